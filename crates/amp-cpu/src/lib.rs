@@ -1,0 +1,14 @@
+//! CPU kernels of amp.
+//!
+//! A kernel reads [`View`]s (strided, any stored precision, rounded on load to the logical one), computes in F32
+//! (F64 for F64 operands) and writes one contiguous [`Storage`]. Nothing here knows of tensors or gradients.
+//!
+//! The crate imports no sibling; `amp-core` is its only caller and checks shapes before it calls.
+
+mod dtype;
+mod layout;
+mod storage;
+
+pub use dtype::DType;
+pub use layout::{Dims, Layout, MAX_RANK};
+pub use storage::{Slice, SliceMut, Storage, View};

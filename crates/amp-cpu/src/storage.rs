@@ -1,0 +1,122 @@
+//! Owned buffers and borrowed, strided, precision-tagged views of them.
+
+use crate::{DType, Layout};
+use half::{bf16, f16};
+
+macro_rules! variants {
+    ($($tag:ident: $type:ty),*) => {
+        /// An owned buffer of one element type.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Storage {
+            $(#[doc = concat!("Elements of type ", stringify!($tag), ".")] $tag(Vec<$type>),)*
+        }
+
+        /// Borrowed elements with their type as a tag.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Slice<'a> {
+            $(#[doc = concat!("Elements of type ", stringify!($tag), ".")] $tag(&'a [$type]),)*
+        }
+
+        /// Mutably borrowed elements with their type as a tag.
+        #[derive(Debug)]
+        pub enum SliceMut<'a> {
+            $(#[doc = concat!("Elements of type ", stringify!($tag), ".")] $tag(&'a mut [$type]),)*
+        }
+
+        impl Storage {
+            /// A buffer of `len` zeros.
+            pub fn zeros(dtype: DType, len: usize) -> Self {
+                match dtype { $(DType::$tag => Self::$tag(vec![<$type>::default(); len]),)* }
+            }
+
+            /// Element type.
+            pub fn dtype(&self) -> DType {
+                match self { $(Self::$tag(_) => DType::$tag,)* }
+            }
+
+            /// Number of elements.
+            pub fn len(&self) -> usize {
+                match self { $(Self::$tag(v) => v.len(),)* }
+            }
+
+            /// All elements, borrowed.
+            pub fn as_slice(&self) -> Slice<'_> {
+                match self { $(Self::$tag(v) => Slice::$tag(v),)* }
+            }
+
+            /// All elements, mutably borrowed.
+            pub fn as_mut_slice(&mut self) -> SliceMut<'_> {
+                match self { $(Self::$tag(v) => SliceMut::$tag(v),)* }
+            }
+        }
+
+        impl Slice<'_> {
+            /// Element type.
+            pub fn dtype(&self) -> DType {
+                match self { $(Self::$tag(_) => DType::$tag,)* }
+            }
+
+            /// Number of elements.
+            pub fn len(&self) -> usize {
+                match self { $(Self::$tag(v) => v.len(),)* }
+            }
+
+            /// Whether there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+
+        impl SliceMut<'_> {
+            /// Element type.
+            pub fn dtype(&self) -> DType {
+                match self { $(Self::$tag(_) => DType::$tag,)* }
+            }
+
+            /// Number of elements.
+            pub fn len(&self) -> usize {
+                match self { $(Self::$tag(v) => v.len(),)* }
+            }
+
+            /// Whether there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+
+        $(impl From<Vec<$type>> for Storage {
+            fn from(v: Vec<$type>) -> Self {
+                Self::$tag(v)
+            }
+        })*
+    };
+}
+
+variants!(F16: f16, BF16: bf16, F32: f32, F64: f64, I64: i64, U8: u8, Bool: bool);
+
+impl Storage {
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A strided operand: elements stored in one precision and meant in the same or a narrower one.
+///
+/// Loading an element widens it from `data`'s type and, where `logical` has fewer bits, rounds it to nearest even.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The whole buffer.
+    pub data: Slice<'a>,
+    /// Which elements, in which order.
+    pub layout: &'a Layout,
+    /// The precision the values count as.
+    pub logical: DType,
+}
+
+impl View<'_> {
+    /// Whether a load has to round: the values are stored wider than they are meant.
+    pub fn rounds_on_load(&self) -> bool {
+        self.logical.is_half() && self.data.dtype() != self.logical
+    }
+}
