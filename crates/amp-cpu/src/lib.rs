@@ -7,8 +7,10 @@
 
 mod dtype;
 mod layout;
+mod op;
 mod storage;
 
 pub use dtype::DType;
 pub use layout::{Dims, Layout, MAX_RANK};
+pub use op::{Binary, Compare, Reduce, Scan, Ternary, Unary};
 pub use storage::{Slice, SliceMut, Storage, View};
