@@ -67,6 +67,30 @@ macro_rules! variants {
             }
         }
 
+        impl<'a> Slice<'a> {
+            /// Elements `start..start + len`.
+            pub fn range(self, start: usize, len: usize) -> Self {
+                match self { $(Self::$tag(v) => Self::$tag(&v[start..][..len]),)* }
+            }
+        }
+
+        impl<'a> SliceMut<'a> {
+            /// The first `middle` elements and the rest.
+            pub fn split_at(self, middle: usize) -> (Self, Self) {
+                match self {
+                    $(Self::$tag(v) => {
+                        let (left, right) = v.split_at_mut(middle);
+                        (Self::$tag(left), Self::$tag(right))
+                    })*
+                }
+            }
+
+            /// Elements `start..start + len`, for a shorter time.
+            pub fn range(&mut self, start: usize, len: usize) -> SliceMut<'_> {
+                match self { $(Self::$tag(v) => SliceMut::$tag(&mut v[start..][..len]),)* }
+            }
+        }
+
         impl SliceMut<'_> {
             /// Element type.
             pub fn dtype(&self) -> DType {

@@ -1,0 +1,161 @@
+//! Conversions between every pair of element types: exact where widening, to nearest even where narrowing.
+//!
+//! Floating point to integer truncates and saturates, NaN becomes 0; integer to byte keeps the low 8 bits; anything
+//! but zero is true.
+
+use crate::{DType, Slice, SliceMut};
+use half::{bf16, f16};
+
+/// Converts one element.
+pub(crate) trait Cast<T>: Copy {
+    fn cast(self) -> T;
+}
+
+/// A type that kernels compute in: F32, F64 or I64.
+pub(crate) trait Compute:
+    Copy
+    + Default
+    + PartialEq
+    + PartialOrd
+    + Send
+    + Sync
+    + 'static
+    + Cast<f16>
+    + Cast<bf16>
+    + Cast<f32>
+    + Cast<f64>
+    + Cast<i64>
+    + Cast<u8>
+    + Cast<bool>
+{
+    /// The elements themselves, when they are stored in this type.
+    fn same(src: Slice<'_>) -> Option<&[Self]>;
+
+    /// The elements themselves, when they are stored in this type.
+    fn same_mut<'a>(dst: &'a mut SliceMut<'_>) -> Option<&'a mut [Self]>;
+
+    /// Converts `src` to this type.
+    fn widen(src: Slice<'_>, dst: &mut [Self]);
+
+    /// Converts to the type of `dst`.
+    fn narrow(src: &[Self], dst: &mut SliceMut<'_>);
+
+    /// Converts every `stride`th element of `src`, from the first on.
+    fn gather(src: Slice<'_>, stride: usize, dst: &mut [Self]);
+
+    /// Rounds to the precision `logical` where that has fewer bits.
+    fn round_to(logical: DType, values: &mut [Self]);
+}
+
+#[inline(always)]
+fn round<N: Cast<T>, T: Cast<N>>(v: T) -> T {
+    let narrow: N = v.cast();
+    narrow.cast()
+}
+
+macro_rules! each_dtype {
+    ($slice:expr, $enum:ident, $v:ident => $body:expr) => {
+        match $slice {
+            $enum::F16($v) => $body,
+            $enum::BF16($v) => $body,
+            $enum::F32($v) => $body,
+            $enum::F64($v) => $body,
+            $enum::I64($v) => $body,
+            $enum::U8($v) => $body,
+            $enum::Bool($v) => $body,
+        }
+    };
+}
+pub(crate) use each_dtype;
+
+macro_rules! compute {
+    ($type:ty, $tag:ident) => {
+        impl Compute for $type {
+            fn same(src: Slice<'_>) -> Option<&[Self]> {
+                if let Slice::$tag(v) = src { Some(v) } else { None }
+            }
+
+            fn same_mut<'a>(dst: &'a mut SliceMut<'_>) -> Option<&'a mut [Self]> {
+                if let SliceMut::$tag(v) = dst { Some(v) } else { None }
+            }
+
+            fn widen(src: Slice<'_>, dst: &mut [Self]) {
+                each_dtype!(src, Slice, v => dst.iter_mut().zip(v).for_each(|(d, s)| *d = s.cast()))
+            }
+
+            fn narrow(src: &[Self], dst: &mut SliceMut<'_>) {
+                each_dtype!(dst, SliceMut, v => v.iter_mut().zip(src).for_each(|(d, s)| *d = s.cast()))
+            }
+
+            fn round_to(logical: DType, values: &mut [Self]) {
+                match logical {
+                    DType::F16 => values.iter_mut().for_each(|v| *v = round::<f16, Self>(*v)),
+                    DType::BF16 => values.iter_mut().for_each(|v| *v = round::<bf16, Self>(*v)),
+                    DType::F32 => values.iter_mut().for_each(|v| *v = round::<f32, Self>(*v)),
+                    _ => {}
+                }
+            }
+
+            fn gather(src: Slice<'_>, stride: usize, dst: &mut [Self]) {
+                each_dtype!(src, Slice, v => dst.iter_mut().zip(v.iter().step_by(stride)).for_each(|(d, s)| *d = s.cast()))
+            }
+        }
+    };
+}
+
+compute!(f32, F32);
+compute!(f64, F64);
+compute!(i64, I64);
+
+macro_rules! cast {
+    ($($from:ty => $to:ty: $v:ident => $body:expr;)*) => {
+        $(impl Cast<$to> for $from {
+            #[inline(always)]
+            fn cast(self) -> $to {
+                let $v = self;
+                $body
+            }
+        })*
+    };
+}
+
+cast! {
+    f16 => f32: v => v.to_f32();
+    bf16 => f32: v => v.to_f32();
+    f32 => f32: v => v;
+    f64 => f32: v => v as f32;
+    i64 => f32: v => v as f32;
+    u8 => f32: v => v as f32;
+    bool => f32: v => v as u8 as f32;
+
+    f16 => f64: v => v.to_f64();
+    bf16 => f64: v => v.to_f64();
+    f32 => f64: v => v as f64;
+    f64 => f64: v => v;
+    i64 => f64: v => v as f64;
+    u8 => f64: v => v as f64;
+    bool => f64: v => v as u8 as f64;
+
+    f16 => i64: v => v.to_f32() as i64;
+    bf16 => i64: v => v.to_f32() as i64;
+    f32 => i64: v => v as i64;
+    f64 => i64: v => v as i64;
+    i64 => i64: v => v;
+    u8 => i64: v => v as i64;
+    bool => i64: v => v as i64;
+
+    f32 => f16: v => f16::from_f32(v);
+    f32 => bf16: v => bf16::from_f32(v);
+    f32 => u8: v => v as u8;
+    f32 => bool: v => v != 0.0;
+
+    f64 => f16: v => f16::from_f64(v);
+    f64 => bf16: v => bf16::from_f64(v);
+    f64 => u8: v => v as u8;
+    f64 => bool: v => v != 0.0;
+
+    i64 => f16: v => f16::from_f64(v as f64);
+    i64 => bf16: v => bf16::from_f64(v as f64);
+    i64 => u8: v => v as u8;
+    i64 => bool: v => v != 0;
+}

@@ -1,0 +1,129 @@
+//! Functions and comparisons of two operands.
+
+use super::{Domain, for_chunks, map_chunks};
+use crate::convert::Compute;
+use crate::math::Float;
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::{Binary, Compare, DType, SliceMut, Storage, View};
+
+/// `op(a, b)` in precision `out`.
+///
+/// Computes in F32, or F64 when an operand or `out` is F64, and rounds once. When operands and `out` are integers the
+/// arithmetic is I64 (wrapping); a division by 0 gives 0 and negative powers are 0 but for bases 1 and -1.
+pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
+    match Domain::of(&[a.logical, b.logical, out]) {
+        Domain::F32 => map_chunks([a, b], out, |[a, b], y| dispatch(Arithmetic::<f32> { op, a, b, y })),
+        Domain::F64 => map_chunks([a, b], out, |[a, b], y| dispatch(Arithmetic::<f64> { op, a, b, y })),
+        Domain::I64 => map_chunks([a, b], out, |[a, b], y| integers(op, a, b, y)),
+    }
+}
+
+struct Arithmetic<'a, T> {
+    op: Binary,
+    a: &'a [T],
+    b: &'a [T],
+    y: &'a mut [T],
+}
+
+#[inline(always)]
+fn map<A: Copy, Y>(a: &[A], b: &[A], y: &mut [Y], f: impl Fn(A, A) -> Y) {
+    for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+        *y = f(a, b);
+    }
+}
+
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+#[inline(always)]
+fn is_nan<T: Float>(v: T) -> bool {
+    v != v
+}
+
+impl<T: Float> Kernel for Arithmetic<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { op, a, b, y } = self;
+        match op {
+            Binary::Add => map(a, b, y, |a, b| a + b),
+            Binary::Sub => map(a, b, y, |a, b| a - b),
+            Binary::Mul => map(a, b, y, |a, b| a * b),
+            Binary::Div => map(a, b, y, |a, b| a / b),
+            Binary::Pow => map(a, b, y, |a, b| a.pow::<S>(b)),
+            Binary::Minimum => map(a, b, y, |a, b| if (a < b) | is_nan(a) { a } else { b }),
+            Binary::Maximum => map(a, b, y, |a, b| if (a > b) | is_nan(a) { a } else { b }),
+            Binary::Atan2 => map(a, b, y, |a, b| a.atan2::<S>(b)),
+        }
+    }
+}
+
+fn integers(op: Binary, a: &[i64], b: &[i64], y: &mut [i64]) {
+    match op {
+        Binary::Add => map(a, b, y, i64::wrapping_add),
+        Binary::Sub => map(a, b, y, i64::wrapping_sub),
+        Binary::Mul => map(a, b, y, i64::wrapping_mul),
+        Binary::Div => map(a, b, y, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+        Binary::Pow => map(a, b, y, integer_power),
+        Binary::Minimum => map(a, b, y, i64::min),
+        Binary::Maximum => map(a, b, y, i64::max),
+        Binary::Atan2 => map(a, b, y, |a, b| (a as f64).atan2(b as f64) as i64),
+    }
+}
+
+fn integer_power(base: i64, exponent: i64) -> i64 {
+    if exponent < 0 {
+        return if base == 1 || (base == -1 && exponent % 2 == 0) { 1 } else { -i64::from(base == -1) };
+    }
+    let (mut result, mut square, mut left) = (1i64, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        left >>= 1;
+    }
+    result
+}
+
+/// Truth of `a op b`; NaN compares as unequal to everything.
+///
+/// Both sides meet in F32, or F64 when one is F64, or I64 when both are integers.
+pub fn compare(op: Compare, a: &View, b: &View) -> Storage {
+    match Domain::of(&[a.logical, b.logical]) {
+        Domain::F32 => compare_as::<f32>(op, a, b),
+        Domain::F64 => compare_as::<f64>(op, a, b),
+        Domain::I64 => compare_as::<i64>(op, a, b),
+    }
+}
+
+fn compare_as<T: Compute>(op: Compare, a: &View, b: &View) -> Storage {
+    for_chunks([a, b], DType::Bool, |[a, b], chunk, _| {
+        if let SliceMut::Bool(y) = chunk {
+            dispatch(Comparison::<T> { op, a, b, y });
+        }
+    })
+}
+
+struct Comparison<'a, T> {
+    op: Compare,
+    a: &'a [T],
+    b: &'a [T],
+    y: &'a mut [bool],
+}
+
+impl<T: Copy + PartialOrd> Kernel for Comparison<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { op, a, b, y } = self;
+        match op {
+            Compare::Eq => map(a, b, y, |a, b| a == b),
+            Compare::Ne => map(a, b, y, |a, b| a != b),
+            Compare::Lt => map(a, b, y, |a, b| a < b),
+            Compare::Le => map(a, b, y, |a, b| a <= b),
+            Compare::Gt => map(a, b, y, |a, b| a > b),
+            Compare::Ge => map(a, b, y, |a, b| a >= b),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Element-wise kernels: every output element depends on the elements of the operands at the same index.
+//!
+//! Operands are read chunk by chunk into F32 (F64 when an operand or the output is F64, I64 when all are integers),
+//! the operation runs over the chunk, and the result is rounded once as it is stored.
+
+mod binary;
+mod copy;
+mod ternary;
+#[cfg(test)]
+mod tests;
+mod unary;
+
+pub use binary::{binary, compare};
+pub use copy::{copy, copy_into, fill};
+pub use ternary::{select, ternary};
+pub use unary::{unary, unary_grad};
+
+use crate::convert::Compute;
+use crate::parallel::{CHUNK, for_each_chunk, for_each_part};
+use crate::source::Source;
+use crate::{DType, SliceMut, Storage, View};
+
+/// The type that a call computes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Domain {
+    F32,
+    F64,
+    I64,
+}
+
+impl Domain {
+    fn of(dtypes: &[DType]) -> Self {
+        match dtypes {
+            _ if dtypes.contains(&DType::F64) => Self::F64,
+            _ if dtypes.iter().any(|d| d.is_float()) => Self::F32,
+            _ => Self::I64,
+        }
+    }
+}
+
+/// Runs `f(operand chunks, output chunk)` over all chunks of the output.
+fn map_chunks<T: Compute, const N: usize>(
+    operands: [&View; N],
+    out: DType,
+    f: impl Fn([&[T]; N], &mut [T]) + Sync,
+) -> Storage {
+    for_chunks(operands, out, |loaded, chunk, buffer| store(chunk, buffer, |dst| f(loaded, dst)))
+}
+
+/// Runs `f(operand chunks, output chunk, buffer)` over all chunks of the output, in parallel.
+fn for_chunks<T: Compute, const N: usize>(
+    operands: [&View; N],
+    out: DType,
+    f: impl Fn([&[T]; N], &mut SliceMut<'_>, &mut [T; CHUNK]) + Sync,
+) -> Storage {
+    let sources = operands.map(Source::new);
+    let mut output = Storage::zeros(out, operands[0].layout.count());
+    for_each_part(output.as_mut_slice(), &|start, part| {
+        let mut inputs = [[T::default(); CHUNK]; N];
+        let mut result = [T::default(); CHUNK];
+        for_each_chunk(start, part, |at, chunk| {
+            let len = chunk.len();
+            let mut i = 0;
+            let loaded = inputs.each_mut().map(|buffer| {
+                i += 1;
+                sources[i - 1].load(at, len, buffer)
+            });
+            f(loaded, chunk, &mut result);
+        });
+    });
+    output
+}
+
+/// Lets `f` write its results straight to `chunk`, or by way of `buffer` when they have to be converted.
+fn store<T: Compute>(chunk: &mut SliceMut<'_>, buffer: &mut [T; CHUNK], f: impl FnOnce(&mut [T])) {
+    if let Some(dst) = T::same_mut(chunk) {
+        return f(dst);
+    }
+    let buffer = &mut buffer[..chunk.len()];
+    f(buffer);
+    T::narrow(buffer, chunk);
+}

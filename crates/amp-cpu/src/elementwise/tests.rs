@@ -1,0 +1,105 @@
+//! Every layout and dtype pair of the element-wise kernels against plain loops in F64.
+
+use crate::*;
+
+/// Sizes around vector and chunk borders, and primes.
+const SIZES: [usize; 12] = [0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1025, 2111];
+
+fn values(len: usize) -> Vec<f64> {
+    (0..len).map(|i| ((i * 7919 + 13) % 1009) as f64 / 64.0 - 8.0).collect()
+}
+
+fn storage(values: &[f64], dtype: DType) -> Storage {
+    let layout = Layout::contiguous(Dims::new(&[values.len()]).expect("rank 1"));
+    let data = Storage::from(values.to_vec());
+    copy(&View { data: data.as_slice(), layout: &layout, logical: DType::F64 }, dtype)
+}
+
+fn to_f64(s: &Storage) -> Vec<f64> {
+    let layout = Layout::contiguous(Dims::new(&[s.len()]).expect("rank 1"));
+    match copy(&View { data: s.as_slice(), layout: &layout, logical: s.dtype() }, DType::F64) {
+        Storage::F64(v) => v,
+        other => unreachable!("asked for F64, got {}", other.dtype()),
+    }
+}
+
+fn layout(shape: &[usize], strides: &[usize], offset: usize) -> Layout {
+    Layout { shape: Dims::new(shape).expect("rank"), strides: Dims::new(strides).expect("rank"), offset }
+}
+
+/// Row-major values of a strided layout, one index at a time.
+fn strided(data: &[f64], at: &Layout) -> Vec<f64> {
+    let mut out = Vec::new();
+    for flat in 0..at.count() {
+        let (mut rest, mut position) = (flat, at.offset);
+        for axis in (0..at.shape.len()).rev() {
+            position += rest % at.shape[axis] * at.strides[axis];
+            rest /= at.shape[axis];
+        }
+        out.push(data[position]);
+    }
+    out
+}
+
+#[test]
+fn sums_have_the_reference_value_for_every_size() {
+    for n in SIZES {
+        let (x, at) = (values(n), layout(&[n], &[1], 0));
+        for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64, DType::I64] {
+            let a = storage(&x, dtype);
+            let view = View { data: a.as_slice(), layout: &at, logical: dtype };
+            let sum = to_f64(&binary(Binary::Add, &view, &view, dtype));
+            let exact: Vec<f64> = to_f64(&a).iter().map(|v| 2.0 * v).collect();
+            assert_eq!(sum, exact, "{n} elements of {dtype}");
+        }
+    }
+}
+
+#[test]
+fn strided_and_broadcast_operands_are_read_in_row_major_order() {
+    let data = values(6000);
+    let layouts = [
+        layout(&[5, 7, 11], &[77, 11, 1], 3),
+        layout(&[5, 7, 11], &[1, 55, 5], 0),
+        layout(&[5, 7, 11], &[0, 11, 1], 1),
+        layout(&[5, 7, 11], &[7, 1, 0], 2),
+        layout(&[5, 7, 11], &[0, 0, 0], 9),
+        layout(&[5, 7, 11], &[770, 110, 10], 0),
+        layout(&[13, 1, 97], &[97, 5, 1], 0),
+        layout(&[1300, 2], &[1, 1300], 0),
+        layout(&[], &[], 4),
+        layout(&[3, 0, 4], &[0, 4, 1], 0),
+    ];
+    for at in layouts {
+        for dtype in [DType::F16, DType::F32, DType::F64, DType::I64] {
+            let stored = storage(&data, dtype);
+            let view = View { data: stored.as_slice(), layout: &at, logical: dtype };
+            assert_eq!(to_f64(&copy(&view, dtype)), strided(&to_f64(&stored), &at), "{at:?} of {dtype}");
+        }
+    }
+}
+
+#[test]
+fn copy_into_writes_the_named_places_and_no_others() {
+    let x = values(6);
+    let source = storage(&x, DType::F32);
+    let from = layout(&[2, 3], &[3, 1], 0);
+    for at in [layout(&[2, 3], &[10, 2], 1), layout(&[2, 3], &[1, 4], 2), layout(&[2, 3], &[8, 1], 0)] {
+        for dtype in [DType::F16, DType::F32, DType::F64] {
+            let mut dst = fill(99.0, 40, dtype);
+            copy_into(&View { data: source.as_slice(), layout: &from, logical: DType::F32 }, &mut dst, &at);
+            let all = to_f64(&dst);
+            assert_eq!(strided(&all, &at), x, "{at:?} of {dtype}");
+            assert_eq!(all.iter().filter(|v| **v != 99.0).count(), 6, "{at:?} of {dtype}");
+        }
+    }
+}
+
+#[test]
+fn a_narrower_logical_precision_rounds_on_load() {
+    let x = [1.0 + 2f64.powi(-12), 70000.0, 2f64.powi(-26)];
+    let (data, at) = (storage(&x, DType::F32), layout(&[3], &[1], 0));
+    let view = |logical| View { data: data.as_slice(), layout: &at, logical };
+    assert_eq!(to_f64(&copy(&view(DType::F16), DType::F32)), [1.0, f64::INFINITY, 0.0]);
+    assert_eq!(to_f64(&copy(&view(DType::BF16), DType::F32)), [1.0, 70144.0, 2f64.powi(-26)]);
+}

@@ -1,0 +1,105 @@
+//! The functions of one real variable that kernels are made of, in F32 and F64.
+
+use crate::convert::Compute;
+use crate::simd::Simd;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// A floating-point type that kernels compute in; `S` is the level that the caller is compiled for.
+pub(crate) trait Float:
+    Compute + Neg<Output = Self> + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+{
+    fn of(v: f64) -> Self;
+    fn mul_add<S: Simd>(self, b: Self, c: Self) -> Self;
+    fn abs(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn floor(self) -> Self;
+    fn ceil(self) -> Self;
+    fn round(self) -> Self;
+    fn exp<S: Simd>(self) -> Self;
+    fn expm1<S: Simd>(self) -> Self;
+    fn ln<S: Simd>(self) -> Self;
+    fn ln_1p<S: Simd>(self) -> Self;
+    fn log2<S: Simd>(self) -> Self;
+    fn sin<S: Simd>(self) -> Self;
+    fn cos<S: Simd>(self) -> Self;
+    fn tanh<S: Simd>(self) -> Self;
+    fn erf<S: Simd>(self) -> Self;
+    /// `1 - erf(x)` without cancellation.
+    fn erfc<S: Simd>(self) -> Self;
+    fn pow<S: Simd>(self, p: Self) -> Self;
+    fn atan2<S: Simd>(self, x: Self) -> Self;
+}
+
+unsafe extern "C" {
+    // SAFETY: functions of the C mathematics library, which the standard library links; they take any argument.
+    #[link_name = "erf"]
+    safe fn libm_erf(x: f64) -> f64;
+    #[link_name = "erfc"]
+    safe fn libm_erfc(x: f64) -> f64;
+}
+
+macro_rules! methods {
+    ($($name:ident $(<$s:ident>)? ($x:ident $(, $arg:ident)*) = $body:expr;)*) => {
+        $(#[inline(always)]
+        fn $name $(<$s: Simd>)? (self $(, $arg: Self)*) -> Self {
+            let $x = self;
+            $body
+        })*
+    };
+}
+
+impl Float for f64 {
+    #[inline(always)]
+    fn of(v: f64) -> Self {
+        v
+    }
+
+    methods! {
+        mul_add<S>(a, b, c) = S::mul_add_f64(a, b, c);
+        abs(x) = f64::abs(x);
+        sqrt(x) = f64::sqrt(x);
+        floor(x) = f64::floor(x);
+        ceil(x) = f64::ceil(x);
+        round(x) = x.round_ties_even();
+        exp<S>(x) = f64::exp(x);
+        expm1<S>(x) = x.exp_m1();
+        ln<S>(x) = f64::ln(x);
+        ln_1p<S>(x) = f64::ln_1p(x);
+        log2<S>(x) = f64::log2(x);
+        sin<S>(x) = f64::sin(x);
+        cos<S>(x) = f64::cos(x);
+        tanh<S>(x) = f64::tanh(x);
+        erf<S>(x) = libm_erf(x);
+        erfc<S>(x) = libm_erfc(x);
+        pow<S>(x, p) = x.powf(p);
+        atan2<S>(y, x) = f64::atan2(y, x);
+    }
+}
+
+impl Float for f32 {
+    #[inline(always)]
+    fn of(v: f64) -> Self {
+        v as f32
+    }
+
+    methods! {
+        mul_add<S>(a, b, c) = S::mul_add(a, b, c);
+        abs(x) = f32::abs(x);
+        sqrt(x) = f32::sqrt(x);
+        floor(x) = f32::floor(x);
+        ceil(x) = f32::ceil(x);
+        round(x) = x.round_ties_even();
+        exp<S>(x) = f32::exp(x);
+        expm1<S>(x) = x.exp_m1();
+        ln<S>(x) = f32::ln(x);
+        ln_1p<S>(x) = f32::ln_1p(x);
+        log2<S>(x) = f32::log2(x);
+        sin<S>(x) = f32::sin(x);
+        cos<S>(x) = f32::cos(x);
+        tanh<S>(x) = f32::tanh(x);
+        erf<S>(x) = libm_erf(x as f64) as f32;
+        erfc<S>(x) = libm_erfc(x as f64) as f32;
+        pow<S>(x, p) = x.powf(p);
+        atan2<S>(y, x) = f32::atan2(y, x);
+    }
+}

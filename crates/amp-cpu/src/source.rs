@@ -1,0 +1,56 @@
+//! Chunks of an operand, widened and rounded, whatever its layout and precision.
+
+use crate::convert::Compute;
+use crate::parallel::CHUNK;
+use crate::walk::{Run, Walk};
+use crate::{DType, Slice, View};
+
+/// An operand prepared for reading in row-major order.
+pub(crate) struct Source<'a> {
+    data: Slice<'a>,
+    walk: Walk,
+    rounds_to: Option<DType>,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(view: &View<'a>) -> Self {
+        let stored = view.data.dtype();
+        let narrower = stored.is_float() && view.logical.is_float() && view.logical != stored;
+        let exact = view.logical.size() > stored.size();
+        Self { data: view.data, walk: Walk::new(view.layout), rounds_to: (narrower && !exact).then_some(view.logical) }
+    }
+
+    /// Elements `at..at + len`: the stored ones where they serve as they are, else converted into `buffer`.
+    pub fn load<'b, T: Compute>(&self, at: usize, len: usize, buffer: &'b mut [T; CHUNK]) -> &'b [T]
+    where
+        'a: 'b,
+    {
+        if let (None, Some(Run { start, stride: 1, .. }), Some(values)) =
+            (self.rounds_to, self.walk.single_run(), T::same(self.data))
+        {
+            return &values[start + at..][..len];
+        }
+        let buffer = &mut buffer[..len];
+        let mut filled = 0;
+        self.walk.for_each_run(at, len, |run| {
+            read(self.data, run, &mut buffer[filled..][..run.len]);
+            filled += run.len;
+        });
+        if let Some(logical) = self.rounds_to {
+            T::round_to(logical, buffer);
+        }
+        buffer
+    }
+}
+
+fn read<T: Compute>(data: Slice<'_>, run: Run, dst: &mut [T]) {
+    match run.stride {
+        0 => {
+            let mut first = [T::default()];
+            T::widen(data.range(run.start, 1), &mut first);
+            dst.fill(first[0]);
+        }
+        1 => T::widen(data.range(run.start, run.len), dst),
+        stride => T::gather(data.range(run.start, (run.len - 1) * stride + 1), stride, dst),
+    }
+}

@@ -1,0 +1,96 @@
+//! Walking a strided layout in row-major order, run by run, with an incremental index.
+
+use crate::{Dims, Layout, MAX_RANK};
+
+/// Consecutive elements that lie at equal distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Position of the first one in the buffer.
+    pub start: usize,
+    /// Distance between neighbours; 0 repeats the first.
+    pub stride: usize,
+    /// How many.
+    pub len: usize,
+}
+
+/// A layout with the dimensions merged that can be walked as one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    shape: Dims,
+    strides: Dims,
+    offset: usize,
+}
+
+impl Walk {
+    pub fn new(layout: &Layout) -> Self {
+        let (mut shape, mut strides, mut rank) = ([1; MAX_RANK], [0; MAX_RANK], 0);
+        for (&size, &stride) in layout.shape.iter().zip(layout.strides.iter()).filter(|(size, _)| **size != 1) {
+            if rank > 0 && strides[rank - 1] == size * stride {
+                shape[rank - 1] *= size;
+                strides[rank - 1] = stride;
+            } else {
+                (shape[rank], strides[rank]) = (size, stride);
+                rank += 1;
+            }
+        }
+        let dims = |sizes: &[usize]| Dims::new(sizes).expect("merging does not raise the rank");
+        let rank = rank.max(1);
+        Self { shape: dims(&shape[..rank]), strides: dims(&strides[..rank]), offset: layout.offset }
+    }
+
+    /// The whole layout as one run, where it is one.
+    pub fn single_run(&self) -> Option<Run> {
+        (self.shape.len() == 1).then(|| Run { start: self.offset, stride: self.strides[0], len: self.shape[0] })
+    }
+
+    /// Calls `f` for the runs that make up elements `at..at + len`.
+    #[inline]
+    pub fn for_each_run(&self, at: usize, len: usize, mut f: impl FnMut(Run)) {
+        let inner = self.shape.len() - 1;
+        let (row, stride) = (self.shape[inner], self.strides[inner]);
+        if inner == 0 {
+            return f(Run { start: self.offset + at * stride, stride, len });
+        }
+        if len == 0 {
+            return;
+        }
+        let (mut index, mut row_start) = self.locate(at / row);
+        let (mut column, mut left) = (at % row, len);
+        loop {
+            let n = left.min(row - column);
+            f(Run { start: row_start + column * stride, stride, len: n });
+            left -= n;
+            if left == 0 {
+                return;
+            }
+            column = 0;
+            row_start = self.next_row(&mut index, row_start);
+        }
+    }
+
+    /// Index and start of row `row`, counted over all outer dimensions.
+    fn locate(&self, mut row: usize) -> ([usize; MAX_RANK], usize) {
+        let mut index = [0; MAX_RANK];
+        let mut start = self.offset;
+        for axis in (0..self.shape.len() - 1).rev() {
+            index[axis] = row % self.shape[axis];
+            row /= self.shape[axis];
+            start += index[axis] * self.strides[axis];
+        }
+        (index, start)
+    }
+
+    #[inline]
+    fn next_row(&self, index: &mut [usize; MAX_RANK], mut start: usize) -> usize {
+        for axis in (0..self.shape.len() - 1).rev() {
+            index[axis] += 1;
+            start += self.strides[axis];
+            if index[axis] < self.shape[axis] {
+                break;
+            }
+            start -= self.shape[axis] * self.strides[axis];
+            index[axis] = 0;
+        }
+        start
+    }
+}
