@@ -1,1 +1,31 @@
-//! amp-core
+//! Typed tensors, autograd, modules, optimizers and the gradient scaler of amp.
+//!
+//! Module map: [`precision`] and [`tensor`] are the typed shell; `raw` is the erased tensor below it; [`backend`] is the
+//! seam to the devices; [`autograd`] records and walks graphs; `ops` holds one file per family of operations.
+
+#![forbid(unsafe_code)]
+
+pub mod autograd;
+pub mod backend;
+mod device;
+mod error;
+mod ops;
+mod param;
+pub mod precision;
+mod random;
+mod raw;
+mod shape;
+mod tensor;
+
+pub use amp_cpu::{DType, Dims};
+pub use autograd::{GradCheck, Gradients, Scaled, Unscaled, checkpoint, grad_enabled, gradcheck, no_grad, saved_bytes};
+pub use device::Device;
+pub use error::{Error, Result};
+pub use param::Parameter;
+pub use precision::{
+    AutocastPrecision, BF16, Bool, Element, F16, F32, F64, Float, FullRange, HalfPrecision, I64, Promote,
+    SamePrecision, U8,
+};
+pub use random::{RandomState, manual_seed, random_state, set_random_state};
+pub use shape::IntoShape;
+pub use tensor::Tensor;

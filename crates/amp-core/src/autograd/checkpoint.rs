@@ -1,0 +1,64 @@
+//! Trading time for memory: run again in the backward pass what was not kept.
+
+use super::engine::{Pass, run};
+use super::grad_mode::{no_grad, with_grad_mode};
+use super::graph::record;
+use crate::Result;
+use crate::precision::{Element, Float};
+use crate::random::{random_state, set_random_state};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+
+/// Runs `f(x)` without keeping its intermediate results and runs it again when the backward pass needs them
+/// (`torch.utils.checkpoint`).
+///
+/// The second run calls the same compiled function with the same random state, so neither its precision nor its dropout
+/// masks can differ. Parameters used inside `f` receive their gradients as usual.
+pub fn checkpoint<P, Q, F>(f: F, x: &Tensor<P>) -> Result<Tensor<Q>>
+where
+    P: Float,
+    Q: Element,
+    F: Fn(&Tensor<P>) -> Result<Tensor<Q>> + Send + Sync + 'static,
+{
+    let random = random_state();
+    let out = no_grad(|| f(x))?;
+    let input = x.raw.detached();
+    // Parameters are found only by running `f`, so the node is recorded whenever gradients are on.
+    let anchor = if x.requires_grad() { x.clone() } else { x.tracked() };
+    let raw = record("checkpoint", &[&anchor.raw], out.raw.detached(), |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let now = random_state();
+            set_random_state(random);
+            let recomputed = with_grad_mode(true, || recompute(&f, &input));
+            set_random_state(now);
+            let (x, y) = recomputed?;
+            pass.walk(&y.raw, &x.raw)
+        }))
+    })?;
+    Ok(Tensor::from_raw(raw))
+}
+
+fn recompute<P: Float, Q: Element>(
+    f: &impl Fn(&Tensor<P>) -> Result<Tensor<Q>>,
+    input: &RawTensor,
+) -> Result<(Tensor<P>, Tensor<Q>)> {
+    let x = Tensor::<P>::from_raw(input.detached()).tracked();
+    let y = f(&x)?;
+    Ok((x, y))
+}
+
+impl Pass<'_> {
+    /// Walks the inner graph from `y` with this pass's gradient: leaves collect as usual, what arrives at `x` goes to
+    /// input 0.
+    fn walk(&mut self, y: &RawTensor, x: &RawTensor) -> Result<()> {
+        if y.edge.is_none() {
+            return Ok(());
+        }
+        let mut inner = run(y, self.grad().clone(), None, false, Default::default())?;
+        let id = x.edge.as_ref().map(super::graph::Edge::id);
+        if let Some(grad) = id.and_then(|id| inner.grads.remove(&id)) {
+            self.give(0, grad)?;
+        }
+        self.merge(inner)
+    }
+}

@@ -1,0 +1,188 @@
+//! The backward walk.
+
+use super::graph::{Backward, Edge, Node};
+use crate::param::PendingUpdate;
+use crate::raw::RawTensor;
+use crate::{Error, Result};
+use amp_cpu::{Binary, DType};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a backward pass leaves behind.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    /// Gradients of leaves and of nodes marked with `retain_grad`.
+    pub(crate) grads: HashMap<u64, RawTensor>,
+    /// State changes of the forward pass, oldest first.
+    pub(crate) pending: Vec<PendingUpdate>,
+}
+
+/// One node's turn: the gradient of its output, and where to put those of its inputs.
+pub(crate) struct Pass<'a> {
+    node: &'a Node,
+    grad: RawTensor,
+    wanted: &'a HashSet<u64>,
+    grads: &'a mut HashMap<u64, RawTensor>,
+    pending: &'a mut Vec<PendingUpdate>,
+}
+
+impl Pass<'_> {
+    /// Gradient of the node's output, in its shape and precision.
+    pub(crate) fn grad(&self) -> &RawTensor {
+        &self.grad
+    }
+
+    /// Whether input `i` needs a gradient in this pass.
+    pub(crate) fn wants(&self, i: usize) -> bool {
+        self.edge(i).is_some()
+    }
+
+    /// Precision in which the gradient of input `i` is collected (F32 for an input that needs none).
+    pub(crate) fn dtype(&self, i: usize) -> DType {
+        self.edge(i).map_or(DType::F32, Edge::dtype)
+    }
+
+    /// Adds to the gradient of input `i`, summing over broadcast dimensions and rounding to its precision.
+    pub(crate) fn give(&mut self, i: usize, grad: RawTensor) -> Result<()> {
+        let Some(edge) = self.edge(i).cloned() else { return Ok(()) };
+        let grad = grad.sum_to(edge.shape(), edge.dtype())?;
+        match self.grads.entry(edge.id()) {
+            Entry::Vacant(slot) => {
+                slot.insert(grad);
+            }
+            Entry::Occupied(mut slot) => {
+                let sum = add(slot.get(), &grad, edge.dtype())?;
+                slot.insert(sum);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out what input `i` has collected so far, for a kernel that accumulates into it; give the result back.
+    pub(crate) fn take(&mut self, i: usize) -> Option<RawTensor> {
+        let id = self.edge(i)?.id();
+        self.grads.remove(&id)
+    }
+
+    /// Adds what a graph inside this node collected.
+    pub(crate) fn merge(&mut self, inner: Collected) -> Result<()> {
+        for (id, grad) in inner.grads {
+            let sum = match self.grads.get(&id) {
+                Some(earlier) => add(earlier, &grad, earlier.logical)?,
+                None => grad,
+            };
+            self.grads.insert(id, sum);
+        }
+        self.pending.extend(inner.pending.into_iter().rev());
+        Ok(())
+    }
+
+    fn edge(&self, i: usize) -> Option<&Edge> {
+        self.node.inputs.get(i)?.as_ref().filter(|edge| self.wanted.contains(&edge.id()))
+    }
+}
+
+/// `a + b` in precision `dtype`.
+pub(crate) fn add(a: &RawTensor, b: &RawTensor, dtype: DType) -> Result<RawTensor> {
+    let buffer = a.backend().binary(Binary::Add, a.operand()?, b.operand()?, dtype)?;
+    Ok(RawTensor::new(a.device(), buffer, *a.shape()))
+}
+
+/// Walks back from `root` with gradient `seed`. With `targets`, only towards those; otherwise to every leaf.
+/// Gradients already in `into` are added to. With `retain`, the graph can be walked again.
+pub(crate) fn run(
+    root: &RawTensor,
+    seed: RawTensor,
+    targets: Option<&HashSet<u64>>,
+    retain: bool,
+    into: HashMap<u64, RawTensor>,
+) -> Result<Collected> {
+    let Some(edge) = &root.edge else { return Err(Error::NoGraph) };
+    let nodes = reachable(edge);
+    let wanted = wanted(&nodes, edge, targets);
+    let mut collected = Collected { grads: into, pending: Vec::new() };
+    // Only leaves may hold gradients of earlier passes; a node's own is made anew each time.
+    collected.grads.retain(|id, _| !nodes.contains_key(id));
+    let seed = seed.cast_view(edge.dtype())?;
+    if wanted.contains(&edge.id()) {
+        let sum = match collected.grads.get(&edge.id()) {
+            Some(earlier) => add(earlier, &seed, edge.dtype())?,
+            None => seed,
+        };
+        collected.grads.insert(edge.id(), sum);
+    }
+    for node in nodes.values().rev() {
+        step(node, &wanted, retain, &mut collected)?;
+    }
+    collected.pending.reverse();
+    Ok(collected)
+}
+
+fn step(node: &Arc<Node>, wanted: &HashSet<u64>, retain: bool, collected: &mut Collected) -> Result<()> {
+    if !wanted.contains(&node.id) {
+        return Ok(());
+    }
+    collected.pending.extend(node.pending.lock().expect("no panic while locked").drain(..).rev());
+    let keep = node.retain.load(Ordering::Relaxed);
+    let grad = if keep { collected.grads.get(&node.id).cloned() } else { collected.grads.remove(&node.id) };
+    let Some(grad) = grad else { return Ok(()) };
+    let freed = || Error::GraphFreed { op: node.op, location: node.location };
+    let mut slot = node.backward.lock().expect("no panic while locked");
+    let Collected { grads, pending } = collected;
+    let mut pass = Pass { node, grad, wanted, grads, pending };
+    if retain {
+        return slot.as_ref().ok_or_else(freed)?(&mut pass);
+    }
+    let backward: Backward = slot.take().ok_or_else(freed)?;
+    drop(slot);
+    backward(&mut pass)
+}
+
+/// The oldest operation in the graph of `root` that ran in F16, if any.
+pub(crate) fn first_f16(root: &RawTensor) -> Option<(&'static str, &'static Location<'static>)> {
+    let nodes = reachable(root.edge.as_ref()?);
+    nodes.values().find(|node| node.dtype == DType::F16).map(|node| (node.op, node.location))
+}
+
+/// Every node that `root` depends on, oldest first.
+fn reachable(root: &Edge) -> BTreeMap<u64, Arc<Node>> {
+    let mut found = BTreeMap::new();
+    let mut stack = vec![root.clone()];
+    while let Some(edge) = stack.pop() {
+        if let Edge::Node(node) = edge {
+            if let std::collections::btree_map::Entry::Vacant(slot) = found.entry(node.id) {
+                stack.extend(node.inputs.iter().flatten().cloned());
+                slot.insert(node);
+            }
+        }
+    }
+    found
+}
+
+/// Ids of all leaves and nodes that lie on a way to a target.
+fn wanted(nodes: &BTreeMap<u64, Arc<Node>>, root: &Edge, targets: Option<&HashSet<u64>>) -> HashSet<u64> {
+    let mut wanted = HashSet::new();
+    let is_target = |edge: &Edge| match (edge, targets) {
+        (_, Some(targets)) => targets.contains(&edge.id()),
+        (Edge::Leaf(_), None) => true,
+        (Edge::Node(_), None) => false,
+    };
+    for node in nodes.values() {
+        for edge in node.inputs.iter().flatten() {
+            if is_target(edge) {
+                wanted.insert(edge.id());
+            }
+        }
+        let on_the_way = node.inputs.iter().flatten().any(|edge| wanted.contains(&edge.id()));
+        if on_the_way || node.retain.load(Ordering::Relaxed) {
+            wanted.insert(node.id);
+        }
+    }
+    if is_target(root) {
+        wanted.insert(root.id());
+    }
+    wanted
+}

@@ -1,0 +1,136 @@
+//! Nodes, edges and leaves of the recorded graph.
+
+use super::engine::Pass;
+use super::grad_mode::grad_enabled;
+use crate::Result;
+use crate::param::PendingUpdate;
+use crate::raw::RawTensor;
+use amp_cpu::{DType, Dims};
+use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Gives each input of an operation its share of the gradient.
+pub(crate) type Backward = Box<dyn Fn(&mut Pass<'_>) -> Result<()> + Send + Sync>;
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A number no other leaf or node has; later ones are greater.
+pub(crate) fn next_id() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A tensor that collects a gradient: a parameter or an input that asked for one.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub(crate) id: u64,
+    pub(crate) shape: Dims,
+    pub(crate) dtype: DType,
+}
+
+/// One recorded operation.
+pub(crate) struct Node {
+    pub(crate) id: u64,
+    pub(crate) op: &'static str,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) shape: Dims,
+    pub(crate) dtype: DType,
+    pub(crate) inputs: Vec<Option<Edge>>,
+    pub(crate) backward: Mutex<Option<Backward>>,
+    /// Set by `retain_grad`: the gradient of this node's output is reported too.
+    pub(crate) retain: AtomicBool,
+    /// Changes of state (running statistics) that wait for the optimizer step to be taken.
+    pub(crate) pending: Mutex<Vec<PendingUpdate>>,
+}
+
+/// Where the gradient of a tensor goes.
+#[derive(Clone)]
+pub(crate) enum Edge {
+    Leaf(Arc<Leaf>),
+    Node(Arc<Node>),
+}
+
+impl Edge {
+    pub(crate) fn id(&self) -> u64 {
+        match self {
+            Self::Leaf(leaf) => leaf.id,
+            Self::Node(node) => node.id,
+        }
+    }
+
+    pub(crate) fn shape(&self) -> &Dims {
+        match self {
+            Self::Leaf(leaf) => &leaf.shape,
+            Self::Node(node) => &node.shape,
+        }
+    }
+
+    /// Precision in which the gradient is collected: that of the tensor before any cast.
+    pub(crate) fn dtype(&self) -> DType {
+        match self {
+            Self::Leaf(leaf) => leaf.dtype,
+            Self::Node(node) => node.dtype,
+        }
+    }
+}
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leaf(leaf) => write!(f, "leaf {}", leaf.id),
+            Self::Node(node) => write!(f, "{} at {}", node.op, node.location),
+        }
+    }
+}
+
+/// Long chains are taken apart in a loop: a recursive drop would overflow the stack.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut chain: Vec<Edge> = self.inputs.drain(..).flatten().collect();
+        while let Some(edge) = chain.pop() {
+            if let Edge::Node(node) = edge {
+                if let Some(mut last) = Arc::into_inner(node) {
+                    chain.extend(last.inputs.drain(..).flatten());
+                }
+            }
+        }
+    }
+}
+
+/// Puts `out` into the graph when recording is on and an input asks for a gradient; `backward` is made only then.
+#[track_caller]
+pub(crate) fn record(
+    op: &'static str,
+    inputs: &[&RawTensor],
+    out: RawTensor,
+    backward: impl FnOnce(&RawTensor) -> Result<Backward>,
+) -> Result<RawTensor> {
+    if !grad_enabled() || inputs.iter().all(|x| x.edge.is_none()) {
+        return Ok(out);
+    }
+    let node = Node {
+        id: next_id(),
+        op,
+        location: Location::caller(),
+        shape: *out.shape(),
+        dtype: out.logical,
+        inputs: inputs.iter().map(|x| x.edge.clone()).collect(),
+        backward: Mutex::new(Some(backward(&out)?)),
+        retain: AtomicBool::new(false),
+        pending: Mutex::default(),
+    };
+    Ok(RawTensor { edge: Some(Edge::Node(Arc::new(node))), ..out })
+}
+
+/// A new leaf that collects the gradient of `tensor` in its own precision.
+pub(crate) fn leaf(tensor: &RawTensor) -> Edge {
+    Edge::Leaf(Arc::new(Leaf { id: next_id(), shape: *tensor.shape(), dtype: tensor.logical }))
+}
+
+/// Something whose gradient can be looked up in [`super::Gradients`]: a tensor or a parameter.
+pub trait Differentiable {
+    /// Identity of the place in the graph that collects the gradient, if any.
+    #[doc(hidden)]
+    fn grad_id(&self) -> Option<u64>;
+}

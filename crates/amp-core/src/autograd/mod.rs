@@ -1,0 +1,26 @@
+//! Reverse-mode differentiation over erased tensors.
+//!
+//! Every differentiable operation records one [`Node`]: its inputs' edges and a closure over what it saved. `backward`
+//! walks the nodes from the newest to the oldest (creation order is a topological order), so depth costs no stack.
+//!
+//! Casts record nothing: the result of a cast shares its source's edge, and a gradient arrives in the precision of that
+//! source. So a weight narrowed to 16 bits receives its gradient in F32 straight from the accumulators.
+
+mod checkpoint;
+mod engine;
+mod grad_mode;
+mod gradcheck;
+mod gradients;
+mod graph;
+mod saved;
+
+pub use checkpoint::checkpoint;
+pub(crate) use engine::{Pass, first_f16, run};
+pub use grad_mode::{grad_enabled, no_grad};
+pub use gradcheck::{GradCheck, gradcheck};
+pub(crate) use gradients::ScaleTag;
+pub use gradients::{Gradients, IsUnscaled, Scaled, Typed, Unscaled};
+pub use graph::Differentiable;
+pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
+pub(crate) use saved::Saved;
+pub use saved::{SavedBytes, saved_bytes};

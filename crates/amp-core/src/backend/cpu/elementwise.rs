@@ -1,0 +1,33 @@
+use super::{CpuBackend, view};
+use crate::Result;
+use crate::backend::{Buffer, Elementwise, Operand};
+use amp_cpu::{Binary, Compare, DType, Ternary, Unary};
+
+impl Elementwise for CpuBackend {
+    fn unary(&self, op: Unary, x: Operand<'_>, out: DType) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::unary(op, &view("unary", x)?, out)))
+    }
+
+    fn unary_grad(&self, op: Unary, saved: Operand<'_>, grad: Operand<'_>, out: DType) -> Result<Buffer> {
+        let (saved, grad) = (view("unary_grad", saved)?, view("unary_grad", grad)?);
+        Ok(Buffer::new(amp_cpu::unary_grad(op, &saved, &grad, out)))
+    }
+
+    fn binary(&self, op: Binary, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::binary(op, &view("binary", a)?, &view("binary", b)?, out)))
+    }
+
+    fn compare(&self, op: Compare, a: Operand<'_>, b: Operand<'_>) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::compare(op, &view("compare", a)?, &view("compare", b)?)))
+    }
+
+    fn select(&self, condition: Operand<'_>, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Buffer> {
+        let condition = view("where", condition)?;
+        Ok(Buffer::new(amp_cpu::select(&condition, &view("where", a)?, &view("where", b)?, out)))
+    }
+
+    fn ternary(&self, op: Ternary, a: Operand<'_>, b: Operand<'_>, c: Operand<'_>, out: DType) -> Result<Buffer> {
+        let (a, b, c) = (view("ternary", a)?, view("ternary", b)?, view("ternary", c)?);
+        Ok(Buffer::new(amp_cpu::ternary(op, &a, &b, &c, out)))
+    }
+}

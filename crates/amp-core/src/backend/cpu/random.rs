@@ -1,0 +1,19 @@
+use super::CpuBackend;
+use crate::Result;
+use crate::backend::{Buffer, Random};
+use crate::random::RandomState;
+use amp_cpu::DType;
+
+impl Random for CpuBackend {
+    fn uniform(&self, at: RandomState, low: f64, high: f64, len: usize, dtype: DType) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::random_uniform(at.seed, at.offset, low, high, len, dtype)))
+    }
+
+    fn normal(&self, at: RandomState, mean: f64, std: f64, len: usize, dtype: DType) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::random_normal(at.seed, at.offset, mean, std, len, dtype)))
+    }
+
+    fn mask(&self, at: RandomState, keep: f64, len: usize) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::random_mask(at.seed, at.offset, keep, len)))
+    }
+}

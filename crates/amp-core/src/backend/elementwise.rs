@@ -1,0 +1,26 @@
+//! Element by element; operands of one call all have the same shape.
+
+use super::{Buffer, Operand};
+use crate::Result;
+use amp_cpu::{Binary, Compare, DType, Ternary, Unary};
+
+/// Element-wise kernels. Arithmetic is in F32 (F64 where an operand is F64); results are rounded once, to `out`.
+pub trait Elementwise {
+    /// `op(x)`
+    fn unary(&self, op: Unary, x: Operand<'_>, out: DType) -> Result<Buffer>;
+
+    /// `grad * op'(..)`; `saved` is the output of `op` where [`Unary::grad_from_output`], its input elsewhere.
+    fn unary_grad(&self, op: Unary, saved: Operand<'_>, grad: Operand<'_>, out: DType) -> Result<Buffer>;
+
+    /// `op(a, b)`
+    fn binary(&self, op: Binary, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Buffer>;
+
+    /// `op(a, b)` as truth values.
+    fn compare(&self, op: Compare, a: Operand<'_>, b: Operand<'_>) -> Result<Buffer>;
+
+    /// `condition ? a : b`
+    fn select(&self, condition: Operand<'_>, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Buffer>;
+
+    /// `op(a, b, c)`
+    fn ternary(&self, op: Ternary, a: Operand<'_>, b: Operand<'_>, c: Operand<'_>, out: DType) -> Result<Buffer>;
+}

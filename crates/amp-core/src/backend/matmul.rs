@@ -1,0 +1,14 @@
+//! Matrix products.
+
+use super::{Buffer, Operand};
+use crate::Result;
+use amp_cpu::DType;
+
+/// Matrix products of `[.., M, K]` and `[.., K, N]` operands with one batch shape; accumulators are F32 (F64 for F64).
+pub trait MatMul {
+    /// `a · b (+ bias)`, rounded once to `out`; `bias` is `[N]`.
+    fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer>;
+
+    /// `into += a · b` with the accumulator's precision; a batch is summed when `into` holds one matrix only.
+    fn matmul_accumulate(&self, a: Operand<'_>, b: Operand<'_>, into: &mut Buffer) -> Result<()>;
+}

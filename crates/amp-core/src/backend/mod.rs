@@ -1,0 +1,125 @@
+//! The seam between tensors and devices: erased operands in, buffers out.
+//!
+//! A backend implements the traits of this module. It may assume that shapes fit (operations check them first) and must
+//! take any stored and logical precision of an operand: widening and rounding on load is its business, casts are not
+//! kernels of their own.
+
+mod cpu;
+mod elementwise;
+mod matmul;
+mod memory;
+mod random;
+mod reduction;
+
+pub use cpu::CpuBackend;
+pub use elementwise::Elementwise;
+pub use matmul::MatMul;
+pub use memory::Memory;
+pub use random::Random;
+pub use reduction::Reduction;
+
+use amp_cpu::{DType, Layout, Storage};
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// One device's kernels.
+pub trait Backend: Memory + Elementwise + Random + Reduction + MatMul + Debug + Send + Sync {
+    /// Name as printed: `cpu`, `cuda:0`.
+    fn name(&self) -> String;
+}
+
+/// Device memory holding elements of one type.
+pub trait DeviceBuffer: Any + Debug + Send + Sync {
+    /// Element type.
+    fn dtype(&self) -> DType;
+
+    /// Number of elements.
+    fn len(&self) -> usize;
+
+    /// Whether there are no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// For the backend to recover its own type.
+    fn as_any(&self) -> &dyn Any;
+
+    /// For the backend to recover its own type.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl DeviceBuffer for Storage {
+    fn dtype(&self) -> DType {
+        Storage::dtype(self)
+    }
+
+    fn len(&self) -> usize {
+        Storage::len(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Shared handle of device memory; written only while it is the sole handle.
+#[derive(Clone, Debug)]
+pub struct Buffer(Arc<dyn DeviceBuffer>);
+
+impl Buffer {
+    /// Takes ownership of device memory.
+    pub fn new(memory: impl DeviceBuffer) -> Self {
+        Self(Arc::new(memory))
+    }
+
+    /// Element type of the stored data.
+    pub fn dtype(&self) -> DType {
+        self.0.dtype()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.len() * self.dtype().size()
+    }
+
+    /// The memory as a backend's own type, or `None` when another backend made it.
+    pub fn downcast<T: DeviceBuffer>(&self) -> Option<&T> {
+        self.0.as_any().downcast_ref()
+    }
+
+    /// The memory for writing, or `None` when it is shared or another backend's.
+    pub fn downcast_mut<T: DeviceBuffer>(&mut self) -> Option<&mut T> {
+        Arc::get_mut(&mut self.0)?.as_any_mut().downcast_mut()
+    }
+
+    /// Whether no other handle to this memory exists, so that it may be written.
+    pub fn is_unique(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+}
+
+/// One argument of a kernel: elements `stored` in the buffer's type that count as `logical`.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// The memory.
+    pub buffer: &'a Buffer,
+    /// Which elements, in which order.
+    pub layout: &'a Layout,
+    /// The precision that the values count as; a kernel rounds on load where it is narrower than the buffer's type.
+    pub logical: DType,
+}

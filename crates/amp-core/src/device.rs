@@ -1,0 +1,88 @@
+//! Where tensors live and which kernels run on them.
+
+use crate::backend::{Backend, CpuBackend};
+use crate::{Error, Result};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// A device: the CPU or a GPU. Cheap to clone; equal when it is the same device.
+#[derive(Clone)]
+pub struct Device(Arc<dyn Backend>);
+
+/// Makes the backend of GPU number `index`.
+pub type CudaFactory = fn(index: usize) -> Result<Arc<dyn Backend>>;
+
+static CUDA: OnceLock<CudaFactory> = OnceLock::new();
+
+impl Device {
+    /// The CPU.
+    pub fn cpu() -> Self {
+        static CPU: OnceLock<Device> = OnceLock::new();
+        CPU.get_or_init(|| Self(Arc::new(CpuBackend))).clone()
+    }
+
+    /// GPU number `index`.
+    ///
+    /// # Errors
+    /// [`Error::DeviceUnavailable`] with the reason when there is no such GPU, no driver, or no CUDA backend in the build.
+    pub fn cuda(index: usize) -> Result<Self> {
+        let factory = CUDA.get().ok_or_else(|| Error::DeviceUnavailable {
+            device: format!("cuda:{index}"),
+            reason: "this build has no CUDA backend".into(),
+        })?;
+        Ok(Self(factory(index)?))
+    }
+
+    /// The first GPU if one can be used, else the CPU.
+    pub fn best() -> Self {
+        Self::cuda(0).unwrap_or_else(|_| Self::cpu())
+    }
+
+    /// Makes a CUDA backend known to [`Device::cuda`] and [`Device::best`]; the first call wins.
+    #[doc(hidden)]
+    pub fn register_cuda(factory: CudaFactory) {
+        CUDA.get_or_init(|| factory);
+    }
+
+    /// Name as printed: `cpu`, `cuda:0`.
+    pub fn name(&self) -> String {
+        self.0.name()
+    }
+
+    /// Whether this is the CPU.
+    pub fn is_cpu(&self) -> bool {
+        *self == Self::cpu()
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.0
+    }
+
+    /// An error unless both are the same device.
+    pub(crate) fn check_same(&self, other: &Self, op: &'static str) -> Result<()> {
+        if self == other {
+            return Ok(());
+        }
+        Err(Error::Device { op, left: self.name(), right: other.name() })
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.name())
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}

@@ -1,0 +1,261 @@
+//! Everything that can go wrong, with the values that made it go wrong.
+
+use amp_cpu::{DType, Dims};
+use std::path::PathBuf;
+
+/// Result of every operation that can meet bad input.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error names the operation first, then the rule, then the values that broke it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two shapes do not broadcast to a common one.
+    #[error("{op}: shapes {left:?} and {right:?} do not broadcast")]
+    Broadcast {
+        /// Operation
+        op: &'static str,
+        /// Shape of the left operand
+        left: Dims,
+        /// Shape of the right operand
+        right: Dims,
+    },
+    /// A shape is not the one that the operation needs.
+    #[error("{op}: {what} must have shape {expected}, found {found:?}")]
+    Shape {
+        /// Operation
+        op: &'static str,
+        /// Which operand
+        what: &'static str,
+        /// The rule
+        expected: String,
+        /// What was given
+        found: Dims,
+    },
+    /// The inner dimensions of a matrix product differ.
+    #[error("{op}: inner dimensions differ, left is {left:?}, right is {right:?}")]
+    InnerDimensions {
+        /// Operation
+        op: &'static str,
+        /// Shape of the left operand
+        left: Dims,
+        /// Shape of the right operand
+        right: Dims,
+    },
+    /// A tensor has too few or too many dimensions.
+    #[error("{op}: {what} must have {expected}, found shape {found:?}")]
+    Rank {
+        /// Operation
+        op: &'static str,
+        /// Which operand
+        what: &'static str,
+        /// The rule, such as "at least 2 dimensions"
+        expected: &'static str,
+        /// What was given
+        found: Dims,
+    },
+    /// More dimensions than a tensor can have.
+    #[error("{op}: {rank} dimensions, but a tensor has at most {max}", max = amp_cpu::MAX_RANK)]
+    TooManyDimensions {
+        /// Operation
+        op: &'static str,
+        /// How many were asked for
+        rank: usize,
+    },
+    /// The number of elements does not fit in the address space.
+    #[error("{op}: a tensor of shape {shape:?} has more elements than can be addressed")]
+    TooLarge {
+        /// Operation
+        op: &'static str,
+        /// What was asked for
+        shape: Dims,
+    },
+    /// An axis does not exist.
+    #[error("{op}: axis {axis} does not exist in a tensor of {rank} dimensions")]
+    Axis {
+        /// Operation
+        op: &'static str,
+        /// The axis, negative from the end
+        axis: isize,
+        /// Number of dimensions
+        rank: usize,
+    },
+    /// The same axis was given twice.
+    #[error("{op}: axis {axis} is given twice in {axes:?}")]
+    RepeatedAxis {
+        /// Operation
+        op: &'static str,
+        /// The axis
+        axis: isize,
+        /// All axes given
+        axes: Vec<isize>,
+    },
+    /// The element count of a slice or of a new shape differs from the shape's.
+    #[error("{op}: shape {shape:?} has {expected} elements, found {found}")]
+    ElementCount {
+        /// Operation
+        op: &'static str,
+        /// The shape
+        shape: Dims,
+        /// Elements of that shape
+        expected: usize,
+        /// Elements given
+        found: usize,
+    },
+    /// An index lies outside its dimension.
+    #[error("{op}: index {index} is out of range for size {size}")]
+    IndexOutOfRange {
+        /// Operation
+        op: &'static str,
+        /// The index
+        index: i64,
+        /// Size of the dimension
+        size: usize,
+    },
+    /// A range lies outside its dimension.
+    #[error("{op}: range {start}..{end} does not lie within axis {axis} of shape {shape:?}")]
+    RangeOutOfBounds {
+        /// Operation
+        op: &'static str,
+        /// First index
+        start: usize,
+        /// One past the last index
+        end: usize,
+        /// The axis
+        axis: usize,
+        /// Shape of the tensor
+        shape: Dims,
+    },
+    /// A reduction that has no neutral element met an empty dimension.
+    #[error("{op}: a tensor of shape {shape:?} has no elements to choose from")]
+    Empty {
+        /// Operation
+        op: &'static str,
+        /// Shape of the tensor
+        shape: Dims,
+    },
+    /// An argument has a value that makes no sense.
+    #[error("{op}: {argument} must be {expected}, found {found}")]
+    Argument {
+        /// Operation
+        op: &'static str,
+        /// Name of the argument
+        argument: &'static str,
+        /// The rule
+        expected: String,
+        /// The value given
+        found: String,
+    },
+    /// Operands live on different devices.
+    #[error("{op}: one tensor is on {left}, the other on {right}; move one with `to_device`")]
+    Device {
+        /// Operation
+        op: &'static str,
+        /// Device of the first operand
+        left: String,
+        /// Device of the second operand
+        right: String,
+    },
+    /// A device was asked for that this machine or build does not have.
+    #[error("{device} is not available: {reason}")]
+    DeviceUnavailable {
+        /// The device asked for
+        device: String,
+        /// Why it cannot be used
+        reason: String,
+    },
+    /// The backend has no kernel for this precision.
+    #[error("{op}: {device} has no kernel for {dtype}")]
+    Unsupported {
+        /// Operation
+        op: &'static str,
+        /// The device
+        device: String,
+        /// The element type
+        dtype: DType,
+    },
+    /// A driver or library call of a device failed.
+    #[error("{op}: {device} reports {message}")]
+    Backend {
+        /// Operation
+        op: &'static str,
+        /// The device
+        device: String,
+        /// What the driver said
+        message: String,
+    },
+    /// `backward` starts from a single value.
+    #[error("backward: the loss must be a single value, found shape {shape:?}; reduce it with `mean_all` or `sum_all`")]
+    LossNotScalar {
+        /// Shape of the tensor
+        shape: Dims,
+    },
+    /// `item` reads a single value.
+    #[error("item: the tensor must hold a single value, found shape {shape:?}")]
+    NotScalar {
+        /// Shape of the tensor
+        shape: Dims,
+    },
+    /// Nothing that leads to this tensor asks for a gradient.
+    #[error("backward: this tensor does not depend on any tensor that requires a gradient")]
+    NoGraph,
+    /// The saved tensors of the graph are gone.
+    #[error(
+        "backward: the saved tensors of `{op}` ({location}) were freed by an earlier backward; \
+         use `backward_retained` for the first of several passes"
+    )]
+    GraphFreed {
+        /// Operation whose saved tensors are gone
+        op: &'static str,
+        /// Where the operation was called
+        location: &'static std::panic::Location<'static>,
+    },
+    /// Part of the graph ran in F16, so that small gradients would vanish without a loss scale.
+    #[error(
+        "backward: `{op}` ({location}) ran in F16, where small gradients vanish; \
+         use `scaler.scale(&loss)?.backward()?` with a GradScaler, or BF16"
+    )]
+    NeedsScaler {
+        /// First operation that ran in F16
+        op: &'static str,
+        /// Where it was called
+        location: &'static std::panic::Location<'static>,
+    },
+    /// Gradients of different scalers, or of different scales of one scaler, were mixed.
+    #[error(
+        "gradients: multiplied by different loss scales; accumulate within one `update` of one scaler, or unscale first"
+    )]
+    MixedScales,
+    /// A file could not be read or written.
+    #[error("{op}: {path}: {source}", path = path.display())]
+    Io {
+        /// Operation
+        op: &'static str,
+        /// The file
+        path: PathBuf,
+        /// What the operating system said
+        source: std::io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{op}: {path}: {reason}", path = path.display())]
+    Format {
+        /// Operation
+        op: &'static str,
+        /// The file
+        path: PathBuf,
+        /// What is wrong with it
+        reason: String,
+    },
+}
+
+impl Error {
+    /// An [`Error::Argument`], with any printable value.
+    pub fn argument(
+        op: &'static str,
+        argument: &'static str,
+        expected: impl Into<String>,
+        found: impl std::fmt::Display,
+    ) -> Self {
+        Self::Argument { op, argument, expected: expected.into(), found: found.to_string() }
+    }
+}

@@ -1,0 +1,81 @@
+//! Sums and means.
+
+use crate::autograd::{Pass, record};
+use crate::precision::{Float, full_range};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Result, shape};
+use amp_cpu::{Reduce, Unary};
+
+full_range! {
+    SumPrecision, "`sum` must run in `F32`";
+    MeanPrecision, "`mean` must run in `F32`";
+}
+
+/// Folds `axes` away, keeping them with size 1, and records the gradient: `factor` everywhere.
+#[track_caller]
+fn fold(name: &'static str, op: Reduce, x: &RawTensor, axes: &[usize], factor: f64) -> Result<RawTensor> {
+    let buffer = x.backend().reduce(op, x.operand()?, axes, x.logical)?;
+    let mut kept = *x.shape();
+    axes.iter().for_each(|&a| kept[a] = 1);
+    let y = RawTensor::new(x.device(), buffer, kept);
+    let from = *x.shape();
+    record(name, &[x], y, |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad();
+            let each = Unary::Affine { mul: factor, add: 0.0 };
+            let buffer = grad.backend().unary(each, grad.operand()?, grad.logical)?;
+            let grad = RawTensor::new(grad.device(), buffer, *grad.shape()).broadcast_to("sum", &from)?;
+            pass.give(0, grad)
+        }))
+    })
+}
+
+impl<P: Float> Tensor<P> {
+    /// Sum over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.sum`).
+    #[track_caller]
+    pub fn sum(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self>
+    where
+        P: SumPrecision,
+    {
+        let axes = shape::axes("sum", axes.as_ref(), self.rank())?;
+        Self::from_raw(fold("sum", Reduce::Sum, &self.raw, &axes, 1.0)?).drop_axes(&axes, keep)
+    }
+
+    /// Mean over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.mean`).
+    #[track_caller]
+    pub fn mean(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self>
+    where
+        P: MeanPrecision,
+    {
+        let axes = shape::axes("mean", axes.as_ref(), self.rank())?;
+        let count: usize = axes.iter().map(|&a| self.dims()[a]).product();
+        Self::from_raw(fold("mean", Reduce::Mean, &self.raw, &axes, 1.0 / count as f64)?).drop_axes(&axes, keep)
+    }
+
+    /// Sum of all elements, as a tensor of no dimensions.
+    #[track_caller]
+    pub fn sum_all(&self) -> Result<Self>
+    where
+        P: SumPrecision,
+    {
+        self.sum([], false)
+    }
+
+    /// Mean of all elements, as a tensor of no dimensions.
+    #[track_caller]
+    pub fn mean_all(&self) -> Result<Self>
+    where
+        P: MeanPrecision,
+    {
+        self.mean([], false)
+    }
+
+    /// Removes folded axes (of size 1, in ascending order) unless they are to stay.
+    pub(crate) fn drop_axes(self, axes: &[usize], keep: bool) -> Result<Self> {
+        if keep {
+            return Ok(self);
+        }
+        axes.iter().rev().try_fold(self, |x, &a| x.squeeze(a as isize))
+    }
+}

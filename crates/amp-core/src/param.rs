@@ -1,0 +1,167 @@
+//! Parameters (F32 masters) and state that a forward pass changes only when the step is taken.
+
+use crate::Result;
+use crate::autograd::{Differentiable, Edge, Leaf, Typed, grad_enabled, next_id};
+use crate::backend::Buffer;
+use crate::device::Device;
+use crate::precision::{Element, F32};
+use crate::raw::{RawTensor, Value};
+use crate::tensor::Tensor;
+use crate::{Error, raw};
+use amp_cpu::{DType, Layout};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A trainable tensor: an F32 master that optimizers update in place.
+///
+/// A 16-bit copy is made at most once per update, when a region first needs it, and shared by micro-batches, evaluation
+/// and recomputation. Clones are handles of the same parameter.
+#[derive(Clone)]
+pub struct Parameter(Arc<Inner>);
+
+struct Inner {
+    leaf: Arc<Leaf>,
+    device: Device,
+    layout: Layout,
+    value: RwLock<Arc<Value>>,
+    trainable: AtomicBool,
+}
+
+impl Parameter {
+    /// A parameter that starts as a copy of `tensor`.
+    pub fn new(tensor: &Tensor<F32>) -> Result<Self> {
+        let device = tensor.device().clone();
+        let buffer = device.backend().copy(tensor.raw.operand()?, DType::F32)?;
+        let layout = Layout::contiguous(*tensor.raw.shape());
+        let leaf = Arc::new(Leaf { id: next_id(), shape: layout.shape, dtype: DType::F32 });
+        let value = RwLock::new(Arc::new(Value::new(device.clone(), buffer, true)));
+        Ok(Self(Arc::new(Inner { leaf, device, layout, value, trainable: AtomicBool::new(true) })))
+    }
+
+    /// The parameter as a tensor at its present value, recorded as a leaf of the graph.
+    pub fn tensor(&self) -> Tensor<F32> {
+        let edge = (grad_enabled() && self.is_trainable()).then(|| Edge::Leaf(self.0.leaf.clone()));
+        Tensor::from_raw(RawTensor { value: self.value(), layout: self.0.layout, logical: DType::F32, edge })
+    }
+
+    /// The parameter in precision `Q`: its shared 16-bit copy, or the master itself.
+    pub fn to<Q: Element>(&self) -> Result<Tensor<Q>> {
+        self.tensor().to()
+    }
+
+    /// Size of each dimension.
+    pub fn dims(&self) -> &[usize] {
+        &self.0.layout.shape
+    }
+
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.0.layout.count()
+    }
+
+    /// Where the parameter lives.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The elements in row-major order; synchronises with the device.
+    pub fn to_vec(&self) -> Result<Vec<f32>> {
+        self.tensor().to_vec()
+    }
+
+    /// Replaces the value by a copy of `tensor`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the shapes differ; the parameter is then unchanged.
+    pub fn set(&self, tensor: &Tensor<F32>) -> Result<()> {
+        if tensor.raw.shape() != &self.0.layout.shape {
+            let expected = format!("{:?}", self.0.layout.shape);
+            return Err(Error::Shape { op: "set", what: "the new value", expected, found: *tensor.raw.shape() });
+        }
+        let tensor = tensor.to_device(&self.0.device)?;
+        let buffer = self.0.device.backend().copy(tensor.raw.operand()?, DType::F32)?;
+        self.replace(Value::new(self.0.device.clone(), buffer, true));
+        Ok(())
+    }
+
+    /// Whether the parameter takes part in training.
+    pub fn is_trainable(&self) -> bool {
+        self.0.trainable.load(Ordering::Relaxed)
+    }
+
+    /// Freezes the parameter, or lets it train again (`requires_grad_`).
+    pub fn set_trainable(&self, trainable: bool) {
+        self.0.trainable.store(trainable, Ordering::Relaxed);
+    }
+
+    /// Identity: equal for handles of the same parameter.
+    pub(crate) fn id(&self) -> u64 {
+        self.0.leaf.id
+    }
+
+    /// The present value.
+    pub(crate) fn value(&self) -> Arc<raw::Value> {
+        self.0.value.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A master for an optimizer to write, and which 16-bit copies of it exist and want refreshing.
+    ///
+    /// The memory is the parameter's own while no graph holds it, else a copy: a tensor taken earlier never changes.
+    pub(crate) fn take_master(&self) -> Result<(Buffer, Vec<DType>)> {
+        let mut slot = self.0.value.write().unwrap_or_else(PoisonError::into_inner);
+        let copies = slot.narrowed_dtypes().collect();
+        if let Some(value) = Arc::get_mut(&mut slot) {
+            if value.buffer.is_unique() {
+                let placeholder = self.0.device.backend().fill(0.0, 0, DType::F32)?;
+                return Ok((std::mem::replace(&mut value.buffer, placeholder), copies));
+            }
+        }
+        let whole = RawTensor { value: slot.clone(), layout: self.0.layout, logical: DType::F32, edge: None };
+        Ok((self.0.device.backend().copy(whole.operand()?, DType::F32)?, copies))
+    }
+
+    /// Ends what [`take_master`](Self::take_master) began: the new value, with the 16-bit copies written in the same pass.
+    pub(crate) fn put_master(&self, master: Buffer, copies: Vec<Buffer>) {
+        let value = Value::new(self.0.device.clone(), master, true);
+        self.replace(copies.into_iter().fold(value, Value::with_narrowed));
+    }
+
+    fn replace(&self, value: Value) {
+        *self.0.value.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+    }
+}
+
+impl Differentiable for Parameter {
+    fn grad_id(&self) -> Option<u64> {
+        Some(self.id())
+    }
+}
+
+impl Typed<F32> for Parameter {}
+
+impl fmt::Debug for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parameter{:?}", self.dims())
+    }
+}
+
+/// A change of state made by a forward pass (running statistics) that lands when the optimizer step is taken.
+pub(crate) struct PendingUpdate(Box<dyn FnOnce() -> Result<()> + Send + Sync>);
+
+impl PendingUpdate {
+    pub(crate) fn new(land: impl FnOnce() -> Result<()> + Send + Sync + 'static) -> Self {
+        Self(Box::new(land))
+    }
+
+    /// Makes the change.
+    pub(crate) fn land(self) -> Result<()> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for PendingUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PendingUpdate")
+    }
+}

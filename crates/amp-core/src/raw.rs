@@ -1,0 +1,212 @@
+//! The erased tensor under every `Tensor<P>`: a value, a layout, a logical precision, and a place in the graph.
+
+use crate::autograd::Edge;
+use crate::backend::{Backend, Buffer, Operand};
+use crate::device::Device;
+use crate::{Error, Result};
+use amp_cpu::{DType, Dims, Layout, Storage};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
+
+/// Device memory together with its narrowed copies.
+///
+/// A 16-bit copy of an F32 value is made when the first kernel asks for it and lives as long as the value: every view,
+/// every consumer and every micro-batch shares it, and a new value (an optimizer step) starts without one.
+#[derive(Debug)]
+pub(crate) struct Value {
+    pub(crate) device: Device,
+    pub(crate) buffer: Buffer,
+    narrowed: [OnceLock<Buffer>; 2],
+    /// How many saved tensors hold this value; it counts once towards the bytes of saved activations.
+    pub(crate) saves: AtomicUsize,
+    /// Parameters and inputs live anyway: holding them for the backward pass costs nothing.
+    pub(crate) is_leaf: bool,
+}
+
+impl Value {
+    pub(crate) fn new(device: Device, buffer: Buffer, is_leaf: bool) -> Self {
+        Self { device, buffer, narrowed: Default::default(), saves: AtomicUsize::new(0), is_leaf }
+    }
+
+    /// A value whose 16-bit copy was written in the same pass (fused optimizers).
+    pub(crate) fn with_narrowed(self, copy: Buffer) -> Self {
+        if let Some(slot) = slot(copy.dtype()) {
+            self.narrowed[slot].get_or_init(|| copy);
+        }
+        self
+    }
+
+    /// Which 16-bit copies exist: an optimizer refreshes these.
+    pub(crate) fn narrowed_dtypes(&self) -> impl Iterator<Item = DType> + '_ {
+        [DType::F16, DType::BF16].into_iter().filter(|&d| slot(d).is_some_and(|s| self.narrowed[s].get().is_some()))
+    }
+
+    fn narrowed(&self, dtype: DType) -> Result<&Buffer> {
+        let Some(slot) = slot(dtype) else { return Ok(&self.buffer) };
+        if let Some(copy) = self.narrowed[slot].get() {
+            return Ok(copy);
+        }
+        let layout = Layout::contiguous(Dims::new(&[self.buffer.len()]).unwrap_or_default());
+        let whole = Operand { buffer: &self.buffer, layout: &layout, logical: self.buffer.dtype() };
+        let copy = self.device.backend().copy(whole, dtype)?;
+        Ok(self.narrowed[slot].get_or_init(|| copy))
+    }
+}
+
+fn slot(dtype: DType) -> Option<usize> {
+    match dtype {
+        DType::F16 => Some(0),
+        DType::BF16 => Some(1),
+        _ => None,
+    }
+}
+
+/// A tensor without its type parameter. Cloning shares the memory.
+#[derive(Clone, Debug)]
+pub struct RawTensor {
+    pub(crate) value: Arc<Value>,
+    pub(crate) layout: Layout,
+    pub(crate) logical: DType,
+    pub(crate) edge: Option<Edge>,
+}
+
+impl RawTensor {
+    /// A contiguous tensor over a fresh buffer.
+    pub(crate) fn new(device: &Device, buffer: Buffer, shape: Dims) -> Self {
+        debug_assert_eq!(buffer.len(), shape.count());
+        let logical = buffer.dtype();
+        let value = Arc::new(Value::new(device.clone(), buffer, false));
+        Self { value, layout: Layout::contiguous(shape), logical, edge: None }
+    }
+
+    /// A tensor of equal elements: one stored element, repeated.
+    pub(crate) fn full(device: &Device, value: f64, shape: Dims, dtype: DType) -> Result<Self> {
+        let buffer = device.backend().fill(value, 1, dtype)?;
+        let scalar = Self::new(device, buffer, Dims::default());
+        let mut strides = shape;
+        strides.fill(0);
+        Ok(Self { layout: Layout { shape, strides, offset: 0 }, ..scalar })
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.value.device
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        self.value.device.backend()
+    }
+
+    pub(crate) fn shape(&self) -> &Dims {
+        &self.layout.shape
+    }
+
+    /// The tensor as a kernel argument.
+    ///
+    /// A narrowed tensor is handed over as its 16-bit copy where most of the buffer is wanted anyway; a small slice of
+    /// a large buffer keeps its storage and is rounded by the kernel as it loads.
+    pub(crate) fn operand(&self) -> Result<Operand<'_>> {
+        let buffer = &self.value.buffer;
+        let narrows = self.logical.is_half() && buffer.dtype() != self.logical;
+        if narrows && buffer.len() <= 2 * self.layout.count() {
+            let copy = self.value.narrowed(self.logical)?;
+            return Ok(Operand { buffer: copy, layout: &self.layout, logical: self.logical });
+        }
+        Ok(Operand { buffer, layout: &self.layout, logical: self.logical })
+    }
+
+    /// The same elements out of the graph.
+    pub(crate) fn detached(&self) -> Self {
+        Self { edge: None, ..self.clone() }
+    }
+
+    /// The same memory read through another layout, out of the graph.
+    pub(crate) fn with_layout(&self, layout: Layout) -> Self {
+        Self { layout, edge: None, ..self.clone() }
+    }
+
+    /// The same elements in precision `dtype`, out of the graph.
+    ///
+    /// Between F16, BF16 and F32 this is a view: widening reads the 16-bit storage as it is, narrowing rounds on load,
+    /// and a widened view narrowed again is the original storage.
+    pub(crate) fn cast_view(&self, dtype: DType) -> Result<Self> {
+        if dtype == self.logical {
+            return Ok(self.detached());
+        }
+        let x = self.settled()?;
+        let stored = x.value.buffer.dtype();
+        let widens = dtype == DType::F32 && stored.is_half();
+        let narrows = dtype.is_half() && (stored == DType::F32 || stored == dtype);
+        if widens || narrows {
+            return Ok(Self { logical: dtype, ..x });
+        }
+        let buffer = x.backend().copy(x.operand()?, dtype)?;
+        Ok(Self::new(x.device(), buffer, *x.shape()))
+    }
+
+    /// The same elements over storage in which a pending rounding has happened, out of the graph.
+    pub(crate) fn settled(&self) -> Result<Self> {
+        let stored = self.value.buffer.dtype();
+        if !self.logical.is_half() || stored == self.logical {
+            return Ok(self.detached());
+        }
+        let operand = self.operand()?;
+        if operand.buffer.dtype() != self.logical {
+            let copy = self.backend().copy(operand, self.logical)?;
+            return Ok(Self::new(self.device(), copy, *self.shape()));
+        }
+        let value = Arc::new(Value::new(self.device().clone(), operand.buffer.clone(), false));
+        Ok(Self { value, edge: None, ..self.clone() })
+    }
+
+    /// The elements in row-major order on the host; synchronises with the device.
+    pub(crate) fn to_storage(&self) -> Result<Storage> {
+        let whole = self.layout.is_contiguous()
+            && self.layout.count() == self.value.buffer.len()
+            && self.value.buffer.dtype() == self.logical;
+        if whole {
+            return self.backend().download(&self.value.buffer);
+        }
+        let buffer = self.backend().copy(self.operand()?, self.logical)?;
+        self.backend().download(&buffer)
+    }
+
+    /// A contiguous tensor of the same elements stored in their logical precision; shares memory where it already is.
+    pub(crate) fn contiguous(&self) -> Result<Self> {
+        if self.layout.is_contiguous() && self.value.buffer.dtype() == self.logical {
+            return Ok(self.detached());
+        }
+        let buffer = self.backend().copy(self.operand()?, self.logical)?;
+        Ok(Self::new(self.device(), buffer, *self.shape()))
+    }
+
+    /// A view repeated to `shape`, out of the graph.
+    pub(crate) fn broadcast_to(&self, op: &'static str, shape: &Dims) -> Result<Self> {
+        if self.shape() == shape {
+            return Ok(self.detached());
+        }
+        let mismatch = || Error::Broadcast { op, left: *self.shape(), right: *shape };
+        let lead = shape.len().checked_sub(self.shape().len()).ok_or_else(mismatch)?;
+        let mut strides = *shape;
+        strides.fill(0);
+        for (i, (&size, &stride)) in self.shape().iter().zip(self.layout.strides.iter()).enumerate() {
+            if size == shape[lead + i] {
+                strides[lead + i] = stride;
+            } else if size != 1 {
+                return Err(mismatch());
+            }
+        }
+        Ok(self.with_layout(Layout { shape: *shape, strides, offset: self.layout.offset }))
+    }
+
+    /// Sums over the dimensions along which `shape` was broadcast to this tensor's shape; the result is in `dtype`.
+    pub(crate) fn sum_to(&self, shape: &Dims, dtype: DType) -> Result<Self> {
+        if self.shape() == shape {
+            return self.cast_view(dtype);
+        }
+        let lead = self.shape().len() - shape.len();
+        let axes: Vec<usize> =
+            (0..self.shape().len()).filter(|&i| i < lead || shape[i - lead] != self.shape()[i]).collect();
+        let buffer = self.backend().reduce(amp_cpu::Reduce::Sum, self.operand()?, &axes, dtype)?;
+        Ok(Self::new(self.device(), buffer, *shape))
+    }
+}

@@ -1,0 +1,135 @@
+//! Shapes as users write them, axes from either end, and broadcasting.
+
+use crate::{Error, Result};
+use amp_cpu::Dims;
+
+/// Anything that names a shape: `[2, 3]`, `&dims`, `vec![2, 3]`, `()` for a single value.
+pub trait IntoShape {
+    /// The shape, or an error when it has too many dimensions or too many elements.
+    fn into_shape(self, op: &'static str) -> Result<Dims>;
+}
+
+impl IntoShape for &[usize] {
+    fn into_shape(self, op: &'static str) -> Result<Dims> {
+        let dims = Dims::new(self).ok_or(Error::TooManyDimensions { op, rank: self.len() })?;
+        // Bytes, not elements, must be addressable, and no intermediate product may overflow when a size is zero.
+        let bytes = self.iter().filter(|&&d| d != 0).try_fold(8usize, |n, &d| n.checked_mul(d));
+        if bytes.is_none_or(|n| n > isize::MAX as usize) {
+            return Err(Error::TooLarge { op, shape: dims });
+        }
+        Ok(dims)
+    }
+}
+
+impl<const N: usize> IntoShape for [usize; N] {
+    fn into_shape(self, op: &'static str) -> Result<Dims> {
+        self.as_slice().into_shape(op)
+    }
+}
+
+impl<const N: usize> IntoShape for &[usize; N] {
+    fn into_shape(self, op: &'static str) -> Result<Dims> {
+        self.as_slice().into_shape(op)
+    }
+}
+
+impl IntoShape for Vec<usize> {
+    fn into_shape(self, op: &'static str) -> Result<Dims> {
+        self.as_slice().into_shape(op)
+    }
+}
+
+impl IntoShape for &Vec<usize> {
+    fn into_shape(self, op: &'static str) -> Result<Dims> {
+        self.as_slice().into_shape(op)
+    }
+}
+
+impl IntoShape for Dims {
+    fn into_shape(self, op: &'static str) -> Result<Dims> {
+        (&*self).into_shape(op)
+    }
+}
+
+impl IntoShape for () {
+    fn into_shape(self, _op: &'static str) -> Result<Dims> {
+        Ok(Dims::default())
+    }
+}
+
+/// `axis` counted from the front, where a negative one counts from the end.
+pub(crate) fn axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> {
+    let from_front = if axis < 0 { axis.checked_add_unsigned(rank).unwrap_or(axis) } else { axis };
+    usize::try_from(from_front).ok().filter(|&a| a < rank).ok_or(Error::Axis { op, axis, rank })
+}
+
+/// Axes counted from the front and sorted; each may be given once. None given means all.
+pub(crate) fn axes(op: &'static str, given: &[isize], rank: usize) -> Result<Vec<usize>> {
+    if given.is_empty() {
+        return Ok((0..rank).collect());
+    }
+    let mut found = Vec::with_capacity(given.len());
+    for &a in given {
+        let front = axis(op, a, rank)?;
+        if found.contains(&front) {
+            return Err(Error::RepeatedAxis { op, axis: a, axes: given.to_vec() });
+        }
+        found.push(front);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The shape that `left` and `right` broadcast to, by NumPy's rule.
+pub(crate) fn broadcast(op: &'static str, left: &Dims, right: &Dims) -> Result<Dims> {
+    if left == right {
+        return Ok(*left);
+    }
+    let (long, short) = if left.len() >= right.len() { (left, right) } else { (right, left) };
+    let mut shape = *long;
+    let lead = long.len() - short.len();
+    for (size, &other) in shape[lead..].iter_mut().zip(short.iter()) {
+        *size = match (*size, other) {
+            (a, b) if a == b => a,
+            (1, b) => b,
+            (a, 1) => a,
+            _ => return Err(Error::Broadcast { op, left: *left, right: *right }),
+        };
+    }
+    (*shape).into_shape(op)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dims(sizes: &[usize]) -> Dims {
+        Dims::new(sizes).unwrap()
+    }
+
+    #[test]
+    fn broadcast_follows_numpy() {
+        assert_eq!(broadcast("add", &dims(&[2, 1, 3]), &dims(&[4, 1])).unwrap(), dims(&[2, 4, 3]));
+        assert_eq!(broadcast("add", &dims(&[]), &dims(&[5])).unwrap(), dims(&[5]));
+        assert_eq!(broadcast("add", &dims(&[0]), &dims(&[1])).unwrap(), dims(&[0]));
+        let error = broadcast("add", &dims(&[2, 3]), &dims(&[4])).unwrap_err();
+        assert_eq!(error.to_string(), "add: shapes [2, 3] and [4] do not broadcast");
+    }
+
+    #[test]
+    fn axes_count_from_either_end() {
+        assert_eq!(axis("sum", -1, 3).unwrap(), 2);
+        assert!(axis("sum", 3, 3).is_err());
+        assert!(axis("sum", isize::MIN, 3).is_err());
+        assert_eq!(axes("sum", &[-1, 0], 3).unwrap(), [0, 2]);
+        assert!(axes("sum", &[1, -2], 3).is_err());
+    }
+
+    #[test]
+    fn impossible_shapes_are_errors() {
+        assert!([1usize; 9].into_shape("zeros").is_err());
+        assert!([usize::MAX, 2].into_shape("zeros").is_err());
+        assert!([usize::MAX, 0].into_shape("zeros").is_err());
+        assert!([0, 5].into_shape("zeros").is_ok());
+    }
+}

@@ -1,0 +1,140 @@
+//! Making tensors: from host data, constant, counted, random.
+
+use super::Tensor;
+use crate::device::Device;
+use crate::precision::{Element, F32, Float, I64};
+use crate::random;
+use crate::raw::RawTensor;
+use crate::shape::IntoShape;
+use crate::{Error, Result};
+use amp_cpu::Dims;
+
+impl<P: Element> Tensor<P> {
+    /// Takes the elements in row-major order.
+    ///
+    /// # Errors
+    /// [`Error::ElementCount`] when the shape has another number of elements.
+    pub fn from_vec(data: Vec<P::Host>, shape: impl IntoShape, device: &Device) -> Result<Self> {
+        let shape = shape.into_shape("from_vec")?;
+        if data.len() != shape.count() {
+            return Err(Error::ElementCount { op: "from_vec", shape, expected: shape.count(), found: data.len() });
+        }
+        Self::upload(data, shape, device)
+    }
+
+    /// Copies the elements in row-major order.
+    pub fn from_slice(data: &[P::Host], shape: impl IntoShape, device: &Device) -> Result<Self> {
+        Self::from_vec(data.to_vec(), shape, device)
+    }
+
+    /// Computes each element from its index.
+    pub fn from_fn(shape: impl IntoShape, f: impl FnMut(&[usize]) -> P::Host, device: &Device) -> Result<Self> {
+        let shape = shape.into_shape("from_fn")?;
+        let mut f = f;
+        let mut index = Dims::new(&vec![0; shape.len()]).expect("same rank as a valid shape");
+        let data = (0..shape.count())
+            .map(|_| {
+                let value = f(&index);
+                advance(&mut index, &shape);
+                value
+            })
+            .collect();
+        Self::upload(data, shape, device)
+    }
+
+    /// A tensor of one value and no dimensions.
+    pub fn scalar(value: P::Host, device: &Device) -> Result<Self> {
+        Self::from_vec(vec![value], (), device)
+    }
+
+    /// All zeros (`false` for Bool).
+    pub fn zeros(shape: impl IntoShape, device: &Device) -> Result<Self> {
+        Self::filled("zeros", shape, 0.0, device)
+    }
+
+    /// All ones (`true` for Bool).
+    pub fn ones(shape: impl IntoShape, device: &Device) -> Result<Self> {
+        Self::filled("ones", shape, 1.0, device)
+    }
+
+    /// All equal to `value`.
+    pub fn full(shape: impl IntoShape, value: P::Host, device: &Device) -> Result<Self> {
+        let shape = shape.into_shape("full")?;
+        Self::scalar(value, device)?.expand(shape)?.contiguous()
+    }
+
+    /// Zeros of the same shape, precision and device.
+    pub fn zeros_like(&self) -> Result<Self> {
+        Self::zeros(*self.raw.shape(), self.device())
+    }
+
+    /// Ones of the same shape, precision and device.
+    pub fn ones_like(&self) -> Result<Self> {
+        Self::ones(*self.raw.shape(), self.device())
+    }
+
+    fn filled(op: &'static str, shape: impl IntoShape, value: f64, device: &Device) -> Result<Self> {
+        let shape = shape.into_shape(op)?;
+        let buffer = device.backend().fill(value, shape.count(), P::DTYPE)?;
+        Ok(Self::from_raw(RawTensor::new(device, buffer, shape)))
+    }
+
+    fn upload(data: Vec<P::Host>, shape: Dims, device: &Device) -> Result<Self> {
+        let buffer = device.backend().upload(P::wrap(data))?;
+        Ok(Self::from_raw(RawTensor::new(device, buffer, shape)))
+    }
+}
+
+impl<P: Float> Tensor<P> {
+    /// Standard normal values from the global generator (see [`crate::manual_seed`]), the same for any thread count.
+    pub fn randn(shape: impl IntoShape, device: &Device) -> Result<Self> {
+        Self::normal(shape, 0.0, 1.0, device)
+    }
+
+    /// Normal values of the given mean and standard deviation.
+    pub fn normal(shape: impl IntoShape, mean: f64, std: f64, device: &Device) -> Result<Self> {
+        let shape = shape.into_shape("normal")?;
+        Ok(Self::from_raw(random::normal(shape, mean, std, P::DTYPE, device)?))
+    }
+
+    /// Uniform values of `[0, 1)`.
+    pub fn rand(shape: impl IntoShape, device: &Device) -> Result<Self> {
+        Self::uniform(shape, 0.0, 1.0, device)
+    }
+
+    /// Uniform values of `[low, high)`.
+    pub fn uniform(shape: impl IntoShape, low: f64, high: f64, device: &Device) -> Result<Self> {
+        let shape = shape.into_shape("uniform")?;
+        Ok(Self::from_raw(random::uniform(shape, low, high, P::DTYPE, device)?))
+    }
+}
+
+impl Tensor<I64> {
+    /// `start, start + 1, .., end - 1`.
+    pub fn arange(start: i64, end: i64, device: &Device) -> Result<Self> {
+        let data: Vec<i64> = (start..end).collect();
+        let len = data.len();
+        Self::from_vec(data, [len], device)
+    }
+}
+
+impl Tensor<F32> {
+    /// `steps` values from `start` to `end`, both included.
+    ///
+    /// Positions and tables are F32 by signature: integers are exact only up to 256 in BF16 and 2048 in F16.
+    pub fn linspace(start: f32, end: f32, steps: usize, device: &Device) -> Result<Self> {
+        let step = if steps > 1 { (f64::from(end) - f64::from(start)) / (steps - 1) as f64 } else { 0.0 };
+        let data = (0..steps).map(|i| (f64::from(start) + step * i as f64) as f32).collect();
+        Self::from_vec(data, [steps], device)
+    }
+}
+
+fn advance(index: &mut Dims, shape: &Dims) {
+    for (i, &size) in index.iter_mut().zip(shape.iter()).rev() {
+        *i += 1;
+        if *i < size {
+            return;
+        }
+        *i = 0;
+    }
+}

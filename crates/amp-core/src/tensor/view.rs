@@ -1,0 +1,212 @@
+//! Reading the same memory through another shape: nothing is copied, gradients go back through the inverse view.
+
+use super::Tensor;
+use crate::autograd::{Pass, record};
+use crate::precision::Element;
+use crate::raw::RawTensor;
+use crate::shape::{self, IntoShape};
+use crate::{Error, Result};
+use amp_cpu::{Dims, Layout};
+
+impl<P: Element> Tensor<P> {
+    /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
+    pub fn reshape(&self, shape: impl IntoShape) -> Result<Self> {
+        let shape = shape.into_shape("reshape")?;
+        let (expected, found) = (shape.count(), self.count());
+        if expected != found {
+            return Err(Error::ElementCount { op: "reshape", shape, expected, found });
+        }
+        let base = if self.raw.layout.is_contiguous() { self.raw.detached() } else { self.raw.contiguous()? };
+        let layout = Layout { offset: base.layout.offset, ..Layout::contiguous(shape) };
+        let from = *self.raw.shape();
+        self.viewed("reshape", base.with_layout(layout), move |grad| {
+            let grad = grad.contiguous()?;
+            Ok(grad.with_layout(Layout { offset: grad.layout.offset, ..Layout::contiguous(from) }))
+        })
+    }
+
+    /// Merges the axes from `start` to `end`, both included, into one (`torch.flatten`).
+    pub fn flatten(&self, start: isize, end: isize) -> Result<Self> {
+        let start = shape::axis("flatten", start, self.rank())?;
+        let end = shape::axis("flatten", end, self.rank())?;
+        if start > end {
+            return Err(Error::argument("flatten", "end", format!("at least start = {start}"), end));
+        }
+        let mut dims = self.dims()[..start].to_vec();
+        dims.push(self.dims()[start..=end].iter().product());
+        dims.extend(&self.dims()[end + 1..]);
+        self.reshape(dims)
+    }
+
+    /// Axes in another order (`torch.permute`).
+    pub fn permute(&self, order: impl AsRef<[isize]>) -> Result<Self> {
+        let order = order.as_ref();
+        if order.len() != self.rank() {
+            let expected = format!("one axis for each of the {} dimensions", self.rank());
+            return Err(Error::argument("permute", "order", expected, format!("{order:?}")));
+        }
+        let mut inverse = vec![usize::MAX; order.len()];
+        let mut axes = Vec::with_capacity(order.len());
+        for (to, &a) in order.iter().enumerate() {
+            let from = shape::axis("permute", a, self.rank())?;
+            if inverse[from] != usize::MAX {
+                return Err(Error::RepeatedAxis { op: "permute", axis: a, axes: order.to_vec() });
+            }
+            inverse[from] = to;
+            axes.push(from);
+        }
+        let view = permuted(&self.raw, &axes);
+        self.viewed("permute", view, move |grad| Ok(permuted(grad, &inverse)))
+    }
+
+    /// Swaps two axes (`torch.transpose`).
+    pub fn transpose(&self, a: isize, b: isize) -> Result<Self> {
+        let (a, b) = (shape::axis("transpose", a, self.rank())?, shape::axis("transpose", b, self.rank())?);
+        let mut order: Vec<isize> = (0..self.rank() as isize).collect();
+        order.swap(a, b);
+        self.permute(order)
+    }
+
+    /// Transposes a matrix; on more dimensions, each of the matrices in the last two.
+    pub fn t(&self) -> Result<Self> {
+        if self.rank() < 2 {
+            let found = *self.raw.shape();
+            return Err(Error::Rank { op: "t", what: "the tensor", expected: "at least 2 dimensions", found });
+        }
+        self.transpose(-2, -1)
+    }
+
+    /// Inserts a dimension of size 1 before `axis`; negative axes count from the end of the result (`torch.unsqueeze`).
+    pub fn unsqueeze(&self, axis: isize) -> Result<Self> {
+        let at = shape::axis("unsqueeze", axis, self.rank() + 1)?;
+        let too_many = || Error::TooManyDimensions { op: "unsqueeze", rank: self.rank() + 1 };
+        let view = with_axis(&self.raw, at).ok_or_else(too_many)?;
+        self.viewed("unsqueeze", view, move |grad| Ok(without_axis(grad, at)))
+    }
+
+    /// Drops a dimension of size 1 (`torch.squeeze`; a dimension of another size is an error here).
+    pub fn squeeze(&self, axis: isize) -> Result<Self> {
+        let at = shape::axis("squeeze", axis, self.rank())?;
+        if self.dims()[at] != 1 {
+            let (expected, found) = (format!("size 1 along axis {at}"), *self.raw.shape());
+            return Err(Error::Shape { op: "squeeze", what: "the tensor", expected, found });
+        }
+        let back = move |grad: &RawTensor| {
+            with_axis(grad, at).ok_or(Error::TooManyDimensions { op: "squeeze", rank: grad.shape().len() + 1 })
+        };
+        self.viewed("squeeze", without_axis(&self.raw, at), back)
+    }
+
+    /// `length` elements of `axis` from `start` (`torch.narrow`).
+    pub fn narrow(&self, axis: isize, start: usize, length: usize) -> Result<Self> {
+        let axis = shape::axis("narrow", axis, self.rank())?;
+        let end = start.saturating_add(length);
+        if end > self.dims()[axis] {
+            return Err(Error::RangeOutOfBounds { op: "narrow", start, end, axis, shape: *self.raw.shape() });
+        }
+        let mut layout = self.raw.layout;
+        layout.shape[axis] = length;
+        layout.offset += start * layout.strides[axis];
+        if layout.count() == 0 {
+            layout.offset = 0;
+        }
+        let from = *self.raw.shape();
+        self.viewed("narrow", self.raw.with_layout(layout), move |grad| {
+            let mut at = Layout::contiguous(from);
+            at.shape[axis] = length;
+            at.offset = start * at.strides[axis];
+            embed(grad, &from, &at)
+        })
+    }
+
+    /// Elements `range` of `axis`: `x.slice(1, 2..5)` (half-open; also `..n` and `n..`).
+    pub fn slice(&self, axis: isize, range: impl std::ops::RangeBounds<usize>) -> Result<Self> {
+        use std::ops::Bound;
+        let at = shape::axis("slice", axis, self.rank())?;
+        let start = match range.start_bound() {
+            Bound::Included(&s) => s,
+            Bound::Excluded(&s) => s.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&e) => e.saturating_add(1),
+            Bound::Excluded(&e) => e,
+            Bound::Unbounded => self.dims()[at],
+        };
+        if start > end {
+            return Err(Error::RangeOutOfBounds { op: "slice", start, end, axis: at, shape: *self.raw.shape() });
+        }
+        self.narrow(axis, start, end - start)
+    }
+
+    /// The tensor at `index` of `axis`, without that axis (`torch.select`).
+    pub fn select(&self, axis: isize, index: usize) -> Result<Self> {
+        let at = shape::axis("select", axis, self.rank())?;
+        let size = self.dims()[at];
+        if index >= size {
+            return Err(Error::IndexOutOfRange { op: "select", index: index as i64, size });
+        }
+        self.narrow(axis, index, 1)?.squeeze(axis)
+    }
+
+    /// Repeats dimensions of size 1 to `shape` without copying (`torch.expand`).
+    pub fn expand(&self, shape: impl IntoShape) -> Result<Self> {
+        let shape = shape.into_shape("expand")?;
+        let view = self.raw.broadcast_to("expand", &shape)?;
+        self.viewed("expand", view, |grad| Ok(grad.clone()))
+    }
+
+    /// The elements in row-major order in memory of their own precision; shares the memory where it already is so.
+    pub fn contiguous(&self) -> Result<Self> {
+        let copy = self.raw.contiguous()?;
+        self.viewed("contiguous", copy, |grad| Ok(grad.clone()))
+    }
+
+    /// Whether the elements follow one another in row-major order.
+    pub fn is_contiguous(&self) -> bool {
+        self.raw.layout.is_contiguous()
+    }
+
+    /// Puts a view of this tensor into the graph; `back` maps a gradient of the view to one of this tensor's shape.
+    #[track_caller]
+    fn viewed(
+        &self,
+        op: &'static str,
+        view: RawTensor,
+        back: impl Fn(&RawTensor) -> Result<RawTensor> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let out = record(op, &[&self.raw], view, |_| {
+            Ok(Box::new(move |pass: &mut Pass<'_>| {
+                let grad = back(pass.grad())?;
+                pass.give(0, grad)
+            }))
+        })?;
+        Ok(Self::from_raw(out))
+    }
+}
+
+fn permuted(x: &RawTensor, axes: &[usize]) -> RawTensor {
+    let mut layout = x.layout;
+    for (to, &from) in axes.iter().enumerate() {
+        layout.shape[to] = x.layout.shape[from];
+        layout.strides[to] = x.layout.strides[from];
+    }
+    x.with_layout(layout)
+}
+
+fn with_axis(x: &RawTensor, at: usize) -> Option<RawTensor> {
+    let (shape, strides) = (x.layout.shape.inserted(at, 1)?, x.layout.strides.inserted(at, 0)?);
+    Some(x.with_layout(Layout { shape, strides, offset: x.layout.offset }))
+}
+
+fn without_axis(x: &RawTensor, at: usize) -> RawTensor {
+    let (shape, strides) = (x.layout.shape.removed(at), x.layout.strides.removed(at));
+    x.with_layout(Layout { shape, strides, offset: x.layout.offset })
+}
+
+/// Zeros of `shape` with `grad` written at `at`.
+fn embed(grad: &RawTensor, shape: &Dims, at: &Layout) -> Result<RawTensor> {
+    let mut buffer = grad.backend().fill(0.0, shape.count(), grad.logical)?;
+    grad.backend().copy_into(grad.operand()?, &mut buffer, at)?;
+    Ok(RawTensor::new(grad.device(), buffer, *shape))
+}
