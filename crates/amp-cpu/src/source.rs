@@ -3,7 +3,7 @@
 use crate::convert::Compute;
 use crate::parallel::CHUNK;
 use crate::walk::{Run, Walk};
-use crate::{DType, Slice, View};
+use crate::{DType, Layout, Slice, View};
 
 /// An operand prepared for reading in row-major order.
 pub(crate) struct Source<'a> {
@@ -14,10 +14,15 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub fn new(view: &View<'a>) -> Self {
+        Self::with_layout(view, view.layout)
+    }
+
+    /// The operand `view`, read as if `layout` were its layout.
+    pub fn with_layout(view: &View<'a>, layout: &Layout) -> Self {
         let stored = view.data.dtype();
         let narrower = stored.is_float() && view.logical.is_float() && view.logical != stored;
         let exact = view.logical.size() > stored.size();
-        Self { data: view.data, walk: Walk::new(view.layout), rounds_to: (narrower && !exact).then_some(view.logical) }
+        Self { data: view.data, walk: Walk::new(layout), rounds_to: (narrower && !exact).then_some(view.logical) }
     }
 
     /// Elements `at..at + len`: the stored ones where they serve as they are, else converted into `buffer`.
@@ -31,15 +36,20 @@ impl<'a> Source<'a> {
             return &values[start + at..][..len];
         }
         let buffer = &mut buffer[..len];
+        self.fill(at, buffer);
+        buffer
+    }
+
+    /// Converts the elements from `at` on into `dst`.
+    pub fn fill<T: Compute>(&self, at: usize, dst: &mut [T]) {
         let mut filled = 0;
-        self.walk.for_each_run(at, len, |run| {
-            read(self.data, run, &mut buffer[filled..][..run.len]);
+        self.walk.for_each_run(at, dst.len(), |run| {
+            read(self.data, run, &mut dst[filled..][..run.len]);
             filled += run.len;
         });
         if let Some(logical) = self.rounds_to {
-            T::round_to(logical, buffer);
+            T::round_to(logical, dst);
         }
-        buffer
     }
 }
 

@@ -1,0 +1,105 @@
+//! Softmax and cross-entropy in one pass.
+
+use crate::line::{Lines, map_lines};
+use crate::norm::parameters;
+use crate::num::{Num, Real, in_real};
+use crate::simd::Portable;
+use crate::softmax::logsumexp_line;
+use crate::split::map_all;
+use crate::{DType, Storage, View};
+
+/// What [`cross_entropy`] computes for every row.
+#[derive(Debug)]
+pub struct CrossEntropy {
+    /// Weighted loss `[N]`, 0 for ignored rows; F32, F64 for F64 logits.
+    pub loss: Storage,
+    /// `ln(Σ exp(logits))` `[N]`, kept for the gradient.
+    pub lse: Storage,
+}
+
+/// How [`cross_entropy`] weighs classes and rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels<'a> {
+    /// Class of each row.
+    pub targets: &'a [i64],
+    /// Weight of each class `[C]`.
+    pub weight: Option<&'a View<'a>>,
+    /// The target whose rows count nothing.
+    pub ignore_index: i64,
+    /// Share of the target that is spread evenly over all classes.
+    pub smoothing: f64,
+}
+
+/// Cross-entropy between logits `[N, C]` and labels, row by row, in F32 (F64).
+///
+/// PyTorch: `cross_entropy(.., reduction = "none")`. Targets other than `ignore_index` lie in `0..C`.
+pub fn cross_entropy(logits: &View, labels: Labels) -> CrossEntropy {
+    in_real!(logits.logical, A => {
+        let rule = Rule::<A>::new(logits, labels);
+        let lines = Lines::new(logits, 1);
+        let rows: Vec<usize> = (0..labels.targets.len()).collect();
+        let results = map_all(&rows, logits.layout.count(), |&row| {
+            let mut line = vec![A::ZERO; rule.classes];
+            lines.load(row, &mut line);
+            rule.loss(row, &mut line)
+        });
+        let (loss, lse) = results.into_iter().unzip();
+        CrossEntropy { loss: A::storage(loss), lse: A::storage(lse) }
+    })
+}
+
+/// Gradient of [`cross_entropy`] with respect to the logits: softmax minus target, times `scale` of the row.
+///
+/// `lse` is what [`cross_entropy`] returned, `scale` `[N]` the gradient of each row's loss. Rounded to `out` once.
+pub fn cross_entropy_grad(logits: &View, labels: Labels, lse: &View, scale: &View, out: DType) -> Storage {
+    in_real!(logits.logical, A => {
+        let rule = Rule::<A>::new(logits, labels);
+        let rows = labels.targets.len();
+        let (lse, scale) = (parameters::<A>(Some(lse), rows, 0.0), parameters::<A>(Some(scale), rows, 0.0));
+        map_lines::<A>(logits, 1, out, |row, line| rule.gradient(row, line, lse[row], scale[row]))
+    })
+}
+
+struct Rule<'a, A> {
+    labels: Labels<'a>,
+    classes: usize,
+    weight: Vec<A>,
+    total: A,
+    /// Weight of the loss of each class in a smoothed target.
+    even: A,
+}
+
+impl<'a, A: Real> Rule<'a, A> {
+    fn new(logits: &View, labels: Labels<'a>) -> Self {
+        let classes = logits.layout.shape[1];
+        let weight = parameters(labels.weight, classes, 1.0);
+        let total = weight.iter().fold(A::ZERO, |a, &w| a + w);
+        Self { labels, classes, weight, total, even: A::of(labels.smoothing / classes as f64) }
+    }
+
+    fn loss(&self, row: usize, line: &mut [A]) -> (A, A) {
+        let target = self.labels.targets[row];
+        if target == self.labels.ignore_index {
+            return (A::ZERO, A::ZERO);
+        }
+        let logit = line[target as usize];
+        let weighted = if self.labels.smoothing == 0.0 { A::ZERO } else { crate::fold::dot_of(line, &self.weight) };
+        let lse = logsumexp_line(line);
+        let sharp = A::of(1.0 - self.labels.smoothing) * self.weight[target as usize] * (lse - logit);
+        let spread = if self.labels.smoothing == 0.0 { A::ZERO } else { self.even * (self.total * lse - weighted) };
+        (sharp + spread, lse)
+    }
+
+    fn gradient(&self, row: usize, line: &mut [A], lse: A, scale: A) {
+        let target = self.labels.targets[row];
+        if target == self.labels.ignore_index {
+            return line.fill(A::ZERO);
+        }
+        let sharp = A::of(1.0 - self.labels.smoothing) * self.weight[target as usize];
+        let all = (sharp + self.even * self.total) * scale;
+        for (x, &w) in line.iter_mut().zip(&self.weight) {
+            *x = (*x - lse).exp::<Portable>() * all - self.even * w * scale;
+        }
+        line[target as usize] = line[target as usize] - sharp * scale;
+    }
+}

@@ -1,0 +1,78 @@
+//! A strided view read as one long line.
+
+use crate::convert::Compute;
+use crate::parallel::CHUNK;
+use crate::source::Source;
+use crate::{Dims, Layout, View};
+
+/// The elements of a view in row-major order of some order of its axes.
+pub(crate) struct Span<'a> {
+    source: Source<'a>,
+    len: usize,
+}
+
+impl<'a> Span<'a> {
+    /// The elements of `view` with its axes taken in the order `axes` (a permutation), slowest first.
+    pub fn new(view: &View<'a>, axes: impl IntoIterator<Item = usize>) -> Self {
+        let (mut shape, mut strides) = (Dims::default(), Dims::default());
+        for axis in axes {
+            shape = shape.pushed(view.layout.shape[axis]).expect("a view has at most MAX_RANK axes");
+            strides = strides.pushed(view.layout.strides[axis]).expect("a view has at most MAX_RANK axes");
+        }
+        let layout = Layout { shape, strides, offset: view.layout.offset };
+        Self { source: Source::with_layout(view, &layout), len: layout.count() }
+    }
+
+    /// The elements of `view` in row-major order.
+    pub fn row_major(view: &View<'a>) -> Self {
+        Self::new(view, 0..view.layout.shape.len())
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Loads elements `start .. start + out.len()`.
+    pub fn load<A: Compute>(&self, start: usize, out: &mut [A]) {
+        self.source.fill(start, out);
+    }
+
+    /// Elements `start .. start + len`: the stored ones where no conversion is needed, else loaded into `scratch`.
+    pub fn read<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A; CHUNK]) -> &'s [A] {
+        self.source.load(start, len, scratch)
+    }
+}
+
+/// The three sizes that an axis cuts a shape into: elements before it, along it and after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Product of the sizes before the axis.
+    pub outer: usize,
+    /// Size of the axis.
+    pub len: usize,
+    /// Product of the sizes after the axis.
+    pub inner: usize,
+}
+
+impl Cut {
+    /// Cuts `shape` at `axis`; a shape without axes is one line of one element.
+    pub fn new(shape: &[usize], axis: usize) -> Self {
+        match shape.get(axis) {
+            Some(&len) => {
+                Self { outer: shape[..axis].iter().product(), len, inner: shape[axis + 1..].iter().product() }
+            }
+            None => Self { outer: 1, len: 1, inner: 1 },
+        }
+    }
+
+    /// Number of lines along the axis.
+    pub fn lines(&self) -> usize {
+        self.outer * self.inner
+    }
+}
+
+/// All axes of a shape of `rank`, `last` at the end.
+pub(crate) fn ending_in(rank: usize, last: usize) -> impl Iterator<Item = usize> {
+    (0..rank).filter(move |&a| a != last).chain((last < rank).then_some(last))
+}

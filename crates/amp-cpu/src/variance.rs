@@ -1,0 +1,59 @@
+//! Mean and variance along axes.
+
+use crate::fold::{Axes, fold_with, sum_of};
+use crate::num::{Real, in_real};
+use crate::reduce::converted;
+use crate::{DType, Storage, View};
+
+/// Mean and variance over `axes`; outputs have the remaining axes, in order.
+///
+/// The variance divides the sum of squared deviations by `max(count - correction, 0)`. Deviations are taken from the
+/// mean of their own block and blocks are merged with Chan's formula, in F32 (F64 for F64): no `E[x²] - E[x]²`.
+pub fn variance(x: &View, axes: &[usize], correction: f64, out: DType) -> (Storage, Storage) {
+    let axes = Axes::new(x, axes);
+    in_real!(x.logical, A => {
+        let moments = moments::<A>(x, &axes);
+        let mean = moments.iter().map(|m| if axes.count == 0 { A::NAN } else { m.mean }).collect();
+        let degrees = (axes.count as f64 - correction).max(0.0) as A;
+        let var = moments.iter().map(|m| m.squares / degrees).collect();
+        (converted::<A>(mean, out), converted::<A>(var, out))
+    })
+}
+
+/// Count, mean and sum of squared deviations of some elements.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Moments<A> {
+    pub count: A,
+    pub mean: A,
+    pub squares: A,
+}
+
+impl<A: Real> Moments<A> {
+    /// Moments of one block, in two passes over it.
+    #[inline(always)]
+    pub fn of(block: &[A]) -> Self {
+        let count = A::of(block.len() as f64);
+        let mean = sum_of(block, &|x| x) / count;
+        Self { count, mean, squares: sum_of(block, &|x| (x - mean) * (x - mean)) }
+    }
+
+    /// Moments of both together (Chan, Golub, LeVeque).
+    #[inline(always)]
+    pub fn join(self, other: Self) -> Self {
+        let count = self.count + other.count;
+        if count == A::default() {
+            return self;
+        }
+        let (delta, share) = (other.mean - self.mean, other.count / count);
+        Self {
+            count,
+            mean: self.mean + delta * share,
+            squares: self.squares + other.squares + delta * delta * self.count * share,
+        }
+    }
+}
+
+/// Moments of every output's elements.
+pub(crate) fn moments<A: Real>(x: &View, axes: &Axes) -> Vec<Moments<A>> {
+    fold_with(x, axes, Moments::default(), |_, block| Moments::of(block), Moments::join)
+}
