@@ -192,7 +192,7 @@ mod tests {
         let wide = half.to::<F32>().unwrap();
         assert_eq!(wide.to_vec().unwrap(), [1.0, 2.0, 3.0]);
         assert_eq!((wide.stored_dtype().name(), wide.dtype().name()), ("F16", "F32"));
-        let grads = (wide * 70_000.0).unwrap().sum_all().unwrap().backward().unwrap();
+        let grads = (wide * 70_000.0_f32).unwrap().sum_all().unwrap().backward().unwrap();
         assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [70_000.0; 3]);
     }
 }

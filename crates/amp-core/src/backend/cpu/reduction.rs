@@ -1,10 +1,10 @@
-use super::CpuBackend;
-use crate::backend::{Backend, Buffer, Operand, Reduction};
-use crate::{Error, Result};
+use super::{CpuBackend, view};
+use crate::Result;
+use crate::backend::{Buffer, Operand, Reduction};
 use amp_cpu::{DType, Reduce};
 
 impl Reduction for CpuBackend {
-    fn reduce(&self, _op: Reduce, x: Operand<'_>, _axes: &[usize], _out: DType) -> Result<Buffer> {
-        Err(Error::Unsupported { op: "reduce", device: self.name(), dtype: x.logical })
+    fn reduce(&self, op: Reduce, x: Operand<'_>, axes: &[usize], out: DType) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::reduce(op, &view("reduce", x)?, axes, out)))
     }
 }
