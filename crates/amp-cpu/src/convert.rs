@@ -107,6 +107,19 @@ compute!(f32, F32);
 compute!(f64, F64);
 compute!(i64, I64);
 
+/// Rounds to an F32 whose last bit is 1 unless the value is exact: rounding that again, to 16 bits, gives what rounding
+/// the F64 at once would. (`half`'s own conversion from F64 ignores the low 32 bits and so misjudges ties.)
+#[inline(always)]
+pub(crate) fn round_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    let back = f64::from(nearest);
+    if back == value || value.is_nan() {
+        return nearest;
+    }
+    let truncated = nearest.to_bits() - u32::from(back.abs() > value.abs());
+    f32::from_bits(truncated | 1)
+}
+
 macro_rules! cast {
     ($($from:ty => $to:ty: $v:ident => $body:expr;)*) => {
         $(impl Cast<$to> for $from {
@@ -149,13 +162,13 @@ cast! {
     f32 => u8: v => v as u8;
     f32 => bool: v => v != 0.0;
 
-    f64 => f16: v => f16::from_f64(v);
-    f64 => bf16: v => bf16::from_f64(v);
+    f64 => f16: v => f16::from_f32(round_to_odd(v));
+    f64 => bf16: v => bf16::from_f32(round_to_odd(v));
     f64 => u8: v => v as u8;
     f64 => bool: v => v != 0.0;
 
-    i64 => f16: v => f16::from_f64(v as f64);
-    i64 => bf16: v => bf16::from_f64(v as f64);
+    i64 => f16: v => f16::from_f32(round_to_odd(v as f64));
+    i64 => bf16: v => bf16::from_f32(round_to_odd(v as f64));
     i64 => u8: v => v as u8;
     i64 => bool: v => v != 0;
 }

@@ -6,11 +6,14 @@
 //! The crate imports no sibling; `amp-core` is its only caller and checks shapes before it calls.
 
 mod arg_reduce;
+mod attention;
+mod conv;
 mod convert;
 mod cross_entropy;
 mod dtype;
 mod elementwise;
 mod fold;
+mod gemm;
 mod index;
 mod layout;
 mod line;
@@ -38,14 +41,31 @@ pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad}
 pub use dtype::DType;
 pub use elementwise::{binary, compare, copy, copy_into, fill, select, ternary, unary, unary_grad};
 pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};
+mod output;
+mod plane;
+mod pool;
+mod real;
+mod scratch;
+#[cfg(test)]
+mod testing;
+mod upsample;
+
+pub use attention::{Attended, Scores, attention, attention_grad};
+pub use conv::{Conv2d, conv_transpose2d, conv2d, conv2d_grad_input, conv2d_grad_weight, conv2d_grad_weight_acc};
+pub use gemm::{Epilogue, matmul, matmul_acc};
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use norm::{NormKind, Normalized, normalize, normalize_with};
 pub use norm_grad::{NormGrads, normalize_grad};
 pub use op::{Binary, Compare, Reduce, Scan, Ternary, Unary};
+pub use pool::{
+    Pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d_grad, adaptive_max_pool2d, avg_pool2d, avg_pool2d_grad,
+    max_pool2d, max_pool2d_grad,
+};
 pub use random::{random_mask, random_normal, random_uniform};
 pub use reduce::reduce;
 pub use scan::scan;
 pub use softmax::{logsumexp, softmax, softmax_grad};
 pub use sort::sort;
 pub use storage::{Slice, SliceMut, Storage, View};
+pub use upsample::{Interpolation, upsample2d, upsample2d_grad};
 pub use variance::variance;

@@ -1,6 +1,7 @@
 //! Splitting an output over threads, and the chunks that kernels work through.
 
 use crate::SliceMut;
+use rayon::prelude::*;
 
 /// Elements that a kernel works on at a time: operands widened to F32 stay in the first-level cache.
 pub(crate) const CHUNK: usize = 1024;
@@ -33,4 +34,17 @@ pub(crate) fn for_each_chunk(start: usize, mut part: SliceMut<'_>, mut f: impl F
         f(at, &mut chunk);
         (part, at) = (rest, at + n);
     }
+}
+
+/// Operations (roughly: multiply-adds or loads) below which waking the thread pool costs more than it saves.
+const WORTH_A_THREAD: usize = 1 << 17;
+
+/// Runs `task(0)` to `task(count - 1)`, on several threads where `work` operations in total are worth it.
+///
+/// Tasks are chosen from the shape alone, so results are bit-identical for every number of threads.
+pub(crate) fn for_each(count: usize, work: usize, task: impl Fn(usize) + Sync + Send) {
+    if count <= 1 || work < WORTH_A_THREAD {
+        return (0..count).for_each(task);
+    }
+    (0..count).into_par_iter().for_each(task);
 }

@@ -1,14 +1,17 @@
-use super::CpuBackend;
-use crate::backend::{Backend, Buffer, MatMul, Operand};
-use crate::{Error, Result};
-use amp_cpu::DType;
+use super::{CpuBackend, storage_mut, view};
+use crate::Result;
+use crate::backend::{Buffer, MatMul, Operand};
+use amp_cpu::{DType, Epilogue};
 
 impl MatMul for CpuBackend {
-    fn matmul(&self, a: Operand<'_>, _b: Operand<'_>, _bias: Option<Operand<'_>>, _out: DType) -> Result<Buffer> {
-        Err(Error::Unsupported { op: "matmul", device: self.name(), dtype: a.logical })
+    fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer> {
+        let bias = bias.map(|bias| view("matmul", bias)).transpose()?;
+        let result = amp_cpu::matmul(&view("matmul", a)?, &view("matmul", b)?, &Epilogue { bias }, out);
+        Ok(Buffer::new(result))
     }
 
-    fn matmul_accumulate(&self, a: Operand<'_>, _b: Operand<'_>, _into: &mut Buffer) -> Result<()> {
-        Err(Error::Unsupported { op: "matmul", device: self.name(), dtype: a.logical })
+    fn matmul_accumulate(&self, a: Operand<'_>, b: Operand<'_>, into: &mut Buffer) -> Result<()> {
+        amp_cpu::matmul_acc(&view("matmul", a)?, &view("matmul", b)?, storage_mut("matmul", into)?);
+        Ok(())
     }
 }

@@ -1,0 +1,180 @@
+//! Attention against the textbook formula in F64, its gradient against differences and the formula's transpose.
+
+use super::*;
+use crate::testing::{Random, Tensor, epsilon};
+
+struct Case {
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Option<Tensor>,
+    causal: bool,
+    scale: f64,
+}
+
+impl Case {
+    fn new(random: &mut Random, [b, h, t, s, d, e]: [usize; 6], dtype: DType) -> Self {
+        let [q, k, v] = [[b, h, t, d], [b, h, s, d], [b, h, s, e]].map(|shape| random.tensor(&shape, dtype));
+        Self { q, k, v, mask: None, causal: false, scale: 1.0 / (d.max(1) as f64).sqrt() }
+    }
+
+    fn scores(&self) -> Scores<'_> {
+        Scores { mask: self.mask.as_ref().map(Tensor::view), causal: self.causal, scale: self.scale }
+    }
+
+    fn run(&self, out: DType) -> Attended {
+        attention(&self.q.view(), &self.k.view(), &self.v.view(), &self.scores(), out)
+    }
+
+    fn shape(&self) -> [usize; 4] {
+        [self.q.shape()[0], self.q.shape()[1], self.q.shape()[2], self.v.shape()[3]]
+    }
+
+    /// The weights of the keys for one query, in F64; all zero where nothing is allowed.
+    fn weights(&self, b: usize, h: usize, t: usize) -> Vec<f64> {
+        let (keys, width) = (self.k.shape()[2], self.k.shape()[3]);
+        let score = |s: usize| {
+            let allowed = self.mask.as_ref().is_none_or(|m| m.at(&[b, h, t, s]) != 0.0) && (!self.causal || s <= t);
+            let dot: f64 = (0..width).map(|d| self.q.at(&[b, h, t, d]) * self.k.at(&[b, h, s, d])).sum();
+            if allowed { dot * self.scale } else { f64::NEG_INFINITY }
+        };
+        let scores: Vec<f64> = (0..keys).map(score).collect();
+        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let powers: Vec<f64> =
+            scores.iter().map(|s| if *s == f64::NEG_INFINITY { 0.0 } else { (s - most).exp() }).collect();
+        let total: f64 = powers.iter().sum();
+        powers.iter().map(|p| if total == 0.0 { 0.0 } else { p / total }).collect()
+    }
+
+    fn check(&self, out: DType) {
+        let y = Tensor::contiguous(&self.shape(), self.run(out).y);
+        let acc = if self.q.logical() == DType::F64 { DType::F64 } else { DType::F32 };
+        for index in y.indices() {
+            let weights = self.weights(index[0], index[1], index[2]);
+            let value = |s: usize| self.v.at(&[index[0], index[1], s, index[3]]);
+            let expected: f64 = weights.iter().enumerate().map(|(s, w)| w * value(s)).sum();
+            // A score is off by its depth times eps, and so is, relatively, its exponential; values are below 1.
+            let terms = (self.q.shape()[3] + weights.len() + 8) as f64;
+            let tolerance = 4.0 * terms * epsilon(acc) + epsilon(out) * expected.abs();
+            let diff = (y.at(&index) - expected).abs();
+            assert!(diff <= tolerance, "at {index:?}: {} instead of {expected}", y.at(&index));
+        }
+    }
+
+    /// Gradients from the formulas, all in F64.
+    fn expected_grads(&self, grad: &Tensor) -> [Vec<f64>; 3] {
+        let [batch, heads, queries, value_width] = self.shape();
+        let (keys, width) = (self.k.shape()[2], self.k.shape()[3]);
+        let [mut dq, mut dk, mut dv] = [&self.q, &self.k, &self.v].map(|t| vec![0.0; t.values().len()]);
+        for (b, h, t) in (0..batch * heads * queries).map(|i| (i / queries / heads, i / queries % heads, i % queries)) {
+            let weights = self.weights(b, h, t);
+            let slope =
+                |s: usize| -> f64 { (0..value_width).map(|e| grad.at(&[b, h, t, e]) * self.v.at(&[b, h, s, e])).sum() };
+            let mean: f64 = weights.iter().enumerate().map(|(s, w)| w * slope(s)).sum();
+            for s in 0..keys {
+                let head = b * heads + h;
+                for e in 0..value_width {
+                    dv[(head * keys + s) * value_width + e] += weights[s] * grad.at(&[b, h, t, e]);
+                }
+                for d in 0..width {
+                    let ds = weights[s] * (slope(s) - mean) * self.scale;
+                    dq[(head * queries + t) * width + d] += ds * self.k.at(&[b, h, s, d]);
+                    dk[(head * keys + s) * width + d] += ds * self.q.at(&[b, h, t, d]);
+                }
+            }
+        }
+        [dq, dk, dv]
+    }
+
+    fn check_grad(&self, random: &mut Random, out: DType) {
+        let forward = self.run(self.q.logical());
+        let y = Tensor::contiguous(&self.shape(), forward.y);
+        let grad = random.tensor(&self.shape(), self.q.logical());
+        let views = [&self.q.view(), &self.k.view(), &self.v.view()];
+        let got = attention_grad(&grad.view(), views, &y.view(), &forward.lse, &self.scores(), out);
+        let acc = if out == DType::F64 { DType::F64 } else { DType::F32 };
+        let terms = (self.q.shape()[3] + self.v.shape()[3] + self.q.shape()[2] + self.k.shape()[2] + 16) as f64;
+        for ((got, expected), of) in got.into_iter().zip(self.expected_grads(&grad)).zip([&self.q, &self.k, &self.v]) {
+            for (got, expected) in Tensor::contiguous(of.shape(), got).values().iter().zip(expected) {
+                // The row's mean slope is read from `y`, which was rounded to the operands' precision.
+                let rounded = self.v.shape()[3] as f64 * epsilon(self.q.logical());
+                let tolerance = 16.0 * terms * epsilon(acc) + rounded + epsilon(out) * expected.abs();
+                assert!((got - expected).abs() <= tolerance, "{got} instead of {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_size_mask_and_precision() {
+    let mut random = Random::new(41);
+    for sizes in [[1, 1, 1, 1, 1, 1], [2, 3, 5, 7, 4, 6], [1, 2, 37, 71, 16, 8], [1, 1, 70, 70, 9, 5]] {
+        for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
+            let mut case = Case::new(&mut random, sizes, dtype);
+            for causal in [false, true] {
+                case.causal = causal;
+                case.mask = None;
+                case.check(dtype);
+                case.check_grad(&mut random, dtype);
+                let [b, h, t, s, ..] = sizes;
+                let allowed: Vec<f64> = (0..b * t * s).map(|_| f64::from(random.number() > -0.3)).collect();
+                case.mask = Some(Tensor::from_values(&[b, 1, t, s], DType::Bool, &allowed).broadcast(&[b, h, t, s]));
+                case.check(dtype);
+                case.check_grad(&mut random, dtype);
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_without_keys_give_zeros() {
+    let mut random = Random::new(42);
+    let mut case = Case::new(&mut random, [1, 2, 3, 4, 8, 8], DType::F32);
+    case.mask = Some(Tensor::filled(&[1, 2, 3, 4], DType::Bool, 0.0));
+    assert_eq!(case.run(DType::F32).y, Storage::zeros(DType::F32, 48));
+    case.check_grad(&mut random, DType::F32);
+    let none = Case::new(&mut random, [1, 2, 3, 0, 8, 8], DType::F32);
+    assert_eq!(none.run(DType::F32).y, Storage::zeros(DType::F32, 48));
+    let empty = Case::new(&mut random, [2, 0, 3, 4, 8, 8], DType::F32);
+    assert_eq!(empty.run(DType::F32).y.len(), 0);
+}
+
+#[test]
+fn large_scores_do_not_overflow() {
+    let mut random = Random::new(43);
+    let mut case = Case::new(&mut random, [1, 1, 4, 300, 8, 4], DType::F32);
+    case.scale = 1e4;
+    let y = Tensor::contiguous(&case.shape(), case.run(DType::F32).y);
+    assert!(y.values().iter().all(|v| v.abs() <= 1.0));
+}
+
+#[test]
+fn nans_stay_in_their_row() {
+    let mut random = Random::new(44);
+    let mut case = Case::new(&mut random, [1, 1, 3, 5, 4, 4], DType::F32);
+    let mut values = case.q.values();
+    values[4] = f64::NAN;
+    case.q = Tensor::from_values(&[1, 1, 3, 4], DType::F32, &values);
+    let y = Tensor::contiguous(&case.shape(), case.run(DType::F32).y);
+    for index in y.indices() {
+        assert_eq!(y.at(&index).is_nan(), index[2] == 1);
+    }
+}
+
+#[test]
+fn one_and_two_threads_give_the_same_bits() {
+    let mut random = Random::new(45);
+    let mut case = Case::new(&mut random, [1, 3, 90, 150, 32, 32], DType::BF16);
+    case.causal = true;
+    let grad = random.tensor(&case.shape(), DType::BF16);
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
+        pool.install(|| {
+            let forward = case.run(DType::F32);
+            let y = Tensor::contiguous(&case.shape(), forward.y);
+            let views = [&case.q.view(), &case.k.view(), &case.v.view()];
+            (attention_grad(&grad.view(), views, &y.view(), &forward.lse, &case.scores(), DType::F32), y.storage)
+        })
+    };
+    assert_eq!(run(1), run(2));
+}

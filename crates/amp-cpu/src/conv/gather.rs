@@ -1,0 +1,112 @@
+//! Convolution over a lattice: kernels times patches, packed from scratch planes.
+
+use super::lattice::{Band, Lattice, Planes};
+use crate::gemm::kernel::Multiply;
+use crate::gemm::operand::{Gathered, Operand};
+use crate::gemm::product::{Packed, Sink, prepacked, product_shared};
+use crate::output::Output;
+use crate::real::Real;
+use crate::simd::Level;
+use crate::{Storage, View, parallel, scratch};
+
+/// Distances in a kernel: from group to group, and to the next output and input channel of the gathering.
+#[derive(Clone, Copy)]
+pub(super) struct WeightStrides {
+    pub group: usize,
+    pub output: usize,
+    pub input: usize,
+}
+
+/// The images that are computed, and what is added to them.
+pub(super) struct Target<'a, T> {
+    output: Output<'a>,
+    per_group: usize,
+    channels: usize,
+    size: [usize; 2],
+    bias: &'a [T],
+}
+
+impl<'a, T> Target<'a, T> {
+    pub(super) fn new(
+        storage: &'a mut Storage,
+        per_group: usize,
+        channels: usize,
+        size: [usize; 2],
+        bias: &'a [T],
+    ) -> Self {
+        Self { output: Output::new(storage), per_group, channels, size, bias }
+    }
+}
+
+/// Computes one lattice of the target from all channels of `source`.
+pub(super) fn gather<T: Multiply>(
+    source: &View,
+    weights: &[T],
+    strides: WeightStrides,
+    groups: usize,
+    lattice: &Lattice,
+    target: &Target<T>,
+) {
+    let channels = source.layout.shape[1] / groups;
+    let bands = lattice.bands(source.layout.shape[0], channels);
+    let depth: Vec<usize> = (0..channels)
+        .flat_map(|channel| lattice.taps.iter().map(move |tap| channel * strides.input + tap.at))
+        .collect();
+    let rows: Vec<usize> = (0..target.per_group).map(|output| output * strides.output).collect();
+    let kernel = T::kernel(Level::current());
+    let work = lattice.grid.iter().product::<usize>() * source.layout.shape[0] * rows.len() * depth.len();
+    let task = |band: &Band, group: usize, left: &Packed<T>| {
+        let planes = Planes::new(lattice, band, channels);
+        scratch::with(planes.len(band), |data: &mut [T]| {
+            planes.fill(source, band, group * channels, data);
+            let patches = Gathered { data, rows: &planes.pixels, depth: &planes.patch };
+            product_shared(kernel, left, &patches, &Pixels { target, lattice, band, group });
+        });
+    };
+    let of_group = |group: usize| Gathered { data: &weights[group * strides.group..], rows: &rows, depth: &depth };
+    if groups == 1 {
+        let left = of_group(0);
+        let uses = if Operand::<T>::depth(&left) == 0 { 0 } else { bands.len() };
+        prepacked(&left, kernel.mr, uses, work, |left| {
+            parallel::for_each(bands.len(), work, |i| task(&bands[i], 0, left));
+        });
+    } else {
+        parallel::for_each(groups * bands.len(), groups * work, |i| {
+            let (group, band) = (i / bands.len(), &bands[i % bands.len()]);
+            task(band, group, &Packed::later(&of_group(group), kernel.mr));
+        });
+    }
+}
+
+/// Stores the pixels of a band.
+struct Pixels<'a, T> {
+    target: &'a Target<'a, T>,
+    lattice: &'a Lattice,
+    band: &'a Band,
+    group: usize,
+}
+
+impl<T: Real> Sink<T> for Pixels<'_, T> {
+    fn store(&self, row: usize, column: usize, values: &mut [T]) {
+        let channel = self.group * self.target.per_group + row;
+        if let Some(&bias) = self.target.bias.get(channel) {
+            values.iter_mut().for_each(|value| *value += bias);
+        }
+        let (Lattice { grid, pace, start, .. }, [height, width]) = (self.lattice, self.target.size);
+        let dense = *pace == [1, 1] && grid[1] == width;
+        let line = if dense { self.band.rows.len() * grid[1] } else { grid[1] };
+        let mut done = 0;
+        while done < values.len() {
+            let (unit, within) = ((column + done) / line, (column + done) % line);
+            let len = (line - within).min(values.len() - done);
+            let (image, y) = if dense { (unit, 0) } else { (unit / self.band.rows.len(), unit % self.band.rows.len()) };
+            let plane = ((self.band.images.start + image) * self.target.channels + channel) * height * width;
+            let y = (self.band.rows.start + y) * pace[0] + start[0];
+            let at = plane + y * width + within * pace[1] + start[1];
+            // SAFETY: tasks differ in group, image, rows or lattice, so in the pixels they store; within one,
+            // `store` calls never overlap (`Sink`).
+            unsafe { self.target.output.store(at, pace[1], &values[done..done + len]) };
+            done += len;
+        }
+    }
+}

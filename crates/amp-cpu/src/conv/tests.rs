@@ -1,0 +1,169 @@
+//! The three convolutions are compared with one loop over all (output pixel, kernel element) pairs in F64.
+
+use super::*;
+use crate::testing::{Random, Tensor, epsilon};
+
+struct Case {
+    x: Tensor,
+    w: Tensor,
+    grad: Tensor,
+    spec: Conv2d,
+}
+
+impl Case {
+    fn new(random: &mut Random, x: [usize; 4], w: [usize; 4], spec: Conv2d, dtype: DType) -> Self {
+        let size = spec.output_size([x[2], x[3]], [w[2], w[3]]).expect("the kernel fits");
+        let grad = random.tensor(&[x[0], w[0], size[0], size[1]], dtype);
+        Self { x: random.tensor(&x, dtype), w: random.tensor(&w, dtype), grad, spec }
+    }
+
+    /// Calls `visit` with the indices of output, input and kernel of every product term.
+    fn terms(&self, mut visit: impl FnMut([usize; 4], [usize; 4], [usize; 4])) {
+        let (spec, [_, channels, height, width]) = (self.spec, sizes(&self.x.view()));
+        let [outputs, _, kh, kw] = sizes(&self.w.view());
+        for y in self.grad.indices() {
+            let group = y[1] / (outputs / spec.groups);
+            for c in 0..channels / spec.groups {
+                for (ky, kx) in (0..kh).flat_map(|ky| (0..kw).map(move |kx| (ky, kx))) {
+                    let row = (y[2] * spec.stride[0] + ky * spec.dilation[0]).wrapping_sub(spec.padding[0]);
+                    let column = (y[3] * spec.stride[1] + kx * spec.dilation[1]).wrapping_sub(spec.padding[1]);
+                    if row < height && column < width {
+                        let input = [y[0], group * (channels / spec.groups) + c, row, column];
+                        visit([y[0], y[1], y[2], y[3]], input, [y[1], c, ky, kx]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(&self, out: DType) {
+        let (x, w, grad, spec) = (self.x.view(), self.w.view(), self.grad.view(), &self.spec);
+        let acc = if x.logical == DType::F64 { DType::F64 } else { DType::F32 };
+        let y = Sums::new(self.grad.shape(), self, |y, x, w| (y, self.x.at(&x) * self.w.at(&w)));
+        y.compare(conv2d(&x, &w, None, spec, out), acc);
+        let dx = Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w)));
+        dx.compare(conv2d_grad_input(&grad, &w, sizes(&x), spec, out), acc);
+        let dw = Sums::new(self.w.shape(), self, |y, x, w| (w, self.grad.at(&y) * self.x.at(&x)));
+        dw.compare(conv2d_grad_weight(&grad, &x, sizes(&w), spec), acc);
+    }
+}
+
+/// A reference result: sums, sums of absolute values, numbers of terms.
+struct Sums {
+    shape: Vec<usize>,
+    sums: Vec<(f64, f64, usize)>,
+}
+
+impl Sums {
+    fn new(
+        shape: &[usize],
+        case: &Case,
+        term: impl Fn([usize; 4], [usize; 4], [usize; 4]) -> ([usize; 4], f64),
+    ) -> Self {
+        let mut sums = vec![(0.0, 0.0, 0); shape.iter().product()];
+        case.terms(|y, x, w| {
+            let (at, value) = term(y, x, w);
+            let at = ((at[0] * shape[1] + at[1]) * shape[2] + at[2]) * shape[3] + at[3];
+            sums[at] = (sums[at].0 + value, sums[at].1 + value.abs(), sums[at].2 + 1);
+        });
+        Self { shape: shape.to_vec(), sums }
+    }
+
+    fn compare(&self, got: Storage, accumulator: DType) {
+        let got = Tensor::contiguous(&self.shape, got);
+        for (index, &(sum, magnitude, terms)) in got.indices().iter().zip(&self.sums) {
+            let tolerance = (terms + 1) as f64 * epsilon(accumulator) * magnitude + epsilon(got.logical()) * sum.abs();
+            let diff = (got.at(index) - sum).abs();
+            assert!(diff <= tolerance, "at {index:?}: {} instead of {sum}, off by {diff}", got.at(index));
+        }
+    }
+}
+
+fn spec(stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2], groups: usize) -> Conv2d {
+    Conv2d { stride, padding, dilation, groups }
+}
+
+#[test]
+fn every_geometry() {
+    let mut random = Random::new(11);
+    let one = spec([1; 2], [0; 2], [1; 2], 1);
+    for (x, w, spec) in [
+        ([1, 1, 1, 1], [1, 1, 1, 1], one),
+        ([2, 3, 7, 5], [4, 3, 3, 3], one),
+        ([2, 3, 8, 8], [5, 3, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([3, 2, 9, 11], [3, 2, 3, 2], spec([2, 3], [1, 0], [1; 2], 1)),
+        ([1, 2, 11, 13], [3, 2, 3, 3], spec([1, 2], [2, 3], [2, 3], 1)),
+        ([1, 2, 13, 13], [2, 2, 2, 3], spec([3, 2], [4, 1], [2, 1], 1)),
+        ([2, 6, 6, 6], [4, 3, 3, 3], spec([1; 2], [1; 2], [1; 2], 2)),
+        ([2, 5, 7, 7], [10, 1, 3, 3], spec([2; 2], [1; 2], [1; 2], 5)),
+        ([2, 4, 6, 5], [4, 1, 5, 5], spec([1; 2], [2; 2], [1; 2], 4)),
+        ([5, 3, 1, 29], [4, 3, 1, 4], spec([1, 2], [0, 2], [1; 2], 1)),
+        ([2, 5, 6, 6], [7, 5, 1, 1], spec([2; 2], [0; 2], [1; 2], 1)),
+        ([1, 3, 4, 4], [2, 3, 2, 2], spec([4, 5], [3; 2], [1; 2], 1)),
+        ([1, 2, 40, 37], [3, 2, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+    ] {
+        Case::new(&mut random, x, w, spec, DType::F32).check(DType::F32);
+        Case::new(&mut random, x, w, spec, DType::F64).check(DType::F64);
+    }
+}
+
+#[test]
+fn every_mix_of_precisions_and_strides() {
+    let mut random = Random::new(12);
+    let spec = spec([2, 1], [1; 2], [1; 2], 1);
+    for dtype in [DType::F16, DType::BF16] {
+        for out in [DType::F16, DType::BF16, DType::F32] {
+            let mut case = Case::new(&mut random, [2, 3, 6, 7], [4, 3, 3, 3], spec, dtype);
+            case.check(out);
+            case.x = random.tensor(&[6, 3, 7, 2], DType::F32).meant_as(dtype).transposed(0, 3).transposed(2, 3);
+            case.w = random.tensor(&[3, 4, 3, 3], DType::F32).meant_as(dtype).transposed(0, 1);
+            case.grad = case.grad.meant_as(DType::F32);
+            case.check(out);
+        }
+    }
+}
+
+#[test]
+fn empty_dimensions() {
+    let padded = spec([1; 2], [1; 2], [1; 2], 1);
+    let bias = Tensor::from_values(&[2], DType::F32, &[1.5, -2.0]);
+    let x = Tensor::filled(&[0, 3, 4, 4], DType::F32, 0.0);
+    let w = Tensor::filled(&[2, 3, 3, 3], DType::F32, 1.0);
+    assert_eq!(conv2d(&x.view(), &w.view(), None, &padded, DType::F32).len(), 0);
+    let no_channels = Tensor::filled(&[1, 0, 1, 2], DType::F32, 0.0);
+    let w = Tensor::filled(&[2, 0, 3, 3], DType::F32, 1.0);
+    let y = conv2d(&no_channels.view(), &w.view(), Some(&bias.view()), &padded, DType::F32);
+    assert_eq!(y, Storage::F32(vec![1.5, 1.5, -2.0, -2.0]));
+    assert_eq!(padded.output_size([1, 1], [4, 1]), None);
+    assert_eq!(spec([0, 1], [0; 2], [1; 2], 1).output_size([3, 3], [1, 1]), None);
+}
+
+#[test]
+fn bias_is_added_before_rounding() {
+    let x = Tensor::filled(&[1, 1, 3, 3], DType::BF16, 1.0);
+    let w = Tensor::filled(&[1, 1, 3, 3], DType::BF16, 1.0);
+    let bias = Tensor::from_values(&[1], DType::F32, &[256.0 - 9.0 + 1.0]);
+    let spec = Conv2d::default();
+    let y = conv2d(&x.view(), &w.view(), Some(&bias.view()), &spec, DType::F32);
+    assert_eq!(y, Storage::F32(vec![257.0]));
+    let turned = conv_transpose2d(&x.view(), &w.view(), Some(&bias.view()), [1, 1, 5, 5], &spec, DType::F32);
+    let Storage::F32(values) = turned else { unreachable!("asked for F32") };
+    assert_eq!((values[0], values[12]), (249.0, 257.0));
+}
+
+#[test]
+fn one_and_two_threads_give_the_same_bits() {
+    let mut random = Random::new(13);
+    let padded = spec([1; 2], [1; 2], [1; 2], 1);
+    let case = Case::new(&mut random, [6, 5, 17, 19], [7, 5, 3, 3], padded, DType::BF16);
+    let (x, w, grad) = (case.x.view(), case.w.view(), case.grad.view());
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
+        pool.install(|| {
+            let y = conv2d(&x, &w, None, &padded, DType::F32);
+            let dx = conv2d_grad_input(&grad, &w, sizes(&x), &padded, DType::F32);
+            (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), &padded))
+        })
+    };
+    assert_eq!(run(1), run(2));
+}

@@ -1,0 +1,233 @@
+//! The innermost loop: a small tile of the product held in registers, for every instruction set.
+//!
+//! One algorithm ([`tile`]) over a minimal vector trait; `#[target_feature]` stands only on the outermost wrappers.
+//! Every product term goes through a fused multiply-add where the machine has one, in the order of the depth, so an
+//! element's value does not depend on where in the tile it stands.
+
+use crate::real::Real;
+use crate::simd::Level;
+
+/// Multiplies packed panels into a row-major tile: `c (+)= a · b`.
+///
+/// `a` holds `depth` columns of `mr` elements, `b` holds `depth` rows of `nr`; `c` has `mr` rows, `stride` apart.
+///
+/// # Safety
+/// The pointers must be valid for those elements, `c` for writes, and the CPU must have the kernel's instructions.
+pub(crate) type Tile<T> = unsafe fn(depth: usize, a: *const T, b: *const T, c: *mut T, stride: usize, accumulate: bool);
+
+/// A tile kernel with its sizes.
+#[derive(Clone, Copy)]
+pub(crate) struct Kernel<T> {
+    /// Rows of a tile.
+    pub mr: usize,
+    /// Columns of a tile.
+    pub nr: usize,
+    /// Code that computes one.
+    pub tile: Tile<T>,
+}
+
+/// Arithmetic types that have tile kernels.
+pub(crate) trait Multiply: Real {
+    /// The kernel of an instruction set, or of the best this machine has if that is less.
+    fn kernel(level: Level) -> Kernel<Self>;
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Multiply for f32 {
+    fn kernel(level: Level) -> Kernel<Self> {
+        match level.min(Level::best()) {
+            Level::Portable => Kernel { mr: 4, nr: 8, tile: portable::<f32> },
+            Level::Avx2 => Kernel { mr: 6, nr: 16, tile: x86::avx2_f32 },
+            Level::Avx512 => Kernel { mr: 12, nr: 32, tile: x86::avx512_f32 },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Multiply for f64 {
+    fn kernel(level: Level) -> Kernel<Self> {
+        match level.min(Level::best()) {
+            Level::Portable => Kernel { mr: 4, nr: 8, tile: portable::<f64> },
+            Level::Avx2 => Kernel { mr: 6, nr: 8, tile: x86::avx2_f64 },
+            Level::Avx512 => Kernel { mr: 12, nr: 16, tile: x86::avx512_f64 },
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl<T: Real> Multiply for T {
+    fn kernel(_: Level) -> Kernel<Self> {
+        Kernel { mr: 4, nr: 8, tile: portable::<T> }
+    }
+}
+
+/// A register full of numbers.
+trait Vector: Copy {
+    type Element: Copy;
+    const LANES: usize;
+
+    /// # Safety
+    /// The CPU must have the vector's instructions; `from` must be valid for `LANES` reads.
+    unsafe fn load(from: *const Self::Element) -> Self;
+    /// # Safety
+    /// The CPU must have the vector's instructions.
+    unsafe fn splat(value: Self::Element) -> Self;
+    /// `self * b + c`
+    ///
+    /// # Safety
+    /// The CPU must have the vector's instructions.
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self;
+    /// # Safety
+    /// The CPU must have the vector's instructions; `to` must be valid for `LANES` writes.
+    unsafe fn store(self, to: *mut Self::Element);
+}
+
+/// A tile of `MR` rows and two vectors of columns.
+///
+/// # Safety
+/// As [`Tile`].
+#[inline(always)]
+unsafe fn tile<V: Vector, const MR: usize>(
+    depth: usize,
+    a: *const V::Element,
+    b: *const V::Element,
+    c: *mut V::Element,
+    stride: usize,
+    accumulate: bool,
+    zero: V::Element,
+) {
+    // SAFETY: `a` has `depth * MR` elements, `b` has `depth * 2 * LANES`, row `i` of `c` has `2 * LANES` from
+    // `i * stride` on (caller); the loops stay inside these bounds.
+    unsafe {
+        let mut sums = [[V::splat(zero); 2]; MR];
+        if accumulate {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = [V::load(c.add(i * stride)), V::load(c.add(i * stride + V::LANES))];
+            }
+        }
+        let (mut a, mut b) = (a, b);
+        for _ in 0..depth {
+            let columns = [V::load(b), V::load(b.add(V::LANES))];
+            for (i, sum) in sums.iter_mut().enumerate() {
+                let row = V::splat(*a.add(i));
+                sum[0] = row.mul_add(columns[0], sum[0]);
+                sum[1] = row.mul_add(columns[1], sum[1]);
+            }
+            a = a.add(MR);
+            b = b.add(2 * V::LANES);
+        }
+        for (i, sum) in sums.iter().enumerate() {
+            sum[0].store(c.add(i * stride));
+            sum[1].store(c.add(i * stride + V::LANES));
+        }
+    }
+}
+
+/// Four numbers that the compiler may put into whatever registers the target has.
+#[derive(Clone, Copy)]
+struct Four<T>([T; 4]);
+
+impl<T: Real> Vector for Four<T> {
+    type Element = T;
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn load(from: *const T) -> Self {
+        // SAFETY: four elements are readable (caller).
+        Self(unsafe { from.cast::<[T; 4]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: T) -> Self {
+        Self([value; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] * b.0[i] + c.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T) {
+        // SAFETY: four elements are writable (caller).
+        unsafe { to.cast::<[T; 4]>().write_unaligned(self.0) }
+    }
+}
+
+/// # Safety
+/// As [`Tile`]; runs on every CPU.
+unsafe fn portable<T: Real>(depth: usize, a: *const T, b: *const T, c: *mut T, stride: usize, accumulate: bool) {
+    // SAFETY: the caller's duty.
+    unsafe { tile::<Four<T>, 4>(depth, a, b, c, stride, accumulate, T::default()) }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Vector, tile};
+    use std::arch::x86_64::*;
+
+    macro_rules! vector {
+        ($name:ident($register:ty) of $element:ty, $lanes:literal: $load:ident $splat:ident $mul_add:ident $store:ident) => {
+            #[derive(Clone, Copy)]
+            struct $name($register);
+
+            impl Vector for $name {
+                type Element = $element;
+                const LANES: usize = $lanes;
+
+                #[inline(always)]
+                unsafe fn load(from: *const $element) -> Self {
+                    // SAFETY: readable, and the instruction exists (caller).
+                    Self(unsafe { $load(from) })
+                }
+
+                #[inline(always)]
+                unsafe fn splat(value: $element) -> Self {
+                    // SAFETY: the instruction exists (caller).
+                    Self(unsafe { $splat(value) })
+                }
+
+                #[inline(always)]
+                unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+                    // SAFETY: the instruction exists (caller).
+                    Self(unsafe { $mul_add(self.0, b.0, c.0) })
+                }
+
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $element) {
+                    // SAFETY: writable, and the instruction exists (caller).
+                    unsafe { $store(to, self.0) }
+                }
+            }
+        };
+    }
+
+    vector!(F32x8(__m256) of f32, 8: _mm256_loadu_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_storeu_ps);
+    vector!(F64x4(__m256d) of f64, 4: _mm256_loadu_pd _mm256_set1_pd _mm256_fmadd_pd _mm256_storeu_pd);
+    vector!(F32x16(__m512) of f32, 16: _mm512_loadu_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_storeu_ps);
+    vector!(F64x8(__m512d) of f64, 8: _mm512_loadu_pd _mm512_set1_pd _mm512_fmadd_pd _mm512_storeu_pd);
+
+    macro_rules! kernel {
+        ($name:ident, $features:literal, $vector:ty, $element:ty, $rows:literal) => {
+            /// # Safety
+            /// As [`super::Tile`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $name(
+                depth: usize,
+                a: *const $element,
+                b: *const $element,
+                c: *mut $element,
+                stride: usize,
+                accumulate: bool,
+            ) {
+                // SAFETY: the caller's duty; the instructions are enabled here.
+                unsafe { tile::<$vector, $rows>(depth, a, b, c, stride, accumulate, 0.0) }
+            }
+        };
+    }
+
+    kernel!(avx2_f32, "avx2,fma", F32x8, f32, 6);
+    kernel!(avx2_f64, "avx2,fma", F64x4, f64, 6);
+    kernel!(avx512_f32, "avx512f", F32x16, f32, 12);
+    kernel!(avx512_f64, "avx512f", F64x8, f64, 12);
+}

@@ -1,0 +1,178 @@
+//! Matrix products of any precision, size and stride.
+//!
+//! Operands are converted while they are packed, so a cast costs nothing; sums are kept in F32 (F64 for F64
+//! operands) and rounded once, after the bias.
+
+pub(crate) mod kernel;
+pub(crate) mod operand;
+pub(crate) mod product;
+#[cfg(test)]
+mod tests;
+
+use crate::output::Output;
+use crate::real::{Real, computes_in_f64, load_all, offset_of};
+use crate::{DType, Dims, Storage, View, parallel};
+use kernel::Multiply;
+use operand::Matrix;
+use product::{Sink, Threads, product};
+
+/// What happens to a sum before it is rounded and stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Epilogue<'a> {
+    /// Added to every row, `[N]`.
+    pub bias: Option<View<'a>>,
+}
+
+/// `a · b` for `a` `[.., M, K]` and `b` `[.., K, N]` with equal batch shapes (stride 0 repeats), as `[.., M, N]`.
+///
+/// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`. K = 0 gives zeros, or the bias.
+pub fn matmul(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
+    if computes_in_f64(a) { multiply::<f64>(a, b, epilogue, out) } else { multiply::<f32>(a, b, epilogue, out) }
+}
+
+/// Adds `a · b` to an F32 (F64) buffer without rounding in between: a weight gradient.
+///
+/// `into` has the shape `[.., M, N]`, or `[M, N]` to sum over the batch as well.
+pub fn matmul_acc(a: &View, b: &View, into: &mut Storage) {
+    if into.dtype() == DType::F64 { accumulate::<f64>(a, b, into) } else { accumulate::<f32>(a, b, into) }
+}
+
+fn multiply<T: Multiply>(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
+    let problem = Problem::new(a, b).fold_batch_into_rows();
+    let mut result = Storage::zeros(out, problem.count * problem.size());
+    let mut bias = Vec::new();
+    if let Some(view) = &epilogue.bias {
+        bias.resize(problem.b.rows, T::default());
+        load_all(view, &mut bias);
+    }
+    let output = Output::new(&mut result);
+    let (size, stride) = (problem.size(), problem.b.rows);
+    problem.run(&|index| Rows { output, start: index * size, stride, bias: &bias });
+    result
+}
+
+fn accumulate<T: Multiply>(a: &View, b: &View, into: &mut Storage) {
+    let problem = Problem::new(a, b);
+    let (summed, stride) = (into.len() == problem.size(), problem.b.rows);
+    let output = Output::new(into);
+    if summed {
+        for index in 0..problem.count {
+            problem.one::<T>(index, &Sums { output, start: 0, stride }, Threads::Many);
+        }
+    } else {
+        let problem = problem.fold_batch_into_rows();
+        let size = problem.size();
+        problem.run::<T, _>(&|index| Sums { output, start: index * size, stride });
+    }
+}
+
+/// Stores rounded rows of a row-major matrix.
+struct Rows<'a, T> {
+    output: Output<'a>,
+    start: usize,
+    stride: usize,
+    bias: &'a [T],
+}
+
+impl<T: Real> Sink<T> for Rows<'_, T> {
+    fn store(&self, row: usize, column: usize, values: &mut [T]) {
+        if !self.bias.is_empty() {
+            for (value, &bias) in values.iter_mut().zip(&self.bias[column..]) {
+                *value += bias;
+            }
+        }
+        // SAFETY: each task stores its own block of the result (`Sink`), and products of a batch have their own.
+        unsafe { self.output.store(self.start + row * self.stride + column, 1, values) }
+    }
+}
+
+/// Adds rows to a row-major matrix of the computing type.
+struct Sums<'a> {
+    output: Output<'a>,
+    start: usize,
+    stride: usize,
+}
+
+impl<T: Real> Sink<T> for Sums<'_> {
+    fn store(&self, row: usize, column: usize, values: &mut [T]) {
+        // SAFETY: each task stores its own block of the result (`Sink`); where products share a matrix they run one
+        // after the other.
+        unsafe { self.output.accumulate(self.start + row * self.stride + column, values) }
+    }
+}
+
+/// A batch of products of the same size: the first one's operands and the way to the others.
+struct Problem<'a> {
+    a: Matrix<'a>,
+    b: Matrix<'a>,
+    batch: Dims,
+    count: usize,
+}
+
+impl<'a> Problem<'a> {
+    fn new(a: &View<'a>, b: &View<'a>) -> Self {
+        let (left, right) = (a.layout, b.layout);
+        let outer = left.shape.len() - 2;
+        let batch = left.shape.removed(outer).removed(outer);
+        let depth = left.shape[outer + 1];
+        let matrix = |view: &View<'a>, row: usize, along: usize| Matrix {
+            view: *view,
+            offset: view.layout.offset,
+            rows: view.layout.shape[row],
+            depth,
+            row_stride: view.layout.strides[row],
+            depth_stride: view.layout.strides[along],
+        };
+        debug_assert_eq!(depth, right.shape[outer]);
+        Self { a: matrix(a, outer, outer + 1), b: matrix(b, outer + 1, outer), batch, count: batch.count() }
+    }
+
+    /// Elements of one product.
+    fn size(&self) -> usize {
+        self.a.rows * self.b.rows
+    }
+
+    /// `[B, M, K] · [K, N]` is one product of `B * M` rows when the rows lie evenly.
+    fn fold_batch_into_rows(mut self) -> Self {
+        let outer = self.batch.len();
+        let repeats = self.b.view.layout.strides.iter().zip(self.batch.iter()).all(|(&s, &d)| s == 0 || d == 1);
+        let layout = self.a.view.layout;
+        if let (true, Some(stride)) = (repeats, fused_stride(&layout.shape[..=outer], &layout.strides[..=outer])) {
+            self.a.rows *= self.count;
+            self.a.row_stride = stride;
+            self.batch = Dims::default();
+            self.count = 1;
+        }
+        self
+    }
+
+    fn run<T: Multiply, S: Sink<T>>(&self, sink: &(dyn Fn(usize) -> S + Sync)) {
+        if self.count == 1 {
+            return self.one::<T>(0, &sink(0), Threads::Many);
+        }
+        let work = self.size() * self.a.depth;
+        let (threads, spread) = if self.count < 8 { (Threads::Many, 0) } else { (Threads::One, self.count * work) };
+        parallel::for_each(self.count, spread, |index| self.one::<T>(index, &sink(index), threads));
+    }
+
+    fn one<T: Multiply>(&self, index: usize, sink: &dyn Sink<T>, threads: Threads) {
+        let at = |matrix: &Matrix<'a>| {
+            let strides = &matrix.view.layout.strides[..self.batch.len()];
+            Matrix { offset: matrix.offset + offset_of(index, &self.batch, strides), ..*matrix }
+        };
+        product(&at(&self.a), &at(&self.b), sink, threads);
+    }
+}
+
+/// The stride of the one dimension that these dimensions can be seen as, if they can.
+fn fused_stride(shape: &[usize], strides: &[usize]) -> Option<usize> {
+    let mut fused: Option<(usize, usize)> = None;
+    for (&size, &stride) in shape.iter().zip(strides).rev().filter(|(size, _)| **size != 1) {
+        fused = match fused {
+            None => Some((stride, size)),
+            Some((inner, count)) if stride == inner * count => Some((inner, count * size)),
+            Some(_) => return None,
+        };
+    }
+    Some(fused.map_or(0, |(stride, _)| stride))
+}

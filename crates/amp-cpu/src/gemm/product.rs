@@ -1,0 +1,255 @@
+//! The blocked product: packs both operands, multiplies tile by tile, hands finished rows to a sink.
+//!
+//! A task owns a block of the result and keeps it in F32 (F64) until the whole depth is summed, so accumulators are
+//! never rounded. The depth is cut at multiples of [`DEPTH`] whatever the threads do.
+
+use super::kernel::{Kernel, Multiply};
+use super::operand::Operand;
+use crate::simd::Level;
+use crate::{parallel, scratch};
+use std::ops::Range;
+
+/// Depth of one packed block: a panel of the right side then fits the L1 cache.
+const DEPTH: usize = 256;
+/// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
+const ROWS: usize = 384;
+const COLUMNS: usize = 192;
+/// Blocks wanted at least, so that a few threads have something to do.
+const TASKS: usize = 8;
+/// Most elements of an operand that is packed as a whole in advance.
+const PREPACK: usize = 1 << 24;
+
+/// Where finished rows go.
+pub(crate) trait Sink<T>: Sync {
+    /// Takes columns `column..column + values.len()` of a row; calls never overlap.
+    fn store(&self, row: usize, column: usize, values: &mut [T]);
+}
+
+/// Whether a product may use the thread pool.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Threads {
+    /// The caller has split the work already.
+    One,
+    /// As many as the pool has.
+    Many,
+}
+
+/// Computes `a · bᵀ` row by row into `sink`, `a` and `b` being lists of vectors of the same length.
+pub(crate) fn product<T: Multiply>(a: &dyn Operand<T>, b: &dyn Operand<T>, sink: &dyn Sink<T>, threads: Threads) {
+    product_with(T::kernel(Level::current()), a, b, sink, threads);
+}
+
+/// [`product`] with a given kernel.
+pub(crate) fn product_with<T: Multiply>(
+    kernel: Kernel<T>,
+    a: &dyn Operand<T>,
+    b: &dyn Operand<T>,
+    sink: &dyn Sink<T>,
+    threads: Threads,
+) {
+    let (m, n, depth) = (a.rows(), b.rows(), a.depth());
+    if m == 0 || n == 0 {
+        return;
+    }
+    let blocks = Blocks::new(&kernel, m, n, threads);
+    let work = if threads == Threads::Many { m * n * depth } else { 0 };
+    prepacked(a, kernel.mr, blocks.across(), work, |a| {
+        prepacked(b, kernel.nr, blocks.down(), work, |b| {
+            parallel::for_each(blocks.across() * blocks.down(), work, |task| {
+                let (rows, columns) = blocks.get(task);
+                block(&kernel, a, b, rows, columns, depth, sink);
+            });
+        });
+    });
+}
+
+/// [`product`] of a left side that several products share, on this thread.
+pub(crate) fn product_shared<T: Multiply>(kernel: Kernel<T>, a: &Packed<T>, b: &dyn Operand<T>, sink: &dyn Sink<T>) {
+    let (m, n, depth) = (a.operand.rows(), b.rows(), b.depth());
+    if m == 0 || n == 0 {
+        return;
+    }
+    let blocks = Blocks::new(&kernel, m, n, Threads::One);
+    prepacked(b, kernel.nr, blocks.down(), 0, |b| {
+        for task in 0..blocks.across() * blocks.down() {
+            let (rows, columns) = blocks.get(task);
+            block(&kernel, a, b, rows, columns, depth, sink);
+        }
+    });
+}
+
+/// How the result is cut into tasks.
+struct Blocks {
+    m: usize,
+    n: usize,
+    rows: usize,
+    columns: usize,
+}
+
+impl Blocks {
+    fn new<T>(kernel: &Kernel<T>, m: usize, n: usize, threads: Threads) -> Self {
+        let mut blocks = Self {
+            m,
+            n,
+            rows: ROWS.min(m).next_multiple_of(kernel.mr),
+            columns: COLUMNS.min(n).next_multiple_of(kernel.nr),
+        };
+        if threads == Threads::One {
+            return blocks;
+        }
+        while blocks.down() * blocks.across() < TASKS && blocks.rows > 4 * kernel.mr {
+            blocks.rows = (blocks.rows / 2).next_multiple_of(kernel.mr);
+        }
+        while blocks.down() * blocks.across() < TASKS && blocks.columns > kernel.nr {
+            blocks.columns = (blocks.columns / 2).next_multiple_of(kernel.nr);
+        }
+        blocks
+    }
+
+    fn down(&self) -> usize {
+        self.m.div_ceil(self.rows)
+    }
+
+    fn across(&self) -> usize {
+        self.n.div_ceil(self.columns)
+    }
+
+    fn get(&self, task: usize) -> (Range<usize>, Range<usize>) {
+        let row = task / self.across() * self.rows;
+        let column = task % self.across() * self.columns;
+        (row..self.m.min(row + self.rows), column..self.n.min(column + self.columns))
+    }
+}
+
+/// An operand and, where it is used often enough, all of it in packed form.
+pub(crate) struct Packed<'a, T> {
+    operand: &'a dyn Operand<T>,
+    width: usize,
+    whole: Option<&'a [T]>,
+}
+
+impl<'a, T> Packed<'a, T> {
+    /// An operand that is packed block by block when it is needed.
+    pub(crate) fn later(operand: &'a dyn Operand<T>, width: usize) -> Self {
+        Self { operand, width, whole: None }
+    }
+
+    /// The packed block, from `buffer` if it has to be packed now.
+    fn block<'b>(&'b self, rows: Range<usize>, depth: Range<usize>, buffer: &'b mut [T]) -> &'b [T] {
+        let len = rows.len().next_multiple_of(self.width) * depth.len();
+        match self.whole {
+            Some(whole) => {
+                let padded = self.operand.rows().next_multiple_of(self.width);
+                &whole[padded * depth.start + rows.start * depth.len()..][..len]
+            }
+            None => {
+                self.operand.pack(rows, depth, self.width, &mut buffer[..len]);
+                &buffer[..len]
+            }
+        }
+    }
+}
+
+/// Packs an operand as a whole when it would otherwise be packed several times.
+pub(crate) fn prepacked<T: Multiply>(
+    operand: &dyn Operand<T>,
+    width: usize,
+    uses: usize,
+    work: usize,
+    body: impl FnOnce(&Packed<T>),
+) {
+    let padded = operand.rows().next_multiple_of(width);
+    let len = padded * operand.depth();
+    if uses < 2 || len > PREPACK {
+        return body(&Packed::later(operand, width));
+    }
+    scratch::with(len, |whole: &mut [T]| {
+        let group = (64 * width).min(padded);
+        let groups = padded.div_ceil(group);
+        let cuts = Cuts { start: whole.as_mut_ptr() };
+        let work = if work == 0 { 0 } else { 4 * len };
+        parallel::for_each(groups * operand.depth().div_ceil(DEPTH), work, |task| {
+            let d = task / groups * DEPTH;
+            let depth = d..operand.depth().min(d + DEPTH);
+            let row = task % groups * group;
+            let rows = row..operand.rows().min(row + group);
+            let len = rows.len().next_multiple_of(width) * depth.len();
+            // SAFETY: the pieces of different tasks are disjoint parts of `whole`: blocks of the depth follow one
+            // another, `padded * depth` elements each, and within one the groups of rows do.
+            let piece = unsafe { cuts.get(padded * depth.start + row * depth.len(), len) };
+            operand.pack(rows, depth, width, piece);
+        });
+        body(&Packed { operand, width, whole: Some(whole) });
+    });
+}
+
+/// A buffer that tasks cut disjoint pieces from.
+struct Cuts<T> {
+    start: *mut T,
+}
+
+// SAFETY: `get` is the only access, and its caller promises disjoint pieces.
+unsafe impl<T: Send> Sync for Cuts<T> {}
+
+impl<T> Cuts<T> {
+    /// # Safety
+    /// The piece must lie inside the buffer, which must outlive it, and overlap no other piece in use.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn get(&self, at: usize, len: usize) -> &mut [T] {
+        // SAFETY: the caller's duty.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
+    }
+}
+
+/// Computes one block of the result and stores it.
+fn block<T: Multiply>(
+    kernel: &Kernel<T>,
+    a: &Packed<T>,
+    b: &Packed<T>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    depth: usize,
+    sink: &dyn Sink<T>,
+) {
+    let (height, stride) = (rows.len().next_multiple_of(kernel.mr), columns.len().next_multiple_of(kernel.nr));
+    let longest = depth.min(DEPTH);
+    let sizes = [height * stride, height * longest, stride * longest];
+    scratch::with(sizes.iter().sum(), |buffer: &mut [T]| {
+        let (sums, rest) = buffer.split_at_mut(sizes[0]);
+        let (left, right) = rest.split_at_mut(sizes[1]);
+        if depth == 0 {
+            sums.fill(T::default());
+        }
+        for start in (0..depth).step_by(DEPTH) {
+            let range = start..depth.min(start + DEPTH);
+            let left = a.block(rows.clone(), range.clone(), left);
+            let right = b.block(columns.clone(), range.clone(), right);
+            tiles(kernel, left, right, range.len(), sums, stride, start > 0);
+        }
+        for (i, row) in sums.chunks_exact_mut(stride).take(rows.len()).enumerate() {
+            sink.store(rows.start + i, columns.start, &mut row[..columns.len()]);
+        }
+    });
+}
+
+/// Multiplies packed panels into a row-major block `stride` wide.
+pub(crate) fn tiles<T: Multiply>(
+    kernel: &Kernel<T>,
+    left: &[T],
+    right: &[T],
+    depth: usize,
+    sums: &mut [T],
+    stride: usize,
+    accumulate: bool,
+) {
+    let Kernel { mr, nr, tile } = *kernel;
+    for (j, b) in right.chunks_exact(depth * nr).enumerate() {
+        for (i, a) in left.chunks_exact(depth * mr).enumerate() {
+            let c = &mut sums[i * mr * stride + j * nr..];
+            assert!(c.len() >= (mr - 1) * stride + nr);
+            // SAFETY: `a` and `b` are whole panels (`chunks_exact`), the tile's last row ends inside `c` (asserted),
+            // and a `Kernel` is only made for levels the CPU has.
+            unsafe { tile(depth, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
+        }
+    }
+}

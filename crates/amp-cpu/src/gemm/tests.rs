@@ -1,0 +1,200 @@
+//! Every product is compared with a sum in F64 over the rounded operands.
+
+use super::kernel::Multiply;
+use super::product::{Sink, Threads, product_with};
+use super::*;
+use crate::simd::Level;
+use crate::testing::{Random, Tensor, epsilon};
+
+/// `n·eps(acc)·Σ|a·b| + eps(out)·|ref|`, element by element.
+fn check_matmul(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, out: DType) {
+    let epilogue = Epilogue { bias: bias.map(Tensor::view) };
+    let got = Tensor::contiguous(&result_shape(a, b), matmul(&a.view(), &b.view(), &epilogue, out));
+    compare(a, b, bias, &got);
+}
+
+fn result_shape(a: &Tensor, b: &Tensor) -> Vec<usize> {
+    let mut shape = a.shape().to_vec();
+    *shape.last_mut().unwrap() = *b.shape().last().unwrap();
+    shape
+}
+
+fn compare(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, got: &Tensor) {
+    let (rank, depth) = (a.shape().len(), *a.shape().last().unwrap());
+    let accumulator = if a.logical() == DType::F64 { DType::F64 } else { DType::F32 };
+    for index in got.indices() {
+        let (mut sum, mut magnitude) = (0.0, 0.0);
+        let (mut left, mut right) = (index.clone(), index.clone());
+        for d in 0..depth {
+            left[rank - 1] = d;
+            right[rank - 2] = d;
+            let term = a.at(&left) * b.at(&right);
+            sum += term;
+            magnitude += term.abs();
+        }
+        if let Some(bias) = bias {
+            let value = bias.at(&index[rank - 1..]);
+            sum += value;
+            magnitude += value.abs();
+        }
+        let tolerance = (depth + 1) as f64 * epsilon(accumulator) * magnitude + epsilon(got.logical()) * sum.abs();
+        let diff = (got.at(&index) - sum).abs();
+        assert!(
+            diff <= tolerance,
+            "{:?} {:?} {:?} {:?} {:?} at {index:?}: {} instead of {sum}, off by {diff} > {tolerance}",
+            a.storage.dtype(),
+            a.logical(),
+            b.storage.dtype(),
+            b.logical(),
+            got.logical(),
+            got.at(&index)
+        );
+    }
+}
+
+#[test]
+fn every_size_agrees_with_the_reference() {
+    let mut random = Random::new(1);
+    for (m, k, n) in [
+        (0, 3, 2),
+        (3, 0, 2),
+        (3, 2, 0),
+        (1, 1, 1),
+        (1, 7, 1),
+        (20, 10, 1),
+        (1, 300, 33),
+        (13, 17, 31),
+        (37, 257, 67),
+        (401, 3, 5),
+        (5, 3, 401),
+        (130, 520, 200),
+    ] {
+        let (a, b) = (random.tensor(&[m, k], DType::F32), random.tensor(&[k, n], DType::F32));
+        let bias = random.tensor(&[n], DType::F32);
+        check_matmul(&a, &b, None, DType::F32);
+        check_matmul(&a, &b, Some(&bias), DType::F32);
+    }
+}
+
+#[test]
+fn every_mix_of_stored_and_logical_precision() {
+    let mut random = Random::new(2);
+    let floats = [DType::F16, DType::BF16, DType::F32];
+    for stored in floats {
+        for logical in floats {
+            for other in floats {
+                for out in floats {
+                    let a = random.tensor(&[19, 23], stored).meant_as(logical);
+                    let b = random.tensor(&[29, 23], other).meant_as(logical).transposed(0, 1);
+                    check_matmul(&a, &b, None, out);
+                }
+            }
+        }
+    }
+    for stored in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let a = random.tensor(&[19, 23], stored).meant_as(DType::F64);
+        check_matmul(&a, &random.tensor(&[23, 5], DType::F64), None, DType::F64);
+    }
+}
+
+#[test]
+fn strides_and_batches() {
+    let mut random = Random::new(3);
+    for dtype in [DType::F32, DType::BF16] {
+        let a = random.tensor(&[3, 2, 11, 13], dtype);
+        let b = random.tensor(&[3, 2, 13, 7], dtype);
+        check_matmul(&a, &b, None, DType::F32);
+        check_matmul(&a.transposed(0, 1), &b.transposed(0, 1), None, DType::F32);
+        let shared = random.tensor(&[13, 7], dtype);
+        check_matmul(&a, &shared.broadcast(&[3, 2, 13, 7]), None, dtype);
+        check_matmul(&a.transposed(0, 1), &shared.broadcast(&[2, 3, 13, 7]), None, dtype);
+        let column = random.tensor(&[1, 7], dtype).broadcast(&[13, 7]).broadcast(&[3, 2, 13, 7]);
+        check_matmul(&a, &column, None, dtype);
+        let every_second = random.tensor(&[12, 26], dtype).every(1, 2);
+        check_matmul(&every_second, &shared, None, dtype);
+    }
+}
+
+#[test]
+fn long_sums_stay_in_the_accumulator() {
+    let mut random = Random::new(4);
+    for dtype in [DType::F16, DType::BF16] {
+        let (a, b) = (random.tensor(&[3, 65536], dtype), random.tensor(&[65536, 2], dtype));
+        check_matmul(&a, &b, None, DType::F32);
+        check_matmul(&a, &b, None, dtype);
+    }
+    let ones = Tensor::filled(&[1, 65536], DType::BF16, 1.0);
+    let sum = matmul(&ones.view(), &ones.transposed(0, 1).view(), &Epilogue::default(), DType::F32);
+    assert_eq!(sum, Storage::F32(vec![65536.0]));
+}
+
+#[test]
+fn infinities_and_nans_arrive() {
+    for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        for dtype in [DType::F16, DType::BF16, DType::F32] {
+            let mut values = vec![1.0; 30 * 40];
+            values[7 * 40 + 3] = special;
+            let a = Tensor::from_values(&[30, 40], dtype, &values);
+            let b = Tensor::filled(&[40, 33], dtype, 1.0);
+            let y = Tensor::contiguous(&[30, 33], matmul(&a.view(), &b.view(), &Epilogue::default(), dtype));
+            for index in y.indices() {
+                let expected = if index[0] == 7 { special } else { 40.0 };
+                let got = y.at(&index);
+                assert!(got == expected || got.is_nan() && expected.is_nan(), "{got} instead of {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn accumulates_without_rounding() {
+    let mut random = Random::new(5);
+    let (a, b) = (random.tensor(&[4, 6, 5], DType::BF16), random.tensor(&[4, 5, 7], DType::BF16));
+    let zero = matmul(&a.view(), &b.view(), &Epilogue::default(), DType::F32);
+    let Storage::F32(each) = &zero else { unreachable!("asked for F32") };
+    let mut into = Storage::from(vec![1.0_f32; 4 * 6 * 7]);
+    matmul_acc(&a.view(), &b.view(), &mut into);
+    assert_eq!(into, Storage::F32(each.iter().map(|v| v + 1.0).collect()));
+    let mut into = Storage::from(vec![0.0_f32; 6 * 7]);
+    matmul_acc(&a.view(), &b.view(), &mut into);
+    let sum: Vec<f32> = (0..42).map(|i| each[i] + each[42 + i] + each[84 + i] + each[126 + i]).collect();
+    assert_eq!(into, Storage::F32(sum));
+}
+
+#[test]
+fn one_and_two_threads_give_the_same_bits() {
+    let mut random = Random::new(6);
+    let (a, b) = (random.tensor(&[150, 700], DType::BF16), random.tensor(&[700, 210], DType::F32));
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
+        pool.install(|| matmul(&a.view(), &b.view(), &Epilogue::default(), DType::F32))
+    };
+    assert_eq!(run(1), run(2));
+}
+
+struct Collect<T>(std::sync::Mutex<Vec<T>>, usize);
+
+impl<T: Real> Sink<T> for Collect<T> {
+    fn store(&self, row: usize, column: usize, values: &mut [T]) {
+        let at = row * self.1 + column;
+        self.0.lock().expect("no task panicked")[at..at + values.len()].copy_from_slice(values);
+    }
+}
+
+fn check_levels<T: Multiply>(dtype: DType) {
+    let mut random = Random::new(7);
+    let (a, b) = (random.tensor(&[53, 300], dtype), random.tensor(&[300, 71], dtype));
+    for level in Level::ALL {
+        let problem = Problem::new(&a.view(), &b.view());
+        let sink = Collect(vec![T::default(); 53 * 71].into(), 71);
+        product_with(T::kernel(level), &problem.a, &problem.b, &sink, Threads::Many);
+        let values: Vec<f64> = sink.0.into_inner().expect("no task panicked").iter().map(|v| v.to_f64()).collect();
+        compare(&a, &b, None, &Tensor::from_values(&[53, 71], dtype, &values));
+    }
+}
+
+#[test]
+fn every_level_of_this_machine() {
+    check_levels::<f32>(DType::F32);
+    check_levels::<f64>(DType::F64);
+}

@@ -1,0 +1,74 @@
+//! Pooling of image planes `[N, C, H, W]`, fixed windows and adaptive ones; sums in F32 (F64 for F64 operands).
+
+mod average;
+mod max;
+#[cfg(test)]
+mod tests;
+
+pub use average::{adaptive_avg_pool2d, adaptive_avg_pool2d_grad, avg_pool2d, avg_pool2d_grad};
+pub use max::{adaptive_max_pool2d, max_pool2d, max_pool2d_grad};
+
+/// Windows of a pooling; pairs are (vertical, horizontal).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool2d {
+    /// Size of a window.
+    pub kernel: [usize; 2],
+    /// Distance between windows.
+    pub stride: [usize; 2],
+    /// Pixels added on both sides, at most half a window: minus infinity for maxima, zeros for averages.
+    pub padding: [usize; 2],
+    /// Distance between the pixels of a window (maxima only).
+    pub dilation: [usize; 2],
+}
+
+impl Pool2d {
+    /// Output size for an input; `None` when no window fits, a step is zero or the padding is over half a window.
+    pub fn output_size(&self, input: [usize; 2]) -> Option<[usize; 2]> {
+        let along = |i: usize| {
+            let extent = self.dilation[i].checked_mul(self.kernel[i].checked_sub(1)?)?.checked_add(1)?;
+            let padded = input[i].checked_add(self.padding[i].checked_mul(2)?)?;
+            let steps = padded.checked_sub(extent)?.checked_div(self.stride[i])?;
+            (self.padding[i] <= self.kernel[i] / 2).then_some(steps + 1)
+        };
+        Some([along(0)?, along(1)?])
+    }
+
+    fn windows(&self, axis: usize, input: usize) -> Vec<Window> {
+        let [kernel, stride, padding, step] = [self.kernel, self.stride, self.padding, self.dilation].map(|p| p[axis]);
+        let count = (input + 2 * padding).saturating_sub(step * (kernel - 1) + 1) / stride + 1;
+        (0..count)
+            .map(|i| {
+                let (low, high) = (i * stride, i * stride + (kernel - 1) * step + 1);
+                let skipped = padding.saturating_sub(low).div_ceil(step) * step;
+                let start = low + skipped - padding;
+                let end = high.saturating_sub(padding).min(input);
+                Window { start, end, step, size: high.min(input + 2 * padding) - low }
+            })
+            .collect()
+    }
+}
+
+/// The pixels of one window along one axis: every `step`-th of `start..end`.
+struct Window {
+    start: usize,
+    end: usize,
+    step: usize,
+    /// Length with the padding that it covers.
+    size: usize,
+}
+
+impl Window {
+    /// Windows that divide `input` pixels into `output` parts as evenly as possible, overlapping where they must.
+    fn adaptive(input: usize, output: usize) -> Vec<Self> {
+        (0..output)
+            .map(|i| {
+                let (start, end) = (i * input / output, ((i + 1) * input).div_ceil(output));
+                Self { start, end, step: 1, size: end - start }
+            })
+            .collect()
+    }
+
+    fn pixels(&self) -> std::iter::StepBy<std::ops::Range<usize>> {
+        (self.start..self.end).step_by(self.step)
+    }
+}

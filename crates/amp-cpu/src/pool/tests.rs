@@ -1,0 +1,155 @@
+//! Poolings against the definition, written with padding made explicit.
+
+use super::*;
+use crate::testing::{Random, Tensor, epsilon};
+use crate::{DType, Storage};
+
+const SHAPE: [usize; 4] = [2, 3, 7, 9];
+
+fn pool(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2]) -> Pool2d {
+    Pool2d { kernel, stride, padding, dilation }
+}
+
+/// For every output place: the input pixels of its window and the number of pixels with padding.
+fn windows(spec: &Pool2d, input: [usize; 2]) -> Vec<(Vec<[usize; 2]>, usize)> {
+    let size = spec.output_size(input).expect("the windows fit");
+    let places = (0..size[0]).flat_map(|y| (0..size[1]).map(move |x| [y, x]));
+    places
+        .map(|place| {
+            let mut pixels = Vec::new();
+            let mut covered = 0;
+            for ky in 0..spec.kernel[0] {
+                for kx in 0..spec.kernel[1] {
+                    let at: [usize; 2] =
+                        std::array::from_fn(|i| place[i] * spec.stride[i] + [ky, kx][i] * spec.dilation[i]);
+                    covered += usize::from((0..2).all(|i| at[i] < input[i] + 2 * spec.padding[i]));
+                    let at: [usize; 2] = std::array::from_fn(|i| at[i].wrapping_sub(spec.padding[i]));
+                    if at[0] < input[0] && at[1] < input[1] {
+                        pixels.push(at);
+                    }
+                }
+            }
+            (pixels, covered)
+        })
+        .collect()
+}
+
+fn specs() -> Vec<Pool2d> {
+    vec![
+        pool([1; 2], [1; 2], [0; 2], [1; 2]),
+        pool([2; 2], [2; 2], [0; 2], [1; 2]),
+        pool([3, 2], [2, 3], [1, 1], [1; 2]),
+        pool([7, 9], [1; 2], [0; 2], [1; 2]),
+        pool([4, 5], [3, 1], [2, 2], [1; 2]),
+    ]
+}
+
+#[test]
+fn maxima_and_their_places() {
+    let mut random = Random::new(21);
+    let mut specs = specs();
+    specs.push(pool([3, 2], [1, 2], [1, 1], [2, 3]));
+    for (spec, dtype) in specs.iter().flat_map(|s| [DType::F32, DType::F16, DType::F64].map(|d| (s, d))) {
+        let x = random.tensor(&SHAPE, dtype).transposed(2, 3).transposed(2, 3);
+        let (y, indices) = max_pool2d(&x.view(), spec);
+        let size = spec.output_size([7, 9]).expect("the windows fit");
+        let y = Tensor::contiguous(&[2, 3, size[0], size[1]], y);
+        assert_eq!(y.logical(), dtype);
+        let Storage::I64(indices) = indices else { panic!("indices are I64") };
+        for (plane, (values, places)) in
+            y.values().chunks(size[0] * size[1]).zip(indices.chunks(size[0] * size[1])).enumerate()
+        {
+            for ((pixels, _), (&value, &place)) in windows(spec, [7, 9]).iter().zip(values.iter().zip(places)) {
+                let at = |p: &[usize; 2]| x.at(&[plane / 3, plane % 3, p[0], p[1]]);
+                let largest = pixels.iter().map(at).fold(f64::NEG_INFINITY, f64::max);
+                assert_eq!(value, largest);
+                assert_eq!(at(&[place as usize / 9, place as usize % 9]), largest);
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_is_the_largest_and_the_first_of_equals_counts() {
+    let x = Tensor::from_values(&[1, 1, 1, 5], DType::F32, &[1.0, f64::NAN, 3.0, 3.0, f64::NEG_INFINITY]);
+    let (y, indices) = max_pool2d(&x.view(), &pool([1, 2], [1, 1], [0; 2], [1; 2]));
+    let Storage::F32(y) = y else { panic!("pooling keeps the precision") };
+    assert!(y[0].is_nan() && y[1].is_nan() && y[2..] == [3.0, 3.0]);
+    assert_eq!(indices, Storage::I64(vec![1, 1, 2, 3]));
+    let low = Tensor::filled(&[1, 1, 2, 2], DType::F32, f64::NEG_INFINITY);
+    let (y, indices) = max_pool2d(&low.view(), &pool([2; 2], [1; 2], [1; 2], [1; 2]));
+    assert_eq!(y, Storage::F32(vec![f32::NEG_INFINITY; 9]));
+    assert_eq!(indices, Storage::I64(vec![0, 0, 1, 0, 0, 1, 2, 2, 3]));
+}
+
+#[test]
+fn maxima_pass_their_gradient_back() {
+    let mut random = Random::new(22);
+    let x = random.tensor(&SHAPE, DType::F32);
+    let spec = pool([3, 3], [1, 2], [1, 1], [1; 2]);
+    let (y, indices) = max_pool2d(&x.view(), &spec);
+    let size = spec.output_size([7, 9]).expect("the windows fit");
+    let grad = Tensor::filled(&[2, 3, size[0], size[1]], DType::BF16, 1.0);
+    let Storage::I64(indices) = indices else { panic!("indices are I64") };
+    let dx = max_pool2d_grad(&grad.view(), &indices, [7, 9], DType::F32);
+    let mut expected = vec![0.0_f32; dx.len()];
+    for (i, place) in indices.iter().enumerate() {
+        expected[i / (size[0] * size[1]) * 63 + *place as usize] += 1.0;
+    }
+    assert_eq!(y.len(), indices.len());
+    assert_eq!(dx, Storage::F32(expected));
+}
+
+#[test]
+fn means_and_their_gradient() {
+    let mut random = Random::new(23);
+    for (spec, include) in specs().iter().flat_map(|s| [true, false].map(|i| (s, i))) {
+        let x = random.tensor(&SHAPE, DType::BF16);
+        let size = spec.output_size([7, 9]).expect("the windows fit");
+        let y = Tensor::contiguous(&[2, 3, size[0], size[1]], avg_pool2d(&x.view(), spec, include));
+        let grad = random.tensor(y.shape(), DType::F32);
+        let dx = avg_pool2d_grad(&grad.view(), [7, 9], spec, include, DType::F32);
+        let dx = Tensor::contiguous(&SHAPE, dx);
+        for plane in 0..6 {
+            let mut expected = vec![0.0; 63];
+            for (i, (pixels, covered)) in windows(spec, [7, 9]).iter().enumerate() {
+                let count = if include { *covered } else { pixels.len() } as f64;
+                let at = |y: usize, x: usize| [plane / 3, plane % 3, y, x];
+                let place = at(i / size[1], i % size[1]);
+                let sum: f64 = pixels.iter().map(|p| x.at(&at(p[0], p[1]))).sum();
+                assert!((y.at(&place) - sum / count).abs() <= 1.01 * epsilon(DType::BF16) * (sum / count).abs() + 1e-6);
+                pixels.iter().for_each(|p| expected[p[0] * 9 + p[1]] += grad.at(&place) / count);
+            }
+            for (i, expected) in expected.iter().enumerate() {
+                let diff = (dx.at(&[plane / 3, plane % 3, i / 9, i % 9]) - expected).abs();
+                assert!(diff <= 64.0 * epsilon(DType::F32));
+            }
+        }
+    }
+}
+
+#[test]
+fn adaptive_windows_cover_everything() {
+    let mut random = Random::new(24);
+    let x = random.tensor(&SHAPE, DType::F32);
+    for size in [[1, 1], [7, 9], [3, 4], [10, 2]] {
+        let shape = [2, 3, size[0], size[1]];
+        let mean = Tensor::contiguous(&shape, adaptive_avg_pool2d(&x.view(), size));
+        let (max, _) = adaptive_max_pool2d(&x.view(), size);
+        let max = Tensor::contiguous(&shape, max);
+        let ones = Tensor::filled(&shape, DType::F32, 1.0);
+        let spread = Tensor::contiguous(&SHAPE, adaptive_avg_pool2d_grad(&ones.view(), [7, 9], DType::F32));
+        for index in mean.indices() {
+            let range = |i: usize, n: usize| index[i + 2] * n / size[i]..((index[i + 2] + 1) * n).div_ceil(size[i]);
+            let pixels: Vec<f64> = range(0, 7)
+                .flat_map(|y| range(1, 9).map(move |x| (y, x)))
+                .map(|(row, column)| x.at(&[index[0], index[1], row, column]))
+                .collect();
+            let expected = pixels.iter().sum::<f64>() / pixels.len() as f64;
+            assert!((mean.at(&index) - expected).abs() <= 64.0 * epsilon(DType::F32));
+            assert_eq!(max.at(&index), pixels.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        }
+        let total: f64 = spread.values().iter().sum();
+        assert!((total - (6 * size[0] * size[1]) as f64).abs() <= 1e-3);
+    }
+}

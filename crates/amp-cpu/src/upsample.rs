@@ -1,0 +1,99 @@
+//! Upsampling (and downsampling) of image planes `[N, C, H, W]` to a given size; arithmetic in F32 (F64 for F64).
+
+#[cfg(test)]
+mod tests;
+
+use crate::plane::{map_planes, planes};
+use crate::real::{Real, computes_in_f64};
+use crate::{DType, Storage, View};
+
+/// How a pixel of the result is made from pixels of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interpolation {
+    /// The pixel that lies at the same relative place.
+    Nearest,
+    /// A mix of the four around it.
+    Bilinear {
+        /// Whether the centres of the corner pixels fall on one another, rather than the corners of the planes.
+        align_corners: bool,
+    },
+}
+
+/// Resizes planes to `size`; PyTorch's `interpolate`.
+pub fn upsample2d(x: &View, size: [usize; 2], how: Interpolation, out: DType) -> Storage {
+    if computes_in_f64(x) { resize::<f64>(x, size, how, out) } else { resize::<f32>(x, size, how, out) }
+}
+
+/// Gradient of [`upsample2d`] for planes of `input` `[H, W]`.
+pub fn upsample2d_grad(grad: &View, input: [usize; 2], how: Interpolation, out: DType) -> Storage {
+    if computes_in_f64(grad) {
+        resize_grad::<f64>(grad, input, how, out)
+    } else {
+        resize_grad::<f32>(grad, input, how, out)
+    }
+}
+
+/// The two source positions of a result position, and their weights.
+#[derive(Clone, Copy)]
+struct Mix<T> {
+    at: [usize; 2],
+    weight: [T; 2],
+}
+
+fn mixes<T: Real>(input: usize, output: usize, how: Interpolation) -> Vec<Mix<T>> {
+    (0..output).map(|i| mix(i, input, output, how)).collect()
+}
+
+fn mix<T: Real>(i: usize, input: usize, output: usize, how: Interpolation) -> Mix<T> {
+    let ratio = |a: usize, b: usize| T::from_f64(a as f64) / T::from_f64(b as f64);
+    let (half, i) = (T::from_f64(0.5), T::from_f64(i as f64));
+    let position = match how {
+        Interpolation::Nearest => i * ratio(input, output),
+        Interpolation::Bilinear { align_corners: true } if output > 1 => i * ratio(input - 1, output - 1),
+        Interpolation::Bilinear { align_corners: true } => T::default(),
+        Interpolation::Bilinear { align_corners: false } => (i + half) * ratio(input, output) - half,
+    };
+    let low = (position.to_f64().max(0.0) as usize).min(input - 1);
+    let weight = match how {
+        Interpolation::Nearest => T::default(),
+        Interpolation::Bilinear { .. } if position < T::default() => T::default(),
+        Interpolation::Bilinear { .. } => position - T::from_f64(low as f64),
+    };
+    Mix { at: [low, (low + 1).min(input - 1)], weight: [T::from_f64(1.0) - weight, weight] }
+}
+
+fn resize<T: Real>(x: &View, size: [usize; 2], how: Interpolation, out: DType) -> Storage {
+    let (_, [height, width]) = planes(x);
+    let (rows, columns) = (mixes::<T>(height, size[0], how), mixes::<T>(width, size[1], how));
+    map_planes::<T>(x, size, out, |source, plane, _| {
+        for (row, line) in rows.iter().zip(plane.chunks_exact_mut(size[1].max(1))) {
+            let [top, bottom] = row.at.map(|y| &source[y * width..][..width]);
+            for (column, to) in columns.iter().zip(line) {
+                let [left, right] = column.at;
+                *to = if how == Interpolation::Nearest {
+                    top[left]
+                } else {
+                    row.weight[0] * (column.weight[0] * top[left] + column.weight[1] * top[right])
+                        + row.weight[1] * (column.weight[0] * bottom[left] + column.weight[1] * bottom[right])
+                };
+            }
+        }
+    })
+}
+
+fn resize_grad<T: Real>(grad: &View, input: [usize; 2], how: Interpolation, out: DType) -> Storage {
+    let (_, [height, width]) = planes(grad);
+    let (rows, columns) = (mixes::<T>(input[0], height, how), mixes::<T>(input[1], width, how));
+    let corners: &[usize] = if how == Interpolation::Nearest { &[0] } else { &[0, 1] };
+    map_planes::<T>(grad, input, out, |source, plane, _| {
+        for (row, line) in rows.iter().zip(source.chunks_exact(width.max(1))) {
+            for (column, &slope) in columns.iter().zip(line) {
+                for &y in corners {
+                    for &x in corners {
+                        plane[row.at[y] * input[1] + column.at[x]] += row.weight[y] * column.weight[x] * slope;
+                    }
+                }
+            }
+        }
+    })
+}
