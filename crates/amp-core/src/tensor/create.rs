@@ -88,7 +88,8 @@ impl<P: Element> Tensor<P> {
 impl<P: Float> Tensor<P> {
     /// Standard normal values from the global generator (see [`crate::manual_seed`]), the same for any thread count.
     pub fn randn(shape: impl IntoShape, device: &Device) -> Result<Self> {
-        Self::normal(shape, 0.0, 1.0, device)
+        let shape = shape.into_shape("randn")?;
+        Ok(Self::from_raw(random::normal(shape, 0.0, 1.0, P::DTYPE, device)?))
     }
 
     /// Normal values of the given mean and standard deviation.
@@ -99,7 +100,8 @@ impl<P: Float> Tensor<P> {
 
     /// Uniform values of `[0, 1)`.
     pub fn rand(shape: impl IntoShape, device: &Device) -> Result<Self> {
-        Self::uniform(shape, 0.0, 1.0, device)
+        let shape = shape.into_shape("rand")?;
+        Ok(Self::from_raw(random::uniform(shape, 0.0, 1.0, P::DTYPE, device)?))
     }
 
     /// Uniform values of `[low, high)`.

@@ -1,0 +1,186 @@
+//! The comparison of one operation in some precision with the same operation in F64 on the same values.
+
+use amp::DType;
+use amp::prelude::*;
+
+use crate::inputs::{MEMORIES, Memory, Rng, Stored, Values, storages, tensor};
+
+/// How far a result may lie from the F64 one, before its own rounding to the output precision is added.
+#[derive(Clone, Copy, Debug)]
+pub enum Bound {
+    /// Elements are moved, chosen or compared: nothing is rounded at all.
+    Exact,
+    /// So many units in the last place of the arithmetic (F32) of each result.
+    Ulps(f64),
+    /// So many units in the last place of the arithmetic, of the largest result.
+    OfLargest(f64),
+    /// A sum of so many terms: that many units in the last place of the sum of the terms' magnitudes, which the same
+    /// operation on the inputs' magnitudes gives.
+    Terms(usize),
+}
+
+/// What an operation is given.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    Float(Values, Vec<usize>),
+    Mask(Vec<usize>),
+    /// Indices below the given end.
+    Index(usize, Vec<usize>),
+}
+
+/// The inputs of one call.
+pub struct Args<P> {
+    pub x: Vec<Tensor<P>>,
+    pub mask: Vec<Tensor<Bool>>,
+    pub index: Vec<Tensor<I64>>,
+}
+
+impl<P: Float> Args<P> {
+    fn map<Q: Float>(&self, f: impl Fn(&Tensor<P>) -> Result<Tensor<Q>>) -> Result<Args<Q>> {
+        let x = self.x.iter().map(f).collect::<Result<_>>()?;
+        Ok(Args { x, mask: self.mask.clone(), index: self.index.clone() })
+    }
+}
+
+/// One operation on one device: where it runs, its name, its inputs, how exact it is.
+pub struct Conformance<'a> {
+    pub device: &'a Device,
+    pub op: &'a str,
+    pub args: Vec<Arg>,
+    pub bound: Bound,
+}
+
+impl Conformance<'_> {
+    /// Runs `f` in precision `P` on every layout and storage, and `reference` in F64 on the same values.
+    pub fn check<P: Float, O: Float>(
+        &self,
+        f: impl Fn(&Args<P>) -> Result<Tensor<O>>,
+        reference: impl Fn(&Args<F64>) -> Result<Tensor<F64>>,
+    ) {
+        for memory in MEMORIES {
+            for &stored in storages::<P>() {
+                let place = format!("{} in {} (stored {stored:?}, {memory:?}) on {:?}", self.op, P::DTYPE, self.args);
+                let verdict = self.compare(memory, stored, &f, &reference);
+                if let Err(text) = verdict.unwrap_or_else(|error| Err(error.to_string())) {
+                    panic!("{place}: {text}");
+                }
+            }
+        }
+    }
+
+    fn compare<P: Float, O: Float>(
+        &self,
+        memory: Memory,
+        stored: Stored,
+        f: &impl Fn(&Args<P>) -> Result<Tensor<O>>,
+        reference: &impl Fn(&Args<F64>) -> Result<Tensor<F64>>,
+    ) -> Result<Result<(), String>> {
+        let args = self.inputs::<P>(memory, stored)?;
+        let wide = args.map(|x| x.to::<F64>()?.contiguous())?;
+        let (found, expected) = (f(&args)?, reference(&wide)?);
+        if found.dims() != expected.dims() {
+            return Ok(Err(format!("shape {:?}, in F64 {:?}", found.dims(), expected.dims())));
+        }
+        let allowed = self.allowed(&wide, &expected, reference, P::DTYPE)?;
+        let found = found.to::<F64>()?.to_vec()?;
+        let expected = expected.to_vec()?;
+        let wrong = (0..found.len()).find(|&i| !near(found[i], expected[i], allowed[i], O::DTYPE));
+        Ok(wrong.map_or(Ok(()), |i| {
+            Err(format!("element {i} is {:e}, in F64 {:e}, allowed is {:e}", found[i], expected[i], allowed[i]))
+        }))
+    }
+
+    fn inputs<P: Float>(&self, memory: Memory, stored: Stored) -> Result<Args<P>> {
+        let mut rng = Rng::of(&format!("{} {memory:?} {:?}", self.op, self.args));
+        let mut args = Args { x: vec![], mask: vec![], index: vec![] };
+        for arg in &self.args {
+            match arg {
+                Arg::Float(values, shape) => {
+                    args.x.push(tensor(&mut rng, *values, shape, memory, stored, self.device)?);
+                }
+                Arg::Mask(shape) => {
+                    args.mask.push(Tensor::from_fn(&**shape, |_| rng.below(3) == 0, self.device)?);
+                }
+                Arg::Index(end, shape) => {
+                    args.index.push(Tensor::from_fn(&**shape, |_| rng.below(*end) as i64, self.device)?);
+                }
+            }
+        }
+        Ok(args)
+    }
+
+    /// The error allowed at each element, rounding of the output not counted.
+    fn allowed(
+        &self,
+        wide: &Args<F64>,
+        expected: &Tensor<F64>,
+        reference: &impl Fn(&Args<F64>) -> Result<Tensor<F64>>,
+        precision: DType,
+    ) -> Result<Vec<f64>> {
+        let epsilon = if precision == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+        let expected = expected.to_vec()?;
+        Ok(match self.bound {
+            Bound::Exact => vec![0.0; expected.len()],
+            Bound::Ulps(ulps) => expected.iter().map(|v| ulps * epsilon * v.abs()).collect(),
+            Bound::OfLargest(ulps) => {
+                let largest = expected.iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(0.0, f64::max);
+                vec![ulps * epsilon * largest; expected.len()]
+            }
+            Bound::Terms(terms) => {
+                let magnitudes = reference(&wide.map(magnitude)?)?.to_vec()?;
+                magnitudes.into_iter().map(|m| (terms + 2) as f64 * epsilon * m.abs()).collect()
+            }
+        })
+    }
+}
+
+fn magnitude(x: &Tensor<F64>) -> Result<Tensor<F64>> {
+    let values = x.to_vec()?.into_iter().map(f64::abs).collect();
+    Tensor::from_vec(values, x.dims(), x.device())
+}
+
+/// Whether `found` is `expected` rounded to precision `out` after an error of at most `allowed`; NaN equals NaN only.
+pub fn near(found: f64, expected: f64, allowed: f64, out: DType) -> bool {
+    let (epsilon, least, largest) = match out {
+        DType::F16 => (2f64.powi(-11), 2f64.powi(-24), 65504.0),
+        DType::BF16 => (2f64.powi(-8), 2f64.powi(-133), 2f64.powi(127) * (2.0 - 2f64.powi(-7))),
+        DType::F32 => (2f64.powi(-24), 2f64.powi(-149), f64::from(f32::MAX)),
+        _ => (0.0, f64::from_bits(1), f64::MAX),
+    };
+    if found.is_nan() || expected.is_nan() || found == expected {
+        return found.is_nan() && expected.is_nan() || found == expected;
+    }
+    if found.is_infinite() {
+        // Everything from the middle between the largest number and the next power of two rounds to infinity.
+        return found.signum() == expected.signum() && expected.abs() + allowed >= largest * (1.0 + epsilon / 2.0);
+    }
+    let rounding = epsilon * (expected.abs() + allowed) + least / 2.0;
+    (found - expected).abs() <= allowed + rounding
+}
+
+/// Checks one operation in each of the precisions that its class allows; the body is written once.
+macro_rules! conform {
+    ($device:expr, $op:literal, all, $args:expr, $bound:expr, |$a:ident| $body:expr) => {
+        conform!(@each $device, $op, [F16, BF16, F32, F64], $args, $bound, |$a| $body)
+    };
+    ($device:expr, $op:literal, full, $args:expr, $bound:expr, |$a:ident| $body:expr) => {
+        conform!(@each $device, $op, [F32, F64], $args, $bound, |$a| $body)
+    };
+    ($device:expr, $op:literal, f32, $args:expr, $bound:expr, |$a:ident| $body:expr) => {
+        conform!(@each $device, $op, [F32], $args, $bound, |$a| $body)
+    };
+    ($device:expr, $op:literal, [$p:ident], $args:expr, $bound:expr, |$a:ident| $body:expr, in_f64 $reference:expr) => {
+        for args in $args {
+            let case = $crate::compare::Conformance { device: $device, op: $op, args, bound: $bound };
+            case.check(|$a: &$crate::compare::Args<$p>| $body, |$a: &$crate::compare::Args<F64>| $reference);
+        }
+    };
+    (@each $device:expr, $op:literal, [$($p:ident),*], $args:expr, $bound:expr, |$a:ident| $body:expr) => {
+        for args in $args {
+            let bound = $bound;
+            let case = $crate::compare::Conformance { device: $device, op: $op, args, bound };
+            $( case.check(|$a: &$crate::compare::Args<$p>| $body, |$a: &$crate::compare::Args<F64>| $body); )*
+        }
+    };
+}
+pub(crate) use conform;

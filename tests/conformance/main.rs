@@ -1,0 +1,19 @@
+//! Every operation, in every precision its class allows, on every device: the same values in F64 are the reference.
+//!
+//! Inputs are seeded by the name of the case, contiguous, transposed, cut out of a larger buffer and broadcast, stored in
+//! their own precision and in another one (casts are views), of sizes 0, 1, prime and larger. Bounds follow from the
+//! arithmetic: F32 accumulators, one rounding of the result.
+
+mod compare;
+mod inputs;
+mod pointwise;
+mod reductions;
+mod shapes;
+mod threads;
+
+use amp::prelude::*;
+
+/// The devices that the suite runs on: always the CPU.
+fn devices() -> Vec<Device> {
+    vec![Device::cpu()]
+}

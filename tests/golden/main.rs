@@ -1,0 +1,66 @@
+//! Every operation against values that PyTorch 2.15 computed (`generate.py` beside this file says how).
+//!
+//! Each case of `torch.safetensors` runs twice: with contiguous inputs, and with inputs that are strided views at an
+//! offset into memory full of NaN. A case of the file that nothing here runs is a failure.
+
+mod case;
+mod operations;
+
+use std::collections::BTreeSet;
+
+use case::{Case, Memory};
+use safetensors::SafeTensors;
+use serde_json::{Map, Value};
+
+const FILE: &[u8] = include_bytes!("torch.safetensors");
+
+/// Operations of the file that the library does not have yet.
+#[rustfmt::skip]
+const NOT_YET: &[&str] = &[
+    "abs", "adaptive_avg_pool2d", "adaptive_max_pool2d", "addcdiv", "addcmul", "argmax", "argmin", "avg_pool2d",
+    "batch_norm_eval", "batch_norm_running", "batch_norm_train", "bce_with_logits", "binary_cross_entropy", "cat",
+    "chunk", "clamp", "conv1d", "conv2d", "conv_transpose2d", "cos", "cosine_embedding_loss", "cross_entropy",
+    "cumprod", "cumsum", "elu", "embedding", "eq", "erf", "expm1", "flip", "gather", "ge", "gelu", "gelu_tanh",
+    "grad_scaler", "group_norm", "gru", "gt", "hardswish", "huber_loss", "index_select", "init", "instance_norm",
+    "kl_div", "l1_loss", "layer_norm", "le", "leaky_relu", "lerp", "lerp_scalar", "linear", "log1p", "log2",
+    "log_softmax", "logsumexp", "lstm", "lt", "masked_fill", "masked_fill_lowest", "masked_fill_neg_inf", "matmul",
+    "max", "max_pool2d", "maximum", "min", "minimum", "mse_loss", "multi_head_attention", "ne", "neg", "nll_loss",
+    "norm", "one_hot", "optim_adam", "optim_adamw", "optim_rmsprop", "optim_sgd", "pad", "pow", "powf", "prelu",
+    "prod", "rdiv_scalar", "recip", "repeat", "rms_norm", "rsqrt", "rsub_scalar", "scaled_dot_product_attention",
+    "scatter_add", "schedule", "sigmoid", "sign", "silu", "sin", "smooth_l1_loss", "softmax", "softplus", "sort",
+    "split", "sqr", "sqrt", "stack", "std", "topk", "tril", "triu", "upsample_bilinear2d", "upsample_nearest2d",
+    "var", "where",
+];
+
+fn cases() -> (SafeTensors<'static>, Map<String, Value>) {
+    let (_, header) = SafeTensors::read_metadata(FILE).expect("the file has a header");
+    let metadata = header.metadata().as_ref().expect("the file has metadata");
+    let cases = serde_json::from_str(&metadata["cases"]).expect("the cases are a JSON object");
+    (SafeTensors::deserialize(FILE).expect("a safetensors file"), cases)
+}
+
+#[test]
+fn operations_agree_with_pytorch() {
+    let (file, cases) = cases();
+    let mut failures = Vec::new();
+    let mut unknown = BTreeSet::new();
+    for (name, options) in &cases {
+        for memory in [Memory::Contiguous, Memory::Strided] {
+            let case = Case::new(name, options, &file, memory);
+            let verdict = match operations::apply(case.op(), &case) {
+                Ok(Some((tolerance, outs))) => case.check(&outs, tolerance),
+                Ok(None) => {
+                    unknown.insert(case.op());
+                    continue;
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(text) = verdict {
+                failures.push(format!("{name} ({memory:?}): {text}"));
+            }
+        }
+    }
+    let expected: BTreeSet<&str> = NOT_YET.iter().copied().collect();
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(unknown, expected, "operations of the file that nothing runs");
+}

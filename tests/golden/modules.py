@@ -1,0 +1,73 @@
+"""Recurrent layers and attention with given weights; default initialisations."""
+
+import torch
+
+from record import CASES, case, record
+
+
+def module_case(name, module, x, **options):
+    """A module with its weights as further inputs, in the order of its state dict."""
+    names = list(module.state_dict())
+
+    def f(x, *weights):
+        module.to(x.dtype)
+        out = torch.func.functional_call(module, dict(zip(names, weights)), (x,))
+        return flatten(out)
+
+    case(name, f, x, *[w.detach().clone() for w in module.state_dict().values()])
+    CASES[name] = {**options, "weights": names}
+
+
+def flatten(out):
+    if isinstance(out, torch.Tensor):
+        return [out]
+    return [t for part in out for t in flatten(part)]
+
+
+def modules():
+    torch.manual_seed(2)
+    lstm, gru = torch.nn.LSTM, torch.nn.GRU
+    module_case("lstm/one_layer", lstm(3, 4, batch_first=True), (2, 5, 3), input=3, hidden=4, layers=1, bidirectional=False)
+    module_case("lstm/two_layers", lstm(3, 4, 2, batch_first=True), (2, 4, 3), input=3, hidden=4, layers=2, bidirectional=False)
+    module_case("lstm/bidirectional", lstm(3, 2, bidirectional=True, batch_first=True), (2, 4, 3), input=3, hidden=2, layers=1, bidirectional=True)
+    module_case("gru/one_layer", gru(3, 4, batch_first=True), (2, 5, 3), input=3, hidden=4, layers=1, bidirectional=False)
+    module_case("gru/two_layers", gru(3, 4, 2, batch_first=True), (2, 4, 3), input=3, hidden=4, layers=2, bidirectional=False)
+    module_case("gru/bidirectional", gru(3, 2, bidirectional=True, batch_first=True), (2, 4, 3), input=3, hidden=2, layers=1, bidirectional=True)
+    for tag, causal in (("plain", False), ("causal", True)):
+        mha = torch.nn.MultiheadAttention(6, 2, batch_first=True)
+        torch.nn.init.normal_(mha.in_proj_bias)
+        torch.nn.init.normal_(mha.out_proj.bias)
+        module_case(f"multi_head_attention/{tag}", SelfAttention(mha, causal), (2, 5, 6), heads=2, causal=causal)
+
+
+class SelfAttention(torch.nn.Module):
+    def __init__(self, mha, causal):
+        super().__init__()
+        self.mha, self.causal = mha, causal
+
+    def forward(self, x):
+        hidden = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool), 1) if self.causal else None
+        return self.mha(x, x, x, need_weights=False, attn_mask=hidden)[0]
+
+
+def initialisations():
+    """Least, largest, mean and standard deviation of PyTorch's default initialisation of each parameter."""
+    torch.manual_seed(3)
+    table = {
+        "linear": (torch.nn.Linear(512, 256), dict(input=512, output=256)),
+        "conv1d": (torch.nn.Conv1d(64, 128, 5), dict(input=64, output=128, kernel=5)),
+        "conv2d": (torch.nn.Conv2d(32, 128, 3), dict(input=32, output=128, kernel=3)),
+        "conv_transpose2d": (torch.nn.ConvTranspose2d(32, 128, 3), dict(input=32, output=128, kernel=3)),
+        "embedding": (torch.nn.Embedding(512, 64), dict(count=512, width=64)),
+        "lstm": (torch.nn.LSTM(128, 64), dict(input=128, hidden=64)),
+        "gru": (torch.nn.GRU(128, 64), dict(input=128, hidden=64)),
+        "multi_head_attention": (torch.nn.MultiheadAttention(128, 4), dict(width=128, heads=4)),
+        "layer_norm": (torch.nn.LayerNorm(64), dict(width=64)),
+        "batch_norm2d": (torch.nn.BatchNorm2d(64), dict(channels=64)),
+    }
+    for name, (module, options) in table.items():
+        stats = {}
+        for parameter, w in module.named_parameters():
+            w = w.detach()
+            stats[parameter] = torch.stack([w.min(), w.max(), w.mean(), w.std(correction=0)])
+        record(f"init/{name}", stats, **options, parameters=list(stats))

@@ -1,0 +1,80 @@
+"""Matrix products, convolutions, attention, embedding."""
+
+import torch
+import torch.nn.functional as F
+
+from record import case, ints, mask
+
+
+def products():
+    mm = torch.matmul
+    case("matmul/square", mm, (4, 4), (4, 4))
+    case("matmul/odd", mm, (17, 13), (13, 19))
+    case("matmul/batched", mm, (2, 3, 4), (2, 4, 5))
+    case("matmul/broadcast_right", mm, (2, 3, 4), (4, 5))
+    case("matmul/broadcast_left", mm, (3, 4), (2, 4, 5))
+    case("matmul/broadcast_batch", mm, (2, 1, 3, 4), (5, 4, 2))
+    case("matmul/mat_vec", mm, (3, 4), (4,))
+    case("matmul/vec_mat", mm, (3,), (3, 4))
+    case("matmul/dot", mm, (7,), (7,))
+    case("matmul/batch_vec", mm, (2, 3, 4), (4,))
+    case("matmul/size_one", mm, (1, 1), (1, 1))
+    case("matmul/outer", mm, (5, 1), (1, 7))
+    case("matmul/no_rows", mm, (0, 3), (3, 2))
+    case("matmul/no_inner", mm, (2, 0), (0, 3))
+    case("matmul/empty_batch", mm, (0, 2, 3), (0, 3, 2))
+    case("linear/bias", F.linear, (5, 4), (3, 4), (3,))
+    case("linear/no_bias", F.linear, (5, 4), (3, 4))
+    case("linear/rank_3", F.linear, (2, 5, 4), (3, 4), (3,))
+    case("linear/rank_1", F.linear, (4,), (3, 4), (3,))
+    case("linear/odd", F.linear, (7, 31), (13, 31), (13,))
+    case("linear/empty", F.linear, (0, 4), (3, 4), (3,))
+
+
+def convolutions():
+    c1 = F.conv1d
+    case("conv1d/plain", c1, (2, 3, 9), (4, 3, 3), (4,), stride=1, padding=0, dilation=1, groups=1)
+    case("conv1d/no_bias", c1, (2, 3, 9), (4, 3, 2), stride=1, padding=0, dilation=1, groups=1)
+    case("conv1d/all_options", c1, (2, 4, 13), (6, 2, 3), (6,), stride=2, padding=2, dilation=2, groups=2)
+    case("conv1d/depthwise", c1, (1, 3, 8), (3, 1, 3), (3,), stride=1, padding=1, dilation=1, groups=3)
+    c2 = F.conv2d
+    plain = dict(stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1)
+    case("conv2d/plain", c2, (2, 3, 6, 7), (4, 3, 3, 3), (4,), **plain)
+    case("conv2d/no_bias", c2, (2, 3, 5, 5), (4, 3, 3, 2), **plain)
+    case("conv2d/pointwise", c2, (2, 5, 3, 3), (4, 5, 1, 1), (4,), **plain)
+    case("conv2d/whole_image", c2, (2, 2, 4, 5), (3, 2, 4, 5), (3,), **plain)
+    case("conv2d/same_padding", c2, (1, 2, 5, 5), (3, 2, 3, 3), (3,), **{**plain, "padding": [1, 1]})
+    case("conv2d/stride_2", c2, (2, 2, 7, 8), (3, 2, 3, 3), (3,), **{**plain, "stride": [2, 2], "padding": [1, 1]})
+    case("conv2d/asymmetric", c2, (1, 2, 9, 8), (2, 2, 3, 2), (2,), stride=[2, 1], padding=[1, 2], dilation=[2, 1], groups=1)
+    case("conv2d/dilation", c2, (1, 2, 9, 9), (2, 2, 3, 3), (2,), **{**plain, "dilation": [2, 3]})
+    case("conv2d/groups", c2, (2, 4, 5, 5), (6, 2, 3, 3), (6,), **{**plain, "groups": 2})
+    case("conv2d/depthwise", c2, (1, 3, 5, 6), (6, 1, 3, 3), (6,), **{**plain, "groups": 3, "padding": [1, 1]})
+    case("conv2d/wide_padding", c2, (1, 1, 2, 2), (1, 1, 3, 3), (1,), **{**plain, "padding": [3, 3]})
+    case("conv2d/stride_beyond_kernel", c2, (1, 2, 7, 7), (2, 2, 2, 2), (2,), **{**plain, "stride": [3, 3]})
+    case("conv2d/empty_batch", c2, (0, 2, 5, 5), (3, 2, 3, 3), (3,), **plain)
+    ct = lambda x, w, b=None, **o: F.conv_transpose2d(x, w, b, **o)
+    base = dict(stride=[1, 1], padding=[0, 0], output_padding=[0, 0], groups=1, dilation=[1, 1])
+    case("conv_transpose2d/plain", ct, (2, 3, 4, 5), (3, 4, 3, 3), (4,), **base)
+    case("conv_transpose2d/no_bias", ct, (1, 3, 4, 4), (3, 2, 2, 2), **{**base, "stride": [2, 2]})
+    case("conv_transpose2d/output_padding", ct, (2, 3, 4, 4), (3, 2, 3, 3), (2,), **{**base, "stride": [2, 2], "padding": [1, 1], "output_padding": [1, 1]})
+    case("conv_transpose2d/groups", ct, (1, 4, 4, 3), (4, 3, 3, 3), (6,), **{**base, "groups": 2, "padding": [1, 0]})
+    case("conv_transpose2d/dilation", ct, (1, 2, 4, 4), (2, 2, 3, 2), (2,), **{**base, "dilation": [2, 3], "stride": [1, 2]})
+
+
+def attention():
+    sdpa = lambda q, k, v, m=None, is_causal=False, scale=None: F.scaled_dot_product_attention(q, k, v, m, is_causal=is_causal, scale=scale)
+    name = "scaled_dot_product_attention"
+    case(f"{name}/plain", sdpa, (2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4))
+    case(f"{name}/cross", sdpa, (2, 1, 5, 4), (2, 1, 7, 4), (2, 1, 7, 3))
+    case(f"{name}/causal", sdpa, (1, 2, 7, 4), (1, 2, 7, 4), (1, 2, 7, 4), is_causal=True)
+    case(f"{name}/causal_wide", sdpa, (1, 1, 3, 4), (1, 1, 5, 4), (1, 1, 5, 4), is_causal=True)
+    case(f"{name}/causal_tall", sdpa, (1, 1, 5, 4), (1, 1, 3, 4), (1, 1, 3, 4), is_causal=True)
+    keep = torch.tril(torch.ones(5, 6, dtype=torch.bool), 1)
+    case(f"{name}/mask", sdpa, (2, 2, 5, 4), (2, 2, 6, 4), (2, 2, 6, 4), keep)
+    case(f"{name}/mask_per_batch", sdpa, (2, 1, 3, 4), (2, 1, 4, 4), (2, 1, 4, 4), torch.tensor([[1, 1, 1, 0], [1, 0, 1, 0]], dtype=torch.bool).reshape(2, 1, 1, 4))
+    case(f"{name}/scale", sdpa, (1, 2, 4, 4), (1, 2, 4, 4), (1, 2, 4, 4), scale=0.3)
+    case(f"{name}/odd", sdpa, (1, 1, 13, 7), (1, 1, 11, 7), (1, 1, 11, 7))
+    case(f"{name}/one_key", sdpa, (1, 1, 3, 4), (1, 1, 1, 4), (1, 1, 1, 4))
+    case("embedding/plain", lambda i, w: F.embedding(i, w), ints([0, 2, 4]), (5, 3))
+    case("embedding/repeated", lambda i, w: F.embedding(i, w), ints([[1, 1, 0], [3, 1, 4]]), (5, 3))
+    case("embedding/empty", lambda i, w: F.embedding(i, w), ints([]), (5, 3))

@@ -1,0 +1,90 @@
+"""Optimizers, learning rate schedules, GradScaler."""
+
+import zlib
+
+import torch
+
+from record import inf, ints, record
+
+
+def optimizers():
+    """in0: start [N]; in1: gradients [5, N]; out0: the parameter after each step [5, N]."""
+    sgd, adam, adamw, rms = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop
+    table = [
+        ("sgd/plain", sgd, dict(lr=0.1)),
+        ("sgd/momentum", sgd, dict(lr=0.1, momentum=0.9)),
+        ("sgd/dampening", sgd, dict(lr=0.1, momentum=0.9, dampening=0.3)),
+        ("sgd/nesterov", sgd, dict(lr=0.1, momentum=0.9, nesterov=True)),
+        ("sgd/weight_decay", sgd, dict(lr=0.1, momentum=0.9, weight_decay=0.05)),
+        ("sgd/nesterov_weight_decay", sgd, dict(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.05)),
+        ("adam/plain", adam, dict(lr=0.01)),
+        ("adam/betas", adam, dict(lr=0.01, betas=[0.8, 0.95], eps=1e-6)),
+        ("adam/weight_decay", adam, dict(lr=0.01, weight_decay=0.1)),
+        ("adam/amsgrad", adam, dict(lr=0.01, amsgrad=True)),
+        ("adamw/plain", adamw, dict(lr=0.01)),
+        ("adamw/weight_decay", adamw, dict(lr=0.01, weight_decay=0.2)),
+        ("adamw/amsgrad", adamw, dict(lr=0.01, amsgrad=True, weight_decay=0.2)),
+        ("rmsprop/plain", rms, dict(lr=0.01)),
+        ("rmsprop/momentum", rms, dict(lr=0.01, momentum=0.9, alpha=0.95, eps=1e-6)),
+        ("rmsprop/centered", rms, dict(lr=0.01, centered=True)),
+        ("rmsprop/weight_decay", rms, dict(lr=0.01, weight_decay=0.1, momentum=0.5, centered=True)),
+    ]
+    for name, build, options in table:
+        torch.manual_seed(zlib.crc32(name.encode()))
+        start, grads = torch.randn(7), torch.randn(5, 7)
+        grads[3, 2] = 0.0
+        p = start.double().requires_grad_()
+        optimizer = build([p], **options)
+        steps = []
+        for g in grads:
+            p.grad = g.double()
+            optimizer.step()
+            steps.append(p.detach().clone())
+        record(f"optim_{name}", dict(in0=start, in1=grads, out0=torch.stack(steps).float()), **options)
+
+
+def schedules():
+    """out0: the learning rate used by each of 20 steps (F64)."""
+    from torch.optim import lr_scheduler as s
+
+    table = [
+        ("step_lr", s.StepLR, 0.1, dict(step_size=4, gamma=0.5)),
+        ("cosine", s.CosineAnnealingLR, 0.1, dict(T_max=20)),
+        ("cosine_eta_min", s.CosineAnnealingLR, 0.1, dict(T_max=12, eta_min=0.01)),
+        ("linear_warmup", s.LinearLR, 0.1, dict(start_factor=0.1, end_factor=1.0, total_iters=8)),
+        ("one_cycle", s.OneCycleLR, 0.1, dict(max_lr=0.1, total_steps=20)),
+        ("one_cycle_linear", s.OneCycleLR, 0.1, dict(max_lr=0.2, total_steps=20, pct_start=0.25, anneal_strategy="linear", div_factor=10.0, final_div_factor=100.0)),
+    ]
+    for name, build, lr, options in table:
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
+        scheduler = build(optimizer, **options)
+        rates = []
+        for i in range(20):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            if i < 19:
+                scheduler.step()
+        record(f"schedule/{name}", dict(out0=torch.tensor(rates, dtype=torch.float64)), lr=lr, **options)
+
+
+def scaler():
+    """in0: 1 where the gradient of that step is infinite; out0: scale, out1: growth tracker, out2: the parameter."""
+    pattern = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+    p = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([p], lr=0.5)
+    gs = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
+    scales, trackers, params = [], [], []
+    for bad in pattern:
+        optimizer.zero_grad()
+        loss = (p * (inf if bad else 1.0)).sum()
+        gs.scale(loss).backward()
+        gs.step(optimizer)
+        gs.update()
+        scales.append(gs.get_scale())
+        trackers.append(gs.state_dict()["_growth_tracker"])
+        params.append(p.item())
+    record(
+        "grad_scaler/trace",
+        dict(in0=ints(pattern), out0=torch.tensor(scales), out1=ints(trackers), out2=torch.tensor(params)),
+        init_scale=1024.0, growth_interval=3, growth_factor=2.0, backoff_factor=0.5, lr=0.5,
+    )
