@@ -63,7 +63,7 @@ pub use pool::{
 };
 pub use random::{random_mask, random_normal, random_uniform};
 pub use reduce::reduce;
-pub use scan::scan;
+pub use scan::{cumprod_grad, scan};
 pub use softmax::{logsumexp, softmax, softmax_grad};
 pub use sort::sort;
 pub use storage::{Slice, SliceMut, Storage, View};

@@ -1,7 +1,8 @@
 //! Running sums and products.
 
-use crate::line::map_lines;
-use crate::num::{Num, in_num};
+use crate::line::{Lines, map_lines};
+use crate::num::{Num, in_num, in_real};
+use crate::span::Cut;
 use crate::{DType, Scan, Storage, View};
 
 /// Running fold of `x` along `axis`, from the last element to the first when `reverse`.
@@ -25,4 +26,28 @@ fn run<A: Num>(line: &mut [A], reverse: bool, join: impl Fn(A, A) -> A) {
     } else {
         line.iter_mut().for_each(|x| step(&mut acc, x))
     }
+}
+
+/// Gradient of a running product of `x` along `axis` with respect to `x`, from the gradient of the products.
+///
+/// Nothing is divided, so zeros are exact: the product of what lies before times a sum over what follows. The gradient of
+/// a whole product is that of the last running product.
+pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
+    let len = Cut::new(&x.layout.shape, axis).len;
+    in_real!(x.logical, A => {
+        let lines = Lines::new(x, axis);
+        map_lines::<A>(grad, axis, out, |number, g| {
+            let mut x = vec![A::ZERO; len];
+            lines.load(number, &mut x);
+            // g ← Σ over later products of their gradient, each divided by everything up to here.
+            for i in (1..len).rev() {
+                g[i - 1] = g[i - 1] + x[i] * g[i];
+            }
+            let mut before = A::ONE;
+            for (g, x) in g.iter_mut().zip(x) {
+                *g = *g * before;
+                before = before * x;
+            }
+        })
+    })
 }

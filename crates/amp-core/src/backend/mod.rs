@@ -6,17 +6,23 @@
 
 mod cpu;
 mod elementwise;
+mod indexing;
 mod matmul;
 mod memory;
+mod normalization;
 mod random;
 mod reduction;
+mod softmax;
 
 pub use cpu::CpuBackend;
 pub use elementwise::Elementwise;
+pub use indexing::Indexing;
 pub use matmul::MatMul;
 pub use memory::Memory;
+pub use normalization::{NormGrads, Normalization, Normalized, Statistics};
 pub use random::Random;
 pub use reduction::Reduction;
+pub use softmax::{Labels, Softmax};
 
 use amp_cpu::{DType, Layout, Storage};
 use std::any::Any;
@@ -24,7 +30,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 /// One device's kernels.
-pub trait Backend: Memory + Elementwise + Random + Reduction + MatMul + Debug + Send + Sync {
+pub trait Backend:
+    Memory + Elementwise + Random + Reduction + Softmax + Normalization + Indexing + MatMul + Debug + Send + Sync
+{
     /// Name as printed: `cpu`, `cuda:0`.
     fn name(&self) -> String;
 }

@@ -1,11 +1,26 @@
-//! Folding along axes.
+//! Folding, scanning and sorting along axes.
 
 use super::{Buffer, Operand};
 use crate::Result;
-use amp_cpu::{DType, Reduce};
+use amp_cpu::{DType, Reduce, Scan};
 
 /// Reductions. They accumulate in F32 (F64 for F64) and give the same bits for any number of threads.
 pub trait Reduction {
     /// Folds the given axes away; the remaining ones keep their order.
     fn reduce(&self, op: Reduce, x: Operand<'_>, axes: &[usize], out: DType) -> Result<Buffer>;
+
+    /// Mean and variance over the given axes; the variance divides by `count - correction`.
+    fn variance(&self, x: Operand<'_>, axes: &[usize], correction: f64, out: DType) -> Result<(Buffer, Buffer)>;
+
+    /// Position (I64) of the largest or least element along an axis: the first of equals, NaN before all numbers.
+    fn arg_reduce(&self, max: bool, x: Operand<'_>, axis: usize) -> Result<Buffer>;
+
+    /// Running fold along an axis, from the end when `reverse`.
+    fn scan(&self, op: Scan, x: Operand<'_>, axis: usize, reverse: bool, out: DType) -> Result<Buffer>;
+
+    /// Gradient of a running product along an axis, exact at zeros.
+    fn cumprod_grad(&self, x: Operand<'_>, grad: Operand<'_>, axis: usize, out: DType) -> Result<Buffer>;
+
+    /// Values sorted along an axis and the positions (I64) they came from; stable, NaN counts as largest.
+    fn sort(&self, x: Operand<'_>, axis: usize, descending: bool) -> Result<(Buffer, Buffer)>;
 }

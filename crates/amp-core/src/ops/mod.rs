@@ -4,9 +4,17 @@
 //! rounding of gradients to the precision of what they belong to is the engine's business ([`crate::autograd`]).
 
 mod arithmetic;
+mod cumulative;
+mod extreme;
+mod kernel;
+mod logical;
 mod matmul;
 mod pointwise;
 mod reduce;
+mod softmax;
+mod sort;
+mod variance;
+mod vector_norm;
 
 use crate::raw::RawTensor;
 use crate::{Result, shape};

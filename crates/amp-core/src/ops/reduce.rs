@@ -1,7 +1,7 @@
 //! Sums and means.
 
 use crate::autograd::{Pass, record};
-use crate::precision::{Float, full_range};
+use crate::precision::{Element, Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
@@ -70,7 +70,9 @@ impl<P: Float> Tensor<P> {
     {
         self.mean([], false)
     }
+}
 
+impl<P: Element> Tensor<P> {
     /// Removes folded axes (of size 1, in ascending order) unless they are to stay.
     pub(crate) fn drop_axes(self, axes: &[usize], keep: bool) -> Result<Self> {
         if keep {

@@ -1,10 +1,13 @@
 //! The CPU backend: a thin layer over amp-cpu's kernels on slices.
 
 mod elementwise;
+mod indexing;
 mod matmul;
 mod memory;
+mod normalization;
 mod random;
 mod reduction;
+mod softmax;
 
 use super::{Backend, Buffer, Operand};
 use crate::{Error, Result};

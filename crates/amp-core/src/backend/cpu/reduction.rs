@@ -1,10 +1,32 @@
 use super::{CpuBackend, view};
 use crate::Result;
 use crate::backend::{Buffer, Operand, Reduction};
-use amp_cpu::{DType, Reduce};
+use amp_cpu::{DType, Reduce, Scan};
 
 impl Reduction for CpuBackend {
     fn reduce(&self, op: Reduce, x: Operand<'_>, axes: &[usize], out: DType) -> Result<Buffer> {
         Ok(Buffer::new(amp_cpu::reduce(op, &view("reduce", x)?, axes, out)))
+    }
+
+    fn variance(&self, x: Operand<'_>, axes: &[usize], correction: f64, out: DType) -> Result<(Buffer, Buffer)> {
+        let (mean, var) = amp_cpu::variance(&view("var", x)?, axes, correction, out);
+        Ok((Buffer::new(mean), Buffer::new(var)))
+    }
+
+    fn arg_reduce(&self, max: bool, x: Operand<'_>, axis: usize) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::arg_reduce(max, &view("arg_reduce", x)?, axis)))
+    }
+
+    fn scan(&self, op: Scan, x: Operand<'_>, axis: usize, reverse: bool, out: DType) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::scan(op, &view("scan", x)?, axis, reverse, out)))
+    }
+
+    fn cumprod_grad(&self, x: Operand<'_>, grad: Operand<'_>, axis: usize, out: DType) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::cumprod_grad(&view("cumprod", x)?, &view("cumprod", grad)?, axis, out)))
+    }
+
+    fn sort(&self, x: Operand<'_>, axis: usize, descending: bool) -> Result<(Buffer, Buffer)> {
+        let (values, positions) = amp_cpu::sort(&view("sort", x)?, axis, descending);
+        Ok((Buffer::new(values), Buffer::new(positions)))
     }
 }

@@ -1,0 +1,43 @@
+//! Softmax and the losses fused with it.
+
+use super::{Buffer, Operand};
+use crate::Result;
+use amp_cpu::DType;
+
+/// Softmax along an axis and cross-entropy; arithmetic is in F32 (F64 for F64), results are rounded once, to `out`.
+pub trait Softmax {
+    /// Softmax of `x`, or its logarithm.
+    fn softmax(&self, x: Operand<'_>, axis: usize, log: bool, out: DType) -> Result<Buffer>;
+
+    /// Gradient of softmax with respect to its input, from its output `y`.
+    fn softmax_grad(&self, y: Operand<'_>, grad: Operand<'_>, axis: usize, log: bool, out: DType) -> Result<Buffer>;
+
+    /// `ln(Σ exp(x))` along `axis`, without that axis.
+    fn logsumexp(&self, x: Operand<'_>, axis: usize, out: DType) -> Result<Buffer>;
+
+    /// Loss and log-sum-exp of every row of logits `[N, C]`, both F32 (F64 for F64); ignored rows have loss 0.
+    fn cross_entropy(&self, logits: Operand<'_>, labels: Labels<'_>) -> Result<(Buffer, Buffer)>;
+
+    /// Gradient of [`cross_entropy`](Self::cross_entropy), each row times its `scale`.
+    fn cross_entropy_grad(
+        &self,
+        logits: Operand<'_>,
+        labels: Labels<'_>,
+        lse: Operand<'_>,
+        scale: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer>;
+}
+
+/// How cross-entropy weighs classes and rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels<'a> {
+    /// Class of each row, I64 `[N]`; checked by the caller.
+    pub targets: Operand<'a>,
+    /// Weight of each class `[C]`.
+    pub weight: Option<Operand<'a>>,
+    /// The target whose rows count nothing.
+    pub ignore_index: i64,
+    /// Share of the target that is spread evenly over all classes.
+    pub smoothing: f64,
+}

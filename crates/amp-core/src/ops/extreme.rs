@@ -1,0 +1,150 @@
+//! Largest and least elements and their positions.
+
+use super::kernel::{binary, compare, folded_count, reduce, select, zeros};
+use crate::autograd::{Pass, Saved, record};
+use crate::precision::{Element, I64};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result, shape};
+use amp_cpu::{Binary, Compare, Reduce};
+
+/// Folds `axes`, which stay with size 1; the gradient is shared evenly among equals, as in PyTorch.
+#[track_caller]
+fn extreme(name: &'static str, op: Reduce, x: &RawTensor, axes: &[usize]) -> Result<RawTensor> {
+    refuse_empty(name, x, axes)?;
+    let axes = axes.to_vec();
+    record(name, &[x], reduce(op, x, &axes, x.logical)?, |y| {
+        let (x, y) = (Saved::new(x)?, Saved::new(y)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let chosen = compare(name, Compare::Eq, &x, &y)?;
+            let count = reduce(Reduce::Sum, &chosen, &axes, pass.dtype(0))?;
+            let share = binary(name, Binary::Div, pass.grad(), &count, pass.dtype(0))?;
+            pass.give(0, select(name, &chosen, &share, &zeros(&x, pass.dtype(0))?, pass.dtype(0))?)
+        }))
+    })
+}
+
+fn refuse_empty(op: &'static str, x: &RawTensor, axes: &[usize]) -> Result<()> {
+    let outputs: usize = (0..x.shape().len()).filter(|a| !axes.contains(a)).map(|a| x.shape()[a]).product();
+    if outputs > 0 && folded_count(x.shape(), axes) == 0 {
+        return Err(Error::Empty { op, shape: *x.shape() });
+    }
+    Ok(())
+}
+
+fn position<P: Element>(op: &'static str, max: bool, x: &Tensor<P>, axis: isize, keep: bool) -> Result<Tensor<I64>> {
+    let axis = shape::axis(op, axis, x.rank())?;
+    refuse_empty(op, &x.raw, &[axis])?;
+    let buffer = x.raw.backend().arg_reduce(max, x.raw.operand()?, axis)?;
+    let kept = super::kernel::folded(x.raw.shape(), &[axis]);
+    Tensor::from_raw(RawTensor::new(x.device(), buffer, kept)).drop_axes(&[axis], keep)
+}
+
+impl<P: Element> Tensor<P> {
+    /// Largest element over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.amax`).
+    ///
+    /// NaN wins. The gradient is shared evenly among equal elements.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] when there is nothing to choose from.
+    #[track_caller]
+    pub fn max(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self> {
+        let axes = shape::axes("max", axes.as_ref(), self.rank())?;
+        Self::from_raw(extreme("max", Reduce::Max, &self.raw, &axes)?).drop_axes(&axes, keep)
+    }
+
+    /// Least element over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.amin`).
+    ///
+    /// NaN wins. The gradient is shared evenly among equal elements.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] when there is nothing to choose from.
+    #[track_caller]
+    pub fn min(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self> {
+        let axes = shape::axes("min", axes.as_ref(), self.rank())?;
+        Self::from_raw(extreme("min", Reduce::Min, &self.raw, &axes)?).drop_axes(&axes, keep)
+    }
+
+    /// [`max`](Self::max) under PyTorch's name for the reduction that returns values only.
+    #[track_caller]
+    pub fn amax(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self> {
+        self.max(axes, keep)
+    }
+
+    /// [`min`](Self::min) under PyTorch's name for the reduction that returns values only.
+    #[track_caller]
+    pub fn amin(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self> {
+        self.min(axes, keep)
+    }
+
+    /// Largest of all elements, as a tensor of no dimensions.
+    #[track_caller]
+    pub fn max_all(&self) -> Result<Self> {
+        self.max([], false)
+    }
+
+    /// Least of all elements, as a tensor of no dimensions.
+    #[track_caller]
+    pub fn min_all(&self) -> Result<Self> {
+        self.min([], false)
+    }
+
+    /// Position of the largest element along `axis`: the first of equals, NaN before all numbers (`torch.argmax`).
+    pub fn argmax(&self, axis: isize, keep: bool) -> Result<Tensor<I64>> {
+        position("argmax", true, self, axis, keep)
+    }
+
+    /// Position of the least element along `axis`: the first of equals, NaN before all numbers (`torch.argmin`).
+    pub fn argmin(&self, axis: isize, keep: bool) -> Result<Tensor<I64>> {
+        position("argmin", false, self, axis, keep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F16, F32, F64, Tensor, gradcheck};
+    use half::f16;
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap();
+        for (name, worst) in [
+            ("max", gradcheck(|x| x[0].max([1], false), std::slice::from_ref(&x))),
+            ("min", gradcheck(|x| x[0].min([0], true), std::slice::from_ref(&x))),
+            ("max_all", gradcheck(|x| x[0].max_all(), std::slice::from_ref(&x))),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn equals_share_the_gradient() {
+        let x = Tensor::<F32>::from_vec(vec![2.0, 1.0, 2.0], [3], &Device::cpu()).unwrap().tracked();
+        let grads = x.max_all().unwrap().backward().unwrap();
+        assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [0.5, 0.0, 0.5]);
+    }
+
+    #[test]
+    fn positions_prefer_the_first_and_nan() {
+        let x = Tensor::<F16>::from_vec(
+            [1.0, 3.0, 3.0, 0.0, f32::NAN, 9.0].map(f16::from_f32).to_vec(),
+            [2, 3],
+            &Device::cpu(),
+        );
+        let x = x.unwrap();
+        assert_eq!(x.argmax(-1, false).unwrap().to_vec().unwrap(), [1, 1]);
+        assert_eq!(x.argmin(1, true).unwrap().dims(), [2, 1]);
+        assert_eq!(x.argmin(1, false).unwrap().to_vec().unwrap(), [0, 1]);
+        assert!(x.max_all().unwrap().item().unwrap().is_nan());
+    }
+
+    #[test]
+    fn nothing_to_choose_from_is_an_error() {
+        let x = Tensor::<F32>::zeros([2, 0], &Device::cpu()).unwrap();
+        let error = x.max([1], false).unwrap_err();
+        assert_eq!(error.to_string(), "max: a tensor of shape [2, 0] has no elements to choose from");
+        assert!(x.argmax(1, false).is_err());
+        assert_eq!(x.max([0], false).unwrap().dims(), [0]);
+    }
+}

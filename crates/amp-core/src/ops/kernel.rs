@@ -1,0 +1,68 @@
+//! Element-wise kernels and folds on erased tensors, out of the graph: what backward passes are made of.
+
+use super::broadcast_pair;
+use crate::Result;
+use crate::raw::RawTensor;
+use amp_cpu::{Binary, Compare, DType, Dims, Reduce, Unary};
+
+/// `op(x)` in precision `out`.
+pub(super) fn unary(op: Unary, x: &RawTensor, out: DType) -> Result<RawTensor> {
+    let buffer = x.backend().unary(op, x.operand()?, out)?;
+    Ok(RawTensor::new(x.device(), buffer, *x.shape()))
+}
+
+/// `factor * x` in the precision of `x`.
+pub(super) fn scaled(x: &RawTensor, factor: f64) -> Result<RawTensor> {
+    unary(Unary::Affine { mul: factor, add: 0.0 }, x, x.logical)
+}
+
+/// `op(a, b)` of operands that broadcast, in precision `out`.
+pub(super) fn binary(name: &'static str, op: Binary, a: &RawTensor, b: &RawTensor, out: DType) -> Result<RawTensor> {
+    let (a, b) = broadcast_pair(name, a, b)?;
+    let buffer = a.backend().binary(op, a.operand()?, b.operand()?, out)?;
+    Ok(RawTensor::new(a.device(), buffer, *a.shape()))
+}
+
+/// Truth values `op(a, b)` of operands that broadcast.
+pub(super) fn compare(name: &'static str, op: Compare, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    let (a, b) = broadcast_pair(name, a, b)?;
+    let buffer = a.backend().compare(op, a.operand()?, b.operand()?)?;
+    Ok(RawTensor::new(a.device(), buffer, *a.shape()))
+}
+
+/// `condition ? a : b` in the shape of `condition` and in precision `out`.
+pub(super) fn select(
+    name: &'static str,
+    condition: &RawTensor,
+    a: &RawTensor,
+    b: &RawTensor,
+    out: DType,
+) -> Result<RawTensor> {
+    let shape = *condition.shape();
+    let (a, b) = (a.broadcast_to(name, &shape)?, b.broadcast_to(name, &shape)?);
+    let buffer = condition.backend().select(condition.operand()?, a.operand()?, b.operand()?, out)?;
+    Ok(RawTensor::new(condition.device(), buffer, shape))
+}
+
+/// Folds `axes`, which stay with size 1.
+pub(super) fn reduce(op: Reduce, x: &RawTensor, axes: &[usize], out: DType) -> Result<RawTensor> {
+    let buffer = x.backend().reduce(op, x.operand()?, axes, out)?;
+    Ok(RawTensor::new(x.device(), buffer, folded(x.shape(), axes)))
+}
+
+/// `shape` with size 1 along `axes`.
+pub(super) fn folded(shape: &Dims, axes: &[usize]) -> Dims {
+    let mut shape = *shape;
+    axes.iter().for_each(|&a| shape[a] = 1);
+    shape
+}
+
+/// Number of elements that are folded into one.
+pub(super) fn folded_count(shape: &Dims, axes: &[usize]) -> usize {
+    axes.iter().map(|&a| shape[a]).product()
+}
+
+/// Zeros with the shape and device of `x`, in precision `dtype`.
+pub(super) fn zeros(x: &RawTensor, dtype: DType) -> Result<RawTensor> {
+    RawTensor::full(x.device(), 0.0, *x.shape(), dtype)
+}

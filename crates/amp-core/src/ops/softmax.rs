@@ -1,0 +1,119 @@
+//! Softmax, its logarithm, and log-sum-exp.
+
+use super::kernel::{binary, unary};
+use crate::autograd::{Pass, Saved, record};
+use crate::precision::{Float, full_range};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Result, shape};
+use amp_cpu::{Binary, Unary};
+
+full_range! {
+    SoftmaxPrecision, "`softmax` must run in `F32`";
+    LogSoftmaxPrecision, "`log_softmax` must run in `F32`";
+    LogsumexpPrecision, "`logsumexp` must run in `F32`";
+}
+
+#[track_caller]
+fn softmax(name: &'static str, log: bool, x: &RawTensor, axis: isize) -> Result<RawTensor> {
+    let axis = shape::axis(name, axis, x.shape().len())?;
+    let buffer = x.backend().softmax(x.operand()?, axis, log, x.logical)?;
+    record(name, &[x], RawTensor::new(x.device(), buffer, *x.shape()), |y| {
+        let y = Saved::new(y)?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad().operand()?;
+            let buffer = y.backend().softmax_grad(y.operand()?, grad, axis, log, pass.dtype(0))?;
+            pass.give(0, RawTensor::new(y.device(), buffer, *y.shape()))
+        }))
+    })
+}
+
+#[track_caller]
+fn logsumexp(x: &RawTensor, axis: usize) -> Result<RawTensor> {
+    let buffer = x.backend().logsumexp(x.operand()?, axis, x.logical)?;
+    let y = RawTensor::new(x.device(), buffer, super::kernel::folded(x.shape(), &[axis]));
+    record("logsumexp", &[x], y, |y| {
+        let (x, y) = (Saved::new(x)?, Saved::new(y)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let shifted = binary("logsumexp", Binary::Sub, &x, &y, x.logical)?;
+            let share = unary(Unary::Exp, &shifted, x.logical)?;
+            pass.give(0, binary("logsumexp", Binary::Mul, &share, pass.grad(), pass.dtype(0))?)
+        }))
+    })
+}
+
+impl<P: Float> Tensor<P> {
+    /// `exp(x) / Σ exp(x)` along `axis` (`torch.softmax`); a line of nothing but -inf gives NaN.
+    ///
+    /// # Precision
+    /// Lines are shifted by their largest element and summed in F32 (F64 for F64), in one pass over memory.
+    #[track_caller]
+    pub fn softmax(&self, axis: isize) -> Result<Self>
+    where
+        P: SoftmaxPrecision,
+    {
+        Ok(Self::from_raw(softmax("softmax", false, &self.raw, axis)?))
+    }
+
+    /// Logarithm of [`softmax`](Self::softmax) along `axis`, without the underflow (`torch.log_softmax`).
+    #[track_caller]
+    pub fn log_softmax(&self, axis: isize) -> Result<Self>
+    where
+        P: LogSoftmaxPrecision,
+    {
+        Ok(Self::from_raw(softmax("log_softmax", true, &self.raw, axis)?))
+    }
+
+    /// `ln(Σ exp(x))` along `axis`, which stays with size 1 if `keep` (`torch.logsumexp`).
+    #[track_caller]
+    pub fn logsumexp(&self, axis: isize, keep: bool) -> Result<Self>
+    where
+        P: LogsumexpPrecision,
+    {
+        let axis = shape::axis("logsumexp", axis, self.rank())?;
+        Self::from_raw(logsumexp(&self.raw, axis)?).drop_axes(&[axis], keep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F16, F32, F64, Tensor, gradcheck};
+    use half::f16;
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap();
+        for (name, worst) in [
+            ("softmax", gradcheck(|x| x[0].softmax(-1), std::slice::from_ref(&x))),
+            ("softmax of columns", gradcheck(|x| x[0].softmax(0), std::slice::from_ref(&x))),
+            ("log_softmax", gradcheck(|x| x[0].t()?.log_softmax(1), std::slice::from_ref(&x))),
+            ("logsumexp", gradcheck(|x| x[0].logsumexp(1, false), std::slice::from_ref(&x))),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn widened_half_tensors_are_read_as_they_are() {
+        let x = Tensor::<F16>::from_vec([1.0, 2.0, 11.0].map(f16::from_f32).to_vec(), [3], &Device::cpu()).unwrap();
+        let x = x.tracked();
+        let y = x.to::<F32>().unwrap().log_softmax(0).unwrap();
+        let expected = (x.to::<F64>().unwrap().log_softmax(0).unwrap()).to_vec().unwrap();
+        for (y, e) in y.to_vec().unwrap().iter().zip(expected) {
+            assert!((f64::from(*y) - e).abs() <= 1e-6, "{y} is not {e}");
+        }
+        let grads = y.select(0, 0).unwrap().backward();
+        assert!(grads.unwrap().get(&x).unwrap().is_some());
+    }
+
+    #[test]
+    fn masked_lines() {
+        let inf = f32::INFINITY;
+        let x = Tensor::<F32>::from_vec(vec![-inf, -inf, -inf, 0.0], [2, 2], &Device::cpu()).unwrap();
+        let y = x.softmax(1).unwrap().to_vec().unwrap();
+        assert!(y[0].is_nan() && y[1].is_nan());
+        assert_eq!(y[2..], [0.0, 1.0]);
+        assert_eq!(x.logsumexp(1, true).unwrap().to_vec().unwrap(), [-inf, 0.0]);
+    }
+}
