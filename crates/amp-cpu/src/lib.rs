@@ -7,6 +7,7 @@
 
 mod arg_reduce;
 mod attention;
+mod cache;
 mod conv;
 mod convert;
 mod cross_entropy;
@@ -37,6 +38,7 @@ mod variance;
 mod walk;
 
 pub use arg_reduce::arg_reduce;
+pub use cache::{cached_bytes, empty_cache, set_cache_limit};
 pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad};
 pub use dtype::DType;
 pub use elementwise::{binary, compare, copy, copy_into, fill, select, ternary, unary, unary_grad};

@@ -55,6 +55,9 @@ pub trait DeviceBuffer: Any + Debug + Send + Sync {
 
     /// For the backend to recover its own type.
     fn as_any_mut(&mut self) -> &mut dyn Any;
+
+    /// Called when the last handle goes: memory that a pool keeps is handed back here.
+    fn release(&mut self) {}
 }
 
 impl DeviceBuffer for Storage {
@@ -73,6 +76,38 @@ impl DeviceBuffer for Storage {
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
+
+    fn release(&mut self) {
+        self.recycle();
+    }
+}
+
+/// Calls [`DeviceBuffer::release`] when dropped.
+#[derive(Debug)]
+struct Released<M: DeviceBuffer>(M);
+
+impl<M: DeviceBuffer> DeviceBuffer for Released<M> {
+    fn dtype(&self) -> DType {
+        self.0.dtype()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self.0.as_any()
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self.0.as_any_mut()
+    }
+}
+
+impl<M: DeviceBuffer> Drop for Released<M> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
 }
 
 /// Shared handle of device memory; written only while it is the sole handle.
@@ -82,7 +117,7 @@ pub struct Buffer(Arc<dyn DeviceBuffer>);
 impl Buffer {
     /// Takes ownership of device memory.
     pub fn new(memory: impl DeviceBuffer) -> Self {
-        Self(Arc::new(memory))
+        Self(Arc::new(Released(memory)))
     }
 
     /// Element type of the stored data.

@@ -1,0 +1,139 @@
+//! The graph: what it records, what it frees, what it refuses.
+
+use amp_core::{
+    BF16, Device, Error, F16, F32, Parameter, Result, Tensor, checkpoint, grad_enabled, manual_seed, no_grad,
+    random_state, saved_bytes,
+};
+use std::sync::Mutex;
+
+/// Saved bytes are counted per process: the tests that look at them take turns.
+static COUNTING: Mutex<()> = Mutex::new(());
+
+fn vector(values: &[f32]) -> Tensor<F32> {
+    Tensor::from_slice(values, [values.len()], &Device::cpu()).unwrap()
+}
+
+#[test]
+fn ten_thousand_chained_operations_neither_overflow_the_stack_nor_leak() -> Result<()> {
+    let _turn = COUNTING.lock().unwrap();
+    let before = saved_bytes().now;
+    let x = vector(&[0.5; 8]).tracked();
+    // A small stack makes any recursion visible.
+    let run = move || -> Result<()> {
+        let chain = |x: &Tensor<F32>| (0..10_000).try_fold(x.clone(), |h, _| (h * 1.0001)?.tanh());
+        let grads = chain(&x)?.sum_all()?.backward()?;
+        assert!(grads.get(&x)?.unwrap().to_vec()?.iter().all(|g| g.is_finite()));
+        drop(chain(&x)?); // a graph that is never walked is taken apart without recursion too
+        Ok(())
+    };
+    std::thread::Builder::new().stack_size(256 * 1024).spawn(run).unwrap().join().unwrap()?;
+    assert_eq!(saved_bytes().now, before);
+    Ok(())
+}
+
+#[test]
+fn a_graph_is_freed_by_backward_unless_retained() -> Result<()> {
+    let x = vector(&[1.0, 2.0]).tracked();
+    let loss = x.exp()?.sum_all()?;
+    let first = loss.backward_retained()?;
+    let second = loss.backward()?;
+    assert_eq!(first.get(&x)?.unwrap().to_vec()?, second.get(&x)?.unwrap().to_vec()?);
+    let error = loss.backward().unwrap_err();
+    assert!(matches!(error, Error::GraphFreed { op: "sum" | "exp", .. }), "{error}");
+    assert!(error.to_string().contains("autograd.rs"), "names the user's line: {error}");
+    Ok(())
+}
+
+#[test]
+fn backward_for_walks_only_towards_its_targets() -> Result<()> {
+    let (a, b) = (vector(&[1.0]).tracked(), vector(&[2.0]).tracked());
+    let (ya, yb) = (a.tanh()?, b.tanh()?);
+    let loss = (&ya * &yb)?.sum_all()?;
+    let other = (&ya + &yb)?.sum_all()?;
+    let grads = loss.backward_for([&a])?;
+    assert!(grads.get(&a)?.is_some() && grads.get(&b)?.is_none());
+    // The part of the graph that leads to `b` only is still there for another loss.
+    assert!(other.backward_for([&b])?.get(&b)?.is_some());
+    Ok(())
+}
+
+#[test]
+fn intermediate_gradients_are_reported_on_request() -> Result<()> {
+    let x = vector(&[1.0, -1.0]).tracked();
+    let h = (&x * 3.0)?;
+    h.retain_grad();
+    let grads = (&h * &h)?.sum_all()?.backward()?;
+    assert_eq!(grads.get(&h)?.unwrap().to_vec()?, [6.0, -6.0]);
+    assert_eq!(grads.get(&x)?.unwrap().to_vec()?, [18.0, -18.0]);
+    Ok(())
+}
+
+#[test]
+fn no_grad_records_nothing_and_ends_with_a_panic_too() {
+    let x = vector(&[1.0]).tracked();
+    assert!(!no_grad(|| x.tanh()).unwrap().requires_grad());
+    let _ = std::panic::catch_unwind(|| no_grad(|| panic!("inside")));
+    assert!(grad_enabled() && x.tanh().unwrap().requires_grad());
+}
+
+#[test]
+fn an_f16_graph_needs_a_scaler_before_any_arithmetic() -> Result<()> {
+    let x = vector(&[1.0]).tracked();
+    let loss = x.to::<F16>()?.tanh()?.to::<F32>()?.sum_all()?;
+    let error = loss.backward().unwrap_err();
+    assert!(matches!(error, Error::NeedsScaler { op: "tanh", .. }), "{error}");
+    let loss = x.to::<BF16>()?.tanh()?.to::<F32>()?.sum_all()?;
+    assert!(loss.backward().is_ok(), "BF16 has the range of F32");
+    Ok(())
+}
+
+#[test]
+fn losses_must_be_single_values_with_a_graph() -> Result<()> {
+    let x = vector(&[1.0, 2.0]);
+    assert!(matches!(x.tracked().backward().unwrap_err(), Error::LossNotScalar { .. }));
+    assert!(matches!(x.sum_all()?.backward().unwrap_err(), Error::NoGraph));
+    Ok(())
+}
+
+#[test]
+fn parameters_share_one_16_bit_copy_and_keep_f32_gradients() -> Result<()> {
+    let w = Parameter::new(&vector(&[1.0, 2.0, 3.0]))?;
+    let loss = (w.to::<BF16>()?.tanh()? * 2.0)?.to::<F32>()?.sum_all()?;
+    let grad = loss.backward()?.get(&w)?.unwrap();
+    assert_eq!((grad.dtype(), grad.stored_dtype()), (w.tensor().dtype(), w.tensor().dtype()));
+    let before = w.tensor();
+    w.set(&vector(&[4.0, 5.0, 6.0]))?;
+    assert_eq!(before.to_vec()?, [1.0, 2.0, 3.0], "a tensor taken earlier does not change");
+    assert_eq!(w.to::<BF16>()?.to_vec()?.iter().map(|v| v.to_f32()).collect::<Vec<_>>(), [4.0, 5.0, 6.0]);
+    w.set_trainable(false);
+    assert!(!w.tensor().requires_grad());
+    Ok(())
+}
+
+#[test]
+fn checkpoint_recomputes_the_same_gradients_with_less_memory() -> Result<()> {
+    let _turn = COUNTING.lock().unwrap();
+    manual_seed(11);
+    let device = Device::cpu();
+    let x = Tensor::<F32>::randn([64], &device)?.tracked();
+    let w = Parameter::new(&Tensor::randn([64], &device)?)?;
+    let block = {
+        let w = w.clone();
+        move |x: &Tensor<F32>| -> Result<Tensor<F32>> {
+            let noise = Tensor::<F32>::randn([64], x.device())?;
+            (0..20).try_fold(((x * &w.tensor())? + noise)?, |h, _| h.tanh())
+        }
+    };
+    let start = random_state();
+    let plain = block(&x)?.sum_all()?;
+    let held = saved_bytes().now;
+    let expected = plain.backward()?;
+    amp_core::set_random_state(start);
+    let before = saved_bytes().now;
+    let loss = checkpoint(block, &x)?.sum_all()?;
+    assert!(saved_bytes().now - before < (held - before) / 4);
+    let found = loss.backward()?;
+    assert_eq!(found.get(&x)?.unwrap().to_vec()?, expected.get(&x)?.unwrap().to_vec()?);
+    assert_eq!(found.get(&w)?.unwrap().to_vec()?, expected.get(&w)?.unwrap().to_vec()?);
+    Ok(())
+}
