@@ -6,10 +6,9 @@
 
 use crate::View;
 use crate::num::Num;
-use crate::parallel::CHUNK;
+use crate::parallel::{self, CHUNK};
 use crate::span::Span;
 use crate::split::PARALLEL;
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// Elements that are combined before the tree begins.
@@ -97,19 +96,18 @@ pub(crate) fn fold_with<A: Num, T: Copy + Send + Sync>(
         return out;
     }
     let rows = (BLOCK / count).max(1);
-    let short = |(chunk, out): (usize, &mut [T])| {
+    let short = |chunk: usize, out: &mut [T]| {
         let mut scratch = [A::ZERO; CHUNK];
         let block = span.read(chunk * rows * count, out.len() * count, &mut scratch);
         out.iter_mut().zip(block.chunks(count)).for_each(|(o, row)| *o = leaf(0, row));
     };
-    let long = |(row, out): (usize, &mut T)| {
-        *out = fold_tree(&span, row * count, row * count..(row + 1) * count, &leaf, &join)
-    };
+    let long =
+        |row: usize, out: &mut T| *out = fold_tree(&span, row * count, row * count..(row + 1) * count, &leaf, &join);
     match (count <= BLOCK, axes.outputs * count < PARALLEL) {
-        (true, true) => out.chunks_mut(rows).enumerate().for_each(short),
-        (true, false) => out.par_chunks_mut(rows).enumerate().with_min_len(16).for_each(short),
-        (false, true) => out.iter_mut().enumerate().for_each(long),
-        (false, false) => out.par_iter_mut().enumerate().for_each(long),
+        (true, true) => out.chunks_mut(rows).enumerate().for_each(|(i, out)| short(i, out)),
+        (true, false) => parallel::for_each_chunk_mut(&mut out, rows, &short),
+        (false, true) => out.iter_mut().enumerate().for_each(|(i, out)| long(i, out)),
+        (false, false) => parallel::for_each_mut(&mut out, &long),
     }
     out
 }
@@ -128,7 +126,7 @@ fn fold_tree<A: Num, T: Copy + Send>(
     };
     let left = || fold_tree(span, first, range.start..middle, leaf, join);
     let right = || fold_tree(span, first, middle..range.end, leaf, join);
-    let (a, b) = if len >= 2 * PARALLEL { rayon::join(left, right) } else { (left(), right()) };
+    let (a, b) = if len >= 2 * PARALLEL { parallel::join(left, right) } else { (left(), right()) };
     join(a, b)
 }
 
@@ -192,15 +190,15 @@ fn fold_columns<A: Num, F: Fold<A>>(x: &View, axes: &Axes, columns: usize, inner
     let mut out = vec![F::START; axes.outputs];
     let tiles = inner.div_ceil(TILE);
     let mut pieces: Vec<&mut [A]> = out.chunks_mut(inner.max(1)).flat_map(|line| line.chunks_mut(TILE)).collect();
-    let tile = |(i, piece): (usize, &mut &mut [A])| {
+    let tile = |i: usize, piece: &mut &mut [A]| {
         let (line, column) = (i / tiles, i % tiles * TILE);
         let columns = Columns { span: Span::new(x, order()), first: line * axes.count * inner + column, step: inner };
         columns.fold::<A, F>(0..axes.count, piece);
     };
     if axes.outputs * axes.count < PARALLEL {
-        pieces.iter_mut().enumerate().for_each(tile);
+        pieces.iter_mut().enumerate().for_each(|(i, piece)| tile(i, piece));
     } else {
-        pieces.par_iter_mut().enumerate().for_each(tile);
+        parallel::for_each_mut(&mut pieces, &tile);
     }
     out
 }
@@ -218,7 +216,8 @@ impl Columns<'_> {
         let mut right = [F::START; TILE];
         let right = &mut right[..out.len()];
         if rows.len() * out.len() >= 2 * PARALLEL {
-            rayon::join(|| self.fold::<A, F>(rows.start..middle, out), || self.fold::<A, F>(middle..rows.end, right));
+            let rest = middle..rows.end;
+            parallel::join(|| self.fold::<A, F>(rows.start..middle, out), || self.fold::<A, F>(rest, right));
         } else {
             self.fold::<A, F>(rows.start..middle, out);
             self.fold::<A, F>(middle..rows.end, right);

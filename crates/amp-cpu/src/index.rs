@@ -2,11 +2,11 @@
 
 use crate::convert::Compute;
 use crate::num::{Num, in_num};
+use crate::parallel;
 use crate::reduce::converted;
 use crate::span::{Cut, Span};
 use crate::split::{PARALLEL, for_chunks};
 use crate::{DType, Storage, View};
-use rayon::prelude::*;
 
 /// Least and greatest of the I64 elements of `index`; `None` when there are none.
 pub fn index_bounds(index: &View) -> Option<(i64, i64)> {
@@ -54,10 +54,12 @@ pub fn gather(x: &View, axis: usize, index: &View) -> Storage {
     in_num!(x.logical, A => {
         let span = Span::row_major(x);
         let mut values = vec![<A as Num>::ZERO; positions.index.len()];
-        values.par_iter_mut().with_min_len(PARALLEL).enumerate().for_each(|(i, value)| {
-            let mut one = [A::ZERO];
-            span.load(positions.of(i), &mut one);
-            *value = one[0];
+        parallel::for_each_chunk_mut(&mut values, PARALLEL, &|chunk, values| {
+            for (i, value) in values.iter_mut().enumerate() {
+                let mut one = [A::ZERO];
+                span.load(positions.of(chunk * PARALLEL + i), &mut one);
+                *value = one[0];
+            }
         });
         converted(values, x.logical)
     })

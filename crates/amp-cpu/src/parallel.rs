@@ -22,7 +22,7 @@ fn split(start: usize, out: SliceMut<'_>, f: &(dyn Fn(usize, SliceMut<'_>) + Syn
     }
     let middle = (out.len() / 2).next_multiple_of(CHUNK);
     let (left, right) = out.split_at(middle);
-    rayon::join(|| split(start, left, f), || split(start + middle, right, f));
+    join(|| split(start, left, f), || split(start + middle, right, f));
 }
 
 /// Calls `f(start, chunk)` for the [`CHUNK`]s of a part that begins at element `start`.
@@ -39,6 +39,9 @@ pub(crate) fn for_each_chunk(start: usize, mut part: SliceMut<'_>, mut f: impl F
 /// Operations (roughly: multiply-adds or loads) below which waking the thread pool costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 17;
 
+/// How many pieces work is cut into at most: enough for stealing to balance, whatever the number of threads.
+const PIECES: usize = 64;
+
 /// Runs `task(0)` to `task(count - 1)`, on several threads where `work` operations in total are worth it.
 ///
 /// Tasks are chosen from the shape alone, so results are bit-identical for every number of threads.
@@ -46,5 +49,43 @@ pub(crate) fn for_each(count: usize, work: usize, task: impl Fn(usize) + Sync + 
     if count <= 1 || work < WORTH_A_THREAD {
         return (0..count).for_each(task);
     }
+    for_each_erased(count, &task);
+}
+
+/// rayon's machinery is compiled once, for this closure type, instead of once for every kernel.
+fn for_each_erased(count: usize, task: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().for_each(task);
+}
+
+/// Runs both closures, on two threads where one is free.
+pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    let (mut a, mut b) = (Some(a), Some(b));
+    let (mut left, mut right) = (None, None);
+    join_erased(&mut || left = a.take().map(|a| a()), &mut || right = b.take().map(|b| b()));
+    (left.expect("join runs both"), right.expect("join runs both"))
+}
+
+fn join_erased(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
+    rayon::join(a, b);
+}
+
+/// `f(i, chunk)` of the pieces of `chunk` elements that `out` consists of, in parallel.
+pub(crate) fn for_each_chunk_mut<T: Send>(out: &mut [T], chunk: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    let grain = out.len().div_ceil(chunk).div_ceil(PIECES);
+    halve(out, 0, chunk, grain, f);
+}
+
+fn halve<T: Send>(out: &mut [T], first: usize, chunk: usize, grain: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    let count = out.len().div_ceil(chunk);
+    if count <= grain {
+        return out.chunks_mut(chunk).enumerate().for_each(|(i, c)| f(first + i, c));
+    }
+    let middle = count / 2;
+    let (left, right) = out.split_at_mut(middle * chunk);
+    join(|| halve(left, first, chunk, grain, f), || halve(right, first + middle, chunk, grain, f));
+}
+
+/// `f(i, item)` of every item, in parallel.
+pub(crate) fn for_each_mut<T: Send>(items: &mut [T], f: &(dyn Fn(usize, &mut T) + Sync)) {
+    for_each_chunk_mut(items, 1, &|i, item| f(i, &mut item[0]));
 }

@@ -3,11 +3,11 @@
 use crate::fold::{Fold, dot_of, fold_block, sum_of};
 use crate::line::{Lines, map_lines};
 use crate::num::{Real, in_real};
+use crate::parallel;
 use crate::reduce::{Largest, converted};
 use crate::simd::Portable;
 use crate::span::Cut;
 use crate::{DType, Storage, View};
-use rayon::prelude::*;
 
 /// Softmax of `x` along `axis`, or its logarithm.
 ///
@@ -38,13 +38,14 @@ pub fn logsumexp(x: &View, axis: usize, out: DType) -> Storage {
     in_real!(x.logical, A => {
         let lines = Lines::new(x, axis);
         let mut values = vec![A::default(); cut.lines()];
-        values.par_iter_mut().enumerate().with_min_len(1 + (1 << 14) / cut.len.max(1)).for_each_init(
-            || vec![A::default(); cut.len],
-            |line, (number, value)| {
-                lines.load(number, line);
-                *value = logsumexp_line(line);
-            },
-        );
+        let chunk = 1 + (1 << 14) / cut.len.max(1);
+        parallel::for_each_chunk_mut(&mut values, chunk, &|i, values| {
+            let mut line = vec![A::default(); cut.len];
+            for (j, value) in values.iter_mut().enumerate() {
+                lines.load(i * chunk + j, &mut line);
+                *value = logsumexp_line(&mut line);
+            }
+        });
         converted(values, out)
     })
 }
