@@ -39,7 +39,7 @@ fn a_graph_is_freed_by_backward_unless_retained() -> Result<()> {
     let second = loss.backward()?;
     assert_eq!(first.get(&x)?.unwrap().to_vec()?, second.get(&x)?.unwrap().to_vec()?);
     let error = loss.backward().unwrap_err();
-    assert!(matches!(error, Error::GraphFreed { op: "sum" | "exp", .. }), "{error}");
+    assert!(matches!(error, Error::GraphFreed { .. }), "{error}");
     assert!(error.to_string().contains("autograd.rs"), "names the user's line: {error}");
     Ok(())
 }

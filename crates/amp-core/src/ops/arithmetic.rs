@@ -157,7 +157,7 @@ macro_rules! scalar_operators {
         }
     )* };
 }
-scalar_operators! { f32, f64;
+scalar_operators! { f32;
     Add, add, |s| Unary::Affine { mul: 1.0, add: s };
     Sub, sub, |s| Unary::Affine { mul: 1.0, add: -s };
     Mul, mul, |s| Unary::Affine { mul: s, add: 0.0 };

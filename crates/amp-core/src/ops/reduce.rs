@@ -1,7 +1,7 @@
 //! Sums and means.
 
 use crate::autograd::{Pass, record};
-use crate::precision::{Element, Float, full_range};
+use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
@@ -69,15 +69,5 @@ impl<P: Float> Tensor<P> {
         P: MeanPrecision,
     {
         self.mean([], false)
-    }
-}
-
-impl<P: Element> Tensor<P> {
-    /// Removes folded axes (of size 1, in ascending order) unless they are to stay.
-    pub(crate) fn drop_axes(self, axes: &[usize], keep: bool) -> Result<Self> {
-        if keep {
-            return Ok(self);
-        }
-        axes.iter().rev().try_fold(self, |x, &a| x.squeeze(a as isize))
     }
 }

@@ -10,6 +10,7 @@ use amp_cpu::{Dims, Layout};
 
 impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
+    #[track_caller]
     pub fn reshape(&self, shape: impl IntoShape) -> Result<Self> {
         let shape = shape.into_shape("reshape")?;
         let (expected, found) = (shape.count(), self.count());
@@ -26,6 +27,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Merges the axes from `start` to `end`, both included, into one (`torch.flatten`).
+    #[track_caller]
     pub fn flatten(&self, start: isize, end: isize) -> Result<Self> {
         let start = shape::axis("flatten", start, self.rank())?;
         let end = shape::axis("flatten", end, self.rank())?;
@@ -39,6 +41,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Axes in another order (`torch.permute`).
+    #[track_caller]
     pub fn permute(&self, order: impl AsRef<[isize]>) -> Result<Self> {
         let order = order.as_ref();
         if order.len() != self.rank() {
@@ -60,6 +63,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Swaps two axes (`torch.transpose`).
+    #[track_caller]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Self> {
         let (a, b) = (shape::axis("transpose", a, self.rank())?, shape::axis("transpose", b, self.rank())?);
         let mut order: Vec<isize> = (0..self.rank() as isize).collect();
@@ -68,6 +72,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Transposes a matrix; on more dimensions, each of the matrices in the last two.
+    #[track_caller]
     pub fn t(&self) -> Result<Self> {
         if self.rank() < 2 {
             let found = *self.raw.shape();
@@ -77,6 +82,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Inserts a dimension of size 1 before `axis`; negative axes count from the end of the result (`torch.unsqueeze`).
+    #[track_caller]
     pub fn unsqueeze(&self, axis: isize) -> Result<Self> {
         let at = shape::axis("unsqueeze", axis, self.rank() + 1)?;
         let too_many = || Error::TooManyDimensions { op: "unsqueeze", rank: self.rank() + 1 };
@@ -85,6 +91,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Drops a dimension of size 1 (`torch.squeeze`; a dimension of another size is an error here).
+    #[track_caller]
     pub fn squeeze(&self, axis: isize) -> Result<Self> {
         let at = shape::axis("squeeze", axis, self.rank())?;
         if self.dims()[at] != 1 {
@@ -98,6 +105,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// `length` elements of `axis` from `start` (`torch.narrow`).
+    #[track_caller]
     pub fn narrow(&self, axis: isize, start: usize, length: usize) -> Result<Self> {
         let axis = shape::axis("narrow", axis, self.rank())?;
         let end = start.saturating_add(length);
@@ -120,6 +128,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Elements `range` of `axis`: `x.slice(1, 2..5)` (half-open; also `..n` and `n..`).
+    #[track_caller]
     pub fn slice(&self, axis: isize, range: impl std::ops::RangeBounds<usize>) -> Result<Self> {
         use std::ops::Bound;
         let at = shape::axis("slice", axis, self.rank())?;
@@ -140,6 +149,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// The tensor at `index` of `axis`, without that axis (`torch.select`).
+    #[track_caller]
     pub fn select(&self, axis: isize, index: usize) -> Result<Self> {
         let at = shape::axis("select", axis, self.rank())?;
         let size = self.dims()[at];
@@ -150,6 +160,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Repeats dimensions of size 1 to `shape` without copying (`torch.expand`).
+    #[track_caller]
     pub fn expand(&self, shape: impl IntoShape) -> Result<Self> {
         let shape = shape.into_shape("expand")?;
         let view = self.raw.broadcast_to("expand", &shape)?;
@@ -157,14 +168,30 @@ impl<P: Element> Tensor<P> {
     }
 
     /// The elements in row-major order in memory of their own precision; shares the memory where it already is so.
+    #[track_caller]
     pub fn contiguous(&self) -> Result<Self> {
         let copy = self.raw.contiguous()?;
         self.viewed("contiguous", copy, |grad| Ok(grad.clone()))
     }
 
     /// Whether the elements follow one another in row-major order.
+    #[track_caller]
     pub fn is_contiguous(&self) -> bool {
         self.raw.layout.is_contiguous()
+    }
+
+    /// Removes axes of size 1, given in ascending order, unless they are to stay: how reductions end.
+    #[track_caller]
+    pub(crate) fn drop_axes(self, axes: &[usize], keep: bool) -> Result<Self> {
+        if keep || axes.is_empty() {
+            return Ok(self);
+        }
+        let view = axes.iter().rev().fold(self.raw.detached(), |x, &a| without_axis(&x, a));
+        let kept = *self.raw.shape();
+        self.viewed("squeeze", view, move |grad| {
+            let grad = grad.contiguous()?;
+            Ok(grad.with_layout(Layout { offset: grad.layout.offset, ..Layout::contiguous(kept) }))
+        })
     }
 
     /// Puts a view of this tensor into the graph; `back` maps a gradient of the view to one of this tensor's shape.
