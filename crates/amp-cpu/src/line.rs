@@ -15,7 +15,7 @@ const TILE: usize = 32;
 /// Lines are numbered in row-major order of the other axes. They are loaded, changed and stored once.
 pub(crate) fn map_lines<A: Num>(x: &View, axis: usize, out: DType, f: impl Fn(usize, &mut [A]) + Sync) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
-    let mut storage = Storage::zeros(out, cut.outer * cut.len * cut.inner);
+    let mut storage = Storage::unwritten(out, cut.outer * cut.len * cut.inner);
     if cut.inner == 1 {
         let span = Span::row_major(x);
         let lines = (WORK / cut.len.max(1)).max(1);

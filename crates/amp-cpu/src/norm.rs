@@ -154,7 +154,7 @@ pub(crate) fn parameters<A: Real>(parameter: Option<&View>, channels: usize, def
 
 fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A], eps: f64, out: DType) -> Normalized {
     let span = Span::row_major(x);
-    let mut y = Storage::zeros(out, rows.rows * rows.len);
+    let mut y = Storage::unwritten(out, rows.rows * rows.len);
     let per_piece = rows.per_piece();
     let statistics = for_chunks(&mut y, per_piece * rows.len, |i, mut piece| {
         let mut line = vec![A::ZERO; rows.len];
@@ -235,7 +235,7 @@ pub(crate) fn per_channel<A: Real>(
     f: impl Fn(&mut [A], usize, usize) + Sync,
 ) -> Storage {
     let span = Span::row_major(x);
-    let mut y = Storage::zeros(out, rows.rows * rows.len);
+    let mut y = Storage::unwritten(out, rows.rows * rows.len);
     let runs = (WORK / rows.repeat.max(1)).max(1);
     for_chunks(&mut y, runs * rows.repeat, |i, mut piece| {
         let first = i * runs;

@@ -66,7 +66,7 @@ impl<A: Real> Rule<'_, A> {
     fn by_row(&self, centred: bool, out: DType) -> NormGrads {
         let Rows { rows, len, channels, .. } = self.rows;
         let per_piece = self.rows.per_piece();
-        let mut dx = Storage::zeros(out, rows * len);
+        let mut dx = Storage::unwritten(out, rows * len);
         let sums = for_chunks(&mut dx, per_piece * len, |i, mut piece| {
             let mut sums = Sums::new(channels);
             let (mut g, mut normal) = (vec![A::ZERO; len], vec![A::ZERO; len]);

@@ -32,7 +32,7 @@ pub(crate) fn map_planes<T: Real>(
 ) -> Storage {
     let (count, [height, width]) = planes(view);
     let (from, to) = (height * width, size[0] * size[1]);
-    let mut result = Storage::zeros(out, count * to);
+    let mut result = Storage::unwritten(out, count * to);
     let output = Output::new(&mut result);
     parallel::for_each(count, count * (from + to), |index| {
         scratch::with(from + to, |buffer: &mut [T]| {

@@ -43,7 +43,7 @@ pub(crate) fn converted<A: Num>(values: Vec<A>, out: DType) -> Storage {
     if out == A::DTYPE {
         return A::storage(values);
     }
-    let mut storage = Storage::zeros(out, values.len());
+    let mut storage = Storage::unwritten(out, values.len());
     const CHUNK: usize = 4096;
     for_chunks(&mut storage, CHUNK, |i, mut piece| {
         let first = i * CHUNK;

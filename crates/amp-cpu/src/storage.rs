@@ -1,6 +1,6 @@
 //! Owned buffers and borrowed, strided, precision-tagged views of them.
 
-use crate::{DType, Layout};
+use crate::{DType, Layout, cache};
 use half::{bf16, f16};
 
 macro_rules! variants {
@@ -26,7 +26,12 @@ macro_rules! variants {
         impl Storage {
             /// A buffer of `len` zeros.
             pub fn zeros(dtype: DType, len: usize) -> Self {
-                match dtype { $(DType::$tag => Self::$tag(vec![<$type>::default(); len]),)* }
+                match dtype { $(DType::$tag => Self::$tag(cache::zeroed(len)),)* }
+            }
+
+            /// A buffer of `len` elements with arbitrary contents, for a kernel that writes them all.
+            pub(crate) fn unwritten(dtype: DType, len: usize) -> Self {
+                match dtype { $(DType::$tag => Self::$tag(cache::take(len)),)* }
             }
 
             /// Element type.

@@ -54,7 +54,7 @@ fn for_chunks<T: Compute, const N: usize>(
     f: impl Fn([&[T]; N], &mut SliceMut<'_>, &mut [T; CHUNK]) + Sync,
 ) -> Storage {
     let sources = operands.map(Source::new);
-    let mut output = Storage::zeros(out, operands[0].layout.count());
+    let mut output = Storage::unwritten(out, operands[0].layout.count());
     for_each_part(output.as_mut_slice(), &|start, part| {
         let mut inputs = [[T::default(); CHUNK]; N];
         let mut result = [T::default(); CHUNK];
