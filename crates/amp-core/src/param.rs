@@ -11,7 +11,7 @@ use crate::{Error, raw};
 use amp_cpu::{DType, Layout};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 /// A trainable tensor: an F32 master that optimizers update in place.
 ///
@@ -105,30 +105,33 @@ impl Parameter {
         self.0.value.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A master for an optimizer to write, and which 16-bit copies of it exist and want refreshing.
+    /// Locks the value for writing in place.
     ///
-    /// The memory is the parameter's own while no graph holds it, else a copy: a tensor taken earlier never changes.
-    pub(crate) fn take_master(&self) -> Result<(Buffer, Vec<DType>)> {
+    /// A graph or tensor that still reads it keeps the old memory: then the guard holds a copy, and a tensor taken
+    /// earlier never changes. Several parameters are locked in the order of their ids.
+    pub(crate) fn write(&self) -> Result<ParameterGuard<'_>> {
         let mut slot = self.0.value.write().unwrap_or_else(PoisonError::into_inner);
-        let copies = slot.narrowed_dtypes().collect();
-        if let Some(value) = Arc::get_mut(&mut slot) {
-            if value.buffer.is_unique() {
-                let placeholder = self.0.device.backend().fill(0.0, 0, DType::F32)?;
-                return Ok((std::mem::replace(&mut value.buffer, placeholder), copies));
-            }
+        let own = Arc::get_mut(&mut slot).is_some_and(|value| value.buffer.is_unique());
+        if !own {
+            let whole = RawTensor { value: slot.clone(), layout: self.0.layout, logical: DType::F32, edge: None };
+            let buffer = self.0.device.backend().copy(whole.operand()?, DType::F32)?;
+            *slot = Arc::new(Value::new(self.0.device.clone(), buffer, true));
         }
-        let whole = RawTensor { value: slot.clone(), layout: self.0.layout, logical: DType::F32, edge: None };
-        Ok((self.0.device.backend().copy(whole.operand()?, DType::F32)?, copies))
-    }
-
-    /// Ends what [`take_master`](Self::take_master) began: the new value, with the 16-bit copies written in the same pass.
-    pub(crate) fn put_master(&self, master: Buffer, copies: Vec<Buffer>) {
-        let value = Value::new(self.0.device.clone(), master, true);
-        self.replace(copies.into_iter().fold(value, Value::with_narrowed));
+        Ok(ParameterGuard(slot))
     }
 
     fn replace(&self, value: Value) {
         *self.0.value.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+    }
+}
+
+/// Exclusive access to a parameter's value; readers wait until it is dropped.
+pub(crate) struct ParameterGuard<'a>(RwLockWriteGuard<'a, Arc<Value>>);
+
+impl ParameterGuard<'_> {
+    /// The F32 master and those 16-bit copies that want refreshing with it.
+    pub(crate) fn open(&mut self) -> (&mut Buffer, Vec<&mut Buffer>) {
+        Arc::get_mut(&mut self.0).expect("`write` made the value its own and holds the lock").open()
     }
 }
 

@@ -28,17 +28,16 @@ impl Value {
         Self { device, buffer, narrowed: Default::default(), saves: AtomicUsize::new(0), is_leaf }
     }
 
-    /// A value whose 16-bit copy was written in the same pass (fused optimizers).
-    pub(crate) fn with_narrowed(self, copy: Buffer) -> Self {
-        if let Some(slot) = slot(copy.dtype()) {
-            self.narrowed[slot].get_or_init(|| copy);
+    /// The memory and its 16-bit copies, for an optimizer to write; copies that are still read elsewhere are dropped.
+    pub(crate) fn open(&mut self) -> (&mut Buffer, Vec<&mut Buffer>) {
+        let mut copies = Vec::new();
+        for slot in &mut self.narrowed {
+            if slot.get_mut().is_some_and(|copy| !copy.is_unique()) {
+                slot.take();
+            }
+            copies.extend(slot.get_mut());
         }
-        self
-    }
-
-    /// Which 16-bit copies exist: an optimizer refreshes these.
-    pub(crate) fn narrowed_dtypes(&self) -> impl Iterator<Item = DType> + '_ {
-        [DType::F16, DType::BF16].into_iter().filter(|&d| slot(d).is_some_and(|s| self.narrowed[s].get().is_some()))
+        (&mut self.buffer, copies)
     }
 
     fn narrowed(&self, dtype: DType) -> Result<&Buffer> {

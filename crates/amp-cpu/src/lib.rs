@@ -23,6 +23,7 @@ mod norm;
 mod norm_grad;
 mod num;
 mod op;
+pub mod optim;
 mod parallel;
 mod random;
 mod reduce;

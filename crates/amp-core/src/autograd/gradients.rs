@@ -2,13 +2,17 @@
 
 use super::engine::{Collected, add};
 use super::graph::Differentiable;
+use crate::backend::Buffer;
 use crate::param::PendingUpdate;
+use crate::precision::{Element, F32};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use crate::{Element, Result};
+use crate::{Device, Error, Result};
+use amp_cpu::{Binary, DType, Dims, Reduce, Unary};
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// State of gradients that are still multiplied by the loss scale.
 #[derive(Clone, Copy, Debug)]
@@ -28,13 +32,36 @@ pub trait IsUnscaled {}
 
 impl IsUnscaled for Unscaled {}
 
+/// [`Scaled`] or [`Unscaled`].
+pub trait ScaleState: 'static {
+    /// Whether a loss scale is still in the values.
+    #[doc(hidden)]
+    const SCALED: bool;
+}
+
+impl ScaleState for Scaled {
+    const SCALED: bool = true;
+}
+
+impl ScaleState for Unscaled {
+    const SCALED: bool = false;
+}
+
 /// Gradients of one backward pass (or of several, accumulated), by parameter or tensor.
 ///
-/// `S` says whether they are [`Scaled`] by a loss scale; only [`Unscaled`] ones can be clipped or stepped with.
+/// `S` says whether they are [`Scaled`] by a loss scale; only [`Unscaled`] ones can be read, clipped or stepped with.
+/// Factors (the inverse of the loss scale, a clipping coefficient) are remembered and applied by the kernel that reads
+/// the gradients next: unscaling and clipping cost no pass of their own.
 pub struct Gradients<S = Unscaled> {
     pub(crate) grads: HashMap<u64, RawTensor>,
-    pub(crate) pending: Vec<PendingUpdate>,
+    pending: Mutex<Vec<PendingUpdate>>,
     pub(crate) scale: ScaleTag,
+    /// What the stored values are still to be multiplied by: F32, one element each.
+    pub(crate) factors: Vec<Buffer>,
+    /// Sums of squares as they were when the gradients were unscaled: they decide about the step, whatever comes later.
+    pub(crate) checked: Option<Checked>,
+    /// Whether `checked` describes the present values.
+    fresh: bool,
     state: PhantomData<S>,
 }
 
@@ -47,14 +74,23 @@ pub(crate) struct ScaleTag {
     pub(crate) round: u64,
 }
 
-impl<S> Gradients<S> {
-    pub(crate) fn new(collected: Collected, scale: ScaleTag) -> Self {
-        Self { grads: collected.grads, pending: collected.pending, scale, state: PhantomData }
+/// Sums of squares of all gradients and where each one stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) sums: RawTensor,
+    pub(crate) index: Arc<HashMap<u64, usize>>,
+}
+
+impl<S: ScaleState> Gradients<S> {
+    pub(crate) fn new(collected: Collected, scale: ScaleTag, inverse: Option<Buffer>) -> Self {
+        let Collected { grads, pending } = collected;
+        let factors = inverse.into_iter().collect();
+        Self { grads, pending: Mutex::new(pending), scale, factors, checked: None, fresh: false, state: PhantomData }
     }
 
     /// An empty set to [`add`](Self::add) micro-batches to.
     pub fn accumulator() -> Self {
-        Self::new(Collected::default(), ScaleTag::default())
+        Self::new(Collected::default(), ScaleTag::default(), None)
     }
 
     /// Whether there is no gradient at all.
@@ -69,16 +105,24 @@ impl<S> Gradients<S> {
 
     /// The same gradients counted as in state `T`; the scaler alone may say so.
     pub(crate) fn into_state<T>(self) -> Gradients<T> {
-        Gradients { grads: self.grads, pending: self.pending, scale: self.scale, state: PhantomData }
+        let Self { grads, pending, scale, factors, checked, fresh, .. } = self;
+        Gradients { grads, pending, scale, factors, checked, fresh, state: PhantomData }
     }
 
     /// Adds the gradients of another micro-batch, in F32 for parameters.
-    pub fn add(&mut self, other: Self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::MixedScales`] when the two were scaled by different scalers, or with an `update` in between.
+    pub fn add(&mut self, mut other: Self) -> Result<()> {
         if self.is_empty() {
-            self.scale = other.scale;
-        } else if self.scale != other.scale && !other.is_empty() {
-            return Err(crate::Error::MixedScales);
+            (self.scale, self.factors) = (other.scale, std::mem::take(&mut other.factors));
+        } else if S::SCALED && !other.is_empty() && self.scale != other.scale {
+            return Err(Error::MixedScales);
+        } else if !self.same_factors(&other) {
+            self.multiply_out()?;
+            other.multiply_out()?;
         }
+        self.checked = None;
         for (id, grad) in other.grads {
             let sum = match self.grads.get(&id) {
                 Some(earlier) => add(earlier, &grad, earlier.logical)?,
@@ -86,17 +130,187 @@ impl<S> Gradients<S> {
             };
             self.grads.insert(id, sum);
         }
-        self.pending.extend(other.pending);
+        let landed = other.pending.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.pending.get_mut().unwrap_or_else(PoisonError::into_inner).extend(landed);
         Ok(())
+    }
+
+    fn same_factors(&self, other: &Self) -> bool {
+        self.factors.len() == other.factors.len() && self.factors.iter().zip(&other.factors).all(|(a, b)| a.is(b))
+    }
+
+    /// Applies the remembered factors to the stored values.
+    fn multiply_out(&mut self) -> Result<()> {
+        if !self.factors.is_empty() {
+            for grad in self.grads.values_mut() {
+                *grad = self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))?;
+            }
+            self.factors.clear();
+        }
+        Ok(())
+    }
+
+    /// The gradient of leaf `id` at its true size, if there is one.
+    fn true_size(&self, id: u64) -> Result<Option<RawTensor>> {
+        let Some(grad) = self.grads.get(&id) else { return Ok(None) };
+        self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor)).map(Some)
+    }
+
+    /// State changes of the forward passes; each is handed out once.
+    pub(crate) fn take_pending(&self) -> Vec<PendingUpdate> {
+        std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sums of squares of the gradients at their true size, in one pass over them.
+    fn square_sums(&self) -> Result<Option<Checked>> {
+        let mut ids: Vec<u64> = self.grads.keys().copied().collect();
+        ids.sort_unstable();
+        let Some(first) = ids.first() else { return Ok(None) };
+        let device = self.grads[first].device().clone();
+        for id in &ids {
+            self.grads[id].device().check_same(&device, "gradients")?;
+        }
+        let flat = ids.iter().map(|id| flat(&self.grads[id])).collect::<Result<Vec<_>>>()?;
+        let operands = flat.iter().map(RawTensor::operand).collect::<Result<Vec<_>>>()?;
+        let factors: Vec<&Buffer> = self.factors.iter().collect();
+        let sums = device.backend().square_sums(&operands, &factors)?;
+        let shape = Dims::new(&[ids.len()]).expect("one dimension");
+        let index = ids.into_iter().enumerate().map(|(i, id)| (id, i)).collect();
+        Ok(Some(Checked { sums: RawTensor::new(&device, sums, shape), index: Arc::new(index) }))
+    }
+
+    /// Checks the gradients once; what is done to them afterwards does not change the decision.
+    pub(crate) fn check(&mut self) -> Result<Option<&Checked>> {
+        if self.checked.is_none() {
+            self.checked = self.square_sums()?;
+            self.fresh = true;
+        }
+        Ok(self.checked.as_ref())
+    }
+
+    fn sums_now(&self) -> Result<Option<Checked>> {
+        if self.fresh { Ok(self.checked.clone()) } else { self.square_sums() }
     }
 }
 
-impl Gradients<Unscaled> {
+/// F32 and contiguous, as the multi-tensor kernels want gradients.
+pub(crate) fn flat(grad: &RawTensor) -> Result<RawTensor> {
+    grad.cast_view(DType::F32)?.contiguous()
+}
+
+/// `grad * factor`, in the precision of `grad`.
+fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
+    let factor = RawTensor::new(grad.device(), factor.clone(), Dims::default()).broadcast_to("mul", grad.shape())?;
+    let buffer = grad.backend().binary(Binary::Mul, grad.operand()?, factor.operand()?, grad.logical)?;
+    Ok(RawTensor::new(grad.device(), buffer, *grad.shape()))
+}
+
+/// Clipping, norms and reading need gradients at their true size; the bound says so in the user's words.
+impl<S: ScaleState> Gradients<S> {
     /// The gradient of a parameter or tensor; `None` when it did not take part.
-    pub fn get<P: Element>(&self, of: &(impl Differentiable + Typed<P>)) -> Result<Option<Tensor<P>>> {
-        let Some(raw) = of.grad_id().and_then(|id| self.grads.get(&id)) else { return Ok(None) };
+    pub fn get<P: Element>(&self, of: &(impl Differentiable + Typed<P>)) -> Result<Option<Tensor<P>>>
+    where
+        S: IsUnscaled,
+    {
+        let Some(id) = of.grad_id() else { return Ok(None) };
+        let Some(raw) = self.true_size(id)? else { return Ok(None) };
         Ok(Some(Tensor::from_raw(raw.cast_view(P::DTYPE)?)))
     }
+
+    /// The L2 norm of all gradients together, accumulated in F64; not finite when a gradient is not.
+    pub fn norm(&self) -> Result<Tensor<F32>>
+    where
+        S: IsUnscaled,
+    {
+        self.global_norm()
+    }
+
+    /// Scales all gradients down so that their common L2 norm is at most `max`, and returns the norm before
+    /// (`torch.nn.utils.clip_grad_norm_`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `max` is negative or NaN.
+    pub fn clip_norm(&mut self, max: f32) -> Result<Tensor<F32>>
+    where
+        S: IsUnscaled,
+    {
+        if max.is_nan() || max < 0.0 {
+            return Err(Error::argument("clip_norm", "max", "at least 0", max));
+        }
+        self.check()?;
+        let norm = self.global_norm()?;
+        if !self.is_empty() {
+            self.factors.push(clip_factor(&norm.raw, f64::from(max))?);
+            self.fresh = false;
+        }
+        Ok(norm)
+    }
+
+    /// Limits every element to `-max..=max` (`torch.nn.utils.clip_grad_value_`). NaN stays NaN.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `max` is negative or NaN.
+    pub fn clip_value(&mut self, max: f32) -> Result<()>
+    where
+        S: IsUnscaled,
+    {
+        if max.is_nan() || max < 0.0 {
+            return Err(Error::argument("clip_value", "max", "at least 0", max));
+        }
+        let max = f64::from(max);
+        // The decision to step is taken on the values before clipping, where an infinity still shows.
+        self.check()?;
+        self.multiply_out()?;
+        self.fresh = false;
+        for grad in self.grads.values_mut() {
+            let buffer = grad.backend().unary(Unary::Clamp { min: -max, max }, grad.operand()?, grad.logical)?;
+            *grad = RawTensor::new(grad.device(), buffer, *grad.shape());
+        }
+        Ok(())
+    }
+
+    /// Replaces the gradient of one parameter or tensor, for rules of one's own.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the shapes differ or there is no such gradient.
+    pub fn set<P: Element>(&mut self, of: &(impl Differentiable + Typed<P>), grad: &Tensor<P>) -> Result<()>
+    where
+        S: IsUnscaled,
+    {
+        let found = *grad.raw.shape();
+        self.check()?;
+        self.multiply_out()?;
+        self.fresh = false;
+        let Some(slot) = of.grad_id().and_then(|id| self.grads.get_mut(&id)) else {
+            return Err(Error::Shape { op: "set", what: "the new gradient", expected: "of no gradient".into(), found });
+        };
+        if *slot.shape() != found {
+            let expected = format!("{:?}", slot.shape());
+            return Err(Error::Shape { op: "set", what: "the new gradient", expected, found });
+        }
+        *slot = grad.raw.cast_view(slot.logical)?;
+        Ok(())
+    }
+
+    fn global_norm(&self) -> Result<Tensor<F32>> {
+        let Some(Checked { sums, .. }) = self.sums_now()? else { return Tensor::zeros((), &Device::cpu()) };
+        let device = sums.device();
+        let total = device.backend().reduce(Reduce::Sum, sums.operand()?, &[0], DType::F64)?;
+        let total = RawTensor::new(device, total, Dims::default());
+        let norm = device.backend().unary(Unary::Sqrt, total.operand()?, DType::F32)?;
+        Ok(Tensor::from_raw(RawTensor::new(device, norm, Dims::default())))
+    }
+}
+
+/// `min(1, max / (norm + 1e-6))`, where the tensors are.
+fn clip_factor(norm: &RawTensor, max: f64) -> Result<Buffer> {
+    let steps =
+        [Unary::Affine { mul: 1.0, add: 1e-6 }, Unary::Recip, Unary::Affine { mul: max, add: 0.0 }, Unary::Clamp { min: 0.0, max: 1.0 }];
+    let factor = steps.into_iter().try_fold(norm.detached(), |x, step| {
+        let buffer = x.backend().unary(step, x.operand()?, DType::F32)?;
+        Ok::<_, Error>(RawTensor::new(x.device(), buffer, Dims::default()))
+    })?;
+    Ok(factor.value.buffer.clone())
 }
 
 /// Ties a differentiable thing to the precision of its gradient.
@@ -104,7 +318,7 @@ pub trait Typed<P: Element> {}
 
 impl<P: Element> Typed<P> for Tensor<P> {}
 
-impl<S> fmt::Debug for Gradients<S> {
+impl<S: ScaleState> fmt::Debug for Gradients<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Gradients({} tensors)", self.grads.len())
     }

@@ -15,11 +15,11 @@ mod graph;
 mod saved;
 
 pub use checkpoint::checkpoint;
-pub(crate) use engine::{Pass, first_f16, run};
+pub(crate) use engine::{Collected, Pass, first_f16, run};
 pub use grad_mode::{grad_enabled, no_grad};
 pub use gradcheck::{GradCheck, gradcheck};
-pub(crate) use gradients::ScaleTag;
-pub use gradients::{Gradients, IsUnscaled, Scaled, Typed, Unscaled};
+pub use gradients::{Gradients, IsUnscaled, ScaleState, Scaled, Typed, Unscaled};
+pub(crate) use gradients::{Checked, ScaleTag, flat};
 pub use graph::Differentiable;
 pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
 pub(crate) use saved::Saved;

@@ -10,6 +10,7 @@ mod indexing;
 mod matmul;
 mod memory;
 mod normalization;
+mod optimizer;
 mod random;
 mod reduction;
 mod softmax;
@@ -20,6 +21,7 @@ pub use indexing::Indexing;
 pub use matmul::MatMul;
 pub use memory::Memory;
 pub use normalization::{NormGrads, Normalization, Normalized, Statistics};
+pub use optimizer::{Optimize, UpdateSlot};
 pub use random::Random;
 pub use reduction::Reduction;
 pub use softmax::{Labels, Softmax};
@@ -31,7 +33,18 @@ use std::sync::Arc;
 
 /// One device's kernels.
 pub trait Backend:
-    Memory + Elementwise + Random + Reduction + Softmax + Normalization + Indexing + MatMul + Debug + Send + Sync
+    Memory
+    + Elementwise
+    + Random
+    + Reduction
+    + Softmax
+    + Normalization
+    + Indexing
+    + MatMul
+    + Optimize
+    + Debug
+    + Send
+    + Sync
 {
     /// Name as printed: `cpu`, `cuda:0`.
     fn name(&self) -> String;
@@ -148,6 +161,11 @@ impl Buffer {
     /// The memory for writing, or `None` when it is shared or another backend's.
     pub fn downcast_mut<T: DeviceBuffer>(&mut self) -> Option<&mut T> {
         Arc::get_mut(&mut self.0)?.as_any_mut().downcast_mut()
+    }
+
+    /// Whether both are handles of one memory.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether no other handle to this memory exists, so that it may be written.

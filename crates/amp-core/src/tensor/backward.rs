@@ -1,10 +1,12 @@
 //! Starting a backward pass from a loss.
 
 use super::Tensor;
-use crate::autograd::{Differentiable, Gradients, ScaleTag, Unscaled, run};
+use crate::autograd::{Collected, Differentiable, Gradients, Unscaled, run};
 use crate::precision::{FullRange, full_range};
 use crate::raw::RawTensor;
 use crate::{Error, Result};
+use amp_cpu::Dims;
+use std::collections::HashSet;
 
 full_range! {
     BackwardPrecision, "`backward` starts from a loss in `F32`";
@@ -24,13 +26,13 @@ impl<P: FullRange> Tensor<P> {
         P: BackwardPrecision,
     {
         self.refuse_unscaled_f16()?;
-        backward(&self.raw, 1.0, None, false, ScaleTag::default())
+        self.walk(None, false)
     }
 
     /// As [`backward`](Self::backward), and the graph can be walked again (`retain_graph=True`).
     pub fn backward_retained(&self) -> Result<Gradients<Unscaled>> {
         self.refuse_unscaled_f16()?;
-        backward(&self.raw, 1.0, None, true, ScaleTag::default())
+        self.walk(None, true)
     }
 
     /// As [`backward`](Self::backward), only towards the given parameters or tensors; the rest of the graph stays usable.
@@ -40,7 +42,7 @@ impl<P: FullRange> Tensor<P> {
     ) -> Result<Gradients<Unscaled>> {
         self.refuse_unscaled_f16()?;
         let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
-        backward(&self.raw, 1.0, Some(&targets), false, ScaleTag::default())
+        self.walk(Some(&targets), false)
     }
 
     fn refuse_unscaled_f16(&self) -> Result<()> {
@@ -49,20 +51,22 @@ impl<P: FullRange> Tensor<P> {
             None => Ok(()),
         }
     }
+
+    fn walk(&self, targets: Option<&HashSet<u64>>, retain: bool) -> Result<Gradients<Unscaled>> {
+        let seed = |shape| RawTensor::full(self.device(), 1.0, shape, P::DTYPE);
+        Ok(Gradients::new(backward(&self.raw, seed, targets, retain)?, Default::default(), None))
+    }
 }
 
-/// The pass itself, with the loss multiplied by `scale`.
-pub(crate) fn backward<S>(
+/// The pass itself, starting with the gradient that `seed` makes for the loss's shape.
+pub(crate) fn backward(
     loss: &RawTensor,
-    scale: f64,
-    targets: Option<&std::collections::HashSet<u64>>,
+    seed: impl FnOnce(Dims) -> Result<RawTensor>,
+    targets: Option<&HashSet<u64>>,
     retain: bool,
-    tag: ScaleTag,
-) -> Result<Gradients<S>> {
+) -> Result<Collected> {
     if loss.layout.count() != 1 {
         return Err(Error::LossNotScalar { shape: *loss.shape() });
     }
-    let seed = RawTensor::full(loss.device(), scale, *loss.shape(), loss.logical)?;
-    let collected = run(loss, seed, targets, retain, Default::default())?;
-    Ok(Gradients::new(collected, tag))
+    run(loss, seed(*loss.shape())?, targets, retain, Default::default())
 }

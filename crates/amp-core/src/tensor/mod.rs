@@ -1,6 +1,6 @@
 //! The typed tensor: an erased tensor plus its precision as a type parameter.
 
-mod backward;
+pub(crate) mod backward;
 mod create;
 mod display;
 mod view;

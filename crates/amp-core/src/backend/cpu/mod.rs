@@ -5,6 +5,7 @@ mod indexing;
 mod matmul;
 mod memory;
 mod normalization;
+mod optimizer;
 mod random;
 mod reduction;
 mod softmax;

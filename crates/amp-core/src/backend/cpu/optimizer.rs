@@ -1,0 +1,107 @@
+use super::{CpuBackend, foreign, storage_mut};
+use crate::backend::{Buffer, Operand, Optimize, UpdateSlot};
+use crate::{Error, Result};
+use amp_cpu::optim::{self, ScaleRule, ScaleState, UpdateRule};
+use amp_cpu::{DType, Slice, SliceMut, Storage};
+
+impl Optimize for CpuBackend {
+    fn square_sums(&self, grads: &[Operand<'_>], factors: &[&Buffer]) -> Result<Buffer> {
+        let grads = grads.iter().map(contiguous_f32).collect::<Result<Vec<_>>>()?;
+        Ok(Buffer::new(Storage::F64(optim::square_sums(&grads, product(factors)?))))
+    }
+
+    fn any_non_finite(&self, sums: &Buffer, which: &[usize]) -> Result<Buffer> {
+        let Some(Storage::F64(sums)) = sums.downcast() else { return Err(mismatch(sums)) };
+        let found = which.iter().any(|&i| !sums[i].is_finite());
+        Ok(Buffer::new(Storage::U8(vec![u8::from(found)])))
+    }
+
+    fn update(
+        &self,
+        rule: &UpdateRule,
+        slots: Vec<UpdateSlot<'_>>,
+        factors: &[&Buffer],
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
+        if skip.map(flag).transpose()?.unwrap_or(false) {
+            return Ok(());
+        }
+        let factor = product(factors)?;
+        // Everything that can fail comes before the first write.
+        let slots = slots.into_iter().map(prepare).collect::<Result<Vec<_>>>()?;
+        optim::update(rule, factor, slots.into_iter().map(count_up).collect());
+        Ok(())
+    }
+
+    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<(Buffer, Buffer)> {
+        let found = flags.iter().try_fold(false, |found, f| Ok::<_, Error>(found | flag(f)?))?;
+        let Storage::I64(state) = storage_mut("next_scale", state)? else { return Err(foreign("next_scale")) };
+        let [exponent, clean, bad, refused] = state.as_mut_slice() else { return Err(foreign("next_scale")) };
+        let now = ScaleState {
+            exponent: *exponent as i32,
+            clean: *clean as u64,
+            bad: *bad as u64,
+            refused: *refused as u64,
+        };
+        let next = now.next(rule, found);
+        (*exponent, *clean) = (i64::from(next.exponent), next.clean as i64);
+        (*bad, *refused) = (next.bad as i64, next.refused as i64);
+        let power = |exponent: i32| Buffer::new(Storage::F32(vec![f64::from(exponent).exp2() as f32]));
+        Ok((power(next.exponent), power(-next.exponent)))
+    }
+
+    fn magnitude(&self, x: Operand<'_>) -> Result<(usize, f64)> {
+        let view = super::view("magnitude", x)?;
+        Ok(optim::magnitude(amp_cpu::copy(&view, x.logical).as_slice()))
+    }
+}
+
+/// A slot with its buffers opened, and the counter that goes up when the update happens.
+fn prepare<'a>(slot: UpdateSlot<'a>) -> Result<(optim::UpdateSlot<'a>, &'a mut i64)> {
+    let Storage::I64(steps) = storage_mut("update", slot.steps)? else { return Err(foreign("update")) };
+    let step = steps.first_mut().ok_or_else(|| foreign("update"))?;
+    let copies = slot.copies.into_iter().map(|c| Ok(storage_mut("update", c)?.as_mut_slice())).collect::<Result<_>>()?;
+    let moments = slot.moments.iter_mut().map(f32_mut).collect::<Result<_>>()?;
+    let (master, grad) = (f32_mut(slot.master)?, contiguous_f32(&slot.grad)?);
+    Ok((optim::UpdateSlot { master, grad, moments, copies, step: 0 }, step))
+}
+
+fn count_up<'a>((slot, steps): (optim::UpdateSlot<'a>, &'a mut i64)) -> optim::UpdateSlot<'a> {
+    *steps += 1;
+    optim::UpdateSlot { step: *steps as u64, ..slot }
+}
+
+fn f32_mut(buffer: &mut Buffer) -> Result<&mut [f32]> {
+    match storage_mut("update", buffer)?.as_mut_slice() {
+        SliceMut::F32(values) => Ok(values),
+        other => Err(Error::Unsupported { op: "update", device: "cpu".into(), dtype: other.dtype() }),
+    }
+}
+
+fn contiguous_f32<'a>(x: &Operand<'a>) -> Result<&'a [f32]> {
+    let storage = x.buffer.downcast::<Storage>().ok_or_else(|| foreign("update"))?;
+    match storage.as_slice() {
+        Slice::F32(values) if x.layout.is_contiguous() && x.logical == DType::F32 => {
+            Ok(&values[x.layout.offset..][..x.layout.count()])
+        }
+        other => Err(Error::Unsupported { op: "update", device: "cpu".into(), dtype: other.dtype() }),
+    }
+}
+
+fn product(factors: &[&Buffer]) -> Result<f32> {
+    factors.iter().try_fold(1.0, |product, factor| match factor.downcast() {
+        Some(Storage::F32(values)) if values.len() == 1 => Ok(product * values[0]),
+        _ => Err(mismatch(factor)),
+    })
+}
+
+fn flag(buffer: &Buffer) -> Result<bool> {
+    match buffer.downcast() {
+        Some(Storage::U8(values)) => Ok(values.iter().any(|&v| v != 0)),
+        _ => Err(mismatch(buffer)),
+    }
+}
+
+fn mismatch(buffer: &Buffer) -> Error {
+    Error::Unsupported { op: "update", device: "cpu".into(), dtype: buffer.dtype() }
+}

@@ -1,0 +1,52 @@
+//! Training: gradient checks and norms, optimizer updates, the loss scale.
+//!
+//! What decides whether a step is taken stays on the device: a training step need not wait for the host.
+
+use super::{Buffer, Operand};
+use crate::Result;
+use amp_cpu::optim::{ScaleRule, UpdateRule};
+
+/// One parameter in an update. All buffers are the caller's alone and have as many elements as the master.
+#[derive(Debug)]
+pub struct UpdateSlot<'a> {
+    /// The F32 master.
+    pub master: &'a mut Buffer,
+    /// Its gradient: F32, contiguous.
+    pub grad: Operand<'a>,
+    /// F32 state, as many as [`UpdateRule::moments`] says.
+    pub moments: &'a mut [Buffer],
+    /// 16-bit copies of the master, rewritten in the same pass.
+    pub copies: Vec<&'a mut Buffer>,
+    /// Steps taken so far: one I64, counted up by the update.
+    pub steps: &'a mut Buffer,
+}
+
+/// Kernels over many tensors at once. Gradients are F32 and contiguous; flags are one U8 each.
+pub trait Optimize {
+    /// The sum of squares of each gradient times the product of `factors` (F32, one element each), as F64.
+    ///
+    /// A sum is finite exactly when every element times the factors is a finite F32.
+    fn square_sums(&self, grads: &[Operand<'_>], factors: &[&Buffer]) -> Result<Buffer>;
+
+    /// A flag: whether one of the sums numbered in `which` is not finite.
+    fn any_non_finite(&self, sums: &Buffer, which: &[usize]) -> Result<Buffer>;
+
+    /// Updates every slot with its gradient times the product of `factors`; where the flag `skip` is set, nothing at all
+    /// changes.
+    fn update(
+        &self,
+        rule: &UpdateRule,
+        slots: Vec<UpdateSlot<'_>>,
+        factors: &[&Buffer],
+        skip: Option<&Buffer>,
+    ) -> Result<()>;
+
+    /// Moves the loss scale after one iteration in which `flags` were seen, and returns the new scale and its inverse
+    /// (F32, one element each).
+    ///
+    /// `state` is four I64: exponent, clean updates, bad updates, refused backoffs.
+    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<(Buffer, Buffer)>;
+
+    /// How many elements are not finite, and the largest magnitude among the others; synchronises with the device.
+    fn magnitude(&self, x: Operand<'_>) -> Result<(usize, f64)>;
+}

@@ -1,0 +1,171 @@
+//! Multi-tensor kernels of training: gradient norms with the finite check in the same pass, optimizer updates, and the
+//! loss scale's rule.
+//!
+//! All state is F32 and arithmetic is in F32; sums of squares are in F64, where no finite F32 gradient can overflow.
+
+mod rule;
+mod scale;
+
+pub use rule::UpdateRule;
+pub use scale::{ScaleRule, ScaleState};
+
+use crate::convert::Compute;
+use crate::parallel::CHUNK;
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::{Slice, SliceMut};
+use rayon::prelude::*;
+
+/// Elements that one thread takes at a time.
+const PIECE: usize = 32 * CHUNK;
+
+/// One parameter in an update: what it reads and writes.
+#[derive(Debug)]
+pub struct UpdateSlot<'a> {
+    /// The F32 master.
+    pub master: &'a mut [f32],
+    /// Its gradient, of the same length.
+    pub grad: &'a [f32],
+    /// State, as many as [`UpdateRule::moments`] says, each of the same length.
+    pub moments: Vec<&'a mut [f32]>,
+    /// 16-bit copies of the master that are rewritten in the same pass.
+    pub copies: Vec<SliceMut<'a>>,
+    /// Which step of this parameter this is, from 1.
+    pub step: u64,
+}
+
+impl<'a> UpdateSlot<'a> {
+    /// The first `n` elements of everything, and the rest.
+    fn split_at(self, n: usize) -> (Self, Self) {
+        let (master, master_rest) = self.master.split_at_mut(n);
+        let (grad, grad_rest) = self.grad.split_at(n);
+        let (moments, moments_rest) = self.moments.into_iter().map(|m| m.split_at_mut(n)).unzip();
+        let (copies, copies_rest) = self.copies.into_iter().map(|c| c.split_at(n)).unzip();
+        let step = self.step;
+        let rest = Self { master: master_rest, grad: grad_rest, moments: moments_rest, copies: copies_rest, step };
+        (Self { master, grad, moments, copies, step }, rest)
+    }
+
+    fn pieces(self, n: usize) -> Vec<Self> {
+        let mut pieces = Vec::with_capacity(self.master.len().div_ceil(n));
+        let mut rest = self;
+        while rest.master.len() > n {
+            let (piece, tail) = rest.split_at(n);
+            pieces.push(piece);
+            rest = tail;
+        }
+        pieces.push(rest);
+        pieces
+    }
+}
+
+/// Applies `rule` to every slot, with each gradient multiplied by `factor` first, and rewrites the 16-bit copies.
+pub fn update(rule: &UpdateRule, factor: f32, slots: Vec<UpdateSlot<'_>>) {
+    let pieces: Vec<_> = slots.into_iter().flat_map(|slot| slot.pieces(PIECE)).collect();
+    pieces.into_par_iter().for_each(|piece| {
+        // Chunk by chunk, so that the copies are made from what is still in the first-level cache.
+        for mut chunk in piece.pieces(CHUNK) {
+            rule.apply(factor, &mut chunk);
+            for copy in &mut chunk.copies {
+                f32::narrow(chunk.master, copy);
+            }
+        }
+    });
+}
+
+/// The sum of squares of each gradient times `factor`: finite exactly when every element times `factor` is.
+///
+/// The same bits for any number of threads.
+pub fn square_sums(grads: &[&[f32]], factor: f32) -> Vec<f64> {
+    let pieces: Vec<(usize, &[f32])> =
+        grads.iter().enumerate().flat_map(|(i, g)| g.chunks(PIECE).map(move |piece| (i, piece))).collect();
+    let partial: Vec<f64> = pieces.par_iter().map(|&(_, values)| dispatch(SquareSum { values, factor })).collect();
+    let mut sums = vec![0.0; grads.len()];
+    for ((i, _), sum) in pieces.iter().zip(partial) {
+        sums[*i] += sum;
+    }
+    sums
+}
+
+struct SquareSum<'a> {
+    values: &'a [f32],
+    factor: f32,
+}
+
+impl Kernel for SquareSum<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> f64 {
+        const LANES: usize = 16;
+        let mut sums = [0.0f64; LANES];
+        let whole = self.values.chunks_exact(LANES);
+        let tail = whole.remainder();
+        for block in whole {
+            for (sum, v) in sums.iter_mut().zip(block) {
+                let v = f64::from(v * self.factor);
+                *sum = S::mul_add_f64(v, v, *sum);
+            }
+        }
+        for (sum, v) in sums.iter_mut().zip(tail) {
+            let v = f64::from(v * self.factor);
+            *sum = S::mul_add_f64(v, v, *sum);
+        }
+        sums.iter().sum()
+    }
+}
+
+/// The elements of a gradient that are not finite, and the largest magnitude among all: for reports, not for training.
+pub fn magnitude(values: Slice<'_>) -> (usize, f64) {
+    let mut buffer = [0.0f64; CHUNK];
+    let (mut bad, mut largest) = (0, 0.0f64);
+    let mut at = 0;
+    while at < values.len() {
+        let n = CHUNK.min(values.len() - at);
+        f64::widen(values.range(at, n), &mut buffer[..n]);
+        for v in &buffer[..n] {
+            bad += usize::from(!v.is_finite());
+            largest = if v.is_nan() { largest } else { largest.max(v.abs()) };
+        }
+        at += n;
+    }
+    (bad, largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::f16;
+
+    #[test]
+    fn one_non_finite_element_shows_in_its_own_sum_only() {
+        let mut long = vec![1e30f32; 3 * PIECE + 5];
+        let fine = vec![2.0f32; 7];
+        assert_eq!(square_sums(&[&fine, &[]], 0.5), [7.0, 0.0]);
+        assert!(square_sums(&[&long], 1.0)[0].is_finite());
+        for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            for at in [0, PIECE, long.len() - 1] {
+                let good = std::mem::replace(&mut long[at], bad);
+                let sums = square_sums(&[&fine, &long], 1.0);
+                assert!(sums[0].is_finite() && !sums[1].is_finite(), "{bad} at {at}");
+                long[at] = good;
+            }
+        }
+        assert!(!square_sums(&[&long], 1e10)[0].is_finite(), "overflow of the unscaled value is found");
+    }
+
+    #[test]
+    fn copies_are_the_rounded_master_whatever_the_length() {
+        let rule = UpdateRule::Sgd { lr: 0.1, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 };
+        for n in [0, 1, CHUNK - 1, CHUNK, PIECE + 1] {
+            let mut master: Vec<f32> = (0..n).map(|i| i as f32 * 0.37).collect();
+            let expected: Vec<f32> = master.iter().map(|v| v - 0.1 * 2.0).collect();
+            let (grad, mut copy) = (vec![1.0f32; n], vec![f16::ZERO; n]);
+            let copies = vec![SliceMut::F16(&mut copy)];
+            update(&rule, 2.0, vec![UpdateSlot { master: &mut master, grad: &grad, moments: vec![], copies, step: 1 }]);
+            for i in 0..n {
+                assert!((master[i] - expected[i]).abs() <= 1e-6 * expected[i].abs().max(1.0), "{n}: element {i}");
+                assert_eq!(copy[i], f16::from_f32(master[i]), "{n}: element {i}");
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The optimizers' arithmetic on one chunk.
+
+use super::UpdateSlot;
+use crate::simd::{Kernel, Simd, dispatch};
+
+/// An optimizer with its settings; arithmetic and names are PyTorch's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum UpdateRule {
+    /// Stochastic gradient descent. State: the momentum buffer, if `momentum` is not 0.
+    Sgd {
+        /// Learning rate
+        lr: f64,
+        /// Share of the last update's direction that is kept
+        momentum: f64,
+        /// Share of the gradient that does not enter the momentum buffer
+        dampening: f64,
+        /// Looks one step ahead along the momentum
+        nesterov: bool,
+        /// L2 penalty, added to the gradient
+        weight_decay: f64,
+    },
+    /// Adam, or AdamW when `decoupled`. State: first moment, second moment, and its maximum if `amsgrad`.
+    Adam {
+        /// Learning rate
+        lr: f64,
+        /// Decay of the first moment
+        beta1: f64,
+        /// Decay of the second moment
+        beta2: f64,
+        /// Added to the denominator
+        eps: f64,
+        /// L2 penalty, or direct decay of the weights when `decoupled`
+        weight_decay: f64,
+        /// Weight decay acts on the weights and not on the gradient
+        decoupled: bool,
+        /// Divides by the greatest second moment so far
+        amsgrad: bool,
+    },
+    /// RMSprop. State: mean square, then mean gradient if `centered`, then the momentum buffer if `momentum` is not 0.
+    RmsProp {
+        /// Learning rate
+        lr: f64,
+        /// Decay of the mean square
+        alpha: f64,
+        /// Added to the denominator
+        eps: f64,
+        /// Share of the last update's direction that is kept
+        momentum: f64,
+        /// Divides by the standard deviation instead of the root mean square
+        centered: bool,
+        /// L2 penalty, added to the gradient
+        weight_decay: f64,
+    },
+}
+
+impl UpdateRule {
+    /// How many F32 buffers of state each parameter has.
+    pub fn moments(&self) -> usize {
+        match *self {
+            Self::Sgd { momentum, .. } => usize::from(momentum != 0.0),
+            Self::Adam { amsgrad, .. } => 2 + usize::from(amsgrad),
+            Self::RmsProp { momentum, centered, .. } => 1 + usize::from(centered) + usize::from(momentum != 0.0),
+        }
+    }
+
+    /// Updates one chunk: master and moments.
+    pub(super) fn apply(&self, factor: f32, chunk: &mut UpdateSlot<'_>) {
+        match *self {
+            Self::Sgd { lr, momentum, dampening, nesterov, weight_decay } => dispatch(Sgd {
+                lr: lr as f32,
+                momentum: momentum as f32,
+                // The first update takes the whole gradient.
+                entering: if chunk.step <= 1 { 1.0 } else { (1.0 - dampening) as f32 },
+                nesterov,
+                weight_decay: weight_decay as f32,
+                factor,
+                chunk,
+            }),
+            Self::Adam { lr, beta1, beta2, eps, weight_decay, decoupled, .. } => {
+                let step = chunk.step.min(i32::MAX as u64) as i32;
+                let correction2 = 1.0 - beta2.powi(step);
+                dispatch(Adam {
+                    rate: (lr / (1.0 - beta1.powi(step))) as f32,
+                    new1: (1.0 - beta1) as f32,
+                    beta2: beta2 as f32,
+                    new2: (1.0 - beta2) as f32,
+                    root2: correction2.sqrt().recip() as f32,
+                    eps: eps as f32,
+                    penalty: if decoupled { 0.0 } else { weight_decay as f32 },
+                    keep: if decoupled { (1.0 - lr * weight_decay) as f32 } else { 1.0 },
+                    factor,
+                    chunk,
+                });
+            }
+            Self::RmsProp { lr, alpha, eps, momentum, centered, weight_decay } => dispatch(RmsProp {
+                lr: lr as f32,
+                alpha: alpha as f32,
+                new: (1.0 - alpha) as f32,
+                eps: eps as f32,
+                momentum: momentum as f32,
+                centered,
+                weight_decay: weight_decay as f32,
+                factor,
+                chunk,
+            }),
+        }
+    }
+}
+
+struct Sgd<'c, 'a> {
+    lr: f32,
+    momentum: f32,
+    entering: f32,
+    nesterov: bool,
+    weight_decay: f32,
+    factor: f32,
+    chunk: &'c mut UpdateSlot<'a>,
+}
+
+impl Kernel for Sgd<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let UpdateSlot { master, grad, moments, .. } = self.chunk;
+        let direction = |p: f32, g: f32| S::mul_add(self.weight_decay, p, g * self.factor);
+        let Some(momentum) = moments.first_mut() else {
+            for (p, &g) in master.iter_mut().zip(*grad) {
+                *p -= self.lr * direction(*p, g);
+            }
+            return;
+        };
+        for ((p, m), &g) in master.iter_mut().zip(momentum.iter_mut()).zip(*grad) {
+            let g = direction(*p, g);
+            *m = S::mul_add(self.momentum, *m, self.entering * g);
+            let step = if self.nesterov { S::mul_add(self.momentum, *m, g) } else { *m };
+            *p -= self.lr * step;
+        }
+    }
+}
+
+struct Adam<'c, 'a> {
+    rate: f32,
+    new1: f32,
+    beta2: f32,
+    new2: f32,
+    root2: f32,
+    eps: f32,
+    penalty: f32,
+    keep: f32,
+    factor: f32,
+    chunk: &'c mut UpdateSlot<'a>,
+}
+
+impl Kernel for Adam<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let UpdateSlot { master, grad, moments, .. } = self.chunk;
+        let [first, second, rest @ ..] = moments.as_mut_slice() else { return };
+        let moment = |p: f32, g: f32, m: &mut f32, v: &mut f32| {
+            let g = S::mul_add(self.penalty, p, g * self.factor);
+            *m = S::mul_add(self.new1, g - *m, *m);
+            *v = S::mul_add(self.new2, g * g, self.beta2 * *v);
+        };
+        let moved = |p: f32, m: f32, v: f32| self.keep * p - self.rate * m / S::mul_add(v.sqrt(), self.root2, self.eps);
+        let state = master.iter_mut().zip(first.iter_mut()).zip(second.iter_mut());
+        match rest.first_mut() {
+            None => {
+                for (((p, m), v), &g) in state.zip(*grad) {
+                    moment(*p, g, m, v);
+                    *p = moved(*p, *m, *v);
+                }
+            }
+            Some(greatest) => {
+                for ((((p, m), v), top), &g) in state.zip(greatest.iter_mut()).zip(*grad) {
+                    moment(*p, g, m, v);
+                    *top = top.max(*v);
+                    *p = moved(*p, *m, *top);
+                }
+            }
+        }
+    }
+}
+
+struct RmsProp<'c, 'a> {
+    lr: f32,
+    alpha: f32,
+    new: f32,
+    eps: f32,
+    momentum: f32,
+    centered: bool,
+    weight_decay: f32,
+    factor: f32,
+    chunk: &'c mut UpdateSlot<'a>,
+}
+
+impl Kernel for RmsProp<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let UpdateSlot { master, grad, moments, .. } = self.chunk;
+        let [square, rest @ ..] = moments.as_mut_slice() else { return };
+        for i in 0..master.len() {
+            let g = S::mul_add(self.weight_decay, master[i], grad[i] * self.factor);
+            square[i] = S::mul_add(self.new, g * g, self.alpha * square[i]);
+            let mut spread = square[i];
+            if self.centered {
+                rest[0][i] = S::mul_add(self.new, g - rest[0][i], rest[0][i]);
+                // Rounding may leave the variance of a constant gradient slightly below 0.
+                spread = (spread - rest[0][i] * rest[0][i]).max(0.0);
+            }
+            let mut step = g / (spread.sqrt() + self.eps);
+            if let Some(momentum) = rest.get_mut(usize::from(self.centered)) {
+                momentum[i] = S::mul_add(self.momentum, momentum[i], step);
+                step = momentum[i];
+            }
+            master[i] -= self.lr * step;
+        }
+    }
+}
