@@ -226,6 +226,42 @@ pub enum Error {
         "gradients: multiplied by different loss scales; accumulate within one `update` of one scaler, or unscale first"
     )]
     MixedScales,
+    /// Gradients were handed to a scaler that did not scale them.
+    #[error("{op}: another GradScaler scaled these gradients; use the one that scaled the loss")]
+    ForeignGradients {
+        /// Operation
+        op: &'static str,
+    },
+    /// An optimizer was stepped with gradients of none of its parameters.
+    #[error("{op}: none of the optimizer's {parameters} parameters has a gradient; does the loss depend on them?")]
+    NoGradients {
+        /// Operation
+        op: &'static str,
+        /// How many parameters the optimizer has
+        parameters: usize,
+    },
+    /// A scaler was updated without anything to decide on.
+    #[error("update: no gradients were checked since the last update; call `scaler.step(&mut optimizer, grads)` first")]
+    NothingChecked,
+    /// The loss scale is at its floor and gradients still are not finite.
+    #[error(
+        "update: gradients were not finite {times} times running at the least loss scale {scale}; \
+         the first such parameter is {parameter}"
+    )]
+    ScaleAtFloor {
+        /// The loss scale
+        scale: f32,
+        /// How many times running
+        times: u64,
+        /// The first parameter with a non-finite gradient
+        parameter: String,
+    },
+    /// The saved state of a scaler cannot be read.
+    #[error("GradScaler: cannot read the saved state: {reason}")]
+    ScalerState {
+        /// What is wrong with it
+        reason: String,
+    },
     /// A file could not be read or written.
     #[error("{op}: {path}: {source}", path = path.display())]
     Io {

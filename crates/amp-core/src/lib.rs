@@ -9,23 +9,29 @@ pub mod autograd;
 pub mod backend;
 mod device;
 mod error;
+pub mod nn;
 mod ops;
+pub mod optim;
 mod param;
 pub mod precision;
 mod random;
 mod raw;
+mod scaler;
 mod shape;
 mod tensor;
 
 pub use amp_cpu::{DType, Dims};
-pub use autograd::{GradCheck, Gradients, Scaled, Unscaled, checkpoint, grad_enabled, gradcheck, no_grad, saved_bytes};
+pub use autograd::{Differentiable, GradCheck, Gradients, IsUnscaled, ScaleState, Scaled, Unscaled, checkpoint, grad_enabled, gradcheck, no_grad, saved_bytes};
 pub use device::Device;
 pub use error::{Error, Result};
+pub use nn::Module;
+pub use optim::{Optimizer, Step};
 pub use param::Parameter;
 pub use precision::{
     AutocastPrecision, BF16, Bool, Element, F16, F32, F64, Float, FullRange, HalfPrecision, I64, Promote,
     SamePrecision, U8,
 };
 pub use random::{RandomState, manual_seed, random_state, set_random_state};
+pub use scaler::{GradScaler, GradScalerBuilder, LossPrecision, ScaledLoss, ScalerState, StepGradients};
 pub use shape::IntoShape;
 pub use tensor::Tensor;

@@ -11,7 +11,7 @@ use crate::{Error, raw};
 use amp_cpu::{DType, Layout};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, Weak};
 
 /// A trainable tensor: an F32 master that optimizers update in place.
 ///
@@ -26,6 +26,8 @@ struct Inner {
     layout: Layout,
     value: RwLock<Arc<Value>>,
     trainable: AtomicBool,
+    /// Path in the model, for reports and files.
+    name: RwLock<String>,
 }
 
 impl Parameter {
@@ -36,7 +38,7 @@ impl Parameter {
         let layout = Layout::contiguous(*tensor.raw.shape());
         let leaf = Arc::new(Leaf { id: next_id(), shape: layout.shape, dtype: DType::F32 });
         let value = RwLock::new(Arc::new(Value::new(device.clone(), buffer, true)));
-        Ok(Self(Arc::new(Inner { leaf, device, layout, value, trainable: AtomicBool::new(true) })))
+        Ok(Self(Arc::new(Inner { leaf, device, layout, value, trainable: AtomicBool::new(true), name: RwLock::default() })))
     }
 
     /// The parameter as a tensor at its present value, recorded as a leaf of the graph.
@@ -95,6 +97,19 @@ impl Parameter {
         self.0.trainable.store(trainable, Ordering::Relaxed);
     }
 
+    /// Path in the model that [`Module::parameters`](crate::nn::Module::parameters) was last called on; empty before.
+    pub fn name(&self) -> String {
+        self.0.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers a path, unless a longer one is known: that of a model that this one is part of.
+    pub(crate) fn name_as(&self, path: &str) {
+        let mut name = self.0.name.write().unwrap_or_else(PoisonError::into_inner);
+        if path.len() >= name.len() {
+            path.clone_into(&mut name);
+        }
+    }
+
     /// Identity: equal for handles of the same parameter.
     pub(crate) fn id(&self) -> u64 {
         self.0.leaf.id
@@ -145,21 +160,41 @@ impl Typed<F32> for Parameter {}
 
 impl fmt::Debug for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parameter{:?}", self.dims())
+        write!(f, "Parameter {}{:?}", self.name(), self.dims())
     }
 }
 
-/// A change of state made by a forward pass (running statistics) that lands when the optimizer step is taken.
-pub(crate) struct PendingUpdate(Box<dyn FnOnce() -> Result<()> + Send + Sync>);
+/// What a forward pass wants to change.
+pub(crate) type Change = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
+
+/// A change of state made by a forward pass (running statistics) that lands once, when the optimizer step is taken.
+#[derive(Clone)]
+pub(crate) struct PendingUpdate(Arc<Mutex<Option<Change>>>);
 
 impl PendingUpdate {
-    pub(crate) fn new(land: impl FnOnce() -> Result<()> + Send + Sync + 'static) -> Self {
-        Self(Box::new(land))
+    pub(crate) fn new(change: Change) -> Self {
+        Self(Arc::new(Mutex::new(Some(change))))
     }
 
-    /// Makes the change.
-    pub(crate) fn land(self) -> Result<()> {
-        (self.0)()
+    /// Makes the change, unless it has been made already.
+    pub(crate) fn land(&self) -> Result<()> {
+        let change = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        change.map_or(Ok(()), |change| change())
+    }
+
+    /// Whether the change is still to be made.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Mutex<Option<Change>>> {
+        Arc::downgrade(&self.0)
+    }
+}
+
+impl From<Arc<Mutex<Option<Change>>>> for PendingUpdate {
+    fn from(slot: Arc<Mutex<Option<Change>>>) -> Self {
+        Self(slot)
     }
 }
 

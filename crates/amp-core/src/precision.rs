@@ -25,7 +25,7 @@ pub trait Element: sealed::Sealed + Clone + Copy + Send + Sync + 'static + std::
 }
 
 /// Floating-point precision: [`F16`], [`BF16`], [`F32`], [`F64`].
-pub trait Float: Element {}
+pub trait Float: Element + SamePrecision<Self> {}
 
 /// Precision with the range and digits of at least F32: [`F32`], [`F64`].
 ///

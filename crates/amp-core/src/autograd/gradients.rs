@@ -28,9 +28,17 @@ pub struct Unscaled;
     label = "needs unscaled gradients",
     note = "call `let mut grads = scaler.unscale(grads)?;` first, or let `scaler.step(&mut optimizer, grads)` do both"
 )]
-pub trait IsUnscaled {}
+pub trait IsUnscaled: ScaleState + Sized {
+    /// Always the same gradients: there is one implementation.
+    #[doc(hidden)]
+    fn unscaled(grads: &Gradients<Self>) -> &Gradients<Unscaled>;
+}
 
-impl IsUnscaled for Unscaled {}
+impl IsUnscaled for Unscaled {
+    fn unscaled(grads: &Gradients<Self>) -> &Gradients<Unscaled> {
+        grads
+    }
+}
 
 /// [`Scaled`] or [`Unscaled`].
 pub trait ScaleState: 'static {
@@ -79,6 +87,13 @@ pub(crate) struct ScaleTag {
 pub(crate) struct Checked {
     pub(crate) sums: RawTensor,
     pub(crate) index: Arc<HashMap<u64, usize>>,
+}
+
+impl Checked {
+    /// Whether both are the same check.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.index, &other.index)
+    }
 }
 
 impl<S: ScaleState> Gradients<S> {
@@ -186,6 +201,14 @@ impl<S: ScaleState> Gradients<S> {
             self.fresh = true;
         }
         Ok(self.checked.as_ref())
+    }
+
+    /// The check that decides about a step: that of the time of unscaling, or one of now.
+    pub(crate) fn decisive(&self) -> Result<Checked> {
+        match &self.checked {
+            Some(checked) => Ok(checked.clone()),
+            None => self.square_sums()?.ok_or(Error::NothingChecked),
+        }
     }
 
     fn sums_now(&self) -> Result<Option<Checked>> {

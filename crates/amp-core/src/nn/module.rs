@@ -1,0 +1,208 @@
+//! What a model is: a tree of parameters, persistent state and training modes.
+
+use super::{Mode, Statistics, Waiting};
+use crate::Result;
+use crate::param::Parameter;
+use std::collections::HashSet;
+
+/// A part of a model. Implemented with `#[derive(Module)]`; everything else follows from [`visit`](Self::visit).
+///
+/// Methods take `&self`: parameters, statistics and the train/eval mode are handles with their own interior.
+pub trait Module {
+    /// Shows the visitor every field that belongs to the model, under its name.
+    fn visit(&self, visitor: &mut Visitor<'_>);
+
+    /// Every parameter with its path (`fc1.weight`), in the order of declaration; a shared one appears once, under its
+    /// first path.
+    fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
+        walk(self, &mut |path, item| {
+            if let Item::Parameter(p) = item {
+                if seen.insert(p.id()) {
+                    p.name_as(path);
+                    found.push((path.to_owned(), p.clone()));
+                }
+            }
+        });
+        found
+    }
+
+    /// Every parameter, in the order of declaration; a shared one appears once.
+    fn parameters(&self) -> Vec<Parameter> {
+        self.named_parameters().into_iter().map(|(_, p)| p).collect()
+    }
+
+    /// Every piece of persistent state that is not trained (running statistics), with its path.
+    fn named_statistics(&self) -> Vec<(String, Statistics)> {
+        let mut found = Vec::new();
+        walk(self, &mut |path, item| {
+            if let Item::Statistics(s) = item {
+                found.push((path.to_owned(), s.clone()));
+            }
+        });
+        found
+    }
+
+    /// Number of trained values.
+    fn parameter_count(&self) -> usize {
+        self.parameters().iter().map(Parameter::count).sum()
+    }
+
+    /// Switches dropout on and lets normalisations use batch statistics (the initial mode).
+    fn train(&self) {
+        set_mode(self, true);
+    }
+
+    /// Switches dropout off and lets normalisations use running statistics.
+    fn eval(&self) {
+        set_mode(self, false);
+    }
+
+    /// Freezes every parameter, or lets all train again (`requires_grad_`).
+    fn set_trainable(&self, trainable: bool) {
+        self.parameters().iter().for_each(|p| p.set_trainable(trainable));
+    }
+
+    /// Makes the changes of state (running statistics) of forward passes whose step was not taken; for calibration
+    /// without training. A training step does it by itself.
+    fn commit(&self) -> Result<()> {
+        let mut result = Ok(());
+        walk(self, &mut |_, item| {
+            if let (Item::Waiting(w), true) = (item, result.is_ok()) {
+                result = w.commit();
+            }
+        });
+        result
+    }
+}
+
+fn walk<M: Module + ?Sized>(module: &M, each: &mut dyn FnMut(&str, Item<'_>)) {
+    module.visit(&mut Visitor { path: String::new(), each });
+}
+
+fn set_mode<M: Module + ?Sized>(module: &M, training: bool) {
+    walk(module, &mut |_, item| {
+        if let Item::Mode(mode) = item {
+            mode.set(training);
+        }
+    });
+}
+
+/// What a visitor is shown.
+enum Item<'a> {
+    Parameter(&'a Parameter),
+    Statistics(&'a Statistics),
+    Mode(&'a Mode),
+    Waiting(&'a Waiting),
+}
+
+/// Walks a model; [`Module::visit`] calls it for every field.
+pub struct Visitor<'a> {
+    path: String,
+    each: &'a mut dyn FnMut(&str, Item<'_>),
+}
+
+impl Visitor<'_> {
+    /// Visits the field `name` of a module.
+    pub fn field<M: Module + ?Sized>(&mut self, name: &str, module: &M) {
+        let outer = self.path.len();
+        if outer > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        module.visit(self);
+        self.path.truncate(outer);
+    }
+
+    fn show(&mut self, item: Item<'_>) {
+        (self.each)(&self.path, item);
+    }
+}
+
+impl std::fmt::Debug for Visitor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Visitor({})", self.path)
+    }
+}
+
+macro_rules! leaves {
+    ($($type:ident),*) => { $(
+        impl Module for $type {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                visitor.show(Item::$type(self));
+            }
+        }
+    )* };
+}
+leaves!(Parameter, Statistics, Mode, Waiting);
+
+macro_rules! pointers {
+    ($($type:ty),*) => { $(
+        impl<M: Module + ?Sized> Module for $type {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                (**self).visit(visitor);
+            }
+        }
+    )* };
+}
+pointers!(&M, Box<M>, std::rc::Rc<M>, std::sync::Arc<M>);
+
+impl<M: Module> Module for Option<M> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        if let Some(module) = self {
+            module.visit(visitor);
+        }
+    }
+}
+
+impl<M: Module> Module for [M] {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        for (i, module) in self.iter().enumerate() {
+            visitor.field(&i.to_string(), module);
+        }
+    }
+}
+
+impl<M: Module, const N: usize> Module for [M; N] {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.as_slice().visit(visitor);
+    }
+}
+
+impl<M: Module> Module for Vec<M> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.as_slice().visit(visitor);
+    }
+}
+
+impl<K: std::fmt::Display, M: Module> Module for std::collections::BTreeMap<K, M> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        for (key, module) in self {
+            visitor.field(&key.to_string(), module);
+        }
+    }
+}
+
+macro_rules! tuples {
+    ($($($m:ident $i:tt),+;)*) => { $(
+        impl<$($m: Module),+> Module for ($($m,)+) {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                $(visitor.field(stringify!($i), &self.$i);)+
+            }
+        }
+    )* };
+}
+tuples! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
+}

@@ -1,0 +1,163 @@
+//! State of modules that is not trained: running statistics, the train/eval mode, and changes that wait for a step.
+
+use crate::param::PendingUpdate;
+use crate::precision::{Element, F32, I64};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Device, Error, Result};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+
+/// A persistent tensor of a module that no optimizer touches (`register_buffer`), such as a running mean.
+///
+/// F32 by signature: an exponential average with a small weight stands still in 16 bits. Clones are handles of the
+/// same tensor.
+#[derive(Clone)]
+pub struct Statistics(Arc<RwLock<RawTensor>>);
+
+impl Statistics {
+    /// Starts at `tensor`.
+    pub fn new(tensor: &Tensor<F32>) -> Self {
+        Self::erased(tensor.raw.detached())
+    }
+
+    /// Counts from 0 (`num_batches_tracked`).
+    pub(crate) fn counter(device: &Device) -> Result<Self> {
+        Ok(Self::erased(Tensor::<I64>::zeros((), device)?.raw))
+    }
+
+    fn erased(raw: RawTensor) -> Self {
+        Self(Arc::new(RwLock::new(raw)))
+    }
+
+    /// The present value.
+    pub fn tensor(&self) -> Tensor<F32> {
+        let raw = self.raw();
+        Tensor::from_raw(raw.cast_view(F32::DTYPE).unwrap_or(raw))
+    }
+
+    /// Replaces the value at once, whether or not a step is taken.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the shapes differ.
+    pub fn set(&self, tensor: &Tensor<F32>) -> Result<()> {
+        self.set_raw(tensor.raw.detached())
+    }
+
+    pub(crate) fn raw(&self) -> RawTensor {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_raw(&self, value: RawTensor) -> Result<()> {
+        let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if slot.shape() != value.shape() {
+            let expected = format!("{:?}", slot.shape());
+            return Err(Error::Shape { op: "set", what: "the new value", expected, found: *value.shape() });
+        }
+        *slot = value.cast_view(slot.logical)?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Statistics{:?}", self.raw().shape())
+    }
+}
+
+/// Whether a module trains or evaluates; switched by [`Module::train`](super::Module::train) and
+/// [`Module::eval`](super::Module::eval). Starts in training mode.
+pub struct Mode(AtomicBool);
+
+impl Mode {
+    /// Training mode.
+    pub fn new() -> Self {
+        Self(AtomicBool::new(true))
+    }
+
+    /// Whether the module is in training mode.
+    pub fn is_training(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, training: bool) {
+        self.0.store(training, Ordering::Relaxed);
+    }
+}
+
+impl Default for Mode {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_training() { "training" } else { "evaluation" })
+    }
+}
+
+/// Changes of state that forward passes made and no step has landed yet.
+///
+/// A graph owns its change and drops it with itself; a forward without a graph leaves its change here.
+#[derive(Default)]
+pub struct Waiting(Mutex<Vec<Entry>>);
+
+enum Entry {
+    InGraph(Weak<Mutex<Option<Change>>>),
+    Here(PendingUpdate),
+}
+
+pub(crate) use crate::param::Change;
+
+impl Waiting {
+    /// Nothing waits.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ties `change` to the graph of `y`, or keeps it here when `y` has none.
+    pub(crate) fn add(&self, y: &RawTensor, change: Change) {
+        let update = PendingUpdate::new(change);
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(Entry::is_open);
+        let entry = match &y.edge {
+            Some(crate::autograd::Edge::Node(node)) => {
+                let weak = update.downgrade();
+                node.pending.lock().unwrap_or_else(PoisonError::into_inner).push(update);
+                Entry::InGraph(weak)
+            }
+            _ => {
+                // Only the latest forward without a graph can still be meant by a later `commit`.
+                entries.retain(|e| matches!(e, Entry::InGraph(_)));
+                Entry::Here(update)
+            }
+        };
+        entries.push(entry);
+    }
+
+    /// Makes all changes that are still open.
+    pub(super) fn commit(&self) -> Result<()> {
+        let entries = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        entries.into_iter().try_for_each(|entry| match entry {
+            Entry::InGraph(weak) => weak.upgrade().map_or(Ok(()), |slot| PendingUpdate::from(slot).land()),
+            Entry::Here(update) => update.land(),
+        })
+    }
+}
+
+impl Entry {
+    fn is_open(&self) -> bool {
+        match self {
+            Self::InGraph(weak) => weak.upgrade().is_some_and(|slot| PendingUpdate::from(slot).is_open()),
+            Self::Here(update) => update.is_open(),
+        }
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Waiting")
+    }
+}

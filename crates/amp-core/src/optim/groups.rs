@@ -1,0 +1,286 @@
+//! What all built-in optimizers share: groups of parameters, their state, and the one-pass update.
+
+use crate::autograd::{Gradients, Unscaled, flat};
+use crate::backend::{Buffer, UpdateSlot};
+use crate::param::{Parameter, ParameterGuard};
+use crate::raw::RawTensor;
+use crate::{Device, Error, Result};
+use amp_cpu::DType;
+use amp_cpu::optim::UpdateRule;
+use std::collections::{BTreeMap, HashMap};
+
+/// Groups of parameters with settings of their own, and the state of every parameter.
+#[derive(Debug)]
+pub struct ParameterGroups {
+    groups: Vec<Group>,
+    all: Vec<Parameter>,
+    state: HashMap<u64, State>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) parameters: Vec<Parameter>,
+    /// The learning rate that schedules multiply.
+    pub(crate) initial_lr: f64,
+    pub(crate) rule: UpdateRule,
+}
+
+/// What an optimizer remembers of one parameter.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) moments: Vec<Buffer>,
+    /// Steps taken: one I64, on the device, so that a skipped step need not be known to the host.
+    pub(crate) steps: Buffer,
+}
+
+impl State {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self { moments: Vec::new(), steps: device.backend().fill(0.0, 1, DType::I64)? })
+    }
+
+    /// Makes the state that `rule` needs; a setting that was changed in mid-training keeps what is there.
+    fn fit(&mut self, rule: &UpdateRule, len: usize, device: &Device) -> Result<()> {
+        self.moments.truncate(rule.moments());
+        while self.moments.len() < rule.moments() {
+            self.moments.push(device.backend().fill(0.0, len, DType::F32)?);
+        }
+        Ok(())
+    }
+}
+
+impl ParameterGroups {
+    pub(super) fn new(parameters: impl IntoIterator<Item = Parameter>, lr: f64, rule: UpdateRule) -> Self {
+        let mut groups = Self { groups: Vec::new(), all: Vec::new(), state: HashMap::new() };
+        groups.push(parameters, lr, rule);
+        groups
+    }
+
+    /// Starts another group with the settings of the last one. A parameter belongs to the group that names it last.
+    pub(super) fn next(&mut self, parameters: impl IntoIterator<Item = Parameter>) {
+        let (lr, rule) = (self.last().initial_lr, self.last().rule);
+        self.push(parameters, lr, rule);
+    }
+
+    fn push(&mut self, parameters: impl IntoIterator<Item = Parameter>, initial_lr: f64, rule: UpdateRule) {
+        let mut unique: Vec<Parameter> = Vec::new();
+        for p in parameters {
+            if unique.iter().all(|q| q.id() != p.id()) {
+                unique.push(p);
+            }
+        }
+        let ids: std::collections::HashSet<u64> = unique.iter().map(Parameter::id).collect();
+        for group in &mut self.groups {
+            group.parameters.retain(|p| !ids.contains(&p.id()));
+        }
+        self.groups.push(Group { parameters: unique, initial_lr, rule });
+        self.all = self.groups.iter().flat_map(|g| g.parameters.iter().cloned()).collect();
+    }
+
+    /// The group that builder methods change.
+    pub(super) fn last(&mut self) -> &mut Group {
+        self.groups.last_mut().expect("an optimizer starts with one group")
+    }
+
+    pub(super) fn parameters(&self) -> &[Parameter] {
+        &self.all
+    }
+
+    pub(crate) fn all_groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    pub(crate) fn state(&mut self) -> &mut HashMap<u64, State> {
+        &mut self.state
+    }
+
+    /// Sets every group's learning rate to `factor` times the one it was made with.
+    pub(super) fn schedule(&mut self, factor: f64) {
+        for group in &mut self.groups {
+            *lr(&mut group.rule) = group.initial_lr * factor;
+        }
+    }
+
+    pub(super) fn learning_rate(&self) -> f64 {
+        let mut rule = self.groups[0].rule;
+        *lr(&mut rule)
+    }
+
+    /// Updates every parameter that has a gradient, unless the flag `skip` is set.
+    pub(crate) fn update(
+        &mut self,
+        op: &'static str,
+        grads: &Gradients<Unscaled>,
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
+        self.groups.iter().try_for_each(|group| validate(op, &group.rule))?;
+        let flat = self.gradients(grads)?;
+        self.prepare_state(&flat)?;
+        let factors: Vec<&Buffer> = grads.factors.iter().collect();
+        let mut states: HashMap<u64, &mut State> =
+            self.state.iter_mut().filter(|(id, _)| flat.contains_key(id)).map(|(&id, s)| (id, s)).collect();
+        // Locked in the order of ids: two optimizers that share parameters cannot wait for each other in a circle.
+        let mut masters: BTreeMap<u64, &Parameter> = BTreeMap::new();
+        masters.extend(self.all.iter().filter(|p| flat.contains_key(&p.id())).map(|p| (p.id(), p)));
+        let mut guards =
+            masters.iter().map(|(&id, p)| Ok((id, p.write()?))).collect::<Result<HashMap<u64, ParameterGuard<'_>>>>()?;
+        let mut open: HashMap<_, _> = guards.iter_mut().map(|(&id, guard)| (id, guard.open())).collect();
+        for group in &self.groups {
+            let mut slots = Vec::new();
+            for id in group.parameters.iter().map(Parameter::id) {
+                let (Some((master, copies)), Some(state)) = (open.remove(&id), states.remove(&id)) else { continue };
+                let grad = flat[&id].operand()?;
+                slots.push(UpdateSlot { master, grad, moments: &mut state.moments, copies, steps: &mut state.steps });
+            }
+            if let Some(first) = group.parameters.first() {
+                first.device().backend().update(&group.rule, slots, &factors, skip)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The gradients of this optimizer's parameters, as the kernels want them.
+    fn gradients(&self, grads: &Gradients<Unscaled>) -> Result<HashMap<u64, RawTensor>> {
+        let device = self.all.first().map(Parameter::device);
+        let mut found = HashMap::new();
+        for p in &self.all {
+            if let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) {
+                p.device().check_same(device, "step")?;
+                grad.device().check_same(device, "step")?;
+                found.insert(p.id(), flat(grad)?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn prepare_state(&mut self, used: &HashMap<u64, RawTensor>) -> Result<()> {
+        for group in &self.groups {
+            for p in group.parameters.iter().filter(|p| used.contains_key(&p.id())) {
+                let state = match self.state.entry(p.id()) {
+                    std::collections::hash_map::Entry::Occupied(slot) => slot.into_mut(),
+                    std::collections::hash_map::Entry::Vacant(slot) => slot.insert(State::new(p.device())?),
+                };
+                state.fit(&group.rule, p.count(), p.device())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
+    match rule {
+        UpdateRule::Sgd { lr, .. } | UpdateRule::Adam { lr, .. } | UpdateRule::RmsProp { lr, .. } => lr,
+    }
+}
+
+/// Settings that make sense, as PyTorch checks them.
+fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
+    let at_least_0 = |name, value: f64| match value >= 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(Error::argument(op, name, "finite and at least 0", value)),
+    };
+    let below_1 = |name, value: f64| match (0.0..1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::argument(op, name, "at least 0 and below 1", value)),
+    };
+    match *rule {
+        UpdateRule::Sgd { lr, momentum, dampening, nesterov, weight_decay } => {
+            at_least_0("the learning rate", lr)?;
+            at_least_0("momentum", momentum)?;
+            at_least_0("weight_decay", weight_decay)?;
+            if nesterov && (momentum == 0.0 || dampening != 0.0) {
+                let found = format!("momentum {momentum}, dampening {dampening}");
+                return Err(Error::argument(op, "nesterov", "used with momentum and without dampening", found));
+            }
+            match dampening.is_finite() {
+                true => Ok(()),
+                false => Err(Error::argument(op, "dampening", "finite", dampening)),
+            }
+        }
+        UpdateRule::Adam { lr, beta1, beta2, eps, weight_decay, .. } => {
+            at_least_0("the learning rate", lr)?;
+            below_1("beta1", beta1)?;
+            below_1("beta2", beta2)?;
+            at_least_0("eps", eps)?;
+            at_least_0("weight_decay", weight_decay)
+        }
+        UpdateRule::RmsProp { lr, alpha, eps, momentum, weight_decay, .. } => {
+            at_least_0("the learning rate", lr)?;
+            below_1("alpha", alpha)?;
+            at_least_0("eps", eps)?;
+            at_least_0("momentum", momentum)?;
+            at_least_0("weight_decay", weight_decay)
+        }
+    }
+}
+
+/// Declares an optimizer around its groups: constructor, builder methods, and the trait.
+macro_rules! optimizer {
+    (
+        $(#[$doc:meta])* $name:ident, $op:literal, $start:expr,
+        { $($(#[$option_doc:meta])* $option:ident: $type:ty => |$rule:ident, $value:ident| $set:expr;)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name($crate::optim::ParameterGroups);
+
+        impl $name {
+            /// An optimizer of these parameters with learning rate `lr`; a parameter given twice counts once.
+            pub fn new(
+                parameters: impl IntoIterator<Item = $crate::Parameter>,
+                lr: f64,
+            ) -> Self {
+                let mut rule = $start;
+                *$crate::optim::groups::lr(&mut rule) = lr;
+                Self($crate::optim::ParameterGroups::new(parameters, lr, rule))
+            }
+
+            /// Starts another parameter group with the settings so far; the builder calls that follow change it alone.
+            ///
+            /// A parameter of an earlier group moves to this one.
+            pub fn group(mut self, parameters: impl IntoIterator<Item = $crate::Parameter>) -> Self {
+                self.0.next(parameters);
+                self
+            }
+
+            /// Learning rate of the group.
+            pub fn lr(mut self, lr: f64) -> Self {
+                let group = self.0.last();
+                group.initial_lr = lr;
+                *$crate::optim::groups::lr(&mut group.rule) = lr;
+                self
+            }
+
+            $(
+                $(#[$option_doc])*
+                pub fn $option(mut self, $value: $type) -> Self {
+                    let $rule = &mut self.0.last().rule;
+                    $set;
+                    self
+                }
+            )*
+        }
+
+        impl $crate::optim::Optimizer for $name {
+            fn parameters(&self) -> &[$crate::Parameter] {
+                self.0.parameters()
+            }
+
+            fn apply(&mut self, grads: &$crate::Gradients) -> $crate::Result<()> {
+                self.0.update($op, grads, None)
+            }
+
+            fn schedule(&mut self, factor: f64) {
+                self.0.schedule(factor);
+            }
+
+            fn learning_rate(&self) -> f64 {
+                self.0.learning_rate()
+            }
+
+            fn groups(&mut self) -> Option<&mut $crate::optim::ParameterGroups> {
+                Some(&mut self.0)
+            }
+        }
+    };
+}
+pub(super) use optimizer;

@@ -1,0 +1,86 @@
+//! Optimizers and learning-rate schedules. All state is F32; updates run over all parameters in one pass.
+
+mod adam;
+mod groups;
+mod rmsprop;
+mod sgd;
+
+pub use adam::{Adam, AdamW};
+pub use groups::ParameterGroups;
+pub use rmsprop::RmsProp;
+pub use sgd::Sgd;
+
+use crate::autograd::{Gradients, IsUnscaled, Unscaled};
+use crate::param::Parameter;
+use crate::{Device, Result};
+
+/// Changes parameters by their gradients.
+///
+/// Of an optimizer of one's own, only [`parameters`](Self::parameters), [`apply`](Self::apply) and the learning rate
+/// are asked for; [`GradScaler::step`](crate::GradScaler::step) then decides on the host whether to call it.
+pub trait Optimizer {
+    /// Every parameter that this optimizer changes.
+    fn parameters(&self) -> &[Parameter];
+
+    /// One update from gradients at their true size; parameters without a gradient stay as they are.
+    fn apply(&mut self, grads: &Gradients<Unscaled>) -> Result<()>;
+
+    /// Multiplies the learning rate that each group was made with by `factor`; schedules call it.
+    fn schedule(&mut self, factor: f64);
+
+    /// The learning rate of the first group.
+    fn learning_rate(&self) -> f64;
+
+    /// The built-in optimizers' common core, which skips a step without asking the host.
+    #[doc(hidden)]
+    fn groups(&mut self) -> Option<&mut ParameterGroups> {
+        None
+    }
+
+    /// One update from gradients at their true size; parameters without a gradient stay as they are. Changes of state
+    /// that the forward pass left pending (running statistics) are made too.
+    ///
+    /// Gradients of a scaled loss go through [`GradScaler::step`](crate::GradScaler::step).
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) when a setting makes no sense. Nothing has changed then.
+    fn step<S: IsUnscaled>(&mut self, grads: &Gradients<S>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let grads = S::unscaled(grads);
+        self.apply(grads)?;
+        grads.take_pending().into_iter().try_for_each(|update| update.land())
+    }
+}
+
+/// Whether a step was taken: schedules, averages and statistics move only then.
+#[derive(Clone, Debug)]
+pub struct Step(Option<Skip>);
+
+#[derive(Clone, Debug)]
+struct Skip {
+    device: Device,
+    flag: crate::backend::Buffer,
+}
+
+impl Step {
+    /// A step taken without a scaler.
+    pub fn taken() -> Self {
+        Self(None)
+    }
+
+    /// A step that was skipped where `flag` is set.
+    pub(crate) fn unless(device: Device, flag: crate::backend::Buffer) -> Self {
+        Self(Some(Skip { device, flag }))
+    }
+
+    /// Whether the parameters were changed; synchronises with the device.
+    pub fn was_taken(&self) -> Result<bool> {
+        let Some(Skip { device, flag }) = &self.0 else { return Ok(true) };
+        match device.backend().download(flag)? {
+            amp_cpu::Storage::U8(flags) => Ok(flags.iter().all(|&f| f == 0)),
+            other => Err(crate::Error::Unsupported { op: "was_taken", device: device.name(), dtype: other.dtype() }),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Dynamic loss scaling.
+//!
+//! Small F16 gradients would vanish, so the loss is multiplied by a scale before the backward pass and gradients are
+//! divided by it before the step. The scale doubles after a run of clean steps and halves when something overflows;
+//! that step is then skipped. The order of calls is in the types: [`GradScaler::scale`] gives a [`ScaledLoss`], its
+//! backward pass [`Gradients<Scaled>`], which [`GradScaler::unscale`] consumes.
+
+mod builder;
+mod loss;
+mod state;
+mod step;
+
+pub use builder::GradScalerBuilder;
+pub use loss::{LossPrecision, ScaledLoss};
+pub use state::ScalerState;
+pub use step::StepGradients;
+
+use crate::autograd::{Checked, Gradients, ScaleTag, Scaled, Unscaled, next_id};
+use crate::backend::Buffer;
+use crate::optim::{Optimizer, Step};
+use crate::param::Parameter;
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Device, Error, Result};
+use amp_cpu::optim::{ScaleRule, ScaleState};
+use amp_cpu::Storage;
+
+/// Scales losses so that F16 gradients neither vanish nor overflow (`torch.amp.GradScaler`).
+///
+/// Rules and defaults are PyTorch's: 65536, doubled after 2000 clean steps, halved when a gradient is not finite, one
+/// decision per optimizer, one [`update`](Self::update) per iteration. The scale is a power of two between a floor
+/// (1 by default) and a ceiling, so it never reaches 0 or infinity and scaling is exact.
+///
+/// Gradients belong to the scaler that scaled them: handing them to another one is a run-time error
+/// ([`Error::ForeignGradients`]).
+#[derive(Debug)]
+pub struct GradScaler {
+    id: u64,
+    enabled: bool,
+    rule: ScaleRule,
+    /// Refused backoffs in a row after which `update` reports an error.
+    patience: u64,
+    device: Device,
+    /// Exponent, clean updates, bad updates, refused backoffs: on the device.
+    state: Buffer,
+    scale: Buffer,
+    inverse: Buffer,
+    /// Counts updates.
+    round: u64,
+    /// What was seen since the last update.
+    seen: Vec<Seen>,
+}
+
+/// One check of gradients, and whose they were.
+#[derive(Debug)]
+struct Seen {
+    checked: Checked,
+    /// Empty while the gradients were only unscaled.
+    parameters: Vec<Parameter>,
+}
+
+impl GradScaler {
+    /// A scaler with PyTorch's defaults.
+    pub fn new(device: &Device) -> Result<Self> {
+        Self::builder().build(device)
+    }
+
+    /// Settings before the start: `GradScaler::builder().init_scale(1024.0).build(&device)?`.
+    pub fn builder() -> GradScalerBuilder {
+        GradScalerBuilder::default()
+    }
+
+    fn start(enabled: bool, rule: ScaleRule, exponent: i32, patience: u64, device: &Device) -> Result<Self> {
+        let state = ScaleState { exponent, clean: 0, bad: 0, refused: 0 };
+        let (state, scale, inverse) = upload(&state, device)?;
+        let (id, device) = (next_id(), device.clone());
+        Ok(Self { id, enabled, rule, patience, device, state, scale, inverse, round: 0, seen: Vec::new() })
+    }
+
+    /// Whether the scaler does anything; with `enabled(false)` every call is the identity.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// The present scale, 1 when disabled; synchronises with the device.
+    pub fn scale_value(&self) -> Result<f32> {
+        if !self.enabled {
+            return Ok(1.0);
+        }
+        Ok((self.read_state()?.exponent as f32).exp2())
+    }
+
+    /// Multiplies a loss by the scale: the way to a backward pass.
+    ///
+    /// The multiplication happens in the backward pass, exactly; the loss itself keeps its value.
+    pub fn scale<P: LossPrecision>(&self, loss: &Tensor<P>) -> Result<ScaledLoss> {
+        let factors = match self.enabled {
+            true => Some((self.on(&self.scale, loss.device())?, self.on(&self.inverse, loss.device())?)),
+            false => None,
+        };
+        Ok(ScaledLoss::new(loss.raw.clone(), self.tag(), factors))
+    }
+
+    /// Brings gradients back to their true size, once, after all micro-batches were added.
+    ///
+    /// Checks them for infinities and NaN in the same pass; that decides about the step, whatever is done to the
+    /// gradients afterwards.
+    ///
+    /// # Errors
+    /// [`Error::ForeignGradients`] when another scaler scaled them.
+    pub fn unscale(&mut self, grads: Gradients<Scaled>) -> Result<Gradients<Unscaled>> {
+        if !grads.is_empty() && grads.scale.scaler != self.id {
+            return Err(Error::ForeignGradients { op: "unscale" });
+        }
+        let mut grads = grads.into_state::<Unscaled>();
+        if self.enabled {
+            if let Some(checked) = grads.check()?.cloned() {
+                self.seen.push(Seen { checked, parameters: Vec::new() });
+            }
+        }
+        Ok(grads)
+    }
+
+    /// Updates the optimizer's parameters, unless one of their gradients is not finite. Takes gradients by value, scaled
+    /// or unscaled, or a reference to unscaled ones that several optimizers share.
+    ///
+    /// A skipped step changes nothing at all; hand the returned [`Step`] to schedules and averages. Pending changes of
+    /// state (running statistics) are made when the step is taken.
+    ///
+    /// # Errors
+    /// [`Error::NoGradients`] when no parameter of the optimizer has a gradient.
+    pub fn step<O: Optimizer + ?Sized>(&mut self, optimizer: &mut O, grads: impl StepGradients) -> Result<Step> {
+        grads.step(self, optimizer)
+    }
+
+    /// Moves the scale, once per iteration after the last optimizer: down when anything was not finite, up after enough
+    /// clean iterations.
+    ///
+    /// # Errors
+    /// [`Error::NothingChecked`] when no gradients were unscaled or stepped with since the last update.
+    /// [`Error::ScaleAtFloor`] when the scale could not be lowered several times running.
+    pub fn update(&mut self) -> Result<()> {
+        if !self.enabled {
+            return Ok(());
+        }
+        if self.seen.is_empty() {
+            return Err(Error::NothingChecked);
+        }
+        let flags = self.seen.iter().map(|seen| self.on(&seen.flag()?, &self.device)).collect::<Result<Vec<_>>>()?;
+        let flags: Vec<&Buffer> = flags.iter().collect();
+        (self.scale, self.inverse) = self.device.backend().next_scale(&self.rule, &flags, &mut self.state)?;
+        self.round += 1;
+        let seen = std::mem::take(&mut self.seen);
+        // Looking at the state costs a wait on a GPU, so there it is looked at now and then.
+        let looks = self.device.is_cpu() || self.round % 128 == 0;
+        if looks { self.refuse_to_go_on(&seen) } else { Ok(()) }
+    }
+
+    /// Sets the scale, rounded down to a power of two within floor and ceiling, in place of an [`update`](Self::update).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `scale` is not a positive number.
+    pub fn update_to(&mut self, scale: f32) -> Result<()> {
+        let exponent = builder::exponent_below("update_to", scale)?.clamp(self.rule.floor, self.rule.ceiling);
+        if self.enabled {
+            let now = self.read_state()?;
+            self.write_state(&ScaleState { exponent, ..now })?;
+        }
+        self.seen.clear();
+        self.round += 1;
+        Ok(())
+    }
+
+    /// An error when the scale sits at its floor and gradients still are not finite.
+    fn refuse_to_go_on(&self, seen: &[Seen]) -> Result<()> {
+        let state = self.read_state()?;
+        if state.refused < self.patience {
+            return Ok(());
+        }
+        let parameter = seen.iter().find_map(|s| s.first_non_finite().transpose()).transpose()?;
+        let parameter = parameter.unwrap_or_else(|| "none of the last step".into());
+        Err(Error::ScaleAtFloor { scale: (state.exponent as f32).exp2(), times: state.refused, parameter })
+    }
+
+    fn tag(&self) -> ScaleTag {
+        ScaleTag { scaler: self.id, round: self.round }
+    }
+
+    fn read_state(&self) -> Result<ScaleState> {
+        match self.device.backend().download(&self.state)? {
+            Storage::I64(v) if v.len() == 4 => {
+                Ok(ScaleState { exponent: v[0] as i32, clean: v[1] as u64, bad: v[2] as u64, refused: v[3] as u64 })
+            }
+            other => Err(Error::Unsupported { op: "GradScaler", device: self.device.name(), dtype: other.dtype() }),
+        }
+    }
+
+    fn write_state(&mut self, state: &ScaleState) -> Result<()> {
+        (self.state, self.scale, self.inverse) = upload(state, &self.device)?;
+        Ok(())
+    }
+
+    /// A small buffer of this scaler on `device`.
+    fn on(&self, buffer: &Buffer, device: &Device) -> Result<Buffer> {
+        if device == &self.device {
+            return Ok(buffer.clone());
+        }
+        device.backend().upload(self.device.backend().download(buffer)?)
+    }
+}
+
+fn upload(state: &ScaleState, device: &Device) -> Result<(Buffer, Buffer, Buffer)> {
+    let power = |exponent: i32| Storage::F32(vec![f64::from(exponent).exp2() as f32]);
+    let numbers = [i64::from(state.exponent), state.clean as i64, state.bad as i64, state.refused as i64];
+    let backend = device.backend();
+    Ok((
+        backend.upload(Storage::I64(numbers.to_vec()))?,
+        backend.upload(power(state.exponent))?,
+        backend.upload(power(-state.exponent))?,
+    ))
+}
+
+impl Seen {
+    /// A flag: whether one of these gradients is not finite.
+    fn flag(&self) -> Result<Buffer> {
+        let sums: &RawTensor = &self.checked.sums;
+        let which: Vec<usize> = match self.parameters.is_empty() {
+            true => self.checked.index.values().copied().collect(),
+            false => self.parameters.iter().filter_map(|p| self.checked.index.get(&p.id()).copied()).collect(),
+        };
+        sums.backend().any_non_finite(&sums.value.buffer, &which)
+    }
+
+    /// The first parameter, in the optimizer's order, whose gradient is not finite; synchronises with the device.
+    fn first_non_finite(&self) -> Result<Option<String>> {
+        let sums = self.checked.sums.to_storage()?;
+        let Storage::F64(sums) = sums else { return Ok(None) };
+        let bad = |p: &&Parameter| self.checked.index.get(&p.id()).is_some_and(|&i| !sums[i].is_finite());
+        Ok(self.parameters.iter().find(bad).map(describe))
+    }
+}
+
+/// A parameter in words.
+fn describe(p: &Parameter) -> String {
+    let (name, dims) = (p.name(), p.dims());
+    if name.is_empty() { format!("a parameter of shape {dims:?}") } else { format!("`{name}` of shape {dims:?}") }
+}
+

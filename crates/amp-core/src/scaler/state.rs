@@ -1,0 +1,114 @@
+//! The scaler's state for checkpoints, also in PyTorch's form.
+
+use super::{GradScaler, builder};
+use crate::{Error, Result};
+use amp_cpu::optim::ScaleState;
+use serde_json::{Value, json};
+
+/// Everything a scaler remembers between iterations; take it after [`GradScaler::update`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScalerState {
+    /// The scale.
+    pub scale: f32,
+    /// What the scale grows by.
+    pub growth_factor: f32,
+    /// What the scale shrinks by.
+    pub backoff_factor: f32,
+    /// Clean steps between two growths.
+    pub growth_interval: u64,
+    /// Clean steps so far.
+    pub growth_tracker: u64,
+    /// Steps with non-finite gradients since the last clean one (for hysteresis).
+    pub bad_steps: u64,
+    /// Backoffs refused at the floor since the last clean step.
+    pub refused: u64,
+}
+
+impl ScalerState {
+    /// The fields of PyTorch's `GradScaler.state_dict()`, and two of our own.
+    pub fn to_json(&self) -> String {
+        json!({
+            "scale": self.scale,
+            "growth_factor": self.growth_factor,
+            "backoff_factor": self.backoff_factor,
+            "growth_interval": self.growth_interval,
+            "_growth_tracker": self.growth_tracker,
+            "bad_steps": self.bad_steps,
+            "refused": self.refused,
+        })
+        .to_string()
+    }
+
+    /// Reads the fields of PyTorch's `GradScaler.state_dict()`; our own are optional.
+    ///
+    /// # Errors
+    /// [`Error::ScalerState`] when the text is not such a dictionary, also when it is empty: a disabled scaler saves `{}`.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let bad = |reason: String| Error::ScalerState { reason };
+        let value: Value = serde_json::from_str(text).map_err(|e| bad(format!("not JSON: {e}")))?;
+        let fields = value.as_object().ok_or_else(|| bad("not an object".into()))?;
+        if fields.is_empty() {
+            return Err(bad("empty; it was probably saved by a disabled scaler".into()));
+        }
+        let number = |name: &str| {
+            let value = fields.get(name).ok_or_else(|| bad(format!("`{name}` is missing")))?;
+            value.as_f64().ok_or_else(|| bad(format!("`{name}` must be a number, found {value}")))
+        };
+        let count = |name: &str| {
+            let value = fields.get(name).ok_or_else(|| bad(format!("`{name}` is missing")))?;
+            value.as_u64().ok_or_else(|| bad(format!("`{name}` must be a count, found {value}")))
+        };
+        let optional = |name: &str| if fields.contains_key(name) { count(name) } else { Ok(0) };
+        Ok(Self {
+            scale: number("scale")? as f32,
+            growth_factor: number("growth_factor")? as f32,
+            backoff_factor: number("backoff_factor")? as f32,
+            growth_interval: count("growth_interval")?,
+            growth_tracker: count("_growth_tracker")?,
+            bad_steps: optional("bad_steps")?,
+            refused: optional("refused")?,
+        })
+    }
+}
+
+impl GradScaler {
+    /// The state; synchronises with the device. `None` when disabled.
+    pub fn state(&self) -> Result<Option<ScalerState>> {
+        if !self.enabled {
+            return Ok(None);
+        }
+        let ScaleState { exponent, clean, bad, refused } = self.read_state()?;
+        Ok(Some(ScalerState {
+            scale: (exponent as f32).exp2(),
+            growth_factor: (self.rule.growth as f32).exp2(),
+            backoff_factor: (self.rule.backoff as f32).exp2(),
+            growth_interval: self.rule.interval,
+            growth_tracker: clean,
+            bad_steps: bad,
+            refused,
+        }))
+    }
+
+    /// Goes on from `state`; a disabled scaler ignores it. The scale is rounded down to a power of two within floor and
+    /// ceiling.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when a factor is not a power of two. Nothing has changed then.
+    pub fn load_state(&mut self, state: &ScalerState) -> Result<()> {
+        if !self.enabled {
+            return Ok(());
+        }
+        let exponent = builder::exponent_below("load_state", state.scale)?;
+        let mut rule = self.rule;
+        if rule.growth != 0 {
+            (rule.growth, rule.backoff) = (builder::growth(state.growth_factor)?, builder::backoff(state.backoff_factor)?);
+            rule.interval = state.growth_interval;
+        }
+        let exponent = exponent.clamp(rule.floor, rule.ceiling);
+        let (clean, bad, refused) = (state.growth_tracker, state.bad_steps, state.refused);
+        self.write_state(&ScaleState { exponent, clean, bad, refused })?;
+        (self.rule, self.round) = (rule, self.round + 1);
+        self.seen.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! One optimizer's decision.
+
+use super::{GradScaler, Seen};
+use crate::autograd::{Gradients, Scaled, Unscaled};
+use crate::optim::{Optimizer, Step};
+use crate::param::Parameter;
+use crate::{Error, Result};
+
+/// What [`GradScaler::step`] takes: gradients by value, scaled or unscaled, or a reference to unscaled ones.
+#[diagnostic::on_unimplemented(
+    message = "a scaler steps with gradients by value",
+    note = "write `scaler.step(&mut optimizer, grads)?`; only unscaled gradients can be lent to several optimizers"
+)]
+pub trait StepGradients {
+    /// Decides and steps.
+    #[doc(hidden)]
+    fn step<O: Optimizer + ?Sized>(self, scaler: &mut GradScaler, optimizer: &mut O) -> Result<Step>;
+}
+
+impl StepGradients for Gradients<Scaled> {
+    fn step<O: Optimizer + ?Sized>(self, scaler: &mut GradScaler, optimizer: &mut O) -> Result<Step> {
+        scaler.unscale(self)?.step(scaler, optimizer)
+    }
+}
+
+impl StepGradients for Gradients<Unscaled> {
+    fn step<O: Optimizer + ?Sized>(self, scaler: &mut GradScaler, optimizer: &mut O) -> Result<Step> {
+        scaler.decide(optimizer, &self)
+    }
+}
+
+impl StepGradients for &Gradients<Unscaled> {
+    fn step<O: Optimizer + ?Sized>(self, scaler: &mut GradScaler, optimizer: &mut O) -> Result<Step> {
+        scaler.decide(optimizer, self)
+    }
+}
+
+impl GradScaler {
+    fn decide<O: Optimizer + ?Sized>(&mut self, optimizer: &mut O, grads: &Gradients<Unscaled>) -> Result<Step> {
+        if grads.scale.scaler != 0 && grads.scale.scaler != self.id {
+            return Err(Error::ForeignGradients { op: "step" });
+        }
+        if !self.enabled {
+            optimizer.apply(grads)?;
+            return land(grads, Step::taken());
+        }
+        let parameters: Vec<Parameter> =
+            optimizer.parameters().iter().filter(|p| grads.grads.contains_key(&p.id())).cloned().collect();
+        let Some(first) = parameters.first() else {
+            return Err(Error::NoGradients { op: "step", parameters: optimizer.parameters().len() });
+        };
+        let device = first.device().clone();
+        let checked = grads.decisive()?;
+        self.seen.retain(|seen| !(seen.parameters.is_empty() && seen.checked.is(&checked)));
+        let seen = Seen { checked, parameters };
+        let flag = seen.flag()?;
+        self.seen.push(seen);
+        let step = Step::unless(device, flag.clone());
+        match optimizer.groups() {
+            Some(groups) => groups.update("step", grads, Some(&flag))?,
+            None if step.was_taken()? => optimizer.apply(grads)?,
+            None => {}
+        }
+        land(grads, step)
+    }
+}
+
+/// Makes the pending changes of state if the step was taken, and forgets them if not.
+fn land(grads: &Gradients<Unscaled>, step: Step) -> Result<Step> {
+    let pending = grads.take_pending();
+    if !pending.is_empty() && step.was_taken()? {
+        pending.into_iter().try_for_each(|update| update.land())?;
+    }
+    Ok(step)
+}

@@ -1,0 +1,243 @@
+//! `#[derive(Module)]`: shows a model's fields to a visitor.
+//!
+//! Which fields are modules is not for the macro to know: each is wrapped in a probe whose method resolves to a visit
+//! where the field's type implements `Module` and to nothing where it does not.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::{Data, DeriveInput, Error, Field, Fields, GenericArgument, Ident, Index, Path, PathArguments, Result, Type};
+
+/// The whole derive; on a mistake, its message beside an empty implementation, so that one mistake gives one error.
+pub(crate) fn expand(input: DeriveInput) -> TokenStream {
+    let options = match Options::of(&input) {
+        Ok(options) => options,
+        Err(error) => return with_error(&input, &Options::default(), &error),
+    };
+    match body(&input, &options) {
+        Ok(body) => implementation(&input, &options, &body),
+        Err(error) => with_error(&input, &options, &error),
+    }
+}
+
+fn with_error(input: &DeriveInput, options: &Options, error: &Error) -> TokenStream {
+    let (error, empty) = (error.to_compile_error(), implementation(input, options, &TokenStream::new()));
+    quote!(#error #empty)
+}
+
+/// What stands in `#[module(..)]` on the type.
+struct Options {
+    amp: Path,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { amp: syn::parse_quote!(::amp) }
+    }
+}
+
+impl Options {
+    fn of(input: &DeriveInput) -> Result<Self> {
+        let mut options = Self::default();
+        for attr in input.attrs.iter().filter(|a| a.path().is_ident("module")) {
+            attr.parse_nested_meta(|meta| {
+                if !meta.path.is_ident("crate") {
+                    let name = meta.path.to_token_stream();
+                    return Err(meta.error(format!("`{name}` is not an option of a module\nhelp: expected `crate = path`")));
+                }
+                options.amp = meta.value()?.parse()?;
+                Ok(())
+            })?;
+        }
+        Ok(options)
+    }
+}
+
+/// What stands in `#[module(..)]` on a field.
+#[derive(Default)]
+struct FieldOptions {
+    skip: bool,
+    name: Option<String>,
+}
+
+impl FieldOptions {
+    fn of(field: &Field) -> Result<Self> {
+        let mut options = Self::default();
+        for attr in field.attrs.iter().filter(|a| a.path().is_ident("module")) {
+            attr.parse_nested_meta(|meta| {
+                if meta.path.is_ident("skip") {
+                    options.skip = true;
+                } else if meta.path.is_ident("name") {
+                    options.name = Some(meta.value()?.parse::<syn::LitStr>()?.value());
+                } else {
+                    let name = meta.path.to_token_stream();
+                    let help = "expected `skip` or `name = \"..\"`";
+                    return Err(meta.error(format!("`{name}` is not an option of a field\nhelp: {help}")));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(options)
+    }
+}
+
+fn implementation(input: &DeriveInput, options: &Options, body: &TokenStream) -> TokenStream {
+    let (name, amp) = (&input.ident, &options.amp);
+    let mut generics = input.generics.clone();
+    let bounds: Vec<_> = module_parameters(input).into_iter().map(|p| quote!(#p: #amp::nn::Module)).collect();
+    if !bounds.is_empty() {
+        let clause = generics.make_where_clause();
+        clause.predicates.extend(bounds.into_iter().map(|b| syn::parse_quote!(#b)));
+    }
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics #amp::nn::Module for #name #type_generics #where_clause {
+            #[allow(unused_imports, unused_variables, clippy::all)]
+            fn visit(&self, __amp_visitor: &mut #amp::nn::Visitor<'_>) {
+                use #amp::nn::derive::{IgnoreField as _, VisitField as _};
+                #body
+            }
+        }
+    }
+}
+
+fn body(input: &DeriveInput, options: &Options) -> Result<TokenStream> {
+    match &input.data {
+        Data::Struct(data) => fields(&data.fields, options, |i, field| match &field.ident {
+            Some(ident) => quote!(&self.#ident),
+            None => {
+                let index = Index::from(i);
+                quote!(&self.#index)
+            }
+        }),
+        Data::Enum(data) => {
+            let arms = data.variants.iter().map(|variant| {
+                let visits = fields(&variant.fields, options, |i, _| binding(i).to_token_stream())?;
+                let bindings = variant.fields.iter().enumerate().map(|(i, field)| {
+                    let (member, binding) = (member(i, field), binding(i));
+                    quote!(#member: #binding)
+                });
+                let name = &variant.ident;
+                Ok(quote!(Self::#name { #(#bindings),* } => { #visits }))
+            });
+            let arms = arms.collect::<Result<Vec<_>>>()?;
+            // An enum without variants has no value to look at.
+            Ok(if arms.is_empty() { TokenStream::new() } else { quote!(match self { #(#arms)* }) })
+        }
+        Data::Union(data) => Err(Error::new(
+            data.union_token.span,
+            "`Module` cannot be derived for a union\nhelp: use a struct or an enum",
+        )),
+    }
+}
+
+fn fields(
+    fields: &Fields,
+    options: &Options,
+    access: impl Fn(usize, &Field) -> TokenStream,
+) -> Result<TokenStream> {
+    let amp = &options.amp;
+    let visits = fields.iter().enumerate().map(|(i, field)| {
+        let FieldOptions { skip, name } = FieldOptions::of(field)?;
+        if skip {
+            return Ok(TokenStream::new());
+        }
+        let name = name.unwrap_or_else(|| match &field.ident {
+            Some(ident) => syn::ext::IdentExt::unraw(ident).to_string(),
+            None => i.to_string(),
+        });
+        let value = access(i, field);
+        Ok(quote!((&#amp::nn::derive::Field(#value)).visit_field(#name, __amp_visitor);))
+    });
+    visits.collect()
+}
+
+fn binding(i: usize) -> Ident {
+    format_ident!("__amp_{i}")
+}
+
+fn member(i: usize, field: &Field) -> TokenStream {
+    match &field.ident {
+        Some(ident) => ident.to_token_stream(),
+        None => Index::from(i).to_token_stream(),
+    }
+}
+
+/// Type parameters that are a field's whole type, or what a Vec, Option, Box or array of it holds: they must be modules.
+fn module_parameters(input: &DeriveInput) -> Vec<Ident> {
+    let parameters: Vec<&Ident> = input.generics.type_params().map(|p| &p.ident).collect();
+    let fields: Vec<&Field> = match &input.data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => data.variants.iter().flat_map(|v| v.fields.iter()).collect(),
+        Data::Union(_) => Vec::new(),
+    };
+    let mut found = Vec::new();
+    for field in fields {
+        let skipped = FieldOptions::of(field).is_ok_and(|o| o.skip);
+        if let (false, Some(ident)) = (skipped, held(&field.ty)) {
+            if parameters.contains(&&ident) && !found.contains(&ident) {
+                found.push(ident);
+            }
+        }
+    }
+    found
+}
+
+fn held(ty: &Type) -> Option<Ident> {
+    match ty {
+        Type::Array(array) => held(&array.elem),
+        Type::Path(path) if path.qself.is_none() => {
+            if let Some(ident) = path.path.get_ident() {
+                return Some(ident.clone());
+            }
+            let last = path.path.segments.last()?;
+            let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+            let container = ["Vec", "Option", "Box", "Rc", "Arc"].iter().any(|name| last.ident == name);
+            match arguments.args.first()? {
+                GenericArgument::Type(inner) if container && arguments.args.len() == 1 => held(inner),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(tokens: TokenStream) -> String {
+        expand(syn::parse2(tokens).expect("an item")).to_string()
+    }
+
+    #[test]
+    fn generic_parameters_that_are_fields_must_be_modules() {
+        let text = expanded(quote! {
+            struct Block<M, N, P> { inner: M, many: Vec<Option<N>>, marker: PhantomData<P> }
+        });
+        assert!(text.contains("where M : :: amp :: nn :: Module , N : :: amp :: nn :: Module {"), "{text}");
+    }
+
+    #[test]
+    fn names_paths_and_skipped_fields() {
+        let text = expanded(quote! {
+            #[module(crate = crate::renamed)]
+            struct Net { r#fn: A, #[module(skip)] cache: B, #[module(name = "head.0")] head: C }
+        });
+        assert!(text.contains("\"fn\"") && text.contains("\"head.0\"") && !text.contains("cache"), "{text}");
+        assert!(text.contains("crate :: renamed :: nn :: Module") && !text.contains(":: amp"), "{text}");
+    }
+
+    #[test]
+    fn a_mistake_gives_one_error_and_an_implementation() {
+        for tokens in [
+            quote!(union U { a: u8 }),
+            quote!(struct S { #[module(ignore)] a: A }),
+            quote!(#[module(path = x)] struct S;),
+        ] {
+            let text = expanded(tokens);
+            assert_eq!(text.matches("compile_error").count(), 1, "{text}");
+            assert!(text.contains("Module for"), "{text}");
+        }
+    }
+}
