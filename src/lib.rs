@@ -3,11 +3,13 @@
 #![forbid(unsafe_code)]
 
 pub use amp_core::*;
+pub use amp_macros::Module;
 
 /// Everything a training program needs: `use amp::prelude::*;`.
 pub mod prelude {
     pub use amp_core::{
-        AutocastPrecision, BF16, Bool, Device, Element, Error, F16, F32, F64, Float, FullRange, Gradients,
-        HalfPrecision, I64, Parameter, Result, Tensor, U8, no_grad,
+        AutocastPrecision, BF16, Bool, Device, Element, Error, F16, F32, F64, Float, FullRange, GradScaler, Gradients,
+        HalfPrecision, I64, Module, Optimizer, Parameter, Result, Tensor, U8, no_grad,
     };
+    pub use amp_macros::Module;
 }

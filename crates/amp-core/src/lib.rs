@@ -21,7 +21,10 @@ mod shape;
 mod tensor;
 
 pub use amp_cpu::{DType, Dims};
-pub use autograd::{Differentiable, GradCheck, Gradients, IsUnscaled, ScaleState, Scaled, Unscaled, checkpoint, grad_enabled, gradcheck, no_grad, saved_bytes};
+pub use autograd::{
+    Differentiable, GradCheck, Gradients, IsUnscaled, ScaleState, Scaled, Unscaled, checkpoint, grad_enabled,
+    gradcheck, no_grad, saved_bytes,
+};
 pub use device::Device;
 pub use error::{Error, Result};
 pub use nn::Module;

@@ -38,7 +38,14 @@ impl Parameter {
         let layout = Layout::contiguous(*tensor.raw.shape());
         let leaf = Arc::new(Leaf { id: next_id(), shape: layout.shape, dtype: DType::F32 });
         let value = RwLock::new(Arc::new(Value::new(device.clone(), buffer, true)));
-        Ok(Self(Arc::new(Inner { leaf, device, layout, value, trainable: AtomicBool::new(true), name: RwLock::default() })))
+        Ok(Self(Arc::new(Inner {
+            leaf,
+            device,
+            layout,
+            value,
+            trainable: AtomicBool::new(true),
+            name: RwLock::default(),
+        })))
     }
 
     /// The parameter as a tensor at its present value, recorded as a leaf of the graph.

@@ -5,7 +5,10 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
-use syn::{Data, DeriveInput, Error, Field, Fields, GenericArgument, Ident, Index, Path, PathArguments, Result, Type};
+use syn::{
+    Data, DeriveInput, Error, Field, Fields, GenericArgument, Ident, Index, Path, PathArguments, Result, Type,
+    WherePredicate,
+};
 
 /// The whole derive; on a mistake, its message beside an empty implementation, so that one mistake gives one error.
 pub(crate) fn expand(input: DeriveInput) -> TokenStream {
@@ -42,7 +45,9 @@ impl Options {
             attr.parse_nested_meta(|meta| {
                 if !meta.path.is_ident("crate") {
                     let name = meta.path.to_token_stream();
-                    return Err(meta.error(format!("`{name}` is not an option of a module\nhelp: expected `crate = path`")));
+                    return Err(
+                        meta.error(format!("`{name}` is not an option of a module\nhelp: expected `crate = path`"))
+                    );
                 }
                 options.amp = meta.value()?.parse()?;
                 Ok(())
@@ -83,10 +88,10 @@ impl FieldOptions {
 fn implementation(input: &DeriveInput, options: &Options, body: &TokenStream) -> TokenStream {
     let (name, amp) = (&input.ident, &options.amp);
     let mut generics = input.generics.clone();
-    let bounds: Vec<_> = module_parameters(input).into_iter().map(|p| quote!(#p: #amp::nn::Module)).collect();
-    if !bounds.is_empty() {
-        let clause = generics.make_where_clause();
-        clause.predicates.extend(bounds.into_iter().map(|b| syn::parse_quote!(#b)));
+    let modules = module_parameters(input);
+    if !modules.is_empty() {
+        let bounds = modules.iter().map(|p| -> WherePredicate { syn::parse_quote!(#p: #amp::nn::Module) });
+        generics.make_where_clause().predicates.extend(bounds);
     }
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     quote! {
@@ -131,11 +136,7 @@ fn body(input: &DeriveInput, options: &Options) -> Result<TokenStream> {
     }
 }
 
-fn fields(
-    fields: &Fields,
-    options: &Options,
-    access: impl Fn(usize, &Field) -> TokenStream,
-) -> Result<TokenStream> {
+fn fields(fields: &Fields, options: &Options, access: impl Fn(usize, &Field) -> TokenStream) -> Result<TokenStream> {
     let amp = &options.amp;
     let visits = fields.iter().enumerate().map(|(i, field)| {
         let FieldOptions { skip, name } = FieldOptions::of(field)?;
@@ -232,8 +233,16 @@ mod tests {
     fn a_mistake_gives_one_error_and_an_implementation() {
         for tokens in [
             quote!(union U { a: u8 }),
-            quote!(struct S { #[module(ignore)] a: A }),
-            quote!(#[module(path = x)] struct S;),
+            quote!(
+                struct S {
+                    #[module(ignore)]
+                    a: A,
+                }
+            ),
+            quote!(
+                #[module(path = x)]
+                struct S;
+            ),
         ] {
             let text = expanded(tokens);
             assert_eq!(text.matches("compile_error").count(), 1, "{text}");

@@ -327,8 +327,12 @@ impl<S: ScaleState> Gradients<S> {
 
 /// `min(1, max / (norm + 1e-6))`, where the tensors are.
 fn clip_factor(norm: &RawTensor, max: f64) -> Result<Buffer> {
-    let steps =
-        [Unary::Affine { mul: 1.0, add: 1e-6 }, Unary::Recip, Unary::Affine { mul: max, add: 0.0 }, Unary::Clamp { min: 0.0, max: 1.0 }];
+    let steps = [
+        Unary::Affine { mul: 1.0, add: 1e-6 },
+        Unary::Recip,
+        Unary::Affine { mul: max, add: 0.0 },
+        Unary::Clamp { min: 0.0, max: 1.0 },
+    ];
     let factor = steps.into_iter().try_fold(norm.detached(), |x, step| {
         let buffer = x.backend().unary(step, x.operand()?, DType::F32)?;
         Ok::<_, Error>(RawTensor::new(x.device(), buffer, Dims::default()))

@@ -33,18 +33,7 @@ use std::sync::Arc;
 
 /// One device's kernels.
 pub trait Backend:
-    Memory
-    + Elementwise
-    + Random
-    + Reduction
-    + Softmax
-    + Normalization
-    + Indexing
-    + MatMul
-    + Optimize
-    + Debug
-    + Send
-    + Sync
+    Memory + Elementwise + Random + Reduction + Softmax + Normalization + Indexing + MatMul + Optimize + Debug + Send + Sync
 {
     /// Name as printed: `cpu`, `cuda:0`.
     fn name(&self) -> String;

@@ -121,8 +121,10 @@ impl ParameterGroups {
         // Locked in the order of ids: two optimizers that share parameters cannot wait for each other in a circle.
         let mut masters: BTreeMap<u64, &Parameter> = BTreeMap::new();
         masters.extend(self.all.iter().filter(|p| flat.contains_key(&p.id())).map(|p| (p.id(), p)));
-        let mut guards =
-            masters.iter().map(|(&id, p)| Ok((id, p.write()?))).collect::<Result<HashMap<u64, ParameterGuard<'_>>>>()?;
+        let mut guards = masters
+            .iter()
+            .map(|(&id, p)| Ok((id, p.write()?)))
+            .collect::<Result<HashMap<u64, ParameterGuard<'_>>>>()?;
         let mut open: HashMap<_, _> = guards.iter_mut().map(|(&id, guard)| (id, guard.open())).collect();
         for group in &self.groups {
             let mut slots = Vec::new();

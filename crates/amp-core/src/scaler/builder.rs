@@ -127,7 +127,9 @@ impl GradScalerBuilder {
                 ceiling,
                 hysteresis: self.hysteresis,
             },
-            false => ScaleRule { growth: 0, backoff: 0, interval: 0, floor: exponent, ceiling: exponent, hysteresis: 1 },
+            false => {
+                ScaleRule { growth: 0, backoff: 0, interval: 0, floor: exponent, ceiling: exponent, hysteresis: 1 }
+            }
         };
         GradScaler::start(true, rule, exponent, self.patience, device)
     }

@@ -1,12 +1,12 @@
 //! A loss on its way to a backward pass.
 
+use crate::Result;
 use crate::autograd::{Differentiable, Gradients, ScaleTag, Scaled};
 use crate::backend::Buffer;
 use crate::precision::{F32, Float};
 use crate::raw::RawTensor;
-use crate::tensor::backward::backward;
 use crate::tensor::Tensor;
-use crate::Result;
+use crate::tensor::backward::backward;
 use amp_cpu::Dims;
 use std::collections::HashSet;
 

@@ -22,8 +22,8 @@ use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
-use amp_cpu::optim::{ScaleRule, ScaleState};
 use amp_cpu::Storage;
+use amp_cpu::optim::{ScaleRule, ScaleState};
 
 /// Scales losses so that F16 gradients neither vanish nor overflow (`torch.amp.GradScaler`).
 ///
@@ -245,4 +245,3 @@ fn describe(p: &Parameter) -> String {
     let (name, dims) = (p.name(), p.dims());
     if name.is_empty() { format!("a parameter of shape {dims:?}") } else { format!("`{name}` of shape {dims:?}") }
 }
-

@@ -101,7 +101,8 @@ impl GradScaler {
         let exponent = builder::exponent_below("load_state", state.scale)?;
         let mut rule = self.rule;
         if rule.growth != 0 {
-            (rule.growth, rule.backoff) = (builder::growth(state.growth_factor)?, builder::backoff(state.backoff_factor)?);
+            (rule.growth, rule.backoff) =
+                (builder::growth(state.growth_factor)?, builder::backoff(state.backoff_factor)?);
             rule.interval = state.growth_interval;
         }
         let exponent = exponent.clamp(rule.floor, rule.ceiling);

@@ -48,7 +48,8 @@ impl ScaleState {
     fn grown(self, rule: &ScaleRule) -> Self {
         let clean = self.clean + 1;
         let grows = rule.interval > 0 && clean >= rule.interval;
-        let exponent = if grows { (self.exponent + rule.growth).min(rule.ceiling).max(self.exponent) } else { self.exponent };
+        let exponent =
+            if grows { (self.exponent + rule.growth).min(rule.ceiling).max(self.exponent) } else { self.exponent };
         Self { exponent, clean: if grows { 0 } else { clean }, bad: 0, refused: 0 }
     }
 }

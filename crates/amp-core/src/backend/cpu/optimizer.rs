@@ -37,12 +37,8 @@ impl Optimize for CpuBackend {
         let found = flags.iter().try_fold(false, |found, f| Ok::<_, Error>(found | flag(f)?))?;
         let Storage::I64(state) = storage_mut("next_scale", state)? else { return Err(foreign("next_scale")) };
         let [exponent, clean, bad, refused] = state.as_mut_slice() else { return Err(foreign("next_scale")) };
-        let now = ScaleState {
-            exponent: *exponent as i32,
-            clean: *clean as u64,
-            bad: *bad as u64,
-            refused: *refused as u64,
-        };
+        let now =
+            ScaleState { exponent: *exponent as i32, clean: *clean as u64, bad: *bad as u64, refused: *refused as u64 };
         let next = now.next(rule, found);
         (*exponent, *clean) = (i64::from(next.exponent), next.clean as i64);
         (*bad, *refused) = (next.bad as i64, next.refused as i64);
@@ -60,7 +56,8 @@ impl Optimize for CpuBackend {
 fn prepare<'a>(slot: UpdateSlot<'a>) -> Result<(optim::UpdateSlot<'a>, &'a mut i64)> {
     let Storage::I64(steps) = storage_mut("update", slot.steps)? else { return Err(foreign("update")) };
     let step = steps.first_mut().ok_or_else(|| foreign("update"))?;
-    let copies = slot.copies.into_iter().map(|c| Ok(storage_mut("update", c)?.as_mut_slice())).collect::<Result<_>>()?;
+    let copies =
+        slot.copies.into_iter().map(|c| Ok(storage_mut("update", c)?.as_mut_slice())).collect::<Result<_>>()?;
     let moments = slot.moments.iter_mut().map(f32_mut).collect::<Result<_>>()?;
     let (master, grad) = (f32_mut(slot.master)?, contiguous_f32(&slot.grad)?);
     Ok((optim::UpdateSlot { master, grad, moments, copies, step: 0 }, step))
