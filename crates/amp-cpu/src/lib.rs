@@ -7,6 +7,7 @@
 
 mod arg_reduce;
 mod attention;
+mod buffer;
 mod cache;
 mod conv;
 mod convert;

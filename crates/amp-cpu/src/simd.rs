@@ -6,6 +6,7 @@
 //!
 //! `AMP_CPU=portable|avx2|avx512` forces a lower level; a level that the machine lacks is replaced by the best it has.
 
+use half::f16;
 use std::sync::OnceLock;
 
 /// Instruction sets that kernels are compiled for, from the least to the most.
@@ -72,17 +73,39 @@ pub trait Simd: Copy + 'static {
 
     /// `a * b + c` in F64, fused where that is one instruction.
     fn mul_add_f64(a: f64, b: f64, c: f64) -> f64;
+
+    /// Widens whole vectors from the front with the level's own instruction; returns how many elements that were.
+    fn widen_f16(src: &[f16], dst: &mut [f32]) -> usize;
+
+    /// Rounds whole vectors from the front with the level's own instruction; returns how many elements that were.
+    fn narrow_f16(src: &[f32], dst: &mut [f16]) -> usize;
 }
 
-/// Plain Rust.
+/// The body as the target's baseline compiles it.
 #[derive(Clone, Copy)]
 pub struct Portable;
 
-/// Anything with fused multiply-add.
+/// The body inside a function with AVX2, FMA and F16C.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub struct Fused;
+pub struct Avx2;
+
+/// The body inside a function with AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub struct Avx512;
 
 impl Simd for Portable {
+    #[inline(always)]
+    fn widen_f16(_: &[f16], _: &mut [f32]) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    fn narrow_f16(_: &[f32], _: &mut [f16]) -> usize {
+        0
+    }
+
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {
         a * b + c
@@ -94,15 +117,81 @@ impl Simd for Portable {
     }
 }
 
-impl Simd for Fused {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
+#[cfg(target_arch = "x86_64")]
+macro_rules! fused {
+    ($level:ty, $lanes:literal, $widen:ident, $narrow:ident) => {
+        impl Simd for $level {
+            #[inline(always)]
+            fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+                a.mul_add(b, c)
+            }
+
+            #[inline(always)]
+            fn mul_add_f64(a: f64, b: f64, c: f64) -> f64 {
+                a.mul_add(b, c)
+            }
+
+            #[inline(always)]
+            fn widen_f16(src: &[f16], dst: &mut [f32]) -> usize {
+                let vectors = src.chunks_exact($lanes).zip(dst.chunks_exact_mut($lanes));
+                // SAFETY: code with this level only runs inside `dispatch_at`, which found the features; chunks are
+                // exactly one vector long.
+                vectors.map(|(s, d)| unsafe { x86::$widen(s, d) }).count() * $lanes
+            }
+
+            #[inline(always)]
+            fn narrow_f16(src: &[f32], dst: &mut [f16]) -> usize {
+                let vectors = src.chunks_exact($lanes).zip(dst.chunks_exact_mut($lanes));
+                // SAFETY: as above.
+                vectors.map(|(s, d)| unsafe { x86::$narrow(s, d) }).count() * $lanes
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+fused!(Avx2, 8, widen_8, narrow_8);
+#[cfg(target_arch = "x86_64")]
+fused!(Avx512, 16, widen_16, narrow_16);
+
+/// One vector of half conversions; callers have checked the features and the length.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use half::f16;
+    use std::arch::x86_64::*;
+
+    #[inline]
+    #[target_feature(enable = "avx,f16c")]
+    pub unsafe fn widen_8(src: &[f16], dst: &mut [f32]) {
+        // SAFETY: both slices hold 8 elements, and `f16` is 16 bits.
+        unsafe { _mm256_storeu_ps(dst.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(src.as_ptr().cast()))) }
     }
 
-    #[inline(always)]
-    fn mul_add_f64(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
+    #[inline]
+    #[target_feature(enable = "avx,f16c")]
+    pub unsafe fn narrow_8(src: &[f32], dst: &mut [f16]) {
+        // SAFETY: both slices hold 8 elements, and `f16` is 16 bits.
+        unsafe {
+            let rounded = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(src.as_ptr()));
+            _mm_storeu_si128(dst.as_mut_ptr().cast(), rounded);
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn widen_16(src: &[f16], dst: &mut [f32]) {
+        // SAFETY: both slices hold 16 elements, and `f16` is 16 bits.
+        unsafe { _mm512_storeu_ps(dst.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(src.as_ptr().cast()))) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn narrow_16(src: &[f32], dst: &mut [f16]) {
+        // SAFETY: both slices hold 16 elements, and `f16` is 16 bits.
+        unsafe {
+            let rounded = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(src.as_ptr()));
+            _mm256_storeu_si256(dst.as_mut_ptr().cast(), rounded);
+        }
     }
 }
 
@@ -140,11 +229,11 @@ pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c")]
 fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run::<Fused>()
+    kernel.run::<Avx512>()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run::<Fused>()
+    kernel.run::<Avx2>()
 }

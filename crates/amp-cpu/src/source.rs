@@ -1,5 +1,6 @@
 //! Chunks of an operand, widened and rounded, whatever its layout and precision.
 
+use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::parallel::CHUNK;
 use crate::walk::{Run, Walk};
@@ -30,14 +31,30 @@ impl<'a> Source<'a> {
     where
         'a: 'b,
     {
-        if let (None, Some(Run { start, stride: 1, .. }), Some(values)) =
-            (self.rounds_to, self.walk.single_run(), T::same(self.data))
-        {
-            return &values[start + at..][..len];
+        self.stored(at, len).unwrap_or_else(|| {
+            self.fill(at, &mut buffer[..len]);
+            &buffer[..len]
+        })
+    }
+
+    /// As [`Self::load`], with a buffer that is only touched when it is needed.
+    pub fn load_lazily<'b, T: Compute>(&self, at: usize, len: usize, buffer: &'b mut Buffer<'_, T>) -> &'b [T]
+    where
+        'a: 'b,
+    {
+        self.stored(at, len).unwrap_or_else(|| {
+            let buffer = buffer.first(len);
+            self.fill(at, buffer);
+            buffer
+        })
+    }
+
+    /// Elements `at..at + len` where they are stored one after the other, in this type and precision.
+    fn stored<T: Compute>(&self, at: usize, len: usize) -> Option<&'a [T]> {
+        match (self.rounds_to, self.walk.single_run(), T::same(self.data)) {
+            (None, Some(Run { start, stride: 1, .. }), Some(values)) => Some(&values[start + at..][..len]),
+            _ => None,
         }
-        let buffer = &mut buffer[..len];
-        self.fill(at, buffer);
-        buffer
     }
 
     /// Converts the elements from `at` on into `dst`.

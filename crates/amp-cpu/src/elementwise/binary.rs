@@ -25,13 +25,6 @@ struct Arithmetic<'a, T> {
     y: &'a mut [T],
 }
 
-#[inline(always)]
-fn map<A: Copy, Y>(a: &[A], b: &[A], y: &mut [Y], f: impl Fn(A, A) -> Y) {
-    for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
-        *y = f(a, b);
-    }
-}
-
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
 #[inline(always)]
 fn is_nan<T: Float>(v: T) -> bool {
@@ -45,28 +38,28 @@ impl<T: Float> Kernel for Arithmetic<'_, T> {
     fn run<S: Simd>(self) {
         let Self { op, a, b, y } = self;
         match op {
-            Binary::Add => map(a, b, y, |a, b| a + b),
-            Binary::Sub => map(a, b, y, |a, b| a - b),
-            Binary::Mul => map(a, b, y, |a, b| a * b),
-            Binary::Div => map(a, b, y, |a, b| a / b),
-            Binary::Pow => map(a, b, y, |a, b| a.pow::<S>(b)),
-            Binary::Minimum => map(a, b, y, |a, b| if (a < b) | is_nan(a) { a } else { b }),
-            Binary::Maximum => map(a, b, y, |a, b| if (a > b) | is_nan(a) { a } else { b }),
-            Binary::Atan2 => map(a, b, y, |a, b| a.atan2::<S>(b)),
+            Binary::Add => each!(y, (a, b) => a + b),
+            Binary::Sub => each!(y, (a, b) => a - b),
+            Binary::Mul => each!(y, (a, b) => a * b),
+            Binary::Div => each!(y, (a, b) => a / b),
+            Binary::Pow => each!(y, (a, b) => a.pow::<S>(b)),
+            Binary::Minimum => each!(y, (a, b) => if (a < b) | is_nan(a) { a } else { b }),
+            Binary::Maximum => each!(y, (a, b) => if (a > b) | is_nan(a) { a } else { b }),
+            Binary::Atan2 => each!(y, (a, b) => a.atan2::<S>(b)),
         }
     }
 }
 
 fn integers(op: Binary, a: &[i64], b: &[i64], y: &mut [i64]) {
     match op {
-        Binary::Add => map(a, b, y, i64::wrapping_add),
-        Binary::Sub => map(a, b, y, i64::wrapping_sub),
-        Binary::Mul => map(a, b, y, i64::wrapping_mul),
-        Binary::Div => map(a, b, y, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
-        Binary::Pow => map(a, b, y, integer_power),
-        Binary::Minimum => map(a, b, y, i64::min),
-        Binary::Maximum => map(a, b, y, i64::max),
-        Binary::Atan2 => map(a, b, y, |a, b| (a as f64).atan2(b as f64) as i64),
+        Binary::Add => each!(y, (a, b) => i64::wrapping_add(a, b)),
+        Binary::Sub => each!(y, (a, b) => i64::wrapping_sub(a, b)),
+        Binary::Mul => each!(y, (a, b) => i64::wrapping_mul(a, b)),
+        Binary::Div => each!(y, (a, b) => if b == 0 { 0 } else { a.wrapping_div(b) }),
+        Binary::Pow => each!(y, (a, b) => integer_power(a, b)),
+        Binary::Minimum => each!(y, (a, b) => i64::min(a, b)),
+        Binary::Maximum => each!(y, (a, b) => i64::max(a, b)),
+        Binary::Atan2 => each!(y, (a, b) => (a as f64).atan2(b as f64) as i64),
     }
 }
 
@@ -118,12 +111,12 @@ impl<T: Copy + PartialOrd> Kernel for Comparison<'_, T> {
     fn run<S: Simd>(self) {
         let Self { op, a, b, y } = self;
         match op {
-            Compare::Eq => map(a, b, y, |a, b| a == b),
-            Compare::Ne => map(a, b, y, |a, b| a != b),
-            Compare::Lt => map(a, b, y, |a, b| a < b),
-            Compare::Le => map(a, b, y, |a, b| a <= b),
-            Compare::Gt => map(a, b, y, |a, b| a > b),
-            Compare::Ge => map(a, b, y, |a, b| a >= b),
+            Compare::Eq => each!(y, (a, b) => a == b),
+            Compare::Ne => each!(y, (a, b) => a != b),
+            Compare::Lt => each!(y, (a, b) => a < b),
+            Compare::Le => each!(y, (a, b) => a <= b),
+            Compare::Gt => each!(y, (a, b) => a > b),
+            Compare::Ge => each!(y, (a, b) => a >= b),
         }
     }
 }

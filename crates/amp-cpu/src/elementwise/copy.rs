@@ -1,6 +1,7 @@
 //! Copies, conversions and constant fills.
 
 use super::{Domain, for_chunks};
+use crate::buffer::{Buffer, memory};
 use crate::convert::{Cast, Compute, each_dtype};
 use crate::parallel::CHUNK;
 use crate::source::Source;
@@ -33,10 +34,11 @@ pub fn copy_into(x: &View, dst: &mut Storage, at: &Layout) {
 
 fn copy_into_as<T: Compute>(x: &View, mut dst: SliceMut<'_>, at: &Layout) {
     let (source, walk, len) = (Source::new(x), Walk::new(at), at.count());
-    let mut buffer = [T::default(); CHUNK];
+    let mut room = memory::<T>();
+    let mut buffer = Buffer::new(&mut room);
     for start in (0..len).step_by(CHUNK) {
         let n = CHUNK.min(len - start);
-        let mut values = source.load(start, n, &mut buffer);
+        let mut values = source.load_lazily(start, n, &mut buffer);
         walk.for_each_run(start, n, |run| {
             let (now, later) = values.split_at(run.len);
             scatter(now, &mut dst, run);

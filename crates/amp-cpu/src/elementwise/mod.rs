@@ -3,6 +3,31 @@
 //! Operands are read chunk by chunk into F32 (F64 when an operand or the output is F64, I64 when all are integers),
 //! the operation runs over the chunk, and the result is rounded once as it is stored.
 
+/// A loop over slices of one length: `each!(y, (a, b) => a + b)` sets every `y[i]` to `a[i] + b[i]`.
+///
+/// A macro and not a function with a closure, because a closure may be compiled on its own, without the level's
+/// instructions.
+macro_rules! each {
+    ($y:ident, ($($x:ident),+) => $body:expr) => {
+        each!(@zip $y.iter_mut(), $y, ($($x),+) => $body)
+    };
+    (@zip $iter:expr, $y:tt, ($a:ident) => $body:expr) => {
+        for ($y, &$a) in $iter.zip($a) {
+            *$y = $body;
+        }
+    };
+    (@zip $iter:expr, $y:tt, ($a:ident, $b:ident) => $body:expr) => {
+        for (($y, &$a), &$b) in $iter.zip($a).zip($b) {
+            *$y = $body;
+        }
+    };
+    (@zip $iter:expr, $y:tt, ($a:ident, $b:ident, $c:ident) => $body:expr) => {
+        for ((($y, &$a), &$b), &$c) in $iter.zip($a).zip($b).zip($c) {
+            *$y = $body;
+        }
+    };
+}
+
 mod binary;
 mod copy;
 mod ternary;
@@ -15,8 +40,9 @@ pub use copy::{copy, copy_into, fill};
 pub use ternary::{select, ternary};
 pub use unary::{unary, unary_grad};
 
+use crate::buffer::{Buffer, memory};
 use crate::convert::Compute;
-use crate::parallel::{CHUNK, for_each_chunk, for_each_part};
+use crate::parallel::{for_each_chunk, for_each_part};
 use crate::source::Source;
 use crate::{DType, SliceMut, Storage, View};
 
@@ -51,19 +77,20 @@ fn map_chunks<T: Compute, const N: usize>(
 fn for_chunks<T: Compute, const N: usize>(
     operands: [&View; N],
     out: DType,
-    f: impl Fn([&[T]; N], &mut SliceMut<'_>, &mut [T; CHUNK]) + Sync,
+    f: impl Fn([&[T]; N], &mut SliceMut<'_>, &mut Buffer<'_, T>) + Sync,
 ) -> Storage {
     let sources = operands.map(Source::new);
     let mut output = Storage::unwritten(out, operands[0].layout.count());
     for_each_part(output.as_mut_slice(), &|start, part| {
-        let mut inputs = [[T::default(); CHUNK]; N];
-        let mut result = [T::default(); CHUNK];
+        let (mut inputs, mut result) = ([memory(); N], memory());
+        let mut inputs = inputs.each_mut().map(Buffer::new);
+        let mut result = Buffer::new(&mut result);
         for_each_chunk(start, part, |at, chunk| {
             let len = chunk.len();
             let mut i = 0;
             let loaded = inputs.each_mut().map(|buffer| {
                 i += 1;
-                sources[i - 1].load(at, len, buffer)
+                sources[i - 1].load_lazily(at, len, buffer)
             });
             f(loaded, chunk, &mut result);
         });
@@ -72,11 +99,11 @@ fn for_chunks<T: Compute, const N: usize>(
 }
 
 /// Lets `f` write its results straight to `chunk`, or by way of `buffer` when they have to be converted.
-fn store<T: Compute>(chunk: &mut SliceMut<'_>, buffer: &mut [T; CHUNK], f: impl FnOnce(&mut [T])) {
+fn store<T: Compute>(chunk: &mut SliceMut<'_>, buffer: &mut Buffer<'_, T>, f: impl FnOnce(&mut [T])) {
     if let Some(dst) = T::same_mut(chunk) {
         return f(dst);
     }
-    let buffer = &mut buffer[..chunk.len()];
-    f(buffer);
-    T::narrow(buffer, chunk);
+    let result = buffer.first(chunk.len());
+    f(result);
+    T::narrow(result, chunk);
 }

@@ -36,29 +36,22 @@ struct Choice<'a, T> {
     y: &'a mut [T],
 }
 
-#[inline(always)]
-fn map<T: Copy>([a, b, c]: [&[T]; 3], y: &mut [T], f: impl Fn(T, T, T) -> T) {
-    for (((y, &a), &b), &c) in y.iter_mut().zip(a).zip(b).zip(c) {
-        *y = f(a, b, c);
-    }
-}
-
 impl<T: Float> Kernel for Fused<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { op, abc, y } = self;
+        let Self { op, abc: [a, b, c], y } = self;
         match op {
             Ternary::Addcmul(value) => {
                 let value = T::of(value);
-                map(abc, y, |a, b, c| a + value * b * c);
+                each!(y, (a, b, c) => a + value * b * c);
             }
             Ternary::Addcdiv(value) => {
                 let value = T::of(value);
-                map(abc, y, |a, b, c| a + value * b / c);
+                each!(y, (a, b, c) => a + value * b / c);
             }
-            Ternary::Lerp => map(abc, y, |a, b, c| {
+            Ternary::Lerp => each!(y, (a, b, c) => {
                 let d = b - a;
                 // From the nearer end, so that a weight of 1 gives `b` exactly.
                 if c.abs() < T::of(0.5) { a + c * d } else { b - d * (T::of(1.0) - c) }
@@ -72,6 +65,7 @@ impl<T: Compute> Kernel for Choice<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        map(self.abc, self.y, |c, a, b| if c != T::default() { a } else { b });
+        let Self { abc: [cond, a, b], y } = self;
+        each!(y, (cond, a, b) => if cond != T::default() { a } else { b });
     }
 }

@@ -3,8 +3,15 @@
 //! Floating point to integer truncates and saturates, NaN becomes 0; integer to byte keeps the low 8 bits; anything
 //! but zero is true.
 
+mod bits16;
+#[cfg(test)]
+mod tests;
+
+use crate::simd::{Kernel, Simd, dispatch};
 use crate::{DType, Slice, SliceMut};
+use bits16::{NarrowF16, WidenF16, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
+use std::marker::PhantomData;
 
 /// Converts one element.
 pub(crate) trait Cast<T>: Copy {
@@ -47,10 +54,32 @@ pub(crate) trait Compute:
     fn round_to(logical: DType, values: &mut [Self]);
 }
 
-#[inline(always)]
-fn round<N: Cast<T>, T: Cast<N>>(v: T) -> T {
-    let narrow: N = v.cast();
-    narrow.cast()
+/// Converts every element.
+struct Each<'a, A, B>(&'a [A], &'a mut [B]);
+
+impl<A: Cast<B>, B> Kernel for Each<'_, A, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for (d, s) in self.1.iter_mut().zip(self.0) {
+            *d = s.cast();
+        }
+    }
+}
+
+/// Rounds every element to the values of `N`.
+struct Round<'a, T, N>(&'a mut [T], PhantomData<N>);
+
+impl<T: Cast<N>, N: Cast<T>> Kernel for Round<'_, T, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for v in self.0 {
+            *v = <T as Cast<N>>::cast(*v).cast();
+        }
+    }
 }
 
 macro_rules! each_dtype {
@@ -69,7 +98,7 @@ macro_rules! each_dtype {
 pub(crate) use each_dtype;
 
 macro_rules! compute {
-    ($type:ty, $tag:ident) => {
+    ($type:ty, $tag:ident, $widen_f16:ident, $narrow_f16:ident) => {
         impl Compute for $type {
             fn same(src: Slice<'_>) -> Option<&[Self]> {
                 if let Slice::$tag(v) = src { Some(v) } else { None }
@@ -80,32 +109,44 @@ macro_rules! compute {
             }
 
             fn widen(src: Slice<'_>, dst: &mut [Self]) {
-                each_dtype!(src, Slice, v => dst.iter_mut().zip(v).for_each(|(d, s)| *d = s.cast()))
+                match src {
+                    Slice::F16(v) => dispatch($widen_f16(v, dst)),
+                    Slice::$tag(v) => dst.copy_from_slice(v),
+                    _ => each_dtype!(src, Slice, v => dispatch(Each(v, dst))),
+                }
             }
 
             fn narrow(src: &[Self], dst: &mut SliceMut<'_>) {
-                each_dtype!(dst, SliceMut, v => v.iter_mut().zip(src).for_each(|(d, s)| *d = s.cast()))
-            }
-
-            fn round_to(logical: DType, values: &mut [Self]) {
-                match logical {
-                    DType::F16 => values.iter_mut().for_each(|v| *v = round::<f16, Self>(*v)),
-                    DType::BF16 => values.iter_mut().for_each(|v| *v = round::<bf16, Self>(*v)),
-                    DType::F32 => values.iter_mut().for_each(|v| *v = round::<f32, Self>(*v)),
-                    _ => {}
+                match dst {
+                    SliceMut::F16(v) => dispatch($narrow_f16(src, v)),
+                    SliceMut::$tag(v) => v.copy_from_slice(src),
+                    _ => each_dtype!(dst, SliceMut, v => dispatch(Each(src, v))),
                 }
             }
 
             fn gather(src: Slice<'_>, stride: usize, dst: &mut [Self]) {
-                each_dtype!(src, Slice, v => dst.iter_mut().zip(v.iter().step_by(stride)).for_each(|(d, s)| *d = s.cast()))
+                each_dtype!(src, Slice, v => {
+                    for (d, s) in dst.iter_mut().zip(v.iter().step_by(stride)) {
+                        *d = s.cast();
+                    }
+                })
+            }
+
+            fn round_to(logical: DType, values: &mut [Self]) {
+                match logical {
+                    DType::F16 => dispatch(Round::<_, f16>(values, PhantomData)),
+                    DType::BF16 => dispatch(Round::<_, bf16>(values, PhantomData)),
+                    DType::F32 => dispatch(Round::<_, f32>(values, PhantomData)),
+                    _ => {}
+                }
             }
         }
     };
 }
 
-compute!(f32, F32);
-compute!(f64, F64);
-compute!(i64, I64);
+compute!(f32, F32, WidenF16, NarrowF16);
+compute!(f64, F64, Each, Each);
+compute!(i64, I64, Each, Each);
 
 /// Rounds to an F32 whose last bit is 1 unless the value is exact: rounding that again, to 16 bits, gives what rounding
 /// the F64 at once would. (`half`'s own conversion from F64 ignores the low 32 bits and so misjudges ties.)
@@ -133,42 +174,42 @@ macro_rules! cast {
 }
 
 cast! {
-    f16 => f32: v => v.to_f32();
-    bf16 => f32: v => v.to_f32();
+    f16 => f32: v => f16_to_f32(v.to_bits());
+    bf16 => f32: v => bf16_to_f32(v.to_bits());
     f32 => f32: v => v;
     f64 => f32: v => v as f32;
     i64 => f32: v => v as f32;
     u8 => f32: v => v as f32;
     bool => f32: v => v as u8 as f32;
 
-    f16 => f64: v => v.to_f64();
-    bf16 => f64: v => v.to_f64();
+    f16 => f64: v => f64::from(f16_to_f32(v.to_bits()));
+    bf16 => f64: v => f64::from(bf16_to_f32(v.to_bits()));
     f32 => f64: v => v as f64;
     f64 => f64: v => v;
     i64 => f64: v => v as f64;
     u8 => f64: v => v as f64;
     bool => f64: v => v as u8 as f64;
 
-    f16 => i64: v => v.to_f32() as i64;
-    bf16 => i64: v => v.to_f32() as i64;
+    f16 => i64: v => f16_to_f32(v.to_bits()) as i64;
+    bf16 => i64: v => bf16_to_f32(v.to_bits()) as i64;
     f32 => i64: v => v as i64;
     f64 => i64: v => v as i64;
     i64 => i64: v => v;
     u8 => i64: v => v as i64;
     bool => i64: v => v as i64;
 
-    f32 => f16: v => f16::from_f32(v);
-    f32 => bf16: v => bf16::from_f32(v);
+    f32 => f16: v => f16::from_bits(f32_to_f16(v));
+    f32 => bf16: v => bf16::from_bits(f32_to_bf16(v));
     f32 => u8: v => v as u8;
     f32 => bool: v => v != 0.0;
 
-    f64 => f16: v => f16::from_f32(round_to_odd(v));
-    f64 => bf16: v => bf16::from_f32(round_to_odd(v));
+    f64 => f16: v => f16::from_bits(f32_to_f16(round_to_odd(v)));
+    f64 => bf16: v => bf16::from_bits(f32_to_bf16(round_to_odd(v)));
     f64 => u8: v => v as u8;
     f64 => bool: v => v != 0.0;
 
-    i64 => f16: v => f16::from_f32(round_to_odd(v as f64));
-    i64 => bf16: v => bf16::from_f32(round_to_odd(v as f64));
+    i64 => f16: v => (v as f32).cast();
+    i64 => bf16: v => (v as f64).cast();
     i64 => u8: v => v as u8;
     i64 => bool: v => v != 0;
 }

@@ -1,8 +1,16 @@
 //! The functions of one real variable that kernels are made of, in F32 and F64.
 
+mod single;
+#[cfg(test)]
+mod tests;
+
 use crate::convert::Compute;
 use crate::simd::Simd;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// Largest magnitude for which the vectorised `sin` and `cos` of F32 reduce their argument correctly.
+pub(crate) const TRIGONOMETRIC_LIMIT: f32 = 1e9;
 
 /// A floating-point type that kernels compute in; `S` is the level that the caller is compiled for.
 pub(crate) trait Float:
@@ -24,8 +32,11 @@ pub(crate) trait Float:
     fn cos<S: Simd>(self) -> Self;
     fn tanh<S: Simd>(self) -> Self;
     fn erf<S: Simd>(self) -> Self;
-    /// `1 - erf(x)` without cancellation.
-    fn erfc<S: Simd>(self) -> Self;
+    fn sigmoid<S: Simd>(self) -> Self;
+    /// `ln(1 + e^x)`
+    fn softplus<S: Simd>(self) -> Self;
+    /// Distribution function and density of the standard normal distribution.
+    fn normal<S: Simd>(self) -> (Self, Self);
     fn pow<S: Simd>(self, p: Self) -> Self;
     fn atan2<S: Simd>(self, x: Self) -> Self;
 }
@@ -54,6 +65,12 @@ impl Float for f64 {
         v
     }
 
+    #[inline(always)]
+    fn normal<S: Simd>(self) -> (Self, Self) {
+        let density = 0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI * f64::exp(-0.5 * self * self);
+        (0.5 * libm_erfc(-FRAC_1_SQRT_2 * self), density)
+    }
+
     methods! {
         mul_add<S>(a, b, c) = S::mul_add_f64(a, b, c);
         abs(x) = f64::abs(x);
@@ -70,7 +87,11 @@ impl Float for f64 {
         cos<S>(x) = f64::cos(x);
         tanh<S>(x) = f64::tanh(x);
         erf<S>(x) = libm_erf(x);
-        erfc<S>(x) = libm_erfc(x);
+        sigmoid<S>(x) = {
+            let z = f64::exp(-f64::abs(x));
+            if x < 0.0 { z / (1.0 + z) } else { 1.0 / (1.0 + z) }
+        };
+        softplus<S>(x) = x.max(0.0) + f64::ln_1p(f64::exp(-f64::abs(x)));
         pow<S>(x, p) = x.powf(p);
         atan2<S>(y, x) = f64::atan2(y, x);
     }
@@ -89,17 +110,23 @@ impl Float for f32 {
         floor(x) = f32::floor(x);
         ceil(x) = f32::ceil(x);
         round(x) = x.round_ties_even();
-        exp<S>(x) = f32::exp(x);
-        expm1<S>(x) = x.exp_m1();
-        ln<S>(x) = f32::ln(x);
-        ln_1p<S>(x) = f32::ln_1p(x);
-        log2<S>(x) = f32::log2(x);
-        sin<S>(x) = f32::sin(x);
-        cos<S>(x) = f32::cos(x);
-        tanh<S>(x) = f32::tanh(x);
-        erf<S>(x) = libm_erf(x as f64) as f32;
-        erfc<S>(x) = libm_erfc(x as f64) as f32;
-        pow<S>(x, p) = x.powf(p);
+        exp<S>(x) = single::exp::<S>(x);
+        expm1<S>(x) = single::expm1::<S>(x);
+        ln<S>(x) = single::ln::<S>(x);
+        ln_1p<S>(x) = single::ln_1p::<S>(x);
+        log2<S>(x) = single::log2::<S>(x);
+        sin<S>(x) = single::sin::<S>(x);
+        cos<S>(x) = single::cos::<S>(x);
+        tanh<S>(x) = single::tanh::<S>(x);
+        erf<S>(x) = single::erf::<S>(x);
+        sigmoid<S>(x) = single::sigmoid::<S>(x);
+        softplus<S>(x) = single::softplus::<S>(x);
+        pow<S>(x, p) = single::pow::<S>(x, p);
         atan2<S>(y, x) = f32::atan2(y, x);
+    }
+
+    #[inline(always)]
+    fn normal<S: Simd>(self) -> (Self, Self) {
+        single::normal::<S>(self)
     }
 }
