@@ -28,10 +28,11 @@ pub use autograd::{
 pub use device::Device;
 pub use error::{Error, Result};
 pub use nn::Module;
+pub use ops::Operand;
 pub use optim::{Optimizer, Step};
 pub use param::Parameter;
 pub use precision::{
-    AutocastPrecision, BF16, Bool, Element, F16, F32, F64, Float, FullRange, HalfPrecision, I64, Promote,
+    AutocastPrecision, BF16, Bool, Element, F16, F32, F64, Float, FullRange, HalfPrecision, I64, Numeric, Promote,
     SamePrecision, U8,
 };
 pub use random::{RandomState, manual_seed, random_state, set_random_state};

@@ -25,7 +25,10 @@ pub trait Element: sealed::Sealed + Clone + Copy + Send + Sync + 'static + std::
 }
 
 /// Floating-point precision: [`F16`], [`BF16`], [`F32`], [`F64`].
-pub trait Float: Element + SamePrecision<Self> {}
+pub trait Float: Numeric {}
+
+/// Precision with arithmetic: the floats, [`I64`] and [`U8`].
+pub trait Numeric: Element + SamePrecision<Self> {}
 
 /// Precision with the range and digits of at least F32: [`F32`], [`F64`].
 ///
@@ -101,6 +104,7 @@ macro_rules! implement {
     ($($trait:ident: $($type:ident),*;)*) => { $($(impl $trait for $type {})*)* };
 }
 implement! {
+    Numeric: F16, BF16, F32, F64, I64, U8;
     Float: F16, BF16, F32, F64;
     FullRange: F32, F64;
     HalfPrecision: F16, BF16;

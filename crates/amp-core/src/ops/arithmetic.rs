@@ -1,24 +1,81 @@
 //! Sums, differences, products and quotients of two tensors or of a tensor and a number, as methods and operators.
 
-use super::{broadcast_pair, pointwise};
+use super::kernel::{binary, scaled, unary};
 use crate::Result;
 use crate::autograd::{Pass, Saved, record};
-use crate::precision::{Element, Float, SamePrecision};
+use crate::precision::{Element, Float, FullRange, I64, Numeric, SamePrecision, U8};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use amp_cpu::{Binary, Unary};
+use amp_cpu::{Binary, DType, Dims, Unary};
 use std::ops;
 
-/// `op(a, b)` in the precision of `a`, out of the graph.
-fn kernel(name: &'static str, op: Binary, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    let (wide_a, wide_b) = broadcast_pair(name, a, b)?;
-    let buffer = a.backend().binary(op, wide_a.operand()?, wide_b.operand()?, a.logical)?;
-    Ok(RawTensor::new(a.device(), buffer, *wide_a.shape()))
+/// The four basic operations.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Arithmetic {
+    Add,
+    Sub,
+    Mul,
+    Div,
+}
+
+/// What can stand beside a `Tensor<P>` in arithmetic: a tensor of the same precision, or a number.
+///
+/// A number is rounded once, to the precision of the arithmetic (F32, F64 for F64 tensors), never to 16 bits.
+pub trait Operand<P: Element> {
+    /// `left op self`
+    #[doc(hidden)]
+    #[track_caller]
+    fn combine(self, op: Arithmetic, left: &Tensor<P>) -> Result<Tensor<P>>;
+}
+
+impl<P: Numeric + SamePrecision<Q>, Q: Element> Operand<P> for &Tensor<Q> {
+    #[track_caller]
+    fn combine(self, op: Arithmetic, left: &Tensor<P>) -> Result<Tensor<P>> {
+        Ok(Tensor::from_raw(tensors(op, &left.raw, &self.raw)?))
+    }
+}
+
+impl<P: Numeric + SamePrecision<Q>, Q: Element> Operand<P> for Tensor<Q> {
+    #[track_caller]
+    fn combine(self, op: Arithmetic, left: &Tensor<P>) -> Result<Tensor<P>> {
+        (&self).combine(op, left)
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ident: $(<$p:ident: $bound:ident>)? $precision:ident;)*) => { $(
+        impl $(<$p: $bound>)? Operand<$precision> for $number {
+            #[track_caller]
+            fn combine(self, op: Arithmetic, left: &Tensor<$precision>) -> Result<Tensor<$precision>> {
+                Ok(Tensor::from_raw(number(op, &left.raw, self as f64)?))
+            }
+        }
+    )* };
+}
+numbers! {
+    f32: <P: Float> P;
+    f64: <P: Float> P;
+    i32: <P: Float> P;
+    i32: I64;
+    i64: I64;
+    i32: U8;
+    u8: U8;
+}
+
+#[track_caller]
+fn tensors(op: Arithmetic, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    match op {
+        Arithmetic::Add => add(a, b),
+        Arithmetic::Sub => sub(a, b),
+        Arithmetic::Mul => mul(a, b),
+        Arithmetic::Div => div(a, b),
+    }
 }
 
 #[track_caller]
 fn add(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    record("add", &[a, b], kernel("add", Binary::Add, a, b)?, |_| {
+    record("add", &[a, b], binary("add", Binary::Add, a, b, a.logical)?, |_| {
         Ok(Box::new(|pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
             pass.give(1, pass.grad().clone())
@@ -28,7 +85,7 @@ fn add(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 
 #[track_caller]
 fn sub(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    record("sub", &[a, b], kernel("sub", Binary::Sub, a, b)?, |_| {
+    record("sub", &[a, b], binary("sub", Binary::Sub, a, b, a.logical)?, |_| {
         Ok(Box::new(|pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
             if pass.wants(1) {
@@ -41,12 +98,14 @@ fn sub(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 
 #[track_caller]
 fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    record("mul", &[a, b], kernel("mul", Binary::Mul, a, b)?, |_| {
-        let (a, b) = (Saved::new(a)?, Saved::new(b)?);
+    record("mul", &[a, b], binary("mul", Binary::Mul, a, b, a.logical)?, |_| {
+        // Each factor is kept only for the other one's gradient.
+        let kept_a = b.edge.is_some().then(|| Saved::new(a)).transpose()?;
+        let kept_b = a.edge.is_some().then(|| Saved::new(b)).transpose()?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            for (input, other) in [(0, &b), (1, &a)] {
-                if pass.wants(input) {
-                    let grad = kernel("mul", Binary::Mul, pass.grad(), other)?;
+            for (input, other) in [(0, &kept_b), (1, &kept_a)] {
+                if let (true, Some(other)) = (pass.wants(input), other) {
+                    let grad = binary("mul", Binary::Mul, pass.grad(), other, pass.grad().logical)?;
                     pass.give(input, grad)?;
                 }
             }
@@ -57,12 +116,12 @@ fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 
 #[track_caller]
 fn div(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    record("div", &[a, b], kernel("div", Binary::Div, a, b)?, |y| {
-        let (b, y) = (Saved::new(b)?, Saved::new(y)?);
+    record("div", &[a, b], binary("div", Binary::Div, a, b, a.logical)?, |y| {
+        let (kept_b, kept_y) = (Saved::new(b)?, b.edge.is_some().then(|| Saved::new(y)).transpose()?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = kernel("div", Binary::Div, pass.grad(), &b)?;
-            if pass.wants(1) {
-                let product = kernel("mul", Binary::Mul, &grad, &y)?;
+            let grad = binary("div", Binary::Div, pass.grad(), &kept_b, pass.grad().logical)?;
+            if let (true, Some(y)) = (pass.wants(1), &kept_y) {
+                let product = binary("mul", Binary::Mul, &grad, y, grad.logical)?;
                 pass.give(1, scaled(&product, -1.0)?)?;
             }
             pass.give(0, grad)
@@ -70,103 +129,142 @@ fn div(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     })
 }
 
-/// `factor * x`, out of the graph.
-fn scaled(x: &RawTensor, factor: f64) -> Result<RawTensor> {
-    let buffer = x.backend().unary(Unary::Affine { mul: factor, add: 0.0 }, x.operand()?, x.logical)?;
-    Ok(RawTensor::new(x.device(), buffer, *x.shape()))
+#[track_caller]
+fn number(op: Arithmetic, x: &RawTensor, number: f64) -> Result<RawTensor> {
+    match op {
+        Arithmetic::Add => affine("add", x, 1.0, number),
+        Arithmetic::Sub => affine("sub", x, 1.0, -number),
+        Arithmetic::Mul => affine("mul", x, number, -0.0),
+        Arithmetic::Div => divided(x, number),
+    }
 }
 
-macro_rules! methods {
-    ($($name:ident, $doc:literal;)*) => {
-        impl<P: Float> Tensor<P> { $(
+/// `factor * x + summand`; a summand of -0 leaves the sign of a zero product alone.
+#[track_caller]
+pub(super) fn affine(name: &'static str, x: &RawTensor, factor: f64, summand: f64) -> Result<RawTensor> {
+    record(name, &[x], unary(Unary::Affine { mul: factor, add: summand }, x, x.logical)?, |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = if factor == 1.0 { pass.grad().clone() } else { scaled(pass.grad(), factor)? };
+            pass.give(0, grad)
+        }))
+    })
+}
+
+/// `x / number`, as a division: multiplying by a rounded reciprocal would differ in the last place.
+#[track_caller]
+fn divided(x: &RawTensor, number: f64) -> Result<RawTensor> {
+    let quotient = move |x: &RawTensor| {
+        let wide = if x.logical == DType::F64 { DType::F64 } else { DType::F32 };
+        let number = RawTensor::full(x.device(), number, Dims::default(), wide)?;
+        binary("div", Binary::Div, x, &number, x.logical)
+    };
+    record("div", &[x], quotient(x)?, |_| Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, quotient(pass.grad())?))))
+}
+
+macro_rules! operations {
+    ($($trait:ident, $method:ident, $bound:ident, $doc:literal;)*) => { $(
+        impl<P: $bound> Tensor<P> {
             #[doc = $doc]
             ///
-            /// Shapes broadcast by NumPy's rule; both tensors have one precision. Computed in F32, rounded once.
+            /// Shapes broadcast by NumPy's rule; two tensors have one precision. Computed in F32 (F64 for F64, wrapping
+            /// integers for I64 and U8), rounded once.
             #[track_caller]
-            pub fn $name<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
-            where
-                P: SamePrecision<Q>,
-            {
-                Ok(Self::from_raw($name(&self.raw, &other.raw)?))
+            pub fn $method<R: Operand<P>>(&self, other: R) -> Result<Self> {
+                other.combine(Arithmetic::$trait, self)
             }
-        )* }
-    };
-}
-methods! {
-    add, "`self + other` (`torch.add`).";
-    sub, "`self - other` (`torch.sub`).";
-    mul, "`self * other`, element by element (`torch.mul`).";
-    div, "`self / other` (`torch.div`).";
-}
+        }
 
-macro_rules! operators {
-    ($($trait:ident, $method:ident;)*) => { $(
-        impl<P: Float + SamePrecision<Q>, Q: Element> ops::$trait<&Tensor<Q>> for &Tensor<P> {
+        impl<P: $bound, R: Operand<P>> ops::$trait<R> for &Tensor<P> {
             type Output = Result<Tensor<P>>;
+
             #[track_caller]
-            fn $method(self, other: &Tensor<Q>) -> Self::Output {
-                self.$method(other)
+            fn $method(self, other: R) -> Self::Output {
+                other.combine(Arithmetic::$trait, self)
             }
         }
-        impl<P: Float + SamePrecision<Q>, Q: Element> ops::$trait<Tensor<Q>> for &Tensor<P> {
+
+        impl<P: $bound, R: Operand<P>> ops::$trait<R> for Tensor<P> {
             type Output = Result<Tensor<P>>;
+
             #[track_caller]
-            fn $method(self, other: Tensor<Q>) -> Self::Output {
-                self.$method(&other)
-            }
-        }
-        impl<P: Float + SamePrecision<Q>, Q: Element> ops::$trait<&Tensor<Q>> for Tensor<P> {
-            type Output = Result<Tensor<P>>;
-            #[track_caller]
-            fn $method(self, other: &Tensor<Q>) -> Self::Output {
-                Tensor::$method(&self, other)
-            }
-        }
-        impl<P: Float + SamePrecision<Q>, Q: Element> ops::$trait<Tensor<Q>> for Tensor<P> {
-            type Output = Result<Tensor<P>>;
-            #[track_caller]
-            fn $method(self, other: Tensor<Q>) -> Self::Output {
-                Tensor::$method(&self, &other)
+            fn $method(self, other: R) -> Self::Output {
+                other.combine(Arithmetic::$trait, &self)
             }
         }
     )* };
 }
-operators! { Add, add; Sub, sub; Mul, mul; Div, div; }
+operations! {
+    Add, add, Numeric, "`self + other` (`torch.add`).";
+    Sub, sub, Numeric, "`self - other` (`torch.sub`).";
+    Mul, mul, Numeric, "`self * other`, element by element (`torch.mul`).";
+    Div, div, Float, "`self / other` (`torch.div`).";
+}
 
-/// Operators with a number on the right; the number is rounded once, to the arithmetic's precision.
-macro_rules! scalar_operators {
-    ($($scalar:ty),*; $($trait:ident, $method:ident, |$s:ident| $affine:expr;)*) => {
-        scalar_operators!(@each $($scalar),*; { $($trait, $method, |$s| $affine;)* });
-    };
-    (@each $($scalar:ty),*; $rules:tt) => { $(scalar_operators!(@rules $scalar; $rules);)* };
-    (@rules $scalar:ty; { $($trait:ident, $method:ident, |$s:ident| $affine:expr;)* }) => { $(
-        impl<P: Float> ops::$trait<$scalar> for &Tensor<P> {
+/// Operators with the number on the left; for F64 alone, because with a choice the type of a literal could not be told.
+macro_rules! reversed {
+    ($($trait:ident, $method:ident, $bound:ident, |$number:ident, $x:ident| $body:expr;)*) => { $(
+        impl<P: $bound> ops::$trait<&Tensor<P>> for f64 {
             type Output = Result<Tensor<P>>;
+
             #[track_caller]
-            fn $method(self, scalar: $scalar) -> Self::Output {
-                let $s = f64::from(scalar);
-                Ok(Tensor::from_raw(pointwise::unary(stringify!($method), $affine, &self.raw)?))
+            fn $method(self, tensor: &Tensor<P>) -> Self::Output {
+                let ($number, $x) = (self, &tensor.raw);
+                Ok(Tensor::from_raw($body?))
             }
         }
-        impl<P: Float> ops::$trait<$scalar> for Tensor<P> {
+
+        impl<P: $bound> ops::$trait<Tensor<P>> for f64 {
             type Output = Result<Tensor<P>>;
+
             #[track_caller]
-            fn $method(self, scalar: $scalar) -> Self::Output {
-                ops::$trait::$method(&self, scalar)
+            fn $method(self, tensor: Tensor<P>) -> Self::Output {
+                ops::$trait::$method(self, &tensor)
             }
         }
     )* };
 }
-scalar_operators! { f32;
-    Add, add, |s| Unary::Affine { mul: 1.0, add: s };
-    Sub, sub, |s| Unary::Affine { mul: 1.0, add: -s };
-    Mul, mul, |s| Unary::Affine { mul: s, add: 0.0 };
-    Div, div, |s| Unary::Affine { mul: 1.0 / s, add: 0.0 };
+reversed! {
+    Add, add, Float, |number, x| affine("add", x, 1.0, number);
+    Sub, sub, Float, |number, x| affine("sub", x, -1.0, number);
+    Mul, mul, Float, |number, x| affine("mul", x, number, -0.0);
+    // A reciprocal leaves the range of 16 bits as soon as its argument is small.
+    Div, div, FullRange, |number, x| div(&RawTensor::full(x.device(), number, Dims::default(), x.logical)?, x);
+}
+
+impl<P: Numeric> ops::Neg for &Tensor<P> {
+    type Output = Result<Tensor<P>>;
+
+    #[track_caller]
+    fn neg(self) -> Self::Output {
+        Tensor::neg(self)
+    }
+}
+
+impl<P: Numeric> ops::Neg for Tensor<P> {
+    type Output = Result<Tensor<P>>;
+
+    #[track_caller]
+    fn neg(self) -> Self::Output {
+        Tensor::neg(&self)
+    }
+}
+
+impl<P: Numeric> Tensor<P> {
+    /// `-self` (`torch.neg`).
+    #[track_caller]
+    pub fn neg(&self) -> Result<Self> {
+        let y = unary(Unary::Neg, &self.raw, self.raw.logical)?;
+        let y = record("neg", &[&self.raw], y, |_| {
+            Ok(Box::new(|pass: &mut Pass<'_>| pass.give(0, scaled(pass.grad(), -1.0)?)))
+        })?;
+        Ok(Self::from_raw(y))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F16, F32, F64, Tensor, gradcheck};
+    use crate::{Device, F16, F32, F64, I64, Tensor, U8, gradcheck};
+    use half::f16;
 
     #[test]
     fn gradients_sum_over_broadcast_dimensions() {
@@ -178,6 +276,10 @@ mod tests {
             ("sub", gradcheck(|x| &x[0] - &x[1], &[a.clone(), b.clone()])),
             ("mul", gradcheck(|x| &x[1] * &x[0], &[a.clone(), b.clone()])),
             ("div", gradcheck(|x| &x[0] / &x[1], &[a.clone(), b.clone()])),
+            ("square", gradcheck(|x| &x[0] * &x[0], std::slice::from_ref(&a))),
+            ("numbers", gradcheck(|x| ((&x[0] * 3.0)? - 0.5)? / 0.7, std::slice::from_ref(&a))),
+            ("reversed", gradcheck(|x| 2.0 * (1.5 - (0.25 + (3.0 / &x[0])?)?)?, std::slice::from_ref(&a))),
+            ("neg", gradcheck(|x| -&x[0], std::slice::from_ref(&a))),
         ] {
             let worst = worst.unwrap();
             assert!(worst.error <= 1e-6, "{name}: {worst:?}");
@@ -192,7 +294,39 @@ mod tests {
         let wide = half.to::<F32>().unwrap();
         assert_eq!(wide.to_vec().unwrap(), [1.0, 2.0, 3.0]);
         assert_eq!((wide.stored_dtype().name(), wide.dtype().name()), ("F16", "F32"));
-        let grads = (wide * 70_000.0_f32).unwrap().sum_all().unwrap().backward().unwrap();
+        let grads = (wide * 70_000.0).unwrap().sum_all().unwrap().backward().unwrap();
         assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [70_000.0; 3]);
+    }
+
+    #[test]
+    fn numbers_of_any_type_stand_beside_a_tensor_and_are_not_rounded_to_16_bits() {
+        let x = Tensor::<F16>::from_vec(vec![f16::from_f32(1024.0)], [1], &Device::cpu()).unwrap();
+        let scale: f32 = 1.0 / 3.0;
+        assert_eq!((&x * scale).unwrap().item().unwrap(), f16::from_f32(1024.0 / 3.0));
+        assert_eq!((&x * 2).unwrap().item().unwrap(), f16::from_f32(2048.0));
+        assert_eq!((&x / 3.0).unwrap().item().unwrap(), f16::from_f32(1024.0 / 3.0));
+        assert_eq!((&x * 100_000.0).unwrap().item().unwrap(), f16::INFINITY);
+        assert_eq!((0.5 - x).unwrap().item().unwrap(), f16::from_f32(-1023.5));
+    }
+
+    #[test]
+    fn a_number_keeps_all_digits_beside_f64_and_the_sign_of_zero() {
+        let x = Tensor::<F64>::from_vec(vec![1.0, -0.0], [2], &Device::cpu()).unwrap();
+        let y = (x * 0.1).unwrap().to_vec().unwrap();
+        assert_eq!(y[0], 0.1);
+        assert!(y[1].is_sign_negative());
+    }
+
+    #[test]
+    fn integers_wrap_and_broadcast() {
+        let device = Device::cpu();
+        let a = Tensor::<I64>::from_vec(vec![1 << 60, -5, 7], [3], &device).unwrap();
+        let b = Tensor::<I64>::from_vec(vec![3], [1], &device).unwrap();
+        assert_eq!((&a + &b).unwrap().to_vec().unwrap(), [(1 << 60) + 3, -2, 10]);
+        assert_eq!((&a * 2).unwrap().to_vec().unwrap(), [1 << 61, -10, 14]);
+        assert_eq!((-a).unwrap().to_vec().unwrap(), [-(1 << 60), 5, -7]);
+        let bytes = Tensor::<U8>::from_vec(vec![250, 3], [2], &device).unwrap();
+        assert_eq!((&bytes + 10).unwrap().to_vec().unwrap(), [4, 13]);
+        assert_eq!((&bytes - &bytes).unwrap().to_vec().unwrap(), [0, 0]);
     }
 }

@@ -16,6 +16,8 @@ mod sort;
 mod variance;
 mod vector_norm;
 
+pub use arithmetic::Operand;
+
 use crate::raw::RawTensor;
 use crate::{Result, shape};
 
