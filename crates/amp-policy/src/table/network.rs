@@ -1,0 +1,122 @@
+//! Convolutions, recurrent cells, attention and normalisation layers.
+
+use crate::{Class, Family, Op};
+
+pub(crate) const OPS: &[Op] = &[
+    Op::new("conv1d", Family::Conv, Class::Lower, "tensor-core convolution; fp32 accumulate")
+        .tensors(&[0, 1, 2])
+        .implemented(),
+    Op::new("conv2d", Family::Conv, Class::Lower, "tensor-core convolution; fp32 accumulate")
+        .tensors(&[0, 1, 2])
+        .implemented(),
+    Op::new("conv3d", Family::Conv, Class::Lower, "tensor-core convolution (fp16 slow before cuDNN 7.6.2)")
+        .tensors(&[0, 1, 2]),
+    Op::new("conv_tbc", Family::Conv, Class::Lower, "time-batch-channel conv; lowered to GEMM").tensors(&[0, 1, 2]),
+    Op::new("conv_transpose1d", Family::Conv, Class::Lower, "tensor-core data-gradient convolution")
+        .tensors(&[0, 1, 2]),
+    Op::new("conv_transpose2d", Family::Conv, Class::Lower, "tensor-core data-gradient convolution")
+        .tensors(&[0, 1, 2])
+        .implemented(),
+    Op::new("conv_transpose3d", Family::Conv, Class::Lower, "tensor-core data-gradient convolution")
+        .tensors(&[0, 1, 2]),
+    Op::new("convolution", Family::Conv, Class::Lower, "generic entry behind conv*d; CUDA list only")
+        .tensors(&[0, 1, 2]),
+    Op::new(
+        "_convolution",
+        Family::Conv,
+        Class::Lower,
+        "internal entry; on CPU only the deprecated 12-argument overload is registered",
+    )
+    .tensors(&[0, 1, 2]),
+    Op::new("cudnn_convolution", Family::Conv, Class::Lower, "direct cuDNN entry").tensors(&[0, 1, 2]),
+    Op::new("cudnn_convolution_transpose", Family::Conv, Class::Lower, "direct cuDNN entry").tensors(&[0, 1, 2]),
+    Op::new(
+        "depthwise_conv2d",
+        Family::Conv,
+        Class::Lower,
+        "same conv2d op with groups; TF adds it only for cuDNN>=8 (fp16 kernel was slow)",
+    )
+    .tensors(&[0, 1, 2]),
+    Op::new("unfold", Family::Conv, Class::Keep, "data movement"),
+    Op::new("fold", Family::Conv, Class::Keep, "overlapping adds; not listed"),
+    Op::new("lstm_cell", Family::Rnn, Class::Lower, "gate GEMMs dominate")
+        .tensors(&[0, 1, 2, 3, 4, 5, 6])
+        .implemented(),
+    Op::new("gru_cell", Family::Rnn, Class::Lower, "gate GEMMs dominate").tensors(&[0, 1, 2, 3, 4, 5, 6]).implemented(),
+    Op::new(
+        "rnn_tanh_cell",
+        Family::Rnn,
+        Class::Lower,
+        "gate GEMMs dominate; CPU not registered but inherits lower from linear",
+    )
+    .tensors(&[0, 1, 2, 3, 4, 5, 6]),
+    Op::new(
+        "rnn_relu_cell",
+        Family::Rnn,
+        Class::Lower,
+        "gate GEMMs dominate; CPU not registered but inherits lower from linear",
+    )
+    .tensors(&[0, 1, 2, 3, 4, 5, 6]),
+    Op::new(
+        "_thnn_fused_lstm_cell",
+        Family::Rnn,
+        Class::Lower,
+        "fused pointwise part of the cell must match GEMM dtype",
+    )
+    .tensors(&[0, 1, 2, 3, 4, 5, 6]),
+    Op::new(
+        "_thnn_fused_gru_cell",
+        Family::Rnn,
+        Class::Lower,
+        "fused pointwise part of the cell must match GEMM dtype",
+    )
+    .tensors(&[0, 1, 2, 3, 4, 5, 6]),
+    Op::new(
+        "_cudnn_rnn",
+        Family::Rnn,
+        Class::Lower,
+        "special wrapper: weights cast into one flat half buffer so cuDNN stays packed",
+    ),
+    Op::new("mkldnn_rnn_layer", Family::Rnn, Class::Lower, "oneDNN fused RNN; CPU only")
+        .departs("a recurrent layer like the others; PyTorch lists it on the CPU only"),
+    Op::new(
+        "scaled_dot_product_attention",
+        Family::Attention,
+        Class::Lower,
+        "fused attention on tensor cores; softmax kept fp32 inside kernel",
+    )
+    .tensors(&[0, 1, 2])
+    .implemented(),
+    Op::new(
+        "_scaled_dot_product_flash_attention",
+        Family::Attention,
+        Class::Lower,
+        "flash kernel exists only for 16-bit",
+    )
+    .tensors(&[0, 1, 2]),
+    Op::new("_native_multi_head_attention", Family::Attention, Class::Lower, "fused inference MHA; CPU list only")
+        .tensors(&[0, 1, 2])
+        .departs("attention like the others; PyTorch lists it on the CPU only"),
+    Op::new("layer_norm", Family::NormLayer, Class::Full, "mean/variance accumulation")
+        .tensors(&[0, 1, 2])
+        .implemented(),
+    Op::new("native_layer_norm", Family::NormLayer, Class::Full, "mean/variance accumulation").tensors(&[0, 1, 2]),
+    Op::new("rms_norm", Family::NormLayer, Class::Full, "mean of squares overflow").tensors(&[0, 1, 2]).implemented(),
+    Op::new("group_norm", Family::NormLayer, Class::Full, "mean/variance accumulation")
+        .tensors(&[0, 1, 2])
+        .implemented(),
+    Op::new(
+        "batch_norm",
+        Family::NormLayer,
+        Class::Full,
+        "cuDNN kernel takes 16-bit data with fp32 stats/affine so it is neutral (MPS autocast forces fp32)",
+    )
+    .tensors(&[0, 1, 2, 3, 4])
+    .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel")
+    .implemented(),
+    Op::new("instance_norm", Family::NormLayer, Class::Full, "uses batch_norm with fp32 stats")
+        .tensors(&[0, 1, 2])
+        .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel")
+        .implemented(),
+    Op::new("local_response_norm", Family::NormLayer, Class::Full, "pow inside"),
+];

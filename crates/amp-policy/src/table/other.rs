@@ -1,0 +1,26 @@
+//! Casts, factories, dropout and in-place forms.
+
+use crate::{Class, Family, Op};
+
+pub(crate) const OPS: &[Op] = &[
+    Op::new("fake_quantize_per_tensor_affine", Family::Quant, Class::Keep, "quantisation grid needs fp32"),
+    Op::new("dropout", Family::Random, Class::Keep, "mask and scale").implemented(),
+    Op::new("alpha_dropout", Family::Random, Class::Keep, "mask and affine"),
+    Op::new("bernoulli", Family::Random, Class::Keep, "sampling"),
+    Op::new("to", Family::Cast, Class::Keep, "explicit cast always honoured").implemented(),
+    Op::new("cpu", Family::Cast, Class::Keep, "Apex upcasts to fp32 before a device-to-host copy"),
+    Op::new("zeros_like", Family::Factory, Class::Keep, "keeps the input dtype"),
+    Op::new("ones_like", Family::Factory, Class::Keep, "keeps the input dtype"),
+    Op::new(
+        "zeros",
+        Family::Factory,
+        Class::Keep,
+        "factories use the default dtype (fp32) and never the autocast dtype",
+    ),
+    Op::new("full", Family::Factory, Class::Keep, "factories use the default dtype"),
+    Op::new("arange", Family::Factory, Class::Keep, "factories use the default dtype"),
+    Op::new("add_", Family::Inplace, Class::Keep, "in-place never autocasts; result keeps self dtype"),
+    Op::new("addmm_", Family::Inplace, Class::Keep, "in-place never autocasts; operand dtypes must match"),
+    Op::new("exp_", Family::Inplace, Class::Keep, "in-place never autocasts (Apex raises on fp16 self)"),
+    Op::new("mm_out", Family::Inplace, Class::Keep, "out= variant never autocasts"),
+];

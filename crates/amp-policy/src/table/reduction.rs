@@ -1,0 +1,87 @@
+//! Reductions, norms, cumulative operations, softmax.
+
+use crate::{Class, Family, Op};
+
+pub(crate) const OPS: &[Op] = &[
+    Op::new("cov", Family::Reduction, Class::Full, "CPU: inherits lower from inner matmul (accuracy trap)")
+        .departs("a statistic of second order, accumulated in full range"),
+    Op::new("corrcoef", Family::Reduction, Class::Full, "CPU: inherits lower from inner matmul (accuracy trap)")
+        .departs("a statistic of second order, accumulated in full range"),
+    Op::new("sum", Family::Reduction, Class::Full, "accumulation error and overflow; 2048+1=2048 in fp16")
+        .implemented(),
+    Op::new("sum_all", Family::Reduction, Class::Full, "accumulation error and overflow; 2048+1=2048 in fp16")
+        .torch("sum")
+        .implemented(),
+    Op::new("prod", Family::Reduction, Class::Full, "product range overflow/underflow").implemented(),
+    Op::new("prod_all", Family::Reduction, Class::Full, "product range overflow/underflow").torch("prod").implemented(),
+    Op::new("cumsum", Family::Reduction, Class::Full, "running accumulation error").implemented(),
+    Op::new("cumprod", Family::Reduction, Class::Full, "running product range").implemented(),
+    Op::new(
+        "softmax",
+        Family::Reduction,
+        Class::Full,
+        "exp overflow and denominator sum (Apex patches only the nn.functional name)",
+    )
+    .implemented(),
+    Op::new("log_softmax", Family::Reduction, Class::Full, "exp/sum/log chain").implemented(),
+    Op::new("logsumexp", Family::Reduction, Class::Full, "exp/sum/log chain").implemented(),
+    Op::new("norm", Family::Reduction, Class::Full, "squares overflow fp16 at abs x > 256").implemented(),
+    Op::new("linalg_vector_norm", Family::Reduction, Class::Full, "squares overflow"),
+    Op::new("linalg_matrix_norm", Family::Reduction, Class::Full, "squares overflow"),
+    Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow"),
+    Op::new("nuclear_norm", Family::Reduction, Class::Full, "needs an SVD; no half kernel"),
+    Op::new("renorm", Family::Reduction, Class::Full, "norm inside"),
+    Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]),
+    Op::new("pdist", Family::Reduction, Class::Full, "pairwise norms"),
+    Op::new("cdist", Family::Reduction, Class::Full, "pairwise norms; square then sqrt cancellation").tensors(&[0, 1]),
+    Op::new("cosine_similarity", Family::Reduction, Class::Full, "norms and division").tensors(&[0, 1]),
+    Op::new("normalize", Family::Reduction, Class::Full, "not registered in PyTorch: CUDA inherits fp32 from norm"),
+    Op::new("softmin", Family::Reduction, Class::Full, "softmax(-x)"),
+    Op::new("gumbel_softmax", Family::Reduction, Class::Full, "softmax inside"),
+    Op::new("trace", Family::Reduction, Class::Full, "no 16-bit CPU kernel")
+        .departs("a sum; PyTorch treats it as full on the CPU only"),
+    Op::new("quantile", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
+        .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only"),
+    Op::new("nanquantile", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
+        .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only"),
+    Op::new(
+        "mean",
+        Family::Reduction,
+        Class::Full,
+        "neutral in PyTorch because the kernel accumulates in fp32 and divides before storing; TF and MXNet force fp32",
+    )
+    .departs("a mean is a sum: PyTorch leaves it in half, where the sum behind it can overflow")
+    .implemented(),
+    Op::new(
+        "mean_all",
+        Family::Reduction,
+        Class::Full,
+        "neutral in PyTorch because the kernel accumulates in fp32 and divides before storing; TF and MXNet force fp32",
+    )
+    .torch("mean")
+    .departs("a mean is a sum: PyTorch leaves it in half, where the sum behind it can overflow")
+    .implemented(),
+    Op::new("var", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
+        .departs("variance squares and sums, which half can neither hold nor resolve")
+        .implemented(),
+    Op::new("std", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
+        .departs("variance squares and sums, which half can neither hold nor resolve")
+        .implemented(),
+    Op::new("max", Family::Reduction, Class::Keep, "exact selection").implemented(),
+    Op::new("max_all", Family::Reduction, Class::Keep, "exact selection").torch("max").implemented(),
+    Op::new("min", Family::Reduction, Class::Keep, "exact selection").implemented(),
+    Op::new("min_all", Family::Reduction, Class::Keep, "exact selection").torch("min").implemented(),
+    Op::new("amax", Family::Reduction, Class::Keep, "exact selection"),
+    Op::new("amin", Family::Reduction, Class::Keep, "exact selection"),
+    Op::new("argmax", Family::Reduction, Class::Keep, "integer output").implemented(),
+    Op::new("argmin", Family::Reduction, Class::Keep, "integer output").implemented(),
+    Op::new("median", Family::Reduction, Class::Keep, "exact selection"),
+    Op::new("nansum", Family::Reduction, Class::Full, "unlisted although it accumulates like sum (gap)")
+        .departs("a sum like any other; PyTorch omitted it from the list"),
+    Op::new("nanmean", Family::Reduction, Class::Full, "unlisted").departs("a mean is a sum"),
+    Op::new("logcumsumexp", Family::Reduction, Class::Full, "unlisted although it is exp-based (gap)")
+        .departs("a cumulative sum of exponentials"),
+    Op::new("cummax", Family::Reduction, Class::Keep, "exact selection"),
+    Op::new("all", Family::Reduction, Class::Keep, "bool output"),
+    Op::new("any", Family::Reduction, Class::Keep, "bool output"),
+];

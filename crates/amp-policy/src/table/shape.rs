@@ -1,0 +1,71 @@
+//! Shapes, views and indexing.
+
+use crate::{Class, Family, Op};
+
+pub(crate) const OPS: &[Op] = &[
+    Op::new("index_put", Family::Index, Class::Widest, "values and destination must share a dtype").tensors(&[0, 2]),
+    Op::new("scatter_add", Family::Index, Class::Widest, "source and destination must share a dtype")
+        .tensors(&[0, 2])
+        .implemented(),
+    Op::new("cat", Family::Shape, Class::Widest, "widest input wins (CUDA relies on cat's own promotion)")
+        .list()
+        .implemented(),
+    Op::new("stack", Family::Shape, Class::Widest, "widest input wins").list().implemented(),
+    Op::new("index_copy", Family::Index, Class::Widest, "CPU only: source and destination must match").tensors(&[0, 2]),
+    Op::new(
+        "topk",
+        Family::Index,
+        Class::Keep,
+        "exact selection (MXNet forces fp32; presumably since indices are returned as floats)",
+    )
+    .implemented(),
+    Op::new("sort", Family::Index, Class::Keep, "exact selection").implemented(),
+    Op::new("argsort", Family::Index, Class::Keep, "integer output"),
+    Op::new("reshape", Family::Shape, Class::Keep, "data movement").implemented(),
+    Op::new("view", Family::Shape, Class::Keep, "metadata only"),
+    Op::new("transpose", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("t", Family::Shape, Class::Keep, "metadata only").torch("transpose").implemented(),
+    Op::new("permute", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("squeeze", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("unsqueeze", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("expand", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("flatten", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("slice", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("narrow", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("split", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("chunk", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("unbind", Family::Shape, Class::Keep, "metadata only"),
+    Op::new("flip", Family::Shape, Class::Keep, "data movement").implemented(),
+    Op::new("roll", Family::Shape, Class::Keep, "data movement"),
+    Op::new("repeat", Family::Shape, Class::Keep, "data movement").implemented(),
+    Op::new("tril", Family::Shape, Class::Keep, "mask").implemented(),
+    Op::new("triu", Family::Shape, Class::Keep, "mask").implemented(),
+    Op::new("diag", Family::Shape, Class::Keep, "data movement"),
+    Op::new("clone", Family::Shape, Class::Keep, "copy").implemented(),
+    Op::new("contiguous", Family::Shape, Class::Keep, "copy").implemented(),
+    Op::new("detach", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("masked_fill", Family::Index, Class::Keep, "beware fill values beyond 65504 in fp16").implemented(),
+    Op::new("masked_scatter", Family::Index, Class::Widest, "requires equal dtypes").tensors(&[0, 1]),
+    Op::new("gather", Family::Index, Class::Keep, "data movement").implemented(),
+    Op::new("index_select", Family::Index, Class::Keep, "data movement").implemented(),
+    Op::new("index_add", Family::Index, Class::Widest, "requires equal dtypes; mixed raises (gap next to scatter_add)")
+        .tensors(&[0, 2]),
+    Op::new("scatter", Family::Index, Class::Widest, "requires equal dtypes; mixed raises").tensors(&[0, 2]),
+    Op::new(
+        "scatter_reduce",
+        Family::Index,
+        Class::Widest,
+        "requires equal dtypes; mixed raises (gap next to scatter_add)",
+    )
+    .tensors(&[0, 2]),
+    Op::new(
+        "embedding",
+        Family::Index,
+        Class::Keep,
+        "table lookup keeps the fp32 table dtype so activations enter the net in fp32",
+    )
+    .implemented(),
+    Op::new("embedding_bag", Family::Index, Class::Keep, "lookup plus reduction in table dtype"),
+    Op::new("one_hot", Family::Index, Class::Keep, "integer output").implemented(),
+    Op::new("channel_shuffle", Family::Shape, Class::Keep, "data movement"),
+];
