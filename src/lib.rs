@@ -3,7 +3,14 @@
 #![forbid(unsafe_code)]
 
 pub use amp_core::*;
-pub use amp_macros::Module;
+pub use amp_macros::{Module, amp_op, amp_policy, amp_region, autocast};
+
+/// What expansions of the macros name. Not public API.
+#[doc(hidden)]
+pub mod __private {
+    pub use amp_core::private::*;
+    pub use amp_macros::{autocast_with, region_with};
+}
 
 /// Everything a training program needs: `use amp::prelude::*;`.
 pub mod prelude {
@@ -11,5 +18,5 @@ pub mod prelude {
         AutocastPrecision, BF16, Bool, Device, Element, Error, F16, F32, F64, Float, FullRange, GradScaler, Gradients,
         HalfPrecision, I64, Module, Optimizer, Parameter, Result, Tensor, U8, no_grad,
     };
-    pub use amp_macros::Module;
+    pub use amp_macros::{Module, amp_op, amp_policy, amp_region, autocast};
 }

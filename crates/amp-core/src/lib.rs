@@ -13,7 +13,10 @@ pub mod nn;
 mod ops;
 pub mod optim;
 mod param;
+pub mod plan;
 pub mod precision;
+#[doc(hidden)]
+pub mod private;
 mod random;
 mod raw;
 mod scaler;

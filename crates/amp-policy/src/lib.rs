@@ -13,10 +13,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod half;
 mod op;
 mod render;
 mod table;
 
+pub use half::{Half, Verdict};
 pub use op::{Class, Family, Op};
 pub use render::markdown;
 

@@ -71,6 +71,10 @@ impl Linear {
     }
 }
 
+impl crate::private::ModuleClass for Linear {
+    type Class = crate::private::Lower;
+}
+
 impl Module for Linear {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.field("weight", &self.weight);

@@ -1,0 +1,92 @@
+//! Modules whose policy goes by their type: `self.fc.forward(&x)` is `lower` because `fc` is a `Linear`.
+
+use super::{Keep, Probe, To, to};
+use crate::precision::F32;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The class of a module's forward pass; a type without one takes what its signature says.
+pub trait ModuleClass {
+    /// [`Lower`], [`Full`] or [`KeepClass`].
+    type Class;
+}
+
+/// Inputs are narrowed to the region's precision.
+#[derive(Clone, Copy, Debug)]
+pub struct Lower;
+
+/// Inputs are widened to F32.
+#[derive(Clone, Copy, Debug)]
+pub struct Full;
+
+/// Inputs stay as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepClass;
+
+/// What a class casts to in a region of precision `L`.
+pub trait Target<L> {
+    /// The target.
+    type Token;
+    /// The target as a value.
+    fn target() -> Self::Token;
+}
+
+impl<L> Target<L> for Lower {
+    type Token = To<L>;
+    fn target() -> To<L> {
+        to()
+    }
+}
+
+impl<L> Target<L> for Full {
+    type Token = To<F32>;
+    fn target() -> To<F32> {
+        to()
+    }
+}
+
+impl<L> Target<L> for KeepClass {
+    type Token = Keep;
+    fn target() -> Keep {
+        Keep
+    }
+}
+
+macro_rules! pointers {
+    ($($pointer:ty),*) => { $(
+        impl<T: ModuleClass> ModuleClass for $pointer {
+            type Class = T::Class;
+        }
+    )* };
+}
+pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
+
+/// A receiver that is a module of a known class.
+pub trait ByModule {
+    /// What its inputs are cast to.
+    type Token;
+    /// The target as a value.
+    fn module(&self) -> Self::Token;
+}
+
+/// Any other receiver.
+pub trait NotModule {
+    /// Inputs stay as they are.
+    fn module(&self) -> Keep;
+}
+
+impl<T: ModuleClass, L> ByModule for &Probe<'_, T, To<L>>
+where
+    T::Class: Target<L>,
+{
+    type Token = <T::Class as Target<L>>::Token;
+    fn module(&self) -> Self::Token {
+        T::Class::target()
+    }
+}
+
+impl<T: ?Sized, K> NotModule for Probe<'_, T, K> {
+    fn module(&self) -> Keep {
+        Keep
+    }
+}

@@ -1,0 +1,105 @@
+//! What a tensor type implements to be cast by the macros.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A place that holds a tensor: the tensor itself, a reference, a smart pointer, a parameter.
+pub trait Inside {
+    /// The tensor in it.
+    type Tensor;
+    /// Reaches the tensor.
+    fn inside(&self) -> &Self::Tensor;
+}
+
+/// A tensor that autocast may cast to target `K`.
+pub trait Cast<K> {
+    /// The tensor after the cast.
+    type Output;
+    /// The same elements at the target; widening is exact, narrowing rounds once.
+    fn cast(&self, to: K) -> Self::Output;
+}
+
+/// As [`Cast`], for values that are given away, and for containers of tensors.
+pub trait Recast<K> {
+    /// The value after the cast.
+    type Output;
+    /// Casts every tensor in the value.
+    fn recast(self, to: K) -> Self::Output;
+}
+
+/// A tensor whose precision is part of its type.
+pub trait Precise {
+    /// That precision.
+    type Precision;
+}
+
+/// A tensor that a call can take as it is (a parameter is first turned into one).
+pub trait Plain {}
+
+/// A tensor whose precision is known at run time only.
+pub trait RuntimePrecision {
+    /// Its precision as a value.
+    type Token: RuntimeToken;
+    /// The precision this tensor has now.
+    fn token(&self) -> Self::Token;
+}
+
+/// Precision as a run-time value.
+pub trait RuntimeToken: Copy {
+    /// The wider of the two.
+    fn widest(self, other: Self) -> Self;
+}
+
+/// Implemented by nothing: the bound that rejects an operation without a policy on a run-time-typed tensor.
+#[diagnostic::on_unimplemented(
+    message = "no precision policy for `{Op}`, so autocast cannot choose its precision",
+    label = "this operation is in no policy",
+    note = "list it on the attribute, `full({Op})`, `lower({Op})` or `keep({Op})`; list it in an `amp_policy!`; or write \
+            `skip({Op})` to leave the call as it is"
+)]
+pub trait NoPolicy<Op> {}
+
+macro_rules! pointers {
+    ($($pointer:ty),*) => { $(
+        impl<T: Inside> Inside for $pointer {
+            type Tensor = T::Tensor;
+            fn inside(&self) -> &T::Tensor {
+                (**self).inside()
+            }
+        }
+    )* };
+}
+pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
+
+impl<K, T: Recast<K>, E> Recast<K> for Result<T, E> {
+    type Output = Result<T::Output, E>;
+    fn recast(self, to: K) -> Self::Output {
+        self.map(|value| value.recast(to))
+    }
+}
+
+impl<K, T: Recast<K>> Recast<K> for Option<T> {
+    type Output = Option<T::Output>;
+    fn recast(self, to: K) -> Self::Output {
+        self.map(|value| value.recast(to))
+    }
+}
+
+impl<K: Copy, T: Recast<K>> Recast<K> for Vec<T> {
+    type Output = Vec<T::Output>;
+    fn recast(self, to: K) -> Self::Output {
+        self.into_iter().map(|value| value.recast(to)).collect()
+    }
+}
+
+macro_rules! tuples {
+    ($($($name:ident $at:tt),+;)*) => { $(
+        impl<K: Copy, $($name: Recast<K>),+> Recast<K> for ($($name,)+) {
+            type Output = ($($name::Output,)+);
+            fn recast(self, to: K) -> Self::Output {
+                ($(self.$at.recast(to),)+)
+            }
+        }
+    )* };
+}
+tuples! { A 0, B 1; A 0, B 1, C 2; A 0, B 1, C 2, D 3; }

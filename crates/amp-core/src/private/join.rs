@@ -1,0 +1,127 @@
+//! Branches whose precision the macro cannot know: the types decide whether they differ, and where they join.
+
+use super::{Inside, Probe, Recast, RuntimePrecision, To, to};
+use crate::precision::F32;
+
+/// The value of one of several branches, all of one type.
+pub trait Alike {
+    /// That type.
+    type Output;
+    /// The value.
+    fn only(self) -> Self::Output;
+}
+
+/// The value of one of several branches that can meet at F32.
+#[diagnostic::on_unimplemented(
+    message = "the branches of this expression have incompatible types",
+    label = "these types do not join"
+)]
+pub trait Joins {
+    /// The F32 value.
+    type Output;
+    /// Widens whichever value it is.
+    fn widen(self) -> Self::Output;
+}
+
+/// Branches that carry their precision at run time.
+pub trait AtRuntime {}
+
+/// Treatment of branches of one type: as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Takes;
+
+/// Treatment of branches that differ: F32.
+#[derive(Clone, Copy, Debug)]
+pub struct Widens;
+
+impl Takes {
+    /// Joins.
+    pub fn join<J: Alike>(self, value: J) -> J::Output {
+        value.only()
+    }
+}
+
+impl Widens {
+    /// Joins.
+    pub fn join<J: Joins>(self, value: J) -> J::Output {
+        value.widen()
+    }
+}
+
+/// Branches that carry their precision at run time join at F32.
+pub trait Runtime {
+    /// The treatment.
+    fn joined(&self) -> Widens;
+}
+
+/// Branches of one type join as they are.
+pub trait Equal {
+    /// The treatment.
+    fn joined(&self) -> Takes;
+}
+
+/// Branches that differ join at F32.
+pub trait Differing {
+    /// The treatment.
+    fn joined(&self) -> Widens;
+}
+
+impl<J: AtRuntime, K> Runtime for &&Probe<'_, J, K> {
+    fn joined(&self) -> Widens {
+        Widens
+    }
+}
+
+impl<J: Alike, K> Equal for &Probe<'_, J, K> {
+    fn joined(&self) -> Takes {
+        Takes
+    }
+}
+
+impl<J, K> Differing for Probe<'_, J, K> {
+    fn joined(&self) -> Widens {
+        Widens
+    }
+}
+
+macro_rules! joins {
+    ($($(#[$doc:meta])* $name:ident: $($variant:ident),+;)*) => { $(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub enum $name<$($variant),+> {
+            $(
+                /// The value of this branch.
+                $variant($variant)
+            ),+
+        }
+
+        impl<$($variant: Inside),+> AtRuntime for $name<$($variant),+> where $($variant::Tensor: RuntimePrecision),+ {}
+
+        impl<T> Alike for $name<$(joins!(@same $variant T)),+> {
+            type Output = T;
+            fn only(self) -> T {
+                match self {
+                    $(Self::$variant(value) => value,)+
+                }
+            }
+        }
+
+        impl<$($variant: Recast<To<F32>, Output = Out>,)+ Out> Joins for $name<$($variant),+> {
+            type Output = Out;
+            fn widen(self) -> Out {
+                match self {
+                    $(Self::$variant(value) => value.recast(to()),)+
+                }
+            }
+        }
+    )* };
+    (@same $variant:ident $t:ident) => { $t };
+}
+joins! {
+    /// The value of one of two branches.
+    Join2: A, B;
+    /// The value of one of three branches.
+    Join3: A, B, C;
+    /// The value of one of four branches.
+    Join4: A, B, C, D;
+}

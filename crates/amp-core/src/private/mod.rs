@@ -1,0 +1,49 @@
+//! The contract between the macros' expansions and the tensors they run on.
+//!
+//! Expanded code names nothing but this module, so that a crate with tensors of its own (typed or with a precision
+//! known at run time only) can be annotated too: it implements [`Inside`], [`Cast`] and [`Recast`] for its tensor,
+//! plus [`Precise`] or [`RuntimePrecision`], re-exports this module as `__private`, and its users write
+//! `#[autocast(f16, crate = that_crate)]`.
+//!
+//! Every cast is chosen by type, not by name: a call such as `x.exp()` is expanded to a probe of `x`, and method
+//! resolution finds the tensor's implementation when `x` is one and the identity when it is anything else. Methods of
+//! other types that share a name with an operation therefore compile as written.
+//!
+//! Nothing here is public API.
+
+mod class;
+mod hold;
+mod host;
+mod join;
+mod literal;
+mod probe;
+mod token;
+mod typed;
+
+pub use crate::plan::{OpPlan, Plan};
+pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
+pub use amp_policy::Half;
+pub use class::{Full, KeepClass, Lower, ModuleClass, Target};
+pub use hold::{Held, HeldOption, Kept, Moved};
+pub use host::{Cast, Inside, NoPolicy, Plain, Precise, Recast, RuntimePrecision, RuntimeToken};
+pub use join::{Join2, Join3, Join4};
+pub use literal::check_literal;
+pub use probe::{Probe, probe};
+pub use token::{Keep, Pair, Through, To, pair, through, to};
+
+/// The traits behind the probes, anonymous so that importing them all shadows nothing.
+pub mod kinds {
+    pub use super::class::{ByModule as _, NotModule as _};
+    pub use super::join::{Differing as _, Equal as _, Runtime as _};
+    pub use super::probe::{
+        AsIs as _, AsIsOwned as _, ByOption as _, ByTensor as _, KeepsPrecision as _, OnRuntime as _, OwnedKeeps as _,
+        OwnedTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _, TokenRuntime as _, TokenTyped as _,
+        WithoutPolicy as _,
+    };
+    pub use super::token::{
+        LeftAbsent as _, LeftF32 as _, NeverMeet as _, RightAbsent as _, RightF32 as _, SameRuntime as _,
+        SameToken as _,
+    };
+}
+
+pub use inventory;

@@ -1,0 +1,57 @@
+//! The contract for this library's own tensors.
+
+use super::{Cast, Inside, Plain, Precise, Recast, To};
+use crate::param::Parameter;
+use crate::precision::{AutocastPrecision, Element, F32};
+use crate::tensor::Tensor;
+
+impl<P: Element> Inside for Tensor<P> {
+    type Tensor = Self;
+    fn inside(&self) -> &Self {
+        self
+    }
+}
+
+impl<P: AutocastPrecision> Precise for Tensor<P> {
+    type Precision = P;
+}
+
+impl<P: Element> Plain for Tensor<P> {}
+
+impl Inside for Parameter {
+    type Tensor = Self;
+    fn inside(&self) -> &Self {
+        self
+    }
+}
+
+impl Precise for Parameter {
+    type Precision = F32;
+}
+
+impl<Q: AutocastPrecision> Cast<To<Q>> for Parameter {
+    type Output = Tensor<Q>;
+    fn cast(&self, _to: To<Q>) -> Tensor<Q> {
+        view(&self.tensor())
+    }
+}
+
+impl<P: AutocastPrecision, Q: AutocastPrecision> Cast<To<Q>> for Tensor<P> {
+    type Output = Tensor<Q>;
+    fn cast(&self, _to: To<Q>) -> Tensor<Q> {
+        view(self)
+    }
+}
+
+impl<P: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for Tensor<P> {
+    type Output = Tensor<Q>;
+    fn recast(self, _to: To<Q>) -> Tensor<Q> {
+        view(&self)
+    }
+}
+
+/// A cast between F16, BF16 and F32 is a view. Work happens only where a narrowed value is widened before any kernel has
+/// read it, and that fails only when the device has no memory left.
+fn view<P: AutocastPrecision, Q: AutocastPrecision>(x: &Tensor<P>) -> Tensor<Q> {
+    x.to().expect("the device has memory for the rounded copy of a tensor")
+}

@@ -1,0 +1,246 @@
+//! The grammar of `#[autocast(..)]` and of what precedes the body in `amp_region!(..)`.
+
+use crate::error::{at, spanned};
+use crate::lattice::Prec;
+use crate::rules::{Rule, Rules};
+use amp_policy::Half;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, Ident, LitInt, Path, Result, Token, parenthesized};
+
+/// The precision a region runs in.
+#[derive(Clone)]
+pub(crate) enum Region {
+    F16,
+    BF16,
+    F32,
+    /// A type parameter of the function.
+    Param(Ident),
+}
+
+impl Region {
+    /// What the lattice calls a value of this precision.
+    pub(crate) fn prec(&self) -> Prec {
+        match self {
+            Self::F16 => Prec::Half(Half::F16.marker().into()),
+            Self::BF16 => Prec::Half(Half::BF16.marker().into()),
+            Self::F32 => Prec::F32,
+            Self::Param(name) => Prec::Half(name.to_string()),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::F16 => "f16".into(),
+            Self::BF16 => "bf16".into(),
+            Self::F32 => "f32".into(),
+            Self::Param(name) => name.to_string(),
+        }
+    }
+
+    fn from_ident(ident: &Ident) -> Result<Self> {
+        let name = ident.to_string();
+        match name.as_str() {
+            "f16" => Ok(Self::F16),
+            "bf16" => Ok(Self::BF16),
+            "f32" => Ok(Self::F32),
+            "F16" | "BF16" | "F32" => {
+                let lower = name.to_lowercase();
+                Err(at(
+                    ident.span(),
+                    format!("a precision is written in lower case here: `{lower}`"),
+                    "a capital letter stands for a type parameter of the function",
+                ))
+            }
+            "F64" | "f64" => Err(at(
+                ident.span(),
+                format!("`{name}` is not a precision that autocast can use"),
+                "expected `f16`, `bf16` or `f32`; F64 tensors are never cast",
+            )),
+            _ if name.starts_with(|c: char| c.is_ascii_uppercase()) => Ok(Self::Param(ident.clone())),
+            _ => Err(at(
+                ident.span(),
+                format!("`{name}` is not a precision"),
+                "expected `f16`, `bf16`, `f32` or a type parameter; for IEEE half precision write `f16`",
+            )),
+        }
+    }
+}
+
+/// Everything between the parentheses of the attribute.
+#[derive(Clone)]
+pub(crate) struct Args {
+    pub(crate) region: Region,
+    pub(crate) region_span: Span,
+    pub(crate) enabled: Option<Expr>,
+    pub(crate) policy: Option<Path>,
+    pub(crate) max_casts: Option<(u32, TokenStream)>,
+    pub(crate) krate: Option<Path>,
+    /// A crate whose tensors carry their precision at run time: there a call without a policy is an error.
+    pub(crate) host: bool,
+    pub(crate) rules: Rules,
+    /// The arguments without `policy`, to be handed to a policy macro.
+    pub(crate) forwarded: TokenStream,
+}
+
+const OPTIONS: &str = "`enabled`, `policy`, `max_casts`, `crate`, `host`, `full(..)`, `lower(..)`, `widest(..)`, `keep(..)`, `skip(..)`, `force_lower(..)`";
+
+impl Args {
+    /// Parses a precision and options; stops before `{` or an expression if `body_follows`.
+    pub(crate) fn parse(input: ParseStream, body_follows: bool) -> Result<Self> {
+        if input.is_empty() {
+            return Err(at(
+                Span::call_site(),
+                "autocast needs a precision",
+                "write `#[autocast(f16)]`, `#[autocast(bf16)]` or `#[autocast(P)]`",
+            ));
+        }
+        let Ok(ident) = input.parse::<Ident>() else {
+            let found: TokenStream = input.parse()?;
+            return Err(spanned(
+                first(found),
+                "expected a precision first",
+                "write `f16`, `bf16`, `f32` or a type parameter",
+            ));
+        };
+        if !input.is_empty() && !input.peek(Token![,]) && OPTIONS.contains(&format!("`{ident}")) {
+            let found: TokenStream = input.parse()?;
+            drop(found);
+            return Err(at(
+                ident.span(),
+                "expected a precision first",
+                format!("write `f16`, `bf16` or `f32` before `{ident}`"),
+            ));
+        }
+        let mut args = Self {
+            region: Region::from_ident(&ident)?,
+            region_span: ident.span(),
+            enabled: None,
+            policy: None,
+            max_casts: None,
+            krate: None,
+            host: false,
+            rules: Rules::default(),
+            forwarded: ident.to_token_stream(),
+        };
+        let mut seen: Vec<String> = Vec::new();
+        while !input.is_empty() {
+            expect_comma(input)?;
+            if input.is_empty() || (body_follows && !starts_option(input)) {
+                break;
+            }
+            args.option(input, &mut seen)?;
+        }
+        Ok(args)
+    }
+
+    fn option(&mut self, input: ParseStream, seen: &mut Vec<String>) -> Result<()> {
+        let key = key(input)?;
+        let name = key.to_string();
+        if seen.contains(&name) {
+            return Err(at(key.span(), format!("`{name}` is given twice"), "keep one of them"));
+        }
+        let before = input.fork();
+        match name.as_str() {
+            "enabled" => self.enabled = Some(value(input, &key, "a `bool` expression")?),
+            "policy" => self.policy = Some(value(input, &key, "the path of an `amp_policy!`")?),
+            "crate" => self.krate = Some(value(input, &key, "the path of the crate")?),
+            "host" => {
+                self.krate = Some(value(input, &key, "the path of the crate with the tensors")?);
+                self.host = true;
+            }
+            "max_casts" => {
+                let number: LitInt = value(input, &key, "a number")?;
+                self.max_casts = Some((number.base10_parse()?, number.to_token_stream()));
+            }
+            "full" | "lower" | "widest" | "keep" | "skip" | "force_lower" => {
+                let rule = Rule::from_word(&name).expect("the words above");
+                for op in names(input, &key)? {
+                    self.rules.insert(&op, rule)?;
+                }
+            }
+            _ => {
+                let help = format!("expected one of {OPTIONS}");
+                return Err(at(key.span(), format!("`{name}` is not an option of autocast"), help));
+            }
+        }
+        if name != "policy" {
+            let tokens = consumed(&before, input)?;
+            self.forwarded.extend(quote!(, #key #tokens));
+        }
+        seen.push(name);
+        Ok(())
+    }
+
+    /// The hidden module that expansions name.
+    pub(crate) fn private(&self) -> TokenStream {
+        match &self.krate {
+            Some(path) => quote!(#path::__private),
+            None => quote!(::amp::__private),
+        }
+    }
+}
+
+fn expect_comma(input: ParseStream) -> Result<()> {
+    if input.peek(Token![,]) {
+        return input.parse::<Token![,]>().map(drop);
+    }
+    let found: TokenStream = input.fork().parse()?;
+    input.parse::<TokenStream>()?;
+    Err(spanned(first(found), "expected `,`", format!("options are separated by commas: {OPTIONS}")))
+}
+
+/// An option's name; `crate` is a keyword.
+fn key(input: ParseStream) -> Result<Ident> {
+    if input.peek(Token![crate]) {
+        let token: Token![crate] = input.parse()?;
+        return Ok(Ident::new("crate", token.span));
+    }
+    input.parse::<Ident>().map_err(|error| at(error.span(), "expected an option", format!("one of {OPTIONS}")))
+}
+
+fn starts_option(input: ParseStream) -> bool {
+    let ahead = input.fork();
+    let Ok(key) = key(&ahead) else { return false };
+    let listed = OPTIONS.contains(&format!("`{key}`")) || OPTIONS.contains(&format!("`{key}("));
+    listed && (ahead.peek(Token![=]) && !ahead.peek(Token![==]) || ahead.peek(syn::token::Paren))
+}
+
+fn value<T: syn::parse::Parse>(input: ParseStream, key: &Ident, what: &str) -> Result<T> {
+    let form = || format!("write `{key} = ..` with {what}");
+    if !input.peek(Token![=]) {
+        return Err(at(key.span(), format!("`{key}` needs a value"), form()));
+    }
+    input.parse::<Token![=]>()?;
+    if input.is_empty() || input.peek(Token![,]) {
+        return Err(at(key.span(), format!("`{key}` needs a value"), form()));
+    }
+    input.parse().map_err(|error: Error| at(error.span(), format!("`{key}` takes {what}"), form()))
+}
+
+fn names(input: ParseStream, key: &Ident) -> Result<Vec<Ident>> {
+    let form = || format!("write `{key}(op, other_op)`");
+    if !input.peek(syn::token::Paren) {
+        return Err(at(key.span(), format!("`{key}` takes a list of operations"), form()));
+    }
+    let content;
+    parenthesized!(content in input);
+    let list = Punctuated::<Ident, Token![,]>::parse_terminated(&content)
+        .map_err(|error| at(error.span(), format!("`{key}` takes names of operations"), form()))?;
+    if list.is_empty() {
+        return Err(at(key.span(), format!("`{key}` lists no operation"), form()));
+    }
+    Ok(list.into_iter().collect())
+}
+
+fn consumed(before: ParseStream, after: ParseStream) -> Result<TokenStream> {
+    let (all, rest): (TokenStream, TokenStream) = (before.parse()?, after.fork().parse()?);
+    let count = all.clone().into_iter().count() - rest.into_iter().count();
+    Ok(all.into_iter().take(count).collect())
+}
+
+fn first(tokens: TokenStream) -> TokenStream {
+    tokens.into_iter().take(1).collect()
+}

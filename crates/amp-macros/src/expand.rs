@@ -1,0 +1,115 @@
+//! `#[autocast(..)]`.
+
+use crate::args::{Args, Region};
+use crate::error::{Errors, at};
+use crate::item::{Function, rejected};
+use crate::plan;
+use crate::rules::Rules;
+use crate::walk::{Context, Expect, Start, Walked, walk};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::parse::{ParseStream, Parser};
+use syn::{Block, braced};
+
+/// Expands the attribute.
+pub(crate) fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand(args, item, Rules::default())
+}
+
+/// Expands the attribute behind a policy: `{ rules } { arguments } item`.
+pub(crate) fn autocast_with(input: TokenStream) -> TokenStream {
+    let parser = |input: ParseStream| {
+        let (rules, args);
+        braced!(rules in input);
+        let rules = crate::policy::rules(&rules)?;
+        braced!(args in input);
+        Ok((rules, args.parse::<TokenStream>()?, input.parse::<TokenStream>()?))
+    };
+    match parser.parse2(input) {
+        Ok((rules, args, item)) => expand(args, item, rules),
+        Err(error) => error.to_compile_error(),
+    }
+}
+
+fn expand(args: TokenStream, item: TokenStream, policy: Rules) -> TokenStream {
+    let function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => return rejected(&error, item),
+    };
+    let checked = |input: ParseStream| Args::parse(input, false);
+    let mut args = match function.check().and_then(|()| checked.parse2(args)) {
+        Ok(args) => args,
+        Err(error) => return rejected(&error, function.stub()),
+    };
+    if let Some(path) = &args.policy {
+        let (private, forwarded) = (args.private(), &args.forwarded);
+        return quote!(#path! { [#private::autocast_with] { #forwarded } #item });
+    }
+    args.rules.add_policy(policy);
+    let body = function.body.clone();
+    // The parser's own message, and an editor's completion, need the body as it stands.
+    let Ok(block) = syn::parse2::<Block>(quote!(#body)) else { return function.original() };
+    rewrite(&args, &function, &block)
+}
+
+fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
+    let walked = walk_function(args, &args.region, function, block);
+    let mut errors = walked.errors;
+    check_cost(args, &walked.rows, &mut errors);
+    let private = args.private();
+    let doc = plan::document(&walked.rows, &args.region);
+    let register = plan::register(&walked.rows, &args.region, &private, Some(&function.sig.ident));
+    let lower = walked.body.stmts;
+    let body = match &args.enabled {
+        None => quote!(#(#lower)*),
+        Some(enabled) => {
+            let full = walk_function(args, &Region::F32, function, block);
+            if errors.is_empty() {
+                errors = full.errors;
+            }
+            let full = full.body.stmts;
+            quote!(if #enabled { #(#lower)* } else { #(#full)* })
+        }
+    };
+    if !errors.is_empty() {
+        let (errors, stub) = (errors.into_tokens(), function.stub());
+        return quote!(#errors #stub);
+    }
+    let body = quote! {
+        #register
+        #[allow(unused_imports)]
+        use #private::kinds::*;
+        #body
+    };
+    function.with_body(Some(doc), body)
+}
+
+fn walk_function(args: &Args, region: &Region, function: &Function, block: &Block) -> Walked {
+    let param = match &args.region {
+        Region::Param(name) => Some(name.to_string()),
+        _ => None,
+    };
+    let returns = Expect::of_return(&function.sig.output, param.as_deref());
+    let cx = Context { private: args.private(), host: args.host, param };
+    walk(
+        &Start {
+            cx: &cx,
+            region,
+            rules: &args.rules,
+            returns: &returns,
+            declare: &|walker| walker.parameters(&function.sig),
+        },
+        block,
+    )
+}
+
+/// `max_casts = N`.
+pub(crate) fn check_cost(args: &Args, rows: &[plan::Row], errors: &mut Errors) {
+    let Some((limit, tokens)) = &args.max_casts else { return };
+    let costed = plan::costed(rows);
+    if costed > *limit {
+        let span = tokens.clone().into_iter().next().map_or(args.region_span, |token| token.span());
+        let casts = if costed == 1 { "cast" } else { "casts" };
+        errors.push(at(span, format!("{costed} costed {casts}, but `max_casts = {limit}`"), plan::explain(rows)));
+    }
+}

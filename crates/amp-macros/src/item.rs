@@ -1,0 +1,151 @@
+//! What the attribute stands on.
+
+use crate::error::spanned;
+use proc_macro2::{Group, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::{Attribute, Error, Ident, Result, ReturnType, Signature, Token, Type, Visibility};
+
+/// A function, a method or a provided method of a trait; its body is not parsed yet.
+#[derive(Clone)]
+pub(crate) struct Function {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) default: Option<Token![default]>,
+    pub(crate) sig: Signature,
+    pub(crate) body: Group,
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis: Visibility = input.parse()?;
+        let is_default = input.peek(Token![default]) && !input.peek2(Token![!]);
+        let default = if is_default { Some(input.parse()?) } else { None };
+        if let Some(kind) = other_item(input) {
+            let found: TokenTree = input.parse()?;
+            input.parse::<TokenStream>()?;
+            return Err(spanned(
+                found,
+                format!("`#[autocast]` goes on a function, not on {kind}"),
+                "put it on each function or method whose body should run in lower precision",
+            ));
+        }
+        let sig: Signature = input.parse()?;
+        if input.peek(Token![;]) {
+            input.parse::<Token![;]>()?;
+            return Err(spanned(
+                &sig.ident,
+                "`#[autocast]` needs a body to rewrite",
+                "put it on the implementations of this method",
+            ));
+        }
+        let body: Group = input.parse()?;
+        Ok(Self { attrs, vis, default, sig, body })
+    }
+}
+
+/// The item at hand, when it is no function.
+fn other_item(input: ParseStream) -> Option<&'static str> {
+    let ahead = input.fork();
+    let word: Ident = ahead.call(syn::ext::IdentExt::parse_any).ok()?;
+    let kind = match word.to_string().as_str() {
+        "impl" => "an impl block",
+        "struct" => "a struct",
+        "enum" => "an enum",
+        "union" => "a union",
+        "trait" => "a trait",
+        "mod" => "a module",
+        "type" => "a type alias",
+        "use" => "an import",
+        "static" => "a static",
+        "macro_rules" => "a macro",
+        "let" => "a statement",
+        "const"
+            if !ahead.peek(Token![fn])
+                && !ahead.peek(Token![unsafe])
+                && !ahead.peek(Token![async])
+                && !ahead.peek(Token![extern]) =>
+        {
+            "a constant"
+        }
+        "unsafe" if ahead.peek(Token![impl]) => "an impl block",
+        "unsafe" if ahead.peek(Token![trait]) => "a trait",
+        "extern" if ahead.peek(Token![crate]) => "an import",
+        _ => return None,
+    };
+    Some(kind)
+}
+
+impl Function {
+    /// What the attribute cannot rewrite.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(token) = &self.sig.constness {
+            return Err(spanned(
+                token,
+                "`#[autocast]` cannot go on a `const fn`",
+                "casts run when the program runs: drop `const`",
+            ));
+        }
+        if let Some(abi) = &self.sig.abi {
+            return Err(spanned(
+                abi,
+                "`#[autocast]` cannot go on an `extern` function",
+                "put it on a Rust function that this one calls",
+            ));
+        }
+        if let Some(repeated) =
+            self.attrs.iter().find(|attr| attr.path().segments.last().is_some_and(|s| s.ident == "autocast"))
+        {
+            return Err(spanned(
+                repeated,
+                "this function has two `#[autocast]` attributes",
+                "keep one: a function runs in one precision",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The function with another body.
+    pub(crate) fn with_body(&self, doc: Option<String>, body: TokenStream) -> TokenStream {
+        let Self { attrs, vis, default, sig, .. } = self;
+        let doc = doc.filter(|text| !text.is_empty()).map(|text| quote!(#[doc = #text]));
+        quote!(#(#attrs)* #doc #vis #default #sig { #body })
+    }
+
+    /// The signature with a body that has any type, so that one mistake is one error.
+    pub(crate) fn stub(&self) -> TokenStream {
+        if returns_impl(&self.sig.output) {
+            let Self { attrs, vis, default, sig, body } = self;
+            return quote!(#(#attrs)* #vis #default #sig #body);
+        }
+        let Self { attrs, vis, default, sig, .. } = self;
+        quote!(#(#attrs)* #[allow(unused, clippy::all, clippy::pedantic)] #vis #default #sig { loop {} })
+    }
+
+    pub(crate) fn original(&self) -> TokenStream {
+        let Self { attrs, vis, default, sig, body } = self;
+        quote!(#(#attrs)* #vis #default #sig #body)
+    }
+}
+
+fn returns_impl(output: &ReturnType) -> bool {
+    match output {
+        ReturnType::Default => false,
+        ReturnType::Type(_, ty) => contains_impl(ty.to_token_stream()) || matches!(**ty, Type::ImplTrait(_)),
+    }
+}
+
+fn contains_impl(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == "impl",
+        TokenTree::Group(group) => contains_impl(group.stream()),
+        _ => false,
+    })
+}
+
+/// Error and item together.
+pub(crate) fn rejected(error: &Error, item: TokenStream) -> TokenStream {
+    let error = error.to_compile_error();
+    quote!(#error #item)
+}

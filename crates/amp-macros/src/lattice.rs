@@ -1,0 +1,236 @@
+//! What the macro knows about a value's precision, and how two such facts join.
+
+use syn::{GenericArgument, PathArguments, Type};
+
+/// Precision of the tensors in a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Prec {
+    /// Control does not come back, or the value holds nothing (`Err(..)`, `None`).
+    Never,
+    /// Not a tensor that autocast casts.
+    Other,
+    /// A 16-bit marker or the region's type parameter, by name.
+    Half(String),
+    F32,
+    /// A tensor; its type decides.
+    Unknown,
+    /// Nothing is known, not even whether it is a tensor.
+    Opaque,
+}
+
+impl Prec {
+    /// Whether the precision itself is known.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self, Self::Half(_) | Self::F32)
+    }
+
+    /// Whether the value is a tensor.
+    pub(crate) fn is_tensor(&self) -> bool {
+        matches!(self, Self::Half(_) | Self::F32 | Self::Unknown)
+    }
+
+    /// The precision of a value that may be either.
+    pub(crate) fn join(&self, other: &Self) -> Self {
+        match (self, other) {
+            (a, b) if a == b => a.clone(),
+            (Self::Never, x) | (x, Self::Never) => x.clone(),
+            (Self::F32, Self::Half(_) | Self::Unknown) | (Self::Half(_) | Self::Unknown, Self::F32) => Self::F32,
+            (a, b) if a.is_tensor() && b.is_tensor() => Self::Unknown,
+            (Self::Other, _) | (_, Self::Other) => Self::Opaque,
+            (a, b) if a.is_tensor() || b.is_tensor() => Self::Unknown,
+            _ => Self::Opaque,
+        }
+    }
+
+    /// The precision in which operands of a `widest` operation meet.
+    pub(crate) fn widest(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Other, x) | (x, Self::Other) => x.clone(),
+            (a, b) => a.join(b),
+        }
+    }
+
+    /// As the plan prints it.
+    pub(crate) fn label(&self) -> &str {
+        match self {
+            Self::Never | Self::Other => "-",
+            Self::Half(name) => name,
+            Self::F32 => "F32",
+            Self::Unknown | Self::Opaque => "?",
+        }
+    }
+}
+
+/// What is known about a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Value {
+    pub(crate) prec: Prec,
+    /// The precision follows from declared types or from operations on such values, not from names alone.
+    pub(crate) sure: bool,
+    /// The user widened it by an explicit cast.
+    pub(crate) pinned: bool,
+    /// A numeric constant, as written.
+    pub(crate) constant: Option<(String, f64)>,
+    /// Its type comes from the context (`collect()`, `None`): a cast would leave it without one.
+    pub(crate) inferred: bool,
+    /// Elements of a tuple.
+    pub(crate) parts: Vec<Value>,
+}
+
+impl Value {
+    pub(crate) fn new(prec: Prec) -> Self {
+        Self { prec, sure: false, pinned: false, constant: None, inferred: false, parts: Vec::new() }
+    }
+
+    pub(crate) fn sure(prec: Prec) -> Self {
+        Self { sure: true, ..Self::new(prec) }
+    }
+
+    pub(crate) fn never() -> Self {
+        Self { inferred: true, ..Self::new(Prec::Never) }
+    }
+
+    pub(crate) fn other() -> Self {
+        Self::new(Prec::Other)
+    }
+
+    pub(crate) fn opaque() -> Self {
+        Self::new(Prec::Opaque)
+    }
+
+    /// A value whose type the context gives.
+    pub(crate) fn inferred() -> Self {
+        Self { inferred: true, ..Self::opaque() }
+    }
+
+    pub(crate) fn tuple(parts: Vec<Self>) -> Self {
+        let prec = parts.iter().fold(Prec::Never, |all, part| all.join(&part.prec));
+        Self { parts, ..Self::new(if prec == Prec::Never { Prec::Other } else { prec }) }
+    }
+
+    /// The value of one element of a tuple, or of a container of like elements.
+    pub(crate) fn part(&self, index: usize) -> Self {
+        match self.parts.get(index) {
+            Some(part) => part.clone(),
+            None if self.parts.is_empty() && self.prec != Prec::Other => self.clone(),
+            None => Self::opaque(),
+        }
+    }
+
+    /// Is certainly a tensor of this precision.
+    pub(crate) fn is_surely(&self, prec: &Prec) -> bool {
+        self.sure && self.prec == *prec
+    }
+
+    pub(crate) fn join(&self, other: &Self) -> Self {
+        if self.prec == Prec::Never {
+            return other.clone();
+        }
+        if other.prec == Prec::Never {
+            return self.clone();
+        }
+        let parts = if self.parts.len() == other.parts.len() {
+            self.parts.iter().zip(&other.parts).map(|(a, b)| a.join(b)).collect()
+        } else {
+            Vec::new()
+        };
+        Self {
+            prec: self.prec.join(&other.prec),
+            sure: self.sure && other.sure,
+            pinned: self.pinned || other.pinned,
+            constant: None,
+            inferred: self.inferred && other.inferred,
+            parts,
+        }
+    }
+
+    /// What a declared type says; `param` is the region's type parameter.
+    pub(crate) fn of_type(ty: &Type, param: Option<&str>) -> Self {
+        match ty {
+            Type::Reference(reference) => Self::of_type(&reference.elem, param),
+            Type::Paren(inner) => Self::of_type(&inner.elem, param),
+            Type::Group(inner) => Self::of_type(&inner.elem, param),
+            Type::Slice(slice) => Self::of_type(&slice.elem, param),
+            Type::Array(array) => Self::of_type(&array.elem, param),
+            Type::Tuple(tuple) => Self::tuple(tuple.elems.iter().map(|ty| Self::of_type(ty, param)).collect()),
+            Type::Never(_) => Self::never(),
+            Type::BareFn(_) | Type::Ptr(_) => Self::other(),
+            Type::Path(path) => Self::of_path(&path.path, param),
+            _ => Self::opaque(),
+        }
+    }
+
+    fn of_path(path: &syn::Path, param: Option<&str>) -> Self {
+        let Some(last) = path.segments.last() else { return Self::opaque() };
+        let name = last.ident.to_string();
+        let first = match &last.arguments {
+            PathArguments::AngleBracketed(list) => list.args.iter().find_map(|arg| match arg {
+                GenericArgument::Type(ty) => Some(ty),
+                _ => None,
+            }),
+            _ => None,
+        };
+        match (name.as_str(), first) {
+            ("Tensor", Some(ty)) => Self::of_marker(ty, param),
+            ("Option" | "Result" | "Vec" | "Box" | "Rc" | "Arc" | "VecDeque", Some(ty)) => Self::of_type(ty, param),
+            ("Tensor", None) => Self::new(Prec::Unknown),
+            // Not sure: a parameter becomes a tensor only by a cast.
+            ("Parameter", None) => Self::new(Prec::F32),
+            (
+                "bool" | "char" | "str" | "String" | "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "i8" | "i16"
+                | "i32" | "i64" | "i128" | "isize" | "f32" | "f64" | "Device" | "Fill",
+                None,
+            ) => Self::other(),
+            _ => Self::opaque(),
+        }
+    }
+
+    fn of_marker(ty: &Type, param: Option<&str>) -> Self {
+        let Type::Path(path) = ty else { return Self::new(Prec::Unknown) };
+        let Some(last) = path.path.segments.last() else { return Self::new(Prec::Unknown) };
+        match last.ident.to_string().as_str() {
+            "F32" => Self::sure(Prec::F32),
+            half @ ("F16" | "BF16") => Self::sure(Prec::Half(half.into())),
+            "F64" | "I64" | "U8" | "Bool" => Self::other(),
+            name if param == Some(name) => Self::sure(Prec::Half(name.into())),
+            _ => Self::new(Prec::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Prec;
+
+    fn all() -> Vec<Prec> {
+        vec![
+            Prec::Never,
+            Prec::Other,
+            Prec::Half("F16".into()),
+            Prec::Half("P".into()),
+            Prec::F32,
+            Prec::Unknown,
+            Prec::Opaque,
+        ]
+    }
+
+    #[test]
+    fn join_is_commutative_and_idempotent() {
+        for a in all() {
+            assert_eq!(a.join(&a), a);
+            for b in all() {
+                assert_eq!(a.join(&b), b.join(&a), "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn half_and_f32_join_at_f32_and_nothing_narrows() {
+        let half = Prec::Half("F16".into());
+        assert_eq!(half.join(&Prec::F32), Prec::F32);
+        assert_eq!(half.join(&Prec::Half("BF16".into())), Prec::Unknown);
+        for x in all() {
+            assert_ne!(x.join(&Prec::F32), half, "{x:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The plan of a function: a row an operation, as data and as documentation.
+
+use crate::args::Region;
+use crate::lattice::{Prec, Value};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use std::fmt::Write;
+use syn::Expr;
+use syn::spanned::Spanned;
+
+/// The plan of one operation.
+pub(crate) struct Row {
+    line: usize,
+    source: String,
+    op: String,
+    class: &'static str,
+    input: String,
+    output: String,
+    pub(crate) casts: u32,
+    /// Narrowings made for this call and not shared with an earlier one.
+    pub(crate) costed: u32,
+}
+
+impl Row {
+    pub(crate) fn new(op: &str, class: &'static str, source: &Expr, inputs: &[&Value], output: &Prec) -> Self {
+        let labels: Vec<&str> = inputs.iter().map(|value| value.prec.label()).collect();
+        let input = if labels.is_empty() { "-".to_owned() } else { labels.join(", ") };
+        let line = source.span().start().line;
+        Self {
+            line,
+            source: snippet(source),
+            op: op.to_owned(),
+            class,
+            input,
+            output: output.label().to_owned(),
+            casts: 0,
+            costed: 0,
+        }
+    }
+
+    pub(crate) fn at(mut self, span: Span) -> Self {
+        self.line = span.start().line;
+        self
+    }
+
+    /// All inputs are cast to one precision.
+    pub(crate) fn with_target(mut self, inputs: &[&Value], target: &Prec) -> Self {
+        self.casts = inputs.iter().filter(|value| value.prec != *target).count() as u32;
+        if self.class == "module" && matches!(target, Prec::Half(_)) {
+            self.costed = self.casts;
+        }
+        self
+    }
+
+    /// All inputs are cast to the widest of them.
+    pub(crate) fn with_meeting(self, inputs: &[&Value]) -> Self {
+        let widest = inputs.iter().fold(Prec::Other, |all, value| all.widest(&value.prec));
+        let casts = inputs.iter().filter(|value| value.prec != widest).count() as u32;
+        Self { casts, ..self }
+    }
+}
+
+/// The source of a call on one line.
+fn snippet(source: &Expr) -> String {
+    const LONGEST: usize = 60;
+    let text = source
+        .span()
+        .source_text()
+        .filter(|text| text.len() > 1)
+        .unwrap_or_else(|| source.to_token_stream().to_string());
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}..", &line[..end]),
+        None => line,
+    }
+}
+
+/// Casts that cost something, over all operations.
+pub(crate) fn costed(rows: &[Row]) -> u32 {
+    rows.iter().map(|row| row.costed).sum()
+}
+
+/// The plan as documentation of the function.
+pub(crate) fn document(rows: &[Row], region: &Region) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let casts: u32 = rows.iter().map(|row| row.casts).sum();
+    let mut text = format!(
+        "\n\n# Precision plan\n\nRegion `{}`: {} operations, {casts} casts, {} of them costed.\n\n| call | class | in | out | casts | costed |\n|---|---|---|---|---|---|\n",
+        region.name(),
+        rows.len(),
+        costed(rows),
+    );
+    for row in rows {
+        let source = row.source.replace('|', "\\|").replace('`', "'");
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| `{source}` | {} | {} | {} | {} | {} |",
+            row.class, row.input, row.output, row.casts, row.costed
+        );
+    }
+    text
+}
+
+/// The item that registers the plan.
+pub(crate) fn register(rows: &[Row], region: &Region, private: &TokenStream, function: Option<&Ident>) -> TokenStream {
+    let region = region.name();
+    let name = match function {
+        Some(ident) => {
+            let name = ident.to_string();
+            quote!(::core::concat!(::core::module_path!(), "::", #name))
+        }
+        None => quote!(::core::module_path!()),
+    };
+    let ops = rows.iter().map(|row| {
+        let Row { line, source, op, class, input, output, casts, costed } = row;
+        let line = *line as u32;
+        quote!(#private::OpPlan {
+            line: #line, source: #source, op: #op, class: #class, input: #input, output: #output, casts: #casts, costed: #costed,
+        })
+    });
+    quote! {
+        #private::inventory::submit! {
+            #private::Plan {
+                function: #name, file: ::core::file!(), line: ::core::line!(), region: #region, ops: &[#(#ops),*],
+            }
+        }
+    }
+}
+
+/// Which calls pay for casts, for the message of `max_casts`.
+pub(crate) fn explain(rows: &[Row]) -> String {
+    let paying: Vec<String> =
+        rows.iter().filter(|row| row.costed > 0).map(|row| format!("{} at `{}`", row.costed, row.source)).collect();
+    format!("narrowings are made here: {}", paying.join("; "))
+}

@@ -1,0 +1,101 @@
+//! `amp_region!(..)`.
+
+use crate::args::Args;
+use crate::error::at;
+use crate::expand::check_cost;
+use crate::plan;
+use crate::rules::Rules;
+use crate::walk::{Context, Expect, Start, walk};
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::parse::{ParseStream, Parser};
+use syn::{Block, Expr, Result, Stmt, braced};
+
+/// Parses what stands between the parentheses: options, then a block or an expression.
+pub(crate) fn parse(input: ParseStream) -> Result<(Args, Expr)> {
+    let args = Args::parse(input, true)?;
+    if input.is_empty() {
+        return Err(at(
+            args.region_span,
+            "a region needs a body",
+            "write `amp_region!(f16, { .. })` or `amp_region!(f16, expression)`",
+        ));
+    }
+    let body = input.parse::<Expr>()?;
+    if !input.is_empty() {
+        let rest: TokenStream = input.parse()?;
+        let first: TokenStream = rest.into_iter().take(1).collect();
+        return Err(crate::error::spanned(
+            first,
+            "unexpected token after the region's body",
+            "a region has one block or one expression, which comes last",
+        ));
+    }
+    Ok((args, body))
+}
+
+/// Expands the macro.
+pub(crate) fn amp_region(input: TokenStream) -> TokenStream {
+    expand(input, Rules::default())
+}
+
+/// Expands the macro behind a policy: `{ rules } { arguments } body`.
+pub(crate) fn region_with(input: TokenStream) -> TokenStream {
+    let parser = |input: ParseStream| {
+        let (rules, args);
+        braced!(rules in input);
+        let rules = crate::policy::rules(&rules)?;
+        braced!(args in input);
+        let (args, body) = (args.parse::<TokenStream>()?, input.parse::<TokenStream>()?);
+        Ok((rules, quote!(#args, #body)))
+    };
+    match parser.parse2(input) {
+        Ok((rules, input)) => expand(input, rules),
+        Err(error) => error.to_compile_error(),
+    }
+}
+
+fn expand(input: TokenStream, policy: Rules) -> TokenStream {
+    let (mut args, body) = match parse.parse2(input) {
+        Ok(parsed) => parsed,
+        Err(error) => return error.to_compile_error(),
+    };
+    if let Some(path) = &args.policy {
+        let (private, forwarded) = (args.private(), &args.forwarded);
+        return quote!(#path! { [#private::region_with] { #forwarded } #body });
+    }
+    args.rules.add_policy(policy);
+    let block = match body {
+        Expr::Block(block) if block.label.is_none() && block.attrs.is_empty() => block.block,
+        expr => Block { brace_token: Default::default(), stmts: vec![Stmt::Expr(expr, None)] },
+    };
+    rewrite(&args, &block)
+}
+
+fn rewrite(args: &Args, block: &Block) -> TokenStream {
+    let cx = Context { private: args.private(), host: args.host, param: None };
+    let start = |region| Start { cx: &cx, region, rules: &args.rules, returns: &Expect::Nothing, declare: &|_| () };
+    let walked = walk(&start(&args.region), block);
+    let mut errors = walked.errors;
+    check_cost(args, &walked.rows, &mut errors);
+    if !errors.is_empty() {
+        let errors = errors.into_tokens();
+        return quote!({ #errors });
+    }
+    let private = args.private();
+    let register = plan::register(&walked.rows, &args.region, &private, None);
+    let body = walked.body.stmts;
+    let body = match &args.enabled {
+        None => quote!(#(#body)*),
+        Some(enabled) => {
+            let full = walk(&start(&crate::args::Region::F32), block).body.into_token_stream();
+            quote!(if #enabled { #(#body)* } else #full)
+        }
+    };
+    quote! {{
+        #register
+        #[allow(unused_imports)]
+        use #private::kinds::*;
+        #body
+    }}
+}

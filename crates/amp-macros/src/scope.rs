@@ -1,0 +1,83 @@
+//! Variables in scope and what is known about them.
+
+use crate::lattice::{Prec, Value};
+
+/// A variable of the function.
+pub(crate) struct Var {
+    name: String,
+    pub(crate) value: Value,
+    /// What is assigned to it after its declaration.
+    pub(crate) assigned: Option<Value>,
+    /// Length of the path at which it is in scope.
+    pub(crate) scope: usize,
+    /// Its value never changes while it is in scope, so a cast of it can be made ahead.
+    pub(crate) fixed: bool,
+    /// Its fields do not change either.
+    pub(crate) fixed_fields: bool,
+    /// Its type was declared: nothing is chosen for it.
+    pub(crate) declared: bool,
+}
+
+/// All variables of one round, and which names mean which.
+#[derive(Default)]
+pub(crate) struct Scopes {
+    pub(crate) vars: Vec<Var>,
+    names: Vec<(String, usize)>,
+}
+
+impl Scopes {
+    /// Declares a variable and returns its number.
+    pub(crate) fn declare(&mut self, name: &str, value: Value, scope: usize, fixed: bool, declared: bool) -> usize {
+        let number = self.vars.len();
+        let name = name.to_owned();
+        self.names.push((name.clone(), number));
+        let fixed_fields = fixed && name != "self";
+        self.vars.push(Var { name, value, assigned: None, scope, fixed, fixed_fields, declared });
+        number
+    }
+
+    /// The variable that `name` means here.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().rev().find(|(known, _)| known == name).map(|(_, number)| *number)
+    }
+
+    /// Where to return to with [`leave`](Self::leave).
+    pub(crate) fn enter(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Forgets the names declared since.
+    pub(crate) fn leave(&mut self, mark: usize) {
+        self.names.truncate(mark);
+    }
+
+    /// The precision each reassigned variable has to have for all its values; `None` leaves it to the types.
+    pub(crate) fn choose(&self) -> Vec<Option<Prec>> {
+        self.vars.iter().map(Var::choose).collect()
+    }
+}
+
+impl Var {
+    fn choose(&self) -> Option<Prec> {
+        let assigned = self.assigned.as_ref()?;
+        if self.declared {
+            return None;
+        }
+        let all = [&self.value.prec, &assigned.prec];
+        if all.contains(&&Prec::Other) {
+            return None;
+        }
+        // What the macro does not know may be either; F32 holds both, and widening is free.
+        match self.value.prec.join(&assigned.prec) {
+            Prec::F32 => Some(Prec::F32),
+            Prec::Unknown if all.iter().any(|prec| prec.is_known()) => Some(Prec::F32),
+            Prec::Unknown if all.iter().all(|prec| **prec == Prec::Unknown) => Some(Prec::F32),
+            _ => None,
+        }
+    }
+
+    /// The name, for messages and keys.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}

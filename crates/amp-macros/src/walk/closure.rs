@@ -1,0 +1,24 @@
+//! Closures.
+
+use super::{Expect, Walker};
+use crate::hoist::Step;
+use crate::lattice::Value;
+use syn::ExprClosure;
+
+impl Walker<'_> {
+    /// Walks a closure that is called with these values; gives the value of its body.
+    pub(super) fn closure(&mut self, closure: &mut ExprClosure, params: &[Value]) -> Value {
+        let node = self.fresh_id();
+        let owns = closure.capture.is_some() || closure.asyncness.is_some();
+        self.steps.push(if owns { Step::Barrier(node) } else { Step::Closure(node) });
+        let mark = self.scopes.enter();
+        for (i, pat) in closure.inputs.iter().enumerate() {
+            self.bind_parameter(pat, params.get(i));
+        }
+        let expect = Expect::of_return(&closure.output, self.cx.param.as_deref());
+        let value = self.closure_body(&mut closure.body, &expect);
+        self.scopes.leave(mark);
+        self.steps.pop();
+        value
+    }
+}

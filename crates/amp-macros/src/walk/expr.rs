@@ -1,0 +1,218 @@
+//! Expressions that compute nothing with tensors themselves.
+
+use super::Walker;
+use crate::emit;
+use crate::hoist::Step;
+use crate::lattice::{Prec, Value};
+use crate::literal::constant;
+use proc_macro2::TokenStream;
+use syn::{Expr, ExprAssign, ExprPath, Pat, UnOp};
+
+impl Walker<'_> {
+    /// Walks an expression and puts its casts in.
+    pub(super) fn expr(&mut self, expr: &mut Expr) -> Value {
+        if let Some(constant) = constant(expr) {
+            return Value { constant: Some(constant), ..Value::other() };
+        }
+        match expr {
+            Expr::Lit(_) | Expr::Range(_) | Expr::Infer(_) => {
+                self.children(expr);
+                Value::other()
+            }
+            Expr::Path(path) => self.path(path),
+            Expr::Reference(inner) => self.expr(&mut inner.expr),
+            Expr::Paren(inner) => self.expr(&mut inner.expr),
+            Expr::Group(inner) => self.expr(&mut inner.expr),
+            Expr::Try(inner) => self.expr(&mut inner.expr),
+            Expr::Await(inner) => self.expr(&mut inner.base),
+            Expr::Unary(unary) => {
+                let value = self.expr(&mut unary.expr);
+                if matches!(unary.op, UnOp::Not(_)) && !value.prec.is_tensor() { Value::other() } else { value }
+            }
+            Expr::Cast(cast) => {
+                self.expr(&mut cast.expr);
+                Value::other()
+            }
+            Expr::Field(field) => {
+                let base = self.expr(&mut field.base);
+                match &field.member {
+                    syn::Member::Unnamed(index) if !base.parts.is_empty() => base.part(index.index as usize),
+                    _ => Value::opaque(),
+                }
+            }
+            Expr::Index(index) => {
+                let value = self.expr(&mut index.expr);
+                self.expr(&mut index.index);
+                Value { parts: Vec::new(), ..value }
+            }
+            Expr::Tuple(tuple) => Value::tuple(tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect()),
+            Expr::Array(array) => self.elements(array.elems.iter_mut()),
+            Expr::Repeat(repeat) => self.expr(&mut repeat.expr),
+            Expr::MethodCall(_) => self.method(expr),
+            Expr::Call(_) => self.call(expr),
+            Expr::Binary(_) => self.binary(expr),
+            Expr::Assign(_) => self.assign(expr),
+            Expr::If(_) => self.branches(expr, &super::Expect::Nothing),
+            Expr::Match(_) => self.arms(expr, &super::Expect::Nothing),
+            Expr::Let(condition) => {
+                let value = self.expr(&mut condition.expr);
+                self.bind_condition(&condition.pat, &value);
+                Value::other()
+            }
+            Expr::While(inner) => self.while_loop(inner),
+            Expr::ForLoop(inner) => self.for_loop(inner),
+            Expr::Loop(inner) => self.endless_loop(inner),
+            Expr::Block(inner) if inner.label.is_some() => self.labelled_block(inner),
+            Expr::Block(inner) => self.block(&mut inner.block, &super::Expect::Nothing),
+            Expr::Unsafe(inner) => self.block(&mut inner.block, &super::Expect::Nothing),
+            Expr::Async(inner) => self.async_block(inner),
+            Expr::Closure(inner) => {
+                self.closure(inner, &[]);
+                Value::other()
+            }
+            Expr::Return(inner) => {
+                if let Some(value) = &mut inner.expr {
+                    let expect = self.returns.clone();
+                    self.tail(value, &expect);
+                }
+                Value::never()
+            }
+            Expr::Break(inner) => {
+                let label = inner.label.clone();
+                if let Some(value) = &mut inner.expr {
+                    self.break_value(label.as_ref(), value);
+                }
+                Value::never()
+            }
+            Expr::Continue(_) => Value::never(),
+            Expr::Macro(inner) => {
+                let (value, replaced) = self.macro_call(&inner.mac);
+                if let Some(replaced) = replaced {
+                    *expr = replaced;
+                }
+                value
+            }
+            Expr::Struct(_) | Expr::Yield(_) => {
+                self.children(expr);
+                Value::opaque()
+            }
+            _ => Value::opaque(),
+        }
+    }
+
+    /// Walks the parts of an expression that has no meaning of its own here.
+    fn children(&mut self, expr: &mut Expr) {
+        match expr {
+            Expr::Struct(literal) => {
+                literal.fields.iter_mut().for_each(|field| drop(self.expr(&mut field.expr)));
+                literal.rest.iter_mut().for_each(|rest| drop(self.expr(rest)));
+            }
+            Expr::Range(range) => {
+                range.start.iter_mut().chain(&mut range.end).for_each(|end| drop(self.expr(end)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Walks like elements of one container.
+    pub(super) fn elements<'e>(&mut self, elems: impl Iterator<Item = &'e mut Expr>) -> Value {
+        let mut all = Value::inferred();
+        let mut first = true;
+        for elem in elems {
+            let value = self.expr(elem);
+            all = if first { Value { constant: None, ..value } } else { all.join(&value) };
+            first = false;
+        }
+        all
+    }
+
+    fn path(&mut self, path: &ExprPath) -> Value {
+        if let Some(ident) = path.path.get_ident() {
+            let name = ident.to_string();
+            if let Some(var) = self.scopes.find(&name) {
+                return self.scopes.vars[var].value.clone();
+            }
+            if name == "None" {
+                return Value::never();
+            }
+        }
+        let upper = path.path.segments.last().is_some_and(|segment| {
+            let name = segment.ident.to_string();
+            name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+        });
+        if upper { Value::other() } else { Value::opaque() }
+    }
+
+    /// The variable an expression names.
+    pub(super) fn variable(&self, expr: &Expr) -> Option<usize> {
+        match expr {
+            Expr::Path(path) => self.scopes.find(&path.path.get_ident()?.to_string()),
+            Expr::Paren(inner) => self.variable(&inner.expr),
+            Expr::Group(inner) => self.variable(&inner.expr),
+            _ => None,
+        }
+    }
+
+    fn assign(&mut self, expr: &mut Expr) -> Value {
+        let Expr::Assign(ExprAssign { left, right, .. }) = expr else { return Value::opaque() };
+        if let (Expr::Tuple(places), Expr::Tuple(values)) = (&mut **left, &mut **right) {
+            if places.elems.len() == values.elems.len() {
+                for (place, value) in places.elems.iter_mut().zip(values.elems.iter_mut()) {
+                    self.assign_to(place, value);
+                }
+                return Value::other();
+            }
+        }
+        self.assign_to(left, right);
+        Value::other()
+    }
+
+    fn assign_to(&mut self, place: &mut Expr, expr: &mut Expr) {
+        let value = self.expr(expr);
+        if let Some(var) = self.variable(place) {
+            self.assign_var(var, &value);
+            let widened = self.chosen(var) == Some(Prec::F32)
+                || (self.scopes.vars[var].declared && self.scopes.vars[var].value.is_surely(&Prec::F32));
+            if widened && !value.is_surely(&Prec::F32) && !value.inferred && value.prec != Prec::Other {
+                let target = self.target(&Prec::F32);
+                replace(expr, |inner| emit::recast(self.private(), inner, &target));
+            }
+            return;
+        }
+        self.expr(place);
+        let may_differ = matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred;
+        if may_differ && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
+            replace(expr, |inner| emit::slot(self.private(), place, inner));
+        }
+    }
+
+    pub(super) fn closure_body(&mut self, body: &mut Expr, expect: &super::Expect) -> Value {
+        let returns = std::mem::replace(&mut self.returns, expect.clone());
+        let breaks = std::mem::take(&mut self.breaks);
+        let value = self.body(body, expect);
+        self.breaks = breaks;
+        self.returns = returns;
+        value
+    }
+
+    fn async_block(&mut self, block: &mut syn::ExprAsync) -> Value {
+        let node = self.fresh_id();
+        self.steps.push(Step::Barrier(node));
+        let returns = std::mem::replace(&mut self.returns, super::Expect::Nothing);
+        let value = self.block(&mut block.block, &super::Expect::Nothing);
+        self.returns = returns;
+        self.steps.pop();
+        value
+    }
+
+    /// Binds a closure's parameter.
+    pub(super) fn bind_parameter(&mut self, pat: &Pat, given: Option<&Value>) {
+        self.bind(pat, given.unwrap_or(&Value::opaque()), false);
+    }
+}
+
+/// Replaces an expression by one made of it.
+pub(super) fn replace(expr: &mut Expr, wrap: impl FnOnce(Expr) -> Expr) {
+    let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
+    *expr = wrap(inner);
+}

@@ -1,0 +1,223 @@
+//! The abstract interpreter that is also the rewriter.
+//!
+//! One walk follows a function's body in evaluation order, keeps what it knows about every value ([`Value`]), and puts
+//! casts in as it goes. What a walk cannot know when it meets a declaration (what a loop assigns later, which uses of a
+//! value share a narrowing) comes from the round before; rounds are repeated on fresh copies of the body until nothing
+//! changes, and the last one is kept. Single calls never depend on these facts: they are decided by type.
+
+mod call;
+mod closure;
+mod control;
+mod expr;
+mod function;
+mod nested;
+mod operator;
+mod pattern;
+mod tail;
+
+use crate::args::Region;
+use crate::error::Errors;
+use crate::hoist::{Hoists, Step, Use};
+use crate::lattice::{Prec, Value};
+use crate::plan::Row;
+use crate::rules::Rules;
+use crate::scope::Scopes;
+use crate::{emit, hoist};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use syn::{Block, Expr, Stmt};
+pub(crate) use tail::Expect;
+
+/// What stays the same for a whole function.
+pub(crate) struct Context {
+    pub(crate) private: TokenStream,
+    pub(crate) host: bool,
+    /// The name of the type parameter the region runs in.
+    pub(crate) param: Option<String>,
+}
+
+/// What one round tells the next.
+#[derive(Clone, Default, PartialEq)]
+struct Settled {
+    vars: Vec<Option<Prec>>,
+}
+
+/// One round.
+pub(crate) struct Walker<'a> {
+    cx: &'a Context,
+    region: Region,
+    rules: Rules,
+    scopes: Scopes,
+    settled: Settled,
+    steps: Vec<Step>,
+    /// Overrides the path length at which new variables are in scope.
+    binding_scope: Option<usize>,
+    next_id: u32,
+    uses: Vec<Use>,
+    hoists: Hoists,
+    /// Hoists whose cost was counted already.
+    counted: Vec<usize>,
+    /// Number of the variable that stands for the value of each enclosing loop or labelled block.
+    breaks: Vec<(Option<String>, usize)>,
+    /// What the innermost function or closure declares to return.
+    returns: Expect,
+    errors: Errors,
+    rows: Vec<Row>,
+}
+
+/// A body with its casts, and what was found out about it.
+pub(crate) struct Walked {
+    pub(crate) body: Block,
+    pub(crate) errors: Errors,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// What a round starts from.
+pub(crate) struct Start<'a> {
+    pub(crate) cx: &'a Context,
+    pub(crate) region: &'a Region,
+    pub(crate) rules: &'a Rules,
+    pub(crate) returns: &'a Expect,
+    /// Declares parameters.
+    pub(crate) declare: &'a dyn Fn(&mut Walker<'_>),
+}
+
+/// More rounds than the lattice is high: a body that has not settled by then is left to the types.
+const MAX_ROUNDS: usize = 6;
+
+/// Walks a body until nothing changes.
+pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
+    let mut settled = Settled::default();
+    for _ in 0..MAX_ROUNDS {
+        let (walker, ..) = round(start, body, settled.clone(), Hoists::default());
+        let vars = walker.scopes.choose();
+        if vars == settled.vars {
+            break;
+        }
+        settled = Settled { vars };
+    }
+    let (walker, ..) = round(start, body, settled.clone(), Hoists::default());
+    let hoists = Hoists::plan(&walker.uses);
+    let (walker, body, _) = round(start, body, settled, hoists);
+    Walked { body, errors: walker.errors, rows: walker.rows }
+}
+
+fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Hoists) -> (Walker<'a>, Block, Value) {
+    let mut walker = Walker {
+        cx: start.cx,
+        region: start.region.clone(),
+        rules: start.rules.clone(),
+        scopes: Scopes::default(),
+        settled,
+        steps: Vec::new(),
+        binding_scope: None,
+        next_id: 0,
+        uses: Vec::new(),
+        hoists,
+        counted: Vec::new(),
+        breaks: Vec::new(),
+        returns: start.returns.clone(),
+        errors: Errors::default(),
+        rows: Vec::new(),
+    };
+    let mut body = body.clone();
+    (start.declare)(&mut walker);
+    let expect = start.returns.clone();
+    let value = walker.block(&mut body, &expect);
+    (walker, body, value)
+}
+
+impl Walker<'_> {
+    fn fresh_id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn private(&self) -> &TokenStream {
+        &self.cx.private
+    }
+
+    /// `to::<P>()` for a precision.
+    fn target(&self, prec: &Prec) -> TokenStream {
+        let private = self.private();
+        match prec {
+            Prec::Half(name) => {
+                let ident = Ident::new(name, Span::call_site());
+                match &self.region {
+                    Region::Param(param) if param == name => quote!(#private::to::<#param>()),
+                    _ if self.cx.param.as_deref() == Some(name.as_str()) => quote!(#private::to::<#ident>()),
+                    _ => quote!(#private::to::<#private::#ident>()),
+                }
+            }
+            _ => quote!(#private::to::<#private::F32>()),
+        }
+    }
+
+    fn lower(&self) -> Prec {
+        self.region.prec()
+    }
+
+    /// Walks a block; its tail is coerced to what is expected of it.
+    pub(crate) fn block(&mut self, block: &mut Block, expect: &Expect) -> Value {
+        let id = self.fresh_id();
+        let mark = self.scopes.enter();
+        self.steps.push(Step::Block(id, 0));
+        let at = self.steps.len() - 1;
+        let mut value = Value::other();
+        let count = block.stmts.len();
+        let mut after: Vec<(usize, Vec<Stmt>)> = Vec::new();
+        for (i, stmt) in block.stmts.iter_mut().enumerate() {
+            self.steps[at] = Step::Block(id, i);
+            let (v, more) = self.statement(stmt, i + 1 == count, expect);
+            value = v;
+            if !more.is_empty() {
+                after.push((i + 1, more));
+            }
+        }
+        self.steps.truncate(at);
+        self.scopes.leave(mark);
+        self.insert(block, id, after);
+        value
+    }
+
+    /// Puts hoists and re-declarations into a block.
+    fn insert(&self, block: &mut Block, id: u32, mut after: Vec<(usize, Vec<Stmt>)>) {
+        for (statement, number, hoist) in self.hoists.of_block(id).into_iter().rev() {
+            let tokens = self.hoist_statement(number, hoist);
+            after.push((statement, vec![Stmt::Expr(Expr::Verbatim(tokens), None)]));
+        }
+        after.sort_by_key(|(at, _)| *at);
+        for (at, stmts) in after.into_iter().rev() {
+            block.stmts.splice(at..at, stmts);
+        }
+    }
+
+    fn hoist_statement(&self, number: usize, hoist: &hoist::Hoist) -> TokenStream {
+        let (first, _) = emit::ends(&hoist.place);
+        let name = emit::local("h", number, first);
+        let target = self.target(&Prec::Half(hoist.target.clone()));
+        emit::hoisted(self.private(), &name, &hoist.place, &target)
+    }
+
+    /// Walks an expression that stands where a block could, so that hoists have a place.
+    fn body(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
+        if let Expr::Block(inner) = expr {
+            if inner.label.is_none() && inner.attrs.is_empty() {
+                return self.block(&mut inner.block, expect);
+            }
+        }
+        let id = self.fresh_id();
+        self.steps.push(Step::Block(id, 0));
+        let at = self.steps.len() - 1;
+        let value = self.tail(expr, expect);
+        self.steps.truncate(at);
+        let hoists = self.hoists.of_block(id);
+        if !hoists.is_empty() {
+            let lets: Vec<TokenStream> =
+                hoists.into_iter().map(|(_, number, hoist)| self.hoist_statement(number, hoist)).collect();
+            let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
+            *expr = Expr::Verbatim(quote!({ #(#lets)* #inner }));
+        }
+        value
+    }
+}

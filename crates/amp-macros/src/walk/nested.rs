@@ -1,0 +1,119 @@
+//! Macros in a body: nested regions, and macros whose arguments are plain expressions.
+
+use super::Walker;
+use crate::args::{Args, Region};
+use crate::error::at;
+use crate::lattice::{Prec, Value};
+use crate::region;
+use quote::quote;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Expr, Macro, Token};
+
+/// Macros that do not come back.
+const DIVERGING: &[&str] = &["panic", "unreachable", "todo", "unimplemented", "bail", "compile_error"];
+/// Macros whose arguments are expressions separated by commas.
+const TRANSPARENT: &[&str] = &[
+    "vec",
+    "println",
+    "print",
+    "eprintln",
+    "eprint",
+    "format",
+    "write",
+    "writeln",
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "debug_assert",
+    "debug_assert_eq",
+    "debug_assert_ne",
+    "dbg",
+    "panic",
+    "unreachable",
+    "bail",
+    "ensure",
+];
+
+impl Walker<'_> {
+    /// Walks a macro call; the second part replaces it.
+    pub(super) fn macro_call(&mut self, mac: &Macro) -> (Value, Option<Expr>) {
+        let Some(name) = mac.path.segments.last().map(|segment| segment.ident.to_string()) else {
+            return (Value::inferred(), None);
+        };
+        if name == "amp_region" {
+            return self.nested_region(mac);
+        }
+        let replaced = TRANSPARENT.contains(&name.as_str()).then(|| self.arguments(mac)).flatten();
+        let (value, expr) = match replaced {
+            Some((value, mac)) => (value, Some(Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac }))),
+            None => (Value::inferred(), None),
+        };
+        match name.as_str() {
+            "vec" | "dbg" => (Value { inferred: value.prec == Prec::Opaque, ..value }, expr),
+            name if DIVERGING.contains(&name) => (Value::never(), expr),
+            "format" | "assert" | "assert_eq" | "assert_ne" | "debug_assert" | "println" | "print" | "eprintln"
+            | "eprint" | "write" | "writeln" => (Value::other(), expr),
+            _ => (Value::inferred(), expr),
+        }
+    }
+
+    fn arguments(&mut self, mac: &Macro) -> Option<(Value, Macro)> {
+        let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
+        if let Ok(mut list) = parser.parse2(mac.tokens.clone()) {
+            let value = self.elements(list.iter_mut());
+            return Some((value, Macro { tokens: quote!(#list), ..mac.clone() }));
+        }
+        // `vec![value; count]`
+        let repeat = |input: syn::parse::ParseStream| {
+            let value: Expr = input.parse()?;
+            input.parse::<Token![;]>()?;
+            Ok((value, input.parse::<Expr>()?))
+        };
+        let (mut value, mut count) = repeat.parse2(mac.tokens.clone()).ok()?;
+        let known = self.expr(&mut value);
+        self.expr(&mut count);
+        Some((known, Macro { tokens: quote!(#value; #count), ..mac.clone() }))
+    }
+
+    fn nested_region(&mut self, mac: &Macro) -> (Value, Option<Expr>) {
+        let (args, mut body) = match region::parse.parse2(mac.tokens.clone()) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                self.errors.push(error);
+                return (Value::never(), None);
+            }
+        };
+        // These need more than one expansion of the body: the region's own macro makes them.
+        if args.policy.is_some() || args.enabled.is_some() {
+            return (Value::new(Prec::Unknown), None);
+        }
+        if let Some((_, tokens)) = &args.max_casts {
+            let span = tokens.clone().into_iter().next().map_or(args.region_span, |token| token.span());
+            self.errors.push(at(
+                span,
+                "`max_casts` belongs to the outermost region",
+                "write it on the function's `#[autocast(..)]`",
+            ));
+        }
+        let inner = self.inside(&args, |walker| walker.region_body(&mut body));
+        let pinned = matches!(args.region, Region::F32) && !matches!(self.region, Region::F32);
+        let value = Value { pinned: inner.pinned || pinned && inner.prec == Prec::F32, ..inner };
+        (value, Some(Expr::Verbatim(quote!((#body)))))
+    }
+
+    fn region_body(&mut self, body: &mut Expr) -> Value {
+        self.expr(body)
+    }
+
+    fn inside<T>(&mut self, args: &Args, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let mut rules = args.rules.clone();
+        rules.add_policy(self.rules.clone());
+        let region = std::mem::replace(&mut self.region, args.region.clone());
+        let rules = std::mem::replace(&mut self.rules, rules);
+        let out = walk(self);
+        self.region = region;
+        self.rules = rules;
+        out
+    }
+}

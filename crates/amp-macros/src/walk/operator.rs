@@ -1,0 +1,111 @@
+//! `+ - * /` and their compound forms.
+
+use super::Walker;
+use super::expr::replace;
+use crate::emit::{self, Operand, Treatment};
+use crate::lattice::{Prec, Value};
+use crate::literal;
+use crate::plan::Row;
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::{BinOp, Expr, ExprBinary};
+
+impl Walker<'_> {
+    pub(super) fn binary(&mut self, expr: &mut Expr) -> Value {
+        let source = expr.clone();
+        let Expr::Binary(binary) = expr else { return Value::opaque() };
+        let left_place = (*binary.left).clone();
+        let left = self.expr(&mut binary.left);
+        let right = self.expr(&mut binary.right);
+        let op = match binary.op {
+            BinOp::Add(_) => "+",
+            BinOp::Sub(_) => "-",
+            BinOp::Mul(_) => "*",
+            BinOp::Div(_) => "/",
+            BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_) => {
+                self.compound(binary, &left_place, left, right);
+                return Value::other();
+            }
+            _ => return Value::other(),
+        };
+        self.check_constant(&mut binary.right, &right, &left.prec, op);
+        if !left.prec.is_tensor() && !right.prec.is_tensor() {
+            return if left.prec == Prec::Other || right.prec == Prec::Other {
+                Value::other()
+            } else {
+                Value::opaque()
+            };
+        }
+        let scalar = [&left, &right].iter().any(|value| matches!(value.prec, Prec::Other | Prec::Never));
+        let prec = left.prec.widest(&right.prec);
+        if !scalar {
+            let row = Row::new(op, "widest", &source, &[&left, &right], &prec).with_meeting(&[&left, &right]);
+            self.rows.push(row);
+        }
+        let agree = left.sure && right.sure && left.prec == right.prec;
+        if !scalar && !agree {
+            self.meet_operands(expr, &left, &right);
+        }
+        let pinned = if scalar { left.pinned || right.pinned } else { false };
+        Value { pinned, sure: (scalar || left.sure && right.sure) && prec.is_known(), ..Value::new(prec) }
+    }
+
+    /// Casts both operands to where they meet.
+    fn meet_operands(&mut self, expr: &mut Expr, left: &Value, right: &Value) {
+        let widen = left.sure && right.sure && left.prec.join(&right.prec) == Prec::F32;
+        let target = self.target(&Prec::F32);
+        let treatment = |value: &Value| match widen {
+            true if value.prec == Prec::F32 => Treatment::Nothing,
+            true => Treatment::To(target.clone()),
+            false => Treatment::Meet,
+        };
+        let (first, second) = (treatment(left), treatment(right));
+        let Expr::Binary(binary) = expr else { return };
+        let at = binary.op.span();
+        let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
+        let operands = vec![
+            Operand { expr: take(&mut binary.left), receiver: true, treatment: first },
+            Operand { expr: take(&mut binary.right), receiver: true, treatment: second },
+        ];
+        let whole = binary.clone();
+        let private = self.private().clone();
+        replace(expr, |_| {
+            emit::call(&private, at, operands, false, |mut passed| {
+                let right = Box::new(passed.pop().expect("two operands"));
+                let left = Box::new(passed.pop().expect("two operands"));
+                Expr::Verbatim(ExprBinary { left, right, ..whole }.into_token_stream())
+            })
+        });
+    }
+
+    /// `h += x`: `h` keeps its precision, so `x` may only be widened.
+    fn compound(&mut self, binary: &mut ExprBinary, place: &Expr, left: Value, right: Value) {
+        self.check_constant(&mut binary.right, &right, &left.prec, "+");
+        let Some(var) = self.variable(place) else { return };
+        if right.prec == Prec::Other || !(left.prec.is_tensor() || right.prec.is_tensor()) {
+            return;
+        }
+        self.assign_var(var, &left.join(&right));
+        if self.chosen(var) == Some(Prec::F32) && !right.is_surely(&Prec::F32) && !is_reference(&binary.right) {
+            let target = self.target(&Prec::F32);
+            replace(&mut binary.right, |inner| emit::recast(self.private(), inner, &target));
+        }
+    }
+
+    /// Judges a numeric operand of something that runs in `prec`.
+    pub(super) fn check_constant(&mut self, operand: &mut Expr, value: &Value, prec: &Prec, op: &str) {
+        let Some(half) = literal::half(prec) else { return };
+        let scales = literal::scales(op);
+        if let Err(error) = literal::judge(operand, value, half, scales, op) {
+            self.errors.push(error);
+        }
+        if let Some(items) = literal::check_named(operand, self.private(), half, scales) {
+            replace(operand, |inner| literal::with_items(items, inner));
+        }
+    }
+}
+
+fn is_reference(expr: &Expr) -> bool {
+    matches!(expr, Expr::Reference(_))
+}

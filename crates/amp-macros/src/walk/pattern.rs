@@ -1,0 +1,187 @@
+//! Statements and the patterns that declare variables.
+
+use super::{Expect, Walker};
+use crate::emit;
+use crate::lattice::{Prec, Value};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Expr, Local, Pat, Stmt};
+
+impl Walker<'_> {
+    /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
+    pub(super) fn statement(&mut self, stmt: &mut Stmt, last: bool, expect: &Expect) -> (Value, Vec<Stmt>) {
+        match stmt {
+            Stmt::Local(local) => (Value::other(), self.local(local)),
+            Stmt::Expr(expr, None) if last => (self.tail(expr, expect), Vec::new()),
+            Stmt::Expr(expr, semi) => {
+                let value = self.expr(expr);
+                // A statement that never ends makes the block's value neutral.
+                let ends = last && semi.is_some() && value.prec == Prec::Never && diverges(expr);
+                (if ends { Value::never() } else { Value::other() }, Vec::new())
+            }
+            Stmt::Macro(stmt_macro) => {
+                let semi = stmt_macro.semi_token;
+                let (value, replaced) = self.macro_call(&stmt_macro.mac);
+                let value = match (semi, &value.prec) {
+                    (None, _) if last => value,
+                    (_, Prec::Never) if last => value,
+                    _ => Value::other(),
+                };
+                if let Some(replaced) = replaced {
+                    *stmt = Stmt::Expr(replaced, semi);
+                }
+                (value, Vec::new())
+            }
+            Stmt::Item(_) => (Value::other(), Vec::new()),
+        }
+    }
+
+    fn local(&mut self, local: &mut Local) -> Vec<Stmt> {
+        let (pat, declared) = match &local.pat {
+            Pat::Type(typed) => (&*typed.pat, Some(self.type_value(&typed.ty))),
+            pat => (pat, None),
+        };
+        let pat = pat.clone();
+        let Some(init) = &mut local.init else {
+            self.bind(&pat, &declared.clone().unwrap_or_else(Value::never), declared.is_some());
+            return Vec::new();
+        };
+        let mut value = self.expr(&mut init.expr);
+        if let Some((_, diverge)) = &mut init.diverge {
+            self.expr(diverge);
+        }
+        let is_declared = declared.as_ref().is_some_and(|declared| declared.prec != Prec::Opaque);
+        if let Some(declared) = declared {
+            // An annotation is an assertion: it says more than the interpreter knows, and rustc checks it.
+            if is_declared {
+                let pinned = value.pinned && declared.prec == Prec::F32;
+                value = Value { pinned, constant: value.constant, ..declared };
+            }
+        }
+        let first = self.scopes.vars.len();
+        self.bind(&pat, &value, is_declared);
+        let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
+        for &var in &widened {
+            self.scopes.vars[var].value = Value::sure(Prec::F32);
+        }
+        if widened.is_empty() {
+            return Vec::new();
+        }
+        let target = self.target(&Prec::F32);
+        if let Pat::Ident(_) = pat {
+            let init = local.init.as_mut().expect("matched above");
+            let expr = std::mem::replace(&mut *init.expr, Expr::Verbatim(TokenStream::new()));
+            *init.expr = emit::recast(self.private(), expr, &target);
+            return Vec::new();
+        }
+        widened.iter().map(|&var| self.redeclare(&pat, var, &target)).collect()
+    }
+
+    /// Whether a variable has to become F32 where it is declared.
+    fn widens(&self, var: usize) -> bool {
+        let chosen = self.settled.vars.get(var).cloned().flatten();
+        let value = &self.scopes.vars[var].value;
+        chosen == Some(Prec::F32) && value.prec != Prec::Never && !value.is_surely(&Prec::F32)
+    }
+
+    /// `let mut h = widened(h);` after a destructuring declaration.
+    fn redeclare(&self, pat: &Pat, var: usize, target: &TokenStream) -> Stmt {
+        let name = self.scopes.vars[var].name();
+        let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern");
+        let value = emit::recast(self.private(), Expr::Verbatim(quote!(#ident)), target);
+        Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
+    }
+
+    /// Declares the variables of a pattern.
+    pub(super) fn bind(&mut self, pat: &Pat, value: &Value, declared: bool) {
+        match pat {
+            Pat::Ident(ident) => {
+                let fixed = ident.mutability.is_none() && value.prec != Prec::Never;
+                let mut value = value.clone();
+                if ident.mutability.is_some() {
+                    value.constant = None;
+                }
+                let var = self.scopes.vars.len();
+                // A variable that is declared before it has a value gets what the round before chose.
+                if value.prec == Prec::Never {
+                    if let Some(Some(prec)) = self.settled.vars.get(var) {
+                        value = Value::sure(prec.clone());
+                    }
+                }
+                let scope = self.binding_scope.unwrap_or(self.steps.len().saturating_sub(usize::from(self.in_block())));
+                self.scopes.declare(&ident.ident.to_string(), value.clone(), scope, fixed, declared);
+                if let Some((_, inner)) = &ident.subpat {
+                    self.bind(inner, &value, declared);
+                }
+            }
+            Pat::Type(typed) => {
+                let declared = self.type_value(&typed.ty);
+                let known = declared.prec != Prec::Opaque;
+                self.bind(&typed.pat, if known { &declared } else { value }, known);
+            }
+            Pat::Reference(inner) => self.bind(&inner.pat, value, declared),
+            Pat::Paren(inner) => self.bind(&inner.pat, value, declared),
+            Pat::Tuple(tuple) => {
+                for (i, pat) in tuple.elems.iter().enumerate() {
+                    self.bind(pat, &value.part(i), declared);
+                }
+            }
+            Pat::TupleStruct(tuple) => {
+                let wraps = tuple.path.segments.last().is_some_and(|s| s.ident == "Some" || s.ident == "Ok");
+                let inner = if wraps { value.clone() } else { Value::opaque() };
+                tuple.elems.iter().for_each(|pat| self.bind(pat, &inner, false));
+            }
+            Pat::Struct(fields) => {
+                fields.fields.iter().for_each(|field| self.bind(&field.pat, &Value::opaque(), false));
+            }
+            Pat::Slice(slice) => slice.elems.iter().for_each(|pat| self.bind(pat, value, declared)),
+            // Every alternative declares the same names.
+            Pat::Or(or) => {
+                if let Some(first) = or.cases.first() {
+                    self.bind(first, value, declared);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Declares the variables of a `let` condition: they are in scope behind the branch that the condition opens.
+    pub(super) fn bind_condition(&mut self, pat: &Pat, value: &Value) {
+        self.binding_scope = Some(self.steps.len() + 1);
+        self.bind(pat, value, false);
+        self.binding_scope = None;
+    }
+
+    fn in_block(&self) -> bool {
+        matches!(self.steps.last(), Some(crate::hoist::Step::Block(..)))
+    }
+
+    /// What a declared type says in this function.
+    pub(super) fn type_value(&self, ty: &syn::Type) -> Value {
+        Value::of_type(ty, self.cx.param.as_deref())
+    }
+}
+
+/// Whether control never passes an expression because of what it is written as.
+fn diverges(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Macro(_) | Expr::Loop(_) | Expr::Verbatim(_)
+    )
+}
+
+fn find_ident<'p>(pat: &'p Pat, name: &str) -> Option<&'p syn::Ident> {
+    match pat {
+        Pat::Ident(ident) if ident.ident == name => Some(&ident.ident),
+        Pat::Ident(ident) => ident.subpat.as_ref().and_then(|(_, inner)| find_ident(inner, name)),
+        Pat::Type(typed) => find_ident(&typed.pat, name),
+        Pat::Reference(inner) => find_ident(&inner.pat, name),
+        Pat::Paren(inner) => find_ident(&inner.pat, name),
+        Pat::Tuple(tuple) => tuple.elems.iter().find_map(|pat| find_ident(pat, name)),
+        Pat::TupleStruct(tuple) => tuple.elems.iter().find_map(|pat| find_ident(pat, name)),
+        Pat::Slice(slice) => slice.elems.iter().find_map(|pat| find_ident(pat, name)),
+        Pat::Struct(fields) => fields.fields.iter().find_map(|field| find_ident(&field.pat, name)),
+        Pat::Or(or) => or.cases.iter().find_map(|pat| find_ident(pat, name)),
+        _ => None,
+    }
+}
