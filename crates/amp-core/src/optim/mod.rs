@@ -1,13 +1,17 @@
 //! Optimizers and learning-rate schedules. All state is F32; updates run over all parameters in one pass.
 
 mod adam;
+mod ema;
 mod groups;
 mod rmsprop;
+mod schedule;
 mod sgd;
 
 pub use adam::{Adam, AdamW};
+pub use ema::Ema;
 pub use groups::ParameterGroups;
 pub use rmsprop::RmsProp;
+pub use schedule::{Chain, CosineLr, LinearWarmup, OneCycle, Schedule, StepLr};
 pub use sgd::Sgd;
 
 use crate::autograd::{Gradients, IsUnscaled, Unscaled};

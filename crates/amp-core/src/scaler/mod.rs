@@ -7,6 +7,8 @@
 
 mod builder;
 mod loss;
+#[cfg(test)]
+mod scenarios;
 mod state;
 mod step;
 

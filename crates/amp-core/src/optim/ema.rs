@@ -1,0 +1,80 @@
+//! Exponential moving average of weights.
+
+use super::Step;
+use crate::backend::Buffer;
+use crate::param::Parameter;
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{DType, Ternary};
+
+/// A moving average of parameters, in F32: `average = decay * average + (1 - decay) * value` after every step that was
+/// taken (`torch.optim.swa_utils.AveragedModel` with `get_ema_multi_avg_fn`).
+///
+/// 16 bits would not do: 1 - 0.9999 is below their resolution, and the average would stand still.
+#[derive(Debug)]
+pub struct Ema {
+    parameters: Vec<Parameter>,
+    averages: Vec<RawTensor>,
+    decay: f64,
+}
+
+impl Ema {
+    /// Starts at the present values.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `decay` lies between 0 and 1.
+    pub fn new(parameters: impl IntoIterator<Item = Parameter>, decay: f64) -> Result<Self> {
+        if !(0.0..=1.0).contains(&decay) {
+            return Err(Error::argument("Ema", "decay", "between 0 and 1", decay));
+        }
+        let parameters: Vec<_> = parameters.into_iter().collect();
+        let averages = parameters.iter().map(copied).collect::<Result<_>>()?;
+        Ok(Self { parameters, averages, decay })
+    }
+
+    /// Takes the present values in, if the step was taken; synchronises with the device.
+    pub fn update(&mut self, step: &Step) -> Result<()> {
+        if !step.was_taken()? {
+            return Ok(());
+        }
+        for (average, p) in self.averages.iter_mut().zip(&self.parameters) {
+            let value = p.tensor().raw.detached();
+            let weight = RawTensor::full(p.device(), 1.0 - self.decay, *value.shape(), DType::F32)?;
+            let (start, end) = (average.operand()?, value.operand()?);
+            let buffer = p.device().backend().ternary(Ternary::Lerp, start, end, weight.operand()?, DType::F32)?;
+            *average = RawTensor::new(p.device(), buffer, *value.shape());
+        }
+        Ok(())
+    }
+
+    /// The average of one parameter.
+    pub fn get(&self, parameter: &Parameter) -> Option<Tensor<crate::F32>> {
+        let at = self.parameters.iter().position(|p| p.id() == parameter.id())?;
+        Some(Tensor::from_raw(self.averages[at].detached()))
+    }
+
+    /// Exchanges parameters and averages: once for evaluation with the averages, once more to go on training.
+    pub fn swap(&mut self) -> Result<()> {
+        for (average, p) in self.averages.iter_mut().zip(&self.parameters) {
+            let value = copied(p)?;
+            p.set(&Tensor::from_raw(average.detached()))?;
+            *average = value;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    pub(crate) fn averages(&mut self) -> &mut [RawTensor] {
+        &mut self.averages
+    }
+}
+
+fn copied(p: &Parameter) -> Result<RawTensor> {
+    let value = p.tensor().raw.detached();
+    let buffer: Buffer = p.device().backend().copy(value.operand()?, DType::F32)?;
+    Ok(RawTensor::new(p.device(), buffer, *value.shape()))
+}

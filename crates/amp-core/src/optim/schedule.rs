@@ -1,0 +1,249 @@
+//! Learning-rate schedules: factors on the learning rates that an optimizer was made with.
+
+use super::{Optimizer, Step};
+use crate::{Error, Result};
+use std::f64::consts::PI;
+use std::fmt;
+
+/// A learning rate that changes with the number of steps taken.
+///
+/// A schedule starts with its construction: those whose first factor is not 1 take the optimizer there.
+pub trait Schedule {
+    /// What the optimizer's learning rates are multiplied by after `steps` steps were taken.
+    fn factor(&self, steps: u64) -> f64;
+
+    /// How many steps were taken.
+    fn steps(&self) -> u64;
+
+    /// Continues after `steps` steps, as when a checkpoint is loaded; the optimizer's own state tells its learning rate.
+    fn set_steps(&mut self, steps: u64);
+
+    /// Moves on if the step was taken, and leaves everything as it is if not; synchronises with the device.
+    fn step(&mut self, optimizer: &mut dyn Optimizer, step: &Step) -> Result<()> {
+        if step.was_taken()? {
+            self.set_steps(self.steps() + 1);
+            optimizer.schedule(self.factor(self.steps()));
+        }
+        Ok(())
+    }
+
+    /// Goes over to `next` after `steps` steps, as from a warm-up to a decay.
+    fn then<T: Schedule>(self, steps: u64, next: T) -> Chain<Self, T>
+    where
+        Self: Sized,
+    {
+        Chain { first: self, at: steps, next, steps: 0 }
+    }
+}
+
+macro_rules! schedule {
+    ($($name:ty, |$s:ident, $steps:ident| $factor:expr;)*) => { $(
+        impl Schedule for $name {
+            fn factor(&self, $steps: u64) -> f64 {
+                let $s = self;
+                $factor
+            }
+
+            fn steps(&self) -> u64 {
+                self.steps
+            }
+
+            fn set_steps(&mut self, steps: u64) {
+                self.steps = steps;
+            }
+        }
+    )* };
+}
+schedule! {
+    StepLr, |s, steps| s.gamma.powf((steps / s.every.max(1)) as f64);
+    CosineLr, |s, steps| {
+        let done = (steps.min(s.total) as f64 / s.total.max(1) as f64).min(1.0);
+        s.least + (1.0 - s.least) * 0.5 * (1.0 + (PI * done).cos())
+    };
+    LinearWarmup, |s, steps| ((steps + 1) as f64 / s.over.max(1) as f64).min(1.0);
+    OneCycle, |s, steps| s.at(steps);
+}
+
+/// Multiplies the learning rate by `gamma` every so many steps (`torch.optim.lr_scheduler.StepLR`).
+#[derive(Clone, Debug)]
+pub struct StepLr {
+    every: u64,
+    gamma: f64,
+    steps: u64,
+}
+
+impl StepLr {
+    /// Multiplies by `gamma` after every `every` steps (0 counts as 1).
+    pub fn new(every: u64, gamma: f64) -> Self {
+        Self { every, gamma, steps: 0 }
+    }
+}
+
+/// Half a cosine from the full learning rate to a fraction of it (`CosineAnnealingLR`).
+#[derive(Clone, Debug)]
+pub struct CosineLr {
+    total: u64,
+    least: f64,
+    steps: u64,
+}
+
+impl CosineLr {
+    /// Falls to 0 in `total` steps and stays there.
+    pub fn new(total: u64) -> Self {
+        Self { total, least: 0.0, steps: 0 }
+    }
+
+    /// Falls to this fraction of the full learning rate instead.
+    pub fn least(mut self, factor: f64) -> Self {
+        self.least = factor;
+        self
+    }
+}
+
+/// Rises linearly to the full learning rate (`LinearLR`): step number `n`, counted from 1, runs at `n / over` of it.
+#[derive(Clone, Debug)]
+pub struct LinearWarmup {
+    over: u64,
+    steps: u64,
+}
+
+impl LinearWarmup {
+    /// Reaches the full learning rate in step number `over`; sets the first one at once.
+    pub fn new(optimizer: &mut dyn Optimizer, over: u64) -> Self {
+        let schedule = Self { over, steps: 0 };
+        optimizer.schedule(schedule.factor(0));
+        schedule
+    }
+}
+
+/// Rises by a cosine to the full learning rate and falls far below the start (`OneCycleLR`).
+///
+/// The optimizer's learning rate is the peak.
+#[derive(Clone, Debug)]
+pub struct OneCycle {
+    total: u64,
+    rising: f64,
+    start: f64,
+    end: f64,
+    steps: u64,
+}
+
+impl OneCycle {
+    /// Rises from 1/25 of the peak during the first 30 % of `total` steps, then falls to 1/250000; sets the first
+    /// learning rate at once.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `total` is 0.
+    pub fn new(optimizer: &mut dyn Optimizer, total: u64) -> Result<Self> {
+        if total == 0 {
+            return Err(Error::argument("OneCycle", "total", "at least 1", total));
+        }
+        let schedule = Self { total, rising: 0.3, start: 1.0 / 25.0, end: 1.0 / 25.0e4, steps: 0 };
+        optimizer.schedule(schedule.factor(0));
+        Ok(schedule)
+    }
+
+    /// The share of the steps in which the learning rate rises (0.3 by default).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless it lies between 0 and 1.
+    pub fn rising(mut self, optimizer: &mut dyn Optimizer, share: f64) -> Result<Self> {
+        if !(0.0..=1.0).contains(&share) {
+            return Err(Error::argument("OneCycle", "rising", "between 0 and 1", share));
+        }
+        self.rising = share;
+        optimizer.schedule(self.factor(self.steps));
+        Ok(self)
+    }
+
+    fn at(&self, steps: u64) -> f64 {
+        let cosine = |from: f64, to: f64, done: f64| to + (from - to) * 0.5 * (1.0 + (PI * done.clamp(0.0, 1.0)).cos());
+        let last = (self.total - 1) as f64;
+        let (now, peak) = ((steps as f64).min(last), self.rising * self.total as f64 - 1.0);
+        if now <= peak {
+            cosine(self.start, 1.0, if peak > 0.0 { now / peak } else { 1.0 })
+        } else {
+            cosine(1.0, self.end, if last > peak { (now - peak) / (last - peak) } else { 1.0 })
+        }
+    }
+}
+
+/// Two schedules, one after the other; see [`Schedule::then`].
+#[derive(Clone, Debug)]
+pub struct Chain<A, B> {
+    first: A,
+    at: u64,
+    next: B,
+    steps: u64,
+}
+
+impl<A: Schedule, B: Schedule> Schedule for Chain<A, B> {
+    fn factor(&self, steps: u64) -> f64 {
+        if steps < self.at { self.first.factor(steps) } else { self.next.factor(steps - self.at) }
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn set_steps(&mut self, steps: u64) {
+        self.steps = steps;
+    }
+}
+
+impl fmt::Debug for dyn Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Schedule at step {}", self.steps())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optim::Sgd;
+    use crate::{Device, Parameter, Tensor};
+
+    fn optimizer(lr: f64) -> Sgd {
+        Sgd::new([Parameter::new(&Tensor::ones([1], &Device::cpu()).unwrap()).unwrap()], lr)
+    }
+
+    fn rates(schedule: &mut impl Schedule, optimizer: &mut Sgd, steps: usize) -> Vec<f64> {
+        let mut rates = vec![optimizer.learning_rate()];
+        for _ in 0..steps {
+            schedule.step(optimizer, &Step::taken()).unwrap();
+            rates.push(optimizer.learning_rate());
+        }
+        rates
+    }
+
+    fn close(found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        for (f, e) in found.iter().zip(expected) {
+            assert!((f - e).abs() <= 1e-12, "{found:?} is not {expected:?}");
+        }
+    }
+
+    #[test]
+    fn rates_are_those_of_pytorch() {
+        let mut opt = optimizer(0.8);
+        close(&rates(&mut StepLr::new(2, 0.5), &mut opt, 4), &[0.8, 0.8, 0.4, 0.4, 0.2]);
+        let mut opt = optimizer(1.0);
+        close(&rates(&mut CosineLr::new(2).least(0.2), &mut opt, 3), &[1.0, 0.6, 0.2, 0.2]);
+        let mut opt = optimizer(1.0);
+        let mut warm = LinearWarmup::new(&mut opt, 4);
+        close(&rates(&mut warm, &mut opt, 4), &[0.25, 0.5, 0.75, 1.0, 1.0]);
+        // OneCycleLR(max_lr=1, total_steps=10): peak after step 2, both ends as computed by PyTorch 2.15.
+        let mut opt = optimizer(1.0);
+        let mut cycle = OneCycle::new(&mut opt, 10).unwrap();
+        let found = rates(&mut cycle, &mut opt, 9);
+        close(&found[..3], &[0.04, 0.52, 1.0]);
+        close(&found[9..], &[4e-6]);
+    }
+
+    #[test]
+    fn a_chain_continues_where_the_first_ends() {
+        let mut opt = optimizer(1.0);
+        let mut both = LinearWarmup::new(&mut opt, 2).then(2, StepLr::new(1, 0.1));
+        close(&rates(&mut both, &mut opt, 3), &[0.5, 1.0, 1.0, 0.1]);
+    }
+}
