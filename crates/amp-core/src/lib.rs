@@ -31,7 +31,7 @@ pub use autograd::{
 pub use device::Device;
 pub use error::{Error, Result};
 pub use nn::Module;
-pub use ops::Operand;
+pub use ops::{AttentionOptions, ConvOptions, IntoExtent, Operand, PoolOptions};
 pub use optim::{Optimizer, Step};
 pub use param::Parameter;
 pub use precision::{

@@ -87,6 +87,21 @@ impl RawTensor {
         Ok(Self { layout: Layout { shape, strides, offset: 0 }, ..scalar })
     }
 
+    /// The memory for writing, when it holds just these elements and nobody else holds it; otherwise the tensor itself.
+    pub(crate) fn into_buffer(self) -> std::result::Result<Buffer, Self> {
+        let buffer = &self.value.buffer;
+        let whole = self.layout.is_contiguous() && self.layout.count() == buffer.len();
+        if !whole || buffer.dtype() != self.logical {
+            return Err(self);
+        }
+        let RawTensor { value, layout, logical, edge } = self;
+        let mut value = Arc::try_unwrap(value).map_err(|value| Self { value, layout, logical, edge: edge.clone() })?;
+        if !value.buffer.is_unique() {
+            return Err(Self { value: Arc::new(value), layout, logical, edge });
+        }
+        Ok(value.buffer)
+    }
+
     pub(crate) fn device(&self) -> &Device {
         &self.value.device
     }

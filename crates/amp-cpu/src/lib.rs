@@ -55,7 +55,7 @@ mod testing;
 mod upsample;
 
 pub use attention::{Attended, Scores, attention, attention_grad};
-pub use conv::{Conv2d, conv_transpose2d, conv2d, conv2d_grad_input, conv2d_grad_weight, conv2d_grad_weight_acc};
+pub use conv::{Conv2d, conv_transpose2d, conv2d, conv2d_grad_weight, conv2d_grad_weight_acc};
 pub use gemm::{Epilogue, matmul, matmul_acc};
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use norm::{NormKind, Normalized, normalize, normalize_with};

@@ -4,7 +4,7 @@ use super::graph::{Backward, Edge, Node};
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, DType};
+use amp_cpu::{Binary, DType, Dims};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
@@ -38,6 +38,11 @@ impl Pass<'_> {
     /// Whether input `i` needs a gradient in this pass.
     pub(crate) fn wants(&self, i: usize) -> bool {
         self.edge(i).is_some()
+    }
+
+    /// Shape of the gradient of input `i`, or `None` when it needs none.
+    pub(crate) fn shape(&self, i: usize) -> Option<Dims> {
+        self.edge(i).map(|edge| *edge.shape())
     }
 
     /// Precision in which the gradient of input `i` is collected (F32 for an input that needs none).

@@ -4,6 +4,8 @@
 //! take any stored and logical precision of an operand: widening and rounding on load is its business, casts are not
 //! kernels of their own.
 
+mod attention;
+mod convolution;
 mod cpu;
 mod elementwise;
 mod indexing;
@@ -11,10 +13,13 @@ mod matmul;
 mod memory;
 mod normalization;
 mod optimizer;
+mod pooling;
 mod random;
 mod reduction;
 mod softmax;
 
+pub use attention::{Attention, AttentionScores};
+pub use convolution::Convolution;
 pub use cpu::CpuBackend;
 pub use elementwise::Elementwise;
 pub use indexing::Indexing;
@@ -22,6 +27,7 @@ pub use matmul::MatMul;
 pub use memory::Memory;
 pub use normalization::{NormGrads, Normalization, Normalized, Statistics};
 pub use optimizer::{Optimize, UpdateSlot};
+pub use pooling::Pooling;
 pub use random::Random;
 pub use reduction::Reduction;
 pub use softmax::{Labels, Softmax};
@@ -33,7 +39,21 @@ use std::sync::Arc;
 
 /// One device's kernels.
 pub trait Backend:
-    Memory + Elementwise + Random + Reduction + Softmax + Normalization + Indexing + MatMul + Optimize + Debug + Send + Sync
+    Memory
+    + Elementwise
+    + Random
+    + Reduction
+    + Softmax
+    + Normalization
+    + Indexing
+    + MatMul
+    + Convolution
+    + Pooling
+    + Attention
+    + Optimize
+    + Debug
+    + Send
+    + Sync
 {
     /// Name as printed: `cpu`, `cuda:0`.
     fn name(&self) -> String;

@@ -4,17 +4,26 @@
 //! rounding of gradients to the precision of what they belong to is the engine's business ([`crate::autograd`]).
 
 mod arithmetic;
+mod attention;
+mod conv;
 mod cumulative;
 mod extreme;
 mod kernel;
+mod linear;
 mod logical;
 mod matmul;
 mod pointwise;
+mod pool;
 mod reduce;
 mod softmax;
 mod sort;
+mod upsample;
 mod variance;
 mod vector_norm;
+mod window;
+
+pub use attention::AttentionOptions;
+pub use window::{ConvOptions, IntoExtent, PoolOptions};
 
 pub use arithmetic::Operand;
 

@@ -34,9 +34,9 @@ impl Lattice {
         Self { grid, step: spec.stride, taps, pace: [1; 2], start: [0; 2] }
     }
 
-    /// The gradient with respect to an input of `size`: one lattice for each remainder of the position by the stride,
+    /// The transposed convolution with a result of `size`: one lattice for each remainder of the position by the stride,
     /// with just the taps that reach it.
-    pub(super) fn backward(spec: &Conv2d, size: [usize; 2], kernel: [usize; 2]) -> Vec<Self> {
+    pub(super) fn transposed(spec: &Conv2d, size: [usize; 2], kernel: [usize; 2]) -> Vec<Self> {
         let phases = (0..spec.stride[0]).flat_map(|y| (0..spec.stride[1]).map(move |x| [y, x]));
         phases
             .filter(|start| start[0] < size[0] && start[1] < size[1])

@@ -11,6 +11,7 @@ mod lattice;
 mod tests;
 mod weight;
 
+use crate::gemm::kernel::Multiply;
 use crate::real::{Real, computes_in_f64, load_all};
 use crate::{DType, Storage, View};
 use gather::{Target, WeightStrides, gather};
@@ -54,19 +55,8 @@ pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: DType
     if computes_in_f64(x) { forward::<f64>(x, w, bias, spec, out) } else { forward::<f32>(x, w, bias, spec, out) }
 }
 
-/// Gradient of [`conv2d`] with respect to its input of shape `input` `[N, C, H, W]`; transposed convolution.
-///
-/// Sums in F32 (F64 for F64 operands), rounded once to `out`.
-pub fn conv2d_grad_input(grad: &View, w: &View, input: [usize; 4], spec: &Conv2d, out: DType) -> Storage {
-    if computes_in_f64(grad) {
-        backward_input::<f64>(grad, w, input, None, spec, out)
-    } else {
-        backward_input::<f32>(grad, w, input, None, spec, out)
-    }
-}
-
 /// Transposed convolution of `x` `[N, O, h, w]` with `w` `[O, C / groups, kh, kw]` plus `bias` `[C]`, as `output`
-/// `[N, C, H, W]`; PyTorch's `conv_transpose2d`.
+/// `[N, C, H, W]`; PyTorch's `conv_transpose2d`. The gradient of [`conv2d`] with respect to its input is the same thing.
 ///
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`.
 pub fn conv_transpose2d(
@@ -78,9 +68,9 @@ pub fn conv_transpose2d(
     out: DType,
 ) -> Storage {
     if computes_in_f64(x) {
-        backward_input::<f64>(x, w, output, bias, spec, out)
+        transposed::<f64>(x, w, bias, output, spec, out)
     } else {
-        backward_input::<f32>(x, w, output, bias, spec, out)
+        transposed::<f32>(x, w, bias, output, spec, out)
     }
 }
 
@@ -111,13 +101,7 @@ fn loaded<T: Real>(view: &View) -> Vec<T> {
     values
 }
 
-fn forward<T: crate::gemm::kernel::Multiply>(
-    x: &View,
-    w: &View,
-    bias: Option<&View>,
-    spec: &Conv2d,
-    out: DType,
-) -> Storage {
+fn forward<T: Multiply>(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: DType) -> Storage {
     let ([images, _, height, width], [outputs, inputs, kh, kw]) = (sizes(x), sizes(w));
     let size = spec.output_size([height, width], [kh, kw]).unwrap_or([0; 2]);
     let weights = loaded::<T>(w);
@@ -130,23 +114,23 @@ fn forward<T: crate::gemm::kernel::Multiply>(
     result
 }
 
-fn backward_input<T: crate::gemm::kernel::Multiply>(
-    grad: &View,
+fn transposed<T: Multiply>(
+    x: &View,
     w: &View,
-    input: [usize; 4],
     bias: Option<&View>,
+    output: [usize; 4],
     spec: &Conv2d,
     out: DType,
 ) -> Storage {
-    let ([images, channels, height, width], [outputs, inputs, kh, kw]) = (input, sizes(w));
+    let ([images, channels, height, width], [outputs, inputs, kh, kw]) = (output, sizes(w));
     let weights = loaded::<T>(w);
     let bias = bias.map(loaded::<T>).unwrap_or_default();
     let per_group = outputs / spec.groups;
     let strides = WeightStrides { group: per_group * inputs * kh * kw, output: kh * kw, input: inputs * kh * kw };
     let mut result = Storage::zeros(out, images * channels * height * width);
     let target = Target::new(&mut result, inputs, channels, [height, width], &bias);
-    for lattice in Lattice::backward(spec, [height, width], [kh, kw]) {
-        gather(grad, &weights, strides, spec.groups, &lattice, &target);
+    for lattice in Lattice::transposed(spec, [height, width], [kh, kw]) {
+        gather(x, &weights, strides, spec.groups, &lattice, &target);
     }
     result
 }

@@ -42,7 +42,7 @@ impl Case {
         let y = Sums::new(self.grad.shape(), self, |y, x, w| (y, self.x.at(&x) * self.w.at(&w)));
         y.compare(conv2d(&x, &w, None, spec, out), acc);
         let dx = Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w)));
-        dx.compare(conv2d_grad_input(&grad, &w, sizes(&x), spec, out), acc);
+        dx.compare(conv_transpose2d(&grad, &w, None, sizes(&x), spec, out), acc);
         let dw = Sums::new(self.w.shape(), self, |y, x, w| (w, self.grad.at(&y) * self.x.at(&x)));
         dw.compare(conv2d_grad_weight(&grad, &x, sizes(&w), spec), acc);
     }
@@ -161,7 +161,7 @@ fn one_and_two_threads_give_the_same_bits() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
         pool.install(|| {
             let y = conv2d(&x, &w, None, &padded, DType::F32);
-            let dx = conv2d_grad_input(&grad, &w, sizes(&x), &padded, DType::F32);
+            let dx = conv_transpose2d(&grad, &w, None, sizes(&x), &padded, DType::F32);
             (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), &padded))
         })
     };

@@ -9,8 +9,7 @@ use crate::{DType, Storage, View};
 ///
 /// Sums in F32 (F64 for F64 operands), rounded once.
 pub fn avg_pool2d(x: &View, spec: &Pool2d, count_include_pad: bool) -> Storage {
-    let (_, [height, width]) = planes(x);
-    mean(x, &Windows { axes: [spec.windows(0, height), spec.windows(1, width)], count_include_pad })
+    mean(x, &Windows { axes: spec.windows(planes(x).1), count_include_pad })
 }
 
 /// Mean of each of `size` parts of the plane, in the precision of `x`.
@@ -23,8 +22,7 @@ pub fn adaptive_avg_pool2d(x: &View, size: [usize; 2]) -> Storage {
 ///
 /// Sums in F32 (F64 for F64 operands), rounded once to `out`.
 pub fn avg_pool2d_grad(grad: &View, input: [usize; 2], spec: &Pool2d, count_include_pad: bool, out: DType) -> Storage {
-    let axes = [spec.windows(0, input[0]), spec.windows(1, input[1])];
-    spread(grad, input, &Windows { axes, count_include_pad }, out)
+    spread(grad, input, &Windows { axes: spec.windows(input), count_include_pad }, out)
 }
 
 /// Gradient of [`adaptive_avg_pool2d`] for planes of `input` `[H, W]`.

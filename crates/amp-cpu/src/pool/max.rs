@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 ///
 /// The first of equal values counts; NaN is larger than everything. Exact: nothing is rounded.
 pub fn max_pool2d(x: &View, spec: &Pool2d) -> (Storage, Storage) {
-    let (_, [height, width]) = planes(x);
-    pool(x, [spec.windows(0, height), spec.windows(1, width)])
+    pool(x, spec.windows(planes(x).1))
 }
 
 /// [`max_pool2d`] with windows that divide the plane into `size` parts.

@@ -19,6 +19,8 @@ pub struct Pool2d {
     pub padding: [usize; 2],
     /// Distance between the pixels of a window (maxima only).
     pub dilation: [usize; 2],
+    /// Whether a last window may reach past the padding, as long as it begins before it.
+    pub ceil_mode: bool,
 }
 
 impl Pool2d {
@@ -27,15 +29,23 @@ impl Pool2d {
         let along = |i: usize| {
             let extent = self.dilation[i].checked_mul(self.kernel[i].checked_sub(1)?)?.checked_add(1)?;
             let padded = input[i].checked_add(self.padding[i].checked_mul(2)?)?;
-            let steps = padded.checked_sub(extent)?.checked_div(self.stride[i])?;
-            (self.padding[i] <= self.kernel[i] / 2).then_some(steps + 1)
+            let room = padded.checked_sub(extent)?;
+            let mut last = room.checked_div(self.stride[i])?;
+            if self.ceil_mode && !room.is_multiple_of(self.stride[i]) {
+                last += usize::from((last + 1).checked_mul(self.stride[i])? < input[i] + self.padding[i]);
+            }
+            (self.padding[i] <= self.kernel[i] / 2).then_some(last + 1)
         };
         Some([along(0)?, along(1)?])
     }
 
-    fn windows(&self, axis: usize, input: usize) -> Vec<Window> {
+    fn windows(&self, input: [usize; 2]) -> [Vec<Window>; 2] {
+        let count = self.output_size(input).unwrap_or_default();
+        std::array::from_fn(|axis| self.windows_along(axis, input[axis], count[axis]))
+    }
+
+    fn windows_along(&self, axis: usize, input: usize, count: usize) -> Vec<Window> {
         let [kernel, stride, padding, step] = [self.kernel, self.stride, self.padding, self.dilation].map(|p| p[axis]);
-        let count = (input + 2 * padding).saturating_sub(step * (kernel - 1) + 1) / stride + 1;
         (0..count)
             .map(|i| {
                 let (low, high) = (i * stride, i * stride + (kernel - 1) * step + 1);

@@ -7,7 +7,7 @@ use crate::{DType, Storage};
 const SHAPE: [usize; 4] = [2, 3, 7, 9];
 
 fn pool(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2]) -> Pool2d {
-    Pool2d { kernel, stride, padding, dilation }
+    Pool2d { kernel, stride, padding, dilation, ceil_mode: false }
 }
 
 /// For every output place: the input pixels of its window and the number of pixels with padding.
@@ -41,6 +41,8 @@ fn specs() -> Vec<Pool2d> {
         pool([3, 2], [2, 3], [1, 1], [1; 2]),
         pool([7, 9], [1; 2], [0; 2], [1; 2]),
         pool([4, 5], [3, 1], [2, 2], [1; 2]),
+        Pool2d { ceil_mode: true, ..pool([2; 2], [2; 2], [0; 2], [1; 2]) },
+        Pool2d { ceil_mode: true, ..pool([3; 2], [4, 5], [1; 2], [1; 2]) },
     ]
 }
 

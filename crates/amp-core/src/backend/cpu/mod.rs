@@ -1,11 +1,14 @@
 //! The CPU backend: a thin layer over amp-cpu's kernels on slices.
 
+mod attention;
+mod convolution;
 mod elementwise;
 mod indexing;
 mod matmul;
 mod memory;
 mod normalization;
 mod optimizer;
+mod pooling;
 mod random;
 mod reduction;
 mod softmax;

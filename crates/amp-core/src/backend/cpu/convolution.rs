@@ -1,0 +1,56 @@
+use super::{CpuBackend, storage_mut, view};
+use crate::Result;
+use crate::backend::{Buffer, Convolution, Operand};
+use amp_cpu::{Conv2d, DType};
+
+impl Convolution for CpuBackend {
+    fn conv2d(
+        &self,
+        x: Operand<'_>,
+        w: Operand<'_>,
+        bias: Option<Operand<'_>>,
+        spec: &Conv2d,
+        out: DType,
+    ) -> Result<Buffer> {
+        let bias = bias.map(|bias| view("conv2d", bias)).transpose()?;
+        Ok(Buffer::new(amp_cpu::conv2d(&view("conv2d", x)?, &view("conv2d", w)?, bias.as_ref(), spec, out)))
+    }
+
+    fn conv_transpose2d(
+        &self,
+        x: Operand<'_>,
+        w: Operand<'_>,
+        bias: Option<Operand<'_>>,
+        output: [usize; 4],
+        spec: &Conv2d,
+        out: DType,
+    ) -> Result<Buffer> {
+        const OP: &str = "conv_transpose2d";
+        let bias = bias.map(|bias| view(OP, bias)).transpose()?;
+        Ok(Buffer::new(amp_cpu::conv_transpose2d(&view(OP, x)?, &view(OP, w)?, bias.as_ref(), output, spec, out)))
+    }
+
+    fn conv2d_grad_weight(
+        &self,
+        grad: Operand<'_>,
+        x: Operand<'_>,
+        weight: [usize; 4],
+        spec: &Conv2d,
+    ) -> Result<Buffer> {
+        let (grad, x) = (view("conv2d_grad", grad)?, view("conv2d_grad", x)?);
+        Ok(Buffer::new(amp_cpu::conv2d_grad_weight(&grad, &x, weight, spec)))
+    }
+
+    fn conv2d_grad_weight_accumulate(
+        &self,
+        grad: Operand<'_>,
+        x: Operand<'_>,
+        weight: [usize; 4],
+        spec: &Conv2d,
+        into: &mut Buffer,
+    ) -> Result<()> {
+        let (grad, x) = (view("conv2d_grad", grad)?, view("conv2d_grad", x)?);
+        amp_cpu::conv2d_grad_weight_acc(&grad, &x, weight, spec, storage_mut("conv2d_grad", into)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! Scaled dot-product attention.
+
+use super::matmul::accumulator;
+use crate::autograd::{Pass, Saved, record};
+use crate::backend::AttentionScores;
+use crate::precision::{Bool, Element, Float, SamePrecision};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, IntoShape, Result, shape};
+use amp_cpu::Dims;
+
+const OP: &str = "scaled_dot_product_attention";
+
+/// Which scores of an attention count and what they are multiplied by; `Default` is all of them, scaled by `1 / sqrt(D)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AttentionOptions {
+    pub(crate) causal: bool,
+    pub(crate) scale: Option<f64>,
+}
+
+impl AttentionOptions {
+    /// Whether query `t` attends to keys `0..=t` only.
+    pub fn causal(mut self, causal: bool) -> Self {
+        self.causal = causal;
+        self
+    }
+
+    /// Factor of the dot products instead of `1 / sqrt(D)`.
+    pub fn scale(mut self, scale: f64) -> Self {
+        self.scale = Some(scale);
+        self
+    }
+}
+
+impl<P: Float> Tensor<P> {
+    /// `softmax(scale · q · kᵀ) · v` for queries `[.., T, D]` (this tensor), keys `[.., S, D]` and values `[.., S, E]`, as
+    /// `[.., T, E]` (`F.scaled_dot_product_attention`).
+    ///
+    /// Leading dimensions (batch, heads; at most two) broadcast. `mask` broadcasts to `[.., T, S]` and is true where a
+    /// query may attend to a key; a query that may attend to none gives zeros.
+    ///
+    /// # Precision
+    /// Scores, softmax and sums in F32 (F64 for F64), never stored; the result is rounded once.
+    #[track_caller]
+    pub fn scaled_dot_product_attention<Q: Element>(
+        &self,
+        key: &Tensor<Q>,
+        value: &Tensor<Q>,
+        mask: Option<&Tensor<Bool>>,
+        options: AttentionOptions,
+    ) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        let mask = mask.map(|mask| &mask.raw);
+        Ok(Self::from_raw(attention([&self.raw, &key.raw, &value.raw], mask, options)?))
+    }
+}
+
+#[track_caller]
+fn attention(qkv: [&RawTensor; 3], mask: Option<&RawTensor>, options: AttentionOptions) -> Result<RawTensor> {
+    let plan = Plan::new(qkv, mask, options)?;
+    let [q, k, v] = plan.operands(qkv)?;
+    let mask = plan.mask(mask)?;
+    let scores = plan.scores(mask.as_ref())?;
+    let device = q.device();
+    let (y, lse) = q.backend().attention(q.operand()?, k.operand()?, v.operand()?, &scores, q.logical)?;
+    let y = RawTensor::new(device, y, plan.result);
+    record(OP, &qkv, y, |y| {
+        let saved = [Saved::new(qkv[0])?, Saved::new(qkv[1])?, Saved::new(qkv[2])?, Saved::new(y)?];
+        let mask = mask.as_ref().map(Saved::new).transpose()?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let [q, k, v] = plan.operands([&saved[0], &saved[1], &saved[2]])?;
+            let (y, grad) = (plan.lifted(&saved[3])?, plan.lifted(pass.grad())?);
+            let scores = plan.scores(mask.as_deref())?;
+            let operands = [q.operand()?, k.operand()?, v.operand()?];
+            let qkv = [&q, &k, &v].map(|x| x.layout.count());
+            let narrow =
+                (0..3).all(|i| pass.dtype(i) == grad.logical && pass.shape(i).is_none_or(|s| s.count() == qkv[i]));
+            let dtype = if narrow { grad.logical } else { accumulator(grad.logical) };
+            let grads = q.backend().attention_grad(grad.operand()?, operands, y.operand()?, &lse, &scores, dtype)?;
+            for (i, (buffer, like)) in grads.into_iter().zip([&q, &k, &v]).enumerate() {
+                pass.give(i, RawTensor::new(grad.device(), buffer, plan.lowered(like.shape())))?;
+            }
+            Ok(())
+        }))
+    })
+}
+
+/// Common leading dimensions, and the shape of the result.
+#[derive(Clone, Copy)]
+struct Plan {
+    outer: Dims,
+    result: Dims,
+    /// T and S
+    lengths: [usize; 2],
+    causal: bool,
+    scale: f64,
+}
+
+impl Plan {
+    fn new(qkv: [&RawTensor; 3], mask: Option<&RawTensor>, options: AttentionOptions) -> Result<Self> {
+        for x in qkv.into_iter().chain(mask) {
+            qkv[0].device().check_same(x.device(), OP)?;
+        }
+        let [q, k, v] = qkv.map(|x| *x.shape());
+        for (found, what) in [(q, "the query"), (k, "the key"), (v, "the value")] {
+            if !(2..=4).contains(&found.len()) {
+                return Err(Error::Rank { op: OP, what, expected: "2 to 4 dimensions", found });
+            }
+        }
+        let last = |dims: &Dims| [dims[dims.len() - 2], dims[dims.len() - 1]];
+        let ([queries, width], [keys, key_width], [values, value_width]) = (last(&q), last(&k), last(&v));
+        if width != key_width {
+            let expected = format!("[.., {width}] to fit the query {q:?}");
+            return Err(Error::Shape { op: OP, what: "the key", expected, found: k });
+        }
+        if keys != values {
+            let expected = format!("[.., {keys}, E] to fit the key {k:?}");
+            return Err(Error::Shape { op: OP, what: "the value", expected, found: v });
+        }
+        let outer = |dims: &Dims| Dims::new(&dims[..dims.len() - 2]).expect("fewer dimensions");
+        let common =
+            shape::broadcast(OP, &outer(&q), &outer(&k)).map_err(|_| Error::Broadcast { op: OP, left: q, right: k })?;
+        let common =
+            shape::broadcast(OP, &common, &outer(&v)).map_err(|_| Error::Broadcast { op: OP, left: q, right: v })?;
+        let mut result = common.to_vec();
+        result.extend([queries, value_width]);
+        let scale = options.scale.unwrap_or(1.0 / (width as f64).sqrt());
+        let lengths = [queries, keys];
+        Ok(Self { outer: common, result: result.into_shape(OP)?, lengths, causal: options.causal, scale })
+    }
+
+    /// Broadcast to the common leading dimensions, as `[B, H, rows, columns]`.
+    fn operands(&self, qkv: [&RawTensor; 3]) -> Result<[RawTensor; 3]> {
+        let [q, k, v] = qkv.map(|x| self.repeated(x, [x.shape()[x.shape().len() - 2], x.shape()[x.shape().len() - 1]]));
+        Ok([q?, k?, v?])
+    }
+
+    fn mask(&self, mask: Option<&RawTensor>) -> Result<Option<RawTensor>> {
+        mask.map(|mask| self.repeated(mask, self.lengths)).transpose()
+    }
+
+    fn repeated(&self, x: &RawTensor, last: [usize; 2]) -> Result<RawTensor> {
+        let mut shape = self.outer.to_vec();
+        shape.extend(last);
+        self.lifted(&x.broadcast_to(OP, &shape.into_shape(OP)?)?)
+    }
+
+    /// With leading dimensions of size 1 up to four.
+    fn lifted(&self, x: &RawTensor) -> Result<RawTensor> {
+        let missing = 4 - x.shape().len();
+        let mut shape = vec![1; missing];
+        shape.extend_from_slice(x.shape());
+        x.broadcast_to(OP, &shape.into_shape(OP)?)
+    }
+
+    /// Without them.
+    fn lowered(&self, shape: &Dims) -> Dims {
+        Dims::new(&shape[2 - self.outer.len()..]).expect("fewer dimensions")
+    }
+
+    fn scores<'a>(&self, mask: Option<&'a RawTensor>) -> Result<AttentionScores<'a>> {
+        let mask = mask.map(RawTensor::operand).transpose()?;
+        Ok(AttentionScores { mask, causal: self.causal, scale: self.scale })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AttentionOptions;
+    use crate::{BF16, Bool, Device, F32, F64, Tensor, gradcheck};
+
+    fn numbers(shape: &[usize], start: f64) -> Tensor<F64> {
+        let mut value = start;
+        let mut next = |_: &[usize]| {
+            value = (value * 7.3 + 0.41).fract();
+            2.0 * value - 1.0
+        };
+        Tensor::<F64>::from_fn(shape, &mut next, &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let plain = AttentionOptions::default();
+        let mask = Tensor::<Bool>::from_fn([3, 4], |i| (i[0] + 2 * i[1]) % 3 != 0, &Device::cpu()).unwrap();
+        for (q, k, v, mask, options) in [
+            (vec![3, 2], vec![4, 2], vec![4, 5], None, plain),
+            (vec![2, 3, 2], vec![2, 4, 2], vec![4, 1], Some(&mask), plain),
+            (vec![2, 2, 3, 2], vec![2, 1, 4, 2], vec![1, 2, 4, 3], Some(&mask), plain.causal(true)),
+            (vec![1, 1, 3, 2], vec![1, 1, 4, 2], vec![1, 1, 4, 2], None, plain.causal(true).scale(-0.7)),
+        ] {
+            let inputs = [numbers(&q, 0.1), numbers(&k, 0.2), numbers(&v, 0.3)];
+            let attend = |x: &[Tensor<F64>]| x[0].scaled_dot_product_attention(&x[1], &x[2], mask, options);
+            let worst = gradcheck(attend, &inputs).unwrap();
+            assert!(worst.error <= 1e-6, "{q:?} {k:?} {v:?}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn equals_the_composition() {
+        let [q, k, v] = [0.1, 0.2, 0.3].map(|start| numbers(&[2, 2, 5, 4], start).to::<F32>().unwrap());
+        let y = q.scaled_dot_product_attention(&k, &v, None, AttentionOptions::default()).unwrap();
+        let scores = (q.matmul(&k.t().unwrap()).unwrap() * 0.5_f32).unwrap().exp().unwrap();
+        let weights = (&scores / &scores.sum([-1], true).unwrap()).unwrap();
+        let expected = weights.matmul(&v).unwrap().to_vec().unwrap();
+        for (got, expected) in y.to_vec().unwrap().iter().zip(expected) {
+            assert!((got - expected).abs() <= 1e-5, "{got} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let zeros = |shape: &[usize]| Tensor::<BF16>::zeros(shape, &Device::cpu()).unwrap();
+        let text = |q: &[usize], k: &[usize], v: &[usize]| {
+            let result = zeros(q).scaled_dot_product_attention(&zeros(k), &zeros(v), None, AttentionOptions::default());
+            result.err().unwrap().to_string()
+        };
+        for (q, k, v, expected) in [
+            (
+                vec![3, 2],
+                vec![4, 3],
+                vec![4, 1],
+                "scaled_dot_product_attention: the key must have shape [.., 2] to fit the query [3, 2], found [4, 3]",
+            ),
+            (
+                vec![3, 2],
+                vec![4, 2],
+                vec![5, 1],
+                "scaled_dot_product_attention: the value must have shape [.., 4, E] to fit the key [4, 2], found [5, 1]",
+            ),
+            (
+                vec![2, 3, 2],
+                vec![3, 4, 2],
+                vec![4, 1],
+                "scaled_dot_product_attention: shapes [2, 3, 2] and [3, 4, 2] do not broadcast",
+            ),
+            (
+                vec![2],
+                vec![4, 2],
+                vec![4, 1],
+                "scaled_dot_product_attention: the query must have 2 to 4 dimensions, found shape [2]",
+            ),
+        ] {
+            assert_eq!(text(&q, &k, &v), expected);
+        }
+    }
+}

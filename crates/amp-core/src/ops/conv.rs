@@ -1,0 +1,238 @@
+//! Convolutions over lines and images, and transposed ones.
+
+use super::matmul::accumulate;
+use super::window::{ConvOptions, flat};
+use crate::autograd::{Pass, Saved, record};
+use crate::precision::{Element, Float, SamePrecision};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, IntoShape, Result};
+use amp_cpu::{Conv2d, Dims, Layout, Reduce};
+
+macro_rules! convolutions {
+    ($($(#[$doc:meta])* $name:ident, $dims:literal, $direction:expr;)*) => {
+        impl<P: Float> Tensor<P> { $(
+            $(#[$doc])*
+            ///
+            /// # Precision
+            /// Accumulates and adds the bias in F32 (F64 for F64) and rounds once. Gradients of narrowed F32 parameters
+            /// come straight from the accumulators in F32.
+            #[track_caller]
+            pub fn $name<Q: Element>(
+                &self,
+                weight: &Tensor<Q>,
+                bias: Option<&Self>,
+                options: ConvOptions<$dims>,
+            ) -> Result<Self>
+            where
+                P: SamePrecision<Q>,
+            {
+                let op = Conv::new(stringify!($name), $dims, $direction, options)?;
+                Ok(Self::from_raw(op.run(&self.raw, &weight.raw, bias.map(|bias| &bias.raw))?))
+            }
+        )* }
+    };
+}
+convolutions! {
+    /// Convolution of `[N, C, L]` with `weight` `[O, C / groups, k]` plus `bias` `[O]`, as `[N, O, l]` (`F.conv1d`).
+    conv1d, 1, Direction::Forward;
+    /// Convolution of `[N, C, H, W]` with `weight` `[O, C / groups, kh, kw]` plus `bias` `[O]`, as `[N, O, h, w]`
+    /// (`F.conv2d`).
+    conv2d, 2, Direction::Forward;
+    /// Transposed convolution of `[N, C, l]` with `weight` `[C, O / groups, k]` plus `bias` `[O]`, as `[N, O, L]`
+    /// (`F.conv_transpose1d`).
+    conv_transpose1d, 1, Direction::Transposed;
+    /// Transposed convolution of `[N, C, h, w]` with `weight` `[C, O / groups, kh, kw]` plus `bias` `[O]`, as
+    /// `[N, O, H, W]` (`F.conv_transpose2d`).
+    conv_transpose2d, 2, Direction::Transposed;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Direction {
+    Forward,
+    Transposed,
+}
+
+/// A checked convolution; lines are images of height 1.
+#[derive(Clone, Copy)]
+struct Conv {
+    op: &'static str,
+    dims: usize,
+    direction: Direction,
+    spec: Conv2d,
+    output_padding: [usize; 2],
+}
+
+impl Conv {
+    fn new<const D: usize>(
+        op: &'static str,
+        dims: usize,
+        direction: Direction,
+        options: ConvOptions<D>,
+    ) -> Result<Self> {
+        for (argument, values) in [("stride", options.stride), ("dilation", options.dilation)] {
+            if values.contains(&0) {
+                return Err(Error::argument(op, argument, "at least 1", format!("{values:?}")));
+            }
+        }
+        if options.groups == 0 {
+            return Err(Error::argument(op, "groups", "at least 1", 0));
+        }
+        let too_wide = (0..D).any(|i| options.output_padding[i] >= options.stride[i].max(options.dilation[i]));
+        if direction == Direction::Transposed && too_wide {
+            let expected = format!("less than the stride {:?} or the dilation", options.stride);
+            return Err(Error::argument(op, "output_padding", expected, format!("{:?}", options.output_padding)));
+        }
+        let spec = Conv2d {
+            stride: flat(options.stride, 1),
+            padding: flat(options.padding, 0),
+            dilation: flat(options.dilation, 1),
+            groups: options.groups,
+        };
+        Ok(Self { op, dims, direction, spec, output_padding: flat(options.output_padding, 0) })
+    }
+
+    #[track_caller]
+    fn run(self, x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawTensor> {
+        let (image, kernel) = (self.lifted(x, "the input")?, self.lifted(w, "the weight")?);
+        let sizes = self.check(&image, &kernel, bias)?;
+        let operand = bias.map(RawTensor::operand).transpose()?;
+        let (backend, from, with) = (x.backend(), image.operand()?, kernel.operand()?);
+        let buffer = match self.direction {
+            Direction::Forward => backend.conv2d(from, with, operand, &self.spec, x.logical)?,
+            Direction::Transposed => backend.conv_transpose2d(from, with, operand, sizes, &self.spec, x.logical)?,
+        };
+        let inputs: Vec<&RawTensor> = [Some(x), Some(w), bias].into_iter().flatten().collect();
+        let y = RawTensor::new(x.device(), buffer, self.lowered(sizes.into_shape(self.op)?));
+        record(self.op, &inputs, y, |_| {
+            let (x, w) = (Saved::new(x)?, Saved::new(w)?);
+            Ok(Box::new(move |pass: &mut Pass<'_>| self.backward(pass, &x, &w)))
+        })
+    }
+
+    fn backward(&self, pass: &mut Pass<'_>, x: &RawTensor, w: &RawTensor) -> Result<()> {
+        let [grad, x, w] = [pass.grad(), x, w].map(|x| self.lifted(x, "the gradient"));
+        let (grad, x, w) = (grad?, x?, w?);
+        let (backend, of) = (grad.backend(), grad.operand()?);
+        if let Some(shape) = pass.shape(0) {
+            let dtype = pass.dtype(0);
+            let buffer = match self.direction {
+                Direction::Forward => backend.conv_transpose2d(of, w.operand()?, None, four(&x), &self.spec, dtype)?,
+                Direction::Transposed => backend.conv2d(of, w.operand()?, None, &self.spec, dtype)?,
+            };
+            pass.give(0, RawTensor::new(grad.device(), buffer, shape))?;
+        }
+        if pass.wants(1) {
+            let (slope, image) = match self.direction {
+                Direction::Forward => (of, x.operand()?),
+                Direction::Transposed => (x.operand()?, of),
+            };
+            self.give_weight(pass, &grad, four(&w), slope, image)?;
+        }
+        if pass.wants(2) {
+            let dtype = pass.dtype(2);
+            let buffer = backend.reduce(Reduce::Sum, of, &[0, 2, 3], dtype)?;
+            let shape = Dims::new(&[grad.shape()[1]]).expect("one dimension");
+            pass.give(2, RawTensor::new(grad.device(), buffer, shape))?;
+        }
+        Ok(())
+    }
+
+    fn give_weight(
+        &self,
+        pass: &mut Pass<'_>,
+        grad: &RawTensor,
+        weight: [usize; 4],
+        slope: crate::backend::Operand<'_>,
+        image: crate::backend::Operand<'_>,
+    ) -> Result<()> {
+        let backend = grad.backend();
+        if !pass.dtype(1).is_half() {
+            return accumulate(
+                pass,
+                1,
+                |_| backend.conv2d_grad_weight(slope, image, weight, &self.spec),
+                |into| backend.conv2d_grad_weight_accumulate(slope, image, weight, &self.spec, into),
+            );
+        }
+        let buffer = backend.conv2d_grad_weight(slope, image, weight, &self.spec)?;
+        let shape = self.lowered(Dims::new(&weight).expect("four dimensions"));
+        pass.give(1, RawTensor::new(grad.device(), buffer, shape))
+    }
+
+    /// The tensor with a height.
+    fn lifted(&self, x: &RawTensor, what: &'static str) -> Result<RawTensor> {
+        if x.shape().len() != self.dims + 2 {
+            let expected = if self.dims == 1 { "3 dimensions" } else { "4 dimensions" };
+            return Err(Error::Rank { op: self.op, what, expected, found: *x.shape() });
+        }
+        if self.dims == 2 {
+            return Ok(x.detached());
+        }
+        let inserted = |dims: &Dims, size: usize| dims.inserted(2, size).expect("four dimensions");
+        let layout = &x.layout;
+        let (shape, strides) = (inserted(&layout.shape, 1), inserted(&layout.strides, 0));
+        Ok(x.with_layout(Layout { shape, strides, offset: layout.offset }))
+    }
+
+    /// The shape without the height.
+    fn lowered(&self, shape: Dims) -> Dims {
+        if self.dims == 2 { shape } else { shape.removed(2) }
+    }
+
+    /// Checks shapes and returns that of the result, as `[N, O, h, w]`.
+    fn check(&self, x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<[usize; 4]> {
+        x.device().check_same(w.device(), self.op)?;
+        let ([n, channels, height, width], [first, second, kh, kw]) = (four(x), four(w));
+        let groups = self.spec.groups;
+        let (taken, made) = match self.direction {
+            Direction::Forward => (second.saturating_mul(groups), first),
+            Direction::Transposed => (first, second.saturating_mul(groups)),
+        };
+        if !first.is_multiple_of(groups) {
+            let expected = format!("a divisor of the weight's first dimension, {first}");
+            return Err(Error::argument(self.op, "groups", expected, groups));
+        }
+        if channels != taken {
+            let expected =
+                format!("{taken} channels to fit the weight {:?} in {groups} groups", self.lowered(*w.shape()));
+            return Err(Error::Shape { op: self.op, what: "the input", expected, found: self.lowered(*x.shape()) });
+        }
+        if let Some(bias) = bias {
+            x.device().check_same(bias.device(), self.op)?;
+            if **bias.shape() != [made] {
+                let found = *bias.shape();
+                return Err(Error::Shape { op: self.op, what: "the bias", expected: format!("[{made}]"), found });
+            }
+        }
+        let size = match self.direction {
+            Direction::Forward => self.spec.output_size([height, width], [kh, kw]),
+            Direction::Transposed => self.transposed_size([height, width], [kh, kw]),
+        };
+        let [height, width] = size.ok_or_else(|| {
+            let (kernel, padding) = (self.lowered(*w.shape()), self.spec.padding);
+            let expected = format!("room for the kernel {kernel:?} with padding {padding:?}");
+            Error::Shape { op: self.op, what: "the input", expected, found: self.lowered(*x.shape()) }
+        })?;
+        [n, made, height, width].into_shape(self.op)?;
+        Ok([n, made, height, width])
+    }
+
+    /// The size that [`Conv2d::output_size`] maps to `input`, enlarged by the output padding.
+    fn transposed_size(&self, input: [usize; 2], kernel: [usize; 2]) -> Option<[usize; 2]> {
+        let along = |i: usize| {
+            let steps = input[i].checked_sub(1)?.checked_mul(self.spec.stride[i])?;
+            let extent = self.spec.dilation[i].checked_mul(kernel[i].checked_sub(1)?)?;
+            let size = steps.checked_add(extent)?.checked_add(self.output_padding[i])?.checked_add(1)?;
+            size.checked_sub(self.spec.padding[i].checked_mul(2)?).filter(|&size| size > 0)
+        };
+        Some([along(0)?, along(1)?])
+    }
+}
+
+fn four(x: &RawTensor) -> [usize; 4] {
+    std::array::from_fn(|i| x.shape()[i])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+use crate::ops::window::ConvOptions;
+use crate::{BF16, Device, F16, F32, F64, Tensor, gradcheck};
+
+fn numbers(shape: &[usize], start: f64) -> Tensor<F64> {
+    let mut value = start;
+    let mut next = |_: &[usize]| {
+        value = (value * 7.3 + 0.41).fract();
+        value - 0.5
+    };
+    Tensor::<F64>::from_fn(shape, &mut next, &Device::cpu()).unwrap()
+}
+
+#[test]
+fn image_gradients_agree_with_differences() {
+    let plain = ConvOptions::<2>::default();
+    for (x, w, o, options) in [
+        ([2, 2, 4, 5], [3, 2, 3, 2], 3, plain),
+        ([1, 2, 5, 4], [2, 2, 3, 3], 2, plain.stride(2).padding([1, 2]).dilation([1, 2])),
+        ([2, 4, 3, 3], [4, 2, 2, 2], 4, plain.groups(2).padding(1)),
+        ([1, 3, 4, 4], [6, 1, 3, 3], 6, plain.groups(3)),
+    ] {
+        let inputs = [numbers(&x, 0.1), numbers(&w, 0.2), numbers(&[o], 0.3)];
+        let worst = gradcheck(|x| x[0].conv2d(&x[1], Some(&x[2]), options), &inputs).unwrap();
+        assert!(worst.error <= 1e-6, "{x:?} {w:?} {options:?}: {worst:?}");
+    }
+}
+
+#[test]
+fn transposed_gradients_agree_with_differences() {
+    let plain = ConvOptions::<2>::default();
+    for (x, w, o, options) in [
+        ([2, 2, 3, 2], [2, 3, 3, 2], 3, plain),
+        ([1, 2, 3, 3], [2, 2, 3, 3], 2, plain.stride([2, 3]).padding(1).output_padding([1, 2])),
+        ([1, 4, 3, 2], [4, 1, 2, 2], 2, plain.groups(2).dilation(2)),
+    ] {
+        let inputs = [numbers(&x, 0.1), numbers(&w, 0.2), numbers(&[o], 0.3)];
+        let worst = gradcheck(|x| x[0].conv_transpose2d(&x[1], Some(&x[2]), options), &inputs).unwrap();
+        assert!(worst.error <= 1e-6, "{x:?} {w:?} {options:?}: {worst:?}");
+    }
+}
+
+#[test]
+fn line_gradients_agree_with_differences() {
+    let options = ConvOptions::<1>::default().stride(2).padding(1).dilation(2);
+    let inputs = [numbers(&[2, 2, 9], 0.1), numbers(&[3, 2, 3], 0.2), numbers(&[3], 0.3)];
+    let worst = gradcheck(|x| x[0].conv1d(&x[1], Some(&x[2]), options), &inputs).unwrap();
+    assert!(worst.error <= 1e-6, "{worst:?}");
+    let inputs = [numbers(&[2, 3, 4], 0.1), numbers(&[3, 2, 3], 0.2), numbers(&[2], 0.3)];
+    let worst = gradcheck(|x| x[0].conv_transpose1d(&x[1], Some(&x[2]), options), &inputs).unwrap();
+    assert!(worst.error <= 1e-6, "{worst:?}");
+}
+
+/// `<conv(x), y> = <x, conv_transpose(y)>`
+#[test]
+fn transposed_is_the_transpose() {
+    let options = ConvOptions::<2>::default().stride([2, 1]).padding([1, 0]);
+    let (x, w) = (numbers(&[2, 3, 7, 5], 0.1), numbers(&[4, 3, 3, 2], 0.2));
+    let y = x.conv2d(&w, None, options).unwrap();
+    let g = numbers(y.dims(), 0.4);
+    let back = g.conv_transpose2d(&w, None, options).unwrap();
+    assert_eq!(back.dims(), x.dims());
+    let dot = |a: &Tensor<F64>, b: &Tensor<F64>| (a * b).unwrap().sum_all().unwrap().item().unwrap();
+    assert!((dot(&y, &g) - dot(&x, &back)).abs() <= 1e-10);
+}
+
+#[test]
+fn weight_gradients_stay_in_f32_and_add_up() {
+    let device = Device::cpu();
+    let x = Tensor::<F32>::full([16, 1, 8, 8], 3.0, &device).unwrap().to::<BF16>().unwrap();
+    let w = Tensor::<F32>::ones([1, 1, 1, 1], &device).unwrap().tracked();
+    let half = w.to::<BF16>().unwrap();
+    let once = || x.conv2d(&half, None, ConvOptions::default()).unwrap().to::<F32>().unwrap().sum_all().unwrap();
+    let loss = (once() + once()).unwrap();
+    // 2 * 16 * 64 * 3 + 1 would need 13 significant bits; even 6144 itself comes from sums of more than 256 terms.
+    assert_eq!(loss.backward().unwrap().get(&w).unwrap().unwrap().to_vec().unwrap(), [6144.0]);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let zeros = |shape: &[usize]| Tensor::<F16>::zeros(shape, &Device::cpu()).unwrap();
+    let text = |x: &[usize], w: &[usize], b: &[usize], options: ConvOptions<2>| {
+        zeros(x).conv2d(&zeros(w), Some(&zeros(b)), options).err().unwrap().to_string()
+    };
+    let plain = ConvOptions::default();
+    for (x, w, b, options, expected) in [
+        (
+            vec![1, 2, 3, 3],
+            vec![1, 3, 1, 1],
+            vec![1],
+            plain,
+            "conv2d: the input must have shape 3 channels to fit the weight [1, 3, 1, 1] in 1 groups, found [1, 2, 3, 3]",
+        ),
+        (
+            vec![1, 1, 2, 2],
+            vec![1, 1, 3, 3],
+            vec![1],
+            plain,
+            "conv2d: the input must have shape room for the kernel [1, 1, 3, 3] with padding [0, 0], found [1, 1, 2, 2]",
+        ),
+        (vec![1, 1, 2, 2], vec![1, 1, 1, 1], vec![2], plain, "conv2d: the bias must have shape [1], found [2]"),
+        (
+            vec![1, 1, 2],
+            vec![1, 1, 1, 1],
+            vec![1],
+            plain,
+            "conv2d: the input must have 4 dimensions, found shape [1, 1, 2]",
+        ),
+        (
+            vec![1, 2, 2, 2],
+            vec![3, 1, 1, 1],
+            vec![3],
+            plain.groups(2),
+            "conv2d: groups must be a divisor of the weight's first dimension, 3, found 2",
+        ),
+        (
+            vec![1, 1, 2, 2],
+            vec![1, 1, 1, 1],
+            vec![1],
+            plain.stride([0, 1]),
+            "conv2d: stride must be at least 1, found [0, 1]",
+        ),
+        (vec![1, 1, 2, 2], vec![1, 1, 1, 1], vec![1], plain.groups(0), "conv2d: groups must be at least 1, found 0"),
+        (
+            vec![1, 1, 2, 2],
+            vec![1, 1, 0, 1],
+            vec![1],
+            plain,
+            "conv2d: the input must have shape room for the kernel [1, 1, 0, 1] with padding [0, 0], found [1, 1, 2, 2]",
+        ),
+    ] {
+        assert_eq!(text(&x, &w, &b, options), expected);
+    }
+    let huge = plain.padding(usize::MAX / 2);
+    assert!(zeros(&[1, 1, 2, 2]).conv2d(&zeros(&[1, 1, 1, 1]), None, huge).is_err());
+}

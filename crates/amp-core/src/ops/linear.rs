@@ -1,0 +1,133 @@
+//! The dense layer's product.
+
+use super::matmul::{give_product, transposed};
+use crate::autograd::{Pass, Saved, record};
+use crate::precision::{Element, Float, SamePrecision};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{Dims, Layout};
+
+impl<P: Float> Tensor<P> {
+    /// `x · weightᵀ + bias` for `x` `[.., I]`, `weight` `[O, I]` and `bias` `[O]`, as `[.., O]` (`F.linear`).
+    ///
+    /// # Precision
+    /// Accumulates and adds the bias in F32 (F64 for F64) and rounds once. Gradients of narrowed F32 parameters come
+    /// straight from the accumulators in F32.
+    #[track_caller]
+    pub fn linear<Q: Element>(&self, weight: &Tensor<Q>, bias: Option<&Self>) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        Ok(Self::from_raw(linear(&self.raw, &weight.raw, bias.map(|bias| &bias.raw))?))
+    }
+}
+
+#[track_caller]
+fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawTensor> {
+    let shape = check(x, w, bias)?;
+    let (left, right) = (matrices(x), transposed(&repeated(w, x.shape())?));
+    let operand = bias.map(RawTensor::operand).transpose()?;
+    let buffer = x.backend().matmul(left.operand()?, right.operand()?, operand, x.logical)?;
+    let inputs: Vec<&RawTensor> = [Some(x), Some(w), bias].into_iter().flatten().collect();
+    record("linear", &inputs, RawTensor::new(x.device(), buffer, shape), |_| {
+        let (x, w) = (Saved::new(x)?, Saved::new(w)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = matrices(pass.grad());
+            give_product(pass, 0, &grad, &repeated(&w, x.shape())?)?;
+            give_product(pass, 1, &transposed(&grad), &matrices(&x))?;
+            if pass.wants(2) {
+                pass.give(2, pass.grad().clone())?;
+            }
+            Ok(())
+        }))
+    })
+}
+
+/// The shape of the result.
+fn check(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<Dims> {
+    const OP: &str = "linear";
+    x.device().check_same(w.device(), OP)?;
+    let (input, weight) = (*x.shape(), *w.shape());
+    if input.is_empty() {
+        return Err(Error::Rank { op: OP, what: "the input", expected: "at least 1 dimension", found: input });
+    }
+    if weight.len() != 2 {
+        return Err(Error::Rank { op: OP, what: "the weight", expected: "2 dimensions", found: weight });
+    }
+    let mut shape = input;
+    let last = shape.len() - 1;
+    if input[last] != weight[1] {
+        let expected = format!("[.., {}] to fit the weight {weight:?}", weight[1]);
+        return Err(Error::Shape { op: OP, what: "the input", expected, found: input });
+    }
+    shape[last] = weight[0];
+    if let Some(bias) = bias {
+        x.device().check_same(bias.device(), OP)?;
+        if **bias.shape() != [weight[0]] {
+            let (expected, found) = (format!("[{}]", weight[0]), *bias.shape());
+            return Err(Error::Shape { op: OP, what: "the bias", expected, found });
+        }
+    }
+    crate::IntoShape::into_shape(shape, OP)
+}
+
+/// `[.., C]` as `[.., R, C]`; a vector becomes a row.
+fn matrices(x: &RawTensor) -> RawTensor {
+    if x.shape().len() > 1 {
+        return x.detached();
+    }
+    let row = |first: usize, of: &Dims| Dims::new(&[first, of[0]]).expect("two dimensions");
+    let layout = &x.layout;
+    x.with_layout(Layout { shape: row(1, &layout.shape), strides: row(0, &layout.strides), offset: layout.offset })
+}
+
+/// The weight, once for every matrix of an input of shape `input`.
+fn repeated(w: &RawTensor, input: &Dims) -> Result<RawTensor> {
+    let outer = input.len().saturating_sub(2);
+    let batch = Dims::new(&input[..outer]).expect("fewer dimensions");
+    let shape = batch.pushed(w.shape()[0]).and_then(|dims| dims.pushed(w.shape()[1]));
+    w.broadcast_to("linear", &shape.ok_or(Error::TooManyDimensions { op: "linear", rank: outer + 2 })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F32, F64, Tensor, gradcheck};
+
+    fn numbers(shape: &[usize], start: f64) -> Tensor<F64> {
+        let mut value = start;
+        let mut next = |_: &[usize]| {
+            value = (value * 7.3 + 0.41).fract();
+            value - 0.5
+        };
+        Tensor::<F64>::from_fn(shape, &mut next, &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let (w, b) = (numbers(&[3, 4], 0.1), numbers(&[3], 0.2));
+        for shape in [vec![4], vec![2, 4], vec![2, 3, 4], vec![2, 1, 3, 4], vec![0, 4]] {
+            let x = numbers(&shape, 0.3);
+            let worst = gradcheck(|x| x[0].linear(&x[1], Some(&x[2])), &[x.clone(), w.clone(), b.clone()]).unwrap();
+            assert!(worst.error <= 1e-6, "{shape:?}: {worst:?}");
+            let worst = gradcheck(|x| x[0].linear(&x[1], None), &[x, w.clone()]).unwrap();
+            assert!(worst.error <= 1e-6, "{shape:?}: {worst:?}");
+        }
+        let x = numbers(&[4, 2, 3], 0.3);
+        let strided = |x: &[Tensor<F64>]| x[0].transpose(0, 2)?.linear(&x[1], Some(&x[2]));
+        let worst = gradcheck(strided, &[x, w, b]).unwrap();
+        assert!(worst.error <= 1e-6, "strided: {worst:?}");
+    }
+
+    #[test]
+    fn mismatches_name_the_shapes() {
+        let zeros = |shape: &[usize]| Tensor::<F32>::zeros(shape, &Device::cpu()).unwrap();
+        let text = |x: &[usize], w: &[usize], b: &[usize]| {
+            zeros(x).linear(&zeros(w), Some(&zeros(b))).err().unwrap().to_string()
+        };
+        let expected = "linear: the input must have shape [.., 4] to fit the weight [3, 4], found [2, 5]";
+        assert_eq!(text(&[2, 5], &[3, 4], &[3]), expected);
+        assert_eq!(text(&[2, 4], &[3, 4], &[4]), "linear: the bias must have shape [3], found [4]");
+        assert_eq!(text(&[2, 4], &[3], &[3]), "linear: the weight must have 2 dimensions, found shape [3]");
+    }
+}

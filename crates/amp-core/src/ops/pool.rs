@@ -1,0 +1,270 @@
+//! Pooling over lines and images.
+
+use super::window::{IntoExtent, PoolOptions, flat};
+use crate::autograd::{Pass, record};
+use crate::backend::Buffer;
+use crate::precision::{Float, I64};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, IntoShape, Result};
+use amp_cpu::{Dims, Layout, Pool2d};
+
+macro_rules! poolings {
+    ($($dims:literal, $shape:literal, $max:ident, $max_with_indices:ident, $adaptive_max:ident,
+        $adaptive_max_with_indices:ident, $avg:ident, $adaptive_avg:ident;)*) => {
+        impl<P: Float> Tensor<P> { $(
+            #[doc = concat!("Largest value of each window of `", $shape, "` (`F.", stringify!($max), "`); a number stands for windows of that size")]
+            /// side by side. Exact; NaN counts as the largest, and the gradient goes to the first of equal values.
+            #[track_caller]
+            pub fn $max(&self, windows: impl Into<PoolOptions<$dims>>) -> Result<Self> {
+                Ok(self.$max_with_indices(windows)?.0)
+            }
+
+            #[doc = concat!("[`", stringify!($max), "`](Self::", stringify!($max), ") and the position of each maximum in its line or plane.")]
+            #[track_caller]
+            pub fn $max_with_indices(&self, windows: impl Into<PoolOptions<$dims>>) -> Result<(Self, Tensor<I64>)> {
+                let windows = Windows::new(stringify!($max), $dims, &self.raw)?.fixed(windows.into())?;
+                let (y, indices) = windows.max(&self.raw)?;
+                Ok((Self::from_raw(y), Tensor::from_raw(indices)))
+            }
+
+            #[doc = concat!("Largest value of each of `size` parts of `", $shape, "` (`F.", stringify!($adaptive_max), "`).")]
+            #[track_caller]
+            pub fn $adaptive_max(&self, size: impl IntoExtent<$dims>) -> Result<Self> {
+                Ok(self.$adaptive_max_with_indices(size)?.0)
+            }
+
+            #[doc = concat!("[`", stringify!($adaptive_max), "`](Self::", stringify!($adaptive_max), ") and the position of each maximum in its line or plane.")]
+            #[track_caller]
+            pub fn $adaptive_max_with_indices(&self, size: impl IntoExtent<$dims>) -> Result<(Self, Tensor<I64>)> {
+                let windows = Windows::new(stringify!($adaptive_max), $dims, &self.raw)?.adaptive(size.into_extent())?;
+                let (y, indices) = windows.max(&self.raw)?;
+                Ok((Self::from_raw(y), Tensor::from_raw(indices)))
+            }
+
+            #[doc = concat!("Mean of each window of `", $shape, "` (`F.", stringify!($avg), "`); a number stands for windows of that size side by")]
+            /// side. Sums in F32 (F64 for F64), rounds once.
+            #[track_caller]
+            pub fn $avg(&self, windows: impl Into<PoolOptions<$dims>>) -> Result<Self> {
+                let windows = Windows::new(stringify!($avg), $dims, &self.raw)?.fixed(windows.into().dilation(1))?;
+                Ok(Self::from_raw(windows.average(&self.raw)?))
+            }
+
+            #[doc = concat!("Mean of each of `size` parts of `", $shape, "` (`F.", stringify!($adaptive_avg), "`). Sums in F32 (F64 for F64),")]
+            /// rounds once.
+            #[track_caller]
+            pub fn $adaptive_avg(&self, size: impl IntoExtent<$dims>) -> Result<Self> {
+                let windows = Windows::new(stringify!($adaptive_avg), $dims, &self.raw)?.adaptive(size.into_extent())?;
+                Ok(Self::from_raw(windows.average(&self.raw)?))
+            }
+        )* }
+    };
+}
+poolings! {
+    1, "[N, C, L]", max_pool1d, max_pool1d_with_indices, adaptive_max_pool1d, adaptive_max_pool1d_with_indices,
+        avg_pool1d, adaptive_avg_pool1d;
+    2, "[N, C, H, W]", max_pool2d, max_pool2d_with_indices, adaptive_max_pool2d, adaptive_max_pool2d_with_indices,
+        avg_pool2d, adaptive_avg_pool2d;
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Fixed { spec: Pool2d, count_include_pad: bool },
+    Adaptive,
+}
+
+/// Checked windows of a pooling; lines are images of height 1.
+#[derive(Clone, Copy)]
+struct Windows {
+    op: &'static str,
+    dims: usize,
+    shape: Dims,
+    input: [usize; 2],
+    size: [usize; 2],
+    kind: Kind,
+}
+
+impl Windows {
+    fn new(op: &'static str, dims: usize, x: &RawTensor) -> Result<Self> {
+        let shape = *x.shape();
+        if shape.len() != dims + 2 {
+            let expected = if dims == 1 { "3 dimensions" } else { "4 dimensions" };
+            return Err(Error::Rank { op, what: "the input", expected, found: shape });
+        }
+        if shape[2..].contains(&0) {
+            return Err(Error::Empty { op, shape });
+        }
+        let input = if dims == 1 { [1, shape[2]] } else { [shape[2], shape[3]] };
+        Ok(Self { op, dims, shape, input, size: input, kind: Kind::Adaptive })
+    }
+
+    fn fixed<const D: usize>(self, options: PoolOptions<D>) -> Result<Self> {
+        for (argument, values) in
+            [("kernel", options.kernel), ("stride", options.stride), ("dilation", options.dilation)]
+        {
+            if values.contains(&0) {
+                return Err(Error::argument(self.op, argument, "at least 1", format!("{values:?}")));
+            }
+        }
+        if (0..D).any(|i| options.padding[i] > options.kernel[i] / 2) {
+            let expected = format!("at most half of the kernel {:?}", options.kernel);
+            return Err(Error::argument(self.op, "padding", expected, format!("{:?}", options.padding)));
+        }
+        let spec = Pool2d {
+            kernel: flat(options.kernel, 1),
+            stride: flat(options.stride, 1),
+            padding: flat(options.padding, 0),
+            dilation: flat(options.dilation, 1),
+            ceil_mode: options.ceil_mode,
+        };
+        let size = spec.output_size(self.input).ok_or_else(|| {
+            let expected = format!("room for the kernel {:?} with padding {:?}", options.kernel, options.padding);
+            Error::Shape { op: self.op, what: "the input", expected, found: self.shape }
+        })?;
+        Ok(Self { size, kind: Kind::Fixed { spec, count_include_pad: options.count_include_pad }, ..self })
+    }
+
+    fn adaptive<const D: usize>(self, size: [usize; D]) -> Result<Self> {
+        let size = flat(size, 1);
+        self.result(size)?;
+        Ok(Self { size, ..self })
+    }
+
+    /// The shape of the result.
+    fn result(&self, size: [usize; 2]) -> Result<Dims> {
+        let mut shape = self.shape;
+        shape[2..].copy_from_slice(&size[2 - self.dims..]);
+        shape.into_shape(self.op)
+    }
+
+    /// The tensor with a height.
+    fn lifted(&self, x: &RawTensor) -> RawTensor {
+        if self.dims == 2 {
+            return x.detached();
+        }
+        let inserted = |dims: &Dims, size: usize| dims.inserted(2, size).expect("four dimensions");
+        let layout = &x.layout;
+        let (shape, strides) = (inserted(&layout.shape, 1), inserted(&layout.strides, 0));
+        x.with_layout(Layout { shape, strides, offset: layout.offset })
+    }
+
+    #[track_caller]
+    fn max(self, x: &RawTensor) -> Result<(RawTensor, RawTensor)> {
+        let image = self.lifted(x);
+        let (y, indices) = match &self.kind {
+            Kind::Fixed { spec, .. } => x.backend().max_pool2d(image.operand()?, spec)?,
+            Kind::Adaptive => x.backend().adaptive_max_pool2d(image.operand()?, self.size)?,
+        };
+        let shape = self.result(self.size)?;
+        let places = RawTensor::new(x.device(), indices.clone(), shape);
+        let y = record(self.op, &[x], RawTensor::new(x.device(), y, shape), |_| {
+            Ok(Box::new(move |pass: &mut Pass<'_>| {
+                self.give(pass, |pass, grad| {
+                    grad.backend().max_pool2d_grad(grad.operand()?, &indices, self.input, pass.dtype(0))
+                })
+            }))
+        })?;
+        Ok((y, places))
+    }
+
+    #[track_caller]
+    fn average(self, x: &RawTensor) -> Result<RawTensor> {
+        let image = self.lifted(x);
+        let y = match &self.kind {
+            Kind::Fixed { spec, count_include_pad } => {
+                x.backend().avg_pool2d(image.operand()?, spec, *count_include_pad)?
+            }
+            Kind::Adaptive => x.backend().adaptive_avg_pool2d(image.operand()?, self.size)?,
+        };
+        record(self.op, &[x], RawTensor::new(x.device(), y, self.result(self.size)?), |_| {
+            Ok(Box::new(move |pass: &mut Pass<'_>| {
+                self.give(pass, |pass, grad| {
+                    let (of, dtype) = (grad.operand()?, pass.dtype(0));
+                    match &self.kind {
+                        Kind::Fixed { spec, count_include_pad } => {
+                            grad.backend().avg_pool2d_grad(of, self.input, spec, *count_include_pad, dtype)
+                        }
+                        Kind::Adaptive => grad.backend().adaptive_avg_pool2d_grad(of, self.input, dtype),
+                    }
+                })
+            }))
+        })
+    }
+
+    fn give(&self, pass: &mut Pass<'_>, kernel: impl Fn(&Pass<'_>, &RawTensor) -> Result<Buffer>) -> Result<()> {
+        let grad = self.lifted(pass.grad());
+        let buffer = kernel(pass, &grad)?;
+        pass.give(0, RawTensor::new(grad.device(), buffer, self.shape))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::window::PoolOptions;
+    use crate::{Device, F16, F64, Tensor, gradcheck};
+
+    fn numbers(shape: &[usize]) -> Tensor<F64> {
+        let mut value = 0.1;
+        let mut next = |_: &[usize]| {
+            value = (value * 7.3_f64 + 0.41).fract();
+            value - 0.5
+        };
+        Tensor::<F64>::from_fn(shape, &mut next, &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let x = [numbers(&[2, 2, 5, 6])];
+        let line = [numbers(&[2, 2, 7])];
+        let overlapping = PoolOptions::<2>::new([3, 2]).stride([1, 2]).padding([1, 0]).ceil_mode(true);
+        for (name, worst) in [
+            ("max", gradcheck(|x| x[0].max_pool2d(2), &x)),
+            ("overlapping max", gradcheck(|x| x[0].max_pool2d(overlapping.dilation([1, 2])), &x)),
+            ("avg", gradcheck(|x| x[0].avg_pool2d([2, 3]), &x)),
+            ("overlapping avg", gradcheck(|x| x[0].avg_pool2d(overlapping), &x)),
+            ("uncounted", gradcheck(|x| x[0].avg_pool2d(overlapping.count_include_pad(false)), &x)),
+            ("adaptive max", gradcheck(|x| x[0].adaptive_max_pool2d([2, 4]), &x)),
+            ("adaptive avg", gradcheck(|x| x[0].adaptive_avg_pool2d([3, 7]), &x)),
+            ("max1d", gradcheck(|x| x[0].max_pool1d(3), &line)),
+            ("avg1d", gradcheck(|x| x[0].avg_pool1d(PoolOptions::new(3).stride(2).padding(1)), &line)),
+            ("adaptive max1d", gradcheck(|x| x[0].adaptive_max_pool1d(2), &line)),
+            ("adaptive avg1d", gradcheck(|x| x[0].adaptive_avg_pool1d(3), &line)),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn indices_point_into_the_plane() {
+        let x = Tensor::<F64>::from_fn([1, 1, 2, 4], |i| (i[2] * 4 + i[3]) as f64, &Device::cpu()).unwrap();
+        let (y, indices) = x.to::<F16>().unwrap().max_pool2d_with_indices(2).unwrap();
+        assert_eq!(y.dims(), [1, 1, 1, 2]);
+        assert_eq!(indices.to_vec().unwrap(), [5, 7]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let x = numbers(&[1, 1, 2, 2]);
+        for (got, text) in [
+            (
+                x.max_pool2d(3),
+                "max_pool2d: the input must have shape room for the kernel [3, 3] with padding [0, 0], found [1, 1, 2, 2]",
+            ),
+            (x.avg_pool2d(0), "avg_pool2d: kernel must be at least 1, found [0, 0]"),
+            (
+                x.max_pool2d(PoolOptions::new(2).padding(2)),
+                "max_pool2d: padding must be at most half of the kernel [2, 2], found [2, 2]",
+            ),
+            (x.max_pool1d(2), "max_pool1d: the input must have 3 dimensions, found shape [1, 1, 2, 2]"),
+            (
+                numbers(&[1, 1, 0, 2]).max_pool2d(1),
+                "max_pool2d: a tensor of shape [1, 1, 0, 2] has no elements to choose from",
+            ),
+        ] {
+            assert_eq!(got.err().unwrap().to_string(), text);
+        }
+        assert_eq!(numbers(&[0, 3, 4, 4]).max_pool2d(2).unwrap().dims(), [0, 3, 2, 2]);
+        assert_eq!(x.adaptive_avg_pool2d(0).unwrap().dims(), [1, 1, 0, 0]);
+    }
+}
