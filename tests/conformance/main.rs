@@ -6,7 +6,9 @@
 
 mod compare;
 mod inputs;
+mod large;
 mod pointwise;
+mod products;
 mod reductions;
 mod shapes;
 mod threads;

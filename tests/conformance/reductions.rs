@@ -1,15 +1,16 @@
-//! Reductions, scans, softmax, norms.
+//! Reductions, scans, sorting, softmax.
 
-use crate::compare::Bound::Terms;
+use crate::compare::Bound::{Exact, OfLargest, Terms, Ulps};
 use crate::compare::{Arg, conform};
 use crate::devices;
 use crate::inputs::Values;
 use amp::prelude::*;
 
 const REAL: Values = Values::Uniform(-2.0, 2.0);
+const NEAR_ONE: Values = Values::Uniform(0.8, 1.25);
 
-fn one(shape: &[usize]) -> [Vec<Arg>; 1] {
-    [vec![Arg::Float(REAL, shape.to_vec())]]
+fn one(values: Values, shape: &[usize]) -> [Vec<Arg>; 1] {
+    [vec![Arg::Float(values, shape.to_vec())]]
 }
 
 /// Shapes with an axis 1 to fold, of prime, single and larger sizes.
@@ -19,9 +20,56 @@ const ROWS: [[usize; 3]; 6] = [[2, 3, 5], [1, 1, 1], [3, 1, 2], [0, 4, 2], [2, 1
 fn sums() {
     for device in &devices() {
         for shape in ROWS {
-            conform!(device, "sum", full, one(&shape), Terms(shape[1]), |a| a.x[0].sum([1], false));
-            conform!(device, "sum_kept", full, one(&shape), Terms(shape[0] * shape[2]), |a| a.x[0].sum([0, 2], true));
-            conform!(device, "mean", full, one(&shape), Terms(shape[1]), |a| a.x[0].mean([-2], false));
+            let (n, rest) = (shape[1], shape[0] * shape[2]);
+            conform!(device, "sum", full, one(REAL, &shape), Terms(n), |a| a.x[0].sum([1], false));
+            conform!(device, "sum_kept", full, one(REAL, &shape), Terms(rest), |a| a.x[0].sum([0, 2], true));
+            conform!(device, "sum_all", full, one(REAL, &shape), Terms(n * rest), |a| a.x[0].sum_all());
+            conform!(device, "mean", full, one(REAL, &shape), Terms(n), |a| a.x[0].mean([-2], false));
+            conform!(device, "var", full, one(REAL, &shape), OfLargest(8.0 + n as f64), |a| a.x[0].var([1], false));
+            conform!(device, "std", full, one(REAL, &shape), OfLargest(8.0 + n as f64), |a| a.x[0].std([1], true));
+            conform!(device, "norm", full, one(REAL, &shape), Ulps(4.0 + n as f64), |a| a.x[0].norm(2.0, [1], false));
+            conform!(device, "prod", full, one(NEAR_ONE, &shape), Ulps(n as f64), |a| a.x[0].prod([1], false));
+        }
+    }
+}
+
+#[test]
+fn extremes_and_order() {
+    for device in &devices() {
+        for shape in ROWS {
+            for values in [REAL, Values::Special] {
+                conform!(device, "max", all, one(values, &shape), Exact, |a| a.x[0].max([1], false));
+                conform!(device, "min", all, one(values, &shape), Exact, |a| a.x[0].min([1], true));
+                conform!(device, "sort", all, one(values, &shape), Exact, |a| Ok(a.x[0].sort(1, false)?.0));
+                conform!(device, "topk", all, one(values, &shape), Exact, |a| Ok(a.x[0].topk(1, 1, true)?.0));
+                conform!(device, "argmax", all, one(values, &shape), Exact, |a| a.x[0].argmax(1, false)?.to::<F64>());
+                conform!(device, "argmin", all, one(values, &shape), Exact, |a| a.x[0].argmin(1, false)?.to::<F64>());
+                conform!(device, "argsort", all, one(values, &shape), Exact, |a| a.x[0].argsort(1, true)?.to::<F64>());
+            }
+        }
+    }
+}
+
+#[test]
+fn scans() {
+    for device in &devices() {
+        for shape in ROWS {
+            let n = shape[1];
+            conform!(device, "cumsum", full, one(REAL, &shape), Terms(n), |a| a.x[0].cumsum(1));
+            conform!(device, "cumprod", full, one(NEAR_ONE, &shape), Ulps(n as f64), |a| a.x[0].cumprod(1));
+        }
+    }
+}
+
+#[test]
+fn softmaxes() {
+    for device in &devices() {
+        for shape in ROWS {
+            let n = shape[1] as f64;
+            conform!(device, "softmax", full, one(REAL, &shape), Ulps(16.0 + n), |a| a.x[0].softmax(1));
+            conform!(device, "softmax_last", full, one(REAL, &shape), Ulps(16.0 + n), |a| a.x[0].softmax(-1));
+            conform!(device, "log_softmax", full, one(REAL, &shape), OfLargest(16.0), |a| a.x[0].log_softmax(1));
+            conform!(device, "logsumexp", full, one(REAL, &shape), OfLargest(16.0), |a| a.x[0].logsumexp(1, true));
         }
     }
 }

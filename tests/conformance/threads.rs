@@ -34,4 +34,17 @@ fn results_are_the_same_for_any_number_of_threads() {
     same("tanh", || random([300_007])?.tanh()?.to_vec());
     same("sum_all", || random([300_007])?.sum_all()?.to_vec());
     same("sum of columns", || random([1031, 307])?.sum([0], false)?.to_vec());
+    same("matmul", || {
+        let x = random([257, 311])?;
+        x.matmul(&x.t()?)?.to_vec()
+    });
+    same("bf16 matmul", || {
+        let x = random([257, 311])?.to::<BF16>()?;
+        x.matmul(&x.t()?)?.to::<F32>()?.to_vec()
+    });
+    same("gradient of a matrix product", || {
+        let x = random([257, 311])?.tracked();
+        let grads = x.matmul(&x.t()?)?.tanh()?.sum_all()?.backward()?;
+        grads.get(&x)?.expect("x takes part").to_vec()
+    });
 }

@@ -173,7 +173,8 @@ impl<'a> Case<'a> {
     }
 
     pub fn float(&self, key: &str) -> f64 {
-        self.option(key).as_f64().expect("a number")
+        let value = self.option(key);
+        value.as_f64().or_else(|| value.as_str()?.parse().ok()).expect("a number")
     }
 
     pub fn float_or(&self, key: &str, default: f64) -> f64 {

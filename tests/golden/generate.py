@@ -21,6 +21,7 @@ A case draws its random inputs from a seed made of its name, so adding a case le
 """
 
 import json
+import math
 import pathlib
 
 import torch
@@ -37,6 +38,12 @@ import training
 from record import CASES, TENSORS
 
 
+def cases_as_json():
+    """JSON has no infinities: they are written as the strings "inf" and "-inf"."""
+    plain = lambda value: str(value) if isinstance(value, float) and math.isinf(value) else value
+    return json.dumps({name: {k: plain(v) for k, v in o.items()} for name, o in CASES.items()}, sort_keys=True)
+
+
 def main():
     torch.set_num_threads(1)
     for family in (
@@ -50,7 +57,7 @@ def main():
     ):
         family()
     path = pathlib.Path(__file__).with_name("torch.safetensors")
-    save_file(TENSORS, path, metadata={"torch": "2.15.0", "cases": json.dumps(CASES, sort_keys=True)})
+    save_file(TENSORS, path, metadata={"torch": "2.15.0", "cases": cases_as_json()})
     print(f"{len(CASES)} cases, {len(TENSORS)} tensors, {path.stat().st_size} bytes, PyTorch {torch.__version__}")
 
 

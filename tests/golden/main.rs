@@ -17,19 +17,18 @@ const FILE: &[u8] = include_bytes!("torch.safetensors");
 /// Operations of the file that the library does not have yet.
 #[rustfmt::skip]
 const NOT_YET: &[&str] = &[
-    "abs", "adaptive_avg_pool2d", "adaptive_max_pool2d", "addcdiv", "addcmul", "argmax", "argmin", "avg_pool2d",
-    "batch_norm_eval", "batch_norm_running", "batch_norm_train", "bce_with_logits", "binary_cross_entropy", "cat",
-    "chunk", "clamp", "conv1d", "conv2d", "conv_transpose2d", "cos", "cosine_embedding_loss", "cross_entropy",
-    "cumprod", "cumsum", "elu", "embedding", "eq", "erf", "expm1", "flip", "gather", "ge", "gelu", "gelu_tanh",
-    "grad_scaler", "group_norm", "gru", "gt", "hardswish", "huber_loss", "index_select", "init", "instance_norm",
-    "kl_div", "l1_loss", "layer_norm", "le", "leaky_relu", "lerp", "lerp_scalar", "linear", "log1p", "log2",
-    "log_softmax", "logsumexp", "lstm", "lt", "masked_fill", "masked_fill_lowest", "masked_fill_neg_inf", "matmul",
-    "max", "max_pool2d", "maximum", "min", "minimum", "mse_loss", "multi_head_attention", "ne", "neg", "nll_loss",
-    "norm", "one_hot", "optim_adam", "optim_adamw", "optim_rmsprop", "optim_sgd", "pad", "pow", "powf", "prelu",
-    "prod", "rdiv_scalar", "recip", "repeat", "rms_norm", "rsqrt", "rsub_scalar", "scaled_dot_product_attention",
-    "scatter_add", "schedule", "sigmoid", "sign", "silu", "sin", "smooth_l1_loss", "softmax", "softplus", "sort",
-    "split", "sqr", "sqrt", "stack", "std", "topk", "tril", "triu", "upsample_bilinear2d", "upsample_nearest2d",
-    "var", "where",
+    "abs", "adaptive_avg_pool2d", "adaptive_max_pool2d", "addcdiv", "addcmul", "avg_pool2d", "batch_norm_eval",
+    "batch_norm_running", "batch_norm_train", "bce_with_logits", "binary_cross_entropy", "cat", "chunk", "clamp",
+    "conv1d", "conv2d", "conv_transpose2d", "cos", "cosine_embedding_loss", "cross_entropy", "elu", "embedding",
+    "eq", "erf", "expm1", "flip", "gather", "ge", "gelu", "gelu_tanh", "grad_scaler", "group_norm", "gru", "gt",
+    "hardswish", "huber_loss", "index_select", "init", "instance_norm", "kl_div", "l1_loss", "layer_norm", "le",
+    "leaky_relu", "lerp", "lerp_scalar", "linear", "log1p", "log2", "lstm", "lt", "masked_fill",
+    "masked_fill_lowest", "masked_fill_neg_inf", "matmul", "max_pool2d", "maximum", "minimum", "mse_loss",
+    "multi_head_attention", "ne", "neg", "nll_loss", "one_hot", "optim_adam", "optim_adamw", "optim_rmsprop",
+    "optim_sgd", "pad", "pow", "powf", "prelu", "rdiv_scalar", "recip", "repeat", "rms_norm", "rsqrt",
+    "rsub_scalar", "scaled_dot_product_attention", "scatter_add", "schedule", "sigmoid", "sign", "silu", "sin",
+    "smooth_l1_loss", "softplus", "split", "sqr", "sqrt", "stack", "tril", "triu", "upsample_bilinear2d",
+    "upsample_nearest2d", "where",
 ];
 
 fn cases() -> (SafeTensors<'static>, Map<String, Value>) {

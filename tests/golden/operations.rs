@@ -22,6 +22,24 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "div_scalar" => (Pointwise, (c.x(0) / c.float("scalar") as f32)?.into()),
         "sum" => (Accumulated, c.x(0).sum(axes(c), c.flag("keepdim"))?.into()),
         "mean" => (Accumulated, c.x(0).mean(axes(c), c.flag("keepdim"))?.into()),
+        "max" => (Exact, c.x(0).max(axes(c), c.flag("keepdim"))?.into()),
+        "min" => (Exact, c.x(0).min(axes(c), c.flag("keepdim"))?.into()),
+        "var" => (Accumulated, c.x(0).var_with(axes(c), c.float_or("correction", 1.0), c.flag("keepdim"))?.into()),
+        "std" => (Accumulated, c.x(0).std_with(axes(c), c.float_or("correction", 1.0), c.flag("keepdim"))?.into()),
+        "norm" => (Accumulated, c.x(0).norm(c.float_or("p", 2.0), axes(c), c.flag("keepdim"))?.into()),
+        "prod" if c.given("axis") => (Accumulated, c.x(0).prod([c.axis()], c.flag("keepdim"))?.into()),
+        "prod" => (Accumulated, c.x(0).prod_all()?.into()),
+        "argmax" if c.given("axis") => (Exact, c.x(0).argmax(c.axis(), c.flag("keepdim"))?.into()),
+        "argmax" => (Exact, c.x(0).flatten(0, -1)?.argmax(0, false)?.into()),
+        "argmin" if c.given("axis") => (Exact, c.x(0).argmin(c.axis(), c.flag("keepdim"))?.into()),
+        "argmin" => (Exact, c.x(0).flatten(0, -1)?.argmin(0, false)?.into()),
+        "logsumexp" => (Accumulated, logsumexp(c)?.into()),
+        "cumsum" => (Accumulated, c.x(0).cumsum(c.axis())?.into()),
+        "cumprod" => (Accumulated, c.x(0).cumprod(c.axis())?.into()),
+        "softmax" => (Accumulated, c.x(0).softmax(c.axis())?.into()),
+        "log_softmax" => (Accumulated, c.x(0).log_softmax(c.axis())?.into()),
+        "sort" => (Exact, c.x(0).sort(c.axis(), c.flag("descending"))?.into()),
+        "topk" => (Exact, c.x(0).topk(c.size("k"), c.axis(), c.flag("largest"))?.into()),
         "permute" => (Exact, c.x(0).permute(c.axes("axes"))?.into()),
         "transpose" => (Exact, c.x(0).transpose(c.int("a") as isize, c.int("b") as isize)?.into()),
         "narrow" => (Exact, c.x(0).narrow(c.axis(), c.size("start"), c.size("length"))?.into()),
@@ -35,4 +53,12 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
 /// The axes of a reduction; none given means all.
 fn axes(c: &Case) -> Vec<isize> {
     if c.given("axes") { c.axes("axes") } else { Vec::new() }
+}
+
+/// One axis after the other: the sum of exponentials over several axes is that of the sums over one.
+fn logsumexp(c: &Case) -> Result<Tensor<F32>> {
+    let x = c.x(0);
+    let mut axes = if c.given("axes") { c.axes("axes") } else { (0..x.rank() as isize).collect() };
+    axes.sort_unstable_by(|a, b| b.cmp(a));
+    axes.into_iter().try_fold(x, |x, axis| x.logsumexp(axis, c.flag("keepdim")))
 }

@@ -7,12 +7,25 @@ use crate::{DType, Scan, Storage, View};
 
 /// Running fold of `x` along `axis`, from the last element to the first when `reverse`.
 ///
-/// Runs in F32 (F64, wrapping I64); every element is rounded to `out` once.
+/// Runs in F32 (F64, wrapping I64); every element is rounded to `out` once. Sums of up to F32 are carried in F64: a
+/// running sum is one long chain, in which F32 would lose a digit every few thousand terms.
 pub fn scan(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
+    if op == Scan::Sum && x.logical.is_float() && x.logical != DType::F64 {
+        return map_lines::<f32>(x, axis, out, |_, line| sum_in_f64(line, reverse));
+    }
     in_num!(x.logical, A => match op {
         Scan::Sum => map_lines::<A>(x, axis, out, |_, line| run(line, reverse, A::add)),
         Scan::Prod => map_lines::<A>(x, axis, out, |_, line| run(line, reverse, A::mul)),
     })
+}
+
+fn sum_in_f64(line: &mut [f32], reverse: bool) {
+    let mut sum = 0.0;
+    let step = |x: &mut f32| {
+        sum += f64::from(*x);
+        *x = sum as f32;
+    };
+    if reverse { line.iter_mut().rev().for_each(step) } else { line.iter_mut().for_each(step) }
 }
 
 fn run<A: Num>(line: &mut [A], reverse: bool, join: impl Fn(A, A) -> A) {
