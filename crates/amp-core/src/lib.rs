@@ -31,7 +31,9 @@ pub use autograd::{
 pub use device::Device;
 pub use error::{Error, Result};
 pub use nn::Module;
-pub use ops::{AttentionOptions, ConvOptions, IntoExtent, Operand, PoolOptions};
+pub use ops::{
+    AttentionOptions, BatchStatistics, ConvOptions, CrossEntropy, IntoExtent, LossReduction, Operand, PoolOptions,
+};
 pub use optim::{Optimizer, Step};
 pub use param::Parameter;
 pub use precision::{

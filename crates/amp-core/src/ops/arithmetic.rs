@@ -74,7 +74,7 @@ fn tensors(op: Arithmetic, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 }
 
 #[track_caller]
-fn add(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+pub(super) fn add(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     record("add", &[a, b], binary("add", Binary::Add, a, b, a.logical)?, |_| {
         Ok(Box::new(|pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
@@ -97,7 +97,7 @@ fn sub(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 }
 
 #[track_caller]
-fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+pub(super) fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     record("mul", &[a, b], binary("mul", Binary::Mul, a, b, a.logical)?, |_| {
         // Each factor is kept only for the other one's gradient.
         let kept_a = b.edge.is_some().then(|| Saved::new(a)).transpose()?;

@@ -4,14 +4,20 @@
 //! rounding of gradients to the precision of what they belong to is the engine's business ([`crate::autograd`]).
 
 mod arithmetic;
+mod arrange;
 mod attention;
+mod batch_norm;
 mod conv;
 mod cumulative;
 mod extreme;
+mod index;
+mod join;
 mod kernel;
 mod linear;
 mod logical;
+mod loss;
 mod matmul;
+mod normalize;
 mod pointwise;
 mod pool;
 mod reduce;
@@ -22,10 +28,11 @@ mod variance;
 mod vector_norm;
 mod window;
 
-pub use attention::AttentionOptions;
-pub use window::{ConvOptions, IntoExtent, PoolOptions};
-
 pub use arithmetic::Operand;
+pub use attention::AttentionOptions;
+pub use batch_norm::BatchStatistics;
+pub use loss::{CrossEntropy, LossReduction};
+pub use window::{ConvOptions, IntoExtent, PoolOptions};
 
 use crate::raw::RawTensor;
 use crate::{Result, shape};

@@ -14,7 +14,7 @@ full_range! {
 
 /// Folds `axes` away, keeping them with size 1, and records the gradient: `factor` everywhere.
 #[track_caller]
-fn fold(name: &'static str, op: Reduce, x: &RawTensor, axes: &[usize], factor: f64) -> Result<RawTensor> {
+pub(super) fn fold(name: &'static str, op: Reduce, x: &RawTensor, axes: &[usize], factor: f64) -> Result<RawTensor> {
     let buffer = x.backend().reduce(op, x.operand()?, axes, x.logical)?;
     let mut kept = *x.shape();
     axes.iter().for_each(|&a| kept[a] = 1);

@@ -1,0 +1,102 @@
+//! Reversing axes and cutting triangles.
+
+use super::kernel::{select, zeros};
+use crate::autograd::{Pass, record};
+use crate::precision::Element;
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result, shape};
+use amp_cpu::{Dims, Storage};
+
+/// Reverses `axes`; its own inverse.
+fn reversed(x: &RawTensor, axes: &[usize]) -> Result<RawTensor> {
+    let mut x = x.detached();
+    for &axis in axes {
+        let len = x.shape()[axis];
+        let index = x.backend().upload(Storage::I64((0..len as i64).rev().collect()))?;
+        let index = RawTensor::new(x.device(), index, Dims::new(&[len]).expect("one dimension"));
+        let buffer = x.backend().index_select(x.operand()?, axis, index.operand()?)?;
+        x = RawTensor::new(x.device(), buffer, *x.shape());
+    }
+    Ok(x)
+}
+
+/// Zeros out what `kept(row, column)` refuses in each of the matrices in the last two dimensions.
+#[track_caller]
+fn triangle(op: &'static str, x: &RawTensor, kept: impl Fn(i64, i64) -> bool) -> Result<RawTensor> {
+    let found = *x.shape();
+    let [.., rows, columns] = *found else {
+        return Err(Error::Rank { op, what: "the input", expected: "at least 2 dimensions", found });
+    };
+    let mask = (0..rows * columns).map(|i| kept((i / columns) as i64, (i % columns) as i64)).collect();
+    let mask = x.backend().upload(Storage::Bool(mask))?;
+    let mask = RawTensor::new(x.device(), mask, Dims::new(&[rows, columns]).expect("two dimensions"));
+    let mask = mask.broadcast_to(op, &found)?;
+    let y = select(op, &mask, x, &zeros(x, x.logical)?, x.logical)?;
+    record(op, &[x], y, |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let zero = zeros(&mask, pass.dtype(0))?;
+            pass.give(0, select(op, &mask, pass.grad(), &zero, pass.dtype(0))?)
+        }))
+    })
+}
+
+impl<P: Element> Tensor<P> {
+    /// The elements of `axes` (all when none are given) in reverse order (`torch.flip`).
+    #[track_caller]
+    pub fn flip(&self, axes: impl AsRef<[isize]>) -> Result<Self> {
+        let axes = shape::axes("flip", axes.as_ref(), self.rank())?;
+        let y = reversed(&self.raw, &axes)?;
+        Ok(Self::from_raw(record("flip", &[&self.raw], y, |_| {
+            Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, reversed(pass.grad(), &axes)?)))
+        })?))
+    }
+
+    /// Keeps what lies on or below a diagonal of each matrix in the last two dimensions, zeros elsewhere; `diagonal`
+    /// counts upwards from the main one (`torch.tril`).
+    #[track_caller]
+    pub fn tril(&self, diagonal: i64) -> Result<Self> {
+        Ok(Self::from_raw(triangle("tril", &self.raw, |i, j| j.saturating_sub(i) <= diagonal)?))
+    }
+
+    /// Keeps what lies on or above a diagonal of each matrix in the last two dimensions, zeros elsewhere; `diagonal`
+    /// counts upwards from the main one (`torch.triu`).
+    #[track_caller]
+    pub fn triu(&self, diagonal: i64) -> Result<Self> {
+        Ok(Self::from_raw(triangle("triu", &self.raw, |i, j| j.saturating_sub(i) >= diagonal)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F64, I64, Tensor, gradcheck};
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap();
+        let x = std::slice::from_ref(&x);
+        for (name, worst) in [
+            ("flip", gradcheck(|x| x[0].flip([1]), x)),
+            ("flip of all", gradcheck(|x| x[0].flip([]), x)),
+            ("tril", gradcheck(|x| x[0].tril(0), x)),
+            ("triu", gradcheck(|x| x[0].unsqueeze(0)?.triu(-1), x)),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn elements_lie_where_they_should() {
+        let x = Tensor::<I64>::arange(1, 7, &Device::cpu()).unwrap().reshape([2, 3]).unwrap();
+        assert_eq!(x.flip([-1]).unwrap().to_vec().unwrap(), [3, 2, 1, 6, 5, 4]);
+        assert_eq!(x.tril(0).unwrap().to_vec().unwrap(), [1, 0, 0, 4, 5, 0]);
+        assert_eq!(x.triu(1).unwrap().to_vec().unwrap(), [0, 2, 3, 0, 0, 6]);
+        assert_eq!(x.tril(i64::MAX).unwrap().to_vec().unwrap(), x.to_vec().unwrap());
+        let empty = Tensor::<F64>::zeros([2, 0], &Device::cpu()).unwrap();
+        assert_eq!(empty.tril(0).unwrap().dims(), [2, 0]);
+        assert_eq!(empty.flip([]).unwrap().dims(), [2, 0]);
+        let error = Tensor::<F64>::zeros([2], &Device::cpu()).unwrap().tril(0).unwrap_err();
+        assert_eq!(error.to_string(), "tril: the input must have at least 2 dimensions, found shape [2]");
+    }
+}

@@ -1,0 +1,168 @@
+//! Batch normalisation, by the batch's own statistics or by given ones.
+
+use super::kernel::{binary, reduce, unary};
+use super::normalize::{Affine, channels, normalize};
+use crate::autograd::{Pass, Saved, record};
+use crate::backend::Statistics;
+use crate::precision::{Element, Float, full_range};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{Binary, Dims, Layout, NormKind, Reduce, Unary};
+
+full_range! {
+    BatchNormPrecision, "`batch_norm` must run in `F32`";
+}
+
+/// Statistics of a batch, out of the graph, for the running statistics of a layer.
+#[derive(Clone, Debug)]
+pub struct BatchStatistics<P: Element> {
+    /// Mean of each channel `[C]`.
+    pub mean: Tensor<P>,
+    /// Variance of each channel `[C]`, divided by `n - 1`.
+    pub var: Tensor<P>,
+}
+
+/// Normalises by given statistics; they get no gradient.
+#[track_caller]
+fn normalize_with(x: &RawTensor, mean: &RawTensor, var: &RawTensor, affine: Affine<'_>, eps: f64) -> Result<RawTensor> {
+    let (weight, bias) = affine.operands()?;
+    let statistics = Statistics { mean: mean.operand()?, var: var.operand()? };
+    let buffer = x.backend().normalize_with(x.operand()?, statistics, weight, bias, eps, x.logical)?;
+    let absent = x.detached();
+    let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
+    record("batch_norm", &inputs, RawTensor::new(x.device(), buffer, *x.shape()), |_| {
+        let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
+        let (mean, shifted) = (per_channel(mean, &x), unary(Unary::Affine { mul: 1.0, add: eps }, var, x.logical)?);
+        let rstd = per_channel(&unary(Unary::Rsqrt, &shifted, x.logical)?, &x);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad().clone();
+            let others: Vec<usize> = (0..x.shape().len()).filter(|&a| a != 1).collect();
+            let sums = |terms: &RawTensor| -> Result<RawTensor> {
+                let sums = reduce(Reduce::Sum, terms, &others, x.logical)?;
+                Ok(sums.with_layout(Layout::contiguous(Dims::new(&[x.shape()[1]]).expect("one dimension"))))
+            };
+            if pass.wants(1) {
+                let normal = binary("batch_norm", Binary::Sub, &x, &mean, x.logical)?;
+                let normal = binary("batch_norm", Binary::Mul, &normal, &rstd, x.logical)?;
+                pass.give(1, sums(&binary("batch_norm", Binary::Mul, &normal, &grad, x.logical)?)?)?;
+            }
+            if pass.wants(2) {
+                pass.give(2, sums(&grad)?)?;
+            }
+            let scale = match &weight {
+                Some(w) => binary("batch_norm", Binary::Mul, &per_channel(w, &x), &rstd, x.logical)?,
+                None => rstd.clone(),
+            };
+            pass.give(0, binary("batch_norm", Binary::Mul, &grad, &scale, pass.dtype(0))?)
+        }))
+    })
+}
+
+/// `[C]` as `[C, 1, ..]`, which broadcasts along the channels of `x`.
+fn per_channel(parameter: &RawTensor, x: &RawTensor) -> RawTensor {
+    let (mut shape, mut strides) = (parameter.layout.shape, parameter.layout.strides);
+    for _ in 2..x.shape().len() {
+        shape = shape.pushed(1).expect("no more dimensions than the input");
+        strides = strides.pushed(0).expect("no more dimensions than the input");
+    }
+    parameter.with_layout(Layout { shape, strides, offset: parameter.layout.offset })
+}
+
+impl<P: Float> Tensor<P> {
+    /// Normalises each channel of `[N, C, ..]` by the batch's own mean and variance, then scales and shifts by `weight`
+    /// and `bias` `[C]` (`torch.nn.functional.batch_norm` in training); returns the statistics too.
+    ///
+    /// # Precision
+    /// Statistics, arithmetic and result are F32 (F64 for F64); half storage is widened as it is loaded.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when a channel has a single value, whose variance says nothing.
+    #[track_caller]
+    pub fn batch_norm_train(
+        &self,
+        weight: Option<&Self>,
+        bias: Option<&Self>,
+        eps: f64,
+    ) -> Result<(Self, BatchStatistics<P>)>
+    where
+        P: BatchNormPrecision,
+    {
+        let x = &self.raw;
+        let (channels, affine) = (channels("batch_norm", x)?, Affine::new(weight, bias));
+        affine.check("batch_norm", x, &[channels])?;
+        let values = x.layout.count().checked_div(channels).unwrap_or(0);
+        if values == 1 {
+            let (what, expected) = ("the input", "[N, C, ..] with more than one value per channel".into());
+            return Err(Error::Shape { op: "batch_norm", what, expected, found: *x.shape() });
+        }
+        let (y, mean, var) = normalize("batch_norm", x, NormKind::Batch, affine, eps)?;
+        let correction = values as f64 / (values as f64 - 1.0);
+        let var = unary(Unary::Affine { mul: correction, add: 0.0 }, &var, var.logical)?;
+        Ok((Self::from_raw(y), BatchStatistics { mean: Self::from_raw(mean), var: Self::from_raw(var) }))
+    }
+
+    /// Normalises each channel of `[N, C, ..]` by running statistics `mean` and `var` `[C]`, then scales and shifts
+    /// (`torch.nn.functional.batch_norm` in evaluation).
+    #[track_caller]
+    pub fn batch_norm_eval(
+        &self,
+        mean: &Self,
+        var: &Self,
+        weight: Option<&Self>,
+        bias: Option<&Self>,
+        eps: f64,
+    ) -> Result<Self>
+    where
+        P: BatchNormPrecision,
+    {
+        let (channels, affine) = (channels("batch_norm", &self.raw)?, Affine::new(weight, bias));
+        affine.check("batch_norm", &self.raw, &[channels])?;
+        for (what, statistic) in [("the running mean", mean), ("the running variance", var)] {
+            if statistic.dims() != [channels] {
+                let (expected, found) = (format!("[{channels}]"), *statistic.raw.shape());
+                return Err(Error::Shape { op: "batch_norm", what, expected, found });
+            }
+        }
+        Ok(Self::from_raw(normalize_with(&self.raw, &mean.raw, &var.raw, affine, eps)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F64, Tensor, gradcheck};
+
+    fn wave(shape: &[usize], phase: f64) -> Tensor<F64> {
+        let mut i = 0.0;
+        let next = |_: &[usize]| {
+            i += 1.0;
+            (i * 1.7_f64 + phase).sin() * 2.0 + 0.3
+        };
+        Tensor::from_fn(shape, next, &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let (w, b, m) = (wave(&[3], 0.2), wave(&[3], 0.7), wave(&[3], 0.4));
+        let var = Tensor::from_vec(vec![0.5, 2.0, 1.5], [3], &Device::cpu()).unwrap();
+        for shape in [&[4, 3][..], &[2, 3, 4], &[2, 3, 5, 4]] {
+            let inputs = [wave(shape, 0.1), w.clone(), b.clone()];
+            let train = gradcheck(|t| Ok(t[0].batch_norm_train(Some(&t[1]), Some(&t[2]), 1e-5)?.0), &inputs).unwrap();
+            assert!(train.error <= 1e-6, "{shape:?}: {train:?}");
+            let eval = gradcheck(|t| t[0].batch_norm_eval(&m, &var, Some(&t[1]), Some(&t[2]), 1e-5), &inputs).unwrap();
+            assert!(eval.error <= 1e-6, "{shape:?}: {eval:?}");
+        }
+    }
+
+    #[test]
+    fn statistics_are_those_of_var() {
+        let x = wave(&[4, 3, 2], 0.1);
+        let (_, statistics) = x.batch_norm_train(None, None, 1e-5).unwrap();
+        let (mean, var) = (x.mean([0, 2], false).unwrap(), x.var([0, 2], false).unwrap());
+        for (a, b) in [(statistics.mean, mean), (statistics.var, var)] {
+            let worst = (a - b).unwrap().max_all().unwrap().item().unwrap();
+            assert!(worst.abs() <= 1e-12, "{worst}");
+        }
+        assert!(wave(&[1, 3], 0.0).batch_norm_train(None, None, 1e-5).is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! Selecting, gathering and adding by index.
+
+use super::kernel::{compare, zeros};
+use crate::autograd::{Pass, record};
+use crate::precision::{Element, I64, SamePrecision};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result, shape};
+use amp_cpu::{Compare, Dims};
+
+/// Slices of `x` at positions `index` `[K]` of `axis`; their gradients are added up in F32.
+#[track_caller]
+fn index_select(name: &'static str, x: &RawTensor, axis: usize, index: &RawTensor) -> Result<RawTensor> {
+    x.device().check_same(index.device(), name)?;
+    x.backend().check_indices(name, index.operand()?, x.shape()[axis], None)?;
+    let buffer = x.backend().index_select(x.operand()?, axis, index.operand()?)?;
+    let (from, mut shape) = (*x.shape(), *x.shape());
+    shape[axis] = index.layout.count();
+    let index = index.clone();
+    record(name, &[x], RawTensor::new(x.device(), buffer, shape), |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad();
+            let buffer =
+                grad.backend().index_add(from[axis], axis, index.operand()?, grad.operand()?, pass.dtype(0))?;
+            pass.give(0, RawTensor::new(grad.device(), buffer, from))
+        }))
+    })
+}
+
+/// Elements of `x` at `index` along `axis`.
+#[track_caller]
+fn gather(x: &RawTensor, axis: usize, index: &RawTensor) -> Result<RawTensor> {
+    check_index("gather", x, axis, index)?;
+    let buffer = x.backend().gather(x.operand()?, axis, index.operand()?)?;
+    let (from, index) = (*x.shape(), index.clone());
+    record("gather", &[x], RawTensor::new(x.device(), buffer, *index.shape()), |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let zero = RawTensor::full(index.device(), 0.0, from, pass.dtype(0))?;
+            let grad = pass.grad().operand()?;
+            let buffer = index.backend().scatter_add(zero.operand()?, axis, index.operand()?, grad, pass.dtype(0))?;
+            pass.give(0, RawTensor::new(index.device(), buffer, from))
+        }))
+    })
+}
+
+#[track_caller]
+fn scatter_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) -> Result<RawTensor> {
+    check_index("scatter_add", base, axis, index)?;
+    base.device().check_same(src.device(), "scatter_add")?;
+    if src.shape() != index.shape() {
+        let (what, expected) = ("the source", format!("{:?}, that of the index", index.shape()));
+        return Err(Error::Shape { op: "scatter_add", what, expected, found: *src.shape() });
+    }
+    let (b, i, s) = (base.operand()?, index.operand()?, src.operand()?);
+    let buffer = base.backend().scatter_add(b, axis, i, s, base.logical)?;
+    let index = index.clone();
+    record("scatter_add", &[base, src], RawTensor::new(base.device(), buffer, *base.shape()), |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad().clone();
+            if pass.wants(1) {
+                let buffer = grad.backend().gather(grad.operand()?, axis, index.operand()?)?;
+                pass.give(1, RawTensor::new(grad.device(), buffer, *index.shape()))?;
+            }
+            pass.give(0, grad)
+        }))
+    })
+}
+
+/// Same rank, no other dimension longer than that of `x`, every index within `axis`.
+fn check_index(op: &'static str, x: &RawTensor, axis: usize, index: &RawTensor) -> Result<()> {
+    x.device().check_same(index.device(), op)?;
+    let (limit, found) = (*x.shape(), *index.shape());
+    let fits = limit.len() == found.len() && (0..limit.len()).all(|a| a == axis || found[a] <= limit[a]);
+    if !fits {
+        let expected = format!("{limit:?} or less in every dimension but axis {axis}");
+        return Err(Error::Shape { op, what: "the index", expected, found });
+    }
+    x.backend().check_indices(op, index.operand()?, limit[axis], None)
+}
+
+impl<P: Element> Tensor<P> {
+    /// Slices at the positions `index` `[K]` of `axis` (`torch.index_select`).
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for a negative index or one past the end.
+    #[track_caller]
+    pub fn index_select(&self, axis: isize, index: &Tensor<I64>) -> Result<Self> {
+        let axis = shape::axis("index_select", axis, self.rank())?;
+        if index.rank() != 1 {
+            let (expected, found) = ("1 dimension", *index.raw.shape());
+            return Err(Error::Rank { op: "index_select", what: "the index", expected, found });
+        }
+        Ok(Self::from_raw(index_select("index_select", &self.raw, axis, &index.raw)?))
+    }
+
+    /// Rows of this table `[V, D]` at `indices` of any shape, which the result has before D
+    /// (`torch.nn.functional.embedding`).
+    ///
+    /// The gradient of a row is added up in F32, in the order of the indices.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for an index outside `0..V`.
+    #[track_caller]
+    pub fn embedding(&self, indices: &Tensor<I64>) -> Result<Self> {
+        if self.rank() != 2 {
+            let found = *self.raw.shape();
+            return Err(Error::Rank { op: "embedding", what: "the table", expected: "2 dimensions", found });
+        }
+        let mut shape = indices.dims().to_vec();
+        shape.push(self.dims()[1]);
+        let flat = indices.reshape([indices.count()])?;
+        Self::from_raw(index_select("embedding", &self.raw, 0, &flat.raw)?).reshape(shape)
+    }
+
+    /// `out[i][j] = self[i][index[i][j]]` for axis 1, and likewise for others (`torch.gather`).
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for an index outside the axis.
+    #[track_caller]
+    pub fn gather(&self, axis: isize, index: &Tensor<I64>) -> Result<Self> {
+        let axis = shape::axis("gather", axis, self.rank())?;
+        Ok(Self::from_raw(gather(&self.raw, axis, &index.raw)?))
+    }
+
+    /// This tensor with `src[i][j]` added at `[i][index[i][j]]` for axis 1, and likewise for others
+    /// (`torch.scatter_add`).
+    ///
+    /// # Precision
+    /// Sums run in F32 (F64 for F64), in the order of `src`, and are rounded once.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for an index outside the axis.
+    #[track_caller]
+    pub fn scatter_add<Q: Element>(&self, axis: isize, index: &Tensor<I64>, src: &Tensor<Q>) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        let axis = shape::axis("scatter_add", axis, self.rank())?;
+        Ok(Self::from_raw(scatter_add(&self.raw, axis, &index.raw, &src.raw)?))
+    }
+}
+
+impl Tensor<I64> {
+    /// 1 at each label, 0 elsewhere, along a new last dimension of size `classes` (`torch.nn.functional.one_hot`).
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for a label outside `0..classes`.
+    pub fn one_hot(&self, classes: usize) -> Result<Tensor<I64>> {
+        self.raw.backend().check_indices("one_hot", self.raw.operand()?, classes, None)?;
+        let labels = self.detach().unsqueeze(-1)?;
+        let numbers = Self::arange(0, classes as i64, self.device())?;
+        let same = compare("one_hot", Compare::Eq, &labels.raw, &numbers.raw)?;
+        Ok(Tensor::from_raw(same.cast_view(amp_cpu::DType::I64)?))
+    }
+}
+
+/// The labels with every `ignored` one replaced by 0, which is a valid index, and which labels count.
+pub(super) fn valid_labels(op: &'static str, labels: &RawTensor, ignored: i64) -> Result<(RawTensor, RawTensor)> {
+    let ignored = RawTensor::new(
+        labels.device(),
+        labels.backend().upload(amp_cpu::Storage::I64(vec![ignored]))?,
+        Dims::default(),
+    );
+    let counts = compare(op, Compare::Ne, labels, &ignored)?;
+    let valid = super::kernel::select(op, &counts, labels, &zeros(labels, labels.logical)?, labels.logical)?;
+    Ok((valid, counts))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BF16, Device, F32, F64, I64, Parameter, Tensor, gradcheck};
+
+    fn index(data: &[i64], shape: &[usize]) -> Tensor<I64> {
+        Tensor::from_slice(data, shape, &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap();
+        let src = Tensor::<F64>::from_vec(vec![1.5, 0.4, -0.9, 2.2], [2, 2], &Device::cpu()).unwrap();
+        let (k, at) = (index(&[2, 0, 2], &[3]), index(&[1, 1, 0, 2], &[2, 2]));
+        let one = std::slice::from_ref(&x);
+        for (name, worst) in [
+            ("index_select", gradcheck(|t| t[0].index_select(1, &k), one)),
+            ("embedding", gradcheck(|t| t[0].embedding(&index(&[1, 1, 0, 1], &[2, 2])), one)),
+            ("gather", gradcheck(|t| t[0].gather(1, &at), one)),
+            ("gather, strided", gradcheck(|t| t[0].t()?.gather(0, &at.t()?), one)),
+            ("scatter_add", gradcheck(|t| t[0].scatter_add(1, &at, &t[1]), &[x.clone(), src])),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn embedding_gradients_accumulate_in_f32() {
+        let table = Parameter::new(&Tensor::<F32>::zeros([3, 1], &Device::cpu()).unwrap()).unwrap();
+        let rows = table.to::<BF16>().unwrap().embedding(&index(&[1; 3000], &[3000])).unwrap();
+        let loss = rows.to::<F32>().unwrap().sum_all().unwrap();
+        let grads = loss.backward().unwrap();
+        assert_eq!(grads.get(&table).unwrap().unwrap().to_vec().unwrap(), [0.0, 3000.0, 0.0]);
+    }
+
+    #[test]
+    fn indices_outside_are_errors() {
+        let x = Tensor::<F32>::zeros([2, 3], &Device::cpu()).unwrap();
+        let error = x.index_select(1, &index(&[0, 3], &[2])).unwrap_err();
+        assert_eq!(error.to_string(), "index_select: index 3 is out of range for size 3");
+        assert!(x.gather(0, &index(&[-1], &[1, 1])).is_err());
+        assert!(x.gather(0, &index(&[0; 4], &[1, 4])).is_err());
+        assert!(x.embedding(&index(&[2], &[1])).is_err());
+        assert!(index(&[4], &[1]).one_hot(4).is_err());
+        assert_eq!(index(&[2, 0], &[2]).one_hot(3).unwrap().to_vec().unwrap(), [0, 0, 1, 1, 0, 0]);
+    }
+}

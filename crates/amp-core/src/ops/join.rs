@@ -1,0 +1,241 @@
+//! Putting tensors together and taking them apart.
+
+use super::kernel::zeros;
+use crate::autograd::{Pass, record};
+use crate::precision::Element;
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result, shape};
+use amp_cpu::Layout;
+
+/// Elements `start..start + length` of `axis`.
+fn part(x: &RawTensor, axis: usize, start: usize, length: usize) -> RawTensor {
+    let mut layout = x.layout;
+    layout.shape[axis] = length;
+    layout.offset = if layout.count() == 0 { 0 } else { layout.offset + start * layout.strides[axis] };
+    x.with_layout(layout)
+}
+
+#[track_caller]
+fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor> {
+    let first = parts[0];
+    let mut shape = *first.shape();
+    shape[axis] = 0;
+    for x in parts {
+        first.device().check_same(x.device(), op)?;
+        let mut rest = *x.shape();
+        if rest.len() != shape.len()
+            || !rest.iter().zip(shape.iter()).enumerate().all(|(a, (x, y))| a == axis || x == y)
+        {
+            let expected = format!("{:?} in every dimension but axis {axis}", first.shape());
+            return Err(Error::Shape { op, what: "each tensor", expected, found: rest });
+        }
+        rest[axis] += shape[axis];
+        shape = shape::IntoShape::into_shape(rest, op)?;
+    }
+    let mut buffer = first.backend().fill(0.0, shape.count(), first.logical)?;
+    let (mut start, mut starts) = (0, Vec::with_capacity(parts.len()));
+    for x in parts {
+        let mut at = Layout::contiguous(shape);
+        at.offset = start * at.strides[axis];
+        at.shape = *x.shape();
+        if x.layout.count() > 0 {
+            first.backend().copy_into(x.operand()?, &mut buffer, &at)?;
+        }
+        starts.push((start, x.shape()[axis]));
+        start += x.shape()[axis];
+    }
+    record(op, parts, RawTensor::new(first.device(), buffer, shape), |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            for (i, &(start, length)) in starts.iter().enumerate() {
+                let grad = part(pass.grad(), axis, start, length);
+                pass.give(i, grad)?;
+            }
+            Ok(())
+        }))
+    })
+}
+
+impl<P: Element> Tensor<P> {
+    /// The tensors one after the other along `axis` (`torch.cat`).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when another dimension differs, [`Error::Argument`] when there are no tensors.
+    #[track_caller]
+    pub fn cat(tensors: &[&Self], axis: isize) -> Result<Self> {
+        let Some(first) = tensors.first() else {
+            return Err(Error::argument("cat", "tensors", "at least one tensor", "none"));
+        };
+        let axis = shape::axis("cat", axis, first.rank())?;
+        let parts: Vec<&RawTensor> = tensors.iter().map(|t| &t.raw).collect();
+        Ok(Self::from_raw(cat("cat", &parts, axis)?))
+    }
+
+    /// The tensors, all of one shape, along a new dimension before `axis` (`torch.stack`).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the shapes differ, [`Error::Argument`] when there are no tensors.
+    #[track_caller]
+    pub fn stack(tensors: &[&Self], axis: isize) -> Result<Self> {
+        let Some(first) = tensors.first() else {
+            return Err(Error::argument("stack", "tensors", "at least one tensor", "none"));
+        };
+        if let Some(other) = tensors.iter().find(|t| t.dims() != first.dims()) {
+            let (what, expected) = ("each tensor", format!("{:?}", first.dims()));
+            return Err(Error::Shape { op: "stack", what, expected, found: *other.raw.shape() });
+        }
+        let axis = shape::axis("stack", axis, first.rank() + 1)?;
+        let parts = tensors.iter().map(|t| t.unsqueeze(axis as isize)).collect::<Result<Vec<_>>>()?;
+        let parts: Vec<&RawTensor> = parts.iter().map(|t| &t.raw).collect();
+        Ok(Self::from_raw(cat("stack", &parts, axis)?))
+    }
+
+    /// Views of `size` elements of `axis` each, the last one possibly shorter (`torch.split`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `size` is 0.
+    #[track_caller]
+    pub fn split(&self, size: usize, axis: isize) -> Result<Vec<Self>> {
+        let len = self.dims()[shape::axis("split", axis, self.rank())?];
+        if size == 0 {
+            return Err(Error::argument("split", "size", "at least 1", size));
+        }
+        let starts = (0..len.max(1)).step_by(size);
+        starts.map(|start| self.narrow(axis, start, size.min(len - start))).collect()
+    }
+
+    /// At most `count` views of equal size along `axis`, the last one possibly shorter (`torch.chunk`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `count` is 0.
+    #[track_caller]
+    pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Self>> {
+        let len = self.dims()[shape::axis("chunk", axis, self.rank())?];
+        if count == 0 {
+            return Err(Error::argument("chunk", "count", "at least 1", count));
+        }
+        self.split(len.div_ceil(count).max(1), axis)
+    }
+
+    /// The tensor `times[i]` times along dimension `i`; new dimensions come first (`torch.Tensor.repeat`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when there are fewer numbers than dimensions.
+    #[track_caller]
+    pub fn repeat(&self, times: impl AsRef<[usize]>) -> Result<Self> {
+        let times = times.as_ref();
+        if times.len() < self.rank() {
+            let expected = format!("a number for each of the {} dimensions", self.rank());
+            return Err(Error::argument("repeat", "times", expected, format!("{times:?}")));
+        }
+        let mut x = self.clone();
+        for _ in self.rank()..times.len() {
+            x = x.unsqueeze(0)?;
+        }
+        for (axis, &n) in times.iter().enumerate().filter(|&(_, &n)| n != 1) {
+            x = match n {
+                0 => x.narrow(axis as isize, 0, 0)?,
+                _ => Self::cat(&vec![&x; n], axis as isize)?,
+            };
+        }
+        Ok(x)
+    }
+
+    /// Adds `value` around the tensor; `padding` holds a count before and one after for each dimension, the last
+    /// dimension first: `[left, right, top, bottom]` (`torch.nn.functional.pad`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless there are two counts for each of at most all dimensions.
+    #[track_caller]
+    pub fn pad(&self, padding: impl AsRef<[usize]>, value: f64) -> Result<Self> {
+        let padding = padding.as_ref();
+        if !padding.len().is_multiple_of(2) || padding.len() / 2 > self.rank() {
+            let expected = format!("two counts for each of at most {} dimensions", self.rank());
+            return Err(Error::argument("pad", "padding", expected, format!("{padding:?}")));
+        }
+        Ok(Self::from_raw(pad(&self.raw, padding, value)?))
+    }
+}
+
+#[track_caller]
+fn pad(x: &RawTensor, padding: &[usize], value: f64) -> Result<RawTensor> {
+    let (from, mut shape, mut starts) = (*x.shape(), *x.shape(), *x.shape());
+    starts.fill(0);
+    for (i, pair) in padding.chunks(2).enumerate() {
+        let axis = from.len() - 1 - i;
+        starts[axis] = pair[0];
+        shape[axis] = shape[axis].saturating_add(pair[0]).saturating_add(pair[1]);
+    }
+    let shape = shape::IntoShape::into_shape(shape, "pad")?;
+    let mut inner = Layout::contiguous(shape);
+    inner.offset = starts.iter().zip(inner.strides.iter()).map(|(start, stride)| start * stride).sum();
+    inner.shape = from;
+    let mut buffer = x.backend().fill(value, shape.count(), x.logical)?;
+    if x.layout.count() > 0 {
+        x.backend().copy_into(x.operand()?, &mut buffer, &inner)?;
+    }
+    record("pad", &[x], RawTensor::new(x.device(), buffer, shape), |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = (0..from.len()).fold(pass.grad().clone(), |g, axis| part(&g, axis, starts[axis], from[axis]));
+            pass.give(0, if from.count() == 0 { zeros(&grad, pass.dtype(0))? } else { grad })
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F16, F64, I64, Tensor, gradcheck};
+
+    fn x() -> Tensor<F64> {
+        Tensor::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap()
+    }
+
+    fn counted(shape: &[usize]) -> Tensor<I64> {
+        let count: usize = shape.iter().product();
+        Tensor::<I64>::arange(0, count as i64, &Device::cpu()).unwrap().reshape(shape).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let both = [x(), x().t().unwrap().contiguous().unwrap()];
+        for (name, worst) in [
+            ("cat", gradcheck(|x| Tensor::cat(&[&x[0], &x[1].t()?, &x[0]], 1), &both)),
+            ("stack", gradcheck(|x| Tensor::stack(&[&x[0], &x[1].t()?], -1), &both)),
+            ("split", gradcheck(|x| Ok(x[0].split(2, 1)?.remove(1)), &both[..1])),
+            ("repeat", gradcheck(|x| x[0].repeat([2, 1, 3]), &both[..1])),
+            ("pad", gradcheck(|x| x[0].pad([1, 0, 2, 1], 0.5), &both[..1])),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn parts_lie_where_they_should() {
+        let (a, b) = (counted(&[2, 2]), counted(&[2, 1]));
+        assert_eq!(Tensor::cat(&[&a, &b], -1).unwrap().to_vec().unwrap(), [0, 1, 0, 2, 3, 1]);
+        assert_eq!(Tensor::stack(&[&b, &b], 0).unwrap().dims(), [2, 2, 1]);
+        assert_eq!(counted(&[1, 2]).repeat([2, 2]).unwrap().to_vec().unwrap(), [0, 1, 0, 1, 0, 1, 0, 1]);
+        assert_eq!(counted(&[2]).pad([1, 2], 7.0).unwrap().to_vec().unwrap(), [7, 0, 1, 7, 7]);
+        let sizes: Vec<usize> = counted(&[7]).chunk(3, 0).unwrap().iter().map(Tensor::count).collect();
+        assert_eq!(sizes, [3, 3, 1]);
+        let empty = Tensor::<F16>::zeros([0, 3], &Device::cpu()).unwrap();
+        assert_eq!(Tensor::cat(&[&empty, &empty], 0).unwrap().dims(), [0, 3]);
+        assert_eq!(empty.split(2, 0).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let error = Tensor::cat(&[&x(), &x().t().unwrap()], 0).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cat: each tensor must have shape [2, 3] in every dimension but axis 0, found [3, 2]"
+        );
+        assert!(Tensor::<F64>::cat(&[], 0).is_err());
+        assert!(Tensor::stack(&[&x(), &x().t().unwrap()], 0).is_err());
+        assert!(x().split(0, 0).is_err());
+        assert!(x().repeat([2]).is_err());
+        assert!(x().pad([1], 0.0).is_err());
+        assert!(x().pad([usize::MAX, 1], 0.0).is_err());
+    }
+}

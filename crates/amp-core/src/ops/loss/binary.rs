@@ -1,0 +1,220 @@
+//! Losses between probabilities, or their logits, and targets from 0 to 1.
+
+use super::{LossReduction, check_target, elementwise};
+use crate::autograd::Saved;
+use crate::ops::kernel::{binary, scaled, unary};
+use crate::precision::{Element, Float, SamePrecision, full_range};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{Binary, DType, Reduce, Unary};
+
+full_range! {
+    BceWithLogitsPrecision, "`bce_with_logits` must run in `F32`";
+    BinaryCrossEntropyPrecision, "`binary_cross_entropy` must run in `F32`, and on logits: use `bce_with_logits`";
+}
+
+fn affine(x: &RawTensor, mul: f64, add: f64) -> Result<RawTensor> {
+    unary(Unary::Affine { mul, add }, x, x.logical)
+}
+
+fn product(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    binary("bce_with_logits", Binary::Mul, a, b, a.logical)
+}
+
+/// `(1 - t) x - l ln(sigmoid(x))` with `l = 1 + (w - 1) t`, which no logit can make overflow.
+#[track_caller]
+fn with_logits(
+    x: &RawTensor,
+    target: &RawTensor,
+    pos_weight: Option<&RawTensor>,
+    reduction: LossReduction,
+) -> Result<RawTensor> {
+    const OP: &str = "bce_with_logits";
+    check_target(OP, x, target)?;
+    refuse_nan(OP, target)?;
+    let weight = match pos_weight {
+        Some(w) => affine(&product(&affine(w, 1.0, -1.0)?, target)?, 1.0, 1.0)?.broadcast_to(OP, x.shape())?,
+        None => RawTensor::full(x.device(), 1.0, *x.shape(), x.logical)?,
+    };
+    let linear = product(&affine(target, -1.0, 1.0)?, x)?;
+    let curved = product(&weight, &unary(Unary::LogSigmoid, x, x.logical)?)?;
+    let losses = binary(OP, Binary::Sub, &linear, &curved, x.logical)?;
+    let pos_weight = pos_weight.map(Saved::new).transpose()?;
+    let (x_saved, t, weight) = (Saved::new(x)?, Saved::new(target)?, Saved::new(&weight)?);
+    elementwise(OP, &[x, target], losses, reduction, move |i, grad| {
+        let slope = if i == 0 {
+            let failing = unary(Unary::Sigmoid, &scaled(&x_saved, -1.0)?, x_saved.logical)?;
+            binary(OP, Binary::Sub, &affine(&t, -1.0, 1.0)?, &product(&weight, &failing)?, grad.logical)?
+        } else {
+            let log = unary(Unary::LogSigmoid, &x_saved, x_saved.logical)?;
+            let curved = match &pos_weight {
+                Some(w) => product(&log, &affine(w, -1.0, 1.0)?)?,
+                None => scaled(&log, 0.0)?,
+            };
+            binary(OP, Binary::Sub, &curved, &x_saved, grad.logical)?
+        };
+        product(&slope, grad)
+    })
+}
+
+/// `-(t ln(p) + (1 - t) ln(1 - p))` with logarithms no less than -100, as in PyTorch.
+#[track_caller]
+fn on_probabilities(p: &RawTensor, target: &RawTensor, reduction: LossReduction) -> Result<RawTensor> {
+    const OP: &str = "binary_cross_entropy";
+    check_target(OP, p, target)?;
+    refuse_nan(OP, target)?;
+    refuse_outside(OP, p)?;
+    let log = |x: &RawTensor| {
+        let log = unary(Unary::Log, x, x.logical)?;
+        unary(Unary::Clamp { min: -100.0, max: f64::INFINITY }, &log, x.logical)
+    };
+    let rest = affine(p, -1.0, 1.0)?;
+    let (success, failure) = (log(p)?, log(&rest)?);
+    let sum = binary(
+        OP,
+        Binary::Add,
+        &product(target, &success)?,
+        &product(&affine(target, -1.0, 1.0)?, &failure)?,
+        p.logical,
+    )?;
+    let (p_saved, t) = (Saved::new(p)?, Saved::new(target)?);
+    let (success, failure) = (Saved::new(&success)?, Saved::new(&failure)?);
+    elementwise(OP, &[p, target], scaled(&sum, -1.0)?, reduction, move |i, grad| {
+        let slope = if i == 0 {
+            let spread = product(&p_saved, &affine(&p_saved, -1.0, 1.0)?)?;
+            let spread = unary(Unary::Clamp { min: 1e-12, max: f64::INFINITY }, &spread, spread.logical)?;
+            let difference = binary(OP, Binary::Sub, &p_saved, &t, grad.logical)?;
+            binary(OP, Binary::Div, &difference, &spread, grad.logical)?
+        } else {
+            binary(OP, Binary::Sub, &failure, &success, grad.logical)?
+        };
+        product(&slope, grad)
+    })
+}
+
+/// One element on the host.
+fn extreme(op: Reduce, x: &RawTensor) -> Result<f64> {
+    let axes: Vec<usize> = (0..x.shape().len()).collect();
+    let buffer = x.backend().reduce(op, x.operand()?, &axes, DType::F64)?;
+    match x.backend().download(&buffer)? {
+        amp_cpu::Storage::F64(v) => Ok(v[0]),
+        _ => Ok(f64::NAN),
+    }
+}
+
+fn refuse_nan(op: &'static str, target: &RawTensor) -> Result<()> {
+    let found = extreme(Reduce::Max, target)?;
+    if found.is_nan() {
+        return Err(Error::argument(op, "target", "a number for every element", found));
+    }
+    Ok(())
+}
+
+fn refuse_outside(op: &'static str, p: &RawTensor) -> Result<()> {
+    for found in [extreme(Reduce::Min, p)?, extreme(Reduce::Max, p)?] {
+        if p.layout.count() > 0 && !(0.0..=1.0).contains(&found) {
+            return Err(Error::argument(op, "input", "probabilities from 0 to 1", found));
+        }
+    }
+    Ok(())
+}
+
+impl<P: Float> Tensor<P> {
+    /// Mean cross-entropy between `sigmoid(self)` and targets from 0 to 1
+    /// (`torch.nn.functional.binary_cross_entropy_with_logits`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a target that is NaN.
+    #[track_caller]
+    pub fn bce_with_logits<Q: Element>(&self, target: &Tensor<Q>) -> Result<Self>
+    where
+        P: BceWithLogitsPrecision + SamePrecision<Q>,
+    {
+        self.bce_with_logits_with(target, None, LossReduction::Mean)
+    }
+
+    /// [`bce_with_logits`](Self::bce_with_logits) with a weight of the positive class, which broadcasts to the input, and
+    /// another reduction.
+    #[track_caller]
+    pub fn bce_with_logits_with<Q: Element>(
+        &self,
+        target: &Tensor<Q>,
+        pos_weight: Option<&Self>,
+        reduction: LossReduction,
+    ) -> Result<Self>
+    where
+        P: BceWithLogitsPrecision + SamePrecision<Q>,
+    {
+        Ok(Self::from_raw(with_logits(&self.raw, &target.raw, pos_weight.map(|w| &w.raw), reduction)?))
+    }
+
+    /// Mean cross-entropy between probabilities and targets from 0 to 1 (`torch.nn.functional.binary_cross_entropy`).
+    ///
+    /// Prefer [`bce_with_logits`](Self::bce_with_logits): near 0 and 1 the gradient of this one, `1 / p (1 - p)`, does not
+    /// fit F16, so it is banned in autocast regions.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for an input outside 0 to 1 or a target that is NaN.
+    #[track_caller]
+    pub fn binary_cross_entropy<Q: Element>(&self, target: &Tensor<Q>) -> Result<Self>
+    where
+        P: BinaryCrossEntropyPrecision + SamePrecision<Q>,
+    {
+        self.binary_cross_entropy_with(target, LossReduction::Mean)
+    }
+
+    /// [`binary_cross_entropy`](Self::binary_cross_entropy) with another reduction.
+    #[track_caller]
+    pub fn binary_cross_entropy_with<Q: Element>(&self, target: &Tensor<Q>, reduction: LossReduction) -> Result<Self>
+    where
+        P: BinaryCrossEntropyPrecision + SamePrecision<Q>,
+    {
+        Ok(Self::from_raw(on_probabilities(&self.raw, &target.raw, reduction)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F32, F64, LossReduction, Tensor, gradcheck};
+
+    fn tensor(data: &[f64]) -> Tensor<F64> {
+        Tensor::from_slice(data, [2, data.len() / 2], &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let x = tensor(&[0.3, -0.7, 1.9, 0.01, -2.2, 0.8]);
+        let t = tensor(&[0.5, 0.7, 0.1, 0.4, 0.9, 0.2]);
+        let w = Tensor::from_vec(vec![2.0, 0.5, 3.0], [3], &Device::cpu()).unwrap();
+        let p = tensor(&[0.3, 0.7, 0.9, 0.01, 0.22, 0.8]);
+        for reduction in [LossReduction::Mean, LossReduction::None] {
+            for (name, worst) in [
+                ("bce", gradcheck(|x| x[0].bce_with_logits_with(&x[1], None, reduction), &[x.clone(), t.clone()])),
+                ("pos", gradcheck(|x| x[0].bce_with_logits_with(&x[1], Some(&w), reduction), &[x.clone(), t.clone()])),
+                ("prob", gradcheck(|x| x[0].binary_cross_entropy_with(&x[1], reduction), &[p.clone(), t.clone()])),
+            ] {
+                let worst = worst.unwrap();
+                assert!(worst.error <= 1e-5, "{name} {reduction:?}: {worst:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_logits_stay_finite() {
+        let x = Tensor::<F32>::from_vec(vec![1e4, -1e4], [2], &Device::cpu()).unwrap();
+        let t = Tensor::<F32>::from_vec(vec![0.0, 1.0], [2], &Device::cpu()).unwrap();
+        assert_eq!(x.bce_with_logits(&t).unwrap().item().unwrap(), 1e4);
+        let p = Tensor::<F32>::from_vec(vec![1.0, 0.0], [2], &Device::cpu()).unwrap();
+        assert_eq!(p.binary_cross_entropy(&t).unwrap().item().unwrap(), 100.0);
+    }
+
+    #[test]
+    fn bad_values_are_errors() {
+        let x = tensor(&[0.5, 1.5]);
+        let error = x.binary_cross_entropy(&x).unwrap_err();
+        assert_eq!(error.to_string(), "binary_cross_entropy: input must be probabilities from 0 to 1, found 1.5");
+        assert!(x.bce_with_logits(&tensor(&[0.5, f64::NAN])).is_err());
+        assert!(tensor(&[]).bce_with_logits(&tensor(&[])).unwrap().item().unwrap().is_nan());
+    }
+}

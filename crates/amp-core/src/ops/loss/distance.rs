@@ -1,0 +1,197 @@
+//! Losses of the difference between input and target.
+
+use super::{LossReduction, check_target, elementwise};
+use crate::autograd::Saved;
+use crate::ops::kernel::{binary, scaled, unary};
+use crate::precision::{Element, Float, SamePrecision, full_range};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{Binary, Unary};
+
+full_range! {
+    MsePrecision, "`mse_loss` must run in `F32`";
+    L1Precision, "`l1_loss` must run in `F32`";
+    SmoothL1Precision, "`smooth_l1_loss` must run in `F32`";
+    HuberPrecision, "`huber_loss` must run in `F32`";
+}
+
+/// A function of the difference `d`.
+#[derive(Clone, Copy)]
+enum Curve {
+    /// `d²`
+    Square,
+    /// `|d|`
+    Absolute,
+    /// `d² / 2` up to `delta`, then the tangent; times `factor`.
+    Huber { delta: f64, factor: f64 },
+}
+
+impl Curve {
+    fn value(self, d: &RawTensor) -> Result<RawTensor> {
+        match self {
+            Self::Square => unary(Unary::Sqr, d, d.logical),
+            Self::Absolute => unary(Unary::Abs, d, d.logical),
+            Self::Huber { delta, factor } => {
+                // With c = clamp(d, -delta, delta) both branches are c (d - c / 2).
+                let c = unary(Unary::Clamp { min: -delta, max: delta }, d, d.logical)?;
+                let rest = binary("loss", Binary::Sub, d, &scaled(&c, 0.5)?, d.logical)?;
+                scaled(&binary("loss", Binary::Mul, &c, &rest, d.logical)?, factor)
+            }
+        }
+    }
+
+    fn slope(self, d: &RawTensor) -> Result<RawTensor> {
+        match self {
+            Self::Square => scaled(d, 2.0),
+            Self::Absolute => unary(Unary::Sign, d, d.logical),
+            Self::Huber { delta, factor } => {
+                scaled(&unary(Unary::Clamp { min: -delta, max: delta }, d, d.logical)?, factor)
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn distance(
+    op: &'static str,
+    curve: Curve,
+    input: &RawTensor,
+    target: &RawTensor,
+    reduction: LossReduction,
+) -> Result<RawTensor> {
+    check_target(op, input, target)?;
+    let d = binary(op, Binary::Sub, input, target, input.logical)?;
+    let losses = curve.value(&d)?;
+    let d = Saved::new(&d)?;
+    elementwise(op, &[input, target], losses, reduction, move |i, grad| {
+        let slope = binary(op, Binary::Mul, &curve.slope(&d)?, grad, d.logical)?;
+        if i == 0 { Ok(slope) } else { scaled(&slope, -1.0) }
+    })
+}
+
+impl<P: Float> Tensor<P> {
+    /// Mean of `(self - target)²` (`torch.nn.functional.mse_loss`). The shapes must agree; nothing is broadcast.
+    #[track_caller]
+    pub fn mse_loss<Q: Element>(&self, target: &Tensor<Q>) -> Result<Self>
+    where
+        P: MsePrecision + SamePrecision<Q>,
+    {
+        self.mse_loss_with(target, LossReduction::Mean)
+    }
+
+    /// [`mse_loss`](Self::mse_loss) with another reduction.
+    #[track_caller]
+    pub fn mse_loss_with<Q: Element>(&self, target: &Tensor<Q>, reduction: LossReduction) -> Result<Self>
+    where
+        P: MsePrecision + SamePrecision<Q>,
+    {
+        Ok(Self::from_raw(distance("mse_loss", Curve::Square, &self.raw, &target.raw, reduction)?))
+    }
+
+    /// Mean of `|self - target|` (`torch.nn.functional.l1_loss`).
+    #[track_caller]
+    pub fn l1_loss<Q: Element>(&self, target: &Tensor<Q>) -> Result<Self>
+    where
+        P: L1Precision + SamePrecision<Q>,
+    {
+        self.l1_loss_with(target, LossReduction::Mean)
+    }
+
+    /// [`l1_loss`](Self::l1_loss) with another reduction.
+    #[track_caller]
+    pub fn l1_loss_with<Q: Element>(&self, target: &Tensor<Q>, reduction: LossReduction) -> Result<Self>
+    where
+        P: L1Precision + SamePrecision<Q>,
+    {
+        Ok(Self::from_raw(distance("l1_loss", Curve::Absolute, &self.raw, &target.raw, reduction)?))
+    }
+
+    /// Mean of `d² / 2 beta` where `|d| < beta`, else of `|d| - beta / 2` (`torch.nn.functional.smooth_l1_loss`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a negative `beta`; 0 is the same as [`l1_loss`](Self::l1_loss).
+    #[track_caller]
+    pub fn smooth_l1_loss<Q: Element>(&self, target: &Tensor<Q>, beta: f64) -> Result<Self>
+    where
+        P: SmoothL1Precision + SamePrecision<Q>,
+    {
+        self.smooth_l1_loss_with(target, beta, LossReduction::Mean)
+    }
+
+    /// [`smooth_l1_loss`](Self::smooth_l1_loss) with another reduction.
+    #[track_caller]
+    pub fn smooth_l1_loss_with<Q: Element>(
+        &self,
+        target: &Tensor<Q>,
+        beta: f64,
+        reduction: LossReduction,
+    ) -> Result<Self>
+    where
+        P: SmoothL1Precision + SamePrecision<Q>,
+    {
+        if beta.is_nan() || beta < 0.0 {
+            return Err(Error::argument("smooth_l1_loss", "beta", "0 or more", beta));
+        }
+        let curve = if beta == 0.0 { Curve::Absolute } else { Curve::Huber { delta: beta, factor: 1.0 / beta } };
+        Ok(Self::from_raw(distance("smooth_l1_loss", curve, &self.raw, &target.raw, reduction)?))
+    }
+
+    /// Mean of `d² / 2` where `|d| < delta`, else of `delta (|d| - delta / 2)` (`torch.nn.functional.huber_loss`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `delta` is positive.
+    #[track_caller]
+    pub fn huber_loss<Q: Element>(&self, target: &Tensor<Q>, delta: f64) -> Result<Self>
+    where
+        P: HuberPrecision + SamePrecision<Q>,
+    {
+        self.huber_loss_with(target, delta, LossReduction::Mean)
+    }
+
+    /// [`huber_loss`](Self::huber_loss) with another reduction.
+    #[track_caller]
+    pub fn huber_loss_with<Q: Element>(&self, target: &Tensor<Q>, delta: f64, reduction: LossReduction) -> Result<Self>
+    where
+        P: HuberPrecision + SamePrecision<Q>,
+    {
+        if delta.is_nan() || delta <= 0.0 {
+            return Err(Error::argument("huber_loss", "delta", "greater than 0", delta));
+        }
+        let curve = Curve::Huber { delta, factor: 1.0 };
+        Ok(Self::from_raw(distance("huber_loss", curve, &self.raw, &target.raw, reduction)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F32, F64, LossReduction, Tensor, gradcheck};
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap();
+        let t = Tensor::<F64>::from_vec(vec![0.5, 0.7, -1.0, 0.4, -2.0, 3.0], [2, 3], &Device::cpu()).unwrap();
+        let both = [x, t];
+        for reduction in [LossReduction::Mean, LossReduction::Sum, LossReduction::BatchMean, LossReduction::None] {
+            for (name, worst) in [
+                ("mse_loss", gradcheck(|x| x[0].mse_loss_with(&x[1], reduction), &both)),
+                ("l1_loss", gradcheck(|x| x[0].l1_loss_with(&x[1], reduction), &both)),
+                ("smooth_l1_loss", gradcheck(|x| x[0].smooth_l1_loss_with(&x[1], 0.9, reduction), &both)),
+                ("huber_loss", gradcheck(|x| x[0].huber_loss_with(&x[1], 1.2, reduction), &both)),
+            ] {
+                let worst = worst.unwrap();
+                assert!(worst.error <= 1e-6, "{name} {reduction:?}: {worst:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_target_of_another_shape_is_an_error() {
+        let x = Tensor::<F32>::zeros([4, 1], &Device::cpu()).unwrap();
+        let t = Tensor::<F32>::zeros([4], &Device::cpu()).unwrap();
+        let error = x.mse_loss(&t).unwrap_err();
+        assert_eq!(error.to_string(), "mse_loss: the target must have shape [4, 1], that of the input, found [4]");
+        assert!(x.huber_loss(&x, 0.0).is_err());
+        assert!(x.smooth_l1_loss(&x, f64::NAN).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! Losses. All run in full precision and give F32 (F64 for F64).
+
+mod binary;
+mod classes;
+mod distance;
+mod divergence;
+
+pub use classes::CrossEntropy;
+
+use super::kernel::{reduce, scaled};
+use crate::autograd::{Pass, record};
+use crate::raw::RawTensor;
+use crate::{Error, Result};
+use amp_cpu::{Dims, Reduce};
+
+/// What becomes of the losses of the single elements or rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossReduction {
+    /// Their mean (for weighted classes, divided by the sum of the weights).
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+    /// Their sum divided by the size of the first dimension.
+    BatchMean,
+    /// They stay as they are.
+    None,
+}
+
+impl LossReduction {
+    /// What the sum of losses of shape `shape` is multiplied by.
+    fn factor(self, shape: &Dims) -> f64 {
+        match self {
+            Self::Mean => 1.0 / shape.count() as f64,
+            Self::BatchMean => 1.0 / shape.first().copied().unwrap_or(1) as f64,
+            Self::Sum | Self::None => 1.0,
+        }
+    }
+
+    fn apply(self, losses: RawTensor) -> Result<RawTensor> {
+        if self == Self::None {
+            return Ok(losses);
+        }
+        let axes: Vec<usize> = (0..losses.shape().len()).collect();
+        let op = if self == Self::Mean { Reduce::Mean } else { Reduce::Sum };
+        let buffer = losses.backend().reduce(op, losses.operand()?, &axes, losses.logical)?;
+        let total = RawTensor::new(losses.device(), buffer, Dims::default());
+        if self == Self::BatchMean { scaled(&total, self.factor(losses.shape())) } else { Ok(total) }
+    }
+
+    /// Gradient of each single loss, from the gradient of what [`apply`](Self::apply) made of them.
+    fn spread(self, grad: &RawTensor, shape: &Dims) -> Result<RawTensor> {
+        let factor = self.factor(shape);
+        let grad = if factor == 1.0 { grad.detached() } else { scaled(grad, factor)? };
+        grad.broadcast_to("loss", shape)
+    }
+}
+
+/// The same shape, or an error: broadcasting a target is a mistake more often than a wish.
+fn check_target(op: &'static str, input: &RawTensor, target: &RawTensor) -> Result<()> {
+    input.device().check_same(target.device(), op)?;
+    if input.shape() != target.shape() {
+        let (expected, found) = (format!("{:?}, that of the input", input.shape()), *target.shape());
+        return Err(Error::Shape { op, what: "the target", expected, found });
+    }
+    Ok(())
+}
+
+/// Records a loss of single elements: `slope(i, grad)` is the gradient with respect to input `i` from those of the
+/// elements' losses.
+#[track_caller]
+fn elementwise(
+    op: &'static str,
+    inputs: &[&RawTensor],
+    losses: RawTensor,
+    reduction: LossReduction,
+    slope: impl Fn(usize, &RawTensor) -> Result<RawTensor> + Send + Sync + 'static,
+) -> Result<RawTensor> {
+    let (shape, count) = (*losses.shape(), inputs.len());
+    record(op, inputs, reduction.apply(losses)?, move |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let each = reduction.spread(pass.grad(), &shape)?;
+            for i in 0..count {
+                if pass.wants(i) {
+                    pass.give(i, slope(i, &each)?)?;
+                }
+            }
+            Ok(())
+        }))
+    })
+}

@@ -1,0 +1,258 @@
+//! Layer, RMS, group and instance normalisation.
+
+use crate::autograd::{Pass, Saved, record};
+use crate::backend::{Buffer, Operand};
+use crate::precision::{Float, full_range};
+use crate::raw::RawTensor;
+use crate::shape::IntoShape;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{Dims, NormKind};
+
+full_range! {
+    LayerNormPrecision, "`layer_norm` must run in `F32`";
+    RmsNormPrecision, "`rms_norm` must run in `F32`";
+    GroupNormPrecision, "`group_norm` must run in `F32`";
+    InstanceNormPrecision, "`instance_norm` must run in `F32`";
+}
+
+/// Weight and bias of a normalisation, either of which may be missing.
+#[derive(Clone, Copy)]
+pub(super) struct Affine<'a> {
+    pub(super) weight: Option<&'a RawTensor>,
+    pub(super) bias: Option<&'a RawTensor>,
+}
+
+impl<'a> Affine<'a> {
+    pub(super) fn new<P: Float>(weight: Option<&'a Tensor<P>>, bias: Option<&'a Tensor<P>>) -> Self {
+        Self { weight: weight.map(|w| &w.raw), bias: bias.map(|b| &b.raw) }
+    }
+
+    /// Refuses parameters of another shape or device.
+    pub(super) fn check(&self, op: &'static str, x: &RawTensor, shape: &[usize]) -> Result<()> {
+        for (what, parameter) in [("the weight", self.weight), ("the bias", self.bias)] {
+            let Some(parameter) = parameter else { continue };
+            x.device().check_same(parameter.device(), op)?;
+            if **parameter.shape() != *shape {
+                return Err(Error::Shape { op, what, expected: format!("{shape:?}"), found: *parameter.shape() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Shape of both parameters, present or not.
+    fn shape(&self, x: &RawTensor, kind: NormKind) -> Dims {
+        let given = self.weight.or(self.bias).map(|p| *p.shape());
+        given.unwrap_or_else(|| match kind {
+            NormKind::Layer { inner } | NormKind::Rms { inner } => vector(inner),
+            NormKind::Group { .. } | NormKind::Batch => vector(x.shape()[1]),
+        })
+    }
+
+    pub(super) fn operands(&self) -> Result<(Option<Operand<'a>>, Option<Operand<'a>>)> {
+        Ok((self.weight.map(RawTensor::operand).transpose()?, self.bias.map(RawTensor::operand).transpose()?))
+    }
+}
+
+/// The statistics in `buffer` as a tensor of one dimension.
+pub(super) fn row(x: &RawTensor, buffer: Buffer) -> RawTensor {
+    let shape = vector(buffer.len());
+    RawTensor::new(x.device(), buffer, shape)
+}
+
+fn vector(len: usize) -> Dims {
+    Dims::new(&[len]).expect("one dimension")
+}
+
+/// Normalises `x` by its own statistics and records the gradients; returns the means and variances too.
+#[track_caller]
+pub(super) fn normalize(
+    name: &'static str,
+    x: &RawTensor,
+    kind: NormKind,
+    affine: Affine<'_>,
+    eps: f64,
+) -> Result<(RawTensor, RawTensor, RawTensor)> {
+    let (weight, bias) = affine.operands()?;
+    let n = x.backend().normalize(x.operand()?, kind, weight, bias, eps, x.logical)?;
+    let (mean, var, rstd) = (row(x, n.mean), row(x, n.var), row(x, n.rstd));
+    // A missing parameter takes the input's place in the list of inputs, out of the graph.
+    let absent = x.detached();
+    let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
+    let y = record(name, &inputs, RawTensor::new(x.device(), n.y, *x.shape()), |_| {
+        let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
+        let (mean, rstd) = (Saved::new(&mean)?, Saved::new(&rstd)?);
+        let parameters = affine.shape(&x, kind);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let factor = weight.as_ref().map(|w| w.operand()).transpose()?;
+            let (grad, saved) = (pass.grad().operand()?, (mean.operand()?, rstd.operand()?));
+            let grads = x.backend().normalize_grad(grad, x.operand()?, saved, factor, kind, pass.dtype(0))?;
+            pass.give(0, RawTensor::new(x.device(), grads.x, *x.shape()))?;
+            pass.give(1, RawTensor::new(x.device(), grads.weight, parameters))?;
+            pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))
+        }))
+    })?;
+    Ok((y, mean, var))
+}
+
+/// Number of elements of the trailing dimensions `normalized`, which must be those of `x`.
+fn trailing(op: &'static str, x: &RawTensor, normalized: &Dims) -> Result<usize> {
+    if normalized.is_empty() || !x.shape().ends_with(normalized) {
+        let expected = format!("[.., {normalized:?}] with the normalized dimensions last");
+        return Err(Error::Shape { op, what: "the input", expected, found: *x.shape() });
+    }
+    Ok(normalized.count())
+}
+
+/// Number of channels of `[N, C, ..]`.
+pub(super) fn channels(op: &'static str, x: &RawTensor) -> Result<usize> {
+    let expected = "at least 2 dimensions, [N, C, ..]";
+    x.shape().get(1).copied().ok_or(Error::Rank { op, what: "the input", expected, found: *x.shape() })
+}
+
+impl<P: Float> Tensor<P> {
+    /// Normalises over the trailing dimensions `normalized` to mean 0 and variance 1, then scales by `weight` and shifts
+    /// by `bias`, both of that shape (`torch.nn.functional.layer_norm`).
+    ///
+    /// # Precision
+    /// Statistics, arithmetic and result are F32 (F64 for F64); half storage is widened as it is loaded.
+    #[track_caller]
+    pub fn layer_norm(
+        &self,
+        normalized: impl IntoShape,
+        weight: Option<&Self>,
+        bias: Option<&Self>,
+        eps: f64,
+    ) -> Result<Self>
+    where
+        P: LayerNormPrecision,
+    {
+        let normalized = normalized.into_shape("layer_norm")?;
+        let inner = trailing("layer_norm", &self.raw, &normalized)?;
+        let affine = Affine::new(weight, bias);
+        affine.check("layer_norm", &self.raw, &normalized)?;
+        Ok(Self::from_raw(normalize("layer_norm", &self.raw, NormKind::Layer { inner }, affine, eps)?.0))
+    }
+
+    /// Divides by the root mean square over the trailing dimensions `normalized`, then scales by `weight`
+    /// (`torch.nn.functional.rms_norm`).
+    ///
+    /// # Precision
+    /// Statistics, arithmetic and result are F32 (F64 for F64); half storage is widened as it is loaded.
+    #[track_caller]
+    pub fn rms_norm(&self, normalized: impl IntoShape, weight: Option<&Self>, eps: f64) -> Result<Self>
+    where
+        P: RmsNormPrecision,
+    {
+        let normalized = normalized.into_shape("rms_norm")?;
+        let inner = trailing("rms_norm", &self.raw, &normalized)?;
+        let affine = Affine::new(weight, None);
+        affine.check("rms_norm", &self.raw, &normalized)?;
+        Ok(Self::from_raw(normalize("rms_norm", &self.raw, NormKind::Rms { inner }, affine, eps)?.0))
+    }
+
+    /// Normalises each of `groups` groups of channels of each sample of `[N, C, ..]`; `weight` and `bias` are `[C]`
+    /// (`torch.nn.functional.group_norm`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `groups` divides C.
+    #[track_caller]
+    pub fn group_norm(&self, groups: usize, weight: Option<&Self>, bias: Option<&Self>, eps: f64) -> Result<Self>
+    where
+        P: GroupNormPrecision,
+    {
+        let channels = channels("group_norm", &self.raw)?;
+        if groups == 0 || !channels.is_multiple_of(groups) {
+            return Err(Error::argument(
+                "group_norm",
+                "groups",
+                format!("a divisor of the {channels} channels"),
+                groups,
+            ));
+        }
+        let affine = Affine::new(weight, bias);
+        affine.check("group_norm", &self.raw, &[channels])?;
+        Ok(Self::from_raw(normalize("group_norm", &self.raw, NormKind::Group { groups }, affine, eps)?.0))
+    }
+
+    /// Normalises each channel of each sample of `[N, C, ..]`; `weight` and `bias` are `[C]`
+    /// (`torch.nn.functional.instance_norm`).
+    #[track_caller]
+    pub fn instance_norm(&self, weight: Option<&Self>, bias: Option<&Self>, eps: f64) -> Result<Self>
+    where
+        P: InstanceNormPrecision,
+    {
+        let groups = channels("instance_norm", &self.raw)?;
+        let affine = Affine::new(weight, bias);
+        affine.check("instance_norm", &self.raw, &[groups])?;
+        Ok(Self::from_raw(normalize("instance_norm", &self.raw, NormKind::Group { groups }, affine, eps)?.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BF16, Device, F32, F64, Tensor, gradcheck};
+
+    fn wave(shape: &[usize], phase: f64) -> Tensor<F64> {
+        let mut i = 0.0;
+        let next = |_: &[usize]| {
+            i += 1.0;
+            (i * 1.7_f64 + phase).sin() * 2.0 + 0.3
+        };
+        Tensor::from_fn(shape, next, &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let (x, w, b) = (wave(&[2, 4, 3], 0.1), wave(&[4, 3], 0.5), wave(&[4, 3], 0.9));
+        let (wc, bc) = (wave(&[4], 0.2), wave(&[4], 0.7));
+        let channel = [x.clone(), wc, bc];
+        for (name, worst) in [
+            (
+                "layer_norm",
+                gradcheck(|t| t[0].layer_norm([4, 3], Some(&t[1]), Some(&t[2]), 1e-5), &[x.clone(), w.clone(), b]),
+            ),
+            ("layer_norm, bare", gradcheck(|t| t[0].layer_norm([3], None, None, 1e-5), std::slice::from_ref(&x))),
+            ("rms_norm", gradcheck(|t| t[0].rms_norm([4, 3], Some(&t[1]), 1e-6), &[x.clone(), w])),
+            ("group_norm", gradcheck(|t| t[0].group_norm(2, Some(&t[1]), Some(&t[2]), 1e-5), &channel)),
+            ("instance_norm", gradcheck(|t| t[0].instance_norm(Some(&t[1]), None, 1e-5), &channel[..2])),
+            (
+                "strided",
+                gradcheck(|t| t[0].transpose(0, 2)?.layer_norm([2], None, None, 1e-5), std::slice::from_ref(&x)),
+            ),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn a_widened_half_input_gives_f32_and_a_half_gradient() {
+        let x = wave(&[3, 5], 0.0).to::<F32>().unwrap().to::<BF16>().unwrap().tracked();
+        let y = x.to::<F32>().unwrap().layer_norm([5], None, None, 1e-5).unwrap();
+        let exact = x.detach().to::<F64>().unwrap().layer_norm([5], None, None, 1e-5).unwrap().to_vec().unwrap();
+        for (y, e) in y.to_vec().unwrap().iter().zip(exact) {
+            assert!((f64::from(*y) - e).abs() <= 1e-6, "{y} is not {e}");
+        }
+        let grads = y.sqr_sum().backward().unwrap();
+        assert_eq!(grads.get(&x).unwrap().unwrap().dims(), [3, 5]);
+    }
+
+    #[test]
+    fn bad_shapes_are_errors() {
+        let x = wave(&[2, 4, 3], 0.0);
+        let error = x.layer_norm([4], None, None, 1e-5).unwrap_err();
+        assert!(error.to_string().starts_with("layer_norm: the input must have shape"), "{error}");
+        let error = x.group_norm(3, None, None, 1e-5).unwrap_err();
+        assert_eq!(error.to_string(), "group_norm: groups must be a divisor of the 4 channels, found 3");
+        let error = x.instance_norm(Some(&wave(&[3], 0.0)), None, 1e-5).unwrap_err();
+        assert_eq!(error.to_string(), "instance_norm: the weight must have shape [4], found [3]");
+        assert_eq!(wave(&[0, 4], 0.0).layer_norm([4], None, None, 1e-5).unwrap().dims(), [0, 4]);
+    }
+
+    impl Tensor<F32> {
+        fn sqr_sum(&self) -> Self {
+            (self * self).unwrap().sum_all().unwrap()
+        }
+    }
+}
