@@ -15,8 +15,9 @@ pub mod __private {
 /// Everything a training program needs: `use amp::prelude::*;`.
 pub mod prelude {
     pub use amp_core::{
-        AutocastPrecision, BF16, Bool, Device, Element, Error, F16, F32, F64, Float, FullRange, GradScaler, Gradients,
-        HalfPrecision, I64, Module, Optimizer, Parameter, Result, Step, Tensor, U8, no_grad, optim::Schedule,
+        AutocastPrecision, BF16, Bool, Device, Element, Error, F16, F32, F64, Fill, Float, FullRange, GradScaler,
+        Gradients, HalfPrecision, I64, Module, Optimizer, Parameter, Result, Step, Tensor, U8, no_grad,
+        optim::Schedule,
     };
     pub use amp_macros::{Module, amp_op, amp_policy, amp_region, autocast};
 }

@@ -32,7 +32,7 @@ pub use device::Device;
 pub use error::{Error, Result};
 pub use nn::Module;
 pub use ops::{
-    AttentionOptions, BatchStatistics, ConvOptions, CrossEntropy, IntoExtent, LossReduction, Operand, PoolOptions,
+    AttentionOptions, BatchStatistics, ConvOptions, CrossEntropy, Fill, IntoExtent, LossReduction, Operand, PoolOptions,
 };
 pub use optim::{Optimizer, Step};
 pub use param::Parameter;

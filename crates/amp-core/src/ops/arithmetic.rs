@@ -1,66 +1,32 @@
 //! Sums, differences, products and quotients of two tensors or of a tensor and a number, as methods and operators.
 
-use super::kernel::{binary, scaled, unary};
+use super::kernel::{binary, unary};
+use super::operand::{Operand, Term};
+use super::pointwise::RecipPrecision;
 use crate::Result;
 use crate::autograd::{Pass, Saved, record};
-use crate::precision::{Element, Float, FullRange, I64, Numeric, SamePrecision, U8};
+use crate::precision::{Element, Float, Numeric};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use amp_cpu::{Binary, DType, Dims, Unary};
 use std::ops;
 
 /// The four basic operations.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub enum Arithmetic {
+#[derive(Clone, Copy)]
+enum Arithmetic {
     Add,
     Sub,
     Mul,
     Div,
 }
 
-/// What can stand beside a `Tensor<P>` in arithmetic: a tensor of the same precision, or a number.
-///
-/// A number is rounded once, to the precision of the arithmetic (F32, F64 for F64 tensors), never to 16 bits.
-pub trait Operand<P: Element> {
-    /// `left op self`
-    #[doc(hidden)]
-    #[track_caller]
-    fn combine(self, op: Arithmetic, left: &Tensor<P>) -> Result<Tensor<P>>;
-}
-
-impl<P: Numeric + SamePrecision<Q>, Q: Element> Operand<P> for &Tensor<Q> {
-    #[track_caller]
-    fn combine(self, op: Arithmetic, left: &Tensor<P>) -> Result<Tensor<P>> {
-        Ok(Tensor::from_raw(tensors(op, &left.raw, &self.raw)?))
-    }
-}
-
-impl<P: Numeric + SamePrecision<Q>, Q: Element> Operand<P> for Tensor<Q> {
-    #[track_caller]
-    fn combine(self, op: Arithmetic, left: &Tensor<P>) -> Result<Tensor<P>> {
-        (&self).combine(op, left)
-    }
-}
-
-macro_rules! numbers {
-    ($($number:ident: $(<$p:ident: $bound:ident>)? $precision:ident;)*) => { $(
-        impl $(<$p: $bound>)? Operand<$precision> for $number {
-            #[track_caller]
-            fn combine(self, op: Arithmetic, left: &Tensor<$precision>) -> Result<Tensor<$precision>> {
-                Ok(Tensor::from_raw(number(op, &left.raw, self as f64)?))
-            }
-        }
-    )* };
-}
-numbers! {
-    f32: <P: Float> P;
-    f64: <P: Float> P;
-    i32: <P: Float> P;
-    i32: I64;
-    i64: I64;
-    i32: U8;
-    u8: U8;
+#[track_caller]
+fn combine<P: Element>(op: Arithmetic, left: &Tensor<P>, right: impl Operand<P>) -> Result<Tensor<P>> {
+    let raw = match right.term() {
+        Term::Tensor(right) => tensors(op, &left.raw, &right)?,
+        Term::Number(right) => number(op, &left.raw, right)?,
+    };
+    Ok(Tensor::from_raw(raw))
 }
 
 #[track_caller]
@@ -89,7 +55,7 @@ fn sub(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
         Ok(Box::new(|pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
             if pass.wants(1) {
-                pass.give(1, scaled(pass.grad(), -1.0)?)?;
+                pass.give(1, unary(Unary::Neg, pass.grad(), pass.dtype(1))?)?;
             }
             Ok(())
         }))
@@ -105,7 +71,7 @@ pub(super) fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             for (input, other) in [(0, &kept_b), (1, &kept_a)] {
                 if let (true, Some(other)) = (pass.wants(input), other) {
-                    let grad = binary("mul", Binary::Mul, pass.grad(), other, pass.grad().logical)?;
+                    let grad = binary("mul", Binary::Mul, pass.grad(), other, pass.dtype(input))?;
                     pass.give(input, grad)?;
                 }
             }
@@ -119,12 +85,16 @@ fn div(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     record("div", &[a, b], binary("div", Binary::Div, a, b, a.logical)?, |y| {
         let (kept_b, kept_y) = (Saved::new(b)?, b.edge.is_some().then(|| Saved::new(y)).transpose()?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = binary("div", Binary::Div, pass.grad(), &kept_b, pass.grad().logical)?;
             if let (true, Some(y)) = (pass.wants(1), &kept_y) {
-                let product = binary("mul", Binary::Mul, &grad, y, grad.logical)?;
-                pass.give(1, scaled(&product, -1.0)?)?;
+                // In the precision of the divisor's gradient throughout: a master weight's is never rounded to 16 bits.
+                let grad = binary("div", Binary::Div, pass.grad(), &kept_b, pass.dtype(1))?;
+                let product = binary("mul", Binary::Mul, &grad, y, pass.dtype(1))?;
+                pass.give(1, unary(Unary::Neg, &product, pass.dtype(1))?)?;
             }
-            pass.give(0, grad)
+            if pass.wants(0) {
+                pass.give(0, binary("div", Binary::Div, pass.grad(), &kept_b, pass.dtype(0))?)?;
+            }
+            Ok(())
         }))
     })
 }
@@ -144,7 +114,10 @@ fn number(op: Arithmetic, x: &RawTensor, number: f64) -> Result<RawTensor> {
 pub(super) fn affine(name: &'static str, x: &RawTensor, factor: f64, summand: f64) -> Result<RawTensor> {
     record(name, &[x], unary(Unary::Affine { mul: factor, add: summand }, x, x.logical)?, |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = if factor == 1.0 { pass.grad().clone() } else { scaled(pass.grad(), factor)? };
+            let grad = match factor {
+                1.0 => pass.grad().clone(),
+                _ => unary(Unary::Affine { mul: factor, add: -0.0 }, pass.grad(), pass.dtype(0))?,
+            };
             pass.give(0, grad)
         }))
     })
@@ -170,7 +143,7 @@ macro_rules! operations {
             /// integers for I64 and U8), rounded once.
             #[track_caller]
             pub fn $method<R: Operand<P>>(&self, other: R) -> Result<Self> {
-                other.combine(Arithmetic::$trait, self)
+                combine(Arithmetic::$trait, self, other)
             }
         }
 
@@ -179,7 +152,7 @@ macro_rules! operations {
 
             #[track_caller]
             fn $method(self, other: R) -> Self::Output {
-                other.combine(Arithmetic::$trait, self)
+                combine(Arithmetic::$trait, self, other)
             }
         }
 
@@ -188,7 +161,7 @@ macro_rules! operations {
 
             #[track_caller]
             fn $method(self, other: R) -> Self::Output {
-                other.combine(Arithmetic::$trait, &self)
+                combine(Arithmetic::$trait, &self, other)
             }
         }
     )* };
@@ -203,7 +176,7 @@ operations! {
 /// Operators with the number on the left; for F64 alone, because with a choice the type of a literal could not be told.
 macro_rules! reversed {
     ($($trait:ident, $method:ident, $bound:ident, |$number:ident, $x:ident| $body:expr;)*) => { $(
-        impl<P: $bound> ops::$trait<&Tensor<P>> for f64 {
+        impl<P: Float + $bound> ops::$trait<&Tensor<P>> for f64 {
             type Output = Result<Tensor<P>>;
 
             #[track_caller]
@@ -213,7 +186,7 @@ macro_rules! reversed {
             }
         }
 
-        impl<P: $bound> ops::$trait<Tensor<P>> for f64 {
+        impl<P: Float + $bound> ops::$trait<Tensor<P>> for f64 {
             type Output = Result<Tensor<P>>;
 
             #[track_caller]
@@ -227,8 +200,7 @@ reversed! {
     Add, add, Float, |number, x| affine("add", x, 1.0, number);
     Sub, sub, Float, |number, x| affine("sub", x, -1.0, number);
     Mul, mul, Float, |number, x| affine("mul", x, number, -0.0);
-    // A reciprocal leaves the range of 16 bits as soon as its argument is small.
-    Div, div, FullRange, |number, x| div(&RawTensor::full(x.device(), number, Dims::default(), x.logical)?, x);
+    Div, div, RecipPrecision, |number, x| div(&Term::Number(number).beside(x)?, x);
 }
 
 impl<P: Numeric> ops::Neg for &Tensor<P> {
@@ -255,7 +227,10 @@ impl<P: Numeric> Tensor<P> {
     pub fn neg(&self) -> Result<Self> {
         let y = unary(Unary::Neg, &self.raw, self.raw.logical)?;
         let y = record("neg", &[&self.raw], y, |_| {
-            Ok(Box::new(|pass: &mut Pass<'_>| pass.give(0, scaled(pass.grad(), -1.0)?)))
+            Ok(Box::new(|pass: &mut Pass<'_>| {
+                let grad = unary(Unary::Neg, pass.grad(), pass.dtype(0))?;
+                pass.give(0, grad)
+            }))
         })?;
         Ok(Self::from_raw(y))
     }

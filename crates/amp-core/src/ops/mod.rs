@@ -3,12 +3,17 @@
 //! A method checks its arguments, asks the backend for the result and records how gradients flow back. Broadcasting and
 //! rounding of gradients to the precision of what they belong to is the engine's business ([`crate::autograd`]).
 
+mod activation;
 mod arithmetic;
 mod arrange;
 mod attention;
 mod batch_norm;
+mod blend;
+mod choice;
+mod comparison;
 mod conv;
 mod cumulative;
+mod dropout;
 mod extreme;
 mod index;
 mod join;
@@ -18,8 +23,10 @@ mod logical;
 mod loss;
 mod matmul;
 mod normalize;
+mod operand;
 mod pointwise;
 mod pool;
+mod power;
 mod reduce;
 mod softmax;
 mod sort;
@@ -28,10 +35,11 @@ mod variance;
 mod vector_norm;
 mod window;
 
-pub use arithmetic::Operand;
 pub use attention::AttentionOptions;
 pub use batch_norm::BatchStatistics;
+pub use choice::Fill;
 pub use loss::{CrossEntropy, LossReduction};
+pub use operand::Operand;
 pub use window::{ConvOptions, IntoExtent, PoolOptions};
 
 use crate::raw::RawTensor;
@@ -42,4 +50,14 @@ fn broadcast_pair(op: &'static str, a: &RawTensor, b: &RawTensor) -> Result<(Raw
     a.device().check_same(b.device(), op)?;
     let shape = shape::broadcast(op, a.shape(), b.shape())?;
     Ok((a.broadcast_to(op, &shape)?, b.broadcast_to(op, &shape)?))
+}
+
+/// Three operands as views of the shape they broadcast to, out of the graph.
+fn broadcast_three(op: &'static str, operands: [&RawTensor; 3]) -> Result<[RawTensor; 3]> {
+    let [a, b, c] = operands;
+    a.device().check_same(b.device(), op)?;
+    a.device().check_same(c.device(), op)?;
+    let pair = shape::broadcast(op, a.shape(), b.shape())?;
+    let shape = shape::broadcast(op, &pair, c.shape())?;
+    Ok([a.broadcast_to(op, &shape)?, b.broadcast_to(op, &shape)?, c.broadcast_to(op, &shape)?])
 }

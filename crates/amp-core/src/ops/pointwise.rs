@@ -1,23 +1,17 @@
-//! Functions of one element.
+//! Functions of one element without parameters.
 
+use super::kernel;
 use crate::Result;
 use crate::autograd::{Pass, Saved, record};
-use crate::precision::{Float, full_range};
+use crate::precision::{Float, Numeric, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use amp_cpu::Unary;
 
-full_range! {
-    ExpPrecision, "`exp` must run in `F32`";
-    LogPrecision, "`log` must run in `F32`";
-}
-
 /// Applies `op` in the tensor's own precision and records it under `name`.
 #[track_caller]
 pub(crate) fn unary(name: &'static str, op: Unary, x: &RawTensor) -> Result<RawTensor> {
-    let buffer = x.backend().unary(op, x.operand()?, x.logical)?;
-    let y = RawTensor::new(x.device(), buffer, *x.shape());
-    record(name, &[x], y, |y| {
+    record(name, &[x], kernel::unary(op, x, x.logical)?, |y| {
         let saved = Saved::new(if op.grad_from_output() { y } else { x })?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad();
@@ -27,57 +21,161 @@ pub(crate) fn unary(name: &'static str, op: Unary, x: &RawTensor) -> Result<RawT
     })
 }
 
-impl<P: Float> Tensor<P> {
+/// As [`unary`], for steps: their derivative is 0, so nothing is kept.
+#[track_caller]
+fn step(name: &'static str, op: Unary, x: &RawTensor) -> Result<RawTensor> {
+    record(name, &[x], kernel::unary(op, x, x.logical)?, |_| {
+        Ok(Box::new(|pass: &mut Pass<'_>| {
+            let zeros = kernel::zeros(pass.grad(), pass.dtype(0))?;
+            pass.give(0, zeros)
+        }))
+    })
+}
+
+impl<P: Numeric> Tensor<P> {
     #[track_caller]
     pub(crate) fn pointwise(&self, name: &'static str, op: Unary) -> Result<Self> {
         Ok(Self::from_raw(unary(name, op, &self.raw)?))
     }
+}
 
-    /// `e^x` (`torch.exp`). Needs full precision: `e^11.1` is already infinite in F16.
-    #[track_caller]
-    pub fn exp(&self) -> Result<Self>
-    where
-        P: ExpPrecision,
-    {
-        self.pointwise("exp", Unary::Exp)
-    }
+/// Methods that run in the precision they are given.
+macro_rules! keep {
+    ($bound:ident, $apply:ident: $($name:ident, $op:ident, $doc:literal;)*) => {
+        impl<P: $bound> Tensor<P> { $(
+            #[doc = $doc]
+            #[track_caller]
+            pub fn $name(&self) -> Result<Self> {
+                Ok(Self::from_raw($apply(stringify!($name), Unary::$op, &self.raw)?))
+            }
+        )* }
+    };
+}
+keep! { Numeric, unary:
+    abs, Abs, "`|x|` (`torch.abs`); its derivative at 0 is 0.";
+    relu, Relu, "`max(x, 0)`; NaN stays NaN (`torch.relu`).";
+}
+keep! { Numeric, step:
+    sign, Sign, "-1, 0 or 1; 0 for NaN (`torch.sign`).";
+    floor, Floor, "The integer below or at `x` (`torch.floor`).";
+    ceil, Ceil, "The integer above or at `x` (`torch.ceil`).";
+    round, Round, "The nearest integer, the even one of two (`torch.round`).";
+}
+keep! { Float, unary:
+    sqrt, Sqrt, "`sqrt(x)`; NaN below 0 (`torch.sqrt`). Computed in F32, rounded once.";
+    sin, Sin, "Sine of an angle in radians (`torch.sin`). Computed in F32, rounded once.";
+    cos, Cos, "Cosine of an angle in radians (`torch.cos`). Computed in F32, rounded once.";
+    tanh, Tanh, "Hyperbolic tangent (`torch.tanh`). Computed in F32, rounded once.";
+    erf, Erf, "Gauss error function (`torch.erf`). Computed in F32, rounded once.";
+    sigmoid, Sigmoid, "`1 / (1 + e^-x)` (`torch.sigmoid`). Computed in F32, rounded once.";
+    log_sigmoid, LogSigmoid, "`ln(sigmoid(x))` without overflow (`F.logsigmoid`). Computed in F32, rounded once.";
+    gelu, Gelu, "`x * Phi(x)` with the exact normal distribution (`F.gelu`). Computed in F32, rounded once.";
+    gelu_tanh, GeluTanh, "The tanh approximation of gelu (`F.gelu(approximate=\"tanh\")`). Computed in F32, rounded once.";
+    silu, Silu, "`x * sigmoid(x)` (`F.silu`). Computed in F32, rounded once.";
+    hardswish, Hardswish, "`x * clamp(x + 3, 0, 6) / 6` (`F.hardswish`). Computed in F32, rounded once.";
+}
 
-    /// Natural logarithm (`torch.log`). Needs full precision: arguments below 6e-8 are 0 in F16.
-    #[track_caller]
-    pub fn log(&self) -> Result<Self>
-    where
-        P: LogPrecision,
-    {
-        self.pointwise("log", Unary::Log)
-    }
+/// Methods that exist in full precision only.
+macro_rules! full {
+    ($($name:ident, $bound:ident, $op:ident, $message:literal, $doc:literal;)*) => {
+        full_range! { $($bound, $message;)* }
 
-    /// Hyperbolic tangent (`torch.tanh`); computed in F32, rounded once.
-    #[track_caller]
-    pub fn tanh(&self) -> Result<Self> {
-        self.pointwise("tanh", Unary::Tanh)
-    }
-
-    /// `max(x, 0)`; NaN stays NaN (`torch.relu`).
-    #[track_caller]
-    pub fn relu(&self) -> Result<Self> {
-        self.pointwise("relu", Unary::Relu)
-    }
+        impl<P: Float> Tensor<P> { $(
+            #[doc = $doc]
+            #[track_caller]
+            pub fn $name(&self) -> Result<Self>
+            where
+                P: $bound,
+            {
+                self.pointwise(stringify!($name), Unary::$op)
+            }
+        )* }
+    };
+}
+full! {
+    exp, ExpPrecision, Exp, "`exp` must run in `F32`",
+        "`e^x` (`torch.exp`). Needs full precision: `e^11.1` is already infinite in F16.";
+    expm1, Expm1Precision, Expm1, "`expm1` must run in `F32`",
+        "`e^x - 1`, exact near 0 (`torch.expm1`). Needs full precision: it overflows F16 as `exp` does.";
+    log, LogPrecision, Log, "`log` must run in `F32`",
+        "Natural logarithm (`torch.log`). Needs full precision: arguments below 6e-8 are 0 in F16.";
+    log1p, Log1pPrecision, Log1p, "`log1p` must run in `F32`",
+        "`ln(1 + x)`, exact near 0 (`torch.log1p`). Needs full precision: small arguments vanish in F16.";
+    log2, Log2Precision, Log2, "`log2` must run in `F32`",
+        "Logarithm to base 2 (`torch.log2`). Needs full precision: arguments below 6e-8 are 0 in F16.";
+    sqr, SqrPrecision, Sqr, "`sqr` must run in `F32`",
+        "`x * x` (`torch.square`). Needs full precision: squares leave the range of F16 above 256.";
+    rsqrt, RsqrtPrecision, Rsqrt, "`rsqrt` must run in `F32`",
+        "`1 / sqrt(x)` (`torch.rsqrt`). Needs full precision: small epsilons vanish in F16.";
+    recip, RecipPrecision, Recip, "`recip` must run in `F32`",
+        "`1 / x` (`torch.reciprocal`). Needs full precision: it overflows F16 for arguments below 1.5e-5.";
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F64, Tensor, gradcheck};
+    use crate::{Device, F16, F32, F64, I64, Result, Tensor, gradcheck};
+    use half::f16;
+
+    type Function = fn(&Tensor<F64>) -> Result<Tensor<F64>>;
 
     #[test]
     fn gradients_agree_with_differences() {
-        let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap();
-        for (name, worst) in [
-            ("exp", gradcheck(|x| x[0].exp(), std::slice::from_ref(&x))),
-            ("tanh", gradcheck(|x| x[0].tanh(), std::slice::from_ref(&x))),
-            ("relu", gradcheck(|x| x[0].relu(), std::slice::from_ref(&x))),
-        ] {
-            let worst = worst.unwrap();
-            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        let any = vec![0.3, -0.7, 1.9, 0.02, -2.2, 3.8];
+        let x = Tensor::<F64>::from_vec(any.clone(), [2, 3], &Device::cpu()).unwrap();
+        let positive =
+            Tensor::<F64>::from_vec(any.iter().map(|v| v.abs() + 0.1).collect(), [6], &Device::cpu()).unwrap();
+        let everywhere: [(&str, Function); 19] = [
+            ("exp", |x| x.exp()),
+            ("expm1", |x| x.expm1()),
+            ("tanh", |x| x.tanh()),
+            ("relu", |x| x.relu()),
+            ("abs", |x| x.abs()),
+            ("sign", |x| x.sign()),
+            ("floor", |x| x.floor()),
+            ("ceil", |x| x.ceil()),
+            ("round", |x| x.round()),
+            ("sqr", |x| x.sqr()),
+            ("sin", |x| x.sin()),
+            ("cos", |x| x.cos()),
+            ("erf", |x| x.erf()),
+            ("sigmoid", |x| x.sigmoid()),
+            ("log_sigmoid", |x| x.log_sigmoid()),
+            ("gelu", |x| x.gelu()),
+            ("gelu_tanh", |x| x.gelu_tanh()),
+            ("silu", |x| x.silu()),
+            ("hardswish", |x| x.hardswish()),
+        ];
+        let above_zero: [(&str, Function); 6] = [
+            ("log", |x| x.log()),
+            ("log1p", |x| x.log1p()),
+            ("log2", |x| x.log2()),
+            ("sqrt", |x| x.sqrt()),
+            ("rsqrt", |x| x.rsqrt()),
+            ("recip", |x| x.recip()),
+        ];
+        for (functions, x) in [(&everywhere[..], &x), (&above_zero[..], &positive)] {
+            for (name, f) in functions {
+                let worst = gradcheck(|x| f(&x[0]), std::slice::from_ref(x)).unwrap();
+                assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+            }
         }
+    }
+
+    #[test]
+    fn half_results_are_f32_results_rounded_once() {
+        let device = Device::cpu();
+        let x = Tensor::<F32>::from_fn([257], |i| (i[0] as f32 - 128.0) / 16.0, &device).unwrap();
+        let narrow = x.to::<F16>().unwrap();
+        let wide = narrow.to::<F32>().unwrap();
+        let rounded: Vec<f16> = wide.gelu().unwrap().to_vec().unwrap().into_iter().map(f16::from_f32).collect();
+        assert_eq!(narrow.gelu().unwrap().to_vec().unwrap(), rounded);
+    }
+
+    #[test]
+    fn integers_keep_their_type() {
+        let x = Tensor::<I64>::from_vec(vec![-(1 << 60), 0, 5], [3], &Device::cpu()).unwrap();
+        assert_eq!(x.abs().unwrap().to_vec().unwrap(), [1 << 60, 0, 5]);
+        assert_eq!(x.sign().unwrap().to_vec().unwrap(), [-1, 0, 1]);
+        assert_eq!(x.relu().unwrap().to_vec().unwrap(), [0, 0, 5]);
     }
 }

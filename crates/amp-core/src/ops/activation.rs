@@ -1,0 +1,172 @@
+//! Activations with parameters, and limits to a range.
+
+use super::kernel::{binary, compare, select, zeros};
+use crate::autograd::{Pass, Saved, record};
+use crate::precision::{Float, Numeric, SamePrecision, full_range};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{Binary, Compare, Dims, Unary};
+
+full_range! {
+    SoftplusPrecision, "`softplus` must run in `F32`";
+}
+
+impl<P: Numeric> Tensor<P> {
+    /// `x` limited to `min..=max`; NaN stays NaN, and `max` wins where the limits cross (`torch.clamp`).
+    #[track_caller]
+    pub fn clamp(&self, min: impl Into<f64>, max: impl Into<f64>) -> Result<Self> {
+        let (min, max) = (min.into(), max.into());
+        for (argument, value) in [("min", min), ("max", max)] {
+            if value.is_nan() {
+                return Err(Error::argument("clamp", argument, "a number", value));
+            }
+        }
+        self.pointwise("clamp", Unary::Clamp { min, max })
+    }
+
+    /// `x`, at least `min` (`torch.clamp(min=..)`).
+    #[track_caller]
+    pub fn clamp_min(&self, min: impl Into<f64>) -> Result<Self> {
+        self.clamp(min, f64::INFINITY)
+    }
+
+    /// `x`, at most `max` (`torch.clamp(max=..)`).
+    #[track_caller]
+    pub fn clamp_max(&self, max: impl Into<f64>) -> Result<Self> {
+        self.clamp(f64::NEG_INFINITY, max)
+    }
+}
+
+impl<P: Float> Tensor<P> {
+    /// `x` above 0, `negative_slope * x` below (`F.leaky_relu`, where the slope is 0.01 by default).
+    #[track_caller]
+    pub fn leaky_relu(&self, negative_slope: impl Into<f64>) -> Result<Self> {
+        self.pointwise("leaky_relu", Unary::LeakyRelu(negative_slope.into()))
+    }
+
+    /// `x` above 0, `alpha * (e^x - 1)` below (`F.elu`, where alpha is 1 by default). Computed in F32, rounded once.
+    #[track_caller]
+    pub fn elu(&self, alpha: impl Into<f64>) -> Result<Self> {
+        self.pointwise("elu", Unary::Elu(alpha.into()))
+    }
+
+    /// `ln(1 + e^x)` without overflow (`F.softplus`). Needs full precision.
+    #[track_caller]
+    pub fn softplus(&self) -> Result<Self>
+    where
+        P: SoftplusPrecision,
+    {
+        self.softplus_with(1.0, 20.0)
+    }
+
+    /// `ln(1 + e^(beta x)) / beta`, and `x` itself where `beta x` is above `threshold` (`F.softplus`).
+    #[track_caller]
+    pub fn softplus_with(&self, beta: impl Into<f64>, threshold: impl Into<f64>) -> Result<Self>
+    where
+        P: SoftplusPrecision,
+    {
+        let (beta, threshold) = (beta.into(), threshold.into());
+        if beta == 0.0 || beta.is_nan() {
+            return Err(Error::argument("softplus", "beta", "a number other than 0", beta));
+        }
+        self.pointwise("softplus", Unary::Softplus { beta, threshold })
+    }
+
+    /// `x` above 0, `weight * x` below, with one weight or one for each channel of `[N, C, ..]` (`F.prelu`).
+    #[track_caller]
+    pub fn prelu<Q: Float>(&self, weight: &Tensor<Q>) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        let weight = weight.reshape(per_channel(self.raw.shape(), weight.raw.shape())?)?;
+        Ok(Self::from_raw(prelu(&self.raw, &weight.raw)?))
+    }
+}
+
+/// The shape in which `weight` broadcasts along the channels of `x`.
+fn per_channel(x: &Dims, weight: &Dims) -> Result<Dims> {
+    if weight.count() == 1 {
+        return Ok(Dims::default());
+    }
+    let channels = x.get(1).copied().or(x.first().copied()).unwrap_or(1);
+    if weight.len() != 1 || weight[0] != channels {
+        let expected = format!("[1] or [{channels}]");
+        return Err(Error::Shape { op: "prelu", what: "the weight", expected, found: *weight });
+    }
+    let mut shape = *x;
+    let channel_axis = usize::from(x.len() > 1);
+    (0..x.len()).filter(|&axis| axis != channel_axis).for_each(|axis| shape[axis] = 1);
+    Ok(shape)
+}
+
+#[track_caller]
+fn prelu(x: &RawTensor, weight: &RawTensor) -> Result<RawTensor> {
+    let positive = |x: &RawTensor| compare("prelu", Compare::Gt, x, &zeros(x, x.logical)?);
+    let scaled = binary("prelu", Binary::Mul, x, weight, x.logical)?;
+    let y = select("prelu", &positive(x)?, x, &scaled, x.logical)?;
+    record("prelu", &[x, weight], y, |_| {
+        let (x, weight) = (Saved::new(x)?, Saved::new(weight)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let positive = positive(&x)?;
+            if pass.wants(0) {
+                let below = binary("prelu", Binary::Mul, pass.grad(), &weight, pass.dtype(0))?;
+                pass.give(0, select("prelu", &positive, pass.grad(), &below, pass.dtype(0))?)?;
+            }
+            if pass.wants(1) {
+                let below = binary("prelu", Binary::Mul, pass.grad(), &x, pass.dtype(1))?;
+                let none = zeros(&x, pass.dtype(1))?;
+                pass.give(1, select("prelu", &positive, &none, &below, pass.dtype(1))?)?;
+            }
+            Ok(())
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F32, F64, I64, Tensor, gradcheck};
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let device = Device::cpu();
+        let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.02, -2.2, 3.8], [1, 2, 3], &device).unwrap();
+        let shared = Tensor::<F64>::from_vec(vec![0.25], [1], &device).unwrap();
+        let each = Tensor::<F64>::from_vec(vec![0.25, -0.5], [2], &device).unwrap();
+        let one = std::slice::from_ref(&x);
+        for (name, worst) in [
+            ("clamp", gradcheck(|x| x[0].clamp(-1.0, 1.5), one)),
+            ("clamp_min", gradcheck(|x| x[0].clamp_min(0.1), one)),
+            ("clamp_max", gradcheck(|x| x[0].clamp_max(0.1), one)),
+            ("leaky_relu", gradcheck(|x| x[0].leaky_relu(0.2), one)),
+            ("elu", gradcheck(|x| x[0].elu(1.7), one)),
+            ("softplus", gradcheck(|x| x[0].softplus(), one)),
+            ("softplus_with", gradcheck(|x| x[0].softplus_with(2.0, 3.0), one)),
+            ("prelu shared", gradcheck(|x| x[0].prelu(&x[1]), &[x.clone(), shared])),
+            ("prelu per channel", gradcheck(|x| x[0].prelu(&x[1]), &[x.clone(), each])),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn limits_apply_to_integers_and_leave_nan() {
+        let device = Device::cpu();
+        let x = Tensor::<I64>::from_vec(vec![-9, 3, 9], [3], &device).unwrap();
+        assert_eq!(x.clamp(-2, 5).unwrap().to_vec().unwrap(), [-2, 3, 5]);
+        let y = Tensor::<F32>::from_vec(vec![f32::NAN, -9.0], [2], &device).unwrap().clamp(0.0, 1.0).unwrap();
+        assert!(y.to_vec().unwrap()[0].is_nan());
+    }
+
+    #[test]
+    fn a_weight_of_another_size_is_an_error() {
+        let device = Device::cpu();
+        let x = Tensor::<F32>::zeros([2, 3, 4], &device).unwrap();
+        let weight = Tensor::<F32>::zeros([4], &device).unwrap();
+        let error = x.prelu(&weight).unwrap_err().to_string();
+        assert_eq!(error, "prelu: the weight must have shape [1] or [3], found [4]");
+        let error = x.clamp(f64::NAN, 1.0).unwrap_err().to_string();
+        assert_eq!(error, "clamp: min must be a number, found NaN");
+    }
+}

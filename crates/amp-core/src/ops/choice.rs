@@ -1,0 +1,217 @@
+//! Choosing between elements: the lesser, the greater, by a mask.
+
+use super::broadcast_pair;
+use super::kernel::{binary, compare, scaled, select, zeros};
+use super::operand::{Operand, Term};
+use crate::autograd::{Pass, Saved, record};
+use crate::precision::{Bool, Element};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result, shape};
+use amp_cpu::{Binary, Compare, DType};
+
+/// What [`Tensor::masked_fill`] writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fill {
+    /// Minus infinity: what a masked attention score should be in any precision.
+    NegInf,
+    /// The least finite value of the tensor's precision.
+    Lowest,
+    /// A number, which must be finite in the tensor's precision if it is finite here.
+    Value(f64),
+}
+
+impl From<f64> for Fill {
+    fn from(value: f64) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl From<f32> for Fill {
+    fn from(value: f32) -> Self {
+        Self::Value(value.into())
+    }
+}
+
+impl From<i32> for Fill {
+    fn from(value: i32) -> Self {
+        Self::Value(value.into())
+    }
+}
+
+impl Fill {
+    fn value(self, dtype: DType) -> Result<f64> {
+        let largest = match dtype {
+            DType::F16 => 65504.0,
+            DType::BF16 => f64::from(half::bf16::MAX),
+            DType::F32 => f64::from(f32::MAX),
+            _ => f64::MAX,
+        };
+        match self {
+            Self::NegInf => Ok(f64::NEG_INFINITY),
+            Self::Lowest => Ok(-largest),
+            Self::Value(v) if v.is_finite() && v.abs() > largest => {
+                let expected = format!("at most {largest:e} in {dtype}, or `Fill::NegInf` or `Fill::Lowest`");
+                Err(Error::argument("masked_fill", "the value", expected, format!("{v:e}")))
+            }
+            Self::Value(v) => Ok(v),
+        }
+    }
+}
+
+impl<P: Element> Tensor<P> {
+    /// The lesser of two elements; NaN wins (`torch.minimum`). Equal elements share the gradient.
+    #[track_caller]
+    pub fn minimum<R: Operand<P>>(&self, other: R) -> Result<Self> {
+        Ok(Self::from_raw(extreme("minimum", Binary::Minimum, Compare::Lt, &self.raw, other.term())?))
+    }
+
+    /// The greater of two elements; NaN wins (`torch.maximum`). Equal elements share the gradient.
+    #[track_caller]
+    pub fn maximum<R: Operand<P>>(&self, other: R) -> Result<Self> {
+        Ok(Self::from_raw(extreme("maximum", Binary::Maximum, Compare::Gt, &self.raw, other.term())?))
+    }
+
+    /// The tensor with `value` where `mask` is true; both broadcast (`torch.masked_fill`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when a finite value is not finite in this precision: `-1e9` on F16.
+    #[track_caller]
+    pub fn masked_fill(&self, mask: &Tensor<Bool>, value: impl Into<Fill>) -> Result<Self> {
+        let value = value.into().value(P::DTYPE)?;
+        Ok(Self::from_raw(masked_fill(&self.raw, &mask.raw, value)?))
+    }
+}
+
+impl Tensor<Bool> {
+    /// `a` where this is true, `b` where it is false; all three broadcast (`torch.where`).
+    #[track_caller]
+    pub fn where_<P: Element, R: Operand<P>>(&self, a: &Tensor<P>, b: R) -> Result<Tensor<P>> {
+        let b = b.term().beside(&a.raw)?;
+        Ok(Tensor::from_raw(choose(&self.raw, &a.raw, &b)?))
+    }
+}
+
+#[track_caller]
+fn extreme(name: &'static str, op: Binary, wins: Compare, a: &RawTensor, b: Term) -> Result<RawTensor> {
+    let b = &b.beside(a)?;
+    record(name, &[a, b], binary(name, op, a, b, a.logical)?, |_| {
+        let (a, b) = (Saved::new(a)?, Saved::new(b)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let ties = compare(name, Compare::Eq, &a, &b)?;
+            for (input, own, other) in [(0, &a, &b), (1, &b, &a)] {
+                if pass.wants(input) {
+                    let dtype = pass.dtype(input);
+                    let shared = select(name, &ties, &scaled(pass.grad(), 0.5)?, &zeros(pass.grad(), dtype)?, dtype)?;
+                    let won = compare(name, wins, own, other)?;
+                    pass.give(input, select(name, &won, pass.grad(), &shared, dtype)?)?;
+                }
+            }
+            Ok(())
+        }))
+    })
+}
+
+#[track_caller]
+fn masked_fill(x: &RawTensor, mask: &RawTensor, value: f64) -> Result<RawTensor> {
+    let (wide, mask) = broadcast_pair("masked_fill", x, mask)?;
+    let fill = RawTensor::full(x.device(), value, *wide.shape(), x.logical)?;
+    record("masked_fill", &[x], select("masked_fill", &mask, &fill, &wide, x.logical)?, |_| {
+        let mask = Saved::new(&mask)?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let none = zeros(pass.grad(), pass.dtype(0))?;
+            let grad = select("masked_fill", &mask, &none, pass.grad(), pass.dtype(0))?;
+            pass.give(0, grad)
+        }))
+    })
+}
+
+#[track_caller]
+fn choose(condition: &RawTensor, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    condition.device().check_same(a.device(), "where")?;
+    condition.device().check_same(b.device(), "where")?;
+    let pair = shape::broadcast("where", a.shape(), b.shape())?;
+    let condition = condition.broadcast_to("where", &shape::broadcast("where", condition.shape(), &pair)?)?;
+    record("where", &[a, b], select("where", &condition, a, b, a.logical)?, |_| {
+        let condition = Saved::new(&condition)?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            for input in [0, 1] {
+                if pass.wants(input) {
+                    let dtype = pass.dtype(input);
+                    let none = zeros(pass.grad(), dtype)?;
+                    let (yes, no) = if input == 0 { (pass.grad(), &none) } else { (&none, pass.grad()) };
+                    pass.give(input, select("where", &condition, yes, no, dtype)?)?;
+                }
+            }
+            Ok(())
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fill;
+    use crate::{BF16, Bool, Device, F16, F32, F64, Tensor, gradcheck};
+    use half::f16;
+
+    fn mask(values: [bool; 3]) -> Tensor<Bool> {
+        Tensor::from_vec(values.to_vec(), [3], &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let device = Device::cpu();
+        let a = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.4, -2.2, 0.8], [2, 3], &device).unwrap();
+        let b = Tensor::<F64>::from_vec(vec![1.3, -0.6, 0.9], [3], &device).unwrap();
+        let both = [a.clone(), b.clone()];
+        let chosen = mask([true, false, true]);
+        for (name, worst) in [
+            ("minimum", gradcheck(|x| x[0].minimum(&x[1]), &both)),
+            ("maximum", gradcheck(|x| x[0].maximum(&x[1]), &both)),
+            ("maximum of a number", gradcheck(|x| x[0].maximum(0.35), &both[..1])),
+            ("masked_fill", gradcheck(|x| x[0].masked_fill(&chosen, 2.5), &both[..1])),
+            ("masked_fill broadcasts", gradcheck(|x| x[0].reshape([2, 1, 3])?.masked_fill(&chosen, 0), &both[..1])),
+            ("where", gradcheck(|x| chosen.where_(&x[0], &x[1]), &both)),
+            ("where of a number", gradcheck(|x| chosen.where_(&x[1], 0.5), &both)),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn equal_elements_share_the_gradient_and_nan_wins() {
+        let device = Device::cpu();
+        let a = Tensor::<F32>::from_vec(vec![1.0, 2.0, f32::NAN], [3], &device).unwrap().tracked();
+        let b = Tensor::<F32>::from_vec(vec![1.0, 3.0, 0.0], [3], &device).unwrap().tracked();
+        let y = a.maximum(&b).unwrap();
+        assert!(y.to_vec().unwrap()[2].is_nan());
+        let grads = y.sum_all().unwrap().backward().unwrap();
+        assert_eq!(grads.get(&a).unwrap().unwrap().to_vec().unwrap()[..2], [0.5, 0.0]);
+        assert_eq!(grads.get(&b).unwrap().unwrap().to_vec().unwrap()[..2], [0.5, 1.0]);
+    }
+
+    #[test]
+    fn fills_fit_the_precision() {
+        let device = Device::cpu();
+        let x = Tensor::<F16>::zeros([3], &device).unwrap();
+        let chosen = mask([true, false, false]);
+        let first = |fill: Fill| x.masked_fill(&chosen, fill).unwrap().to_vec().unwrap()[0];
+        assert_eq!((first(Fill::NegInf), first(Fill::Lowest)), (f16::NEG_INFINITY, f16::MIN));
+        let error = x.masked_fill(&chosen, -1e9).unwrap_err().to_string();
+        let rule = "at most 6.5504e4 in F16, or `Fill::NegInf` or `Fill::Lowest`";
+        assert_eq!(error, format!("masked_fill: the value must be {rule}, found -1e9"));
+        let wide = Tensor::<BF16>::zeros([3], &device).unwrap();
+        assert_eq!(wide.masked_fill(&chosen, -1e9).unwrap().to_vec().unwrap()[1].to_f32(), 0.0);
+    }
+
+    #[test]
+    fn what_is_not_chosen_leaves_no_trace() {
+        let device = Device::cpu();
+        let a = Tensor::<F32>::from_vec(vec![1.0, f32::NAN], [2], &device).unwrap();
+        let condition = Tensor::<Bool>::from_vec(vec![true, false], [2], &device).unwrap();
+        assert_eq!(condition.where_(&a, 7.0).unwrap().to_vec().unwrap(), [1.0, 7.0]);
+        let error = mask([true; 3]).where_(&a, 7.0).unwrap_err().to_string();
+        assert_eq!(error, "where: shapes [3] and [2] do not broadcast");
+    }
+}

@@ -1,0 +1,79 @@
+//! Random omission of elements.
+
+use super::kernel::zeros;
+use crate::autograd::{Pass, record};
+use crate::precision::Float;
+use crate::random::{RandomState, reserve};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{DType, Ternary};
+
+impl<P: Float> Tensor<P> {
+    /// Zeroes each element with probability `p` and divides the others by `1 - p` while `training`; else does nothing
+    /// (`F.dropout`).
+    ///
+    /// The mask is a function of the global random state, so the backward pass draws it again instead of keeping it.
+    #[track_caller]
+    pub fn dropout(&self, p: f64, training: bool) -> Result<Self> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::argument("dropout", "p", "a probability between 0 and 1", p));
+        }
+        if !training || p == 0.0 {
+            return Ok(self.clone());
+        }
+        Ok(Self::from_raw(dropout(&self.raw, p)?))
+    }
+}
+
+#[track_caller]
+fn dropout(x: &RawTensor, p: f64) -> Result<RawTensor> {
+    let at = reserve(x.layout.count());
+    record("dropout", &[x], masked(x, p, at, x.logical)?, |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = masked(pass.grad(), p, at, pass.dtype(0))?;
+            pass.give(0, grad)
+        }))
+    })
+}
+
+/// `x * mask / (1 - p)` with the mask that is drawn at `at`.
+fn masked(x: &RawTensor, p: f64, at: RandomState, out: DType) -> Result<RawTensor> {
+    let backend = x.backend();
+    let none = zeros(x, out)?;
+    if p == 1.0 {
+        return Ok(none);
+    }
+    let mask = RawTensor::new(x.device(), backend.mask(at, 1.0 - p, x.layout.count())?, *x.shape());
+    let op = Ternary::Addcmul(1.0 / (1.0 - p));
+    let buffer = backend.ternary(op, none.operand()?, x.operand()?, mask.operand()?, out)?;
+    Ok(RawTensor::new(x.device(), buffer, *x.shape()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F16, F32, Tensor};
+
+    #[test]
+    fn kept_elements_are_scaled_and_gradients_pass_where_they_were_kept() {
+        let x = Tensor::<F32>::ones([100, 100], &Device::cpu()).unwrap().tracked();
+        let y = x.dropout(0.25, true).unwrap();
+        let values = y.to_vec().unwrap();
+        let kept = values.iter().filter(|v| **v != 0.0).count();
+        // Six standard deviations of a binomial draw.
+        assert!((kept as f64 - 7500.0).abs() < 6.0 * (10_000.0f64 * 0.25 * 0.75).sqrt(), "{kept} of 10000");
+        assert!(values.iter().all(|v| *v == 0.0 || *v == 4.0 / 3.0));
+        let grads = y.sum_all().unwrap().backward().unwrap();
+        assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), values);
+    }
+
+    #[test]
+    fn the_ends_are_exact_and_evaluation_changes_nothing() {
+        let x = Tensor::<F16>::ones([7], &Device::cpu()).unwrap();
+        assert_eq!(x.dropout(0.5, false).unwrap().to_vec().unwrap(), x.to_vec().unwrap());
+        assert_eq!(x.dropout(0.0, true).unwrap().to_vec().unwrap(), x.to_vec().unwrap());
+        assert!(x.dropout(1.0, true).unwrap().eq(0.0).unwrap().all([], false).unwrap().item().unwrap());
+        let error = x.dropout(1.5, true).unwrap_err().to_string();
+        assert_eq!(error, "dropout: p must be a probability between 0 and 1, found 1.5");
+    }
+}

@@ -1,0 +1,66 @@
+//! The second argument of operations that take a tensor or a number.
+
+use crate::Result;
+use crate::precision::{Element, Float, I64, SamePrecision, U8};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use amp_cpu::{DType, Dims};
+
+/// What can stand beside a `Tensor<P>`: a tensor of the same precision, or a number.
+///
+/// A number is rounded once, to the precision of the arithmetic (F32, F64 for F64 tensors), never to 16 bits.
+pub trait Operand<P: Element> {
+    /// Which of the two it is.
+    #[doc(hidden)]
+    fn term(self) -> Term;
+}
+
+/// A tensor or a number.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub enum Term {
+    Tensor(RawTensor),
+    Number(f64),
+}
+
+impl Term {
+    /// The operand as a tensor beside `other`, in the precision that arithmetic with `other` has.
+    pub(super) fn beside(self, other: &RawTensor) -> Result<RawTensor> {
+        let dtype = if other.logical.is_half() { DType::F32 } else { other.logical };
+        match self {
+            Self::Tensor(tensor) => Ok(tensor),
+            Self::Number(number) => RawTensor::full(other.device(), number, Dims::default(), dtype),
+        }
+    }
+}
+
+impl<P: Element + SamePrecision<Q>, Q: Element> Operand<P> for &Tensor<Q> {
+    fn term(self) -> Term {
+        Term::Tensor(self.raw.clone())
+    }
+}
+
+impl<P: Element + SamePrecision<Q>, Q: Element> Operand<P> for Tensor<Q> {
+    fn term(self) -> Term {
+        Term::Tensor(self.raw)
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ident: $(<$p:ident: $bound:ident>)? $precision:ident;)*) => { $(
+        impl $(<$p: $bound>)? Operand<$precision> for $number {
+            fn term(self) -> Term {
+                Term::Number(self as f64)
+            }
+        }
+    )* };
+}
+numbers! {
+    f32: <P: Float> P;
+    f64: <P: Float> P;
+    i32: <P: Float> P;
+    i32: I64;
+    i64: I64;
+    i32: U8;
+    u8: U8;
+}
