@@ -44,19 +44,19 @@ def optimizers():
 
 
 def schedules():
-    """out0: the learning rate used by each of 20 steps (F64)."""
+    """out0: the learning rate used by each of 20 steps."""
     from torch.optim import lr_scheduler as s
 
     table = [
-        ("step_lr", s.StepLR, 0.1, dict(step_size=4, gamma=0.5)),
-        ("cosine", s.CosineAnnealingLR, 0.1, dict(T_max=20)),
-        ("cosine_eta_min", s.CosineAnnealingLR, 0.1, dict(T_max=12, eta_min=0.01)),
-        ("linear_warmup", s.LinearLR, 0.1, dict(start_factor=0.1, end_factor=1.0, total_iters=8)),
-        ("one_cycle", s.OneCycleLR, 0.1, dict(max_lr=0.1, total_steps=20)),
-        ("one_cycle_linear", s.OneCycleLR, 0.1, dict(max_lr=0.2, total_steps=20, pct_start=0.25, anneal_strategy="linear", div_factor=10.0, final_div_factor=100.0)),
+        ("step_lr", s.StepLR, dict(step_size=4, gamma=0.5)),
+        ("cosine", s.CosineAnnealingLR, dict(T_max=20)),
+        ("cosine_eta_min", s.CosineAnnealingLR, dict(T_max=20, eta_min=0.01)),
+        ("linear_warmup", s.LinearLR, dict(start_factor=1 / 8, total_iters=7)),
+        ("one_cycle", s.OneCycleLR, dict(max_lr=0.1, total_steps=20)),
+        ("one_cycle_early_peak", s.OneCycleLR, dict(max_lr=0.1, total_steps=20, pct_start=0.15)),
     ]
-    for name, build, lr, options in table:
-        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
+    for name, build, options in table:
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
         scheduler = build(optimizer, **options)
         rates = []
         for i in range(20):
@@ -64,7 +64,7 @@ def schedules():
             optimizer.step()
             if i < 19:
                 scheduler.step()
-        record(f"schedule/{name}", dict(out0=torch.tensor(rates, dtype=torch.float64)), lr=lr, **options)
+        record(f"schedule/{name}", dict(out0=torch.tensor(rates)), lr=0.1, **options)
 
 
 def scaler():

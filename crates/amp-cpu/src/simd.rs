@@ -160,6 +160,8 @@ mod x86 {
     use half::f16;
     use std::arch::x86_64::*;
 
+    /// # Safety
+    /// The CPU has `avx,f16c`, and both slices hold 8 elements.
     #[inline]
     #[target_feature(enable = "avx,f16c")]
     pub unsafe fn widen_8(src: &[f16], dst: &mut [f32]) {
@@ -167,6 +169,8 @@ mod x86 {
         unsafe { _mm256_storeu_ps(dst.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(src.as_ptr().cast()))) }
     }
 
+    /// # Safety
+    /// The CPU has `avx,f16c`, and both slices hold 8 elements.
     #[inline]
     #[target_feature(enable = "avx,f16c")]
     pub unsafe fn narrow_8(src: &[f32], dst: &mut [f16]) {
@@ -177,6 +181,8 @@ mod x86 {
         }
     }
 
+    /// # Safety
+    /// The CPU has `avx512f`, and both slices hold 16 elements.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub unsafe fn widen_16(src: &[f16], dst: &mut [f32]) {
@@ -184,6 +190,8 @@ mod x86 {
         unsafe { _mm512_storeu_ps(dst.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(src.as_ptr().cast()))) }
     }
 
+    /// # Safety
+    /// The CPU has `avx512f`, and both slices hold 16 elements.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub unsafe fn narrow_16(src: &[f32], dst: &mut [f16]) {

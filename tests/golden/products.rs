@@ -1,0 +1,44 @@
+//! Matrix products, convolutions, attention.
+
+use amp::prelude::*;
+use amp::{AttentionOptions, ConvOptions};
+
+use crate::case::Tolerance::Accumulated;
+use crate::case::{Case, Outs, Tolerance};
+
+/// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
+pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
+    Ok(Some(match op {
+        "matmul" => (Accumulated, c.x(0).matmul(&c.x(1))?.into()),
+        "linear" => (Accumulated, c.x(0).linear(&c.x(1), c.maybe(2).as_ref())?.into()),
+        "conv1d" => (Accumulated, c.x(0).conv1d(&c.x(1), c.maybe(2).as_ref(), conv1d(c))?.into()),
+        "conv2d" => (Accumulated, c.x(0).conv2d(&c.x(1), c.maybe(2).as_ref(), conv2d(c))?.into()),
+        "conv_transpose2d" => {
+            let options = conv2d(c).output_padding(c.pair("output_padding"));
+            (Accumulated, c.x(0).conv_transpose2d(&c.x(1), c.maybe(2).as_ref(), options)?.into())
+        }
+        "scaled_dot_product_attention" => {
+            let mask = c.has(3).then(|| c.mask(3));
+            let plain = AttentionOptions::default().causal(c.flag("is_causal"));
+            let options = if c.given("scale") { plain.scale(c.float("scale")) } else { plain };
+            let y = c.x(0).scaled_dot_product_attention(&c.x(1), &c.x(2), mask.as_ref(), options)?;
+            (Accumulated, y.into())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn conv1d(c: &Case) -> ConvOptions<1> {
+    let size = |key| c.size(key);
+    ConvOptions::default()
+        .stride(size("stride"))
+        .padding(size("padding"))
+        .dilation(size("dilation"))
+        .groups(size("groups"))
+}
+
+fn conv2d(c: &Case) -> ConvOptions<2> {
+    let pair = |key| c.pair(key);
+    let options = ConvOptions::default().stride(pair("stride")).padding(pair("padding"));
+    options.dilation(pair("dilation")).groups(c.size("groups"))
+}

@@ -1,0 +1,110 @@
+//! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
+
+use amp::optim::{Adam, AdamW, CosineLr, LinearWarmup, OneCycle, RmsProp, Sgd, StepLr};
+use amp::prelude::*;
+
+use crate::case::Tolerance::Accumulated;
+use crate::case::{Case, Out, Outs, Tolerance};
+
+/// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
+pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
+    Ok(Some(match op {
+        "optim_sgd" => (Accumulated, steps(c, |p| sgd(c, Sgd::new([p], c.float("lr"))))?),
+        "optim_adam" => (Accumulated, steps(c, |p| adam(c, Adam::new([p], c.float("lr"))))?),
+        "optim_adamw" => (Accumulated, steps(c, |p| adamw(c, AdamW::new([p], c.float("lr"))))?),
+        "optim_rmsprop" => (Accumulated, steps(c, |p| rmsprop(c, RmsProp::new([p], c.float("lr"))))?),
+        "schedule" => (Accumulated, schedule(c)?),
+        "grad_scaler" => (Accumulated, grad_scaler(c)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn sgd(c: &Case, o: Sgd) -> Sgd {
+    let o = o.momentum(c.float_or("momentum", 0.0)).dampening(c.float_or("dampening", 0.0));
+    o.nesterov(c.flag("nesterov")).weight_decay(c.float_or("weight_decay", 0.0))
+}
+
+/// Sets the options of the Adam family that the case gives.
+macro_rules! adam_options {
+    ($c:ident, $o:ident) => {{
+        let o = $o.amsgrad($c.flag("amsgrad")).eps($c.float_or("eps", 1e-8));
+        let o = if $c.given("betas") { o.betas(($c.floats_of("betas")[0], $c.floats_of("betas")[1])) } else { o };
+        if $c.given("weight_decay") { o.weight_decay($c.float("weight_decay")) } else { o }
+    }};
+}
+
+fn adam(c: &Case, o: Adam) -> Adam {
+    adam_options!(c, o)
+}
+
+fn adamw(c: &Case, o: AdamW) -> AdamW {
+    adam_options!(c, o)
+}
+
+fn rmsprop(c: &Case, o: RmsProp) -> RmsProp {
+    let o = o.alpha(c.float_or("alpha", 0.99)).eps(c.float_or("eps", 1e-8)).momentum(c.float_or("momentum", 0.0));
+    o.centered(c.flag("centered")).weight_decay(c.float_or("weight_decay", 0.0))
+}
+
+/// The parameter after each step; `in1` holds the gradient of each.
+fn steps<O: Optimizer>(c: &Case, build: impl Fn(Parameter) -> O) -> Result<Outs> {
+    let parameter = Parameter::new(&c.x(0))?;
+    let mut optimizer = build(parameter.clone());
+    let grads = c.x(1).detach();
+    let mut trace = Vec::new();
+    for i in 0..grads.dims()[0] {
+        let loss = (parameter.tensor() * grads.select(0, i)?)?.sum_all()?;
+        optimizer.step(&loss.backward()?)?;
+        trace.extend(parameter.to_vec()?);
+    }
+    Ok(Tensor::<F32>::from_vec(trace, grads.dims(), grads.device())?.into())
+}
+
+/// The learning rate of each of 20 steps.
+fn schedule(c: &Case) -> Result<Outs> {
+    let parameter = Parameter::new(&Tensor::zeros([1], &Device::cpu())?)?;
+    let mut optimizer = Sgd::new([parameter], c.float("lr"));
+    let steps = |key| c.int(key) as u64;
+    let mut schedule: Box<dyn Schedule> = match c.name {
+        "schedule/step_lr" => Box::new(StepLr::new(steps("step_size"), c.float("gamma"))),
+        "schedule/linear_warmup" => Box::new(LinearWarmup::new(&mut optimizer, steps("total_iters") + 1)),
+        "schedule/one_cycle" => Box::new(OneCycle::new(&mut optimizer, steps("total_steps"))?),
+        "schedule/one_cycle_early_peak" => {
+            let plain = OneCycle::new(&mut optimizer, steps("total_steps"))?;
+            Box::new(plain.rising(&mut optimizer, c.float("pct_start"))?)
+        }
+        _ => Box::new(CosineLr::new(steps("T_max")).least(c.float_or("eta_min", 0.0) / c.float("lr"))),
+    };
+    let mut rates = Vec::new();
+    for _ in 0..20 {
+        rates.push(optimizer.learning_rate() as f32);
+        schedule.step(&mut optimizer, &Step::taken())?;
+    }
+    Ok(Tensor::<F32>::from_vec(rates, [20], &Device::cpu())?.into())
+}
+
+/// Scale, growth tracker and parameter after each step; `in0` says in which the gradient is infinite.
+fn grad_scaler(c: &Case) -> Result<Outs> {
+    let device = Device::cpu();
+    let builder = GradScaler::builder().init_scale(c.float("init_scale") as f32);
+    let mut scaler = builder.growth_interval(c.int("growth_interval") as u64).build(&device)?;
+    let parameter = Parameter::new(&Tensor::zeros([1], &device)?)?;
+    let mut optimizer = Sgd::new([parameter.clone()], c.float("lr"));
+    let (mut scales, mut trackers, mut parameters) = (vec![], vec![], vec![]);
+    for bad in c.index(0).to_vec()? {
+        let factor = if bad == 1 { f32::INFINITY } else { 1.0 };
+        let loss = (parameter.tensor() * factor)?.sum_all()?;
+        let grads = scaler.scale(&loss)?.backward()?;
+        scaler.step(&mut optimizer, grads)?;
+        scaler.update()?;
+        scales.push(scaler.scale_value()?);
+        trackers.push(scaler.state()?.expect("an enabled scaler").growth_tracker as i64);
+        parameters.extend(parameter.to_vec()?);
+    }
+    let n = scales.len();
+    Ok(Outs(vec![
+        Out::Float(Tensor::from_vec(scales, [n], &device)?),
+        Out::Int(Tensor::from_vec(trackers, [n], &device)?),
+        Out::Float(Tensor::from_vec(parameters, [n], &device)?),
+    ]))
+}
