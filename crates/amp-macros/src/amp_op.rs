@@ -73,14 +73,14 @@ fn check(function: &Function, class: Rule) -> Errors {
             _ => {}
         }
     }
-    if let (Rule::Full, ReturnType::Type(_, ty)) = (class, &function.sig.output) {
-        if let Prec::Half(name) = Value::of_type(ty, None).prec {
-            errors.push(spanned(
-                ty,
-                format!("a `full` operation returns `F32` tensors, this one is `{name}`"),
-                "return `Tensor<F32>`",
-            ));
-        }
+    if let (Rule::Full, ReturnType::Type(_, ty)) = (class, &function.sig.output)
+        && let Prec::Half(name) = Value::of_type(ty, None).prec
+    {
+        errors.push(spanned(
+            ty,
+            format!("a `full` operation returns `F32` tensors, this one is `{name}`"),
+            "return `Tensor<F32>`",
+        ));
     }
     errors
 }

@@ -148,11 +148,9 @@ pub(crate) fn call(
     if !meets.is_empty() {
         let target = meeting_point(private, &meets, site);
         body = quote_spanned!(site=> match #target { #meet => #body });
-    } else if gated {
-        if let Some((name, Treatment::To(target))) = bound.first() {
-            let kind = kind(private, name, target, site);
-            body = quote_spanned!(site=> match #kind.gate(#target) { #meet => #body });
-        }
+    } else if gated && let Some((name, Treatment::To(target))) = bound.first() {
+        let kind = kind(private, name, target, site);
+        body = quote_spanned!(site=> match #kind.gate(#target) { #meet => #body });
     }
     Expr::Verbatim(quote_spanned!(site=> (match (#(#values,)*) { (#(#names,)*) => #body })))
 }

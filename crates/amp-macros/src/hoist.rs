@@ -21,11 +21,13 @@ pub(crate) enum Step {
     Barrier(u32),
 }
 
+/// What is narrowed: a variable's number, fields of it, and the target precision.
+pub(crate) type Key = (usize, String, String);
+
 /// A place that is narrowed by a call.
 #[derive(Clone)]
 pub(crate) struct Use {
-    /// Variable, fields and target precision.
-    pub(crate) key: (usize, String, String),
+    pub(crate) key: Key,
     pub(crate) place: Expr,
     pub(crate) steps: Vec<Step>,
     /// Length of the path at which the variable is in scope.
@@ -52,14 +54,14 @@ impl Hoists {
     /// Plans the hoists for all uses, in the order in which they were recorded.
     pub(crate) fn plan(uses: &[Use]) -> Self {
         let mut hoists = Self::default();
-        let mut by_key: Vec<(&(usize, String, String), Vec<usize>)> = Vec::new();
+        let mut by_key: Vec<(&Key, Vec<usize>)> = Vec::new();
         for (i, one) in uses.iter().enumerate() {
             match by_key.iter_mut().find(|(key, _)| **key == one.key) {
                 Some((_, list)) => list.push(i),
                 None => by_key.push((&one.key, vec![i])),
             }
         }
-        let mut placed: HashMap<(&(usize, String, String), u32, usize), usize> = HashMap::new();
+        let mut placed: HashMap<(&Key, u32, usize), usize> = HashMap::new();
         for (key, list) in by_key {
             let mut found = Vec::new();
             group(uses, &list, &mut found);

@@ -141,7 +141,7 @@ impl Walker<'_> {
             _ => None,
         });
         let to = target.map_or_else(Value::opaque, |ty| self.marker(ty));
-        let pinned = to.prec == Prec::F32 && !from.is_surely(&Prec::F32) || from.pinned && to.prec == Prec::F32;
+        let pinned = to.prec == Prec::F32 && (from.pinned || !from.is_surely(&Prec::F32));
         let mut row = Row::new("to", "cast", source, &[&from], &to.prec);
         row.casts = u32::from(from.prec != to.prec);
         row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec);

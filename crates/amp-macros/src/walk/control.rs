@@ -240,10 +240,11 @@ fn end(end: End<'_>, wrap: impl FnOnce(Expr) -> Expr) {
             }
         }
         End::Expr(expr) => {
-            if let Expr::Block(inner) = expr {
-                if inner.label.is_none() && inner.attrs.is_empty() {
-                    return self::end(End::Block(&mut inner.block), wrap);
-                }
+            if let Expr::Block(inner) = expr
+                && inner.label.is_none()
+                && inner.attrs.is_empty()
+            {
+                return self::end(End::Block(&mut inner.block), wrap);
             }
             let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
             let wrapped = wrap(inner);

@@ -155,13 +155,13 @@ impl Walker<'_> {
 
     fn assign(&mut self, expr: &mut Expr) -> Value {
         let Expr::Assign(ExprAssign { left, right, .. }) = expr else { return Value::opaque() };
-        if let (Expr::Tuple(places), Expr::Tuple(values)) = (&mut **left, &mut **right) {
-            if places.elems.len() == values.elems.len() {
-                for (place, value) in places.elems.iter_mut().zip(values.elems.iter_mut()) {
-                    self.assign_to(place, value);
-                }
-                return Value::other();
+        if let (Expr::Tuple(places), Expr::Tuple(values)) = (&mut **left, &mut **right)
+            && places.elems.len() == values.elems.len()
+        {
+            for (place, value) in places.elems.iter_mut().zip(values.elems.iter_mut()) {
+                self.assign_to(place, value);
             }
+            return Value::other();
         }
         self.assign_to(left, right);
         Value::other()

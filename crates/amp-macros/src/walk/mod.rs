@@ -201,10 +201,11 @@ impl Walker<'_> {
 
     /// Walks an expression that stands where a block could, so that hoists have a place.
     fn body(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
-        if let Expr::Block(inner) = expr {
-            if inner.label.is_none() && inner.attrs.is_empty() {
-                return self.block(&mut inner.block, expect);
-            }
+        if let Expr::Block(inner) = expr
+            && inner.label.is_none()
+            && inner.attrs.is_empty()
+        {
+            return self.block(&mut inner.block, expect);
         }
         let id = self.fresh_id();
         self.steps.push(Step::Block(id, 0));

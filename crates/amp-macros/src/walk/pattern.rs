@@ -103,10 +103,10 @@ impl Walker<'_> {
                 }
                 let var = self.scopes.vars.len();
                 // A variable that is declared before it has a value gets what the round before chose.
-                if value.prec == Prec::Never {
-                    if let Some(Some(prec)) = self.settled.vars.get(var) {
-                        value = Value::sure(prec.clone());
-                    }
+                if value.prec == Prec::Never
+                    && let Some(Some(prec)) = self.settled.vars.get(var)
+                {
+                    value = Value::sure(prec.clone());
                 }
                 let scope = self.binding_scope.unwrap_or(self.steps.len().saturating_sub(usize::from(self.in_block())));
                 self.scopes.declare(&ident.ident.to_string(), value.clone(), scope, fixed, declared);
