@@ -19,6 +19,7 @@ mod gemm;
 mod index;
 mod layout;
 mod line;
+mod load;
 mod math;
 mod norm;
 mod norm_grad;
@@ -48,7 +49,6 @@ pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_
 mod output;
 mod plane;
 mod pool;
-mod real;
 mod scratch;
 #[cfg(test)]
 mod testing;

@@ -35,7 +35,7 @@ pub(crate) trait Num: Compute {
 }
 
 /// A floating-point type to reduce in.
-pub(crate) trait Real: Num + Float {}
+pub(crate) trait Real: Num + Float + std::ops::AddAssign {}
 
 impl Real for f32 {}
 impl Real for f64 {}

@@ -1,6 +1,6 @@
 //! Result buffers that several threads fill at once.
 
-use crate::real::Real;
+use crate::num::Real;
 use crate::{SliceMut, Storage};
 use half::{bf16, f16};
 use std::marker::PhantomData;
@@ -53,10 +53,10 @@ impl<'a> Output<'a> {
         // SAFETY: the elements lie inside the buffer (checked above) and are this thread's alone (caller).
         unsafe {
             match self.pointer {
-                Pointer::F16(p) => scatter(p.add(offset), stride, values, T::narrow_f16),
-                Pointer::BF16(p) => scatter(p.add(offset), stride, values, T::narrow_bf16),
-                Pointer::F32(p) => scatter(p.add(offset), stride, values, T::narrow_f32),
-                Pointer::F64(p) => scatter(p.add(offset), stride, values, T::narrow_f64),
+                Pointer::F16(p) => scatter(p.add(offset), stride, values, |s| SliceMut::F16(s)),
+                Pointer::BF16(p) => scatter(p.add(offset), stride, values, |s| SliceMut::BF16(s)),
+                Pointer::F32(p) => scatter(p.add(offset), stride, values, |s| SliceMut::F32(s)),
+                Pointer::F64(p) => scatter(p.add(offset), stride, values, |s| SliceMut::F64(s)),
             }
         }
     }
@@ -83,17 +83,22 @@ impl<'a> Output<'a> {
 
 /// # Safety
 /// `to` must be valid for writes of `values.len()` elements `stride` apart, by this thread alone.
-unsafe fn scatter<S: Copy + Default, T>(to: *mut S, stride: usize, values: &[T], convert: impl Fn(&[T], &mut [S])) {
+unsafe fn scatter<S: Copy + Default, T: Real>(
+    to: *mut S,
+    stride: usize,
+    values: &[T],
+    tagged: fn(&mut [S]) -> SliceMut<'_>,
+) {
     if stride == 1 {
         // SAFETY: the caller's duty with a stride of 1.
         let to = unsafe { std::slice::from_raw_parts_mut(to, values.len()) };
-        return convert(values, to);
+        return T::narrow(values, &mut tagged(to));
     }
     const CHUNK: usize = 256;
-    let mut converted = [S::default(); CHUNK];
+    let mut narrow = [S::default(); CHUNK];
     for (i, chunk) in values.chunks(CHUNK).enumerate() {
-        convert(chunk, &mut converted[..chunk.len()]);
-        for (j, &value) in converted[..chunk.len()].iter().enumerate() {
+        T::narrow(chunk, &mut tagged(&mut narrow[..chunk.len()]));
+        for (j, &value) in narrow[..chunk.len()].iter().enumerate() {
             // SAFETY: element `i * CHUNK + j` of the caller's range.
             unsafe { *to.add((i * CHUNK + j) * stride) = value };
         }

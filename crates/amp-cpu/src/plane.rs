@@ -1,7 +1,8 @@
 //! Kernels that turn image planes into image planes, one after the other: pooling and upsampling.
 
+use crate::load::load;
+use crate::num::Real;
 use crate::output::Output;
-use crate::real::{Real, load};
 use crate::{DType, Storage, View, parallel, scratch};
 
 /// Sizes of the last two dimensions, and how many planes there are before them.

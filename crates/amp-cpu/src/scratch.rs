@@ -1,6 +1,6 @@
 //! Working memory that a thread keeps between kernels, so that steady state touches no fresh pages.
 
-use crate::real::Real;
+use crate::num::Real;
 use std::any::Any;
 use std::cell::RefCell;
 

@@ -1,6 +1,6 @@
 //! Small owned tensors for tests: any precision, any strides, values as F64.
 
-use crate::real::load;
+use crate::load::load;
 use crate::{DType, Dims, Layout, Slice, Storage, View};
 use half::{bf16, f16};
 

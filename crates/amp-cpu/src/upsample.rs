@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use crate::load::computes_in_f64;
+use crate::num::Real;
 use crate::plane::{map_planes, planes};
-use crate::real::{Real, computes_in_f64};
 use crate::{DType, Storage, View};
 
 /// How a pixel of the result is made from pixels of the source.
@@ -45,21 +46,22 @@ fn mixes<T: Real>(input: usize, output: usize, how: Interpolation) -> Vec<Mix<T>
 }
 
 fn mix<T: Real>(i: usize, input: usize, output: usize, how: Interpolation) -> Mix<T> {
-    let ratio = |a: usize, b: usize| T::from_f64(a as f64) / T::from_f64(b as f64);
-    let (half, i) = (T::from_f64(0.5), T::from_f64(i as f64));
+    let ratio = |a: usize, b: usize| T::of(a as f64) / T::of(b as f64);
+    let (half, i) = (T::of(0.5), T::of(i as f64));
     let position = match how {
         Interpolation::Nearest => i * ratio(input, output),
         Interpolation::Bilinear { align_corners: true } if output > 1 => i * ratio(input - 1, output - 1),
         Interpolation::Bilinear { align_corners: true } => T::default(),
         Interpolation::Bilinear { align_corners: false } => (i + half) * ratio(input, output) - half,
     };
-    let low = (position.to_f64().max(0.0) as usize).min(input - 1);
+    let place: f64 = position.cast();
+    let low = (place.max(0.0) as usize).min(input - 1);
     let weight = match how {
         Interpolation::Nearest => T::default(),
         Interpolation::Bilinear { .. } if position < T::default() => T::default(),
-        Interpolation::Bilinear { .. } => position - T::from_f64(low as f64),
+        Interpolation::Bilinear { .. } => position - T::of(low as f64),
     };
-    Mix { at: [low, (low + 1).min(input - 1)], weight: [T::from_f64(1.0) - weight, weight] }
+    Mix { at: [low, (low + 1).min(input - 1)], weight: [T::of(1.0) - weight, weight] }
 }
 
 fn resize<T: Real>(x: &View, size: [usize; 2], how: Interpolation, out: DType) -> Storage {

@@ -4,8 +4,8 @@ use super::lattice::{Band, Lattice, Planes};
 use crate::gemm::kernel::Multiply;
 use crate::gemm::operand::{Gathered, Operand};
 use crate::gemm::product::{Packed, Sink, prepacked, product_shared};
+use crate::num::Real;
 use crate::output::Output;
-use crate::real::Real;
 use crate::simd::Level;
 use crate::{Storage, View, parallel, scratch};
 

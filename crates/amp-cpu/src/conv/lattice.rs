@@ -2,7 +2,8 @@
 
 use super::Conv2d;
 use crate::View;
-use crate::real::{Real, load};
+use crate::load::load;
+use crate::num::Real;
 use std::ops::Range;
 
 /// One element of the kernel: where it reads relative to the pixel, and its place in the kernel.

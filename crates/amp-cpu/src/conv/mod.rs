@@ -12,7 +12,8 @@ mod tests;
 mod weight;
 
 use crate::gemm::kernel::Multiply;
-use crate::real::{Real, computes_in_f64, load_all};
+use crate::load::{computes_in_f64, load_all};
+use crate::num::Real;
 use crate::{DType, Storage, View};
 use gather::{Target, WeightStrides, gather};
 use lattice::Lattice;
@@ -108,7 +109,7 @@ fn forward<T: Multiply>(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, 
     let bias = bias.map(loaded::<T>).unwrap_or_default();
     let per_group = outputs / spec.groups;
     let strides = WeightStrides { group: per_group * inputs * kh * kw, output: inputs * kh * kw, input: kh * kw };
-    let mut result = Storage::zeros(out, images * outputs * size[0] * size[1]);
+    let mut result = Storage::unwritten(out, images * outputs * size[0] * size[1]);
     let target = Target::new(&mut result, per_group, outputs, size, &bias);
     gather(x, &weights, strides, spec.groups, &Lattice::forward(spec, size, [kh, kw]), &target);
     result
@@ -127,7 +128,7 @@ fn transposed<T: Multiply>(
     let bias = bias.map(loaded::<T>).unwrap_or_default();
     let per_group = outputs / spec.groups;
     let strides = WeightStrides { group: per_group * inputs * kh * kw, output: kh * kw, input: inputs * kh * kw };
-    let mut result = Storage::zeros(out, images * channels * height * width);
+    let mut result = Storage::unwritten(out, images * channels * height * width);
     let target = Target::new(&mut result, inputs, channels, [height, width], &bias);
     for lattice in Lattice::transposed(spec, [height, width], [kh, kw]) {
         gather(x, &weights, strides, spec.groups, &lattice, &target);

@@ -5,8 +5,9 @@ use super::{Conv2d, sizes};
 use crate::gemm::kernel::Multiply;
 use crate::gemm::operand::Gathered;
 use crate::gemm::product::{Sink, Threads, product};
+use crate::load::load;
+use crate::num::Real;
 use crate::output::Output;
-use crate::real::{Real, load};
 use crate::{Storage, View, parallel, scratch};
 
 /// Elements of all partial sums together, and the most there may be of them.
@@ -41,7 +42,7 @@ pub(super) fn accumulate<T: Multiply>(grad: &View, x: &View, weight: [usize; 4],
             }
         }
     });
-    let values = T::slice(partial.as_slice()).expect("just made of this type");
+    let values = T::same(partial.as_slice()).expect("just made of this type");
     let output = Output::new(into);
     for part in values.chunks_exact(size) {
         // SAFETY: only this thread is left.

@@ -4,7 +4,7 @@
 //! Every product term goes through a fused multiply-add where the machine has one, in the order of the depth, so an
 //! element's value does not depend on where in the tile it stands.
 
-use crate::real::Real;
+use crate::num::Real;
 use crate::simd::Level;
 
 /// Multiplies packed panels into a row-major tile: `c (+)= a · b`.

@@ -9,8 +9,9 @@ pub(crate) mod product;
 #[cfg(test)]
 mod tests;
 
+use crate::load::{computes_in_f64, load_all, offset_of};
+use crate::num::Real;
 use crate::output::Output;
-use crate::real::{Real, computes_in_f64, load_all, offset_of};
 use crate::{DType, Dims, Storage, View, parallel};
 use kernel::Multiply;
 use operand::Matrix;
@@ -39,7 +40,7 @@ pub fn matmul_acc(a: &View, b: &View, into: &mut Storage) {
 
 fn multiply<T: Multiply>(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
     let problem = Problem::new(a, b).fold_batch_into_rows();
-    let mut result = Storage::zeros(out, problem.count * problem.size());
+    let mut result = Storage::unwritten(out, problem.count * problem.size());
     let mut bias = Vec::new();
     if let Some(view) = &epilogue.bias {
         bias.resize(problem.b.rows, T::default());

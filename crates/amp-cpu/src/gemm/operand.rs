@@ -1,7 +1,8 @@
 //! What a product is made of: anything that can be packed into panels, matrices first of all.
 
 use crate::View;
-use crate::real::{Real, load};
+use crate::load::load;
+use crate::num::Real;
 use crate::scratch;
 use std::ops::Range;
 
@@ -46,6 +47,9 @@ impl<T: Real> Operand<T> for Matrix<'_> {
     }
 
     fn pack(&self, rows: Range<usize>, depth: Range<usize>, width: usize, out: &mut [T]) {
+        if depth.is_empty() {
+            return;
+        }
         let start = self.offset + rows.start * self.row_stride + depth.start * self.depth_stride;
         if self.row_stride == 1 && self.rows > 1 {
             self.pack_across(start, rows.len(), depth.len(), width, out);
@@ -83,17 +87,34 @@ impl Matrix<'_> {
                         line.fill(T::default());
                     }
                 }
-                interleave(lines, depth, width, out);
+                interleave(lines, depth, depth, width, out);
             }
         });
     }
 }
 
-/// Turns `width` lines of `depth` elements into one panel.
-pub(crate) fn interleave<T: Real>(lines: &[T], depth: usize, width: usize, out: &mut [T]) {
-    for (d, column) in out.chunks_exact_mut(width).enumerate() {
-        for (r, to) in column.iter_mut().enumerate() {
-            *to = lines[r * depth + d];
+/// Turns `width` lines of `depth` elements, `stride` apart, into one panel.
+pub(crate) fn interleave<T: Real>(lines: &[T], stride: usize, depth: usize, width: usize, out: &mut [T]) {
+    let squares = width / 4 * 4;
+    for r in (0..squares).step_by(4) {
+        let rows: [&[T]; 4] = std::array::from_fn(|i| &lines[(r + i) * stride..][..depth]);
+        let whole = depth / 4 * 4;
+        for d in (0..whole).step_by(4) {
+            let square: [&[T; 4]; 4] = rows.map(|row| row[d..].first_chunk().expect("four columns are left"));
+            for i in 0..4 {
+                let to: &mut [T; 4] = out[(d + i) * width + r..].first_chunk_mut().expect("four rows are left");
+                *to = [square[0][i], square[1][i], square[2][i], square[3][i]];
+            }
+        }
+        for d in whole..depth {
+            for (i, row) in rows.iter().enumerate() {
+                out[d * width + r + i] = row[d];
+            }
+        }
+    }
+    for r in squares..width {
+        for (d, &value) in lines[r * stride..][..depth].iter().enumerate() {
+            out[d * width + r] = value;
         }
     }
 }
@@ -175,7 +196,7 @@ impl<T: Real> Gathered<'_, T> {
                     line[run.at..run.at + run.len].copy_from_slice(&self.data[row + run.first..][..run.len]);
                 }
             }
-            interleave(lines, depth.len(), width, panel);
+            interleave(lines, depth.len(), depth.len(), width, panel);
         });
     }
 }

@@ -243,6 +243,9 @@ pub(crate) fn tiles<T: Multiply>(
     accumulate: bool,
 ) {
     let Kernel { mr, nr, tile } = *kernel;
+    if depth == 0 {
+        return if accumulate { () } else { sums.fill(T::default()) };
+    }
     for (j, b) in right.chunks_exact(depth * nr).enumerate() {
         for (i, a) in left.chunks_exact(depth * mr).enumerate() {
             let c = &mut sums[i * mr * stride + j * nr..];

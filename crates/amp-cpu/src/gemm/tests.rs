@@ -188,7 +188,7 @@ fn check_levels<T: Multiply>(dtype: DType) {
         let problem = Problem::new(&a.view(), &b.view());
         let sink = Collect(vec![T::default(); 53 * 71].into(), 71);
         product_with(T::kernel(level), &problem.a, &problem.b, &sink, Threads::Many);
-        let values: Vec<f64> = sink.0.into_inner().expect("no task panicked").iter().map(|v| v.to_f64()).collect();
+        let values: Vec<f64> = sink.0.into_inner().expect("no task panicked").iter().map(|&v| v.cast()).collect();
         compare(&a, &b, None, &Tensor::from_values(&[53, 71], dtype, &values));
     }
 }

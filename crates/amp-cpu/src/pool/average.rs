@@ -1,8 +1,9 @@
 //! Average pooling and its gradient.
 
 use super::{Pool2d, Window};
+use crate::load::computes_in_f64;
+use crate::num::Real;
 use crate::plane::{map_planes, planes};
-use crate::real::{Real, computes_in_f64};
 use crate::{DType, Storage, View};
 
 /// Mean of each window, in the precision of `x`; `count_include_pad` counts the padding it covers as zeros.
@@ -56,7 +57,7 @@ impl Windows {
             } else {
                 row.pixels().len() * column.pixels().len()
             };
-            (row, column, T::from_f64(count as f64))
+            (row, column, T::of(count as f64))
         })
     }
 }

@@ -1,8 +1,9 @@
 //! Max pooling, its indices and its gradient.
 
 use super::{Pool2d, Window};
+use crate::load::computes_in_f64;
+use crate::num::Real;
 use crate::plane::{map_planes, planes};
-use crate::real::{Real, computes_in_f64};
 use crate::{DType, Storage, View};
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -52,7 +53,7 @@ fn pool_in<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storage, S
 }
 
 fn largest<T: Real>(source: &[T], width: usize, row: &Window, column: &Window) -> (T, usize) {
-    let (mut best, mut place) = (T::NEG_INFINITY, row.start * width + column.start);
+    let (mut best, mut place) = (T::LEAST, row.start * width + column.start);
     for y in row.pixels() {
         for x in column.pixels() {
             let value = source[y * width + x];

@@ -1,0 +1,58 @@
+//! Loading elements of any stored precision into the type that kernels compute in.
+
+use crate::convert::Compute;
+use crate::{DType, View};
+
+/// Whether kernels on this operand compute in `f64`.
+pub(crate) fn computes_in_f64(view: &View<'_>) -> bool {
+    view.logical == DType::F64
+}
+
+/// Loads `out.len()` elements that lie `stride` apart from `offset` on: widens them, then rounds them where the
+/// view's logical precision is narrower than its storage.
+pub(crate) fn load<T: Compute>(view: &View<'_>, offset: usize, stride: usize, out: &mut [T]) {
+    if out.is_empty() {
+        return;
+    }
+    if stride == 1 {
+        T::widen(view.data.range(offset, out.len()), out);
+    } else {
+        let span = (out.len() - 1) * stride + 1;
+        T::gather(view.data.range(offset, span), stride.max(1), out);
+        if stride == 0 {
+            out.fill(out[0]);
+        }
+    }
+    if view.rounds_on_load() {
+        T::round_to(view.logical, out);
+    }
+}
+
+/// All elements of a view, row-major.
+pub(crate) fn load_all<T: Compute>(view: &View<'_>, out: &mut [T]) {
+    let layout = view.layout;
+    let Some((&last, outer)) = layout.shape.split_last() else {
+        return load(view, layout.offset, 1, &mut out[..1]);
+    };
+    if layout.is_contiguous() {
+        return load(view, layout.offset, 1, out);
+    }
+    if last == 0 {
+        return;
+    }
+    let strides = &layout.strides[..outer.len()];
+    for (row, out) in out.chunks_mut(last).enumerate() {
+        let offset = layout.offset + offset_of(row, outer, strides);
+        load(view, offset, layout.strides[outer.len()], out);
+    }
+}
+
+/// Position of the `index`-th element (row-major) of a strided shape.
+pub(crate) fn offset_of(mut index: usize, shape: &[usize], strides: &[usize]) -> usize {
+    let mut offset = 0;
+    for (&size, &stride) in shape.iter().zip(strides).rev() {
+        offset += index % size * stride;
+        index /= size;
+    }
+    offset
+}
