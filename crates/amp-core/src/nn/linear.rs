@@ -54,20 +54,8 @@ impl Linear {
     /// `[.., inputs]` to `[.., outputs]`, in the precision of `x`.
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
-        let mut rows = x.dims().to_vec();
-        let inputs = rows.pop().ok_or(Error::Rank {
-            op: "Linear",
-            what: "the input",
-            expected: "at least 1 dimension",
-            found: *x.raw.shape(),
-        })?;
-        let y = x.reshape([rows.iter().product(), inputs])?.matmul(&self.weight.to::<P>()?.t()?)?;
-        rows.push(self.weight.dims()[0]);
-        let y = match &self.bias {
-            Some(bias) => (y + bias.to::<P>()?)?,
-            None => y,
-        };
-        y.reshape(rows)
+        let bias = self.bias.as_ref().map(Parameter::to::<P>).transpose()?;
+        x.linear(&self.weight.to::<P>()?, bias.as_ref())
     }
 }
 

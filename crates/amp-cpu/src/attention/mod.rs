@@ -85,7 +85,7 @@ impl<'a, T: Multiply> Problem<'a, T> {
         let [batch, heads, queries, width] = std::array::from_fn(|i| q.layout.shape[i]);
         let (keys, value_width) = (k.layout.shape[2], v.layout.shape[3]);
         let kernel = T::kernel(Level::current());
-        debug_assert!(QUERIES % kernel.mr == 0 && KEYS % kernel.mr == 0 && KEYS % kernel.nr == 0);
+        debug_assert!([QUERIES, KEYS].iter().all(|n| n.is_multiple_of(kernel.mr)) && KEYS.is_multiple_of(kernel.nr));
         Self { kernel, q, k, v, scores, heads: batch * heads, queries, keys, width, value_width }
     }
 

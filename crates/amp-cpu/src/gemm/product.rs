@@ -244,7 +244,10 @@ pub(crate) fn tiles<T: Multiply>(
 ) {
     let Kernel { mr, nr, tile } = *kernel;
     if depth == 0 {
-        return if accumulate { () } else { sums.fill(T::default()) };
+        if !accumulate {
+            sums.fill(T::default());
+        }
+        return;
     }
     for (j, b) in right.chunks_exact(depth * nr).enumerate() {
         for (i, a) in left.chunks_exact(depth * mr).enumerate() {
