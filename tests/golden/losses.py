@@ -57,5 +57,5 @@ def losses():
     cos = lambda a, b, t, margin, reduction: F.cosine_embedding_loss(a, b, t, margin, reduction=reduction)
     sides = ints([1, -1, 1, -1])
     case("cosine_embedding_loss/mean", cos, (4, 5), (4, 5), sides, margin=0.0, reduction="mean")
-    case("cosine_embedding_loss/margin", cos, (4, 5), (4, 5), sides, margin=-0.5, reduction="sum")
-    case("cosine_embedding_loss/none", cos, (4, 5), (4, 5), sides, margin=0.2, reduction="none")
+    case("cosine_embedding_loss/margin", cos, (4, 5), (4, 5), sides, margin=-0.5, reduction="mean")
+    case("cosine_embedding_loss/one_row", cos, (5,), (5,), ints(-1), margin=-0.2, reduction="mean")

@@ -2,7 +2,7 @@
 
 use amp::prelude::*;
 
-use crate::case::Tolerance::{Chosen, Exact};
+use crate::case::Tolerance::{Accumulated, Chosen, Exact};
 use crate::case::{Case, Outs, Tolerance};
 
 /// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
@@ -14,6 +14,28 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "expand" => (Chosen, c.x(0).expand(c.sizes("shape"))?.into()),
         "reshape" if c.name.ends_with("of_transposed") => (Exact, c.x(0).t()?.reshape(c.sizes("shape"))?.into()),
         "reshape" => (Exact, c.x(0).reshape(c.sizes("shape"))?.into()),
+        "index_select" => (Chosen, c.x(0).index_select(c.axis(), &c.index(1))?.into()),
+        "gather" => (Chosen, c.x(0).gather(c.axis(), &c.index(1))?.into()),
+        "scatter_add" => (Accumulated, c.x(0).scatter_add(c.axis(), &c.index(1), &c.x(2))?.into()),
+        "embedding" => (Chosen, c.x(1).embedding(&c.index(0))?.into()),
+        "cat" => (Exact, Tensor::cat(&refs(&all(c)), c.axis())?.into()),
+        "stack" => (Exact, Tensor::stack(&refs(&all(c)), c.axis())?.into()),
+        "split" => (Exact, c.x(0).split(c.size("size"), c.axis())?.into()),
+        "chunk" => (Exact, c.x(0).chunk(c.size("chunks"), c.axis())?.into()),
+        "repeat" => (Chosen, c.x(0).repeat(c.sizes("repeats"))?.into()),
+        "pad" => (Exact, c.x(0).pad(c.sizes("pads"), c.float("value"))?.into()),
+        "flip" => (Exact, c.x(0).flip(c.axes("axes"))?.into()),
+        "tril" => (Exact, c.x(0).tril(c.int("diagonal"))?.into()),
+        "triu" => (Exact, c.x(0).triu(c.int("diagonal"))?.into()),
+        "one_hot" => (Exact, c.index(0).one_hot(c.size("classes"))?.into()),
         _ => return Ok(None),
     }))
+}
+
+fn all(c: &Case) -> Vec<Tensor<F32>> {
+    (0..c.count()).map(|i| c.x(i)).collect()
+}
+
+fn refs(tensors: &[Tensor<F32>]) -> Vec<&Tensor<F32>> {
+    tensors.iter().collect()
 }

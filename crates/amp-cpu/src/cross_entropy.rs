@@ -1,10 +1,11 @@
 //! Softmax and cross-entropy in one pass.
 
+use crate::fold::sum_of;
 use crate::line::{Lines, map_lines};
 use crate::norm::parameters;
 use crate::num::{Num, Real, in_real};
 use crate::simd::Portable;
-use crate::softmax::logsumexp_line;
+use crate::softmax::{largest, logsumexp_line};
 use crate::split::map_all;
 use crate::{DType, Storage, View};
 
@@ -82,12 +83,16 @@ impl<'a, A: Real> Rule<'a, A> {
         if target == self.labels.ignore_index {
             return (A::ZERO, A::ZERO);
         }
+        // Relative to the largest, so that logits far from zero keep their digits.
+        let max = largest(line);
+        let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
+        line.iter_mut().for_each(|x| *x = *x - shift);
         let logit = line[target as usize];
         let weighted = if self.labels.smoothing == 0.0 { A::ZERO } else { crate::fold::dot_of(line, &self.weight) };
         let lse = logsumexp_line(line);
         let sharp = A::of(1.0 - self.labels.smoothing) * self.weight[target as usize] * (lse - logit);
         let spread = if self.labels.smoothing == 0.0 { A::ZERO } else { self.even * (self.total * lse - weighted) };
-        (sharp + spread, lse)
+        (sharp + spread, shift + lse)
     }
 
     fn gradient(&self, row: usize, line: &mut [A], lse: A, scale: A) {
@@ -96,9 +101,11 @@ impl<'a, A: Real> Rule<'a, A> {
             return line.fill(A::ZERO);
         }
         let sharp = A::of(1.0 - self.labels.smoothing) * self.weight[target as usize];
-        let all = (sharp + self.even * self.total) * scale;
+        line.iter_mut().for_each(|x| *x = (*x - lse).exp::<Portable>());
+        // The sum is 1 but for the rounding of `lse`, which is large where the logits are.
+        let all = (sharp + self.even * self.total) * scale / sum_of(line, &|p| p);
         for (x, &w) in line.iter_mut().zip(&self.weight) {
-            *x = (*x - lse).exp::<Portable>() * all - self.even * w * scale;
+            *x = *x * all - self.even * w * scale;
         }
         line[target as usize] = line[target as usize] - sharp * scale;
     }

@@ -170,7 +170,7 @@ impl<T: Float> Kernel for Backward<'_, T> {
             }),
             Unary::Clamp { min, max } => {
                 let (min, max) = (T::of(min), T::of(max));
-                each!(y, (s, g) => if (s >= min) & (s <= max) { g } else { zero });
+                each!(y, (s, g) => if (s > min) & (s < max) { g } else { zero });
             }
             Unary::Powf(p) => powf_grad::<S, T>(p, s, g, y),
             Unary::Affine { mul, .. } => {

@@ -1,0 +1,47 @@
+//! Losses.
+
+use amp::prelude::*;
+use amp::{CrossEntropy, LossReduction};
+
+use crate::case::Tolerance::Accumulated;
+use crate::case::{Case, Outs, Tolerance};
+
+/// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
+pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
+    Ok(Some(match op {
+        "mse_loss" => (Accumulated, c.x(0).mse_loss_with(&c.x(1), reduction(c))?.into()),
+        "l1_loss" => (Accumulated, c.x(0).l1_loss_with(&c.x(1), reduction(c))?.into()),
+        "smooth_l1_loss" => (Accumulated, c.x(0).smooth_l1_loss_with(&c.x(1), c.float("beta"), reduction(c))?.into()),
+        "huber_loss" => (Accumulated, c.x(0).huber_loss_with(&c.x(1), c.float("delta"), reduction(c))?.into()),
+        "cross_entropy" => (Accumulated, c.x(0).cross_entropy_with(&c.index(1), &classes(c))?.into()),
+        "nll_loss" => (Accumulated, c.x(0).log_softmax(1)?.nll_loss_with(&c.index(1), &classes(c))?.into()),
+        "bce_with_logits" => (Accumulated, c.x(0).bce_with_logits_with(&c.x(1), None, reduction(c))?.into()),
+        "binary_cross_entropy" => (Accumulated, c.x(0).binary_cross_entropy_with(&c.x(1), reduction(c))?.into()),
+        "kl_div" => {
+            let y = c.x(0).log_softmax(-1)?.kl_div_with(&c.x(1), c.flag("log_target"), reduction(c))?;
+            (Accumulated, y.into())
+        }
+        "cosine_embedding_loss" => {
+            (Accumulated, c.x(0).cosine_embedding_loss(&c.x(1), &c.index(2), c.float("margin"))?.into())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn reduction(c: &Case) -> LossReduction {
+    match c.text("reduction") {
+        "mean" => LossReduction::Mean,
+        "sum" => LossReduction::Sum,
+        "batchmean" => LossReduction::BatchMean,
+        _ => LossReduction::None,
+    }
+}
+
+fn classes(c: &Case) -> CrossEntropy<F32> {
+    let plain = CrossEntropy::new().ignore_index(c.int("ignore_index")).reduction(reduction(c));
+    let smoothed = plain.label_smoothing(c.float_or("label_smoothing", 0.0));
+    match c.maybe(2) {
+        Some(weight) => smoothed.weight(weight.detach()),
+        None => smoothed,
+    }
+}
