@@ -262,6 +262,16 @@ pub enum Error {
         /// What is wrong with it
         reason: String,
     },
+    /// A saved tensor does not fit to what it is loaded into.
+    #[error("{op}: tensor `{name}`: {reason}")]
+    State {
+        /// Operation
+        op: &'static str,
+        /// Name of the tensor in the file
+        name: String,
+        /// What does not fit
+        reason: String,
+    },
     /// A file could not be read or written.
     #[error("{op}: {path}: {source}", path = path.display())]
     Io {

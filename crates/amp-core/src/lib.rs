@@ -9,6 +9,7 @@ pub mod autograd;
 pub mod backend;
 mod device;
 mod error;
+pub mod io;
 pub mod nn;
 mod ops;
 pub mod optim;
@@ -22,6 +23,7 @@ mod raw;
 mod scaler;
 mod shape;
 mod tensor;
+pub mod train;
 
 pub use amp_cpu::{DType, Dims};
 pub use autograd::{

@@ -184,6 +184,14 @@ impl RawTensor {
         self.backend().download(&buffer)
     }
 
+    /// The same elements on another device, out of the graph.
+    pub(crate) fn to_device(&self, device: &Device) -> Result<Self> {
+        if device == self.device() {
+            return Ok(self.detached());
+        }
+        Ok(Self::new(device, device.backend().upload(self.to_storage()?)?, *self.shape()))
+    }
+
     /// A contiguous tensor of the same elements stored in their logical precision; shares memory where it already is.
     pub(crate) fn contiguous(&self) -> Result<Self> {
         if self.layout.is_contiguous() && self.value.buffer.dtype() == self.logical {

@@ -8,9 +8,12 @@
 pub mod derive;
 pub mod init;
 mod linear;
+mod load;
 mod module;
 mod state;
 
 pub use linear::Linear;
+use load::load;
+pub(crate) use load::{Staged, stage};
 pub use module::{Module, Visitor};
 pub use state::{Mode, Statistics, Waiting};

@@ -1,9 +1,11 @@
 //! What a model is: a tree of parameters, persistent state and training modes.
 
 use super::{Mode, Statistics, Waiting};
-use crate::Result;
+use crate::io::TensorFile;
 use crate::param::Parameter;
+use crate::{Device, Result};
 use std::collections::HashSet;
+use std::path::Path;
 
 /// A part of a model. Implemented with `#[derive(Module)]`; everything else follows from [`visit`](Self::visit).
 ///
@@ -63,6 +65,46 @@ pub trait Module {
         self.parameters().iter().for_each(|p| p.set_trainable(trainable));
     }
 
+    /// Every parameter and every running statistic by its path: the file that [`save`](Self::save) writes.
+    fn state(&self) -> TensorFile {
+        let mut file = TensorFile::new();
+        walk(self, &mut |path, item| match item {
+            Item::Parameter(p) => file.insert(path, &p.tensor()),
+            Item::Statistics(s) => file.insert_raw(path, s.raw()),
+            Item::Mode(_) | Item::Waiting(_) => {}
+        });
+        file
+    }
+
+    /// Takes parameters and running statistics from a file; values of another floating-point precision are converted
+    /// to F32.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) when a tensor is missing, has another shape, or belongs to nothing here. Nothing has changed
+    /// then.
+    fn load_state(&self, file: &TensorFile) -> Result<()> {
+        super::load(self, file)
+    }
+
+    /// Writes parameters and running statistics to a safetensors file, which Python's `safetensors` reads too.
+    fn save(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        self.state().save(path)
+    }
+
+    /// Reads parameters and running statistics from a safetensors file, also one written by Python.
+    ///
+    /// # Errors
+    /// Those of [`TensorFile::load`] and of [`load_state`](Self::load_state); nothing has changed then.
+    fn load(&self, path: impl AsRef<Path>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        self.load_state(&TensorFile::load(path, &Device::cpu())?)
+    }
+
     /// Makes the changes of state (running statistics) of forward passes whose step was not taken; for calibration
     /// without training. A training step does it by itself.
     fn commit(&self) -> Result<()> {
@@ -76,7 +118,7 @@ pub trait Module {
     }
 }
 
-fn walk<M: Module + ?Sized>(module: &M, each: &mut dyn FnMut(&str, Item<'_>)) {
+pub(super) fn walk<M: Module + ?Sized>(module: &M, each: &mut dyn FnMut(&str, Item<'_>)) {
     module.visit(&mut Visitor { path: String::new(), each });
 }
 
@@ -89,7 +131,7 @@ fn set_mode<M: Module + ?Sized>(module: &M, training: bool) {
 }
 
 /// What a visitor is shown.
-enum Item<'a> {
+pub(super) enum Item<'a> {
     Parameter(&'a Parameter),
     Statistics(&'a Statistics),
     Mode(&'a Mode),

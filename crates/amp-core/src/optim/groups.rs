@@ -33,6 +33,12 @@ pub(crate) struct State {
     pub(crate) steps: Buffer,
 }
 
+/// What a file says about an optimizer: learning rates of the groups, and moments and steps of the parameters.
+pub(crate) struct SavedGroups {
+    pub(crate) rates: Vec<[f64; 2]>,
+    pub(crate) states: HashMap<u64, (Vec<Buffer>, Buffer)>,
+}
+
 impl State {
     fn new(device: &Device) -> Result<Self> {
         Ok(Self { moments: Vec::new(), steps: device.backend().fill(0.0, 1, DType::I64)? })
@@ -81,16 +87,43 @@ impl ParameterGroups {
         self.groups.last_mut().expect("an optimizer starts with one group")
     }
 
-    pub(super) fn parameters(&self) -> &[Parameter] {
+    pub(crate) fn parameters(&self) -> &[Parameter] {
         &self.all
     }
 
-    pub(crate) fn all_groups(&self) -> &[Group] {
-        &self.groups
+    pub(crate) fn state(&self) -> &HashMap<u64, State> {
+        &self.state
     }
 
-    pub(crate) fn state(&mut self) -> &mut HashMap<u64, State> {
-        &mut self.state
+    /// Name of the rule, for files.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.groups[0].rule {
+            UpdateRule::Sgd { .. } => "Sgd",
+            UpdateRule::Adam { decoupled: false, .. } => "Adam",
+            UpdateRule::Adam { decoupled: true, .. } => "AdamW",
+            UpdateRule::RmsProp { .. } => "RmsProp",
+        }
+    }
+
+    /// Learning rate that each group was made with, and the present one.
+    pub(crate) fn rates(&self) -> Vec<[f64; 2]> {
+        self.groups.iter().map(|g| [g.initial_lr, *lr(&mut g.rule.clone())]).collect()
+    }
+
+    /// How many buffers of state the parameter's rule keeps.
+    pub(crate) fn moments_of(&self, p: &Parameter) -> usize {
+        let group = self.groups.iter().find(|g| g.parameters.iter().any(|q| q.id() == p.id()));
+        group.map_or(0, |g| g.rule.moments())
+    }
+
+    /// Goes on from a saved state, which was checked.
+    pub(crate) fn restore(&mut self, saved: SavedGroups) {
+        for (group, [initial, now]) in self.groups.iter_mut().zip(saved.rates) {
+            group.initial_lr = initial;
+            *lr(&mut group.rule) = now;
+        }
+        let state = |(id, (moments, steps))| (id, State { moments, steps });
+        self.state = saved.states.into_iter().map(state).collect();
     }
 
     /// Sets every group's learning rate to `factor` times the one it was made with.

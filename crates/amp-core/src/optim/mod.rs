@@ -10,6 +10,7 @@ mod sgd;
 pub use adam::{Adam, AdamW};
 pub use ema::Ema;
 pub use groups::ParameterGroups;
+pub(crate) use groups::SavedGroups;
 pub use rmsprop::RmsProp;
 pub use schedule::{Chain, CosineLr, LinearWarmup, OneCycle, Schedule, StepLr};
 pub use sgd::Sgd;

@@ -2,7 +2,7 @@
 
 use super::{GradScaler, builder};
 use crate::{Error, Result};
-use amp_cpu::optim::ScaleState;
+use amp_cpu::optim::{ScaleRule, ScaleState};
 use serde_json::{Value, json};
 
 /// Everything a scaler remembers between iterations; take it after [`GradScaler::update`].
@@ -98,18 +98,24 @@ impl GradScaler {
         if !self.enabled {
             return Ok(());
         }
-        let exponent = builder::exponent_below("load_state", state.scale)?;
-        let mut rule = self.rule;
-        if rule.growth != 0 {
-            (rule.growth, rule.backoff) =
-                (builder::growth(state.growth_factor)?, builder::backoff(state.backoff_factor)?);
-            rule.interval = state.growth_interval;
-        }
-        let exponent = exponent.clamp(rule.floor, rule.ceiling);
+        let (rule, exponent) = self.check_state(state)?;
         let (clean, bad, refused) = (state.growth_tracker, state.bad_steps, state.refused);
         self.write_state(&ScaleState { exponent, clean, bad, refused })?;
         (self.rule, self.round) = (rule, self.round + 1);
         self.seen.clear();
         Ok(())
+    }
+
+    /// The settings and the exponent that `state` leads to.
+    pub(crate) fn check_state(&self, state: &ScalerState) -> Result<(ScaleRule, i32)> {
+        let exponent = builder::exponent_below("load_state", state.scale)?;
+        let mut rule = self.rule;
+        // A static scale keeps its settings.
+        if rule.growth != 0 {
+            rule.growth = builder::growth(state.growth_factor)?;
+            rule.backoff = builder::backoff(state.backoff_factor)?;
+            rule.interval = state.growth_interval;
+        }
+        Ok((rule, exponent.clamp(rule.floor, rule.ceiling)))
     }
 }

@@ -1,0 +1,216 @@
+//! Tensors in files: the safetensors format, readable and writable by Python's `safetensors` as well.
+
+use crate::precision::Element;
+use crate::raw::RawTensor;
+use crate::shape::IntoShape;
+use crate::tensor::Tensor;
+use crate::{Device, Error, Result};
+use amp_cpu::Storage;
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+/// Named tensors and a few lines of text about them; reads and writes `.safetensors` files.
+#[derive(Debug, Default)]
+pub struct TensorFile {
+    tensors: BTreeMap<String, RawTensor>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl TensorFile {
+    /// No tensors.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tensor, or replaces the one of that name.
+    pub fn insert<P: Element>(&mut self, name: impl Into<String>, tensor: &Tensor<P>) {
+        self.tensors.insert(name.into(), tensor.raw.detached());
+    }
+
+    /// The tensor of that name, in precision `P`, if there is one.
+    pub fn get<P: Element>(&self, name: &str) -> Result<Option<Tensor<P>>> {
+        self.tensors.get(name).map(|raw| Ok(Tensor::from_raw(raw.cast_view(P::DTYPE)?))).transpose()
+    }
+
+    /// The names in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// A line of text.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
+    }
+
+    /// Adds a line of text.
+    pub fn set_metadata(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        self.metadata.insert(key.into(), value.into());
+    }
+
+    pub(crate) fn insert_raw(&mut self, name: impl Into<String>, raw: RawTensor) {
+        self.tensors.insert(name.into(), raw);
+    }
+
+    pub(crate) fn raw(&self, name: &str) -> Option<&RawTensor> {
+        self.tensors.get(name)
+    }
+
+    /// Reads a file; everything is checked before anything is returned. Integers of other sizes become I64.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be read, [`Error::Format`] when it is truncated or malformed or holds elements
+    /// that have no precision here.
+    pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
+        let path = path.as_ref();
+        let bytes = fs::read(path).map_err(|source| Error::Io { op: "load", path: path.into(), source })?;
+        let bad = |reason: String| Error::Format { op: "load", path: path.into(), reason };
+        let malformed = |e: safetensors::SafeTensorError| bad(format!("not a complete safetensors file: {e}"));
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(malformed)?;
+        let file = SafeTensors::deserialize(&bytes).map_err(malformed)?;
+        let mut found = Self::new();
+        found.metadata.extend(header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
+        for (name, view) in file.iter() {
+            let storage = read(&view).map_err(|reason| bad(format!("tensor `{name}`: {reason}")))?;
+            let shape = view.shape().into_shape("load").map_err(|e| bad(format!("tensor `{name}`: {e}")))?;
+            let buffer = device.backend().upload(storage)?;
+            found.tensors.insert(name.to_owned(), RawTensor::new(device, buffer, shape));
+        }
+        Ok(found)
+    }
+
+    /// Writes a file under a temporary name beside it and renames it: whatever happens meanwhile, `path` is either the
+    /// old file or the complete new one.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let tensors = self.host()?;
+        let views = tensors.iter().map(|(name, (dtype, shape, bytes))| {
+            let view = TensorView::new(*dtype, shape.clone(), bytes).expect("the bytes of a tensor of that shape");
+            (*name, view)
+        });
+        let metadata: Option<HashMap<String, String>> =
+            (!self.metadata.is_empty()).then(|| self.metadata.clone().into_iter().collect());
+        let bytes = safetensors::serialize(views, metadata)
+            .map_err(|e| Error::Format { op: "save", path: path.into(), reason: e.to_string() })?;
+        replace(path, &bytes).map_err(|source| Error::Io { op: "save", path: path.into(), source })
+    }
+
+    /// A number that changes with every name, shape, element and line of text, apart from the line `except`.
+    pub(crate) fn checksum(&self, except: &str) -> Result<u64> {
+        let mut sum = Checksum::new();
+        for (key, value) in self.metadata.iter().filter(|(key, _)| *key != except) {
+            sum.text(key);
+            sum.text(value);
+        }
+        for (name, (dtype, shape, bytes)) in self.host()? {
+            sum.text(name);
+            sum.text(&format!("{dtype:?}{shape:?}"));
+            sum.bytes(&bytes);
+        }
+        Ok(sum.0)
+    }
+
+    /// Element type, shape and bytes of every tensor.
+    fn host(&self) -> Result<BTreeMap<&str, (Dtype, Vec<usize>, Vec<u8>)>> {
+        let mut entries = BTreeMap::new();
+        for (name, raw) in &self.tensors {
+            let (dtype, bytes) = bytes(raw.to_storage()?);
+            entries.insert(name.as_str(), (dtype, raw.shape().to_vec(), bytes));
+        }
+        Ok(entries)
+    }
+}
+
+/// FNV-1a over 64-bit words: every step is a bijection, so no change of a single word goes unnoticed.
+struct Checksum(u64);
+
+impl Checksum {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let words = bytes.chunks_exact(8);
+        let mut tail = [0; 8];
+        tail[..words.remainder().len()].copy_from_slice(words.remainder());
+        for word in words {
+            self.word(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        }
+        self.word(u64::from_le_bytes(tail));
+        self.word(bytes.len() as u64);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+}
+
+/// Puts `bytes` in the place of `path` in one step.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let name = path.file_name().ok_or_else(|| std::io::Error::other("this path names no file"))?;
+    let mut temporary = name.to_owned();
+    temporary.push(format!(".{}-{count}.tmp", std::process::id()));
+    let temporary = path.with_file_name(temporary);
+    let written = File::create(&temporary)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        fs::remove_file(&temporary).ok();
+    }
+    written
+}
+
+macro_rules! bytes_of {
+    ($values:expr) => {
+        $values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    };
+}
+
+fn bytes(storage: Storage) -> (Dtype, Vec<u8>) {
+    match &storage {
+        Storage::F16(v) => (Dtype::F16, bytes_of!(v)),
+        Storage::BF16(v) => (Dtype::BF16, bytes_of!(v)),
+        Storage::F32(v) => (Dtype::F32, bytes_of!(v)),
+        Storage::F64(v) => (Dtype::F64, bytes_of!(v)),
+        Storage::I64(v) => (Dtype::I64, bytes_of!(v)),
+        Storage::U8(v) => (Dtype::U8, v.to_vec()),
+        Storage::Bool(v) => (Dtype::BOOL, v.iter().map(|&b| u8::from(b)).collect()),
+    }
+}
+
+fn read(view: &TensorView<'_>) -> std::result::Result<Storage, String> {
+    macro_rules! from_le {
+        ($type:ty, $convert:expr) => {{
+            let (words, _) = view.data().as_chunks::<{ size_of::<$type>() }>();
+            Storage::from(words.iter().map(|&w| $convert(<$type>::from_le_bytes(w))).collect::<Vec<_>>())
+        }};
+    }
+    use std::convert::identity;
+    Ok(match view.dtype() {
+        Dtype::F16 => from_le!(f16, identity),
+        Dtype::BF16 => from_le!(bf16, identity),
+        Dtype::F32 => from_le!(f32, identity),
+        Dtype::F64 => from_le!(f64, identity),
+        Dtype::I64 => from_le!(i64, identity),
+        Dtype::I32 => from_le!(i32, i64::from),
+        Dtype::I16 => from_le!(i16, i64::from),
+        Dtype::I8 => from_le!(i8, i64::from),
+        Dtype::U16 => from_le!(u16, i64::from),
+        Dtype::U32 => from_le!(u32, i64::from),
+        Dtype::U8 => Storage::U8(view.data().to_vec()),
+        Dtype::BOOL => match view.data().iter().find(|&&b| b > 1) {
+            Some(byte) => return Err(format!("a truth value is stored as {byte}")),
+            None => Storage::from(view.data().iter().map(|&b| b == 1).collect::<Vec<_>>()),
+        },
+        other => return Err(format!("elements of type {other:?} have no precision here")),
+    })
+}

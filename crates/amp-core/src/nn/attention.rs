@@ -1,0 +1,98 @@
+//! Multi-head attention.
+
+use super::{Linear, Module, Visitor, init};
+use crate::param::Parameter;
+use crate::precision::{Bool, Float};
+use crate::tensor::Tensor;
+use crate::{AttentionOptions, Device, Error, Result};
+
+/// Attention of several heads, each over its part of the embedding (`torch.nn.MultiheadAttention`, batch first).
+#[derive(Debug)]
+pub struct MultiHeadAttention {
+    in_proj_weight: Parameter,
+    in_proj_bias: Parameter,
+    out_proj: Linear,
+    heads: usize,
+    options: AttentionOptions,
+}
+
+impl MultiHeadAttention {
+    /// The projections of queries, keys and values lie in one weight `[3 * width, width]` (Xavier uniform); biases are 0.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `heads` divides `width`.
+    pub fn new(width: usize, heads: usize, device: &Device) -> Result<Self> {
+        if heads == 0 || width % heads != 0 {
+            let expected = format!("a divisor of the width {width}");
+            return Err(Error::argument("MultiHeadAttention", "heads", expected, heads));
+        }
+        let in_proj_weight = init::xavier_uniform([3 * width, width], width, 3 * width, device)?;
+        let out_weight = init::fan_in([width, width], width, device)?;
+        Ok(Self {
+            in_proj_weight,
+            in_proj_bias: init::zeros([3 * width], device)?,
+            out_proj: Linear::from_parameters(out_weight, Some(init::zeros([width], device)?))?,
+            heads,
+            options: AttentionOptions::default(),
+        })
+    }
+
+    /// Whether position `t` attends to positions `0..=t` only (not by default).
+    pub fn causal(mut self, causal: bool) -> Self {
+        self.options = self.options.causal(causal);
+        self
+    }
+
+    /// Queries `[N, T, width]`, keys and values `[N, S, width]`, to `[N, T, width]`, in the precision of the query.
+    ///
+    /// `mask` broadcasts to `[N, heads, T, S]` and is true where a query may attend to a key.
+    ///
+    /// # Precision
+    /// Scores and softmax are F32 and never stored.
+    #[track_caller]
+    pub fn forward<P: Float>(
+        &self,
+        query: &Tensor<P>,
+        key: &Tensor<P>,
+        value: &Tensor<P>,
+        mask: Option<&Tensor<Bool>>,
+    ) -> Result<Tensor<P>> {
+        let parts = [query, key, value];
+        let mut split = Vec::with_capacity(3);
+        for (i, x) in parts.into_iter().enumerate() {
+            split.push(self.projected(i, x)?);
+        }
+        let out = split[0].scaled_dot_product_attention(&split[1], &split[2], mask, self.options)?;
+        let (n, t) = (query.dims()[0], query.dims()[1]);
+        self.out_proj.forward(&out.transpose(1, 2)?.reshape([n, t, self.width()])?)
+    }
+
+    /// Part `i` of the input projection, divided into heads: `[N, heads, T, width / heads]`.
+    #[track_caller]
+    fn projected<P: Float>(&self, i: usize, x: &Tensor<P>) -> Result<Tensor<P>> {
+        let width = self.width();
+        let &[n, t, w] = x.dims() else {
+            let (what, expected) = ("each input", "3 dimensions, [N, T, width]");
+            return Err(Error::Rank { op: "MultiHeadAttention", what, expected, found: *x.raw.shape() });
+        };
+        if w != width {
+            let (what, expected) = ("each input", format!("[N, T, {width}]"));
+            return Err(Error::Shape { op: "MultiHeadAttention", what, expected, found: *x.raw.shape() });
+        }
+        let weight = self.in_proj_weight.to::<P>()?.narrow(0, i * width, width)?;
+        let bias = self.in_proj_bias.to::<P>()?.narrow(0, i * width, width)?;
+        x.linear(&weight, Some(&bias))?.reshape([n, t, self.heads, width / self.heads])?.transpose(1, 2)
+    }
+
+    fn width(&self) -> usize {
+        self.in_proj_bias.count() / 3
+    }
+}
+
+impl Module for MultiHeadAttention {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.field("in_proj_weight", &self.in_proj_weight);
+        visitor.field("in_proj_bias", &self.in_proj_bias);
+        visitor.field("out_proj", &self.out_proj);
+    }
+}

@@ -1,0 +1,139 @@
+//! Batch normalisation with running statistics that wait for the step.
+
+use super::norm::tensor;
+use super::{Mode, Module, Statistics, Visitor, Waiting, init};
+use crate::param::Parameter;
+use crate::precision::{F32, Float};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Device, Error, Result};
+use amp_cpu::{DType, Ternary, Unary};
+
+/// Normalises each channel over batch and space (`torch.nn.BatchNorm2d`).
+///
+/// In training, statistics are the batch's own, and the running statistics move only when the step is taken: until then
+/// the change travels with the gradients. [`Module::commit`] makes it without a step.
+#[derive(Debug)]
+pub struct BatchNorm2d {
+    weight: Option<Parameter>,
+    bias: Option<Parameter>,
+    running_mean: Statistics,
+    running_var: Statistics,
+    num_batches_tracked: Statistics,
+    waiting: Waiting,
+    mode: Mode,
+    channels: usize,
+    eps: f64,
+    momentum: f64,
+}
+
+impl BatchNorm2d {
+    /// Weight 1, bias 0, running mean 0 and running variance 1 for each channel.
+    pub fn new(channels: usize, device: &Device) -> Result<Self> {
+        Ok(Self {
+            weight: Some(init::ones([channels], device)?),
+            bias: Some(init::zeros([channels], device)?),
+            running_mean: Statistics::new(&Tensor::zeros([channels], device)?),
+            running_var: Statistics::new(&Tensor::ones([channels], device)?),
+            num_batches_tracked: Statistics::counter(device)?,
+            waiting: Waiting::new(),
+            mode: Mode::new(),
+            channels,
+            eps: 1e-5,
+            momentum: 0.1,
+        })
+    }
+
+    /// Added to the variance (1e-5 by default).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+
+    /// Share of a batch in the running statistics (0.1 by default).
+    pub fn momentum(mut self, momentum: f64) -> Self {
+        self.momentum = momentum;
+        self
+    }
+
+    /// Leaves weight and bias away.
+    pub fn without_affine(mut self) -> Self {
+        (self.weight, self.bias) = (None, None);
+        self
+    }
+
+    /// Weight, one value for each channel.
+    pub fn weight(&self) -> Option<&Parameter> {
+        self.weight.as_ref()
+    }
+
+    /// Bias, one value for each channel.
+    pub fn bias(&self) -> Option<&Parameter> {
+        self.bias.as_ref()
+    }
+
+    /// Running mean of each channel.
+    pub fn running_mean(&self) -> &Statistics {
+        &self.running_mean
+    }
+
+    /// Running variance of each channel, divided by `n - 1`.
+    pub fn running_var(&self) -> &Statistics {
+        &self.running_var
+    }
+
+    /// `[N, C, H, W]`, same shape, in F32.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the channels do not fit, and in training when a channel has a single value.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        if x.rank() != 4 || x.dims()[1] != self.channels {
+            let (what, expected) = ("the input", format!("[N, {}, H, W]", self.channels));
+            return Err(Error::Shape { op: "BatchNorm2d", what, expected, found: *x.raw.shape() });
+        }
+        let (x, weight, bias) = (x.to::<F32>()?, tensor(&self.weight), tensor(&self.bias));
+        let (weight, bias) = (weight.as_ref(), bias.as_ref());
+        if !self.mode.is_training() {
+            let (mean, var) = (self.running_mean.tensor(), self.running_var.tensor());
+            return x.batch_norm_eval(&mean, &var, weight, bias, self.eps);
+        }
+        let (y, batch) = x.batch_norm_train(weight, bias, self.eps)?;
+        let moves = [(self.running_mean.clone(), batch.mean), (self.running_var.clone(), batch.var)];
+        let (counter, momentum) = (self.num_batches_tracked.clone(), self.momentum);
+        let change = move || {
+            for (running, batch) in &moves {
+                running.set_raw(mixed(&running.raw(), &batch.raw, momentum)?)?;
+            }
+            counted(&counter)
+        };
+        self.waiting.add(&y.raw, Box::new(change));
+        Ok(y)
+    }
+}
+
+/// `(1 - share) * running + share * batch`.
+fn mixed(running: &RawTensor, batch: &RawTensor, share: f64) -> Result<RawTensor> {
+    let share = RawTensor::full(running.device(), share, *running.shape(), DType::F32)?;
+    let (from, to) = (running.operand()?, batch.operand()?);
+    let buffer = running.backend().ternary(Ternary::Lerp, from, to, share.operand()?, DType::F32)?;
+    Ok(RawTensor::new(running.device(), buffer, *running.shape()))
+}
+
+fn counted(counter: &Statistics) -> Result<()> {
+    let raw = counter.raw();
+    let buffer = raw.backend().unary(Unary::Affine { mul: 1.0, add: 1.0 }, raw.operand()?, DType::I64)?;
+    counter.set_raw(RawTensor::new(raw.device(), buffer, *raw.shape()))
+}
+
+impl Module for BatchNorm2d {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.field("weight", &self.weight);
+        visitor.field("bias", &self.bias);
+        visitor.field("running_mean", &self.running_mean);
+        visitor.field("running_var", &self.running_var);
+        visitor.field("num_batches_tracked", &self.num_batches_tracked);
+        visitor.field("waiting", &self.waiting);
+        visitor.field("mode", &self.mode);
+    }
+}

@@ -1,0 +1,137 @@
+//! Convolutions and transposed convolutions.
+
+use super::{Module, Visitor, init};
+use crate::param::Parameter;
+use crate::precision::Float;
+use crate::tensor::Tensor;
+use crate::{ConvOptions, Device, Error, IntoExtent, Result};
+
+macro_rules! convolutions {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident, $dims:literal, $op:ident, transposed: $transposed:literal, $input:literal => $output:literal;
+    )*) => { $(
+        $(#[$doc])*
+        ///
+        /// Options follow the constructor: stride, padding and dilation take one number or one for each dimension.
+        #[derive(Debug)]
+        pub struct $name {
+            weight: Parameter,
+            bias: Option<Parameter>,
+            options: ConvOptions<$dims>,
+        }
+
+        impl $name {
+            /// Stride 1, no padding, with a bias; parameters are uniform in `±1 / sqrt(fan_in)`.
+            pub fn new(
+                channels_in: usize,
+                channels_out: usize,
+                kernel: impl IntoExtent<$dims>,
+                device: &Device,
+            ) -> Result<Self> {
+                Self::grouped(channels_in, channels_out, kernel, 1, device)
+            }
+
+            /// As [`new`](Self::new), with the channels divided into `groups` that are convolved on their own.
+            ///
+            /// # Errors
+            /// [`Error::Argument`] unless `groups` divides both numbers of channels.
+            pub fn grouped(
+                channels_in: usize,
+                channels_out: usize,
+                kernel: impl IntoExtent<$dims>,
+                groups: usize,
+                device: &Device,
+            ) -> Result<Self> {
+                if groups == 0 || channels_in % groups != 0 || channels_out % groups != 0 {
+                    let expected = format!("a divisor of {channels_in} and {channels_out} channels");
+                    return Err(Error::argument(stringify!($name), "groups", expected, groups));
+                }
+                let (first, second) =
+                    if $transposed { (channels_in, channels_out / groups) } else { (channels_out, channels_in / groups) };
+                let mut shape = vec![first, second];
+                shape.extend(kernel.into_extent());
+                let fan_in = shape[1..].iter().product();
+                Ok(Self {
+                    weight: init::fan_in(shape, fan_in, device)?,
+                    bias: Some(init::fan_in([channels_out], fan_in, device)?),
+                    options: ConvOptions::default().groups(groups),
+                })
+            }
+
+            /// Leaves the bias away.
+            pub fn without_bias(mut self) -> Self {
+                self.bias = None;
+                self
+            }
+
+            /// Distance between neighbouring outputs (1 by default).
+            pub fn stride(mut self, stride: impl IntoExtent<$dims>) -> Self {
+                self.options = self.options.stride(stride);
+                self
+            }
+
+            /// Zeros added on both sides of the input (0 by default).
+            pub fn padding(mut self, padding: impl IntoExtent<$dims>) -> Self {
+                self.options = self.options.padding(padding);
+                self
+            }
+
+            /// Distance between neighbouring kernel elements (1 by default).
+            pub fn dilation(mut self, dilation: impl IntoExtent<$dims>) -> Self {
+                self.options = self.options.dilation(dilation);
+                self
+            }
+
+            /// Weight.
+            pub fn weight(&self) -> &Parameter {
+                &self.weight
+            }
+
+            /// Bias, one value for each output channel.
+            pub fn bias(&self) -> Option<&Parameter> {
+                self.bias.as_ref()
+            }
+
+            #[doc = concat!("`", $input, "` to `", $output, "`, in the precision of `x`.")]
+            #[track_caller]
+            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+                let bias = self.bias.as_ref().map(Parameter::to::<P>).transpose()?;
+                x.$op(&self.weight.to::<P>()?, bias.as_ref(), self.options)
+            }
+        }
+
+        impl Module for $name {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                visitor.field("weight", &self.weight);
+                visitor.field("bias", &self.bias);
+            }
+        }
+    )* };
+}
+convolutions! {
+    /// Convolution over a line (`torch.nn.Conv1d`); the weight is `[out, in / groups, k]`.
+    Conv1d, 1, conv1d, transposed: false, "[N, in, L]" => "[N, out, l]";
+    /// Convolution over an image (`torch.nn.Conv2d`); the weight is `[out, in / groups, kh, kw]`.
+    Conv2d, 2, conv2d, transposed: false, "[N, in, H, W]" => "[N, out, h, w]";
+    /// Transposed convolution over a line (`torch.nn.ConvTranspose1d`); the weight is `[in, out / groups, k]`.
+    ConvTranspose1d, 1, conv_transpose1d, transposed: true, "[N, in, l]" => "[N, out, L]";
+    /// Transposed convolution over an image (`torch.nn.ConvTranspose2d`); the weight is `[in, out / groups, kh, kw]`.
+    ConvTranspose2d, 2, conv_transpose2d, transposed: true, "[N, in, h, w]" => "[N, out, H, W]";
+}
+
+impl ConvTranspose1d {
+    /// Elements added on one side of the result, less than the stride (0 by default).
+    pub fn output_padding(mut self, padding: usize) -> Self {
+        self.options = self.options.output_padding(padding);
+        self
+    }
+}
+
+impl ConvTranspose2d {
+    /// Pixels added on one side of the result, less than the stride (0 by default).
+    pub fn output_padding(mut self, padding: impl IntoExtent<2>) -> Self {
+        self.options = self.options.output_padding(padding);
+        self
+    }
+}

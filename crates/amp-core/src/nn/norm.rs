@@ -1,0 +1,162 @@
+//! Layer, RMS and group normalisation: statistics, arithmetic and result are F32 whatever the input is stored in.
+
+use super::{Module, Visitor, init};
+use crate::param::Parameter;
+use crate::precision::{F32, Float};
+use crate::tensor::Tensor;
+use crate::{Device, Error, IntoShape, Result};
+
+/// Normalises over the trailing dimensions (`torch.nn.LayerNorm`).
+#[derive(Debug)]
+pub struct LayerNorm {
+    weight: Option<Parameter>,
+    bias: Option<Parameter>,
+    normalized: Vec<usize>,
+    eps: f64,
+}
+
+impl LayerNorm {
+    /// Over trailing dimensions of these sizes, with weight 1 and bias 0 of that shape.
+    pub fn new(normalized: impl IntoShape, device: &Device) -> Result<Self> {
+        let normalized = normalized.into_shape("LayerNorm")?.to_vec();
+        let weight = Some(init::ones(&normalized, device)?);
+        Ok(Self { weight, bias: Some(init::zeros(&normalized, device)?), normalized, eps: 1e-5 })
+    }
+
+    /// Added to the variance (1e-5 by default).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+
+    /// Leaves the bias away.
+    pub fn without_bias(mut self) -> Self {
+        self.bias = None;
+        self
+    }
+
+    /// Leaves weight and bias away.
+    pub fn without_affine(mut self) -> Self {
+        (self.weight, self.bias) = (None, None);
+        self
+    }
+
+    /// Weight.
+    pub fn weight(&self) -> Option<&Parameter> {
+        self.weight.as_ref()
+    }
+
+    /// Bias.
+    pub fn bias(&self) -> Option<&Parameter> {
+        self.bias.as_ref()
+    }
+
+    /// Same shape, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        let (weight, bias) = (tensor(&self.weight), tensor(&self.bias));
+        x.to::<F32>()?.layer_norm(&self.normalized, weight.as_ref(), bias.as_ref(), self.eps)
+    }
+}
+
+/// Divides by the root mean square over the trailing dimensions (`torch.nn.RMSNorm`).
+#[derive(Debug)]
+pub struct RmsNorm {
+    weight: Option<Parameter>,
+    normalized: Vec<usize>,
+    eps: f64,
+}
+
+impl RmsNorm {
+    /// Over trailing dimensions of these sizes, with weight 1 of that shape.
+    pub fn new(normalized: impl IntoShape, device: &Device) -> Result<Self> {
+        let normalized = normalized.into_shape("RmsNorm")?.to_vec();
+        let weight = Some(init::ones(&normalized, device)?);
+        Ok(Self { weight, normalized, eps: f64::from(f32::EPSILON) })
+    }
+
+    /// Added to the mean square (1.19e-7 by default, the resolution of F32).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+
+    /// Leaves the weight away.
+    pub fn without_affine(mut self) -> Self {
+        self.weight = None;
+        self
+    }
+
+    /// Weight.
+    pub fn weight(&self) -> Option<&Parameter> {
+        self.weight.as_ref()
+    }
+
+    /// Same shape, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        x.to::<F32>()?.rms_norm(&self.normalized, tensor(&self.weight).as_ref(), self.eps)
+    }
+}
+
+/// Normalises groups of channels of each sample (`torch.nn.GroupNorm`).
+#[derive(Debug)]
+pub struct GroupNorm {
+    weight: Option<Parameter>,
+    bias: Option<Parameter>,
+    groups: usize,
+    eps: f64,
+}
+
+impl GroupNorm {
+    /// `channels` in `groups`, with weight 1 and bias 0 for each channel.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `groups` divides `channels`.
+    pub fn new(groups: usize, channels: usize, device: &Device) -> Result<Self> {
+        if groups == 0 || channels % groups != 0 {
+            let expected = format!("a divisor of the {channels} channels");
+            return Err(Error::argument("GroupNorm", "groups", expected, groups));
+        }
+        let weight = Some(init::ones([channels], device)?);
+        Ok(Self { weight, bias: Some(init::zeros([channels], device)?), groups, eps: 1e-5 })
+    }
+
+    /// Added to the variance (1e-5 by default).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+
+    /// Leaves weight and bias away.
+    pub fn without_affine(mut self) -> Self {
+        (self.weight, self.bias) = (None, None);
+        self
+    }
+
+    /// `[N, C, ..]`, same shape, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        let (weight, bias) = (tensor(&self.weight), tensor(&self.bias));
+        x.to::<F32>()?.group_norm(self.groups, weight.as_ref(), bias.as_ref(), self.eps)
+    }
+}
+
+pub(super) fn tensor(parameter: &Option<Parameter>) -> Option<Tensor<F32>> {
+    parameter.as_ref().map(Parameter::tensor)
+}
+
+macro_rules! modules {
+    ($($name:ident: $($field:ident),*;)*) => { $(
+        impl Module for $name {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                $(visitor.field(stringify!($field), &self.$field);)*
+            }
+        }
+    )* };
+}
+modules! {
+    LayerNorm: weight, bias;
+    RmsNorm: weight;
+    GroupNorm: weight, bias;
+}

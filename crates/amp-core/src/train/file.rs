@@ -1,0 +1,289 @@
+//! What stands in the file, and how it is checked.
+
+use super::{Change, TrainState, landing};
+use crate::backend::Buffer;
+use crate::io::TensorFile;
+use crate::nn::{Module, stage};
+use crate::optim::{ParameterGroups, SavedGroups};
+use crate::param::Parameter;
+use crate::raw::RawTensor;
+use crate::{Error, RandomState, Result, ScalerState, random_state, set_random_state};
+use amp_cpu::{Dims, Storage};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+const VERSION: &str = "1";
+const CHECKSUM: &str = "amp.checksum";
+
+impl TrainState<'_> {
+    pub(super) fn write(&mut self) -> Result<TensorFile> {
+        let mut file = TensorFile::new();
+        let names = names(&self.models);
+        for (m, model) in self.models.iter().enumerate() {
+            let state = model.state();
+            for name in state.names() {
+                file.insert_raw(format!("model.{m}.{name}"), state.raw(name).expect("a name of its own").clone());
+            }
+        }
+        for (o, optimizer) in self.optimizers.iter_mut().enumerate() {
+            write_optimizer(&mut file, o, groups(*optimizer)?, &names)?;
+        }
+        for (e, average) in self.averages.iter_mut().enumerate() {
+            let parameters = average.parameters().to_vec();
+            for (i, (p, value)) in parameters.iter().zip(average.averages()).enumerate() {
+                file.insert_raw(format!("ema.{e}.{}", name_of(p, i, &names)), value.detached());
+            }
+        }
+        for (s, scaler) in self.scalers.iter().enumerate() {
+            let state = scaler.state()?.map_or("{}".into(), |state| state.to_json());
+            file.set_metadata(format!("scaler.{s}"), state);
+        }
+        for (s, schedule) in self.schedules.iter().enumerate() {
+            file.set_metadata(format!("schedule.{s}"), schedule.steps().to_string());
+        }
+        let RandomState { seed, offset } = random_state();
+        file.set_metadata("random", format!("{seed} {offset}"));
+        if let Some(counter) = &self.counter {
+            file.set_metadata("counter", counter.to_string());
+        }
+        file.set_metadata("amp.format", "train-state");
+        file.set_metadata("amp.version", VERSION);
+        let checksum = file.checksum(CHECKSUM)?;
+        file.set_metadata(CHECKSUM, format!("{checksum:016x}"));
+        Ok(file)
+    }
+
+    pub(super) fn read(&mut self, file: &TensorFile) -> Result<()> {
+        verify(file)?;
+        let names = names(&self.models);
+        let mut reader = Reader { file, used: HashSet::new() };
+        let mut changes: Vec<Change<'_>> = Vec::new();
+        for (m, model) in self.models.iter().enumerate() {
+            let staged = stage(*model, file, &format!("model.{m}."), &mut reader.used)?;
+            changes.extend(staged.into_iter().map(landing));
+        }
+        for (o, optimizer) in self.optimizers.iter_mut().enumerate() {
+            changes.push(read_optimizer(&mut reader, o, groups(*optimizer)?, &names)?);
+        }
+        for (e, average) in self.averages.iter_mut().enumerate() {
+            let parameters = average.parameters().to_vec();
+            for ((i, p), slot) in parameters.iter().enumerate().zip(average.averages()) {
+                let value = reader.tensor(&format!("ema.{e}.{}", name_of(p, i, &names)), p)?;
+                changes.push(Box::new(move || {
+                    *slot = value;
+                    Ok(())
+                }));
+            }
+        }
+        for (s, scaler) in self.scalers.iter_mut().enumerate() {
+            let text = reader.text(&format!("scaler.{s}"))?;
+            if scaler.is_enabled() {
+                let state = ScalerState::from_json(text)?;
+                scaler.check_state(&state)?;
+                changes.push(Box::new(move || scaler.load_state(&state)));
+            }
+        }
+        for (s, schedule) in self.schedules.iter_mut().enumerate() {
+            let steps = reader.number(&format!("schedule.{s}"))?;
+            changes.push(Box::new(move || {
+                schedule.set_steps(steps);
+                Ok(())
+            }));
+        }
+        if let Some(counter) = &mut self.counter {
+            let value = reader.number("counter")?;
+            changes.push(Box::new(move || {
+                **counter = value;
+                Ok(())
+            }));
+        }
+        let random = reader.random()?;
+        reader.finish()?;
+        changes.into_iter().try_for_each(|change| change())?;
+        set_random_state(random);
+        Ok(())
+    }
+}
+
+/// Format, version and checksum.
+fn verify(file: &TensorFile) -> Result<()> {
+    let line = |key| file.metadata(key).unwrap_or("none");
+    if line("amp.format") != "train-state" {
+        return Err(bad("this is not a training state; weights alone are read with `Module::load`"));
+    }
+    if line("amp.version") != VERSION {
+        return Err(bad(format!("its version is {}, this library reads version {VERSION}", line("amp.version"))));
+    }
+    if line(CHECKSUM) != format!("{:016x}", file.checksum(CHECKSUM)?) {
+        return Err(bad("the file is damaged: its checksum does not match its contents"));
+    }
+    Ok(())
+}
+
+fn bad(reason: impl Into<String>) -> Error {
+    Error::Format { op: "load", path: Default::default(), reason: reason.into() }
+}
+
+/// An error about the contents of a file, with the file's name in it.
+pub(super) fn named(error: Error, path: &Path) -> Error {
+    match error {
+        Error::Format { op, reason, .. } => Error::Format { op, path: path.into(), reason },
+        other => other,
+    }
+}
+
+/// Paths of all parameters of all models.
+fn names(models: &[&dyn Module]) -> HashMap<u64, String> {
+    let mut names = HashMap::new();
+    for (m, model) in models.iter().enumerate() {
+        for (name, p) in model.named_parameters() {
+            names.entry(p.id()).or_insert(format!("{m}.{name}"));
+        }
+    }
+    names
+}
+
+/// The path of a parameter, or its number where no model has it.
+fn name_of(p: &Parameter, number: usize, names: &HashMap<u64, String>) -> String {
+    names.get(&p.id()).cloned().unwrap_or_else(|| format!("parameter.{number}"))
+}
+
+fn groups(optimizer: &mut dyn crate::optim::Optimizer) -> Result<&mut ParameterGroups> {
+    optimizer.groups().ok_or_else(|| Error::State {
+        op: "TrainState",
+        name: "optimizer".into(),
+        reason: "an optimizer of one's own keeps its state itself".into(),
+    })
+}
+
+fn write_optimizer(
+    file: &mut TensorFile,
+    number: usize,
+    groups: &mut ParameterGroups,
+    names: &HashMap<u64, String>,
+) -> Result<()> {
+    file.set_metadata(format!("optimizer.{number}"), groups.kind());
+    let rates: Vec<f64> = groups.rates().into_iter().flatten().collect();
+    let shape = Dims::new(&[rates.len() / 2, 2]).expect("two dimensions");
+    let device = crate::Device::cpu();
+    let rates = device.backend().upload(Storage::from(rates))?;
+    file.insert_raw(format!("optimizer.{number}.learning_rates"), RawTensor::new(&device, rates, shape));
+    for (i, p) in groups.parameters().to_vec().iter().enumerate() {
+        let prefix = format!("optimizer.{number}.{}", name_of(p, i, names));
+        let Some(state) = groups.state().get(&p.id()) else { continue };
+        let steps = RawTensor::new(p.device(), state.steps.clone(), Dims::new(&[1]).expect("one dimension"));
+        file.insert_raw(format!("{prefix}.steps"), steps);
+        for (m, moment) in state.moments.iter().enumerate() {
+            let shape = *p.tensor().raw.shape();
+            file.insert_raw(format!("{prefix}.moment.{m}"), RawTensor::new(p.device(), moment.clone(), shape));
+        }
+    }
+    Ok(())
+}
+
+fn read_optimizer<'c>(
+    reader: &mut Reader<'_>,
+    number: usize,
+    groups: &'c mut ParameterGroups,
+    names: &HashMap<u64, String>,
+) -> Result<Change<'c>> {
+    let prefix = format!("optimizer.{number}");
+    let kind = reader.text(&prefix)?.to_owned();
+    if kind != groups.kind() {
+        return Err(bad(format!("`{prefix}` was saved by {kind}, not by {}", groups.kind())));
+    }
+    let rates = reader.rates(&format!("{prefix}.learning_rates"), groups.rates().len())?;
+    let mut states = HashMap::new();
+    for (i, p) in groups.parameters().iter().enumerate() {
+        let prefix = format!("{prefix}.{}", name_of(p, i, names));
+        // A parameter that never had a gradient has no state.
+        if reader.file.raw(&format!("{prefix}.steps")).is_none() {
+            continue;
+        }
+        let steps = reader.steps(&format!("{prefix}.steps"), p)?;
+        let moments = (0..groups.moments_of(p)).map(|m| reader.moment(&format!("{prefix}.moment.{m}"), p));
+        states.insert(p.id(), (moments.collect::<Result<Vec<_>>>()?, steps));
+    }
+    Ok(Box::new(move || {
+        groups.restore(SavedGroups { rates, states });
+        Ok(())
+    }))
+}
+
+/// A file, and what was asked of it so far.
+struct Reader<'f> {
+    file: &'f TensorFile,
+    used: HashSet<String>,
+}
+
+impl<'f> Reader<'f> {
+    fn text(&self, key: &str) -> Result<&'f str> {
+        self.file.metadata(key).ok_or_else(|| bad(format!("it says nothing about `{key}`")))
+    }
+
+    fn number(&self, key: &str) -> Result<u64> {
+        let text = self.text(key)?;
+        text.parse().map_err(|_| bad(format!("`{key}` should be a number and is `{text}`")))
+    }
+
+    fn random(&self) -> Result<RandomState> {
+        let text = self.text("random")?;
+        let numbers = text.split_once(' ').and_then(|(s, o)| Some((s.parse().ok()?, o.parse().ok()?)));
+        let (seed, offset) = numbers.ok_or_else(|| bad(format!("`random` should be two numbers and is `{text}`")))?;
+        Ok(RandomState { seed, offset })
+    }
+
+    fn raw(&mut self, name: &str) -> Result<&'f RawTensor> {
+        self.used.insert(name.to_owned());
+        let missing =
+            || Error::State { op: "load", name: name.into(), reason: "the file has no such tensor".into() };
+        self.file.raw(name).ok_or_else(missing)
+    }
+
+    /// An F32 tensor of the shape and on the device of `p`, in memory of its own.
+    fn tensor(&mut self, name: &str, p: &Parameter) -> Result<RawTensor> {
+        let raw = self.raw(name)?;
+        let wanted = *p.tensor().raw.shape();
+        let (found, dtype) = (*raw.shape(), raw.logical);
+        if found != wanted || dtype != amp_cpu::DType::F32 {
+            let reason = format!("F32 of shape {wanted:?} is needed, the file holds {} of shape {found:?}", dtype.name());
+            return Err(Error::State { op: "load", name: name.into(), reason });
+        }
+        let buffer = p.device().backend().upload(raw.to_storage()?)?;
+        Ok(RawTensor::new(p.device(), buffer, wanted))
+    }
+
+    fn moment(&mut self, name: &str, p: &Parameter) -> Result<Buffer> {
+        Ok(self.tensor(name, p)?.value.buffer.clone())
+    }
+
+    fn steps(&mut self, name: &str, p: &Parameter) -> Result<Buffer> {
+        match self.raw(name)?.to_storage()? {
+            steps @ Storage::I64(_) if steps.len() == 1 => p.device().backend().upload(steps),
+            _ => Err(Error::State { op: "load", name: name.into(), reason: "one I64 is needed".into() }),
+        }
+    }
+
+    fn rates(&mut self, name: &str, groups: usize) -> Result<Vec<[f64; 2]>> {
+        match self.raw(name)?.to_storage()? {
+            Storage::F64(rates) if rates.len() == 2 * groups => {
+                Ok(rates.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect())
+            }
+            _ => {
+                let reason = format!("two F64 are needed for each of the {groups} groups");
+                Err(Error::State { op: "load", name: name.into(), reason })
+            }
+        }
+    }
+
+    /// Nothing may be left over.
+    fn finish(&self) -> Result<()> {
+        match self.file.names().find(|name| !self.used.contains(*name)) {
+            Some(name) => {
+                let reason = "nothing here has such a tensor".into();
+                Err(Error::State { op: "load", name: name.into(), reason })
+            }
+            None => Ok(()),
+        }
+    }
+}
