@@ -93,8 +93,11 @@ impl TensorFile {
         });
         let metadata: Option<HashMap<String, String>> =
             (!self.metadata.is_empty()).then(|| self.metadata.clone().into_iter().collect());
-        let bytes = safetensors::serialize(views, metadata)
-            .map_err(|e| Error::Format { op: "save", path: path.into(), reason: e.to_string() })?;
+        let bytes = safetensors::serialize(views, metadata).map_err(|e| Error::Format {
+            op: "save",
+            path: path.into(),
+            reason: e.to_string(),
+        })?;
         replace(path, &bytes).map_err(|source| Error::Io { op: "save", path: path.into(), source })
     }
 

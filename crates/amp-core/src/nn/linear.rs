@@ -20,9 +20,10 @@ impl Linear {
         Ok(Self { weight, bias: Some(init::fan_in([outputs], inputs, device)?) })
     }
 
-    /// As [`new`](Self::new), without a bias.
-    pub fn without_bias(inputs: usize, outputs: usize, device: &Device) -> Result<Self> {
-        Ok(Self { weight: init::fan_in([outputs, inputs], inputs, device)?, bias: None })
+    /// Leaves the bias away.
+    pub fn without_bias(mut self) -> Self {
+        self.bias = None;
+        self
     }
 
     /// From existing parameters: weight `[outputs, inputs]`, bias `[outputs]`. A weight may be shared with another module.
@@ -57,10 +58,6 @@ impl Linear {
         let bias = self.bias.as_ref().map(Parameter::to::<P>).transpose()?;
         x.linear(&self.weight.to::<P>()?, bias.as_ref())
     }
-}
-
-impl crate::private::ModuleClass for Linear {
-    type Class = crate::private::Lower;
 }
 
 impl Module for Linear {

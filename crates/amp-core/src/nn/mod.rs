@@ -4,16 +4,37 @@
 //! recurrent cells work in `P` (their F32 weights are narrowed once per optimizer step and shared); normalisations
 //! return F32; activations, pooling and dropout keep `P`.
 
+mod activation;
+mod attention;
+mod batch_norm;
+mod conv;
 #[doc(hidden)]
 pub mod derive;
+mod embedding;
 pub mod init;
 mod linear;
 mod load;
 mod module;
+mod norm;
+mod rnn;
+mod sequential;
 mod state;
+#[cfg(test)]
+mod tests;
 
+pub use activation::{
+    AdaptiveAvgPool2d, AvgPool2d, Dropout, Flatten, Gelu, Hardswish, LeakyRelu, MaxPool2d, Relu, Sigmoid, Silu,
+    Softmax, Tanh,
+};
+pub use attention::MultiHeadAttention;
+pub use batch_norm::BatchNorm2d;
+pub use conv::{Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d};
+pub use embedding::Embedding;
 pub use linear::Linear;
 use load::load;
 pub(crate) use load::{Staged, stage};
 pub use module::{Module, Visitor};
+pub use norm::{GroupNorm, LayerNorm, RmsNorm};
+pub use rnn::{Gru, Lstm, LstmState};
+pub use sequential::{Layer, Sequential};
 pub use state::{Mode, Statistics, Waiting};

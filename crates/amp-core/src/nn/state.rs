@@ -121,18 +121,16 @@ impl Waiting {
     pub(crate) fn add(&self, y: &RawTensor, change: Change) {
         let update = PendingUpdate::new(change);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.retain(Entry::is_open);
+        // Of forwards without a graph only the latest can still be meant by a later `commit`, and none of those that a
+        // recorded one follows: the first run of a checkpointed segment is such a one.
+        entries.retain(|entry| matches!(entry, Entry::InGraph(_)) && entry.is_open());
         let entry = match &y.edge {
             Some(crate::autograd::Edge::Node(node)) => {
                 let weak = update.downgrade();
                 node.pending.lock().unwrap_or_else(PoisonError::into_inner).push(update);
                 Entry::InGraph(weak)
             }
-            _ => {
-                // Only the latest forward without a graph can still be meant by a later `commit`.
-                entries.retain(|e| matches!(e, Entry::InGraph(_)));
-                Entry::Here(update)
-            }
+            _ => Entry::Here(update),
         };
         entries.push(entry);
     }

@@ -235,8 +235,7 @@ impl<'f> Reader<'f> {
 
     fn raw(&mut self, name: &str) -> Result<&'f RawTensor> {
         self.used.insert(name.to_owned());
-        let missing =
-            || Error::State { op: "load", name: name.into(), reason: "the file has no such tensor".into() };
+        let missing = || Error::State { op: "load", name: name.into(), reason: "the file has no such tensor".into() };
         self.file.raw(name).ok_or_else(missing)
     }
 
@@ -246,7 +245,8 @@ impl<'f> Reader<'f> {
         let wanted = *p.tensor().raw.shape();
         let (found, dtype) = (*raw.shape(), raw.logical);
         if found != wanted || dtype != amp_cpu::DType::F32 {
-            let reason = format!("F32 of shape {wanted:?} is needed, the file holds {} of shape {found:?}", dtype.name());
+            let reason =
+                format!("F32 of shape {wanted:?} is needed, the file holds {} of shape {found:?}", dtype.name());
             return Err(Error::State { op: "load", name: name.into(), reason });
         }
         let buffer = p.device().backend().upload(raw.to_storage()?)?;

@@ -1,0 +1,155 @@
+//! Activations, dropout and pooling as modules: they keep the precision of their input.
+
+use super::{Mode, Module, Visitor};
+use crate::precision::{F32, Float};
+use crate::tensor::Tensor;
+use crate::{IntoExtent, PoolOptions, Result};
+
+macro_rules! activations {
+    ($($(#[$doc:meta])* $name:ident, |$x:ident| $forward:expr;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name;
+
+        impl $name {
+            /// Same shape and precision.
+            #[track_caller]
+            pub fn forward<P: Float>(&self, $x: &Tensor<P>) -> Result<Tensor<P>> {
+                $forward
+            }
+        }
+
+        impl Module for $name {
+            fn visit(&self, _visitor: &mut Visitor<'_>) {}
+        }
+    )* };
+}
+activations! {
+    /// `max(x, 0)` (`torch.nn.ReLU`).
+    Relu, |x| x.relu();
+    /// Gelu in its erf form (`torch.nn.GELU`).
+    Gelu, |x| x.gelu();
+    /// `x * sigmoid(x)` (`torch.nn.SiLU`).
+    Silu, |x| x.silu();
+    /// Hyperbolic tangent (`torch.nn.Tanh`).
+    Tanh, |x| x.tanh();
+    /// `1 / (1 + e^-x)` (`torch.nn.Sigmoid`).
+    Sigmoid, |x| x.sigmoid();
+    /// `x * clamp(x + 3, 0, 6) / 6` (`torch.nn.Hardswish`).
+    Hardswish, |x| x.hardswish();
+    /// `[N, ..]` to `[N, everything else]` (`torch.nn.Flatten`).
+    Flatten, |x| x.flatten(1, -1);
+}
+
+/// `x` above 0, a fraction of it below (`torch.nn.LeakyReLU`).
+#[derive(Clone, Copy, Debug)]
+pub struct LeakyRelu(f64);
+
+impl LeakyRelu {
+    /// The fraction below 0 (0.01 in PyTorch).
+    pub fn new(negative_slope: f64) -> Self {
+        Self(negative_slope)
+    }
+
+    /// Same shape and precision.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        x.leaky_relu(self.0)
+    }
+}
+
+/// Zeroes each element with probability `p` in training and scales the others up (`torch.nn.Dropout`).
+#[derive(Debug)]
+pub struct Dropout {
+    p: f64,
+    mode: Mode,
+}
+
+impl Dropout {
+    /// The probability to be zeroed; a value outside `[0, 1]` is an error of the forward pass.
+    pub fn new(p: f64) -> Self {
+        Self { p, mode: Mode::new() }
+    }
+
+    /// Same shape and precision; the identity in evaluation.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        x.dropout(self.p, self.mode.is_training())
+    }
+}
+
+impl Module for Dropout {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.field("mode", &self.mode);
+    }
+}
+
+macro_rules! pools {
+    ($($(#[$doc:meta])* $name:ident, $op:ident;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name(PoolOptions<2>);
+
+        impl $name {
+            /// Windows: a size, or [`PoolOptions`] for stride, padding and the rest.
+            pub fn new(windows: impl Into<PoolOptions<2>>) -> Self {
+                Self(windows.into())
+            }
+
+            /// `[N, C, H, W]` to `[N, C, h, w]`, in the precision of `x`.
+            #[track_caller]
+            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+                x.$op(self.0)
+            }
+        }
+    )* };
+}
+pools! {
+    /// Greatest value of each window (`torch.nn.MaxPool2d`).
+    MaxPool2d, max_pool2d;
+    /// Mean of each window (`torch.nn.AvgPool2d`).
+    AvgPool2d, avg_pool2d;
+}
+
+/// Mean over parts of the image, as many as asked for (`torch.nn.AdaptiveAvgPool2d`).
+#[derive(Clone, Copy, Debug)]
+pub struct AdaptiveAvgPool2d([usize; 2]);
+
+impl AdaptiveAvgPool2d {
+    /// Size of the result; 1 is the mean of each channel.
+    pub fn new(size: impl IntoExtent<2>) -> Self {
+        Self(size.into_extent())
+    }
+
+    /// `[N, C, H, W]` to `[N, C, h, w]`, in the precision of `x`.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        x.adaptive_avg_pool2d(self.0)
+    }
+}
+
+/// Softmax along an axis, in F32 (`torch.nn.Softmax`).
+#[derive(Clone, Copy, Debug)]
+pub struct Softmax(isize);
+
+impl Softmax {
+    /// Along `axis`, negative from the end.
+    pub fn new(axis: isize) -> Self {
+        Self(axis)
+    }
+
+    /// Same shape, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        x.to::<F32>()?.softmax(self.0)
+    }
+}
+
+macro_rules! without_state {
+    ($($name:ident),*) => { $(
+        impl Module for $name {
+            fn visit(&self, _visitor: &mut Visitor<'_>) {}
+        }
+    )* };
+}
+without_state!(LeakyRelu, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Softmax);

@@ -1,0 +1,142 @@
+//! Layers one after the other, with the precision between them known to the compiler.
+
+use super::*;
+use crate::Result;
+use crate::precision::{AutocastPrecision, F32, Float};
+use crate::private::{Full, KeepClass, Lower, ModuleClass};
+use crate::tensor::Tensor;
+
+/// A module of one tensor that can stand in a [`Sequential`] of precision `P` and be given a tensor of precision `In`.
+///
+/// Layers of class `lower` cast to `P`, those of class `full` to F32, the others take what comes.
+pub trait Layer<In: Float, P: AutocastPrecision>: Module {
+    /// Precision of what the layer returns.
+    type Out: Float;
+
+    /// The layer's forward pass.
+    #[track_caller]
+    fn apply(&self, x: &Tensor<In>) -> Result<Tensor<Self::Out>>;
+}
+
+/// Gives each module its class, for calls in regions, and makes a layer of it where it takes one tensor.
+macro_rules! classes {
+    ($class:ident: $($name:ident),*; $in:ident, $p:ident => $out:ty, |$x:ident| $cast:expr) => { $(
+        impl ModuleClass for $name {
+            type Class = $class;
+        }
+
+        impl<$in: Float, $p: AutocastPrecision> Layer<$in, $p> for $name {
+            type Out = $out;
+
+            fn apply(&self, $x: &Tensor<$in>) -> Result<Tensor<$out>> {
+                self.forward(&$cast)
+            }
+        }
+    )* };
+}
+classes! { Lower: Linear, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d; In, P => P, |x| x.to::<P>()? }
+classes! { Full: LayerNorm, RmsNorm, GroupNorm, BatchNorm2d, Softmax; In, P => F32, |x| x.to::<F32>()? }
+classes! {
+    KeepClass: Relu, Gelu, Silu, Tanh, Sigmoid, Hardswish, LeakyRelu, Flatten, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
+    In, P => In, |x| x.clone()
+}
+
+impl ModuleClass for MultiHeadAttention {
+    type Class = Lower;
+}
+
+impl ModuleClass for Lstm {
+    type Class = Lower;
+}
+
+impl ModuleClass for Gru {
+    type Class = Lower;
+}
+
+impl ModuleClass for Embedding {
+    type Class = KeepClass;
+}
+
+impl<L> ModuleClass for Sequential<L> {
+    type Class = Lower;
+}
+
+/// Layers that are called one after the other (`torch.nn.Sequential`).
+///
+/// It works in the precision of its input, as an autocast region would: after a normalisation returned F32, the next
+/// linear layer narrows again. In a region its input is narrowed.
+///
+/// ```
+/// # use amp_core::{nn::{LayerNorm, Linear, Relu, Sequential}, Device, F16, F32, Tensor};
+/// # let device = Device::cpu();
+/// let net = Sequential((Linear::new(8, 16, &device)?, LayerNorm::new([16], &device)?, Relu, Linear::new(16, 4, &device)?));
+/// let y: Tensor<F16> = net.forward(&Tensor::<F16>::zeros([2, 8], &device)?)?;
+/// # assert_eq!(y.dims(), [2, 4]);
+/// # Ok::<_, amp_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Sequential<L>(pub L);
+
+impl<L> Sequential<L> {
+    /// Calls the layers in turn.
+    #[track_caller]
+    pub fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>) -> Result<Tensor<L::Out>>
+    where
+        L: Layer<P, P>,
+    {
+        self.0.apply(x)
+    }
+}
+
+impl<L: Module> Module for Sequential<L> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.0.visit(visitor);
+    }
+}
+
+impl<In: Float, P: AutocastPrecision, L: Layer<In, P>> Layer<In, P> for Sequential<L> {
+    type Out = L::Out;
+
+    fn apply(&self, x: &Tensor<In>) -> Result<Tensor<L::Out>> {
+        self.0.apply(x)
+    }
+}
+
+/// Blocks of one kind.
+impl<In: Float, P: AutocastPrecision, L: Layer<In, P, Out = In>> Layer<In, P> for Vec<L> {
+    type Out = In;
+
+    fn apply(&self, x: &Tensor<In>) -> Result<Tensor<In>> {
+        self.iter().try_fold(x.clone(), |x, layer| layer.apply(&x))
+    }
+}
+
+macro_rules! chains {
+    ($($($layer:ident $i:tt $from:ident $to:ident),+ => $last:ident;)*) => { $(
+        impl<In: Float, P: AutocastPrecision, $($layer, $to: Float),+> Layer<In, P> for ($($layer,)+)
+        where
+            $($layer: Layer<$from, P, Out = $to>,)+
+        {
+            type Out = $last;
+
+            fn apply(&self, x: &Tensor<In>) -> Result<Tensor<$last>> {
+                $(let x = &self.$i.apply(x)?;)+
+                Ok(x.clone())
+            }
+        }
+    )* };
+}
+chains! {
+    A 0 In T1 => T1;
+    A 0 In T1, B 1 T1 T2 => T2;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3 => T3;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4 => T4;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4, E 4 T4 T5 => T5;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4, E 4 T4 T5, F 5 T5 T6 => T6;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4, E 4 T4 T5, F 5 T5 T6, G 6 T6 T7 => T7;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4, E 4 T4 T5, F 5 T5 T6, G 6 T6 T7, H 7 T7 T8 => T8;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4, E 4 T4 T5, F 5 T5 T6, G 6 T6 T7, H 7 T7 T8, I 8 T8 T9 => T9;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4, E 4 T4 T5, F 5 T5 T6, G 6 T6 T7, H 7 T7 T8, I 8 T8 T9, J 9 T9 T10 => T10;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4, E 4 T4 T5, F 5 T5 T6, G 6 T6 T7, H 7 T7 T8, I 8 T8 T9, J 9 T9 T10, K 10 T10 T11 => T11;
+    A 0 In T1, B 1 T1 T2, C 2 T2 T3, D 3 T3 T4, E 4 T4 T5, F 5 T5 T6, G 6 T6 T7, H 7 T7 T8, I 8 T8 T9, J 9 T9 T10, K 10 T10 T11, L 11 T11 T12 => T12;
+}

@@ -1,0 +1,273 @@
+use super::*;
+use crate::optim::{Optimizer, Sgd};
+use crate::precision::{BF16, F16, F32, I64};
+use crate::{Device, GradScaler, Parameter, PoolOptions, Result, Tensor, checkpoint, manual_seed, no_grad};
+
+fn cpu() -> Device {
+    Device::cpu()
+}
+
+fn randn(shape: &[usize]) -> Tensor<F32> {
+    Tensor::randn(shape, &cpu()).unwrap()
+}
+
+fn within(a: &Tensor<F32>, b: &Tensor<F32>, tolerance: f32) {
+    assert_eq!(a.dims(), b.dims());
+    for (a, b) in a.to_vec().unwrap().iter().zip(b.to_vec().unwrap()) {
+        let diff = (a - b).abs();
+        assert!(!(diff.is_nan() || diff > tolerance), "{a} and {b} differ by more than {tolerance}");
+    }
+}
+
+fn names(module: &dyn Module) -> Vec<String> {
+    module.named_parameters().into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn names_are_those_of_pytorch() {
+    let d = cpu();
+    assert_eq!(names(&Lstm::stacked(2, 3, 2, true, &d).unwrap()).len(), 16);
+    assert_eq!(names(&Gru::new(2, 3, &d).unwrap()), ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]);
+    assert_eq!(names(&Lstm::stacked(2, 3, 1, true, &d).unwrap())[7], "bias_hh_l0_reverse");
+    let attention = MultiHeadAttention::new(4, 2, &d).unwrap();
+    assert_eq!(names(&attention), ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]);
+    let norm = BatchNorm2d::new(2, &d).unwrap();
+    let statistics: Vec<_> = norm.named_statistics().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(statistics, ["running_mean", "running_var", "num_batches_tracked"]);
+    let nested = (vec![Linear::new(1, 1, &d).unwrap()], Some(Linear::new(1, 1, &d).unwrap().without_bias()));
+    assert_eq!(names(&nested), ["0.0.weight", "0.0.bias", "1.weight"]);
+}
+
+#[test]
+fn a_shared_parameter_counts_once() {
+    let embedding = Embedding::new(5, 3, &cpu()).unwrap();
+    let head = Linear::from_parameters(embedding.weight().clone(), None).unwrap();
+    let net = (embedding, head);
+    assert_eq!(names(&net), ["0.weight"]);
+    assert_eq!(net.parameter_count(), 15);
+    assert_eq!(net.parameters()[0].name(), "0.weight");
+}
+
+#[test]
+fn initial_values_have_pytorchs_ranges() {
+    manual_seed(11);
+    let d = cpu();
+    let check = |p: &Parameter, bound: f32| {
+        let largest = p.to_vec().unwrap().iter().fold(0f32, |m, v| m.max(v.abs()));
+        assert!(largest <= bound && largest > 0.9 * bound, "{p:?}: {largest} of {bound}");
+    };
+    let conv = Conv2d::grouped(8, 16, [3, 5], 2, &d).unwrap();
+    assert_eq!(conv.weight().dims(), [16, 4, 3, 5]);
+    check(conv.weight(), 1.0 / 60f32.sqrt());
+    let transposed = ConvTranspose2d::grouped(8, 16, 3, 2, &d).unwrap();
+    assert_eq!(transposed.weight().dims(), [8, 8, 3, 3]);
+    check(transposed.weight(), 1.0 / 72f32.sqrt());
+    check(Linear::new(100, 50, &d).unwrap().weight(), 0.1);
+    check(&Lstm::new(30, 25, &d).unwrap().parameters()[0], 0.2);
+    check(&MultiHeadAttention::new(32, 2, &d).unwrap().parameters()[0], (6.0f32 / 128.0).sqrt());
+    assert!(Conv2d::grouped(8, 16, 3, 3, &d).is_err());
+    assert!(MultiHeadAttention::new(10, 3, &d).is_err());
+    assert!(GroupNorm::new(0, 4, &d).is_err());
+    assert_eq!(Linear::new(0, 3, &d).unwrap().bias().unwrap().to_vec().unwrap(), [0.0; 3]);
+}
+
+#[test]
+fn lower_modules_work_in_the_precision_of_their_input_and_norms_return_f32() -> Result<()> {
+    manual_seed(12);
+    let d = cpu();
+    let x = randn(&[2, 4, 6, 6]);
+    let conv = Conv2d::new(4, 8, 3, &d)?.stride(2).padding(1);
+    let y: Tensor<BF16> = conv.forward(&x.to::<BF16>()?)?;
+    within(&y.to()?, &conv.forward(&x)?, 0.05);
+    let norm: Tensor<F32> = GroupNorm::new(2, 8, &d)?.forward(&y)?;
+    within(&norm.mean([1, 2, 3], false)?, &Tensor::zeros([2], &d)?, 1e-3);
+    let line = Conv1d::new(3, 5, 3, &d)?.dilation(2);
+    assert_eq!(line.forward(&randn(&[2, 3, 10]))?.dims(), [2, 5, 6]);
+    let up = ConvTranspose2d::new(8, 4, 3, &d)?.stride(2).padding(1).output_padding(1);
+    assert_eq!(up.forward(&y)?.dims(), [2, 4, 6, 6]);
+    let pool = MaxPool2d::new(PoolOptions::new(2).stride(1));
+    assert_eq!(pool.forward(&y)?.dims(), [2, 8, 2, 2]);
+    assert_eq!(AdaptiveAvgPool2d::new(1).forward(&y)?.dims(), [2, 8, 1, 1]);
+    let rms: Tensor<F32> = RmsNorm::new([6], &d)?.forward(&x.to::<F16>()?)?;
+    within(&rms.sqr()?.mean_all()?, &Tensor::ones((), &d)?, 1e-3);
+    Ok(())
+}
+
+#[test]
+fn a_sequential_knows_the_precision_between_its_layers() -> Result<()> {
+    let d = cpu();
+    let net =
+        Sequential((Linear::new(6, 8, &d)?, LayerNorm::new([8], &d)?, Gelu, Linear::new(8, 3, &d)?, Softmax::new(-1)));
+    let x = randn(&[4, 6]);
+    let y: Tensor<F32> = net.forward(&x.to::<F16>()?)?;
+    within(&y, &net.forward(&x)?, 5e-3);
+    assert_eq!(names(&net), ["0.weight", "0.bias", "1.weight", "1.bias", "3.weight", "3.bias"]);
+    let blocks = Sequential(vec![Linear::new(6, 6, &d)?, Linear::new(6, 6, &d)?]);
+    let y: Tensor<F16> = blocks.forward(&x.to::<F16>()?)?;
+    assert_eq!(y.dims(), [4, 6]);
+    Ok(())
+}
+
+#[test]
+fn attention_over_one_key_is_its_value() -> Result<()> {
+    let d = cpu();
+    let attention = MultiHeadAttention::new(8, 2, &d)?;
+    let (q, kv) = (randn(&[2, 3, 8]), randn(&[2, 1, 8]));
+    let y = attention.forward(&q, &kv, &kv, None)?;
+    // With a single key the softmax is 1 whatever the query says.
+    within(&y, &attention.forward(&randn(&[2, 3, 8]), &kv, &kv, None)?, 1e-5);
+    let causal = MultiHeadAttention::new(8, 2, &d)?.causal(true);
+    let x = randn(&[1, 4, 8]);
+    let (all, first) = (causal.forward(&x, &x, &x, None)?, x.narrow(1, 0, 1)?);
+    within(&all.narrow(1, 0, 1)?, &causal.forward(&first, &first, &first, None)?, 1e-5);
+    assert!(attention.forward(&randn(&[3, 8]), &kv, &kv, None).is_err());
+    assert!(attention.forward(&randn(&[2, 3, 7]), &kv, &kv, None).is_err());
+    Ok(())
+}
+
+#[test]
+fn recurrent_layers_go_on_from_a_state() -> Result<()> {
+    manual_seed(13);
+    let d = cpu();
+    let x = randn(&[2, 6, 3]);
+    let (head, tail) = (x.narrow(1, 0, 4)?, x.narrow(1, 4, 2)?);
+    let lstm = Lstm::stacked(3, 5, 2, false, &d)?;
+    let (whole, end) = lstm.forward(&x)?;
+    let (_, middle) = lstm.forward(&head)?;
+    let (rest, last) = lstm.forward_from(&tail, &middle)?;
+    within(&rest, &whole.narrow(1, 4, 2)?, 1e-6);
+    within(&last.c, &end.c, 1e-6);
+    let gru = Gru::new(3, 5, &d)?;
+    let (whole, _) = gru.forward(&x)?;
+    let (_, middle) = gru.forward(&head)?;
+    within(&gru.forward_from(&tail, &middle)?.0, &whole.narrow(1, 4, 2)?, 1e-6);
+    let (half, _) = gru.forward(&x.to::<F16>()?)?;
+    within(&half.to()?, &whole, 5e-3);
+    let both = Lstm::stacked(3, 5, 1, true, &d)?;
+    assert_eq!(both.forward(&x)?.0.dims(), [2, 6, 10]);
+    assert!(gru.forward(&randn(&[2, 0, 3])).is_err());
+    Ok(())
+}
+
+#[test]
+fn dropout_follows_the_mode_through_the_tree() -> Result<()> {
+    manual_seed(14);
+    let net = (vec![Dropout::new(0.5)], Some(Dropout::new(0.5)));
+    let x = Tensor::<F32>::ones([1000], &cpu())?;
+    let zeros = |y: Tensor<F32>| y.to_vec().unwrap().iter().filter(|v| **v == 0.0).count();
+    let trained = zeros(net.0[0].forward(&x)?);
+    assert!((400..600).contains(&trained), "{trained}");
+    net.eval();
+    assert_eq!(zeros(net.1.as_ref().unwrap().forward(&x)?), 0);
+    net.train();
+    assert!(zeros(net.0[0].forward(&x)?) > 0);
+    assert!(Dropout::new(1.5).forward(&x).is_err());
+    Ok(())
+}
+
+fn statistics(norm: &BatchNorm2d) -> Result<(Vec<f32>, Vec<f32>, Vec<f32>)> {
+    let all = norm.named_statistics();
+    Ok((norm.running_mean().tensor().to_vec()?, norm.running_var().tensor().to_vec()?, all[2].1.tensor().to_vec()?))
+}
+
+#[test]
+fn running_statistics_move_when_the_step_is_taken() -> Result<()> {
+    let d = cpu();
+    let norm = BatchNorm2d::new(1, &d)?;
+    let mut opt = Sgd::new(norm.parameters(), 0.0);
+    let mut scaler = GradScaler::builder().init_scale(2.0).build(&d)?;
+    let x = Tensor::<F32>::from_vec(vec![1.0, 3.0, 5.0, 7.0], [2, 1, 1, 2], &d)?;
+    let start = (vec![0.0], vec![1.0], vec![0.0]);
+    // Mean 4, variance 20 / 3, a tenth of each.
+    let moved = (vec![0.4], vec![0.9 + 2.0 / 3.0], vec![1.0]);
+    let loss = |factor: f32| (norm.forward(&x.to::<F16>()?)? * factor)?.sum_all();
+
+    let grads = scaler.scale(&loss(f32::INFINITY)?)?.backward()?;
+    assert!(!scaler.step(&mut opt, grads)?.was_taken()?);
+    assert_eq!(statistics(&norm)?, start, "a skipped step leaves no trace");
+    drop(loss(1.0)?);
+    norm.commit()?;
+    assert_eq!(statistics(&norm)?, start, "a graph that is gone takes its change along");
+
+    let grads = scaler.scale(&loss(1.0)?)?.backward()?;
+    assert_eq!(statistics(&norm)?, start, "nothing moves before the step");
+    scaler.step(&mut opt, grads)?;
+    let close = |found: (Vec<f32>, Vec<f32>, Vec<f32>), expected: &(Vec<f32>, Vec<f32>, Vec<f32>)| {
+        assert!((found.0[0] - expected.0[0]).abs() <= 1e-6 && (found.1[0] - expected.1[0]).abs() <= 1e-6, "{found:?}");
+        assert_eq!(found.2, expected.2);
+    };
+    close(statistics(&norm)?, &moved);
+    norm.commit()?;
+    close(statistics(&norm)?, &moved);
+
+    let calibrated = BatchNorm2d::new(1, &d)?;
+    no_grad(|| calibrated.forward(&x))?;
+    assert_eq!(statistics(&calibrated)?, start);
+    calibrated.commit()?;
+    close(statistics(&calibrated)?, &moved);
+    let kept = calibrated.forward(&x)?;
+    calibrated.commit()?;
+    assert_eq!(statistics(&calibrated)?.2, [2.0]);
+    drop(kept);
+    Ok(())
+}
+
+#[test]
+fn evaluation_uses_running_statistics() -> Result<()> {
+    let d = cpu();
+    let norm = BatchNorm2d::new(2, &d)?;
+    norm.running_mean().set(&Tensor::from_vec(vec![1.0, 2.0], [2], &d)?)?;
+    norm.running_var().set(&Tensor::from_vec(vec![4.0, 9.0], [2], &d)?)?;
+    norm.eval();
+    let y = norm.forward(&Tensor::<F32>::full([1, 2, 1, 1], 5.0, &d)?)?;
+    within(&y, &Tensor::from_vec(vec![2.0, 1.0], [1, 2, 1, 1], &d)?, 1e-5);
+    assert!(norm.forward(&randn(&[1, 3, 2, 2])).is_err());
+    assert!(norm.running_mean().set(&randn(&[3])).is_err());
+    Ok(())
+}
+
+#[test]
+fn a_checkpointed_norm_counts_its_batch_once() -> Result<()> {
+    let d = cpu();
+    let norm = std::sync::Arc::new(BatchNorm2d::new(1, &d)?);
+    let mut opt = Sgd::new(norm.parameters(), 0.1);
+    let x = randn(&[2, 1, 2, 2]).tracked();
+    let inner = norm.clone();
+    let y = checkpoint(move |x: &Tensor<F32>| inner.forward(x), &x)?;
+    opt.step(&y.sum_all()?.backward()?)?;
+    norm.commit()?;
+    assert_eq!(statistics(&norm)?.2, [1.0]);
+    Ok(())
+}
+
+#[test]
+fn an_embeddings_gradient_sums_repeated_rows_in_f32() -> Result<()> {
+    // The same values in F16 would overflow: 64000 + 64000. (Scenario 10 of the scaler, where PyTorch reports inf.)
+    let d = cpu();
+    let table = Embedding::new(3, 1, &d)?;
+    let rows = Tensor::<I64>::from_vec(vec![0, 1, 0], [3], &d)?;
+    let weights = Tensor::<F32>::from_vec(vec![64000.0, 32.0, 64000.0], [3, 1], &d)?;
+    let grads = (table.forward(&rows)? * &weights)?.sum_all()?.backward()?;
+    assert_eq!(grads.get(table.weight())?.unwrap().to_vec()?, [128_000.0, 32.0, 0.0]);
+    assert!(table.forward(&Tensor::<I64>::from_vec(vec![3], [1], &d)?).is_err());
+    Ok(())
+}
+
+#[test]
+fn state_is_loaded_whole_or_not_at_all() -> Result<()> {
+    let d = cpu();
+    let make = || Ok::<_, crate::Error>((Linear::new(2, 3, &d)?, BatchNorm2d::new(3, &d)?));
+    let (a, b) = (make()?, make()?);
+    b.load_state(&a.state())?;
+    assert_eq!(a.0.weight().to_vec()?, b.0.weight().to_vec()?);
+    let before = b.0.weight().to_vec()?;
+    let other = (Linear::new(2, 3, &d)?, BatchNorm2d::new(4, &d)?);
+    let error = b.load_state(&other.state()).unwrap_err().to_string();
+    assert_eq!(error, "load: tensor `1.weight`: the model's shape is [3], the file's is [4]");
+    assert_eq!(b.0.weight().to_vec()?, before);
+    let error = b.load_state(&a.0.state()).unwrap_err().to_string();
+    assert_eq!(error, "load: tensor `0.weight`: the file has no such tensor");
+    let error = (Linear::new(2, 3, &d)?,).load_state(&a.state()).unwrap_err().to_string();
+    assert_eq!(error, "load: tensor `1.bias`: the model has no such tensor");
+    Ok(())
+}
