@@ -18,6 +18,16 @@ const NO_FLOAT: &[&str] = &[
     "argmax", "argmin", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "equal", "isnan", "isinf", "isfinite",
     "isclose", "one_hot", "all", "any",
 ];
+/// Operations that return a tensor and something besides.
+const PAIRS: &[&str] = &[
+    "sort",
+    "topk",
+    "batch_norm_train",
+    "max_pool1d_with_indices",
+    "max_pool2d_with_indices",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d_with_indices",
+];
 /// Methods of containers and references that give what they hold.
 const TRANSPARENT: &[&str] = &[
     "clone",
@@ -216,7 +226,8 @@ impl Walker<'_> {
                 arg => self.expr(arg),
             });
         }
-        if values[0].prec == Prec::Other {
+        let by_receiver = found.tensors.is_none_or(|positions| positions.contains(&0));
+        if by_receiver && values[0].prec == Prec::Other {
             return Value::opaque();
         }
         let receiver_prec = self.runs_in(&found, &values[0]);
@@ -234,7 +245,7 @@ impl Walker<'_> {
             if let Some(operands) = operands {
                 let whole = call.clone();
                 let private = self.private().clone();
-                let gate = gate && matches!(target, Goal::To(_));
+                let gate = gate && by_receiver && matches!(target, Goal::To(_));
                 replace(expr, |_| emit::call(&private, at, operands, gate, |passed| rebuilt(whole, &tensors, passed)));
             }
         }
@@ -271,7 +282,11 @@ impl Walker<'_> {
             Rule::Keep => Value { constant: None, parts: Vec::new(), ..first.clone() },
             Rule::Skip | Rule::Banned => Value::opaque(),
         };
-        let result = if NO_FLOAT.contains(&name) { Value::other() } else { result };
+        let result = match name {
+            _ if NO_FLOAT.contains(&name) => Value::other(),
+            _ if PAIRS.contains(&name) => Value::tuple(vec![result, Value::other()]),
+            _ => result,
+        };
         let result = if INFERRED.contains(&name) && first.prec == Prec::Opaque { Value::inferred() } else { result };
         let differs = |prec: &Prec| tensors.iter().any(|&i| !values[i].is_surely(prec));
         let goal = match found.rule {
@@ -663,8 +678,7 @@ fn is_float(value: &Value) -> bool {
 
 /// `iter.sum()`: a fold of an iterator has no arguments, a sum of a tensor has.
 fn is_iterator_fold(call: &ExprMethodCall) -> bool {
-    call.args.is_empty()
-        && (call.method == "sum" || call.method == "product" || call.method == "prod" && call.turbofish.is_some())
+    call.args.is_empty() && (call.method == "sum" || call.method == "product")
 }
 
 /// Whether a receiver is named like an optimizer or a scaler.

@@ -12,6 +12,7 @@ pub(crate) const OPS: &[Op] = &[
     .tensors(&[0, 1])
     .implemented(),
     Op::new("softplus", Family::Activation, Class::Full, "contains exp and log1p").implemented(),
+    Op::new("softplus_with", Family::Activation, Class::Full, "contains exp and log1p").torch("softplus").implemented(),
     Op::new("tanh", Family::Activation, Class::Keep, "bounded output and gradient").implemented(),
     Op::new("sigmoid", Family::Activation, Class::Keep, "bounded output").implemented(),
     Op::new("relu", Family::Activation, Class::Keep, "exact").implemented(),

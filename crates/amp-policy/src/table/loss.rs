@@ -6,10 +6,35 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("mse_loss", Family::Loss, Class::Full, "squares and mean; loss must stay representable before scaling")
         .tensors(&[0, 1])
         .implemented(),
+    Op::new(
+        "mse_loss_with",
+        Family::Loss,
+        Class::Full,
+        "squares and mean; loss must stay representable before scaling",
+    )
+    .torch("mse_loss")
+    .tensors(&[0, 1])
+    .implemented(),
     Op::new("l1_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]).implemented(),
+    Op::new("l1_loss_with", Family::Loss, Class::Full, "reduction accuracy")
+        .torch("l1_loss")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("smooth_l1_loss", Family::Loss, Class::Full, "squares and reduction").tensors(&[0, 1]).implemented(),
+    Op::new("smooth_l1_loss_with", Family::Loss, Class::Full, "squares and reduction")
+        .torch("smooth_l1_loss")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("huber_loss", Family::Loss, Class::Full, "squares and reduction").tensors(&[0, 1]).implemented(),
+    Op::new("huber_loss_with", Family::Loss, Class::Full, "squares and reduction")
+        .torch("huber_loss")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("nll_loss", Family::Loss, Class::Full, "log-prob gather and mean").tensors(&[0, 1]).implemented(),
+    Op::new("nll_loss_with", Family::Loss, Class::Full, "log-prob gather and mean")
+        .torch("nll_loss")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("nll_loss2d", Family::Loss, Class::Full, "log-prob gather and mean"),
     Op::new(
         "cross_entropy_loss",
@@ -22,7 +47,12 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("cross_entropy", Family::Loss, Class::Full, "public name; composite of log_softmax and nll_loss")
         .tensors(&[0, 1])
         .implemented(),
+    Op::new("cross_entropy_with", Family::Loss, Class::Full, "public name; composite of log_softmax and nll_loss")
+        .torch("cross_entropy")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("kl_div", Family::Loss, Class::Full, "log/exp terms").tensors(&[0, 1]).implemented(),
+    Op::new("kl_div_with", Family::Loss, Class::Full, "log/exp terms").torch("kl_div").tensors(&[0, 1]).implemented(),
     Op::new("poisson_nll_loss", Family::Loss, Class::Full, "exp of input").tensors(&[0, 1]),
     Op::new(
         "binary_cross_entropy",
@@ -30,6 +60,16 @@ pub(crate) const OPS: &[Op] = &[
         Class::Banned,
         "CUDA bans it: its gradient 1/(p(1-p)) must fit fp16 when input is fp16; CPU bf16 just upcasts",
     )
+    .tensors(&[0, 1])
+    .replaced_by("bce_with_logits")
+    .implemented(),
+    Op::new(
+        "binary_cross_entropy_with",
+        Family::Loss,
+        Class::Banned,
+        "CUDA bans it: its gradient 1/(p(1-p)) must fit fp16 when input is fp16; CPU bf16 just upcasts",
+    )
+    .torch("binary_cross_entropy")
     .tensors(&[0, 1])
     .replaced_by("bce_with_logits")
     .implemented(),
@@ -44,6 +84,10 @@ pub(crate) const OPS: &[Op] = &[
         .torch("binary_cross_entropy_with_logits")
         .tensors(&[0, 1])
         .implemented(),
+    Op::new("bce_with_logits_with", Family::Loss, Class::Full, "fused sigmoid keeps gradients bounded; fp32")
+        .torch("binary_cross_entropy_with_logits")
+        .tensors(&[0, 1, 2])
+        .implemented(),
     Op::new("hinge_embedding_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]),
     Op::new("margin_ranking_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1, 2]),
     Op::new("soft_margin_loss", Family::Loss, Class::Full, "exp inside").tensors(&[0, 1]),
@@ -54,10 +98,6 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("multilabel_soft_margin_loss", Family::Loss, Class::Full, "not registered: CUDA result fp32 through sum")
         .tensors(&[0, 1]),
     Op::new("cosine_embedding_loss", Family::Loss, Class::Full, "norms and division").tensors(&[0, 1, 2]).implemented(),
-    Op::new("cosine_embedding", Family::Loss, Class::Full, "norms and division")
-        .torch("cosine_embedding_loss")
-        .tensors(&[0, 1, 2])
-        .implemented(),
     Op::new("triplet_margin_loss", Family::Loss, Class::Full, "pairwise norm").tensors(&[0, 1, 2]),
     Op::new("ctc_loss", Family::Loss, Class::Full, "long log-space recursions")
         .tensors(&[0, 1])

@@ -13,7 +13,8 @@ pub(crate) const OPS: &[Op] = &[
         .tensors(&[0, 1, 2]),
     Op::new("conv_tbc", Family::Conv, Class::Lower, "time-batch-channel conv; lowered to GEMM").tensors(&[0, 1, 2]),
     Op::new("conv_transpose1d", Family::Conv, Class::Lower, "tensor-core data-gradient convolution")
-        .tensors(&[0, 1, 2]),
+        .tensors(&[0, 1, 2])
+        .implemented(),
     Op::new("conv_transpose2d", Family::Conv, Class::Lower, "tensor-core data-gradient convolution")
         .tensors(&[0, 1, 2])
         .implemented(),
@@ -39,10 +40,8 @@ pub(crate) const OPS: &[Op] = &[
     .tensors(&[0, 1, 2]),
     Op::new("unfold", Family::Conv, Class::Keep, "data movement"),
     Op::new("fold", Family::Conv, Class::Keep, "overlapping adds; not listed"),
-    Op::new("lstm_cell", Family::Rnn, Class::Lower, "gate GEMMs dominate")
-        .tensors(&[0, 1, 2, 3, 4, 5, 6])
-        .implemented(),
-    Op::new("gru_cell", Family::Rnn, Class::Lower, "gate GEMMs dominate").tensors(&[0, 1, 2, 3, 4, 5, 6]).implemented(),
+    Op::new("lstm_cell", Family::Rnn, Class::Lower, "gate GEMMs dominate").tensors(&[0, 1, 2, 3, 4, 5, 6]),
+    Op::new("gru_cell", Family::Rnn, Class::Lower, "gate GEMMs dominate").tensors(&[0, 1, 2, 3, 4, 5, 6]),
     Op::new(
         "rnn_tanh_cell",
         Family::Rnn,
@@ -98,12 +97,12 @@ pub(crate) const OPS: &[Op] = &[
         .tensors(&[0, 1, 2])
         .departs("attention like the others; PyTorch lists it on the CPU only"),
     Op::new("layer_norm", Family::NormLayer, Class::Full, "mean/variance accumulation")
-        .tensors(&[0, 1, 2])
+        .tensors(&[0, 2, 3])
         .implemented(),
-    Op::new("native_layer_norm", Family::NormLayer, Class::Full, "mean/variance accumulation").tensors(&[0, 1, 2]),
-    Op::new("rms_norm", Family::NormLayer, Class::Full, "mean of squares overflow").tensors(&[0, 1, 2]).implemented(),
+    Op::new("native_layer_norm", Family::NormLayer, Class::Full, "mean/variance accumulation").tensors(&[0, 2, 3]),
+    Op::new("rms_norm", Family::NormLayer, Class::Full, "mean of squares overflow").tensors(&[0, 2]).implemented(),
     Op::new("group_norm", Family::NormLayer, Class::Full, "mean/variance accumulation")
-        .tensors(&[0, 1, 2])
+        .tensors(&[0, 2, 3])
         .implemented(),
     Op::new(
         "batch_norm",
@@ -111,6 +110,25 @@ pub(crate) const OPS: &[Op] = &[
         Class::Full,
         "cuDNN kernel takes 16-bit data with fp32 stats/affine so it is neutral (MPS autocast forces fp32)",
     )
+    .tensors(&[0, 1, 2, 3, 4])
+    .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel"),
+    Op::new(
+        "batch_norm_train",
+        Family::NormLayer,
+        Class::Full,
+        "cuDNN kernel takes 16-bit data with fp32 stats/affine so it is neutral (MPS autocast forces fp32)",
+    )
+    .torch("batch_norm")
+    .tensors(&[0, 1, 2])
+    .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel")
+    .implemented(),
+    Op::new(
+        "batch_norm_eval",
+        Family::NormLayer,
+        Class::Full,
+        "cuDNN kernel takes 16-bit data with fp32 stats/affine so it is neutral (MPS autocast forces fp32)",
+    )
+    .torch("batch_norm")
     .tensors(&[0, 1, 2, 3, 4])
     .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel")
     .implemented(),

@@ -9,8 +9,8 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("bernoulli", Family::Random, Class::Keep, "sampling"),
     Op::new("to", Family::Cast, Class::Keep, "explicit cast always honoured").implemented(),
     Op::new("cpu", Family::Cast, Class::Keep, "Apex upcasts to fp32 before a device-to-host copy"),
-    Op::new("zeros_like", Family::Factory, Class::Keep, "keeps the input dtype"),
-    Op::new("ones_like", Family::Factory, Class::Keep, "keeps the input dtype"),
+    Op::new("zeros_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
+    Op::new("ones_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
     Op::new(
         "zeros",
         Family::Factory,

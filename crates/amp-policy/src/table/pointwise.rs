@@ -29,14 +29,6 @@ pub(crate) const OPS: &[Op] = &[
     )
     .tensors(&[0, 1])
     .implemented(),
-    Op::new(
-        "powf",
-        Family::Pointwise,
-        Class::Full,
-        "range overflow; all three overloads (T^s T^T s^T) incl. ** operator",
-    )
-    .torch("pow")
-    .tensors(&[0, 1]),
     Op::new("square", Family::Pointwise, Class::Full, "not registered: implemented as pow(x 2) so CUDA inherits fp32"),
     Op::new("sqr", Family::Pointwise, Class::Full, "not registered: implemented as pow(x 2) so CUDA inherits fp32")
         .torch("square")
@@ -73,8 +65,14 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("lerp", Family::Pointwise, Class::Widest, "requires equal dtypes; mixed inputs raise")
         .tensors(&[0, 1, 2])
         .implemented(),
-    Op::new("where", Family::Pointwise, Class::Widest, "native type promotion").tensors(&[0, 1, 2]).implemented(),
+    Op::new("where", Family::Pointwise, Class::Widest, "native type promotion").tensors(&[1, 2]),
+    Op::new("where_", Family::Pointwise, Class::Widest, "native type promotion")
+        .torch("where")
+        .tensors(&[1, 2])
+        .implemented(),
     Op::new("clamp", Family::Pointwise, Class::Keep, "exact selection").implemented(),
+    Op::new("clamp_min", Family::Pointwise, Class::Keep, "exact selection").torch("clamp").implemented(),
+    Op::new("clamp_max", Family::Pointwise, Class::Keep, "exact selection").torch("clamp").implemented(),
     Op::new("eq", Family::Compare, Class::Widest, "bool output; native promotion").tensors(&[0, 1]).implemented(),
     Op::new("ne", Family::Compare, Class::Widest, "bool output; native promotion").tensors(&[0, 1]).implemented(),
     Op::new("lt", Family::Compare, Class::Widest, "bool output; native promotion").tensors(&[0, 1]).implemented(),
@@ -83,9 +81,9 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("ge", Family::Compare, Class::Widest, "bool output; native promotion").tensors(&[0, 1]).implemented(),
     Op::new("equal", Family::Compare, Class::Widest, "returns a Python bool").tensors(&[0, 1]),
     Op::new("isclose", Family::Compare, Class::Widest, "requires equal dtypes; mixed inputs raise").tensors(&[0, 1]),
-    Op::new("isnan", Family::Compare, Class::Keep, "bool output"),
-    Op::new("isinf", Family::Compare, Class::Keep, "bool output"),
-    Op::new("isfinite", Family::Compare, Class::Keep, "bool output"),
+    Op::new("isnan", Family::Compare, Class::Keep, "bool output").implemented(),
+    Op::new("isinf", Family::Compare, Class::Keep, "bool output").implemented(),
+    Op::new("isfinite", Family::Compare, Class::Keep, "bool output").implemented(),
     Op::new("abs", Family::Pointwise, Class::Keep, "exact").implemented(),
     Op::new("neg", Family::Pointwise, Class::Keep, "exact").implemented(),
     Op::new("sign", Family::Pointwise, Class::Keep, "exact").implemented(),

@@ -53,10 +53,25 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("replication_pad2d", Family::Pad, Class::Keep, "no 16-bit CPU kernel when listed"),
     Op::new("replication_pad3d", Family::Pad, Class::Keep, "no 16-bit CPU kernel when listed"),
     Op::new("max_pool2d", Family::Pool, Class::Keep, "exact selection").implemented(),
-    Op::new("avg_pool1d", Family::Pool, Class::Keep, "kernel accumulates in fp32"),
+    Op::new("max_pool1d", Family::Pool, Class::Keep, "exact selection").torch("max_pool2d").implemented(),
+    Op::new("max_pool1d_with_indices", Family::Pool, Class::Keep, "exact selection").torch("max_pool2d").implemented(),
+    Op::new("max_pool2d_with_indices", Family::Pool, Class::Keep, "exact selection").torch("max_pool2d").implemented(),
+    Op::new("avg_pool1d", Family::Pool, Class::Keep, "kernel accumulates in fp32").implemented(),
     Op::new("avg_pool2d", Family::Pool, Class::Keep, "kernel accumulates in fp32").implemented(),
     Op::new("adaptive_avg_pool2d", Family::Pool, Class::Keep, "kernel accumulates in fp32").implemented(),
-    Op::new("adaptive_max_pool2d", Family::Pool, Class::Keep, "exact selection"),
+    Op::new("adaptive_avg_pool1d", Family::Pool, Class::Keep, "kernel accumulates in fp32")
+        .torch("adaptive_avg_pool2d")
+        .implemented(),
+    Op::new("adaptive_max_pool2d", Family::Pool, Class::Keep, "exact selection").implemented(),
+    Op::new("adaptive_max_pool1d", Family::Pool, Class::Keep, "exact selection")
+        .torch("adaptive_max_pool2d")
+        .implemented(),
+    Op::new("adaptive_max_pool1d_with_indices", Family::Pool, Class::Keep, "exact selection")
+        .torch("adaptive_max_pool2d")
+        .implemented(),
+    Op::new("adaptive_max_pool2d_with_indices", Family::Pool, Class::Keep, "exact selection")
+        .torch("adaptive_max_pool2d")
+        .implemented(),
     Op::new("lp_pool2d", Family::Pool, Class::Full, "not registered: CUDA inherits fp32 from pow"),
     Op::new("pad", Family::Pad, Class::Keep, "constant fill").implemented(),
     Op::new("reflection_pad3d", Family::Pad, Class::Keep, "not on the CPU list although 1d and 2d are"),

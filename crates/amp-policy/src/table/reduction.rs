@@ -26,6 +26,9 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("log_softmax", Family::Reduction, Class::Full, "exp/sum/log chain").implemented(),
     Op::new("logsumexp", Family::Reduction, Class::Full, "exp/sum/log chain").implemented(),
     Op::new("norm", Family::Reduction, Class::Full, "squares overflow fp16 at abs x > 256").implemented(),
+    Op::new("norm_all", Family::Reduction, Class::Full, "squares overflow fp16 at abs x > 256")
+        .torch("norm")
+        .implemented(),
     Op::new("linalg_vector_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("linalg_matrix_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow"),
@@ -64,15 +67,23 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("var", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
         .departs("variance squares and sums, which half can neither hold nor resolve")
         .implemented(),
+    Op::new("var_with", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
+        .torch("var")
+        .departs("variance squares and sums, which half can neither hold nor resolve")
+        .implemented(),
     Op::new("std", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
+        .departs("variance squares and sums, which half can neither hold nor resolve")
+        .implemented(),
+    Op::new("std_with", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
+        .torch("std")
         .departs("variance squares and sums, which half can neither hold nor resolve")
         .implemented(),
     Op::new("max", Family::Reduction, Class::Keep, "exact selection").implemented(),
     Op::new("max_all", Family::Reduction, Class::Keep, "exact selection").torch("max").implemented(),
     Op::new("min", Family::Reduction, Class::Keep, "exact selection").implemented(),
     Op::new("min_all", Family::Reduction, Class::Keep, "exact selection").torch("min").implemented(),
-    Op::new("amax", Family::Reduction, Class::Keep, "exact selection"),
-    Op::new("amin", Family::Reduction, Class::Keep, "exact selection"),
+    Op::new("amax", Family::Reduction, Class::Keep, "exact selection").implemented(),
+    Op::new("amin", Family::Reduction, Class::Keep, "exact selection").implemented(),
     Op::new("argmax", Family::Reduction, Class::Keep, "integer output").implemented(),
     Op::new("argmin", Family::Reduction, Class::Keep, "integer output").implemented(),
     Op::new("median", Family::Reduction, Class::Keep, "exact selection"),
@@ -82,6 +93,6 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("logcumsumexp", Family::Reduction, Class::Full, "unlisted although it is exp-based (gap)")
         .departs("a cumulative sum of exponentials"),
     Op::new("cummax", Family::Reduction, Class::Keep, "exact selection"),
-    Op::new("all", Family::Reduction, Class::Keep, "bool output"),
-    Op::new("any", Family::Reduction, Class::Keep, "bool output"),
+    Op::new("all", Family::Reduction, Class::Keep, "bool output").implemented(),
+    Op::new("any", Family::Reduction, Class::Keep, "bool output").implemented(),
 ];

@@ -5,7 +5,7 @@ use crate::{Class, Family, Op};
 pub(crate) const OPS: &[Op] = &[
     Op::new("index_put", Family::Index, Class::Widest, "values and destination must share a dtype").tensors(&[0, 2]),
     Op::new("scatter_add", Family::Index, Class::Widest, "source and destination must share a dtype")
-        .tensors(&[0, 2])
+        .tensors(&[0, 3])
         .implemented(),
     Op::new("cat", Family::Shape, Class::Widest, "widest input wins (CUDA relies on cat's own promotion)")
         .list()
@@ -20,7 +20,7 @@ pub(crate) const OPS: &[Op] = &[
     )
     .implemented(),
     Op::new("sort", Family::Index, Class::Keep, "exact selection").implemented(),
-    Op::new("argsort", Family::Index, Class::Keep, "integer output"),
+    Op::new("argsort", Family::Index, Class::Keep, "integer output").implemented(),
     Op::new("reshape", Family::Shape, Class::Keep, "data movement").implemented(),
     Op::new("view", Family::Shape, Class::Keep, "metadata only"),
     Op::new("transpose", Family::Shape, Class::Keep, "metadata only").implemented(),
@@ -31,6 +31,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("expand", Family::Shape, Class::Keep, "metadata only").implemented(),
     Op::new("flatten", Family::Shape, Class::Keep, "metadata only").implemented(),
     Op::new("slice", Family::Shape, Class::Keep, "metadata only").implemented(),
+    Op::new("select", Family::Shape, Class::Keep, "metadata only").torch("slice").implemented(),
     Op::new("narrow", Family::Shape, Class::Keep, "metadata only").implemented(),
     Op::new("split", Family::Shape, Class::Keep, "metadata only").implemented(),
     Op::new("chunk", Family::Shape, Class::Keep, "metadata only").implemented(),

@@ -1,0 +1,125 @@
+//! What the macros expand to must not trip a lint the user has switched on, need a prelude, or know the crate's name.
+
+#![no_implicit_prelude]
+#![forbid(unsafe_code)]
+#![deny(warnings, missing_docs, missing_debug_implementations, unreachable_pub, unused_qualifications, unused_results)]
+#![deny(let_underscore_drop, elided_lifetimes_in_paths, single_use_lifetimes, trivial_casts, trivial_numeric_casts)]
+#![deny(clippy::all, clippy::pedantic, clippy::cargo)]
+#![deny(clippy::shadow_unrelated, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_const_for_fn)]
+#![allow(clippy::cargo_common_metadata, clippy::multiple_crate_versions, clippy::result_large_err)]
+
+use ::mixed::{AutocastPrecision, F16, F32, Result, Tensor, amp_op, amp_policy, amp_region, autocast};
+use ::std::clone::Clone;
+use ::std::iter::Iterator;
+use ::std::option::Option::{self, None, Some};
+use ::std::result::Result::Ok;
+use ::std::vec::Vec;
+
+/// A model with weights of its own.
+#[derive(Debug)]
+pub struct Model {
+    w: Tensor<F32>,
+    layers: Vec<Tensor<F32>>,
+}
+
+amp_policy! {
+    /// Keeps gelu in F32.
+    pub careful {
+        full: [gelu, spread],
+    }
+}
+
+/// An operation of one's own.
+///
+/// # Errors
+/// As the operations in it.
+#[amp_op(full)]
+pub fn spread(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x.var([], false)
+}
+
+impl Model {
+    /// A model of these weights.
+    #[must_use]
+    pub const fn new(w: Tensor<F32>, layers: Vec<Tensor<F32>>) -> Self {
+        Self { w, layers }
+    }
+
+    /// Branches, loops, closures, operators and returns.
+    ///
+    /// # Errors
+    /// As the operations in it.
+    #[autocast(f16, crate = ::mixed, max_casts = 12)]
+    pub fn forward(&self, x: &Tensor<F32>, sharp: bool) -> Result<Tensor<F32>> {
+        let mut h = x.matmul(&self.w)?;
+        for layer in &self.layers {
+            h = h.matmul(layer)?.tanh()?;
+        }
+        let k = if sharp { h.softmax(-1)? } else { h.matmul(&self.w)? };
+        let head = |w: &Tensor<F32>| k.matmul(w);
+        let all = self.layers.iter().map(head).collect::<Result<Vec<_>>>()?;
+        let Some(last) = all.last() else { return Ok(k) };
+        let sum = (last + &h)?;
+        let exact: Tensor<F32> = amp_region!(f32, sum.matmul(&self.w)?);
+        exact * 0.5
+    }
+
+    /// A switch at run time.
+    ///
+    /// # Errors
+    /// As the operations in it.
+    #[autocast(bf16, enabled = on, crate = ::mixed)]
+    pub fn switched(&self, x: &Tensor<F32>, bias: Option<&Tensor<F32>>, on: bool) -> Result<Tensor<F32>> {
+        let y = x.matmul(&self.w)?;
+        match bias {
+            Some(bias) => y.add(bias),
+            None => Ok(y),
+        }
+    }
+
+    /// A policy and a generic precision.
+    ///
+    /// # Errors
+    /// As the operations in it.
+    #[autocast(P, policy = careful, crate = ::mixed)]
+    pub fn generic<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let h = x.matmul(&self.w)?.gelu()?;
+        spread(&h)?.exp()
+    }
+}
+
+/// A region in a plain function.
+///
+/// # Errors
+/// As the operations in it.
+pub fn region(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F16>> {
+    let y = amp_region!(f16, crate = ::mixed, { x.matmul(w)?.relu()? });
+    Ok(y.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Model, region};
+    use ::mixed::{BF16, Device, F32, Result, Tensor, plan};
+    use ::std::iter::Iterator;
+    use ::std::option::Option::{None, Some};
+    use ::std::result::Result::Ok;
+    use ::std::{assert, assert_eq, vec};
+
+    #[test]
+    fn it_runs() -> Result<()> {
+        let device = Device::cpu();
+        let sample = || Tensor::<F32>::randn([4, 4], &device);
+        let model = Model::new(sample()?, vec![sample()?, sample()?]);
+        let x = sample()?;
+        for sharp in [false, true] {
+            assert_eq!(model.forward(&x, sharp)?.dims(), [4, 4]);
+            assert_eq!(model.switched(&x, Some(&x), sharp)?.dims(), [4, 4]);
+            assert_eq!(model.switched(&x, None, sharp)?.dims(), [4, 4]);
+        }
+        assert!(model.generic::<BF16>(&x)?.dims().is_empty());
+        assert_eq!(region(&x, &x)?.dims(), [4, 4]);
+        assert!(plan::all().iter().any(|plan| plan.function.ends_with("forward")));
+        Ok(())
+    }
+}
