@@ -6,23 +6,39 @@ use rayon::prelude::*;
 /// Elements that a kernel works on at a time: operands widened to F32 stay in the first-level cache.
 pub(crate) const CHUNK: usize = 1024;
 
-/// Elements below which another thread costs more than it brings, for cheap operations.
-const GRAIN: usize = 32 * CHUNK;
+/// How long an element takes, which decides from how many on a second thread pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// Loads, a few instructions, a store.
+    Light,
+    /// An exponential or more.
+    Heavy,
+}
+
+impl Cost {
+    /// Elements that take about as long as waking a thread (10 µs).
+    const fn grain(self) -> usize {
+        match self {
+            Self::Light => 96 * CHUNK,
+            Self::Heavy => 24 * CHUNK,
+        }
+    }
+}
 
 /// Calls `f(start, part)` for disjoint parts of `out`, on several threads where there are enough elements.
 ///
 /// Parts other than the last are multiples of [`CHUNK`] long; what `f` writes must not depend on the split.
-pub(crate) fn for_each_part(out: SliceMut<'_>, f: &(dyn Fn(usize, SliceMut<'_>) + Sync)) {
-    split(0, out, f);
+pub(crate) fn for_each_part(out: SliceMut<'_>, cost: Cost, f: &(dyn Fn(usize, SliceMut<'_>) + Sync)) {
+    split(0, out, cost.grain(), f);
 }
 
-fn split(start: usize, out: SliceMut<'_>, f: &(dyn Fn(usize, SliceMut<'_>) + Sync)) {
-    if out.len() < 2 * GRAIN {
+fn split(start: usize, out: SliceMut<'_>, grain: usize, f: &(dyn Fn(usize, SliceMut<'_>) + Sync)) {
+    if out.len() < 2 * grain {
         return f(start, out);
     }
     let middle = (out.len() / 2).next_multiple_of(CHUNK);
     let (left, right) = out.split_at(middle);
-    join(|| split(start, left, f), || split(start + middle, right, f));
+    join(|| split(start, left, grain, f), || split(start + middle, right, grain, f));
 }
 
 /// Calls `f(start, chunk)` for the [`CHUNK`]s of a part that begins at element `start`.

@@ -2,6 +2,9 @@
 
 use crate::{Dims, Layout, MAX_RANK};
 
+/// Rows of a transposed matrix that are read together: few enough that their ends stay in the first-level cache.
+const GROUP: usize = 8;
+
 /// Consecutive elements that lie at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -38,6 +41,11 @@ impl Walk {
         Self { shape: dims(&shape[..rank]), strides: dims(&strides[..rank]), offset: layout.offset }
     }
 
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.shape.count()
+    }
+
     /// The whole layout as one run, where it is one.
     pub fn single_run(&self) -> Option<Run> {
         (self.shape.len() == 1).then(|| Run { start: self.offset, stride: self.strides[0], len: self.shape[0] })
@@ -66,6 +74,45 @@ impl Walk {
             column = 0;
             row_start = self.next_row(&mut index, row_start);
         }
+    }
+
+    /// Copies elements `at..at + dst.len()` of `src` in this layout's order.
+    pub fn read<E: Copy>(&self, src: &[E], at: usize, dst: &mut [E]) {
+        let (row, rank) = (self.shape[self.shape.len() - 1], self.shape.len());
+        if rank == 1 || self.strides[rank - 1] <= 1 || self.strides[rank - 2] != 1 || row == 0 {
+            return self.read_runs(src, at, dst);
+        }
+        // A transposed matrix: the rows of a group are neighbours in memory, so each cache line serves them all.
+        let head = at.next_multiple_of(row).min(at + dst.len()) - at;
+        let (first, mut rest) = dst.split_at_mut(head);
+        self.read_runs(src, at, first);
+        let mut at = at + head;
+        while rest.len() >= row {
+            let (index, start) = self.locate(at / row);
+            let rows = (self.shape[rank - 2] - index[rank - 2]).min(GROUP).min(rest.len() / row);
+            let (group, later) = rest.split_at_mut(rows * row);
+            for column in 0..row {
+                let column_start = start + column * self.strides[rank - 1];
+                for (k, &v) in src[column_start..][..rows].iter().enumerate() {
+                    group[k * row + column] = v;
+                }
+            }
+            (rest, at) = (later, at + rows * row);
+        }
+        self.read_runs(src, at, rest);
+    }
+
+    fn read_runs<E: Copy>(&self, src: &[E], at: usize, dst: &mut [E]) {
+        let mut filled = 0;
+        self.for_each_run(at, dst.len(), |run| {
+            let dst = &mut dst[filled..][..run.len];
+            filled += run.len;
+            match run.stride {
+                0 if run.len > 0 => dst.fill(src[run.start]),
+                1 => dst.copy_from_slice(&src[run.start..][..run.len]),
+                stride => dst.iter_mut().zip(src[run.start..].iter().step_by(stride.max(1))).for_each(|(d, &s)| *d = s),
+            }
+        });
     }
 
     /// Index and start of row `row`, counted over all outer dimensions.

@@ -125,6 +125,9 @@ macro_rules! compute {
             }
 
             fn gather(src: Slice<'_>, stride: usize, dst: &mut [Self]) {
+                if let Slice::F16(v) = src {
+                    return gather_f16(v, stride, dst);
+                }
                 each_dtype!(src, Slice, v => {
                     for (d, s) in dst.iter_mut().zip(v.iter().step_by(stride)) {
                         *d = s.cast();
@@ -142,6 +145,17 @@ macro_rules! compute {
             }
         }
     };
+}
+
+/// Collects before it converts, so that the conversion is by whole vectors.
+fn gather_f16<T: Compute>(src: &[f16], stride: usize, dst: &mut [T]) {
+    let mut near = [f16::ZERO; 128];
+    for (i, dst) in dst.chunks_mut(near.len()).enumerate() {
+        let near = &mut near[..dst.len()];
+        let far = src[i * 128 * stride..].iter().step_by(stride);
+        near.iter_mut().zip(far).for_each(|(n, &f)| *n = f);
+        T::widen(Slice::F16(near), dst);
+    }
 }
 
 compute!(f32, F32, WidenF16, NarrowF16);

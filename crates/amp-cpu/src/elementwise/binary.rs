@@ -3,6 +3,7 @@
 use super::{Domain, for_chunks, map_chunks};
 use crate::convert::Compute;
 use crate::math::Float;
+use crate::parallel::Cost;
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::{Binary, Compare, DType, SliceMut, Storage, View};
 
@@ -11,10 +12,11 @@ use crate::{Binary, Compare, DType, SliceMut, Storage, View};
 /// Computes in F32, or F64 when an operand or `out` is F64, and rounds once. When operands and `out` are integers the
 /// arithmetic is I64 (wrapping); a division by 0 gives 0 and negative powers are 0 but for bases 1 and -1.
 pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
+    let cost = if matches!(op, Binary::Pow | Binary::Atan2) { Cost::Heavy } else { Cost::Light };
     match Domain::of(&[a.logical, b.logical, out]) {
-        Domain::F32 => map_chunks([a, b], out, |[a, b], y| dispatch(Arithmetic::<f32> { op, a, b, y })),
-        Domain::F64 => map_chunks([a, b], out, |[a, b], y| dispatch(Arithmetic::<f64> { op, a, b, y })),
-        Domain::I64 => map_chunks([a, b], out, |[a, b], y| integers(op, a, b, y)),
+        Domain::F32 => map_chunks([a, b], out, cost, |[a, b], y| dispatch(Arithmetic::<f32> { op, a, b, y })),
+        Domain::F64 => map_chunks([a, b], out, cost, |[a, b], y| dispatch(Arithmetic::<f64> { op, a, b, y })),
+        Domain::I64 => map_chunks([a, b], out, cost, |[a, b], y| integers(op, a, b, y)),
     }
 }
 
@@ -90,7 +92,7 @@ pub fn compare(op: Compare, a: &View, b: &View) -> Storage {
 }
 
 fn compare_as<T: Compute>(op: Compare, a: &View, b: &View) -> Storage {
-    for_chunks([a, b], DType::Bool, |[a, b], chunk, _| {
+    for_chunks([a, b], DType::Bool, Cost::Light, |[a, b], chunk, _| {
         if let SliceMut::Bool(y) = chunk {
             dispatch(Comparison::<T> { op, a, b, y });
         }

@@ -3,13 +3,33 @@
 use super::{Domain, for_chunks};
 use crate::buffer::{Buffer, memory};
 use crate::convert::{Cast, Compute, each_dtype};
-use crate::parallel::CHUNK;
+use crate::parallel::{CHUNK, Cost, for_each_part};
 use crate::source::Source;
 use crate::walk::{Run, Walk};
-use crate::{DType, Layout, SliceMut, Storage, View};
+use crate::{DType, Layout, Slice, SliceMut, Storage, View};
 
-/// The elements of `x` in row-major order, converted to `out`: exact where that is wider, else to nearest even.
+/// `$body` with the elements of both sides, when they have the same type.
+macro_rules! same_dtype {
+    ($src:expr, $dst:expr, ($s:ident, $d:ident) => $body:expr, else $other:expr) => {
+        match ($src, $dst) {
+            (Slice::F16($s), SliceMut::F16($d)) => $body,
+            (Slice::BF16($s), SliceMut::BF16($d)) => $body,
+            (Slice::F32($s), SliceMut::F32($d)) => $body,
+            (Slice::F64($s), SliceMut::F64($d)) => $body,
+            (Slice::I64($s), SliceMut::I64($d)) => $body,
+            (Slice::U8($s), SliceMut::U8($d)) => $body,
+            (Slice::Bool($s), SliceMut::Bool($d)) => $body,
+            _ => $other,
+        }
+    };
+}
+
+/// The elements of `x` in row-major order, converted to `out`: bit for bit where that is the stored type, exact where it
+/// is wider, else to nearest even.
 pub fn copy(x: &View, out: DType) -> Storage {
+    if out == x.data.dtype() && out == x.logical {
+        return rearranged(x);
+    }
     match Domain::of(&[x.logical, out]) {
         Domain::F32 => copy_as::<f32>(x, out),
         Domain::F64 => copy_as::<f64>(x, out),
@@ -17,19 +37,47 @@ pub fn copy(x: &View, out: DType) -> Storage {
     }
 }
 
+fn rearranged(x: &View) -> Storage {
+    let walk = Walk::new(x.layout);
+    let mut output = Storage::unwritten(x.logical, x.layout.count());
+    for_each_part(output.as_mut_slice(), Cost::Light, &|start, part| {
+        same_dtype!(x.data, part, (src, dst) => walk.read(src, start, dst), else unreachable!("both sides have one type"));
+    });
+    output
+}
+
 fn copy_as<T: Compute>(x: &View, out: DType) -> Storage {
-    for_chunks([x], out, |[x]: [&[T]; 1], chunk, _| T::narrow(x, chunk))
+    for_chunks([x], out, Cost::Light, |[x]: [&[T]; 1], chunk, _| T::narrow(x, chunk))
 }
 
 /// Writes the elements of `x`, converted, to the places of `dst` that `at` names; the rest of `dst` stays.
 ///
 /// `at` has the shape of `x` and no two of its places coincide.
 pub fn copy_into(x: &View, dst: &mut Storage, at: &Layout) {
+    if dst.dtype() == x.data.dtype() && dst.dtype() == x.logical {
+        let (from, to) = (Walk::new(x.layout), Walk::new(at));
+        return same_dtype!(x.data, dst.as_mut_slice(), (src, dst) => rearrange(src, &from, dst, &to), else ());
+    }
     match Domain::of(&[x.logical, dst.dtype()]) {
         Domain::F32 => copy_into_as::<f32>(x, dst.as_mut_slice(), at),
         Domain::F64 => copy_into_as::<f64>(x, dst.as_mut_slice(), at),
         Domain::I64 => copy_into_as::<i64>(x, dst.as_mut_slice(), at),
     }
+}
+
+fn rearrange<E: Copy>(src: &[E], from: &Walk, dst: &mut [E], to: &Walk) {
+    let mut at = 0;
+    to.for_each_run(0, to.count(), |run| {
+        if run.stride == 1 {
+            from.read(src, at, &mut dst[run.start..][..run.len]);
+        } else {
+            for i in 0..run.len {
+                let place = run.start + i * run.stride;
+                from.read(src, at + i, &mut dst[place..][..1]);
+            }
+        }
+        at += run.len;
+    });
 }
 
 fn copy_into_as<T: Compute>(x: &View, mut dst: SliceMut<'_>, at: &Layout) {

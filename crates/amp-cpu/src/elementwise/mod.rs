@@ -42,7 +42,7 @@ pub use unary::{unary, unary_grad};
 
 use crate::buffer::{Buffer, memory};
 use crate::convert::Compute;
-use crate::parallel::{for_each_chunk, for_each_part};
+use crate::parallel::{Cost, for_each_chunk, for_each_part};
 use crate::source::Source;
 use crate::{DType, SliceMut, Storage, View};
 
@@ -68,20 +68,22 @@ impl Domain {
 fn map_chunks<T: Compute, const N: usize>(
     operands: [&View; N],
     out: DType,
+    cost: Cost,
     f: impl Fn([&[T]; N], &mut [T]) + Sync,
 ) -> Storage {
-    for_chunks(operands, out, |loaded, chunk, buffer| store(chunk, buffer, |dst| f(loaded, dst)))
+    for_chunks(operands, out, cost, |loaded, chunk, buffer| store(chunk, buffer, |dst| f(loaded, dst)))
 }
 
 /// Runs `f(operand chunks, output chunk, buffer)` over all chunks of the output, in parallel.
 fn for_chunks<T: Compute, const N: usize>(
     operands: [&View; N],
     out: DType,
+    cost: Cost,
     f: impl Fn([&[T]; N], &mut SliceMut<'_>, &mut Buffer<'_, T>) + Sync,
 ) -> Storage {
     let sources = operands.map(Source::new);
     let mut output = Storage::unwritten(out, operands[0].layout.count());
-    for_each_part(output.as_mut_slice(), &|start, part| {
+    for_each_part(output.as_mut_slice(), cost, &|start, part| {
         let (mut inputs, mut result) = ([memory(); N], memory());
         let mut inputs = inputs.each_mut().map(Buffer::new);
         let mut result = Buffer::new(&mut result);

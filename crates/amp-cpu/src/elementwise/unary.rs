@@ -2,6 +2,7 @@
 
 use super::{Domain, map_chunks};
 use crate::math::{Float, TRIGONOMETRIC_LIMIT};
+use crate::parallel::Cost;
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::{DType, Storage, Unary, View};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
@@ -12,9 +13,9 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 /// an integer type too.
 pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
     match Domain::of(&[x.logical, out]) {
-        Domain::F32 => map_chunks([x], out, |[x], y| dispatch(Forward::<f32> { op, x, y })),
-        Domain::F64 => map_chunks([x], out, |[x], y| dispatch(Forward::<f64> { op, x, y })),
-        Domain::I64 => map_chunks([x], out, |[x], y| integers(op, x, y)),
+        Domain::F32 => map_chunks([x], out, cost(op), |[x], y| dispatch(Forward::<f32> { op, x, y })),
+        Domain::F64 => map_chunks([x], out, cost(op), |[x], y| dispatch(Forward::<f64> { op, x, y })),
+        Domain::I64 => map_chunks([x], out, cost(op), |[x], y| integers(op, x, y)),
     }
 }
 
@@ -24,8 +25,17 @@ pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
 /// distinction (relu, clamp) the result is 0 whatever the gradient is.
 pub fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
     match Domain::of(&[saved.logical, grad.logical, out]) {
-        Domain::F64 => map_chunks([saved, grad], out, |[s, g], y| dispatch(Backward::<f64> { op, s, g, y })),
-        _ => map_chunks([saved, grad], out, |[s, g], y| dispatch(Backward::<f32> { op, s, g, y })),
+        Domain::F64 => map_chunks([saved, grad], out, cost(op), |[s, g], y| dispatch(Backward::<f64> { op, s, g, y })),
+        _ => map_chunks([saved, grad], out, cost(op), |[s, g], y| dispatch(Backward::<f32> { op, s, g, y })),
+    }
+}
+
+fn cost(op: Unary) -> Cost {
+    match op {
+        Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Log2 | Unary::Sin | Unary::Cos => Cost::Heavy,
+        Unary::Tanh | Unary::Sigmoid | Unary::LogSigmoid | Unary::Erf | Unary::Powf(_) => Cost::Heavy,
+        Unary::Elu(_) | Unary::Gelu | Unary::GeluTanh | Unary::Silu | Unary::Softplus { .. } => Cost::Heavy,
+        _ => Cost::Light,
     }
 }
 

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::convert::Compute;
 use crate::math::Float;
-use crate::parallel::{CHUNK, for_each_chunk, for_each_part};
+use crate::parallel::{CHUNK, Cost, for_each_chunk, for_each_part};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::{DType, SliceMut, Storage, fill};
 use philox::Blocks;
@@ -82,7 +82,7 @@ fn draw(seed: u64, offset: u64, len: usize, dtype: DType, f: impl Fn(Words<'_>, 
     const BLOCKS: usize = CHUNK / 2 + 1;
     let mut out = Storage::unwritten(dtype, len);
     let per_block: u64 = if dtype == DType::F64 { 2 } else { 4 };
-    for_each_part(out.as_mut_slice(), &|start, part| {
+    for_each_part(out.as_mut_slice(), Cost::Heavy, &|start, part| {
         let mut blocks = [[0; 4]; BLOCKS];
         for_each_chunk(start, part, |at, chunk| {
             let element = offset.wrapping_add(at as u64);
