@@ -33,6 +33,7 @@ pub use autograd::{
 pub use device::Device;
 pub use error::{Error, Result};
 pub use nn::Module;
+pub use ops::functional;
 pub use ops::{
     AttentionOptions, BatchStatistics, ConvOptions, CrossEntropy, Fill, IntoExtent, LossReduction, Operand, PoolOptions,
 };

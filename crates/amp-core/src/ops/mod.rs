@@ -15,6 +15,7 @@ mod conv;
 mod cumulative;
 mod dropout;
 mod extreme;
+pub mod functional;
 mod index;
 mod join;
 mod kernel;

@@ -1,9 +1,9 @@
 //! Losses. All run in full precision and give F32 (F64 for F64).
 
-mod binary;
-mod classes;
-mod distance;
-mod divergence;
+pub(super) mod binary;
+pub(super) mod classes;
+pub(super) mod distance;
+pub(super) mod divergence;
 
 pub use classes::CrossEntropy;
 
