@@ -5,16 +5,13 @@
 //!
 //! The crate imports no sibling; `amp-core` is its only caller and checks shapes before it calls.
 
-mod arg_reduce;
 mod attention;
 mod buffer;
 mod cache;
 mod conv;
 mod convert;
-mod cross_entropy;
 mod dtype;
 mod elementwise;
-mod fold;
 mod gemm;
 mod index;
 mod layout;
@@ -22,54 +19,43 @@ mod line;
 mod load;
 mod math;
 mod norm;
-mod norm_grad;
 mod num;
 mod op;
 pub mod optim;
-mod parallel;
-mod random;
-mod reduce;
-mod scan;
-pub mod simd;
-mod softmax;
-mod sort;
-mod source;
-mod span;
-mod split;
-mod storage;
-mod variance;
-mod walk;
-
-pub use arg_reduce::arg_reduce;
-pub use cache::{cached_bytes, empty_cache, set_cache_limit};
-pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad};
-pub use dtype::DType;
-pub use elementwise::{binary, compare, copy, copy_into, fill, select, ternary, unary, unary_grad};
-pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};
 mod output;
+mod parallel;
 mod plane;
 mod pool;
+mod random;
+mod reduce;
 mod scratch;
+pub mod simd;
+mod softmax;
+mod source;
+mod split;
+mod storage;
 #[cfg(test)]
 mod testing;
 mod upsample;
+mod walk;
 
 pub use attention::{Attended, Scores, attention, attention_grad};
+pub use cache::{cached_bytes, empty_cache, set_cache_limit};
 pub use conv::{Conv2d, conv_transpose2d, conv2d, conv2d_grad_weight, conv2d_grad_weight_acc};
+pub use dtype::DType;
+pub use elementwise::{binary, compare, copy, copy_into, fill, select, ternary, unary, unary_grad};
 pub use gemm::{Epilogue, matmul, matmul_acc};
+pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};
 pub use layout::{Dims, Layout, MAX_RANK};
-pub use norm::{NormKind, Normalized, normalize, normalize_with};
-pub use norm_grad::{NormGrads, normalize_grad};
+pub use line::{cumprod_grad, scan, sort};
+pub use norm::{NormGrads, NormKind, Normalized, normalize, normalize_grad, normalize_with};
 pub use op::{Binary, Compare, Reduce, Scan, Ternary, Unary};
 pub use pool::{
     Pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d_grad, adaptive_max_pool2d, avg_pool2d, avg_pool2d_grad,
     max_pool2d, max_pool2d_grad,
 };
 pub use random::{random_mask, random_normal, random_uniform};
-pub use reduce::reduce;
-pub use scan::{cumprod_grad, scan};
-pub use softmax::{logsumexp, softmax, softmax_grad};
-pub use sort::sort;
+pub use reduce::{arg_reduce, reduce, variance};
+pub use softmax::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad};
 pub use storage::{Slice, SliceMut, Storage, View};
 pub use upsample::{Interpolation, upsample2d, upsample2d_grad};
-pub use variance::variance;

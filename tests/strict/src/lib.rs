@@ -5,7 +5,13 @@
 #![deny(warnings, missing_docs, missing_debug_implementations, unreachable_pub, unused_qualifications, unused_results)]
 #![deny(let_underscore_drop, elided_lifetimes_in_paths, single_use_lifetimes, trivial_casts, trivial_numeric_casts)]
 #![deny(clippy::all, clippy::pedantic, clippy::cargo)]
-#![deny(clippy::shadow_unrelated, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_const_for_fn)]
+#![deny(
+    clippy::shadow_unrelated,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_const_for_fn
+)]
 #![allow(clippy::cargo_common_metadata, clippy::multiple_crate_versions, clippy::result_large_err)]
 
 use ::mixed::{AutocastPrecision, F16, F32, Result, Tensor, amp_op, amp_policy, amp_region, autocast};

@@ -1,6 +1,6 @@
 //! p-norms of vectors.
 
-use super::kernel::{binary, compare, reduce, scaled, select, unary, zeros};
+use super::kernel::{binary, compare, reduce, select, unary, zeros};
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;

@@ -9,7 +9,7 @@ use crate::precision::{Element, Float, I64, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, DType, Dims, Layout, Reduce};
+use amp_cpu::{Binary, Dims, Layout, Reduce};
 
 full_range! {
     CrossEntropyPrecision, "`cross_entropy` must run in `F32`";

@@ -7,7 +7,7 @@ pub(super) mod divergence;
 
 pub use classes::CrossEntropy;
 
-use super::kernel::{reduce, scaled};
+use super::kernel::scaled;
 use crate::autograd::{Pass, record};
 use crate::raw::RawTensor;
 use crate::{Error, Result};

@@ -1,9 +1,19 @@
 //! Sums, products and extremes along axes.
 
-use crate::fold::{Axes, Fold, fold};
+pub(crate) mod fold;
+mod position;
+#[cfg(test)]
+mod tests;
+mod variance;
+
+pub use position::arg_reduce;
+pub use variance::variance;
+pub(crate) use variance::{Moments, moments};
+
 use crate::num::{Num, Real, in_num, in_real};
 use crate::split::for_chunks;
 use crate::{DType, Reduce, Storage, View};
+use fold::{Axes, Fold, fold};
 
 /// Folds `axes` of `x`; the output has the remaining axes, in order.
 ///

@@ -1,8 +1,8 @@
 //! Mean and variance along axes.
 
-use crate::fold::{Axes, fold_with, sum_of};
+use super::converted;
+use super::fold::{Axes, Leaf, fold_rows, over_blocks, sum_of};
 use crate::num::{Real, in_real};
-use crate::reduce::converted;
 use crate::{DType, Storage, View};
 
 /// Mean and variance over `axes`; outputs have the remaining axes, in order.
@@ -33,8 +33,14 @@ impl<A: Real> Moments<A> {
     #[inline(always)]
     pub fn of(block: &[A]) -> Self {
         let count = A::of(block.len() as f64);
-        let mean = sum_of(block, &|x| x) / count;
-        Self { count, mean, squares: sum_of(block, &|x| (x - mean) * (x - mean)) }
+        let mean = sum_of(block, |x| x) / count;
+        Self { count, mean, squares: sum_of(block, |x| (x - mean) * (x - mean)) }
+    }
+
+    /// Moments of a line of any length.
+    #[inline(always)]
+    pub fn of_line(line: &[A]) -> Self {
+        over_blocks(line.len(), |range| Self::of(&line[range]), Self::join)
     }
 
     /// Moments of both together (Chan, Golub, LeVeque).
@@ -53,7 +59,27 @@ impl<A: Real> Moments<A> {
     }
 }
 
+/// The leaf that takes moments.
+struct Taken;
+
+impl<A: Real> Leaf<A> for Taken {
+    type Partial = Moments<A>;
+
+    fn none(&self) -> Moments<A> {
+        Moments::default()
+    }
+
+    #[inline(always)]
+    fn block(&self, _: usize, block: &[A]) -> Moments<A> {
+        Moments::of(block)
+    }
+
+    fn join(&self, a: Moments<A>, b: Moments<A>) -> Moments<A> {
+        a.join(b)
+    }
+}
+
 /// Moments of every output's elements.
 pub(crate) fn moments<A: Real>(x: &View, axes: &Axes) -> Vec<Moments<A>> {
-    fold_with(x, axes, Moments::default(), |_, block| Moments::of(block), Moments::join)
+    fold_rows(x, axes, &Taken)
 }

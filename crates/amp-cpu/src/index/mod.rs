@@ -1,12 +1,19 @@
 //! Selecting, gathering and adding by index. The caller has checked the indices.
 
-use crate::convert::Compute;
+#[cfg(test)]
+mod tests;
+
+use crate::cache::{Pooled, take};
+use crate::convert::{Compute, each_dtype};
+use crate::line::{Cut, Span};
 use crate::num::{Num, in_num};
 use crate::parallel;
 use crate::reduce::converted;
-use crate::span::{Cut, Span};
-use crate::split::{PARALLEL, for_chunks};
-use crate::{DType, Storage, View};
+use crate::split::for_chunks;
+use crate::{DType, Slice, Storage, View};
+
+/// Elements of one piece of work.
+const WORK: usize = 1 << 14;
 
 /// Least and greatest of the I64 elements of `index`; `None` when there are none.
 pub fn index_bounds(index: &View) -> Option<(i64, i64)> {
@@ -29,6 +36,10 @@ pub fn indices(index: &View) -> Vec<i64> {
 /// PyTorch: `index_select`; an embedding is one with axis 0.
 pub fn index_select(x: &View, axis: usize, index: &[i64]) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
+    let rows = Rows { cut, index, start: x.layout.offset };
+    if x.layout.is_contiguous() && x.data.dtype() == x.logical {
+        return each_dtype!(x.data, Slice, v => rows.copy(v).into());
+    }
     let span = Span::row_major(x);
     let mut out = Storage::unwritten(x.logical, cut.outer * index.len() * cut.inner);
     in_num!(x.logical, A => {
@@ -46,23 +57,43 @@ pub fn index_select(x: &View, axis: usize, index: &[i64]) -> Storage {
     out
 }
 
+/// Slices of a contiguous tensor that begins at `start`.
+struct Rows<'a> {
+    cut: Cut,
+    index: &'a [i64],
+    start: usize,
+}
+
+impl Rows<'_> {
+    fn copy<T: Pooled + Copy + Send + Sync>(&self, x: &[T]) -> Vec<T> {
+        let Cut { outer, len, inner } = self.cut;
+        let mut out = take::<T>(outer * self.index.len() * inner);
+        if out.is_empty() {
+            return out;
+        }
+        let rows = (WORK / inner).max(1);
+        parallel::for_each_chunk_mut(&mut out, rows * inner, &|piece, part| {
+            for (j, row) in part.chunks_mut(inner).enumerate() {
+                let number = piece * rows + j;
+                let at = self.index[number % self.index.len()] as usize;
+                let first = self.start + (number / self.index.len() * len + at) * inner;
+                row.copy_from_slice(&x[first..first + inner]);
+            }
+        });
+        out
+    }
+}
+
 /// `out[i][j][k] = x[i][index[i][j][k]][k]` for axis 1, and likewise for others; in `x`'s precision.
 ///
 /// PyTorch: `gather`. `index` (I64) may be smaller than `x` along the other axes.
 pub fn gather(x: &View, axis: usize, index: &View) -> Storage {
     let positions = Positions::new(x, axis, index);
-    in_num!(x.logical, A => {
-        let span = Span::row_major(x);
-        let mut values = vec![<A as Num>::ZERO; positions.index.len()];
-        parallel::for_each_chunk_mut(&mut values, PARALLEL, &|chunk, values| {
-            for (i, value) in values.iter_mut().enumerate() {
-                let mut one = [A::ZERO];
-                span.load(positions.of(chunk * PARALLEL + i), &mut one);
-                *value = one[0];
-            }
-        });
-        converted(values, x.logical)
-    })
+    if x.layout.is_contiguous() && x.data.dtype() == x.logical {
+        return each_dtype!(x.data, Slice, v => positions.pick(&v[x.layout.offset..]).into());
+    }
+    let whole = crate::copy(x, x.logical);
+    each_dtype!(whole.as_slice(), Slice, v => positions.pick(v).into())
 }
 
 /// `base`, with `src[i][j][k]` added at `[i][index[i][j][k]][k]` for axis 1, and likewise for others.
@@ -129,6 +160,14 @@ impl Positions {
             steps[axis] = 0;
         }
         Self { index: indices(index), shape: index.layout.shape, steps, step }
+    }
+
+    fn pick<T: Pooled + Copy + Send + Sync>(&self, x: &[T]) -> Vec<T> {
+        let mut out = take::<T>(self.index.len());
+        parallel::for_each_chunk_mut(&mut out, WORK, &|piece, part| {
+            part.iter_mut().enumerate().for_each(|(i, o)| *o = x[self.of(piece * WORK + i)]);
+        });
+        out
     }
 
     fn of(&self, i: usize) -> usize {

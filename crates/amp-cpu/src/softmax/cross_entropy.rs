@@ -1,11 +1,11 @@
 //! Softmax and cross-entropy in one pass.
 
-use crate::fold::sum_of;
+use super::LogSum;
 use crate::line::{Lines, map_lines};
 use crate::norm::parameters;
 use crate::num::{Num, Real, in_real};
-use crate::simd::Portable;
-use crate::softmax::{largest, logsumexp_line};
+use crate::reduce::fold::{dot_of, largest, sum_of};
+use crate::simd::{Kernel, Simd, dispatch};
 use crate::split::map_all;
 use crate::{DType, Storage, View};
 
@@ -74,7 +74,7 @@ impl<'a, A: Real> Rule<'a, A> {
     fn new(logits: &View, labels: Labels<'a>) -> Self {
         let classes = logits.layout.shape[1];
         let weight = parameters(labels.weight, classes, 1.0);
-        let total = weight.iter().fold(A::ZERO, |a, &w| a + w);
+        let total = sum_of(&weight, |w: A| w);
         Self { labels, classes, weight, total, even: A::of(labels.smoothing / classes as f64) }
     }
 
@@ -83,16 +83,7 @@ impl<'a, A: Real> Rule<'a, A> {
         if target == self.labels.ignore_index {
             return (A::ZERO, A::ZERO);
         }
-        // Relative to the largest, so that logits far from zero keep their digits.
-        let max = largest(line);
-        let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
-        line.iter_mut().for_each(|x| *x = *x - shift);
-        let logit = line[target as usize];
-        let weighted = if self.labels.smoothing == 0.0 { A::ZERO } else { crate::fold::dot_of(line, &self.weight) };
-        let lse = logsumexp_line(line);
-        let sharp = A::of(1.0 - self.labels.smoothing) * self.weight[target as usize] * (lse - logit);
-        let spread = if self.labels.smoothing == 0.0 { A::ZERO } else { self.even * (self.total * lse - weighted) };
-        (sharp + spread, shift + lse)
+        dispatch(Loss { rule: self, line, target: target as usize })
     }
 
     fn gradient(&self, row: usize, line: &mut [A], lse: A, scale: A) {
@@ -100,13 +91,64 @@ impl<'a, A: Real> Rule<'a, A> {
         if target == self.labels.ignore_index {
             return line.fill(A::ZERO);
         }
-        let sharp = A::of(1.0 - self.labels.smoothing) * self.weight[target as usize];
-        line.iter_mut().for_each(|x| *x = (*x - lse).exp::<Portable>());
+        dispatch(Gradient { rule: self, line, target: target as usize, lse, scale });
+    }
+
+    /// Weight of the label's own loss.
+    #[inline(always)]
+    fn sharp(&self, target: usize) -> A {
+        A::of(1.0 - self.labels.smoothing) * self.weight[target]
+    }
+}
+
+/// Loss and log-sum-exp of one row, which is overwritten.
+struct Loss<'a, A> {
+    rule: &'a Rule<'a, A>,
+    line: &'a mut [A],
+    target: usize,
+}
+
+impl<A: Real> Kernel for Loss<'_, A> {
+    type Output = (A, A);
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> (A, A) {
+        let Self { rule, line, target } = self;
+        let smooth = rule.labels.smoothing != 0.0;
+        // Relative to the largest, so that logits far from zero keep their digits.
+        let max = largest(line);
+        let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
+        line.iter_mut().for_each(|x| *x = *x - shift);
+        let logit = line[target];
+        // An infinite logit must not meet a weight of 0 that smoothing does not ask for.
+        let weighted = if smooth { dot_of(line, &rule.weight) } else { A::ZERO };
+        let lse = LogSum { line }.run::<S>();
+        let spread = if smooth { rule.even * (rule.total * lse - weighted) } else { A::ZERO };
+        (rule.sharp(target) * (lse - logit) + spread, shift + lse)
+    }
+}
+
+/// Gradient of one row in place.
+struct Gradient<'a, A> {
+    rule: &'a Rule<'a, A>,
+    line: &'a mut [A],
+    target: usize,
+    lse: A,
+    scale: A,
+}
+
+impl<A: Real> Kernel for Gradient<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { rule, line, target, lse, scale } = self;
+        let sharp = rule.sharp(target);
+        line.iter_mut().for_each(|x| *x = (*x - lse).exp::<S>());
         // The sum is 1 but for the rounding of `lse`, which is large where the logits are.
-        let all = (sharp + self.even * self.total) * scale / sum_of(line, &|p| p);
-        for (x, &w) in line.iter_mut().zip(&self.weight) {
-            *x = *x * all - self.even * w * scale;
-        }
-        line[target as usize] = line[target as usize] - sharp * scale;
+        let all = (sharp + rule.even * rule.total) * scale / sum_of(line, |p| p);
+        let even = rule.even * scale;
+        line.iter_mut().zip(&rule.weight).for_each(|(x, &w)| *x = *x * all - even * w);
+        line[target] = line[target] - sharp * scale;
     }
 }

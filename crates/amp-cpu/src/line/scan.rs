@@ -1,8 +1,7 @@
 //! Running sums and products.
 
-use crate::line::{Lines, map_lines};
-use crate::num::{Num, in_num, in_real};
-use crate::span::Cut;
+use super::{Cut, Lines, map_lines};
+use crate::num::{Num, Real, in_num, in_real};
 use crate::{DType, Scan, Storage, View};
 
 /// Running fold of `x` along `axis`, from the last element to the first when `reverse`.
@@ -52,15 +51,19 @@ pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
         map_lines::<A>(grad, axis, out, |number, g| {
             let mut x = vec![A::ZERO; len];
             lines.load(number, &mut x);
-            // g ← Σ over later products of their gradient, each divided by everything up to here.
-            for i in (1..len).rev() {
-                g[i - 1] = g[i - 1] + x[i] * g[i];
-            }
-            let mut before = A::ONE;
-            for (g, x) in g.iter_mut().zip(x) {
-                *g = *g * before;
-                before = before * x;
-            }
+            product_slopes(&x, g);
         })
     })
+}
+
+fn product_slopes<A: Real>(x: &[A], g: &mut [A]) {
+    // g ← Σ over later products of their gradient, each divided by everything up to here.
+    for i in (1..g.len()).rev() {
+        g[i - 1] = g[i - 1] + x[i] * g[i];
+    }
+    let mut before = A::ONE;
+    for (g, &x) in g.iter_mut().zip(x) {
+        *g = *g * before;
+        before = before * x;
+    }
 }

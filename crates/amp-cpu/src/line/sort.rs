@@ -1,8 +1,7 @@
 //! Stable sorting along an axis.
 
-use crate::line::{Lines, map_lines};
+use super::{Cut, Lines, map_lines};
 use crate::num::{Num, in_num};
-use crate::span::Cut;
 use crate::{DType, Storage, View};
 use std::cmp::Ordering;
 

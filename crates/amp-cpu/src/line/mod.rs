@@ -1,9 +1,19 @@
 //! Kernels that turn lines along an axis into lines.
 
+mod scan;
+mod sort;
+mod span;
+#[cfg(test)]
+mod tests;
+
+pub use scan::{cumprod_grad, scan};
+pub use sort::sort;
+pub(crate) use span::{Cut, Span};
+
 use crate::num::Num;
-use crate::span::{Cut, Span, ending_in};
 use crate::split::for_chunks;
 use crate::{DType, SliceMut, Storage, View};
+use span::ending_in;
 
 /// Elements of one piece of work.
 const WORK: usize = 1 << 14;

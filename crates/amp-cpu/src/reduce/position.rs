@@ -1,9 +1,10 @@
 //! Positions of extremes.
 
-use crate::fold::{Axes, Fold, fold_block, fold_with};
+use super::fold::{Axes, Fold, Leaf, fold_block, fold_rows};
+use super::{Largest, Least};
 use crate::num::{Num, in_num};
-use crate::reduce::{Largest, Least};
 use crate::{Storage, View};
+use std::marker::PhantomData;
 
 /// Position of the largest (or least) element along `axis`, as I64; the first of equals, and NaN before all numbers.
 ///
@@ -16,14 +17,28 @@ pub fn arg_reduce(max: bool, x: &View, axis: usize) -> Storage {
 }
 
 fn positions<A: Num, F: Fold<A>>(x: &View, axes: &Axes) -> Vec<i64> {
-    let leaf = |first: usize, block: &[A]| {
+    fold_rows::<A, _>(x, axes, &Best::<F>(PhantomData)).into_iter().map(|(_, position)| position).collect()
+}
+
+/// The leaf that finds an extreme and the first place where it stands; -1 for none.
+struct Best<F>(PhantomData<F>);
+
+impl<A: Num, F: Fold<A>> Leaf<A> for Best<F> {
+    type Partial = (A, i64);
+
+    fn none(&self) -> (A, i64) {
+        (F::START, -1)
+    }
+
+    #[inline(always)]
+    fn block(&self, first: usize, block: &[A]) -> (A, i64) {
         let best = fold_block(block, F::START, F::map, F::join);
         let here = block.iter().position(|&x| x == best || x.is_nan()).unwrap_or(0);
         (best, (first + here) as i64)
-    };
-    let join = |a: (A, i64), b: (A, i64)| {
-        let same = a.0 == b.0 || a.0.is_nan() || F::join(a.0, b.0) == a.0;
-        if a.1 >= 0 && same { a } else { b }
-    };
-    fold_with(x, axes, (F::START, -1), leaf, join).into_iter().map(|(_, position)| position).collect()
+    }
+
+    fn join(&self, a: (A, i64), b: (A, i64)) -> (A, i64) {
+        let keeps = a.0.is_nan() || F::join(a.0, b.0) == a.0;
+        if a.1 >= 0 && keeps { a } else { b }
+    }
 }

@@ -1,0 +1,77 @@
+use super::{gather, index_add, index_bounds, index_select, indices, scatter_add};
+use crate::testing::{Random, Tensor};
+use crate::{DType, Storage};
+
+#[test]
+fn slices_along_every_axis_of_every_layout() {
+    let mut random = Random::new(1);
+    for dtype in [DType::F16, DType::F32, DType::F64, DType::I64, DType::Bool] {
+        let x = random.tensor(&[4, 3, 5], dtype);
+        for view in [x.clone(), x.transposed(0, 2), x.every(1, 2)] {
+            for axis in 0..3 {
+                let index = [0, view.shape()[axis] as i64 - 1, 0];
+                let mut shape = view.shape().to_vec();
+                shape[axis] = index.len();
+                let found = Tensor::contiguous(&shape, index_select(&view.view(), axis, &index));
+                assert_eq!(found.logical(), dtype);
+                for mut at in found.indices() {
+                    let value = found.at(&at);
+                    at[axis] = index[at[axis]] as usize;
+                    assert_eq!(value, view.at(&at));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gathered_and_scattered_elements() {
+    let mut random = Random::new(2);
+    let x = random.tensor(&[4, 3, 5], DType::F32);
+    for view in [x.clone(), x.transposed(0, 2), x.clone().meant_as(DType::BF16)] {
+        for axis in 0..3 {
+            let shape = [2, 3, 2];
+            let places: Vec<f64> = (0..12).map(|i| (i * 7 % view.shape()[axis]) as f64).collect();
+            let index = Tensor::from_values(&shape, DType::I64, &places);
+            let found = Tensor::contiguous(&shape, gather(&view.view(), axis, &index.view()));
+            assert_eq!(found.logical(), view.logical());
+            let src = random.tensor(&shape, DType::F32);
+            let base = random.tensor(view.shape(), DType::F32);
+            let sums = scatter_add(&base.view(), axis, &index.view(), &src.view(), DType::F64);
+            let sums = Tensor::contiguous(view.shape(), sums);
+            let mut expected = base.values();
+            for at in index.indices() {
+                let mut from = at.clone();
+                from[axis] = index.at(&at) as usize;
+                assert_eq!(found.at(&at), view.at(&from));
+                let place = from.iter().zip(view.shape()).fold(0, |place, (i, size)| place * size + i);
+                expected[place] += src.at(&at);
+            }
+            assert_eq!(sums.values(), expected);
+        }
+    }
+}
+
+#[test]
+fn added_slices_accumulate_in_f32() {
+    let ones = Tensor::filled(&[5000, 3], DType::F16, 1.0);
+    let index: Vec<i64> = (0..5000).map(|i| i % 2 * 2).collect();
+    let sums = index_add(4, 0, &index, &ones.view(), DType::F32);
+    let row = |v: f32| [v; 3];
+    assert_eq!(sums, Storage::F32([row(2500.0), row(0.0), row(2500.0), row(0.0)].concat()));
+    let x = Tensor::from_values(&[2, 3], DType::F64, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let sums = index_add(2, 1, &[1, 0, 1], &x.view(), DType::F64);
+    assert_eq!(sums, Storage::F64(vec![2.0, 4.0, 5.0, 10.0]));
+}
+
+#[test]
+fn bounds_and_order() {
+    let index = Tensor::from_values(&[2, 3], DType::I64, &[5.0, -2.0, 0.0, 9.0, 1.0, 3.0]);
+    assert_eq!(index_bounds(&index.view()), Some((-2, 9)));
+    assert_eq!(indices(&index.transposed(0, 1).view()), [5, 9, -2, 1, 0, 3]);
+    let empty = Tensor::from_values(&[0], DType::I64, &[]);
+    assert_eq!(index_bounds(&empty.view()), None);
+    let x = Tensor::filled(&[2, 2], DType::F32, 1.0);
+    assert_eq!(index_select(&x.view(), 0, &[]), Storage::F32(vec![]));
+    assert_eq!(index_add(2, 0, &[], &Tensor::from_values(&[0, 2], DType::F32, &[]).view(), DType::F32).len(), 4);
+}

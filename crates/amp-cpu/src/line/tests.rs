@@ -1,0 +1,100 @@
+use super::{cumprod_grad, scan, sort};
+use crate::testing::{Random, Tensor, epsilon};
+use crate::{DType, Scan, Storage};
+
+/// Lines of `x` along `axis` as positions in row-major order.
+fn lines(shape: &[usize], axis: usize) -> Vec<Vec<usize>> {
+    let inner: usize = shape[axis + 1..].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let line = |o: usize, i: usize| (0..shape[axis]).map(|k| (o * shape[axis] + k) * inner + i).collect();
+    (0..outer).flat_map(|o| (0..inner).map(move |i| line(o, i))).collect()
+}
+
+#[test]
+fn running_sums_and_products_along_every_axis() {
+    let mut random = Random::new(1);
+    for dtype in [DType::F16, DType::F32, DType::F64] {
+        let x = random.tensor(&[3, 5, 67], dtype);
+        for view in [x.clone(), x.transposed(0, 2), x.every(2, 3)] {
+            for axis in 0..3 {
+                for reverse in [false, true] {
+                    for op in [Scan::Sum, Scan::Prod] {
+                        check(op, &view, axis, reverse);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check(op: Scan, x: &Tensor, axis: usize, reverse: bool) {
+    let out = if x.logical() == DType::F64 { DType::F64 } else { DType::F32 };
+    let found = Tensor::contiguous(x.shape(), scan(op, &x.view(), axis, reverse, out)).values();
+    let values = x.values();
+    for mut line in lines(x.shape(), axis) {
+        if reverse {
+            line.reverse();
+        }
+        let (mut exact, mut size) = (if op == Scan::Sum { 0.0 } else { 1.0 }, 0.0_f64);
+        for (i, at) in line.into_iter().enumerate() {
+            match op {
+                Scan::Sum => (exact, size) = (exact + values[at], size + values[at].abs()),
+                Scan::Prod => (exact, size) = (exact * values[at], (exact * values[at]).abs()),
+            }
+            let tolerance = (i + 1) as f64 * epsilon(out) * size + f64::from(f32::MIN_POSITIVE);
+            assert!((found[at] - exact).abs() <= tolerance, "{op:?}: {} is not {exact} ± {tolerance}", found[at]);
+        }
+    }
+}
+
+#[test]
+fn the_gradient_of_products_is_exact_at_zeros() {
+    let x = Tensor::from_values(&[4], DType::F64, &[2.0, 0.0, 3.0, 5.0]);
+    let last = Tensor::from_values(&[4], DType::F64, &[0.0, 0.0, 0.0, 1.0]);
+    assert_eq!(cumprod_grad(&x.view(), &last.view(), 0, DType::F64), Storage::F64(vec![0.0, 30.0, 0.0, 0.0]));
+    let all = Tensor::filled(&[4], DType::F64, 1.0);
+    assert_eq!(cumprod_grad(&x.view(), &all.view(), 0, DType::F64), Storage::F64(vec![1.0, 38.0, 0.0, 0.0]));
+}
+
+#[test]
+fn sorting_is_stable_along_every_axis() {
+    let mut random = Random::new(2);
+    for dtype in [DType::BF16, DType::F32, DType::F64, DType::I64] {
+        let values: Vec<f64> = (0..3 * 37 * 4).map(|_| (random.number() * 9.0).round()).collect();
+        let x = Tensor::from_values(&[3, 37, 4], dtype, &values);
+        for view in [x.clone(), x.transposed(0, 1)] {
+            for axis in 0..3 {
+                for descending in [false, true] {
+                    let (sorted, positions) = sort(&view.view(), axis, descending);
+                    let sorted = Tensor::contiguous(view.shape(), sorted).values();
+                    let positions = Tensor::contiguous(view.shape(), positions).values();
+                    let values = view.values();
+                    for line in lines(view.shape(), axis) {
+                        let mut order: Vec<usize> = (0..line.len()).collect();
+                        order.sort_by(|&i, &j| {
+                            let order = values[line[i]].partial_cmp(&values[line[j]]).expect("numbers");
+                            if descending { order.reverse() } else { order }
+                        });
+                        for (k, &i) in order.iter().enumerate() {
+                            assert_eq!((sorted[line[k]], positions[line[k]]), (values[line[i]], i as f64));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_is_largest() {
+    let x = Tensor::from_values(&[4], DType::F32, &[f64::NAN, 1.0, f64::INFINITY, f64::NEG_INFINITY]);
+    assert_eq!(sort(&x.view(), 0, false).1, Storage::I64(vec![3, 1, 2, 0]));
+    assert_eq!(sort(&x.view(), 0, true).1, Storage::I64(vec![0, 2, 1, 3]));
+}
+
+#[test]
+fn empty_lines() {
+    let x = Tensor::from_values(&[2, 0], DType::F32, &[]);
+    assert_eq!(scan(Scan::Sum, &x.view(), 1, false, DType::F32), Storage::F32(vec![]));
+    assert_eq!(sort(&x.view(), 0, false).0, Storage::F32(vec![]));
+}

@@ -1,0 +1,230 @@
+//! Layer, RMS, group, instance and batch normalisation in one pair of kernels.
+//!
+//! Statistics are taken in F32 (F64 for F64) from blocks in two passes, merged with Chan's formula. Every element is
+//! loaded, normalised, scaled and rounded to the output's precision once.
+
+mod grad;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use grad::{NormGrads, normalize_grad};
+pub(crate) use rows::parameters;
+
+use crate::line::Span;
+use crate::num::{Real, in_real};
+use crate::reduce::fold::{Axes, sum_of};
+use crate::reduce::{Moments, moments};
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::split::for_chunks;
+use crate::{DType, Storage, View};
+use rows::{PerChannel, Rows};
+
+/// Which elements share their statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// The last `inner` elements (the product of the normalised sizes); weight and bias per element.
+    Layer {
+        /// Elements of one row.
+        inner: usize,
+    },
+    /// As `Layer`, divided by the root of the mean square without taking the mean away.
+    Rms {
+        /// Elements of one row.
+        inner: usize,
+    },
+    /// A group of neighbouring channels of one sample of `[N, C, ...]`; weight and bias per channel.
+    ///
+    /// With as many groups as channels this is instance normalisation.
+    Group {
+        /// Groups of one sample.
+        groups: usize,
+    },
+    /// One channel of all samples of `[N, C, ...]`; weight and bias per channel.
+    Batch,
+}
+
+/// What [`normalize`] computes.
+#[derive(Debug)]
+pub struct Normalized {
+    /// `(x - mean) * rstd * weight + bias`
+    pub y: Storage,
+    /// Means, one per row, group of a sample or channel; zeros for `Rms`.
+    pub mean: Storage,
+    /// Variances without correction (mean squares for `Rms`).
+    pub var: Storage,
+    /// `1 / sqrt(var + eps)`
+    pub rstd: Storage,
+}
+
+/// Statistics of one row, group or channel.
+struct Statistics<A> {
+    mean: A,
+    var: A,
+}
+
+impl<A: Real> Statistics<A> {
+    fn rstd(&self, eps: f64) -> A {
+        A::ONE / (self.var + A::of(eps)).sqrt()
+    }
+}
+
+/// Normalises `x` over the elements that `kind` groups together.
+///
+/// PyTorch: `layer_norm`, `rms_norm`, `group_norm`, `instance_norm`, `batch_norm` in training. `weight` and `bias` have
+/// one element per parameter (see [`NormKind`]). Statistics are F32, F64 for F64 input.
+pub fn normalize(
+    x: &View,
+    kind: NormKind,
+    weight: Option<&View>,
+    bias: Option<&View>,
+    eps: f64,
+    out: DType,
+) -> Normalized {
+    in_real!(x.logical, A => {
+        let rows = Rows::new(x, kind);
+        let (weight, bias) = (parameters::<A>(weight, rows.channels, 1.0), parameters::<A>(bias, rows.channels, 0.0));
+        match kind {
+            NormKind::Batch => batch::<A>(x, rows, &weight, &bias, eps, out),
+            _ => by_row::<A>(x, rows, kind, &weight, &bias, eps, out),
+        }
+    })
+}
+
+/// Normalises each channel of `x` `[N, C, ...]` by given statistics: PyTorch's `batch_norm` in evaluation.
+pub fn normalize_with(
+    x: &View,
+    mean: &View,
+    var: &View,
+    weight: Option<&View>,
+    bias: Option<&View>,
+    eps: f64,
+    out: DType,
+) -> Storage {
+    in_real!(x.logical, A => {
+        let rows = Rows::new(x, NormKind::Batch);
+        let (weight, bias) = (parameters::<A>(weight, rows.channels, 1.0), parameters::<A>(bias, rows.channels, 0.0));
+        let (mean, var) = (parameters::<A>(Some(mean), rows.channels, 0.0), parameters::<A>(Some(var), rows.channels, 1.0));
+        let statistics: Vec<_> = mean.into_iter().zip(var).map(|(mean, var)| Statistics { mean, var }).collect();
+        standardize(x, rows, &statistics, &weight, &bias, eps, out)
+    })
+}
+
+fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A], eps: f64, out: DType) -> Normalized {
+    let span = Span::row_major(x);
+    let mut y = Storage::unwritten(out, rows.rows * rows.len);
+    let (per_piece, root) = (rows.per_piece(), matches!(kind, NormKind::Rms { .. }));
+    let statistics = for_chunks(&mut y, per_piece * rows.len, |i, mut piece| {
+        let mut line = vec![A::ZERO; rows.len];
+        let mut one = |j: usize| {
+            let row = i * per_piece + j;
+            span.load(row * rows.len, &mut line);
+            let first = rows.first_channel(row);
+            let (weight, bias) = (&weight[first..], &bias[first..]);
+            let s =
+                dispatch(NormalizeRow { line: &mut line, root, eps: A::of(eps), weight, bias, repeat: rows.repeat });
+            A::narrow(&line, &mut piece.range(j * rows.len, rows.len));
+            s
+        };
+        (0..per_piece.min(rows.rows - i * per_piece)).map(&mut one).collect::<Vec<_>>()
+    });
+    finished(y, statistics.into_iter().flatten().collect(), eps)
+}
+
+/// Normalises one row in place and returns its statistics.
+struct NormalizeRow<'a, A> {
+    line: &'a mut [A],
+    /// Root mean square: the mean counts as 0.
+    root: bool,
+    eps: A,
+    weight: &'a [A],
+    bias: &'a [A],
+    repeat: usize,
+}
+
+impl<A: Real> Kernel for NormalizeRow<'_, A> {
+    type Output = Statistics<A>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> Statistics<A> {
+        let Self { line, root, eps, weight, bias, repeat } = self;
+        let (mean, var) = if root {
+            (A::ZERO, sum_of(line, |x| x * x) / A::of(line.len() as f64))
+        } else {
+            let m = Moments::of_line(line);
+            (m.mean, m.squares / m.count)
+        };
+        let rstd = A::ONE / (var + eps).sqrt();
+        if repeat == 1 {
+            for ((x, &w), &b) in line.iter_mut().zip(weight).zip(bias) {
+                *x = (*x - mean) * rstd * w + b;
+            }
+        } else {
+            for ((run, &w), &b) in line.chunks_mut(repeat.max(1)).zip(weight).zip(bias) {
+                let scale = rstd * w;
+                run.iter_mut().for_each(|x| *x = (*x - mean) * scale + b);
+            }
+        }
+        Statistics { mean, var }
+    }
+}
+
+fn finished<A: Real>(y: Storage, statistics: Vec<Statistics<A>>, eps: f64) -> Normalized {
+    Normalized {
+        y,
+        mean: A::storage(statistics.iter().map(|s| s.mean).collect()),
+        var: A::storage(statistics.iter().map(|s| s.var).collect()),
+        rstd: A::storage(statistics.iter().map(|s| s.rstd(eps)).collect()),
+    }
+}
+
+fn batch<A: Real>(x: &View, rows: Rows, weight: &[A], bias: &[A], eps: f64, out: DType) -> Normalized {
+    let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&a| a != 1).collect();
+    let moments = moments::<A>(x, &Axes::new(x, &others));
+    let statistics: Vec<_> = moments.iter().map(|m| Statistics { mean: m.mean, var: m.squares / m.count }).collect();
+    finished(standardize(x, rows, &statistics, weight, bias, eps, out), statistics, eps)
+}
+
+/// `(x - mean) * rstd * weight + bias` of each channel.
+fn standardize<A: Real>(
+    x: &View,
+    rows: Rows,
+    statistics: &[Statistics<A>],
+    weight: &[A],
+    bias: &[A],
+    eps: f64,
+    out: DType,
+) -> Storage {
+    let channels = PerChannel::new(rows);
+    let mean = channels.spread(statistics.iter().map(|s| s.mean));
+    let scale = channels.spread(statistics.iter().zip(weight).map(|(s, &w)| s.rstd(eps) * w));
+    let shift = channels.spread(bias.iter().copied());
+    channels.map(x, out, |run, channel, _| {
+        let (mean, scale, shift) = (&mean[channel.clone()], &scale[channel.clone()], &shift[channel]);
+        dispatch(Standardize { run, mean, scale, shift });
+    })
+}
+
+/// `(x - mean) * scale + shift` of a run of one channel, or of neighbouring channels.
+struct Standardize<'a, A> {
+    run: &'a mut [A],
+    mean: &'a [A],
+    scale: &'a [A],
+    shift: &'a [A],
+}
+
+impl<A: Real> Kernel for Standardize<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { run, mean, scale, shift } = self;
+        if let ([mean], [scale], [shift]) = (mean, scale, shift) {
+            run.iter_mut().for_each(|x| *x = (*x - *mean) * *scale + *shift);
+            return;
+        }
+        for (((x, &mean), &scale), &shift) in run.iter_mut().zip(mean).zip(scale).zip(shift) {
+            *x = (*x - mean) * scale + shift;
+        }
+    }
+}

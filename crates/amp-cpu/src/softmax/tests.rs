@@ -1,0 +1,134 @@
+use super::{Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad};
+use crate::testing::{Random, Tensor, epsilon};
+use crate::{DType, Storage};
+
+const LENGTHS: [usize; 9] = [1, 2, 15, 16, 17, 64, 101, 1025, 3001];
+
+fn accumulator(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Exact softmax, its logarithm, and the log-sum-exp.
+type Exact = (Vec<f64>, Vec<f64>, f64);
+
+fn reference(line: &[f64]) -> Exact {
+    let max = line.iter().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
+    let lse = max + line.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
+    (line.iter().map(|x| (x - lse).exp()).collect(), line.iter().map(|x| x - lse).collect(), lse)
+}
+
+fn assert_close(what: &str, found: &[f64], expected: &[f64], tolerance: impl Fn(f64) -> f64) {
+    assert_eq!(found.len(), expected.len());
+    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
+        assert!((f - e).abs() <= tolerance(*e), "{what}: element {i} is {f}, not {e} ± {}", tolerance(*e));
+    }
+}
+
+#[test]
+fn lines_of_every_length_and_precision() {
+    let mut random = Random::new(1);
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let (out, eps) = (accumulator(dtype), epsilon(accumulator(dtype)));
+        for len in LENGTHS {
+            let wide: Vec<f64> = (0..3 * len).map(|_| random.number() * 20.0).collect();
+            let x = Tensor::from_values(&[3, len], dtype, &wide);
+            let lines: Vec<_> = x.values().chunks(len).map(reference).collect();
+            let gather = |f: fn(&Exact) -> Vec<f64>| lines.iter().flat_map(f).collect::<Vec<_>>();
+            for (view, axis, transposed) in [(x.clone(), 1, false), (x.transposed(0, 1), 0, true)] {
+                let ordered = |storage: Storage| {
+                    let y = Tensor::contiguous(view.shape(), storage);
+                    if transposed { y.transposed(0, 1).values() } else { y.values() }
+                };
+                // A shift of up to 40 is rounded before exp, whose own error is 2 ulp; then a sum and a product. In F64 the
+                // reference errs as much.
+                let soft = ordered(softmax(&view.view(), axis, false, out));
+                assert_close("softmax", &soft, &gather(|l| l.0.clone()), |e| 2.0 * (40.0 + 30.0) * eps * e + 1e-37);
+                let log = ordered(softmax(&view.view(), axis, true, out));
+                assert_close("log_softmax", &log, &gather(|l| l.1.clone()), |e| 4.0 * eps * (e.abs() + 40.0));
+                let lse = Tensor::contiguous(&[3], logsumexp(&view.view(), axis, out)).values();
+                assert_close("logsumexp", &lse, &gather(|l| vec![l.2]), |e| 4.0 * eps * (e.abs() + 40.0));
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_agree_with_the_formula() {
+    let mut random = Random::new(2);
+    for (dtype, shape, axis) in [(DType::F32, [4, 65], 1), (DType::F64, [33, 5], 0), (DType::BF16, [3, 1030], 1)] {
+        let (out, eps) = (accumulator(dtype), epsilon(accumulator(dtype)));
+        let (x, g) = (random.tensor(&shape, out), random.tensor(&shape, dtype));
+        for log in [false, true] {
+            let y = Tensor::contiguous(&shape, softmax(&x.view(), axis, log, out));
+            let found = Tensor::contiguous(&shape, softmax_grad(&y.view(), &g.view(), axis, log, out));
+            let (y, g, found) = (y.transposed(axis, 1), g.transposed(axis, 1), found.transposed(axis, 1));
+            let len = y.shape()[1];
+            for ((y, g), found) in y.values().chunks(len).zip(g.values().chunks(len)).zip(found.values().chunks(len)) {
+                let weight = |i: usize| if log { g[i] } else { g[i] * y[i] };
+                let sum: f64 = (0..len).map(weight).sum();
+                let expected: Vec<f64> =
+                    (0..len).map(|i| if log { g[i] - y[i].exp() * sum } else { y[i] * (g[i] - sum) }).collect();
+                let magnitude = (0..len).map(|i| weight(i).abs()).sum::<f64>() + 1.0;
+                assert_close("gradient", found, &expected, |_| 40.0 * eps * magnitude);
+            }
+        }
+    }
+}
+
+#[test]
+fn infinite_logits() {
+    let inf = f64::INFINITY;
+    let x = Tensor::from_values(&[3, 2], DType::F32, &[-inf, -inf, -inf, 0.0, inf, 0.0]);
+    let y = Tensor::contiguous(&[3, 2], softmax(&x.view(), 1, false, DType::F32)).values();
+    assert!(y[0].is_nan() && y[1].is_nan() && y[4].is_nan());
+    assert_eq!(y[2..4], [0.0, 1.0]);
+    assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY, 0.0, f32::INFINITY]));
+}
+
+#[test]
+fn empty_axes() {
+    let x = Tensor::from_values(&[2, 0], DType::F32, &[]);
+    assert_eq!(softmax(&x.view(), 1, false, DType::F32), Storage::F32(vec![]));
+    assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY; 2]));
+    assert_eq!(logsumexp(&x.view(), 0, DType::F32), Storage::F32(vec![]));
+}
+
+#[test]
+fn cross_entropy_with_every_option() {
+    let mut random = Random::new(3);
+    for (dtype, classes) in [(DType::F16, 10), (DType::F32, 1000), (DType::F64, 37)] {
+        let (out, eps) = (accumulator(dtype), epsilon(accumulator(dtype)));
+        let x = random.tensor(&[5, classes], dtype);
+        let weight = random.tensor(&[classes], out);
+        let targets = [0, classes as i64 - 1, -100, 3, 3];
+        for smoothing in [0.0, 0.1] {
+            for weighted in [false, true] {
+                let view = weight.view();
+                let labels =
+                    Labels { targets: &targets, weight: weighted.then_some(&view), ignore_index: -100, smoothing };
+                let rows = cross_entropy(&x.view(), labels);
+                let scale = Tensor::filled(&[5], out, 0.5);
+                let (loss, lse) = (Tensor::contiguous(&[5], rows.loss), Tensor::contiguous(&[5], rows.lse));
+                let grad = cross_entropy_grad(&x.view(), labels, &lse.view(), &scale.view(), out);
+                let grad = Tensor::contiguous(&[5, classes], grad).values();
+                let w: Vec<f64> = if weighted { weight.values() } else { vec![1.0; classes] };
+                for (row, line) in x.values().chunks(classes).enumerate() {
+                    let (p, log, _) = reference(line);
+                    let (loss, grad) = (loss.values()[row], &grad[row * classes..][..classes]);
+                    let Ok(t) = usize::try_from(targets[row]) else {
+                        assert!(loss == 0.0 && grad.iter().all(|&g| g == 0.0));
+                        continue;
+                    };
+                    let share =
+                        |c: usize| w[c] * (smoothing / classes as f64 + if c == t { 1.0 - smoothing } else { 0.0 });
+                    let expected: f64 = (0..classes).map(|c| -share(c) * log[c]).sum();
+                    let total: f64 = (0..classes).map(share).sum();
+                    let size: f64 = (0..classes).map(|c| share(c).abs()).sum::<f64>() * 10.0;
+                    assert_close("loss", &[loss], &[expected], |_| 40.0 * eps * size);
+                    let expected: Vec<f64> = (0..classes).map(|c| 0.5 * (p[c] * total - share(c))).collect();
+                    assert_close("gradient", grad, &expected, |_| 40.0 * eps * size);
+                }
+            }
+        }
+    }
+}
