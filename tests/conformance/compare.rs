@@ -84,10 +84,44 @@ impl Conformance<'_> {
         let allowed = self.allowed(&wide, &expected, reference, P::DTYPE)?;
         let found = found.to::<F64>()?.to_vec()?;
         let expected = expected.to_vec()?;
-        let wrong = (0..found.len()).find(|&i| !near(found[i], expected[i], allowed[i], O::DTYPE));
-        Ok(wrong.map_or(Ok(()), |i| {
-            Err(format!("element {i} is {:e}, in F64 {:e}, allowed is {:e}", found[i], expected[i], allowed[i]))
-        }))
+        if let Some(i) = (0..found.len()).find(|&i| !near(found[i], expected[i], allowed[i], O::DTYPE)) {
+            let (found, expected, allowed) = (found[i], expected[i], allowed[i]);
+            return Ok(Err(format!("element {i} is {found:e}, in F64 {expected:e}, allowed is {allowed:e}")));
+        }
+        self.compare_gradients(&args, &wide, f, reference)
+    }
+
+    /// Gradients of a fixed linear function of the output. Each may be off by a few roundings in its own precision and by
+    /// a sum over all outputs in the arithmetic's, in proportion to the largest gradient of that input.
+    fn compare_gradients<P: Float, O: Float>(
+        &self,
+        args: &Args<P>,
+        wide: &Args<F64>,
+        f: &impl Fn(&Args<P>) -> Result<Tensor<O>>,
+        reference: &impl Fn(&Args<F64>) -> Result<Tensor<F64>>,
+    ) -> Result<Result<(), String>> {
+        let special = self.args.iter().any(|a| matches!(a, Arg::Float(Values::Special, _)));
+        let (args, wide) = (args.map(|x| Ok(x.tracked()))?, wide.map(|x| Ok(x.tracked()))?);
+        let expected = reference(&wide)?;
+        if special || !expected.requires_grad() {
+            return Ok(Ok(()));
+        }
+        let outputs = expected.count();
+        let (found, expected) = (gradients(&f(&args)?, &args.x)?, gradients(&expected, &wide.x)?);
+        let arithmetic = if P::DTYPE == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            // Derivatives are differences of numbers near 1 (`1 - y * y`, of a y that 16 bits saved rounded): where they
+            // nearly vanish, the rounding of those numbers stays.
+            let least = if P::DTYPE.is_half() { 1.0 } else { 1.0 / outputs.max(1) as f64 };
+            let largest = expected.iter().map(|v| v.abs()).fold(least, f64::max);
+            let allowed = largest * (8.0 * roundoff(P::DTYPE) + (32 + outputs) as f64 * arithmetic);
+            if let Some(j) = (0..expected.len()).find(|&j| !near(found[j], expected[j], allowed, P::DTYPE)) {
+                let (found, expected) = (found[j], expected[j]);
+                let place = format!("gradient {j} of input {i}");
+                return Ok(Err(format!("{place} is {found:e}, in F64 {expected:e}, allowed is {allowed:e}")));
+            }
+        }
+        Ok(Ok(()))
     }
 
     fn inputs<P: Float>(&self, memory: Memory, stored: Stored) -> Result<Args<P>> {
@@ -134,6 +168,33 @@ impl Conformance<'_> {
     }
 }
 
+/// Gradients of each of `inputs` for weights of the output that every precision holds exactly, zeros where none arrive.
+fn gradients<P: Float, O: Float>(out: &Tensor<O>, inputs: &[Tensor<P>]) -> Result<Vec<Vec<f64>>> {
+    let mut rng = Rng::of("gradients");
+    let device = out.device();
+    let weights = Tensor::<F64>::from_fn(out.dims(), |_| rng.below(17) as f64 / 8.0 - 1.0, device)?;
+    let grads = if O::DTYPE == DType::F64 {
+        (out.to::<F64>()? * weights)?.sum_all()?.backward()?
+    } else {
+        let loss = (out.to::<F32>()? * weights.to::<F32>()?)?.sum_all()?;
+        let mut scaler = GradScaler::builder().init_scale(1.0).build(device)?;
+        let scaled = scaler.scale(&loss)?.backward()?;
+        scaler.unscale(scaled)?
+    };
+    let zeros = |x: &Tensor<P>| Ok(vec![0.0; x.count()]);
+    inputs.iter().map(|x| grads.get(x)?.map_or_else(|| zeros(x), |g| g.to::<F64>()?.to_vec())).collect()
+}
+
+/// Half a unit in the last place of 1.
+fn roundoff(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 2f64.powi(-11),
+        DType::BF16 => 2f64.powi(-8),
+        DType::F32 => 2f64.powi(-24),
+        _ => 2f64.powi(-53),
+    }
+}
+
 fn magnitude(x: &Tensor<F64>) -> Result<Tensor<F64>> {
     let values = x.to_vec()?.into_iter().map(f64::abs).collect();
     Tensor::from_vec(values, x.dims(), x.device())
@@ -141,11 +202,12 @@ fn magnitude(x: &Tensor<F64>) -> Result<Tensor<F64>> {
 
 /// Whether `found` is `expected` rounded to precision `out` after an error of at most `allowed`; NaN equals NaN only.
 pub fn near(found: f64, expected: f64, allowed: f64, out: DType) -> bool {
-    let (epsilon, least, largest) = match out {
-        DType::F16 => (2f64.powi(-11), 2f64.powi(-24), 65504.0),
-        DType::BF16 => (2f64.powi(-8), 2f64.powi(-133), 2f64.powi(127) * (2.0 - 2f64.powi(-7))),
-        DType::F32 => (2f64.powi(-24), 2f64.powi(-149), f64::from(f32::MAX)),
-        _ => (0.0, f64::from_bits(1), f64::MAX),
+    let epsilon = if out == DType::F64 { 0.0 } else { roundoff(out) };
+    let (least, largest) = match out {
+        DType::F16 => (2f64.powi(-24), 65504.0),
+        DType::BF16 => (2f64.powi(-133), 2f64.powi(127) * (2.0 - 2f64.powi(-7))),
+        DType::F32 => (2f64.powi(-149), f64::from(f32::MAX)),
+        _ => (f64::from_bits(1), f64::MAX),
     };
     if found.is_nan() || expected.is_nan() || found == expected {
         return found.is_nan() && expected.is_nan() || found == expected;

@@ -7,6 +7,7 @@
 mod compare;
 mod inputs;
 mod large;
+mod layers;
 mod pointwise;
 mod products;
 mod reductions;

@@ -1,24 +1,102 @@
-//! Matrix products, convolutions, attention.
+//! Matrix products, convolutions, attention, pooling, resampling.
 
-use crate::compare::Bound::Terms;
+use amp::prelude::*;
+use amp::{AttentionOptions, ConvOptions, PoolOptions};
+
+use crate::compare::Bound::{Exact, OfLargest, Terms};
 use crate::compare::{Arg, conform};
 use crate::devices;
 use crate::inputs::Values;
-use amp::prelude::*;
 
 const REAL: Values = Values::Uniform(-1.0, 1.0);
 
-fn pair(left: &[usize], right: &[usize]) -> Vec<Arg> {
-    vec![Arg::Float(REAL, left.to_vec()), Arg::Float(REAL, right.to_vec())]
+fn floats<const N: usize>(shapes: [&[usize]; N]) -> [Vec<Arg>; 1] {
+    [shapes.map(|s| Arg::Float(REAL, s.to_vec())).to_vec()]
 }
 
 #[test]
 fn matrix_products() {
     for device in &devices() {
         for k in [0, 1, 2, 17, 67, 256] {
-            let shapes = [(1, 1), (1, 5), (7, 1), (13, 11), (33, 65), (0, 3)];
-            let args = shapes.map(|(m, n)| pair(&[m, k], &[k, n]));
-            conform!(device, "matmul", all, args, Terms(k), |a| a.x[0].matmul(&a.x[1]));
+            for (m, n) in [(1, 1), (1, 5), (7, 1), (13, 11), (33, 65), (0, 3)] {
+                let args = floats([&[m, k], &[k, n]]);
+                conform!(device, "matmul", all, args, Terms(k), |a| a.x[0].matmul(&a.x[1]));
+            }
+            let batched = [floats([&[3, 5, k], &[3, k, 7]]), floats([&[2, 1, 5, k], &[3, k, 2]])].concat();
+            conform!(device, "matmul_batched", all, batched, Terms(k), |a| a.x[0].matmul(&a.x[1]));
+            let args = floats([&[2, 3, k], &[5, k], &[5]]);
+            conform!(device, "linear", all, args, Terms(k + 1), |a| a.x[0].linear(&a.x[1], Some(&a.x[2])));
+        }
+    }
+}
+
+/// Input, weight and bias of a convolution, and its stride, padding, dilation and groups.
+type Conv = ([usize; 4], [usize; 4], usize, usize, usize, usize);
+
+const CONVOLUTIONS: [Conv; 6] = [
+    ([2, 3, 6, 7], [4, 3, 3, 3], 1, 1, 1, 1),
+    ([1, 2, 9, 8], [2, 2, 3, 2], 2, 1, 2, 1),
+    ([2, 4, 5, 5], [6, 2, 3, 3], 1, 0, 1, 2),
+    ([1, 5, 7, 3], [5, 1, 3, 3], 1, 1, 1, 5),
+    ([3, 7, 4, 4], [5, 7, 1, 1], 1, 0, 1, 1),
+    ([0, 2, 5, 5], [3, 2, 3, 3], 1, 0, 1, 1),
+];
+
+#[test]
+fn convolutions() {
+    for device in &devices() {
+        for (x, w, stride, padding, dilation, groups) in CONVOLUTIONS {
+            let options = || ConvOptions::default().stride(stride).padding(padding).dilation(dilation).groups(groups);
+            let terms = Terms(w[1] * w[2] * w[3] + 1);
+            let args = floats([&x, &w, &[w[0]]]);
+            conform!(device, "conv2d", all, args, terms, |a| a.x[0].conv2d(&a.x[1], Some(&a.x[2]), options()));
+            let back = floats([&[x[0], w[0], x[2], x[3]], &w, &[x[1]]]);
+            let terms = Terms(w[0] * w[2] * w[3] + 1);
+            conform!(device, "conv_transpose2d", all, back, terms, |a| {
+                a.x[0].conv_transpose2d(&a.x[1], Some(&a.x[2]), options())
+            });
+            let options = || ConvOptions::default().stride(stride).padding(padding).dilation(dilation).groups(groups);
+            let args = floats([&x[..3], &w[..3], &[w[0]]]);
+            let terms = Terms(w[1] * w[2] + 1);
+            conform!(device, "conv1d", all, args, terms, |a| a.x[0].conv1d(&a.x[1], Some(&a.x[2]), options()));
+        }
+    }
+}
+
+#[test]
+fn attention() {
+    for device in &devices() {
+        for (l, s, e) in [(1, 1, 1), (5, 7, 4), (13, 11, 7), (67, 67, 16)] {
+            let args = || floats([&[2, 3, l, e], &[2, 3, s, e], &[2, 3, s, 5]]);
+            conform!(device, "attention", all, args(), OfLargest(64.0), |a| {
+                a.x[0].scaled_dot_product_attention(&a.x[1], &a.x[2], None, AttentionOptions::default())
+            });
+            conform!(device, "attention_causal", all, args(), OfLargest(64.0), |a| {
+                let options = AttentionOptions::default().causal(true).scale(0.7);
+                a.x[0].scaled_dot_product_attention(&a.x[1], &a.x[2], None, options)
+            });
+        }
+    }
+}
+
+#[test]
+fn pooling() {
+    for device in &devices() {
+        for shape in [[2, 3, 7, 9], [1, 1, 4, 4], [0, 2, 6, 6]] {
+            let args = || floats([&shape]);
+            conform!(device, "max_pool2d", all, args(), Exact, |a| {
+                a.x[0].max_pool2d(PoolOptions::new(3).stride(2).padding(1))
+            });
+            conform!(device, "avg_pool2d", all, args(), OfLargest(16.0), |a| {
+                a.x[0].avg_pool2d(PoolOptions::new(3).stride(2).padding(1))
+            });
+            conform!(device, "adaptive_avg_pool2d", all, args(), OfLargest(16.0), |a| a.x[0]
+                .adaptive_avg_pool2d([3, 2]));
+            conform!(device, "adaptive_max_pool2d", all, args(), Exact, |a| a.x[0].adaptive_max_pool2d([3, 2]));
+            conform!(device, "upsample_nearest", full, args(), Exact, |a| a.x[0].upsample_nearest([9, 5]));
+            conform!(device, "upsample_bilinear", full, args(), OfLargest(16.0), |a| {
+                a.x[0].upsample_bilinear([9, 5], false)
+            });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Operations that move elements and round nothing.
 
-use crate::compare::Bound::Exact;
+use crate::compare::Bound::{Exact, Terms};
 use crate::compare::{Arg, conform};
 use crate::devices;
 use crate::inputs::Values;
@@ -18,6 +18,42 @@ fn views_and_copies() {
         conform!(device, "permute", all, rank_3(), Exact, |a| a.x[0].permute([2, 0, 1]));
         conform!(device, "flatten", all, rank_3(), Exact, |a| a.x[0].flatten(0, -1));
         conform!(device, "narrow", all, rank_3(), Exact, |a| a.x[0].narrow(1, 0, 1));
+    }
+}
+
+fn indexed(index: &[usize], axis: usize) -> Vec<Vec<Arg>> {
+    let shapes = [[2, 3], [5, 1], [7, 13]];
+    let args =
+        |s: [usize; 2]| vec![Arg::Float(Values::Uniform(-2.0, 2.0), s.to_vec()), Arg::Index(s[axis], index.to_vec())];
+    shapes.map(args).to_vec()
+}
+
+#[test]
+fn joining_and_arranging() {
+    for device in &devices() {
+        conform!(device, "cat", all, rank_3(), Exact, |a| Tensor::cat(&[&a.x[0], &a.x[0], &a.x[0]], 1));
+        conform!(device, "stack", all, rank_3(), Exact, |a| Tensor::stack(&[&a.x[0], &a.x[0]], -1));
+        conform!(device, "repeat", all, rank_3(), Exact, |a| a.x[0].repeat([2, 1, 3]));
+        conform!(device, "pad", all, rank_3(), Exact, |a| a.x[0].pad([1, 2, 0, 1], 0.5));
+        conform!(device, "flip", all, rank_3(), Exact, |a| a.x[0].flip([0, -1]));
+        conform!(device, "tril", all, rank_3(), Exact, |a| a.x[0].tril(1));
+        conform!(device, "triu", all, rank_3(), Exact, |a| a.x[0].triu(-1));
+        conform!(device, "chunk", all, rank_3(), Exact, |a| Ok(a.x[0].chunk(2, 1)?.remove(0)));
+        conform!(device, "expand", all, rank_3(), Exact, |a| a.x[0]
+            .unsqueeze(0)?
+            .expand([&[3], a.x[0].dims()].concat()));
+    }
+}
+
+#[test]
+fn indexing() {
+    for device in &devices() {
+        conform!(device, "index_select", all, indexed(&[4], 0), Exact, |a| a.x[0].index_select(0, &a.index[0]));
+        conform!(device, "embedding", all, indexed(&[2, 5], 0), Exact, |a| a.x[0].embedding(&a.index[0]));
+        conform!(device, "gather", all, indexed(&[2, 1], 1), Exact, |a| a.x[0].gather(1, &a.index[0]));
+        conform!(device, "scatter_add", all, indexed(&[2, 1], 1), Terms(2), |a| {
+            a.x[0].scatter_add(1, &a.index[0], &a.x[0].narrow(0, 0, 2)?.narrow(1, 0, 1)?)
+        });
     }
 }
 

@@ -1,0 +1,75 @@
+//! Normalisation and losses: full precision, whatever the storage.
+
+use amp::prelude::*;
+
+use crate::compare::Bound::OfLargest;
+use crate::compare::{Arg, conform};
+use crate::devices;
+use crate::inputs::Values;
+
+const REAL: Values = Values::Uniform(-2.0, 2.0);
+
+fn normalised(shape: &[usize], parameters: usize) -> [Vec<Arg>; 1] {
+    let affine = || Arg::Float(REAL, vec![parameters]);
+    [vec![Arg::Float(REAL, shape.to_vec()), affine(), affine()]]
+}
+
+fn pair(left: Values, right: Values) -> Vec<Vec<Arg>> {
+    [[3, 5], [1, 1], [7, 67]].map(|s| vec![Arg::Float(left, s.to_vec()), Arg::Float(right, s.to_vec())]).to_vec()
+}
+
+fn scores() -> Vec<Vec<Arg>> {
+    [[3, 5], [7, 67], [1, 2]].map(|s| vec![Arg::Float(REAL, s.to_vec()), Arg::Index(s[1], vec![s[0]])]).to_vec()
+}
+
+#[test]
+fn norms() {
+    for device in &devices() {
+        for shape in [[2, 6, 5], [3, 6, 67], [0, 6, 3]] {
+            let n = shape[2];
+            conform!(device, "layer_norm", full, normalised(&shape, n), OfLargest(64.0), |a| {
+                a.x[0].layer_norm([n], Some(&a.x[1]), Some(&a.x[2]), 1e-3)
+            });
+            conform!(device, "rms_norm", full, normalised(&shape, n), OfLargest(64.0), |a| {
+                a.x[0].rms_norm([n], Some(&a.x[1]), 1e-3)
+            });
+            conform!(device, "group_norm", full, normalised(&shape, 6), OfLargest(64.0), |a| {
+                a.x[0].group_norm(3, Some(&a.x[1]), Some(&a.x[2]), 1e-3)
+            });
+            conform!(device, "instance_norm", full, normalised(&shape, 6), OfLargest(64.0), |a| {
+                a.x[0].instance_norm(Some(&a.x[1]), Some(&a.x[2]), 1e-3)
+            });
+            conform!(device, "batch_norm_eval", full, normalised(&shape, 6), OfLargest(64.0), |a| {
+                let (mean, var) = (a.x[1].detach(), a.x[2].detach().sqr()?);
+                a.x[0].batch_norm_eval(&mean, &var, Some(&a.x[1]), Some(&a.x[2]), 1e-1)
+            });
+        }
+        conform!(device, "batch_norm_train", full, normalised(&[4, 6, 5], 6), OfLargest(64.0), |a| {
+            Ok(a.x[0].batch_norm_train(Some(&a.x[1]), Some(&a.x[2]), 1e-2)?.0)
+        });
+    }
+}
+
+#[test]
+fn losses() {
+    let (share, positive) = (Values::Uniform(0.05, 0.95), Values::Uniform(0.05, 0.95));
+    for device in &devices() {
+        conform!(device, "mse_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| a.x[0].mse_loss(&a.x[1]));
+        conform!(device, "l1_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| a.x[0].l1_loss(&a.x[1]));
+        conform!(device, "smooth_l1_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| {
+            a.x[0].smooth_l1_loss(&a.x[1], 0.5)
+        });
+        conform!(device, "huber_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| a.x[0].huber_loss(&a.x[1], 0.5));
+        conform!(device, "bce_with_logits", full, pair(REAL, share), OfLargest(64.0), |a| {
+            a.x[0].bce_with_logits(&a.x[1])
+        });
+        conform!(device, "binary_cross_entropy", full, pair(share, share), OfLargest(64.0), |a| {
+            a.x[0].binary_cross_entropy(&a.x[1])
+        });
+        conform!(device, "kl_div", full, pair(REAL, positive), OfLargest(64.0), |a| {
+            a.x[0].log_softmax(-1)?.kl_div(&a.x[1])
+        });
+        conform!(device, "cross_entropy", full, scores(), OfLargest(64.0), |a| a.x[0].cross_entropy(&a.index[0]));
+        conform!(device, "nll_loss", full, scores(), OfLargest(64.0), |a| a.x[0].log_softmax(1)?.nll_loss(&a.index[0]));
+    }
+}
