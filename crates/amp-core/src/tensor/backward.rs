@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use crate::autograd::{Collected, Differentiable, Gradients, Unscaled, run};
-use crate::precision::{FullRange, full_range};
+use crate::precision::{Float, FullRange, full_range};
 use crate::raw::RawTensor;
 use crate::{Error, Result};
 use amp_cpu::Dims;
@@ -55,6 +55,23 @@ impl<P: FullRange> Tensor<P> {
     fn walk(&self, targets: Option<&HashSet<u64>>, retain: bool) -> Result<Gradients<Unscaled>> {
         let seed = |shape| RawTensor::full(self.device(), 1.0, shape, P::DTYPE);
         Ok(Gradients::new(backward(&self.raw, seed, targets, retain)?, Default::default(), None))
+    }
+}
+
+impl<P: Float> Tensor<P> {
+    /// Gradients of `sum(self * grad)`: continues a backward pass that arrived at this tensor, of any shape, with `grad`
+    /// (`tensor.backward(gradient)`). The caller answers for the range of F16 gradients.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the gradient has another shape; [`Error::NoGraph`] when nothing requires a gradient.
+    pub fn backward_with(&self, grad: &Self) -> Result<Gradients<Unscaled>> {
+        self.device().check_same(grad.device(), "backward_with")?;
+        if grad.raw.shape() != self.raw.shape() {
+            let (expected, found) = (format!("{:?}", self.raw.shape()), *grad.raw.shape());
+            return Err(Error::Shape { op: "backward_with", what: "the gradient", expected, found });
+        }
+        let collected = run(&self.raw, grad.raw.detached(), None, false, Default::default())?;
+        Ok(Gradients::new(collected, Default::default(), None))
     }
 }
 

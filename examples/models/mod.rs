@@ -1,0 +1,9 @@
+//! Models that examples and benches share.
+
+#![allow(dead_code)] // every program uses a part of it
+
+pub mod gpt;
+pub mod mlp;
+pub mod resnet;
+pub mod transformer;
+pub mod vit;
