@@ -230,7 +230,7 @@ pub(crate) fn module_call(
         })
         .collect();
     let inner = call(private, at, operands, false, |args| build(callee, args));
-    let body = quote_spanned!(site=> match (&#private::probe(#probed, #region)).module() { #target => #inner });
+    let body = quote_spanned!(site=> match (&&#private::probe(#probed, #region)).module() { #target => #inner });
     if pure {
         return Expr::Verbatim(quote_spanned!(site=> (#body)));
     }

@@ -1,0 +1,75 @@
+//! Modules in regions: their class decides, not the name of the method.
+
+use amp::nn::{BatchNorm2d, Conv2d, Dropout, LayerNorm, Linear, Relu, Sequential};
+use amp::prelude::*;
+
+struct Net {
+    conv: Conv2d,
+    norm: BatchNorm2d,
+    chain: Sequential<(Linear, Relu, Linear)>,
+    wide: LayerNorm,
+    drop: Dropout,
+}
+
+/// What every call returned.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    conv: amp::DType,
+    norm: amp::DType,
+    chain: amp::DType,
+    wide: amp::DType,
+    drop: amp::DType,
+}
+
+impl Net {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            conv: Conv2d::new(1, 2, 3, device)?.padding(1),
+            norm: BatchNorm2d::new(2, device)?,
+            chain: Sequential((Linear::new(32, 8, device)?, Relu, Linear::new(8, 4, device)?)),
+            wide: LayerNorm::new([4], device)?,
+            drop: Dropout::new(0.5),
+        })
+    }
+
+    #[autocast(P)]
+    fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<(Tensor<F32>, Seen)> {
+        let conv: Tensor<P> = self.conv.forward(x)?;
+        let norm: Tensor<F32> = self.norm.forward(&conv)?;
+        let flat = norm.flatten(1, -1)?;
+        let chain: Tensor<P> = self.chain.forward(&flat)?;
+        let wide: Tensor<F32> = self.wide.forward(&chain)?;
+        let drop: Tensor<P> = self.drop.forward(&chain)?;
+        let [conv, norm, chain, drop] = [conv.dtype(), norm.dtype(), chain.dtype(), drop.dtype()];
+        let seen = Seen { conv, norm, chain, wide: wide.dtype(), drop };
+        Ok((wide, seen))
+    }
+}
+
+#[test]
+fn lower_modules_narrow_full_ones_widen_and_the_others_keep() -> Result<()> {
+    let device = Device::cpu();
+    let net = Net::new(&device)?;
+    let x = Tensor::<F32>::randn([3, 1, 4, 4], &device)?;
+    let expected =
+        |lower| Seen { conv: lower, norm: amp::DType::F32, chain: lower, wide: amp::DType::F32, drop: lower };
+    assert_eq!(net.forward::<F16>(&x)?.1, expected(amp::DType::F16));
+    assert_eq!(net.forward::<BF16>(&x)?.1, expected(amp::DType::BF16));
+    assert_eq!(net.forward::<F32>(&x)?.1, expected(amp::DType::F32));
+    Ok(())
+}
+
+#[test]
+fn a_region_equals_the_same_program_with_casts_by_hand() -> Result<()> {
+    let device = Device::cpu();
+    let net = Net::new(&device)?;
+    let x = Tensor::<F32>::randn([3, 1, 4, 4], &device)?;
+    let by_hand = {
+        let conv = net.conv.forward(&x.to::<F16>()?)?;
+        let flat = net.norm.forward(&conv.to::<F32>()?)?.flatten(1, -1)?;
+        let chain = net.chain.forward(&flat.to::<F16>()?)?;
+        net.wide.forward(&chain.to::<F32>()?)?
+    };
+    assert_eq!(net.forward::<F16>(&x)?.0.to_vec()?, by_hand.to_vec()?);
+    Ok(())
+}
