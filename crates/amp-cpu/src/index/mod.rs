@@ -129,16 +129,20 @@ pub fn index_add(len: usize, axis: usize, index: &[i64], src: &View, out: DType)
     let mut order: Vec<usize> = (0..index.len()).collect();
     order.sort_by_key(|&j| index[j]);
     let mut storage = Storage::zeros(out, cut.outer * len * cut.inner);
+    let rows = (WORK / cut.inner.max(1)).max(1);
     in_num!(out, A => {
-        for_chunks(&mut storage, cut.inner, |row, mut part| {
-            let (outer, target) = (row / len, (row % len) as i64);
-            let first = order.partition_point(|&j| index[j] < target);
+        for_chunks(&mut storage, rows * cut.inner, |piece, mut part| {
             let (mut sum, mut slice) = (vec![<A as Num>::ZERO; cut.inner], vec![A::ZERO; cut.inner]);
-            for &j in order[first..].iter().take_while(|&&j| index[j] == target) {
-                span.load((outer * cut.len + j) * cut.inner, &mut slice);
-                sum.iter_mut().zip(&slice).for_each(|(s, &x)| *s = s.add(x));
+            for i in 0..part.len() / cut.inner {
+                let (outer, target) = ((piece * rows + i) / len, ((piece * rows + i) % len) as i64);
+                let first = order.partition_point(|&j| index[j] < target);
+                sum.fill(A::ZERO);
+                for &j in order[first..].iter().take_while(|&&j| index[j] == target) {
+                    span.load((outer * cut.len + j) * cut.inner, &mut slice);
+                    sum.iter_mut().zip(&slice).for_each(|(s, &x)| *s = s.add(x));
+                }
+                A::narrow(&sum, &mut part.range(i * cut.inner, cut.inner));
             }
-            A::narrow(&sum, &mut part);
         });
     });
     storage

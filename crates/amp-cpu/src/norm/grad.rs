@@ -4,7 +4,7 @@ use super::NormKind;
 use super::rows::{PerChannel, Rows, parameters};
 use crate::line::Span;
 use crate::num::{Real, in_real};
-use crate::reduce::fold::{dot_of, sum_of};
+use crate::reduce::block::{dot_of, sum_of};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::split::{for_chunks, map_all};
 use crate::{DType, Storage, View};

@@ -13,7 +13,8 @@ pub(crate) use rows::parameters;
 
 use crate::line::Span;
 use crate::num::{Real, in_real};
-use crate::reduce::fold::{Axes, sum_of};
+use crate::reduce::block::sum_of;
+use crate::reduce::fold::Axes;
 use crate::reduce::{Moments, moments};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::split::for_chunks;

@@ -1,5 +1,7 @@
 //! Sums, products and extremes along axes.
 
+pub(crate) mod block;
+mod columns;
 pub(crate) mod fold;
 mod position;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Positions of extremes.
 
-use super::fold::{Axes, Fold, Leaf, fold_block, fold_rows};
+use super::block::fold_block;
+use super::fold::{Axes, Fold, Leaf, fold_leaf};
 use super::{Largest, Least};
 use crate::num::{Num, in_num};
 use crate::{Storage, View};
@@ -17,7 +18,7 @@ pub fn arg_reduce(max: bool, x: &View, axis: usize) -> Storage {
 }
 
 fn positions<A: Num, F: Fold<A>>(x: &View, axes: &Axes) -> Vec<i64> {
-    fold_rows::<A, _>(x, axes, &Best::<F>(PhantomData)).into_iter().map(|(_, position)| position).collect()
+    fold_leaf::<A, _>(x, axes, &Best::<F>(PhantomData)).into_iter().map(|(_, position)| position).collect()
 }
 
 /// The leaf that finds an extreme and the first place where it stands; -1 for none.

@@ -1,7 +1,8 @@
 //! Mean and variance along axes.
 
+use super::block::{BLOCK, Tree, sum_of};
 use super::converted;
-use super::fold::{Axes, Leaf, fold_rows, over_blocks, sum_of};
+use super::fold::{Axes, Leaf, fold_leaf};
 use crate::num::{Real, in_real};
 use crate::{DType, Storage, View};
 
@@ -40,7 +41,14 @@ impl<A: Real> Moments<A> {
     /// Moments of a line of any length.
     #[inline(always)]
     pub fn of_line(line: &[A]) -> Self {
-        over_blocks(line.len(), |range| Self::of(&line[range]), Self::join)
+        if line.len() <= BLOCK {
+            return Self::of(line);
+        }
+        let mut tree = Tree::new(Self::default());
+        for block in line.chunks(BLOCK) {
+            tree.push(Self::of(block), Self::join);
+        }
+        tree.finish(Self::join)
     }
 
     /// Moments of both together (Chan, Golub, LeVeque).
@@ -81,5 +89,5 @@ impl<A: Real> Leaf<A> for Taken {
 
 /// Moments of every output's elements.
 pub(crate) fn moments<A: Real>(x: &View, axes: &Axes) -> Vec<Moments<A>> {
-    fold_rows(x, axes, &Taken)
+    fold_leaf(x, axes, &Taken)
 }

@@ -1,10 +1,10 @@
 //! Softmax and cross-entropy in one pass.
 
-use super::LogSum;
+use super::{LogSum, exp_in_place};
 use crate::line::{Lines, map_lines};
 use crate::norm::parameters;
 use crate::num::{Num, Real, in_real};
-use crate::reduce::fold::{dot_of, largest, sum_of};
+use crate::reduce::block::{dot_of, largest, sum_of};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::split::map_all;
 use crate::{DType, Storage, View};
@@ -118,7 +118,9 @@ impl<A: Real> Kernel for Loss<'_, A> {
         // Relative to the largest, so that logits far from zero keep their digits.
         let max = largest(line);
         let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
-        line.iter_mut().for_each(|x| *x = *x - shift);
+        for x in line.iter_mut() {
+            *x = *x - shift;
+        }
         let logit = line[target];
         // An infinite logit must not meet a weight of 0 that smoothing does not ask for.
         let weighted = if smooth { dot_of(line, &rule.weight) } else { A::ZERO };
@@ -144,11 +146,12 @@ impl<A: Real> Kernel for Gradient<'_, A> {
     fn run<S: Simd>(self) {
         let Self { rule, line, target, lse, scale } = self;
         let sharp = rule.sharp(target);
-        line.iter_mut().for_each(|x| *x = (*x - lse).exp::<S>());
         // The sum is 1 but for the rounding of `lse`, which is large where the logits are.
-        let all = (sharp + rule.even * rule.total) * scale / sum_of(line, |p| p);
+        let all = (sharp + rule.even * rule.total) * scale / exp_in_place::<S, A>(line, lse);
         let even = rule.even * scale;
-        line.iter_mut().zip(&rule.weight).for_each(|(x, &w)| *x = *x * all - even * w);
+        for (x, &w) in line.iter_mut().zip(&rule.weight) {
+            *x = *x * all - even * w;
+        }
         line[target] = line[target] - sharp * scale;
     }
 }

@@ -9,8 +9,8 @@ pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad}
 use crate::line::{Cut, Lines, map_lines};
 use crate::num::{Num, Real, in_real};
 use crate::parallel;
+use crate::reduce::block::{BLOCK, Tree, dot_of, fold_block, largest, sum_of};
 use crate::reduce::converted;
-use crate::reduce::fold::{dot_of, largest, sum_of};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::{DType, Storage, View};
 
@@ -48,7 +48,7 @@ pub fn logsumexp(x: &View, axis: usize, out: DType) -> Storage {
             let mut line = vec![A::ZERO; cut.len];
             for (j, value) in values.iter_mut().enumerate() {
                 lines.load(i * chunk + j, &mut line);
-                *value = dispatch(LogSum { line: &mut line });
+                *value = dispatch(LogSum { line: &line });
             }
         });
         converted(values, out)
@@ -68,9 +68,32 @@ struct Backward<'a, A> {
     log: bool,
 }
 
-/// `ln(Σ exp(x))` of one line, which is overwritten.
+/// `ln(Σ exp(x))` of one line.
 struct LogSum<'a, A> {
-    line: &'a mut [A],
+    line: &'a [A],
+}
+
+/// `x ← exp(x - shift)`; returns the sum.
+#[inline(always)]
+fn exp_in_place<S: Simd, A: Real>(line: &mut [A], shift: A) -> A {
+    for x in line.iter_mut() {
+        *x = (*x - shift).exp::<S>();
+    }
+    sum_of(line, |e| e)
+}
+
+/// `Σ exp(x - shift)`
+#[inline(always)]
+fn sum_of_exp<S: Simd, A: Real>(line: &[A], shift: A) -> A {
+    let (mut exps, mut tree) = ([A::ZERO; BLOCK], Tree::new(A::ZERO));
+    for block in line.chunks(BLOCK) {
+        let exps = &mut exps[..block.len()];
+        for (e, &x) in exps.iter_mut().zip(block) {
+            *e = (x - shift).exp::<S>();
+        }
+        tree.push(fold_block(exps, A::ZERO, |e| e, Num::add), Num::add);
+    }
+    tree.finish(Num::add)
 }
 
 impl<A: Real> Kernel for Forward<'_, A> {
@@ -80,12 +103,15 @@ impl<A: Real> Kernel for Forward<'_, A> {
     fn run<S: Simd>(self) {
         let max = largest(self.line);
         if self.log {
-            let log_sum = sum_of(self.line, |x| (x - max).exp::<S>()).ln::<S>();
-            self.line.iter_mut().for_each(|x| *x = (*x - max) - log_sum);
+            let log_sum = sum_of_exp::<S, A>(self.line, max).ln::<S>();
+            for x in self.line {
+                *x = (*x - max) - log_sum;
+            }
         } else {
-            self.line.iter_mut().for_each(|x| *x = (*x - max).exp::<S>());
-            let scale = A::ONE / sum_of(self.line, |e| e);
-            self.line.iter_mut().for_each(|e| *e = *e * scale);
+            let scale = A::ONE / exp_in_place::<S, A>(self.line, max);
+            for e in self.line {
+                *e = *e * scale;
+            }
         }
     }
 }
@@ -98,10 +124,14 @@ impl<A: Real> Kernel for Backward<'_, A> {
         let Self { y, g, log } = self;
         if log {
             let sum = sum_of(g, |g| g);
-            g.iter_mut().zip(y).for_each(|(g, &y)| *g = *g - y.exp::<S>() * sum);
+            for (g, &y) in g.iter_mut().zip(y) {
+                *g = *g - y.exp::<S>() * sum;
+            }
         } else {
             let dot = dot_of(y, g);
-            g.iter_mut().zip(y).for_each(|(g, &y)| *g = y * (*g - dot));
+            for (g, &y) in g.iter_mut().zip(y) {
+                *g = y * (*g - dot);
+            }
         }
     }
 }
@@ -116,7 +146,6 @@ impl<A: Real> Kernel for LogSum<'_, A> {
         if max == A::LEAST || max == A::GREATEST {
             return max;
         }
-        self.line.iter_mut().for_each(|x| *x = (*x - max).exp::<S>());
-        max + sum_of(self.line, |e| e).ln::<S>()
+        max + sum_of_exp::<S, A>(self.line, max).ln::<S>()
     }
 }

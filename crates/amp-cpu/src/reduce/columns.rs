@@ -1,0 +1,160 @@
+//! Folds of outputs that lie side by side: row after row, so that memory is read in order.
+
+use super::fold::{Axes, Blocks, Fold, Leaf};
+use crate::View;
+use crate::line::Span;
+use crate::num::Num;
+use crate::parallel::{self, CHUNK};
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::split::PARALLEL;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Columns that are folded side by side.
+const TILE: usize = 512;
+/// Rows that are folded one after another.
+const ROWS: usize = 16;
+
+/// Outputs that lie side by side: rows of `inner` neighbours, `count` of them below one another, `lines` times.
+pub(super) struct Side<'a> {
+    span: Span<'a>,
+    lines: usize,
+    count: usize,
+    inner: usize,
+}
+
+impl<'a> Side<'a> {
+    pub fn of(x: &View<'a>, axes: &Axes) -> Option<Self> {
+        let columns = axes.columns(x);
+        let (before, inside) = axes.kept.split_at(axes.kept.len() - columns);
+        let inner: usize = inside.iter().map(|&a| x.layout.shape[a]).product();
+        let span = || Span::new(x, before.iter().chain(&axes.reduced).chain(inside).copied());
+        (columns > 0 && inner >= 4).then(|| Self {
+            span: span(),
+            lines: axes.outputs / inner,
+            count: axes.count,
+            inner,
+        })
+    }
+
+    /// Calls `tile(position of its first element, outputs)` for tiles of up to `width` outputs side by side.
+    fn tiles<T: Send>(&self, out: &mut [T], width: usize, tile: impl Fn(usize, &mut [T]) + Sync) {
+        let tiles = self.inner.div_ceil(width);
+        let first = |i: usize| i / tiles * self.count * self.inner + i % tiles * width;
+        let mut pieces: Vec<&mut [T]> = out.chunks_mut(self.inner).flat_map(|line| line.chunks_mut(width)).collect();
+        if self.lines * self.count * self.inner < PARALLEL {
+            pieces.iter_mut().enumerate().for_each(|(i, piece)| tile(first(i), piece));
+        } else {
+            parallel::for_each_mut(&mut pieces, &|i, piece: &mut &mut [T]| tile(first(i), piece));
+        }
+    }
+}
+
+/// Rows of neighbouring elements, folded into one row.
+struct Columns<'a> {
+    span: &'a Span<'a>,
+    first: usize,
+    step: usize,
+}
+
+pub(super) fn fold_columns<A: Num, F: Fold<A>>(side: &Side) -> Vec<A> {
+    let mut out = vec![F::START; side.lines * side.inner];
+    side.tiles(&mut out, TILE, |first, piece| {
+        Columns { span: &side.span, first, step: side.inner }.fold_grouped::<A, F>(side.count, piece);
+    });
+    out
+}
+
+/// Columns that are turned into rows together, and how many of their elements at a time.
+const TURNED: (usize, usize) = (32, 256);
+
+pub(super) fn fold_transposed<A: Num, L: Leaf<A>>(side: &Side, leaf: &L) -> Vec<L::Partial> {
+    let mut out = vec![leaf.none(); side.lines * side.inner];
+    side.tiles(&mut out, TURNED.0, |first, piece| {
+        Columns { span: &side.span, first, step: side.inner }.fold_turned(leaf, 0..side.count, piece);
+    });
+    out
+}
+
+impl Columns<'_> {
+    /// As [`Self::fold`], for a leaf that wants the elements of one output together.
+    fn fold_turned<A: Num, L: Leaf<A>>(&self, leaf: &L, rows: Range<usize>, out: &mut [L::Partial]) {
+        let (width, count) = (out.len(), rows.len());
+        if count <= TURNED.1 {
+            let (mut row, mut elements) = ([A::ZERO; TURNED.0], vec![A::ZERO; width * count]);
+            for (i, r) in rows.clone().enumerate() {
+                self.span.load(self.first + r * self.step, &mut row[..width]);
+                row[..width].iter().enumerate().for_each(|(j, &x)| elements[j * count + i] = x);
+            }
+            return dispatch(Blocks { leaf, first: rows.start, count, elements: &elements, out });
+        }
+        let middle = rows.start + count.div_ceil(TURNED.1) / 2 * TURNED.1;
+        let mut right = vec![leaf.none(); width];
+        let halves = (rows.start..middle, middle..rows.end);
+        if count * width >= 2 * PARALLEL {
+            parallel::join(|| self.fold_turned(leaf, halves.0, out), || self.fold_turned(leaf, halves.1, &mut right));
+        } else {
+            self.fold_turned(leaf, halves.0, out);
+            self.fold_turned(leaf, halves.1, &mut right);
+        }
+        out.iter_mut().zip(right).for_each(|(a, b)| *a = leaf.join(*a, b));
+    }
+
+    /// Folds `count` rows. Short rows that follow one another are taken several at a time, as one wide row.
+    fn fold_grouped<A: Num, F: Fold<A>>(&self, count: usize, out: &mut [A]) {
+        let width = out.len();
+        let group = if width == self.step { (TILE / width).min(count) } else { 1 };
+        if group == 1 {
+            return self.fold::<A, F>(0..count, out);
+        }
+        let wide = Columns { span: self.span, first: self.first, step: width * group };
+        let mut sums = [F::START; TILE];
+        let sums = &mut sums[..width * group];
+        wide.fold::<A, F>(0..count / group, sums);
+        sums.chunks(width).for_each(|row| join_row::<A, F>(out, row));
+        self.fold::<A, F>(count / group * group..count, out);
+    }
+
+    fn fold<A: Num, F: Fold<A>>(&self, rows: Range<usize>, out: &mut [A]) {
+        if rows.len() <= ROWS {
+            let mut scratch = [A::ZERO; CHUNK];
+            for row in rows {
+                let row = self.span.read(self.first + row * self.step, out.len(), &mut scratch);
+                dispatch(AddRow::<A, F> { row, out, fold: PhantomData });
+            }
+            return;
+        }
+        let middle = rows.start + (rows.len().div_ceil(ROWS) / 2) * ROWS;
+        let mut right = [F::START; TILE];
+        let right = &mut right[..out.len()];
+        if rows.len() * out.len() >= 2 * PARALLEL {
+            parallel::join(
+                || self.fold::<A, F>(rows.start..middle, out),
+                || self.fold::<A, F>(middle..rows.end, right),
+            );
+        } else {
+            self.fold::<A, F>(rows.start..middle, out);
+            self.fold::<A, F>(middle..rows.end, right);
+        }
+        join_row::<A, F>(out, right);
+    }
+}
+
+fn join_row<A: Num, F: Fold<A>>(out: &mut [A], row: &[A]) {
+    out.iter_mut().zip(row).for_each(|(a, &b)| *a = F::join(*a, b));
+}
+
+struct AddRow<'a, A, F> {
+    row: &'a [A],
+    out: &'a mut [A],
+    fold: PhantomData<F>,
+}
+
+impl<A: Num, F: Fold<A>> Kernel for AddRow<'_, A, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        self.out.iter_mut().zip(self.row).for_each(|(o, &x)| *o = F::join(*o, F::map(x)));
+    }
+}
