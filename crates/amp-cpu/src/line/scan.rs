@@ -59,7 +59,7 @@ pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
 fn product_slopes<A: Real>(x: &[A], g: &mut [A]) {
     // g ← Σ over later products of their gradient, each divided by everything up to here.
     for i in (1..g.len()).rev() {
-        g[i - 1] = g[i - 1] + x[i] * g[i];
+        g[i - 1] += x[i] * g[i];
     }
     let mut before = A::ONE;
     for (g, &x) in g.iter_mut().zip(x) {

@@ -156,13 +156,13 @@ impl<A: Real> Kernel for ParameterGradients<'_, A> {
         }
         if repeat == 1 {
             for ((w, b), (&g, &n)) in weight.iter_mut().zip(bias).zip(g.iter().zip(&*normal)) {
-                *w = *w + g * n;
-                *b = *b + g;
+                *w += g * n;
+                *b += g;
             }
         } else {
             for ((w, b), (g, n)) in weight.iter_mut().zip(bias).zip(g.chunks(repeat).zip(normal.chunks(repeat))) {
-                *w = *w + dot_of(g, n);
-                *b = *b + sum_of(g, |g| g);
+                *w += dot_of(g, n);
+                *b += sum_of(g, |g| g);
             }
         }
     }
@@ -235,8 +235,8 @@ impl<A: Real> Sums<A> {
             let mut halved = Vec::new();
             while let Some(mut a) = pairs.next() {
                 if let Some(b) = pairs.next() {
-                    a.weight.iter_mut().zip(b.weight).for_each(|(a, b)| *a = *a + b);
-                    a.bias.iter_mut().zip(b.bias).for_each(|(a, b)| *a = *a + b);
+                    a.weight.iter_mut().zip(b.weight).for_each(|(a, b)| *a += b);
+                    a.bias.iter_mut().zip(b.bias).for_each(|(a, b)| *a += b);
                 }
                 halved.push(a);
             }
