@@ -1,0 +1,104 @@
+// Convolution of [N, C, H, W] with [O, C / groups, kh, kw] and its gradients, as matrix products whose operands are
+// read straight from the image (implicit GEMM).
+#include "gemm.cuh"
+
+struct ConvArgs {
+    Operand x;       // image [N, C, H, W], or null data when it is what is computed
+    Operand w;       // kernel [O, C / groups, kh, kw]
+    Operand grad;    // result [N, O, oh, ow], for the gradients
+    Operand bias;    // [O] (forward) or [C] (transposed); null data for none
+    void* y;
+    i64 batch, channels, height, width;
+    i64 filters, kh, kw, oh, ow;
+    i64 stride[2], padding[2], dilation[2];
+    i64 groups;
+    i64 per_split;   // weight gradient: terms of one part
+    int out;
+    int accumulate;
+};
+
+// Forward: filters of a group against (sample, output pixel); blockIdx.y is the group.
+template <class C> __device__ void conv(const ConvArgs& a, Tiles<C>& tiles) {
+    i64 g = blockIdx.y, c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.oh * a.ow, taps = a.kh * a.kw;
+    i64 columns = a.batch * pixels, across = (columns + TILE - 1) / TILE;
+    auto left = [&](i64 m, i64 k) { return load<C>(a.w, (g * o + m) * c * taps + k); };
+    auto right = [&](i64 k, i64 n) {
+        i64 channel = divide(k, taps), tap = k - channel * taps, sample = divide(n, pixels), pixel = n - sample * pixels;
+        i64 h = pixel / a.ow * a.stride[0] + tap / a.kw * a.dilation[0] - a.padding[0];
+        i64 w = pixel % a.ow * a.stride[1] + tap % a.kw * a.dilation[1] - a.padding[1];
+        if (h < 0 || h >= a.height || w < 0 || w >= a.width) return (C)0;
+        return load<C>(a.x, ((sample * a.channels + g * c + channel) * a.height + h) * a.width + w);
+    };
+    auto done = [&](i64 m, i64 n, C v) {
+        i64 sample = divide(n, pixels), filter = g * o + m;
+        if (a.bias.data) v += load<C>(a.bias, filter);
+        store_as(a.y, a.out, (sample * a.filters + filter) * pixels + (n - sample * pixels), v);
+    };
+    tile_product<C>(tiles, blockIdx.x / across * TILE, blockIdx.x % across * TILE, o, columns, 0, c * taps, left, right,
+                    done);
+}
+
+KERNEL(conv_f32, ConvArgs) { __shared__ Tiles<float> tiles; conv<float>(a, tiles); }
+KERNEL(conv_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv<double>(a, tiles); }
+
+// Position of a result along one axis that input position `at` meets at kernel position `tap`, or -1.
+__device__ inline i64 meets(i64 at, i64 tap, i64 stride, i64 padding, i64 dilation, i64 size) {
+    i64 p = at + padding - tap * dilation;
+    if (p < 0 || p % stride != 0) return -1;
+    p /= stride;
+    return p < size ? p : -1;
+}
+
+// Gradient of the image, and transposed convolution: channels of a group against (sample, pixel).
+template <class C> __device__ void conv_grad_input(const ConvArgs& a, Tiles<C>& tiles) {
+    i64 g = blockIdx.y, c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.height * a.width;
+    i64 taps = a.kh * a.kw, columns = a.batch * pixels, across = (columns + TILE - 1) / TILE;
+    auto left = [&](i64 m, i64 k) {
+        i64 filter = divide(k, taps), tap = k - filter * taps;
+        return load<C>(a.w, ((g * o + filter) * c + m) * taps + tap);
+    };
+    auto right = [&](i64 k, i64 n) {
+        i64 filter = divide(k, taps), tap = k - filter * taps, sample = divide(n, pixels), pixel = n - sample * pixels;
+        i64 h = meets(pixel / a.width, tap / a.kw, a.stride[0], a.padding[0], a.dilation[0], a.oh);
+        i64 w = meets(pixel % a.width, tap % a.kw, a.stride[1], a.padding[1], a.dilation[1], a.ow);
+        if (h < 0 || w < 0) return (C)0;
+        return load<C>(a.grad, ((sample * a.filters + g * o + filter) * a.oh + h) * a.ow + w);
+    };
+    auto done = [&](i64 m, i64 n, C v) {
+        i64 sample = divide(n, pixels), channel = g * c + m;
+        if (a.bias.data) v += load<C>(a.bias, channel);
+        store_as(a.y, a.out, (sample * a.channels + channel) * pixels + (n - sample * pixels), v);
+    };
+    tile_product<C>(tiles, blockIdx.x / across * TILE, blockIdx.x % across * TILE, c, columns, 0, o * taps, left, right,
+                    done);
+}
+
+KERNEL(conv_grad_input_f32, ConvArgs) { __shared__ Tiles<float> tiles; conv_grad_input<float>(a, tiles); }
+KERNEL(conv_grad_input_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv_grad_input<double>(a, tiles); }
+
+// Gradient of the kernel: part blockIdx.z of the sum over (sample, output pixel), to [splits, O, C / groups, kh, kw].
+template <class C> __device__ void conv_grad_weight(const ConvArgs& a, Tiles<C>& tiles) {
+    i64 g = blockIdx.y, c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.oh * a.ow, taps = a.kh * a.kw;
+    i64 columns = c * taps, across = (columns + TILE - 1) / TILE, terms = a.batch * pixels;
+    i64 from = blockIdx.z * a.per_split, to = from + a.per_split < terms ? from + a.per_split : terms;
+    auto left = [&](i64 m, i64 k) {
+        i64 sample = divide(k, pixels);
+        return load<C>(a.grad, (sample * a.filters + g * o + m) * pixels + (k - sample * pixels));
+    };
+    auto right = [&](i64 k, i64 n) {
+        i64 channel = divide(n, taps), tap = n - channel * taps, sample = divide(k, pixels), pixel = k - sample * pixels;
+        i64 h = pixel / a.ow * a.stride[0] + tap / a.kw * a.dilation[0] - a.padding[0];
+        i64 w = pixel % a.ow * a.stride[1] + tap % a.kw * a.dilation[1] - a.padding[1];
+        if (h < 0 || h >= a.height || w < 0 || w >= a.width) return (C)0;
+        return load<C>(a.x, ((sample * a.channels + g * c + channel) * a.height + h) * a.width + w);
+    };
+    auto done = [&](i64 m, i64 n, C v) {
+        i64 i = ((blockIdx.z * a.filters + g * o + m) * columns) + n;
+        if (a.accumulate) v += ((C*)a.y)[i];
+        ((C*)a.y)[i] = v;
+    };
+    tile_product<C>(tiles, blockIdx.x / across * TILE, blockIdx.x % across * TILE, o, columns, from, to, left, right, done);
+}
+
+KERNEL(conv_grad_weight_f32, ConvArgs) { __shared__ Tiles<float> tiles; conv_grad_weight<float>(a, tiles); }
+KERNEL(conv_grad_weight_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv_grad_weight<double>(a, tiles); }

@@ -1,0 +1,97 @@
+// Selecting, gathering and adding by index. Sums run over sources in their order, so they are deterministic.
+#include "common.cuh"
+
+struct IndexSelectArgs {
+    Operand x;      // [outer, len, inner] in row-major order
+    Operand index;  // [count]
+    void* y;        // [outer, count, inner]
+    i64 n;
+    i64 len;
+    i64 inner;
+    i64 count;
+    int out;
+};
+
+// Slices of x at positions `index`; an embedding is one with outer = 1.
+template <class C> __device__ void index_select(const IndexSelectArgs& a) {
+    FOR_EACH(i, a.n) {
+        i64 row = divide(i, a.inner), outer = divide(row, a.count), at = load<i64>(a.index, row - outer * a.count);
+        store_as(a.y, a.out, i, load<C>(a.x, (outer * a.len + at) * a.inner + (i - row * a.inner)));
+    }
+}
+
+KERNEL(index_select_f32, IndexSelectArgs) { index_select<float>(a); }
+KERNEL(index_select_f64, IndexSelectArgs) { index_select<double>(a); }
+KERNEL(index_select_i64, IndexSelectArgs) { index_select<i64>(a); }
+
+struct GatherArgs {
+    Operand x;
+    Operand index;              // its shape is the shape of the result
+    void* y;
+    i64 n;
+    i64 shape[MAX_RANK];        // of index, not merged
+    i64 steps[MAX_RANK];        // row-major strides of x, 0 along the axis
+    i64 step;                   // row-major stride of x along the axis
+    int rank;
+    int out;
+};
+
+// Row-major position in the indexed tensor that element i of an index tensor names.
+__device__ inline i64 named(const i64* shape, const i64* steps, int rank, i64 i, i64 along) {
+    i64 at = along;
+#pragma unroll 1
+    for (int d = rank - 1; d >= 0; --d) {
+        i64 q = divide(i, shape[d]);
+        at += (i - q * shape[d]) * steps[d];
+        i = q;
+    }
+    return at;
+}
+
+template <class C> __device__ void gather(const GatherArgs& a) {
+    FOR_EACH(i, a.n) {
+        i64 at = named(a.shape, a.steps, a.rank, i, load<i64>(a.index, i) * a.step);
+        store_as(a.y, a.out, i, load<C>(a.x, at));
+    }
+}
+
+KERNEL(gather_f32, GatherArgs) { gather<float>(a); }
+KERNEL(gather_f64, GatherArgs) { gather<double>(a); }
+KERNEL(gather_i64, GatherArgs) { gather<i64>(a); }
+
+// Positions named by every element of an index tensor, as I64: what a deterministic scatter sorts by.
+KERNEL(scatter_targets, GatherArgs) {
+    FOR_EACH(i, a.n) ((i64*)a.y)[i] = named(a.shape, a.steps, a.rank, i, load<i64>(a.index, i) * a.step);
+}
+
+struct SegmentAddArgs {
+    Operand source;     // [outer, count, inner]
+    const i64* target;  // [count]
+    const i64* order;   // [count], target sorted stably
+    Operand base;       // [outer, len, inner] added to; null data for zeros
+    void* y;            // [outer, len, inner], which holds `base` already
+    i64 outer;
+    i64 count;
+    i64 inner;
+    i64 len;
+    int out;
+};
+
+// y[target[j]] = base + sum of source[j] over equal targets, in the order of j; a thread per head of a run and column.
+template <class C> __device__ void segment_add(const SegmentAddArgs& a) {
+    FOR_EACH(t, a.outer * a.count * a.inner) {
+        i64 row = divide(t, a.inner), lane = t - row * a.inner, outer = divide(row, a.count), p = row - outer * a.count;
+        i64 target = a.target[a.order[p]];
+        if (p > 0 && a.target[a.order[p - 1]] == target) continue;
+        i64 at = (outer * a.len + target) * a.inner + lane;
+        C sum = a.base.data ? load<C>(a.base, at) : (C)0;
+        for (; p < a.count && a.target[a.order[p]] == target; ++p) {
+            sum = plus(sum, load<C>(a.source, (outer * a.count + a.order[p]) * a.inner + lane));
+        }
+        store_as(a.y, a.out, at, sum);
+    }
+}
+
+KERNEL(segment_add_f32, SegmentAddArgs) { segment_add<float>(a); }
+KERNEL(segment_add_f64, SegmentAddArgs) { segment_add<double>(a); }
+KERNEL(segment_add_i64, SegmentAddArgs) { segment_add<i64>(a); }

@@ -1,0 +1,46 @@
+// Running sums and products along one axis.
+#include "common.cuh"
+
+enum Scan { SCAN_SUM, SCAN_PROD };
+
+struct ScanArgs {
+    Operand x;
+    void* y;
+    i64 len;    // elements of a line
+    i64 inner;  // distance of neighbours in row-major order
+    int op;
+    int reverse;
+    int out;
+};
+
+// One line per block, THREADS elements at a time; `carry` is the fold of all tiles before.
+template <class C> __device__ void scan(const ScanArgs& a, C* shared) {
+    i64 line = blockIdx.x, base = divide(line, a.inner) * a.len * a.inner + line % a.inner;
+    C carry = a.op == SCAN_SUM ? (C)0 : (C)1;
+    bool fresh = true;  // nothing carried yet, so that -0 and NaN of the first tile stay what they are
+    for (i64 tile = 0; tile < a.len; tile += blockDim.x) {
+        i64 k = tile + threadIdx.x, count = a.len - tile < blockDim.x ? a.len - tile : blockDim.x;
+        i64 i = base + (a.reverse ? a.len - 1 - k : k) * a.inner;
+        C v = k < a.len ? load<C>(a.x, i) : (C)0;
+        for (int step = 1; step < blockDim.x; step *= 2) {
+            shared[threadIdx.x] = v;
+            __syncthreads();
+            if (threadIdx.x >= step) {
+                C before = shared[threadIdx.x - step];
+                v = a.op == SCAN_SUM ? plus(before, v) : times(before, v);
+            }
+            __syncthreads();
+        }
+        if (!fresh) v = a.op == SCAN_SUM ? plus(carry, v) : times(carry, v);
+        if (k < a.len) store_as(a.y, a.out, i, v);
+        shared[threadIdx.x] = v;
+        __syncthreads();
+        carry = shared[count - 1];
+        fresh = false;
+        __syncthreads();
+    }
+}
+
+KERNEL(scan_f32, ScanArgs) { __shared__ float shared[THREADS]; scan<float>(a, shared); }
+KERNEL(scan_f64, ScanArgs) { __shared__ double shared[THREADS]; scan<double>(a, shared); }
+KERNEL(scan_i64, ScanArgs) { __shared__ i64 shared[THREADS]; scan<i64>(a, shared); }
