@@ -300,6 +300,9 @@ __device__ inline double atan2_of(double y, double x) { return atan2(y, x); }
 struct Add {
     template <class C> __device__ inline C join(C a, C b) const { return plus(a, b); }
 };
+struct Least {  // of integers
+    __device__ inline i64 join(i64 a, i64 b) const { return b < a ? b : a; }
+};
 struct Greatest {  // NaN wins
     template <class C> __device__ inline C join(C a, C b) const { return b > a || is_nan(b) ? b : a; }
 };

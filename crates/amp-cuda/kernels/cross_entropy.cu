@@ -16,6 +16,9 @@ struct CrossEntropyArgs {
     int out;
 };
 
+// A target that a check has refused must not reach past the end before the host hears of it.
+__device__ inline i64 within(i64 target, i64 classes) { return target >= 0 && target < classes ? target : 0; }
+
 template <class C> __device__ inline C weight_of(const CrossEntropyArgs& a, i64 k) {
     return a.weight.data ? load<C>(a.weight, k) : (C)1;
 }
@@ -48,7 +51,7 @@ template <class C> __device__ void cross_entropy(const CrossEntropyArgs& a, C* s
     }
     sum = block_reduce(Add{}, sum, shared);
     C lse = infinite ? max : max + log_of(sum);
-    C loss = (C)(1 - a.smoothing) * weight_of<C>(a, target) * (lse - load<C>(a.logits, base + target));
+    C loss = (C)(1 - a.smoothing) * weight_of<C>(a, within(target, a.classes)) * (lse - load<C>(a.logits, base + within(target, a.classes)));
     if (a.smoothing != 0) {
         weighted = block_reduce(Add{}, weighted, shared);
         loss += (C)(a.smoothing / (double)a.classes) * (total_weight(a, shared) * lse - weighted);
@@ -63,7 +66,7 @@ template <class C> __device__ void cross_entropy(const CrossEntropyArgs& a, C* s
 template <class C> __device__ void cross_entropy_grad(const CrossEntropyArgs& a, C* shared) {
     i64 row = blockIdx.x, base = row * a.classes, target = load<i64>(a.targets, row);
     bool ignored = target == a.ignore_index;
-    C sharp = ignored ? (C)0 : (C)(1 - a.smoothing) * weight_of<C>(a, target);
+    C sharp = ignored ? (C)0 : (C)(1 - a.smoothing) * weight_of<C>(a, within(target, a.classes));
     C even = (C)(a.smoothing / (double)a.classes), scale = load<C>(a.scale, row), lse = load<C>(a.lse, row);
     C all = (sharp + (a.smoothing != 0 ? even * total_weight(a, shared) : (C)0)) * scale;
     for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) {

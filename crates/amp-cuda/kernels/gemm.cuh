@@ -40,7 +40,9 @@ __device__ inline void tile_product(Tiles<C>& tiles, i64 row0, i64 column0, i64 
         }
         __syncthreads();
     }
+#pragma unroll
     for (int i = 0; i < PER_THREAD; ++i) {
+#pragma unroll
         for (int j = 0; j < PER_THREAD; ++j) {
             i64 m = row0 + ty + i * (TILE / PER_THREAD), n = column0 + tx + j * (TILE / PER_THREAD);
             if (m < rows && n < columns) done(m, n, acc[i][j]);

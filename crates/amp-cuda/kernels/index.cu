@@ -1,6 +1,34 @@
 // Selecting, gathering and adding by index. Sums run over sources in their order, so they are deterministic.
 #include "common.cuh"
 
+// The first index outside 0..size that a check met since the host last asked.
+struct BadIndex { i64 check, index, found; };
+
+struct CheckArgs {
+    Operand index;
+    BadIndex* bad;
+    i64 n;
+    i64 size;
+    i64 ignored;      // allowed all the same, if has_ignored
+    i64 check;        // number of this check
+    int has_ignored;
+};
+
+// One block: position of the first bad index, reported unless an earlier check has.
+KERNEL(check_indices, CheckArgs) {
+    __shared__ i64 shared[WARP];
+    i64 first = a.n;
+    for (i64 i = threadIdx.x; i < a.n && first == a.n; i += blockDim.x) {
+        i64 index = load<i64>(a.index, i);
+        if ((index < 0 || index >= a.size) && !(a.has_ignored && index == a.ignored)) first = i;
+    }
+    first = block_reduce(Least{}, first, shared);
+    if (threadIdx.x == 0 && first < a.n && !a.bad->found) *a.bad = {a.check, load<i64>(a.index, first), 1};
+}
+
+// An index that a check has refused must not reach past the end before the host hears of it.
+__device__ inline i64 within(i64 index, i64 size) { return index >= 0 && index < size ? index : 0; }
+
 struct IndexSelectArgs {
     Operand x;      // [outer, len, inner] in row-major order
     Operand index;  // [count]
@@ -15,7 +43,7 @@ struct IndexSelectArgs {
 // Slices of x at positions `index`; an embedding is one with outer = 1.
 template <class C> __device__ void index_select(const IndexSelectArgs& a) {
     FOR_EACH(i, a.n) {
-        i64 row = divide(i, a.inner), outer = divide(row, a.count), at = load<i64>(a.index, row - outer * a.count);
+        i64 row = divide(i, a.inner), outer = divide(row, a.count), at = within(load<i64>(a.index, row - outer * a.count), a.len);
         store_as(a.y, a.out, i, load<C>(a.x, (outer * a.len + at) * a.inner + (i - row * a.inner)));
     }
 }
@@ -32,6 +60,7 @@ struct GatherArgs {
     i64 shape[MAX_RANK];        // of index, not merged
     i64 steps[MAX_RANK];        // row-major strides of x, 0 along the axis
     i64 step;                   // row-major stride of x along the axis
+    i64 size;                   // of x along the axis
     int rank;
     int out;
 };
@@ -50,7 +79,7 @@ __device__ inline i64 named(const i64* shape, const i64* steps, int rank, i64 i,
 
 template <class C> __device__ void gather(const GatherArgs& a) {
     FOR_EACH(i, a.n) {
-        i64 at = named(a.shape, a.steps, a.rank, i, load<i64>(a.index, i) * a.step);
+        i64 at = named(a.shape, a.steps, a.rank, i, within(load<i64>(a.index, i), a.size) * a.step);
         store_as(a.y, a.out, i, load<C>(a.x, at));
     }
 }
@@ -61,8 +90,18 @@ KERNEL(gather_i64, GatherArgs) { gather<i64>(a); }
 
 // Positions named by every element of an index tensor, as I64: what a deterministic scatter sorts by.
 KERNEL(scatter_targets, GatherArgs) {
-    FOR_EACH(i, a.n) ((i64*)a.y)[i] = named(a.shape, a.steps, a.rank, i, load<i64>(a.index, i) * a.step);
+    FOR_EACH(i, a.n) ((i64*)a.y)[i] = named(a.shape, a.steps, a.rank, i, within(load<i64>(a.index, i), a.size) * a.step);
 }
+
+struct TargetsArgs {
+    Operand index;
+    i64* y;
+    i64 n;
+    i64 size;
+};
+
+// A slice index as I64.
+KERNEL(slice_targets, TargetsArgs) { FOR_EACH(i, a.n) a.y[i] = within(load<i64>(a.index, i), a.size); }
 
 struct SegmentAddArgs {
     Operand source;     // [outer, count, inner]

@@ -15,7 +15,7 @@ struct ScanArgs {
 
 // One line per block, THREADS elements at a time; `carry` is the fold of all tiles before.
 template <class C> __device__ void scan(const ScanArgs& a, C* shared) {
-    i64 line = blockIdx.x, base = divide(line, a.inner) * a.len * a.inner + line % a.inner;
+    i64 line = blockIdx.x, outer = divide(line, a.inner), base = outer * a.len * a.inner + (line - outer * a.inner);
     C carry = a.op == SCAN_SUM ? (C)0 : (C)1;
     bool fresh = true;  // nothing carried yet, so that -0 and NaN of the first tile stay what they are
     for (i64 tile = 0; tile < a.len; tile += blockDim.x) {
@@ -44,3 +44,37 @@ template <class C> __device__ void scan(const ScanArgs& a, C* shared) {
 KERNEL(scan_f32, ScanArgs) { __shared__ float shared[THREADS]; scan<float>(a, shared); }
 KERNEL(scan_f64, ScanArgs) { __shared__ double shared[THREADS]; scan<double>(a, shared); }
 KERNEL(scan_i64, ScanArgs) { __shared__ i64 shared[THREADS]; scan<i64>(a, shared); }
+
+struct CumprodGradArgs {
+    Operand x;
+    Operand grad;
+    void* scratch;  // as many elements as x, in the type of computation
+    void* dx;
+    i64 lines;
+    i64 len;
+    i64 inner;
+    int out;
+};
+
+// Each element's share of all later products, without a division, so that zeros are exact; a thread per line.
+template <class C> __device__ void cumprod_grad(const CumprodGradArgs& a) {
+    FOR_EACH(line, a.lines) {
+        i64 outer = divide(line, a.inner), base = outer * a.len * a.inner + (line - outer * a.inner);
+        C* g = (C*)a.scratch;
+        C later = 0;
+        for (i64 k = a.len - 1; k >= 0; --k) {
+            i64 i = base + k * a.inner;
+            g[i] = load<C>(a.grad, i) + later;
+            later = load<C>(a.x, i) * g[i];
+        }
+        C before = 1;
+        for (i64 k = 0; k < a.len; ++k) {
+            i64 i = base + k * a.inner;
+            store_as(a.dx, a.out, i, g[i] * before);
+            before *= load<C>(a.x, i);
+        }
+    }
+}
+
+KERNEL(cumprod_grad_f32, CumprodGradArgs) { cumprod_grad<float>(a); }
+KERNEL(cumprod_grad_f64, CumprodGradArgs) { cumprod_grad<double>(a); }

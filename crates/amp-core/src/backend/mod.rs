@@ -32,7 +32,7 @@ pub use random::Random;
 pub use reduction::Reduction;
 pub use softmax::{Labels, Softmax};
 
-use amp_cpu::{DType, Layout, Storage};
+pub use amp_cpu::{Binary, Compare, DType, Layout, MAX_RANK, NormKind, Reduce, Scan, Storage, Ternary, Unary};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;

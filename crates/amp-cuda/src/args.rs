@@ -1,0 +1,74 @@
+//! Arguments of the kernels: twins of the structs of the same names in `kernels/*.cu`, field by field.
+
+use crate::operand::Operand;
+use amp_core::backend::MAX_RANK;
+
+/// A kernel's argument: a `repr(C)` struct of numbers, addresses and such structs.
+pub(crate) trait Args: Copy {}
+
+macro_rules! args {
+    ($($name:ident { $($field:ident: $type:ty,)* })*) => { $(
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name { $(pub $field: $type,)* }
+        impl Args for $name {}
+    )* };
+}
+
+args! {
+    UnaryArgs { x: Operand, y: u64, n: i64, out: i32, op: i32, p: [f64; 2], }
+    UnaryGradArgs { saved: Operand, grad: Operand, y: u64, n: i64, out: i32, op: i32, p: [f64; 2], }
+    BinaryArgs { l: Operand, r: Operand, y: u64, n: i64, out: i32, op: i32, }
+    TernaryArgs { x: [Operand; 3], y: u64, n: i64, out: i32, op: i32, p: f64, }
+    CopyArgs { x: Operand, y: u64, n: i64, out: i32, }
+    CopyIntoArgs { x: Operand, y: Operand, n: i64, }
+    FillArgs { y: u64, n: i64, out: i32, value: f64, }
+    RandomArgs { y: u64, n: i64, seed: u64, offset: u64, p: [f64; 2], out: i32, }
+    ReduceArgs {
+        kept: Operand, inner: Operand, y: u64, outputs: i64, count: i64, per_split: i64, op: i32, out: i32, divisor: f64,
+    }
+    MomentsArgs { kept: Operand, inner: Operand, mean: u64, squares: u64, outputs: i64, count: i64, per_split: i64, }
+    VarianceArgs {
+        mean: u64, squares: u64, mean_out: u64, var_out: u64, rstd_out: u64, outputs: i64, count: i64, per_split: i64,
+        splits: i64, correction: f64, eps: f64, out: i32,
+    }
+    ArgReduceArgs { kept: Operand, inner: Operand, y: u64, outputs: i64, count: i64, max: i32, }
+    ScanArgs { x: Operand, y: u64, len: i64, inner: i64, op: i32, reverse: i32, out: i32, }
+    SortArgs {
+        x: Operand, order: u64, len: i64, inner: i64, padded: i64, span: i64, step: i64, descending: i32, first: i32,
+    }
+    SortStepArgs { sort: SortArgs, lines: i64, }
+    SortedArgs { x: Operand, order: u64, values: u64, positions: u64, n: i64, len: i64, inner: i64, padded: i64, out: i32, }
+    SoftmaxArgs { x: Operand, y: u64, lines: i64, len: i64, inner: i64, log: i32, out: i32, }
+    SoftmaxGradArgs { y: Operand, grad: Operand, dx: u64, lines: i64, len: i64, inner: i64, log: i32, out: i32, }
+    CrossEntropyArgs {
+        logits: Operand, targets: Operand, weight: Operand, lse: Operand, scale: Operand, loss: u64, lse_out: u64,
+        dx: u64, classes: i64, ignore_index: i64, smoothing: f64, out: i32,
+    }
+    NormArgs {
+        x: Operand, weight: Operand, bias: Operand, y: u64, mean: u64, var: u64, rstd: u64, n: i64, len: i64,
+        channels: i64, repeat: i64, eps: f64, rms: i32, out: i32,
+    }
+    NormGradArgs {
+        grad: Operand, x: Operand, weight: Operand, mean: u64, rstd: u64, sum_grad: u64, sum_normal: u64, dx: u64,
+        parts: u64, n: i64, len: i64, channels: i64, repeat: i64, groups: i64, count: i64, per_split: i64, rms: i32,
+        out: i32,
+    }
+    CumprodGradArgs { x: Operand, grad: Operand, scratch: u64, dx: u64, lines: i64, len: i64, inner: i64, out: i32, }
+    CheckArgs { index: Operand, bad: u64, n: i64, size: i64, ignored: i64, check: i64, has_ignored: i32, }
+    TargetsArgs { index: Operand, y: u64, n: i64, size: i64, }
+    IndexSelectArgs { x: Operand, index: Operand, y: u64, n: i64, len: i64, inner: i64, count: i64, out: i32, }
+    GatherArgs {
+        x: Operand, index: Operand, y: u64, n: i64, shape: [i64; MAX_RANK], steps: [i64; MAX_RANK], step: i64, size: i64,
+        rank: i32, out: i32,
+    }
+    SegmentAddArgs {
+        source: Operand, target: u64, order: u64, base: Operand, y: u64, outer: i64, count: i64, inner: i64, len: i64,
+        out: i32,
+    }
+    MatmulArgs {
+        l: Operand, r: Operand, bias: Operand, y: u64, batch_shape: [i64; MAX_RANK], l_batch: [i64; MAX_RANK],
+        r_batch: [i64; MAX_RANK], rows: i64, columns: i64, terms: i64, l_strides: [i64; 2], r_strides: [i64; 2],
+        batch: i64, batch_rank: i32, out: i32, accumulate: i32, sum_batch: i32,
+    }
+}

@@ -1,0 +1,169 @@
+//! One GPU: its context, stream, kernels and memory.
+
+use crate::args::Args;
+use crate::checks::Checks;
+use crate::error;
+use crate::launch::{self, Block};
+use crate::module::{Family, Modules};
+use crate::operand::Compute;
+use amp_core::backend::{Buffer, DType, DeviceBuffer};
+use amp_core::{Error, Result};
+use cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+use cudarc::driver::{CudaContext, CudaStream};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// Threads of a block, unless a kernel wants otherwise; `THREADS` of `common.cuh`.
+pub(crate) const THREADS: u32 = 256;
+
+/// A GPU that kernels run on, one after the other.
+pub struct Gpu {
+    index: usize,
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    modules: Modules,
+    multiprocessors: u64,
+    pub(crate) checks: Checks,
+}
+
+impl Gpu {
+    /// Opens GPU number `index`.
+    ///
+    /// # Errors
+    /// [`Error::DeviceUnavailable`] with the reason: no driver, too old a driver, no such GPU, too old a GPU.
+    pub(crate) fn open(index: usize) -> Result<Self> {
+        let unavailable = |reason: String| Error::DeviceUnavailable { device: format!("cuda:{index}"), reason };
+        let driver = |e| unavailable(error::text(&e));
+        let version = crate::library::driver().map_err(unavailable)?;
+        let count = CudaContext::device_count().map_err(driver)?;
+        if index >= count as usize {
+            return Err(unavailable(format!("the driver sees {count} GPUs")));
+        }
+        let (context, stream) = launch::open(index).map_err(driver)?;
+        let capability = context.compute_capability().map_err(driver)?;
+        let modules = Modules::new(capability, version).map_err(unavailable)?;
+        let multiprocessors = context.attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map_err(driver)? as u64;
+        log::info!(
+            "cuda:{index} is {}, compute capability {}.{}",
+            context.name().map_err(driver)?,
+            capability.0,
+            capability.1
+        );
+        Ok(Self { index, context, stream, modules, multiprocessors, checks: Checks::default() })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("cuda:{}", self.index)
+    }
+
+    /// Free and total bytes.
+    pub(crate) fn free_memory(&self) -> Option<(usize, usize)> {
+        self.context.mem_get_info().ok()
+    }
+
+    pub(crate) fn stream(&self) -> &CudaStream {
+        &self.stream
+    }
+
+    /// Memory for `len` elements, to be written by what is launched next.
+    pub(crate) fn memory(&self, op: &'static str, len: usize, dtype: DType) -> Result<Memory> {
+        let bytes = len * dtype.size();
+        let block = launch::allocate(&self.stream, bytes).map_err(|e| error::allocation(self, op, bytes, e))?;
+        Ok(Memory { block, dtype, len, device: self.index })
+    }
+
+    /// Memory of `len` zeros.
+    pub(crate) fn zeros(&self, op: &'static str, len: usize, dtype: DType) -> Result<Memory> {
+        let mut memory = self.memory(op, len, dtype)?;
+        launch::clear(&self.stream, &mut memory.block).map_err(|e| error::driver(self, op, e))?;
+        Ok(memory)
+    }
+
+    /// Launches kernel `stem` + the type it computes in; does nothing when the grid is empty.
+    pub(crate) fn launch<A: Args>(
+        &self,
+        family: Family,
+        stem: &'static str,
+        compute: Option<Compute>,
+        (grid, threads): ([u64; 3], u32),
+        args: A,
+    ) -> Result<()> {
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        let refused = |message| Error::Backend { op: stem, device: self.name(), message };
+        let function = self.modules.function::<A>(&self.context, family, stem, compute).map_err(refused)?;
+        let fits = grid[0] <= i32::MAX as u64 && grid[1] <= u64::from(u16::MAX) && grid[2] <= u64::from(u16::MAX);
+        if !fits {
+            return Err(refused(format!("a grid of {grid:?} blocks is larger than a launch can be")));
+        }
+        launch::launch(&self.stream, &function, grid.map(|n| n as u32), threads, args)
+            .map_err(|e| error::driver(self, stem, e))
+    }
+
+    /// Blocks for a loop over `work` items with every thread of the grid.
+    pub(crate) fn spread(&self, work: usize) -> ([u64; 3], u32) {
+        const BLOCKS_PER_MULTIPROCESSOR: u64 = 16;
+        let blocks = (work as u64).div_ceil(u64::from(THREADS)).min(self.multiprocessors * BLOCKS_PER_MULTIPROCESSOR);
+        ([blocks, 1, 1], THREADS)
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+/// Device memory holding elements of one type.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) block: Block,
+    dtype: DType,
+    len: usize,
+    device: usize,
+}
+
+impl Memory {
+    /// Address of the first element.
+    pub fn address(&self) -> u64 {
+        self.block.address()
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn belongs_to(&self, gpu: &Gpu) -> bool {
+        self.device == gpu.index
+    }
+
+    pub fn into_buffer(self) -> Buffer {
+        Buffer::new(self)
+    }
+}
+
+impl DeviceBuffer for Memory {
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,106 @@
+//! Compiled kernels: their sources, how they become code for this GPU, and where that code is kept.
+
+use crate::args::Args;
+use crate::operand::Compute;
+use crate::{compile, launch};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+macro_rules! families {
+    ($($name:ident $file:literal;)*) => {
+        /// One file of kernels.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Family { $($name,)* }
+
+        impl Family {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// Name of the file, without its ending.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $file,)* }
+            }
+
+            fn text(self) -> &'static str {
+                match self { $(Self::$name => include_str!(concat!("../kernels/", $file, ".cu")),)* }
+            }
+        }
+    };
+}
+families! {
+    Elementwise "elementwise";
+    Random "random";
+    Reduce "reduce";
+    Scan "scan";
+    Sort "sort";
+    Softmax "softmax";
+    CrossEntropy "cross_entropy";
+    Norm "norm";
+    Index "index";
+    MatMul "matmul";
+    Conv "conv";
+    Optimizer "optimizer";
+}
+
+impl Family {
+    /// The whole program, headers included.
+    pub fn source(self) -> String {
+        const HEADERS: [(&str, &str); 2] = [
+            ("#include \"gemm.cuh\"", include_str!("../kernels/gemm.cuh")),
+            ("#include \"common.cuh\"", include_str!("../kernels/common.cuh")),
+        ];
+        let once = |text: &str| text.replace("#pragma once", "");
+        HEADERS.iter().fold(self.text().into(), |text, (line, header)| text.replacen(line, &once(header), 1))
+    }
+}
+
+/// The kernels of one GPU, compiled and loaded file by file when they are first asked for.
+pub(crate) struct Modules {
+    capability: (i32, i32),
+    version: i32,
+    modules: Mutex<HashMap<Family, Arc<CudaModule>>>,
+    functions: Mutex<HashMap<(&'static str, Option<Compute>), CudaFunction>>,
+}
+
+impl Modules {
+    /// Kernels for a GPU of this compute capability under this version of the driver.
+    pub fn new(capability: (i32, i32), version: i32) -> Result<Self, String> {
+        const LEAST: (i32, i32) = (7, 0);
+        if capability < LEAST {
+            let (major, minor) = capability;
+            return Err(format!("its compute capability is {major}.{minor}, at least 7.0 is needed"));
+        }
+        Ok(Self { capability, version, modules: Mutex::default(), functions: Mutex::default() })
+    }
+
+    /// Kernel `stem` for that type of computation, with `A` for its argument.
+    pub fn function<A: Args>(
+        &self,
+        context: &Arc<CudaContext>,
+        family: Family,
+        stem: &'static str,
+        compute: Option<Compute>,
+    ) -> Result<CudaFunction, String> {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = functions.get(&(stem, compute)) {
+            return Ok(function.clone());
+        }
+        let module = self.module(context, family)?;
+        let name = format!("{stem}{}", compute.map_or("", Compute::suffix));
+        let function = launch::function::<A>(&module, &name, self.version)?;
+        functions.insert((stem, compute), function.clone());
+        Ok(function)
+    }
+
+    fn module(&self, context: &Arc<CudaContext>, family: Family) -> Result<Arc<CudaModule>, String> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(&family) {
+            return Ok(module.clone());
+        }
+        let code = compile::code(family, self.capability)?;
+        let module = context.load_module(code).map_err(|e| format!("module {}: {e}", family.name()))?;
+        modules.insert(family, module.clone());
+        Ok(module)
+    }
+}

@@ -1,0 +1,151 @@
+use crate::args::{BinaryArgs, TernaryArgs, UnaryArgs, UnaryGradArgs};
+use crate::device::Gpu;
+use crate::module::Family::Elementwise as FAMILY;
+use crate::operand::{Compute, Operand, tag};
+use amp_core::Result;
+use amp_core::backend::{Binary, Buffer, Compare, DType, Elementwise, Operand as CoreOperand, Ternary, Unary};
+
+/// Number of an operation in `elementwise.cu`, and its parameters.
+fn unary_code(op: Unary) -> (i32, [f64; 2]) {
+    match op {
+        Unary::Neg => (0, [0.0; 2]),
+        Unary::Abs => (1, [0.0; 2]),
+        Unary::Sign => (2, [0.0; 2]),
+        Unary::Sqr => (3, [0.0; 2]),
+        Unary::Sqrt => (4, [0.0; 2]),
+        Unary::Rsqrt => (5, [0.0; 2]),
+        Unary::Recip => (6, [0.0; 2]),
+        Unary::Exp => (7, [0.0; 2]),
+        Unary::Expm1 => (8, [0.0; 2]),
+        Unary::Log => (9, [0.0; 2]),
+        Unary::Log1p => (10, [0.0; 2]),
+        Unary::Log2 => (11, [0.0; 2]),
+        Unary::Sin => (12, [0.0; 2]),
+        Unary::Cos => (13, [0.0; 2]),
+        Unary::Tanh => (14, [0.0; 2]),
+        Unary::Sigmoid => (15, [0.0; 2]),
+        Unary::LogSigmoid => (16, [0.0; 2]),
+        Unary::Erf => (17, [0.0; 2]),
+        Unary::Floor => (18, [0.0; 2]),
+        Unary::Ceil => (19, [0.0; 2]),
+        Unary::Round => (20, [0.0; 2]),
+        Unary::Relu => (21, [0.0; 2]),
+        Unary::LeakyRelu(slope) => (22, [slope, 0.0]),
+        Unary::Elu(alpha) => (23, [alpha, 0.0]),
+        Unary::Gelu => (24, [0.0; 2]),
+        Unary::GeluTanh => (25, [0.0; 2]),
+        Unary::Silu => (26, [0.0; 2]),
+        Unary::Softplus { beta, threshold } => (27, [beta, threshold]),
+        Unary::Hardswish => (28, [0.0; 2]),
+        Unary::Clamp { min, max } => (29, [min, max]),
+        Unary::Powf(p) => (30, [p, 0.0]),
+        Unary::Affine { mul, add } => (31, [mul, add]),
+    }
+}
+
+fn binary_code(op: Binary) -> i32 {
+    match op {
+        Binary::Add => 0,
+        Binary::Sub => 1,
+        Binary::Mul => 2,
+        Binary::Div => 3,
+        Binary::Pow => 4,
+        Binary::Minimum => 5,
+        Binary::Maximum => 6,
+        Binary::Atan2 => 7,
+    }
+}
+
+fn compare_code(op: Compare) -> i32 {
+    match op {
+        Compare::Eq => 0,
+        Compare::Ne => 1,
+        Compare::Lt => 2,
+        Compare::Le => 3,
+        Compare::Gt => 4,
+        Compare::Ge => 5,
+    }
+}
+
+fn ternary_code(op: Ternary) -> (i32, f64) {
+    match op {
+        Ternary::Addcmul(value) => (0, value),
+        Ternary::Addcdiv(value) => (1, value),
+        Ternary::Lerp => (2, 0.0),
+    }
+}
+
+impl Gpu {
+    fn three(
+        &self,
+        stem: &'static str,
+        (op, p): (i32, f64),
+        operands: [CoreOperand<'_>; 3],
+        compute: Compute,
+        out: DType,
+    ) -> Result<Buffer> {
+        let n = operands[0].layout.count();
+        let y = self.memory(stem, n, out)?;
+        let [a, b, c] = operands.map(|x| Operand::new(self, stem, x));
+        let args = TernaryArgs { x: [a?, b?, c?], y: y.address(), n: n as i64, out: tag(out), op, p };
+        self.launch(FAMILY, stem, Some(compute), self.spread(n), args)?;
+        Ok(y.into_buffer())
+    }
+}
+
+impl Elementwise for Gpu {
+    fn unary(&self, op: Unary, x: CoreOperand<'_>, out: DType) -> Result<Buffer> {
+        let n = x.layout.count();
+        let y = self.memory("unary", n, out)?;
+        let (op, p) = unary_code(op);
+        let args = UnaryArgs { x: Operand::new(self, "unary", x)?, y: y.address(), n: n as i64, out: tag(out), op, p };
+        self.launch(FAMILY, "unary", Some(Compute::of(&[x.logical, out])), self.spread(n), args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn unary_grad(&self, op: Unary, saved: CoreOperand<'_>, grad: CoreOperand<'_>, out: DType) -> Result<Buffer> {
+        let n = saved.layout.count();
+        let y = self.memory("unary_grad", n, out)?;
+        let compute = Compute::real(&[saved.logical, grad.logical, out]);
+        let (saved, grad) = (Operand::new(self, "unary_grad", saved)?, Operand::new(self, "unary_grad", grad)?);
+        let (op, p) = unary_code(op);
+        let args = UnaryGradArgs { saved, grad, y: y.address(), n: n as i64, out: tag(out), op, p };
+        self.launch(FAMILY, "unary_grad", Some(compute), self.spread(n), args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn binary(&self, op: Binary, a: CoreOperand<'_>, b: CoreOperand<'_>, out: DType) -> Result<Buffer> {
+        let n = a.layout.count();
+        let y = self.memory("binary", n, out)?;
+        let (l, r) = (Operand::new(self, "binary", a)?, Operand::new(self, "binary", b)?);
+        let args = BinaryArgs { l, r, y: y.address(), n: n as i64, out: tag(out), op: binary_code(op) };
+        self.launch(FAMILY, "binary", Some(Compute::of(&[a.logical, b.logical, out])), self.spread(n), args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn compare(&self, op: Compare, a: CoreOperand<'_>, b: CoreOperand<'_>) -> Result<Buffer> {
+        let n = a.layout.count();
+        let y = self.memory("compare", n, DType::Bool)?;
+        let (l, r) = (Operand::new(self, "compare", a)?, Operand::new(self, "compare", b)?);
+        let args = BinaryArgs { l, r, y: y.address(), n: n as i64, out: tag(DType::Bool), op: compare_code(op) };
+        self.launch(FAMILY, "compare", Some(Compute::of(&[a.logical, b.logical])), self.spread(n), args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn select(&self, condition: CoreOperand<'_>, a: CoreOperand<'_>, b: CoreOperand<'_>, out: DType) -> Result<Buffer> {
+        let compute = Compute::of(&[a.logical, b.logical, out]);
+        self.three("select", (0, 0.0), [condition, a, b], compute, out)
+    }
+
+    fn ternary(
+        &self,
+        op: Ternary,
+        a: CoreOperand<'_>,
+        b: CoreOperand<'_>,
+        c: CoreOperand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        let compute = Compute::real(&[a.logical, b.logical, c.logical, out]);
+        self.three("ternary", ternary_code(op), [a, b, c], compute, out)
+    }
+}

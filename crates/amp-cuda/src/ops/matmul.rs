@@ -1,0 +1,103 @@
+use crate::args::MatmulArgs;
+use crate::device::{Gpu, Memory};
+use crate::module::Family::MatMul as FAMILY;
+use crate::operand::{Compute, Operand, tag};
+use amp_core::backend::{Buffer, DType, MAX_RANK, MatMul, Operand as CoreOperand};
+use amp_core::{Error, Result};
+
+/// Rows and columns of the tile that one block computes; `TILE` of `gemm.cuh`.
+const TILE: usize = 64;
+
+/// `[.., rows, columns]` as batch dimensions and a matrix.
+struct Matrices<'a> {
+    batch: &'a [usize],
+    batch_strides: &'a [usize],
+    shape: [usize; 2],
+    strides: [i64; 2],
+}
+
+impl<'a> Matrices<'a> {
+    fn new(x: &CoreOperand<'a>) -> Self {
+        let (shape, strides) = (&x.layout.shape, &x.layout.strides);
+        let lead = shape.len() - 2;
+        Self {
+            batch: &shape[..lead],
+            batch_strides: &strides[..lead],
+            shape: [shape[lead], shape[lead + 1]],
+            strides: [strides[lead] as i64, strides[lead + 1] as i64],
+        }
+    }
+}
+
+fn padded(sizes: &[usize]) -> [i64; MAX_RANK] {
+    std::array::from_fn(|i| sizes.get(i).map_or(0, |&n| n as i64))
+}
+
+impl Gpu {
+    /// Everything but bias, result and mode.
+    fn product(&self, a: CoreOperand<'_>, b: CoreOperand<'_>) -> Result<(MatmulArgs, Compute)> {
+        let (left, right) = (Matrices::new(&a), Matrices::new(&b));
+        let args = MatmulArgs {
+            l: Operand::new(self, "matmul", a)?,
+            r: Operand::new(self, "matmul", b)?,
+            bias: Operand::NONE,
+            y: 0,
+            batch_shape: padded(left.batch),
+            l_batch: padded(left.batch_strides),
+            r_batch: padded(right.batch_strides),
+            rows: left.shape[0] as i64,
+            columns: right.shape[1] as i64,
+            terms: left.shape[1] as i64,
+            l_strides: left.strides,
+            r_strides: right.strides,
+            batch: left.batch.iter().product::<usize>() as i64,
+            batch_rank: left.batch.len() as i32,
+            out: 0,
+            accumulate: 0,
+            sum_batch: 0,
+        };
+        Ok((args, Compute::real(&[a.logical, b.logical])))
+    }
+
+    fn multiply(&self, args: MatmulArgs, compute: Compute) -> Result<()> {
+        let tiles = |n: i64| (n as u64).div_ceil(TILE as u64);
+        let matrices = if args.sum_batch != 0 { 1 } else { args.batch as u64 };
+        let most = u64::from(u16::MAX);
+        let blocks = tiles(args.rows) * tiles(args.columns);
+        if matrices > most {
+            let message = format!("{matrices} matrices in one product, at most {most} fit a launch");
+            return Err(Error::Backend { op: "matmul", device: self.name(), message });
+        }
+        self.launch(FAMILY, "matmul", Some(compute), ([blocks, matrices, 1], crate::device::THREADS), args)
+    }
+}
+
+impl MatMul for Gpu {
+    fn matmul(
+        &self,
+        a: CoreOperand<'_>,
+        b: CoreOperand<'_>,
+        bias: Option<CoreOperand<'_>>,
+        out: DType,
+    ) -> Result<Buffer> {
+        let (args, compute) = self.product(a, b)?;
+        let y = self.memory("matmul", (args.batch * args.rows * args.columns) as usize, out)?;
+        let bias = Operand::optional(self, "matmul", bias)?;
+        self.multiply(MatmulArgs { bias, y: y.address(), out: tag(out), ..args }, compute)?;
+        Ok(y.into_buffer())
+    }
+
+    fn matmul_accumulate(&self, a: CoreOperand<'_>, b: CoreOperand<'_>, into: &mut Buffer) -> Result<()> {
+        let (args, compute) = self.product(a, b)?;
+        let matrix = (args.rows * args.columns) as usize;
+        let memory = into.downcast_mut::<Memory>().ok_or_else(|| crate::error::foreign(self, "matmul"))?;
+        let args = MatmulArgs {
+            y: memory.address(),
+            out: tag(memory.dtype()),
+            accumulate: 1,
+            sum_batch: i32::from(memory.len() == matrix && args.batch != 1),
+            ..args
+        };
+        self.multiply(args, compute)
+    }
+}

@@ -1,0 +1,83 @@
+use crate::args::{CopyArgs, CopyIntoArgs, FillArgs};
+use crate::device::{Gpu, Memory as GpuMemory};
+use crate::error::{driver, foreign};
+use crate::launch::{self, Plain};
+use crate::module::Family::Elementwise as FAMILY;
+use crate::operand::{Compute, Operand, tag};
+use amp_core::backend::{Buffer, DType, Layout, Memory, Operand as CoreOperand, Storage};
+use amp_core::{Error, Result};
+use half::slice::HalfFloatSliceExt;
+
+impl Gpu {
+    fn uploaded<T: Plain>(&self, data: &[T], dtype: DType) -> Result<Buffer> {
+        let mut memory = self.memory("upload", data.len(), dtype)?;
+        launch::upload(self.stream(), data, &mut memory.block).map_err(|e| driver(self, "upload", e))?;
+        Ok(memory.into_buffer())
+    }
+
+    fn downloaded<T: Plain>(&self, memory: &GpuMemory) -> Result<Vec<T>> {
+        let mut data = vec![T::default(); memory.len()];
+        launch::download(self.stream(), &memory.block, &mut data).map_err(|e| driver(self, "download", e))?;
+        self.bad_index()?;
+        Ok(data)
+    }
+}
+
+impl Memory for Gpu {
+    fn upload(&self, data: Storage) -> Result<Buffer> {
+        match data {
+            Storage::F16(v) => self.uploaded(v.reinterpret_cast(), DType::F16),
+            Storage::BF16(v) => self.uploaded(v.reinterpret_cast(), DType::BF16),
+            Storage::F32(v) => self.uploaded(&v, DType::F32),
+            Storage::F64(v) => self.uploaded(&v, DType::F64),
+            Storage::I64(v) => self.uploaded(&v, DType::I64),
+            Storage::U8(v) => self.uploaded(&v, DType::U8),
+            Storage::Bool(v) => self.uploaded(&v.into_iter().map(u8::from).collect::<Vec<_>>(), DType::Bool),
+        }
+    }
+
+    fn download(&self, buffer: &Buffer) -> Result<Storage> {
+        let memory = buffer.downcast::<GpuMemory>().filter(|m| m.belongs_to(self));
+        let memory = memory.ok_or_else(|| foreign(self, "download"))?;
+        Ok(match memory.dtype() {
+            DType::F16 => Storage::F16(self.downloaded(memory)?.into_iter().map(half::f16::from_bits).collect()),
+            DType::BF16 => Storage::BF16(self.downloaded(memory)?.into_iter().map(half::bf16::from_bits).collect()),
+            DType::F32 => Storage::F32(self.downloaded(memory)?),
+            DType::F64 => Storage::F64(self.downloaded(memory)?),
+            DType::I64 => Storage::I64(self.downloaded(memory)?),
+            DType::U8 => Storage::U8(self.downloaded(memory)?),
+            DType::Bool => Storage::Bool(self.downloaded::<u8>(memory)?.into_iter().map(|b| b != 0).collect()),
+        })
+    }
+
+    fn fill(&self, value: f64, len: usize, dtype: DType) -> Result<Buffer> {
+        if value.to_bits() == 0 {
+            return Ok(self.zeros("fill", len, dtype)?.into_buffer());
+        }
+        let y = self.memory("fill", len, dtype)?;
+        let args = FillArgs { y: y.address(), n: len as i64, out: tag(dtype), value };
+        self.launch(FAMILY, "fill", None, self.spread(len), args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn copy(&self, x: CoreOperand<'_>, out: DType) -> Result<Buffer> {
+        let n = x.layout.count();
+        let y = self.memory("copy", n, out)?;
+        let args = CopyArgs { x: Operand::new(self, "copy", x)?, y: y.address(), n: n as i64, out: tag(out) };
+        self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread(n), args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn copy_into(&self, x: CoreOperand<'_>, into: &mut Buffer, at: &Layout) -> Result<()> {
+        if !into.is_unique() {
+            let message = "memory that is shared cannot be written".into();
+            return Err(Error::Backend { op: "copy_into", device: self.name(), message });
+        }
+        let target = CoreOperand { buffer: into, layout: at, logical: into.dtype() };
+        let n = x.layout.count();
+        let compute = Compute::of(&[x.logical, into.dtype()]);
+        let y = Operand::new(self, "copy_into", target)?;
+        let args = CopyIntoArgs { x: Operand::new(self, "copy_into", x)?, y, n: n as i64 };
+        self.launch(FAMILY, "copy_into", Some(compute), self.spread(n), args)
+    }
+}

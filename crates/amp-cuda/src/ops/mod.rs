@@ -1,0 +1,58 @@
+//! The traits of the seam, one file per family. Every method makes the result's memory, fills in the kernel's argument
+//! and launches; nothing here waits for the device.
+
+mod elementwise;
+mod indexing;
+mod matmul;
+mod memory;
+mod normalization;
+mod random;
+mod reduction;
+mod scan;
+mod softmax;
+mod sort;
+
+use crate::device::Gpu;
+use amp_core::backend::{Backend, Layout};
+
+impl Backend for Gpu {
+    fn name(&self) -> String {
+        Gpu::name(self)
+    }
+}
+
+/// A tensor cut along one axis: `lines` lines of `len` elements that lie `inner` apart in row-major order.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    outer: usize,
+    len: usize,
+    inner: usize,
+}
+
+impl Cut {
+    /// Without axes, one line of one element.
+    fn new(shape: &[usize], axis: usize) -> Self {
+        let Some(&len) = shape.get(axis) else { return Self { outer: 1, len: 1, inner: 1 } };
+        Self { outer: shape[..axis].iter().product(), len, inner: shape[axis + 1..].iter().product() }
+    }
+
+    fn lines(&self) -> usize {
+        self.outer * self.inner
+    }
+}
+
+/// Blocks and name ending for lines: a block per line, or a thread where neighbouring lines lie side by side.
+fn team(lines: usize, columns: bool) -> ([u64; 3], u32) {
+    let threads = crate::device::THREADS;
+    let blocks = if columns { lines.div_ceil(threads as usize) } else { lines };
+    ([blocks as u64, 1, 1], threads)
+}
+
+/// A layout's kept axes, and the others, each as shape and strides.
+fn split_axes(layout: &Layout, axes: &[usize]) -> [(Vec<usize>, Vec<usize>); 2] {
+    let part = |chosen: bool| {
+        let picked = (0..layout.shape.len()).filter(|i| axes.contains(i) == chosen);
+        picked.map(|i| (layout.shape[i], layout.strides[i])).unzip()
+    };
+    [part(false), part(true)]
+}

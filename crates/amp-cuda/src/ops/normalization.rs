@@ -1,0 +1,197 @@
+use super::reduction::Axes;
+use super::team;
+use crate::args::{NormArgs, NormGradArgs};
+use crate::device::{Gpu, Memory, THREADS};
+use crate::module::Family::Norm as FAMILY;
+use crate::operand::{Compute, Operand, tag};
+use amp_core::Result;
+use amp_core::backend::{
+    Buffer, DType, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Statistics,
+};
+
+/// Elements of a channel that one thread or block sums.
+const PER_THREAD: usize = 128;
+const PER_BLOCK: usize = 1 << 14;
+
+/// `x` as `[samples, channels, repeat]`, and the rows that share statistics.
+#[derive(Clone, Copy)]
+struct Rows {
+    rows: usize,
+    len: usize,
+    channels: usize,
+    repeat: usize,
+    /// Groups of channels of one sample; 0 for batch normalisation.
+    groups: usize,
+}
+
+impl Rows {
+    fn new(x: CoreOperand<'_>, kind: NormKind) -> Self {
+        let (shape, count) = (&x.layout.shape, x.layout.count());
+        match kind {
+            NormKind::Layer { inner } | NormKind::Rms { inner } => {
+                let rows = count.checked_div(inner).unwrap_or(0);
+                Self { rows, len: inner, channels: inner, repeat: 1, groups: 1 }
+            }
+            NormKind::Group { groups } => {
+                let (channels, repeat) = (shape[1], shape[2..].iter().product());
+                Self { rows: shape[0] * groups, len: channels / groups.max(1) * repeat, channels, repeat, groups }
+            }
+            NormKind::Batch => {
+                let (channels, repeat) = (shape[1], shape[2..].iter().product());
+                Self { rows: channels, len: shape[0] * repeat, channels, repeat, groups: 0 }
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.rows * self.len
+    }
+}
+
+impl Gpu {
+    fn norm_args(
+        &self,
+        x: CoreOperand<'_>,
+        rows: Rows,
+        [weight, bias]: [Option<CoreOperand<'_>>; 2],
+        eps: f64,
+        (y, out): (&Memory, DType),
+    ) -> Result<NormArgs> {
+        Ok(NormArgs {
+            x: Operand::new(self, "normalize", x)?,
+            weight: Operand::optional(self, "normalize", weight)?,
+            bias: Operand::optional(self, "normalize", bias)?,
+            y: y.address(),
+            mean: 0,
+            var: 0,
+            rstd: 0,
+            n: rows.count() as i64,
+            len: rows.len as i64,
+            channels: rows.channels as i64,
+            repeat: rows.repeat as i64,
+            eps,
+            rms: 0,
+            out: tag(out),
+        })
+    }
+
+    /// Sums over each channel of `grad * normal` and of `grad`.
+    fn norm_sums(&self, args: NormGradArgs, rows: Rows, compute: Compute) -> Result<(Memory, Memory)> {
+        let columns = rows.repeat == 1;
+        let count = rows.count().checked_div(rows.channels).unwrap_or(0);
+        let per_split = if columns { PER_THREAD } else { PER_BLOCK };
+        let splits = count.div_ceil(per_split).clamp(1, usize::from(u16::MAX));
+        let per_split = count.div_ceil(splits).max(1);
+        let half = splits * rows.channels;
+        let parts = self.memory("normalize", 2 * half, compute.dtype())?;
+        let args = NormGradArgs { parts: parts.address(), count: count as i64, per_split: per_split as i64, ..args };
+        let (([blocks, ..], threads), stem) =
+            (team(rows.channels, columns), if columns { "norm_sums_columns" } else { "norm_sums_rows" });
+        self.launch(FAMILY, stem, Some(compute), ([blocks, splits as u64, 1], threads), args)?;
+        let [normal, grad] = [0, 1].map(|i| self.sum_part(&parts, i, splits, rows.channels, compute));
+        Ok((normal?, grad?))
+    }
+}
+
+impl Normalization for Gpu {
+    fn normalize(
+        &self,
+        x: CoreOperand<'_>,
+        kind: NormKind,
+        weight: Option<CoreOperand<'_>>,
+        bias: Option<CoreOperand<'_>>,
+        eps: f64,
+        out: DType,
+    ) -> Result<Normalized> {
+        let (rows, compute) = (Rows::new(x, kind), Compute::real(&[x.logical]));
+        let y = self.memory("normalize", rows.count(), out)?;
+        let args = self.norm_args(x, rows, [weight, bias], eps, (&y, out))?;
+        let (mean, var, rstd);
+        if kind == NormKind::Batch {
+            let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&a| a != 1).collect();
+            let axes = Axes::new(self, "normalize", x, &others)?;
+            let inverse;
+            (mean, var, inverse) = self.moments(axes, 0.0, Some(eps), compute, compute.dtype())?;
+            rstd = inverse.map_or_else(|| self.memory("normalize", 0, compute.dtype()), Ok)?;
+            let args = NormArgs { mean: mean.address(), var: var.address(), ..args };
+            self.launch(FAMILY, "norm_apply", Some(compute), self.spread(rows.count()), args)?;
+        } else {
+            let statistic = || self.memory("normalize", rows.rows, compute.dtype());
+            (mean, var, rstd) = (statistic()?, statistic()?, statistic()?);
+            let args = NormArgs {
+                mean: mean.address(),
+                var: var.address(),
+                rstd: rstd.address(),
+                rms: i32::from(matches!(kind, NormKind::Rms { .. })),
+                ..args
+            };
+            self.launch(FAMILY, "norm_rows", Some(compute), ([rows.rows as u64, 1, 1], THREADS), args)?;
+        }
+        let [mean, var, rstd] = [mean, var, rstd].map(Memory::into_buffer);
+        Ok(Normalized { y: y.into_buffer(), mean, var, rstd })
+    }
+
+    fn normalize_with(
+        &self,
+        x: CoreOperand<'_>,
+        statistics: Statistics<'_>,
+        weight: Option<CoreOperand<'_>>,
+        bias: Option<CoreOperand<'_>>,
+        eps: f64,
+        out: DType,
+    ) -> Result<Buffer> {
+        use amp_core::backend::Memory as _;
+        let (rows, compute) = (Rows::new(x, NormKind::Batch), Compute::real(&[x.logical]));
+        let y = self.memory("normalize", rows.count(), out)?;
+        // The kernel reads statistics as contiguous numbers of the type it computes in.
+        let (mean, var) = (self.copy(statistics.mean, compute.dtype())?, self.copy(statistics.var, compute.dtype())?);
+        let address = |b: &Buffer| b.downcast::<Memory>().map_or(0, Memory::address);
+        let args = self.norm_args(x, rows, [weight, bias], eps, (&y, out))?;
+        let args = NormArgs { mean: address(&mean), var: address(&var), ..args };
+        self.launch(FAMILY, "norm_apply", Some(compute), self.spread(rows.count()), args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn normalize_grad(
+        &self,
+        grad: CoreOperand<'_>,
+        x: CoreOperand<'_>,
+        (mean, rstd): (CoreOperand<'_>, CoreOperand<'_>),
+        weight: Option<CoreOperand<'_>>,
+        kind: NormKind,
+        out: DType,
+    ) -> Result<NormGrads> {
+        let (rows, compute) = (Rows::new(x, kind), Compute::real(&[x.logical]));
+        let dx = self.memory("normalize", rows.count(), out)?;
+        let statistic = |s: CoreOperand<'_>| Operand::new(self, "normalize", s).map(|s| s.data);
+        let args = NormGradArgs {
+            grad: Operand::new(self, "normalize", grad)?,
+            x: Operand::new(self, "normalize", x)?,
+            weight: Operand::optional(self, "normalize", weight)?,
+            mean: statistic(mean)?,
+            rstd: statistic(rstd)?,
+            sum_grad: 0,
+            sum_normal: 0,
+            dx: dx.address(),
+            parts: 0,
+            n: rows.count() as i64,
+            len: rows.len as i64,
+            channels: rows.channels as i64,
+            repeat: rows.repeat as i64,
+            groups: rows.groups as i64,
+            count: rows.len as i64,
+            per_split: 0,
+            rms: i32::from(matches!(kind, NormKind::Rms { .. })),
+            out: tag(out),
+        };
+        let (sum_normal, sum_grad) = self.norm_sums(args, rows, compute)?;
+        if kind == NormKind::Batch {
+            let args = NormGradArgs { sum_grad: sum_grad.address(), sum_normal: sum_normal.address(), ..args };
+            self.launch(FAMILY, "norm_apply_grad", Some(compute), self.spread(rows.count()), args)?;
+        } else {
+            let grid = ([if rows.len == 0 { 0 } else { rows.rows as u64 }, 1, 1], THREADS);
+            self.launch(FAMILY, "norm_rows_grad", Some(compute), grid, args)?;
+        }
+        Ok(NormGrads { x: dx.into_buffer(), weight: sum_normal.into_buffer(), bias: sum_grad.into_buffer() })
+    }
+}

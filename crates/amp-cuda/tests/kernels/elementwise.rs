@@ -1,0 +1,158 @@
+use crate::case::{Input, check, check_same, noise};
+use amp_core::backend::{Binary, Compare, DType, Ternary, Unary};
+
+const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+
+const UNARY: [Unary; 32] = [
+    Unary::Neg,
+    Unary::Abs,
+    Unary::Sign,
+    Unary::Sqr,
+    Unary::Sqrt,
+    Unary::Rsqrt,
+    Unary::Recip,
+    Unary::Exp,
+    Unary::Expm1,
+    Unary::Log,
+    Unary::Log1p,
+    Unary::Log2,
+    Unary::Sin,
+    Unary::Cos,
+    Unary::Tanh,
+    Unary::Sigmoid,
+    Unary::LogSigmoid,
+    Unary::Erf,
+    Unary::Floor,
+    Unary::Ceil,
+    Unary::Round,
+    Unary::Relu,
+    Unary::LeakyRelu(0.1),
+    Unary::Elu(1.3),
+    Unary::Gelu,
+    Unary::GeluTanh,
+    Unary::Silu,
+    Unary::Softplus { beta: 1.5, threshold: 2.0 },
+    Unary::Hardswish,
+    Unary::Clamp { min: -0.5, max: 0.7 },
+    Unary::Powf(1.7),
+    Unary::Affine { mul: 1.5, add: -0.25 },
+];
+
+/// What 16-bit arithmetic trips over.
+fn specials() -> Vec<f64> {
+    let mut values = vec![
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        65504.0,
+        -65504.0,
+        65520.0,
+        70000.0,
+        6e-8,
+        -6e-8,
+        3e-8,
+        1e-40,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2049.0,
+        0.333,
+        88.8,
+        -88.8,
+        3.4e38,
+    ];
+    values.extend(noise(17, 5).iter().map(|v| v * 4.0));
+    values
+}
+
+/// Positive and away from poles, where a function has them.
+fn domain(op: Unary, x: Input) -> Input {
+    let positive = matches!(
+        op,
+        Unary::Sqrt | Unary::Rsqrt | Unary::Recip | Unary::Log | Unary::Log1p | Unary::Log2 | Unary::Powf(_)
+    );
+    if positive { Input { values: x.values.iter().map(|v| v.abs() + 0.2).collect(), ..x } } else { x }
+}
+
+#[test]
+fn functions_and_their_derivatives_in_every_precision() {
+    for (i, op) in UNARY.into_iter().enumerate() {
+        let dtype = FLOATS[i % 4];
+        for (shape, stored) in [(&[257usize][..], dtype), (&[5, 7], DType::F32)] {
+            let x = domain(op, Input::noise(shape, dtype, 3.0, i as u64).stored(stored));
+            let g = Input::noise(shape, dtype, 1.0, 99 + i as u64);
+            check(&format!("{op:?}"), &[x.clone()], dtype, 64.0, &|b, x, out| Ok(vec![b.unary(op, x[0], out)?]));
+            check(&format!("{op:?} grad"), &[x, g], DType::F32, 64.0, &|b, x, out| {
+                Ok(vec![b.unary_grad(op, x[0], x[1], out)?])
+            });
+        }
+    }
+}
+
+#[test]
+fn special_values_go_through_functions_as_on_the_cpu() {
+    for op in UNARY {
+        for dtype in [DType::F16, DType::BF16, DType::F32] {
+            let x = Input::new(specials(), &[specials().len()], dtype);
+            check_same(&format!("{op:?}"), &[x], dtype, 64.0, &|b, x, out| Ok(vec![b.unary(op, x[0], out)?]));
+        }
+    }
+}
+
+#[test]
+fn integers_stay_integers() {
+    let x = Input::new(vec![-3.0, 0.0, 1.0, 7.0, 100.0, -128.0], &[6], DType::I64);
+    let y = Input::new(vec![2.0, 0.0, -1.0, 3.0, 7.0, 1.0], &[6], DType::I64);
+    for op in [Unary::Neg, Unary::Abs, Unary::Sqr, Unary::Relu, Unary::Clamp { min: -1.5, max: 50.0 }] {
+        check_same(&format!("{op:?}"), &[x.clone()], DType::I64, 0.0, &|b, x, out| Ok(vec![b.unary(op, x[0], out)?]));
+    }
+    for op in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Pow, Binary::Minimum, Binary::Maximum] {
+        check_same(&format!("{op:?}"), &[x.clone(), y.clone()], DType::I64, 0.0, &|b, x, out| {
+            Ok(vec![b.binary(op, x[0], x[1], out)?])
+        });
+    }
+}
+
+#[test]
+fn two_and_three_operands_of_any_layout() {
+    let shape = [3, 5, 7];
+    let ops = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Minimum, Binary::Maximum, Binary::Atan2];
+    for (i, op) in ops.into_iter().enumerate() {
+        let dtype = FLOATS[i % 4];
+        let a = Input::strided(&shape, &[35, 7, 1], 0, dtype, 1);
+        let b = Input::strided(&shape, &[1, 21, 3], 2, dtype, 2);
+        let c = Input::strided(&shape, &[0, 1, 0], 1, dtype, 3).stored(DType::F32);
+        for pair in [[a.clone(), b.clone()], [b, c], [a.clone(), a]] {
+            check(&format!("{op:?}"), &pair, dtype, 2000.0, &|b, x, out| Ok(vec![b.binary(op, x[0], x[1], out)?]));
+        }
+    }
+    for op in [Ternary::Addcmul(0.5), Ternary::Addcdiv(-2.0), Ternary::Lerp] {
+        let x: Vec<Input> = (0..3).map(|i| domain(Unary::Log, Input::noise(&[129], DType::BF16, 1.0, i))).collect();
+        check(&format!("{op:?}"), &x, DType::F32, 64.0, &|b, x, out| Ok(vec![b.ternary(op, x[0], x[1], x[2], out)?]));
+    }
+}
+
+#[test]
+fn comparisons_selections_and_special_operands() {
+    let values = specials();
+    let n = values.len();
+    let turned: Vec<f64> = (0..n).map(|i| values[(i * 7 + 3) % n]).collect();
+    let truth = Input::new((0..n).map(|i| (i % 3 == 0) as i32 as f64).collect(), &[n], DType::Bool);
+    for dtype in FLOATS {
+        let (a, b) = (Input::new(values.clone(), &[n], dtype), Input::new(turned.clone(), &[n], dtype));
+        for op in [Compare::Eq, Compare::Ne, Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge] {
+            check_same(&format!("{op:?}"), &[a.clone(), b.clone()], DType::Bool, 0.0, &|b, x, _| {
+                Ok(vec![b.compare(op, x[0], x[1])?])
+            });
+        }
+        for op in [Binary::Add, Binary::Mul, Binary::Div, Binary::Minimum, Binary::Maximum, Binary::Pow] {
+            check_same(&format!("{op:?}"), &[a.clone(), b.clone()], dtype, 64.0, &|b, x, out| {
+                Ok(vec![b.binary(op, x[0], x[1], out)?])
+            });
+        }
+        check_same("select", &[truth.clone(), a, b], dtype, 0.0, &|b, x, out| {
+            Ok(vec![b.select(x[0], x[1], x[2], out)?])
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! Reductions, scans, sorting, softmax, normalisation, cross-entropy and indexing.
+
+use crate::case::{Input, check, check_same};
+use amp_core::backend::{DType, Labels, NormKind, Operand, Reduce, Scan, Statistics};
+
+const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+
+/// The precision that statistics of `dtype` have.
+fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+#[test]
+fn reductions_along_any_axes() {
+    let ops = [Reduce::Sum, Reduce::Mean, Reduce::Prod, Reduce::Max, Reduce::Min, Reduce::SumSquares, Reduce::SumAbs];
+    for (i, op) in ops.into_iter().enumerate() {
+        let dtype = FLOATS[i % 4];
+        let terms = if op == Reduce::Prod { 600.0 } else { 100.0 };
+        for axes in [&[0usize][..], &[1], &[2], &[0, 2], &[1, 2], &[0, 1, 2], &[]] {
+            let x = Input::strided(&[3, 37, 2], &[74, 2, 1], 0, dtype, i as u64);
+            check(&format!("{op:?} {axes:?}"), &[x], DType::F32, terms, &|b, x, out| {
+                Ok(vec![b.reduce(op, x[0], axes, out)?])
+            });
+        }
+        let turned = Input::strided(&[6, 700], &[1, 6], 0, dtype, 7);
+        check(&format!("{op:?} turned"), &[turned], DType::F32, 1000.0, &|b, x, out| {
+            Ok(vec![b.reduce(op, x[0], &[1], out)?, b.reduce(op, x[0], &[0], out)?])
+        });
+    }
+}
+
+#[test]
+fn long_reductions_are_split_in_a_fixed_order() {
+    let x = Input::noise(&[40_000], DType::F32, 1.0, 1);
+    check("sum of a vector", &[x.clone()], DType::F32, 400.0, &|b, x, out| {
+        Ok(vec![b.reduce(Reduce::Sum, x[0], &[0], out)?, b.reduce(Reduce::Mean, x[0], &[0], out)?])
+    });
+    let columns = Input::noise(&[20_000, 2], DType::BF16, 1.0, 2);
+    check("sum of columns", &[columns], DType::F32, 400.0, &|b, x, out| {
+        let (mean, var) = b.variance(x[0], &[0], 1.0, out)?;
+        Ok(vec![b.reduce(Reduce::SumSquares, x[0], &[0], out)?, mean, var])
+    });
+}
+
+#[test]
+fn empty_reductions_and_special_values() {
+    for op in [Reduce::Sum, Reduce::Mean, Reduce::Prod, Reduce::Max, Reduce::Min] {
+        let empty = Input::new(vec![], &[3, 0], DType::F32);
+        check_same(&format!("{op:?} of nothing"), &[empty], DType::F32, 0.0, &|b, x, out| {
+            Ok(vec![b.reduce(op, x[0], &[1], out)?, b.reduce(op, x[0], &[0], out)?])
+        });
+        let mut values = vec![1.0; 300];
+        (values[17], values[200]) = (f64::NAN, f64::INFINITY);
+        let x = Input::new(values, &[3, 100], DType::F16);
+        check_same(&format!("{op:?} of NaN"), &[x], DType::F16, 10.0, &|b, x, out| {
+            Ok(vec![b.reduce(op, x[0], &[1], out)?])
+        });
+    }
+    let truth = Input::new((0..60).map(|i| (i % 20 != 3) as i32 as f64).collect(), &[3, 20], DType::Bool);
+    for op in [Reduce::All, Reduce::Any, Reduce::Sum] {
+        check_same(&format!("{op:?}"), &[truth.clone()], DType::I64, 0.0, &|b, x, out| {
+            Ok(vec![b.reduce(op, x[0], &[1], out)?])
+        });
+    }
+}
+
+#[test]
+fn moments_positions_scans_and_sorting() {
+    for (i, dtype) in FLOATS.into_iter().enumerate() {
+        let x = Input::noise(&[4, 331, 3], dtype, 2.0, i as u64);
+        check("variance", &[x.clone()], DType::F32, 200.0, &|b, x, out| {
+            let ((a, b), (c, d)) = (b.variance(x[0], &[1], 1.0, out)?, b.variance(x[0], &[0, 2], 0.0, out)?);
+            Ok(vec![a, b, c, d])
+        });
+        let x = Input::noise(&[2, 7, 3], dtype, 2.0, i as u64);
+        for axis in 0..3 {
+            check(&format!("scan {axis}"), &[x.clone()], DType::F32, 400.0, &|b, x, out| {
+                Ok(vec![b.scan(Scan::Sum, x[0], axis, false, out)?, b.scan(Scan::Sum, x[0], axis, true, out)?])
+            });
+            check(&format!("order {axis}"), &[x.clone()], DType::I64, 0.0, &|b, x, _| {
+                let ((_, up), (_, down)) = (b.sort(x[0], axis, false)?, b.sort(x[0], axis, true)?);
+                Ok(vec![b.arg_reduce(true, x[0], axis)?, b.arg_reduce(false, x[0], axis)?, up, down])
+            });
+        }
+    }
+    let x = Input::noise(&[2, 531], DType::F32, 2.0, 8);
+    check("long lines", &[x], DType::F32, 400.0, &|b, x, out| {
+        Ok(vec![
+            b.scan(Scan::Sum, x[0], 1, true, out)?,
+            b.scan(Scan::Sum, x[0], 1, false, out)?,
+            b.sort(x[0], 1, true)?.1,
+        ])
+    });
+    let mut values: Vec<f64> = (0..1100).map(|i| f64::from((i * 37 % 19) as i32)).collect();
+    (values[5], values[700], values[701]) = (f64::NAN, f64::NAN, f64::NEG_INFINITY);
+    let x = Input::new(values, &[1100], DType::BF16);
+    check_same("sort with ties", &[x], DType::BF16, 0.0, &|b, x, _| {
+        let ((a, p), (c, q)) = (b.sort(x[0], 0, false)?, b.sort(x[0], 0, true)?);
+        Ok(vec![a, p, c, q, b.arg_reduce(true, x[0], 0)?, b.arg_reduce(false, x[0], 0)?])
+    });
+    let x = Input::new(vec![0.5, 0.0, 2.0, -1.0, 0.0, 3.0], &[2, 3], DType::F32);
+    let g = Input::noise(&[2, 3], DType::F32, 1.0, 4);
+    check("cumprod grad", &[x, g], DType::F32, 20.0, &|b, x, out| {
+        Ok(vec![b.scan(Scan::Prod, x[0], 1, false, out)?, b.cumprod_grad(x[0], x[1], 1, out)?])
+    });
+}
+
+#[test]
+fn softmax_of_short_long_and_strided_lines() {
+    for (i, dtype) in FLOATS.into_iter().enumerate() {
+        let long = if i == 1 { 5000 } else { 40 };
+        for (shape, axis) in [(&[3usize, 1][..], 1), (&[2, 333], 1), (&[2, 9, 5], 1), (&[2, long], 1), (&[], 0)] {
+            let x = Input::noise(shape, dtype, 8.0, i as u64);
+            let g = Input::noise(shape, dtype, 1.0, 50);
+            check(&format!("softmax {shape:?}"), &[x, g], wide(dtype), 200.0, &|b, x, out| {
+                let (y, log) = (b.softmax(x[0], axis, false, out)?, b.softmax(x[0], axis, true, out)?);
+                let layout = amp_core::backend::Layout::contiguous(x[0].layout.shape);
+                let kept = |buffer| Operand { buffer, layout: &layout, logical: out };
+                let dx = b.softmax_grad(kept(&y), x[1], axis, false, out)?;
+                let dlog = b.softmax_grad(kept(&log), x[1], axis, true, out)?;
+                Ok(vec![b.logsumexp(x[0], axis, out)?, dx, dlog, y, log])
+            });
+        }
+    }
+    let mut values = vec![f64::NEG_INFINITY; 40];
+    (values[3], values[25], values[30]) = (1.0, f64::INFINITY, 65504.0);
+    let x = Input::new(values, &[4, 10], DType::F16);
+    check_same("softmax of infinities", &[x], DType::F32, 20.0, &|b, x, out| {
+        Ok(vec![b.softmax(x[0], 1, false, out)?, b.softmax(x[0], 1, true, out)?, b.logsumexp(x[0], 1, out)?])
+    });
+}
+
+#[test]
+fn cross_entropy_with_weights_smoothing_and_ignored_rows() {
+    for (i, dtype) in FLOATS.into_iter().enumerate() {
+        let logits = Input::noise(&[6, 77], dtype, 5.0, i as u64);
+        let targets = Input::new(vec![0.0, 76.0, -100.0, 5.0, 5.0, 40.0], &[6], DType::I64);
+        let weight = Input::new(crate::case::noise(77, 9).iter().map(|v| v.abs()).collect(), &[77], DType::F32);
+        let scale = Input::noise(&[6], DType::F32, 1.0, 3);
+        for (smoothing, weighted) in [(0.0, false), (0.1, true), (0.1, false)] {
+            let inputs = [logits.clone(), targets.clone(), weight.clone(), scale.clone()];
+            check("cross entropy", &inputs, dtype, 300.0, &|b, x, out| {
+                let labels = Labels { targets: x[1], weight: weighted.then_some(x[2]), ignore_index: -100, smoothing };
+                let (loss, lse) = b.cross_entropy(x[0], labels)?;
+                let layout = x[3].layout;
+                let kept = Operand { buffer: &lse, layout, logical: lse.dtype() };
+                let dx = b.cross_entropy_grad(x[0], labels, kept, x[3], out)?;
+                Ok(vec![loss, lse, dx])
+            });
+        }
+    }
+}
+
+#[test]
+fn normalisations_and_their_gradients() {
+    let kinds = [
+        (NormKind::Layer { inner: 40 }, &[6usize, 40][..], 40),
+        (NormKind::Layer { inner: 33 }, &[5, 33], 33),
+        (NormKind::Rms { inner: 40 }, &[6, 40], 40),
+        (NormKind::Group { groups: 2 }, &[3, 4, 5, 3], 4),
+        (NormKind::Group { groups: 4 }, &[2, 4, 9], 4),
+        (NormKind::Batch, &[7, 3, 5], 3),
+        (NormKind::Batch, &[150, 2], 2),
+    ];
+    for (i, (kind, shape, parameters)) in kinds.into_iter().enumerate() {
+        let dtype = FLOATS[i % 4];
+        let x = Input {
+            values: crate::case::noise(shape.iter().product(), 3).iter().map(|v| 2.0 * v + 1.0).collect(),
+            ..Input::noise(shape, dtype, 1.0, 1)
+        };
+        let g = Input::noise(shape, dtype, 1.0, 20);
+        let (w, c) = (Input::noise(&[parameters], DType::F32, 1.0, 4), Input::noise(&[parameters], DType::F32, 1.0, 5));
+        for weighted in [true, false] {
+            check(
+                &format!("{kind:?}"),
+                &[x.clone(), g.clone(), w.clone(), c.clone()],
+                DType::F32,
+                400.0,
+                &|b, x, out| {
+                    let (weight, bias) = (weighted.then_some(x[2]), weighted.then_some(x[3]));
+                    let n = b.normalize(x[0], kind, weight, bias, 1e-5, out)?;
+                    let layout =
+                        amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[n.mean.len()]).expect("rank 1"));
+                    let kept = |buffer| Operand { buffer, layout: &layout, logical: n.mean.dtype() };
+                    let grads = b.normalize_grad(x[1], x[0], (kept(&n.mean), kept(&n.rstd)), weight, kind, out)?;
+                    let mut results = vec![grads.x, grads.weight, grads.bias];
+                    if kind == NormKind::Batch {
+                        let statistics = Statistics { mean: kept(&n.mean), var: kept(&n.var) };
+                        results.push(b.normalize_with(x[0], statistics, weight, bias, 1e-5, out)?);
+                    }
+                    results.extend([n.y, n.mean, n.var, n.rstd]);
+                    Ok(results)
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn selecting_gathering_and_adding_by_index() {
+    for (i, dtype) in FLOATS.into_iter().enumerate() {
+        let x = Input::strided(&[4, 9, 5], &[45, 1, 9], 0, dtype, i as u64);
+        let slices = Input::new(vec![3.0, 0.0, 3.0, 8.0, 3.0], &[5], DType::I64);
+        let src = Input::noise(&[4, 5, 5], dtype, 1.0, 2);
+        let index = Input::new((0..80).map(|k| f64::from(k * 7 % 9)).collect(), &[4, 4, 5], DType::I64);
+        check("index", &[x, slices, src, index], dtype, 20.0, &|b, x, out| {
+            b.check_indices("index", x[1], 9, None)?;
+            Ok(vec![
+                b.index_select(x[0], 1, x[1])?,
+                b.index_add(9, 1, x[1], x[2], out)?,
+                b.gather(x[0], 1, x[3])?,
+                b.scatter_add(x[0], 1, x[3], x[2], out)?,
+            ])
+        });
+    }
+    let many = Input::new((0..1300).map(|k| f64::from(k * 31 % 11)).collect(), &[1300], DType::I64);
+    let src = Input::noise(&[1300, 3], DType::F32, 1.0, 2);
+    check("embedding gradient", &[many, src], DType::F32, 200.0, &|b, x, out| {
+        Ok(vec![b.index_add(11, 0, x[0], x[1], out)?])
+    });
+}
+
+#[test]
+fn a_bad_index_is_reported_with_the_next_download() {
+    let (_, _alone) = crate::standin::open();
+    let gpu = crate::standin::gpu();
+    let layout = amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[3]).expect("rank 1"));
+    let index = gpu.upload(amp_core::backend::Storage::I64(vec![1, 12, -1])).expect("an upload");
+    let operand = Operand { buffer: &index, layout: &layout, logical: DType::I64 };
+    gpu.check_indices("embedding", operand, 10, None).expect("the check does not wait");
+    let error = gpu.download(&index).expect_err("12 is past the end");
+    assert_eq!(error.to_string(), "embedding: index 12 is out of range for size 10");
+    gpu.download(&index).expect("an error is reported once");
+}

@@ -1,0 +1,110 @@
+use crate::case::{Input, check_same, noise};
+use crate::standin;
+use amp_core::RandomState;
+use amp_core::backend::{DType, Layout, Operand, Storage};
+use amp_core::{Dims, Error};
+
+const ALL: [DType; 7] = [DType::F16, DType::BF16, DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool];
+
+#[test]
+fn every_pair_of_types_converts_as_on_the_cpu() {
+    let mut values = vec![
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        65504.0,
+        65519.99,
+        65520.0,
+        1e300,
+        -1e300,
+        5.96e-8,
+        2.98e-8,
+        1e-45,
+        255.5,
+        256.0,
+        -1.0,
+        0.0,
+        -0.0,
+        2049.0,
+        2051.0,
+        9.3e18,
+        257.0,
+    ];
+    values.extend(noise(300, 3).iter().map(|v| v * 300.0));
+    let n = values.len();
+    for from in ALL {
+        for to in ALL {
+            let x = Input::new(values.clone(), &[n], from);
+            check_same(&format!("{from} to {to}"), &[x], to, 0.0, &|b, x, out| Ok(vec![b.copy(x[0], out)?]));
+        }
+    }
+}
+
+#[test]
+fn all_16_bit_patterns_widen_and_round_exactly() {
+    let bits: Vec<u16> = (0..=u16::MAX).collect();
+    let (_, _alone) = standin::open();
+    let gpu = standin::gpu();
+    let layout = Layout::contiguous(Dims::new(&[bits.len()]).expect("rank 1"));
+    let halves: Vec<half::f16> = bits.iter().map(|&b| half::f16::from_bits(b)).collect();
+    let buffer = gpu.upload(Storage::F16(halves.clone())).expect("an upload");
+    let wide = gpu.copy(Operand { buffer: &buffer, layout: &layout, logical: DType::F16 }, DType::F32).expect("a copy");
+    let Storage::F32(values) = gpu.download(&wide).expect("a download") else { panic!("F32 was asked for") };
+    for (half, value) in halves.iter().zip(&values) {
+        assert!(half.to_f32().to_bits() == value.to_bits() || (half.is_nan() && value.is_nan()), "{half:?}");
+    }
+    let back = gpu.copy(Operand { buffer: &wide, layout: &layout, logical: DType::F32 }, DType::F16).expect("a copy");
+    let Storage::F16(again) = gpu.download(&back).expect("a download") else { panic!("F16 was asked for") };
+    for (half, value) in halves.iter().zip(&again) {
+        assert!(half.to_bits() == value.to_bits() || (half.is_nan() && value.is_nan()), "{half:?}");
+    }
+}
+
+#[test]
+fn copies_into_a_part_leave_the_rest() {
+    let x = Input::strided(&[3, 4], &[1, 3], 0, DType::F32, 1);
+    let base = Input::noise(&[40], DType::BF16, 1.0, 2);
+    check_same("copy_into", &[x, base], DType::BF16, 0.0, &|b, x, out| {
+        let mut into = b.copy(x[1], out)?;
+        let dims = |d: &[usize]| Dims::new(d).expect("a rank");
+        b.copy_into(x[0], &mut into, &Layout { shape: dims(&[3, 4]), strides: dims(&[10, 2]), offset: 3 })?;
+        Ok(vec![into])
+    });
+}
+
+#[test]
+fn random_streams_are_the_cpus() {
+    let at = RandomState { seed: 0x1234_5678_9abc, offset: 1023 };
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        check_same("uniform", &[], dtype, 1.0, &|b, _, out| Ok(vec![b.uniform(at, -1.0, 3.0, 777, out)?]));
+        check_same("normal", &[], dtype, 1.0, &|b, _, out| Ok(vec![b.normal(at, 0.5, 2.0, 777, out)?]));
+        check_same("fill", &[], dtype, 0.0, &|b, _, out| Ok(vec![b.fill(-1e9, 33, out)?, b.fill(0.0, 5, out)?]));
+    }
+    check_same("mask", &[], DType::Bool, 0.0, &|b, _, _| Ok(vec![b.mask(at, 0.9, 1000)?, b.mask(at, 1.0, 9)?]));
+}
+
+#[test]
+fn running_out_of_memory_says_what_was_asked_for() {
+    let (standin, _alone) = standin::open();
+    let gpu = standin::gpu();
+    let before = standin.bytes();
+    let error = gpu.fill(1.0, 1 << 40, DType::F32).expect_err("8 GiB are not enough for 4 TiB");
+    let Error::Backend { message, .. } = &error else { panic!("{error}") };
+    assert!(message.starts_with("out of memory: 4398046511104 bytes asked for, "), "{message}");
+    assert_eq!(standin.bytes(), before);
+}
+
+#[test]
+fn results_are_freed_and_work_does_not_wait() {
+    let (standin, _alone) = standin::open();
+    let gpu = standin::gpu();
+    let layout = Layout::contiguous(Dims::new(&[1000]).expect("rank 1"));
+    let x = gpu.fill(2.0, 1000, DType::F32).expect("a fill");
+    let counted = ["cuStreamSynchronize", "cuCtxSynchronize", "cuMemcpyDtoHAsync_v2"];
+    let (bytes, calls) = (standin.bytes(), counted.map(|c| standin.calls(c)));
+    for _ in 0..10_000 {
+        let x = Operand { buffer: &x, layout: &layout, logical: DType::F32 };
+        gpu.copy(x, DType::F16).expect("a copy");
+    }
+    assert_eq!((standin.bytes(), counted.map(|c| standin.calls(c))), (bytes, calls));
+}

@@ -1,0 +1,150 @@
+// A CUDA driver whose device is the emulation: enough of libcuda for the library to run end to end without a GPU.
+//
+// Device memory is host memory filled with NaN; work is done when it is asked for. Modules are not read: kernels are
+// found by name among those compiled in. The environment makes it misbehave: STANDIN_NO_DEVICE, STANDIN_VERSION,
+// STANDIN_CAPABILITY, STANDIN_MEMORY (bytes).
+#include "emulation.h"
+#include <map>
+#include <mutex>
+#include <stdlib.h>
+#include <string>
+
+typedef int Result;
+typedef void* Handle;
+typedef uintptr_t Pointer;
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500 };
+
+static std::mutex lock;
+static std::map<std::string, u64> calls;
+static std::map<Pointer, size_t> allocations;
+static size_t used;
+
+static i64 number(const char* name, i64 fallback) {
+    const char* text = getenv(name);
+    return text ? atoll(text) : fallback;
+}
+static size_t total() { return (size_t)number("STANDIN_MEMORY", 8ll << 30); }
+#define COUNT std::lock_guard<std::mutex> held(lock); ++calls[__func__]
+
+extern "C" {
+// ---- what tests ask
+u64 standin_calls(const char* name) { std::lock_guard<std::mutex> held(lock); return calls[name]; }
+u64 standin_bytes() { std::lock_guard<std::mutex> held(lock); return used; }
+size_t standin_args(const char* name) { auto* k = emulation::find(name); return k ? k->args : 0; }
+// Whether `bytes` at `at` lie within one allocation.
+int standin_within(Pointer at, size_t bytes) {
+    auto next = allocations.upper_bound(at);
+    if (next == allocations.begin()) return 0;
+    --next;
+    return at + bytes <= next->first + next->second;
+}
+
+// ---- device
+Result cuInit(unsigned) { COUNT; return getenv("STANDIN_NO_DEVICE") ? NO_DEVICE : SUCCESS; }
+Result cuDriverGetVersion(int* v) { *v = (int)number("STANDIN_VERSION", 13000); return SUCCESS; }
+Result cuDeviceGetCount(int* n) { *n = 1; return SUCCESS; }
+Result cuDeviceGet(int* d, int i) { *d = i; return i == 0 ? SUCCESS : 101; }
+Result cuDeviceGetName(char* name, int n, int) { strncpy(name, "stand-in", n); return SUCCESS; }
+Result cuDeviceTotalMem_v2(size_t* bytes, int) { *bytes = total(); return SUCCESS; }
+Result cuDeviceGetAttribute(int* v, int attribute, int) {
+    i64 capability = number("STANDIN_CAPABILITY", 80);
+    switch (attribute) {
+        case 16: *v = 2; break;                      // multiprocessors
+        case 75: *v = (int)(capability / 10); break;
+        case 76: *v = (int)(capability % 10); break;
+        case 115: *v = 1; break;                     // memory pools
+        default: *v = 0;
+    }
+    return SUCCESS;
+}
+Result cuDevicePrimaryCtxRetain(Handle* c, int) { *c = (Handle)1; return SUCCESS; }
+Result cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
+Result cuCtxSetCurrent(Handle) { return SUCCESS; }
+Result cuCtxGetCurrent(Handle* c) { *c = (Handle)1; return SUCCESS; }
+Result cuCtxSynchronize() { COUNT; return SUCCESS; }
+Result cuGetErrorName(Result r, const char** s) {
+    *s = r == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : r == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR";
+    return SUCCESS;
+}
+Result cuGetErrorString(Result r, const char** s) {
+    *s = r == OUT_OF_MEMORY ? "out of memory" : r == NO_DEVICE ? "no CUDA-capable device is detected" : "error";
+    return SUCCESS;
+}
+
+// ---- streams and events
+Result cuStreamCreate(Handle* s, unsigned) { *s = (Handle)2; return SUCCESS; }
+Result cuStreamDestroy_v2(Handle) { return SUCCESS; }
+Result cuStreamSynchronize(Handle) { COUNT; return SUCCESS; }
+Result cuStreamWaitEvent(Handle, Handle, unsigned) { return SUCCESS; }
+Result cuEventCreate(Handle* e, unsigned) { *e = (Handle)3; return SUCCESS; }
+Result cuEventDestroy_v2(Handle) { return SUCCESS; }
+Result cuEventRecord(Handle, Handle) { return SUCCESS; }
+Result cuEventSynchronize(Handle) { return SUCCESS; }
+
+// ---- memory
+Result cuMemGetInfo_v2(size_t* free, size_t* all) { *all = total(); *free = *all > used ? *all - used : 0; return SUCCESS; }
+Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle) {
+    COUNT;
+    if (bytes == 0) return INVALID_VALUE;
+    if (used + bytes > total()) return OUT_OF_MEMORY;
+    void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!memory) return OUT_OF_MEMORY;
+    memset(memory, 0xff, bytes);
+    *at = (Pointer)memory;
+    allocations[*at] = bytes;
+    used += bytes;
+    return SUCCESS;
+}
+Result cuMemFreeAsync(Pointer at, Handle) {
+    COUNT;
+    auto found = allocations.find(at);
+    if (found == allocations.end()) return INVALID_VALUE;
+    used -= found->second;
+    allocations.erase(found);
+    free((void*)at);
+    return SUCCESS;
+}
+Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t n, Handle) {
+    COUNT;
+    if (!standin_within(to, n)) return INVALID_VALUE;
+    memcpy((void*)to, from, n);
+    return SUCCESS;
+}
+Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t n, Handle) {
+    COUNT;
+    if (!standin_within(from, n)) return INVALID_VALUE;
+    memcpy(to, (void*)from, n);
+    return SUCCESS;
+}
+Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t n, Handle) { COUNT; memcpy((void*)to, (void*)from, n); return SUCCESS; }
+Result cuMemsetD8Async(Pointer at, unsigned char v, size_t n, Handle) {
+    COUNT;
+    if (!standin_within(at, n)) return INVALID_VALUE;
+    memset((void*)at, v, n);
+    return SUCCESS;
+}
+Result cuDeviceGetDefaultMemPool(Handle* p, int) { *p = (Handle)4; return SUCCESS; }
+Result cuMemPoolSetAttribute(Handle, int, void*) { return SUCCESS; }
+
+// ---- kernels
+Result cuModuleLoadData(Handle* m, const void* image) { COUNT; *m = (Handle)5; return image ? SUCCESS : INVALID_VALUE; }
+Result cuModuleLoad(Handle* m, const char*) { *m = (Handle)5; return SUCCESS; }
+Result cuModuleUnload(Handle) { return SUCCESS; }
+Result cuModuleGetFunction(Handle* f, Handle, const char* name) { *f = emulation::find(name); return *f ? SUCCESS : NOT_FOUND; }
+Result cuFuncGetParamInfo(Handle f, size_t i, size_t* offset, size_t* size) {
+    if (i != 0) return INVALID_VALUE;
+    *offset = 0;
+    *size = ((emulation::Kernel*)f)->args;
+    return SUCCESS;
+}
+Result cuFuncGetAttribute(int* v, int, Handle) { *v = 0; return SUCCESS; }
+Result cuFuncSetAttribute(Handle, int, int) { return SUCCESS; }
+Result cuLaunchKernel(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned,
+                      Handle, void** args, void**) {
+    COUNT;
+    auto* kernel = (emulation::Kernel*)f;
+    ++calls[kernel->name];
+    emulation::launch(*kernel, args[0], {gx, gy, gz}, {bx, by, bz});
+    return SUCCESS;
+}
+}

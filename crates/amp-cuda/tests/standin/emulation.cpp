@@ -1,0 +1,186 @@
+// Runs kernels: fibers for the threads of a block, and the order in which they take turns.
+#include "emulation.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+#include <vector>
+
+extern "C" {
+extern char __start_emulated_shared[];
+extern char __stop_emulated_shared[];
+}
+
+namespace emulation {
+Index thread_index, block_index, block_size, grid_size;
+
+// -------------------------------------------------------------------------------------------------------------------
+// Registry
+
+static Kernel* kernels;
+Kernel::Kernel(const char* name, size_t args, unsigned threads, void (*run)(const void*))
+    : name(name), args(args), threads(threads), run(run), next(kernels) { kernels = this; }
+Kernel* find(const char* name) {
+    for (Kernel* k = kernels; k; k = k->next) if (!strcmp(k->name, name)) return k;
+    return nullptr;
+}
+
+// -------------------------------------------------------------------------------------------------------------------
+// Fibers
+
+enum State { READY, AT_WARP, AT_BLOCK, DONE };
+struct Fiber {
+    void* stack_pointer;
+    ucontext_t context;
+    char* stack;
+    State state;
+    u64 slot;
+};
+static const size_t STACK = 64 << 10;
+static std::vector<Fiber> fibers;
+static unsigned current, count;
+static const Kernel* kernel;
+static const void* arguments;
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+extern "C" void emulation_switch(void** from, void* to);
+asm(".globl emulation_switch\n.hidden emulation_switch\nemulation_switch:\n"
+    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+    "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+static void* scheduler;
+static void leave() { emulation_switch(&fibers[current].stack_pointer, scheduler); }
+static void resume() { emulation_switch(&scheduler, fibers[current].stack_pointer); }
+static void body();
+static void prepare(Fiber& f) {
+    void** top = (void**)(((uintptr_t)f.stack + STACK) & ~(uintptr_t)15) - 2;
+    *top = (void*)body;
+    f.stack_pointer = top - 6;
+}
+#else
+static ucontext_t scheduler;
+static void leave() { swapcontext(&fibers[current].context, &scheduler); }
+static void resume() { swapcontext(&scheduler, &fibers[current].context); }
+static void body();
+static void prepare(Fiber& f) {
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack;
+    f.context.uc_stack.ss_size = STACK;
+    f.context.uc_link = &scheduler;
+    makecontext(&f.context, body, 0);
+}
+#endif
+
+static void body() {
+    kernel->run(arguments);
+    fibers[current].state = DONE;
+    for (;;) leave();
+}
+
+[[noreturn]] static void fail(const char* what) {
+    fprintf(stderr, "emulation: %s: %s in block (%u, %u, %u)\n", kernel->name, what, block_index.x, block_index.y, block_index.z);
+    abort();
+}
+
+static void wait_as(State state) {
+    fibers[current].state = state;
+    leave();
+}
+void block_barrier() { wait_as(AT_BLOCK); }
+void warp_barrier() { wait_as(AT_WARP); }
+void put(u64 bits) { fibers[current].slot = bits; }
+u64 peek(unsigned lane) { return fibers[current / 32 * 32 + lane].slot; }
+
+// -------------------------------------------------------------------------------------------------------------------
+// Turns
+
+enum Schedule { FORWARD, REVERSE, RANDOM, DEPTH_FIRST };
+static int schedule = FORWARD;
+static u64 seed = 1;
+static u64 draw() {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    return seed ^= seed << 17;
+}
+
+static std::vector<unsigned> warp_waiting, warp_done;
+static unsigned block_waiting, block_done;
+
+// Lets the warp of the current fiber, or the whole block, go on when everybody has arrived.
+static void release() {
+    State arrived = fibers[current].state;
+    unsigned warp = current / 32, first = arrived == AT_WARP ? warp * 32 : 0, size = arrived == AT_WARP ? 32 : count;
+    if (arrived == DONE) {
+        ++warp_done[warp];
+        ++block_done;
+        if (warp_waiting[warp]) fail("lanes left before a shuffle");
+        if (block_waiting && block_waiting + block_done == count) fail("threads left before a barrier");
+        return;
+    }
+    unsigned& waiting = arrived == AT_WARP ? warp_waiting[warp] : block_waiting;
+    ++waiting;
+    if (waiting + (arrived == AT_WARP ? warp_done[warp] : block_done) < size) return;
+    if (waiting < size) fail(arrived == AT_WARP ? "lanes left before a shuffle" : "threads left before a barrier");
+    for (unsigned i = first; i < first + size; ++i) fibers[i].state = READY;
+    waiting = 0;
+}
+
+static bool pick() {
+    auto ready = [](unsigned i) { return fibers[i].state == READY; };
+    if (schedule == DEPTH_FIRST) {
+        if (ready(current)) return true;
+        for (unsigned i = 0; i < 32; ++i) if (ready(current / 32 * 32 + i)) { current = current / 32 * 32 + i; return true; }
+    }
+    unsigned start = schedule == RANDOM ? draw() % count : schedule == FORWARD ? current + 1 : schedule == REVERSE ? current + count - 1 : 0;
+    for (unsigned i = 0; i < count; ++i) {
+        unsigned at = (schedule == REVERSE ? start + count - i : start + i) % count;
+        if (ready(at)) { current = at; return true; }
+    }
+    return false;
+}
+
+static void run_block() {
+    memset(__start_emulated_shared, 0xff, __stop_emulated_shared - __start_emulated_shared);
+    for (unsigned i = 0; i < count; ++i) {
+        fibers[i].state = READY;
+        prepare(fibers[i]);
+    }
+    warp_waiting.assign(count / 32, 0);
+    warp_done.assign(count / 32, 0);
+    block_waiting = block_done = 0;
+    current = schedule == REVERSE ? 0 : count - 1;
+    if (schedule == DEPTH_FIRST) current = 0;
+    while (pick()) {
+        thread_index = {current, 0, 0};
+        resume();
+        release();
+    }
+    for (unsigned i = 0; i < count; ++i) if (fibers[i].state != DONE) fail("threads wait for one another");
+}
+
+void launch(const Kernel& which, const void* args, Index grid, Index block) {
+    kernel = &which;
+    arguments = args;
+    grid_size = grid;
+    block_size = block;
+    count = block.x;
+    if (block.y != 1 || block.z != 1 || count % 32 || count == 0 || count > which.threads) fail("bad block size");
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) fail("bad grid size");
+    while (fibers.size() < count) {
+        fibers.emplace_back();
+        fibers.back().stack = (char*)malloc(STACK);
+    }
+    u64 blocks = (u64)grid.x * grid.y * grid.z;
+    u64 offset = schedule == RANDOM ? draw() % blocks : 0;
+    for (u64 i = 0; i < blocks; ++i) {
+        u64 b = schedule == REVERSE ? blocks - 1 - i : (i + offset) % blocks;
+        block_index = {(unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y), (unsigned)(b / grid.x / grid.y)};
+        run_block();
+    }
+}
+}  // namespace emulation
+
+// The order of turns for the launches that follow.
+extern "C" void standin_schedule(int schedule, u64 seed) {
+    emulation::schedule = schedule;
+    emulation::seed = seed * 2654435769u + 1;
+}

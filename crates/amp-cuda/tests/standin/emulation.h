@@ -1,0 +1,67 @@
+// What the kernels need of CUDA C++, on a host: a block's threads are fibers that run one at a time and change places at
+// barriers and shuffles only. Every kernel is registered under its name with the size of its argument.
+#pragma once
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#define __device__
+#define __forceinline__ inline
+// Shared memory of the one block that runs: filled with NaN before each block.
+#define __shared__ static __attribute__((section("emulated_shared")))
+
+struct Index { unsigned x, y, z; };
+
+namespace emulation {
+extern Index thread_index, block_index, block_size, grid_size;
+void block_barrier();
+void warp_barrier();
+void put(u64 bits);
+u64 peek(unsigned lane);
+
+struct Kernel {
+    const char* name;
+    size_t args;
+    unsigned threads;
+    void (*run)(const void*);
+    Kernel* next;
+    Kernel(const char* name, size_t args, unsigned threads, void (*run)(const void*));
+};
+Kernel* find(const char* name);
+void launch(const Kernel& kernel, const void* args, Index grid, Index block);
+
+template <class T> T exchange(T v, unsigned lane) {
+    u64 bits = 0;
+    memcpy(&bits, &v, sizeof v);
+    put(bits);
+    warp_barrier();
+    bits = peek(lane);
+    warp_barrier();
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+}  // namespace emulation
+
+#define threadIdx emulation::thread_index
+#define blockIdx emulation::block_index
+#define blockDim emulation::block_size
+#define gridDim emulation::grid_size
+#define __syncthreads() emulation::block_barrier()
+template <class T> T __shfl_xor_sync(unsigned, T v, int mask) {
+    return emulation::exchange(v, (threadIdx.x % 32) ^ (unsigned)mask);
+}
+inline int atomicMin(int* at, int v) { int old = *at; if (v < old) *at = v; return old; }
+
+#define KERNEL(name, Args) KERNEL_OF(name, Args, THREADS)
+#define KERNEL_OF(name, Args, threads)                                                        \
+    static void name(const Args& a);                                                          \
+    static emulation::Kernel name##_entry(#name, sizeof(Args), threads,                       \
+                                          [](const void* args) { name(*(const Args*)args); }); \
+    static void name(const Args& a)

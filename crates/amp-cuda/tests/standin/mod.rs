@@ -1,0 +1,155 @@
+//! Builds the stand-in driver from the kernels' sources and opens it as if it were CUDA.
+#![allow(dead_code, reason = "every test file uses a part")]
+
+use amp_core::backend::Backend;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{env, fs};
+
+/// The driver's own controls, which CUDA's lack.
+pub struct Standin {
+    library: libloading::Library,
+}
+
+/// Schedules of a block's threads, with seeds for the random ones.
+pub const SCHEDULES: [(i32, u64); 5] = [(0, 1), (1, 1), (2, 1), (2, 77), (3, 1)];
+
+impl Standin {
+    /// Order in which the threads of a block take turns from now on.
+    pub fn schedule(&self, (kind, seed): (i32, u64)) {
+        // SAFETY: the symbol has this type in emulation.cpp.
+        let set = unsafe { self.library.get::<unsafe extern "C" fn(i32, u64)>(b"standin_schedule\0") };
+        // SAFETY: it takes any numbers.
+        unsafe { set.expect("a symbol of the stand-in")(kind, seed) }
+    }
+
+    /// How often a driver function was called, or a kernel launched.
+    pub fn calls(&self, name: &str) -> u64 {
+        let name = std::ffi::CString::new(name).expect("no zero byte");
+        // SAFETY: the symbol has this type in driver.cpp.
+        let calls = unsafe { self.library.get::<unsafe extern "C" fn(*const i8) -> u64>(b"standin_calls\0") };
+        // SAFETY: the text ends with a zero byte and outlives the call.
+        unsafe { calls.expect("a symbol of the stand-in")(name.as_ptr().cast()) }
+    }
+
+    /// Bytes of device memory in use.
+    pub fn bytes(&self) -> u64 {
+        // SAFETY: the symbol has this type in driver.cpp.
+        let bytes = unsafe { self.library.get::<unsafe extern "C" fn() -> u64>(b"standin_bytes\0") };
+        // SAFETY: it takes nothing.
+        unsafe { bytes.expect("a symbol of the stand-in")() }
+    }
+}
+
+/// The stand-in, opened for this process; the guard keeps schedules and counts to one test at a time.
+pub fn open() -> (&'static Standin, MutexGuard<'static, ()>) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    static OPEN: OnceLock<Standin> = OnceLock::new();
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let standin = OPEN.get_or_init(|| {
+        let folder = build(&sources(), "standin", &[]);
+        // SAFETY: every test takes the guard before it does anything that reads the environment.
+        unsafe { env::set_var("AMP_CUDA_LIB_DIR", &folder) };
+        // SAFETY: as above.
+        unsafe { env::set_var("AMP_CUDA_CACHE_DIR", folder.join("cache")) };
+        // SAFETY: the library was built just now and has no initialisers but registrations.
+        Standin { library: unsafe { libloading::Library::new(folder.join("libcuda.so")) }.expect("the stand-in opens") }
+    });
+    (standin, guard)
+}
+
+/// The CUDA backend on the stand-in.
+pub fn gpu() -> Arc<dyn Backend> {
+    amp_cuda::backend(0).expect("the stand-in is a GPU")
+}
+
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin")
+}
+
+pub fn kernels() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")
+}
+
+/// Name and text of every kernel file.
+pub fn sources() -> Vec<(String, String)> {
+    let mut files: Vec<PathBuf> = fs::read_dir(kernels()).expect("kernels").flatten().map(|e| e.path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "cu"));
+    files.sort();
+    let text = |f: &PathBuf| fs::read_to_string(f).expect("a kernel file");
+    files.iter().map(|f| (f.file_stem().expect("a name").to_string_lossy().into(), text(f))).collect()
+}
+
+/// Compiles the given kernels with the emulation, unless the same was compiled before, and returns the folder.
+pub fn build(sources: &[(String, String)], name: &str, flags: &[&str]) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder for the stand-in");
+    let runtime =
+        ["emulation.cpp", "driver.cpp"].map(|f| (f.to_owned(), fs::read_to_string(tests().join(f)).expect("source")));
+    let headers: Vec<String> = [tests().join("emulation.h"), kernels().join("common.cuh"), kernels().join("gemm.cuh")]
+        .iter()
+        .map(|f| fs::read_to_string(f).expect("a header"))
+        .collect();
+    let kernels = sources.iter().map(|(name, text)| (format!("{name}.cpp"), wrapped(name, text)));
+    let units: Vec<(String, String)> = kernels.chain(runtime).collect();
+    let stale: Vec<String> = units.iter().filter_map(|unit| stale(&folder, unit, &headers, flags)).collect();
+    std::thread::scope(|scope| {
+        for part in stale.chunks(stale.len().div_ceil(2).max(1)) {
+            let folder = &folder;
+            scope.spawn(move || part.iter().for_each(|unit| compile(folder, unit, flags)));
+        }
+    });
+    link(&folder, &units, flags);
+    folder
+}
+
+/// Each file in its own namespace: two files may use one name for different things.
+fn wrapped(name: &str, text: &str) -> String {
+    format!("#include \"emulation.h\"\nnamespace of_{name} {{\n#line 1 \"{name}.cu\"\n{text}\n}}\n")
+}
+
+/// The unit's name, if its object does not come from this text, these headers and these flags.
+fn stale(folder: &Path, (unit, text): &(String, String), headers: &[String], flags: &[&str]) -> Option<String> {
+    let whole = format!("{text}\n// {headers:?} {flags:?}\n");
+    let file = folder.join(unit);
+    let object = file.with_extension("o");
+    if object.exists() && fs::read_to_string(&file).is_ok_and(|old| old == whole) {
+        return None;
+    }
+    let _ = fs::remove_file(object);
+    fs::write(file, whole).expect("a unit is written");
+    Some(unit.clone())
+}
+
+fn compiler() -> Command {
+    Command::new(env::var_os("CXX").unwrap_or_else(|| "g++".into()))
+}
+
+fn run(mut command: Command) {
+    let output = command.output().expect("a C++ compiler (g++, or what CXX names) runs");
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn compile(folder: &Path, unit: &str, flags: &[&str]) {
+    let mut command = compiler();
+    command.current_dir(folder).args(["-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off"]).args(flags);
+    command.arg("-I").arg(tests()).arg("-I").arg(kernels()).args(["-c", unit, "-o"]).arg(unit.replace(".cpp", ".part"));
+    run(command);
+    fs::rename(folder.join(unit.replace(".cpp", ".part")), folder.join(unit.replace(".cpp", ".o"))).expect("renamed");
+}
+
+fn link(folder: &Path, units: &[(String, String)], flags: &[&str]) {
+    let objects = units.iter().map(|(unit, _)| unit.replace(".cpp", ".o"));
+    let mut command = compiler();
+    command
+        .current_dir(folder)
+        .args(["-shared", "-Wl,-soname,libcuda.so", "-o", "libcuda.so"])
+        .args(flags)
+        .args(objects);
+    run(command);
+    let mut command = compiler();
+    command.current_dir(folder).args(["-shared", "-fPIC", "-Wl,-soname,libnvrtc.so", "-o", "libnvrtc.so"]);
+    command.arg(tests().join("nvrtc.cpp"));
+    run(command);
+}
