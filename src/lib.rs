@@ -5,6 +5,10 @@
 pub use amp_core::*;
 pub use amp_macros::{Module, amp_op, amp_policy, amp_region, autocast};
 
+// Being linked is enough: the crate makes itself known to `Device::cuda`.
+#[cfg(any(feature = "cuda", feature = "cuda-12"))]
+use amp_cuda as _;
+
 /// What expansions of the macros name. Not public API.
 #[doc(hidden)]
 pub mod __private {

@@ -1,267 +1,288 @@
-// Optimizers, the gradient scaler, norms and clipping: one launch for many tensors.
+// Optimizers, gradient norms, finite checks and the loss scale: one launch for many tensors.
 //
-// The scale, whether a gradient was not finite, and the growth counter live in device memory (ScalerState) and are read
-// there: a step never waits for the host. An optimizer reads scaled gradients, unscales them, does nothing where the
-// step is to be skipped, and writes the 16-bit copies of the parameters in the same pass.
+// Scale, flags and step counters live in device memory and are read there: a training step never waits for the host.
+// Gradients are contiguous F32; an optimizer reads them scaled, multiplies by the product of some factors, does nothing
+// where the flag says skip, and writes the 16-bit copies of the parameters in the same pass.
 #include "common.cuh"
 
 // Tensors of one launch; blockIdx.y is the tensor.
-#define TENSORS 24
+#define TENSORS 40
+#define FACTORS 8
 
-// The scale is 2^exponent; every field is one the host uploads and downloads as it is.
-struct ScalerState {
-    int exponent;
-    int tracker;       // clean steps since the last change
-    int refused;       // backoffs refused at the floor, one after the other
-    int found_inf;     // sum over the optimizers of this iteration
+struct Factors {
+    const float* each[FACTORS];
+    int count;
 };
 
-struct Gradient {
-    void* data;
-    i64 n;
-    int dtype;
-    int number;        // of the parameter, for the report of the first bad one
-};
+__device__ inline float product(const Factors& f) {
+    float p = 1;
+    for (int i = 0; i < FACTORS; ++i) {
+        if (i < f.count) p *= *f.each[i];
+    }
+    return p;
+}
 
 // -------------------------------------------------------------------------------------------------------------------
-// Unscale and finite check
+// Sums of squares and finite checks
 
-struct UnscaleArgs {
+struct Gradient {
+    const float* data;
+    i64 n;
+};
+
+struct SquareSumsArgs {
     Gradient tensor[TENSORS];
-    const ScalerState* state;  // null: multiply by `factor` only
-    int* found;                // [2]: number of bad launches' flags (0 or 1), least number of a bad tensor
-    double factor;
+    Factors factors;
+    double* parts;      // [tensors, gridDim.x]
+};
+
+// Part blockIdx.x of the sum of squares of each tensor, in F64: finite exactly when every product is a finite F32.
+KERNEL(square_sums, SquareSumsArgs) {
+    __shared__ double shared[WARP];
+    const Gradient& t = a.tensor[blockIdx.y];
+    float factor = product(a.factors);
+    double sum = 0;
+    i64 packs = ((u64)t.data & 15) == 0 ? t.n / PACK : 0;
+    FOR_EACH(i, packs) {
+        float v[PACK];
+        load_pack(t.data, F32, i * PACK, v);
+        for (int j = 0; j < PACK; ++j) {
+            double scaled = (double)(v[j] * factor);
+            sum += scaled * scaled;
+        }
+    }
+    FOR_EACH(k, t.n - packs * PACK) {
+        double scaled = (double)(t.data[packs * PACK + k] * factor);
+        sum += scaled * scaled;
+    }
+    sum = block_reduce(Add{}, sum, shared);
+    if (threadIdx.x == 0) a.parts[(i64)blockIdx.y * gridDim.x + blockIdx.x] = sum;
+}
+
+struct JoinPartsArgs {
+    const double* parts;  // [n, per]
+    double* sums;         // [n]
+    i64 n;
+    i64 per;
+};
+
+KERNEL(join_parts, JoinPartsArgs) {
+    FOR_EACH(i, a.n) {
+        double sum = 0;
+        for (i64 p = 0; p < a.per; ++p) sum += a.parts[i * a.per + p];
+        a.sums[i] = sum;
+    }
+}
+
+#define CHOSEN 400
+
+struct AnyNonFiniteArgs {
+    const double* sums;
+    u8* flag;             // set, never cleared
+    int which[CHOSEN];
+    int count;
+};
+
+// All writers write the same.
+KERNEL(any_non_finite, AnyNonFiniteArgs) {
+    FOR_EACH(i, (i64)a.count) {
+        if (!is_finite(a.sums[a.which[i]])) *a.flag = 1;
+    }
+}
+
+struct MagnitudeArgs {
+    Operand x;
+    i64 n;
+    i64* bad;             // [gridDim.x] how many are not finite
+    double* largest;      // [gridDim.x] largest magnitude that is not NaN
+};
+
+struct Larger {
+    __device__ inline double join(double a, double b) const { return b > a ? b : a; }
+};
+
+KERNEL(magnitude, MagnitudeArgs) {
+    __shared__ i64 counts[WARP];
+    __shared__ double values[WARP];
+    i64 bad = 0;
+    double largest = 0;
+    FOR_EACH(i, a.n) {
+        double v = fabs(load<double>(a.x, i));
+        bad += !is_finite(v);
+        largest = v > largest ? v : largest;
+    }
+    bad = block_reduce(Add{}, bad, counts);
+    largest = block_reduce(Larger{}, largest, values);
+    if (threadIdx.x == 0) {
+        a.bad[blockIdx.x] = bad;
+        a.largest[blockIdx.x] = largest;
+    }
+}
+
+// -------------------------------------------------------------------------------------------------------------------
+// The loss scale
+
+#define FLAGS 64
+
+struct NextScaleArgs {
+    const u8* flags[FLAGS];
+    i64* state;           // exponent, clean updates, bad updates, refused backoffs
+    float* scale;
+    float* inverse;
+    i64 interval, hysteresis;
+    int growth, backoff, floor, ceiling;
+    int count;
 };
 
 __device__ inline float power_of_two(int exponent) {
+    if (exponent > 127) return INFINITY;
+    if (exponent < -149) return 0;
     return exponent < -126 ? float_of(1u << (exponent + 149)) : float_of((u32)(exponent + 127) << 23);
 }
 
-// Not finite before or after the multiplication; all writers write the same, and the least number wins.
-__device__ inline void report(int* found, int number) {
-    found[0] = 1;
-    atomicMin(&found[1], number);
-}
-
-KERNEL(unscale, UnscaleArgs) {
-    const Gradient& t = a.tensor[blockIdx.y];
-    double inverse = a.factor;
-    if (a.state) inverse *= (double)power_of_two(-a.state->exponent);
-    bool bad = false;
-    i64 done = 0;
-    if (packable(t.dtype)) {
-        FOR_EACH(i, t.n / PACK) {
-            float v[PACK];
-            load_pack(t.data, t.dtype, i * PACK, v);
-            for (int j = 0; j < PACK; ++j) {
-                bad |= !is_finite(v[j]);
-                v[j] = round_to(t.dtype, v[j] * (float)inverse);
-                bad |= !is_finite(v[j]);
-            }
-            store_pack(t.data, t.dtype, i * PACK, v);
-        }
-        done = t.n / PACK * PACK;
-    }
-    FOR_EACH(k, t.n - done) {
-        double v = load_as<double>(t.data, t.dtype, done + k), u = round_to(t.dtype, v * inverse);
-        bad |= !is_finite(v) || !is_finite(u);
-        store_as(t.data, t.dtype, done + k, u);
-    }
-    if (bad) report(a.found, t.number);
-}
-
-// -------------------------------------------------------------------------------------------------------------------
-// Scale update
-
-struct UpdateArgs {
-    ScalerState* state;
-    const int* found;    // [2] as in UnscaleArgs
-    int growth;          // exponents; the scale is multiplied by 2^growth or 2^backoff
-    int backoff;
-    int interval;
-    int floor;
-    int ceiling;
-};
-
 // One decision per iteration; runs as a single thread.
-KERNEL(update_scale, UpdateArgs) {
+KERNEL(next_scale, NextScaleArgs) {
     if (blockIdx.x != 0 || threadIdx.x != 0) return;
-    ScalerState& s = *a.state;
-    s.found_inf = a.found[0];
-    if (a.found[0]) {
-        int next = s.exponent + a.backoff;
-        s.refused = next < a.floor ? s.refused + 1 : 0;
-        s.exponent = next < a.floor ? a.floor : next;
-        s.tracker = 0;
+    bool found = false;
+    for (int i = 0; i < a.count; ++i) found |= *a.flags[i] != 0;
+    i64 exponent = a.state[0], clean = a.state[1] + 1, bad = a.state[2] + 1, refused = a.state[3];
+    if (found) {
+        bool backs_off = bad >= a.hysteresis;
+        if (backs_off && (exponent <= a.floor || a.backoff == 0)) ++refused;
+        i64 lower = exponent + a.backoff > a.floor ? exponent + a.backoff : a.floor;
+        if (backs_off && lower < exponent) exponent = lower;
+        clean = 0;
     } else {
-        s.refused = 0;
-        s.tracker += 1;
-        if (s.tracker >= a.interval) {
-            s.exponent = s.exponent + a.growth > a.ceiling ? a.ceiling : s.exponent + a.growth;
-            s.tracker = 0;
-        }
+        bool grows = a.interval > 0 && clean >= a.interval;
+        i64 higher = exponent + a.growth < a.ceiling ? exponent + a.growth : a.ceiling;
+        if (grows && higher > exponent) exponent = higher;
+        if (grows) clean = 0;
+        bad = refused = 0;
     }
-}
-
-// -------------------------------------------------------------------------------------------------------------------
-// Global L2 norm and clipping
-
-struct NormArgs {
-    Gradient tensor[TENSORS];
-    double* parts;      // [tensors, gridDim.x]
-    i64 first;          // number of the launch's first tensor
-};
-
-// Part blockIdx.x of the sum of squares of each tensor, in F64 so that it cannot overflow.
-KERNEL(sum_squares, NormArgs) {
-    __shared__ double shared[WARP];
-    const Gradient& t = a.tensor[blockIdx.y];
-    double sum = 0;
-    FOR_EACH(i, t.n) {
-        double v = load_as<double>(t.data, t.dtype, i);
-        sum += v * v;
-    }
-    sum = block_reduce(Add{}, sum, shared);
-    if (threadIdx.x == 0) a.parts[(a.first + blockIdx.y) * gridDim.x + blockIdx.x] = sum;
-}
-
-struct ClipFactorArgs {
-    const double* parts;
-    i64 count;
-    float* norm;
-    float* factor;      // min(1, max_norm / (norm + 1e-6)); 1 where max_norm is not positive
-    double max_norm;
-};
-
-// One block.
-KERNEL(clip_factor, ClipFactorArgs) {
-    __shared__ double shared[WARP];
-    double sum = 0;
-    for (i64 i = threadIdx.x; i < a.count; i += blockDim.x) sum += a.parts[i];
-    sum = sqrt(block_reduce(Add{}, sum, shared));
-    if (threadIdx.x == 0) {
-        double factor = a.max_norm / (sum + 1e-6);
-        *a.norm = (float)sum;
-        *a.factor = a.max_norm > 0 && !(factor >= 1) ? (float)factor : 1.0f;
-    }
-}
-
-struct ScaleByArgs {
-    Gradient tensor[TENSORS];
-    const float* factor;
-};
-
-KERNEL(scale_by, ScaleByArgs) {
-    const Gradient& t = a.tensor[blockIdx.y];
-    double factor = (double)*a.factor;
-    if (factor == 1) return;
-    FOR_EACH(i, t.n) store_as(t.data, t.dtype, i, load_as<double>(t.data, t.dtype, i) * factor);
+    a.state[0] = exponent;
+    a.state[1] = clean;
+    a.state[2] = bad;
+    a.state[3] = refused;
+    *a.scale = power_of_two((int)exponent);
+    *a.inverse = power_of_two((int)-exponent);
 }
 
 // -------------------------------------------------------------------------------------------------------------------
 // Optimizer steps
 
-enum Rule { SGD, ADAM, ADAMW, RMSPROP };
+enum Rule { SGD, ADAM, RMSPROP };
 
 struct Parameter {
-    void* value;        // F32 or F64 master
-    const void* grad;
-    void* first;        // momentum, or first moment; of the master's type; null where the rule has none
-    void* second;       // second moment
-    void* third;        // largest second moment (amsgrad), or mean gradient (centred RMSprop)
+    float* master;
+    const float* grad;
+    float* moments[3];
     void* copy[2];      // F16 and BF16 copies to refresh, or null
+    i64* steps;         // taken before this one
     i64 n;
-    int dtype;          // of value and state
-    int grad_dtype;
 };
 
-struct StepArgs {
-    Parameter tensor[TENSORS / 2];
-    const ScalerState* state;  // null without a scaler, or when gradients are unscaled already
-    const int* found;          // null, or skip the step where found[0] is not 0
-    const float* clip;         // null, or a factor of the gradients
-    i64* steps;                // steps taken before this one
-    double lr, momentum, dampening, beta1, beta2, eps, weight_decay, alpha;
+struct UpdateArgs {
+    Parameter tensor[TENSORS];
+    Factors factors;
+    const u8* skip;     // null, or nothing changes where it is set
+    double lr, momentum, dampening, beta1, beta2, eps, weight_decay;
     int rule;
     int nesterov;
     int amsgrad;
-    int centred;
-    int maximize;
+    int decoupled;
+    int centered;
 };
+
+// The settings of one launch, as the arithmetic needs them.
+struct Settings {
+    float factor, rate, momentum, entering, new1, beta2, new2, root2, eps, penalty, keep;
+};
+
+__device__ inline Settings settings_of(const UpdateArgs& a, double step) {
+    Settings s = {};
+    s.factor = product(a.factors);
+    s.rate = (float)a.lr;
+    s.momentum = (float)a.momentum;
+    s.entering = step <= 1 ? 1.0f : (float)(1 - a.dampening);
+    s.beta2 = (float)a.beta2;
+    s.new2 = (float)(1 - a.beta2);
+    s.eps = (float)a.eps;
+    s.penalty = a.decoupled ? 0.0f : (float)a.weight_decay;
+    s.keep = a.decoupled ? (float)(1 - a.lr * a.weight_decay) : 1.0f;
+    if (a.rule == ADAM) {
+        s.rate = (float)(a.lr / (1 - pow(a.beta1, step)));
+        s.new1 = (float)(1 - a.beta1);
+        s.root2 = (float)(1 / sqrt(1 - pow(a.beta2, step)));
+    }
+    return s;
+}
 
 // Values of one element while it is updated.
-template <class C> struct Element { C value, grad, first, second, third; };
+struct Element { float master, moments[3]; };
 
-template <class C> __device__ inline void sgd(const StepArgs& a, Element<C>& e, double steps, bool has_first) {
-    C g = e.grad + (C)a.weight_decay * e.value;
-    if (has_first) {
-        e.first = steps == 0 ? g : (C)a.momentum * e.first + (C)(1 - a.dampening) * g;
-        g = a.nesterov ? g + (C)a.momentum * e.first : e.first;
+__device__ inline void sgd(const UpdateArgs& a, const Settings& s, Element& e, float g, bool has_momentum) {
+    if (has_momentum) {
+        e.moments[0] = s.momentum * e.moments[0] + s.entering * g;
+        g = a.nesterov ? s.momentum * e.moments[0] + g : e.moments[0];
     }
-    e.value -= (C)a.lr * g;
+    e.master -= s.rate * g;
 }
 
-template <class C> __device__ inline void adam(const StepArgs& a, Element<C>& e, double steps) {
-    C g = e.grad;
-    if (a.rule == ADAMW) e.value *= (C)(1 - a.lr * a.weight_decay);
-    else g += (C)a.weight_decay * e.value;
-    e.first += (C)(1 - a.beta1) * (g - e.first);
-    e.second = (C)a.beta2 * e.second + (C)(1 - a.beta2) * g * g;
-    double t = steps + 1, unbias1 = 1 - pow(a.beta1, t), unbias2 = sqrt(1 - pow(a.beta2, t));
-    C second = e.second;
-    if (a.amsgrad) second = e.third = e.third > second ? e.third : second;
-    e.value -= (C)(a.lr / unbias1) * e.first / (sqrt_of(second) / (C)unbias2 + (C)a.eps);
+__device__ inline void adam(const UpdateArgs& a, const Settings& s, Element& e, float g) {
+    e.moments[0] += s.new1 * (g - e.moments[0]);
+    e.moments[1] = s.new2 * (g * g) + s.beta2 * e.moments[1];
+    float second = e.moments[1];
+    if (a.amsgrad) second = e.moments[2] = e.moments[2] > second ? e.moments[2] : second;
+    e.master = s.keep * e.master - s.rate * e.moments[0] / (sqrtf(second) * s.root2 + s.eps);
 }
 
-template <class C> __device__ inline void rmsprop(const StepArgs& a, Element<C>& e, bool has_first) {
-    C g = e.grad + (C)a.weight_decay * e.value;
-    e.second = (C)a.alpha * e.second + (C)(1 - a.alpha) * g * g;
-    C spread = e.second;
-    if (a.centred) {
-        e.third += (C)(1 - a.alpha) * (g - e.third);
-        spread -= e.third * e.third;
+__device__ inline void rmsprop(const UpdateArgs& a, const Settings& s, Element& e, float g, bool has_momentum) {
+    e.moments[0] = s.new2 * (g * g) + s.beta2 * e.moments[0];
+    float spread = e.moments[0];
+    if (a.centered) {
+        e.moments[1] += s.new2 * (g - e.moments[1]);
+        // Rounding may leave the variance of a constant gradient slightly below 0.
+        spread -= e.moments[1] * e.moments[1];
+        spread = spread < 0 ? 0 : spread;
     }
-    g = g / (sqrt_of(spread) + (C)a.eps);
-    if (has_first) g = e.first = (C)a.momentum * e.first + g;
-    e.value -= (C)a.lr * g;
-}
-
-template <class C> __device__ void step(const StepArgs& a, const Parameter& p, double factor, double steps) {
-    C *value = (C*)p.value, *first = (C*)p.first, *second = (C*)p.second, *third = (C*)p.third;
-    FOR_EACH(i, p.n) {
-        Element<C> e = {value[i], load_as<C>(p.grad, p.grad_dtype, i) * (C)factor, 0, 0, 0};
-        if (first) e.first = first[i];
-        if (second) e.second = second[i];
-        if (third) e.third = third[i];
-        if (a.rule == SGD) sgd(a, e, steps, first != nullptr);
-        else if (a.rule == RMSPROP) rmsprop(a, e, first != nullptr);
-        else adam(a, e, steps);
-        value[i] = e.value;
-        if (first) first[i] = e.first;
-        if (second) second[i] = e.second;
-        if (third) third[i] = e.third;
-        if (p.copy[0]) ((u16*)p.copy[0])[i] = to_f16(e.value);
-        if (p.copy[1]) ((u16*)p.copy[1])[i] = to_bf16(e.value);
+    g = g / (sqrtf(spread) + s.eps);
+    if (has_momentum) {
+        float& m = a.centered ? e.moments[2] : e.moments[1];
+        g = m = s.momentum * m + g;
     }
+    e.master -= s.rate * g;
 }
 
-KERNEL(optimizer_step, StepArgs) {
-    if (a.found && a.found[0]) return;
+KERNEL(update, UpdateArgs) {
+    if (a.skip && *a.skip) return;
     const Parameter& p = a.tensor[blockIdx.y];
-    double factor = a.maximize ? -1 : 1;
-    if (a.state) factor *= (double)power_of_two(-a.state->exponent);
-    if (a.clip) factor *= (double)*a.clip;
-    double steps = (double)*a.steps;
-    if (p.dtype == F64) step<double>(a, p, factor, steps);
-    else step<float>(a, p, factor, steps);
+    Settings s = settings_of(a, (double)(*p.steps + 1));
+    FOR_EACH(i, p.n) {
+        Element e = {p.master[i], {0, 0, 0}};
+        for (int m = 0; m < 3; ++m) {
+            if (p.moments[m]) e.moments[m] = p.moments[m][i];
+        }
+        float g = s.penalty * e.master + p.grad[i] * s.factor;
+        if (a.rule == SGD) sgd(a, s, e, g, p.moments[0] != nullptr);
+        else if (a.rule == ADAM) adam(a, s, e, g);
+        else rmsprop(a, s, e, g, a.momentum != 0);
+        p.master[i] = e.master;
+        for (int m = 0; m < 3; ++m) {
+            if (p.moments[m]) p.moments[m][i] = e.moments[m];
+        }
+        if (p.copy[0]) ((u16*)p.copy[0])[i] = to_f16(e.master);
+        if (p.copy[1]) ((u16*)p.copy[1])[i] = to_bf16(e.master);
+    }
 }
 
-struct CountArgs {
-    i64* steps;
-    const int* found;
+struct CountStepsArgs {
+    i64* steps[400];
+    const u8* skip;
+    int count;
 };
 
-// A step that was not skipped counts; one thread, after all launches of the step.
-KERNEL(count_step, CountArgs) {
-    if (blockIdx.x == 0 && threadIdx.x == 0 && !(a.found && a.found[0])) *a.steps += 1;
+// A step that was not skipped counts; runs after the updates that read the counters.
+KERNEL(count_steps, CountStepsArgs) {
+    if (a.skip && *a.skip) return;
+    FOR_EACH(i, (i64)a.count) *a.steps[i] += 1;
 }

@@ -71,4 +71,78 @@ args! {
         r_batch: [i64; MAX_RANK], rows: i64, columns: i64, terms: i64, l_strides: [i64; 2], r_strides: [i64; 2],
         batch: i64, batch_rank: i32, out: i32, accumulate: i32, sum_batch: i32,
     }
+    ConvArgs {
+        x: Operand, w: Operand, grad: Operand, bias: Operand, y: u64, batch: i64, channels: i64, height: i64, width: i64,
+        filters: i64, kh: i64, kw: i64, oh: i64, ow: i64, stride: [i64; 2], padding: [i64; 2], dilation: [i64; 2],
+        groups: i64, per_split: i64, out: i32, accumulate: i32,
+    }
+    PoolArgs {
+        x: Operand, y: u64, indices: u64, axis: [PoolAxis; 2], planes: i64, adaptive: i32, count_padding: i32, out: i32,
+    }
+    PoolTargetsArgs { indices: u64, targets: u64, n: i64, outputs: i64, inputs: i64, }
+    UpsampleArgs { x: Operand, y: u64, input: [i64; 2], output: [i64; 2], planes: i64, how: i32, out: i32, }
+    AttentionArgs {
+        q: Operand, k: Operand, v: Operand, mask: Operand, y: Operand, grad: Operand, out: u64, out_k: u64, out_v: u64,
+        lse: u64, delta: u64, queries: i64, keys: i64, width: i64, value_width: i64, scale: f64, causal: i32, dtype: i32,
+    }
+    AttentionDeltaArgs { of: AttentionArgs, rows: i64, }
+    SquareSumsArgs { tensor: [Gradient; TENSORS], factors: Factors, parts: u64, }
+    JoinPartsArgs { parts: u64, sums: u64, n: i64, per: i64, }
+    AnyNonFiniteArgs { sums: u64, flag: u64, which: [i32; CHOSEN], count: i32, }
+    MagnitudeArgs { x: Operand, n: i64, bad: u64, largest: u64, }
+    NextScaleArgs {
+        flags: [u64; FLAGS], state: u64, scale: u64, inverse: u64, interval: i64, hysteresis: i64, growth: i32,
+        backoff: i32, floor: i32, ceiling: i32, count: i32,
+    }
+    UpdateArgs {
+        tensor: [Parameter; TENSORS], factors: Factors, skip: u64, lr: f64, momentum: f64, dampening: f64, beta1: f64,
+        beta2: f64, eps: f64, weight_decay: f64, rule: i32, nesterov: i32, amsgrad: i32, decoupled: i32, centered: i32,
+    }
+    CountStepsArgs { steps: [u64; CHOSEN], skip: u64, count: i32, }
+}
+
+/// Tensors of one launch of the optimizer's kernels, factors of a gradient, numbers and flags of one launch.
+pub(crate) const TENSORS: usize = 40;
+pub(crate) const FACTORS: usize = 8;
+pub(crate) const CHOSEN: usize = 400;
+pub(crate) const FLAGS: usize = 64;
+
+/// Twin of `Axis` in `pool.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PoolAxis {
+    pub input: i64,
+    pub output: i64,
+    pub kernel: i64,
+    pub stride: i64,
+    pub padding: i64,
+    pub dilation: i64,
+}
+
+/// Twin of `Gradient` in `optimizer.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gradient {
+    pub data: u64,
+    pub n: i64,
+}
+
+/// Twin of `Factors` in `optimizer.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Factors {
+    pub each: [u64; FACTORS],
+    pub count: i32,
+}
+
+/// Twin of `Parameter` in `optimizer.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Parameter {
+    pub master: u64,
+    pub grad: u64,
+    pub moments: [u64; 3],
+    pub copy: [u64; 2],
+    pub steps: u64,
+    pub n: i64,
 }

@@ -14,6 +14,21 @@ use cudarc::driver::{DevicePtr, LaunchConfig, PushKernelArg, result, sys};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Runs before `main`, so that a program which links the crate need not call anything.
+///
+/// It stores one function pointer: nothing that could fail, allocate or depend on the standard library being set up.
+// SAFETY: the section holds pointers to functions without arguments, which the loader calls once; this is one.
+#[used]
+#[cfg_attr(any(target_os = "linux", target_os = "freebsd"), unsafe(link_section = ".init_array"))]
+#[cfg_attr(target_os = "windows", unsafe(link_section = ".CRT$XCU"))]
+#[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
+static REGISTER: extern "C" fn() = {
+    extern "C" fn register() {
+        crate::register();
+    }
+    register
+};
+
 /// Bytes of device memory, freed in stream order when dropped.
 #[derive(Debug)]
 pub(crate) struct Block {

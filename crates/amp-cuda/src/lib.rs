@@ -1,7 +1,7 @@
 //! The CUDA backend of amp, loaded at run time.
 //!
-//! The crate builds without a CUDA toolkit and starts without a driver; [`register`] makes [`Device::cuda`] and
-//! [`Device::best`] know it. `launch` holds all unsafe code, `operand` and `args` what kernels are given, `module` and
+//! The crate builds without a CUDA toolkit and starts without a driver. A program that links it needs nothing else for
+//! [`Device::cuda`] and [`Device::best`] to know it: a constructor in `launch` calls [`register`] before `main`. `launch` holds all unsafe code, `operand` and `args` what kernels are given, `module` and
 //! `compile` turn `kernels/*.cu` into code, and `ops` implements one trait of the seam per file.
 //!
 //! [`Device::cuda`]: amp_core::Device::cuda

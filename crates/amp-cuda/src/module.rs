@@ -40,6 +40,8 @@ families! {
     Index "index";
     MatMul "matmul";
     Conv "conv";
+    Pool "pool";
+    Attention "attention";
     Optimizer "optimizer";
 }
 

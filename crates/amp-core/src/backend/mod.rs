@@ -32,7 +32,11 @@ pub use random::Random;
 pub use reduction::Reduction;
 pub use softmax::{Labels, Softmax};
 
-pub use amp_cpu::{Binary, Compare, DType, Layout, MAX_RANK, NormKind, Reduce, Scan, Storage, Ternary, Unary};
+pub use amp_cpu::optim::{ScaleRule, UpdateRule};
+pub use amp_cpu::{
+    Binary, Compare, Conv2d, DType, Interpolation, Layout, MAX_RANK, NormKind, Pool2d, Reduce, Scan, Storage, Ternary,
+    Unary,
+};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;

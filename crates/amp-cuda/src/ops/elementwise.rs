@@ -1,5 +1,5 @@
 use crate::args::{BinaryArgs, TernaryArgs, UnaryArgs, UnaryGradArgs};
-use crate::device::Gpu;
+use crate::device::{Gpu, Memory};
 use crate::module::Family::Elementwise as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
@@ -90,6 +90,21 @@ impl Gpu {
         let args = TernaryArgs { x: [a?, b?, c?], y: y.address(), n: n as i64, out: tag(out), op, p };
         self.launch(FAMILY, stem, Some(compute), self.spread(n), args)?;
         Ok(y.into_buffer())
+    }
+}
+
+impl Gpu {
+    /// `into += x`, both contiguous and of the type of computation.
+    pub(super) fn add_into(&self, x: &Memory, into: &Memory, compute: Compute) -> Result<()> {
+        let args = BinaryArgs {
+            l: Operand::whole(into),
+            r: Operand::whole(x),
+            y: into.address(),
+            n: into.len() as i64,
+            out: tag(into.dtype()),
+            op: binary_code(Binary::Add),
+        };
+        self.launch(FAMILY, "binary", Some(compute), self.spread(into.len()), args)
     }
 }
 

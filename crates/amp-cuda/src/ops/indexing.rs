@@ -30,7 +30,7 @@ fn named(gpu: &Gpu, op: &'static str, shape: &[usize], axis: usize, index: CoreO
 
 impl Gpu {
     /// `base` (or zeros) with the slices of `source` added at `targets`, in their order.
-    fn segments(
+    pub(super) fn segments(
         &self,
         y: &Memory,
         (base, source): (Operand, Operand),

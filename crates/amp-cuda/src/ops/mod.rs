@@ -1,11 +1,15 @@
 //! The traits of the seam, one file per family. Every method makes the result's memory, fills in the kernel's argument
 //! and launches; nothing here waits for the device.
 
+mod attention;
+mod convolution;
 mod elementwise;
 mod indexing;
 mod matmul;
 mod memory;
 mod normalization;
+mod optimizer;
+mod pooling;
 mod random;
 mod reduction;
 mod scan;

@@ -1,5 +1,6 @@
 use crate::case::{Input, check};
 use amp_core::backend::DType;
+use amp_core::backend::{AttentionScores, Conv2d, Interpolation, Operand, Pool2d};
 
 #[test]
 fn products_of_any_layout_and_precision() {
@@ -24,4 +25,113 @@ fn products_of_any_layout_and_precision() {
     });
     let (a, b) = (Input::new(vec![], &[3, 0], DType::F32), Input::new(vec![], &[0, 2], DType::F32));
     check("no terms", &[a, b], DType::F32, 1.0, &|b, x, out| Ok(vec![b.matmul(x[0], x[1], None, out)?]));
+}
+
+#[test]
+fn convolutions_with_strides_padding_dilation_and_groups() {
+    let specs = [
+        Conv2d::default(),
+        Conv2d { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 1 },
+        Conv2d { stride: [2, 2], padding: [1, 1], dilation: [1, 1], groups: 2 },
+    ];
+    for (i, spec) in specs.into_iter().enumerate() {
+        let dtype = [DType::F16, DType::F32, DType::F64][i];
+        let x = Input::strided(&[2, 4, 7, 6], &[168, 1, 24, 4], 0, dtype, 1);
+        let w = Input::noise(&[6, 4 / spec.groups, 3, 2], dtype, 1.0, 2);
+        let bias = Input::noise(&[6], DType::F32, 1.0, 3);
+        let [oh, ow] = spec.output_size([7, 6], [3, 2]).expect("the kernel fits");
+        let grad = Input::noise(&[2, 6, oh, ow], dtype, 1.0, 4);
+        let channels = Input::noise(&[4], DType::F32, 1.0, 5);
+        check(&format!("{spec:?}"), &[x, w, bias, grad, channels], dtype, 200.0, &|b, x, out| {
+            let kernel = std::array::from_fn(|i| x[1].layout.shape[i]);
+            let mut sum = b.conv2d_grad_weight(x[3], x[0], kernel, &spec)?;
+            b.conv2d_grad_weight_accumulate(x[3], x[0], kernel, &spec, &mut sum)?;
+            Ok(vec![
+                b.conv2d(x[0], x[1], Some(x[2]), &spec, out)?,
+                b.conv_transpose2d(x[3], x[1], Some(x[4]), [2, 4, 7, 6], &spec, out)?,
+                b.conv2d_grad_weight(x[3], x[0], kernel, &spec)?,
+                sum,
+            ])
+        });
+    }
+    let (x, grad) =
+        (Input::noise(&[1, 1, 70, 70], DType::F32, 1.0, 6), Input::noise(&[1, 2, 70, 70], DType::F32, 1.0, 7));
+    let spec = Conv2d { padding: [1, 1], ..Conv2d::default() };
+    check("a long weight gradient", &[x, grad], DType::F32, 4000.0, &|b, x, _| {
+        Ok(vec![b.conv2d_grad_weight(x[1], x[0], [2, 1, 3, 3], &spec)?])
+    });
+}
+
+#[test]
+fn pooling_and_upsampling_with_their_gradients() {
+    let specs = [
+        Pool2d { kernel: [2, 3], stride: [2, 2], padding: [1, 1], dilation: [1, 1], ceil_mode: true },
+        Pool2d { kernel: [3, 2], stride: [1, 3], padding: [0, 0], dilation: [1, 1], ceil_mode: false },
+    ];
+    for (i, spec) in specs.into_iter().enumerate() {
+        let dtype = [DType::BF16, DType::F64][i];
+        let x = Input::strided(&[2, 2, 7, 9], &[126, 1, 18, 2], 0, dtype, 1);
+        let [oh, ow] = spec.output_size([7, 9]).expect("a window fits");
+        let grad = Input::noise(&[2, 2, oh, ow], dtype, 1.0, 2);
+        check(&format!("{spec:?}"), &[x.clone(), grad.clone()], dtype, 40.0, &|b, x, out| {
+            let (y, indices) = b.max_pool2d(x[0], &spec)?;
+            Ok(vec![
+                y,
+                b.max_pool2d_grad(x[1], &indices, [7, 9], out)?,
+                indices,
+                b.avg_pool2d(x[0], &spec, true)?,
+                b.avg_pool2d_grad(x[1], [7, 9], &spec, false, out)?,
+                b.avg_pool2d_grad(x[1], [7, 9], &spec, true, out)?,
+                b.adaptive_avg_pool2d(x[0], [3, 4])?,
+                b.adaptive_avg_pool2d_grad(x[1], [7, 9], out)?,
+                b.adaptive_max_pool2d(x[0], [2, 5])?.0,
+            ])
+        });
+        let dilated = Pool2d { kernel: [3, 3], stride: [2, 1], padding: [1, 0], dilation: [2, 3], ceil_mode: false };
+        check("dilated maxima", &[x.clone()], dtype, 0.0, &|b, x, _| Ok(vec![b.max_pool2d(x[0], &dilated)?.0]));
+        let ways = [
+            Interpolation::Nearest,
+            Interpolation::Bilinear { align_corners: false },
+            Interpolation::Bilinear { align_corners: true },
+        ];
+        for how in ways {
+            check(&format!("{how:?}"), &[x.clone(), grad.clone()], dtype, 100.0, &|b, x, out| {
+                Ok(vec![
+                    b.upsample2d(x[0], [13, 5], how, out)?,
+                    b.upsample2d_grad(x[1], [3, 2], how, out)?,
+                    b.upsample2d_grad(x[1], [1, 11], how, out)?,
+                ])
+            });
+        }
+    }
+}
+
+#[test]
+fn attention_with_masks_and_its_gradients() {
+    let sizes = [
+        (33, 35, 16, 16, DType::F16),
+        (20, 7, 70, 40, DType::BF16),
+        (5, 18, 33, 33, DType::F64),
+        (9, 9, 130, 8, DType::F32),
+    ];
+    for (t, s, d, e, dtype) in sizes {
+        let q = Input::strided(&[1, 2, t, d], &[0, d, 2 * d, 1], 0, dtype, 1);
+        let (k, v) = (Input::noise(&[1, 2, s, d], dtype, 1.0, 2), Input::noise(&[1, 2, s, e], dtype, 1.0, 3));
+        let g = Input::noise(&[1, 2, t, e], dtype, 1.0, 4);
+        let allowed = (0..2 * t * s).map(|i| f64::from(u8::from(i % 5 != 1 && i / s % t != 3))).collect();
+        let mask = Input::new(allowed, &[1, 2, t, s], DType::Bool);
+        for (causal, masked) in [(false, false), (true, false), (true, true)] {
+            let inputs = [q.clone(), k.clone(), v.clone(), g.clone(), mask.clone()];
+            let out = if dtype == DType::F64 { dtype } else { DType::F32 };
+            check(&format!("attention {t} {s} {d} {e}"), &inputs, out, 600.0, &|b, x, out| {
+                let scores = AttentionScores { mask: masked.then_some(x[4]), causal, scale: 0.3 };
+                let (y, lse) = b.attention(x[0], x[1], x[2], &scores, out)?;
+                let kept = Operand { buffer: &y, layout: x[3].layout, logical: out };
+                let grads = b.attention_grad(x[3], [x[0], x[1], x[2]], kept, &lse, &scores, out)?;
+                let mut results = Vec::from(grads);
+                results.extend([y, lse]);
+                Ok(results)
+            });
+        }
+    }
 }

@@ -1,0 +1,244 @@
+// Scaled dot-product attention without the matrix of scores (flash attention), and its gradients.
+//
+// A block of ATTENTION_THREADS threads owns ROWS queries (or keys) and walks over tiles of as many keys (or queries) in
+// shared memory. ATTENTION_THREADS / ROWS neighbouring lanes share a row: each takes every so-many-th score and result.
+// WIDTH bounds the length of a head's vectors. Scores, statistics and sums are C.
+#include "common.cuh"
+
+#define ATTENTION_THREADS 128
+
+struct AttentionArgs {
+    Operand q, k, v;    // [heads, queries, width], [heads, keys, width], [heads, keys, value_width]
+    Operand mask;       // [heads, queries, keys], true where a query may attend; null data for none
+    Operand y, grad;    // [heads, queries, value_width], for the gradients
+    void* out;          // result, or gradient of q
+    void* out_k;        // gradient of k
+    void* out_v;        // gradient of v
+    void* lse;          // [heads, queries] log-sum-exp of the scores
+    void* delta;        // [heads, queries] sums of y * grad
+    i64 queries, keys, width, value_width;
+    double scale;
+    int causal;
+    int dtype;
+};
+
+template <class C, int ROWS, int WIDTH> struct Row {
+    C value[ROWS][WIDTH + 1];
+};
+
+// Rows row0.. of [heads, rows, width]; what lies outside is 0.
+template <class C, int ROWS, int WIDTH>
+__device__ inline void load_rows(Row<C, ROWS, WIDTH>& tile, const Operand& x, i64 head, i64 row0, i64 rows, i64 width) {
+#pragma unroll 1
+    for (int t = threadIdx.x; t < ROWS * WIDTH; t += blockDim.x) {
+        int r = t / WIDTH, d = t % WIDTH;
+        tile.value[r][d] = row0 + r < rows && d < width ? load<C>(x, (head * rows + row0 + r) * width + d) : (C)0;
+    }
+}
+
+__device__ inline bool attends(const AttentionArgs& a, i64 head, i64 query, i64 key) {
+    if (query >= a.queries || key >= a.keys || (a.causal && key > query)) return false;
+    return !a.mask.data || load<float>(a.mask, (head * a.queries + query) * a.keys + key) != 0;
+}
+
+template <class C, int WIDTH> __device__ inline C dot(const C* a, const C* b) {
+    C sum = 0;
+#pragma unroll 8
+    for (int d = 0; d < WIDTH; ++d) sum += a[d] * b[d];
+    return sum;
+}
+
+// Over the lanes that share a row.
+template <int LANES, class Op, class C> __device__ inline C row_reduce(Op op, C v) {
+    for (int lane = LANES / 2; lane > 0; lane /= 2) v = op.join(v, __shfl_xor_sync(0xffffffff, v, lane));
+    return v;
+}
+
+template <class C> struct Larger {
+    __device__ inline C join(C a, C b) const { return b > a ? b : a; }
+};
+
+// Queries blockIdx.x * ROWS.. of head blockIdx.y
+template <class C, int ROWS, int WIDTH> struct Forward {
+    Row<C, ROWS, WIDTH> q, kv;
+    C p[ROWS][ROWS + 1];
+
+    __device__ inline void run(const AttentionArgs& a) {
+        const int LANES = ATTENTION_THREADS / ROWS;
+        int row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+        i64 head = blockIdx.y, query0 = (i64)blockIdx.x * ROWS, query = query0 + row;
+        C acc[WIDTH / LANES] = {}, most = Limits<C>::least(), total = 0;
+        load_rows(q, a.q, head, query0, a.queries, a.width);
+        i64 end = a.causal && query0 + ROWS < a.keys ? query0 + ROWS : a.keys;
+        for (i64 key0 = 0; key0 < end; key0 += ROWS) {
+            load_rows(kv, a.k, head, key0, a.keys, a.width);
+            __syncthreads();
+            C largest = most;
+            for (int c = lane; c < ROWS; c += LANES) {
+                bool counts = attends(a, head, query, key0 + c);
+                C s = counts ? dot<C, WIDTH>(q.value[row], kv.value[c]) * (C)a.scale : Limits<C>::least();
+                largest = s > largest ? s : largest;
+                p[row][c] = s;
+            }
+            largest = row_reduce<LANES>(Larger<C>{}, largest);
+            C shift = largest == Limits<C>::least() ? (C)0 : largest, kept = exp_of(most - shift), sum = 0;
+            for (int c = lane; c < ROWS; c += LANES) sum += p[row][c] = exp_of(p[row][c] - shift);
+            total = total * kept + row_reduce<LANES>(Add{}, sum);
+            most = largest;
+            __syncthreads();
+            load_rows(kv, a.v, head, key0, a.keys, a.value_width);
+            __syncthreads();
+#pragma unroll
+            for (int j = 0; j < WIDTH / LANES; ++j) acc[j] *= kept;
+#pragma unroll 4
+            for (int c = 0; c < ROWS; ++c) {
+                C weight = p[row][c];
+#pragma unroll
+                for (int j = 0; j < WIDTH / LANES; ++j) acc[j] += weight * kv.value[c][lane + j * LANES];
+            }
+            __syncthreads();
+        }
+        if (query >= a.queries) return;
+#pragma unroll
+        for (int j = 0; j < WIDTH / LANES; ++j) {
+            int d = lane + j * LANES;
+            C y = total == 0 ? (C)0 : acc[j] / total;
+            if (d < a.value_width) store_as(a.out, a.dtype, (head * a.queries + query) * a.value_width + d, y);
+        }
+        C shift = most == Limits<C>::least() ? (C)0 : most;
+        if (lane == 0) ((C*)a.lse)[head * a.queries + query] = log_of(total) + shift;
+    }
+};
+
+// Sums of y * grad, one thread per query.
+template <class C> __device__ void attention_delta(const AttentionArgs& a, i64 rows) {
+    FOR_EACH(i, rows) {
+        C sum = 0;
+        for (i64 d = 0; d < a.value_width; ++d) {
+            sum += load<C>(a.y, i * a.value_width + d) * load<C>(a.grad, i * a.value_width + d);
+        }
+        ((C*)a.delta)[i] = sum;
+    }
+}
+
+struct AttentionDeltaArgs { AttentionArgs of; i64 rows; };
+
+KERNEL(attention_delta_f32, AttentionDeltaArgs) { attention_delta<float>(a.of, a.rows); }
+KERNEL(attention_delta_f64, AttentionDeltaArgs) { attention_delta<double>(a.of, a.rows); }
+
+// A pair's probability and the gradient of its score; 0 where it does not count.
+template <class C, int WIDTH>
+__device__ inline void pair_gradient(const AttentionArgs& a, i64 head, i64 query, i64 key, const C* q, const C* k,
+                                     const C* v, const C* g, C& p, C& ds) {
+    p = ds = 0;
+    if (!attends(a, head, query, key)) return;
+    i64 i = head * a.queries + query;
+    p = exp_of(dot<C, WIDTH>(q, k) * (C)a.scale - ((const C*)a.lse)[i]);
+    ds = p * (dot<C, WIDTH>(g, v) - ((const C*)a.delta)[i]) * (C)a.scale;
+}
+
+// Gradient of queries blockIdx.x * ROWS.. of head blockIdx.y
+template <class C, int ROWS, int WIDTH> struct GradientOfQueries {
+    Row<C, ROWS, WIDTH> q, g, k, v;
+    C ds[ROWS][ROWS + 1];
+
+    __device__ inline void run(const AttentionArgs& a) {
+        const int LANES = ATTENTION_THREADS / ROWS;
+        int row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+        i64 head = blockIdx.y, query0 = (i64)blockIdx.x * ROWS, query = query0 + row;
+        C acc[WIDTH / LANES] = {};
+        load_rows(q, a.q, head, query0, a.queries, a.width);
+        load_rows(g, a.grad, head, query0, a.queries, a.value_width);
+        i64 end = a.causal && query0 + ROWS < a.keys ? query0 + ROWS : a.keys;
+        for (i64 key0 = 0; key0 < end; key0 += ROWS) {
+            load_rows(k, a.k, head, key0, a.keys, a.width);
+            load_rows(v, a.v, head, key0, a.keys, a.value_width);
+            __syncthreads();
+#pragma unroll 1
+            for (int c = lane; c < ROWS; c += LANES) {
+                C p;
+                pair_gradient<C, WIDTH>(a, head, query, key0 + c, q.value[row], k.value[c], v.value[c], g.value[row], p,
+                                        ds[row][c]);
+            }
+            __syncthreads();
+#pragma unroll 4
+            for (int c = 0; c < ROWS; ++c) {
+                C slope = ds[row][c];
+#pragma unroll
+                for (int j = 0; j < WIDTH / LANES; ++j) acc[j] += slope * k.value[c][lane + j * LANES];
+            }
+            __syncthreads();
+        }
+        if (query >= a.queries) return;
+#pragma unroll
+        for (int j = 0; j < WIDTH / LANES; ++j) {
+            int d = lane + j * LANES;
+            if (d < a.width) store_as(a.out, a.dtype, (head * a.queries + query) * a.width + d, acc[j]);
+        }
+    }
+};
+
+// Gradients of keys and values blockIdx.x * ROWS.. of head blockIdx.y
+template <class C, int ROWS, int WIDTH> struct GradientOfKeys {
+    Row<C, ROWS, WIDTH> q, g, k, v;
+    C p[ROWS][ROWS + 1], ds[ROWS][ROWS + 1];
+
+    __device__ inline void run(const AttentionArgs& a) {
+        const int LANES = ATTENTION_THREADS / ROWS;
+        int row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+        i64 head = blockIdx.y, key0 = (i64)blockIdx.x * ROWS, key = key0 + row;
+        C dk[WIDTH / LANES] = {}, dv[WIDTH / LANES] = {};
+        load_rows(k, a.k, head, key0, a.keys, a.width);
+        load_rows(v, a.v, head, key0, a.keys, a.value_width);
+        for (i64 query0 = a.causal ? key0 / ROWS * ROWS : 0; query0 < a.queries; query0 += ROWS) {
+            load_rows(q, a.q, head, query0, a.queries, a.width);
+            load_rows(g, a.grad, head, query0, a.queries, a.value_width);
+            __syncthreads();
+#pragma unroll 1
+            for (int c = lane; c < ROWS; c += LANES) {
+                pair_gradient<C, WIDTH>(a, head, query0 + c, key, q.value[c], k.value[row], v.value[row], g.value[c],
+                                        p[row][c], ds[row][c]);
+            }
+            __syncthreads();
+#pragma unroll 4
+            for (int c = 0; c < ROWS; ++c) {
+                C weight = p[row][c], slope = ds[row][c];
+#pragma unroll
+                for (int j = 0; j < WIDTH / LANES; ++j) {
+                    dk[j] += slope * q.value[c][lane + j * LANES];
+                    dv[j] += weight * g.value[c][lane + j * LANES];
+                }
+            }
+            __syncthreads();
+        }
+        if (key >= a.keys) return;
+#pragma unroll
+        for (int j = 0; j < WIDTH / LANES; ++j) {
+            int d = lane + j * LANES;
+            i64 i = head * a.keys + key;
+            if (d < a.width) store_as(a.out_k, a.dtype, i * a.width + d, dk[j]);
+            if (d < a.value_width) store_as(a.out_v, a.dtype, i * a.value_width + d, dv[j]);
+        }
+    }
+};
+
+// Vectors of up to 64, 128 and 256 elements; tiles as large as 48 KB of shared memory allow.
+#define ATTENTION(name, C, forward_rows, backward_rows, width)                   \
+    KERNEL_OF(attention_##name, AttentionArgs, ATTENTION_THREADS) {              \
+        __shared__ Forward<C, forward_rows, width> block;                        \
+        block.run(a);                                                            \
+    }                                                                            \
+    KERNEL_OF(attention_grad_q_##name, AttentionArgs, ATTENTION_THREADS) {       \
+        __shared__ GradientOfQueries<C, backward_rows, width> block;             \
+        block.run(a);                                                            \
+    }                                                                            \
+    KERNEL_OF(attention_grad_k_##name, AttentionArgs, ATTENTION_THREADS) {       \
+        __shared__ GradientOfKeys<C, backward_rows, width> block;                \
+        block.run(a);                                                            \
+    }
+ATTENTION(64_f32, float, 32, 32, 64)
+ATTENTION(128_f32, float, 32, 16, 128)
+ATTENTION(256_f32, float, 16, 8, 256)
+ATTENTION(64_f64, double, 16, 16, 64)
+ATTENTION(128_f64, double, 16, 8, 128)
+ATTENTION(256_f64, double, 8, 4, 256)

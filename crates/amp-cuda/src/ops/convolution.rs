@@ -1,0 +1,165 @@
+use crate::args::ConvArgs;
+use crate::device::{Gpu, Memory, THREADS};
+use crate::error::foreign;
+use crate::module::Family::Conv as FAMILY;
+use crate::operand::{Compute, Operand, tag};
+use amp_core::Result;
+use amp_core::backend::{Buffer, Conv2d, Convolution, DType, Operand as CoreOperand};
+
+/// Rows and columns of the tile that one block computes; `TILE` of `gemm.cuh`.
+const TILE: usize = 64;
+/// Terms of a weight gradient that one block adds up.
+const PER_SPLIT: usize = 4096;
+
+/// Blocks for the tiles of `rows` x `columns` results of each group.
+fn tiles(rows: usize, columns: usize, groups: usize, splits: usize) -> ([u64; 3], u32) {
+    ([(rows.div_ceil(TILE) * columns.div_ceil(TILE)) as u64, groups as u64, splits as u64], THREADS)
+}
+
+fn sizes(x: &CoreOperand<'_>) -> [usize; 4] {
+    std::array::from_fn(|i| x.layout.shape[i])
+}
+
+/// Everything that follows from the sizes of image, kernel and result.
+fn shaped(image: [usize; 4], kernel: [usize; 4], result: [usize; 2], spec: &Conv2d) -> ConvArgs {
+    let [batch, channels, height, width] = image.map(|n| n as i64);
+    let [filters, _, kh, kw] = kernel.map(|n| n as i64);
+    let pair = |p: [usize; 2]| p.map(|n| n as i64);
+    ConvArgs {
+        x: Operand::NONE,
+        w: Operand::NONE,
+        grad: Operand::NONE,
+        bias: Operand::NONE,
+        y: 0,
+        batch,
+        channels,
+        height,
+        width,
+        filters,
+        kh,
+        kw,
+        oh: result[0] as i64,
+        ow: result[1] as i64,
+        stride: pair(spec.stride),
+        padding: pair(spec.padding),
+        dilation: pair(spec.dilation),
+        groups: spec.groups as i64,
+        per_split: 0,
+        out: 0,
+        accumulate: 0,
+    }
+}
+
+impl Gpu {
+    /// Adds the gradient of the kernel to `into`, whose elements are of the type of computation.
+    fn grad_weight(
+        &self,
+        grad: CoreOperand<'_>,
+        x: CoreOperand<'_>,
+        weight: [usize; 4],
+        spec: &Conv2d,
+        into: &Memory,
+        compute: Compute,
+    ) -> Result<()> {
+        let [batch, _, oh, ow] = sizes(&grad);
+        let (terms, count) = (batch * oh * ow, weight.iter().product::<usize>());
+        let splits = terms.div_ceil(PER_SPLIT).clamp(1, usize::from(u16::MAX));
+        let per_split = terms.div_ceil(splits).max(1);
+        let splits = terms.div_ceil(per_split).max(1);
+        let parts = if splits > 1 { Some(self.memory("conv2d", splits * count, compute.dtype())?) } else { None };
+        let args = ConvArgs {
+            x: Operand::new(self, "conv2d", x)?,
+            grad: Operand::new(self, "conv2d", grad)?,
+            y: parts.as_ref().unwrap_or(into).address(),
+            per_split: per_split as i64,
+            out: tag(compute.dtype()),
+            accumulate: i32::from(parts.is_none()),
+            ..shaped(sizes(&x), weight, [oh, ow], spec)
+        };
+        let grid = tiles(weight[0] / spec.groups, weight[1..].iter().product(), spec.groups, splits);
+        self.launch(FAMILY, "conv_grad_weight", Some(compute), grid, args)?;
+        match parts {
+            Some(parts) => {
+                let sum = self.sum_part(&parts, 0, splits, count, compute)?;
+                self.add_into(&sum, into, compute)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Convolution for Gpu {
+    fn conv2d(
+        &self,
+        x: CoreOperand<'_>,
+        w: CoreOperand<'_>,
+        bias: Option<CoreOperand<'_>>,
+        spec: &Conv2d,
+        out: DType,
+    ) -> Result<Buffer> {
+        let (image, kernel) = (sizes(&x), sizes(&w));
+        let result = spec.output_size([image[2], image[3]], [kernel[2], kernel[3]]).unwrap_or_default();
+        let pixels = image[0] * result[0] * result[1];
+        let y = self.memory("conv2d", kernel[0] * pixels, out)?;
+        let args = ConvArgs {
+            x: Operand::new(self, "conv2d", x)?,
+            w: Operand::new(self, "conv2d", w)?,
+            bias: Operand::optional(self, "conv2d", bias)?,
+            y: y.address(),
+            out: tag(out),
+            ..shaped(image, kernel, result, spec)
+        };
+        let grid = tiles(kernel[0] / spec.groups, pixels, spec.groups, 1);
+        self.launch(FAMILY, "conv", Some(Compute::real(&[x.logical])), grid, args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn conv_transpose2d(
+        &self,
+        x: CoreOperand<'_>,
+        w: CoreOperand<'_>,
+        bias: Option<CoreOperand<'_>>,
+        output: [usize; 4],
+        spec: &Conv2d,
+        out: DType,
+    ) -> Result<Buffer> {
+        let (from, kernel) = (sizes(&x), sizes(&w));
+        let y = self.memory("conv_transpose2d", output.iter().product(), out)?;
+        let args = ConvArgs {
+            grad: Operand::new(self, "conv_transpose2d", x)?,
+            w: Operand::new(self, "conv_transpose2d", w)?,
+            bias: Operand::optional(self, "conv_transpose2d", bias)?,
+            y: y.address(),
+            out: tag(out),
+            ..shaped(output, kernel, [from[2], from[3]], spec)
+        };
+        let grid = tiles(output[1] / spec.groups, output[0] * output[2] * output[3], spec.groups, 1);
+        self.launch(FAMILY, "conv_grad_input", Some(Compute::real(&[x.logical])), grid, args)?;
+        Ok(y.into_buffer())
+    }
+
+    fn conv2d_grad_weight(
+        &self,
+        grad: CoreOperand<'_>,
+        x: CoreOperand<'_>,
+        weight: [usize; 4],
+        spec: &Conv2d,
+    ) -> Result<Buffer> {
+        let compute = Compute::real(&[x.logical]);
+        let into = self.zeros("conv2d", weight.iter().product(), compute.dtype())?;
+        self.grad_weight(grad, x, weight, spec, &into, compute)?;
+        Ok(into.into_buffer())
+    }
+
+    fn conv2d_grad_weight_accumulate(
+        &self,
+        grad: CoreOperand<'_>,
+        x: CoreOperand<'_>,
+        weight: [usize; 4],
+        spec: &Conv2d,
+        into: &mut Buffer,
+    ) -> Result<()> {
+        let into = into.downcast_mut::<Memory>().ok_or_else(|| foreign(self, "conv2d"))?;
+        self.grad_weight(grad, x, weight, spec, into, Compute::real(&[into.dtype()]))
+    }
+}

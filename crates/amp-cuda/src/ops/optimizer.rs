@@ -1,0 +1,228 @@
+use crate::args::{
+    AnyNonFiniteArgs, CHOSEN, CountStepsArgs, FACTORS, FLAGS, Factors, Gradient, JoinPartsArgs, MagnitudeArgs,
+    NextScaleArgs, Parameter, SquareSumsArgs, TENSORS, UpdateArgs,
+};
+use crate::device::{Gpu, Memory, THREADS};
+use crate::error::{driver, foreign};
+use crate::launch;
+use crate::module::Family::Optimizer as FAMILY;
+use crate::operand::Operand;
+use amp_core::backend::{Buffer, DType, Operand as CoreOperand, Optimize, ScaleRule, UpdateRule, UpdateSlot};
+use amp_core::{Error, Result};
+
+/// Elements that one thread handles before another block would help.
+const PER_THREAD: usize = 16;
+const MOST_PARTS: usize = 128;
+
+/// Blocks per tensor of a launch whose largest tensor has `largest` elements.
+fn parts(largest: usize) -> usize {
+    largest.div_ceil(THREADS as usize * PER_THREAD).clamp(1, MOST_PARTS)
+}
+
+impl Gpu {
+    /// Address of memory of at least `len` elements of a type.
+    fn typed(&self, buffer: &Buffer, dtype: DType, len: usize) -> Result<u64> {
+        let memory =
+            buffer.downcast::<Memory>().filter(|m| m.belongs_to(self)).ok_or_else(|| foreign(self, "update"))?;
+        if memory.dtype() != dtype {
+            return Err(Error::Unsupported { op: "update", device: self.name(), dtype: memory.dtype() });
+        }
+        if memory.len() < len {
+            let message = format!("memory of {} elements where {len} are needed", memory.len());
+            return Err(Error::Backend { op: "update", device: self.name(), message });
+        }
+        Ok(memory.address())
+    }
+
+    fn factors(&self, factors: &[&Buffer]) -> Result<Factors> {
+        if factors.len() > FACTORS {
+            let message = format!("{} factors of a gradient, at most {FACTORS} are taken", factors.len());
+            return Err(Error::Backend { op: "update", device: self.name(), message });
+        }
+        let mut each = [0; FACTORS];
+        for (slot, factor) in each.iter_mut().zip(factors) {
+            *slot = self.typed(factor, DType::F32, 1)?;
+        }
+        Ok(Factors { each, count: factors.len() as i32 })
+    }
+
+    fn gradient(&self, x: &CoreOperand<'_>) -> Result<Gradient> {
+        let operand = Operand::new(self, "update", *x)?;
+        if x.buffer.dtype() != DType::F32 || x.logical != DType::F32 || !x.layout.is_contiguous() {
+            return Err(Error::Unsupported { op: "update", device: self.name(), dtype: x.logical });
+        }
+        Ok(Gradient { data: operand.data, n: x.layout.count() as i64 })
+    }
+
+    fn parameter(&self, slot: &UpdateSlot<'_>) -> Result<Parameter> {
+        let gradient = self.gradient(&slot.grad)?;
+        let n = gradient.n as usize;
+        let mut p = Parameter {
+            master: self.typed(slot.master, DType::F32, n)?,
+            grad: gradient.data,
+            steps: self.typed(slot.steps, DType::I64, 1)?,
+            n: gradient.n,
+            ..Parameter::default()
+        };
+        for (to, moment) in p.moments.iter_mut().zip(slot.moments.iter()) {
+            *to = self.typed(moment, DType::F32, n)?;
+        }
+        for copy in &slot.copies {
+            let dtype = copy.dtype();
+            p.copy[usize::from(dtype == DType::BF16)] = self.typed(copy, dtype, n)?;
+        }
+        Ok(p)
+    }
+
+    fn flag(&self, flag: Option<&Buffer>) -> Result<u64> {
+        flag.map_or(Ok(0), |f| self.typed(f, DType::U8, 1))
+    }
+}
+
+/// The settings of a rule, without tensors.
+fn settings(rule: &UpdateRule, factors: Factors, skip: u64) -> UpdateArgs {
+    let none = UpdateArgs {
+        tensor: [Parameter::default(); TENSORS],
+        factors,
+        skip,
+        lr: 0.0,
+        momentum: 0.0,
+        dampening: 0.0,
+        beta1: 0.0,
+        beta2: 0.0,
+        eps: 0.0,
+        weight_decay: 0.0,
+        rule: 0,
+        nesterov: 0,
+        amsgrad: 0,
+        decoupled: 0,
+        centered: 0,
+    };
+    match *rule {
+        UpdateRule::Sgd { lr, momentum, dampening, nesterov, weight_decay } => {
+            UpdateArgs { lr, momentum, dampening, nesterov: i32::from(nesterov), weight_decay, ..none }
+        }
+        UpdateRule::Adam { lr, beta1, beta2, eps, weight_decay, decoupled, amsgrad } => UpdateArgs {
+            rule: 1,
+            lr,
+            beta1,
+            beta2,
+            eps,
+            weight_decay,
+            decoupled: i32::from(decoupled),
+            amsgrad: i32::from(amsgrad),
+            ..none
+        },
+        UpdateRule::RmsProp { lr, alpha, eps, momentum, centered, weight_decay } => {
+            UpdateArgs { rule: 2, lr, beta2: alpha, eps, momentum, centered: i32::from(centered), weight_decay, ..none }
+        }
+    }
+}
+
+impl Optimize for Gpu {
+    fn square_sums(&self, grads: &[CoreOperand<'_>], factors: &[&Buffer]) -> Result<Buffer> {
+        let factors = self.factors(factors)?;
+        let per = parts(grads.iter().map(|g| g.layout.count()).max().unwrap_or(0));
+        let partial = self.memory("square_sums", grads.len() * per, DType::F64)?;
+        for (i, chunk) in grads.chunks(TENSORS).enumerate() {
+            let mut tensor = [Gradient::default(); TENSORS];
+            for (to, grad) in tensor.iter_mut().zip(chunk) {
+                *to = self.gradient(grad)?;
+            }
+            let first = (i * TENSORS * per * size_of::<f64>()) as u64;
+            let args = SquareSumsArgs { tensor, factors, parts: partial.address() + first };
+            self.launch(FAMILY, "square_sums", None, ([per as u64, chunk.len() as u64, 1], THREADS), args)?;
+        }
+        let sums = self.memory("square_sums", grads.len(), DType::F64)?;
+        let (n, per) = (grads.len() as i64, per as i64);
+        let args = JoinPartsArgs { parts: partial.address(), sums: sums.address(), n, per };
+        self.launch(FAMILY, "join_parts", None, self.spread(grads.len()), args)?;
+        Ok(sums.into_buffer())
+    }
+
+    fn any_non_finite(&self, sums: &Buffer, which: &[usize]) -> Result<Buffer> {
+        let least = which.iter().max().map_or(0, |&i| i + 1);
+        let sums = self.typed(sums, DType::F64, least)?;
+        let flag = self.zeros("any_non_finite", 1, DType::U8)?;
+        for chunk in which.chunks(CHOSEN) {
+            let mut numbers = [0; CHOSEN];
+            numbers.iter_mut().zip(chunk).for_each(|(to, &i)| *to = i as i32);
+            let args = AnyNonFiniteArgs { sums, flag: flag.address(), which: numbers, count: chunk.len() as i32 };
+            self.launch(FAMILY, "any_non_finite", None, self.spread(chunk.len()), args)?;
+        }
+        Ok(flag.into_buffer())
+    }
+
+    fn update(
+        &self,
+        rule: &UpdateRule,
+        slots: Vec<UpdateSlot<'_>>,
+        factors: &[&Buffer],
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
+        let settings = settings(rule, self.factors(factors)?, self.flag(skip)?);
+        // Everything that can fail for a slot comes before the first write.
+        let parameters = slots.iter().map(|s| self.parameter(s)).collect::<Result<Vec<_>>>()?;
+        for chunk in parameters.chunks(TENSORS) {
+            let mut tensor = [Parameter::default(); TENSORS];
+            tensor[..chunk.len()].copy_from_slice(chunk);
+            let per = parts(chunk.iter().map(|p| p.n as usize).max().unwrap_or(0));
+            let grid = ([per as u64, chunk.len() as u64, 1], THREADS);
+            self.launch(FAMILY, "update", None, grid, UpdateArgs { tensor, ..settings })?;
+        }
+        for chunk in parameters.chunks(CHOSEN) {
+            let mut steps = [0; CHOSEN];
+            steps.iter_mut().zip(chunk).for_each(|(to, p)| *to = p.steps);
+            let args = CountStepsArgs { steps, skip: settings.skip, count: chunk.len() as i32 };
+            self.launch(FAMILY, "count_steps", None, self.spread(chunk.len()), args)?;
+        }
+        Ok(())
+    }
+
+    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<(Buffer, Buffer)> {
+        if flags.len() > FLAGS {
+            let message = format!("{} optimizers of one scaler, at most {FLAGS} are taken", flags.len());
+            return Err(Error::Backend { op: "next_scale", device: self.name(), message });
+        }
+        let mut addresses = [0; FLAGS];
+        for (to, flag) in addresses.iter_mut().zip(flags) {
+            *to = self.flag(Some(flag))?;
+        }
+        let (scale, inverse) = (self.memory("next_scale", 1, DType::F32)?, self.memory("next_scale", 1, DType::F32)?);
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let args = NextScaleArgs {
+            flags: addresses,
+            state: self.typed(state, DType::I64, 4)?,
+            scale: scale.address(),
+            inverse: inverse.address(),
+            interval: count(rule.interval),
+            hysteresis: count(rule.hysteresis),
+            growth: rule.growth,
+            backoff: rule.backoff,
+            floor: rule.floor,
+            ceiling: rule.ceiling,
+            count: flags.len() as i32,
+        };
+        self.launch(FAMILY, "next_scale", None, self.spread(1), args)?;
+        Ok((scale.into_buffer(), inverse.into_buffer()))
+    }
+
+    fn magnitude(&self, x: CoreOperand<'_>) -> Result<(usize, f64)> {
+        let n = x.layout.count();
+        let ([blocks, ..], threads) = self.spread(n);
+        let (mut bad, mut largest) = (vec![0i64; blocks as usize], vec![0f64; blocks as usize]);
+        let bad_memory = self.memory("magnitude", bad.len(), DType::I64)?;
+        let largest_memory = self.memory("magnitude", bad.len(), DType::F64)?;
+        let args = MagnitudeArgs {
+            x: Operand::new(self, "magnitude", x)?,
+            n: n as i64,
+            bad: bad_memory.address(),
+            largest: largest_memory.address(),
+        };
+        self.launch(FAMILY, "magnitude", None, ([blocks, 1, 1], threads), args)?;
+        let failed = |e| driver(self, "magnitude", e);
+        launch::download(self.stream(), &bad_memory.block, &mut bad).map_err(failed)?;
+        launch::download(self.stream(), &largest_memory.block, &mut largest).map_err(failed)?;
+        Ok((bad.iter().sum::<i64>() as usize, largest.into_iter().fold(0.0, f64::max)))
+    }
+}

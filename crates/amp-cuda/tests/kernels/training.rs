@@ -1,0 +1,122 @@
+//! Optimizers, norms, finite checks and the loss scale, against the CPU's.
+
+use crate::case::{Input, check_same};
+use amp_core::backend::{Backend, Buffer, DType, Operand, ScaleRule, Storage, UpdateRule, UpdateSlot};
+use amp_core::{Error, Result};
+
+fn zeros(b: &dyn Backend, like: &Operand<'_>) -> Result<Buffer> {
+    b.fill(0.0, like.layout.count(), DType::F32)
+}
+
+/// Three updates of two parameters, one of them skipped; returns everything that an update may change.
+fn updated(b: &dyn Backend, rule: &UpdateRule, x: &[Operand<'_>]) -> Result<Vec<Buffer>> {
+    let half = b.fill(0.5, 1, DType::F32)?;
+    let skips = [b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?];
+    let mut results = Vec::new();
+    for pair in x.chunks(2) {
+        let mut master = b.copy(pair[0], DType::F32)?;
+        let mut moments = (0..rule.moments()).map(|_| zeros(b, &pair[0])).collect::<Result<Vec<_>>>()?;
+        let mut copies = [b.copy(pair[0], DType::F16)?, b.copy(pair[0], DType::BF16)?];
+        let mut steps = b.upload(Storage::I64(vec![0]))?;
+        for skip in [None, Some(&skips[1]), Some(&skips[0])] {
+            let slot = UpdateSlot {
+                master: &mut master,
+                grad: pair[1],
+                moments: &mut moments,
+                copies: copies.iter_mut().collect(),
+                steps: &mut steps,
+            };
+            b.update(rule, vec![slot], &[&half, &half], skip)?;
+        }
+        results.push(master);
+        results.append(&mut moments);
+        results.extend(copies);
+        results.push(steps);
+    }
+    Ok(results)
+}
+
+#[test]
+fn every_rule_updates_masters_state_and_copies_as_on_the_cpu() {
+    let (lr, eps, weight_decay) = (0.1, 1e-8, 0.01);
+    let rules = [
+        UpdateRule::Sgd { lr, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 },
+        UpdateRule::Sgd { lr, momentum: 0.9, dampening: 0.1, nesterov: false, weight_decay },
+        UpdateRule::Sgd { lr, momentum: 0.9, dampening: 0.0, nesterov: true, weight_decay },
+        UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: false, amsgrad: true },
+        UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: true, amsgrad: false },
+        UpdateRule::RmsProp { lr, alpha: 0.99, eps, momentum: 0.0, centered: false, weight_decay },
+        UpdateRule::RmsProp { lr, alpha: 0.99, eps, momentum: 0.9, centered: true, weight_decay: 0.0 },
+    ];
+    for rule in rules {
+        let inputs: Vec<Input> = [(37, 1), (37, 2), (5000, 3), (5000, 4)]
+            .iter()
+            .map(|&(n, seed)| Input::noise(&[n], DType::F32, 1.0, seed))
+            .collect();
+        check_same(&format!("{rule:?}"), &inputs, DType::F32, 60.0, &|b, x, _| updated(b, &rule, x));
+    }
+}
+
+#[test]
+fn norms_and_flags_of_many_gradients() {
+    let inputs: Vec<Input> = (0..90)
+        .map(|i| {
+            let mut x = Input::noise(&[1 + i * 7], DType::F32, 1.0, i as u64);
+            match i {
+                3 => x.values[2] = f64::NAN,
+                41 => x.values[100] = f64::INFINITY,
+                77 => x.values[5] = 3e38,
+                _ => {}
+            }
+            x
+        })
+        .collect();
+    check_same("square sums", &inputs, DType::F32, 40.0, &|b, x, _| {
+        let (two, half) = (b.fill(2.0, 1, DType::F32)?, b.fill(0.5, 1, DType::F32)?);
+        let sums = b.square_sums(x, &[&two])?;
+        let clean: Vec<usize> = (0..90).filter(|i| ![3, 41, 77].contains(i)).collect();
+        let mut flags = vec![b.any_non_finite(&sums, &clean)?, b.any_non_finite(&sums, &[77, 2])?];
+        flags.push(b.any_non_finite(&b.square_sums(&x[77..78], &[&two, &half])?, &[0])?);
+        flags.push(sums);
+        Ok(flags)
+    });
+}
+
+#[test]
+fn the_scale_moves_as_on_the_cpu() {
+    let rules = [
+        ScaleRule { growth: 1, backoff: -1, interval: 2, floor: 0, ceiling: 17, hysteresis: 1 },
+        ScaleRule { growth: 4, backoff: -2, interval: 1, floor: -130, ceiling: 127, hysteresis: 2 },
+        ScaleRule { growth: 0, backoff: 0, interval: 0, floor: 0, ceiling: 24, hysteresis: 1 },
+    ];
+    for rule in rules {
+        check_same(&format!("{rule:?}"), &[], DType::F32, 0.0, &|b, _, _| {
+            let mut state = b.upload(Storage::I64(vec![16, 0, 0, 0]))?;
+            let (clean, bad) = (b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?);
+            let mut results = Vec::new();
+            for i in 0..60 {
+                let found = if i % 7 == 3 || i > 35 { &bad } else { &clean };
+                let (scale, inverse) = b.next_scale(&rule, &[&clean, found], &mut state)?;
+                results.extend([scale, inverse]);
+            }
+            results.push(state);
+            Ok(results)
+        });
+    }
+}
+
+#[test]
+fn reports_count_what_is_not_finite() {
+    let (_, _alone) = crate::standin::open();
+    let gpu = crate::standin::gpu();
+    let layout = amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[4]).expect("rank 1"));
+    let buffer = gpu.upload(Storage::F32(vec![1.0, f32::NAN, -7.5, f32::INFINITY])).expect("an upload");
+    let x = Operand { buffer: &buffer, layout: &layout, logical: DType::F32 };
+    assert_eq!(gpu.magnitude(x).expect("a report"), (2, f64::INFINITY));
+    let short = gpu.fill(0.0, 2, DType::F32).expect("a fill");
+    let steps = &mut gpu.fill(0.0, 1, DType::I64).expect("a fill");
+    let slot = UpdateSlot { master: &mut { short }, grad: x, moments: &mut [], copies: vec![], steps };
+    let rule = UpdateRule::Sgd { lr: 0.1, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 };
+    let error = gpu.update(&rule, vec![slot], &[], None).expect_err("the master is too short");
+    assert!(matches!(error, Error::Backend { .. }), "{error}");
+}
