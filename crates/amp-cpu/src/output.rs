@@ -41,6 +41,11 @@ impl<'a> Output<'a> {
         Self { pointer, len, buffer: PhantomData }
     }
 
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Rounds `values` once and writes them `stride` apart from `offset` on.
     ///
     /// # Safety
@@ -61,22 +66,28 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Adds `values` to the elements that follow `offset`, in the type of `values`.
+    /// Adds `values` to the elements that lie `stride` apart from `offset` on, in the type of `values`.
     ///
     /// # Safety
     /// No other thread may touch these elements meanwhile.
-    pub(crate) unsafe fn accumulate<T: Real>(&self, offset: usize, values: &[T]) {
-        assert!(offset + values.len() <= self.len);
+    pub(crate) unsafe fn accumulate<T: Real>(&self, offset: usize, stride: usize, values: &[T]) {
+        let Some(last) = values.len().checked_sub(1) else { return };
+        assert!(offset + last * stride < self.len);
         let pointer: *mut T = match self.pointer {
             Pointer::F32(p) if T::DTYPE == crate::DType::F32 => p.cast(),
             Pointer::F64(p) if T::DTYPE == crate::DType::F64 => p.cast(),
             _ => unreachable!("accumulators have the type that is computed in"),
         };
-        // SAFETY: `pointer` is a buffer of `T` (matched above) of which these elements are inside (checked) and this
-        // thread's alone (caller).
-        let into = unsafe { std::slice::from_raw_parts_mut(pointer.add(offset), values.len()) };
-        for (i, &v) in into.iter_mut().zip(values) {
-            *i += v;
+        if stride == 1 {
+            // SAFETY: `pointer` is a buffer of `T` (matched above) of which these elements are inside (checked) and this
+            // thread's alone (caller).
+            let into = unsafe { std::slice::from_raw_parts_mut(pointer.add(offset), values.len()) };
+            into.iter_mut().zip(values).for_each(|(into, &value)| *into += value);
+            return;
+        }
+        for (i, &value) in values.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { *pointer.add(offset + i * stride) += value };
         }
     }
 }

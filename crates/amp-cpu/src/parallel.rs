@@ -62,7 +62,7 @@ const PIECES: usize = 64;
 ///
 /// Tasks are chosen from the shape alone, so results are bit-identical for every number of threads.
 pub(crate) fn for_each(count: usize, work: usize, task: impl Fn(usize) + Sync + Send) {
-    if count <= 1 || work < WORTH_A_THREAD {
+    if count <= 1 || work < WORTH_A_THREAD || rayon::current_num_threads() == 1 {
         return (0..count).for_each(task);
     }
     for_each_erased(count, &task);

@@ -46,7 +46,7 @@ pub(super) fn accumulate<T: Multiply>(grad: &View, x: &View, weight: [usize; 4],
     let output = Output::new(into);
     for part in values.chunks_exact(size) {
         // SAFETY: only this thread is left.
-        unsafe { output.accumulate(0, part) };
+        unsafe { output.accumulate(0, 1, part) };
     }
 }
 
@@ -101,6 +101,6 @@ struct Sums<'a> {
 impl<T: Real> Sink<T> for Sums<'_> {
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
         // SAFETY: every part has its own sums, every group its own rows, and `store` calls never overlap (`Sink`).
-        unsafe { self.sums.accumulate(self.start + row * self.stride + column, values) }
+        unsafe { self.sums.accumulate(self.start + row * self.stride + column, 1, values) }
     }
 }

@@ -8,14 +8,17 @@ pub(crate) mod operand;
 pub(crate) mod product;
 #[cfg(test)]
 mod tests;
+pub(crate) mod thin;
 
 use crate::load::{computes_in_f64, load_all, offset_of};
 use crate::num::Real;
 use crate::output::Output;
+use crate::simd::Level;
 use crate::{DType, Dims, Storage, View, parallel};
 use kernel::Multiply;
 use operand::Matrix;
 use product::{Sink, Threads, product};
+use thin::thin;
 
 /// What happens to a sum before it is rounded and stored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,58 +50,65 @@ fn multiply<T: Multiply>(a: &View, b: &View, epilogue: &Epilogue, out: DType) ->
         load_all(view, &mut bias);
     }
     let output = Output::new(&mut result);
-    let (size, stride) = (problem.size(), problem.b.rows);
-    problem.run(&|index| Rows { output, start: index * size, stride, bias: &bias });
+    problem.run(&|places| Rounded { output, places, bias: &bias });
     result
 }
 
 fn accumulate<T: Multiply>(a: &View, b: &View, into: &mut Storage) {
-    let problem = Problem::new(a, b);
-    let (summed, stride) = (into.len() == problem.size(), problem.b.rows);
+    let mut problem = Problem::new(a, b);
     let output = Output::new(into);
-    if summed {
-        for index in 0..problem.count {
-            problem.one::<T>(index, &Sums { output, start: 0, stride }, Threads::Many);
-        }
-    } else {
-        let problem = problem.fold_batch_into_rows();
-        let size = problem.size();
-        problem.run::<T, _>(&|index| Sums { output, start: index * size, stride });
+    if output.len() != problem.size() {
+        return problem.fold_batch_into_rows().run::<T, _>(&|places| Sums { output, places });
+    }
+    problem = problem.fold_batch_into_depth();
+    for index in 0..problem.count {
+        problem.one::<T, _>(index, &|places| Sums { output, places: Places { start: 0, ..places } }, Threads::Many);
     }
 }
 
-/// Stores rounded rows of a row-major matrix.
-struct Rows<'a, T> {
-    output: Output<'a>,
+/// Where a product lies in a buffer, and whether it was computed as its transpose.
+#[derive(Clone, Copy)]
+struct Places {
     start: usize,
-    stride: usize,
+    row_stride: usize,
+    column_stride: usize,
+    turned: bool,
+}
+
+/// Adds the bias, rounds and stores.
+struct Rounded<'a, T> {
+    output: Output<'a>,
+    places: Places,
     bias: &'a [T],
 }
 
-impl<T: Real> Sink<T> for Rows<'_, T> {
+impl<T: Real> Sink<T> for Rounded<'_, T> {
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
-        if !self.bias.is_empty() {
-            for (value, &bias) in values.iter_mut().zip(&self.bias[column..]) {
-                *value += bias;
+        let Places { start, row_stride, column_stride, .. } = self.places;
+        if self.places.turned {
+            if let Some(&bias) = self.bias.get(row) {
+                values.iter_mut().for_each(|value| *value += bias);
             }
+        } else if !self.bias.is_empty() {
+            values.iter_mut().zip(&self.bias[column..]).for_each(|(value, &bias)| *value += bias);
         }
         // SAFETY: each task stores its own block of the result (`Sink`), and products of a batch have their own.
-        unsafe { self.output.store(self.start + row * self.stride + column, 1, values) }
+        unsafe { self.output.store(start + row * row_stride + column * column_stride, column_stride, values) }
     }
 }
 
-/// Adds rows to a row-major matrix of the computing type.
+/// Adds to what is there, in the computing type.
 struct Sums<'a> {
     output: Output<'a>,
-    start: usize,
-    stride: usize,
+    places: Places,
 }
 
 impl<T: Real> Sink<T> for Sums<'_> {
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
+        let Places { start, row_stride, column_stride, .. } = self.places;
         // SAFETY: each task stores its own block of the result (`Sink`); where products share a matrix they run one
         // after the other.
-        unsafe { self.output.accumulate(self.start + row * self.stride + column, values) }
+        unsafe { self.output.accumulate(start + row * row_stride + column * column_stride, column_stride, values) }
     }
 }
 
@@ -147,21 +157,58 @@ impl<'a> Problem<'a> {
         self
     }
 
-    fn run<T: Multiply, S: Sink<T>>(&self, sink: &(dyn Fn(usize) -> S + Sync)) {
-        if self.count == 1 {
-            return self.one::<T>(0, &sink(0), Threads::Many);
+    /// The sum of `[B, M, K] · [B, K, N]` over the batch is one product when both depths lie evenly.
+    fn fold_batch_into_depth(mut self) -> Self {
+        let outer = self.batch.len();
+        let fused = |matrix: &Matrix| {
+            let mut shape = self.batch.to_vec();
+            shape.push(matrix.depth);
+            let mut strides = matrix.view.layout.strides[..outer].to_vec();
+            strides.push(matrix.depth_stride);
+            fused_stride(&shape, &strides)
+        };
+        if let Some((a, b)) = fused(&self.a).zip(fused(&self.b)) {
+            (self.a.depth_stride, self.b.depth_stride) = (a, b);
+            self.a.depth *= self.count;
+            self.b.depth = self.a.depth;
+            self.batch = Dims::default();
+            self.count = 1;
         }
-        let work = self.size() * self.a.depth;
-        let (threads, spread) = if self.count < 8 { (Threads::Many, 0) } else { (Threads::One, self.count * work) };
-        parallel::for_each(self.count, spread, |index| self.one::<T>(index, &sink(index), threads));
+        self
     }
 
-    fn one<T: Multiply>(&self, index: usize, sink: &dyn Sink<T>, threads: Threads) {
+    fn run<T: Multiply, S: Sink<T>>(&self, sink: &(dyn Fn(Places) -> S + Sync)) {
+        if self.count == 1 {
+            return self.one::<T, S>(0, sink, Threads::Many);
+        }
+        let work = self.size() * self.a.depth / product::PER_CYCLE;
+        let (threads, spread) = if self.count < 8 { (Threads::Many, 0) } else { (Threads::One, self.count * work) };
+        parallel::for_each(self.count, spread, |index| self.one::<T, S>(index, sink, threads));
+    }
+
+    fn one<T: Multiply, S: Sink<T>>(&self, index: usize, sink: &(dyn Fn(Places) -> S + Sync), threads: Threads) {
         let at = |matrix: &Matrix<'a>| {
             let strides = &matrix.view.layout.strides[..self.batch.len()];
             Matrix { offset: matrix.offset + offset_of(index, &self.batch, strides), ..*matrix }
         };
-        product(&at(&self.a), &at(&self.b), sink, threads);
+        let (a, b) = (at(&self.a), at(&self.b));
+        let places = Places { start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
+        let turned = Places { row_stride: 1, column_stride: b.rows, turned: true, ..places };
+        match (a.rows, b.rows) {
+            (..=thin::ROWS, _) => thin(&a, &b, &sink(places), threads),
+            (_, ..=thin::ROWS) => thin(&b, &a, &sink(turned), threads),
+            _ if self.is_better_turned::<T>() => product(&b, &a, &sink(turned), threads),
+            _ => product(&a, &b, &sink(places), threads),
+        }
+    }
+
+    /// Whether the transpose wastes less of the kernel's tiles: with few columns and many rows.
+    fn is_better_turned<T: Multiply>(&self) -> bool {
+        let kernel = T::kernel(Level::current());
+        let padded =
+            |rows: usize, columns: usize| rows.next_multiple_of(kernel.mr) * columns.next_multiple_of(kernel.nr);
+        let (m, n) = (self.a.rows, self.b.rows);
+        4 * padded(n, m) < 3 * padded(m, n)
     }
 }
 

@@ -16,6 +16,8 @@ const ROWS: usize = 384;
 const COLUMNS: usize = 192;
 /// Blocks wanted at least, so that a few threads have something to do.
 const TASKS: usize = 8;
+/// Multiply-adds that cost as much as one operation of other kernels.
+pub(crate) const PER_CYCLE: usize = 32;
 /// Most elements of an operand that is packed as a whole in advance.
 const PREPACK: usize = 1 << 24;
 
@@ -52,7 +54,7 @@ pub(crate) fn product_with<T: Multiply>(
         return;
     }
     let blocks = Blocks::new(&kernel, m, n, threads);
-    let work = if threads == Threads::Many { m * n * depth } else { 0 };
+    let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
     prepacked(a, kernel.mr, blocks.across(), work, |a| {
         prepacked(b, kernel.nr, blocks.down(), work, |b| {
             parallel::for_each(blocks.across() * blocks.down(), work, |task| {

@@ -1,0 +1,108 @@
+//! Products with at most a few rows: every element of the other side is used so rarely that packing it does not pay.
+
+use super::operand::Matrix;
+use super::product::{PER_CYCLE, Sink, Threads};
+use crate::load::load;
+use crate::num::Real;
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::{parallel, scratch};
+use std::ops::Range;
+
+/// Most rows that count as few.
+pub(crate) const ROWS: usize = 3;
+/// Columns of a task.
+const COLUMNS: usize = 256;
+
+/// [`product`](super::product::product) for an `a` of at most [`ROWS`] rows.
+pub(crate) fn thin<T: Real>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>, threads: Threads) {
+    let (depth, columns) = (a.depth, b.rows);
+    if columns == 0 || a.rows == 0 {
+        return;
+    }
+    scratch::with(a.rows * depth, |left: &mut [T]| {
+        for row in 0..a.rows {
+            let line = &mut left[row * depth..][..depth];
+            load(&a.view, a.offset + row * a.row_stride, a.depth_stride, line);
+        }
+        // Memory is the limit: an element costs as much as a vector of multiply-adds would.
+        let work = if threads == Threads::Many { 8 * columns * depth / PER_CYCLE } else { 0 };
+        parallel::for_each(columns.div_ceil(COLUMNS), work, |task| {
+            let range = task * COLUMNS..columns.min((task + 1) * COLUMNS);
+            scratch::with(a.rows * range.len(), |sums: &mut [T]| {
+                if b.row_stride == 1 && b.depth_stride != 1 {
+                    across(left, b, &range, sums)
+                } else {
+                    along(left, b, &range, sums)
+                }
+                for (row, values) in sums.chunks_exact_mut(range.len()).enumerate() {
+                    sink.store(row, range.start, values);
+                }
+            });
+        });
+    });
+}
+
+/// Dot products with columns that run along memory.
+fn along<T: Real>(left: &[T], b: &Matrix, columns: &Range<usize>, sums: &mut [T]) {
+    let depth = b.depth;
+    scratch::with(depth, |line: &mut [T]| {
+        for column in columns.clone() {
+            load(&b.view, b.offset + column * b.row_stride, b.depth_stride, line);
+            for (row, sums) in sums.chunks_exact_mut(columns.len()).enumerate() {
+                sums[column - columns.start] = dispatch(Dot(&left[row * depth..][..depth], line));
+            }
+        }
+    });
+}
+
+/// Sums of rows that run along memory.
+fn across<T: Real>(left: &[T], b: &Matrix, columns: &Range<usize>, sums: &mut [T]) {
+    sums.fill(T::default());
+    scratch::with(columns.len(), |line: &mut [T]| {
+        for d in 0..b.depth {
+            load(&b.view, b.offset + columns.start + d * b.depth_stride, 1, line);
+            for (row, sums) in sums.chunks_exact_mut(columns.len()).enumerate() {
+                dispatch(AddScaled { to: sums, factor: left[row * b.depth + d], from: line });
+            }
+        }
+    });
+}
+
+/// `Σ a * b`, in lanes that do not depend on the level.
+pub(crate) struct Dot<'a, T>(pub &'a [T], pub &'a [T]);
+
+impl<T: Real> Kernel for Dot<'_, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> T {
+        const LANES: usize = 64;
+        let mut lanes = [T::ZERO; LANES];
+        let ((left, left_rest), (right, right_rest)) = (self.0.as_chunks::<LANES>(), self.1.as_chunks::<LANES>());
+        for (a, b) in left.iter().zip(right) {
+            for i in 0..LANES {
+                lanes[i] = a[i].mul_add::<S>(b[i], lanes[i]);
+            }
+        }
+        let rest = left_rest.iter().zip(right_rest).fold(T::ZERO, |sum, (&a, &b)| a.mul_add::<S>(b, sum));
+        lanes.iter().fold(rest, |sum, &lane| sum + lane)
+    }
+}
+
+/// `to += factor * from`
+pub(crate) struct AddScaled<'a, T> {
+    pub to: &'a mut [T],
+    pub factor: T,
+    pub from: &'a [T],
+}
+
+impl<T: Real> Kernel for AddScaled<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for (to, &from) in self.to.iter_mut().zip(self.from) {
+            *to = from.mul_add::<S>(self.factor, *to);
+        }
+    }
+}
