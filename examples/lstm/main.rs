@@ -52,7 +52,7 @@ impl Net {
     #[autocast(P)]
     fn forward<P: AutocastPrecision>(&self, images: &Tensor<F32>) -> Result<Tensor<F32>> {
         let rows = images.squeeze(1)?;
-        let (states, _) = self.lstm.forward(&rows, None)?;
+        let (states, _) = self.lstm.forward(&rows)?;
         self.head.forward(&states.select(1, SIDE - 1)?)
     }
 }

@@ -38,7 +38,7 @@ impl Gpt {
             positions: Embedding::new(context, width, device)?,
             blocks: (0..layers).map(|_| Block::new(width, heads, true, device)).collect::<Result<_>>()?,
             norm: LayerNorm::new([width], device)?,
-            head: Linear::without_bias(width, vocabulary, device)?,
+            head: Linear::new(width, vocabulary, device)?.without_bias(),
         })
     }
 

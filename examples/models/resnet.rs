@@ -83,7 +83,7 @@ impl BasicBlock {
 
 impl Down {
     fn new(inputs: usize, outputs: usize, stride: usize, device: &Device) -> Result<Self> {
-        let conv = Conv2d::without_bias(inputs, outputs, 1, device)?.stride(stride);
+        let conv = Conv2d::new(inputs, outputs, 1, device)?.without_bias().stride(stride);
         Ok(Self { conv, norm: BatchNorm2d::new(outputs, device)? })
     }
 
@@ -94,5 +94,5 @@ impl Down {
 }
 
 fn conv3x3(inputs: usize, outputs: usize, stride: usize, device: &Device) -> Result<Conv2d> {
-    Ok(Conv2d::without_bias(inputs, outputs, 3, device)?.stride(stride).padding(1))
+    Ok(Conv2d::new(inputs, outputs, 3, device)?.without_bias().stride(stride).padding(1))
 }

@@ -30,7 +30,7 @@ fn read(path: &Path) -> Result<Vec<Image>, Failure> {
 
 /// Reads records; pixels become zero mean and unit deviation.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Image>, String> {
-    if bytes.is_empty() || bytes.len() % RECORD != 0 {
+    if bytes.is_empty() || !bytes.len().is_multiple_of(RECORD) {
         return Err(format!("has {} bytes, expected a multiple of {RECORD}", bytes.len()));
     }
     bytes.chunks_exact(RECORD).enumerate().map(|(i, record)| image(i, record)).collect()

@@ -13,6 +13,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
+/// One tensor of a file: element type, shape, bytes.
+type Entry = (Dtype, Vec<usize>, Vec<u8>);
+
 /// Named tensors and a few lines of text about them; reads and writes `.safetensors` files.
 #[derive(Debug, Default)]
 pub struct TensorFile {
@@ -117,7 +120,7 @@ impl TensorFile {
     }
 
     /// Element type, shape and bytes of every tensor.
-    fn host(&self) -> Result<BTreeMap<&str, (Dtype, Vec<usize>, Vec<u8>)>> {
+    fn host(&self) -> Result<BTreeMap<&str, Entry>> {
         let mut entries = BTreeMap::new();
         for (name, raw) in &self.tensors {
             let (dtype, bytes) = bytes(raw.to_storage()?);

@@ -175,10 +175,11 @@ fn module_parameters(input: &DeriveInput) -> Vec<Ident> {
     let mut found = Vec::new();
     for field in fields {
         let skipped = FieldOptions::of(field).is_ok_and(|o| o.skip);
-        if let (false, Some(ident)) = (skipped, held(&field.ty)) {
-            if parameters.contains(&&ident) && !found.contains(&ident) {
-                found.push(ident);
-            }
+        if let (false, Some(ident)) = (skipped, held(&field.ty))
+            && parameters.contains(&&ident)
+            && !found.contains(&ident)
+        {
+            found.push(ident);
         }
     }
     found

@@ -157,11 +157,11 @@ fn reachable(root: &Edge) -> BTreeMap<u64, Arc<Node>> {
     let mut found = BTreeMap::new();
     let mut stack = vec![root.clone()];
     while let Some(edge) = stack.pop() {
-        if let Edge::Node(node) = edge {
-            if let std::collections::btree_map::Entry::Vacant(slot) = found.entry(node.id) {
-                stack.extend(node.inputs.iter().flatten().cloned());
-                slot.insert(node);
-            }
+        if let Edge::Node(node) = edge
+            && let std::collections::btree_map::Entry::Vacant(slot) = found.entry(node.id)
+        {
+            stack.extend(node.inputs.iter().flatten().cloned());
+            slot.insert(node);
         }
     }
     found

@@ -89,10 +89,10 @@ impl Drop for Node {
     fn drop(&mut self) {
         let mut chain: Vec<Edge> = self.inputs.drain(..).flatten().collect();
         while let Some(edge) = chain.pop() {
-            if let Edge::Node(node) = edge {
-                if let Some(mut last) = Arc::into_inner(node) {
-                    chain.extend(last.inputs.drain(..).flatten());
-                }
+            if let Edge::Node(node) = edge
+                && let Some(mut last) = Arc::into_inner(node)
+            {
+                chain.extend(last.inputs.drain(..).flatten());
             }
         }
     }

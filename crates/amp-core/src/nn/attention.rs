@@ -22,7 +22,7 @@ impl MultiHeadAttention {
     /// # Errors
     /// [`Error::Argument`] unless `heads` divides `width`.
     pub fn new(width: usize, heads: usize, device: &Device) -> Result<Self> {
-        if heads == 0 || width % heads != 0 {
+        if heads == 0 || !width.is_multiple_of(heads) {
             let expected = format!("a divisor of the width {width}");
             return Err(Error::argument("MultiHeadAttention", "heads", expected, heads));
         }

@@ -19,11 +19,11 @@ pub trait Module {
     fn named_parameters(&self) -> Vec<(String, Parameter)> {
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
         walk(self, &mut |path, item| {
-            if let Item::Parameter(p) = item {
-                if seen.insert(p.id()) {
-                    p.name_as(path);
-                    found.push((path.to_owned(), p.clone()));
-                }
+            if let Item::Parameter(p) = item
+                && seen.insert(p.id())
+            {
+                p.name_as(path);
+                found.push((path.to_owned(), p.clone()));
             }
         });
         found

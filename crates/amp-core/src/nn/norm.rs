@@ -114,7 +114,7 @@ impl GroupNorm {
     /// # Errors
     /// [`Error::Argument`] unless `groups` divides `channels`.
     pub fn new(groups: usize, channels: usize, device: &Device) -> Result<Self> {
-        if groups == 0 || channels % groups != 0 {
+        if groups == 0 || !channels.is_multiple_of(groups) {
             let expected = format!("a divisor of the {channels} channels");
             return Err(Error::argument("GroupNorm", "groups", expected, groups));
         }

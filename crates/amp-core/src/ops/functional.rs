@@ -14,7 +14,7 @@ macro_rules! functions {
     ($($name:ident $(<$q:ident>)? ($($arg:ident: $type:ty),*) $(where $bound:path)?;)*) => { $(
         #[doc = concat!("[`Tensor::", stringify!($name), "`] as a function.")]
         #[track_caller]
-        pub fn $name<P: Float $(, $q: Element)?>(x: &Tensor<P>, $($arg: $type),*) -> Result<Tensor<P>>
+        pub fn $name<P $(, $q: Element)?>(x: &Tensor<P>, $($arg: $type),*) -> Result<Tensor<P>>
         where
             P: $(SamePrecision<$q> +)? $($bound +)? Float,
         {

@@ -11,11 +11,11 @@ use std::marker::PhantomData;
 
 /// A value's type, a target, and nothing at run time.
 #[derive(Debug)]
-pub struct Probe<'a, T: ?Sized, K>(PhantomData<(&'a T, fn() -> K)>);
+pub struct Probe<'a, T: ?Sized, K>(PhantomData<&'a T>, PhantomData<fn() -> K>);
 
 /// Asks what target `K` means for `value`.
 pub const fn probe<'a, T: ?Sized, K: Copy>(_value: &'a T, _to: K) -> Probe<'a, T, K> {
-    Probe(PhantomData)
+    Probe(PhantomData, PhantomData)
 }
 
 /// Treatment of a tensor that has the target precision: passed on by reference.

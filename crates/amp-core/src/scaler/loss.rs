@@ -62,7 +62,7 @@ impl ScaledLoss {
     pub fn tensor(&self) -> Result<Tensor<F32>> {
         let loss = Tensor::<F32>::from_raw(self.loss.clone());
         match &self.factors {
-            Some((scale, _)) => loss.mul(&Tensor::<F32>::from_raw(self.scalar(scale))),
+            Some((scale, _)) => loss.mul(Tensor::<F32>::from_raw(self.scalar(scale))),
             None => Ok(loss),
         }
     }

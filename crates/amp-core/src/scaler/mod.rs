@@ -115,10 +115,10 @@ impl GradScaler {
             return Err(Error::ForeignGradients { op: "unscale" });
         }
         let mut grads = grads.into_state::<Unscaled>();
-        if self.enabled {
-            if let Some(checked) = grads.check()?.cloned() {
-                self.seen.push(Seen { checked, parameters: Vec::new() });
-            }
+        if self.enabled
+            && let Some(checked) = grads.check()?.cloned()
+        {
+            self.seen.push(Seen { checked, parameters: Vec::new() });
         }
         Ok(grads)
     }
@@ -154,7 +154,7 @@ impl GradScaler {
         self.round += 1;
         let seen = std::mem::take(&mut self.seen);
         // Looking at the state costs a wait on a GPU, so there it is looked at now and then.
-        let looks = self.device.is_cpu() || self.round % 128 == 0;
+        let looks = self.device.is_cpu() || self.round.is_multiple_of(128);
         if looks { self.refuse_to_go_on(&seen) } else { Ok(()) }
     }
 

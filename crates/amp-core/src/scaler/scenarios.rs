@@ -29,7 +29,9 @@ fn net() -> Net {
 }
 
 /// Two nets with equal weights, and four batches.
-fn fixture(seed: u64) -> (Net, Net, Vec<(Tensor<F32>, Tensor<F32>)>) {
+type Batches = Vec<(Tensor<F32>, Tensor<F32>)>;
+
+fn fixture(seed: u64) -> (Net, Net, Batches) {
     manual_seed(seed);
     let (control, scaled) = (net(), net());
     for (a, b) in control.parameters().iter().zip(scaled.parameters()) {
