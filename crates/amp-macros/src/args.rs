@@ -153,7 +153,10 @@ impl Args {
             }
             "max_casts" => {
                 let number: LitInt = value(input, &key, "a number")?;
-                self.max_casts = Some((number.base10_parse()?, number.to_token_stream()));
+                let count = number.base10_parse().map_err(|_| {
+                    spanned(&number, "`max_casts` takes a number", "write `max_casts = 4`; it counts narrowings")
+                })?;
+                self.max_casts = Some((count, number.to_token_stream()));
             }
             "full" | "lower" | "widest" | "keep" | "skip" | "force_lower" => {
                 let rule = Rule::from_word(&name).expect("the words above");

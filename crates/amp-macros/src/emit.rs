@@ -87,7 +87,7 @@ pub(crate) fn is_pure_place(expr: &Expr) -> bool {
 
 /// The treatment that method resolution finds for a binding.
 fn kind(private: &TokenStream, binding: &Ident, target: &TokenStream, at: Span) -> TokenStream {
-    quote_spanned!(at=> (&&&#private::probe(&#binding, #target)).kind())
+    quote_spanned!(at=> (&&&&&&#private::probe(&#binding, #target)).kind())
 }
 
 /// A call whose operands are cast.
@@ -121,7 +121,7 @@ pub(crate) fn call(
             _ => passed.push(pass(&name, first, last)),
         }
         let first = Span::mixed_site().located_at(first);
-        values.push(if borrowed { quote_spanned!(first=> &#expr) } else { expr.into_token_stream() });
+        values.push(if borrowed { quote_spanned!(first=> #private::Place(&#expr)) } else { expr.into_token_stream() });
         bound.push((name, treatment));
     }
     let names: Vec<&Ident> = bound.iter().map(|(name, _)| name).collect();
@@ -157,11 +157,11 @@ pub(crate) fn call(
 
 /// The target at which the bindings meet.
 fn meeting_point(private: &TokenStream, names: &[&Ident], site: Span) -> TokenStream {
-    let token = |name: &Ident| quote_spanned!(site=> (&&#private::probe(&#name, #private::Keep)).token(&#name));
+    let token = |name: &Ident| quote_spanned!(site=> (&&&#private::probe(&#name, #private::Keep)).token(&#name));
     let mut target = token(names[0]);
     for name in &names[1..] {
         let next = token(name);
-        target = quote_spanned!(site=> (&&&&&&#private::pair(#target, #next)).meet());
+        target = quote_spanned!(site=> (&&&&&&&#private::pair(#target, #next)).meet());
     }
     target
 }
@@ -172,7 +172,7 @@ pub(crate) fn recast(private: &TokenStream, expr: Expr, target: &TokenStream) ->
     let site = Span::mixed_site().located_at(first);
     let value = local("v", 0, first);
     Expr::Verbatim(quote_spanned!(site=>
-        (match #expr { #value => (&&#private::probe(&#value, #target)).owned().recast(#value, #target) })
+        (match #expr { #value => (&&&#private::probe(&#value, #target)).owned().recast(#value, #target) })
     ))
 }
 
@@ -182,8 +182,8 @@ pub(crate) fn slot(private: &TokenStream, place: &Expr, expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(first);
     let (value, target) = (local("v", 0, first), local("t", 0, first));
     Expr::Verbatim(quote_spanned!(site=>
-        (match (#expr, (&#private::probe(&#place, #private::Keep)).slot()) {
-            (#value, #target) => (&&#private::probe(&#value, #target)).owned().recast(#value, #target)
+        (match (#expr, (&&#private::probe(&#place, #private::Keep)).slot()) {
+            (#value, #target) => (&&&#private::probe(&#value, #target)).owned().recast(#value, #target)
         })
     ))
 }
@@ -197,13 +197,53 @@ pub(crate) fn hoisted(private: &TokenStream, name: &Ident, place: &Expr, target:
     quote_spanned!(site=> let #name = match &#place { #value => #kind.take(#value, #target) };)
 }
 
+/// A call of something that may belong outside of regions: its receiver's type decides.
+pub(crate) fn guarded(private: &TokenStream, receiver: &Expr, method: &Ident, call: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(method.span());
+    let op = Ident::new(&method.to_string(), site);
+    let private = located(private, method.span());
+    Expr::Verbatim(quote_spanned!(site=> ({
+        #[allow(non_camel_case_types, dead_code)]
+        struct #op;
+        (&&&&#private::probe(&#receiver, #private::Keep)).outside::<#op>();
+        #call
+    })))
+}
+
+/// A call without a policy on what may be a run-time-typed tensor: the types of receiver and result decide.
+pub(crate) fn unlisted(private: &TokenStream, receiver: &Expr, method: &Ident, call: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(method.span());
+    let op = Ident::new(&method.to_string(), site);
+    let private = located(private, method.span());
+    let (value, on) = (local("v", 0, method.span()), local("o", 0, method.span()));
+    Expr::Verbatim(quote_spanned!(site=> (match (&&#private::probe(&#receiver, #private::Keep)).receiver() {
+        #on => match #call {
+            #value => {
+                #[allow(non_camel_case_types, dead_code)]
+                struct #op;
+                (&&#private::probe(&#value, #on)).policy::<#op>();
+                #value
+            }
+        }
+    })))
+}
+
+/// Tokens of a path, at the place in the source that an error about them should point at.
+pub(crate) fn located(tokens: &TokenStream, at: Span) -> TokenStream {
+    let relocate = |mut token: TokenTree| {
+        token.set_span(token.span().located_at(at));
+        token
+    };
+    tokens.clone().into_iter().map(relocate).collect()
+}
+
 /// The branches of an expression are wrapped in `JoinN`; this joins them.
 pub(crate) fn joined(private: &TokenStream, expr: Expr) -> Expr {
     let (first, _) = ends(&expr);
     let site = Span::mixed_site().located_at(first);
     let value = local("v", 0, first);
     Expr::Verbatim(quote_spanned!(site=>
-        (match #expr { #value => (&&#private::probe(&#value, #private::to::<#private::F32>())).joined().join(#value) })
+        (match #expr { #value => (&&&#private::probe(&#value, #private::to::<#private::F32>())).joined().join(#value) })
     ))
 }
 

@@ -77,6 +77,7 @@ pub(crate) fn check_named(operand: &Expr, private: &TokenStream, half: Half, sca
     }
     let half = quote::format_ident!("{}", half.marker());
     let span = last.ident.span();
+    let private = crate::emit::located(private, span);
     Some(
         quote::quote_spanned!(span=> const _: () = #private::check_literal((#path) as f64, #private::Half::#half, #scales);),
     )

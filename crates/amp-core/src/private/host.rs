@@ -33,8 +33,13 @@ pub trait Precise {
     type Precision;
 }
 
-/// A tensor that a call can take as it is (a parameter is first turned into one).
+/// A tensor whose type says its precision and that a call can take as it is (a parameter is first turned into one), and
+/// containers of such tensors.
 pub trait Plain {}
+
+impl<T: Plain, E> Plain for Result<T, E> {}
+impl<T: Plain> Plain for Option<T> {}
+impl<T: Plain> Plain for Vec<T> {}
 
 /// A tensor whose precision is known at run time only.
 pub trait RuntimePrecision {
@@ -49,15 +54,6 @@ pub trait RuntimeToken: Copy {
     /// The wider of the two.
     fn widest(self, other: Self) -> Self;
 }
-
-/// Implemented by nothing: the bound that rejects an operation without a policy on a run-time-typed tensor.
-#[diagnostic::on_unimplemented(
-    message = "no precision policy for `{Op}`, so autocast cannot choose its precision",
-    label = "this operation is in no policy",
-    note = "list it on the attribute, `full({Op})`, `lower({Op})` or `keep({Op})`; list it in an `amp_policy!`; or write \
-            `skip({Op})` to leave the call as it is"
-)]
-pub trait NoPolicy<Op> {}
 
 macro_rules! pointers {
     ($($pointer:ty),*) => { $(
@@ -94,6 +90,8 @@ impl<K: Copy, T: Recast<K>> Recast<K> for Vec<T> {
 
 macro_rules! tuples {
     ($($($name:ident $at:tt),+;)*) => { $(
+        impl<$($name: Plain),+> Plain for ($($name,)+) {}
+
         impl<K: Copy, $($name: Recast<K>),+> Recast<K> for ($($name,)+) {
             type Output = ($($name::Output,)+);
             fn recast(self, to: K) -> Self::Output {

@@ -12,6 +12,7 @@
 //! Nothing here is public API.
 
 mod class;
+mod guard;
 mod hold;
 mod host;
 mod join;
@@ -24,8 +25,9 @@ pub use crate::plan::{OpPlan, Plan};
 pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
 pub use amp_policy::Half;
 pub use class::{Full, KeepClass, Lower, ModuleClass, Target};
-pub use hold::{Held, HeldOption, Kept, Moved};
-pub use host::{Cast, Inside, NoPolicy, Plain, Precise, Recast, RuntimePrecision, RuntimeToken};
+pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
+pub use hold::{Held, HeldOption, Kept, Moved, Place};
+pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken};
 pub use join::{Join2, Join3, Join4};
 pub use literal::check_literal;
 pub use probe::{Probe, probe};
@@ -34,11 +36,15 @@ pub use token::{Keep, Pair, Through, To, pair, through, to};
 /// The traits behind the probes, anonymous so that importing them all shadows nothing.
 pub mod kinds {
     pub use super::class::{ByModule as _, NotModule as _};
+    pub use super::guard::{
+        Anywhere as _, AtRuntimeReceiver as _, NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _,
+        OutsideExclusive as _, OutsideShared as _,
+    };
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::probe::{
-        AsIs as _, AsIsOwned as _, ByOption as _, ByTensor as _, KeepsPrecision as _, OnRuntime as _, OwnedKeeps as _,
-        OwnedTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _, TokenRuntime as _, TokenTyped as _,
-        WithoutPolicy as _,
+        AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, KeepsPrecision as _,
+        OwnedKeeps as _, OwnedTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _, TokenRuntime as _,
+        TokenTyped as _,
     };
     pub use super::token::{
         LeftAbsent as _, LeftF32 as _, NeverMeet as _, RightAbsent as _, RightF32 as _, SameRuntime as _,

@@ -4,7 +4,7 @@
 //! through `&&&probe` finds the first that applies.
 
 use super::{
-    Cast, Held, HeldOption, Inside, Keep, Kept, Moved, NoPolicy, Plain, Precise, Recast, RuntimePrecision, To, to,
+    Cast, Held, HeldOption, Inside, Keep, Kept, Moved, Place, Plain, Precise, Recast, RuntimePrecision, To, to,
 };
 use crate::precision::F32;
 use std::marker::PhantomData;
@@ -29,6 +29,14 @@ pub struct Casts;
 /// Treatment of an optional tensor: cast inside.
 #[derive(Clone, Copy, Debug)]
 pub struct CastsOption;
+
+/// Treatment of a borrowed place whose value can be copied (a number, a reference): copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Copies;
+
+/// Treatment of any other borrowed place: its reference is passed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Borrows;
 
 /// Treatment of everything else: moved along.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +75,6 @@ impl Casts {
 }
 
 impl CastsOption {
-    /// The target of the other arguments when this is the receiver.
-    pub fn gate<K>(self, _to: K) -> Keep {
-        Keep
-    }
-
     /// Takes the argument.
     pub fn take<A: Inside, K>(self, value: Option<A>, to: K) -> HeldOption<<A::Tensor as Cast<K>>::Output>
     where
@@ -81,12 +84,33 @@ impl CastsOption {
     }
 }
 
-impl Untouched {
-    /// The target of the other arguments when this is the receiver: a call on something else stays as it is.
-    pub fn gate<K>(self, _to: K) -> Keep {
-        Keep
-    }
+macro_rules! no_gate {
+    ($($kind:ty),*) => { $(
+        impl $kind {
+            /// The target of the other arguments when this is the receiver: a call on something else stays as it is.
+            pub fn gate<K>(self, _to: K) -> Keep {
+                Keep
+            }
+        }
+    )* };
+}
+no_gate!(CastsOption, Copies, Borrows, Untouched);
 
+impl Copies {
+    /// Takes the place.
+    pub fn take<T: Copy, K>(self, place: Place<'_, T>, _to: K) -> Moved<T> {
+        Moved(*place.0)
+    }
+}
+
+impl Borrows {
+    /// Takes the place.
+    pub fn take<'a, T: ?Sized, K>(self, place: Place<'a, T>, _to: K) -> Moved<&'a T> {
+        Moved(place.0)
+    }
+}
+
+impl Untouched {
     /// Takes the argument.
     pub fn take<A, K>(self, value: A, _to: K) -> Moved<A> {
         Moved(value)
@@ -114,6 +138,10 @@ level! {
     ByTensor, kind => Casts;
     /// An argument that is an optional tensor.
     ByOption, kind => CastsOption;
+    /// A place that is no tensor and can be copied.
+    ByCopy, kind => Copies;
+    /// A place that is no tensor.
+    ByPlace, kind => Borrows;
     /// An argument that is no tensor.
     AsIs, kind => Untouched;
     /// An owned value that has the target precision.
@@ -124,7 +152,7 @@ level! {
     AsIsOwned, owned => Untouched;
 }
 
-impl<T: Inside, P> KeepsPrecision for &&&Probe<'_, T, To<P>>
+impl<T: Inside, P> KeepsPrecision for &&&&&Probe<'_, T, To<P>>
 where
     T::Tensor: Precise<Precision = P> + Plain,
 {
@@ -133,7 +161,7 @@ where
     }
 }
 
-impl<T: Inside, K> ByTensor for &&Probe<'_, T, K>
+impl<T: Inside, K> ByTensor for &&&&Probe<'_, T, K>
 where
     T::Tensor: Cast<K>,
 {
@@ -142,12 +170,24 @@ where
     }
 }
 
-impl<T: Inside, K> ByOption for &Probe<'_, Option<T>, K>
+impl<T: Inside, K> ByOption for &&&Probe<'_, Option<T>, K>
 where
     T::Tensor: Cast<K>,
 {
     fn kind(&self) -> CastsOption {
         CastsOption
+    }
+}
+
+impl<T: Copy, K> ByCopy for &&Probe<'_, Place<'_, T>, K> {
+    fn kind(&self) -> Copies {
+        Copies
+    }
+}
+
+impl<T: ?Sized, K> ByPlace for &Probe<'_, Place<'_, T>, K> {
+    fn kind(&self) -> Borrows {
+        Borrows
     }
 }
 
@@ -157,7 +197,7 @@ impl<T: ?Sized, K> AsIs for Probe<'_, T, K> {
     }
 }
 
-impl<T: Recast<K, Output = T>, K> OwnedKeeps for &&Probe<'_, T, K> {
+impl<T: Recast<K, Output = T> + Plain, K> OwnedKeeps for &&Probe<'_, T, K> {
     fn owned(&self) -> Untouched {
         Untouched
     }
@@ -254,36 +294,4 @@ impl<T: ?Sized, K> SlotAsIs for Probe<'_, T, K> {
     fn slot(&self) -> Keep {
         Keep
     }
-}
-
-/// A call without a policy on a run-time-typed tensor.
-pub trait OnRuntime {
-    /// The tensor.
-    type Tensor;
-    /// Rejects the call.
-    fn policy<Op>(&self)
-    where
-        Self::Tensor: NoPolicy<Op>;
-}
-
-/// A call without a policy on anything else.
-pub trait WithoutPolicy {
-    /// Accepts the call.
-    fn policy<Op>(&self);
-}
-
-impl<T: Inside, K> OnRuntime for &Probe<'_, T, K>
-where
-    T::Tensor: RuntimePrecision,
-{
-    type Tensor = T::Tensor;
-    fn policy<Op>(&self)
-    where
-        T::Tensor: NoPolicy<Op>,
-    {
-    }
-}
-
-impl<T: ?Sized, K> WithoutPolicy for Probe<'_, T, K> {
-    fn policy<Op>(&self) {}
 }

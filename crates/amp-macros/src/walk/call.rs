@@ -8,7 +8,7 @@ use crate::hoist::Use;
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprCall, ExprMethodCall, Type};
@@ -69,6 +69,8 @@ const TRANSPARENT: &[&str] = &[
     "flatten",
     "detach",
 ];
+/// Methods that optimizers, the scaler and parameters have.
+const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "set_trainable"];
 /// Methods whose result has the type that the context asks for.
 const INFERRED: &[&str] =
     &["collect", "into", "try_into", "parse", "sum", "product", "unwrap_or_default", "try_collect"];
@@ -91,13 +93,7 @@ impl Walker<'_> {
             }
             Some(found) => self.operation(expr, &source, &name, found),
             None if name.starts_with("forward") => self.module(expr, &source, &name),
-            None => {
-                let (value, check) = self.unknown(call, &name);
-                if let Some(check) = check {
-                    replace(expr, |inner| Expr::Verbatim(quote!(({ #check #inner }))));
-                }
-                value
-            }
+            None => self.unlisted(expr, &name),
         }
     }
 
@@ -127,21 +123,6 @@ impl Walker<'_> {
                 "return the loss and call it outside: gradients have the precision of what they belong to",
             ));
         }
-        let names_optimizer = optimizer_like(&call.receiver);
-        if name == "step" && names_optimizer {
-            self.errors.push(spanned(
-                &call.method,
-                "`step` does not belong inside an autocast region",
-                "update the parameters outside: masters and optimizer state are `F32`",
-            ));
-        }
-        if matches!(name, "zero_grad" | "unscale") && names_optimizer {
-            self.errors.push(spanned(
-                &call.method,
-                format!("`{name}` does not belong inside an autocast region"),
-                "gradients are handled outside of the region",
-            ));
-        }
     }
 
     fn explicit_cast(&mut self, call: &mut ExprMethodCall, source: &Expr) -> Value {
@@ -164,8 +145,26 @@ impl Walker<'_> {
         self.type_value(&wrapped)
     }
 
-    fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Option<TokenStream>) {
-        let receiver = call.receiver.clone();
+    /// A method that is no operation.
+    fn unlisted(&mut self, expr: &mut Expr, name: &str) -> Value {
+        let Expr::MethodCall(call) = expr else { return Value::opaque() };
+        let (receiver, method) = ((*call.receiver).clone(), call.method.clone());
+        let (value, from) = self.unknown(call, name);
+        let is_self = matches!(&receiver, Expr::Path(path) if path.path.is_ident("self"));
+        if is_self || !emit::is_pure_place(&receiver) || from.prec == Prec::Other {
+            return value;
+        }
+        let private = self.private().clone();
+        if TRAINING.contains(&name) {
+            replace(expr, |call| emit::guarded(&private, &receiver, &method, call));
+        } else if self.cx.host && !TRANSPARENT.contains(&name) && !INFERRED.contains(&name) {
+            replace(expr, |call| emit::unlisted(&private, &receiver, &method, call));
+        }
+        value
+    }
+
+    /// Walks a method call that stays as it is; gives its value and that of the receiver.
+    fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
         let value = self.expr(&mut call.receiver);
         let item = Value { constant: None, ..value.clone() };
         let mut closure = None;
@@ -176,7 +175,7 @@ impl Walker<'_> {
                 arg => args.push(self.expr(arg)),
             }
         }
-        let check = if *receiver == *call.receiver { self.check_policy(call, &value, name) } else { None };
+        let from = value.clone();
         let value = match name {
             "map" | "and_then" | "flat_map" | "filter_map" | "then" | "map_while" => {
                 closure.unwrap_or_else(Value::opaque)
@@ -191,24 +190,7 @@ impl Walker<'_> {
             _ if INFERRED.contains(&name) => Value { inferred: false, ..item },
             _ => Value::opaque(),
         };
-        (value, check)
-    }
-
-    /// On run-time-typed tensors the signature does not decide, so a call without a policy is an error.
-    fn check_policy(&self, call: &ExprMethodCall, receiver: &Value, name: &str) -> Option<TokenStream> {
-        let known = TRANSPARENT.contains(&name) || INFERRED.contains(&name) || receiver.prec == Prec::Other;
-        let is_self = matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident("self"));
-        if !self.cx.host || known || is_self || !emit::is_pure_place(&call.receiver) {
-            return None;
-        }
-        let (private, place) = (self.private(), &call.receiver);
-        let site = Span::mixed_site().located_at(call.method.span());
-        let op = Ident::new(name, site);
-        Some(quote_spanned!(site=> {
-            #[allow(non_camel_case_types, dead_code)]
-            struct #op;
-            (&#private::probe(&#place, #private::Keep)).policy::<#op>();
-        }))
+        (value, from)
     }
 
     /// A call whose operation has a rule.
@@ -679,25 +661,6 @@ fn is_float(value: &Value) -> bool {
 /// `iter.sum()`: a fold of an iterator has no arguments, a sum of a tensor has.
 fn is_iterator_fold(call: &ExprMethodCall) -> bool {
     call.args.is_empty() && (call.method == "sum" || call.method == "product")
-}
-
-/// Whether a receiver is named like an optimizer or a scaler.
-fn optimizer_like(receiver: &Expr) -> bool {
-    let name = match receiver {
-        Expr::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
-        Expr::Field(field) => Some(field.member.to_token_stream().to_string()),
-        Expr::Paren(inner) => return optimizer_like(&inner.expr),
-        Expr::Reference(inner) => return optimizer_like(&inner.expr),
-        _ => None,
-    };
-    name.is_some_and(|name| {
-        let name = name.to_lowercase();
-        ["opt", "optim", "optimizer", "optimiser", "scaler", "sgd", "adam", "adamw"].iter().any(|known| name == *known)
-            || name.ends_with("optimizer")
-            || name.ends_with("scaler")
-            || name.starts_with("opt_")
-            || name.ends_with("_opt")
-    })
 }
 
 fn is_pointer(path: &syn::Path) -> bool {

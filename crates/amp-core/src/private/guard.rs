@@ -1,0 +1,143 @@
+//! Calls that a region rejects by the type they are made on.
+
+use super::{Inside, Probe, RuntimePrecision};
+use crate::optim::Optimizer;
+use crate::param::Parameter;
+use crate::scaler::GradScaler;
+
+/// What belongs to training and not to a forward pass: optimizers, the scaler, parameters.
+pub trait OutsideOnly {}
+
+impl<T: Optimizer> OutsideOnly for T {}
+impl OutsideOnly for GradScaler {}
+impl OutsideOnly for Parameter {}
+
+/// Implemented by nothing: the bound that rejects a training step in a region.
+#[diagnostic::on_unimplemented(
+    message = "`{Op}` does not belong inside an autocast region",
+    label = "parameters and what trains them are `F32` and change outside of regions",
+    note = "return what this needs from the region, and call it there"
+)]
+pub trait InRegion<Op> {}
+
+macro_rules! outside {
+    ($($(#[$doc:meta])* $trait:ident for $probe:ty;)*) => { $(
+        $(#[$doc])*
+        pub trait $trait {
+            /// What it is called on.
+            type On;
+            /// Rejects the call.
+            fn outside<Op>(&self)
+            where
+                Self::On: InRegion<Op>;
+        }
+
+        impl<T: OutsideOnly, K> $trait for $probe {
+            type On = T;
+            fn outside<Op>(&self)
+            where
+                T: InRegion<Op>,
+            {
+            }
+        }
+    )* };
+}
+outside! {
+    /// A call on something that belongs outside.
+    Outside for &&&Probe<'_, T, K>;
+    /// The same behind a reference.
+    OutsideShared for &&Probe<'_, &T, K>;
+    /// The same behind an exclusive reference.
+    OutsideExclusive for &Probe<'_, &mut T, K>;
+}
+
+/// A call on anything else.
+pub trait Anywhere {
+    /// Accepts the call.
+    fn outside<Op>(&self);
+}
+
+impl<T: ?Sized, K> Anywhere for Probe<'_, T, K> {
+    fn outside<Op>(&self) {}
+}
+
+/// The receiver of a call carries its precision at run time.
+#[derive(Clone, Copy, Debug)]
+pub struct OnTensor;
+
+/// It does not.
+#[derive(Clone, Copy, Debug)]
+pub struct OnOther;
+
+/// A receiver that carries its precision at run time.
+pub trait AtRuntimeReceiver {
+    /// What it is.
+    fn receiver(&self) -> OnTensor;
+}
+
+/// Any other receiver.
+pub trait OtherReceiver {
+    /// What it is.
+    fn receiver(&self) -> OnOther;
+}
+
+impl<T: Inside, K> AtRuntimeReceiver for &Probe<'_, T, K>
+where
+    T::Tensor: RuntimePrecision,
+{
+    fn receiver(&self) -> OnTensor {
+        OnTensor
+    }
+}
+
+impl<T: ?Sized, K> OtherReceiver for Probe<'_, T, K> {
+    fn receiver(&self) -> OnOther {
+        OnOther
+    }
+}
+
+/// A value with tensors in it that carry their precision at run time.
+pub trait HoldsRuntime {}
+
+impl<T: RuntimePrecision> HoldsRuntime for T {}
+impl<T: HoldsRuntime, E> HoldsRuntime for Result<T, E> {}
+impl<T: HoldsRuntime> HoldsRuntime for Option<T> {}
+impl<T: HoldsRuntime> HoldsRuntime for Vec<T> {}
+
+/// Implemented by nothing: the bound that rejects an operation without a policy.
+#[diagnostic::on_unimplemented(
+    message = "no precision policy for `{Op}`, so autocast cannot choose its precision",
+    label = "this operation is in no policy",
+    note = "list it on the attribute: `full({Op})`, `lower({Op})` or `keep({Op})`",
+    note = "or list it in an `amp_policy!`, or write `skip({Op})` to leave the call as it is"
+)]
+pub trait HasPolicy<Op> {}
+
+/// A tensor that came out of a tensor's method without a policy.
+pub trait NeedsPolicy {
+    /// What came out.
+    type Value;
+    /// Rejects the call.
+    fn policy<Op>(&self)
+    where
+        Self::Value: HasPolicy<Op>;
+}
+
+/// Anything else: an accessor, or no operation at all.
+pub trait NeedsNone {
+    /// Accepts the call.
+    fn policy<Op>(&self);
+}
+
+impl<T: HoldsRuntime> NeedsPolicy for &Probe<'_, T, OnTensor> {
+    type Value = T;
+    fn policy<Op>(&self)
+    where
+        T: HasPolicy<Op>,
+    {
+    }
+}
+
+impl<T: ?Sized, K> NeedsNone for Probe<'_, T, K> {
+    fn policy<Op>(&self) {}
+}

@@ -1,0 +1,10 @@
+//~ error: `enabled` needs a value
+use amp::prelude::*;
+
+#[autocast(f16, enabled =)]
+//~ ^ here
+pub fn f(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x.relu()
+}
+
+fn main() {}

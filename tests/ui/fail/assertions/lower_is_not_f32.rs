@@ -1,0 +1,11 @@
+//~ error: `?` operator has incompatible types
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let h: Tensor<F32> = x.matmul(w)?;
+    //~ ^ here
+    Ok(h)
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+//~ error: `1e-9` becomes 0 in `f16`
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let h = x.matmul(w)?;
+    h.clamp(1e-9, 1.0)
+    //~ ^ here
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+//~ error: `1e-8` becomes 0 in `f16`
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let h = x.matmul(w)?;
+    let eps = 1e-8;
+    h + eps
+    //~ ^ here
+}
+
+fn main() {}

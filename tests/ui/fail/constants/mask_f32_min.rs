@@ -1,0 +1,11 @@
+//~ error: this constant does not fit in the region
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>, mask: &Tensor<Bool>) -> Result<Tensor<F32>> {
+    let h = x.matmul(w)?;
+    h.masked_fill(mask, f32::MIN)
+    //~ ^ here
+}
+
+fn main() {}

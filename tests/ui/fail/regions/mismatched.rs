@@ -1,0 +1,9 @@
+//~ error: mismatched types
+use amp::prelude::*;
+
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    amp_region!(bf16, x.matmul(w))
+    //~ ^ here
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//~ error: mismatched types
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<BF16>> {
+    x.matmul(w)
+    //~ ^ here
+}
+
+fn main() {}

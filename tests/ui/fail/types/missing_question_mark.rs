@@ -1,0 +1,10 @@
+//~ error: no method named `relu` found
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x.matmul(w).relu()
+    //~ ^ here
+}
+
+fn main() {}
