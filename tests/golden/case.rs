@@ -79,7 +79,22 @@ pub struct Case<'a> {
     pub options: &'a Value,
     file: &'a SafeTensors<'a>,
     memory: Memory,
-    leaves: RefCell<Vec<(usize, Tensor<F32>)>>,
+    leaves: RefCell<Vec<(usize, Leaf)>>,
+}
+
+/// What stands for an input and collects its gradient.
+enum Leaf {
+    Tensor(Tensor<F32>),
+    Parameter(Parameter),
+}
+
+impl Leaf {
+    fn gradient(&self, grads: &Gradients) -> Result<Option<Tensor<F32>>> {
+        match self {
+            Self::Tensor(tensor) => grads.get(tensor),
+            Self::Parameter(parameter) => grads.get(parameter),
+        }
+    }
 }
 
 impl<'a> Case<'a> {
@@ -128,8 +143,17 @@ impl<'a> Case<'a> {
             Memory::Strided => strided(values, &shape, f32::NAN),
         };
         let leaf = tensor.expect("a stored tensor fits its shape").tracked();
-        self.leaves.borrow_mut().push((i, leaf.clone()));
+        self.leaves.borrow_mut().push((i, Leaf::Tensor(leaf.clone())));
         leaf
+    }
+
+    /// Sets a module's parameter to float input `i`, which collects its gradient from now on.
+    pub fn set(&self, i: usize, parameter: &Parameter) -> Result<()> {
+        parameter.set(&self.x(i))?;
+        let mut leaves = self.leaves.borrow_mut();
+        leaves.retain(|(j, _)| *j != i);
+        leaves.push((i, Leaf::Parameter(parameter.clone())));
+        Ok(())
     }
 
     /// Float input `i` if the case has it.
@@ -200,6 +224,11 @@ impl<'a> Case<'a> {
 
     pub fn text(&self, key: &str) -> &str {
         self.option(key).as_str().expect("a string")
+    }
+
+    pub fn texts(&self, key: &str) -> Vec<&str> {
+        let list = self.option(key).as_array().expect("a list");
+        list.iter().map(|v| v.as_str().expect("a string")).collect()
     }
 
     pub fn sizes(&self, key: &str) -> Vec<usize> {
@@ -273,7 +302,7 @@ impl<'a> Case<'a> {
         for (i, (shape, values)) in stored {
             let leaves = self.leaves.borrow();
             let (_, leaf) = leaves.iter().find(|(j, _)| *j == i).ok_or_else(|| format!("in{i} was not used"))?;
-            let grad = grads.get(leaf).map_err(|e| e.to_string())?;
+            let grad = leaf.gradient(&grads).map_err(|e| e.to_string())?;
             let (found_shape, found) = match grad {
                 Some(g) => (g.dims().to_vec(), g.to_vec().map_err(|e| e.to_string())?),
                 None => (shape.clone(), vec![0.0; values.len()]),

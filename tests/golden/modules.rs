@@ -1,0 +1,111 @@
+//! Recurrent layers and attention with PyTorch's weights, running statistics, default initialisations.
+
+use amp::nn;
+use amp::prelude::*;
+
+use crate::case::Tolerance::Accumulated;
+use crate::case::{Case, Outs, Tolerance};
+
+/// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
+pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
+    let device = Device::cpu();
+    Ok(Some(match op {
+        "lstm" => {
+            let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));
+            let module = nn::Lstm::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
+            load(c, &module)?;
+            let (y, state) = module.forward(&c.x(0))?;
+            (Accumulated, vec![y, state.h, state.c].into())
+        }
+        "gru" => {
+            let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));
+            let module = nn::Gru::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
+            load(c, &module)?;
+            let (y, h) = module.forward(&c.x(0))?;
+            (Accumulated, vec![y, h].into())
+        }
+        "multi_head_attention" => {
+            let module = nn::MultiHeadAttention::new(6, c.size("heads"), &device)?.causal(c.flag("causal"));
+            load(c, &module)?;
+            let x = c.x(0);
+            (Accumulated, module.forward(&x, &x, &x, None)?.into())
+        }
+        "batch_norm_running" => (Accumulated, running_statistics(c)?),
+        "init" => {
+            compare_initialisation(c, &*build(c, &device)?)?;
+            (Accumulated, Outs(Vec::new()))
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Sets the module's parameters to inputs 1, 2, .. in the order of PyTorch's names.
+fn load(c: &Case, module: &dyn Module) -> Result<()> {
+    let own = module.named_parameters();
+    let names = c.texts("weights");
+    assert_eq!(own.len(), names.len(), "{}: number of parameters", c.name);
+    for (i, name) in names.iter().enumerate() {
+        let name = name.trim_start_matches("mha.");
+        let (_, parameter) = own.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{}: no {name}", c.name));
+        c.set(i + 1, parameter)?;
+    }
+    Ok(())
+}
+
+/// Running mean and variance after three training batches, and an evaluation with them.
+fn running_statistics(c: &Case) -> Result<Outs> {
+    let (batches, probe) = (c.x(0), c.x(1));
+    let module = nn::BatchNorm2d::new(batches.dims()[2], batches.device())?.momentum(c.float("momentum"));
+    for i in 0..batches.dims()[0] {
+        no_grad(|| module.forward(&batches.select(0, i)?))?;
+        module.commit()?;
+    }
+    module.eval();
+    Ok(vec![module.running_mean().tensor(), module.running_var().tensor(), module.forward(&probe)?].into())
+}
+
+fn build(c: &Case, device: &Device) -> Result<Box<dyn Module>> {
+    amp::manual_seed(3);
+    let size = |key| c.size(key);
+    Ok(match c.name {
+        "init/linear" => Box::new(nn::Linear::new(size("input"), size("output"), device)?),
+        "init/conv1d" => Box::new(nn::Conv1d::new(size("input"), size("output"), size("kernel"), device)?),
+        "init/conv2d" => Box::new(nn::Conv2d::new(size("input"), size("output"), size("kernel"), device)?),
+        "init/conv_transpose2d" => {
+            Box::new(nn::ConvTranspose2d::new(size("input"), size("output"), size("kernel"), device)?)
+        }
+        "init/embedding" => Box::new(nn::Embedding::new(size("count"), size("width"), device)?),
+        "init/lstm" => Box::new(nn::Lstm::new(size("input"), size("hidden"), device)?),
+        "init/gru" => Box::new(nn::Gru::new(size("input"), size("hidden"), device)?),
+        "init/multi_head_attention" => Box::new(nn::MultiHeadAttention::new(size("width"), size("heads"), device)?),
+        "init/layer_norm" => Box::new(nn::LayerNorm::new([size("width")], device)?),
+        "init/batch_norm2d" => Box::new(nn::BatchNorm2d::new(size("channels"), device)?),
+        other => panic!("{other}: no such module in this table"),
+    })
+}
+
+/// Mean, spread and, of bounded distributions, the bounds, within what samples of this size scatter by.
+fn compare_initialisation(c: &Case, module: &dyn Module) -> Result<()> {
+    let own = module.named_parameters();
+    let names = c.texts("parameters");
+    assert_eq!(own.len(), names.len(), "{}: number of parameters", c.name);
+    for name in names {
+        let (_, parameter) = own.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{}: no {name}", c.name));
+        let values: Vec<f64> = parameter.to_vec()?.into_iter().map(f64::from).collect();
+        let (_, expected) = c.floats(name).expect("statistics of each parameter are stored");
+        let [low, high, mean, std] = expected.try_into().map(|v: [f32; 4]| v.map(f64::from)).expect("four statistics");
+        let n = values.len() as f64;
+        let own_mean = values.iter().sum::<f64>() / n;
+        let own_std = (values.iter().map(|v| (v - own_mean).powi(2)).sum::<f64>() / n).sqrt();
+        let near = |found: f64, expected: f64, allowed: f64| (found - expected).abs() <= allowed;
+        let place = format!("{}/{name}", c.name);
+        assert!(near(own_mean, mean, 8.0 * std / n.sqrt()), "{place}: mean {own_mean}, PyTorch {mean}");
+        assert!(near(own_std, std, 4.0 * std / n.sqrt()), "{place}: standard deviation {own_std}, PyTorch {std}");
+        if high <= 2.0 * std || high == low {
+            let (own_low, own_high) = values.iter().fold((f64::MAX, f64::MIN), |(a, b), &v| (a.min(v), b.max(v)));
+            let gap = 16.0 * (high - low) / n;
+            assert!(near(own_low, low, gap) && near(own_high, high, gap), "{place}: {own_low}..{own_high}");
+        }
+    }
+    Ok(())
+}
