@@ -1,13 +1,18 @@
 //! Convolution over a lattice: kernels times patches, packed from scratch planes.
 
-use super::lattice::{Band, Lattice, Planes};
+use super::direct::Line;
+use super::lattice::{Band, Lattice};
+use super::planes::{Order, Planes};
 use crate::gemm::kernel::Multiply;
-use crate::gemm::operand::{Gathered, Operand};
-use crate::gemm::product::{Packed, Sink, prepacked, product_shared};
+use crate::gemm::operand::Gathered;
+use crate::gemm::product::{PER_CYCLE, Packed, Sink, prepacked, product_shared};
 use crate::num::Real;
 use crate::output::Output;
-use crate::simd::Level;
+use crate::simd::{Level, dispatch};
 use crate::{Storage, View, parallel, scratch};
+
+/// Most output channels of a group for which packing patches does not pay.
+const DIRECT: usize = 2;
 
 /// Distances in a kernel: from group to group, and to the next output and input channel of the gathering.
 #[derive(Clone, Copy)]
@@ -54,28 +59,52 @@ pub(super) fn gather<T: Multiply>(
         .collect();
     let rows: Vec<usize> = (0..target.per_group).map(|output| output * strides.output).collect();
     let kernel = T::kernel(Level::current());
-    let work = lattice.grid.iter().product::<usize>() * source.layout.shape[0] * rows.len() * depth.len();
-    let task = |band: &Band, group: usize, left: &Packed<T>| {
-        let planes = Planes::new(lattice, band, channels);
+    let pixels = lattice.grid.iter().product::<usize>() * source.layout.shape[0];
+    let work = pixels * rows.len() * depth.len() / PER_CYCLE;
+    let with_patches = |band: &Band, group: usize, body: &dyn Fn(&Gathered<T>, &Pixels<T>)| {
+        let planes = Planes::new(lattice, band, channels, Order::Planar);
         scratch::with(planes.len(band), |data: &mut [T]| {
             planes.fill(source, band, group * channels, data);
             let patches = Gathered { data, rows: &planes.pixels, depth: &planes.patch };
-            product_shared(kernel, left, &patches, &Pixels { target, lattice, band, group });
+            body(&patches, &Pixels { target, lattice, band, group });
         });
     };
     let of_group = |group: usize| Gathered { data: &weights[group * strides.group..], rows: &rows, depth: &depth };
     if groups == 1 {
         let left = of_group(0);
-        let uses = if Operand::<T>::depth(&left) == 0 { 0 } else { bands.len() };
-        prepacked(&left, kernel.mr, uses, work, |left| {
-            parallel::for_each(bands.len(), work, |i| task(&bands[i], 0, left));
-        });
-    } else {
-        parallel::for_each(groups * bands.len(), groups * work, |i| {
-            let (group, band) = (i / bands.len(), &bands[i % bands.len()]);
-            task(band, group, &Packed::later(&of_group(group), kernel.mr));
+        let uses = if depth.is_empty() { 0 } else { bands.len() };
+        return prepacked(&left, kernel.mr, uses, work, |left| {
+            parallel::for_each(bands.len(), work, |i| {
+                with_patches(&bands[i], 0, &|patches, sink| product_shared(kernel, left, patches, sink));
+            });
         });
     }
+    let direct = rows.len() <= DIRECT;
+    parallel::for_each(groups * bands.len(), groups * if direct { 8 * work } else { work }, |i| {
+        let (group, band) = (i / bands.len(), &bands[i % bands.len()]);
+        let left = of_group(group);
+        with_patches(band, group, &|patches, sink| {
+            if direct {
+                channel_by_channel(&left, patches, lattice.grid[1], sink);
+            } else {
+                product_shared(kernel, &Packed::later(&left, kernel.mr), patches, sink);
+            }
+        });
+    });
+}
+
+/// Computes the few output channels of a group one by one, line by line.
+fn channel_by_channel<T: Multiply>(left: &Gathered<T>, patches: &Gathered<T>, width: usize, sink: &dyn Sink<T>) {
+    scratch::with(left.depth.len() + patches.rows.len(), |buffer: &mut [T]| {
+        let (weights, pixels) = buffer.split_at_mut(left.depth.len());
+        for (row, &start) in left.rows.iter().enumerate() {
+            weights.iter_mut().zip(left.depth).for_each(|(weight, &at)| *weight = left.data[start + at]);
+            for (to, starts) in pixels.chunks_exact_mut(width).zip(patches.rows.chunks_exact(width)) {
+                dispatch(Line { to, data: &patches.data[starts[0]..], offsets: patches.depth, weights });
+            }
+            sink.store(row, 0, pixels);
+        }
+    });
 }
 
 /// Stores the pixels of a band.

@@ -5,8 +5,10 @@
 //! sum of an offset of the pixel and an offset of the tap, and multiplies patches as they are packed. The patch
 //! matrix never exists.
 
+mod direct;
 mod gather;
 mod lattice;
+mod planes;
 #[cfg(test)]
 mod tests;
 mod weight;

@@ -1,13 +1,16 @@
 //! Gradient of a convolution with respect to its kernel.
 
-use super::lattice::{Band, Lattice, Planes};
+use super::direct::Weights;
+use super::lattice::{Band, Lattice};
+use super::planes::{Order, Planes};
 use super::{Conv2d, sizes};
 use crate::gemm::kernel::Multiply;
 use crate::gemm::operand::Gathered;
-use crate::gemm::product::{Sink, Threads, product};
+use crate::gemm::product::{PER_CYCLE, Sink, Threads, product};
 use crate::load::load;
 use crate::num::Real;
 use crate::output::Output;
+use crate::simd::dispatch;
 use crate::{Storage, View, parallel, scratch};
 
 /// Elements of all partial sums together, and the most there may be of them.
@@ -27,14 +30,14 @@ pub(super) fn accumulate<T: Multiply>(grad: &View, x: &View, weight: [usize; 4],
     }
     let parts = (PARTIAL / size).clamp(2, PARTS).min(bands.len());
     let threads = if parts < PARTS { Threads::Many } else { Threads::One };
-    let work = images * oh * ow * size;
+    let work = images * oh * ow * size / PER_CYCLE;
     let per_group = outputs / spec.groups;
     let mut partial = Storage::zeros(T::DTYPE, parts * size);
     let sums = Output::new(&mut partial);
     parallel::for_each(parts, work, |part| {
         let mine = bands.len() * part / parts..bands.len() * (part + 1) / parts;
         for band in &bands[mine] {
-            let planes = Planes::new(&lattice, band, inputs);
+            let planes = Planes::new(&lattice, band, inputs, Order::ChannelsLast);
             for group in 0..spec.groups {
                 let start = part * size + group * per_group * inputs * kh * kw;
                 let sink = Sums { sums, start, stride: inputs * kh * kw };
@@ -43,11 +46,17 @@ pub(super) fn accumulate<T: Multiply>(grad: &View, x: &View, weight: [usize; 4],
         }
     });
     let values = T::same(partial.as_slice()).expect("just made of this type");
-    let output = Output::new(into);
+    let (output, taps) = (Output::new(into), kh * kw);
+    // The sums list the channels of each tap, the kernel lists the taps of each channel.
     for part in values.chunks_exact(size) {
-        // SAFETY: only this thread is left.
-        unsafe { output.accumulate(0, 1, part) };
+        for (row, of_row) in part.chunks_exact(inputs * taps).enumerate() {
+            for (tap, channels) in of_row.chunks_exact(inputs).enumerate() {
+                // SAFETY: only this thread is left.
+                unsafe { output.accumulate(row * inputs * taps + tap, taps, channels) };
+            }
+        }
     }
+    partial.recycle();
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -66,6 +75,9 @@ fn one_band<T: Multiply>(
         planes.fill(x, band, group * x.layout.shape[1] / (grad.layout.shape[1] / per_group), data);
         scratch::with(per_group * planes.pixels.len(), |slopes: &mut [T]| {
             fill_gradient(grad, band, group * per_group, per_group, slopes);
+            if per_group == 1 && x.layout.shape[1] == grad.layout.shape[1] {
+                return one_channel(slopes, data, planes, grad.layout.shape[3], sink);
+            }
             let rows: Vec<usize> = (0..per_group).map(|channel| channel * pixels).collect();
             let depth: Vec<usize> = (0..band.images.len())
                 .flat_map(|image| (0..pixels).map(move |pixel| image * per_group * pixels + pixel))
@@ -74,6 +86,16 @@ fn one_band<T: Multiply>(
             let right = Gathered { data, rows: &planes.patch, depth: &planes.pixels };
             product(&left, &right, sink, threads);
         });
+    });
+}
+
+/// The band of a convolution of one channel with one kernel.
+fn one_channel<T: Real>(slopes: &[T], data: &[T], planes: &Planes, width: usize, sink: &Sums) {
+    let lines: Vec<usize> = planes.pixels.chunks_exact(width).map(|line| line[0]).collect();
+    scratch::with(planes.patch.len(), |sums: &mut [T]| {
+        sums.fill(T::default());
+        dispatch(Weights { sums, slopes, data, lines: &lines, offsets: &planes.patch });
+        sink.store(0, 0, sums);
     });
 }
 
