@@ -130,6 +130,27 @@ fn batches_keep_the_order_and_moves_follow_the_seed() {
 }
 
 #[test]
+fn cifar_records_become_images() {
+    let mut bytes = vec![0; 2 * 3073];
+    bytes[0] = 9;
+    bytes[1] = 255;
+    bytes[3073 + 3072] = 255;
+    let images = support::cifar::parse(&bytes).unwrap();
+    assert_eq!((images.len(), images[0].class, images[1].class), (2, 9, 0));
+    // White and black in the first and the last channel, by the data set's mean and deviation.
+    let at = |i: usize, j: usize, wanted: f32| assert!((images[i].pixels[j] - wanted).abs() <= 1e-5);
+    at(0, 0, (1.0 - 0.4914) / 0.2470);
+    at(1, 3071, (1.0 - 0.4465) / 0.2616);
+    at(1, 3070, -0.4465 / 0.2616);
+
+    let refused = |bytes: &[u8], problem: &str| assert_eq!(support::cifar::parse(bytes).unwrap_err(), problem);
+    refused(&bytes[1..], "has 6145 bytes, expected a multiple of 3073");
+    refused(&[], "has 0 bytes, expected a multiple of 3073");
+    bytes[3073] = 10;
+    refused(&bytes, "image 1 has class 10, expected 0..=9");
+}
+
+#[test]
 fn help_names_every_option() {
     let output = example(&Scratch::new("help"), &["--help"]);
     assert_eq!(output.status.code(), Some(0));

@@ -42,7 +42,7 @@ fn run(args: &Args) -> Result<(), Failure> {
 
     let mut runs = Vec::new();
     for &precision in precision {
-        runs.push(in_precision!(precision, P => train::run::<P>(precision, &all, epochs, *seed, &device)?));
+        runs.push(in_precision!(precision, P => train::run::<P>(precision, &all, epochs, *seed, &device)?.1));
     }
 
     print!("{}", report::table("test accuracy %", &runs));

@@ -10,14 +10,14 @@ use std::time::Instant;
 const BATCH: usize = 64;
 const LEARNING_RATE: f64 = 3e-3;
 
-/// Trains a fresh network for `epochs` passes with regions of precision `P`, then tests it.
+/// Trains a fresh network for `epochs` passes with regions of precision `P`, then tests it; leaves it in evaluation mode.
 pub fn run<P: AutocastPrecision>(
     precision: Precision,
     digits: &[Digit],
     epochs: usize,
     seed: u64,
     device: &Device,
-) -> Result<Run> {
+) -> Result<(Net, Run)> {
     let Split { train, test } = digits::split(digits, seed, device)?;
     let net = Net::new(device)?;
     let steps = (epochs * train.len().div_ceil(BATCH)) as u64;
@@ -46,7 +46,7 @@ pub fn run<P: AutocastPrecision>(
     bar.finish();
     run.saved_bytes = amp::saved_bytes().peak;
     run.score = accuracy::<P>(&net, &test, device)?;
-    Ok(run)
+    Ok((net, run))
 }
 
 /// Share of right answers in percent.

@@ -1,6 +1,6 @@
 //! What the examples share beside the library: the command line, progress bars, the table, the plot, files.
 
-#![allow(dead_code, unused_imports)] // every example uses a part of it
+#![allow(dead_code, unused_imports, unused_macros)] // every example uses a part of it
 
 pub mod cifar;
 pub mod digits;
