@@ -52,6 +52,35 @@ const ARITHMETIC: &[Bad] = &[
     (&["sum: ", "given twice", "[0, -2]"], || f32([2, 3]).sum([0, -2], false).map(drop)),
 ];
 
+const INDEXING: &[Bad] = &[
+    (&["index_select: ", "3", "size 2"], || f32([2, 3]).index_select(0, &i64([0, 3])).map(drop)),
+    (&["index_select: ", "-1", "size 2"], || f32([2, 3]).index_select(0, &i64([-1])).map(drop)),
+    (&["embedding: ", "7", "size 4"], || f32([4, 2]).embedding(&i64([0, 7])).map(drop)),
+    (&["embedding: ", "2 dimensions", "[4]"], || f32([4]).embedding(&i64([0])).map(drop)),
+    (&["gather: ", "9"], || f32([2, 3]).gather(1, &i64([9, 0]).reshape([2, 1])?).map(drop)),
+    (&["one_hot: ", "5"], || i64([0, 5]).one_hot(5).map(drop)),
+    (&["topk: ", "4"], || f32([3]).topk(4, 0, true).map(drop)),
+    (&["cat: ", "[2]", "[1, 2]"], || Tensor::cat(&[&f32([2]), &f32([1, 2])], 0).map(drop)),
+    (&["cat: "], || Tensor::<F32>::cat(&[], 0).map(drop)),
+    (&["stack: ", "[2]", "[3]"], || Tensor::stack(&[&f32([2]), &f32([3])], 0).map(drop)),
+    (&["max: ", "[0, 2]"], || f32([0, 2]).max([0], false).map(drop)),
+    (&["argmax: ", "[2, 0]"], || f32([2, 0]).argmax(1, false).map(drop)),
+];
+
+const LAYERS: &[Bad] = &[
+    (&["softmax: ", "axis 2"], || f32([2, 3]).softmax(2).map(drop)),
+    (&["layer_norm: ", "[4]"], || f32([2, 3]).layer_norm([4], None, None, 1e-5).map(drop)),
+    (&["group_norm: ", "2"], || f32([1, 3, 2]).group_norm(2, None, None, 1e-5).map(drop)),
+    (&["linear: ", "[2, 3]", "[5, 4]"], || f32([2, 3]).linear(&f32([5, 4]), None).map(drop)),
+    (&["max_pool2d: "], || f32([1, 1, 2, 2]).max_pool2d(3).map(drop)),
+    (&["max_pool2d: "], || f32([1, 1, 2, 2]).max_pool2d(0).map(drop)),
+    (&["dropout: ", "1.5"], || f32([2]).dropout(1.5, true).map(drop)),
+    (&["cross_entropy: ", "3"], || f32([2, 3]).cross_entropy(&i64([0, 3])).map(drop)),
+    (&["cross_entropy: ", "[2, 3]", "[3]"], || f32([2, 3]).cross_entropy(&i64([0, 1, 2])).map(drop)),
+    (&["nll_loss: ", "-1"], || f32([2, 3]).nll_loss(&i64([0, -1])).map(drop)),
+    (&["mse_loss: "], || f32([2, 3]).mse_loss(&f32([4])).map(drop)),
+];
+
 const AUTOGRAD: &[Bad] = &[
     (&["backward: ", "[2]"], || f32([2]).tracked().backward().map(drop)),
     (&["backward: ", "requires a gradient"], || f32([1]).backward().map(drop)),
@@ -65,7 +94,7 @@ const AUTOGRAD: &[Bad] = &[
 #[test]
 fn bad_input_is_named_in_an_error() {
     let mut wrong = Vec::new();
-    for table in [CREATION, VIEWS, ARITHMETIC, AUTOGRAD] {
+    for table in [CREATION, VIEWS, ARITHMETIC, INDEXING, LAYERS, AUTOGRAD] {
         for (i, (parts, call)) in table.iter().enumerate() {
             match catch_unwind(call) {
                 Err(_) => wrong.push(format!("{parts:?}: panicked")),
@@ -129,9 +158,52 @@ const RANDOM: &[Random] = &[
     ("squeeze", |c| f32(&c.left).squeeze(c.axis).map(drop)),
     ("narrow", |c| f32(&c.left).narrow(c.axis, c.size(0), c.size(1)).map(drop)),
     ("select", |c| f32(&c.left).select(c.axis, c.size(0)).map(drop)),
+    ("index_select", |c| f32(&c.left).index_select(c.axis, &c.index()).map(drop)),
+    ("gather", |c| f32(&c.left).gather(c.axis, &c.index()).map(drop)),
+    ("scatter_add", |c| f32(&c.left).scatter_add(c.axis, &c.index(), &f32(&c.right)).map(drop)),
+    ("embedding", |c| f32(&c.left).embedding(&c.index()).map(drop)),
+    ("one_hot", |c| c.index().one_hot(c.size(0).min(1 << 20)).map(drop)),
+    ("cross_entropy", |c| f32(&c.left).cross_entropy(&c.index()).map(drop)),
+    ("nll_loss", |c| f32(&c.left).nll_loss(&c.index()).map(drop)),
+    ("mse_loss", |c| f32(&c.left).mse_loss(&f32(&c.right)).map(drop)),
+    ("softmax", |c| f32(&c.left).softmax(c.axis).map(drop)),
+    ("logsumexp", |c| f32(&c.left).logsumexp(c.axis, false).map(drop)),
+    ("cumsum", |c| f32(&c.left).cumsum(c.axis).map(drop)),
+    ("sort", |c| f32(&c.left).sort(c.axis, true).map(drop)),
+    ("topk", |c| f32(&c.left).topk(c.size(0), c.axis, true).map(drop)),
+    ("max", |c| f32(&c.left).max([c.axis], false).map(drop)),
+    ("argmin", |c| f32(&c.left).argmin(c.axis, true).map(drop)),
+    ("var", |c| f32(&c.left).var([c.axis, c.other], true).map(drop)),
+    ("norm", |c| f32(&c.left).norm(2.0, [c.axis], true).map(drop)),
+    ("layer_norm", |c| f32(&c.left).layer_norm(&c.right, None, None, 1e-5).map(drop)),
+    ("group_norm", |c| f32(&c.left).group_norm(c.size(0), None, None, 1e-5).map(drop)),
+    ("linear", |c| f32(&c.left).linear(&f32(&c.right), None).map(drop)),
+    ("conv2d", |c| f32(&c.left).conv2d(&f32(&c.right), None, c.convolution()).map(drop)),
+    ("conv_transpose2d", |c| f32(&c.left).conv_transpose2d(&f32(&c.right), None, c.convolution()).map(drop)),
+    ("max_pool2d", |c| f32(&c.left).max_pool2d(c.size(0)).map(drop)),
+    ("avg_pool2d", |c| f32(&c.left).avg_pool2d(c.size(0)).map(drop)),
+    ("upsample_nearest", |c| f32(&c.left).upsample_nearest(c.size(0).min(64)).map(drop)),
+    ("cat", |c| Tensor::cat(&[&f32(&c.left), &f32(&c.right)], c.axis).map(drop)),
+    ("stack", |c| Tensor::stack(&[&f32(&c.left), &f32(&c.right)], c.axis).map(drop)),
+    ("split", |c| f32(&c.left).split(c.size(0), c.axis).map(drop)),
+    ("chunk", |c| f32(&c.left).chunk(c.size(0).min(1 << 20), c.axis).map(drop)),
+    ("flip", |c| f32(&c.left).flip([c.axis, c.other]).map(drop)),
+    ("tril", |c| f32(&c.left).tril(c.axis as i64).map(drop)),
+    ("backward", |c| f32(&c.left).tracked().tanh()?.sum([c.axis], false)?.backward().map(drop)),
 ];
 
 impl Call {
+    /// Random indices.
+    fn index(&self) -> Tensor<I64> {
+        Tensor::from_slice(&self.index, [self.index.len()], &Device::cpu()).expect("one dimension")
+    }
+
+    /// Random options of a convolution.
+    fn convolution(&self) -> amp::ConvOptions<2> {
+        let small = |i| self.size(i).min(1 << 41);
+        amp::ConvOptions::default().stride(small(0)).padding(small(1)).dilation(small(2)).groups(small(3))
+    }
+
     /// A random number, 0 when there are too few.
     fn size(&self, i: usize) -> usize {
         self.sizes.get(i).copied().unwrap_or(0)

@@ -27,6 +27,7 @@ pub fn shipped_data() -> PathBuf {
 }
 
 /// Runs an expression with `$P` standing for the precision that a value names.
+#[allow(unused_macros)] // an example of one precision has no use for it
 macro_rules! in_precision {
     ($precision:expr, $P:ident => $body:expr) => {
         match $precision {

@@ -84,7 +84,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), Failure> {
     let width = args.width as usize;
-    if width % 32 != 0 {
+    if !width.is_multiple_of(32) {
         return Err(Failure::Input(format!("--width {width}: not a multiple of 32, the width of a head")));
     }
     let plot_file = Output::new(args.options.out.clone().unwrap_or("vit.svg".into()), "svg")?;

@@ -372,7 +372,7 @@ fn same(
     for (i, (&f, &e)) in found.iter().zip(expected).enumerate() {
         let allowed = relative * f64::from(e.abs()) + absolute + 4.0 * f64::from(f32::from_bits(1));
         let equal = f == e || (f.is_nan() && e.is_nan());
-        if !equal && !((f64::from(f) - f64::from(e)).abs() <= allowed && e.is_finite()) {
+        if !(equal || (f64::from(f) - f64::from(e)).abs() <= allowed && e.is_finite()) {
             return Err(format!("{what}[{i}] is {f:e}, PyTorch has {e:e}, allowed is {allowed:e}"));
         }
     }

@@ -1,5 +1,7 @@
 //! Binding forms: where a value goes does not change how it was computed.
 
+#![allow(clippy::arc_with_non_send_sync)] // every pointer is tested, whatever its use
+
 mod common;
 
 use amp::autocast;

@@ -9,7 +9,7 @@ use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprCall, ExprMethodCall, Type};
 
