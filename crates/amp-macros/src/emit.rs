@@ -200,7 +200,8 @@ pub(crate) fn hoisted(private: &TokenStream, name: &Ident, place: &Expr, target:
 /// A call of something that may belong outside of regions: its receiver's type decides.
 pub(crate) fn guarded(private: &TokenStream, receiver: &Expr, method: &Ident, call: Expr) -> Expr {
     let site = Span::mixed_site().located_at(method.span());
-    let op = Ident::new(&method.to_string(), site);
+    let mut op = method.clone();
+    op.set_span(site);
     let private = located(private, method.span());
     Expr::Verbatim(quote_spanned!(site=> ({
         #[allow(non_camel_case_types, dead_code)]
@@ -213,7 +214,8 @@ pub(crate) fn guarded(private: &TokenStream, receiver: &Expr, method: &Ident, ca
 /// A call without a policy on what may be a run-time-typed tensor: the types of receiver and result decide.
 pub(crate) fn unlisted(private: &TokenStream, receiver: &Expr, method: &Ident, call: Expr) -> Expr {
     let site = Span::mixed_site().located_at(method.span());
-    let op = Ident::new(&method.to_string(), site);
+    let mut op = method.clone();
+    op.set_span(site);
     let private = located(private, method.span());
     let (value, on) = (local("v", 0, method.span()), local("o", 0, method.span()));
     Expr::Verbatim(quote_spanned!(site=> (match (&&#private::probe(&#receiver, #private::Keep)).receiver() {

@@ -13,6 +13,8 @@ mod derive_module;
 mod emit;
 mod error;
 mod expand;
+#[cfg(test)]
+mod fuzz;
 mod hoist;
 mod item;
 mod lattice;
@@ -27,24 +29,55 @@ mod walk;
 use proc_macro::TokenStream;
 
 /// Runs a function in mixed precision, decided at compile time.
+///
+/// The first argument is the precision: `f16`, `bf16`, `f32` (everything in full precision), or a type parameter `P` of
+/// the function, bound by `AutocastPrecision`. Operations follow the policy table: `lower` ones run in that precision,
+/// `full` ones in F32, `widest` ones where their operands meet, `keep` ones in what they are given. Every call on a
+/// tensor is cast by its type; methods of other types that share a name with an operation stay as they are.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `enabled = expr` | a `bool` that picks, when the function is called, between this region and F32 |
+/// | `full(op, ..)`, `lower(..)`, `widest(..)`, `keep(..)` | another class for these operations here |
+/// | `force_lower(op, ..)` | a `full` operation on values rounded to the region's precision, its result rounded too |
+/// | `skip(op, ..)` | calls of this name stay as written |
+/// | `policy = path` | the rules of an `amp_policy!` |
+/// | `max_casts = N` | an error when more than `N` casts of the function cost something |
+/// | `crate = path` | where the library is, if not at `::amp` |
+/// | `host = path` | a crate with run-time-typed tensors: operations without a policy do not compile |
+///
+/// The plan, one row an operation, is added to the function's documentation and listed by `amp::plan::all()`.
+///
+/// # Limits
+/// Code inside macros other than those of `std` is not seen. A place is borrowed for a call that has an operation's
+/// name: a foreign method of that name that takes `&mut self`, or `self` of a type that cannot be copied, needs
+/// `skip(name)`. Fields of struct literals, and arguments of functions that no policy lists, are not cast.
 #[proc_macro_attribute]
 pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::autocast(args.into(), item.into()).into()
 }
 
-/// Runs a block or an expression in mixed precision.
+/// Runs a block or an expression in mixed precision: `amp_region!(f16, { .. })`.
+///
+/// Options are those of `#[autocast]` and come before the body. `?`, `return`, `break` and borrows keep their meaning.
+/// `amp_region!(f32, ..)` inside a region switches it off; what comes out of it is never narrowed again silently.
 #[proc_macro]
 pub fn amp_region(input: TokenStream) -> TokenStream {
     region::amp_region(input.into()).into()
 }
 
-/// Declares the class of an operation of one's own.
+/// Declares the class of a function or method of one's own: `#[amp_op(full)]`, `lower`, `widest` or `keep`.
+///
+/// The signature is held against the class, the body is no region, and the class is added to the documentation. Regions
+/// whose policy or attribute lists the function cast the arguments of its calls (PyTorch's `custom_fwd(cast_inputs=..)`).
 #[proc_macro_attribute]
 pub fn amp_op(args: TokenStream, item: TokenStream) -> TokenStream {
     amp_op::amp_op(args.into(), item.into()).into()
 }
 
-/// Defines a reusable policy.
+/// Defines a reusable policy: `amp_policy! { pub name { full: [gelu], lower: [my_op] } }`.
+///
+/// It is used as `#[autocast(f16, policy = path::to::name)]`, in other modules and, when it is `pub`, in other crates.
 #[proc_macro]
 pub fn amp_policy(input: TokenStream) -> TokenStream {
     policy::amp_policy(input.into()).into()

@@ -60,15 +60,25 @@ impl Row {
     }
 }
 
-/// The source of a call on one line.
+/// The source of a call on one line, spaced as people write it.
 fn snippet(source: &Expr) -> String {
     const LONGEST: usize = 60;
-    let text = source
-        .span()
-        .source_text()
-        .filter(|text| text.len() > 1)
-        .unwrap_or_else(|| source.to_token_stream().to_string());
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    const SPACING: &[(&str, &str)] = &[
+        (" . ", "."),
+        (". ", "."),
+        (" .", "."),
+        (" ?", "?"),
+        (" ,", ","),
+        ("& ", "&"),
+        (" (", "("),
+        (" [", "["),
+        (" :: ", "::"),
+        ("(- ", "(-"),
+        (" ! ", "!"),
+    ];
+    let text = source.to_token_stream().to_string();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = SPACING.iter().fold(text, |line, (from, to)| line.replace(from, to));
     match line.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}..", &line[..end]),
         None => line,

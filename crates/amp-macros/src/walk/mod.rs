@@ -142,7 +142,10 @@ impl Walker<'_> {
         let private = self.private();
         match prec {
             Prec::Half(name) => {
-                let ident = Ident::new(name, Span::call_site());
+                let ident = match name.strip_prefix("r#") {
+                    Some(raw) => Ident::new_raw(raw, Span::call_site()),
+                    None => Ident::new(name, Span::call_site()),
+                };
                 match &self.region {
                     Region::Param(param) if param == name => quote!(#private::to::<#param>()),
                     _ if self.cx.param.as_deref() == Some(name.as_str()) => quote!(#private::to::<#ident>()),

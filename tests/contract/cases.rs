@@ -1,0 +1,240 @@
+//! One case for every implemented row. The same tokens run in a region and by hand.
+
+use crate::compare::Case;
+use amp::prelude::*;
+use amp::{AttentionOptions, ConvOptions, CrossEntropy, LossReduction};
+
+/// `op class -> result type, shapes of a b c: expression;`, for a region of `P` with inputs of `Q`.
+///
+/// By hand, the inputs of a `lower` operation are narrowed to `P`, those of a `full` one widened to F32; the others stay.
+macro_rules! cases {
+    ($($op:ident $class:ident -> $out:ident, $a:tt $b:tt $c:tt: |$x:ident, $y:ident, $z:ident| $body:expr;)*) => {
+        pub fn all<P: AutocastPrecision, Q: AutocastPrecision>() -> Vec<Case> {
+            vec![$(cases!(@case $op $class $out, $a $b $c, $x $y $z, $body)),*]
+        }
+    };
+    (@case $op:ident $class:ident $out:ident, $a:tt $b:tt $c:tt, $x:ident $y:ident $z:ident, $body:expr) => {{
+        #[allow(unused_variables)]
+        #[autocast(P, crate = ::amp)]
+        fn region<P: AutocastPrecision, Q: AutocastPrecision>(
+            $x: &Tensor<Q>,
+            $y: &Tensor<Q>,
+            $z: &Tensor<Q>,
+        ) -> Result<Tensor<$out>> {
+            let out: Result<Tensor<$out>> = $body;
+            out
+        }
+        #[allow(unused_variables)]
+        fn by_hand<P: AutocastPrecision, Q: AutocastPrecision>(
+            $x: &Tensor<cases!(@cast $class)>,
+            $y: &Tensor<cases!(@cast $class)>,
+            $z: &Tensor<cases!(@cast $class)>,
+        ) -> Result<Tensor<$out>> {
+            $body
+        }
+        Case::new(
+            stringify!($op),
+            stringify!($class),
+            [&$a, &$b, &$c],
+            |inputs| {
+                let [a, b, c] = inputs.cast::<Q>()?;
+                region::<P, Q>(&a, &b, &c)
+            },
+            |inputs| {
+                let [a, b, c] = inputs.cast::<Q>()?;
+                by_hand::<P, Q>(&a.to()?, &b.to()?, &c.to()?)
+            },
+        )
+    }};
+    (@cast lower) => { P };
+    (@cast full) => { F32 };
+    (@cast widest) => { Q };
+    (@cast keep) => { Q };
+}
+
+fn labels<P: Element>(x: &Tensor<P>, of: impl Fn(usize) -> i64) -> Result<Tensor<I64>> {
+    let n = x.dims()[0];
+    Tensor::from_vec((0..n).map(of).collect(), [n], &Device::cpu())
+}
+
+fn indices<P: Element>(x: &Tensor<P>) -> Result<Tensor<I64>> {
+    Tensor::from_fn(x.dims(), |i| (i[0] % 2) as i64, &Device::cpu())
+}
+
+fn mask<P: Element>(x: &Tensor<P>) -> Result<Tensor<Bool>> {
+    Tensor::from_fn(x.dims(), |i| i.iter().sum::<usize>() % 2 == 0, &Device::cpu())
+}
+
+const SUM: LossReduction = LossReduction::Sum;
+
+cases! {
+    matmul lower -> P, [3, 4] [4, 5] [1]: |a, b, c| a.matmul(b);
+    linear lower -> P, [3, 4] [5, 4] [5]: |a, b, c| a.linear(b, Some(c));
+    conv1d lower -> P, [2, 3, 8] [4, 3, 3] [4]: |a, b, c| a.conv1d(b, Some(c), ConvOptions::default());
+    conv2d lower -> P, [2, 3, 5, 5] [4, 3, 3, 3] [4]: |a, b, c| a.conv2d(b, Some(c), ConvOptions::default());
+    conv_transpose1d lower -> P, [2, 3, 5] [3, 4, 3] [4]: |a, b, c| a.conv_transpose1d(b, Some(c), ConvOptions::default());
+    conv_transpose2d lower -> P, [2, 3, 4, 4] [3, 4, 3, 3] [4]: |a, b, c| a.conv_transpose2d(b, Some(c), ConvOptions::default());
+    scaled_dot_product_attention lower -> P, [1, 2, 4, 8] [1, 2, 4, 8] [1, 2, 4, 8]:
+        |a, b, c| a.scaled_dot_product_attention(b, c, None, AttentionOptions::default());
+    prelu lower -> P, [3, 4] [4] [1]: |a, b, c| a.prelu(b);
+
+    exp full -> F32, [3, 4] [1] [1]: |a, b, c| a.exp();
+    expm1 full -> F32, [3, 4] [1] [1]: |a, b, c| a.expm1();
+    log full -> F32, [3, 4] [1] [1]: |a, b, c| a.log();
+    log1p full -> F32, [3, 4] [1] [1]: |a, b, c| a.log1p();
+    log2 full -> F32, [3, 4] [1] [1]: |a, b, c| a.log2();
+    sqr full -> F32, [3, 4] [1] [1]: |a, b, c| a.sqr();
+    rsqrt full -> F32, [3, 4] [1] [1]: |a, b, c| a.rsqrt();
+    recip full -> F32, [3, 4] [1] [1]: |a, b, c| a.recip();
+    pow full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.pow(b);
+    softplus full -> F32, [3, 4] [1] [1]: |a, b, c| a.softplus();
+    softplus_with full -> F32, [3, 4] [1] [1]: |a, b, c| a.softplus_with(2.0, 20.0);
+    sum full -> F32, [3, 4] [1] [1]: |a, b, c| a.sum([0], false);
+    sum_all full -> F32, [3, 4] [1] [1]: |a, b, c| a.sum_all();
+    mean full -> F32, [3, 4] [1] [1]: |a, b, c| a.mean([1], true);
+    mean_all full -> F32, [3, 4] [1] [1]: |a, b, c| a.mean_all();
+    prod full -> F32, [3, 4] [1] [1]: |a, b, c| a.prod([0], false);
+    prod_all full -> F32, [3, 4] [1] [1]: |a, b, c| a.prod_all();
+    var full -> F32, [3, 4] [1] [1]: |a, b, c| a.var([0], false);
+    var_with full -> F32, [3, 4] [1] [1]: |a, b, c| a.var_with([0], 0.0, false);
+    std full -> F32, [3, 4] [1] [1]: |a, b, c| a.std([0], false);
+    std_with full -> F32, [3, 4] [1] [1]: |a, b, c| a.std_with([0], 0.0, false);
+    norm full -> F32, [3, 4] [1] [1]: |a, b, c| a.norm(2.0, [1], false);
+    norm_all full -> F32, [3, 4] [1] [1]: |a, b, c| a.norm_all();
+    logsumexp full -> F32, [3, 4] [1] [1]: |a, b, c| a.logsumexp(-1, false);
+    cumsum full -> F32, [3, 4] [1] [1]: |a, b, c| a.cumsum(0);
+    cumprod full -> F32, [3, 4] [1] [1]: |a, b, c| a.cumprod(0);
+    softmax full -> F32, [3, 4] [1] [1]: |a, b, c| a.softmax(-1);
+    log_softmax full -> F32, [3, 4] [1] [1]: |a, b, c| a.log_softmax(-1);
+    layer_norm full -> F32, [3, 4] [4] [4]: |a, b, c| a.layer_norm([4], Some(b), Some(c), 1e-5);
+    rms_norm full -> F32, [3, 4] [4] [1]: |a, b, c| a.rms_norm([4], Some(b), 1e-5);
+    group_norm full -> F32, [2, 4, 3] [4] [4]: |a, b, c| a.group_norm(2, Some(b), Some(c), 1e-5);
+    instance_norm full -> F32, [2, 4, 3] [4] [4]: |a, b, c| a.instance_norm(Some(b), Some(c), 1e-5);
+    batch_norm_train full -> F32, [3, 4] [4] [4]: |a, b, c| a.batch_norm_train(Some(b), Some(c), 1e-5).map(|(y, _)| y);
+    batch_norm_eval full -> F32, [3, 4] [4] [4]: |a, b, c| a.batch_norm_eval(b, c, None, None, 1e-5);
+    mse_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.mse_loss(b);
+    mse_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.mse_loss_with(b, SUM);
+    l1_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.l1_loss(b);
+    l1_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.l1_loss_with(b, SUM);
+    smooth_l1_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.smooth_l1_loss(b, 1.0);
+    smooth_l1_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.smooth_l1_loss_with(b, 1.0, SUM);
+    huber_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.huber_loss(b, 1.0);
+    huber_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.huber_loss_with(b, 1.0, SUM);
+    kl_div full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.kl_div(b);
+    kl_div_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.kl_div_with(b, false, SUM);
+    bce_with_logits full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.bce_with_logits(b);
+    bce_with_logits_with full -> F32, [3, 4] [3, 4] [4]: |a, b, c| a.bce_with_logits_with(b, Some(c), SUM);
+    cross_entropy full -> F32, [3, 4] [1] [1]: |a, b, c| a.cross_entropy(&labels(a, |i| i as i64)?);
+    cross_entropy_with full -> F32, [3, 4] [1] [1]:
+        |a, b, c| a.cross_entropy_with(&labels(a, |i| i as i64)?, &CrossEntropy::<F32>::new().label_smoothing(0.1));
+    nll_loss full -> F32, [3, 4] [1] [1]: |a, b, c| a.nll_loss(&labels(a, |i| i as i64)?);
+    nll_loss_with full -> F32, [3, 4] [1] [1]:
+        |a, b, c| a.nll_loss_with(&labels(a, |i| i as i64)?, &CrossEntropy::<F32>::new());
+    cosine_embedding_loss full -> F32, [3, 4] [3, 4] [1]:
+        |a, b, c| a.cosine_embedding_loss(b, &labels(a, |i| 1 - 2 * (i as i64 % 2))?, 0.1);
+    upsample_nearest full -> F32, [1, 2, 3, 3] [1] [1]: |a, b, c| a.upsample_nearest([6, 6]);
+    upsample_bilinear full -> F32, [1, 2, 3, 3] [1] [1]: |a, b, c| a.upsample_bilinear([5, 5], false);
+
+    add widest -> Q, [3, 4] [4] [1]: |a, b, c| a.add(b);
+    sub widest -> Q, [3, 4] [4] [1]: |a, b, c| a.sub(b);
+    mul widest -> Q, [3, 4] [4] [1]: |a, b, c| a.mul(b);
+    div widest -> Q, [3, 4] [4] [1]: |a, b, c| a.div(b);
+    minimum widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.minimum(b);
+    maximum widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.maximum(b);
+    atan2 widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.atan2(b);
+    lerp widest -> Q, [3, 4] [3, 4] [3, 4]: |a, b, c| a.lerp(b, c);
+    addcmul widest -> Q, [3, 4] [3, 4] [3, 4]: |a, b, c| a.addcmul(b, c, 0.5);
+    addcdiv widest -> Q, [3, 4] [3, 4] [3, 4]: |a, b, c| a.addcdiv(b, c, 0.5);
+    where_ widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| mask(a)?.where_(a, b);
+    eq widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.eq(b);
+    ne widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.ne(b);
+    lt widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.lt(b);
+    le widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.le(b);
+    gt widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.gt(b);
+    ge widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.ge(b);
+    scatter_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_add(0, &indices(b)?, b);
+    cat widest -> Q, [3, 4] [2, 4] [1]: |a, b, c| Tensor::cat(&[a, b], 0);
+    stack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::stack(&[a, b], 1);
+
+    abs keep -> Q, [3, 4] [1] [1]: |a, b, c| a.abs();
+    neg keep -> Q, [3, 4] [1] [1]: |a, b, c| a.neg();
+    sign keep -> Q, [3, 4] [1] [1]: |a, b, c| a.sign();
+    floor keep -> Q, [3, 4] [1] [1]: |a, b, c| a.floor();
+    ceil keep -> Q, [3, 4] [1] [1]: |a, b, c| a.ceil();
+    round keep -> Q, [3, 4] [1] [1]: |a, b, c| a.round();
+    sqrt keep -> Q, [3, 4] [1] [1]: |a, b, c| a.sqrt();
+    sin keep -> Q, [3, 4] [1] [1]: |a, b, c| a.sin();
+    cos keep -> Q, [3, 4] [1] [1]: |a, b, c| a.cos();
+    tanh keep -> Q, [3, 4] [1] [1]: |a, b, c| a.tanh();
+    erf keep -> Q, [3, 4] [1] [1]: |a, b, c| a.erf();
+    sigmoid keep -> Q, [3, 4] [1] [1]: |a, b, c| a.sigmoid();
+    log_sigmoid keep -> Q, [3, 4] [1] [1]: |a, b, c| a.log_sigmoid();
+    relu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.relu();
+    leaky_relu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.leaky_relu(0.1);
+    elu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.elu(1.0);
+    gelu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.gelu();
+    gelu_tanh keep -> Q, [3, 4] [1] [1]: |a, b, c| a.gelu_tanh();
+    silu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.silu();
+    hardswish keep -> Q, [3, 4] [1] [1]: |a, b, c| a.hardswish();
+    clamp keep -> Q, [3, 4] [1] [1]: |a, b, c| a.clamp(0.2, 0.7);
+    clamp_min keep -> Q, [3, 4] [1] [1]: |a, b, c| a.clamp_min(0.3);
+    clamp_max keep -> Q, [3, 4] [1] [1]: |a, b, c| a.clamp_max(0.6);
+    max keep -> Q, [3, 4] [1] [1]: |a, b, c| a.max([0], false);
+    min keep -> Q, [3, 4] [1] [1]: |a, b, c| a.min([0], false);
+    amax keep -> Q, [3, 4] [1] [1]: |a, b, c| a.amax([0], false);
+    amin keep -> Q, [3, 4] [1] [1]: |a, b, c| a.amin([0], false);
+    max_all keep -> Q, [3, 4] [1] [1]: |a, b, c| a.max_all();
+    min_all keep -> Q, [3, 4] [1] [1]: |a, b, c| a.min_all();
+    argmax keep -> I64, [3, 4] [1] [1]: |a, b, c| a.argmax(0, false);
+    argmin keep -> I64, [3, 4] [1] [1]: |a, b, c| a.argmin(0, false);
+    argsort keep -> I64, [3, 4] [1] [1]: |a, b, c| a.argsort(0, false);
+    sort keep -> Q, [3, 4] [1] [1]: |a, b, c| a.sort(0, true).map(|(y, _)| y);
+    topk keep -> Q, [3, 4] [1] [1]: |a, b, c| a.topk(2, 0, true).map(|(y, _)| y);
+    max_pool1d keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.max_pool1d(2);
+    max_pool1d_with_indices keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.max_pool1d_with_indices(2).map(|(y, _)| y);
+    max_pool2d keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.max_pool2d(2);
+    max_pool2d_with_indices keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.max_pool2d_with_indices(2).map(|(y, _)| y);
+    adaptive_max_pool1d keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.adaptive_max_pool1d(3);
+    adaptive_max_pool1d_with_indices keep -> Q, [2, 3, 8] [1] [1]:
+        |a, b, c| a.adaptive_max_pool1d_with_indices(3).map(|(y, _)| y);
+    adaptive_max_pool2d keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.adaptive_max_pool2d(3);
+    adaptive_max_pool2d_with_indices keep -> Q, [2, 3, 4, 4] [1] [1]:
+        |a, b, c| a.adaptive_max_pool2d_with_indices(3).map(|(y, _)| y);
+    avg_pool1d keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.avg_pool1d(2);
+    avg_pool2d keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.avg_pool2d(2);
+    adaptive_avg_pool1d keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.adaptive_avg_pool1d(3);
+    adaptive_avg_pool2d keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.adaptive_avg_pool2d(3);
+    reshape keep -> Q, [3, 4] [1] [1]: |a, b, c| a.reshape([2, 6]);
+    flatten keep -> Q, [3, 4] [1] [1]: |a, b, c| a.flatten(0, -1);
+    permute keep -> Q, [3, 4] [1] [1]: |a, b, c| a.permute([1, 0]);
+    transpose keep -> Q, [3, 4] [1] [1]: |a, b, c| a.transpose(0, 1);
+    t keep -> Q, [3, 4] [1] [1]: |a, b, c| a.t();
+    squeeze keep -> Q, [3, 1] [1] [1]: |a, b, c| a.squeeze(1);
+    unsqueeze keep -> Q, [3, 4] [1] [1]: |a, b, c| a.unsqueeze(0);
+    slice keep -> Q, [3, 4] [1] [1]: |a, b, c| a.slice(0, 1..3);
+    narrow keep -> Q, [3, 4] [1] [1]: |a, b, c| a.narrow(1, 1, 2);
+    select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.select(0, 1);
+    index_select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index_select(0, &labels(a, |i| (2 - i) as i64)?);
+    gather keep -> Q, [3, 4] [1] [1]: |a, b, c| a.gather(0, &indices(a)?);
+    embedding keep -> Q, [3, 4] [1] [1]: |a, b, c| a.embedding(&labels(a, |i| i as i64 % 2)?);
+    masked_fill keep -> Q, [3, 4] [1] [1]: |a, b, c| a.masked_fill(&mask(a)?, 0.5);
+    split keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.split(2, 0)?.remove(1));
+    chunk keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.chunk(2, 0)?.remove(0));
+    expand keep -> Q, [1, 4] [1] [1]: |a, b, c| a.expand([3, 4]);
+    repeat keep -> Q, [3, 4] [1] [1]: |a, b, c| a.repeat([2, 1]);
+    pad keep -> Q, [3, 4] [1] [1]: |a, b, c| a.pad([1, 0, 0, 2], 0.5);
+    flip keep -> Q, [3, 4] [1] [1]: |a, b, c| a.flip([0]);
+    tril keep -> Q, [3, 4] [1] [1]: |a, b, c| a.tril(0);
+    triu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.triu(0);
+    clone keep -> Q, [3, 4] [1] [1]: |a, b, c| Ok(a.clone());
+    contiguous keep -> Q, [3, 4] [1] [1]: |a, b, c| a.t()?.contiguous();
+    detach keep -> Q, [3, 4] [1] [1]: |a, b, c| Ok(a.detach());
+    zeros_like keep -> Q, [3, 4] [1] [1]: |a, b, c| a.zeros_like();
+    ones_like keep -> Q, [3, 4] [1] [1]: |a, b, c| a.ones_like();
+    dropout keep -> Q, [3, 4] [1] [1]: |a, b, c| a.dropout(0.5, true);
+    isnan keep -> Bool, [3, 4] [1] [1]: |a, b, c| a.isnan();
+    isinf keep -> Bool, [3, 4] [1] [1]: |a, b, c| a.isinf();
+    isfinite keep -> Bool, [3, 4] [1] [1]: |a, b, c| a.isfinite();
+    all keep -> Bool, [3, 4] [1] [1]: |a, b, c| a.all([0], false);
+    any keep -> Bool, [3, 4] [1] [1]: |a, b, c| a.any([0], false);
+}
