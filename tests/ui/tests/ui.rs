@@ -14,6 +14,11 @@ fn mistakes_do_not_compile() {
 }
 
 #[test]
+fn the_acceptance_programs_run() {
+    trybuild::TestCases::new().pass("../acceptance/*.rs");
+}
+
+#[test]
 fn the_first_error_says_what_the_case_expects() {
     let mut faults = Vec::new();
     let all = cases(Path::new("fail"));
