@@ -1,6 +1,8 @@
 //! Stopping and resuming: everything that training changes, in one file.
 
 mod file;
+#[cfg(test)]
+mod tests;
 
 use crate::io::TensorFile;
 use crate::nn::{Module, Staged};

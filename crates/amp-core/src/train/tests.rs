@@ -1,0 +1,208 @@
+use super::*;
+use crate::io::TensorFile;
+use crate::nn::{BatchNorm2d, Dropout, Linear};
+use crate::optim::{AdamW, CosineLr, Sgd};
+use crate::precision::{F16, F32};
+use crate::{Error, Tensor, manual_seed, random_state};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The random state is global, so these tests take turns.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn cpu() -> Device {
+    Device::cpu()
+}
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("amp-train-{}-{name}.safetensors", std::process::id()))
+}
+
+type Net = (Linear, BatchNorm2d, Dropout, Linear);
+
+/// One of everything that training changes.
+struct Run {
+    net: Net,
+    opt: AdamW,
+    scaler: GradScaler,
+    schedule: CosineLr,
+    ema: Ema,
+    steps: u64,
+}
+
+impl Run {
+    fn new(seed: u64) -> Result<Self> {
+        manual_seed(seed);
+        let d = cpu();
+        let net = (Linear::new(4, 6, &d)?, BatchNorm2d::new(3, &d)?, Dropout::new(0.3), Linear::new(6, 2, &d)?);
+        let opt = AdamW::new(net.0.parameters(), 1e-2).group((&net.1, &net.3).parameters()).weight_decay(0.0).amsgrad(true);
+        let scaler = GradScaler::builder().init_scale(1024.0).growth_interval(3).build(&d)?;
+        let ema = Ema::new(net.parameters(), 0.9)?;
+        Ok(Self { net, opt, scaler, schedule: CosineLr::new(20), ema, steps: 0 })
+    }
+
+    fn train(&mut self, steps: usize) -> Result<Vec<u32>> {
+        (0..steps).map(|_| self.once()).collect()
+    }
+
+    fn once(&mut self) -> Result<u32> {
+        let x = Tensor::<F32>::randn([8, 4], &cpu())?.to::<F16>()?;
+        let h = self.net.0.forward(&x)?.reshape([8, 3, 1, 2])?;
+        let h = self.net.2.forward(&self.net.1.forward(&h)?)?.reshape([8, 6])?.to::<F16>()?;
+        let mut loss = self.net.3.forward(&h)?.to::<F32>()?.sqr()?.mean_all()?;
+        if self.steps % 4 == 3 {
+            loss = (loss * f32::INFINITY)?;
+        }
+        let grads = self.scaler.scale(&loss)?.backward()?;
+        let step = self.scaler.step(&mut self.opt, grads)?;
+        self.schedule.step(&mut self.opt, &step)?;
+        self.ema.update(&step)?;
+        self.scaler.update()?;
+        self.steps += 1;
+        Ok(loss.item()?.to_bits())
+    }
+
+    fn state(&mut self) -> TrainState<'_> {
+        TrainState::new(&self.net, &mut self.opt, &mut self.scaler)
+            .schedule(&mut self.schedule)
+            .ema(&mut self.ema)
+            .counter(&mut self.steps)
+    }
+
+    /// Everything, bit for bit.
+    fn fingerprint(&mut self) -> Result<u64> {
+        self.state().write()?.checksum("")
+    }
+}
+
+#[test]
+fn a_resumed_run_continues_bit_for_bit() -> Result<()> {
+    let _turn = alone();
+    let path = path("resume");
+    let mut straight = Run::new(1)?;
+    straight.train(6)?;
+    straight.state().save(&path)?;
+    let expected = straight.train(6)?;
+    let mut resumed = Run::new(2)?;
+    resumed.train(2)?;
+    resumed.state().load(&path)?;
+    assert_eq!(resumed.train(6)?, expected);
+    assert_eq!(resumed.fingerprint()?, straight.fingerprint()?);
+    std::fs::remove_file(path).ok();
+    Ok(())
+}
+
+/// Loading `bytes` must fail with a message that holds `words`, and leave everything as it was.
+fn refused(run: &mut Run, bytes: &[u8], words: &str) -> Result<()> {
+    let path = path("refused");
+    std::fs::write(&path, bytes).expect("a writable temporary directory");
+    let before = (run.fingerprint()?, random_state());
+    let error = run.state().load(&path).expect_err("a damaged file").to_string();
+    assert!(error.contains(words), "`{error}` should say `{words}`");
+    assert_eq!((run.fingerprint()?, random_state()), before);
+    std::fs::remove_file(path).ok();
+    Ok(())
+}
+
+#[test]
+fn damaged_files_are_refused_and_change_nothing() -> Result<()> {
+    let _turn = alone();
+    let path = path("damaged");
+    let mut run = Run::new(3)?;
+    run.train(2)?;
+    run.state().save(&path)?;
+    let good = std::fs::read(&path).expect("the file just written");
+    run.train(2)?;
+    for length in [0, 7, 8, 100, good.len() / 2, good.len() - 1] {
+        refused(&mut run, &good[..length], "not a complete safetensors file")?;
+    }
+    // One bit anywhere: in the header's length, its text and all through the data.
+    for at in (0..good.len()).step_by(good.len() / 97) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (at % 8);
+        refused(&mut run, &bytes, "")?;
+    }
+    let mut bytes = good.clone();
+    *bytes.last_mut().expect("not empty") ^= 0x40;
+    refused(&mut run, &bytes, "its checksum does not match")?;
+    run.state().load(&path)?;
+    std::fs::remove_file(path).ok();
+    Ok(())
+}
+
+#[test]
+fn files_of_something_else_are_refused() -> Result<()> {
+    let _turn = alone();
+    let path = path("other");
+    let mut run = Run::new(4)?;
+    run.net.save(&path)?;
+    let error = run.state().load(&path).unwrap_err().to_string();
+    assert!(error.contains("not a training state") && error.contains("amp-train"), "{error}");
+    let mut file = run.state().write()?;
+    file.set_metadata("amp.version", "2");
+    file.save(&path)?;
+    let error = run.state().load(&path).unwrap_err().to_string();
+    assert!(error.contains("its version is 2, this library reads version 1"), "{error}");
+    run.train(1)?;
+    run.state().save(&path)?;
+
+    let d = cpu();
+    let wide = Linear::new(4, 7, &d)?;
+    let error = TrainState::of(&wide).load(&path).unwrap_err().to_string();
+    assert!(error.contains("`model.0.weight`"), "{error}");
+    let mut sgd = Sgd::new(run.net.parameters(), 0.1);
+    let error = TrainState::of(&run.net).optimizer(&mut sgd).load(&path).unwrap_err().to_string();
+    assert!(error.contains("was saved by AdamW, not by Sgd"), "{error}");
+    let error = TrainState::of(&run.net).load(&path).unwrap_err().to_string();
+    assert!(error.contains("nothing here has such a tensor"), "{error}");
+    let missing = TrainState::of(&run.net).load(path.with_file_name("amp-no-such-file")).unwrap_err();
+    assert!(matches!(missing, Error::Io { .. }));
+    std::fs::remove_file(path).ok();
+    Ok(())
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_the_old_one() -> Result<()> {
+    let _turn = alone();
+    let folder = std::env::temp_dir().join(format!("amp-train-folder-{}", std::process::id()));
+    let mut run = Run::new(5)?;
+    assert!(matches!(run.state().save(folder.join("state")), Err(Error::Io { .. })));
+    std::fs::create_dir_all(folder.join("state")).expect("a writable temporary directory");
+    // A directory cannot be replaced by a file, and the temporary file must not stay behind.
+    assert!(run.state().save(folder.join("state")).is_err());
+    assert_eq!(std::fs::read_dir(&folder).expect("the folder").count(), 1);
+    std::fs::remove_dir_all(folder).ok();
+    Ok(())
+}
+
+#[test]
+fn tensors_of_every_type_survive_a_file() -> Result<()> {
+    use crate::{BF16, Bool, F64, I64, U8};
+    let path = path("types");
+    let d = cpu();
+    let wide = Tensor::<F32>::from_vec(vec![1.5, f32::NAN, f32::INFINITY, -0.0, 1e-40, 3e38], [2, 3], &d)?;
+    let mut file = TensorFile::new();
+    file.insert("f32", &wide);
+    file.insert("f64", &wide.to::<F64>()?);
+    file.insert("f16", &wide.to::<F16>()?);
+    file.insert("bf16", &wide.to::<BF16>()?);
+    file.insert("transposed", &wide.t()?);
+    file.insert("i64", &Tensor::<I64>::from_vec(vec![i64::MIN, i64::MAX], [2], &d)?);
+    file.insert("u8", &Tensor::<U8>::from_vec(vec![0, 255], [2, 1], &d)?);
+    file.insert("bool", &Tensor::<Bool>::from_vec(vec![true, false], [2], &d)?);
+    file.insert("empty", &Tensor::<F32>::zeros([0, 4], &d)?);
+    file.insert("scalar", &Tensor::<F32>::scalar(7.0, &d)?);
+    file.set_metadata("note", "a \"quoted\" line");
+    file.save(&path)?;
+    let read = TensorFile::load(&path, &d)?;
+    assert_eq!(read.checksum("")?, file.checksum("")?);
+    assert_eq!(read.metadata("note"), Some("a \"quoted\" line"));
+    assert_eq!(read.get::<F32>("transposed")?.expect("written").dims(), [3, 2]);
+    assert_eq!(read.get::<F32>("scalar")?.expect("written").item()?, 7.0);
+    assert!(read.get::<F32>("other")?.is_none());
+    std::fs::remove_file(path).ok();
+    Ok(())
+}
