@@ -246,7 +246,8 @@ pub enum Error {
     /// The loss scale is at its floor and gradients still are not finite.
     #[error(
         "update: gradients were not finite {times} times running at the least loss scale {scale}; \
-         the first such parameter is {parameter}"
+         the first such parameter is {parameter}{}",
+        culprit.as_ref().map(|c| format!("; it began with the {c}")).unwrap_or_default()
     )]
     ScaleAtFloor {
         /// The loss scale
@@ -255,6 +256,8 @@ pub enum Error {
         times: u64,
         /// The first parameter with a non-finite gradient
         parameter: String,
+        /// Where the first value was not finite, where this thread saw it
+        culprit: Option<Box<crate::Culprit>>,
     },
     /// The saved state of a scaler cannot be read.
     #[error("GradScaler: cannot read the saved state: {reason}")]

@@ -27,8 +27,8 @@ pub mod train;
 
 pub use amp_cpu::{DType, Dims};
 pub use autograd::{
-    Differentiable, GradCheck, Gradients, IsUnscaled, SavedBytes, ScaleState, Scaled, Unscaled, checkpoint,
-    grad_enabled, gradcheck, no_grad, saved_bytes,
+    Culprit, Differentiable, GradCheck, Gradients, IsUnscaled, SavedBytes, ScaleState, Scaled, Unscaled, checkpoint,
+    diagnose, grad_enabled, gradcheck, no_grad, saved_bytes,
 };
 pub use device::Device;
 pub use error::{Error, Result};

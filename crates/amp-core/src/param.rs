@@ -1,7 +1,7 @@
 //! Parameters (F32 masters) and state that a forward pass changes only when the step is taken.
 
 use crate::Result;
-use crate::autograd::{Differentiable, Edge, Leaf, Typed, grad_enabled, next_id};
+use crate::autograd::{Differentiable, Edge, Leaf, Typed, grad_enabled};
 use crate::backend::Buffer;
 use crate::device::Device;
 use crate::precision::{Element, F32};
@@ -26,8 +26,6 @@ struct Inner {
     layout: Layout,
     value: RwLock<Arc<Value>>,
     trainable: AtomicBool,
-    /// Path in the model, for reports and files.
-    name: RwLock<String>,
 }
 
 impl Parameter {
@@ -36,16 +34,9 @@ impl Parameter {
         let device = tensor.device().clone();
         let buffer = device.backend().copy(tensor.raw.operand()?, DType::F32)?;
         let layout = Layout::contiguous(*tensor.raw.shape());
-        let leaf = Arc::new(Leaf { id: next_id(), shape: layout.shape, dtype: DType::F32 });
+        let leaf = Arc::new(Leaf::new(layout.shape, DType::F32));
         let value = RwLock::new(Arc::new(Value::new(device.clone(), buffer, true)));
-        Ok(Self(Arc::new(Inner {
-            leaf,
-            device,
-            layout,
-            value,
-            trainable: AtomicBool::new(true),
-            name: RwLock::default(),
-        })))
+        Ok(Self(Arc::new(Inner { leaf, device, layout, value, trainable: AtomicBool::new(true) })))
     }
 
     /// The parameter as a tensor at its present value, recorded as a leaf of the graph.
@@ -106,12 +97,12 @@ impl Parameter {
 
     /// Path in the model that [`Module::parameters`](crate::nn::Module::parameters) was last called on; empty before.
     pub fn name(&self) -> String {
-        self.0.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.leaf.name.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Remembers a path, unless a longer one is known: that of a model that this one is part of.
     pub(crate) fn name_as(&self, path: &str) {
-        let mut name = self.0.name.write().unwrap_or_else(PoisonError::into_inner);
+        let mut name = self.0.leaf.name.write().unwrap_or_else(PoisonError::into_inner);
         if path.len() >= name.len() {
             path.clone_into(&mut name);
         }

@@ -1,6 +1,7 @@
 //! The backward walk.
 
 use super::graph::{Backward, Edge, Node};
+use super::watch;
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
 use crate::{Error, Result};
@@ -121,6 +122,12 @@ pub(crate) fn run(
     }
     for node in nodes.values().rev() {
         step(node, &wanted, retain, &mut collected)?;
+        if watch::on() {
+            watch::backward(node, &collected.grads);
+        }
+    }
+    if watch::on() {
+        watch::finish(nodes.values().map(AsRef::as_ref), &collected.grads);
     }
     collected.pending.reverse();
     Ok(collected)

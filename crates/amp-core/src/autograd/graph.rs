@@ -2,6 +2,7 @@
 
 use super::engine::Pass;
 use super::grad_mode::grad_enabled;
+use super::watch;
 use crate::Result;
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
@@ -9,7 +10,7 @@ use amp_cpu::{DType, Dims};
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// Gives each input of an operation its share of the gradient.
 pub(crate) type Backward = Box<dyn Fn(&mut Pass<'_>) -> Result<()> + Send + Sync>;
@@ -25,8 +26,16 @@ pub(crate) fn next_id() -> u64 {
 #[derive(Debug)]
 pub(crate) struct Leaf {
     pub(crate) id: u64,
+    /// Path in the model, for reports and files; empty for what is not a parameter of one.
+    pub(crate) name: RwLock<String>,
     pub(crate) shape: Dims,
     pub(crate) dtype: DType,
+}
+
+impl Leaf {
+    pub(crate) fn new(shape: Dims, dtype: DType) -> Self {
+        Self { id: next_id(), name: RwLock::default(), shape, dtype }
+    }
 }
 
 /// One recorded operation.
@@ -34,6 +43,8 @@ pub(crate) struct Node {
     pub(crate) id: u64,
     pub(crate) op: &'static str,
     pub(crate) location: &'static Location<'static>,
+    /// The function that called the operation; known only while a problem is looked for.
+    pub(crate) function: Option<String>,
     pub(crate) shape: Dims,
     pub(crate) dtype: DType,
     pub(crate) inputs: Vec<Option<Edge>>,
@@ -106,6 +117,7 @@ pub(crate) fn record(
     out: RawTensor,
     backward: impl FnOnce(&RawTensor) -> Result<Backward>,
 ) -> Result<RawTensor> {
+    watch::forward(op, Location::caller(), &out);
     if !grad_enabled() || inputs.iter().all(|x| x.edge.is_none()) {
         return Ok(out);
     }
@@ -113,6 +125,7 @@ pub(crate) fn record(
         id: next_id(),
         op,
         location: Location::caller(),
+        function: if watch::on() { watch::caller() } else { None },
         shape: *out.shape(),
         dtype: out.logical,
         inputs: inputs.iter().map(|x| x.edge.clone()).collect(),
@@ -125,7 +138,7 @@ pub(crate) fn record(
 
 /// A new leaf that collects the gradient of `tensor` in its own precision.
 pub(crate) fn leaf(tensor: &RawTensor) -> Edge {
-    Edge::Leaf(Arc::new(Leaf { id: next_id(), shape: *tensor.shape(), dtype: tensor.logical }))
+    Edge::Leaf(Arc::new(Leaf::new(*tensor.shape(), tensor.logical)))
 }
 
 /// Something whose gradient can be looked up in [`super::Gradients`]: a tensor or a parameter.

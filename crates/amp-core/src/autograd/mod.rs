@@ -13,6 +13,7 @@ mod gradcheck;
 mod gradients;
 mod graph;
 mod saved;
+mod watch;
 
 pub use checkpoint::checkpoint;
 pub(crate) use engine::{Collected, Pass, first_f16, run};
@@ -24,3 +25,5 @@ pub use graph::Differentiable;
 pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
 pub(crate) use saved::Saved;
 pub use saved::{SavedBytes, saved_bytes};
+pub(crate) use watch::watch;
+pub use watch::{Culprit, diagnose};

@@ -17,7 +17,7 @@ pub use loss::{LossPrecision, ScaledLoss};
 pub use state::ScalerState;
 pub use step::StepGradients;
 
-use crate::autograd::{Checked, Gradients, ScaleTag, Scaled, Unscaled, next_id};
+use crate::autograd::{Checked, Gradients, ScaleTag, Scaled, Unscaled, next_id, watch};
 use crate::backend::Buffer;
 use crate::optim::{Optimizer, Step};
 use crate::param::Parameter;
@@ -51,6 +51,8 @@ pub struct GradScaler {
     round: u64,
     /// What was seen since the last update.
     seen: Vec<Seen>,
+    /// Whether operations of this thread are watched, because the scale could not be lowered.
+    watching: bool,
 }
 
 /// One check of gradients, and whose they were.
@@ -76,7 +78,19 @@ impl GradScaler {
         let state = ScaleState { exponent, clean: 0, bad: 0, refused: 0 };
         let (state, scale, inverse) = upload(&state, device)?;
         let (id, device) = (next_id(), device.clone());
-        Ok(Self { id, enabled, rule, patience, device, state, scale, inverse, round: 0, seen: Vec::new() })
+        Ok(Self {
+            id,
+            enabled,
+            rule,
+            patience,
+            device,
+            state,
+            scale,
+            inverse,
+            round: 0,
+            seen: Vec::new(),
+            watching: false,
+        })
     }
 
     /// Whether the scaler does anything; with `enabled(false)` every call is the identity.
@@ -174,14 +188,20 @@ impl GradScaler {
     }
 
     /// An error when the scale sits at its floor and gradients still are not finite.
-    fn refuse_to_go_on(&self, seen: &[Seen]) -> Result<()> {
+    ///
+    /// From the first backoff that is refused, the operations of this thread are watched, so that the error can say
+    /// where it began.
+    fn refuse_to_go_on(&mut self, seen: &[Seen]) -> Result<()> {
         let state = self.read_state()?;
+        let trouble = state.refused > 0;
+        let culprit = if trouble || self.watching { watch(trouble).map(Box::new) } else { None };
+        self.watching = trouble;
         if state.refused < self.patience {
             return Ok(());
         }
         let parameter = seen.iter().find_map(|s| s.first_non_finite().transpose()).transpose()?;
         let parameter = parameter.unwrap_or_else(|| "none of the last step".into());
-        Err(Error::ScaleAtFloor { scale: (state.exponent as f32).exp2(), times: state.refused, parameter })
+        Err(Error::ScaleAtFloor { scale: (state.exponent as f32).exp2(), times: state.refused, parameter, culprit })
     }
 
     fn tag(&self) -> ScaleTag {
@@ -220,6 +240,15 @@ fn upload(state: &ScaleState, device: &Device) -> Result<(Buffer, Buffer, Buffer
         backend.upload(power(state.exponent))?,
         backend.upload(power(-state.exponent))?,
     ))
+}
+
+/// A scaler that is given up in trouble leaves no watch behind.
+impl Drop for GradScaler {
+    fn drop(&mut self) {
+        if self.watching {
+            watch(false);
+        }
+    }
 }
 
 impl Seen {

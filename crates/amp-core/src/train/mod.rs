@@ -1,8 +1,11 @@
 //! Stopping and resuming: everything that training changes, in one file.
 
 mod file;
+mod penalty;
 #[cfg(test)]
 mod tests;
+
+pub use penalty::gradient_norm;
 
 use crate::io::TensorFile;
 use crate::nn::{Module, Staged};

@@ -38,7 +38,8 @@ impl Run {
         manual_seed(seed);
         let d = cpu();
         let net = (Linear::new(4, 6, &d)?, BatchNorm2d::new(3, &d)?, Dropout::new(0.3), Linear::new(6, 2, &d)?);
-        let opt = AdamW::new(net.0.parameters(), 1e-2).group((&net.1, &net.3).parameters()).weight_decay(0.0).amsgrad(true);
+        let opt =
+            AdamW::new(net.0.parameters(), 1e-2).group((&net.1, &net.3).parameters()).weight_decay(0.0).amsgrad(true);
         let scaler = GradScaler::builder().init_scale(1024.0).growth_interval(3).build(&d)?;
         let ema = Ema::new(net.parameters(), 0.9)?;
         Ok(Self { net, opt, scaler, schedule: CosineLr::new(20), ema, steps: 0 })
@@ -204,5 +205,30 @@ fn tensors_of_every_type_survive_a_file() -> Result<()> {
     assert_eq!(read.get::<F32>("scalar")?.expect("written").item()?, 7.0);
     assert!(read.get::<F32>("other")?.is_none());
     std::fs::remove_file(path).ok();
+    Ok(())
+}
+
+#[test]
+fn a_skipped_step_changes_nothing_whatever_the_pattern() -> Result<()> {
+    let _turn = alone();
+    for seed in [1, 77, 4242] {
+        let mut run = Run::new(seed)?;
+        let mut pattern = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for i in 0..12 {
+            // The third of four steps overflows inside the loop itself; the pattern adds others.
+            let poison = pattern & 3 == 0;
+            pattern = pattern.rotate_right(2);
+            run.steps = if poison { 3 } else { 0 };
+            let trained = |run: &mut Run| {
+                let state = TrainState::of(&run.net).optimizer(&mut run.opt);
+                let mut file = state.schedule(&mut run.schedule).ema(&mut run.ema).write()?;
+                file.set_metadata("random", "apart");
+                file.checksum("amp.checksum")
+            };
+            let before = trained(&mut run)?;
+            run.once()?;
+            assert_eq!(trained(&mut run)? == before, poison, "seed {seed}, step {i}");
+        }
+    }
     Ok(())
 }

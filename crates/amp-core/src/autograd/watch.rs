@@ -1,0 +1,165 @@
+//! Finding where numbers stop being finite.
+//!
+//! Off, it costs a look at one thread-local flag per operation. On, every result and every gradient is checked, which
+//! is slow and waits for the device.
+
+use super::graph::{Edge, Node};
+use crate::raw::RawTensor;
+use amp_cpu::DType;
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::PoisonError;
+
+/// The first place where a value was not finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Culprit {
+    /// Operation.
+    pub op: &'static str,
+    /// Where it was called.
+    pub location: &'static Location<'static>,
+    /// The function that called it, where the program still has its symbols.
+    pub function: Option<String>,
+    /// Whether the gradient was at fault and not the operation's result.
+    pub backward: bool,
+    /// Precision of the value or gradient.
+    pub dtype: DType,
+    /// How many elements are not finite.
+    pub bad: usize,
+    /// Of how many.
+    pub count: usize,
+    /// Largest magnitude among the finite ones.
+    pub largest: f64,
+    /// Names of the parameters whose gradients were not finite in the end.
+    pub parameters: Vec<String>,
+}
+
+impl fmt::Display for Culprit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.backward { "gradient through" } else { "result of" };
+        write!(f, "{what} `{}` at {}", self.op, self.location)?;
+        if let Some(function) = &self.function {
+            write!(f, " in {function}")?;
+        }
+        let Self { bad, count, largest, dtype, .. } = self;
+        write!(f, ": {bad} of {count} {dtype} values are not finite, the largest other is {largest:e}")?;
+        match self.parameters.as_slice() {
+            [] => Ok(()),
+            names => write!(f, "; affects {}", names.join(", ")),
+        }
+    }
+}
+
+thread_local! {
+    static ON: Cell<bool> = const { Cell::new(false) };
+    static FOUND: RefCell<Option<Culprit>> = const { RefCell::new(None) };
+}
+
+/// Runs `f`, usually a whole training iteration, and reports the first place where a value or a gradient was not
+/// finite. Slow: for looking into a problem, not for training.
+///
+/// ```
+/// # use amp_core::{diagnose, Device, F32, Parameter, Tensor};
+/// # let w = Parameter::new(&Tensor::ones([2], &Device::cpu())?)?;
+/// let (loss, culprit) = diagnose(|| (w.tensor() * 1e38)?.exp()?.sum_all());
+/// assert_eq!(culprit.expect("e^1e38 is not finite").op, "exp");
+/// # loss.map(drop)
+/// ```
+pub fn diagnose<R>(f: impl FnOnce() -> R) -> (R, Option<Culprit>) {
+    /// Ends the watch also when the closure panics.
+    struct Restore(bool, Option<Culprit>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ON.set(self.0);
+            FOUND.set(self.1.take());
+        }
+    }
+    let _restore = Restore(ON.replace(true), FOUND.take());
+    let result = f();
+    (result, FOUND.take())
+}
+
+/// Watches everything on this thread from now on, or stops it; what was found so far is returned.
+pub(crate) fn watch(on: bool) -> Option<Culprit> {
+    ON.set(on);
+    FOUND.take()
+}
+
+pub(super) fn on() -> bool {
+    ON.get()
+}
+
+fn searching() -> bool {
+    ON.get() && FOUND.with_borrow(Option::is_none)
+}
+
+/// Looks at the result of an operation.
+pub(super) fn forward(op: &'static str, location: &'static Location<'static>, out: &RawTensor) {
+    if searching() {
+        report(op, location, None, false, out);
+    }
+}
+
+/// Looks at the gradients that a node gave to its inputs.
+pub(super) fn backward(node: &Node, grads: &HashMap<u64, RawTensor>) {
+    for grad in node.inputs.iter().flatten().filter_map(|edge| grads.get(&edge.id())) {
+        if searching() {
+            report(node.op, node.location, node.function.clone(), true, grad);
+        }
+    }
+}
+
+/// Names the parameters that a finished pass left with gradients that are not finite.
+pub(super) fn finish<'n>(nodes: impl Iterator<Item = &'n Node>, grads: &HashMap<u64, RawTensor>) {
+    let mut bad = Vec::new();
+    for edge in nodes.flat_map(|node| node.inputs.iter().flatten()) {
+        let Edge::Leaf(leaf) = edge else { continue };
+        let name = leaf.name.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let name = if name.is_empty() { format!("a tensor of shape {:?}", leaf.shape) } else { format!("`{name}`") };
+        let finite = grads.get(&leaf.id).is_none_or(|grad| matches!(magnitude(grad), None | Some((0, _))));
+        if !finite && !bad.contains(&name) {
+            bad.push(name);
+        }
+    }
+    FOUND.with_borrow_mut(|found| {
+        if let Some(culprit) = found.as_mut().filter(|c| c.parameters.is_empty()) {
+            culprit.parameters = bad;
+        }
+    });
+}
+
+fn magnitude(x: &RawTensor) -> Option<(usize, f64)> {
+    x.operand().and_then(|operand| x.backend().magnitude(operand)).ok()
+}
+
+fn report(
+    op: &'static str,
+    location: &'static Location<'static>,
+    function: Option<String>,
+    backward: bool,
+    value: &RawTensor,
+) {
+    if !value.logical.is_float() {
+        return;
+    }
+    let Some((bad @ 1.., largest)) = magnitude(value) else { return };
+    let function = if backward { function } else { caller() };
+    let (dtype, count) = (value.logical, value.layout.count());
+    FOUND.set(Some(Culprit { op, location, function, backward, dtype, bad, count, largest, parameters: Vec::new() }));
+}
+
+/// The innermost function on the stack that is not the library's own, as far as the program has symbols.
+pub(super) fn caller() -> Option<String> {
+    let stack = Backtrace::force_capture().to_string();
+    let ours = ["amp_core::", "<amp_core::", "std::", "core::", "alloc::", "<core::", "<std::", "<alloc::", "__rust"];
+    stack.lines().find_map(|line| {
+        let (number, symbol) = line.trim_start().split_once(": ")?;
+        number.parse::<usize>().ok()?;
+        if symbol == "<unknown>" || ours.iter().any(|prefix| symbol.starts_with(prefix)) {
+            return None;
+        }
+        Some(symbol.trim_end_matches("::{{closure}}").to_owned())
+    })
+}
