@@ -14,11 +14,6 @@ fn mistakes_do_not_compile() {
 }
 
 #[test]
-fn the_acceptance_program_that_is_formatted_otherwise_runs() {
-    trybuild::TestCases::new().pass("../acceptance/bf16.rs");
-}
-
-#[test]
 fn the_first_error_says_what_the_case_expects() {
     let mut faults = Vec::new();
     let all = cases(Path::new("fail"));
