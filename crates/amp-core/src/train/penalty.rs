@@ -75,7 +75,7 @@ fn direction(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, 
 mod tests {
     use super::*;
     use crate::nn::{Linear, Module, Tanh};
-    use crate::optim::{Optimizer, Sgd};
+    use crate::optim::Sgd;
     use crate::{Device, GradScaler, manual_seed, precision::F16};
 
     /// `Σ w x²` over the last axis: the gradient is `2 w x`, its norm `2 |w x|`.
