@@ -14,14 +14,13 @@ pub(crate) fn load<T: Compute>(view: &View<'_>, offset: usize, stride: usize, ou
     if out.is_empty() {
         return;
     }
-    if stride == 1 {
-        T::widen(view.data.range(offset, out.len()), out);
-    } else {
-        let span = (out.len() - 1) * stride + 1;
-        T::gather(view.data.range(offset, span), stride.max(1), out);
-        if stride == 0 {
+    match stride {
+        0 => {
+            T::widen(view.data.range(offset, 1), &mut out[..1]);
             out.fill(out[0]);
         }
+        1 => T::widen(view.data.range(offset, out.len()), out),
+        _ => T::gather(view.data.range(offset, (out.len() - 1) * stride + 1), stride, out),
     }
     if view.rounds_on_load() {
         T::round_to(view.logical, out);

@@ -162,7 +162,7 @@ impl<P: Float> Tensor<P> {
         P: GroupNormPrecision,
     {
         let channels = channels("group_norm", &self.raw)?;
-        if groups == 0 || !channels.is_multiple_of(groups) {
+        if groups == 0 || groups > channels.max(1) || !channels.is_multiple_of(groups) {
             return Err(Error::argument(
                 "group_norm",
                 "groups",
