@@ -125,7 +125,7 @@ pub(crate) fn record(
         id: next_id(),
         op,
         location: Location::caller(),
-        function: if watch::on() { watch::caller() } else { None },
+        function: if watch::on() { watch::function_at(Location::caller()) } else { None },
         shape: *out.shape(),
         dtype: out.logical,
         inputs: inputs.iter().map(|x| x.edge.clone()).collect(),

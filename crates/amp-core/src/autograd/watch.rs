@@ -146,22 +146,22 @@ fn report(
         return;
     }
     let Some((bad @ 1.., largest)) = magnitude(value) else { return };
-    let function = if backward { function } else { caller() };
+    let function = if backward { function } else { function_at(location) };
     let (dtype, count) = (value.logical, value.layout.count());
     FOUND.set(Some(Culprit { op, location, function, backward, dtype, bad, count, largest, parameters: Vec::new() }));
 }
 
-/// The innermost function on the stack that is not the library's own, as far as the program has symbols.
-pub(super) fn caller() -> Option<String> {
+/// The function that `location` lies in, as far as the program has symbols: the frame on the stack of that line.
+pub(super) fn function_at(location: &Location<'_>) -> Option<String> {
     let stack = Backtrace::force_capture().to_string();
-    let ours = ["amp_core::", "<amp_core::", "std::", "core::", "alloc::", "<core::", "<std::", "<alloc::", "__rust"];
-    stack.lines().find_map(|line| {
-        let (number, symbol) = line.trim_start().split_once(": ")?;
-        number.parse::<usize>().ok()?;
-        // Reduced debug information names inlined functions without their path: whose they are cannot be said.
-        if !symbol.contains("::") || ours.iter().any(|prefix| symbol.starts_with(prefix)) {
-            return None;
+    let place = format!("{}:{}:", location.file(), location.line());
+    let mut symbol = None;
+    for line in stack.lines().map(str::trim) {
+        match line.strip_prefix("at ") {
+            Some(path) if path.contains(&place) => return symbol.map(str::to_owned),
+            Some(_) => {}
+            None => symbol = line.split_once(": ").map(|(_, symbol)| symbol.trim_end_matches("::{{closure}}")),
         }
-        Some(symbol.trim_end_matches("::{{closure}}").to_owned())
-    })
+    }
+    None
 }

@@ -114,7 +114,7 @@ impl Kernel for SquareSum<'_> {
     }
 }
 
-/// The elements of a gradient that are not finite, and the largest magnitude among all: for reports, not for training.
+/// The elements of a gradient that are not finite, and the largest magnitude among the others: for reports, not for training.
 pub fn magnitude(values: Slice<'_>) -> (usize, f64) {
     let mut buffer = [0.0f64; CHUNK];
     let (mut bad, mut largest) = (0, 0.0f64);
@@ -124,7 +124,7 @@ pub fn magnitude(values: Slice<'_>) -> (usize, f64) {
         f64::widen(values.range(at, n), &mut buffer[..n]);
         for v in &buffer[..n] {
             bad += usize::from(!v.is_finite());
-            largest = if v.is_nan() { largest } else { largest.max(v.abs()) };
+            largest = if v.is_finite() { largest.max(v.abs()) } else { largest };
         }
         at += n;
     }
