@@ -1,6 +1,6 @@
 //! Typed tensors, autograd, modules, optimizers and the gradient scaler of amp.
 //!
-//! Module map: [`precision`] and [`tensor`] are the typed shell; `raw` is the erased tensor below it; [`backend`] is the
+//! Module map: [`precision`] and `tensor` are the typed shell; `raw` is the erased tensor below it; [`backend`] is the
 //! seam to the devices; [`autograd`] records and walks graphs; `ops` holds one file per family of operations.
 
 #![forbid(unsafe_code)]

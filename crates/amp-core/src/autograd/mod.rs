@@ -1,6 +1,6 @@
 //! Reverse-mode differentiation over erased tensors.
 //!
-//! Every differentiable operation records one [`Node`]: its inputs' edges and a closure over what it saved. `backward`
+//! Every differentiable operation records one `Node`: its inputs' edges and a closure over what it saved. `backward`
 //! walks the nodes from the newest to the oldest (creation order is a topological order), so depth costs no stack.
 //!
 //! Casts record nothing: the result of a cast shares its source's edge, and a gradient arrives in the precision of that
