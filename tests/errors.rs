@@ -73,6 +73,11 @@ const LAYERS: &[Bad] = &[
     (&["group_norm: ", "2"], || f32([1, 3, 2]).group_norm(2, None, None, 1e-5).map(drop)),
     (&["linear: ", "[2, 3]", "[5, 4]"], || f32([2, 3]).linear(&f32([5, 4]), None).map(drop)),
     (&["max_pool2d: "], || f32([1, 1, 2, 2]).max_pool2d(3).map(drop)),
+    (&["repeat: ", "more elements"], || f32([2]).repeat([usize::MAX, 2]).map(drop)),
+    (&["conv2d: ", "padding", "2^31"], || {
+        let options = amp::ConvOptions::default().padding(1 << 40);
+        f32([1, 1, 2, 2]).conv2d(&f32([1, 1, 1, 1]), None, options).map(drop)
+    }),
     (&["max_pool2d: "], || f32([1, 1, 2, 2]).max_pool2d(0).map(drop)),
     (&["dropout: ", "1.5"], || f32([2]).dropout(1.5, true).map(drop)),
     (&["cross_entropy: ", "3"], || f32([2, 3]).cross_entropy(&i64([0, 3])).map(drop)),

@@ -92,9 +92,27 @@ impl Conv {
         Ok(Self { op, dims, direction, spec, output_padding: flat(options.output_padding, 0) })
     }
 
+    /// Strides, padding and dilation of a size that index arithmetic can hold.
+    fn check_options(&self, image: [usize; 4]) -> Result<()> {
+        const MOST: usize = 1 << 31;
+        let spec = &self.spec;
+        for (argument, sizes) in [("stride", spec.stride), ("padding", spec.padding), ("dilation", spec.dilation)] {
+            if sizes.iter().any(|&size| size > MOST) {
+                return Err(Error::argument(self.op, argument, "at most 2^31", format!("{sizes:?}")));
+            }
+        }
+        let [height, width] = std::array::from_fn(|i| image[2 + i].saturating_add(2 * spec.padding[i]));
+        if height.saturating_mul(width) > MOST {
+            let expected = "so small that a padded image has at most 2^31 pixels";
+            return Err(Error::argument(self.op, "padding", expected, format!("{:?}", spec.padding)));
+        }
+        Ok(())
+    }
+
     #[track_caller]
     fn run(self, x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawTensor> {
         let (image, kernel) = (self.lifted(x, "the input")?, self.lifted(w, "the weight")?);
+        self.check_options(four(&image))?;
         let sizes = self.check(&image, &kernel, bias)?;
         let operand = bias.map(RawTensor::operand).transpose()?;
         let (backend, from, with) = (x.backend(), image.operand()?, kernel.operand()?);

@@ -5,7 +5,7 @@ use crate::autograd::{Pass, record};
 use crate::precision::Element;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use crate::{Error, Result, shape};
+use crate::{Error, IntoShape, Result, shape};
 use amp_cpu::Layout;
 
 /// Elements `start..start + length` of `axis`.
@@ -132,6 +132,8 @@ impl<P: Element> Tensor<P> {
         for _ in self.rank()..times.len() {
             x = x.unsqueeze(0)?;
         }
+        let sizes: Vec<usize> = x.dims().iter().zip(times).map(|(&size, &n)| size.saturating_mul(n)).collect();
+        sizes.into_shape("repeat")?;
         for (axis, &n) in times.iter().enumerate().filter(|&(_, &n)| n != 1) {
             x = match n {
                 0 => x.narrow(axis as isize, 0, 0)?,
