@@ -45,5 +45,5 @@ pub use precision::{
 };
 pub use random::{RandomState, manual_seed, random_state, set_random_state};
 pub use scaler::{GradScaler, GradScalerBuilder, LossPrecision, ScaledLoss, ScalerState, StepGradients};
-pub use shape::IntoShape;
+pub use shape::{Axes, IntoShape};
 pub use tensor::Tensor;

@@ -63,6 +63,42 @@ pub(crate) fn axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> 
     usize::try_from(from_front).ok().filter(|&a| a < rank).ok_or(Error::Axis { op, axis, rank })
 }
 
+/// One axis or several, each counted from the front or, where negative, from the end: `-1`, `[0, 2]`, `vec![..]`.
+pub trait Axes {
+    /// The axes as they were given.
+    fn as_axes(&self) -> &[isize];
+}
+
+impl Axes for isize {
+    fn as_axes(&self) -> &[isize] {
+        std::slice::from_ref(self)
+    }
+}
+
+impl<const N: usize> Axes for [isize; N] {
+    fn as_axes(&self) -> &[isize] {
+        self
+    }
+}
+
+impl Axes for [isize] {
+    fn as_axes(&self) -> &[isize] {
+        self
+    }
+}
+
+impl Axes for Vec<isize> {
+    fn as_axes(&self) -> &[isize] {
+        self
+    }
+}
+
+impl<T: Axes + ?Sized> Axes for &T {
+    fn as_axes(&self) -> &[isize] {
+        (**self).as_axes()
+    }
+}
+
 /// Axes counted from the front and sorted; each may be given once. None given means all.
 pub(crate) fn axes(op: &'static str, given: &[isize], rank: usize) -> Result<Vec<usize>> {
     if given.is_empty() {

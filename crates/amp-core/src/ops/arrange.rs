@@ -4,6 +4,7 @@ use super::kernel::{select, zeros};
 use crate::autograd::{Pass, record};
 use crate::precision::Element;
 use crate::raw::RawTensor;
+use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
 use amp_cpu::{Dims, Storage};
@@ -44,8 +45,8 @@ fn triangle(op: &'static str, x: &RawTensor, kept: impl Fn(i64, i64) -> bool) ->
 impl<P: Element> Tensor<P> {
     /// The elements of `axes` (all when none are given) in reverse order (`torch.flip`).
     #[track_caller]
-    pub fn flip(&self, axes: impl AsRef<[isize]>) -> Result<Self> {
-        let axes = shape::axes("flip", axes.as_ref(), self.rank())?;
+    pub fn flip(&self, axes: impl Axes) -> Result<Self> {
+        let axes = shape::axes("flip", axes.as_axes(), self.rank())?;
         let y = reversed(&self.raw, &axes)?;
         Ok(Self::from_raw(record("flip", &[&self.raw], y, |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, reversed(pass.grad(), &axes)?)))

@@ -4,6 +4,7 @@ use super::kernel::{folded, reduce, zeros};
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
+use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
 use amp_cpu::{Layout, Reduce, Scan};
@@ -82,11 +83,11 @@ impl<P: Float> Tensor<P> {
     ///
     /// Its gradient is exact at zeros.
     #[track_caller]
-    pub fn prod(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self>
+    pub fn prod(&self, axes: impl Axes, keep: bool) -> Result<Self>
     where
         P: ProdPrecision,
     {
-        let axes = shape::axes("prod", axes.as_ref(), self.rank())?;
+        let axes = shape::axes("prod", axes.as_axes(), self.rank())?;
         let folded = axes.iter().try_fold(self.raw.clone(), |x, &axis| prod(&x, axis))?;
         Self::from_raw(folded).drop_axes(&axes, keep)
     }

@@ -4,6 +4,7 @@ use super::kernel::{binary, compare, folded_count, reduce, select, zeros};
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Element, I64};
 use crate::raw::RawTensor;
+use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
 use amp_cpu::{Binary, Compare, Reduce};
@@ -48,8 +49,8 @@ impl<P: Element> Tensor<P> {
     /// # Errors
     /// [`Error::Empty`] when there is nothing to choose from.
     #[track_caller]
-    pub fn max(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self> {
-        let axes = shape::axes("max", axes.as_ref(), self.rank())?;
+    pub fn max(&self, axes: impl Axes, keep: bool) -> Result<Self> {
+        let axes = shape::axes("max", axes.as_axes(), self.rank())?;
         Self::from_raw(extreme("max", Reduce::Max, &self.raw, &axes)?).drop_axes(&axes, keep)
     }
 
@@ -60,20 +61,20 @@ impl<P: Element> Tensor<P> {
     /// # Errors
     /// [`Error::Empty`] when there is nothing to choose from.
     #[track_caller]
-    pub fn min(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self> {
-        let axes = shape::axes("min", axes.as_ref(), self.rank())?;
+    pub fn min(&self, axes: impl Axes, keep: bool) -> Result<Self> {
+        let axes = shape::axes("min", axes.as_axes(), self.rank())?;
         Self::from_raw(extreme("min", Reduce::Min, &self.raw, &axes)?).drop_axes(&axes, keep)
     }
 
     /// [`max`](Self::max) under PyTorch's name for the reduction that returns values only.
     #[track_caller]
-    pub fn amax(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self> {
+    pub fn amax(&self, axes: impl Axes, keep: bool) -> Result<Self> {
         self.max(axes, keep)
     }
 
     /// [`min`](Self::min) under PyTorch's name for the reduction that returns values only.
     #[track_caller]
-    pub fn amin(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self> {
+    pub fn amin(&self, axes: impl Axes, keep: bool) -> Result<Self> {
         self.min(axes, keep)
     }
 

@@ -3,6 +3,7 @@
 use crate::autograd::{Pass, record};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
+use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
 use amp_cpu::{Reduce, Unary};
@@ -34,21 +35,21 @@ pub(super) fn fold(name: &'static str, op: Reduce, x: &RawTensor, axes: &[usize]
 impl<P: Float> Tensor<P> {
     /// Sum over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.sum`).
     #[track_caller]
-    pub fn sum(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self>
+    pub fn sum(&self, axes: impl Axes, keep: bool) -> Result<Self>
     where
         P: SumPrecision,
     {
-        let axes = shape::axes("sum", axes.as_ref(), self.rank())?;
+        let axes = shape::axes("sum", axes.as_axes(), self.rank())?;
         Self::from_raw(fold("sum", Reduce::Sum, &self.raw, &axes, 1.0)?).drop_axes(&axes, keep)
     }
 
     /// Mean over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.mean`).
     #[track_caller]
-    pub fn mean(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self>
+    pub fn mean(&self, axes: impl Axes, keep: bool) -> Result<Self>
     where
         P: MeanPrecision,
     {
-        let axes = shape::axes("mean", axes.as_ref(), self.rank())?;
+        let axes = shape::axes("mean", axes.as_axes(), self.rank())?;
         let count: usize = axes.iter().map(|&a| self.dims()[a]).product();
         Self::from_raw(fold("mean", Reduce::Mean, &self.raw, &axes, 1.0 / count as f64)?).drop_axes(&axes, keep)
     }

@@ -4,6 +4,7 @@ use super::kernel::{binary, compare, folded, folded_count, scaled, select, unary
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
+use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
 use amp_cpu::{Binary, Compare, Unary};
@@ -45,7 +46,7 @@ impl<P: Float> Tensor<P> {
     /// # Precision
     /// Deviations are taken from the mean, in F32; blocks are merged with Chan's formula.
     #[track_caller]
-    pub fn var(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self>
+    pub fn var(&self, axes: impl Axes, keep: bool) -> Result<Self>
     where
         P: VarPrecision,
     {
@@ -54,17 +55,17 @@ impl<P: Float> Tensor<P> {
 
     /// As [`var`](Self::var), with division by `n - correction`.
     #[track_caller]
-    pub fn var_with(&self, axes: impl AsRef<[isize]>, correction: f64, keep: bool) -> Result<Self>
+    pub fn var_with(&self, axes: impl Axes, correction: f64, keep: bool) -> Result<Self>
     where
         P: VarPrecision,
     {
-        let axes = shape::axes("var", axes.as_ref(), self.rank())?;
+        let axes = shape::axes("var", axes.as_axes(), self.rank())?;
         Self::from_raw(spread("var", false, &self.raw, &axes, correction)?).drop_axes(&axes, keep)
     }
 
     /// Standard deviation over `axes` (all when none are given) with division by `n - 1` (`torch.std`).
     #[track_caller]
-    pub fn std(&self, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self>
+    pub fn std(&self, axes: impl Axes, keep: bool) -> Result<Self>
     where
         P: StdPrecision,
     {
@@ -73,11 +74,11 @@ impl<P: Float> Tensor<P> {
 
     /// As [`std`](Self::std), with division by `n - correction`.
     #[track_caller]
-    pub fn std_with(&self, axes: impl AsRef<[isize]>, correction: f64, keep: bool) -> Result<Self>
+    pub fn std_with(&self, axes: impl Axes, correction: f64, keep: bool) -> Result<Self>
     where
         P: StdPrecision,
     {
-        let axes = shape::axes("std", axes.as_ref(), self.rank())?;
+        let axes = shape::axes("std", axes.as_axes(), self.rank())?;
         Self::from_raw(spread("std", true, &self.raw, &axes, correction)?).drop_axes(&axes, keep)
     }
 }

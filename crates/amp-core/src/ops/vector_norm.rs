@@ -4,6 +4,7 @@ use super::kernel::{binary, compare, reduce, select, unary, zeros};
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
+use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
 use amp_cpu::{Binary, Compare, DType, Reduce, Unary};
@@ -60,14 +61,14 @@ impl<P: Float> Tensor<P> {
     /// # Errors
     /// [`Error::Argument`] for `p` that is 0 or NaN.
     #[track_caller]
-    pub fn norm(&self, p: f64, axes: impl AsRef<[isize]>, keep: bool) -> Result<Self>
+    pub fn norm(&self, p: f64, axes: impl Axes, keep: bool) -> Result<Self>
     where
         P: NormPrecision,
     {
         if p == 0.0 || p.is_nan() {
             return Err(Error::argument("norm", "p", "a number other than 0", p));
         }
-        let axes = shape::axes("norm", axes.as_ref(), self.rank())?;
+        let axes = shape::axes("norm", axes.as_axes(), self.rank())?;
         if p.is_infinite() {
             let magnitude = self.pointwise("norm", Unary::Abs)?;
             let all: Vec<isize> = axes.iter().map(|&a| a as isize).collect();

@@ -47,14 +47,15 @@ fn kl_div(x: &RawTensor, target: &RawTensor, log_target: bool, reduction: LossRe
 }
 
 impl<P: Float> Tensor<P> {
-    /// Sum of `t (ln(t) - self)` over log-probabilities and target probabilities, divided by the size of the first
-    /// dimension (`torch.nn.functional.kl_div` with `reduction="batchmean"`, the mathematical definition).
+    /// Mean of `t (ln(t) - self)` over the elements of log-probabilities and target probabilities
+    /// (`torch.nn.functional.kl_div`). The divergence itself is [`kl_div_with`](Self::kl_div_with) and
+    /// [`LossReduction::BatchMean`].
     #[track_caller]
     pub fn kl_div<Q: Element>(&self, target: &Tensor<Q>) -> Result<Self>
     where
         P: KlDivPrecision + SamePrecision<Q>,
     {
-        self.kl_div_with(target, false, LossReduction::BatchMean)
+        self.kl_div_with(target, false, LossReduction::Mean)
     }
 
     /// [`kl_div`](Self::kl_div) with targets that may be log-probabilities and another reduction.
