@@ -212,8 +212,8 @@ impl Conv {
             return Err(Error::argument(self.op, "groups", expected, groups));
         }
         if channels != taken {
-            let expected =
-                format!("{taken} channels to fit the weight {:?} in {groups} groups", self.lowered(*w.shape()));
+            let grouped = if groups == 1 { String::new() } else { format!(" in {groups} groups") };
+            let expected = format!("[N, {taken}, ..] to fit the weight {:?}{grouped}", self.lowered(*w.shape()));
             return Err(Error::Shape { op: self.op, what: "the input", expected, found: self.lowered(*x.shape()) });
         }
         if let Some(bias) = bias {
@@ -229,7 +229,7 @@ impl Conv {
         };
         let [height, width] = size.ok_or_else(|| {
             let (kernel, padding) = (self.lowered(*w.shape()), self.spec.padding);
-            let expected = format!("room for the kernel {kernel:?} with padding {padding:?}");
+            let expected = format!("[N, C, ..] in which the kernel {kernel:?} fits with padding {padding:?}");
             Error::Shape { op: self.op, what: "the input", expected, found: self.lowered(*x.shape()) }
         })?;
         [n, made, height, width].into_shape(self.op)?;

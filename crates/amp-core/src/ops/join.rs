@@ -64,7 +64,7 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub fn cat(tensors: &[&Self], axis: isize) -> Result<Self> {
         let Some(first) = tensors.first() else {
-            return Err(Error::argument("cat", "tensors", "at least one tensor", "none"));
+            return Err(Error::argument("cat", "tensors", "one or more", "none"));
         };
         let axis = shape::axis("cat", axis, first.rank())?;
         let parts: Vec<&RawTensor> = tensors.iter().map(|t| &t.raw).collect();
@@ -78,7 +78,7 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub fn stack(tensors: &[&Self], axis: isize) -> Result<Self> {
         let Some(first) = tensors.first() else {
-            return Err(Error::argument("stack", "tensors", "at least one tensor", "none"));
+            return Err(Error::argument("stack", "tensors", "one or more", "none"));
         };
         if let Some(other) = tensors.iter().find(|t| t.dims() != first.dims()) {
             let (what, expected) = ("each tensor", format!("{:?}", first.dims()));

@@ -98,7 +98,7 @@ pub(super) fn normalize(
 /// Number of elements of the trailing dimensions `normalized`, which must be those of `x`.
 fn trailing(op: &'static str, x: &RawTensor, normalized: &Dims) -> Result<usize> {
     if normalized.is_empty() || !x.shape().ends_with(normalized) {
-        let expected = format!("[.., {normalized:?}] with the normalized dimensions last");
+        let expected = format!("[.., {}]", format!("{normalized:?}").trim_matches(['[', ']']));
         return Err(Error::Shape { op, what: "the input", expected, found: *x.shape() });
     }
     Ok(normalized.count())

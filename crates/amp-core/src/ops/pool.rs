@@ -118,7 +118,8 @@ impl Windows {
             ceil_mode: options.ceil_mode,
         };
         let size = spec.output_size(self.input).ok_or_else(|| {
-            let expected = format!("room for the kernel {:?} with padding {:?}", options.kernel, options.padding);
+            let expected =
+                format!("[N, C, ..] in which the kernel {:?} fits with padding {:?}", options.kernel, options.padding);
             Error::Shape { op: self.op, what: "the input", expected, found: self.shape }
         })?;
         Ok(Self { size, kind: Kind::Fixed { spec, count_include_pad: options.count_include_pad }, ..self })
@@ -249,7 +250,7 @@ mod tests {
         for (got, text) in [
             (
                 x.max_pool2d(3),
-                "max_pool2d: the input must have shape room for the kernel [3, 3] with padding [0, 0], found [1, 1, 2, 2]",
+                "max_pool2d: the input must have shape [N, C, ..] in which the kernel [3, 3] fits with padding [0, 0], found [1, 1, 2, 2]",
             ),
             (x.avg_pool2d(0), "avg_pool2d: kernel must be at least 1, found [0, 0]"),
             (

@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use crate::device::Device;
-use crate::precision::{Element, F32, Float, I64};
+use crate::precision::{Element, F32, F64, Float, I64};
 use crate::random;
 use crate::raw::RawTensor;
 use crate::shape::IntoShape;
@@ -112,11 +112,26 @@ impl<P: Float> Tensor<P> {
 }
 
 impl Tensor<I64> {
-    /// `start, start + 1, .., end - 1`.
+    /// `start, start + 1, .., end - 1`; empty where `end` is not above `start` (`torch.arange`).
     pub fn arange(start: i64, end: i64, device: &Device) -> Result<Self> {
-        let data: Vec<i64> = (start..end).collect();
-        let len = data.len();
-        Self::from_vec(data, [len], device)
+        let count = usize::try_from(i128::from(end) - i128::from(start)).unwrap_or(0);
+        let shape = [count].into_shape("arange")?;
+        Self::upload((start..end).collect(), shape, device)
+    }
+
+    /// Uniform integers of `low..high` from the global generator (`torch.randint`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `low < high` and they lie at most 2^53 apart.
+    pub fn randint(low: i64, high: i64, shape: impl IntoShape, device: &Device) -> Result<Self> {
+        let shape = shape.into_shape("randint")?;
+        let choices = i128::from(high) - i128::from(low);
+        if !(1..=1 << 53).contains(&choices) {
+            let expected = format!("above low = {low} by at most 2^53");
+            return Err(Error::argument("randint", "high", expected, high));
+        }
+        let drawn = Tensor::<F64>::uniform(shape, 0.0, choices as f64, device)?.to::<I64>()?;
+        &drawn + &Self::scalar(low, device)?
     }
 }
 
@@ -138,5 +153,29 @@ fn advance(index: &mut Dims, shape: &Dims) {
             return;
         }
         *i = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, I64, Tensor};
+
+    #[test]
+    fn counting_ends_before_the_end() {
+        let count = |start, end| Tensor::<I64>::arange(start, end, &Device::cpu());
+        assert_eq!(count(-2, 2).unwrap().to_vec().unwrap(), [-2, -1, 0, 1]);
+        assert_eq!(count(3, 1).unwrap().dims(), [0]);
+        assert!(count(i64::MIN, i64::MAX).is_err());
+    }
+
+    #[test]
+    fn random_integers_cover_their_range_and_nothing_else() {
+        let draw = |low, high| Tensor::<I64>::randint(low, high, [4096], &Device::cpu());
+        let mut drawn = draw(-3, 4).unwrap().to_vec().unwrap();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn, [-3, -2, -1, 0, 1, 2, 3]);
+        assert_eq!(draw(4, 4).unwrap_err().to_string(), "randint: high must be above low = 4 by at most 2^53, found 4");
+        assert!(draw(i64::MIN, i64::MAX).is_err());
     }
 }

@@ -87,6 +87,9 @@ pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv
 
 /// Adds [`conv2d_grad_weight`] to an F32 (F64) buffer without rounding in between.
 pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d, into: &mut Storage) {
+    if into.is_empty() || grad.layout.count() == 0 || x.layout.count() == 0 {
+        return;
+    }
     if into.dtype() == DType::F64 {
         weight::accumulate::<f64>(grad, x, weight, spec, into);
     } else {
@@ -112,6 +115,10 @@ fn forward<T: Multiply>(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, 
     let per_group = outputs / spec.groups;
     let strides = WeightStrides { group: per_group * inputs * kh * kw, output: inputs * kh * kw, input: kh * kw };
     let mut result = Storage::unwritten(out, images * outputs * size[0] * size[1]);
+    // The sizes of an empty result may be anything: nothing must run once for each of them.
+    if result.is_empty() {
+        return result;
+    }
     let target = Target::new(&mut result, per_group, outputs, size, &bias);
     gather(x, &weights, strides, spec.groups, &Lattice::forward(spec, size, [kh, kw]), &target);
     result
@@ -131,6 +138,9 @@ fn transposed<T: Multiply>(
     let per_group = outputs / spec.groups;
     let strides = WeightStrides { group: per_group * inputs * kh * kw, output: kh * kw, input: inputs * kh * kw };
     let mut result = Storage::unwritten(out, images * channels * height * width);
+    if result.is_empty() {
+        return result;
+    }
     let target = Target::new(&mut result, inputs, channels, [height, width], &bias);
     for lattice in Lattice::transposed(spec, [height, width], [kh, kw]) {
         gather(x, &weights, strides, spec.groups, &lattice, &target);

@@ -88,14 +88,14 @@ fn mistakes_are_named() {
             vec![1, 3, 1, 1],
             vec![1],
             plain,
-            "conv2d: the input must have shape 3 channels to fit the weight [1, 3, 1, 1] in 1 groups, found [1, 2, 3, 3]",
+            "conv2d: the input must have shape [N, 3, ..] to fit the weight [1, 3, 1, 1], found [1, 2, 3, 3]",
         ),
         (
             vec![1, 1, 2, 2],
             vec![1, 1, 3, 3],
             vec![1],
             plain,
-            "conv2d: the input must have shape room for the kernel [1, 1, 3, 3] with padding [0, 0], found [1, 1, 2, 2]",
+            "conv2d: the input must have shape [N, C, ..] in which the kernel [1, 1, 3, 3] fits with padding [0, 0], found [1, 1, 2, 2]",
         ),
         (vec![1, 1, 2, 2], vec![1, 1, 1, 1], vec![2], plain, "conv2d: the bias must have shape [1], found [2]"),
         (
@@ -125,7 +125,7 @@ fn mistakes_are_named() {
             vec![1, 1, 0, 1],
             vec![1],
             plain,
-            "conv2d: the input must have shape room for the kernel [1, 1, 0, 1] with padding [0, 0], found [1, 1, 2, 2]",
+            "conv2d: the input must have shape [N, C, ..] in which the kernel [1, 1, 0, 1] fits with padding [0, 0], found [1, 1, 2, 2]",
         ),
     ] {
         assert_eq!(text(&x, &w, &b, options), expected);
