@@ -47,17 +47,32 @@ impl Timer {
         while warm.elapsed().as_secs_f64() < WARM_UP.min(self.budget / 2.0) {
             timed(1)?;
         }
-        let (mut sorted, start) = (Vec::new(), Instant::now());
-        while sorted.len() < self.repeat || (start.elapsed().as_secs_f64() < self.budget && sorted.len() < MOST_SAMPLES)
-        {
-            sorted.push(timed(inner)?);
+        let mut samples = Vec::new();
+        self.sample(|| {
+            samples.push(timed(inner)?);
+            Ok(())
+        })?;
+        Ok(Timing::new(samples))
+    }
+
+    /// Calls `sample`, which measures by itself, as often as a measurement should be repeated.
+    pub fn sample(&self, mut sample: impl FnMut() -> Result<()>) -> Result<()> {
+        let (mut count, start) = (0, Instant::now());
+        while count < self.repeat || (start.elapsed().as_secs_f64() < self.budget && count < MOST_SAMPLES) {
+            sample()?;
+            count += 1;
         }
-        sorted.sort_by(f64::total_cmp);
-        Ok(Timing { sorted })
+        Ok(())
     }
 }
 
 impl Timing {
+    /// Samples, in seconds.
+    pub fn new(mut samples: Vec<f64>) -> Self {
+        samples.sort_by(f64::total_cmp);
+        Self { sorted: samples }
+    }
+
     /// Median in milliseconds.
     pub fn ms(&self) -> f64 {
         let middle = self.sorted.len() / 2;

@@ -54,7 +54,7 @@ impl Pass<'_> {
         if y.edge.is_none() {
             return Ok(());
         }
-        let mut inner = run(y, self.grad().clone(), None, false, Default::default())?;
+        let mut inner = run(y, self.grad().clone(), None, false, false)?;
         let id = x.edge.as_ref().map(super::graph::Edge::id);
         if let Some(grad) = id.and_then(|id| inner.grads.remove(&id)) {
             self.give(0, grad)?;

@@ -1,6 +1,7 @@
 //! The backward walk.
 
 use super::graph::{Backward, Edge, Node};
+use super::peaks::{Lookout, Peaks, Spread};
 use super::watch;
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
@@ -19,6 +20,8 @@ pub(crate) struct Collected {
     pub(crate) grads: HashMap<u64, RawTensor>,
     /// State changes of the forward pass, oldest first.
     pub(crate) pending: Vec<PendingUpdate>,
+    /// Largest magnitudes of the gradients, where they were asked for.
+    pub(crate) peaks: Peaks,
 }
 
 /// One node's turn: the gradient of its output, and where to put those of its inputs.
@@ -28,6 +31,7 @@ pub(crate) struct Pass<'a> {
     wanted: &'a HashSet<u64>,
     grads: &'a mut HashMap<u64, RawTensor>,
     pending: &'a mut Vec<PendingUpdate>,
+    lookout: Option<&'a mut Lookout>,
 }
 
 impl Pass<'_> {
@@ -53,7 +57,15 @@ impl Pass<'_> {
 
     /// Adds to the gradient of input `i`, summing over broadcast dimensions and rounding to its precision.
     pub(crate) fn give(&mut self, i: usize, grad: RawTensor) -> Result<()> {
+        self.give_product(i, grad, None)
+    }
+
+    /// As [`give`](Self::give), for a product whose factors' `spread` may be known.
+    pub(crate) fn give_product(&mut self, i: usize, grad: RawTensor, spread: Option<Spread>) -> Result<()> {
         let Some(edge) = self.edge(i).cloned() else { return Ok(()) };
+        if let (Some(lookout), Edge::Leaf(_)) = (&mut self.lookout, &edge) {
+            lookout.note(edge.id(), spread);
+        }
         let grad = grad.sum_to(edge.shape(), edge.dtype())?;
         match self.grads.entry(edge.id()) {
             Entry::Vacant(slot) => {
@@ -73,6 +85,13 @@ impl Pass<'_> {
         self.grads.remove(&id)
     }
 
+    /// Puts back what was taken.
+    pub(crate) fn put_back(&mut self, i: usize, grad: RawTensor) {
+        if let Some(id) = self.edge(i).map(Edge::id) {
+            self.grads.insert(id, grad);
+        }
+    }
+
     /// Adds what a graph inside this node collected.
     pub(crate) fn merge(&mut self, inner: Collected) -> Result<()> {
         for (id, grad) in inner.grads {
@@ -81,6 +100,9 @@ impl Pass<'_> {
                 None => grad,
             };
             self.grads.insert(id, sum);
+            if let Some(lookout) = &mut self.lookout {
+                lookout.note(id, None);
+            }
         }
         self.pending.extend(inner.pending.into_iter().rev());
         Ok(())
@@ -98,30 +120,27 @@ pub(crate) fn add(a: &RawTensor, b: &RawTensor, dtype: DType) -> Result<RawTenso
 }
 
 /// Walks back from `root` with gradient `seed`. With `targets`, only towards those; otherwise to every leaf.
-/// Gradients already in `into` are added to. With `retain`, the graph can be walked again.
+/// With `retain`, the graph can be walked again; with `look`, the magnitudes of all gradients are reported.
 pub(crate) fn run(
     root: &RawTensor,
     seed: RawTensor,
     targets: Option<&HashSet<u64>>,
     retain: bool,
-    into: HashMap<u64, RawTensor>,
+    look: bool,
 ) -> Result<Collected> {
     let Some(edge) = &root.edge else { return Err(Error::NoGraph) };
     let nodes = reachable(edge);
     let wanted = wanted(&nodes, edge, targets);
-    let mut collected = Collected { grads: into, pending: Vec::new() };
-    // Only leaves may hold gradients of earlier passes; a node's own is made anew each time.
-    collected.grads.retain(|id, _| !nodes.contains_key(id));
-    let seed = seed.cast_view(edge.dtype())?;
+    let mut collected = Collected::default();
+    let mut lookout = look.then(|| Lookout::new(nodes.values()));
     if wanted.contains(&edge.id()) {
-        let sum = match collected.grads.get(&edge.id()) {
-            Some(earlier) => add(earlier, &seed, edge.dtype())?,
-            None => seed,
-        };
-        collected.grads.insert(edge.id(), sum);
+        collected.grads.insert(edge.id(), seed.cast_view(edge.dtype())?);
     }
     for node in nodes.values().rev() {
-        step(node, &wanted, retain, &mut collected)?;
+        step(node, &wanted, retain, &mut collected, lookout.as_mut())?;
+        if let Some(lookout) = &mut lookout {
+            lookout.done(node, &collected.grads)?;
+        }
         if watch::on() {
             watch::backward(node, &collected.grads);
         }
@@ -129,11 +148,20 @@ pub(crate) fn run(
     if watch::on() {
         watch::finish(nodes.values().map(AsRef::as_ref), &collected.grads);
     }
+    if let Some(lookout) = lookout {
+        collected.peaks = lookout.finish(&collected.grads)?;
+    }
     collected.pending.reverse();
     Ok(collected)
 }
 
-fn step(node: &Arc<Node>, wanted: &HashSet<u64>, retain: bool, collected: &mut Collected) -> Result<()> {
+fn step(
+    node: &Arc<Node>,
+    wanted: &HashSet<u64>,
+    retain: bool,
+    collected: &mut Collected,
+    lookout: Option<&mut Lookout>,
+) -> Result<()> {
     if !wanted.contains(&node.id) {
         return Ok(());
     }
@@ -143,8 +171,8 @@ fn step(node: &Arc<Node>, wanted: &HashSet<u64>, retain: bool, collected: &mut C
     let Some(grad) = grad else { return Ok(()) };
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
     let mut slot = node.backward.lock().expect("no panic while locked");
-    let Collected { grads, pending } = collected;
-    let mut pass = Pass { node, grad, wanted, grads, pending };
+    let Collected { grads, pending, .. } = collected;
+    let mut pass = Pass { node, grad, wanted, grads, pending, lookout };
     if retain {
         return slot.as_ref().ok_or_else(freed)?(&mut pass);
     }

@@ -2,13 +2,14 @@
 
 use super::engine::{Collected, add};
 use super::graph::Differentiable;
+use super::peaks::Peaks;
 use crate::backend::Buffer;
 use crate::param::PendingUpdate;
 use crate::precision::{Element, F32};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
-use amp_cpu::{Binary, DType, Dims, Reduce, Unary};
+use amp_cpu::{Binary, DType, Dims, Reduce, Storage, Unary};
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -66,9 +67,11 @@ pub struct Gradients<S = Unscaled> {
     pub(crate) scale: ScaleTag,
     /// What the stored values are still to be multiplied by: F32, one element each.
     pub(crate) factors: Vec<Buffer>,
-    /// Sums of squares as they were when the gradients were unscaled: they decide about the step, whatever comes later.
+    /// What the backward pass saw of the stored values.
+    peaks: Peaks,
+    /// The check at the time of unscaling: it decides about the step, whatever comes later.
     pub(crate) checked: Option<Checked>,
-    /// Whether `checked` describes the present values.
+    /// Whether `checked` holds sums of squares of the present values.
     fresh: bool,
     state: PhantomData<S>,
 }
@@ -82,7 +85,8 @@ pub(crate) struct ScaleTag {
     pub(crate) round: u64,
 }
 
-/// Sums of squares of all gradients and where each one stands.
+/// A number for each gradient that is finite exactly when the gradient is (its sum of squares, or its largest magnitude),
+/// and where each one stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     pub(crate) sums: RawTensor,
@@ -90,6 +94,12 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
+    fn new(device: &Device, sums: Buffer, ids: Vec<u64>) -> Self {
+        let shape = Dims::new(&[ids.len()]).expect("one dimension");
+        let index = ids.into_iter().enumerate().map(|(i, id)| (id, i)).collect();
+        Self { sums: RawTensor::new(device, sums, shape), index: Arc::new(index) }
+    }
+
     /// Whether both are the same check.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.index, &other.index)
@@ -98,9 +108,9 @@ impl Checked {
 
 impl<S: ScaleState> Gradients<S> {
     pub(crate) fn new(collected: Collected, scale: ScaleTag, inverse: Option<Buffer>) -> Self {
-        let Collected { grads, pending } = collected;
-        let factors = inverse.into_iter().collect();
-        Self { grads, pending: Mutex::new(pending), scale, factors, checked: None, fresh: false, state: PhantomData }
+        let Collected { grads, pending, peaks } = collected;
+        let (pending, factors) = (Mutex::new(pending), inverse.into_iter().collect());
+        Self { grads, pending, scale, factors, peaks, checked: None, fresh: false, state: PhantomData }
     }
 
     /// An empty set to [`add`](Self::add) micro-batches to.
@@ -120,8 +130,8 @@ impl<S: ScaleState> Gradients<S> {
 
     /// The same gradients counted as in state `T`; the scaler alone may say so.
     pub(crate) fn into_state<T>(self) -> Gradients<T> {
-        let Self { grads, pending, scale, factors, checked, fresh, .. } = self;
-        Gradients { grads, pending, scale, factors, checked, fresh, state: PhantomData }
+        let Self { grads, pending, scale, factors, peaks, checked, fresh, .. } = self;
+        Gradients { grads, pending, scale, factors, peaks, checked, fresh, state: PhantomData }
     }
 
     /// Adds the gradients of another micro-batch, in F32 for parameters.
@@ -139,9 +149,16 @@ impl<S: ScaleState> Gradients<S> {
         }
         self.checked = None;
         for (id, grad) in other.grads {
+            let peak = other.peaks.0.remove(&id);
             let sum = match self.grads.get(&id) {
-                Some(earlier) => add(earlier, &grad, earlier.logical)?,
-                None => grad,
+                Some(earlier) => {
+                    self.peaks.add(id, peak.filter(|_| earlier.logical == DType::F32));
+                    add(earlier, &grad, earlier.logical)?
+                }
+                None => {
+                    self.peaks.0.extend(peak.map(|peak| (id, peak)));
+                    grad
+                }
             };
             self.grads.insert(id, sum);
         }
@@ -161,6 +178,7 @@ impl<S: ScaleState> Gradients<S> {
                 *grad = self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))?;
             }
             self.factors.clear();
+            self.peaks.0.clear();
         }
         Ok(())
     }
@@ -176,10 +194,40 @@ impl<S: ScaleState> Gradients<S> {
         std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sums of squares of the gradients at their true size, in one pass over them.
-    fn square_sums(&self) -> Result<Option<Checked>> {
+    /// What the backward pass saw of a gradient: for tests.
+    #[cfg(test)]
+    pub(crate) fn peak(&self, id: u64) -> Option<f32> {
+        self.peaks.0.get(&id).copied()
+    }
+
+    fn ids(&self) -> Vec<u64> {
         let mut ids: Vec<u64> = self.grads.keys().copied().collect();
         ids.sort_unstable();
+        ids
+    }
+
+    /// The check that needs no look at the gradients, because the backward pass had one at each of them.
+    fn seen(&self) -> Result<Option<Checked>> {
+        let ids = self.ids();
+        let peaks: Option<Vec<f32>> = ids.iter().map(|id| self.peaks.0.get(id).copied()).collect();
+        let (Some(peaks), Some(first)) = (peaks, ids.first()) else { return Ok(None) };
+        let device = self.grads[first].device().clone();
+        let mut factor = 1.0;
+        for buffer in &self.factors {
+            let Storage::F32(values) = device.backend().download(buffer)? else { return Ok(None) };
+            factor *= values[0];
+        }
+        // A bound that overflows says nothing, unlike a magnitude.
+        if peaks.iter().any(|peak| peak.is_finite() && !(peak * factor).is_finite()) {
+            return Ok(None);
+        }
+        let peaks = Storage::F64(peaks.into_iter().map(f64::from).collect());
+        Ok(Some(Checked::new(&device, device.backend().upload(peaks)?, ids)))
+    }
+
+    /// Sums of squares of the gradients at their true size, in one pass over them.
+    fn square_sums(&self) -> Result<Option<Checked>> {
+        let ids = self.ids();
         let Some(first) = ids.first() else { return Ok(None) };
         let device = self.grads[first].device().clone();
         for id in &ids {
@@ -189,13 +237,14 @@ impl<S: ScaleState> Gradients<S> {
         let operands = flat.iter().map(RawTensor::operand).collect::<Result<Vec<_>>>()?;
         let factors: Vec<&Buffer> = self.factors.iter().collect();
         let sums = device.backend().square_sums(&operands, &factors)?;
-        let shape = Dims::new(&[ids.len()]).expect("one dimension");
-        let index = ids.into_iter().enumerate().map(|(i, id)| (id, i)).collect();
-        Ok(Some(Checked { sums: RawTensor::new(&device, sums, shape), index: Arc::new(index) }))
+        Ok(Some(Checked::new(&device, sums, ids)))
     }
 
     /// Checks the gradients once; what is done to them afterwards does not change the decision.
     pub(crate) fn check(&mut self) -> Result<Option<&Checked>> {
+        if self.checked.is_none() {
+            self.checked = self.seen()?;
+        }
         if self.checked.is_none() {
             self.checked = self.square_sums()?;
             self.fresh = true;
@@ -205,10 +254,10 @@ impl<S: ScaleState> Gradients<S> {
 
     /// The check that decides about a step: that of the time of unscaling, or one of now.
     pub(crate) fn decisive(&self) -> Result<Checked> {
-        match &self.checked {
-            Some(checked) => Ok(checked.clone()),
-            None => self.square_sums()?.ok_or(Error::NothingChecked),
+        if let Some(checked) = self.checked.clone().map_or_else(|| self.seen(), |checked| Ok(Some(checked)))? {
+            return Ok(checked);
         }
+        self.square_sums()?.ok_or(Error::NothingChecked)
     }
 
     fn sums_now(&self) -> Result<Option<Checked>> {

@@ -12,6 +12,7 @@ mod grad_mode;
 mod gradcheck;
 mod gradients;
 mod graph;
+mod peaks;
 mod saved;
 mod watch;
 
@@ -23,6 +24,7 @@ pub(crate) use gradients::{Checked, ScaleTag, flat};
 pub use gradients::{Gradients, IsUnscaled, ScaleState, Scaled, Typed, Unscaled};
 pub use graph::Differentiable;
 pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
+pub(crate) use peaks::Spread;
 pub(crate) use saved::Saved;
 pub use saved::{SavedBytes, saved_bytes};
 pub(crate) use watch::watch;

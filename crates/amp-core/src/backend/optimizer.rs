@@ -21,12 +21,20 @@ pub struct UpdateSlot<'a> {
     pub steps: &'a mut Buffer,
 }
 
-/// Kernels over many tensors at once. Gradients are F32 and contiguous; flags are one U8 each.
+/// Kernels over many tensors at once. Where nothing else is said, gradients are F32 and contiguous; flags are one U8 each.
 pub trait Optimize {
     /// The sum of squares of each gradient times the product of `factors` (F32, one element each), as F64.
     ///
     /// A sum is finite exactly when every element times the factors is a finite F32.
     fn square_sums(&self, grads: &[Operand<'_>], factors: &[&Buffer]) -> Result<Buffer>;
+
+    /// The largest magnitude of each gradient (of any precision and layout): infinite or NaN exactly when an element is.
+    ///
+    /// `None` on devices where the host would have to wait for it.
+    fn peaks(&self, grads: &[Operand<'_>]) -> Result<Option<Vec<f32>>> {
+        let _ = grads;
+        Ok(None)
+    }
 
     /// A flag: whether one of the sums numbered in `which` is not finite.
     fn any_non_finite(&self, sums: &Buffer, which: &[usize]) -> Result<Buffer>;

@@ -52,6 +52,27 @@ fn gate<P: Float>(gates: &Tensor<P>, i: usize, hidden: usize) -> Result<Tensor<F
     gates.narrow(1, i * hidden, hidden)?.to()
 }
 
+/// Two parts of gate number `i`, added.
+#[track_caller]
+fn sum<P: Float>(a: &Tensor<P>, b: &Tensor<P>, i: usize, hidden: usize) -> Result<Tensor<F32>> {
+    gate(a, i, hidden)? + gate(b, i, hidden)?
+}
+
+/// One kind of cell, with the states to start from. Methods and not closures, so that what they call is blamed on the
+/// line that called the layer.
+trait Recurrence<P: Float> {
+    /// What a cell hands to itself from step to step.
+    type State;
+
+    /// The state of cell number `i` before the first step.
+    #[track_caller]
+    fn start(&self, i: usize) -> Result<Self::State>;
+
+    /// Hidden state `[N, H]` and state after one step, from the inputs' part of the gates.
+    #[track_caller]
+    fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, state: Self::State) -> Result<(Tensor<P>, Self::State)>;
+}
+
 /// All layers and directions of a recurrent network.
 #[derive(Debug)]
 struct Stack {
@@ -85,15 +106,14 @@ impl Stack {
         Ok(Self { cells, inputs, hidden, directions })
     }
 
-    /// Runs all layers; `step` makes the next hidden state of a cell from its gates.
+    /// Runs all layers; returns the outputs and the last state of each cell.
     #[track_caller]
-    fn run<P: Float, S>(
+    fn run<P: Float, R: Recurrence<P>>(
         &self,
         op: &'static str,
         x: &Tensor<P>,
-        mut start: impl FnMut(usize) -> Result<S>,
-        mut step: impl FnMut(&Cell, &Tensor<P>, S) -> Result<(Tensor<P>, S)>,
-    ) -> Result<(Tensor<P>, Vec<S>)> {
+        kind: &R,
+    ) -> Result<(Tensor<P>, Vec<R::State>)> {
         let &[_, steps, inputs] = x.dims() else {
             let (what, expected) = ("the input", "3 dimensions, [N, T, inputs]");
             return Err(Error::Rank { op, what, expected, found: *x.raw.shape() });
@@ -107,11 +127,11 @@ impl Stack {
             let mut sides = Vec::new();
             for (d, cell) in cells.iter().enumerate() {
                 let gates = cell.inputs(&x)?;
-                let mut state = start(layer * self.directions + d)?;
+                let mut state = kind.start(layer * self.directions + d)?;
                 let mut outputs = Vec::with_capacity(steps);
                 for t in 0..steps {
                     let t = if cell.reverse { steps - 1 - t } else { t };
-                    let (h, next) = step(cell, &gates.select(1, t)?, state)?;
+                    let (h, next) = kind.step(cell, &gates.select(1, t)?, state)?;
                     (state, outputs) = (next, pushed(outputs, h));
                 }
                 if cell.reverse {
@@ -201,22 +221,33 @@ impl Lstm {
     #[track_caller]
     fn run<P: Float>(&self, x: &Tensor<P>, from: Option<&LstmState<P>>) -> Result<(Tensor<P>, LstmState<P>)> {
         const OP: &str = "Lstm";
-        let width = self.0.hidden;
-        let h0 = self.0.state(OP, x, from.map(|s| &s.h))?;
-        let c0 = self.0.state(OP, &x.to::<F32>()?, from.map(|s| &s.c))?;
-        let start = |i| Ok((h0.select(0, i)?, c0.select(0, i)?));
-        let (y, ends) = self.0.run(OP, x, start, |cell, from_inputs, (h, c): (Tensor<P>, Tensor<F32>)| {
-            let from_state = cell.hidden(&h)?;
-            let sum = |i| gate(from_inputs, i, width)? + gate(&from_state, i, width)?;
-            let (keep_in, keep_old, new, out) =
-                (sum(0)?.sigmoid()?, sum(1)?.sigmoid()?, sum(2)?.tanh()?, sum(3)?.sigmoid()?);
-            let c = ((keep_old * c)? + (keep_in * new)?)?;
-            let h = (out * c.tanh()?)?.to::<P>()?;
-            Ok((h.clone(), (h, c)))
-        })?;
+        let h = self.0.state(OP, x, from.map(|s| &s.h))?;
+        let c = self.0.state(OP, &x.to::<F32>()?, from.map(|s| &s.c))?;
+        let (y, ends) = self.0.run(OP, x, &LstmState { h, c })?;
         let h = Tensor::stack(&ends.iter().map(|(h, _)| h).collect::<Vec<_>>(), 0)?;
         let c = Tensor::stack(&ends.iter().map(|(_, c)| c).collect::<Vec<_>>(), 0)?;
         Ok((y, LstmState { h, c }))
+    }
+}
+
+impl<P: Float> Recurrence<P> for LstmState<P> {
+    type State = (Tensor<P>, Tensor<F32>);
+
+    #[track_caller]
+    fn start(&self, i: usize) -> Result<Self::State> {
+        Ok((self.h.select(0, i)?, self.c.select(0, i)?))
+    }
+
+    #[track_caller]
+    fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, (h, c): Self::State) -> Result<(Tensor<P>, Self::State)> {
+        let (from_state, width) = (cell.hidden(&h)?, c.dims()[1]);
+        let keep_in = sum(from_inputs, &from_state, 0, width)?.sigmoid()?;
+        let keep_old = sum(from_inputs, &from_state, 1, width)?.sigmoid()?;
+        let new = sum(from_inputs, &from_state, 2, width)?.tanh()?;
+        let out = sum(from_inputs, &from_state, 3, width)?.sigmoid()?;
+        let c = ((keep_old * c)? + (keep_in * new)?)?;
+        let h = (out * c.tanh()?)?.to::<P>()?;
+        Ok((h.clone(), (h, c)))
     }
 }
 
@@ -252,23 +283,32 @@ impl Gru {
 
     #[track_caller]
     fn run<P: Float>(&self, x: &Tensor<P>, from: Option<&Tensor<P>>) -> Result<(Tensor<P>, Tensor<P>)> {
-        let width = self.0.hidden;
-        let h0 = self.0.state("Gru", x, from)?;
-        let (y, ends) = self.0.run(
-            "Gru",
-            x,
-            |i| h0.select(0, i),
-            |cell, from_inputs, h: Tensor<P>| {
-                let from_state = cell.hidden(&h)?;
-                let sum = |i| gate(from_inputs, i, width)? + gate(&from_state, i, width)?;
-                let (reset, keep) = (sum(0)?.sigmoid()?, sum(1)?.sigmoid()?);
-                let new = (gate(from_inputs, 2, width)? + (reset * gate(&from_state, 2, width)?)?)?.tanh()?;
-                let change = (keep * (h.to::<F32>()? - &new)?)?;
-                let h = (new + change)?.to::<P>()?;
-                Ok((h.clone(), h))
-            },
-        )?;
+        const OP: &str = "Gru";
+        let (y, ends) = self.0.run(OP, x, &GruState(self.0.state(OP, x, from)?))?;
         Ok((y, Tensor::stack(&ends.iter().collect::<Vec<_>>(), 0)?))
+    }
+}
+
+/// Hidden states to start from, `[layers * directions, N, H]`.
+struct GruState<P: Float>(Tensor<P>);
+
+impl<P: Float> Recurrence<P> for GruState<P> {
+    type State = Tensor<P>;
+
+    #[track_caller]
+    fn start(&self, i: usize) -> Result<Tensor<P>> {
+        self.0.select(0, i)
+    }
+
+    #[track_caller]
+    fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, h: Tensor<P>) -> Result<(Tensor<P>, Tensor<P>)> {
+        let (from_state, width) = (cell.hidden(&h)?, h.dims()[1]);
+        let reset = sum(from_inputs, &from_state, 0, width)?.sigmoid()?;
+        let keep = sum(from_inputs, &from_state, 1, width)?.sigmoid()?;
+        let new = (gate(from_inputs, 2, width)? + (reset * gate(&from_state, 2, width)?)?)?.tanh()?;
+        let change = (keep * (h.to::<F32>()? - &new)?)?;
+        let h = (new + change)?.to::<P>()?;
+        Ok((h.clone(), h))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::matmul::accumulate;
 use super::window::{ConvOptions, flat};
-use crate::autograd::{Pass, Saved, record};
+use crate::autograd::{Pass, Saved, Spread, record};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -166,9 +166,11 @@ impl Conv {
     ) -> Result<()> {
         let backend = grad.backend();
         if !pass.dtype(1).is_half() {
+            let depth = slope.layout.shape[0] * slope.layout.shape[2] * slope.layout.shape[3];
             return accumulate(
                 pass,
                 1,
+                Spread::of(slope.logical, image.logical, depth, self.spec.groups),
                 |_| backend.conv2d_grad_weight(slope, image, weight, &self.spec),
                 |into| backend.conv2d_grad_weight_accumulate(slope, image, weight, &self.spec, into),
             );

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use crate::autograd::{Pass, Saved, record};
+use crate::autograd::{Pass, Saved, Spread, record};
 use crate::backend::Buffer;
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
@@ -127,8 +127,10 @@ pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: &RawTensor, b: &Raw
     let (one, all) = (rows * columns, batch.iter().product::<usize>() * rows * columns);
     let product = |dtype: DType| a.backend().matmul(a.operand()?, b.operand()?, None, dtype);
     let add = |into: &mut Buffer| a.backend().matmul_accumulate(a.operand()?, b.operand()?, into);
+    let depth = all / one.max(1) * a.shape()[a.shape().len() - 1];
+    let spread = Spread::of(a.logical, b.logical, depth, 1).filter(|_| *shape == [rows, columns]);
     if !pass.dtype(i).is_half() && shape.count() == all {
-        return accumulate(pass, i, product, add);
+        return accumulate(pass, i, spread, product, add);
     }
     if !pass.dtype(i).is_half() && shape.count() == one {
         let sum = |dtype: DType| {
@@ -136,7 +138,7 @@ pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: &RawTensor, b: &Raw
             add(&mut buffer)?;
             Ok(buffer)
         };
-        return accumulate(pass, i, sum, add);
+        return accumulate(pass, i, spread, sum, add);
     }
     let buffer = product(if shape.count() == all { pass.dtype(i) } else { accumulator(pass.dtype(i)) })?;
     let mut dims = batch.to_vec();
@@ -151,10 +153,11 @@ pub(crate) fn accumulator(dtype: DType) -> DType {
 }
 
 /// Adds to the gradient of input `i` inside a kernel's own accumulation: `add` gets what was collected so far where that is
-/// free to be written, otherwise `fresh` computes the new share alone.
+/// free to be written, otherwise `fresh` computes the new share alone. `spread` is that of the product's factors, if known.
 pub(crate) fn accumulate(
     pass: &mut Pass<'_>,
     i: usize,
+    spread: Option<Spread>,
     fresh: impl FnOnce(DType) -> Result<Buffer>,
     add: impl FnOnce(&mut Buffer) -> Result<()>,
 ) -> Result<()> {
@@ -166,12 +169,12 @@ pub(crate) fn accumulate(
             buffer
         }
         Some(Err(shared)) => {
-            pass.give(i, shared)?;
+            pass.put_back(i, shared);
             fresh(pass.dtype(i))?
         }
         None => fresh(pass.dtype(i))?,
     };
-    pass.give(i, RawTensor::new(&device, buffer, shape))
+    pass.give_product(i, RawTensor::new(&device, buffer, shape), spread)
 }
 
 /// The last two dimensions swapped, out of the graph.

@@ -72,8 +72,15 @@ impl ScaledLoss {
             Some((scale, _)) => self.scalar(scale).broadcast_to("backward", &shape),
             None => RawTensor::full(self.loss.device(), 1.0, shape, self.loss.logical),
         };
-        let collected = backward(&self.loss, seed, targets, retain)?;
+        let collected = backward(&self.loss, seed, targets, retain, self.factors.is_some())?;
         Ok(Gradients::new(collected, self.tag, self.factors.as_ref().map(|(_, inverse)| inverse.clone())))
+    }
+
+    /// A backward pass with magnitudes, whether the scaler is enabled or not: for tests.
+    #[cfg(test)]
+    pub(super) fn looked_at(self) -> Result<Gradients<Scaled>> {
+        let seed = |shape: Dims| RawTensor::full(self.loss.device(), 1.0, shape, self.loss.logical);
+        Ok(Gradients::new(backward(&self.loss, seed, None, false, true)?, self.tag, None))
     }
 
     fn scalar(&self, buffer: &Buffer) -> RawTensor {

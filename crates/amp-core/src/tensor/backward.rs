@@ -54,7 +54,7 @@ impl<P: FullRange> Tensor<P> {
 
     fn walk(&self, targets: Option<&HashSet<u64>>, retain: bool) -> Result<Gradients<Unscaled>> {
         let seed = |shape| RawTensor::full(self.device(), 1.0, shape, P::DTYPE);
-        Ok(Gradients::new(backward(&self.raw, seed, targets, retain)?, Default::default(), None))
+        Ok(Gradients::new(backward(&self.raw, seed, targets, retain, false)?, Default::default(), None))
     }
 }
 
@@ -70,7 +70,7 @@ impl<P: Float> Tensor<P> {
             let (expected, found) = (format!("{:?}", self.raw.shape()), *grad.raw.shape());
             return Err(Error::Shape { op: "backward_with", what: "the gradient", expected, found });
         }
-        let collected = run(&self.raw, grad.raw.detached(), None, false, Default::default())?;
+        let collected = run(&self.raw, grad.raw.detached(), None, false, false)?;
         Ok(Gradients::new(collected, Default::default(), None))
     }
 }
@@ -81,9 +81,10 @@ pub(crate) fn backward(
     seed: impl FnOnce(Dims) -> Result<RawTensor>,
     targets: Option<&HashSet<u64>>,
     retain: bool,
+    look: bool,
 ) -> Result<Collected> {
     if loss.layout.count() != 1 {
         return Err(Error::LossNotScalar { shape: *loss.shape() });
     }
-    run(loss, seed(*loss.shape())?, targets, retain, Default::default())
+    run(loss, seed(*loss.shape())?, targets, retain, look)
 }

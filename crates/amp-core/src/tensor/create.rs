@@ -58,6 +58,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// All equal to `value`.
+    #[track_caller]
     pub fn full(shape: impl IntoShape, value: P::Host, device: &Device) -> Result<Self> {
         let shape = shape.into_shape("full")?;
         Self::scalar(value, device)?.expand(shape)?.contiguous()

@@ -114,6 +114,42 @@ impl Kernel for SquareSum<'_> {
     }
 }
 
+/// The largest magnitude of each gradient, infinite or NaN exactly when an element is; 0 for none.
+pub fn peaks(grads: &[&[f32]]) -> Vec<f32> {
+    let pieces: Vec<(usize, &[f32])> =
+        grads.iter().enumerate().flat_map(|(i, g)| g.chunks(PIECE).map(move |piece| (i, piece))).collect();
+    let partial: Vec<u32> = pieces.par_iter().map(|&(_, values)| dispatch(Peak { values })).collect();
+    let mut peaks = vec![0; grads.len()];
+    for (&(i, _), peak) in pieces.iter().zip(partial) {
+        peaks[i] = peak.max(peaks[i]);
+    }
+    peaks.into_iter().map(f32::from_bits).collect()
+}
+
+/// Without its sign, a greater float has greater bits, and infinities and NaN have the greatest.
+struct Peak<'a> {
+    values: &'a [f32],
+}
+
+impl Kernel for Peak<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> u32 {
+        const LANES: usize = 64;
+        let bits = |v: &f32| v.to_bits() & (u32::MAX >> 1);
+        let mut peaks = [0u32; LANES];
+        let whole = self.values.chunks_exact(LANES);
+        let tail = whole.remainder().iter().map(bits).max().unwrap_or(0);
+        for block in whole {
+            for (peak, v) in peaks.iter_mut().zip(block) {
+                *peak = bits(v).max(*peak);
+            }
+        }
+        peaks.into_iter().fold(tail, u32::max)
+    }
+}
+
 /// The elements of a gradient that are not finite, and the largest magnitude among the others: for reports, not for training.
 pub fn magnitude(values: Slice<'_>) -> (usize, f64) {
     let mut buffer = [0.0f64; CHUNK];
@@ -151,6 +187,22 @@ mod tests {
             }
         }
         assert!(!square_sums(&[&long], 1e10)[0].is_finite(), "overflow of the unscaled value is found");
+    }
+
+    #[test]
+    fn a_peak_is_the_largest_magnitude_and_shows_what_is_not_finite() {
+        for n in [1, 63, 64, 65, PIECE - 1, PIECE + 1, 3 * PIECE + 7] {
+            let mut values: Vec<f32> = (0..n).map(|i| -((i * 7919 % n) as f32) / n as f32).collect();
+            let expected = values.iter().fold(0.0, |m: f32, v| m.max(v.abs()));
+            assert_eq!(peaks(&[&[], &values, &[-0.0, 1e-45]]), [0.0, expected, 1e-45], "{n}");
+            for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN] {
+                for at in [0, n / 2, n - 1] {
+                    let good = std::mem::replace(&mut values[at], bad);
+                    assert!(!peaks(&[&values])[0].is_finite(), "{bad} at {at} of {n}");
+                    values[at] = good;
+                }
+            }
+        }
     }
 
     #[test]

@@ -10,6 +10,15 @@ impl Optimize for CpuBackend {
         Ok(Buffer::new(Storage::F64(optim::square_sums(&grads, product(factors)?))))
     }
 
+    fn peaks(&self, grads: &[Operand<'_>]) -> Result<Option<Vec<f32>>> {
+        let copies = grads.iter().map(packed).collect::<Result<Vec<_>>>()?;
+        let slices = grads.iter().zip(&copies).map(|(grad, copy)| match copy {
+            Some(Storage::F32(values)) => Ok(values.as_slice()),
+            _ => contiguous_f32(grad),
+        });
+        Ok(Some(optim::peaks(&slices.collect::<Result<Vec<_>>>()?)))
+    }
+
     fn any_non_finite(&self, sums: &Buffer, which: &[usize]) -> Result<Buffer> {
         let Some(Storage::F64(sums)) = sums.downcast() else { return Err(mismatch(sums)) };
         let found = which.iter().any(|&i| !sums[i].is_finite());
@@ -83,6 +92,19 @@ fn contiguous_f32<'a>(x: &Operand<'a>) -> Result<&'a [f32]> {
         }
         other => Err(Error::Unsupported { op: "update", device: "cpu".into(), dtype: other.dtype() }),
     }
+}
+
+/// The different elements of a gradient that is not contiguous F32 as it stands.
+fn packed(x: &Operand<'_>) -> Result<Option<Storage>> {
+    if x.layout.is_contiguous() && x.logical == DType::F32 && x.buffer.dtype() == DType::F32 {
+        return Ok(None);
+    }
+    let mut layout = *x.layout;
+    for (size, stride) in layout.shape.iter_mut().zip(&*layout.strides) {
+        *size = if *stride == 0 { 1.min(*size) } else { *size };
+    }
+    let view = super::view("peaks", Operand { layout: &layout, ..*x })?;
+    Ok(Some(amp_cpu::copy(&view, DType::F32)))
 }
 
 fn product(factors: &[&Buffer]) -> Result<f32> {
