@@ -95,6 +95,9 @@ impl Step<'_> {
         let loss_first = step()?;
         let first_ms = start.elapsed().as_secs_f64() * 1e3;
         step()?;
+        let casts = amp::memory::cast_kernels();
+        step()?;
+        let casts = amp::memory::cast_kernels() - casts;
         let (faults, mut calls) = (process::page_faults(), 0.0);
         let mut loss_last = 0.0;
         let time = self.timer.time(|| {
@@ -107,6 +110,7 @@ impl Step<'_> {
             ("first_step_ms", first_ms),
             ("rss_growth_mib", process::memory_mib("VmHWM") - before),
             ("page_faults_per_step", (process::page_faults() - faults) / calls),
+            ("casts", casts as f64),
             ("saved_mib", amp::saved_bytes().peak as f64 / 1_048_576.0),
             ("loss_first", f64::from(loss_first)),
             ("loss_last", f64::from(loss_last)),

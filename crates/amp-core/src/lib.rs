@@ -10,6 +10,7 @@ pub mod backend;
 mod device;
 mod error;
 pub mod io;
+pub mod memory;
 pub mod nn;
 mod ops;
 pub mod optim;

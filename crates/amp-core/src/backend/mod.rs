@@ -20,7 +20,8 @@ mod softmax;
 
 pub use attention::{Attention, AttentionScores};
 pub use convolution::Convolution;
-pub use cpu::CpuBackend;
+pub use cpu::{CpuBackend, cast_kernels};
+
 pub use elementwise::Elementwise;
 pub use indexing::Indexing;
 pub use matmul::MatMul;

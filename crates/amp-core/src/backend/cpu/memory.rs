@@ -2,6 +2,15 @@ use super::{CpuBackend, storage_mut, view};
 use crate::Result;
 use crate::backend::{Buffer, Memory, Operand};
 use amp_cpu::{DType, Layout, Storage};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static CASTS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many conversions by themselves the CPU has run in this process, those that write a copy in another precision;
+/// conversions inside kernels and the 16-bit copies that an optimizer writes along do not count.
+pub fn cast_kernels() -> usize {
+    CASTS.load(Ordering::Relaxed)
+}
 
 impl Memory for CpuBackend {
     fn upload(&self, data: Storage) -> Result<Buffer> {
@@ -17,6 +26,7 @@ impl Memory for CpuBackend {
     }
 
     fn copy(&self, x: Operand<'_>, out: DType) -> Result<Buffer> {
+        CASTS.fetch_add(usize::from(x.buffer.dtype() != out), Ordering::Relaxed);
         Ok(Buffer::new(amp_cpu::copy(&view("copy", x)?, out)))
     }
 

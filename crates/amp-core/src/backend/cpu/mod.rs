@@ -13,6 +13,8 @@ mod random;
 mod reduction;
 mod softmax;
 
+pub use memory::cast_kernels;
+
 use super::{Backend, Buffer, Operand};
 use crate::{Error, Result};
 use amp_cpu::{Storage, View};

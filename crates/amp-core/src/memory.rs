@@ -1,0 +1,7 @@
+//! The CPU's buffers: what is kept for reuse, and how often precision was changed by a kernel of its own.
+//!
+//! Dropped buffers of a page and more are kept and handed out again, so that a training step in steady state touches no
+//! fresh page. Up to 4 GiB are kept unless [`set_cache_limit`] says otherwise; [`empty_cache`] gives them back.
+
+pub use crate::backend::cast_kernels;
+pub use amp_cpu::{cached_bytes, empty_cache, set_cache_limit};
