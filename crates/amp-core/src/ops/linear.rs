@@ -26,16 +26,18 @@ impl<P: Float> Tensor<P> {
 #[track_caller]
 fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawTensor> {
     let shape = check(x, w, bias)?;
-    let (left, right) = (matrices(x), transposed(&repeated(w, x.shape())?));
+    let left = matrices(x, x.layout.is_contiguous());
+    let right = transposed(&repeated(w, &left)?);
     let operand = bias.map(RawTensor::operand).transpose()?;
     let buffer = x.backend().matmul(left.operand()?, right.operand()?, operand, x.logical)?;
     let inputs: Vec<&RawTensor> = [Some(x), Some(w), bias].into_iter().flatten().collect();
     record("linear", &inputs, RawTensor::new(x.device(), buffer, shape), |_| {
         let (x, w) = (Saved::new(x)?, Saved::new(w)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = matrices(pass.grad());
-            give_product(pass, 0, &grad, &repeated(&w, x.shape())?)?;
-            give_product(pass, 1, &transposed(&grad), &matrices(&x))?;
+            let fold = pass.grad().layout.is_contiguous() && x.layout.is_contiguous();
+            let (grad, x) = (matrices(pass.grad(), fold), matrices(&x, fold));
+            give_product(pass, 0, &grad, &repeated(&w, &grad)?)?;
+            give_product(pass, 1, &transposed(&grad), &x)?;
             if pass.wants(2) {
                 pass.give(2, pass.grad().clone())?;
             }
@@ -72,20 +74,28 @@ fn check(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<Dims>
     crate::IntoShape::into_shape(shape, OP)
 }
 
-/// `[.., C]` as `[.., R, C]`; a vector becomes a row.
-fn matrices(x: &RawTensor) -> RawTensor {
-    if x.shape().len() > 1 {
-        return x.detached();
-    }
-    let row = |first: usize, of: &Dims| Dims::new(&[first, of[0]]).expect("two dimensions");
+/// `[.., C]` as `[.., R, C]`, or all of it as one matrix `[R, C]`; a vector becomes a row.
+fn matrices(x: &RawTensor, fold: bool) -> RawTensor {
     let layout = &x.layout;
-    x.with_layout(Layout { shape: row(1, &layout.shape), strides: row(0, &layout.strides), offset: layout.offset })
+    let two = |first: usize, second: usize| Dims::new(&[first, second]).expect("two dimensions");
+    match layout.shape.len() {
+        1 => {
+            let (shape, strides) = (two(1, layout.shape[0]), two(0, layout.strides[0]));
+            x.with_layout(Layout { shape, strides, offset: layout.offset })
+        }
+        3.. if fold => {
+            let columns = layout.shape[layout.shape.len() - 1];
+            let rows = layout.shape[..layout.shape.len() - 1].iter().product();
+            x.with_layout(Layout { offset: layout.offset, ..Layout::contiguous(two(rows, columns)) })
+        }
+        _ => x.detached(),
+    }
 }
 
-/// The weight, once for every matrix of an input of shape `input`.
-fn repeated(w: &RawTensor, input: &Dims) -> Result<RawTensor> {
-    let outer = input.len().saturating_sub(2);
-    let batch = Dims::new(&input[..outer]).expect("fewer dimensions");
+/// The weight, once for every one of `matrices`.
+fn repeated(w: &RawTensor, matrices: &RawTensor) -> Result<RawTensor> {
+    let outer = matrices.shape().len() - 2;
+    let batch = Dims::new(&matrices.shape()[..outer]).expect("fewer dimensions");
     let shape = batch.pushed(w.shape()[0]).and_then(|dims| dims.pushed(w.shape()[1]));
     w.broadcast_to("linear", &shape.ok_or(Error::TooManyDimensions { op: "linear", rank: outer + 2 })?)
 }

@@ -140,7 +140,11 @@ pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: &RawTensor, b: &Raw
         };
         return accumulate(pass, i, spread, sum, add);
     }
-    let buffer = product(if shape.count() == all { pass.dtype(i) } else { accumulator(pass.dtype(i)) })?;
+    if shape.count() == all {
+        let buffer = product(pass.dtype(i))?;
+        return pass.give(i, RawTensor::new(a.device(), buffer, shape));
+    }
+    let buffer = product(accumulator(pass.dtype(i)))?;
     let mut dims = batch.to_vec();
     dims.extend(if shape.len() == 1 { vec![one] } else { vec![rows, columns] });
     let dims = Dims::new(&dims).ok_or(Error::TooManyDimensions { op: "matmul", rank: dims.len() })?;

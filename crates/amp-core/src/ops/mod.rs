@@ -40,6 +40,7 @@ pub use attention::AttentionOptions;
 pub use batch_norm::BatchStatistics;
 pub use choice::Fill;
 pub use loss::{CrossEntropy, LossReduction};
+pub(crate) use matmul::accumulate;
 pub use operand::Operand;
 pub use window::{ConvOptions, IntoExtent, PoolOptions};
 

@@ -2,11 +2,13 @@
 
 use super::Tensor;
 use crate::autograd::{Pass, record};
+use crate::backend::Operand;
+use crate::ops::accumulate;
 use crate::precision::Element;
 use crate::raw::RawTensor;
 use crate::shape::{self, IntoShape};
 use crate::{Error, Result};
-use amp_cpu::{Dims, Layout};
+use amp_cpu::{Binary, Layout};
 
 impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
@@ -119,12 +121,13 @@ impl<P: Element> Tensor<P> {
             layout.offset = 0;
         }
         let from = *self.raw.shape();
-        self.viewed("narrow", self.raw.with_layout(layout), move |grad| {
-            let mut at = Layout::contiguous(from);
-            at.shape[axis] = length;
-            at.offset = start * at.strides[axis];
-            embed(grad, &from, &at)
-        })
+        let mut at = Layout::contiguous(from);
+        at.shape[axis] = length;
+        at.offset = start * at.strides[axis];
+        let out = record("narrow", &[&self.raw], self.raw.with_layout(layout), |_| {
+            Ok(Box::new(move |pass: &mut Pass<'_>| add_part(pass, &at)))
+        })?;
+        Ok(Self::from_raw(out))
     }
 
     /// Elements `range` of `axis`: `x.slice(1, 2..5)` (half-open; also `..n` and `n..`).
@@ -231,9 +234,36 @@ fn without_axis(x: &RawTensor, at: usize) -> RawTensor {
     x.with_layout(Layout { shape, strides, offset: x.layout.offset })
 }
 
-/// Zeros of `shape` with `grad` written at `at`.
-fn embed(grad: &RawTensor, shape: &Dims, at: &Layout) -> Result<RawTensor> {
-    let mut buffer = grad.backend().fill(0.0, shape.count(), grad.logical)?;
-    grad.backend().copy_into(grad.operand()?, &mut buffer, at)?;
-    Ok(RawTensor::new(grad.device(), buffer, *shape))
+/// Adds the gradient to the elements `at` of the input's gradient: what other parts have left there stays, and
+/// only the elements concerned are touched, so taking a tensor apart costs no more than its size.
+fn add_part(pass: &mut Pass<'_>, at: &Layout) -> Result<()> {
+    let grad = pass.grad().clone();
+    let (backend, shape) = (grad.backend(), pass.shape(0));
+    let fresh = |dtype| {
+        let mut whole = backend.fill(0.0, shape.map_or(0, |shape| shape.count()), dtype)?;
+        backend.copy_into(grad.operand()?, &mut whole, at)?;
+        Ok(whole)
+    };
+    accumulate(pass, 0, None, fresh, |whole| {
+        let part = Operand { buffer: whole, layout: at, logical: whole.dtype() };
+        let sum = backend.binary(Binary::Add, part, grad.operand()?, whole.dtype())?;
+        backend.copy_into(RawTensor::new(grad.device(), sum, *grad.shape()).operand()?, whole, at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F64, Tensor, gradcheck};
+
+    #[test]
+    fn parts_that_overlap_add_their_gradients() {
+        let x = Tensor::<F64>::from_fn([3, 5], |i| (i[0] * 5 + i[1]) as f64 * 0.3 - 2.0, &Device::cpu()).unwrap();
+        let f = |x: &[Tensor<F64>]| {
+            let (a, b) = (x[0].narrow(1, 0, 3)?, x[0].narrow(1, 2, 3)?);
+            let row = x[0].select(0, 1)?.narrow(0, 1, 3)?;
+            (&a * &b)? + (row * x[0].t()?.narrow(0, 1, 3)?.t()?)?
+        };
+        let worst = gradcheck(f, std::slice::from_ref(&x)).unwrap();
+        assert!(worst.error <= 1e-6, "{worst:?}");
+    }
 }

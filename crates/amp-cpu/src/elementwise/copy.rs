@@ -2,9 +2,11 @@
 
 use super::{Domain, for_chunks};
 use crate::buffer::{Buffer, memory};
+use crate::cache::{self, Pooled};
 use crate::convert::{Cast, Compute, each_dtype};
-use crate::parallel::{CHUNK, Cost, for_each_part};
+use crate::parallel::{CHUNK, Cost, for_each_chunk_mut, for_each_part};
 use crate::source::Source;
+use crate::split::PARALLEL;
 use crate::walk::{Run, Walk};
 use crate::{DType, Layout, Slice, SliceMut, Storage, View};
 
@@ -109,12 +111,23 @@ fn scatter<T: Compute>(values: &[T], dst: &mut SliceMut<'_>, run: Run) {
 /// `len` times `value`, rounded to `dtype`.
 pub fn fill(value: f64, len: usize, dtype: DType) -> Storage {
     match dtype {
-        DType::F16 => vec![Cast::<half::f16>::cast(value); len].into(),
-        DType::BF16 => vec![Cast::<half::bf16>::cast(value); len].into(),
-        DType::F32 => vec![value as f32; len].into(),
-        DType::F64 => vec![value; len].into(),
-        DType::I64 => vec![value as i64; len].into(),
-        DType::U8 => vec![value as u8; len].into(),
-        DType::Bool => vec![value != 0.0; len].into(),
+        DType::F16 => repeated(Cast::<half::f16>::cast(value), len).into(),
+        DType::BF16 => repeated(Cast::<half::bf16>::cast(value), len).into(),
+        DType::F32 => repeated(value as f32, len).into(),
+        DType::F64 => repeated(value, len).into(),
+        DType::I64 => repeated(value as i64, len).into(),
+        DType::U8 => repeated(value as u8, len).into(),
+        DType::Bool => repeated(value != 0.0, len).into(),
     }
+}
+
+/// Equal elements in memory from the cache: a fresh page costs more than writing it.
+fn repeated<T: Pooled + Copy + Send + Sync>(value: T, len: usize) -> Vec<T> {
+    let mut buffer = cache::take(len);
+    if len < PARALLEL {
+        buffer.fill(value);
+    } else {
+        for_each_chunk_mut(&mut buffer, PARALLEL, &|_, part| part.fill(value));
+    }
+    buffer
 }
