@@ -12,7 +12,7 @@ use amp::prelude::*;
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use support::{Failure, Options, Output, digits, finish, in_precision, plot, report};
+use support::{Failure, Options, Subject, compare, digits, finish, in_precision};
 
 /// Compare F32 training with f16 and bf16 mixed precision on the digits data set
 #[derive(Debug, Parser)]
@@ -35,18 +35,10 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    let Options { precision, seed, out } = &args.options;
-    let plot_file = Output::new(out.clone().unwrap_or("digits.svg".into()), "svg")?;
     let all = digits::load(&args.data)?;
     let (device, epochs) = (Device::best(), args.epochs as usize);
-
-    let mut runs = Vec::new();
-    for &precision in precision {
-        runs.push(in_precision!(precision, P => train::run::<P>(precision, &all, epochs, *seed, &device)?.1));
-    }
-
-    print!("{}", report::table("test accuracy %", &runs));
-    plot_file.write(&plot::svg("Handwritten digits: the same network in three precisions", &runs))?;
-    println!("losses and loss scale: {}", plot_file.path().display());
-    Ok(())
+    let title = "Handwritten digits: the same network in three precisions";
+    compare(&args.options, Subject { name: "digits", title, score: "test accuracy %" }, |precision, seed| {
+        Ok(in_precision!(precision, P => train::run::<P>(precision, &all, epochs, seed, &device)?.1))
+    })
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use support::digits::{self, Digit, SIDE};
-use support::{Failure, Options, Output, Precision, Run, finish, plot, progress, report};
+use support::{Failure, Options, Precision, Run, Subject, compare, finish, in_precision, progress};
 
 const PIXELS: usize = SIDE * SIDE;
 const NOISE: usize = 16;
@@ -84,18 +84,13 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    let plot_file = Output::new(args.options.out.clone().unwrap_or("gan.svg".into()), "svg")?;
     let device = Device::best();
     let all = digits::load(&args.data)?;
-    let mut runs = Vec::new();
-    for &precision in &args.options.precision {
-        amp::manual_seed(args.options.seed);
-        runs.push(support::in_precision!(precision, P => train::<P>(precision, &all, args.epochs as usize, &device)?));
-    }
-    print!("{}", report::table("distance to real", &runs));
-    plot_file.write(&plot::svg("A GAN in three precisions (loss of the generator)", &runs))?;
-    println!("losses and loss scale: {}", plot_file.path().display());
-    Ok(())
+    let title = "A GAN in three precisions (loss of the generator)";
+    compare(&args.options, Subject { name: "gan", title, score: "distance to real" }, |precision, seed| {
+        amp::manual_seed(seed);
+        Ok(in_precision!(precision, P => train::<P>(precision, &all, args.epochs as usize, &device)?))
+    })
 }
 
 fn train<P: AutocastPrecision>(precision: Precision, all: &[Digit], epochs: usize, device: &Device) -> Result<Run> {

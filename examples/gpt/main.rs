@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use support::text::{Text, VOCABULARY};
 use support::training::{Plan, Task, fit};
-use support::{Failure, Options, Output, finish, plot, report};
+use support::{Failure, Options, Subject, compare, finish, in_precision};
 
 /// Compare F32 training of a character GPT with f16 and bf16 mixed precision
 #[derive(Debug, Parser)]
@@ -46,7 +46,7 @@ struct Args {
     layers: u32,
 
     /// Highest learning rate
-    #[arg(long, default_value_t = 2e-3)]
+    #[arg(long, default_value_t = 2e-3, allow_negative_numbers = true, value_parser = support::options::rate)]
     lr: f64,
 
     /// Text file to train on [default: the library's source code]
@@ -124,12 +124,11 @@ fn run(args: &Args) -> Result<(), Failure> {
     if width % 32 != 0 {
         return Err(Failure::Input(format!("--width {width}: not a multiple of 32, the width of a head")));
     }
-    let plot_file = Output::new(args.options.out.clone().unwrap_or("gpt.svg".into()), "svg")?;
     let device = Device::best();
-    let mut runs = Vec::new();
-    for &precision in &args.options.precision {
+    let subject = Subject { name: "gpt", title: "A character GPT in three precisions", score: "bits per character" };
+    compare(&args.options, subject, |precision, seed| {
         let text = Text::load(args.data.as_deref(), context + 2)?;
-        amp::manual_seed(args.options.seed);
+        amp::manual_seed(seed);
         let layers = args.layers as usize;
         let sizes = Sizes { vocabulary: VOCABULARY, context, width, layers, heads: width / 32 };
         let net = Gpt::new(sizes, &device)?;
@@ -138,14 +137,10 @@ fn run(args: &Args) -> Result<(), Failure> {
         let plan = Plan { precision, epochs: args.epochs as usize, batch: args.batch as usize };
         let mut optimizer = AdamW::new(task.net.parameters(), args.lr).weight_decay(0.1);
         let schedule = OneCycle::new(&mut optimizer, plan.steps(&task))?;
-        runs.push(support::in_precision!(precision, P => {
+        Ok(in_precision!(precision, P => {
             let run = fit::<P>(&task, plan, optimizer, schedule, &device)?;
             println!("{precision}: {:?}", task.continuation::<P>("/// The ", 60)?);
             run
-        }));
-    }
-    print!("{}", report::table("bits per character", &runs));
-    plot_file.write(&plot::svg("A character GPT in three precisions", &runs))?;
-    println!("losses and loss scale: {}", plot_file.path().display());
-    Ok(())
+        }))
+    })
 }

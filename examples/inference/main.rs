@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use support::digits::{self, Split};
-use support::{Failure, Options, Precision, finish, in_precision, report};
+use support::{Failure, Precision, finish, in_precision, report};
 
 /// Passes over the test images that are timed; the fastest counts.
 const PASSES: usize = 20;
@@ -33,8 +33,13 @@ struct Args {
     #[arg(long, value_name = "DIR", default_value_os_t = support::shipped_data())]
     data: PathBuf,
 
-    #[command(flatten)]
-    options: Options,
+    /// Precisions to run in
+    #[arg(long, value_delimiter = ',', default_values_t = [Precision::F32, Precision::F16, Precision::Bf16])]
+    precision: Vec<Precision>,
+
+    /// Seed of the split, and of the weights without --weights
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
 }
 
 /// What one precision gave.
@@ -55,17 +60,17 @@ fn run(args: &Args) -> Result<(), Failure> {
     let file = match &args.weights {
         Some(file) => file.clone(),
         None => {
-            let (net, _) = train::run::<F32>(Precision::F32, &all, 3, args.options.seed, &device)?;
+            let (net, _) = train::run::<F32>(Precision::F32, &all, 3, args.seed, &device)?;
             net.save("digits.safetensors")?;
             "digits.safetensors".into()
         }
     };
     let net = loaded(&file, &device)?;
-    let Split { test, .. } = digits::split(&all, args.options.seed, &device)?;
+    let Split { test, .. } = digits::split(&all, args.seed, &device)?;
     let (images, classes) = digits::batch(test.iter(), &device)?;
     let mut rows = vec![["precision", "test accuracy %", "time per image", "worst score difference"].map(String::from)];
     let exact = evaluate::<F32>(Precision::F32, &net, &images, &classes)?;
-    for &precision in &args.options.precision {
+    for &precision in &args.precision {
         let found = in_precision!(precision, P => evaluate::<P>(precision, &net, &images, &classes)?);
         let differences = found.scores.iter().zip(&exact.scores).map(|(a, b)| (a - b).abs());
         rows.push([

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use support::digits::{self, CLASSES, Digit, SIDE};
 use support::training::{Plan, Task, accuracy, fit};
-use support::{Failure, Options, Output, finish, plot, report};
+use support::{Failure, Options, Subject, compare, finish, in_precision};
 
 /// Compare F32 training of an LSTM with f16 and bf16 mixed precision
 #[derive(Debug, Parser)]
@@ -30,7 +30,7 @@ struct Args {
     width: u32,
 
     /// Highest learning rate
-    #[arg(long, default_value_t = 1e-2)]
+    #[arg(long, default_value_t = 1e-2, allow_negative_numbers = true, value_parser = support::options::rate)]
     lr: f64,
 
     /// Directory that holds digits.csv.gz
@@ -90,22 +90,17 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    let plot_file = Output::new(args.options.out.clone().unwrap_or("lstm.svg".into()), "svg")?;
     let device = Device::best();
     let all = digits::load(&args.data)?;
     let width = args.width as usize;
-    let mut runs = Vec::new();
-    for &precision in &args.options.precision {
-        let digits::Split { train, test } = digits::split(&all, args.options.seed, &device)?;
+    let subject = Subject { name: "lstm", title: "An LSTM in three precisions", score: "test accuracy %" };
+    compare(&args.options, subject, |precision, seed| {
+        let digits::Split { train, test } = digits::split(&all, seed, &device)?;
         let net = Net { lstm: Lstm::new(SIDE, width, &device)?, head: Linear::new(width, CLASSES, &device)? };
         let task = Classify { net, train, test, device: device.clone() };
         let plan = Plan { precision, epochs: args.epochs as usize, batch: args.batch as usize };
         let mut optimizer = AdamW::new(task.net.parameters(), args.lr);
         let schedule = OneCycle::new(&mut optimizer, plan.steps(&task))?;
-        runs.push(support::in_precision!(precision, P => fit::<P>(&task, plan, optimizer, schedule, &device)?));
-    }
-    print!("{}", report::table("test accuracy %", &runs));
-    plot_file.write(&plot::svg("An LSTM in three precisions", &runs))?;
-    println!("losses and loss scale: {}", plot_file.path().display());
-    Ok(())
+        Ok(in_precision!(precision, P => fit::<P>(&task, plan, optimizer, schedule, &device)?))
+    })
 }

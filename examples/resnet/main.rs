@@ -14,9 +14,10 @@ use clap::Parser;
 use models::resnet::ResNet18;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use support::classify::{Classifier, Classify};
 use support::images::Images;
-use support::training::{Plan, Task, accuracy, fit};
-use support::{Failure, Options, Output, finish, plot, report};
+use support::training::{Plan, fit};
+use support::{Failure, Options, Subject, compare, finish, in_precision};
 
 /// Compare F32 training of ResNet-18 with f16 and bf16 mixed precision
 #[derive(Debug, Parser)]
@@ -35,7 +36,7 @@ struct Args {
     width: u32,
 
     /// Highest learning rate
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, allow_negative_numbers = true, value_parser = support::options::rate)]
     lr: f64,
 
     /// Directory with CIFAR-10 in its binary format [default: the shipped digits, enlarged]
@@ -46,33 +47,9 @@ struct Args {
     options: Options,
 }
 
-struct Classify {
-    net: ResNet18,
-    images: Images,
-    device: Device,
-}
-
-impl Task for Classify {
-    type Batch = (Tensor<F32>, Tensor<I64>);
-
-    fn count(&self) -> usize {
-        self.images.train.len()
-    }
-
-    fn batch(&self, chosen: &[usize]) -> Result<Self::Batch> {
-        self.images.augmented(chosen, &self.device)
-    }
-
-    fn loss<P: AutocastPrecision>(&self, (images, classes): &Self::Batch) -> Result<Tensor<F32>> {
-        self.net.forward::<P>(images)?.cross_entropy(classes)
-    }
-
-    fn score<P: AutocastPrecision>(&self) -> Result<f64> {
-        self.net.eval();
-        accuracy(self.images.test.chunks(100).map(|chunk| {
-            let (images, classes) = self.images.batch(chunk.iter(), &self.device)?;
-            Ok((self.net.forward::<P>(&images)?, classes))
-        }))
+impl Classifier for ResNet18 {
+    fn scores<P: AutocastPrecision>(&self, images: &Tensor<F32>) -> Result<Tensor<F32>> {
+        self.forward::<P>(images)
     }
 }
 
@@ -81,21 +58,14 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    let plot_file = Output::new(args.options.out.clone().unwrap_or("resnet.svg".into()), "svg")?;
     let device = Device::best();
-    let mut runs = Vec::new();
-    for &precision in &args.options.precision {
-        let images = Images::load(args.data.as_deref(), args.options.seed, &device)?;
-        amp::manual_seed(args.options.seed);
-        let net = ResNet18::new(args.width as usize, images.classes, &device)?;
-        let task = Classify { net, images, device: device.clone() };
+    let subject = Subject { name: "resnet", title: "ResNet-18 in three precisions", score: "test accuracy %" };
+    compare(&args.options, subject, |precision, seed| {
+        let net = |images: &Images| ResNet18::new(args.width as usize, images.classes, &device);
+        let task = Classify::new(args.data.as_deref(), seed, &device, net)?;
         let plan = Plan { precision, epochs: args.epochs as usize, batch: args.batch as usize };
         let optimizer = Sgd::new(task.net.parameters(), args.lr).momentum(0.9).weight_decay(1e-4);
         let schedule = CosineLr::new(plan.steps(&task));
-        runs.push(support::in_precision!(precision, P => fit::<P>(&task, plan, optimizer, schedule, &device)?));
-    }
-    print!("{}", report::table("test accuracy %", &runs));
-    plot_file.write(&plot::svg("ResNet-18 in three precisions", &runs))?;
-    println!("losses and loss scale: {}", plot_file.path().display());
-    Ok(())
+        Ok(in_precision!(precision, P => fit::<P>(&task, plan, optimizer, schedule, &device)?))
+    })
 }

@@ -3,6 +3,8 @@
 #![allow(dead_code, unused_imports, unused_macros)] // every example uses a part of it
 
 pub mod cifar;
+pub mod classify;
+pub mod compare;
 pub mod digits;
 pub mod failure;
 pub mod images;
@@ -14,6 +16,7 @@ pub mod report;
 pub mod text;
 pub mod training;
 
+pub use compare::{Subject, compare};
 pub use failure::{Failure, finish};
 pub use options::{Options, Precision};
 pub use output::Output;

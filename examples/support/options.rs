@@ -25,6 +25,12 @@ impl fmt::Display for Precision {
     }
 }
 
+/// A learning rate from the command line.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "not a positive number".into())
+}
+
 /// Options in common.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -35,6 +41,10 @@ pub struct Options {
     /// Seed of the weights, the batches and the split
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+
+    /// Train from this many seeds, counting up from `--seed`, and print mean and standard deviation
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
 
     /// Where the plot of losses and loss scale goes (SVG) [default: the example's name, in this directory]
     #[arg(long, value_name = "FILE")]

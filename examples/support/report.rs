@@ -84,6 +84,30 @@ pub fn table(score: &str, runs: &[Run]) -> String {
     aligned(&rows)
 }
 
+/// Mean and deviation of several seeds' runs, each in the same precisions; differences are those from the first precision,
+/// seed by seed.
+pub fn summary(score: &str, seeds: &[Vec<Run>]) -> String {
+    let head = ["precision", score, "final loss", "difference in score", "difference in loss"].map(String::from);
+    let row = |i: usize| {
+        let of = |value: &dyn Fn(&Run) -> f64| spread(seeds.iter().map(|runs| value(&runs[i])));
+        let from_first =
+            |value: &dyn Fn(&Run) -> f64| spread(seeds.iter().map(|runs| value(&runs[i]) - value(&runs[0])));
+        let loss = |run: &Run| f64::from(run.final_loss());
+        let [score, score_off] = [of(&|run| run.score), from_first(&|run| run.score)];
+        [seeds[0][i].precision.to_string(), score, of(&loss), score_off, from_first(&loss)]
+    };
+    let rows: Vec<_> = std::iter::once(head).chain((0..seeds[0].len()).map(row)).collect();
+    aligned(&rows)
+}
+
+/// Mean ± standard deviation.
+fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> String {
+    let n = values.len() as f64;
+    let mean = values.clone().sum::<f64>() / n;
+    let variance = values.map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    format!("{mean:.4} ± {:.4}", variance.sqrt())
+}
+
 /// Columns aligned to the right, the first row underlined.
 pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let widths: [usize; N] = std::array::from_fn(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0));

@@ -13,9 +13,10 @@ use clap::Parser;
 use models::vit::{Sizes, Vit};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use support::classify::{Classifier, Classify};
 use support::images::Images;
-use support::training::{Plan, Task, accuracy, fit};
-use support::{Failure, Options, Output, finish, plot, report};
+use support::training::{Plan, fit};
+use support::{Failure, Options, Subject, compare, finish, in_precision};
 
 /// Compare F32 training of a vision transformer with f16 and bf16 mixed precision
 #[derive(Debug, Parser)]
@@ -38,7 +39,7 @@ struct Args {
     layers: u32,
 
     /// Highest learning rate
-    #[arg(long, default_value_t = 1e-3)]
+    #[arg(long, default_value_t = 1e-3, allow_negative_numbers = true, value_parser = support::options::rate)]
     lr: f64,
 
     /// Directory with CIFAR-10 in its binary format [default: the shipped digits, enlarged]
@@ -49,32 +50,9 @@ struct Args {
     options: Options,
 }
 
-struct Classify {
-    net: Vit,
-    images: Images,
-    device: Device,
-}
-
-impl Task for Classify {
-    type Batch = (Tensor<F32>, Tensor<I64>);
-
-    fn count(&self) -> usize {
-        self.images.train.len()
-    }
-
-    fn batch(&self, chosen: &[usize]) -> Result<Self::Batch> {
-        self.images.augmented(chosen, &self.device)
-    }
-
-    fn loss<P: AutocastPrecision>(&self, (images, classes): &Self::Batch) -> Result<Tensor<F32>> {
-        self.net.forward::<P>(images)?.cross_entropy(classes)
-    }
-
-    fn score<P: AutocastPrecision>(&self) -> Result<f64> {
-        accuracy(self.images.test.chunks(100).map(|chunk| {
-            let (images, classes) = self.images.batch(chunk.iter(), &self.device)?;
-            Ok((self.net.forward::<P>(&images)?, classes))
-        }))
+impl Classifier for Vit {
+    fn scores<P: AutocastPrecision>(&self, images: &Tensor<F32>) -> Result<Tensor<F32>> {
+        self.forward::<P>(images)
     }
 }
 
@@ -87,22 +65,17 @@ fn run(args: &Args) -> Result<(), Failure> {
     if !width.is_multiple_of(32) {
         return Err(Failure::Input(format!("--width {width}: not a multiple of 32, the width of a head")));
     }
-    let plot_file = Output::new(args.options.out.clone().unwrap_or("vit.svg".into()), "svg")?;
     let device = Device::best();
-    let mut runs = Vec::new();
-    for &precision in &args.options.precision {
-        let images = Images::load(args.data.as_deref(), args.options.seed, &device)?;
-        amp::manual_seed(args.options.seed);
-        let Images { channels, side, classes, .. } = images;
-        let sizes = Sizes { channels, side, width, layers: args.layers as usize, heads: width / 32, classes };
-        let task = Classify { net: Vit::new(sizes, &device)?, images, device: device.clone() };
+    let subject = Subject { name: "vit", title: "A vision transformer in three precisions", score: "test accuracy %" };
+    compare(&args.options, subject, |precision, seed| {
+        let net = |&Images { channels, side, classes, .. }: &Images| {
+            let sizes = Sizes { channels, side, width, layers: args.layers as usize, heads: width / 32, classes };
+            Vit::new(sizes, &device)
+        };
+        let task = Classify::new(args.data.as_deref(), seed, &device, net)?;
         let plan = Plan { precision, epochs: args.epochs as usize, batch: args.batch as usize };
         let mut optimizer = AdamW::new(task.net.parameters(), args.lr).weight_decay(0.05);
         let schedule = OneCycle::new(&mut optimizer, plan.steps(&task))?;
-        runs.push(support::in_precision!(precision, P => fit::<P>(&task, plan, optimizer, schedule, &device)?));
-    }
-    print!("{}", report::table("test accuracy %", &runs));
-    plot_file.write(&plot::svg("A vision transformer in three precisions", &runs))?;
-    println!("losses and loss scale: {}", plot_file.path().display());
-    Ok(())
+        Ok(in_precision!(precision, P => fit::<P>(&task, plan, optimizer, schedule, &device)?))
+    })
 }
