@@ -240,6 +240,19 @@ pub enum Error {
         /// How many parameters the optimizer has
         parameters: usize,
     },
+    /// An optimizer that moves all of a parameter met a gradient of some of its rows.
+    #[error(
+        "{op}: {optimizer} needs a dense gradient of {parameter}, that of a sparse embedding has rows only; \
+         use SparseAdam, or Sgd without weight decay"
+    )]
+    SparseGradient {
+        /// Operation
+        op: &'static str,
+        /// Name of the optimizer
+        optimizer: &'static str,
+        /// The parameter
+        parameter: String,
+    },
     /// A scaler was updated without anything to decide on.
     #[error("update: no gradients were checked since the last update; call `scaler.step(&mut optimizer, grads)` first")]
     NothingChecked,

@@ -2,6 +2,7 @@
 
 use super::graph::{Backward, Edge, Node};
 use super::peaks::{Lookout, Peaks, Spread};
+use super::rows::{Rows, Which};
 use super::watch;
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
@@ -20,6 +21,10 @@ pub(crate) struct Collected {
     pub(crate) grads: HashMap<u64, RawTensor>,
     /// State changes of the forward pass, oldest first.
     pub(crate) pending: Vec<PendingUpdate>,
+    /// Gradients of which only some rows are stored: which ones.
+    pub(crate) rows: HashMap<u64, Which>,
+    /// Rows given so far, by leaf.
+    parts: HashMap<u64, Vec<Rows>>,
     /// Largest magnitudes of the gradients, where they were asked for.
     pub(crate) peaks: Peaks,
 }
@@ -30,6 +35,7 @@ pub(crate) struct Pass<'a> {
     grad: RawTensor,
     wanted: &'a HashSet<u64>,
     grads: &'a mut HashMap<u64, RawTensor>,
+    parts: &'a mut HashMap<u64, Vec<Rows>>,
     pending: &'a mut Vec<PendingUpdate>,
     lookout: Option<&'a mut Lookout>,
 }
@@ -79,6 +85,19 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Adds rows to the gradient of input `i`; they stay rows if it is an F32 leaf that gets nothing else.
+    pub(crate) fn give_rows(&mut self, i: usize, rows: Rows) -> Result<()> {
+        match self.edge(i) {
+            Some(Edge::Leaf(leaf)) if leaf.dtype == DType::F32 => {
+                let id = leaf.id;
+                self.parts.entry(id).or_default().push(rows);
+                Ok(())
+            }
+            Some(_) => self.give(i, rows.dense()?),
+            None => Ok(()),
+        }
+    }
+
     /// Takes out what input `i` has collected so far, for a kernel that accumulates into it; give the result back.
     pub(crate) fn take(&mut self, i: usize) -> Option<RawTensor> {
         let id = self.edge(i)?.id();
@@ -95,6 +114,10 @@ impl Pass<'_> {
     /// Adds what a graph inside this node collected.
     pub(crate) fn merge(&mut self, inner: Collected) -> Result<()> {
         for (id, grad) in inner.grads {
+            if let Some(which) = inner.rows.get(&id).cloned() {
+                self.parts.entry(id).or_default().push(Rows { which, values: grad });
+                continue;
+            }
             let sum = match self.grads.get(&id) {
                 Some(earlier) => add(earlier, &grad, earlier.logical)?,
                 None => grad,
@@ -148,11 +171,31 @@ pub(crate) fn run(
     if watch::on() {
         watch::finish(nodes.values().map(AsRef::as_ref), &collected.grads);
     }
+    join_rows(&mut collected, lookout.as_mut())?;
     if let Some(lookout) = lookout {
         collected.peaks = lookout.finish(&collected.grads)?;
     }
     collected.pending.reverse();
     Ok(collected)
+}
+
+/// Makes one gradient of all rows of a leaf; a dense one where the leaf got other shares too.
+fn join_rows(collected: &mut Collected, mut lookout: Option<&mut Lookout>) -> Result<()> {
+    for (id, parts) in std::mem::take(&mut collected.parts) {
+        let rows = Rows::coalesced(&parts)?;
+        let grad = match collected.grads.remove(&id) {
+            Some(dense) => add(&dense, &rows.dense()?, dense.logical)?,
+            None => {
+                collected.rows.insert(id, rows.which);
+                rows.values
+            }
+        };
+        collected.grads.insert(id, grad);
+        if let Some(lookout) = &mut lookout {
+            lookout.note(id, None);
+        }
+    }
+    Ok(())
 }
 
 fn step(
@@ -171,8 +214,8 @@ fn step(
     let Some(grad) = grad else { return Ok(()) };
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
     let mut slot = node.backward.lock().expect("no panic while locked");
-    let Collected { grads, pending, .. } = collected;
-    let mut pass = Pass { node, grad, wanted, grads, pending, lookout };
+    let Collected { grads, parts, pending, .. } = collected;
+    let mut pass = Pass { node, grad, wanted, grads, parts, pending, lookout };
     if retain {
         return slot.as_ref().ok_or_else(freed)?(&mut pass);
     }

@@ -3,9 +3,10 @@
 use super::engine::{Collected, add};
 use super::graph::Differentiable;
 use super::peaks::Peaks;
+use super::rows::{Rows, Which};
 use crate::backend::Buffer;
 use crate::param::PendingUpdate;
-use crate::precision::{Element, F32};
+use crate::precision::{Element, F32, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
@@ -63,6 +64,8 @@ impl ScaleState for Unscaled {
 /// the gradients next: unscaling and clipping cost no pass of their own.
 pub struct Gradients<S = Unscaled> {
     pub(crate) grads: HashMap<u64, RawTensor>,
+    /// Which rows those gradients hold that are not whole: F32 `[K, ..]` of a table `[V, ..]`, each row once.
+    pub(crate) rows: HashMap<u64, Which>,
     pending: Mutex<Vec<PendingUpdate>>,
     pub(crate) scale: ScaleTag,
     /// What the stored values are still to be multiplied by: F32, one element each.
@@ -108,9 +111,9 @@ impl Checked {
 
 impl<S: ScaleState> Gradients<S> {
     pub(crate) fn new(collected: Collected, scale: ScaleTag, inverse: Option<Buffer>) -> Self {
-        let Collected { grads, pending, peaks } = collected;
+        let Collected { grads, rows, pending, peaks, .. } = collected;
         let (pending, factors) = (Mutex::new(pending), inverse.into_iter().collect());
-        Self { grads, pending, scale, factors, peaks, checked: None, fresh: false, state: PhantomData }
+        Self { grads, rows, pending, scale, factors, peaks, checked: None, fresh: false, state: PhantomData }
     }
 
     /// An empty set to [`add`](Self::add) micro-batches to.
@@ -130,8 +133,8 @@ impl<S: ScaleState> Gradients<S> {
 
     /// The same gradients counted as in state `T`; the scaler alone may say so.
     pub(crate) fn into_state<T>(self) -> Gradients<T> {
-        let Self { grads, pending, scale, factors, peaks, checked, fresh, .. } = self;
-        Gradients { grads, pending, scale, factors, peaks, checked, fresh, state: PhantomData }
+        let Self { grads, rows, pending, scale, factors, peaks, checked, fresh, .. } = self;
+        Gradients { grads, rows, pending, scale, factors, peaks, checked, fresh, state: PhantomData }
     }
 
     /// Adds the gradients of another micro-batch, in F32 for parameters.
@@ -147,16 +150,17 @@ impl<S: ScaleState> Gradients<S> {
             self.multiply_out()?;
             other.multiply_out()?;
         }
-        self.checked = None;
+        (self.checked, self.fresh) = (None, false);
         for (id, grad) in other.grads {
-            let peak = other.peaks.0.remove(&id);
-            let sum = match self.grads.get(&id) {
+            let (peak, which) = (other.peaks.0.remove(&id), other.rows.remove(&id));
+            let sum = match self.grads.remove(&id) {
                 Some(earlier) => {
                     self.peaks.add(id, peak.filter(|_| earlier.logical == DType::F32));
-                    add(earlier, &grad, earlier.logical)?
+                    self.added(id, earlier, grad, which)?
                 }
                 None => {
                     self.peaks.0.extend(peak.map(|peak| (id, peak)));
+                    self.rows.extend(which.map(|which| (id, which)));
                     grad
                 }
             };
@@ -165,6 +169,35 @@ impl<S: ScaleState> Gradients<S> {
         let landed = other.pending.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.pending.get_mut().unwrap_or_else(PoisonError::into_inner).extend(landed);
         Ok(())
+    }
+
+    /// The sum of two gradients of leaf `id`, as rows if both are.
+    fn added(&mut self, id: u64, a: RawTensor, b: RawTensor, b_rows: Option<Which>) -> Result<RawTensor> {
+        let dense = |which: Option<Which>, values: RawTensor| match which {
+            Some(which) => Rows { which, values }.dense(),
+            None => Ok(values),
+        };
+        match (self.rows.remove(&id), b_rows) {
+            (Some(a_rows), Some(b_rows)) => {
+                let parts = [Rows { which: a_rows, values: a }, Rows { which: b_rows, values: b }];
+                let Rows { which, values } = Rows::coalesced(&parts)?;
+                self.rows.insert(id, which);
+                Ok(values)
+            }
+            (a_rows, b_rows) => {
+                let (a, b) = (dense(a_rows, a)?, dense(b_rows, b)?);
+                add(&a, &b, a.logical)
+            }
+        }
+    }
+
+    /// The gradient of leaf `id` as it is stored, but whole.
+    pub(crate) fn whole(&self, id: u64) -> Result<Option<RawTensor>> {
+        let Some(grad) = self.grads.get(&id) else { return Ok(None) };
+        match self.rows.get(&id) {
+            Some(which) => Rows { which: which.clone(), values: grad.clone() }.dense().map(Some),
+            None => Ok(Some(grad.clone())),
+        }
     }
 
     fn same_factors(&self, other: &Self) -> bool {
@@ -185,8 +218,8 @@ impl<S: ScaleState> Gradients<S> {
 
     /// The gradient of leaf `id` at its true size, if there is one.
     fn true_size(&self, id: u64) -> Result<Option<RawTensor>> {
-        let Some(grad) = self.grads.get(&id) else { return Ok(None) };
-        self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor)).map(Some)
+        let Some(grad) = self.whole(id)? else { return Ok(None) };
+        self.factors.iter().try_fold(grad, |grad, factor| times(&grad, factor)).map(Some)
     }
 
     /// State changes of the forward passes; each is handed out once.
@@ -289,6 +322,18 @@ impl<S: ScaleState> Gradients<S> {
         Ok(Some(Tensor::from_raw(raw.cast_view(P::DTYPE)?)))
     }
 
+    /// The rows of a table that have a gradient, in ascending order `[K]`, and their gradients `[K, ..]`; `None` when the
+    /// gradient is not sparse. [`get`](Self::get) gives the whole, with zeros.
+    pub fn rows(&self, of: &(impl Differentiable + Typed<F32>)) -> Result<Option<(Tensor<I64>, Tensor<F32>)>>
+    where
+        S: IsUnscaled,
+    {
+        let Some(id) = of.grad_id() else { return Ok(None) };
+        let (Some(which), Some(grad)) = (self.rows.get(&id), self.grads.get(&id)) else { return Ok(None) };
+        let values = self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))?;
+        Ok(Some((Tensor::from_raw(which.index.clone()), Tensor::from_raw(values))))
+    }
+
     /// The L2 norm of all gradients together, accumulated in F64; not finite when a gradient is not.
     pub fn norm(&self) -> Result<Tensor<F32>>
     where
@@ -353,6 +398,12 @@ impl<S: ScaleState> Gradients<S> {
         self.check()?;
         self.multiply_out()?;
         self.fresh = false;
+        if let Some(id) = of.grad_id()
+            && let Some(whole) = self.whole(id)?
+        {
+            self.grads.insert(id, whole);
+            self.rows.remove(&id);
+        }
         let Some(slot) = of.grad_id().and_then(|id| self.grads.get_mut(&id)) else {
             return Err(Error::Shape { op: "set", what: "the new gradient", expected: "of no gradient".into(), found });
         };

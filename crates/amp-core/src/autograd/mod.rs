@@ -13,6 +13,7 @@ mod gradcheck;
 mod gradients;
 mod graph;
 mod peaks;
+mod rows;
 mod saved;
 mod watch;
 
@@ -25,6 +26,7 @@ pub use gradients::{Gradients, IsUnscaled, ScaleState, Scaled, Typed, Unscaled};
 pub use graph::Differentiable;
 pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
 pub(crate) use peaks::Spread;
+pub(crate) use rows::{Rows, Which};
 pub(crate) use saved::Saved;
 pub use saved::{SavedBytes, saved_bytes};
 pub(crate) use watch::watch;

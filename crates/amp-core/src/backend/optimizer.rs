@@ -3,7 +3,7 @@
 //! What decides whether a step is taken stays on the device: a training step need not wait for the host.
 
 use super::{Buffer, Operand};
-use crate::Result;
+use crate::{Error, Result};
 use amp_cpu::optim::{ScaleRule, UpdateRule};
 
 /// One parameter in an update. All buffers are the caller's alone and have as many elements as the master.
@@ -48,6 +48,25 @@ pub trait Optimize {
         factors: &[&Buffer],
         skip: Option<&Buffer>,
     ) -> Result<()>;
+
+    /// As [`update`](Self::update), where each gradient `[K, ..]` is that of the rows named by its I64 operand `[K]`, each once
+    /// and in ascending order; other rows of master, state and copies stay as they are.
+    fn update_rows(
+        &self,
+        rule: &UpdateRule,
+        slots: Vec<(UpdateSlot<'_>, Operand<'_>)>,
+        factors: &[&Buffer],
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
+        let _ = (rule, factors, skip);
+        match slots.first() {
+            Some((slot, _)) => {
+                let (device, dtype) = ("this backend".into(), slot.grad.logical);
+                Err(Error::Unsupported { op: "update_rows", device, dtype })
+            }
+            None => Ok(()),
+        }
+    }
 
     /// Moves the loss scale after one iteration in which `flags` were seen, and returns the new scale and its inverse
     /// (F32, one element each).

@@ -1,7 +1,7 @@
 //! Selecting, gathering and adding by index.
 
 use super::kernel::{compare, zeros};
-use crate::autograd::{Pass, record};
+use crate::autograd::{Pass, Rows, Which, record};
 use crate::precision::{Element, I64, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -23,6 +23,24 @@ fn index_select(name: &'static str, x: &RawTensor, axis: usize, index: &RawTenso
             let buffer =
                 grad.backend().index_add(from[axis], axis, index.operand()?, grad.operand()?, pass.dtype(0))?;
             pass.give(0, RawTensor::new(grad.device(), buffer, from))
+        }))
+    })
+}
+
+/// Rows `index` `[K]` of a table; the gradient of an F32 leaf holds those rows only.
+#[track_caller]
+fn sparse_rows(table: &RawTensor, index: &RawTensor) -> Result<RawTensor> {
+    const OP: &str = "embedding";
+    table.device().check_same(index.device(), OP)?;
+    table.backend().check_indices(OP, index.operand()?, table.shape()[0], None)?;
+    let buffer = table.backend().index_select(table.operand()?, 0, index.operand()?)?;
+    let mut shape = *table.shape();
+    shape[0] = index.layout.count();
+    let which = Which { index: index.detached(), table: *table.shape() };
+    record(OP, &[table], RawTensor::new(table.device(), buffer, shape), |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let values = pass.grad().clone();
+            pass.give_rows(0, Rows { which: which.clone(), values })
         }))
     })
 }
@@ -102,6 +120,23 @@ impl<P: Element> Tensor<P> {
     /// [`Error::IndexOutOfRange`] for an index outside `0..V`.
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor<I64>) -> Result<Self> {
+        self.looked_up(indices, false)
+    }
+
+    /// As [`embedding`](Self::embedding), with a sparse gradient: where the table is a parameter that is used in no other
+    /// way, only the rows that were looked up are stored (`sparse=True`).
+    ///
+    /// The gradient of a row is added up in F32; the backward pass waits for the device.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for an index outside `0..V`.
+    #[track_caller]
+    pub fn embedding_sparse(&self, indices: &Tensor<I64>) -> Result<Self> {
+        self.looked_up(indices, true)
+    }
+
+    #[track_caller]
+    fn looked_up(&self, indices: &Tensor<I64>, sparse: bool) -> Result<Self> {
         if self.rank() != 2 {
             let found = *self.raw.shape();
             return Err(Error::Rank { op: "embedding", what: "the table", expected: "2 dimensions", found });
@@ -109,7 +144,11 @@ impl<P: Element> Tensor<P> {
         let mut shape = indices.dims().to_vec();
         shape.push(self.dims()[1]);
         let flat = indices.reshape([indices.count()])?;
-        Self::from_raw(index_select("embedding", &self.raw, 0, &flat.raw)?).reshape(shape)
+        let rows = match sparse {
+            true => sparse_rows(&self.raw, &flat.raw)?,
+            false => index_select("embedding", &self.raw, 0, &flat.raw)?,
+        };
+        Self::from_raw(rows).reshape(shape)
     }
 
     /// `out[i][j] = self[i][index[i][j]]` for axis 1, and likewise for others (`torch.gather`).

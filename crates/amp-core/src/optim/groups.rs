@@ -15,6 +15,8 @@ pub struct ParameterGroups {
     groups: Vec<Group>,
     all: Vec<Parameter>,
     state: HashMap<u64, State>,
+    /// Whether Adam moves only the rows of a sparse gradient, moments included.
+    lazy: bool,
 }
 
 #[derive(Debug)]
@@ -56,9 +58,14 @@ impl State {
 
 impl ParameterGroups {
     pub(super) fn new(parameters: impl IntoIterator<Item = Parameter>, lr: f64, rule: UpdateRule) -> Self {
-        let mut groups = Self { groups: Vec::new(), all: Vec::new(), state: HashMap::new() };
+        let mut groups = Self { groups: Vec::new(), all: Vec::new(), state: HashMap::new(), lazy: false };
         groups.push(parameters, lr, rule);
         groups
+    }
+
+    /// Makes an Adam that moves only the rows of a sparse gradient.
+    pub(super) fn lazy(self) -> Self {
+        Self { lazy: true, ..self }
     }
 
     /// Starts another group with the settings of the last one. A parameter belongs to the group that names it last.
@@ -99,6 +106,7 @@ impl ParameterGroups {
     pub(crate) fn kind(&self) -> &'static str {
         match self.groups[0].rule {
             UpdateRule::Sgd { .. } => "Sgd",
+            UpdateRule::Adam { .. } if self.lazy => "SparseAdam",
             UpdateRule::Adam { decoupled: false, .. } => "Adam",
             UpdateRule::Adam { decoupled: true, .. } => "AdamW",
             UpdateRule::RmsProp { .. } => "RmsProp",
@@ -146,7 +154,7 @@ impl ParameterGroups {
         skip: Option<&Buffer>,
     ) -> Result<()> {
         self.groups.iter().try_for_each(|group| validate(op, &group.rule))?;
-        let flat = self.gradients(grads)?;
+        let flat = self.gradients(op, grads)?;
         self.prepare_state(&flat)?;
         let factors: Vec<&Buffer> = grads.factors.iter().collect();
         let mut states: HashMap<u64, &mut State> =
@@ -160,31 +168,56 @@ impl ParameterGroups {
             .collect::<Result<HashMap<u64, ParameterGuard<'_>>>>()?;
         let mut open: HashMap<_, _> = guards.iter_mut().map(|(&id, guard)| (id, guard.open())).collect();
         for group in &self.groups {
-            let mut slots = Vec::new();
+            let (mut slots, mut sparse) = (Vec::new(), Vec::new());
             for id in group.parameters.iter().map(Parameter::id) {
                 let (Some((master, copies)), Some(state)) = (open.remove(&id), states.remove(&id)) else { continue };
-                let grad = flat[&id].operand()?;
-                slots.push(UpdateSlot { master, grad, moments: &mut state.moments, copies, steps: &mut state.steps });
+                let (grad, moments) = (flat[&id].operand()?, &mut state.moments);
+                let slot = UpdateSlot { master, grad, moments, copies, steps: &mut state.steps };
+                match grads.rows.get(&id).filter(|_| self.lazy || moves_rows(&group.rule)) {
+                    Some(which) => sparse.push((slot, which.index.operand()?)),
+                    None => slots.push(slot),
+                }
             }
             if let Some(first) = group.parameters.first() {
-                first.device().backend().update(&group.rule, slots, &factors, skip)?;
+                let backend = first.device().backend();
+                if !sparse.is_empty() {
+                    backend.update_rows(&group.rule, sparse, &factors, skip)?;
+                }
+                backend.update(&group.rule, slots, &factors, skip)?;
             }
         }
         Ok(())
     }
 
     /// The gradients of this optimizer's parameters, as the kernels want them.
-    fn gradients(&self, grads: &Gradients<Unscaled>) -> Result<HashMap<u64, RawTensor>> {
+    fn gradients(&self, op: &'static str, grads: &Gradients<Unscaled>) -> Result<HashMap<u64, RawTensor>> {
         let device = self.all.first().map(Parameter::device);
         let mut found = HashMap::new();
-        for p in &self.all {
-            if let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) {
-                p.device().check_same(device, "step")?;
-                grad.device().check_same(device, "step")?;
-                found.insert(p.id(), flat(grad)?);
-            }
+        for (group, p) in self.groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
+            let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) else { continue };
+            p.device().check_same(device, "step")?;
+            grad.device().check_same(device, "step")?;
+            let grad = match grads.rows.contains_key(&p.id()) && !self.lazy && !moves_rows(&group.rule) {
+                true => self.densified(op, grads, &group.rule, p)?,
+                false => grad.clone(),
+            };
+            found.insert(p.id(), flat(&grad)?);
         }
         Ok(found)
+    }
+
+    /// A sparse gradient as a dense one, for momentum without weight decay, where both come to the same.
+    fn densified(
+        &self,
+        op: &'static str,
+        grads: &Gradients<Unscaled>,
+        rule: &UpdateRule,
+        p: &Parameter,
+    ) -> Result<RawTensor> {
+        match (rule, grads.whole(p.id())?) {
+            (UpdateRule::Sgd { weight_decay: 0.0, .. }, Some(whole)) => Ok(whole),
+            _ => Err(Error::SparseGradient { op, optimizer: self.kind(), parameter: describe(p) }),
+        }
     }
 
     fn prepare_state(&mut self, used: &HashMap<u64, RawTensor>) -> Result<()> {
@@ -199,6 +232,17 @@ impl ParameterGroups {
         }
         Ok(())
     }
+}
+
+/// Whether the rule leaves rows without a gradient as they are.
+fn moves_rows(rule: &UpdateRule) -> bool {
+    matches!(rule, UpdateRule::Sgd { momentum: 0.0, weight_decay: 0.0, .. })
+}
+
+/// A parameter in words.
+pub(crate) fn describe(p: &Parameter) -> String {
+    let (name, dims) = (p.name(), p.dims());
+    if name.is_empty() { format!("a parameter of shape {dims:?}") } else { format!("`{name}` of shape {dims:?}") }
 }
 
 pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
@@ -251,7 +295,7 @@ fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
 /// Declares an optimizer around its groups: constructor, builder methods, and the trait.
 macro_rules! optimizer {
     (
-        $(#[$doc:meta])* $name:ident, $op:literal, $start:expr,
+        $(#[$doc:meta])* $name:ident, $op:literal, $start:expr $(, $setup:ident)?,
         { $($(#[$option_doc:meta])* $option:ident: $type:ty => |$rule:ident, $value:ident| $set:expr;)* }
     ) => {
         $(#[$doc])*
@@ -266,7 +310,7 @@ macro_rules! optimizer {
             ) -> Self {
                 let mut rule = $start;
                 *$crate::optim::groups::lr(&mut rule) = lr;
-                Self($crate::optim::ParameterGroups::new(parameters, lr, rule))
+                Self($crate::optim::ParameterGroups::new(parameters, lr, rule)$(.$setup())?)
             }
 
             /// Starts another parameter group with the settings so far; the builder calls that follow change it alone.

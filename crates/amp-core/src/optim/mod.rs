@@ -7,10 +7,10 @@ mod rmsprop;
 mod schedule;
 mod sgd;
 
-pub use adam::{Adam, AdamW};
+pub use adam::{Adam, AdamW, SparseAdam};
 pub use ema::Ema;
 pub use groups::ParameterGroups;
-pub(crate) use groups::SavedGroups;
+pub(crate) use groups::{SavedGroups, describe};
 pub use rmsprop::RmsProp;
 pub use schedule::{Chain, CosineLr, LinearWarmup, OneCycle, Schedule, StepLr};
 pub use sgd::Sgd;

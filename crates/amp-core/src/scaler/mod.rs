@@ -19,7 +19,7 @@ pub use step::StepGradients;
 
 use crate::autograd::{Checked, Gradients, ScaleTag, Scaled, Unscaled, next_id, watch};
 use crate::backend::Buffer;
-use crate::optim::{Optimizer, Step};
+use crate::optim::{Optimizer, Step, describe};
 use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -269,10 +269,4 @@ impl Seen {
         let bad = |p: &&Parameter| self.checked.index.get(&p.id()).is_some_and(|&i| !sums[i].is_finite());
         Ok(self.parameters.iter().find(bad).map(describe))
     }
-}
-
-/// A parameter in words.
-fn describe(p: &Parameter) -> String {
-    let (name, dims) = (p.name(), p.dims());
-    if name.is_empty() { format!("a parameter of shape {dims:?}") } else { format!("`{name}` of shape {dims:?}") }
 }

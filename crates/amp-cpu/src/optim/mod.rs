@@ -45,6 +45,26 @@ impl<'a> UpdateSlot<'a> {
         (Self { master, grad, moments, copies, step }, rest)
     }
 
+    /// One slot for each of the rows numbered in `rows`, each once and in ascending order; the gradient holds just these.
+    pub fn rows(self, rows: &[i64]) -> Vec<Self> {
+        let width = self.grad.len() / rows.len().max(1);
+        let Self { mut master, grad, mut moments, mut copies, step } = self;
+        let mut found = Vec::with_capacity(rows.len());
+        let mut from = 0;
+        for (i, &row) in rows.iter().enumerate() {
+            let (skipped, after) = ((row as usize - from) * width, row as usize + 1);
+            let (part, rest) = master.split_at_mut(skipped).1.split_at_mut(width);
+            let cut = |m: &'a mut [f32]| m.split_at_mut(skipped).1.split_at_mut(width);
+            let (moment, moment_rest) = moments.into_iter().map(cut).unzip();
+            let cut = |c: SliceMut<'a>| c.split_at(skipped).1.split_at(width);
+            let (copy, copy_rest) = copies.into_iter().map(cut).unzip();
+            let grad = &grad[i * width..][..width];
+            found.push(Self { master: part, grad, moments: moment, copies: copy, step });
+            (master, moments, copies, from) = (rest, moment_rest, copy_rest, after);
+        }
+        found
+    }
+
     fn pieces(self, n: usize) -> Vec<Self> {
         let mut pieces = Vec::with_capacity(self.master.len().div_ceil(n));
         let mut rest = self;

@@ -42,6 +42,24 @@ impl Optimize for CpuBackend {
         Ok(())
     }
 
+    fn update_rows(
+        &self,
+        rule: &UpdateRule,
+        slots: Vec<(UpdateSlot<'_>, Operand<'_>)>,
+        factors: &[&Buffer],
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
+        if skip.map(flag).transpose()?.unwrap_or(false) {
+            return Ok(());
+        }
+        let factor = product(factors)?;
+        let rows = slots.iter().map(|(_, rows)| row_numbers(rows)).collect::<Result<Vec<_>>>()?;
+        let slots = slots.into_iter().map(|(slot, _)| prepare(slot)).collect::<Result<Vec<_>>>()?;
+        let rows = slots.into_iter().map(count_up).zip(rows).flat_map(|(slot, rows)| slot.rows(rows));
+        optim::update(rule, factor, rows.collect());
+        Ok(())
+    }
+
     fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<(Buffer, Buffer)> {
         let found = flags.iter().try_fold(false, |found, f| Ok::<_, Error>(found | flag(f)?))?;
         let Storage::I64(state) = storage_mut("next_scale", state)? else { return Err(foreign("next_scale")) };
@@ -75,6 +93,15 @@ fn prepare<'a>(slot: UpdateSlot<'a>) -> Result<(optim::UpdateSlot<'a>, &'a mut i
 fn count_up<'a>((slot, steps): (optim::UpdateSlot<'a>, &'a mut i64)) -> optim::UpdateSlot<'a> {
     *steps += 1;
     optim::UpdateSlot { step: *steps as u64, ..slot }
+}
+
+fn row_numbers<'a>(rows: &Operand<'a>) -> Result<&'a [i64]> {
+    match rows.buffer.downcast() {
+        Some(Storage::I64(numbers)) if rows.layout.is_contiguous() => {
+            Ok(&numbers[rows.layout.offset..][..rows.layout.count()])
+        }
+        _ => Err(foreign("update_rows")),
+    }
 }
 
 fn f32_mut(buffer: &mut Buffer) -> Result<&mut [f32]> {

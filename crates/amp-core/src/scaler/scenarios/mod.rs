@@ -1,7 +1,7 @@
 //! The behaviours that PyTorch's own tests pin down, under the numbers of the project's list of them.
 //!
 //! Not here, because the thing does not exist: 6 (a raw kernel call takes F32 gradients of one device by contract),
-//! 8 and 9 (there are no sparse gradients: an embedding's gradient is dense and F32), 11 (a loss is scaled one by one:
+//! 9 and 31 (a sparse gradient is F32, see 8 and 10), 11 (a loss is scaled one by one:
 //! `scale` takes no containers), 14 in Python's form (the state is a value, see 13), 15 (an old calling convention),
 //! 19 and 20 (there is one implementation of every optimizer, the fused one, which all tests here use), 22 (clipping
 //! scaled gradients does not compile), 28 (one device per optimizer), 30 to 35 (one process), 60 to 65 (a precision is
@@ -11,6 +11,7 @@
 mod calls;
 mod one_pass;
 mod scale;
+mod sparse;
 mod training;
 mod unscale;
 

@@ -1,0 +1,74 @@
+//! Gradients of tables of which a few rows were used.
+
+use crate::raw::RawTensor;
+use crate::{Error, Result};
+use amp_cpu::{DType, Dims, Storage};
+
+/// Which rows of a table a gradient `[K, ..]` holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Which {
+    /// Numbers of the rows, `[K]`.
+    pub(crate) index: RawTensor,
+    /// Shape of the table, `[V, ..]`.
+    pub(crate) table: Dims,
+}
+
+/// A part of the gradient of a table: values `[K, ..]` to be added at some rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    pub(crate) which: Which,
+    pub(crate) values: RawTensor,
+}
+
+impl Rows {
+    /// All parts as one, with every row once and in ascending order, summed in F32. Synchronises with the device.
+    ///
+    /// Rows that were used several times may overflow only in their sum, so gradients are always checked in this form.
+    pub(crate) fn coalesced(parts: &[Self]) -> Result<Self> {
+        let first = parts.first().ok_or(Error::NothingChecked)?;
+        let indices = parts.iter().map(|part| numbers(&part.which.index)).collect::<Result<Vec<_>>>()?;
+        let mut unique = indices.concat();
+        unique.sort_unstable();
+        unique.dedup();
+        let count = unique.len();
+        let place = |row: &i64| unique.binary_search(row).expect("every row is among the unique ones") as i64;
+        let mut shape = *first.values.shape();
+        shape[0] = count;
+        let mut sum: Option<RawTensor> = None;
+        for (part, index) in parts.iter().zip(&indices) {
+            let places = vector(&part.values, index.iter().map(place).collect())?;
+            let share = part.added_to(&places, shape)?;
+            sum = Some(match sum {
+                Some(earlier) => super::engine::add(&earlier, &share, DType::F32)?,
+                None => share,
+            });
+        }
+        let values = sum.ok_or(Error::NothingChecked)?;
+        let which = Which { index: vector(&values, unique)?, table: first.which.table };
+        Ok(Self { which, values })
+    }
+
+    /// The whole gradient, zero in all other rows.
+    pub(crate) fn dense(&self) -> Result<RawTensor> {
+        self.added_to(&self.which.index, self.which.table)
+    }
+
+    fn added_to(&self, index: &RawTensor, shape: Dims) -> Result<RawTensor> {
+        let values = &self.values;
+        let buffer = values.backend().index_add(shape[0], 0, index.operand()?, values.operand()?, DType::F32)?;
+        Ok(RawTensor::new(values.device(), buffer, shape))
+    }
+}
+
+fn numbers(index: &RawTensor) -> Result<Vec<i64>> {
+    match index.to_storage()? {
+        Storage::I64(rows) => Ok(rows),
+        other => Err(Error::Unsupported { op: "embedding", device: index.device().name(), dtype: other.dtype() }),
+    }
+}
+
+/// Row numbers, on the device of `like`.
+fn vector(like: &RawTensor, rows: Vec<i64>) -> Result<RawTensor> {
+    let shape = Dims::new(&[rows.len()]).expect("one dimension");
+    Ok(RawTensor::new(like.device(), like.backend().upload(Storage::I64(rows))?, shape))
+}
