@@ -1,12 +1,12 @@
 //! The erased tensor under every `Tensor<P>`: a value, a layout, a logical precision, and a place in the graph.
 
-use crate::autograd::Edge;
+use crate::autograd::{Edge, SavedSigns};
 use crate::backend::{Backend, Buffer, Operand};
 use crate::device::Device;
 use crate::{Error, Result};
 use amp_cpu::{DType, Dims, Layout, Storage};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// Device memory together with its narrowed copies.
 ///
@@ -17,6 +17,8 @@ pub(crate) struct Value {
     pub(crate) device: Device,
     pub(crate) buffer: Buffer,
     narrowed: [OnceLock<Buffer>; 2],
+    /// Graphs that hold this value for its signs only.
+    signs: Mutex<Vec<Weak<SavedSigns>>>,
     /// How many saved tensors hold this value; it counts once towards the bytes of saved activations.
     pub(crate) saves: AtomicUsize,
     /// Parameters and inputs live anyway: holding them for the backward pass costs nothing.
@@ -25,7 +27,8 @@ pub(crate) struct Value {
 
 impl Value {
     pub(crate) fn new(device: Device, buffer: Buffer, is_leaf: bool) -> Self {
-        Self { device, buffer, narrowed: Default::default(), saves: AtomicUsize::new(0), is_leaf }
+        let (narrowed, signs) = Default::default();
+        Self { device, buffer, narrowed, signs, saves: AtomicUsize::new(0), is_leaf }
     }
 
     /// The memory and its 16-bit copies, for an optimizer to write; copies that are still read elsewhere are dropped.
@@ -48,7 +51,15 @@ impl Value {
         let layout = Layout::contiguous(Dims::new(&[self.buffer.len()]).unwrap_or_default());
         let whole = Operand { buffer: &self.buffer, layout: &layout, logical: self.buffer.dtype() };
         let copy = self.device.backend().copy(whole, dtype)?;
-        Ok(self.narrowed[slot].get_or_init(|| copy))
+        let copy = self.narrowed[slot].get_or_init(|| copy);
+        let signs = std::mem::take(&mut *self.signs.lock().unwrap_or_else(PoisonError::into_inner));
+        signs.iter().filter_map(Weak::upgrade).try_for_each(|signs| signs.shrink())?;
+        Ok(copy)
+    }
+
+    /// Has `signs` shrink when a 16-bit copy of this value is made.
+    pub(crate) fn on_narrowing(&self, signs: Weak<SavedSigns>) {
+        self.signs.lock().unwrap_or_else(PoisonError::into_inner).push(signs);
     }
 }
 

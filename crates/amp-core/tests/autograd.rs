@@ -4,10 +4,13 @@ use amp_core::{
     BF16, Device, Error, F16, F32, Parameter, Result, Tensor, checkpoint, grad_enabled, manual_seed, no_grad,
     random_state, saved_bytes,
 };
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Saved bytes are counted per process: the tests that look at them take turns.
-static COUNTING: Mutex<()> = Mutex::new(());
+/// Saved bytes are counted per process, so tests take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static COUNTING: Mutex<()> = Mutex::new(());
+    COUNTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn vector(values: &[f32]) -> Tensor<F32> {
     Tensor::from_slice(values, [values.len()], &Device::cpu()).unwrap()
@@ -15,7 +18,7 @@ fn vector(values: &[f32]) -> Tensor<F32> {
 
 #[test]
 fn ten_thousand_chained_operations_neither_overflow_the_stack_nor_leak() -> Result<()> {
-    let _turn = COUNTING.lock().unwrap();
+    let _turn = turn();
     let before = saved_bytes().now;
     let x = vector(&[0.5; 8]).tracked();
     // A small stack makes any recursion visible.
@@ -33,6 +36,7 @@ fn ten_thousand_chained_operations_neither_overflow_the_stack_nor_leak() -> Resu
 
 #[test]
 fn a_graph_is_freed_by_backward_unless_retained() -> Result<()> {
+    let _turn = turn();
     let x = vector(&[1.0, 2.0]).tracked();
     let loss = x.exp()?.sum_all()?;
     let first = loss.backward_retained()?;
@@ -46,6 +50,7 @@ fn a_graph_is_freed_by_backward_unless_retained() -> Result<()> {
 
 #[test]
 fn backward_for_walks_only_towards_its_targets() -> Result<()> {
+    let _turn = turn();
     let (a, b) = (vector(&[1.0]).tracked(), vector(&[2.0]).tracked());
     let (ya, yb) = (a.tanh()?, b.tanh()?);
     let loss = (&ya * &yb)?.sum_all()?;
@@ -59,6 +64,7 @@ fn backward_for_walks_only_towards_its_targets() -> Result<()> {
 
 #[test]
 fn intermediate_gradients_are_reported_on_request() -> Result<()> {
+    let _turn = turn();
     let x = vector(&[1.0, -1.0]).tracked();
     let h = (&x * 3.0)?;
     h.retain_grad();
@@ -70,6 +76,7 @@ fn intermediate_gradients_are_reported_on_request() -> Result<()> {
 
 #[test]
 fn no_grad_records_nothing_and_ends_with_a_panic_too() {
+    let _turn = turn();
     let x = vector(&[1.0]).tracked();
     assert!(!no_grad(|| x.tanh()).unwrap().requires_grad());
     let _ = std::panic::catch_unwind(|| no_grad(|| panic!("inside")));
@@ -78,6 +85,7 @@ fn no_grad_records_nothing_and_ends_with_a_panic_too() {
 
 #[test]
 fn an_f16_graph_needs_a_scaler_before_any_arithmetic() -> Result<()> {
+    let _turn = turn();
     let x = vector(&[1.0]).tracked();
     let loss = x.to::<F16>()?.tanh()?.to::<F32>()?.sum_all()?;
     let error = loss.backward().unwrap_err();
@@ -89,6 +97,7 @@ fn an_f16_graph_needs_a_scaler_before_any_arithmetic() -> Result<()> {
 
 #[test]
 fn losses_must_be_single_values_with_a_graph() -> Result<()> {
+    let _turn = turn();
     let x = vector(&[1.0, 2.0]);
     assert!(matches!(x.tracked().backward().unwrap_err(), Error::LossNotScalar { .. }));
     assert!(matches!(x.sum_all()?.backward().unwrap_err(), Error::NoGraph));
@@ -97,6 +106,7 @@ fn losses_must_be_single_values_with_a_graph() -> Result<()> {
 
 #[test]
 fn parameters_share_one_16_bit_copy_and_keep_f32_gradients() -> Result<()> {
+    let _turn = turn();
     let w = Parameter::new(&vector(&[1.0, 2.0, 3.0]))?;
     let loss = (w.to::<BF16>()?.tanh()? * 2.0)?.to::<F32>()?.sum_all()?;
     let grad = loss.backward()?.get(&w)?.unwrap();
@@ -112,7 +122,7 @@ fn parameters_share_one_16_bit_copy_and_keep_f32_gradients() -> Result<()> {
 
 #[test]
 fn checkpoint_recomputes_the_same_gradients_with_less_memory() -> Result<()> {
-    let _turn = COUNTING.lock().unwrap();
+    let _turn = turn();
     manual_seed(11);
     let device = Device::cpu();
     let x = Tensor::<F32>::randn([64], &device)?.tracked();
@@ -135,5 +145,38 @@ fn checkpoint_recomputes_the_same_gradients_with_less_memory() -> Result<()> {
     let found = loss.backward()?;
     assert_eq!(found.get(&x)?.unwrap().to_vec()?, expected.get(&x)?.unwrap().to_vec()?);
     assert_eq!(found.get(&w)?.unwrap().to_vec()?, expected.get(&w)?.unwrap().to_vec()?);
+    Ok(())
+}
+
+/// Gradients of `x` and of the weight, bytes held before the product, after it, and after the output is dropped.
+fn rectified(x: &Tensor<F32>, w: &Parameter, narrow: bool) -> Result<(Vec<f32>, Vec<f32>, usize)> {
+    let before = saved_bytes().now;
+    let y = (x * 1.0)?.relu()?;
+    let product = match narrow {
+        true => y.to::<BF16>()?.matmul(&w.tensor().to::<BF16>()?)?.to::<F32>()?,
+        false => y.matmul(&w.tensor())?,
+    };
+    let loss = (product.sum_all()? + (&y * 0.5)?.sum_all()?)?;
+    drop((y, product));
+    let held = saved_bytes().now - before;
+    let grads = loss.backward()?;
+    Ok((grads.get(x)?.unwrap().to_vec()?, grads.get(w)?.unwrap().to_vec()?, held))
+}
+
+#[test]
+fn relu_keeps_truth_values_where_a_16_bit_copy_takes_its_output() -> Result<()> {
+    let _turn = turn();
+    let device = Device::cpu();
+    // Small integers are exact in BF16, so both runs compute the same numbers.
+    let x = Tensor::<F32>::from_fn([32, 8], |i| ((i[0] * 7 + i[1] * 3) % 9) as f32 - 4.0, &device)?.tracked();
+    let w = Parameter::new(&Tensor::from_fn([8, 4], |i| (i[0] + i[1]) as f32 - 3.0, &device)?)?;
+    let (wide, narrow) = (rectified(&x, &w, false)?, rectified(&x, &w, true)?);
+    assert_eq!((wide.0, wide.1), (narrow.0, narrow.1));
+    assert_eq!(wide.2, 4 * 32 * 8);
+    assert_eq!(narrow.2, (1 + 2) * 32 * 8, "truth values for relu and the copy for the product");
+    let odd = Tensor::<F32>::from_vec(vec![f32::NAN, -0.0, 1e-30, -1.0], [1, 4], &device)?.tracked();
+    let y = odd.relu()?;
+    let sum = (y.to::<F16>()?.to::<F32>()?.sum_all()? + y.sum_all()?)?;
+    assert_eq!(sum.backward()?.get(&odd)?.unwrap().to_vec()?, [2.0, 0.0, 2.0, 0.0]);
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! Tensors kept for the backward pass, and how many bytes they hold.
 
 use crate::Result;
+use crate::backend::Operand;
 use crate::raw::{RawTensor, Value};
+use amp_cpu::{Compare, DType, Unary};
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -64,5 +66,45 @@ impl Deref for Saved {
 
     fn deref(&self) -> &RawTensor {
         &self.0
+    }
+}
+
+/// The output of relu, of which the backward pass needs no more than where it is 0.
+///
+/// In full precision the output itself is kept: its consumers keep it too. Where they keep a 16-bit copy instead, the
+/// wide output would be held for its signs alone, so one truth value an element takes its place when the copy is made.
+#[derive(Debug)]
+pub(crate) struct SavedSigns {
+    held: Mutex<Saved>,
+}
+
+impl SavedSigns {
+    pub(crate) fn new(y: &RawTensor) -> Result<Arc<Self>> {
+        let signs = Arc::new(Self { held: Mutex::new(Saved::new(y)?) });
+        if y.logical == DType::F32 && y.value.buffer.dtype() == DType::F32 && y.layout.is_contiguous() {
+            y.value.on_narrowing(Arc::downgrade(&signs));
+        }
+        Ok(signs)
+    }
+
+    /// Lets the output go; a 16-bit copy of it has been made.
+    pub(crate) fn shrink(&self) -> Result<()> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let zero = RawTensor::full(held.device(), 0.0, *held.shape(), DType::F32)?;
+        let dead = held.backend().compare(Compare::Le, held.operand()?, zero.operand()?)?;
+        *held = Saved::new(&RawTensor::new(held.device(), dead, *held.shape()))?;
+        Ok(())
+    }
+
+    /// `grad` where the output is not 0, in precision `out`.
+    pub(crate) fn grad(&self, grad: Operand<'_>, out: DType) -> Result<RawTensor> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffer = if held.logical == DType::Bool {
+            let zero = RawTensor::full(held.device(), 0.0, *held.shape(), out)?;
+            held.backend().select(held.operand()?, zero.operand()?, grad, out)?
+        } else {
+            held.backend().unary_grad(Unary::Relu, held.operand()?, grad, out)?
+        };
+        Ok(RawTensor::new(held.device(), buffer, *held.shape()))
     }
 }

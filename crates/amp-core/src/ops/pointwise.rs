@@ -2,7 +2,7 @@
 
 use super::kernel;
 use crate::Result;
-use crate::autograd::{Pass, Saved, record};
+use crate::autograd::{Pass, Saved, SavedSigns, record};
 use crate::precision::{Float, Numeric, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -11,12 +11,27 @@ use amp_cpu::Unary;
 /// Applies `op` in the tensor's own precision and records it under `name`.
 #[track_caller]
 pub(crate) fn unary(name: &'static str, op: Unary, x: &RawTensor) -> Result<RawTensor> {
+    if op == Unary::Relu {
+        return relu(name, x);
+    }
     record(name, &[x], kernel::unary(op, x, x.logical)?, |y| {
         let saved = Saved::new(if op.grad_from_output() { y } else { x })?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad();
             let dx = grad.backend().unary_grad(op, saved.operand()?, grad.operand()?, pass.dtype(0))?;
             pass.give(0, RawTensor::new(saved.device(), dx, *saved.shape()))
+        }))
+    })
+}
+
+/// As [`unary`], for a gradient that depends on signs only.
+#[track_caller]
+fn relu(name: &'static str, x: &RawTensor) -> Result<RawTensor> {
+    record(name, &[x], kernel::unary(Unary::Relu, x, x.logical)?, |y| {
+        let signs = SavedSigns::new(y)?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let dx = signs.grad(pass.grad().operand()?, pass.dtype(0))?;
+            pass.give(0, dx)
         }))
     })
 }
