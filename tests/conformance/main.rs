@@ -16,7 +16,14 @@ mod threads;
 
 use amp::prelude::*;
 
-/// The devices that the suite runs on: always the CPU.
+/// The devices that the suite runs on: always the CPU, and the first GPU where there is one (`AMP_REQUIRE_CUDA` makes its
+/// absence a failure).
 fn devices() -> Vec<Device> {
-    vec![Device::cpu()]
+    match Device::cuda(0) {
+        Ok(gpu) => vec![Device::cpu(), gpu],
+        Err(reason) => {
+            assert!(std::env::var_os("AMP_REQUIRE_CUDA").is_none(), "{reason}");
+            vec![Device::cpu()]
+        }
+    }
 }

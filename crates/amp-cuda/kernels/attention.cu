@@ -90,7 +90,7 @@ template <class C, int ROWS, int WIDTH> struct Forward {
             __syncthreads();
 #pragma unroll
             for (int j = 0; j < WIDTH / LANES; ++j) acc[j] *= kept;
-#pragma unroll 4
+#pragma unroll 2
             for (int c = 0; c < ROWS; ++c) {
                 C weight = p[row][c];
 #pragma unroll

@@ -24,6 +24,14 @@ typedef long long i64;
 // Elements that one thread loads at once: 16 bytes of a 16-bit type.
 #define PACK 8
 
+// What reads and writes elements: inlined where code has to be fast, functions of their own in the code that ships, which
+// is less than half as large for it.
+#if defined(COMPACT)
+#define ACCESS __device__ __noinline__
+#else
+#define ACCESS __device__ inline
+#endif
+
 // A kernel takes one struct by value; its fields are `a.field`. The second form names the largest block.
 #if defined(__CUDACC_RTC__)
 #define KERNEL(name, Args) KERNEL_OF(name, Args, THREADS)
@@ -114,7 +122,7 @@ __device__ inline u8 to_u8(i64 v) { return (u8)v; }
 struct alignas(16) Bytes16 { u32 word[4]; };
 struct alignas(8) Bytes8 { u8 byte[8]; };
 
-template <class C> __device__ inline C load_as(const void* data, int dtype, i64 i) {
+template <class C> ACCESS C load_as(const void* data, int dtype, i64 i) {
     switch (dtype) {
         case F16: return (C)f16_to_float(((const u16*)data)[i]);
         case BF16: return (C)bf16_to_float(((const u16*)data)[i]);
@@ -125,7 +133,7 @@ template <class C> __device__ inline C load_as(const void* data, int dtype, i64 
     }
 }
 // Floats read as integers must not overflow the conversion.
-template <> __device__ inline i64 load_as<i64>(const void* data, int dtype, i64 i) {
+template <> ACCESS i64 load_as<i64>(const void* data, int dtype, i64 i) {
     switch (dtype) {
         case F16: return to_i64(f16_to_float(((const u16*)data)[i]));
         case BF16: return to_i64(bf16_to_float(((const u16*)data)[i]));
@@ -136,7 +144,7 @@ template <> __device__ inline i64 load_as<i64>(const void* data, int dtype, i64 
     }
 }
 
-template <class C> __device__ inline void store_as(void* data, int dtype, i64 i, C v) {
+template <class C> ACCESS void store_as(void* data, int dtype, i64 i, C v) {
     switch (dtype) {
         case F16: ((u16*)data)[i] = to_f16(v); break;
         case BF16: ((u16*)data)[i] = to_bf16(v); break;
@@ -149,7 +157,7 @@ template <class C> __device__ inline void store_as(void* data, int dtype, i64 i,
 }
 
 // Rounds to the precision of `dtype`; a negative tag or an integer type rounds nothing.
-template <class C> __device__ inline C round_to(int dtype, C v) {
+template <class C> ACCESS C round_to(int dtype, C v) {
     switch (dtype) {
         case F16: return (C)f16_to_float(to_f16(v));
         case BF16: return (C)bf16_to_float(to_bf16(v));
@@ -162,7 +170,7 @@ template <class C> __device__ inline C round_to(int dtype, C v) {
 __device__ inline bool packable(int dtype) { return dtype != F64 && dtype != I64; }
 
 // PACK elements from `i` on, which is a multiple of PACK in 16-byte aligned memory of a packable type.
-__device__ inline void load_pack(const void* data, int dtype, i64 i, float v[PACK]) {
+ACCESS void load_pack(const void* data, int dtype, i64 i, float v[PACK]) {
     if (dtype == F16 || dtype == BF16) {
         Bytes16 b = ((const Bytes16*)data)[i / PACK];
         for (int j = 0; j < PACK; ++j) {
@@ -180,7 +188,7 @@ __device__ inline void load_pack(const void* data, int dtype, i64 i, float v[PAC
     }
 }
 
-__device__ inline void store_pack(void* data, int dtype, i64 i, const float v[PACK]) {
+ACCESS void store_pack(void* data, int dtype, i64 i, const float v[PACK]) {
     if (dtype == F16 || dtype == BF16) {
         Bytes16 b;
         for (int j = 0; j < PACK; j += 2) {
@@ -224,7 +232,7 @@ __device__ inline i64 divide(i64 a, i64 b) {
 }
 
 // Position in memory of element `i` in row-major order.
-__device__ inline i64 place(const Operand& x, i64 i) {
+ACCESS i64 place(const Operand& x, i64 i) {
     i64 at = 0;
 #pragma unroll 1
     for (int d = x.rank - 1; d > 0; --d) {
@@ -239,7 +247,7 @@ template <class C> __device__ inline C load_at(const Operand& x, i64 position) {
     return round_to(x.rounds, load_as<C>(x.data, x.stored, position));
 }
 
-template <class C> __device__ inline C load(const Operand& x, i64 i) { return load_at<C>(x, place(x, i)); }
+template <class C> ACCESS C load(const Operand& x, i64 i) { return load_at<C>(x, place(x, i)); }
 
 // Elements of pack number `pack` of a packed operand.
 __device__ inline void load_pack(const Operand& x, i64 pack, float v[PACK]) {

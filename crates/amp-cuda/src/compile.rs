@@ -4,32 +4,37 @@
 use crate::launch;
 use crate::module::Family;
 use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::{env, fs};
 
-/// Code of a family for a compute capability.
-pub(crate) fn code(family: Family, capability: (i32, i32)) -> Result<Ptx, String> {
+/// Code of a family for just this compute capability, or `None` where the shipped code has to do: without a run-time
+/// compiler, or with one that does not know the GPU.
+pub(crate) fn code(family: Family, capability: (i32, i32)) -> Option<Ptx> {
     let source = family.source();
     let kept = cache_file(family, &source, capability);
     if let Some(text) = kept.as_ref().and_then(|file| fs::read_to_string(file).ok()) {
-        return Ok(Ptx::from_src(text));
+        return Some(Ptx::from_src(text));
     }
     if !launch::compiler_present() {
-        return Err(format!("kernels of {}: no run-time compiler was found (libnvrtc)", family.name()));
+        log::debug!("kernels of {}: no run-time compiler (libnvrtc), the driver compiles what ships", family.name());
+        return None;
     }
     let options = CompileOptions {
         options: vec![format!("--gpu-architecture=compute_{}{}", capability.0, capability.1), "--std=c++17".into()],
         name: Some(format!("{}.cu", family.name())),
         ..CompileOptions::default()
     };
-    let code = compile_ptx_with_opts(&source, options).map_err(|e| format!("kernels of {}: {e:?}", family.name()))?;
-    let text = code.to_src();
+    let text = match compile_ptx_with_opts(&source, options) {
+        Ok(code) => code.to_src(),
+        Err(error) => {
+            log::warn!("kernels of {}: {error:?}; the driver compiles what ships", family.name());
+            return None;
+        }
+    };
     if let Some(file) = kept {
         keep(&file, &text);
     }
-    Ok(Ptx::from_src(text))
+    Some(Ptx::from_src(text))
 }
 
 /// Writes a file that readers see whole or not at all; a cache that cannot be written costs time, nothing else.
@@ -47,7 +52,28 @@ fn cache_file(family: Family, source: &str, capability: (i32, i32)) -> Option<Pa
         let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         Some(cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?.join("amp-cuda"))
     })?;
-    let mut hasher = DefaultHasher::new();
-    (env!("CARGO_PKG_VERSION"), source, capability).hash(&mut hasher);
-    Some(base.join(format!("{}-sm{}{}-{:016x}.ptx", family.name(), capability.0, capability.1, hasher.finish())))
+    let key = format!("{} {capability:?} {source}", env!("CARGO_PKG_VERSION"));
+    Some(base.join(format!("{}-sm{}{}-{:016x}.ptx", family.name(), capability.0, capability.1, fnv(key.bytes()))))
+}
+
+/// FNV-1a of 64 bits: the same number wherever and whenever it is computed.
+pub(crate) fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_code_comes_from_these_sources() {
+        for &family in Family::ALL {
+            let name = family.name();
+            assert!(
+                family.shipped().starts_with(&family.stamp()),
+                "{name}.ptx is older than {name}.cu; run tests/ptx.py"
+            );
+            assert!(family.shipped().contains(".target sm_70"), "{name}.ptx is not for compute capability 7.0");
+        }
+    }
 }

@@ -50,6 +50,7 @@ impl Gpu {
             capability.0,
             capability.1
         );
+        log::warn!("cuda:{index}: products, convolutions and attention run on kernels that do not use tensor cores");
         Ok(Self { index, context, stream, modules, multiprocessors, checks: Checks::default() })
     }
 

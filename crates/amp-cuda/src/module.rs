@@ -2,8 +2,9 @@
 
 use crate::args::Args;
 use crate::operand::Compute;
-use crate::{compile, launch};
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
+use crate::{compile, error, launch};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError};
+use cudarc::nvrtc::Ptx;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +21,11 @@ macro_rules! families {
             /// Name of the file, without its ending.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $file,)* }
+            }
+
+            /// Code for every GPU from compute capability 7.0 on.
+            pub fn shipped(self) -> &'static str {
+                match self { $(Self::$name => include_str!(concat!("../kernels/ptx/", $file, ".ptx")),)* }
             }
 
             fn text(self) -> &'static str {
@@ -46,6 +52,13 @@ families! {
 }
 
 impl Family {
+    /// What the text of the shipped code begins with: a hash of everything it was compiled from.
+    #[cfg(test)]
+    pub fn stamp(self) -> String {
+        let parts = [self.text(), include_str!("../kernels/common.cuh"), include_str!("../kernels/gemm.cuh")];
+        format!("// sources {:016x}\n", crate::compile::fnv(parts.iter().flat_map(|p| p.bytes())))
+    }
+
     /// The whole program, headers included.
     pub fn source(self) -> String {
         const HEADERS: [(&str, &str); 2] = [
@@ -100,8 +113,17 @@ impl Modules {
         if let Some(module) = modules.get(&family) {
             return Ok(module.clone());
         }
-        let code = compile::code(family, self.capability)?;
-        let module = context.load_module(code).map_err(|e| format!("module {}: {e}", family.name()))?;
+        let refused = |e: DriverError| format!("module {}: {}", family.name(), error::text(&e));
+        // A compiler newer than the driver writes code that the driver cannot read.
+        let compiled = compile::code(family, self.capability).map(|code| context.load_module(code));
+        let module = match compiled {
+            Some(Ok(module)) => module,
+            Some(Err(e)) => {
+                log::warn!("{}; the driver compiles what ships", refused(e));
+                context.load_module(Ptx::from_src(family.shipped())).map_err(refused)?
+            }
+            None => context.load_module(Ptx::from_src(family.shipped())).map_err(refused)?,
+        };
         modules.insert(family, module.clone());
         Ok(module)
     }

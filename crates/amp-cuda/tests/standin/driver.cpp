@@ -87,8 +87,8 @@ Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle) {
     COUNT;
     if (bytes == 0) return INVALID_VALUE;
     if (used + bytes > total()) return OUT_OF_MEMORY;
-    void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (!memory) return OUT_OF_MEMORY;
+    void* memory = nullptr;  // not a byte more than asked for, so that AddressSanitizer sees the end
+    if (posix_memalign(&memory, 256, bytes)) return OUT_OF_MEMORY;
     memset(memory, 0xff, bytes);
     *at = (Pointer)memory;
     allocations[*at] = bytes;

@@ -44,11 +44,20 @@ impl Standin {
 
 /// The stand-in, opened for this process; the guard keeps schedules and counts to one test at a time.
 pub fn open() -> (&'static Standin, MutexGuard<'static, ()>) {
+    open_with(|| build(&sources(), &headers(), &kernels(), "standin", &[]))
+}
+
+/// The stand-in that was built in `folder`.
+pub fn open_in(folder: &Path) -> (&'static Standin, MutexGuard<'static, ()>) {
+    open_with(|| folder.to_owned())
+}
+
+fn open_with(folder: impl FnOnce() -> PathBuf) -> (&'static Standin, MutexGuard<'static, ()>) {
     static ALONE: Mutex<()> = Mutex::new(());
     static OPEN: OnceLock<Standin> = OnceLock::new();
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let standin = OPEN.get_or_init(|| {
-        let folder = build(&sources(), "standin", &[]);
+        let folder = folder();
         // SAFETY: every test takes the guard before it does anything that reads the environment.
         unsafe { env::set_var("AMP_CUDA_LIB_DIR", &folder) };
         // SAFETY: as above.
@@ -81,23 +90,32 @@ pub fn sources() -> Vec<(String, String)> {
     files.iter().map(|f| (f.file_stem().expect("a name").to_string_lossy().into(), text(f))).collect()
 }
 
+/// Name and text of the headers that kernel files share.
+pub fn headers() -> Vec<(String, String)> {
+    let text = |name: &str| (name.to_owned(), fs::read_to_string(kernels().join(name)).expect("a header"));
+    ["common.cuh", "gemm.cuh"].map(text).into()
+}
+
 /// Compiles the given kernels with the emulation, unless the same was compiled before, and returns the folder.
-pub fn build(sources: &[(String, String)], name: &str, flags: &[&str]) -> PathBuf {
+pub fn build(
+    sources: &[(String, String)],
+    headers: &[(String, String)],
+    include: &Path,
+    name: &str,
+    flags: &[&str],
+) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).expect("a folder for the stand-in");
-    let runtime =
-        ["emulation.cpp", "driver.cpp"].map(|f| (f.to_owned(), fs::read_to_string(tests().join(f)).expect("source")));
-    let headers: Vec<String> = [tests().join("emulation.h"), kernels().join("common.cuh"), kernels().join("gemm.cuh")]
-        .iter()
-        .map(|f| fs::read_to_string(f).expect("a header"))
-        .collect();
+    let read = |f: &str| fs::read_to_string(tests().join(f)).expect("a file of the stand-in");
+    let runtime = ["emulation.cpp", "driver.cpp"].map(|f| (f.to_owned(), read(f)));
     let kernels = sources.iter().map(|(name, text)| (format!("{name}.cpp"), wrapped(name, text)));
     let units: Vec<(String, String)> = kernels.chain(runtime).collect();
-    let stale: Vec<String> = units.iter().filter_map(|unit| stale(&folder, unit, &headers, flags)).collect();
+    let depends = format!("{headers:?} {} {flags:?}", read("emulation.h"));
+    let stale: Vec<String> = units.iter().filter_map(|unit| stale(&folder, unit, &depends)).collect();
     std::thread::scope(|scope| {
         for part in stale.chunks(stale.len().div_ceil(2).max(1)) {
             let folder = &folder;
-            scope.spawn(move || part.iter().for_each(|unit| compile(folder, unit, flags)));
+            scope.spawn(move || part.iter().for_each(|unit| compile(folder, include, unit, flags)));
         }
     });
     link(&folder, &units, flags);
@@ -109,9 +127,13 @@ fn wrapped(name: &str, text: &str) -> String {
     format!("#include \"emulation.h\"\nnamespace of_{name} {{\n#line 1 \"{name}.cu\"\n{text}\n}}\n")
 }
 
-/// The unit's name, if its object does not come from this text, these headers and these flags.
-fn stale(folder: &Path, (unit, text): &(String, String), headers: &[String], flags: &[&str]) -> Option<String> {
-    let whole = format!("{text}\n// {headers:?} {flags:?}\n");
+/// The unit's name, if its object does not come from this text and what it depends on.
+fn stale(folder: &Path, (unit, text): &(String, String), depends: &str) -> Option<String> {
+    let whole = format!(
+        "{text}
+// {depends:?}
+"
+    );
     let file = folder.join(unit);
     let object = file.with_extension("o");
     if object.exists() && fs::read_to_string(&file).is_ok_and(|old| old == whole) {
@@ -131,10 +153,10 @@ fn run(mut command: Command) {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn compile(folder: &Path, unit: &str, flags: &[&str]) {
+fn compile(folder: &Path, include: &Path, unit: &str, flags: &[&str]) {
     let mut command = compiler();
     command.current_dir(folder).args(["-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off"]).args(flags);
-    command.arg("-I").arg(tests()).arg("-I").arg(kernels()).args(["-c", unit, "-o"]).arg(unit.replace(".cpp", ".part"));
+    command.arg("-I").arg(tests()).arg("-I").arg(include).args(["-c", unit, "-o"]).arg(unit.replace(".cpp", ".part"));
     run(command);
     fs::rename(folder.join(unit.replace(".cpp", ".part")), folder.join(unit.replace(".cpp", ".o"))).expect("renamed");
 }
