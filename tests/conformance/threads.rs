@@ -2,14 +2,10 @@
 
 use amp::prelude::*;
 
-fn with_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool").install(f)
-}
-
 /// Bits of the results of `f` with one, two and three threads, which must be the same.
 fn same(name: &str, f: impl Fn() -> Result<Vec<f32>> + Sync) {
     let bits = |threads| -> Vec<u32> {
-        let values = with_threads(threads, &f).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let values = amp::with_num_threads(threads, &f).unwrap_or_else(|e| panic!("{name}: {e}"));
         values.into_iter().map(f32::to_bits).collect()
     };
     let one = bits(1);

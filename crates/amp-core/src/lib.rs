@@ -26,7 +26,7 @@ mod shape;
 mod tensor;
 pub mod train;
 
-pub use amp_cpu::{DType, Dims};
+pub use amp_cpu::{DType, Dims, num_threads, set_num_threads, with_num_threads};
 pub use autograd::{
     Culprit, Differentiable, GradCheck, Gradients, IsUnscaled, SavedBytes, ScaleState, Scaled, Unscaled, checkpoint,
     diagnose, grad_enabled, gradcheck, no_grad, saved_bytes,

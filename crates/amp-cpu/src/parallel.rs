@@ -1,7 +1,8 @@
 //! Splitting an output over threads, and the chunks that kernels work through.
 
 use crate::SliceMut;
-use rayon::prelude::*;
+use crate::threads::{self, num_threads};
+use std::sync::{Mutex, PoisonError};
 
 /// Elements that a kernel works on at a time: operands widened to F32 stay in the first-level cache.
 pub(crate) const CHUNK: usize = 1024;
@@ -29,16 +30,19 @@ impl Cost {
 ///
 /// Parts other than the last are multiples of [`CHUNK`] long; what `f` writes must not depend on the split.
 pub(crate) fn for_each_part(out: SliceMut<'_>, cost: Cost, f: &(dyn Fn(usize, SliceMut<'_>) + Sync)) {
-    split(0, out, cost.grain(), f);
-}
-
-fn split(start: usize, out: SliceMut<'_>, grain: usize, f: &(dyn Fn(usize, SliceMut<'_>) + Sync)) {
-    if out.len() < 2 * grain {
-        return f(start, out);
+    let parts = (out.len() / cost.grain()).min(PARTS * num_threads());
+    if parts <= 1 || num_threads() == 1 {
+        return f(0, out);
     }
-    let middle = (out.len() / 2).next_multiple_of(CHUNK);
-    let (left, right) = out.split_at(middle);
-    join(|| split(start, left, grain, f), || split(start + middle, right, grain, f));
+    let size = out.len().div_ceil(parts).next_multiple_of(CHUNK);
+    let (mut cut, mut rest, mut start) = (Vec::with_capacity(parts), out, 0);
+    while rest.len() > size {
+        let (part, after) = rest.split_at(size);
+        cut.push((start, part));
+        (rest, start) = (after, start + size);
+    }
+    cut.push((start, rest));
+    distribute(cut, |_, (start, part)| f(start, part));
 }
 
 /// Calls `f(start, chunk)` for the [`CHUNK`]s of a part that begins at element `start`.
@@ -55,50 +59,52 @@ pub(crate) fn for_each_chunk(start: usize, mut part: SliceMut<'_>, mut f: impl F
 /// Operations (roughly: multiply-adds or loads) below which waking the thread pool costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 17;
 
-/// How many pieces work is cut into at most: enough for stealing to balance, whatever the number of threads.
+/// How many pieces work is cut into at most: enough for threads to even out, whatever their number.
 const PIECES: usize = 64;
+
+/// Parts for each thread: enough for one to help out another that was held up.
+const PARTS: usize = 4;
 
 /// Runs `task(0)` to `task(count - 1)`, on several threads where `work` operations in total are worth it.
 ///
 /// Tasks are chosen from the shape alone, so results are bit-identical for every number of threads.
 pub(crate) fn for_each(count: usize, work: usize, task: impl Fn(usize) + Sync + Send) {
-    if count <= 1 || work < WORTH_A_THREAD || rayon::current_num_threads() == 1 {
+    if count <= 1 || work < WORTH_A_THREAD || num_threads() == 1 {
         return (0..count).for_each(task);
     }
-    for_each_erased(count, &task);
+    threads::run(count, &task);
 }
 
-/// rayon's machinery is compiled once, for this closure type, instead of once for every kernel.
-fn for_each_erased(count: usize, task: &(dyn Fn(usize) + Sync)) {
-    (0..count).into_par_iter().for_each(task);
+/// `f(i, item)` of every item, in parallel.
+pub(crate) fn distribute<T: Send>(items: Vec<T>, f: impl Fn(usize, T) + Sync) {
+    if items.len() <= 1 || num_threads() == 1 {
+        return items.into_iter().enumerate().for_each(|(i, item)| f(i, item));
+    }
+    let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+    threads::run(items.len(), &|i| {
+        let item = items[i].lock().unwrap_or_else(PoisonError::into_inner).take();
+        f(i, item.expect("each number is handed out once"));
+    });
 }
 
 /// Runs both closures, on two threads where one is free.
 pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
-    let (mut a, mut b) = (Some(a), Some(b));
     let (mut left, mut right) = (None, None);
-    join_erased(&mut || left = a.take().map(|a| a()), &mut || right = b.take().map(|b| b()));
+    let (mut a, mut b) = (Some(a), Some(b));
+    let mut first = || left = a.take().map(|a| a());
+    let mut second = || right = b.take().map(|b| b());
+    let both: Vec<&mut (dyn FnMut() + Send)> = vec![&mut first, &mut second];
+    distribute(both, |_, half| half());
     (left.expect("join runs both"), right.expect("join runs both"))
-}
-
-fn join_erased(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
-    rayon::join(a, b);
 }
 
 /// `f(i, chunk)` of the pieces of `chunk` elements that `out` consists of, in parallel.
 pub(crate) fn for_each_chunk_mut<T: Send>(out: &mut [T], chunk: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    let grain = out.len().div_ceil(chunk).div_ceil(PIECES);
-    halve(out, 0, chunk, grain, f);
-}
-
-fn halve<T: Send>(out: &mut [T], first: usize, chunk: usize, grain: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    let count = out.len().div_ceil(chunk);
-    if count <= grain {
-        return out.chunks_mut(chunk).enumerate().for_each(|(i, c)| f(first + i, c));
-    }
-    let middle = count / 2;
-    let (left, right) = out.split_at_mut(middle * chunk);
-    join(|| halve(left, first, chunk, grain, f), || halve(right, first + middle, chunk, grain, f));
+    let grain = out.len().div_ceil(chunk).div_ceil(PIECES).max(1);
+    let groups = out.chunks_mut(grain * chunk).collect();
+    distribute(groups, |group, chunks: &mut [T]| {
+        chunks.chunks_mut(chunk).enumerate().for_each(|(i, c)| f(group * grain + i, c));
+    });
 }
 
 /// `f(i, item)` of every item, in parallel.

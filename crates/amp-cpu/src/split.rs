@@ -13,32 +13,25 @@ pub(crate) fn for_chunks<R: Send>(
     f: impl Fn(usize, SliceMut) -> R + Sync,
 ) -> Vec<R> {
     let (len, chunk) = (storage.len(), chunk.max(1));
-    let mut results: Vec<Option<R>> = (0..len.div_ceil(chunk)).map(|_| None).collect();
-    let grain = if len < PARALLEL { results.len() } else { results.len().div_ceil(64) };
-    halve(storage.as_mut_slice(), &mut results, 0, chunk, grain, &|i, piece, result| *result = Some(f(i, piece)));
-    results.into_iter().flatten().collect()
-}
-
-type Piece<'f, R> = &'f (dyn Fn(usize, SliceMut, &mut Option<R>) + Sync);
-
-fn halve<R: Send>(out: SliceMut, results: &mut [Option<R>], first: usize, chunk: usize, grain: usize, f: Piece<'_, R>) {
-    if results.len() <= grain {
-        let mut rest = out;
+    let count = len.div_ceil(chunk);
+    let mut results: Vec<Option<R>> = (0..count).map(|_| None).collect();
+    let grain = if len < PARALLEL { count } else { count.div_ceil(64) }.max(1);
+    let (mut groups, mut rest) = (Vec::with_capacity(count.div_ceil(grain)), storage.as_mut_slice());
+    for results in results.chunks_mut(grain) {
+        let n = rest.len().min(results.len() * chunk);
+        let (group, after) = rest.split_at(n);
+        groups.push((group, results));
+        rest = after;
+    }
+    parallel::distribute(groups, |group, (mut rest, results)| {
         for (i, result) in results.iter_mut().enumerate() {
             let n = rest.len().min(chunk);
             let (piece, after) = rest.split_at(n);
-            f(first + i, piece, result);
+            *result = Some(f(group * grain + i, piece));
             rest = after;
         }
-        return;
-    }
-    let middle = results.len() / 2;
-    let (left, right) = out.split_at(middle * chunk);
-    let (left_results, right_results) = results.split_at_mut(middle);
-    parallel::join(
-        || halve(left, left_results, first, chunk, grain, f),
-        || halve(right, right_results, first + middle, chunk, grain, f),
-    );
+    });
+    results.into_iter().flatten().collect()
 }
 
 /// `f` of every item, in order, on all threads when they stand for many `elements`.

@@ -168,8 +168,7 @@ fn one_and_two_threads_give_the_same_bits() {
     case.causal = true;
     let grad = random.tensor(&case.shape(), DType::BF16);
     let run = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
-        pool.install(|| {
+        crate::with_num_threads(threads, || {
             let forward = case.run(DType::F32);
             let y = Tensor::contiguous(&case.shape(), forward.y);
             let views = [&case.q.view(), &case.k.view(), &case.v.view()];

@@ -161,8 +161,7 @@ fn one_and_two_threads_give_the_same_bits() {
     let case = Case::new(&mut random, [6, 5, 17, 19], [7, 5, 3, 3], padded, DType::BF16);
     let (x, w, grad) = (case.x.view(), case.w.view(), case.grad.view());
     let run = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
-        pool.install(|| {
+        crate::with_num_threads(threads, || {
             let y = conv2d(&x, &w, None, &padded, DType::F32);
             let dx = conv_transpose2d(&grad, &w, None, sizes(&x), &padded, DType::F32);
             (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), &padded))

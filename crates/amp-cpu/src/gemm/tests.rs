@@ -165,10 +165,8 @@ fn accumulates_without_rounding() {
 fn one_and_two_threads_give_the_same_bits() {
     let mut random = Random::new(6);
     let (a, b) = (random.tensor(&[150, 700], DType::BF16), random.tensor(&[700, 210], DType::F32));
-    let run = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
-        pool.install(|| matmul(&a.view(), &b.view(), &Epilogue::default(), DType::F32))
-    };
+    let run =
+        |threads| crate::with_num_threads(threads, || matmul(&a.view(), &b.view(), &Epilogue::default(), DType::F32));
     assert_eq!(run(1), run(2));
 }
 

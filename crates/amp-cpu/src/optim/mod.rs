@@ -10,10 +10,10 @@ pub use rule::UpdateRule;
 pub use scale::{ScaleRule, ScaleState};
 
 use crate::convert::Compute;
-use crate::parallel::CHUNK;
+use crate::parallel::{CHUNK, distribute};
 use crate::simd::{Kernel, Simd, dispatch};
+use crate::split::{PARALLEL, map_all};
 use crate::{Slice, SliceMut};
-use rayon::prelude::*;
 
 /// Elements that one thread takes at a time.
 const PIECE: usize = 32 * CHUNK;
@@ -80,8 +80,9 @@ impl<'a> UpdateSlot<'a> {
 
 /// Applies `rule` to every slot, with each gradient multiplied by `factor` first, and rewrites the 16-bit copies.
 pub fn update(rule: &UpdateRule, factor: f32, slots: Vec<UpdateSlot<'_>>) {
+    let elements: usize = slots.iter().map(|slot| slot.master.len()).sum();
     let pieces: Vec<_> = slots.into_iter().flat_map(|slot| slot.pieces(PIECE)).collect();
-    pieces.into_par_iter().for_each(|piece| {
+    let update = |_, piece: UpdateSlot<'_>| {
         // Chunk by chunk, so that the copies are made from what is still in the first-level cache.
         for mut chunk in piece.pieces(CHUNK) {
             rule.apply(factor, &mut chunk);
@@ -89,7 +90,11 @@ pub fn update(rule: &UpdateRule, factor: f32, slots: Vec<UpdateSlot<'_>>) {
                 f32::narrow(chunk.master, copy);
             }
         }
-    });
+    };
+    if elements < PARALLEL {
+        return pieces.into_iter().for_each(|piece| update(0, piece));
+    }
+    distribute(pieces, update);
 }
 
 /// The sum of squares of each gradient times `factor`: finite exactly when every element times `factor` is.
@@ -98,7 +103,8 @@ pub fn update(rule: &UpdateRule, factor: f32, slots: Vec<UpdateSlot<'_>>) {
 pub fn square_sums(grads: &[&[f32]], factor: f32) -> Vec<f64> {
     let pieces: Vec<(usize, &[f32])> =
         grads.iter().enumerate().flat_map(|(i, g)| g.chunks(PIECE).map(move |piece| (i, piece))).collect();
-    let partial: Vec<f64> = pieces.par_iter().map(|&(_, values)| dispatch(SquareSum { values, factor })).collect();
+    let elements = grads.iter().map(|g| g.len()).sum();
+    let partial = map_all(&pieces, elements, |&(_, values)| dispatch(SquareSum { values, factor }));
     let mut sums = vec![0.0; grads.len()];
     for ((i, _), sum) in pieces.iter().zip(partial) {
         sums[*i] += sum;
@@ -138,7 +144,8 @@ impl Kernel for SquareSum<'_> {
 pub fn peaks(grads: &[&[f32]]) -> Vec<f32> {
     let pieces: Vec<(usize, &[f32])> =
         grads.iter().enumerate().flat_map(|(i, g)| g.chunks(PIECE).map(move |piece| (i, piece))).collect();
-    let partial: Vec<u32> = pieces.par_iter().map(|&(_, values)| dispatch(Peak { values })).collect();
+    let elements = grads.iter().map(|g| g.len()).sum();
+    let partial = map_all(&pieces, elements, |&(_, values)| dispatch(Peak { values }));
     let mut peaks = vec![0; grads.len()];
     for (&(i, _), peak) in pieces.iter().zip(partial) {
         peaks[i] = peak.max(peaks[i]);

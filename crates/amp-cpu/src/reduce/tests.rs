@@ -263,7 +263,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         let spread = [vec![0, 1], vec![0], vec![1]].map(|axes| variance(&x.view(), &axes, 0.0, DType::F32));
         (sums, spread)
     };
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one thread").install(all);
-    let together = rayon::ThreadPoolBuilder::new().num_threads(5).build().expect("five threads").install(all);
+    let alone = crate::with_num_threads(1, all);
+    let together = crate::with_num_threads(5, all);
     assert_eq!(alone, together);
 }
