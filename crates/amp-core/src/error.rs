@@ -253,6 +253,11 @@ pub enum Error {
         /// The parameter
         parameter: String,
     },
+    /// An optimizer was stepped twice by a scaler without an update in between.
+    #[error(
+        "step: this optimizer was stepped since the last update already; call `scaler.update()` once per iteration"
+    )]
+    SteppedTwice,
     /// A scaler was updated without anything to decide on.
     #[error("update: no gradients were checked since the last update; call `scaler.step(&mut optimizer, grads)` first")]
     NothingChecked,

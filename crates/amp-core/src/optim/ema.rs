@@ -28,7 +28,8 @@ impl Ema {
         if !(0.0..=1.0).contains(&decay) {
             return Err(Error::argument("Ema", "decay", "between 0 and 1", decay));
         }
-        let parameters: Vec<_> = parameters.into_iter().collect();
+        let mut seen = std::collections::HashSet::new();
+        let parameters: Vec<_> = parameters.into_iter().filter(|p| seen.insert(p.id())).collect();
         let averages = parameters.iter().map(copied).collect::<Result<_>>()?;
         Ok(Self { parameters, averages, decay })
     }

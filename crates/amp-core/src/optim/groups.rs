@@ -1,6 +1,6 @@
 //! What all built-in optimizers share: groups of parameters, their state, and the one-pass update.
 
-use crate::autograd::{Gradients, Unscaled, flat};
+use crate::autograd::{Gradients, Unscaled, flat, next_id};
 use crate::backend::{Buffer, UpdateSlot};
 use crate::param::{Parameter, ParameterGuard};
 use crate::raw::RawTensor;
@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 /// Groups of parameters with settings of their own, and the state of every parameter.
 #[derive(Debug)]
 pub struct ParameterGroups {
+    /// Tells optimizers apart.
+    pub(crate) id: u64,
     groups: Vec<Group>,
     all: Vec<Parameter>,
     state: HashMap<u64, State>,
@@ -58,7 +60,8 @@ impl State {
 
 impl ParameterGroups {
     pub(super) fn new(parameters: impl IntoIterator<Item = Parameter>, lr: f64, rule: UpdateRule) -> Self {
-        let mut groups = Self { groups: Vec::new(), all: Vec::new(), state: HashMap::new(), lazy: false };
+        let mut groups =
+            Self { id: next_id(), groups: Vec::new(), all: Vec::new(), state: HashMap::new(), lazy: false };
         groups.push(parameters, lr, rule);
         groups
     }

@@ -61,6 +61,8 @@ struct Seen {
     checked: Checked,
     /// Empty while the gradients were only unscaled.
     parameters: Vec<Parameter>,
+    /// Which of the built-in optimizers stepped, if one did.
+    optimizer: Option<u64>,
 }
 
 impl GradScaler {
@@ -132,7 +134,7 @@ impl GradScaler {
         if self.enabled
             && let Some(checked) = grads.check()?.cloned()
         {
-            self.seen.push(Seen { checked, parameters: Vec::new() });
+            self.seen.push(Seen { checked, parameters: Vec::new(), optimizer: None });
         }
         Ok(grads)
     }
@@ -144,7 +146,8 @@ impl GradScaler {
     /// state (running statistics) are made when the step is taken.
     ///
     /// # Errors
-    /// [`Error::NoGradients`] when no parameter of the optimizer has a gradient.
+    /// [`Error::NoGradients`] when no parameter of the optimizer has a gradient; [`Error::SteppedTwice`] when a built-in
+    /// optimizer was stepped since the last [`update`](Self::update).
     pub fn step<O: Optimizer + ?Sized>(&mut self, optimizer: &mut O, grads: impl StepGradients) -> Result<Step> {
         grads.step(self, optimizer)
     }

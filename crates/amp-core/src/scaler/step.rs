@@ -44,6 +44,10 @@ impl GradScaler {
             optimizer.apply(grads)?;
             return land(grads, Step::taken());
         }
+        let id = optimizer.groups().map(|groups| groups.id);
+        if id.is_some() && self.seen.iter().any(|seen| seen.optimizer == id) {
+            return Err(Error::SteppedTwice);
+        }
         let parameters: Vec<Parameter> =
             optimizer.parameters().iter().filter(|p| grads.grads.contains_key(&p.id())).cloned().collect();
         let Some(first) = parameters.first() else {
@@ -52,7 +56,7 @@ impl GradScaler {
         let device = first.device().clone();
         let checked = grads.decisive()?;
         self.seen.retain(|seen| !(seen.parameters.is_empty() && seen.checked.is(&checked)));
-        let seen = Seen { checked, parameters };
+        let seen = Seen { checked, parameters, optimizer: id };
         let flag = seen.flag()?;
         self.seen.push(seen);
         let step = Step::unless(device, flag.clone());

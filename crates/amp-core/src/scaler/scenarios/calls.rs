@@ -107,6 +107,9 @@ fn misuse_is_an_error() {
     let of_a = a.scale(&loss()).unwrap().backward().unwrap();
     let unscaled = a.unscale(of_a).unwrap();
     assert!(matches!(b.step(&mut opt, &unscaled), Err(Error::ForeignGradients { .. })));
+    assert!(a.step(&mut opt, &unscaled).is_ok());
+    assert!(matches!(a.step(&mut opt, &unscaled), Err(Error::SteppedTwice)));
+    a.update().unwrap();
     let half = (p.to::<F16>().unwrap() * 2.0).unwrap().to::<F32>().unwrap().sum_all().unwrap();
     assert!(matches!(half.backward(), Err(Error::NeedsScaler { .. })));
     for builder in [

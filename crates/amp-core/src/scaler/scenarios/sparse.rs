@@ -60,7 +60,7 @@ fn s10_rows_that_overflow_only_in_their_sum_are_found() {
 /// What PyTorch 2.15 makes of the same three steps.
 const SGD: [f32; 8] = [0.2, 0.5, 0.2, 0.3, 0.4, 0.5, 0.45, 0.4];
 const MOMENTUM: [f32; 8] = [0.38, 0.86, 0.038, -0.024, 0.4, 0.5, 0.279, 0.058];
-const SPARSE_ADAM: [f32; 8] = [0.07441367, 0.17441368, 0.10526318, 0.2052632, 0.4, 0.5, 0.41997597, 0.51997590];
+const SPARSE_ADAM: [f32; 8] = [0.07441367, 0.17441368, 0.10526318, 0.2052632, 0.4, 0.5, 0.41997597, 0.519_975_9];
 
 /// Three steps from the same table.
 fn trained(mut opt: impl Optimizer) -> impl FnOnce(&Embedding) -> Vec<f32> {
