@@ -104,6 +104,7 @@ pub(crate) fn call(
     let mut bound = Vec::new();
     let mut values = Vec::new();
     let mut passed = Vec::new();
+    let gate = gate && operands.first().is_some_and(|first| matches!(first.treatment, Treatment::To(_)));
     for (i, Operand { expr, receiver, treatment }) in operands.into_iter().enumerate() {
         let (first, last) = ends(&expr);
         let name = local("", i, at);
@@ -188,6 +189,18 @@ pub(crate) fn slot(private: &TokenStream, place: &Expr, expr: Expr) -> Expr {
     ))
 }
 
+/// A value for a place of this type, which decides whether the value is widened.
+pub(crate) fn declared(private: &TokenStream, ty: &syn::Type, expr: Expr) -> Expr {
+    let (first, _) = ends(&expr);
+    let site = Span::mixed_site().located_at(first);
+    let (value, target) = (local("v", 0, first), local("t", 0, first));
+    Expr::Verbatim(quote_spanned!(site=>
+        (match (#expr, (&&#private::declared::<#ty>()).slot()) {
+            (#value, #target) => (&&&#private::probe(&#value, #target)).owned().recast(#value, #target)
+        })
+    ))
+}
+
 /// `let hoisted = ..;` for a narrowing made ahead.
 pub(crate) fn hoisted(private: &TokenStream, name: &Ident, place: &Expr, target: &TokenStream) -> TokenStream {
     let (first, _) = ends(place);
@@ -255,6 +268,7 @@ pub(crate) fn module_call(
     at: Span,
     receiver: Expr,
     region: &TokenStream,
+    pinned: &[Span],
     operands: Vec<Operand>,
     build: impl FnOnce(Expr, Vec<Expr>) -> Expr,
 ) -> Expr {
@@ -272,7 +286,13 @@ pub(crate) fn module_call(
         })
         .collect();
     let inner = call(private, at, operands, false, |args| build(callee, args));
-    let body = quote_spanned!(site=> match (&&#private::probe(#probed, #region)).module() { #target => #inner });
+    let checks = pinned.iter().map(|&at| {
+        let at = Span::mixed_site().located_at(at);
+        let (private, target) = (located(private, at), Ident::new(&target.to_string(), at));
+        quote_spanned!(at=> #private::pinned(#target);)
+    });
+    let body = quote_spanned!(site=>
+        match (&&#private::probe(#probed, #region)).module() { #target => { #(#checks)* #inner } });
     if pure {
         return Expr::Verbatim(quote_spanned!(site=> (#body)));
     }

@@ -5,7 +5,7 @@ use crate::lattice::{Prec, Value};
 use amp_policy::{Half, Verdict};
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Error, Expr, Lit, UnOp};
+use syn::{Error, Expr, ExprCall, Lit, UnOp};
 
 /// A numeric literal, with its sign, as written and as a value.
 pub(crate) fn constant(expr: &Expr) -> Option<(String, f64)> {
@@ -22,8 +22,38 @@ pub(crate) fn constant(expr: &Expr) -> Option<(String, f64)> {
         Expr::Paren(inner) => constant(&inner.expr),
         Expr::Group(inner) => constant(&inner.expr),
         Expr::Cast(cast) => constant(&cast.expr),
+        Expr::Call(call) => constant(wrapped(call)?),
+        Expr::Path(path) => limit(&path.path),
         _ => None,
     }
+}
+
+/// The number in `Fill::Value(..)`, `Fill::from(..)`, `f64::from(..)`.
+pub(crate) fn wrapped(call: &ExprCall) -> Option<&Expr> {
+    let Expr::Path(path) = &*call.func else { return None };
+    let mut segments = path.path.segments.iter().rev();
+    let (last, qualifier) = (segments.next()?, segments.next()?);
+    let number = qualifier.ident == "Fill" || qualifier.ident == "f32" || qualifier.ident == "f64";
+    let wraps = number && (last.ident == "Value" || last.ident == "from");
+    call.args.first().filter(|_| wraps && call.args.len() == 1)
+}
+
+/// The limits of the primitive types, as `f32::MIN`.
+fn limit(path: &syn::Path) -> Option<(String, f64)> {
+    let mut segments = path.segments.iter().rev();
+    let (name, ty) = (segments.next()?.ident.to_string(), segments.next()?.ident.to_string());
+    let value = match (ty.as_str(), name.as_str()) {
+        ("f32", "MIN") => f64::from(f32::MIN),
+        ("f32", "MAX") => f64::from(f32::MAX),
+        ("f32", "EPSILON") => f64::from(f32::EPSILON),
+        ("f32", "MIN_POSITIVE") => f64::from(f32::MIN_POSITIVE),
+        ("f64", "MIN") => f64::MIN,
+        ("f64", "MAX") => f64::MAX,
+        ("f64", "EPSILON") => f64::EPSILON,
+        ("f64", "MIN_POSITIVE") => f64::MIN_POSITIVE,
+        _ => return None,
+    };
+    Some((format!("{ty}::{name}"), value))
 }
 
 /// The half format of a value, where it is known.
@@ -66,21 +96,30 @@ pub(crate) fn check_named(operand: &Expr, private: &TokenStream, half: Half, sca
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
             return check_named(&unary.expr, private, half, scales);
         }
+        Expr::Call(call) => return check_named(wrapped(call)?, private, half, scales),
+        Expr::Cast(cast) => return check_named(&cast.expr, private, half, scales),
+        Expr::Paren(inner) => return check_named(&inner.expr, private, half, scales),
+        Expr::MethodCall(call) if call.method == "into" => return check_named(&call.receiver, private, half, scales),
         _ => return None,
     };
     let last = path.segments.last()?;
     let name = last.ident.to_string();
     let upper = name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-    let generic = path.segments.first().is_some_and(|first| first.ident == "Self") || !last.arguments.is_none();
-    if !upper || generic {
+    if !upper || limit(path).is_some() {
         return None;
     }
+    // An item cannot name the parameters of what surrounds it; a block can, but is judged only when code is generated.
+    let parameter = |ident: &syn::Ident| ident == "Self" || ident.to_string().len() == 1;
+    let generic = path.segments.iter().any(|segment| !segment.arguments.is_none())
+        || path.segments.first().is_some_and(|first| parameter(&first.ident));
     let half = quote::format_ident!("{}", half.marker());
     let span = last.ident.span();
     let private = crate::emit::located(private, span);
-    Some(
-        quote::quote_spanned!(span=> const _: () = #private::check_literal((#path) as f64, #private::Half::#half, #scales);),
-    )
+    let check = quote::quote_spanned!(span=> #private::check_literal((#path) as f64, #private::Half::#half, #scales));
+    Some(match generic {
+        true => quote::quote_spanned!(span=> const { #check };),
+        false => quote::quote_spanned!(span=> const _: () = #check;),
+    })
 }
 
 /// Whether the numeric operand of `op` is a factor.

@@ -61,6 +61,22 @@ macro_rules! pointers {
 }
 pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
 
+/// A target that does not undo a cast to F32 by the user.
+#[diagnostic::on_unimplemented(
+    message = "this cast to `F32` would be undone by a `lower` module",
+    label = "the module narrows its input again",
+    note = "run it in full precision with `amp_region!(f32, ..)`, or cast to the region's precision where it may be rounded"
+)]
+pub trait KeepsPinned {}
+
+impl KeepsPinned for To<F32> {}
+impl KeepsPinned for Keep {}
+
+/// The target of an input that the user cast to F32.
+pub const fn pinned<T: KeepsPinned + Copy>(target: T) -> T {
+    target
+}
+
 /// A receiver that is a module of a known class.
 pub trait ByModule {
     /// What its inputs are cast to.

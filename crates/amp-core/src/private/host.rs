@@ -33,6 +33,18 @@ pub trait Precise {
     type Precision;
 }
 
+impl<T: Precise, E> Precise for Result<T, E> {
+    type Precision = T::Precision;
+}
+
+impl<T: Precise> Precise for Option<T> {
+    type Precision = T::Precision;
+}
+
+impl<T: Precise> Precise for Vec<T> {
+    type Precision = T::Precision;
+}
+
 /// A tensor whose type says its precision and that a call can take as it is (a parameter is first turned into one), and
 /// containers of such tensors.
 pub trait Plain {}

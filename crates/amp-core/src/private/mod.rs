@@ -24,13 +24,13 @@ mod typed;
 pub use crate::plan::{OpPlan, Plan};
 pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
 pub use amp_policy::Half;
-pub use class::{Full, KeepClass, Lower, ModuleClass, Target};
+pub use class::{Full, KeepClass, KeepsPinned, Lower, ModuleClass, Target, pinned};
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved, Place};
 pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken};
 pub use join::{Join2, Join3, Join4};
 pub use literal::check_literal;
-pub use probe::{Probe, probe};
+pub use probe::{Probe, declared, probe};
 pub use token::{Keep, Pair, Through, To, pair, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing.

@@ -18,6 +18,11 @@ pub const fn probe<'a, T: ?Sized, K: Copy>(_value: &'a T, _to: K) -> Probe<'a, T
     Probe(PhantomData, PhantomData)
 }
 
+/// Asks what values a place of type `T` takes.
+pub const fn declared<'a, T: ?Sized>() -> Probe<'a, T, Keep> {
+    Probe(PhantomData, PhantomData)
+}
+
 /// Treatment of a tensor that has the target precision: passed on by reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Same;

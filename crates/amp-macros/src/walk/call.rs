@@ -6,12 +6,13 @@ use crate::emit::{self, Operand, Treatment};
 use crate::error::spanned;
 use crate::hoist::Use;
 use crate::lattice::{Prec, Value};
+use crate::literal;
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprCall, ExprMethodCall, Type};
+use syn::{AngleBracketedGenericArguments, Expr, ExprCall, ExprMethodCall, PathArguments, Type};
 
 /// Operations whose result is no tensor that autocast casts.
 const NO_FLOAT: &[&str] = &[
@@ -81,8 +82,11 @@ impl Walker<'_> {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let name = call.method.to_string();
         self.check_protocol(call, &name);
-        if name == "to" && call.turbofish.is_some() && self.rules.find("to").is_none_or(|found| !found.listed) {
-            return self.explicit_cast(call, &source);
+        if name == "to" && self.rules.find("to").is_none_or(|found| !found.listed) {
+            return match call.turbofish {
+                Some(_) => self.explicit_cast(call, &source),
+                None => self.unlisted(expr, &name),
+            };
         }
         let found = self.rules.find(&name).filter(|found| found.listed || !is_iterator_fold(call));
         match found {
@@ -127,13 +131,29 @@ impl Walker<'_> {
 
     fn explicit_cast(&mut self, call: &mut ExprMethodCall, source: &Expr) -> Value {
         let from = self.expr(&mut call.receiver);
-        let target = call.turbofish.as_ref().and_then(|turbofish| match turbofish.args.first() {
+        self.cast_to(&from, call.turbofish.as_ref(), source)
+    }
+
+    /// `Tensor::to::<F32>(&x)`.
+    fn path_cast(&mut self, expr: &mut Expr, source: &Expr) -> Value {
+        let Expr::Call(call) = expr else { return Value::opaque() };
+        let from = self.expr(&mut call.args[0]);
+        let Expr::Path(path) = &*call.func else { return Value::opaque() };
+        let turbofish = path.path.segments.last().and_then(|last| match &last.arguments {
+            PathArguments::AngleBracketed(list) => Some(list),
+            _ => None,
+        });
+        self.cast_to(&from, turbofish, source)
+    }
+
+    fn cast_to(&mut self, from: &Value, list: Option<&AngleBracketedGenericArguments>, source: &Expr) -> Value {
+        let target = list.and_then(|list| match list.args.first() {
             Some(syn::GenericArgument::Type(ty)) => Some(ty),
             _ => None,
         });
         let to = target.map_or_else(Value::opaque, |ty| self.marker(ty));
         let pinned = to.prec == Prec::F32 && (from.pinned || !from.is_surely(&Prec::F32));
-        let mut row = Row::new("to", "cast", source, &[&from], &to.prec);
+        let mut row = Row::new("to", "cast", source, &[from], &to.prec);
         row.casts = u32::from(from.prec != to.prec);
         row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec);
         self.rows.push(row);
@@ -177,6 +197,10 @@ impl Walker<'_> {
         }
         let from = value.clone();
         let value = match name {
+            // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
+            "to" => Value { pinned: !value.is_surely(&Prec::F32), ..Value::inferred() },
+            "fold" | "try_fold" if args.first().is_some_and(|init| init.prec.is_tensor()) => Value::new(Prec::Unknown),
+            "into" if value.constant.is_some() => value,
             "map" | "and_then" | "flat_map" | "filter_map" | "then" | "map_while" => {
                 closure.unwrap_or_else(Value::opaque)
             }
@@ -214,7 +238,7 @@ impl Walker<'_> {
         }
         let receiver_prec = self.runs_in(&found, &values[0]);
         for (arg, value) in call.args.iter_mut().zip(&values[1..]) {
-            if matches!(name, "masked_fill" | "clamp" | "add" | "sub" | "mul" | "div") || is_float(value) {
+            if judged(name, value) {
                 self.check_constant(arg, value, &receiver_prec, name);
             }
         }
@@ -457,6 +481,7 @@ impl Walker<'_> {
             return Value::new(Prec::Unknown);
         }
         let region = self.target(&self.lower());
+        let spans: Vec<Span> = call.args.iter().map(|arg| emit::ends(arg).0).collect();
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
         let operands = positions
             .iter()
@@ -469,8 +494,11 @@ impl Walker<'_> {
         let receiver = take(&mut call.receiver);
         let mut whole = call.clone();
         let private = self.private().clone();
+        let half = matches!(self.lower(), Prec::Half(_));
+        let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
+        let pinned: Vec<Span> = pinned.map(|&i| spans[i]).collect();
         replace(expr, |_| {
-            emit::module_call(&private, at, receiver, &region, operands, |callee, passed| {
+            emit::module_call(&private, at, receiver, &region, &pinned, operands, |callee, passed| {
                 *whole.receiver = callee;
                 for (&i, arg) in positions.iter().zip(passed) {
                     whole.args[i] = arg;
@@ -494,6 +522,8 @@ impl Walker<'_> {
         let Some(last) = path.path.segments.last() else { return Value::opaque() };
         let name = last.ident.to_string();
         match name.as_str() {
+            "to" if call.args.len() == 1 && !last.arguments.is_none() => return self.path_cast(expr, &source),
+            "Value" | "from" if literal::wrapped(call).is_some() => return self.expr(&mut call.args[0]),
             "Ok" | "Some" | "new" if call.args.len() == 1 && (name != "new" || is_pointer(&path.path)) => {
                 return self.expr(&mut call.args[0]);
             }
@@ -548,7 +578,7 @@ impl Walker<'_> {
         let text = name.to_string();
         let prec = self.runs_in(&found, &values[tensors[0]]);
         for (i, value) in values.iter().enumerate() {
-            if is_float(value) {
+            if judged(&text, value) {
                 self.check_constant(&mut call.args[i], value, &prec, &text);
             }
         }
@@ -654,8 +684,11 @@ fn castable(arg: &Expr, value: &Value) -> bool {
         && !matches!(arg, Expr::Closure(_) | Expr::Range(_) | Expr::Array(_))
 }
 
-fn is_float(value: &Value) -> bool {
-    value.constant.as_ref().is_some_and(|(text, _)| text.contains(['.', 'e', 'E']) && !text.starts_with("0x"))
+/// Whether an argument is a number that meets the tensor's elements, not an axis or a size.
+fn judged(op: &str, value: &Value) -> bool {
+    let float = |text: &str| text.contains(['.', 'e', 'E', ':']) && !text.starts_with("0x");
+    matches!(op, "masked_fill" | "clamp" | "add" | "sub" | "mul" | "div")
+        || value.constant.as_ref().is_some_and(|(text, _)| float(text))
 }
 
 /// `iter.sum()`: a fold of an iterator has no arguments, a sum of a tensor has.

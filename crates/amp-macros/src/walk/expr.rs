@@ -30,8 +30,8 @@ impl Walker<'_> {
                 if matches!(unary.op, UnOp::Not(_)) && !value.prec.is_tensor() { Value::other() } else { value }
             }
             Expr::Cast(cast) => {
-                self.expr(&mut cast.expr);
-                Value::other()
+                let value = self.expr(&mut cast.expr);
+                Value { constant: value.constant, ..Value::other() }
             }
             Expr::Field(field) => {
                 let base = self.expr(&mut field.base);
@@ -130,7 +130,12 @@ impl Walker<'_> {
         if let Some(ident) = path.path.get_ident() {
             let name = ident.to_string();
             if let Some(var) = self.scopes.find(&name) {
-                return self.scopes.vars[var].value.clone();
+                let var = &self.scopes.vars[var];
+                return match &var.assigned {
+                    // Declared without a value: it holds what was assigned.
+                    Some(assigned) if var.value.prec == Prec::Never => Value { constant: None, ..assigned.clone() },
+                    _ => var.value.clone(),
+                };
             }
             if name == "None" {
                 return Value::never();

@@ -128,7 +128,12 @@ impl Walker<'_> {
             }
             Pat::TupleStruct(tuple) => {
                 let wraps = tuple.path.segments.last().is_some_and(|s| s.ident == "Some" || s.ident == "Ok");
-                let inner = if wraps { value.clone() } else { Value::opaque() };
+                let inner = match value.prec {
+                    // What came into an `Option` that was declared empty is not known here, but it has a type by now.
+                    Prec::Never => Value::opaque(),
+                    _ if wraps => Value { inferred: false, ..value.clone() },
+                    _ => Value::opaque(),
+                };
                 tuple.elems.iter().for_each(|pat| self.bind(pat, &inner, false));
             }
             Pat::Struct(fields) => {

@@ -14,6 +14,8 @@ pub(crate) enum Expect {
     /// A tensor (or a container of tensors) of this precision.
     Prec(Prec),
     Tuple(Vec<Expect>),
+    /// A type that only its name is known of (an alias): the compiler says whether it is a tensor of F32.
+    Named(Box<Type>),
 }
 
 impl Expect {
@@ -27,10 +29,16 @@ impl Expect {
 
     fn of_type(ty: &Type, param: Option<&str>) -> Self {
         // A reference is handed on; there is no owned value to widen.
-        if matches!(ty, Type::Reference(_)) {
-            return Self::Nothing;
+        match ty {
+            Type::Reference(_) => Self::Nothing,
+            Type::Tuple(tuple) => Self::Tuple(tuple.elems.iter().map(|ty| Self::of_type(ty, param)).collect()),
+            Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
+                (Some(inner), _) => Self::of_type(inner, param),
+                (None, Self::Nothing) if is_name(path, param) => Self::Named(Box::new(ty.clone())),
+                (None, expect) => expect,
+            },
+            _ => Self::of_value(&Value::of_type(ty, param)),
         }
-        Self::of_value(&Value::of_type(ty, param))
     }
 
     fn of_value(value: &Value) -> Self {
@@ -78,6 +86,11 @@ impl Walker<'_> {
     fn leave(&mut self, expr: &mut Expr, original: &Expr, value: Value, expect: &Expect) -> Value {
         let prec = match expect {
             Expect::Prec(prec) => prec,
+            Expect::Named(ty) if matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred => {
+                let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
+                *expr = emit::declared(self.private(), ty, inner);
+                return value;
+            }
             // A tuple that comes out of a call: its type says which elements have to be widened.
             Expect::Tuple(parts) if all_f32(parts) => &Prec::F32,
             _ => return value,
@@ -106,6 +119,25 @@ impl Walker<'_> {
 
 fn all_f32(parts: &[Expect]) -> bool {
     parts.iter().all(|part| matches!(part, Expect::Prec(Prec::F32)))
+}
+
+/// The first type argument of a container whose elements leave one by one.
+fn container(path: &syn::Path) -> Option<&Type> {
+    let last = path.segments.last().filter(|last| last.ident == "Result" || last.ident == "Option")?;
+    let syn::PathArguments::AngleBracketed(list) = &last.arguments else { return None };
+    list.args.iter().find_map(|arg| match arg {
+        syn::GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+/// A path without arguments that may be an alias of a tensor's type.
+fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
+    let plain = path.qself.is_none() && path.path.segments.iter().all(|segment| segment.arguments.is_none());
+    plain
+        && !path.path.is_ident("Self")
+        && param.is_none_or(|param| !path.path.is_ident(param))
+        && !matches!(Value::of_type(&Type::Path(path.clone()), param).prec, Prec::Other)
 }
 
 /// `Ok(..)` and `Some(..)`: what is inside leaves too.

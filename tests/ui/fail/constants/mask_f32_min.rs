@@ -1,4 +1,4 @@
-//~ error: this constant does not fit in the region
+//~ error: `f32::MIN` does not fit in `f16`
 use amp::prelude::*;
 
 #[autocast(f16)]

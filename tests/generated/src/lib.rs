@@ -1,0 +1,1 @@
+//! Random forward functions: `build.rs` writes them, `tests/twins.rs` runs them.

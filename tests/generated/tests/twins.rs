@@ -1,0 +1,58 @@
+//! Random forward functions: each equals its twin with casts by hand, bit for bit, values and gradients.
+
+use amp::prelude::*;
+
+/// What every function looks like.
+pub type Forward = fn(&Tensor<F32>, &Tensor<F32>, &Tensor<F32>, usize) -> Result<Tensor<F32>>;
+
+#[allow(warnings, clippy::all)] // random code has needless clones, parentheses and unused variables
+mod functions {
+    use super::Forward;
+    use amp::prelude::*;
+    include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+}
+
+/// Output and gradients as bits.
+type Bits = Vec<Vec<u32>>;
+
+fn bits(x: &Tensor<F32>) -> Result<Vec<u32>> {
+    Ok(x.to_vec()?.into_iter().map(f32::to_bits).collect())
+}
+
+fn run(forward: Forward, k: usize, gradients: bool) -> Result<Bits> {
+    amp::manual_seed(7);
+    let leaf = || Ok(Tensor::<F32>::uniform([4, 4], -1.0, 1.0, &Device::cpu())?.tracked());
+    let leaves: [Tensor<F32>; 3] = [leaf()?, leaf()?, leaf()?];
+    let [a, b, c] = &leaves;
+    let y = forward(a, b, c, k)?;
+    let mut all = vec![bits(&y)?];
+    if gradients && y.requires_grad() {
+        let mut scaler = GradScaler::builder().init_scale(8.0).build(&Device::cpu())?;
+        let grads = scaler.scale(&y.sum_all()?)?.backward()?;
+        let grads = scaler.unscale(grads)?;
+        for leaf in &leaves {
+            all.push(grads.get(leaf)?.map_or(Ok(Vec::new()), |grad| bits(&grad))?);
+        }
+    }
+    Ok(all)
+}
+
+#[test]
+fn every_function_equals_its_twin() {
+    let seed = env!("AMP_GENERATED_SEED");
+    println!("AMP_SEED={seed}");
+    let mut faults = Vec::new();
+    for (name, region, by_hand, gradients) in functions::ALL {
+        for k in 0..5 {
+            let both = run(*region, k, *gradients).and_then(|one| Ok((one, run(*by_hand, k, *gradients)?)));
+            match both {
+                Ok((one, two)) if one == two => {}
+                Ok((one, two)) => faults.push(format!("{name}({k}): {one:x?}, by hand {two:x?}")),
+                Err(error) => faults.push(format!("{name}({k}): {error}")),
+            }
+        }
+    }
+    assert!(faults.is_empty(), "AMP_SEED={seed}\n{}", faults.join("\n"));
+    let gradients = functions::ALL.iter().filter(|(.., gradients)| *gradients).count();
+    assert!(gradients > functions::ALL.len() / 4, "only {gradients} functions compare gradients");
+}

@@ -1,0 +1,13 @@
+//~ error: this constant does not fit in the region
+use amp::prelude::*;
+
+const MASK: f64 = -1e9;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>, mask: &Tensor<Bool>) -> Result<Tensor<F32>> {
+    let h = x.matmul(w)?;
+    Tensor::masked_fill(&h, mask, MASK)
+    //~ ^ here
+}
+
+fn main() {}
