@@ -1,5 +1,7 @@
-#![deny(warnings)]
-#![allow(dead_code)]
+//! Forward functions as people write them: each compiles as it stands, and those that are called run.
+
+#![allow(dead_code, clippy::type_complexity)] // many are here to compile; their forms are the test
+
 use amp::nn::*;
 use amp::prelude::*;
 use std::collections::HashMap;
@@ -433,4 +435,51 @@ struct W2(Linear, Linear);
 fn tuple_struct(m: &W2, x: &T) -> Result<Tensor<F32>> {
     m.1.forward(&m.0.forward(x)?.relu()?)
 }
-fn main() {}
+
+fn random(shape: [usize; 2]) -> Result<T> {
+    Tensor::normal(shape, 0.0, 0.5, &Device::cpu())
+}
+
+#[test]
+fn experts_are_weighted() -> Result<()> {
+    let cpu = Device::cpu();
+    let expert = || Ok(Expert { up: Linear::new(4, 8, &cpu)?, down: Linear::new(8, 4, &cpu)? });
+    let moe = Moe { gate: Linear::new(4, 3, &cpu)?, experts: vec![expert()?, expert()?, expert()?], k: 2 };
+    let y = moe.forward(&random([5, 4])?)?;
+    assert_eq!(y.dims(), [5, 4]);
+    assert!(y.to_vec()?.iter().all(|value| value.is_finite()));
+    Ok(())
+}
+
+#[test]
+fn alias_of_a_tensor_is_widened_where_it_is_returned() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let by_hand = x.to::<F16>()?.matmul(&w.to::<F16>()?)?;
+    let region = early(&x, &[w.clone(), w.clone()])?;
+    assert_eq!(region.to_vec()?, by_hand.to::<F32>()?.to_vec()?);
+    let (outs, state) = rnn(std::slice::from_ref(&x), &w, &w, None)?;
+    let state = state.expect("one step");
+    assert_eq!(outs[0].to_vec()?, state.to_vec()?);
+    assert_eq!(state.to_vec()?, by_hand.tanh()?.to::<F32>()?.to_vec()?);
+    Ok(())
+}
+
+#[test]
+fn state_from_an_option_that_was_empty_is_widened() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let (x16, w16) = (x.to::<F16>()?, w.to::<F16>()?);
+    let first = x16.matmul(&w16)?.tanh()?;
+    let second = (x16.matmul(&w16)? + &first.matmul(&w16)?)?.tanh()?;
+    assert_eq!(rnn3(&[x.clone(), x], &w, &w)?.to_vec()?, second.to::<F32>()?.to_vec()?);
+    Ok(())
+}
+
+#[test]
+fn cache_of_keys_grows() -> Result<()> {
+    let mut cache = Cache { k: Vec::new(), map: HashMap::new() };
+    for step in 1..4 {
+        let y = kv(&random([1, 4])?, random([1, 4])?, random([1, 4])?, &mut cache, None)?;
+        assert_eq!((y.dims(), cache.k.len()), (&[1, 4][..], step));
+    }
+    Ok(())
+}

@@ -8,6 +8,8 @@ pub(crate) struct Var {
     pub(crate) value: Value,
     /// What is assigned to it after its declaration.
     pub(crate) assigned: Option<Value>,
+    /// What is assigned to it is known to have one precision here and not known there.
+    pub(crate) mixed: bool,
     /// Length of the path at which it is in scope.
     pub(crate) scope: usize,
     /// Its value never changes while it is in scope, so a cast of it can be made ahead.
@@ -32,7 +34,7 @@ impl Scopes {
         let name = name.to_owned();
         self.names.push((name.clone(), number));
         let fixed_fields = fixed && name != "self";
-        self.vars.push(Var { name, value, assigned: None, scope, fixed, fixed_fields, declared });
+        self.vars.push(Var { name, value, assigned: None, mixed: false, scope, fixed, fixed_fields, declared });
         number
     }
 
@@ -70,6 +72,7 @@ impl Var {
         // What the macro does not know may be either; F32 holds both, and widening is free.
         match self.value.prec.join(&assigned.prec) {
             Prec::F32 => Some(Prec::F32),
+            Prec::Unknown if self.mixed => Some(Prec::F32),
             Prec::Unknown if all.iter().any(|prec| prec.is_known()) => Some(Prec::F32),
             Prec::Unknown if all.iter().all(|prec| **prec == Prec::Unknown) => Some(Prec::F32),
             _ => None,

@@ -195,9 +195,12 @@ impl Walker<'_> {
 
     /// Notes that a value is assigned to a variable.
     pub(super) fn assign_var(&mut self, var: usize, value: &Value) {
-        let slot = &mut self.scopes.vars[var].assigned;
-        *slot = Some(match slot.take() {
-            Some(before) => before.join(value),
+        let var = &mut self.scopes.vars[var];
+        var.assigned = Some(match var.assigned.take() {
+            Some(before) => {
+                var.mixed |= before.prec.is_known() != value.prec.is_known() && value.prec != Prec::Never;
+                before.join(value)
+            }
             None => value.clone(),
         });
     }
