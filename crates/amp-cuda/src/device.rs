@@ -6,13 +6,14 @@ use crate::error;
 use crate::launch::{self, Block};
 use crate::module::{Family, Modules};
 use crate::operand::Compute;
+use crate::product::Products;
 use amp_core::backend::{Buffer, DType, DeviceBuffer};
 use amp_core::{Error, Result};
 use cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
 use cudarc::driver::{CudaContext, CudaStream};
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Threads of a block, unless a kernel wants otherwise; `THREADS` of `common.cuh`.
 pub(crate) const THREADS: u32 = 256;
@@ -24,6 +25,7 @@ pub struct Gpu {
     stream: Arc<CudaStream>,
     modules: Modules,
     multiprocessors: u64,
+    products: OnceLock<Option<Products>>,
     pub(crate) checks: Checks,
 }
 
@@ -51,7 +53,15 @@ impl Gpu {
             capability.1
         );
         log::warn!("cuda:{index}: products, convolutions and attention run on kernels that do not use tensor cores");
-        Ok(Self { index, context, stream, modules, multiprocessors, checks: Checks::default() })
+        Ok(Self {
+            index,
+            context,
+            stream,
+            modules,
+            multiprocessors,
+            products: OnceLock::new(),
+            checks: Checks::default(),
+        })
     }
 
     pub(crate) fn name(&self) -> String {
@@ -65,6 +75,15 @@ impl Gpu {
 
     pub(crate) fn stream(&self) -> &CudaStream {
         &self.stream
+    }
+
+    pub(crate) fn shared_stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// cuBLASLt, opened with the first product.
+    pub(crate) fn products(&self) -> Option<&Products> {
+        self.products.get_or_init(|| Products::open(self)).as_ref()
     }
 
     /// Memory for `len` elements, to be written by what is launched next.

@@ -20,6 +20,7 @@ mod library;
 mod module;
 mod operand;
 mod ops;
+mod product;
 
 pub use device::Gpu;
 

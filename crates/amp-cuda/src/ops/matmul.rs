@@ -2,7 +2,8 @@ use crate::args::MatmulArgs;
 use crate::device::{Gpu, Memory};
 use crate::module::Family::MatMul as FAMILY;
 use crate::operand::{Compute, Operand, tag};
-use amp_core::backend::{Buffer, DType, MAX_RANK, MatMul, Operand as CoreOperand};
+use crate::product::Product;
+use amp_core::backend::{Buffer, DType, Layout, MAX_RANK, MatMul, Memory as _, Operand as CoreOperand};
 use amp_core::{Error, Result};
 
 /// Rows and columns of the tile that one block computes; `TILE` of `gemm.cuh`.
@@ -33,6 +34,11 @@ fn padded(sizes: &[usize]) -> [i64; MAX_RANK] {
     std::array::from_fn(|i| sizes.get(i).map_or(0, |&n| n as i64))
 }
 
+/// The copy where there is one.
+fn replaced<'a>(x: CoreOperand<'a>, copy: &'a Option<(Buffer, Layout)>) -> CoreOperand<'a> {
+    copy.as_ref().map_or(x, |(buffer, layout)| CoreOperand { buffer, layout, logical: x.logical })
+}
+
 impl Gpu {
     /// Everything but bias, result and mode.
     fn product(&self, a: CoreOperand<'_>, b: CoreOperand<'_>) -> Result<(MatmulArgs, Compute)> {
@@ -59,7 +65,34 @@ impl Gpu {
         Ok((args, Compute::real(&[a.logical, b.logical])))
     }
 
+    /// Copies of the operands that are stored in another type than they count as, when `a · b` is large enough for the
+    /// tensor cores to win back what the copies cost. Small products convert as they load.
+    fn alike(&self, a: &CoreOperand<'_>, b: &CoreOperand<'_>) -> Result<[Option<(Buffer, Layout)>; 2]> {
+        const WORTH_COPIES: usize = 1 << 24;
+        let work = a.layout.count().saturating_mul(b.layout.shape.last().map_or(0, |&n| n));
+        let stored = [a, b].map(|x| x.buffer.dtype());
+        let rounds = [a, b].iter().any(|x| x.logical.size() < x.buffer.dtype().size());
+        if work < WORTH_COPIES || a.logical != b.logical || (stored[0] == stored[1] && !rounds) {
+            return Ok([None, None]);
+        }
+        if self.products().is_none() {
+            return Ok([None, None]);
+        }
+        let copied = |x: &CoreOperand<'_>| -> Result<Option<(Buffer, Layout)>> {
+            if x.buffer.dtype() == x.logical {
+                return Ok(None);
+            }
+            Ok(Some((self.copy(*x, x.logical)?, Layout::contiguous(x.layout.shape))))
+        };
+        Ok([copied(a)?, copied(b)?])
+    }
+
     fn multiply(&self, args: MatmulArgs, compute: Compute) -> Result<()> {
+        if let (Some(products), Some((product, at))) = (self.products(), Product::new(&args))
+            && products.multiply(self, product, at, args.accumulate != 0)?
+        {
+            return Ok(());
+        }
         let tiles = |n: i64| (n as u64).div_ceil(TILE as u64);
         let matrices = if args.sum_batch != 0 { 1 } else { args.batch as u64 };
         let most = u64::from(u16::MAX);
@@ -80,6 +113,15 @@ impl MatMul for Gpu {
         bias: Option<CoreOperand<'_>>,
         out: DType,
     ) -> Result<Buffer> {
+        let copies = self.alike(&a, &b)?;
+        let (a, b) = (replaced(a, &copies[0]), replaced(b, &copies[1]));
+        let vector = match bias {
+            Some(bias) if bias.logical == out && bias.buffer.dtype() != out && self.products().is_some() => {
+                Some((self.copy(bias, out)?, Layout::contiguous(bias.layout.shape)))
+            }
+            _ => None,
+        };
+        let bias = bias.map(|bias| replaced(bias, &vector));
         let (args, compute) = self.product(a, b)?;
         let y = self.memory("matmul", (args.batch * args.rows * args.columns) as usize, out)?;
         let bias = Operand::optional(self, "matmul", bias)?;
@@ -88,7 +130,8 @@ impl MatMul for Gpu {
     }
 
     fn matmul_accumulate(&self, a: CoreOperand<'_>, b: CoreOperand<'_>, into: &mut Buffer) -> Result<()> {
-        let (args, compute) = self.product(a, b)?;
+        let copies = self.alike(&a, &b)?;
+        let (args, compute) = self.product(replaced(a, &copies[0]), replaced(b, &copies[1]))?;
         let matrix = (args.rows * args.columns) as usize;
         let memory = into.downcast_mut::<Memory>().ok_or_else(|| crate::error::foreign(self, "matmul"))?;
         let args = MatmulArgs {

@@ -138,6 +138,7 @@ pub fn check(name: &str, inputs: &[Input], out: DType, terms: f64, call: Call) {
 }
 
 /// Checks the GPU against the CPU in the same precisions: for inputs that F32 and F64 do not treat alike.
+#[allow(dead_code, reason = "a test file that checks products only does without")]
 pub fn check_same(name: &str, inputs: &[Input], out: DType, terms: f64, call: Call) {
     let results = on_gpu(name, inputs, out, call);
     let same: Vec<_> = inputs.iter().map(|i| (i.storage(), &i.layout, i.logical)).collect();

@@ -29,6 +29,7 @@ static size_t total() { return (size_t)number("STANDIN_MEMORY", 8ll << 30); }
 extern "C" {
 // ---- what tests ask
 u64 standin_calls(const char* name) { std::lock_guard<std::mutex> held(lock); return calls[name]; }
+void standin_count(const char* name) { std::lock_guard<std::mutex> held(lock); ++calls[name]; }
 u64 standin_bytes() { std::lock_guard<std::mutex> held(lock); return used; }
 size_t standin_args(const char* name) { auto* k = emulation::find(name); return k ? k->args : 0; }
 // Whether `bytes` at `at` lie within one allocation.

@@ -52,6 +52,18 @@ pub fn open_in(folder: &Path) -> (&'static Standin, MutexGuard<'static, ()>) {
     open_with(|| folder.to_owned())
 }
 
+/// The stand-in with cuBLASLt's; must come before any other opening of the process.
+pub fn open_with_products() -> (&'static Standin, MutexGuard<'static, ()>) {
+    let (standin, guard) = open();
+    let folder = PathBuf::from(env::var_os("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));
+    if !folder.to_string_lossy().contains(':') {
+        let both = env::join_paths([&folder, &with_products(&folder)]).expect("no colon in the target folder");
+        // SAFETY: the guard is held, and every test takes it before it does anything that reads the environment.
+        unsafe { env::set_var("AMP_CUDA_LIB_DIR", both) };
+    }
+    (standin, guard)
+}
+
 fn open_with(folder: impl FnOnce() -> PathBuf) -> (&'static Standin, MutexGuard<'static, ()>) {
     static ALONE: Mutex<()> = Mutex::new(());
     static OPEN: OnceLock<Standin> = OnceLock::new();
@@ -173,5 +185,28 @@ fn link(folder: &Path, units: &[(String, String)], flags: &[&str]) {
     let mut command = compiler();
     command.current_dir(folder).args(["-shared", "-fPIC", "-Wl,-soname,libnvrtc.so", "-o", "libnvrtc.so"]);
     command.arg(tests().join("nvrtc.cpp"));
+    run(command);
+    link_products(folder);
+}
+
+/// cuBLASLt's stand-in, in a folder of its own: without it the library's own kernels multiply.
+pub fn with_products(folder: &Path) -> PathBuf {
+    folder.join("products")
+}
+
+fn link_products(folder: &Path) {
+    let own = with_products(folder);
+    fs::create_dir_all(&own).expect("a folder for cuBLASLt's stand-in");
+    let mut command = compiler();
+    command.current_dir(&own).args(["-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off"]);
+    command.arg("-I").arg(tests()).arg("-I").arg(kernels()).arg(tests().join("cublaslt.cpp"));
+    command.args([
+        "-Wl,-soname,libcublasLt.so",
+        "-Wl,-rpath,$ORIGIN/..",
+        "-L..",
+        "-l:libcuda.so",
+        "-o",
+        "libcublasLt.so",
+    ]);
     run(command);
 }

@@ -1,0 +1,137 @@
+//! Matrix products through cuBLASLt's stand-in: which ones go there, what they give, and what is remembered of them.
+
+#![allow(clippy::cloned_ref_to_slice_refs, reason = "lists of inputs read alike whether they hold one or several")]
+
+#[path = "kernels/case.rs"]
+mod case;
+#[path = "standin/mod.rs"]
+mod standin;
+
+use amp_core::Result;
+use amp_core::backend::{Backend, Buffer, DType, Operand};
+use case::{Call, Input, check};
+
+/// Checks a call and how many products of each schedule's run went to cuBLASLt.
+fn goes(name: &str, inputs: &[Input], out: DType, products: u64, call: Call) {
+    let standin = {
+        let (standin, _alone) = standin::open_with_products();
+        standin
+    };
+    let before = standin.calls("cublasLtMatmul");
+    check(name, inputs, out, 100.0, call);
+    let each = standin.calls("cublasLtMatmul") - before;
+    assert_eq!(each, products * standin::SCHEDULES.len() as u64, "{name}: products that went to cuBLASLt");
+}
+
+fn product(b: &dyn Backend, x: &[Operand<'_>], out: DType) -> Result<Vec<Buffer>> {
+    Ok(vec![b.matmul(x[0], x[1], None, out)?])
+}
+
+// One test: the counts are of the whole process.
+#[test]
+fn products_go_to_cublaslt_where_it_can_do_them() {
+    every_layout();
+    types();
+    biases();
+    accumulation();
+    batches();
+    mixed_storage();
+    plans_are_remembered();
+}
+
+fn every_layout() {
+    let row = |seed| Input::strided(&[5, 7], &[7, 1], 0, DType::F32, seed);
+    let column = |seed| Input::strided(&[7, 3], &[1, 7], 0, DType::F32, seed);
+    goes("row by column", &[row(1), column(2)], DType::F32, 1, &product);
+    let far = Input::strided(&[5, 7], &[9, 1], 3, DType::F32, 3);
+    goes("rows far apart, unaligned", &[far, column(4)], DType::F32, 1, &product);
+    let turned = Input::strided(&[5, 7], &[1, 6], 1, DType::F32, 5);
+    goes("column by column", &[turned, column(6)], DType::F32, 1, &product);
+    let (a, b) =
+        (Input::strided(&[1, 7], &[50, 1], 0, DType::F32, 7), Input::strided(&[7, 1], &[2, 9], 0, DType::F32, 8));
+    goes("vectors", &[a, b], DType::F32, 1, &product);
+    let scattered = Input::strided(&[5, 7], &[20, 2], 0, DType::F32, 9);
+    goes("neither side is dense", &[scattered, column(10)], DType::F32, 0, &product);
+    let repeated = Input::strided(&[5, 7], &[0, 1], 0, DType::F32, 11);
+    goes("one row repeated", &[repeated, column(12)], DType::F32, 0, &product);
+    let (a, b) = (Input::new(vec![], &[3, 0], DType::F32), Input::new(vec![], &[0, 2], DType::F32));
+    goes("no terms", &[a, b], DType::F32, 0, &product);
+}
+
+fn types() {
+    use DType::{BF16, F16, F32, F64};
+    let pair = |dtype| [Input::noise(&[4, 9], dtype, 1.0, 1), Input::noise(&[9, 6], dtype, 1.0, 2)];
+    for (input, out, products) in
+        [(F16, F16, 1), (F16, F32, 1), (BF16, BF16, 1), (BF16, F32, 1), (F64, F64, 1), (F32, F16, 0), (F16, BF16, 0)]
+    {
+        goes(&format!("{input} to {out}"), &pair(input), out, products, &product);
+    }
+    let widened = pair(F16).map(|x| Input { logical: F32, ..x });
+    goes("halves that count as F32", &widened, F32, 1, &product);
+}
+
+fn biases() {
+    let inputs = |dtype, stored| {
+        let bias = Input::noise(&[6], dtype, 1.0, 3).stored(stored);
+        [Input::noise(&[4, 9], dtype, 1.0, 1), Input::noise(&[9, 6], dtype, 1.0, 2), bias]
+    };
+    let call: Call = &|b, x, out| Ok(vec![b.matmul(x[0], x[1], Some(x[2]), out)?]);
+    goes("bias", &inputs(DType::BF16, DType::BF16), DType::BF16, 1, call);
+    goes("bias of a master", &inputs(DType::F16, DType::F32), DType::F16, 1, call);
+    goes("bias in F32", &inputs(DType::F32, DType::F32), DType::F32, 1, call);
+    goes("bias in F64", &inputs(DType::F64, DType::F64), DType::F64, 0, call);
+    let [a, b, bias] = inputs(DType::F32, DType::F32);
+    let one = Input { layout: Input::strided(&[6], &[0], 0, DType::F32, 1).layout, ..bias };
+    goes("one bias for all", &[a, b, one], DType::F32, 0, call);
+}
+
+fn accumulation() {
+    let (a, b) = (Input::noise(&[3, 5, 7], DType::BF16, 1.0, 1), Input::noise(&[3, 7, 4], DType::BF16, 1.0, 2));
+    goes("added to what is there", &[a.clone(), b.clone()], DType::F32, 1, &|b, x, out| {
+        let mut into = b.fill(0.5, 60, out)?;
+        b.matmul_accumulate(x[0], x[1], &mut into)?;
+        Ok(vec![into])
+    });
+    let sum: Call = &|b, x, out| {
+        let mut into = b.fill(0.5, 20, out)?;
+        b.matmul_accumulate(x[0], x[1], &mut into)?;
+        Ok(vec![into])
+    };
+    goes("a batch that does not follow", &[a, b], DType::F32, 0, sum);
+    let a = Input::strided(&[3, 5, 7], &[35, 1, 5], 0, DType::F16, 3);
+    let b = Input::strided(&[3, 7, 4], &[28, 4, 1], 0, DType::F16, 4);
+    goes("a weight gradient over a batch", &[a, b], DType::F32, 1, sum);
+}
+
+fn batches() {
+    let weight = Input::strided(&[2, 3, 7, 4], &[0, 0, 1, 7], 0, DType::F16, 2);
+    let x = Input::noise(&[2, 3, 5, 7], DType::F16, 1.0, 1);
+    goes("one weight for a batch", &[x.clone(), weight], DType::F16, 1, &product);
+    let heads = Input::strided(&[2, 3, 7, 4], &[84, 4, 12, 1], 0, DType::F16, 3);
+    goes("heads that cannot be walked as one batch", &[x.clone(), heads], DType::F16, 0, &product);
+    let all = Input::strided(&[2, 3, 7, 4], &[84, 28, 4, 1], 0, DType::F16, 4);
+    goes("a batch", &[x, all], DType::F16, 1, &product);
+}
+
+fn mixed_storage() {
+    let pair = |n| {
+        let a = Input::noise(&[n, 256], DType::BF16, 1.0, 1).stored(DType::F32);
+        [a, Input::noise(&[256, n], DType::BF16, 1.0, 2)]
+    };
+    goes("small: converted as it is loaded", &pair(8), DType::F32, 0, &product);
+    goes("large: worth a copy", &pair(256), DType::F32, 1, &product);
+}
+
+fn plans_are_remembered() {
+    let (standin, _alone) = standin::open_with_products();
+    let gpu = standin::gpu();
+    let x = gpu.fill(1.0, 400, DType::F32).expect("a fill");
+    let layout = Input::noise(&[20, 20], DType::F32, 1.0, 1).layout;
+    let x = Operand { buffer: &x, layout: &layout, logical: DType::F32 };
+    gpu.matmul(x, x, None, DType::F32).expect("a product");
+    let before = (standin.calls("cublasLtMatmulAlgoGetHeuristic"), standin.bytes());
+    for _ in 0..100 {
+        gpu.matmul(x, x, None, DType::F32).expect("a product");
+    }
+    assert_eq!((standin.calls("cublasLtMatmulAlgoGetHeuristic"), standin.bytes()), before);
+}

@@ -1,0 +1,137 @@
+// The part of cuBLASLt that the library uses, on the stand-in's memory: column-major products with F32 (F64) sums, one
+// rounding of the result, bias along the rows, beta. Whatever the real one refuses is refused here too.
+#include "emulation.h"
+#include "common.cuh"
+#include <stdlib.h>
+
+typedef int Status;
+enum { OK = 0, INVALID = 7, UNSUPPORTED = 15 };
+enum { R32 = 0, R64 = 1, R16 = 2, RB16 = 14 };
+enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
+enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4 };
+
+extern "C" {
+int standin_within(uintptr_t at, size_t bytes);
+void standin_count(const char* name);
+}
+
+struct Desc { int compute, scale, transposed[2], epilogue; uintptr_t bias; };
+struct Matrix { int type; u64 rows, columns; i64 leading; int batch; i64 stride; };
+struct Preference { u64 workspace; unsigned alignment[4]; };
+struct Heuristic { u64 algo[8]; size_t workspace; int state; float waves; int reserved[4]; };
+
+static const u64 MAGIC = 0x5374616e642d696eull;
+
+static size_t bytes_of(int type) { return type == R64 ? 8 : type == R32 ? 4 : 2; }
+static int tag_of(int type) { return type == R64 ? F64 : type == R32 ? F32 : type == R16 ? F16 : BF16; }
+template <class T> static Status put(T& field, const void* from, size_t bytes) {
+    if (bytes != sizeof(T)) return INVALID;
+    memcpy(&field, from, bytes);
+    return OK;
+}
+
+// Bytes from the first element's start to the last one's end.
+static size_t reach(const Matrix& m) {
+    return (size_t)((m.batch - 1) * m.stride + (m.columns - 1) * m.leading + m.rows) * bytes_of(m.type);
+}
+
+static bool supported(const Desc& d, const Matrix& a, const Matrix& b, const Matrix& c) {
+    if (a.type != b.type) return false;
+    bool wide = a.type == R64;
+    if (d.compute != (wide ? COMPUTE_64F : COMPUTE_32F) || d.scale != (wide ? R64 : R32)) return false;
+    if (wide && d.epilogue != EPILOGUE_DEFAULT) return false;
+    return c.type == a.type || (c.type == R32 && bytes_of(a.type) == 2);
+}
+
+static bool fits(const Desc& d, const Matrix& a, const Matrix& b, const Matrix& c) {
+    const Matrix* m[3] = {&a, &b, &c};
+    for (auto* x : m) {
+        if (x->leading < (i64)x->rows || x->batch < 1 || x->batch != c.batch || x->rows == 0 || x->columns == 0) return false;
+    }
+    u64 terms = d.transposed[0] ? a.rows : a.columns;
+    return (d.transposed[0] ? a.columns : a.rows) == c.rows && (d.transposed[1] ? b.columns : b.rows) == terms &&
+           (d.transposed[1] ? b.rows : b.columns) == c.columns;
+}
+
+template <class C> static void multiply(const Desc& d, C beta, const Matrix& a, const void* x, const Matrix& b, const void* y,
+                                        const Matrix& c, void* out) {
+    u64 terms = d.transposed[0] ? a.rows : a.columns;
+    int left = tag_of(a.type), right = tag_of(b.type), result = tag_of(c.type);
+    for (i64 n = 0; n < c.batch; ++n)
+        for (u64 j = 0; j < c.columns; ++j)
+            for (u64 i = 0; i < c.rows; ++i) {
+                C sum = 0;
+                for (u64 k = 0; k < terms; ++k) {
+                    i64 p = n * a.stride + (i64)(d.transposed[0] ? i * a.leading + k : k * a.leading + i);
+                    i64 q = n * b.stride + (i64)(d.transposed[1] ? k * b.leading + j : j * b.leading + k);
+                    sum += load_as<C>(x, left, p) * load_as<C>(y, right, q);
+                }
+                i64 at = n * c.stride + (i64)(j * c.leading + i);
+                if (beta != 0) sum += beta * load_as<C>(out, result, at);
+                if (d.epilogue == EPILOGUE_BIAS) sum += load_as<C>((const void*)d.bias, result, (i64)i);
+                store_as<C>(out, result, at, sum);
+            }
+}
+
+extern "C" {
+Status cublasLtCreate(void** handle) { *handle = (void*)6; return OK; }
+Status cublasLtDestroy(void*) { return OK; }
+Status cublasLtMatmulDescCreate(Desc** d, int compute, int scale) {
+    *d = new Desc{compute, scale, {0, 0}, EPILOGUE_DEFAULT, 0};
+    return OK;
+}
+Status cublasLtMatmulDescDestroy(Desc* d) { delete d; return OK; }
+Status cublasLtMatmulDescSetAttribute(Desc* d, int attribute, const void* value, size_t bytes) {
+    switch (attribute) {
+        case 3: return put(d->transposed[0], value, bytes);
+        case 4: return put(d->transposed[1], value, bytes);
+        case 7: return put(d->epilogue, value, bytes);
+        case 8: return put(d->bias, value, bytes);
+        default: return INVALID;
+    }
+}
+Status cublasLtMatrixLayoutCreate(Matrix** m, int type, u64 rows, u64 columns, i64 leading) {
+    *m = new Matrix{type, rows, columns, leading, 1, 0};
+    return OK;
+}
+Status cublasLtMatrixLayoutDestroy(Matrix* m) { delete m; return OK; }
+Status cublasLtMatrixLayoutSetAttribute(Matrix* m, int attribute, const void* value, size_t bytes) {
+    return attribute == 5 ? put(m->batch, value, bytes) : attribute == 6 ? put(m->stride, value, bytes) : INVALID;
+}
+Status cublasLtMatmulPreferenceCreate(Preference** p) { *p = new Preference{0, {256, 256, 256, 256}}; return OK; }
+Status cublasLtMatmulPreferenceDestroy(Preference* p) { delete p; return OK; }
+Status cublasLtMatmulPreferenceSetAttribute(Preference* p, int attribute, const void* value, size_t bytes) {
+    if (attribute == 1) return put(p->workspace, value, bytes);
+    return attribute >= 5 && attribute <= 8 ? put(p->alignment[attribute - 5], value, bytes) : INVALID;
+}
+Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Matrix* a, Matrix* b, Matrix* c, Matrix* out, Preference* p, int,
+                                      Heuristic* found, int* count) {
+    standin_count("cublasLtMatmulAlgoGetHeuristic");
+    *count = 0;
+    if (!fits(*d, *a, *b, *out) || c != out) return INVALID;
+    if (!supported(*d, *a, *b, *out)) return UNSUPPORTED;
+    memset(found, 0, sizeof *found);
+    found->algo[0] = MAGIC;
+    for (int i = 0; i < 4; ++i) found->algo[1 + i] = p->alignment[i];
+    *count = 1;
+    return OK;
+}
+Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* x, Matrix* a, const void* y, Matrix* b, const void* beta,
+                      const void* z, Matrix* c, void* out, Matrix* od, const u64* algo, void* workspace, size_t bytes, void*) {
+    standin_count("cublasLtMatmul");
+    if (z != out || c != od || !fits(*d, *a, *b, *od) || !supported(*d, *a, *b, *od) || algo[0] != MAGIC) return INVALID;
+    const void* at[3] = {x, y, out};
+    for (int i = 0; i < 3; ++i) if ((uintptr_t)at[i] % algo[1 + i]) return INVALID;
+    if (!standin_within((uintptr_t)x, reach(*a)) || !standin_within((uintptr_t)y, reach(*b)) ||
+        !standin_within((uintptr_t)out, reach(*od)) || !standin_within((uintptr_t)workspace, bytes)) return INVALID;
+    if (d->epilogue == EPILOGUE_BIAS && !standin_within(d->bias, od->rows * bytes_of(od->type))) return INVALID;
+    if (a->type == R64) {
+        if (*(const double*)alpha != 1) return INVALID;
+        multiply<double>(*d, *(const double*)beta, *a, x, *b, y, *od, out);
+    } else {
+        if (*(const float*)alpha != 1) return INVALID;
+        multiply<float>(*d, *(const float*)beta, *a, x, *b, y, *od, out);
+    }
+    return OK;
+}
+}
