@@ -27,7 +27,10 @@ template <class C> __device__ inline C normal_cdf(C v) { return (C)0.5 * erfc_of
 template <class C> __device__ inline C normal_pdf(C v) {
     return (C)(0.5 * SQRT_HALF * TWO_OVER_SQRT_PI) * exp_of((C)-0.5 * v * v);
 }
-template <class C> __device__ inline C gelu_inner(C v) { return (C)GELU_SCALE * v * (v * v * (C)GELU_CUBIC + 1); }
+// (1 + tanh(z)) / 2 = sigmoid(2 z), which does not cancel where it is small.
+template <class C> __device__ inline C gelu_gate(C v) {
+    return sigmoid((C)(2 * GELU_SCALE) * v * (v * v * (C)GELU_CUBIC + 1));
+}
 
 // -------------------------------------------------------------------------------------------------------------------
 // y = op(x)
@@ -86,7 +89,7 @@ template <class C> __device__ C unary(int op, C v, double p0, double p1) {
         case LEAKY_RELU: return v > 0 ? v : v * (C)p0;
         case ELU: return v > 0 ? v : (C)p0 * expm1_of(v);
         case GELU: return v * normal_cdf(v);
-        case GELU_TANH: return (C)0.5 * v * (1 + tanh_of(gelu_inner(v)));
+        case GELU_TANH: return v * gelu_gate(v);
         case SILU: return v * sigmoid(v);
         case SOFTPLUS: return v * (C)p0 > (C)p1 ? v : log1p_of(exp_of(v * (C)p0)) / (C)p0;
         case HARDSWISH: return v * clamp(v + 3, (C)0, (C)6) / 6;
@@ -153,9 +156,8 @@ struct UnaryGradArgs {
 };
 
 template <class C> __device__ inline C gelu_tanh_derivative(C x) {
-    C t = tanh_of(gelu_inner(x));
-    C inner = (C)GELU_SCALE * (x * x * (C)(3 * GELU_CUBIC) + 1);
-    return (C)0.5 * (1 + t) + (C)0.5 * x * (1 - t * t) * inner;
+    C gate = gelu_gate(x), inner = (C)(2 * GELU_SCALE) * (x * x * (C)(3 * GELU_CUBIC) + 1);
+    return gate + x * gate * (1 - gate) * inner;
 }
 
 template <class C> __device__ inline C powf_grad(C x, C g, double p) {

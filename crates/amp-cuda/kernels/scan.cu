@@ -13,10 +13,17 @@ struct ScanArgs {
     int out;
 };
 
+// What is carried from tile to tile; thousands of roundings to float would add up.
+template <class C> struct Carry { typedef C Type; };
+template <> struct Carry<float> { typedef double Type; };
+
+template <class C> __device__ inline C join(int op, C a, C b) { return op == SCAN_SUM ? plus(a, b) : times(a, b); }
+
 // One line per block, THREADS elements at a time; `carry` is the fold of all tiles before.
 template <class C> __device__ void scan(const ScanArgs& a, C* shared) {
     i64 line = blockIdx.x, outer = divide(line, a.inner), base = outer * a.len * a.inner + (line - outer * a.inner);
-    C carry = a.op == SCAN_SUM ? (C)0 : (C)1;
+    typedef typename Carry<C>::Type Wide;
+    Wide carry = 0;
     bool fresh = true;  // nothing carried yet, so that -0 and NaN of the first tile stay what they are
     for (i64 tile = 0; tile < a.len; tile += blockDim.x) {
         i64 k = tile + threadIdx.x, count = a.len - tile < blockDim.x ? a.len - tile : blockDim.x;
@@ -25,17 +32,15 @@ template <class C> __device__ void scan(const ScanArgs& a, C* shared) {
         for (int step = 1; step < blockDim.x; step *= 2) {
             shared[threadIdx.x] = v;
             __syncthreads();
-            if (threadIdx.x >= step) {
-                C before = shared[threadIdx.x - step];
-                v = a.op == SCAN_SUM ? plus(before, v) : times(before, v);
-            }
+            if (threadIdx.x >= step) v = join(a.op, shared[threadIdx.x - step], v);
             __syncthreads();
         }
-        if (!fresh) v = a.op == SCAN_SUM ? plus(carry, v) : times(carry, v);
-        if (k < a.len) store_as(a.y, a.out, i, v);
+        Wide folded = fresh ? (Wide)v : join(a.op, carry, (Wide)v);
+        if (k < a.len) store_as(a.y, a.out, i, (C)folded);
         shared[threadIdx.x] = v;
         __syncthreads();
-        carry = shared[count - 1];
+        Wide last = shared[count - 1];
+        carry = fresh ? last : join(a.op, carry, last);
         fresh = false;
         __syncthreads();
     }
