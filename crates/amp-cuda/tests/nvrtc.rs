@@ -1,12 +1,13 @@
 //! Every kernel compiles for every supported architecture without spills and within a register budget.
 //!
 //! Needs NVRTC 12.9, the last that knows all of them: `tests/setup.sh` installs it, `AMP_NVRTC` names its file. Without it
-//! the test says so and passes, unless `AMP_REQUIRE_NVRTC` is set.
+//! the test says on stderr that nothing was checked, and passes, unless `AMP_REQUIRE_NVRTC` is set.
 
 use libloading::Library;
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::hash::{Hash, Hasher};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -101,7 +102,9 @@ fn complaints(log: &str) -> (Vec<String>, usize) {
 fn every_kernel_compiles_for_every_architecture_without_spills() {
     let Some(nvrtc) = Nvrtc::open() else {
         assert!(env::var_os("AMP_REQUIRE_NVRTC").is_none(), "NVRTC was not found; run tests/setup.sh or set AMP_NVRTC");
-        println!("skipped: no NVRTC");
+        // Not by `println!`, which nobody sees when a test passes.
+        let _ =
+            writeln!(std::io::stderr(), "NOT RUN: no kernel was compiled for a GPU, NVRTC is missing (tests/setup.sh)");
         return;
     };
     let sources = amp_cuda::sources();

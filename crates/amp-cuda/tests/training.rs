@@ -1,0 +1,91 @@
+//! Training on the CUDA backend, on the driver whose device is emulated: it learns, skips what overflows, never waits for
+//! the host, and returns all its memory.
+
+#[path = "standin/mod.rs"]
+mod standin;
+
+use amp_core::nn::{Linear, Module};
+use amp_core::optim::{AdamW, Step};
+use amp_core::{Device, F16, F32, GradScaler, Result, Tensor};
+
+/// What would make the host wait, or bring anything to it.
+const WAITING: [&str; 3] = ["cuStreamSynchronize", "cuCtxSynchronize", "cuMemcpyDtoHAsync_v2"];
+
+struct Training {
+    net: [Linear; 2],
+    x: Tensor<F32>,
+    target: Tensor<F32>,
+    optimizer: AdamW,
+    scaler: GradScaler,
+}
+
+impl Training {
+    fn new(device: &Device) -> Result<Self> {
+        amp_core::manual_seed(7);
+        let net = [Linear::new(8, 16, device)?, Linear::new(16, 1, device)?];
+        let optimizer = AdamW::new(net.iter().flat_map(Module::parameters), 0.01);
+        let scaler = GradScaler::builder().init_scale(1024.0).growth_interval(5).build(device)?;
+        let x = Tensor::<F32>::randn([32, 8], device)?;
+        let target = x.sum([1], true)?.tanh()?;
+        Ok(Self { net, x, target, optimizer, scaler })
+    }
+
+    /// One step in F16; `factor` multiplies the loss.
+    fn step(&mut self, factor: f32) -> Result<(Tensor<F32>, Step)> {
+        let h = self.net[0].forward(&self.x.to::<F16>()?)?.relu()?;
+        let error = (&self.net[1].forward(&h)?.to::<F32>()? - &self.target)?;
+        let loss = (&(&error * &error)?.mean_all()? * factor)?;
+        let grads = self.scaler.scale(&loss)?.backward()?;
+        let step = self.scaler.step(&mut self.optimizer, grads)?;
+        self.scaler.update()?;
+        Ok((loss, step))
+    }
+
+    /// What the net says, which changes with every weight.
+    fn output(&self) -> Result<Vec<f32>> {
+        self.net[1].forward(&self.net[0].forward(&self.x)?.relu()?)?.to_vec()
+    }
+}
+
+#[test]
+fn a_loop_learns_grows_and_skips_without_waiting_for_the_host() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let mut training = Training::new(&Device::cuda(0)?)?;
+    let first = training.step(1.0)?.0.item()?;
+    assert!(training.step(1.0)?.1.was_taken()?);
+    let before = WAITING.map(|call| standin.calls(call));
+    for _ in 0..38 {
+        training.step(1.0)?;
+    }
+    assert_eq!(WAITING.map(|call| standin.calls(call)), before, "{WAITING:?}");
+    // Forty clean steps: the scale doubled every five of them.
+    assert_eq!(training.scaler.scale_value()?, 1024.0 * 256.0);
+    let output = training.output()?;
+    let (_, skipped) = training.step(f32::INFINITY)?;
+    assert!(!skipped.was_taken()?);
+    assert_eq!(training.output()?, output);
+    assert_eq!(training.scaler.scale_value()?, 1024.0 * 128.0);
+    let (last, taken) = training.step(1.0)?;
+    assert!(taken.was_taken()?);
+    assert!(last.item()? < 0.5 * first, "the loss fell from {first} to {} only", last.item()?);
+    Ok(())
+}
+
+#[test]
+fn steps_give_back_their_memory_on_whatever_thread() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let mut training = Training::new(&Device::cuda(0)?)?;
+    training.step(1.0)?;
+    training.step(1.0)?;
+    let before = standin.bytes();
+    for i in 0..200 {
+        let (loss, step) = training.step(1.0)?;
+        if i % 50 == 0 {
+            std::thread::spawn(move || drop((loss, step))).join().expect("a tensor drops on any thread");
+        }
+    }
+    assert_eq!(standin.bytes(), before);
+    drop(training);
+    assert!(standin.bytes() < before);
+    Ok(())
+}
