@@ -4,6 +4,7 @@ use crate::args::Region;
 use crate::lattice::{Prec, Value};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
+use std::cell::OnceCell;
 use std::fmt::Write;
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -11,7 +12,8 @@ use syn::spanned::Spanned;
 /// The plan of one operation.
 pub(crate) struct Row {
     line: usize,
-    source: String,
+    source: Expr,
+    text: OnceCell<String>,
     op: String,
     class: &'static str,
     input: String,
@@ -28,7 +30,8 @@ impl Row {
         let line = source.span().start().line;
         Self {
             line,
-            source: snippet(source),
+            source: source.clone(),
+            text: OnceCell::new(),
             op: op.to_owned(),
             class,
             input,
@@ -36,6 +39,11 @@ impl Row {
             casts: 0,
             costed: 0,
         }
+    }
+
+    /// The call as written; rows of all rounds but the last are never printed.
+    fn text(&self) -> &str {
+        self.text.get_or_init(|| snippet(&self.source))
     }
 
     pub(crate) fn at(mut self, span: Span) -> Self {
@@ -103,7 +111,7 @@ pub(crate) fn document(rows: &[Row], region: &Region) -> String {
         costed(rows),
     );
     for row in rows {
-        let source = row.source.replace('|', "\\|").replace('`', "'");
+        let source = row.text().replace('|', "\\|").replace('`', "'");
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
@@ -125,7 +133,8 @@ pub(crate) fn register(rows: &[Row], region: &Region, private: &TokenStream, fun
         None => quote!(::core::module_path!()),
     };
     let ops = rows.iter().map(|row| {
-        let Row { line, source, op, class, input, output, casts, costed } = row;
+        let Row { line, op, class, input, output, casts, costed, .. } = row;
+        let source = row.text();
         let line = *line as u32;
         quote!(#private::OpPlan {
             line: #line, source: #source, op: #op, class: #class, input: #input, output: #output, casts: #casts, costed: #costed,
@@ -143,6 +152,6 @@ pub(crate) fn register(rows: &[Row], region: &Region, private: &TokenStream, fun
 /// Which calls pay for casts, for the message of `max_casts`.
 pub(crate) fn explain(rows: &[Row]) -> String {
     let paying: Vec<String> =
-        rows.iter().filter(|row| row.costed > 0).map(|row| format!("{} at `{}`", row.costed, row.source)).collect();
+        rows.iter().filter(|row| row.costed > 0).map(|row| format!("{} at `{}`", row.costed, row.text())).collect();
     format!("narrowings are made here: {}", paying.join("; "))
 }

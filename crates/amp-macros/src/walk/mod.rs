@@ -42,6 +42,14 @@ struct Settled {
     vars: Vec<Option<Prec>>,
 }
 
+impl Settled {
+    /// Whether a round that started from this chose the same.
+    fn is(&self, vars: &[Option<Prec>]) -> bool {
+        let (known, new) = vars.split_at(self.vars.len().min(vars.len()));
+        known == self.vars && new.iter().all(Option::is_none)
+    }
+}
+
 /// One round.
 pub(crate) struct Walker<'a> {
     cx: &'a Context,
@@ -88,18 +96,20 @@ const MAX_ROUNDS: usize = 6;
 /// Walks a body until nothing changes.
 pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
     let mut settled = Settled::default();
+    let (mut walker, mut walked, _) = round(start, body, settled.clone(), Hoists::default());
     for _ in 0..MAX_ROUNDS {
-        let (walker, ..) = round(start, body, settled.clone(), Hoists::default());
         let vars = walker.scopes.choose();
-        if vars == settled.vars {
+        if settled.is(&vars) {
             break;
         }
         settled = Settled { vars };
+        (walker, walked, _) = round(start, body, settled.clone(), Hoists::default());
     }
-    let (walker, ..) = round(start, body, settled.clone(), Hoists::default());
     let hoists = Hoists::plan(&walker.uses);
-    let (walker, body, _) = round(start, body, settled, hoists);
-    Walked { body, errors: walker.errors, rows: walker.rows }
+    if !hoists.is_empty() {
+        (walker, walked, _) = round(start, body, settled, hoists);
+    }
+    Walked { body: walked, errors: walker.errors, rows: walker.rows }
 }
 
 fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Hoists) -> (Walker<'a>, Block, Value) {
