@@ -1,18 +1,16 @@
-//! Calls: methods, modules and functions, by the rule of their operation.
+//! Calls of methods and modules, by the rule of their operation.
 
 use super::Walker;
+use super::cast::Goal;
 use super::expr::replace;
 use crate::emit::{self, Operand, Treatment};
 use crate::error::spanned;
-use crate::hoist::Use;
 use crate::lattice::{Prec, Value};
-use crate::literal;
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
-use syn::spanned::Spanned;
-use syn::{AngleBracketedGenericArguments, Expr, ExprCall, ExprMethodCall, PathArguments, Type};
+use quote::ToTokens;
+use syn::{Expr, ExprMethodCall};
 
 /// Operations whose result is no tensor that autocast casts.
 const NO_FLOAT: &[&str] = &[
@@ -102,13 +100,13 @@ impl Walker<'_> {
     }
 
     /// Walks receiver and arguments of a call that stays as it is.
-    fn visit(&mut self, call: &mut ExprMethodCall) -> Value {
+    pub(super) fn visit(&mut self, call: &mut ExprMethodCall) -> Value {
         let value = self.expr(&mut call.receiver);
         call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
         value
     }
 
-    fn banned(&mut self, at: &Ident, name: &str, found: Found) {
+    pub(super) fn banned(&mut self, at: &Ident, name: &str, found: Found) {
         let help = match found.replacement {
             Some(safe) => format!(
                 "use `{safe}`, which takes the values before the sigmoid; or run it in `amp_region!(f32, ..)` outside of the region"
@@ -119,7 +117,7 @@ impl Walker<'_> {
     }
 
     /// Training steps do not belong in a region.
-    fn check_protocol(&mut self, call: &ExprMethodCall, name: &str) {
+    pub(super) fn check_protocol(&mut self, call: &ExprMethodCall, name: &str) {
         if matches!(name, "backward" | "backward_for" | "backward_retained") {
             self.errors.push(spanned(
                 &call.method,
@@ -129,44 +127,8 @@ impl Walker<'_> {
         }
     }
 
-    fn explicit_cast(&mut self, call: &mut ExprMethodCall, source: &Expr) -> Value {
-        let from = self.expr(&mut call.receiver);
-        self.cast_to(&from, call.turbofish.as_ref(), source)
-    }
-
-    /// `Tensor::to::<F32>(&x)`.
-    fn path_cast(&mut self, expr: &mut Expr, source: &Expr) -> Value {
-        let Expr::Call(call) = expr else { return Value::opaque() };
-        let from = self.expr(&mut call.args[0]);
-        let Expr::Path(path) = &*call.func else { return Value::opaque() };
-        let turbofish = path.path.segments.last().and_then(|last| match &last.arguments {
-            PathArguments::AngleBracketed(list) => Some(list),
-            _ => None,
-        });
-        self.cast_to(&from, turbofish, source)
-    }
-
-    fn cast_to(&mut self, from: &Value, list: Option<&AngleBracketedGenericArguments>, source: &Expr) -> Value {
-        let target = list.and_then(|list| match list.args.first() {
-            Some(syn::GenericArgument::Type(ty)) => Some(ty),
-            _ => None,
-        });
-        let to = target.map_or_else(Value::opaque, |ty| self.marker(ty));
-        let pinned = to.prec == Prec::F32 && (from.pinned || !from.is_surely(&Prec::F32));
-        let mut row = Row::new("to", "cast", source, &[from], &to.prec);
-        row.casts = u32::from(from.prec != to.prec);
-        row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec);
-        self.rows.push(row);
-        Value { pinned, ..to }
-    }
-
-    fn marker(&self, ty: &Type) -> Value {
-        let wrapped: Type = syn::parse_quote!(Tensor<#ty>);
-        self.type_value(&wrapped)
-    }
-
     /// A method that is no operation.
-    fn unlisted(&mut self, expr: &mut Expr, name: &str) -> Value {
+    pub(super) fn unlisted(&mut self, expr: &mut Expr, name: &str) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let (receiver, method) = ((*call.receiver).clone(), call.method.clone());
         let (value, from) = self.unknown(call, name);
@@ -184,7 +146,7 @@ impl Walker<'_> {
     }
 
     /// Walks a method call that stays as it is; gives its value and that of the receiver.
-    fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
+    pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
         let value = self.expr(&mut call.receiver);
         let item = Value { constant: None, ..value.clone() };
         let mut closure = None;
@@ -218,7 +180,7 @@ impl Walker<'_> {
     }
 
     /// A call whose operation has a rule.
-    fn operation(&mut self, expr: &mut Expr, source: &Expr, name: &str, found: Found) -> Value {
+    pub(super) fn operation(&mut self, expr: &mut Expr, source: &Expr, name: &str, found: Found) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let at = call.method.span();
         let mut values = vec![self.expr(&mut call.receiver)];
@@ -263,7 +225,7 @@ impl Walker<'_> {
     }
 
     /// The precision an operation computes in, for judging constants.
-    fn runs_in(&self, found: &Found, receiver: &Value) -> Prec {
+    pub(super) fn runs_in(&self, found: &Found, receiver: &Value) -> Prec {
         match found.rule {
             Rule::Lower => self.lower(),
             Rule::Full | Rule::ForceLower => Prec::F32,
@@ -272,7 +234,7 @@ impl Walker<'_> {
     }
 
     /// The value of an operation, and what its tensor arguments are cast to.
-    fn rule(&self, found: &Found, name: &str, values: &[Value], tensors: &[usize]) -> (Value, Option<Goal>) {
+    pub(super) fn rule(&self, found: &Found, name: &str, values: &[Value], tensors: &[usize]) -> (Value, Option<Goal>) {
         let first = &values[tensors.first().copied().unwrap_or(0)];
         let sure = first.sure && first.prec.is_tensor();
         let result = match found.rule {
@@ -309,140 +271,9 @@ impl Walker<'_> {
         (result, goal)
     }
 
-    /// Takes the tensor arguments out of a call, each with its treatment.
-    fn take_operands(
-        &mut self,
-        call: &mut ExprMethodCall,
-        values: &[Value],
-        tensors: &[usize],
-        goal: &Goal,
-        source: &Expr,
-    ) -> Option<Vec<Operand>> {
-        let name = call.method.clone();
-        let gated = !(values[0].sure && values[0].prec.is_tensor());
-        let mut operands = Vec::new();
-        for &i in tensors {
-            let slot = if i == 0 { &mut *call.receiver } else { call.args.get_mut(i - 1)? };
-            if let Some(error) = self.undone(slot, &values[i], goal, &name, source) {
-                self.errors.push(error);
-            }
-            let treatment = self.treatment(slot, &values[i], goal, i == 0, gated);
-            let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
-            operands.push(Operand { expr, receiver: i == 0, treatment });
-        }
-        Some(operands)
-    }
-
-    /// A cast the user wrote must not be undone.
-    fn undone(&self, place: &Expr, value: &Value, goal: &Goal, name: &Ident, _source: &Expr) -> Option<syn::Error> {
-        let Goal::To(Prec::Half(half)) = goal else { return None };
-        if !value.pinned || value.prec != Prec::F32 {
-            return None;
-        }
-        let error = spanned(
-            place,
-            format!("this cast to `F32` would be undone by `{name}`"),
-            format!(
-                "run it in full precision with `amp_region!(f32, ..)`, or write `.to::<{half}>()` where it may be rounded"
-            ),
-        );
-        Some(error)
-    }
-
-    fn treatment(&mut self, expr: &Expr, value: &Value, goal: &Goal, receiver: bool, gated: bool) -> Treatment {
-        match goal {
-            Goal::Meet => Treatment::Meet,
-            Goal::Through(prec) => {
-                self.cost(value, prec);
-                Treatment::To(self.through(prec))
-            }
-            Goal::To(prec) if value.is_surely(prec) => Treatment::Nothing,
-            Goal::To(prec) => match self.hoist(expr, value, prec, receiver, gated) {
-                Some((number, hoisted)) => {
-                    if !self.counted.contains(&number) {
-                        self.counted.push(number);
-                        self.cost(value, prec);
-                    }
-                    Treatment::Hoisted(hoisted)
-                }
-                None => {
-                    self.cost(value, prec);
-                    Treatment::To(self.target(prec))
-                }
-            },
-        }
-    }
-
-    /// Adds a narrowing to the plan of the call that is being walked.
-    fn cost(&mut self, value: &Value, prec: &Prec) {
-        if let (Prec::Half(_), Some(row)) = (prec, self.rows.last_mut()) {
-            row.costed += u32::from(value.prec != *prec);
-        }
-    }
-
-    /// `through::<P>()`: rounded to a precision, and widened again.
-    fn through(&self, prec: &Prec) -> TokenStream {
-        let (private, to) = (self.private(), self.target(prec));
-        quote!(#private::through(#to))
-    }
-
-    /// The local that holds this narrowing, if it is made ahead, and its number.
-    fn hoist(
-        &mut self,
-        expr: &Expr,
-        value: &Value,
-        prec: &Prec,
-        receiver: bool,
-        gated: bool,
-    ) -> Option<(usize, Ident)> {
-        let Prec::Half(half) = prec else { return None };
-        let (place, referenced) = match expr {
-            Expr::Reference(inner) if inner.mutability.is_none() => (&*inner.expr, true),
-            other => (other, false),
-        };
-        let (var, fields) = self.fixed_place(place)?;
-        // A value that may be no tensor is passed on as it was written, so it must be a reference already; and the
-        // arguments of a call that may be no operation are not touched ahead of it.
-        let known = value.prec.is_tensor();
-        if !receiver && !known && !referenced || gated && !known {
-            return None;
-        }
-        let number = self.uses.len();
-        let scope = self.scopes.vars[var].scope;
-        self.uses.push(Use {
-            key: (var, fields, half.clone()),
-            place: place.clone(),
-            steps: self.steps.clone(),
-            scope,
-        });
-        let hoist = self.hoists.of(number)?;
-        Some((hoist, emit::local("h", hoist, emit::ends(place).0)))
-    }
-
-    /// The variable and the fields of a place that does not change.
-    fn fixed_place(&self, place: &Expr) -> Option<(usize, String)> {
-        match place {
-            Expr::Path(_) => {
-                let var = self.variable(place)?;
-                self.scopes.vars[var].fixed.then(|| (var, String::new()))
-            }
-            Expr::Field(field) => {
-                let (var, mut fields) = match &*field.base {
-                    Expr::Path(_) => (self.variable(&field.base)?, String::new()),
-                    base => self.fixed_place(base)?,
-                };
-                let member = field.member.to_token_stream();
-                fields.push_str(&format!(".{member}"));
-                self.scopes.vars[var].fixed_fields.then_some((var, fields))
-            }
-            Expr::Paren(inner) => self.fixed_place(&inner.expr),
-            _ => None,
-        }
-    }
-
     /// A row of the plan.
     #[expect(clippy::too_many_arguments, reason = "a row joins what the call is with what is known about it")]
-    fn record(
+    pub(super) fn record(
         &mut self,
         source: &Expr,
         at: &Ident,
@@ -467,7 +298,7 @@ impl Walker<'_> {
     }
 
     /// A module's forward pass: its type says what it takes.
-    fn module(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
+    pub(super) fn module(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let at = call.method.span();
         self.expr(&mut call.receiver);
@@ -508,164 +339,6 @@ impl Walker<'_> {
         });
         Value::new(Prec::Unknown)
     }
-
-    /// A call of a path.
-    pub(super) fn call(&mut self, expr: &mut Expr) -> Value {
-        let source = expr.clone();
-        let Expr::Call(call) = expr else { return Value::opaque() };
-        let Expr::Path(path) = &*call.func else {
-            self.expr(&mut call.func);
-            call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
-            return Value::opaque();
-        };
-        let path = path.clone();
-        let Some(last) = path.path.segments.last() else { return Value::opaque() };
-        let name = last.ident.to_string();
-        match name.as_str() {
-            "to" if call.args.len() == 1 && !last.arguments.is_none() => return self.path_cast(expr, &source),
-            "Value" | "from" if literal::wrapped(call).is_some() => return self.expr(&mut call.args[0]),
-            "Ok" | "Some" | "new" if call.args.len() == 1 && (name != "new" || is_pointer(&path.path)) => {
-                return self.expr(&mut call.args[0]);
-            }
-            "Err" => {
-                call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
-                return Value::never();
-            }
-            _ => {}
-        }
-        let found = self.rules.find(&name).filter(|found| found.listed || names_operation(self, &path));
-        let method_form = on_tensor(&path);
-        match found {
-            Some(found) if found.rule == Rule::Banned => {
-                call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
-                self.banned(&last.ident, &name, found);
-                Value::opaque()
-            }
-            Some(found) if found.list && found.rule == Rule::Widest => self.list(expr, &source, &name),
-            Some(found) if !matches!(found.rule, Rule::Skip) => {
-                self.function(expr, &source, &last.ident, found, method_form)
-            }
-            _ => self.other_call(call, &path, &name),
-        }
-    }
-
-    fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
-        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
-        if let Some(value) = constructed(self, path) {
-            return value;
-        }
-        match name {
-            "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
-            _ if values.iter().any(|value| value.prec.is_tensor()) => Value::new(Prec::Unknown),
-            _ => Value::opaque(),
-        }
-    }
-
-    /// A function or an associated function of a tensor.
-    fn function(&mut self, expr: &mut Expr, source: &Expr, name: &Ident, found: Found, method_form: bool) -> Value {
-        let Expr::Call(call) = expr else { return Value::opaque() };
-        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
-        let tensors: Vec<usize> = match found.tensors {
-            Some(positions) => {
-                let listed = positions.iter().map(|&i| usize::from(i)).filter(|&i| i < values.len());
-                listed.filter(|&i| castable(&call.args[i], &values[i])).collect()
-            }
-            None => (0..values.len()).filter(|&i| castable(&call.args[i], &values[i])).collect(),
-        };
-        if tensors.is_empty() {
-            return Value::opaque();
-        }
-        let text = name.to_string();
-        let prec = self.runs_in(&found, &values[tensors[0]]);
-        for (i, value) in values.iter().enumerate() {
-            if judged(&text, value) {
-                self.check_constant(&mut call.args[i], value, &prec, &text);
-            }
-        }
-        let (result, goal) = self.rule(&found, &text, &values, &tensors);
-        self.record(source, name, &text, &found, &values, &tensors, &result);
-        // A function of this name may be the user's own: what it returns is its own business.
-        let result = if method_form { result } else { Value { sure: false, ..result } };
-        let Some(goal) = goal else { return result };
-        let mut operands = Vec::new();
-        for &i in &tensors {
-            if let Some(error) = self.undone(&call.args[i], &values[i], &goal, name, source) {
-                self.errors.push(error);
-            }
-            let treatment = self.treatment(&call.args[i], &values[i], &goal, false, false);
-            let expr = std::mem::replace(&mut call.args[i], Expr::Verbatim(TokenStream::new()));
-            operands.push(Operand { expr, receiver: false, treatment });
-        }
-        let mut whole = call.clone();
-        let private = self.private().clone();
-        replace(expr, |_| {
-            emit::call(&private, name.span(), operands, method_form, |passed| {
-                for (&i, arg) in tensors.iter().zip(passed) {
-                    whole.args[i] = arg;
-                }
-                Expr::Verbatim(whole.into_token_stream())
-            })
-        });
-        if found.rule == Rule::ForceLower {
-            let target = self.target(&self.lower());
-            replace(expr, |inner| emit::recast(self.private(), inner, &target));
-        }
-        result
-    }
-
-    /// `cat(&[&a, &b], axis)`: the elements of a literal list meet.
-    fn list(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
-        let Expr::Call(call) = expr else { return Value::opaque() };
-        let at = call.func.span();
-        let mut values = Vec::new();
-        let mut result = Value::opaque();
-        for (i, arg) in call.args.iter_mut().enumerate() {
-            match (i, literal_list(arg)) {
-                (0, Some(elems)) => values = elems.into_iter().map(|elem| self.expr(elem)).collect(),
-                (0, None) => result = self.expr(arg),
-                _ => drop(self.expr(arg)),
-            }
-        }
-        if values.is_empty() {
-            return Value { inferred: false, constant: None, parts: Vec::new(), ..result };
-        }
-        let prec = values.iter().fold(Prec::Never, |all, value| all.join(&value.prec));
-        let inputs: Vec<&Value> = values.iter().collect();
-        self.rows.push(Row::new(name, "widest", source, &inputs, &prec).at(at).with_meeting(&inputs));
-        let agree = values.iter().all(|value| value.sure && value.prec == values[0].prec);
-        let sure = values.iter().all(|value| value.sure) && prec.is_known();
-        if agree || values.len() < 2 {
-            return Value { sure, ..Value::new(prec) };
-        }
-        let mut whole = call.clone();
-        let elems = literal_list(&mut call.args[0]).expect("seen above");
-        let operands = elems
-            .into_iter()
-            .map(|elem| Operand {
-                expr: std::mem::replace(elem, Expr::Verbatim(TokenStream::new())),
-                receiver: false,
-                treatment: Treatment::Meet,
-            })
-            .collect();
-        let private = self.private().clone();
-        replace(expr, |_| {
-            emit::call(&private, at, operands, false, |passed| {
-                if let Some(elems) = literal_list(&mut whole.args[0]) {
-                    elems.into_iter().zip(passed).for_each(|(elem, with)| *elem = with);
-                }
-                Expr::Verbatim(whole.into_token_stream())
-            })
-        });
-        Value { sure, ..Value::new(prec) }
-    }
-}
-
-/// What the tensor arguments of a call are cast to.
-enum Goal {
-    To(Prec),
-    /// Rounded to this precision and widened again: a `full` operation that was forced.
-    Through(Prec),
-    Meet,
 }
 
 fn tensor_positions(found: &Found, values: &[Value]) -> Vec<usize> {
@@ -679,13 +352,13 @@ fn tensor_positions(found: &Found, values: &[Value]) -> Vec<usize> {
 }
 
 /// Whether an argument may be a tensor by the way it is written.
-fn castable(arg: &Expr, value: &Value) -> bool {
+pub(super) fn castable(arg: &Expr, value: &Value) -> bool {
     !matches!(value.prec, Prec::Other | Prec::Never)
         && !matches!(arg, Expr::Closure(_) | Expr::Range(_) | Expr::Array(_))
 }
 
 /// Whether an argument is a number that meets the tensor's elements, not an axis or a size.
-fn judged(op: &str, value: &Value) -> bool {
+pub(super) fn judged(op: &str, value: &Value) -> bool {
     let float = |text: &str| text.contains(['.', 'e', 'E', ':']) && !text.starts_with("0x");
     matches!(op, "masked_fill" | "clamp" | "add" | "sub" | "mul" | "div")
         || value.constant.as_ref().is_some_and(|(text, _)| float(text))
@@ -694,84 +367,6 @@ fn judged(op: &str, value: &Value) -> bool {
 /// `iter.sum()`: a fold of an iterator has no arguments, a sum of a tensor has.
 fn is_iterator_fold(call: &ExprMethodCall) -> bool {
     call.args.is_empty() && (call.method == "sum" || call.method == "product")
-}
-
-fn is_pointer(path: &syn::Path) -> bool {
-    path.segments.iter().rev().nth(1).is_some_and(|s| s.ident == "Box" || s.ident == "Rc" || s.ident == "Arc")
-}
-
-/// `Tensor::op` and `Tensor::<P>::op`: the first argument is the receiver.
-fn on_tensor(path: &syn::ExprPath) -> bool {
-    path.qself.is_some() || path.path.segments.iter().rev().nth(1).is_some_and(|segment| segment.ident == "Tensor")
-}
-
-/// Whether a path may name an operation: not a local, not `Self::helper`, not `f32::exp` or something of `std`.
-fn names_operation(walker: &Walker<'_>, path: &syn::ExprPath) -> bool {
-    if path.qself.is_some() {
-        return true;
-    }
-    if let Some(ident) = path.path.get_ident() {
-        return walker.scopes.find(&ident.to_string()).is_none();
-    }
-    let foreign = |segment: &syn::PathSegment| {
-        let name = segment.ident.to_string();
-        matches!(
-            name.as_str(),
-            "Self"
-                | "self"
-                | "super"
-                | "crate"
-                | "std"
-                | "core"
-                | "alloc"
-                | "f32"
-                | "f64"
-                | "usize"
-                | "isize"
-                | "u8"
-                | "u16"
-                | "u32"
-                | "u64"
-                | "u128"
-                | "i8"
-                | "i16"
-                | "i32"
-                | "i64"
-                | "i128"
-                | "str"
-                | "cmp"
-                | "mem"
-                | "ptr"
-                | "iter"
-        )
-    };
-    let qualifier = path.path.segments.iter().rev().nth(1);
-    let is_type = qualifier.is_some_and(|segment| segment.ident.to_string().starts_with(|c: char| c.is_uppercase()));
-    let is_tensor = qualifier.is_some_and(|segment| segment.ident == "Tensor");
-    !(path.path.segments.iter().any(foreign) || is_type && !is_tensor)
-}
-
-/// `Tensor::<F32>::zeros(..)` and the like say their precision.
-fn constructed(walker: &Walker<'_>, path: &syn::ExprPath) -> Option<Value> {
-    let qualifier = path.path.segments.iter().rev().nth(1)?;
-    if qualifier.ident != "Tensor" {
-        return None;
-    }
-    let syn::PathArguments::AngleBracketed(list) = &qualifier.arguments else { return Some(Value::new(Prec::Unknown)) };
-    match list.args.first() {
-        Some(syn::GenericArgument::Type(ty)) => Some(walker.marker(ty)),
-        _ => Some(Value::new(Prec::Unknown)),
-    }
-}
-
-/// The elements of `&[..]`, `[..]`.
-fn literal_list(expr: &mut Expr) -> Option<Vec<&mut Expr>> {
-    match expr {
-        Expr::Array(array) => Some(array.elems.iter_mut().collect()),
-        Expr::Reference(inner) => literal_list(&mut inner.expr),
-        Expr::Paren(inner) => literal_list(&mut inner.expr),
-        _ => None,
-    }
 }
 
 fn rebuilt(mut call: ExprMethodCall, tensors: &[usize], passed: Vec<Expr>) -> Expr {

@@ -6,12 +6,14 @@
 //! changes, and the last one is kept. Single calls never depend on these facts: they are decided by type.
 
 mod call;
+mod cast;
 mod closure;
 mod control;
 mod expr;
 mod function;
 mod nested;
 mod operator;
+mod path;
 mod pattern;
 mod tail;
 

@@ -1,0 +1,207 @@
+//! Casts of operands: which are made, where, and what they undo.
+
+use super::Walker;
+use crate::emit::{self, Operand, Treatment};
+use crate::error::spanned;
+use crate::hoist::Use;
+use crate::lattice::{Prec, Value};
+use crate::plan::Row;
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, PathArguments, Type};
+
+/// What the tensor arguments of a call are cast to.
+pub(super) enum Goal {
+    To(Prec),
+    /// Rounded to this precision and widened again: a `full` operation that was forced.
+    Through(Prec),
+    Meet,
+}
+
+impl Walker<'_> {
+    pub(super) fn explicit_cast(&mut self, call: &mut ExprMethodCall, source: &Expr) -> Value {
+        let from = self.expr(&mut call.receiver);
+        self.cast_to(&from, call.turbofish.as_ref(), source)
+    }
+
+    /// `Tensor::to::<F32>(&x)`.
+    pub(super) fn path_cast(&mut self, expr: &mut Expr, source: &Expr) -> Value {
+        let Expr::Call(call) = expr else { return Value::opaque() };
+        let from = self.expr(&mut call.args[0]);
+        let Expr::Path(path) = &*call.func else { return Value::opaque() };
+        let turbofish = path.path.segments.last().and_then(|last| match &last.arguments {
+            PathArguments::AngleBracketed(list) => Some(list),
+            _ => None,
+        });
+        self.cast_to(&from, turbofish, source)
+    }
+
+    pub(super) fn cast_to(
+        &mut self,
+        from: &Value,
+        list: Option<&AngleBracketedGenericArguments>,
+        source: &Expr,
+    ) -> Value {
+        let target = list.and_then(|list| match list.args.first() {
+            Some(syn::GenericArgument::Type(ty)) => Some(ty),
+            _ => None,
+        });
+        let to = target.map_or_else(Value::opaque, |ty| self.marker(ty));
+        let pinned = to.prec == Prec::F32 && (from.pinned || !from.is_surely(&Prec::F32));
+        let mut row = Row::new("to", "cast", source, &[from], &to.prec);
+        row.casts = u32::from(from.prec != to.prec);
+        row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec);
+        self.rows.push(row);
+        Value { pinned, ..to }
+    }
+
+    pub(super) fn marker(&self, ty: &Type) -> Value {
+        let wrapped: Type = syn::parse_quote!(Tensor<#ty>);
+        self.type_value(&wrapped)
+    }
+
+    /// Takes the tensor arguments out of a call, each with its treatment.
+    pub(super) fn take_operands(
+        &mut self,
+        call: &mut ExprMethodCall,
+        values: &[Value],
+        tensors: &[usize],
+        goal: &Goal,
+        source: &Expr,
+    ) -> Option<Vec<Operand>> {
+        let name = call.method.clone();
+        let gated = !(values[0].sure && values[0].prec.is_tensor());
+        let mut operands = Vec::new();
+        for &i in tensors {
+            let slot = if i == 0 { &mut *call.receiver } else { call.args.get_mut(i - 1)? };
+            if let Some(error) = self.undone(slot, &values[i], goal, &name, source) {
+                self.errors.push(error);
+            }
+            let treatment = self.treatment(slot, &values[i], goal, i == 0, gated);
+            let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
+            operands.push(Operand { expr, receiver: i == 0, treatment });
+        }
+        Some(operands)
+    }
+
+    /// A cast the user wrote must not be undone.
+    pub(super) fn undone(
+        &self,
+        place: &Expr,
+        value: &Value,
+        goal: &Goal,
+        name: &Ident,
+        _source: &Expr,
+    ) -> Option<syn::Error> {
+        let Goal::To(Prec::Half(half)) = goal else { return None };
+        if !value.pinned || value.prec != Prec::F32 {
+            return None;
+        }
+        let error = spanned(
+            place,
+            format!("this cast to `F32` would be undone by `{name}`"),
+            format!(
+                "run it in full precision with `amp_region!(f32, ..)`, or write `.to::<{half}>()` where it may be rounded"
+            ),
+        );
+        Some(error)
+    }
+
+    pub(super) fn treatment(
+        &mut self,
+        expr: &Expr,
+        value: &Value,
+        goal: &Goal,
+        receiver: bool,
+        gated: bool,
+    ) -> Treatment {
+        match goal {
+            Goal::Meet => Treatment::Meet,
+            Goal::Through(prec) => {
+                self.cost(value, prec);
+                Treatment::To(self.through(prec))
+            }
+            Goal::To(prec) if value.is_surely(prec) => Treatment::Nothing,
+            Goal::To(prec) => match self.hoist(expr, value, prec, receiver, gated) {
+                Some((number, hoisted)) => {
+                    if !self.counted.contains(&number) {
+                        self.counted.push(number);
+                        self.cost(value, prec);
+                    }
+                    Treatment::Hoisted(hoisted)
+                }
+                None => {
+                    self.cost(value, prec);
+                    Treatment::To(self.target(prec))
+                }
+            },
+        }
+    }
+
+    /// Adds a narrowing to the plan of the call that is being walked.
+    pub(super) fn cost(&mut self, value: &Value, prec: &Prec) {
+        if let (Prec::Half(_), Some(row)) = (prec, self.rows.last_mut()) {
+            row.costed += u32::from(value.prec != *prec);
+        }
+    }
+
+    /// `through::<P>()`: rounded to a precision, and widened again.
+    pub(super) fn through(&self, prec: &Prec) -> TokenStream {
+        let (private, to) = (self.private(), self.target(prec));
+        quote!(#private::through(#to))
+    }
+
+    /// The local that holds this narrowing, if it is made ahead, and its number.
+    pub(super) fn hoist(
+        &mut self,
+        expr: &Expr,
+        value: &Value,
+        prec: &Prec,
+        receiver: bool,
+        gated: bool,
+    ) -> Option<(usize, Ident)> {
+        let Prec::Half(half) = prec else { return None };
+        let (place, referenced) = match expr {
+            Expr::Reference(inner) if inner.mutability.is_none() => (&*inner.expr, true),
+            other => (other, false),
+        };
+        let (var, fields) = self.fixed_place(place)?;
+        // A value that may be no tensor is passed on as it was written, so it must be a reference already; and the
+        // arguments of a call that may be no operation are not touched ahead of it.
+        let known = value.prec.is_tensor();
+        if !receiver && !known && !referenced || gated && !known {
+            return None;
+        }
+        let number = self.uses.len();
+        let scope = self.scopes.vars[var].scope;
+        self.uses.push(Use {
+            key: (var, fields, half.clone()),
+            place: place.clone(),
+            steps: self.steps.clone(),
+            scope,
+        });
+        let hoist = self.hoists.of(number)?;
+        Some((hoist, emit::local("h", hoist, emit::ends(place).0)))
+    }
+
+    /// The variable and the fields of a place that does not change.
+    pub(super) fn fixed_place(&self, place: &Expr) -> Option<(usize, String)> {
+        match place {
+            Expr::Path(_) => {
+                let var = self.variable(place)?;
+                self.scopes.vars[var].fixed.then(|| (var, String::new()))
+            }
+            Expr::Field(field) => {
+                let (var, mut fields) = match &*field.base {
+                    Expr::Path(_) => (self.variable(&field.base)?, String::new()),
+                    base => self.fixed_place(base)?,
+                };
+                let member = field.member.to_token_stream();
+                fields.push_str(&format!(".{member}"));
+                self.scopes.vars[var].fixed_fields.then_some((var, fields))
+            }
+            Expr::Paren(inner) => self.fixed_place(&inner.expr),
+            _ => None,
+        }
+    }
+}

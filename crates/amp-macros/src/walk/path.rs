@@ -1,0 +1,251 @@
+//! Calls of paths: functions, associated functions of tensors, constructors.
+
+use super::Walker;
+use super::call::{castable, judged};
+use super::expr::replace;
+use crate::emit::{self, Operand, Treatment};
+use crate::lattice::{Prec, Value};
+use crate::literal;
+use crate::plan::Row;
+use crate::rules::{Found, Rule};
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::{Expr, ExprCall};
+
+impl Walker<'_> {
+    /// A call of a path.
+    pub(super) fn call(&mut self, expr: &mut Expr) -> Value {
+        let source = expr.clone();
+        let Expr::Call(call) = expr else { return Value::opaque() };
+        let Expr::Path(path) = &*call.func else {
+            self.expr(&mut call.func);
+            call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
+            return Value::opaque();
+        };
+        let path = path.clone();
+        let Some(last) = path.path.segments.last() else { return Value::opaque() };
+        let name = last.ident.to_string();
+        match name.as_str() {
+            "to" if call.args.len() == 1 && !last.arguments.is_none() => return self.path_cast(expr, &source),
+            "Value" | "from" if literal::wrapped(call).is_some() => return self.expr(&mut call.args[0]),
+            "Ok" | "Some" | "new" if call.args.len() == 1 && (name != "new" || is_pointer(&path.path)) => {
+                return self.expr(&mut call.args[0]);
+            }
+            "Err" => {
+                call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
+                return Value::never();
+            }
+            _ => {}
+        }
+        let found = self.rules.find(&name).filter(|found| found.listed || names_operation(self, &path));
+        let method_form = on_tensor(&path);
+        match found {
+            Some(found) if found.rule == Rule::Banned => {
+                call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
+                self.banned(&last.ident, &name, found);
+                Value::opaque()
+            }
+            Some(found) if found.list && found.rule == Rule::Widest => self.list(expr, &source, &name),
+            Some(found) if !matches!(found.rule, Rule::Skip) => {
+                self.function(expr, &source, &last.ident, found, method_form)
+            }
+            _ => self.other_call(call, &path, &name),
+        }
+    }
+
+    pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
+        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
+        if let Some(value) = constructed(self, path) {
+            return value;
+        }
+        match name {
+            "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
+            _ if values.iter().any(|value| value.prec.is_tensor()) => Value::new(Prec::Unknown),
+            _ => Value::opaque(),
+        }
+    }
+
+    /// A function or an associated function of a tensor.
+    pub(super) fn function(
+        &mut self,
+        expr: &mut Expr,
+        source: &Expr,
+        name: &Ident,
+        found: Found,
+        method_form: bool,
+    ) -> Value {
+        let Expr::Call(call) = expr else { return Value::opaque() };
+        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
+        let tensors: Vec<usize> = match found.tensors {
+            Some(positions) => {
+                let listed = positions.iter().map(|&i| usize::from(i)).filter(|&i| i < values.len());
+                listed.filter(|&i| castable(&call.args[i], &values[i])).collect()
+            }
+            None => (0..values.len()).filter(|&i| castable(&call.args[i], &values[i])).collect(),
+        };
+        if tensors.is_empty() {
+            return Value::opaque();
+        }
+        let text = name.to_string();
+        let prec = self.runs_in(&found, &values[tensors[0]]);
+        for (i, value) in values.iter().enumerate() {
+            if judged(&text, value) {
+                self.check_constant(&mut call.args[i], value, &prec, &text);
+            }
+        }
+        let (result, goal) = self.rule(&found, &text, &values, &tensors);
+        self.record(source, name, &text, &found, &values, &tensors, &result);
+        // A function of this name may be the user's own: what it returns is its own business.
+        let result = if method_form { result } else { Value { sure: false, ..result } };
+        let Some(goal) = goal else { return result };
+        let mut operands = Vec::new();
+        for &i in &tensors {
+            if let Some(error) = self.undone(&call.args[i], &values[i], &goal, name, source) {
+                self.errors.push(error);
+            }
+            let treatment = self.treatment(&call.args[i], &values[i], &goal, false, false);
+            let expr = std::mem::replace(&mut call.args[i], Expr::Verbatim(TokenStream::new()));
+            operands.push(Operand { expr, receiver: false, treatment });
+        }
+        let mut whole = call.clone();
+        let private = self.private().clone();
+        replace(expr, |_| {
+            emit::call(&private, name.span(), operands, method_form, |passed| {
+                for (&i, arg) in tensors.iter().zip(passed) {
+                    whole.args[i] = arg;
+                }
+                Expr::Verbatim(whole.into_token_stream())
+            })
+        });
+        if found.rule == Rule::ForceLower {
+            let target = self.target(&self.lower());
+            replace(expr, |inner| emit::recast(self.private(), inner, &target));
+        }
+        result
+    }
+
+    /// `cat(&[&a, &b], axis)`: the elements of a literal list meet.
+    pub(super) fn list(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
+        let Expr::Call(call) = expr else { return Value::opaque() };
+        let at = call.func.span();
+        let mut values = Vec::new();
+        let mut result = Value::opaque();
+        for (i, arg) in call.args.iter_mut().enumerate() {
+            match (i, literal_list(arg)) {
+                (0, Some(elems)) => values = elems.into_iter().map(|elem| self.expr(elem)).collect(),
+                (0, None) => result = self.expr(arg),
+                _ => drop(self.expr(arg)),
+            }
+        }
+        if values.is_empty() {
+            return Value { inferred: false, constant: None, parts: Vec::new(), ..result };
+        }
+        let prec = values.iter().fold(Prec::Never, |all, value| all.join(&value.prec));
+        let inputs: Vec<&Value> = values.iter().collect();
+        self.rows.push(Row::new(name, "widest", source, &inputs, &prec).at(at).with_meeting(&inputs));
+        let agree = values.iter().all(|value| value.sure && value.prec == values[0].prec);
+        let sure = values.iter().all(|value| value.sure) && prec.is_known();
+        if agree || values.len() < 2 {
+            return Value { sure, ..Value::new(prec) };
+        }
+        let mut whole = call.clone();
+        let elems = literal_list(&mut call.args[0]).expect("seen above");
+        let operands = elems
+            .into_iter()
+            .map(|elem| Operand {
+                expr: std::mem::replace(elem, Expr::Verbatim(TokenStream::new())),
+                receiver: false,
+                treatment: Treatment::Meet,
+            })
+            .collect();
+        let private = self.private().clone();
+        replace(expr, |_| {
+            emit::call(&private, at, operands, false, |passed| {
+                if let Some(elems) = literal_list(&mut whole.args[0]) {
+                    elems.into_iter().zip(passed).for_each(|(elem, with)| *elem = with);
+                }
+                Expr::Verbatim(whole.into_token_stream())
+            })
+        });
+        Value { sure, ..Value::new(prec) }
+    }
+}
+
+fn is_pointer(path: &syn::Path) -> bool {
+    path.segments.iter().rev().nth(1).is_some_and(|s| s.ident == "Box" || s.ident == "Rc" || s.ident == "Arc")
+}
+
+/// `Tensor::op` and `Tensor::<P>::op`: the first argument is the receiver.
+fn on_tensor(path: &syn::ExprPath) -> bool {
+    path.qself.is_some() || path.path.segments.iter().rev().nth(1).is_some_and(|segment| segment.ident == "Tensor")
+}
+
+/// Whether a path may name an operation: not a local, not `Self::helper`, not `f32::exp` or something of `std`.
+fn names_operation(walker: &Walker<'_>, path: &syn::ExprPath) -> bool {
+    if path.qself.is_some() {
+        return true;
+    }
+    if let Some(ident) = path.path.get_ident() {
+        return walker.scopes.find(&ident.to_string()).is_none();
+    }
+    let foreign = |segment: &syn::PathSegment| {
+        let name = segment.ident.to_string();
+        matches!(
+            name.as_str(),
+            "Self"
+                | "self"
+                | "super"
+                | "crate"
+                | "std"
+                | "core"
+                | "alloc"
+                | "f32"
+                | "f64"
+                | "usize"
+                | "isize"
+                | "u8"
+                | "u16"
+                | "u32"
+                | "u64"
+                | "u128"
+                | "i8"
+                | "i16"
+                | "i32"
+                | "i64"
+                | "i128"
+                | "str"
+                | "cmp"
+                | "mem"
+                | "ptr"
+                | "iter"
+        )
+    };
+    let qualifier = path.path.segments.iter().rev().nth(1);
+    let is_type = qualifier.is_some_and(|segment| segment.ident.to_string().starts_with(|c: char| c.is_uppercase()));
+    let is_tensor = qualifier.is_some_and(|segment| segment.ident == "Tensor");
+    !(path.path.segments.iter().any(foreign) || is_type && !is_tensor)
+}
+
+/// `Tensor::<F32>::zeros(..)` and the like say their precision.
+fn constructed(walker: &Walker<'_>, path: &syn::ExprPath) -> Option<Value> {
+    let qualifier = path.path.segments.iter().rev().nth(1)?;
+    if qualifier.ident != "Tensor" {
+        return None;
+    }
+    let syn::PathArguments::AngleBracketed(list) = &qualifier.arguments else { return Some(Value::new(Prec::Unknown)) };
+    match list.args.first() {
+        Some(syn::GenericArgument::Type(ty)) => Some(walker.marker(ty)),
+        _ => Some(Value::new(Prec::Unknown)),
+    }
+}
+
+/// The elements of `&[..]`, `[..]`.
+fn literal_list(expr: &mut Expr) -> Option<Vec<&mut Expr>> {
+    match expr {
+        Expr::Array(array) => Some(array.elems.iter_mut().collect()),
+        Expr::Reference(inner) => literal_list(&mut inner.expr),
+        Expr::Paren(inner) => literal_list(&mut inner.expr),
+        _ => None,
+    }
+}
