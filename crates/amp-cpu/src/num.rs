@@ -2,6 +2,7 @@
 
 use crate::convert::Compute;
 use crate::math::Float;
+use crate::scratch::Plain;
 use crate::{DType, Storage};
 
 /// A type to reduce in: F32 for 16- and 32-bit floats, F64 for F64, I64 for integers and truth values.
@@ -35,7 +36,7 @@ pub(crate) trait Num: Compute {
 }
 
 /// A floating-point type to reduce in.
-pub(crate) trait Real: Num + Float + std::ops::AddAssign {}
+pub(crate) trait Real: Num + Float + Plain + std::ops::AddAssign {}
 
 impl Real for f32 {}
 impl Real for f64 {}

@@ -1,33 +1,69 @@
 //! Working memory that a thread keeps between kernels, so that steady state touches no fresh pages.
 
-use crate::num::Real;
-use std::any::Any;
+use half::{bf16, f16};
 use std::cell::RefCell;
 
 /// Bytes in one kept buffer above which it is returned to the system instead.
 const KEEP: usize = 64 << 20;
 
+/// A cache line: buffers begin at one, so that no vector that is loaded from a multiple of its size crosses two.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "only read as other types")] [u8; 64]);
+
 thread_local! {
-    static FREE: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Plain numbers.
+///
+/// # Safety
+/// Every pattern of bits must be a value, without padding, aligned to 64 bytes at most.
+pub(crate) unsafe trait Plain: Copy + Default + Send + Sync + 'static {}
+
+// SAFETY: numbers have no padding and no invalid bits.
+unsafe impl Plain for f32 {}
+// SAFETY: as above.
+unsafe impl Plain for f64 {}
+// SAFETY: as above; a transparent `u16`.
+unsafe impl Plain for f16 {}
+// SAFETY: as above.
+unsafe impl Plain for bf16 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above; arrays add no padding.
+unsafe impl<T: Plain> Plain for [T; 16] where [T; 16]: Default {}
+
 /// Lends `len` elements of unspecified content to `body`.
-pub(crate) fn with<T: Real, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
-    let mut buffer = take::<T>();
-    if buffer.len() < len {
-        buffer.resize(len, T::default());
+pub(crate) fn with<T: Plain, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
+    let count = (len * size_of::<T>()).div_ceil(size_of::<Line>());
+    let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+    if lines.len() < count {
+        drop(std::mem::take(&mut lines));
+        lines = vec![Line([0; 64]); count];
     }
-    let result = body(&mut buffer[..len]);
-    if buffer.len() * size_of::<T>() <= KEEP {
-        FREE.with_borrow_mut(|free| free.push(Box::new(buffer)));
+    // SAFETY: `lines` is initialised, at least `len * size_of::<T>()` bytes long, aligned to 64 bytes, borrowed uniquely,
+    // and outlives the slice; any bits are a `T` and any `T` is bytes (`Plain`).
+    let buffer = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<T>(), len) };
+    let result = body(buffer);
+    if lines.len() * size_of::<Line>() <= KEEP {
+        FREE.with_borrow_mut(|free| free.push(lines));
     }
     result
 }
 
-fn take<T: Real>() -> Vec<T> {
-    FREE.with_borrow_mut(|free| {
-        let found = free.iter().rposition(|buffer| buffer.is::<Vec<T>>())?;
-        free.remove(found).downcast().ok()
-    })
-    .map_or_else(Vec::new, |buffer| *buffer)
+/// The same memory as elements of another size.
+pub(crate) fn same_bytes<T: Plain, U: Plain>(slice: &[T]) -> &[U] {
+    // SAFETY: any bits are a `U` (`Plain`).
+    let (before, units, after) = unsafe { slice.align_to() };
+    assert!(before.is_empty() && after.is_empty(), "whole units");
+    units
+}
+
+/// The same memory as elements of another size.
+pub(crate) fn same_bytes_mut<T: Plain, U: Plain>(slice: &mut [T]) -> &mut [U] {
+    // SAFETY: any bits are a `U`, and any `U` is a number of `T`s (`Plain`).
+    let (before, units, after) = unsafe { slice.align_to_mut() };
+    assert!(before.is_empty() && after.is_empty(), "whole units");
+    units
 }

@@ -4,7 +4,8 @@
 //! function that may use the best instruction set of this machine. Bodies are plain loops that LLVM vectorises, so
 //! `run` and everything it calls per element must be `#[inline(always)]`.
 //!
-//! `AMP_CPU=portable|avx2|avx512` forces a lower level; a level that the machine lacks is replaced by the best it has.
+//! `AMP_CPU=portable|avx2|avx512|avx512bf16` forces a lower level; a level that the machine lacks is replaced by the
+//! best it has.
 
 use half::f16;
 use std::sync::OnceLock;
@@ -18,11 +19,13 @@ pub enum Level {
     Avx2,
     /// AVX-512 F, BW, CD, DQ, VL.
     Avx512,
+    /// The same with AVX512-BF16, which products of BF16 use; other kernels run as with [`Self::Avx512`].
+    Avx512Bf16,
 }
 
 impl Level {
     /// All levels, from the least to the most.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Avx512Bf16];
 
     /// The level that kernels of this process use.
     pub fn current() -> Self {
@@ -45,6 +48,7 @@ impl Level {
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
         match avx2 && is_x86_feature_detected!("f16c") {
+            true if avx512 && is_x86_feature_detected!("avx512bf16") => Self::Avx512Bf16,
             true if avx512 => Self::Avx512,
             true => Self::Avx2,
             false => Self::Portable,
@@ -61,6 +65,7 @@ impl Level {
             "portable" => Some(Self::Portable),
             "avx2" => Some(Self::Avx2),
             "avx512" => Some(Self::Avx512),
+            "avx512bf16" => Some(Self::Avx512Bf16),
             _ => None,
         }
     }
@@ -224,7 +229,7 @@ pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     match level.min(Level::best()) {
         // SAFETY: `Level::best()` found every feature that `run_avx512` enables.
-        Level::Avx512 => return unsafe { run_avx512(kernel) },
+        Level::Avx512 | Level::Avx512Bf16 => return unsafe { run_avx512(kernel) },
         // SAFETY: `Level::best()` found every feature that `run_avx2` enables.
         Level::Avx2 => return unsafe { run_avx2(kernel) },
         Level::Portable => {}

@@ -2,8 +2,9 @@
 
 use super::softmax::{Scale, Slopes};
 use super::{KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
-use crate::gemm::kernel::Multiply;
-use crate::gemm::operand::{Operand, interleave};
+use crate::gemm::kernel::Full;
+use crate::gemm::operand::Operand;
+use crate::gemm::panel::interleave;
 use crate::gemm::product::tiles;
 use crate::load::load;
 use crate::output::Output;
@@ -15,7 +16,7 @@ use std::ops::Range;
 const TASKS: usize = 8;
 
 /// What the tasks read and write.
-struct Backward<'a, T> {
+struct Backward<'a, T: Full> {
     problem: Problem<'a, T>,
     grad: &'a View<'a>,
     y: &'a View<'a>,
@@ -25,7 +26,7 @@ struct Backward<'a, T> {
     slopes: [Output<'a>; 3],
 }
 
-pub(super) fn run<T: Multiply>(
+pub(super) fn run<T: Full>(
     grad: &View,
     [q, k, v]: [&View; 3],
     y: &View,
@@ -80,14 +81,15 @@ struct Questions<'a, T> {
     means: &'a [T],
 }
 
-impl<T: Multiply> Backward<'_, T> {
+impl<T: Full> Backward<'_, T> {
     /// Gradients of one part of the keys of a head, and what it adds to those of the queries.
     fn part(&self, head: usize, part: usize) {
         let Problem { kernel, queries, keys, width, value_width, .. } = self.problem;
         let blocks = keys.div_ceil(KEYS);
         let range = blocks * part / self.parts * KEYS..keys.min(blocks * (part + 1) / self.parts * KEYS);
-        let height = queries.next_multiple_of(kernel.mr);
-        let (wide, value_wide) = (width.next_multiple_of(kernel.nr), value_width.next_multiple_of(kernel.nr));
+        let height = queries.next_multiple_of(kernel.left.width);
+        let (wide, value_wide) =
+            (width.next_multiple_of(kernel.right.width), value_width.next_multiple_of(kernel.right.width));
         let sizes =
             [height * width, queries * wide, height * value_width, queries * value_wide, queries, height * wide];
         scratch::with(sizes.iter().sum(), |buffer: &mut [T]| {
@@ -96,14 +98,14 @@ impl<T: Multiply> Backward<'_, T> {
             let (slope_rows, rest) = rest.split_at_mut(sizes[2]);
             let (slope_columns, rest) = rest.split_at_mut(sizes[3]);
             let (means, sums) = rest.split_at_mut(sizes[4]);
-            rows_of(self.problem.q, head).pack(0..queries, 0..width, kernel.mr, rows);
-            rows_of(self.grad, head).pack(0..queries, 0..value_width, kernel.mr, slope_rows);
+            rows_of(self.problem.q, head).pack(0..queries, 0..width, kernel.left, rows);
+            rows_of(self.grad, head).pack(0..queries, 0..value_width, kernel.left, slope_rows);
             for start in (0..queries).step_by(QUERIES) {
                 let end = queries.min(start + QUERIES);
                 let of_block = &mut columns[start * wide..end * wide];
-                columns_of(self.problem.q, head).pack(0..width, start..end, kernel.nr, of_block);
+                columns_of(self.problem.q, head).pack(0..width, start..end, kernel.right, of_block);
                 let of_block = &mut slope_columns[start * value_wide..end * value_wide];
-                columns_of(self.grad, head).pack(0..value_width, start..end, kernel.nr, of_block);
+                columns_of(self.grad, head).pack(0..value_width, start..end, kernel.right, of_block);
             }
             let factor = T::of(self.problem.scores.scale);
             dispatch(Scale { row: rows, factor });
@@ -141,9 +143,10 @@ impl<T: Multiply> Backward<'_, T> {
     fn keys(&self, head: usize, keys: Range<usize>, questions: &Questions<T>, sums: &mut [T]) {
         let Problem { kernel, queries, width, value_width, .. } = self.problem;
         let first = if self.problem.scores.causal { keys.start / QUERIES * QUERIES } else { 0 };
-        let (wide, value_wide) = (width.next_multiple_of(kernel.nr), value_width.next_multiple_of(kernel.nr));
-        let (count, height) = (keys.len(), keys.len().next_multiple_of(kernel.mr));
-        let panels = count.next_multiple_of(kernel.nr);
+        let (wide, value_wide) =
+            (width.next_multiple_of(kernel.right.width), value_width.next_multiple_of(kernel.right.width));
+        let (count, height) = (keys.len(), keys.len().next_multiple_of(kernel.left.width));
+        let panels = count.next_multiple_of(kernel.right.width);
         let block = QUERIES * KEYS;
         let sizes = [
             panels * width,
@@ -163,29 +166,30 @@ impl<T: Multiply> Backward<'_, T> {
             let (dv, rest) = rest.split_at_mut(sizes[4]);
             let (weights, rest) = rest.split_at_mut(block);
             let (slopes, packed) = rest.split_at_mut(block);
-            rows_of(self.problem.k, head).pack(keys.clone(), 0..width, kernel.nr, key_rows);
-            columns_of(self.problem.k, head).pack(0..width, keys.clone(), kernel.nr, key_columns);
-            rows_of(self.problem.v, head).pack(keys.clone(), 0..value_width, kernel.nr, value_rows);
+            rows_of(self.problem.k, head).pack(keys.clone(), 0..width, kernel.right, key_rows);
+            columns_of(self.problem.k, head).pack(0..width, keys.clone(), kernel.right, key_columns);
+            rows_of(self.problem.v, head).pack(keys.clone(), 0..value_width, kernel.right, value_rows);
             dk.fill(T::default());
             dv.fill(T::default());
             for start in (first..queries).step_by(QUERIES) {
                 let block = start..queries.min(start + QUERIES);
-                let (rows, tall) = (block.len(), block.len().next_multiple_of(kernel.mr));
+                let (rows, tall) = (block.len(), block.len().next_multiple_of(kernel.left.width));
                 let q = &questions.rows[start * width..][..tall * width];
                 tiles(&kernel, q, key_rows, width, weights, KEYS, false);
                 let g = &questions.slope_rows[start * value_width..][..tall * value_width];
                 tiles(&kernel, g, value_rows, value_width, slopes, KEYS, false);
                 self.weigh(head, block.clone(), keys.clone(), questions.means, weights, slopes);
-                pack_turned(weights, rows, height, kernel.mr, packed);
+                pack_turned(weights, rows, height, kernel.left.width, packed);
                 let g = &questions.slope_columns[start * value_wide..block.end * value_wide];
                 tiles(&kernel, &packed[..height * rows], g, rows, dv, value_wide, true);
-                pack_turned(slopes, rows, height, kernel.mr, packed);
+                pack_turned(slopes, rows, height, kernel.left.width, packed);
                 let q = &questions.columns[start * wide..block.end * wide];
                 tiles(&kernel, &packed[..height * rows], q, rows, dk, wide, true);
-                for (lines, panel) in
-                    slopes.chunks_exact(kernel.mr * KEYS).zip(packed.chunks_exact_mut(kernel.mr * count))
+                for (lines, panel) in slopes
+                    .chunks_exact(kernel.left.width * KEYS)
+                    .zip(packed.chunks_exact_mut(kernel.left.width * count))
                 {
-                    interleave(lines, KEYS, count, kernel.mr, panel);
+                    interleave(lines, KEYS, count, kernel.left.width, panel);
                 }
                 tiles(&kernel, &packed[..tall * count], key_columns, count, &mut sums[start * wide..], wide, true);
             }

@@ -6,7 +6,7 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 
-use crate::gemm::kernel::{Kernel, Multiply};
+use crate::gemm::kernel::{Full, Kernel};
 use crate::gemm::operand::Matrix;
 use crate::load::{computes_in_f64, offset_of};
 use crate::simd::Level;
@@ -66,7 +66,7 @@ const QUERIES: usize = 48;
 const KEYS: usize = 96;
 
 /// The sizes of an attention, with its operands.
-struct Problem<'a, T> {
+struct Problem<'a, T: Full> {
     kernel: Kernel<T>,
     q: &'a View<'a>,
     k: &'a View<'a>,
@@ -80,12 +80,15 @@ struct Problem<'a, T> {
     value_width: usize,
 }
 
-impl<'a, T: Multiply> Problem<'a, T> {
+impl<'a, T: Full> Problem<'a, T> {
     fn new(q: &'a View<'a>, k: &'a View<'a>, v: &'a View<'a>, scores: &'a Scores<'a>) -> Self {
         let [batch, heads, queries, width] = std::array::from_fn(|i| q.layout.shape[i]);
         let (keys, value_width) = (k.layout.shape[2], v.layout.shape[3]);
         let kernel = T::kernel(Level::current());
-        debug_assert!([QUERIES, KEYS].iter().all(|n| n.is_multiple_of(kernel.mr)) && KEYS.is_multiple_of(kernel.nr));
+        debug_assert!(
+            [QUERIES, KEYS].iter().all(|n| n.is_multiple_of(kernel.left.width))
+                && KEYS.is_multiple_of(kernel.right.width)
+        );
         Self { kernel, q, k, v, scores, heads: batch * heads, queries, keys, width, value_width }
     }
 

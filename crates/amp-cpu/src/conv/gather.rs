@@ -3,7 +3,7 @@
 use super::direct::Line;
 use super::lattice::{Band, Lattice};
 use super::planes::{Order, Planes};
-use crate::gemm::kernel::Multiply;
+use crate::gemm::kernel::Full;
 use crate::gemm::operand::Gathered;
 use crate::gemm::product::{PER_CYCLE, Packed, Sink, prepacked, product_shared};
 use crate::num::Real;
@@ -44,7 +44,7 @@ impl<'a, T> Target<'a, T> {
 }
 
 /// Computes one lattice of the target from all channels of `source`.
-pub(super) fn gather<T: Multiply>(
+pub(super) fn gather<T: Full>(
     source: &View,
     weights: &[T],
     strides: WeightStrides,
@@ -73,7 +73,7 @@ pub(super) fn gather<T: Multiply>(
     if groups == 1 {
         let left = of_group(0);
         let uses = if depth.is_empty() { 0 } else { bands.len() };
-        return prepacked(&left, kernel.mr, uses, work, |left| {
+        return prepacked(&left, kernel.left, kernel.depth, uses, work, |left| {
             parallel::for_each(bands.len(), work, |i| {
                 with_patches(&bands[i], 0, &|patches, sink| product_shared(kernel, left, patches, sink));
             });
@@ -87,14 +87,14 @@ pub(super) fn gather<T: Multiply>(
             if direct {
                 channel_by_channel(&left, patches, lattice.grid[1], sink);
             } else {
-                product_shared(kernel, &Packed::later(&left, kernel.mr), patches, sink);
+                product_shared(kernel, &Packed::later(&left, kernel.left), patches, sink);
             }
         });
     });
 }
 
 /// Computes the few output channels of a group one by one, line by line.
-fn channel_by_channel<T: Multiply>(left: &Gathered<T>, patches: &Gathered<T>, width: usize, sink: &dyn Sink<T>) {
+fn channel_by_channel<T: Full>(left: &Gathered<T>, patches: &Gathered<T>, width: usize, sink: &dyn Sink<T>) {
     scratch::with(left.depth.len() + patches.rows.len(), |buffer: &mut [T]| {
         let (weights, pixels) = buffer.split_at_mut(left.depth.len());
         for (row, &start) in left.rows.iter().enumerate() {

@@ -13,7 +13,7 @@ mod planes;
 mod tests;
 mod weight;
 
-use crate::gemm::kernel::Multiply;
+use crate::gemm::kernel::Full;
 use crate::load::{computes_in_f64, load_all};
 use crate::num::Real;
 use crate::{DType, Storage, View};
@@ -107,7 +107,7 @@ fn loaded<T: Real>(view: &View) -> Vec<T> {
     values
 }
 
-fn forward<T: Multiply>(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: DType) -> Storage {
+fn forward<T: Full>(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: DType) -> Storage {
     let ([images, _, height, width], [outputs, inputs, kh, kw]) = (sizes(x), sizes(w));
     let size = spec.output_size([height, width], [kh, kw]).unwrap_or([0; 2]);
     let weights = loaded::<T>(w);
@@ -124,7 +124,7 @@ fn forward<T: Multiply>(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, 
     result
 }
 
-fn transposed<T: Multiply>(
+fn transposed<T: Full>(
     x: &View,
     w: &View,
     bias: Option<&View>,

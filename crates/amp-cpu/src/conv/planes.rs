@@ -2,7 +2,7 @@
 
 use super::lattice::{Band, Lattice, Tap};
 use crate::View;
-use crate::gemm::operand::interleave;
+use crate::gemm::panel::interleave;
 use crate::load::load;
 use crate::num::Real;
 use crate::scratch;

@@ -4,7 +4,7 @@ use super::direct::Weights;
 use super::lattice::{Band, Lattice};
 use super::planes::{Order, Planes};
 use super::{Conv2d, sizes};
-use crate::gemm::kernel::Multiply;
+use crate::gemm::kernel::Full;
 use crate::gemm::operand::Gathered;
 use crate::gemm::product::{PER_CYCLE, Sink, Threads, product};
 use crate::load::load;
@@ -20,7 +20,7 @@ const PARTS: usize = 8;
 /// Adds the gradient to `into`, which has shape `weight`.
 ///
 /// The bands are dealt to a number of partial sums that depends on the shapes alone; these are added in order.
-pub(super) fn accumulate<T: Multiply>(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d, into: &mut Storage) {
+pub(super) fn accumulate<T: Full>(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d, into: &mut Storage) {
     let ([images, _, oh, ow], [outputs, inputs, kh, kw]) = (sizes(grad), weight);
     let lattice = Lattice::forward(spec, [oh, ow], [kh, kw]);
     let bands = lattice.bands(images, inputs);
@@ -60,7 +60,7 @@ pub(super) fn accumulate<T: Multiply>(grad: &View, x: &View, weight: [usize; 4],
 }
 
 #[allow(clippy::too_many_arguments)]
-fn one_band<T: Multiply>(
+fn one_band<T: Full>(
     grad: &View,
     x: &View,
     band: &Band,

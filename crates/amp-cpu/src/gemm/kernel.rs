@@ -4,62 +4,89 @@
 //! Every product term goes through a fused multiply-add where the machine has one, in the order of the depth, so an
 //! element's value does not depend on where in the tile it stands.
 
+use super::panel::Panel;
+use crate::View;
+use crate::load::load;
 use crate::num::Real;
+use crate::scratch::Plain;
 use crate::simd::Level;
 
 /// Multiplies packed panels into a row-major tile: `c (+)= a · b`.
 ///
-/// `a` holds `depth` columns of `mr` elements, `b` holds `depth` rows of `nr`; `c` has `mr` rows, `stride` apart.
+/// `a` and `b` are one panel of each side, `depth` (padded) deep; `c` has `mr` rows of `nr`, `stride` apart.
 ///
 /// # Safety
 /// The pointers must be valid for those elements, `c` for writes, and the CPU must have the kernel's instructions.
-pub(crate) type Tile<T> = unsafe fn(depth: usize, a: *const T, b: *const T, c: *mut T, stride: usize, accumulate: bool);
+pub(crate) type Tile<E> =
+    unsafe fn(depth: usize, a: *const E, b: *const E, c: *mut <E as Multiply>::Sum, stride: usize, accumulate: bool);
 
 /// A tile kernel with its sizes.
 #[derive(Clone, Copy)]
-pub(crate) struct Kernel<T> {
-    /// Rows of a tile.
-    pub mr: usize,
-    /// Columns of a tile.
-    pub nr: usize,
-    /// Code that computes one.
-    pub tile: Tile<T>,
+pub(crate) struct Kernel<E: Multiply> {
+    /// Form of the left side: a tile has as many rows as a panel has vectors.
+    pub left: Panel,
+    /// Form of the right side: a tile has as many columns as a panel has vectors.
+    pub right: Panel,
+    /// Depth of one packed block: a panel of the right side then fits the L1 cache.
+    pub depth: usize,
+    /// Code that computes a tile.
+    pub tile: Tile<E>,
 }
 
-/// Arithmetic types that have tile kernels.
-pub(crate) trait Multiply: Real {
+impl<E: Multiply> Kernel<E> {
+    /// A kernel that takes one element of each vector at a time.
+    fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
+        let panel = |width| Panel { width, group: 1, step: 1 };
+        Self { left: panel(mr), right: panel(nr), depth: 256, tile }
+    }
+}
+
+/// Types that panels are made of.
+pub(crate) trait Multiply: Plain {
+    /// What products are summed in.
+    type Sum: Real;
+
     /// The kernel of an instruction set, or of the best this machine has if that is less.
     fn kernel(level: Level) -> Kernel<Self>;
+
+    /// Loads `out.len()` elements of an operand that lie `stride` apart from `offset` on, rounded to this type.
+    fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]);
 }
 
-#[cfg(target_arch = "x86_64")]
-impl Multiply for f32 {
-    fn kernel(level: Level) -> Kernel<Self> {
-        match level.min(Level::best()) {
-            Level::Portable => Kernel { mr: 4, nr: 8, tile: portable::<f32> },
-            Level::Avx2 => Kernel { mr: 6, nr: 16, tile: x86::avx2_f32 },
-            Level::Avx512 => Kernel { mr: 12, nr: 32, tile: x86::avx512_f32 },
+/// Types that panels hold as they are computed in.
+pub(crate) trait Full: Real + Multiply<Sum = Self> {}
+
+impl Full for f32 {}
+impl Full for f64 {}
+
+macro_rules! full {
+    ($type:ident: $avx2:ident $avx2_columns:literal, $avx512:ident $avx512_columns:literal) => {
+        impl Multiply for $type {
+            type Sum = $type;
+
+            #[cfg(target_arch = "x86_64")]
+            fn kernel(level: Level) -> Kernel<Self> {
+                match level.min(Level::best()) {
+                    Level::Portable => Kernel::single(4, 8, portable::<$type>),
+                    Level::Avx2 => Kernel::single(6, $avx2_columns, x86::$avx2),
+                    _ => Kernel::single(12, $avx512_columns, x86::$avx512),
+                }
+            }
+
+            #[cfg(not(target_arch = "x86_64"))]
+            fn kernel(_: Level) -> Kernel<Self> {
+                Kernel::single(4, 8, portable::<$type>)
+            }
+
+            fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {
+                load(view, offset, stride, out);
+            }
         }
-    }
+    };
 }
 
-#[cfg(target_arch = "x86_64")]
-impl Multiply for f64 {
-    fn kernel(level: Level) -> Kernel<Self> {
-        match level.min(Level::best()) {
-            Level::Portable => Kernel { mr: 4, nr: 8, tile: portable::<f64> },
-            Level::Avx2 => Kernel { mr: 6, nr: 8, tile: x86::avx2_f64 },
-            Level::Avx512 => Kernel { mr: 12, nr: 16, tile: x86::avx512_f64 },
-        }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-impl<T: Real> Multiply for T {
-    fn kernel(_: Level) -> Kernel<Self> {
-        Kernel { mr: 4, nr: 8, tile: portable::<T> }
-    }
-}
+full!(f32: avx2_f32 16, avx512_f32 32);
+full!(f64: avx2_f64 8, avx512_f64 16);
 
 /// A register full of numbers.
 trait Vector: Copy {
@@ -156,7 +183,7 @@ impl<T: Real> Vector for Four<T> {
 
 /// # Safety
 /// As [`Tile`]; runs on every CPU.
-unsafe fn portable<T: Real>(depth: usize, a: *const T, b: *const T, c: *mut T, stride: usize, accumulate: bool) {
+unsafe fn portable<T: Full>(depth: usize, a: *const T, b: *const T, c: *mut T, stride: usize, accumulate: bool) {
     // SAFETY: the caller's duty.
     unsafe { tile::<Four<T>, 4>(depth, a, b, c, stride, accumulate, T::default()) }
 }

@@ -1,16 +1,19 @@
 //! Matrix products of any precision, size and stride.
 //!
 //! Operands are converted while they are packed, so a cast costs nothing; sums are kept in F32 (F64 for F64
-//! operands) and rounded once, after the bias.
+//! operands) and rounded once, after the bias. BF16 is multiplied as it is where the machine can ([`dot`]); all else
+//! is widened to F32.
 
+pub(crate) mod dot;
 pub(crate) mod kernel;
 pub(crate) mod operand;
+pub(crate) mod panel;
 pub(crate) mod product;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thin;
 
-use crate::load::{computes_in_f64, load_all, offset_of};
+use crate::load::{load_all, offset_of};
 use crate::num::Real;
 use crate::output::Output;
 use crate::simd::Level;
@@ -31,38 +34,55 @@ pub struct Epilogue<'a> {
 ///
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`. K = 0 gives zeros, or the bias.
 pub fn matmul(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
-    if computes_in_f64(a) { multiply::<f64>(a, b, epilogue, out) } else { multiply::<f32>(a, b, epilogue, out) }
+    in_panels!(a, b, E => multiply::<E>(a, b, epilogue, out))
 }
 
 /// Adds `a · b` to an F32 (F64) buffer without rounding in between: a weight gradient.
 ///
 /// `into` has the shape `[.., M, N]`, or `[M, N]` to sum over the batch as well.
 pub fn matmul_acc(a: &View, b: &View, into: &mut Storage) {
-    if into.dtype() == DType::F64 { accumulate::<f64>(a, b, into) } else { accumulate::<f32>(a, b, into) }
+    in_panels!(a, b, E => accumulate::<E>(a, b, into))
 }
 
-fn multiply<T: Multiply>(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
+/// Runs `$body` with `$E` standing for the type that the products of two operands are packed in.
+macro_rules! in_panels {
+    ($a:expr, $b:expr, $E:ident => $body:expr) => {
+        if $crate::load::computes_in_f64($a) {
+            type $E = f64;
+            $body
+        } else if $crate::gemm::dot::multiplies($a, $b) {
+            type $E = half::bf16;
+            $body
+        } else {
+            type $E = f32;
+            $body
+        }
+    };
+}
+pub(crate) use in_panels;
+
+fn multiply<E: Multiply>(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
     let problem = Problem::new(a, b).fold_batch_into_rows();
     let mut result = Storage::unwritten(out, problem.count * problem.size());
-    let mut bias = Vec::new();
+    let mut bias: Vec<E::Sum> = Vec::new();
     if let Some(view) = &epilogue.bias {
-        bias.resize(problem.b.rows, T::default());
+        bias.resize(problem.b.rows, Default::default());
         load_all(view, &mut bias);
     }
     let output = Output::new(&mut result);
-    problem.run(&|places| Rounded { output, places, bias: &bias });
+    problem.run::<E, _>(&|places| Rounded { output, places, bias: &bias });
     result
 }
 
-fn accumulate<T: Multiply>(a: &View, b: &View, into: &mut Storage) {
+fn accumulate<E: Multiply>(a: &View, b: &View, into: &mut Storage) {
     let mut problem = Problem::new(a, b);
     let output = Output::new(into);
     if output.len() != problem.size() {
-        return problem.fold_batch_into_rows().run::<T, _>(&|places| Sums { output, places });
+        return problem.fold_batch_into_rows().run::<E, _>(&|places| Sums { output, places });
     }
     problem = problem.fold_batch_into_depth();
     for index in 0..problem.count {
-        problem.one::<T, _>(index, &|places| Sums { output, places: Places { start: 0, ..places } }, Threads::Many);
+        problem.one::<E, _>(index, &|places| Sums { output, places: Places { start: 0, ..places } }, Threads::Many);
     }
 }
 
@@ -177,16 +197,16 @@ impl<'a> Problem<'a> {
         self
     }
 
-    fn run<T: Multiply, S: Sink<T>>(&self, sink: &(dyn Fn(Places) -> S + Sync)) {
+    fn run<E: Multiply, S: Sink<E::Sum>>(&self, sink: &(dyn Fn(Places) -> S + Sync)) {
         if self.count == 1 {
-            return self.one::<T, S>(0, sink, Threads::Many);
+            return self.one::<E, S>(0, sink, Threads::Many);
         }
         let work = self.size() * self.a.depth / product::PER_CYCLE;
         let (threads, spread) = if self.count < 8 { (Threads::Many, 0) } else { (Threads::One, self.count * work) };
-        parallel::for_each(self.count, spread, |index| self.one::<T, S>(index, sink, threads));
+        parallel::for_each(self.count, spread, |index| self.one::<E, S>(index, sink, threads));
     }
 
-    fn one<T: Multiply, S: Sink<T>>(&self, index: usize, sink: &(dyn Fn(Places) -> S + Sync), threads: Threads) {
+    fn one<E: Multiply, S: Sink<E::Sum>>(&self, index: usize, sink: &(dyn Fn(Places) -> S + Sync), threads: Threads) {
         let at = |matrix: &Matrix<'a>| {
             let strides = &matrix.view.layout.strides[..self.batch.len()];
             Matrix { offset: matrix.offset + offset_of(index, &self.batch, strides), ..*matrix }
@@ -197,16 +217,17 @@ impl<'a> Problem<'a> {
         match (a.rows, b.rows) {
             (..=thin::ROWS, _) => thin(&a, &b, &sink(places), threads),
             (_, ..=thin::ROWS) => thin(&b, &a, &sink(turned), threads),
-            _ if self.is_better_turned::<T>() => product(&b, &a, &sink(turned), threads),
-            _ => product(&a, &b, &sink(places), threads),
+            _ if self.is_better_turned::<E>() => product::<E>(&b, &a, &sink(turned), threads),
+            _ => product::<E>(&a, &b, &sink(places), threads),
         }
     }
 
     /// Whether the transpose wastes less of the kernel's tiles: with few columns and many rows.
-    fn is_better_turned<T: Multiply>(&self) -> bool {
-        let kernel = T::kernel(Level::current());
-        let padded =
-            |rows: usize, columns: usize| rows.next_multiple_of(kernel.mr) * columns.next_multiple_of(kernel.nr);
+    fn is_better_turned<E: Multiply>(&self) -> bool {
+        let kernel = E::kernel(Level::current());
+        let padded = |rows: usize, columns: usize| {
+            rows.next_multiple_of(kernel.left.width) * columns.next_multiple_of(kernel.right.width)
+        };
         let (m, n) = (self.a.rows, self.b.rows);
         4 * padded(n, m) < 3 * padded(m, n)
     }

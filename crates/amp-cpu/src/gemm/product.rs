@@ -1,16 +1,15 @@
 //! The blocked product: packs both operands, multiplies tile by tile, hands finished rows to a sink.
 //!
 //! A task owns a block of the result and keeps it in F32 (F64) until the whole depth is summed, so accumulators are
-//! never rounded. The depth is cut at multiples of [`DEPTH`] whatever the threads do.
+//! never rounded. The depth is cut where the kernel says, whatever the threads do.
 
 use super::kernel::{Kernel, Multiply};
 use super::operand::Operand;
+use super::panel::Panel;
 use crate::simd::Level;
 use crate::{parallel, scratch};
 use std::ops::Range;
 
-/// Depth of one packed block: a panel of the right side then fits the L1 cache.
-const DEPTH: usize = 256;
 /// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
 const ROWS: usize = 384;
 const COLUMNS: usize = 192;
@@ -37,16 +36,16 @@ pub(crate) enum Threads {
 }
 
 /// Computes `a · bᵀ` row by row into `sink`, `a` and `b` being lists of vectors of the same length.
-pub(crate) fn product<T: Multiply>(a: &dyn Operand<T>, b: &dyn Operand<T>, sink: &dyn Sink<T>, threads: Threads) {
-    product_with(T::kernel(Level::current()), a, b, sink, threads);
+pub(crate) fn product<E: Multiply>(a: &dyn Operand<E>, b: &dyn Operand<E>, sink: &dyn Sink<E::Sum>, threads: Threads) {
+    product_with(E::kernel(Level::current()), a, b, sink, threads);
 }
 
 /// [`product`] with a given kernel.
-pub(crate) fn product_with<T: Multiply>(
-    kernel: Kernel<T>,
-    a: &dyn Operand<T>,
-    b: &dyn Operand<T>,
-    sink: &dyn Sink<T>,
+pub(crate) fn product_with<E: Multiply>(
+    kernel: Kernel<E>,
+    a: &dyn Operand<E>,
+    b: &dyn Operand<E>,
+    sink: &dyn Sink<E::Sum>,
     threads: Threads,
 ) {
     let (m, n, depth) = (a.rows(), b.rows(), a.depth());
@@ -55,8 +54,8 @@ pub(crate) fn product_with<T: Multiply>(
     }
     let blocks = Blocks::new(&kernel, m, n, threads);
     let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
-    prepacked(a, kernel.mr, blocks.across(), work, |a| {
-        prepacked(b, kernel.nr, blocks.down(), work, |b| {
+    prepacked(a, kernel.left, kernel.depth, blocks.across(), work, |a| {
+        prepacked(b, kernel.right, kernel.depth, blocks.down(), work, |b| {
             parallel::for_each(blocks.across() * blocks.down(), work, |task| {
                 let (rows, columns) = blocks.get(task);
                 block(&kernel, a, b, rows, columns, depth, sink);
@@ -66,13 +65,18 @@ pub(crate) fn product_with<T: Multiply>(
 }
 
 /// [`product`] of a left side that several products share, on this thread.
-pub(crate) fn product_shared<T: Multiply>(kernel: Kernel<T>, a: &Packed<T>, b: &dyn Operand<T>, sink: &dyn Sink<T>) {
+pub(crate) fn product_shared<E: Multiply>(
+    kernel: Kernel<E>,
+    a: &Packed<E>,
+    b: &dyn Operand<E>,
+    sink: &dyn Sink<E::Sum>,
+) {
     let (m, n, depth) = (a.operand.rows(), b.rows(), b.depth());
     if m == 0 || n == 0 {
         return;
     }
     let blocks = Blocks::new(&kernel, m, n, Threads::One);
-    prepacked(b, kernel.nr, blocks.down(), 0, |b| {
+    prepacked(b, kernel.right, kernel.depth, blocks.down(), 0, |b| {
         for task in 0..blocks.across() * blocks.down() {
             let (rows, columns) = blocks.get(task);
             block(&kernel, a, b, rows, columns, depth, sink);
@@ -89,21 +93,18 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new<T>(kernel: &Kernel<T>, m: usize, n: usize, threads: Threads) -> Self {
-        let mut blocks = Self {
-            m,
-            n,
-            rows: ROWS.min(m).next_multiple_of(kernel.mr),
-            columns: COLUMNS.min(n).next_multiple_of(kernel.nr),
-        };
+    fn new<E: Multiply>(kernel: &Kernel<E>, m: usize, n: usize, threads: Threads) -> Self {
+        let (mr, nr) = (kernel.left.width, kernel.right.width);
+        let mut blocks =
+            Self { m, n, rows: ROWS.min(m).next_multiple_of(mr), columns: COLUMNS.min(n).next_multiple_of(nr) };
         if threads == Threads::One {
             return blocks;
         }
-        while blocks.down() * blocks.across() < TASKS && blocks.rows > 4 * kernel.mr {
-            blocks.rows = (blocks.rows / 2).next_multiple_of(kernel.mr);
+        while blocks.down() * blocks.across() < TASKS && blocks.rows > 4 * mr {
+            blocks.rows = (blocks.rows / 2).next_multiple_of(mr);
         }
-        while blocks.down() * blocks.across() < TASKS && blocks.columns > kernel.nr {
-            blocks.columns = (blocks.columns / 2).next_multiple_of(kernel.nr);
+        while blocks.down() * blocks.across() < TASKS && blocks.columns > nr {
+            blocks.columns = (blocks.columns / 2).next_multiple_of(nr);
         }
         blocks
     }
@@ -124,64 +125,66 @@ impl Blocks {
 }
 
 /// An operand and, where it is used often enough, all of it in packed form.
-pub(crate) struct Packed<'a, T> {
-    operand: &'a dyn Operand<T>,
-    width: usize,
-    whole: Option<&'a [T]>,
+pub(crate) struct Packed<'a, E> {
+    operand: &'a dyn Operand<E>,
+    panel: Panel,
+    whole: Option<&'a [E]>,
 }
 
-impl<'a, T> Packed<'a, T> {
+impl<'a, E: Multiply> Packed<'a, E> {
     /// An operand that is packed block by block when it is needed.
-    pub(crate) fn later(operand: &'a dyn Operand<T>, width: usize) -> Self {
-        Self { operand, width, whole: None }
+    pub(crate) fn later(operand: &'a dyn Operand<E>, panel: Panel) -> Self {
+        Self { operand, panel, whole: None }
     }
 
     /// The packed block, from `buffer` if it has to be packed now.
-    fn block<'b>(&'b self, rows: Range<usize>, depth: Range<usize>, buffer: &'b mut [T]) -> &'b [T] {
-        let len = rows.len().next_multiple_of(self.width) * depth.len();
+    fn block<'b>(&'b self, rows: Range<usize>, depth: Range<usize>, buffer: &'b mut [E]) -> &'b [E] {
+        let len = self.panel.len(rows.len(), depth.len());
         match self.whole {
             Some(whole) => {
-                let padded = self.operand.rows().next_multiple_of(self.width);
-                &whole[padded * depth.start + rows.start * depth.len()..][..len]
+                let padded = self.panel.rows(self.operand.rows());
+                &whole[padded * depth.start + rows.start * self.panel.depth(depth.len())..][..len]
             }
             None => {
-                self.operand.pack(rows, depth, self.width, &mut buffer[..len]);
+                self.operand.pack(rows, depth, self.panel, &mut buffer[..len]);
                 &buffer[..len]
             }
         }
     }
 }
 
-/// Packs an operand as a whole when it would otherwise be packed several times.
-pub(crate) fn prepacked<T: Multiply>(
-    operand: &dyn Operand<T>,
-    width: usize,
+/// Packs an operand as a whole, in blocks of `block` along the depth, when it would otherwise be packed several times.
+pub(crate) fn prepacked<E: Multiply>(
+    operand: &dyn Operand<E>,
+    panel: Panel,
+    block: usize,
     uses: usize,
     work: usize,
-    body: impl FnOnce(&Packed<T>),
+    body: impl FnOnce(&Packed<E>),
 ) {
-    let padded = operand.rows().next_multiple_of(width);
-    let len = padded * operand.depth();
+    let (padded, depth) = (panel.rows(operand.rows()), operand.depth());
+    let len = panel.len(padded, depth);
     if uses < 2 || len > PREPACK {
-        return body(&Packed::later(operand, width));
+        return body(&Packed::later(operand, panel));
     }
-    scratch::with(len, |whole: &mut [T]| {
-        let group = (64 * width).min(padded);
+    scratch::with(len, |whole: &mut [E]| {
+        let group = (64 * panel.width).min(padded);
         let groups = padded.div_ceil(group);
         let cuts = Cuts { start: whole.as_mut_ptr() };
         let work = if work == 0 { 0 } else { 4 * len };
-        parallel::for_each(groups * operand.depth().div_ceil(DEPTH), work, |task| {
-            let d = task / groups * DEPTH;
-            let depth = d..operand.depth().min(d + DEPTH);
+        parallel::for_each(groups * depth.div_ceil(block), work, |task| {
+            let d = task / groups * block;
+            let depth = d..depth.min(d + block);
             let row = task % groups * group;
             let rows = row..operand.rows().min(row + group);
-            let len = rows.len().next_multiple_of(width) * depth.len();
+            let at = padded * depth.start + row * panel.depth(depth.len());
             // SAFETY: the pieces of different tasks are disjoint parts of `whole`: blocks of the depth follow one
-            // another, `padded * depth` elements each, and within one the groups of rows do.
-            let piece = unsafe { cuts.get(padded * depth.start + row * depth.len(), len) };
-            operand.pack(rows, depth, width, piece);
+            // another, `padded` times their padded depth each (only the last one is padded), and within one the groups
+            // of rows do.
+            let piece = unsafe { cuts.get(at, panel.len(rows.len(), depth.len())) };
+            operand.pack(rows, depth, panel, piece);
         });
-        body(&Packed { operand, width, whole: Some(whole) });
+        body(&Packed { operand, panel, whole: Some(whole) });
     });
 }
 
@@ -204,60 +207,60 @@ impl<T> Cuts<T> {
 }
 
 /// Computes one block of the result and stores it.
-fn block<T: Multiply>(
-    kernel: &Kernel<T>,
-    a: &Packed<T>,
-    b: &Packed<T>,
+fn block<E: Multiply>(
+    kernel: &Kernel<E>,
+    a: &Packed<E>,
+    b: &Packed<E>,
     rows: Range<usize>,
     columns: Range<usize>,
     depth: usize,
-    sink: &dyn Sink<T>,
+    sink: &dyn Sink<E::Sum>,
 ) {
-    let (height, stride) = (rows.len().next_multiple_of(kernel.mr), columns.len().next_multiple_of(kernel.nr));
-    let longest = depth.min(DEPTH);
-    let sizes = [height * stride, height * longest, stride * longest];
-    scratch::with(sizes.iter().sum(), |buffer: &mut [T]| {
-        let (sums, rest) = buffer.split_at_mut(sizes[0]);
-        let (left, right) = rest.split_at_mut(sizes[1]);
-        if depth == 0 {
-            sums.fill(T::default());
-        }
-        for start in (0..depth).step_by(DEPTH) {
-            let range = start..depth.min(start + DEPTH);
-            let left = a.block(rows.clone(), range.clone(), left);
-            let right = b.block(columns.clone(), range.clone(), right);
-            tiles(kernel, left, right, range.len(), sums, stride, start > 0);
-        }
-        for (i, row) in sums.chunks_exact_mut(stride).take(rows.len()).enumerate() {
-            sink.store(rows.start + i, columns.start, &mut row[..columns.len()]);
-        }
+    let (height, stride) = (kernel.left.rows(rows.len()), kernel.right.rows(columns.len()));
+    let longest = kernel.left.depth(depth.min(kernel.depth));
+    scratch::with((height + stride) * longest, |packed: &mut [E]| {
+        scratch::with(height * stride, |sums: &mut [E::Sum]| {
+            let (left, right) = packed.split_at_mut(height * longest);
+            if depth == 0 {
+                sums.fill(E::Sum::default());
+            }
+            for start in (0..depth).step_by(kernel.depth) {
+                let range = start..depth.min(start + kernel.depth);
+                let left = a.block(rows.clone(), range.clone(), left);
+                let right = b.block(columns.clone(), range.clone(), right);
+                tiles(kernel, left, right, range.len(), sums, stride, start > 0);
+            }
+            for (i, row) in sums.chunks_exact_mut(stride).take(rows.len()).enumerate() {
+                sink.store(rows.start + i, columns.start, &mut row[..columns.len()]);
+            }
+        });
     });
 }
 
 /// Multiplies packed panels into a row-major block `stride` wide.
-pub(crate) fn tiles<T: Multiply>(
-    kernel: &Kernel<T>,
-    left: &[T],
-    right: &[T],
+pub(crate) fn tiles<E: Multiply>(
+    kernel: &Kernel<E>,
+    left: &[E],
+    right: &[E],
     depth: usize,
-    sums: &mut [T],
+    sums: &mut [E::Sum],
     stride: usize,
     accumulate: bool,
 ) {
-    let Kernel { mr, nr, tile } = *kernel;
     if depth == 0 {
         if !accumulate {
-            sums.fill(T::default());
+            sums.fill(E::Sum::default());
         }
         return;
     }
+    let (depth, mr, nr) = (kernel.left.depth(depth), kernel.left.width, kernel.right.width);
     for (j, b) in right.chunks_exact(depth * nr).enumerate() {
         for (i, a) in left.chunks_exact(depth * mr).enumerate() {
             let c = &mut sums[i * mr * stride + j * nr..];
             assert!(c.len() >= (mr - 1) * stride + nr);
             // SAFETY: `a` and `b` are whole panels (`chunks_exact`), the tile's last row ends inside `c` (asserted),
             // and a `Kernel` is only made for levels the CPU has.
-            unsafe { tile(depth, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
+            unsafe { (kernel.tile)(depth, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
         }
     }
 }

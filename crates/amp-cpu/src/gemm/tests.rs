@@ -3,8 +3,11 @@
 use super::kernel::Multiply;
 use super::product::{Sink, Threads, product_with};
 use super::*;
+use crate::convert::Cast;
+use crate::num::{Num, Real};
 use crate::simd::Level;
 use crate::testing::{Random, Tensor, epsilon};
+use half::bf16;
 
 /// `n·eps(acc)·Σ|a·b| + eps(out)·|ref|`, element by element.
 fn check_matmul(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, out: DType) {
@@ -179,15 +182,25 @@ impl<T: Real> Sink<T> for Collect<T> {
     }
 }
 
-fn check_levels<T: Multiply>(dtype: DType) {
+/// The product at a level, whatever the level of this process.
+fn product_at<E: Multiply>(level: Level, a: &Tensor, b: &Tensor) -> Tensor {
+    let problem = Problem::new(&a.view(), &b.view());
+    let (rows, columns) = (problem.a.rows, problem.b.rows);
+    let sink = Collect(vec![E::Sum::ZERO; rows * columns].into(), columns);
+    product_with(E::kernel(level), &problem.a, &problem.b, &sink, Threads::Many);
+    let values: Vec<f64> = sink.0.into_inner().expect("no task panicked").iter().map(|&v| v.cast()).collect();
+    Tensor::from_values(&[rows, columns], E::Sum::DTYPE, &values)
+}
+
+fn check_levels<E: Multiply>(dtype: DType) {
     let mut random = Random::new(7);
-    let (a, b) = (random.tensor(&[53, 300], dtype), random.tensor(&[300, 71], dtype));
-    for level in Level::ALL {
-        let problem = Problem::new(&a.view(), &b.view());
-        let sink = Collect(vec![T::default(); 53 * 71].into(), 71);
-        product_with(T::kernel(level), &problem.a, &problem.b, &sink, Threads::Many);
-        let values: Vec<f64> = sink.0.into_inner().expect("no task panicked").iter().map(|&v| v.cast()).collect();
-        compare(&a, &b, None, &Tensor::from_values(&[53, 71], dtype, &values));
+    for (m, k, n) in [(53, 300, 71), (1, 1, 1), (5, 7, 3), (13, 31, 33), (31, 33, 1), (7, 1027, 40)] {
+        let (a, b) = (random.tensor(&[m, k], dtype), random.tensor(&[k, n], dtype));
+        let turned = [&a, &b].map(|t| random.tensor(&[t.shape()[1], t.shape()[0]], dtype).transposed(0, 1));
+        for level in Level::ALL {
+            compare(&a, &b, None, &product_at::<E>(level, &a, &b));
+            compare(&turned[0], &turned[1], None, &product_at::<E>(level, &turned[0], &turned[1]));
+        }
     }
 }
 
@@ -195,4 +208,66 @@ fn check_levels<T: Multiply>(dtype: DType) {
 fn every_level_of_this_machine() {
     check_levels::<f32>(DType::F32);
     check_levels::<f64>(DType::F64);
+    check_levels::<bf16>(DType::BF16);
+}
+
+#[test]
+fn panels_of_bf16_round_what_they_load() {
+    let mut random = Random::new(8);
+    for stored in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let a = random.tensor(&[21, 72], stored).meant_as(DType::BF16).every(1, 2);
+        let b = random.tensor(&[23, 36], stored).meant_as(DType::BF16).transposed(0, 1);
+        let row = random.tensor(&[1, 23], stored).meant_as(DType::BF16).broadcast(&[36, 23]);
+        for level in Level::ALL {
+            compare(&a, &b, None, &product_at::<bf16>(level, &a, &b));
+            compare(&a, &row, None, &product_at::<bf16>(level, &a, &row));
+        }
+    }
+}
+
+/// `n * 2^-126 * (1 + max|a| + max|b|)` on top of the usual bound (see `dot`).
+#[test]
+fn subnormals_are_lost_within_the_bound() {
+    let mut random = Random::new(9);
+    let depth = 37;
+    for (left, right) in [(1e-38, 1.0), (1.0, 1e-38), (1e-20, 1e-19), (1e-39, 1e30), (3e-39, 3e38), (1e-40, 1e-3)] {
+        let scaled = |shape: &[usize], factor: f64, random: &mut Random| {
+            let count = shape.iter().product();
+            let values: Vec<f64> = (0..count).map(|_| factor * random.number()).collect();
+            Tensor::from_values(shape, DType::BF16, &values)
+        };
+        let (a, b) = (scaled(&[14, depth], left, &mut random), scaled(&[depth, 35], right, &mut random));
+        let flushed = depth as f64 * 2.0_f64.powi(-126) * (1.0 + left + right);
+        for level in Level::ALL {
+            let got = product_at::<bf16>(level, &a, &b);
+            for index in got.indices() {
+                let terms = (0..depth).map(|d| a.at(&[index[0], d]) * b.at(&[d, index[1]]));
+                let (sum, magnitude) = terms.fold((0.0, 0.0), |(s, m), term| (s + term, m + term.abs()));
+                let tolerance = (depth + 2) as f64 * epsilon(DType::F32) * magnitude + flushed;
+                let diff = (got.at(&index) - sum).abs();
+                assert!(diff <= tolerance, "{level:?}: {} instead of {sum}, off by {diff}", got.at(&index));
+            }
+        }
+    }
+}
+
+#[test]
+fn infinities_and_nans_arrive_at_every_level() {
+    for level in Level::ALL {
+        for (special, other) in [(f64::INFINITY, 1.0), (f64::NEG_INFINITY, 1.0), (f64::NAN, 1.0), (f64::INFINITY, 0.0)]
+        {
+            for place in [0, 6, 8, 40] {
+                let mut values = vec![1.0; 13 * 41];
+                values[7 * 41 + place] = special;
+                let a = Tensor::from_values(&[13, 41], DType::BF16, &values);
+                let b = Tensor::filled(&[41, 33], DType::BF16, other);
+                let y = product_at::<bf16>(level, &a, &b);
+                for index in y.indices() {
+                    let expected = if index[0] == 7 { special * other } else { 41.0 * other };
+                    let got = y.at(&index);
+                    assert!(got == expected || got.is_nan() && expected.is_nan(), "{level:?}: {got} not {expected}");
+                }
+            }
+        }
+    }
 }
