@@ -22,6 +22,10 @@ const CREATION: &[Bad] = &[
     (&["zeros: ", "more elements"], || Tensor::<F32>::zeros([usize::MAX, 2], &Device::cpu()).map(drop)),
     (&["zeros: ", "more elements"], || Tensor::<F32>::zeros([1 << 32, 1 << 32], &Device::cpu()).map(drop)),
     (&["randn: ", "more elements"], || Tensor::<F32>::randn([usize::MAX / 4], &Device::cpu()).map(drop)),
+    (&["zeros: ", "no memory", "140737488355328 bytes"], || Tensor::<F32>::zeros([1 << 45], &Device::cpu()).map(drop)),
+    (&["randn: ", "no memory"], || Tensor::<F32>::randn([1 << 45], &Device::cpu()).map(drop)),
+    (&["copy: ", "no memory"], || f32([1, 1]).expand([1 << 22, 1 << 23])?.contiguous().map(drop)),
+    (&["matmul: ", "no memory"], || f32([1 << 22, 1]).matmul(&f32([1, 1 << 23])).map(drop)),
     (&["item: ", "[2]"], || f32([2]).item().map(drop)),
     (&["item: ", "[0]"], || f32([0]).item().map(drop)),
 ];

@@ -70,6 +70,14 @@ pub enum Error {
         /// What was asked for
         shape: Dims,
     },
+    /// The system has no memory for a result.
+    #[error("{op}: no memory for {bytes} bytes")]
+    OutOfMemory {
+        /// Operation
+        op: &'static str,
+        /// What was asked for
+        bytes: usize,
+    },
     /// An axis does not exist.
     #[error("{op}: axis {axis} does not exist in a tensor of {rank} dimensions")]
     Axis {
@@ -316,6 +324,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same lack of memory under the name of the operation that the user called.
+    pub(crate) fn named(self, op: &'static str) -> Self {
+        if let Self::OutOfMemory { bytes, .. } = self { Self::OutOfMemory { op, bytes } } else { self }
+    }
+
     /// An [`Error::Argument`], with any printable value.
     pub fn argument(
         op: &'static str,

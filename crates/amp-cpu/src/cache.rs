@@ -40,6 +40,21 @@ pub fn cached_bytes() -> usize {
     HELD.load(Ordering::Relaxed)
 }
 
+/// Whether a buffer of `bytes` bytes could be had now; unused buffers are given up for it where they must be.
+pub fn has_room(bytes: usize) -> bool {
+    // Smaller ones are not worth asking the system twice.
+    const LARGE: usize = 1 << 28;
+    if bytes > isize::MAX as usize {
+        return false;
+    }
+    let wanted = class(bytes);
+    let fits = || Vec::<u8>::new().try_reserve_exact(wanted).is_ok();
+    bytes < LARGE || fits() || {
+        empty_cache();
+        fits()
+    }
+}
+
 /// A buffer of `len` elements with arbitrary contents.
 pub(crate) fn take<T: Pooled>(len: usize) -> Vec<T> {
     reuse(len).unwrap_or_else(|| fresh(len))
@@ -162,6 +177,12 @@ mod tests {
             assert_eq!(super::class(class), class, "a class is its own");
             assert!(class_below(len) <= len && super::class(class_below(len)) == class_below(len), "{len}");
         }
+    }
+
+    #[test]
+    fn more_than_any_machine_has_is_refused() {
+        assert!(has_room(1 << 20) && has_room(1 << 29));
+        assert!(!has_room(1 << 47) && !has_room(isize::MAX as usize));
     }
 
     #[test]

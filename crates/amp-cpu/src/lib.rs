@@ -41,7 +41,7 @@ mod upsample;
 mod walk;
 
 pub use attention::{Attended, Scores, attention, attention_grad};
-pub use cache::{cached_bytes, empty_cache, set_cache_limit};
+pub use cache::{cached_bytes, empty_cache, has_room, set_cache_limit};
 pub use conv::{Conv2d, conv_transpose2d, conv2d, conv2d_grad_weight, conv2d_grad_weight_acc};
 pub use dtype::DType;
 pub use elementwise::{binary, compare, copy, copy_into, fill, select, ternary, unary, unary_grad};

@@ -76,7 +76,7 @@ impl<P: Element> Tensor<P> {
 
     fn filled(op: &'static str, shape: impl IntoShape, value: f64, device: &Device) -> Result<Self> {
         let shape = shape.into_shape(op)?;
-        let buffer = device.backend().fill(value, shape.count(), P::DTYPE)?;
+        let buffer = device.backend().fill(value, shape.count(), P::DTYPE).map_err(|e| e.named(op))?;
         Ok(Self::from_raw(RawTensor::new(device, buffer, shape)))
     }
 

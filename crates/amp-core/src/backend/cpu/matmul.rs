@@ -1,4 +1,4 @@
-use super::{CpuBackend, storage_mut, view};
+use super::{CpuBackend, room, storage_mut, view};
 use crate::Result;
 use crate::backend::{Buffer, MatMul, Operand};
 use amp_cpu::{DType, Epilogue};
@@ -6,7 +6,11 @@ use amp_cpu::{DType, Epilogue};
 impl MatMul for CpuBackend {
     fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer> {
         let bias = bias.map(|bias| view("matmul", bias)).transpose()?;
-        let result = amp_cpu::matmul(&view("matmul", a)?, &view("matmul", b)?, &Epilogue { bias }, out);
+        let (a, b) = (view("matmul", a)?, view("matmul", b)?);
+        let columns = b.layout.shape.last().copied().unwrap_or(0);
+        let rows: usize = a.layout.shape[..a.layout.shape.len() - 1].iter().product();
+        room("matmul", rows.saturating_mul(columns), out)?;
+        let result = amp_cpu::matmul(&a, &b, &Epilogue { bias }, out);
         Ok(Buffer::new(result))
     }
 

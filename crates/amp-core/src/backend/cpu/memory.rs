@@ -1,4 +1,4 @@
-use super::{CpuBackend, storage_mut, view};
+use super::{CpuBackend, room, storage_mut, view};
 use crate::Result;
 use crate::backend::{Buffer, Memory, Operand};
 use amp_cpu::{DType, Layout, Storage};
@@ -22,6 +22,7 @@ impl Memory for CpuBackend {
     }
 
     fn fill(&self, value: f64, len: usize, dtype: DType) -> Result<Buffer> {
+        room("fill", len, dtype)?;
         Ok(Buffer::new(amp_cpu::fill(value, len, dtype)))
     }
 
