@@ -75,7 +75,10 @@ fn one(name: &str, item: Item<'_>, file: &TensorFile) -> Result<Option<Staged>> 
     }
     Ok(Some(match item {
         Item::Parameter(p) => Staged::Parameter(p.clone(), file.get(name)?.expect("found above")),
-        Item::Statistics(s) => Staged::Statistics(s.clone(), raw.to_device(s.raw().device())?),
+        Item::Statistics(s) => {
+            let value = raw.cast_view(s.raw().logical)?.contiguous()?;
+            Staged::Statistics(s.clone(), value.to_device(s.raw().device())?)
+        }
         Item::Mode(_) | Item::Waiting(_) => return Ok(None),
     }))
 }

@@ -21,7 +21,7 @@ pub trait Schedule {
     /// Moves on if the step was taken, and leaves everything as it is if not; synchronises with the device.
     fn step(&mut self, optimizer: &mut dyn Optimizer, step: &Step) -> Result<()> {
         if step.was_taken()? {
-            self.set_steps(self.steps() + 1);
+            self.set_steps(self.steps().saturating_add(1));
             optimizer.schedule(self.factor(self.steps()));
         }
         Ok(())
@@ -60,7 +60,7 @@ schedule! {
         let done = (steps.min(s.total) as f64 / s.total.max(1) as f64).min(1.0);
         s.least + (1.0 - s.least) * 0.5 * (1.0 + (PI * done).cos())
     };
-    LinearWarmup, |s, steps| ((steps + 1) as f64 / s.over.max(1) as f64).min(1.0);
+    LinearWarmup, |s, steps| (steps.saturating_add(1) as f64 / s.over.max(1) as f64).min(1.0);
     OneCycle, |s, steps| s.at(steps);
 }
 

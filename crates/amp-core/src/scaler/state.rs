@@ -99,7 +99,9 @@ impl GradScaler {
             return Ok(());
         }
         let (rule, exponent) = self.check_state(state)?;
-        let (clean, bad, refused) = (state.growth_tracker, state.bad_steps, state.refused);
+        // Counters are kept as I64.
+        let [clean, bad, refused] =
+            [state.growth_tracker, state.bad_steps, state.refused].map(|count| count.min(i64::MAX as u64));
         self.write_state(&ScaleState { exponent, clean, bad, refused })?;
         (self.rule, self.round) = (rule, self.round + 1);
         self.seen.clear();

@@ -77,7 +77,8 @@ impl TrainState<'_> {
         }
         for (s, scaler) in self.scalers.iter_mut().enumerate() {
             let text = reader.text(&format!("scaler.{s}"))?;
-            if scaler.is_enabled() {
+            // A disabled scaler saves nothing; one that is enabled now starts from its own settings.
+            if scaler.is_enabled() && text != "{}" {
                 let state = ScalerState::from_json(text)?;
                 scaler.check_state(&state)?;
                 changes.push(Box::new(move || scaler.load_state(&state)));
@@ -259,8 +260,13 @@ impl<'f> Reader<'f> {
 
     fn steps(&mut self, name: &str, p: &Parameter) -> Result<Buffer> {
         match self.raw(name)?.to_storage()? {
-            steps @ Storage::I64(_) if steps.len() == 1 => p.device().backend().upload(steps),
-            _ => Err(Error::State { op: "load", name: name.into(), reason: "one I64 is needed".into() }),
+            Storage::I64(steps) if steps.len() == 1 && steps[0] >= 0 => {
+                p.device().backend().upload(Storage::I64(steps))
+            }
+            _ => {
+                let reason = "one I64 of at least 0 is needed".into();
+                Err(Error::State { op: "load", name: name.into(), reason })
+            }
         }
     }
 

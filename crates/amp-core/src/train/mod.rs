@@ -1,6 +1,8 @@
 //! Stopping and resuming: everything that training changes, in one file.
 
 mod file;
+#[cfg(test)]
+mod hostile;
 mod penalty;
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,27 @@ use std::collections::HashSet;
 ///
 /// Where a gradient is zero or not finite, its norm is reported as 0 or NaN and nothing flows back from a zero.
 ///
+/// It counts as a loss like any other: add it to the rest, scale the sum, go back once. Scores may come out of an F16
+/// region; the direction is taken with a loss scale of its own.
+///
+/// ```
+/// # use amp_core::{nn::{Linear, Module}, optim::Adam, train::gradient_norm, Device, F16, F32, GradScaler, Tensor};
+/// # let device = Device::cpu();
+/// # let critic = Linear::new(4, 1, &device)?;
+/// # let (mut optimizer, mut scaler) = (Adam::new(critic.parameters(), 1e-4), GradScaler::new(&device)?);
+/// # let (real, fake) = (Tensor::<F32>::randn([8, 4], &device)?, Tensor::<F32>::randn([8, 4], &device)?);
+/// let score = |x: &Tensor<F32>| critic.forward(&x.to::<F16>()?)?.to::<F32>();
+/// // WGAN-GP: the slope between real and made samples should be 1.
+/// let share = Tensor::<F32>::rand([8, 1], &device)?;
+/// let between = (&fake + (share * (&real - &fake)?)?)?.detach();
+/// let penalty = (gradient_norm(score, &between, 1e-2)? - 1.0)?.sqr()?.mean_all()?;
+/// let loss = ((score(&fake)?.mean_all()? - score(&real)?.mean_all()?)? + (penalty * 10.0)?)?;
+/// let grads = scaler.scale(&loss)?.backward()?;
+/// scaler.step(&mut optimizer, grads)?;
+/// scaler.update()?;
+/// # Ok::<_, amp_core::Error>(())
+/// ```
+///
 /// # Errors
 /// [`Error::Shape`] when `f` does not give one score a sample; [`Error::Argument`] when `step` is not positive.
 pub fn gradient_norm(

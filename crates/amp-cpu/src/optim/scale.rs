@@ -37,16 +37,16 @@ impl ScaleState {
     }
 
     fn backed_off(self, rule: &ScaleRule) -> Self {
-        let bad = self.bad + 1;
+        let bad = self.bad.saturating_add(1);
         let backs_off = bad >= rule.hysteresis;
         let at_floor = self.exponent <= rule.floor || rule.backoff == 0;
         let exponent = if backs_off { (self.exponent + rule.backoff).max(rule.floor) } else { self.exponent };
-        let refused = self.refused + u64::from(backs_off && at_floor);
+        let refused = self.refused.saturating_add(u64::from(backs_off && at_floor));
         Self { exponent: exponent.min(self.exponent), clean: 0, bad, refused }
     }
 
     fn grown(self, rule: &ScaleRule) -> Self {
-        let clean = self.clean + 1;
+        let clean = self.clean.saturating_add(1);
         let grows = rule.interval > 0 && clean >= rule.interval;
         let exponent =
             if grows { (self.exponent + rule.growth).min(rule.ceiling).max(self.exponent) } else { self.exponent };

@@ -91,7 +91,7 @@ fn prepare<'a>(slot: UpdateSlot<'a>) -> Result<(optim::UpdateSlot<'a>, &'a mut i
 }
 
 fn count_up<'a>((slot, steps): (optim::UpdateSlot<'a>, &'a mut i64)) -> optim::UpdateSlot<'a> {
-    *steps += 1;
+    *steps = steps.saturating_add(1);
     optim::UpdateSlot { step: *steps as u64, ..slot }
 }
 

@@ -5,8 +5,12 @@
 //! `scale` takes no containers), 14 in Python's form (the state is a value, see 13), 15 (an old calling convention),
 //! 19 and 20 (there is one implementation of every optimizer, the fused one, which all tests here use), 22 (clipping
 //! scaled gradients does not compile), 28 (one device per optimizer), 30 to 35 (one process), 60 to 65 (a precision is
-//! a type: there are no device strings, no default and no deprecated names). 36 to 53 and 56 to 59 are about casts
-//! inside regions and stand with the macros' tests; 66 and 67 with checkpointing.
+//! a type: there are no device strings, no default and no deprecated names).
+//!
+//! Elsewhere: 25 with gradient penalties (`train`); 36 to 42 and 44 for every operation in `tests/contract`; 43, a banned
+//! operation, in `tests/ui`; 45, 46, 49, 52, 56, 59, 66 and 67 in `tests/scenarios.rs`. Of those about casts, 47 (a layer
+//! refuses mixed precisions: they do not compile), 48 and 50 (functions that ask for the ambient precision: there is none),
+//! 51 (a scripted path) and 53 (a cache to register tensors with) do not exist.
 
 mod calls;
 mod one_pass;
