@@ -23,7 +23,7 @@ use support::{Failure, Options, Subject, compare, finish, in_precision};
 #[command(name = "vit")]
 struct Args {
     /// Passes over the training data
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     epochs: u32,
 
     /// Images of a step
@@ -39,7 +39,7 @@ struct Args {
     layers: u32,
 
     /// Highest learning rate
-    #[arg(long, default_value_t = 1e-3, allow_negative_numbers = true, value_parser = support::options::rate)]
+    #[arg(long, default_value_t = 2e-3, allow_negative_numbers = true, value_parser = support::options::rate)]
     lr: f64,
 
     /// Directory with CIFAR-10 in its binary format [default: the shipped digits, enlarged]
