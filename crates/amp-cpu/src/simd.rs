@@ -4,7 +4,8 @@
 //! function that may use the best instruction set of this machine. Bodies are plain loops that LLVM vectorises, so
 //! `run` and everything it calls per element must be `#[inline(always)]`.
 //!
-//! `AMP_CPU=portable|avx2|avx512|avx512bf16` forces a level; one that the machine lacks is replaced by the best it has.
+//! `AMP_CPU=portable|avx2|avx512|avx512bf16|amx` forces a level; one that the machine lacks is replaced by the best it
+//! has, and a name that is none is left out of account: both are said once on the standard error stream.
 
 use half::f16;
 use std::sync::OnceLock;
@@ -20,23 +21,41 @@ pub enum Level {
     Avx512,
     /// The same with AVX512-BF16, which products of BF16 use; other kernels run as with [`Self::Avx512`].
     Avx512Bf16,
+    /// The same with AMX for BF16, which products of BF16 use; other kernels run as with [`Self::Avx512`].
+    Amx,
 }
 
 impl Level {
     /// All levels, from the least to the most.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Avx512Bf16];
+    pub const ALL: [Self; 5] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Avx512Bf16, Self::Amx];
 
     /// The level that kernels of this process use: the fastest, or the one that `AMP_CPU` names.
     pub fn current() -> Self {
         static CURRENT: OnceLock<Level> = OnceLock::new();
-        *CURRENT.get_or_init(|| Self::forced().unwrap_or_else(Self::fastest).min(Self::best()))
+        *CURRENT.get_or_init(|| Self::choose(Self::forced(), Self::best()))
     }
 
-    /// The level that is fastest on this machine: not always the highest.
-    fn fastest() -> Self {
+    fn choose(forced: Option<&Result<Self, String>>, best: Self) -> Self {
+        match forced {
+            None => Self::fastest(best, is_amd()),
+            Some(Ok(level)) if *level <= best => *level,
+            Some(Ok(level)) => {
+                eprintln!("amp: AMP_CPU={}: this machine has no more than {}", level.name(), best.name());
+                best
+            }
+            Some(Err(name)) => {
+                let names = Self::ALL.map(Self::name).join(", ");
+                eprintln!("amp: AMP_CPU={name}: not one of {names}; the fastest level of this machine is used");
+                Self::fastest(best, is_amd())
+            }
+        }
+    }
+
+    /// The level that is fastest where `best` is the highest: not always that one.
+    fn fastest(best: Self, amd: bool) -> Self {
         // On AMD's cores the dot product of BF16 doubles the rate of F32 multiply-adds; on Intel's it was measured slower
         // than converting to F32 first.
-        if Self::best() == Self::Avx512Bf16 && !is_amd() { Self::Avx512 } else { Self::best() }
+        if best == Self::Avx512Bf16 && !amd { Self::Avx512 } else { best }
     }
 
     /// The highest level of this machine.
@@ -54,7 +73,13 @@ impl Level {
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
         match avx2 && is_x86_feature_detected!("f16c") {
-            true if avx512 && is_x86_feature_detected!("avx512bf16") => Self::Avx512Bf16,
+            true if avx512 && is_x86_feature_detected!("avx512bf16") => {
+                if Self::has_amx() {
+                    Self::Amx
+                } else {
+                    Self::Avx512Bf16
+                }
+            }
             true if avx512 => Self::Avx512,
             true => Self::Avx2,
             false => Self::Portable,
@@ -66,13 +91,33 @@ impl Level {
         Self::Portable
     }
 
-    fn forced() -> Option<Self> {
-        match std::env::var("AMP_CPU").ok()?.as_str() {
-            "portable" => Some(Self::Portable),
-            "avx2" => Some(Self::Avx2),
-            "avx512" => Some(Self::Avx512),
-            "avx512bf16" => Some(Self::Avx512Bf16),
-            _ => None,
+    /// A process that is told to do with less neither asks the system for AMX nor tries it.
+    #[cfg(target_arch = "x86_64")]
+    fn has_amx() -> bool {
+        #[cfg(target_os = "linux")]
+        return !matches!(Self::forced(), Some(Ok(level)) if *level < Self::Amx) && crate::gemm::amx::is_usable();
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// The level that `AMP_CPU` names, or what it says instead.
+    fn forced() -> Option<&'static Result<Self, String>> {
+        static FORCED: OnceLock<Option<Result<Level, String>>> = OnceLock::new();
+        let asked = || std::env::var_os("AMP_CPU").filter(|name| !name.is_empty());
+        FORCED.get_or_init(|| Some(Self::named(&asked()?.to_string_lossy()))).as_ref()
+    }
+
+    fn named(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| name.into())
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Avx512Bf16 => "avx512bf16",
+            Self::Amx => "amx",
         }
     }
 }
@@ -246,7 +291,7 @@ pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     match level.min(Level::best()) {
         // SAFETY: `Level::best()` found every feature that `run_avx512` enables.
-        Level::Avx512 | Level::Avx512Bf16 => return unsafe { run_avx512(kernel) },
+        Level::Avx512 | Level::Avx512Bf16 | Level::Amx => return unsafe { run_avx512(kernel) },
         // SAFETY: `Level::best()` found every feature that `run_avx2` enables.
         Level::Avx2 => return unsafe { run_avx2(kernel) },
         Level::Portable => {}
@@ -266,4 +311,54 @@ fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<Avx2>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_has_its_name() {
+        for level in Level::ALL {
+            assert_eq!(Level::named(level.name()), Ok(level));
+        }
+        for name in ["AVX2", "avx", "fastest", "avx2 "] {
+            assert_eq!(Level::named(name), Err(name.into()));
+        }
+    }
+
+    #[test]
+    fn the_fastest_level_is_chosen_unless_a_lower_one_is_forced() {
+        let choose = |forced: &str, best| Level::choose(Some(&Level::named(forced)), best);
+        assert_eq!(choose("avx2", Level::Amx), Level::Avx2);
+        assert_eq!(choose("amx", Level::Avx512), Level::Avx512);
+        assert_eq!(choose("avx512bf16", Level::Avx512Bf16), Level::Avx512Bf16);
+        assert_eq!(choose("sse", Level::Avx2), Level::Avx2);
+        for best in Level::ALL {
+            assert_eq!(Level::fastest(best, true), best);
+            let intel = if best == Level::Avx512Bf16 { Level::Avx512 } else { best };
+            assert_eq!(Level::fastest(best, false), intel);
+        }
+    }
+
+    #[test]
+    fn a_level_that_cannot_be_had_is_said_once() {
+        if std::env::var_os("AMP_CPU").is_some() {
+            assert!(Level::current() <= Level::best());
+            return;
+        }
+        let program = std::env::current_exe().expect("the test binary has a path");
+        let said = |level: &str| {
+            let mut again = std::process::Command::new(&program);
+            again.args(["--nocapture", "a_level_that_cannot_be_had_is_said_once"]).env("AMP_CPU", level);
+            String::from_utf8(again.output().expect("the test binary starts").stderr).expect("text")
+        };
+        let unknown = said("fast");
+        assert_eq!(unknown.matches("amp: AMP_CPU=fast: not one of portable, avx2,").count(), 1, "{unknown}");
+        for level in Level::ALL.into_iter().filter(|level| *level > Level::best() && *level != Level::Amx) {
+            assert_eq!(said(level.name()).matches("this machine has no more than").count(), 1);
+        }
+        assert_eq!(said("portable"), "");
+        assert_eq!(said(""), "");
+    }
 }

@@ -1,4 +1,4 @@
-//! Products of BF16 panels: two terms of each sum at a time.
+//! Products of BF16 panels: two terms of each sum at a time, or more where the machine has AMX ([`super::amx`]).
 //!
 //! `vdpbf16ps` adds two products to each of 16 F32 sums. Products of two BF16 numbers are exact in F32, so an element
 //! is as exact as with F32 arithmetic, but the instruction takes subnormal operands as zero and rounds subnormal sums
@@ -6,7 +6,7 @@
 //!
 //! On an AMD EPYC of the Zen 5 family it starts as often as an F32 multiply-add, which is half as much arithmetic.
 
-use super::kernel::{Kernel, Multiply};
+use super::kernel::{Kernel, Multiply, Tile, nothing};
 use super::panel::Panel;
 use crate::convert::Compute;
 use crate::load::load;
@@ -23,11 +23,12 @@ impl Multiply for bf16 {
     type Sum = f32;
 
     fn kernel(level: Level) -> Kernel<Self> {
-        let panel = |width| Panel { width, group: 2, step: 2 };
         match level.min(Level::best()) {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Level::Amx => super::amx::kernel(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512Bf16 => Kernel { left: panel(12), right: panel(32), depth: 512, tile: x86::tile },
-            _ => Kernel { left: panel(4), right: panel(8), depth: 512, tile: portable },
+            Level::Avx512Bf16 => in_pairs(12, 32, x86::tile),
+            _ => portable(),
         }
     }
 
@@ -54,11 +55,19 @@ impl Multiply for bf16 {
     }
 }
 
-/// The tile kernel that says what the others compute.
-///
+/// The kernel that says what the others compute; runs on every CPU.
+pub(super) fn portable() -> Kernel<bf16> {
+    in_pairs(4, 8, portable_tile)
+}
+
+fn in_pairs(mr: usize, nr: usize, tile: Tile<bf16>) -> Kernel<bf16> {
+    let panel = |width| Panel { width, group: 2, step: 2 };
+    Kernel { left: panel(mr), right: panel(nr), depth: 512, enter: nothing, tile, leave: nothing }
+}
+
 /// # Safety
 /// As [`super::kernel::Tile`]; runs on every CPU.
-unsafe fn portable(depth: usize, a: *const bf16, b: *const bf16, c: *mut f32, stride: usize, accumulate: bool) {
+unsafe fn portable_tile(depth: usize, a: *const bf16, b: *const bf16, c: *mut f32, stride: usize, accumulate: bool) {
     const MR: usize = 4;
     const NR: usize = 8;
     // SAFETY: `a` has `depth * MR` elements and `b` has `depth * NR` (caller).

@@ -29,15 +29,41 @@ pub(crate) struct Kernel<E: Multiply> {
     pub right: Panel,
     /// Depth of one packed block: a panel of the right side then fits the L1 cache.
     pub depth: usize,
-    /// Code that computes a tile.
-    pub tile: Tile<E>,
+    /// What a thread does before its first tile of a block.
+    pub(super) enter: unsafe fn(),
+    /// Code that computes a tile; only for a thread that is [`Self::prepared`].
+    pub(super) tile: Tile<E>,
+    /// What a thread does after its last tile of a block.
+    pub(super) leave: unsafe fn(),
 }
+
+/// A thread that may run a kernel's tiles, until this is dropped.
+pub(super) struct Prepared {
+    leave: unsafe fn(),
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        // SAFETY: a `Kernel` is only made for levels the CPU has, and this thread has entered.
+        unsafe { (self.leave)() }
+    }
+}
+
+/// For kernels whose registers need no preparation.
+pub(super) fn nothing() {}
 
 impl<E: Multiply> Kernel<E> {
     /// A kernel that takes one element of each vector at a time.
     fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
         let panel = |width| Panel { width, group: 1, step: 1 };
-        Self { left: panel(mr), right: panel(nr), depth: 256, tile }
+        Self { left: panel(mr), right: panel(nr), depth: 256, enter: nothing, tile, leave: nothing }
+    }
+
+    /// Prepares this thread for tiles of this kernel, of no other until the result is dropped.
+    pub(super) fn prepared(&self) -> Prepared {
+        // SAFETY: a `Kernel` is only made for levels the CPU has.
+        unsafe { (self.enter)() };
+        Prepared { leave: self.leave }
     }
 }
 

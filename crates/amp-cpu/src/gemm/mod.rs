@@ -4,6 +4,8 @@
 //! operands) and rounded once, after the bias. BF16 is multiplied as it is where the machine can ([`dot`]); all else
 //! is widened to F32.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod amx;
 pub(crate) mod dot;
 pub(crate) mod kernel;
 pub(crate) mod operand;

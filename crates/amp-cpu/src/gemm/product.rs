@@ -254,12 +254,13 @@ pub(crate) fn tiles<E: Multiply>(
         return;
     }
     let (depth, mr, nr) = (kernel.left.depth(depth), kernel.left.width, kernel.right.width);
+    let _prepared = kernel.prepared();
     for (j, b) in right.chunks_exact(depth * nr).enumerate() {
         for (i, a) in left.chunks_exact(depth * mr).enumerate() {
             let c = &mut sums[i * mr * stride + j * nr..];
             assert!(c.len() >= (mr - 1) * stride + nr);
             // SAFETY: `a` and `b` are whole panels (`chunks_exact`), the tile's last row ends inside `c` (asserted),
-            // and a `Kernel` is only made for levels the CPU has.
+            // a `Kernel` is only made for levels the CPU has, and this thread is prepared for it.
             unsafe { (kernel.tile)(depth, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
         }
     }
