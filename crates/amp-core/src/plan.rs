@@ -8,6 +8,8 @@
 //! something from there. The list is put together before `main`, on Linux, macOS, Windows and the BSDs.
 
 use std::fmt;
+use std::panic::Location;
+use std::sync::OnceLock;
 
 /// The plan of one annotated function or region.
 #[derive(Clone, Copy, Debug)]
@@ -66,11 +68,66 @@ impl fmt::Display for Plan {
     }
 }
 
-inventory::collect!(Plan);
+/// A plan as expanded code registers it: one line of text an operation costs the compiler next to nothing.
+#[derive(Debug)]
+pub struct Registered {
+    module: &'static str,
+    function: Option<&'static str>,
+    at: &'static Location<'static>,
+    region: &'static str,
+    rows: &'static str,
+}
+
+inventory::collect!(Registered);
+
+impl Registered {
+    /// The plan of a function, or of a region in `module`; `rows` are lines of the fields of [`OpPlan`] between tabs.
+    #[track_caller]
+    pub const fn new(
+        module: &'static str,
+        function: Option<&'static str>,
+        region: &'static str,
+        rows: &'static str,
+    ) -> Self {
+        Self { module, function, at: Location::caller(), region, rows }
+    }
+
+    fn plan(&self) -> Plan {
+        let function = match self.function {
+            Some(function) => format!("{}::{function}", self.module).leak(),
+            None => self.module,
+        };
+        let ops: Vec<OpPlan> = self.rows.lines().map(row).collect();
+        Plan { function, file: self.at.file(), line: self.at.line(), region: self.region, ops: ops.leak() }
+    }
+}
+
+/// Reads a line; what it lacks is empty.
+fn row(line: &'static str) -> OpPlan {
+    let mut fields = line.split('\t');
+    let mut text = || fields.next().unwrap_or_default();
+    let (number, source, op, class) = (text(), text(), text(), text());
+    let (input, output, casts, costed) = (text(), text(), text(), text());
+    let number_of = |text: &str| text.parse().unwrap_or_default();
+    OpPlan {
+        line: number_of(number),
+        source,
+        op,
+        class,
+        input,
+        output,
+        casts: number_of(casts),
+        costed: number_of(costed),
+    }
+}
 
 /// The plans of all annotated functions in the program, by file and line.
 pub fn all() -> Vec<&'static Plan> {
-    let mut plans: Vec<_> = inventory::iter::<Plan>.into_iter().collect();
-    plans.sort_by_key(|plan| (plan.file, plan.line));
-    plans
+    static PLANS: OnceLock<Vec<Plan>> = OnceLock::new();
+    let read = || {
+        let mut plans: Vec<_> = inventory::iter::<Registered>.into_iter().map(Registered::plan).collect();
+        plans.sort_by_key(|plan| (plan.file, plan.line));
+        plans
+    };
+    PLANS.get_or_init(read).iter().collect()
 }

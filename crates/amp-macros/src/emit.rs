@@ -13,24 +13,83 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Expr;
 
+/// What an expansion begins with: `__amp`, which everything in it is named by, and the traits behind the probes.
+pub(crate) fn imports(private: &TokenStream) -> TokenStream {
+    quote! {
+        #[allow(unused_imports)]
+        use #private::{self as __amp, kinds::*};
+    }
+}
+
 /// One tensor argument of a call.
 pub(crate) struct Operand {
     pub(crate) expr: Expr,
-    /// The receiver of a method: a place is borrowed, not moved.
-    pub(crate) receiver: bool,
+    pub(crate) role: Role,
     pub(crate) treatment: Treatment,
+}
+
+/// Where it stands.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Role {
+    /// Before the dot of a method: a place is borrowed, not moved.
+    Receiver,
+    /// Beside an operator, which borrows too.
+    Operator,
+    /// Between the parentheses.
+    Argument,
 }
 
 /// What is done with it.
 pub(crate) enum Treatment {
-    /// Cast to the target that these tokens name.
+    /// Cast to the target that these tokens name, if it is a tensor.
     To(TokenStream),
+    /// Cast to this target: it certainly is a tensor.
+    Direct(TokenStream),
     /// Cast with the others to where all meet.
     Meet,
-    /// A local that already holds the cast.
-    Hoisted(Ident),
+    /// A local that already holds the cast; whether it is the tensor itself.
+    Hoisted(Ident, bool),
     /// Passed on.
     Nothing,
+}
+
+impl Operand {
+    fn is_borrowed(&self) -> bool {
+        self.role != Role::Argument && is_place(&self.expr)
+    }
+
+    /// The operand as it stands in the call, when no type has to be asked.
+    fn inline(self) -> Expr {
+        let (first, last) = ends(&self.expr);
+        match self.treatment {
+            Treatment::Direct(target) => lent(cast(&self.expr, &target), self.role, first),
+            Treatment::Hoisted(hoisted, true) => lent(relocated(&hoisted, first).into_token_stream(), self.role, first),
+            Treatment::Hoisted(hoisted, false) => pass(&hoisted, first, last),
+            _ => self.expr,
+        }
+    }
+}
+
+/// A tensor that the expansion owns, as an operand: methods borrow it by themselves.
+fn lent(owned: TokenStream, role: Role, at: Span) -> Expr {
+    let at = Span::mixed_site().located_at(at);
+    Expr::Verbatim(if role == Role::Receiver { quote_spanned!(at=> (#owned)) } else { quote_spanned!(at=> &#owned) })
+}
+
+/// The cast of something that certainly is a tensor.
+fn cast(expr: &Expr, target: &TokenStream) -> TokenStream {
+    let first = ends(expr).0;
+    let at = Span::mixed_site().located_at(first);
+    match expr {
+        Expr::Reference(reference) if reference.mutability.is_none() => {
+            quote_spanned!(at=> __amp::cast(#expr, #target))
+        }
+        _ => quote_spanned!(at=> __amp::cast(&#expr, #target)),
+    }
+}
+
+fn relocated(local: &Ident, at: Span) -> Ident {
+    Ident::new(&local.to_string(), Span::mixed_site().located_at(at))
 }
 
 /// A local of the expansion.
@@ -86,43 +145,48 @@ pub(crate) fn is_pure_place(expr: &Expr) -> bool {
 }
 
 /// The treatment that method resolution finds for a binding.
-fn kind(private: &TokenStream, binding: &Ident, target: &TokenStream, at: Span) -> TokenStream {
-    quote_spanned!(at=> (&&&&&&#private::probe(&#binding, #target)).kind())
+fn kind(binding: &Ident, target: &TokenStream, at: Span) -> TokenStream {
+    quote_spanned!(at=> (&&&&&&__amp::probe(&#binding, #target)).kind())
 }
 
 /// A call whose operands are cast.
 ///
 /// `gate` says that the first operand may turn out not to be a tensor; the others then stay as they are.
-pub(crate) fn call(
-    private: &TokenStream,
-    at: Span,
-    operands: Vec<Operand>,
-    gate: bool,
-    build: impl FnOnce(Vec<Expr>) -> Expr,
-) -> Expr {
+pub(crate) fn call(at: Span, operands: Vec<Operand>, gate: bool, build: impl FnOnce(Vec<Expr>) -> Expr) -> Expr {
+    let asks = |operand: &Operand| matches!(operand.treatment, Treatment::To(_) | Treatment::Meet);
     let site = Span::mixed_site().located_at(at);
+    if !operands.iter().any(asks) {
+        let call = build(operands.into_iter().map(|operand| operand.inline()).collect());
+        // Parentheses say where in the source something is: here the call, below its receiver.
+        return Expr::Verbatim(quote_spanned!(site=> (#call)));
+    }
     let mut bound = Vec::new();
     let mut values = Vec::new();
     let mut passed = Vec::new();
     let gate = gate && operands.first().is_some_and(|first| matches!(first.treatment, Treatment::To(_)));
-    for (i, Operand { expr, receiver, treatment }) in operands.into_iter().enumerate() {
+    for (i, operand) in operands.into_iter().enumerate() {
+        let borrowed = operand.is_borrowed();
+        if matches!(operand.treatment, Treatment::Hoisted(..))
+            || borrowed && matches!(operand.treatment, Treatment::Nothing)
+        {
+            passed.push(operand.inline());
+            continue;
+        }
+        let Operand { expr, role, treatment } = operand;
         let (first, last) = ends(&expr);
         let name = local("", i, at);
-        let borrowed = receiver && is_place(&expr);
-        match treatment {
-            Treatment::Hoisted(hoisted) => {
-                passed.push(pass(&hoisted, first, last));
-                continue;
-            }
-            Treatment::Nothing if borrowed => {
-                passed.push(expr);
-                continue;
-            }
-            Treatment::Nothing => passed.push(Expr::Verbatim(name.to_token_stream())),
-            _ => passed.push(pass(&name, first, last)),
-        }
-        let first = Span::mixed_site().located_at(first);
-        values.push(if borrowed { quote_spanned!(first=> #private::Place(&#expr)) } else { expr.into_token_stream() });
+        let (value, treatment) = match treatment {
+            // What goes with a receiver that may be no tensor has to be asked too.
+            Treatment::Direct(target) if !gate => (cast(&expr, &target), Treatment::Direct(target)),
+            Treatment::Direct(target) | Treatment::To(target) => (bind(expr, borrowed), Treatment::To(target)),
+            other => (bind(expr, borrowed), other),
+        };
+        passed.push(match treatment {
+            Treatment::Nothing => Expr::Verbatim(name.to_token_stream()),
+            Treatment::Direct(_) => lent(relocated(&name, first).into_token_stream(), role, first),
+            _ => pass(&name, first, last),
+        });
+        values.push(value);
         bound.push((name, treatment));
     }
     let names: Vec<&Ident> = bound.iter().map(|(name, _)| name).collect();
@@ -133,138 +197,145 @@ pub(crate) fn call(
         takes.push(match treatment {
             Treatment::To(target) => {
                 let target = if gated && i > 0 { meet.to_token_stream() } else { target.clone() };
-                let kind = kind(private, name, &target, site);
+                let kind = kind(name, &target, site);
                 quote_spanned!(site=> #kind.take(#name, #target))
             }
             Treatment::Meet => {
-                let kind = kind(private, name, &meet.to_token_stream(), site);
+                let kind = kind(name, &meet.to_token_stream(), site);
                 quote_spanned!(site=> #kind.take(#name, #meet))
             }
-            Treatment::Nothing | Treatment::Hoisted(_) => name.to_token_stream(),
+            Treatment::Nothing | Treatment::Direct(_) | Treatment::Hoisted(..) => name.to_token_stream(),
         });
     }
     let call = build(passed);
     let mut body = quote_spanned!(site=> match (#(#takes,)*) { (#(#names,)*) => #call });
     let meets: Vec<&Ident> = bound.iter().filter(|(_, t)| matches!(t, Treatment::Meet)).map(|(name, _)| name).collect();
     if !meets.is_empty() {
-        let target = meeting_point(private, &meets, site);
+        let target = meeting_point(&meets, site);
         body = quote_spanned!(site=> match #target { #meet => #body });
     } else if gated && let Some((name, Treatment::To(target))) = bound.first() {
-        let kind = kind(private, name, target, site);
+        let kind = kind(name, target, site);
         body = quote_spanned!(site=> match #kind.gate(#target) { #meet => #body });
     }
     Expr::Verbatim(quote_spanned!(site=> (match (#(#values,)*) { (#(#names,)*) => #body })))
 }
 
+/// An operand as it is bound for the time of the call.
+fn bind(expr: Expr, borrowed: bool) -> TokenStream {
+    let first = Span::mixed_site().located_at(ends(&expr).0);
+    if borrowed { quote_spanned!(first=> __amp::Place(&#expr)) } else { expr.into_token_stream() }
+}
+
 /// The target at which the bindings meet.
-fn meeting_point(private: &TokenStream, names: &[&Ident], site: Span) -> TokenStream {
-    let token = |name: &Ident| quote_spanned!(site=> (&&&#private::probe(&#name, #private::Keep)).token(&#name));
+fn meeting_point(names: &[&Ident], site: Span) -> TokenStream {
+    let token = |name: &Ident| quote_spanned!(site=> (&&&__amp::probe(&#name, __amp::Keep)).token(&#name));
     let mut target = token(names[0]);
     for name in &names[1..] {
         let next = token(name);
-        target = quote_spanned!(site=> (&&&&&&&#private::pair(#target, #next)).meet());
+        target = quote_spanned!(site=> (&&&&&&&__amp::pair(#target, #next)).meet());
     }
     target
 }
 
 /// A value given away, cast where it is a tensor or holds tensors.
-pub(crate) fn recast(private: &TokenStream, expr: Expr, target: &TokenStream) -> Expr {
+pub(crate) fn recast(expr: Expr, target: &TokenStream) -> Expr {
     let (first, _) = ends(&expr);
     let site = Span::mixed_site().located_at(first);
     let value = local("v", 0, first);
     Expr::Verbatim(quote_spanned!(site=>
-        (match #expr { #value => (&&&#private::probe(&#value, #target)).owned().recast(#value, #target) })
+        (match #expr { #value => (&&&__amp::probe(&#value, #target)).owned().recast(#value, #target) })
     ))
 }
 
+/// As [`recast`], of what certainly is a tensor or the result of an operation.
+pub(crate) fn recast_tensor(expr: Expr, target: &TokenStream) -> Expr {
+    let site = Span::mixed_site().located_at(ends(&expr).0);
+    Expr::Verbatim(quote_spanned!(site=> (__amp::recast(#expr, #target))))
+}
+
 /// A value for a place whose type decides whether it is widened.
-pub(crate) fn slot(private: &TokenStream, place: &Expr, expr: Expr) -> Expr {
+pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     let (first, _) = ends(&expr);
     let site = Span::mixed_site().located_at(first);
     let (value, target) = (local("v", 0, first), local("t", 0, first));
     Expr::Verbatim(quote_spanned!(site=>
-        (match (#expr, (&&#private::probe(&#place, #private::Keep)).slot()) {
-            (#value, #target) => (&&&#private::probe(&#value, #target)).owned().recast(#value, #target)
+        (match (#expr, (&&__amp::probe(&#place, __amp::Keep)).slot()) {
+            (#value, #target) => (&&&__amp::probe(&#value, #target)).owned().recast(#value, #target)
         })
     ))
 }
 
 /// A value for a place of this type, which decides whether the value is widened.
-pub(crate) fn declared(private: &TokenStream, ty: &syn::Type, expr: Expr) -> Expr {
+pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
     let (first, _) = ends(&expr);
     let site = Span::mixed_site().located_at(first);
     let (value, target) = (local("v", 0, first), local("t", 0, first));
     Expr::Verbatim(quote_spanned!(site=>
-        (match (#expr, (&&#private::declared::<#ty>()).slot()) {
-            (#value, #target) => (&&&#private::probe(&#value, #target)).owned().recast(#value, #target)
+        (match (#expr, (&&__amp::declared::<#ty>()).slot()) {
+            (#value, #target) => (&&&__amp::probe(&#value, #target)).owned().recast(#value, #target)
         })
     ))
 }
 
 /// `let hoisted = ..;` for a narrowing made ahead.
-pub(crate) fn hoisted(private: &TokenStream, name: &Ident, place: &Expr, target: &TokenStream) -> TokenStream {
+pub(crate) fn hoisted(name: &Ident, place: &Expr, target: &TokenStream) -> TokenStream {
     let (first, _) = ends(place);
     let site = Span::mixed_site().located_at(first);
     let value = local("v", 0, first);
-    let kind = kind(private, &value, target, site);
+    let kind = kind(&value, target, site);
     quote_spanned!(site=> let #name = match &#place { #value => #kind.take(#value, #target) };)
 }
 
+/// As [`hoisted`], of what certainly is a tensor.
+pub(crate) fn hoisted_tensor(name: &Ident, place: &Expr, target: &TokenStream) -> TokenStream {
+    let site = Span::mixed_site().located_at(ends(place).0);
+    let cast = cast(place, target);
+    quote_spanned!(site=> let #name = #cast;)
+}
+
 /// A call of something that may belong outside of regions: its receiver's type decides.
-pub(crate) fn guarded(private: &TokenStream, receiver: &Expr, method: &Ident, call: Expr) -> Expr {
+pub(crate) fn guarded(receiver: &Expr, method: &Ident, call: Expr) -> Expr {
     let site = Span::mixed_site().located_at(method.span());
     let mut op = method.clone();
     op.set_span(site);
-    let private = located(private, method.span());
     Expr::Verbatim(quote_spanned!(site=> ({
         #[allow(non_camel_case_types, dead_code)]
         struct #op;
-        (&&&&#private::probe(&#receiver, #private::Keep)).outside::<#op>();
+        (&&&&__amp::probe(&#receiver, __amp::Keep)).outside::<#op>();
         #call
     })))
 }
 
 /// A call without a policy on what may be a run-time-typed tensor: the types of receiver and result decide.
-pub(crate) fn unlisted(private: &TokenStream, receiver: &Expr, method: &Ident, call: Expr) -> Expr {
+pub(crate) fn unlisted(receiver: &Expr, method: &Ident, call: Expr) -> Expr {
     let site = Span::mixed_site().located_at(method.span());
     let mut op = method.clone();
     op.set_span(site);
-    let private = located(private, method.span());
     let (value, on) = (local("v", 0, method.span()), local("o", 0, method.span()));
-    Expr::Verbatim(quote_spanned!(site=> (match (&&#private::probe(&#receiver, #private::Keep)).receiver() {
+    Expr::Verbatim(quote_spanned!(site=> (match (&&__amp::probe(&#receiver, __amp::Keep)).receiver() {
         #on => match #call {
             #value => {
                 #[allow(non_camel_case_types, dead_code)]
                 struct #op;
-                (&&#private::probe(&#value, #on)).policy::<#op>();
+                (&&__amp::probe(&#value, #on)).policy::<#op>();
                 #value
             }
         }
     })))
 }
 
-/// Tokens of a path, at the place in the source that an error about them should point at.
-pub(crate) fn located(tokens: &TokenStream, at: Span) -> TokenStream {
-    let relocate = |mut token: TokenTree| {
-        token.set_span(token.span().located_at(at));
-        token
-    };
-    tokens.clone().into_iter().map(relocate).collect()
-}
-
 /// The branches of an expression are wrapped in `JoinN`; this joins them.
-pub(crate) fn joined(private: &TokenStream, expr: Expr) -> Expr {
+pub(crate) fn joined(expr: Expr) -> Expr {
     let (first, _) = ends(&expr);
     let site = Span::mixed_site().located_at(first);
     let value = local("v", 0, first);
     Expr::Verbatim(quote_spanned!(site=>
-        (match #expr { #value => (&&&#private::probe(&#value, #private::to::<#private::F32>())).joined().join(#value) })
+        (match #expr { #value => (&&&__amp::probe(&#value, __amp::TO_F32)).joined().join(#value) })
     ))
 }
 
 /// A call of a module, whose type says what its inputs are cast to.
 pub(crate) fn module_call(
-    private: &TokenStream,
     at: Span,
     receiver: Expr,
     region: &TokenStream,
@@ -285,14 +356,14 @@ pub(crate) fn module_call(
             _ => operand,
         })
         .collect();
-    let inner = call(private, at, operands, false, |args| build(callee, args));
+    let inner = call(at, operands, false, |args| build(callee, args));
     let checks = pinned.iter().map(|&at| {
         let at = Span::mixed_site().located_at(at);
-        let (private, target) = (located(private, at), Ident::new(&target.to_string(), at));
-        quote_spanned!(at=> #private::pinned(#target);)
+        let target = Ident::new(&target.to_string(), at);
+        quote_spanned!(at=> __amp::pinned(#target);)
     });
     let body = quote_spanned!(site=>
-        match (&&#private::probe(#probed, #region)).module() { #target => { #(#checks)* #inner } });
+        match (&&__amp::probe(#probed, #region)).module() { #target => { #(#checks)* #inner } });
     if pure {
         return Expr::Verbatim(quote_spanned!(site=> (#body)));
     }

@@ -1,6 +1,7 @@
 //! `#[autocast(..)]`.
 
 use crate::args::{Args, Region};
+use crate::emit;
 use crate::error::{Errors, at};
 use crate::item::{Function, rejected};
 use crate::plan;
@@ -58,6 +59,7 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
     check_cost(args, &walked.rows, &mut errors);
     let private = args.private();
     let doc = plan::document(&walked.rows, &args.region);
+    let imports = emit::imports(&private);
     let register = plan::register(&walked.rows, &args.region, &private, Some(&function.sig.ident));
     let lower = walked.body.stmts;
     let body = match &args.enabled {
@@ -77,8 +79,7 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
     }
     let body = quote! {
         #register
-        #[allow(unused_imports)]
-        use #private::kinds::*;
+        #imports
         #body
     };
     function.with_body(Some(doc), body)
@@ -90,7 +91,7 @@ fn walk_function(args: &Args, region: &Region, function: &Function, block: &Bloc
         _ => None,
     };
     let returns = Expect::of_return(&function.sig.output, param.as_deref());
-    let cx = Context { private: args.private(), host: args.host, param };
+    let cx = Context { host: args.host, param };
     walk(
         &Start {
             cx: &cx,

@@ -29,6 +29,8 @@ pub(crate) type Key = (usize, String, String);
 pub(crate) struct Use {
     pub(crate) key: Key,
     pub(crate) place: Expr,
+    /// It certainly is a tensor.
+    pub(crate) direct: bool,
     pub(crate) steps: Vec<Step>,
     /// Length of the path at which the variable is in scope.
     pub(crate) scope: usize,
@@ -39,6 +41,7 @@ pub(crate) struct Use {
 pub(crate) struct Hoist {
     pub(crate) place: Expr,
     pub(crate) target: String,
+    pub(crate) direct: bool,
     block: u32,
     statement: usize,
 }
@@ -71,8 +74,8 @@ impl Hoists {
             group(uses, &list, &mut found);
             for (block, statement, members) in found {
                 let index = *placed.entry((key, block, statement)).or_insert_with(|| {
-                    let place = uses[members[0]].place.clone();
-                    hoists.list.push(Hoist { place, target: key.2.clone(), block, statement });
+                    let Use { place, direct, .. } = uses[members[0]].clone();
+                    hoists.list.push(Hoist { place, direct, target: key.2.clone(), block, statement });
                     hoists.list.len() - 1
                 });
                 hoists.of_use.extend(members.into_iter().map(|i| (i, index)));

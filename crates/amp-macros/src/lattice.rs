@@ -1,5 +1,6 @@
 //! What the macro knows about a value's precision, and how two such facts join.
 
+use crate::shape::Shape;
 use syn::{GenericArgument, PathArguments, Type};
 
 /// Precision of the tensors in a value.
@@ -73,13 +74,23 @@ pub(crate) struct Value {
     pub(crate) constant: Option<(String, f64)>,
     /// Its type comes from the context (`collect()`, `None`): a cast would leave it without one.
     pub(crate) inferred: bool,
+    /// How it holds its tensor.
+    pub(crate) shape: Shape,
     /// Elements of a tuple.
     pub(crate) parts: Vec<Value>,
 }
 
 impl Value {
     pub(crate) fn new(prec: Prec) -> Self {
-        Self { prec, sure: false, pinned: false, constant: None, inferred: false, parts: Vec::new() }
+        Self {
+            prec,
+            sure: false,
+            pinned: false,
+            constant: None,
+            inferred: false,
+            shape: Shape::Unknown,
+            parts: Vec::new(),
+        }
     }
 
     pub(crate) fn sure(prec: Prec) -> Self {
@@ -111,8 +122,9 @@ impl Value {
     /// The value of one element of a tuple, or of a container of like elements.
     pub(crate) fn part(&self, index: usize) -> Self {
         match self.parts.get(index) {
-            Some(part) => part.clone(),
-            None if self.parts.is_empty() && self.prec != Prec::Other => self.clone(),
+            // A pattern may have bound it by reference.
+            Some(part) => part.clone().shaped(part.shape.behind()),
+            None if self.parts.is_empty() && self.prec != Prec::Other => self.clone().shaped(Shape::Unknown),
             None => Self::opaque(),
         }
     }
@@ -140,12 +152,17 @@ impl Value {
             pinned: self.pinned || other.pinned,
             constant: None,
             inferred: self.inferred && other.inferred,
+            shape: if self.shape == other.shape { self.shape } else { Shape::Unknown },
             parts,
         }
     }
 
     /// What a declared type says; `param` is the region's type parameter.
     pub(crate) fn of_type(ty: &Type, param: Option<&str>) -> Self {
+        Self::in_type(ty, param).shaped(Shape::of_type(ty))
+    }
+
+    fn in_type(ty: &Type, param: Option<&str>) -> Self {
         match ty {
             Type::Reference(reference) => Self::of_type(&reference.elem, param),
             Type::Paren(inner) => Self::of_type(&inner.elem, param),

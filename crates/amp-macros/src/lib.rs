@@ -24,6 +24,7 @@ mod policy;
 mod region;
 mod rules;
 mod scope;
+mod shape;
 mod walk;
 
 use proc_macro::TokenStream;

@@ -90,16 +90,16 @@ pub(crate) fn judge(operand: &Expr, value: &Value, half: Half, scales: bool, op:
 }
 
 /// An item that makes the compiler judge a named constant (`f32::MIN`, `MASK`).
-pub(crate) fn check_named(operand: &Expr, private: &TokenStream, half: Half, scales: bool) -> Option<TokenStream> {
+pub(crate) fn check_named(operand: &Expr, half: Half, scales: bool) -> Option<TokenStream> {
     let path = match operand {
         Expr::Path(path) if path.qself.is_none() => &path.path,
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
-            return check_named(&unary.expr, private, half, scales);
+            return check_named(&unary.expr, half, scales);
         }
-        Expr::Call(call) => return check_named(wrapped(call)?, private, half, scales),
-        Expr::Cast(cast) => return check_named(&cast.expr, private, half, scales),
-        Expr::Paren(inner) => return check_named(&inner.expr, private, half, scales),
-        Expr::MethodCall(call) if call.method == "into" => return check_named(&call.receiver, private, half, scales),
+        Expr::Call(call) => return check_named(wrapped(call)?, half, scales),
+        Expr::Cast(cast) => return check_named(&cast.expr, half, scales),
+        Expr::Paren(inner) => return check_named(&inner.expr, half, scales),
+        Expr::MethodCall(call) if call.method == "into" => return check_named(&call.receiver, half, scales),
         _ => return None,
     };
     let last = path.segments.last()?;
@@ -113,9 +113,8 @@ pub(crate) fn check_named(operand: &Expr, private: &TokenStream, half: Half, sca
     let generic = path.segments.iter().any(|segment| !segment.arguments.is_none())
         || path.segments.first().is_some_and(|first| parameter(&first.ident));
     let half = quote::format_ident!("{}", half.marker());
-    let span = last.ident.span();
-    let private = crate::emit::located(private, span);
-    let check = quote::quote_spanned!(span=> #private::check_literal((#path) as f64, #private::Half::#half, #scales));
+    let span = proc_macro2::Span::mixed_site().located_at(last.ident.span());
+    let check = quote::quote_spanned!(span=> __amp::check_literal((#path) as f64, __amp::Half::#half, #scales));
     Some(match generic {
         true => quote::quote_spanned!(span=> const { #check };),
         false => quote::quote_spanned!(span=> const _: () = #check;),

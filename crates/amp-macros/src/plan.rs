@@ -122,29 +122,25 @@ pub(crate) fn document(rows: &[Row], region: &Region) -> String {
     text
 }
 
-/// The item that registers the plan.
+/// The item that registers the plan: a line of text a row, which costs the compiler next to nothing.
 pub(crate) fn register(rows: &[Row], region: &Region, private: &TokenStream, function: Option<&Ident>) -> TokenStream {
     let region = region.name();
-    let name = match function {
+    let function = match function {
         Some(ident) => {
             let name = ident.to_string();
-            quote!(::core::concat!(::core::module_path!(), "::", #name))
+            quote!(::core::option::Option::Some(#name))
         }
-        None => quote!(::core::module_path!()),
+        None => quote!(::core::option::Option::None),
     };
-    let ops = rows.iter().map(|row| {
+    let mut text = String::new();
+    for row in rows {
         let Row { line, op, class, input, output, casts, costed, .. } = row;
-        let source = row.text();
-        let line = *line as u32;
-        quote!(#private::OpPlan {
-            line: #line, source: #source, op: #op, class: #class, input: #input, output: #output, casts: #casts, costed: #costed,
-        })
-    });
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{line}\t{}\t{op}\t{class}\t{input}\t{output}\t{casts}\t{costed}", row.text());
+    }
     quote! {
         #private::inventory::submit! {
-            #private::Plan {
-                function: #name, file: ::core::file!(), line: ::core::line!(), region: #region, ops: &[#(#ops),*],
-            }
+            #private::Registered::new(::core::module_path!(), #function, #region, #text)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `amp_region!(..)`.
 
 use crate::args::Args;
+use crate::emit;
 use crate::error::at;
 use crate::expand::check_cost;
 use crate::plan;
@@ -73,7 +74,7 @@ fn expand(input: TokenStream, policy: Rules) -> TokenStream {
 }
 
 fn rewrite(args: &Args, block: &Block) -> TokenStream {
-    let cx = Context { private: args.private(), host: args.host, param: None };
+    let cx = Context { host: args.host, param: None };
     let start = |region| Start { cx: &cx, region, rules: &args.rules, returns: &Expect::Nothing, declare: &|_| () };
     let walked = walk(&start(&args.region), block);
     let mut errors = walked.errors;
@@ -83,6 +84,7 @@ fn rewrite(args: &Args, block: &Block) -> TokenStream {
         return quote!({ #errors });
     }
     let private = args.private();
+    let imports = emit::imports(&private);
     let register = plan::register(&walked.rows, &args.region, &private, None);
     let body = walked.body.stmts;
     let body = match &args.enabled {
@@ -94,8 +96,7 @@ fn rewrite(args: &Args, block: &Block) -> TokenStream {
     };
     quote! {{
         #register
-        #[allow(unused_imports)]
-        use #private::kinds::*;
+        #imports
         #body
     }}
 }

@@ -27,6 +27,19 @@ pub trait Recast<K> {
     fn recast(self, to: K) -> Self::Output;
 }
 
+/// Casts what certainly is a tensor.
+pub fn cast<A: Inside + ?Sized, K>(place: &A, to: K) -> <A::Tensor as Cast<K>>::Output
+where
+    A::Tensor: Cast<K>,
+{
+    place.inside().cast(to)
+}
+
+/// Casts what certainly is a tensor, or the result of an operation, and is given away.
+pub fn recast<A: Recast<K>, K>(value: A, to: K) -> A::Output {
+    value.recast(to)
+}
+
 /// A tensor whose precision is part of its type.
 pub trait Precise {
     /// That precision.

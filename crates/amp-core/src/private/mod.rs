@@ -21,17 +21,17 @@ mod probe;
 mod token;
 mod typed;
 
-pub use crate::plan::{OpPlan, Plan};
+pub use crate::plan::Registered;
 pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
 pub use amp_policy::Half;
 pub use class::{Full, KeepClass, KeepsPinned, Lower, ModuleClass, Target, pinned};
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved, Place};
-pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken};
+pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, recast};
 pub use join::{Join2, Join3, Join4};
 pub use literal::check_literal;
 pub use probe::{Probe, declared, probe};
-pub use token::{Keep, Pair, Through, To, pair, through, to};
+pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing.
 pub mod kinds {

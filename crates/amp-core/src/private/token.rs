@@ -1,7 +1,7 @@
 //! Targets of casts as values, and where two of them meet.
 
 use super::Cast;
-use crate::precision::F32;
+use crate::precision::{BF16, F16, F32};
 use std::marker::PhantomData;
 
 /// "Cast to precision `P`".
@@ -20,6 +20,13 @@ impl<P> Copy for To<P> {}
 pub const fn to<P>() -> To<P> {
     To(PhantomData)
 }
+
+/// The target F16.
+pub const TO_F16: To<F16> = to();
+/// The target BF16.
+pub const TO_BF16: To<BF16> = to();
+/// The target F32.
+pub const TO_F32: To<F32> = to();
 
 /// "Round to precision `P` and widen again": the values of `P` in an operation that exists in F32 only.
 #[derive(Debug)]

@@ -3,11 +3,12 @@
 use super::Walker;
 use super::cast::Goal;
 use super::expr::replace;
-use crate::emit::{self, Operand, Treatment};
+use crate::emit::{self, Operand, Role, Treatment};
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
+use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, ExprMethodCall};
@@ -136,11 +137,10 @@ impl Walker<'_> {
         if is_self || !emit::is_pure_place(&receiver) || from.prec == Prec::Other {
             return value;
         }
-        let private = self.private().clone();
         if TRAINING.contains(&name) {
-            replace(expr, |call| emit::guarded(&private, &receiver, &method, call));
+            replace(expr, |call| emit::guarded(&receiver, &method, call));
         } else if self.cx.host && !TRANSPARENT.contains(&name) && !INFERRED.contains(&name) {
-            replace(expr, |call| emit::unlisted(&private, &receiver, &method, call));
+            replace(expr, |call| emit::unlisted(&receiver, &method, call));
         }
         value
     }
@@ -148,7 +148,7 @@ impl Walker<'_> {
     /// Walks a method call that stays as it is; gives its value and that of the receiver.
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
         let value = self.expr(&mut call.receiver);
-        let item = Value { constant: None, ..value.clone() };
+        let item = Value { constant: None, shape: Shape::Unknown, ..value.clone() };
         let mut closure = None;
         let mut args = Vec::new();
         for arg in &mut call.args {
@@ -176,7 +176,8 @@ impl Walker<'_> {
             _ if INFERRED.contains(&name) => Value { inferred: false, ..item },
             _ => Value::opaque(),
         };
-        (value, from)
+        let shape = from.shape.of_method(name);
+        (value.shaped(shape), from)
     }
 
     /// A call whose operation has a rule.
@@ -184,7 +185,7 @@ impl Walker<'_> {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let at = call.method.span();
         let mut values = vec![self.expr(&mut call.receiver)];
-        let item = values[0].clone();
+        let item = values[0].clone().shaped(Shape::Unknown);
         for arg in &mut call.args {
             values.push(match arg {
                 Expr::Closure(inner) => {
@@ -212,14 +213,13 @@ impl Walker<'_> {
             let operands = self.take_operands(call, &values, &tensors, &target, source);
             if let Some(operands) = operands {
                 let whole = call.clone();
-                let private = self.private().clone();
                 let gate = gate && by_receiver && matches!(target, Goal::To(_));
-                replace(expr, |_| emit::call(&private, at, operands, gate, |passed| rebuilt(whole, &tensors, passed)));
+                replace(expr, |_| emit::call(at, operands, gate, |passed| rebuilt(whole, &tensors, passed)));
             }
         }
         if found.rule == Rule::ForceLower {
             let target = self.target(&self.lower());
-            replace(expr, |inner| emit::recast(self.private(), inner, &target));
+            replace(expr, |inner| emit::recast(inner, &target));
         }
         result
     }
@@ -250,6 +250,8 @@ impl Walker<'_> {
             Rule::Keep => Value { constant: None, parts: Vec::new(), ..first.clone() },
             Rule::Skip | Rule::Banned => Value::opaque(),
         };
+        let shape = if found.listed { Shape::Unknown } else { Shape::of_operation(name) };
+        let result = result.shaped(shape);
         let result = match name {
             _ if NO_FLOAT.contains(&name) => Value::other(),
             _ if PAIRS.contains(&name) => Value::tuple(vec![result, Value::other()]),
@@ -318,18 +320,17 @@ impl Walker<'_> {
             .iter()
             .map(|&i| Operand {
                 expr: take(&mut call.args[i]),
-                receiver: false,
+                role: Role::Argument,
                 treatment: Treatment::To(region.clone()),
             })
             .collect();
         let receiver = take(&mut call.receiver);
         let mut whole = call.clone();
-        let private = self.private().clone();
         let half = matches!(self.lower(), Prec::Half(_));
         let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
         let pinned: Vec<Span> = pinned.map(|&i| spans[i]).collect();
         replace(expr, |_| {
-            emit::module_call(&private, at, receiver, &region, &pinned, operands, |callee, passed| {
+            emit::module_call(at, receiver, &region, &pinned, operands, |callee, passed| {
                 *whole.receiver = callee;
                 for (&i, arg) in positions.iter().zip(passed) {
                     whole.args[i] = arg;

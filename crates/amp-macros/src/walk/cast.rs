@@ -1,11 +1,12 @@
 //! Casts of operands: which are made, where, and what they undo.
 
 use super::Walker;
-use crate::emit::{self, Operand, Treatment};
+use crate::emit::{self, Operand, Role, Treatment};
 use crate::error::spanned;
 use crate::hoist::Use;
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
+use crate::shape::Shape;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, PathArguments, Type};
@@ -52,7 +53,7 @@ impl Walker<'_> {
         row.casts = u32::from(from.prec != to.prec);
         row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec);
         self.rows.push(row);
-        Value { pinned, ..to }
+        Value { pinned, ..to }.shaped(Shape::Fallible)
     }
 
     pub(super) fn marker(&self, ty: &Type) -> Value {
@@ -79,7 +80,8 @@ impl Walker<'_> {
             }
             let treatment = self.treatment(slot, &values[i], goal, i == 0, gated);
             let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
-            operands.push(Operand { expr, receiver: i == 0, treatment });
+            let role = if i == 0 { Role::Receiver } else { Role::Argument };
+            operands.push(Operand { expr, role, treatment });
         }
         Some(operands)
     }
@@ -128,11 +130,12 @@ impl Walker<'_> {
                         self.counted.push(number);
                         self.cost(value, prec);
                     }
-                    Treatment::Hoisted(hoisted)
+                    Treatment::Hoisted(hoisted, is_direct(value))
                 }
                 None => {
                     self.cost(value, prec);
-                    Treatment::To(self.target(prec))
+                    let target = self.target(prec);
+                    if is_direct(value) { Treatment::Direct(target) } else { Treatment::To(target) }
                 }
             },
         }
@@ -145,10 +148,19 @@ impl Walker<'_> {
         }
     }
 
+    /// A value given away, as F32.
+    pub(super) fn widened(&self, expr: Expr, value: &Value) -> Expr {
+        let target = self.target(&Prec::F32);
+        match value.sure && value.prec.is_known() && value.shape.gives() {
+            true => emit::recast_tensor(expr, &target),
+            false => emit::recast(expr, &target),
+        }
+    }
+
     /// `through::<P>()`: rounded to a precision, and widened again.
     pub(super) fn through(&self, prec: &Prec) -> TokenStream {
-        let (private, to) = (self.private(), self.target(prec));
-        quote!(#private::through(#to))
+        let to = self.target(prec);
+        quote!(__amp::through(#to))
     }
 
     /// The local that holds this narrowing, if it is made ahead, and its number.
@@ -177,6 +189,7 @@ impl Walker<'_> {
         self.uses.push(Use {
             key: (var, fields, half.clone()),
             place: place.clone(),
+            direct: is_direct(value),
             steps: self.steps.clone(),
             scope,
         });
@@ -204,4 +217,9 @@ impl Walker<'_> {
             _ => None,
         }
     }
+}
+
+/// Whether a value certainly is a tensor of a known precision: it is cast without asking its type.
+fn is_direct(value: &Value) -> bool {
+    value.sure && value.prec.is_known() && value.shape.lends()
 }

@@ -4,6 +4,7 @@ use super::{Expect, Walker};
 use crate::emit;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
+use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Block, Expr, ExprBlock, ExprForLoop, ExprLoop, ExprWhile, Stmt};
@@ -83,10 +84,9 @@ impl Walker<'_> {
         match agreement(&arms) {
             Agreement::None => (value, false),
             Agreement::F32 => {
-                let target = self.target(&Prec::F32);
                 for arm in arms {
                     if !arm.value.is_surely(&Prec::F32) && !arm.value.inferred {
-                        end(arm.end, |expr| emit::recast(self.private(), expr, &target));
+                        end(arm.end, |expr| self.widened(expr, &arm.value));
                     }
                 }
                 (Value { prec: Prec::F32, ..value }, false)
@@ -98,8 +98,7 @@ impl Walker<'_> {
                     let neutral = arm.value.prec == Prec::Never;
                     let variant = format_ident!("{}", ["A", "B", "C", "D"][if neutral { 0 } else { number }]);
                     number += usize::from(!neutral);
-                    let private = self.private();
-                    end(arm.end, |expr| Expr::Verbatim(quote!(#private::#name::#variant(#expr))));
+                    end(arm.end, |expr| Expr::Verbatim(quote!(__amp::#name::#variant(#expr))));
                 }
                 (Value { prec: Prec::Unknown, sure: false, ..value }, true)
             }
@@ -109,7 +108,7 @@ impl Walker<'_> {
     fn finish_join(&self, expr: &mut Expr, by_type: bool) {
         if by_type {
             let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-            *expr = emit::joined(self.private(), inner);
+            *expr = emit::joined(inner);
         }
     }
 
@@ -131,7 +130,7 @@ impl Walker<'_> {
         let mark = self.scopes.enter();
         let node = self.fresh_id();
         self.steps.push(Step::Loop(node));
-        self.bind(&expr.pat, &items, false);
+        self.bind(&expr.pat, &items.shaped(Shape::Unknown), false);
         self.enter_loop(expr.label.as_ref());
         self.block(&mut expr.body, &Expect::Nothing);
         self.breaks.pop();
@@ -157,8 +156,7 @@ impl Walker<'_> {
         if !matches!(value.prec, Prec::Never | Prec::Other) {
             self.assign_var(var, &value);
             if self.chosen(var) == Some(Prec::F32) && !value.is_surely(&Prec::F32) {
-                let target = self.target(&Prec::F32);
-                end(End::Block(&mut expr.block), |expr| emit::recast(self.private(), expr, &target));
+                end(End::Block(&mut expr.block), |expr| self.widened(expr, &value));
             }
         }
         self.loop_value(var)
@@ -189,7 +187,7 @@ impl Walker<'_> {
         self.assign_var(var, &value);
         if self.chosen(var) == Some(Prec::F32) && !value.is_surely(&Prec::F32) && !value.inferred {
             let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-            *expr = emit::recast(self.private(), inner, &self.target(&Prec::F32));
+            *expr = self.widened(inner, &value);
         }
     }
 

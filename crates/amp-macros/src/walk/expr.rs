@@ -5,12 +5,20 @@ use crate::emit;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::literal::constant;
+use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use syn::{Expr, ExprAssign, ExprPath, Pat, UnOp};
 
 impl Walker<'_> {
     /// Walks an expression and puts its casts in.
     pub(super) fn expr(&mut self, expr: &mut Expr) -> Value {
+        let shape = Shape::of_expr(expr);
+        let value = self.walk_expr(expr);
+        let shape = shape(value.shape);
+        value.shaped(shape)
+    }
+
+    fn walk_expr(&mut self, expr: &mut Expr) -> Value {
         if let Some(constant) = constant(expr) {
             return Value { constant: Some(constant), ..Value::other() };
         }
@@ -179,15 +187,14 @@ impl Walker<'_> {
             let widened = self.chosen(var) == Some(Prec::F32)
                 || (self.scopes.vars[var].declared && self.scopes.vars[var].value.is_surely(&Prec::F32));
             if widened && !value.is_surely(&Prec::F32) && !value.inferred && value.prec != Prec::Other {
-                let target = self.target(&Prec::F32);
-                replace(expr, |inner| emit::recast(self.private(), inner, &target));
+                replace(expr, |inner| self.widened(inner, &value));
             }
             return;
         }
         self.expr(place);
         let may_differ = matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred;
         if may_differ && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
-            replace(expr, |inner| emit::slot(self.private(), place, inner));
+            replace(expr, |inner| emit::slot(place, inner));
         }
     }
 

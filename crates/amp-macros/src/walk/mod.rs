@@ -32,7 +32,6 @@ pub(crate) use tail::Expect;
 
 /// What stays the same for a whole function.
 pub(crate) struct Context {
-    pub(crate) private: TokenStream,
     pub(crate) host: bool,
     /// The name of the type parameter the region runs in.
     pub(crate) param: Option<String>,
@@ -145,13 +144,8 @@ impl Walker<'_> {
         self.next_id
     }
 
-    fn private(&self) -> &TokenStream {
-        &self.cx.private
-    }
-
-    /// `to::<P>()` for a precision.
+    /// The target that stands for a precision.
     fn target(&self, prec: &Prec) -> TokenStream {
-        let private = self.private();
         match prec {
             Prec::Half(name) => {
                 let ident = match name.strip_prefix("r#") {
@@ -159,12 +153,13 @@ impl Walker<'_> {
                     None => Ident::new(name, Span::call_site()),
                 };
                 match &self.region {
-                    Region::Param(param) if param == name => quote!(#private::to::<#param>()),
-                    _ if self.cx.param.as_deref() == Some(name.as_str()) => quote!(#private::to::<#ident>()),
-                    _ => quote!(#private::to::<#private::#ident>()),
+                    Region::Param(param) if param == name => quote!(__amp::to::<#param>()),
+                    _ if self.cx.param.as_deref() == Some(name.as_str()) => quote!(__amp::to::<#ident>()),
+                    _ if name == "F16" => quote!(__amp::TO_F16),
+                    _ => quote!(__amp::TO_BF16),
                 }
             }
-            _ => quote!(#private::to::<#private::F32>()),
+            _ => quote!(__amp::TO_F32),
         }
     }
 
@@ -211,7 +206,10 @@ impl Walker<'_> {
         let (first, _) = emit::ends(&hoist.place);
         let name = emit::local("h", number, first);
         let target = self.target(&Prec::Half(hoist.target.clone()));
-        emit::hoisted(self.private(), &name, &hoist.place, &target)
+        match hoist.direct {
+            true => emit::hoisted_tensor(&name, &hoist.place, &target),
+            false => emit::hoisted(&name, &hoist.place, &target),
+        }
     }
 
     /// Walks an expression that stands where a block could, so that hoists have a place.

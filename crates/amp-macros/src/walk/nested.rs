@@ -5,6 +5,7 @@ use crate::args::{Args, Region};
 use crate::error::at;
 use crate::lattice::{Prec, Value};
 use crate::region;
+use crate::shape::Shape;
 use quote::quote;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
@@ -50,7 +51,7 @@ impl Walker<'_> {
             None => (Value::inferred(), None),
         };
         match name.as_str() {
-            "vec" | "dbg" => (Value { inferred: value.prec == Prec::Opaque, ..value }, expr),
+            "vec" | "dbg" => (Value { inferred: value.prec == Prec::Opaque, shape: Shape::Unknown, ..value }, expr),
             name if DIVERGING.contains(&name) => (Value::never(), expr),
             "format" | "assert" | "assert_eq" | "assert_ne" | "debug_assert" | "println" | "print" | "eprintln"
             | "eprint" | "write" | "writeln" => (Value::other(), expr),

@@ -2,10 +2,11 @@
 
 use super::Walker;
 use super::expr::replace;
-use crate::emit::{self, Operand, Treatment};
+use crate::emit::{self, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
 use crate::plan::Row;
+use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -49,6 +50,7 @@ impl Walker<'_> {
         }
         let pinned = if scalar { left.pinned || right.pinned } else { false };
         Value { pinned, sure: (scalar || left.sure && right.sure) && prec.is_known(), ..Value::new(prec) }
+            .shaped(Shape::Fallible)
     }
 
     /// Casts both operands to where they meet.
@@ -57,6 +59,7 @@ impl Walker<'_> {
         let target = self.target(&Prec::F32);
         let treatment = |value: &Value| match widen {
             true if value.prec == Prec::F32 => Treatment::Nothing,
+            true if value.shape.lends() => Treatment::Direct(target.clone()),
             true => Treatment::To(target.clone()),
             false => Treatment::Meet,
         };
@@ -65,13 +68,12 @@ impl Walker<'_> {
         let at = binary.op.span();
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
         let operands = vec![
-            Operand { expr: take(&mut binary.left), receiver: true, treatment: first },
-            Operand { expr: take(&mut binary.right), receiver: true, treatment: second },
+            Operand { expr: take(&mut binary.left), role: Role::Operator, treatment: first },
+            Operand { expr: take(&mut binary.right), role: Role::Operator, treatment: second },
         ];
         let whole = binary.clone();
-        let private = self.private().clone();
         replace(expr, |_| {
-            emit::call(&private, at, operands, false, |mut passed| {
+            emit::call(at, operands, false, |mut passed| {
                 let right = Box::new(passed.pop().expect("two operands"));
                 let left = Box::new(passed.pop().expect("two operands"));
                 Expr::Verbatim(ExprBinary { left, right, ..whole }.into_token_stream())
@@ -88,8 +90,7 @@ impl Walker<'_> {
         }
         self.assign_var(var, &left.join(&right));
         if self.chosen(var) == Some(Prec::F32) && !right.is_surely(&Prec::F32) && !is_reference(&binary.right) {
-            let target = self.target(&Prec::F32);
-            replace(&mut binary.right, |inner| emit::recast(self.private(), inner, &target));
+            replace(&mut binary.right, |inner| self.widened(inner, &right));
         }
     }
 
@@ -100,7 +101,7 @@ impl Walker<'_> {
         if let Err(error) = literal::judge(operand, value, half, scales, op) {
             self.errors.push(error);
         }
-        if let Some(items) = literal::check_named(operand, self.private(), half, scales) {
+        if let Some(items) = literal::check_named(operand, half, scales) {
             replace(operand, |inner| literal::with_items(items, inner));
         }
     }

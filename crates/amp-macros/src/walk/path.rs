@@ -3,11 +3,12 @@
 use super::Walker;
 use super::call::{castable, judged};
 use super::expr::replace;
-use crate::emit::{self, Operand, Treatment};
+use crate::emit::{self, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
+use crate::shape::Shape;
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -30,7 +31,7 @@ impl Walker<'_> {
             "to" if call.args.len() == 1 && !last.arguments.is_none() => return self.path_cast(expr, &source),
             "Value" | "from" if literal::wrapped(call).is_some() => return self.expr(&mut call.args[0]),
             "Ok" | "Some" | "new" if call.args.len() == 1 && (name != "new" || is_pointer(&path.path)) => {
-                return self.expr(&mut call.args[0]);
+                return self.expr(&mut call.args[0]).shaped(Shape::Unknown);
             }
             "Err" => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
@@ -57,7 +58,7 @@ impl Walker<'_> {
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
         if let Some(value) = constructed(self, path) {
-            return value;
+            return value.shaped(Shape::Unknown);
         }
         match name {
             "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
@@ -106,12 +107,11 @@ impl Walker<'_> {
             }
             let treatment = self.treatment(&call.args[i], &values[i], &goal, false, false);
             let expr = std::mem::replace(&mut call.args[i], Expr::Verbatim(TokenStream::new()));
-            operands.push(Operand { expr, receiver: false, treatment });
+            operands.push(Operand { expr, role: Role::Argument, treatment });
         }
         let mut whole = call.clone();
-        let private = self.private().clone();
         replace(expr, |_| {
-            emit::call(&private, name.span(), operands, method_form, |passed| {
+            emit::call(name.span(), operands, method_form, |passed| {
                 for (&i, arg) in tensors.iter().zip(passed) {
                     whole.args[i] = arg;
                 }
@@ -120,7 +120,7 @@ impl Walker<'_> {
         });
         if found.rule == Rule::ForceLower {
             let target = self.target(&self.lower());
-            replace(expr, |inner| emit::recast(self.private(), inner, &target));
+            replace(expr, |inner| emit::recast(inner, &target));
         }
         result
     }
@@ -139,7 +139,7 @@ impl Walker<'_> {
             }
         }
         if values.is_empty() {
-            return Value { inferred: false, constant: None, parts: Vec::new(), ..result };
+            return Value { inferred: false, constant: None, shape: Shape::Unknown, parts: Vec::new(), ..result };
         }
         let prec = values.iter().fold(Prec::Never, |all, value| all.join(&value.prec));
         let inputs: Vec<&Value> = values.iter().collect();
@@ -155,13 +155,12 @@ impl Walker<'_> {
             .into_iter()
             .map(|elem| Operand {
                 expr: std::mem::replace(elem, Expr::Verbatim(TokenStream::new())),
-                receiver: false,
+                role: Role::Argument,
                 treatment: Treatment::Meet,
             })
             .collect();
-        let private = self.private().clone();
         replace(expr, |_| {
-            emit::call(&private, at, operands, false, |passed| {
+            emit::call(at, operands, false, |passed| {
                 if let Some(elems) = literal_list(&mut whole.args[0]) {
                     elems.into_iter().zip(passed).for_each(|(elem, with)| *elem = with);
                 }

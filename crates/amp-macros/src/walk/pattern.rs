@@ -1,8 +1,8 @@
 //! Statements and the patterns that declare variables.
 
 use super::{Expect, Walker};
-use crate::emit;
 use crate::lattice::{Prec, Value};
+use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Expr, Local, Pat, Stmt};
@@ -67,14 +67,13 @@ impl Walker<'_> {
         if widened.is_empty() {
             return Vec::new();
         }
-        let target = self.target(&Prec::F32);
         if let Pat::Ident(_) = pat {
             let init = local.init.as_mut().expect("matched above");
             let expr = std::mem::replace(&mut *init.expr, Expr::Verbatim(TokenStream::new()));
-            *init.expr = emit::recast(self.private(), expr, &target);
+            *init.expr = self.widened(expr, &value);
             return Vec::new();
         }
-        widened.iter().map(|&var| self.redeclare(&pat, var, &target)).collect()
+        widened.iter().map(|&var| self.redeclare(&pat, var)).collect()
     }
 
     /// Whether a variable has to become F32 where it is declared.
@@ -85,10 +84,10 @@ impl Walker<'_> {
     }
 
     /// `let mut h = widened(h);` after a destructuring declaration.
-    fn redeclare(&self, pat: &Pat, var: usize, target: &TokenStream) -> Stmt {
+    fn redeclare(&self, pat: &Pat, var: usize) -> Stmt {
         let name = self.scopes.vars[var].name();
         let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern");
-        let value = emit::recast(self.private(), Expr::Verbatim(quote!(#ident)), target);
+        let value = self.widened(Expr::Verbatim(quote!(#ident)), &Value::opaque());
         Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
     }
 
@@ -98,6 +97,9 @@ impl Walker<'_> {
             Pat::Ident(ident) => {
                 let fixed = ident.mutability.is_none() && value.prec != Prec::Never;
                 let mut value = value.clone();
+                if ident.by_ref.is_some() {
+                    value.shape = value.shape.behind();
+                }
                 if ident.mutability.is_some() {
                     value.constant = None;
                 }
@@ -119,7 +121,7 @@ impl Walker<'_> {
                 let known = declared.prec != Prec::Opaque;
                 self.bind(&typed.pat, if known { &declared } else { value }, known);
             }
-            Pat::Reference(inner) => self.bind(&inner.pat, value, declared),
+            Pat::Reference(inner) => self.bind(&inner.pat, &value.clone().shaped(value.shape.behind()), declared),
             Pat::Paren(inner) => self.bind(&inner.pat, value, declared),
             Pat::Tuple(tuple) => {
                 for (i, pat) in tuple.elems.iter().enumerate() {
@@ -131,7 +133,7 @@ impl Walker<'_> {
                 let inner = match value.prec {
                     // What came into an `Option` that was declared empty is not known here, but it has a type by now.
                     Prec::Never => Value::opaque(),
-                    _ if wraps => Value { inferred: false, ..value.clone() },
+                    _ if wraps => Value { inferred: false, shape: Shape::Unknown, ..value.clone() },
                     _ => Value::opaque(),
                 };
                 tuple.elems.iter().for_each(|pat| self.bind(pat, &inner, false));
@@ -139,7 +141,10 @@ impl Walker<'_> {
             Pat::Struct(fields) => {
                 fields.fields.iter().for_each(|field| self.bind(&field.pat, &Value::opaque(), false));
             }
-            Pat::Slice(slice) => slice.elems.iter().for_each(|pat| self.bind(pat, value, declared)),
+            Pat::Slice(slice) => {
+                let value = value.clone().shaped(Shape::Unknown);
+                slice.elems.iter().for_each(|pat| self.bind(pat, &value, declared));
+            }
             // Every alternative declares the same names.
             Pat::Or(or) => {
                 if let Some(first) = or.cases.first() {

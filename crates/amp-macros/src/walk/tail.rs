@@ -4,6 +4,7 @@ use super::Walker;
 use crate::emit;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
+use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use syn::{Expr, ReturnType, Type};
 
@@ -73,7 +74,9 @@ impl Walker<'_> {
                 let values = tuple.elems.iter_mut().zip(parts).map(|(elem, part)| self.tail(elem, part)).collect();
                 Value::tuple(values)
             }
-            Expr::Call(call) if call.args.len() == 1 && wraps(&call.func) => self.tail(&mut call.args[0], expect),
+            Expr::Call(call) if call.args.len() == 1 && wraps(&call.func) => {
+                self.tail(&mut call.args[0], expect).shaped(Shape::Unknown)
+            }
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.expr(expr),
             _ => {
                 let original = expr.clone();
@@ -88,7 +91,7 @@ impl Walker<'_> {
             Expect::Prec(prec) => prec,
             Expect::Named(ty) if matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred => {
                 let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-                *expr = emit::declared(self.private(), ty, inner);
+                *expr = emit::declared(ty, inner);
                 return value;
             }
             // A tuple that comes out of a call: its type says which elements have to be widened.
@@ -101,7 +104,7 @@ impl Walker<'_> {
         match (prec, &value.prec) {
             (Prec::F32, _) => {
                 let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-                *expr = emit::recast(self.private(), inner, &self.target(&Prec::F32));
+                *expr = self.widened(inner, &value);
                 Value::sure(Prec::F32)
             }
             (Prec::Half(name), Prec::F32) => {
