@@ -3,10 +3,11 @@
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::scratch::Plain;
+use crate::simd::{Array, Lanes, Simd};
 use crate::{DType, Storage};
 
 /// A type to reduce in: F32 for 16- and 32-bit floats, F64 for F64, I64 for integers and truth values.
-pub(crate) trait Num: Compute {
+pub(crate) trait Num: Compute + Plain {
     /// Tag of this type.
     const DTYPE: DType;
     /// Zero.
@@ -36,10 +37,18 @@ pub(crate) trait Num: Compute {
 }
 
 /// A floating-point type to reduce in.
-pub(crate) trait Real: Num + Float + Plain + std::ops::AddAssign {}
+pub(crate) trait Real: Num + Float + std::ops::AddAssign {
+    /// Sixteen of them.
+    type Lanes<S: Simd>: Lanes<Self>;
+}
 
-impl Real for f32 {}
-impl Real for f64 {}
+impl Real for f32 {
+    type Lanes<S: Simd> = S::F32;
+}
+
+impl Real for f64 {
+    type Lanes<S: Simd> = Array<f64, S>;
+}
 
 /// Runs `$body` with `$A` standing for the type in which values of precision `$dtype` are computed.
 macro_rules! in_real {

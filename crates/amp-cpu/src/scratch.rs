@@ -30,6 +30,8 @@ unsafe impl Plain for f16 {}
 // SAFETY: as above.
 unsafe impl Plain for bf16 {}
 // SAFETY: as above.
+unsafe impl Plain for i64 {}
+// SAFETY: as above.
 unsafe impl Plain for u32 {}
 // SAFETY: as above; arrays add no padding.
 unsafe impl<T: Plain> Plain for [T; 16] where [T; 16]: Default {}

@@ -7,7 +7,10 @@
 //! `AMP_CPU=portable|avx2|avx512|avx512bf16|amx` forces a level; one that the machine lacks is replaced by the best it
 //! has, and a name that is none is left out of account: both are said once on the standard error stream.
 
+mod lanes;
+
 use half::f16;
+pub(crate) use lanes::{Array, LANES, Lanes};
 use std::sync::OnceLock;
 
 /// Instruction sets that kernels are compiled for, from the least to the most.
@@ -134,7 +137,10 @@ fn is_amd() -> bool {
 }
 
 /// The operations whose best form depends on the level; all else is left to LLVM.
-pub trait Simd: Copy + 'static {
+pub(crate) trait Simd: Copy + 'static {
+    /// Sixteen F32 in registers.
+    type F32: Lanes<f32>;
+
     /// `a * b + c`, fused where that is one instruction.
     fn mul_add(a: f32, b: f32, c: f32) -> f32;
 
@@ -150,19 +156,21 @@ pub trait Simd: Copy + 'static {
 
 /// The body as the target's baseline compiles it.
 #[derive(Clone, Copy)]
-pub struct Portable;
+pub(crate) struct Portable;
 
 /// The body inside a function with AVX2, FMA and F16C.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub struct Avx2;
+pub(crate) struct Avx2;
 
 /// The body inside a function with AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub struct Avx512;
+pub(crate) struct Avx512;
 
 impl Simd for Portable {
+    type F32 = Array<f32, Self>;
+
     #[inline(always)]
     fn widen_f16(_: &[f16], _: &mut [f32]) -> usize {
         0
@@ -186,8 +194,10 @@ impl Simd for Portable {
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! fused {
-    ($level:ty, $lanes:literal, $widen:ident, $narrow:ident) => {
+    ($level:ty, $vector:ty, $lanes:literal, $widen:ident, $narrow:ident) => {
         impl Simd for $level {
+            type F32 = $vector;
+
             #[inline(always)]
             fn mul_add(a: f32, b: f32, c: f32) -> f32 {
                 a.mul_add(b, c)
@@ -217,9 +227,9 @@ macro_rules! fused {
 }
 
 #[cfg(target_arch = "x86_64")]
-fused!(Avx2, 8, widen_8, narrow_8);
+fused!(Avx2, lanes::Wide256, 8, widen_8, narrow_8);
 #[cfg(target_arch = "x86_64")]
-fused!(Avx512, 16, widen_16, narrow_16);
+fused!(Avx512, lanes::Wide512, 16, widen_16, narrow_16);
 
 /// One vector of half conversions; callers have checked the features and the length.
 #[cfg(target_arch = "x86_64")]
@@ -271,7 +281,7 @@ mod x86 {
 }
 
 /// A loop with its arguments; see the module's documentation.
-pub trait Kernel {
+pub(crate) trait Kernel {
     /// What the loop returns.
     type Output;
 
@@ -281,13 +291,13 @@ pub trait Kernel {
 
 /// Runs `kernel` with the instruction set of [`Level::current`].
 #[inline]
-pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     dispatch_at(Level::current(), kernel)
 }
 
 /// Runs `kernel` with the instruction set of `level`, or with the best of this machine if that is less.
 #[inline]
-pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
+pub(crate) fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     match level.min(Level::best()) {
         // SAFETY: `Level::best()` found every feature that `run_avx512` enables.

@@ -2,7 +2,6 @@
 
 use crate::buffer::Buffer;
 use crate::convert::Compute;
-use crate::parallel::CHUNK;
 use crate::walk::{Run, Walk};
 use crate::{DType, Layout, Slice, View};
 
@@ -27,7 +26,7 @@ impl<'a> Source<'a> {
     }
 
     /// Elements `at..at + len`: the stored ones where they serve as they are, else converted into `buffer`.
-    pub fn load<'b, T: Compute>(&self, at: usize, len: usize, buffer: &'b mut [T; CHUNK]) -> &'b [T]
+    pub fn load<'b, T: Compute>(&self, at: usize, len: usize, buffer: &'b mut [T]) -> &'b [T]
     where
         'a: 'b,
     {

@@ -12,7 +12,7 @@ pub(crate) use span::{Cut, Span};
 
 use crate::num::Num;
 use crate::split::for_chunks;
-use crate::{DType, SliceMut, Storage, View};
+use crate::{DType, SliceMut, Storage, View, scratch};
 use span::ending_in;
 
 /// Elements of one piece of work.
@@ -20,23 +20,30 @@ const WORK: usize = 1 << 14;
 /// Lines that lie side by side and are handled together.
 const TILE: usize = 32;
 
-/// Replaces every line of `x` along `axis` by `f(number of the line, line)` and stores it as `out`.
+/// Turns every line of `x` along `axis` into one of `out`: `f(number of the line, line, new line)`.
 ///
-/// Lines are numbered in row-major order of the other axes. They are loaded, changed and stored once.
-pub(crate) fn map_lines<A: Num>(x: &View, axis: usize, out: DType, f: impl Fn(usize, &mut [A]) + Sync) -> Storage {
+/// Lines are numbered in row-major order of the other axes. Each is read once, where it is stored if that is contiguous
+/// and of type `A`, and written once, likewise.
+pub(crate) fn map_lines<A: Num>(
+    x: &View,
+    axis: usize,
+    out: DType,
+    f: impl Fn(usize, &[A], &mut [A]) + Sync,
+) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
     let mut storage = Storage::unwritten(out, cut.outer * cut.len * cut.inner);
     if cut.inner == 1 {
         let span = Span::row_major(x);
         let lines = (WORK / cut.len.max(1)).max(1);
         for_chunks(&mut storage, lines * cut.len, |i, mut piece| {
-            let mut line = vec![A::default(); cut.len];
-            for j in 0..piece.len() / cut.len {
-                let number = i * lines + j;
-                span.load(number * cut.len, &mut line);
-                f(number, &mut line);
-                A::narrow(&line, &mut piece.range(j * cut.len, cut.len));
-            }
+            scratch::with(2 * cut.len, |buffer: &mut [A]| {
+                let (from, to) = buffer.split_at_mut(cut.len);
+                for j in 0..piece.len() / cut.len {
+                    let number = i * lines + j;
+                    let line = span.read(number * cut.len, cut.len, from);
+                    store(&mut piece.range(j * cut.len, cut.len), to, |to| f(number, line, to));
+                }
+            });
         });
     } else {
         let span = Span::row_major(x);
@@ -49,6 +56,16 @@ pub(crate) fn map_lines<A: Num>(x: &View, axis: usize, out: DType, f: impl Fn(us
     storage
 }
 
+/// Lets `f` write its results straight to `out`, or by way of `scratch` when they have to be converted.
+pub(crate) fn store<A: Num, R>(out: &mut SliceMut, scratch: &mut [A], f: impl FnOnce(&mut [A]) -> R) -> R {
+    if let Some(out) = A::same_mut(out) {
+        return f(out);
+    }
+    let result = f(scratch);
+    A::narrow(scratch, out);
+    result
+}
+
 /// Lines `first .. first + TILE` of one outer block, transposed while they are handled.
 fn map_tile<A: Num>(
     span: &Span,
@@ -56,23 +73,26 @@ fn map_tile<A: Num>(
     outer: usize,
     first: usize,
     out: &mut SliceMut,
-    f: &impl Fn(usize, &mut [A]),
+    f: &impl Fn(usize, &[A], &mut [A]),
 ) {
     let width = TILE.min(cut.inner - first);
     let mut row = [A::default(); TILE];
-    let mut lines = vec![A::default(); width * cut.len];
-    for k in 0..cut.len {
-        span.load((outer * cut.len + k) * cut.inner + first, &mut row[..width]);
-        row[..width].iter().enumerate().for_each(|(j, &x)| lines[j * cut.len + k] = x);
-    }
-    for (j, line) in lines.chunks_mut(cut.len).enumerate() {
-        f(outer * cut.inner + first + j, line);
-    }
-    for k in 0..cut.len {
-        row[..width].iter_mut().enumerate().for_each(|(j, x)| *x = lines[j * cut.len + k]);
-        let start = k * cut.inner + first;
-        A::narrow(&row[..width], &mut out.range(start, width));
-    }
+    scratch::with((width + 1) * cut.len, |lines: &mut [A]| {
+        let (line, lines) = lines.split_at_mut(cut.len);
+        for k in 0..cut.len {
+            span.load((outer * cut.len + k) * cut.inner + first, &mut row[..width]);
+            row[..width].iter().enumerate().for_each(|(j, &x)| lines[j * cut.len + k] = x);
+        }
+        for (j, to) in lines.chunks_mut(cut.len).enumerate() {
+            line.copy_from_slice(to);
+            f(outer * cut.inner + first + j, line, to);
+        }
+        for k in 0..cut.len {
+            row[..width].iter_mut().enumerate().for_each(|(j, x)| *x = lines[j * cut.len + k]);
+            let start = k * cut.inner + first;
+            A::narrow(&row[..width], &mut out.range(start, width));
+        }
+    });
 }
 
 /// Loads lines of `x` along `axis` by their number in row-major order of the other axes.
@@ -87,8 +107,13 @@ impl<'a> Lines<'a> {
         Self { span: Span::new(x, ending_in(shape.len(), axis)), len: Cut::new(shape, axis).len }
     }
 
-    /// Loads line `number`, or a part of it that starts at `first`.
+    /// Loads line `number`.
     pub fn load<A: Num>(&self, number: usize, out: &mut [A]) {
         self.span.load(number * self.len, out);
+    }
+
+    /// Line `number`: the stored one where that serves as it is, else loaded into `scratch`.
+    pub fn read<'s, A: Num>(&'s self, number: usize, scratch: &'s mut [A]) -> &'s [A] {
+        self.span.read(number * self.len, self.len, scratch)
     }
 }

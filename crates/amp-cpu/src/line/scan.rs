@@ -10,15 +10,16 @@ use crate::{DType, Scan, Storage, View};
 /// running sum is one long chain, in which F32 would lose a digit every few thousand terms.
 pub fn scan(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
     if op == Scan::Sum && x.logical.is_float() && x.logical != DType::F64 {
-        return map_lines::<f32>(x, axis, out, |_, line| sum_in_f64(line, reverse));
+        return map_lines::<f32>(x, axis, out, |_, x, line| sum_in_f64(x, line, reverse));
     }
     in_num!(x.logical, A => match op {
-        Scan::Sum => map_lines::<A>(x, axis, out, |_, line| run(line, reverse, A::add)),
-        Scan::Prod => map_lines::<A>(x, axis, out, |_, line| run(line, reverse, A::mul)),
+        Scan::Sum => map_lines::<A>(x, axis, out, |_, x, line| run(x, line, reverse, A::add)),
+        Scan::Prod => map_lines::<A>(x, axis, out, |_, x, line| run(x, line, reverse, A::mul)),
     })
 }
 
-fn sum_in_f64(line: &mut [f32], reverse: bool) {
+fn sum_in_f64(x: &[f32], line: &mut [f32], reverse: bool) {
+    line.copy_from_slice(x);
     let mut sum = 0.0;
     let step = |x: &mut f32| {
         sum += f64::from(*x);
@@ -27,7 +28,8 @@ fn sum_in_f64(line: &mut [f32], reverse: bool) {
     if reverse { line.iter_mut().rev().for_each(step) } else { line.iter_mut().for_each(step) }
 }
 
-fn run<A: Num>(line: &mut [A], reverse: bool, join: impl Fn(A, A) -> A) {
+fn run<A: Num>(x: &[A], line: &mut [A], reverse: bool, join: impl Fn(A, A) -> A) {
+    line.copy_from_slice(x);
     let step = |acc: &mut Option<A>, x: &mut A| {
         *x = acc.map_or(*x, |a| join(a, *x));
         *acc = Some(*x);
@@ -48,10 +50,10 @@ pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
     let len = Cut::new(&x.layout.shape, axis).len;
     in_real!(x.logical, A => {
         let lines = Lines::new(x, axis);
-        map_lines::<A>(grad, axis, out, |number, g| {
+        map_lines::<A>(grad, axis, out, |number, grad, g| {
             let mut x = vec![A::ZERO; len];
-            lines.load(number, &mut x);
-            product_slopes(&x, g);
+            g.copy_from_slice(grad);
+            product_slopes(lines.read(number, &mut x), g);
         })
     })
 }

@@ -1,7 +1,6 @@
 //! A strided view read as one long line.
 
 use crate::convert::Compute;
-use crate::parallel::CHUNK;
 use crate::source::Source;
 use crate::{Dims, Layout, View};
 
@@ -39,7 +38,7 @@ impl<'a> Span<'a> {
     }
 
     /// Elements `start .. start + len`: the stored ones where no conversion is needed, else loaded into `scratch`.
-    pub fn read<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A; CHUNK]) -> &'s [A] {
+    pub fn read<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A]) -> &'s [A] {
         self.source.load(start, len, scratch)
     }
 }

@@ -11,8 +11,13 @@ const ROUNDER: f32 = 12_582_912.0;
 const ROUNDER_F64: f64 = 6_755_399_441_055_744.0;
 
 /// `ln 2` with so few bits that small multiples are exact, and the rest.
-const LN_2_HIGH: f32 = 0.693_359_4;
-const LN_2_LOW: f32 = -2.121_944_4e-4;
+pub(crate) const LN_2_HIGH: f32 = 0.693_359_4;
+pub(crate) const LN_2_LOW: f32 = -2.121_944_4e-4;
+
+/// Beyond these `e^x` is 0 or infinite.
+pub(crate) const EXP_LIMITS: [f32; 2] = [-105.0, 89.0];
+/// `(e^r - 1 - r) / r^2` for `|r| <= ln(2) / 2`.
+pub(crate) const EXP_POLYNOMIAL: [f32; 5] = [0.5, 0.166_665_42, 0.041_666_28, 0.008_366_71, 0.001_394_667];
 
 #[inline(always)]
 fn poly<S: Simd, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
@@ -57,14 +62,14 @@ fn reduce<S: Simd>(x: f32) -> (i32, f32) {
 /// `e^r - 1` for `|r| <= ln(2) / 2`; the fit's relative error is 2^-26.
 #[inline(always)]
 fn expm1_reduced<S: Simd>(r: f32) -> f32 {
-    let q = poly::<S, 5>(r, [0.5, 0.166_665_42, 0.041_666_28, 0.008_366_71, 0.001_394_667]);
+    let q = poly::<S, 5>(r, EXP_POLYNOMIAL);
     S::mul_add(r * r, q, r)
 }
 
 /// `e^(high + low)` for a `low` that is small beside `high` or 1.
 #[inline(always)]
 fn exp_sum<S: Simd>(high: f32, low: f32) -> f32 {
-    let (n, r) = reduce::<S>(limit(high, -105.0, 89.0));
+    let (n, r) = reduce::<S>(limit(high, EXP_LIMITS[0], EXP_LIMITS[1]));
     let half = n >> 1;
     // Two factors, so that neither overflows and a subnormal result is rounded once.
     (1.0 + expm1_reduced::<S>(r + low)) * power_of_two(half) * power_of_two(n - half)

@@ -1,7 +1,7 @@
 //! Every F32 function against F64, over all of its range, at every level of this machine.
 
 use super::{libm_erf, libm_erfc, single};
-use crate::simd::{Kernel, Level, Simd, dispatch_at};
+use crate::simd::{Kernel, Lanes, Level, Simd, dispatch_at};
 
 /// Distance of `got` from `exact` in units of the last place of the F32 nearest to `exact`.
 fn ulps(got: f32, exact: f64) -> f64 {
@@ -34,6 +34,7 @@ struct Apply<'a, F> {
 #[derive(Clone, Copy, Debug)]
 enum Function {
     Exp,
+    ExpOfLanes,
     Expm1,
     Ln,
     Ln1p,
@@ -58,6 +59,7 @@ impl Kernel for Apply<'_, Function> {
         let each = |y: &mut [f32], f: fn(f32) -> f32| y.iter_mut().zip(x).for_each(|(y, &x)| *y = f(x));
         match f {
             Function::Exp => each(y, single::exp::<S>),
+            Function::ExpOfLanes => each(y, |x| S::F32::splat(x).exp().array()[15]),
             Function::Expm1 => each(y, single::expm1::<S>),
             Function::Ln => each(y, single::ln::<S>),
             Function::Ln1p => each(y, single::ln_1p::<S>),
@@ -77,7 +79,7 @@ impl Kernel for Apply<'_, Function> {
 
 fn reference(f: Function, x: f64) -> f64 {
     match f {
-        Function::Exp => x.exp(),
+        Function::Exp | Function::ExpOfLanes => x.exp(),
         Function::Expm1 => x.exp_m1(),
         Function::Ln => x.ln(),
         Function::Ln1p => x.ln_1p(),
@@ -106,6 +108,7 @@ fn functions_keep_their_bounds_at_every_level() {
     let all = arguments();
     let bounds = [
         (Function::Exp, 1.5),
+        (Function::ExpOfLanes, 1.5),
         (Function::Expm1, 2.0),
         (Function::Ln, 1.5),
         (Function::Ln1p, 2.0),

@@ -2,12 +2,13 @@
 
 use super::NormKind;
 use super::rows::{PerChannel, Rows, parameters};
-use crate::line::Span;
-use crate::num::{Real, in_real};
-use crate::reduce::block::{dot_of, sum_of};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::line::{Span, store};
+use crate::num::{Num, Real, in_real};
+use crate::reduce::block::{BLOCK, Itself, Tree, dot_of, sum_of, total};
+use crate::simd::{Kernel, Lanes, Simd, dispatch};
 use crate::split::{for_chunks, map_all};
-use crate::{DType, Storage, View};
+use crate::{DType, Storage, View, scratch};
+use std::ops::Range;
 
 /// Gradients of [`normalize`](crate::normalize) with respect to its arguments.
 #[derive(Debug)]
@@ -67,34 +68,58 @@ struct Sums<A> {
 impl<A: Real> Rule<'_, A> {
     fn by_row(&self, centred: bool, out: DType) -> NormGrads {
         let Rows { rows, len, channels, .. } = self.rows;
-        let per_piece = self.rows.per_piece();
+        let per_piece = self.rows.per_piece_with_sums();
         let mut dx = Storage::unwritten(out, rows * len);
         let sums = for_chunks(&mut dx, per_piece * len, |i, mut piece| {
             let mut sums = Sums::new(channels);
-            let (mut g, mut normal) = (vec![A::ZERO; len], vec![A::ZERO; len]);
-            for j in 0..per_piece.min(rows - i * per_piece) {
-                let row = i * per_piece + j;
-                self.add(row, &mut g, &mut normal, (&self.mean[row..=row], &self.rstd[row..=row]), &mut sums);
-                let weight = &self.weight[self.rows.first_channel(row)..];
-                let (rstd, repeat) = (self.rstd[row], self.rows.repeat.max(1));
-                dispatch(InputGradient { g: &mut g, normal: &normal, weight, repeat, rstd, centred });
-                A::narrow(&g, &mut piece.range(j * len, len));
-            }
+            scratch::with(4 * len, |buffer: &mut [A]| {
+                let (g, rest) = buffer.split_at_mut(len);
+                let (x, rest) = rest.split_at_mut(len);
+                let (normal, to) = rest.split_at_mut(len);
+                for j in 0..per_piece.min(rows - i * per_piece) {
+                    let row = i * per_piece + j;
+                    let (g, x) = (self.grad.read(row * len, len, g), self.x.read(row * len, len, x));
+                    store(&mut piece.range(j * len, len), to, |to| {
+                        self.row(row, centred, (g, x), normal, to, &mut sums)
+                    });
+                }
+            });
             sums
         });
         Sums::total(sums, channels).finished(dx)
     }
 
+    /// The gradient `to` of one row, and what it adds to the sums of the parameters.
+    fn row(&self, row: usize, centred: bool, (g, x): (&[A], &[A]), normal: &mut [A], to: &mut [A], sums: &mut Sums<A>) {
+        let first = self.rows.first_channel(row);
+        let (mean, rstd, weight) = (self.mean[row], self.rstd[row], &self.weight[first..]);
+        let added = (&mut sums.weight[first..], &mut sums.bias[first..]);
+        match self.rows.repeat {
+            1 => dispatch(ElementRow { g, x, to, weight, mean, rstd, centred, sums: added }),
+            repeat => {
+                let statistics = (&self.mean[row..=row], &self.rstd[row..=row]);
+                dispatch(ParameterGradients { g, x, normal, statistics, repeat, weight: added.0, bias: added.1 });
+                dispatch(InputGradient { g, to, normal, weight, repeat: repeat.max(1), rstd, centred });
+            }
+        }
+    }
+
     fn batch(&self, grad: &View, out: DType) -> NormGrads {
         let Rows { rows, len, channels, repeat } = self.rows;
-        let per_piece = self.rows.per_piece();
+        let per_piece = self.rows.per_piece_with_sums();
         let pieces: Vec<usize> = (0..rows.div_ceil(per_piece)).collect();
         let sums = map_all(&pieces, rows * len, |&i| {
             let mut sums = Sums::new(channels);
-            let (mut g, mut normal) = (vec![A::ZERO; len], vec![A::ZERO; len]);
-            for row in i * per_piece..((i + 1) * per_piece).min(rows) {
-                self.add(row, &mut g, &mut normal, (&self.mean, &self.rstd), &mut sums);
-            }
+            scratch::with(3 * len, |buffer: &mut [A]| {
+                let (g, rest) = buffer.split_at_mut(len);
+                let (x, normal) = rest.split_at_mut(len);
+                for row in i * per_piece..((i + 1) * per_piece).min(rows) {
+                    let (g, x) = (self.grad.read(row * len, len, g), self.x.read(row * len, len, x));
+                    let statistics = (&self.mean[..], &self.rstd[..]);
+                    let (weight, bias) = (&mut sums.weight[..], &mut sums.bias[..]);
+                    dispatch(ParameterGradients { g, x, normal, statistics, repeat: repeat.max(1), weight, bias });
+                }
+            });
             sums
         });
         let sums = Sums::total(sums, channels);
@@ -104,30 +129,87 @@ impl<A: Real> Rule<'_, A> {
         let shift = all.spread(sums.bias.iter().map(|&b| b / count));
         let scale = all.spread(self.rstd.iter().zip(&self.weight).map(|(&rstd, &w)| rstd * w));
         let dx = all.map(grad, out, |g: &mut [A], channel, first| {
-            let mut x = vec![A::ZERO; g.len()];
-            self.x.load(first, &mut x);
-            let (mean, slope) = (&mean[channel.clone()], &slope[channel.clone()]);
-            let (shift, scale) = (&shift[channel.clone()], &scale[channel]);
-            dispatch(BatchGradient { g, x: &x, mean, slope, shift, scale });
+            scratch::with(g.len(), |x: &mut [A]| {
+                let x = self.x.read(first, g.len(), x);
+                let (mean, slope) = (&mean[channel.clone()], &slope[channel.clone()]);
+                let (shift, scale) = (&shift[channel.clone()], &scale[channel]);
+                dispatch(BatchGradient { g, x, mean, slope, shift, scale });
+            });
         });
         sums.finished(dx)
     }
+}
 
-    /// Loads a row of the gradient and of the normalised input, and adds to the sums of the parameters.
-    ///
-    /// `statistics` are means and deviations, one for the row or one for each channel.
-    fn add(&self, row: usize, g: &mut [A], normal: &mut [A], statistics: (&[A], &[A]), sums: &mut Sums<A>) {
-        self.grad.load(row * self.rows.len, g);
-        self.x.load(row * self.rows.len, normal);
-        let (first, repeat) = (self.rows.first_channel(row), self.rows.repeat.max(1));
-        let (weight, bias) = (&mut sums.weight[first..], &mut sums.bias[first..]);
-        dispatch(ParameterGradients { g, normal, statistics, repeat, weight, bias });
+/// A row whose elements each have a parameter of their own: `Σ g · normal` and `Σ g` are added to the parameters' sums, and
+/// `to ← rstd (w g - mean(w g) - normal · mean(w g normal))`, without the first mean unless `centred`.
+///
+/// Two passes over rows that the first one brings into the first-level cache: with F32 storage as fast as the memory.
+struct ElementRow<'a, A> {
+    g: &'a [A],
+    x: &'a [A],
+    to: &'a mut [A],
+    weight: &'a [A],
+    mean: A,
+    rstd: A,
+    centred: bool,
+    sums: (&'a mut [A], &'a mut [A]),
+}
+
+impl<A: Real> ElementRow<'_, A> {
+    /// Adds a block's share to the parameters' sums; returns `Σ w g` and `Σ w g normal`.
+    #[inline(always)]
+    fn block<S: Simd>(&mut self, at: Range<usize>) -> [A; 2] {
+        let ((g, g_rest), (x, x_rest)) = (self.g[at.clone()].as_chunks(), self.x[at.clone()].as_chunks());
+        let (weight, weight_rest) = self.weight[at.clone()].as_chunks();
+        let (dw, dw_rest) = self.sums.0[at.clone()].as_chunks_mut();
+        let (db, db_rest) = self.sums.1[at].as_chunks_mut();
+        let (mean, rstd) = (A::Lanes::<S>::splat(self.mean), A::Lanes::<S>::splat(self.rstd));
+        let mut sums = [A::Lanes::<S>::splat(A::ZERO); 2];
+        for (((g, x), w), (dw, db)) in g.iter().zip(x).zip(weight).zip(dw.iter_mut().zip(db)) {
+            let (g, normal) = (A::Lanes::<S>::load(g), (A::Lanes::<S>::load(x) - mean) * rstd);
+            g.mul_add(normal, Lanes::load(dw)).store(dw);
+            (g + Lanes::load(db)).store(db);
+            let slope = g * Lanes::load(w);
+            sums = [sums[0] + slope, slope.mul_add(normal, sums[1])];
+        }
+        let mut sums = sums.map(total::<S, A>);
+        for (((&g, &x), &w), (dw, db)) in
+            g_rest.iter().zip(x_rest).zip(weight_rest).zip(dw_rest.iter_mut().zip(db_rest))
+        {
+            let normal = (x - self.mean) * self.rstd;
+            *dw += g * normal;
+            *db += g;
+            sums = [sums[0] + g * w, sums[1] + g * w * normal];
+        }
+        sums
+    }
+}
+
+impl<A: Real> Kernel for ElementRow<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self) {
+        let (len, mut shifts, mut slopes) = (self.g.len(), Tree::new(A::ZERO), Tree::new(A::ZERO));
+        for start in (0..len).step_by(BLOCK) {
+            let [shift, slope] = self.block::<S>(start..len.min(start + BLOCK));
+            shifts.push(shift, Num::add);
+            slopes.push(slope, Num::add);
+        }
+        let Self { g, x, to, weight, mean, rstd, centred, .. } = self;
+        let count = A::of(len as f64);
+        let shift = if centred { shifts.finish(Num::add) / count } else { A::ZERO };
+        let slope = slopes.finish(Num::add) / count;
+        for (((to, &g), &x), &w) in to.iter_mut().zip(g).zip(x).zip(weight) {
+            *to = (g * w - shift - (x - mean) * rstd * slope) * rstd;
+        }
     }
 }
 
 /// Normalises a row and adds `Σ g · normal` and `Σ g` of each parameter's elements.
 struct ParameterGradients<'a, A> {
     g: &'a [A],
+    x: &'a [A],
     normal: &'a mut [A],
     statistics: (&'a [A], &'a [A]),
     repeat: usize,
@@ -140,17 +222,18 @@ impl<A: Real> Kernel for ParameterGradients<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { g, normal, statistics: (means, rstds), repeat, weight, bias } = self;
+        let Self { g, x, normal, statistics: (means, rstds), repeat, weight, bias } = self;
         match (means, rstds) {
-            ([mean], [rstd]) => normal.iter_mut().for_each(|x| *x = (*x - *mean) * *rstd),
+            ([mean], [rstd]) => normal.iter_mut().zip(x).for_each(|(n, &x)| *n = (x - *mean) * *rstd),
             _ if repeat == 1 => {
-                for ((x, &mean), &rstd) in normal.iter_mut().zip(means).zip(rstds) {
-                    *x = (*x - mean) * rstd;
+                for (((n, &x), &mean), &rstd) in normal.iter_mut().zip(x).zip(means).zip(rstds) {
+                    *n = (x - mean) * rstd;
                 }
             }
             _ => {
-                for ((run, &mean), &rstd) in normal.chunks_mut(repeat).zip(means).zip(rstds) {
-                    run.iter_mut().for_each(|x| *x = (*x - mean) * rstd);
+                let runs = normal.chunks_mut(repeat).zip(x.chunks(repeat));
+                for (((normal, x), &mean), &rstd) in runs.zip(means).zip(rstds) {
+                    normal.iter_mut().zip(x).for_each(|(n, &x)| *n = (x - mean) * rstd);
                 }
             }
         }
@@ -161,16 +244,17 @@ impl<A: Real> Kernel for ParameterGradients<'_, A> {
             }
         } else {
             for ((w, b), (g, n)) in weight.iter_mut().zip(bias).zip(g.chunks(repeat).zip(normal.chunks(repeat))) {
-                *w += dot_of(g, n);
-                *b += sum_of(g, |g| g);
+                *w += dot_of::<S, A>(g, n);
+                *b += sum_of::<S, A>(g, Itself);
             }
         }
     }
 }
 
-/// `g ← rstd (w g - mean(w g) - normal · mean(w g normal))`, without the first mean unless `centred`.
+/// `to ← rstd (w g - mean(w g) - normal · mean(w g normal))`, without the first mean unless `centred`.
 struct InputGradient<'a, A> {
-    g: &'a mut [A],
+    g: &'a [A],
+    to: &'a mut [A],
     normal: &'a [A],
     weight: &'a [A],
     repeat: usize,
@@ -183,16 +267,14 @@ impl<A: Real> Kernel for InputGradient<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { g, normal, weight, repeat, rstd, centred } = self;
-        if repeat == 1 {
-            g.iter_mut().zip(weight).for_each(|(g, &w)| *g = *g * w);
-        } else {
-            g.chunks_mut(repeat).zip(weight).for_each(|(run, &w)| run.iter_mut().for_each(|g| *g = *g * w));
+        let Self { g, to, normal, weight, repeat, rstd, centred } = self;
+        for ((to, g), &w) in to.chunks_mut(repeat).zip(g.chunks(repeat)).zip(weight) {
+            to.iter_mut().zip(g).for_each(|(to, &g)| *to = g * w);
         }
-        let count = A::of(g.len() as f64);
-        let shift = if centred { sum_of(g, |g| g) / count } else { A::ZERO };
-        let slope = dot_of(g, normal) / count;
-        g.iter_mut().zip(normal).for_each(|(g, &n)| *g = (*g - shift - n * slope) * rstd);
+        let count = A::of(to.len() as f64);
+        let shift = if centred { sum_of::<S, A>(to, Itself) / count } else { A::ZERO };
+        let slope = dot_of::<S, A>(to, normal) / count;
+        to.iter_mut().zip(normal).for_each(|(g, &n)| *g = (*g - shift - n * slope) * rstd);
     }
 }
 

@@ -11,14 +11,14 @@ mod tests;
 pub use grad::{NormGrads, normalize_grad};
 pub(crate) use rows::parameters;
 
-use crate::line::Span;
+use crate::line::{Span, store};
 use crate::num::{Real, in_real};
-use crate::reduce::block::sum_of;
+use crate::reduce::block::{Square, sum_of};
 use crate::reduce::fold::Axes;
 use crate::reduce::{Moments, moments};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::split::for_chunks;
-use crate::{DType, Storage, View};
+use crate::{DType, Storage, View, scratch};
 use rows::{PerChannel, Rows};
 
 /// Which elements share their statistics.
@@ -116,25 +116,30 @@ fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A
     let mut y = Storage::unwritten(out, rows.rows * rows.len);
     let (per_piece, root) = (rows.per_piece(), matches!(kind, NormKind::Rms { .. }));
     let statistics = for_chunks(&mut y, per_piece * rows.len, |i, mut piece| {
-        let mut line = vec![A::ZERO; rows.len];
-        let mut one = |j: usize| {
-            let row = i * per_piece + j;
-            span.load(row * rows.len, &mut line);
-            let first = rows.first_channel(row);
-            let (weight, bias) = (&weight[first..], &bias[first..]);
-            let s =
-                dispatch(NormalizeRow { line: &mut line, root, eps: A::of(eps), weight, bias, repeat: rows.repeat });
-            A::narrow(&line, &mut piece.range(j * rows.len, rows.len));
-            s
-        };
-        (0..per_piece.min(rows.rows - i * per_piece)).map(&mut one).collect::<Vec<_>>()
+        scratch::with(2 * rows.len, |buffer: &mut [A]| {
+            let (from, to) = buffer.split_at_mut(rows.len);
+            let mut one = |j: usize| {
+                let row = i * per_piece + j;
+                let x = span.read(row * rows.len, rows.len, from);
+                let first = rows.first_channel(row);
+                let (weight, bias, repeat) = (&weight[first..], &bias[first..], rows.repeat);
+                store(&mut piece.range(j * rows.len, rows.len), to, |y| {
+                    dispatch(NormalizeRow { x, y, root, eps: A::of(eps), weight, bias, repeat })
+                })
+            };
+            (0..per_piece.min(rows.rows - i * per_piece)).map(&mut one).collect::<Vec<_>>()
+        })
     });
     finished(y, statistics.into_iter().flatten().collect(), eps)
 }
 
-/// Normalises one row in place and returns its statistics.
+/// Normalises one row and returns its statistics.
+///
+/// Three passes over a row in the first-level cache (sum, squares, result); reading it from memory and writing it there
+/// take longer than all three.
 struct NormalizeRow<'a, A> {
-    line: &'a mut [A],
+    x: &'a [A],
+    y: &'a mut [A],
     /// Root mean square: the mean counts as 0.
     root: bool,
     eps: A,
@@ -148,22 +153,23 @@ impl<A: Real> Kernel for NormalizeRow<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) -> Statistics<A> {
-        let Self { line, root, eps, weight, bias, repeat } = self;
+        let Self { x, y, root, eps, weight, bias, repeat } = self;
         let (mean, var) = if root {
-            (A::ZERO, sum_of(line, |x| x * x) / A::of(line.len() as f64))
+            (A::ZERO, sum_of::<S, A>(x, Square(A::ZERO)) / A::of(x.len() as f64))
         } else {
-            let m = Moments::of_line(line);
+            let m = Moments::of_line::<S>(x);
             (m.mean, m.squares / m.count)
         };
         let rstd = A::ONE / (var + eps).sqrt();
         if repeat == 1 {
-            for ((x, &w), &b) in line.iter_mut().zip(weight).zip(bias) {
-                *x = (*x - mean) * rstd * w + b;
+            for (((y, &x), &w), &b) in y.iter_mut().zip(x).zip(weight).zip(bias) {
+                *y = (x - mean) * rstd * w + b;
             }
         } else {
-            for ((run, &w), &b) in line.chunks_mut(repeat.max(1)).zip(weight).zip(bias) {
+            let runs = y.chunks_mut(repeat.max(1)).zip(x.chunks(repeat.max(1)));
+            for (((y, x), &w), &b) in runs.zip(weight).zip(bias) {
                 let scale = rstd * w;
-                run.iter_mut().for_each(|x| *x = (*x - mean) * scale + b);
+                y.iter_mut().zip(x).for_each(|(y, &x)| *y = (x - mean) * scale + b);
             }
         }
         Statistics { mean, var }

@@ -46,6 +46,11 @@ impl Rows {
         (WORK / self.len.max(1)).clamp(1, 64)
     }
 
+    /// As [`Self::per_piece`], where each piece has sums of its own for all parameters: fewer pieces, fewer sums to join.
+    pub fn per_piece_with_sums(&self) -> usize {
+        (4 * WORK / self.len.max(1)).clamp(1, 64)
+    }
+
     /// The first parameter of `row`.
     pub fn first_channel(&self, row: usize) -> usize {
         row * (self.len / self.repeat.max(1)) % self.channels.max(1)

@@ -2,22 +2,23 @@
 
 use super::Largest;
 use super::fold::Fold;
-use crate::num::Num;
+use crate::num::{Num, Real};
 use crate::parallel::CHUNK;
+use crate::simd::{LANES, Lanes, Simd};
 
 /// Elements that are combined before the tree begins.
 pub(crate) const BLOCK: usize = CHUNK;
 /// Independent accumulators within a block.
-const LANES: usize = 64;
+const FOLDS: usize = 64;
 
-/// Folds one block with [`LANES`] accumulators, then halves them.
+/// Folds one block with [`FOLDS`] accumulators, then halves them.
 #[inline(always)]
 pub(crate) fn fold_block<A: Copy>(block: &[A], start: A, map: impl Fn(A) -> A, join: impl Fn(A, A) -> A) -> A {
-    if block.len() < LANES {
+    if block.len() < FOLDS {
         return block.iter().fold(start, |acc, &x| join(acc, map(x)));
     }
-    let mut lanes = [start; LANES];
-    let (chunks, tail) = block.as_chunks::<LANES>();
+    let mut lanes = [start; FOLDS];
+    let (chunks, tail) = block.as_chunks::<FOLDS>();
     for chunk in chunks {
         lanes.iter_mut().zip(chunk).for_each(|(lane, &x)| *lane = join(*lane, map(x)));
     }
@@ -26,8 +27,8 @@ pub(crate) fn fold_block<A: Copy>(block: &[A], start: A, map: impl Fn(A) -> A, j
 }
 
 #[inline(always)]
-fn halve<A: Copy>(mut lanes: [A; LANES], join: impl Fn(A, A) -> A) -> A {
-    let mut width = LANES / 2;
+fn halve<A: Copy>(mut lanes: [A; FOLDS], join: impl Fn(A, A) -> A) -> A {
+    let mut width = FOLDS / 2;
     while width > 0 {
         for i in 0..width {
             lanes[i] = join(lanes[i], lanes[i + width]);
@@ -37,13 +38,16 @@ fn halve<A: Copy>(mut lanes: [A; LANES], join: impl Fn(A, A) -> A) -> A {
     lanes[0]
 }
 
+/// Levels of a tree: more leaves than any memory holds.
+const HEIGHT: usize = 40;
+
 /// Values that come one after the other, joined in a balanced tree.
 ///
 /// Callers loop over blocks themselves: a closure for the block might be compiled on its own, without the instructions
 /// of the level it is called from.
 pub(crate) struct Tree<T> {
     /// As in a binary counter: heights and values of subtrees; equal heights merge as soon as there are two.
-    pending: [(u32, T); usize::BITS as usize],
+    pending: [(u32, T); HEIGHT],
     depth: usize,
     none: T,
 }
@@ -51,7 +55,7 @@ pub(crate) struct Tree<T> {
 impl<T: Copy> Tree<T> {
     #[inline(always)]
     pub fn new(none: T) -> Self {
-        Self { pending: [(0, none); usize::BITS as usize], depth: 0, none }
+        Self { pending: [(0, none); HEIGHT], depth: 0, none }
     }
 
     #[inline(always)]
@@ -72,52 +76,174 @@ impl<T: Copy> Tree<T> {
     }
 }
 
-/// `Σ f(x)` of a line of any length; `f` must be no more than a few instructions.
-#[inline(always)]
-pub(crate) fn sum_of<A: Num>(line: &[A], f: impl Fn(A) -> A) -> A {
-    if line.len() <= BLOCK {
-        return fold_block(line, A::ZERO, f, A::add);
+/// What is summed of each element: types and not closures, which might be compiled on their own, without the level's
+/// instructions.
+pub(crate) trait Term<A: Real>: Copy {
+    /// An element that adds nothing.
+    fn nothing(self) -> A;
+
+    /// The summands of sixteen elements; must be `#[inline(always)]`.
+    fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S>;
+}
+
+/// The element itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Itself;
+
+/// `(x - centre)²`
+#[derive(Clone, Copy)]
+pub(crate) struct Square<A>(pub A);
+
+/// `e^(x - shift)`
+#[derive(Clone, Copy)]
+pub(crate) struct Exponential<A>(pub A);
+
+impl<A: Real> Term<A> for Itself {
+    #[inline(always)]
+    fn nothing(self) -> A {
+        A::ZERO
     }
+
+    #[inline(always)]
+    fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
+        x
+    }
+}
+
+impl<A: Real> Term<A> for Square<A> {
+    #[inline(always)]
+    fn nothing(self) -> A {
+        self.0
+    }
+
+    #[inline(always)]
+    fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
+        let deviation = x - Lanes::splat(self.0);
+        deviation * deviation
+    }
+}
+
+impl<A: Real> Term<A> for Exponential<A> {
+    #[inline(always)]
+    fn nothing(self) -> A {
+        A::LEAST
+    }
+
+    #[inline(always)]
+    fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
+        (x - Lanes::splat(self.0)).exp()
+    }
+}
+
+/// `Σ term(x)` of a line of any length.
+#[inline(always)]
+pub(crate) fn sum_of<S: Simd, A: Real>(line: &[A], term: impl Term<A>) -> A {
     let mut tree = Tree::new(A::ZERO);
     for block in line.chunks(BLOCK) {
-        tree.push(fold_block(block, A::ZERO, &f, A::add), A::add);
+        let (vectors, rest) = block.as_chunks();
+        let (groups, single) = vectors.as_chunks::<GROUP>();
+        let mut sums = Accumulators::<S, A>::new();
+        for group in groups {
+            for i in 0..GROUP {
+                sums.add(i, term.of::<S>(Lanes::load(&group[i])));
+            }
+        }
+        for x in single {
+            sums.add(0, term.of::<S>(Lanes::load(x)));
+        }
+        if !rest.is_empty() {
+            sums.add(1, term.of::<S>(Lanes::load_part(rest, term.nothing())));
+        }
+        tree.push(sums.total(), Num::add);
     }
-    tree.finish(A::add)
+    tree.finish(Num::add)
 }
 
 /// `Σ a b` of two lines of one length.
 #[inline(always)]
-pub(crate) fn dot_of<A: Num>(a: &[A], b: &[A]) -> A {
-    if a.len() <= BLOCK {
-        return dot_block(a, b);
-    }
+pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], b: &[A]) -> A {
     let mut tree = Tree::new(A::ZERO);
     for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
-        tree.push(dot_block(a, b), A::add);
-    }
-    tree.finish(A::add)
-}
-
-#[inline(always)]
-fn dot_block<A: Num>(a: &[A], b: &[A]) -> A {
-    if a.len() < LANES {
-        return a.iter().zip(b).fold(A::ZERO, |sum, (&a, &b)| sum.add(a.mul(b)));
-    }
-    let ((a, a_tail), (b, b_tail)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    let mut lanes = [A::ZERO; LANES];
-    for (a, b) in a.iter().zip(b) {
-        for (lane, (&a, &b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
-            *lane = lane.add(a.mul(b));
+        let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
+        let ((a, a_single), (b, b_single)) = (a.as_chunks::<GROUP>(), b.as_chunks::<GROUP>());
+        let mut sums = Accumulators::<S, A>::new();
+        for (a, b) in a.iter().zip(b) {
+            for i in 0..GROUP {
+                sums.add_product(i, Lanes::load(&a[i]), Lanes::load(&b[i]));
+            }
         }
+        for (a, b) in a_single.iter().zip(b_single) {
+            sums.add_product(0, Lanes::load(a), Lanes::load(b));
+        }
+        if !a_rest.is_empty() {
+            sums.add_product(1, Lanes::load_part(a_rest, A::ZERO), Lanes::load_part(b_rest, A::ZERO));
+        }
+        tree.push(sums.total(), Num::add);
     }
-    for (lane, (&a, &b)) in lanes.iter_mut().zip(a_tail.iter().zip(b_tail)) {
-        *lane = lane.add(a.mul(b));
-    }
-    halve(lanes, A::add)
+    tree.finish(Num::add)
 }
 
 /// The greatest element of a line; NaN wins, nothing gives the least value.
 #[inline(always)]
-pub(crate) fn largest<A: Num>(line: &[A]) -> A {
-    fold_block(line, A::LEAST, |x| x, <Largest as Fold<A>>::join)
+pub(crate) fn largest<S: Simd, A: Real>(line: &[A]) -> A {
+    let (vectors, rest) = line.as_chunks();
+    let (groups, single) = vectors.as_chunks::<GROUP>();
+    let mut most = [A::Lanes::<S>::load_part(rest, A::LEAST); GROUP];
+    for group in groups {
+        for (most, x) in most.iter_mut().zip(group) {
+            *most = most.greater(Lanes::load(x));
+        }
+    }
+    for x in single {
+        most[0] = most[0].greater(Lanes::load(x));
+    }
+    let [a, b, c, d] = most;
+    let lanes = a.greater(b).greater(c.greater(d)).array();
+    lanes.into_iter().fold(A::LEAST, <Largest as Fold<A>>::join)
+}
+
+/// Vectors that are summed independently of each other: additions take several cycles, but may overlap.
+pub(crate) const GROUP: usize = 4;
+
+/// The sums of one block.
+pub(crate) struct Accumulators<S: Simd, A: Real>([A::Lanes<S>; GROUP]);
+
+impl<S: Simd, A: Real> Accumulators<S, A> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self([Lanes::splat(A::ZERO); GROUP])
+    }
+
+    /// Adds to the sums of vector `i` of a group.
+    #[inline(always)]
+    pub fn add(&mut self, i: usize, x: A::Lanes<S>) {
+        self.0[i] = self.0[i] + x;
+    }
+
+    /// Adds a product to the sums of vector `i` of a group.
+    #[inline(always)]
+    pub fn add_product(&mut self, i: usize, a: A::Lanes<S>, b: A::Lanes<S>) {
+        self.0[i] = a.mul_add(b, self.0[i]);
+    }
+
+    /// The sum of all of them.
+    #[inline(always)]
+    pub fn total(self) -> A {
+        let [a, b, c, d] = self.0;
+        total::<S, A>((a + b) + (c + d))
+    }
+}
+
+/// The sum of all lanes, always in the same order.
+#[inline(always)]
+pub(crate) fn total<S: Simd, A: Real>(lanes: A::Lanes<S>) -> A {
+    let mut lanes = lanes.array();
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] += lanes[i + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
 }

@@ -74,7 +74,7 @@ pub(crate) trait Leaf<A>: Sync {
     /// The result of no elements.
     fn none(&self) -> Self::Partial;
     /// The result of `block`, whose first element is number `first` of its output; must be `#[inline(always)]`.
-    fn block(&self, first: usize, block: &[A]) -> Self::Partial;
+    fn block<S: Simd>(&self, first: usize, block: &[A]) -> Self::Partial;
     /// The result of both together.
     fn join(&self, a: Self::Partial, b: Self::Partial) -> Self::Partial;
 }
@@ -90,7 +90,7 @@ impl<A: Num, F: Fold<A>> Leaf<A> for Folded<F> {
     }
 
     #[inline(always)]
-    fn block(&self, _: usize, block: &[A]) -> A {
+    fn block<S: Simd>(&self, _: usize, block: &[A]) -> A {
         fold_block(block, F::START, F::map, F::join)
     }
 
@@ -130,7 +130,7 @@ impl<A, L: Leaf<A>> Kernel for Blocks<'_, A, L> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         for (o, row) in self.out.iter_mut().zip(self.elements.chunks(self.count)) {
-            *o = self.leaf.block(self.first, row);
+            *o = self.leaf.block::<S>(self.first, row);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Mean and variance along axes.
 
-use super::block::{BLOCK, Tree, sum_of};
+use super::block::{BLOCK, Itself, Square, Tree, sum_of};
 use super::converted;
 use super::fold::{Axes, Leaf, fold_leaf};
 use crate::num::{Real, in_real};
+use crate::simd::Simd;
 use crate::{DType, Storage, View};
 
 /// Mean and variance over `axes`; outputs have the remaining axes, in order.
@@ -32,21 +33,21 @@ pub(crate) struct Moments<A> {
 impl<A: Real> Moments<A> {
     /// Moments of one block, in two passes over it.
     #[inline(always)]
-    pub fn of(block: &[A]) -> Self {
+    pub fn of<S: Simd>(block: &[A]) -> Self {
         let count = A::of(block.len() as f64);
-        let mean = sum_of(block, |x| x) / count;
-        Self { count, mean, squares: sum_of(block, |x| (x - mean) * (x - mean)) }
+        let mean = sum_of::<S, A>(block, Itself) / count;
+        Self { count, mean, squares: sum_of::<S, A>(block, Square(mean)) }
     }
 
     /// Moments of a line of any length.
     #[inline(always)]
-    pub fn of_line(line: &[A]) -> Self {
+    pub fn of_line<S: Simd>(line: &[A]) -> Self {
         if line.len() <= BLOCK {
-            return Self::of(line);
+            return Self::of::<S>(line);
         }
         let mut tree = Tree::new(Self::default());
         for block in line.chunks(BLOCK) {
-            tree.push(Self::of(block), Self::join);
+            tree.push(Self::of::<S>(block), Self::join);
         }
         tree.finish(Self::join)
     }
@@ -78,8 +79,8 @@ impl<A: Real> Leaf<A> for Taken {
     }
 
     #[inline(always)]
-    fn block(&self, _: usize, block: &[A]) -> Moments<A> {
-        Moments::of(block)
+    fn block<S: Simd>(&self, _: usize, block: &[A]) -> Moments<A> {
+        Moments::of::<S>(block)
     }
 
     fn join(&self, a: Moments<A>, b: Moments<A>) -> Moments<A> {

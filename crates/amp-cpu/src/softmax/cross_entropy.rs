@@ -1,13 +1,13 @@
 //! Softmax and cross-entropy in one pass.
 
-use super::{LogSum, exp_in_place};
+use super::{exp_to, sum_of_exp};
 use crate::line::{Lines, map_lines};
 use crate::norm::parameters;
 use crate::num::{Num, Real, in_real};
-use crate::reduce::block::{dot_of, largest, sum_of};
+use crate::reduce::block::{BLOCK, Itself, Tree, dot_of, largest, sum_of};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::split::map_all;
-use crate::{DType, Storage, View};
+use crate::{DType, Storage, View, scratch};
 
 /// What [`cross_entropy`] computes for every row.
 #[derive(Debug)]
@@ -40,9 +40,7 @@ pub fn cross_entropy(logits: &View, labels: Labels) -> CrossEntropy {
         let lines = Lines::new(logits, 1);
         let rows: Vec<usize> = (0..labels.targets.len()).collect();
         let results = map_all(&rows, logits.layout.count(), |&row| {
-            let mut line = vec![A::ZERO; rule.classes];
-            lines.load(row, &mut line);
-            rule.loss(row, &mut line)
+            scratch::with(rule.classes, |line: &mut [A]| rule.loss(row, lines.read(row, line)))
         });
         let (loss, lse) = results.into_iter().unzip();
         CrossEntropy { loss: A::storage(loss), lse: A::storage(lse) }
@@ -57,7 +55,7 @@ pub fn cross_entropy_grad(logits: &View, labels: Labels, lse: &View, scale: &Vie
         let rule = Rule::<A>::new(logits, labels);
         let rows = labels.targets.len();
         let (lse, scale) = (parameters::<A>(Some(lse), rows, 0.0), parameters::<A>(Some(scale), rows, 0.0));
-        map_lines::<A>(logits, 1, out, |row, line| rule.gradient(row, line, lse[row], scale[row]))
+        map_lines::<A>(logits, 1, out, |row, x, to| rule.gradient(row, x, to, lse[row], scale[row]))
     })
 }
 
@@ -74,11 +72,11 @@ impl<'a, A: Real> Rule<'a, A> {
     fn new(logits: &View, labels: Labels<'a>) -> Self {
         let classes = logits.layout.shape[1];
         let weight = parameters(labels.weight, classes, 1.0);
-        let total = sum_of(&weight, |w: A| w);
+        let total = dispatch(Total(&weight));
         Self { labels, classes, weight, total, even: A::of(labels.smoothing / classes as f64) }
     }
 
-    fn loss(&self, row: usize, line: &mut [A]) -> (A, A) {
+    fn loss(&self, row: usize, line: &[A]) -> (A, A) {
         let target = self.labels.targets[row];
         if target == self.labels.ignore_index {
             return (A::ZERO, A::ZERO);
@@ -86,12 +84,12 @@ impl<'a, A: Real> Rule<'a, A> {
         dispatch(Loss { rule: self, line, target: target as usize })
     }
 
-    fn gradient(&self, row: usize, line: &mut [A], lse: A, scale: A) {
+    fn gradient(&self, row: usize, x: &[A], to: &mut [A], lse: A, scale: A) {
         let target = self.labels.targets[row];
         if target == self.labels.ignore_index {
-            return line.fill(A::ZERO);
+            return to.fill(A::ZERO);
         }
-        dispatch(Gradient { rule: self, line, target: target as usize, lse, scale });
+        dispatch(Gradient { rule: self, x, to, target: target as usize, lse, scale });
     }
 
     /// Weight of the label's own loss.
@@ -101,10 +99,22 @@ impl<'a, A: Real> Rule<'a, A> {
     }
 }
 
-/// Loss and log-sum-exp of one row, which is overwritten.
+/// Sum of the weights.
+struct Total<'a, A>(&'a [A]);
+
+impl<A: Real> Kernel for Total<'_, A> {
+    type Output = A;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> A {
+        sum_of::<S, A>(self.0, Itself)
+    }
+}
+
+/// Loss and log-sum-exp of one row.
 struct Loss<'a, A> {
     rule: &'a Rule<'a, A>,
-    line: &'a mut [A],
+    line: &'a [A],
     target: usize,
 }
 
@@ -116,24 +126,35 @@ impl<A: Real> Kernel for Loss<'_, A> {
         let Self { rule, line, target } = self;
         let smooth = rule.labels.smoothing != 0.0;
         // Relative to the largest, so that logits far from zero keep their digits.
-        let max = largest(line);
+        let max = largest::<S, A>(line);
         let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
-        for x in line.iter_mut() {
-            *x = *x - shift;
-        }
-        let logit = line[target];
+        let logit = line[target] - shift;
+        // Infinite maxima are their own result.
+        let lse = if max == shift { sum_of_exp::<S, A>(line, shift).ln::<S>() } else { max };
         // An infinite logit must not meet a weight of 0 that smoothing does not ask for.
-        let weighted = if smooth { dot_of(line, &rule.weight) } else { A::ZERO };
-        let lse = LogSum { line }.run::<S>();
+        let weighted = if smooth { weighted::<S, A>(line, shift, &rule.weight) } else { A::ZERO };
         let spread = if smooth { rule.even * (rule.total * lse - weighted) } else { A::ZERO };
         (rule.sharp(target) * (lse - logit) + spread, shift + lse)
     }
 }
 
-/// Gradient of one row in place.
+/// `Σ weight (x - shift)`
+#[inline(always)]
+fn weighted<S: Simd, A: Real>(line: &[A], shift: A, weight: &[A]) -> A {
+    let (mut tree, mut shifted) = (Tree::new(A::ZERO), [A::ZERO; BLOCK]);
+    for (x, weight) in line.chunks(BLOCK).zip(weight.chunks(BLOCK)) {
+        let shifted = &mut shifted[..x.len()];
+        shifted.iter_mut().zip(x).for_each(|(to, &x)| *to = x - shift);
+        tree.push(dot_of::<S, A>(shifted, weight), Num::add);
+    }
+    tree.finish(Num::add)
+}
+
+/// Gradient of one row.
 struct Gradient<'a, A> {
     rule: &'a Rule<'a, A>,
-    line: &'a mut [A],
+    x: &'a [A],
+    to: &'a mut [A],
     target: usize,
     lse: A,
     scale: A,
@@ -144,14 +165,16 @@ impl<A: Real> Kernel for Gradient<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { rule, line, target, lse, scale } = self;
+        let Self { rule, x, to, target, lse, scale } = self;
         let sharp = rule.sharp(target);
         // The sum is 1 but for the rounding of `lse`, which is large where the logits are.
-        let all = (sharp + rule.even * rule.total) * scale / exp_in_place::<S, A>(line, lse);
-        let even = rule.even * scale;
-        for (x, &w) in line.iter_mut().zip(&rule.weight) {
-            *x = *x * all - even * w;
+        let all = (sharp + rule.even * rule.total) * scale / exp_to::<S, A>(x, lse, to);
+        if rule.even == A::ZERO {
+            to.iter_mut().for_each(|e| *e = *e * all);
+        } else {
+            let even = rule.even * scale;
+            to.iter_mut().zip(&rule.weight).for_each(|(e, &w)| *e = *e * all - even * w);
         }
-        line[target] = line[target] - sharp * scale;
+        to[target] = to[target] - sharp * scale;
     }
 }

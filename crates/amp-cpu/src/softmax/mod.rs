@@ -9,17 +9,17 @@ pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad}
 use crate::line::{Cut, Lines, map_lines};
 use crate::num::{Num, Real, in_real};
 use crate::parallel;
-use crate::reduce::block::{BLOCK, Tree, dot_of, fold_block, largest, sum_of};
+use crate::reduce::block::{Accumulators, BLOCK, Exponential, GROUP, Itself, Tree, dot_of, largest, sum_of};
 use crate::reduce::converted;
-use crate::simd::{Kernel, Simd, dispatch};
-use crate::{DType, Storage, View};
+use crate::simd::{Kernel, Lanes, Simd, dispatch};
+use crate::{DType, Storage, View, scratch};
 
 /// Softmax of `x` along `axis`, or its logarithm.
 ///
 /// Each line is loaded once, shifted by its largest element and normalised in F32 (F64), then rounded to `out`. A line of
 /// nothing but -inf gives NaN.
 pub fn softmax(x: &View, axis: usize, log: bool, out: DType) -> Storage {
-    in_real!(x.logical, A => map_lines::<A>(x, axis, out, |_, line| dispatch(Forward { line, log })))
+    in_real!(x.logical, A => map_lines::<A>(x, axis, out, |_, x, y| dispatch(Forward { x, y, log })))
 }
 
 /// Gradient of [`softmax`] with respect to its input, from its output `y` and the gradient of that.
@@ -27,10 +27,8 @@ pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -
     let len = Cut::new(&y.layout.shape, axis).len;
     in_real!(y.logical, A => {
         let outputs = Lines::new(y, axis);
-        map_lines::<A>(grad, axis, out, |number, g| {
-            let mut y = vec![A::ZERO; len];
-            outputs.load(number, &mut y);
-            dispatch(Backward { y: &y, g, log });
+        map_lines::<A>(grad, axis, out, |number, g, to| {
+            scratch::with(len, |y: &mut [A]| dispatch(Backward { y: outputs.read(number, y), g, to, log }));
         })
     })
 }
@@ -45,26 +43,28 @@ pub fn logsumexp(x: &View, axis: usize, out: DType) -> Storage {
         let mut values = vec![A::ZERO; cut.lines()];
         let chunk = 1 + (1 << 14) / cut.len.max(1);
         parallel::for_each_chunk_mut(&mut values, chunk, &|i, values| {
-            let mut line = vec![A::ZERO; cut.len];
-            for (j, value) in values.iter_mut().enumerate() {
-                lines.load(i * chunk + j, &mut line);
-                *value = dispatch(LogSum { line: &line });
-            }
+            scratch::with(cut.len, |line: &mut [A]| {
+                for (j, value) in values.iter_mut().enumerate() {
+                    *value = dispatch(LogSum { line: lines.read(i * chunk + j, line) });
+                }
+            });
         });
         converted(values, out)
     })
 }
 
-/// Softmax of one line in place.
+/// Softmax of one line, or its logarithm.
 struct Forward<'a, A> {
-    line: &'a mut [A],
+    x: &'a [A],
+    y: &'a mut [A],
     log: bool,
 }
 
-/// `g ← y (g - Σ g y)`, or `g ← g - exp(y) Σ g` for the logarithm.
+/// `to ← y (g - Σ g y)`, or `to ← g - exp(y) Σ g` for the logarithm.
 struct Backward<'a, A> {
     y: &'a [A],
-    g: &'a mut [A],
+    g: &'a [A],
+    to: &'a mut [A],
     log: bool,
 }
 
@@ -73,27 +73,42 @@ struct LogSum<'a, A> {
     line: &'a [A],
 }
 
-/// `x ← exp(x - shift)`; returns the sum.
+/// `y ← exp(x - shift)`; returns the sum.
+///
+/// One pass, about 11 cycles for 16 elements with AVX-512: the polynomial's 13 operations on two ports set the pace.
 #[inline(always)]
-fn exp_in_place<S: Simd, A: Real>(line: &mut [A], shift: A) -> A {
-    for x in line.iter_mut() {
-        *x = (*x - shift).exp::<S>();
+fn exp_to<S: Simd, A: Real>(x: &[A], shift: A, y: &mut [A]) -> A {
+    let (mut tree, shift) = (Tree::new(A::ZERO), A::Lanes::<S>::splat(shift));
+    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+        let ((x, x_rest), (y, y_rest)) = (x.as_chunks(), y.as_chunks_mut());
+        let ((x, x_single), (y, y_single)) = (x.as_chunks::<GROUP>(), y.as_chunks_mut::<GROUP>());
+        let mut sums = Accumulators::<S, A>::new();
+        for (x, y) in x.iter().zip(y) {
+            for i in 0..GROUP {
+                let e = (A::Lanes::<S>::load(&x[i]) - shift).exp();
+                e.store(&mut y[i]);
+                sums.add(i, e);
+            }
+        }
+        for (x, y) in x_single.iter().zip(y_single) {
+            let e = (A::Lanes::<S>::load(x) - shift).exp();
+            e.store(y);
+            sums.add(0, e);
+        }
+        if !x_rest.is_empty() {
+            let e = (A::Lanes::<S>::load_part(x_rest, A::LEAST) - shift).exp();
+            e.store_part(y_rest);
+            sums.add(1, A::Lanes::<S>::load_part(y_rest, A::ZERO));
+        }
+        tree.push(sums.total(), Num::add);
     }
-    sum_of(line, |e| e)
+    tree.finish(Num::add)
 }
 
 /// `Σ exp(x - shift)`
 #[inline(always)]
 fn sum_of_exp<S: Simd, A: Real>(line: &[A], shift: A) -> A {
-    let (mut exps, mut tree) = ([A::ZERO; BLOCK], Tree::new(A::ZERO));
-    for block in line.chunks(BLOCK) {
-        let exps = &mut exps[..block.len()];
-        for (e, &x) in exps.iter_mut().zip(block) {
-            *e = (x - shift).exp::<S>();
-        }
-        tree.push(fold_block(exps, A::ZERO, |e| e, Num::add), Num::add);
-    }
-    tree.finish(Num::add)
+    sum_of::<S, A>(line, Exponential(shift))
 }
 
 impl<A: Real> Kernel for Forward<'_, A> {
@@ -101,15 +116,16 @@ impl<A: Real> Kernel for Forward<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let max = largest(self.line);
-        if self.log {
-            let log_sum = sum_of_exp::<S, A>(self.line, max).ln::<S>();
-            for x in self.line {
-                *x = (*x - max) - log_sum;
+        let Self { x, y, log } = self;
+        let max = largest::<S, A>(x);
+        if log {
+            let log_sum = sum_of_exp::<S, A>(x, max).ln::<S>();
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = (x - max) - log_sum;
             }
         } else {
-            let scale = A::ONE / exp_in_place::<S, A>(self.line, max);
-            for e in self.line {
+            let scale = A::ONE / exp_to::<S, A>(x, max, y);
+            for e in y {
                 *e = *e * scale;
             }
         }
@@ -121,16 +137,16 @@ impl<A: Real> Kernel for Backward<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { y, g, log } = self;
+        let Self { y, g, to, log } = self;
         if log {
-            let sum = sum_of(g, |g| g);
-            for (g, &y) in g.iter_mut().zip(y) {
-                *g = *g - y.exp::<S>() * sum;
+            let sum = sum_of::<S, A>(g, Itself);
+            for ((to, &g), &y) in to.iter_mut().zip(g).zip(y) {
+                *to = g - y.exp::<S>() * sum;
             }
         } else {
-            let dot = dot_of(y, g);
-            for (g, &y) in g.iter_mut().zip(y) {
-                *g = y * (*g - dot);
+            let dot = dot_of::<S, A>(y, g);
+            for ((to, &g), &y) in to.iter_mut().zip(g).zip(y) {
+                *to = y * (g - dot);
             }
         }
     }
@@ -141,7 +157,7 @@ impl<A: Real> Kernel for LogSum<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) -> A {
-        let max = largest(self.line);
+        let max = largest::<S, A>(self.line);
         // Infinite maxima are their own result; shifting by them would make NaN.
         if max == A::LEAST || max == A::GREATEST {
             return max;

@@ -1,0 +1,333 @@
+//! Sixteen elements at once, in the level's own registers.
+//!
+//! LLVM turns plain loops over slices into vectors, but what a loop carries from one element to the next (a sum, a
+//! maximum) it keeps in memory as often as not: a row's maximum took ten times as long as reading the row. Kernels that
+//! carry something are written with [`Lanes`].
+
+use super::Simd;
+use crate::math::Float;
+use std::marker::PhantomData;
+use std::ops::{Add, Mul, Sub};
+
+/// Elements of one [`Lanes`], the same at every level.
+pub(crate) const LANES: usize = 16;
+
+/// Sixteen elements that are computed with together.
+pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
+    /// The same element in every lane.
+    fn splat(value: A) -> Self;
+
+    /// Reads sixteen elements.
+    fn load(from: &[A; LANES]) -> Self;
+
+    /// Writes all lanes.
+    fn store(self, to: &mut [A; LANES]);
+
+    /// `self * b + c`, fused where that is one instruction.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+
+    /// The greater of each two; NaN wins.
+    fn greater(self, other: Self) -> Self;
+
+    /// `e^x` to 1.5 ulp.
+    fn exp(self) -> Self;
+
+    /// Reads fewer than sixteen elements; the other lanes get `rest`.
+    #[inline(always)]
+    fn load_part(from: &[A], rest: A) -> Self {
+        let mut all = [rest; LANES];
+        all[..from.len()].copy_from_slice(from);
+        Self::load(&all)
+    }
+
+    /// Writes the first lanes.
+    #[inline(always)]
+    fn store_part(self, to: &mut [A]) {
+        to.copy_from_slice(&self.array()[..to.len()]);
+    }
+
+    /// All lanes.
+    #[inline(always)]
+    fn array(self) -> [A; LANES] {
+        let mut all = [A::default(); LANES];
+        self.store(&mut all);
+        all
+    }
+}
+
+/// Lanes as the compiler sees fit: for the portable level, and for F64.
+#[derive(Clone, Copy)]
+pub(crate) struct Array<A, S>([A; LANES], PhantomData<S>);
+
+impl<A: Float, S: Simd> Array<A, S> {
+    #[inline(always)]
+    fn map(self, f: impl Fn(A) -> A) -> Self {
+        Self(self.0.map(f), PhantomData)
+    }
+
+    #[inline(always)]
+    fn zip(mut self, other: Self, f: impl Fn(A, A) -> A) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a = f(*a, b));
+        self
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $name:ident $op:tt;)*) => {$(
+        impl<A: Float, S: Simd> $trait for Array<A, S> {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                self.zip(other, |a, b| a $op b)
+            }
+        }
+    )*};
+}
+operators! { Add add +; Sub sub -; Mul mul *; }
+
+impl<A: Float, S: Simd> Lanes<A> for Array<A, S> {
+    #[inline(always)]
+    fn splat(value: A) -> Self {
+        Self([value; LANES], PhantomData)
+    }
+
+    #[inline(always)]
+    fn load(from: &[A; LANES]) -> Self {
+        Self(*from, PhantomData)
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [A; LANES]) {
+        *to = self.0;
+    }
+
+    #[inline(always)]
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].mul_add::<S>(b.0[i], c.0[i])), PhantomData)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+    fn greater(self, other: Self) -> Self {
+        self.zip(other, |a, b| if (b > a) | (b != b) { b } else { a })
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        self.map(|x| x.exp::<S>())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Wide256, Wide512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LANES, Lanes};
+    use crate::math::{EXP_LIMITS, EXP_POLYNOMIAL, LN_2_HIGH, LN_2_LOW};
+    use std::arch::x86_64::*;
+    use std::f32::consts::LOG2_E;
+    use std::ops::{Add, Mul, Sub};
+
+    /// Two registers of AVX2.
+    #[derive(Clone, Copy)]
+    pub struct Wide256(__m256, __m256);
+
+    /// One register of AVX-512.
+    #[derive(Clone, Copy)]
+    pub struct Wide512(__m512);
+
+    // SAFETY of all intrinsics below: code with one of these types runs inside `dispatch_at` of a level that has the
+    // instructions; loads and stores go through references to sixteen elements.
+    macro_rules! operators {
+        ($($trait:ident $name:ident $half:ident $whole:ident;)*) => {$(
+            impl $trait for Wide256 {
+                type Output = Self;
+
+                #[inline(always)]
+                fn $name(self, other: Self) -> Self {
+                    // SAFETY: see above.
+                    unsafe { Self($half(self.0, other.0), $half(self.1, other.1)) }
+                }
+            }
+
+            impl $trait for Wide512 {
+                type Output = Self;
+
+                #[inline(always)]
+                fn $name(self, other: Self) -> Self {
+                    // SAFETY: see above.
+                    unsafe { Self($whole(self.0, other.0)) }
+                }
+            }
+        )*};
+    }
+    operators! {
+        Add add _mm256_add_ps _mm512_add_ps;
+        Sub sub _mm256_sub_ps _mm512_sub_ps;
+        Mul mul _mm256_mul_ps _mm512_mul_ps;
+    }
+
+    impl Lanes<f32> for Wide512 {
+        #[inline(always)]
+        fn splat(value: f32) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_set1_ps(value)) }
+        }
+
+        #[inline(always)]
+        fn load(from: &[f32; LANES]) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_loadu_ps(from.as_ptr())) }
+        }
+
+        #[inline(always)]
+        fn store(self, to: &mut [f32; LANES]) {
+            // SAFETY: see above.
+            unsafe { _mm512_storeu_ps(to.as_mut_ptr(), self.0) }
+        }
+
+        #[inline(always)]
+        fn mul_add(self, b: Self, c: Self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_fmadd_ps(self.0, b.0, c.0)) }
+        }
+
+        #[inline(always)]
+        fn greater(self, other: Self) -> Self {
+            // SAFETY: see above. `max` gives its second operand where one is NaN, which keeps a NaN of `self`.
+            unsafe {
+                let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm512_mask_mov_ps(_mm512_max_ps(other.0, self.0), nan, other.0))
+            }
+        }
+
+        /// As [`crate::math`]'s, bit for bit; the power of two is one instruction that rounds subnormals once.
+        #[inline(always)]
+        fn exp(self) -> Self {
+            // SAFETY: see above. A limit as the first operand lets NaN pass.
+            unsafe {
+                let x = _mm512_max_ps(_mm512_set1_ps(EXP_LIMITS[0]), self.0);
+                let x = _mm512_min_ps(_mm512_set1_ps(EXP_LIMITS[1]), x);
+                let n = _mm512_roundscale_ps::<_MM_FROUND_NO_EXC>(_mm512_mul_ps(x, _mm512_set1_ps(LOG2_E)));
+                let rest = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2_HIGH), x);
+                let rest = Self(_mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2_LOW), rest));
+                let power = Self::splat(1.0) + minus_one(rest);
+                Self(_mm512_scalef_ps(power.0, n))
+            }
+        }
+    }
+
+    impl Lanes<f32> for Wide256 {
+        #[inline(always)]
+        fn splat(value: f32) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm256_set1_ps(value), _mm256_set1_ps(value)) }
+        }
+
+        #[inline(always)]
+        fn load(from: &[f32; LANES]) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from[8..].as_ptr())) }
+        }
+
+        #[inline(always)]
+        fn store(self, to: &mut [f32; LANES]) {
+            // SAFETY: see above.
+            unsafe {
+                _mm256_storeu_ps(to.as_mut_ptr(), self.0);
+                _mm256_storeu_ps(to[8..].as_mut_ptr(), self.1);
+            }
+        }
+
+        #[inline(always)]
+        fn mul_add(self, b: Self, c: Self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm256_fmadd_ps(self.0, b.0, c.0), _mm256_fmadd_ps(self.1, b.1, c.1)) }
+        }
+
+        #[inline(always)]
+        fn greater(self, other: Self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(greater_256(self.0, other.0), greater_256(self.1, other.1)) }
+        }
+
+        #[inline(always)]
+        fn exp(self) -> Self {
+            // SAFETY: see above.
+            unsafe {
+                let (low, high) = (reduce_256(self.0), reduce_256(self.1));
+                let power = Self::splat(1.0) + minus_one(Self(low.1, high.1));
+                Self(scale_256(power.0, low.0), scale_256(power.1, high.0))
+            }
+        }
+    }
+
+    /// `e^r - 1` for `|r| <= ln(2) / 2`.
+    #[inline(always)]
+    fn minus_one<L: Lanes<f32>>(r: L) -> L {
+        let [rest @ .., last] = EXP_POLYNOMIAL;
+        let q = rest.into_iter().rev().fold(L::splat(last), |sum, c| sum.mul_add(r, L::splat(c)));
+        (r * r).mul_add(q, r)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn greater_256(a: __m256, b: __m256) -> __m256 {
+        _mm256_blendv_ps(_mm256_max_ps(b, a), b, _mm256_cmp_ps::<_CMP_UNORD_Q>(b, b))
+    }
+
+    /// Nearest integer `n` to `x / ln 2`, and `x - n ln 2`.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn reduce_256(x: __m256) -> (__m256i, __m256) {
+        let x = _mm256_max_ps(_mm256_set1_ps(EXP_LIMITS[0]), x);
+        let x = _mm256_min_ps(_mm256_set1_ps(EXP_LIMITS[1]), x);
+        let n = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(_mm256_mul_ps(
+            x,
+            _mm256_set1_ps(LOG2_E),
+        ));
+        let rest = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN_2_HIGH), x);
+        (_mm256_cvtps_epi32(n), _mm256_fnmadd_ps(n, _mm256_set1_ps(LN_2_LOW), rest))
+    }
+
+    /// `x * 2^n` in two factors, so that neither overflows and a subnormal result is rounded once.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn scale_256(x: __m256, n: __m256i) -> __m256 {
+        let power = |n| _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127))));
+        let half = _mm256_srai_epi32::<1>(n);
+        _mm256_mul_ps(_mm256_mul_ps(x, power(half)), power(_mm256_sub_epi32(n, half)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch_at};
+
+    /// The greater of two vectors, each loaded from fewer elements.
+    struct Greater<'a>(&'a [f32], &'a [f32]);
+
+    impl Kernel for Greater<'_> {
+        type Output = [f32; LANES];
+
+        #[inline(always)]
+        fn run<S: Simd>(self) -> [f32; LANES] {
+            let mut all = [7.0; LANES];
+            S::F32::load_part(self.0, -1.0).greater(Lanes::load_part(self.1, 2.0)).store_part(&mut all[..LANES - 1]);
+            all
+        }
+    }
+
+    #[test]
+    fn nan_is_greater_on_either_side_and_parts_are_filled() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        for level in Level::ALL.into_iter().filter(|level| *level <= Level::best()) {
+            let found = dispatch_at(level, Greater(&[nan, 1.0, -inf, 4.0, nan, -0.5], &[3.0, nan, -inf, inf, nan]));
+            let expected = [nan, nan, -inf, inf, nan, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 7.0];
+            let same = |(f, e): (&f32, &f32)| f == e || f.is_nan() && e.is_nan();
+            assert!(found.iter().zip(&expected).all(same), "{level:?}: {found:?}");
+        }
+    }
+}
