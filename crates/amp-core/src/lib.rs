@@ -21,6 +21,7 @@ pub mod precision;
 pub mod private;
 mod random;
 mod raw;
+mod replay;
 mod scaler;
 mod shape;
 mod tensor;
@@ -48,3 +49,8 @@ pub use random::{RandomState, manual_seed, random_state, set_random_state};
 pub use scaler::{GradScaler, GradScalerBuilder, LossPrecision, ScaledLoss, ScalerState, StepGradients};
 pub use shape::{Axes, IntoShape};
 pub use tensor::Tensor;
+
+/// What only GPUs have.
+pub mod cuda {
+    pub use crate::replay::{Graph, Input, Results};
+}

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::autograd::{Differentiable, Edge, Leaf, Typed, grad_enabled};
 use crate::backend::Buffer;
 use crate::device::Device;
+use crate::optim::Skip;
 use crate::precision::{Element, F32};
 use crate::raw::{RawTensor, Value};
 use crate::tensor::Tensor;
@@ -162,8 +163,8 @@ impl fmt::Debug for Parameter {
     }
 }
 
-/// What a forward pass wants to change.
-pub(crate) type Change = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
+/// What a forward pass wants to change, unless the step that it is given was skipped.
+pub(crate) type Change = Box<dyn FnOnce(Option<&Skip>) -> Result<()> + Send + Sync>;
 
 /// A change of state made by a forward pass (running statistics) that lands once, when the optimizer step is taken.
 #[derive(Clone)]
@@ -174,10 +175,10 @@ impl PendingUpdate {
         Self(Arc::new(Mutex::new(Some(change))))
     }
 
-    /// Makes the change, unless it has been made already.
-    pub(crate) fn land(&self) -> Result<()> {
+    /// Makes the change, unless it has been made already, or the step was skipped.
+    pub(crate) fn land(&self, skip: Option<&Skip>) -> Result<()> {
         let change = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        change.map_or(Ok(()), |change| change())
+        change.map_or(Ok(()), |change| change(skip))
     }
 
     /// Whether the change is still to be made.

@@ -43,6 +43,11 @@ impl Value {
         (&mut self.buffer, copies)
     }
 
+    /// The memory and its 16-bit copies.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = &Buffer> {
+        std::iter::once(&self.buffer).chain(self.narrowed.iter().filter_map(OnceLock::get))
+    }
+
     fn narrowed(&self, dtype: DType) -> Result<&Buffer> {
         let Some(slot) = slot(dtype) else { return Ok(&self.buffer) };
         if let Some(copy) = self.narrowed[slot].get() {
@@ -111,6 +116,20 @@ impl RawTensor {
             return Err(Self { value: Arc::new(value), layout, logical, edge });
         }
         Ok(value.buffer)
+    }
+
+    /// The memory for writing in place, copied first where it is shared or holds other elements too.
+    pub(crate) fn own(&mut self) -> Result<&mut Buffer> {
+        let buffer = &self.value.buffer;
+        let whole =
+            self.layout.is_contiguous() && self.layout.count() == buffer.len() && buffer.dtype() == self.logical;
+        if !(whole && Arc::get_mut(&mut self.value).is_some_and(|value| value.buffer.is_unique())) {
+            let buffer = self.backend().copy(self.operand()?, self.logical)?;
+            *self = Self::new(self.device(), buffer, *self.shape());
+        }
+        let value = Arc::get_mut(&mut self.value).expect("there is no other holder any more");
+        value.narrowed = Default::default();
+        Ok(&mut value.buffer)
     }
 
     pub(crate) fn device(&self) -> &Device {

@@ -127,8 +127,7 @@ KERNEL(magnitude, MagnitudeArgs) {
 struct NextScaleArgs {
     const u8* flags[FLAGS];
     i64* state;           // exponent, clean updates, bad updates, refused backoffs
-    float* scale;
-    float* inverse;
+    i64* notice;          // the refused backoffs once more, in the host's memory, or null
     i64 interval, hysteresis;
     int growth, backoff, floor, ceiling;
     int count;
@@ -138,6 +137,19 @@ __device__ inline float power_of_two(int exponent) {
     if (exponent > 127) return INFINITY;
     if (exponent < -149) return 0;
     return exponent < -126 ? float_of(1u << (exponent + 149)) : float_of((u32)(exponent + 127) << 23);
+}
+
+struct ScaleOfArgs {
+    const i64* state;
+    float* scale;
+    float* inverse;
+};
+
+// Runs as a single thread.
+KERNEL(scale_of, ScaleOfArgs) {
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+    *a.scale = power_of_two((int)a.state[0]);
+    *a.inverse = power_of_two((int)-a.state[0]);
 }
 
 // One decision per iteration; runs as a single thread.
@@ -163,8 +175,7 @@ KERNEL(next_scale, NextScaleArgs) {
     a.state[1] = clean;
     a.state[2] = bad;
     a.state[3] = refused;
-    *a.scale = power_of_two((int)exponent);
-    *a.inverse = power_of_two((int)-exponent);
+    if (a.notice) *(volatile i64*)a.notice = refused;
 }
 
 // -------------------------------------------------------------------------------------------------------------------
@@ -272,6 +283,23 @@ KERNEL(update, UpdateArgs) {
         }
         if (p.copy[0]) ((u16*)p.copy[0])[i] = to_f16(e.master);
         if (p.copy[1]) ((u16*)p.copy[1])[i] = to_bf16(e.master);
+    }
+}
+
+struct AverageArgs {
+    float* into;          // [n]
+    Operand x;            // [n]
+    i64 n;
+    const u8* skip;
+    float share;
+};
+
+// A running average moves a share of the way to x: from the nearer end, so that a share of 1 gives x exactly.
+KERNEL(average, AverageArgs) {
+    if (a.skip && *a.skip) return;
+    FOR_EACH(i, a.n) {
+        float from = a.into[i], to = load<float>(a.x, i), way = to - from;
+        a.into[i] = a.share < 0.5f ? from + a.share * way : to - way * (1 - a.share);
     }
 }
 

@@ -6,6 +6,7 @@ struct RandomArgs {
     i64 n;
     u64 seed;
     u64 offset;
+    const u64* base;  // seed and a number to add to the offset, or null: what a graph's replays differ in
     double p[2];  // low and width, mean and deviation, or the threshold of a mask in 1/2^32
     int out;
 };
@@ -39,16 +40,24 @@ __device__ inline double unit_53(u32 high, u32 low) {
 
 __device__ inline double unit_32(u32 word) { return ((double)word + 0.5) / 4294967296.0; }
 
+struct Stream { u64 seed, offset; };
+
+__device__ inline Stream stream_of(const RandomArgs& a) {
+    if (!a.base) return {a.seed, a.offset};
+    return {a.base[0], a.base[1] + a.offset};
+}
+
 // Uniform on [low, low + width)
 KERNEL(random_uniform, RandomArgs) {
+    Stream s = stream_of(a);
     FOR_EACH(i, a.n) {
-        u64 index = a.offset + (u64)i;
+        u64 index = s.offset + (u64)i;
         double u;
         if (a.out == F64) {
-            Block b = philox(a.seed, index / 2);
+            Block b = philox(s.seed, index / 2);
             u = index & 1 ? unit_53(b.word[2], b.word[3]) : unit_53(b.word[0], b.word[1]);
         } else {
-            u = (double)(word(a.seed, index) >> 8) / 16777216.0;
+            u = (double)(word(s.seed, index) >> 8) / 16777216.0;
         }
         store_as(a.y, a.out, i, a.p[0] + u * a.p[1]);
     }
@@ -56,16 +65,17 @@ KERNEL(random_uniform, RandomArgs) {
 
 // Normal by Box-Muller: an even index and the odd one after it share a radius and an angle.
 KERNEL(random_normal, RandomArgs) {
+    Stream s = stream_of(a);
     FOR_EACH(i, a.n) {
-        u64 index = a.offset + (u64)i;
+        u64 index = s.offset + (u64)i;
         double radius, angle;
         if (a.out == F64) {
-            Block b = philox(a.seed, index / 2);
+            Block b = philox(s.seed, index / 2);
             radius = unit_53(b.word[0], b.word[1]);
             angle = unit_53(b.word[2], b.word[3]);
         } else {
-            radius = unit_32(word(a.seed, index & ~1ull));
-            angle = unit_32(word(a.seed, index | 1));
+            radius = unit_32(word(s.seed, index & ~1ull));
+            angle = unit_32(word(s.seed, index | 1));
         }
         radius = sqrt(-2 * log(1 - radius));
         angle *= 6.28318530717958647693;
@@ -75,5 +85,6 @@ KERNEL(random_normal, RandomArgs) {
 
 // Truth values
 KERNEL(random_mask, RandomArgs) {
-    FOR_EACH(i, a.n) ((u8*)a.y)[i] = (double)word(a.seed, a.offset + (u64)i) < a.p[0];
+    Stream s = stream_of(a);
+    FOR_EACH(i, a.n) ((u8*)a.y)[i] = (double)word(s.seed, s.offset + (u64)i) < a.p[0];
 }

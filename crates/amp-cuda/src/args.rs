@@ -23,7 +23,7 @@ args! {
     CopyArgs { x: Operand, y: u64, n: i64, out: i32, }
     CopyIntoArgs { x: Operand, y: Operand, n: i64, }
     FillArgs { y: u64, n: i64, out: i32, value: f64, }
-    RandomArgs { y: u64, n: i64, seed: u64, offset: u64, p: [f64; 2], out: i32, }
+    RandomArgs { y: u64, n: i64, seed: u64, offset: u64, base: u64, p: [f64; 2], out: i32, }
     ReduceArgs {
         kept: Operand, inner: Operand, y: u64, outputs: i64, count: i64, per_split: i64, op: i32, out: i32, divisor: f64,
     }
@@ -91,13 +91,15 @@ args! {
     AnyNonFiniteArgs { sums: u64, flag: u64, which: [i32; CHOSEN], count: i32, }
     MagnitudeArgs { x: Operand, n: i64, bad: u64, largest: u64, }
     NextScaleArgs {
-        flags: [u64; FLAGS], state: u64, scale: u64, inverse: u64, interval: i64, hysteresis: i64, growth: i32,
+        flags: [u64; FLAGS], state: u64, notice: u64, interval: i64, hysteresis: i64, growth: i32,
         backoff: i32, floor: i32, ceiling: i32, count: i32,
     }
     UpdateArgs {
         tensor: [Parameter; TENSORS], factors: Factors, skip: u64, lr: f64, momentum: f64, dampening: f64, beta1: f64,
         beta2: f64, eps: f64, weight_decay: f64, rule: i32, nesterov: i32, amsgrad: i32, decoupled: i32, centered: i32,
     }
+    ScaleOfArgs { state: u64, scale: u64, inverse: u64, }
+    AverageArgs { into: u64, x: Operand, n: i64, skip: u64, share: f32, }
     CountStepsArgs { steps: [u64; CHOSEN], skip: u64, count: i32, }
 }
 

@@ -3,17 +3,18 @@
 use crate::args::Args;
 use crate::checks::Checks;
 use crate::error;
-use crate::launch::{self, Block};
+use crate::launch::{self, Notice, Notices, Plain};
 use crate::module::{Family, Modules};
 use crate::operand::Compute;
 use crate::product::Products;
+use crate::record::{Recorder, Region};
 use amp_core::backend::{Buffer, DType, DeviceBuffer};
 use amp_core::{Error, Result};
 use cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
 use cudarc::driver::{CudaContext, CudaStream};
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Threads of a block, unless a kernel wants otherwise; `THREADS` of `common.cuh`.
 pub(crate) const THREADS: u32 = 256;
@@ -26,6 +27,9 @@ pub struct Gpu {
     modules: Modules,
     multiprocessors: u64,
     products: OnceLock<Option<Products>>,
+    notices: OnceLock<Option<Arc<Notices>>>,
+    recorder: Arc<Recorder>,
+    this: Weak<Self>,
     pub(crate) checks: Checks,
 }
 
@@ -34,7 +38,7 @@ impl Gpu {
     ///
     /// # Errors
     /// [`Error::DeviceUnavailable`] with the reason: no driver, too old a driver, no such GPU, too old a GPU.
-    pub(crate) fn open(index: usize) -> Result<Self> {
+    pub(crate) fn open(index: usize) -> Result<Arc<Self>> {
         let unavailable = |reason: String| Error::DeviceUnavailable { device: format!("cuda:{index}"), reason };
         let driver = |e| unavailable(error::text(&e));
         let version = crate::library::driver().map_err(unavailable)?;
@@ -53,19 +57,45 @@ impl Gpu {
             capability.1
         );
         log::warn!("cuda:{index}: products, convolutions and attention run on kernels that do not use tensor cores");
-        Ok(Self {
+        Ok(Arc::new_cyclic(|this| Self {
             index,
             context,
             stream,
             modules,
             multiprocessors,
             products: OnceLock::new(),
+            notices: OnceLock::new(),
+            recorder: Arc::default(),
+            this: this.clone(),
             checks: Checks::default(),
-        })
+        }))
     }
 
     pub(crate) fn name(&self) -> String {
         format!("cuda:{}", self.index)
+    }
+
+    pub(crate) fn refusal(&self, op: &'static str, message: String) -> Error {
+        Error::Backend { op, device: self.name(), message }
+    }
+
+    /// The device itself, to be kept.
+    pub(crate) fn handle(&self) -> Arc<Self> {
+        self.this.upgrade().expect("a device is made within its `Arc`")
+    }
+
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// An error while another thread records.
+    pub(crate) fn may_launch(&self, op: &'static str) -> Result<()> {
+        self.recorder.arena().map(|_| ()).map_err(|reason| self.refusal(op, reason))
+    }
+
+    /// Host memory that kernels write to, if it can be had.
+    pub(crate) fn notices(&self) -> Option<&Arc<Notices>> {
+        self.notices.get_or_init(|| Notices::new(&self.context).map(Arc::new).ok()).as_ref()
     }
 
     /// Free and total bytes.
@@ -89,15 +119,40 @@ impl Gpu {
     /// Memory for `len` elements, to be written by what is launched next.
     pub(crate) fn memory(&self, op: &'static str, len: usize, dtype: DType) -> Result<Memory> {
         let bytes = len * dtype.size();
-        let block = launch::allocate(&self.stream, bytes).map_err(|e| error::allocation(self, op, bytes, e))?;
-        Ok(Memory { block, dtype, len, device: self.index })
+        let region = self.recorder.allocate(self, op, bytes)?;
+        Ok(Memory { region, dtype, len, device: self.index, notice: None })
     }
 
     /// Memory of `len` zeros.
     pub(crate) fn zeros(&self, op: &'static str, len: usize, dtype: DType) -> Result<Memory> {
-        let mut memory = self.memory(op, len, dtype)?;
-        launch::clear(&self.stream, &mut memory.block).map_err(|e| error::driver(self, op, e))?;
+        let memory = self.memory(op, len, dtype)?;
+        self.clear(op, &memory)?;
         Ok(memory)
+    }
+
+    /// Sets all bytes to 0.
+    pub(crate) fn clear(&self, op: &'static str, memory: &Memory) -> Result<()> {
+        launch::clear(&self.stream, &memory.region).map_err(|e| error::driver(self, op, e))
+    }
+
+    /// Copies host data to the start of memory.
+    pub(crate) fn write<T: Plain>(&self, op: &'static str, data: &[T], memory: &Memory) -> Result<()> {
+        let written = match self.recorder.number() {
+            0 => launch::upload(&self.stream, data, &memory.region),
+            // The host's memory may be gone when the graph is replayed.
+            _ => self.recorder.constant(self, data).and_then(|from| launch::copy(&self.stream, &from, &memory.region)),
+        };
+        written.map_err(|e| error::driver(self, op, e))
+    }
+
+    /// Copies the start of memory to the host, waiting for all work before.
+    pub(crate) fn read<T: Plain>(&self, op: &'static str, memory: &Memory, data: &mut [T]) -> Result<()> {
+        self.may_launch(op)?;
+        if self.recorder.number() != 0 {
+            let message = "the host would wait for the device, which a graph that is being captured cannot".into();
+            return Err(self.refusal(op, message));
+        }
+        launch::download(&self.stream, &memory.region, data).map_err(|e| error::driver(self, op, e))
     }
 
     /// Launches kernel `stem` + the type it computes in; does nothing when the grid is empty.
@@ -112,7 +167,8 @@ impl Gpu {
         if grid.contains(&0) {
             return Ok(());
         }
-        let refused = |message| Error::Backend { op: stem, device: self.name(), message };
+        let refused = |message| self.refusal(stem, message);
+        self.may_launch(stem)?;
         let function = self.modules.function::<A>(&self.context, family, stem, compute).map_err(refused)?;
         let fits = grid[0] <= i32::MAX as u64 && grid[1] <= u64::from(u16::MAX) && grid[2] <= u64::from(u16::MAX);
         if !fits {
@@ -139,16 +195,22 @@ impl fmt::Debug for Gpu {
 /// Device memory holding elements of one type.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub(crate) block: Block,
+    region: Arc<Region>,
     dtype: DType,
     len: usize,
     device: usize,
+    /// Where the host sees a number of what is here.
+    pub(crate) notice: Option<Notice>,
 }
 
 impl Memory {
     /// Address of the first element.
     pub fn address(&self) -> u64 {
-        self.block.address()
+        self.region.address()
+    }
+
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
     }
 
     /// Element type.

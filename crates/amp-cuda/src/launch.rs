@@ -3,20 +3,24 @@
 //! What the proofs rest on:
 //! 1. A kernel takes one struct by value. Its Rust twin is `repr(C)`, and the size is compared with the compiled kernel's
 //!    parameter when the kernel is loaded (drivers from 12.4 on).
-//! 2. Addresses in argument structs come from [`Block`] alone, by way of [`crate::operand::Operand`], which checks that a
+//! 2. Addresses in argument structs come from [`Region`] alone, by way of [`crate::operand::Operand`], which checks that a
 //!    layout lies within its memory, or of freshly allocated results.
 //! 3. All work of a device goes to one stream. A block is freed in stream order, so a kernel that was launched before has
-//!    finished with it.
+//!    finished with it. What a graph reads and writes is kept until the graph is gone.
 
 use crate::args::Args;
 use crate::product::{Addresses, Product};
+use crate::record::Region;
 use amp_core::backend::DType;
 use cudarc::cublaslt::result::{self as lt, CublasError};
 use cudarc::cublaslt::sys as lt_sys;
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DeviceRepr, DriverError};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DeviceRepr, DriverError,
+};
 use cudarc::driver::{DevicePtr, LaunchConfig, PushKernelArg, result, sys};
 use std::path::Path;
-use std::sync::Arc;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Runs before `main`, so that a program which links the crate need not call anything.
 ///
@@ -128,26 +132,48 @@ pub(crate) fn allocate(stream: &Arc<CudaStream>, bytes: usize) -> Result<Block, 
     Ok(Block { slice, address })
 }
 
+/// As [`allocate`], made by stream `beside` and freed in the order of `stream`: usable once `beside` was waited for.
+pub(crate) fn allocate_beside(
+    beside: &Arc<CudaStream>,
+    stream: &Arc<CudaStream>,
+    bytes: usize,
+) -> Result<Block, DriverError> {
+    let bytes = bytes.max(1);
+    // SAFETY: as in `allocate`.
+    let address = unsafe { beside.alloc::<u8>(bytes) }?.leak();
+    // SAFETY: the memory was made just now, nobody else owns it, and both streams are of one context.
+    let slice = unsafe { stream.upgrade_device_ptr::<u8>(address, bytes) };
+    Ok(Block { slice, address })
+}
+
 /// Sets all bytes to 0.
-pub(crate) fn clear(stream: &CudaStream, memory: &mut Block) -> Result<(), DriverError> {
+pub(crate) fn clear(stream: &CudaStream, memory: &Arc<Region>) -> Result<(), DriverError> {
     stream.context().bind_to_thread()?;
-    // SAFETY: the range is the whole of memory that is borrowed for writing.
-    unsafe { result::memset_d8_async(memory.address, 0, memory.bytes(), stream.cu_stream()) }
+    // SAFETY: the range is the whole of the memory (premise 2).
+    unsafe { result::memset_d8_async(memory.address(), 0, memory.bytes(), stream.cu_stream()) }
+}
+
+/// Copies the whole of `from` to the start of `to`.
+pub(crate) fn copy(stream: &CudaStream, from: &Arc<Region>, to: &Arc<Region>) -> Result<(), DriverError> {
+    assert!(from.bytes() <= to.bytes(), "a copy fits its memory");
+    stream.context().bind_to_thread()?;
+    // SAFETY: both ranges lie within their memory (asserted).
+    unsafe { result::memcpy_dtod_async(to.address(), from.address(), from.bytes(), stream.cu_stream()) }
 }
 
 /// Copies host data to the start of device memory.
-pub(crate) fn upload<T: Plain>(stream: &CudaStream, from: &[T], to: &mut Block) -> Result<(), DriverError> {
+pub(crate) fn upload<T: Plain>(stream: &CudaStream, from: &[T], to: &Arc<Region>) -> Result<(), DriverError> {
     assert!(size_of_val(from) <= to.bytes(), "an upload fits its memory");
     if from.is_empty() {
         return Ok(());
     }
     stream.context().bind_to_thread()?;
     // SAFETY: the destination is large enough (asserted); the driver has read pageable host memory when it returns.
-    unsafe { result::memcpy_htod_async(to.address, from, stream.cu_stream()) }
+    unsafe { result::memcpy_htod_async(to.address(), from, stream.cu_stream()) }
 }
 
 /// Copies the start of device memory to the host, waiting for all work before.
-pub(crate) fn download<T: Plain>(stream: &CudaStream, from: &Block, to: &mut [T]) -> Result<(), DriverError> {
+pub(crate) fn download<T: Plain>(stream: &CudaStream, from: &Arc<Region>, to: &mut [T]) -> Result<(), DriverError> {
     assert!(size_of_val(to) <= from.bytes(), "a download stays within its memory");
     if to.is_empty() {
         return Ok(());
@@ -155,7 +181,7 @@ pub(crate) fn download<T: Plain>(stream: &CudaStream, from: &Block, to: &mut [T]
     stream.context().bind_to_thread()?;
     // SAFETY: the source is large enough (asserted), any bytes are a valid `Plain`, and the copy is over before `to`'s
     // borrow ends, for the stream is waited for.
-    unsafe { result::memcpy_dtoh_async(to, from.address, stream.cu_stream()) }?;
+    unsafe { result::memcpy_dtoh_async(to, from.address(), stream.cu_stream()) }?;
     stream.synchronize()
 }
 
@@ -209,6 +235,118 @@ pub(crate) fn launch<A: Args>(
     // bounds touch (premise 2), and which stays alive until the kernel has run (premise 3).
     unsafe { stream.launch_builder(function).arg(&args).launch(config) }?;
     Ok(())
+}
+
+/// What a driver call reports that makes no sense where it stands.
+pub(crate) const INVALID: sys::CUresult = sys::CUresult::CUDA_ERROR_INVALID_VALUE;
+
+/// From now on the stream keeps what it is given, instead of doing it.
+pub(crate) fn begin_capture(stream: &CudaStream) -> Result<(), DriverError> {
+    // Other threads, and loading of kernels by this one, go on as always.
+    stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
+}
+
+/// What the stream was given since [`begin_capture`].
+pub(crate) fn end_capture(stream: &Arc<CudaStream>) -> Result<Graph, DriverError> {
+    let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0))?;
+    Ok(Graph { graph: Mutex::new(graph.ok_or(DriverError(INVALID))?) })
+}
+
+/// Work that is launched as a whole. Its memory must be kept by the owner.
+pub(crate) struct Graph {
+    graph: Mutex<CudaGraph>,
+}
+
+// SAFETY: a graph belongs to no thread; the lock lets one at a time use it.
+unsafe impl Send for Graph {}
+// SAFETY: as above.
+unsafe impl Sync for Graph {}
+
+impl Graph {
+    /// Does the work in stream order.
+    pub fn launch(&self) -> Result<(), DriverError> {
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner).launch()
+    }
+}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Graph")
+    }
+}
+
+/// Numbers in host memory that kernels write and the host reads without asking the driver.
+#[derive(Debug)]
+pub(crate) struct Notices {
+    numbers: NonNull<i64>,
+    free: Mutex<Vec<usize>>,
+    _context: Arc<CudaContext>,
+}
+
+// SAFETY: every number is read and written as a whole, by `Notice` alone.
+unsafe impl Send for Notices {}
+// SAFETY: as above.
+unsafe impl Sync for Notices {}
+
+impl Notices {
+    const COUNT: usize = 512;
+
+    /// Host memory that the GPU can write to.
+    pub fn new(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
+        const MAPPED: u32 = 2;
+        context.bind_to_thread()?;
+        // SAFETY: asks for memory, nothing else; where addresses are unified the GPU knows it under the same address.
+        let memory = unsafe { result::malloc_host(Self::COUNT * size_of::<i64>(), MAPPED) }?;
+        let numbers = NonNull::new(memory.cast()).ok_or(DriverError(INVALID))?;
+        Ok(Self { numbers, free: Mutex::new((0..Self::COUNT).collect()), _context: context.clone() })
+    }
+
+    /// A number of one's own, `None` when all are in use.
+    pub fn slot(self: &Arc<Self>, value: i64) -> Option<Notice> {
+        let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        let notice = Notice { page: self.clone(), index };
+        // SAFETY: the number lies within the page; nobody else has this index.
+        unsafe { notice.number().write_volatile(value) };
+        Some(notice)
+    }
+}
+
+impl Drop for Notices {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new`, freed once; the device whose kernels wrote here is gone.
+        let _ = unsafe { result::free_host(self.numbers.as_ptr().cast()) };
+    }
+}
+
+/// One number that kernels write.
+#[derive(Debug)]
+pub(crate) struct Notice {
+    page: Arc<Notices>,
+    index: usize,
+}
+
+impl Notice {
+    fn number(&self) -> *mut i64 {
+        // SAFETY: the index is below `Notices::COUNT`.
+        unsafe { self.page.numbers.as_ptr().add(self.index) }
+    }
+
+    /// Where kernels write it.
+    pub fn address(&self) -> u64 {
+        self.number() as u64
+    }
+
+    /// What a kernel wrote last, as far as the host sees it by now.
+    pub fn read(&self) -> i64 {
+        // SAFETY: the page lives as long as `self`; an aligned number of 64 bits is written as a whole.
+        unsafe { self.number().read_volatile() }
+    }
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        self.page.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.index);
+    }
 }
 
 /// cuBLASLt of one GPU: its handle, and memory that its algorithms may use one after the other.

@@ -9,6 +9,7 @@
 
 #![deny(unsafe_code)]
 
+mod arena;
 mod args;
 mod checks;
 mod compile;
@@ -21,6 +22,7 @@ mod module;
 mod operand;
 mod ops;
 mod product;
+mod record;
 
 pub use device::Gpu;
 
@@ -46,7 +48,7 @@ fn open(index: usize) -> Result<Arc<dyn Backend>> {
     if let Some((_, gpu)) = gpus.iter().find(|(i, _)| *i == index) {
         return Ok(gpu.clone());
     }
-    let gpu = Arc::new(Gpu::open(index)?);
+    let gpu = Gpu::open(index)?;
     gpus.push((index, gpu.clone()));
     Ok(gpu)
 }

@@ -4,8 +4,8 @@
 #[path = "standin/mod.rs"]
 mod standin;
 
-use amp_core::nn::{Linear, Module};
-use amp_core::optim::{AdamW, Step};
+use amp_core::nn::{BatchNorm2d, Linear, Module};
+use amp_core::optim::{AdamW, Ema, Step};
 use amp_core::{Device, F16, F32, GradScaler, Result, Tensor};
 
 /// What would make the host wait, or bring anything to it.
@@ -13,6 +13,8 @@ const WAITING: [&str; 3] = ["cuStreamSynchronize", "cuCtxSynchronize", "cuMemcpy
 
 struct Training {
     net: [Linear; 2],
+    norm: BatchNorm2d,
+    ema: Ema,
     x: Tensor<F32>,
     target: Tensor<F32>,
     optimizer: AdamW,
@@ -23,21 +25,25 @@ impl Training {
     fn new(device: &Device) -> Result<Self> {
         amp_core::manual_seed(7);
         let net = [Linear::new(8, 16, device)?, Linear::new(16, 1, device)?];
-        let optimizer = AdamW::new(net.iter().flat_map(Module::parameters), 0.01);
-        let scaler = GradScaler::builder().init_scale(1024.0).growth_interval(5).build(device)?;
+        let norm = BatchNorm2d::new(8, device)?;
+        let parameters = || net.iter().flat_map(Module::parameters).chain(norm.parameters());
+        let (optimizer, ema) = (AdamW::new(parameters(), 0.01), Ema::new(parameters(), 0.9)?);
+        let scaler = GradScaler::builder().init_scale(1024.0).growth_interval(20).build(device)?;
         let x = Tensor::<F32>::randn([32, 8], device)?;
         let target = x.sum([1], true)?.tanh()?;
-        Ok(Self { net, x, target, optimizer, scaler })
+        Ok(Self { net, norm, ema, x, target, optimizer, scaler })
     }
 
     /// One step in F16; `factor` multiplies the loss.
     fn step(&mut self, factor: f32) -> Result<(Tensor<F32>, Step)> {
-        let h = self.net[0].forward(&self.x.to::<F16>()?)?.relu()?;
+        let x = self.norm.forward(&self.x.reshape([32, 8, 1, 1])?.to::<F16>()?)?.reshape([32, 8])?;
+        let h = self.net[0].forward(&x.to::<F16>()?)?.relu()?;
         let error = (&self.net[1].forward(&h)?.to::<F32>()? - &self.target)?;
         let loss = (&(&error * &error)?.mean_all()? * factor)?;
         let grads = self.scaler.scale(&loss)?.backward()?;
         let step = self.scaler.step(&mut self.optimizer, grads)?;
         self.scaler.update()?;
+        self.ema.update(&step)?;
         Ok((loss, step))
     }
 
@@ -54,17 +60,21 @@ fn a_loop_learns_grows_and_skips_without_waiting_for_the_host() -> Result<()> {
     let first = training.step(1.0)?.0.item()?;
     assert!(training.step(1.0)?.1.was_taken()?);
     let before = WAITING.map(|call| standin.calls(call));
-    for _ in 0..38 {
+    // More than a hundred rounds would pass between looks at the loss scale, if it were looked at now and then.
+    for _ in 0..138 {
         training.step(1.0)?;
     }
     assert_eq!(WAITING.map(|call| standin.calls(call)), before, "{WAITING:?}");
-    // Forty clean steps: the scale doubled every five of them.
-    assert_eq!(training.scaler.scale_value()?, 1024.0 * 256.0);
+    // 140 clean steps: the scale doubled every twenty of them.
+    assert_eq!(training.scaler.scale_value()?, 1024.0 * 128.0);
+    let tracked = training.norm.named_statistics()[2].1.tensor().to_vec()?;
+    assert_eq!(tracked, [140.0]);
     let output = training.output()?;
     let (_, skipped) = training.step(f32::INFINITY)?;
     assert!(!skipped.was_taken()?);
     assert_eq!(training.output()?, output);
-    assert_eq!(training.scaler.scale_value()?, 1024.0 * 128.0);
+    assert_eq!(training.scaler.scale_value()?, 1024.0 * 64.0);
+    assert_eq!(training.norm.named_statistics()[2].1.tensor().to_vec()?, [140.0]);
     let (last, taken) = training.step(1.0)?;
     assert!(taken.was_taken()?);
     assert!(last.item()? < 0.5 * first, "the loss fell from {first} to {} only", last.item()?);

@@ -18,6 +18,12 @@ pub trait Memory {
     /// A contiguous copy of an operand in another precision.
     fn copy(&self, x: Operand<'_>, out: DType) -> Result<Buffer>;
 
+    /// Writes an operand over a whole buffer, in its type, for all who hold it: what a recorded step reads.
+    fn overwrite(&self, x: Operand<'_>, into: &Buffer) -> Result<()> {
+        let _ = into;
+        Err(crate::Error::Unsupported { op: "set", device: "this device".into(), dtype: x.logical })
+    }
+
     /// Writes an operand into part of a buffer that nobody else holds; `at` has the operand's shape.
     fn copy_into(&self, x: Operand<'_>, into: &mut Buffer, at: &Layout) -> Result<()>;
 }

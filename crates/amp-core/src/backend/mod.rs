@@ -15,6 +15,7 @@ mod normalization;
 mod optimizer;
 mod pooling;
 mod random;
+mod recording;
 mod reduction;
 mod softmax;
 
@@ -30,9 +31,12 @@ pub use normalization::{NormGrads, Normalization, Normalized, Statistics};
 pub use optimizer::{Optimize, UpdateSlot};
 pub use pooling::Pooling;
 pub use random::Random;
+pub use recording::Replay;
 pub use reduction::Reduction;
 pub use softmax::{Labels, Softmax};
 
+use crate::random::RandomState;
+use crate::{Error, Result};
 pub use amp_cpu::optim::{ScaleRule, UpdateRule};
 pub use amp_cpu::{
     Binary, Compare, Conv2d, DType, Interpolation, Layout, MAX_RANK, NormKind, Pool2d, Reduce, Scan, Storage, Ternary,
@@ -62,6 +66,24 @@ pub trait Backend:
 {
     /// Name as printed: `cpu`, `cuda:0`.
     fn name(&self) -> String;
+
+    /// Number of the recording of work that runs, 0 for none.
+    fn recording(&self) -> u64 {
+        0
+    }
+
+    /// From now on the calling thread's work is recorded instead of done; the random stream stands at `start`.
+    fn begin_recording(&self, start: RandomState) -> Result<()> {
+        let _ = start;
+        let message = "work cannot be recorded on this device".into();
+        Err(Error::Backend { op: "Graph", device: self.name(), message })
+    }
+
+    /// Ends the recording; what was recorded has not been done.
+    fn end_recording(&self) -> Result<Box<dyn Replay>> {
+        let message = "no graph is being captured".into();
+        Err(Error::Backend { op: "Graph", device: self.name(), message })
+    }
 }
 
 /// Device memory holding elements of one type.

@@ -68,11 +68,23 @@ pub trait Optimize {
         }
     }
 
-    /// Moves the loss scale after one iteration in which `flags` were seen, and returns the new scale and its inverse
-    /// (F32, one element each).
-    ///
-    /// `state` is four I64: exponent, clean updates, bad updates, refused backoffs.
-    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<(Buffer, Buffer)>;
+    /// The state of a loss scale: four I64, exponent, clean updates, bad updates, refused backoffs.
+    fn scale_state(&self, numbers: [i64; 4]) -> Result<Buffer>;
+
+    /// The scale of a state and its inverse (F32, one element each).
+    fn scale_of(&self, state: &Buffer) -> Result<(Buffer, Buffer)>;
+
+    /// Moves the loss scale after one iteration in which `flags` were seen.
+    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<()>;
+
+    /// Refused backoffs in a state as far as the host knows without waiting: on a device, those of some updates ago.
+    fn refused(&self, state: &Buffer) -> Result<u64>;
+
+    /// Moves an F32 buffer a `share` of the way to `x` (`torch.lerp`), unless the flag `skip` is set.
+    fn average(&self, into: &mut Buffer, x: Operand<'_>, share: f64, skip: Option<&Buffer>) -> Result<()>;
+
+    /// Adds 1 to an I64 of one element, unless the flag `skip` is set.
+    fn count(&self, counter: &mut Buffer, skip: Option<&Buffer>) -> Result<()>;
 
     /// How many elements are not finite, and the largest magnitude among the others; synchronises with the device.
     fn magnitude(&self, x: Operand<'_>) -> Result<(usize, f64)>;

@@ -2,12 +2,11 @@
 
 use super::norm::tensor;
 use super::{Mode, Module, Statistics, Visitor, Waiting, init};
+use crate::optim::Skip;
 use crate::param::Parameter;
 use crate::precision::{F32, Float};
-use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
-use amp_cpu::{DType, Ternary, Unary};
 
 /// Normalises each channel over batch and space (`torch.nn.BatchNorm2d`).
 ///
@@ -101,29 +100,19 @@ impl BatchNorm2d {
         let (y, batch) = x.batch_norm_train(weight, bias, self.eps)?;
         let moves = [(self.running_mean.clone(), batch.mean), (self.running_var.clone(), batch.var)];
         let (counter, momentum) = (self.num_batches_tracked.clone(), self.momentum);
-        let change = move || {
+        let change = move |skip: Option<&Skip>| {
             for (running, batch) in &moves {
-                running.set_raw(mixed(&running.raw(), &batch.raw, momentum)?)?;
+                let flag = skip.map(|skip| skip.on(batch.device())).transpose()?;
+                let (backend, x) = (batch.raw.backend(), batch.raw.operand()?);
+                running.change(|buffer| backend.average(buffer, x, momentum, flag.as_ref()))?;
             }
-            counted(&counter)
+            let device = counter.raw().device().clone();
+            let flag = skip.map(|skip| skip.on(&device)).transpose()?;
+            counter.change(|buffer| device.backend().count(buffer, flag.as_ref()))
         };
         self.waiting.add(&y.raw, Box::new(change));
         Ok(y)
     }
-}
-
-/// `(1 - share) * running + share * batch`.
-fn mixed(running: &RawTensor, batch: &RawTensor, share: f64) -> Result<RawTensor> {
-    let share = RawTensor::full(running.device(), share, *running.shape(), DType::F32)?;
-    let (from, to) = (running.operand()?, batch.operand()?);
-    let buffer = running.backend().ternary(Ternary::Lerp, from, to, share.operand()?, DType::F32)?;
-    Ok(RawTensor::new(running.device(), buffer, *running.shape()))
-}
-
-fn counted(counter: &Statistics) -> Result<()> {
-    let raw = counter.raw();
-    let buffer = raw.backend().unary(Unary::Affine { mul: 1.0, add: 1.0 }, raw.operand()?, DType::I64)?;
-    counter.set_raw(RawTensor::new(raw.device(), buffer, *raw.shape()))
 }
 
 impl Module for BatchNorm2d {

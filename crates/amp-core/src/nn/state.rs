@@ -1,5 +1,6 @@
 //! State of modules that is not trained: running statistics, the train/eval mode, and changes that wait for a step.
 
+use crate::backend::Buffer;
 use crate::param::PendingUpdate;
 use crate::precision::{Element, F32, I64};
 use crate::raw::RawTensor;
@@ -47,6 +48,12 @@ impl Statistics {
 
     pub(crate) fn raw(&self) -> RawTensor {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the memory in place; tensors taken earlier keep the old one.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Buffer) -> Result<()>) -> Result<()> {
+        let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        change(slot.own()?)
     }
 
     pub(crate) fn set_raw(&self, value: RawTensor) -> Result<()> {
@@ -139,8 +146,8 @@ impl Waiting {
     pub(super) fn commit(&self) -> Result<()> {
         let entries = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         entries.into_iter().try_for_each(|entry| match entry {
-            Entry::InGraph(weak) => weak.upgrade().map_or(Ok(()), |slot| PendingUpdate::from(slot).land()),
-            Entry::Here(update) => update.land(),
+            Entry::InGraph(weak) => weak.upgrade().map_or(Ok(()), |slot| PendingUpdate::from(slot).land(None)),
+            Entry::Here(update) => update.land(None),
         })
     }
 }

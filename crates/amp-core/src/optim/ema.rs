@@ -6,7 +6,7 @@ use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{DType, Ternary};
+use amp_cpu::DType;
 
 /// A moving average of parameters, in F32: `average = decay * average + (1 - decay) * value` after every step that was
 /// taken (`torch.optim.swa_utils.AveragedModel` with `get_ema_multi_avg_fn`).
@@ -34,17 +34,13 @@ impl Ema {
         Ok(Self { parameters, averages, decay })
     }
 
-    /// Takes the present values in, if the step was taken; synchronises with the device.
+    /// Takes the present values in, if the step was taken.
     pub fn update(&mut self, step: &Step) -> Result<()> {
-        if !step.was_taken()? {
-            return Ok(());
-        }
         for (average, p) in self.averages.iter_mut().zip(&self.parameters) {
+            let flag = step.flag().map(|skip| skip.on(p.device())).transpose()?;
             let value = p.tensor().raw.detached();
-            let weight = RawTensor::full(p.device(), 1.0 - self.decay, *value.shape(), DType::F32)?;
-            let (start, end) = (average.operand()?, value.operand()?);
-            let buffer = p.device().backend().ternary(Ternary::Lerp, start, end, weight.operand()?, DType::F32)?;
-            *average = RawTensor::new(p.device(), buffer, *value.shape());
+            let backend = p.device().backend();
+            backend.average(average.own()?, value.operand()?, 1.0 - self.decay, flag.as_ref())?;
         }
         Ok(())
     }

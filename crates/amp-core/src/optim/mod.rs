@@ -16,6 +16,7 @@ pub use schedule::{Chain, CosineLr, LinearWarmup, OneCycle, Schedule, StepLr};
 pub use sgd::Sgd;
 
 use crate::autograd::{Gradients, IsUnscaled, Unscaled};
+use crate::backend::Buffer;
 use crate::param::Parameter;
 use crate::{Device, Result};
 
@@ -55,7 +56,7 @@ pub trait Optimizer {
     {
         let grads = S::unscaled(grads);
         self.apply(grads)?;
-        grads.take_pending().into_iter().try_for_each(|update| update.land())
+        grads.take_pending().into_iter().try_for_each(|update| update.land(None))
     }
 }
 
@@ -63,10 +64,25 @@ pub trait Optimizer {
 #[derive(Clone, Debug)]
 pub struct Step(Option<Skip>);
 
+/// A flag on a device that is set when a step was skipped.
 #[derive(Clone, Debug)]
-struct Skip {
+pub(crate) struct Skip {
     device: Device,
     flag: crate::backend::Buffer,
+}
+
+impl Skip {
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.flag
+    }
+
+    /// The flag on a device; synchronises if it is another one.
+    pub(crate) fn on(&self, device: &Device) -> Result<Buffer> {
+        if device == &self.device {
+            return Ok(self.flag.clone());
+        }
+        device.backend().upload(self.device.backend().download(&self.flag)?)
+    }
 }
 
 impl Step {
@@ -78,6 +94,11 @@ impl Step {
     /// A step that was skipped where `flag` is set.
     pub(crate) fn unless(device: Device, flag: crate::backend::Buffer) -> Self {
         Self(Some(Skip { device, flag }))
+    }
+
+    /// The flag that says that nothing was changed, if there is one.
+    pub(crate) fn flag(&self) -> Option<&Skip> {
+        self.0.as_ref()
     }
 
     /// Whether the parameters were changed; synchronises with the device.

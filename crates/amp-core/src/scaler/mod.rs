@@ -26,6 +26,7 @@ use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
 use amp_cpu::Storage;
 use amp_cpu::optim::{ScaleRule, ScaleState};
+use std::sync::{Mutex, PoisonError};
 
 /// Scales losses so that F16 gradients neither vanish nor overflow (`torch.amp.GradScaler`).
 ///
@@ -45,14 +46,22 @@ pub struct GradScaler {
     device: Device,
     /// Exponent, clean updates, bad updates, refused backoffs: on the device.
     state: Buffer,
-    scale: Buffer,
-    inverse: Buffer,
+    /// The scale and its inverse, once somebody asked for them.
+    factors: Mutex<Option<Factors>>,
     /// Counts updates.
     round: u64,
     /// What was seen since the last update.
     seen: Vec<Seen>,
     /// Whether operations of this thread are watched, because the scale could not be lowered.
     watching: bool,
+}
+
+/// The scale and its inverse, as computed while a recording of this number ran.
+#[derive(Clone, Debug)]
+struct Factors {
+    recording: u64,
+    scale: Buffer,
+    inverse: Buffer,
 }
 
 /// One check of gradients, and whose they were.
@@ -78,7 +87,7 @@ impl GradScaler {
 
     fn start(enabled: bool, rule: ScaleRule, exponent: i32, patience: u64, device: &Device) -> Result<Self> {
         let state = ScaleState { exponent, clean: 0, bad: 0, refused: 0 };
-        let (state, scale, inverse) = upload(&state, device)?;
+        let state = upload(&state, device)?;
         let (id, device) = (next_id(), device.clone());
         Ok(Self {
             id,
@@ -87,8 +96,7 @@ impl GradScaler {
             patience,
             device,
             state,
-            scale,
-            inverse,
+            factors: Mutex::default(),
             round: 0,
             seen: Vec::new(),
             watching: false,
@@ -113,7 +121,10 @@ impl GradScaler {
     /// The multiplication happens in the backward pass, exactly; the loss itself keeps its value.
     pub fn scale<P: LossPrecision>(&self, loss: &Tensor<P>) -> Result<ScaledLoss> {
         let factors = match self.enabled {
-            true => Some((self.on(&self.scale, loss.device())?, self.on(&self.inverse, loss.device())?)),
+            true => {
+                let Factors { scale, inverse, .. } = self.factors()?;
+                Some((self.on(&scale, loss.device())?, self.on(&inverse, loss.device())?))
+            }
             false => None,
         };
         Ok(ScaledLoss::new(loss.raw.clone(), self.tag(), factors))
@@ -157,7 +168,8 @@ impl GradScaler {
     ///
     /// # Errors
     /// [`Error::NothingChecked`] when no gradients were unscaled or stepped with since the last update.
-    /// [`Error::ScaleAtFloor`] when the scale could not be lowered several times running.
+    /// [`Error::ScaleAtFloor`] when the scale could not be lowered several times running; on a GPU, which is not waited for,
+    /// a few updates later.
     pub fn update(&mut self) -> Result<()> {
         if !self.enabled {
             return Ok(());
@@ -167,12 +179,11 @@ impl GradScaler {
         }
         let flags = self.seen.iter().map(|seen| self.on(&seen.flag()?, &self.device)).collect::<Result<Vec<_>>>()?;
         let flags: Vec<&Buffer> = flags.iter().collect();
-        (self.scale, self.inverse) = self.device.backend().next_scale(&self.rule, &flags, &mut self.state)?;
+        self.device.backend().next_scale(&self.rule, &flags, &mut self.state)?;
+        self.forget_factors();
         self.round += 1;
         let seen = std::mem::take(&mut self.seen);
-        // Looking at the state costs a wait on a GPU, so there it is looked at now and then.
-        let looks = self.device.is_cpu() || self.round.is_multiple_of(128);
-        if looks { self.refuse_to_go_on(&seen) } else { Ok(()) }
+        self.refuse_to_go_on(&seen)
     }
 
     /// Sets the scale, rounded down to a power of two within floor and ceiling, in place of an [`update`](Self::update).
@@ -195,16 +206,37 @@ impl GradScaler {
     /// From the first backoff that is refused, the operations of this thread are watched, so that the error can say
     /// where it began.
     fn refuse_to_go_on(&mut self, seen: &[Seen]) -> Result<()> {
-        let state = self.read_state()?;
-        let trouble = state.refused > 0;
+        let refused = self.device.backend().refused(&self.state)?;
+        let trouble = refused > 0;
         let culprit = if trouble || self.watching { watch(trouble).map(Box::new) } else { None };
         self.watching = trouble;
+        if refused < self.patience {
+            return Ok(());
+        }
+        let state = self.read_state()?;
         if state.refused < self.patience {
             return Ok(());
         }
         let parameter = seen.iter().find_map(|s| s.first_non_finite().transpose()).transpose()?;
         let parameter = parameter.unwrap_or_else(|| "none of the last step".into());
         Err(Error::ScaleAtFloor { scale: (state.exponent as f32).exp2(), times: state.refused, parameter, culprit })
+    }
+
+    /// The scale and its inverse on the device, the same buffers until the scale moves. What was computed outside a
+    /// recording of the device's work is computed anew within, so that it moves with every replay.
+    fn factors(&self) -> Result<Factors> {
+        let backend = self.device.backend();
+        let recording = backend.recording();
+        let mut known = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(factors) = known.as_ref().filter(|f| f.recording == recording) {
+            return Ok(factors.clone());
+        }
+        let (scale, inverse) = backend.scale_of(&self.state)?;
+        Ok(known.insert(Factors { recording, scale, inverse }).clone())
+    }
+
+    fn forget_factors(&mut self) {
+        *self.factors.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn tag(&self) -> ScaleTag {
@@ -221,7 +253,8 @@ impl GradScaler {
     }
 
     fn write_state(&mut self, state: &ScaleState) -> Result<()> {
-        (self.state, self.scale, self.inverse) = upload(state, &self.device)?;
+        self.state = upload(state, &self.device)?;
+        self.forget_factors();
         Ok(())
     }
 
@@ -234,15 +267,9 @@ impl GradScaler {
     }
 }
 
-fn upload(state: &ScaleState, device: &Device) -> Result<(Buffer, Buffer, Buffer)> {
-    let power = |exponent: i32| Storage::F32(vec![f64::from(exponent).exp2() as f32]);
+fn upload(state: &ScaleState, device: &Device) -> Result<Buffer> {
     let numbers = [i64::from(state.exponent), state.clean as i64, state.bad as i64, state.refused as i64];
-    let backend = device.backend();
-    Ok((
-        backend.upload(Storage::I64(numbers.to_vec()))?,
-        backend.upload(power(state.exponent))?,
-        backend.upload(power(-state.exponent))?,
-    ))
+    device.backend().scale_state(numbers)
 }
 
 /// A scaler that is given up in trouble leaves no watch behind.

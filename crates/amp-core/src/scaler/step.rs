@@ -71,9 +71,6 @@ impl GradScaler {
 
 /// Makes the pending changes of state if the step was taken, and forgets them if not.
 fn land(grads: &Gradients<Unscaled>, step: Step) -> Result<Step> {
-    let pending = grads.take_pending();
-    if !pending.is_empty() && step.was_taken()? {
-        pending.into_iter().try_for_each(|update| update.land())?;
-    }
+    grads.take_pending().into_iter().try_for_each(|update| update.land(step.flag()))?;
     Ok(step)
 }

@@ -1,7 +1,7 @@
 use crate::args::{CopyArgs, CopyIntoArgs, FillArgs};
 use crate::device::{Gpu, Memory as GpuMemory};
-use crate::error::{driver, foreign};
-use crate::launch::{self, Plain};
+use crate::error::foreign;
+use crate::launch::Plain;
 use crate::module::Family::Elementwise as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::backend::{Buffer, DType, Layout, Memory, Operand as CoreOperand, Storage};
@@ -10,14 +10,14 @@ use half::slice::HalfFloatSliceExt;
 
 impl Gpu {
     fn uploaded<T: Plain>(&self, data: &[T], dtype: DType) -> Result<Buffer> {
-        let mut memory = self.memory("upload", data.len(), dtype)?;
-        launch::upload(self.stream(), data, &mut memory.block).map_err(|e| driver(self, "upload", e))?;
+        let memory = self.memory("upload", data.len(), dtype)?;
+        self.write("upload", data, &memory)?;
         Ok(memory.into_buffer())
     }
 
     fn downloaded<T: Plain>(&self, memory: &GpuMemory) -> Result<Vec<T>> {
         let mut data = vec![T::default(); memory.len()];
-        launch::download(self.stream(), &memory.block, &mut data).map_err(|e| driver(self, "download", e))?;
+        self.read("download", memory, &mut data)?;
         self.bad_index()?;
         Ok(data)
     }
@@ -66,6 +66,17 @@ impl Memory for Gpu {
         let args = CopyArgs { x: Operand::new(self, "copy", x)?, y: y.address(), n: n as i64, out: tag(out) };
         self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread(n), args)?;
         Ok(y.into_buffer())
+    }
+
+    fn overwrite(&self, x: CoreOperand<'_>, into: &Buffer) -> Result<()> {
+        let memory = into.downcast::<GpuMemory>().filter(|m| m.belongs_to(self)).ok_or_else(|| foreign(self, "set"))?;
+        let n = x.layout.count();
+        if n != memory.len() {
+            return Err(self.refusal("set", format!("{n} elements for memory of {}", memory.len())));
+        }
+        let out = memory.dtype();
+        let args = CopyArgs { x: Operand::new(self, "set", x)?, y: memory.address(), n: n as i64, out: tag(out) };
+        self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread(n), args)
     }
 
     fn copy_into(&self, x: CoreOperand<'_>, into: &mut Buffer, at: &Layout) -> Result<()> {

@@ -17,11 +17,24 @@ mod softmax;
 mod sort;
 
 use crate::device::Gpu;
-use amp_core::backend::{Backend, Layout};
+use amp_core::backend::{Backend, Layout, Replay};
+use amp_core::{RandomState, Result};
 
 impl Backend for Gpu {
     fn name(&self) -> String {
         Gpu::name(self)
+    }
+
+    fn recording(&self) -> u64 {
+        self.recorder().number()
+    }
+
+    fn begin_recording(&self, start: RandomState) -> Result<()> {
+        self.begin(start)
+    }
+
+    fn end_recording(&self) -> Result<Box<dyn Replay>> {
+        Ok(Box::new(self.end()?))
     }
 }
 

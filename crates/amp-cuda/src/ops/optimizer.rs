@@ -1,10 +1,10 @@
 use crate::args::{
-    AnyNonFiniteArgs, CHOSEN, CountStepsArgs, FACTORS, FLAGS, Factors, Gradient, JoinPartsArgs, MagnitudeArgs,
-    NextScaleArgs, Parameter, SquareSumsArgs, TENSORS, UpdateArgs,
+    AnyNonFiniteArgs, AverageArgs, CHOSEN, CountStepsArgs, FACTORS, FLAGS, Factors, Gradient, JoinPartsArgs,
+    MagnitudeArgs, NextScaleArgs, Parameter, ScaleOfArgs, SquareSumsArgs, TENSORS, UpdateArgs,
 };
 use crate::device::{Gpu, Memory, THREADS};
-use crate::error::{driver, foreign};
-use crate::launch;
+use crate::error::foreign;
+use crate::launch::Notice;
 use crate::module::Family::Optimizer as FAMILY;
 use crate::operand::Operand;
 use amp_core::backend::{Buffer, DType, Operand as CoreOperand, Optimize, ScaleRule, UpdateRule, UpdateSlot};
@@ -179,7 +179,46 @@ impl Optimize for Gpu {
         Ok(())
     }
 
-    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<(Buffer, Buffer)> {
+    fn scale_state(&self, numbers: [i64; 4]) -> Result<Buffer> {
+        let mut memory = self.memory("GradScaler", numbers.len(), DType::I64)?;
+        self.write("GradScaler", &numbers, &memory)?;
+        memory.notice = self.notices().and_then(|page| page.slot(numbers[3]));
+        Ok(memory.into_buffer())
+    }
+
+    fn scale_of(&self, state: &Buffer) -> Result<(Buffer, Buffer)> {
+        let (scale, inverse) = (self.memory("GradScaler", 1, DType::F32)?, self.memory("GradScaler", 1, DType::F32)?);
+        let state = self.typed(state, DType::I64, 4)?;
+        let args = ScaleOfArgs { state, scale: scale.address(), inverse: inverse.address() };
+        self.launch(FAMILY, "scale_of", None, self.spread(1), args)?;
+        Ok((scale.into_buffer(), inverse.into_buffer()))
+    }
+
+    fn refused(&self, state: &Buffer) -> Result<u64> {
+        let memory = state.downcast::<Memory>().ok_or_else(|| foreign(self, "GradScaler"))?;
+        Ok(memory.notice.as_ref().map_or(0, |slot| u64::try_from(slot.read()).unwrap_or(0)))
+    }
+
+    fn average(&self, into: &mut Buffer, x: CoreOperand<'_>, share: f64, skip: Option<&Buffer>) -> Result<()> {
+        let n = x.layout.count();
+        let args = AverageArgs {
+            into: self.typed(into, DType::F32, n)?,
+            x: Operand::new(self, "average", x)?,
+            n: n as i64,
+            skip: self.flag(skip)?,
+            share: share as f32,
+        };
+        self.launch(FAMILY, "average", None, self.spread(n), args)
+    }
+
+    fn count(&self, counter: &mut Buffer, skip: Option<&Buffer>) -> Result<()> {
+        let mut steps = [0; CHOSEN];
+        steps[0] = self.typed(counter, DType::I64, 1)?;
+        let args = CountStepsArgs { steps, skip: self.flag(skip)?, count: 1 };
+        self.launch(FAMILY, "count_steps", None, self.spread(1), args)
+    }
+
+    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<()> {
         if flags.len() > FLAGS {
             let message = format!("{} optimizers of one scaler, at most {FLAGS} are taken", flags.len());
             return Err(Error::Backend { op: "next_scale", device: self.name(), message });
@@ -188,13 +227,12 @@ impl Optimize for Gpu {
         for (to, flag) in addresses.iter_mut().zip(flags) {
             *to = self.flag(Some(flag))?;
         }
-        let (scale, inverse) = (self.memory("next_scale", 1, DType::F32)?, self.memory("next_scale", 1, DType::F32)?);
+        let notice = state.downcast::<Memory>().and_then(|memory| memory.notice.as_ref()).map_or(0, Notice::address);
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let args = NextScaleArgs {
             flags: addresses,
             state: self.typed(state, DType::I64, 4)?,
-            scale: scale.address(),
-            inverse: inverse.address(),
+            notice,
             interval: count(rule.interval),
             hysteresis: count(rule.hysteresis),
             growth: rule.growth,
@@ -203,8 +241,7 @@ impl Optimize for Gpu {
             ceiling: rule.ceiling,
             count: flags.len() as i32,
         };
-        self.launch(FAMILY, "next_scale", None, self.spread(1), args)?;
-        Ok((scale.into_buffer(), inverse.into_buffer()))
+        self.launch(FAMILY, "next_scale", None, self.spread(1), args)
     }
 
     fn magnitude(&self, x: CoreOperand<'_>) -> Result<(usize, f64)> {
@@ -220,9 +257,8 @@ impl Optimize for Gpu {
             largest: largest_memory.address(),
         };
         self.launch(FAMILY, "magnitude", None, ([blocks, 1, 1], threads), args)?;
-        let failed = |e| driver(self, "magnitude", e);
-        launch::download(self.stream(), &bad_memory.block, &mut bad).map_err(failed)?;
-        launch::download(self.stream(), &largest_memory.block, &mut largest).map_err(failed)?;
+        self.read("magnitude", &bad_memory, &mut bad)?;
+        self.read("magnitude", &largest_memory, &mut largest)?;
         Ok((bad.iter().sum::<i64>() as usize, largest.into_iter().fold(0.0, f64::max)))
     }
 }

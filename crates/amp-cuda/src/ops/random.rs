@@ -8,8 +8,9 @@ use amp_core::{RandomState, Result};
 impl Gpu {
     fn random(&self, stem: &'static str, at: RandomState, p: [f64; 2], len: usize, dtype: DType) -> Result<Buffer> {
         let y = self.memory(stem, len, dtype)?;
-        let (seed, offset) = (at.seed, at.offset);
-        let args = RandomArgs { y: y.address(), n: len as i64, seed, offset, p, out: tag(dtype) };
+        let RandomState { seed, offset } = at;
+        let (base, offset) = self.recorder().stream_of(at).unwrap_or((0, offset));
+        let args = RandomArgs { y: y.address(), n: len as i64, seed, offset, base, p, out: tag(dtype) };
         self.launch(Family::Random, stem, None, self.spread(len), args)?;
         Ok(y.into_buffer())
     }

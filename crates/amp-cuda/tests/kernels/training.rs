@@ -91,18 +91,51 @@ fn the_scale_moves_as_on_the_cpu() {
     ];
     for rule in rules {
         check_same(&format!("{rule:?}"), &[], DType::F32, 0.0, &|b, _, _| {
-            let mut state = b.upload(Storage::I64(vec![16, 0, 0, 0]))?;
+            let mut state = b.scale_state([16, 0, 0, 0])?;
             let (clean, bad) = (b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?);
             let mut results = Vec::new();
             for i in 0..60 {
                 let found = if i % 7 == 3 || i > 35 { &bad } else { &clean };
-                let (scale, inverse) = b.next_scale(&rule, &[&clean, found], &mut state)?;
+                b.next_scale(&rule, &[&clean, found], &mut state)?;
+                let (scale, inverse) = b.scale_of(&state)?;
                 results.extend([scale, inverse]);
             }
             results.push(state);
             Ok(results)
         });
     }
+}
+
+#[test]
+fn averages_and_counters_move_unless_the_step_was_skipped() {
+    for share in [0.0, 0.1, 0.5, 1.0] {
+        let inputs = [Input::noise(&[700], DType::F32, 1.0, 1), Input::noise(&[700], DType::F16, 3.0, 2)];
+        check_same(&format!("average of share {share}"), &inputs, DType::F32, 2.0, &|b, x, _| {
+            let flags = [b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?];
+            let (mut average, mut counter) = (b.copy(x[0], DType::F32)?, b.upload(Storage::I64(vec![7]))?);
+            for skip in [None, Some(&flags[0]), Some(&flags[1])] {
+                b.average(&mut average, x[1], share, skip)?;
+                b.count(&mut counter, skip)?;
+            }
+            Ok(vec![average, counter])
+        });
+    }
+}
+
+#[test]
+fn refused_backoffs_are_noticed_without_waiting() {
+    let (standin, _alone) = crate::standin::open();
+    let gpu = crate::standin::gpu();
+    let rule = ScaleRule { growth: 1, backoff: -1, interval: 2, floor: 16, ceiling: 17, hysteresis: 1 };
+    let (mut state, bad) = (gpu.scale_state([16, 0, 0, 0]).expect("a state"), gpu.upload(Storage::U8(vec![1])));
+    let bad = bad.expect("an upload");
+    let waits = || ["cuStreamSynchronize", "cuMemcpyDtoHAsync_v2"].map(|call| standin.calls(call));
+    let before = waits();
+    for refused in 1..=5 {
+        gpu.next_scale(&rule, &[&bad], &mut state).expect("an update");
+        assert_eq!(gpu.refused(&state).expect("a number"), refused);
+    }
+    assert_eq!(waits(), before);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 // rounding of the result, bias along the rows, beta. Whatever the real one refuses is refused here too.
 #include "emulation.h"
 #include "common.cuh"
+#include "driver.h"
 #include <stdlib.h>
 
 typedef int Status;
@@ -117,7 +118,7 @@ Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Matrix* a, Matrix* b, Matr
     return OK;
 }
 Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* x, Matrix* a, const void* y, Matrix* b, const void* beta,
-                      const void* z, Matrix* c, void* out, Matrix* od, const u64* algo, void* workspace, size_t bytes, void*) {
+                      const void* z, Matrix* c, void* out, Matrix* od, const u64* algo, void* workspace, size_t bytes, void* stream) {
     standin_count("cublasLtMatmul");
     if (z != out || c != od || !fits(*d, *a, *b, *od) || !supported(*d, *a, *b, *od) || algo[0] != MAGIC) return INVALID;
     const void* at[3] = {x, y, out};
@@ -125,13 +126,14 @@ Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* x, Matrix* 
     if (!standin_within((uintptr_t)x, reach(*a)) || !standin_within((uintptr_t)y, reach(*b)) ||
         !standin_within((uintptr_t)out, reach(*od)) || !standin_within((uintptr_t)workspace, bytes)) return INVALID;
     if (d->epilogue == EPILOGUE_BIAS && !standin_within(d->bias, od->rows * bytes_of(od->type))) return INVALID;
-    if (a->type == R64) {
-        if (*(const double*)alpha != 1) return INVALID;
-        multiply<double>(*d, *(const double*)beta, *a, x, *b, y, *od, out);
-    } else {
-        if (*(const float*)alpha != 1) return INVALID;
-        multiply<float>(*d, *(const float*)beta, *a, x, *b, y, *od, out);
-    }
+    bool wide = a->type == R64;
+    if ((wide ? *(const double*)alpha : (double)*(const float*)alpha) != 1) return INVALID;
+    double scale = wide ? *(const double*)beta : (double)*(const float*)beta;
+    uintptr_t needs[4] = {(uintptr_t)x, (uintptr_t)y, (uintptr_t)out, d->bias};
+    standin_submit(stream, [=, desc = *d, left = *a, right = *b, result = *od] {
+        if (wide) multiply<double>(desc, scale, left, x, right, y, result, out);
+        else multiply<float>(desc, (float)scale, left, x, right, y, result, out);
+    }, needs, 4);
     return OK;
 }
 }

@@ -3,21 +3,37 @@
 // Device memory is host memory filled with NaN; work is done when it is asked for. Modules are not read: kernels are
 // found by name among those compiled in. The environment makes it misbehave: STANDIN_NO_DEVICE, STANDIN_VERSION,
 // STANDIN_CAPABILITY, STANDIN_MEMORY (bytes).
+//
+// A stream that is captured keeps kernels, fills and copies within the device, and a graph does them again; whatever else
+// it is given breaks the capture. A graph whose memory was freed refuses to run.
 #include "emulation.h"
+#include "driver.h"
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdlib.h>
 #include <string>
+#include <vector>
 
 typedef int Result;
 typedef void* Handle;
 typedef uintptr_t Pointer;
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, UNSUPPORTED = 900, INVALIDATED = 901 };
+
+// Work of a graph: what it does, and the allocations that it was given addresses of.
+struct Node {
+    std::function<void()> work;
+    std::vector<Pointer> needs;
+};
+typedef std::vector<Node> Graph;
 
 static std::mutex lock;
 static std::map<std::string, u64> calls;
 static std::map<Pointer, size_t> allocations;
 static size_t used;
+static Handle captured;  // the stream that is captured
+static bool broken;      // whether it was given what no graph can hold
+static std::unique_ptr<Graph> recording;
 
 static i64 number(const char* name, i64 fallback) {
     const char* text = getenv(name);
@@ -25,6 +41,36 @@ static i64 number(const char* name, i64 fallback) {
 }
 static size_t total() { return (size_t)number("STANDIN_MEMORY", 8ll << 30); }
 #define COUNT std::lock_guard<std::mutex> held(lock); ++calls[__func__]
+// What a captured stream does not take.
+#define LIVE(stream) if ((stream) == captured) { broken = true; return UNSUPPORTED; }
+
+// Start of the allocation that `at` lies in, or 0.
+static Pointer allocation(Pointer at) {
+    auto next = allocations.upper_bound(at);
+    if (next == allocations.begin()) return 0;
+    --next;
+    return at < next->first + next->second ? next->first : 0;
+}
+
+// The words of `data` that are addresses of device memory.
+static std::vector<Pointer> addresses(const void* data, size_t bytes) {
+    std::vector<Pointer> found;
+    for (size_t i = 0; i + 8 <= bytes; i += 8) {
+        Pointer word;
+        memcpy(&word, (const char*)data + i, 8);
+        if (Pointer start = allocation(word)) found.push_back(start);
+    }
+    return found;
+}
+
+static void submit(Handle stream, std::function<void()> work, const void* data, size_t bytes) {
+    if (stream != captured) return work();
+    recording->push_back({std::move(work), addresses(data, bytes)});
+}
+void standin_submit(void* stream, std::function<void()> work, const uintptr_t* at, size_t count) {
+    std::lock_guard<std::mutex> held(lock);
+    submit(stream, std::move(work), at, count * 8);
+}
 
 extern "C" {
 // ---- what tests ask
@@ -62,7 +108,7 @@ Result cuDevicePrimaryCtxRetain(Handle* c, int) { *c = (Handle)1; return SUCCESS
 Result cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 Result cuCtxSetCurrent(Handle) { return SUCCESS; }
 Result cuCtxGetCurrent(Handle* c) { *c = (Handle)1; return SUCCESS; }
-Result cuCtxSynchronize() { COUNT; return SUCCESS; }
+Result cuCtxSynchronize() { COUNT; LIVE(captured ? captured : (Handle)1) return SUCCESS; }
 Result cuGetErrorName(Result r, const char** s) {
     *s = r == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : r == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR";
     return SUCCESS;
@@ -73,9 +119,40 @@ Result cuGetErrorString(Result r, const char** s) {
 }
 
 // ---- streams and events
-Result cuStreamCreate(Handle* s, unsigned) { *s = (Handle)2; return SUCCESS; }
+Result cuStreamCreate(Handle* s, unsigned) {
+    COUNT;
+    *s = (Handle)(0x1000 + calls[__func__]);
+    return SUCCESS;
+}
 Result cuStreamDestroy_v2(Handle) { return SUCCESS; }
-Result cuStreamSynchronize(Handle) { COUNT; return SUCCESS; }
+Result cuStreamSynchronize(Handle s) { COUNT; LIVE(s) return SUCCESS; }
+Result cuStreamBeginCapture_v2(Handle s, int) {
+    COUNT;
+    LIVE(s)
+    captured = s;
+    broken = false;
+    recording.reset(new Graph);
+    return SUCCESS;
+}
+Result cuStreamEndCapture(Handle s, Graph** graph) {
+    COUNT;
+    *graph = nullptr;
+    if (s != captured) return INVALID_VALUE;
+    captured = nullptr;
+    if (broken) return INVALIDATED;
+    *graph = recording.release();
+    return SUCCESS;
+}
+Result cuGraphInstantiateWithFlags(Graph** exec, Graph* graph, unsigned long long) { COUNT; *exec = new Graph(*graph); return SUCCESS; }
+Result cuGraphDestroy(Graph* graph) { COUNT; delete graph; return SUCCESS; }
+Result cuGraphExecDestroy(Graph* exec) { COUNT; delete exec; return SUCCESS; }
+Result cuGraphLaunch(Graph* exec, Handle s) {
+    COUNT;
+    LIVE(s)
+    for (auto& node : *exec) for (Pointer at : node.needs) if (!allocations.count(at)) return INVALID_VALUE;
+    for (auto& node : *exec) node.work();
+    return SUCCESS;
+}
 Result cuStreamWaitEvent(Handle, Handle, unsigned) { return SUCCESS; }
 Result cuEventCreate(Handle* e, unsigned) { *e = (Handle)3; return SUCCESS; }
 Result cuEventDestroy_v2(Handle) { return SUCCESS; }
@@ -84,8 +161,9 @@ Result cuEventSynchronize(Handle) { return SUCCESS; }
 
 // ---- memory
 Result cuMemGetInfo_v2(size_t* free, size_t* all) { *all = total(); *free = *all > used ? *all - used : 0; return SUCCESS; }
-Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle) {
+Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle s) {
     COUNT;
+    LIVE(s)
     if (bytes == 0) return INVALID_VALUE;
     if (used + bytes > total()) return OUT_OF_MEMORY;
     void* memory = nullptr;  // not a byte more than asked for, so that AddressSanitizer sees the end
@@ -96,8 +174,9 @@ Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle) {
     used += bytes;
     return SUCCESS;
 }
-Result cuMemFreeAsync(Pointer at, Handle) {
+Result cuMemFreeAsync(Pointer at, Handle s) {
     COUNT;
+    LIVE(s)
     auto found = allocations.find(at);
     if (found == allocations.end()) return INVALID_VALUE;
     used -= found->second;
@@ -105,25 +184,35 @@ Result cuMemFreeAsync(Pointer at, Handle) {
     free((void*)at);
     return SUCCESS;
 }
-Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t n, Handle) {
+Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t n, Handle s) {
     COUNT;
+    LIVE(s)
     if (!standin_within(to, n)) return INVALID_VALUE;
     memcpy((void*)to, from, n);
     return SUCCESS;
 }
-Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t n, Handle) {
+Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t n, Handle s) {
     COUNT;
+    LIVE(s)
     if (!standin_within(from, n)) return INVALID_VALUE;
     memcpy(to, (void*)from, n);
     return SUCCESS;
 }
-Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t n, Handle) { COUNT; memcpy((void*)to, (void*)from, n); return SUCCESS; }
-Result cuMemsetD8Async(Pointer at, unsigned char v, size_t n, Handle) {
+Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t n, Handle s) {
     COUNT;
-    if (!standin_within(at, n)) return INVALID_VALUE;
-    memset((void*)at, v, n);
+    if (!standin_within(to, n) || !standin_within(from, n)) return INVALID_VALUE;
+    Pointer both[2] = {to, from};
+    submit(s, [=] { memcpy((void*)to, (void*)from, n); }, both, sizeof both);
     return SUCCESS;
 }
+Result cuMemsetD8Async(Pointer at, unsigned char v, size_t n, Handle s) {
+    COUNT;
+    if (!standin_within(at, n)) return INVALID_VALUE;
+    submit(s, [=] { memset((void*)at, v, n); }, &at, sizeof at);
+    return SUCCESS;
+}
+Result cuMemHostAlloc(void** at, size_t bytes, unsigned) { COUNT; *at = malloc(bytes); return *at ? SUCCESS : OUT_OF_MEMORY; }
+Result cuMemFreeHost(void* at) { COUNT; free(at); return SUCCESS; }
 Result cuDeviceGetDefaultMemPool(Handle* p, int) { *p = (Handle)4; return SUCCESS; }
 Result cuMemPoolSetAttribute(Handle, int, void*) { return SUCCESS; }
 
@@ -141,11 +230,14 @@ Result cuFuncGetParamInfo(Handle f, size_t i, size_t* offset, size_t* size) {
 Result cuFuncGetAttribute(int* v, int, Handle) { *v = 0; return SUCCESS; }
 Result cuFuncSetAttribute(Handle, int, int) { return SUCCESS; }
 Result cuLaunchKernel(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned,
-                      Handle, void** args, void**) {
+                      Handle s, void** args, void**) {
     COUNT;
     auto* kernel = (emulation::Kernel*)f;
-    ++calls[kernel->name];
-    emulation::launch(*kernel, args[0], {gx, gy, gz}, {bx, by, bz});
+    std::vector<char> copy((char*)args[0], (char*)args[0] + kernel->args);
+    submit(s, [=] {
+        ++calls[kernel->name];
+        emulation::launch(*kernel, copy.data(), {gx, gy, gz}, {bx, by, bz});
+    }, args[0], kernel->args);
     return SUCCESS;
 }
 }

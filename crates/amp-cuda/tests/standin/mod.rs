@@ -122,7 +122,7 @@ pub fn build(
     let runtime = ["emulation.cpp", "driver.cpp"].map(|f| (f.to_owned(), read(f)));
     let kernels = sources.iter().map(|(name, text)| (format!("{name}.cpp"), wrapped(name, text)));
     let units: Vec<(String, String)> = kernels.chain(runtime).collect();
-    let depends = format!("{headers:?} {} {flags:?}", read("emulation.h"));
+    let depends = format!("{headers:?} {} {} {flags:?}", read("emulation.h"), read("driver.h"));
     let stale: Vec<String> = units.iter().filter_map(|unit| stale(&folder, unit, &depends)).collect();
     std::thread::scope(|scope| {
         for part in stale.chunks(stale.len().div_ceil(2).max(1)) {

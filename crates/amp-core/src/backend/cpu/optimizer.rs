@@ -1,8 +1,8 @@
 use super::{CpuBackend, foreign, storage_mut};
-use crate::backend::{Buffer, Operand, Optimize, UpdateSlot};
+use crate::backend::{Buffer, Elementwise, Operand, Optimize, UpdateSlot};
 use crate::{Error, Result};
 use amp_cpu::optim::{self, ScaleRule, ScaleState, UpdateRule};
-use amp_cpu::{DType, Slice, SliceMut, Storage};
+use amp_cpu::{DType, Layout, Slice, SliceMut, Storage, Ternary};
 
 impl Optimize for CpuBackend {
     fn square_sums(&self, grads: &[Operand<'_>], factors: &[&Buffer]) -> Result<Buffer> {
@@ -60,7 +60,17 @@ impl Optimize for CpuBackend {
         Ok(())
     }
 
-    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<(Buffer, Buffer)> {
+    fn scale_state(&self, numbers: [i64; 4]) -> Result<Buffer> {
+        Ok(Buffer::new(Storage::I64(numbers.to_vec())))
+    }
+
+    fn scale_of(&self, state: &Buffer) -> Result<(Buffer, Buffer)> {
+        let exponent = f64::from(numbers(state)?[0] as i32);
+        let power = |exponent: f64| Buffer::new(Storage::F32(vec![exponent.exp2() as f32]));
+        Ok((power(exponent), power(-exponent)))
+    }
+
+    fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<()> {
         let found = flags.iter().try_fold(false, |found, f| Ok::<_, Error>(found | flag(f)?))?;
         let Storage::I64(state) = storage_mut("next_scale", state)? else { return Err(foreign("next_scale")) };
         let [exponent, clean, bad, refused] = state.as_mut_slice() else { return Err(foreign("next_scale")) };
@@ -69,13 +79,46 @@ impl Optimize for CpuBackend {
         let next = now.next(rule, found);
         (*exponent, *clean) = (i64::from(next.exponent), next.clean as i64);
         (*bad, *refused) = (next.bad as i64, next.refused as i64);
-        let power = |exponent: i32| Buffer::new(Storage::F32(vec![f64::from(exponent).exp2() as f32]));
-        Ok((power(next.exponent), power(-next.exponent)))
+        Ok(())
+    }
+
+    fn refused(&self, state: &Buffer) -> Result<u64> {
+        Ok(numbers(state)?[3] as u64)
+    }
+
+    fn average(&self, into: &mut Buffer, x: Operand<'_>, share: f64, skip: Option<&Buffer>) -> Result<()> {
+        if skip.map(flag).transpose()?.unwrap_or(false) {
+            return Ok(());
+        }
+        let layout = Layout::contiguous(x.layout.shape);
+        let share = Buffer::new(Storage::F32(vec![share as f32]));
+        let mut same = layout;
+        same.strides.fill(0);
+        let operand = |buffer, layout| Operand { buffer, layout, logical: DType::F32 };
+        let moved = self.ternary(Ternary::Lerp, operand(into, &layout), x, operand(&share, &same), DType::F32)?;
+        *into = moved;
+        Ok(())
+    }
+
+    fn count(&self, counter: &mut Buffer, skip: Option<&Buffer>) -> Result<()> {
+        if skip.map(flag).transpose()?.unwrap_or(false) {
+            return Ok(());
+        }
+        let Storage::I64(number) = storage_mut("count", counter)? else { return Err(foreign("count")) };
+        number.iter_mut().for_each(|n| *n = n.saturating_add(1));
+        Ok(())
     }
 
     fn magnitude(&self, x: Operand<'_>) -> Result<(usize, f64)> {
         let view = super::view("magnitude", x)?;
         Ok(optim::magnitude(amp_cpu::copy(&view, x.logical).as_slice()))
+    }
+}
+
+fn numbers(state: &Buffer) -> Result<[i64; 4]> {
+    match state.downcast() {
+        Some(Storage::I64(numbers)) => numbers.as_slice().try_into().map_err(|_| foreign("GradScaler")),
+        _ => Err(foreign("GradScaler")),
     }
 }
 

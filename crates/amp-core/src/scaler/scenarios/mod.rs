@@ -85,7 +85,7 @@ fn assert_close(a: &impl Module, b: &impl Module, atol: f32) {
 fn gradient(scaler: &GradScaler, p: &Parameter, grad: RawTensor) -> Gradients<Scaled> {
     let mut collected = crate::autograd::Collected::default();
     collected.grads.insert(p.id(), grad);
-    Gradients::new(collected, scaler.tag(), Some(scaler.inverse.clone()))
+    Gradients::new(collected, scaler.tag(), Some(scaler.factors().unwrap().inverse))
 }
 
 fn step_with(scaler: &mut GradScaler, opt: &mut Sgd, values: &[f32]) -> Result<Step> {

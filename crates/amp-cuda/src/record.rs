@@ -1,0 +1,249 @@
+//! Recording a step's work as a CUDA graph.
+//!
+//! While a thread records, what it launches is kept by the driver instead of being done. Three things follow. Memory made
+//! meanwhile comes from the graph's own [`Arena`]. Memory made before, once the step has touched it, stays reserved for the
+//! graph, whatever becomes of its tensor; frees of other such memory wait until the recording is over, for the recorded
+//! stream takes none. And what would wait for the device is refused.
+
+use crate::arena::Arena;
+use crate::checks::Pending;
+use crate::device::{Gpu, Memory};
+use crate::error;
+use crate::launch::{self, Block};
+use amp_core::backend::{Buffer, DType, Replay};
+use amp_core::{RandomState, Result};
+use cudarc::driver::DriverError;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+
+/// What a device records, if it does.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    /// Number of the recording that runs, 0 for none: the answer that costs no lock.
+    number: AtomicU64,
+    state: Mutex<Option<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    thread: ThreadId,
+    arena: Arc<Arena>,
+    /// Seed and offset of the random stream when the recording began, and where replays find theirs.
+    start: RandomState,
+    base: Memory,
+    draws: bool,
+    first_check: i64,
+    /// Memory that the graph needs, by address.
+    touched: HashMap<u64, Arc<Region>>,
+    /// Memory that was dropped meanwhile.
+    dropped: Vec<Block>,
+}
+
+/// Device memory of one buffer.
+#[derive(Debug)]
+pub(crate) struct Region {
+    address: u64,
+    bytes: usize,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The driver's pool; `None` once the block is on its way back.
+    Pool(Option<Block>, Arc<Recorder>),
+    Arena(Arc<Arena>),
+}
+
+impl Region {
+    /// Address of the first byte; a recording that runs keeps the memory for its graph.
+    pub fn address(self: &Arc<Self>) -> u64 {
+        if let Source::Pool(_, recorder) = &self.source {
+            recorder.touch(self);
+        }
+        self.address
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn is_of(&self, arena: &Arc<Arena>) -> bool {
+        matches!(&self.source, Source::Arena(own) if Arc::ptr_eq(own, arena))
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        match &mut self.source {
+            Source::Pool(block, recorder) => recorder.free(block.take()),
+            Source::Arena(arena) => arena.give_back(self.address),
+        }
+    }
+}
+
+impl Recorder {
+    fn state(&self) -> std::sync::MutexGuard<'_, Option<State>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of the recording of the calling thread, 0 for none.
+    pub fn number(&self) -> u64 {
+        match self.number.load(Ordering::Acquire) {
+            0 => 0,
+            number => self.state().as_ref().map_or(0, |s| if s.thread == thread::current().id() { number } else { 0 }),
+        }
+    }
+
+    /// The arena of the recording that runs, if one does.
+    ///
+    /// # Errors
+    /// When another thread records: the device's one stream would take this thread's work into that graph.
+    pub fn arena(&self) -> Result<Option<Arc<Arena>>, String> {
+        if self.number.load(Ordering::Acquire) == 0 {
+            return Ok(None);
+        }
+        match &*self.state() {
+            Some(state) if state.thread != thread::current().id() => Err("another thread is capturing a graph".into()),
+            state => Ok(state.as_ref().map(|state| state.arena.clone())),
+        }
+    }
+
+    /// Memory for a buffer: the arena's while the thread records, else the pool's.
+    pub fn allocate(self: &Arc<Self>, gpu: &Gpu, op: &'static str, bytes: usize) -> Result<Arc<Region>> {
+        let failed = |e| error::allocation(gpu, op, bytes, e);
+        let Some(arena) = self.arena().map_err(|reason| gpu.refusal(op, reason))? else {
+            return self.pooled(gpu, bytes).map_err(failed);
+        };
+        let address = arena.take(bytes).map_err(failed)?;
+        Ok(Arc::new(Region { address, bytes: bytes.max(1), source: Source::Arena(arena) }))
+    }
+
+    fn pooled(self: &Arc<Self>, gpu: &Gpu, bytes: usize) -> Result<Arc<Region>, DriverError> {
+        Ok(self.region(launch::allocate(gpu.shared_stream(), bytes)?))
+    }
+
+    fn region(self: &Arc<Self>, block: Block) -> Arc<Region> {
+        let (address, bytes) = (block.address(), block.bytes());
+        Arc::new(Region { address, bytes, source: Source::Pool(Some(block), self.clone()) })
+    }
+
+    /// Memory with these bytes that stays as it is while the graph lives.
+    pub fn constant<T: launch::Plain>(self: &Arc<Self>, gpu: &Gpu, data: &[T]) -> Result<Arc<Region>, DriverError> {
+        let arena = self.state().as_ref().map(|state| state.arena.clone());
+        let Some(arena) = arena else { return Err(DriverError(launch::INVALID)) };
+        let block = launch::allocate_beside(arena.beside(), gpu.shared_stream(), size_of_val(data))?;
+        let region = self.region(block);
+        launch::upload(arena.beside(), data, &region)?;
+        Ok(region)
+    }
+
+    fn touch(&self, region: &Arc<Region>) {
+        if self.number.load(Ordering::Acquire) != 0
+            && let Some(state) = &mut *self.state()
+        {
+            state.touched.entry(region.address).or_insert_with(|| region.clone());
+        }
+    }
+
+    /// Frees in stream order, or after the recording that runs.
+    fn free(&self, block: Option<Block>) {
+        let mut state = self.state();
+        match &mut *state {
+            Some(state) => state.dropped.extend(block),
+            // Under the lock: no recording may begin in between.
+            None => drop(block),
+        }
+    }
+
+    /// For a draw at `at` that is recorded: where replays find their stream, and the draw's distance from its start.
+    pub fn stream_of(&self, at: RandomState) -> Option<(u64, u64)> {
+        if self.number.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut state = self.state();
+        let state = state.as_mut().filter(|state| state.start.seed == at.seed)?;
+        state.draws = true;
+        Some((state.base.region().address, at.offset.wrapping_sub(state.start.offset)))
+    }
+}
+
+impl Gpu {
+    /// Starts recording for the calling thread; `start` is where the random stream stands.
+    pub(crate) fn begin(&self, start: RandomState) -> Result<()> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let failed = |e| error::driver(self, OP, e);
+        let recorder = self.recorder();
+        self.may_launch(OP)?;
+        if recorder.number() != 0 {
+            return Err(self.refusal(OP, "a graph is being captured already".into()));
+        }
+        let base = self.memory(OP, 2, DType::I64)?;
+        let arena = Arc::new(Arena::new(self.shared_stream()).map_err(failed)?);
+        let (thread, first_check) = (thread::current().id(), self.checks.made() + 1);
+        let mut state = recorder.state();
+        launch::begin_capture(self.stream()).map_err(failed)?;
+        let (touched, dropped) = Default::default();
+        *state = Some(State { thread, arena, start, base, draws: false, first_check, touched, dropped });
+        recorder.number.store(MADE.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends the recording; what was recorded has not been done.
+    pub(crate) fn end(&self) -> Result<Recorded> {
+        let recorder = self.recorder();
+        let mut slot = recorder.state();
+        let graph = launch::end_capture(self.shared_stream());
+        let state = slot.take();
+        recorder.number.store(0, Ordering::Release);
+        drop(slot);
+        let Some(state) = state else { return Err(self.refusal(OP, "no graph is being captured".into())) };
+        let settled = state.arena.settle();
+        let graph = graph.and_then(|graph| settled.map(|()| graph)).map_err(|e| error::driver(self, OP, e))?;
+        Ok(Recorded {
+            graph,
+            gpu: self.handle(),
+            base: state.draws.then_some(state.base),
+            checks: self.checks.from(state.first_check),
+            _touched: state.touched.into_values().collect(),
+            arena: state.arena,
+        })
+    }
+}
+
+const OP: &str = "Graph";
+
+/// A graph with all memory that it reads and writes.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    graph: launch::Graph,
+    gpu: Arc<Gpu>,
+    base: Option<Memory>,
+    checks: Vec<Pending>,
+    _touched: Vec<Arc<Region>>,
+    arena: Arc<Arena>,
+}
+
+impl Replay for Recorded {
+    fn replay(&self, at: RandomState) -> Result<()> {
+        let gpu = &self.gpu;
+        gpu.may_launch(OP)?;
+        if gpu.recorder().number() != 0 {
+            return Err(gpu.refusal(OP, "a replay cannot be captured".into()));
+        }
+        if let Some(base) = &self.base {
+            gpu.write(OP, &[at.seed as i64, at.offset as i64], base)?;
+        }
+        gpu.checks.again(&self.checks);
+        self.graph.launch().map_err(|e| error::driver(gpu, OP, e))
+    }
+
+    fn outliving(&self, results: &[&Buffer]) -> (usize, usize) {
+        let own = results.iter().filter_map(|b| b.downcast::<Memory>()).map(Memory::region);
+        let own: HashMap<u64, usize> = own.filter(|r| r.is_of(&self.arena)).map(|r| (r.address, r.bytes)).collect();
+        let (count, bytes) = self.arena.taken();
+        (count.saturating_sub(own.len()), bytes)
+    }
+}
