@@ -45,14 +45,3 @@ impl<A> Moved<A> {
         self.0
     }
 }
-
-/// A place that is borrowed for a call instead of being moved into it.
-#[derive(Debug)]
-pub struct Place<'a, T: ?Sized>(pub &'a T);
-
-impl<T: Inside> Inside for Place<'_, T> {
-    type Tensor = T::Tensor;
-    fn inside(&self) -> &T::Tensor {
-        self.0.inside()
-    }
-}

@@ -26,11 +26,11 @@ pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
 pub use amp_policy::Half;
 pub use class::{Full, KeepClass, KeepsPinned, Lower, ModuleClass, Target, pinned};
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
-pub use hold::{Held, HeldOption, Kept, Moved, Place};
+pub use hold::{Held, HeldOption, Kept, Moved};
 pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, recast};
 pub use join::{Join2, Join3, Join4};
 pub use literal::check_literal;
-pub use probe::{Probe, declared, probe};
+pub use probe::{Probe, argument, declared, module, owned, place, probe, slot, token};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing.
@@ -43,8 +43,8 @@ pub mod kinds {
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::probe::{
         AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, KeepsPrecision as _,
-        OwnedKeeps as _, OwnedTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _, TokenRuntime as _,
-        TokenTyped as _,
+        OwnedKeeps as _, OwnedTensor as _, PlaceKeeps as _, PlaceTensor as _, SlotAsIs as _, SlotF32 as _,
+        TokenNone as _, TokenRuntime as _, TokenTyped as _,
     };
     pub use super::token::{
         LeftAbsent as _, LeftF32 as _, NeverMeet as _, RightAbsent as _, RightF32 as _, SameRuntime as _,

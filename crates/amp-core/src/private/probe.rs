@@ -1,11 +1,10 @@
 //! Probes: which treatment a value gets is found by method resolution on its type.
 //!
 //! Each treatment is a trait; the more specific, the more references deep its implementation stands, and a call
-//! through `&&&probe` finds the first that applies.
+//! through `&&&probe` finds the first that applies. The functions that expansions call give as many references as their
+//! question has answers: what the compiler would have to check anew in every expansion is checked here once.
 
-use super::{
-    Cast, Held, HeldOption, Inside, Keep, Kept, Moved, Place, Plain, Precise, Recast, RuntimePrecision, To, to,
-};
+use super::{Cast, Held, HeldOption, Inside, Keep, Kept, Moved, Plain, Precise, Recast, RuntimePrecision, To, to};
 use crate::precision::F32;
 use std::marker::PhantomData;
 
@@ -18,9 +17,36 @@ pub const fn probe<'a, T: ?Sized, K: Copy>(_value: &'a T, _to: K) -> Probe<'a, T
     Probe(PhantomData, PhantomData)
 }
 
-/// Asks what values a place of type `T` takes.
-pub const fn declared<'a, T: ?Sized>() -> Probe<'a, T, Keep> {
-    Probe(PhantomData, PhantomData)
+type Two<'a, T, K> = &'a &'a Probe<'a, T, K>;
+type Three<'a, T, K> = &'a Two<'a, T, K>;
+type Four<'a, T, K> = &'a Three<'a, T, K>;
+
+macro_rules! questions {
+    ($($(#[$doc:meta])* $name:ident: $levels:ident $value:expr;)*) => { $(
+        $(#[$doc])*
+        pub const fn $name<'a, T: ?Sized, K: Copy + 'a>(_value: &'a T, _to: K) -> $levels<'a, T, K> {
+            $value
+        }
+    )* };
+}
+questions! {
+    /// What becomes of an argument: `.kind()`.
+    argument: Four &&&&Probe(PhantomData, PhantomData);
+    /// What becomes of a place that is borrowed: `.place()`.
+    place: Four &&&&Probe(PhantomData, PhantomData);
+    /// What becomes of a value that is given away: `.owned()`.
+    owned: Three &&&Probe(PhantomData, PhantomData);
+    /// The precision of a value as a target: `.token(..)`.
+    token: Three &&&Probe(PhantomData, PhantomData);
+    /// What a module casts its inputs to: `.module()`.
+    module: Two &&Probe(PhantomData, PhantomData);
+    /// What values go to this place: `.slot()`.
+    slot: Two &&Probe(PhantomData, PhantomData);
+}
+
+/// As [`slot`], of a type.
+pub const fn declared<'a, T: ?Sized>() -> Two<'a, T, Keep> {
+    &&Probe(PhantomData, PhantomData)
 }
 
 /// Treatment of a tensor that has the target precision: passed on by reference.
@@ -103,15 +129,15 @@ no_gate!(CastsOption, Copies, Borrows, Untouched);
 
 impl Copies {
     /// Takes the place.
-    pub fn take<T: Copy, K>(self, place: Place<'_, T>, _to: K) -> Moved<T> {
-        Moved(*place.0)
+    pub fn take<T: Copy, K>(self, place: &T, _to: K) -> Moved<T> {
+        Moved(*place)
     }
 }
 
 impl Borrows {
     /// Takes the place.
-    pub fn take<'a, T: ?Sized, K>(self, place: Place<'a, T>, _to: K) -> Moved<&'a T> {
-        Moved(place.0)
+    pub fn take<'a, T: ?Sized, K>(self, place: &'a T, _to: K) -> Moved<&'a T> {
+        Moved(place)
     }
 }
 
@@ -143,12 +169,16 @@ level! {
     ByTensor, kind => Casts;
     /// An argument that is an optional tensor.
     ByOption, kind => CastsOption;
-    /// A place that is no tensor and can be copied.
-    ByCopy, kind => Copies;
-    /// A place that is no tensor.
-    ByPlace, kind => Borrows;
     /// An argument that is no tensor.
     AsIs, kind => Untouched;
+    /// A place whose tensor has the target precision.
+    PlaceKeeps, place => Same;
+    /// A place with a tensor of another precision.
+    PlaceTensor, place => Casts;
+    /// A place that is no tensor and can be copied.
+    ByCopy, place => Copies;
+    /// A place that is no tensor.
+    ByPlace, place => Borrows;
     /// An owned value that has the target precision.
     OwnedKeeps, owned => Untouched;
     /// An owned value with tensors in it.
@@ -157,7 +187,7 @@ level! {
     AsIsOwned, owned => Untouched;
 }
 
-impl<T: Inside, P> KeepsPrecision for &&&&&Probe<'_, T, To<P>>
+impl<T: Inside, P> KeepsPrecision for &&&Probe<'_, T, To<P>>
 where
     T::Tensor: Precise<Precision = P> + Plain,
 {
@@ -166,7 +196,7 @@ where
     }
 }
 
-impl<T: Inside, K> ByTensor for &&&&Probe<'_, T, K>
+impl<T: Inside, K> ByTensor for &&Probe<'_, T, K>
 where
     T::Tensor: Cast<K>,
 {
@@ -175,7 +205,7 @@ where
     }
 }
 
-impl<T: Inside, K> ByOption for &&&Probe<'_, Option<T>, K>
+impl<T: Inside, K> ByOption for &Probe<'_, Option<T>, K>
 where
     T::Tensor: Cast<K>,
 {
@@ -184,21 +214,39 @@ where
     }
 }
 
-impl<T: Copy, K> ByCopy for &&Probe<'_, Place<'_, T>, K> {
-    fn kind(&self) -> Copies {
+impl<T: ?Sized, K> AsIs for Probe<'_, T, K> {
+    fn kind(&self) -> Untouched {
+        Untouched
+    }
+}
+
+impl<T: Inside, P> PlaceKeeps for &&&Probe<'_, T, To<P>>
+where
+    T::Tensor: Precise<Precision = P> + Plain,
+{
+    fn place(&self) -> Same {
+        Same
+    }
+}
+
+impl<T: Inside, K> PlaceTensor for &&Probe<'_, T, K>
+where
+    T::Tensor: Cast<K>,
+{
+    fn place(&self) -> Casts {
+        Casts
+    }
+}
+
+impl<T: Copy, K> ByCopy for &Probe<'_, T, K> {
+    fn place(&self) -> Copies {
         Copies
     }
 }
 
-impl<T: ?Sized, K> ByPlace for &Probe<'_, Place<'_, T>, K> {
-    fn kind(&self) -> Borrows {
+impl<T: ?Sized, K> ByPlace for Probe<'_, T, K> {
+    fn place(&self) -> Borrows {
         Borrows
-    }
-}
-
-impl<T: ?Sized, K> AsIs for Probe<'_, T, K> {
-    fn kind(&self) -> Untouched {
-        Untouched
     }
 }
 

@@ -206,10 +206,7 @@ impl Walker<'_> {
         let (first, _) = emit::ends(&hoist.place);
         let name = emit::local("h", number, first);
         let target = self.target(&Prec::Half(hoist.target.clone()));
-        match hoist.direct {
-            true => emit::hoisted_tensor(&name, &hoist.place, &target),
-            false => emit::hoisted(&name, &hoist.place, &target),
-        }
+        emit::hoisted(&name, &hoist.place, &target, hoist.direct)
     }
 
     /// Walks an expression that stands where a block could, so that hoists have a place.

@@ -1,0 +1,37 @@
+//! Calls that the types may reject.
+
+use super::local;
+use proc_macro2::{Ident, Span};
+use quote::quote_spanned;
+use syn::Expr;
+
+/// A call of something that may belong outside of regions: its receiver's type decides.
+pub(crate) fn guarded(receiver: &Expr, method: &Ident, call: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(method.span());
+    let mut op = method.clone();
+    op.set_span(site);
+    Expr::Verbatim(quote_spanned!(site=> ({
+        #[allow(non_camel_case_types, dead_code)]
+        struct #op;
+        (&&&&__amp::probe(&#receiver, __amp::Keep)).outside::<#op>();
+        #call
+    })))
+}
+
+/// A call without a policy on what may be a run-time-typed tensor: the types of receiver and result decide.
+pub(crate) fn unlisted(receiver: &Expr, method: &Ident, call: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(method.span());
+    let mut op = method.clone();
+    op.set_span(site);
+    let (value, on) = (local("v", 0, method.span()), local("o", 0, method.span()));
+    Expr::Verbatim(quote_spanned!(site=> (match (&&__amp::probe(&#receiver, __amp::Keep)).receiver() {
+        #on => match #call {
+            #value => {
+                #[allow(non_camel_case_types, dead_code)]
+                struct #op;
+                (&&__amp::probe(&#value, #on)).policy::<#op>();
+                #value
+            }
+        }
+    })))
+}

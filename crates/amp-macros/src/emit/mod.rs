@@ -1,0 +1,77 @@
+//! The tokens that stand for casts.
+//!
+//! A call `x.op(&y)` becomes
+//!
+//! ```text
+//! __amp::place(&x, T).place().take(&x, T).pass()
+//!     .op(match &y { v => __amp::argument(&v, T).kind().take(v, T) }.pass())
+//! ```
+//!
+//! where the types of `x` and `y` are not known, and `__amp::cast(&x, T).op(&__amp::cast(&y, T))` where both certainly
+//! are tensors. Bindings by `match` let temporaries live as long as they do in the call as written; `take` casts a tensor
+//! and moves anything else; `pass` gives the argument. Every generated token lies at the user's token it stands for.
+
+mod guard;
+mod module;
+mod operand;
+mod value;
+
+pub(crate) use guard::{guarded, unlisted};
+pub(crate) use module::module_call;
+pub(crate) use operand::{Operand, Role, Treatment, call, hoisted};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
+use syn::Expr;
+pub(crate) use value::{declared, joined, recast, recast_tensor, slot};
+
+/// What an expansion begins with: `__amp`, which everything in it is named by, and the traits behind the probes.
+pub(crate) fn imports(private: &TokenStream) -> TokenStream {
+    quote! {
+        #[allow(unused_imports)]
+        use #private::{self as __amp, kinds::*};
+    }
+}
+
+/// A local of the expansion.
+pub(crate) fn local(name: &str, index: usize, at: Span) -> Ident {
+    format_ident!("__amp_{name}{index}", span = Span::mixed_site().located_at(at))
+}
+
+/// Spans of the first and the last token.
+pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
+    let mut all = tokens.to_token_stream().into_iter();
+    let Some(first) = all.next() else { return (Span::call_site(), Span::call_site()) };
+    let last = all.last().unwrap_or_else(|| first.clone());
+    let open = match &first {
+        TokenTree::Group(group) => group.span_open(),
+        other => other.span(),
+    };
+    let close = match &last {
+        TokenTree::Group(group) => group.span_close(),
+        other => other.span(),
+    };
+    (open, close)
+}
+
+/// Whether an expression denotes a place.
+pub(crate) fn is_place(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) | Expr::Field(_) | Expr::Index(_) => true,
+        Expr::Unary(unary) => matches!(unary.op, syn::UnOp::Deref(_)),
+        Expr::Paren(inner) => is_place(&inner.expr),
+        Expr::Group(inner) => is_place(&inner.expr),
+        _ => false,
+    }
+}
+
+/// Whether evaluating an expression twice does nothing twice.
+pub(crate) fn is_pure_place(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) | Expr::Lit(_) => true,
+        Expr::Field(field) => is_pure_place(&field.base),
+        Expr::Index(index) => is_pure_place(&index.expr) && is_pure_place(&index.index),
+        Expr::Unary(unary) => is_pure_place(&unary.expr),
+        Expr::Paren(inner) => is_pure_place(&inner.expr),
+        _ => false,
+    }
+}

@@ -1,0 +1,43 @@
+//! Calls of modules.
+
+use super::{Operand, Treatment, call, is_place, is_pure_place, local};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::Expr;
+
+/// A call of a module, whose type says what its inputs are cast to.
+pub(crate) fn module_call(
+    at: Span,
+    receiver: Expr,
+    region: &TokenStream,
+    pinned: &[Span],
+    operands: Vec<Operand>,
+    build: impl FnOnce(Expr, Vec<Expr>) -> Expr,
+) -> Expr {
+    let site = Span::mixed_site().located_at(at);
+    let target = local("t", 1, at);
+    let module = local("m", 0, at);
+    let pure = is_pure_place(&receiver);
+    let callee = if pure { receiver.clone() } else { Expr::Verbatim(module.to_token_stream()) };
+    let probed = if pure { quote_spanned!(site=> &#receiver) } else { quote_spanned!(site=> &#module) };
+    let operands = operands
+        .into_iter()
+        .map(|operand| match operand.treatment {
+            Treatment::To(_) => Operand { treatment: Treatment::To(target.to_token_stream()), ..operand },
+            _ => operand,
+        })
+        .collect();
+    let inner = call(at, operands, false, |args| build(callee, args));
+    let checks = pinned.iter().map(|&at| {
+        let at = Span::mixed_site().located_at(at);
+        let target = Ident::new(&target.to_string(), at);
+        quote_spanned!(at=> __amp::pinned(#target);)
+    });
+    let body = quote_spanned!(site=>
+        match __amp::module(#probed, #region).module() { #target => { #(#checks)* #inner } });
+    if pure {
+        return Expr::Verbatim(quote_spanned!(site=> (#body)));
+    }
+    let borrow = if is_place(&receiver) { quote_spanned!(site=> &) } else { TokenStream::new() };
+    Expr::Verbatim(quote_spanned!(site=> (match #borrow #receiver { #module => #body })))
+}

@@ -1,0 +1,210 @@
+//! Calls and their operands: cast, or passed on as they are.
+
+use super::{ends, is_place, local};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::Expr;
+
+/// One tensor argument of a call.
+pub(crate) struct Operand {
+    pub(crate) expr: Expr,
+    pub(crate) role: Role,
+    pub(crate) treatment: Treatment,
+}
+
+/// Where it stands.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Role {
+    /// Before the dot of a method: a place is borrowed, not moved.
+    Receiver,
+    /// Beside an operator, which borrows too.
+    Operator,
+    /// Between the parentheses.
+    Argument,
+}
+
+/// What is done with it.
+pub(crate) enum Treatment {
+    /// Cast to the target that these tokens name, if it is a tensor.
+    To(TokenStream),
+    /// Cast to this target: it certainly is a tensor.
+    Direct(TokenStream),
+    /// Cast with the others to where all meet.
+    Meet,
+    /// A local that already holds the cast; whether it is the tensor itself.
+    Hoisted(Ident, bool),
+    /// Passed on.
+    Nothing,
+}
+
+/// A call whose operands are cast.
+///
+/// `gate` says that the first operand may turn out not to be a tensor; the others then stay as they are.
+pub(crate) fn call(at: Span, operands: Vec<Operand>, gate: bool, build: impl FnOnce(Vec<Expr>) -> Expr) -> Expr {
+    let site = Span::mixed_site().located_at(at);
+    let common = local("t", 0, at);
+    let gated = gate && is_gated(&operands);
+    let operands: Vec<Bound> = operands.into_iter().enumerate().map(|(i, one)| Bound::new(one, i, gated, at)).collect();
+    let question = question(&operands, gated, site);
+    let (names, values): (Vec<_>, Vec<_>) =
+        operands.iter().filter_map(|one| Some((one.name.clone()?, one.initial(site)))).unzip();
+    let passed = operands.into_iter().enumerate().map(|(i, one)| one.passed(gated && i > 0, &common, site)).collect();
+    let mut body = build(passed).into_token_stream();
+    if let Some(question) = question {
+        body = quote_spanned!(site=> match #question { #common => #body });
+    }
+    if !names.is_empty() {
+        body = quote_spanned!(site=> match (#(#values,)*) { (#(#names,)*) => #body });
+    }
+    // Parentheses say where in the source something is: here the call, below its receiver.
+    Expr::Verbatim(quote_spanned!(site=> (#body)))
+}
+
+/// Whether what becomes of the other operands depends on the first.
+fn is_gated(operands: &[Operand]) -> bool {
+    let casts = |one: &Operand| matches!(one.treatment, Treatment::To(_) | Treatment::Direct(_));
+    operands
+        .split_first()
+        .is_some_and(|(first, others)| matches!(first.treatment, Treatment::To(_)) && others.iter().any(casts))
+}
+
+/// What has to be known ahead of the casts: where the operands meet, or what the first of them says of the others.
+fn question(operands: &[Bound], gated: bool, site: Span) -> Option<TokenStream> {
+    if let (true, Some(Bound { operand: Operand { treatment: Treatment::To(target), .. }, .. })) =
+        (gated, operands.first())
+    {
+        let kind = operands[0].kind(target, site);
+        return Some(quote_spanned!(site=> #kind.gate(#target)));
+    }
+    let meets = operands.iter().filter(|one| matches!(one.operand.treatment, Treatment::Meet));
+    meets.map(|one| one.token(site)).reduce(|a, b| quote_spanned!(site=> (&&&&&&&__amp::pair(#a, #b)).meet()))
+}
+
+/// An operand and, where its type is asked ahead of the call, the local that holds its value.
+struct Bound {
+    operand: Operand,
+    name: Option<Ident>,
+}
+
+impl Bound {
+    fn new(operand: Operand, index: usize, gated: bool, at: Span) -> Self {
+        let ahead = matches!(operand.treatment, Treatment::Meet) || gated && index == 0;
+        let name = (ahead && !is_pure(&operand.expr)).then(|| local("", index, at));
+        Self { operand, name }
+    }
+
+    fn is_borrowed(&self) -> bool {
+        self.operand.role != Role::Argument && is_place(&self.operand.expr)
+    }
+
+    /// What the local is bound to: of a place the reference.
+    fn initial(&self, at: Span) -> TokenStream {
+        let expr = &self.operand.expr;
+        let first = Span::mixed_site().located_at(ends(expr).0);
+        if self.is_borrowed() { quote_spanned!(first=> &#expr) } else { quote_spanned!(at=> #expr) }
+    }
+
+    fn value(&self, at: Span) -> TokenStream {
+        match &self.name {
+            Some(name) => relocated(name, ends(&self.operand.expr).0).into_token_stream(),
+            None => self.initial(at),
+        }
+    }
+
+    /// A reference to what is asked for its type.
+    fn asked(&self, at: Span) -> TokenStream {
+        let value = self.value(at);
+        if self.is_borrowed() { value } else { quote_spanned!(at=> &#value) }
+    }
+
+    /// The treatment that method resolution finds.
+    fn kind(&self, target: &TokenStream, at: Span) -> TokenStream {
+        let asked = self.asked(at);
+        match self.is_borrowed() {
+            true => quote_spanned!(at=> __amp::place(#asked, #target).place()),
+            false => quote_spanned!(at=> __amp::argument(#asked, #target).kind()),
+        }
+    }
+
+    /// Its precision as a target.
+    fn token(&self, at: Span) -> TokenStream {
+        let asked = self.asked(at);
+        quote_spanned!(at=> __amp::token(#asked, __amp::Keep).token(#asked))
+    }
+
+    /// The operand as it stands in the call.
+    fn passed(self, follows: bool, common: &Ident, at: Span) -> Expr {
+        let (first, last) = ends(&self.operand.expr);
+        match &self.operand.treatment {
+            Treatment::Nothing => self.operand.expr,
+            Treatment::Hoisted(hoisted, true) => {
+                lent(relocated(hoisted, first).into_token_stream(), self.operand.role, first)
+            }
+            Treatment::Hoisted(hoisted, false) => pass(relocated(hoisted, first).into_token_stream(), last),
+            Treatment::Direct(target) if !follows => lent(cast(&self.operand.expr, target), self.operand.role, first),
+            Treatment::To(target) if !follows => pass(self.taken(target, at), last),
+            _ => pass(self.taken(&common.to_token_stream(), at), last),
+        }
+    }
+
+    /// The operand after its cast.
+    fn taken(&self, target: &TokenStream, at: Span) -> TokenStream {
+        let (expr, first) = (&self.operand.expr, ends(&self.operand.expr).0);
+        let site = Span::mixed_site().located_at(first);
+        if self.name.is_some() || self.is_borrowed() || is_pure(expr) {
+            let (kind, value) = (self.kind(target, at), self.value(at));
+            return quote_spanned!(site=> (#kind.take(#value, #target)));
+        }
+        let value = local("v", 0, first);
+        quote_spanned!(site=> (match #expr { #value => __amp::argument(&#value, #target).kind().take(#value, #target) }))
+    }
+}
+
+/// A tensor that the expansion owns, as an operand: methods borrow it by themselves.
+fn lent(owned: TokenStream, role: Role, at: Span) -> Expr {
+    let at = Span::mixed_site().located_at(at);
+    Expr::Verbatim(if role == Role::Receiver { quote_spanned!(at=> (#owned)) } else { quote_spanned!(at=> &#owned) })
+}
+
+/// `taken.pass()`, underlined like the argument it stands for.
+fn pass(taken: TokenStream, last: Span) -> Expr {
+    let last = Span::mixed_site().located_at(last);
+    let call = quote_spanned!(last=> .pass());
+    Expr::Verbatim(quote!(#taken #call))
+}
+
+/// The cast of something that certainly is a tensor.
+fn cast(expr: &Expr, target: &TokenStream) -> TokenStream {
+    let at = Span::mixed_site().located_at(ends(expr).0);
+    match expr {
+        Expr::Reference(reference) if reference.mutability.is_none() => {
+            quote_spanned!(at=> __amp::cast(#expr, #target))
+        }
+        _ => quote_spanned!(at=> __amp::cast(&#expr, #target)),
+    }
+}
+
+/// `let hoisted = ..;` for a narrowing made ahead; `direct` says that the place certainly is a tensor.
+pub(crate) fn hoisted(name: &Ident, place: &Expr, target: &TokenStream, direct: bool) -> TokenStream {
+    let site = Span::mixed_site().located_at(ends(place).0);
+    let value = match direct {
+        true => cast(place, target),
+        false => quote_spanned!(site=> __amp::argument(&&#place, #target).kind().take(&#place, #target)),
+    };
+    quote_spanned!(site=> let #name = #value;)
+}
+
+fn relocated(local: &Ident, at: Span) -> Ident {
+    Ident::new(&local.to_string(), Span::mixed_site().located_at(at))
+}
+
+/// Whether an expression can be asked for its type and be evaluated after that.
+fn is_pure(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) => true,
+        Expr::Field(field) => is_pure(&field.base),
+        Expr::Reference(reference) => reference.mutability.is_none() && is_pure(&reference.expr),
+        Expr::Paren(inner) => is_pure(&inner.expr),
+        _ => false,
+    }
+}
