@@ -37,6 +37,7 @@ mod storage;
 #[cfg(test)]
 mod testing;
 mod threads;
+mod transpose;
 mod upsample;
 mod walk;
 

@@ -1,37 +1,32 @@
-//! Convolution over a lattice: kernels times patches, packed from scratch planes.
+//! Convolution over a lattice: patches, read where they lie in scratch planes, times packed kernels.
 
-use super::direct::Line;
 use super::lattice::{Band, Lattice};
-use super::planes::{Order, Planes};
-use crate::gemm::kernel::Full;
-use crate::gemm::operand::Gathered;
-use crate::gemm::product::{PER_CYCLE, Packed, Sink, prepacked, product_shared};
+use super::pack::Weights;
+use super::planes::Planes;
+use super::tile::{Convolve, Kernel, Run};
+use crate::gemm::product::PER_CYCLE;
 use crate::num::Real;
 use crate::output::Output;
-use crate::simd::{Level, dispatch};
+use crate::simd::Level;
+use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
+use std::ops::Range;
 
-/// Most output channels of a group for which packing patches does not pay.
-const DIRECT: usize = 2;
-
-/// Distances in a kernel: from group to group, and to the next output and input channel of the gathering.
-#[derive(Clone, Copy)]
-pub(super) struct WeightStrides {
-    pub group: usize,
-    pub output: usize,
-    pub input: usize,
-}
+/// Tasks wanted at least, so that a few threads have something to do.
+const TASKS: usize = 8;
+/// Pixels that are turned at a time.
+const TURNED: usize = 64;
 
 /// The images that are computed, and what is added to them.
 pub(super) struct Target<'a, T> {
     output: Output<'a>,
-    per_group: usize,
+    pub per_group: usize,
     channels: usize,
     size: [usize; 2],
     bias: &'a [T],
 }
 
-impl<'a, T> Target<'a, T> {
+impl<'a, T: Real> Target<'a, T> {
     pub(super) fn new(
         storage: &'a mut Storage,
         per_group: usize,
@@ -41,101 +36,218 @@ impl<'a, T> Target<'a, T> {
     ) -> Self {
         Self { output: Output::new(storage), per_group, channels, size, bias }
     }
+
+    /// Adds the bias to pixels of a channel, in order from `first` on, and stores them.
+    ///
+    /// # Safety
+    /// No other thread may store these pixels meanwhile.
+    pub(super) unsafe fn store(&self, image: usize, channel: usize, first: usize, values: &mut [T]) {
+        if let Some(&bias) = self.bias.get(channel) {
+            values.iter_mut().for_each(|value| *value += bias);
+        }
+        let plane = (image * self.channels + channel) * self.size[0] * self.size[1];
+        // SAFETY: the caller's duty.
+        unsafe { self.output.store(plane + first, 1, values) }
+    }
 }
 
-/// Computes one lattice of the target from all channels of `source`.
-pub(super) fn gather<T: Full>(
+/// A part of the depth that is summed in one go.
+struct Block {
+    start: usize,
+    runs: Vec<Run>,
+}
+
+impl Block {
+    fn end(&self) -> usize {
+        self.start + self.runs.iter().map(|run| run.len).sum::<usize>()
+    }
+}
+
+/// Cuts a patch into blocks of `depth` elements.
+fn blocks(runs: &[Run], depth: usize) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let (mut total, mut room) = (0, 0);
+    for run in runs {
+        let (mut at, end) = (run.at, run.at + run.len);
+        while at < end {
+            if room == 0 {
+                blocks.push(Block { start: total, runs: Vec::new() });
+                room = depth;
+            }
+            let len = room.min(end - at);
+            blocks.last_mut().expect("pushed above").runs.push(Run { at, len });
+            (at, total, room) = (at + len, total + len, room - len);
+        }
+    }
+    blocks
+}
+
+/// Computes the target from all channels of `source`; `of_group` is the kernels of a group.
+pub(super) fn gather<'a, E: Convolve>(
     source: &View,
-    weights: &[T],
-    strides: WeightStrides,
+    of_group: &(dyn Fn(usize) -> Weights<'a, E> + Sync),
     groups: usize,
     lattice: &Lattice,
-    target: &Target<T>,
+    target: &Target<E::Sum>,
 ) {
+    let kernel = E::convolve(Level::current());
     let channels = source.layout.shape[1] / groups;
     let bands = lattice.bands(source.layout.shape[0], channels);
-    let depth: Vec<usize> = (0..channels)
-        .flat_map(|channel| lattice.taps.iter().map(move |tap| channel * strides.input + tap.at))
-        .collect();
-    let rows: Vec<usize> = (0..target.per_group).map(|output| output * strides.output).collect();
-    let kernel = T::kernel(Level::current());
+    let depth = channels.next_multiple_of(kernel.group);
+    let panels = target.per_group.div_ceil(kernel.columns);
     let pixels = lattice.grid.iter().product::<usize>() * source.layout.shape[0];
-    let work = pixels * rows.len() * depth.len() / PER_CYCLE;
-    let with_patches = |band: &Band, group: usize, body: &dyn Fn(&Gathered<T>, &Pixels<T>)| {
-        let planes = Planes::new(lattice, band, channels, Order::Planar);
-        scratch::with(planes.len(band), |data: &mut [T]| {
-            planes.fill(source, band, group * channels, data);
-            let patches = Gathered { data, rows: &planes.pixels, depth: &planes.patch };
-            body(&patches, &Pixels { target, lattice, band, group });
-        });
-    };
-    let of_group = |group: usize| Gathered { data: &weights[group * strides.group..], rows: &rows, depth: &depth };
-    if groups == 1 {
-        let left = of_group(0);
-        let uses = if depth.is_empty() { 0 } else { bands.len() };
-        return prepacked(&left, kernel.left, kernel.depth, uses, work, |left| {
-            parallel::for_each(bands.len(), work, |i| {
-                with_patches(&bands[i], 0, &|patches, sink| product_shared(kernel, left, patches, sink));
-            });
-        });
-    }
-    let direct = rows.len() <= DIRECT;
-    parallel::for_each(groups * bands.len(), groups * if direct { 8 * work } else { work }, |i| {
-        let (group, band) = (i / bands.len(), &bands[i % bands.len()]);
-        let left = of_group(group);
-        with_patches(band, group, &|patches, sink| {
-            if direct {
-                channel_by_channel(&left, patches, lattice.grid[1], sink);
-            } else {
-                product_shared(kernel, &Packed::later(&left, kernel.left), patches, sink);
+    let splits = TASKS.div_ceil((groups * bands.len()).max(1)).min(panels);
+    let whole = panels * lattice.taps() * depth * kernel.columns;
+    scratch::with(groups * whole, |packed: &mut [E]| {
+        for (group, packed) in packed.chunks_exact_mut(whole.max(1)).enumerate() {
+            let mut rest = packed;
+            for phase in &lattice.phases {
+                let (packed, after) = rest.split_at_mut(panels * phase.taps.len() * depth * kernel.columns);
+                of_group(group).pack(&kernel, phase, packed);
+                rest = after;
             }
-        });
-    });
-}
-
-/// Computes the few output channels of a group one by one, line by line.
-fn channel_by_channel<T: Full>(left: &Gathered<T>, patches: &Gathered<T>, width: usize, sink: &dyn Sink<T>) {
-    scratch::with(left.depth.len() + patches.rows.len(), |buffer: &mut [T]| {
-        let (weights, pixels) = buffer.split_at_mut(left.depth.len());
-        for (row, &start) in left.rows.iter().enumerate() {
-            weights.iter_mut().zip(left.depth).for_each(|(weight, &at)| *weight = left.data[start + at]);
-            for (to, starts) in pixels.chunks_exact_mut(width).zip(patches.rows.chunks_exact(width)) {
-                dispatch(Line { to, data: &patches.data[starts[0]..], offsets: patches.depth, weights });
-            }
-            sink.store(row, 0, pixels);
         }
+        let work = groups * pixels * target.per_group * depth * lattice.taps().max(1) / PER_CYCLE;
+        parallel::for_each(groups * bands.len() * splits, work, |task| {
+            let (group, band, split) =
+                (task / splits / bands.len(), &bands[task / splits % bands.len()], task % splits);
+            let part = Part {
+                kernel,
+                lattice,
+                band,
+                group,
+                panels: panels * split / splits..panels * (split + 1) / splits,
+                packed: &packed[group * whole..][..whole],
+                target,
+            };
+            part.compute(source, channels);
+        });
     });
 }
 
-/// Stores the pixels of a band.
-struct Pixels<'a, T> {
-    target: &'a Target<'a, T>,
+/// Some outputs of a group, of the pixels of a band.
+struct Part<'a, E: Convolve> {
+    kernel: Kernel<E>,
     lattice: &'a Lattice,
     band: &'a Band,
     group: usize,
+    panels: Range<usize>,
+    /// Panels of each phase.
+    packed: &'a [E],
+    target: &'a Target<'a, E::Sum>,
 }
 
-impl<T: Real> Sink<T> for Pixels<'_, T> {
-    fn store(&self, row: usize, column: usize, values: &mut [T]) {
-        let channel = self.group * self.target.per_group + row;
-        if let Some(&bias) = self.target.bias.get(channel) {
-            values.iter_mut().for_each(|value| *value += bias);
+impl<E: Convolve> Part<'_, E> {
+    fn compute(&self, source: &View, channels: usize) {
+        let Kernel { rows, columns, group, depth, .. } = self.kernel;
+        let mut planes = Planes::new(self.lattice, self.band, channels, group);
+        let patches: Vec<Vec<Block>> =
+            self.lattice.phases.iter().map(|phase| blocks(&planes.runs(phase), depth)).collect();
+        let count = planes.pixels.len();
+        // The last tile repeats the last pixel.
+        planes.pixels.resize(count.next_multiple_of(rows), planes.pixels[count - 1]);
+        let phases = self.lattice.phases.len();
+        scratch::with(planes.len(self.band), |data: &mut [E]| {
+            planes.fill(source, self.band, self.group * channels, data);
+            scratch::with(phases * planes.pixels.len() * columns, |sums: &mut [E::Sum]| {
+                for panel in self.panels.clone() {
+                    let mut start = 0;
+                    for (blocks, sums) in patches.iter().zip(sums.chunks_exact_mut(planes.pixels.len() * columns)) {
+                        let depth = blocks.last().map_or(0, Block::end);
+                        let packed = &self.packed[start + panel * depth * columns..][..depth * columns];
+                        self.strip(packed, data, &planes.pixels, blocks, sums);
+                        start += self.target.per_group.div_ceil(columns) * depth * columns;
+                    }
+                    match self.lattice.pace {
+                        [1, 1] => self.store(panel, &sums[..count * columns]),
+                        _ => self.store_phases(panel, sums, count),
+                    }
+                }
+            });
+        });
+    }
+
+    /// Sums of a phase's pixels for the outputs of one panel, `[pixels][columns]`.
+    fn strip(&self, panel: &[E], data: &[E], pixels: &[usize], blocks: &[Block], sums: &mut [E::Sum]) {
+        let Kernel { rows, columns, patches, .. } = self.kernel;
+        if blocks.is_empty() {
+            return sums.fill(Default::default());
         }
-        let (Lattice { grid, pace, start, .. }, [height, width]) = (self.lattice, self.target.size);
-        let dense = *pace == [1, 1] && grid[1] == width;
-        let line = if dense { self.band.rows.len() * grid[1] } else { grid[1] };
-        let mut done = 0;
-        while done < values.len() {
-            let (unit, within) = ((column + done) / line, (column + done) % line);
-            let len = (line - within).min(values.len() - done);
-            let (image, y) = if dense { (unit, 0) } else { (unit / self.band.rows.len(), unit % self.band.rows.len()) };
-            let plane = ((self.band.images.start + image) * self.target.channels + channel) * height * width;
-            let y = (self.band.rows.start + y) * pace[0] + start[0];
-            let at = plane + y * width + within * pace[1] + start[1];
-            // SAFETY: tasks differ in group, image, rows or lattice, so in the pixels they store; within one,
-            // `store` calls never overlap (`Sink`).
-            unsafe { self.target.output.store(at, pace[1], &values[done..done + len]) };
-            done += len;
+        for block in blocks {
+            let panel = &panel[block.start * columns..];
+            let longest = block.runs.iter().map(|run| run.at + run.len).max().unwrap_or(0);
+            assert!(block.end() <= block.start + panel.len() / columns);
+            for (pixels, sums) in pixels.chunks_exact(rows).zip(sums.chunks_exact_mut(rows * columns)) {
+                assert!(pixels.iter().all(|pixel| pixel + longest <= data.len()));
+                let accumulate = block.start > 0;
+                // SAFETY: every pixel's runs end inside `data` and the panel holds the columns of all of them (asserted);
+                // the tile is `sums`; a `Kernel` is only made for levels that the CPU has.
+                unsafe {
+                    let (data, panel, sums) = (data.as_ptr(), panel.as_ptr(), sums.as_mut_ptr());
+                    patches(data, pixels, &block.runs, panel, sums, columns, accumulate);
+                }
+            }
         }
     }
+
+    /// The outputs of a panel: the first one's channel, and how many.
+    fn outputs(&self, panel: usize) -> (usize, usize) {
+        let first = panel * self.kernel.columns;
+        (self.group * self.target.per_group + first, self.kernel.columns.min(self.target.per_group - first))
+    }
+
+    /// Stores the sums of a panel's outputs where there is but one phase.
+    fn store(&self, panel: usize, sums: &[E::Sum]) {
+        let (columns, (channel, outputs)) = (self.kernel.columns, self.outputs(panel));
+        let (band, width) = (self.band, self.lattice.grid[1]);
+        let image = band.rows.len() * width;
+        // Turned parts of several small images stay in the L1 cache, as those of a large one do.
+        let unit = if image > TURNED { TURNED } else { TURNED / image * image };
+        scratch::with(unit * outputs, |turned: &mut [E::Sum]| {
+            for (first, sums) in images_in(image, unit, sums, columns) {
+                let pixels = sums.len() / columns;
+                transpose(sums, columns, [pixels, outputs], turned, pixels);
+                for (output, values) in turned.chunks_exact_mut(pixels).take(outputs).enumerate() {
+                    for (i, values) in values.chunks_mut(image).enumerate() {
+                        let at = (first / image + i, first % image);
+                        let start = band.rows.start * width + at.1;
+                        // SAFETY: tasks differ in group, outputs, image or rows, so in the pixels they store.
+                        unsafe { self.target.store(band.images.start + at.0, channel + output, start, values) }
+                    }
+                }
+            }
+        });
+    }
+
+    /// Stores the sums of a panel's outputs, `count` pixels of each phase.
+    fn store_phases(&self, panel: usize, sums: &[E::Sum], count: usize) {
+        let (columns, (channel, outputs)) = (self.kernel.columns, self.outputs(panel));
+        let (Lattice { phases, size, .. }, band) = (self.lattice, self.band);
+        let (written, image) = (self.lattice.written(band), count / band.images.len());
+        let len = written.len() * size[1];
+        let of_phase = sums.len() / phases.len();
+        scratch::with(phases.len() * outputs * image + len, |buffer: &mut [E::Sum]| {
+            let (turned, values) = buffer.split_at_mut(phases.len() * outputs * image);
+            for n in 0..band.images.len() {
+                for (sums, turned) in sums.chunks_exact(of_phase).zip(turned.chunks_exact_mut(outputs * image)) {
+                    transpose(&sums[n * image * columns..], columns, [image, outputs], turned, image);
+                }
+                for output in 0..outputs {
+                    self.lattice.interleave(band, &turned[output * image..], outputs * image, values);
+                    let start = written.start * size[1];
+                    // SAFETY: tasks differ in group, outputs, image or rows, so in the pixels they store.
+                    unsafe { self.target.store(band.images.start + n, channel + output, start, values) }
+                }
+            }
+        });
+    }
+}
+
+/// Cuts the sums of pixels into parts of `unit` pixels, each part of one image or of several whole ones; with the place
+/// of the first pixel.
+fn images_in<T>(image: usize, unit: usize, sums: &[T], columns: usize) -> impl Iterator<Item = (usize, &[T])> {
+    let period = image.max(unit);
+    sums.chunks(period * columns).enumerate().flat_map(move |(i, sums)| {
+        sums.chunks(unit * columns).enumerate().map(move |(j, sums)| (i * period + j * unit, sums))
+    })
 }

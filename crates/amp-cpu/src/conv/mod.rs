@@ -1,24 +1,33 @@
 //! Convolution of images `[N, C, H, W]` with kernels `[O, C / groups, kh, kw]`, and its two gradients.
 //!
 //! All three are one scheme, a [`lattice::Lattice`]: each output pixel gathers source pixels at fixed distances
-//! ("taps"). A task widens a band of the source into a zero-padded scratch plane, where every patch element is the
-//! sum of an offset of the pixel and an offset of the tap, and multiplies patches as they are packed. The patch
-//! matrix never exists.
+//! ("taps"). A task copies a band of the source into a zero-padded scratch plane in which the channels of a pixel lie
+//! together; a patch is then a vector at an offset for each pixel and tap, and tiles read it where it lies. The patch
+//! matrix never exists, not even as panels.
 
+mod axis;
 mod direct;
 mod gather;
+mod images;
 mod lattice;
+mod pack;
 mod planes;
 #[cfg(test)]
 mod tests;
+mod tile;
 mod weight;
 
-use crate::gemm::kernel::Full;
-use crate::load::{computes_in_f64, load_all};
-use crate::num::Real;
+use crate::gemm::in_panels;
+use crate::gemm::kernel::Multiply;
+use crate::load::{computes_in_f64, load_all, offset_of};
+use crate::num::{Real, in_real};
 use crate::{DType, Storage, View};
-use gather::{Target, WeightStrides, gather};
+use gather::Target;
 use lattice::Lattice;
+use pack::Weights;
+
+/// Most channels of a group, on either side, for which tiles do not pay.
+const DIRECT: usize = 4;
 
 /// How a convolution moves over its input; pairs are (vertical, horizontal).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +64,11 @@ impl Conv2d {
 ///
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`.
 pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: DType) -> Storage {
-    if computes_in_f64(x) { forward::<f64>(x, w, bias, spec, out) } else { forward::<f32>(x, w, bias, spec, out) }
+    let ([outputs, inputs, ..], groups) = (sizes(w), spec.groups);
+    if outputs <= DIRECT * groups && inputs <= DIRECT {
+        return in_real!(x.logical, T => forward::<T>(x, w, bias, spec, out, direct::gather));
+    }
+    in_panels!(x, w, E => forward::<E>(x, w, bias, spec, out, gather::gather))
 }
 
 /// Transposed convolution of `x` `[N, O, h, w]` with `w` `[O, C / groups, kh, kw]` plus `bias` `[C]`, as `output`
@@ -70,11 +83,11 @@ pub fn conv_transpose2d(
     spec: &Conv2d,
     out: DType,
 ) -> Storage {
-    if computes_in_f64(x) {
-        transposed::<f64>(x, w, bias, output, spec, out)
-    } else {
-        transposed::<f32>(x, w, bias, output, spec, out)
+    let ([outputs, inputs, ..], groups) = (sizes(w), spec.groups);
+    if outputs <= DIRECT * groups && inputs <= DIRECT {
+        return in_real!(x.logical, T => transposed::<T>(x, w, bias, output, spec, out, direct::gather));
     }
+    in_panels!(x, w, E => transposed::<E>(x, w, bias, output, spec, out, gather::gather))
 }
 
 /// Gradient of [`conv2d`] with respect to its kernel of shape `weight` `[O, C / groups, kh, kw]`, in F32 (F64).
@@ -90,60 +103,103 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
     if into.is_empty() || grad.layout.count() == 0 || x.layout.count() == 0 {
         return;
     }
-    if into.dtype() == DType::F64 {
-        weight::accumulate::<f64>(grad, x, weight, spec, into);
-    } else {
-        weight::accumulate::<f32>(grad, x, weight, spec, into);
+    let ([_, _, height, width], [outputs, inputs, kh, kw]) = (sizes(grad), weight);
+    let lattice = Lattice::forward(spec, [height, width], [kh, kw]);
+    if outputs <= DIRECT * spec.groups && inputs <= DIRECT {
+        return in_real!(into.dtype(), T => direct::accumulate::<T>(grad, x, weight, &lattice, into));
     }
+    in_panels!(grad, x, E => weight::accumulate::<E>(grad, x, weight, &lattice, into))
 }
 
 fn sizes(view: &View) -> [usize; 4] {
     std::array::from_fn(|i| view.layout.shape[i])
 }
 
-fn loaded<T: Real>(view: &View) -> Vec<T> {
-    let mut values = vec![T::default(); view.layout.count()];
-    load_all(view, &mut values);
+fn summands<T: Real>(bias: Option<&View>) -> Vec<T> {
+    let mut values = vec![T::default(); bias.map_or(0, |bias| bias.layout.count())];
+    if let Some(bias) = bias {
+        load_all(bias, &mut values);
+    }
     values
 }
 
-fn forward<T: Full>(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: DType) -> Storage {
+fn loaded<E: Multiply>(view: &View) -> Vec<E> {
+    let (layout, mut values) = (view.layout, vec![E::default(); view.layout.count()]);
+    if layout.is_contiguous() {
+        E::load(view, layout.offset, 1, &mut values);
+        return values;
+    }
+    let outer = layout.shape.len() - 1;
+    let last = layout.shape[outer].max(1);
+    for (row, values) in values.chunks_exact_mut(last).enumerate() {
+        let offset = layout.offset + offset_of(row, &layout.shape[..outer], &layout.strides[..outer]);
+        E::load(view, offset, layout.strides[outer], values);
+    }
+    values
+}
+
+/// Computes the target of a lattice from all channels of the source; see [`gather::gather`].
+type Gather<E> = for<'a, 'b, 'c> fn(
+    &View<'b>,
+    &(dyn Fn(usize) -> Weights<'a, E> + Sync),
+    usize,
+    &Lattice,
+    &Target<'c, <E as Multiply>::Sum>,
+);
+
+fn forward<E: Multiply>(
+    x: &View,
+    w: &View,
+    bias: Option<&View>,
+    spec: &Conv2d,
+    out: DType,
+    gather: Gather<E>,
+) -> Storage {
     let ([images, _, height, width], [outputs, inputs, kh, kw]) = (sizes(x), sizes(w));
     let size = spec.output_size([height, width], [kh, kw]).unwrap_or([0; 2]);
-    let weights = loaded::<T>(w);
-    let bias = bias.map(loaded::<T>).unwrap_or_default();
-    let per_group = outputs / spec.groups;
-    let strides = WeightStrides { group: per_group * inputs * kh * kw, output: inputs * kh * kw, input: kh * kw };
+    let weights = loaded::<E>(w);
+    let bias = summands::<E::Sum>(bias);
+    let (per_group, taps) = (outputs / spec.groups, kh * kw);
     let mut result = Storage::unwritten(out, images * outputs * size[0] * size[1]);
     // The sizes of an empty result may be anything: nothing must run once for each of them.
     if result.is_empty() {
         return result;
     }
     let target = Target::new(&mut result, per_group, outputs, size, &bias);
-    gather(x, &weights, strides, spec.groups, &Lattice::forward(spec, size, [kh, kw]), &target);
+    let of_group = |group: usize| Weights {
+        data: &weights[group * per_group * inputs * taps..],
+        outputs: [per_group, inputs * taps],
+        inputs: [inputs, taps],
+        taps,
+    };
+    gather(x, &of_group, spec.groups, &Lattice::forward(spec, size, [kh, kw]), &target);
     result
 }
 
-fn transposed<T: Full>(
+fn transposed<E: Multiply>(
     x: &View,
     w: &View,
     bias: Option<&View>,
     output: [usize; 4],
     spec: &Conv2d,
     out: DType,
+    gather: Gather<E>,
 ) -> Storage {
     let ([images, channels, height, width], [outputs, inputs, kh, kw]) = (output, sizes(w));
-    let weights = loaded::<T>(w);
-    let bias = bias.map(loaded::<T>).unwrap_or_default();
-    let per_group = outputs / spec.groups;
-    let strides = WeightStrides { group: per_group * inputs * kh * kw, output: kh * kw, input: inputs * kh * kw };
+    let weights = loaded::<E>(w);
+    let bias = summands::<E::Sum>(bias);
+    let (per_group, taps) = (outputs / spec.groups, kh * kw);
     let mut result = Storage::unwritten(out, images * channels * height * width);
     if result.is_empty() {
         return result;
     }
     let target = Target::new(&mut result, inputs, channels, [height, width], &bias);
-    for lattice in Lattice::transposed(spec, [height, width], [kh, kw]) {
-        gather(x, &weights, strides, spec.groups, &lattice, &target);
-    }
+    let of_group = |group: usize| Weights {
+        data: &weights[group * per_group * inputs * taps..],
+        outputs: [inputs, taps],
+        inputs: [per_group, inputs * taps],
+        taps,
+    };
+    gather(x, &of_group, spec.groups, &Lattice::transposed(spec, [height, width], [kh, kw]), &target);
     result
 }

@@ -1,158 +1,165 @@
-//! Zero-padded scratch copies of the part of a source that a band reads.
+//! Zero-padded scratch copies of the part of a source that a band reads, the channels of a pixel together.
 
-use super::lattice::{Band, Lattice, Tap};
+use super::axis::Axis;
+use super::images::Images;
+use super::lattice::{Band, Lattice, Phase, Tap};
+use super::tile::Run;
 use crate::View;
-use crate::gemm::panel::interleave;
-use crate::load::load;
-use crate::num::Real;
+use crate::gemm::kernel::Multiply;
 use crate::scratch;
-use std::ops::Range;
+use crate::transpose::transpose;
 
-/// Which elements of the scratch are neighbours.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Order {
-    /// The pixels of a channel; patches list the taps of each channel. For sums over patches.
-    Planar,
-    /// The channels of a pixel; patches list the channels of each tap. For sums over pixels.
-    ChannelsLast,
-}
+/// Elements of the lines that are transposed at a time: they stay in the L1 cache.
+const LINES: usize = 1 << 12;
+/// Elements of a channel that are loaded at a time.
+const SPAN: usize = 256;
 
 /// Where the elements of a band's patches lie in its scratch.
 ///
-/// The scratch is the part of the source that the band reads, zero outside of the image, each row split by the
-/// remainder of the position by the horizontal step so that neighbouring pixels always read neighbouring elements.
-/// The element of a pixel and of a place in its patch lies at the sum of the two offsets.
+/// The element of a pixel, of a tap and of a channel lies at the sum of the two offsets and the channel.
 pub(super) struct Planes {
-    order: Order,
-    low: [isize; 2],
-    rows: usize,
-    /// Length of one phase of a row.
-    phase: usize,
-    step: usize,
+    axes: [Axis; 2],
     channels: usize,
+    /// Elements from pixel to pixel: the channels, and zeros.
+    depth: usize,
     /// Offset of each pixel.
     pub pixels: Vec<usize>,
-    /// Offset of each place in a patch.
-    pub patch: Vec<usize>,
 }
 
 impl Planes {
-    pub(super) fn new(lattice: &Lattice, band: &Band, channels: usize, order: Order) -> Self {
-        let reach = |i: usize, tap: fn(&Tap) -> isize| {
-            let lowest = lattice.taps.iter().map(tap).min().unwrap_or(0);
-            let highest = lattice.taps.iter().map(tap).max().unwrap_or(0);
-            let grid = if i == 0 { band.rows.clone() } else { 0..lattice.grid[1] };
-            let first = (grid.start * lattice.step[i]) as isize + lowest;
-            let last = ((grid.end - 1) * lattice.step[i]) as isize + highest;
-            (first, (last - first) as usize + 1)
-        };
-        let ((top, rows), (left, columns)) = (reach(0, |t| t.y), reach(1, |t| t.x));
-        let (step, low) = (lattice.step[1], [top, left]);
-        let (phase, pixels, patch) = (columns.div_ceil(step), Vec::new(), Vec::new());
-        let mut planes = Self { order, low, rows, phase, step, channels, pixels, patch };
-        planes.pixels = planes.pixel_offsets(lattice, band);
-        planes.patch = planes.patch_offsets(lattice, band);
-        planes
-    }
-
-    fn line(&self) -> usize {
-        self.phase * self.step
-    }
-
-    fn plane(&self) -> usize {
-        self.rows * self.line()
-    }
-
-    /// Distance between neighbouring pixels, and between neighbouring channels.
-    fn strides(&self) -> (usize, usize) {
-        match self.order {
-            Order::Planar => (1, self.plane()),
-            Order::ChannelsLast => (self.channels, 1),
-        }
+    /// The planes of `channels`, each pixel's vector padded to a multiple of `group`.
+    pub(super) fn new(lattice: &Lattice, band: &Band, channels: usize, group: usize) -> Self {
+        let Lattice { phases, grid, step, .. } = lattice;
+        let axes = [
+            Axis::new(phases, |tap| tap.y, band.rows.clone(), step[0]),
+            Axis::new(phases, |tap| tap.x, 0..grid[1], step[1]),
+        ];
+        let depth = channels.next_multiple_of(group);
+        let line = axes[1].len * depth;
+        let paces = axes.each_ref().map(|axis| axis.pace());
+        let lines = (0..band.images.len()).flat_map(|image| {
+            let start = image * axes[0].len * line;
+            (0..band.rows.len()).map(move |y| start + y * paces[0] * line)
+        });
+        let pixels = lines.flat_map(|start| (0..grid[1]).map(move |x| start + x * paces[1] * depth)).collect();
+        Self { axes, channels, depth, pixels }
     }
 
     /// Elements of the scratch of a band.
     pub(super) fn len(&self, band: &Band) -> usize {
-        band.images.len() * self.channels * self.plane()
+        band.images.len() * self.axes[0].len * self.axes[1].len * self.depth
     }
 
-    fn pixel_offsets(&self, lattice: &Lattice, band: &Band) -> Vec<usize> {
-        let (unit, _) = self.strides();
-        let mut offsets = Vec::with_capacity(band.images.len() * band.rows.len() * lattice.grid[1]);
-        for image in 0..band.images.len() {
-            for y in 0..band.rows.len() {
-                let start = image * self.channels * self.plane() + y * lattice.step[0] * self.line() * unit;
-                offsets.extend((0..lattice.grid[1]).map(|x| start + x * unit));
+    /// The patch of a phase's pixel: the taps' vectors, joined where they are neighbours.
+    pub(super) fn runs(&self, phase: &Phase) -> Vec<Run> {
+        let [rows, columns] = &self.axes;
+        let place = |tap: &Tap| (rows.index(tap.y) * columns.len + columns.index(tap.x)) * self.depth;
+        let mut runs: Vec<Run> = Vec::with_capacity(phase.taps.len());
+        for at in phase.taps.iter().filter(|_| self.depth > 0).map(place) {
+            match runs.last_mut() {
+                Some(run) if run.at + run.len == at => run.len += self.depth,
+                _ => runs.push(Run { at, len: self.depth }),
             }
         }
-        offsets
+        runs
     }
 
-    fn patch_offsets(&self, lattice: &Lattice, band: &Band) -> Vec<usize> {
-        let (unit, next) = self.strides();
-        let top = self.low[0] - (band.rows.start * lattice.step[0]) as isize;
-        let place = |tap: &Tap| {
-            let (y, x) = ((tap.y - top) as usize, (tap.x - self.low[1]) as usize);
-            (y * self.line() + x % self.step * self.phase + x / self.step) * unit
-        };
-        let (taps, channels) = (&lattice.taps, 0..self.channels);
-        match self.order {
-            Order::Planar => channels.flat_map(|c| taps.iter().map(move |tap| c * next + place(tap))).collect(),
-            Order::ChannelsLast => {
-                taps.iter().flat_map(|tap| channels.clone().map(move |c| c * next + place(tap))).collect()
+    /// Copies the band's part of the source, channels `first..first + self.channels`, rounded to the panels' type.
+    pub(super) fn fill<E: Multiply>(&self, source: &View, band: &Band, first: usize, out: &mut [E]) {
+        let (line, rows) = (self.axes[1].len * self.depth, self.axes[0].len);
+        if line == 0 {
+            return;
+        }
+        let images = Images::new(source);
+        for (image, plane) in band.images.clone().zip(out.chunks_exact_mut(rows * line)) {
+            self.clear(&images, plane);
+            let inside: Vec<(usize, usize)> =
+                (0..rows).filter_map(|index| Some((index, self.axes[0].within(index, images.size[0])?))).collect();
+            for rows in inside.chunks((SPAN / images.size[1]).max(1)) {
+                self.fill_rows(&images, image, first, rows, plane);
             }
         }
     }
 
-    /// Widens the band's part of the source, channels `first..first + self.channels`, into `out`.
-    pub(super) fn fill<T: Real>(&self, source: &View, band: &Band, first: usize, out: &mut [T]) {
-        let (shape, strides) = (&source.layout.shape, &source.layout.strides);
-        let inside = inside(self.low[0], self.rows, shape[2]);
-        out.fill(T::default());
-        let images = out.chunks_exact_mut((self.channels * self.plane()).max(1));
-        for (image, out) in band.images.clone().zip(images) {
-            for y in inside.clone() {
-                let start = source.layout.offset + image * strides[0] + y * strides[2];
-                let row = (y as isize - self.low[0]) as usize * self.line();
-                let channels = (first..first + self.channels).map(|channel| start + channel * strides[1]);
-                match self.order {
-                    Order::Planar => {
-                        for (from, plane) in channels.zip(out.chunks_exact_mut(self.plane())) {
-                            self.fill_line(source, from, &mut plane[row..row + self.line()]);
-                        }
-                    }
-                    Order::ChannelsLast => scratch::with(self.channels * self.line(), |lines: &mut [T]| {
-                        lines.fill(T::default());
-                        for (from, line) in channels.zip(lines.chunks_exact_mut(self.line())) {
-                            self.fill_line(source, from, line);
-                        }
-                        let pixels = &mut out[row * self.channels..][..lines.len()];
-                        interleave(lines, self.line(), self.line(), self.channels, pixels);
-                    }),
+    /// Zeroes what lies outside of the image, and the padding of the vectors.
+    fn clear<E: Multiply>(&self, images: &Images, plane: &mut [E]) {
+        let [rows, columns] = &self.axes;
+        let outside: Vec<usize> = (0..columns.len).filter(|&x| columns.within(x, images.size[1]).is_none()).collect();
+        for (index, line) in plane.chunks_exact_mut(columns.len * self.depth).enumerate() {
+            if self.channels < self.depth || rows.within(index, images.size[0]).is_none() {
+                line.fill(E::default());
+                continue;
+            }
+            for &x in &outside {
+                line[x * self.depth..][..self.depth].fill(E::default());
+            }
+        }
+    }
+
+    /// Copies rows, given as (index in the plane, row of the image).
+    fn fill_rows<E: Multiply>(
+        &self,
+        images: &Images,
+        image: usize,
+        first: usize,
+        rows: &[(usize, usize)],
+        plane: &mut [E],
+    ) {
+        let line = self.axes[1].len * self.depth;
+        let (top, bottom) = (rows[0].1, rows[rows.len() - 1].1 + 1);
+        if images.strides[1] == 1 {
+            for &(index, y) in rows {
+                self.copy_pixels(images, images.start(image, first, y), &mut plane[index * line..][..line]);
+            }
+            return;
+        }
+        let span = (bottom - top) * images.size[1];
+        let block = (LINES / span).next_multiple_of(16).min(self.channels);
+        scratch::with(block * span, |lines: &mut [E]| {
+            for start in (0..self.channels).step_by(block) {
+                let count = block.min(self.channels - start);
+                images.load(image, first + start..first + start + count, top..bottom, lines);
+                for &(index, y) in rows {
+                    let (from, to) = (&lines[(y - top) * images.size[1]..], &mut plane[index * line..][..line]);
+                    self.turn(from, span, images.size[1], count, &mut to[start..]);
                 }
-            }
-        }
-    }
-
-    /// Widens one row of the source, which begins at `from`.
-    fn fill_line<T: Real>(&self, source: &View, from: usize, line: &mut [T]) {
-        let stride = source.layout.strides[3];
-        let columns = inside(self.low[1], self.line(), source.layout.shape[3]);
-        let (from, left) = (from + columns.start * stride, (columns.start as isize - self.low[1]) as usize);
-        if self.step == 1 {
-            return load(source, from, stride, &mut line[left..left + columns.len()]);
-        }
-        scratch::with(columns.len(), |row: &mut [T]| {
-            load(source, from, stride, row);
-            for (x, &value) in (left..).zip(&*row) {
-                line[x % self.step * self.phase + x / self.step] = value;
             }
         });
     }
-}
 
-/// The part of `low..low + extent` that lies within `0..size`.
-fn inside(low: isize, extent: usize, size: usize) -> Range<usize> {
-    let start = low.clamp(0, size as isize) as usize;
-    start..((low + extent as isize).clamp(start as isize, size as isize) as usize)
+    /// Copies one row of an image whose pixels have their channels together.
+    fn copy_pixels<E: Multiply>(&self, images: &Images, start: usize, line: &mut [E]) {
+        for (x, pixel) in line.chunks_exact_mut(self.depth).enumerate() {
+            if let Some(x) = self.axes[1].within(x, images.size[1]) {
+                E::load(images.view, start + x * images.strides[3], 1, &mut pixel[..self.channels]);
+            }
+        }
+    }
+
+    /// Turns one row of `count` channels, `span` apart, into vectors of pixels.
+    fn turn<E: Multiply>(&self, lines: &[E], span: usize, width: usize, count: usize, out: &mut [E]) {
+        let (columns, pace) = (&self.axes[1], self.axes[1].pace());
+        if pace == columns.step {
+            let inside = columns.inside_all(width);
+            if let Some(x) = inside.clone().next().map(|index| columns.position(index) as usize) {
+                transpose(&lines[x..], span, [count, inside.len()], &mut out[inside.start * self.depth..], self.depth);
+            }
+            return;
+        }
+        for rank in 0..pace {
+            let inside = columns.inside(rank, width);
+            if inside.is_empty() {
+                continue;
+            }
+            let x = columns.position(inside.start * pace + rank) as usize;
+            scratch::with(count * inside.len(), |thin: &mut [E]| {
+                for (channel, thin) in thin.chunks_exact_mut(inside.len()).enumerate() {
+                    let line = lines[channel * span + x..].iter().step_by(columns.step);
+                    thin.iter_mut().zip(line).for_each(|(thin, &value)| *thin = value);
+                }
+                let out = &mut out[(inside.start * pace + rank) * self.depth..];
+                transpose(thin, inside.len(), [count, inside.len()], out, pace * self.depth);
+            });
+        }
+    }
 }

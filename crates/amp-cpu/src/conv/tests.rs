@@ -104,6 +104,11 @@ fn every_geometry() {
         ([2, 5, 6, 6], [7, 5, 1, 1], spec([2; 2], [0; 2], [1; 2], 1)),
         ([1, 3, 4, 4], [2, 3, 2, 2], spec([4, 5], [3; 2], [1; 2], 1)),
         ([1, 2, 40, 37], [3, 2, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([2, 37, 9, 8], [35, 37, 3, 3], spec([2; 2], [1; 2], [1; 2], 1)),
+        ([3, 9, 8, 7], [12, 9, 3, 3], spec([2, 1], [1; 2], [1, 2], 1)),
+        ([2, 33, 6, 6], [40, 33, 1, 1], spec([2; 2], [0; 2], [1; 2], 1)),
+        ([1, 96, 4, 3], [34, 96, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([2, 20, 5, 5], [30, 10, 3, 3], spec([3; 2], [2; 2], [1; 2], 2)),
     ] {
         Case::new(&mut random, x, w, spec, DType::F32).check(DType::F32);
         Case::new(&mut random, x, w, spec, DType::F64).check(DType::F64);
@@ -118,6 +123,7 @@ fn every_mix_of_precisions_and_strides() {
         for out in [DType::F16, DType::BF16, DType::F32] {
             let mut case = Case::new(&mut random, [2, 3, 6, 7], [4, 3, 3, 3], spec, dtype);
             case.check(out);
+            Case::new(&mut random, [2, 35, 6, 7], [33, 35, 3, 3], spec, dtype).check(out);
             case.x = random.tensor(&[6, 3, 7, 2], DType::F32).meant_as(dtype).transposed(0, 3).transposed(2, 3);
             case.w = random.tensor(&[3, 4, 3, 3], DType::F32).meant_as(dtype).transposed(0, 1);
             case.grad = case.grad.meant_as(DType::F32);

@@ -1,128 +1,189 @@
-//! Gradient of a convolution with respect to its kernel.
+//! Gradient of a convolution with respect to its kernel: slopes times the vectors of the pixels that they belong to.
 
-use super::direct::Weights;
+use super::images::Images;
 use super::lattice::{Band, Lattice};
-use super::planes::{Order, Planes};
-use super::{Conv2d, sizes};
-use crate::gemm::kernel::Full;
-use crate::gemm::operand::Gathered;
-use crate::gemm::product::{PER_CYCLE, Sink, Threads, product};
-use crate::load::load;
-use crate::num::Real;
+use super::planes::Planes;
+use super::tile::{Convolve, Kernel, Run};
+use crate::convert::Compute;
+use crate::gemm::product::{PER_CYCLE, Threads};
+use crate::num::Num;
 use crate::output::Output;
-use crate::simd::dispatch;
+use crate::simd::Level;
+use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
 
 /// Elements of all partial sums together, and the most there may be of them.
 const PARTIAL: usize = 1 << 21;
 const PARTS: usize = 8;
+/// Elements of the source in a band: enough pixels that adding to the partial sums costs little.
+const BAND: usize = 1 << 18;
+/// Pixels whose vectors stay in the L1 cache while they are multiplied by one panel of slopes after the other.
+const PIXELS: usize = 256;
 
 /// Adds the gradient to `into`, which has shape `weight`.
 ///
 /// The bands are dealt to a number of partial sums that depends on the shapes alone; these are added in order.
-pub(super) fn accumulate<T: Full>(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d, into: &mut Storage) {
-    let ([images, _, oh, ow], [outputs, inputs, kh, kw]) = (sizes(grad), weight);
-    let lattice = Lattice::forward(spec, [oh, ow], [kh, kw]);
-    let bands = lattice.bands(images, inputs);
-    let size = into.len();
+pub(super) fn accumulate<E: Convolve>(
+    grad: &View,
+    x: &View,
+    weight: [usize; 4],
+    lattice: &Lattice,
+    into: &mut Storage,
+) {
+    let ([outputs, inputs, kh, kw], size) = (weight, into.len());
+    let bands = lattice.bands_for(x.layout.shape[0], inputs, (size / 2).max(BAND));
     if bands.is_empty() || size == 0 {
         return;
     }
     let parts = (PARTIAL / size).clamp(2, PARTS).min(bands.len());
-    let threads = if parts < PARTS { Threads::Many } else { Threads::One };
-    let work = images * oh * ow * size / PER_CYCLE;
-    let per_group = outputs / spec.groups;
-    let mut partial = Storage::zeros(T::DTYPE, parts * size);
+    let groups = x.layout.shape[1] / inputs;
+    let pixels = grad.layout.count() / outputs;
+    let mut partial = Storage::zeros(E::Sum::DTYPE, parts * size);
     let sums = Output::new(&mut partial);
-    parallel::for_each(parts, work, |part| {
-        let mine = bands.len() * part / parts..bands.len() * (part + 1) / parts;
-        for band in &bands[mine] {
-            let planes = Planes::new(&lattice, band, inputs, Order::ChannelsLast);
-            for group in 0..spec.groups {
-                let start = part * size + group * per_group * inputs * kh * kw;
-                let sink = Sums { sums, start, stride: inputs * kh * kw };
-                one_band::<T>(grad, x, band, &planes, group, per_group, &sink, threads);
+    parallel::for_each(parts, pixels * size / PER_CYCLE, |part| {
+        for band in &bands[bands.len() * part / parts..bands.len() * (part + 1) / parts] {
+            for group in 0..groups {
+                let outputs = [group * (outputs / groups), outputs / groups];
+                let threads = if parts < PARTS { Threads::Many } else { Threads::One };
+                let start = part * size + outputs[0] * inputs * kh * kw;
+                Part { kernel: E::convolve(Level::current()), lattice, band, outputs, sums, start, threads }.add(
+                    grad,
+                    x,
+                    [group * inputs, inputs],
+                );
             }
         }
     });
-    let values = T::same(partial.as_slice()).expect("just made of this type");
+    let values = E::Sum::same(partial.as_slice()).expect("just made of this type");
     let (output, taps) = (Output::new(into), kh * kw);
-    // The sums list the channels of each tap, the kernel lists the taps of each channel.
-    for part in values.chunks_exact(size) {
-        for (row, of_row) in part.chunks_exact(inputs * taps).enumerate() {
-            for (tap, channels) in of_row.chunks_exact(inputs).enumerate() {
-                // SAFETY: only this thread is left.
-                unsafe { output.accumulate(row * inputs * taps + tap, taps, channels) };
+    let row = inputs * taps;
+    parallel::for_each(outputs, 2 * parts * size, |o| {
+        scratch::with(2 * row, |buffer: &mut [E::Sum]| {
+            let (total, turned) = buffer.split_at_mut(row);
+            total.copy_from_slice(&values[o * row..][..row]);
+            for part in 1..parts {
+                total.iter_mut().zip(&values[part * size + o * row..][..row]).for_each(|(total, &sum)| *total += sum);
             }
-        }
-    }
+            // The sums list the channels of each tap, the kernel lists the taps of each channel.
+            transpose(total, inputs, [taps, inputs], turned, taps);
+            // SAFETY: every task has its own output channel.
+            unsafe { output.accumulate(o * row, 1, turned) };
+        });
+    });
     partial.recycle();
 }
 
-#[allow(clippy::too_many_arguments)]
-fn one_band<T: Full>(
-    grad: &View,
-    x: &View,
-    band: &Band,
-    planes: &Planes,
-    group: usize,
-    per_group: usize,
-    sink: &Sums,
+/// The pixels of a band and the outputs of a group.
+struct Part<'a, E: Convolve> {
+    kernel: Kernel<E>,
+    lattice: &'a Lattice,
+    band: &'a Band,
+    /// First output channel, and how many.
+    outputs: [usize; 2],
+    sums: Output<'a>,
+    /// Where the group's sums begin: `[outputs][taps][inputs]`.
+    start: usize,
     threads: Threads,
-) {
-    let pixels = planes.pixels.len() / band.images.len();
-    scratch::with(planes.len(band), |data: &mut [T]| {
-        planes.fill(x, band, group * x.layout.shape[1] / (grad.layout.shape[1] / per_group), data);
-        scratch::with(per_group * planes.pixels.len(), |slopes: &mut [T]| {
-            fill_gradient(grad, band, group * per_group, per_group, slopes);
-            if per_group == 1 && x.layout.shape[1] == grad.layout.shape[1] {
-                return one_channel(slopes, data, planes, grad.layout.shape[3], sink);
-            }
-            let rows: Vec<usize> = (0..per_group).map(|channel| channel * pixels).collect();
-            let depth: Vec<usize> = (0..band.images.len())
-                .flat_map(|image| (0..pixels).map(move |pixel| image * per_group * pixels + pixel))
-                .collect();
-            let left = Gathered { data: slopes, rows: &rows, depth: &depth };
-            let right = Gathered { data, rows: &planes.patch, depth: &planes.pixels };
-            product(&left, &right, sink, threads);
+}
+
+impl<E: Convolve> Part<'_, E> {
+    fn add(&self, grad: &View, x: &View, inputs: [usize; 2]) {
+        let Kernel { rows, columns, group, .. } = self.kernel;
+        let planes = Planes::new(self.lattice, self.band, inputs[1], 1);
+        let count = planes.pixels.len();
+        let padded = count.next_multiple_of(group);
+        let panels = self.outputs[1].div_ceil(rows);
+        // A vector of the last pixel may end after it.
+        scratch::with(planes.len(self.band) + columns, |data: &mut [E]| {
+            planes.fill(x, self.band, inputs[0], data);
+            scratch::with(panels * rows * padded, |slopes: &mut [E]| {
+                for (panel, out) in slopes.chunks_exact_mut(rows * padded).enumerate() {
+                    self.pack(grad, panel * rows, count, out);
+                }
+                let strips = strips(&planes.runs(&self.lattice.phases[0]), columns);
+                let work = self.outputs[1] * self.lattice.taps() * inputs[1] * count / PER_CYCLE;
+                let work = if self.threads == Threads::Many { work } else { 0 };
+                parallel::for_each(strips.len(), work, |i| self.strip(&strips[i], slopes, data, &planes.pixels));
+            });
         });
-    });
-}
+    }
 
-/// The band of a convolution of one channel with one kernel.
-fn one_channel<T: Real>(slopes: &[T], data: &[T], planes: &Planes, width: usize, sink: &Sums) {
-    let lines: Vec<usize> = planes.pixels.chunks_exact(width).map(|line| line[0]).collect();
-    scratch::with(planes.patch.len(), |sums: &mut [T]| {
-        sums.fill(T::default());
-        dispatch(Weights { sums, slopes, data, lines: &lines, offsets: &planes.patch });
-        sink.store(0, 0, sums);
-    });
-}
-
-/// Widens the band's part of the gradient, as `[images, channels, pixels]`.
-fn fill_gradient<T: Real>(grad: &View, band: &Band, first: usize, channels: usize, out: &mut [T]) {
-    let (width, strides) = (grad.layout.shape[3], &grad.layout.strides);
-    let mut lines = out.chunks_exact_mut(width);
-    for image in band.images.clone() {
-        for channel in first..first + channels {
-            for (y, line) in band.rows.clone().zip(&mut lines) {
-                let at = grad.layout.offset + image * strides[0] + channel * strides[1] + y * strides[2];
-                load(grad, at, strides[3], line);
+    /// Writes the slopes of one panel's outputs, `[pixels][rows]`, grouped; outputs and pixels padded with zeros.
+    fn pack(&self, grad: &View, first: usize, count: usize, out: &mut [E]) {
+        let Kernel { rows, group, .. } = self.kernel;
+        let outputs = rows.min(self.outputs[1] - first);
+        let padded = count.next_multiple_of(group);
+        scratch::with(rows * padded, |lines: &mut [E]| {
+            for (i, line) in lines.chunks_exact_mut(padded).enumerate() {
+                let (line, rest) = line.split_at_mut(if i < outputs { count } else { 0 });
+                self.load(grad, self.outputs[0] + first + i, line);
+                rest.fill(E::default());
             }
+            if group == 1 {
+                return transpose(lines, padded, [rows, padded], out, rows);
+            }
+            let (lines, out) = (scratch::same_bytes::<E, u32>(lines), scratch::same_bytes_mut::<E, u32>(out));
+            transpose(lines, padded / group, [rows, padded / group], out, rows);
+        });
+    }
+
+    /// Loads the band's pixels of an output channel.
+    fn load(&self, grad: &View, channel: usize, line: &mut [E]) {
+        let (Band { images, rows }, grad) = (self.band, Images::new(grad));
+        let pixels = rows.len() * self.lattice.grid[1];
+        for (image, line) in images.clone().zip(line.chunks_exact_mut(pixels)) {
+            grad.load(image, channel..channel + 1, rows.clone(), line);
         }
     }
-}
 
-/// Adds rows to one partial sum.
-struct Sums<'a> {
-    sums: Output<'a>,
-    start: usize,
-    stride: usize,
-}
-
-impl<T: Real> Sink<T> for Sums<'_> {
-    fn store(&self, row: usize, column: usize, values: &mut [T]) {
-        // SAFETY: every part has its own sums, every group its own rows, and `store` calls never overlap (`Sink`).
-        unsafe { self.sums.accumulate(self.start + row * self.stride + column, 1, values) }
+    /// Adds the sums of one strip of columns for all outputs.
+    fn strip(&self, strip: &Strip, slopes: &[E], data: &[E], pixels: &[usize]) {
+        let Kernel { rows, columns, group, .. } = self.kernel;
+        let depth = rows * pixels.len().next_multiple_of(group);
+        let panels = slopes.len() / depth;
+        scratch::with(panels * rows * columns, |sums: &mut [E::Sum]| {
+            for (block, pixels) in pixels.chunks(PIXELS).enumerate() {
+                assert!(pixels.iter().all(|pixel| pixel + strip.run.at + columns <= data.len()));
+                let data = &data[strip.run.at..];
+                for (slopes, sums) in slopes.chunks_exact(depth).zip(sums.chunks_exact_mut(rows * columns)) {
+                    let slopes = &slopes[block * PIXELS * rows..];
+                    assert!(pixels.len().next_multiple_of(group) * rows <= slopes.len());
+                    // SAFETY: each pixel's vector ends inside `data` and the panel has the rows of all of them (asserted);
+                    // the tile is `sums`; a `Kernel` is only made for levels that the CPU has.
+                    unsafe {
+                        let (slopes, data, sums) = (slopes.as_ptr(), data.as_ptr(), sums.as_mut_ptr());
+                        (self.kernel.slopes)(slopes, data, pixels, sums, columns, block > 0);
+                    }
+                }
+            }
+            for (output, sums) in sums.chunks_exact(columns).take(self.outputs[1]).enumerate() {
+                // SAFETY: every part has its own sums, every group its own rows and every strip its own columns.
+                unsafe {
+                    self.sums.accumulate(self.start + output * strip.total + strip.first, 1, &sums[..strip.run.len])
+                };
+            }
+        });
     }
+}
+
+/// Neighbouring columns of the sums.
+struct Strip {
+    /// Place of the first.
+    first: usize,
+    /// Columns of all strips together.
+    total: usize,
+    run: Run,
+}
+
+fn strips(runs: &[Run], columns: usize) -> Vec<Strip> {
+    let total = runs.iter().map(|run| run.len).sum();
+    let (mut strips, mut first) = (Vec::new(), 0);
+    for run in runs {
+        for at in (0..run.len).step_by(columns) {
+            let len = columns.min(run.len - at);
+            strips.push(Strip { first, total, run: Run { at: run.at + at, len } });
+            first += len;
+        }
+    }
+    strips
 }

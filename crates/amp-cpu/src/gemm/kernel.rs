@@ -115,9 +115,10 @@ full!(f32: avx2_f32 16, avx512_f32 32);
 full!(f64: avx2_f64 8, avx512_f64 16);
 
 /// A register full of numbers.
-trait Vector: Copy {
+pub(crate) trait Vector: Copy {
     type Element: Copy;
     const LANES: usize;
+    const ZERO: Self::Element;
 
     /// # Safety
     /// The CPU must have the vector's instructions; `from` must be valid for `LANES` reads.
@@ -147,12 +148,11 @@ unsafe fn tile<V: Vector, const MR: usize>(
     c: *mut V::Element,
     stride: usize,
     accumulate: bool,
-    zero: V::Element,
 ) {
     // SAFETY: `a` has `depth * MR` elements, `b` has `depth * 2 * LANES`, row `i` of `c` has `2 * LANES` from
     // `i * stride` on (caller); the loops stay inside these bounds.
     unsafe {
-        let mut sums = [[V::splat(zero); 2]; MR];
+        let mut sums = [[V::splat(V::ZERO); 2]; MR];
         if accumulate {
             for (i, sum) in sums.iter_mut().enumerate() {
                 *sum = [V::load(c.add(i * stride)), V::load(c.add(i * stride + V::LANES))];
@@ -178,11 +178,12 @@ unsafe fn tile<V: Vector, const MR: usize>(
 
 /// Four numbers that the compiler may put into whatever registers the target has.
 #[derive(Clone, Copy)]
-struct Four<T>([T; 4]);
+pub(crate) struct Four<T>([T; 4]);
 
 impl<T: Real> Vector for Four<T> {
     type Element = T;
     const LANES: usize = 4;
+    const ZERO: T = T::ZERO;
 
     #[inline(always)]
     unsafe fn load(from: *const T) -> Self {
@@ -211,22 +212,23 @@ impl<T: Real> Vector for Four<T> {
 /// As [`Tile`]; runs on every CPU.
 unsafe fn portable<T: Full>(depth: usize, a: *const T, b: *const T, c: *mut T, stride: usize, accumulate: bool) {
     // SAFETY: the caller's duty.
-    unsafe { tile::<Four<T>, 4>(depth, a, b, c, stride, accumulate, T::default()) }
+    unsafe { tile::<Four<T>, 4>(depth, a, b, c, stride, accumulate) }
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(crate) mod x86 {
     use super::{Vector, tile};
     use std::arch::x86_64::*;
 
     macro_rules! vector {
         ($name:ident($register:ty) of $element:ty, $lanes:literal: $load:ident $splat:ident $mul_add:ident $store:ident) => {
             #[derive(Clone, Copy)]
-            struct $name($register);
+            pub(crate) struct $name($register);
 
             impl Vector for $name {
                 type Element = $element;
                 const LANES: usize = $lanes;
+                const ZERO: $element = 0.0;
 
                 #[inline(always)]
                 unsafe fn load(from: *const $element) -> Self {
@@ -274,7 +276,7 @@ mod x86 {
                 accumulate: bool,
             ) {
                 // SAFETY: the caller's duty; the instructions are enabled here.
-                unsafe { tile::<$vector, $rows>(depth, a, b, c, stride, accumulate, 0.0) }
+                unsafe { tile::<$vector, $rows>(depth, a, b, c, stride, accumulate) }
             }
         };
     }

@@ -64,26 +64,6 @@ pub(crate) fn product_with<E: Multiply>(
     });
 }
 
-/// [`product`] of a left side that several products share, on this thread.
-pub(crate) fn product_shared<E: Multiply>(
-    kernel: Kernel<E>,
-    a: &Packed<E>,
-    b: &dyn Operand<E>,
-    sink: &dyn Sink<E::Sum>,
-) {
-    let (m, n, depth) = (a.operand.rows(), b.rows(), b.depth());
-    if m == 0 || n == 0 {
-        return;
-    }
-    let blocks = Blocks::new(&kernel, m, n, Threads::One);
-    prepacked(b, kernel.right, kernel.depth, blocks.down(), 0, |b| {
-        for task in 0..blocks.across() * blocks.down() {
-            let (rows, columns) = blocks.get(task);
-            block(&kernel, a, b, rows, columns, depth, sink);
-        }
-    });
-}
-
 /// How the result is cut into tasks.
 struct Blocks {
     m: usize,

@@ -1,0 +1,47 @@
+//! Images as kernels read them: `[N, C, H, W]` of any stored precision and strides.
+
+use crate::View;
+use crate::gemm::kernel::Multiply;
+use std::ops::Range;
+
+/// A view of images, its sizes and strides at hand.
+pub(super) struct Images<'a> {
+    /// The elements.
+    pub view: &'a View<'a>,
+    /// Height and width.
+    pub size: [usize; 2],
+    /// Distances between images, channels, rows and pixels.
+    pub strides: [usize; 4],
+}
+
+impl<'a> Images<'a> {
+    pub(super) fn new(view: &'a View<'a>) -> Self {
+        let (shape, strides) = (&view.layout.shape, &view.layout.strides);
+        Self { view, size: [shape[2], shape[3]], strides: std::array::from_fn(|i| strides[i]) }
+    }
+
+    /// Position of the first pixel of a row.
+    pub(super) fn start(&self, image: usize, channel: usize, y: usize) -> usize {
+        self.view.layout.offset + image * self.strides[0] + channel * self.strides[1] + y * self.strides[2]
+    }
+
+    /// Loads rows of some channels, `[channels][rows][W]`, rounded to the type of `out`: as few and as long loads as the
+    /// strides allow.
+    pub(super) fn load<E: Multiply>(&self, image: usize, channels: Range<usize>, rows: Range<usize>, out: &mut [E]) {
+        let ([_, next, row, pixel], [height, width]) = (self.strides, self.size);
+        let span = rows.len() * width;
+        if row != width * pixel {
+            for (channel, out) in channels.zip(out.chunks_exact_mut(span)) {
+                for (y, out) in rows.clone().zip(out.chunks_exact_mut(width)) {
+                    E::load(self.view, self.start(image, channel, y), pixel, out);
+                }
+            }
+        } else if rows.len() == height && next == height * row {
+            E::load(self.view, self.start(image, channels.start, 0), pixel, &mut out[..channels.len() * span]);
+        } else {
+            for (channel, out) in channels.zip(out.chunks_exact_mut(span)) {
+                E::load(self.view, self.start(image, channel, rows.start), pixel, out);
+            }
+        }
+    }
+}
