@@ -54,10 +54,6 @@ pub(crate) struct Hoists {
 }
 
 impl Hoists {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Plans the hoists for all uses, in the order in which they were recorded.
     pub(crate) fn plan(uses: &[Use]) -> Self {
         let mut hoists = Self::default();

@@ -11,7 +11,8 @@ use syn::spanned::Spanned;
 
 /// The plan of one operation.
 pub(crate) struct Row {
-    line: usize,
+    /// Where the line is counted, if not at the call's beginning.
+    at: Option<Span>,
     source: Expr,
     text: OnceCell<String>,
     op: String,
@@ -27,9 +28,8 @@ impl Row {
     pub(crate) fn new(op: &str, class: &'static str, source: &Expr, inputs: &[&Value], output: &Prec) -> Self {
         let labels: Vec<&str> = inputs.iter().map(|value| value.prec.label()).collect();
         let input = if labels.is_empty() { "-".to_owned() } else { labels.join(", ") };
-        let line = source.span().start().line;
         Self {
-            line,
+            at: None,
             source: source.clone(),
             text: OnceCell::new(),
             op: op.to_owned(),
@@ -46,8 +46,12 @@ impl Row {
         self.text.get_or_init(|| snippet(&self.source))
     }
 
+    fn line(&self) -> usize {
+        self.at.unwrap_or_else(|| self.source.span()).start().line
+    }
+
     pub(crate) fn at(mut self, span: Span) -> Self {
-        self.line = span.start().line;
+        self.at = Some(span);
         self
     }
 
@@ -134,9 +138,9 @@ pub(crate) fn register(rows: &[Row], region: &Region, private: &TokenStream, fun
     };
     let mut text = String::new();
     for row in rows {
-        let Row { line, op, class, input, output, casts, costed, .. } = row;
+        let Row { op, class, input, output, casts, costed, .. } = row;
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{line}\t{}\t{op}\t{class}\t{input}\t{output}\t{casts}\t{costed}", row.text());
+        let _ = writeln!(text, "{}\t{}\t{op}\t{class}\t{input}\t{output}\t{casts}\t{costed}", row.line(), row.text());
     }
     quote! {
         #private::inventory::submit! {

@@ -136,7 +136,7 @@ impl Copies {
 
 impl Borrows {
     /// Takes the place.
-    pub fn take<'a, T: ?Sized, K>(self, place: &'a T, _to: K) -> Moved<&'a T> {
+    pub fn take<T: ?Sized, K>(self, place: &T, _to: K) -> Moved<&T> {
         Moved(place)
     }
 }

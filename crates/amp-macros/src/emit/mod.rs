@@ -38,8 +38,43 @@ pub(crate) fn local(name: &str, index: usize, at: Span) -> Ident {
 }
 
 /// Spans of the first and the last token.
-pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
-    let mut all = tokens.to_token_stream().into_iter();
+pub(crate) fn ends(expr: &Expr) -> (Span, Span) {
+    (first(expr).unwrap_or_else(|| ends_of_tokens(expr).0), last(expr).unwrap_or_else(|| ends_of_tokens(expr).1))
+}
+
+/// The span of the first token of an expression of a common form.
+fn first(expr: &Expr) -> Option<Span> {
+    match expr {
+        Expr::Path(path) => path.path.get_ident().map(Ident::span),
+        Expr::Reference(reference) => Some(reference.and_token.span),
+        Expr::Field(field) => first(&field.base),
+        Expr::MethodCall(call) => first(&call.receiver),
+        Expr::Try(inner) => first(&inner.expr),
+        Expr::Call(call) => first(&call.func),
+        Expr::Paren(paren) => Some(paren.paren_token.span.open()),
+        _ => None,
+    }
+}
+
+/// The span of the last.
+fn last(expr: &Expr) -> Option<Span> {
+    match expr {
+        Expr::Path(path) => path.path.get_ident().map(Ident::span),
+        Expr::Reference(reference) => last(&reference.expr),
+        Expr::Field(field) => match &field.member {
+            syn::Member::Named(ident) => Some(ident.span()),
+            syn::Member::Unnamed(index) => Some(index.span),
+        },
+        Expr::MethodCall(call) => Some(call.paren_token.span.close()),
+        Expr::Try(inner) => Some(inner.question_token.span),
+        Expr::Call(call) => Some(call.paren_token.span.close()),
+        Expr::Paren(paren) => Some(paren.paren_token.span.close()),
+        _ => None,
+    }
+}
+
+fn ends_of_tokens(expr: &Expr) -> (Span, Span) {
+    let mut all = expr.to_token_stream().into_iter();
     let Some(first) = all.next() else { return (Span::call_site(), Span::call_site()) };
     let last = all.last().unwrap_or_else(|| first.clone());
     let open = match &first {

@@ -2,7 +2,6 @@
 
 use super::Walker;
 use super::cast::Goal;
-use super::expr::replace;
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
@@ -138,9 +137,9 @@ impl Walker<'_> {
             return value;
         }
         if TRAINING.contains(&name) {
-            replace(expr, |call| emit::guarded(&receiver, &method, call));
+            self.rewrite(expr, |call| emit::guarded(&receiver, &method, call));
         } else if self.cx.host && !TRANSPARENT.contains(&name) && !INFERRED.contains(&name) {
-            replace(expr, |call| emit::unlisted(&receiver, &method, call));
+            self.rewrite(expr, |call| emit::unlisted(&receiver, &method, call));
         }
         value
     }
@@ -214,12 +213,12 @@ impl Walker<'_> {
             if let Some(operands) = operands {
                 let whole = call.clone();
                 let gate = gate && by_receiver && matches!(target, Goal::To(_));
-                replace(expr, |_| emit::call(at, operands, gate, |passed| rebuilt(whole, &tensors, passed)));
+                self.rewrite(expr, |_| emit::call(at, operands, gate, |passed| rebuilt(whole, &tensors, passed)));
             }
         }
         if found.rule == Rule::ForceLower {
             let target = self.target(&self.lower());
-            replace(expr, |inner| emit::recast(inner, &target));
+            self.rewrite(expr, |inner| emit::recast(inner, &target));
         }
         result
     }
@@ -329,7 +328,7 @@ impl Walker<'_> {
         let half = matches!(self.lower(), Prec::Half(_));
         let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
         let pinned: Vec<Span> = pinned.map(|&i| spans[i]).collect();
-        replace(expr, |_| {
+        self.rewrite(expr, |_| {
             emit::module_call(at, receiver, &region, &pinned, operands, |callee, passed| {
                 *whole.receiver = callee;
                 for (&i, arg) in positions.iter().zip(passed) {

@@ -107,8 +107,7 @@ impl Walker<'_> {
 
     fn finish_join(&self, expr: &mut Expr, by_type: bool) {
         if by_type {
-            let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-            *expr = emit::joined(inner);
+            self.rewrite(expr, emit::joined);
         }
     }
 
@@ -186,8 +185,7 @@ impl Walker<'_> {
         let Some(var) = frame else { return };
         self.assign_var(var, &value);
         if self.chosen(var) == Some(Prec::F32) && !value.is_surely(&Prec::F32) && !value.inferred {
-            let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-            *expr = self.widened(inner, &value);
+            self.rewrite(expr, |inner| self.widened(inner, &value));
         }
     }
 

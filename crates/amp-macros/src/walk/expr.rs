@@ -187,14 +187,22 @@ impl Walker<'_> {
             let widened = self.chosen(var) == Some(Prec::F32)
                 || (self.scopes.vars[var].declared && self.scopes.vars[var].value.is_surely(&Prec::F32));
             if widened && !value.is_surely(&Prec::F32) && !value.inferred && value.prec != Prec::Other {
-                replace(expr, |inner| self.widened(inner, &value));
+                self.rewrite(expr, |inner| self.widened(inner, &value));
             }
             return;
         }
         self.expr(place);
         let may_differ = matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred;
         if may_differ && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
-            replace(expr, |inner| emit::slot(place, inner));
+            self.rewrite(expr, |inner| emit::slot(place, inner));
+        }
+    }
+
+    /// Replaces an expression by one made of it; a round that is only there to find out leaves nothing in its place.
+    pub(super) fn rewrite(&self, expr: &mut Expr, wrap: impl FnOnce(Expr) -> Expr) {
+        let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
+        if self.writes {
+            *expr = wrap(inner);
         }
     }
 
@@ -221,10 +229,4 @@ impl Walker<'_> {
     pub(super) fn bind_parameter(&mut self, pat: &Pat, given: Option<&Value>) {
         self.bind(pat, given.unwrap_or(&Value::opaque()), false);
     }
-}
-
-/// Replaces an expression by one made of it.
-pub(super) fn replace(expr: &mut Expr, wrap: impl FnOnce(Expr) -> Expr) {
-    let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-    *expr = wrap(inner);
 }

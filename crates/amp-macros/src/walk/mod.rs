@@ -3,7 +3,7 @@
 //! One walk follows a function's body in evaluation order, keeps what it knows about every value ([`Value`]), and puts
 //! casts in as it goes. What a walk cannot know when it meets a declaration (what a loop assigns later, which uses of a
 //! value share a narrowing) comes from the round before; rounds are repeated on fresh copies of the body until nothing
-//! changes, and the last one is kept. Single calls never depend on these facts: they are decided by type.
+//! changes, and one more writes the casts. Single calls never depend on these facts: they are decided by type.
 
 mod call;
 mod cast;
@@ -53,6 +53,8 @@ impl Settled {
 
 /// One round.
 pub(crate) struct Walker<'a> {
+    /// Casts are written in this round.
+    writes: bool,
     cx: &'a Context,
     region: Region,
     rules: Rules,
@@ -97,24 +99,24 @@ const MAX_ROUNDS: usize = 6;
 /// Walks a body until nothing changes.
 pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
     let mut settled = Settled::default();
-    let (mut walker, mut walked, _) = round(start, body, settled.clone(), Hoists::default());
+    let mut walker = round(start, body, settled.clone(), None).0;
     for _ in 0..MAX_ROUNDS {
         let vars = walker.scopes.choose();
         if settled.is(&vars) {
             break;
         }
         settled = Settled { vars };
-        (walker, walked, _) = round(start, body, settled.clone(), Hoists::default());
+        walker = round(start, body, settled.clone(), None).0;
     }
     let hoists = Hoists::plan(&walker.uses);
-    if !hoists.is_empty() {
-        (walker, walked, _) = round(start, body, settled, hoists);
-    }
-    Walked { body: walked, errors: walker.errors, rows: walker.rows }
+    let (walker, body) = round(start, body, settled, Some(hoists));
+    Walked { body, errors: walker.errors, rows: walker.rows }
 }
 
-fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Hoists) -> (Walker<'a>, Block, Value) {
+/// Casts are written when it is known which of them are made ahead.
+fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<Hoists>) -> (Walker<'a>, Block) {
     let mut walker = Walker {
+        writes: hoists.is_some(),
         cx: start.cx,
         region: start.region.clone(),
         rules: start.rules.clone(),
@@ -124,7 +126,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Hoists) 
         binding_scope: None,
         next_id: 0,
         uses: Vec::new(),
-        hoists,
+        hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),
         breaks: Vec::new(),
         returns: start.returns.clone(),
@@ -134,8 +136,8 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Hoists) 
     let mut body = body.clone();
     (start.declare)(&mut walker);
     let expect = start.returns.clone();
-    let value = walker.block(&mut body, &expect);
-    (walker, body, value)
+    walker.block(&mut body, &expect);
+    (walker, body)
 }
 
 impl Walker<'_> {

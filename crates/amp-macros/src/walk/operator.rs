@@ -1,7 +1,6 @@
 //! `+ - * /` and their compound forms.
 
 use super::Walker;
-use super::expr::replace;
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
@@ -56,10 +55,12 @@ impl Walker<'_> {
     /// Casts both operands to where they meet.
     fn meet_operands(&mut self, expr: &mut Expr, left: &Value, right: &Value) {
         let widen = left.sure && right.sure && left.prec.join(&right.prec) == Prec::F32;
+        // F32 is where everything meets it.
+        let widen = widen || [left, right].iter().any(|value| value.is_surely(&Prec::F32) && value.shape.lends());
         let target = self.target(&Prec::F32);
         let treatment = |value: &Value| match widen {
-            true if value.prec == Prec::F32 => Treatment::Nothing,
-            true if value.shape.lends() => Treatment::Direct(target.clone()),
+            true if value.is_surely(&Prec::F32) => Treatment::Nothing,
+            true if value.sure && value.prec.is_known() && value.shape.lends() => Treatment::Direct(target.clone()),
             true => Treatment::To(target.clone()),
             false => Treatment::Meet,
         };
@@ -72,7 +73,7 @@ impl Walker<'_> {
             Operand { expr: take(&mut binary.right), role: Role::Operator, treatment: second },
         ];
         let whole = binary.clone();
-        replace(expr, |_| {
+        self.rewrite(expr, |_| {
             emit::call(at, operands, false, |mut passed| {
                 let right = Box::new(passed.pop().expect("two operands"));
                 let left = Box::new(passed.pop().expect("two operands"));
@@ -90,7 +91,7 @@ impl Walker<'_> {
         }
         self.assign_var(var, &left.join(&right));
         if self.chosen(var) == Some(Prec::F32) && !right.is_surely(&Prec::F32) && !is_reference(&binary.right) {
-            replace(&mut binary.right, |inner| self.widened(inner, &right));
+            self.rewrite(&mut binary.right, |inner| self.widened(inner, &right));
         }
     }
 
@@ -102,7 +103,7 @@ impl Walker<'_> {
             self.errors.push(error);
         }
         if let Some(items) = literal::check_named(operand, half, scales) {
-            replace(operand, |inner| literal::with_items(items, inner));
+            self.rewrite(operand, |inner| literal::with_items(items, inner));
         }
     }
 }

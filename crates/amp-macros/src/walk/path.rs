@@ -2,7 +2,6 @@
 
 use super::Walker;
 use super::call::{castable, judged};
-use super::expr::replace;
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
@@ -110,7 +109,7 @@ impl Walker<'_> {
             operands.push(Operand { expr, role: Role::Argument, treatment });
         }
         let mut whole = call.clone();
-        replace(expr, |_| {
+        self.rewrite(expr, |_| {
             emit::call(name.span(), operands, method_form, |passed| {
                 for (&i, arg) in tensors.iter().zip(passed) {
                     whole.args[i] = arg;
@@ -120,7 +119,7 @@ impl Walker<'_> {
         });
         if found.rule == Rule::ForceLower {
             let target = self.target(&self.lower());
-            replace(expr, |inner| emit::recast(inner, &target));
+            self.rewrite(expr, |inner| emit::recast(inner, &target));
         }
         result
     }
@@ -159,7 +158,7 @@ impl Walker<'_> {
                 treatment: Treatment::Meet,
             })
             .collect();
-        replace(expr, |_| {
+        self.rewrite(expr, |_| {
             emit::call(at, operands, false, |passed| {
                 if let Some(elems) = literal_list(&mut whole.args[0]) {
                     elems.into_iter().zip(passed).for_each(|(elem, with)| *elem = with);

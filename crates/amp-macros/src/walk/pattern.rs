@@ -3,7 +3,6 @@
 use super::{Expect, Walker};
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
-use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Expr, Local, Pat, Stmt};
 
@@ -69,8 +68,7 @@ impl Walker<'_> {
         }
         if let Pat::Ident(_) = pat {
             let init = local.init.as_mut().expect("matched above");
-            let expr = std::mem::replace(&mut *init.expr, Expr::Verbatim(TokenStream::new()));
-            *init.expr = self.widened(expr, &value);
+            self.rewrite(&mut init.expr, |inner| self.widened(inner, &value));
             return Vec::new();
         }
         widened.iter().map(|&var| self.redeclare(&pat, var)).collect()

@@ -5,7 +5,6 @@ use crate::emit;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
-use proc_macro2::TokenStream;
 use syn::{Expr, ReturnType, Type};
 
 /// What the place that a value goes to declares.
@@ -90,8 +89,7 @@ impl Walker<'_> {
         let prec = match expect {
             Expect::Prec(prec) => prec,
             Expect::Named(ty) if matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred => {
-                let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-                *expr = emit::declared(ty, inner);
+                self.rewrite(expr, |inner| emit::declared(ty, inner));
                 return value;
             }
             // A tuple that comes out of a call: its type says which elements have to be widened.
@@ -103,8 +101,7 @@ impl Walker<'_> {
         }
         match (prec, &value.prec) {
             (Prec::F32, _) => {
-                let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-                *expr = self.widened(inner, &value);
+                self.rewrite(expr, |inner| self.widened(inner, &value));
                 Value::sure(Prec::F32)
             }
             (Prec::Half(name), Prec::F32) => {
