@@ -1,10 +1,12 @@
 //! Convolution over a lattice: patches, read where they lie in scratch planes, times packed kernels.
 
-use super::lattice::{Band, Lattice};
+use super::lattice::{Band, Lattice, Phase};
 use super::pack::Weights;
+use super::patch::Patch;
 use super::planes::Planes;
-use super::tile::{Convolve, Kernel, Run};
-use crate::gemm::product::PER_CYCLE;
+use super::tile::{Convolve, Kernel, Patches, Reading};
+use crate::gemm;
+use crate::gemm::product::{PER_CYCLE, tiles};
 use crate::num::Real;
 use crate::output::Output;
 use crate::simd::Level;
@@ -14,6 +16,8 @@ use std::ops::Range;
 
 /// Tasks wanted at least, so that a few threads have something to do.
 const TASKS: usize = 8;
+/// Panels of outputs that packed patches are multiplied by at a time.
+const PANELS: usize = 6;
 /// Pixels that are turned at a time.
 const TURNED: usize = 64;
 
@@ -51,37 +55,6 @@ impl<'a, T: Real> Target<'a, T> {
     }
 }
 
-/// A part of the depth that is summed in one go.
-struct Block {
-    start: usize,
-    runs: Vec<Run>,
-}
-
-impl Block {
-    fn end(&self) -> usize {
-        self.start + self.runs.iter().map(|run| run.len).sum::<usize>()
-    }
-}
-
-/// Cuts a patch into blocks of `depth` elements.
-fn blocks(runs: &[Run], depth: usize) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    let (mut total, mut room) = (0, 0);
-    for run in runs {
-        let (mut at, end) = (run.at, run.at + run.len);
-        while at < end {
-            if room == 0 {
-                blocks.push(Block { start: total, runs: Vec::new() });
-                room = depth;
-            }
-            let len = room.min(end - at);
-            blocks.last_mut().expect("pushed above").runs.push(Run { at, len });
-            (at, total, room) = (at + len, total + len, room - len);
-        }
-    }
-    blocks
-}
-
 /// Computes the target from all channels of `source`; `of_group` is the kernels of a group.
 pub(super) fn gather<'a, E: Convolve>(
     source: &View,
@@ -90,19 +63,31 @@ pub(super) fn gather<'a, E: Convolve>(
     lattice: &Lattice,
     target: &Target<E::Sum>,
 ) {
-    let kernel = E::convolve(Level::current());
+    gather_with(E::convolve(Level::current()), source, of_group, groups, lattice, target);
+}
+
+/// [`gather`] with a given kernel.
+pub(super) fn gather_with<'a, E: Convolve>(
+    kernel: Kernel<E>,
+    source: &View,
+    of_group: &(dyn Fn(usize) -> Weights<'a, E> + Sync),
+    groups: usize,
+    lattice: &Lattice,
+    target: &Target<E::Sum>,
+) {
     let channels = source.layout.shape[1] / groups;
     let bands = lattice.bands(source.layout.shape[0], channels);
     let depth = channels.next_multiple_of(kernel.group);
     let panels = target.per_group.div_ceil(kernel.columns);
     let pixels = lattice.grid.iter().product::<usize>() * source.layout.shape[0];
     let splits = TASKS.div_ceil((groups * bands.len()).max(1)).min(panels);
-    let whole = panels * lattice.taps() * depth * kernel.columns;
+    let padded = |phase: &Phase| panels * kernel.columns * (phase.taps.len() * depth).next_multiple_of(kernel.step);
+    let whole = lattice.phases.iter().map(padded).sum::<usize>();
     scratch::with(groups * whole, |packed: &mut [E]| {
         for (group, packed) in packed.chunks_exact_mut(whole.max(1)).enumerate() {
             let mut rest = packed;
             for phase in &lattice.phases {
-                let (packed, after) = rest.split_at_mut(panels * phase.taps.len() * depth * kernel.columns);
+                let (packed, after) = rest.split_at_mut(padded(phase));
                 of_group(group).pack(&kernel, phase, packed);
                 rest = after;
             }
@@ -139,44 +124,97 @@ struct Part<'a, E: Convolve> {
 
 impl<E: Convolve> Part<'_, E> {
     fn compute(&self, source: &View, channels: usize) {
-        let Kernel { rows, columns, group, depth, .. } = self.kernel;
+        let Kernel { rows, columns, group, step, depth, reading } = self.kernel;
         let mut planes = Planes::new(self.lattice, self.band, channels, group);
-        let patches: Vec<Vec<Block>> =
-            self.lattice.phases.iter().map(|phase| blocks(&planes.runs(phase), depth)).collect();
+        let patches: Vec<Patch> =
+            self.lattice.phases.iter().map(|phase| Patch::new(&planes.runs(phase), depth)).collect();
         let count = planes.pixels.len();
         // The last tile repeats the last pixel.
         planes.pixels.resize(count.next_multiple_of(rows), planes.pixels[count - 1]);
-        let phases = self.lattice.phases.len();
+        let of_phase = planes.pixels.len() * columns;
+        let of_panel = patches.len() * of_phase;
+        // Patches that are packed are packed for a number of panels at once.
+        let at_once = if matches!(reading, Reading::Packed(_)) { PANELS.min(self.panels.len()) } else { 1 };
         scratch::with(planes.len(self.band), |data: &mut [E]| {
             planes.fill(source, self.band, self.group * channels, data);
-            scratch::with(phases * planes.pixels.len() * columns, |sums: &mut [E::Sum]| {
-                for panel in self.panels.clone() {
+            scratch::with(at_once * of_panel, |sums: &mut [E::Sum]| {
+                for first in self.panels.clone().step_by(at_once) {
+                    let panels = first..self.panels.end.min(first + at_once);
                     let mut start = 0;
-                    for (blocks, sums) in patches.iter().zip(sums.chunks_exact_mut(planes.pixels.len() * columns)) {
-                        let depth = blocks.last().map_or(0, Block::end);
-                        let packed = &self.packed[start + panel * depth * columns..][..depth * columns];
-                        self.strip(packed, data, &planes.pixels, blocks, sums);
-                        start += self.target.per_group.div_ceil(columns) * depth * columns;
+                    for (phase, patch) in patches.iter().enumerate() {
+                        let depth = patch.depth.next_multiple_of(step) * columns;
+                        let packed = &self.packed[start + panels.start * depth..start + panels.end * depth];
+                        let sums =
+                            sums.chunks_exact_mut(of_panel).map(|sums| &mut sums[phase * of_phase..][..of_phase]);
+                        self.multiply(packed, data, &planes.pixels, patch, sums.take(panels.len()).collect());
+                        start += self.target.per_group.div_ceil(columns) * depth;
                     }
-                    match self.lattice.pace {
-                        [1, 1] => self.store(panel, &sums[..count * columns]),
-                        _ => self.store_phases(panel, sums, count),
+                    for (panel, sums) in panels.zip(sums.chunks_exact(of_panel)) {
+                        match self.lattice.pace {
+                            [1, 1] => self.store(panel, &sums[..count * columns]),
+                            _ => self.store_phases(panel, sums, count),
+                        }
                     }
                 }
             });
         });
     }
 
-    /// Sums of a phase's pixels for the outputs of one panel, `[pixels][columns]`.
-    fn strip(&self, panel: &[E], data: &[E], pixels: &[usize], blocks: &[Block], sums: &mut [E::Sum]) {
-        let Kernel { rows, columns, patches, .. } = self.kernel;
-        if blocks.is_empty() {
-            return sums.fill(Default::default());
+    /// Sums of a phase's pixels for the outputs of some panels, `[pixels][columns]` each.
+    fn multiply(&self, panels: &[E], data: &[E], pixels: &[usize], patch: &Patch, mut sums: Vec<&mut [E::Sum]>) {
+        if patch.depth == 0 {
+            return sums.iter_mut().for_each(|sums| sums.fill(Default::default()));
         }
-        for block in blocks {
+        match self.kernel.reading {
+            Reading::Direct(patches, _) => {
+                let panels = panels.chunks_exact(panels.len() / sums.len());
+                panels.zip(sums).for_each(|(panel, sums)| self.strip(patches, panel, data, pixels, patch, sums));
+            }
+            Reading::Packed(gemm) => self.strips(&gemm, panels, data, pixels, patch, sums),
+        }
+    }
+
+    /// Sums of a phase's pixels for the outputs of some panels, the patches packed for all of them.
+    fn strips(
+        &self,
+        gemm: &gemm::kernel::Kernel<E>,
+        panels: &[E],
+        data: &[E],
+        pixels: &[usize],
+        patch: &Patch,
+        mut sums: Vec<&mut [E::Sum]>,
+    ) {
+        let Kernel { rows, columns, step, .. } = self.kernel;
+        let of_panel = panels.len() / sums.len();
+        for block in &patch.blocks {
+            let depth = block.depth.next_multiple_of(step);
+            scratch::with(pixels.len() * depth, |left: &mut [E]| {
+                for (pixels, left) in pixels.chunks_exact(rows).zip(left.chunks_exact_mut(rows * depth)) {
+                    block.pack(gemm.left, data, pixels, left);
+                }
+                for (panel, sums) in panels.chunks_exact(of_panel).zip(&mut sums) {
+                    let right = &panel[block.start * columns..][..depth * columns];
+                    tiles(gemm, left, right, depth, sums, columns, block.start > 0);
+                }
+            });
+        }
+    }
+
+    /// Sums of a phase's pixels for the outputs of one panel, `[pixels][columns]`.
+    fn strip(
+        &self,
+        patches: Patches<E>,
+        panel: &[E],
+        data: &[E],
+        pixels: &[usize],
+        patch: &Patch,
+        sums: &mut [E::Sum],
+    ) {
+        let Kernel { rows, columns, .. } = self.kernel;
+        for block in &patch.blocks {
             let panel = &panel[block.start * columns..];
             let longest = block.runs.iter().map(|run| run.at + run.len).max().unwrap_or(0);
-            assert!(block.end() <= block.start + panel.len() / columns);
+            assert!(block.depth <= panel.len() / columns);
             for (pixels, sums) in pixels.chunks_exact(rows).zip(sums.chunks_exact_mut(rows * columns)) {
                 assert!(pixels.iter().all(|pixel| pixel + longest <= data.len()));
                 let accumulate = block.start > 0;

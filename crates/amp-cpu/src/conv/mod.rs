@@ -11,6 +11,7 @@ mod gather;
 mod images;
 mod lattice;
 mod pack;
+mod patch;
 mod planes;
 #[cfg(test)]
 mod tests;

@@ -24,15 +24,17 @@ pub(super) struct Weights<'a, E> {
 
 impl<E: Multiply> Weights<'_, E> {
     /// Writes panels of the kernel's columns, outputs padded with zeros: `[outputs / columns][taps][inputs][columns]`,
-    /// inputs padded to groups.
+    /// inputs padded to groups, all of a panel to steps.
     pub(super) fn pack(&self, kernel: &Kernel<E>, phase: &Phase, out: &mut [E]) {
         let depth = self.inputs[0].next_multiple_of(kernel.group);
-        let panel = phase.taps.len() * depth * kernel.columns;
-        if panel == 0 {
+        let used = phase.taps.len() * depth * kernel.columns;
+        if used == 0 {
             return;
         }
+        let panel = kernel.columns * (phase.taps.len() * depth).next_multiple_of(kernel.step);
         parallel::for_each_chunk_mut(out, panel, &|index, out| {
             let first = index * kernel.columns;
+            out[used..].fill(E::default());
             let count = kernel.columns.min(self.outputs[0] - first);
             let block = (TURNED / (self.taps * kernel.columns)).next_multiple_of(kernel.group);
             scratch::with(block * self.taps * kernel.columns, |turned: &mut [E]| {

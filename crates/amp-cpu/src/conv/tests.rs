@@ -1,7 +1,10 @@
 //! The three convolutions are compared with one loop over all (output pixel, kernel element) pairs in F64.
 
 use super::*;
+use crate::gemm::kernel::Multiply;
+use crate::simd::Level;
 use crate::testing::{Random, Tensor, epsilon};
+use half::bf16;
 
 struct Case {
     x: Tensor,
@@ -38,13 +41,28 @@ impl Case {
 
     fn check(&self, out: DType) {
         let (x, w, grad, spec) = (self.x.view(), self.w.view(), self.grad.view(), &self.spec);
-        let acc = if x.logical == DType::F64 { DType::F64 } else { DType::F32 };
-        let y = Sums::new(self.grad.shape(), self, |y, x, w| (y, self.x.at(&x) * self.w.at(&w)));
-        y.compare(conv2d(&x, &w, None, spec, out), acc);
-        let dx = Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w)));
-        dx.compare(conv_transpose2d(&grad, &w, None, sizes(&x), spec, out), acc);
-        let dw = Sums::new(self.w.shape(), self, |y, x, w| (w, self.grad.at(&y) * self.x.at(&x)));
-        dw.compare(conv2d_grad_weight(&grad, &x, sizes(&w), spec), acc);
+        let y = conv2d(&x, &w, None, spec, out);
+        let dx = conv_transpose2d(&grad, &w, None, sizes(&x), spec, out);
+        self.compare(y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), spec));
+    }
+
+    /// As [`Self::check`] with patches that are packed for a kernel of matrix products.
+    fn check_packed(&self, gather: Gather<bf16>, kernel: tile::Kernel<bf16>) {
+        let (x, w, grad, spec) = (self.x.view(), self.w.view(), self.grad.view(), &self.spec);
+        let y = forward(&x, &w, None, spec, DType::F32, gather);
+        let dx = transposed(&grad, &w, None, sizes(&x), spec, DType::F32, gather);
+        let mut dw = Storage::zeros(DType::F32, w.layout.count());
+        let ([_, _, height, width], [_, _, kh, kw]) = (sizes(&grad), sizes(&w));
+        let lattice = Lattice::forward(spec, [height, width], [kh, kw]);
+        weight::accumulate_with(kernel, &grad, &x, sizes(&w), &lattice, &mut dw);
+        self.compare(y, dx, dw);
+    }
+
+    fn compare(&self, y: Storage, dx: Storage, dw: Storage) {
+        let acc = if self.x.logical() == DType::F64 { DType::F64 } else { DType::F32 };
+        Sums::new(self.grad.shape(), self, |y, x, w| (y, self.x.at(&x) * self.w.at(&w))).compare(y, acc);
+        Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w))).compare(dx, acc);
+        Sums::new(self.w.shape(), self, |y, x, w| (w, self.grad.at(&y) * self.x.at(&x))).compare(dw, acc);
     }
 }
 
@@ -112,6 +130,38 @@ fn every_geometry() {
     ] {
         Case::new(&mut random, x, w, spec, DType::F32).check(DType::F32);
         Case::new(&mut random, x, w, spec, DType::F64).check(DType::F64);
+    }
+}
+
+/// Checks geometries with the tiles of one kind of matrix product.
+macro_rules! check_packed {
+    ($random:expr, $cases:expr, $kernel:expr) => {
+        for (x, w, spec) in $cases {
+            let gather: Gather<bf16> = |source, of_group, groups, lattice, target| {
+                gather::gather_with(tile::Kernel::packed($kernel), source, of_group, groups, lattice, target)
+            };
+            Case::new($random, x, w, spec, DType::BF16).check_packed(gather, tile::Kernel::packed($kernel));
+        }
+    };
+}
+
+#[test]
+fn patches_that_are_packed() {
+    let mut random = Random::new(14);
+    let cases = [
+        ([2, 3, 7, 5], [4, 3, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([3, 9, 8, 7], [12, 9, 3, 3], spec([2, 1], [1; 2], [1, 2], 1)),
+        ([2, 33, 6, 6], [40, 33, 1, 1], spec([2; 2], [0; 2], [1; 2], 1)),
+        ([1, 32, 7, 16], [33, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([2, 10, 5, 5], [12, 5, 3, 3], spec([3; 2], [2; 2], [1; 2], 2)),
+        ([1, 4, 3, 300], [5, 4, 1, 2], spec([1; 2], [0; 2], [1; 2], 1)),
+    ];
+    check_packed!(&mut random, cases, crate::gemm::dot::portable());
+    check_packed!(&mut random, cases, bf16::kernel(Level::current()));
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        crate::gemm::amx::emulator::install();
+        check_packed!(&mut random, cases.into_iter().take(4), crate::gemm::amx::kernel());
     }
 }
 

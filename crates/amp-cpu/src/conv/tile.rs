@@ -4,7 +4,10 @@
 //! pixel ([`super::planes`]): a patch is never copied. As in [`crate::gemm::kernel`] there is one algorithm over a
 //! minimal trait, and each term goes through a fused multiply-add (a BF16 dot product of two) in a fixed order.
 
-use crate::gemm::kernel::{Multiply, Vector};
+use crate::gemm::{
+    self,
+    kernel::{Multiply, Vector},
+};
 use crate::simd::Level;
 use half::bf16;
 
@@ -57,14 +60,32 @@ pub(super) struct Kernel<E: Multiply> {
     pub rows: usize,
     /// Columns of a tile.
     pub columns: usize,
-    /// Neighbours along the sum that are multiplied at once.
+    /// Neighbours along the sum that lie together in a panel of columns.
     pub group: usize,
+    /// What sums are padded to a multiple of.
+    pub step: usize,
     /// Terms that are summed before the next tile: a panel of that depth fits the L1 cache.
     pub depth: usize,
-    /// For results of pixels.
-    pub patches: Patches<E>,
-    /// For gradients of kernels.
-    pub slopes: Slopes<E>,
+    /// How the other side is read.
+    pub reading: Reading<E>,
+}
+
+/// How a tile's code reads the side that lies in a scratch plane.
+#[derive(Clone, Copy)]
+pub(super) enum Reading<E: Multiply> {
+    /// Where it lies.
+    Direct(Patches<E>, Slopes<E>),
+    /// From panels, as matrix products do: for instructions that want whole rows.
+    Packed(gemm::kernel::Kernel<E>),
+}
+
+impl<E: Multiply> Kernel<E> {
+    /// The tiles of matrix products.
+    pub(super) fn packed(gemm: gemm::kernel::Kernel<E>) -> Self {
+        let (left, right) = (gemm.left, gemm.right);
+        let reading = Reading::Packed(gemm);
+        Self { rows: left.width, columns: right.width, group: right.group, step: left.step, depth: gemm.depth, reading }
+    }
 }
 
 /// Types that convolutions multiply.
@@ -336,7 +357,8 @@ macro_rules! kernel {
             unsafe { slopes::<L, $rows>(panel, data, pixels, c, stride, accumulate) }
         }
         let (columns, group) = (2 * <L as Lanes>::LANES, <L as Lanes>::GROUP);
-        Kernel { rows: $rows, columns, group, depth: $depth, patches: of_patches, slopes: of_slopes }
+        let reading = Reading::Direct(of_patches, of_slopes);
+        Kernel { rows: $rows, columns, group, step: group, depth: $depth, reading }
     }};
 }
 
@@ -365,7 +387,9 @@ impl Convolve for bf16 {
     fn convolve(level: Level) -> Kernel<Self> {
         match level.min(Level::best()) {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512Bf16 | Level::Amx => kernel!(x86::Pairs, 12, bf16, 256, "avx512f,avx512bw,avx512bf16"),
+            Level::Amx => Kernel::packed(Self::kernel(Level::Amx)),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Bf16 => kernel!(x86::Pairs, 12, bf16, 256, "avx512f,avx512bw,avx512bf16"),
             _ => kernel!(FourPairs, 4, bf16, 512),
         }
     }

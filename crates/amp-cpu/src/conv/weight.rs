@@ -3,9 +3,12 @@
 use super::images::Images;
 use super::lattice::{Band, Lattice};
 use super::planes::Planes;
-use super::tile::{Convolve, Kernel, Run};
+use super::tile::{Convolve, Kernel, Reading, Run, Slopes};
 use crate::convert::Compute;
-use crate::gemm::product::{PER_CYCLE, Threads};
+use crate::gemm::{
+    self,
+    product::{PER_CYCLE, Threads, tiles},
+};
 use crate::num::Num;
 use crate::output::Output;
 use crate::simd::Level;
@@ -30,6 +33,18 @@ pub(super) fn accumulate<E: Convolve>(
     lattice: &Lattice,
     into: &mut Storage,
 ) {
+    accumulate_with(E::convolve(Level::current()), grad, x, weight, lattice, into);
+}
+
+/// [`accumulate`] with a given kernel.
+pub(super) fn accumulate_with<E: Convolve>(
+    kernel: Kernel<E>,
+    grad: &View,
+    x: &View,
+    weight: [usize; 4],
+    lattice: &Lattice,
+    into: &mut Storage,
+) {
     let ([outputs, inputs, kh, kw], size) = (weight, into.len());
     let bands = lattice.bands_for(x.layout.shape[0], inputs, (size / 2).max(BAND));
     if bands.is_empty() || size == 0 {
@@ -46,11 +61,7 @@ pub(super) fn accumulate<E: Convolve>(
                 let outputs = [group * (outputs / groups), outputs / groups];
                 let threads = if parts < PARTS { Threads::Many } else { Threads::One };
                 let start = part * size + outputs[0] * inputs * kh * kw;
-                Part { kernel: E::convolve(Level::current()), lattice, band, outputs, sums, start, threads }.add(
-                    grad,
-                    x,
-                    [group * inputs, inputs],
-                );
+                Part { kernel, lattice, band, outputs, sums, start, threads }.add(grad, x, [group * inputs, inputs]);
             }
         }
     });
@@ -88,10 +99,10 @@ struct Part<'a, E: Convolve> {
 
 impl<E: Convolve> Part<'_, E> {
     fn add(&self, grad: &View, x: &View, inputs: [usize; 2]) {
-        let Kernel { rows, columns, group, .. } = self.kernel;
+        let Kernel { rows, columns, step, .. } = self.kernel;
         let planes = Planes::new(self.lattice, self.band, inputs[1], 1);
         let count = planes.pixels.len();
-        let padded = count.next_multiple_of(group);
+        let padded = count.next_multiple_of(step);
         let panels = self.outputs[1].div_ceil(rows);
         // A vector of the last pixel may end after it.
         scratch::with(planes.len(self.band) + columns, |data: &mut [E]| {
@@ -108,16 +119,19 @@ impl<E: Convolve> Part<'_, E> {
         });
     }
 
-    /// Writes the slopes of one panel's outputs, `[pixels][rows]`, grouped; outputs and pixels padded with zeros.
+    /// Writes the slopes of one panel's outputs, `[pixels][rows]` in the kernel's groups; both padded with zeros.
     fn pack(&self, grad: &View, first: usize, count: usize, out: &mut [E]) {
-        let Kernel { rows, group, .. } = self.kernel;
+        let Kernel { rows, group, step, reading, .. } = self.kernel;
         let outputs = rows.min(self.outputs[1] - first);
-        let padded = count.next_multiple_of(group);
+        let padded = count.next_multiple_of(step);
         scratch::with(rows * padded, |lines: &mut [E]| {
             for (i, line) in lines.chunks_exact_mut(padded).enumerate() {
                 let (line, rest) = line.split_at_mut(if i < outputs { count } else { 0 });
                 self.load(grad, self.outputs[0] + first + i, line);
                 rest.fill(E::default());
+            }
+            if let Reading::Packed(gemm) = reading {
+                return gemm.left.weave(lines, padded, padded, out);
             }
             if group == 1 {
                 return transpose(lines, padded, [rows, padded], out, rows);
@@ -138,22 +152,16 @@ impl<E: Convolve> Part<'_, E> {
 
     /// Adds the sums of one strip of columns for all outputs.
     fn strip(&self, strip: &Strip, slopes: &[E], data: &[E], pixels: &[usize]) {
-        let Kernel { rows, columns, group, .. } = self.kernel;
-        let depth = rows * pixels.len().next_multiple_of(group);
-        let panels = slopes.len() / depth;
-        scratch::with(panels * rows * columns, |sums: &mut [E::Sum]| {
+        let Kernel { rows, columns, step, reading, .. } = self.kernel;
+        let depth = rows * pixels.len().next_multiple_of(step);
+        scratch::with(slopes.len() / depth * rows * columns, |sums: &mut [E::Sum]| {
             for (block, pixels) in pixels.chunks(PIXELS).enumerate() {
-                assert!(pixels.iter().all(|pixel| pixel + strip.run.at + columns <= data.len()));
                 let data = &data[strip.run.at..];
-                for (slopes, sums) in slopes.chunks_exact(depth).zip(sums.chunks_exact_mut(rows * columns)) {
-                    let slopes = &slopes[block * PIXELS * rows..];
-                    assert!(pixels.len().next_multiple_of(group) * rows <= slopes.len());
-                    // SAFETY: each pixel's vector ends inside `data` and the panel has the rows of all of them (asserted);
-                    // the tile is `sums`; a `Kernel` is only made for levels that the CPU has.
-                    unsafe {
-                        let (slopes, data, sums) = (slopes.as_ptr(), data.as_ptr(), sums.as_mut_ptr());
-                        (self.kernel.slopes)(slopes, data, pixels, sums, columns, block > 0);
-                    }
+                let panels = slopes.chunks_exact(depth).map(|slopes| &slopes[block * PIXELS * rows..]);
+                let tiles = panels.zip(sums.chunks_exact_mut(rows * columns));
+                match reading {
+                    Reading::Direct(_, of_slopes) => self.direct(of_slopes, data, pixels, tiles, block > 0),
+                    Reading::Packed(gemm) => self.packed(&gemm, data, pixels, tiles, block > 0),
                 }
             }
             for (output, sums) in sums.chunks_exact(columns).take(self.outputs[1]).enumerate() {
@@ -161,6 +169,52 @@ impl<E: Convolve> Part<'_, E> {
                 unsafe {
                     self.sums.accumulate(self.start + output * strip.total + strip.first, 1, &sums[..strip.run.len])
                 };
+            }
+        });
+    }
+
+    /// Multiplies the slopes of each panel by the vectors of some pixels, read where they lie.
+    fn direct<'b>(
+        &self,
+        of_slopes: Slopes<E>,
+        data: &[E],
+        pixels: &[usize],
+        tiles: impl Iterator<Item = (&'b [E], &'b mut [E::Sum])>,
+        accumulate: bool,
+    ) {
+        let Kernel { rows, columns, group, .. } = self.kernel;
+        assert!(pixels.iter().all(|pixel| pixel + columns <= data.len()));
+        for (slopes, sums) in tiles {
+            assert!(pixels.len().next_multiple_of(group) * rows <= slopes.len() && rows * columns <= sums.len());
+            // SAFETY: each pixel's vector ends inside `data`, the panel has the rows of all of them, and `sums` holds the
+            // tile (asserted); a `Kernel` is only made for levels that the CPU has.
+            unsafe {
+                of_slopes(slopes.as_ptr(), data.as_ptr(), pixels, sums.as_mut_ptr(), columns, accumulate);
+            }
+        }
+    }
+
+    /// Multiplies the slopes of each panel by the vectors of some pixels, packed for all of them.
+    fn packed<'b>(
+        &self,
+        gemm: &gemm::kernel::Kernel<E>,
+        data: &[E],
+        pixels: &[usize],
+        panels: impl Iterator<Item = (&'b [E], &'b mut [E::Sum])>,
+        accumulate: bool,
+    ) {
+        let Kernel { rows, columns, group, step, .. } = self.kernel;
+        let depth = pixels.len().next_multiple_of(step);
+        scratch::with(depth * columns, |right: &mut [E]| {
+            right.fill(E::default());
+            for (pixels, right) in pixels.chunks(group).zip(right.chunks_exact_mut(group * columns)) {
+                for (i, pixel) in pixels.iter().enumerate() {
+                    let vector = &data[*pixel..][..columns];
+                    right[i..].iter_mut().step_by(group).zip(vector).for_each(|(to, &value)| *to = value);
+                }
+            }
+            for (slopes, sums) in panels {
+                tiles(gemm, &slopes[..depth * rows], right, depth, sums, columns, accumulate);
             }
         });
     }

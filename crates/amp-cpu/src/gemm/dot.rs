@@ -56,7 +56,7 @@ impl Multiply for bf16 {
 }
 
 /// The kernel that says what the others compute; runs on every CPU.
-pub(super) fn portable() -> Kernel<bf16> {
+pub(crate) fn portable() -> Kernel<bf16> {
     in_pairs(4, 8, portable_tile)
 }
 

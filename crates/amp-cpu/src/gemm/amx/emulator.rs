@@ -221,7 +221,7 @@ thread_local! {
 }
 
 /// Makes AMX instructions work in this process, by emulation where the machine lacks them.
-pub(super) fn install() {
+pub(crate) fn install() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
         if detect::is_available() {

@@ -20,7 +20,7 @@
 
 mod detect;
 #[cfg(test)]
-mod emulator;
+pub(crate) mod emulator;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +40,7 @@ const STEP: usize = ROW / size_of::<bf16>();
 const SIDE: usize = 2 * ROWS;
 
 /// The kernel, for machines where [`is_usable`].
-pub(super) fn kernel() -> Kernel<bf16> {
+pub(crate) fn kernel() -> Kernel<bf16> {
     Kernel {
         left: Panel { width: SIDE, group: STEP, step: STEP },
         right: Panel { width: SIDE, group: 2, step: STEP },
