@@ -19,6 +19,9 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Threads of a block, unless a kernel wants otherwise; `THREADS` of `common.cuh`.
 pub(crate) const THREADS: u32 = 256;
 
+/// The first compute capability whose tensor cores multiply BF16. On others cuBLASLt refuses, and `kernels/matmul.cu` does it.
+const BF16_ARITHMETIC: (i32, i32) = (8, 0);
+
 /// A GPU that kernels run on, one after the other.
 pub struct Gpu {
     index: usize,
@@ -56,7 +59,12 @@ impl Gpu {
             capability.0,
             capability.1
         );
-        log::warn!("cuda:{index}: products, convolutions and attention run on kernels that do not use tensor cores");
+        if capability < BF16_ARITHMETIC {
+            log::warn!(
+                "cuda:{index} has no BF16 arithmetic (compute capability 8.0): products of BF16 are slow, use F16"
+            );
+        }
+        log::warn!("cuda:{index}: convolutions and attention run on kernels that do not use tensor cores");
         Ok(Arc::new_cyclic(|this| Self {
             index,
             context,

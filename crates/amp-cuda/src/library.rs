@@ -12,8 +12,7 @@ use std::sync::Once;
 const OLDEST_DRIVER: i32 = 12000;
 
 /// Libraries in the order in which they need one another.
-const STEMS: [&str; 6] =
-    ["libcuda.so", "libnvrtc-builtins.so", "libnvrtc.so", "libcublasLt.so", "libcublas.so", "libcudnn.so"];
+const STEMS: [&str; 4] = ["libcuda.so", "libnvrtc-builtins.so", "libnvrtc.so", "libcublasLt.so"];
 
 /// The driver's version, or why there is none that can be used.
 pub(crate) fn driver() -> Result<i32, String> {
@@ -29,41 +28,54 @@ pub(crate) fn driver() -> Result<i32, String> {
     Ok(version)
 }
 
-/// Opens what `AMP_CUDA_LIB_DIR` and Python's packages hold, once per process.
+/// Opens what `AMP_CUDA_LIB_DIR` and Python's packages hold, once per process; of each library the first one found.
 pub(crate) fn preload() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
+        let mut missing = STEMS.to_vec();
         for folder in named_folders().chain(python_folders()) {
-            preload_folder(&folder);
+            missing = preload_folder(&folder, &missing);
         }
     });
 }
 
-fn preload_folder(folder: &Path) {
-    let Ok(entries) = folder.read_dir() else { return };
+/// Opens those of the libraries that the folder has, and returns the others.
+fn preload_folder<'a>(folder: &Path, stems: &[&'a str]) -> Vec<&'a str> {
+    let Ok(entries) = folder.read_dir() else { return stems.to_vec() };
     let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
     files.sort();
-    for stem in STEMS {
+    let opened = |stem: &str| {
         let matches = |file: &&PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(stem));
-        if let Some(file) = files.iter().find(matches) {
-            launch::preload(file);
-        }
-    }
+        files.iter().find(matches).is_some_and(|file| launch::preload(file))
+    };
+    stems.iter().copied().filter(|stem| !opened(stem)).collect()
 }
 
 fn named_folders() -> impl Iterator<Item = PathBuf> {
     env::var_os("AMP_CUDA_LIB_DIR").into_iter().flat_map(|dirs| env::split_paths(&dirs).collect::<Vec<_>>())
 }
 
-/// `lib` folders of the `nvidia-*` packages of the active Python environment.
+/// `lib` folders of the `nvidia-*` packages of Python: of the active environment, else of the `python3` that a shell finds,
+/// else of the user.
 fn python_folders() -> impl Iterator<Item = PathBuf> {
-    ["VIRTUAL_ENV", "CONDA_PREFIX"]
-        .into_iter()
-        .filter_map(env::var_os)
-        .flat_map(|root| folders(&Path::new(&root).join("lib")))
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    let user = env::var_os("HOME").map(|home| Path::new(&home).join(".local"));
+    active
+        .chain(python_roots())
+        .chain(user)
+        .flat_map(|root| folders(&root.join("lib")))
         .filter(|python| python.file_name().is_some_and(|n| n.to_string_lossy().starts_with("python")))
-        .flat_map(|python| folders(&python.join("site-packages/nvidia")))
+        .flat_map(|python| ["site-packages", "dist-packages"].map(|packages| python.join(packages).join("nvidia")))
+        .flat_map(|packages| folders(&packages))
         .map(|package| package.join("lib"))
+}
+
+/// Where the first `python3` of `PATH` is installed, and where its package manager puts packages beside it.
+fn python_roots() -> Vec<PathBuf> {
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&paths).find(|bin| bin.join("python3").is_file());
+    let root = found.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+    root.into_iter().flat_map(|root| [root.join("local"), root]).collect()
 }
 
 fn folders(of: &Path) -> Vec<PathBuf> {

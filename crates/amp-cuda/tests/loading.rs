@@ -3,9 +3,10 @@
 #[path = "standin/mod.rs"]
 mod standin;
 
-use amp_core::{Device, Tensor};
-use std::env;
+use amp_core::{BF16, Device, F32, Tensor};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 /// Opens the GPU and prints what comes of it.
 #[test]
@@ -15,8 +16,18 @@ fn child() {
     }
     match Device::cuda(0) {
         Ok(device) => {
-            let x = Tensor::<amp_core::F32>::from_vec(vec![1.0, 2.0], [2], &device).expect("an upload");
-            println!("outcome: {:?} on {}", (&x + &x).expect("a sum").to_vec().expect("a download"), Device::best());
+            let x = Tensor::<F32>::from_vec(vec![1.0, 2.0], [2], &device).expect("an upload");
+            let sum = (&x + &x).expect("a sum").to_vec().expect("a download");
+            let matrix = x.reshape([2, 1]).expect("a column").to::<BF16>().expect("a cast");
+            let products = matrix.matmul(&matrix.transpose(0, 1).expect("a row")).expect("products");
+            let products = products.to::<F32>().expect("a cast").to_vec().expect("a download");
+            let folders = env::var_os("AMP_CUDA_LIB_DIR").expect("the driver's folder");
+            let driver = env::split_paths(&folders).next().expect("one folder");
+            let way = match standin::Standin::opened(&driver).calls("cublasLtMatmul") {
+                0 => "own kernels",
+                _ => "cuBLASLt",
+            };
+            println!("outcome: {sum:?} on {}, {products:?} by {way}", Device::best());
         }
         Err(error) => println!("outcome: {error}; best is {}", Device::best()),
     }
@@ -24,7 +35,12 @@ fn child() {
 
 fn outcome(variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env::current_exe().expect("this test's file"));
-    command.args(["child", "--exact", "--nocapture"]).env("AMP_CHILD", "1").envs(variables.iter().copied());
+    command.args(["child", "--exact", "--nocapture"]).env("AMP_CHILD", "1");
+    // Nothing of the machine's own Python.
+    for name in ["AMP_CUDA_LIB_DIR", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "HOME", "PATH"] {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied());
     let output = command.output().expect("the child runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let found = text.lines().find_map(|l| l.split_once("outcome: ").map(|(_, rest)| rest.to_owned()));
@@ -36,7 +52,7 @@ fn every_reason_for_having_no_gpu_has_its_words() {
     let (_, _alone) = standin::open();
     let folder = env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened");
     let with = |name: &'static str, value: &'static str| outcome(&[("AMP_CUDA_LIB_DIR", &folder), (name, value)]);
-    assert_eq!(with("STANDIN", "as it is"), "[2.0, 4.0] on cuda:0");
+    assert_eq!(with("STANDIN", "as it is"), WORKS);
     let cases = [
         (with("STANDIN_NO_DEVICE", "1"), "no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)"),
         (with("STANDIN_VERSION", "11080"), "the driver supports CUDA 11.8, at least 12.0 is needed"),
@@ -47,13 +63,78 @@ fn every_reason_for_having_no_gpu_has_its_words() {
     }
 }
 
+/// Sums, and products by the library's own kernels.
+const WORKS: &str = "[2.0, 4.0] on cuda:0, [1.0, 2.0, 2.0, 4.0] by own kernels";
+const WORKS_WITH_CUBLASLT: &str = "[2.0, 4.0] on cuda:0, [1.0, 2.0, 2.0, 4.0] by cuBLASLt";
+
+#[test]
+fn no_driver_is_no_device() {
+    // SAFETY: initialisers of a driver have no preconditions.
+    let driver = unsafe { libloading::Library::new("libcuda.so.1") };
+    if driver.is_err() {
+        let reason = "no CUDA driver was found (libcuda); `AMP_CUDA_LIB_DIR` can name its folder";
+        let expected = format!("cuda:0 is not available: {reason}; best is cpu");
+        assert_eq!(outcome(&[]), expected);
+        assert_eq!(outcome(&[("AMP_CUDA_LIB_DIR", "/nonexistent")]), expected);
+    }
+}
+
+/// A folder below the target folder with a copy of these files, and nothing else.
+fn folder_of(name: &str, files: &[PathBuf]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("loading").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    for file in files {
+        fs::copy(file, folder.join(file.file_name().expect("a name"))).expect("a copy");
+    }
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a text")
+}
+
 #[test]
 fn code_that_ships_serves_where_there_is_no_compiler() {
     let (_, _alone) = standin::open();
-    let folder = env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened");
-    let alone = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver-alone");
-    std::fs::create_dir_all(&alone).expect("a folder");
-    std::fs::copy(std::path::Path::new(&folder).join("libcuda.so"), alone.join("libcuda.so")).expect("a copy");
-    let variables = [("AMP_CUDA_LIB_DIR", alone.to_str().expect("a text")), ("AMP_CUDA_CACHE_DIR", "/nonexistent")];
-    assert_eq!(outcome(&variables), "[2.0, 4.0] on cuda:0");
+    let driver = PathBuf::from(env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened")).join("libcuda.so");
+    let alone = folder_of("driver-alone", &[driver]);
+    let variables = [("AMP_CUDA_LIB_DIR", text(&alone)), ("AMP_CUDA_CACHE_DIR", "/nonexistent")];
+    assert_eq!(outcome(&variables), WORKS);
+}
+
+#[test]
+fn libraries_of_python_packages_are_found_without_a_search_path() {
+    let (_, _alone) = standin::open();
+    let standin = PathBuf::from(env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));
+    let driver = folder_of("driver", &[standin.join("libcuda.so")]);
+    let products = standin::with_products(&standin).join("libcublasLt.so");
+    for (name, packages, variable, value) in [
+        ("venv", "lib/python3.11/site-packages/nvidia/cu13/lib", "VIRTUAL_ENV", ""),
+        ("conda", "lib/python3.12/site-packages/nvidia/cublas/lib", "CONDA_PREFIX", ""),
+        ("python", "lib/python3.13/site-packages/nvidia/cublas/lib", "PATH", "bin"),
+        ("system", "local/lib/python3.11/dist-packages/nvidia/cublas/lib", "PATH", "bin"),
+        ("home", ".local/lib/python3.9/site-packages/nvidia/cublas/lib", "HOME", ""),
+    ] {
+        let root = folder_of(name, &[]);
+        fs::create_dir_all(root.join("bin")).expect("a folder");
+        fs::write(root.join("bin/python3"), "").expect("a file");
+        let lib = root.join(packages);
+        fs::create_dir_all(&lib).expect("a folder");
+        fs::copy(&products, lib.join("libcublasLt.so.13")).expect("a copy");
+        let value = root.join(value);
+        let variables = [("AMP_CUDA_LIB_DIR", text(&driver)), (variable, text(&value))];
+        assert_eq!(outcome(&variables), WORKS_WITH_CUBLASLT, "{name}");
+    }
+    assert_eq!(outcome(&[("AMP_CUDA_LIB_DIR", text(&driver))]), WORKS, "cuBLASLt is missing");
+}
+
+#[test]
+fn a_gpu_without_bf16_arithmetic_computes_it_all_the_same() {
+    let (_, _alone) = standin::open();
+    let standin = PathBuf::from(env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));
+    let folders = env::join_paths([standin.clone(), standin::with_products(&standin)]).expect("no colon");
+    let folders = folders.to_str().expect("a text");
+    assert_eq!(outcome(&[("AMP_CUDA_LIB_DIR", folders)]), WORKS_WITH_CUBLASLT);
+    assert_eq!(outcome(&[("AMP_CUDA_LIB_DIR", folders), ("STANDIN_CAPABILITY", "75")]), WORKS);
 }

@@ -1,4 +1,4 @@
-//! The tests of the kernels can fail: seeded mistakes in the kernels' text are noticed, and memory is not overrun.
+//! Barriers in the headers that kernels share are needed, every one: without it, results depend on the order of threads.
 //!
 //! Each check runs in a process of its own, because a mistake may end it.
 
@@ -7,7 +7,6 @@ mod standin;
 
 use amp_core::Dims;
 use amp_core::backend::{Backend, Buffer, DType, Layout, NormKind, Operand, Reduce, Scan, Storage};
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::{env, fs};
@@ -19,27 +18,12 @@ struct Mutant {
     mistake: &'static str,
 }
 
-const MUTANTS: [Mutant; 5] = [
+const MUTANTS: [Mutant; 2] = [
     Mutant { file: "common.cuh", line: "    __syncthreads();\n    v = shared[0];", mistake: "    v = shared[0];" },
     Mutant {
         file: "common.cuh",
         line: "    __syncthreads();  // an earlier call's readers are done with `shared`\n",
         mistake: "",
-    },
-    Mutant {
-        file: "scan.cu",
-        line: "            __syncthreads();\n        }\n        Wide folded",
-        mistake: "        }\n        Wide folded",
-    },
-    Mutant {
-        file: "scan.cu",
-        line: "if (k < a.len) store_as(a.y, a.out, i, (C)folded);",
-        mistake: "if (k <= a.len) store_as(a.y, a.out, i, (C)folded);",
-    },
-    Mutant {
-        file: "norm.cu",
-        line: "squares, shared) / (C)a.len, rstd",
-        mistake: "squares, shared) / (C)(a.len + 1), rstd",
     },
 ];
 
@@ -115,26 +99,4 @@ fn seeded_mistakes_are_caught() {
         let found = digest(&output);
         assert_ne!(found.as_ref(), Some(&sound), "{}: nobody notices {:?}", mutant.file, mutant.mistake);
     }
-}
-
-#[test]
-fn kernels_stay_within_their_memory() {
-    let asan =
-        Command::new(env::var_os("CXX").unwrap_or_else(|| "g++".into())).arg("-print-file-name=libasan.so").output();
-    let asan =
-        asan.ok().map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).filter(|f| Path::new(f).is_absolute());
-    let Some(asan) = asan else {
-        let _ = writeln!(std::io::stderr(), "NOT RUN: no kernel ran under AddressSanitizer, the compiler has none");
-        return;
-    };
-    let folder = mutated(None, "sanitized", &["-fsanitize=address", "-g1"]);
-    let options = "detect_leaks=0:detect_stack_use_after_return=0:handle_segv=0".to_owned();
-    let variables = [("LD_PRELOAD", asan), ("ASAN_OPTIONS", options)];
-    let output = run_child(&folder, &variables);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(digest(&output).is_some_and(|d| d.starts_with('[')), "{errors}");
-    // A result one element short must be noticed, or the run above proves nothing.
-    let bound = &MUTANTS[3];
-    let output = run_child(&mutated(Some(bound), "sanitized-mutant", &["-fsanitize=address", "-g1"]), &variables);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("AddressSanitizer"), "an overrun goes unnoticed");
 }

@@ -1,6 +1,6 @@
 //! A call of the seam with its inputs: run on the emulated GPU under every schedule, and on the CPU in F64.
 
-use crate::standin::{self, SCHEDULES};
+use crate::standin;
 use amp_core::backend::{Backend, Buffer, CpuBackend, DType, Layout, Memory, Operand, Storage};
 use amp_core::{Dims, Result};
 
@@ -104,7 +104,7 @@ pub fn on_gpu(name: &str, inputs: &[Input], out: DType, call: Call) -> Vec<Stora
     let gpu = standin::gpu();
     let inputs: Vec<_> = inputs.iter().map(|i| (i.storage(), &i.layout, i.logical)).collect();
     let mut first: Option<Vec<Storage>> = None;
-    for schedule in SCHEDULES {
+    for &schedule in standin::schedules() {
         standin.schedule(schedule);
         let results = run(&*gpu, &inputs, call, out);
         match &first {

@@ -9,5 +9,6 @@ mod case;
 mod elementwise;
 mod lines;
 mod memory;
+mod mutants;
 mod products;
 mod training;

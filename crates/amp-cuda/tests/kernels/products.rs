@@ -89,6 +89,13 @@ fn pooling_and_upsampling_with_their_gradients() {
         });
         let dilated = Pool2d { kernel: [3, 3], stride: [2, 1], padding: [1, 0], dilation: [2, 3], ceil_mode: false };
         check("dilated maxima", &[x.clone()], dtype, 0.0, &|b, x, _| Ok(vec![b.max_pool2d(x[0], &dilated)?.0]));
+        // Of equal maxima the first one counts, and NaN is larger than any number.
+        let mut tied: Vec<f64> = (0..126).map(|i| f64::from(i * 7 % 3)).collect();
+        tied[40] = f64::NAN;
+        check("equal maxima", &[Input::new(tied, &[2, 1, 7, 9], dtype)], dtype, 0.0, &|b, x, _| {
+            let (y, indices) = b.max_pool2d(x[0], &spec)?;
+            Ok(vec![y, indices])
+        });
         let ways = [
             Interpolation::Nearest,
             Interpolation::Bilinear { align_corners: false },

@@ -15,6 +15,12 @@ pub struct Standin {
 /// Schedules of a block's threads, with seeds for the random ones.
 pub const SCHEDULES: [(i32, u64); 5] = [(0, 1), (1, 1), (2, 1), (2, 77), (3, 1)];
 
+/// The schedules that tests run under: all, or as many of them as `AMP_SCHEDULES` says.
+pub fn schedules() -> &'static [(i32, u64)] {
+    let most = env::var("AMP_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(SCHEDULES.len());
+    &SCHEDULES[..most.clamp(1, SCHEDULES.len())]
+}
+
 impl Standin {
     /// Order in which the threads of a block take turns from now on.
     pub fn schedule(&self, (kind, seed): (i32, u64)) {
@@ -35,16 +41,42 @@ impl Standin {
 
     /// Bytes of device memory in use.
     pub fn bytes(&self) -> u64 {
+        self.number(b"standin_bytes\0")
+    }
+
+    /// Pieces of device memory in use.
+    pub fn blocks(&self) -> u64 {
+        self.number(b"standin_blocks\0")
+    }
+
+    fn number(&self, of: &[u8]) -> u64 {
+        // SAFETY: these symbols have this type in driver.cpp.
+        let number = unsafe { self.library.get::<unsafe extern "C" fn() -> u64>(of) };
+        // SAFETY: they take nothing.
+        unsafe { number.expect("a symbol of the stand-in")() }
+    }
+
+    /// From now on kernels do nothing: for tests of what is asked of the driver, thousands of times.
+    pub fn idle(&self, on: bool) {
         // SAFETY: the symbol has this type in driver.cpp.
-        let bytes = unsafe { self.library.get::<unsafe extern "C" fn() -> u64>(b"standin_bytes\0") };
-        // SAFETY: it takes nothing.
-        unsafe { bytes.expect("a symbol of the stand-in")() }
+        let idle = unsafe { self.library.get::<unsafe extern "C" fn(i32)>(b"standin_idle\0") };
+        // SAFETY: it takes any number.
+        unsafe { idle.expect("a symbol of the stand-in")(i32::from(on)) }
+    }
+
+    /// The stand-in that the process opened already.
+    pub fn opened(folder: &Path) -> Self {
+        // SAFETY: the library is open, so that its initialisers do not run again.
+        Self { library: unsafe { libloading::Library::new(folder.join("libcuda.so")) }.expect("the stand-in opens") }
     }
 }
 
 /// The stand-in, opened for this process; the guard keeps schedules and counts to one test at a time.
 pub fn open() -> (&'static Standin, MutexGuard<'static, ()>) {
-    open_with(|| build(&sources(), &headers(), &kernels(), "standin", &[]))
+    open_with(|| match env::var_os("AMP_STANDIN") {
+        Some(folder) => folder.into(),
+        None => build(&sources(), &headers(), &kernels(), "standin", &[]),
+    })
 }
 
 /// The stand-in that was built in `folder`.

@@ -1,0 +1,136 @@
+//! The tests of the kernels can fail: a seeded mistake in each kernel file is noticed, and memory is not overrun.
+//!
+//! The tests run once more, in processes of their own, on kernels with a mistake or with AddressSanitizer.
+
+use crate::standin;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+/// A line of a kernel file, what a mistake makes of it, and the tests that must notice.
+struct Mutant {
+    file: &'static str,
+    line: &'static str,
+    mistake: &'static str,
+    tests: &'static str,
+}
+
+const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, tests: &'static str) -> Mutant {
+    Mutant { file, line, mistake, tests }
+}
+
+/// Dropped barriers, wrong bounds and wrong conditions.
+const MUTANTS: [Mutant; 14] = [
+    mutant("attention", "(a.causal && key > query)", "(a.causal && key >= query)", "attention_with"),
+    mutant("conv", "if (p < 0 || p % stride != 0) return -1;", "if (p < 0) return -1;", "convolutions_with"),
+    mutant("cross_entropy", "if (k == target) d -=", "if (k > target) d -=", "cross_entropy_with"),
+    mutant("elementwise", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),
+    mutant("index", "if (p > 0 && a.target[a.order[p - 1]] == target) continue;", "", "selecting_gathering"),
+    mutant("matmul", "if (a.bias.data) v +=", "if (a.bias.data && m > 0) v +=", "products_of"),
+    mutant(
+        "norm",
+        "squares, shared) / (C)a.len, rstd",
+        "squares, shared) / (C)(a.len + 1), rstd",
+        "normalisations_and",
+    ),
+    mutant("optimizer", "if (a.skip && *a.skip) return;\n    const Parameter", "const Parameter", "every_rule"),
+    mutant("pool", "if (v > best || is_nan(v)) {", "if (v >= best || is_nan(v)) {", "pooling_and"),
+    mutant("random", "k1 += 0xBB67AE85u;", "", "random_streams"),
+    mutant(
+        "reduce",
+        "        __syncthreads();\n        if (threadIdx.x < half",
+        "        if (threadIdx.x < half",
+        "moments_positions",
+    ),
+    mutant(
+        "scan",
+        "            __syncthreads();\n        }\n        Wide folded",
+        "        }\n        Wide folded",
+        "moments_positions",
+    ),
+    mutant("softmax", "    __syncthreads();\n    line.cache", "    line.cache", "softmax_of"),
+    mutant(
+        "sort",
+        "            __syncthreads();\n            for (int t",
+        "            for (int t",
+        "moments_positions",
+    ),
+];
+
+/// A result that is written one element too far.
+const OVERRUN: Mutant = mutant(
+    "scan",
+    "if (k < a.len) store_as(a.y, a.out, i,",
+    "if (k <= a.len) store_as(a.y, a.out, i,",
+    "moments_positions",
+);
+
+/// The stand-in with a mistake; what the mistake leaves alone is taken over from `from`.
+fn mutated(mutant: &Mutant, from: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let mut texts = standin::sources();
+    let (_, text) = texts.iter_mut().find(|(n, _)| n == mutant.file).expect("the file is there");
+    assert_eq!(text.matches(mutant.line).count(), 1, "{}.cu: {}", mutant.file, mutant.line);
+    *text = text.replace(mutant.line, mutant.mistake);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder");
+    for file in fs::read_dir(from).expect("the stand-in").flatten().map(|e| e.path()).filter(|f| f.is_file()) {
+        fs::copy(&file, folder.join(file.file_name().expect("a file's name"))).expect("a copy");
+    }
+    standin::build(&texts, &standin::headers(), &standin::kernels(), name, flags)
+}
+
+/// Runs the tests with these names on a stand-in.
+fn run_tests(tests: &str, folder: &Path, variables: &[(&str, String)]) -> Output {
+    let mut command = Command::new(env::current_exe().expect("this test's file"));
+    command.args([tests, "--skip", "mutants::", "--test-threads=1"]).env("AMP_STANDIN", folder);
+    command.envs(variables.iter().cloned()).output().expect("the tests run")
+}
+
+#[test]
+fn a_mistake_in_any_file_is_noticed() {
+    let sound = standin::build(&standin::sources(), &standin::headers(), &standin::kernels(), "standin", &[]);
+    for kernel in standin::sources() {
+        assert!(MUTANTS.iter().any(|m| m.file == kernel.0), "{}.cu has no mutant", kernel.0);
+    }
+    let passes = run_tests("random_streams", &sound, &[]);
+    assert!(passes.status.success(), "{}", String::from_utf8_lossy(&passes.stdout));
+    let mut unnoticed = Vec::new();
+    for mutant in &MUTANTS {
+        let folder = mutated(mutant, &sound, &format!("mutant-{}", mutant.file), &[]);
+        let output = run_tests(mutant.tests, &folder, &[]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("running ") && !text.contains("running 0 tests"), "{}: {text}", mutant.tests);
+        if output.status.success() {
+            unnoticed.push((mutant.file, mutant.mistake));
+        }
+    }
+    assert!(unnoticed.is_empty(), "nobody notices {unnoticed:?}");
+}
+
+#[test]
+fn kernels_stay_within_their_memory() {
+    let Some(asan) = sanitizer() else {
+        let _ = writeln!(std::io::stderr(), "NOT RUN: no kernel ran under AddressSanitizer, the compiler has none");
+        return;
+    };
+    let flags = ["-fsanitize=address", "-g1"];
+    let folder = standin::build(&standin::sources(), &standin::headers(), &standin::kernels(), "sanitized", &flags);
+    let options = "detect_leaks=0:detect_stack_use_after_return=0:handle_segv=0".to_owned();
+    // One order of threads: which addresses are touched does not depend on it.
+    let variables = [("LD_PRELOAD", asan), ("ASAN_OPTIONS", options), ("AMP_SCHEDULES", "1".into())];
+    let output = run_tests("", &folder, &variables);
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("attention_with"), "{text}\n{errors}");
+    // A result one element short must be noticed, or the run above proves nothing.
+    let output = run_tests(OVERRUN.tests, &mutated(&OVERRUN, &folder, "sanitized-overrun", &flags), &variables);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("AddressSanitizer"), "an overrun goes unnoticed");
+}
+
+/// The compiler's run-time library for it.
+fn sanitizer() -> Option<String> {
+    let compiler = env::var_os("CXX").unwrap_or_else(|| "g++".into());
+    let output = Command::new(compiler).arg("-print-file-name=libasan.so").output().ok()?;
+    let file = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Path::new(&file).is_absolute().then_some(file)
+}
