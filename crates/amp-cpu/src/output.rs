@@ -1,9 +1,12 @@
 //! Result buffers that several threads fill at once.
 
+use crate::convert::Cast;
 use crate::num::Real;
+use crate::simd::{Kernel, Simd, dispatch};
 use crate::{SliceMut, Storage};
 use half::{bf16, f16};
 use std::marker::PhantomData;
+use std::slice::ChunksExactMut;
 
 #[derive(Clone, Copy)]
 enum Pointer {
@@ -66,6 +69,37 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Adds `bias`, if any, to the first `columns` values of each line, rounds once and writes them, each line in a row; the
+    /// first row begins at `offset`, the others `stride` apart.
+    ///
+    /// # Safety
+    /// No other thread may touch these elements meanwhile.
+    pub(crate) unsafe fn store_rows<T: Real>(
+        &self,
+        offset: usize,
+        stride: usize,
+        columns: usize,
+        bias: &[T],
+        lines: ChunksExactMut<T>,
+    ) {
+        let Some(last) = lines.len().checked_sub(1) else { return };
+        assert!(offset + last * stride + columns <= self.len && (last == 0 || stride >= columns));
+        // SAFETY: rows lie inside the buffer, do not overlap (both checked above) and are this thread's alone (caller).
+        unsafe {
+            match self.pointer {
+                Pointer::BF16(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
+                Pointer::F32(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
+                _ => {
+                    for (i, line) in lines.enumerate() {
+                        let line = &mut line[..columns];
+                        line.iter_mut().zip(bias).for_each(|(value, &bias)| *value += bias);
+                        self.store(offset + i * stride, 1, line);
+                    }
+                }
+            }
+        }
+    }
+
     /// Adds `values` to the elements that lie `stride` apart from `offset` on, in the type of `values`.
     ///
     /// # Safety
@@ -112,6 +146,34 @@ unsafe fn scatter<S: Copy + Default, T: Real>(
         for (j, &value) in narrow[..chunk.len()].iter().enumerate() {
             // SAFETY: element `i * CHUNK + j` of the caller's range.
             unsafe { *to.add((i * CHUNK + j) * stride) = value };
+        }
+    }
+}
+
+/// Rows of a result, with what is rounded into them; only [`Output::store_rows`] makes one.
+struct Rows<'a, S, T> {
+    /// The first row: `columns` elements from here and from each `stride` on are writable by this thread alone.
+    to: *mut S,
+    stride: usize,
+    columns: usize,
+    bias: &'a [T],
+    lines: ChunksExactMut<'a, T>,
+}
+
+impl<S, T: Real + Cast<S>> Kernel for Rows<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Simd>(self) {
+        for (i, line) in self.lines.enumerate() {
+            // SAFETY: row `i` (see `to`).
+            let to = unsafe { std::slice::from_raw_parts_mut(self.to.add(i * self.stride), self.columns) };
+            if self.bias.is_empty() {
+                to.iter_mut().zip(line).for_each(|(to, value)| *to = value.cast());
+            } else {
+                let values = line.iter_mut().zip(self.bias);
+                to.iter_mut().zip(values).for_each(|(to, (value, &bias))| *to = (*value + bias).cast());
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use super::softmax::{Scale, Slopes};
 use super::{KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::gemm::kernel::Full;
 use crate::gemm::operand::Operand;
-use crate::gemm::panel::interleave;
 use crate::gemm::product::tiles;
+use crate::gemm::turn::turn;
 use crate::load::load;
 use crate::output::Output;
 use crate::simd::dispatch;
@@ -189,7 +189,7 @@ impl<T: Full> Backward<'_, T> {
                     .chunks_exact(kernel.left.width * KEYS)
                     .zip(packed.chunks_exact_mut(kernel.left.width * count))
                 {
-                    interleave(lines, KEYS, count, kernel.left.width, panel);
+                    turn(lines, KEYS, count, kernel.left.width, panel);
                 }
                 tiles(&kernel, &packed[..tall * count], key_columns, count, &mut sums[start * wide..], wide, true);
             }

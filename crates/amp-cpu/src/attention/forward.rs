@@ -4,8 +4,8 @@ use super::softmax::{Exponentials, Scale};
 use super::{Attended, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::gemm::kernel::Full;
 use crate::gemm::operand::Operand;
-use crate::gemm::panel::interleave;
 use crate::gemm::product::tiles;
+use crate::gemm::turn::turn;
 use crate::output::Output;
 use crate::simd::dispatch;
 use crate::{DType, Storage, View, parallel, scratch};
@@ -87,7 +87,7 @@ fn answer<T: Full>(
             for (lines, panel) in
                 scores.chunks_exact(kernel.left.width * KEYS).zip(weights.chunks_exact_mut(kernel.left.width * count))
             {
-                interleave(lines, KEYS, count, kernel.left.width, panel);
+                turn(lines, KEYS, count, kernel.left.width, panel);
             }
             let left = &weights[..height * count];
             tiles(&kernel, left, &packed_values[first * columns..][..count * columns], count, sums, columns, true);

@@ -7,7 +7,9 @@
 //! On an AMD EPYC of the Zen 5 family it starts as often as an F32 multiply-add, which is half as much arithmetic.
 
 use super::kernel::{Kernel, Multiply, Tile, nothing};
+use super::operand::Matrix;
 use super::panel::Panel;
+use super::product::{Sink, Threads, product_with};
 use crate::convert::Compute;
 use crate::load::load;
 use crate::simd::Level;
@@ -17,6 +19,18 @@ use half::bf16;
 /// Whether the products of two operands are those of BF16 panels: both count as BF16 and the machine multiplies it.
 pub(crate) fn multiplies(a: &View<'_>, b: &View<'_>) -> bool {
     a.logical == DType::BF16 && b.logical == DType::BF16 && Level::current() >= Level::Avx512Bf16
+}
+
+/// Whether the products of two matrices are those of BF16 panels that F16 is split into.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(super) fn multiplies_halves(a: &View<'_>, b: &View<'_>) -> bool {
+    super::amx::halves::multiplies(a, b)
+}
+
+/// Whether the products of two matrices are those of BF16 panels that F16 is split into.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub(super) fn multiplies_halves(_: &View<'_>, _: &View<'_>) -> bool {
+    false
 }
 
 impl Multiply for bf16 {
@@ -30,6 +44,14 @@ impl Multiply for bf16 {
             Level::Avx512Bf16 => in_pairs(12, 32, x86::tile),
             _ => portable(),
         }
+    }
+
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    fn product(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<f32>, threads: Threads) {
+        if super::amx::halves::multiplies(&a.view, &b.view) {
+            return super::amx::halves::product(a, b, sink, threads);
+        }
+        product_with(Self::kernel(Level::current()), a, b, sink, threads);
     }
 
     fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {
@@ -52,6 +74,10 @@ impl Multiply for bf16 {
                 }
             }
         }
+    }
+
+    fn stored<'a>(view: &View<'a>) -> Option<&'a [Self]> {
+        if let Slice::BF16(elements) = view.data { Some(elements) } else { None }
     }
 }
 

@@ -4,8 +4,11 @@
 //! Every product term goes through a fused multiply-add where the machine has one, in the order of the depth, so an
 //! element's value does not depend on where in the tile it stands.
 
+use super::operand::Matrix;
 use super::panel::Panel;
+use super::product::{Sink, Threads, product_with};
 use crate::View;
+use crate::convert::Compute;
 use crate::load::load;
 use crate::num::Real;
 use crate::scratch::Plain;
@@ -75,8 +78,16 @@ pub(crate) trait Multiply: Plain {
     /// The kernel of an instruction set, or of the best this machine has if that is less.
     fn kernel(level: Level) -> Kernel<Self>;
 
+    /// Computes `a · bᵀ` row by row into `sink`.
+    fn product(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self::Sum>, threads: Threads) {
+        product_with(Self::kernel(Level::current()), a, b, sink, threads);
+    }
+
     /// Loads `out.len()` elements of an operand that lie `stride` apart from `offset` on, rounded to this type.
     fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]);
+
+    /// The elements of an operand, where they are of this type already.
+    fn stored<'a>(view: &View<'a>) -> Option<&'a [Self]>;
 }
 
 /// Types that panels hold as they are computed in.
@@ -106,6 +117,10 @@ macro_rules! full {
 
             fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {
                 load(view, offset, stride, out);
+            }
+
+            fn stored<'a>(view: &View<'a>) -> Option<&'a [Self]> {
+                <$type>::same(view.data).filter(|_| !view.rounds_on_load())
             }
         }
     };

@@ -1,8 +1,8 @@
 //! Matrix products of any precision, size and stride.
 //!
 //! Operands are converted while they are packed, so a cast costs nothing; sums are kept in F32 (F64 for F64
-//! operands) and rounded once, after the bias. BF16 is multiplied as it is where the machine can ([`dot`]); all else
-//! is widened to F32.
+//! operands) and rounded once, after the bias. BF16 is multiplied as it is where the machine can ([`dot`], [`amx`]), F16
+//! as sums of two BF16 numbers where it has AMX ([`amx::halves`]); all else is widened to F32.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod amx;
@@ -14,15 +14,18 @@ pub(crate) mod product;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thin;
+pub(crate) mod turn;
 
 use crate::load::{load_all, offset_of};
 use crate::num::Real;
 use crate::output::Output;
 use crate::simd::Level;
 use crate::{DType, Dims, Storage, View, parallel};
+use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
-use product::{Sink, Threads, product};
+use product::{Sink, Threads};
+use std::slice::ChunksExactMut;
 use thin::thin;
 
 /// What happens to a sum before it is rounded and stored.
@@ -36,6 +39,9 @@ pub struct Epilogue<'a> {
 ///
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`. K = 0 gives zeros, or the bias.
 pub fn matmul(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
+    if dot::multiplies_halves(a, b) {
+        return multiply::<bf16>(a, b, epilogue, out);
+    }
     in_panels!(a, b, E => multiply::<E>(a, b, epilogue, out))
 }
 
@@ -43,6 +49,9 @@ pub fn matmul(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
 ///
 /// `into` has the shape `[.., M, N]`, or `[M, N]` to sum over the batch as well.
 pub fn matmul_acc(a: &View, b: &View, into: &mut Storage) {
+    if dot::multiplies_halves(a, b) {
+        return accumulate::<bf16>(a, b, into);
+    }
     in_panels!(a, b, E => accumulate::<E>(a, b, into))
 }
 
@@ -116,6 +125,16 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
         }
         // SAFETY: each task stores its own block of the result (`Sink`), and products of a batch have their own.
         unsafe { self.output.store(start + row * row_stride + column * column_stride, column_stride, values) }
+    }
+
+    fn store_rows(&self, row: usize, column: usize, columns: usize, lines: ChunksExactMut<T>) {
+        let Places { start, row_stride, turned, .. } = self.places;
+        if turned {
+            return lines.enumerate().for_each(|(i, line)| self.store(row + i, column, &mut line[..columns]));
+        }
+        let bias = if self.bias.is_empty() { self.bias } else { &self.bias[column..][..columns] };
+        // SAFETY: as above.
+        unsafe { self.output.store_rows(start + row * row_stride + column, row_stride, columns, bias, lines) }
     }
 }
 
@@ -219,8 +238,8 @@ impl<'a> Problem<'a> {
         match (a.rows, b.rows) {
             (..=thin::ROWS, _) => thin(&a, &b, &sink(places), threads),
             (_, ..=thin::ROWS) => thin(&b, &a, &sink(turned), threads),
-            _ if self.is_better_turned::<E>() => product::<E>(&b, &a, &sink(turned), threads),
-            _ => product::<E>(&a, &b, &sink(places), threads),
+            _ if self.is_better_turned::<E>() => E::product(&b, &a, &sink(turned), threads),
+            _ => E::product(&a, &b, &sink(places), threads),
         }
     }
 

@@ -58,20 +58,37 @@ impl<E: Multiply> Operand<E> for Matrix<'_> {
 }
 
 impl Matrix<'_> {
-    /// Packs when neighbouring rows are neighbours in memory: one run of all rows per step of the depth.
+    /// Packs when neighbouring rows are neighbours in memory: runs of some panels' rows, some steps of the depth at a time.
     fn pack_across<E: Multiply>(&self, start: usize, rows: usize, depth: usize, panel: Panel, out: &mut [E]) {
+        /// Panels that are written side by side.
+        const PANELS: usize = 8;
+        /// Groups that are converted at a time.
+        const GROUPS: usize = 8;
         let Panel { width, group, .. } = panel;
-        let (padded, long) = (panel.rows(rows), panel.depth(depth));
-        scratch::with(group * padded, |runs: &mut [E]| {
-            for d in (0..long).step_by(group) {
-                for (i, run) in runs.chunks_exact_mut(padded).enumerate() {
-                    let here = if d + i < depth { rows } else { 0 };
-                    E::load(&self.view, start + (d + i) * self.depth_stride, 1, &mut run[..here]);
-                    run[here..].fill(E::default());
+        let long = panel.depth(depth);
+        let stored = E::stored(&self.view);
+        scratch::with(PANELS * width * GROUPS * group, |runs: &mut [E]| {
+            for first in (0..rows).step_by(PANELS * width) {
+                let here = (PANELS * width).min(rows - first);
+                let padded = panel.rows(here);
+                let start = start + first;
+                let mut d = 0;
+                if let Some(elements) = stored.filter(|_| here == padded) {
+                    d = depth / group * group;
+                    let lines = &elements[start..];
+                    let count = [d / group, here / width];
+                    panel.weave_across(lines, self.depth_stride, count, width * long, &mut out[first * long..]);
                 }
-                for first in (0..padded).step_by(width) {
-                    let to = &mut out[first * long + d * width..][..width * group];
-                    panel.weave_across(&runs[first..], padded, to);
+                while d < long {
+                    let steps = (GROUPS * group).min(long - d);
+                    for (d, run) in (d..d + steps).zip(runs.chunks_exact_mut(padded)) {
+                        let here = if d < depth { here } else { 0 };
+                        E::load(&self.view, start + d * self.depth_stride, 1, &mut run[..here]);
+                        run[here..].fill(E::default());
+                    }
+                    let count = [steps / group, padded / width];
+                    panel.weave_across(runs, padded, count, width * long, &mut out[first * long + d * width..]);
+                    d += steps;
                 }
             }
         });
@@ -80,8 +97,13 @@ impl Matrix<'_> {
     /// Packs when the depth runs along memory: the rows of a panel one by one, then interleaved.
     fn pack_along<E: Multiply>(&self, start: usize, rows: usize, depth: usize, panel: Panel, out: &mut [E]) {
         let (width, long) = (panel.width, panel.depth(depth));
+        let stored = E::stored(&self.view).filter(|_| self.depth_stride == 1 && depth == long);
         scratch::with(width * long, |lines: &mut [E]| {
             for (first, out) in (0..rows).step_by(width).zip(out.chunks_exact_mut(width * long)) {
+                if let Some(elements) = stored.filter(|_| first + width <= rows) {
+                    panel.weave(&elements[start + first * self.row_stride..], self.row_stride, long, out);
+                    continue;
+                }
                 for (row, line) in (first..).zip(lines.chunks_exact_mut(long)) {
                     let here = if row < rows { depth } else { 0 };
                     E::load(&self.view, start + row * self.row_stride, self.depth_stride, &mut line[..here]);

@@ -1,7 +1,8 @@
 //! Panels: packed vectors, side by side, in the order in which a tile kernel reads them.
 
 use super::kernel::Multiply;
-use crate::scratch::{same_bytes, same_bytes_mut};
+use super::turn::{turn, turn_groups};
+use crate::simd::{Kernel, Simd, dispatch};
 
 /// Form of a packed block.
 ///
@@ -37,54 +38,80 @@ impl Panel {
     /// Turns `width` lines of the padded depth, `stride` apart, into one panel.
     pub(crate) fn weave<E: Multiply>(&self, lines: &[E], stride: usize, depth: usize, out: &mut [E]) {
         let Self { width, group, .. } = *self;
-        match group * size_of::<E>() {
-            64 => interleave::<[u32; 16]>(same_bytes(lines), stride / group, depth / group, width, same_bytes_mut(out)),
-            4 if group == 2 => interleave::<u32>(same_bytes(lines), stride / 2, depth / 2, width, same_bytes_mut(out)),
-            _ => {
-                debug_assert_eq!(group, 1);
-                interleave(lines, stride, depth, width, out);
-            }
+        match group {
+            1 => turn(lines, stride, depth, width, out),
+            2 => turn_groups::<E, 2>(lines, stride, depth / 2, width, out),
+            32 => turn_groups::<E, 32>(lines, stride, depth / 32, width, out),
+            _ => unreachable!("no kernel has groups of {group}"),
         }
     }
 
-    /// Turns `group` lines of neighbouring depths, `stride` apart, into that part of one panel.
-    pub(crate) fn weave_across<E: Multiply>(&self, lines: &[E], stride: usize, out: &mut [E]) {
+    /// Turns lines of neighbouring depths, `stride` apart, into that part of some panels, which are `panel_len` apart.
+    ///
+    /// `lines` are whole groups, each line as long as the panels are wide together.
+    pub(crate) fn weave_across<E: Multiply>(
+        &self,
+        lines: &[E],
+        stride: usize,
+        [groups, panels]: [usize; 2],
+        panel_len: usize,
+        out: &mut [E],
+    ) {
         let Self { width, group, .. } = *self;
-        match group {
-            1 => out.copy_from_slice(&lines[..width]),
-            2 => {
-                let (even, odd) = (&lines[..width], &lines[stride..][..width]);
-                for ((to, &even), &odd) in out.as_chunks_mut::<2>().0.iter_mut().zip(even).zip(odd) {
-                    *to = [even, odd];
+        match (group, width) {
+            (1 | 2, 32) => {
+                dispatch(Across::<E, 32> { lines, stride, groups, panels, width, group, panel_len, out });
+            }
+            (1 | 2, _) => dispatch(Across::<E, 0> { lines, stride, groups, panels, width, group, panel_len, out }),
+            _ => {
+                // Pairs of lines first, then those as the lines of a panel with groups of pairs.
+                let pairs = Self { width, group: 2, step: 2 };
+                let mut woven = [E::default(); 32 * 32];
+                let woven = &mut woven[..group * width];
+                for g in 0..groups {
+                    for p in 0..panels {
+                        let from = &lines[g * group * stride + p * width..];
+                        pairs.weave_across(from, stride, [group / 2, 1], 0, woven);
+                        let to = &mut out[p * panel_len + g * group * width..][..group * width];
+                        turn_groups::<E, 2>(woven, 2 * width, width, group / 2, to);
+                    }
                 }
             }
-            _ => interleave(lines, stride, width, group, out),
         }
     }
 }
 
-/// Transposes `width` lines of `depth` elements, `stride` apart.
-pub(crate) fn interleave<T: Copy>(lines: &[T], stride: usize, depth: usize, width: usize, out: &mut [T]) {
-    let squares = width / 4 * 4;
-    for r in (0..squares).step_by(4) {
-        let rows: [&[T]; 4] = std::array::from_fn(|i| &lines[(r + i) * stride..][..depth]);
-        let whole = depth / 4 * 4;
-        for d in (0..whole).step_by(4) {
-            let square: [&[T; 4]; 4] = rows.map(|row| row[d..].first_chunk().expect("four columns are left"));
-            for i in 0..4 {
-                let to: &mut [T; 4] = out[(d + i) * width + r..].first_chunk_mut().expect("four rows are left");
-                *to = [square[0][i], square[1][i], square[2][i], square[3][i]];
+/// [`Panel::weave_across`] for groups of one or two; `WIDTH` is the width where it is known, else 0.
+struct Across<'a, E, const WIDTH: usize> {
+    lines: &'a [E],
+    stride: usize,
+    groups: usize,
+    panels: usize,
+    width: usize,
+    group: usize,
+    panel_len: usize,
+    out: &'a mut [E],
+}
+
+impl<E: Multiply, const WIDTH: usize> Kernel for Across<'_, E, WIDTH> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let width = if WIDTH == 0 { self.width } else { WIDTH };
+        for g in 0..self.groups {
+            for p in 0..self.panels {
+                let line = &self.lines[g * self.group * self.stride + p * width..];
+                let to = &mut self.out[p * self.panel_len + g * self.group * width..][..self.group * width];
+                if self.group == 1 {
+                    to.copy_from_slice(&line[..width]);
+                    continue;
+                }
+                let (even, odd) = (&line[..width], &line[self.stride..][..width]);
+                for ((to, &even), &odd) in to.as_chunks_mut::<2>().0.iter_mut().zip(even).zip(odd) {
+                    *to = [even, odd];
+                }
             }
-        }
-        for d in whole..depth {
-            for (i, row) in rows.iter().enumerate() {
-                out[d * width + r + i] = row[d];
-            }
-        }
-    }
-    for r in squares..width {
-        for (d, &value) in lines[r * stride..][..depth].iter().enumerate() {
-            out[d * width + r] = value;
         }
     }
 }

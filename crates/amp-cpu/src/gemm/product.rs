@@ -6,17 +6,19 @@
 use super::kernel::{Kernel, Multiply};
 use super::operand::Operand;
 use super::panel::Panel;
-use crate::simd::Level;
 use crate::{parallel, scratch};
 use std::ops::Range;
+use std::slice::ChunksExactMut;
 
 /// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
 const ROWS: usize = 384;
-const COLUMNS: usize = 192;
+const COLUMNS: usize = 256;
 /// Blocks wanted at least, so that a few threads have something to do.
 const TASKS: usize = 8;
 /// Multiply-adds that cost as much as one operation of other kernels.
 pub(crate) const PER_CYCLE: usize = 32;
+/// Vectors of an operand that a task packs in advance, about.
+const GROUP: usize = 64;
 /// Most elements of an operand that is packed as a whole in advance.
 const PREPACK: usize = 1 << 24;
 
@@ -24,6 +26,13 @@ const PREPACK: usize = 1 << 24;
 pub(crate) trait Sink<T>: Sync {
     /// Takes columns `column..column + values.len()` of a row; calls never overlap.
     fn store(&self, row: usize, column: usize, values: &mut [T]);
+
+    /// Takes the columns from `column` on of some rows, one of each line of `columns` values.
+    fn store_rows(&self, row: usize, column: usize, columns: usize, lines: ChunksExactMut<T>) {
+        for (i, line) in lines.enumerate() {
+            self.store(row + i, column, &mut line[..columns]);
+        }
+    }
 }
 
 /// Whether a product may use the thread pool.
@@ -36,11 +45,6 @@ pub(crate) enum Threads {
 }
 
 /// Computes `a · bᵀ` row by row into `sink`, `a` and `b` being lists of vectors of the same length.
-pub(crate) fn product<E: Multiply>(a: &dyn Operand<E>, b: &dyn Operand<E>, sink: &dyn Sink<E::Sum>, threads: Threads) {
-    product_with(E::kernel(Level::current()), a, b, sink, threads);
-}
-
-/// [`product`] with a given kernel.
 pub(crate) fn product_with<E: Multiply>(
     kernel: Kernel<E>,
     a: &dyn Operand<E>,
@@ -54,12 +58,22 @@ pub(crate) fn product_with<E: Multiply>(
     }
     let blocks = Blocks::new(&kernel, m, n, threads);
     let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
-    prepacked(a, kernel.left, kernel.depth, blocks.across(), work, |a| {
-        prepacked(b, kernel.right, kernel.depth, blocks.down(), work, |b| {
-            parallel::for_each(blocks.across() * blocks.down(), work, |task| {
-                let (rows, columns) = blocks.get(task);
-                block(&kernel, a, b, rows, columns, depth, sink);
-            });
+    let plans = [
+        Plan::new(a, kernel.left, kernel.depth, blocks.across()),
+        Plan::new(b, kernel.right, kernel.depth, blocks.down()),
+    ];
+    let [left, right] = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
+    scratch::with(left + right, |packed: &mut [E]| {
+        // The right side's panels are whole cache lines: the first one begins at the start of one.
+        let (right, left) = packed.split_at_mut(right);
+        Plan::run([(plans[0].as_ref(), &mut *left), (plans[1].as_ref(), &mut *right)], work);
+        let whole = |plan: &Option<Plan<E>>, packed| plan.as_ref().map(|_| packed);
+        let (left, right) = (&*left, &*right);
+        let a = Packed { operand: a, panel: kernel.left, whole: whole(&plans[0], left) };
+        let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], right) };
+        parallel::for_each(blocks.across() * blocks.down(), work, |task| {
+            let (rows, columns) = blocks.get(task);
+            block(&kernel, &a, &b, rows, columns, depth, sink);
         });
     });
 }
@@ -75,8 +89,8 @@ struct Blocks {
 impl Blocks {
     fn new<E: Multiply>(kernel: &Kernel<E>, m: usize, n: usize, threads: Threads) -> Self {
         let (mr, nr) = (kernel.left.width, kernel.right.width);
-        let mut blocks =
-            Self { m, n, rows: ROWS.min(m).next_multiple_of(mr), columns: COLUMNS.min(n).next_multiple_of(nr) };
+        let even = |size: usize, most: usize, unit| size.div_ceil(size.div_ceil(most)).next_multiple_of(unit);
+        let mut blocks = Self { m, n, rows: even(m, ROWS, mr), columns: even(n, COLUMNS, nr) };
         if threads == Threads::One {
             return blocks;
         }
@@ -105,22 +119,18 @@ impl Blocks {
 }
 
 /// An operand and, where it is used often enough, all of it in packed form.
-pub(crate) struct Packed<'a, E> {
+struct Packed<'a, E> {
     operand: &'a dyn Operand<E>,
     panel: Panel,
     whole: Option<&'a [E]>,
 }
 
 impl<'a, E: Multiply> Packed<'a, E> {
-    /// An operand that is packed block by block when it is needed.
-    pub(crate) fn later(operand: &'a dyn Operand<E>, panel: Panel) -> Self {
-        Self { operand, panel, whole: None }
-    }
-
     /// The packed block, from `buffer` if it has to be packed now.
     fn block<'b>(&'b self, rows: Range<usize>, depth: Range<usize>, buffer: &'b mut [E]) -> &'b [E] {
         let len = self.panel.len(rows.len(), depth.len());
         match self.whole {
+            _ if len == 0 => &[],
             Some(whole) => {
                 let padded = self.panel.rows(self.operand.rows());
                 &whole[padded * depth.start + rows.start * self.panel.depth(depth.len())..][..len]
@@ -133,39 +143,64 @@ impl<'a, E: Multiply> Packed<'a, E> {
     }
 }
 
-/// Packs an operand as a whole, in blocks of `block` along the depth, when it would otherwise be packed several times.
-pub(crate) fn prepacked<E: Multiply>(
-    operand: &dyn Operand<E>,
+/// How an operand that would otherwise be packed several times is packed as a whole in advance: block after block of the depth, groups of panels within one.
+struct Plan<'a, E> {
+    operand: &'a dyn Operand<E>,
     panel: Panel,
     block: usize,
-    uses: usize,
-    work: usize,
-    body: impl FnOnce(&Packed<E>),
-) {
-    let (padded, depth) = (panel.rows(operand.rows()), operand.depth());
-    let len = panel.len(padded, depth);
-    if uses < 2 || len > PREPACK {
-        return body(&Packed::later(operand, panel));
+    /// Vectors that are packed at a time.
+    group: usize,
+}
+
+impl<'a, E: Multiply> Plan<'a, E> {
+    /// If it is worth it for an operand that is used `uses` times.
+    fn new(operand: &'a dyn Operand<E>, panel: Panel, block: usize, uses: usize) -> Option<Self> {
+        let plan = Self { operand, panel, block, group: GROUP.next_multiple_of(panel.width) };
+        (uses >= 2 && plan.len() <= PREPACK).then_some(plan)
     }
-    scratch::with(len, |whole: &mut [E]| {
-        let group = (64 * panel.width).min(padded);
-        let groups = padded.div_ceil(group);
-        let cuts = Cuts { start: whole.as_mut_ptr() };
-        let work = if work == 0 { 0 } else { 4 * len };
-        parallel::for_each(groups * depth.div_ceil(block), work, |task| {
-            let d = task / groups * block;
-            let depth = d..depth.min(d + block);
-            let row = task % groups * group;
-            let rows = row..operand.rows().min(row + group);
-            let at = padded * depth.start + row * panel.depth(depth.len());
-            // SAFETY: the pieces of different tasks are disjoint parts of `whole`: blocks of the depth follow one
-            // another, `padded` times their padded depth each (only the last one is padded), and within one the groups
-            // of rows do.
-            let piece = unsafe { cuts.get(at, panel.len(rows.len(), depth.len())) };
-            operand.pack(rows, depth, panel, piece);
+
+    fn padded(&self) -> usize {
+        self.panel.rows(self.operand.rows())
+    }
+
+    fn len(&self) -> usize {
+        self.panel.len(self.operand.rows(), self.operand.depth())
+    }
+
+    fn groups(&self) -> usize {
+        self.padded().div_ceil(self.group)
+    }
+
+    fn tasks(&self) -> usize {
+        self.groups() * self.operand.depth().div_ceil(self.block)
+    }
+
+    /// Packs up to two operands at once, each into a buffer of its length, on several threads if `work` is not 0.
+    fn run(plans: [(Option<&Self>, &mut [E]); 2], work: usize) {
+        let work = if work == 0 { 0 } else { plans.iter().map(|(_, packed)| 4 * packed.len()).sum() };
+        let [first, second] = plans.map(|(plan, packed)| (plan, Cuts { start: packed.as_mut_ptr() }));
+        let before = first.0.map_or(0, Self::tasks);
+        parallel::for_each(before + second.0.map_or(0, Self::tasks), work, |task| {
+            let ((plan, cuts), task) = if task < before { (&first, task) } else { (&second, task - before) };
+            if let Some(plan) = plan {
+                plan.pack(task, cuts);
+            }
         });
-        body(&Packed { operand, panel, whole: Some(whole) });
-    });
+    }
+
+    fn pack(&self, task: usize, cuts: &Cuts<E>) {
+        let (operand, panel) = (self.operand, self.panel);
+        let start = task / self.groups() * self.block;
+        let depth = start..operand.depth().min(start + self.block);
+        let row = task % self.groups() * self.group;
+        let rows = row..operand.rows().min(row + self.group);
+        let at = self.padded() * depth.start + row * panel.depth(depth.len());
+        // SAFETY: the pieces of different tasks are disjoint parts of a buffer of `len` elements: blocks of the depth follow
+        // one another, `padded` times their padded depth each (only the last one is padded), and within one the groups of
+        // rows do.
+        let piece = unsafe { cuts.get(at, panel.len(rows.len(), depth.len())) };
+        operand.pack(rows, depth, panel, piece);
+    }
 }
 
 /// A buffer that tasks cut disjoint pieces from.
@@ -187,6 +222,9 @@ impl<T> Cuts<T> {
 }
 
 /// Computes one block of the result and stores it.
+///
+/// The last part of the depth is multiplied one strip of rows at a time, which is stored while it is in the L1 cache; a
+/// depth of one part alone needs no more room than a strip.
 fn block<E: Multiply>(
     kernel: &Kernel<E>,
     a: &Packed<E>,
@@ -198,20 +236,25 @@ fn block<E: Multiply>(
 ) {
     let (height, stride) = (kernel.left.rows(rows.len()), kernel.right.rows(columns.len()));
     let longest = kernel.left.depth(depth.min(kernel.depth));
+    let last = depth.saturating_sub(1) / kernel.depth * kernel.depth;
+    let mr = kernel.left.width;
     scratch::with((height + stride) * longest, |packed: &mut [E]| {
-        scratch::with(height * stride, |sums: &mut [E::Sum]| {
-            let (left, right) = packed.split_at_mut(height * longest);
-            if depth == 0 {
-                sums.fill(E::Sum::default());
-            }
-            for start in (0..depth).step_by(kernel.depth) {
-                let range = start..depth.min(start + kernel.depth);
+        scratch::with(if last > 0 { height } else { mr } * stride, |sums: &mut [E::Sum]| {
+            let (right, left) = packed.split_at_mut(stride * longest);
+            for start in (0..last).step_by(kernel.depth) {
+                let range = start..start + kernel.depth;
                 let left = a.block(rows.clone(), range.clone(), left);
                 let right = b.block(columns.clone(), range.clone(), right);
                 tiles(kernel, left, right, range.len(), sums, stride, start > 0);
             }
-            for (i, row) in sums.chunks_exact_mut(stride).take(rows.len()).enumerate() {
-                sink.store(rows.start + i, columns.start, &mut row[..columns.len()]);
+            let left = a.block(rows.clone(), last..depth, left);
+            let right = b.block(columns.clone(), last..depth, right);
+            let panel = kernel.left.len(mr, depth - last);
+            for (i, row) in rows.clone().step_by(mr).enumerate() {
+                let strip = if last > 0 { &mut sums[i * mr * stride..][..mr * stride] } else { &mut *sums };
+                tiles(kernel, &left[i * panel..][..panel], right, depth - last, strip, stride, last > 0);
+                let lines = strip[..mr.min(rows.end - row) * stride].chunks_exact_mut(stride);
+                sink.store_rows(row, columns.start, columns.len(), lines);
             }
         });
     });

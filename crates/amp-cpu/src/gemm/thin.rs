@@ -13,7 +13,7 @@ pub(crate) const ROWS: usize = 3;
 /// Columns of a task.
 const COLUMNS: usize = 256;
 
-/// [`product`](super::product::product) for an `a` of at most [`ROWS`] rows.
+/// [`product_with`](super::product::product_with) for an `a` of at most [`ROWS`] rows.
 pub(crate) fn thin<T: Real>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>, threads: Threads) {
     let (depth, columns) = (a.depth, b.rows);
     if columns == 0 || a.rows == 0 {

@@ -21,6 +21,7 @@
 mod detect;
 #[cfg(test)]
 pub(crate) mod emulator;
+pub(crate) mod halves;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,7 @@
 //! The engine's machine code, emulated where the processor lacks AMX, against sums in F64 and against the portable tile.
 
+mod halves;
+
 use super::emulator::{self, Instruction, Unit, decode};
 use super::*;
 use crate::gemm::product::{Threads, product_with};

@@ -1,0 +1,104 @@
+//! F16 as sums of two BF16 numbers.
+
+use super::super::{emulator, halves};
+use super::{bits, integers};
+use crate::gemm::Problem;
+use crate::gemm::product::Threads;
+use crate::gemm::tests::{Collect, compare_with};
+use crate::testing::{Random, Tensor};
+use crate::{DType, with_num_threads};
+
+/// The product of two matrices of F16 by halves.
+fn product_of_halves(a: &Tensor, b: &Tensor) -> Tensor {
+    emulator::install();
+    let problem = Problem::new(&a.view(), &b.view());
+    let (rows, columns) = (problem.a.rows, problem.b.rows);
+    let sink = Collect::new(rows, columns);
+    halves::product(&problem.a, &problem.b, &sink, Threads::Many);
+    Tensor::contiguous(&[rows, columns], sink.values().into())
+}
+
+#[test]
+fn halves_of_every_size_and_layout_agree_with_the_reference() {
+    let mut random = Random::new(25);
+    let sizes = [1, 15, 16, 17, 31, 32, 33, 63, 100];
+    let depths = [0, 1, 2, 31, 32, 33, 97, 257];
+    for (i, m) in sizes.into_iter().enumerate() {
+        for (j, n) in sizes.into_iter().enumerate() {
+            let k = depths[(i + 3 * j) % depths.len()];
+            let stored = [DType::F16, DType::F32, DType::BF16][(i + j) % 3];
+            let mut of = |shape: &[usize]| random.tensor(shape, stored).meant_as(DType::F16);
+            let (a, b) = (of(&[m, k]), of(&[k, n]));
+            compare_with(true, &a, &b, None, &product_of_halves(&a, &b));
+            let (a, b) = (of(&[k, m]).transposed(0, 1), of(&[n, k]).transposed(0, 1));
+            compare_with(true, &a, &b, None, &product_of_halves(&a, &b));
+        }
+    }
+    let (a, b) = (random.tensor(&[700, 5], DType::F16), random.tensor(&[5, 3], DType::F16));
+    compare_with(true, &a, &b, None, &product_of_halves(&a, &b));
+}
+
+/// Against one, every F16 number comes back as it is: its halves are exact.
+#[test]
+fn halves_hold_every_number() {
+    let values: Vec<f64> = (0..=u16::MAX).map(|bits| f64::from(half::f16::from_bits(bits))).collect();
+    let one =
+        Tensor::from_values(&[32, 32], DType::F16, &std::array::from_fn::<f64, 1024, _>(|i| f64::from(i % 33 == 0)));
+    for values in values.chunks(256 * 32) {
+        let numbers = Tensor::from_values(&[256, 32], DType::F16, values);
+        let got = product_of_halves(&numbers, &one);
+        for (row, got) in values.chunks(32).zip(got.values().chunks(32)) {
+            let all_finite = row.iter().all(|x| x.is_finite());
+            for (x, got) in row.iter().zip(got) {
+                assert!(if all_finite { x == got } else { got.is_nan() }, "{got:e} from {x:e}");
+            }
+        }
+    }
+}
+
+/// Integers of 11 bits times ones: only the second halves differ between sums.
+#[test]
+fn halves_are_no_less_exact_than_f32_where_low_parts_do_not_meet() {
+    let mut random = Random::new(26);
+    let values: Vec<f64> = (0..20 * 40).map(|_| (random.next() % 4095) as f64 - 2047.0).collect();
+    let a = Tensor::from_values(&[20, 40], DType::F16, &values);
+    let b = integers(&mut random, &[40, 18]).values();
+    let b = Tensor::from_values(&[40, 18], DType::F16, &b);
+    let got = product_of_halves(&a, &b);
+    for index in got.indices() {
+        let expected: f64 = (0..40).map(|d| a.at(&[index[0], d]) * b.at(&[d, index[1]])).sum();
+        assert_eq!(got.at(&index), expected);
+    }
+}
+
+#[test]
+fn infinities_and_nans_of_halves_arrive_where_they_belong() {
+    let inf = f64::INFINITY;
+    for (special, other) in [(inf, 1.0), (inf, 1.0 + 2.0_f64.powi(-10)), (-inf, -0.3), (f64::NAN, 1.0), (inf, 0.0)] {
+        for place in [0, 1, 31, 32, 40] {
+            let mut values = vec![1.0; 35 * 41];
+            values[17 * 41 + place] = special;
+            let a = Tensor::from_values(&[35, 41], DType::F16, &values);
+            let b = Tensor::filled(&[41, 33], DType::F16, other);
+            for (turned, y) in [
+                (false, product_of_halves(&a, &b)),
+                (true, product_of_halves(&b.transposed(0, 1), &a.transposed(0, 1))),
+            ] {
+                for index in y.indices() {
+                    let (row, got) = (index[usize::from(turned)], y.at(&index));
+                    let expected = special * other;
+                    let right = got == expected || got.is_nan() && expected.is_nan();
+                    assert!(if row == 17 { right } else { got.is_finite() }, "{got} instead of {expected}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits_of_halves() {
+    let mut random = Random::new(27);
+    let (a, b) = (random.tensor(&[200, 100], DType::F16), random.tensor(&[100, 130], DType::F16));
+    let run = |threads| with_num_threads(threads, || bits(&product_of_halves(&a, &b)));
+    assert_eq!(run(1), run(2));
+}
