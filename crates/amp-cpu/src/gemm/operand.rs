@@ -97,11 +97,11 @@ impl Matrix<'_> {
     /// Packs when the depth runs along memory: the rows of a panel one by one, then interleaved.
     fn pack_along<E: Multiply>(&self, start: usize, rows: usize, depth: usize, panel: Panel, out: &mut [E]) {
         let (width, long) = (panel.width, panel.depth(depth));
-        let stored = E::stored(&self.view).filter(|_| self.depth_stride == 1 && depth == long);
+        let stored = E::stored(&self.view).filter(|_| self.depth_stride == 1);
         scratch::with(width * long, |lines: &mut [E]| {
             for (first, out) in (0..rows).step_by(width).zip(out.chunks_exact_mut(width * long)) {
                 if let Some(elements) = stored.filter(|_| first + width <= rows) {
-                    panel.weave(&elements[start + first * self.row_stride..], self.row_stride, long, out);
+                    panel.weave_whole(&elements[start + first * self.row_stride..], self.row_stride, depth, out);
                     continue;
                 }
                 for (row, line) in (first..).zip(lines.chunks_exact_mut(long)) {

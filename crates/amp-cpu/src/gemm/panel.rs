@@ -46,6 +46,20 @@ impl Panel {
         }
     }
 
+    /// [`Self::weave`] for lines of any depth, whose padding is not there.
+    pub(crate) fn weave_whole<E: Multiply>(&self, lines: &[E], stride: usize, depth: usize, out: &mut [E]) {
+        let Self { width, group, .. } = *self;
+        let (groups, rest) = (depth / group, depth % group);
+        let (out, padding) = out.split_at_mut(groups * group * width);
+        self.weave(lines, stride, groups * group, out);
+        padding.fill(E::default());
+        if rest > 0 {
+            for (r, to) in padding[..group * width].chunks_exact_mut(group).enumerate() {
+                to[..rest].copy_from_slice(&lines[r * stride + groups * group..][..rest]);
+            }
+        }
+    }
+
     /// Turns lines of neighbouring depths, `stride` apart, into that part of some panels, which are `panel_len` apart.
     ///
     /// `lines` are whole groups, each line as long as the panels are wide together.
