@@ -39,7 +39,7 @@ pub struct OpPlan {
     pub class: &'static str,
     /// Precisions of the tensors that come in; `?` where the types decide.
     pub input: &'static str,
-    /// Precision that goes out.
+    /// Precision that goes out; `F32 as BF16` where an operation rounds its F32 result to BF16 as it writes it.
     pub output: &'static str,
     /// Casts at this call.
     pub casts: u32,
@@ -60,7 +60,7 @@ impl fmt::Display for Plan {
         for op in self.ops {
             writeln!(
                 f,
-                "  {:>5}  {:<7} {:<14} -> {:<5} {:>2} casts, {:>2} costed  {}",
+                "  {:>5}  {:<7} {:<14} -> {:<11} {:>2} casts, {:>2} costed  {}",
                 op.line, op.class, op.input, op.output, op.casts, op.costed, op.source
             )?;
         }

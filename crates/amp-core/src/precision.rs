@@ -15,6 +15,10 @@ pub trait Element: sealed::Sealed + Clone + Copy + Send + Sync + 'static + std::
     /// The same as a value.
     const DTYPE: DType;
 
+    /// The precision to which `full` operations round their results as they write them, if not their own.
+    #[doc(hidden)]
+    const WRITES: Option<DType> = None;
+
     /// Wraps host elements into a buffer.
     #[doc(hidden)]
     fn wrap(data: Vec<Self::Host>) -> Storage;
@@ -99,6 +103,33 @@ element!(
     /// Truth values: masks and comparisons.
     Bool, bool
 );
+
+/// F32 whose `full` operations write their results in `L`: arithmetic and type are those of F32, and what is stored has
+/// been rounded once.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rounding<L>(std::marker::PhantomData<L>);
+
+impl<L: AutocastPrecision> sealed::Sealed for Rounding<L> {}
+
+impl<L: AutocastPrecision> Element for Rounding<L> {
+    type Host = f32;
+    const DTYPE: DType = DType::F32;
+    const WRITES: Option<DType> = Some(L::DTYPE);
+
+    fn wrap(data: Vec<f32>) -> Storage {
+        F32::wrap(data)
+    }
+
+    fn unwrap(data: Storage) -> Option<Vec<f32>> {
+        F32::unwrap(data)
+    }
+}
+
+impl<L: AutocastPrecision> Numeric for Rounding<L> {}
+impl<L: AutocastPrecision> Float for Rounding<L> {}
+impl<L: AutocastPrecision> FullRange for Rounding<L> {}
+impl<L: AutocastPrecision> SamePrecision<Rounding<L>> for Rounding<L> {}
 
 macro_rules! implement {
     ($($trait:ident: $($type:ident),*;)*) => { $($(impl $trait for $type {})*)* };
@@ -201,6 +232,7 @@ macro_rules! full_range {
         pub trait $trait: $crate::precision::FullRange {}
         impl $trait for $crate::precision::F32 {}
         impl $trait for $crate::precision::F64 {}
+        impl<L: $crate::precision::AutocastPrecision> $trait for $crate::precision::Rounding<L> {}
     )* };
 }
 pub(crate) use full_range;

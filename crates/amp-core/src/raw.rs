@@ -94,6 +94,11 @@ impl RawTensor {
         Self { value, layout: Layout::contiguous(shape), logical, edge: None }
     }
 
+    /// As [`new`](Self::new), for a result that counts as `logical` although it was rounded as it was written.
+    pub(crate) fn written(device: &Device, buffer: Buffer, shape: Dims, logical: DType) -> Self {
+        Self::new(device, buffer, shape).counted(logical)
+    }
+
     /// A tensor of equal elements: one stored element, repeated.
     pub(crate) fn full(device: &Device, value: f64, shape: Dims, dtype: DType) -> Result<Self> {
         let buffer = device.backend().fill(value, 1, dtype)?;
@@ -220,6 +225,26 @@ impl RawTensor {
             return Ok(self.detached());
         }
         Ok(Self::new(device, device.backend().upload(self.to_storage()?)?, *self.shape()))
+    }
+
+    /// The same elements at the precision they are stored in, out of the graph, if that is narrower.
+    ///
+    /// What moves, drops or negates the elements of a widened view is exact in its 16-bit storage, and stays there:
+    /// operations of that kind run on this and count their result as `logical` again ([`counted`](Self::counted)).
+    pub(crate) fn stored(&self) -> Self {
+        let stored = self.value.buffer.dtype();
+        let logical = if self.logical == DType::F32 && stored.is_half() { stored } else { self.logical };
+        Self { logical, ..self.detached() }
+    }
+
+    /// The same elements counted as `logical`, which holds them.
+    pub(crate) fn counted(self, logical: DType) -> Self {
+        Self { logical, ..self }
+    }
+
+    /// A contiguous tensor of the same elements, in the narrowest storage that holds them.
+    pub(crate) fn packed(&self) -> Result<Self> {
+        Ok(self.stored().contiguous()?.counted(self.logical))
     }
 
     /// A contiguous tensor of the same elements stored in their logical precision; shares memory where it already is.

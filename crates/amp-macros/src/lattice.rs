@@ -1,5 +1,6 @@
 //! What the macro knows about a value's precision, and how two such facts join.
 
+use crate::flow::Flow;
 use crate::shape::Shape;
 use syn::{GenericArgument, PathArguments, Type};
 
@@ -78,19 +79,14 @@ pub(crate) struct Value {
     pub(crate) shape: Shape,
     /// Elements of a tuple.
     pub(crate) parts: Vec<Value>,
+    /// The results of `full` operations that this is a use of.
+    pub(crate) flow: Flow,
 }
 
 impl Value {
     pub(crate) fn new(prec: Prec) -> Self {
-        Self {
-            prec,
-            sure: false,
-            pinned: false,
-            constant: None,
-            inferred: false,
-            shape: Shape::Unknown,
-            parts: Vec::new(),
-        }
+        let (constant, parts, flow, shape) = Default::default();
+        Self { prec, sure: false, pinned: false, constant, inferred: false, shape, parts, flow }
     }
 
     pub(crate) fn sure(prec: Prec) -> Self {
@@ -154,6 +150,7 @@ impl Value {
             inferred: self.inferred && other.inferred,
             shape: if self.shape == other.shape { self.shape } else { Shape::Unknown },
             parts,
+            flow: Flow::default(),
         }
     }
 

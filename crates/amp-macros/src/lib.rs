@@ -2,7 +2,7 @@
 //!
 //! One file a phase: `args` (grammar), `item` (what an attribute stands on), `rules` (the policy table and what the user
 //! changed in it), `lattice` and `scope` (what is known about values), `walk` (the interpreter that rewrites), `hoist`
-//! (where narrowings are made), `literal` (constants), `emit` (tokens of casts), `plan` (what was decided), `expand`,
+//! (where narrowings are made), `flow` (which results are written narrow), `literal` (constants), `emit` (tokens of casts), `plan` (what was decided), `expand`,
 //! `region`, `policy`, `amp_op` (entry points), `error` (messages). `derive_module` stands apart: `#[derive(Module)]`.
 
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ mod derive_module;
 mod emit;
 mod error;
 mod expand;
+mod flow;
 #[cfg(test)]
 mod fuzz;
 mod hoist;

@@ -64,6 +64,12 @@ impl Row {
         self
     }
 
+    /// The result is rounded to `lower` as it is written.
+    pub(crate) fn writing(mut self, lower: &Prec) -> Self {
+        self.output = format!("{} as {}", self.output, lower.label());
+        self
+    }
+
     /// All inputs are cast to the widest of them.
     pub(crate) fn with_meeting(self, inputs: &[&Value]) -> Self {
         let widest = inputs.iter().fold(Prec::Other, |all, value| all.widest(&value.prec));

@@ -67,6 +67,8 @@ pub(crate) struct Found {
     /// Named on the attribute or in a policy.
     pub(crate) listed: bool,
     pub(crate) replacement: Option<&'static str>,
+    pub(crate) direct: bool,
+    pub(crate) commutes: bool,
 }
 
 /// The table and what the user changed in it.
@@ -118,6 +120,8 @@ impl Rules {
             list: row.is_some_and(|op| op.list),
             listed: listed.is_some(),
             replacement: row.and_then(|op| op.replacement),
+            direct: rule == Rule::Full && row.is_some_and(|op| op.direct),
+            commutes: rule == Rule::Keep && row.is_some_and(|op| op.commutes),
         })
     }
 }

@@ -110,6 +110,11 @@ pub struct Op {
     pub replacement: Option<&'static str>,
     /// Whether this library has the operation.
     pub implemented: bool,
+    /// A `full` operation that can round its result to the region's precision as it writes it.
+    pub direct: bool,
+    /// A `keep` operation that gives the same, and the same gradients, whether its input is rounded or its result: it
+    /// moves, drops or negates elements.
+    pub commutes: bool,
 }
 
 impl Op {
@@ -125,6 +130,8 @@ impl Op {
             departure: None,
             replacement: None,
             implemented: false,
+            direct: false,
+            commutes: false,
         }
     }
 
@@ -155,6 +162,16 @@ impl Op {
 
     pub(crate) const fn implemented(mut self) -> Self {
         self.implemented = true;
+        self
+    }
+
+    pub(crate) const fn direct(mut self) -> Self {
+        self.direct = true;
+        self
+    }
+
+    pub(crate) const fn commutes(mut self) -> Self {
+        self.commutes = true;
         self
     }
 }

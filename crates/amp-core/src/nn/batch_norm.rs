@@ -2,6 +2,7 @@
 
 use super::norm::tensor;
 use super::{Mode, Module, Statistics, Visitor, Waiting, init};
+use crate::ops::{Affine, batch_norm_eval, batch_norm_train};
 use crate::optim::Skip;
 use crate::param::Parameter;
 use crate::precision::{F32, Float};
@@ -92,26 +93,26 @@ impl BatchNorm2d {
             return Err(Error::Shape { op: "BatchNorm2d", what, expected, found: *x.raw.shape() });
         }
         let (x, weight, bias) = (x.to::<F32>()?, tensor(&self.weight), tensor(&self.bias));
-        let (weight, bias) = (weight.as_ref(), bias.as_ref());
+        let affine = Affine::new(weight.as_ref(), bias.as_ref());
         if !self.mode.is_training() {
             let (mean, var) = (self.running_mean.tensor(), self.running_var.tensor());
-            return x.batch_norm_eval(&mean, &var, weight, bias, self.eps);
+            return batch_norm_eval(&x.raw, [&mean.raw, &var.raw], affine, self.eps, P::WRITES).map(Tensor::from_raw);
         }
-        let (y, batch) = x.batch_norm_train(weight, bias, self.eps)?;
-        let moves = [(self.running_mean.clone(), batch.mean), (self.running_var.clone(), batch.var)];
+        let (y, mean, var) = batch_norm_train(&x.raw, affine, self.eps, P::WRITES)?;
+        let moves = [(self.running_mean.clone(), mean), (self.running_var.clone(), var)];
         let (counter, momentum) = (self.num_batches_tracked.clone(), self.momentum);
         let change = move |skip: Option<&Skip>| {
             for (running, batch) in &moves {
                 let flag = skip.map(|skip| skip.on(batch.device())).transpose()?;
-                let (backend, x) = (batch.raw.backend(), batch.raw.operand()?);
+                let (backend, x) = (batch.backend(), batch.operand()?);
                 running.change(|buffer| backend.average(buffer, x, momentum, flag.as_ref()))?;
             }
             let device = counter.raw().device().clone();
             let flag = skip.map(|skip| skip.on(&device)).transpose()?;
             counter.change(|buffer| device.backend().count(buffer, flag.as_ref()))
         };
-        self.waiting.add(&y.raw, Box::new(change));
-        Ok(y)
+        self.waiting.add(&y, Box::new(change));
+        Ok(Tensor::from_raw(y))
     }
 }
 

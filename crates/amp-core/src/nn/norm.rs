@@ -1,6 +1,7 @@
 //! Layer, RMS and group normalisation: statistics, arithmetic and result are F32 whatever the input is stored in.
 
 use super::{Module, Visitor, init};
+use crate::ops::{Affine, group_norm, layer_norm, rms_norm};
 use crate::param::Parameter;
 use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
@@ -55,7 +56,8 @@ impl LayerNorm {
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
         let (weight, bias) = (tensor(&self.weight), tensor(&self.bias));
-        x.to::<F32>()?.layer_norm(&self.normalized, weight.as_ref(), bias.as_ref(), self.eps)
+        let affine = Affine::new(weight.as_ref(), bias.as_ref());
+        layer_norm(&x.to::<F32>()?.raw, &self.normalized, affine, self.eps, P::WRITES).map(Tensor::from_raw)
     }
 }
 
@@ -95,7 +97,9 @@ impl RmsNorm {
     /// Same shape, in F32.
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
-        x.to::<F32>()?.rms_norm(&self.normalized, tensor(&self.weight).as_ref(), self.eps)
+        let weight = tensor(&self.weight);
+        let affine = Affine::new(weight.as_ref(), None);
+        rms_norm(&x.to::<F32>()?.raw, &self.normalized, affine, self.eps, P::WRITES).map(Tensor::from_raw)
     }
 }
 
@@ -138,7 +142,8 @@ impl GroupNorm {
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
         let (weight, bias) = (tensor(&self.weight), tensor(&self.bias));
-        x.to::<F32>()?.group_norm(self.groups, weight.as_ref(), bias.as_ref(), self.eps)
+        let affine = Affine::new(weight.as_ref(), bias.as_ref());
+        group_norm(&x.to::<F32>()?.raw, self.groups, affine, self.eps, P::WRITES).map(Tensor::from_raw)
     }
 }
 

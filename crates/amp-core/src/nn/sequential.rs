@@ -3,7 +3,7 @@
 use super::*;
 use crate::Result;
 use crate::precision::{AutocastPrecision, F32, Float};
-use crate::private::{Full, KeepClass, Lower, ModuleClass};
+use crate::private::{FullDirect, KeepClass, KeepCommuting, Lower, ModuleClass};
 use crate::tensor::Tensor;
 
 /// A module of one tensor that can stand in a [`Sequential`] of precision `P` and be given a tensor of precision `In`.
@@ -35,11 +35,12 @@ macro_rules! classes {
     )* };
 }
 classes! { Lower: Linear, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d; In, P => P, |x| x.to::<P>()? }
-classes! { Full: LayerNorm, RmsNorm, GroupNorm, BatchNorm2d, Softmax; In, P => F32, |x| x.to::<F32>()? }
+classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, BatchNorm2d, Softmax; In, P => F32, |x| x.to::<F32>()? }
 classes! {
-    KeepClass: Relu, Gelu, Silu, Tanh, Sigmoid, Hardswish, LeakyRelu, Flatten, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
+    KeepClass: Gelu, Silu, Tanh, Sigmoid, Hardswish, LeakyRelu, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
     In, P => In, |x| x.clone()
 }
+classes! { KeepCommuting: Relu, Flatten; In, P => In, |x| x.clone() }
 
 impl ModuleClass for MultiHeadAttention {
     type Class = Lower;

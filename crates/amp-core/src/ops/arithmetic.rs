@@ -225,7 +225,7 @@ impl<P: Numeric> Tensor<P> {
     /// `-self` (`torch.neg`).
     #[track_caller]
     pub fn neg(&self) -> Result<Self> {
-        let y = unary(Unary::Neg, &self.raw, self.raw.logical)?;
+        let y = super::pointwise::exact(Unary::Neg, &self.raw)?;
         let y = record("neg", &[&self.raw], y, |_| {
             Ok(Box::new(|pass: &mut Pass<'_>| {
                 let grad = unary(Unary::Neg, pass.grad(), pass.dtype(0))?;

@@ -33,7 +33,8 @@ fn triangle(op: &'static str, x: &RawTensor, kept: impl Fn(i64, i64) -> bool) ->
     let mask = x.backend().upload(Storage::Bool(mask))?;
     let mask = RawTensor::new(x.device(), mask, Dims::new(&[rows, columns]).expect("two dimensions"));
     let mask = mask.broadcast_to(op, &found)?;
-    let y = select(op, &mask, x, &zeros(x, x.logical)?, x.logical)?;
+    let stored = x.stored();
+    let y = select(op, &mask, &stored, &zeros(x, stored.logical)?, stored.logical)?.counted(x.logical);
     record(op, &[x], y, |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let zero = zeros(&mask, pass.dtype(0))?;
@@ -47,7 +48,7 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub fn flip(&self, axes: impl Axes) -> Result<Self> {
         let axes = shape::axes("flip", axes.as_axes(), self.rank())?;
-        let y = reversed(&self.raw, &axes)?;
+        let y = reversed(&self.raw.stored(), &axes)?.counted(self.raw.logical);
         Ok(Self::from_raw(record("flip", &[&self.raw], y, |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, reversed(pass.grad(), &axes)?)))
         })?))

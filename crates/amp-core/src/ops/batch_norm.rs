@@ -8,7 +8,7 @@ use crate::precision::{Element, Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, Dims, Layout, NormKind, Reduce, Unary};
+use amp_cpu::{Binary, DType, Dims, Layout, NormKind, Reduce, Unary};
 
 full_range! {
     BatchNormPrecision, "`batch_norm` must run in `F32`";
@@ -25,13 +25,22 @@ pub struct BatchStatistics<P: Element> {
 
 /// Normalises by given statistics; they get no gradient.
 #[track_caller]
-fn normalize_with(x: &RawTensor, mean: &RawTensor, var: &RawTensor, affine: Affine<'_>, eps: f64) -> Result<RawTensor> {
+fn normalize_with(
+    x: &RawTensor,
+    statistics: [&RawTensor; 2],
+    affine: Affine<'_>,
+    eps: f64,
+    writes: Option<DType>,
+) -> Result<RawTensor> {
+    let [mean, var] = statistics;
     let (weight, bias) = affine.operands()?;
     let statistics = Statistics { mean: mean.operand()?, var: var.operand()? };
-    let buffer = x.backend().normalize_with(x.operand()?, statistics, weight, bias, eps, x.logical)?;
+    let out = writes.unwrap_or(x.logical);
+    let buffer = x.backend().normalize_with(x.operand()?, statistics, weight, bias, eps, out)?;
     let absent = x.detached();
     let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
-    record("batch_norm", &inputs, RawTensor::new(x.device(), buffer, *x.shape()), |_| {
+    let y = RawTensor::written(x.device(), buffer, *x.shape(), x.logical);
+    record("batch_norm", &inputs, y, |_| {
         let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
         let (mean, shifted) = (per_channel(mean, &x), unary(Unary::Affine { mul: 1.0, add: eps }, var, x.logical)?);
         let rstd = per_channel(&unary(Unary::Rsqrt, &shifted, x.logical)?, &x);
@@ -69,6 +78,47 @@ fn per_channel(parameter: &RawTensor, x: &RawTensor) -> RawTensor {
     parameter.with_layout(Layout { shape, strides, offset: parameter.layout.offset })
 }
 
+/// [`Tensor::batch_norm_train`] on an erased tensor, the first result rounded to `writes`, if to anything.
+#[track_caller]
+pub(crate) fn batch_norm_train(
+    x: &RawTensor,
+    affine: Affine<'_>,
+    eps: f64,
+    writes: Option<DType>,
+) -> Result<(RawTensor, RawTensor, RawTensor)> {
+    let channels = channels("batch_norm", x)?;
+    affine.check("batch_norm", x, &[channels])?;
+    let values = x.layout.count().checked_div(channels).unwrap_or(0);
+    if values == 1 {
+        let (what, expected) = ("the input", "[N, C, ..] with more than one value per channel".into());
+        return Err(Error::Shape { op: "batch_norm", what, expected, found: *x.shape() });
+    }
+    let (y, mean, var) = normalize("batch_norm", x, NormKind::Batch, affine, eps, writes)?;
+    let correction = values as f64 / (values as f64 - 1.0);
+    let var = unary(Unary::Affine { mul: correction, add: 0.0 }, &var, var.logical)?;
+    Ok((y, mean, var))
+}
+
+/// [`Tensor::batch_norm_eval`] on an erased tensor, rounded to `writes`, if to anything.
+#[track_caller]
+pub(crate) fn batch_norm_eval(
+    x: &RawTensor,
+    statistics: [&RawTensor; 2],
+    affine: Affine<'_>,
+    eps: f64,
+    writes: Option<DType>,
+) -> Result<RawTensor> {
+    let channels = channels("batch_norm", x)?;
+    affine.check("batch_norm", x, &[channels])?;
+    for (what, statistic) in ["the running mean", "the running variance"].into_iter().zip(statistics) {
+        if **statistic.shape() != [channels] {
+            let (expected, found) = (format!("[{channels}]"), *statistic.shape());
+            return Err(Error::Shape { op: "batch_norm", what, expected, found });
+        }
+    }
+    normalize_with(x, statistics, affine, eps, writes)
+}
+
 impl<P: Float> Tensor<P> {
     /// Normalises each channel of `[N, C, ..]` by the batch's own mean and variance, then scales and shifts by `weight`
     /// and `bias` `[C]` (`torch.nn.functional.batch_norm` in training); returns the statistics too.
@@ -88,17 +138,7 @@ impl<P: Float> Tensor<P> {
     where
         P: BatchNormPrecision,
     {
-        let x = &self.raw;
-        let (channels, affine) = (channels("batch_norm", x)?, Affine::new(weight, bias));
-        affine.check("batch_norm", x, &[channels])?;
-        let values = x.layout.count().checked_div(channels).unwrap_or(0);
-        if values == 1 {
-            let (what, expected) = ("the input", "[N, C, ..] with more than one value per channel".into());
-            return Err(Error::Shape { op: "batch_norm", what, expected, found: *x.shape() });
-        }
-        let (y, mean, var) = normalize("batch_norm", x, NormKind::Batch, affine, eps)?;
-        let correction = values as f64 / (values as f64 - 1.0);
-        let var = unary(Unary::Affine { mul: correction, add: 0.0 }, &var, var.logical)?;
+        let (y, mean, var) = batch_norm_train(&self.raw, Affine::new(weight, bias), eps, P::WRITES)?;
         Ok((Self::from_raw(y), BatchStatistics { mean: Self::from_raw(mean), var: Self::from_raw(var) }))
     }
 
@@ -116,15 +156,13 @@ impl<P: Float> Tensor<P> {
     where
         P: BatchNormPrecision,
     {
-        let (channels, affine) = (channels("batch_norm", &self.raw)?, Affine::new(weight, bias));
-        affine.check("batch_norm", &self.raw, &[channels])?;
-        for (what, statistic) in [("the running mean", mean), ("the running variance", var)] {
-            if statistic.dims() != [channels] {
-                let (expected, found) = (format!("[{channels}]"), *statistic.raw.shape());
-                return Err(Error::Shape { op: "batch_norm", what, expected, found });
-            }
-        }
-        Ok(Self::from_raw(normalize_with(&self.raw, &mean.raw, &var.raw, affine, eps)?))
+        Ok(Self::from_raw(batch_norm_eval(
+            &self.raw,
+            [&mean.raw, &var.raw],
+            Affine::new(weight, bias),
+            eps,
+            P::WRITES,
+        )?))
     }
 }
 

@@ -13,11 +13,11 @@ use amp_cpu::{Compare, Dims};
 fn index_select(name: &'static str, x: &RawTensor, axis: usize, index: &RawTensor) -> Result<RawTensor> {
     x.device().check_same(index.device(), name)?;
     x.backend().check_indices(name, index.operand()?, x.shape()[axis], None)?;
-    let buffer = x.backend().index_select(x.operand()?, axis, index.operand()?)?;
+    let buffer = x.backend().index_select(x.stored().operand()?, axis, index.operand()?)?;
     let (from, mut shape) = (*x.shape(), *x.shape());
     shape[axis] = index.layout.count();
     let index = index.clone();
-    record(name, &[x], RawTensor::new(x.device(), buffer, shape), |_| {
+    record(name, &[x], RawTensor::written(x.device(), buffer, shape, x.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad();
             let buffer =
@@ -49,9 +49,9 @@ fn sparse_rows(table: &RawTensor, index: &RawTensor) -> Result<RawTensor> {
 #[track_caller]
 fn gather(x: &RawTensor, axis: usize, index: &RawTensor) -> Result<RawTensor> {
     check_index("gather", x, axis, index)?;
-    let buffer = x.backend().gather(x.operand()?, axis, index.operand()?)?;
+    let buffer = x.backend().gather(x.stored().operand()?, axis, index.operand()?)?;
     let (from, index) = (*x.shape(), index.clone());
-    record("gather", &[x], RawTensor::new(x.device(), buffer, *index.shape()), |_| {
+    record("gather", &[x], RawTensor::written(x.device(), buffer, *index.shape(), x.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let zero = RawTensor::full(index.device(), 0.0, from, pass.dtype(0))?;
             let grad = pass.grad().operand()?;

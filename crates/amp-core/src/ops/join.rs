@@ -33,7 +33,10 @@ fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor>
         rest[axis] += shape[axis];
         shape = shape::IntoShape::into_shape(rest, op)?;
     }
-    let mut buffer = first.backend().fill(0.0, shape.count(), first.logical)?;
+    // Widened views of one precision meet in it: nothing is computed.
+    let stored = first.stored().logical;
+    let out = if parts.iter().all(|x| x.stored().logical == stored) { stored } else { first.logical };
+    let mut buffer = first.backend().fill(0.0, shape.count(), out)?;
     let (mut start, mut starts) = (0, Vec::with_capacity(parts.len()));
     for x in parts {
         let mut at = Layout::contiguous(shape);
@@ -45,7 +48,7 @@ fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor>
         starts.push((start, x.shape()[axis]));
         start += x.shape()[axis];
     }
-    record(op, parts, RawTensor::new(first.device(), buffer, shape), |_| {
+    record(op, parts, RawTensor::written(first.device(), buffer, shape, first.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             for (i, &(start, length)) in starts.iter().enumerate() {
                 let grad = part(pass.grad(), axis, start, length);

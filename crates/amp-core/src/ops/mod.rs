@@ -38,10 +38,13 @@ mod window;
 
 pub use attention::AttentionOptions;
 pub use batch_norm::BatchStatistics;
+pub(crate) use batch_norm::{batch_norm_eval, batch_norm_train};
 pub use choice::Fill;
 pub use loss::{CrossEntropy, LossReduction};
 pub(crate) use matmul::accumulate;
+pub(crate) use normalize::{Affine, group_norm, layer_norm, rms_norm};
 pub use operand::Operand;
+pub(crate) use softmax::softmax;
 pub use window::{ConvOptions, IntoExtent, PoolOptions};
 
 use crate::raw::RawTensor;

@@ -7,7 +7,7 @@ use crate::raw::RawTensor;
 use crate::shape::IntoShape;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Dims, NormKind};
+use amp_cpu::{DType, Dims, NormKind};
 
 full_range! {
     LayerNormPrecision, "`layer_norm` must run in `F32`";
@@ -18,13 +18,13 @@ full_range! {
 
 /// Weight and bias of a normalisation, either of which may be missing.
 #[derive(Clone, Copy)]
-pub(super) struct Affine<'a> {
+pub(crate) struct Affine<'a> {
     pub(super) weight: Option<&'a RawTensor>,
     pub(super) bias: Option<&'a RawTensor>,
 }
 
 impl<'a> Affine<'a> {
-    pub(super) fn new<P: Float>(weight: Option<&'a Tensor<P>>, bias: Option<&'a Tensor<P>>) -> Self {
+    pub(crate) fn new<P: Float>(weight: Option<&'a Tensor<P>>, bias: Option<&'a Tensor<P>>) -> Self {
         Self { weight: weight.map(|w| &w.raw), bias: bias.map(|b| &b.raw) }
     }
 
@@ -64,7 +64,8 @@ fn vector(len: usize) -> Dims {
     Dims::new(&[len]).expect("one dimension")
 }
 
-/// Normalises `x` by its own statistics and records the gradients; returns the means and variances too.
+/// Normalises `x` by its own statistics and records the gradients; returns the means and variances too. The result is
+/// rounded to `writes`, if to anything.
 #[track_caller]
 pub(super) fn normalize(
     name: &'static str,
@@ -72,14 +73,15 @@ pub(super) fn normalize(
     kind: NormKind,
     affine: Affine<'_>,
     eps: f64,
+    writes: Option<DType>,
 ) -> Result<(RawTensor, RawTensor, RawTensor)> {
     let (weight, bias) = affine.operands()?;
-    let n = x.backend().normalize(x.operand()?, kind, weight, bias, eps, x.logical)?;
+    let n = x.backend().normalize(x.operand()?, kind, weight, bias, eps, writes.unwrap_or(x.logical))?;
     let (mean, var, rstd) = (row(x, n.mean), row(x, n.var), row(x, n.rstd));
     // A missing parameter takes the input's place in the list of inputs, out of the graph.
     let absent = x.detached();
     let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
-    let y = record(name, &inputs, RawTensor::new(x.device(), n.y, *x.shape()), |_| {
+    let y = record(name, &inputs, RawTensor::written(x.device(), n.y, *x.shape(), x.logical), |_| {
         let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
         let (mean, rstd) = (Saved::new(&mean)?, Saved::new(&rstd)?);
         let parameters = affine.shape(&x, kind);
@@ -110,6 +112,54 @@ pub(super) fn channels(op: &'static str, x: &RawTensor) -> Result<usize> {
     x.shape().get(1).copied().ok_or(Error::Rank { op, what: "the input", expected, found: *x.shape() })
 }
 
+/// [`Tensor::layer_norm`] on an erased tensor, rounded to `writes`, if to anything.
+#[track_caller]
+pub(crate) fn layer_norm(
+    x: &RawTensor,
+    normalized: impl IntoShape,
+    affine: Affine<'_>,
+    eps: f64,
+    writes: Option<DType>,
+) -> Result<RawTensor> {
+    let normalized = normalized.into_shape("layer_norm")?;
+    let inner = trailing("layer_norm", x, &normalized)?;
+    affine.check("layer_norm", x, &normalized)?;
+    Ok(normalize("layer_norm", x, NormKind::Layer { inner }, affine, eps, writes)?.0)
+}
+
+/// [`Tensor::rms_norm`] on an erased tensor, rounded to `writes`, if to anything.
+#[track_caller]
+pub(crate) fn rms_norm(
+    x: &RawTensor,
+    normalized: impl IntoShape,
+    affine: Affine<'_>,
+    eps: f64,
+    writes: Option<DType>,
+) -> Result<RawTensor> {
+    let normalized = normalized.into_shape("rms_norm")?;
+    let inner = trailing("rms_norm", x, &normalized)?;
+    affine.check("rms_norm", x, &normalized)?;
+    Ok(normalize("rms_norm", x, NormKind::Rms { inner }, affine, eps, writes)?.0)
+}
+
+/// [`Tensor::group_norm`] on an erased tensor, rounded to `writes`, if to anything.
+#[track_caller]
+pub(crate) fn group_norm(
+    x: &RawTensor,
+    groups: usize,
+    affine: Affine<'_>,
+    eps: f64,
+    writes: Option<DType>,
+) -> Result<RawTensor> {
+    let channels = channels("group_norm", x)?;
+    if groups == 0 || groups > channels.max(1) || !channels.is_multiple_of(groups) {
+        let expected = format!("a divisor of the {channels} channels");
+        return Err(Error::argument("group_norm", "groups", expected, groups));
+    }
+    affine.check("group_norm", x, &[channels])?;
+    Ok(normalize("group_norm", x, NormKind::Group { groups }, affine, eps, writes)?.0)
+}
+
 impl<P: Float> Tensor<P> {
     /// Normalises over the trailing dimensions `normalized` to mean 0 and variance 1, then scales by `weight` and shifts
     /// by `bias`, both of that shape (`torch.nn.functional.layer_norm`).
@@ -127,11 +177,7 @@ impl<P: Float> Tensor<P> {
     where
         P: LayerNormPrecision,
     {
-        let normalized = normalized.into_shape("layer_norm")?;
-        let inner = trailing("layer_norm", &self.raw, &normalized)?;
-        let affine = Affine::new(weight, bias);
-        affine.check("layer_norm", &self.raw, &normalized)?;
-        Ok(Self::from_raw(normalize("layer_norm", &self.raw, NormKind::Layer { inner }, affine, eps)?.0))
+        Ok(Self::from_raw(layer_norm(&self.raw, normalized, Affine::new(weight, bias), eps, P::WRITES)?))
     }
 
     /// Divides by the root mean square over the trailing dimensions `normalized`, then scales by `weight`
@@ -144,11 +190,7 @@ impl<P: Float> Tensor<P> {
     where
         P: RmsNormPrecision,
     {
-        let normalized = normalized.into_shape("rms_norm")?;
-        let inner = trailing("rms_norm", &self.raw, &normalized)?;
-        let affine = Affine::new(weight, None);
-        affine.check("rms_norm", &self.raw, &normalized)?;
-        Ok(Self::from_raw(normalize("rms_norm", &self.raw, NormKind::Rms { inner }, affine, eps)?.0))
+        Ok(Self::from_raw(rms_norm(&self.raw, normalized, Affine::new(weight, None), eps, P::WRITES)?))
     }
 
     /// Normalises each of `groups` groups of channels of each sample of `[N, C, ..]`; `weight` and `bias` are `[C]`
@@ -161,18 +203,7 @@ impl<P: Float> Tensor<P> {
     where
         P: GroupNormPrecision,
     {
-        let channels = channels("group_norm", &self.raw)?;
-        if groups == 0 || groups > channels.max(1) || !channels.is_multiple_of(groups) {
-            return Err(Error::argument(
-                "group_norm",
-                "groups",
-                format!("a divisor of the {channels} channels"),
-                groups,
-            ));
-        }
-        let affine = Affine::new(weight, bias);
-        affine.check("group_norm", &self.raw, &[channels])?;
-        Ok(Self::from_raw(normalize("group_norm", &self.raw, NormKind::Group { groups }, affine, eps)?.0))
+        Ok(Self::from_raw(group_norm(&self.raw, groups, Affine::new(weight, bias), eps, P::WRITES)?))
     }
 
     /// Normalises each channel of each sample of `[N, C, ..]`; `weight` and `bias` are `[C]`
@@ -185,7 +216,7 @@ impl<P: Float> Tensor<P> {
         let groups = channels("instance_norm", &self.raw)?;
         let affine = Affine::new(weight, bias);
         affine.check("instance_norm", &self.raw, &[groups])?;
-        Ok(Self::from_raw(normalize("instance_norm", &self.raw, NormKind::Group { groups }, affine, eps)?.0))
+        Ok(Self::from_raw(normalize("instance_norm", &self.raw, NormKind::Group { groups }, affine, eps, P::WRITES)?.0))
     }
 }
 

@@ -14,7 +14,8 @@ pub(crate) fn unary(name: &'static str, op: Unary, x: &RawTensor) -> Result<RawT
     if op == Unary::Relu {
         return relu(name, x);
     }
-    record(name, &[x], kernel::unary(op, x, x.logical)?, |y| {
+    let y = if op == Unary::Abs { exact(op, x)? } else { kernel::unary(op, x, x.logical)? };
+    record(name, &[x], y, |y| {
         let saved = Saved::new(if op.grad_from_output() { y } else { x })?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad();
@@ -24,10 +25,16 @@ pub(crate) fn unary(name: &'static str, op: Unary, x: &RawTensor) -> Result<RawT
     })
 }
 
+/// `op(x)`, which every precision that holds `x` holds too.
+pub(super) fn exact(op: Unary, x: &RawTensor) -> Result<RawTensor> {
+    let x_stored = x.stored();
+    Ok(kernel::unary(op, &x_stored, x_stored.logical)?.counted(x.logical))
+}
+
 /// As [`unary`], for a gradient that depends on signs only.
 #[track_caller]
 fn relu(name: &'static str, x: &RawTensor) -> Result<RawTensor> {
-    record(name, &[x], kernel::unary(Unary::Relu, x, x.logical)?, |y| {
+    record(name, &[x], exact(Unary::Relu, x)?, |y| {
         let signs = SavedSigns::new(y)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let dx = signs.grad(pass.grad().operand()?, pass.dtype(0))?;

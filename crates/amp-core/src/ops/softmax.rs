@@ -6,7 +6,7 @@ use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
-use amp_cpu::{Binary, Unary};
+use amp_cpu::{Binary, DType, Unary};
 
 full_range! {
     SoftmaxPrecision, "`softmax` must run in `F32`";
@@ -14,13 +14,28 @@ full_range! {
     LogsumexpPrecision, "`logsumexp` must run in `F32`";
 }
 
+/// Softmax or its logarithm, rounded to `writes`, if to anything.
 #[track_caller]
-fn softmax(name: &'static str, log: bool, x: &RawTensor, axis: isize) -> Result<RawTensor> {
+pub(crate) fn softmax(
+    name: &'static str,
+    log: bool,
+    x: &RawTensor,
+    axis: isize,
+    writes: Option<DType>,
+) -> Result<RawTensor> {
     let axis = shape::axis(name, axis, x.shape().len())?;
-    let buffer = x.backend().softmax(x.operand()?, axis, log, x.logical)?;
-    record(name, &[x], RawTensor::new(x.device(), buffer, *x.shape()), |y| {
-        let y = Saved::new(y)?;
+    let out = writes.unwrap_or(x.logical);
+    let forward = move |x: &RawTensor, out| -> Result<RawTensor> {
+        let buffer = x.backend().softmax(x.operand()?, axis, log, out)?;
+        Ok(RawTensor::written(x.device(), buffer, *x.shape(), x.logical))
+    };
+    record(name, &[x], forward(x, out)?, |y| {
+        // The gradient needs the result before it was rounded; computed again from the input it has the same bits.
+        let rounded = out != x.logical;
+        let saved = Saved::new(if rounded { x } else { y })?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let again = if rounded { Some(forward(&saved, saved.logical)?) } else { None };
+            let y = again.as_ref().unwrap_or(&saved);
             let grad = pass.grad().operand()?;
             let buffer = y.backend().softmax_grad(y.operand()?, grad, axis, log, pass.dtype(0))?;
             pass.give(0, RawTensor::new(y.device(), buffer, *y.shape()))
@@ -52,7 +67,7 @@ impl<P: Float> Tensor<P> {
     where
         P: SoftmaxPrecision,
     {
-        Ok(Self::from_raw(softmax("softmax", false, &self.raw, axis)?))
+        Ok(Self::from_raw(softmax("softmax", false, &self.raw, axis, P::WRITES)?))
     }
 
     /// Logarithm of [`softmax`](Self::softmax) along `axis`, without the underflow (`torch.log_softmax`).
@@ -61,7 +76,7 @@ impl<P: Float> Tensor<P> {
     where
         P: LogSoftmaxPrecision,
     {
-        Ok(Self::from_raw(softmax("log_softmax", true, &self.raw, axis)?))
+        Ok(Self::from_raw(softmax("log_softmax", true, &self.raw, axis, P::WRITES)?))
     }
 
     /// `ln(Σ exp(x))` along `axis`, which stays with size 1 if `keep` (`torch.logsumexp`).

@@ -1,13 +1,13 @@
 //! Modules whose policy goes by their type: `self.fc.forward(&x)` is `lower` because `fc` is a `Linear`.
 
-use super::{Keep, Probe, To, to};
+use super::{Commutes, Keep, Narrows, Probe, To, Writing, to, writing};
 use crate::precision::F32;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The class of a module's forward pass; a type without one takes what its signature says.
 pub trait ModuleClass {
-    /// [`Lower`], [`Full`] or [`KeepClass`].
+    /// [`Lower`], [`Full`], [`FullDirect`], [`KeepClass`] or [`KeepCommuting`].
     type Class;
 }
 
@@ -19,9 +19,20 @@ pub struct Lower;
 #[derive(Clone, Copy, Debug)]
 pub struct Full;
 
+/// As [`Full`], and the module can write its result in the region's precision.
+#[derive(Clone, Copy, Debug)]
+pub struct FullDirect;
+
 /// Inputs stay as they are.
 #[derive(Clone, Copy, Debug)]
 pub struct KeepClass;
+
+/// As [`KeepClass`], and the module commutes with rounding.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepCommuting;
+
+impl Narrows for Lower {}
+impl Commutes for KeepCommuting {}
 
 /// What a class casts to in a region of precision `L`.
 pub trait Target<L> {
@@ -29,27 +40,32 @@ pub trait Target<L> {
     type Token;
     /// The target as a value.
     fn target() -> Self::Token;
+    /// The target when the result is only ever narrowed.
+    type Direct;
+    /// That target as a value.
+    fn direct() -> Self::Direct;
 }
 
-impl<L> Target<L> for Lower {
-    type Token = To<L>;
-    fn target() -> To<L> {
-        to()
-    }
+macro_rules! targets {
+    ($($class:ident: $token:ty = $target:expr, $direct:ty = $if_narrowed:expr;)*) => { $(
+        impl<L> Target<L> for $class {
+            type Token = $token;
+            fn target() -> $token {
+                $target
+            }
+            type Direct = $direct;
+            fn direct() -> $direct {
+                $if_narrowed
+            }
+        }
+    )* };
 }
-
-impl<L> Target<L> for Full {
-    type Token = To<F32>;
-    fn target() -> To<F32> {
-        to()
-    }
-}
-
-impl<L> Target<L> for KeepClass {
-    type Token = Keep;
-    fn target() -> Keep {
-        Keep
-    }
+targets! {
+    Lower: To<L> = to(), To<L> = to();
+    Full: To<F32> = to(), To<F32> = to();
+    FullDirect: To<F32> = to(), Writing<L> = writing();
+    KeepClass: Keep = Keep, Keep = Keep;
+    KeepCommuting: Keep = Keep, Keep = Keep;
 }
 
 macro_rules! pointers {
@@ -71,6 +87,7 @@ pub trait KeepsPinned {}
 
 impl KeepsPinned for To<F32> {}
 impl KeepsPinned for Keep {}
+impl<L> KeepsPinned for Writing<L> {}
 
 /// The target of an input that the user cast to F32.
 pub const fn pinned<T: KeepsPinned + Copy>(target: T) -> T {

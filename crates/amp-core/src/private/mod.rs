@@ -12,6 +12,7 @@
 //! Nothing here is public API.
 
 mod class;
+mod direct;
 mod guard;
 mod hold;
 mod host;
@@ -24,18 +25,23 @@ mod typed;
 pub use crate::plan::Registered;
 pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
 pub use amp_policy::Half;
-pub use class::{Full, KeepClass, KeepsPinned, Lower, ModuleClass, Target, pinned};
+pub use class::{Full, FullDirect, KeepClass, KeepCommuting, KeepsPinned, Lower, ModuleClass, Target, pinned};
+pub use direct::{Commutes, Condition, Narrows, ResultOf, WritesDirectly, Writing, writing};
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved};
 pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, recast};
 pub use join::{Join2, Join3, Join4};
 pub use literal::check_literal;
-pub use probe::{Probe, argument, declared, module, owned, place, probe, slot, token};
+pub use probe::{Probe, argument, declared, module, owned, place, probe, slot, taker, token, writer};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing.
 pub mod kinds {
     pub use super::class::{ByModule as _, NotModule as _};
+    pub use super::direct::{
+        ByDirectModule as _, DirectTensor as _, IndirectTensor as _, NarrowsInput as _, NoTensor as _,
+        NotDirectModule as _, ResultOf as _, SeenThrough as _, TakesFull as _,
+    };
     pub use super::guard::{
         Anywhere as _, AtRuntimeReceiver as _, NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _,
         OutsideExclusive as _, OutsideShared as _,

@@ -38,8 +38,12 @@ questions! {
     owned: Three &&&Probe(PhantomData, PhantomData);
     /// The precision of a value as a target: `.token(..)`.
     token: Three &&&Probe(PhantomData, PhantomData);
-    /// What a module casts its inputs to: `.module()`.
+    /// What a module casts its inputs to: `.module()` and `.module_for(..)`.
     module: Two &&Probe(PhantomData, PhantomData);
+    /// What the operands of an operation that may write its result narrow are cast to: `.direct(..)`.
+    writer: Three &&&Probe(PhantomData, PhantomData);
+    /// Whether a module narrows what it is given: `.narrows(..)`.
+    taker: Three &&&Probe(PhantomData, PhantomData);
     /// What values go to this place: `.slot()`.
     slot: Two &&Probe(PhantomData, PhantomData);
 }

@@ -1,8 +1,8 @@
 //! The contract for this library's own tensors.
 
-use super::{Cast, Inside, Plain, Precise, Recast, To};
+use super::{Cast, Inside, Plain, Precise, Recast, To, WritesDirectly, Writing};
 use crate::param::Parameter;
-use crate::precision::{AutocastPrecision, Element, F32};
+use crate::precision::{AutocastPrecision, Element, F32, Float, Rounding};
 use crate::tensor::Tensor;
 
 impl<P: Element> Inside for Tensor<P> {
@@ -50,8 +50,33 @@ impl<P: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for Tensor<P> {
     }
 }
 
+impl<P: AutocastPrecision> WritesDirectly for Tensor<P> {}
+impl WritesDirectly for Parameter {}
+
+impl<P: AutocastPrecision, L: AutocastPrecision> Cast<Writing<L>> for Tensor<P> {
+    type Output = Tensor<Rounding<L>>;
+    fn cast(&self, _to: Writing<L>) -> Tensor<Rounding<L>> {
+        view(self)
+    }
+}
+
+impl<L: AutocastPrecision> Cast<Writing<L>> for Parameter {
+    type Output = Tensor<Rounding<L>>;
+    fn cast(&self, _to: Writing<L>) -> Tensor<Rounding<L>> {
+        view(&self.tensor())
+    }
+}
+
+/// What was rounded as it was written is F32 as before.
+impl<L: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for Tensor<Rounding<L>> {
+    type Output = Tensor<Q>;
+    fn recast(self, _to: To<Q>) -> Tensor<Q> {
+        view(&self)
+    }
+}
+
 /// A cast between F16, BF16 and F32 is a view. Work happens only where a narrowed value is widened before any kernel has
 /// read it, and that fails only when the device has no memory left.
-fn view<P: AutocastPrecision, Q: AutocastPrecision>(x: &Tensor<P>) -> Tensor<Q> {
+fn view<P: Float, Q: Float>(x: &Tensor<P>) -> Tensor<Q> {
     x.to().expect("the device has memory for the rounded copy of a tensor")
 }

@@ -19,7 +19,7 @@ impl<P: Element> Tensor<P> {
         if expected != found {
             return Err(Error::ElementCount { op: "reshape", shape, expected, found });
         }
-        let base = if self.raw.layout.is_contiguous() { self.raw.detached() } else { self.raw.contiguous()? };
+        let base = if self.raw.layout.is_contiguous() { self.raw.detached() } else { self.raw.packed()? };
         let layout = Layout { offset: base.layout.offset, ..Layout::contiguous(shape) };
         let from = *self.raw.shape();
         self.viewed("reshape", base.with_layout(layout), move |grad| {
@@ -170,10 +170,10 @@ impl<P: Element> Tensor<P> {
         self.viewed("expand", view, |grad| Ok(grad.clone()))
     }
 
-    /// The elements in row-major order in memory of their own precision; shares the memory where it already is so.
+    /// The elements in row-major order in memory; shares the memory where they already are. A pending narrowing is made.
     #[track_caller]
     pub fn contiguous(&self) -> Result<Self> {
-        let copy = self.raw.contiguous()?;
+        let copy = self.raw.packed()?;
         self.viewed("contiguous", copy, |grad| Ok(grad.clone()))
     }
 

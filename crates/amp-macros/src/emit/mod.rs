@@ -18,7 +18,7 @@ mod value;
 
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;
-pub(crate) use operand::{Operand, Role, Treatment, call, hoisted};
+pub(crate) use operand::{Joint, Operand, Role, Treatment, call, hoisted};
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::Expr;
@@ -86,6 +86,23 @@ fn ends_of_tokens(expr: &Expr) -> (Span, Span) {
         other => other.span(),
     };
     (open, close)
+}
+
+/// The names in a macro's tokens, those in format strings too.
+pub(crate) fn names(tokens: &TokenStream) -> Vec<String> {
+    let other = |c: char| !(c.is_alphanumeric() || c == '_');
+    tokens.clone().into_iter().fold(Vec::new(), |mut all, token| {
+        match token {
+            TokenTree::Ident(ident) => all.push(ident.to_string()),
+            TokenTree::Group(group) => all.extend(names(&group.stream())),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                all.extend(text.split(other).filter(|_| text.contains('{')).map(str::to_owned));
+            }
+            TokenTree::Punct(_) => {}
+        }
+        all
+    })
 }
 
 /// Whether an expression denotes a place.

@@ -1,15 +1,16 @@
 //! Calls of modules.
 
-use super::{Operand, Treatment, call, is_place, is_pure_place, local};
+use super::{Joint, Operand, Treatment, call, is_place, is_pure_place, local};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::Expr;
 
-/// A call of a module, whose type says what its inputs are cast to.
+/// A call of a module, whose type says what its inputs are cast to; under the condition `written` it writes its result in
+/// the region's precision, if it can.
 pub(crate) fn module_call(
     at: Span,
     receiver: Expr,
-    region: &TokenStream,
+    (region, written): (&TokenStream, Option<TokenStream>),
     pinned: &[Span],
     operands: Vec<Operand>,
     build: impl FnOnce(Expr, Vec<Expr>) -> Expr,
@@ -27,14 +28,18 @@ pub(crate) fn module_call(
             _ => operand,
         })
         .collect();
-    let inner = call(at, operands, false, |args| build(callee, args));
+    let inner = call(at, operands, Joint::None, |args| build(callee, args));
     let checks = pinned.iter().map(|&at| {
         let at = Span::mixed_site().located_at(at);
         let target = Ident::new(&target.to_string(), at);
         quote_spanned!(at=> __amp::pinned(#target);)
     });
+    let asks = match written {
+        None => quote_spanned!(site=> module()),
+        Some(condition) => quote_spanned!(site=> module_for(#condition)),
+    };
     let body = quote_spanned!(site=>
-        match __amp::module(#probed, #region).module() { #target => { #(#checks)* #inner } });
+        match __amp::module(#probed, #region).#asks { #target => { #(#checks)* #inner } });
     if pure {
         return Expr::Verbatim(quote_spanned!(site=> (#body)));
     }

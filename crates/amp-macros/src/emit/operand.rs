@@ -37,19 +37,35 @@ pub(crate) enum Treatment {
     Nothing,
 }
 
+/// What the operands of a call have to do with each other.
+pub(crate) enum Joint {
+    None,
+    /// The first may turn out not to be a tensor; the others then stay as they are.
+    Gate,
+    /// They are widened for an operation that writes its result in `lower` under a condition.
+    Write {
+        lower: TokenStream,
+        condition: TokenStream,
+    },
+}
+
 /// A call whose operands are cast.
-///
-/// `gate` says that the first operand may turn out not to be a tensor; the others then stay as they are.
-pub(crate) fn call(at: Span, operands: Vec<Operand>, gate: bool, build: impl FnOnce(Vec<Expr>) -> Expr) -> Expr {
+pub(crate) fn call(at: Span, operands: Vec<Operand>, joint: Joint, build: impl FnOnce(Vec<Expr>) -> Expr) -> Expr {
     let site = Span::mixed_site().located_at(at);
     let common = local("t", 0, at);
-    let gated = gate && is_gated(&operands);
+    let gated = matches!(joint, Joint::Gate) && is_gated(&operands);
     let operands: Vec<Bound> = operands.into_iter().enumerate().map(|(i, one)| Bound::new(one, i, gated, at)).collect();
-    let question = question(&operands, gated, site);
+    let question = question(&operands, gated, &joint, site);
     let (names, values): (Vec<_>, Vec<_>) =
         operands.iter().filter_map(|one| Some((one.name.clone()?, one.initial(site)))).unzip();
     let passed = operands.into_iter().enumerate().map(|(i, one)| one.passed(gated && i > 0, &common, site)).collect();
     let mut body = build(passed).into_token_stream();
+    if matches!(joint, Joint::Write { .. }) {
+        let value = local("v", 0, at);
+        body = quote_spanned!(site=> match #body {
+            #value => __amp::owned(&#value, #common.result()).owned().recast(#value, #common.result())
+        });
+    }
     if let Some(question) = question {
         body = quote_spanned!(site=> match #question { #common => #body });
     }
@@ -69,7 +85,11 @@ fn is_gated(operands: &[Operand]) -> bool {
 }
 
 /// What has to be known ahead of the casts: where the operands meet, or what the first of them says of the others.
-fn question(operands: &[Bound], gated: bool, site: Span) -> Option<TokenStream> {
+fn question(operands: &[Bound], gated: bool, joint: &Joint, site: Span) -> Option<TokenStream> {
+    if let (Joint::Write { lower, condition }, Some(first)) = (joint, operands.first()) {
+        let asked = first.asked(site);
+        return Some(quote_spanned!(site=> __amp::writer(#asked, #lower).direct(#condition)));
+    }
     if let (true, Some(Bound { operand: Operand { treatment: Treatment::To(target), .. }, .. })) =
         (gated, operands.first())
     {

@@ -2,8 +2,9 @@
 
 use super::Walker;
 use super::cast::Goal;
-use crate::emit::{self, Operand, Role, Treatment};
+use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::error::spanned;
+use crate::flow::{Flow, Site};
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
@@ -68,6 +69,11 @@ const TRANSPARENT: &[&str] = &[
     "flatten",
     "detach",
 ];
+/// Those of them that hand on the value itself.
+const PASSING: &[&str] =
+    &["unwrap", "expect", "as_ref", "map_err", "ok", "ok_or", "ok_or_else", "context", "with_context", "to_owned"];
+/// Methods of tensors that say the same in every precision.
+const ASKING: &[&str] = &["dims", "size", "rank", "count", "device", "requires_grad"];
 /// Methods that optimizers, the scaler and parameters have.
 const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "set_trainable"];
 /// Methods whose result has the type that the context asks for.
@@ -157,6 +163,9 @@ impl Walker<'_> {
             }
         }
         let from = value.clone();
+        if ASKING.contains(&name) {
+            self.flows.ask(&value.flow);
+        }
         let value = match name {
             // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
             "to" => Value { pinned: !value.is_surely(&Prec::F32), ..Value::inferred() },
@@ -168,6 +177,7 @@ impl Walker<'_> {
             "enumerate" => Value::tuple(vec![Value::other(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
+            _ if PASSING.contains(&name) => Value { constant: None, ..value },
             _ if TRANSPARENT.contains(&name) => item,
             _ if INFERRED.contains(&name) && call.turbofish.is_none() => {
                 Value { prec: if value.prec.is_tensor() { value.prec } else { Prec::Opaque }, ..Value::inferred() }
@@ -183,6 +193,7 @@ impl Walker<'_> {
     pub(super) fn operation(&mut self, expr: &mut Expr, source: &Expr, name: &str, found: Found) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let at = call.method.span();
+        let site = self.site();
         let mut values = vec![self.expr(&mut call.receiver)];
         let item = values[0].clone().shaped(Shape::Unknown);
         for arg in &mut call.args {
@@ -205,15 +216,18 @@ impl Walker<'_> {
             }
         }
         let tensors = tensor_positions(&found, &values);
-        let (result, target) = self.rule(&found, name, &values, &tensors);
-        self.record(source, &call.method, name, &found, &values, &tensors, &result);
+        let (result, target) = self.rule(&found, name, &values, &tensors, site);
+        self.record(source, &call.method, name, &found, &values, &tensors, &result, site);
+        let sure = values[0].prec.is_tensor();
+        let flow = self.flow(&found, &values, &tensors, site, !by_receiver || sure);
+        let result = Value { flow, ..result };
         if let Some(target) = target {
-            let gate = !values[0].prec.is_tensor() || !values[0].sure;
+            let gate = !sure || !values[0].sure;
             let operands = self.take_operands(call, &values, &tensors, &target, source);
             if let Some(operands) = operands {
                 let whole = call.clone();
-                let gate = gate && by_receiver && matches!(target, Goal::To(_));
-                self.rewrite(expr, |_| emit::call(at, operands, gate, |passed| rebuilt(whole, &tensors, passed)));
+                let joint = self.joint(target, gate && by_receiver);
+                self.rewrite(expr, |_| emit::call(at, operands, joint, |passed| rebuilt(whole, &tensors, passed)));
             }
         }
         if found.rule == Rule::ForceLower {
@@ -233,7 +247,14 @@ impl Walker<'_> {
     }
 
     /// The value of an operation, and what its tensor arguments are cast to.
-    pub(super) fn rule(&self, found: &Found, name: &str, values: &[Value], tensors: &[usize]) -> (Value, Option<Goal>) {
+    pub(super) fn rule(
+        &self,
+        found: &Found,
+        name: &str,
+        values: &[Value],
+        tensors: &[usize],
+        site: Site,
+    ) -> (Value, Option<Goal>) {
         let first = &values[tensors.first().copied().unwrap_or(0)];
         let sure = first.sure && first.prec.is_tensor();
         let result = match found.rule {
@@ -269,7 +290,33 @@ impl Walker<'_> {
             }
             _ => None,
         };
-        (result, goal)
+        match self.written(site) {
+            Some(written) => (result, Some(Goal::Write(written))),
+            None => (result, goal),
+        }
+    }
+
+    /// What becomes of the uses that went into an operation; gives the use that its result is.
+    pub(super) fn flow(&mut self, found: &Found, values: &[Value], tensors: &[usize], site: Site, sure: bool) -> Flow {
+        match found.rule {
+            Rule::Lower if sure => self.narrowed(tensors.iter().map(|&i| &values[i])),
+            Rule::Keep if found.commutes && tensors == [0] => return self.flows.pass(&values[0].flow),
+            Rule::Full if found.direct && tensors.first() == Some(&0) => return self.produce(site, true),
+            _ => {}
+        }
+        Flow::default()
+    }
+
+    /// How the operands of a call are cast together.
+    pub(super) fn joint(&self, goal: Goal, gate: bool) -> Joint {
+        match goal {
+            Goal::Write(written) => {
+                let lower = self.target(&self.lower());
+                Joint::Write { condition: written.condition(&lower), lower }
+            }
+            Goal::To(_) if gate => Joint::Gate,
+            _ => Joint::None,
+        }
     }
 
     /// A row of the plan.
@@ -283,6 +330,7 @@ impl Walker<'_> {
         values: &[Value],
         tensors: &[usize],
         result: &Value,
+        site: Site,
     ) {
         if found.rule == Rule::Skip {
             return;
@@ -291,6 +339,7 @@ impl Walker<'_> {
         let row = Row::new(name, found.rule.name(), source, &inputs, &result.prec).at(at.span());
         let row = match found.rule {
             Rule::Lower | Rule::ForceLower => row.with_target(&inputs, &self.lower()),
+            Rule::Full if self.written(site).is_some() => row.with_target(&inputs, &Prec::F32).writing(&self.lower()),
             Rule::Full => row.with_target(&inputs, &Prec::F32),
             Rule::Widest => row.with_meeting(&inputs),
             _ => row,
@@ -302,12 +351,16 @@ impl Walker<'_> {
     pub(super) fn module(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let at = call.method.span();
+        let site = self.site();
         self.expr(&mut call.receiver);
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
         let inputs: Vec<&Value> = values.iter().filter(|value| value.prec != Prec::Other).collect();
-        let row = Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
+        let mut row =
+            Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
+        row.costed -= inputs.iter().filter(|value| row.costed > 0 && self.is_free(value)).count() as u32;
         self.rows.push(row);
         let positions: Vec<usize> = (0..values.len()).filter(|&i| castable(&call.args[i], &values[i])).collect();
+        self.given(&call.receiver, site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
         if positions.is_empty() || full {
             return Value::new(Prec::Unknown);
@@ -326,10 +379,12 @@ impl Walker<'_> {
         let receiver = take(&mut call.receiver);
         let mut whole = call.clone();
         let half = matches!(self.lower(), Prec::Half(_));
+        let written = self.written(site);
+        let written = written.map(|written| written.condition(&region));
         let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
         let pinned: Vec<Span> = pinned.map(|&i| spans[i]).collect();
         self.rewrite(expr, |_| {
-            emit::module_call(at, receiver, &region, &pinned, operands, |callee, passed| {
+            emit::module_call(at, receiver, (&region, written), &pinned, operands, |callee, passed| {
                 *whole.receiver = callee;
                 for (&i, arg) in positions.iter().zip(passed) {
                     whole.args[i] = arg;
@@ -337,7 +392,7 @@ impl Walker<'_> {
                 Expr::Verbatim(whole.into_token_stream())
             })
         });
-        Value::new(Prec::Unknown)
+        Value { flow: self.produce(site, false), ..Value::new(Prec::Unknown) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Casts of operands: which are made, where, and what they undo.
 
 use super::Walker;
+use super::direct::Written;
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::error::spanned;
 use crate::hoist::Use;
@@ -17,6 +18,8 @@ pub(super) enum Goal {
     /// Rounded to this precision and widened again: a `full` operation that was forced.
     Through(Prec),
     Meet,
+    /// Widened, for an operation that writes its result narrow.
+    Write(Written),
 }
 
 impl Walker<'_> {
@@ -48,10 +51,13 @@ impl Walker<'_> {
             _ => None,
         });
         let to = target.map_or_else(Value::opaque, |ty| self.marker(ty));
+        if to.prec == self.lower() {
+            self.narrowed(std::iter::once(from));
+        }
         let pinned = to.prec == Prec::F32 && (from.pinned || !from.is_surely(&Prec::F32));
         let mut row = Row::new("to", "cast", source, &[from], &to.prec);
         row.casts = u32::from(from.prec != to.prec);
-        row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec);
+        row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec && !self.is_free(from));
         self.rows.push(row);
         Value { pinned, ..to }.shaped(Shape::Fallible)
     }
@@ -118,7 +124,7 @@ impl Walker<'_> {
         gated: bool,
     ) -> Treatment {
         match goal {
-            Goal::Meet => Treatment::Meet,
+            Goal::Meet | Goal::Write(_) => Treatment::Meet,
             Goal::Through(prec) => {
                 self.cost(value, prec);
                 Treatment::To(self.through(prec))
@@ -143,8 +149,9 @@ impl Walker<'_> {
 
     /// Adds a narrowing to the plan of the call that is being walked.
     pub(super) fn cost(&mut self, value: &Value, prec: &Prec) {
+        let costs = value.prec != *prec && !self.is_free(value);
         if let (Prec::Half(_), Some(row)) = (prec, self.rows.last_mut()) {
-            row.costed += u32::from(value.prec != *prec);
+            row.costed += u32::from(costs);
         }
     }
 

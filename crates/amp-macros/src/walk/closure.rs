@@ -1,6 +1,7 @@
 //! Closures.
 
 use super::{Expect, Walker};
+use crate::flow::Flow;
 use crate::hoist::Step;
 use crate::lattice::Value;
 use syn::ExprClosure;
@@ -19,6 +20,7 @@ impl Walker<'_> {
         let value = self.closure_body(&mut closure.body, &expect);
         self.scopes.leave(mark);
         self.steps.pop();
-        value
+        // Whoever calls the closure gets the value.
+        Value { flow: Flow::default(), ..value }
     }
 }

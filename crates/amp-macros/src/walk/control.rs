@@ -2,6 +2,7 @@
 
 use super::{Expect, Walker};
 use crate::emit;
+use crate::flow::Flow;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
@@ -79,8 +80,11 @@ impl Walker<'_> {
     }
 
     /// Makes the branches agree; whether their types decide how.
-    fn join(&self, arms: Vec<Arm<'_>>) -> (Value, bool) {
+    fn join(&self, mut arms: Vec<Arm<'_>>) -> (Value, bool) {
+        let values = arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never);
+        let flow = Flow::either(values.map(|arm| std::mem::take(&mut arm.value.flow)).collect());
         let value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
+        let value = Value { flow, ..value };
         match agreement(&arms) {
             Agreement::None => (value, false),
             Agreement::F32 => {

@@ -2,6 +2,7 @@
 
 use super::Walker;
 use crate::emit;
+use crate::flow::Flow;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::literal::constant;
@@ -51,7 +52,7 @@ impl Walker<'_> {
             Expr::Index(index) => {
                 let value = self.expr(&mut index.expr);
                 self.expr(&mut index.index);
-                Value { parts: Vec::new(), ..value }
+                Value { parts: Vec::new(), flow: Flow::default(), ..value }
             }
             Expr::Tuple(tuple) => Value::tuple(tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect()),
             Expr::Array(array) => self.elements(array.elems.iter_mut()),
@@ -128,7 +129,7 @@ impl Walker<'_> {
         let mut first = true;
         for elem in elems {
             let value = self.expr(elem);
-            all = if first { Value { constant: None, ..value } } else { all.join(&value) };
+            all = if first { Value { constant: None, flow: Flow::default(), ..value } } else { all.join(&value) };
             first = false;
         }
         all
@@ -138,11 +139,12 @@ impl Walker<'_> {
         if let Some(ident) = path.path.get_ident() {
             let name = ident.to_string();
             if let Some(var) = self.scopes.find(&name) {
+                let flow = self.flows.read(var);
                 let var = &self.scopes.vars[var];
                 return match &var.assigned {
                     // Declared without a value: it holds what was assigned.
                     Some(assigned) if var.value.prec == Prec::Never => Value { constant: None, ..assigned.clone() },
-                    _ => var.value.clone(),
+                    _ => Value { flow, ..var.value.clone() },
                 };
             }
             if name == "None" {

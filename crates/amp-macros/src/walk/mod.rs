@@ -9,6 +9,7 @@ mod call;
 mod cast;
 mod closure;
 mod control;
+mod direct;
 mod expr;
 mod function;
 mod nested;
@@ -19,6 +20,7 @@ mod tail;
 
 use crate::args::Region;
 use crate::error::Errors;
+use crate::flow::{Direct, Flows, Site};
 use crate::hoist::{Hoists, Step, Use};
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
@@ -38,9 +40,11 @@ pub(crate) struct Context {
 }
 
 /// What one round tells the next.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 struct Settled {
     vars: Vec<Option<Prec>>,
+    /// The calls that write a narrow result.
+    direct: Direct,
 }
 
 impl Settled {
@@ -64,6 +68,8 @@ pub(crate) struct Walker<'a> {
     /// Overrides the path length at which new variables are in scope.
     binding_scope: Option<usize>,
     next_id: u32,
+    flows: Flows,
+    next_site: Site,
     uses: Vec<Use>,
     hoists: Hoists,
     /// Hoists whose cost was counted already.
@@ -105,9 +111,10 @@ pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
         if settled.is(&vars) {
             break;
         }
-        settled = Settled { vars };
+        settled.vars = vars;
         walker = round(start, body, settled.clone(), None).0;
     }
+    settled.direct = walker.flows.direct();
     let hoists = Hoists::plan(&walker.uses);
     let (walker, body) = round(start, body, settled, Some(hoists));
     Walked { body, errors: walker.errors, rows: walker.rows }
@@ -125,6 +132,8 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         steps: Vec::new(),
         binding_scope: None,
         next_id: 0,
+        flows: Flows::default(),
+        next_site: 0,
         uses: Vec::new(),
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),

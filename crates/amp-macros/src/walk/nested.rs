@@ -45,6 +45,7 @@ impl Walker<'_> {
         if name == "amp_region" {
             return self.nested_region(mac);
         }
+        self.named_in(&mac.tokens);
         let replaced = TRANSPARENT.contains(&name.as_str()).then(|| self.arguments(mac)).flatten();
         let (value, expr) = match replaced {
             Some((value, mac)) => (value, Some(Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac }))),

@@ -1,7 +1,7 @@
 //! `+ - * /` and their compound forms.
 
 use super::Walker;
-use crate::emit::{self, Operand, Role, Treatment};
+use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
 use crate::plan::Row;
@@ -74,7 +74,7 @@ impl Walker<'_> {
         ];
         let whole = binary.clone();
         self.rewrite(expr, |_| {
-            emit::call(at, operands, false, |mut passed| {
+            emit::call(at, operands, Joint::None, |mut passed| {
                 let right = Box::new(passed.pop().expect("two operands"));
                 let left = Box::new(passed.pop().expect("two operands"));
                 Expr::Verbatim(ExprBinary { left, right, ..whole }.into_token_stream())

@@ -2,7 +2,8 @@
 
 use super::Walker;
 use super::call::{castable, judged};
-use crate::emit::{self, Operand, Role, Treatment};
+use crate::emit::{self, Joint, Operand, Role, Treatment};
+use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
 use crate::literal;
 use crate::plan::Row;
@@ -94,10 +95,14 @@ impl Walker<'_> {
                 self.check_constant(&mut call.args[i], value, &prec, &text);
             }
         }
-        let (result, goal) = self.rule(&found, &text, &values, &tensors);
-        self.record(source, name, &text, &found, &values, &tensors, &result);
+        let site = self.site();
+        let (result, goal) = self.rule(&found, &text, &values, &tensors, site);
+        self.record(source, name, &text, &found, &values, &tensors, &result, site);
         // A function of this name may be the user's own: what it returns is its own business.
         let result = if method_form { result } else { Value { sure: false, ..result } };
+        let ours = method_form || found.rule == Rule::Lower;
+        let flow = if ours { self.flow(&found, &values, &tensors, site, true) } else { Flow::default() };
+        let result = Value { flow, ..result };
         let Some(goal) = goal else { return result };
         let mut operands = Vec::new();
         for &i in &tensors {
@@ -109,8 +114,9 @@ impl Walker<'_> {
             operands.push(Operand { expr, role: Role::Argument, treatment });
         }
         let mut whole = call.clone();
+        let joint = self.joint(goal, method_form);
         self.rewrite(expr, |_| {
-            emit::call(name.span(), operands, method_form, |passed| {
+            emit::call(name.span(), operands, joint, |passed| {
                 for (&i, arg) in tensors.iter().zip(passed) {
                     whole.args[i] = arg;
                 }
@@ -140,13 +146,15 @@ impl Walker<'_> {
         if values.is_empty() {
             return Value { inferred: false, constant: None, shape: Shape::Unknown, parts: Vec::new(), ..result };
         }
+        let flow = Flow::either(values.iter_mut().map(|value| std::mem::take(&mut value.flow)).collect());
+        let flow = self.flows.pass(&flow);
         let prec = values.iter().fold(Prec::Never, |all, value| all.join(&value.prec));
         let inputs: Vec<&Value> = values.iter().collect();
         self.rows.push(Row::new(name, "widest", source, &inputs, &prec).at(at).with_meeting(&inputs));
         let agree = values.iter().all(|value| value.sure && value.prec == values[0].prec);
         let sure = values.iter().all(|value| value.sure) && prec.is_known();
         if agree || values.len() < 2 {
-            return Value { sure, ..Value::new(prec) };
+            return Value { sure, flow, ..Value::new(prec) };
         }
         let mut whole = call.clone();
         let elems = literal_list(&mut call.args[0]).expect("seen above");
@@ -159,14 +167,14 @@ impl Walker<'_> {
             })
             .collect();
         self.rewrite(expr, |_| {
-            emit::call(at, operands, false, |passed| {
+            emit::call(at, operands, Joint::None, |passed| {
                 if let Some(elems) = literal_list(&mut whole.args[0]) {
                     elems.into_iter().zip(passed).for_each(|(elem, with)| *elem = with);
                 }
                 Expr::Verbatim(whole.into_token_stream())
             })
         });
-        Value { sure, ..Value::new(prec) }
+        Value { sure, flow, ..Value::new(prec) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Statements and the patterns that declare variables.
 
 use super::{Expect, Walker};
+use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
 use quote::quote;
@@ -54,11 +55,19 @@ impl Walker<'_> {
             // An annotation is an assertion: it says more than the interpreter knows, and rustc checks it.
             if is_declared {
                 let pinned = value.pinned && declared.prec == Prec::F32;
-                value = Value { pinned, constant: value.constant, ..declared };
+                let flow = if declared.prec == Prec::F32 { value.flow } else { Flow::default() };
+                value = Value { pinned, constant: value.constant, flow, ..declared };
             }
         }
         let first = self.scopes.vars.len();
         self.bind(&pat, &value, is_declared);
+        if let Pat::Ident(ident) = &pat
+            && ident.mutability.is_none()
+            && ident.subpat.is_none()
+            && local.init.as_ref().is_some_and(|init| init.diverge.is_none())
+        {
+            self.flows.bind(first, &value.flow);
+        }
         let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
         for &var in &widened {
             self.scopes.vars[var].value = Value::sure(Prec::F32);

@@ -3,6 +3,7 @@
 use super::Walker;
 use crate::emit;
 use crate::error::spanned;
+use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
 use syn::{Expr, ReturnType, Type};
@@ -58,6 +59,11 @@ impl Walker<'_> {
         if matches!(expect, Expect::Nothing) {
             return self.expr(expr);
         }
+        // Outside, the value is needed as its type declares it.
+        Value { flow: Flow::default(), ..self.leaving(expr, expect) }
+    }
+
+    fn leaving(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
         match expr {
             Expr::Block(inner) if inner.label.is_none() => self.block(&mut inner.block, expect),
             Expr::Unsafe(inner) => self.block(&mut inner.block, expect),

@@ -15,7 +15,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("softplus_with", Family::Activation, Class::Full, "contains exp and log1p").torch("softplus").implemented(),
     Op::new("tanh", Family::Activation, Class::Keep, "bounded output and gradient").implemented(),
     Op::new("sigmoid", Family::Activation, Class::Keep, "bounded output").implemented(),
-    Op::new("relu", Family::Activation, Class::Keep, "exact").implemented(),
+    Op::new("relu", Family::Activation, Class::Keep, "exact").implemented().commutes(),
     Op::new("relu6", Family::Activation, Class::Keep, "exact"),
     Op::new("leaky_relu", Family::Activation, Class::Keep, "near exact").implemented(),
     Op::new("elu", Family::Activation, Class::Keep, "contains exp of negatives only").implemented(),

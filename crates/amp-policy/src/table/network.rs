@@ -98,12 +98,17 @@ pub(crate) const OPS: &[Op] = &[
         .departs("attention like the others; PyTorch lists it on the CPU only"),
     Op::new("layer_norm", Family::NormLayer, Class::Full, "mean/variance accumulation")
         .tensors(&[0, 2, 3])
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("native_layer_norm", Family::NormLayer, Class::Full, "mean/variance accumulation").tensors(&[0, 2, 3]),
-    Op::new("rms_norm", Family::NormLayer, Class::Full, "mean of squares overflow").tensors(&[0, 2]).implemented(),
+    Op::new("rms_norm", Family::NormLayer, Class::Full, "mean of squares overflow")
+        .tensors(&[0, 2])
+        .implemented()
+        .direct(),
     Op::new("group_norm", Family::NormLayer, Class::Full, "mean/variance accumulation")
         .tensors(&[0, 2, 3])
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new(
         "batch_norm",
         Family::NormLayer,
@@ -131,10 +136,12 @@ pub(crate) const OPS: &[Op] = &[
     .torch("batch_norm")
     .tensors(&[0, 1, 2, 3, 4])
     .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel")
-    .implemented(),
+    .implemented()
+    .direct(),
     Op::new("instance_norm", Family::NormLayer, Class::Full, "uses batch_norm with fp32 stats")
         .tensors(&[0, 1, 2])
         .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("local_response_norm", Family::NormLayer, Class::Full, "pow inside"),
 ];

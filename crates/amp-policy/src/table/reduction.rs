@@ -22,8 +22,9 @@ pub(crate) const OPS: &[Op] = &[
         Class::Full,
         "exp overflow and denominator sum (Apex patches only the nn.functional name)",
     )
-    .implemented(),
-    Op::new("log_softmax", Family::Reduction, Class::Full, "exp/sum/log chain").implemented(),
+    .implemented()
+    .direct(),
+    Op::new("log_softmax", Family::Reduction, Class::Full, "exp/sum/log chain").implemented().direct(),
     Op::new("logsumexp", Family::Reduction, Class::Full, "exp/sum/log chain").implemented(),
     Op::new("norm", Family::Reduction, Class::Full, "squares overflow fp16 at abs x > 256").implemented(),
     Op::new("norm_all", Family::Reduction, Class::Full, "squares overflow fp16 at abs x > 256")

@@ -1,0 +1,191 @@
+//! A `full` operation whose result is only ever narrowed writes the narrow result itself.
+//!
+//! Which calls these are is found by the macros; whether the tensor or the module at hand can do it, and whether modules
+//! that take the result narrow it, is found by type. The result's type stays F32, so that nothing else changes: it is a
+//! widened view of what was written, and narrowing that is free. Who cannot write another precision writes F32, and the
+//! result is narrowed where it is taken.
+
+use super::{Cast, Inside, Keep, ModuleClass, Probe, Target, To, to};
+use crate::precision::F32;
+use std::marker::PhantomData;
+
+/// "Widen to F32, and write results in `L`".
+#[derive(Debug)]
+pub struct Writing<L>(PhantomData<fn() -> L>);
+
+impl<L> Clone for Writing<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Writing<L> {}
+
+/// The target of such operations.
+pub const fn writing<L>() -> Writing<L> {
+    Writing(PhantomData)
+}
+
+/// A tensor whose `full` operations can write another precision than they compute in.
+pub trait WritesDirectly {}
+
+/// Whether all who take a result narrow it: `To<L>` if so, [`Keep`] if not.
+pub trait Condition: Copy {
+    /// The one that holds.
+    type Pick<A, B>;
+    /// Picks `a` if it holds.
+    fn pick<A, B>(self, a: A, b: B) -> Self::Pick<A, B>;
+}
+
+impl<L> Condition for To<L> {
+    type Pick<A, B> = A;
+    fn pick<A, B>(self, a: A, _b: B) -> A {
+        a
+    }
+}
+
+impl Condition for Keep {
+    type Pick<A, B> = B;
+    fn pick<A, B>(self, _a: A, b: B) -> B {
+        b
+    }
+}
+
+/// The receiver of a `full` operation that can write its result itself.
+pub trait DirectTensor {
+    /// The region's precision.
+    type Lower;
+    /// What the operands are cast to.
+    fn direct<C: Condition>(&self, if_narrowed: C) -> C::Pick<Writing<Self::Lower>, To<F32>>;
+}
+
+/// Any other tensor.
+pub trait IndirectTensor {
+    /// What the operands are cast to.
+    fn direct<C: Condition>(&self, _if_narrowed: C) -> To<F32> {
+        to()
+    }
+}
+
+/// No tensor at all: the call stays as it is.
+pub trait NoTensor {
+    /// What the operands are cast to.
+    fn direct<C: Condition>(&self, _if_narrowed: C) -> Keep {
+        Keep
+    }
+}
+
+impl<T: Inside<Tensor: WritesDirectly>, L> DirectTensor for &&Probe<'_, T, To<L>> {
+    type Lower = L;
+    fn direct<C: Condition>(&self, if_narrowed: C) -> C::Pick<Writing<L>, To<F32>> {
+        if_narrowed.pick(writing(), to())
+    }
+}
+
+impl<T: Inside<Tensor: Cast<To<F32>>>, L> IndirectTensor for &Probe<'_, T, To<L>> {}
+
+impl<T: ?Sized, K> NoTensor for Probe<'_, T, K> {}
+
+/// What the result of an operation is cast to whose operands were cast to this target.
+pub trait ResultOf: Copy {
+    /// The target.
+    type Result;
+    /// The target as a value.
+    fn result(self) -> Self::Result;
+}
+
+impl<L> ResultOf for Writing<L> {
+    type Result = To<F32>;
+    fn result(self) -> To<F32> {
+        to()
+    }
+}
+
+impl<P> ResultOf for To<P> {
+    type Result = Keep;
+    fn result(self) -> Keep {
+        Keep
+    }
+}
+
+impl ResultOf for Keep {
+    type Result = Self;
+    fn result(self) -> Self {
+        self
+    }
+}
+
+/// A module of a known class whose result is narrowed under a condition.
+pub trait ByDirectModule {
+    /// The region's precision.
+    type Lower;
+    /// The module's class.
+    type Class: Target<Self::Lower>;
+    /// What its inputs are cast to.
+    fn module_for<C: Condition>(
+        &self,
+        if_narrowed: C,
+    ) -> C::Pick<<Self::Class as Target<Self::Lower>>::Direct, <Self::Class as Target<Self::Lower>>::Token>;
+}
+
+/// Any other receiver.
+pub trait NotDirectModule {
+    /// Inputs stay as they are.
+    fn module_for<C: Condition>(&self, _if_narrowed: C) -> Keep {
+        Keep
+    }
+}
+
+impl<T: ModuleClass<Class: Target<L>>, L> ByDirectModule for &Probe<'_, T, To<L>> {
+    type Lower = L;
+    type Class = T::Class;
+    fn module_for<C: Condition>(
+        &self,
+        if_narrowed: C,
+    ) -> C::Pick<<T::Class as Target<L>>::Direct, <T::Class as Target<L>>::Token> {
+        if_narrowed.pick(T::Class::direct(), T::Class::target())
+    }
+}
+
+impl<T: ?Sized, K> NotDirectModule for Probe<'_, T, K> {}
+
+/// Classes of modules that narrow what they are given.
+pub trait Narrows {}
+
+/// Classes of modules that commute with rounding: they choose, move or negate values and compute none.
+pub trait Commutes {}
+
+/// A module that commutes with rounding: what takes its result decides.
+pub trait SeenThrough {
+    /// Whether the module's own result is narrowed.
+    type Then: Condition;
+    /// `others` if this module narrows its input too.
+    fn narrows<C: Condition>(&self, then: Self::Then, others: C) -> <Self::Then as Condition>::Pick<C, Keep>;
+}
+
+/// A module that narrows its input.
+pub trait NarrowsInput {
+    /// `others` if this module narrows its input too.
+    fn narrows<T, C: Condition>(&self, _then: T, others: C) -> C {
+        others
+    }
+}
+
+/// Any other module.
+pub trait TakesFull {
+    /// `others` if this module narrows its input too.
+    fn narrows<T, C: Condition>(&self, _then: T, _others: C) -> Keep {
+        Keep
+    }
+}
+
+impl<T: ModuleClass<Class: Commutes>, K: Condition> SeenThrough for &&Probe<'_, T, K> {
+    type Then = K;
+    fn narrows<C: Condition>(&self, then: K, others: C) -> K::Pick<C, Keep> {
+        then.pick(others, Keep)
+    }
+}
+
+impl<T: ModuleClass<Class: Narrows>, K> NarrowsInput for &Probe<'_, T, K> {}
+
+impl<T: ?Sized, K> TakesFull for Probe<'_, T, K> {}

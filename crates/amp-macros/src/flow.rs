@@ -1,0 +1,188 @@
+//! Who takes the result of a `full` operation: when everybody narrows it, the operation writes the narrow result itself.
+//!
+//! Every expression that gives such a result, or a variable that holds it, is a use. A use counts as taken only where the
+//! walk meets something that narrows it, binds it to a variable or commutes with rounding; everything else (a return, a
+//! place, a call that is not known, a `full` operation) leaves it open, and one open use keeps the result in F32.
+
+use std::collections::HashMap;
+use syn::Expr;
+
+/// A call, by its number in the order of the walk.
+pub(crate) type Site = usize;
+
+/// The uses that a value stands for. A copy of what is known about a value is no use of it.
+#[derive(Debug, Default)]
+pub(crate) struct Flow(Vec<usize>);
+
+impl Clone for Flow {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Flow {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Flow {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The uses of several values, one of which it is; none if one of them has none.
+    pub(crate) fn either(flows: Vec<Self>) -> Self {
+        if flows.iter().any(Self::is_empty) {
+            return Self::default();
+        }
+        Self(flows.into_iter().flat_map(|flow| flow.0).collect())
+    }
+}
+
+/// A module that a result is given to; its type says whether it narrows it.
+#[derive(Clone)]
+pub(crate) struct Taker {
+    pub(crate) place: Expr,
+    /// The variable that the place begins with.
+    pub(crate) var: usize,
+    pub(crate) site: Site,
+}
+
+/// A call whose result may be written narrow.
+struct Origin {
+    site: Site,
+    /// The region's precision there.
+    half: String,
+    /// It is an operation that can, not a module whose type says whether it can.
+    sure: bool,
+    narrowed: bool,
+    takers: Vec<Taker>,
+}
+
+impl Origin {
+    fn decision(&self) -> Decision {
+        // A single module either narrows the result, and finds it narrow, or takes it in F32.
+        let agreed = self.takers.is_empty() || self.takers.len() == 1 && !self.narrowed;
+        Decision { takers: self.takers.clone(), free: self.sure && agreed }
+    }
+}
+
+struct Use {
+    origins: Vec<usize>,
+    taken: bool,
+}
+
+/// How a call whose result nobody needs in F32 writes it.
+#[derive(Clone)]
+pub(crate) struct Decision {
+    /// The modules that have to narrow it.
+    pub(crate) takers: Vec<Taker>,
+    /// Whoever narrows it finds it narrow.
+    pub(crate) free: bool,
+}
+
+/// The calls that write a narrow result.
+pub(crate) type Direct = HashMap<Site, Decision>;
+
+/// Origins and uses of one round.
+#[derive(Default)]
+pub(crate) struct Flows {
+    origins: Vec<Origin>,
+    uses: Vec<Use>,
+    of_var: HashMap<usize, Vec<usize>>,
+}
+
+impl Flows {
+    /// The result of the call `site` in a region of precision `half`.
+    pub(crate) fn produce(&mut self, site: Site, half: &str, sure: bool) -> Flow {
+        self.origins.push(Origin { site, half: half.to_owned(), sure, narrowed: false, takers: Vec::new() });
+        self.open(vec![self.origins.len() - 1])
+    }
+
+    fn open(&mut self, origins: Vec<usize>) -> Flow {
+        self.uses.push(Use { origins, taken: false });
+        Flow(vec![self.uses.len() - 1])
+    }
+
+    fn take(&mut self, flow: &Flow) -> Vec<usize> {
+        let mut origins = Vec::new();
+        for &number in &flow.0 {
+            self.uses[number].taken = true;
+            origins.extend(&self.uses[number].origins);
+        }
+        origins
+    }
+
+    /// The value goes on, changed in a way that commutes with rounding.
+    pub(crate) fn pass(&mut self, flow: &Flow) -> Flow {
+        if flow.is_empty() {
+            return Flow::default();
+        }
+        let origins = self.take(flow);
+        self.open(origins)
+    }
+
+    /// The value is asked for what it is in every precision.
+    pub(crate) fn ask(&mut self, flow: &Flow) {
+        self.take(flow);
+    }
+
+    /// A variable is declared with the value and never assigned to.
+    pub(crate) fn bind(&mut self, var: usize, flow: &Flow) {
+        if !flow.is_empty() {
+            let origins = self.take(flow);
+            self.of_var.insert(var, origins);
+        }
+    }
+
+    /// The variable is read.
+    pub(crate) fn read(&mut self, var: usize) -> Flow {
+        match self.of_var.get(&var) {
+            Some(origins) => self.open(origins.clone()),
+            None => Flow::default(),
+        }
+    }
+
+    /// An operation narrows the value to `half`.
+    pub(crate) fn narrow(&mut self, flow: &Flow, half: &str) {
+        if self.all_in(flow, half) {
+            for origin in self.take(flow) {
+                self.origins[origin].narrowed = true;
+            }
+        }
+    }
+
+    /// A module takes the value in a region of precision `half`.
+    pub(crate) fn give(&mut self, flow: &Flow, half: &str, taker: &Taker) {
+        if self.all_in(flow, half) {
+            for origin in self.take(flow) {
+                self.origins[origin].takers.push(taker.clone());
+            }
+        }
+    }
+
+    fn all_in(&self, flow: &Flow, half: &str) -> bool {
+        flow.0.iter().flat_map(|&number| &self.uses[number].origins).all(|&origin| self.origins[origin].half == half)
+    }
+
+    /// The calls whose results nobody needs in F32.
+    pub(crate) fn direct(&self) -> Direct {
+        let mut open = vec![false; self.origins.len()];
+        for one in self.uses.iter().filter(|one| !one.taken) {
+            one.origins.iter().for_each(|&origin| open[origin] = true);
+        }
+        let closed = self.origins.iter().zip(open).filter(|(_, open)| !open).map(|(origin, _)| origin);
+        closed
+            .filter(|origin| origin.narrowed || !origin.takers.is_empty())
+            .map(|origin| (origin.site, origin.decision()))
+            .collect()
+    }
+
+    /// Whether a value was written narrow, whatever the modules are.
+    pub(crate) fn is_free(&self, flow: &Flow, direct: &Direct) -> bool {
+        let mut origins = flow.0.iter().flat_map(|&number| &self.uses[number].origins);
+        let free = |&origin: &usize| direct.get(&self.origins[origin].site).is_some_and(|decision| decision.free);
+        !flow.is_empty() && origins.all(free)
+    }
+}

@@ -1,0 +1,104 @@
+//! `full` operations that write a narrow result, because nobody needs it in F32.
+
+use super::Walker;
+use crate::emit;
+use crate::flow::{Flow, Site, Taker};
+use crate::lattice::{Prec, Value};
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::Expr;
+
+/// How many modules in a row are asked by type whether they narrow what they are given.
+const DEEPEST: u32 = 3;
+
+/// Who has to narrow the result of a call for it to be written narrow.
+pub(super) enum Written {
+    /// Nobody else: it is.
+    Always,
+    /// The modules that these tokens ask.
+    If(TokenStream),
+}
+
+impl Written {
+    /// The tokens of the condition; `always` stands for "yes".
+    pub(super) fn condition(self, always: &TokenStream) -> TokenStream {
+        match self {
+            Self::Always => always.clone(),
+            Self::If(condition) => condition,
+        }
+    }
+}
+
+impl Walker<'_> {
+    /// The number of the call that is walked now.
+    pub(super) fn site(&mut self) -> Site {
+        self.next_site += 1;
+        self.next_site
+    }
+
+    /// The flow of a call's result that could be written narrow.
+    pub(super) fn produce(&mut self, site: Site, sure: bool) -> Flow {
+        match self.lower() {
+            // A host's tensors are cast where they are taken.
+            Prec::Half(half) if !self.cx.host => self.flows.produce(site, &half, sure),
+            _ => Flow::default(),
+        }
+    }
+
+    /// A `lower` operation takes these values.
+    pub(super) fn narrowed<'v>(&mut self, values: impl Iterator<Item = &'v Value>) {
+        if let Prec::Half(half) = self.lower() {
+            values.for_each(|value| self.flows.narrow(&value.flow, &half));
+        }
+    }
+
+    /// A module takes these values; its type says whether it narrows them.
+    pub(super) fn given<'v>(&mut self, module: &Expr, site: Site, values: impl Iterator<Item = &'v Value>) {
+        let (Prec::Half(half), Some((var, _))) = (self.lower(), self.fixed_place(module)) else { return };
+        let taker = Taker { place: module.clone(), var, site };
+        values.for_each(|value| self.flows.give(&value.flow, &half, &taker));
+    }
+
+    /// Whether the result of a call is written narrow.
+    pub(super) fn written(&self, site: Site) -> Option<Written> {
+        let takers = &self.settled.direct.get(&site)?.takers;
+        if takers.is_empty() {
+            return Some(Written::Always);
+        }
+        self.condition(takers, DEEPEST).map(Written::If)
+    }
+
+    /// Asks all these modules; `None` if one of them cannot be named here.
+    fn condition(&self, takers: &[Taker], depth: u32) -> Option<TokenStream> {
+        takers.iter().try_fold(self.target(&self.lower()), |others, taker| {
+            let root = self.scopes.vars[..].get(taker.var).map(|var| var.name().to_owned());
+            if root.and_then(|name| self.scopes.find(&name)) != Some(taker.var) {
+                return None;
+            }
+            let then = self.settled.direct.get(&taker.site).filter(|_| depth > 1);
+            let then = then.and_then(|decision| self.condition(&decision.takers, depth - 1));
+            let place = &taker.place;
+            Some(match then {
+                Some(then) => {
+                    let local = emit::local("n", depth as usize, Span::call_site());
+                    quote!(match #then { #local => __amp::taker(&#place, #local).narrows(#local, #others) })
+                }
+                None => quote!(__amp::taker(&#place, __amp::Keep).narrows(__amp::Keep, #others)),
+            })
+        })
+    }
+
+    /// Whether narrowing a value costs nothing: it was written narrow.
+    pub(super) fn is_free(&self, value: &Value) -> bool {
+        self.flows.is_free(&value.flow, &self.settled.direct)
+    }
+
+    /// A variable that a macro's tokens may name is needed as it is.
+    pub(super) fn named_in(&mut self, tokens: &TokenStream) {
+        for name in emit::names(tokens) {
+            if let Some(var) = self.scopes.find(&name) {
+                self.flows.read(var);
+            }
+        }
+    }
+}
