@@ -48,6 +48,10 @@ use proc_macro::TokenStream;
 /// | `crate = path` | where the library is, if not at `::amp` |
 /// | `host = path` | a crate with run-time-typed tensors: operations without a policy do not compile |
 ///
+/// A `full` operation whose result is only ever narrowed (a normalisation ahead of a linear layer, with or without a relu
+/// between them) writes the narrow result itself: `F32 as F16` in the plan, and no cast behind it. A result that is
+/// returned, stored, given to an unknown function or taken by an operation in F32 is written in F32.
+///
 /// The plan, one row an operation, is added to the function's documentation and listed by `amp::plan::all()`.
 ///
 /// # Limits
