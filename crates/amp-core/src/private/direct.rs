@@ -115,6 +115,9 @@ impl ResultOf for Keep {
     }
 }
 
+/// What the inputs of a module of class `K` are cast to under condition `C`.
+type Picked<C, K, L> = <C as Condition>::Pick<<K as Target<L>>::Direct, <K as Target<L>>::Token>;
+
 /// A module of a known class whose result is narrowed under a condition.
 pub trait ByDirectModule {
     /// The region's precision.
@@ -122,10 +125,7 @@ pub trait ByDirectModule {
     /// The module's class.
     type Class: Target<Self::Lower>;
     /// What its inputs are cast to.
-    fn module_for<C: Condition>(
-        &self,
-        if_narrowed: C,
-    ) -> C::Pick<<Self::Class as Target<Self::Lower>>::Direct, <Self::Class as Target<Self::Lower>>::Token>;
+    fn module_for<C: Condition>(&self, if_narrowed: C) -> Picked<C, Self::Class, Self::Lower>;
 }
 
 /// Any other receiver.
@@ -139,10 +139,7 @@ pub trait NotDirectModule {
 impl<T: ModuleClass<Class: Target<L>>, L> ByDirectModule for &Probe<'_, T, To<L>> {
     type Lower = L;
     type Class = T::Class;
-    fn module_for<C: Condition>(
-        &self,
-        if_narrowed: C,
-    ) -> C::Pick<<T::Class as Target<L>>::Direct, <T::Class as Target<L>>::Token> {
+    fn module_for<C: Condition>(&self, if_narrowed: C) -> Picked<C, T::Class, L> {
         if_narrowed.pick(T::Class::direct(), T::Class::target())
     }
 }
