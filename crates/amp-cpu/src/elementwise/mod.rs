@@ -30,6 +30,7 @@ macro_rules! each {
 
 mod binary;
 mod copy;
+mod table;
 mod ternary;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ mod unary;
 pub use binary::{binary, compare};
 pub use copy::{copy, copy_into, fill};
 pub use ternary::{select, ternary};
+use unary::{computed, computed_grad};
 pub use unary::{unary, unary_grad};
 
 use crate::buffer::{Buffer, memory};

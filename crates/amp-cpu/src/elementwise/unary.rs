@@ -1,6 +1,6 @@
 //! Functions of one operand, and their derivatives.
 
-use super::{Domain, map_chunks};
+use super::{Domain, map_chunks, table};
 use crate::math::{Float, TRIGONOMETRIC_LIMIT};
 use crate::parallel::Cost;
 use crate::simd::{Kernel, Simd, dispatch};
@@ -12,6 +12,11 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 /// Computes in F32, or F64 when `x` or `out` is F64, and rounds once. Integers stay integers (wrapping) when `out` is
 /// an integer type too.
 pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
+    table::unary(op, x, out).unwrap_or_else(|| computed(op, x, out))
+}
+
+/// [`unary`] without looking anything up.
+pub(super) fn computed(op: Unary, x: &View, out: DType) -> Storage {
     match Domain::of(&[x.logical, out]) {
         Domain::F32 => map_chunks([x], out, cost(op), |[x], y| dispatch(Forward::<f32> { op, x, y })),
         Domain::F64 => map_chunks([x], out, cost(op), |[x], y| dispatch(Forward::<f64> { op, x, y })),
@@ -24,6 +29,11 @@ pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
 /// Computes in F32, or F64 when any operand or `out` is F64, and rounds once. Where the derivative is 0 by a case
 /// distinction (relu, clamp) the result is 0 whatever the gradient is.
 pub fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
+    table::unary_grad(op, saved, grad, out).unwrap_or_else(|| computed_grad(op, saved, grad, out))
+}
+
+/// [`unary_grad`] without looking anything up.
+pub(super) fn computed_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
     match Domain::of(&[saved.logical, grad.logical, out]) {
         Domain::F64 => map_chunks([saved, grad], out, cost(op), |[s, g], y| dispatch(Backward::<f64> { op, s, g, y })),
         _ => map_chunks([saved, grad], out, cost(op), |[s, g], y| dispatch(Backward::<f32> { op, s, g, y })),

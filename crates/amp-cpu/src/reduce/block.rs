@@ -144,8 +144,8 @@ pub(crate) fn sum_of<S: Simd, A: Real>(line: &[A], term: impl Term<A>) -> A {
         let (groups, single) = vectors.as_chunks::<GROUP>();
         let mut sums = Accumulators::<S, A>::new();
         for group in groups {
-            for i in 0..GROUP {
-                sums.add(i, term.of::<S>(Lanes::load(&group[i])));
+            for (i, x) in group.iter().enumerate() {
+                sums.add(i, term.of::<S>(Lanes::load(x)));
             }
         }
         for x in single {

@@ -1,0 +1,193 @@
+//! Functions of a 16-bit number as tables of all its values.
+//!
+//! An activation such as gelu takes some fifty instructions for sixteen F32, but has only 65536 different 16-bit
+//! arguments. Of these a tensor of activations uses a few thousand, whose table entries stay in the first-level cache:
+//! looking a value up takes half a cycle, a third of computing it. Tables are made by the functions themselves, so results
+//! are the same bit for bit.
+
+use super::{computed, computed_grad, store};
+use crate::buffer::{Buffer, memory};
+use crate::parallel::{CHUNK, Cost, for_each_chunk, for_each_part};
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::source::Source;
+use crate::{DType, Dims, Layout, Slice, SliceMut, Storage, Unary, View};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use std::sync::OnceLock;
+
+/// Values of 16 bits.
+const VALUES: usize = 1 << 16;
+/// Elements from which looking up is preferred: as many as a table has.
+const LEAST: usize = VALUES;
+/// Functions that have tables.
+const FUNCTIONS: [Unary; 7] =
+    [Unary::Gelu, Unary::GeluTanh, Unary::Silu, Unary::Tanh, Unary::Sigmoid, Unary::LogSigmoid, Unary::Erf];
+
+/// One table for each function and each of F16 and BF16, made when it is first needed.
+type Tables<T> = [[OnceLock<Vec<T>>; 2]; FUNCTIONS.len()];
+
+static RESULTS: Tables<u16> = [const { [const { OnceLock::new() }; 2] }; FUNCTIONS.len()];
+static SLOPES: Tables<f32> = [const { [const { OnceLock::new() }; 2] }; FUNCTIONS.len()];
+
+/// Bits of the elements of `x`, where they are 16-bit floats one after the other and enough of them.
+fn bits<'a>(x: &View<'a>) -> Option<&'a [u16]> {
+    let count = x.layout.count();
+    if count < LEAST || !x.layout.is_contiguous() || x.data.dtype() != x.logical {
+        return None;
+    }
+    let all = match x.data {
+        Slice::F16(v) => v.reinterpret_cast(),
+        Slice::BF16(v) => v.reinterpret_cast(),
+        _ => return None,
+    };
+    Some(&all[x.layout.offset..][..count])
+}
+
+fn index(op: Unary, dtype: DType) -> Option<(usize, usize)> {
+    Some((FUNCTIONS.iter().position(|f| *f == op)?, usize::from(dtype == DType::BF16)))
+}
+
+/// All values of a 16-bit precision, in the order of their bits.
+fn all(dtype: DType) -> Storage {
+    let bits = 0..=u16::MAX;
+    if dtype == DType::BF16 {
+        Storage::BF16(bits.map(bf16::from_bits).collect())
+    } else {
+        Storage::F16(bits.map(f16::from_bits).collect())
+    }
+}
+
+/// Calls `f` with a view of all values of a 16-bit precision.
+fn tabulate(dtype: DType, f: impl FnOnce(&View) -> Storage) -> Storage {
+    let values = all(dtype);
+    let layout = Layout::contiguous(Dims::new(&[VALUES]).expect("one dimension"));
+    f(&View { data: values.as_slice(), layout: &layout, logical: dtype })
+}
+
+/// `op(x)` by looking it up, where that is faster.
+pub(super) fn unary(op: Unary, x: &View, out: DType) -> Option<Storage> {
+    let (function, precision) = index(op, x.logical)?;
+    let x = (out == x.logical).then(|| bits(x)).flatten()?;
+    let table = RESULTS[function][precision].get_or_init(|| match tabulate(out, |x| computed(op, x, out)) {
+        Storage::F16(v) => v.reinterpret_cast().to_vec(),
+        Storage::BF16(v) => v.reinterpret_cast().to_vec(),
+        _ => unreachable!("a 16-bit precision was asked for"),
+    });
+    let mut y = Storage::unwritten(out, x.len());
+    for_each_part(y.as_mut_slice(), Cost::Light, &|start, part| {
+        let y: &mut [u16] = match part {
+            SliceMut::F16(v) => v.reinterpret_cast_mut(),
+            SliceMut::BF16(v) => v.reinterpret_cast_mut(),
+            _ => unreachable!("a 16-bit precision was asked for"),
+        };
+        let table: &[u16; VALUES] = table.as_slice().try_into().expect("a value for every argument");
+        y.iter_mut().zip(&x[start..]).for_each(|(y, &x)| *y = table[usize::from(x)]);
+    });
+    Some(y)
+}
+
+/// `grad * op'(saved)` with the derivative looked up, where that is faster.
+pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Option<Storage> {
+    let (function, precision) = index(op, saved.logical)?;
+    if op.grad_from_output() || grad.logical == DType::F64 || out == DType::F64 {
+        return None;
+    }
+    let (x, dtype) = (bits(saved)?, saved.logical);
+    let table = SLOPES[function][precision].get_or_init(|| {
+        let (one, shape) = ([1.0_f32], Dims::new(&[VALUES]).expect("one dimension"));
+        let layout = Layout { shape, strides: Dims::new(&[0]).expect("one dimension"), offset: 0 };
+        let ones = View { data: Slice::F32(&one), layout: &layout, logical: DType::F32 };
+        match tabulate(dtype, |x| computed_grad(op, x, &ones, DType::F32)) {
+            Storage::F32(v) => v,
+            _ => unreachable!("F32 was asked for"),
+        }
+    });
+    let grad = Source::new(grad);
+    let mut dx = Storage::unwritten(out, x.len());
+    for_each_part(dx.as_mut_slice(), Cost::Light, &|start, part| {
+        let (mut slopes, mut room, mut result) = ([0.0; CHUNK], memory(), memory());
+        let (mut room, mut result) = (Buffer::new(&mut room), Buffer::new(&mut result));
+        let table: &[f32; VALUES] = table.as_slice().try_into().expect("a slope for every argument");
+        for_each_chunk(start, part, |at, chunk| {
+            let slopes = &mut slopes[..chunk.len()];
+            slopes.iter_mut().zip(&x[at..]).for_each(|(slope, &x)| *slope = table[usize::from(x)]);
+            let grad = grad.load_lazily(at, slopes.len(), &mut room);
+            store(chunk, &mut result, |to| dispatch(Times { to, slopes, grad }));
+        });
+    });
+    Some(dx)
+}
+
+/// `to = slopes * grad`
+struct Times<'a> {
+    to: &'a mut [f32],
+    slopes: &'a [f32],
+    grad: &'a [f32],
+}
+
+impl Kernel for Times<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for ((to, &slope), &grad) in self.to.iter_mut().zip(self.slopes).zip(self.grad) {
+            *to = grad * slope;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bits, where all NaN are one.
+    fn bits_of(storage: &Storage) -> Vec<u16> {
+        let one = |nan: bool, bits: u16| if nan { u16::MAX } else { bits };
+        match storage {
+            Storage::F16(v) => v.iter().map(|v| one(v.is_nan(), v.to_bits())).collect(),
+            Storage::BF16(v) => v.iter().map(|v| one(v.is_nan(), v.to_bits())).collect(),
+            _ => panic!("not 16 bits"),
+        }
+    }
+
+    #[test]
+    fn looking_up_gives_what_computing_gives() {
+        for dtype in [DType::F16, DType::BF16] {
+            for op in FUNCTIONS {
+                let looked_up = tabulate(dtype, |x| unary(op, x, dtype).expect("as many as the table has"));
+                let found = tabulate(dtype, |x| computed(op, x, dtype));
+                assert_eq!(bits_of(&looked_up), bits_of(&found), "{op:?} of {dtype}");
+                let slope = |f: &dyn Fn(&View, &View) -> Storage| {
+                    // Every argument with the gradient whose bits are the reverse.
+                    let mut turned = all(dtype);
+                    match &mut turned {
+                        Storage::F16(v) => v.reverse(),
+                        Storage::BF16(v) => v.reverse(),
+                        _ => unreachable!("16 bits"),
+                    }
+                    tabulate(dtype, |x| f(x, &View { data: turned.as_slice(), ..*x }))
+                };
+                let computed = slope(&|x, g| computed_grad(op, x, g, dtype));
+                let looked_up = slope(&|x, g| unary_grad(op, x, g, dtype).unwrap_or_else(|| computed.clone()));
+                assert_eq!(bits_of(&looked_up), bits_of(&computed), "slope of {op:?} of {dtype}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_table_of_values_is_computed() {
+        let x = all(DType::BF16);
+        let layout = Layout::contiguous(Dims::new(&[VALUES / 2, 2]).expect("two dimensions"));
+        let view = View { data: x.as_slice(), layout: &layout, logical: DType::BF16 };
+        assert!(unary(Unary::Gelu, &view, DType::BF16).is_some());
+        assert!(unary(Unary::Gelu, &view, DType::F32).is_none(), "another precision out");
+        assert!(unary(Unary::Sqrt, &view, DType::BF16).is_none(), "not tabulated");
+        assert!(unary(Unary::Gelu, &View { logical: DType::F32, ..view }, DType::F32).is_none(), "meant as F32");
+        let few = Layout {
+            shape: Dims::new(&[VALUES - 1]).expect("one dimension"),
+            strides: Dims::new(&[1]).expect("one dimension"),
+            offset: 1,
+        };
+        assert!(unary(Unary::Gelu, &View { layout: &few, ..view }, DType::BF16).is_none(), "too few");
+    }
+}
