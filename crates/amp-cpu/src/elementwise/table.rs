@@ -7,6 +7,7 @@
 
 use super::{computed, computed_grad, store};
 use crate::buffer::{Buffer, memory};
+use crate::convert::Cast;
 use crate::parallel::{CHUNK, Cost, for_each_chunk, for_each_part};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::source::Source;
@@ -81,9 +82,21 @@ pub(super) fn unary(op: Unary, x: &View, out: DType) -> Option<Storage> {
             _ => unreachable!("a 16-bit precision was asked for"),
         };
         let table: &[u16; VALUES] = table.as_slice().try_into().expect("a value for every argument");
-        y.iter_mut().zip(&x[start..]).for_each(|(y, &x)| *y = table[usize::from(x)]);
+        look_up(table, &x[start..][..y.len()], y);
     });
     Some(y)
+}
+
+/// `y[i] = table[x[i]]`, four at a time: single 16-bit stores would take twice as long as the look-ups.
+fn look_up(table: &[u16; VALUES], x: &[u16], y: &mut [u16]) {
+    let value = |x: u16| table[usize::from(x)];
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<4>(), y.as_chunks_mut::<4>());
+    for (y, &[a, b, c, d]) in y.iter_mut().zip(x) {
+        let low = u64::from(value(a)) | u64::from(value(b)) << 16;
+        let all = low | u64::from(value(c)) << 32 | u64::from(value(d)) << 48;
+        *y = [all as u16, (all >> 16) as u16, (all >> 32) as u16, (all >> 48) as u16];
+    }
+    y_rest.iter_mut().zip(x_rest).for_each(|(y, &x)| *y = value(x));
 }
 
 /// `grad * op'(saved)` with the derivative looked up, where that is faster.
@@ -112,26 +125,32 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
             let slopes = &mut slopes[..chunk.len()];
             slopes.iter_mut().zip(&x[at..]).for_each(|(slope, &x)| *slope = table[usize::from(x)]);
             let grad = grad.load_lazily(at, slopes.len(), &mut room);
-            store(chunk, &mut result, |to| dispatch(Times { to, slopes, grad }));
+            match chunk {
+                SliceMut::BF16(to) => dispatch(Times { to, slopes, grad }),
+                _ => store(chunk, &mut result, |to: &mut [f32]| dispatch(Times { to, slopes, grad })),
+            }
         });
     });
     Some(dx)
 }
 
-/// `to = slopes * grad`
-struct Times<'a> {
-    to: &'a mut [f32],
+/// `to = slopes * grad`, rounded as it is stored.
+struct Times<'a, T> {
+    to: &'a mut [T],
     slopes: &'a [f32],
     grad: &'a [f32],
 }
 
-impl Kernel for Times<'_> {
+impl<T> Kernel for Times<'_, T>
+where
+    f32: Cast<T>,
+{
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self) {
         for ((to, &slope), &grad) in self.to.iter_mut().zip(self.slopes).zip(self.grad) {
-            *to = grad * slope;
+            *to = (grad * slope).cast();
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod kernel;
 pub(crate) mod operand;
 pub(crate) mod panel;
 pub(crate) mod product;
+mod small;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thin;
@@ -25,6 +26,7 @@ use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
 use product::{Sink, Threads};
+use small::{is_small, small};
 use std::slice::ChunksExactMut;
 use thin::thin;
 
@@ -235,6 +237,9 @@ impl<'a> Problem<'a> {
         let (a, b) = (at(&self.a), at(&self.b));
         let places = Places { start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
         let turned = Places { row_stride: 1, column_stride: b.rows, turned: true, ..places };
+        if is_small(&a, &b) {
+            return small(&a, &b, &sink(places));
+        }
         match (a.rows, b.rows) {
             (..=thin::ROWS, _) => thin(&a, &b, &sink(places), threads),
             (_, ..=thin::ROWS) => thin(&b, &a, &sink(turned), threads),

@@ -78,6 +78,8 @@ fn every_size_agrees_with_the_reference() {
         (401, 3, 5),
         (5, 3, 401),
         (130, 520, 200),
+        (1100, 31, 9),
+        (16, 512, 32),
     ] {
         let (a, b) = (random.tensor(&[m, k], DType::F32), random.tensor(&[k, n], DType::F32));
         let bias = random.tensor(&[n], DType::F32);

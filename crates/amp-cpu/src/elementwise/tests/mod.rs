@@ -116,7 +116,8 @@ fn every_level_passes_these_tests() {
     for (level, name) in [(simd::Level::Portable, "portable"), (simd::Level::Avx2, "avx2")] {
         if level < simd::Level::best() {
             let run = std::process::Command::new(&program)
-                .args(["elementwise::tests", "convert::tests", "random::tests"])
+                .args(["elementwise::tests", "convert::tests", "random::tests", "softmax::tests", "norm::tests"])
+                .args(["reduce::tests", "line::tests", "gemm::tests"])
                 .env("AMP_CPU", name)
                 .output();
             let run = run.expect("the test binary starts");

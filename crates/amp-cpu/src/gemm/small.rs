@@ -1,0 +1,157 @@
+//! Products of matrices with few columns: a layer of sixteen neurons is done before a panel would be packed.
+//!
+//! The general product spends 20 to 30 ns on each row of such a matrix (loading, interleaving, storing it by itself); this
+//! one reads F32 where it lies and stores 64 rows at once.
+
+use super::operand::Matrix;
+use super::product::Sink;
+use crate::load::load;
+use crate::num::Real;
+use crate::scratch;
+use crate::simd::{Kernel, LANES, Lanes, Simd, dispatch};
+
+/// Vectors of columns at most.
+const VECTORS: usize = 2;
+/// Multiply-adds at most; larger products are worth packing, and a second thread.
+const WORK: usize = 1 << 18;
+/// Elements of the left side at most.
+const ELEMENTS: usize = 1 << 15;
+/// Rows whose sums are in registers at the same time.
+const ROWS: usize = 8;
+/// Rows that are stored together.
+const STORED: usize = 8 * ROWS;
+
+/// Whether [`small`] is the faster way to `a · bᵀ`.
+pub(super) fn is_small(a: &Matrix, b: &Matrix) -> bool {
+    let elements = a.rows.saturating_mul(a.depth);
+    (1..=ELEMENTS).contains(&elements) && (1..=VECTORS * LANES).contains(&b.rows) && elements * b.rows <= WORK
+}
+
+/// `a · bᵀ` on this thread; each sum runs along the depth in order, in F32 (F64).
+pub(super) fn small<T: Real>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>) {
+    with_side(a, |a_side| {
+        with_columns(b, |b_side| {
+            scratch::with(STORED.min(a.rows) * b.rows, |sums: &mut [T]| {
+                for first in (0..a.rows).step_by(STORED) {
+                    let sums = &mut sums[..STORED.min(a.rows - first) * b.rows];
+                    let left = Side { values: &a_side.values[first * a_side.row..], ..a_side };
+                    let (depth, columns) = (a.depth, b.rows);
+                    if columns <= LANES {
+                        dispatch(Block::<T, 1> { left, right: b_side, depth, columns, sums });
+                    } else {
+                        dispatch(Block::<T, VECTORS> { left, right: b_side, depth, columns, sums });
+                    }
+                    sink.store_rows(first, 0, columns, sums.chunks_exact_mut(columns));
+                }
+            });
+        });
+    });
+}
+
+/// One side of a product in the type that is computed in.
+#[derive(Clone, Copy)]
+struct Side<'a, T> {
+    values: &'a [T],
+    /// Distance between vectors.
+    row: usize,
+    /// Distance along a vector.
+    depth: usize,
+}
+
+/// Calls `body` with the elements where they lie, if they serve as they are, else with a copy.
+fn with_side<T: Real>(matrix: &Matrix, body: impl FnOnce(Side<T>)) {
+    let Matrix { view, offset, rows, depth, row_stride, depth_stride } = *matrix;
+    if let (Some(values), false) = (T::same(view.data), view.rounds_on_load()) {
+        return body(Side { values: &values[offset..], row: row_stride, depth: depth_stride });
+    }
+    scratch::with(rows * depth, |values: &mut [T]| {
+        // Lines along memory, all of them as one where they follow each other.
+        let (lines, step, len, stride) = match (row_stride, depth_stride) {
+            (_, 1) if row_stride == depth => (1, 0, rows * depth, 1),
+            (1, _) if depth_stride == rows => (1, 0, rows * depth, 1),
+            (1, _) => (depth, depth_stride, rows, 1),
+            _ => (rows, row_stride, depth, depth_stride),
+        };
+        for (i, line) in values.chunks_exact_mut(len).take(lines).enumerate() {
+            load(&view, offset + i * step, stride, line);
+        }
+        let across = row_stride == 1 && depth_stride != 1;
+        body(if across { Side { values, row: 1, depth: rows } } else { Side { values, row: depth, depth: 1 } });
+    });
+}
+
+/// As [`with_side`], with the elements of each step of the depth side by side, in whole vectors.
+fn with_columns<T: Real>(matrix: &Matrix, body: impl FnOnce(Side<T>)) {
+    with_side(matrix, |side| {
+        let (columns, wide) = (matrix.rows, matrix.rows.next_multiple_of(LANES));
+        if side.row == 1 && columns == wide {
+            return body(side);
+        }
+        scratch::with(matrix.depth * wide, |values: &mut [T]| {
+            for (d, line) in values.chunks_exact_mut(wide).enumerate() {
+                for (column, to) in line[..columns].iter_mut().enumerate() {
+                    *to = side.values[column * side.row + d * side.depth];
+                }
+                line[columns..].fill(T::ZERO);
+            }
+            body(Side { values, row: 1, depth: wide });
+        });
+    });
+}
+
+/// Some rows of a product of up to `V` vectors of columns.
+struct Block<'a, T, const V: usize> {
+    left: Side<'a, T>,
+    right: Side<'a, T>,
+    depth: usize,
+    columns: usize,
+    sums: &'a mut [T],
+}
+
+impl<T: Real, const V: usize> Kernel for Block<'_, T, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { left, right, depth, columns, sums } = self;
+        let whole = sums.len() / columns / ROWS * ROWS;
+        let (groups, rest) = sums.split_at_mut(whole * columns);
+        for (i, sums) in groups.chunks_exact_mut(ROWS * columns).enumerate() {
+            let left = Side { values: &left.values[i * ROWS * left.row..], ..left };
+            rows::<S, T, V, ROWS>(left, right, depth, columns, sums);
+        }
+        for (i, sums) in rest.chunks_exact_mut(columns).enumerate() {
+            let left = Side { values: &left.values[(whole + i) * left.row..], ..left };
+            rows::<S, T, V, 1>(left, right, depth, columns, sums);
+        }
+    }
+}
+
+/// `R` rows of a product.
+#[inline(always)]
+fn rows<S: Simd, T: Real, const V: usize, const R: usize>(
+    left: Side<T>,
+    right: Side<T>,
+    depth: usize,
+    columns: usize,
+    to: &mut [T],
+) {
+    let mut sums = [[T::Lanes::<S>::splat(T::ZERO); V]; R];
+    for d in 0..depth {
+        let line = right.values[d * right.depth..].as_chunks::<LANES>().0;
+        for (r, sums) in sums.iter_mut().enumerate() {
+            let factor = T::Lanes::<S>::splat(left.values[r * left.row + d * left.depth]);
+            for (sum, column) in sums.iter_mut().zip(&line[..V]) {
+                *sum = factor.mul_add(Lanes::load(column), *sum);
+            }
+        }
+    }
+    for (sums, to) in sums.iter().zip(to.chunks_exact_mut(columns)) {
+        for (sum, to) in sums.iter().zip(to.chunks_mut(LANES)) {
+            match <&mut [T; LANES]>::try_from(&mut *to) {
+                Ok(to) => sum.store(to),
+                Err(_) => sum.store_part(to),
+            }
+        }
+    }
+}
