@@ -5,5 +5,6 @@
 pub mod gpt;
 pub mod mlp;
 pub mod resnet;
+pub mod resnet50;
 pub mod transformer;
 pub mod vit;

@@ -76,6 +76,14 @@ void standin_submit(void* stream, std::function<void()> work, const uintptr_t* a
 extern "C" {
 // ---- what tests ask
 u64 standin_calls(const char* name) { std::lock_guard<std::mutex> held(lock); return calls[name]; }
+// Every name and count, as text.
+const char* standin_all_calls() {
+    std::lock_guard<std::mutex> held(lock);
+    static std::string text;
+    text.clear();
+    for (auto& call : calls) text += call.first + " " + std::to_string(call.second) + "\n";
+    return text.c_str();
+}
 void standin_count(const char* name) { std::lock_guard<std::mutex> held(lock); ++calls[name]; }
 void standin_idle(int on) { std::lock_guard<std::mutex> held(lock); idle = on != 0; }
 u64 standin_blocks() { std::lock_guard<std::mutex> held(lock); return allocations.size(); }

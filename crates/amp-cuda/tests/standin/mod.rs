@@ -2,14 +2,18 @@
 #![allow(dead_code, reason = "every test file uses a part")]
 
 use amp_core::backend::Backend;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{env, fs};
 
 /// The driver's own controls, which CUDA's lack.
+///
+/// With `AMP_REAL_DEVICE` set, tests run on a real one, which has no controls: orders of threads are its own, and nothing is
+/// counted.
 pub struct Standin {
-    library: libloading::Library,
+    library: Option<libloading::Library>,
 }
 
 /// Schedules of a block's threads, with seeds for the random ones.
@@ -24,19 +28,34 @@ pub fn schedules() -> &'static [(i32, u64)] {
 impl Standin {
     /// Order in which the threads of a block take turns from now on.
     pub fn schedule(&self, (kind, seed): (i32, u64)) {
+        let Some(library) = &self.library else { return };
         // SAFETY: the symbol has this type in emulation.cpp.
-        let set = unsafe { self.library.get::<unsafe extern "C" fn(i32, u64)>(b"standin_schedule\0") };
+        let set = unsafe { library.get::<unsafe extern "C" fn(i32, u64)>(b"standin_schedule\0") };
         // SAFETY: it takes any numbers.
         unsafe { set.expect("a symbol of the stand-in")(kind, seed) }
     }
 
     /// How often a driver function was called, or a kernel launched.
     pub fn calls(&self, name: &str) -> u64 {
+        let Some(library) = &self.library else { return 0 };
         let name = std::ffi::CString::new(name).expect("no zero byte");
         // SAFETY: the symbol has this type in driver.cpp.
-        let calls = unsafe { self.library.get::<unsafe extern "C" fn(*const i8) -> u64>(b"standin_calls\0") };
+        let calls = unsafe { library.get::<unsafe extern "C" fn(*const i8) -> u64>(b"standin_calls\0") };
         // SAFETY: the text ends with a zero byte and outlives the call.
         unsafe { calls.expect("a symbol of the stand-in")(name.as_ptr().cast()) }
+    }
+
+    /// How often everything was called or launched.
+    pub fn all_calls(&self) -> BTreeMap<String, u64> {
+        let Some(library) = &self.library else { return BTreeMap::new() };
+        // SAFETY: the symbol has this type in driver.cpp.
+        let calls = unsafe { library.get::<unsafe extern "C" fn() -> *const i8>(b"standin_all_calls\0") };
+        // SAFETY: it takes nothing.
+        let text = unsafe { calls.expect("a symbol of the stand-in")() };
+        // SAFETY: it returns a text that ends with a zero byte and stays until the next call, which the guard forbids.
+        let text = unsafe { std::ffi::CStr::from_ptr(text.cast()) }.to_str().expect("plain letters");
+        let pair = |line: &str| line.split_once(' ').map(|(name, count)| (name.to_owned(), count.parse().unwrap_or(0)));
+        text.lines().filter_map(pair).collect()
     }
 
     /// Bytes of device memory in use.
@@ -50,16 +69,18 @@ impl Standin {
     }
 
     fn number(&self, of: &[u8]) -> u64 {
+        let Some(library) = &self.library else { return 0 };
         // SAFETY: these symbols have this type in driver.cpp.
-        let number = unsafe { self.library.get::<unsafe extern "C" fn() -> u64>(of) };
+        let number = unsafe { library.get::<unsafe extern "C" fn() -> u64>(of) };
         // SAFETY: they take nothing.
         unsafe { number.expect("a symbol of the stand-in")() }
     }
 
     /// From now on kernels do nothing: for tests of what is asked of the driver, thousands of times.
     pub fn idle(&self, on: bool) {
+        let Some(library) = &self.library else { return };
         // SAFETY: the symbol has this type in driver.cpp.
-        let idle = unsafe { self.library.get::<unsafe extern "C" fn(i32)>(b"standin_idle\0") };
+        let idle = unsafe { library.get::<unsafe extern "C" fn(i32)>(b"standin_idle\0") };
         // SAFETY: it takes any number.
         unsafe { idle.expect("a symbol of the stand-in")(i32::from(on)) }
     }
@@ -67,7 +88,8 @@ impl Standin {
     /// The stand-in that the process opened already.
     pub fn opened(folder: &Path) -> Self {
         // SAFETY: the library is open, so that its initialisers do not run again.
-        Self { library: unsafe { libloading::Library::new(folder.join("libcuda.so")) }.expect("the stand-in opens") }
+        let library = unsafe { libloading::Library::new(folder.join("libcuda.so")) };
+        Self { library: Some(library.expect("the stand-in opens")) }
     }
 }
 
@@ -101,13 +123,17 @@ fn open_with(folder: impl FnOnce() -> PathBuf) -> (&'static Standin, MutexGuard<
     static OPEN: OnceLock<Standin> = OnceLock::new();
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let standin = OPEN.get_or_init(|| {
+        if env::var_os("AMP_REAL_DEVICE").is_some() {
+            return Standin { library: None };
+        }
         let folder = folder();
         // SAFETY: every test takes the guard before it does anything that reads the environment.
         unsafe { env::set_var("AMP_CUDA_LIB_DIR", &folder) };
         // SAFETY: as above.
         unsafe { env::set_var("AMP_CUDA_CACHE_DIR", folder.join("cache")) };
         // SAFETY: the library was built just now and has no initialisers but registrations.
-        Standin { library: unsafe { libloading::Library::new(folder.join("libcuda.so")) }.expect("the stand-in opens") }
+        let library = unsafe { libloading::Library::new(folder.join("libcuda.so")) };
+        Standin { library: Some(library.expect("the stand-in opens")) }
     });
     (standin, guard)
 }
