@@ -10,7 +10,7 @@ cargo build --quiet
 
 functions() {
     echo 'use amp::prelude::*;'
-    echo 'pub struct B { pub wq: Tensor<F32>, pub wk: Tensor<F32>, pub wv: Parameter, pub fc: nn::Linear, pub up: nn::Linear }'
+    echo 'pub struct B { pub wq: Tensor<F32>, pub wk: Tensor<F32>, pub wv: Parameter, pub fc: amp::nn::Linear, pub up: amp::nn::Linear }'
     for i in $(seq "$count"); do
         echo "$1 pub fn f$i($2) -> Result<Tensor<F32>> { $3 }"
     done
@@ -32,10 +32,12 @@ functions '' 'b: &B, x: &Tensor<F32>' 'let x16 = x.to::<F16>()?; let q = x16.mat
     let z = (&h.to::<F32>()? + x)?; let n = z.layer_norm([4], None, None, 1e-5)?;
     b.up.forward(&n.to::<F16>()?)?.tanh()?.to::<F32>()' >"$out/model_by_hand.rs"
 
-# User time of one check, in milliseconds.
+# User time of one check, in milliseconds; a program that does not compile has none.
 check() {
     bash -c "TIMEFORMAT=%U; time rustc --edition 2024 --crate-type lib --emit metadata --out-dir $out \
-        --extern amp=target/debug/libamp.rlib -L dependency=target/debug/deps $out/$1.rs" 2>&1 | awk '{ print int($1 * 1000) }'
+        --extern amp=target/debug/libamp.rlib -L dependency=target/debug/deps $out/$1.rs 2>$out/messages" 2>"$out/time"
+    [ ! -s "$out/messages" ] || { cat "$out/messages" >&2; exit 1; }
+    awk '{ print int($1 * 1000) }' "$out/time"
 }
 # Nine runs of each, in turns; the medians, the least and the most of the annotated one.
 for set in tensors model; do
