@@ -56,3 +56,33 @@ fn every_function_equals_its_twin() {
     let gradients = functions::ALL.iter().filter(|(.., gradients)| *gradients).count();
     assert!(gradients > functions::ALL.len() / 4, "only {gradients} functions compare gradients");
 }
+
+/// Allocations on this thread during one call, after one that fills what is kept between calls.
+fn allocations(forward: Forward, leaves: &[Tensor<F32>; 3], k: usize) -> Result<u64> {
+    let [a, b, c] = leaves;
+    forward(a, b, c, k)?;
+    let mut result = None;
+    let counted = allocation_counter::measure(|| result = Some(forward(a, b, c, k)));
+    result.expect("it was called").map(|_| counted.count_total)
+}
+
+/// A region allocates nothing that casts by hand would not: no more memory, no more nodes of the graph.
+#[test]
+fn no_function_allocates_more_than_its_twin() -> Result<()> {
+    println!("AMP_SEED={}", env!("AMP_GENERATED_SEED"));
+    let leaf = || Ok(Tensor::<F32>::uniform([4, 4], -1.0, 1.0, &Device::cpu())?.tracked());
+    let leaves = [leaf()?, leaf()?, leaf()?];
+    let (mut faults, mut all) = (Vec::new(), 0);
+    for (name, region, by_hand, _) in functions::ALL {
+        for k in 0..5 {
+            let (one, two) = (allocations(*region, &leaves, k)?, allocations(*by_hand, &leaves, k)?);
+            all += one;
+            if one > two {
+                faults.push(format!("{name}({k}): {one}, by hand {two}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "AMP_SEED={}\n{}", env!("AMP_GENERATED_SEED"), faults.join("\n"));
+    assert!(all > 0, "nothing was counted");
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! The contract for this library's own tensors.
 
 use super::{Cast, Inside, Plain, Precise, Recast, To, WritesDirectly, Writing};
+use crate::error::Error;
 use crate::param::Parameter;
 use crate::precision::{AutocastPrecision, Element, F32, Float, Rounding};
 use crate::tensor::Tensor;
@@ -78,5 +79,12 @@ impl<L: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for Tensor<Roundi
 /// A cast between F16, BF16 and F32 is a view. Work happens only where a narrowed value is widened before any kernel has
 /// read it, and that fails only when the device has no memory left.
 fn view<P: Float, Q: Float>(x: &Tensor<P>) -> Tensor<Q> {
-    x.to().expect("the device has memory for the rounded copy of a tensor")
+    x.to().unwrap_or_else(|error| no_memory(&error))
+}
+
+/// Out of line, so that a cast is as little code as one by hand with its `?`.
+#[cold]
+#[inline(never)]
+fn no_memory(error: &Error) -> ! {
+    panic!("the device has no memory for the rounded copy of a tensor: {error}")
 }
