@@ -1,10 +1,8 @@
 //! Exponentials of a block of scores, row by row.
 
 use crate::num::Real;
-use crate::simd::{Kernel, Simd};
-
-/// Partial results kept side by side, so that a fold over a row is one over vectors; the same for every level.
-const LANES: usize = 16;
+use crate::reduce::block::{largest, total};
+use crate::simd::{Kernel, LANES, Lanes, Simd};
 
 /// Turns a row of scores into exponentials relative to the largest score so far, and updates that and their sum.
 ///
@@ -20,31 +18,34 @@ impl<T: Real> Kernel for Exponentials<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) -> T {
-        let larger = |a: T, b: T| if b > a { b } else { a };
-        let most = fold(self.row, *self.most, larger);
+        let here = largest::<S, T>(self.row);
+        let most = if here <= *self.most { *self.most } else { here };
         // A row without any allowed key stays at -inf; shifting by that would make NaN.
         let shift = if most == T::LEAST { T::ZERO } else { most };
-        for score in self.row.iter_mut() {
-            *score = (*score - shift).exp::<S>();
-        }
+        let sum = exp_in_place::<S, T>(self.row, shift);
         let factor = (*self.most - shift).exp::<S>();
         *self.most = most;
-        *self.total = *self.total * factor + fold(self.row, T::ZERO, |a, b| a + b);
+        *self.total = *self.total * factor + sum;
         factor
     }
 }
 
+/// `x ← exp(x - shift)`; returns the sum.
 #[inline(always)]
-fn fold<T: Real>(row: &[T], start: T, join: impl Fn(T, T) -> T) -> T {
-    let mut lanes = [start; LANES];
-    let (chunks, rest) = row.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = join(*lane, value);
-        }
+fn exp_in_place<S: Simd, T: Real>(row: &mut [T], shift: T) -> T {
+    let shift = T::Lanes::<S>::splat(shift);
+    let mut sum = T::Lanes::<S>::splat(T::ZERO);
+    let (vectors, rest) = row.as_chunks_mut::<LANES>();
+    for x in vectors {
+        let e = (T::Lanes::<S>::load(x) - shift).exp();
+        e.store(x);
+        sum = sum + e;
     }
-    let joined = lanes[1..].iter().fold(lanes[0], |a, &b| join(a, b));
-    rest.iter().fold(joined, |a, &b| join(a, b))
+    if !rest.is_empty() {
+        (T::Lanes::<S>::load_part(rest, T::ZERO) - shift).exp().store_part(rest);
+        sum = sum + Lanes::load_part(rest, T::ZERO);
+    }
+    total::<S, T>(sum)
 }
 
 /// Multiplies a row by a factor.
@@ -82,7 +83,15 @@ impl<T: Real> Kernel for Slopes<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let shift = if self.lse == T::LEAST { T::ZERO } else { self.lse };
-        for (score, slope) in self.scores.iter_mut().zip(self.slopes) {
+        let (lse, mean) = (T::Lanes::<S>::splat(shift), T::Lanes::<S>::splat(self.mean));
+        let (scores, scores_rest) = self.scores.as_chunks_mut::<LANES>();
+        let (slopes, slopes_rest) = self.slopes.as_chunks_mut::<LANES>();
+        for (score, slope) in scores.iter_mut().zip(slopes) {
+            let weight = (T::Lanes::<S>::load(score) - lse).exp();
+            weight.store(score);
+            (weight * (T::Lanes::<S>::load(slope) - mean)).store(slope);
+        }
+        for (score, slope) in scores_rest.iter_mut().zip(slopes_rest) {
             let weight = (*score - shift).exp::<S>();
             *score = weight;
             *slope = weight * (*slope - self.mean);
