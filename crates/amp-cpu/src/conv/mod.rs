@@ -9,6 +9,7 @@ mod axis;
 mod direct;
 mod gather;
 mod images;
+mod lanes;
 mod lattice;
 mod pack;
 mod patch;
