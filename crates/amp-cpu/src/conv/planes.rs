@@ -97,6 +97,9 @@ impl Planes {
     }
 
     /// Copies rows, given as (index in the plane, row of the image).
+    ///
+    /// Channels are loaded a span at a time even where they need no conversion: turning rows where they lie, a line of
+    /// each channel at a time, was 4 % slower (64 channels of 32 by 32, BF16).
     fn fill_rows<E: Multiply>(
         &self,
         images: &Images,
