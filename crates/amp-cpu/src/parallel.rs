@@ -80,10 +80,11 @@ pub(crate) fn distribute<T: Send>(items: Vec<T>, f: impl Fn(usize, T) + Sync) {
     if items.len() <= 1 || num_threads() == 1 {
         return items.into_iter().enumerate().for_each(|(i, item)| f(i, item));
     }
-    let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
-    threads::run(items.len(), &|i| {
-        let item = items[i].lock().unwrap_or_else(PoisonError::into_inner).take();
-        f(i, item.expect("each number is handed out once"));
+    let (count, items) = (items.len(), Mutex::new(items.into_iter().enumerate()));
+    threads::run(count, &|_| {
+        let next = items.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let (i, item) = next.expect("as many tasks as items");
+        f(i, item);
     });
 }
 

@@ -38,20 +38,30 @@ unsafe impl<T: Plain> Plain for [T; 16] where [T; 16]: Default {}
 
 /// Lends `len` elements of unspecified content to `body`.
 pub(crate) fn with<T: Plain, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
-    let count = (len * size_of::<T>()).div_ceil(size_of::<Line>());
+    let mut lines = take((len * size_of::<T>()).div_ceil(size_of::<Line>()));
+    // SAFETY: `lines` is initialised, at least `len * size_of::<T>()` bytes long, aligned to 64 bytes, borrowed uniquely,
+    // and outlives the slice; any bits are a `T` and any `T` is bytes (`Plain`).
+    let buffer = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<T>(), len) };
+    let result = body(buffer);
+    keep(lines);
+    result
+}
+
+/// At least `count` lines. Not generic, as [`keep`]: there are hundreds of callers.
+fn take(count: usize) -> Vec<Line> {
     let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
     if lines.len() < count {
         drop(std::mem::take(&mut lines));
         lines = vec![Line([0; 64]); count];
     }
-    // SAFETY: `lines` is initialised, at least `len * size_of::<T>()` bytes long, aligned to 64 bytes, borrowed uniquely,
-    // and outlives the slice; any bits are a `T` and any `T` is bytes (`Plain`).
-    let buffer = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<T>(), len) };
-    let result = body(buffer);
+    lines
+}
+
+/// Gives lines back for the next kernel.
+fn keep(lines: Vec<Line>) {
     if lines.len() * size_of::<Line>() <= KEEP {
         FREE.with_borrow_mut(|free| free.push(lines));
     }
-    result
 }
 
 /// The same memory as elements of another size.
