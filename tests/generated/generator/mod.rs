@@ -1,6 +1,7 @@
 //! Random functions over 4x4 tensors, with what the rules of autocast say about every value.
 
 mod expr;
+mod place;
 mod stmt;
 
 pub use expr::Random;
@@ -24,11 +25,29 @@ pub fn function(random: &mut Random, number: usize) -> Made {
     }
     let tail = random.expr(&scope, 2);
     let (tail, _) = scope.render(&tail, Some(Prec::F32));
-    let attribute = half.to_lowercase();
-    let signature = "(a: &Tensor<F32>, b: &Tensor<F32>, c: &Tensor<F32>, k: usize) -> Result<Tensor<F32>>";
-    let source = format!(
-        "#[autocast({attribute})]\nfn f{number}{signature} {{\n{}    Ok({})\n}}\nfn hand{number}{signature} {{\n{}    Ok({})\n}}\n",
-        body.region, tail.region, body.by_hand, tail.by_hand
-    );
+    let attribute = format!("#[autocast({})]", half.to_lowercase());
+    let (region, by_hand) =
+        (format!("{}    Ok({})", body.region, tail.region), format!("{}    Ok({})", body.by_hand, tail.by_hand));
+    let source = format!("{}fn hand{number}{SIGNATURE} {{\n{by_hand}\n}}\n", item(random, number, &attribute, &region));
     Made { source, gradients: scope.narrowed_at_most_once() }
+}
+
+const SIGNATURE: &str = "(a: &Tensor<F32>, b: &Tensor<F32>, c: &Tensor<F32>, k: usize) -> Result<Tensor<F32>>";
+
+/// The annotated function: mostly a plain one, else a method or an async function behind one.
+fn item(random: &mut Random, number: usize, attribute: &str, body: &str) -> String {
+    let method = SIGNATURE.replacen('(', "(&self, ", 1);
+    let calls = format!("fn f{number}{SIGNATURE} {{ struct S; ");
+    match random.below(8) {
+        0 => format!(
+            "{attribute}\nasync fn later{number}{SIGNATURE} {{\n{body}\n}}\nfn f{number}{SIGNATURE} {{ now(later{number}(a, b, c, k)) }}\n"
+        ),
+        1 => format!(
+            "trait T{number} {{ fn go{method}; }}\n{calls}impl T{number} for S {{\n{attribute}\nfn go{method} {{\n{body}\n}} }}\nS.go(a, b, c, k) }}\n"
+        ),
+        2 => format!(
+            "trait T{number} {{\n{attribute}\nfn go{method} {{\n{body}\n}} }}\n{calls}impl T{number} for S {{}}\nlet one: &dyn T{number} = &S; one.go(a, b, c, k) }}\n"
+        ),
+        _ => format!("{attribute}\nfn f{number}{SIGNATURE} {{\n{body}\n}}\n"),
+    }
 }

@@ -1,10 +1,11 @@
 //! Statements: binding forms and control flow.
 
 use super::expr::{Expr, Prec, Random, Scope, Twin};
+use super::place::{asynchronous, map, moving, pointer, without_question_mark};
 
 /// A statement that declares one variable or more.
 pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
-    let forms: [fn(&mut Random, &mut Scope) -> Twin; 15] = [
+    let forms: [fn(&mut Random, &mut Scope) -> Twin; 20] = [
         plain,
         typed,
         branch,
@@ -20,6 +21,11 @@ pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
         labelled,
         switched_off,
         deferred,
+        pointer,
+        map,
+        without_question_mark,
+        moving,
+        asynchronous,
     ];
     let form = random.pick(&forms);
     form(random, scope)
