@@ -171,6 +171,14 @@ impl Random {
         function
     }
 
+    fn rules(&mut self) -> TokenStream {
+        let known = ["", "full : [ tanh , exp ] ,", "lower : [ mix ] , keep : [ own ]", "full : tanh"];
+        match self.below(4) {
+            0 => self.stream(2, 10),
+            _ => known[self.below(known.len())].parse().expect("rules are tokens"),
+        }
+    }
+
     fn arguments(&mut self) -> TokenStream {
         let known = [
             "f16",
@@ -208,6 +216,17 @@ fn arbitrary_tokens_give_code_or_an_error() {
         let tokens = item.clone();
         code_or_error(&item, &expand::autocast(args.clone(), tokens.clone()));
         code_or_error(&item, &amp_op::amp_op(args.clone(), tokens.clone()));
+        // What a policy hands on: its rules, the arguments, the item or the body.
+        let braced = |stream: &TokenStream| TokenTree::from(Group::new(Delimiter::Brace, stream.clone()));
+        let rules: TokenStream = random.rules();
+        let handed: TokenStream = [braced(&rules), braced(&args)].into_iter().chain(tokens.clone()).collect();
+        let named: TokenStream =
+            [TokenTree::from(Ident::new("careful", Span::call_site())), braced(&rules)].into_iter().collect();
+        code_or_error(&named, &policy::amp_policy(named.clone()));
+        let class = ["lower", "full", "widest", "keep"][random.below(4)].parse().expect("a class is a token");
+        code_or_error(&item, &amp_op::amp_op(class, tokens.clone()));
+        code_or_error(&handed, &expand::autocast_with(handed.clone()));
+        code_or_error(&handed, &region::region_with(handed.clone()));
         let input: TokenStream = [
             args,
             ",".parse().expect("a comma"),
