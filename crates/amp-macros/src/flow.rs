@@ -128,19 +128,17 @@ impl Flows {
         self.take(flow);
     }
 
-    /// A variable is declared with the value and never assigned to.
+    /// From here on a variable holds the value.
     pub(crate) fn bind(&mut self, var: usize, flow: &Flow) {
-        if !flow.is_empty() {
-            let origins = self.take(flow);
-            self.of_var.insert(var, origins);
-        }
+        let origins = self.take(flow);
+        self.of_var.insert(var, origins);
     }
 
     /// The variable is read.
     pub(crate) fn read(&mut self, var: usize) -> Flow {
         match self.of_var.get(&var) {
-            Some(origins) => self.open(origins.clone()),
-            None => Flow::default(),
+            Some(origins) if !origins.is_empty() => self.open(origins.clone()),
+            _ => Flow::default(),
         }
     }
 
@@ -229,6 +227,9 @@ mod tests {
             "let n = if c { x.softmax(-1)? } else { return Ok(x.clone()) }; n.matmul(w)",
             "let n = x.softmax(-1)?; self.linear.forward(&n)",
             "let n = { let m = x.softmax(-1)?; m.relu()? }; self.linear.forward(&n)",
+            "let mut n = x.softmax(-1)?; n = n.relu()?; n.matmul(w)",
+            "let mut n = x.clone(); n = n.softmax(-1)?; n = n.matmul(w)?; n = n.tanh()?; Ok(n)",
+            "let mut h = x.clone(); for _ in 0..3 { let mut n = h.softmax(-1)?; n = n.abs()?; h = n.matmul(w)?; } Ok(h)",
         ] {
             assert_eq!(written(body), 1, "{body}");
         }
@@ -263,6 +264,13 @@ mod tests {
             "let n = x.softmax(-1)?; self.linear().forward(&n)",
             "let n = x.softmax(-1)?; Ok(x.clone())",
             "let n = x.exp()?; n.matmul(w)",
+            "let mut n = x.softmax(-1)?; if c { n = n.relu()?; } n.matmul(w)",
+            "let mut n = x.clone(); if c { n = n.softmax(-1)?; } n.matmul(w)",
+            "let mut n = x.clone(); for _ in 0..3 { n.matmul(w)?; n = n.softmax(-1)?; } Ok(n)",
+            "let mut n = x.clone(); let b = c && { n = n.softmax(-1)?; true }; n.matmul(w)",
+            "let mut n = x.softmax(-1)?; change(&mut n); n.matmul(w)",
+            "let mut n = x.softmax(-1)?; n = n.tanh()?; n.matmul(w)",
+            "let mut n = x.softmax(-1)?; n += w; n.matmul(w)",
         ] {
             assert_eq!(written(body), 0, "{body}");
         }

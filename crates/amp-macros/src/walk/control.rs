@@ -154,7 +154,9 @@ impl Walker<'_> {
 
     pub(super) fn labelled_block(&mut self, expr: &mut ExprBlock) -> Value {
         let var = self.enter_loop(expr.label.as_ref());
+        self.skippable += 1;
         let value = self.block(&mut expr.block, &Expect::Nothing);
+        self.skippable -= 1;
         self.breaks.pop();
         if !matches!(value.prec, Prec::Never | Prec::Other) {
             self.assign_var(var, &value);

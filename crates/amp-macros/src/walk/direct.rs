@@ -3,6 +3,7 @@
 use super::Walker;
 use crate::emit;
 use crate::flow::{Flow, Site, Taker};
+use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -57,6 +58,14 @@ impl Walker<'_> {
         let (Prec::Half(half), Some((var, _))) = (self.lower(), self.fixed_place(module)) else { return };
         let taker = Taker { place: module.clone(), var, site };
         values.for_each(|value| self.flows.give(&value.flow, &half, &taker));
+    }
+
+    /// A variable holds another value from here on; what is assigned to it where control may not pass is needed in F32.
+    pub(super) fn reassigned(&mut self, var: usize, value: &Value) {
+        let always = |step: &Step| matches!(step, Step::Block(..));
+        if self.skippable == 0 && self.steps.iter().skip(self.scopes.vars[var].scope).all(always) {
+            self.flows.bind(var, &value.flow);
+        }
     }
 
     /// Whether the result of a call is written narrow.

@@ -185,6 +185,7 @@ impl Walker<'_> {
     fn assign_to(&mut self, place: &mut Expr, expr: &mut Expr) {
         let value = self.expr(expr);
         if let Some(var) = self.variable(place) {
+            self.reassigned(var, &value);
             self.assign_var(var, &value);
             let widened = self.chosen(var) == Some(Prec::F32)
                 || (self.scopes.vars[var].declared && self.scopes.vars[var].value.is_surely(&Prec::F32));

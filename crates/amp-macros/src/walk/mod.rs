@@ -70,6 +70,8 @@ pub(crate) struct Walker<'a> {
     next_id: u32,
     flows: Flows,
     next_site: Site,
+    /// How deep in code that may be passed over, other than by a branch or a loop.
+    skippable: u32,
     uses: Vec<Use>,
     hoists: Hoists,
     /// Hoists whose cost was counted already.
@@ -134,6 +136,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         next_id: 0,
         flows: Flows::default(),
         next_site: 0,
+        skippable: 0,
         uses: Vec::new(),
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),

@@ -17,7 +17,10 @@ impl Walker<'_> {
         let Expr::Binary(binary) = expr else { return Value::opaque() };
         let left_place = (*binary.left).clone();
         let left = self.expr(&mut binary.left);
+        let lazy = u32::from(matches!(binary.op, BinOp::And(_) | BinOp::Or(_)));
+        self.skippable += lazy;
         let right = self.expr(&mut binary.right);
+        self.skippable -= lazy;
         let op = match binary.op {
             BinOp::Add(_) => "+",
             BinOp::Sub(_) => "-",

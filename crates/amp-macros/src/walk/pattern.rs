@@ -62,7 +62,6 @@ impl Walker<'_> {
         let first = self.scopes.vars.len();
         self.bind(&pat, &value, is_declared);
         if let Pat::Ident(ident) = &pat
-            && ident.mutability.is_none()
             && ident.subpat.is_none()
             && local.init.as_ref().is_some_and(|init| init.diverge.is_none())
         {
