@@ -1,6 +1,7 @@
 //! Random forward functions: each equals its twin with casts by hand, bit for bit, values and gradients.
 
 use amp::prelude::*;
+use std::sync::{Mutex, PoisonError};
 
 /// What every function looks like.
 pub type Forward = fn(&Tensor<F32>, &Tensor<F32>, &Tensor<F32>, usize) -> Result<Tensor<F32>>;
@@ -45,8 +46,12 @@ fn run(forward: Forward, k: usize, gradients: bool) -> Result<Bits> {
     Ok(all)
 }
 
+/// The random state is the program's: one test at a time.
+static RANDOM: Mutex<()> = Mutex::new(());
+
 #[test]
 fn every_function_equals_its_twin() {
+    let _alone = RANDOM.lock().unwrap_or_else(PoisonError::into_inner);
     let seed = env!("AMP_GENERATED_SEED");
     println!("AMP_SEED={seed}");
     let mut faults = Vec::new();
@@ -77,6 +82,7 @@ fn allocations(forward: Forward, leaves: &[Tensor<F32>; 3], k: usize) -> Result<
 /// A region allocates nothing that casts by hand would not: no more memory, no more nodes of the graph.
 #[test]
 fn no_function_allocates_more_than_its_twin() -> Result<()> {
+    let _alone = RANDOM.lock().unwrap_or_else(PoisonError::into_inner);
     println!("AMP_SEED={}", env!("AMP_GENERATED_SEED"));
     let leaf = || Ok(Tensor::<F32>::uniform([4, 4], -1.0, 1.0, &Device::cpu())?.tracked());
     let leaves = [leaf()?, leaf()?, leaf()?];
