@@ -267,7 +267,8 @@ impl Walker<'_> {
                 let pinned = tensors.iter().filter(|&&i| values[i].prec != Prec::Other).count() == 1 && first.pinned;
                 Value { sure: sure && prec.is_known(), pinned, ..Value::new(prec) }
             }
-            Rule::Keep => Value { constant: None, parts: Vec::new(), ..first.clone() },
+            // A method was found on it, so its type is known by now.
+            Rule::Keep => Value { constant: None, inferred: false, parts: Vec::new(), ..first.clone() },
             Rule::Skip | Rule::Banned => Value::opaque(),
         };
         let shape = if found.listed { Shape::Unknown } else { Shape::of_operation(name) };
