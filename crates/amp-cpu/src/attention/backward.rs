@@ -5,10 +5,10 @@ use super::{KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::gemm::kernel::Full;
 use crate::gemm::operand::Operand;
 use crate::gemm::product::tiles;
-use crate::gemm::turn::turn;
 use crate::load::load;
 use crate::output::Output;
 use crate::simd::dispatch;
+use crate::transpose::transpose;
 use crate::{DType, Storage, View, parallel, scratch};
 use std::ops::Range;
 
@@ -189,7 +189,7 @@ impl<T: Full> Backward<'_, T> {
                     .chunks_exact(kernel.left.width * KEYS)
                     .zip(packed.chunks_exact_mut(kernel.left.width * count))
                 {
-                    turn(lines, KEYS, count, kernel.left.width, panel);
+                    transpose(lines, KEYS, [kernel.left.width, count], panel, kernel.left.width);
                 }
                 tiles(&kernel, &packed[..tall * count], key_columns, count, &mut sums[start * wide..], wide, true);
             }

@@ -5,9 +5,9 @@ use super::{Attended, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::gemm::kernel::Full;
 use crate::gemm::operand::Operand;
 use crate::gemm::product::tiles;
-use crate::gemm::turn::turn;
 use crate::output::Output;
 use crate::simd::dispatch;
+use crate::transpose::transpose;
 use crate::{DType, Storage, View, parallel, scratch};
 use std::ops::Range;
 
@@ -87,7 +87,7 @@ fn answer<T: Full>(
             for (lines, panel) in
                 scores.chunks_exact(kernel.left.width * KEYS).zip(weights.chunks_exact_mut(kernel.left.width * count))
             {
-                turn(lines, KEYS, count, kernel.left.width, panel);
+                transpose(lines, KEYS, [kernel.left.width, count], panel, kernel.left.width);
             }
             let left = &weights[..height * count];
             tiles(&kernel, left, &packed_values[first * columns..][..count * columns], count, sums, columns, true);

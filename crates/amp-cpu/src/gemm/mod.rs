@@ -15,7 +15,6 @@ mod small;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thin;
-pub(crate) mod turn;
 
 use crate::load::{load_all, offset_of};
 use crate::num::Real;

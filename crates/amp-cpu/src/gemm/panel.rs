@@ -1,8 +1,8 @@
 //! Panels: packed vectors, side by side, in the order in which a tile kernel reads them.
 
 use super::kernel::Multiply;
-use super::turn::{turn, turn_groups};
 use crate::simd::{Kernel, Simd, dispatch};
+use crate::transpose::transpose_groups;
 
 /// Form of a packed block.
 ///
@@ -39,9 +39,9 @@ impl Panel {
     pub(crate) fn weave<E: Multiply>(&self, lines: &[E], stride: usize, depth: usize, out: &mut [E]) {
         let Self { width, group, .. } = *self;
         match group {
-            1 => turn(lines, stride, depth, width, out),
-            2 => turn_groups::<E, 2>(lines, stride, depth / 2, width, out),
-            32 => turn_groups::<E, 32>(lines, stride, depth / 32, width, out),
+            1 => transpose_groups::<E, 1>(lines, stride, [width, depth], out, width),
+            2 => transpose_groups::<E, 2>(lines, stride, [width, depth / 2], out, width),
+            32 => transpose_groups::<E, 32>(lines, stride, [width, depth / 32], out, width),
             _ => unreachable!("no kernel has groups of {group}"),
         }
     }
@@ -87,7 +87,7 @@ impl Panel {
                         let from = &lines[g * group * stride + p * width..];
                         pairs.weave_across(from, stride, [group / 2, 1], 0, woven);
                         let to = &mut out[p * panel_len + g * group * width..][..group * width];
-                        turn_groups::<E, 2>(woven, 2 * width, width, group / 2, to);
+                        transpose_groups::<E, 2>(woven, 2 * width, [group / 2, width], to, group / 2);
                     }
                 }
             }
