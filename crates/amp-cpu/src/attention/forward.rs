@@ -1,24 +1,24 @@
 //! The forward pass: blocks of queries over blocks of keys, with running maxima and sums.
 
 use super::softmax::{Exponentials, Scale};
-use super::{Attended, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
-use crate::gemm::kernel::Full;
+use super::{Attend, Attended, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::gemm::operand::Operand;
 use crate::gemm::product::tiles;
+use crate::math::Float;
+use crate::num::{Num, Real};
 use crate::output::Output;
 use crate::simd::dispatch;
-use crate::transpose::transpose;
 use crate::{DType, Storage, View, parallel, scratch};
 use std::ops::Range;
 
 /// Queries that one task answers: keys and values are packed once for them.
-const GROUP: usize = 4 * QUERIES;
+const GROUP: usize = 2 * QUERIES;
 
-pub(super) fn run<T: Full>(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> Attended {
-    let problem = Problem::<T>::new(q, k, v, scores);
+pub(super) fn run<E: Attend>(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> Attended {
+    let problem = Problem::<E>::new(q, k, v, scores);
     let rows = problem.heads * problem.queries;
     let mut y = Storage::unwritten(out, rows * problem.value_width);
-    let mut lse = Storage::unwritten(T::DTYPE, rows);
+    let mut lse = Storage::unwritten(E::Sum::DTYPE, rows);
     let outputs = [Output::new(&mut y), Output::new(&mut lse)];
     let groups = problem.queries.div_ceil(GROUP);
     parallel::for_each(problem.heads * groups, problem.work(), |task| {
@@ -29,17 +29,17 @@ pub(super) fn run<T: Full>(q: &View, k: &View, v: &View, scores: &Scores, out: D
 }
 
 /// Answers the queries of one task.
-fn group<T: Full>(problem: &Problem<T>, head: usize, queries: Range<usize>, outputs: [Output; 2]) {
+fn group<E: Attend>(problem: &Problem<E>, head: usize, queries: Range<usize>, outputs: [Output; 2]) {
     let Problem { kernel, width, value_width, .. } = *problem;
     let keys = problem.end_of_keys(queries.end);
-    let columns = value_width.next_multiple_of(kernel.right.width);
-    let packed_keys = keys.next_multiple_of(kernel.right.width) * width;
-    scratch::with(packed_keys + keys * columns, |packed: &mut [T]| {
+    let columns = kernel.right.rows(value_width);
+    let packed_keys = kernel.right.len(keys, width);
+    scratch::with(packed_keys + kernel.right.depth(keys) * columns, |packed: &mut [E]| {
         let (packed_keys, packed_values) = packed.split_at_mut(packed_keys);
         rows_of(problem.k, head).pack(0..keys, 0..width, kernel.right, packed_keys);
         for start in (0..keys).step_by(KEYS) {
             let end = keys.min(start + KEYS);
-            let block = &mut packed_values[start * columns..end * columns];
+            let block = &mut packed_values[start * columns..][..kernel.right.depth(end - start) * columns];
             columns_of(problem.v, head).pack(0..value_width, start..end, kernel.right, block);
         }
         for start in queries.clone().step_by(QUERIES) {
@@ -50,59 +50,70 @@ fn group<T: Full>(problem: &Problem<T>, head: usize, queries: Range<usize>, outp
 }
 
 /// Answers one block of queries.
-fn answer<T: Full>(
-    problem: &Problem<T>,
+fn answer<E: Attend>(
+    problem: &Problem<E>,
     head: usize,
     queries: Range<usize>,
-    packed_keys: &[T],
-    packed_values: &[T],
-    [output, statistics]: [Output; 2],
+    packed_keys: &[E],
+    packed_values: &[E],
+    outputs: [Output; 2],
 ) {
     let Problem { kernel, width, value_width, .. } = *problem;
-    let columns = value_width.next_multiple_of(kernel.right.width);
-    let height = queries.len().next_multiple_of(kernel.left.width);
-    let sizes = [height * width, height * KEYS, height * KEYS, height * columns];
-    scratch::with(sizes.iter().sum(), |buffer: &mut [T]| {
-        let (question, rest) = buffer.split_at_mut(sizes[0]);
-        let (scores, rest) = rest.split_at_mut(sizes[1]);
-        let (weights, sums) = rest.split_at_mut(sizes[2]);
-        rows_of(problem.q, head).pack(queries.clone(), 0..width, kernel.left, question);
-        dispatch(Scale { row: question, factor: T::of(problem.scores.scale) });
-        sums.fill(T::default());
-        let (mut most, mut total) = ([T::LEAST; QUERIES], [T::default(); QUERIES]);
-        let keys = problem.end_of_keys(queries.end);
-        for first in (0..keys).step_by(KEYS) {
-            let count = KEYS.min(keys - first);
-            let panels = count.next_multiple_of(kernel.right.width);
-            let right = &packed_keys[first * width..][..panels * width];
-            tiles(&kernel, question, right, width, scores, KEYS, false);
-            for (i, query) in queries.clone().enumerate() {
-                let row = &mut scores[i * KEYS..][..count];
-                problem.mask(head, query, first, row);
-                let factor = dispatch(Exponentials { row, most: &mut most[i], total: &mut total[i] });
-                if factor != T::ONE {
-                    dispatch(Scale { row: &mut sums[i * columns..][..columns], factor });
+    let (left, columns) = (kernel.left, kernel.right.rows(value_width));
+    let (height, deep) = (left.rows(queries.len()), left.depth(width));
+    let scale = E::Sum::of(problem.scores.scale);
+    scratch::with(height * (deep + KEYS) + left.width * KEYS, |packed: &mut [E]| {
+        let (question, rest) = packed.split_at_mut(height * deep);
+        let (weights, lines) = rest.split_at_mut(height * KEYS);
+        rows_of(problem.q, head).pack(queries.clone(), 0..width, left, question);
+        scratch::with(height * (KEYS + columns), |buffer: &mut [E::Sum]| {
+            let (scores, sums) = buffer.split_at_mut(height * KEYS);
+            sums.fill(Default::default());
+            let mut progress = [Progress { most: E::Sum::LEAST, total: E::Sum::ZERO }; QUERIES];
+            let keys = problem.end_of_keys(queries.end);
+            for first in (0..keys).step_by(KEYS) {
+                let count = KEYS.min(keys - first);
+                let right = &packed_keys[first * deep..][..kernel.right.len(count, width)];
+                tiles(&kernel, question, right, width, scores, KEYS, false);
+                for ((i, query), Progress { most, total }) in queries.clone().enumerate().zip(&mut progress) {
+                    let row = &mut scores[i * KEYS..][..count];
+                    dispatch(Scale { row, factor: scale });
+                    problem.mask(head, query, first, row);
+                    let factor = dispatch(Exponentials { row, most, total });
+                    if factor != E::Sum::ONE {
+                        dispatch(Scale { row: &mut sums[i * columns..][..columns], factor });
+                    }
                 }
+                problem.pack_rows(scores, count, lines, weights);
+                let (weights, values) = (&weights[..height * left.depth(count)], &packed_values[first * columns..]);
+                tiles(&kernel, weights, &values[..left.depth(count) * columns], count, sums, columns, true);
             }
-            for (lines, panel) in
-                scores.chunks_exact(kernel.left.width * KEYS).zip(weights.chunks_exact_mut(kernel.left.width * count))
-            {
-                transpose(lines, KEYS, [kernel.left.width, count], panel, kernel.left.width);
+            for ((i, query), progress) in queries.enumerate().zip(progress) {
+                let at = head * problem.queries + query;
+                progress.store(at, &mut sums[i * columns..][..value_width], outputs);
             }
-            let left = &weights[..height * count];
-            tiles(&kernel, left, &packed_values[first * columns..][..count * columns], count, sums, columns, true);
-        }
-        for (i, query) in queries.enumerate() {
-            let row = &mut sums[i * columns..][..value_width];
-            if total[i] != T::default() {
-                dispatch(Scale { row, factor: T::ONE / total[i] });
-            }
-            let shift = if most[i] == T::LEAST { T::default() } else { most[i] };
-            let (at, log) = (head * problem.queries + query, total[i].ln::<crate::simd::Portable>() + shift);
-            // SAFETY: each block has its own queries.
-            unsafe { output.store(at * value_width, 1, row) };
-            // SAFETY: as above.
-            unsafe { statistics.store(at, 1, &[log]) };
-        }
+        });
     });
+}
+
+/// The largest score of a query so far, and the sum of the exponentials relative to it.
+#[derive(Clone, Copy)]
+struct Progress<T> {
+    most: T,
+    total: T,
+}
+
+impl<T: Real> Progress<T> {
+    /// Stores the answer of row `at`, given the sums, and its statistics.
+    fn store(self, at: usize, sums: &mut [T], [output, statistics]: [Output; 2]) {
+        if self.total != T::ZERO {
+            dispatch(Scale { row: sums, factor: T::ONE / self.total });
+        }
+        let shift = if self.most == T::LEAST { T::ZERO } else { self.most };
+        let log = self.total.ln::<crate::simd::Portable>() + shift;
+        // SAFETY: each block has its own queries.
+        unsafe { output.store(at * sums.len(), 1, sums) };
+        // SAFETY: as above.
+        unsafe { statistics.store(at, 1, &[log]) };
+    }
 }

@@ -6,11 +6,15 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 
-use crate::gemm::kernel::{Full, Kernel};
+use crate::convert::Compute;
+use crate::gemm::dot;
+use crate::gemm::kernel::{Kernel, Multiply};
 use crate::gemm::operand::Matrix;
 use crate::load::{computes_in_f64, offset_of};
+use crate::num::Num;
 use crate::simd::Level;
-use crate::{DType, Slice, Storage, View};
+use crate::{DType, Slice, SliceMut, Storage, View};
+use half::bf16;
 
 /// Result of [`attention`].
 pub struct Attended {
@@ -33,11 +37,14 @@ pub struct Scores<'a> {
 
 /// `softmax(scale * q · kᵀ) · v` for `q` `[B, H, T, D]`, `k` `[B, H, S, D]`, `v` `[B, H, S, E]`.
 ///
-/// Scores, statistics and sums in F32 (F64 for F64 operands); the result is rounded once. A query that may attend to
-/// no key gives zeros.
+/// Scores, statistics and sums in F32 (F64 for F64 operands); the result is rounded once. Where BF16 operands are
+/// multiplied as BF16, so are the weights, each rounded once before it is multiplied (as PyTorch's flash attention does);
+/// their sums are those of the weights before. A query that may attend to no key gives zeros.
 pub fn attention(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> Attended {
     if computes_in_f64(q) {
         forward::run::<f64>(q, k, v, scores, out)
+    } else if dot::multiplies(q, k) && dot::multiplies(q, v) {
+        forward::run::<bf16>(q, k, v, scores, out)
     } else {
         forward::run::<f32>(q, k, v, scores, out)
     }
@@ -45,7 +52,8 @@ pub fn attention(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> A
 
 /// Gradients of [`attention`] with respect to `q`, `k` and `v`, from that of its result, the result and `lse`.
 ///
-/// Sums in F32 (F64 for F64 operands), each rounded once to `out`.
+/// Sums in F32 (F64 for F64 operands), each rounded once to `out`. Where BF16 operands are multiplied as BF16, the weights
+/// and the slopes of the scores are rounded once before they are.
 pub fn attention_grad(
     grad: &View,
     qkv: [&View; 3],
@@ -56,18 +64,44 @@ pub fn attention_grad(
 ) -> [Storage; 3] {
     if computes_in_f64(grad) {
         backward::run::<f64>(grad, qkv, y, lse, scores, out)
+    } else if qkv.iter().all(|operand| dot::multiplies(grad, operand)) {
+        backward::run::<bf16>(grad, qkv, y, lse, scores, out)
     } else {
         backward::run::<f32>(grad, qkv, y, lse, scores, out)
     }
 }
 
-/// Queries and keys of a block: multiples of every kernel's rows and columns.
-const QUERIES: usize = 48;
+/// Queries and keys of a block: multiples of every kernel's rows, columns and steps.
+const QUERIES: usize = 96;
 const KEYS: usize = 96;
 
+/// Types that the products of an attention are packed in.
+trait Attend: Multiply {
+    /// Rounds weights or slopes.
+    fn round(from: &[Self::Sum], to: &mut [Self]);
+}
+
+impl Attend for f32 {
+    fn round(from: &[f32], to: &mut [Self]) {
+        to.copy_from_slice(from);
+    }
+}
+
+impl Attend for f64 {
+    fn round(from: &[f64], to: &mut [Self]) {
+        to.copy_from_slice(from);
+    }
+}
+
+impl Attend for bf16 {
+    fn round(from: &[f32], to: &mut [Self]) {
+        f32::narrow(from, &mut SliceMut::BF16(to));
+    }
+}
+
 /// The sizes of an attention, with its operands.
-struct Problem<'a, T: Full> {
-    kernel: Kernel<T>,
+struct Problem<'a, E: Attend> {
+    kernel: Kernel<E>,
     q: &'a View<'a>,
     k: &'a View<'a>,
     v: &'a View<'a>,
@@ -80,16 +114,42 @@ struct Problem<'a, T: Full> {
     value_width: usize,
 }
 
-impl<'a, T: Full> Problem<'a, T> {
+impl<'a, E: Attend> Problem<'a, E> {
     fn new(q: &'a View<'a>, k: &'a View<'a>, v: &'a View<'a>, scores: &'a Scores<'a>) -> Self {
         let [batch, heads, queries, width] = std::array::from_fn(|i| q.layout.shape[i]);
         let (keys, value_width) = (k.layout.shape[2], v.layout.shape[3]);
-        let kernel = T::kernel(Level::current());
-        debug_assert!(
-            [QUERIES, KEYS].iter().all(|n| n.is_multiple_of(kernel.left.width))
-                && KEYS.is_multiple_of(kernel.right.width)
-        );
+        let kernel = E::kernel(Level::current());
+        debug_assert!([QUERIES, KEYS].iter().all(|n| {
+            [kernel.left.width, kernel.right.width, kernel.left.step].iter().all(|size| n.is_multiple_of(*size))
+        }));
         Self { kernel, q, k, v, scores, heads: batch * heads, queries, keys, width, value_width }
+    }
+
+    /// Packs `count` columns of rows of a block, rounded, as a left side that sums over the columns.
+    fn pack_rows(&self, rows: &[E::Sum], count: usize, lines: &mut [E], out: &mut [E]) {
+        let (left, depth) = (self.kernel.left, self.kernel.left.depth(count));
+        let lines = &mut lines[..left.width * depth];
+        for (rows, out) in rows.chunks_exact(left.width * KEYS).zip(out.chunks_exact_mut(left.width * depth)) {
+            for (row, line) in rows.chunks_exact(KEYS).zip(lines.chunks_exact_mut(depth)) {
+                E::round(&row[..count], &mut line[..count]);
+                line[count..].fill(E::default());
+            }
+            left.weave(lines, depth, depth, out);
+        }
+    }
+
+    /// Packs the transpose of the first `rows` rows of a block, rounded, as a left side that sums over the rows: `height`
+    /// columns.
+    fn pack_columns(&self, block: &[E::Sum], rows: usize, height: usize, lines: &mut [E], out: &mut [E]) {
+        let (left, depth) = (self.kernel.left, self.kernel.left.depth(rows));
+        for (d, line) in lines.chunks_exact_mut(KEYS).take(depth).enumerate() {
+            if d < rows {
+                E::round(&block[d * KEYS..][..KEYS], line);
+            } else {
+                line.fill(E::default());
+            }
+        }
+        left.weave_across(lines, KEYS, [depth / left.group, height / left.width], left.width * depth, out);
     }
 
     /// Multiply-adds of one of the products.
@@ -103,10 +163,10 @@ impl<'a, T: Full> Problem<'a, T> {
     }
 
     /// Writes -inf into a row of scores, of keys `first..`, where the query must not attend.
-    fn mask(&self, head: usize, query: usize, first: usize, row: &mut [T]) {
+    fn mask(&self, head: usize, query: usize, first: usize, row: &mut [E::Sum]) {
         if self.scores.causal {
             let allowed = (query + 1).saturating_sub(first).min(row.len());
-            row[allowed..].fill(T::LEAST);
+            row[allowed..].fill(E::Sum::LEAST);
         }
         let Some(mask) = &self.scores.mask else { return };
         let Slice::Bool(allowed) = mask.data else { unreachable!("masks are Bool") };
@@ -114,7 +174,7 @@ impl<'a, T: Full> Problem<'a, T> {
         let start = mask.layout.offset + offset_of(head, &shape[..2], &strides[..2]) + query * strides[2];
         for (i, score) in row.iter_mut().enumerate() {
             if !allowed[start + (first + i) * strides[3]] {
-                *score = T::LEAST;
+                *score = E::Sum::LEAST;
             }
         }
     }
