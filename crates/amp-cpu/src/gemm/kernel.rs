@@ -33,15 +33,25 @@ pub(crate) struct Kernel<E: Multiply> {
     /// Depth of one packed block: a panel of the right side then fits the L1 cache.
     pub depth: usize,
     /// What a thread does before its first tile of a block.
+    ///
+    /// # Safety
+    /// The CPU must have the kernel's instructions.
     pub(super) enter: unsafe fn(),
     /// Code that computes a tile; only for a thread that is [`Self::prepared`].
     pub(super) tile: Tile<E>,
     /// What a thread does after its last tile of a block.
+    ///
+    /// # Safety
+    /// As [`Self::enter`], which must have come before.
     pub(super) leave: unsafe fn(),
 }
 
 /// A thread that may run a kernel's tiles, until this is dropped.
 pub(super) struct Prepared {
+    /// What ends it.
+    ///
+    /// # Safety
+    /// As [`Kernel::leave`].
     leave: unsafe fn(),
 }
 
