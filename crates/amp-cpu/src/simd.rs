@@ -1,6 +1,6 @@
 //! One kernel body, compiled once per instruction set and chosen at run time.
 //!
-//! A kernel is a struct that holds its arguments and implements [`Kernel`]; [`dispatch`] runs its body inside a
+//! A kernel is a struct that holds its arguments and implements `Kernel`; `dispatch` runs its body inside a
 //! function that may use the best instruction set of this machine. Bodies are plain loops that LLVM vectorises, so
 //! `run` and everything it calls per element must be `#[inline(always)]`.
 //!
