@@ -3,7 +3,7 @@
 use amp::prelude::*;
 use amp::{AttentionOptions, ConvOptions, PoolOptions};
 
-use crate::compare::Bound::{Exact, OfLargest, Terms};
+use crate::compare::Bound::{Average, Exact, OfLargest, Terms};
 use crate::compare::{Arg, conform};
 use crate::devices;
 use crate::inputs::Values;
@@ -68,10 +68,10 @@ fn attention() {
     for device in &devices() {
         for (l, s, e) in [(1, 1, 1), (5, 7, 4), (13, 11, 7), (67, 67, 16)] {
             let args = || floats([&[2, 3, l, e], &[2, 3, s, e], &[2, 3, s, 5]]);
-            conform!(device, "attention", all, args(), OfLargest(64.0), |a| {
+            conform!(device, "attention", all, args(), Average(64.0), |a| {
                 a.x[0].scaled_dot_product_attention(&a.x[1], &a.x[2], None, AttentionOptions::default())
             });
-            conform!(device, "attention_causal", all, args(), OfLargest(64.0), |a| {
+            conform!(device, "attention_causal", all, args(), Average(64.0), |a| {
                 let options = AttentionOptions::default().causal(true).scale(0.7);
                 a.x[0].scaled_dot_product_attention(&a.x[1], &a.x[2], None, options)
             });
