@@ -5,10 +5,13 @@ use amp::memory::cast_kernels;
 use amp::nn::{BatchNorm2d, Conv2d, GroupNorm, LayerNorm, Linear, MaxPool2d, Relu, RmsNorm, Softmax};
 use amp::prelude::*;
 use amp::{AutocastPrecision, saved_bytes};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The counters are the program's: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+/// The counters and the random generator are the program's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What a program gave: the bits of its result and of the gradients, how often it narrowed, what it saved.
 #[derive(Debug, PartialEq)]
@@ -33,7 +36,6 @@ fn wave(shape: &[usize], phase: f32) -> Tensor<F32> {
 
 /// Runs `f` on leaves of these shapes.
 fn trace(shapes: &[&[usize]], f: impl Fn(&[Tensor<F32>]) -> Result<Tensor<F32>>) -> Trace {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let leaves: Vec<_> = shapes.iter().zip(0_u8..).map(|(s, i)| wave(s, f32::from(i)).tracked()).collect();
     let (casts, saved) = (cast_kernels(), saved_bytes().now);
     let y = f(&leaves).unwrap();
@@ -146,6 +148,7 @@ mod methods {
     const SHAPES: &[&[usize]] = &[&[4, 8], &[8], &[8, 8]];
 
     fn all<P: AutocastPrecision>() {
+        let _turn = alone();
         compare("layer_norm", SHAPES, 1, layer_norm::<P>, layer_norm_by_hand::<P>);
         compare("seen_through", SHAPES, 1, seen_through::<P>, seen_through_by_hand::<P>);
         compare("attention", SHAPES, 1, attention::<P>, attention_by_hand::<P>);
@@ -289,6 +292,7 @@ mod modules {
     }
 
     fn all<P: AutocastPrecision>() {
+        let _turn = alone();
         let (a, b) = (Net::new().unwrap(), Net::new().unwrap());
         for mode in [true, false] {
             for net in [&a, &b] {

@@ -7,6 +7,9 @@ use crate::Result;
 use crate::device::Device;
 use crate::raw::RawTensor;
 use amp_cpu::{DType, Dims};
+#[cfg(test)]
+use std::cell::RefCell;
+#[cfg(not(test))]
 use std::sync::{Mutex, PoisonError};
 
 /// Where the global random stream stands.
@@ -18,7 +21,19 @@ pub struct RandomState {
     pub offset: u64,
 }
 
-static STATE: Mutex<RandomState> = Mutex::new(RandomState { seed: 0, offset: 0 });
+/// What `f` makes of the state.
+#[cfg(not(test))]
+fn with_state<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
+    static STATE: Mutex<RandomState> = Mutex::new(RandomState { seed: 0, offset: 0 });
+    f(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Unit tests run side by side, each in a thread: what one draws must not move the numbers of another.
+#[cfg(test)]
+fn with_state<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
+    thread_local!(static STATE: RefCell<RandomState> = const { RefCell::new(RandomState { seed: 0, offset: 0 }) });
+    STATE.with_borrow_mut(f)
+}
 
 /// Restarts the global generator from `seed` (`torch.manual_seed`).
 pub fn manual_seed(seed: u64) {
@@ -27,20 +42,21 @@ pub fn manual_seed(seed: u64) {
 
 /// The state of the global generator, for checkpoints.
 pub fn random_state() -> RandomState {
-    *STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    with_state(|state| *state)
 }
 
 /// Puts the global generator back to an earlier state.
 pub fn set_random_state(state: RandomState) {
-    *STATE.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    with_state(|current| *current = state);
 }
 
 /// Reserves `count` elements of the stream and returns where they start.
 pub(crate) fn reserve(count: usize) -> RandomState {
-    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    let start = *state;
-    state.offset = state.offset.wrapping_add(count as u64);
-    start
+    with_state(|state| {
+        let start = *state;
+        state.offset = state.offset.wrapping_add(count as u64);
+        start
+    })
 }
 
 pub(crate) fn normal(shape: Dims, mean: f64, std: f64, dtype: DType, device: &Device) -> Result<RawTensor> {

@@ -5,13 +5,6 @@ use crate::optim::{AdamW, CosineLr, Sgd};
 use crate::precision::{F16, F32};
 use crate::{Error, Tensor, manual_seed, random_state};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// The random state is global, so these tests take turns.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn cpu() -> Device {
     Device::cpu()
@@ -81,7 +74,6 @@ impl Run {
 
 #[test]
 fn a_resumed_run_continues_bit_for_bit() -> Result<()> {
-    let _turn = alone();
     let path = path("resume");
     let mut straight = Run::new(1)?;
     straight.train(6)?;
@@ -110,7 +102,6 @@ fn refused(run: &mut Run, bytes: &[u8], words: &str) -> Result<()> {
 
 #[test]
 fn damaged_files_are_refused_and_change_nothing() -> Result<()> {
-    let _turn = alone();
     let path = path("damaged");
     let mut run = Run::new(3)?;
     run.train(2)?;
@@ -136,7 +127,6 @@ fn damaged_files_are_refused_and_change_nothing() -> Result<()> {
 
 #[test]
 fn files_of_something_else_are_refused() -> Result<()> {
-    let _turn = alone();
     let path = path("other");
     let mut run = Run::new(4)?;
     run.net.save(&path)?;
@@ -167,7 +157,6 @@ fn files_of_something_else_are_refused() -> Result<()> {
 
 #[test]
 fn a_file_that_cannot_be_written_leaves_the_old_one() -> Result<()> {
-    let _turn = alone();
     let folder = std::env::temp_dir().join(format!("amp-train-folder-{}", std::process::id()));
     let mut run = Run::new(5)?;
     assert!(matches!(run.state().save(folder.join("state")), Err(Error::Io { .. })));
@@ -210,7 +199,6 @@ fn tensors_of_every_type_survive_a_file() -> Result<()> {
 
 #[test]
 fn a_skipped_step_changes_nothing_whatever_the_pattern() -> Result<()> {
-    let _turn = alone();
     for seed in [1, 77, 4242] {
         let mut run = Run::new(seed)?;
         let mut pattern = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
