@@ -18,8 +18,9 @@ use std::sync::Arc;
 /// of the code, bit for bit: parameters, optimizers' state, running statistics, averages, the loss scale with its growth
 /// and its skipped steps, and dropout's masks, which follow the global random stream.
 ///
-/// What the code decided on the host is decided once and for all: shapes, branches, learning rates, the memory that a
-/// parameter had (after [`Parameter::set`](crate::Parameter::set) or loading a checkpoint, capture anew). Errors that
+/// Learning rates and weight decays may change between replays: [`Schedule::step`](crate::optim::Schedule::step) takes the
+/// step that a replay returns. What else the code decided on the host is decided once and for all: shapes, branches, the
+/// memory that a parameter had (after [`Parameter::set`](crate::Parameter::set) or loading a checkpoint, capture anew). Errors that
 /// [`GradScaler::update`](crate::GradScaler::update) would report are not; [`GradScaler::state`](crate::GradScaler::state)
 /// tells of refused backoffs.
 ///

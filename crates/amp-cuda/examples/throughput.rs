@@ -118,6 +118,6 @@ fn training(bench: &Bench<'_>) -> Result<()> {
             copies: Vec::new(),
             steps,
         });
-        gpu.update(&rule, slots.collect(), &[&inverse], None)
+        gpu.update((&rule).into(), slots.collect(), &[&inverse], None)
     })
 }

@@ -179,6 +179,32 @@ KERNEL(next_scale, NextScaleArgs) {
 }
 
 // -------------------------------------------------------------------------------------------------------------------
+// Schedules
+
+#define MOVES 65
+
+struct MoveScheduleArgs {
+    double factors[MOVES];  // of learning rates, after `first` steps taken, after one more, and so on
+    const u8* skip;         // null, or the step was not taken where it is set
+    i64* state;             // moves, steps taken
+    i64* notice;            // both once more, 32 bits each, in the host's memory, or null
+    double* rates;          // [groups, 3]: learning rate, weight decay, what factors multiply
+    i64 groups, first;
+    int count;
+};
+
+// Runs as a single thread.
+KERNEL(move_schedule, MoveScheduleArgs) {
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+    bool taken = !(a.skip && *a.skip);
+    i64 moves = ++a.state[0], steps = a.state[1] += taken;
+    if (a.notice) *(volatile i64*)a.notice = (i64)((u64)moves << 32 | (u64)(u32)steps);
+    i64 at = steps - a.first;
+    if (!taken || at < 0 || at >= a.count) return;
+    for (i64 g = 0; g < a.groups; ++g) a.rates[3 * g] = a.rates[3 * g + 2] * a.factors[at];
+}
+
+// -------------------------------------------------------------------------------------------------------------------
 // Optimizer steps
 
 enum Rule { SGD, ADAM, RMSPROP };
@@ -190,12 +216,15 @@ struct Parameter {
     void* copy[2];      // F16 and BF16 copies to refresh, or null
     i64* steps;         // taken before this one
     i64 n;
+    const i64* rows;    // null, or grad's rows of `width` elements are these of the parameter
+    i64 width;
 };
 
 struct UpdateArgs {
     Parameter tensor[TENSORS];
     Factors factors;
     const u8* skip;     // null, or nothing changes where it is set
+    const double* rates;  // null, or learning rate and weight decay that count instead of these
     double lr, momentum, dampening, beta1, beta2, eps, weight_decay;
     int rule;
     int nesterov;
@@ -210,18 +239,19 @@ struct Settings {
 };
 
 __device__ inline Settings settings_of(const UpdateArgs& a, double step) {
+    double lr = a.rates ? a.rates[0] : a.lr, weight_decay = a.rates ? a.rates[1] : a.weight_decay;
     Settings s = {};
     s.factor = product(a.factors);
-    s.rate = (float)a.lr;
+    s.rate = (float)lr;
     s.momentum = (float)a.momentum;
     s.entering = step <= 1 ? 1.0f : (float)(1 - a.dampening);
     s.beta2 = (float)a.beta2;
     s.new2 = (float)(1 - a.beta2);
     s.eps = (float)a.eps;
-    s.penalty = a.decoupled ? 0.0f : (float)a.weight_decay;
-    s.keep = a.decoupled ? (float)(1 - a.lr * a.weight_decay) : 1.0f;
+    s.penalty = a.decoupled ? 0.0f : (float)weight_decay;
+    s.keep = a.decoupled ? (float)(1 - lr * weight_decay) : 1.0f;
     if (a.rule == ADAM) {
-        s.rate = (float)(a.lr / (1 - pow(a.beta1, step)));
+        s.rate = (float)(lr / (1 - pow(a.beta1, step)));
         s.new1 = (float)(1 - a.beta1);
         s.root2 = (float)(1 / sqrt(1 - pow(a.beta2, step)));
     }
@@ -268,12 +298,13 @@ KERNEL(update, UpdateArgs) {
     if (a.skip && *a.skip) return;
     const Parameter& p = a.tensor[blockIdx.y];
     Settings s = settings_of(a, (double)(*p.steps + 1));
-    FOR_EACH(i, p.n) {
+    FOR_EACH(k, p.n) {
+        i64 i = p.rows ? p.rows[k / p.width] * p.width + k % p.width : k;
         Element e = {p.master[i], {0, 0, 0}};
         for (int m = 0; m < 3; ++m) {
             if (p.moments[m]) e.moments[m] = p.moments[m][i];
         }
-        float g = s.penalty * e.master + p.grad[i] * s.factor;
+        float g = s.penalty * e.master + p.grad[k] * s.factor;
         if (a.rule == SGD) sgd(a, s, e, g, p.moments[0] != nullptr);
         else if (a.rule == ADAM) adam(a, s, e, g);
         else rmsprop(a, s, e, g, a.momentum != 0);

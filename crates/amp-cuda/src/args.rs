@@ -95,8 +95,11 @@ args! {
         backoff: i32, floor: i32, ceiling: i32, count: i32,
     }
     UpdateArgs {
-        tensor: [Parameter; TENSORS], factors: Factors, skip: u64, lr: f64, momentum: f64, dampening: f64, beta1: f64,
+        tensor: [Parameter; TENSORS], factors: Factors, skip: u64, rates: u64, lr: f64, momentum: f64, dampening: f64, beta1: f64,
         beta2: f64, eps: f64, weight_decay: f64, rule: i32, nesterov: i32, amsgrad: i32, decoupled: i32, centered: i32,
+    }
+    MoveScheduleArgs {
+        factors: [f64; MOVES], skip: u64, state: u64, notice: u64, rates: u64, groups: i64, first: i64, count: i32,
     }
     ScaleOfArgs { state: u64, scale: u64, inverse: u64, }
     AverageArgs { into: u64, x: Operand, n: i64, skip: u64, share: f32, }
@@ -108,6 +111,8 @@ pub(crate) const TENSORS: usize = 40;
 pub(crate) const FACTORS: usize = 8;
 pub(crate) const CHOSEN: usize = 400;
 pub(crate) const FLAGS: usize = 64;
+/// Numbers of counted steps that a move of a schedule may lead to.
+pub(crate) const MOVES: usize = 65;
 
 /// Twin of `Axis` in `pool.cu`.
 #[repr(C)]
@@ -147,4 +152,6 @@ pub(crate) struct Parameter {
     pub copy: [u64; 2],
     pub steps: u64,
     pub n: i64,
+    pub rows: u64,
+    pub width: i64,
 }

@@ -18,6 +18,7 @@ use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DeviceRepr, DriverError,
 };
 use cudarc::driver::{DevicePtr, LaunchConfig, PushKernelArg, result, sys};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -279,7 +280,8 @@ impl std::fmt::Debug for Graph {
 #[derive(Debug)]
 pub(crate) struct Notices {
     numbers: NonNull<i64>,
-    free: Mutex<Vec<usize>>,
+    /// The one that was in use least lately comes first: kernels of its last owner have run.
+    free: Mutex<VecDeque<usize>>,
     _context: Arc<CudaContext>,
 }
 
@@ -303,7 +305,7 @@ impl Notices {
 
     /// A number of one's own, `None` when all are in use.
     pub fn slot(self: &Arc<Self>, value: i64) -> Option<Notice> {
-        let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop_front()?;
         let notice = Notice { page: self.clone(), index };
         // SAFETY: the number lies within the page; nobody else has this index.
         unsafe { notice.number().write_volatile(value) };
@@ -345,7 +347,7 @@ impl Notice {
 
 impl Drop for Notice {
     fn drop(&mut self) {
-        self.page.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.index);
+        self.page.free.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.index);
     }
 }
 

@@ -5,7 +5,7 @@ mod standin;
 
 use amp_core::cuda::{Graph, Input};
 use amp_core::nn::{BatchNorm2d, Embedding, Linear, Module};
-use amp_core::optim::{AdamW, Ema, Step};
+use amp_core::optim::{AdamW, Chain, CosineLr, Ema, LinearWarmup, Optimizer, Schedule, Sgd, Step, StepLr};
 use amp_core::{Device, F16, F32, GradScaler, I64, Result, Tensor, manual_seed, random_state};
 
 /// Everything that a step may change, and what it reads.
@@ -113,6 +113,107 @@ fn replays_are_the_steps_bit_for_bit() -> Result<()> {
         assert_eq!(&training.state()?, state, "state after step {i}");
         assert_eq!((replayed.item()?.to_bits(), step.was_taken()?), (*loss, *taken), "step {i}");
     }
+    Ok(())
+}
+
+/// Warm-up, then a cosine: every factor differs from the one before.
+fn schedule(optimizer: &mut AdamW) -> Chain<LinearWarmup, CosineLr> {
+    LinearWarmup::new(optimizer, 4).then(4, CosineLr::new(20).least(0.1))
+}
+
+#[test]
+fn schedules_move_replays_without_waiting() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    // On the host's side: `was_taken` waits, and the factor is set by hand.
+    let (mut expected, mut rates) = (Vec::new(), Vec::new());
+    let mut training = Training::new(&device)?;
+    let mut by_hand = schedule(&mut training.optimizer);
+    for i in 0..STEPS {
+        training.feed(i, &device)?;
+        let (_, step) = training.step()?;
+        if step.was_taken()? {
+            by_hand.set_steps(by_hand.steps() + 1);
+            training.optimizer.schedule(by_hand.factor(by_hand.steps()));
+        }
+        expected.push(training.state()?);
+        rates.push(training.optimizer.learning_rate().to_bits());
+    }
+    assert!(rates[3] != rates[4] && rates[4] == rates[5], "the fifth step is skipped");
+
+    let mut training = Training::new(&device)?;
+    let mut schedule = schedule(&mut training.optimizer);
+    for i in 0..2 {
+        training.feed(i, &device)?;
+        let (_, step) = training.step()?;
+        schedule.step(&mut training.optimizer, &step)?;
+    }
+    let graph = Graph::capture(&device, || training.step())?;
+    for i in 2..STEPS {
+        training.feed(i, &device)?;
+        let calls = ["cuStreamSynchronize", "cuCtxSynchronize", "cuMemcpyDtoHAsync_v2"];
+        let made = calls.map(|call| standin.calls(call));
+        let (_, step) = graph.replay()?;
+        schedule.step(&mut training.optimizer, &step)?;
+        assert_eq!(calls.map(|call| standin.calls(call)), made, "nothing waits");
+        assert_eq!(training.state()?, expected[i], "state after step {i}");
+        assert_eq!(training.optimizer.learning_rate().to_bits(), rates[i], "learning rate after step {i}");
+    }
+    assert_eq!(schedule.steps(), STEPS as u64 - 1);
+    Ok(())
+}
+
+#[test]
+fn settings_by_hand_reach_replays_and_schedules_stay_out_of_captures() -> Result<()> {
+    let (_, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let p = amp_core::Parameter::new(&Tensor::<F32>::full([3], 8.0, &device)?)?;
+    let q = amp_core::Parameter::new(&Tensor::<F32>::full([2], 4.0, &device)?)?;
+    let mut optimizer = Sgd::new([q.clone()], 0.25).group([p.clone()]).lr(0.5);
+    let step = |optimizer: &mut Sgd| {
+        let grads = ((&p.tensor() * 2.0)?.sum_all()? + q.tensor().sum_all()?)?.backward()?;
+        optimizer.step(&grads)
+    };
+    step(&mut optimizer)?;
+    assert_eq!(p.to_vec()?, [7.0; 3]);
+    let graph = Graph::capture(&device, || step(&mut optimizer))?;
+    optimizer.schedule(0.25);
+    graph.replay()?;
+    assert_eq!(p.to_vec()?, [6.75; 3]);
+    let mut optimizer = optimizer.lr(1.0).weight_decay(0.5);
+    graph.replay()?;
+    assert_eq!(p.to_vec()?, [6.75 - 2.0 - 6.75 / 2.0; 3]);
+    assert_eq!(q.to_vec()?, [4.0 - 0.25 - 0.0625 - 0.0625; 2], "the settings of the other group are its own");
+    let mut schedule = StepLr::new(1, 0.5);
+    let error = Graph::capture(&device, || {
+        step(&mut optimizer)?;
+        schedule.step(&mut optimizer, &Step::taken())
+    });
+    let error = error.expect_err("the replays would all do the same").to_string();
+    assert!(error.contains("a schedule moves after each replay"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn schedules_that_run_far_ahead_wait_at_last_and_count_on() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let mut training = Training::new(&device)?;
+    let mut schedule = StepLr::new(7, 0.5);
+    training.feed(0, &device)?;
+    let (_, step) = training.step()?;
+    schedule.step(&mut training.optimizer, &step)?;
+    // The device does nothing for a while, so that the host learns nothing of it.
+    standin.idle(true);
+    for _ in 0..62 {
+        schedule.step(&mut training.optimizer, &step)?;
+    }
+    standin.idle(false);
+    let copy = schedule.clone();
+    assert_eq!((copy.steps(), schedule.steps()), (1, 1), "the device did none of them");
+    schedule.set_steps(6);
+    schedule.step(&mut training.optimizer, &step)?;
+    assert_eq!((schedule.steps(), training.optimizer.learning_rate()), (7, 0.005));
     Ok(())
 }
 

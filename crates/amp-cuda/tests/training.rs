@@ -5,7 +5,7 @@
 mod standin;
 
 use amp_core::nn::{BatchNorm2d, Linear, Module};
-use amp_core::optim::{AdamW, Ema, Step};
+use amp_core::optim::{AdamW, Ema, Optimizer, Schedule, Step, StepLr};
 use amp_core::{Device, F16, F32, GradScaler, Result, Tensor};
 
 /// What would make the host wait, or bring anything to it.
@@ -61,10 +61,13 @@ fn a_loop_learns_grows_and_skips_without_waiting_for_the_host() -> Result<()> {
     assert!(training.step(1.0)?.1.was_taken()?);
     let before = WAITING.map(|call| standin.calls(call));
     // More than a hundred rounds would pass between looks at the loss scale, if it were looked at now and then.
+    let mut schedule = StepLr::new(100, 0.5);
     for _ in 0..138 {
-        training.step(1.0)?;
+        let (_, step) = training.step(1.0)?;
+        schedule.step(&mut training.optimizer, &step)?;
     }
     assert_eq!(WAITING.map(|call| standin.calls(call)), before, "{WAITING:?}");
+    assert_eq!((schedule.steps(), training.optimizer.learning_rate()), (138, 0.005));
     // 140 clean steps: the scale doubled every twenty of them.
     assert_eq!(training.scaler.scale_value()?, 1024.0 * 128.0);
     let tracked = training.norm.named_statistics()[2].1.tensor().to_vec()?;

@@ -28,7 +28,7 @@ pub use indexing::Indexing;
 pub use matmul::MatMul;
 pub use memory::Memory;
 pub use normalization::{NormGrads, Normalization, Normalized, Statistics};
-pub use optimizer::{Optimize, UpdateSlot};
+pub use optimizer::{Optimize, ScheduleMove, UpdateSettings, UpdateSlot};
 pub use pooling::Pooling;
 pub use random::Random;
 pub use recording::Replay;

@@ -2,8 +2,9 @@
 //!
 //! What decides whether a step is taken stays on the device: a training step need not wait for the host.
 
-use super::{Buffer, Operand};
+use super::{Buffer, Memory, Operand};
 use crate::{Error, Result};
+use amp_cpu::DType;
 use amp_cpu::optim::{ScaleRule, UpdateRule};
 
 /// One parameter in an update. All buffers are the caller's alone and have as many elements as the master.
@@ -21,8 +22,35 @@ pub struct UpdateSlot<'a> {
     pub steps: &'a mut Buffer,
 }
 
+/// How an update is done: a rule, and where a device finds what of it changes between steps.
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateSettings<'a> {
+    /// The rule.
+    pub rule: &'a UpdateRule,
+    /// What [`Optimize::rates`] made, and the number of the group in it: learning rate and weight decay are these, not the
+    /// rule's.
+    pub rates: Option<(&'a Buffer, usize)>,
+}
+
+impl<'a> From<&'a UpdateRule> for UpdateSettings<'a> {
+    fn from(rule: &'a UpdateRule) -> Self {
+        Self { rule, rates: None }
+    }
+}
+
+/// Where a schedule goes with a step that the host does not know the outcome of.
+#[derive(Debug)]
+pub struct ScheduleMove<'a> {
+    /// The step's flag: where it is set, nothing is counted.
+    pub skip: Option<&'a Buffer>,
+    /// What learning rates are multiplied by after `first` counted steps, after one more, and so on.
+    pub factors: &'a [f64],
+    /// See `factors`.
+    pub first: u64,
+}
+
 /// Kernels over many tensors at once. Where nothing else is said, gradients are F32 and contiguous; flags are one U8 each.
-pub trait Optimize {
+pub trait Optimize: Memory {
     /// The sum of squares of each gradient times the product of `factors` (F32, one element each), as F64.
     ///
     /// A sum is finite exactly when every element times the factors is a finite F32.
@@ -43,7 +71,7 @@ pub trait Optimize {
     /// changes.
     fn update(
         &self,
-        rule: &UpdateRule,
+        settings: UpdateSettings<'_>,
         slots: Vec<UpdateSlot<'_>>,
         factors: &[&Buffer],
         skip: Option<&Buffer>,
@@ -53,12 +81,12 @@ pub trait Optimize {
     /// and in ascending order; other rows of master, state and copies stay as they are.
     fn update_rows(
         &self,
-        rule: &UpdateRule,
+        settings: UpdateSettings<'_>,
         slots: Vec<(UpdateSlot<'_>, Operand<'_>)>,
         factors: &[&Buffer],
         skip: Option<&Buffer>,
     ) -> Result<()> {
-        let _ = (rule, factors, skip);
+        let _ = (settings, factors, skip);
         match slots.first() {
             Some((slot, _)) => {
                 let (device, dtype) = ("this backend".into(), slot.grad.logical);
@@ -66,6 +94,30 @@ pub trait Optimize {
             }
             None => Ok(()),
         }
+    }
+
+    /// Memory from where updates read each group's learning rate and weight decay, F64 `[groups, 3]` with the learning rate
+    /// that schedules multiply as the third; `None` on devices that are told with every update.
+    fn rates(&self, groups: &[[f64; 3]]) -> Result<Option<Buffer>> {
+        let _ = groups;
+        Ok(None)
+    }
+
+    /// Counters of a schedule, I64 `[2]`: moves, and how many of them were of steps that were taken.
+    fn schedule_state(&self) -> Result<Buffer> {
+        self.fill(0.0, 2, DType::I64)
+    }
+
+    /// Counts a step, and sets the learning rates in `rates` to their third numbers times the factor that goes with the
+    /// count.
+    fn schedule(&self, to: &ScheduleMove<'_>, state: &mut Buffer, rates: &Buffer) -> Result<()> {
+        let _ = (to, state);
+        Err(Error::Unsupported { op: "schedule", device: "this backend".into(), dtype: rates.dtype() })
+    }
+
+    /// The counters of a schedule as far as the host knows without waiting.
+    fn scheduled(&self, state: &Buffer) -> Result<[u64; 2]> {
+        Err(Error::Unsupported { op: "schedule", device: "this backend".into(), dtype: state.dtype() })
     }
 
     /// The state of a loss scale: four I64, exponent, clean updates, bad updates, refused backoffs.

@@ -1,7 +1,8 @@
 //! What all built-in optimizers share: groups of parameters, their state, and the one-pass update.
 
+use super::rates::{Rate, Rates};
 use crate::autograd::{Gradients, Unscaled, flat, next_id};
-use crate::backend::{Buffer, UpdateSlot};
+use crate::backend::{Buffer, UpdateSettings, UpdateSlot};
 use crate::param::{Parameter, ParameterGuard};
 use crate::raw::RawTensor;
 use crate::{Device, Error, Result};
@@ -19,6 +20,8 @@ pub struct ParameterGroups {
     state: HashMap<u64, State>,
     /// Whether Adam moves only the rows of a sparse gradient, moments included.
     lazy: bool,
+    /// The groups' rates where a device reads them, from the first update on.
+    rates: Option<Rates>,
 }
 
 #[derive(Debug)]
@@ -60,8 +63,8 @@ impl State {
 
 impl ParameterGroups {
     pub(super) fn new(parameters: impl IntoIterator<Item = Parameter>, lr: f64, rule: UpdateRule) -> Self {
-        let mut groups =
-            Self { id: next_id(), groups: Vec::new(), all: Vec::new(), state: HashMap::new(), lazy: false };
+        let (all, state) = Default::default();
+        let mut groups = Self { id: next_id(), groups: Vec::new(), all, state, lazy: false, rates: None };
         groups.push(parameters, lr, rule);
         groups
     }
@@ -90,11 +93,66 @@ impl ParameterGroups {
         }
         self.groups.push(Group { parameters: unique, initial_lr, rule });
         self.all = self.groups.iter().flat_map(|g| g.parameters.iter().cloned()).collect();
+        self.rates = None;
     }
 
-    /// The group that builder methods change.
-    pub(super) fn last(&mut self) -> &mut Group {
+    fn last(&mut self) -> &mut Group {
         self.groups.last_mut().expect("an optimizer starts with one group")
+    }
+
+    /// Changes the last group, as builder methods do, for the device too.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Group)) {
+        self.recall();
+        change(self.last());
+        self.tell();
+    }
+
+    /// Learning rate, weight decay and the learning rate to start from of each group, as the host has them.
+    fn told(&self) -> Vec<Rate> {
+        let rate = |g: &Group| {
+            let mut rule = g.rule;
+            [*lr(&mut rule), *weight_decay(&mut rule), g.initial_lr]
+        };
+        self.groups.iter().map(rate).collect()
+    }
+
+    /// As [`told`](Self::told), with what a schedule moved on the device; waits if it did.
+    fn present(&self) -> Vec<Rate> {
+        self.rates.as_ref().and_then(|rates| rates.read().ok()).unwrap_or_else(|| self.told())
+    }
+
+    /// Takes over what a schedule moved on the device.
+    fn recall(&mut self) {
+        let present = self.present();
+        for (group, [now, ..]) in self.groups.iter_mut().zip(present) {
+            *lr(&mut group.rule) = now;
+        }
+    }
+
+    /// Tells the device the host's rates. A device that fails says so at the next call that can report it.
+    fn tell(&mut self) {
+        let told = self.told();
+        if let Some(rates) = &mut self.rates
+            && rates.write(told).is_err()
+        {
+            self.rates = None;
+        }
+    }
+
+    /// The rates on `device`, if updates read them there.
+    pub(super) fn rates_on(&mut self, device: &Device) -> Option<&mut Rates> {
+        self.rates.as_mut().filter(|rates| rates.device() == device)
+    }
+
+    /// An error while a graph of the parameters' device is captured.
+    pub(super) fn refuse_recording(&self) -> Result<()> {
+        match self.all.first().map(Parameter::device) {
+            Some(device) if device.backend().recording() != 0 => {
+                let message = "a schedule moves after each replay, with the step that it returns, not within".into();
+                Err(Error::Backend { op: "Schedule::step", device: device.name(), message })
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn parameters(&self) -> &[Parameter] {
@@ -118,7 +176,7 @@ impl ParameterGroups {
 
     /// Learning rate that each group was made with, and the present one.
     pub(crate) fn rates(&self) -> Vec<[f64; 2]> {
-        self.groups.iter().map(|g| [g.initial_lr, *lr(&mut g.rule.clone())]).collect()
+        self.present().into_iter().map(|[now, _, initial]| [initial, now]).collect()
     }
 
     /// How many buffers of state the parameter's rule keeps.
@@ -135,6 +193,7 @@ impl ParameterGroups {
         }
         let state = |(id, (moments, steps))| (id, State { moments, steps });
         self.state = saved.states.into_iter().map(state).collect();
+        self.tell();
     }
 
     /// Sets every group's learning rate to `factor` times the one it was made with.
@@ -142,11 +201,11 @@ impl ParameterGroups {
         for group in &mut self.groups {
             *lr(&mut group.rule) = group.initial_lr * factor;
         }
+        self.tell();
     }
 
     pub(super) fn learning_rate(&self) -> f64 {
-        let mut rule = self.groups[0].rule;
-        *lr(&mut rule)
+        self.present()[0][0]
     }
 
     /// Updates every parameter that has a gradient, unless the flag `skip` is set.
@@ -159,6 +218,9 @@ impl ParameterGroups {
         self.groups.iter().try_for_each(|group| validate(op, &group.rule))?;
         let flat = self.gradients(op, grads)?;
         self.prepare_state(&flat)?;
+        if let (None, Some(device)) = (&self.rates, self.all.first().map(Parameter::device)) {
+            self.rates = Rates::new(device, self.told())?;
+        }
         let factors: Vec<&Buffer> = grads.factors.iter().collect();
         let mut states: HashMap<u64, &mut State> =
             self.state.iter_mut().filter(|(id, _)| flat.contains_key(id)).map(|(&id, s)| (id, s)).collect();
@@ -170,7 +232,9 @@ impl ParameterGroups {
             .map(|(&id, p)| Ok((id, p.write()?)))
             .collect::<Result<HashMap<u64, ParameterGuard<'_>>>>()?;
         let mut open: HashMap<_, _> = guards.iter_mut().map(|(&id, guard)| (id, guard.open())).collect();
-        for group in &self.groups {
+        for (number, group) in self.groups.iter().enumerate() {
+            let rates = self.rates.as_ref().map(|rates| (rates.memory(), number));
+            let settings = UpdateSettings { rule: &group.rule, rates };
             let (mut slots, mut sparse) = (Vec::new(), Vec::new());
             for id in group.parameters.iter().map(Parameter::id) {
                 let (Some((master, copies)), Some(state)) = (open.remove(&id), states.remove(&id)) else { continue };
@@ -184,9 +248,9 @@ impl ParameterGroups {
             if let Some(first) = group.parameters.first() {
                 let backend = first.device().backend();
                 if !sparse.is_empty() {
-                    backend.update_rows(&group.rule, sparse, &factors, skip)?;
+                    backend.update_rows(settings, sparse, &factors, skip)?;
                 }
-                backend.update(&group.rule, slots, &factors, skip)?;
+                backend.update(settings, slots, &factors, skip)?;
             }
         }
         Ok(())
@@ -251,6 +315,14 @@ pub(crate) fn describe(p: &Parameter) -> String {
 pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
     match rule {
         UpdateRule::Sgd { lr, .. } | UpdateRule::Adam { lr, .. } | UpdateRule::RmsProp { lr, .. } => lr,
+    }
+}
+
+fn weight_decay(rule: &mut UpdateRule) -> &mut f64 {
+    match rule {
+        UpdateRule::Sgd { weight_decay, .. }
+        | UpdateRule::Adam { weight_decay, .. }
+        | UpdateRule::RmsProp { weight_decay, .. } => weight_decay,
     }
 }
 
@@ -326,17 +398,20 @@ macro_rules! optimizer {
 
             /// Learning rate of the group.
             pub fn lr(mut self, lr: f64) -> Self {
-                let group = self.0.last();
-                group.initial_lr = lr;
-                *$crate::optim::groups::lr(&mut group.rule) = lr;
+                self.0.change(|group| {
+                    group.initial_lr = lr;
+                    *$crate::optim::groups::lr(&mut group.rule) = lr;
+                });
                 self
             }
 
             $(
                 $(#[$option_doc])*
                 pub fn $option(mut self, $value: $type) -> Self {
-                    let $rule = &mut self.0.last().rule;
-                    $set;
+                    self.0.change(|group| {
+                        let $rule = &mut group.rule;
+                        $set;
+                    });
                     self
                 }
             )*

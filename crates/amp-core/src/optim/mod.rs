@@ -3,9 +3,11 @@
 mod adam;
 mod ema;
 mod groups;
+mod rates;
 mod rmsprop;
 mod schedule;
 mod sgd;
+mod taken;
 
 pub use adam::{Adam, AdamW, SparseAdam};
 pub use ema::Ema;
@@ -14,6 +16,8 @@ pub(crate) use groups::{SavedGroups, describe};
 pub use rmsprop::RmsProp;
 pub use schedule::{Chain, CosineLr, LinearWarmup, OneCycle, Schedule, StepLr};
 pub use sgd::Sgd;
+#[doc(hidden)]
+pub use taken::Taken;
 
 use crate::autograd::{Gradients, IsUnscaled, Unscaled};
 use crate::backend::Buffer;
@@ -31,10 +35,11 @@ pub trait Optimizer {
     /// One update from gradients at their true size; parameters without a gradient stay as they are.
     fn apply(&mut self, grads: &Gradients<Unscaled>) -> Result<()>;
 
-    /// Multiplies the learning rate that each group was made with by `factor`; schedules call it.
+    /// Multiplies the learning rate that each group was made with by `factor`; schedules call it. Steps that a GPU was
+    /// given already keep theirs, replays of a captured step take the new one.
     fn schedule(&mut self, factor: f64);
 
-    /// The learning rate of the first group.
+    /// The learning rate of the first group; synchronises with the device if a schedule has moved it there.
     fn learning_rate(&self) -> f64;
 
     /// The built-in optimizers' common core, which skips a step without asking the host.
@@ -72,6 +77,10 @@ pub(crate) struct Skip {
 }
 
 impl Skip {
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
     pub(crate) fn buffer(&self) -> &Buffer {
         &self.flag
     }

@@ -1,6 +1,7 @@
 //! Learning-rate schedules: factors on the learning rates that an optimizer was made with.
 
-use super::{Optimizer, Step};
+use super::taken::follow;
+use super::{Optimizer, Step, Taken};
 use crate::{Error, Result};
 use std::f64::consts::PI;
 use std::fmt;
@@ -12,14 +13,30 @@ pub trait Schedule {
     /// What the optimizer's learning rates are multiplied by after `steps` steps were taken.
     fn factor(&self, steps: u64) -> f64;
 
-    /// How many steps were taken.
+    /// How many steps were taken; synchronises with a GPU that has steps to do still.
     fn steps(&self) -> u64;
 
     /// Continues after `steps` steps, as when a checkpoint is loaded; the optimizer's own state tells its learning rate.
     fn set_steps(&mut self, steps: u64);
 
-    /// Moves on if the step was taken, and leaves everything as it is if not; synchronises with the device.
+    /// The library's schedules' counter, which a device can move.
+    #[doc(hidden)]
+    fn taken(&mut self) -> Option<&mut Taken> {
+        None
+    }
+
+    /// Moves on if the step was taken, and leaves everything as it is if not. On a GPU the library's schedules and
+    /// optimizers do so in the order of its work: nothing waits. Schedules and optimizers of one's own synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] while a graph is captured: a schedule moves after each replay, with the step that it returns.
     fn step(&mut self, optimizer: &mut dyn Optimizer, step: &Step) -> Result<()> {
+        if let Some(groups) = optimizer.groups() {
+            groups.refuse_recording()?;
+            if follow(self, groups, step)? {
+                return Ok(());
+            }
+        }
         if step.was_taken()? {
             self.set_steps(self.steps().saturating_add(1));
             optimizer.schedule(self.factor(self.steps()));
@@ -32,7 +49,7 @@ pub trait Schedule {
     where
         Self: Sized,
     {
-        Chain { first: self, at: steps, next, steps: 0 }
+        Chain { first: self, at: steps, next, steps: Taken::default() }
     }
 }
 
@@ -45,11 +62,15 @@ macro_rules! schedule {
             }
 
             fn steps(&self) -> u64 {
-                self.steps
+                self.steps.get()
             }
 
             fn set_steps(&mut self, steps: u64) {
-                self.steps = steps;
+                self.steps.set(steps);
+            }
+
+            fn taken(&mut self) -> Option<&mut Taken> {
+                Some(&mut self.steps)
             }
         }
     )* };
@@ -69,13 +90,13 @@ schedule! {
 pub struct StepLr {
     every: u64,
     gamma: f64,
-    steps: u64,
+    steps: Taken,
 }
 
 impl StepLr {
     /// Multiplies by `gamma` after every `every` steps (0 counts as 1).
     pub fn new(every: u64, gamma: f64) -> Self {
-        Self { every, gamma, steps: 0 }
+        Self { every, gamma, steps: Taken::default() }
     }
 }
 
@@ -84,13 +105,13 @@ impl StepLr {
 pub struct CosineLr {
     total: u64,
     least: f64,
-    steps: u64,
+    steps: Taken,
 }
 
 impl CosineLr {
     /// Falls to 0 in `total` steps and stays there.
     pub fn new(total: u64) -> Self {
-        Self { total, least: 0.0, steps: 0 }
+        Self { total, least: 0.0, steps: Taken::default() }
     }
 
     /// Falls to this fraction of the full learning rate instead.
@@ -104,13 +125,13 @@ impl CosineLr {
 #[derive(Clone, Debug)]
 pub struct LinearWarmup {
     over: u64,
-    steps: u64,
+    steps: Taken,
 }
 
 impl LinearWarmup {
     /// Reaches the full learning rate in step number `over`; sets the first one at once.
     pub fn new(optimizer: &mut dyn Optimizer, over: u64) -> Self {
-        let schedule = Self { over, steps: 0 };
+        let schedule = Self { over, steps: Taken::default() };
         optimizer.schedule(schedule.factor(0));
         schedule
     }
@@ -125,7 +146,7 @@ pub struct OneCycle {
     rising: f64,
     start: f64,
     end: f64,
-    steps: u64,
+    steps: Taken,
 }
 
 impl OneCycle {
@@ -138,7 +159,7 @@ impl OneCycle {
         if total == 0 {
             return Err(Error::argument("OneCycle", "total", "at least 1", total));
         }
-        let schedule = Self { total, rising: 0.3, start: 1.0 / 25.0, end: 1.0 / 25.0e4, steps: 0 };
+        let schedule = Self { total, rising: 0.3, start: 1.0 / 25.0, end: 1.0 / 25.0e4, steps: Taken::default() };
         optimizer.schedule(schedule.factor(0));
         Ok(schedule)
     }
@@ -152,7 +173,7 @@ impl OneCycle {
             return Err(Error::argument("OneCycle", "rising", "between 0 and 1", share));
         }
         self.rising = share;
-        optimizer.schedule(self.factor(self.steps));
+        optimizer.schedule(self.factor(self.steps.get()));
         Ok(self)
     }
 
@@ -174,7 +195,7 @@ pub struct Chain<A, B> {
     first: A,
     at: u64,
     next: B,
-    steps: u64,
+    steps: Taken,
 }
 
 impl<A: Schedule, B: Schedule> Schedule for Chain<A, B> {
@@ -183,11 +204,15 @@ impl<A: Schedule, B: Schedule> Schedule for Chain<A, B> {
     }
 
     fn steps(&self) -> u64 {
-        self.steps
+        self.steps.get()
     }
 
     fn set_steps(&mut self, steps: u64) {
-        self.steps = steps;
+        self.steps.set(steps);
+    }
+
+    fn taken(&mut self) -> Option<&mut Taken> {
+        Some(&mut self.steps)
     }
 }
 

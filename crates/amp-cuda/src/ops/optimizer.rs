@@ -1,18 +1,22 @@
 use crate::args::{
-    AnyNonFiniteArgs, AverageArgs, CHOSEN, CountStepsArgs, FACTORS, FLAGS, Factors, Gradient, JoinPartsArgs,
-    MagnitudeArgs, NextScaleArgs, Parameter, ScaleOfArgs, SquareSumsArgs, TENSORS, UpdateArgs,
+    AnyNonFiniteArgs, AverageArgs, CHOSEN, CountStepsArgs, FACTORS, FLAGS, Factors, Gradient, JoinPartsArgs, MOVES,
+    MagnitudeArgs, MoveScheduleArgs, NextScaleArgs, Parameter, ScaleOfArgs, SquareSumsArgs, TENSORS, UpdateArgs,
 };
 use crate::device::{Gpu, Memory, THREADS};
 use crate::error::foreign;
 use crate::launch::Notice;
 use crate::module::Family::Optimizer as FAMILY;
 use crate::operand::Operand;
-use amp_core::backend::{Buffer, DType, Operand as CoreOperand, Optimize, ScaleRule, UpdateRule, UpdateSlot};
+use amp_core::backend::{
+    Buffer, DType, Operand as CoreOperand, Optimize, ScaleRule, ScheduleMove, UpdateRule, UpdateSettings, UpdateSlot,
+};
 use amp_core::{Error, Result};
 
 /// Elements that one thread handles before another block would help.
 const PER_THREAD: usize = 16;
 const MOST_PARTS: usize = 128;
+/// Numbers of a group in [`Optimize::rates`].
+const RATES: usize = 3;
 
 /// Blocks per tensor of a launch whose largest tensor has `largest` elements.
 fn parts(largest: usize) -> usize {
@@ -64,6 +68,12 @@ impl Gpu {
             n: gradient.n,
             ..Parameter::default()
         };
+        self.attach(&mut p, slot, n)?;
+        Ok(p)
+    }
+
+    /// State and copies of a parameter of `n` elements.
+    fn attach(&self, p: &mut Parameter, slot: &UpdateSlot<'_>, n: usize) -> Result<()> {
         for (to, moment) in p.moments.iter_mut().zip(slot.moments.iter()) {
             *to = self.typed(moment, DType::F32, n)?;
         }
@@ -71,7 +81,55 @@ impl Gpu {
             let dtype = copy.dtype();
             p.copy[usize::from(dtype == DType::BF16)] = self.typed(copy, dtype, n)?;
         }
+        Ok(())
+    }
+
+    /// A parameter of which the gradient has some rows only.
+    fn rows(&self, slot: &UpdateSlot<'_>, rows: &CoreOperand<'_>) -> Result<Parameter> {
+        let gradient = self.gradient(&slot.grad)?;
+        if rows.buffer.dtype() != DType::I64 || !rows.layout.is_contiguous() {
+            return Err(Error::Unsupported { op: "update_rows", device: self.name(), dtype: rows.logical });
+        }
+        let n = slot.master.len();
+        let mut p = Parameter {
+            master: self.typed(slot.master, DType::F32, n)?,
+            grad: gradient.data,
+            steps: self.typed(slot.steps, DType::I64, 1)?,
+            n: gradient.n,
+            rows: Operand::new(self, "update_rows", *rows)?.data,
+            width: gradient.n / (rows.layout.count().max(1) as i64),
+            ..Parameter::default()
+        };
+        self.attach(&mut p, slot, n)?;
         Ok(p)
+    }
+
+    /// Updates parameters, then counts their steps.
+    fn update_all(&self, settings: UpdateArgs, parameters: &[Parameter]) -> Result<()> {
+        for chunk in parameters.chunks(TENSORS) {
+            let mut tensor = [Parameter::default(); TENSORS];
+            tensor[..chunk.len()].copy_from_slice(chunk);
+            let per = parts(chunk.iter().map(|p| p.n as usize).max().unwrap_or(0));
+            let grid = ([per as u64, chunk.len() as u64, 1], THREADS);
+            self.launch(FAMILY, "update", None, grid, UpdateArgs { tensor, ..settings })?;
+        }
+        for chunk in parameters.chunks(CHOSEN) {
+            let mut steps = [0; CHOSEN];
+            steps.iter_mut().zip(chunk).for_each(|(to, p)| *to = p.steps);
+            let args = CountStepsArgs { steps, skip: settings.skip, count: chunk.len() as i32 };
+            self.launch(FAMILY, "count_steps", None, self.spread(chunk.len()), args)?;
+        }
+        Ok(())
+    }
+
+    fn settings(&self, of: UpdateSettings<'_>, factors: &[&Buffer], skip: Option<&Buffer>) -> Result<UpdateArgs> {
+        let rates = match of.rates {
+            Some((rates, group)) => {
+                self.typed(rates, DType::F64, RATES * (group + 1))? + (RATES * group * size_of::<f64>()) as u64
+            }
+            None => 0,
+        };
+        Ok(UpdateArgs { rates, ..settings(of.rule, self.factors(factors)?, self.flag(skip)?) })
     }
 
     fn flag(&self, flag: Option<&Buffer>) -> Result<u64> {
@@ -85,6 +143,7 @@ fn settings(rule: &UpdateRule, factors: Factors, skip: u64) -> UpdateArgs {
         tensor: [Parameter::default(); TENSORS],
         factors,
         skip,
+        rates: 0,
         lr: 0.0,
         momentum: 0.0,
         dampening: 0.0,
@@ -155,28 +214,66 @@ impl Optimize for Gpu {
 
     fn update(
         &self,
-        rule: &UpdateRule,
+        settings: UpdateSettings<'_>,
         slots: Vec<UpdateSlot<'_>>,
         factors: &[&Buffer],
         skip: Option<&Buffer>,
     ) -> Result<()> {
-        let settings = settings(rule, self.factors(factors)?, self.flag(skip)?);
+        let settings = self.settings(settings, factors, skip)?;
         // Everything that can fail for a slot comes before the first write.
         let parameters = slots.iter().map(|s| self.parameter(s)).collect::<Result<Vec<_>>>()?;
-        for chunk in parameters.chunks(TENSORS) {
-            let mut tensor = [Parameter::default(); TENSORS];
-            tensor[..chunk.len()].copy_from_slice(chunk);
-            let per = parts(chunk.iter().map(|p| p.n as usize).max().unwrap_or(0));
-            let grid = ([per as u64, chunk.len() as u64, 1], THREADS);
-            self.launch(FAMILY, "update", None, grid, UpdateArgs { tensor, ..settings })?;
+        self.update_all(settings, &parameters)
+    }
+
+    fn update_rows(
+        &self,
+        settings: UpdateSettings<'_>,
+        slots: Vec<(UpdateSlot<'_>, CoreOperand<'_>)>,
+        factors: &[&Buffer],
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
+        let settings = self.settings(settings, factors, skip)?;
+        let parameters = slots.iter().map(|(s, rows)| self.rows(s, rows)).collect::<Result<Vec<_>>>()?;
+        self.update_all(settings, &parameters)
+    }
+
+    fn rates(&self, groups: &[[f64; 3]]) -> Result<Option<Buffer>> {
+        let memory = self.memory("update", RATES * groups.len(), DType::F64)?;
+        self.write("update", groups.as_flattened(), &memory)?;
+        Ok(Some(memory.into_buffer()))
+    }
+
+    fn schedule_state(&self) -> Result<Buffer> {
+        let mut memory = self.zeros("schedule", 2, DType::I64)?;
+        memory.notice = self.notices().and_then(|page| page.slot(0));
+        Ok(memory.into_buffer())
+    }
+
+    fn schedule(&self, to: &ScheduleMove<'_>, state: &mut Buffer, rates: &Buffer) -> Result<()> {
+        if to.factors.len() > MOVES {
+            let message = format!("{} numbers of steps that a move may lead to, at most {MOVES}", to.factors.len());
+            return Err(self.refusal("schedule", message));
         }
-        for chunk in parameters.chunks(CHOSEN) {
-            let mut steps = [0; CHOSEN];
-            steps.iter_mut().zip(chunk).for_each(|(to, p)| *to = p.steps);
-            let args = CountStepsArgs { steps, skip: settings.skip, count: chunk.len() as i32 };
-            self.launch(FAMILY, "count_steps", None, self.spread(chunk.len()), args)?;
-        }
-        Ok(())
+        let mut factors = [0.0; MOVES];
+        factors[..to.factors.len()].copy_from_slice(to.factors);
+        let notice = state.downcast::<Memory>().and_then(|memory| memory.notice.as_ref()).map_or(0, Notice::address);
+        let args = MoveScheduleArgs {
+            factors,
+            skip: self.flag(to.skip)?,
+            state: self.typed(state, DType::I64, 2)?,
+            notice,
+            rates: self.typed(rates, DType::F64, 0)?,
+            groups: (rates.len() / RATES) as i64,
+            first: to.first as i64,
+            count: to.factors.len() as i32,
+        };
+        self.launch(FAMILY, "move_schedule", None, self.spread(1), args)
+    }
+
+    fn scheduled(&self, state: &Buffer) -> Result<[u64; 2]> {
+        let memory = state.downcast::<Memory>().ok_or_else(|| foreign(self, "schedule"))?;
+        let both = memory.notice.as_ref().map_or(0, Notice::read) as u64;
+        Ok([both >> 32, both & u64::from(u32::MAX)])
     }
 
     fn scale_state(&self, numbers: [i64; 4]) -> Result<Buffer> {

@@ -26,7 +26,7 @@ fn updated(b: &dyn Backend, rule: &UpdateRule, x: &[Operand<'_>]) -> Result<Vec<
                 copies: copies.iter_mut().collect(),
                 steps: &mut steps,
             };
-            b.update(rule, vec![slot], &[&half, &half], skip)?;
+            b.update(rule.into(), vec![slot], &[&half, &half], skip)?;
         }
         results.push(master);
         results.append(&mut moments);
@@ -54,6 +54,36 @@ fn every_rule_updates_masters_state_and_copies_as_on_the_cpu() {
             .map(|&(n, seed)| Input::noise(&[n], DType::F32, 1.0, seed))
             .collect();
         check_same(&format!("{rule:?}"), &inputs, DType::F32, 60.0, &|b, x, _| updated(b, &rule, x));
+    }
+}
+
+#[test]
+fn rows_alone_are_updated_as_on_the_cpu() {
+    let (lr, eps) = (0.1, 1e-8);
+    let rules = [
+        UpdateRule::Sgd { lr, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 },
+        UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay: 0.0, decoupled: false, amsgrad: false },
+    ];
+    for rule in rules {
+        let inputs = [
+            Input::noise(&[9, 7], DType::F32, 1.0, 1),
+            Input::noise(&[3, 7], DType::F32, 1.0, 2),
+            Input::new(vec![0.0, 4.0, 8.0], &[3], DType::I64),
+        ];
+        check_same(&format!("rows by {rule:?}"), &inputs, DType::F32, 60.0, &|b, x, _| {
+            let half = b.fill(0.5, 1, DType::F32)?;
+            let skips = [b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?];
+            let mut master = b.copy(x[0], DType::F32)?;
+            let mut moments = (0..rule.moments()).map(|_| zeros(b, &x[0])).collect::<Result<Vec<_>>>()?;
+            let mut copies = [b.copy(x[0], DType::BF16)?];
+            let mut steps = b.upload(Storage::I64(vec![0]))?;
+            for skip in [None, Some(&skips[1]), Some(&skips[0])] {
+                let (grad, copies) = (x[1], copies.iter_mut().collect());
+                let slot = UpdateSlot { master: &mut master, grad, moments: &mut moments, copies, steps: &mut steps };
+                b.update_rows((&rule).into(), vec![(slot, x[2])], &[&half], skip)?;
+            }
+            Ok([vec![master, steps], moments, copies.into()].into_iter().flatten().collect())
+        });
     }
 }
 
@@ -150,6 +180,6 @@ fn reports_count_what_is_not_finite() {
     let steps = &mut gpu.fill(0.0, 1, DType::I64).expect("a fill");
     let slot = UpdateSlot { master: &mut { short }, grad: x, moments: &mut [], copies: vec![], steps };
     let rule = UpdateRule::Sgd { lr: 0.1, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 };
-    let error = gpu.update(&rule, vec![slot], &[], None).expect_err("the master is too short");
+    let error = gpu.update((&rule).into(), vec![slot], &[], None).expect_err("the master is too short");
     assert!(matches!(error, Error::Backend { .. }), "{error}");
 }

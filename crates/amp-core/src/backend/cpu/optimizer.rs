@@ -1,7 +1,7 @@
 use super::{CpuBackend, foreign, storage_mut};
-use crate::backend::{Buffer, Elementwise, Operand, Optimize, UpdateSlot};
+use crate::backend::{Buffer, Elementwise, Operand, Optimize, UpdateSettings, UpdateSlot};
 use crate::{Error, Result};
-use amp_cpu::optim::{self, ScaleRule, ScaleState, UpdateRule};
+use amp_cpu::optim::{self, ScaleRule, ScaleState};
 use amp_cpu::{DType, Layout, Slice, SliceMut, Storage, Ternary};
 
 impl Optimize for CpuBackend {
@@ -27,7 +27,7 @@ impl Optimize for CpuBackend {
 
     fn update(
         &self,
-        rule: &UpdateRule,
+        settings: UpdateSettings<'_>,
         slots: Vec<UpdateSlot<'_>>,
         factors: &[&Buffer],
         skip: Option<&Buffer>,
@@ -38,13 +38,13 @@ impl Optimize for CpuBackend {
         let factor = product(factors)?;
         // Everything that can fail comes before the first write.
         let slots = slots.into_iter().map(prepare).collect::<Result<Vec<_>>>()?;
-        optim::update(rule, factor, slots.into_iter().map(count_up).collect());
+        optim::update(settings.rule, factor, slots.into_iter().map(count_up).collect());
         Ok(())
     }
 
     fn update_rows(
         &self,
-        rule: &UpdateRule,
+        settings: UpdateSettings<'_>,
         slots: Vec<(UpdateSlot<'_>, Operand<'_>)>,
         factors: &[&Buffer],
         skip: Option<&Buffer>,
@@ -56,7 +56,7 @@ impl Optimize for CpuBackend {
         let rows = slots.iter().map(|(_, rows)| row_numbers(rows)).collect::<Result<Vec<_>>>()?;
         let slots = slots.into_iter().map(|(slot, _)| prepare(slot)).collect::<Result<Vec<_>>>()?;
         let rows = slots.into_iter().map(count_up).zip(rows).flat_map(|(slot, rows)| slot.rows(rows));
-        optim::update(rule, factor, rows.collect());
+        optim::update(settings.rule, factor, rows.collect());
         Ok(())
     }
 
