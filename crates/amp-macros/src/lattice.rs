@@ -154,6 +154,14 @@ impl Value {
         }
     }
 
+    /// Makes the uses of these values, one of which it is, its own.
+    pub(crate) fn take_flows(&mut self, mut from: Vec<&mut Self>) {
+        for (i, part) in self.parts.iter_mut().enumerate() {
+            part.take_flows(from.iter_mut().filter_map(|value| value.parts.get_mut(i)).collect());
+        }
+        self.flow = Flow::either(from.into_iter().map(|value| std::mem::take(&mut value.flow)).collect());
+    }
+
     /// What a declared type says; `param` is the region's type parameter.
     pub(crate) fn of_type(ty: &Type, param: Option<&str>) -> Self {
         Self::in_type(ty, param).shaped(Shape::of_type(ty))

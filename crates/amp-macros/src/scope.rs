@@ -43,6 +43,11 @@ impl Scopes {
         self.names.iter().rev().find(|(known, _)| known == name).map(|(_, number)| *number)
     }
 
+    /// The variables in scope that may be assigned to.
+    pub(crate) fn assignable(&self) -> impl Iterator<Item = usize> {
+        self.names.iter().map(|(_, number)| *number).filter(|&number| !self.vars[number].fixed)
+    }
+
     /// Where to return to with [`leave`](Self::leave).
     pub(crate) fn enter(&self) -> usize {
         self.names.len()

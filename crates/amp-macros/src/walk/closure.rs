@@ -1,7 +1,6 @@
 //! Closures.
 
 use super::{Expect, Walker};
-use crate::flow::Flow;
 use crate::hoist::Step;
 use crate::lattice::Value;
 use syn::ExprClosure;
@@ -21,6 +20,6 @@ impl Walker<'_> {
         self.scopes.leave(mark);
         self.steps.pop();
         // Whoever calls the closure gets the value.
-        Value { flow: Flow::default(), ..value }
+        value.clone()
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{Expect, Walker};
 use crate::emit;
-use crate::flow::Flow;
+use crate::flow::{Flow, Head, State};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Block, Expr, ExprBlock, ExprForLoop, ExprLoop, ExprWhile, Stmt};
+use syn::{Block, Expr, ExprBlock, ExprBreak, ExprForLoop, ExprLoop, ExprWhile, Stmt};
 
 /// How the branches of one expression are made to agree.
 #[derive(Clone, Copy, PartialEq)]
@@ -19,6 +19,19 @@ enum Agreement {
     F32,
     /// The types decide.
     ByType,
+}
+
+/// An enclosing loop or labelled block.
+pub(super) struct Frame {
+    label: Option<String>,
+    /// Number of the variable that stands for its value.
+    var: usize,
+    /// The states at its `break`s.
+    exits: Vec<State>,
+    /// The states at its `continue`s.
+    repeats: Vec<State>,
+    /// The uses that its value is.
+    values: Vec<Flow>,
 }
 
 /// One branch: its value and where it ends.
@@ -39,14 +52,21 @@ impl Walker<'_> {
         let mark = self.scopes.enter();
         self.expr(&mut branch.cond);
         let node = self.fresh_id();
+        let before = self.flows.state();
         self.steps.push(Step::Branch(node, 0));
         let then = self.block(&mut branch.then_branch, expect);
         self.scopes.leave(mark);
         self.steps.pop();
-        let Some((_, other)) = &mut branch.else_branch else { return Value::other() };
+        let then_end = self.flows.state();
+        self.flows.resume(before);
+        let Some((_, other)) = &mut branch.else_branch else {
+            self.flows.merge(vec![then_end]);
+            return Value::other();
+        };
         self.steps.push(Step::Branch(node, 1));
         let otherwise = self.body(other, expect);
         self.steps.pop();
+        self.flows.merge(vec![then_end]);
         let arms = vec![
             Arm { value: then, end: End::Block(&mut branch.then_branch) },
             Arm { value: otherwise, end: End::Expr(other) },
@@ -62,18 +82,25 @@ impl Walker<'_> {
         let scrutinee = self.expr(&mut matching.expr);
         let node = self.fresh_id();
         let mut arms = Vec::new();
+        let mut before = self.flows.state();
+        let mut ends = Vec::new();
         for (i, arm) in matching.arms.iter_mut().enumerate() {
             let mark = self.scopes.enter();
             self.steps.push(Step::Branch(node, i as u32));
+            self.flows.resume(before.clone());
             self.bind(&arm.pat, &scrutinee, false);
             if let Some((_, guard)) = &mut arm.guard {
                 self.expr(guard);
+                self.flows.merge(vec![before]);
+                before = self.flows.state();
             }
             let value = self.body(&mut arm.body, expect);
+            ends.push(self.flows.leave());
             self.steps.pop();
             self.scopes.leave(mark);
             arms.push(Arm { value, end: End::Expr(&mut arm.body) });
         }
+        self.flows.merge(ends);
         let (value, by_type) = self.join(arms);
         self.finish_join(expr, by_type);
         value
@@ -81,10 +108,9 @@ impl Walker<'_> {
 
     /// Makes the branches agree; whether their types decide how.
     fn join(&self, mut arms: Vec<Arm<'_>>) -> (Value, bool) {
+        let mut value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
         let values = arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never);
-        let flow = Flow::either(values.map(|arm| std::mem::take(&mut arm.value.flow)).collect());
-        let value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
-        let value = Value { flow, ..value };
+        value.take_flows(values.map(|arm| &mut arm.value).collect());
         match agreement(&arms) {
             Agreement::None => (value, false),
             Agreement::F32 => {
@@ -119,10 +145,12 @@ impl Walker<'_> {
         let mark = self.scopes.enter();
         let node = self.fresh_id();
         self.steps.push(Step::Loop(node));
+        let head = self.loop_head();
         self.expr(&mut expr.cond);
+        let done = self.flows.state();
         self.enter_loop(expr.label.as_ref());
         self.block(&mut expr.body, &Expect::Nothing);
-        self.breaks.pop();
+        self.leave_loop(&head, Some(done));
         self.steps.pop();
         self.scopes.leave(mark);
         Value::other()
@@ -133,10 +161,12 @@ impl Walker<'_> {
         let mark = self.scopes.enter();
         let node = self.fresh_id();
         self.steps.push(Step::Loop(node));
+        let head = self.loop_head();
+        let done = self.flows.state();
         self.bind(&expr.pat, &items.shaped(Shape::Unknown), false);
         self.enter_loop(expr.label.as_ref());
         self.block(&mut expr.body, &Expect::Nothing);
-        self.breaks.pop();
+        self.leave_loop(&head, Some(done));
         self.steps.pop();
         self.scopes.leave(mark);
         Value::other()
@@ -145,54 +175,93 @@ impl Walker<'_> {
     pub(super) fn endless_loop(&mut self, expr: &mut ExprLoop) -> Value {
         let node = self.fresh_id();
         self.steps.push(Step::Loop(node));
-        let var = self.enter_loop(expr.label.as_ref());
+        let head = self.loop_head();
+        self.enter_loop(expr.label.as_ref());
         self.block(&mut expr.body, &Expect::Nothing);
-        self.breaks.pop();
+        let frame = self.leave_loop(&head, None);
         self.steps.pop();
-        self.loop_value(var)
+        self.loop_value(frame)
     }
 
     pub(super) fn labelled_block(&mut self, expr: &mut ExprBlock) -> Value {
         let var = self.enter_loop(expr.label.as_ref());
-        self.skippable += 1;
-        let value = self.block(&mut expr.block, &Expect::Nothing);
-        self.skippable -= 1;
-        self.breaks.pop();
+        let mut value = self.block(&mut expr.block, &Expect::Nothing);
+        let mut frame = self.breaks.pop().expect("pushed above");
+        self.flows.merge(std::mem::take(&mut frame.exits));
         if !matches!(value.prec, Prec::Never | Prec::Other) {
             self.assign_var(var, &value);
             if self.chosen(var) == Some(Prec::F32) && !value.is_surely(&Prec::F32) {
                 end(End::Block(&mut expr.block), |expr| self.widened(expr, &value));
             }
+            frame.values.push(std::mem::take(&mut value.flow));
         }
-        self.loop_value(var)
+        self.loop_value(frame)
     }
 
     /// Declares the variable that stands for what `break` gives.
     fn enter_loop(&mut self, label: Option<&syn::Label>) -> usize {
         let var = self.scopes.vars.len();
         self.scopes.declare("", Value::never(), self.steps.len(), false, false);
-        self.breaks.push((label.map(|label| label.name.ident.to_string()), var));
+        let label = label.map(|label| label.name.ident.to_string());
+        self.breaks.push(Frame { label, var, exits: Vec::new(), repeats: Vec::new(), values: Vec::new() });
         var
     }
 
-    fn loop_value(&self, var: usize) -> Value {
-        match (self.chosen(var), &self.scopes.vars[var].assigned) {
+    /// The state at the head of a loop that is about to be walked.
+    fn loop_head(&mut self) -> Head {
+        self.flows.enter_loop(self.scopes.assignable())
+    }
+
+    /// Goes on behind a loop, which ends with `done` besides its `break`s.
+    fn leave_loop(&mut self, head: &Head, done: Option<State>) -> Frame {
+        let mut frame = self.breaks.pop().expect("every loop has pushed its own");
+        let end = self.flows.leave();
+        frame.repeats.iter().chain([&end]).for_each(|from| self.flows.back_to(head, from));
+        self.flows.merge(std::mem::take(&mut frame.exits).into_iter().chain(done).collect());
+        frame
+    }
+
+    fn loop_value(&self, frame: Frame) -> Value {
+        let value = match (self.chosen(frame.var), &self.scopes.vars[frame.var].assigned) {
             (Some(prec), _) => Value::sure(prec),
             (None, Some(value)) => value.clone(),
             (None, None) => Value::other(),
+        };
+        Value { flow: Flow::either(frame.values), ..value }
+    }
+
+    /// Walks a `break`, with its value.
+    pub(super) fn leave_by_break(&mut self, expr: &mut ExprBreak) {
+        let frame = self.frame(expr.label.as_ref());
+        if let Some(expr) = &mut expr.expr {
+            let mut value = self.expr(expr);
+            if let Some(at) = frame {
+                let var = self.breaks[at].var;
+                self.assign_var(var, &value);
+                if self.chosen(var) == Some(Prec::F32) && !value.is_surely(&Prec::F32) && !value.inferred {
+                    self.rewrite(expr, |inner| self.widened(inner, &value));
+                }
+                self.breaks[at].values.push(std::mem::take(&mut value.flow));
+            }
+        }
+        let state = self.flows.leave();
+        if let Some(at) = frame {
+            self.breaks[at].exits.push(state);
         }
     }
 
-    /// Walks `break value`.
-    pub(super) fn break_value(&mut self, label: Option<&syn::Lifetime>, expr: &mut Expr) {
-        let name = label.map(|label| label.ident.to_string());
-        let frame = self.breaks.iter().rev().find(|(known, _)| name.is_none() || *known == name).map(|(_, var)| *var);
-        let value = self.expr(expr);
-        let Some(var) = frame else { return };
-        self.assign_var(var, &value);
-        if self.chosen(var) == Some(Prec::F32) && !value.is_surely(&Prec::F32) && !value.inferred {
-            self.rewrite(expr, |inner| self.widened(inner, &value));
+    /// Walks a `continue`.
+    pub(super) fn repeat(&mut self, label: Option<&syn::Lifetime>) {
+        let state = self.flows.leave();
+        if let Some(at) = self.frame(label) {
+            self.breaks[at].repeats.push(state);
         }
+    }
+
+    /// The loop or labelled block that a `break` or `continue` means.
+    fn frame(&self, label: Option<&syn::Lifetime>) -> Option<usize> {
+        let name = label.map(|label| label.ident.to_string());
+        self.breaks.iter().rposition(|frame| name.is_none() || frame.label == name)
     }
 
     /// Notes that a value is assigned to a variable.

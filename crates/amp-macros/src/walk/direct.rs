@@ -7,6 +7,7 @@ use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
+use std::rc::Rc;
 use syn::Expr;
 
 /// How many modules in a row are asked by type whether they narrow what they are given.
@@ -56,21 +57,24 @@ impl Walker<'_> {
     /// A module takes these values; its type says whether it narrows them.
     pub(super) fn given<'v>(&mut self, module: &Expr, site: Site, values: impl Iterator<Item = &'v Value>) {
         let (Prec::Half(half), Some((var, _))) = (self.lower(), self.fixed_place(module)) else { return };
-        let taker = Taker { place: module.clone(), var, site };
+        let taker = Rc::new(Taker { place: module.clone(), var, site });
         values.for_each(|value| self.flows.give(&value.flow, &half, &taker));
     }
 
-    /// A variable holds another value from here on; what is assigned to it where control may not pass is needed in F32.
+    /// A variable holds another value from here on. Nobody knows when a closure assigns to what it captures: what it
+    /// assigns is needed in F32.
     pub(super) fn reassigned(&mut self, var: usize, value: &Value) {
-        let always = |step: &Step| matches!(step, Step::Block(..));
-        if self.skippable == 0 && self.steps.iter().skip(self.scopes.vars[var].scope).all(always) {
+        let captures = |step: &Step| matches!(step, Step::Closure(_) | Step::Barrier(_));
+        if self.steps.iter().skip(self.scopes.vars[var].scope).any(captures) {
+            self.flows.disturb(var);
+        } else {
             self.flows.bind(var, &value.flow);
         }
     }
 
     /// Whether the result of a call is written narrow.
     pub(super) fn written(&self, site: Site) -> Option<Written> {
-        let takers = &self.settled.direct.get(&site)?.takers;
+        let takers = &self.settled.direct.get(site)?.takers;
         if takers.is_empty() {
             return Some(Written::Always);
         }
@@ -78,13 +82,13 @@ impl Walker<'_> {
     }
 
     /// Asks all these modules; `None` if one of them cannot be named here.
-    fn condition(&self, takers: &[Taker], depth: u32) -> Option<TokenStream> {
+    fn condition(&self, takers: &[Rc<Taker>], depth: u32) -> Option<TokenStream> {
         takers.iter().try_fold(self.target(&self.lower()), |others, taker| {
             let root = self.scopes.vars[..].get(taker.var).map(|var| var.name().to_owned());
             if root.and_then(|name| self.scopes.find(&name)) != Some(taker.var) {
                 return None;
             }
-            let then = self.settled.direct.get(&taker.site).filter(|_| depth > 1);
+            let then = self.settled.direct.get(taker.site).filter(|_| depth > 1);
             let then = then.and_then(|decision| self.condition(&decision.takers, depth - 1));
             let place = &taker.place;
             Some(match then {
@@ -99,7 +103,7 @@ impl Walker<'_> {
 
     /// Whether narrowing a value costs nothing: it was written narrow.
     pub(super) fn is_free(&self, value: &Value) -> bool {
-        self.flows.is_free(&value.flow, &self.settled.direct)
+        self.settled.direct.is_free(&value.flow)
     }
 
     /// A variable that a macro's tokens may name is needed as it is.

@@ -84,16 +84,17 @@ impl Walker<'_> {
                     let expect = self.returns.clone();
                     self.tail(value, &expect);
                 }
+                self.flows.leave();
                 Value::never()
             }
             Expr::Break(inner) => {
-                let label = inner.label.clone();
-                if let Some(value) = &mut inner.expr {
-                    self.break_value(label.as_ref(), value);
-                }
+                self.leave_by_break(inner);
                 Value::never()
             }
-            Expr::Continue(_) => Value::never(),
+            Expr::Continue(inner) => {
+                self.repeat(inner.label.as_ref());
+                Value::never()
+            }
             Expr::Macro(inner) => {
                 let (value, replaced) = self.macro_call(&inner.mac);
                 if let Some(replaced) = replaced {
@@ -129,7 +130,7 @@ impl Walker<'_> {
         let mut first = true;
         for elem in elems {
             let value = self.expr(elem);
-            all = if first { Value { constant: None, flow: Flow::default(), ..value } } else { all.join(&value) };
+            all = if first { Value { constant: None, ..value.clone() } } else { all.join(&value) };
             first = false;
         }
         all
@@ -143,7 +144,9 @@ impl Walker<'_> {
                 let var = &self.scopes.vars[var];
                 return match &var.assigned {
                     // Declared without a value: it holds what was assigned.
-                    Some(assigned) if var.value.prec == Prec::Never => Value { constant: None, ..assigned.clone() },
+                    Some(assigned) if var.value.prec == Prec::Never => {
+                        Value { constant: None, flow, ..assigned.clone() }
+                    }
                     _ => Value { flow, ..var.value.clone() },
                 };
             }
@@ -212,7 +215,9 @@ impl Walker<'_> {
     pub(super) fn closure_body(&mut self, body: &mut Expr, expect: &super::Expect) -> Value {
         let returns = std::mem::replace(&mut self.returns, expect.clone());
         let breaks = std::mem::take(&mut self.breaks);
+        let before = self.flows.state();
         let value = self.body(body, expect);
+        self.flows.merge(vec![before]);
         self.breaks = breaks;
         self.returns = returns;
         value
@@ -222,7 +227,9 @@ impl Walker<'_> {
         let node = self.fresh_id();
         self.steps.push(Step::Barrier(node));
         let returns = std::mem::replace(&mut self.returns, super::Expect::Nothing);
+        let before = self.flows.state();
         let value = self.block(&mut block.block, &super::Expect::Nothing);
+        self.flows.merge(vec![before]);
         self.returns = returns;
         self.steps.pop();
         value

@@ -70,14 +70,12 @@ pub(crate) struct Walker<'a> {
     next_id: u32,
     flows: Flows,
     next_site: Site,
-    /// How deep in code that may be passed over, other than by a branch or a loop.
-    skippable: u32,
     uses: Vec<Use>,
     hoists: Hoists,
     /// Hoists whose cost was counted already.
     counted: Vec<usize>,
-    /// Number of the variable that stands for the value of each enclosing loop or labelled block.
-    breaks: Vec<(Option<String>, usize)>,
+    /// The enclosing loops and labelled blocks.
+    breaks: Vec<control::Frame>,
     /// What the innermost function or closure declares to return.
     returns: Expect,
     errors: Errors,
@@ -136,7 +134,6 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         next_id: 0,
         flows: Flows::default(),
         next_site: 0,
-        skippable: 0,
         uses: Vec::new(),
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),

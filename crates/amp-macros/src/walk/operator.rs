@@ -17,10 +17,11 @@ impl Walker<'_> {
         let Expr::Binary(binary) = expr else { return Value::opaque() };
         let left_place = (*binary.left).clone();
         let left = self.expr(&mut binary.left);
-        let lazy = u32::from(matches!(binary.op, BinOp::And(_) | BinOp::Or(_)));
-        self.skippable += lazy;
+        let before = self.flows.state();
         let right = self.expr(&mut binary.right);
-        self.skippable -= lazy;
+        if matches!(binary.op, BinOp::And(_) | BinOp::Or(_)) {
+            self.flows.merge(vec![before]);
+        }
         let op = match binary.op {
             BinOp::Add(_) => "+",
             BinOp::Sub(_) => "-",

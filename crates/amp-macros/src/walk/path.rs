@@ -146,7 +146,7 @@ impl Walker<'_> {
         if values.is_empty() {
             return Value { inferred: false, constant: None, shape: Shape::Unknown, parts: Vec::new(), ..result };
         }
-        let flow = Flow::either(values.iter_mut().map(|value| std::mem::take(&mut value.flow)).collect());
+        let flow = Flow::all(values.iter_mut().map(|value| std::mem::take(&mut value.flow)).collect());
         let flow = self.flows.pass(&flow);
         let prec = values.iter().fold(Prec::Never, |all, value| all.join(&value.prec));
         let inputs: Vec<&Value> = values.iter().collect();

@@ -43,12 +43,16 @@ impl Walker<'_> {
         };
         let pat = pat.clone();
         let Some(init) = &mut local.init else {
+            let first = self.scopes.vars.len();
             self.bind(&pat, &declared.clone().unwrap_or_else(Value::never), declared.is_some());
+            (first..self.scopes.vars.len()).for_each(|var| self.flows.unset(var));
             return Vec::new();
         };
         let mut value = self.expr(&mut init.expr);
         if let Some((_, diverge)) = &mut init.diverge {
+            let matched = self.flows.state();
             self.expr(diverge);
+            self.flows.resume(matched);
         }
         let is_declared = declared.as_ref().is_some_and(|declared| declared.prec != Prec::Opaque);
         if let Some(declared) = declared {
@@ -60,12 +64,9 @@ impl Walker<'_> {
             }
         }
         let first = self.scopes.vars.len();
-        self.bind(&pat, &value, is_declared);
-        if let Pat::Ident(ident) = &pat
-            && ident.subpat.is_none()
-            && local.init.as_ref().is_some_and(|init| init.diverge.is_none())
-        {
-            self.flows.bind(first, &value.flow);
+        match local.init.as_ref().is_some_and(|init| init.diverge.is_some()) {
+            true => self.bind(&pat, &value, is_declared),
+            false => self.declare(&pat, &value, is_declared),
         }
         let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
         for &var in &widened {
@@ -97,11 +98,17 @@ impl Walker<'_> {
         Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
     }
 
-    /// Declares the variables of a pattern.
+    /// Declares the variables of a pattern that may not match, or holds what it matches: the value is needed as it is.
     pub(super) fn bind(&mut self, pat: &Pat, value: &Value, declared: bool) {
+        self.declare(pat, &value.clone(), declared);
+    }
+
+    /// Declares the variables of a pattern, which take the value's uses over.
+    fn declare(&mut self, pat: &Pat, value: &Value, declared: bool) {
         match pat {
             Pat::Ident(ident) => {
                 let fixed = ident.mutability.is_none() && value.prec != Prec::Never;
+                let flow = &value.flow;
                 let mut value = value.clone();
                 if ident.by_ref.is_some() {
                     value.shape = value.shape.behind();
@@ -118,20 +125,30 @@ impl Walker<'_> {
                 }
                 let scope = self.binding_scope.unwrap_or(self.steps.len().saturating_sub(usize::from(self.in_block())));
                 self.scopes.declare(&ident.ident.to_string(), value.clone(), scope, fixed, declared);
+                if ident.subpat.is_none() {
+                    self.flows.bind(var, flow);
+                }
                 if let Some((_, inner)) = &ident.subpat {
-                    self.bind(inner, &value, declared);
+                    self.declare(inner, &value, declared);
                 }
             }
             Pat::Type(typed) => {
                 let declared = self.type_value(&typed.ty);
                 let known = declared.prec != Prec::Opaque;
-                self.bind(&typed.pat, if known { &declared } else { value }, known);
+                self.declare(&typed.pat, if known { &declared } else { value }, known);
             }
-            Pat::Reference(inner) => self.bind(&inner.pat, &value.clone().shaped(value.shape.behind()), declared),
-            Pat::Paren(inner) => self.bind(&inner.pat, value, declared),
+            Pat::Reference(inner) => self.declare(&inner.pat, &value.clone().shaped(value.shape.behind()), declared),
+            Pat::Paren(inner) => self.declare(&inner.pat, value, declared),
             Pat::Tuple(tuple) => {
+                let rest = tuple.elems.iter().position(|pat| matches!(pat, Pat::Rest(_)));
                 for (i, pat) in tuple.elems.iter().enumerate() {
-                    self.bind(pat, &value.part(i), declared);
+                    // What stands behind `..` is counted from the end.
+                    let index = match rest.is_some_and(|rest| i > rest) {
+                        true => (value.parts.len() + i).saturating_sub(tuple.elems.len()),
+                        false => i,
+                    };
+                    let flow = value.parts.get(index).map(|part| part.flow.same()).unwrap_or_default();
+                    self.declare(pat, &Value { flow, ..value.part(index) }, declared);
                 }
             }
             Pat::TupleStruct(tuple) => {
@@ -142,19 +159,19 @@ impl Walker<'_> {
                     _ if wraps => Value { inferred: false, shape: Shape::Unknown, ..value.clone() },
                     _ => Value::opaque(),
                 };
-                tuple.elems.iter().for_each(|pat| self.bind(pat, &inner, false));
+                tuple.elems.iter().for_each(|pat| self.declare(pat, &inner, false));
             }
             Pat::Struct(fields) => {
-                fields.fields.iter().for_each(|field| self.bind(&field.pat, &Value::opaque(), false));
+                fields.fields.iter().for_each(|field| self.declare(&field.pat, &Value::opaque(), false));
             }
             Pat::Slice(slice) => {
                 let value = value.clone().shaped(Shape::Unknown);
-                slice.elems.iter().for_each(|pat| self.bind(pat, &value, declared));
+                slice.elems.iter().for_each(|pat| self.declare(pat, &value, declared));
             }
             // Every alternative declares the same names.
             Pat::Or(or) => {
                 if let Some(first) = or.cases.first() {
-                    self.bind(first, value, declared);
+                    self.declare(first, value, declared);
                 }
             }
             _ => {}

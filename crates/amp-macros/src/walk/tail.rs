@@ -3,7 +3,6 @@
 use super::Walker;
 use crate::emit;
 use crate::error::spanned;
-use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
 use syn::{Expr, ReturnType, Type};
@@ -60,7 +59,7 @@ impl Walker<'_> {
             return self.expr(expr);
         }
         // Outside, the value is needed as its type declares it.
-        Value { flow: Flow::default(), ..self.leaving(expr, expect) }
+        self.leaving(expr, expect).clone()
     }
 
     fn leaving(&mut self, expr: &mut Expr, expect: &Expect) -> Value {

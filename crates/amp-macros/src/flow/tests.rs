@@ -1,0 +1,138 @@
+//! Which results are written narrow, read off the plans of small functions.
+
+use quote::quote;
+use syn::{Expr, ExprLit, ItemFn, Lit, Meta};
+
+/// The rows of the plan of a function with this body, each as `| call | class | in | out | casts | costed |`.
+fn plan(body: &str) -> Vec<String> {
+    let body: proc_macro2::TokenStream = body.parse().unwrap();
+    let function = quote! {
+        fn f(&self, x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> { #body }
+    };
+    let function: ItemFn = syn::parse2(crate::expand::autocast(quote!(bf16), function)).unwrap();
+    let text = function.attrs.iter().find_map(|attr| match &attr.meta {
+        Meta::NameValue(doc) => match &doc.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    });
+    text.unwrap().lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect()
+}
+
+fn written(body: &str) -> usize {
+    plan(body).iter().filter(|row| row.contains("| full |") && row.contains("| F32 as BF16 |")).count()
+}
+
+#[test]
+fn what_is_only_narrowed_is_written_narrow() {
+    for body in [
+        "x.softmax(-1)?.matmul(w)",
+        "let n = x.softmax(-1)?; n.matmul(w)",
+        "let n: Tensor<F32> = x.softmax(-1)?; n.matmul(w)",
+        "let n = x.softmax(-1)?; let m = n.clone(); m.matmul(w)? + n.matmul(w)?",
+        "let n = x.softmax(-1)?.relu()?.abs()?.reshape([n.dims()[0], 4])?.t()?; n.matmul(w)",
+        "let n = x.softmax(-1)?; let d = n.dims()[0]; n.matmul(w)?.reshape([d])",
+        "let n = x.softmax(-1).unwrap(); Ok(Tensor::matmul(w, &n).unwrap())",
+        "let n = Tensor::softmax(x, -1)?; n.to::<BF16>()?.matmul(w)",
+        "let n = x.softmax(-1)?; for _ in 0..3 { w.matmul(&n)?; } Ok(x.clone())",
+        "let n = x.softmax(-1)?; let f = |y: &Tensor<F32>| y.matmul(&n); f(w)",
+        "let n = if c { x.softmax(-1)? } else { return Ok(x.clone()) }; n.matmul(w)",
+        "let n = x.softmax(-1)?; self.linear.forward(&n)",
+        "let n = { let m = x.softmax(-1)?; m.relu()? }; self.linear.forward(&n)",
+        "let mut n = x.softmax(-1)?; n = n.relu()?; n.matmul(w)",
+        "let mut n = x.clone(); n = n.softmax(-1)?; n = n.matmul(w)?; n = n.tanh()?; Ok(n)",
+        "let mut h = x.clone(); for _ in 0..3 { let mut n = h.softmax(-1)?; n = n.abs()?; h = n.matmul(w)?; } Ok(h)",
+    ] {
+        assert_eq!(written(body), 1, "{body}");
+    }
+    for body in [
+        "let n; if c { n = x.softmax(-1)?; } else { n = x.clone(); } n.matmul(w)",
+        "let n = if c { x.softmax(-1)? } else { x.clone() }; n.matmul(w)",
+        "let n = match c { 0 => x.softmax(-1)?, 1 => x.matmul(w)?, _ => bail!(c) }; n.matmul(w)",
+        "let n = match c { d if { n = x; d } => return Ok(w.clone()), _ => x.softmax(-1)? }; n.matmul(w)",
+        "let mut n = x.softmax(-1)?; if c { n = n.relu()?; } n.matmul(w)",
+        "let mut n = x.clone(); if c { n = n.softmax(-1)?; } n.matmul(w)",
+        "let mut n = x.clone(); if c { n = n.softmax(-1)?; n.matmul(w)?; return Ok(w.clone()) } Ok(n)",
+        "let mut n = x.clone(); let b = c && { n = n.softmax(-1)?; true }; n.matmul(w)",
+        "let mut h = x.clone(); for _ in 0..3 { let m = h.matmul(w)?; h = m.softmax(-1)?; } h.matmul(w)",
+        "let mut h = x.clone(); while c { h.matmul(w)?; h = h.matmul(w)?.softmax(-1)?; } h.matmul(w)",
+        "let mut h = x.clone(); loop { if c { continue; } h = h.matmul(w)?.softmax(-1)?; if d { break; } } h.matmul(w)",
+        "let mut h = x.clone(); loop { let n = h.matmul(w)?.softmax(-1)?; if d { break; } h = n; } w.matmul(&h)",
+        "let n = loop { if c { break x.softmax(-1)?; } }; n.matmul(w)",
+        "let n = 'a: { if c { break 'a x.softmax(-1)?; } w.clone() }; n.matmul(w)",
+        "let Some(m) = c else { return Ok(x.clone()) }; let n = { x.softmax(-1)? }; n.matmul(m)",
+        "let n; loop { n = x.softmax(-1)?; break; } n.matmul(w)",
+        "let mut h = x.clone(); for l in &self.layers { h = l.linear.forward(&h)?.softmax(-1)?; } self.linear.forward(&h)",
+        "let (a, b) = (x.softmax(-1)?, w); a.matmul(b)",
+        "let (a, b) = { let n = x.softmax(-1)?; (n, w) }; a.matmul(b)",
+        "let (a, b) = if c { (x.softmax(-1)?, w.clone()) } else { (x.clone(), w.tanh()?) }; a.matmul(&b)",
+        "let (mut a, b); (a, b) = (x.softmax(-1)?, w); a.matmul(b)",
+    ] {
+        assert_eq!(written(body), 1, "{body}");
+    }
+    let both = "let a = x.softmax(-1)?; let b = if c { a } else { x.log_softmax(-1)? }; b.matmul(w)";
+    assert_eq!(written(both), 2);
+    assert_eq!(written("Tensor::cat(&[&x.softmax(-1)?, &x.log_softmax(-1)?], 0)?.matmul(w)"), 2);
+}
+
+#[test]
+fn what_somebody_needs_in_f32_is_not() {
+    for body in [
+        "x.softmax(-1)",
+        "let n = x.softmax(-1)?; n.matmul(w)?; Ok(n)",
+        "let n = x.softmax(-1)?; if c { return Ok(n); } n.matmul(w)",
+        "let n = x.softmax(-1)?; n.matmul(w)? + n",
+        "let n = x.softmax(-1)?; n.matmul(w)?; n.layer_norm([4], None, None, 1e-5)",
+        "let n = x.softmax(-1)?; keep(&n); n.matmul(w)",
+        "let n = x.softmax(-1)?; n.stored_dtype(); n.matmul(w)",
+        "let n = x.softmax(-1)?; println!(\"{n:?}\"); n.matmul(w)",
+        "let n = x.softmax(-1)?; unknown!(n); n.matmul(w)",
+        "let n = x.softmax(-1)?; self.last = n.clone(); n.matmul(w)",
+        "let n = x.softmax(-1)?; let s = Saved { n }; s.n.matmul(w)",
+        "let (a, b) = (x.softmax(-1)?, w); a.matmul(b)? + a",
+        "let pair = (x.softmax(-1)?, w); pair.0.matmul(pair.1)?; Ok(pair)",
+        "let n; if c { n = x.softmax(-1)?; } else { n = x.clone(); } Ok(n)",
+        "let n; if c { n = x.softmax(-1)?; n.matmul(w)?; } else { n = x.clone(); } Ok(n)",
+        "let mut n = x.clone(); for _ in 0..3 { n.tanh()?; n = n.matmul(w)?.softmax(-1)?; } n.matmul(w)",
+        "let mut n = x.clone(); for _ in 0..3 { n.matmul(w)?; n = n.softmax(-1)?; } n.matmul(w)",
+        "let mut n = x.clone(); for _ in 0..3 { n.matmul(w)?; n = n.softmax(-1)?; } Ok(n)",
+        "let mut n = x.clone(); while n.tanh()?.item()? > 0.0 { n = x.softmax(-1)?; } n.matmul(w)",
+        "let mut n = x.clone(); loop { n = x.softmax(-1)?; if c { break; } n = x.clone(); } n.tanh()",
+        "let mut n = x.clone(); loop { n.tanh()?; n = x.softmax(-1)?; if c { continue; } n = x.clone(); }",
+        "let mut n = x.clone(); 'a: { n = x.softmax(-1)?; if c { break 'a; } n = x.clone(); } n.tanh()",
+        "let n = loop { if c { break x.softmax(-1)?; } }; n.matmul(w)?; Ok(n)",
+        "let mut n = x.clone(); let mut f = || { n = x.softmax(-1).unwrap(); n.matmul(w); }; f(); Ok(n)",
+        "let mut n = x.softmax(-1)?; let f = || { n.tanh() }; f()?; n.matmul(w)",
+        "let mut n = x.clone(); let r = &mut n; *r = x.softmax(-1)?; n.matmul(w)",
+        "let mut n = x.clone(); match c { _ if { n = x.softmax(-1)?; c } => n = x.clone(), _ => {} } n.tanh()",
+        "let n = x.softmax(-1)?; let f = move || n; f().matmul(w)",
+        "let n = x.softmax(-1)?; n[0].matmul(w)",
+        "let n = x.softmax(-1)?.tanh()?; n.matmul(w)",
+        "let n = x.softmax(-1)?.max_pool2d(2)?; n.matmul(w)",
+        "let n = x.softmax(-1)?; let y = amp_region!(f32, n.matmul(w)?); Ok(y)",
+        "let n = x.softmax(-1)?; let y = amp_region!(f16, n.matmul(w)?); Ok(y)",
+        "let n = x.softmax(-1)?; unknown.matmul(&n)",
+        "let n = x.softmax(-1)?; self.linear().forward(&n)",
+        "let n = x.softmax(-1)?; Ok(x.clone())",
+        "let n = x.exp()?; n.matmul(w)",
+        "let mut n = x.softmax(-1)?; change(&mut n); n.matmul(w)",
+        "let mut n = x.softmax(-1)?; n = n.tanh()?; n.matmul(w)",
+        "let mut n = x.softmax(-1)?; n += w; n.matmul(w)",
+    ] {
+        assert_eq!(written(body), 0, "{body}");
+    }
+}
+
+#[test]
+fn narrowing_what_was_written_narrow_costs_nothing() {
+    let costed = |body: &str| -> Vec<String> {
+        plan(body).iter().map(|row| row.rsplit(" | ").next().unwrap().trim_end_matches(" |").to_owned()).collect()
+    };
+    assert_eq!(costed("x.softmax(-1)?.matmul(w)"), ["0", "1"]);
+    assert_eq!(costed("let n = x.softmax(-1)?.relu()?; n.matmul(w)?; n.t()?.matmul(w)"), ["0", "0", "1", "0", "0"]);
+    assert_eq!(costed("let n = x.softmax(-1)?; self.linear.forward(&n)"), ["0", "0"]);
+    // One of them may not narrow it, and then the other one pays.
+    assert_eq!(costed("let n = x.softmax(-1)?; self.a.forward(&n)?; self.b.forward(&n)"), ["0", "1", "1"]);
+    assert_eq!(costed("let n = x.softmax(-1)?; n.matmul(w)? + n"), ["0", "2", "0"]);
+}
