@@ -94,6 +94,15 @@ impl RawTensor {
         Self { value, layout: Layout::contiguous(shape), logical, edge: None }
     }
 
+    /// The tensor with its copy in 16 bits, which came with it.
+    pub(crate) fn with_narrowed(self, copy: Option<Buffer>) -> Self {
+        if let Some((slot, copy)) = copy.and_then(|copy| Some((slot(copy.dtype())?, copy))) {
+            // The value was made just now: nobody can have asked for another copy.
+            let _ = self.value.narrowed[slot].set(copy);
+        }
+        self
+    }
+
     /// As [`new`](Self::new), for a result that counts as `logical` although it was rounded as it was written.
     pub(crate) fn written(device: &Device, buffer: Buffer, shape: Dims, logical: DType) -> Self {
         Self::new(device, buffer, shape).counted(logical)

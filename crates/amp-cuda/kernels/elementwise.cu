@@ -239,6 +239,8 @@ struct BinaryArgs {
     i64 n;
     int out;
     int op;
+    void* narrow;       // null, or where the result goes in 16 bits too
+    int narrow_type;
 };
 
 template <class C> __device__ inline C binary(int op, C l, C r) {
@@ -279,7 +281,9 @@ template <> __device__ inline i64 binary<i64>(int op, i64 l, i64 r) {
 template <class C> __device__ void binary_rest(const BinaryArgs& a, i64 done) {
     FOR_EACH(k, a.n - done) {
         i64 i = done + k;
-        store_as(a.y, a.out, i, binary<C>(a.op, load<C>(a.l, i), load<C>(a.r, i)));
+        C y = binary<C>(a.op, load<C>(a.l, i), load<C>(a.r, i));
+        store_as(a.y, a.out, i, y);
+        if (a.narrow) store_as(a.narrow, a.narrow_type, i, y);
     }
 }
 
@@ -295,6 +299,7 @@ __device__ i64 binary_packs(const BinaryArgs& a) {
             rotate(r, r[0]);
         }
         store_pack(a.y, a.out, i * PACK, l);
+        if (a.narrow) store_pack(a.narrow, a.narrow_type, i * PACK, l);
     }
     return a.n / PACK * PACK;
 }

@@ -148,6 +148,8 @@ struct NormGradArgs {
     i64 per_split;
     int rms;
     int out;
+    void* narrow;            // null, or where dx goes in 16 bits too
+    int narrow_type;
 };
 
 // dx = rstd (w g - mean(w g) - normal mean(w g normal)), row blockIdx.x
@@ -164,7 +166,9 @@ template <class C> __device__ void norm_rows_grad(const NormGradArgs& a, C* shar
     for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
         C g = load<C>(a.grad, base + k) * parameter<C>(a.weight, channel_of(base + k, a.repeat, a.channels), 1);
         C normal = (load<C>(a.x, base + k) - mean) * rstd;
-        store_as(a.dx, a.out, base + k, (g - shift - normal * slope) * rstd);
+        C dx = (g - shift - normal * slope) * rstd;
+        store_as(a.dx, a.out, base + k, dx);
+        if (a.narrow) store_as(a.narrow, a.narrow_type, base + k, dx);
     }
 }
 

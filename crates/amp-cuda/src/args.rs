@@ -18,7 +18,7 @@ macro_rules! args {
 args! {
     UnaryArgs { x: Operand, y: u64, n: i64, out: i32, op: i32, p: [f64; 2], }
     UnaryGradArgs { saved: Operand, grad: Operand, y: u64, n: i64, out: i32, op: i32, p: [f64; 2], }
-    BinaryArgs { l: Operand, r: Operand, y: u64, n: i64, out: i32, op: i32, }
+    BinaryArgs { l: Operand, r: Operand, y: u64, n: i64, out: i32, op: i32, narrow: u64, narrow_type: i32, }
     TernaryArgs { x: [Operand; 3], y: u64, n: i64, out: i32, op: i32, p: f64, }
     CopyArgs { x: Operand, y: u64, n: i64, out: i32, }
     CopyIntoArgs { x: Operand, y: Operand, n: i64, }
@@ -52,7 +52,7 @@ args! {
     NormGradArgs {
         grad: Operand, x: Operand, weight: Operand, mean: u64, rstd: u64, sum_grad: u64, sum_normal: u64, dx: u64,
         parts: u64, n: i64, len: i64, channels: i64, repeat: i64, groups: i64, count: i64, per_split: i64, rms: i32,
-        out: i32,
+        out: i32, narrow: u64, narrow_type: i32,
     }
     CumprodGradArgs { x: Operand, grad: Operand, scratch: u64, dx: u64, lines: i64, len: i64, inner: i64, out: i32, }
     CheckArgs { index: Operand, bad: u64, n: i64, size: i64, ignored: i64, check: i64, has_ignored: i32, }

@@ -61,6 +61,13 @@ impl Pass<'_> {
         self.edge(i).map_or(DType::F32, Edge::dtype)
     }
 
+    /// The 16-bit precision that the gradient of input `i` is rounded to for others once it is complete, if it is: that of a
+    /// summand, where the input is a sum in F32. Nothing else is given to an input that has no gradient yet.
+    pub(crate) fn narrows(&self, i: usize) -> Option<DType> {
+        let edge = self.edge(i)?;
+        narrowed_by(edge, self.wanted).filter(|_| !self.grads.contains_key(&edge.id()))
+    }
+
     /// Adds to the gradient of input `i`, summing over broadcast dimensions and rounding to its precision.
     pub(crate) fn give(&mut self, i: usize, grad: RawTensor) -> Result<()> {
         self.give_product(i, grad, None)
@@ -78,7 +85,10 @@ impl Pass<'_> {
                 slot.insert(grad);
             }
             Entry::Occupied(mut slot) => {
-                let sum = add(slot.get(), &grad, edge.dtype())?;
+                let sum = match narrowed_by(&edge, self.wanted) {
+                    Some(also) => add_narrowed(slot.get(), &grad, also)?,
+                    None => add(slot.get(), &grad, edge.dtype())?,
+                };
                 slot.insert(sum);
             }
         }
@@ -140,6 +150,22 @@ impl Pass<'_> {
 pub(crate) fn add(a: &RawTensor, b: &RawTensor, dtype: DType) -> Result<RawTensor> {
     let buffer = a.backend().binary(Binary::Add, a.operand()?, b.operand()?, dtype)?;
     Ok(RawTensor::new(a.device(), buffer, *a.shape()))
+}
+
+/// `a + b` in F32, with its copy in precision `also` where the device writes both at once.
+fn add_narrowed(a: &RawTensor, b: &RawTensor, also: DType) -> Result<RawTensor> {
+    let (sum, copy) = a.backend().binary_narrowed(Binary::Add, a.operand()?, b.operand()?, DType::F32, also)?;
+    Ok(RawTensor::new(a.device(), sum, *a.shape()).with_narrowed(copy))
+}
+
+/// The precision of a 16-bit summand of the same shape, if the gradient of `edge` is that of a sum in F32.
+fn narrowed_by(edge: &Edge, wanted: &HashSet<u64>) -> Option<DType> {
+    let Edge::Node(node) = edge else { return None };
+    if node.op != "add" || node.dtype != DType::F32 {
+        return None;
+    }
+    let summands = node.inputs.iter().flatten().filter(|of| wanted.contains(&of.id()) && *of.shape() == node.shape);
+    summands.map(Edge::dtype).find(|dtype| dtype.is_half())
 }
 
 /// Walks back from `root` with gradient `seed`. With `targets`, only towards those; otherwise to every leaf.

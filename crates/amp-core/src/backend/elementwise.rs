@@ -15,6 +15,20 @@ pub trait Elementwise {
     /// `op(a, b)`
     fn binary(&self, op: Binary, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Buffer>;
 
+    /// [`binary`](Self::binary), and the same result rounded once more to the 16-bit precision `also` where the device writes
+    /// both at once.
+    fn binary_narrowed(
+        &self,
+        op: Binary,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        out: DType,
+        also: DType,
+    ) -> Result<(Buffer, Option<Buffer>)> {
+        let _ = also;
+        Ok((self.binary(op, a, b, out)?, None))
+    }
+
     /// `op(a, b)` as truth values.
     fn compare(&self, op: Compare, a: Operand<'_>, b: Operand<'_>) -> Result<Buffer>;
 

@@ -29,6 +29,8 @@ pub trait Normalization {
     ) -> Result<Buffer>;
 
     /// Gradients of [`normalize`](Self::normalize) from its input and statistics; those of the parameters are F32 (F64).
+    /// The input's is rounded to the first precision in `out`; a device may write it rounded to the second, of 16 bits, at
+    /// once.
     fn normalize_grad(
         &self,
         grad: Operand<'_>,
@@ -36,7 +38,7 @@ pub trait Normalization {
         saved: (Operand<'_>, Operand<'_>),
         weight: Option<Operand<'_>>,
         kind: NormKind,
-        out: DType,
+        out: (DType, Option<DType>),
     ) -> Result<NormGrads>;
 }
 
@@ -67,6 +69,8 @@ pub struct Normalized {
 pub struct NormGrads {
     /// With respect to the input.
     pub x: Buffer,
+    /// `x` rounded to the precision that was asked for too, if it was written.
+    pub narrowed: Option<Buffer>,
     /// With respect to the weight, one for each parameter.
     pub weight: Buffer,
     /// With respect to the bias, one for each parameter.

@@ -88,8 +88,9 @@ pub(super) fn normalize(
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let factor = weight.as_ref().map(|w| w.operand()).transpose()?;
             let (grad, saved) = (pass.grad().operand()?, (mean.operand()?, rstd.operand()?));
-            let grads = x.backend().normalize_grad(grad, x.operand()?, saved, factor, kind, pass.dtype(0))?;
-            pass.give(0, RawTensor::new(x.device(), grads.x, *x.shape()))?;
+            let out = (pass.dtype(0), pass.narrows(0));
+            let grads = x.backend().normalize_grad(grad, x.operand()?, saved, factor, kind, out)?;
+            pass.give(0, RawTensor::new(x.device(), grads.x, *x.shape()).with_narrowed(grads.narrowed))?;
             pass.give(1, RawTensor::new(x.device(), grads.weight, parameters))?;
             pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))
         }))

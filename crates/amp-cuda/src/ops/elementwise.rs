@@ -76,6 +76,31 @@ fn ternary_code(op: Ternary) -> (i32, f64) {
 }
 
 impl Gpu {
+    /// Operation number `op` of two operands, rounded to `out`, and that rounded to `also`.
+    fn two(
+        &self,
+        op: i32,
+        [a, b]: [CoreOperand<'_>; 2],
+        out: DType,
+        also: Option<DType>,
+    ) -> Result<(Buffer, Option<Buffer>)> {
+        let n = a.layout.count();
+        let y = self.memory("binary", n, out)?;
+        let narrowed = also.map(|also| self.memory("binary", n, also)).transpose()?;
+        let args = BinaryArgs {
+            l: Operand::new(self, "binary", a)?,
+            r: Operand::new(self, "binary", b)?,
+            y: y.address(),
+            n: n as i64,
+            out: tag(out),
+            op,
+            narrow: narrowed.as_ref().map_or(0, Memory::address),
+            narrow_type: also.map_or(0, tag),
+        };
+        self.launch(FAMILY, "binary", Some(Compute::of(&[a.logical, b.logical, out])), self.spread(n), args)?;
+        Ok((y.into_buffer(), narrowed.map(Memory::into_buffer)))
+    }
+
     fn three(
         &self,
         stem: &'static str,
@@ -103,6 +128,8 @@ impl Gpu {
             n: into.len() as i64,
             out: tag(into.dtype()),
             op: binary_code(Binary::Add),
+            narrow: 0,
+            narrow_type: 0,
         };
         self.launch(FAMILY, "binary", Some(compute), self.spread(into.len()), args)
     }
@@ -130,19 +157,27 @@ impl Elementwise for Gpu {
     }
 
     fn binary(&self, op: Binary, a: CoreOperand<'_>, b: CoreOperand<'_>, out: DType) -> Result<Buffer> {
-        let n = a.layout.count();
-        let y = self.memory("binary", n, out)?;
-        let (l, r) = (Operand::new(self, "binary", a)?, Operand::new(self, "binary", b)?);
-        let args = BinaryArgs { l, r, y: y.address(), n: n as i64, out: tag(out), op: binary_code(op) };
-        self.launch(FAMILY, "binary", Some(Compute::of(&[a.logical, b.logical, out])), self.spread(n), args)?;
-        Ok(y.into_buffer())
+        Ok(self.two(binary_code(op), [a, b], out, None)?.0)
+    }
+
+    fn binary_narrowed(
+        &self,
+        op: Binary,
+        a: CoreOperand<'_>,
+        b: CoreOperand<'_>,
+        out: DType,
+        also: DType,
+    ) -> Result<(Buffer, Option<Buffer>)> {
+        let wide = out != DType::F32 || [a, b].iter().any(|x| x.logical == DType::F64);
+        self.two(binary_code(op), [a, b], out, (!wide).then_some(also))
     }
 
     fn compare(&self, op: Compare, a: CoreOperand<'_>, b: CoreOperand<'_>) -> Result<Buffer> {
         let n = a.layout.count();
         let y = self.memory("compare", n, DType::Bool)?;
         let (l, r) = (Operand::new(self, "compare", a)?, Operand::new(self, "compare", b)?);
-        let args = BinaryArgs { l, r, y: y.address(), n: n as i64, out: tag(DType::Bool), op: compare_code(op) };
+        let (y_address, out, op) = (y.address(), tag(DType::Bool), compare_code(op));
+        let args = BinaryArgs { l, r, y: y_address, n: n as i64, out, op, narrow: 0, narrow_type: 0 };
         self.launch(FAMILY, "compare", Some(Compute::of(&[a.logical, b.logical])), self.spread(n), args)?;
         Ok(y.into_buffer())
     }

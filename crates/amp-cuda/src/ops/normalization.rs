@@ -159,10 +159,12 @@ impl Normalization for Gpu {
         (mean, rstd): (CoreOperand<'_>, CoreOperand<'_>),
         weight: Option<CoreOperand<'_>>,
         kind: NormKind,
-        out: DType,
+        (out, also): (DType, Option<DType>),
     ) -> Result<NormGrads> {
         let (rows, compute) = (Rows::new(x, kind), Compute::real(&[x.logical]));
         let dx = self.memory("normalize", rows.count(), out)?;
+        let also = also.filter(|_| kind != NormKind::Batch && out == DType::F32 && compute == Compute::F32);
+        let narrowed = also.map(|also| self.memory("normalize", rows.count(), also)).transpose()?;
         let statistic = |s: CoreOperand<'_>| Operand::new(self, "normalize", s).map(|s| s.data);
         let args = NormGradArgs {
             grad: Operand::new(self, "normalize", grad)?,
@@ -183,6 +185,8 @@ impl Normalization for Gpu {
             per_split: 0,
             rms: i32::from(matches!(kind, NormKind::Rms { .. })),
             out: tag(out),
+            narrow: narrowed.as_ref().map_or(0, Memory::address),
+            narrow_type: also.map_or(0, tag),
         };
         let (sum_normal, sum_grad) = self.norm_sums(args, rows, compute)?;
         if kind == NormKind::Batch {
@@ -192,6 +196,7 @@ impl Normalization for Gpu {
             let grid = ([if rows.len == 0 { 0 } else { rows.rows as u64 }, 1, 1], THREADS);
             self.launch(FAMILY, "norm_rows_grad", Some(compute), grid, args)?;
         }
-        Ok(NormGrads { x: dx.into_buffer(), weight: sum_normal.into_buffer(), bias: sum_grad.into_buffer() })
+        let [x, weight, bias] = [dx, sum_normal, sum_grad].map(Memory::into_buffer);
+        Ok(NormGrads { x, narrowed: narrowed.map(Memory::into_buffer), weight, bias })
     }
 }

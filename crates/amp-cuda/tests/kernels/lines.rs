@@ -1,7 +1,8 @@
 //! Reductions, scans, sorting, softmax, normalisation, cross-entropy and indexing.
 
 use crate::case::{Input, check, check_same};
-use amp_core::backend::{DType, Labels, NormKind, Operand, Reduce, Scan, Statistics};
+use amp_core::Dims;
+use amp_core::backend::{Backend, Binary, Buffer, DType, Labels, Layout, NormKind, Operand, Reduce, Scan, Statistics};
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
@@ -182,7 +183,8 @@ fn normalisations_and_their_gradients() {
                     let layout =
                         amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[n.mean.len()]).expect("rank 1"));
                     let kept = |buffer| Operand { buffer, layout: &layout, logical: n.mean.dtype() };
-                    let grads = b.normalize_grad(x[1], x[0], (kept(&n.mean), kept(&n.rstd)), weight, kind, out)?;
+                    let grads =
+                        b.normalize_grad(x[1], x[0], (kept(&n.mean), kept(&n.rstd)), weight, kind, (out, None))?;
                     let mut results = vec![grads.x, grads.weight, grads.bias];
                     if kind == NormKind::Batch {
                         let statistics = Statistics { mean: kept(&n.mean), var: kept(&n.var) };
@@ -231,4 +233,31 @@ fn a_bad_index_is_reported_with_the_next_download() {
     let error = gpu.download(&index).expect_err("12 is past the end");
     assert_eq!(error.to_string(), "embedding: index 12 is out of range for size 10");
     gpu.download(&index).expect("an error is reported once");
+}
+
+/// The bits of two results, one of which was rounded from the other.
+fn rounded_alike(b: &dyn Backend, wide: &Buffer, narrow: &Buffer) {
+    let layout = Layout::contiguous(Dims::new(&[wide.len()]).expect("rank 1"));
+    let wide = Operand { buffer: wide, layout: &layout, logical: DType::F32 };
+    let cast = b.copy(wide, narrow.dtype()).expect("a copy");
+    let [cast, written] = [&cast, narrow].map(|x| format!("{:?}", b.download(x).expect("a download")));
+    assert_eq!(cast, written);
+}
+
+#[test]
+fn what_is_written_in_two_precisions_is_what_a_cast_gives() {
+    for (shape, also) in [([6, 24], DType::BF16), ([5, 7], DType::F16)] {
+        let inputs = [Input::noise(&shape, DType::F32, 3.0, 1), Input::noise(&shape, DType::F32, 3e4, 2)];
+        crate::case::on_gpu("both precisions", &inputs, DType::F32, &|b, x, out| {
+            let (sum, copy) = b.binary_narrowed(Binary::Add, x[0], x[1], out, also)?;
+            rounded_alike(b, &sum, &copy.expect("a copy that was written too"));
+            let kind = NormKind::Layer { inner: shape[1] };
+            let n = b.normalize(x[0], kind, None, None, 1e-5, out)?;
+            let rows = Layout::contiguous(Dims::new(&shape[..1]).expect("rank 1"));
+            let [mean, rstd] = [&n.mean, &n.rstd].map(|s| Operand { buffer: s, layout: &rows, logical: DType::F32 });
+            let grads = b.normalize_grad(x[1], x[0], (mean, rstd), None, kind, (out, Some(also)))?;
+            rounded_alike(b, &grads.x, &grads.narrowed.expect("a copy that was written too"));
+            Ok(vec![sum, grads.x])
+        });
+    }
 }
