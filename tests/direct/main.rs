@@ -2,6 +2,7 @@
 //! the pass that narrows.
 
 mod assigned;
+mod functions;
 mod methods;
 mod modules;
 

@@ -14,7 +14,7 @@
 )]
 #![allow(clippy::cargo_common_metadata, clippy::multiple_crate_versions, clippy::result_large_err)]
 
-use ::mixed::{AutocastPrecision, F16, F32, Result, Tensor, amp_op, amp_policy, amp_region, autocast};
+use ::mixed::{AutocastPrecision, F16, F32, Result, Tensor, amp_op, amp_policy, amp_region, autocast, functional};
 use ::std::clone::Clone;
 use ::std::iter::Iterator;
 use ::std::option::Option::{self, None, Some};
@@ -49,6 +49,16 @@ impl Model {
     #[must_use]
     pub const fn new(w: Tensor<F32>, layers: Vec<Tensor<F32>>) -> Self {
         Self { w, layers }
+    }
+
+    /// Results that are written narrow, by free functions and in branches.
+    ///
+    /// # Errors
+    /// As the operations in it.
+    #[autocast(f16, crate = ::mixed)]
+    pub fn narrow(&self, x: &Tensor<F32>, sharp: bool) -> Result<Tensor<F32>> {
+        let h = if sharp { functional::softmax(x, -1)? } else { x.log_softmax(-1)? };
+        functional::relu(&h)?.matmul(&self.w)
     }
 
     /// Branches, loops, closures, operators and returns.

@@ -9,6 +9,9 @@ use crate::precision::{Bool, Element, Float, I64, SamePrecision};
 use crate::shape::IntoShape;
 use crate::{Result, Tensor};
 
+#[doc(hidden)]
+pub use crate::private::OURS as __AMP_FUNCTIONS;
+
 /// One line an operation: its arguments after the first, and the bound its method has.
 macro_rules! functions {
     ($($name:ident $(<$q:ident>)? ($($arg:ident: $type:ty),*) $(where $bound:path)?;)*) => { $(

@@ -51,6 +51,12 @@ impl Condition for Keep {
     }
 }
 
+/// What `__AMP_FUNCTIONS` is in a module whose functions are this library's: a condition that holds.
+pub const OURS: To<F32> = to();
+
+/// What it is in any other module, which has none of its own and sees the one that expansions import.
+pub const FOREIGN: Keep = Keep;
+
 /// The receiver of a `full` operation that can write its result itself.
 pub trait DirectTensor {
     /// The region's precision.

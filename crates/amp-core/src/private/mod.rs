@@ -26,7 +26,7 @@ pub use crate::plan::Registered;
 pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
 pub use amp_policy::Half;
 pub use class::{Full, FullDirect, KeepClass, KeepCommuting, KeepsPinned, Lower, ModuleClass, Target, pinned};
-pub use direct::{Commutes, Condition, Narrows, ResultOf, WritesDirectly, Writing, writing};
+pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, ResultOf, WritesDirectly, Writing, writing};
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved};
 pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, recast};
@@ -35,8 +35,10 @@ pub use literal::check_literal;
 pub use probe::{Probe, argument, declared, module, owned, place, probe, slot, taker, token, writer};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, through, to};
 
-/// The traits behind the probes, anonymous so that importing them all shadows nothing.
+/// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is
+/// that says nothing else: somebody's own.
 pub mod kinds {
+    pub use super::FOREIGN as __AMP_FUNCTIONS;
     pub use super::class::{ByModule as _, NotModule as _};
     pub use super::direct::{
         ByDirectModule as _, DirectTensor as _, IndirectTensor as _, NarrowsInput as _, NoTensor as _,

@@ -21,7 +21,7 @@ pub(crate) use module::module_call;
 pub(crate) use operand::{Joint, Operand, Role, Treatment, call, hoisted};
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
-use syn::Expr;
+use syn::{Expr, Path};
 pub(crate) use value::{declared, joined, recast, recast_tensor, slot};
 
 /// What an expansion begins with: `__amp`, which everything in it is named by, and the traits behind the probes.
@@ -29,6 +29,14 @@ pub(crate) fn imports(private: &TokenStream) -> TokenStream {
     quote! {
         #[allow(unused_imports)]
         use #private::{self as __amp, kinds::*};
+    }
+}
+
+/// `condition`, if the functions of this Rust module are the library's: such a module says so by a constant, and in any
+/// other the name means what [`imports`] brings.
+pub(crate) fn if_ours(functions: &Path, condition: &TokenStream) -> TokenStream {
+    quote! {
+        __amp::Condition::pick({ #[allow(unused_imports)] use #functions::*; __AMP_FUNCTIONS }, #condition, __amp::Keep)
     }
 }
 

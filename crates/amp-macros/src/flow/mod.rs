@@ -11,7 +11,7 @@ mod tests;
 pub(crate) use state::{Head, State};
 use std::collections::HashMap;
 use std::rc::Rc;
-use syn::Expr;
+use syn::{Expr, Path};
 
 /// A call, by its number in the order of the walk.
 pub(crate) type Site = usize;
@@ -94,6 +94,8 @@ enum Taking {
     Narrowed(String),
     /// Given to a module in a region of this precision.
     Given(String, Rc<Taker>),
+    /// As `Passed`, if the functions of this Rust module are the library's.
+    PassedBy(Rc<Path>),
 }
 
 struct Use {
@@ -106,6 +108,8 @@ struct Use {
 pub(crate) struct Decision {
     /// The modules that have to narrow it.
     pub(crate) takers: Vec<Rc<Taker>>,
+    /// The Rust modules whose functions have to be the library's.
+    pub(crate) functions: Vec<Rc<Path>>,
     /// Whoever narrows it finds it narrow.
     free: bool,
 }
@@ -136,6 +140,7 @@ struct Fate {
     open: bool,
     narrowed: bool,
     takers: Vec<Rc<Taker>>,
+    functions: Vec<Rc<Path>>,
 }
 
 /// Values and uses of one round.
@@ -178,12 +183,16 @@ impl Flows {
         nodes
     }
 
-    /// The value goes on, changed in a way that commutes with rounding.
-    pub(crate) fn pass(&mut self, flow: &Flow) -> Flow {
+    /// The value goes on, changed in a way that commutes with rounding, if the functions of this Rust module are the
+    /// library's.
+    pub(crate) fn pass(&mut self, flow: &Flow, functions: Option<&Rc<Path>>) -> Flow {
         if flow.is_empty() {
             return Flow::default();
         }
         let nodes = self.take(flow);
+        for (&number, functions) in flow.uses.iter().zip(functions.into_iter().cycle()) {
+            self.uses[number].taking = Some(Taking::PassedBy(functions.clone()));
+        }
         self.open(nodes)
     }
 
@@ -213,6 +222,10 @@ impl Flows {
         for (one, nodes) in self.uses.iter().zip(&reached) {
             let (half, taker) = match &one.taking {
                 Some(Taking::Passed) => continue,
+                Some(Taking::PassedBy(path)) => {
+                    nodes.iter().for_each(|&node| fates.entry(node).or_default().functions.push(path.clone()));
+                    continue;
+                }
                 Some(Taking::Narrowed(half)) => (Some(half), None),
                 Some(Taking::Given(half, taker)) => (Some(half), Some(taker)),
                 None => (None, None),
@@ -225,7 +238,7 @@ impl Flows {
                 fate.takers.extend(taker.cloned());
             }
         }
-        let calls = fates.into_iter().filter(|(_, fate)| !fate.open);
+        let calls = fates.into_iter().filter(|(_, fate)| !fate.open && (fate.narrowed || !fate.takers.is_empty()));
         let calls: HashMap<Site, Decision> = calls.filter_map(|(node, fate)| self.decision(node, fate)).collect();
         let written = |node: &usize| match &self.nodes[*node] {
             Node::Result(origin) => calls.get(&origin.site).is_some_and(|decision| decision.free),
@@ -239,7 +252,7 @@ impl Flows {
         let Node::Result(origin) = &self.nodes[node] else { return None };
         // A single module either narrows the result, and finds it narrow, or takes it in F32.
         let agreed = fate.takers.is_empty() || fate.takers.len() == 1 && !fate.narrowed;
-        Some((origin.site, Decision { takers: fate.takers, free: origin.sure && agreed }))
+        Some((origin.site, Decision { takers: fate.takers, functions: fate.functions, free: origin.sure && agreed }))
     }
 
     fn origins(&self, nodes: &[usize]) -> impl Iterator<Item = &Origin> {

@@ -1,14 +1,12 @@
-//! Branches and loops: where values of different precision join.
+//! Branches: where values of different precision join.
 
 use super::{Expect, Walker};
 use crate::emit;
-use crate::flow::{Flow, Head, State};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
-use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Block, Expr, ExprBlock, ExprBreak, ExprForLoop, ExprLoop, ExprWhile, Stmt};
+use syn::{Block, Expr, Stmt};
 
 /// How the branches of one expression are made to agree.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,26 +19,13 @@ enum Agreement {
     ByType,
 }
 
-/// An enclosing loop or labelled block.
-pub(super) struct Frame {
-    label: Option<String>,
-    /// Number of the variable that stands for its value.
-    var: usize,
-    /// The states at its `break`s.
-    exits: Vec<State>,
-    /// The states at its `continue`s.
-    repeats: Vec<State>,
-    /// The uses that its value is.
-    values: Vec<Flow>,
-}
-
 /// One branch: its value and where it ends.
 struct Arm<'e> {
     value: Value,
     end: End<'e>,
 }
 
-enum End<'e> {
+pub(super) enum End<'e> {
     Block(&'e mut Block),
     Expr(&'e mut Expr),
 }
@@ -141,129 +126,6 @@ impl Walker<'_> {
         }
     }
 
-    pub(super) fn while_loop(&mut self, expr: &mut ExprWhile) -> Value {
-        let mark = self.scopes.enter();
-        let node = self.fresh_id();
-        self.steps.push(Step::Loop(node));
-        let head = self.loop_head();
-        self.expr(&mut expr.cond);
-        let done = self.flows.state();
-        self.enter_loop(expr.label.as_ref());
-        self.block(&mut expr.body, &Expect::Nothing);
-        self.leave_loop(&head, Some(done));
-        self.steps.pop();
-        self.scopes.leave(mark);
-        Value::other()
-    }
-
-    pub(super) fn for_loop(&mut self, expr: &mut ExprForLoop) -> Value {
-        let items = self.expr(&mut expr.expr);
-        let mark = self.scopes.enter();
-        let node = self.fresh_id();
-        self.steps.push(Step::Loop(node));
-        let head = self.loop_head();
-        let done = self.flows.state();
-        self.bind(&expr.pat, &items.shaped(Shape::Unknown), false);
-        self.enter_loop(expr.label.as_ref());
-        self.block(&mut expr.body, &Expect::Nothing);
-        self.leave_loop(&head, Some(done));
-        self.steps.pop();
-        self.scopes.leave(mark);
-        Value::other()
-    }
-
-    pub(super) fn endless_loop(&mut self, expr: &mut ExprLoop) -> Value {
-        let node = self.fresh_id();
-        self.steps.push(Step::Loop(node));
-        let head = self.loop_head();
-        self.enter_loop(expr.label.as_ref());
-        self.block(&mut expr.body, &Expect::Nothing);
-        let frame = self.leave_loop(&head, None);
-        self.steps.pop();
-        self.loop_value(frame)
-    }
-
-    pub(super) fn labelled_block(&mut self, expr: &mut ExprBlock) -> Value {
-        let var = self.enter_loop(expr.label.as_ref());
-        let mut value = self.block(&mut expr.block, &Expect::Nothing);
-        let mut frame = self.breaks.pop().expect("pushed above");
-        self.flows.merge(std::mem::take(&mut frame.exits));
-        if !matches!(value.prec, Prec::Never | Prec::Other) {
-            self.assign_var(var, &value);
-            if self.chosen(var) == Some(Prec::F32) && !value.is_surely(&Prec::F32) {
-                end(End::Block(&mut expr.block), |expr| self.widened(expr, &value));
-            }
-            frame.values.push(std::mem::take(&mut value.flow));
-        }
-        self.loop_value(frame)
-    }
-
-    /// Declares the variable that stands for what `break` gives.
-    fn enter_loop(&mut self, label: Option<&syn::Label>) -> usize {
-        let var = self.scopes.vars.len();
-        self.scopes.declare("", Value::never(), self.steps.len(), false, false);
-        let label = label.map(|label| label.name.ident.to_string());
-        self.breaks.push(Frame { label, var, exits: Vec::new(), repeats: Vec::new(), values: Vec::new() });
-        var
-    }
-
-    /// The state at the head of a loop that is about to be walked.
-    fn loop_head(&mut self) -> Head {
-        self.flows.enter_loop(self.scopes.assignable())
-    }
-
-    /// Goes on behind a loop, which ends with `done` besides its `break`s.
-    fn leave_loop(&mut self, head: &Head, done: Option<State>) -> Frame {
-        let mut frame = self.breaks.pop().expect("every loop has pushed its own");
-        let end = self.flows.leave();
-        frame.repeats.iter().chain([&end]).for_each(|from| self.flows.back_to(head, from));
-        self.flows.merge(std::mem::take(&mut frame.exits).into_iter().chain(done).collect());
-        frame
-    }
-
-    fn loop_value(&self, frame: Frame) -> Value {
-        let value = match (self.chosen(frame.var), &self.scopes.vars[frame.var].assigned) {
-            (Some(prec), _) => Value::sure(prec),
-            (None, Some(value)) => value.clone(),
-            (None, None) => Value::other(),
-        };
-        Value { flow: Flow::either(frame.values), ..value }
-    }
-
-    /// Walks a `break`, with its value.
-    pub(super) fn leave_by_break(&mut self, expr: &mut ExprBreak) {
-        let frame = self.frame(expr.label.as_ref());
-        if let Some(expr) = &mut expr.expr {
-            let mut value = self.expr(expr);
-            if let Some(at) = frame {
-                let var = self.breaks[at].var;
-                self.assign_var(var, &value);
-                if self.chosen(var) == Some(Prec::F32) && !value.is_surely(&Prec::F32) && !value.inferred {
-                    self.rewrite(expr, |inner| self.widened(inner, &value));
-                }
-                self.breaks[at].values.push(std::mem::take(&mut value.flow));
-            }
-        }
-        let state = self.flows.leave();
-        if let Some(at) = frame {
-            self.breaks[at].exits.push(state);
-        }
-    }
-
-    /// Walks a `continue`.
-    pub(super) fn repeat(&mut self, label: Option<&syn::Lifetime>) {
-        let state = self.flows.leave();
-        if let Some(at) = self.frame(label) {
-            self.breaks[at].repeats.push(state);
-        }
-    }
-
-    /// The loop or labelled block that a `break` or `continue` means.
-    fn frame(&self, label: Option<&syn::Lifetime>) -> Option<usize> {
-        let name = label.map(|label| label.ident.to_string());
-        self.breaks.iter().rposition(|frame| name.is_none() || frame.label == name)
-    }
-
     /// Notes that a value is assigned to a variable.
     pub(super) fn assign_var(&mut self, var: usize, value: &Value) {
         let var = &mut self.scopes.vars[var];
@@ -305,7 +167,7 @@ fn agreement(arms: &[Arm<'_>]) -> Agreement {
 }
 
 /// Wraps the expression a branch ends in.
-fn end(end: End<'_>, wrap: impl FnOnce(Expr) -> Expr) {
+pub(super) fn end(end: End<'_>, wrap: impl FnOnce(Expr) -> Expr) {
     match end {
         End::Block(block) => {
             if let Some(Stmt::Expr(expr, None)) = block.stmts.last_mut() {

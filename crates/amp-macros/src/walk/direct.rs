@@ -8,7 +8,7 @@ use crate::lattice::{Prec, Value};
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use std::rc::Rc;
-use syn::Expr;
+use syn::{Expr, Path};
 
 /// How many modules in a row are asked by type whether they narrow what they are given.
 const DEEPEST: u32 = 3;
@@ -72,13 +72,15 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether the result of a call is written narrow.
-    pub(super) fn written(&self, site: Site) -> Option<Written> {
-        let takers = &self.settled.direct.get(site)?.takers;
-        if takers.is_empty() {
+    /// Whether the result of a call is written narrow; the call may be one of a function of this Rust module.
+    pub(super) fn written(&self, site: Site, functions: Option<&Rc<Path>>) -> Option<Written> {
+        let decision = self.settled.direct.get(site)?;
+        let functions: Vec<&Rc<Path>> = decision.functions.iter().chain(functions).collect();
+        if decision.takers.is_empty() && functions.is_empty() {
             return Some(Written::Always);
         }
-        self.condition(takers, DEEPEST).map(Written::If)
+        let takers = self.condition(&decision.takers, DEEPEST)?;
+        Some(Written::If(functions.into_iter().fold(takers, |others, path| emit::if_ours(path, &others))))
     }
 
     /// Asks all these modules; `None` if one of them cannot be named here.

@@ -12,7 +12,10 @@ mod control;
 mod direct;
 mod expr;
 mod function;
+mod loops;
+mod module;
 mod nested;
+mod operation;
 mod operator;
 mod path;
 mod pattern;
@@ -75,7 +78,7 @@ pub(crate) struct Walker<'a> {
     /// Hoists whose cost was counted already.
     counted: Vec<usize>,
     /// The enclosing loops and labelled blocks.
-    breaks: Vec<control::Frame>,
+    breaks: Vec<loops::Frame>,
     /// What the innermost function or closure declares to return.
     returns: Expect,
     errors: Errors,

@@ -1,7 +1,7 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
 use super::Walker;
-use super::call::{castable, judged};
+use super::operation::{Called, Form, castable, judged};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
@@ -11,8 +11,9 @@ use crate::rules::{Found, Rule};
 use crate::shape::Shape;
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
+use std::rc::Rc;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprCall};
+use syn::{Expr, ExprCall, ExprPath};
 
 impl Walker<'_> {
     /// A call of a path.
@@ -96,13 +97,13 @@ impl Walker<'_> {
             }
         }
         let site = self.site();
-        let (result, goal) = self.rule(&found, &text, &values, &tensors, site);
-        self.record(source, name, &text, &found, &values, &tensors, &result, site);
+        let form = if method_form { Form::Method } else { Form::Function(module_of(&call.func)) };
+        let sure = method_form || found.rule == Rule::Lower;
+        let called = Called { name: &text, found, values, tensors, site, form, sure };
+        let (result, goal) = self.carry_out(&called, source, name);
         // A function of this name may be the user's own: what it returns is its own business.
         let result = if method_form { result } else { Value { sure: false, ..result } };
-        let ours = method_form || found.rule == Rule::Lower;
-        let flow = if ours { self.flow(&found, &values, &tensors, site, true) } else { Flow::default() };
-        let result = Value { flow, ..result };
+        let Called { values, tensors, .. } = called;
         let Some(goal) = goal else { return result };
         let mut operands = Vec::new();
         for &i in &tensors {
@@ -147,7 +148,7 @@ impl Walker<'_> {
             return Value { inferred: false, constant: None, shape: Shape::Unknown, parts: Vec::new(), ..result };
         }
         let flow = Flow::all(values.iter_mut().map(|value| std::mem::take(&mut value.flow)).collect());
-        let flow = self.flows.pass(&flow);
+        let flow = self.flows.pass(&flow, None);
         let prec = values.iter().fold(Prec::Never, |all, value| all.join(&value.prec));
         let inputs: Vec<&Value> = values.iter().collect();
         self.rows.push(Row::new(name, "widest", source, &inputs, &prec).at(at).with_meeting(&inputs));
@@ -180,6 +181,15 @@ impl Walker<'_> {
 
 fn is_pointer(path: &syn::Path) -> bool {
     path.segments.iter().rev().nth(1).is_some_and(|s| s.ident == "Box" || s.ident == "Rc" || s.ident == "Arc")
+}
+
+/// The Rust module that a function is called by, if its path names one.
+fn module_of(func: &Expr) -> Option<Rc<syn::Path>> {
+    let Expr::Path(ExprPath { qself: None, path, .. }) = func else { return None };
+    let mut module = path.clone();
+    module.segments.pop();
+    module.segments.pop_punct();
+    (!module.segments.is_empty()).then(|| Rc::new(module))
 }
 
 /// `Tensor::op` and `Tensor::<P>::op`: the first argument is the receiver.
@@ -229,8 +239,9 @@ fn names_operation(walker: &Walker<'_>, path: &syn::ExprPath) -> bool {
     };
     let qualifier = path.path.segments.iter().rev().nth(1);
     let is_type = qualifier.is_some_and(|segment| segment.ident.to_string().starts_with(|c: char| c.is_uppercase()));
-    let is_tensor = qualifier.is_some_and(|segment| segment.ident == "Tensor");
-    !(path.path.segments.iter().any(foreign) || is_type && !is_tensor)
+    // `use amp::functional as F`, as in PyTorch.
+    let known = qualifier.is_some_and(|segment| segment.ident == "Tensor" || segment.ident == "F");
+    !(path.path.segments.iter().any(foreign) || is_type && !known)
 }
 
 /// `Tensor::<F32>::zeros(..)` and the like say their precision.

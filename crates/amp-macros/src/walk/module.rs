@@ -1,0 +1,60 @@
+//! Calls of modules: the type of a module says what it takes and gives.
+
+use super::Walker;
+use super::operation::castable;
+use crate::emit::{self, Operand, Role, Treatment};
+use crate::lattice::{Prec, Value};
+use crate::plan::Row;
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::Expr;
+
+impl Walker<'_> {
+    /// A module's forward pass: its type says what it takes.
+    pub(super) fn module(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
+        let Expr::MethodCall(call) = expr else { return Value::opaque() };
+        let at = call.method.span();
+        let site = self.site();
+        self.expr(&mut call.receiver);
+        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
+        let inputs: Vec<&Value> = values.iter().filter(|value| value.prec != Prec::Other).collect();
+        let mut row =
+            Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
+        row.costed -= inputs.iter().filter(|value| row.costed > 0 && self.is_free(value)).count() as u32;
+        self.rows.push(row);
+        let positions: Vec<usize> = (0..values.len()).filter(|&i| castable(&call.args[i], &values[i])).collect();
+        self.given(&call.receiver, site, positions.iter().map(|&i| &values[i]));
+        let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
+        if positions.is_empty() || full {
+            return Value::new(Prec::Unknown);
+        }
+        let region = self.target(&self.lower());
+        let spans: Vec<Span> = call.args.iter().map(|arg| emit::ends(arg).0).collect();
+        let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
+        let operands = positions
+            .iter()
+            .map(|&i| Operand {
+                expr: take(&mut call.args[i]),
+                role: Role::Argument,
+                treatment: Treatment::To(region.clone()),
+            })
+            .collect();
+        let receiver = take(&mut call.receiver);
+        let mut whole = call.clone();
+        let half = matches!(self.lower(), Prec::Half(_));
+        let written = self.written(site, None);
+        let written = written.map(|written| written.condition(&region));
+        let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
+        let pinned: Vec<Span> = pinned.map(|&i| spans[i]).collect();
+        self.rewrite(expr, |_| {
+            emit::module_call(at, receiver, (&region, written), &pinned, operands, |callee, passed| {
+                *whole.receiver = callee;
+                for (&i, arg) in positions.iter().zip(passed) {
+                    whole.args[i] = arg;
+                }
+                Expr::Verbatim(whole.into_token_stream())
+            })
+        });
+        Value { flow: self.produce(site, false), ..Value::new(Prec::Unknown) }
+    }
+}

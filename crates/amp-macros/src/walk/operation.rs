@@ -1,0 +1,270 @@
+//! Calls that have a rule: what their operands are cast to, what they give, and their row of the plan.
+
+use super::Walker;
+use super::call::INFERRED;
+use super::cast::Goal;
+use crate::emit::{self, Joint};
+use crate::flow::{Flow, Site};
+use crate::lattice::{Prec, Value};
+use crate::plan::Row;
+use crate::rules::{Found, Rule};
+use crate::shape::Shape;
+use proc_macro2::Ident;
+use quote::ToTokens;
+use std::rc::Rc;
+use syn::{Expr, ExprMethodCall, Path};
+
+/// Operations whose result is no tensor that autocast casts.
+const NO_FLOAT: &[&str] = &[
+    "argmax", "argmin", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "equal", "isnan", "isinf", "isfinite",
+    "isclose", "one_hot", "all", "any",
+];
+/// Operations that return a tensor and something besides.
+const PAIRS: &[&str] = &[
+    "sort",
+    "topk",
+    "batch_norm_train",
+    "max_pool1d_with_indices",
+    "max_pool2d_with_indices",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d_with_indices",
+];
+/// A call whose operation has a rule, its operands walked.
+pub(super) struct Called<'a> {
+    pub(super) name: &'a str,
+    pub(super) found: Found,
+    /// The receiver, if it is a method's, and the arguments.
+    pub(super) values: Vec<Value>,
+    /// Which of them are its tensors.
+    pub(super) tensors: Vec<usize>,
+    pub(super) site: Site,
+    pub(super) form: Form,
+    /// It certainly narrows its tensors, if that is its rule.
+    pub(super) sure: bool,
+}
+
+/// How an operation is called.
+pub(super) enum Form {
+    /// As a method or an associated function of a tensor.
+    Method,
+    /// As a function of the Rust module that its path names; it may be somebody's own.
+    Function(Option<Rc<Path>>),
+}
+
+impl Form {
+    fn module(&self) -> Option<&Rc<Path>> {
+        match self {
+            Self::Method => None,
+            Self::Function(module) => module.as_ref(),
+        }
+    }
+}
+
+impl Called<'_> {
+    /// The tensor that the operation is named after.
+    fn first(&self) -> &Value {
+        &self.values[self.tensors.first().copied().unwrap_or(0)]
+    }
+
+    fn inputs(&self) -> Vec<&Value> {
+        self.tensors.iter().map(|&i| &self.values[i]).collect()
+    }
+
+    /// What it gives.
+    fn result(&self, lower: &Prec) -> Value {
+        let first = self.first();
+        let sure = first.sure && first.prec.is_tensor();
+        let result = match self.found.rule {
+            Rule::Lower | Rule::ForceLower => Value { sure, ..Value::new(lower.clone()) },
+            Rule::Full => Value { sure, ..Value::new(Prec::F32) },
+            Rule::Widest => self.met(),
+            // A method was found on it, so its type is known by now.
+            Rule::Keep => Value { constant: None, inferred: false, parts: Vec::new(), ..first.clone() },
+            Rule::Skip | Rule::Banned => Value::opaque(),
+        };
+        let shape = if self.found.listed { Shape::Unknown } else { Shape::of_operation(self.name) };
+        let result = result.shaped(shape);
+        match self.name {
+            name if INFERRED.contains(&name) && first.prec == Prec::Opaque => Value::inferred(),
+            name if NO_FLOAT.contains(&name) => Value::other(),
+            name if PAIRS.contains(&name) => Value::tuple(vec![result, Value::other()]),
+            _ => result,
+        }
+    }
+
+    /// What tensors give that meet at the widest of them.
+    fn met(&self) -> Value {
+        let inputs = self.inputs();
+        let prec = inputs.iter().fold(Prec::Other, |all, value| all.widest(&value.prec));
+        let sure = inputs.iter().all(|value| value.sure || value.prec == Prec::Other);
+        let alone = inputs.iter().filter(|value| value.prec != Prec::Other).count() == 1;
+        Value { sure: sure && prec.is_known(), pinned: alone && self.first().pinned, ..Value::new(prec) }
+    }
+
+    /// What its tensors are cast to.
+    fn goal(&self, lower: Prec) -> Option<Goal> {
+        let inputs = self.inputs();
+        let differs = |prec: &Prec| inputs.iter().any(|value| !value.is_surely(prec));
+        match self.found.rule {
+            Rule::Lower => differs(&lower).then_some(Goal::To(lower)),
+            Rule::Full => differs(&Prec::F32).then_some(Goal::To(Prec::F32)),
+            Rule::ForceLower => Some(Goal::Through(lower)),
+            Rule::Widest => {
+                let some: Vec<&Value> = inputs.into_iter().filter(|value| value.prec != Prec::Other).collect();
+                let agree = some.iter().all(|value| value.sure && value.prec == some[0].prec);
+                (some.len() > 1 && !agree).then_some(Goal::Meet)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Walker<'_> {
+    /// A call whose operation has a rule.
+    pub(super) fn operation(&mut self, expr: &mut Expr, source: &Expr, name: &str, found: Found) -> Value {
+        let Expr::MethodCall(call) = expr else { return Value::opaque() };
+        let at = call.method.span();
+        let site = self.site();
+        let mut values = vec![self.expr(&mut call.receiver)];
+        let item = values[0].clone().shaped(Shape::Unknown);
+        for arg in &mut call.args {
+            values.push(match arg {
+                Expr::Closure(inner) => {
+                    self.closure(inner, std::slice::from_ref(&item));
+                    Value::other()
+                }
+                arg => self.expr(arg),
+            });
+        }
+        let by_receiver = found.tensors.is_none_or(|positions| positions.contains(&0));
+        if by_receiver && values[0].prec == Prec::Other {
+            return Value::opaque();
+        }
+        let receiver_prec = self.runs_in(&found, &values[0]);
+        for (arg, value) in call.args.iter_mut().zip(&values[1..]) {
+            if judged(name, value) {
+                self.check_constant(arg, value, &receiver_prec, name);
+            }
+        }
+        let (tensor, known) = (values[0].prec.is_tensor(), values[0].sure);
+        let tensors = tensor_positions(&found, &values);
+        let called = Called { name, found, values, tensors, site, form: Form::Method, sure: !by_receiver || tensor };
+        let (result, goal) = self.carry_out(&called, source, &call.method);
+        if let Some(goal) = goal
+            && let Some(operands) = self.take_operands(call, &called.values, &called.tensors, &goal, source)
+        {
+            let whole = call.clone();
+            let joint = self.joint(goal, by_receiver && !(tensor && known));
+            self.rewrite(expr, |_| emit::call(at, operands, joint, |passed| rebuilt(whole, &called.tensors, passed)));
+        }
+        if found.rule == Rule::ForceLower {
+            let target = self.target(&self.lower());
+            self.rewrite(expr, |inner| emit::recast(inner, &target));
+        }
+        result
+    }
+
+    /// What a call gives and what its tensors are cast to; its row of the plan is written and its uses are settled.
+    pub(super) fn carry_out(&mut self, called: &Called<'_>, source: &Expr, at: &Ident) -> (Value, Option<Goal>) {
+        let lower = self.lower();
+        let result = called.result(&lower);
+        let written = self.written(called.site, called.form.module());
+        self.record(called, source, at, &result.prec, written.is_some());
+        let goal = match written {
+            Some(written) => Some(Goal::Write(written)),
+            None => called.goal(lower),
+        };
+        let flow = self.flow(called);
+        (Value { flow, ..result }, goal)
+    }
+
+    /// The precision an operation computes in, for judging constants.
+    pub(super) fn runs_in(&self, found: &Found, receiver: &Value) -> Prec {
+        match found.rule {
+            Rule::Lower => self.lower(),
+            Rule::Full | Rule::ForceLower => Prec::F32,
+            _ => receiver.prec.clone(),
+        }
+    }
+
+    /// What becomes of the uses that went into an operation; gives the use that its result is.
+    fn flow(&mut self, called: &Called<'_>) -> Flow {
+        let Called { found, values, tensors, form, .. } = called;
+        // A function is asked whose it is, where its module can be named.
+        let known = !matches!(form, Form::Function(None));
+        match found.rule {
+            Rule::Lower if called.sure => self.narrowed(tensors.iter().map(|&i| &values[i])),
+            Rule::Keep if known && found.commutes && tensors == &[0] => {
+                return self.flows.pass(&values[0].flow, form.module());
+            }
+            Rule::Full if known && found.direct && tensors.first() == Some(&0) => {
+                return self.produce(called.site, true);
+            }
+            _ => {}
+        }
+        Flow::default()
+    }
+
+    /// How the operands of a call are cast together.
+    pub(super) fn joint(&self, goal: Goal, gate: bool) -> Joint {
+        match goal {
+            Goal::Write(written) => {
+                let lower = self.target(&self.lower());
+                Joint::Write { condition: written.condition(&lower), lower }
+            }
+            Goal::To(_) if gate => Joint::Gate,
+            _ => Joint::None,
+        }
+    }
+
+    /// A row of the plan.
+    fn record(&mut self, called: &Called<'_>, source: &Expr, at: &Ident, output: &Prec, narrow: bool) {
+        let rule = called.found.rule;
+        if rule == Rule::Skip {
+            return;
+        }
+        let inputs = called.inputs();
+        let row = Row::new(called.name, rule.name(), source, &inputs, output).at(at.span());
+        let row = match rule {
+            Rule::Lower | Rule::ForceLower => row.with_target(&inputs, &self.lower()),
+            Rule::Full if narrow => row.with_target(&inputs, &Prec::F32).writing(&self.lower()),
+            Rule::Full => row.with_target(&inputs, &Prec::F32),
+            Rule::Widest => row.with_meeting(&inputs),
+            _ => row,
+        };
+        self.rows.push(row);
+    }
+}
+
+fn tensor_positions(found: &Found, values: &[Value]) -> Vec<usize> {
+    let castable = |i: &usize| *i == 0 || !matches!(values[*i].prec, Prec::Other | Prec::Never);
+    match found.tensors {
+        Some(positions) => {
+            positions.iter().map(|&i| usize::from(i)).filter(|&i| i < values.len()).filter(castable).collect()
+        }
+        None => (0..values.len()).filter(castable).collect(),
+    }
+}
+
+/// Whether an argument may be a tensor by the way it is written.
+pub(super) fn castable(arg: &Expr, value: &Value) -> bool {
+    !matches!(value.prec, Prec::Other | Prec::Never)
+        && !matches!(arg, Expr::Closure(_) | Expr::Range(_) | Expr::Array(_))
+}
+
+/// Whether an argument is a number that meets the tensor's elements, not an axis or a size.
+pub(super) fn judged(op: &str, value: &Value) -> bool {
+    let float = |text: &str| text.contains(['.', 'e', 'E', ':']) && !text.starts_with("0x");
+    matches!(op, "masked_fill" | "clamp" | "add" | "sub" | "mul" | "div")
+        || value.constant.as_ref().is_some_and(|(text, _)| float(text))
+}
+
+fn rebuilt(mut call: ExprMethodCall, tensors: &[usize], passed: Vec<Expr>) -> Expr {
+    for (&i, expr) in tensors.iter().zip(passed) {
+        match i {
+            0 => *call.receiver = expr,
+            i => call.args[i - 1] = expr,
+        }
+    }
+    Expr::Verbatim(call.into_token_stream())
+}
