@@ -9,7 +9,7 @@
 //!    finished with it. What a graph reads and writes is kept until the graph is gone.
 
 use crate::args::Args;
-use crate::product::{Addresses, Product};
+use crate::product::{Addresses, Epilogue, Product};
 use crate::record::Region;
 use amp_core::backend::DType;
 use cudarc::cublaslt::result::{self as lt, CublasError};
@@ -371,7 +371,7 @@ pub(crate) struct Plan {
     layouts: Vec<lt_sys::cublasLtMatrixLayout_t>,
     algorithm: lt_sys::cublasLtMatmulAlgo_t,
     wide: bool,
-    bias: bool,
+    vector: bool,
 }
 
 // SAFETY: descriptions belong to no thread; each is used behind one lock.
@@ -408,7 +408,7 @@ impl Lt {
             layouts: Vec::new(),
             algorithm: lt_sys::cublasLtMatmulAlgo_t { data: [0; 8] },
             wide,
-            bias: of.bias,
+            vector: of.epilogue != Epilogue::Nothing,
         };
         plan.describe(of)?;
         for (i, dtype) in [input, input, output].into_iter().enumerate() {
@@ -454,8 +454,8 @@ impl Lt {
         if self.stream.context().bind_to_thread().is_err() {
             return Err(CublasError(lt_sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED));
         }
-        if plan.bias {
-            plan.set(lt_sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at.bias)?;
+        if plan.vector {
+            plan.set(lt_sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at.vector)?;
         }
         let beta = if accumulate { 1.0f64 } else { 0.0 };
         let (alpha, wide, narrow) = (1.0f64, beta, beta as f32);
@@ -508,10 +508,12 @@ impl Plan {
         let [a, b] = of.transposed.map(i32::from);
         self.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &a)?;
         self.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &b)?;
-        if of.bias {
-            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS)?;
-        }
-        Ok(())
+        let epilogue = match of.epilogue {
+            Epilogue::Nothing => return Ok(()),
+            Epilogue::Bias => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
+            Epilogue::Sums => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BGRADB,
+        };
+        self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)
     }
 
     fn add_layout(&mut self, of: &Product, i: usize, dtype: lt_sys::cudaDataType) -> Result<(), CublasError> {

@@ -24,14 +24,24 @@ pub(crate) struct Product {
     pub alignments: [u32; 3],
     /// Element types of the factors and of the result.
     pub types: [DType; 2],
-    pub bias: bool,
+    pub epilogue: Epilogue,
 }
 
-/// Where a product's factors, result and bias are.
+/// What is done besides the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Epilogue {
+    Nothing,
+    /// A vector is added to every row of our result.
+    Bias,
+    /// The rows of our left factor are summed up.
+    Sums,
+}
+
+/// Where a product's factors and result are, and the vector of its epilogue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub matrices: [u64; 3],
-    pub bias: u64,
+    pub vector: u64,
 }
 
 /// Factors' and results' types that cuBLASLt multiplies with F32 (F64) sums.
@@ -70,9 +80,15 @@ impl Product {
             batch_strides: [r_batch, l_batch, rows * args.columns],
             alignments: matrices.map(alignment),
             types,
-            bias,
+            epilogue: if bias { Epilogue::Bias } else { Epilogue::Nothing },
         };
-        Some((product, Addresses { matrices, bias: args.bias.data }))
+        Some((product, Addresses { matrices, vector: args.bias.data }))
+    }
+
+    /// The same with the sums of the left factor's rows, if it is one product of matrices.
+    pub fn with_sums(self, at: Addresses, sums: u64) -> Option<(Self, Addresses)> {
+        let single = self.batch == 1 && self.epilogue == Epilogue::Nothing;
+        single.then_some((Self { epilogue: Epilogue::Sums, ..self }, Addresses { vector: sums, ..at }))
     }
 
     /// Rows and columns in memory of the first factor, the second factor or the result.

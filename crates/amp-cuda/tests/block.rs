@@ -90,6 +90,8 @@ fn a_step_casts_nothing_by_itself_and_multiplies_with_cublaslt() -> Result<()> {
     };
     // Four layers forward, and two products backward for each: all of them cuBLASLt's, biases within.
     assert_eq!((made("cublasLtMatmul"), made("matmul_f32")), (2 * 12, 0));
+    // The norms' weights and biases alone: a layer's bias gets its gradient from the product that gives the weight's.
+    assert_eq!(made("reduce_columns_f32"), 5 * 2, "sums over rows");
     // Heads are put in order once on the way there and once on the way back. Nothing is cast: norms and sums of gradients
     // write what the products read, and the weights' copies come from the optimizer.
     assert_eq!(made("copy_f32"), 2 * 2, "copies");

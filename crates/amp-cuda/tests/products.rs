@@ -8,7 +8,7 @@ mod case;
 mod standin;
 
 use amp_core::Result;
-use amp_core::backend::{Backend, Buffer, DType, Operand};
+use amp_core::backend::{Backend, Buffer, DType, Operand, Reduce};
 use case::{Call, Input, check};
 
 /// Checks a call and how many products of each schedule's run went to cuBLASLt.
@@ -34,6 +34,7 @@ fn products_go_to_cublaslt_where_it_can_do_them() {
     types();
     biases();
     accumulation();
+    sums();
     batches();
     mixed_storage();
     plans_are_remembered();
@@ -101,6 +102,22 @@ fn accumulation() {
     let a = Input::strided(&[3, 5, 7], &[35, 1, 5], 0, DType::F16, 3);
     let b = Input::strided(&[3, 7, 4], &[28, 4, 1], 0, DType::F16, 4);
     goes("a weight gradient over a batch", &[a, b], DType::F32, 1, sum);
+}
+
+fn sums() {
+    use DType::{BF16, F16, F32, F64};
+    let call: Call = &|b, x, out| {
+        let (product, rows) = b.matmul_sums(x[0], x[1], out)?;
+        let mut into = b.fill(0.5, 5 * 4, out)?;
+        let again = b.matmul_accumulate_sums(x[0], x[1], &mut into)?;
+        // Who has none sums up the rows alone, as the CPU does here.
+        let alone = |given: Option<Buffer>| given.map_or_else(|| b.reduce(Reduce::Sum, x[0], &[1], out), Ok);
+        Ok(vec![product, into, alone(rows)?, alone(again)?])
+    };
+    for (input, out, products) in [(F16, F32, 2), (BF16, F32, 2), (F32, F32, 2), (F64, F64, 2)] {
+        let turned = Input::strided(&[5, 70], &[1, 5], 0, input, 1);
+        goes(&format!("sums of {input}"), &[turned, Input::noise(&[70, 4], input, 1.0, 2)], out, products, call);
+    }
 }
 
 fn batches() {

@@ -1,7 +1,8 @@
 //! The dense layer's product.
 
-use super::matmul::{give_product, transposed};
-use crate::autograd::{Pass, Saved, record};
+use super::matmul::{accumulate, accumulator, give_product, transposed};
+use crate::autograd::{Pass, Saved, Spread, record};
+use crate::backend::Buffer;
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -37,13 +38,35 @@ fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawT
             let fold = pass.grad().layout.is_contiguous() && x.layout.is_contiguous();
             let (grad, x) = (matrices(pass.grad(), fold), matrices(&x, fold));
             give_product(pass, 0, &grad, &repeated(&w, &grad)?)?;
-            give_product(pass, 1, &transposed(&grad), &x)?;
-            if pass.wants(2) {
-                pass.give(2, pass.grad().clone())?;
-            }
-            Ok(())
+            give_parameters(pass, &transposed(&grad), &x)
         }))
     })
+}
+
+/// Gives weight and bias theirs: `grad` `[.., O, R]` times `x` `[.., R, I]`, and the sums of the rows of `grad`, from one pass
+/// where both are collected in the accumulators' precision.
+fn give_parameters(pass: &mut Pass<'_>, grad: &RawTensor, x: &RawTensor) -> Result<()> {
+    let together = pass.wants(1) && pass.wants(2) && grad.shape().len() == 2;
+    if !together || [1, 2].iter().any(|&i| pass.dtype(i) != accumulator(grad.logical)) {
+        give_product(pass, 1, grad, x)?;
+        return if pass.wants(2) { pass.give(2, pass.grad().clone()) } else { Ok(()) };
+    }
+    let (backend, sums) = (grad.backend(), std::cell::Cell::new(None));
+    let fresh = |dtype| {
+        let (product, rows) = backend.matmul_sums(grad.operand()?, x.operand()?, dtype)?;
+        sums.set(rows);
+        Ok(product)
+    };
+    let add = |into: &mut Buffer| {
+        sums.set(backend.matmul_accumulate_sums(grad.operand()?, x.operand()?, into)?);
+        Ok(())
+    };
+    accumulate(pass, 1, Spread::of(grad.logical, x.logical, grad.shape()[1], 1), fresh, add)?;
+    let bias = match sums.take() {
+        Some(sums) => RawTensor::new(grad.device(), sums, Dims::new(&[grad.shape()[0]]).expect("one dimension")),
+        None => pass.grad().clone(),
+    };
+    pass.give(2, bias)
 }
 
 /// The shape of the result.

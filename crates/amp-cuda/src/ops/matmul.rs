@@ -87,6 +87,43 @@ impl Gpu {
         Ok([copied(a)?, copied(b)?])
     }
 
+    /// The product with the sums of its left rows, if cuBLASLt does both at once.
+    fn multiply_and_sum(&self, args: MatmulArgs, compute: Compute) -> Result<Option<Memory>> {
+        let Some((products, (product, at))) = self.products().zip(Product::new(&args)) else { return Ok(None) };
+        if product.with_sums(at, 0).is_none() {
+            return Ok(None);
+        }
+        let sums = self.memory("matmul", args.rows as usize, compute.dtype())?;
+        let Some((product, at)) = product.with_sums(at, sums.address()) else { return Ok(None) };
+        Ok(products.multiply(self, product, at, args.accumulate != 0)?.then_some(sums))
+    }
+
+    /// `into += a · b`, and the sums of the rows of `a` if they are wanted and come with it.
+    fn accumulate(
+        &self,
+        a: CoreOperand<'_>,
+        b: CoreOperand<'_>,
+        into: &mut Buffer,
+        sums: bool,
+    ) -> Result<Option<Memory>> {
+        let copies = self.alike(&a, &b)?;
+        let (args, compute) = self.product(replaced(a, &copies[0]), replaced(b, &copies[1]))?;
+        let matrix = (args.rows * args.columns) as usize;
+        let memory = into.downcast_mut::<Memory>().ok_or_else(|| crate::error::foreign(self, "matmul"))?;
+        let args = MatmulArgs {
+            y: memory.address(),
+            out: tag(memory.dtype()),
+            accumulate: 1,
+            sum_batch: i32::from(memory.len() == matrix && args.batch != 1),
+            ..args
+        };
+        let summed = if sums { self.multiply_and_sum(args, compute)? } else { None };
+        if summed.is_none() {
+            self.multiply(args, compute)?;
+        }
+        Ok(summed)
+    }
+
     fn multiply(&self, args: MatmulArgs, compute: Compute) -> Result<()> {
         if let (Some(products), Some((product, at))) = (self.products(), Product::new(&args))
             && products.multiply(self, product, at, args.accumulate != 0)?
@@ -130,17 +167,27 @@ impl MatMul for Gpu {
     }
 
     fn matmul_accumulate(&self, a: CoreOperand<'_>, b: CoreOperand<'_>, into: &mut Buffer) -> Result<()> {
+        self.accumulate(a, b, into, false).map(|_| ())
+    }
+
+    fn matmul_sums(&self, a: CoreOperand<'_>, b: CoreOperand<'_>, out: DType) -> Result<(Buffer, Option<Buffer>)> {
         let copies = self.alike(&a, &b)?;
         let (args, compute) = self.product(replaced(a, &copies[0]), replaced(b, &copies[1]))?;
-        let matrix = (args.rows * args.columns) as usize;
-        let memory = into.downcast_mut::<Memory>().ok_or_else(|| crate::error::foreign(self, "matmul"))?;
-        let args = MatmulArgs {
-            y: memory.address(),
-            out: tag(memory.dtype()),
-            accumulate: 1,
-            sum_batch: i32::from(memory.len() == matrix && args.batch != 1),
-            ..args
-        };
-        self.multiply(args, compute)
+        let y = self.memory("matmul", (args.batch * args.rows * args.columns) as usize, out)?;
+        let args = MatmulArgs { y: y.address(), out: tag(out), ..args };
+        let sums = self.multiply_and_sum(args, compute)?;
+        if sums.is_none() {
+            self.multiply(args, compute)?;
+        }
+        Ok((y.into_buffer(), sums.map(Memory::into_buffer)))
+    }
+
+    fn matmul_accumulate_sums(
+        &self,
+        a: CoreOperand<'_>,
+        b: CoreOperand<'_>,
+        into: &mut Buffer,
+    ) -> Result<Option<Buffer>> {
+        Ok(self.accumulate(a, b, into, true)?.map(Memory::into_buffer))
     }
 }

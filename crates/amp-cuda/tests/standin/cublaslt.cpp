@@ -9,7 +9,7 @@ typedef int Status;
 enum { OK = 0, INVALID = 7, UNSUPPORTED = 15 };
 enum { R32 = 0, R64 = 1, R16 = 2, RB16 = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
-enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4 };
+enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, EPILOGUE_BGRADB = 512 };
 
 extern "C" {
 int standin_within(uintptr_t at, size_t bytes);
@@ -43,6 +43,7 @@ static bool supported(const Desc& d, const Matrix& a, const Matrix& b, const Mat
     bool wide = a.type == R64;
     if (d.compute != (wide ? COMPUTE_64F : COMPUTE_32F) || d.scale != (wide ? R64 : R32)) return false;
     if (wide && d.epilogue != EPILOGUE_DEFAULT) return false;
+    if (d.epilogue == EPILOGUE_BGRADB && c.batch != 1) return false;
     return c.type == a.type || (c.type == R32 && bytes_of(a.type) == 2);
 }
 
@@ -54,6 +55,15 @@ static bool fits(const Desc& d, const Matrix& a, const Matrix& b, const Matrix& 
     u64 terms = d.transposed[0] ? a.rows : a.columns;
     return (d.transposed[0] ? a.columns : a.rows) == c.rows && (d.transposed[1] ? b.columns : b.rows) == terms &&
            (d.transposed[1] ? b.rows : b.columns) == c.columns;
+}
+
+// Sums of the second factor over the terms, one for each column of the result.
+template <class C> static void row_sums(const Desc& d, const Matrix& b, const void* y, const Matrix& c, u64 terms) {
+    for (u64 j = 0; j < c.columns; ++j) {
+        C sum = 0;
+        for (u64 k = 0; k < terms; ++k) sum += load_as<C>(y, tag_of(b.type), (i64)(d.transposed[1] ? k * b.leading + j : j * b.leading + k));
+        store_as<C>((void*)d.bias, tag_of(c.type), (i64)j, sum);
+    }
 }
 
 template <class C> static void multiply(const Desc& d, C beta, const Matrix& a, const void* x, const Matrix& b, const void* y,
@@ -74,6 +84,7 @@ template <class C> static void multiply(const Desc& d, C beta, const Matrix& a, 
                 if (d.epilogue == EPILOGUE_BIAS) sum += load_as<C>((const void*)d.bias, result, (i64)i);
                 store_as<C>(out, result, at, sum);
             }
+    if (d.epilogue == EPILOGUE_BGRADB) row_sums<C>(d, b, y, c, terms);
 }
 
 extern "C" {
@@ -127,7 +138,8 @@ Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* x, Matrix* 
     for (int i = 0; i < 3; ++i) if ((uintptr_t)at[i] % algo[1 + i]) return INVALID;
     if (!standin_within((uintptr_t)x, reach(*a)) || !standin_within((uintptr_t)y, reach(*b)) ||
         !standin_within((uintptr_t)out, reach(*od)) || !standin_within((uintptr_t)workspace, bytes)) return INVALID;
-    if (d->epilogue == EPILOGUE_BIAS && !standin_within(d->bias, od->rows * bytes_of(od->type))) return INVALID;
+    u64 vector = d->epilogue == EPILOGUE_BIAS ? od->rows : d->epilogue == EPILOGUE_BGRADB ? od->columns : 0;
+    if (vector && !standin_within(d->bias, vector * bytes_of(od->type))) return INVALID;
     bool wide = a->type == R64;
     if ((wide ? *(const double*)alpha : (double)*(const float*)alpha) != 1) return INVALID;
     double scale = wide ? *(const double*)beta : (double)*(const float*)beta;
