@@ -73,6 +73,13 @@ fn functions_that_keep_their_precision() {
         conform!(device, "gelu_tanh", all, ordinary(REAL), Ulps(16.0), |a| a.x[0].gelu_tanh());
         conform!(device, "silu", all, ordinary(REAL), Ulps(4.0), |a| a.x[0].silu());
         conform!(device, "hardswish", all, ordinary(REAL), OfLargest(1.0), |a| a.x[0].hardswish());
+        conform!(device, "relu6", all, unary(REAL), Exact, |a| a.x[0].relu6());
+        conform!(device, "hardtanh", all, unary(REAL), Exact, |a| a.x[0].hardtanh(-1.0, 1.5));
+        conform!(device, "hardsigmoid", all, ordinary(REAL), OfLargest(2.0), |a| a.x[0].hardsigmoid());
+        conform!(device, "selu", all, unary(REAL), Ulps(4.0), |a| a.x[0].selu());
+        conform!(device, "celu", all, unary(REAL), Ulps(8.0), |a| a.x[0].celu(1.5));
+        conform!(device, "mish", all, ordinary(REAL), Ulps(16.0), |a| a.x[0].mish());
+        conform!(device, "softsign", all, ordinary(REAL), Ulps(4.0), |a| a.x[0].softsign());
     }
 }
 

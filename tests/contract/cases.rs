@@ -132,6 +132,11 @@ cases! {
         |a, b, c| a.nll_loss_with(&labels(a, |i| i as i64)?, &CrossEntropy::<F32>::new());
     cosine_embedding_loss full -> F32, [3, 4] [3, 4] [1]:
         |a, b, c| a.cosine_embedding_loss(b, &labels(a, |i| 1 - 2 * (i as i64 % 2))?, 0.1);
+    normalize full -> F32, [3, 4] [1] [1]: |a, b, c| a.normalize(2.0, -1, 1e-12);
+    cosine_similarity full -> F32, [3, 4] [4] [1]: |a, b, c| a.cosine_similarity(b, -1, 1e-8);
+    triplet_margin_loss full -> F32, [3, 4] [3, 4] [3, 4]: |a, b, c| a.triplet_margin_loss(b, c, 1.0);
+    margin_ranking_loss full -> F32, [3, 4] [3, 4] [3, 4]: |a, b, c| a.margin_ranking_loss(b, c, 0.5);
+    multinomial full -> I64, [3, 4] [1] [1]: |a, b, c| a.sqr()?.multinomial(2, true);
     upsample_nearest full -> F32, [1, 2, 3, 3] [1] [1]: |a, b, c| a.upsample_nearest([6, 6]);
     upsample_bilinear full -> F32, [1, 2, 3, 3] [1] [1]: |a, b, c| a.upsample_bilinear([5, 5], false);
 
@@ -152,6 +157,7 @@ cases! {
     le widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.le(b);
     gt widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.gt(b);
     ge widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.ge(b);
+    index_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_add(0, &labels(a, |i| (2 - i) as i64)?, b);
     scatter_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_add(0, &indices(b)?, b);
     cat widest -> Q, [3, 4] [2, 4] [1]: |a, b, c| Tensor::cat(&[a, b], 0);
     stack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::stack(&[a, b], 1);
@@ -176,6 +182,22 @@ cases! {
     gelu_tanh keep -> Q, [3, 4] [1] [1]: |a, b, c| a.gelu_tanh();
     silu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.silu();
     hardswish keep -> Q, [3, 4] [1] [1]: |a, b, c| a.hardswish();
+    relu6 keep -> Q, [3, 4] [1] [1]: |a, b, c| a.relu6();
+    hardtanh keep -> Q, [3, 4] [1] [1]: |a, b, c| a.hardtanh(0.2, 0.7);
+    hardsigmoid keep -> Q, [3, 4] [1] [1]: |a, b, c| a.hardsigmoid();
+    selu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.selu();
+    celu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.celu(1.5);
+    mish keep -> Q, [3, 4] [1] [1]: |a, b, c| a.mish();
+    softsign keep -> Q, [3, 4] [1] [1]: |a, b, c| a.softsign();
+    glu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.glu(-1);
+    unbind keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.unbind(0)?.remove(2));
+    roll keep -> Q, [3, 4] [1] [1]: |a, b, c| a.roll([1, -1], [0, 1]);
+    repeat_interleave keep -> Q, [3, 4] [1] [1]: |a, b, c| a.repeat_interleave(2, 1);
+    pixel_shuffle keep -> Q, [1, 4, 2, 3] [1] [1]: |a, b, c| a.pixel_shuffle(2);
+    pixel_unshuffle keep -> Q, [1, 1, 4, 6] [1] [1]: |a, b, c| a.pixel_unshuffle(2);
+    bernoulli keep -> Q, [3, 4] [1] [1]: |a, b, c| a.ge(0.5)?.to::<Q>()?.bernoulli();
+    rand_like keep -> Q, [3, 4] [1] [1]: |a, b, c| a.rand_like();
+    randn_like keep -> Q, [3, 4] [1] [1]: |a, b, c| a.randn_like();
     clamp keep -> Q, [3, 4] [1] [1]: |a, b, c| a.clamp(0.2, 0.7);
     clamp_min keep -> Q, [3, 4] [1] [1]: |a, b, c| a.clamp_min(0.3);
     clamp_max keep -> Q, [3, 4] [1] [1]: |a, b, c| a.clamp_max(0.6);

@@ -39,6 +39,13 @@ def unary():
         "silu": (F.silu, real),
         "hardswish": (F.hardswish, real),
         "softplus": (F.softplus, real),
+        "relu6": (F.relu6, real),
+        "hardtanh": (F.hardtanh, real),
+        "hardsigmoid": (F.hardsigmoid, real),
+        "selu": (F.selu, real),
+        "celu": (F.celu, real),
+        "mish": (F.mish, real),
+        "softsign": (F.softsign, real),
         "leaky_relu": (F.leaky_relu, real),
         "elu": (F.elu, real),
     }
@@ -59,11 +66,15 @@ def unary():
     case("sin/wide", torch.sin, uniform(-200.0, 200.0, 40))
     case("cos/wide", torch.cos, uniform(-200.0, 200.0, 40))
     kinks = vec(-3.0, -1.0, -0.0, 0.0, 1.0, 3.0, -4.0, 4.0)
-    for op in ("relu", "abs", "sign", "leaky_relu", "elu", "hardswish", "softplus"):
+    for op in ("relu", "abs", "sign", "leaky_relu", "elu", "hardswish", "softplus", "relu6", "hardtanh", "hardsigmoid", "selu"):
         case(f"{op}/kinks", table[op][0], kinks)
     case("leaky_relu/slope", F.leaky_relu, (3, 5), negative_slope=0.2)
     case("elu/alpha", F.elu, (3, 5), alpha=1.7)
     case("softplus/beta", F.softplus, uniform(-30.0, 30.0, 12), beta=2.0, threshold=15.0)
+    case("celu/alpha", F.celu, (3, 5), alpha=1.7)
+    case("hardtanh/limits", lambda x, min, max: F.hardtanh(x, min, max), (3, 5), min=-0.5, max=0.25)
+    for axis in (0, -1):
+        case(f"glu/axis_{axis}", lambda x, axis: F.glu(x, axis), (4, 6), axis=axis)
     case("prelu/shared", F.prelu, (2, 3, 4), vec(0.25))
     case("prelu/per_channel", F.prelu, (2, 3, 4, 2), (3,))
     case("prelu/kinks", F.prelu, torch.tensor([[0.0, -0.0], [-1.0, 2.0]]), vec(0.25, -0.5))

@@ -21,6 +21,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let y = c.x(0).log_softmax(-1)?.kl_div_with(&c.x(1), c.flag("log_target"), reduction(c))?;
             (Accumulated, y.into())
         }
+        "triplet_margin_loss" => (Accumulated, c.x(0).triplet_margin_loss(&c.x(1), &c.x(2), c.float("margin"))?.into()),
+        "margin_ranking_loss" => {
+            (Accumulated, c.x(0).margin_ranking_loss(&c.x(1), &c.x(2).detach(), c.float("margin"))?.into())
+        }
         "cosine_embedding_loss" => {
             (Accumulated, c.x(0).cosine_embedding_loss(&c.x(1), &c.index(2), c.float("margin"))?.into())
         }

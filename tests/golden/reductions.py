@@ -33,6 +33,13 @@ def reductions():
     case("mean/empty_axis", table["mean"], (2, 0), axes=[1], grad=False)
     case("logsumexp/large", table["logsumexp"], torch.tensor([[1000.0, 1000.5], [-1000.0, -999.0]]), axes=[1])
     case("logsumexp/minus_infinity", table["logsumexp"], torch.tensor([[-inf, -inf], [-inf, 1.0]]), axes=[1], grad=False)
+    normalize = lambda x, p, axis: F.normalize(x, p, axis)
+    case("normalize/rows", normalize, (3, 4), p=2.0, axis=1)
+    case("normalize/sums", normalize, (3, 4, 2), p=1.0, axis=0)
+    case("normalize/zeros", normalize, torch.zeros(2, 3), p=2.0, axis=-1, grad=False)
+    cosine = lambda a, b, axis: F.cosine_similarity(a, b, axis)
+    case("cosine_similarity/rows", cosine, (3, 4), (3, 4), axis=1)
+    case("cosine_similarity/broadcast", cosine, (3, 1, 4), (2, 4), axis=-1)
     for op, f in (("var", torch.var), ("std", torch.std)):
         g = dims(lambda x, a, k, f=f: f(x, dim=a, correction=1, keepdim=k))
         b = lambda x, axes, correction, f=f: f(x, dim=tuple(axes), correction=correction)

@@ -15,6 +15,8 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "var" => (Accumulated, c.x(0).var_with(axes(c), c.float_or("correction", 1.0), c.flag("keepdim"))?.into()),
         "std" => (Accumulated, c.x(0).std_with(axes(c), c.float_or("correction", 1.0), c.flag("keepdim"))?.into()),
         "norm" => (Accumulated, c.x(0).norm(c.float_or("p", 2.0), axes(c), c.flag("keepdim"))?.into()),
+        "normalize" => (Accumulated, c.x(0).normalize(c.float("p"), c.axis(), 1e-12)?.into()),
+        "cosine_similarity" => (Accumulated, c.x(0).cosine_similarity(&c.x(1), c.axis(), 1e-8)?.into()),
         "prod" if c.given("axis") => (Accumulated, c.x(0).prod([c.axis()], c.flag("keepdim"))?.into()),
         "prod" => (Accumulated, c.x(0).prod_all()?.into()),
         "argmax" if c.given("axis") => (Exact, c.x(0).argmax(c.axis(), c.flag("keepdim"))?.into()),

@@ -5,3 +5,11 @@
 
 pub use crate::backend::cast_kernels;
 pub use amp_cpu::{cached_bytes, empty_cache, set_cache_limit};
+
+use crate::{Error, Result};
+
+/// `count` values on the host, or an error where there is no memory for them.
+pub(crate) fn on_host<T>(op: &'static str, count: usize, values: impl Iterator<Item = T>) -> Result<Vec<T>> {
+    let bytes = count.saturating_mul(size_of::<T>());
+    if amp_cpu::has_room(bytes) { Ok(values.take(count).collect()) } else { Err(Error::OutOfMemory { op, bytes }) }
+}

@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use amp_cpu::Dims;
 
-/// Anything that names a shape: `[2, 3]`, `&dims`, `vec![2, 3]`, `()` for a single value.
+/// Anything that names a shape: `[2, 3]`, `&dims`, `vec![2, 3]`, `5` for a vector, `()` for a single value.
 pub trait IntoShape {
     /// The shape, or an error when it has too many dimensions or too many elements.
     fn into_shape(self, op: &'static str) -> Result<Dims>;
@@ -48,6 +48,13 @@ impl IntoShape for &Vec<usize> {
 impl IntoShape for Dims {
     fn into_shape(self, op: &'static str) -> Result<Dims> {
         (&*self).into_shape(op)
+    }
+}
+
+/// One dimension.
+impl IntoShape for usize {
+    fn into_shape(self, op: &'static str) -> Result<Dims> {
+        [self].into_shape(op)
     }
 }
 
@@ -114,6 +121,12 @@ pub(crate) fn axes(op: &'static str, given: &[isize], rank: usize) -> Result<Vec
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// The product of sizes, or an error where no tensor could have it.
+pub(crate) fn product(op: &'static str, sizes: &[usize]) -> Result<usize> {
+    let shape = sizes.into_shape(op)?;
+    Ok(shape.count())
 }
 
 /// The shape that `left` and `right` broadcast to, by NumPy's rule.

@@ -38,6 +38,14 @@ activations! {
     Sigmoid, |x| x.sigmoid();
     /// `x * clamp(x + 3, 0, 6) / 6` (`torch.nn.Hardswish`).
     Hardswish, |x| x.hardswish();
+    /// `x` limited to `0..=6` (`torch.nn.ReLU6`).
+    Relu6, |x| x.relu6();
+    /// `clamp(x + 3, 0, 6) / 6` (`torch.nn.Hardsigmoid`).
+    Hardsigmoid, |x| x.hardsigmoid();
+    /// Elu whose results keep mean 0 and variance 1 (`torch.nn.SELU`).
+    Selu, |x| x.selu();
+    /// `x * tanh(softplus(x))` (`torch.nn.Mish`).
+    Mish, |x| x.mish();
     /// `[N, ..]` to `[N, everything else]` (`torch.nn.Flatten`).
     Flatten, |x| x.flatten(1, -1);
 }
@@ -56,6 +64,23 @@ impl LeakyRelu {
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
         x.leaky_relu(self.0)
+    }
+}
+
+/// `x` above 0, `alpha * (e^x - 1)` below (`torch.nn.ELU`).
+#[derive(Clone, Copy, Debug)]
+pub struct Elu(f64);
+
+impl Elu {
+    /// Minus the limit far below 0 (1 in PyTorch).
+    pub fn new(alpha: f64) -> Self {
+        Self(alpha)
+    }
+
+    /// Same shape and precision.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        x.elu(self.0)
     }
 }
 
@@ -153,4 +178,4 @@ macro_rules! without_state {
         }
     )* };
 }
-without_state!(LeakyRelu, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Softmax);
+without_state!(LeakyRelu, Elu, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Softmax);

@@ -116,6 +116,75 @@ impl BatchNorm2d {
     }
 }
 
+/// [`BatchNorm2d`] of features or lines (`torch.nn.BatchNorm1d`); its state has the same names.
+#[derive(Debug)]
+pub struct BatchNorm1d(BatchNorm2d);
+
+impl BatchNorm1d {
+    /// Weight 1, bias 0, running mean 0 and running variance 1 for each feature.
+    pub fn new(features: usize, device: &Device) -> Result<Self> {
+        BatchNorm2d::new(features, device).map(Self)
+    }
+
+    /// Added to the variance (1e-5 by default).
+    pub fn eps(self, eps: f64) -> Self {
+        Self(self.0.eps(eps))
+    }
+
+    /// Share of a batch in the running statistics (0.1 by default).
+    pub fn momentum(self, momentum: f64) -> Self {
+        Self(self.0.momentum(momentum))
+    }
+
+    /// Leaves weight and bias away.
+    pub fn without_affine(self) -> Self {
+        Self(self.0.without_affine())
+    }
+
+    /// Weight, one value for each feature.
+    pub fn weight(&self) -> Option<&Parameter> {
+        self.0.weight()
+    }
+
+    /// Bias, one value for each feature.
+    pub fn bias(&self) -> Option<&Parameter> {
+        self.0.bias()
+    }
+
+    /// Running mean of each feature.
+    pub fn running_mean(&self) -> &Statistics {
+        self.0.running_mean()
+    }
+
+    /// Running variance of each feature, divided by `n - 1`.
+    pub fn running_var(&self) -> &Statistics {
+        self.0.running_var()
+    }
+
+    /// `[N, C]` or `[N, C, L]`, same shape, in F32.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the features do not fit, and in training when a feature has a single value.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        let image = match *x.dims() {
+            [n, c] if c == self.0.channels => [n, c, 1, 1],
+            [n, c, l] if c == self.0.channels => [n, c, 1, l],
+            _ => {
+                let (what, expected) = ("the input", format!("[N, {0}] or [N, {0}, L]", self.0.channels));
+                return Err(Error::Shape { op: "BatchNorm1d", what, expected, found: *x.raw.shape() });
+            }
+        };
+        self.0.forward(&x.reshape(image)?)?.reshape(x.dims())
+    }
+}
+
+impl Module for BatchNorm1d {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.0.visit(visitor);
+    }
+}
+
 impl Module for BatchNorm2d {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.field("weight", &self.weight);
@@ -125,5 +194,33 @@ impl Module for BatchNorm2d {
         visitor.field("num_batches_tracked", &self.num_batches_tracked);
         visitor.field("waiting", &self.waiting);
         visitor.field("mode", &self.mode);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BatchNorm1d, BatchNorm2d};
+    use crate::{Device, F16, F32, Module, Tensor};
+
+    #[test]
+    fn features_and_lines_are_images() {
+        let device = Device::cpu();
+        let (line, image) = (BatchNorm1d::new(3, &device).unwrap(), BatchNorm2d::new(3, &device).unwrap());
+        let x = Tensor::<F32>::from_fn([4, 3, 5], |i| (i[0] * 7 + i[1] * 3 + i[2] * i[2]) as f32, &device).unwrap();
+        let x16 = x.to::<F16>().unwrap();
+        let (a, b) = (line.forward(&x16).unwrap(), image.forward(&x16.unsqueeze(2).unwrap()).unwrap());
+        assert_eq!((a.dims(), a.to_vec().unwrap()), ([4, 3, 5].as_slice(), b.to_vec().unwrap()));
+        line.commit().unwrap();
+        image.commit().unwrap();
+        assert_ne!(line.running_mean().tensor().to_vec().unwrap(), [0.0; 3]);
+        assert_eq!(line.state().names().collect::<Vec<_>>(), image.state().names().collect::<Vec<_>>());
+        line.eval();
+        image.eval();
+        let features = x.select(2, 1).unwrap();
+        let wide = features.reshape([4, 3, 1, 1]).unwrap();
+        let (a, b) = (line.forward(&features).unwrap(), image.forward(&wide).unwrap());
+        assert_eq!((a.dims(), a.to_vec().unwrap()), ([4, 3].as_slice(), b.to_vec().unwrap()));
+        let error = line.forward(&wide).unwrap_err().to_string();
+        assert_eq!(error, "BatchNorm1d: the input must have shape [N, 3] or [N, 3, L], found [4, 3, 1, 1]");
     }
 }

@@ -23,11 +23,11 @@ mod state;
 mod tests;
 
 pub use activation::{
-    AdaptiveAvgPool2d, AvgPool2d, Dropout, Flatten, Gelu, Hardswish, LeakyRelu, MaxPool2d, Relu, Sigmoid, Silu,
-    Softmax, Tanh,
+    AdaptiveAvgPool2d, AvgPool2d, Dropout, Elu, Flatten, Gelu, Hardsigmoid, Hardswish, LeakyRelu, MaxPool2d, Mish,
+    Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Tanh,
 };
 pub use attention::MultiHeadAttention;
-pub use batch_norm::BatchNorm2d;
+pub use batch_norm::{BatchNorm1d, BatchNorm2d};
 pub use conv::{Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d};
 pub use embedding::Embedding;
 pub use linear::Linear;

@@ -35,9 +35,9 @@ macro_rules! classes {
     )* };
 }
 classes! { Lower: Linear, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d; In, P => P, |x| x.to::<P>()? }
-classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, BatchNorm2d, Softmax; In, P => F32, |x| x.to::<F32>()? }
+classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, BatchNorm1d, BatchNorm2d, Softmax; In, P => F32, |x| x.to::<F32>()? }
 classes! {
-    KeepClass: Gelu, Silu, Tanh, Sigmoid, Hardswish, LeakyRelu, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
+    KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
     In, P => In, |x| x.clone()
 }
 classes! { KeepCommuting: Relu, Flatten; In, P => In, |x| x.clone() }

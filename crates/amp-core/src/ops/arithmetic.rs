@@ -50,7 +50,7 @@ pub(super) fn add(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 }
 
 #[track_caller]
-fn sub(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+pub(super) fn sub(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     record("sub", &[a, b], binary("sub", Binary::Sub, a, b, a.logical)?, |_| {
         Ok(Box::new(|pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
@@ -81,7 +81,7 @@ pub(super) fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 }
 
 #[track_caller]
-fn div(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+pub(super) fn div(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     record("div", &[a, b], binary("div", Binary::Div, a, b, a.logical)?, |y| {
         let (kept_b, kept_y) = (Saved::new(b)?, b.edge.is_some().then(|| Saved::new(y)).transpose()?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {

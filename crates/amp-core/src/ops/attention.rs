@@ -19,6 +19,11 @@ pub struct AttentionOptions {
 }
 
 impl AttentionOptions {
+    /// All scores count and are scaled by `1 / sqrt(D)`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Whether query `t` attends to keys `0..=t` only.
     pub fn causal(mut self, causal: bool) -> Self {
         self.causal = causal;

@@ -32,6 +32,12 @@ functions! {
     gelu_tanh();
     silu();
     hardswish();
+    relu6();
+    hardsigmoid();
+    selu();
+    mish();
+    softsign();
+    glu(axis: isize);
     sigmoid();
     tanh();
     leaky_relu(negative_slope: f64);

@@ -1,12 +1,12 @@
 //! Selecting, gathering and adding by index.
 
-use super::kernel::{compare, zeros};
+use super::kernel::{binary, compare, zeros};
 use crate::autograd::{Pass, Rows, Which, record};
-use crate::precision::{Element, I64, SamePrecision};
+use crate::precision::{Element, Float, I64, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use crate::{Error, Result, shape};
-use amp_cpu::{Compare, Dims};
+use crate::{Error, IntoShape, Result, shape};
+use amp_cpu::{Binary, Compare, DType, Dims};
 
 /// Slices of `x` at positions `index` `[K]` of `axis`; their gradients are added up in F32.
 #[track_caller]
@@ -78,6 +78,42 @@ fn scatter_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor
             if pass.wants(1) {
                 let buffer = grad.backend().gather(grad.operand()?, axis, index.operand()?)?;
                 pass.give(1, RawTensor::new(grad.device(), buffer, *index.shape()))?;
+            }
+            pass.give(0, grad)
+        }))
+    })
+}
+
+/// Slices of `src` added to `base` at the positions `index` `[K]` of `axis`.
+#[track_caller]
+fn index_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) -> Result<RawTensor> {
+    const OP: &str = "index_add";
+    base.device().check_same(index.device(), OP)?;
+    base.device().check_same(src.device(), OP)?;
+    let mut expected = *base.shape();
+    expected[axis] = index.layout.count();
+    if src.shape() != &expected {
+        return Err(Error::Shape {
+            op: OP,
+            what: "the source",
+            expected: format!("{expected:?}"),
+            found: *src.shape(),
+        });
+    }
+    let size = base.shape()[axis];
+    base.backend().check_indices(OP, index.operand()?, size, None)?;
+    let wide = if base.logical == DType::F64 { DType::F64 } else { DType::F32 };
+    let sums = base.backend().index_add(size, axis, index.operand()?, src.operand()?, wide)?;
+    let sums = RawTensor::new(base.device(), sums, *base.shape());
+    let index = index.clone();
+    record(OP, &[base, src], binary(OP, Binary::Add, base, &sums, base.logical)?, |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad().clone();
+            if pass.wants(1) {
+                let buffer = grad.backend().index_select(grad.operand()?, axis, index.operand()?)?;
+                let mut shape = *grad.shape();
+                shape[axis] = index.layout.count();
+                pass.give(1, RawTensor::new(grad.device(), buffer, shape))?;
             }
             pass.give(0, grad)
         }))
@@ -179,12 +215,36 @@ impl<P: Element> Tensor<P> {
     }
 }
 
+impl<P: Float> Tensor<P> {
+    /// This tensor with the slices of `src` added at the positions `index` `[K]` of `axis` (`torch.index_add`).
+    ///
+    /// # Precision
+    /// Sums run in F32 (F64 for F64), in the order of `src`, and are rounded once.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for an index outside the axis, [`Error::Shape`] unless `src` has this tensor's shape with
+    /// K along `axis`.
+    #[track_caller]
+    pub fn index_add<Q: Element>(&self, axis: isize, index: &Tensor<I64>, src: &Tensor<Q>) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        let axis = shape::axis("index_add", axis, self.rank())?;
+        if index.rank() != 1 {
+            let (expected, found) = ("1 dimension", *index.raw.shape());
+            return Err(Error::Rank { op: "index_add", what: "the index", expected, found });
+        }
+        Ok(Self::from_raw(index_add(&self.raw, axis, &index.raw, &src.raw)?))
+    }
+}
+
 impl Tensor<I64> {
     /// 1 at each label, 0 elsewhere, along a new last dimension of size `classes` (`torch.nn.functional.one_hot`).
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`] for a label outside `0..classes`.
     pub fn one_hot(&self, classes: usize) -> Result<Tensor<I64>> {
+        [self.dims(), &[classes]].concat().into_shape("one_hot")?;
         self.raw.backend().check_indices("one_hot", self.raw.operand()?, classes, None)?;
         let labels = self.detach().unsqueeze(-1)?;
         let numbers = Self::arange(0, classes as i64, self.device())?;
@@ -224,6 +284,7 @@ mod tests {
             ("embedding", gradcheck(|t| t[0].embedding(&index(&[1, 1, 0, 1], &[2, 2])), one)),
             ("gather", gradcheck(|t| t[0].gather(1, &at), one)),
             ("gather, strided", gradcheck(|t| t[0].t()?.gather(0, &at.t()?), one)),
+            ("index_add", gradcheck(|t| t[0].index_add(1, &k, &t[1])?.sqr(), &[x.clone(), x.neg().unwrap()])),
             ("scatter_add", gradcheck(|t| t[0].scatter_add(1, &at, &t[1]), &[x.clone(), src])),
         ] {
             let worst = worst.unwrap();
@@ -246,6 +307,10 @@ mod tests {
         let error = x.index_select(1, &index(&[0, 3], &[2])).unwrap_err();
         assert_eq!(error.to_string(), "index_select: index 3 is out of range for size 3");
         assert!(x.gather(0, &index(&[-1], &[1, 1])).is_err());
+        let error = x.index_add(1, &index(&[0], &[1]), &x).unwrap_err();
+        assert_eq!(error.to_string(), "index_add: the source must have shape [2, 1], found [2, 3]");
+        assert!(x.index_add(1, &index(&[0, 3, 0], &[3]), &x).is_err());
+        assert!(x.index_add(1, &index(&[0, 1, 0], &[1, 3]), &x).is_err());
         assert!(x.gather(0, &index(&[0; 4], &[1, 4])).is_err());
         assert!(x.embedding(&index(&[2], &[1])).is_err());
         assert!(index(&[4], &[1]).one_hot(4).is_err());

@@ -1,8 +1,11 @@
 //! p-norms of vectors.
 
+use super::arithmetic::{div, mul};
 use super::kernel::{binary, compare, reduce, select, unary, zeros};
+use super::reduce::fold;
+use super::{broadcast_pair, pointwise};
 use crate::autograd::{Pass, Saved, record};
-use crate::precision::{Float, full_range};
+use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
@@ -11,11 +14,13 @@ use amp_cpu::{Binary, Compare, DType, Reduce, Unary};
 
 full_range! {
     NormPrecision, "`norm` must run in `F32`";
+    NormalizePrecision, "`normalize` must run in `F32`";
+    CosineSimilarityPrecision, "`cosine_similarity` must run in `F32`";
 }
 
 /// `(Σ |x|^p)^(1/p)` over `axes`, which stay with size 1.
 #[track_caller]
-fn norm(x: &RawTensor, p: f64, axes: &[usize]) -> Result<RawTensor> {
+pub(super) fn norm(x: &RawTensor, p: f64, axes: &[usize]) -> Result<RawTensor> {
     let y = match p {
         1.0 => reduce(Reduce::SumAbs, x, axes, x.logical)?,
         2.0 => unary(Unary::Sqrt, &reduce(Reduce::SumSquares, x, axes, x.logical)?, x.logical)?,
@@ -90,6 +95,57 @@ impl<P: Float> Tensor<P> {
     {
         self.norm(2.0, [], false)
     }
+
+    /// This tensor divided by its p-norm along `axis`, or by `eps` where the norm is less (`F.normalize`, where they are 2, 1 and
+    /// 1e-12 by default).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for `p` that is 0, infinite or NaN, and for `eps` that is negative or NaN.
+    #[track_caller]
+    pub fn normalize(&self, p: f64, axis: isize, eps: f64) -> Result<Self>
+    where
+        P: NormalizePrecision,
+    {
+        const OP: &str = "normalize";
+        if p == 0.0 || !p.is_finite() {
+            return Err(Error::argument(OP, "p", "a finite number other than 0", p));
+        }
+        let axis = shape::axis(OP, axis, self.rank())?;
+        let length = at_least(OP, &norm(&self.raw, p, &[axis])?, eps)?;
+        Ok(Self::from_raw(div(&self.raw, &length)?))
+    }
+
+    /// Cosine of the angle between vectors along `axis`, their lengths taken as at least `eps`; the tensors broadcast
+    /// (`F.cosine_similarity`, where axis and eps are 1 and 1e-8 by default).
+    ///
+    /// # Precision
+    /// Products and squares are summed in F32 (F64 for F64).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for `eps` that is negative or NaN, [`Error::Broadcast`] when the shapes do not fit.
+    #[track_caller]
+    pub fn cosine_similarity<Q: Element>(&self, other: &Tensor<Q>, axis: isize, eps: f64) -> Result<Self>
+    where
+        P: CosineSimilarityPrecision + SamePrecision<Q>,
+    {
+        const OP: &str = "cosine_similarity";
+        let shape = *broadcast_pair(OP, &self.raw, &other.raw)?.0.shape();
+        let axis = shape::axis(OP, axis, shape.len())?;
+        let (a, b) = (self.expand(shape)?, other.expand(shape)?);
+        let length = |x: &RawTensor| at_least(OP, &norm(x, 2.0, &[axis])?, eps);
+        let dot = fold(OP, Reduce::Sum, &mul(&a.raw, &b.raw)?, &[axis], 1.0)?;
+        let cosine = div(&div(&dot, &length(&a.raw)?)?, &length(&b.raw)?)?;
+        Self::from_raw(cosine).drop_axes(&[axis], false)
+    }
+}
+
+/// `x`, or `eps` where that is more.
+#[track_caller]
+fn at_least(op: &'static str, x: &RawTensor, eps: f64) -> Result<RawTensor> {
+    if eps.is_nan() || eps < 0.0 {
+        return Err(Error::argument(op, "eps", "at least 0", eps));
+    }
+    pointwise::unary(op, Unary::Clamp { min: eps, max: f64::INFINITY }, x)
 }
 
 #[cfg(test)]
@@ -103,6 +159,34 @@ mod tests {
             let worst = gradcheck(|x| x[0].norm(p, [1], false), std::slice::from_ref(&x)).unwrap();
             assert!(worst.error <= 1e-5, "p = {p}: {worst:?}");
         }
+    }
+
+    #[test]
+    fn gradients_of_directions_agree_with_differences() {
+        let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap();
+        let y = Tensor::<F64>::from_vec(vec![1.3, 0.7, -0.9], [3], &Device::cpu()).unwrap();
+        for (name, worst) in [
+            ("normalize", gradcheck(|x| x[0].normalize(2.0, 1, 1e-12)?.sqr(), std::slice::from_ref(&x))),
+            ("normalize by sums", gradcheck(|x| x[0].normalize(1.0, 0, 1e-12)?.sqr(), std::slice::from_ref(&x))),
+            ("cosine_similarity", gradcheck(|x| x[0].cosine_similarity(&x[1], -1, 1e-8), &[x.clone(), y])),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-5, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn directions_of_zeros_are_zero() {
+        let x = Tensor::<F32>::zeros([2, 3], &Device::cpu()).unwrap();
+        assert_eq!(x.normalize(2.0, 1, 1e-12).unwrap().to_vec().unwrap(), [0.0; 6]);
+        assert_eq!(x.cosine_similarity(&x, 1, 1e-8).unwrap().to_vec().unwrap(), [0.0; 2]);
+        let text = |result: crate::Result<Tensor<F32>>| result.unwrap_err().to_string();
+        assert_eq!(text(x.normalize(2.0, 1, -1.0)), "normalize: eps must be at least 0, found -1");
+        assert_eq!(text(x.normalize(0.0, 1, 0.0)), "normalize: p must be a finite number other than 0, found 0");
+        assert!(x.cosine_similarity(&x, 2, 1e-8).is_err() && x.cosine_similarity(&x, 1, f64::NAN).is_err());
+        let (other, rule) =
+            (Tensor::<F32>::zeros([4], &Device::cpu()).unwrap(), "shapes [2, 3] and [4] do not broadcast");
+        assert_eq!(text(x.cosine_similarity(&other, 1, 1e-8)), format!("cosine_similarity: {rule}"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use crate::device::Device;
+use crate::memory::on_host;
 use crate::precision::{Element, F32, F64, Float, I64};
 use crate::random;
 use crate::raw::RawTensor;
@@ -32,14 +33,12 @@ impl<P: Element> Tensor<P> {
         let shape = shape.into_shape("from_fn")?;
         let mut f = f;
         let mut index = Dims::new(&vec![0; shape.len()]).expect("same rank as a valid shape");
-        let data = (0..shape.count())
-            .map(|_| {
-                let value = f(&index);
-                advance(&mut index, &shape);
-                value
-            })
-            .collect();
-        Self::upload(data, shape, device)
+        let values = (0..shape.count()).map(|_| {
+            let value = f(&index);
+            advance(&mut index, &shape);
+            value
+        });
+        Self::upload(on_host("from_fn", shape.count(), values)?, shape, device)
     }
 
     /// A tensor of one value and no dimensions.
@@ -105,6 +104,16 @@ impl<P: Float> Tensor<P> {
         Ok(Self::from_raw(random::uniform(shape, 0.0, 1.0, P::DTYPE, device)?))
     }
 
+    /// Standard normal values of the same shape, precision and device (`torch.randn_like`).
+    pub fn randn_like(&self) -> Result<Self> {
+        Ok(Self::from_raw(random::normal(*self.raw.shape(), 0.0, 1.0, P::DTYPE, self.device())?))
+    }
+
+    /// Uniform values of `[0, 1)` of the same shape, precision and device (`torch.rand_like`).
+    pub fn rand_like(&self) -> Result<Self> {
+        Ok(Self::from_raw(random::uniform(*self.raw.shape(), 0.0, 1.0, P::DTYPE, self.device())?))
+    }
+
     /// Uniform values of `[low, high)`.
     pub fn uniform(shape: impl IntoShape, low: f64, high: f64, device: &Device) -> Result<Self> {
         let shape = shape.into_shape("uniform")?;
@@ -117,7 +126,7 @@ impl Tensor<I64> {
     pub fn arange(start: i64, end: i64, device: &Device) -> Result<Self> {
         let count = usize::try_from(i128::from(end) - i128::from(start)).unwrap_or(0);
         let shape = [count].into_shape("arange")?;
-        Self::upload((start..end).collect(), shape, device)
+        Self::upload(on_host("arange", count, start..end)?, shape, device)
     }
 
     /// Uniform integers of `low..high` from the global generator (`torch.randint`).
@@ -134,6 +143,12 @@ impl Tensor<I64> {
         let drawn = Tensor::<F64>::uniform(shape, 0.0, choices as f64, device)?.to::<I64>()?;
         &drawn + &Self::scalar(low, device)?
     }
+
+    /// `0, 1, .., count - 1` in random order (`torch.randperm`).
+    pub fn randperm(count: usize, device: &Device) -> Result<Self> {
+        let shape = [count].into_shape("randperm")?;
+        Tensor::<F64>::rand(shape, device)?.argsort(0, false)
+    }
 }
 
 impl Tensor<F32> {
@@ -142,8 +157,9 @@ impl Tensor<F32> {
     /// Positions and tables are F32 by signature: integers are exact only up to 256 in BF16 and 2048 in F16.
     pub fn linspace(start: f32, end: f32, steps: usize, device: &Device) -> Result<Self> {
         let step = if steps > 1 { (f64::from(end) - f64::from(start)) / (steps - 1) as f64 } else { 0.0 };
-        let data = (0..steps).map(|i| (f64::from(start) + step * i as f64) as f32).collect();
-        Self::from_vec(data, [steps], device)
+        let shape = [steps].into_shape("linspace")?;
+        let values = (0..steps).map(|i| (f64::from(start) + step * i as f64) as f32);
+        Self::upload(on_host("linspace", steps, values)?, shape, device)
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) const OPS: &[Op] = &[
         .tensors(&[0, 1, 2])
         .implemented(),
     Op::new("hinge_embedding_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]),
-    Op::new("margin_ranking_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1, 2]),
+    Op::new("margin_ranking_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1, 2]).implemented(),
     Op::new("soft_margin_loss", Family::Loss, Class::Full, "exp inside").tensors(&[0, 1]),
     Op::new("multi_margin_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]),
     Op::new("multilabel_margin_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]),
@@ -98,7 +98,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("multilabel_soft_margin_loss", Family::Loss, Class::Full, "not registered: CUDA result fp32 through sum")
         .tensors(&[0, 1]),
     Op::new("cosine_embedding_loss", Family::Loss, Class::Full, "norms and division").tensors(&[0, 1, 2]).implemented(),
-    Op::new("triplet_margin_loss", Family::Loss, Class::Full, "pairwise norm").tensors(&[0, 1, 2]),
+    Op::new("triplet_margin_loss", Family::Loss, Class::Full, "pairwise norm").tensors(&[0, 1, 2]).implemented(),
     Op::new("ctc_loss", Family::Loss, Class::Full, "long log-space recursions")
         .tensors(&[0, 1])
         .departs("all losses are full; PyTorch lists it on the CPU only"),

@@ -6,11 +6,17 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("fake_quantize_per_tensor_affine", Family::Quant, Class::Keep, "quantisation grid needs fp32"),
     Op::new("dropout", Family::Random, Class::Keep, "mask and scale").implemented(),
     Op::new("alpha_dropout", Family::Random, Class::Keep, "mask and affine"),
-    Op::new("bernoulli", Family::Random, Class::Keep, "sampling"),
+    Op::new("bernoulli", Family::Random, Class::Keep, "sampling").implemented(),
     Op::new("to", Family::Cast, Class::Keep, "explicit cast always honoured").implemented(),
     Op::new("cpu", Family::Cast, Class::Keep, "Apex upcasts to fp32 before a device-to-host copy"),
     Op::new("zeros_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
     Op::new("ones_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
+    Op::new("rand_like", Family::Random, Class::Keep, "keeps the input dtype").torch("zeros_like").implemented(),
+    Op::new("randn_like", Family::Random, Class::Keep, "keeps the input dtype").torch("zeros_like").implemented(),
+    Op::new("multinomial", Family::Random, Class::Full, "small weights and draws vanish in fp16")
+        .torch("bernoulli")
+        .departs("PyTorch draws in the dtype it is given, where small exponential draws become 0")
+        .implemented(),
     Op::new(
         "zeros",
         Family::Factory,

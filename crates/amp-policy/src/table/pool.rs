@@ -38,7 +38,8 @@ pub(crate) const OPS: &[Op] = &[
         "CPU inherits lower from its bmm so sampling coordinates become bf16 (accuracy trap)",
     )
     .tensors(&[0, 1]),
-    Op::new("pixel_shuffle", Family::Resample, Class::Keep, "data movement"),
+    Op::new("pixel_shuffle", Family::Resample, Class::Keep, "data movement").implemented(),
+    Op::new("pixel_unshuffle", Family::Resample, Class::Keep, "data movement").torch("pixel_shuffle").implemented(),
     Op::new("avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
     Op::new("adaptive_avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
     Op::new("max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),

@@ -38,8 +38,9 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]),
     Op::new("pdist", Family::Reduction, Class::Full, "pairwise norms"),
     Op::new("cdist", Family::Reduction, Class::Full, "pairwise norms; square then sqrt cancellation").tensors(&[0, 1]),
-    Op::new("cosine_similarity", Family::Reduction, Class::Full, "norms and division").tensors(&[0, 1]),
-    Op::new("normalize", Family::Reduction, Class::Full, "not registered in PyTorch: CUDA inherits fp32 from norm"),
+    Op::new("cosine_similarity", Family::Reduction, Class::Full, "norms and division").tensors(&[0, 1]).implemented(),
+    Op::new("normalize", Family::Reduction, Class::Full, "not registered in PyTorch: CUDA inherits fp32 from norm")
+        .implemented(),
     Op::new("softmin", Family::Reduction, Class::Full, "softmax(-x)"),
     Op::new("gumbel_softmax", Family::Reduction, Class::Full, "softmax inside"),
     Op::new("trace", Family::Reduction, Class::Full, "no 16-bit CPU kernel")

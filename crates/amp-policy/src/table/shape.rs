@@ -35,10 +35,11 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("narrow", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
     Op::new("split", Family::Shape, Class::Keep, "metadata only").implemented(),
     Op::new("chunk", Family::Shape, Class::Keep, "metadata only").implemented(),
-    Op::new("unbind", Family::Shape, Class::Keep, "metadata only"),
+    Op::new("unbind", Family::Shape, Class::Keep, "metadata only").implemented(),
     Op::new("flip", Family::Shape, Class::Keep, "data movement").implemented().commutes(),
-    Op::new("roll", Family::Shape, Class::Keep, "data movement"),
+    Op::new("roll", Family::Shape, Class::Keep, "data movement").implemented(),
     Op::new("repeat", Family::Shape, Class::Keep, "data movement").implemented().commutes(),
+    Op::new("repeat_interleave", Family::Shape, Class::Keep, "data movement").torch("repeat").implemented(),
     Op::new("tril", Family::Shape, Class::Keep, "mask").implemented().commutes(),
     Op::new("triu", Family::Shape, Class::Keep, "mask").implemented().commutes(),
     Op::new("diag", Family::Shape, Class::Keep, "data movement"),
@@ -50,7 +51,8 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("gather", Family::Index, Class::Keep, "data movement").implemented().commutes(),
     Op::new("index_select", Family::Index, Class::Keep, "data movement").implemented().commutes(),
     Op::new("index_add", Family::Index, Class::Widest, "requires equal dtypes; mixed raises (gap next to scatter_add)")
-        .tensors(&[0, 2]),
+        .tensors(&[0, 2])
+        .implemented(),
     Op::new("scatter", Family::Index, Class::Widest, "requires equal dtypes; mixed raises").tensors(&[0, 2]),
     Op::new(
         "scatter_reduce",

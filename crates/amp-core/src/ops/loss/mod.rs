@@ -4,6 +4,7 @@ pub(super) mod binary;
 pub(super) mod classes;
 pub(super) mod distance;
 pub(super) mod divergence;
+pub(super) mod ranking;
 
 pub use classes::CrossEntropy;
 

@@ -1,0 +1,258 @@
+//! Activations of several kernels each: one operation of the graph, computed in F32 throughout and rounded once.
+
+use super::kernel::{binary, compare, select, unary};
+use crate::autograd::{Pass, Saved, record};
+use crate::precision::Float;
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result, shape};
+use amp_cpu::{Binary, Compare, DType, Dims, Unary};
+
+/// The precision of what lies between the kernels.
+fn wide(x: &RawTensor) -> DType {
+    if x.logical == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+fn add(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    binary("add", Binary::Add, a, b, wide(a))
+}
+
+fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    binary("mul", Binary::Mul, a, b, wide(a))
+}
+
+/// `factor * x + summand`.
+fn affine(x: &RawTensor, factor: f64, summand: f64) -> Result<RawTensor> {
+    unary(Unary::Affine { mul: factor, add: summand }, x, wide(x))
+}
+
+/// Records `forward(x)`, which is in the precision of `x`; `slope(x)` is its derivative.
+#[track_caller]
+fn composed(
+    op: &'static str,
+    x: &RawTensor,
+    forward: impl FnOnce(&RawTensor) -> Result<RawTensor>,
+    slope: impl Fn(&RawTensor) -> Result<RawTensor> + Send + Sync + 'static,
+) -> Result<RawTensor> {
+    record(op, &[x], forward(x)?, |_| {
+        let x = Saved::new(x)?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = binary(op, Binary::Mul, &slope(&x)?, pass.grad(), pass.dtype(0))?;
+            pass.give(0, grad)
+        }))
+    })
+}
+
+/// `inside` where `min < x < max`, 0 elsewhere: the derivative of what is level outside of an open interval.
+fn within(x: &RawTensor, min: f64, max: f64, inside: f64) -> Result<RawTensor> {
+    let number = |value| RawTensor::full(x.device(), value, Dims::default(), wide(x));
+    let none = number(0.0)?;
+    let below = select("clamp", &compare("clamp", Compare::Lt, x, &number(max)?)?, &number(inside)?, &none, wide(x))?;
+    select("clamp", &compare("clamp", Compare::Gt, x, &number(min)?)?, &below, &none, wide(x))
+}
+
+/// `alpha (e^(x / alpha) - 1)` below 0 and `x` above, both times `scale`.
+#[track_caller]
+fn scaled_elu(op: &'static str, x: &RawTensor, alpha: f64, inner: f64, scale: f64) -> Result<RawTensor> {
+    let forward = move |x: &RawTensor| {
+        let y = unary(Unary::Elu(alpha), &affine(x, inner, -0.0)?, wide(x))?;
+        unary(Unary::Affine { mul: scale, add: -0.0 }, &y, x.logical)
+    };
+    let slope = move |x: &RawTensor| {
+        let inside = affine(x, inner, -0.0)?;
+        let ones = RawTensor::full(x.device(), scale * inner, *x.shape(), wide(x))?;
+        let buffer = x.backend().unary_grad(Unary::Elu(alpha), inside.operand()?, ones.operand()?, wide(x))?;
+        Ok(RawTensor::new(x.device(), buffer, *x.shape()))
+    };
+    composed(op, x, forward, slope)
+}
+
+impl<P: Float> Tensor<P> {
+    /// `x` limited to `0..=6` (`F.relu6`); its derivative at 0 and at 6 is 0.
+    #[track_caller]
+    pub fn relu6(&self) -> Result<Self> {
+        level(self, "relu6", 0.0, 6.0)
+    }
+
+    /// `x` limited to `min..=max` (`F.hardtanh`, where they are -1 and 1 by default); its derivative at the limits is 0, unlike
+    /// that of [`clamp`](Self::clamp).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `min` is less than `max`.
+    #[track_caller]
+    pub fn hardtanh(&self, min: impl Into<f64>, max: impl Into<f64>) -> Result<Self> {
+        level(self, "hardtanh", min.into(), max.into())
+    }
+}
+
+#[track_caller]
+fn level<P: Float>(x: &Tensor<P>, op: &'static str, min: f64, max: f64) -> Result<Tensor<P>> {
+    if min.partial_cmp(&max) != Some(std::cmp::Ordering::Less) {
+        return Err(Error::argument(op, "max", format!("above min = {min}"), max));
+    }
+    let forward = |x: &RawTensor| unary(Unary::Clamp { min, max }, x, x.logical);
+    Ok(Tensor::from_raw(composed(op, &x.raw, forward, move |x| within(x, min, max, 1.0))?))
+}
+
+impl<P: Float> Tensor<P> {
+    /// `clamp(x + 3, 0, 6) / 6` (`F.hardsigmoid`). Computed in F32, rounded once.
+    #[track_caller]
+    pub fn hardsigmoid(&self) -> Result<Self> {
+        let forward = |x: &RawTensor| {
+            let limited = unary(Unary::Clamp { min: 0.0, max: 6.0 }, &affine(x, 1.0, 3.0)?, wide(x))?;
+            let six = RawTensor::full(x.device(), 6.0, Dims::default(), wide(x))?;
+            binary("hardsigmoid", Binary::Div, &limited, &six, x.logical)
+        };
+        let slope = |x: &RawTensor| within(x, -3.0, 3.0, 1.0 / 6.0);
+        Ok(Self::from_raw(composed("hardsigmoid", &self.raw, forward, slope)?))
+    }
+
+    /// Elu whose results keep mean 0 and variance 1 (`F.selu`). Computed in F32, rounded once.
+    #[track_caller]
+    pub fn selu(&self) -> Result<Self> {
+        const ALPHA: f64 = 1.673_263_242_354_377_2;
+        const SCALE: f64 = 1.050_700_987_355_480_5;
+        Ok(Self::from_raw(scaled_elu("selu", &self.raw, ALPHA, 1.0, SCALE)?))
+    }
+
+    /// `x` above 0, `alpha * (e^(x / alpha) - 1)` below (`F.celu`, where alpha is 1 by default). Computed in F32, rounded
+    /// once.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for `alpha` that is 0 or not finite.
+    #[track_caller]
+    pub fn celu(&self, alpha: impl Into<f64>) -> Result<Self> {
+        let alpha = alpha.into();
+        if alpha == 0.0 || !alpha.is_finite() {
+            return Err(Error::argument("celu", "alpha", "a finite number other than 0", alpha));
+        }
+        Ok(Self::from_raw(scaled_elu("celu", &self.raw, 1.0, 1.0 / alpha, alpha)?))
+    }
+
+    /// `x * tanh(softplus(x))` (`F.mish`). Computed in F32, rounded once.
+    #[track_caller]
+    pub fn mish(&self) -> Result<Self> {
+        let gate = |x: &RawTensor| {
+            let softplus = unary(Unary::Softplus { beta: 1.0, threshold: 20.0 }, x, wide(x))?;
+            unary(Unary::Tanh, &softplus, wide(x))
+        };
+        let forward = move |x: &RawTensor| binary("mish", Binary::Mul, x, &gate(x)?, x.logical);
+        // tanh + x sigmoid(x) (1 - tanh²)
+        let slope = move |x: &RawTensor| {
+            let gate = gate(x)?;
+            let rest = affine(&unary(Unary::Sqr, &gate, wide(x))?, -1.0, 1.0)?;
+            let silu = unary(Unary::Silu, x, wide(x))?;
+            add(&gate, &mul(&silu, &rest)?)
+        };
+        Ok(Self::from_raw(composed("mish", &self.raw, forward, slope)?))
+    }
+
+    /// `x / (1 + |x|)` (`F.softsign`). Computed in F32, rounded once.
+    #[track_caller]
+    pub fn softsign(&self) -> Result<Self> {
+        let below = |x: &RawTensor| affine(&unary(Unary::Abs, x, wide(x))?, 1.0, 1.0);
+        let forward = move |x: &RawTensor| binary("softsign", Binary::Div, x, &below(x)?, x.logical);
+        let slope = move |x: &RawTensor| {
+            let share = unary(Unary::Recip, &below(x)?, wide(x))?;
+            unary(Unary::Sqr, &share, wide(x))
+        };
+        Ok(Self::from_raw(composed("softsign", &self.raw, forward, slope)?))
+    }
+
+    /// The first half along `axis` times the sigmoid of the second (`F.glu`, where the axis is the last by default).
+    /// Computed in F32, rounded once.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the axis has an odd size.
+    #[track_caller]
+    pub fn glu(&self, axis: isize) -> Result<Self> {
+        let at = shape::axis("glu", axis, self.rank())?;
+        let size = self.dims()[at];
+        if !size.is_multiple_of(2) {
+            return Err(Error::argument("glu", "the size of the axis", "even", size));
+        }
+        let (a, b) = (self.narrow(axis, 0, size / 2)?, self.narrow(axis, size / 2, size / 2)?);
+        Ok(Self::from_raw(gated(&a.raw, &b.raw)?))
+    }
+}
+
+/// `a * sigmoid(b)`.
+#[track_caller]
+fn gated(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    let y = binary("glu", Binary::Mul, a, &unary(Unary::Sigmoid, b, wide(b))?, a.logical)?;
+    record("glu", &[a, b], y, |_| {
+        let (a, b) = (Saved::new(a)?, Saved::new(b)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let gate = unary(Unary::Sigmoid, &b, wide(&b))?;
+            if pass.wants(0) {
+                pass.give(0, binary("glu", Binary::Mul, pass.grad(), &gate, pass.dtype(0))?)?;
+            }
+            if pass.wants(1) {
+                let shut = affine(&gate, -1.0, 1.0)?;
+                let slope = mul(&mul(&gate, &shut)?, &a)?;
+                pass.give(1, binary("glu", Binary::Mul, pass.grad(), &slope, pass.dtype(1))?)?;
+            }
+            Ok(())
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F16, F32, F64, Result, Tensor, gradcheck};
+    use half::f16;
+
+    type Function = (&'static str, fn(&Tensor<F64>) -> Result<Tensor<F64>>);
+
+    const FUNCTIONS: [Function; 8] = [
+        ("relu6", |x| x.relu6()),
+        ("hardtanh", |x| x.hardtanh(-0.5, 1.5)),
+        ("hardsigmoid", |x| x.hardsigmoid()),
+        ("selu", |x| x.selu()),
+        ("celu", |x| x.celu(1.7)),
+        ("mish", |x| x.mish()),
+        ("softsign", |x| x.softsign()),
+        ("glu", |x| x.glu(-1)),
+    ];
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let values = vec![0.3, -0.7, 1.9, 0.02, -2.2, 3.8, -4.1, 6.5];
+        let x = Tensor::<F64>::from_vec(values, [2, 4], &Device::cpu()).unwrap();
+        for (name, f) in FUNCTIONS {
+            let worst = gradcheck(|x| f(&x[0]), std::slice::from_ref(&x)).unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn half_results_are_f32_results_rounded_once() {
+        let x = Tensor::<F32>::from_fn([1, 512], |i| (i[1] as f32 - 256.0) / 32.0, &Device::cpu()).unwrap();
+        let narrow = x.to::<F16>().unwrap();
+        let rounded = |y: Tensor<F32>| y.to_vec().unwrap().into_iter().map(f16::from_f32).collect::<Vec<_>>();
+        assert_eq!(narrow.mish().unwrap().to_vec().unwrap(), rounded(x.mish().unwrap()));
+        assert_eq!(narrow.selu().unwrap().to_vec().unwrap(), rounded(x.selu().unwrap()));
+        assert_eq!(narrow.hardsigmoid().unwrap().to_vec().unwrap(), rounded(x.hardsigmoid().unwrap()));
+        assert_eq!(narrow.glu(1).unwrap().to_vec().unwrap(), rounded(x.glu(1).unwrap()));
+    }
+
+    #[test]
+    fn limits_are_level_and_nan_stays() {
+        let x = Tensor::<F32>::from_vec(vec![0.0, 6.0, 3.0, f32::NAN], [4], &Device::cpu()).unwrap().tracked();
+        let y = x.relu6().unwrap();
+        assert!(y.to_vec().unwrap()[3].is_nan());
+        let grads = y.sum_all().unwrap().backward().unwrap();
+        assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap()[..3], [0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn arguments_that_make_no_sense_are_errors() {
+        let x = Tensor::<F32>::zeros([3], &Device::cpu()).unwrap();
+        let text = |result: Result<Tensor<F32>>| result.unwrap_err().to_string();
+        assert_eq!(text(x.hardtanh(1.0, 1.0)), "hardtanh: max must be above min = 1, found 1");
+        assert_eq!(text(x.hardtanh(f64::NAN, 1.0)), "hardtanh: max must be above min = NaN, found 1");
+        assert_eq!(text(x.celu(0.0)), "celu: alpha must be a finite number other than 0, found 0");
+        assert_eq!(text(x.glu(0)), "glu: the size of the axis must be even, found 3");
+        assert_eq!(text(x.glu(1)), "glu: axis 1 does not exist in a tensor of 1 dimensions");
+    }
+}

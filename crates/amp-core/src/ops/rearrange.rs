@@ -1,0 +1,163 @@
+//! Moving elements about: parts along an axis, rotations, repetitions, channels to space.
+
+use crate::precision::Element;
+use crate::shape::Axes;
+use crate::tensor::Tensor;
+use crate::{Error, Result, shape};
+use amp_cpu::MAX_RANK;
+
+impl<P: Element> Tensor<P> {
+    /// The tensors along `axis`, without that axis (`torch.unbind`).
+    #[track_caller]
+    pub fn unbind(&self, axis: isize) -> Result<Vec<Self>> {
+        let at = shape::axis("unbind", axis, self.rank())?;
+        (0..self.dims()[at]).map(|i| self.select(axis, i)).collect()
+    }
+
+    /// The elements of each axis moved on by its shift, the last ones coming in at the front (`torch.roll`); negative shifts
+    /// move them back.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless there is one shift for each axis.
+    #[track_caller]
+    pub fn roll(&self, shifts: impl Axes, axes: impl Axes) -> Result<Self> {
+        let (shifts, axes) = (shifts.as_axes(), axes.as_axes());
+        if shifts.len() != axes.len() {
+            let expected = format!("one for each of the {} axes", axes.len());
+            return Err(Error::argument("roll", "shifts", expected, format!("{shifts:?}")));
+        }
+        shifts.iter().zip(axes).try_fold(self.clone(), |x, (&shift, &axis)| {
+            let size = x.dims()[shape::axis("roll", axis, x.rank())?];
+            let front = if size == 0 { 0 } else { shift.rem_euclid(size as isize) as usize };
+            if front == 0 {
+                return Ok(x);
+            }
+            let (head, tail) = (x.narrow(axis, 0, size - front)?, x.narrow(axis, size - front, front)?);
+            Self::cat(&[&tail, &head], axis)
+        })
+    }
+
+    /// Each element `times` times in a row along `axis` (`torch.repeat_interleave`), as when groups of queries share a key.
+    ///
+    /// # Errors
+    /// [`Error::TooManyDimensions`] for a tensor of as many dimensions as there may be.
+    #[track_caller]
+    pub fn repeat_interleave(&self, times: usize, axis: isize) -> Result<Self> {
+        let at = shape::axis("repeat_interleave", axis, self.rank())?;
+        let mut shape = self.dims().to_vec();
+        shape[at] = shape::product("repeat_interleave", &[shape[at], times])?;
+        if self.rank() == MAX_RANK {
+            return Err(Error::TooManyDimensions { op: "repeat_interleave", rank: MAX_RANK + 1 });
+        }
+        let wide = self.unsqueeze(at as isize + 1)?;
+        let mut spread = wide.dims().to_vec();
+        spread[at + 1] = times;
+        wide.expand(spread)?.reshape(shape)
+    }
+
+    /// Channels to space: `[.., C r², H, W]` to `[.., C, H r, W r]` (`F.pixel_shuffle`).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless the channels are a multiple of `factor²`.
+    #[track_caller]
+    pub fn pixel_shuffle(&self, factor: usize) -> Result<Self> {
+        const OP: &str = "pixel_shuffle";
+        let ([c, h, w], rest) = image(OP, self, factor)?;
+        let parts = shape::product(OP, &[factor, factor])?;
+        if c % parts != 0 {
+            let expected = format!("[.., C, H, W] with C a multiple of {parts}");
+            return Err(Error::Shape { op: OP, what: "the input", expected, found: *self.raw.shape() });
+        }
+        let (n, r, c) = (rest.iter().product(), factor, c / parts);
+        let x = self.reshape([n, c, r, r, h, w])?.permute([0, 1, 4, 2, 5, 3])?;
+        x.reshape([rest.as_slice(), &[c, h * r, w * r]].concat())
+    }
+
+    /// Space to channels: `[.., C, H r, W r]` to `[.., C r², H, W]` (`F.pixel_unshuffle`).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless height and width are multiples of `factor`.
+    #[track_caller]
+    pub fn pixel_unshuffle(&self, factor: usize) -> Result<Self> {
+        const OP: &str = "pixel_unshuffle";
+        let ([c, h, w], rest) = image(OP, self, factor)?;
+        if h % factor != 0 || w % factor != 0 {
+            let expected = format!("[.., C, H, W] with H and W multiples of {factor}");
+            return Err(Error::Shape { op: OP, what: "the input", expected, found: *self.raw.shape() });
+        }
+        let (n, r, h, w) = (rest.iter().product(), factor, h / factor, w / factor);
+        let channels = shape::product(OP, &[c, r, r])?;
+        let x = self.reshape([n, c, h, r, w, r])?.permute([0, 1, 3, 5, 2, 4])?;
+        x.reshape([rest.as_slice(), &[channels, h, w]].concat())
+    }
+}
+
+/// Channels, height and width of `[.., C, H, W]`, and what stands before them.
+fn image<P: Element>(op: &'static str, x: &Tensor<P>, factor: usize) -> Result<([usize; 3], Vec<usize>)> {
+    if factor == 0 {
+        return Err(Error::argument(op, "factor", "at least 1", factor));
+    }
+    match x.dims() {
+        [rest @ .., c, h, w] => Ok(([*c, *h, *w], rest.to_vec())),
+        _ => Err(Error::Rank { op, what: "the input", expected: "at least 3 dimensions", found: *x.raw.shape() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F64, I64, Tensor, gradcheck};
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let x = Tensor::<F64>::from_fn([1, 4, 2, 3], |i| (i[1] * 6 + i[2] * 3 + i[3]) as f64, &Device::cpu()).unwrap();
+        let x = std::slice::from_ref(&x);
+        for (name, worst) in [
+            ("unbind", gradcheck(|x| x[0].unbind(1)?.remove(2).sqr(), x)),
+            ("roll", gradcheck(|x| x[0].roll([1, -2], [2, -1])?.sqr(), x)),
+            ("repeat_interleave", gradcheck(|x| x[0].repeat_interleave(3, 1), x)),
+            ("pixel_shuffle", gradcheck(|x| x[0].pixel_shuffle(2)?.sqr(), x)),
+            ("pixel_unshuffle", gradcheck(|x| x[0].permute([0, 3, 1, 2])?.pixel_unshuffle(2)?.sqr(), x)),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn shuffles_are_inverse_to_each_other() {
+        let x = Tensor::<I64>::arange(0, 72, &Device::cpu()).unwrap().reshape([2, 1, 6, 6]).unwrap();
+        for factor in [1, 2, 3, 6] {
+            let there = x.pixel_unshuffle(factor).unwrap();
+            assert_eq!(there.dims(), [2, factor * factor, 6 / factor, 6 / factor]);
+            assert_eq!(there.pixel_shuffle(factor).unwrap().to_vec().unwrap(), x.to_vec().unwrap());
+        }
+    }
+
+    #[test]
+    fn sizes_of_nothing_and_shifts_of_any_size() {
+        let x = Tensor::<I64>::arange(0, 3, &Device::cpu()).unwrap();
+        assert_eq!(x.roll(isize::MIN, 0).unwrap().to_vec().unwrap(), [2, 0, 1]);
+        assert_eq!(x.roll(isize::MAX, -1).unwrap().to_vec().unwrap(), [2, 0, 1]);
+        assert_eq!(x.repeat_interleave(0, 0).unwrap().dims(), [0]);
+        assert_eq!(x.narrow(0, 0, 0).unwrap().roll(5, 0).unwrap().dims(), [0]);
+        assert!(x.narrow(0, 0, 0).unwrap().unbind(0).unwrap().is_empty());
+        assert_eq!(
+            Tensor::<I64>::zeros([0, 4, 2, 2], &Device::cpu()).unwrap().pixel_shuffle(2).unwrap().dims(),
+            [0, 1, 4, 4]
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let x = Tensor::<F64>::zeros([2, 3, 5], &Device::cpu()).unwrap();
+        let text = |result: crate::Result<Tensor<F64>>| result.unwrap_err().to_string();
+        let rule = "the input must have shape [.., C, H, W] with C a multiple of 4";
+        assert_eq!(text(x.pixel_shuffle(2)), format!("pixel_shuffle: {rule}, found [2, 3, 5]"));
+        assert_eq!(text(x.pixel_shuffle(0)), "pixel_shuffle: factor must be at least 1, found 0");
+        assert!(x.pixel_shuffle(usize::MAX).is_err() && x.pixel_unshuffle(usize::MAX).is_err());
+        assert!(x.pixel_unshuffle(2).is_err() && x.select(0, 0).unwrap().pixel_shuffle(1).is_err());
+        assert!(x.repeat_interleave(usize::MAX, 1).is_err());
+        assert_eq!(text(x.roll([1, 2], 0)), "roll: shifts must be one for each of the 1 axes, found [1, 2]");
+        assert!(x.roll(1, 3).is_err() && x.unbind(-4).is_err());
+    }
+}

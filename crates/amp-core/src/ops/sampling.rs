@@ -1,0 +1,152 @@
+//! Drawing from distributions that a tensor describes.
+
+use crate::precision::{F64, Float, I64, full_range};
+use crate::tensor::Tensor;
+use crate::{Error, Result, random};
+use amp_cpu::DType;
+
+full_range! {
+    MultinomialPrecision, "`multinomial` must run in `F32`";
+}
+
+const OP: &str = "multinomial";
+
+impl<P: Float> Tensor<P> {
+    /// `count` positions drawn from each row `[C]` or `[N, C]` of weights, which need not sum to 1, with or without putting them
+    /// back (`torch.multinomial`). Needs full precision: small weights and small draws vanish in F16. Waits for the device.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when a weight is negative or not finite, or when a row has too few positive weights.
+    pub fn multinomial(&self, count: usize, replacement: bool) -> Result<Tensor<I64>>
+    where
+        P: MultinomialPrecision,
+    {
+        if !(1..=2).contains(&self.rank()) {
+            let found = *self.raw.shape();
+            return Err(Error::Rank { op: OP, what: "the weights", expected: "1 or 2 dimensions", found });
+        }
+        let weights = self.detach().to::<F64>()?;
+        check_weights(&weights, if replacement { count.min(1) } else { count })?;
+        if count == 0 || weights.count() == 0 {
+            let mut shape = self.dims().to_vec();
+            *shape.last_mut().expect("1 or 2 dimensions") = count;
+            return Tensor::zeros(shape, self.device());
+        }
+        // The least of exponential draws over their rates lies at each position with the probability of its weight.
+        if !replacement {
+            return Ok((&weights / &exponential(&weights)?)?.topk(count, -1, true)?.1);
+        }
+        let mut shape = weights.dims().to_vec();
+        shape.insert(weights.rank() - 1, count);
+        let each = weights.unsqueeze(-2)?.expand(shape)?;
+        (&each / &exponential(&each)?)?.argmax(-1, false)
+    }
+
+    /// 1 with the probability that each element states, else 0 (`torch.bernoulli`). Draws are made in F64.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when an element is not a probability; waits for the device.
+    pub fn bernoulli(&self) -> Result<Self> {
+        let p = self.detach().to::<F64>()?;
+        if !(p.ge(0.0)?.all([], false)?.item()? && p.le(1.0)?.all([], false)?.item()?) {
+            return Err(Error::argument("bernoulli", "each element", "a probability between 0 and 1", "another value"));
+        }
+        p.rand_like()?.lt(&p)?.to::<P>()
+    }
+}
+
+/// Draws of an exponential distribution, all above 0.
+fn exponential(like: &Tensor<F64>) -> Result<Tensor<F64>> {
+    let uniform = random::uniform(*like.raw.shape(), 0.0, 1.0, DType::F64, like.device())?;
+    Tensor::<F64>::from_raw(uniform).log()?.neg()
+}
+
+/// Finite, not negative, and `least` or more of each row above 0.
+fn check_weights(weights: &Tensor<F64>, least: usize) -> Result<()> {
+    let fits = weights.ge(0.0)?.to::<F64>()?.minimum(&weights.isfinite()?.to::<F64>()?)?;
+    if weights.count() > 0 && fits.min_all()?.item()? == 0.0 {
+        return Err(Error::argument(OP, "each weight", "finite and not negative", "another value"));
+    }
+    let rows = weights.dims()[..weights.rank() - 1].iter().product::<usize>();
+    if rows == 0 {
+        return Ok(());
+    }
+    let positive = weights.gt(0.0)?.to::<F64>()?.sum(-1, false)?.min_all()?.item()?;
+    if positive < least as f64 {
+        let expected = format!("at most the number of positive weights of each row, {positive}");
+        return Err(Error::argument(OP, "count", expected, least));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BF16, Device, F32, Tensor, manual_seed};
+
+    #[test]
+    fn positions_come_up_as_often_as_their_weights_say() {
+        manual_seed(1);
+        let weights = Tensor::<F32>::from_vec(vec![1.0, 0.0, 3.0, 0.0, 5.0, 5.0], [2, 3], &Device::cpu()).unwrap();
+        let drawn = weights.multinomial(4000, true).unwrap();
+        assert_eq!(drawn.dims(), [2, 4000]);
+        let drawn = drawn.to_vec().unwrap();
+        let share = |row: usize, value: i64| {
+            drawn[row * 4000..][..4000].iter().filter(|&&v| v == value).count() as f64 / 4000.0
+        };
+        assert_eq!((share(0, 1), share(1, 0)), (0.0, 0.0));
+        // Five standard deviations of a share of 4000 draws are 0.04 at most.
+        assert!((share(0, 0) - 0.25).abs() < 0.04, "seed 1: {}", share(0, 0));
+        assert!((share(1, 2) - 0.5).abs() < 0.04, "seed 1: {}", share(1, 2));
+    }
+
+    #[test]
+    fn without_replacement_no_position_comes_twice() {
+        manual_seed(2);
+        let weights = Tensor::<F32>::from_vec(vec![1e-30, 5.0, 0.0, 2.0], [4], &Device::cpu()).unwrap();
+        for _ in 0..50 {
+            let mut drawn = weights.multinomial(3, false).unwrap().to_vec().unwrap();
+            drawn.sort_unstable();
+            assert_eq!(drawn, [0, 1, 3]);
+        }
+    }
+
+    #[test]
+    fn permutations_hold_every_number_once() {
+        manual_seed(3);
+        for count in [0, 1, 2, 257] {
+            let mut order = Tensor::randperm(count, &Device::cpu()).unwrap().to_vec().unwrap();
+            order.sort_unstable();
+            assert_eq!(order, (0..count as i64).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn probabilities_decide_on_ones() {
+        manual_seed(4);
+        let p =
+            Tensor::<BF16>::from_fn([3, 1000], |i| half::bf16::from_f32(i[0] as f32 / 2.0), &Device::cpu()).unwrap();
+        let drawn = p.bernoulli().unwrap().to::<F32>().unwrap().mean(1, false).unwrap().to_vec().unwrap();
+        assert_eq!((drawn[0], drawn[2]), (0.0, 1.0));
+        assert!((drawn[1] - 0.5).abs() < 0.08, "seed 4: {drawn:?}"); // five standard deviations
+        assert!(p.to::<F32>().unwrap().add(0.1).unwrap().bernoulli().is_err());
+    }
+
+    #[test]
+    fn weights_that_make_no_sense_are_errors() {
+        let text = |data: &[f32], count, replacement| {
+            let weights = Tensor::<F32>::from_slice(data, [data.len()], &Device::cpu()).unwrap();
+            weights.multinomial(count, replacement).unwrap_err().to_string()
+        };
+        let rule = "multinomial: each weight must be finite and not negative, found another value";
+        assert_eq!(text(&[1.0, -0.5], 1, true), rule);
+        assert_eq!(text(&[1.0, f32::NAN], 1, true), rule);
+        assert_eq!(text(&[1.0, f32::INFINITY], 1, true), rule);
+        let few = "multinomial: count must be at most the number of positive weights of each row";
+        assert_eq!(text(&[1.0, 0.0], 2, false), format!("{few}, 1, found 2"));
+        assert_eq!(text(&[0.0, 0.0], 7, true), format!("{few}, 0, found 1"));
+        assert_eq!(text(&[], 1, true), format!("{few}, 0, found 1"));
+        assert!(Tensor::<F32>::ones([1, 1, 2], &Device::cpu()).unwrap().multinomial(1, true).is_err());
+        let none = Tensor::<F32>::ones([0, 3], &Device::cpu()).unwrap();
+        assert_eq!(none.multinomial(2, true).unwrap().dims(), [0, 2]);
+    }
+}
