@@ -100,6 +100,18 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Asks for the memory of `rows` rows of `columns` elements, the first at `offset`, the others `stride` apart.
+    pub(crate) fn expect(&self, offset: usize, stride: usize, rows: usize, columns: usize) {
+        for row in (0..rows).map(|row| offset + row * stride) {
+            match self.pointer {
+                Pointer::F16(p) => prefetch_at(p.wrapping_add(row), columns),
+                Pointer::BF16(p) => prefetch_at(p.wrapping_add(row), columns),
+                Pointer::F32(p) => prefetch_at(p.wrapping_add(row), columns),
+                Pointer::F64(p) => prefetch_at(p.wrapping_add(row), columns),
+            }
+        }
+    }
+
     /// Adds `values` to the elements that lie `stride` apart from `offset` on, in the type of `values`.
     ///
     /// # Safety
@@ -124,6 +136,22 @@ impl<'a> Output<'a> {
             unsafe { *pointer.add(offset + i * stride) += value };
         }
     }
+}
+
+/// Asks for memory that will be read soon.
+pub(crate) fn prefetch<T>(elements: &[T]) {
+    prefetch_at(elements.as_ptr(), elements.len());
+}
+
+fn prefetch_at<T>(start: *const T, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for byte in (0..len * size_of::<T>()).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: every processor of this architecture has the instruction, which reads nothing whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_byte_add(byte).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, len);
 }
 
 /// # Safety

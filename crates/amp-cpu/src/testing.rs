@@ -112,6 +112,14 @@ impl Tensor {
     }
 
     /// Repeats along new leading dimensions and along those of size 1.
+    /// Elements `start..start + len` along an axis.
+    pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize) -> Self {
+        let mut part = self.clone();
+        part.layout.offset += start * part.layout.strides[axis];
+        part.layout.shape[axis] = len;
+        part
+    }
+
     pub(crate) fn broadcast(&self, shape: &[usize]) -> Self {
         let mut tensor = self.clone();
         let new = shape.len() - self.shape().len();

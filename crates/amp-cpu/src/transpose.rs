@@ -155,14 +155,29 @@ mod x86 {
         to: *mut u32,
         to_stride: usize,
     ) {
+        /// Squares that memory is asked for in advance.
+        const AHEAD: usize = 3;
         for row in (0..rows).step_by(16) {
             let count = 16.min(rows - row);
             let line = |i: usize, column: usize| from.wrapping_byte_add((row + i) * stride).wrapping_add(column);
             for column in (0..columns).step_by(16) {
                 let width = 16.min(columns - column);
+                // Rows lie too far apart for the hardware to see a pattern; those after these are often the next to be turned.
+                let next = column + AHEAD * 16;
+                for i in 0..count {
+                    let next = if next < columns { line(i, next) } else { line(count + i, next - columns) };
+                    _mm_prefetch::<_MM_HINT_T0>(next.cast());
+                }
                 // SAFETY: masks limit reads to the rows and columns that are there, and writes to the rows; columns that are
-                // not there are not written.
+                // not there are not written. Whole squares need no mask.
                 unsafe {
+                    if [count, width] == [16, 16] {
+                        let turned = sixteen(std::array::from_fn(|i| _mm512_loadu_si512(line(i, column).cast())));
+                        for (i, turned) in turned.into_iter().enumerate() {
+                            _mm512_storeu_si512(to.add((column + i) * to_stride + row).cast(), turned);
+                        }
+                        continue;
+                    }
                     let turned = sixteen(std::array::from_fn(|i| {
                         _mm512_maskz_loadu_epi32(first(if i < count { width } else { 0 }), line(i, column).cast())
                     }));

@@ -23,6 +23,20 @@ use crate::simd::Level;
 pub(crate) type Tile<E> =
     unsafe fn(depth: usize, a: *const E, b: *const E, c: *mut <E as Multiply>::Sum, stride: usize, accumulate: bool);
 
+/// As [`Tile`] with a left side that is not packed: one vector in a line, each `a_stride` elements after the one before.
+///
+/// # Safety
+/// As [`Tile`], with `mr` lines of `depth` elements behind `a`; `depth` is a multiple of the right panel's step.
+pub(crate) type Direct<E> = unsafe fn(
+    depth: usize,
+    a: *const E,
+    a_stride: usize,
+    b: *const E,
+    c: *mut <E as Multiply>::Sum,
+    stride: usize,
+    accumulate: bool,
+);
+
 /// A tile kernel with its sizes.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel<E: Multiply> {
@@ -39,6 +53,8 @@ pub(crate) struct Kernel<E: Multiply> {
     pub(super) enter: unsafe fn(),
     /// Code that computes a tile; only for a thread that is [`Self::prepared`].
     pub(super) tile: Tile<E>,
+    /// Code that computes the same tile, in the same order, from a left side as it lies in memory; needs no preparation.
+    pub(super) direct: Option<Direct<E>>,
     /// What a thread does after its last tile of a block.
     ///
     /// # Safety
@@ -69,7 +85,7 @@ impl<E: Multiply> Kernel<E> {
     /// A kernel that takes one element of each vector at a time.
     fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
         let panel = |width| Panel { width, group: 1, step: 1 };
-        Self { left: panel(mr), right: panel(nr), depth: 256, enter: nothing, tile, leave: nothing }
+        Self { left: panel(mr), right: panel(nr), depth: 256, enter: nothing, tile, direct: None, leave: nothing }
     }
 
     /// Prepares this thread for tiles of this kernel, of no other until the result is dropped.

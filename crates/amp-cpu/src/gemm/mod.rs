@@ -26,6 +26,7 @@ use kernel::Multiply;
 use operand::Matrix;
 use product::{Sink, Threads};
 use small::{is_small, small};
+use std::ops::Range;
 use std::slice::ChunksExactMut;
 use thin::thin;
 
@@ -115,6 +116,13 @@ struct Rounded<'a, T> {
 }
 
 impl<T: Real> Sink<T> for Rounded<'_, T> {
+    fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
+        let Places { start, row_stride, turned, .. } = self.places;
+        if !turned {
+            self.output.expect(start + rows.start * row_stride + columns.start, row_stride, rows.len(), columns.len());
+        }
+    }
+
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
         let Places { start, row_stride, column_stride, .. } = self.places;
         if self.places.turned {

@@ -16,6 +16,20 @@ pub(crate) trait Operand<E>: Sync {
     fn depth(&self) -> usize;
     /// Writes a block as panels, which `out` has the size of.
     fn pack(&self, rows: Range<usize>, depth: Range<usize>, panel: Panel, out: &mut [E]);
+
+    /// Where the elements lie, if vectors run along memory in the type that panels are made of.
+    fn lines(&self) -> Option<Lines<'_, E>> {
+        None
+    }
+}
+
+/// Vectors that run along memory, the first one from the beginning of `elements` on.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines<'a, E> {
+    /// The elements.
+    pub elements: &'a [E],
+    /// Distance between vectors.
+    pub stride: usize,
 }
 
 /// A strided matrix of any stored precision.
@@ -54,6 +68,11 @@ impl<E: Multiply> Operand<E> for Matrix<'_> {
         } else {
             self.pack_along(start, rows.len(), depth.len(), panel, out);
         }
+    }
+
+    fn lines(&self) -> Option<Lines<'_, E>> {
+        let elements = E::stored(&self.view).filter(|_| self.depth_stride == 1)?;
+        Some(Lines { elements: elements.get(self.offset..)?, stride: self.row_stride })
     }
 }
 

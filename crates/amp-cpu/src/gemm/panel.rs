@@ -1,6 +1,7 @@
 //! Panels: packed vectors, side by side, in the order in which a tile kernel reads them.
 
 use super::kernel::Multiply;
+use crate::output::prefetch;
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::transpose::transpose_groups;
 
@@ -112,8 +113,13 @@ impl<E: Multiply, const WIDTH: usize> Kernel for Across<'_, E, WIDTH> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
+        /// Groups that memory is asked for in advance.
+        const AHEAD: usize = 4;
         let width = if WIDTH == 0 { self.width } else { WIDTH };
         for g in 0..self.groups {
+            for line in self.lines.chunks(self.stride.max(1)).skip((g + AHEAD) * self.group).take(self.group) {
+                prefetch(&line[..line.len().min(self.panels * width)]);
+            }
             for p in 0..self.panels {
                 let line = &self.lines[g * self.group * self.stride + p * width..];
                 let to = &mut self.out[p * self.panel_len + g * self.group * width..][..self.group * width];

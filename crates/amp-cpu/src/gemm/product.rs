@@ -4,8 +4,9 @@
 //! never rounded. The depth is cut where the kernel says, whatever the threads do.
 
 use super::kernel::{Kernel, Multiply};
-use super::operand::Operand;
+use super::operand::{Lines, Operand};
 use super::panel::Panel;
+use crate::output::prefetch;
 use crate::{parallel, scratch};
 use std::ops::Range;
 use std::slice::ChunksExactMut;
@@ -26,6 +27,9 @@ const PREPACK: usize = 1 << 24;
 pub(crate) trait Sink<T>: Sync {
     /// Takes columns `column..column + values.len()` of a row; calls never overlap.
     fn store(&self, row: usize, column: usize, values: &mut [T]);
+
+    /// Announces rows and columns that will be stored soon.
+    fn expect(&self, _rows: Range<usize>, _columns: Range<usize>) {}
 
     /// Takes the columns from `column` on of some rows, one of each line of `columns` values.
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: ChunksExactMut<T>) {
@@ -58,10 +62,10 @@ pub(crate) fn product_with<E: Multiply>(
     }
     let blocks = Blocks::new(&kernel, m, n, threads);
     let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
-    let plans = [
-        Plan::new(a, kernel.left, kernel.depth, blocks.across()),
-        Plan::new(b, kernel.right, kernel.depth, blocks.down()),
-    ];
+    let lines = a.lines().filter(|_| kernel.direct.is_some() && n <= COLUMNS);
+    let uses = if lines.is_some() { 1 } else { blocks.across() };
+    let plans =
+        [Plan::new(a, kernel.left, kernel.depth, uses), Plan::new(b, kernel.right, kernel.depth, blocks.down())];
     let [left, right] = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
     scratch::with(left + right, |packed: &mut [E]| {
         // The right side's panels are whole cache lines: the first one begins at the start of one.
@@ -69,8 +73,8 @@ pub(crate) fn product_with<E: Multiply>(
         Plan::run([(plans[0].as_ref(), &mut *left), (plans[1].as_ref(), &mut *right)], work);
         let whole = |plan: &Option<Plan<E>>, packed| plan.as_ref().map(|_| packed);
         let (left, right) = (&*left, &*right);
-        let a = Packed { operand: a, panel: kernel.left, whole: whole(&plans[0], left) };
-        let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], right) };
+        let a = Packed { operand: a, panel: kernel.left, whole: whole(&plans[0], left), lines };
+        let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], right), lines: None };
         parallel::for_each(blocks.across() * blocks.down(), work, |task| {
             let (rows, columns) = blocks.get(task);
             block(&kernel, &a, &b, rows, columns, depth, sink);
@@ -123,6 +127,8 @@ struct Packed<'a, E> {
     operand: &'a dyn Operand<E>,
     panel: Panel,
     whole: Option<&'a [E]>,
+    /// Where it lies, if it is to be multiplied as it is.
+    lines: Option<Lines<'a, E>>,
 }
 
 impl<'a, E: Multiply> Packed<'a, E> {
@@ -140,6 +146,13 @@ impl<'a, E: Multiply> Packed<'a, E> {
                 &buffer[..len]
             }
         }
+    }
+
+    /// The lines of a whole panel's rows from `row` on, if they can be multiplied as they are along `depth`.
+    fn direct(&self, rows: &Range<usize>, depth: &Range<usize>) -> Option<Lines<'a, E>> {
+        let Lines { elements, stride } = self.lines?;
+        let fits = rows.len() == self.panel.width && depth.len() == self.panel.depth(depth.len()) && !depth.is_empty();
+        fits.then(|| Lines { elements: &elements[rows.start * stride + depth.start..], stride })
     }
 }
 
@@ -241,23 +254,67 @@ fn block<E: Multiply>(
     scratch::with((height + stride) * longest, |packed: &mut [E]| {
         scratch::with(if last > 0 { height } else { mr } * stride, |sums: &mut [E::Sum]| {
             let (right, left) = packed.split_at_mut(stride * longest);
-            for start in (0..last).step_by(kernel.depth) {
-                let range = start..start + kernel.depth;
-                let left = a.block(rows.clone(), range.clone(), left);
-                let right = b.block(columns.clone(), range.clone(), right);
-                tiles(kernel, left, right, range.len(), sums, stride, start > 0);
-            }
-            let left = a.block(rows.clone(), last..depth, left);
-            let right = b.block(columns.clone(), last..depth, right);
-            let panel = kernel.left.len(mr, depth - last);
-            for (i, row) in rows.clone().step_by(mr).enumerate() {
-                let strip = if last > 0 { &mut sums[i * mr * stride..][..mr * stride] } else { &mut *sums };
-                tiles(kernel, &left[i * panel..][..panel], right, depth - last, strip, stride, last > 0);
-                let lines = strip[..mr.min(rows.end - row) * stride].chunks_exact_mut(stride);
-                sink.store_rows(row, columns.start, columns.len(), lines);
+            for start in (0..=last).step_by(kernel.depth) {
+                let part = start..depth.min(start + kernel.depth);
+                let right = b.block(columns.clone(), part.clone(), right);
+                let left = a.lines.is_none().then(|| a.block(rows.clone(), part.clone(), left));
+                if let (Some(left), true) = (left, start < last) {
+                    tiles(kernel, left, right, part.len(), sums, stride, start > 0);
+                    continue;
+                }
+                let panel = kernel.left.len(mr, part.len());
+                for (i, row) in rows.clone().step_by(mr).enumerate() {
+                    let strip = if last > 0 { &mut sums[i * mr * stride..][..mr * stride] } else { &mut *sums };
+                    let here = row..rows.end.min(row + mr);
+                    if start == last {
+                        sink.expect(here.clone(), columns.clone());
+                    }
+                    match left {
+                        Some(left) => {
+                            tiles(kernel, &left[i * panel..][..panel], right, part.len(), strip, stride, start > 0);
+                        }
+                        None => lines(kernel, a, here.clone(), part.clone(), right, strip, start > 0),
+                    }
+                    if start == last {
+                        let lines = strip[..here.len() * stride].chunks_exact_mut(stride);
+                        sink.store_rows(row, columns.start, columns.len(), lines);
+                    }
+                }
             }
         });
     });
+}
+
+/// Multiplies up to a panel of rows by packed panels, the rows as they lie where that can be.
+fn lines<E: Multiply>(
+    kernel: &Kernel<E>,
+    a: &Packed<E>,
+    rows: Range<usize>,
+    depth: Range<usize>,
+    right: &[E],
+    sums: &mut [E::Sum],
+    accumulate: bool,
+) {
+    let (mr, nr) = (kernel.left.width, kernel.right.width);
+    let stride = sums.len() / mr;
+    let Some((direct, Lines { elements, stride: a_stride })) = kernel.direct.zip(a.direct(&rows, &depth)) else {
+        return scratch::with(kernel.left.len(mr, depth.len()), |buffer: &mut [E]| {
+            let left = a.block(rows, depth.clone(), buffer);
+            tiles(kernel, left, right, depth.len(), sums, stride, accumulate);
+        });
+    };
+    assert!((mr - 1) * a_stride + depth.len() <= elements.len());
+    for line in elements.chunks(a_stride.max(1)).skip(mr).take(mr) {
+        prefetch(&line[..depth.len().min(line.len())]);
+    }
+    for (j, b) in right.chunks_exact(depth.len() * nr).enumerate() {
+        let c = &mut sums[j * nr..];
+        assert!(c.len() >= (mr - 1) * stride + nr);
+        // SAFETY: `mr` lines lie inside `elements` (asserted), `b` is a whole panel (`chunks_exact`; the depth is one that
+        // needs no padding, `Packed::direct`), the tile's last row ends inside `c` (asserted), and a `Kernel` is only made for
+        // levels the CPU has.
+        unsafe { direct(depth.len(), elements.as_ptr(), a_stride, b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
+    }
 }
 
 /// Multiplies packed panels into a row-major block `stride` wide.

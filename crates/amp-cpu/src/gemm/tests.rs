@@ -231,6 +231,26 @@ fn every_level_of_this_machine() {
     check_levels::<bf16>(DType::BF16);
 }
 
+/// Few columns: the left side is multiplied where it lies, if it lies in lines.
+#[test]
+fn lines_give_the_bits_that_panels_give() {
+    let mut random = Random::new(10);
+    for (m, k, n) in [(12, 2, 1), (25, 64, 40), (37, 1030, 33), (26, 513, 70), (24, 512, 256), (48, 96, 257)] {
+        let (wide, b) = (random.tensor(&[m, 2 * k], DType::BF16), random.tensor(&[k, n], DType::BF16));
+        let lines = wide.narrow(1, k, k);
+        let mut columns = vec![0.0; m * k];
+        for index in lines.indices() {
+            columns[index[1] * m + index[0]] = lines.at(&index);
+        }
+        let turned = Tensor::from_values(&[k, m], DType::BF16, &columns).transposed(0, 1);
+        for level in Level::ALL {
+            let got = product_at::<bf16>(level, &lines, &b);
+            compare(&lines, &b, None, &got);
+            assert_eq!(got.storage, product_at::<bf16>(level, &turned, &b).storage, "{level:?}: {m} x {k} x {n}");
+        }
+    }
+}
+
 #[test]
 fn panels_of_bf16_round_what_they_load() {
     let mut random = Random::new(8);

@@ -48,6 +48,7 @@ pub(crate) fn kernel() -> Kernel<bf16> {
         depth: 256,
         enter,
         tile,
+        direct: None,
         leave,
     }
 }
