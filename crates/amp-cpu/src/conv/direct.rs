@@ -135,7 +135,7 @@ pub(super) fn gather<'a, T: Full>(
     });
 }
 
-/// Adds the gradient with respect to kernels of shape `weight` to `into`; as [`super::weight::accumulate`].
+/// Adds the gradient with respect to kernels of shape `weight` to `into`; as [`super::weight::compute`].
 pub(super) fn accumulate<T: Full>(grad: &View, x: &View, weight: [usize; 4], lattice: &Lattice, into: &mut Storage) {
     let (images, [outputs, inputs, ..]) = (x.layout.shape[0], weight);
     let groups = x.layout.shape[1] / inputs;

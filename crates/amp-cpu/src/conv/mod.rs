@@ -27,6 +27,7 @@ use crate::{DType, Storage, View};
 use gather::Target;
 use lattice::Lattice;
 use pack::Weights;
+use std::borrow::Cow;
 
 /// Most channels of a group, on either side, for which tiles do not pay.
 const DIRECT: usize = 4;
@@ -66,8 +67,7 @@ impl Conv2d {
 ///
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`.
 pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: DType) -> Storage {
-    let ([outputs, inputs, ..], groups) = (sizes(w), spec.groups);
-    if outputs <= DIRECT * groups && inputs <= DIRECT {
+    if pays_no_tiles(sizes(w), spec.groups) {
         return in_real!(x.logical, T => forward::<T>(x, w, bias, spec, out, direct::gather));
     }
     in_panels!(x, w, E => forward::<E>(x, w, bias, spec, out, gather::gather))
@@ -85,8 +85,7 @@ pub fn conv_transpose2d(
     spec: &Conv2d,
     out: DType,
 ) -> Storage {
-    let ([outputs, inputs, ..], groups) = (sizes(w), spec.groups);
-    if outputs <= DIRECT * groups && inputs <= DIRECT {
+    if pays_no_tiles(sizes(w), spec.groups) {
         return in_real!(x.logical, T => transposed::<T>(x, w, bias, output, spec, out, direct::gather));
     }
     in_panels!(x, w, E => transposed::<E>(x, w, bias, output, spec, out, gather::gather))
@@ -95,8 +94,14 @@ pub fn conv_transpose2d(
 /// Gradient of [`conv2d`] with respect to its kernel of shape `weight` `[O, C / groups, kh, kw]`, in F32 (F64).
 pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d) -> Storage {
     let dtype = if computes_in_f64(x) { DType::F64 } else { DType::F32 };
-    let mut into = Storage::zeros(dtype, weight.iter().product());
-    conv2d_grad_weight_acc(grad, x, weight, spec, &mut into);
+    let len = weight.iter().product();
+    if grad.layout.count() == 0 || x.layout.count() == 0 || pays_no_tiles(weight, spec.groups) {
+        let mut into = Storage::zeros(dtype, len);
+        conv2d_grad_weight_acc(grad, x, weight, spec, &mut into);
+        return into;
+    }
+    let mut into = Storage::unwritten(dtype, len);
+    grad_weight(grad, x, spec, weight::Target { shape: weight, into: &mut into, accumulate: false });
     into
 }
 
@@ -105,12 +110,27 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
     if into.is_empty() || grad.layout.count() == 0 || x.layout.count() == 0 {
         return;
     }
-    let ([_, _, height, width], [outputs, inputs, kh, kw]) = (sizes(grad), weight);
-    let lattice = Lattice::forward(spec, [height, width], [kh, kw]);
-    if outputs <= DIRECT * spec.groups && inputs <= DIRECT {
+    if pays_no_tiles(weight, spec.groups) {
+        let lattice = lattice_of_weight(grad, weight, spec);
         return in_real!(into.dtype(), T => direct::accumulate::<T>(grad, x, weight, &lattice, into));
     }
-    in_panels!(grad, x, E => weight::accumulate::<E>(grad, x, weight, &lattice, into))
+    grad_weight(grad, x, spec, weight::Target { shape: weight, into, accumulate: true });
+}
+
+fn grad_weight(grad: &View, x: &View, spec: &Conv2d, target: weight::Target) {
+    let lattice = lattice_of_weight(grad, target.shape, spec);
+    in_panels!(grad, x, E => weight::compute::<E>(grad, x, &lattice, target))
+}
+
+/// The pixels of the slopes, and the taps of the kernel.
+fn lattice_of_weight(grad: &View, [_, _, kh, kw]: [usize; 4], spec: &Conv2d) -> Lattice {
+    let [_, _, height, width] = sizes(grad);
+    Lattice::forward(spec, [height, width], [kh, kw])
+}
+
+/// Whether a kernel has so few channels of a group that it is computed without tiles.
+fn pays_no_tiles([outputs, inputs, ..]: [usize; 4], groups: usize) -> bool {
+    outputs <= DIRECT * groups && inputs <= DIRECT
 }
 
 fn sizes(view: &View) -> [usize; 4] {
@@ -125,19 +145,25 @@ fn summands<T: Real>(bias: Option<&View>) -> Vec<T> {
     values
 }
 
-fn loaded<E: Multiply>(view: &View) -> Vec<E> {
-    let (layout, mut values) = (view.layout, vec![E::default(); view.layout.count()]);
+/// The kernels as one row of `E`: where they lie if they are that already.
+fn loaded<'a, E: Multiply>(view: &View<'a>) -> Cow<'a, [E]> {
+    let layout = view.layout;
     if layout.is_contiguous() {
+        if let Some(stored) = E::stored(view) {
+            return Cow::Borrowed(&stored[layout.offset..][..layout.count()]);
+        }
+        let mut values = vec![E::default(); layout.count()];
         E::load(view, layout.offset, 1, &mut values);
-        return values;
+        return Cow::Owned(values);
     }
+    let mut values = vec![E::default(); layout.count()];
     let outer = layout.shape.len() - 1;
     let last = layout.shape[outer].max(1);
     for (row, values) in values.chunks_exact_mut(last).enumerate() {
         let offset = layout.offset + offset_of(row, &layout.shape[..outer], &layout.strides[..outer]);
         E::load(view, offset, layout.strides[outer], values);
     }
-    values
+    Cow::Owned(values)
 }
 
 /// Computes the target of a lattice from all channels of the source; see [`gather::gather`].

@@ -54,7 +54,8 @@ impl Case {
         let mut dw = Storage::zeros(DType::F32, w.layout.count());
         let ([_, _, height, width], [_, _, kh, kw]) = (sizes(&grad), sizes(&w));
         let lattice = Lattice::forward(spec, [height, width], [kh, kw]);
-        weight::accumulate_with(kernel, &grad, &x, sizes(&w), &lattice, &mut dw);
+        let target = weight::Target { shape: sizes(&w), into: &mut dw, accumulate: true };
+        weight::compute_with(kernel, &grad, &x, &lattice, target);
         self.compare(y, dx, dw);
     }
 
