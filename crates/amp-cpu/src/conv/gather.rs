@@ -53,6 +53,22 @@ impl<'a, T: Real> Target<'a, T> {
         // SAFETY: the caller's duty.
         unsafe { self.output.store(plane + first, 1, values) }
     }
+
+    /// [`Self::store`] for neighbouring channels, from an image's channel and pixel on: the first `count` values of lines
+    /// of `len`.
+    ///
+    /// # Safety
+    /// No other thread may store these pixels meanwhile.
+    unsafe fn store_lines(&self, [image, channel, first]: [usize; 3], count: usize, len: usize, lines: &mut [T]) {
+        if !self.bias.is_empty() {
+            for (line, &bias) in lines.chunks_exact_mut(len).zip(&self.bias[channel..]) {
+                line[..count].iter_mut().for_each(|value| *value += bias);
+            }
+        }
+        let (plane, lines) = (self.size[0] * self.size[1], lines.chunks_exact_mut(len));
+        // SAFETY: the caller's duty.
+        unsafe { self.output.store_rows((image * self.channels + channel) * plane + first, plane, count, &[], lines) }
+    }
 }
 
 /// Computes the target from all channels of `source`; `of_group` is the kernels of a group.
@@ -241,17 +257,17 @@ impl<E: Convolve> Part<'_, E> {
         let image = band.rows.len() * width;
         // Turned parts of several small images stay in the L1 cache, as those of a large one do.
         let unit = if image > TURNED { TURNED } else { TURNED / image * image };
-        scratch::with(unit * outputs, |turned: &mut [E::Sum]| {
+        // A unit more, so that the lines of every image in a unit are whole.
+        scratch::with(unit * (outputs + 1), |turned: &mut [E::Sum]| {
             for (first, sums) in images_in(image, unit, sums, columns) {
                 let pixels = sums.len() / columns;
                 transpose(sums, columns, [pixels, outputs], turned, pixels);
-                for (output, values) in turned.chunks_exact_mut(pixels).take(outputs).enumerate() {
-                    for (i, values) in values.chunks_mut(image).enumerate() {
-                        let at = (first / image + i, first % image);
-                        let start = band.rows.start * width + at.1;
-                        // SAFETY: tasks differ in group, outputs, image or rows, so in the pixels they store.
-                        unsafe { self.target.store(band.images.start + at.0, channel + output, start, values) }
-                    }
+                for start in (0..pixels).step_by(image) {
+                    let lines = &mut turned[start..][..outputs * pixels];
+                    let (n, pixel) = ((first + start) / image, band.rows.start * width + (first + start) % image);
+                    let at = [band.images.start + n, channel, pixel];
+                    // SAFETY: tasks differ in group, outputs, image or rows, so in the pixels they store.
+                    unsafe { self.target.store_lines(at, image.min(pixels), pixels, lines) }
                 }
             }
         });

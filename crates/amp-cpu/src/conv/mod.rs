@@ -214,7 +214,8 @@ fn transposed<E: Multiply>(
     gather: Gather<E>,
 ) -> Storage {
     let ([images, channels, height, width], [outputs, inputs, kh, kw]) = (output, sizes(w));
-    let weights = loaded::<E>(w);
+    // Read across, 512 x 512 x 3 x 3 took a fifth longer from where it lies, far from the caches, than from a copy.
+    let weights = loaded::<E>(w).into_owned();
     let bias = summands::<E::Sum>(bias);
     let (per_group, taps) = (outputs / spec.groups, kh * kw);
     let mut result = Storage::unwritten(out, images * channels * height * width);
