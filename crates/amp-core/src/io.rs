@@ -212,7 +212,7 @@ fn read(view: &TensorView<'_>) -> std::result::Result<Storage, String> {
         Dtype::I8 => from_le!(i8, i64::from),
         Dtype::U16 => from_le!(u16, i64::from),
         Dtype::U32 => from_le!(u32, i64::from),
-        Dtype::U8 => Storage::U8(view.data().to_vec()),
+        Dtype::U8 => Storage::from(view.data().to_vec()),
         Dtype::BOOL => match view.data().iter().find(|&&b| b > 1) {
             Some(byte) => return Err(format!("a truth value is stored as {byte}")),
             None => Storage::from(view.data().iter().map(|&b| b == 1).collect::<Vec<_>>()),

@@ -62,12 +62,12 @@ macro_rules! element {
             const DTYPE: DType = DType::$name;
 
             fn wrap(data: Vec<$host>) -> Storage {
-                Storage::$name(data)
+                Storage::$name(data.into())
             }
 
             fn unwrap(data: Storage) -> Option<Vec<$host>> {
                 match data {
-                    Storage::$name(data) => Some(data),
+                    Storage::$name(data) => Some(data.into_vec()),
                     _ => None,
                 }
             }

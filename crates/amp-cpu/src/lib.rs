@@ -5,7 +5,9 @@
 //!
 //! The crate imports no sibling; `amp-core` is its only caller and checks shapes before it calls.
 
+mod arena;
 mod attention;
+mod block;
 mod buffer;
 mod cache;
 mod conv;
@@ -42,6 +44,7 @@ mod upsample;
 mod walk;
 
 pub use attention::{Attended, Scores, attention, attention_grad};
+pub use block::Block;
 pub use cache::{cached_bytes, empty_cache, has_room, set_cache_limit};
 pub use conv::{Conv2d, conv_transpose2d, conv2d, conv2d_grad_weight, conv2d_grad_weight_acc};
 pub use dtype::DType;

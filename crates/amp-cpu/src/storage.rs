@@ -1,6 +1,6 @@
 //! Owned buffers and borrowed, strided, precision-tagged views of them.
 
-use crate::{DType, Layout, cache};
+use crate::{Block, DType, Layout, cache};
 use half::{bf16, f16};
 
 macro_rules! variants {
@@ -8,7 +8,7 @@ macro_rules! variants {
         /// An owned buffer of one element type.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Storage {
-            $(#[doc = concat!("Elements of type ", stringify!($tag), ".")] $tag(Vec<$type>),)*
+            $(#[doc = concat!("Elements of type ", stringify!($tag), ".")] $tag(Block<$type>),)*
         }
 
         /// Borrowed elements with their type as a tag.
@@ -115,6 +115,12 @@ macro_rules! variants {
 
         $(impl From<Vec<$type>> for Storage {
             fn from(v: Vec<$type>) -> Self {
+                Self::$tag(v.into())
+            }
+        }
+
+        impl From<Block<$type>> for Storage {
+            fn from(v: Block<$type>) -> Self {
                 Self::$tag(v)
             }
         })*

@@ -67,7 +67,7 @@ impl Tensor {
             DType::F16 => Storage::F16(values.iter().map(|&v| f16::from_f32(v as f32)).collect()),
             DType::BF16 => Storage::BF16(values.iter().map(|&v| bf16::from_f32(v as f32)).collect()),
             DType::F32 => Storage::F32(values.iter().map(|&v| v as f32).collect()),
-            DType::F64 => Storage::F64(values.to_vec()),
+            DType::F64 => Storage::from(values.to_vec()),
             DType::Bool => Storage::Bool(values.iter().map(|&v| v != 0.0).collect()),
             DType::I64 => Storage::I64(values.iter().map(|&v| v as i64).collect()),
             DType::U8 => Storage::U8(values.iter().map(|&v| v as u8).collect()),

@@ -30,7 +30,7 @@ const MUTANTS: [Mutant; 2] = [
 /// Calls whose results depend on every barrier of the mutated kernels, as F64.
 fn results(gpu: &dyn Backend) -> Vec<Storage> {
     let values: Vec<f32> = (0..1000).map(|i| (i * 37 % 101) as f32 / 16.0 - 3.0).collect();
-    let buffer = gpu.upload(Storage::F32(values)).expect("an upload");
+    let buffer = gpu.upload(Storage::from(values)).expect("an upload");
     let layout = Layout::contiguous(Dims::new(&[2, 500]).expect("rank 2"));
     let x = Operand { buffer: &buffer, layout: &layout, logical: DType::F32 };
     let out = DType::F32;

@@ -62,7 +62,7 @@ impl Rows {
 
 fn numbers(index: &RawTensor) -> Result<Vec<i64>> {
     match index.to_storage()? {
-        Storage::I64(rows) => Ok(rows),
+        Storage::I64(rows) => Ok(rows.into_vec()),
         other => Err(Error::Unsupported { op: "embedding", device: index.device().name(), dtype: other.dtype() }),
     }
 }
@@ -70,5 +70,5 @@ fn numbers(index: &RawTensor) -> Result<Vec<i64>> {
 /// Row numbers, on the device of `like`.
 fn vector(like: &RawTensor, rows: Vec<i64>) -> Result<RawTensor> {
     let shape = Dims::new(&[rows.len()]).expect("one dimension");
-    Ok(RawTensor::new(like.device(), like.backend().upload(Storage::I64(rows))?, shape))
+    Ok(RawTensor::new(like.device(), like.backend().upload(Storage::from(rows))?, shape))
 }

@@ -125,10 +125,6 @@ impl DeviceBuffer for Storage {
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
-
-    fn release(&mut self) {
-        self.recycle();
-    }
 }
 
 /// Calls [`DeviceBuffer::release`] when dropped.

@@ -15,7 +15,7 @@ fn reversed(x: &RawTensor, axes: &[usize]) -> Result<RawTensor> {
     let mut x = x.detached();
     for &axis in axes {
         let len = x.shape()[axis];
-        let index = x.backend().upload(Storage::I64(on_host("flip", len, (0..len as i64).rev())?))?;
+        let index = x.backend().upload(Storage::from(on_host("flip", len, (0..len as i64).rev())?))?;
         let index = RawTensor::new(x.device(), index, Dims::new(&[len]).expect("one dimension"));
         let buffer = x.backend().index_select(x.operand()?, axis, index.operand()?)?;
         x = RawTensor::new(x.device(), buffer, *x.shape());
@@ -33,7 +33,7 @@ fn triangle(op: &'static str, x: &RawTensor, kept: impl Fn(i64, i64) -> bool) ->
     let count = crate::shape::product(op, &[rows, columns])?;
     let kept = (0..count).map(|i| kept((i / columns) as i64, (i % columns) as i64));
     let mask = on_host(op, count, kept)?;
-    let mask = x.backend().upload(Storage::Bool(mask))?;
+    let mask = x.backend().upload(Storage::from(mask))?;
     let mask = RawTensor::new(x.device(), mask, Dims::new(&[rows, columns]).expect("two dimensions"));
     let mask = mask.broadcast_to(op, &found)?;
     let stored = x.stored();

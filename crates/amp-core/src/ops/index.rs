@@ -257,7 +257,7 @@ impl Tensor<I64> {
 pub(super) fn valid_labels(op: &'static str, labels: &RawTensor, ignored: i64) -> Result<(RawTensor, RawTensor)> {
     let ignored = RawTensor::new(
         labels.device(),
-        labels.backend().upload(amp_cpu::Storage::I64(vec![ignored]))?,
+        labels.backend().upload(amp_cpu::Storage::I64(vec![ignored].into()))?,
         Dims::default(),
     );
     let counts = compare(op, Compare::Ne, labels, &ignored)?;

@@ -66,7 +66,6 @@ pub(super) fn run<E: Attend>(
             unsafe { output.store(range.start, 1, sum) };
         });
     });
-    partial.recycle();
     [dq, dk, dv]
 }
 

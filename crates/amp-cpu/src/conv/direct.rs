@@ -170,7 +170,6 @@ pub(super) fn accumulate<T: Full>(grad: &View, x: &View, weight: [usize; 4], lat
         // SAFETY: only this thread is left.
         unsafe { output.accumulate(0, 1, part) };
     }
-    partial.recycle();
 }
 
 /// Runs `$body` with as many `$LANES` as a line of pixels fills.

@@ -193,7 +193,7 @@ fn empty_dimensions() {
     let no_channels = Tensor::filled(&[1, 0, 1, 2], DType::F32, 0.0);
     let w = Tensor::filled(&[2, 0, 3, 3], DType::F32, 1.0);
     let y = conv2d(&no_channels.view(), &w.view(), Some(&bias.view()), &padded, DType::F32);
-    assert_eq!(y, Storage::F32(vec![1.5, 1.5, -2.0, -2.0]));
+    assert_eq!(y, Storage::F32(vec![1.5, 1.5, -2.0, -2.0].into()));
     assert_eq!(padded.output_size([1, 1], [4, 1]), None);
     assert_eq!(spec([0, 1], [0; 2], [1; 2], 1).output_size([3, 3], [1, 1]), None);
 }
@@ -205,7 +205,7 @@ fn bias_is_added_before_rounding() {
     let bias = Tensor::from_values(&[1], DType::F32, &[256.0 - 9.0 + 1.0]);
     let spec = Conv2d::default();
     let y = conv2d(&x.view(), &w.view(), Some(&bias.view()), &spec, DType::F32);
-    assert_eq!(y, Storage::F32(vec![257.0]));
+    assert_eq!(y, Storage::F32(vec![257.0].into()));
     let turned = conv_transpose2d(&x.view(), &w.view(), Some(&bias.view()), [1, 1, 5, 5], &spec, DType::F32);
     let Storage::F32(values) = turned else { unreachable!("asked for F32") };
     assert_eq!((values[0], values[12]), (249.0, 257.0));

@@ -88,7 +88,6 @@ pub(super) fn compute_with<E: Convolve>(
             unsafe { output.give(accumulate, o * row, turned) };
         });
     });
-    partial.recycle();
 }
 
 /// The pixels of a band and the outputs of a group.

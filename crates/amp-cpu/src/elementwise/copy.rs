@@ -8,7 +8,7 @@ use crate::parallel::{CHUNK, Cost, for_each_chunk_mut, for_each_part};
 use crate::source::Source;
 use crate::split::PARALLEL;
 use crate::walk::{Run, Walk};
-use crate::{DType, Layout, Slice, SliceMut, Storage, View};
+use crate::{Block, DType, Layout, Slice, SliceMut, Storage, View};
 
 /// `$body` with the elements of both sides, when they have the same type.
 macro_rules! same_dtype {
@@ -122,7 +122,7 @@ pub fn fill(value: f64, len: usize, dtype: DType) -> Storage {
 }
 
 /// Equal elements in memory from the cache: a fresh page costs more than writing it.
-fn repeated<T: Pooled + Copy + Send + Sync>(value: T, len: usize) -> Vec<T> {
+fn repeated<T: Pooled + Copy + Send + Sync>(value: T, len: usize) -> Block<T> {
     let mut buffer = cache::take(len);
     if len < PARALLEL {
         buffer.fill(value);

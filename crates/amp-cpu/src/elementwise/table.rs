@@ -111,7 +111,7 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
         let layout = Layout { shape, strides: Dims::new(&[0]).expect("one dimension"), offset: 0 };
         let ones = View { data: Slice::F32(&one), layout: &layout, logical: DType::F32 };
         match tabulate(dtype, |x| computed_grad(op, x, &ones, DType::F32)) {
-            Storage::F32(v) => v,
+            Storage::F32(v) => v.into_vec(),
             _ => unreachable!("F32 was asked for"),
         }
     });

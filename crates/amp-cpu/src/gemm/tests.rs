@@ -137,7 +137,7 @@ fn long_sums_stay_in_the_accumulator() {
     }
     let ones = Tensor::filled(&[1, 65536], DType::BF16, 1.0);
     let sum = matmul(&ones.view(), &ones.transposed(0, 1).view(), &Epilogue::default(), DType::F32);
-    assert_eq!(sum, Storage::F32(vec![65536.0]));
+    assert_eq!(sum, Storage::F32(vec![65536.0].into()));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn accumulates_without_rounding() {
     let mut into = Storage::from(vec![0.0_f32; 6 * 7]);
     matmul_acc(&a.view(), &b.view(), &mut into);
     let sum: Vec<f32> = (0..42).map(|i| each[i] + each[42 + i] + each[84 + i] + each[126 + i]).collect();
-    assert_eq!(into, Storage::F32(sum));
+    assert_eq!(into, Storage::from(sum));
 }
 
 #[test]

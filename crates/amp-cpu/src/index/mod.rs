@@ -10,7 +10,7 @@ use crate::num::{Num, in_num};
 use crate::parallel;
 use crate::reduce::converted;
 use crate::split::for_chunks;
-use crate::{DType, Slice, Storage, View};
+use crate::{Block, DType, Slice, Storage, View};
 
 /// Elements of one piece of work.
 const WORK: usize = 1 << 14;
@@ -65,7 +65,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn copy<T: Pooled + Copy + Send + Sync>(&self, x: &[T]) -> Vec<T> {
+    fn copy<T: Pooled + Copy + Send + Sync>(&self, x: &[T]) -> Block<T> {
         let Cut { outer, len, inner } = self.cut;
         let mut out = take::<T>(outer * self.index.len() * inner);
         if out.is_empty() {
@@ -166,7 +166,7 @@ impl Positions {
         Self { index: indices(index), shape: index.layout.shape, steps, step }
     }
 
-    fn pick<T: Pooled + Copy + Send + Sync>(&self, x: &[T]) -> Vec<T> {
+    fn pick<T: Pooled + Copy + Send + Sync>(&self, x: &[T]) -> Block<T> {
         let mut out = take::<T>(self.index.len());
         parallel::for_each_chunk_mut(&mut out, WORK, &|piece, part| {
             part.iter_mut().enumerate().for_each(|(i, o)| *o = x[self.of(piece * WORK + i)]);

@@ -58,10 +58,10 @@ fn added_slices_accumulate_in_f32() {
     let index: Vec<i64> = (0..5000).map(|i| i % 2 * 2).collect();
     let sums = index_add(4, 0, &index, &ones.view(), DType::F32);
     let row = |v: f32| [v; 3];
-    assert_eq!(sums, Storage::F32([row(2500.0), row(0.0), row(2500.0), row(0.0)].concat()));
+    assert_eq!(sums, Storage::from([row(2500.0), row(0.0), row(2500.0), row(0.0)].concat()));
     let x = Tensor::from_values(&[2, 3], DType::F64, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let sums = index_add(2, 1, &[1, 0, 1], &x.view(), DType::F64);
-    assert_eq!(sums, Storage::F64(vec![2.0, 4.0, 5.0, 10.0]));
+    assert_eq!(sums, Storage::F64(vec![2.0, 4.0, 5.0, 10.0].into()));
 }
 
 #[test]
@@ -72,6 +72,6 @@ fn bounds_and_order() {
     let empty = Tensor::from_values(&[0], DType::I64, &[]);
     assert_eq!(index_bounds(&empty.view()), None);
     let x = Tensor::filled(&[2, 2], DType::F32, 1.0);
-    assert_eq!(index_select(&x.view(), 0, &[]), Storage::F32(vec![]));
+    assert_eq!(index_select(&x.view(), 0, &[]), Storage::F32(vec![].into()));
     assert_eq!(index_add(2, 0, &[], &Tensor::from_values(&[0, 2], DType::F32, &[]).view(), DType::F32).len(), 4);
 }

@@ -51,9 +51,9 @@ fn check(op: Scan, x: &Tensor, axis: usize, reverse: bool) {
 fn the_gradient_of_products_is_exact_at_zeros() {
     let x = Tensor::from_values(&[4], DType::F64, &[2.0, 0.0, 3.0, 5.0]);
     let last = Tensor::from_values(&[4], DType::F64, &[0.0, 0.0, 0.0, 1.0]);
-    assert_eq!(cumprod_grad(&x.view(), &last.view(), 0, DType::F64), Storage::F64(vec![0.0, 30.0, 0.0, 0.0]));
+    assert_eq!(cumprod_grad(&x.view(), &last.view(), 0, DType::F64), Storage::F64(vec![0.0, 30.0, 0.0, 0.0].into()));
     let all = Tensor::filled(&[4], DType::F64, 1.0);
-    assert_eq!(cumprod_grad(&x.view(), &all.view(), 0, DType::F64), Storage::F64(vec![1.0, 38.0, 0.0, 0.0]));
+    assert_eq!(cumprod_grad(&x.view(), &all.view(), 0, DType::F64), Storage::F64(vec![1.0, 38.0, 0.0, 0.0].into()));
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn sorting_is_stable_along_every_axis() {
 #[test]
 fn nan_is_largest() {
     let x = Tensor::from_values(&[4], DType::F32, &[f64::NAN, 1.0, f64::INFINITY, f64::NEG_INFINITY]);
-    assert_eq!(sort(&x.view(), 0, false).1, Storage::I64(vec![3, 1, 2, 0]));
-    assert_eq!(sort(&x.view(), 0, true).1, Storage::I64(vec![0, 2, 1, 3]));
+    assert_eq!(sort(&x.view(), 0, false).1, Storage::I64(vec![3, 1, 2, 0].into()));
+    assert_eq!(sort(&x.view(), 0, true).1, Storage::I64(vec![0, 2, 1, 3].into()));
 }
 
 #[test]
 fn empty_lines() {
     let x = Tensor::from_values(&[2, 0], DType::F32, &[]);
-    assert_eq!(scan(Scan::Sum, &x.view(), 1, false, DType::F32), Storage::F32(vec![]));
-    assert_eq!(sort(&x.view(), 0, false).0, Storage::F32(vec![]));
+    assert_eq!(scan(Scan::Sum, &x.view(), 1, false, DType::F32), Storage::F32(vec![].into()));
+    assert_eq!(sort(&x.view(), 0, false).0, Storage::F32(vec![].into()));
 }

@@ -77,11 +77,11 @@ fn nan_is_the_largest_and_the_first_of_equals_counts() {
     let (y, indices) = max_pool2d(&x.view(), &pool([1, 2], [1, 1], [0; 2], [1; 2]));
     let Storage::F32(y) = y else { panic!("pooling keeps the precision") };
     assert!(y[0].is_nan() && y[1].is_nan() && y[2..] == [3.0, 3.0]);
-    assert_eq!(indices, Storage::I64(vec![1, 1, 2, 3]));
+    assert_eq!(indices, Storage::I64(vec![1, 1, 2, 3].into()));
     let low = Tensor::filled(&[1, 1, 2, 2], DType::F32, f64::NEG_INFINITY);
     let (y, indices) = max_pool2d(&low.view(), &pool([2; 2], [1; 2], [1; 2], [1; 2]));
-    assert_eq!(y, Storage::F32(vec![f32::NEG_INFINITY; 9]));
-    assert_eq!(indices, Storage::I64(vec![0, 0, 1, 0, 0, 1, 2, 2, 3]));
+    assert_eq!(y, Storage::F32(vec![f32::NEG_INFINITY; 9].into()));
+    assert_eq!(indices, Storage::I64(vec![0, 0, 1, 0, 0, 1, 2, 2, 3].into()));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn maxima_pass_their_gradient_back() {
         expected[i / (size[0] * size[1]) * 63 + *place as usize] += 1.0;
     }
     assert_eq!(y.len(), indices.len());
-    assert_eq!(dx, Storage::F32(expected));
+    assert_eq!(dx, Storage::from(expected));
 }
 
 #[test]

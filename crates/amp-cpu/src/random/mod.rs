@@ -104,8 +104,8 @@ fn draw(seed: u64, offset: u64, len: usize, dtype: DType, f: impl Fn(Words<'_>, 
 fn cut(mut whole: Storage, skip: usize, len: usize) -> Storage {
     macro_rules! cut {
         ($($tag:ident),*) => { match &mut whole { $(Storage::$tag(v) => {
-            v.truncate(skip + len);
-            v.drain(..skip);
+            v.copy_within(skip..skip + len, 0);
+            v.shorten(len);
         })* } };
     }
     cut!(F16, BF16, F32, F64, I64, U8, Bool);

@@ -5,7 +5,7 @@ use super::fold::{Axes, Fold, Leaf, fold_leaf};
 use super::{Largest, Least};
 use crate::num::{Num, in_num};
 use crate::simd::Simd;
-use crate::{Storage, View};
+use crate::{Block, Storage, View};
 use std::marker::PhantomData;
 
 /// Position of the largest (or least) element along `axis`, as I64; the first of equals, and NaN before all numbers.
@@ -18,7 +18,7 @@ pub fn arg_reduce(max: bool, x: &View, axis: usize) -> Storage {
     )
 }
 
-fn positions<A: Num, F: Fold<A>>(x: &View, axes: &Axes) -> Vec<i64> {
+fn positions<A: Num, F: Fold<A>>(x: &View, axes: &Axes) -> Block<i64> {
     fold_leaf::<A, _>(x, axes, &Best::<F>(PhantomData)).into_iter().map(|(_, position)| position).collect()
 }
 

@@ -136,12 +136,12 @@ fn columns_in_tiles_and_groups() {
 fn nothing_gives_the_neutral_element() {
     let x = Tensor::from_values(&[2, 0], DType::F32, &[]);
     let of = |op, out| reduce(op, &x.view(), &[1], out);
-    assert_eq!(of(Reduce::Sum, DType::F32), Storage::F32(vec![0.0; 2]));
-    assert_eq!(of(Reduce::Prod, DType::F32), Storage::F32(vec![1.0; 2]));
-    assert_eq!(of(Reduce::All, DType::Bool), Storage::Bool(vec![true; 2]));
-    assert_eq!(of(Reduce::Any, DType::Bool), Storage::Bool(vec![false; 2]));
+    assert_eq!(of(Reduce::Sum, DType::F32), Storage::F32(vec![0.0; 2].into()));
+    assert_eq!(of(Reduce::Prod, DType::F32), Storage::F32(vec![1.0; 2].into()));
+    assert_eq!(of(Reduce::All, DType::Bool), Storage::Bool(vec![true; 2].into()));
+    assert_eq!(of(Reduce::Any, DType::Bool), Storage::Bool(vec![false; 2].into()));
     assert!(Tensor::contiguous(&[2], of(Reduce::Mean, DType::F32)).values().iter().all(|m| m.is_nan()));
-    assert_eq!(reduce(Reduce::Sum, &x.view(), &[0], DType::F32), Storage::F32(vec![]));
+    assert_eq!(reduce(Reduce::Sum, &x.view(), &[0], DType::F32), Storage::F32(vec![].into()));
 }
 
 #[test]
@@ -166,10 +166,10 @@ fn special_values_go_through() {
 fn a_million_half_ones_sum_to_a_million() {
     for shape in [[1, 1_000_000], [1_000_000, 1]] {
         let x = Tensor::filled(&shape, DType::F16, 1.0);
-        assert_eq!(reduce(Reduce::Sum, &x.view(), &[0, 1], DType::F32), Storage::F32(vec![1_000_000.0]));
+        assert_eq!(reduce(Reduce::Sum, &x.view(), &[0, 1], DType::F32), Storage::F32(vec![1_000_000.0].into()));
     }
     let x = Tensor::filled(&[100_000, 10], DType::F16, 1.0);
-    assert_eq!(reduce(Reduce::Sum, &x.view(), &[0], DType::F32), Storage::F32(vec![100_000.0; 10]));
+    assert_eq!(reduce(Reduce::Sum, &x.view(), &[0], DType::F32), Storage::F32(vec![100_000.0; 10].into()));
 }
 
 #[test]
@@ -185,17 +185,17 @@ fn values_stored_wide_and_meant_narrow_are_rounded_first() {
     let x = Tensor::from_values(&[4], DType::F32, &[1.000_1, 2.000_3, -0.333_3, 70_000.0]).meant_as(DType::BF16);
     check(Reduce::Sum, &x, &[0], DType::F32);
     let x = Tensor::from_values(&[2], DType::F16, &[60_000.0, 60_000.0]).meant_as(DType::F32);
-    assert_eq!(reduce(Reduce::Sum, &x.view(), &[0], DType::F32), Storage::F32(vec![120_000.0]));
+    assert_eq!(reduce(Reduce::Sum, &x.view(), &[0], DType::F32), Storage::F32(vec![120_000.0].into()));
 }
 
 #[test]
 fn integers_and_truth_values() {
     let x = Tensor::from_values(&[2, 3], DType::I64, &[3.0, -1.0, 4.0, 1.0, -5.0, 9.0]);
-    assert_eq!(reduce(Reduce::Sum, &x.view(), &[1], DType::I64), Storage::I64(vec![6, 5]));
-    assert_eq!(reduce(Reduce::Min, &x.view(), &[0], DType::I64), Storage::I64(vec![1, -5, 4]));
+    assert_eq!(reduce(Reduce::Sum, &x.view(), &[1], DType::I64), Storage::I64(vec![6, 5].into()));
+    assert_eq!(reduce(Reduce::Min, &x.view(), &[0], DType::I64), Storage::I64(vec![1, -5, 4].into()));
     let mask = Tensor::from_values(&[3], DType::Bool, &[1.0, 0.0, 1.0]);
-    assert_eq!(reduce(Reduce::Sum, &mask.view(), &[0], DType::F32), Storage::F32(vec![2.0]));
-    assert_eq!(reduce(Reduce::Max, &mask.view(), &[0], DType::Bool), Storage::Bool(vec![true]));
+    assert_eq!(reduce(Reduce::Sum, &mask.view(), &[0], DType::F32), Storage::F32(vec![2.0].into()));
+    assert_eq!(reduce(Reduce::Max, &mask.view(), &[0], DType::Bool), Storage::Bool(vec![true].into()));
 }
 
 #[test]
@@ -240,14 +240,14 @@ fn positions_are_the_first_of_equals() {
         }
     }
     let ties = Tensor::filled(&[2, 2000], DType::F16, 1.0);
-    assert_eq!(arg_reduce(true, &ties.view(), 1), Storage::I64(vec![0, 0]));
+    assert_eq!(arg_reduce(true, &ties.view(), 1), Storage::I64(vec![0, 0].into()));
     let mut values = vec![0.0; 3000];
     (values[1500], values[2500], values[2900]) = (f64::NAN, f64::NAN, 9.0);
     let nan = Tensor::from_values(&[3000], DType::F32, &values);
-    assert_eq!(arg_reduce(true, &nan.view(), 0), Storage::I64(vec![1500]));
-    assert_eq!(arg_reduce(false, &nan.view(), 0), Storage::I64(vec![1500]));
+    assert_eq!(arg_reduce(true, &nan.view(), 0), Storage::I64(vec![1500].into()));
+    assert_eq!(arg_reduce(false, &nan.view(), 0), Storage::I64(vec![1500].into()));
     let low = Tensor::filled(&[2000], DType::F32, f64::NEG_INFINITY);
-    assert_eq!(arg_reduce(true, &low.view(), 0), Storage::I64(vec![0]));
+    assert_eq!(arg_reduce(true, &low.view(), 0), Storage::I64(vec![0].into()));
 }
 
 fn first_extreme(group: &[f64], max: bool) -> i64 {

@@ -82,15 +82,15 @@ fn infinite_logits() {
     let y = Tensor::contiguous(&[3, 2], softmax(&x.view(), 1, false, DType::F32)).values();
     assert!(y[0].is_nan() && y[1].is_nan() && y[4].is_nan());
     assert_eq!(y[2..4], [0.0, 1.0]);
-    assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY, 0.0, f32::INFINITY]));
+    assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY, 0.0, f32::INFINITY].into()));
 }
 
 #[test]
 fn empty_axes() {
     let x = Tensor::from_values(&[2, 0], DType::F32, &[]);
-    assert_eq!(softmax(&x.view(), 1, false, DType::F32), Storage::F32(vec![]));
-    assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY; 2]));
-    assert_eq!(logsumexp(&x.view(), 0, DType::F32), Storage::F32(vec![]));
+    assert_eq!(softmax(&x.view(), 1, false, DType::F32), Storage::F32(vec![].into()));
+    assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY; 2].into()));
+    assert_eq!(logsumexp(&x.view(), 0, DType::F32), Storage::F32(vec![].into()));
 }
 
 #[test]

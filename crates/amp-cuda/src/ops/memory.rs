@@ -32,7 +32,7 @@ impl Memory for Gpu {
             Storage::F64(v) => self.uploaded(&v, DType::F64),
             Storage::I64(v) => self.uploaded(&v, DType::I64),
             Storage::U8(v) => self.uploaded(&v, DType::U8),
-            Storage::Bool(v) => self.uploaded(&v.into_iter().map(u8::from).collect::<Vec<_>>(), DType::Bool),
+            Storage::Bool(v) => self.uploaded(&v.iter().map(|&b| u8::from(b)).collect::<Vec<_>>(), DType::Bool),
         }
     }
 
@@ -42,10 +42,10 @@ impl Memory for Gpu {
         Ok(match memory.dtype() {
             DType::F16 => Storage::F16(self.downloaded(memory)?.into_iter().map(half::f16::from_bits).collect()),
             DType::BF16 => Storage::BF16(self.downloaded(memory)?.into_iter().map(half::bf16::from_bits).collect()),
-            DType::F32 => Storage::F32(self.downloaded(memory)?),
-            DType::F64 => Storage::F64(self.downloaded(memory)?),
-            DType::I64 => Storage::I64(self.downloaded(memory)?),
-            DType::U8 => Storage::U8(self.downloaded(memory)?),
+            DType::F32 => Storage::F32(self.downloaded(memory)?.into()),
+            DType::F64 => Storage::F64(self.downloaded(memory)?.into()),
+            DType::I64 => Storage::I64(self.downloaded(memory)?.into()),
+            DType::U8 => Storage::U8(self.downloaded(memory)?.into()),
             DType::Bool => Storage::Bool(self.downloaded::<u8>(memory)?.into_iter().map(|b| b != 0).collect()),
         })
     }

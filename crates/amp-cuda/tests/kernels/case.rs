@@ -56,7 +56,7 @@ impl Input {
 
     /// Values as they are in memory, in their stored precision.
     fn storage(&self) -> Storage {
-        converted(Storage::F64(self.values.clone()), self.stored)
+        converted(Storage::from(self.values.clone()), self.stored)
     }
 
     /// The values as F64, rounded to the stored and then to the logical precision.
@@ -81,7 +81,7 @@ pub fn converted(values: Storage, dtype: DType) -> Storage {
 
 pub fn to_f64(values: Storage) -> Vec<f64> {
     match converted(values, DType::F64) {
-        Storage::F64(v) => v,
+        Storage::F64(v) => v.into_vec(),
         other => unreachable!("asked for F64, got {}", other.dtype()),
     }
 }

@@ -227,7 +227,7 @@ fn a_bad_index_is_reported_with_the_next_download() {
     let (_, _alone) = crate::standin::open();
     let gpu = crate::standin::gpu();
     let layout = amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[3]).expect("rank 1"));
-    let index = gpu.upload(amp_core::backend::Storage::I64(vec![1, 12, -1])).expect("an upload");
+    let index = gpu.upload(amp_core::backend::Storage::I64(vec![1, 12, -1].into())).expect("an upload");
     let operand = Operand { buffer: &index, layout: &layout, logical: DType::I64 };
     gpu.check_indices("embedding", operand, 10, None).expect("the check does not wait");
     let error = gpu.download(&index).expect_err("12 is past the end");

@@ -47,7 +47,7 @@ fn all_16_bit_patterns_widen_and_round_exactly() {
     let gpu = standin::gpu();
     let layout = Layout::contiguous(Dims::new(&[bits.len()]).expect("rank 1"));
     let halves: Vec<half::f16> = bits.iter().map(|&b| half::f16::from_bits(b)).collect();
-    let buffer = gpu.upload(Storage::F16(halves.clone())).expect("an upload");
+    let buffer = gpu.upload(Storage::from(halves.clone())).expect("an upload");
     let wide = gpu.copy(Operand { buffer: &buffer, layout: &layout, logical: DType::F16 }, DType::F32).expect("a copy");
     let Storage::F32(values) = gpu.download(&wide).expect("a download") else { panic!("F32 was asked for") };
     for (half, value) in halves.iter().zip(&values) {

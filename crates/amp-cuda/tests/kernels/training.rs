@@ -11,13 +11,13 @@ fn zeros(b: &dyn Backend, like: &Operand<'_>) -> Result<Buffer> {
 /// Three updates of two parameters, one of them skipped; returns everything that an update may change.
 fn updated(b: &dyn Backend, rule: &UpdateRule, x: &[Operand<'_>]) -> Result<Vec<Buffer>> {
     let half = b.fill(0.5, 1, DType::F32)?;
-    let skips = [b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?];
+    let skips = [b.upload(Storage::U8(vec![0].into()))?, b.upload(Storage::U8(vec![1].into()))?];
     let mut results = Vec::new();
     for pair in x.chunks(2) {
         let mut master = b.copy(pair[0], DType::F32)?;
         let mut moments = (0..rule.moments()).map(|_| zeros(b, &pair[0])).collect::<Result<Vec<_>>>()?;
         let mut copies = [b.copy(pair[0], DType::F16)?, b.copy(pair[0], DType::BF16)?];
-        let mut steps = b.upload(Storage::I64(vec![0]))?;
+        let mut steps = b.upload(Storage::I64(vec![0].into()))?;
         for skip in [None, Some(&skips[1]), Some(&skips[0])] {
             let slot = UpdateSlot {
                 master: &mut master,
@@ -72,11 +72,11 @@ fn rows_alone_are_updated_as_on_the_cpu() {
         ];
         check_same(&format!("rows by {rule:?}"), &inputs, DType::F32, 60.0, &|b, x, _| {
             let half = b.fill(0.5, 1, DType::F32)?;
-            let skips = [b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?];
+            let skips = [b.upload(Storage::U8(vec![0].into()))?, b.upload(Storage::U8(vec![1].into()))?];
             let mut master = b.copy(x[0], DType::F32)?;
             let mut moments = (0..rule.moments()).map(|_| zeros(b, &x[0])).collect::<Result<Vec<_>>>()?;
             let mut copies = [b.copy(x[0], DType::BF16)?];
-            let mut steps = b.upload(Storage::I64(vec![0]))?;
+            let mut steps = b.upload(Storage::I64(vec![0].into()))?;
             for skip in [None, Some(&skips[1]), Some(&skips[0])] {
                 let (grad, copies) = (x[1], copies.iter_mut().collect());
                 let slot = UpdateSlot { master: &mut master, grad, moments: &mut moments, copies, steps: &mut steps };
@@ -122,7 +122,7 @@ fn the_scale_moves_as_on_the_cpu() {
     for rule in rules {
         check_same(&format!("{rule:?}"), &[], DType::F32, 0.0, &|b, _, _| {
             let mut state = b.scale_state([16, 0, 0, 0])?;
-            let (clean, bad) = (b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?);
+            let (clean, bad) = (b.upload(Storage::U8(vec![0].into()))?, b.upload(Storage::U8(vec![1].into()))?);
             let mut results = Vec::new();
             for i in 0..60 {
                 let found = if i % 7 == 3 || i > 35 { &bad } else { &clean };
@@ -141,8 +141,8 @@ fn averages_and_counters_move_unless_the_step_was_skipped() {
     for share in [0.0, 0.1, 0.5, 1.0] {
         let inputs = [Input::noise(&[700], DType::F32, 1.0, 1), Input::noise(&[700], DType::F16, 3.0, 2)];
         check_same(&format!("average of share {share}"), &inputs, DType::F32, 2.0, &|b, x, _| {
-            let flags = [b.upload(Storage::U8(vec![0]))?, b.upload(Storage::U8(vec![1]))?];
-            let (mut average, mut counter) = (b.copy(x[0], DType::F32)?, b.upload(Storage::I64(vec![7]))?);
+            let flags = [b.upload(Storage::U8(vec![0].into()))?, b.upload(Storage::U8(vec![1].into()))?];
+            let (mut average, mut counter) = (b.copy(x[0], DType::F32)?, b.upload(Storage::I64(vec![7].into()))?);
             for skip in [None, Some(&flags[0]), Some(&flags[1])] {
                 b.average(&mut average, x[1], share, skip)?;
                 b.count(&mut counter, skip)?;
@@ -157,7 +157,7 @@ fn refused_backoffs_are_noticed_without_waiting() {
     let (standin, _alone) = crate::standin::open();
     let gpu = crate::standin::gpu();
     let rule = ScaleRule { growth: 1, backoff: -1, interval: 2, floor: 16, ceiling: 17, hysteresis: 1 };
-    let (mut state, bad) = (gpu.scale_state([16, 0, 0, 0]).expect("a state"), gpu.upload(Storage::U8(vec![1])));
+    let (mut state, bad) = (gpu.scale_state([16, 0, 0, 0]).expect("a state"), gpu.upload(Storage::U8(vec![1].into())));
     let bad = bad.expect("an upload");
     let waits = || ["cuStreamSynchronize", "cuMemcpyDtoHAsync_v2"].map(|call| standin.calls(call));
     let before = waits();
@@ -173,7 +173,7 @@ fn reports_count_what_is_not_finite() {
     let (_, _alone) = crate::standin::open();
     let gpu = crate::standin::gpu();
     let layout = amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[4]).expect("rank 1"));
-    let buffer = gpu.upload(Storage::F32(vec![1.0, f32::NAN, -7.5, f32::INFINITY])).expect("an upload");
+    let buffer = gpu.upload(Storage::F32(vec![1.0, f32::NAN, -7.5, f32::INFINITY].into())).expect("an upload");
     let x = Operand { buffer: &buffer, layout: &layout, logical: DType::F32 };
     assert_eq!(gpu.magnitude(x).expect("a report"), (2, f64::INFINITY));
     let short = gpu.fill(0.0, 2, DType::F32).expect("a fill");

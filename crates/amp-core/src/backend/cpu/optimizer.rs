@@ -7,7 +7,7 @@ use amp_cpu::{DType, Layout, Slice, SliceMut, Storage, Ternary};
 impl Optimize for CpuBackend {
     fn square_sums(&self, grads: &[Operand<'_>], factors: &[&Buffer]) -> Result<Buffer> {
         let grads = grads.iter().map(contiguous_f32).collect::<Result<Vec<_>>>()?;
-        Ok(Buffer::new(Storage::F64(optim::square_sums(&grads, product(factors)?))))
+        Ok(Buffer::new(Storage::from(optim::square_sums(&grads, product(factors)?))))
     }
 
     fn peaks(&self, grads: &[Operand<'_>]) -> Result<Option<Vec<f32>>> {
@@ -22,7 +22,7 @@ impl Optimize for CpuBackend {
     fn any_non_finite(&self, sums: &Buffer, which: &[usize]) -> Result<Buffer> {
         let Some(Storage::F64(sums)) = sums.downcast() else { return Err(mismatch(sums)) };
         let found = which.iter().any(|&i| !sums[i].is_finite());
-        Ok(Buffer::new(Storage::U8(vec![u8::from(found)])))
+        Ok(Buffer::new(Storage::U8(vec![u8::from(found)].into())))
     }
 
     fn update(
@@ -61,12 +61,12 @@ impl Optimize for CpuBackend {
     }
 
     fn scale_state(&self, numbers: [i64; 4]) -> Result<Buffer> {
-        Ok(Buffer::new(Storage::I64(numbers.to_vec())))
+        Ok(Buffer::new(Storage::from(numbers.to_vec())))
     }
 
     fn scale_of(&self, state: &Buffer) -> Result<(Buffer, Buffer)> {
         let exponent = f64::from(numbers(state)?[0] as i32);
-        let power = |exponent: f64| Buffer::new(Storage::F32(vec![exponent.exp2() as f32]));
+        let power = |exponent: f64| Buffer::new(Storage::F32(vec![exponent.exp2() as f32].into()));
         Ok((power(exponent), power(-exponent)))
     }
 
@@ -91,7 +91,7 @@ impl Optimize for CpuBackend {
             return Ok(());
         }
         let layout = Layout::contiguous(x.layout.shape);
-        let share = Buffer::new(Storage::F32(vec![share as f32]));
+        let share = Buffer::new(Storage::F32(vec![share as f32].into()));
         let mut same = layout;
         same.strides.fill(0);
         let operand = |buffer, layout| Operand { buffer, layout, logical: DType::F32 };

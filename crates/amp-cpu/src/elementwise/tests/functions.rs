@@ -168,13 +168,13 @@ fn nan_wins_and_integers_wrap() {
         let y = to_f64(&binary(op, &a, &b, DType::F32));
         assert!(y[0].is_nan() && y[1].is_nan() && y[2] == last, "{op:?}: {y:?}");
     }
-    let x = Storage::I64(vec![i64::MAX, 3, -7]);
-    let y = Storage::I64(vec![1, 0, -2]);
+    let x = Storage::I64(vec![i64::MAX, 3, -7].into());
+    let y = Storage::I64(vec![1, 0, -2].into());
     let x = View { data: x.as_slice(), layout: &at, logical: DType::I64 };
     let y = View { data: y.as_slice(), layout: &at, logical: DType::I64 };
-    assert_eq!(binary(Binary::Add, &x, &y, DType::I64), Storage::I64(vec![i64::MIN, 3, -9]));
-    assert_eq!(binary(Binary::Div, &x, &y, DType::I64), Storage::I64(vec![i64::MAX, 0, 3]));
-    assert_eq!(binary(Binary::Pow, &y, &x, DType::I64), Storage::I64(vec![1, 0, 0]));
+    assert_eq!(binary(Binary::Add, &x, &y, DType::I64), Storage::I64(vec![i64::MIN, 3, -9].into()));
+    assert_eq!(binary(Binary::Div, &x, &y, DType::I64), Storage::I64(vec![i64::MAX, 0, 3].into()));
+    assert_eq!(binary(Binary::Pow, &y, &x, DType::I64), Storage::I64(vec![1, 0, 0].into()));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn functions_of_three_and_choices_agree_with_their_definition() {
         assert_eq!(to_f64(&ternary(op, &a, &b, &c, DType::F64)), expected, "{op:?}");
     }
     assert_eq!(to_f64(&ternary(Ternary::Addcdiv(0.5), &a, &c, &b, DType::F32)), [1.0, 1.5, -2.0, 0.515625]);
-    let condition = Storage::Bool(vec![true, false, false, true]);
+    let condition = Storage::Bool(vec![true, false, false, true].into());
     let condition = View { data: condition.as_slice(), layout: &at, logical: DType::Bool };
     assert_eq!(to_f64(&select(&condition, &a, &b, DType::F32)), [1.0, -1.0, 0.25, 0.5]);
 }

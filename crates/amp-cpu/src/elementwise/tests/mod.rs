@@ -20,7 +20,7 @@ fn storage(values: &[f64], dtype: DType) -> Storage {
 fn to_f64(s: &Storage) -> Vec<f64> {
     let layout = Layout::contiguous(Dims::new(&[s.len()]).expect("rank 1"));
     match copy(&View { data: s.as_slice(), layout: &layout, logical: s.dtype() }, DType::F64) {
-        Storage::F64(v) => v,
+        Storage::F64(v) => v.into_vec(),
         other => unreachable!("asked for F64, got {}", other.dtype()),
     }
 }
