@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::checks::Checks;
+use crate::convolve::Convolutions;
 use crate::error;
 use crate::launch::{self, Notice, Notices, Plain};
 use crate::module::{Family, Modules};
@@ -30,6 +31,7 @@ pub struct Gpu {
     modules: Modules,
     multiprocessors: u64,
     products: OnceLock<Option<Products>>,
+    convolutions: OnceLock<Option<Convolutions>>,
     notices: OnceLock<Option<Arc<Notices>>>,
     recorder: Arc<Recorder>,
     this: Weak<Self>,
@@ -64,7 +66,7 @@ impl Gpu {
                 "cuda:{index} has no BF16 arithmetic (compute capability 8.0): products of BF16 are slow, use F16"
             );
         }
-        log::warn!("cuda:{index}: convolutions and attention run on kernels that do not use tensor cores");
+        log::warn!("cuda:{index}: attention runs on kernels that do not use tensor cores");
         Ok(Arc::new_cyclic(|this| Self {
             index,
             context,
@@ -72,6 +74,7 @@ impl Gpu {
             modules,
             multiprocessors,
             products: OnceLock::new(),
+            convolutions: OnceLock::new(),
             notices: OnceLock::new(),
             recorder: Arc::default(),
             this: this.clone(),
@@ -122,6 +125,11 @@ impl Gpu {
     /// cuBLASLt, opened with the first product.
     pub(crate) fn products(&self) -> Option<&Products> {
         self.products.get_or_init(|| Products::open(self)).as_ref()
+    }
+
+    /// cuDNN, opened with the first convolution.
+    pub(crate) fn convolutions(&self) -> Option<&Convolutions> {
+        self.convolutions.get_or_init(|| Convolutions::open(self)).as_ref()
     }
 
     /// Memory for `len` elements, to be written by what is launched next.

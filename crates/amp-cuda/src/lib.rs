@@ -13,6 +13,7 @@ mod arena;
 mod args;
 mod checks;
 mod compile;
+mod convolve;
 mod device;
 mod error;
 #[allow(unsafe_code)]

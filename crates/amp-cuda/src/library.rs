@@ -12,7 +12,7 @@ use std::sync::Once;
 const OLDEST_DRIVER: i32 = 12000;
 
 /// Libraries in the order in which they need one another.
-const STEMS: [&str; 4] = ["libcuda.so", "libnvrtc-builtins.so", "libnvrtc.so", "libcublasLt.so"];
+const STEMS: [&str; 5] = ["libcuda.so", "libnvrtc-builtins.so", "libnvrtc.so", "libcublasLt.so", "libcudnn.so"];
 
 /// The driver's version, or why there is none that can be used.
 pub(crate) fn driver() -> Result<i32, String> {

@@ -3,10 +3,25 @@
 #[path = "standin/mod.rs"]
 mod standin;
 
-use amp_core::{BF16, Device, F32, Tensor};
+use amp_core::{BF16, ConvOptions, Device, F32, Tensor};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
+
+/// Prints warnings for the parent to read.
+struct Warnings;
+
+impl log::Log for Warnings {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        println!("warning: {}", record.args());
+    }
+
+    fn flush(&self) {}
+}
 
 /// Opens the GPU and prints what comes of it.
 #[test]
@@ -14,6 +29,8 @@ fn child() {
     if env::var_os("AMP_CHILD").is_none() {
         return;
     }
+    log::set_logger(&Warnings).expect("the only logger");
+    log::set_max_level(log::LevelFilter::Warn);
     match Device::cuda(0) {
         Ok(device) => {
             let x = Tensor::<F32>::from_vec(vec![1.0, 2.0], [2], &device).expect("an upload");
@@ -27,13 +44,29 @@ fn child() {
                 0 => "own kernels",
                 _ => "cuBLASLt",
             };
-            println!("outcome: {sum:?} on {}, {products:?} by {way}", Device::best());
+            let (image, kernel) =
+                (x.reshape([1, 1, 1, 2]).expect("an image"), Tensor::<F32>::ones([1, 1, 1, 1], &device));
+            let kernel = kernel.expect("a kernel");
+            let convolved = image.conv2d(&kernel, None, ConvOptions::default()).expect("a convolution");
+            assert_eq!(convolved.to_vec().expect("a download"), [1.0, 2.0]);
+            let convolutions = match standin::Standin::opened(&driver).calls("cudnnConvolution") {
+                0 => "",
+                _ => ", convolutions by cuDNN",
+            };
+            println!("outcome: {sum:?} on {}, {products:?} by {way}{convolutions}", Device::best());
         }
         Err(error) => println!("outcome: {error}; best is {}", Device::best()),
     }
 }
 
 fn outcome(variables: &[(&str, &str)]) -> String {
+    let text = printed(variables);
+    let found = text.lines().find_map(|l| l.split_once("outcome: ").map(|(_, rest)| rest.to_owned()));
+    found.unwrap_or_else(|| panic!("{text}"))
+}
+
+/// All that a child prints.
+fn printed(variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env::current_exe().expect("this test's file"));
     command.args(["child", "--exact", "--nocapture"]).env("AMP_CHILD", "1");
     // Nothing of the machine's own Python.
@@ -42,9 +75,7 @@ fn outcome(variables: &[(&str, &str)]) -> String {
     }
     command.envs(variables.iter().copied());
     let output = command.output().expect("the child runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let found = text.lines().find_map(|l| l.split_once("outcome: ").map(|(_, rest)| rest.to_owned()));
-    found.unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)))
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 #[test]
@@ -127,6 +158,28 @@ fn libraries_of_python_packages_are_found_without_a_search_path() {
         assert_eq!(outcome(&variables), WORKS_WITH_CUBLASLT, "{name}");
     }
     assert_eq!(outcome(&[("AMP_CUDA_LIB_DIR", text(&driver))]), WORKS, "cuBLASLt is missing");
+}
+
+#[test]
+fn cudnn_is_used_where_it_is_found_and_new_enough() {
+    let (_, _alone) = standin::open();
+    let standin = PathBuf::from(env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));
+    let driver = folder_of("driver-for-cudnn", &[standin.join("libcuda.so")]);
+    let package = folder_of("cudnn", &[]).join("lib/python3.12/site-packages/nvidia/cudnn/lib");
+    fs::create_dir_all(&package).expect("a folder");
+    let library = standin::with_convolutions(&standin).join("libcudnn.so.9");
+    fs::copy(library, package.join("libcudnn.so.9")).expect("a copy");
+    let root = package.ancestors().nth(6).expect("the environment's folder");
+    let variables = [("AMP_CUDA_LIB_DIR", text(&driver)), ("VIRTUAL_ENV", text(root))];
+    assert_eq!(outcome(&variables), format!("{WORKS}, convolutions by cuDNN"));
+    for (reason, more) in [
+        ("cuDNN 8.9 is too old, at least 9.0 is needed", [variables[0], variables[1], ("STANDIN_CUDNN", "8907")]),
+        ("cuDNN was not found (libcudnn)", [variables[0], ("VIRTUAL_ENV", "/nonexistent"), ("STANDIN_CUDNN", "")]),
+    ] {
+        let text = printed(&more);
+        let warning = format!("warning: cuda:0: {reason}; convolutions run on the library's own kernels");
+        assert!(text.contains(&warning) && text.contains(&format!("outcome: {WORKS}\n")), "{text}");
+    }
 }
 
 #[test]

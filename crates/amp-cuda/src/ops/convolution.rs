@@ -1,10 +1,12 @@
+use super::matmul::replaced;
 use crate::args::ConvArgs;
+use crate::convolve::{Convolved, Pass};
 use crate::device::{Gpu, Memory, THREADS};
 use crate::error::foreign;
 use crate::module::Family::Conv as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
-use amp_core::backend::{Buffer, Conv2d, Convolution, DType, Operand as CoreOperand};
+use amp_core::backend::{Buffer, Conv2d, Convolution, DType, Layout, Memory as _, Operand as CoreOperand};
 
 /// Rows and columns of the tile that one block computes; `TILE` of `gemm.cuh`.
 const TILE: usize = 64;
@@ -51,6 +53,22 @@ fn shaped(image: [usize; 4], kernel: [usize; 4], result: [usize; 2], spec: &Conv
 }
 
 impl Gpu {
+    /// A copy in row-major order and in the precision that the elements count as, if they lie otherwise and cuDNN is there.
+    fn laid(&self, x: &CoreOperand<'_>) -> Result<Option<(Buffer, Layout)>> {
+        if (x.layout.is_contiguous() && x.buffer.dtype() == x.logical) || self.convolutions().is_none() {
+            return Ok(None);
+        }
+        Ok(Some((self.copy(*x, x.logical)?, Layout::contiguous(x.layout.shape))))
+    }
+
+    /// Runs a convolution on cuDNN, if it can do it.
+    fn convolve(&self, op: &'static str, pass: Pass, args: &ConvArgs) -> Result<bool> {
+        match (self.convolutions(), Convolved::new(pass, args)) {
+            (Some(library), Some((of, at))) => library.convolve(self, op, of, at, args.accumulate != 0),
+            _ => Ok(false),
+        }
+    }
+
     /// Adds the gradient of the kernel to `into`, whose elements are of the type of computation.
     fn grad_weight(
         &self,
@@ -62,19 +80,29 @@ impl Gpu {
         compute: Compute,
     ) -> Result<()> {
         let [batch, _, oh, ow] = sizes(&grad);
+        let copies = [self.laid(&grad)?, self.laid(&x)?];
+        let (grad, x) = (replaced(grad, &copies[0]), replaced(x, &copies[1]));
+        let args = ConvArgs {
+            x: Operand::new(self, "conv2d", x)?,
+            grad: Operand::new(self, "conv2d", grad)?,
+            y: into.address(),
+            out: tag(compute.dtype()),
+            accumulate: 1,
+            ..shaped(sizes(&x), weight, [oh, ow], spec)
+        };
+        if self.convolve("conv2d", Pass::Filter, &args)? {
+            return Ok(());
+        }
         let (terms, count) = (batch * oh * ow, weight.iter().product::<usize>());
         let splits = terms.div_ceil(PER_SPLIT).clamp(1, usize::from(u16::MAX));
         let per_split = terms.div_ceil(splits).max(1);
         let splits = terms.div_ceil(per_split).max(1);
         let parts = if splits > 1 { Some(self.memory("conv2d", splits * count, compute.dtype())?) } else { None };
         let args = ConvArgs {
-            x: Operand::new(self, "conv2d", x)?,
-            grad: Operand::new(self, "conv2d", grad)?,
             y: parts.as_ref().unwrap_or(into).address(),
             per_split: per_split as i64,
-            out: tag(compute.dtype()),
             accumulate: i32::from(parts.is_none()),
-            ..shaped(sizes(&x), weight, [oh, ow], spec)
+            ..args
         };
         let grid = tiles(weight[0] / spec.groups, weight[1..].iter().product(), spec.groups, splits);
         self.launch(FAMILY, "conv_grad_weight", Some(compute), grid, args)?;
@@ -101,6 +129,14 @@ impl Convolution for Gpu {
         let result = spec.output_size([image[2], image[3]], [kernel[2], kernel[3]]).unwrap_or_default();
         let pixels = image[0] * result[0] * result[1];
         let y = self.memory("conv2d", kernel[0] * pixels, out)?;
+        let library = out == x.logical && out == w.logical;
+        let copies = if library { [self.laid(&x)?, self.laid(&w)?] } else { [None, None] };
+        let (x, w) = (replaced(x, &copies[0]), replaced(w, &copies[1]));
+        let vector = match bias {
+            Some(bias) if library && bias.logical == out => self.laid(&bias)?,
+            _ => None,
+        };
+        let bias = bias.map(|bias| replaced(bias, &vector));
         let args = ConvArgs {
             x: Operand::new(self, "conv2d", x)?,
             w: Operand::new(self, "conv2d", w)?,
@@ -109,6 +145,9 @@ impl Convolution for Gpu {
             out: tag(out),
             ..shaped(image, kernel, result, spec)
         };
+        if self.convolve("conv2d", Pass::Forward { bias: bias.is_some() }, &args)? {
+            return Ok(y.into_buffer());
+        }
         let grid = tiles(kernel[0] / spec.groups, pixels, spec.groups, 1);
         self.launch(FAMILY, "conv", Some(Compute::real(&[x.logical])), grid, args)?;
         Ok(y.into_buffer())
@@ -125,6 +164,10 @@ impl Convolution for Gpu {
     ) -> Result<Buffer> {
         let (from, kernel) = (sizes(&x), sizes(&w));
         let y = self.memory("conv_transpose2d", output.iter().product(), out)?;
+        let size = spec.output_size([output[2], output[3]], [kernel[2], kernel[3]]);
+        let library = out == x.logical && out == w.logical && bias.is_none() && size == Some([from[2], from[3]]);
+        let copies = if library { [self.laid(&x)?, self.laid(&w)?] } else { [None, None] };
+        let (x, w) = (replaced(x, &copies[0]), replaced(w, &copies[1]));
         let args = ConvArgs {
             grad: Operand::new(self, "conv_transpose2d", x)?,
             w: Operand::new(self, "conv_transpose2d", w)?,
@@ -133,6 +176,9 @@ impl Convolution for Gpu {
             out: tag(out),
             ..shaped(output, kernel, [from[2], from[3]], spec)
         };
+        if library && self.convolve("conv_transpose2d", Pass::Data, &args)? {
+            return Ok(y.into_buffer());
+        }
         let grid = tiles(output[1] / spec.groups, output[0] * output[2] * output[3], spec.groups, 1);
         self.launch(FAMILY, "conv_grad_input", Some(Compute::real(&[x.logical])), grid, args)?;
         Ok(y.into_buffer())

@@ -35,7 +35,7 @@ fn padded(sizes: &[usize]) -> [i64; MAX_RANK] {
 }
 
 /// The copy where there is one.
-fn replaced<'a>(x: CoreOperand<'a>, copy: &'a Option<(Buffer, Layout)>) -> CoreOperand<'a> {
+pub(super) fn replaced<'a>(x: CoreOperand<'a>, copy: &'a Option<(Buffer, Layout)>) -> CoreOperand<'a> {
     copy.as_ref().map_or(x, |(buffer, layout)| CoreOperand { buffer, layout, logical: x.logical })
 }
 

@@ -106,14 +106,15 @@ pub fn open_in(folder: &Path) -> (&'static Standin, MutexGuard<'static, ()>) {
     open_with(|| folder.to_owned())
 }
 
-/// The stand-in with cuBLASLt's; must come before any other opening of the process.
+/// The stand-in with cuBLASLt's and cuDNN's; must come before any other opening of the process.
 pub fn open_with_products() -> (&'static Standin, MutexGuard<'static, ()>) {
     let (standin, guard) = open();
     let folder = PathBuf::from(env::var_os("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));
     if !folder.to_string_lossy().contains(':') {
-        let both = env::join_paths([&folder, &with_products(&folder)]).expect("no colon in the target folder");
+        let all = [&folder, &with_products(&folder), &with_convolutions(&folder)];
+        let all = env::join_paths(all).expect("no colon in the target folder");
         // SAFETY: the guard is held, and every test takes it before it does anything that reads the environment.
-        unsafe { env::set_var("AMP_CUDA_LIB_DIR", both) };
+        unsafe { env::set_var("AMP_CUDA_LIB_DIR", all) };
     }
     (standin, guard)
 }
@@ -244,7 +245,10 @@ fn link(folder: &Path, units: &[(String, String)], flags: &[&str]) {
     command.current_dir(folder).args(["-shared", "-fPIC", "-Wl,-soname,libnvrtc.so", "-o", "libnvrtc.so"]);
     command.arg(tests().join("nvrtc.cpp"));
     run(command);
-    link_products(folder);
+    std::thread::scope(|scope| {
+        scope.spawn(|| link_beside(&with_products(folder), "cublaslt.cpp", "libcublasLt.so"));
+        link_beside(&with_convolutions(folder), "cudnn.cpp", "libcudnn.so.9");
+    });
 }
 
 /// cuBLASLt's stand-in, in a folder of its own: without it the library's own kernels multiply.
@@ -252,19 +256,23 @@ pub fn with_products(folder: &Path) -> PathBuf {
     folder.join("products")
 }
 
-fn link_products(folder: &Path) {
-    let own = with_products(folder);
-    fs::create_dir_all(&own).expect("a folder for cuBLASLt's stand-in");
+/// cuDNN's stand-in, in a folder of its own: without it the library's own kernels convolve.
+pub fn with_convolutions(folder: &Path) -> PathBuf {
+    folder.join("convolutions")
+}
+
+/// A library that works on the stand-in driver's memory.
+fn link_beside(own: &Path, source: &str, library: &str) {
+    fs::create_dir_all(own).expect("a folder for a library's stand-in");
     let mut command = compiler();
-    command.current_dir(&own).args(["-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off"]);
-    command.arg("-I").arg(tests()).arg("-I").arg(kernels()).arg(tests().join("cublaslt.cpp"));
-    command.args([
-        "-Wl,-soname,libcublasLt.so",
+    command.current_dir(own).args(["-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off"]);
+    command.arg("-I").arg(tests()).arg("-I").arg(kernels()).arg(tests().join(source));
+    command.arg(format!("-Wl,-soname,{library}")).args([
         "-Wl,-rpath,$ORIGIN/..",
         "-L..",
         "-l:libcuda.so",
         "-o",
-        "libcublasLt.so",
+        library,
     ]);
     run(command);
 }

@@ -1,4 +1,5 @@
-//! Everything that talks to the driver without a safety net: libraries, memory, launches. The crate's only unsafe code.
+//! Everything that talks to the driver without a safety net: libraries, memory, launches. The crate's only unsafe code; what
+//! calls cuBLASLt and cuDNN is in files of its own.
 //!
 //! What the proofs rest on:
 //! 1. A kernel takes one struct by value. Its Rust twin is `repr(C)`, and the size is compared with the compiled kernel's
@@ -8,12 +9,14 @@
 //! 3. All work of a device goes to one stream. A block is freed in stream order, so a kernel that was launched before has
 //!    finished with it. What a graph reads and writes is kept until the graph is gone.
 
+mod dnn;
+mod lt;
+
+pub(crate) use dnn::{ConvPlan, Dnn};
+pub(crate) use lt::{Lt, Plan};
+
 use crate::args::Args;
-use crate::product::{Addresses, Epilogue, Product};
 use crate::record::Region;
-use amp_core::backend::DType;
-use cudarc::cublaslt::result::{self as lt, CublasError};
-use cudarc::cublaslt::sys as lt_sys;
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DeviceRepr, DriverError,
 };
@@ -348,214 +351,5 @@ impl Notice {
 impl Drop for Notice {
     fn drop(&mut self) {
         self.page.free.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.index);
-    }
-}
-
-/// cuBLASLt of one GPU: its handle, and memory that its algorithms may use one after the other.
-#[derive(Debug)]
-pub(crate) struct Lt {
-    handle: lt_sys::cublasLtHandle_t,
-    workspace: Block,
-    stream: Arc<CudaStream>,
-}
-
-// SAFETY: cuBLASLt's handles may be used from any thread.
-unsafe impl Send for Lt {}
-// SAFETY: as above; none of the functions that take the handle changes it.
-unsafe impl Sync for Lt {}
-
-/// What cuBLASLt knows about a product: its description, the layouts of both factors and of the result, the algorithm.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    product: lt_sys::cublasLtMatmulDesc_t,
-    layouts: Vec<lt_sys::cublasLtMatrixLayout_t>,
-    algorithm: lt_sys::cublasLtMatmulAlgo_t,
-    wide: bool,
-    vector: bool,
-}
-
-// SAFETY: descriptions belong to no thread; each is used behind one lock.
-unsafe impl Send for Plan {}
-
-impl Lt {
-    /// What NVIDIA recommends for its larger GPUs.
-    const WORKSPACE: usize = 32 << 20;
-
-    /// Opens the library on the stream's device, or says why it cannot be used.
-    pub fn open(stream: &Arc<CudaStream>) -> Result<Self, String> {
-        // SAFETY: tries to open a library, nothing else.
-        if !unsafe { lt_sys::is_culib_present() } {
-            return Err("cuBLASLt was not found (libcublasLt)".into());
-        }
-        let driver = |e| crate::error::text(&e);
-        stream.context().bind_to_thread().map_err(driver)?;
-        let workspace = allocate(stream, Self::WORKSPACE).map_err(driver)?;
-        let handle = lt::create_handle().map_err(|e| format!("cuBLASLt cannot be used: {e}"))?;
-        Ok(Self { handle, workspace, stream: stream.clone() })
-    }
-
-    /// Descriptions and algorithm of a product.
-    pub fn plan(&self, of: &Product) -> Result<Plan, CublasError> {
-        let [input, output] = of.types.map(element);
-        let wide = of.types[0] == DType::F64;
-        // Never TF32: products of F32 keep all their bits.
-        let (compute, scale) = match wide {
-            true => (lt_sys::cublasComputeType_t::CUBLAS_COMPUTE_64F, lt_sys::cudaDataType::CUDA_R_64F),
-            false => (lt_sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, lt_sys::cudaDataType::CUDA_R_32F),
-        };
-        let mut plan = Plan {
-            product: lt::create_matmul_desc(compute, scale)?,
-            layouts: Vec::new(),
-            algorithm: lt_sys::cublasLtMatmulAlgo_t { data: [0; 8] },
-            wide,
-            vector: of.epilogue != Epilogue::Nothing,
-        };
-        plan.describe(of)?;
-        for (i, dtype) in [input, input, output].into_iter().enumerate() {
-            plan.add_layout(of, i, dtype)?;
-        }
-        self.choose(of, &mut plan)?;
-        Ok(plan)
-    }
-
-    /// Asks for the algorithm that cuBLASLt expects to be the fastest.
-    fn choose(&self, of: &Product, plan: &mut Plan) -> Result<(), CublasError> {
-        use lt_sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
-        let alignments = [
-            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-        ];
-        let [a, b, c] = of.alignments;
-        let preference = lt::create_matmul_pref()?;
-        let set = |attribute, value: *const std::ffi::c_void, bytes| {
-            // SAFETY: the preference lives until the end of this function; every value is of the attribute's type.
-            unsafe { lt::set_matmul_pref_attribute(preference, attribute, value, bytes) }
-        };
-        let (size, bytes) = (Self::WORKSPACE, size_of::<usize>());
-        let mut outcome = set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, (&raw const size).cast(), bytes);
-        for (attribute, value) in alignments.into_iter().zip([a, b, c, c]) {
-            outcome = outcome.and_then(|()| set(attribute, (&raw const value).cast(), size_of::<u32>()));
-        }
-        let found = outcome.and_then(|()| {
-            let [l, r, y] = [plan.layouts[0], plan.layouts[1], plan.layouts[2]];
-            // SAFETY: handle, descriptions and preference are alive.
-            unsafe { lt::get_matmul_algo_heuristic(self.handle, plan.product, l, r, y, y, preference) }
-        });
-        // SAFETY: created above, destroyed once.
-        unsafe { lt::destroy_matmul_pref(preference) }?;
-        plan.algorithm = found?.algo;
-        Ok(())
-    }
-
-    /// Runs a product in stream order; with `accumulate` the result is added to what the memory holds.
-    pub fn multiply(&self, plan: &mut Plan, at: Addresses, accumulate: bool) -> Result<(), CublasError> {
-        if self.stream.context().bind_to_thread().is_err() {
-            return Err(CublasError(lt_sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED));
-        }
-        if plan.vector {
-            plan.set(lt_sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at.vector)?;
-        }
-        let beta = if accumulate { 1.0f64 } else { 0.0 };
-        let (alpha, wide, narrow) = (1.0f64, beta, beta as f32);
-        let one = 1.0f32;
-        let (alpha, beta): (*const std::ffi::c_void, *const std::ffi::c_void) = match plan.wide {
-            true => ((&raw const alpha).cast(), (&raw const wide).cast()),
-            false => ((&raw const one).cast(), (&raw const narrow).cast()),
-        };
-        let [a, b, y] = at.matrices.map(|address| address as *mut std::ffi::c_void);
-        // SAFETY: the addresses cover what the layouts describe (premise 2, `Product` is made from checked operands), the
-        // scalars outlive the call, which reads them at once, and memory stays until the stream has passed (premise 3).
-        unsafe {
-            lt::matmul(
-                self.handle,
-                plan.product,
-                alpha,
-                beta,
-                a,
-                plan.layouts[0],
-                b,
-                plan.layouts[1],
-                y,
-                plan.layouts[2],
-                y,
-                plan.layouts[2],
-                &plan.algorithm,
-                self.workspace.address as *mut std::ffi::c_void,
-                Self::WORKSPACE,
-                self.stream.cu_stream().cast(),
-            )
-        }
-    }
-}
-
-impl Drop for Lt {
-    fn drop(&mut self) {
-        // SAFETY: the handle was created with this value and is destroyed once.
-        let _ = unsafe { lt::destroy_handle(self.handle) };
-    }
-}
-
-impl Plan {
-    fn set<T: Copy>(&self, attribute: lt_sys::cublasLtMatmulDescAttributes_t, value: &T) -> Result<(), CublasError> {
-        // SAFETY: the description is alive; the caller passes a value of the attribute's type.
-        unsafe { lt::set_matmul_desc_attribute(self.product, attribute, (&raw const *value).cast(), size_of::<T>()) }
-    }
-
-    fn describe(&self, of: &Product) -> Result<(), CublasError> {
-        use lt_sys::cublasLtMatmulDescAttributes_t as Attribute;
-        let [a, b] = of.transposed.map(i32::from);
-        self.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &a)?;
-        self.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &b)?;
-        let epilogue = match of.epilogue {
-            Epilogue::Nothing => return Ok(()),
-            Epilogue::Bias => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
-            Epilogue::Sums => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BGRADB,
-        };
-        self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)
-    }
-
-    fn add_layout(&mut self, of: &Product, i: usize, dtype: lt_sys::cudaDataType) -> Result<(), CublasError> {
-        use lt_sys::cublasLtMatrixLayoutAttribute_t as Attribute;
-        let [rows, columns] = of.shape(i);
-        let layout = lt::create_matrix_layout(dtype, rows, columns, of.leading[i])?;
-        self.layouts.push(layout);
-        let (batch, stride) = (of.batch, of.batch_strides[i]);
-        // SAFETY: the layout was just made; the values are of the attributes' types.
-        unsafe {
-            lt::set_matrix_layout_attribute(
-                layout,
-                Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                (&raw const batch).cast(),
-                size_of::<i32>(),
-            )?;
-            lt::set_matrix_layout_attribute(
-                layout,
-                Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                (&raw const stride).cast(),
-                size_of::<i64>(),
-            )
-        }
-    }
-}
-
-impl Drop for Plan {
-    fn drop(&mut self) {
-        for layout in &self.layouts {
-            // SAFETY: created by `add_layout`, destroyed once.
-            let _ = unsafe { lt::destroy_matrix_layout(*layout) };
-        }
-        // SAFETY: created by `Lt::plan`, destroyed once.
-        let _ = unsafe { lt::destroy_matmul_desc(self.product) };
-    }
-}
-
-fn element(dtype: DType) -> lt_sys::cudaDataType {
-    match dtype {
-        DType::F16 => lt_sys::cudaDataType::CUDA_R_16F,
-        DType::BF16 => lt_sys::cudaDataType::CUDA_R_16BF,
-        DType::F64 => lt_sys::cudaDataType::CUDA_R_64F,
-        _ => lt_sys::cudaDataType::CUDA_R_32F,
     }
 }

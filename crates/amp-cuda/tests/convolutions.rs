@@ -1,0 +1,124 @@
+//! Convolutions through cuDNN's stand-in: which ones go there, what they give, and what is remembered of them.
+
+#[path = "kernels/case.rs"]
+mod case;
+#[path = "standin/mod.rs"]
+mod standin;
+
+use amp_core::Result;
+use amp_core::backend::{Backend, Buffer, Conv2d, DType, Operand};
+use case::{Call, Input, check};
+
+/// Checks a call and how many convolutions of each schedule's run went to cuDNN.
+fn goes(name: &str, inputs: &[Input], out: DType, convolutions: u64, call: Call) {
+    let standin = {
+        let (standin, _alone) = standin::open_with_products();
+        standin
+    };
+    let before = standin.calls("cudnnConvolution");
+    check(name, inputs, out, 200.0, call);
+    let each = standin.calls("cudnnConvolution") - before;
+    assert_eq!(each, convolutions * standin::SCHEDULES.len() as u64, "{name}: convolutions that went to cuDNN");
+}
+
+const KERNEL: [usize; 2] = [3, 2];
+
+/// Image, kernel and gradient of the result.
+fn inputs(spec: &Conv2d, dtype: DType) -> [Input; 3] {
+    let [oh, ow] = spec.output_size([7, 6], KERNEL).expect("the kernel fits");
+    let w = Input::noise(&[6, 4 / spec.groups, KERNEL[0], KERNEL[1]], dtype, 1.0, 2);
+    [Input::noise(&[2, 4, 7, 6], dtype, 1.0, 1), w, Input::noise(&[2, 6, oh, ow], dtype, 1.0, 3)]
+}
+
+fn forward(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d, out: DType) -> Result<Vec<Buffer>> {
+    Ok(vec![b.conv2d(x[0], x[1], x.get(3).copied(), spec, out)?])
+}
+
+fn weight_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d) -> Result<Vec<Buffer>> {
+    let kernel = std::array::from_fn(|i| x[1].layout.shape[i]);
+    let mut sum = b.conv2d_grad_weight(x[2], x[0], kernel, spec)?;
+    b.conv2d_grad_weight_accumulate(x[2], x[0], kernel, spec, &mut sum)?;
+    Ok(vec![sum])
+}
+
+// One test: the counts are of the whole process.
+#[test]
+fn convolutions_go_to_cudnn_where_it_can_do_them() {
+    every_pass_of_every_type();
+    biases();
+    other_layouts();
+    sizes_of_nothing();
+    plans_are_remembered();
+}
+
+fn every_pass_of_every_type() {
+    let specs = [
+        Conv2d::default(),
+        Conv2d { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 1 },
+        Conv2d { stride: [2, 2], padding: [1, 1], dilation: [1, 1], groups: 2 },
+    ];
+    for spec in specs {
+        for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+            let (name, inputs) = (format!("{spec:?} of {dtype}"), inputs(&spec, dtype));
+            let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+            goes(&format!("{name}: result"), &inputs, dtype, 1, &|b, x, out| forward(b, x, &spec, out));
+            goes(&format!("{name}: image"), &inputs, dtype, 1, &|b, x, out| {
+                Ok(vec![b.conv_transpose2d(x[2], x[1], None, [2, 4, 7, 6], &spec, out)?])
+            });
+            // cuDNN rounds the gradients of 16-bit kernels to 16 bits: those are the library's own.
+            let convolutions = if dtype.is_half() { 0 } else { 2 };
+            goes(&format!("{name}: kernel"), &inputs, wide, convolutions, &|b, x, _| weight_gradient(b, x, &spec));
+        }
+    }
+}
+
+fn biases() {
+    let spec = Conv2d { padding: [1, 0], ..Conv2d::default() };
+    let bias = |dtype, stored| Input::noise(&[6], dtype, 1.0, 4).stored(stored);
+    for (dtype, bias, convolutions) in [
+        (DType::F32, bias(DType::F32, DType::F32), 1),
+        (DType::BF16, bias(DType::BF16, DType::BF16), 1),
+        (DType::F16, bias(DType::F16, DType::F32), 1),
+        (DType::F16, bias(DType::F32, DType::F32), 0),
+    ] {
+        let [x, w, grad] = inputs(&spec, dtype);
+        let name = format!("bias of {} stored in {} for {dtype}", bias.logical, bias.stored);
+        goes(&name, &[x, w, grad, bias], dtype, convolutions, &|b, x, out| forward(b, x, &spec, out));
+    }
+}
+
+fn other_layouts() {
+    let spec = Conv2d::default();
+    let [x, w, grad] = inputs(&spec, DType::F16);
+    let last = Input::strided(&[2, 4, 7, 6], &[168, 1, 24, 4], 0, DType::F16, 1);
+    goes("channels last", &[last, w.clone(), grad.clone()], DType::F16, 1, &|b, x, out| forward(b, x, &spec, out));
+    let master = w.clone().stored(DType::F32);
+    goes("a kernel's master", &[x.clone(), master, grad.clone()], DType::F16, 1, &|b, x, out| {
+        forward(b, x, &spec, out)
+    });
+    goes("a wide result of halves", &[x, w, grad], DType::F32, 0, &|b, x, out| forward(b, x, &spec, out));
+}
+
+fn sizes_of_nothing() {
+    let spec = Conv2d::default();
+    let (x, w) = (Input::new(vec![], &[0, 4, 7, 6], DType::F32), Input::noise(&[6, 4, 3, 2], DType::F32, 1.0, 1));
+    goes("no images", &[x, w], DType::F32, 0, &|b, x, out| forward(b, x, &spec, out));
+}
+
+fn plans_are_remembered() {
+    let (standin, _alone) = standin::open_with_products();
+    let gpu = standin::gpu();
+    let buffers = [gpu.fill(1.0, 2 * 4 * 7 * 6, DType::F32), gpu.fill(1.0, 6 * 4 * 3 * 2, DType::F32)];
+    let layouts = inputs(&Conv2d::default(), DType::F32).map(|input| input.layout);
+    let [x, w] = [0, 1].map(|i| {
+        let buffer = buffers[i].as_ref().expect("a fill");
+        Operand { buffer, layout: &layouts[i], logical: DType::F32 }
+    });
+    let convolve = || gpu.conv2d(x, w, None, &Conv2d::default(), DType::F32).expect("a convolution");
+    convolve();
+    let before = (standin.calls("cudnnGetConvolutionWorkspaceSize"), standin.bytes());
+    for _ in 0..100 {
+        convolve();
+    }
+    assert_eq!((standin.calls("cudnnGetConvolutionWorkspaceSize"), standin.bytes()), before);
+}
