@@ -2,9 +2,11 @@
 //! the pass that narrows.
 
 mod assigned;
+mod elementwise;
 mod functions;
 mod methods;
 mod modules;
+mod special;
 
 use amp::memory::cast_kernels;
 use amp::prelude::*;

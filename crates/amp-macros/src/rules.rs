@@ -120,7 +120,7 @@ impl Rules {
             list: row.is_some_and(|op| op.list),
             listed: listed.is_some(),
             replacement: row.and_then(|op| op.replacement),
-            direct: rule == Rule::Full && row.is_some_and(|op| op.direct),
+            direct: row.is_some_and(|op| op.direct && rule == Rule::from(op.class)),
             commutes: rule == Rule::Keep && row.is_some_and(|op| op.commutes),
         })
     }

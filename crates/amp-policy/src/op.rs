@@ -110,10 +110,11 @@ pub struct Op {
     pub replacement: Option<&'static str>,
     /// Whether this library has the operation.
     pub implemented: bool,
-    /// A `full` operation that can round its result to the region's precision as it writes it.
+    /// A `full` or `keep` operation that can round its result to the region's precision as it writes it.
     pub direct: bool,
     /// A `keep` operation that gives the same, and the same gradients, whether its input is rounded or its result: it
-    /// moves, drops or negates elements.
+    /// moves, drops or negates elements. If it is `direct` too, its gradient depends on signs, so that this holds only
+    /// where rounding makes no zeros: in BF16, which has the range of F32 (but for subnormal numbers).
     pub commutes: bool,
 }
 

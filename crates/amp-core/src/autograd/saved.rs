@@ -87,12 +87,15 @@ impl SavedSigns {
         Ok(signs)
     }
 
+    /// As [`new`](Self::new) for the output of `x` that was rounded as it was written.
+    pub(crate) fn of_input(x: &RawTensor) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { held: Mutex::new(dead(x)?) }))
+    }
+
     /// Lets the output go; a 16-bit copy of it has been made.
     pub(crate) fn shrink(&self) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let zero = RawTensor::full(held.device(), 0.0, *held.shape(), DType::F32)?;
-        let dead = held.backend().compare(Compare::Le, held.operand()?, zero.operand()?)?;
-        *held = Saved::new(&RawTensor::new(held.device(), dead, *held.shape()))?;
+        *held = dead(&held)?;
         Ok(())
     }
 
@@ -107,4 +110,11 @@ impl SavedSigns {
         };
         Ok(RawTensor::new(held.device(), buffer, *held.shape()))
     }
+}
+
+/// Where the gradient of `relu` is 0.
+fn dead(x: &RawTensor) -> Result<Saved> {
+    let zero = RawTensor::full(x.device(), 0.0, *x.shape(), DType::F32)?;
+    let dead = x.backend().compare(Compare::Le, x.operand()?, zero.operand()?)?;
+    Saved::new(&RawTensor::new(x.device(), dead, *x.shape()))
 }

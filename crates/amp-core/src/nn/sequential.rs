@@ -3,7 +3,7 @@
 use super::*;
 use crate::Result;
 use crate::precision::{AutocastPrecision, F32, Float};
-use crate::private::{FullDirect, KeepClass, KeepCommuting, Lower, ModuleClass};
+use crate::private::{FullDirect, KeepClass, KeepCommuting, KeepSigns, Lower, ModuleClass};
 use crate::tensor::Tensor;
 
 /// A module of one tensor that can stand in a [`Sequential`] of precision `P` and be given a tensor of precision `In`.
@@ -40,7 +40,8 @@ classes! {
     KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
     In, P => In, |x| x.clone()
 }
-classes! { KeepCommuting: Relu, Flatten; In, P => In, |x| x.clone() }
+classes! { KeepSigns: Relu; In, P => In, |x| x.clone() }
+classes! { KeepCommuting: Flatten; In, P => In, |x| x.clone() }
 
 impl ModuleClass for MultiHeadAttention {
     type Class = Lower;

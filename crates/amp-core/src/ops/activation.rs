@@ -70,7 +70,7 @@ impl<P: Float> Tensor<P> {
         if beta == 0.0 || beta.is_nan() {
             return Err(Error::argument("softplus", "beta", "a number other than 0", beta));
         }
-        self.pointwise("softplus", Unary::Softplus { beta, threshold })
+        self.full_pointwise("softplus", Unary::Softplus { beta, threshold })
     }
 
     /// `x` above 0, `weight * x` below, with one weight or one for each channel of `[N, C, ..]` (`F.prelu`).

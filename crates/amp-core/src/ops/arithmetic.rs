@@ -225,7 +225,8 @@ impl<P: Numeric> Tensor<P> {
     /// `-self` (`torch.neg`).
     #[track_caller]
     pub fn neg(&self) -> Result<Self> {
-        let y = super::pointwise::exact(Unary::Neg, &self.raw)?;
+        let stored = self.raw.stored();
+        let y = unary(Unary::Neg, &stored, stored.logical)?.counted(self.raw.logical);
         let y = record("neg", &[&self.raw], y, |_| {
             Ok(Box::new(|pass: &mut Pass<'_>| {
                 let grad = unary(Unary::Neg, pass.grad(), pass.dtype(0))?;

@@ -6,36 +6,53 @@ use crate::autograd::{Pass, Saved, SavedSigns, record};
 use crate::precision::{Float, Numeric, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use amp_cpu::Unary;
+use amp_cpu::{DType, Unary};
 
 /// Applies `op` in the tensor's own precision and records it under `name`.
 #[track_caller]
 pub(crate) fn unary(name: &'static str, op: Unary, x: &RawTensor) -> Result<RawTensor> {
-    if op == Unary::Relu {
-        return relu(name, x);
+    match op {
+        Unary::Relu | Unary::Abs => exact(name, op, x, None),
+        _ => smooth(name, op, x, kernel::unary(op, x, x.logical)?, false),
     }
-    let y = if op == Unary::Abs { exact(op, x)? } else { kernel::unary(op, x, x.logical)? };
+}
+
+/// As [`unary`], rounded to `writes`, if to anything.
+#[track_caller]
+pub(crate) fn full(name: &'static str, op: Unary, x: &RawTensor, writes: Option<DType>) -> Result<RawTensor> {
+    let y = kernel::unary(op, x, writes.unwrap_or(x.logical))?.counted(x.logical);
+    smooth(name, op, x, y, writes.is_some())
+}
+
+/// Records `y`, which `op` made of `x`.
+#[track_caller]
+fn smooth(name: &'static str, op: Unary, x: &RawTensor, y: RawTensor, rounded: bool) -> Result<RawTensor> {
     record(name, &[x], y, |y| {
-        let saved = Saved::new(if op.grad_from_output() { y } else { x })?;
+        // A gradient that needs the result needs it before it was rounded; computed again from the input it has the same bits.
+        let again = rounded && op.grad_from_output();
+        let saved = Saved::new(if op.grad_from_output() && !again { y } else { x })?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad();
-            let dx = grad.backend().unary_grad(op, saved.operand()?, grad.operand()?, pass.dtype(0))?;
+            let again = if again { Some(kernel::unary(op, &saved, saved.logical)?) } else { None };
+            let of = again.as_ref().unwrap_or(&saved);
+            let dx = grad.backend().unary_grad(op, of.operand()?, grad.operand()?, pass.dtype(0))?;
             pass.give(0, RawTensor::new(saved.device(), dx, *saved.shape()))
         }))
     })
 }
 
-/// `op(x)`, which every precision that holds `x` holds too.
-pub(super) fn exact(op: Unary, x: &RawTensor) -> Result<RawTensor> {
-    let x_stored = x.stored();
-    Ok(kernel::unary(op, &x_stored, x_stored.logical)?.counted(x.logical))
-}
-
-/// As [`unary`], for a gradient that depends on signs only.
+/// As [`full`], for `relu` and `abs`: every precision that holds `x` holds the result too.
 #[track_caller]
-fn relu(name: &'static str, x: &RawTensor) -> Result<RawTensor> {
-    record(name, &[x], exact(Unary::Relu, x)?, |y| {
-        let signs = SavedSigns::new(y)?;
+fn exact(name: &'static str, op: Unary, x: &RawTensor, writes: Option<DType>) -> Result<RawTensor> {
+    let stored = x.stored();
+    let out = writes.unwrap_or(stored.logical);
+    let (rounded, y) = (out != stored.logical, kernel::unary(op, &stored, out)?.counted(x.logical));
+    if op == Unary::Abs {
+        return smooth(name, op, x, y, rounded);
+    }
+    record(name, &[x], y, |y| {
+        // What rounding makes 0 of has a gradient.
+        let signs = if rounded { SavedSigns::of_input(x) } else { SavedSigns::new(y) }?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let dx = signs.grad(pass.grad().operand()?, pass.dtype(0))?;
             pass.give(0, dx)
@@ -59,6 +76,12 @@ impl<P: Numeric> Tensor<P> {
     pub(crate) fn pointwise(&self, name: &'static str, op: Unary) -> Result<Self> {
         Ok(Self::from_raw(unary(name, op, &self.raw)?))
     }
+
+    /// As [`pointwise`](Self::pointwise), for an operation that can write a narrow result.
+    #[track_caller]
+    pub(crate) fn full_pointwise(&self, name: &'static str, op: Unary) -> Result<Self> {
+        Ok(Self::from_raw(full(name, op, &self.raw, P::WRITES)?))
+    }
 }
 
 /// Methods that run in the precision they are given.
@@ -73,9 +96,18 @@ macro_rules! keep {
         )* }
     };
 }
-keep! { Numeric, unary:
-    abs, Abs, "`|x|` (`torch.abs`); its derivative at 0 is 0.";
-    relu, Relu, "`max(x, 0)`; NaN stays NaN (`torch.relu`).";
+impl<P: Numeric> Tensor<P> {
+    /// `|x|` (`torch.abs`); its derivative at 0 is 0.
+    #[track_caller]
+    pub fn abs(&self) -> Result<Self> {
+        Ok(Self::from_raw(exact("abs", Unary::Abs, &self.raw, P::WRITES)?))
+    }
+
+    /// `max(x, 0)`; NaN stays NaN (`torch.relu`).
+    #[track_caller]
+    pub fn relu(&self) -> Result<Self> {
+        Ok(Self::from_raw(exact("relu", Unary::Relu, &self.raw, P::WRITES)?))
+    }
 }
 keep! { Numeric, step:
     sign, Sign, "-1, 0 or 1; 0 for NaN (`torch.sign`).";
@@ -109,7 +141,7 @@ macro_rules! full {
             where
                 P: $bound,
             {
-                self.pointwise(stringify!($name), Unary::$op)
+                self.full_pointwise(stringify!($name), Unary::$op)
             }
         )* }
     };

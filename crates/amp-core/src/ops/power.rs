@@ -22,8 +22,8 @@ impl<P: Float> Tensor<P> {
         P: PowPrecision,
     {
         match exponent.term() {
-            Term::Number(p) => self.pointwise("pow", Unary::Powf(p)),
-            Term::Tensor(exponent) => Ok(Self::from_raw(pow(&self.raw, &exponent)?)),
+            Term::Number(p) => self.full_pointwise("pow", Unary::Powf(p)),
+            Term::Tensor(exponent) => Ok(Self::from_raw(pow(&self.raw, &exponent, P::WRITES)?)),
         }
     }
 
@@ -38,9 +38,13 @@ impl<P: Float> Tensor<P> {
 }
 
 #[track_caller]
-fn pow(base: &RawTensor, exponent: &RawTensor) -> Result<RawTensor> {
-    record("pow", &[base, exponent], binary("pow", Binary::Pow, base, exponent, base.logical)?, |y| {
-        let (base, exponent, y) = (Saved::new(base)?, Saved::new(exponent)?, Saved::new(y)?);
+fn pow(base: &RawTensor, exponent: &RawTensor, writes: Option<DType>) -> Result<RawTensor> {
+    let power = |base: &RawTensor, exponent: &RawTensor, out| binary("pow", Binary::Pow, base, exponent, out);
+    let y = power(base, exponent, writes.unwrap_or(base.logical))?.counted(base.logical);
+    record("pow", &[base, exponent], y, |y| {
+        // The gradient needs the result before it was rounded.
+        let y = if writes.is_some() { None } else { Some(Saved::new(y)?) };
+        let (base, exponent) = (Saved::new(base)?, Saved::new(exponent)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             if pass.wants(0) {
                 let slope = power_by_base(&base, &exponent)?;
@@ -48,7 +52,9 @@ fn pow(base: &RawTensor, exponent: &RawTensor) -> Result<RawTensor> {
                 pass.give(0, grad)?;
             }
             if pass.wants(1) {
-                let slope = power_by_exponent(&base, &exponent, &y)?;
+                let again = if y.is_none() { Some(power(&base, &exponent, base.logical)?) } else { None };
+                let y = y.as_deref().or(again.as_ref()).expect("saved or computed again");
+                let slope = power_by_exponent(&base, &exponent, y)?;
                 let grad = binary("pow", Binary::Mul, pass.grad(), &slope, pass.dtype(1))?;
                 pass.give(1, grad)?;
             }

@@ -6,7 +6,7 @@ use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
-use amp_cpu::{Reduce, Unary};
+use amp_cpu::{DType, Reduce, Unary};
 
 full_range! {
     SumPrecision, "`sum` must run in `F32`";
@@ -16,10 +16,23 @@ full_range! {
 /// Folds `axes` away, keeping them with size 1, and records the gradient: `factor` everywhere.
 #[track_caller]
 pub(super) fn fold(name: &'static str, op: Reduce, x: &RawTensor, axes: &[usize], factor: f64) -> Result<RawTensor> {
-    let buffer = x.backend().reduce(op, x.operand()?, axes, x.logical)?;
+    fold_to(name, op, x, axes, factor, None)
+}
+
+/// As [`fold`], rounded to `writes`, if to anything.
+#[track_caller]
+fn fold_to(
+    name: &'static str,
+    op: Reduce,
+    x: &RawTensor,
+    axes: &[usize],
+    factor: f64,
+    writes: Option<DType>,
+) -> Result<RawTensor> {
+    let buffer = x.backend().reduce(op, x.operand()?, axes, writes.unwrap_or(x.logical))?;
     let mut kept = *x.shape();
     axes.iter().for_each(|&a| kept[a] = 1);
-    let y = RawTensor::new(x.device(), buffer, kept);
+    let y = RawTensor::written(x.device(), buffer, kept, x.logical);
     let from = *x.shape();
     record(name, &[x], y, |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
@@ -40,7 +53,7 @@ impl<P: Float> Tensor<P> {
         P: SumPrecision,
     {
         let axes = shape::axes("sum", axes.as_axes(), self.rank())?;
-        Self::from_raw(fold("sum", Reduce::Sum, &self.raw, &axes, 1.0)?).drop_axes(&axes, keep)
+        Self::from_raw(fold_to("sum", Reduce::Sum, &self.raw, &axes, 1.0, P::WRITES)?).drop_axes(&axes, keep)
     }
 
     /// Mean over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.mean`).
@@ -51,7 +64,8 @@ impl<P: Float> Tensor<P> {
     {
         let axes = shape::axes("mean", axes.as_axes(), self.rank())?;
         let count: usize = axes.iter().map(|&a| self.dims()[a]).product();
-        Self::from_raw(fold("mean", Reduce::Mean, &self.raw, &axes, 1.0 / count as f64)?).drop_axes(&axes, keep)
+        Self::from_raw(fold_to("mean", Reduce::Mean, &self.raw, &axes, 1.0 / count as f64, P::WRITES)?)
+            .drop_axes(&axes, keep)
     }
 
     /// Sum of all elements, as a tensor of no dimensions.

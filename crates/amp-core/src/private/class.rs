@@ -1,13 +1,13 @@
 //! Modules whose policy goes by their type: `self.fc.forward(&x)` is `lower` because `fc` is a `Linear`.
 
 use super::{Commutes, Keep, Narrows, Probe, To, Writing, to, writing};
-use crate::precision::F32;
+use crate::precision::{BF16, F32};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The class of a module's forward pass; a type without one takes what its signature says.
 pub trait ModuleClass {
-    /// [`Lower`], [`Full`], [`FullDirect`], [`KeepClass`] or [`KeepCommuting`].
+    /// [`Lower`], [`Full`], [`FullDirect`], [`KeepClass`], [`KeepCommuting`] or [`KeepSigns`].
     type Class;
 }
 
@@ -31,8 +31,13 @@ pub struct KeepClass;
 #[derive(Clone, Copy, Debug)]
 pub struct KeepCommuting;
 
+/// As [`KeepCommuting`] in BF16 only: the gradient depends on signs, and F16 has 0 where F32 has small values.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepSigns;
+
 impl Narrows for Lower {}
-impl Commutes for KeepCommuting {}
+impl<K> Commutes<K> for KeepCommuting {}
+impl Commutes<To<BF16>> for KeepSigns {}
 
 /// What a class casts to in a region of precision `L`.
 pub trait Target<L> {
@@ -66,6 +71,7 @@ targets! {
     FullDirect: To<F32> = to(), Writing<L> = writing();
     KeepClass: Keep = Keep, Keep = Keep;
     KeepCommuting: Keep = Keep, Keep = Keep;
+    KeepSigns: Keep = Keep, Keep = Keep;
 }
 
 macro_rules! pointers {

@@ -155,8 +155,8 @@ impl<T: ?Sized, K> NotDirectModule for Probe<'_, T, K> {}
 /// Classes of modules that narrow what they are given.
 pub trait Narrows {}
 
-/// Classes of modules that commute with rounding: they choose, move or negate values and compute none.
-pub trait Commutes {}
+/// Classes of modules that commute with rounding under condition `K`: they choose, move or negate values and compute none.
+pub trait Commutes<K> {}
 
 /// A module that commutes with rounding: what takes its result decides.
 pub trait SeenThrough {
@@ -182,7 +182,7 @@ pub trait TakesFull {
     }
 }
 
-impl<T: ModuleClass<Class: Commutes>, K: Condition> SeenThrough for &&Probe<'_, T, K> {
+impl<T: ModuleClass<Class: Commutes<K>>, K: Condition> SeenThrough for &&Probe<'_, T, K> {
     type Then = K;
     fn narrows<C: Condition>(&self, then: K, others: C) -> K::Pick<C, Keep> {
         then.pick(others, Keep)

@@ -25,7 +25,9 @@ mod typed;
 pub use crate::plan::Registered;
 pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
 pub use amp_policy::Half;
-pub use class::{Full, FullDirect, KeepClass, KeepCommuting, KeepsPinned, Lower, ModuleClass, Target, pinned};
+pub use class::{
+    Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsPinned, Lower, ModuleClass, Target, pinned,
+};
 pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, ResultOf, WritesDirectly, Writing, writing};
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved};

@@ -4,12 +4,12 @@ use quote::quote;
 use syn::{Expr, ExprLit, ItemFn, Lit, Meta};
 
 /// The rows of the plan of a function with this body, each as `| call | class | in | out | casts | costed |`.
-fn plan(body: &str) -> Vec<String> {
-    let body: proc_macro2::TokenStream = body.parse().unwrap();
+fn plan(half: &str, body: &str) -> Vec<String> {
+    let [half, body] = [half, body].map(|text| text.parse::<proc_macro2::TokenStream>().unwrap());
     let function = quote! {
         fn f(&self, x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> { #body }
     };
-    let function: ItemFn = syn::parse2(crate::expand::autocast(quote!(bf16), function)).unwrap();
+    let function: ItemFn = syn::parse2(crate::expand::autocast(half, function)).unwrap();
     let text = function.attrs.iter().find_map(|attr| match &attr.meta {
         Meta::NameValue(doc) => match &doc.value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
@@ -21,7 +21,7 @@ fn plan(body: &str) -> Vec<String> {
 }
 
 fn written(body: &str) -> usize {
-    plan(body).iter().filter(|row| row.contains("| full |") && row.contains("| F32 as BF16 |")).count()
+    plan("bf16", body).iter().filter(|row| row.contains("| full |") && row.contains("| F32 as BF16 |")).count()
 }
 
 #[test]
@@ -67,6 +67,8 @@ fn what_is_only_narrowed_is_written_narrow() {
         "let (a, b) = (x.softmax(-1)?, w); a.matmul(b)",
         "let (a, b) = { let n = x.softmax(-1)?; (n, w) }; a.matmul(b)",
         "let (a, b) = if c { (x.softmax(-1)?, w.clone()) } else { (x.clone(), w.tanh()?) }; a.matmul(&b)",
+        "let f = |y: &Tensor<F32>| y.softmax(-1); f(x)?.matmul(w)",
+        "let f = |y: &Tensor<F32>| { let n = y.softmax(-1)?; n.relu() }; let n = f(x)?; n.matmul(w)? + f(w)?.matmul(w)?",
         "let (mut a, b); (a, b) = (x.softmax(-1)?, w); a.matmul(b)",
     ] {
         assert_eq!(written(body), 1, "{body}");
@@ -91,6 +93,12 @@ fn what_somebody_needs_in_f32_is_not() {
         "let n = x.softmax(-1)?; self.last = n.clone(); n.matmul(w)",
         "let n = x.softmax(-1)?; let s = Saved { n }; s.n.matmul(w)",
         "let (a, b) = (x.softmax(-1)?, w); a.matmul(b)? + a",
+        "let f = |y: &Tensor<F32>| y.softmax(-1); f(x)?.matmul(w)?; f(x)",
+        "let f = |y: &Tensor<F32>| y.softmax(-1); f(x)?.matmul(w)?; apply(&f, x)",
+        "let f = |y: &Tensor<F32>| y.softmax(-1); f(x)?.matmul(w)?; list.iter().map(f).collect()",
+        "let f = |y: &Tensor<F32>| -> Result<Tensor<F32>> { y.softmax(-1) }; f(x)?.matmul(w)",
+        "let f = |y: &Tensor<F32>| { if c { return y.softmax(-1); } y.clone() }; f(x)?.matmul(w)",
+        "let n = list.iter().map(|y| y.softmax(-1)).next().unwrap()?; n.matmul(w)",
         "let pair = (x.softmax(-1)?, w); pair.0.matmul(pair.1)?; Ok(pair)",
         "let n; if c { n = x.softmax(-1)?; } else { n = x.clone(); } Ok(n)",
         "let n; if c { n = x.softmax(-1)?; n.matmul(w)?; } else { n = x.clone(); } Ok(n)",
@@ -115,7 +123,7 @@ fn what_somebody_needs_in_f32_is_not() {
         "let n = x.softmax(-1)?; unknown.matmul(&n)",
         "let n = x.softmax(-1)?; self.linear().forward(&n)",
         "let n = x.softmax(-1)?; Ok(x.clone())",
-        "let n = x.exp()?; n.matmul(w)",
+        "let n = x.cumsum(0)?; n.matmul(w)",
         "let mut n = x.softmax(-1)?; change(&mut n); n.matmul(w)",
         "let mut n = x.softmax(-1)?; n = n.tanh()?; n.matmul(w)",
         "let mut n = x.softmax(-1)?; n += w; n.matmul(w)",
@@ -127,7 +135,10 @@ fn what_somebody_needs_in_f32_is_not() {
 #[test]
 fn narrowing_what_was_written_narrow_costs_nothing() {
     let costed = |body: &str| -> Vec<String> {
-        plan(body).iter().map(|row| row.rsplit(" | ").next().unwrap().trim_end_matches(" |").to_owned()).collect()
+        plan("bf16", body)
+            .iter()
+            .map(|row| row.rsplit(" | ").next().unwrap().trim_end_matches(" |").to_owned())
+            .collect()
     };
     assert_eq!(costed("x.softmax(-1)?.matmul(w)"), ["0", "1"]);
     assert_eq!(costed("let n = x.softmax(-1)?.relu()?; n.matmul(w)?; n.t()?.matmul(w)"), ["0", "0", "1", "0", "0"]);
@@ -135,4 +146,16 @@ fn narrowing_what_was_written_narrow_costs_nothing() {
     // One of them may not narrow it, and then the other one pays.
     assert_eq!(costed("let n = x.softmax(-1)?; self.a.forward(&n)?; self.b.forward(&n)"), ["0", "1", "1"]);
     assert_eq!(costed("let n = x.softmax(-1)?; n.matmul(w)? + n"), ["0", "2", "0"]);
+}
+
+#[test]
+fn signs_are_seen_through_where_no_small_value_becomes_zero() {
+    let written = |half, body| -> Vec<bool> { plan(half, body).iter().map(|row| row.contains(" as ")).collect() };
+    for body in ["x.softmax(-1)?.relu()?.matmul(w)", "x.softmax(-1)?.abs()?.matmul(w)"] {
+        assert_eq!(written("bf16", body), [true, false, false]);
+        assert_eq!(written("f16", body), [false, true, false]);
+    }
+    assert_eq!(written("f16", "x.softmax(-1)?.neg()?.matmul(w)"), [true, false, false]);
+    assert_eq!(written("bf16", "x.relu()?.matmul(w)"), [true, false]);
+    assert_eq!(written("f16", "x.matmul(w)?.relu()?.matmul(w)"), [false, false, false]);
 }

@@ -139,7 +139,7 @@ impl Walker<'_> {
         let mut args = Vec::new();
         for arg in &mut call.args {
             match arg {
-                Expr::Closure(inner) => closure = Some(self.closure(inner, std::slice::from_ref(&item))),
+                Expr::Closure(inner) => closure = Some(self.closure(inner, std::slice::from_ref(&item)).clone()),
                 arg => args.push(self.expr(arg)),
             }
         }

@@ -6,7 +6,7 @@ use crate::lattice::Value;
 use syn::ExprClosure;
 
 impl Walker<'_> {
-    /// Walks a closure that is called with these values; gives the value of its body.
+    /// Walks a closure that is called with these values; gives the value of its body, which whoever calls it uses.
     pub(super) fn closure(&mut self, closure: &mut ExprClosure, params: &[Value]) -> Value {
         let node = self.fresh_id();
         let owns = closure.capture.is_some() || closure.asyncness.is_some();
@@ -20,6 +20,6 @@ impl Walker<'_> {
         self.scopes.leave(mark);
         self.steps.pop();
         // Whoever calls the closure gets the value.
-        value.clone()
+        value
     }
 }

@@ -130,7 +130,7 @@ impl Walker<'_> {
         for arg in &mut call.args {
             values.push(match arg {
                 Expr::Closure(inner) => {
-                    self.closure(inner, std::slice::from_ref(&item));
+                    drop(self.closure(inner, std::slice::from_ref(&item)));
                     Value::other()
                 }
                 arg => self.expr(arg),
@@ -195,7 +195,14 @@ impl Walker<'_> {
         match found.rule {
             Rule::Lower if called.sure => self.narrowed(tensors.iter().map(|&i| &values[i])),
             Rule::Keep if known && found.commutes && tensors == &[0] => {
-                return self.flows.pass(&values[0].flow, form.module());
+                let (half, first) = (self.lower(), &values[0]);
+                let exact = !found.direct || half == Prec::Half("BF16".into());
+                if exact && !(found.direct && first.flow.is_empty()) {
+                    return self.flows.pass(&first.flow, form.module());
+                }
+                if first.prec == Prec::F32 || !first.flow.is_empty() {
+                    return self.produce(called.site, true);
+                }
             }
             Rule::Full if known && found.direct && tensors.first() == Some(&0) => {
                 return self.produce(called.site, true);
@@ -230,6 +237,7 @@ impl Walker<'_> {
             Rule::Full if narrow => row.with_target(&inputs, &Prec::F32).writing(&self.lower()),
             Rule::Full => row.with_target(&inputs, &Prec::F32),
             Rule::Widest => row.with_meeting(&inputs),
+            Rule::Keep if narrow => row.writing(&self.lower()),
             _ => row,
         };
         self.rows.push(row);

@@ -58,13 +58,14 @@ impl Walker<'_> {
 
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
+        let flow = self.variable(&call.func).map(|closure| self.flows.read(closure)).unwrap_or_default();
         if let Some(value) = constructed(self, path) {
             return value.shaped(Shape::Unknown);
         }
         match name {
             "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
-            _ if values.iter().any(|value| value.prec.is_tensor()) => Value::new(Prec::Unknown),
-            _ => Value::opaque(),
+            _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
+            _ => Value { flow, ..Value::opaque() },
         }
     }
 

@@ -11,11 +11,14 @@ pub(crate) const OPS: &[Op] = &[
     )
     .tensors(&[0, 1])
     .implemented(),
-    Op::new("softplus", Family::Activation, Class::Full, "contains exp and log1p").implemented(),
-    Op::new("softplus_with", Family::Activation, Class::Full, "contains exp and log1p").torch("softplus").implemented(),
+    Op::new("softplus", Family::Activation, Class::Full, "contains exp and log1p").implemented().direct(),
+    Op::new("softplus_with", Family::Activation, Class::Full, "contains exp and log1p")
+        .torch("softplus")
+        .implemented()
+        .direct(),
     Op::new("tanh", Family::Activation, Class::Keep, "bounded output and gradient").implemented(),
     Op::new("sigmoid", Family::Activation, Class::Keep, "bounded output").implemented(),
-    Op::new("relu", Family::Activation, Class::Keep, "exact").implemented().commutes(),
+    Op::new("relu", Family::Activation, Class::Keep, "exact").implemented().commutes().direct(),
     Op::new("relu6", Family::Activation, Class::Keep, "exact").implemented(),
     Op::new("leaky_relu", Family::Activation, Class::Keep, "near exact").implemented(),
     Op::new("elu", Family::Activation, Class::Keep, "contains exp of negatives only").implemented(),

@@ -9,18 +9,20 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("sinh", Family::Pointwise, Class::Full, "exponential range overflow"),
     Op::new("tan", Family::Pointwise, Class::Full, "poles give huge values"),
     Op::new("erfinv", Family::Pointwise, Class::Full, "unbounded near +-1"),
-    Op::new("exp", Family::Pointwise, Class::Full, "overflow: exp(11.1)>65504 in fp16").implemented(),
-    Op::new("expm1", Family::Pointwise, Class::Full, "overflow plus cancellation").implemented(),
+    Op::new("exp", Family::Pointwise, Class::Full, "overflow: exp(11.1)>65504 in fp16").implemented().direct(),
+    Op::new("expm1", Family::Pointwise, Class::Full, "overflow plus cancellation").implemented().direct(),
     Op::new("log", Family::Pointwise, Class::Full, "small arguments: fp16 flushes below 6e-8 to 0 giving -inf")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("log10", Family::Pointwise, Class::Full, "same as log"),
-    Op::new("log2", Family::Pointwise, Class::Full, "same as log").implemented(),
-    Op::new("log1p", Family::Pointwise, Class::Full, "precision near 0").implemented(),
+    Op::new("log2", Family::Pointwise, Class::Full, "same as log").implemented().direct(),
+    Op::new("log1p", Family::Pointwise, Class::Full, "precision near 0").implemented().direct(),
     Op::new("reciprocal", Family::Pointwise, Class::Full, "1/x overflows fp16 for x<1.5e-5"),
     Op::new("recip", Family::Pointwise, Class::Full, "1/x overflows fp16 for x<1.5e-5")
         .torch("reciprocal")
-        .implemented(),
-    Op::new("rsqrt", Family::Pointwise, Class::Full, "1/sqrt(x) overflow and eps underflow").implemented(),
+        .implemented()
+        .direct(),
+    Op::new("rsqrt", Family::Pointwise, Class::Full, "1/sqrt(x) overflow and eps underflow").implemented().direct(),
     Op::new(
         "pow",
         Family::Pointwise,
@@ -28,11 +30,13 @@ pub(crate) const OPS: &[Op] = &[
         "range overflow; all three overloads (T^s T^T s^T) incl. ** operator",
     )
     .tensors(&[0, 1])
-    .implemented(),
+    .implemented()
+    .direct(),
     Op::new("square", Family::Pointwise, Class::Full, "not registered: implemented as pow(x 2) so CUDA inherits fp32"),
     Op::new("sqr", Family::Pointwise, Class::Full, "not registered: implemented as pow(x 2) so CUDA inherits fp32")
         .torch("square")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("__rpow__", Family::Pointwise, Class::Full, "scalar**tensor goes through pow"),
     Op::new("__rtruediv__", Family::Pointwise, Class::Full, "scalar/tensor goes through reciprocal"),
     Op::new("addcdiv", Family::Pointwise, Class::Widest, "several inputs must share a dtype")
@@ -84,7 +88,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("isnan", Family::Compare, Class::Keep, "bool output").implemented(),
     Op::new("isinf", Family::Compare, Class::Keep, "bool output").implemented(),
     Op::new("isfinite", Family::Compare, Class::Keep, "bool output").implemented(),
-    Op::new("abs", Family::Pointwise, Class::Keep, "exact").implemented().commutes(),
+    Op::new("abs", Family::Pointwise, Class::Keep, "exact").implemented().commutes().direct(),
     Op::new("neg", Family::Pointwise, Class::Keep, "exact").implemented().commutes(),
     Op::new("sign", Family::Pointwise, Class::Keep, "exact").implemented(),
     Op::new("floor", Family::Pointwise, Class::Keep, "exact").implemented(),

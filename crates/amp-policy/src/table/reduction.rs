@@ -8,10 +8,12 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("corrcoef", Family::Reduction, Class::Full, "CPU: inherits lower from inner matmul (accuracy trap)")
         .departs("a statistic of second order, accumulated in full range"),
     Op::new("sum", Family::Reduction, Class::Full, "accumulation error and overflow; 2048+1=2048 in fp16")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("sum_all", Family::Reduction, Class::Full, "accumulation error and overflow; 2048+1=2048 in fp16")
         .torch("sum")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("prod", Family::Reduction, Class::Full, "product range overflow/underflow").implemented(),
     Op::new("prod_all", Family::Reduction, Class::Full, "product range overflow/underflow").torch("prod").implemented(),
     Op::new("cumsum", Family::Reduction, Class::Full, "running accumulation error").implemented(),
@@ -56,7 +58,8 @@ pub(crate) const OPS: &[Op] = &[
         "neutral in PyTorch because the kernel accumulates in fp32 and divides before storing; TF and MXNet force fp32",
     )
     .departs("a mean is a sum: PyTorch leaves it in half, where the sum behind it can overflow")
-    .implemented(),
+    .implemented()
+    .direct(),
     Op::new(
         "mean_all",
         Family::Reduction,
@@ -65,7 +68,8 @@ pub(crate) const OPS: &[Op] = &[
     )
     .torch("mean")
     .departs("a mean is a sum: PyTorch leaves it in half, where the sum behind it can overflow")
-    .implemented(),
+    .implemented()
+    .direct(),
     Op::new("var", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
         .departs("variance squares and sums, which half can neither hold nor resolve")
         .implemented(),
