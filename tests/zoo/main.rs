@@ -4,10 +4,13 @@
 use amp::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+mod attention;
 mod generative;
 mod learning;
+mod loops;
 mod machinery;
 mod sequence;
+mod signals;
 mod vision;
 
 /// Seeds the global random generator, which belongs to the caller until the guard is dropped.
