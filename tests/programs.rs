@@ -483,3 +483,33 @@ fn cache_of_keys_grows() -> Result<()> {
     }
     Ok(())
 }
+
+const NEARLY_NOTHING: f64 = 1e-8;
+
+#[autocast(P)]
+fn doubtful<P: AutocastPrecision>(fc: &Linear, norm: &LayerNorm, other: Option<&Linear>, x: &T) -> Result<T> {
+    let y = norm.forward(&fc.forward(x)?)?;
+    let y = ((y + NEARLY_NOTHING)? + 1e-12)?; // F32, by the type of the normalisation's result
+    let tiny = (x.dims()[0] as f64 * 1e-9).max(1e-30) + [1.0].iter().map(|a| a + 1e-12).sum::<f64>();
+    let z = match other.map(|other| other.forward(x)).transpose()? {
+        Some(z) => (0.5 * (z + 1e-5)?)?,
+        None => y.to::<P>()?,
+    };
+    let h = (fc.forward(x)? + NEARLY_NOTHING)?.clamp_min(1e-9)?;
+    ((&y + z)? + (h * tiny)?)?.softmax(-1)? + 1e-12
+}
+
+/// What F16 cannot hold is fine beside F32 and BF16, and beside numbers.
+#[test]
+fn constants_are_judged_by_what_they_meet() -> Result<()> {
+    let cpu = Device::cpu();
+    let (fc, norm) = (Linear::new(4, 4, &cpu)?, LayerNorm::new(4, &cpu)?);
+    for other in [None, Some(&fc)] {
+        let (a, b) = (
+            doubtful::<F32>(&fc, &norm, other, &random([3, 4])?)?,
+            doubtful::<BF16>(&fc, &norm, other, &random([3, 4])?)?,
+        );
+        assert_eq!((a.dims(), b.dims()), (&[3, 4][..], &[3, 4][..]));
+    }
+    Ok(())
+}

@@ -84,6 +84,11 @@ pub(crate) struct Value {
 }
 
 impl Value {
+    /// Whether it is a tensor whose type alone tells its precision: a parameter of the region, a result of a module.
+    pub(crate) fn precision_is_open(&self) -> bool {
+        self.prec.is_tensor() && self.prec != Prec::F32 && crate::literal::half(&self.prec).is_none()
+    }
+
     pub(crate) fn new(prec: Prec) -> Self {
         let (constant, parts, flow, shape) = Default::default();
         Self { prec, sure: false, pinned: false, constant, inferred: false, shape, parts, flow }

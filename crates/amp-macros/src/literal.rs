@@ -5,7 +5,7 @@ use crate::lattice::{Prec, Value};
 use amp_policy::{Half, Verdict};
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Error, Expr, ExprCall, Lit, UnOp};
+use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprMethodCall, Lit, UnOp};
 
 /// A numeric literal, with its sign, as written and as a value.
 pub(crate) fn constant(expr: &Expr) -> Option<(String, f64)> {
@@ -24,8 +24,35 @@ pub(crate) fn constant(expr: &Expr) -> Option<(String, f64)> {
         Expr::Cast(cast) => constant(&cast.expr),
         Expr::Call(call) => constant(wrapped(call)?),
         Expr::Path(path) => limit(&path.path),
+        Expr::Binary(binary) => folded(binary),
+        Expr::MethodCall(call) => raised(call),
         _ => None,
     }
+}
+
+/// The value of `-1e5 * 10.0`, `f32::MIN / 2.0`.
+fn folded(binary: &ExprBinary) -> Option<(String, f64)> {
+    let ((left, a), (right, b)) = (constant(&binary.left)?, constant(&binary.right)?);
+    let (op, value) = match binary.op {
+        BinOp::Add(_) => ("+", a + b),
+        BinOp::Sub(_) => ("-", a - b),
+        BinOp::Mul(_) => ("*", a * b),
+        BinOp::Div(_) if is_float(&left) || is_float(&right) => ("/", a / b),
+        _ => return None,
+    };
+    Some((format!("{left} {op} {right}"), value))
+}
+
+/// Whether a constant as written is no integer.
+pub(crate) fn is_float(text: &str) -> bool {
+    text.contains(['.', 'e', 'E', 'f', ':']) && !text.starts_with("0x")
+}
+
+/// The value of `10f64.powi(-8)`, `2f32.powf(-30.0)`.
+fn raised(call: &ExprMethodCall) -> Option<(String, f64)> {
+    let ((base, a), (exponent, b)) = (constant(&call.receiver)?, constant(call.args.first()?)?);
+    let raises = call.args.len() == 1 && (call.method == "powi" || call.method == "powf") && is_float(&base);
+    raises.then(|| (format!("{base}.{}({exponent})", call.method), a.powf(b)))
 }
 
 /// The number in `Fill::Value(..)`, `Fill::from(..)`, `f64::from(..)`.
@@ -89,21 +116,42 @@ pub(crate) fn judge(operand: &Expr, value: &Value, half: Half, scales: bool, op:
     Err(spanned(operand, message, help))
 }
 
+/// The bits of a constant that not every half format holds, to be judged with the type of what it meets.
+pub(crate) fn doubtful(operand: &Expr, value: &Value) -> Option<TokenStream> {
+    if let Some((_, number)) = value.constant {
+        let held = |half: Half| matches!(half.judge(number, false), Verdict::Fits | Verdict::BecomesOne);
+        let bits = number.to_bits();
+        return (!(held(Half::F16) && held(Half::BF16))).then(|| quote!(#bits));
+    }
+    let (path, generic) = named(operand)?;
+    (!generic).then(|| quote!((#path as f64).to_bits()))
+}
+
 /// An item that makes the compiler judge a named constant (`f32::MIN`, `MASK`).
 pub(crate) fn check_named(operand: &Expr, half: Half, scales: bool) -> Option<TokenStream> {
+    let (path, generic) = named(operand)?;
+    let half = quote::format_ident!("{}", half.marker());
+    let last = path.segments.last()?;
+    let span = proc_macro2::Span::mixed_site().located_at(last.ident.span());
+    let check = quote::quote_spanned!(span=> __amp::check_literal((#path) as f64, __amp::Half::#half, #scales));
+    Some(match generic {
+        true => quote::quote_spanned!(span=> const { #check };),
+        false => quote::quote_spanned!(span=> const _: () = #check;),
+    })
+}
+
+/// The path of a named constant, and whether it names parameters of what surrounds it.
+fn named(operand: &Expr) -> Option<(&syn::Path, bool)> {
     let path = match operand {
         Expr::Path(path) if path.qself.is_none() => &path.path,
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
-            return check_named(&unary.expr, half, scales);
-        }
-        Expr::Call(call) => return check_named(wrapped(call)?, half, scales),
-        Expr::Cast(cast) => return check_named(&cast.expr, half, scales),
-        Expr::Paren(inner) => return check_named(&inner.expr, half, scales),
-        Expr::MethodCall(call) if call.method == "into" => return check_named(&call.receiver, half, scales),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => return named(&unary.expr),
+        Expr::Call(call) => return named(wrapped(call)?),
+        Expr::Cast(cast) => return named(&cast.expr),
+        Expr::Paren(inner) => return named(&inner.expr),
+        Expr::MethodCall(call) if call.method == "into" => return named(&call.receiver),
         _ => return None,
     };
-    let last = path.segments.last()?;
-    let name = last.ident.to_string();
+    let name = path.segments.last()?.ident.to_string();
     let upper = name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     if !upper || limit(path).is_some() {
         return None;
@@ -112,13 +160,7 @@ pub(crate) fn check_named(operand: &Expr, half: Half, scales: bool) -> Option<To
     let parameter = |ident: &syn::Ident| ident == "Self" || ident.to_string().len() == 1;
     let generic = path.segments.iter().any(|segment| !segment.arguments.is_none())
         || path.segments.first().is_some_and(|first| parameter(&first.ident));
-    let half = quote::format_ident!("{}", half.marker());
-    let span = proc_macro2::Span::mixed_site().located_at(last.ident.span());
-    let check = quote::quote_spanned!(span=> __amp::check_literal((#path) as f64, __amp::Half::#half, #scales));
-    Some(match generic {
-        true => quote::quote_spanned!(span=> const { #check };),
-        false => quote::quote_spanned!(span=> const _: () = #check;),
-    })
+    Some((path, generic))
 }
 
 /// Whether the numeric operand of `op` is a factor.

@@ -33,7 +33,7 @@ pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved};
 pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, recast};
 pub use join::{Join2, Join3, Join4};
-pub use literal::check_literal;
+pub use literal::{HoldsAtRuntime, check_literal};
 pub use probe::{Probe, argument, declared, module, owned, place, probe, slot, taker, token, writer};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, through, to};
 
@@ -51,6 +51,7 @@ pub mod kinds {
         OutsideExclusive as _, OutsideShared as _,
     };
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
+    pub use super::literal::HoldsAtRuntime as _;
     pub use super::probe::{
         AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, KeepsPrecision as _,
         OwnedKeeps as _, OwnedTensor as _, PlaceKeeps as _, PlaceTensor as _, SlotAsIs as _, SlotF32 as _,

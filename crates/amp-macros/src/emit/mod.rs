@@ -11,11 +11,13 @@
 //! are tensors. Bindings by `match` let temporaries live as long as they do in the call as written; `take` casts a tensor
 //! and moves anything else; `pass` gives the argument. Every generated token lies at the user's token it stands for.
 
+mod constant;
 mod guard;
 mod module;
 mod operand;
 mod value;
 
+pub(crate) use constant::{beside, holding};
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;
 pub(crate) use operand::{Joint, Operand, Role, Treatment, call, hoisted};

@@ -6,6 +6,7 @@ use super::cast::Goal;
 use crate::emit::{self, Joint};
 use crate::flow::{Flow, Site};
 use crate::lattice::{Prec, Value};
+use crate::literal;
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
 use crate::shape::Shape;
@@ -140,14 +141,18 @@ impl Walker<'_> {
         if by_receiver && values[0].prec == Prec::Other {
             return Value::opaque();
         }
-        let receiver_prec = self.runs_in(&found, &values[0]);
+        let tensors = tensor_positions(&found, &values);
+        let judge = if by_receiver { 0 } else { tensors.first().copied().unwrap_or(0) };
+        let receiver_prec = self.runs_in(&found, &values[judge]);
         for (arg, value) in call.args.iter_mut().zip(&values[1..]) {
             if judged(name, value) {
                 self.check_constant(arg, value, &receiver_prec, name);
             }
         }
+        if judge == 0 && found.rule != Rule::Full {
+            self.ask_receiver(call, &values, name);
+        }
         let (tensor, known) = (values[0].prec.is_tensor(), values[0].sure);
-        let tensors = tensor_positions(&found, &values);
         let called = Called { name, found, values, tensors, site, form: Form::Method, sure: !by_receiver || tensor };
         let (result, goal) = self.carry_out(&called, source, &call.method);
         if let Some(goal) = goal
@@ -162,6 +167,20 @@ impl Walker<'_> {
             self.rewrite(expr, |inner| emit::recast(inner, &target));
         }
         result
+    }
+
+    /// Judges the constants among the arguments by the type of the receiver, where that alone tells its precision.
+    fn ask_receiver(&self, call: &mut ExprMethodCall, values: &[Value], name: &str) {
+        if !values[0].precision_is_open() {
+            return;
+        }
+        for (arg, value) in call.args.iter_mut().zip(&values[1..]) {
+            let Some(bits) = literal::doubtful(arg, value).filter(|_| judged(name, value)) else { continue };
+            match emit::is_pure_place(&call.receiver) {
+                true => self.rewrite(arg, |constant| emit::beside(&call.receiver, &bits, &constant)),
+                false => self.rewrite(&mut call.receiver, |inner| emit::holding(inner, &bits)),
+            }
+        }
     }
 
     /// What a call gives and what its tensors are cast to; its row of the plan is written and its uses are settled.
@@ -262,9 +281,8 @@ pub(super) fn castable(arg: &Expr, value: &Value) -> bool {
 
 /// Whether an argument is a number that meets the tensor's elements, not an axis or a size.
 pub(super) fn judged(op: &str, value: &Value) -> bool {
-    let float = |text: &str| text.contains(['.', 'e', 'E', ':']) && !text.starts_with("0x");
     matches!(op, "masked_fill" | "clamp" | "add" | "sub" | "mul" | "div")
-        || value.constant.as_ref().is_some_and(|(text, _)| float(text))
+        || value.constant.as_ref().is_some_and(|(text, _)| literal::is_float(text))
 }
 
 fn rebuilt(mut call: ExprMethodCall, tensors: &[usize], passed: Vec<Expr>) -> Expr {

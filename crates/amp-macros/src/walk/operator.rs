@@ -34,6 +34,14 @@ impl Walker<'_> {
             _ => return Value::other(),
         };
         self.check_constant(&mut binary.right, &right, &left.prec, op);
+        // What is divided is not rounded by itself.
+        if op != "/" {
+            self.check_constant(&mut binary.left, &left, &right.prec, op);
+        }
+        self.ask_whether_held(&mut binary.left, &left, &binary.right, &right);
+        if op != "/" {
+            self.ask_whether_held(&mut binary.right, &right, &binary.left, &left);
+        }
         if !left.prec.is_tensor() && !right.prec.is_tensor() {
             return if left.prec == Prec::Other || right.prec == Prec::Other {
                 Value::other()
@@ -96,6 +104,15 @@ impl Walker<'_> {
         self.assign_var(var, &left.join(&right));
         if self.chosen(var) == Some(Prec::F32) && !right.is_surely(&Prec::F32) && !is_reference(&binary.right) {
             self.rewrite(&mut binary.right, |inner| self.widened(inner, &right));
+        }
+    }
+
+    /// Judges a constant beside a tensor whose precision only its type tells.
+    fn ask_whether_held(&self, tensor: &mut Expr, value: &Value, constant: &Expr, number: &Value) {
+        if value.precision_is_open()
+            && let Some(bits) = literal::doubtful(constant, number)
+        {
+            self.rewrite(tensor, |inner| emit::holding(inner, &bits));
         }
     }
 

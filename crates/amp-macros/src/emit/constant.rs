@@ -1,0 +1,25 @@
+//! Constants that meet a tensor of a precision which only its type tells: judged when code for that type is generated.
+
+use super::{ends, local};
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+use syn::Expr;
+
+/// `tensor`, once its precision has been asked whether it holds the constant of these bits.
+pub(crate) fn holding(tensor: Expr, bits: &TokenStream) -> Expr {
+    let at = ends(&tensor).0;
+    let (site, value) = (Span::mixed_site().located_at(at), local("v", 0, at));
+    let question = question(&value, bits, site);
+    Expr::Verbatim(quote_spanned!(site=> (match #tensor { #value => { #question #value } })))
+}
+
+/// `constant`, once the precision of `place` has been asked whether it holds it.
+pub(crate) fn beside(place: &Expr, bits: &TokenStream, constant: &Expr) -> Expr {
+    let site = Span::mixed_site().located_at(ends(constant).0);
+    let question = question(place, bits, site);
+    Expr::Verbatim(quote_spanned!(site=> { #question #constant }))
+}
+
+fn question(value: &impl quote::ToTokens, bits: &TokenStream, site: Span) -> TokenStream {
+    quote_spanned!(site=> __amp::token(&#value, __amp::Keep).token(&#value).holds::<{ #bits }>();)
+}
