@@ -13,6 +13,8 @@ struct ConvArgs {
     i64 stride[2], padding[2], dilation[2];
     i64 groups;
     i64 per_split;   // weight gradient: terms of one part
+    i64 first;       // unfold and fold: the samples that they are about
+    i64 samples;
     int out;
     int accumulate;
 };
@@ -102,3 +104,40 @@ template <class C> __device__ void conv_grad_weight(const ConvArgs& a, Tiles<C>&
 
 KERNEL(conv_grad_weight_f32, ConvArgs) { __shared__ Tiles<float> tiles; conv_grad_weight<float>(a, tiles); }
 KERNEL(conv_grad_weight_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv_grad_weight<double>(a, tiles); }
+
+// -------------------------------------------------------------------------------------------------------------------
+// Around products of 16-bit matrices with F32 results, which the vendor's library multiplies
+
+// The pixels of image x that each result sums up: y is [C, kh, kw, samples, oh, ow], zero in the padding.
+KERNEL(unfold_f32, ConvArgs) {
+    i64 pixels = a.oh * a.ow, taps = a.kh * a.kw, columns = a.samples * pixels;
+    FOR_EACH(i, a.channels * taps * columns) {
+        i64 row = divide(i, columns), channel = divide(row, taps), tap = row - channel * taps;
+        i64 sample = divide(i - row * columns, pixels), pixel = i - row * columns - sample * pixels;
+        i64 down = divide(pixel, a.ow), tap_down = divide(tap, a.kw);
+        i64 h = down * a.stride[0] + tap_down * a.dilation[0] - a.padding[0];
+        i64 w = (pixel - down * a.ow) * a.stride[1] + (tap - tap_down * a.kw) * a.dilation[1] - a.padding[1];
+        bool inside = h >= 0 && h < a.height && w >= 0 && w < a.width;
+        i64 from = (((a.first + sample) * a.channels + channel) * a.height + h) * a.width + w;
+        store_as(a.y, a.out, i, inside ? load<float>(a.x, from) : 0.0f);
+    }
+}
+
+// The way back: each pixel of image y sums up what x [C, kh, kw, samples, oh, ow] holds for it, in the order of the taps.
+KERNEL(fold_f32, ConvArgs) {
+    i64 taps = a.kh * a.kw, image = a.channels * a.height * a.width;
+    FOR_EACH(i, a.samples * image) {
+        i64 sample = divide(i, image), row = divide(i, a.width), channel = divide(row, a.height) - sample * a.channels;
+        i64 down = row - (sample * a.channels + channel) * a.height;
+        float sum = 0;
+        for (i64 tap = 0; tap < taps; ++tap) {
+            i64 tap_down = divide(tap, a.kw);
+            i64 h = meets(down, tap_down, a.stride[0], a.padding[0], a.dilation[0], a.oh);
+            i64 w = meets(i - row * a.width, tap - tap_down * a.kw, a.stride[1], a.padding[1], a.dilation[1], a.ow);
+            if (h < 0 || w < 0) continue;
+            sum += ((const float*)a.x.data)[(((channel * taps + tap) * a.samples + sample) * a.oh + h) * a.ow + w];
+        }
+        if (a.bias.data) sum += load<float>(a.bias, channel);
+        store_as(a.y, a.out, a.first * image + i, sum);
+    }
+}

@@ -74,7 +74,7 @@ args! {
     ConvArgs {
         x: Operand, w: Operand, grad: Operand, bias: Operand, y: u64, batch: i64, channels: i64, height: i64, width: i64,
         filters: i64, kh: i64, kw: i64, oh: i64, ow: i64, stride: [i64; 2], padding: [i64; 2], dilation: [i64; 2],
-        groups: i64, per_split: i64, out: i32, accumulate: i32,
+        groups: i64, per_split: i64, first: i64, samples: i64, out: i32, accumulate: i32,
     }
     PoolArgs {
         x: Operand, y: u64, indices: u64, axis: [PoolAxis; 2], planes: i64, adaptive: i32, count_padding: i32, out: i32,

@@ -93,7 +93,7 @@ fn pair(of: [i64; 2]) -> Option<[i32; 2]> {
 }
 
 /// Whether the elements lie in row-major order, side by side and in this type.
-fn lies(x: &Operand, stored: i32) -> bool {
+pub(crate) fn lies(x: &Operand, stored: i32) -> bool {
     x.stored == stored && x.rounds < 0 && x.rank == 1 && (x.shape[0] == 1 || x.strides[0] == 1)
 }
 
@@ -117,7 +117,7 @@ impl Convolutions {
             Ok(dnn) => Some(Self(Mutex::new(State { plans: HashMap::new(), dnn }))),
             Err(reason) => {
                 log::warn!(
-                    "{}: {reason}; convolutions run on the library's own kernels, without tensor cores. \
+                    "{}: {reason}; convolutions run on the library's own kernels, without tensor cores but for F32 gradients in 16 bits. \
                      `AMP_CUDA_LIB_DIR` can name its folder",
                     gpu.name()
                 );

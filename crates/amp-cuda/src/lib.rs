@@ -54,6 +54,12 @@ fn open(index: usize) -> Result<Arc<dyn Backend>> {
     Ok(gpu)
 }
 
+/// Bytes that gradients of convolutions unfold at once, for tests of many parts.
+#[doc(hidden)]
+pub fn unfold_at_most(bytes: usize) {
+    ops::unfold::AT_ONCE.store(bytes, std::sync::atomic::Ordering::Relaxed);
+}
+
 /// Name and whole text of every file of kernels, for the test that compiles them.
 #[doc(hidden)]
 pub fn sources() -> Vec<(&'static str, String)> {

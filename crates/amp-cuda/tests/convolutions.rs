@@ -9,16 +9,20 @@ use amp_core::Result;
 use amp_core::backend::{Backend, Buffer, Conv2d, DType, Operand};
 use case::{Call, Input, check};
 
-/// Checks a call and how many convolutions of each schedule's run went to cuDNN.
-fn goes(name: &str, inputs: &[Input], out: DType, convolutions: u64, call: Call) {
+/// Checks a call and how much of each schedule's run went to cuDNN, or to cuBLASLt.
+fn goes_to(library: &str, name: &str, inputs: &[Input], out: DType, times: u64, call: Call) {
     let standin = {
         let (standin, _alone) = standin::open_with_products();
         standin
     };
-    let before = standin.calls("cudnnConvolution");
+    let before = standin.calls(library);
     check(name, inputs, out, 200.0, call);
-    let each = standin.calls("cudnnConvolution") - before;
-    assert_eq!(each, convolutions * standin::SCHEDULES.len() as u64, "{name}: convolutions that went to cuDNN");
+    let each = standin.calls(library) - before;
+    assert_eq!(each, times * standin::SCHEDULES.len() as u64, "{name}: calls of {library}");
+}
+
+fn goes(name: &str, inputs: &[Input], out: DType, convolutions: u64, call: Call) {
+    goes_to("cudnnConvolution", name, inputs, out, convolutions, call);
 }
 
 const KERNEL: [usize; 2] = [3, 2];
@@ -45,6 +49,7 @@ fn weight_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d) -> Result<
 #[test]
 fn convolutions_go_to_cudnn_where_it_can_do_them() {
     every_pass_of_every_type();
+    products_of_unfolded_images();
     biases();
     other_layouts();
     sizes_of_nothing();
@@ -65,9 +70,36 @@ fn every_pass_of_every_type() {
             goes(&format!("{name}: image"), &inputs, dtype, 1, &|b, x, out| {
                 Ok(vec![b.conv_transpose2d(x[2], x[1], None, [2, 4, 7, 6], &spec, out)?])
             });
-            // cuDNN rounds the gradients of 16-bit kernels to 16 bits: those are the library's own.
-            let convolutions = if dtype.is_half() { 0 } else { 2 };
-            goes(&format!("{name}: kernel"), &inputs, wide, convolutions, &|b, x, _| weight_gradient(b, x, &spec));
+            // cuDNN would round the gradients of 16-bit kernels to 16 bits: products of matrices do not.
+            let library = if dtype.is_half() { "cublasLtMatmul" } else { "cudnnConvolution" };
+            let name = format!("{name}: kernel");
+            goes_to(library, &name, &inputs, wide, 2, &|b, x, _| weight_gradient(b, x, &spec));
+        }
+    }
+}
+
+fn products_of_unfolded_images() {
+    let specs = [
+        Conv2d { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 1 },
+        Conv2d { stride: [2, 2], padding: [1, 1], dilation: [1, 1], groups: 2 },
+    ];
+    // All images at once, and one by one.
+    for (bytes, parts) in [(usize::MAX, 1), (1, 2)] {
+        amp_cuda::unfold_at_most(bytes);
+        for spec in specs {
+            let [x, w, grad] = inputs(&spec, DType::BF16);
+            let bias = Input::noise(&[4], DType::F32, 1.0, 4);
+            let name = format!("{spec:?} in {parts} parts");
+            let all = [x, w, grad, bias];
+            goes_to("cublasLtMatmul", &format!("{name}: kernel"), &all, DType::F32, 2 * parts, &|b, x, _| {
+                weight_gradient(b, x, &spec)
+            });
+            goes_to("cublasLtMatmul", &format!("{name}: image in F32"), &all, DType::F32, parts, &|b, x, out| {
+                Ok(vec![b.conv_transpose2d(x[2], x[1], None, [2, 4, 7, 6], &spec, out)?])
+            });
+            goes_to("cublasLtMatmul", &format!("{name}: transposed"), &all, DType::BF16, parts, &|b, x, out| {
+                Ok(vec![b.conv_transpose2d(x[2], x[1], Some(x[3]), [2, 4, 7, 6], &spec, out)?])
+            });
         }
     }
 }

@@ -47,15 +47,20 @@ fn shaped(image: [usize; 4], kernel: [usize; 4], result: [usize; 2], spec: &Conv
         dilation: pair(spec.dilation),
         groups: spec.groups as i64,
         per_split: 0,
+        first: 0,
+        samples: 0,
         out: 0,
         accumulate: 0,
     }
 }
 
 impl Gpu {
-    /// A copy in row-major order and in the precision that the elements count as, if they lie otherwise and cuDNN is there.
+    /// A copy in row-major order and in the precision that the elements count as, if they lie otherwise and a library of the
+    /// vendor could use it.
     fn laid(&self, x: &CoreOperand<'_>) -> Result<Option<(Buffer, Layout)>> {
-        if (x.layout.is_contiguous() && x.buffer.dtype() == x.logical) || self.convolutions().is_none() {
+        let lies = x.layout.is_contiguous() && x.buffer.dtype() == x.logical;
+        let wanted = self.convolutions().is_some() || (x.logical.is_half() && self.products().is_some());
+        if lies || !wanted {
             return Ok(None);
         }
         Ok(Some((self.copy(*x, x.logical)?, Layout::contiguous(x.layout.shape))))
@@ -90,7 +95,7 @@ impl Gpu {
             accumulate: 1,
             ..shaped(sizes(&x), weight, [oh, ow], spec)
         };
-        if self.convolve("conv2d", Pass::Filter, &args)? {
+        if self.convolve("conv2d", Pass::Filter, &args)? || self.unfolded_grad_weight(&args, into)? {
             return Ok(());
         }
         let (terms, count) = (batch * oh * ow, weight.iter().product::<usize>());
@@ -165,8 +170,9 @@ impl Convolution for Gpu {
         let (from, kernel) = (sizes(&x), sizes(&w));
         let y = self.memory("conv_transpose2d", output.iter().product(), out)?;
         let size = spec.output_size([output[2], output[3]], [kernel[2], kernel[3]]);
-        let library = out == x.logical && out == w.logical && bias.is_none() && size == Some([from[2], from[3]]);
-        let copies = if library { [self.laid(&x)?, self.laid(&w)?] } else { [None, None] };
+        let library = out == x.logical && bias.is_none() && size == Some([from[2], from[3]]);
+        let alike = x.logical == w.logical && (library || x.logical.is_half());
+        let copies = if alike { [self.laid(&x)?, self.laid(&w)?] } else { [None, None] };
         let (x, w) = (replaced(x, &copies[0]), replaced(w, &copies[1]));
         let args = ConvArgs {
             grad: Operand::new(self, "conv_transpose2d", x)?,
@@ -176,7 +182,7 @@ impl Convolution for Gpu {
             out: tag(out),
             ..shaped(output, kernel, [from[2], from[3]], spec)
         };
-        if library && self.convolve("conv_transpose2d", Pass::Data, &args)? {
+        if (library && self.convolve("conv_transpose2d", Pass::Data, &args)?) || self.folded_grad_input(&args)? {
             return Ok(y.into_buffer());
         }
         let grid = tiles(output[1] / spec.groups, output[0] * output[2] * output[3], spec.groups, 1);

@@ -30,7 +30,7 @@ impl<'a> Matrices<'a> {
     }
 }
 
-fn padded(sizes: &[usize]) -> [i64; MAX_RANK] {
+pub(super) fn padded(sizes: &[usize]) -> [i64; MAX_RANK] {
     std::array::from_fn(|i| sizes.get(i).map_or(0, |&n| n as i64))
 }
 
@@ -124,7 +124,7 @@ impl Gpu {
         Ok(summed)
     }
 
-    fn multiply(&self, args: MatmulArgs, compute: Compute) -> Result<()> {
+    pub(super) fn multiply(&self, args: MatmulArgs, compute: Compute) -> Result<()> {
         if let (Some(products), Some((product, at))) = (self.products(), Product::new(&args))
             && products.multiply(self, product, at, args.accumulate != 0)?
         {

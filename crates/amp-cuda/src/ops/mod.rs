@@ -15,6 +15,7 @@ mod reduction;
 mod scan;
 mod softmax;
 mod sort;
+pub(crate) mod unfold;
 
 use crate::device::Gpu;
 use amp_core::backend::{Backend, Layout, Replay};

@@ -1,0 +1,124 @@
+//! Gradients of convolutions in 16 bits as matrix products with F32 results, which cuBLASLt does and cuDNN does not: the
+//! image is unfolded into the columns of a matrix, or such columns are folded into an image.
+
+use super::matmul::padded;
+use crate::args::{ConvArgs, CopyArgs, MatmulArgs};
+use crate::convolve::lies;
+use crate::device::{Gpu, Memory};
+use crate::module::Family;
+use crate::operand::{Compute, Operand, tag};
+use amp_core::Result;
+use amp_core::backend::DType;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of columns that are made at once, unless one image needs more; tests have it lower.
+pub(crate) static AT_ONCE: AtomicUsize = AtomicUsize::new(256 << 20);
+
+/// The 16-bit type that both operands lie in side by side, if they do.
+fn halves(operands: [&Operand; 2]) -> Option<DType> {
+    [DType::F16, DType::BF16].into_iter().find(|&dtype| operands.iter().all(|x| lies(x, tag(dtype))))
+}
+
+/// Rows of the matrix of columns, and columns that one image makes.
+fn shape(args: &ConvArgs) -> [usize; 2] {
+    [(args.channels * args.kh * args.kw) as usize, (args.oh * args.ow) as usize]
+}
+
+/// First image and number of images of each part whose columns, of `size` bytes an element, are made at once.
+fn parts(args: &ConvArgs, size: usize) -> impl Iterator<Item = (i64, i64)> {
+    let [rows, columns] = shape(args);
+    let samples = (AT_ONCE.load(Ordering::Relaxed) / (rows * columns * size).max(1)).max(1) as i64;
+    let batch = args.batch;
+    (0..batch).step_by(samples as usize).map(move |first| (first, samples.min(batch - first)))
+}
+
+/// A matrix for each group, one after the other, in memory of type `dtype` at `data`.
+#[derive(Clone, Copy)]
+struct Matrices {
+    data: u64,
+    dtype: DType,
+    /// Distance of neighbouring rows, and of neighbouring columns.
+    strides: [i64; 2],
+    /// Distance of neighbouring groups.
+    group: i64,
+}
+
+impl Gpu {
+    /// Adds the gradient of a 16-bit kernel to F32 memory; `false` where the library's own kernel has to.
+    pub(super) fn unfolded_grad_weight(&self, args: &ConvArgs, into: &Memory) -> Result<bool> {
+        let Some(dtype) = halves([&args.x, &args.grad]).filter(|_| self.products().is_some()) else { return Ok(false) };
+        if into.dtype() != DType::F32 {
+            return Ok(false);
+        }
+        let ([rows, columns], groups) = (shape(args), args.groups);
+        for (first, samples) in parts(args, dtype.size()) {
+            let terms = samples as usize * columns;
+            let (taken, terms) = (self.memory("conv2d", rows * terms, dtype)?, terms as i64);
+            let unfold = ConvArgs { y: taken.address(), out: tag(dtype), first, samples, ..*args };
+            self.launch(Family::Conv, "unfold", Some(Compute::F32), self.spread(taken.len()), unfold)?;
+            let grad = self.turned_grad(args, dtype, first, samples)?;
+            let (height, width) = (args.filters / groups, rows as i64 / groups);
+            let left = Matrices { data: grad.address(), dtype, strides: [terms, 1], group: height * terms };
+            let right = Matrices { data: taken.address(), dtype, strides: [1, terms], group: width * terms };
+            let product = products(groups, [height, width, terms], left, right);
+            let y = into.address();
+            self.multiply(MatmulArgs { y, out: tag(DType::F32), accumulate: 1, ..product }, Compute::F32)?;
+        }
+        Ok(true)
+    }
+
+    /// The gradient of the image from a 16-bit kernel, rounded once; `false` where the library's own kernel has to.
+    pub(super) fn folded_grad_input(&self, args: &ConvArgs) -> Result<bool> {
+        let Some(dtype) = halves([&args.w, &args.grad]).filter(|_| self.products().is_some()) else { return Ok(false) };
+        let ([rows, columns], groups) = (shape(args), args.groups);
+        for (first, samples) in parts(args, DType::F32.size()) {
+            let width = samples as usize * columns;
+            let (sums, width) = (self.memory("conv2d", rows * width, DType::F32)?, width as i64);
+            let grad = self.turned_grad(args, dtype, first, samples)?;
+            let (height, terms) = (rows as i64 / groups, args.filters / groups);
+            let left = Matrices { data: args.w.data, dtype, strides: [1, height], group: terms * height };
+            let right = Matrices { data: grad.address(), dtype, strides: [width, 1], group: terms * width };
+            let product = products(groups, [height, width, terms], left, right);
+            self.multiply(MatmulArgs { y: sums.address(), out: tag(DType::F32), ..product }, Compute::F32)?;
+            let fold = ConvArgs { x: Operand::whole(&sums), first, samples, ..*args };
+            let pixels = (samples * args.channels * args.height * args.width) as usize;
+            self.launch(Family::Conv, "fold", Some(Compute::F32), self.spread(pixels), fold)?;
+        }
+        Ok(true)
+    }
+
+    /// `[O, samples, oh, ow]` of the gradient `[N, O, oh, ow]`.
+    fn turned_grad(&self, args: &ConvArgs, dtype: DType, first: i64, samples: i64) -> Result<Memory> {
+        let [filters, samples, pixels] = [args.filters, samples, args.oh * args.ow].map(|n| n as usize);
+        let y = self.memory("conv2d", filters * samples * pixels, dtype)?;
+        let data = args.grad.data + (first as usize * filters * pixels * dtype.size()) as u64;
+        let x = Operand { data, ..args.grad }.laid_out(&[filters, samples, pixels], &[pixels, filters * pixels, 1]);
+        let copy = CopyArgs { x, y: y.address(), n: y.len() as i64, out: tag(dtype) };
+        self.launch(Family::Elementwise, "copy", Some(Compute::F32), self.spread(y.len()), copy)?;
+        Ok(y)
+    }
+}
+
+/// The product of `[rows, terms]` and `[terms, columns]` in every group.
+fn products(groups: i64, [rows, columns, terms]: [i64; 3], left: Matrices, right: Matrices) -> MatmulArgs {
+    let operand = |m: Matrices| Operand { data: m.data, stored: tag(m.dtype), ..Operand::NONE };
+    MatmulArgs {
+        l: operand(left),
+        r: operand(right),
+        bias: Operand::NONE,
+        y: 0,
+        batch_shape: padded(&[groups as usize]),
+        l_batch: padded(&[left.group as usize]),
+        r_batch: padded(&[right.group as usize]),
+        rows,
+        columns,
+        terms,
+        l_strides: left.strides,
+        r_strides: right.strides,
+        batch: groups,
+        batch_rank: 1,
+        out: 0,
+        accumulate: 0,
+        sum_batch: 0,
+    }
+}
