@@ -53,6 +53,8 @@ fn cases() -> Vec<(Vec<usize>, NormKind)> {
         (vec![50, 33], NormKind::Batch),
         (vec![4, 5, 3], NormKind::Batch),
         (vec![6, 3, 20, 60], NormKind::Batch),
+        (vec![5, 11, 23, 29], NormKind::Batch),
+        (vec![3, 301, 17], NormKind::Batch),
     ]
 }
 
