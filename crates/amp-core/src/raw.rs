@@ -1,6 +1,6 @@
 //! The erased tensor under every `Tensor<P>`: a value, a layout, a logical precision, and a place in the graph.
 
-use crate::autograd::{Edge, SavedSigns};
+use crate::autograd::{Edge, Origin, SavedSigns};
 use crate::backend::{Backend, Buffer, Operand};
 use crate::device::Device;
 use crate::{Error, Result};
@@ -19,6 +19,8 @@ pub(crate) struct Value {
     narrowed: [OnceLock<Buffer>; 2],
     /// Graphs that hold this value for its signs only.
     signs: Mutex<Vec<Weak<SavedSigns>>>,
+    /// What the value can be computed from again.
+    pub(crate) origin: OnceLock<Origin>,
     /// How many saved tensors hold this value; it counts once towards the bytes of saved activations.
     pub(crate) saves: AtomicUsize,
     /// Parameters and inputs live anyway: holding them for the backward pass costs nothing.
@@ -27,8 +29,8 @@ pub(crate) struct Value {
 
 impl Value {
     pub(crate) fn new(device: Device, buffer: Buffer, is_leaf: bool) -> Self {
-        let (narrowed, signs) = Default::default();
-        Self { device, buffer, narrowed, signs, saves: AtomicUsize::new(0), is_leaf }
+        let (narrowed, signs, origin) = Default::default();
+        Self { device, buffer, narrowed, signs, origin, saves: AtomicUsize::new(0), is_leaf }
     }
 
     /// The memory and its 16-bit copies, for an optimizer to write; copies that are still read elsewhere are dropped.

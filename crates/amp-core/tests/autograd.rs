@@ -180,3 +180,22 @@ fn relu_keeps_truth_values_where_a_16_bit_copy_takes_its_output() -> Result<()> 
     assert_eq!(sum.backward()?.get(&odd)?.unwrap().to_vec()?, [2.0, 0.0, 2.0, 0.0]);
     Ok(())
 }
+
+#[test]
+fn a_product_keeps_the_input_of_an_activation_and_not_its_output() -> Result<()> {
+    let _turn = turn();
+    let device = Device::cpu();
+    let [up, down] = [[48, 16], [16, 48]].map(|size| Parameter::new(&Tensor::<F32>::full(size, 0.1, &device).unwrap()));
+    let (up, down) = (up?, down?);
+    let x = Tensor::<F32>::full([32, 16], 1.0, &device)?.to::<BF16>()?;
+    let before = saved_bytes().now;
+    let hidden = x.linear(&up.to::<BF16>()?, None)?;
+    let held = saved_bytes().now - before;
+    let y = hidden.gelu()?.linear(&down.to::<BF16>()?, None)?;
+    assert_eq!(saved_bytes().now - before, held + 2 * 32 * 48);
+    drop(hidden);
+    let grads = y.to::<F32>()?.sum_all()?.backward()?;
+    assert_eq!(saved_bytes().now, before);
+    assert!(grads.get(&up)?.is_some() && grads.get(&down)?.is_some());
+    Ok(())
+}

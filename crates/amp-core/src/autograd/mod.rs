@@ -27,7 +27,7 @@ pub use graph::Differentiable;
 pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
 pub(crate) use peaks::Spread;
 pub(crate) use rows::{Rows, Which};
-pub(crate) use saved::{Saved, SavedSigns};
+pub(crate) use saved::{Origin, Saved, SavedInput, SavedSigns};
 pub use saved::{SavedBytes, saved_bytes};
 pub(crate) use watch::watch;
 pub use watch::{Culprit, diagnose};

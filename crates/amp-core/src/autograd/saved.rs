@@ -3,10 +3,10 @@
 use crate::Result;
 use crate::backend::Operand;
 use crate::raw::{RawTensor, Value};
-use amp_cpu::{Compare, DType, Unary};
+use amp_cpu::{Compare, DType, Dims, Unary};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -66,6 +66,67 @@ impl Deref for Saved {
 
     fn deref(&self) -> &RawTensor {
         &self.0
+    }
+}
+
+/// What an activation's output can be computed from again as long as the activation's own backward pass keeps its input.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    op: Unary,
+    x: Weak<Saved>,
+}
+
+impl Origin {
+    /// Notes on `y` that it is `op(x)`, if computing it again is cheaper than keeping it.
+    pub(crate) fn note(y: &RawTensor, op: Unary, x: &Arc<Saved>) {
+        let is_activation = matches!(
+            op,
+            Unary::Gelu | Unary::GeluTanh | Unary::Silu | Unary::Hardswish | Unary::LeakyRelu(_) | Unary::Elu(_)
+        );
+        if is_activation {
+            // A value is noted once, by the operation that made it.
+            let _ = y.value.origin.set(Self { op, x: Arc::downgrade(x) });
+        }
+    }
+}
+
+/// The input of a product, of which the backward pass makes the weight's gradient.
+///
+/// The output of an activation is not kept: its input is, for the activation's own backward pass, and gives the same bits
+/// again at a small part of what the product costs.
+#[derive(Debug)]
+pub(crate) enum SavedInput {
+    Held(Saved),
+    Computed { op: Unary, x: Arc<Saved>, shape: Dims, dtype: DType },
+}
+
+impl SavedInput {
+    pub(crate) fn new(x: &RawTensor) -> Result<Self> {
+        let stored = &x.value.buffer;
+        let whole = x.layout.is_contiguous() && x.layout.count() == stored.len() && stored.dtype() == x.logical;
+        let origin = x.value.origin.get().filter(|_| whole);
+        match origin.and_then(|origin| Some((origin.op, origin.x.upgrade()?))) {
+            Some((op, input)) => Ok(Self::Computed { op, x: input, shape: *x.shape(), dtype: x.logical }),
+            None => Saved::new(x).map(Self::Held),
+        }
+    }
+
+    pub(crate) fn is_contiguous(&self) -> bool {
+        match self {
+            Self::Held(x) => x.layout.is_contiguous(),
+            Self::Computed { .. } => true,
+        }
+    }
+
+    /// The input, computed again if it was not kept.
+    pub(crate) fn get(&self) -> Result<RawTensor> {
+        match self {
+            Self::Held(x) => Ok(x.detached()),
+            Self::Computed { op, x, shape, dtype } => {
+                let buffer = x.backend().unary(*op, x.operand()?, *dtype)?;
+                Ok(RawTensor::new(x.device(), buffer, *shape))
+            }
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Matrix products.
 
-use super::{Buffer, Operand};
+use super::{Buffer, Elementwise, Operand};
 use crate::Result;
-use amp_cpu::DType;
+use amp_cpu::{DType, Dims, Layout, Unary};
 
 /// Matrix products of `[.., M, K]` and `[.., K, N]` operands with one batch shape; accumulators are F32 (F64 for F64).
-pub trait MatMul {
+pub trait MatMul: Elementwise {
     /// `a · b (+ bias)`, rounded once to `out`; `bias` is `[N]`.
     fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer>;
 
@@ -22,5 +22,36 @@ pub trait MatMul {
     fn matmul_accumulate_sums(&self, a: Operand<'_>, b: Operand<'_>, into: &mut Buffer) -> Result<Option<Buffer>> {
         self.matmul_accumulate(a, b, into)?;
         Ok(None)
+    }
+
+    /// `a · b (+ bias)` rounded to `out`, and `op` of that rounded to `out`: the bits of [`matmul`](Self::matmul) and
+    /// [`unary`](Elementwise::unary) in turn.
+    fn matmul_unary(
+        &self,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        bias: Option<Operand<'_>>,
+        op: Unary,
+        out: DType,
+    ) -> Result<[Buffer; 2]> {
+        let x = self.matmul(a, b, bias, out)?;
+        let layout = Layout::contiguous(Dims::new(&[x.len()]).unwrap_or_default());
+        let y = self.unary(op, Operand { buffer: &x, layout: &layout, logical: out }, out)?;
+        Ok([x, y])
+    }
+
+    /// `grad * op'(..)` for `grad = a · b` rounded to `out`: the bits of [`matmul`](Self::matmul) and
+    /// [`unary_grad`](Elementwise::unary_grad) in turn. `saved` is `[.., M, N]`.
+    fn matmul_unary_grad(
+        &self,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        op: Unary,
+        saved: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        let grad = self.matmul(a, b, None, out)?;
+        let layout = Layout::contiguous(saved.layout.shape);
+        self.unary_grad(op, saved, Operand { buffer: &grad, layout: &layout, logical: out }, out)
     }
 }

@@ -1,7 +1,7 @@
 //! The dense layer's product.
 
 use super::matmul::{accumulate, accumulator, give_product, transposed};
-use crate::autograd::{Pass, Saved, Spread, record};
+use crate::autograd::{Pass, Saved, SavedInput, Spread, record};
 use crate::backend::Buffer;
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
@@ -33,12 +33,15 @@ fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawT
     let buffer = x.backend().matmul(left.operand()?, right.operand()?, operand, x.logical)?;
     let inputs: Vec<&RawTensor> = [Some(x), Some(w), bias].into_iter().flatten().collect();
     record("linear", &inputs, RawTensor::new(x.device(), buffer, shape), |_| {
-        let (x, w) = (Saved::new(x)?, Saved::new(w)?);
+        let (x, w) = (SavedInput::new(x)?, Saved::new(w)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let fold = pass.grad().layout.is_contiguous() && x.layout.is_contiguous();
-            let (grad, x) = (matrices(pass.grad(), fold), matrices(&x, fold));
+            let fold = pass.grad().layout.is_contiguous() && x.is_contiguous();
+            let grad = matrices(pass.grad(), fold);
             give_product(pass, 0, &grad, &repeated(&w, &grad)?)?;
-            give_parameters(pass, &transposed(&grad), &x)
+            if pass.wants(1) {
+                return give_parameters(pass, &transposed(&grad), &matrices(&x.get()?, fold));
+            }
+            if pass.wants(2) { pass.give(2, pass.grad().clone()) } else { Ok(()) }
         }))
     })
 }
@@ -125,7 +128,8 @@ fn repeated(w: &RawTensor, matrices: &RawTensor) -> Result<RawTensor> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F32, F64, Tensor, gradcheck};
+    use crate::precision::Float;
+    use crate::{BF16, Device, F32, F64, Result, Tensor, gradcheck};
 
     fn numbers(shape: &[usize], start: f64) -> Tensor<F64> {
         let mut value = start;
@@ -150,6 +154,37 @@ mod tests {
         let strided = |x: &[Tensor<F64>]| x[0].transpose(0, 2)?.linear(&x[1], Some(&x[2]));
         let worst = gradcheck(strided, &[x, w, b]).unwrap();
         assert!(worst.error <= 1e-6, "strided: {worst:?}");
+    }
+
+    type Step<P> = fn(&Tensor<P>) -> Result<Tensor<P>>;
+
+    /// Gradients of the input, the weight and the bias behind an activation. A value times 1 has to be kept.
+    fn gradients<P: Float>(activation: Step<P>, view: Step<P>, kept: bool) -> Vec<Vec<f32>> {
+        let leaves = [[6, 5, 40].as_slice(), &[7, 40], &[7]].map(|s| numbers(s, 0.7).to::<F32>().unwrap().tracked());
+        let [x, w, b] = [&leaves[0], &leaves[1], &leaves[2]].map(|leaf| leaf.to::<P>().unwrap());
+        let h = activation(&x).unwrap();
+        let h = view(&if kept { (&h * 1.0_f32).unwrap() } else { h }).unwrap();
+        let y = h.linear(&w, Some(&b)).unwrap().to::<F32>().unwrap();
+        let grads = (&y * &y).unwrap().sum_all().unwrap().backward().unwrap();
+        leaves.iter().map(|leaf| grads.get(leaf).unwrap().unwrap().to_vec().unwrap()).collect()
+    }
+
+    #[test]
+    fn activations_that_are_computed_again_give_the_same_bits() {
+        fn check<P: Float>() {
+            let activations: [Step<P>; 5] =
+                [Tensor::gelu, Tensor::gelu_tanh, Tensor::silu, Tensor::hardswish, |x| x.gelu()?.silu()];
+            let views: [Step<P>; 4] =
+                [|x| x.reshape([6, 5, 40]), |x| x.reshape([30, 40]), |x| x.transpose(0, 1), |x| x.narrow(0, 2, 3)];
+            for (i, activation) in activations.into_iter().enumerate() {
+                for (j, view) in views.into_iter().enumerate() {
+                    let [computed, kept] = [false, true].map(|kept| gradients(activation, view, kept));
+                    assert!(computed == kept, "activation {i}, view {j}");
+                }
+            }
+        }
+        check::<BF16>();
+        check::<F32>();
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use super::kernel;
 use crate::Result;
-use crate::autograd::{Pass, Saved, SavedSigns, record};
+use crate::autograd::{Origin, Pass, Saved, SavedSigns, record};
 use crate::precision::{Float, Numeric, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use amp_cpu::{DType, Unary};
+use std::sync::Arc;
 
 /// Applies `op` in the tensor's own precision and records it under `name`.
 #[track_caller]
@@ -30,7 +31,8 @@ fn smooth(name: &'static str, op: Unary, x: &RawTensor, y: RawTensor, rounded: b
     record(name, &[x], y, |y| {
         // A gradient that needs the result needs it before it was rounded; computed again from the input it has the same bits.
         let again = rounded && op.grad_from_output();
-        let saved = Saved::new(if op.grad_from_output() && !again { y } else { x })?;
+        let saved = Arc::new(Saved::new(if op.grad_from_output() && !again { y } else { x })?);
+        Origin::note(y, op, &saved);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad();
             let again = if again { Some(kernel::unary(op, &saved, saved.logical)?) } else { None };

@@ -39,6 +39,7 @@ mod unary;
 pub use binary::{binary, compare};
 pub use copy::{copy, copy_into, fill};
 pub use ternary::{select, ternary};
+pub(crate) use unary::{backward, forward};
 use unary::{computed, computed_grad};
 pub use unary::{unary, unary_grad};
 

@@ -7,6 +7,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod amx;
 pub(crate) mod dot;
+mod fused;
 pub(crate) mod kernel;
 pub(crate) mod operand;
 pub(crate) mod panel;
@@ -21,6 +22,7 @@ use crate::num::Real;
 use crate::output::Output;
 use crate::simd::Level;
 use crate::{DType, Dims, Storage, View, parallel};
+pub use fused::{matmul_unary, matmul_unary_grad};
 use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
@@ -108,6 +110,29 @@ struct Places {
     turned: bool,
 }
 
+impl Places {
+    fn at(&self, row: usize, column: usize) -> usize {
+        self.start + row * self.row_stride + column * self.column_stride
+    }
+
+    fn expect(&self, output: &Output, rows: Range<usize>, columns: Range<usize>) {
+        if !self.turned {
+            output.expect(self.at(rows.start, columns.start), self.row_stride, rows.len(), columns.len());
+        }
+    }
+
+    /// Adds the bias, if any, to values of a row; of a transpose it is one for the whole row.
+    fn add_bias<T: Real>(&self, bias: &[T], row: usize, column: usize, values: &mut [T]) {
+        if self.turned {
+            if let Some(&bias) = bias.get(row) {
+                values.iter_mut().for_each(|value| *value += bias);
+            }
+        } else if !bias.is_empty() {
+            values.iter_mut().zip(&bias[column..]).for_each(|(value, &bias)| *value += bias);
+        }
+    }
+}
+
 /// Adds the bias, rounds and stores.
 struct Rounded<'a, T> {
     output: Output<'a>,
@@ -117,33 +142,23 @@ struct Rounded<'a, T> {
 
 impl<T: Real> Sink<T> for Rounded<'_, T> {
     fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
-        let Places { start, row_stride, turned, .. } = self.places;
-        if !turned {
-            self.output.expect(start + rows.start * row_stride + columns.start, row_stride, rows.len(), columns.len());
-        }
+        self.places.expect(&self.output, rows, columns);
     }
 
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
-        let Places { start, row_stride, column_stride, .. } = self.places;
-        if self.places.turned {
-            if let Some(&bias) = self.bias.get(row) {
-                values.iter_mut().for_each(|value| *value += bias);
-            }
-        } else if !self.bias.is_empty() {
-            values.iter_mut().zip(&self.bias[column..]).for_each(|(value, &bias)| *value += bias);
-        }
+        self.places.add_bias(self.bias, row, column, values);
         // SAFETY: each task stores its own block of the result (`Sink`), and products of a batch have their own.
-        unsafe { self.output.store(start + row * row_stride + column * column_stride, column_stride, values) }
+        unsafe { self.output.store(self.places.at(row, column), self.places.column_stride, values) }
     }
 
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: ChunksExactMut<T>) {
-        let Places { start, row_stride, turned, .. } = self.places;
+        let Places { row_stride, turned, .. } = self.places;
         if turned {
             return lines.enumerate().for_each(|(i, line)| self.store(row + i, column, &mut line[..columns]));
         }
         let bias = if self.bias.is_empty() { self.bias } else { &self.bias[column..][..columns] };
         // SAFETY: as above.
-        unsafe { self.output.store_rows(start + row * row_stride + column, row_stride, columns, bias, lines) }
+        unsafe { self.output.store_rows(self.places.at(row, column), row_stride, columns, bias, lines) }
     }
 }
 
@@ -155,10 +170,9 @@ struct Sums<'a> {
 
 impl<T: Real> Sink<T> for Sums<'_> {
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
-        let Places { start, row_stride, column_stride, .. } = self.places;
         // SAFETY: each task stores its own block of the result (`Sink`); where products share a matrix they run one
         // after the other.
-        unsafe { self.output.accumulate(start + row * row_stride + column * column_stride, column_stride, values) }
+        unsafe { self.output.accumulate(self.places.at(row, column), self.places.column_stride, values) }
     }
 }
 
