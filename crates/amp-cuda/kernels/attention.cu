@@ -16,6 +16,8 @@ struct AttentionArgs {
     void* out_v;        // gradient of v
     void* lse;          // [heads, queries] log-sum-exp of the scores
     void* delta;        // [heads, queries] sums of y * grad
+    void* sums;         // for vectors of any length: zeros, [heads, queries, value_width], or as the gradients of q and of k
+    void* sums_v;       // as the gradient of v
     i64 queries, keys, width, value_width;
     double scale;
     int causal;
@@ -242,3 +244,110 @@ ATTENTION(256_f32, float, 16, 8, 256)
 ATTENTION(64_f64, double, 16, 16, 64)
 ATTENTION(128_f64, double, 16, 8, 128)
 ATTENTION(256_f64, double, 8, 4, 256)
+
+// -------------------------------------------------------------------------------------------------------------------
+// Vectors of any length: a block owns one query (or key), a thread one pair at a time, and sums wait in memory
+
+template <class C> __device__ inline C long_dot(const Operand& x, i64 i, const Operand& y, i64 j, i64 width) {
+    C sum = 0;
+    for (i64 d = 0; d < width; ++d) sum += load<C>(x, i * width + d) * load<C>(y, j * width + d);
+    return sum;
+}
+
+// sums = sums * kept + the rows of x from `first` on times their weights
+template <class C>
+__device__ inline void add_rows(C* sums, C kept, const C* weights, const Operand& x, i64 first, i64 rows, i64 width) {
+    for (i64 d = threadIdx.x; d < width; d += blockDim.x) {
+        C sum = sums[d] * kept;
+        for (i64 c = 0; c < rows; ++c) sum += weights[c] * load<C>(x, (first + c) * width + d);
+        sums[d] = sum;
+    }
+}
+
+template <class C> struct AnyForward {
+    C weights[ATTENTION_THREADS], shared[WARP];
+
+    __device__ inline void run(const AttentionArgs& a) {
+        i64 head = blockIdx.y, query = blockIdx.x, row = head * a.queries + query;
+        i64 end = a.causal && query + 1 < a.keys ? query + 1 : a.keys;
+        C* sums = (C*)a.sums + row * a.value_width;
+        C most = Limits<C>::least(), total = 0;
+        for (i64 key0 = 0; key0 < end; key0 += blockDim.x) {
+            i64 key = key0 + threadIdx.x, first = head * a.keys + key0, rows = end - key0 < blockDim.x ? end - key0 : blockDim.x;
+            bool counts = key < end && attends(a, head, query, key);
+            C s = counts ? long_dot<C>(a.q, row, a.k, first + threadIdx.x, a.width) * (C)a.scale : Limits<C>::least();
+            C largest = block_reduce(Larger<C>{}, s > most ? s : most, shared);
+            C shift = largest == Limits<C>::least() ? (C)0 : largest, kept = exp_of(most - shift), p = exp_of(s - shift);
+            weights[threadIdx.x] = p;
+            total = total * kept + block_reduce(Add{}, p, shared);
+            most = largest;
+            add_rows(sums, kept, weights, a.v, first, rows, a.value_width);
+            __syncthreads();
+        }
+        for (i64 d = threadIdx.x; d < a.value_width; d += blockDim.x) {
+            store_as(a.out, a.dtype, row * a.value_width + d, total == 0 ? (C)0 : sums[d] / total);
+        }
+        C shift = most == Limits<C>::least() ? (C)0 : most;
+        if (threadIdx.x == 0) ((C*)a.lse)[row] = log_of(total) + shift;
+    }
+};
+
+template <class C> struct AnyGradient {
+    C weights[ATTENTION_THREADS], slopes[ATTENTION_THREADS];
+
+    // The thread's pair: its probability and the gradient of its score.
+    __device__ inline void pair(const AttentionArgs& a, i64 head, i64 query, i64 key) {
+        C p = 0, ds = 0;
+        if (attends(a, head, query, key)) {
+            i64 i = head * a.queries + query, j = head * a.keys + key;
+            p = exp_of(long_dot<C>(a.q, i, a.k, j, a.width) * (C)a.scale - ((const C*)a.lse)[i]);
+            ds = p * (long_dot<C>(a.grad, i, a.v, j, a.value_width) - ((const C*)a.delta)[i]) * (C)a.scale;
+        }
+        weights[threadIdx.x] = p;
+        slopes[threadIdx.x] = ds;
+        __syncthreads();
+    }
+
+    __device__ inline void of_query(const AttentionArgs& a) {
+        i64 head = blockIdx.y, query = blockIdx.x, row = head * a.queries + query;
+        i64 end = a.causal && query + 1 < a.keys ? query + 1 : a.keys;
+        C* sums = (C*)a.sums + row * a.width;
+        for (i64 key0 = 0; key0 < end; key0 += blockDim.x) {
+            pair(a, head, query, key0 + threadIdx.x);
+            i64 rows = end - key0 < blockDim.x ? end - key0 : blockDim.x;
+            add_rows(sums, (C)1, slopes, a.k, head * a.keys + key0, rows, a.width);
+            __syncthreads();
+        }
+        for (i64 d = threadIdx.x; d < a.width; d += blockDim.x) store_as(a.out, a.dtype, row * a.width + d, sums[d]);
+    }
+
+    __device__ inline void of_key(const AttentionArgs& a) {
+        i64 head = blockIdx.y, key = blockIdx.x, row = head * a.keys + key;
+        C *dk = (C*)a.sums + row * a.width, *dv = (C*)a.sums_v + row * a.value_width;
+        for (i64 query0 = a.causal ? key : 0; query0 < a.queries; query0 += blockDim.x) {
+            pair(a, head, query0 + threadIdx.x, key);
+            i64 rows = a.queries - query0 < blockDim.x ? a.queries - query0 : blockDim.x, first = head * a.queries + query0;
+            add_rows(dk, (C)1, slopes, a.q, first, rows, a.width);
+            add_rows(dv, (C)1, weights, a.grad, first, rows, a.value_width);
+            __syncthreads();
+        }
+        for (i64 d = threadIdx.x; d < a.width; d += blockDim.x) store_as(a.out_k, a.dtype, row * a.width + d, dk[d]);
+        for (i64 d = threadIdx.x; d < a.value_width; d += blockDim.x) store_as(a.out_v, a.dtype, row * a.value_width + d, dv[d]);
+    }
+};
+
+#define ANY_ATTENTION(name, C) \
+    KERNEL_OF(attention_any_##name, AttentionArgs, ATTENTION_THREADS) { \
+        __shared__ AnyForward<C> block; \
+        block.run(a); \
+    } \
+    KERNEL_OF(attention_grad_q_any_##name, AttentionArgs, ATTENTION_THREADS) { \
+        __shared__ AnyGradient<C> block; \
+        block.of_query(a); \
+    } \
+    KERNEL_OF(attention_grad_k_any_##name, AttentionArgs, ATTENTION_THREADS) { \
+        __shared__ AnyGradient<C> block; \
+        block.of_key(a); \
+    }
+ANY_ATTENTION(f32, float)
+ANY_ATTENTION(f64, double)

@@ -83,7 +83,7 @@ args! {
     UpsampleArgs { x: Operand, y: u64, input: [i64; 2], output: [i64; 2], planes: i64, how: i32, out: i32, }
     AttentionArgs {
         q: Operand, k: Operand, v: Operand, mask: Operand, y: Operand, grad: Operand, out: u64, out_k: u64, out_v: u64,
-        lse: u64, delta: u64, queries: i64, keys: i64, width: i64, value_width: i64, scale: f64, causal: i32, dtype: i32,
+        lse: u64, delta: u64, sums: u64, sums_v: u64, queries: i64, keys: i64, width: i64, value_width: i64, scale: f64, causal: i32, dtype: i32,
     }
     AttentionDeltaArgs { of: AttentionArgs, rows: i64, }
     SquareSumsArgs { tensor: [Gradient; TENSORS], factors: Factors, parts: u64, }

@@ -3,8 +3,8 @@ use crate::device::{Gpu, Memory};
 use crate::error::foreign;
 use crate::module::Family::Attention as FAMILY;
 use crate::operand::{Compute, Operand, tag};
+use amp_core::Result;
 use amp_core::backend::{Attention, AttentionScores, Buffer, DType, Operand as CoreOperand};
-use amp_core::{Error, Result};
 
 const OP: &str = "scaled_dot_product_attention";
 /// `ATTENTION_THREADS` of `attention.cu`.
@@ -19,7 +19,7 @@ struct Variant {
     rows: [[usize; 2]; 2],
 }
 
-const VARIANTS: [Variant; 3] = [
+const VARIANTS: [Variant; 4] = [
     Variant {
         width: 64,
         forward: "attention_64",
@@ -41,23 +41,32 @@ const VARIANTS: [Variant; 3] = [
         grad_k: "attention_grad_k_256",
         rows: [[16, 8], [8, 4]],
     },
+    Variant {
+        width: usize::MAX,
+        forward: "attention_any",
+        grad_q: "attention_grad_q_any",
+        grad_k: "attention_grad_k_any",
+        rows: [[1, 1], [1, 1]],
+    },
 ];
 
 impl Variant {
+    /// The one that takes vectors of `width` elements.
+    fn new(width: i64) -> &'static Self {
+        VARIANTS.iter().find(|v| v.width >= width as usize).unwrap_or(&VARIANTS[3])
+    }
+
+    /// Memory for `len` sums, if they do not fit in registers.
+    fn sums(&self, gpu: &Gpu, len: usize, compute: Compute) -> Result<Option<Memory>> {
+        (self.width == usize::MAX).then(|| gpu.zeros(OP, len, compute.dtype())).transpose()
+    }
+
     fn rows(&self, compute: Compute) -> [usize; 2] {
         self.rows[usize::from(compute == Compute::F64)]
     }
 }
 
 impl Gpu {
-    fn variant(&self, args: &AttentionArgs) -> Result<&'static Variant> {
-        let width = args.width.max(args.value_width);
-        VARIANTS.iter().find(|v| v.width as i64 >= width).ok_or_else(|| {
-            let message = format!("vectors of {width} elements per head, its kernels take up to 256");
-            Error::Backend { op: OP, device: self.name(), message }
-        })
-    }
-
     fn attention_args(&self, [q, k, v]: [CoreOperand<'_>; 3], scores: &AttentionScores<'_>) -> Result<AttentionArgs> {
         Ok(AttentionArgs {
             q: Operand::new(self, OP, q)?,
@@ -71,6 +80,8 @@ impl Gpu {
             out_v: 0,
             lse: 0,
             delta: 0,
+            sums: 0,
+            sums_v: 0,
             queries: q.layout.shape[2] as i64,
             keys: k.layout.shape[2] as i64,
             width: q.layout.shape[3] as i64,
@@ -97,12 +108,14 @@ impl Attention for Gpu {
         out: DType,
     ) -> Result<(Buffer, Buffer)> {
         let args = self.attention_args([q, k, v], scores)?;
-        let (variant, compute) = (self.variant(&args)?, Compute::real(&[q.logical]));
+        let (variant, compute) = (Variant::new(args.width.max(args.value_width)), Compute::real(&[q.logical]));
         let heads = q.layout.shape[0] * q.layout.shape[1];
         let rows = heads * args.queries as usize;
         let y = self.memory(OP, rows * args.value_width as usize, out)?;
         let lse = self.memory(OP, rows, compute.dtype())?;
-        let args = AttentionArgs { out: y.address(), lse: lse.address(), dtype: tag(out), ..args };
+        let sums = variant.sums(self, y.len(), compute)?;
+        let sums = sums.as_ref().map_or(0, Memory::address);
+        let args = AttentionArgs { out: y.address(), lse: lse.address(), dtype: tag(out), sums, ..args };
         let blocks = grid(args.queries, variant.rows(compute)[0], heads);
         self.launch(FAMILY, variant.forward, Some(compute), blocks, args)?;
         Ok((y.into_buffer(), lse.into_buffer()))
@@ -118,7 +131,7 @@ impl Attention for Gpu {
         out: DType,
     ) -> Result<[Buffer; 3]> {
         let args = self.attention_args(qkv, scores)?;
-        let (variant, compute) = (self.variant(&args)?, Compute::real(&[grad.logical]));
+        let (variant, compute) = (Variant::new(args.width.max(args.value_width)), Compute::real(&[grad.logical]));
         let heads = qkv[0].layout.shape[0] * qkv[0].layout.shape[1];
         let rows = heads * args.queries as usize;
         let delta = self.memory(OP, rows, compute.dtype())?;
@@ -138,7 +151,12 @@ impl Attention for Gpu {
         let summed = AttentionDeltaArgs { of: args, rows: rows as i64 };
         self.launch(FAMILY, "attention_delta", Some(compute), self.spread(rows), summed)?;
         let tile = variant.rows(compute)[1];
+        let [sums_q, sums_k, sums_v] = qkv.map(|x| variant.sums(self, x.layout.count(), compute));
+        let address = |sums: &Option<Memory>| sums.as_ref().map_or(0, Memory::address);
+        let (sums_q, sums_k, sums_v) = (sums_q?, sums_k?, sums_v?);
+        let args = AttentionArgs { sums: address(&sums_q), ..args };
         self.launch(FAMILY, variant.grad_q, Some(compute), grid(args.queries, tile, heads), args)?;
+        let args = AttentionArgs { sums: address(&sums_k), sums_v: address(&sums_v), ..args };
         self.launch(FAMILY, variant.grad_k, Some(compute), grid(args.keys, tile, heads), args)?;
         Ok([dq, dk, dv].map(Memory::into_buffer))
     }

@@ -120,6 +120,8 @@ fn attention_with_masks_and_its_gradients() {
         (20, 7, 70, 40, DType::BF16),
         (5, 18, 33, 33, DType::F64),
         (9, 9, 130, 8, DType::F32),
+        (3, 140, 7, 257, DType::F16),
+        (131, 2, 300, 5, DType::F64),
     ];
     for (t, s, d, e, dtype) in sizes {
         let q = Input::strided(&[1, 2, t, d], &[0, d, 2 * d, 1], 0, dtype, 1);
