@@ -11,6 +11,7 @@ mod conv;
 #[doc(hidden)]
 pub mod derive;
 mod embedding;
+mod feed_forward;
 pub mod init;
 mod linear;
 mod load;
@@ -30,6 +31,7 @@ pub use attention::MultiHeadAttention;
 pub use batch_norm::{BatchNorm1d, BatchNorm2d};
 pub use conv::{Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d};
 pub use embedding::Embedding;
+pub use feed_forward::{Activation, FeedForward};
 pub use linear::Linear;
 use load::load;
 pub(crate) use load::{Staged, stage};

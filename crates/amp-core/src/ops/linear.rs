@@ -26,7 +26,7 @@ impl<P: Float> Tensor<P> {
 
 #[track_caller]
 fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawTensor> {
-    let shape = check(x, w, bias)?;
+    let shape = check("linear", x, *x.shape(), w, bias)?;
     let left = matrices(x, x.layout.is_contiguous());
     let right = transposed(&repeated(w, &left)?);
     let operand = bias.map(RawTensor::operand).transpose()?;
@@ -38,21 +38,28 @@ fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawT
             let fold = pass.grad().layout.is_contiguous() && x.is_contiguous();
             let grad = matrices(pass.grad(), fold);
             give_product(pass, 0, &grad, &repeated(&w, &grad)?)?;
+            let outputs = pass.grad().clone();
             if pass.wants(1) {
-                return give_parameters(pass, &transposed(&grad), &matrices(&x.get()?, fold));
+                return give_parameters(pass, [1, 2], &outputs, &transposed(&grad), &matrices(&x.get()?, fold));
             }
-            if pass.wants(2) { pass.give(2, pass.grad().clone()) } else { Ok(()) }
+            pass.give(2, outputs)
         }))
     })
 }
 
-/// Gives weight and bias theirs: `grad` `[.., O, R]` times `x` `[.., R, I]`, and the sums of the rows of `grad`, from one pass
-/// where both are collected in the accumulators' precision.
-fn give_parameters(pass: &mut Pass<'_>, grad: &RawTensor, x: &RawTensor) -> Result<()> {
-    let together = pass.wants(1) && pass.wants(2) && grad.shape().len() == 2;
-    if !together || [1, 2].iter().any(|&i| pass.dtype(i) != accumulator(grad.logical)) {
-        give_product(pass, 1, grad, x)?;
-        return if pass.wants(2) { pass.give(2, pass.grad().clone()) } else { Ok(()) };
+/// Gives inputs `weight` and `bias` theirs: `grad` `[.., O, R]` times `x` `[.., R, I]`, and the sums of the rows of `grad`, which
+/// are those of `outputs` `[.., O]`; from one pass where both are collected in the accumulators' precision.
+pub(super) fn give_parameters(
+    pass: &mut Pass<'_>,
+    [weight, bias]: [usize; 2],
+    outputs: &RawTensor,
+    grad: &RawTensor,
+    x: &RawTensor,
+) -> Result<()> {
+    let together = pass.wants(weight) && pass.wants(bias) && grad.shape().len() == 2;
+    if !together || [weight, bias].iter().any(|&i| pass.dtype(i) != accumulator(grad.logical)) {
+        give_product(pass, weight, grad, x)?;
+        return pass.give(bias, outputs.detached());
     }
     let (backend, sums) = (grad.backend(), std::cell::Cell::new(None));
     let fresh = |dtype| {
@@ -64,44 +71,49 @@ fn give_parameters(pass: &mut Pass<'_>, grad: &RawTensor, x: &RawTensor) -> Resu
         sums.set(backend.matmul_accumulate_sums(grad.operand()?, x.operand()?, into)?);
         Ok(())
     };
-    accumulate(pass, 1, Spread::of(grad.logical, x.logical, grad.shape()[1], 1), fresh, add)?;
-    let bias = match sums.take() {
+    accumulate(pass, weight, Spread::of(grad.logical, x.logical, grad.shape()[1], 1), fresh, add)?;
+    let sums = match sums.take() {
         Some(sums) => RawTensor::new(grad.device(), sums, Dims::new(&[grad.shape()[0]]).expect("one dimension")),
-        None => pass.grad().clone(),
+        None => outputs.detached(),
     };
-    pass.give(2, bias)
+    pass.give(bias, sums)
 }
 
-/// The shape of the result.
-fn check(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<Dims> {
-    const OP: &str = "linear";
-    x.device().check_same(w.device(), OP)?;
-    let (input, weight) = (*x.shape(), *w.shape());
+/// The shape of the result for an input of shape `input` on the device of `x`.
+pub(super) fn check(
+    op: &'static str,
+    x: &RawTensor,
+    input: Dims,
+    w: &RawTensor,
+    bias: Option<&RawTensor>,
+) -> Result<Dims> {
+    x.device().check_same(w.device(), op)?;
+    let weight = *w.shape();
     if input.is_empty() {
-        return Err(Error::Rank { op: OP, what: "the input", expected: "at least 1 dimension", found: input });
+        return Err(Error::Rank { op, what: "the input", expected: "at least 1 dimension", found: input });
     }
     if weight.len() != 2 {
-        return Err(Error::Rank { op: OP, what: "the weight", expected: "2 dimensions", found: weight });
+        return Err(Error::Rank { op, what: "the weight", expected: "2 dimensions", found: weight });
     }
     let mut shape = input;
     let last = shape.len() - 1;
     if input[last] != weight[1] {
         let expected = format!("[.., {}] to fit the weight {weight:?}", weight[1]);
-        return Err(Error::Shape { op: OP, what: "the input", expected, found: input });
+        return Err(Error::Shape { op, what: "the input", expected, found: input });
     }
     shape[last] = weight[0];
     if let Some(bias) = bias {
-        x.device().check_same(bias.device(), OP)?;
+        x.device().check_same(bias.device(), op)?;
         if **bias.shape() != [weight[0]] {
             let (expected, found) = (format!("[{}]", weight[0]), *bias.shape());
-            return Err(Error::Shape { op: OP, what: "the bias", expected, found });
+            return Err(Error::Shape { op, what: "the bias", expected, found });
         }
     }
-    crate::IntoShape::into_shape(shape, OP)
+    crate::IntoShape::into_shape(shape, op)
 }
 
 /// `[.., C]` as `[.., R, C]`, or all of it as one matrix `[R, C]`; a vector becomes a row.
-fn matrices(x: &RawTensor, fold: bool) -> RawTensor {
+pub(super) fn matrices(x: &RawTensor, fold: bool) -> RawTensor {
     let layout = &x.layout;
     let two = |first: usize, second: usize| Dims::new(&[first, second]).expect("two dimensions");
     match layout.shape.len() {
