@@ -184,29 +184,27 @@ same!(F16, BF16, F32, F64, I64, U8, Bool);
 /// One trait a pair, because a diagnostic's text can name the pair only literally. The bound is on `()`: rustc then
 /// reports this trait and not `SamePrecision`; the lifetime keeps the never-true bound from being rejected outright.
 macro_rules! apart {
-    ($($trait:ident: $a:ident, $b:ident, $message:literal, $label:literal;)*) => { $(
+    ($($why:literal, $help:literal: $($trait:ident: $a:ident, $b:ident, $message:literal, $label:literal;)*)*) => { $($(
         #[doc(hidden)]
-        #[diagnostic::on_unimplemented(
-            message = $message,
-            label = $label,
-            note = "outside an autocast region no operand is cast for you",
-            note = "cast one side with `.to()`, or move the expression into `#[autocast(..)]`"
-        )]
+        #[diagnostic::on_unimplemented(message = $message, label = $label, note = $why, note = $help)]
         pub trait $trait<'a> {}
         impl SamePrecision<$b> for $a where for<'a> (): $trait<'a> {}
-    )* };
+    )*)* };
 }
 apart! {
-    F16MeetsBF16: F16, BF16, "cannot combine a `F16` tensor with a `BF16` tensor", "this tensor is `BF16`, the other is `F16`";
+    "outside an autocast region no operand is cast for you", "cast one side with `.to()`, or move the expression into `#[autocast(..)]`":
     F16MeetsF32: F16, F32, "cannot combine a `F16` tensor with a `F32` tensor", "this tensor is `F32`, the other is `F16`";
-    F16MeetsF64: F16, F64, "cannot combine a `F16` tensor with a `F64` tensor", "this tensor is `F64`, the other is `F16`";
-    F16MeetsI64: F16, I64, "cannot combine a `F16` tensor with a `I64` tensor", "this tensor is `I64`, the other is `F16`";
-    BF16MeetsF16: BF16, F16, "cannot combine a `BF16` tensor with a `F16` tensor", "this tensor is `F16`, the other is `BF16`";
     BF16MeetsF32: BF16, F32, "cannot combine a `BF16` tensor with a `F32` tensor", "this tensor is `F32`, the other is `BF16`";
-    BF16MeetsF64: BF16, F64, "cannot combine a `BF16` tensor with a `F64` tensor", "this tensor is `F64`, the other is `BF16`";
-    BF16MeetsI64: BF16, I64, "cannot combine a `BF16` tensor with a `I64` tensor", "this tensor is `I64`, the other is `BF16`";
     F32MeetsF16: F32, F16, "cannot combine a `F32` tensor with a `F16` tensor", "this tensor is `F16`, the other is `F32`";
     F32MeetsBF16: F32, BF16, "cannot combine a `F32` tensor with a `BF16` tensor", "this tensor is `BF16`, the other is `F32`";
+    "F16 and BF16 are never cast to each other for you, in a region neither", "cast one side with `.to()`":
+    F16MeetsBF16: F16, BF16, "cannot combine a `F16` tensor with a `BF16` tensor", "this tensor is `BF16`, the other is `F16`";
+    BF16MeetsF16: BF16, F16, "cannot combine a `BF16` tensor with a `F16` tensor", "this tensor is `F16`, the other is `BF16`";
+    "F64 and integer tensors are never cast for you, in a region neither", "cast one side with `.to()`":
+    F16MeetsF64: F16, F64, "cannot combine a `F16` tensor with a `F64` tensor", "this tensor is `F64`, the other is `F16`";
+    F16MeetsI64: F16, I64, "cannot combine a `F16` tensor with a `I64` tensor", "this tensor is `I64`, the other is `F16`";
+    BF16MeetsF64: BF16, F64, "cannot combine a `BF16` tensor with a `F64` tensor", "this tensor is `F64`, the other is `BF16`";
+    BF16MeetsI64: BF16, I64, "cannot combine a `BF16` tensor with a `I64` tensor", "this tensor is `I64`, the other is `BF16`";
     F32MeetsF64: F32, F64, "cannot combine a `F32` tensor with a `F64` tensor", "this tensor is `F64`, the other is `F32`";
     F32MeetsI64: F32, I64, "cannot combine a `F32` tensor with a `I64` tensor", "this tensor is `I64`, the other is `F32`";
     F64MeetsF16: F64, F16, "cannot combine a `F64` tensor with a `F16` tensor", "this tensor is `F16`, the other is `F64`";

@@ -34,7 +34,10 @@ pub(crate) fn amp_op(args: TokenStream, item: TokenStream) -> TokenStream {
 fn renamed(error: &syn::Error) -> syn::Error {
     syn::Error::new(
         error.span(),
-        error.to_string().replace("#[autocast]", "#[amp_op]").replace("lower precision", "a class"),
+        error
+            .to_string()
+            .replace("#[autocast]", "#[amp_op]")
+            .replace(crate::item::WHERE, "put it on the function that is the operation"),
     )
 }
 

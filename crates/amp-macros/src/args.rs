@@ -127,6 +127,11 @@ impl Args {
         };
         let mut seen: Vec<String> = Vec::new();
         while !input.is_empty() {
+            if body_follows && input.peek(syn::token::Brace) {
+                let help = format!("write `amp_region!({ident}, {{ .. }})`");
+                let found: TokenStream = input.parse()?;
+                return Err(spanned(first(found), "expected `,` between the precision and the body", help));
+            }
             expect_comma(input)?;
             if input.is_empty() || (body_follows && !starts_option(input)) {
                 break;

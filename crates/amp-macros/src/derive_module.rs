@@ -70,6 +70,9 @@ impl FieldOptions {
         for attr in field.attrs.iter().filter(|a| a.path().is_ident("module")) {
             attr.parse_nested_meta(|meta| {
                 if meta.path.is_ident("skip") {
+                    if meta.input.peek(syn::Token![=]) {
+                        return Err(meta.error("`skip` takes no value\nhelp: write `#[module(skip)]`"));
+                    }
                     options.skip = true;
                 } else if meta.path.is_ident("name") {
                     options.name = Some(meta.value()?.parse::<syn::LitStr>()?.value());

@@ -42,6 +42,9 @@ fn expand(args: TokenStream, item: TokenStream, policy: Rules) -> TokenStream {
         Ok(args) => args,
         Err(error) => return rejected(&error, function.stub()),
     };
+    if let Err(error) = function.check_parameter(&args.region) {
+        return rejected(&error, function.stub());
+    }
     if let Some(path) = &args.policy {
         let (private, forwarded) = (args.private(), &args.forwarded);
         return quote!(#path! { [#private::autocast_with] { #forwarded } #item });

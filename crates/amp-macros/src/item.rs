@@ -1,10 +1,14 @@
 //! What the attribute stands on.
 
+use crate::args::Region;
 use crate::error::spanned;
-use proc_macro2::{Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Error, Ident, Result, ReturnType, Signature, Token, Type, Visibility};
+use syn::{Attribute, Error, Ident, Result, ReturnType, Signature, Token, Type, Visibility, WherePredicate};
+
+/// Where the attribute belongs.
+pub(crate) const WHERE: &str = "put it on each function or method whose body should run in lower precision";
 
 /// A function, a method or a provided method of a trait; its body is not parsed yet.
 #[derive(Clone)]
@@ -25,11 +29,7 @@ impl Parse for Function {
         if let Some(kind) = other_item(input) {
             let found: TokenTree = input.parse()?;
             input.parse::<TokenStream>()?;
-            return Err(spanned(
-                found,
-                format!("`#[autocast]` goes on a function, not on {kind}"),
-                "put it on each function or method whose body should run in lower precision",
-            ));
+            return Err(spanned(found, format!("`#[autocast]` goes on a function, not on {kind}"), WHERE));
         }
         let sig: Signature = input.parse()?;
         if input.peek(Token![;]) {
@@ -106,11 +106,30 @@ impl Function {
         Ok(())
     }
 
+    /// A type parameter that is to be the region's precision needs its bound; one that has other bounds may inherit it.
+    pub(crate) fn check_parameter(&self, region: &Region) -> Result<()> {
+        let Region::Param(name) = region else { return Ok(()) };
+        let Some(param) = self.sig.generics.type_params().find(|param| param.ident == *name) else { return Ok(()) };
+        let mut clauses = self.sig.generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+        let elsewhere = clauses.any(|predicate| match predicate {
+            WherePredicate::Type(bound) => matches!(&bound.bounded_ty, Type::Path(path) if path.path.is_ident(name)),
+            _ => false,
+        });
+        if !param.bounds.is_empty() || elsewhere {
+            return Ok(());
+        }
+        let help = format!("write `{name}: AutocastPrecision`");
+        Err(spanned(param, format!("`{name}` is not known to be a precision that autocast can use"), help))
+    }
+
     /// The function with another body.
     pub(crate) fn with_body(&self, doc: Option<String>, body: TokenStream) -> TokenStream {
         let Self { attrs, vis, default, sig, .. } = self;
         let doc = doc.filter(|text| !text.is_empty()).map(|text| quote!(#[doc = #text]));
-        quote!(#(#attrs)* #doc #vis #default #sig { #body })
+        // In the user's braces: the compiler shows them where it speaks of the function.
+        let mut block = Group::new(Delimiter::Brace, body);
+        block.set_span(self.body.span());
+        quote!(#(#attrs)* #doc #vis #default #sig #block)
     }
 
     /// The signature with a body that has any type, so that one mistake is one error.

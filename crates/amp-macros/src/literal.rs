@@ -133,10 +133,20 @@ pub(crate) fn check_named(operand: &Expr, half: Half, scales: bool) -> Option<To
     let half = quote::format_ident!("{}", half.marker());
     let last = path.segments.last()?;
     let span = proc_macro2::Span::mixed_site().located_at(last.ident.span());
-    let check = quote::quote_spanned!(span=> __amp::check_literal((#path) as f64, __amp::Half::#half, #scales));
+    // The assertions stand here, not in a function, for the compiler to show no more than the constant.
+    let checks = [
+        ("overflows", format!("this constant does not fit in `{half}`: it would become infinite")),
+        ("vanishes", format!("this constant becomes 0 in `{half}`")),
+        ("becomes_one", format!("this constant becomes exactly 1 in `{half}`")),
+    ]
+    .map(|(fault, message)| {
+        let fault = proc_macro2::Ident::new(fault, span);
+        quote::quote_spanned!(span=>
+            ::core::assert!(!__amp::#fault((#path) as f64, __amp::Half::#half, #scales), #message);)
+    });
     Some(match generic {
-        true => quote::quote_spanned!(span=> const { #check };),
-        false => quote::quote_spanned!(span=> const _: () = #check;),
+        true => quote::quote_spanned!(span=> const { #(#checks)* };),
+        false => quote::quote_spanned!(span=> const _: () = { #(#checks)* };),
     })
 }
 

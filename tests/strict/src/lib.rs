@@ -57,8 +57,10 @@ impl Model {
     /// As the operations in it.
     #[autocast(f16, crate = ::mixed)]
     pub fn narrow(&self, x: &Tensor<F32>, sharp: bool) -> Result<Tensor<F32>> {
+        const FACTOR: f64 = 0.5;
         let h = if sharp { functional::softmax(x, -1)? } else { x.log_softmax(-1)? };
-        functional::relu(&h)?.matmul(&self.w)
+        let h = functional::relu(&h)?.matmul(&self.w)?;
+        h * FACTOR
     }
 
     /// Branches, loops, closures, operators and returns.

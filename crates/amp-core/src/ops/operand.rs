@@ -9,6 +9,11 @@ use amp_cpu::{DType, Dims};
 /// What can stand beside a `Tensor<P>`: a tensor of the same precision, or a number.
 ///
 /// A number is rounded once, to the precision of the arithmetic (F32, F64 for F64 tensors), never to 16 bits.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot stand beside a tensor of `{P}`",
+    label = "neither a tensor nor a number",
+    note = "a `Result` holds a tensor once it is unwrapped: put `?` behind it"
+)]
 pub trait Operand<P: Element> {
     /// Which of the two it is.
     #[doc(hidden)]

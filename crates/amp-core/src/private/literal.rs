@@ -1,21 +1,23 @@
-//! Constants against the range of the precision they meet.
+//! Constants against the range of the precision they meet; the macros judge literals with the same function.
 
 use super::{Keep, To};
 use crate::precision::Element;
 use amp_cpu::DType;
 use amp_policy::{Half, Verdict};
 
-/// What becomes of `value` in half precision; the macros check literals with the same function.
-///
-/// # Panics
-/// At compile time, with the fault in words, when the constant cannot be used.
-pub const fn check_literal(value: f64, half: Half, scales: bool) {
-    match half.judge(value, scales) {
-        Verdict::Fits => {}
-        Verdict::Overflows => panic!("this constant does not fit in the region's precision: it would become infinite"),
-        Verdict::Vanishes => panic!("this constant becomes 0 in the region's precision"),
-        Verdict::BecomesOne => panic!("this constant becomes exactly 1 in the region's precision"),
-    }
+/// Whether `value` becomes infinite in half precision.
+pub const fn overflows(value: f64, half: Half, scales: bool) -> bool {
+    matches!(half.judge(value, scales), Verdict::Overflows)
+}
+
+/// Whether `value` becomes 0 in half precision.
+pub const fn vanishes(value: f64, half: Half, scales: bool) -> bool {
+    matches!(half.judge(value, scales), Verdict::Vanishes)
+}
+
+/// Whether `value` becomes exactly 1 in half precision.
+pub const fn becomes_one(value: f64, half: Half, scales: bool) -> bool {
+    matches!(half.judge(value, scales), Verdict::BecomesOne)
 }
 
 impl<P: Element> To<P> {
@@ -54,10 +56,15 @@ pub trait HoldsAtRuntime: super::RuntimeToken {
 impl<T: super::RuntimeToken> HoldsAtRuntime for T {}
 
 const fn check_held(dtype: DType, value: f64) {
-    match dtype {
-        // A constant that becomes 1 is judged where the macro itself sees what it meets.
-        DType::F16 => check_literal(value, Half::F16, false),
-        DType::BF16 => check_literal(value, Half::BF16, false),
-        _ => {}
-    }
+    let half = match dtype {
+        DType::F16 => Half::F16,
+        DType::BF16 => Half::BF16,
+        _ => return,
+    };
+    // A constant that becomes 1 is judged where the macro itself sees what it meets.
+    assert!(
+        !overflows(value, half, false),
+        "this constant does not fit in the region's precision: it would become infinite"
+    );
+    assert!(!vanishes(value, half, false), "this constant becomes 0 in the region's precision");
 }

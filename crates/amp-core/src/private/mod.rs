@@ -33,7 +33,7 @@ pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved};
 pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, recast};
 pub use join::{Join2, Join3, Join4};
-pub use literal::{HoldsAtRuntime, check_literal};
+pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
 pub use probe::{Probe, argument, declared, module, owned, place, probe, slot, taker, token, writer};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, through, to};
 

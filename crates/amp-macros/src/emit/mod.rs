@@ -21,7 +21,8 @@ pub(crate) use constant::{beside, holding};
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;
 pub(crate) use operand::{Joint, Operand, Role, Treatment, call, hoisted};
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::extra::DelimSpan;
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::{Expr, Path};
 pub(crate) use value::{declared, joined, recast, recast_tensor, slot};
@@ -45,6 +46,13 @@ pub(crate) fn if_ours(functions: &Path, condition: &TokenStream) -> TokenStream 
 /// A local of the expansion.
 pub(crate) fn local(name: &str, index: usize, at: Span) -> Ident {
     format_ident!("__amp_{name}{index}", span = Span::mixed_site().located_at(at))
+}
+
+/// The place of these parentheses, as tokens of the expansion.
+pub(crate) fn relocated(parens: DelimSpan) -> DelimSpan {
+    let mut group = Group::new(Delimiter::Parenthesis, TokenStream::new());
+    group.set_span(Span::mixed_site().located_at(parens.join()));
+    group.delim_span()
 }
 
 /// Spans of the first and the last token.

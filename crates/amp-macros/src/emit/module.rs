@@ -1,5 +1,6 @@
 //! Calls of modules.
 
+use super::operand::braced;
 use super::{Joint, Operand, Treatment, call, is_place, is_pure_place, local};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -8,7 +9,7 @@ use syn::Expr;
 /// A call of a module, whose type says what its inputs are cast to; under the condition `written` it writes its result in
 /// the region's precision, if it can.
 pub(crate) fn module_call(
-    at: Span,
+    (at, end): (Span, Span),
     receiver: Expr,
     (region, written): (&TokenStream, Option<TokenStream>),
     pinned: &[Span],
@@ -28,7 +29,7 @@ pub(crate) fn module_call(
             _ => operand,
         })
         .collect();
-    let inner = call(at, operands, Joint::None, |args| build(callee, args));
+    let inner = call(at, end, operands, Joint::None, |args| build(callee, args));
     let checks = pinned.iter().map(|&at| {
         let at = Span::mixed_site().located_at(at);
         let target = Ident::new(&target.to_string(), at);
@@ -38,11 +39,12 @@ pub(crate) fn module_call(
         None => quote_spanned!(site=> module()),
         Some(condition) => quote_spanned!(site=> module_for(#condition)),
     };
-    let body = quote_spanned!(site=>
-        match __amp::module(#probed, #region).#asks { #target => { #(#checks)* #inner } });
+    let arm = braced(quote_spanned!(site=> #target => { #(#checks)* #inner }), end);
+    let body = quote_spanned!(site=> match __amp::module(#probed, #region).#asks #arm);
     if pure {
         return Expr::Verbatim(quote_spanned!(site=> (#body)));
     }
     let borrow = if is_place(&receiver) { quote_spanned!(site=> &) } else { TokenStream::new() };
-    Expr::Verbatim(quote_spanned!(site=> (match #borrow #receiver { #module => #body })))
+    let arm = braced(quote_spanned!(site=> #module => #body), end);
+    Expr::Verbatim(quote_spanned!(site=> (match #borrow #receiver #arm)))
 }

@@ -1,7 +1,7 @@
 //! Calls and their operands: cast, or passed on as they are.
 
 use super::{ends, is_place, local};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Expr;
 
@@ -49,8 +49,14 @@ pub(crate) enum Joint {
     },
 }
 
-/// A call whose operands are cast.
-pub(crate) fn call(at: Span, operands: Vec<Operand>, joint: Joint, build: impl FnOnce(Vec<Expr>) -> Expr) -> Expr {
+/// A call whose operands are cast; it is reported at its name and ends at `end`.
+pub(crate) fn call(
+    at: Span,
+    end: Span,
+    operands: Vec<Operand>,
+    joint: Joint,
+    build: impl FnOnce(Vec<Expr>) -> Expr,
+) -> Expr {
     let site = Span::mixed_site().located_at(at);
     let common = local("t", 0, at);
     let gated = matches!(joint, Joint::Gate) && is_gated(&operands);
@@ -62,18 +68,28 @@ pub(crate) fn call(at: Span, operands: Vec<Operand>, joint: Joint, build: impl F
     let mut body = build(passed).into_token_stream();
     if matches!(joint, Joint::Write { .. }) {
         let value = local("v", 0, at);
-        body = quote_spanned!(site=> match #body {
-            #value => __amp::owned(&#value, #common.result()).owned().recast(#value, #common.result())
-        });
+        let arm = quote_spanned!(site=>
+            #value => __amp::owned(&#value, #common.result()).owned().recast(#value, #common.result()));
+        let arm = braced(arm, end);
+        body = quote_spanned!(site=> match #body #arm);
     }
     if let Some(question) = question {
-        body = quote_spanned!(site=> match #question { #common => #body });
+        let arm = braced(quote_spanned!(site=> #common => #body), end);
+        body = quote_spanned!(site=> match #question #arm);
     }
     if !names.is_empty() {
-        body = quote_spanned!(site=> match (#(#values,)*) { (#(#names,)*) => #body });
+        let arm = braced(quote_spanned!(site=> (#(#names,)*) => #body), end);
+        body = quote_spanned!(site=> match (#(#values,)*) #arm);
     }
     // Parentheses say where in the source something is: here the call, below its receiver.
     Expr::Verbatim(quote_spanned!(site=> (#body)))
+}
+
+/// The arms of a `match` that ends where the call it stands for does: there the compiler says to put a `?`.
+pub(super) fn braced(arms: TokenStream, end: Span) -> Group {
+    let mut group = Group::new(Delimiter::Brace, arms);
+    group.set_span(Span::mixed_site().located_at(end));
+    group
 }
 
 /// Whether what becomes of the other operands depends on the first.

@@ -81,7 +81,7 @@ impl Walker<'_> {
         let mut operands = Vec::new();
         for &i in tensors {
             let slot = if i == 0 { &mut *call.receiver } else { call.args.get_mut(i - 1)? };
-            if let Some(error) = self.undone(slot, &values[i], goal, &name, source) {
+            if let Some(error) = self.undone(as_written(source, i), &values[i], goal, &name) {
                 self.errors.push(error);
             }
             let treatment = self.treatment(slot, &values[i], goal, i == 0, gated);
@@ -93,15 +93,21 @@ impl Walker<'_> {
     }
 
     /// A cast the user wrote must not be undone.
-    pub(super) fn undone(
-        &self,
-        place: &Expr,
-        value: &Value,
-        goal: &Goal,
-        name: &Ident,
-        _source: &Expr,
-    ) -> Option<syn::Error> {
+    pub(super) fn undone(&self, place: &Expr, value: &Value, goal: &Goal, name: &Ident) -> Option<syn::Error> {
         let Goal::To(Prec::Half(half)) = goal else { return None };
+        let fixed = |name: &str| matches!(name, "F16" | "BF16");
+        if let Prec::Half(other) = &value.prec
+            && value.sure
+            && other != half
+            && fixed(other)
+            && fixed(half)
+        {
+            return Some(spanned(
+                place,
+                format!("this `{other}` tensor meets `{half}` in `{name}`"),
+                format!("the two are never cast to each other for you: write `.to::<{half}>()`"),
+            ));
+        }
         if !value.pinned || value.prec != Prec::F32 {
             return None;
         }
@@ -224,6 +230,16 @@ impl Walker<'_> {
             _ => None,
         }
     }
+}
+
+/// Operand `i` of a call, 0 for the receiver of a method, before anything was rewritten in it.
+pub(super) fn as_written(source: &Expr, i: usize) -> &Expr {
+    let operand = match source {
+        Expr::MethodCall(call) => [&*call.receiver].into_iter().chain(&call.args).nth(i),
+        Expr::Call(call) => call.args.iter().nth(i),
+        _ => None,
+    };
+    operand.unwrap_or(source)
 }
 
 /// Whether a value certainly is a tensor of a known precision: it is cast without asking its type.

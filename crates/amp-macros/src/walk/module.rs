@@ -40,6 +40,7 @@ impl Walker<'_> {
             })
             .collect();
         let receiver = take(&mut call.receiver);
+        let end = call.paren_token.span.join();
         let mut whole = call.clone();
         let half = matches!(self.lower(), Prec::Half(_));
         let written = self.written(site, None);
@@ -47,7 +48,7 @@ impl Walker<'_> {
         let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
         let pinned: Vec<Span> = pinned.map(|&i| spans[i]).collect();
         self.rewrite(expr, |_| {
-            emit::module_call(at, receiver, (&region, written), &pinned, operands, |callee, passed| {
+            emit::module_call((at, end), receiver, (&region, written), &pinned, operands, |callee, passed| {
                 *whole.receiver = callee;
                 for (&i, arg) in positions.iter().zip(passed) {
                     whole.args[i] = arg;

@@ -158,9 +158,12 @@ impl Walker<'_> {
         if let Some(goal) = goal
             && let Some(operands) = self.take_operands(call, &called.values, &called.tensors, &goal, source)
         {
+            let end = call.paren_token.span.join();
             let whole = call.clone();
             let joint = self.joint(goal, by_receiver && !(tensor && known));
-            self.rewrite(expr, |_| emit::call(at, operands, joint, |passed| rebuilt(whole, &called.tensors, passed)));
+            self.rewrite(expr, |_| {
+                emit::call(at, end, operands, joint, |passed| rebuilt(whole, &called.tensors, passed))
+            });
         }
         if found.rule == Rule::ForceLower {
             let target = self.target(&self.lower());
@@ -286,6 +289,10 @@ pub(super) fn judged(op: &str, value: &Value) -> bool {
 }
 
 fn rebuilt(mut call: ExprMethodCall, tensors: &[usize], passed: Vec<Expr>) -> Expr {
+    // A call that begins in an expansion has to end in one for the compiler to see it whole.
+    if tensors.first() == Some(&0) {
+        call.paren_token.span = emit::relocated(call.paren_token.span);
+    }
     for (&i, expr) in tensors.iter().zip(passed) {
         match i {
             0 => *call.receiver = expr,

@@ -1,6 +1,7 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
 use super::Walker;
+use super::cast::as_written;
 use super::operation::{Called, Form, castable, judged};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::Flow;
@@ -108,17 +109,18 @@ impl Walker<'_> {
         let Some(goal) = goal else { return result };
         let mut operands = Vec::new();
         for &i in &tensors {
-            if let Some(error) = self.undone(&call.args[i], &values[i], &goal, name, source) {
+            if let Some(error) = self.undone(as_written(source, i), &values[i], &goal, name) {
                 self.errors.push(error);
             }
             let treatment = self.treatment(&call.args[i], &values[i], &goal, false, false);
             let expr = std::mem::replace(&mut call.args[i], Expr::Verbatim(TokenStream::new()));
             operands.push(Operand { expr, role: Role::Argument, treatment });
         }
+        let end = call.paren_token.span.join();
         let mut whole = call.clone();
         let joint = self.joint(goal, method_form);
         self.rewrite(expr, |_| {
-            emit::call(name.span(), operands, joint, |passed| {
+            emit::call(name.span(), end, operands, joint, |passed| {
                 for (&i, arg) in tensors.iter().zip(passed) {
                     whole.args[i] = arg;
                 }
@@ -158,6 +160,7 @@ impl Walker<'_> {
         if agree || values.len() < 2 {
             return Value { sure, flow, ..Value::new(prec) };
         }
+        let end = call.paren_token.span.join();
         let mut whole = call.clone();
         let elems = literal_list(&mut call.args[0]).expect("seen above");
         let operands = elems
@@ -169,7 +172,7 @@ impl Walker<'_> {
             })
             .collect();
         self.rewrite(expr, |_| {
-            emit::call(at, operands, Joint::None, |passed| {
+            emit::call(at, end, operands, Joint::None, |passed| {
                 if let Some(elems) = literal_list(&mut whole.args[0]) {
                     elems.into_iter().zip(passed).for_each(|(elem, with)| *elem = with);
                 }

@@ -1,4 +1,4 @@
-//~ error: this constant becomes 0 in the region
+//~ error: this constant becomes 0 in `F16`
 use amp::prelude::*;
 
 const EPS: f32 = 1e-10;

@@ -1,4 +1,4 @@
-//~ error: this constant does not fit in the region
+//~ error: this constant does not fit in `F16`: it would become infinite
 use amp::prelude::*;
 
 const MASK: f32 = -1e9;
