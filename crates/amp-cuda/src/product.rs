@@ -28,6 +28,9 @@ pub(crate) struct Product {
 }
 
 /// What is done besides the product.
+///
+/// Activations are not among it: cuBLASLt applies its ReLU and GELU, and multiplies by their derivatives, before the result is
+/// rounded, while an activation of the library is that of the rounded result, and `matmul_unary` promises its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Epilogue {
     Nothing,

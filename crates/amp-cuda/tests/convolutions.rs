@@ -18,7 +18,7 @@ fn goes_to(library: &str, name: &str, inputs: &[Input], out: DType, times: u64, 
     let before = standin.calls(library);
     check(name, inputs, out, 200.0, call);
     let each = standin.calls(library) - before;
-    assert_eq!(each, times * standin::SCHEDULES.len() as u64, "{name}: calls of {library}");
+    assert_eq!(each, times * standin::schedules().len() as u64, "{name}: calls of {library}");
 }
 
 fn goes(name: &str, inputs: &[Input], out: DType, convolutions: u64, call: Call) {
@@ -54,6 +54,18 @@ fn convolutions_go_to_cudnn_where_it_can_do_them() {
     other_layouts();
     sizes_of_nothing();
     plans_are_remembered();
+}
+
+// In a process of its own, so that the counts are not of two runs.
+#[test]
+fn kernels_around_products_stay_within_their_memory() {
+    let (_, _alone) = standin::open_with_products();
+    let Some((folder, variables)) = standin::sanitized() else { return };
+    let mut command = std::process::Command::new(std::env::current_exe().expect("this test's file"));
+    command.arg("convolutions_go_to").env("AMP_STANDIN", folder).envs(variables).env_remove("AMP_CUDA_LIB_DIR");
+    let output = command.output().expect("the child runs");
+    let [text, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
 }
 
 fn every_pass_of_every_type() {

@@ -110,27 +110,15 @@ fn a_mistake_in_any_file_is_noticed() {
 
 #[test]
 fn kernels_stay_within_their_memory() {
-    let Some(asan) = sanitizer() else {
+    let Some((folder, variables)) = standin::sanitized() else {
         let _ = writeln!(std::io::stderr(), "NOT RUN: no kernel ran under AddressSanitizer, the compiler has none");
         return;
     };
-    let flags = ["-fsanitize=address", "-g1"];
-    let folder = standin::build(&standin::sources(), &standin::headers(), &standin::kernels(), "sanitized", &flags);
-    let options = "detect_leaks=0:detect_stack_use_after_return=0:handle_segv=0".to_owned();
-    // One order of threads: which addresses are touched does not depend on it.
-    let variables = [("LD_PRELOAD", asan), ("ASAN_OPTIONS", options), ("AMP_SCHEDULES", "1".into())];
     let output = run_tests("", &folder, &variables);
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("attention_with"), "{text}\n{errors}");
     // A result one element short must be noticed, or the run above proves nothing.
-    let output = run_tests(OVERRUN.tests, &mutated(&OVERRUN, &folder, "sanitized-overrun", &flags), &variables);
+    let output =
+        run_tests(OVERRUN.tests, &mutated(&OVERRUN, &folder, "sanitized-overrun", &standin::SANITIZED), &variables);
     assert!(String::from_utf8_lossy(&output.stderr).contains("AddressSanitizer"), "an overrun goes unnoticed");
-}
-
-/// The compiler's run-time library for it.
-fn sanitizer() -> Option<String> {
-    let compiler = env::var_os("CXX").unwrap_or_else(|| "g++".into());
-    let output = Command::new(compiler).arg("-print-file-name=libasan.so").output().ok()?;
-    let file = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    Path::new(&file).is_absolute().then_some(file)
 }

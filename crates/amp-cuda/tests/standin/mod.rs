@@ -251,6 +251,23 @@ fn link(folder: &Path, units: &[(String, String)], flags: &[&str]) {
     });
 }
 
+/// How the stand-in is compiled for AddressSanitizer.
+pub const SANITIZED: [&str; 2] = ["-fsanitize=address", "-g1"];
+
+/// The stand-in under AddressSanitizer, and the environment of a process that runs on it; `None` where the compiler has none.
+///
+/// One order of threads: which addresses are touched does not depend on it.
+pub fn sanitized() -> Option<(PathBuf, [(&'static str, String); 3])> {
+    let output = compiler().arg("-print-file-name=libasan.so").output().ok()?;
+    let runtime = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !Path::new(&runtime).is_absolute() {
+        return None;
+    }
+    let options = "detect_leaks=0:detect_stack_use_after_return=0:handle_segv=0".to_owned();
+    let folder = build(&sources(), &headers(), &kernels(), "sanitized", &SANITIZED);
+    Some((folder, [("LD_PRELOAD", runtime), ("ASAN_OPTIONS", options), ("AMP_SCHEDULES", "1".into())]))
+}
+
 /// cuBLASLt's stand-in, in a folder of its own: without it the library's own kernels multiply.
 pub fn with_products(folder: &Path) -> PathBuf {
     folder.join("products")
