@@ -80,8 +80,8 @@ pub trait Module {
     /// to F32.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) when a tensor is missing, has another shape, or belongs to nothing here. Nothing has changed
-    /// then.
+    /// [`Error::State`](crate::Error::State) when a tensor is missing, has another shape, or belongs to nothing here; a parameter that
+    /// is used in several places may stand in the file once, but not with two values. Nothing has changed then.
     fn load_state(&self, file: &TensorFile) -> Result<()> {
         super::load(self, file)
     }
@@ -106,7 +106,8 @@ pub trait Module {
     }
 
     /// Makes the changes of state (running statistics) of forward passes whose step was not taken; for calibration
-    /// without training. A training step does it by itself.
+    /// without training. A training step does it by itself. Of passes under `no_grad` only the latest is kept: call it after
+    /// each.
     fn commit(&self) -> Result<()> {
         let mut result = Ok(());
         walk(self, &mut |_, item| {

@@ -17,6 +17,7 @@ pub struct Ema {
     parameters: Vec<Parameter>,
     averages: Vec<RawTensor>,
     decay: f64,
+    swapped: bool,
 }
 
 impl Ema {
@@ -31,11 +32,15 @@ impl Ema {
         let mut seen = std::collections::HashSet::new();
         let parameters: Vec<_> = parameters.into_iter().filter(|p| seen.insert(p.id())).collect();
         let averages = parameters.iter().map(copied).collect::<Result<_>>()?;
-        Ok(Self { parameters, averages, decay })
+        Ok(Self { parameters, averages, decay, swapped: false })
     }
 
     /// Takes the present values in, if the step was taken.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] while parameters and averages are exchanged. Nothing has changed then.
     pub fn update(&mut self, step: &Step) -> Result<()> {
+        self.check_in_training("update")?;
         for (average, p) in self.averages.iter_mut().zip(&self.parameters) {
             let flag = step.flag().map(|skip| skip.on(p.device())).transpose()?;
             let value = p.tensor().raw.detached();
@@ -53,12 +58,19 @@ impl Ema {
 
     /// Exchanges parameters and averages: once for evaluation with the averages, once more to go on training.
     pub fn swap(&mut self) -> Result<()> {
+        self.swapped = !self.swapped;
         for (average, p) in self.averages.iter_mut().zip(&self.parameters) {
             let value = copied(p)?;
             p.set(&Tensor::from_raw(average.detached()))?;
             *average = value;
         }
         Ok(())
+    }
+
+    /// An error while the parameters hold the averages: what is trained or saved then would be taken for the other.
+    pub(crate) fn check_in_training(&self, op: &'static str) -> Result<()> {
+        let expected = "what is trained; call `swap` on their average once more first";
+        if self.swapped { Err(Error::argument(op, "the parameters", expected, "their averages")) } else { Ok(()) }
     }
 
     pub(crate) fn parameters(&self) -> &[Parameter] {
@@ -74,4 +86,28 @@ fn copied(p: &Parameter) -> Result<RawTensor> {
     let value = p.tensor().raw.detached();
     let buffer: Buffer = p.device().backend().copy(value.operand()?, DType::F32)?;
     Ok(RawTensor::new(p.device(), buffer, *value.shape()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ema;
+    use crate::optim::Step;
+    use crate::{Device, F32, Parameter, Tensor};
+
+    #[test]
+    fn exchanged_averages_are_left_alone() {
+        let device = Device::cpu();
+        let value = |v: f32| Tensor::<F32>::full(1, v, &device).unwrap();
+        let p = Parameter::new(&value(1.0)).unwrap();
+        let mut ema = Ema::new([p.clone()], 0.5).unwrap();
+        p.set(&value(3.0)).unwrap();
+        ema.swap().unwrap();
+        let error = ema.update(&Step::taken()).unwrap_err().to_string();
+        let rule = "what is trained; call `swap` on their average once more first";
+        assert_eq!(error, format!("update: the parameters must be {rule}, found their averages"));
+        assert_eq!(p.to_vec().unwrap(), [1.0]);
+        ema.swap().unwrap();
+        ema.update(&Step::taken()).unwrap();
+        assert_eq!((p.to_vec().unwrap()[0], ema.get(&p).unwrap().item().unwrap()), (3.0, 2.0));
+    }
 }

@@ -29,6 +29,7 @@ impl TrainState<'_> {
             write_optimizer(&mut file, o, groups(*optimizer)?, &names)?;
         }
         for (e, average) in self.averages.iter_mut().enumerate() {
+            average.check_in_training("save")?;
             let parameters = average.parameters().to_vec();
             for (i, (p, value)) in parameters.iter().zip(average.averages()).enumerate() {
                 file.insert_raw(format!("ema.{e}.{}", name_of(p, i, &names)), value.detached());
@@ -66,6 +67,7 @@ impl TrainState<'_> {
             changes.push(read_optimizer(&mut reader, o, groups(*optimizer)?, &names)?);
         }
         for (e, average) in self.averages.iter_mut().enumerate() {
+            average.check_in_training("load")?;
             let parameters = average.parameters().to_vec();
             for ((i, p), slot) in parameters.iter().enumerate().zip(average.averages()) {
                 let value = reader.tensor(&format!("ema.{e}.{}", name_of(p, i, &names)), p)?;
