@@ -513,3 +513,33 @@ fn constants_are_judged_by_what_they_meet() -> Result<()> {
     }
     Ok(())
 }
+
+#[autocast(f16)]
+fn lists(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<(Vec<Tensor<F32>>, [Tensor<F32>; 3])> {
+    let h = x.matmul(w)?;
+    let mut features = vec![x.clone(), h.relu()?];
+    for _ in 0..2 {
+        let all = Tensor::cat(&features.iter().collect::<Vec<_>>(), 0)?;
+        features.push(all.matmul(w)?.narrow(0, 0, 4)?);
+    }
+    features.insert(0, x.matmul(w)?);
+    let mut log: Vec<Tensor<F32>> = Vec::with_capacity(1);
+    log.push(h.clone());
+    let kept = [h.tanh()?, h.exp()?, h];
+    let [first, ..] = &kept;
+    assert_eq!(first.dims(), log[0].dims());
+    Ok((features, kept))
+}
+
+#[test]
+fn elements_beside_f32_are_widened() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let h = x.to::<F16>()?.matmul(&w.to::<F16>()?)?;
+    let (features, kept) = lists(&x, &w)?;
+    assert_eq!(features.len(), 5);
+    assert_eq!(features[0].to_vec()?, h.to::<F32>()?.to_vec()?);
+    assert_eq!(features[1].to_vec()?, x.to_vec()?);
+    assert_eq!(kept[0].to_vec()?, h.tanh()?.to::<F32>()?.to_vec()?);
+    assert_eq!(kept[1].to_vec()?, h.to::<F32>()?.exp()?.to_vec()?);
+    Ok(())
+}

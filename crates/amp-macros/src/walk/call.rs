@@ -53,6 +53,8 @@ const TRANSPARENT: &[&str] = &[
 /// Those of them that hand on the value itself.
 const PASSING: &[&str] =
     &["unwrap", "expect", "as_ref", "map_err", "ok", "ok_or", "ok_or_else", "context", "with_context", "to_owned"];
+/// Methods that put an element into a container.
+const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 /// Methods of tensors that say the same in every precision.
 const ASKING: &[&str] = &["dims", "size", "rank", "count", "device", "requires_grad"];
 /// Methods that optimizers, the scaler and parameters have.
@@ -137,10 +139,17 @@ impl Walker<'_> {
         let item = Value { constant: None, shape: Shape::Unknown, ..value.clone() };
         let mut closure = None;
         let mut args = Vec::new();
+        let takes = FILLING.contains(&name) && value.is_surely(&Prec::F32);
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => closure = Some(self.closure(inner, std::slice::from_ref(&item)).clone()),
-                arg => args.push(self.expr(arg)),
+                arg => {
+                    let given = self.expr(arg);
+                    if takes {
+                        self.widen_owned(arg, &given);
+                    }
+                    args.push(given);
+                }
             }
         }
         let from = value.clone();

@@ -55,7 +55,7 @@ impl Walker<'_> {
                 Value { parts: Vec::new(), flow: Flow::default(), ..value }
             }
             Expr::Tuple(tuple) => Value::tuple(tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect()),
-            Expr::Array(array) => self.elements(array.elems.iter_mut()),
+            Expr::Array(array) => self.container(array.elems.iter_mut().collect()),
             Expr::Repeat(repeat) => self.expr(&mut repeat.expr),
             Expr::MethodCall(_) => self.method(expr),
             Expr::Call(_) => self.call(expr),
@@ -125,16 +125,25 @@ impl Walker<'_> {
         }
     }
 
+    /// Walks the elements of an array or a vector, which have one type: beside one that is F32, the others are widened.
+    pub(super) fn container(&mut self, mut elems: Vec<&mut Expr>) -> Value {
+        let values: Vec<Value> = elems.iter_mut().map(|elem| self.expr(elem)).collect();
+        if values.iter().any(|value| value.is_surely(&Prec::F32) && value.shape.gives()) {
+            elems.iter_mut().zip(&values).for_each(|(elem, value)| self.widen_owned(elem, value));
+        }
+        joined(values)
+    }
+
+    /// Widens a tensor that goes where F32 is expected.
+    pub(super) fn widen_owned(&self, expr: &mut Expr, value: &Value) {
+        if value.prec.is_tensor() && value.shape.gives() && !value.is_surely(&Prec::F32) {
+            self.rewrite(expr, |inner| self.widened(inner, value));
+        }
+    }
+
     /// Walks like elements of one container.
     pub(super) fn elements<'e>(&mut self, elems: impl Iterator<Item = &'e mut Expr>) -> Value {
-        let mut all = Value::inferred();
-        let mut first = true;
-        for elem in elems {
-            let value = self.expr(elem);
-            all = if first { Value { constant: None, ..value.clone() } } else { all.join(&value) };
-            first = false;
-        }
-        all
+        joined(elems.map(|elem| self.expr(elem)).collect())
     }
 
     fn path(&mut self, path: &ExprPath) -> Value {
@@ -240,4 +249,11 @@ impl Walker<'_> {
     pub(super) fn bind_parameter(&mut self, pat: &Pat, given: Option<&Value>) {
         self.bind(pat, given.unwrap_or(&Value::opaque()), false);
     }
+}
+
+/// The value of a container of these.
+fn joined(values: Vec<Value>) -> Value {
+    let first = |value: Value| Value { constant: None, ..value };
+    let mut values = values.into_iter();
+    values.next().map_or_else(Value::inferred, |value| values.fold(first(value), |all, value| all.join(&value)))
 }

@@ -63,7 +63,10 @@ impl Walker<'_> {
     fn arguments(&mut self, mac: &Macro) -> Option<(Value, Macro)> {
         let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
         if let Ok(mut list) = parser.parse2(mac.tokens.clone()) {
-            let value = self.elements(list.iter_mut());
+            let value = match mac.path.is_ident("vec") {
+                true => self.container(list.iter_mut().collect()),
+                false => self.elements(list.iter_mut()),
+            };
             return Some((value, Macro { tokens: quote!(#list), ..mac.clone() }));
         }
         // `vec![value; count]`
