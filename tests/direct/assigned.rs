@@ -132,8 +132,26 @@ fn values_by_hand<P: AutocastPrecision>(t: &[Tensor<F32>], count: usize) -> Resu
     y.to::<F32>()? * &t[1]
 }
 
+/// Elements of tuples join at F32 one by one; what stands behind `..` is the last element.
+#[autocast(P)]
+fn tuples<P: AutocastPrecision>(t: &[Tensor<F32>], branch: usize) -> Result<Tensor<F32>> {
+    let (x, .., w) = (&t[0], branch, &t[2]);
+    let (a, b) = if branch == 0 { (x.matmul(w)?, x.softmax(-1)?) } else { (x.log_softmax(-1)?, x.matmul(w)?) };
+    let (a, b): (Tensor<F32>, Tensor<F32>) = (a, b);
+    (a + b)? * &t[1]
+}
+
+fn tuples_by_hand<P: AutocastPrecision>(t: &[Tensor<F32>], branch: usize) -> Result<Tensor<F32>> {
+    let product = t[0].to::<P>()?.matmul(&t[2].to::<P>()?)?.to::<F32>()?;
+    let other = if branch == 0 { t[0].softmax(-1)? } else { t[0].log_softmax(-1)? };
+    (product + other)? * &t[1]
+}
+
 fn all<P: AutocastPrecision>() {
     let _turn = alone();
+    for branch in [0, 1] {
+        compare("tuples", SHAPES, 0, |t| tuples::<P>(t, branch), |t| tuples_by_hand::<P>(t, branch));
+    }
     for (branch, fewer) in [(0, 1), (1, 1), (2, 0)] {
         compare("deferred", SHAPES, fewer, |t| deferred::<P>(t, branch), |t| deferred_by_hand::<P>(t, branch));
         compare("chosen", SHAPES, fewer, |t| chosen::<P>(t, branch), |t| chosen_by_hand::<P>(t, branch));

@@ -14,17 +14,6 @@ enum Activation {
     Swish,
     Elu(f64),
 }
-impl Activation {
-    #[amp_op(keep)]
-    fn apply<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
-        match self {
-            Self::Relu => x.relu(),
-            Self::Gelu => x.gelu(),
-            Self::Swish => x.silu(),
-            Self::Elu(a) => x.elu(*a),
-        }
-    }
-}
 trait Layer: Module + Send + Sync {
     fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>>;
 }

@@ -182,5 +182,5 @@ impl Walker<'_> {
 
 /// `iter.sum()`: a fold of an iterator has no arguments, a sum of a tensor has.
 fn is_iterator_fold(call: &ExprMethodCall) -> bool {
-    call.args.is_empty() && (call.method == "sum" || call.method == "product")
+    call.args.is_empty() && ["sum", "product", "max", "min", "flatten"].iter().any(|name| call.method == name)
 }

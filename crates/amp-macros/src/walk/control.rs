@@ -6,7 +6,7 @@ use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Block, Expr, Stmt};
+use syn::{Block, Expr, ExprTuple, Stmt};
 
 /// How the branches of one expression are made to agree.
 #[derive(Clone, Copy, PartialEq)]
@@ -96,6 +96,7 @@ impl Walker<'_> {
         let mut value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
         let values = arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never);
         value.take_flows(values.map(|arm| &mut arm.value).collect());
+        (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
         match agreement(&arms) {
             Agreement::None => (value, false),
             Agreement::F32 => {
@@ -116,6 +117,23 @@ impl Walker<'_> {
                     end(arm.end, |expr| Expr::Verbatim(quote!(__amp::#name::#variant(#expr))));
                 }
                 (Value { prec: Prec::Unknown, sure: false, ..value }, true)
+            }
+        }
+    }
+
+    /// Makes element `i` of the tuples that branches end in agree at F32, where one of them is.
+    fn join_elements(&self, arms: &mut [Arm<'_>], i: usize) {
+        let precs: Vec<Prec> = typed(arms).filter_map(|arm| Some(arm.value.parts.get(i)?.prec.clone())).collect();
+        if !precs.contains(&Prec::F32) {
+            return;
+        }
+        for arm in arms {
+            let Some(part) = arm.value.parts.get(i) else { continue };
+            let differs = part.prec.is_tensor() && !part.is_surely(&Prec::F32) && !part.inferred;
+            if let (true, Some(tuple)) = (differs, tuple(&mut arm.end))
+                && let Some(elem) = tuple.elems.get_mut(i)
+            {
+                self.rewrite(elem, |inner| self.widened(inner, part));
             }
         }
     }
@@ -164,6 +182,20 @@ fn agreement(arms: &[Arm<'_>]) -> Agreement {
         return Agreement::F32;
     }
     Agreement::ByType
+}
+
+/// The tuple a branch ends in.
+fn tuple<'b>(end: &'b mut End<'_>) -> Option<&'b mut ExprTuple> {
+    let block = match end {
+        End::Block(block) => block,
+        End::Expr(Expr::Block(inner)) => &mut inner.block,
+        End::Expr(Expr::Tuple(tuple)) => return Some(tuple),
+        End::Expr(_) => return None,
+    };
+    match block.stmts.last_mut() {
+        Some(Stmt::Expr(Expr::Tuple(tuple), None)) => Some(tuple),
+        _ => None,
+    }
 }
 
 /// Wraps the expression a branch ends in.

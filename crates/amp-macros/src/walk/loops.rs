@@ -104,7 +104,10 @@ impl Walker<'_> {
 
     fn loop_value(&self, frame: Frame) -> Value {
         let value = match (self.chosen(frame.var), &self.scopes.vars[frame.var].assigned) {
-            (Some(prec), _) => Value::sure(prec),
+            (Some(prec), assigned) => {
+                let pinned = assigned.as_ref().is_some_and(|value| value.pinned);
+                Value { pinned, ..Value::sure(prec) }
+            }
             (None, Some(value)) => value.clone(),
             (None, None) => Value::other(),
         };
