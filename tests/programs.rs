@@ -523,8 +523,10 @@ fn lists(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<(Vec<Tensor<F32>>, [Tensor<
         features.push(all.matmul(w)?.narrow(0, 0, 4)?);
     }
     features.insert(0, x.matmul(w)?);
-    let mut log: Vec<Tensor<F32>> = Vec::with_capacity(1);
-    log.push(h.clone());
+    let mut log: Vec<Tensor<F32>> = Vec::new();
+    for _ in 0..2 {
+        log.push(h.clone());
+    }
     let kept = [h.tanh()?, h.exp()?, h];
     let [first, ..] = &kept;
     assert_eq!(first.dims(), log[0].dims());
