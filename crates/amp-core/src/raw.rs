@@ -144,7 +144,7 @@ impl RawTensor {
             *self = Self::new(self.device(), buffer, *self.shape());
         }
         let value = Arc::get_mut(&mut self.value).expect("there is no other holder any more");
-        value.narrowed = Default::default();
+        (value.narrowed, value.origin) = Default::default();
         Ok(&mut value.buffer)
     }
 

@@ -18,7 +18,12 @@ pub struct AttentionScores<'a> {
 /// Attention of `q` `[B, H, T, D]` over `k` `[B, H, S, D]` and `v` `[B, H, S, E]`; scores, statistics and sums in F32 (F64
 /// for F64). A query that may attend to no key gives zeros.
 pub trait Attention {
-    /// The result `[B, H, T, E]`, rounded once to `out`, and the log-sum-exp of each row of scores `[B, H, T]` in F32.
+    /// Whether results lie as `[B, T, H, E]`, the heads of a query beside each other.
+    fn interleaves_heads(&self) -> bool {
+        false
+    }
+
+    /// The result `[B, H, T, E]`, or as [`interleaves_heads`](Self::interleaves_heads) says, rounded once to `out`, and the log-sum-exp of each row of scores `[B, H, T]` in F32.
     fn attention(
         &self,
         q: Operand<'_>,

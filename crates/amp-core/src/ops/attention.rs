@@ -1,13 +1,13 @@
 //! Scaled dot-product attention.
 
-use super::matmul::accumulator;
+use super::matmul::{accumulator, with_axis};
 use crate::autograd::{Pass, Saved, record};
 use crate::backend::AttentionScores;
 use crate::precision::{Bool, Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
-use amp_cpu::Dims;
+use amp_cpu::{Dims, Layout};
 
 const OP: &str = "scaled_dot_product_attention";
 
@@ -71,6 +71,7 @@ fn attention(qkv: [&RawTensor; 3], mask: Option<&RawTensor>, options: AttentionO
     let device = q.device();
     let (y, lse) = q.backend().attention(q.operand()?, k.operand()?, v.operand()?, &scores, q.logical)?;
     let y = RawTensor::new(device, y, plan.result);
+    let y = if q.backend().interleaves_heads() { plan.interleaved(&y) } else { y };
     record(OP, &qkv, y, |y| {
         let saved = [Saved::new(qkv[0])?, Saved::new(qkv[1])?, Saved::new(qkv[2])?, Saved::new(y)?];
         let mask = mask.as_ref().map(Saved::new).transpose()?;
@@ -152,17 +153,29 @@ impl Plan {
         self.lifted(&x.broadcast_to(OP, &shape.into_shape(OP)?)?)
     }
 
-    /// With leading dimensions of size 1 up to four.
+    /// With dimensions of size 1 up to four: a single leading dimension is the batch.
     fn lifted(&self, x: &RawTensor) -> Result<RawTensor> {
-        let missing = 4 - x.shape().len();
-        let mut shape = vec![1; missing];
-        shape.extend_from_slice(x.shape());
-        x.broadcast_to(OP, &shape.into_shape(OP)?)
+        let mut layout = x.layout;
+        while layout.shape.len() < 4 {
+            layout = with_axis(&layout, layout.shape.len() - 2)?;
+        }
+        Ok(x.with_layout(layout))
     }
 
     /// Without them.
     fn lowered(&self, shape: &Dims) -> Dims {
-        Dims::new(&shape[2 - self.outer.len()..]).expect("fewer dimensions")
+        let outer = &shape[..self.outer.len()];
+        Dims::new(&[outer, &shape[2..]].concat()).expect("fewer dimensions")
+    }
+
+    /// The result, of which the heads of a query lie beside each other.
+    fn interleaved(&self, y: &RawTensor) -> RawTensor {
+        let mut layout = Layout::contiguous(self.result);
+        if let [_, heads, queries, width] = *self.result {
+            (layout.strides[1], layout.strides[2]) = (width, heads * width);
+            layout.strides[0] = queries * heads * width;
+        }
+        y.with_layout(layout)
     }
 
     fn scores<'a>(&self, mask: Option<&'a RawTensor>) -> Result<AttentionScores<'a>> {

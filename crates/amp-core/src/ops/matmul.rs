@@ -111,7 +111,7 @@ impl Plan {
     }
 }
 
-fn with_axis(layout: &Layout, at: usize) -> Result<Layout> {
+pub(super) fn with_axis(layout: &Layout, at: usize) -> Result<Layout> {
     let inserted = layout.shape.inserted(at, 1).zip(layout.strides.inserted(at, 0));
     let (shape, strides) = inserted.ok_or(Error::TooManyDimensions { op: "matmul", rank: layout.shape.len() + 1 })?;
     Ok(Layout { shape, strides, offset: layout.offset })

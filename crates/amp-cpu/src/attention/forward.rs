@@ -90,7 +90,8 @@ fn answer<E: Attend>(
             }
             for ((i, query), progress) in queries.enumerate().zip(progress) {
                 let at = head * problem.queries + query;
-                progress.store(at, &mut sums[i * columns..][..value_width], outputs);
+                let places = [problem.place(head, query), at];
+                progress.store(places, &mut sums[i * columns..][..value_width], outputs);
             }
         });
     });
@@ -104,15 +105,15 @@ struct Progress<T> {
 }
 
 impl<T: Real> Progress<T> {
-    /// Stores the answer of row `at`, given the sums, and its statistics.
-    fn store(self, at: usize, sums: &mut [T], [output, statistics]: [Output; 2]) {
+    /// Stores a query's answer, given the sums, and its statistics.
+    fn store(self, [place, at]: [usize; 2], sums: &mut [T], [output, statistics]: [Output; 2]) {
         if self.total != T::ZERO {
             dispatch(Scale { row: sums, factor: T::ONE / self.total });
         }
         let shift = if self.most == T::LEAST { T::ZERO } else { self.most };
         let log = self.total.ln::<crate::simd::Portable>() + shift;
         // SAFETY: each block has its own queries.
-        unsafe { output.store(at * sums.len(), 1, sums) };
+        unsafe { output.store(place, 1, sums) };
         // SAFETY: as above.
         unsafe { statistics.store(at, 1, &[log]) };
     }

@@ -18,7 +18,8 @@ use half::bf16;
 
 /// Result of [`attention`].
 pub struct Attended {
-    /// `[B, H, T, E]`, rounded once to the precision that was asked for.
+    /// `[B, T, H, E]`, rounded once to the precision that was asked for: the heads of a query are neighbours, as the
+    /// projection wants them that most often follows.
     pub y: Storage,
     /// Logarithm of the sum of exponentials of each row of scores, `[B, H, T]`, F32 (F64 for F64 operands).
     pub lse: Storage,
@@ -108,6 +109,8 @@ struct Problem<'a, E: Attend> {
     scores: &'a Scores<'a>,
     /// Batch times heads.
     heads: usize,
+    /// Heads of one element of the batch.
+    neighbours: usize,
     queries: usize,
     keys: usize,
     width: usize,
@@ -122,7 +125,7 @@ impl<'a, E: Attend> Problem<'a, E> {
         debug_assert!([QUERIES, KEYS].iter().all(|n| {
             [kernel.left.width, kernel.right.width, kernel.left.step].iter().all(|size| n.is_multiple_of(*size))
         }));
-        Self { kernel, q, k, v, scores, heads: batch * heads, queries, keys, width, value_width }
+        Self { kernel, q, k, v, scores, heads: batch * heads, neighbours: heads, queries, keys, width, value_width }
     }
 
     /// Packs `count` columns of rows of a block, rounded, as a left side that sums over the columns.
@@ -150,6 +153,12 @@ impl<'a, E: Attend> Problem<'a, E> {
             }
         }
         left.weave_across(lines, KEYS, [depth / left.group, height / left.width], left.width * depth, out);
+    }
+
+    /// Where the result of a query begins.
+    fn place(&self, head: usize, query: usize) -> usize {
+        let (element, neighbour) = (head / self.neighbours, head % self.neighbours);
+        ((element * self.queries + query) * self.neighbours + neighbour) * self.value_width
     }
 
     /// Multiply-adds of one of the products.

@@ -26,6 +26,12 @@ impl Case {
         attention(&self.q.view(), &self.k.view(), &self.v.view(), &self.scores(), out)
     }
 
+    /// A result `[B, T, H, E]` as `[B, H, T, E]`.
+    fn result(&self, y: Storage) -> Tensor {
+        let [b, h, t, e] = self.shape();
+        Tensor::contiguous(&[b, t, h, e], y).transposed(1, 2)
+    }
+
     fn shape(&self) -> [usize; 4] {
         [self.q.shape()[0], self.q.shape()[1], self.q.shape()[2], self.v.shape()[3]]
     }
@@ -47,7 +53,7 @@ impl Case {
     }
 
     fn check(&self, out: DType) {
-        let y = Tensor::contiguous(&self.shape(), self.run(out).y);
+        let y = self.result(self.run(out).y);
         let acc = if self.q.logical() == DType::F64 { DType::F64 } else { DType::F32 };
         for index in y.indices() {
             let weights = self.weights(index[0], index[1], index[2]);
@@ -93,7 +99,7 @@ impl Case {
 
     fn check_grad(&self, random: &mut Random, out: DType) {
         let forward = self.run(self.q.logical());
-        let y = Tensor::contiguous(&self.shape(), forward.y);
+        let y = self.result(forward.y);
         let grad = random.tensor(&self.shape(), self.q.logical());
         let views = [&self.q.view(), &self.k.view(), &self.v.view()];
         let got = attention_grad(&grad.view(), views, &y.view(), &forward.lse, &self.scores(), out);
@@ -154,7 +160,7 @@ fn large_scores_do_not_overflow() {
     let mut random = Random::new(43);
     let mut case = Case::new(&mut random, [1, 1, 4, 300, 8, 4], DType::F32);
     case.scale = 1e4;
-    let y = Tensor::contiguous(&case.shape(), case.run(DType::F32).y);
+    let y = case.result(case.run(DType::F32).y);
     assert!(y.values().iter().all(|v| v.abs() <= 1.0));
 }
 
@@ -165,7 +171,7 @@ fn nans_stay_in_their_row() {
     let mut values = case.q.values();
     values[4] = f64::NAN;
     case.q = Tensor::from_values(&[1, 1, 3, 4], DType::F32, &values);
-    let y = Tensor::contiguous(&case.shape(), case.run(DType::F32).y);
+    let y = case.result(case.run(DType::F32).y);
     for index in y.indices() {
         assert_eq!(y.at(&index).is_nan(), index[2] == 1);
     }
@@ -180,7 +186,7 @@ fn one_and_two_threads_give_the_same_bits() {
     let run = |threads| {
         crate::with_num_threads(threads, || {
             let forward = case.run(DType::F32);
-            let y = Tensor::contiguous(&case.shape(), forward.y);
+            let y = case.result(forward.y);
             let views = [&case.q.view(), &case.k.view(), &case.v.view()];
             (attention_grad(&grad.view(), views, &y.view(), &forward.lse, &case.scores(), DType::F32), y.storage)
         })

@@ -3,6 +3,7 @@
 use super::{Domain, for_chunks, map_chunks};
 use crate::convert::Compute;
 use crate::math::Float;
+use crate::output::Output;
 use crate::parallel::Cost;
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::{Binary, Compare, DType, SliceMut, Storage, View};
@@ -18,6 +19,20 @@ pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
         Domain::F64 => map_chunks([a, b], out, cost, |[a, b], y| dispatch(Arithmetic::<f64> { op, a, b, y })),
         Domain::I64 => map_chunks([a, b], out, cost, |[a, b], y| integers(op, a, b, y)),
     }
+}
+
+/// `op(a, b)` in F32, and the same rounded once more to `also`, in one pass.
+pub fn binary_narrowed(op: Binary, a: &View, b: &View, also: DType) -> (Storage, Storage) {
+    let mut copy = Storage::unwritten(also, a.layout.count());
+    let narrow = Output::new(&mut copy);
+    let wide = for_chunks([a, b], DType::F32, Cost::Light, |[a, b], at, chunk, _| {
+        if let SliceMut::F32(y) = chunk {
+            dispatch(Arithmetic::<f32> { op, a, b, y });
+            // SAFETY: each chunk has its own elements.
+            unsafe { narrow.store(at, 1, y) };
+        }
+    });
+    (wide, copy)
 }
 
 struct Arithmetic<'a, T> {
@@ -92,7 +107,7 @@ pub fn compare(op: Compare, a: &View, b: &View) -> Storage {
 }
 
 fn compare_as<T: Compute>(op: Compare, a: &View, b: &View) -> Storage {
-    for_chunks([a, b], DType::Bool, Cost::Light, |[a, b], chunk, _| {
+    for_chunks([a, b], DType::Bool, Cost::Light, |[a, b], _, chunk, _| {
         if let SliceMut::Bool(y) = chunk {
             dispatch(Comparison::<T> { op, a, b, y });
         }

@@ -36,7 +36,7 @@ mod ternary;
 mod tests;
 mod unary;
 
-pub use binary::{binary, compare};
+pub use binary::{binary, binary_narrowed, compare};
 pub use copy::{copy, copy_into, fill};
 pub use ternary::{select, ternary};
 pub(crate) use unary::{backward, forward};
@@ -74,15 +74,15 @@ fn map_chunks<T: Compute, const N: usize>(
     cost: Cost,
     f: impl Fn([&[T]; N], &mut [T]) + Sync,
 ) -> Storage {
-    for_chunks(operands, out, cost, |loaded, chunk, buffer| store(chunk, buffer, |dst| f(loaded, dst)))
+    for_chunks(operands, out, cost, |loaded, _, chunk, buffer| store(chunk, buffer, |dst| f(loaded, dst)))
 }
 
-/// Runs `f(operand chunks, output chunk, buffer)` over all chunks of the output, in parallel.
+/// Runs `f(operand chunks, where the chunk begins, output chunk, buffer)` over all chunks of the output, in parallel.
 fn for_chunks<T: Compute, const N: usize>(
     operands: [&View; N],
     out: DType,
     cost: Cost,
-    f: impl Fn([&[T]; N], &mut SliceMut<'_>, &mut Buffer<'_, T>) + Sync,
+    f: impl Fn([&[T]; N], usize, &mut SliceMut<'_>, &mut Buffer<'_, T>) + Sync,
 ) -> Storage {
     let sources = operands.map(Source::new);
     let mut output = Storage::unwritten(out, operands[0].layout.count());
@@ -97,7 +97,7 @@ fn for_chunks<T: Compute, const N: usize>(
                 i += 1;
                 sources[i - 1].load_lazily(at, len, buffer)
             });
-            f(loaded, chunk, &mut result);
+            f(loaded, at, chunk, &mut result);
         });
     });
     output

@@ -4,6 +4,7 @@ use super::NormKind;
 use super::rows::{PerChannel, Rows, parameters};
 use crate::line::{Span, store};
 use crate::num::{Num, Real, in_real};
+use crate::output::Output;
 use crate::reduce::block::{BLOCK, Itself, Tree, dot_of, sum_of, total};
 use crate::simd::{Kernel, Lanes, Simd, dispatch};
 use crate::split::{for_chunks, map_all};
@@ -19,6 +20,8 @@ const RUN: usize = 1 << 11;
 pub struct NormGrads {
     /// With respect to the input.
     pub x: Storage,
+    /// The same rounded once more, where that was asked for and `x` is made row by row.
+    pub narrowed: Option<Storage>,
     /// With respect to the weight; F32, F64 for F64 input.
     pub weight: Storage,
     /// With respect to the bias; F32, F64 for F64 input.
@@ -27,6 +30,7 @@ pub struct NormGrads {
 
 /// Gradients of [`normalize`](crate::normalize) from the gradient of its output, its input and its statistics.
 ///
+/// The gradient of the input is rounded to `out`, and in a copy from there to `also` (not for statistics of batches).
 /// Parameter gradients are summed in F32 (F64) over pieces of rows whose number depends on sizes alone.
 pub fn normalize_grad(
     grad: &View,
@@ -35,7 +39,7 @@ pub fn normalize_grad(
     rstd: &View,
     weight: Option<&View>,
     kind: NormKind,
-    out: DType,
+    (out, also): (DType, Option<DType>),
 ) -> NormGrads {
     in_real!(x.logical, A => {
         let rows = Rows::new(x, kind);
@@ -49,7 +53,7 @@ pub fn normalize_grad(
         };
         match kind {
             NormKind::Batch => rule.batch(grad, out),
-            _ => rule.by_row(!matches!(kind, NormKind::Rms { .. }), out),
+            _ => rule.by_row(!matches!(kind, NormKind::Rms { .. }), out, also.filter(|_| out == A::DTYPE)),
         }
     })
 }
@@ -70,10 +74,12 @@ struct Sums<A> {
 }
 
 impl<A: Real> Rule<'_, A> {
-    fn by_row(&self, centred: bool, out: DType) -> NormGrads {
+    fn by_row(&self, centred: bool, out: DType, also: Option<DType>) -> NormGrads {
         let Rows { rows, len, channels, .. } = self.rows;
         let per_piece = self.rows.per_piece_with_sums();
         let mut dx = Storage::unwritten(out, rows * len);
+        let mut copy = also.map(|also| Storage::unwritten(also, rows * len));
+        let narrow = copy.as_mut().map(Output::new);
         let sums = for_chunks(&mut dx, per_piece * len, |i, mut piece| {
             let mut sums = Sums::new(channels);
             scratch::with(4 * len, |buffer: &mut [A]| {
@@ -84,13 +90,17 @@ impl<A: Real> Rule<'_, A> {
                     let row = i * per_piece + j;
                     let (g, x) = (self.grad.read(row * len, len, g), self.x.read(row * len, len, x));
                     store(&mut piece.range(j * len, len), to, |to| {
-                        self.row(row, centred, (g, x), normal, to, &mut sums)
+                        self.row(row, centred, (g, x), normal, to, &mut sums);
+                        if let Some(narrow) = narrow {
+                            // SAFETY: each row has its own elements.
+                            unsafe { narrow.store(row * len, 1, to) };
+                        }
                     });
                 }
             });
             sums
         });
-        Sums::total(sums, channels).finished(dx)
+        NormGrads { narrowed: copy, ..Sums::total(sums, channels).finished(dx) }
     }
 
     /// The gradient `to` of one row, and what it adds to the sums of the parameters.
@@ -338,6 +348,6 @@ impl<A: Real> Sums<A> {
     }
 
     fn finished(self, x: Storage) -> NormGrads {
-        NormGrads { x, weight: A::storage(self.weight), bias: A::storage(self.bias) }
+        NormGrads { x, narrowed: None, weight: A::storage(self.weight), bias: A::storage(self.bias) }
     }
 }

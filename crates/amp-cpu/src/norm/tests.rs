@@ -109,7 +109,8 @@ fn gradients_agree_with_the_formula() {
             Tensor::from_values(&[stats.len()], DType::F64, &stats.iter().map(f).collect::<Vec<_>>())
         };
         let (mean, rstd) = (column(&|s| s.0), column(&|s| 1.0 / (s.1 + EPS).sqrt()));
-        let grads = normalize_grad(&g.view(), &x.view(), &mean.view(), &rstd.view(), Some(&w.view()), kind, DType::F64);
+        let grads =
+            normalize_grad(&g.view(), &x.view(), &mean.view(), &rstd.view(), Some(&w.view()), kind, (DType::F64, None));
         let (xs, gs) = (x.values(), g.values());
         let normal: Vec<f64> = (0..count)
             .map(|at| (xs[at] - stats[places(&shape, kind, at).0].0) * rstd.values()[places(&shape, kind, at).0])
@@ -151,4 +152,22 @@ fn nothing_to_normalise() {
     assert_eq!(normalize(&x.view(), NormKind::Batch, None, None, EPS, DType::F32).y.len(), 0);
     let x = Tensor::from_values(&[2, 3, 0], DType::F32, &[]);
     assert_eq!(normalize(&x.view(), NormKind::Group { groups: 3 }, None, None, EPS, DType::F32).y.len(), 0);
+}
+
+#[test]
+fn a_copy_of_the_gradient_is_the_gradient_rounded() {
+    let mut random = Random::new(3);
+    for (shape, kind) in cases().into_iter().filter(|(_, kind)| *kind != NormKind::Batch) {
+        let [x, g] = [0; 2].map(|_| random.tensor(&shape, DType::F32));
+        let groups = [statistics(&x, kind).len()];
+        let [mean, rstd] = [0; 2].map(|_| random.tensor(&groups, DType::F32));
+        for also in [DType::BF16, DType::F16] {
+            let run =
+                |also| normalize_grad(&g.view(), &x.view(), &mean.view(), &rstd.view(), None, kind, (DType::F32, also));
+            let (alone, both) = (run(None), run(Some(also)));
+            let dx = Tensor::contiguous(&shape, alone.x);
+            assert_eq!(both.narrowed, Some(crate::copy(&dx.view(), also)), "{kind:?} of {shape:?}");
+            assert_eq!(both.x, dx.storage);
+        }
+    }
 }

@@ -6,6 +6,10 @@ use amp_cpu::{DType, Scores, Storage};
 const OP: &str = "scaled_dot_product_attention";
 
 impl Attention for CpuBackend {
+    fn interleaves_heads(&self) -> bool {
+        true
+    }
+
     fn attention(
         &self,
         q: Operand<'_>,

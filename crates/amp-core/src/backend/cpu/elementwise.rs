@@ -17,6 +17,21 @@ impl Elementwise for CpuBackend {
         Ok(Buffer::new(amp_cpu::binary(op, &view("binary", a)?, &view("binary", b)?, out)))
     }
 
+    fn binary_narrowed(
+        &self,
+        op: Binary,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        out: DType,
+        also: DType,
+    ) -> Result<(Buffer, Option<Buffer>)> {
+        if out != DType::F32 || [a.logical, b.logical].contains(&DType::F64) {
+            return Ok((self.binary(op, a, b, out)?, None));
+        }
+        let (wide, copy) = amp_cpu::binary_narrowed(op, &view("binary", a)?, &view("binary", b)?, also);
+        Ok((Buffer::new(wide), Some(Buffer::new(copy))))
+    }
+
     fn compare(&self, op: Compare, a: Operand<'_>, b: Operand<'_>) -> Result<Buffer> {
         Ok(Buffer::new(amp_cpu::compare(op, &view("compare", a)?, &view("compare", b)?)))
     }

@@ -45,13 +45,13 @@ impl Normalization for CpuBackend {
         saved: (Operand<'_>, Operand<'_>),
         weight: Option<Operand<'_>>,
         kind: NormKind,
-        (out, _): (DType, Option<DType>),
+        out: (DType, Option<DType>),
     ) -> Result<NormGrads> {
         let (grad, x, weight) = (view("normalize", grad)?, view("normalize", x)?, optional(weight)?);
         let (mean, rstd) = (view("normalize", saved.0)?, view("normalize", saved.1)?);
         let grads = amp_cpu::normalize_grad(&grad, &x, &mean, &rstd, weight.as_ref(), kind, out);
         let [x, weight, bias] = [grads.x, grads.weight, grads.bias].map(Buffer::new);
-        Ok(NormGrads { x, narrowed: None, weight, bias })
+        Ok(NormGrads { x, narrowed: grads.narrowed.map(Buffer::new), weight, bias })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every operation in F32 and in 16 bits against the same operation in F64, which computes with other functions.
 
 use super::{layout, storage, to_f64};
+use crate::testing::{Random, Tensor};
 use crate::*;
 
 /// All functions, with arguments that take every branch.
@@ -195,4 +196,18 @@ fn functions_of_three_and_choices_agree_with_their_definition() {
     let condition = Storage::Bool(vec![true, false, false, true].into());
     let condition = View { data: condition.as_slice(), layout: &at, logical: DType::Bool };
     assert_eq!(to_f64(&select(&condition, &a, &b, DType::F32)), [1.0, -1.0, 0.25, 0.5]);
+}
+
+#[test]
+fn a_result_and_its_copy_are_those_of_two_passes() {
+    let mut random = Random::new(19);
+    for len in [0, 1, 17, 1024, 1025, 300_001] {
+        let [a, b] = [0; 2].map(|_| random.tensor(&[len], DType::F32));
+        for (b, also) in [(b.clone(), DType::BF16), (b.meant_as(DType::BF16), DType::F16)] {
+            let (wide, copy) = binary_narrowed(Binary::Add, &a.view(), &b.view(), also);
+            let expected = Tensor::contiguous(&[len], binary(Binary::Add, &a.view(), &b.view(), DType::F32));
+            assert_eq!(copy, crate::copy(&expected.view(), also), "{len} in {also}");
+            assert_eq!(wide, expected.storage);
+        }
+    }
 }
