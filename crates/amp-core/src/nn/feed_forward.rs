@@ -21,10 +21,10 @@ pub enum Activation {
     Silu,
 }
 
-/// `down(activation(up(x)))`: what `Sequential((up, Gelu, down))` computes, bit for bit, in fewer passes over memory.
+/// `down(activation(up(x)))`: what `Sequential((up, Gelu, down))` computes, bit for bit.
 ///
-/// The activation and its derivative are computed where the products around them store their results, and of the hidden
-/// layer the backward pass keeps one tensor.
+/// It is one operation of the graph, of whose hidden layer the backward pass keeps one tensor, and a device may compute the
+/// activation and its derivative inside the products; a CPU is faster when they are passes of their own.
 ///
 /// ```
 /// # use amp_core::{nn::{Activation, FeedForward}, Device, F16, F32, Tensor};

@@ -12,8 +12,8 @@ pub(crate) type Dense<'a> = (&'a RawTensor, Option<&'a RawTensor>);
 
 /// `down(op(up(x)))`, bit for bit the three operations in turn for a contiguous `x`.
 ///
-/// The hidden layer is kept once, as what the derivative of `op` is computed from; activation and derivative are part of the
-/// products before them.
+/// The hidden layer is kept once, as what the derivative of `op` is computed from; activation and derivative may be part of
+/// the products before them, if the backend has such products.
 #[track_caller]
 pub(crate) fn feed_forward(x: &RawTensor, up: Dense<'_>, op: Unary, down: Dense<'_>) -> Result<RawTensor> {
     const OP: &str = "feed_forward";

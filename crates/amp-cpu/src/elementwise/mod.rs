@@ -39,7 +39,6 @@ mod unary;
 pub use binary::{binary, binary_narrowed, compare};
 pub use copy::{copy, copy_into, fill};
 pub use ternary::{select, ternary};
-pub(crate) use unary::{backward, forward};
 use unary::{computed, computed_grad};
 pub use unary::{unary, unary_grad};
 

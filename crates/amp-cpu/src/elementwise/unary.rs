@@ -40,16 +40,6 @@ pub(super) fn computed_grad(op: Unary, saved: &View, grad: &View, out: DType) ->
     }
 }
 
-/// `y = op(x)`, as [`unary`] computes it before it rounds.
-pub(crate) fn forward(op: Unary, x: &[f32], y: &mut [f32]) {
-    dispatch(Forward::<f32> { op, x, y });
-}
-
-/// `y = g * op'(s)`, as [`unary_grad`] computes it before it rounds.
-pub(crate) fn backward(op: Unary, s: &[f32], g: &[f32], y: &mut [f32]) {
-    dispatch(Backward::<f32> { op, s, g, y });
-}
-
 fn cost(op: Unary) -> Cost {
     match op {
         Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Log2 | Unary::Sin | Unary::Cos => Cost::Heavy,

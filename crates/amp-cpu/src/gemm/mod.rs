@@ -7,7 +7,6 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod amx;
 pub(crate) mod dot;
-mod fused;
 pub(crate) mod kernel;
 pub(crate) mod operand;
 pub(crate) mod panel;
@@ -22,7 +21,6 @@ use crate::num::Real;
 use crate::output::Output;
 use crate::simd::Level;
 use crate::{DType, Dims, Storage, View, parallel};
-pub use fused::{matmul_unary, matmul_unary_grad};
 use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;

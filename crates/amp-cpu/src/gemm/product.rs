@@ -2,6 +2,13 @@
 //!
 //! A task owns a block of the result and keeps it in F32 (F64) until the whole depth is summed, so accumulators are
 //! never rounded. The depth is cut where the kernel says, whatever the threads do.
+//!
+//! Sinks add the bias and round; activations and derivatives are passes of their own. Inside a sink they were slower on an
+//! AMD EPYC of the Zen 5 family, for 2048 × 384 by 384 × 1536 on one thread: in BF16, where a table gives an activation in
+//! 0.25 ns an element, product and gelu take 6.4 ms in turn and took 9.3 ms in one, with its derivative 7.4 and 9.8 ms, with
+//! relu 6.1 and 6.8 ms; in F32 14.3 and 16.4, 14.6 and 17.8, 12.4 and 13.9 ms: two results at once push panels out of the
+//! first-level cache. Nor are weights kept packed: a training step packs each of them once in each of two forms, and all
+//! packing that transposes is 5 % of a GPT step.
 
 use super::kernel::{Kernel, Multiply};
 use super::operand::{Lines, Operand};

@@ -3,7 +3,6 @@
 use super::kernel::Multiply;
 use super::product::{Sink, Threads, product_with};
 use super::*;
-use crate::Unary;
 use crate::convert::Cast;
 use crate::num::{Num, Real};
 use crate::simd::Level;
@@ -181,45 +180,6 @@ fn one_and_two_threads_give_the_same_bits() {
     let run =
         |threads| crate::with_num_threads(threads, || matmul(&a.view(), &b.view(), &Epilogue::default(), DType::F32));
     assert_eq!(run(1), run(2));
-}
-
-/// The kernels one after the other are compared with the reference elsewhere, so equal bits are all there is to show.
-#[test]
-fn activations_and_derivatives_on_the_way_give_the_bits_of_kernels_in_turn() {
-    let mut random = Random::new(11);
-    let ops = [Unary::Relu, Unary::Gelu, Unary::GeluTanh, Unary::Silu, Unary::Tanh];
-    let sizes: [&[usize]; 7] = [&[1], &[2, 3], &[25], &[1, 1], &[130], &[0], &[2, 0]];
-    for (i, &rows) in sizes.iter().enumerate() {
-        for (j, (k, n)) in [(64, 40), (1030, 33), (7, 1), (33, 300), (0, 5)].into_iter().enumerate() {
-            for (stored, logical) in [
-                (DType::BF16, DType::BF16),
-                (DType::F32, DType::F32),
-                (DType::F16, DType::F16),
-                (DType::F32, DType::BF16),
-                (DType::F64, DType::F64),
-            ] {
-                let shape = |last: &[usize]| [rows, last].concat();
-                let weight = random.tensor(&[n, k], stored).meant_as(logical).transposed(0, 1);
-                let weight = weight.broadcast(&[&rows[..rows.len() - 1], &[k, n]].concat());
-                let (a, bias) = (random.tensor(&shape(&[k]), stored).meant_as(logical), random.tensor(&[n], logical));
-                let saved = random.tensor(&shape(&[n]), logical);
-                let op = ops[(i + j) % ops.len()];
-                for bias in [None, Some(&bias)] {
-                    let epilogue = Epilogue { bias: bias.map(Tensor::view) };
-                    let x = matmul(&a.view(), &weight.view(), &epilogue, logical);
-                    let x = Tensor::contiguous(&shape(&[n]), x);
-                    let y = crate::unary(op, &x.view(), logical);
-                    let both = matmul_unary(&a.view(), &weight.view(), &epilogue, op, logical);
-                    assert!((&both.0, &both.1) == (&x.storage, &y), "{op:?} of {rows:?} x {k} x {n} in {logical:?}");
-                }
-                let grad = matmul(&a.view(), &weight.view(), &Epilogue::default(), logical);
-                let grad = Tensor::contiguous(&shape(&[n]), grad);
-                let expected = crate::unary_grad(op, &saved.view(), &grad.view(), logical);
-                let found = matmul_unary_grad(&a.view(), &weight.view(), op, &saved.view(), logical);
-                assert!(found == expected, "derivative of {op:?} of {rows:?} x {k} x {n} in {logical:?}");
-            }
-        }
-    }
 }
 
 /// Keeps the whole result, row-major.
