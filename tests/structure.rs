@@ -90,7 +90,9 @@ fn crates_import_only_what_the_design_allows() {
     for package in packages {
         let name = package["name"].as_str().expect("a package has a name");
         let (_, allowed) = MAY_IMPORT.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no rule for {name}"));
-        for dependency in package["dependencies"].as_array().expect("a list of dependencies") {
+        let dependencies = package["dependencies"].as_array().expect("a list of dependencies");
+        // A crate's tests are users too.
+        for dependency in dependencies.iter().filter(|dependency| dependency["kind"] != "dev") {
             let imported = dependency["name"].as_str().expect("a dependency has a name");
             let sibling = MAY_IMPORT.iter().any(|(n, _)| *n == imported);
             assert!(!sibling || allowed.contains(&imported), "{name} must not import {imported}");
@@ -107,7 +109,6 @@ fn safe_crates_forbid_unsafe_code() {
 
 #[test]
 fn unsafe_stands_only_where_kernels_are() {
-    let mut cuda = Vec::new();
     for path in files(root(), &[".rs"]) {
         let name = relative(&path);
         let text = read(&path);
@@ -117,10 +118,9 @@ fn unsafe_stands_only_where_kernels_are() {
         if forbidden || kernel || !text.lines().any(|l| has_word(&code(l), "unsafe")) {
             continue;
         }
-        assert!(name.starts_with("crates/amp-cuda/src/"), "{name}: unsafe code belongs into amp-cpu or amp-cuda");
-        cuda.push(name);
+        let launch = name.starts_with("crates/amp-cuda/src/launch/");
+        assert!(launch, "{name}: unsafe code belongs into amp-cpu or the launch code of amp-cuda");
     }
-    assert!(cuda.len() <= 1, "unsafe code of amp-cuda belongs into one file, not into {cuda:?}");
 }
 
 /// Whether the lines right above `at` (comments, attributes, the start of the same statement) contain `proof`.
