@@ -1,6 +1,7 @@
 use crate::case::{Input, check};
+use amp_core::Dims;
 use amp_core::backend::DType;
-use amp_core::backend::{AttentionScores, Conv2d, Interpolation, Operand, Pool2d};
+use amp_core::backend::{AttentionScores, Conv2d, Interpolation, Layout, Operand, Pool2d};
 
 #[test]
 fn products_of_any_layout_and_precision() {
@@ -135,10 +136,12 @@ fn attention_with_masks_and_its_gradients() {
             check(&format!("attention {t} {s} {d} {e}"), &inputs, out, 600.0, &|b, x, out| {
                 let scores = AttentionScores { mask: masked.then_some(x[4]), causal, scale: 0.3 };
                 let (y, lse) = b.attention(x[0], x[1], x[2], &scores, out)?;
-                let kept = Operand { buffer: &y, layout: x[3].layout, logical: out };
+                let beside = Layout { strides: Dims::new(&[2 * t * e, e, 2 * e, 1]).expect("rank 4"), ..*x[3].layout };
+                let layout = if b.interleaves_heads() { &beside } else { x[3].layout };
+                let kept = Operand { buffer: &y, layout, logical: out };
                 let grads = b.attention_grad(x[3], [x[0], x[1], x[2]], kept, &lse, &scores, out)?;
                 let mut results = Vec::from(grads);
-                results.extend([y, lse]);
+                results.extend([b.copy(kept, out)?, lse]);
                 Ok(results)
             });
         }
