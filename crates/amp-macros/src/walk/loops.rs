@@ -6,7 +6,7 @@ use crate::flow::{Flow, Head, State};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
-use syn::{ExprBlock, ExprBreak, ExprForLoop, ExprLoop, ExprWhile};
+use syn::{Block, ExprBlock, ExprBreak, ExprForLoop, ExprLoop, ExprWhile};
 
 /// An enclosing loop or labelled block.
 pub(super) struct Frame {
@@ -29,10 +29,7 @@ impl Walker<'_> {
         let head = self.loop_head();
         self.expr(&mut expr.cond);
         let done = self.flows.state();
-        self.enter_loop(expr.label.as_ref());
-        self.block(&mut expr.body, &Expect::Nothing);
-        self.leave_loop(&head, Some(done));
-        self.steps.pop();
+        self.loop_body(expr.label.as_ref(), &mut expr.body, &head, Some(done));
         self.scopes.leave(mark);
         Value::other()
     }
@@ -45,10 +42,7 @@ impl Walker<'_> {
         let head = self.loop_head();
         let done = self.flows.state();
         self.bind(&expr.pat, &items.shaped(Shape::Unknown), false);
-        self.enter_loop(expr.label.as_ref());
-        self.block(&mut expr.body, &Expect::Nothing);
-        self.leave_loop(&head, Some(done));
-        self.steps.pop();
+        self.loop_body(expr.label.as_ref(), &mut expr.body, &head, Some(done));
         self.scopes.leave(mark);
         Value::other()
     }
@@ -57,10 +51,7 @@ impl Walker<'_> {
         let node = self.fresh_id();
         self.steps.push(Step::Loop(node));
         let head = self.loop_head();
-        self.enter_loop(expr.label.as_ref());
-        self.block(&mut expr.body, &Expect::Nothing);
-        let frame = self.leave_loop(&head, None);
-        self.steps.pop();
+        let frame = self.loop_body(expr.label.as_ref(), &mut expr.body, &head, None);
         self.loop_value(frame)
     }
 
@@ -91,6 +82,15 @@ impl Walker<'_> {
     /// The state at the head of a loop that is about to be walked.
     fn loop_head(&mut self) -> Head {
         self.flows.enter_loop(self.scopes.assignable())
+    }
+
+    /// Walks the body of a loop, whose step is the last one, and goes on behind it.
+    fn loop_body(&mut self, label: Option<&syn::Label>, body: &mut Block, head: &Head, done: Option<State>) -> Frame {
+        self.enter_loop(label);
+        self.block(body, &Expect::Nothing);
+        let frame = self.leave_loop(head, done);
+        self.steps.pop();
+        frame
     }
 
     /// Goes on behind a loop, which ends with `done` besides its `break`s.
