@@ -42,11 +42,11 @@ pub(crate) fn for_each_part(out: SliceMut<'_>, cost: Cost, f: &(dyn Fn(usize, Sl
         (rest, start) = (after, start + size);
     }
     cut.push((start, rest));
-    distribute(cut, |_, (start, part)| f(start, part));
+    distribute(cut, &|_, (start, part)| f(start, part));
 }
 
 /// Calls `f(start, chunk)` for the [`CHUNK`]s of a part that begins at element `start`.
-pub(crate) fn for_each_chunk(start: usize, mut part: SliceMut<'_>, mut f: impl FnMut(usize, &mut SliceMut<'_>)) {
+pub(crate) fn for_each_chunk(start: usize, mut part: SliceMut<'_>, f: &mut dyn FnMut(usize, &mut SliceMut<'_>)) {
     let mut at = start;
     while !part.is_empty() {
         let n = part.len().min(CHUNK);
@@ -76,7 +76,9 @@ pub(crate) fn for_each(count: usize, work: usize, task: impl Fn(usize) + Sync + 
 }
 
 /// `f(i, item)` of every item, in parallel.
-pub(crate) fn distribute<T: Send>(items: Vec<T>, f: impl Fn(usize, T) + Sync) {
+///
+/// Closures come as `dyn` here and below: one copy of this code serves the hundred kernels that use it.
+pub(crate) fn distribute<T: Send>(items: Vec<T>, f: &(dyn Fn(usize, T) + Sync)) {
     if items.len() <= 1 || num_threads() == 1 {
         return items.into_iter().enumerate().for_each(|(i, item)| f(i, item));
     }
@@ -94,16 +96,20 @@ pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnc
     let (mut a, mut b) = (Some(a), Some(b));
     let mut first = || left = a.take().map(|a| a());
     let mut second = || right = b.take().map(|b| b());
-    let both: Vec<&mut (dyn FnMut() + Send)> = vec![&mut first, &mut second];
-    distribute(both, |_, half| half());
+    both(&mut first, &mut second);
     (left.expect("join runs both"), right.expect("join runs both"))
+}
+
+/// What [`join`] does for every pair of types.
+fn both<'a>(first: &'a mut (dyn FnMut() + Send), second: &'a mut (dyn FnMut() + Send)) {
+    distribute(vec![first, second], &|_, half| half());
 }
 
 /// `f(i, chunk)` of the pieces of `chunk` elements that `out` consists of, in parallel.
 pub(crate) fn for_each_chunk_mut<T: Send>(out: &mut [T], chunk: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
     let grain = out.len().div_ceil(chunk).div_ceil(PIECES).max(1);
     let groups = out.chunks_mut(grain * chunk).collect();
-    distribute(groups, |group, chunks: &mut [T]| {
+    distribute(groups, &|group, chunks: &mut [T]| {
         chunks.chunks_mut(chunk).enumerate().for_each(|(i, c)| f(group * grain + i, c));
     });
 }

@@ -308,6 +308,12 @@ pub(crate) fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = level;
+    run_portable(kernel)
+}
+
+/// As the others a function of its own, or every place that dispatches would hold a copy of the body.
+#[inline(never)]
+fn run_portable<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<Portable>()
 }
 

@@ -10,7 +10,7 @@ pub(crate) const PARALLEL: usize = 1 << 15;
 pub(crate) fn for_chunks<R: Send>(
     storage: &mut Storage,
     chunk: usize,
-    f: impl Fn(usize, SliceMut) -> R + Sync,
+    f: &(dyn Fn(usize, SliceMut) -> R + Sync),
 ) -> Vec<R> {
     let (len, chunk) = (storage.len(), chunk.max(1));
     let count = len.div_ceil(chunk);
@@ -23,7 +23,7 @@ pub(crate) fn for_chunks<R: Send>(
         groups.push((group, results));
         rest = after;
     }
-    parallel::distribute(groups, |group, (mut rest, results)| {
+    parallel::distribute(groups, &|group, (mut rest, results)| {
         for (i, result) in results.iter_mut().enumerate() {
             let n = rest.len().min(chunk);
             let (piece, after) = rest.split_at(n);

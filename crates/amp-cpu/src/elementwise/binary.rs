@@ -15,9 +15,9 @@ use crate::{Binary, Compare, DType, SliceMut, Storage, View};
 pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
     let cost = if matches!(op, Binary::Pow | Binary::Atan2) { Cost::Heavy } else { Cost::Light };
     match Domain::of(&[a.logical, b.logical, out]) {
-        Domain::F32 => map_chunks([a, b], out, cost, |[a, b], y| dispatch(Arithmetic::<f32> { op, a, b, y })),
-        Domain::F64 => map_chunks([a, b], out, cost, |[a, b], y| dispatch(Arithmetic::<f64> { op, a, b, y })),
-        Domain::I64 => map_chunks([a, b], out, cost, |[a, b], y| integers(op, a, b, y)),
+        Domain::F32 => map_chunks([a, b], out, cost, &|[a, b], y| dispatch(Arithmetic::<f32> { op, a, b, y })),
+        Domain::F64 => map_chunks([a, b], out, cost, &|[a, b], y| dispatch(Arithmetic::<f64> { op, a, b, y })),
+        Domain::I64 => map_chunks([a, b], out, cost, &|[a, b], y| integers(op, a, b, y)),
     }
 }
 
@@ -25,7 +25,7 @@ pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
 pub fn binary_narrowed(op: Binary, a: &View, b: &View, also: DType) -> (Storage, Storage) {
     let mut copy = Storage::unwritten(also, a.layout.count());
     let narrow = Output::new(&mut copy);
-    let wide = for_chunks([a, b], DType::F32, Cost::Light, |[a, b], at, chunk, _| {
+    let wide = for_chunks([a, b], DType::F32, Cost::Light, &|[a, b], at, chunk, _| {
         if let SliceMut::F32(y) = chunk {
             dispatch(Arithmetic::<f32> { op, a, b, y });
             // SAFETY: each chunk has its own elements.
@@ -107,7 +107,7 @@ pub fn compare(op: Compare, a: &View, b: &View) -> Storage {
 }
 
 fn compare_as<T: Compute>(op: Compare, a: &View, b: &View) -> Storage {
-    for_chunks([a, b], DType::Bool, Cost::Light, |[a, b], _, chunk, _| {
+    for_chunks([a, b], DType::Bool, Cost::Light, &|[a, b], _, chunk, _| {
         if let SliceMut::Bool(y) = chunk {
             dispatch(Comparison::<T> { op, a, b, y });
         }

@@ -49,7 +49,7 @@ fn rearranged(x: &View) -> Storage {
 }
 
 fn copy_as<T: Compute>(x: &View, out: DType) -> Storage {
-    for_chunks([x], out, Cost::Light, |[x]: [&[T]; 1], _, chunk, _| T::narrow(x, chunk))
+    for_chunks([x], out, Cost::Light, &|[x]: [&[T]; 1], _, chunk, _| T::narrow(x, chunk))
 }
 
 /// Writes the elements of `x`, converted, to the places of `dst` that `at` names; the rest of `dst` stays.

@@ -71,9 +71,9 @@ fn map_chunks<T: Compute, const N: usize>(
     operands: [&View; N],
     out: DType,
     cost: Cost,
-    f: impl Fn([&[T]; N], &mut [T]) + Sync,
+    f: &(dyn Fn([&[T]; N], &mut [T]) + Sync),
 ) -> Storage {
-    for_chunks(operands, out, cost, |loaded, _, chunk, buffer| store(chunk, buffer, |dst| f(loaded, dst)))
+    for_chunks(operands, out, cost, &|loaded, _, chunk, buffer| store(chunk, buffer, &mut |dst| f(loaded, dst)))
 }
 
 /// Runs `f(operand chunks, where the chunk begins, output chunk, buffer)` over all chunks of the output, in parallel.
@@ -81,7 +81,7 @@ fn for_chunks<T: Compute, const N: usize>(
     operands: [&View; N],
     out: DType,
     cost: Cost,
-    f: impl Fn([&[T]; N], usize, &mut SliceMut<'_>, &mut Buffer<'_, T>) + Sync,
+    f: &(dyn Fn([&[T]; N], usize, &mut SliceMut<'_>, &mut Buffer<'_, T>) + Sync),
 ) -> Storage {
     let sources = operands.map(Source::new);
     let mut output = Storage::unwritten(out, operands[0].layout.count());
@@ -89,7 +89,7 @@ fn for_chunks<T: Compute, const N: usize>(
         let (mut inputs, mut result) = ([memory(); N], memory());
         let mut inputs = inputs.each_mut().map(Buffer::new);
         let mut result = Buffer::new(&mut result);
-        for_each_chunk(start, part, |at, chunk| {
+        for_each_chunk(start, part, &mut |at, chunk| {
             let len = chunk.len();
             let mut i = 0;
             let loaded = inputs.each_mut().map(|buffer| {
@@ -103,7 +103,7 @@ fn for_chunks<T: Compute, const N: usize>(
 }
 
 /// Lets `f` write its results straight to `chunk`, or by way of `buffer` when they have to be converted.
-fn store<T: Compute>(chunk: &mut SliceMut<'_>, buffer: &mut Buffer<'_, T>, f: impl FnOnce(&mut [T])) {
+fn store<T: Compute>(chunk: &mut SliceMut<'_>, buffer: &mut Buffer<'_, T>, f: &mut dyn FnMut(&mut [T])) {
     if let Some(dst) = T::same_mut(chunk) {
         return f(dst);
     }

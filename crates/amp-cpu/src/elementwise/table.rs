@@ -121,13 +121,13 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
         let (mut slopes, mut room, mut result) = ([0.0; CHUNK], memory(), memory());
         let (mut room, mut result) = (Buffer::new(&mut room), Buffer::new(&mut result));
         let table: &[f32; VALUES] = table.as_slice().try_into().expect("a slope for every argument");
-        for_each_chunk(start, part, |at, chunk| {
+        for_each_chunk(start, part, &mut |at, chunk| {
             let slopes = &mut slopes[..chunk.len()];
             slopes.iter_mut().zip(&x[at..]).for_each(|(slope, &x)| *slope = table[usize::from(x)]);
             let grad = grad.load_lazily(at, slopes.len(), &mut room);
             match chunk {
                 SliceMut::BF16(to) => dispatch(Times { to, slopes, grad }),
-                _ => store(chunk, &mut result, |to: &mut [f32]| dispatch(Times { to, slopes, grad })),
+                _ => store(chunk, &mut result, &mut |to: &mut [f32]| dispatch(Times { to, slopes, grad })),
             }
         });
     });

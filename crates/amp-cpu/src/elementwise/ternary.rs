@@ -12,17 +12,17 @@ use crate::{DType, Storage, Ternary, View};
 /// Computes in F32, or F64 when an operand or `out` is F64, and rounds once.
 pub fn ternary(op: Ternary, a: &View, b: &View, c: &View, out: DType) -> Storage {
     match Domain::of(&[a.logical, b.logical, c.logical, out]) {
-        Domain::F32 => map_chunks([a, b, c], out, Cost::Light, |abc, y| dispatch(Fused::<f32> { op, abc, y })),
-        _ => map_chunks([a, b, c], out, Cost::Light, |abc, y| dispatch(Fused::<f64> { op, abc, y })),
+        Domain::F32 => map_chunks([a, b, c], out, Cost::Light, &|abc, y| dispatch(Fused::<f32> { op, abc, y })),
+        _ => map_chunks([a, b, c], out, Cost::Light, &|abc, y| dispatch(Fused::<f64> { op, abc, y })),
     }
 }
 
 /// `cond ? a : b` in precision `out`, where `cond` is true if it is not 0.
 pub fn select(cond: &View, a: &View, b: &View, out: DType) -> Storage {
     match Domain::of(&[a.logical, b.logical, out]) {
-        Domain::F32 => map_chunks([cond, a, b], out, Cost::Light, |abc, y| dispatch(Choice::<f32> { abc, y })),
-        Domain::F64 => map_chunks([cond, a, b], out, Cost::Light, |abc, y| dispatch(Choice::<f64> { abc, y })),
-        Domain::I64 => map_chunks([cond, a, b], out, Cost::Light, |abc, y| dispatch(Choice::<i64> { abc, y })),
+        Domain::F32 => map_chunks([cond, a, b], out, Cost::Light, &|abc, y| dispatch(Choice::<f32> { abc, y })),
+        Domain::F64 => map_chunks([cond, a, b], out, Cost::Light, &|abc, y| dispatch(Choice::<f64> { abc, y })),
+        Domain::I64 => map_chunks([cond, a, b], out, Cost::Light, &|abc, y| dispatch(Choice::<i64> { abc, y })),
     }
 }
 

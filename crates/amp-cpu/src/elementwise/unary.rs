@@ -18,9 +18,9 @@ pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
 /// [`unary`] without looking anything up.
 pub(super) fn computed(op: Unary, x: &View, out: DType) -> Storage {
     match Domain::of(&[x.logical, out]) {
-        Domain::F32 => map_chunks([x], out, cost(op), |[x], y| dispatch(Forward::<f32> { op, x, y })),
-        Domain::F64 => map_chunks([x], out, cost(op), |[x], y| dispatch(Forward::<f64> { op, x, y })),
-        Domain::I64 => map_chunks([x], out, cost(op), |[x], y| integers(op, x, y)),
+        Domain::F32 => map_chunks([x], out, cost(op), &|[x], y| dispatch(Forward::<f32> { op, x, y })),
+        Domain::F64 => map_chunks([x], out, cost(op), &|[x], y| dispatch(Forward::<f64> { op, x, y })),
+        Domain::I64 => map_chunks([x], out, cost(op), &|[x], y| integers(op, x, y)),
     }
 }
 
@@ -35,8 +35,8 @@ pub fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
 /// [`unary_grad`] without looking anything up.
 pub(super) fn computed_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
     match Domain::of(&[saved.logical, grad.logical, out]) {
-        Domain::F64 => map_chunks([saved, grad], out, cost(op), |[s, g], y| dispatch(Backward::<f64> { op, s, g, y })),
-        _ => map_chunks([saved, grad], out, cost(op), |[s, g], y| dispatch(Backward::<f32> { op, s, g, y })),
+        Domain::F64 => map_chunks([saved, grad], out, cost(op), &|[s, g], y| dispatch(Backward::<f64> { op, s, g, y })),
+        _ => map_chunks([saved, grad], out, cost(op), &|[s, g], y| dispatch(Backward::<f32> { op, s, g, y })),
     }
 }
 

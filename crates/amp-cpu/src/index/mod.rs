@@ -44,7 +44,7 @@ pub fn index_select(x: &View, axis: usize, index: &[i64]) -> Storage {
     let mut out = Storage::unwritten(x.logical, cut.outer * index.len() * cut.inner);
     in_num!(x.logical, A => {
         let rows = (4096 / cut.inner.max(1)).max(1);
-        for_chunks(&mut out, rows * cut.inner, |piece, mut part| {
+        for_chunks(&mut out, rows * cut.inner, &|piece, mut part| {
             let mut row = vec![<A as Num>::ZERO; cut.inner];
             for j in 0..part.len() / cut.inner {
                 let number = piece * rows + j;
@@ -131,7 +131,7 @@ pub fn index_add(len: usize, axis: usize, index: &[i64], src: &View, out: DType)
     let mut storage = Storage::zeros(out, cut.outer * len * cut.inner);
     let rows = (WORK / cut.inner.max(1)).max(1);
     in_num!(out, A => {
-        for_chunks(&mut storage, rows * cut.inner, |piece, mut part| {
+        for_chunks(&mut storage, rows * cut.inner, &|piece, mut part| {
             let (mut sum, mut slice) = (vec![<A as Num>::ZERO; cut.inner], vec![A::ZERO; cut.inner]);
             for i in 0..part.len() / cut.inner {
                 let (outer, target) = ((piece * rows + i) / len, ((piece * rows + i) % len) as i64);

@@ -28,14 +28,14 @@ pub(crate) fn map_lines<A: Num>(
     x: &View,
     axis: usize,
     out: DType,
-    f: impl Fn(usize, &[A], &mut [A]) + Sync,
+    f: &(dyn Fn(usize, &[A], &mut [A]) + Sync),
 ) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
     let mut storage = Storage::unwritten(out, cut.outer * cut.len * cut.inner);
     if cut.inner == 1 {
         let span = Span::row_major(x);
         let lines = (WORK / cut.len.max(1)).max(1);
-        for_chunks(&mut storage, lines * cut.len, |i, mut piece| {
+        for_chunks(&mut storage, lines * cut.len, &|i, mut piece| {
             scratch::with(2 * cut.len, |buffer: &mut [A]| {
                 let (from, to) = buffer.split_at_mut(cut.len);
                 for j in 0..piece.len() / cut.len {
@@ -47,9 +47,9 @@ pub(crate) fn map_lines<A: Num>(
         });
     } else {
         let span = Span::row_major(x);
-        for_chunks(&mut storage, cut.len * cut.inner, |outer, mut piece| {
+        for_chunks(&mut storage, cut.len * cut.inner, &|outer, mut piece| {
             for first in (0..cut.inner).step_by(TILE) {
-                map_tile(&span, cut, outer, first, &mut piece, &f);
+                map_tile(&span, cut, outer, first, &mut piece, f);
             }
         });
     }
@@ -73,7 +73,7 @@ fn map_tile<A: Num>(
     outer: usize,
     first: usize,
     out: &mut SliceMut,
-    f: &impl Fn(usize, &[A], &mut [A]),
+    f: &(dyn Fn(usize, &[A], &mut [A]) + Sync),
 ) {
     let width = TILE.min(cut.inner - first);
     let mut row = [A::default(); TILE];

@@ -10,11 +10,11 @@ use crate::{DType, Scan, Storage, View};
 /// running sum is one long chain, in which F32 would lose a digit every few thousand terms.
 pub fn scan(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
     if op == Scan::Sum && x.logical.is_float() && x.logical != DType::F64 {
-        return map_lines::<f32>(x, axis, out, |_, x, line| sum_in_f64(x, line, reverse));
+        return map_lines::<f32>(x, axis, out, &|_, x, line| sum_in_f64(x, line, reverse));
     }
     in_num!(x.logical, A => match op {
-        Scan::Sum => map_lines::<A>(x, axis, out, |_, x, line| run(x, line, reverse, A::add)),
-        Scan::Prod => map_lines::<A>(x, axis, out, |_, x, line| run(x, line, reverse, A::mul)),
+        Scan::Sum => map_lines::<A>(x, axis, out, &|_, x, line| run(x, line, reverse, A::add)),
+        Scan::Prod => map_lines::<A>(x, axis, out, &|_, x, line| run(x, line, reverse, A::mul)),
     })
 }
 
@@ -50,7 +50,7 @@ pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
     let len = Cut::new(&x.layout.shape, axis).len;
     in_real!(x.logical, A => {
         let lines = Lines::new(x, axis);
-        map_lines::<A>(grad, axis, out, |number, grad, g| {
+        map_lines::<A>(grad, axis, out, &|number, grad, g| {
             let mut x = vec![A::ZERO; len];
             g.copy_from_slice(grad);
             product_slopes(lines.read(number, &mut x), g);

@@ -13,7 +13,7 @@ pub fn sort(x: &View, axis: usize, descending: bool) -> (Storage, Storage) {
     let positions = in_num!(x.logical, A => {
         let lines = Lines::new(x, axis);
         // Positions pass through the line driver as I64, so that they land in the layout of `x`.
-        map_lines::<i64>(x, axis, DType::I64, |number, _, out| {
+        map_lines::<i64>(x, axis, DType::I64, &|number, _, out| {
             let mut line = vec![A::default(); len];
             lines.load(number, &mut line);
             out.iter_mut().enumerate().for_each(|(i, o)| *o = i as i64);
@@ -23,7 +23,7 @@ pub fn sort(x: &View, axis: usize, descending: bool) -> (Storage, Storage) {
             });
         })
     });
-    let values = in_num!(x.logical, A => map_lines::<A>(x, axis, x.logical, |_, x, line| {
+    let values = in_num!(x.logical, A => map_lines::<A>(x, axis, x.logical, &|_, x, line| {
         line.copy_from_slice(x);
         line.sort_by(|&a, &b| if descending { order(b, a) } else { order(a, b) });
     }));

@@ -80,7 +80,7 @@ impl<A: Real> Rule<'_, A> {
         let mut dx = Storage::unwritten(out, rows * len);
         let mut copy = also.map(|also| Storage::unwritten(also, rows * len));
         let narrow = copy.as_mut().map(Output::new);
-        let sums = for_chunks(&mut dx, per_piece * len, |i, mut piece| {
+        let sums = for_chunks(&mut dx, per_piece * len, &|i, mut piece| {
             let mut sums = Sums::new(channels);
             scratch::with(4 * len, |buffer: &mut [A]| {
                 let (g, rest) = buffer.split_at_mut(len);

@@ -115,7 +115,7 @@ fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A
     let span = Span::row_major(x);
     let mut y = Storage::unwritten(out, rows.rows * rows.len);
     let (per_piece, root) = (rows.per_piece(), matches!(kind, NormKind::Rms { .. }));
-    let statistics = for_chunks(&mut y, per_piece * rows.len, |i, mut piece| {
+    let statistics = for_chunks(&mut y, per_piece * rows.len, &|i, mut piece| {
         scratch::with(2 * rows.len, |buffer: &mut [A]| {
             let (from, to) = buffer.split_at_mut(rows.len);
             let mut one = |j: usize| {

@@ -95,7 +95,7 @@ impl PerChannel {
         let span = Span::row_major(x);
         let mut y = Storage::unwritten(out, self.count);
         let runs = (WORK / self.repeat.max(1)).max(1);
-        for_chunks(&mut y, runs * self.repeat, |i, mut piece| {
+        for_chunks(&mut y, runs * self.repeat, &|i, mut piece| {
             let first = i * runs * self.repeat;
             let mut line = vec![A::ZERO; piece.len()];
             span.load(first, &mut line);

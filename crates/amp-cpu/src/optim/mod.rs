@@ -94,7 +94,7 @@ pub fn update(rule: &UpdateRule, factor: f32, slots: Vec<UpdateSlot<'_>>) {
     if elements < PARALLEL {
         return pieces.into_iter().for_each(|piece| update(0, piece));
     }
-    distribute(pieces, update);
+    distribute(pieces, &update);
 }
 
 /// The sum of squares of each gradient times `factor`: finite exactly when every element times `factor` is.

@@ -84,7 +84,7 @@ fn draw(seed: u64, offset: u64, len: usize, dtype: DType, f: impl Fn(Words<'_>, 
     let per_block: u64 = if dtype == DType::F64 { 2 } else { 4 };
     for_each_part(out.as_mut_slice(), Cost::Heavy, &|start, part| {
         let mut blocks = [[0; 4]; BLOCKS];
-        for_each_chunk(start, part, |at, chunk| {
+        for_each_chunk(start, part, &mut |at, chunk| {
             let element = offset.wrapping_add(at as u64);
             let skip = (element % per_block) as usize;
             let words = &mut blocks[..(skip + chunk.len()).div_ceil(per_block as usize)];

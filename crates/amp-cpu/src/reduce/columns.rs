@@ -38,7 +38,7 @@ impl<'a> Side<'a> {
     }
 
     /// Calls `tile(position of its first element, outputs)` for tiles of up to `width` outputs side by side.
-    fn tiles<T: Send>(&self, out: &mut [T], width: usize, tile: impl Fn(usize, &mut [T]) + Sync) {
+    fn tiles<T: Send>(&self, out: &mut [T], width: usize, tile: &(dyn Fn(usize, &mut [T]) + Sync)) {
         let tiles = self.inner.div_ceil(width);
         let first = |i: usize| i / tiles * self.count * self.inner + i % tiles * width;
         let mut pieces: Vec<&mut [T]> = out.chunks_mut(self.inner).flat_map(|line| line.chunks_mut(width)).collect();
@@ -59,7 +59,7 @@ struct Columns<'a> {
 
 pub(super) fn fold_columns<A: Num, F: Fold<A>>(side: &Side) -> Vec<A> {
     let mut out = vec![F::START; side.lines * side.inner];
-    side.tiles(&mut out, TILE, |first, piece| {
+    side.tiles(&mut out, TILE, &|first, piece| {
         Columns { span: &side.span, first, step: side.inner }.fold_grouped::<A, F>(side.count, piece);
     });
     out
@@ -70,7 +70,7 @@ const TURNED: (usize, usize) = (32, 256);
 
 pub(super) fn fold_transposed<A: Num, L: Leaf<A>>(side: &Side, leaf: &L) -> Vec<L::Partial> {
     let mut out = vec![leaf.none(); side.lines * side.inner];
-    side.tiles(&mut out, TURNED.0, |first, piece| {
+    side.tiles(&mut out, TURNED.0, &|first, piece| {
         Columns { span: &side.span, first, step: side.inner }.fold_turned(leaf, 0..side.count, piece);
     });
     out

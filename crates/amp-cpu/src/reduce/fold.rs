@@ -148,7 +148,15 @@ fn fold_rows<A: Num, L: Leaf<A>>(x: &View, axes: &Axes, leaf: &L) -> Vec<L::Part
         let elements = span.read(chunk * rows * count, out.len() * count, &mut scratch);
         dispatch(Blocks { leaf, first: 0, count, elements, out });
     };
-    let long = |row: usize, out: &mut L::Partial| *out = fold_tree(&span, row * count, 0..count, leaf);
+    let block = |row: usize, range: Range<usize>| {
+        let (mut scratch, mut out) = ([A::ZERO; CHUNK], [leaf.none()]);
+        let elements = span.read(row * count + range.start, range.len(), &mut scratch);
+        dispatch(Blocks { leaf, first: range.start, count: range.len(), elements, out: &mut out });
+        out[0]
+    };
+    let long = |row: usize, out: &mut L::Partial| {
+        *out = fold_tree(0..count, &|range| block(row, range), &|a, b| leaf.join(a, b));
+    };
     match (count <= BLOCK, axes.outputs * count < PARALLEL) {
         (true, true) => out.chunks_mut(rows).enumerate().for_each(|(i, out)| short(i, out)),
         (true, false) => parallel::for_each_chunk_mut(&mut out, rows, &short),
@@ -158,19 +166,21 @@ fn fold_rows<A: Num, L: Leaf<A>>(x: &View, axes: &Axes, leaf: &L) -> Vec<L::Part
     out
 }
 
-/// Elements `range` of the output whose elements begin at `start`.
-fn fold_tree<A: Num, L: Leaf<A>>(span: &Span, start: usize, range: Range<usize>, leaf: &L) -> L::Partial {
-    let len = range.len();
-    let Some(middle) = middle(len).map(|m| range.start + m) else {
-        let (mut scratch, mut out) = ([A::ZERO; CHUNK], [leaf.none()]);
-        let elements = span.read(start + range.start, len, &mut scratch);
-        dispatch(Blocks { leaf, first: range.start, count: len, elements, out: &mut out });
-        return out[0];
+/// What `block` makes of the blocks of `range`, joined in a balanced tree.
+///
+/// Its arguments come as `dyn`: one copy serves every fold of a type.
+fn fold_tree<P: Send>(
+    range: Range<usize>,
+    block: &(dyn Fn(Range<usize>) -> P + Sync),
+    join: &(dyn Fn(P, P) -> P + Sync),
+) -> P {
+    let Some(middle) = middle(range.len()).map(|m| range.start + m) else {
+        return block(range);
     };
-    let left = || fold_tree(span, start, range.start..middle, leaf);
-    let right = || fold_tree(span, start, middle..range.end, leaf);
-    let (a, b) = if len >= 2 * PARALLEL { parallel::join(left, right) } else { (left(), right()) };
-    leaf.join(a, b)
+    let left = || fold_tree(range.start..middle, block, join);
+    let right = || fold_tree(middle..range.end, block, join);
+    let (a, b) = if range.len() >= 2 * PARALLEL { parallel::join(left, right) } else { (left(), right()) };
+    join(a, b)
 }
 
 /// Where a run of more than one block is cut in two.

@@ -57,7 +57,7 @@ pub(crate) fn converted<A: Num>(values: Vec<A>, out: DType) -> Storage {
     }
     let mut storage = Storage::unwritten(out, values.len());
     const CHUNK: usize = 4096;
-    for_chunks(&mut storage, CHUNK, |i, mut piece| {
+    for_chunks(&mut storage, CHUNK, &|i, mut piece| {
         let first = i * CHUNK;
         A::narrow(&values[first..first + piece.len()], &mut piece);
     });

@@ -55,7 +55,7 @@ pub fn cross_entropy_grad(logits: &View, labels: Labels, lse: &View, scale: &Vie
         let rule = Rule::<A>::new(logits, labels);
         let rows = labels.targets.len();
         let (lse, scale) = (parameters::<A>(Some(lse), rows, 0.0), parameters::<A>(Some(scale), rows, 0.0));
-        map_lines::<A>(logits, 1, out, |row, x, to| rule.gradient(row, x, to, lse[row], scale[row]))
+        map_lines::<A>(logits, 1, out, &|row, x, to| rule.gradient(row, x, to, lse[row], scale[row]))
     })
 }
 

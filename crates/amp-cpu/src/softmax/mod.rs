@@ -19,7 +19,7 @@ use crate::{DType, Storage, View, scratch};
 /// Each line is loaded once, shifted by its largest element and normalised in F32 (F64), then rounded to `out`. A line of
 /// nothing but -inf gives NaN.
 pub fn softmax(x: &View, axis: usize, log: bool, out: DType) -> Storage {
-    in_real!(x.logical, A => map_lines::<A>(x, axis, out, |_, x, y| dispatch(Forward { x, y, log })))
+    in_real!(x.logical, A => map_lines::<A>(x, axis, out, &|_, x, y| dispatch(Forward { x, y, log })))
 }
 
 /// Gradient of [`softmax`] with respect to its input, from its output `y` and the gradient of that.
@@ -27,7 +27,7 @@ pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -
     let len = Cut::new(&y.layout.shape, axis).len;
     in_real!(y.logical, A => {
         let outputs = Lines::new(y, axis);
-        map_lines::<A>(grad, axis, out, |number, g, to| {
+        map_lines::<A>(grad, axis, out, &|number, g, to| {
             scratch::with(len, |y: &mut [A]| dispatch(Backward { y: outputs.read(number, y), g, to, log }));
         })
     })
