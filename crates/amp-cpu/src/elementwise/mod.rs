@@ -66,13 +66,13 @@ impl Domain {
     }
 }
 
+/// `f(operand chunks, output chunk)`; `dyn`, so that one copy of the loops around it serves every operation.
+type Map<'f, T, const N: usize> = dyn Fn([&[T]; N], &mut [T]) + Sync + 'f;
+/// `f(operand chunks, where the chunk begins, output chunk, buffer)`.
+type Chunk<'f, T, const N: usize> = dyn Fn([&[T]; N], usize, &mut SliceMut<'_>, &mut Buffer<'_, T>) + Sync + 'f;
+
 /// Runs `f(operand chunks, output chunk)` over all chunks of the output.
-fn map_chunks<T: Compute, const N: usize>(
-    operands: [&View; N],
-    out: DType,
-    cost: Cost,
-    f: &(dyn Fn([&[T]; N], &mut [T]) + Sync),
-) -> Storage {
+fn map_chunks<T: Compute, const N: usize>(operands: [&View; N], out: DType, cost: Cost, f: &Map<'_, T, N>) -> Storage {
     for_chunks(operands, out, cost, &|loaded, _, chunk, buffer| store(chunk, buffer, &mut |dst| f(loaded, dst)))
 }
 
@@ -81,7 +81,7 @@ fn for_chunks<T: Compute, const N: usize>(
     operands: [&View; N],
     out: DType,
     cost: Cost,
-    f: &(dyn Fn([&[T]; N], usize, &mut SliceMut<'_>, &mut Buffer<'_, T>) + Sync),
+    f: &Chunk<'_, T, N>,
 ) -> Storage {
     let sources = operands.map(Source::new);
     let mut output = Storage::unwritten(out, operands[0].layout.count());

@@ -20,16 +20,14 @@ const WORK: usize = 1 << 14;
 /// Lines that lie side by side and are handled together.
 const TILE: usize = 32;
 
+/// `f(number of the line, line, new line)`.
+type ByLine<'f, A> = dyn Fn(usize, &[A], &mut [A]) + Sync + 'f;
+
 /// Turns every line of `x` along `axis` into one of `out`: `f(number of the line, line, new line)`.
 ///
 /// Lines are numbered in row-major order of the other axes. Each is read once, where it is stored if that is contiguous
 /// and of type `A`, and written once, likewise.
-pub(crate) fn map_lines<A: Num>(
-    x: &View,
-    axis: usize,
-    out: DType,
-    f: &(dyn Fn(usize, &[A], &mut [A]) + Sync),
-) -> Storage {
+pub(crate) fn map_lines<A: Num>(x: &View, axis: usize, out: DType, f: &ByLine<'_, A>) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
     let mut storage = Storage::unwritten(out, cut.outer * cut.len * cut.inner);
     if cut.inner == 1 {
@@ -67,14 +65,7 @@ pub(crate) fn store<A: Num, R>(out: &mut SliceMut, scratch: &mut [A], f: impl Fn
 }
 
 /// Lines `first .. first + TILE` of one outer block, transposed while they are handled.
-fn map_tile<A: Num>(
-    span: &Span,
-    cut: Cut,
-    outer: usize,
-    first: usize,
-    out: &mut SliceMut,
-    f: &(dyn Fn(usize, &[A], &mut [A]) + Sync),
-) {
+fn map_tile<A: Num>(span: &Span, cut: Cut, outer: usize, first: usize, out: &mut SliceMut, f: &ByLine<'_, A>) {
     let width = TILE.min(cut.inner - first);
     let mut row = [A::default(); TILE];
     scratch::with((width + 1) * cut.len, |lines: &mut [A]| {
