@@ -545,3 +545,26 @@ fn elements_beside_f32_are_widened() -> Result<()> {
     assert_eq!(kept[1].to_vec()?, h.to::<F32>()?.exp()?.to_vec()?);
     Ok(())
 }
+
+/// What modules give into containers of F32, also into those that only their first element says this of.
+#[autocast(f16)]
+fn collected(fc: &Linear, x: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let mut pair = vec![x.clone(), fc.forward(x)?];
+    pair.push(fc.forward(x)?);
+    let mut empty = Vec::new();
+    empty.push(x.clone());
+    empty.push(fc.forward(x)?);
+    empty.push(x.matmul(x)?);
+    Ok(pair.into_iter().chain(empty).collect())
+}
+
+#[test]
+fn results_of_modules_beside_f32_are_widened() -> Result<()> {
+    let x = random([4, 4])?;
+    let fc = Linear::new(4, 4, &Device::cpu())?;
+    let h = fc.forward(&x.to::<F16>()?)?.to::<F32>()?.to_vec()?;
+    let (own, product) = (x.to_vec()?, x.to::<F16>()?.matmul(&x.to::<F16>()?)?.to::<F32>()?.to_vec()?);
+    let all: Vec<_> = collected(&fc, &x)?.iter().map(Tensor::to_vec).collect::<Result<_>>()?;
+    assert_eq!(all, [own.clone(), h.clone(), h.clone(), own, h, product]);
+    Ok(())
+}

@@ -8,6 +8,7 @@
 
 mod cases;
 mod compare;
+mod mixed;
 
 use amp::BF16;
 use amp::prelude::*;
@@ -66,4 +67,15 @@ fn bf16_regions_with_f32_inputs() {
 #[test]
 fn bf16_regions_with_bf16_inputs() {
     check::<BF16, BF16>();
+}
+
+#[test]
+fn operands_of_two_precisions_meet_at_f32() {
+    let cases: Vec<Case> = mixed::all::<F16>().into_iter().chain(mixed::all::<BF16>()).collect();
+    let known: BTreeSet<_> = cases.iter().map(|case| case.op).collect();
+    let rows = amp_policy::all().filter(|op| op.implemented && op.class == Class::Widest);
+    let missing: Vec<_> = rows.map(|op| op.name).filter(|name| !known.contains(name)).collect();
+    assert!(missing.is_empty(), "no case for {missing:?}");
+    let faults: Vec<String> = cases.iter().filter_map(|case| case.check().err()).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

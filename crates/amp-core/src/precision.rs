@@ -218,16 +218,17 @@ apart! {
 }
 
 /// Declares the bound of one operation that must run in full precision: `FullRange`, with the operation's name in the
-/// error. Usage, beside the operation: `full_range!(ExpPrecision, "`exp` must run in `F32`, ...")`.
+/// error; one that is made of another operation names that one's bound too. Usage, beside the operation:
+/// `full_range! { ExpPrecision, "`exp` must run in `F32`"; }`.
 macro_rules! full_range {
-    ($($trait:ident, $message:literal;)*) => { $(
+    ($($trait:ident $(: $base:path)?, $message:literal;)*) => { $(
         #[doc(hidden)]
         #[diagnostic::on_unimplemented(
             message = $message,
             label = "this tensor has too little range or precision for it",
             note = "inside `#[autocast(..)]` the cast to `F32` is inserted for you; here write `.to::<F32>()?` first"
         )]
-        pub trait $trait: $crate::precision::FullRange {}
+        pub trait $trait: $crate::precision::FullRange $(+ $base)? {}
         impl $trait for $crate::precision::F32 {}
         impl $trait for $crate::precision::F64 {}
         impl<L: $crate::precision::AutocastPrecision> $trait for $crate::precision::Rounding<L> {}

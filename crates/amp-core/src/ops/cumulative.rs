@@ -13,6 +13,7 @@ full_range! {
     CumsumPrecision, "`cumsum` must run in `F32`";
     CumprodPrecision, "`cumprod` must run in `F32`";
     ProdPrecision, "`prod` must run in `F32`";
+    ProdAllPrecision: ProdPrecision, "`prod_all` must run in `F32`";
 }
 
 fn scan(op: Scan, x: &RawTensor, axis: usize, reverse: bool, out: amp_cpu::DType) -> Result<RawTensor> {
@@ -96,7 +97,7 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn prod_all(&self) -> Result<Self>
     where
-        P: ProdPrecision,
+        P: ProdAllPrecision,
     {
         self.prod([], false)
     }

@@ -10,7 +10,9 @@ use amp_cpu::{DType, Reduce, Unary};
 
 full_range! {
     SumPrecision, "`sum` must run in `F32`";
+    SumAllPrecision: SumPrecision, "`sum_all` must run in `F32`";
     MeanPrecision, "`mean` must run in `F32`";
+    MeanAllPrecision: MeanPrecision, "`mean_all` must run in `F32`";
 }
 
 /// Folds `axes` away, keeping them with size 1, and records the gradient: `factor` everywhere.
@@ -72,7 +74,7 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn sum_all(&self) -> Result<Self>
     where
-        P: SumPrecision,
+        P: SumAllPrecision,
     {
         self.sum([], false)
     }
@@ -81,7 +83,7 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn mean_all(&self) -> Result<Self>
     where
-        P: MeanPrecision,
+        P: MeanAllPrecision,
     {
         self.mean([], false)
     }

@@ -14,6 +14,7 @@ use amp_cpu::{Binary, Compare, DType, Reduce, Unary};
 
 full_range! {
     NormPrecision, "`norm` must run in `F32`";
+    NormAllPrecision: NormPrecision, "`norm_all` must run in `F32`";
     NormalizePrecision, "`normalize` must run in `F32`";
     CosineSimilarityPrecision, "`cosine_similarity` must run in `F32`";
 }
@@ -91,7 +92,7 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn norm_all(&self) -> Result<Self>
     where
-        P: NormPrecision,
+        P: NormAllPrecision,
     {
         self.norm(2.0, [], false)
     }

@@ -139,18 +139,22 @@ impl Walker<'_> {
         let item = Value { constant: None, shape: Shape::Unknown, ..value.clone() };
         let mut closure = None;
         let mut args = Vec::new();
-        let takes = FILLING.contains(&name) && value.is_surely(&Prec::F32);
+        let fills = FILLING.contains(&name);
+        let takes = fills && value.is_surely(&Prec::F32);
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => closure = Some(self.closure(inner, std::slice::from_ref(&item)).clone()),
                 arg => {
-                    let given = self.expr(arg);
+                    let mut given = self.expr(arg);
                     if takes {
-                        self.widen_owned(arg, &given);
+                        self.widen_owned(arg, &mut given);
                     }
                     args.push(given);
                 }
             }
+        }
+        if fills && let [given] = args.as_slice() {
+            self.filled(&call.receiver, &value, given);
         }
         let from = value.clone();
         if ASKING.contains(&name) {
@@ -177,6 +181,18 @@ impl Walker<'_> {
         };
         let shape = from.shape.of_method(name);
         (value.shaped(shape), from)
+    }
+
+    /// A tensor of F32 in a container that was made empty: the container is one of them.
+    fn filled(&mut self, place: &Expr, container: &Value, given: &Value) {
+        let empty = container.inferred && container.prec == Prec::Opaque;
+        if empty
+            && given.is_surely(&Prec::F32)
+            && given.shape.gives()
+            && let Some(var) = self.variable(place)
+        {
+            self.scopes.vars[var].value = Value::sure(Prec::F32);
+        }
     }
 }
 

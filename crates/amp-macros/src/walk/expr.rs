@@ -127,17 +127,19 @@ impl Walker<'_> {
 
     /// Walks the elements of an array or a vector, which have one type: beside one that is F32, the others are widened.
     pub(super) fn container(&mut self, mut elems: Vec<&mut Expr>) -> Value {
-        let values: Vec<Value> = elems.iter_mut().map(|elem| self.expr(elem)).collect();
+        let mut values: Vec<Value> = elems.iter_mut().map(|elem| self.expr(elem)).collect();
         if values.iter().any(|value| value.is_surely(&Prec::F32) && value.shape.gives()) {
-            elems.iter_mut().zip(&values).for_each(|(elem, value)| self.widen_owned(elem, value));
+            elems.iter_mut().zip(&mut values).for_each(|(elem, value)| self.widen_owned(elem, value));
         }
         joined(values)
     }
 
-    /// Widens a tensor that goes where F32 is expected.
-    pub(super) fn widen_owned(&self, expr: &mut Expr, value: &Value) {
-        if value.prec.is_tensor() && value.shape.gives() && !value.is_surely(&Prec::F32) {
+    /// Widens a tensor that goes where F32 is expected, and says that it is F32.
+    pub(super) fn widen_owned(&self, expr: &mut Expr, value: &mut Value) {
+        let owned = value.shape.gives() || value.prec == Prec::Unknown;
+        if value.prec.is_tensor() && owned && !value.is_surely(&Prec::F32) {
             self.rewrite(expr, |inner| self.widened(inner, value));
+            (value.prec, value.sure) = (Prec::F32, true);
         }
     }
 

@@ -51,7 +51,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("gather", Family::Index, Class::Keep, "data movement").implemented().commutes(),
     Op::new("index_select", Family::Index, Class::Keep, "data movement").implemented().commutes(),
     Op::new("index_add", Family::Index, Class::Widest, "requires equal dtypes; mixed raises (gap next to scatter_add)")
-        .tensors(&[0, 2])
+        .tensors(&[0, 3])
         .implemented(),
     Op::new("scatter", Family::Index, Class::Widest, "requires equal dtypes; mixed raises").tensors(&[0, 2]),
     Op::new(

@@ -1,0 +1,71 @@
+//! `widest` operations on operands of two precisions: they meet at F32, whichever of them is narrow.
+
+use crate::compare::Case;
+use amp::prelude::*;
+
+/// `op -> result type: expression;` of `a`, `b` and `c`, each `[3, 4]`.
+macro_rules! mixed {
+    ($($op:ident -> $out:ident: |$x:ident, $y:ident, $z:ident| $body:expr;)*) => {
+        /// Every case with a narrow first operand and with narrow others.
+        pub fn all<P: AutocastPrecision>() -> Vec<Case> {
+            vec![$(mixed!(@case $op $out P F32, $x $y $z, $body), mixed!(@case $op $out F32 P, $x $y $z, $body)),*]
+        }
+    };
+    (@case $op:ident $out:ident $first:ident $rest:ident, $x:ident $y:ident $z:ident, $body:expr) => {{
+        #[allow(unused_variables)]
+        #[autocast(P, crate = ::amp)]
+        fn region<P: AutocastPrecision>(
+            $x: &Tensor<$first>,
+            $y: &Tensor<$rest>,
+            $z: &Tensor<$rest>,
+        ) -> Result<Tensor<$out>> {
+            let out: Result<Tensor<$out>> = $body;
+            out
+        }
+        #[allow(unused_variables)]
+        fn by_hand($x: &Tensor<F32>, $y: &Tensor<F32>, $z: &Tensor<F32>) -> Result<Tensor<$out>> {
+            $body
+        }
+        Case::new(
+            stringify!($op),
+            "widest",
+            [&[3, 4]; 3],
+            |inputs| {
+                let ([a, ..], [_, b, c]) = (inputs.cast::<$first>()?, inputs.cast::<$rest>()?);
+                region::<P>(&a, &b, &c)
+            },
+            |inputs| {
+                let ([a, ..], [_, b, c]) = (inputs.cast::<$first>()?, inputs.cast::<$rest>()?);
+                by_hand(&a.to()?, &b.to()?, &c.to()?)
+            },
+        )
+    }};
+}
+
+fn rows() -> Result<Tensor<I64>> {
+    Tensor::from_vec(vec![2, 0, 2], [3], &Device::cpu())
+}
+
+mixed! {
+    add -> F32: |a, b, c| a.add(b);
+    sub -> F32: |a, b, c| a.sub(b);
+    mul -> F32: |a, b, c| a.mul(b);
+    div -> F32: |a, b, c| a.div(b);
+    minimum -> F32: |a, b, c| a.minimum(b);
+    maximum -> F32: |a, b, c| a.maximum(b);
+    atan2 -> F32: |a, b, c| a.atan2(b);
+    lerp -> F32: |a, b, c| a.lerp(b, c);
+    addcmul -> F32: |a, b, c| a.addcmul(b, c, 0.5);
+    addcdiv -> F32: |a, b, c| a.addcdiv(b, c, 0.5);
+    where_ -> F32: |a, b, c| rows()?.unsqueeze(1)?.gt(1)?.where_(a, b);
+    eq -> Bool: |a, b, c| a.eq(b);
+    ne -> Bool: |a, b, c| a.ne(b);
+    lt -> Bool: |a, b, c| a.lt(b);
+    le -> Bool: |a, b, c| a.le(b);
+    gt -> Bool: |a, b, c| a.gt(b);
+    ge -> Bool: |a, b, c| a.ge(b);
+    index_add -> F32: |a, b, c| a.index_add(0, &rows()?, b);
+    scatter_add -> F32: |a, b, c| a.scatter_add(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
+    cat -> F32: |a, b, c| Tensor::cat(&[a, b], 0);
+    stack -> F32: |a, b, c| Tensor::stack(&[a, b], 1);
+}
