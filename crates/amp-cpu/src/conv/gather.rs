@@ -1,8 +1,9 @@
 //! Convolution over a lattice: patches, read where they lie in scratch planes, times packed kernels.
 
+use super::images::Images;
 use super::lattice::{Band, Lattice, Phase};
 use super::pack::Weights;
-use super::patch::Patch;
+use super::patch::{Class, Patch, Pixel};
 use super::planes::Planes;
 use super::tile::{Convolve, Kernel, Patches, Reading};
 use crate::gemm;
@@ -92,7 +93,8 @@ pub(super) fn gather_with<'a, E: Convolve>(
     target: &Target<E::Sum>,
 ) {
     let channels = source.layout.shape[1] / groups;
-    let bands = lattice.bands(source.layout.shape[0], channels);
+    let bands = lattice.bands(source.layout.shape[0], channels, size_of::<E>());
+    let plans = Plans::new(&kernel, lattice, &bands, channels, Images::new(source).size);
     let depth = channels.next_multiple_of(kernel.group);
     let panels = target.per_group.div_ceil(kernel.columns);
     let pixels = lattice.grid.iter().product::<usize>() * source.layout.shape[0];
@@ -116,6 +118,7 @@ pub(super) fn gather_with<'a, E: Convolve>(
                 kernel,
                 lattice,
                 band,
+                plan: plans.of(band),
                 group,
                 panels: panels * split / splits..panels * (split + 1) / splits,
                 packed: &packed[group * whole..][..whole],
@@ -126,11 +129,70 @@ pub(super) fn gather_with<'a, E: Convolve>(
     });
 }
 
+/// What bands with the same rows and as many images have in common.
+struct Plan {
+    rows: Range<usize>,
+    images: usize,
+    planes: Planes,
+    /// Of each phase.
+    patches: Vec<Patch>,
+}
+
+/// The plans of all bands.
+struct Plans(Vec<Plan>);
+
+impl Plans {
+    fn new<E: Convolve>(
+        kernel: &Kernel<E>,
+        lattice: &Lattice,
+        bands: &[Band],
+        channels: usize,
+        size: [usize; 2],
+    ) -> Self {
+        let mut plans = Self(Vec::new());
+        for band in bands {
+            if plans.find(band).is_none() {
+                plans.0.push(Plan::new(kernel, lattice, band, channels, size));
+            }
+        }
+        plans
+    }
+
+    fn find(&self, band: &Band) -> Option<&Plan> {
+        self.0.iter().find(|plan| plan.rows == band.rows && plan.images == band.images.len())
+    }
+
+    fn of(&self, band: &Band) -> &Plan {
+        self.find(band).expect("one for every band")
+    }
+}
+
+impl Plan {
+    fn new<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, band: &Band, channels: usize, size: [usize; 2]) -> Self {
+        let planes = Planes::new(lattice, band, channels, kernel.group);
+        let patch = |phase: &Phase| {
+            let mut classes = match kernel.reading {
+                Reading::Direct(..) => planes.classes(phase, size, kernel.rows),
+                Reading::Packed(_) => planes.one_class(phase),
+            };
+            // The last tile of a class repeats its last pixel.
+            for Class { pixels, .. } in &mut classes {
+                let last = pixels[pixels.len() - 1];
+                pixels.resize(pixels.len().next_multiple_of(kernel.rows), last);
+            }
+            Patch::new(&planes.taps(phase), planes.depth(), classes, kernel.depth)
+        };
+        let patches = lattice.phases.iter().map(patch).collect();
+        Self { rows: band.rows.clone(), images: band.images.len(), patches, planes }
+    }
+}
+
 /// Some outputs of a group, of the pixels of a band.
 struct Part<'a, E: Convolve> {
     kernel: Kernel<E>,
     lattice: &'a Lattice,
     band: &'a Band,
+    plan: &'a Plan,
     group: usize,
     panels: Range<usize>,
     /// Panels of each phase.
@@ -140,14 +202,9 @@ struct Part<'a, E: Convolve> {
 
 impl<E: Convolve> Part<'_, E> {
     fn compute(&self, source: &View, channels: usize) {
-        let Kernel { rows, columns, group, step, depth, reading } = self.kernel;
-        let mut planes = Planes::new(self.lattice, self.band, channels, group);
-        let patches: Vec<Patch> =
-            self.lattice.phases.iter().map(|phase| Patch::new(&planes.runs(phase), depth)).collect();
+        let (Kernel { rows, columns, step, reading, .. }, Plan { planes, patches, .. }) = (self.kernel, self.plan);
         let count = planes.pixels.len();
-        // The last tile repeats the last pixel.
-        planes.pixels.resize(count.next_multiple_of(rows), planes.pixels[count - 1]);
-        let of_phase = planes.pixels.len() * columns;
+        let of_phase = count.next_multiple_of(rows) * columns;
         let of_panel = patches.len() * of_phase;
         // Patches that are packed are packed for a number of panels at once.
         let at_once = if matches!(reading, Reading::Packed(_)) { PANELS.min(self.panels.len()) } else { 1 };
@@ -162,7 +219,7 @@ impl<E: Convolve> Part<'_, E> {
                         let packed = &self.packed[start + panels.start * depth..start + panels.end * depth];
                         let sums =
                             sums.chunks_exact_mut(of_panel).map(|sums| &mut sums[phase * of_phase..][..of_phase]);
-                        self.multiply(packed, data, &planes.pixels, patch, sums.take(panels.len()).collect());
+                        self.multiply(packed, data, patch, sums.take(panels.len()).collect());
                         start += self.target.per_group.div_ceil(columns) * depth;
                     }
                     for (panel, sums) in panels.zip(sums.chunks_exact(of_panel)) {
@@ -177,16 +234,16 @@ impl<E: Convolve> Part<'_, E> {
     }
 
     /// Sums of a phase's pixels for the outputs of some panels, `[pixels][columns]` each.
-    fn multiply(&self, panels: &[E], data: &[E], pixels: &[usize], patch: &Patch, mut sums: Vec<&mut [E::Sum]>) {
+    fn multiply(&self, panels: &[E], data: &[E], patch: &Patch, mut sums: Vec<&mut [E::Sum]>) {
         if patch.depth == 0 {
             return sums.iter_mut().for_each(|sums| sums.fill(Default::default()));
         }
         match self.kernel.reading {
             Reading::Direct(patches, _) => {
                 let panels = panels.chunks_exact(panels.len() / sums.len());
-                panels.zip(sums).for_each(|(panel, sums)| self.strip(patches, panel, data, pixels, patch, sums));
+                panels.zip(sums).for_each(|(panel, sums)| self.strip(patches, panel, data, patch, sums));
             }
-            Reading::Packed(gemm) => self.strips(&gemm, panels, data, pixels, patch, sums),
+            Reading::Packed(gemm) => self.strips(&gemm, panels, data, patch, sums),
         }
     }
 
@@ -196,12 +253,12 @@ impl<E: Convolve> Part<'_, E> {
         gemm: &gemm::kernel::Kernel<E>,
         panels: &[E],
         data: &[E],
-        pixels: &[usize],
         patch: &Patch,
         mut sums: Vec<&mut [E::Sum]>,
     ) {
         let Kernel { rows, columns, step, .. } = self.kernel;
         let of_panel = panels.len() / sums.len();
+        let pixels = &patch.classes[0].pixels;
         for block in &patch.blocks {
             let depth = block.depth.next_multiple_of(step);
             scratch::with(pixels.len() * depth, |left: &mut [E]| {
@@ -217,28 +274,32 @@ impl<E: Convolve> Part<'_, E> {
     }
 
     /// Sums of a phase's pixels for the outputs of one panel, `[pixels][columns]`.
-    fn strip(
-        &self,
-        patches: Patches<E>,
-        panel: &[E],
-        data: &[E],
-        pixels: &[usize],
-        patch: &Patch,
-        sums: &mut [E::Sum],
-    ) {
+    fn strip(&self, patches: Patches<E>, panel: &[E], data: &[E], patch: &Patch, sums: &mut [E::Sum]) {
         let Kernel { rows, columns, .. } = self.kernel;
-        for block in &patch.blocks {
+        let last = |class: &Class, of: fn(&Pixel) -> usize| class.pixels.iter().map(of).max().unwrap_or(0);
+        let last_at: Vec<usize> = patch.classes.iter().map(|class| last(class, |pixel| pixel.at)).collect();
+        for class in &patch.classes {
+            assert!((last(class, |pixel| pixel.index) + 1) * columns <= sums.len());
+            if !class.inside.contains(&true) {
+                class.pixels.iter().for_each(|pixel| sums[pixel.index * columns..][..columns].fill(Default::default()));
+            }
+        }
+        for (i, block) in patch.blocks.iter().enumerate() {
             let panel = &panel[block.start * columns..];
-            let longest = block.runs.iter().map(|run| run.at + run.len).max().unwrap_or(0);
-            assert!(block.depth <= panel.len() / columns);
-            for (pixels, sums) in pixels.chunks_exact(rows).zip(sums.chunks_exact_mut(rows * columns)) {
-                assert!(pixels.iter().all(|pixel| pixel + longest <= data.len()));
-                let accumulate = block.start > 0;
-                // SAFETY: every pixel's runs end inside `data` and the panel holds the columns of all of them (asserted);
-                // the tile is `sums`; a `Kernel` is only made for levels that the CPU has.
-                unsafe {
-                    let (data, panel, sums) = (data.as_ptr(), panel.as_ptr(), sums.as_mut_ptr());
-                    patches(data, pixels, &block.runs, panel, sums, columns, accumulate);
+            for (j, (class, runs)) in patch.classes.iter().zip(&block.runs).enumerate() {
+                if runs.is_empty() {
+                    continue;
+                }
+                assert!(runs.iter().all(|run| {
+                    last_at[j] + run.at + run.len <= data.len() && run.start + run.len <= panel.len() / columns
+                }));
+                let accumulate = patch.blocks[..i].iter().any(|block| !block.runs[j].is_empty());
+                for pixels in class.pixels.chunks_exact(rows) {
+                    // SAFETY: the runs of every pixel end inside `data` and the panel holds the columns of all of them, each
+                    // pixel has its place in `sums` (asserted); a `Kernel` is only made for levels that the CPU has.
+                    unsafe {
+                        patches(data.as_ptr(), pixels, runs, panel.as_ptr(), sums.as_mut_ptr(), accumulate);
+                    }
                 }
             }
         }

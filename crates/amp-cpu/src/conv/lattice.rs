@@ -96,8 +96,15 @@ impl Lattice {
     }
 
     /// The parts that tasks work on: rows of one image, or several whole images when they are small.
-    pub(super) fn bands(&self, images: usize, channels: usize) -> Vec<Band> {
-        self.bands_for(images, channels, 0)
+    ///
+    /// Of small images, as many together as stay in the L2 cache beside a panel of kernels, so that tiles are filled with
+    /// pixels that read the same taps; but enough parts that a few threads have something to do.
+    pub(super) fn bands(&self, images: usize, channels: usize, bytes: usize) -> Vec<Band> {
+        /// Bytes of the source, and parts wanted.
+        const SOURCE: usize = 3 << 16;
+        const PARTS: usize = 8;
+        let image = channels * self.grid[0] * self.grid[1] * self.step[0] * self.step[1];
+        self.bands_for(images, channels, (SOURCE / bytes).min(images.div_ceil(PARTS) * image))
     }
 
     /// [`Self::bands`] that may have `elements` of the source each if that is more than the L2 cache holds.

@@ -1,15 +1,32 @@
 //! Patches: what a pixel is computed from, cut into blocks of the depth.
 
-use super::tile::Run;
 use crate::gemm::kernel::Multiply;
 use crate::gemm::panel::Panel;
 
-/// The elements of a phase's patch, relative to the pixel.
+/// A phase's patches.
 pub(super) struct Patch {
     /// Number of elements.
     pub depth: usize,
     /// What is summed in one go.
     pub blocks: Vec<Block>,
+    /// The pixels, by the taps that read something.
+    pub classes: Vec<Class>,
+}
+
+/// Pixels for which the same taps lie inside of the image: the others read zeros, which need not be multiplied.
+pub(super) struct Class {
+    /// Whether each tap lies inside.
+    pub inside: Vec<bool>,
+    pub pixels: Vec<Pixel>,
+}
+
+/// A pixel that is computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pixel {
+    /// Where it lies in the scratch plane.
+    pub at: usize,
+    /// Which one of the band's it is.
+    pub index: usize,
 }
 
 /// A part of the depth.
@@ -18,46 +35,62 @@ pub(super) struct Block {
     pub start: usize,
     /// Number of elements.
     pub depth: usize,
-    pub runs: Vec<Run>,
+    /// What the pixels of each class read.
+    pub runs: Vec<Vec<Run>>,
+}
+
+/// Elements that are neighbours in the scratch plane: a part of a patch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Run {
+    /// Distance from the pixel.
+    pub at: usize,
+    /// Number of elements.
+    pub len: usize,
+    /// Elements of the block before it.
+    pub start: usize,
 }
 
 impl Patch {
-    /// Cuts a patch into blocks of `depth` elements.
-    pub(super) fn new(runs: &[Run], depth: usize) -> Self {
-        let mut patch = Self { depth: 0, blocks: Vec::new() };
-        for run in runs {
-            let (mut at, end) = (run.at, run.at + run.len);
-            while at < end {
-                if patch.depth.is_multiple_of(depth) {
-                    patch.blocks.push(Block { start: patch.depth, depth: 0, runs: Vec::new() });
-                }
-                let block = patch.blocks.last_mut().expect("pushed above");
-                let len = (depth - block.depth).min(end - at);
-                block.runs.push(Run { at, len });
-                block.depth += len;
-                patch.depth += len;
-                at += len;
-            }
-        }
-        patch
+    /// Cuts patches of taps, given as distances from the pixel, into blocks of `depth` elements; a tap has `len`.
+    pub(super) fn new(taps: &[usize], len: usize, classes: Vec<Class>, depth: usize) -> Self {
+        let whole = taps.len() * len;
+        let block = |start: usize| {
+            let end = whole.min(start + depth);
+            let runs = classes.iter().map(|class| runs(taps, len, class, start..end)).collect();
+            Block { start, depth: end - start, runs }
+        };
+        Self { depth: whole, blocks: (0..whole).step_by(depth).map(block).collect(), classes }
     }
 }
 
+/// What the pixels of a class read in a block, joined where it is neighbours.
+fn runs(taps: &[usize], len: usize, class: &Class, block: std::ops::Range<usize>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for tap in (block.start / len..block.end.div_ceil(len)).filter(|&tap| class.inside[tap]) {
+        let (first, end) = (block.start.max(tap * len), block.end.min((tap + 1) * len));
+        let run = Run { at: taps[tap] + first - tap * len, len: end - first, start: first - block.start };
+        match runs.last_mut() {
+            Some(last) if last.at + last.len == run.at && last.start + last.len == run.start => last.len += run.len,
+            _ => runs.push(run),
+        }
+    }
+    runs
+}
+
 impl Block {
-    /// Writes the patches of a panel's pixels.
-    pub(super) fn pack<E: Multiply>(&self, panel: Panel, data: &[E], pixels: &[usize], out: &mut [E]) {
+    /// Writes the patches of a panel's pixels, all of one class.
+    pub(super) fn pack<E: Multiply>(&self, panel: Panel, data: &[E], pixels: &[Pixel], out: &mut [E]) {
         let Panel { width, group, step } = panel;
         if !self.depth.is_multiple_of(step) {
             out.fill(E::default());
         }
-        let mut depth = 0;
-        for run in &self.runs {
-            let (mut at, end) = (run.at, run.at + run.len);
+        for run in self.runs.iter().flatten() {
+            let (mut at, mut depth, end) = (run.at, run.start, run.at + run.len);
             while at < end {
                 let (place, within) = (depth / group * width * group, depth % group);
                 let len = (group - within).min(end - at);
                 for (row, pixel) in pixels.iter().enumerate() {
-                    let from = &data[pixel + at..][..len];
+                    let from = &data[pixel.at + at..][..len];
                     out[place + row * group + within..][..len].copy_from_slice(from);
                 }
                 at += len;

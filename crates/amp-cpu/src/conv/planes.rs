@@ -2,8 +2,8 @@
 
 use super::axis::Axis;
 use super::images::Images;
-use super::lattice::{Band, Lattice, Phase, Tap};
-use super::tile::Run;
+use super::lattice::{Band, Lattice, Phase};
+use super::patch::{Class, Pixel};
 use crate::View;
 use crate::gemm::kernel::Multiply;
 use crate::scratch;
@@ -22,6 +22,8 @@ pub(super) struct Planes {
     channels: usize,
     /// Elements from pixel to pixel: the channels, and zeros.
     depth: usize,
+    /// Rows of an image that are computed, and columns.
+    grid: [usize; 2],
     /// Offset of each pixel.
     pub pixels: Vec<usize>,
 }
@@ -41,8 +43,9 @@ impl Planes {
             let start = image * axes[0].len * line;
             (0..band.rows.len()).map(move |y| start + y * paces[0] * line)
         });
-        let pixels = lines.flat_map(|start| (0..grid[1]).map(move |x| start + x * paces[1] * depth)).collect();
-        Self { axes, channels, depth, pixels }
+        let mut pixels = Vec::with_capacity(band.images.len() * band.rows.len() * grid[1]);
+        lines.for_each(|start| pixels.extend((0..grid[1]).map(|x| start + x * paces[1] * depth)));
+        Self { axes, channels, depth, grid: [band.rows.len(), grid[1]], pixels }
     }
 
     /// Elements of the scratch of a band.
@@ -50,18 +53,48 @@ impl Planes {
         band.images.len() * self.axes[0].len * self.axes[1].len * self.depth
     }
 
-    /// The patch of a phase's pixel: the taps' vectors, joined where they are neighbours.
-    pub(super) fn runs(&self, phase: &Phase) -> Vec<Run> {
+    /// Elements of a tap: a pixel's channels, and zeros.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The distances of a phase's taps from the pixel.
+    pub(super) fn taps(&self, phase: &Phase) -> Vec<usize> {
         let [rows, columns] = &self.axes;
-        let place = |tap: &Tap| (rows.index(tap.y) * columns.len + columns.index(tap.x)) * self.depth;
-        let mut runs: Vec<Run> = Vec::with_capacity(phase.taps.len());
-        for at in phase.taps.iter().filter(|_| self.depth > 0).map(place) {
-            match runs.last_mut() {
-                Some(run) if run.at + run.len == at => run.len += self.depth,
-                _ => runs.push(Run { at, len: self.depth }),
+        phase.taps.iter().map(|tap| (rows.index(tap.y) * columns.len + columns.index(tap.x)) * self.depth).collect()
+    }
+
+    /// All pixels in order, whatever their taps read.
+    pub(super) fn one_class(&self, phase: &Phase) -> Vec<Class> {
+        let pixels = self.pixels.iter().enumerate().map(|(index, &at)| Pixel { at, index }).collect();
+        vec![Class { inside: vec![true; phase.taps.len()], pixels }]
+    }
+
+    /// The pixels of a phase, by the taps that lie inside of an image of a `size`; told apart along an axis only if that
+    /// makes tiles of so many `rows` multiply less.
+    pub(super) fn classes(&self, phase: &Phase, [height, width]: [usize; 2], rows: usize) -> Vec<Class> {
+        let (grid, images) = (self.grid, self.pixels.len() / (self.grid[0] * self.grid[1]));
+        let along = [
+            Parts::new(grid[0], phase.taps.iter().map(|tap| tap.y), &self.axes[0], height),
+            Parts::new(grid[1], phase.taps.iter().map(|tap| tap.x), &self.axes[1], width),
+        ];
+        let whole = grid.map(|size| Parts::whole(size, phase.taps.len()));
+        let choices = [[&whole[0], &whole[1]], [&along[0], &whole[1]], [&whole[0], &along[1]], [&along[0], &along[1]]];
+        let [down, across] =
+            choices.into_iter().min_by_key(|parts| cost(*parts, images, rows, self.depth)).expect("four of them");
+        let class = |(down, across): (&Part, &Part)| Class {
+            inside: both(&down.inside, &across.inside).collect(),
+            pixels: Vec::with_capacity((images * down.len * across.len).next_multiple_of(rows)),
+        };
+        let mut classes: Vec<Class> = pairs(down, across).map(class).collect();
+        let lines = self.pixels.chunks_exact(grid[1]).zip(down.of.iter().cycle());
+        for (line, (pixels, down)) in lines.enumerate() {
+            let classes = &mut classes[down * across.parts.len()..];
+            for (x, (&at, &of)) in pixels.iter().zip(&across.of).enumerate() {
+                classes[of].pixels.push(Pixel { at, index: line * grid[1] + x });
             }
         }
-        runs
+        classes
     }
 
     /// Copies the band's part of the source, channels `first..first + self.channels`, rounded to the panels' type.
@@ -165,4 +198,56 @@ impl Planes {
             });
         }
     }
+}
+
+/// The positions along an axis of the pixels, parted by the taps that lie inside of the image.
+struct Parts {
+    parts: Vec<Part>,
+    /// The part of each position.
+    of: Vec<usize>,
+}
+
+struct Part {
+    /// Whether each tap lies inside.
+    inside: Vec<bool>,
+    /// Number of positions.
+    len: usize,
+}
+
+impl Parts {
+    fn whole(positions: usize, taps: usize) -> Self {
+        Self { parts: vec![Part { inside: vec![true; taps], len: positions }], of: vec![0; positions] }
+    }
+
+    fn new(positions: usize, taps: impl Iterator<Item = isize> + Clone, axis: &Axis, size: usize) -> Self {
+        let mut parts: Vec<Part> = Vec::new();
+        let part_of = |position: usize| {
+            let reads = |tap| axis.within(position * axis.pace() + axis.index(tap), size).is_some();
+            let inside: Vec<bool> = taps.clone().map(reads).collect();
+            let index = parts.iter().position(|part| part.inside == inside).unwrap_or(parts.len());
+            if index == parts.len() {
+                parts.push(Part { inside, len: 0 });
+            }
+            parts[index].len += 1;
+            index
+        };
+        let of = (0..positions).map(part_of).collect();
+        Self { parts, of }
+    }
+}
+
+fn pairs<'a>(down: &'a Parts, across: &'a Parts) -> impl Iterator<Item = (&'a Part, &'a Part)> {
+    down.parts.iter().flat_map(|down| across.parts.iter().map(move |across| (down, across)))
+}
+
+fn both(down: &[bool], across: &[bool]) -> impl Iterator<Item = bool> {
+    down.iter().zip(across).map(|(&down, &across)| down && across)
+}
+
+/// Elements that tiles of so many `rows` multiply, taps being `depth` long, and what a tile costs beside.
+fn cost([down, across]: [&Parts; 2], images: usize, rows: usize, depth: usize) -> usize {
+    const TILE: usize = 16;
+    let taps = |down: &Part, across: &Part| both(&down.inside, &across.inside).filter(|&inside| inside).count();
+    let tiles = |down: &Part, across: &Part| (images * down.len * across.len).div_ceil(rows);
+    pairs(down, across).map(|(down, across)| tiles(down, across) * (taps(down, across) * depth + TILE)).sum()
 }

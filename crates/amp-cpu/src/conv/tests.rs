@@ -134,6 +134,38 @@ fn every_geometry() {
     }
 }
 
+#[test]
+fn taps_outside_of_many_small_images() {
+    let mut random = Random::new(15);
+    for (x, w, spec) in [
+        ([25, 8, 4, 4], [5, 8, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([13, 6, 3, 5], [9, 6, 3, 3], spec([1; 2], [3, 1], [2, 1], 1)),
+        ([14, 10, 4, 4], [12, 5, 3, 3], spec([2, 1], [1, 0], [1; 2], 2)),
+        ([30, 6, 2, 2], [6, 6, 1, 1], spec([1; 2], [2, 1], [1; 2], 1)),
+        ([12, 70, 1, 2], [9, 70, 3, 5], spec([1; 2], [1, 2], [1; 2], 1)),
+    ] {
+        for dtype in [DType::F32, DType::BF16, DType::F64] {
+            Case::new(&mut random, x, w, spec, dtype).check(dtype);
+        }
+    }
+}
+
+#[test]
+fn pixels_are_told_apart_where_it_pays() {
+    let spec = spec([1; 2], [1; 2], [1; 2], 1);
+    let classes = |images: usize, size: usize| {
+        let lattice = Lattice::forward(&spec, [size; 2], [3; 2]);
+        let band = lattice::Band { images: 0..images, rows: 0..size };
+        let planes = planes::Planes::new(&lattice, &band, 64, 2);
+        let classes = planes.classes(&lattice.phases[0], [size; 2], 12);
+        let taps = |class: &patch::Class| class.inside.iter().filter(|&&inside| inside).count();
+        classes.iter().map(|class| (class.pixels.len(), taps(class))).collect::<Vec<_>>()
+    };
+    let [corner, edge] = [(12, 4), (24, 6)];
+    assert_eq!(classes(12, 4), [corner, edge, corner, edge, (48, 9), edge, corner, edge, corner]);
+    assert_eq!(classes(1, 4), [(16, 9)]);
+}
+
 /// Checks geometries with the tiles of one kind of matrix product.
 macro_rules! check_packed {
     ($random:expr, $cases:expr, $kernel:expr) => {

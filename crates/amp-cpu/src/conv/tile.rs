@@ -5,34 +5,25 @@
 //! minimal trait, and each term goes through a fused multiply-add (a BF16 dot product of two) in a fixed order.
 
 use super::lanes::{self, FourPairs, Lanes};
+use super::patch::{Pixel, Run};
 use crate::gemm::{self, kernel::Multiply};
 use crate::simd::Level;
 use half::bf16;
 
-/// Elements that are neighbours in the scratch plane: a part of a patch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Run {
-    /// Distance from the pixel.
-    pub at: usize,
-    /// Number of elements.
-    pub len: usize,
-}
-
-/// Multiplies the patches of as many pixels as a tile has rows by one panel: `c (+)= patches · panel`.
+/// Multiplies the patches of as many pixels as a tile has rows by one panel: `c[pixel.index] (+)= patch · panel`.
 ///
-/// A patch is the elements `data[pixel + run.at..][..run.len]` of all runs in turn; every length is a multiple of the
-/// kernel's group. The panel has the kernel's columns for each of these elements, grouped.
+/// A patch is the elements `data[pixel.at + run.at..][..run.len]` of all runs in turn; every length is a multiple of the
+/// kernel's group. The panel has the kernel's columns for each of these elements from element `run.start` on, grouped.
 ///
 /// # Safety
-/// The pointers must be valid for those elements, `c` for the writes of rows `stride` apart, and the CPU must have the
-/// kernel's instructions.
+/// The pointers must be valid for those elements, `c` for the writes of as many columns for each pixel's index, and the CPU
+/// must have the kernel's instructions.
 pub(super) type Patches<E> = unsafe fn(
     data: *const E,
-    pixels: &[usize],
+    pixels: &[Pixel],
     runs: &[Run],
     panel: *const E,
     c: *mut <E as Multiply>::Sum,
-    stride: usize,
     accumulate: bool,
 );
 
@@ -41,7 +32,8 @@ pub(super) type Patches<E> = unsafe fn(
 /// The panel has the kernel's rows for each pixel, grouped; the vectors are as long as the kernel has columns.
 ///
 /// # Safety
-/// As [`Patches`].
+/// The pointers must be valid for those elements, `c` for the writes of rows `stride` apart, and the CPU must have the
+/// kernel's instructions.
 pub(super) type Slopes<E> = unsafe fn(
     panel: *const E,
     data: *const E,
@@ -97,20 +89,20 @@ pub(super) trait Convolve: Multiply {
 #[inline(always)]
 unsafe fn patches<L: Lanes, const ROWS: usize>(
     data: *const L::Element,
-    pixels: &[usize],
+    pixels: &[Pixel],
     runs: &[Run],
     panel: *const L::Element,
     c: *mut L::Sum,
-    stride: usize,
     accumulate: bool,
 ) {
-    let pixels: &[usize; ROWS] = pixels.try_into().expect("a pixel for each row");
-    // SAFETY: reads stay inside the runs of these pixels and inside the panel, writes inside the tile (caller).
+    let pixels: &[Pixel; ROWS] = pixels.try_into().expect("a pixel for each row");
+    let place = |i: usize| pixels[i].index * 2 * L::LANES;
+    // SAFETY: reads stay inside the runs of these pixels and inside the panel, writes inside the pixels' sums (caller).
     unsafe {
-        let mut sums = begin::<L, ROWS>(c, stride, accumulate);
-        let mut panel = panel;
+        let mut sums = begin::<L, ROWS>(c, place, accumulate);
         for run in runs {
-            let rows: [*const L::Element; ROWS] = pixels.map(|pixel| data.add(pixel + run.at));
+            let rows: [*const L::Element; ROWS] = pixels.map(|pixel| data.add(pixel.at + run.at));
+            let mut panel = panel.add(run.start * 2 * L::LANES);
             for d in (0..run.len).step_by(L::GROUP) {
                 let columns = [L::load(panel), L::load(panel.add(L::LANES * L::GROUP))];
                 for (row, sums) in rows.iter().zip(&mut sums) {
@@ -120,7 +112,7 @@ unsafe fn patches<L: Lanes, const ROWS: usize>(
                 panel = panel.add(2 * L::LANES * L::GROUP);
             }
         }
-        end::<L, ROWS>(sums, c, stride);
+        end::<L, ROWS>(sums, c, place);
     }
 }
 
@@ -137,7 +129,7 @@ unsafe fn slopes<L: Lanes, const ROWS: usize>(
 ) {
     // SAFETY: reads stay inside the panel and the vectors of these pixels, writes inside the tile (caller).
     unsafe {
-        let mut sums = begin::<L, ROWS>(c, stride, accumulate);
+        let mut sums = begin::<L, ROWS>(c, |i| i * stride, accumulate);
         let mut panel = panel;
         for pixels in pixels.chunks(L::GROUP) {
             let columns = L::of_pixels(data, pixels);
@@ -147,16 +139,16 @@ unsafe fn slopes<L: Lanes, const ROWS: usize>(
             }
             panel = panel.add(ROWS * L::GROUP);
         }
-        end::<L, ROWS>(sums, c, stride);
+        end::<L, ROWS>(sums, c, |i| i * stride);
     }
 }
 
 /// # Safety
-/// If `accumulate`, the tile at `c` must be readable.
+/// If `accumulate`, each row's sums must be readable at their place behind `c`.
 #[inline(always)]
 unsafe fn begin<L: Lanes, const ROWS: usize>(
     c: *const L::Sum,
-    stride: usize,
+    place: impl Fn(usize) -> usize,
     accumulate: bool,
 ) -> [[L::Sums; 2]; ROWS] {
     // SAFETY: the caller's duty.
@@ -164,7 +156,7 @@ unsafe fn begin<L: Lanes, const ROWS: usize>(
         let mut sums = [[L::zero(); 2]; ROWS];
         if accumulate {
             for (i, sums) in sums.iter_mut().enumerate() {
-                *sums = [L::read(c.add(i * stride)), L::read(c.add(i * stride + L::LANES))];
+                *sums = [L::read(c.add(place(i))), L::read(c.add(place(i) + L::LANES))];
             }
         }
         sums
@@ -172,14 +164,14 @@ unsafe fn begin<L: Lanes, const ROWS: usize>(
 }
 
 /// # Safety
-/// The tile at `c` must be writable.
+/// Each row's sums must be writable at their place behind `c`.
 #[inline(always)]
-unsafe fn end<L: Lanes, const ROWS: usize>(sums: [[L::Sums; 2]; ROWS], c: *mut L::Sum, stride: usize) {
+unsafe fn end<L: Lanes, const ROWS: usize>(sums: [[L::Sums; 2]; ROWS], c: *mut L::Sum, place: impl Fn(usize) -> usize) {
     for (i, [first, second]) in sums.into_iter().enumerate() {
         // SAFETY: the caller's duty.
         unsafe {
-            L::write(first, c.add(i * stride));
-            L::write(second, c.add(i * stride + L::LANES));
+            L::write(first, c.add(place(i)));
+            L::write(second, c.add(place(i) + L::LANES));
         }
     }
 }
@@ -191,15 +183,14 @@ macro_rules! kernel {
         $(#[target_feature(enable = $features)])?
         unsafe fn of_patches(
             data: *const $element,
-            pixels: &[usize],
+            pixels: &[Pixel],
             runs: &[Run],
             panel: *const $element,
             c: *mut <$element as Multiply>::Sum,
-            stride: usize,
             accumulate: bool,
         ) {
             // SAFETY: the caller's duty; the instructions are enabled here.
-            unsafe { patches::<L, $rows>(data, pixels, runs, panel, c, stride, accumulate) }
+            unsafe { patches::<L, $rows>(data, pixels, runs, panel, c, accumulate) }
         }
         $(#[target_feature(enable = $features)])?
         unsafe fn of_slopes(
@@ -225,10 +216,10 @@ macro_rules! full {
             fn convolve(level: Level) -> Kernel<Self> {
                 match level.min(Level::best()) {
                     #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 => kernel!(crate::gemm::kernel::x86::$avx2, 6, $type, 256, "avx2,fma"),
+                    Level::Avx2 => kernel!(crate::gemm::kernel::x86::$avx2, 6, $type, 288, "avx2,fma"),
                     #[cfg(target_arch = "x86_64")]
                     level if level >= Level::Avx512 => {
-                        kernel!(crate::gemm::kernel::x86::$avx512, 12, $type, 256, "avx512f")
+                        kernel!(crate::gemm::kernel::x86::$avx512, 12, $type, 288, "avx512f")
                     }
                     _ => kernel!(crate::gemm::kernel::Four<$type>, 4, $type, 256),
                 }
@@ -246,7 +237,7 @@ impl Convolve for bf16 {
             #[cfg(target_arch = "x86_64")]
             Level::Amx => Kernel::packed(Self::kernel(Level::Amx)),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512Bf16 => kernel!(lanes::x86::Pairs, 12, bf16, 256, "avx512f,avx512bw,avx512bf16"),
+            Level::Avx512Bf16 => kernel!(lanes::x86::Pairs, 12, bf16, 288, "avx512f,avx512bw,avx512bf16"),
             _ => kernel!(FourPairs, 4, bf16, 512),
         }
     }

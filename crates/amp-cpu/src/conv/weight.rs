@@ -3,7 +3,7 @@
 use super::images::Images;
 use super::lattice::{Band, Lattice};
 use super::planes::Planes;
-use super::tile::{Convolve, Kernel, Reading, Run, Slopes};
+use super::tile::{Convolve, Kernel, Reading, Slopes};
 use crate::convert::Compute;
 use crate::gemm::{
     self,
@@ -18,7 +18,7 @@ use crate::{Storage, View, parallel, scratch};
 /// Elements of all partial sums together, and the most there may be of them.
 const PARTIAL: usize = 1 << 21;
 const PARTS: usize = 8;
-/// Elements of the source in a band: enough pixels that adding to the partial sums costs little.
+/// Elements of the source, and of the slopes, in a band: enough pixels that adding to the partial sums costs little.
 const BAND: usize = 1 << 18;
 /// Pixels whose vectors stay in the L1 cache while they are multiplied by one panel of slopes after the other.
 const PIXELS: usize = 256;
@@ -51,12 +51,16 @@ pub(super) fn compute_with<E: Convolve>(
     Target { shape: weight, into, accumulate }: Target,
 ) {
     let ([outputs, inputs, kh, kw], size) = (weight, into.len());
-    let bands = lattice.bands_for(x.layout.shape[0], inputs, (size / 2).max(BAND));
-    if bands.is_empty() || size == 0 {
+    if size == 0 {
+        return;
+    }
+    let groups = x.layout.shape[1] / inputs;
+    let channels = inputs.max(outputs / groups / lattice.step.iter().product::<usize>());
+    let bands = lattice.bands_for(x.layout.shape[0], channels, (size / 2).max(BAND));
+    if bands.is_empty() {
         return;
     }
     let parts = (PARTIAL / size).clamp(2, PARTS).min(bands.len());
-    let groups = x.layout.shape[1] / inputs;
     let pixels = grad.layout.count() / outputs;
     let mut partial = Storage::unwritten(E::Sum::DTYPE, parts * size);
     let sums = Output::new(&mut partial);
@@ -119,7 +123,7 @@ impl<E: Convolve> Part<'_, E> {
                 for (panel, out) in slopes.chunks_exact_mut(rows * padded).enumerate() {
                     self.pack(grad, panel * rows, count, out);
                 }
-                let strips = strips(&planes.runs(&self.lattice.phases[0]), columns);
+                let strips = strips(&planes.taps(&self.lattice.phases[0]), planes.depth(), columns);
                 let work = self.outputs[1] * self.lattice.taps() * inputs[1] * count / PER_CYCLE;
                 let work = if self.threads == Threads::Many { work } else { 0 };
                 parallel::for_each(strips.len(), work, |i| self.strip(&strips[i], slopes, data, &planes.pixels));
@@ -164,7 +168,7 @@ impl<E: Convolve> Part<'_, E> {
         let depth = rows * pixels.len().next_multiple_of(step);
         scratch::with(slopes.len() / depth * rows * columns, |sums: &mut [E::Sum]| {
             for (block, pixels) in pixels.chunks(PIXELS).enumerate() {
-                let data = &data[strip.run.at..];
+                let data = &data[strip.at..];
                 let panels = slopes.chunks_exact(depth).map(|slopes| &slopes[block * PIXELS * rows..]);
                 let tiles = panels.zip(sums.chunks_exact_mut(rows * columns));
                 match reading {
@@ -175,7 +179,7 @@ impl<E: Convolve> Part<'_, E> {
             for (output, sums) in sums.chunks_exact(columns).take(self.outputs[1]).enumerate() {
                 let start = self.start + output * strip.total + strip.first;
                 // SAFETY: every part has its own sums, every group its own rows and every strip its own columns.
-                unsafe { self.sums.give(self.accumulate, start, &sums[..strip.run.len]) };
+                unsafe { self.sums.give(self.accumulate, start, &sums[..strip.len]) };
             }
         });
     }
@@ -233,17 +237,22 @@ struct Strip {
     first: usize,
     /// Columns of all strips together.
     total: usize,
-    run: Run,
+    /// Distance of their elements from the pixel.
+    at: usize,
+    /// How many they are.
+    len: usize,
 }
 
-fn strips(runs: &[Run], columns: usize) -> Vec<Strip> {
-    let total = runs.iter().map(|run| run.len).sum();
+/// Cuts the elements of some taps, `len` from each on, into strips of neighbours.
+fn strips(taps: &[usize], len: usize, columns: usize) -> Vec<Strip> {
+    let total = taps.len() * len;
     let (mut strips, mut first) = (Vec::new(), 0);
-    for run in runs {
-        for at in (0..run.len).step_by(columns) {
-            let len = columns.min(run.len - at);
-            strips.push(Strip { first, total, run: Run { at: run.at + at, len } });
-            first += len;
+    for taps in taps.chunk_by(|a, b| a + len == *b) {
+        let (start, end) = (first, first + taps.len() * len);
+        while first < end {
+            let here = columns.min(end - first);
+            strips.push(Strip { first, total, at: taps[0] + first - start, len: here });
+            first += here;
         }
     }
     strips
