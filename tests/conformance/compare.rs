@@ -14,8 +14,8 @@ pub enum Bound {
     Ulps(f64),
     /// So many units in the last place of the arithmetic, of the largest result.
     OfLargest(f64),
-    /// An average of the last input by weights that add up to 1: as [`Bound::OfLargest`], and in BF16, where the weights may be
-    /// rounded before they are multiplied, that part of the largest value that one rounding is.
+    /// An average of the last input by weights that add up to 1: as [`Bound::OfLargest`], and in BF16, and in F16 on GPUs, where the weights may
+    /// be rounded before they are multiplied, that part of the largest value that one rounding is.
     Average(f64),
     /// A sum of so many terms: that many units in the last place of the sum of the terms' magnitudes, which the same
     /// operation on the inputs' magnitudes gives.
@@ -165,7 +165,8 @@ impl Conformance<'_> {
             }
             Bound::Average(ulps) => {
                 let largest = |values: &[f64]| values.iter().fold(0.0_f64, |largest, v| largest.max(v.abs()));
-                let weights = if precision == DType::BF16 { roundoff(precision) } else { 0.0 };
+                let narrow = precision == DType::BF16 || (precision == DType::F16 && *self.device != Device::cpu());
+                let weights = if narrow { roundoff(precision) } else { 0.0 };
                 let averaged = wide.x.last().map_or(Ok(vec![]), Tensor::to_vec)?;
                 vec![ulps * epsilon * largest(&expected) + weights * largest(&averaged); expected.len()]
             }

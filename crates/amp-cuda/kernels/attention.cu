@@ -11,13 +11,14 @@ struct AttentionArgs {
     Operand q, k, v;    // [heads, queries, width], [heads, keys, width], [heads, keys, value_width]
     Operand mask;       // [heads, queries, keys], true where a query may attend; null data for none
     Operand y, grad;    // [heads, queries, value_width], for the gradients
-    void* out;          // result, or gradient of q
+    void* out;          // result, the heads of a query beside each other, or gradient of q
     void* out_k;        // gradient of k
     void* out_v;        // gradient of v
     void* lse;          // [heads, queries] log-sum-exp of the scores
     void* delta;        // [heads, queries] sums of y * grad
     void* sums;         // for vectors of any length: zeros, [heads, queries, value_width], or as the gradients of q and of k
     void* sums_v;       // as the gradient of v
+    i64 heads;          // of a sample; `head` counts those of all samples
     i64 queries, keys, width, value_width;
     double scale;
     int causal;
@@ -43,6 +44,12 @@ __device__ inline bool attends(const AttentionArgs& a, i64 head, i64 query, i64 
     return !a.mask.data || load<float>(a.mask, (head * a.queries + query) * a.keys + key) != 0;
 }
 
+// Row of the result that belongs to a query.
+__device__ inline i64 result_row(const AttentionArgs& a, i64 head, i64 query) {
+    i64 sample = head / a.heads;
+    return (sample * a.queries + query) * a.heads + head - sample * a.heads;
+}
+
 template <class C, int WIDTH> __device__ inline C dot(const C* a, const C* b) {
     C sum = 0;
 #pragma unroll 8
@@ -60,7 +67,7 @@ template <class C> struct Larger {
     __device__ inline C join(C a, C b) const { return b > a ? b : a; }
 };
 
-// Queries blockIdx.x * ROWS.. of head blockIdx.y
+// Queries of a tile of a head
 template <class C, int ROWS, int WIDTH> struct Forward {
     Row<C, ROWS, WIDTH> q, kv;
     C p[ROWS][ROWS + 1];
@@ -105,7 +112,7 @@ template <class C, int ROWS, int WIDTH> struct Forward {
         for (int j = 0; j < WIDTH / LANES; ++j) {
             int d = lane + j * LANES;
             C y = total == 0 ? (C)0 : acc[j] / total;
-            if (d < a.value_width) store_as(a.out, a.dtype, (head * a.queries + query) * a.value_width + d, y);
+            if (d < a.value_width) store_as(a.out, a.dtype, result_row(a, head, query) * a.value_width + d, y);
         }
         C shift = most == Limits<C>::least() ? (C)0 : most;
         if (lane == 0) ((C*)a.lse)[head * a.queries + query] = log_of(total) + shift;
@@ -139,7 +146,7 @@ __device__ inline void pair_gradient(const AttentionArgs& a, i64 head, i64 query
     ds = p * (dot<C, WIDTH>(g, v) - ((const C*)a.delta)[i]) * (C)a.scale;
 }
 
-// Gradient of queries blockIdx.x * ROWS.. of head blockIdx.y
+// Gradient of the queries of a tile
 template <class C, int ROWS, int WIDTH> struct GradientOfQueries {
     Row<C, ROWS, WIDTH> q, g, k, v;
     C ds[ROWS][ROWS + 1];
@@ -180,7 +187,7 @@ template <class C, int ROWS, int WIDTH> struct GradientOfQueries {
     }
 };
 
-// Gradients of keys and values blockIdx.x * ROWS.. of head blockIdx.y
+// Gradients of the keys and values of a tile
 template <class C, int ROWS, int WIDTH> struct GradientOfKeys {
     Row<C, ROWS, WIDTH> q, g, k, v;
     C p[ROWS][ROWS + 1], ds[ROWS][ROWS + 1];
@@ -285,7 +292,7 @@ template <class C> struct AnyForward {
             __syncthreads();
         }
         for (i64 d = threadIdx.x; d < a.value_width; d += blockDim.x) {
-            store_as(a.out, a.dtype, row * a.value_width + d, total == 0 ? (C)0 : sums[d] / total);
+            store_as(a.out, a.dtype, result_row(a, head, query) * a.value_width + d, total == 0 ? (C)0 : sums[d] / total);
         }
         C shift = most == Limits<C>::least() ? (C)0 : most;
         if (threadIdx.x == 0) ((C*)a.lse)[row] = log_of(total) + shift;

@@ -83,7 +83,13 @@ args! {
     UpsampleArgs { x: Operand, y: u64, input: [i64; 2], output: [i64; 2], planes: i64, how: i32, out: i32, }
     AttentionArgs {
         q: Operand, k: Operand, v: Operand, mask: Operand, y: Operand, grad: Operand, out: u64, out_k: u64, out_v: u64,
-        lse: u64, delta: u64, sums: u64, sums_v: u64, queries: i64, keys: i64, width: i64, value_width: i64, scale: f64, causal: i32, dtype: i32,
+        lse: u64, delta: u64, sums: u64, sums_v: u64, heads: i64, queries: i64, keys: i64, width: i64, value_width: i64,
+        scale: f64, causal: i32, dtype: i32,
+    }
+    FlashArgs {
+        q: Heads, k: Heads, v: Heads, y: Heads, grad: Heads, out: Heads, out_k: Heads, out_v: Heads, mask: u64,
+        mask_strides: [i64; 4], lse: u64, delta: u64, batch: i64, heads: i64, queries: i64, keys: i64, width: i64,
+        value_width: i64, scale: f64, causal: i32, narrow: i32,
     }
     AttentionDeltaArgs { of: AttentionArgs, rows: i64, }
     SquareSumsArgs { tensor: [Gradient; TENSORS], factors: Factors, parts: u64, }
@@ -124,6 +130,17 @@ pub(crate) struct PoolAxis {
     pub stride: i64,
     pub padding: i64,
     pub dilation: i64,
+}
+
+/// Twin of `Heads` in `flash_attention.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heads {
+    pub data: u64,
+    pub batch: i64,
+    pub head: i64,
+    pub row: i64,
+    pub packed: i64,
 }
 
 /// Twin of `Gradient` in `optimizer.cu`.

@@ -66,7 +66,9 @@ impl Gpu {
                 "cuda:{index} has no BF16 arithmetic (compute capability 8.0): products of BF16 are slow, use F16"
             );
         }
-        log::warn!("cuda:{index}: attention runs on kernels that do not use tensor cores");
+        if !modules.can_run(Family::FlashAttention) {
+            log::warn!("cuda:{index}: attention runs on kernels that do not use tensor cores (compute capability 8.0)");
+        }
         Ok(Arc::new_cyclic(|this| Self {
             index,
             context,
@@ -192,6 +194,11 @@ impl Gpu {
         }
         launch::launch(&self.stream, &function, grid.map(|n| n as u32), threads, args)
             .map_err(|e| error::driver(self, stem, e))
+    }
+
+    /// Whether this GPU can run the kernels of a family.
+    pub(crate) fn can_run(&self, family: Family) -> bool {
+        self.modules.can_run(family)
     }
 
     /// Blocks for a loop over `work` items with every thread of the grid.

@@ -23,7 +23,7 @@ macro_rules! families {
                 match self { $(Self::$name => $file,)* }
             }
 
-            /// Code for every GPU from compute capability 7.0 on.
+            /// Code for every GPU from compute capability [`least`](Self::least) on.
             pub fn shipped(self) -> &'static str {
                 match self { $(Self::$name => include_str!(concat!("../kernels/ptx/", $file, ".ptx")),)* }
             }
@@ -48,21 +48,30 @@ families! {
     Conv "conv";
     Pool "pool";
     Attention "attention";
+    FlashAttention "flash_attention";
     Optimizer "optimizer";
 }
+
+/// The oldest GPUs that are supported.
+const LEAST: (i32, i32) = (7, 0);
 
 impl Family {
     /// What the text of the shipped code begins with: a hash of everything it was compiled from.
     #[cfg(test)]
     pub fn stamp(self) -> String {
-        let parts = [self.text(), include_str!("../kernels/common.cuh"), include_str!("../kernels/gemm.cuh")];
-        format!("// sources {:016x}\n", crate::compile::fnv(parts.iter().flat_map(|p| p.bytes())))
+        format!("// sources {:016x}\n", crate::compile::fnv(self.source().bytes()))
+    }
+
+    /// The first compute capability that can run these kernels.
+    pub fn least(self) -> (i32, i32) {
+        if self == Self::FlashAttention { (8, 0) } else { LEAST }
     }
 
     /// The whole program, headers included.
     pub fn source(self) -> String {
-        const HEADERS: [(&str, &str); 2] = [
+        const HEADERS: [(&str, &str); 3] = [
             ("#include \"gemm.cuh\"", include_str!("../kernels/gemm.cuh")),
+            ("#include \"mma.cuh\"", include_str!("../kernels/mma.cuh")),
             ("#include \"common.cuh\"", include_str!("../kernels/common.cuh")),
         ];
         let once = |text: &str| text.replace("#pragma once", "");
@@ -81,12 +90,16 @@ pub(crate) struct Modules {
 impl Modules {
     /// Kernels for a GPU of this compute capability under this version of the driver.
     pub fn new(capability: (i32, i32), version: i32) -> Result<Self, String> {
-        const LEAST: (i32, i32) = (7, 0);
         if capability < LEAST {
             let (major, minor) = capability;
             return Err(format!("its compute capability is {major}.{minor}, at least 7.0 is needed"));
         }
         Ok(Self { capability, version, modules: Mutex::default(), functions: Mutex::default() })
+    }
+
+    /// Whether the GPU can run the kernels of a family.
+    pub fn can_run(&self, family: Family) -> bool {
+        self.capability >= family.least()
     }
 
     /// Kernel `stem` for that type of computation, with `A` for its argument.

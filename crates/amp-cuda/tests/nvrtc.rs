@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const ARCHITECTURES: [u32; 8] = [70, 75, 80, 86, 89, 90, 100, 120];
-/// 256 threads of 128 registers: two blocks on every multiprocessor.
-const REGISTERS: u32 = 128;
+
+/// Registers of a thread such that two blocks fit on every multiprocessor: 256 threads of 128, or 128 threads of 255.
+fn budget(kernel: &str) -> u32 {
+    if kernel.starts_with("flash_attention") { 255 } else { 128 }
+}
 
 struct Nvrtc(Library);
 
@@ -90,8 +93,9 @@ fn complaints(log: &str) -> (Vec<String>, usize) {
         }
         if let Some(registers) = number(line, " registers") {
             kernels += 1;
-            if registers > REGISTERS {
-                complaints.push(format!("{kernel} uses {registers} registers, at most {REGISTERS} are allowed"));
+            if registers > budget(&kernel) {
+                complaints
+                    .push(format!("{kernel} uses {registers} registers, at most {} are allowed", budget(&kernel)));
             }
         }
     }

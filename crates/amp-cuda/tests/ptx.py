@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes kernels/ptx/*.ptx: the kernels as portable code for GPUs from compute capability 7.0 on.
 
-Compiled by NVRTC 12.0, so that every driver from CUDA 12.0 on reads it:
+Those on tensor cores are for 8.0 on. Compiled by NVRTC 12.0, so that every driver from CUDA 12.0 on reads it:
 
     python3 -m pip install --no-deps --target target/nvrtc12.0 nvidia-cuda-nvrtc-cu12==12.0.140
     python3 crates/amp-cuda/tests/ptx.py target/nvrtc12.0
@@ -14,7 +14,8 @@ import pathlib
 import sys
 
 KERNELS = pathlib.Path(__file__).resolve().parent.parent / "kernels"
-HEADERS = ["common.cuh", "gemm.cuh"]
+HEADERS = ["gemm.cuh", "mma.cuh", "common.cuh"]
+LEAST = {"flash_attention.cu": "80"}
 
 
 def fnv(data):
@@ -33,12 +34,20 @@ def text_of(library, program, size, get):
     return buffer.value.decode()
 
 
-def compiled(library, name, source, headers):
+def whole(file):
+    """The text with its headers, as Family::source in src/module.rs has it."""
+    text = file.read_text()
+    for name in HEADERS:
+        header = (KERNELS / name).read_text().replace("#pragma once", "")
+        text = text.replace('#include "%s"' % name, header, 1)
+    return text.encode()
+
+
+def compiled(library, name, source):
     program = ctypes.c_void_p()
-    texts = (ctypes.c_char_p * len(headers))(*headers)
-    names = (ctypes.c_char_p * len(headers))(*[h.encode() for h in HEADERS])
-    library.nvrtcCreateProgram(ctypes.byref(program), source, name.encode(), len(headers), texts, names)
-    options = [b"--gpu-architecture=compute_70", b"--std=c++17", b"--define-macro=COMPACT"]
+    library.nvrtcCreateProgram(ctypes.byref(program), source, name.encode(), 0, None, None)
+    architecture = "--gpu-architecture=compute_" + LEAST.get(name, "70")
+    options = [architecture.encode(), b"--std=c++17", b"--define-macro=COMPACT"]
     status = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     if status != 0:
         sys.exit(name + ": " + text_of(library, program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog"))
@@ -48,13 +57,12 @@ def compiled(library, name, source, headers):
 def main():
     found = sorted(pathlib.Path(sys.argv[1]).rglob("libnvrtc.so.12"))
     library = ctypes.CDLL(str(found[0]))
-    headers = [(KERNELS / name).read_bytes() for name in HEADERS]
     (KERNELS / "ptx").mkdir(exist_ok=True)
     for file in sorted(KERNELS.glob("*.cu")):
-        source = file.read_bytes()
-        lines = (line.split("//")[0].rstrip() for line in compiled(library, file.name, source, headers).splitlines())
+        source = whole(file)
+        lines = (line.split("//")[0].rstrip() for line in compiled(library, file.name, source).splitlines())
         body = "\n".join(line for line in lines if line.strip())
-        stamp = "// sources %016x\n" % fnv(b"".join([source, *headers]))
+        stamp = "// sources %016x\n" % fnv(source)
         (KERNELS / "ptx" / (file.stem + ".ptx")).write_text(stamp + body + "\n")
 
 

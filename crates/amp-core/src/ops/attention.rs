@@ -45,7 +45,8 @@ impl<P: Float> Tensor<P> {
     /// query may attend to a key; a query that may attend to none gives zeros.
     ///
     /// # Precision
-    /// Scores, softmax and sums in F32 (F64 for F64), never stored; the result is rounded once.
+    /// Scores, softmax and sums in F32 (F64 for F64), never stored; the result is rounded once. Where the hardware multiplies
+    /// 16-bit numbers, the softmax is rounded before it is multiplied, as are slopes of scores for the gradients.
     #[track_caller]
     pub fn scaled_dot_product_attention<Q: Element>(
         &self,

@@ -1,3 +1,4 @@
+use super::flash_attention::Flash;
 use crate::args::{AttentionArgs, AttentionDeltaArgs};
 use crate::device::{Gpu, Memory};
 use crate::error::foreign;
@@ -6,7 +7,7 @@ use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{Attention, AttentionScores, Buffer, DType, Operand as CoreOperand};
 
-const OP: &str = "scaled_dot_product_attention";
+pub(super) const OP: &str = "scaled_dot_product_attention";
 /// `ATTENTION_THREADS` of `attention.cu`.
 const THREADS: u32 = 128;
 
@@ -82,6 +83,7 @@ impl Gpu {
             delta: 0,
             sums: 0,
             sums_v: 0,
+            heads: q.layout.shape[1] as i64,
             queries: q.layout.shape[2] as i64,
             keys: k.layout.shape[2] as i64,
             width: q.layout.shape[3] as i64,
@@ -99,6 +101,10 @@ fn grid(total: i64, rows: usize, heads: usize) -> ([u64; 3], u32) {
 }
 
 impl Attention for Gpu {
+    fn interleaves_heads(&self) -> bool {
+        true
+    }
+
     fn attention(
         &self,
         q: CoreOperand<'_>,
@@ -107,6 +113,9 @@ impl Attention for Gpu {
         scores: &AttentionScores<'_>,
         out: DType,
     ) -> Result<(Buffer, Buffer)> {
+        if let Some(flash) = Flash::new(self, [q, k, v], scores, out)? {
+            return flash.run(self);
+        }
         let args = self.attention_args([q, k, v], scores)?;
         let (variant, compute) = (Variant::new(args.width.max(args.value_width)), Compute::real(&[q.logical]));
         let heads = q.layout.shape[0] * q.layout.shape[1];
@@ -130,6 +139,11 @@ impl Attention for Gpu {
         scores: &AttentionScores<'_>,
         out: DType,
     ) -> Result<[Buffer; 3]> {
+        if let Some(flash) = Flash::new(self, qkv, scores, out)?
+            && let Some(grads) = flash.grad(self, grad, y, lse)?
+        {
+            return Ok(grads);
+        }
         let args = self.attention_args(qkv, scores)?;
         let (variant, compute) = (Variant::new(args.width.max(args.value_width)), Compute::real(&[grad.logical]));
         let heads = qkv[0].layout.shape[0] * qkv[0].layout.shape[1];

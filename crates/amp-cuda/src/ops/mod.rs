@@ -4,6 +4,7 @@
 mod attention;
 mod convolution;
 mod elementwise;
+mod flash_attention;
 mod indexing;
 mod matmul;
 mod memory;

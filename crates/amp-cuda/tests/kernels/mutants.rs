@@ -21,11 +21,12 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 }
 
 /// Dropped barriers, wrong bounds and wrong conditions.
-const MUTANTS: [Mutant; 14] = [
-    mutant("attention", "(a.causal && key > query)", "(a.causal && key >= query)", "attention_with"),
+const MUTANTS: [Mutant; 15] = [
+    mutant("attention", "(a.causal && key > query)", "(a.causal && key >= query)", "::attention_with"),
     mutant("conv", "if (p < 0 || p % stride != 0) return -1;", "if (p < 0) return -1;", "convolutions_with"),
     mutant("cross_entropy", "if (k == target) d -=", "if (k > target) d -=", "cross_entropy_with"),
     mutant("elementwise", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),
+    mutant("flash_attention", "__syncthreads();\n            load_tile(v,", "load_tile(v,", "flash_attention_with"),
     mutant("index", "if (p > 0 && a.target[a.order[p - 1]] == target) continue;", "", "selecting_gathering"),
     mutant("matmul", "if (a.bias.data) v +=", "if (a.bias.data && m > 0) v +=", "products_of"),
     mutant(

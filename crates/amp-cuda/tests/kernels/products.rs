@@ -114,6 +114,31 @@ fn pooling_and_upsampling_with_their_gradients() {
     }
 }
 
+/// Attention and its gradients under no mask, a causal one and both.
+///
+/// `q`, `k`, `v` and the gradient of the result, `[B, H, .., ..]`.
+fn attended(name: &str, inputs: [Input; 4], out: DType, terms: f64) {
+    let [heads, queries, width, keys] =
+        [inputs[3].layout.shape[1], inputs[3].layout.shape[2], inputs[3].layout.shape[3], inputs[1].layout.shape[2]];
+    let scores = inputs[3].layout.shape[0] * heads * queries * keys;
+    let allowed = (0..scores).map(|i| f64::from(u8::from(i % 5 != 1 && i / keys % queries != 3))).collect();
+    let mask = Input::new(allowed, &[inputs[3].layout.shape[0], heads, queries, keys], DType::Bool);
+    let inputs = [inputs.as_slice(), &[mask]].concat();
+    for (causal, masked) in [(false, false), (true, false), (true, true)] {
+        check(&format!("{name}, causal {causal}, masked {masked}"), &inputs, out, terms, &|b, x, out| {
+            let scores = AttentionScores { mask: masked.then_some(x[4]), causal, scale: 0.3 };
+            let (y, lse) = b.attention(x[0], x[1], x[2], &scores, out)?;
+            let strides = [heads * queries * width, width, heads * width, 1];
+            let layout = Layout { strides: Dims::new(&strides).expect("rank 4"), offset: 0, ..*x[3].layout };
+            let kept = Operand { buffer: &y, layout: &layout, logical: out };
+            let grads = b.attention_grad(x[3], [x[0], x[1], x[2]], kept, &lse, &scores, out)?;
+            let mut results = Vec::from(grads);
+            results.extend([b.copy(kept, out)?, lse]);
+            Ok(results)
+        });
+    }
+}
+
 #[test]
 fn attention_with_masks_and_its_gradients() {
     let sizes = [
@@ -125,25 +150,42 @@ fn attention_with_masks_and_its_gradients() {
         (131, 2, 300, 5, DType::F64),
     ];
     for (t, s, d, e, dtype) in sizes {
+        // Keys stored in another type: nothing for the tensor cores.
+        let stored = if dtype == DType::F64 { dtype } else { DType::F32 };
         let q = Input::strided(&[1, 2, t, d], &[0, d, 2 * d, 1], 0, dtype, 1);
         let (k, v) = (Input::noise(&[1, 2, s, d], dtype, 1.0, 2), Input::noise(&[1, 2, s, e], dtype, 1.0, 3));
         let g = Input::noise(&[1, 2, t, e], dtype, 1.0, 4);
-        let allowed = (0..2 * t * s).map(|i| f64::from(u8::from(i % 5 != 1 && i / s % t != 3))).collect();
-        let mask = Input::new(allowed, &[1, 2, t, s], DType::Bool);
-        for (causal, masked) in [(false, false), (true, false), (true, true)] {
-            let inputs = [q.clone(), k.clone(), v.clone(), g.clone(), mask.clone()];
-            let out = if dtype == DType::F64 { dtype } else { DType::F32 };
-            check(&format!("attention {t} {s} {d} {e}"), &inputs, out, 600.0, &|b, x, out| {
-                let scores = AttentionScores { mask: masked.then_some(x[4]), causal, scale: 0.3 };
-                let (y, lse) = b.attention(x[0], x[1], x[2], &scores, out)?;
-                let beside = Layout { strides: Dims::new(&[2 * t * e, e, 2 * e, 1]).expect("rank 4"), ..*x[3].layout };
-                let layout = if b.interleaves_heads() { &beside } else { x[3].layout };
-                let kept = Operand { buffer: &y, layout, logical: out };
-                let grads = b.attention_grad(x[3], [x[0], x[1], x[2]], kept, &lse, &scores, out)?;
-                let mut results = Vec::from(grads);
-                results.extend([b.copy(kept, out)?, lse]);
-                Ok(results)
-            });
-        }
+        attended(&format!("attention {t} {s} {d} {e}"), [q, k.stored(stored), v, g], stored, 600.0);
+    }
+}
+
+#[test]
+fn flash_attention_with_masks_and_its_gradients() {
+    use DType::{BF16, F16};
+    let sizes = [
+        (1, 2, 70, 133, 64, 64, F16),
+        (1, 1, 66, 30, 40, 16, BF16),
+        (2, 2, 5, 3, 20, 7, F16),
+        (1, 2, 17, 70, 128, 96, F16),
+        (2, 1, 1, 65, 33, 33, BF16),
+        (1, 1, 65, 9, 8, 127, BF16),
+    ];
+    for (b, h, t, s, d, e, dtype) in sizes {
+        // As a projection leaves them: queries, keys and values of all heads beside each other.
+        let lies = |rows: usize, width: usize, seed| {
+            let strides = [rows * 3 * h * width, width, 3 * h * width, 1];
+            Input::strided(&[b, h, rows, width], &strides, h * width, dtype, seed)
+        };
+        let inputs = [lies(t, d, 1), lies(s, d, 2), lies(s, e, 3), Input::noise(&[b, h, t, e], dtype, 1.0, 4)];
+        // Weights and slopes of the scores are rounded before they are multiplied, and `y` before the rows' mean slopes are
+        // taken of it: sums of up to `e` products, which add up as noise does.
+        let unit = if dtype == F16 { 2f64.powi(-11) } else { 2f64.powi(-8) };
+        attended(&format!("flash attention {t} {s} {d} {e}"), inputs, dtype, 600.0 + 8.0 * unit / 6e-8);
+    }
+    let (standin, _alone) = crate::standin::open();
+    for variant in ["64_f16", "64_bf16", "128_f16", "128_bf16"] {
+        let kernels = ["", "_grad_q", "_grad_k"].map(|pass| format!("flash_attention{pass}_{variant}"));
+        let runs = kernels.map(|kernel| standin.calls(&kernel));
+        assert!(standin.calls("cuLaunchKernel") == 0 || !runs.contains(&0), "{variant}: {runs:?}");
     }
 }

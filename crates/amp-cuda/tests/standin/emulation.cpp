@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -34,6 +35,7 @@ struct Fiber {
     char* stack;
     State state;
     u64 slot;
+    std::vector<std::pair<void*, const void*>> copies;
 };
 static const size_t STACK = 64 << 10;
 static std::vector<Fiber> fibers;
@@ -70,8 +72,10 @@ static void prepare(Fiber& f) {
 }
 #endif
 
+[[noreturn]] static void fail(const char* what);
 static void body() {
     kernel->run(arguments);
+    if (!fibers[current].copies.empty()) fail("copies on the way at the end");
     fibers[current].state = DONE;
     for (;;) leave();
 }
@@ -89,6 +93,14 @@ void block_barrier() { wait_as(AT_BLOCK); }
 void warp_barrier() { wait_as(AT_WARP); }
 void put(u64 bits) { fibers[current].slot = bits; }
 u64 peek(unsigned lane) { return fibers[current / 32 * 32 + lane].slot; }
+void copy_later(void* to, const void* from) {
+    memset(to, 0xff, 16);
+    fibers[current].copies.push_back({to, from});
+}
+void finish_copies() {
+    for (auto& copy : fibers[current].copies) memcpy(copy.first, copy.second, 16);
+    fibers[current].copies.clear();
+}
 
 // -------------------------------------------------------------------------------------------------------------------
 // Turns
@@ -142,6 +154,7 @@ static void run_block() {
     memset(__start_emulated_shared, 0xff, __stop_emulated_shared - __start_emulated_shared);
     for (unsigned i = 0; i < count; ++i) {
         fibers[i].state = READY;
+        fibers[i].copies.clear();
         prepare(fibers[i]);
     }
     warp_waiting.assign(count / 32, 0);

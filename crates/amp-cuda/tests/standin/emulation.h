@@ -37,6 +37,17 @@ struct Kernel {
 Kernel* find(const char* name);
 void launch(const Kernel& kernel, const void* args, Index grid, Index block);
 
+// What the lanes of the caller's warp show one another; all lanes must come to be.
+template <class T> struct Shown {
+    explicit Shown(const T& mine) { put((u64)(uintptr_t)&mine); warp_barrier(); }
+    ~Shown() { warp_barrier(); }
+    const T& operator[](unsigned lane) const { return *(const T*)(uintptr_t)peek(lane); }
+};
+
+// 16 bytes that arrive in shared memory when their thread waits for them, no sooner; until then NaN is there.
+void copy_later(void* to, const void* from);
+void finish_copies();
+
 template <class T> T exchange(T v, unsigned lane) {
     u64 bits = 0;
     memcpy(&bits, &v, sizeof v);

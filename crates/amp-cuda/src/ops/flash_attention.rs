@@ -1,0 +1,167 @@
+//! Attention of 16-bit vectors of up to 128 elements, on GPUs whose tensor cores multiply both 16-bit types.
+
+use super::attention::OP;
+use crate::args::{FlashArgs, Heads};
+use crate::device::{Gpu, Memory};
+use crate::error::foreign;
+use crate::module::Family::FlashAttention as FAMILY;
+use crate::operand::Operand;
+use amp_core::Result;
+use amp_core::backend::{AttentionScores, Buffer, DType, Layout, Operand as CoreOperand};
+
+/// `FLASH_THREADS` of `flash_attention.cu`.
+const THREADS: u32 = 128;
+/// Queries or keys of a block; `ROWS` of `flash_attention.cu`.
+const ROWS: u64 = 64;
+
+/// Kernels for vectors of up to so many elements of a type: forward, gradient of queries, gradient of keys.
+struct Variant {
+    dtype: DType,
+    width: usize,
+    stems: [&'static str; 3],
+}
+
+const VARIANTS: [Variant; 4] = [
+    Variant {
+        dtype: DType::F16,
+        width: 64,
+        stems: ["flash_attention_64_f16", "flash_attention_grad_q_64_f16", "flash_attention_grad_k_64_f16"],
+    },
+    Variant {
+        dtype: DType::BF16,
+        width: 64,
+        stems: ["flash_attention_64_bf16", "flash_attention_grad_q_64_bf16", "flash_attention_grad_k_64_bf16"],
+    },
+    Variant {
+        dtype: DType::F16,
+        width: 128,
+        stems: ["flash_attention_128_f16", "flash_attention_grad_q_128_f16", "flash_attention_grad_k_128_f16"],
+    },
+    Variant {
+        dtype: DType::BF16,
+        width: 128,
+        stems: ["flash_attention_128_bf16", "flash_attention_grad_q_128_bf16", "flash_attention_grad_k_128_bf16"],
+    },
+];
+
+/// An attention that the tensor cores can do.
+pub(super) struct Flash {
+    variant: &'static Variant,
+    args: FlashArgs,
+    out: DType,
+}
+
+impl Flash {
+    /// `None` on GPUs and for operands that `attention.cu` serves.
+    pub fn new(
+        gpu: &Gpu,
+        [q, k, v]: [CoreOperand<'_>; 3],
+        scores: &AttentionScores<'_>,
+        out: DType,
+    ) -> Result<Option<Self>> {
+        let [batch, heads, queries, width] = std::array::from_fn(|i| q.layout.shape[i]);
+        let (keys, value_width) = (k.layout.shape[2], v.layout.shape[3]);
+        let wanted = |variant: &&Variant| variant.dtype == q.logical && variant.width >= width.max(value_width);
+        let Some(variant) = VARIANTS.iter().find(wanted).filter(|_| gpu.can_run(FAMILY)) else { return Ok(None) };
+        let heads_of = |x| Heads::new(gpu, x, variant.dtype);
+        let (Some(q), Some(k), Some(v)) = (heads_of(q)?, heads_of(k)?, heads_of(v)?) else { return Ok(None) };
+        if out != variant.dtype && out != DType::F32 {
+            return Ok(None);
+        }
+        let mask = scores.mask.map(|mask| Ok((Operand::new(gpu, OP, mask)?.data, mask.layout.strides)));
+        let (mask, strides) = mask.transpose()?.map_or((0, None), |(data, strides)| (data, Some(strides)));
+        let args = FlashArgs {
+            q,
+            k,
+            v,
+            y: Heads::default(),
+            grad: Heads::default(),
+            out: Heads::default(),
+            out_k: Heads::default(),
+            out_v: Heads::default(),
+            mask,
+            mask_strides: std::array::from_fn(|i| strides.map_or(0, |s| s[i] as i64)),
+            lse: 0,
+            delta: 0,
+            batch: batch as i64,
+            heads: heads as i64,
+            queries: queries as i64,
+            keys: keys as i64,
+            width: width as i64,
+            value_width: value_width as i64,
+            scale: scores.scale,
+            causal: i32::from(scores.causal),
+            narrow: i32::from(out == variant.dtype),
+        };
+        Ok(Some(Self { variant, args, out }))
+    }
+
+    /// The result and the log-sum-exp of the scores.
+    pub fn run(&self, gpu: &Gpu) -> Result<(Buffer, Buffer)> {
+        let FlashArgs { batch, heads, queries, value_width, .. } = self.args;
+        let lse = gpu.memory(OP, (batch * heads * queries) as usize, DType::F32)?;
+        let y = gpu.memory(OP, lse.len() * value_width as usize, self.out)?;
+        let row = heads * value_width;
+        let out = Heads { data: y.address(), batch: queries * row, head: value_width, row, packed: 0 };
+        self.launch(gpu, 0, queries, FlashArgs { out, lse: lse.address(), ..self.args })?;
+        Ok((y.into_buffer(), lse.into_buffer()))
+    }
+
+    /// Gradients of queries, keys and values; `None` where `grad` or `y` are not what the tensor cores read.
+    pub fn grad(
+        &self,
+        gpu: &Gpu,
+        grad: CoreOperand<'_>,
+        y: CoreOperand<'_>,
+        lse: &Buffer,
+    ) -> Result<Option<[Buffer; 3]>> {
+        let heads_of = |x| Heads::new(gpu, x, self.variant.dtype);
+        let (Some(grad), Some(y)) = (heads_of(grad)?, heads_of(y)?) else { return Ok(None) };
+        let FlashArgs { batch, heads, queries, keys, width, value_width, .. } = self.args;
+        let groups = batch * heads;
+        let delta = gpu.memory(OP, (groups * queries) as usize, DType::F32)?;
+        let memory = |rows, width| gpu.memory(OP, (groups * rows * width) as usize, self.out);
+        let grads = [memory(queries, width)?, memory(keys, width)?, memory(keys, value_width)?];
+        let contiguous = |x: &Memory, rows: i64, row: i64| Heads {
+            data: x.address(),
+            batch: heads * rows * row,
+            head: rows * row,
+            row,
+            packed: 0,
+        };
+        let args = FlashArgs {
+            grad,
+            y,
+            out: contiguous(&grads[0], queries, width),
+            out_k: contiguous(&grads[1], keys, width),
+            out_v: contiguous(&grads[2], keys, value_width),
+            lse: lse.downcast::<Memory>().ok_or_else(|| foreign(gpu, OP))?.address(),
+            delta: delta.address(),
+            ..self.args
+        };
+        self.launch(gpu, 1, queries, args)?;
+        self.launch(gpu, 2, keys, args)?;
+        Ok(Some(grads.map(Memory::into_buffer)))
+    }
+
+    /// One of the three kernels, for all tiles of `rows` of each head.
+    fn launch(&self, gpu: &Gpu, which: usize, rows: i64, args: FlashArgs) -> Result<()> {
+        let blocks = (rows as u64).div_ceil(ROWS) * (args.batch * args.heads) as u64;
+        gpu.launch(FAMILY, self.variant.stems[which], None, ([blocks, 1, 1], THREADS), args)
+    }
+}
+
+impl Heads {
+    /// `[batch, heads, rows, width]` with the elements of a row side by side, stored in `dtype` as they count.
+    fn new(gpu: &Gpu, x: CoreOperand<'_>, dtype: DType) -> Result<Option<Self>> {
+        let Layout { shape, strides, .. } = x.layout;
+        if x.buffer.dtype() != dtype || x.logical != dtype || (shape[3] > 1 && strides[3] != 1) {
+            return Ok(None);
+        }
+        let data = Operand::new(gpu, OP, x)?.data;
+        let far = (0..3).all(|i| shape[i] <= 1 || strides[i].is_multiple_of(8));
+        let packed = far && shape[3].is_multiple_of(8) && data.is_multiple_of(16);
+        let [batch, head, row] = std::array::from_fn(|i| strides[i] as i64);
+        Ok(Some(Self { data, batch, head, row, packed: i64::from(packed) }))
+    }
+}
