@@ -58,14 +58,17 @@ template <int T> __device__ inline void multiply(float c[4], const u32 a[4], con
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
     }
 #else
-    struct Mine { const u32 *a, *b; } mine = {a, b};
+    struct Mine { float a[4][2], b[2][2]; } mine;
+    for (int i = 0; i < 8; ++i) mine.a[i / 2][i % 2] = unpack<T>(a[i / 2], i % 2);
+    for (int i = 0; i < 4; ++i) mine.b[i / 2][i % 2] = unpack<T>(b[i / 2], i % 2);
     emulation::Shown<Mine> lanes(mine);
     unsigned row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
-    for (int i = 0; i < 4; ++i) {
-        // Terms 2t and 2t + 1 of row row + 8 (i / 2) lie with lane 4 row + t % 4, of column column + i % 2 with its 4 (column + i % 2) + t % 4.
-        for (int t = 0; t < 8; ++t) {
-            u32 x = lanes[row * 4 + t % 4].a[i / 2 + t / 4 * 2], y = lanes[(column + i % 2) * 4 + t % 4].b[t / 4];
-            for (int half = 0; half < 2; ++half) c[i] += unpack<T>(x, half) * unpack<T>(y, half);
+    for (int t = 0; t < 8; ++t) {  // terms 2t and 2t + 1 lie with lanes t % 4 of the row's four and of the column's
+        const auto& x = lanes[row * 4 + t % 4].a;
+        for (int i = 0; i < 4; ++i) {
+            const float *l = x[i / 2 + t / 4 * 2], *r = lanes[(column + i % 2) * 4 + t % 4].b[t / 4];
+            c[i] += l[0] * r[0];
+            c[i] += l[1] * r[1];
         }
     }
 #endif
