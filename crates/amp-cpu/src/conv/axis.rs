@@ -37,13 +37,8 @@ impl Axis {
         self.residues.len()
     }
 
-    /// Number of rounds, the last one perhaps incomplete.
-    pub(super) fn rounds(&self) -> usize {
-        self.len.div_ceil(self.pace().max(1))
-    }
-
     /// Round and rank in it of what the first pixel reads with a tap.
-    pub(super) fn place(&self, tap: isize) -> (usize, usize) {
+    fn place(&self, tap: isize) -> (usize, usize) {
         let distance = (tap - self.lowest) as usize;
         (distance / self.step, self.residues.partition_point(|&residue| residue < distance % self.step))
     }

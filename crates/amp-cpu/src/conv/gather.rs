@@ -60,7 +60,13 @@ impl<'a, T: Real> Target<'a, T> {
     ///
     /// # Safety
     /// No other thread may store these pixels meanwhile.
-    unsafe fn store_lines(&self, [image, channel, first]: [usize; 3], count: usize, len: usize, lines: &mut [T]) {
+    pub(super) unsafe fn store_lines(
+        &self,
+        [image, channel, first]: [usize; 3],
+        count: usize,
+        len: usize,
+        lines: &mut [T],
+    ) {
         if !self.bias.is_empty() {
             for (line, &bias) in lines.chunks_exact_mut(len).zip(&self.bias[channel..]) {
                 line[..count].iter_mut().for_each(|value| *value += bias);

@@ -51,15 +51,6 @@ impl<E: Multiply> Weights<'_, E> {
         });
     }
 
-    /// Writes the kernel of one output, the phase's taps of each input.
-    pub(super) fn patch(&self, phase: &Phase, output: usize, out: &mut [E]) {
-        let taps = phase.taps.len().max(1);
-        for (input, out) in out.chunks_exact_mut(taps).enumerate() {
-            let from = &self.data[output * self.outputs[1] + input * self.inputs[1]..];
-            out.iter_mut().zip(&phase.taps).for_each(|(out, tap)| *out = from[tap.at]);
-        }
-    }
-
     /// Writes `[inputs][taps][columns]`.
     fn turn(&self, outputs: [usize; 2], inputs: [usize; 2], columns: usize, to: &mut [E]) {
         let from = &self.data[outputs[0] * self.outputs[1] + inputs[0] * self.inputs[1]..];

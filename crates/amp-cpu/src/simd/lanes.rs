@@ -189,6 +189,18 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn load_part(from: &[f32], rest: f32) -> Self {
+            // SAFETY: see above; lanes that the mask leaves out are not read.
+            unsafe { Self(_mm512_mask_loadu_ps(_mm512_set1_ps(rest), first_16(from.len()), from.as_ptr())) }
+        }
+
+        #[inline(always)]
+        fn store_part(self, to: &mut [f32]) {
+            // SAFETY: see above; lanes that the mask leaves out are not written.
+            unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), first_16(to.len()), self.0) }
+        }
+
+        #[inline(always)]
         fn mul_add(self, b: Self, c: Self) -> Self {
             // SAFETY: see above.
             unsafe { Self(_mm512_fmadd_ps(self.0, b.0, c.0)) }
@@ -242,6 +254,28 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn load_part(from: &[f32], rest: f32) -> Self {
+            // SAFETY: see above; lanes that the masks leave out are not read.
+            unsafe {
+                let load = |mask: __m256i, from| {
+                    _mm256_blendv_ps(_mm256_set1_ps(rest), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask))
+                };
+                let [low, high] = first_8(from.len());
+                Self(load(low, from.as_ptr()), load(high, from.as_ptr().wrapping_add(8)))
+            }
+        }
+
+        #[inline(always)]
+        fn store_part(self, to: &mut [f32]) {
+            // SAFETY: see above; lanes that the masks leave out are not written.
+            unsafe {
+                let [low, high] = first_8(to.len());
+                _mm256_maskstore_ps(to.as_mut_ptr(), low, self.0);
+                _mm256_maskstore_ps(to.as_mut_ptr().wrapping_add(8), high, self.1);
+            }
+        }
+
+        #[inline(always)]
         fn mul_add(self, b: Self, c: Self) -> Self {
             // SAFETY: see above.
             unsafe { Self(_mm256_fmadd_ps(self.0, b.0, c.0), _mm256_fmadd_ps(self.1, b.1, c.1)) }
@@ -262,6 +296,23 @@ mod x86 {
                 Self(scale_256(power.0, low.0), scale_256(power.1, high.0))
             }
         }
+    }
+
+    /// The mask of the first lanes; there are sixteen.
+    #[inline(always)]
+    fn first_16(count: usize) -> __mmask16 {
+        assert!(count <= LANES);
+        ((1_u32 << count) - 1) as __mmask16
+    }
+
+    /// The masks of the first lanes of both halves; there are sixteen in all.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn first_8(count: usize) -> [__m256i; 2] {
+        assert!(count <= LANES);
+        let (count, lanes) = (_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        let high = _mm256_add_epi32(lanes, _mm256_set1_epi32(8));
+        [_mm256_cmpgt_epi32(count, lanes), _mm256_cmpgt_epi32(count, high)]
     }
 
     /// `e^r - 1` for `|r| <= ln(2) / 2`.

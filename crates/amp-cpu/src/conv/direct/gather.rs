@@ -1,0 +1,241 @@
+//! Images: every pixel sums its patch times the kernel.
+
+use super::super::gather::Target;
+use super::super::images::Images;
+use super::super::lattice::{Band, Lattice};
+use super::super::pack::Weights;
+use super::fill::Filling;
+use super::patch::{Patch, TRIPLE};
+use super::planes::Planes;
+use super::{Cut, ROWS, SLACK, with_channels};
+use crate::gemm::kernel::Full;
+use crate::gemm::product::PER_CYCLE;
+use crate::num::Real;
+use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch_at};
+use crate::{View, parallel, scratch};
+use std::ops::Range;
+
+/// Computes the target from all channels of `source`; `of_group` is the kernels of a group.
+pub(in crate::conv) fn gather<'a, T: Full>(
+    source: &View,
+    of_group: &(dyn Fn(usize) -> Weights<'a, T> + Sync),
+    groups: usize,
+    lattice: &Lattice,
+    target: &Target<T>,
+) {
+    gather_at(Level::current(), source, of_group, groups, lattice, target);
+}
+
+/// [`gather`] with an instruction set.
+pub(in crate::conv) fn gather_at<'a, T: Full>(
+    level: Level,
+    source: &View,
+    of_group: &(dyn Fn(usize) -> Weights<'a, T> + Sync),
+    groups: usize,
+    lattice: &Lattice,
+    target: &Target<T>,
+) {
+    let (images, channels) = (source.layout.shape[0], source.layout.shape[1] / groups);
+    let cut = Cut::new(lattice, groups, channels);
+    let source = Images::new(source);
+    let planes = Planes::new(lattice, source.size, cut.rows);
+    let patches: Vec<Patch> = lattice.phases.iter().map(|phase| Patch::new(&planes, phase, channels)).collect();
+    let depth: usize = patches.iter().map(|patch| patch.elements.len()).sum();
+    let mut weights = Vec::with_capacity(groups * target.per_group * depth);
+    for kernels in (0..groups).map(of_group) {
+        for output in 0..target.per_group {
+            patches.iter().for_each(|patch| weights.extend(patch.weights(&kernels, output)));
+        }
+    }
+    let all = Gather { level, source, channels, lattice, target, planes, patches, depth, weights };
+    let pieces = cut.pieces(groups, lattice.grid[0]);
+    let pixels: usize = lattice.grid.iter().product();
+    let work = 2 * images * groups * target.per_group * pixels * (8 + channels * lattice.taps()) / PER_CYCLE;
+    parallel::for_each(images * pieces.len(), work, |task| {
+        let (groups, rows) = &pieces[task % pieces.len()];
+        all.piece(task / pieces.len(), groups.clone(), rows.clone());
+    });
+}
+
+struct Gather<'a, T> {
+    level: Level,
+    source: Images<'a>,
+    /// Of each group of the source.
+    channels: usize,
+    lattice: &'a Lattice,
+    target: &'a Target<'a, T>,
+    planes: Planes,
+    /// Of each phase.
+    patches: Vec<Patch>,
+    /// Elements of the kernels of one output.
+    depth: usize,
+    /// `[outputs][phases]` in the order of the patches.
+    weights: Vec<T>,
+}
+
+impl<T: Full> Gather<'_, T> {
+    /// Computes rows of pixels of some groups of an image.
+    fn piece(&self, image: usize, groups: Range<usize>, rows: Range<usize>) {
+        let (lattice, per_group, planes) = (self.lattice, self.target.per_group, &self.planes);
+        let outputs = groups.start * per_group..groups.end * per_group;
+        let channels = groups.start * self.channels..groups.end * self.channels;
+        let pixels = rows.len() * lattice.grid[1];
+        let sizes = [channels.len() * planes.of_channel() + SLACK, outputs.len() * self.patches.len() * pixels];
+        scratch::with(sizes[0] + sizes[1] + SLACK, |buffer: &mut [T]| {
+            let (data, sums) = buffer.split_at_mut(sizes[0]);
+            with_channels(&self.source, planes, image, channels, rows.start, |filling| {
+                let weights = &self.weights[outputs.start * self.depth..outputs.end * self.depth];
+                let (rows, outputs) = (rows.len(), outputs.len());
+                dispatch_at(self.level, Pixels { filling, data, sums, gather: self, rows, outputs, weights });
+            });
+            let band = Band { images: image..image + 1, rows };
+            self.store(&band, outputs.start, &mut sums[..sizes[1]]);
+        });
+    }
+
+    /// Stores sums, `[outputs][phases][pixels]`, from an output channel on.
+    fn store(&self, band: &Band, channel: usize, sums: &mut [T]) {
+        let (lattice, phases) = (self.lattice, self.patches.len());
+        let written = lattice.written(band);
+        let (first, count) = (written.start * lattice.size[1], written.len() * lattice.size[1]);
+        let pixels = band.rows.len() * lattice.grid[1];
+        let place = [band.images.start, channel, first];
+        if phases == 1 && pixels == count {
+            // SAFETY: tasks differ in the image, the channels or the rows that they store.
+            return unsafe { self.target.store_lines(place, count, pixels, sums) };
+        }
+        let outputs = sums.len() / (phases * pixels);
+        scratch::with(outputs * count, |values: &mut [T]| {
+            for (sums, values) in sums.chunks_exact(phases * pixels).zip(values.chunks_exact_mut(count)) {
+                lattice.interleave(band, sums, pixels, values);
+            }
+            // SAFETY: as above.
+            unsafe { self.target.store_lines(place, count, count, values) };
+        });
+    }
+}
+
+/// All pixels of a piece.
+struct Pixels<'a, T> {
+    filling: Filling<'a, T>,
+    data: &'a mut [T],
+    /// `[outputs][phases][rows][columns]`, and slack.
+    sums: &'a mut [T],
+    gather: &'a Gather<'a, T>,
+    rows: usize,
+    outputs: usize,
+    /// Of the outputs.
+    weights: &'a [T],
+}
+
+impl<T: Real> Kernel for Pixels<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { filling, data, sums, gather, rows, outputs, weights } = self;
+        filling.fill::<S>(data);
+        let width = gather.lattice.grid[1];
+        let unit = gather.channels * gather.planes.of_channel();
+        let mut at = 0;
+        for output in 0..outputs {
+            let mut weights = &weights[output * gather.depth..];
+            let data = &data[output / gather.target.per_group * unit..];
+            for patch in &gather.patches {
+                let of_patch;
+                (of_patch, weights) = weights.split_at(patch.elements.len());
+                let (triples, singles) = of_patch.split_at(TRIPLE * patch.triples.len());
+                assert!(gather.planes.reach(patch, rows, width) + LANES <= data.len());
+                assert!(at + rows * width + LANES <= sums.len());
+                let plane = Plane {
+                    data: data.as_ptr(),
+                    next: gather.planes.line,
+                    triples: (&patch.triples, triples.as_chunks().0),
+                    singles: (&patch.singles, singles),
+                };
+                // SAFETY: asserted above: all vectors that begin at a pixel are in `data`, those that begin at a sum in
+                // `sums`.
+                unsafe { plane.compute::<S>(rows, width, sums.as_mut_ptr().add(at)) };
+                at += rows * width;
+            }
+        }
+    }
+}
+
+/// Where an output channel of a band reads, and its weights: of places of which the two below follow, and of the others.
+struct Plane<'a, T> {
+    data: *const T,
+    next: usize,
+    triples: (&'a [usize], &'a [[T; TRIPLE]]),
+    singles: (&'a [usize], &'a [T]),
+}
+
+impl<T: Real> Plane<'_, T> {
+    /// `sums[y][x] = Σ weights[i] * data[offsets[i] + y * next + x]`.
+    ///
+    /// # Safety
+    /// A vector must be readable for all pixels and offsets, and writable for all sums.
+    #[inline(always)]
+    unsafe fn compute<S: Simd>(&self, rows: usize, width: usize, sums: *mut T) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            if rows < ROWS {
+                for y in 0..rows {
+                    self.rows::<S, 1>(y, width, sums);
+                }
+                return;
+            }
+            for y in (0..rows).step_by(ROWS) {
+                self.rows::<S, ROWS>(y.min(rows - ROWS), width, sums);
+            }
+        }
+    }
+
+    /// `R` rows. Vectors of narrow images end in the next row or in the slack, which are written later.
+    ///
+    /// # Safety
+    /// As [`Self::compute`].
+    #[inline(always)]
+    unsafe fn rows<S: Simd, const R: usize>(&self, y: usize, width: usize, sums: *mut T) {
+        for x in (0..width).step_by(LANES) {
+            // The last vector overlaps the one before it.
+            let x = x.min(width.saturating_sub(LANES));
+            // SAFETY: the caller's duty.
+            unsafe {
+                let block = self.block::<S, R>(self.data.add(y * self.next + x));
+                for (r, vector) in block.into_iter().enumerate() {
+                    vector.store(&mut *sums.add((y + r) * width + x).cast());
+                }
+            }
+        }
+    }
+
+    /// One vector of each of `R` rows.
+    ///
+    /// # Safety
+    /// As [`Self::compute`].
+    #[inline(always)]
+    unsafe fn block<S: Simd, const R: usize>(&self, data: *const T) -> [T::Lanes<S>; R] {
+        // SAFETY: the caller's duty.
+        let load = |at: usize| T::Lanes::<S>::load(unsafe { &*data.add(at).cast() });
+        let mut sums = [T::Lanes::<S>::splat(T::ZERO); R];
+        for (&offset, weights) in self.triples.0.iter().zip(self.triples.1) {
+            let weights = weights.map(T::Lanes::<S>::splat);
+            for line in 0..R + TRIPLE - 1 {
+                let from = load(offset + line * self.next);
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    if let Some(&weight) = line.checked_sub(r).and_then(|i| weights.get(i)) {
+                        *sum = from.mul_add(weight, *sum);
+                    }
+                }
+            }
+        }
+        for (&offset, &weight) in self.singles.0.iter().zip(self.singles.1) {
+            let weight = T::Lanes::<S>::splat(weight);
+            for (r, sum) in sums.iter_mut().enumerate() {
+                *sum = load(offset + r * self.next).mul_add(weight, *sum);
+            }
+        }
+        sums
+    }
+}
