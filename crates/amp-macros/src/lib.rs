@@ -55,9 +55,9 @@ use proc_macro::TokenStream;
 /// The plan, one row an operation, is added to the function's documentation and listed by `amp::plan::all()`.
 ///
 /// # Limits
-/// Code inside macros other than those of `std` is not seen. A place is borrowed for a call that has an operation's
-/// name: a foreign method of that name that takes `&mut self`, or `self` of a type that cannot be copied, needs
-/// `skip(name)`. Fields of struct literals, and arguments of functions that no policy lists, are not cast.
+/// Code inside macros other than those of `std` is not seen. A variable that a closure captures is borrowed for a call that
+/// has an operation's name: a method of that name which is no operation and takes `&mut self`, or `self` of a type that
+/// cannot be copied, needs `skip(name)` there. Fields of struct literals, and arguments of functions that no policy lists, are not cast.
 #[proc_macro_attribute]
 pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::autocast(args.into(), item.into()).into()

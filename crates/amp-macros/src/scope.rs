@@ -18,6 +18,19 @@ pub(crate) struct Var {
     pub(crate) fixed_fields: bool,
     /// Its type was declared: nothing is chosen for it.
     pub(crate) declared: bool,
+    pub(crate) hold: Hold,
+}
+
+/// How a variable has what it stands for.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Hold {
+    /// By a shared reference.
+    Shared,
+    /// By an exclusive reference.
+    Exclusive,
+    /// By value.
+    Owned,
+    Unknown,
 }
 
 /// All variables of one round, and which names mean which.
@@ -34,7 +47,17 @@ impl Scopes {
         let name = name.to_owned();
         self.names.push((name.clone(), number));
         let fixed_fields = fixed && name != "self";
-        self.vars.push(Var { name, value, assigned: None, mixed: false, scope, fixed, fixed_fields, declared });
+        self.vars.push(Var {
+            name,
+            value,
+            assigned: None,
+            mixed: false,
+            scope,
+            fixed,
+            fixed_fields,
+            declared,
+            hold: Hold::Unknown,
+        });
         number
     }
 

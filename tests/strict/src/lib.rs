@@ -44,6 +44,43 @@ pub fn spread(x: &Tensor<F32>) -> Result<Tensor<F32>> {
     x.var([], false)
 }
 
+/// A count with methods that are named like operations.
+#[derive(Debug)]
+pub struct Count(Vec<usize>);
+
+impl Count {
+    /// Takes the count.
+    #[must_use]
+    pub fn softmax(mut self, more: usize) -> Self {
+        self.0.push(more);
+        self
+    }
+
+    /// Changes the count.
+    pub fn exp(&mut self) {
+        self.0.push(0);
+    }
+
+    /// Reads the count.
+    #[must_use]
+    pub const fn log(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Methods of something else.
+///
+/// # Errors
+/// As the operations in it.
+#[autocast(P, crate = ::mixed)]
+pub fn counted<P: AutocastPrecision>(x: &Tensor<F32>, count: Count, mut other: Count) -> Result<(Tensor<F32>, usize)> {
+    let mut count = count.softmax(x.dims().len());
+    count.exp();
+    other.exp();
+    let total = count.log() + other.log();
+    Ok((x.matmul(x)?, total))
+}
+
 impl Model {
     /// A model of these weights.
     #[must_use]

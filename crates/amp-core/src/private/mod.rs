@@ -19,6 +19,7 @@ mod host;
 mod join;
 mod literal;
 mod probe;
+mod receiver;
 mod token;
 mod typed;
 
@@ -34,7 +35,8 @@ pub use hold::{Held, HeldOption, Kept, Moved};
 pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, recast};
 pub use join::{Join2, Join3, Join4};
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
-pub use probe::{Probe, argument, declared, module, owned, place, probe, slot, taker, token, writer};
+pub use probe::{Probe, argument, declared, module, owned, place, probe, receiver, slot, taker, token, writer};
+pub use receiver::{ASKING, Missing, absent, found, never, unasked};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is
@@ -56,6 +58,11 @@ pub mod kinds {
         AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, KeepsPrecision as _,
         OwnedKeeps as _, OwnedTensor as _, PlaceKeeps as _, PlaceTensor as _, SlotAsIs as _, SlotF32 as _,
         TokenNone as _, TokenRuntime as _, TokenTyped as _,
+    };
+    pub use super::receiver::{
+        FoundExclusive as _, FoundShared as _, Give as _, Lend as _, NotFound as _, ReceiverArray as _,
+        ReceiverExclusive as _, ReceiverExclusivePoints as _, ReceiverItself as _, ReceiverKeeps as _,
+        ReceiverPoints as _, ReceiverPointsFar as _, ReceiverShared as _, ReceiverTensor as _,
     };
     pub use super::token::{
         LeftAbsent as _, LeftF32 as _, NeverMeet as _, RightAbsent as _, RightF32 as _, SameRuntime as _,

@@ -20,6 +20,7 @@ pub const fn probe<'a, T: ?Sized, K: Copy>(_value: &'a T, _to: K) -> Probe<'a, T
 type Two<'a, T, K> = &'a &'a Probe<'a, T, K>;
 type Three<'a, T, K> = &'a Two<'a, T, K>;
 type Four<'a, T, K> = &'a Three<'a, T, K>;
+type Nine<'a, T, K> = &'a &'a &'a &'a &'a Four<'a, T, K>;
 
 macro_rules! questions {
     ($($(#[$doc:meta])* $name:ident: $levels:ident $value:expr;)*) => { $(
@@ -34,6 +35,8 @@ questions! {
     argument: Four &&&&Probe(PhantomData, PhantomData);
     /// What becomes of a place that is borrowed: `.place()`.
     place: Four &&&&Probe(PhantomData, PhantomData);
+    /// What becomes of the place before the dot, where it may be no tensor: `.treatment()`.
+    receiver: Nine &&&&&&&&&Probe(PhantomData, PhantomData);
     /// What becomes of a value that is given away: `.owned()`.
     owned: Three &&&Probe(PhantomData, PhantomData);
     /// The precision of a value as a target: `.token(..)`.

@@ -15,15 +15,17 @@ mod constant;
 mod guard;
 mod module;
 mod operand;
+mod receiver;
 mod value;
 
 pub(crate) use constant::{beside, holding};
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;
-pub(crate) use operand::{Joint, Operand, Role, Treatment, call, hoisted};
+pub(crate) use operand::{Hoisted, Joint, Operand, Role, Treatment, call, hoisted};
 use proc_macro2::extra::DelimSpan;
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
+pub(crate) use receiver::{AsWritten, Asks};
 use syn::{Expr, Path};
 pub(crate) use value::{declared, joined, recast, recast_tensor, slot};
 

@@ -29,7 +29,7 @@ pub(crate) fn module_call(
             _ => operand,
         })
         .collect();
-    let inner = call(at, end, operands, Joint::None, |args| build(callee, args));
+    let inner = call(at, end, operands, Joint::None, None, |args| build(callee, args));
     let checks = pinned.iter().map(|&at| {
         let at = Span::mixed_site().located_at(at);
         let target = Ident::new(&target.to_string(), at);

@@ -1,6 +1,6 @@
 //! Calls and their operands: cast, or passed on as they are.
 
-use super::{ends, is_place, local};
+use super::{AsWritten, ends, is_place, local};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Expr;
@@ -31,10 +31,18 @@ pub(crate) enum Treatment {
     Direct(TokenStream),
     /// Cast with the others to where all meet.
     Meet,
-    /// A local that already holds the cast; whether it is the tensor itself.
-    Hoisted(Ident, bool),
+    /// A local that already holds the cast to this target.
+    Hoisted(Hoisted),
     /// Passed on.
     Nothing,
+}
+
+/// A cast made ahead.
+pub(crate) struct Hoisted {
+    pub(crate) local: Ident,
+    /// The local is the tensor itself.
+    pub(crate) direct: bool,
+    pub(crate) target: TokenStream,
 }
 
 /// What the operands of a call have to do with each other.
@@ -55,15 +63,18 @@ pub(crate) fn call(
     end: Span,
     operands: Vec<Operand>,
     joint: Joint,
+    open: Option<AsWritten>,
     build: impl FnOnce(Vec<Expr>) -> Expr,
 ) -> Expr {
     let site = Span::mixed_site().located_at(at);
     let common = local("t", 0, at);
-    let gated = matches!(joint, Joint::Gate) && is_gated(&operands);
-    let operands: Vec<Bound> = operands.into_iter().enumerate().map(|(i, one)| Bound::new(one, i, gated, at)).collect();
-    let question = question(&operands, gated, &joint, site);
+    let gated = open.is_some() || matches!(joint, Joint::Gate) && is_gated(&operands);
+    let operands: Vec<Bound> =
+        operands.into_iter().enumerate().map(|(i, one)| Bound::new(one, i, gated, open.as_ref(), at)).collect();
+    let question = question(&operands, gated && open.is_none(), &joint, site);
     let (names, values): (Vec<_>, Vec<_>) =
         operands.iter().filter_map(|one| Some((one.name.clone()?, one.initial(site)))).unzip();
+    let target = operands.first().and_then(Bound::target);
     let passed = operands.into_iter().enumerate().map(|(i, one)| one.passed(gated && i > 0, &common, site)).collect();
     let mut body = build(passed).into_token_stream();
     if matches!(joint, Joint::Write { .. }) {
@@ -73,13 +84,19 @@ pub(crate) fn call(
         let arm = braced(arm, end);
         body = quote_spanned!(site=> match #body #arm);
     }
-    if let Some(question) = question {
+    if let Some(open) = &open {
+        body = open.asked(&local("k", 0, at), &common, end, body);
+    }
+    if let Some(question) = question.or(open.as_ref().and(target)) {
         let arm = braced(quote_spanned!(site=> #common => #body), end);
         body = quote_spanned!(site=> match #question #arm);
     }
     if !names.is_empty() {
         let arm = braced(quote_spanned!(site=> (#(#names,)*) => #body), end);
         body = quote_spanned!(site=> match (#(#values,)*) #arm);
+    }
+    if let Some(open) = open {
+        body = open.bind(body, at, end);
     }
     // Parentheses say where in the source something is: here the call, below its receiver.
     Expr::Verbatim(quote_spanned!(site=> (#body)))
@@ -94,10 +111,13 @@ pub(super) fn braced(arms: TokenStream, end: Span) -> Group {
 
 /// Whether what becomes of the other operands depends on the first.
 fn is_gated(operands: &[Operand]) -> bool {
-    let casts = |one: &Operand| matches!(one.treatment, Treatment::To(_) | Treatment::Direct(_));
-    operands
-        .split_first()
-        .is_some_and(|(first, others)| matches!(first.treatment, Treatment::To(_)) && others.iter().any(casts))
+    let casts = |one: &Operand| !matches!(one.treatment, Treatment::Nothing);
+    let open = |first: &Operand| match &first.treatment {
+        Treatment::To(_) => true,
+        Treatment::Hoisted(hoisted) => !hoisted.direct,
+        _ => false,
+    };
+    operands.split_first().is_some_and(|(first, others)| open(first) && others.iter().any(casts))
 }
 
 /// What has to be known ahead of the casts: where the operands meet, or what the first of them says of the others.
@@ -106,10 +126,10 @@ fn question(operands: &[Bound], gated: bool, joint: &Joint, site: Span) -> Optio
         let asked = first.asked(site);
         return Some(quote_spanned!(site=> __amp::writer(#asked, #lower).direct(#condition)));
     }
-    if let (true, Some(Bound { operand: Operand { treatment: Treatment::To(target), .. }, .. })) =
-        (gated, operands.first())
+    if let (true, Some(first)) = (gated, operands.first())
+        && let Some(target) = first.target()
     {
-        let kind = operands[0].kind(target, site);
+        let kind = first.kind(&target, site);
         return Some(quote_spanned!(site=> #kind.gate(#target)));
     }
     let meets = operands.iter().filter(|one| matches!(one.operand.treatment, Treatment::Meet));
@@ -120,13 +140,28 @@ fn question(operands: &[Bound], gated: bool, joint: &Joint, site: Span) -> Optio
 struct Bound {
     operand: Operand,
     name: Option<Ident>,
+    /// For a receiver that may be no tensor: what it is as the call is written, ahead of its cast.
+    open: Option<TokenStream>,
 }
 
 impl Bound {
-    fn new(operand: Operand, index: usize, gated: bool, at: Span) -> Self {
+    fn new(operand: Operand, index: usize, gated: bool, open: Option<&AsWritten>, at: Span) -> Self {
+        let ahead = match &operand.treatment {
+            Treatment::Hoisted(hoisted) => Some(&hoisted.local),
+            _ => None,
+        };
+        let open = open.filter(|_| index == 0).map(|open| open.taken(&local("k", 0, at), &local("t", 0, at), ahead));
         let ahead = matches!(operand.treatment, Treatment::Meet) || gated && index == 0;
-        let name = (ahead && !is_pure(&operand.expr)).then(|| local("", index, at));
-        Self { operand, name }
+        let name = (ahead && open.is_none() && !is_pure(&operand.expr)).then(|| local("", index, at));
+        Self { operand, name, open }
+    }
+
+    /// What it is cast to, if that is known ahead of the call.
+    fn target(&self) -> Option<TokenStream> {
+        match &self.operand.treatment {
+            Treatment::To(target) | Treatment::Hoisted(Hoisted { target, .. }) => Some(target.clone()),
+            _ => None,
+        }
     }
 
     fn is_borrowed(&self) -> bool {
@@ -173,10 +208,12 @@ impl Bound {
         let (first, last) = ends(&self.operand.expr);
         match &self.operand.treatment {
             Treatment::Nothing => self.operand.expr,
-            Treatment::Hoisted(hoisted, true) => {
-                lent(relocated(hoisted, first).into_token_stream(), self.operand.role, first)
+            _ if self.open.is_some() => pass(self.open.unwrap_or_default(), last),
+            Treatment::Hoisted(Hoisted { local, direct, .. }) => {
+                let name = relocated(local, first).into_token_stream();
+                let hoisted = if *direct { lent(name, self.operand.role, first) } else { pass(name, last) };
+                if follows { picked(common, &hoisted, &self.operand.expr, first) } else { hoisted }
             }
-            Treatment::Hoisted(hoisted, false) => pass(relocated(hoisted, first).into_token_stream(), last),
             Treatment::Direct(target) if !follows => lent(cast(&self.operand.expr, target), self.operand.role, first),
             Treatment::To(target) if !follows => pass(self.taken(target, at), last),
             _ => pass(self.taken(&common.to_token_stream(), at), last),
@@ -200,6 +237,12 @@ impl Bound {
 fn lent(owned: TokenStream, role: Role, at: Span) -> Expr {
     let at = Span::mixed_site().located_at(at);
     Expr::Verbatim(if role == Role::Receiver { quote_spanned!(at=> (#owned)) } else { quote_spanned!(at=> &#owned) })
+}
+
+/// The cast made ahead if the receiver is a tensor, or else what was cast.
+fn picked(common: &Ident, hoisted: &Expr, place: &Expr, at: Span) -> Expr {
+    let at = Span::mixed_site().located_at(at);
+    Expr::Verbatim(quote_spanned!(at=> __amp::Condition::pick(#common, #hoisted, #place)))
 }
 
 /// `taken.pass()`, underlined like the argument it stands for.

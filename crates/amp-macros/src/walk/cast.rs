@@ -2,7 +2,7 @@
 
 use super::Walker;
 use super::direct::Written;
-use crate::emit::{self, Operand, Role, Treatment};
+use crate::emit::{self, Hoisted, Operand, Role, Treatment};
 use crate::error::spanned;
 use crate::hoist::Use;
 use crate::lattice::{Prec, Value};
@@ -142,7 +142,10 @@ impl Walker<'_> {
                         self.counted.push(number);
                         self.cost(value, prec);
                     }
-                    Treatment::Hoisted(hoisted, is_direct(value))
+                    {
+                        let (direct, target) = (is_direct(value), self.target(prec));
+                        Treatment::Hoisted(Hoisted { local: hoisted, direct, target })
+                    }
                 }
                 None => {
                     self.cost(value, prec);

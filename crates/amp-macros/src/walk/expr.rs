@@ -153,6 +153,7 @@ impl Walker<'_> {
             let name = ident.to_string();
             if let Some(var) = self.scopes.find(&name) {
                 let flow = self.flows.read(var);
+                self.mentions.push((var, self.steps.clone()));
                 let var = &self.scopes.vars[var];
                 return match &var.assigned {
                     // Declared without a value: it holds what was assigned.

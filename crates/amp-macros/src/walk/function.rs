@@ -2,6 +2,7 @@
 
 use super::Walker;
 use crate::lattice::Value;
+use crate::scope::Hold;
 use syn::{FnArg, Pat, Signature, Type};
 
 impl Walker<'_> {
@@ -13,12 +14,25 @@ impl Walker<'_> {
                     let var = self.scopes.declare("self", Value::opaque(), 0, receiver.mutability.is_none(), true);
                     let shared = receiver.reference.is_some() && receiver.mutability.is_none();
                     self.scopes.vars[var].fixed_fields = shared;
+                    self.scopes.vars[var].hold = match &receiver.reference {
+                        Some(_) if shared => Hold::Shared,
+                        Some(_) => Hold::Exclusive,
+                        None => Hold::Owned,
+                    };
                 }
                 FnArg::Typed(typed) => {
                     let first = self.scopes.vars.len();
                     let value = self.type_value(&typed.ty);
                     self.bind(&typed.pat, &value, true);
-                    let exclusive = matches!(&*typed.ty, Type::Reference(reference) if reference.mutability.is_some());
+                    let exclusive =
+                        matches!(bare(&typed.ty), Type::Reference(reference) if reference.mutability.is_some());
+                    if let (Pat::Ident(_), Some(var)) = (&*typed.pat, self.scopes.vars.get_mut(first)) {
+                        var.hold = match bare(&typed.ty) {
+                            Type::Reference(_) if exclusive => Hold::Exclusive,
+                            Type::Reference(_) => Hold::Shared,
+                            _ => Hold::Owned,
+                        };
+                    }
                     if exclusive || !matches!(&*typed.pat, Pat::Ident(_)) {
                         self.scopes.vars[first..]
                             .iter_mut()
@@ -27,5 +41,14 @@ impl Walker<'_> {
                 }
             }
         }
+    }
+}
+
+/// A type without the groups that macros put around it.
+fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(inner) => bare(&inner.elem),
+        Type::Paren(inner) => bare(&inner.elem),
+        ty => ty,
     }
 }

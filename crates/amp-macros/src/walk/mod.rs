@@ -19,6 +19,7 @@ mod operation;
 mod operator;
 mod path;
 mod pattern;
+mod receiver;
 mod tail;
 
 use crate::args::Region;
@@ -48,7 +49,11 @@ struct Settled {
     vars: Vec<Option<Prec>>,
     /// The calls that write a narrow result.
     direct: Direct,
+    mentions: Vec<Mention>,
 }
+
+/// A variable that is named, and where.
+type Mention = (usize, Vec<Step>);
 
 impl Settled {
     /// Whether a round that started from this chose the same.
@@ -74,6 +79,7 @@ pub(crate) struct Walker<'a> {
     flows: Flows,
     next_site: Site,
     uses: Vec<Use>,
+    mentions: Vec<Mention>,
     hoists: Hoists,
     /// Hoists whose cost was counted already.
     counted: Vec<usize>,
@@ -118,6 +124,7 @@ pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
         walker = round(start, body, settled.clone(), None).0;
     }
     settled.direct = walker.flows.direct();
+    settled.mentions = walker.mentions;
     let hoists = Hoists::plan(&walker.uses);
     let (walker, body) = round(start, body, settled, Some(hoists));
     Walked { body, errors: walker.errors, rows: walker.rows }
@@ -138,6 +145,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         flows: Flows::default(),
         next_site: 0,
         uses: Vec::new(),
+        mentions: Vec::new(),
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),
         breaks: Vec::new(),

@@ -3,7 +3,7 @@
 use super::Walker;
 use super::call::INFERRED;
 use super::cast::Goal;
-use crate::emit::{self, Joint};
+use crate::emit::{self, AsWritten, Joint};
 use crate::flow::{Flow, Site};
 use crate::lattice::{Prec, Value};
 use crate::literal;
@@ -156,13 +156,15 @@ impl Walker<'_> {
         let called = Called { name, found, values, tensors, site, form: Form::Method, sure: !by_receiver || tensor };
         let (result, goal) = self.carry_out(&called, source, &call.method);
         if let Some(goal) = goal
-            && let Some(operands) = self.take_operands(call, &called.values, &called.tensors, &goal, source)
+            && let Some(mut operands) = self.take_operands(call, &called.values, &called.tensors, &goal, source)
         {
             let end = call.paren_token.span.join();
+            let asks = if by_receiver { self.asks_of(&operands[0], &called.values[0]) } else { None };
+            let open = asks.and_then(|asks| AsWritten::of(asks, call, &mut operands, &called.tensors));
             let whole = call.clone();
             let joint = self.joint(goal, by_receiver && !(tensor && known));
             self.rewrite(expr, |_| {
-                emit::call(at, end, operands, joint, |passed| rebuilt(whole, &called.tensors, passed))
+                emit::call(at, end, operands, joint, open, |passed| rebuilt(whole, &called.tensors, passed))
             });
         }
         if found.rule == Rule::ForceLower {

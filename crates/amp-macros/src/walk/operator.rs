@@ -86,7 +86,7 @@ impl Walker<'_> {
         ];
         let whole = binary.clone();
         self.rewrite(expr, |_| {
-            emit::call(at, at, operands, Joint::None, |mut passed| {
+            emit::call(at, at, operands, Joint::None, None, |mut passed| {
                 let right = Box::new(passed.pop().expect("two operands"));
                 let left = Box::new(passed.pop().expect("two operands"));
                 Expr::Verbatim(ExprBinary { left, right, ..whole }.into_token_stream())

@@ -3,6 +3,7 @@
 use super::{Expect, Walker};
 use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
+use crate::scope::Hold;
 use crate::shape::Shape;
 use quote::quote;
 use syn::{Expr, Local, Pat, Stmt};
@@ -67,6 +68,9 @@ impl Walker<'_> {
         match local.init.as_ref().is_some_and(|init| init.diverge.is_some()) {
             true => self.bind(&pat, &value, is_declared),
             false => self.declare(&pat, &value, is_declared),
+        }
+        if let (Pat::Ident(_), Some(Expr::Reference(init))) = (&pat, local.init.as_ref().map(|init| &*init.expr)) {
+            self.scopes.vars[first].hold = if init.mutability.is_some() { Hold::Exclusive } else { Hold::Shared };
         }
         let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
         for &var in &widened {

@@ -1,0 +1,208 @@
+//! The receiver of a call that may be no tensor: what the method named does with it is what the call as written does.
+
+use super::operand::braced;
+use super::{Operand, local};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, ExprPath, GenericArgument};
+
+/// What may become of a receiver that is no tensor, besides being borrowed.
+#[derive(Clone, Copy)]
+pub(crate) struct Asks {
+    pub(crate) moves: bool,
+    pub(crate) mutates: bool,
+}
+
+/// A call as it is written; arguments that compute something are locals.
+pub(crate) struct AsWritten {
+    asks: Asks,
+    place: Expr,
+    method: Ident,
+    turbofish: Option<AngleBracketedGenericArguments>,
+    args: Vec<Expr>,
+    bound: Vec<(Ident, Expr)>,
+}
+
+impl AsWritten {
+    /// The call, if it can be made for its types alone; its operands were taken out of it, the receiver first.
+    /// Arguments that compute something become locals.
+    pub(crate) fn of(
+        asks: Asks,
+        call: &mut ExprMethodCall,
+        operands: &mut [Operand],
+        positions: &[usize],
+    ) -> Option<Self> {
+        let types =
+            |list: &AngleBracketedGenericArguments| list.args.iter().all(|arg| matches!(arg, GenericArgument::Type(_)));
+        if !call.turbofish.as_ref().is_none_or(types) {
+            return None;
+        }
+        let (mut bound, mut args) = (Vec::new(), Vec::new());
+        for (i, arg) in call.args.iter_mut().enumerate() {
+            let arg = match positions.iter().position(|&at| at == i + 1) {
+                Some(at) => &mut operands[at].expr,
+                None => arg,
+            };
+            if !is_repeatable(arg) {
+                let name = local("a", i, super::ends(arg).0);
+                let path = syn::Path::from(name.clone());
+                let local = Expr::Path(ExprPath { attrs: Vec::new(), qself: None, path });
+                bound.push((name, std::mem::replace(arg, local)));
+            }
+            args.push(arg.clone());
+        }
+        Some(Self {
+            asks,
+            place: operands.first()?.expr.clone(),
+            method: call.method.clone(),
+            turbofish: call.turbofish.clone(),
+            args,
+            bound,
+        })
+    }
+
+    /// `match` on what becomes of the receiver when tensors are cast to `target`; `kind` is it in the body.
+    pub(super) fn asked(&self, kind: &Ident, target: &Ident, end: Span, body: TokenStream) -> TokenStream {
+        let site = kind.span();
+        let (place, named) = (&self.place, self.named(site));
+        // What was not moved was borrowed, in one way or the other.
+        let shared = self.asks.moves.then(|| self.ask("asks", "shared", kind));
+        let exclusive = self.asks.mutates.then(|| self.ask("asks_exclusive", "exclusive", kind));
+        let decided = Ident::new(if self.asks.moves { "decided" } else { "borrowed" }, site);
+        let question = quote_spanned!(site=> {
+            #named
+            let #kind = __amp::receiver(&#place, #target).treatment();
+            #shared
+            #exclusive
+            let #kind = #kind.next();
+            #shared
+            #exclusive
+            #kind.#decided()
+        });
+        let gate = braced(quote_spanned!(site=> #target => #body), end);
+        let arm = braced(quote_spanned!(site=> #kind => match #kind.gate(#target) #gate), end);
+        quote_spanned!(site=> match #question #arm)
+    }
+
+    /// A method of this name for every reference.
+    fn named(&self, site: Span) -> TokenStream {
+        let mut method = self.method.clone();
+        method.set_span(site);
+        let types = self.turbofish.iter().flat_map(|list| &list.args).enumerate().map(|(i, _)| local("T", i, site));
+        let args = self.args.iter().map(|arg| match arg {
+            Expr::Closure(closure) => {
+                let inputs = closure.inputs.iter().map(|_| quote_spanned!(site=> __amp::Missing));
+                quote_spanned!(site=> _: impl ::core::ops::FnOnce(#(#inputs),*) -> __amp::Missing)
+            }
+            arg if is_untyped(arg) => quote_spanned!(site=> _: __amp::Missing),
+            _ => quote_spanned!(site=> _: impl ::core::marker::Sized),
+        });
+        let (types, args): (Vec<_>, Vec<_>) = (types.collect(), args.collect());
+        let head = quote_spanned!(site=> fn #method<#(#types),*>(&self, #(#args),*) -> __amp::Missing);
+        quote_spanned!(site=>
+            #[allow(dead_code, non_camel_case_types)]
+            trait __AmpNamed { #head; }
+            #[allow(non_camel_case_types)]
+            impl<T: ?::core::marker::Sized> __AmpNamed for &T { #head { __amp::Missing } }
+            #[allow(non_camel_case_types)]
+            impl<T: ?::core::marker::Sized> __AmpNamed for &mut T { #head { __amp::Missing } }
+        )
+    }
+
+    /// One question.
+    fn ask(&self, asks: &str, answer: &str, kind: &Ident) -> TokenStream {
+        let site = kind.span();
+        let (asks, answer) = (Ident::new(asks, site), Ident::new(answer, site));
+        let Self { place, method, turbofish, .. } = self;
+        let args = self.args.iter().map(|arg| match arg {
+            Expr::Closure(closure) => {
+                let inputs = closure.inputs.iter().map(|_| quote_spanned!(site=> _));
+                quote_spanned!(site=> |#(#inputs),*| __amp::absent())
+            }
+            arg if is_untyped(arg) => quote_spanned!(site=> __amp::absent()),
+            arg => arg.to_token_stream(),
+        });
+        quote_spanned!(site=>
+            #[allow(unreachable_code)]
+            let #kind = if __amp::ASKING {
+                __amp::never();
+                __amp::found(#kind, #kind.#asks(&#place).#method #turbofish(#(#args),*))
+            } else {
+                __amp::unasked(#kind)
+            };
+            let #kind = (&&#kind).#answer();
+        )
+    }
+
+    /// The receiver, as the treatment `kind` has it; a cast of it may have been made ahead.
+    pub(super) fn taken(&self, kind: &Ident, target: &Ident, ahead: Option<&Ident>) -> TokenStream {
+        let (site, place) = (kind.span(), &self.place);
+        let taken = local("r", 0, site);
+        let lent = match ahead {
+            Some(_) => quote_spanned!(site=> lend(&#place)),
+            None => quote_spanned!(site=> take(&#place, #target)),
+        };
+        let ahead = ahead.map(|hoisted| {
+            let hoisted = Ident::new(&hoisted.to_string(), site);
+            quote_spanned!(site=> if #kind.casts() { #kind.if_cast(); #kind.ahead(&#hoisted) } else)
+        });
+        let mutates = self.asks.mutates || self.asks.moves;
+        let moves = self.asks.moves.then(|| {
+            quote_spanned!(site=>
+                if #kind.moves() { #kind.if_moved(); #kind.moved(#place.__amp_move()) } else
+            )
+        });
+        let mutates = mutates.then(|| {
+            quote_spanned!(site=>
+                if #kind.mutates() { #kind.if_mutated(); #kind.lent(#place.__amp_borrow()) } else
+            )
+        });
+        quote_spanned!(site=> {
+            #[allow(unreachable_code)]
+            let #taken = #ahead #moves #mutates {
+                #kind.if_shared();
+                #kind.#lent
+            };
+            #taken
+        })
+    }
+
+    /// The call in which the locals are.
+    pub(super) fn bind(self, body: TokenStream, at: Span, end: Span) -> TokenStream {
+        if self.bound.is_empty() {
+            return body;
+        }
+        let site = Span::mixed_site().located_at(at);
+        let (names, inits): (Vec<_>, Vec<_>) = self.bound.into_iter().unzip();
+        let arm = braced(quote_spanned!(site=> (#(#names,)*) => #body), end);
+        quote_spanned!(site=> match (#(#inits,)*) #arm)
+    }
+}
+
+/// Whether an argument's type comes from the parameter it is given to: `None`, `&[]`.
+fn is_untyped(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "None"),
+        Expr::Reference(reference) => is_untyped(&reference.expr),
+        Expr::Array(array) => array.elems.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether an argument can be written again where it does not run.
+fn is_repeatable(expr: &Expr) -> bool {
+    match expr {
+        Expr::Lit(_) | Expr::Path(_) | Expr::Closure(_) => true,
+        Expr::Field(field) => is_repeatable(&field.base),
+        Expr::Reference(reference) => is_repeatable(&reference.expr),
+        Expr::Unary(unary) => is_repeatable(&unary.expr),
+        Expr::Paren(inner) => is_repeatable(&inner.expr),
+        Expr::Group(inner) => is_repeatable(&inner.expr),
+        Expr::Cast(cast) => is_repeatable(&cast.expr),
+        Expr::Index(index) => is_repeatable(&index.expr) && is_repeatable(&index.index),
+        Expr::Range(range) => range.start.iter().chain(&range.end).all(|end| is_repeatable(end)),
+        Expr::Array(array) => array.elems.iter().all(is_repeatable),
+        Expr::Tuple(tuple) => tuple.elems.iter().all(is_repeatable),
+        _ => false,
+    }
+}
