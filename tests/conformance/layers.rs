@@ -51,6 +51,31 @@ fn norms() {
 }
 
 #[test]
+fn batch_norm_of_lines_is_the_same_on_every_device() -> Result<()> {
+    for shape in [vec![7, 6], vec![3, 6, 5]] {
+        let value = |i: &[usize]| (i.iter().sum::<usize>() * 37 % 11) as f32 / 8.0;
+        let x = Tensor::<F32>::from_fn(&*shape, value, &Device::cpu())?.to::<F16>()?;
+        let results = |device: &Device| -> Result<Vec<f32>> {
+            let (norm, x) = (amp::nn::BatchNorm1d::new(6, device)?, x.to_device(device)?.tracked());
+            let y = norm.forward(&x)?;
+            let mut scaler = GradScaler::builder().init_scale(1.0).build(device)?;
+            let grads = scaler.scale(&(&y.sqr()? * &y)?.sum_all()?)?.backward()?;
+            let grads = scaler.unscale(grads)?;
+            let grad = grads.get(&x)?.expect("x takes part").to::<F32>()?;
+            Ok([y.to::<F32>()?.to_vec()?, grad.to_vec()?].concat())
+        };
+        let expected = results(&Device::cpu())?;
+        for device in &devices() {
+            for (found, expected) in results(device)?.into_iter().zip(&expected) {
+                let allowed = (1.0 + expected.abs()) / 256.0;
+                assert!((found - expected).abs() <= allowed, "{device}: {found} instead of {expected}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn losses() {
     let (share, positive) = (Values::Uniform(0.05, 0.95), Values::Uniform(0.05, 0.95));
     for device in &devices() {
@@ -69,6 +94,16 @@ fn losses() {
         conform!(device, "kl_div", full, pair(REAL, positive), OfLargest(64.0), |a| {
             a.x[0].log_softmax(-1)?.kl_div(&a.x[1])
         });
+        conform!(device, "margin_ranking_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| {
+            a.x[0].margin_ranking_loss(&a.x[1], &a.x[1].detach().sign()?, 0.3)
+        });
+        conform!(device, "triplet_margin_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| {
+            a.x[0].triplet_margin_loss(&a.x[1], &a.x[1].flip([0])?, 2.0)
+        });
+        conform!(device, "cosine_similarity", full, pair(REAL, positive), OfLargest(64.0), |a| {
+            a.x[0].cosine_similarity(&a.x[1], -1, 1e-8)
+        });
+        conform!(device, "normalize", full, pair(REAL, REAL), OfLargest(64.0), |a| a.x[0].normalize(2.0, -1, 1e-12));
         conform!(device, "cross_entropy", full, scores(), OfLargest(64.0), |a| a.x[0].cross_entropy(&a.index[0]));
         conform!(device, "nll_loss", full, scores(), OfLargest(64.0), |a| a.x[0].log_softmax(1)?.nll_loss(&a.index[0]));
     }

@@ -11,10 +11,12 @@ mod layers;
 mod pointwise;
 mod products;
 mod reductions;
+mod sampling;
 mod shapes;
 mod threads;
 
 use amp::prelude::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The devices that the suite runs on: always the CPU, and the first GPU where there is one (`AMP_REQUIRE_CUDA` makes its
 /// absence a failure).
@@ -26,4 +28,10 @@ fn devices() -> Vec<Device> {
             vec![Device::cpu()]
         }
     }
+}
+
+/// Held by a test that seeds the program's generator and draws from it.
+fn seeding() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,6 +21,28 @@ fn views_and_copies() {
     }
 }
 
+fn images() -> Vec<Vec<Arg>> {
+    let shapes = [[2, 4, 3, 5], [1, 8, 1, 1], [0, 4, 2, 2]];
+    shapes.map(|s| vec![Arg::Float(Values::Special, s.to_vec())]).to_vec()
+}
+
+#[test]
+fn rearranging() {
+    for device in &devices() {
+        conform!(device, "unbind", all, rank_3(), Exact, |a| Ok(a.x[0].unbind(1)?.remove(0)));
+        conform!(device, "roll", all, rank_3(), Exact, |a| a.x[0].roll([2, -1], [0, 2]));
+        conform!(device, "repeat_interleave", all, rank_3(), Exact, |a| a.x[0].repeat_interleave(3, 1));
+        conform!(device, "split", all, rank_3(), Exact, |a| Ok(a.x[0].split(2, -1)?.remove(0)));
+        conform!(device, "reshape", all, rank_3(), Exact, |a| {
+            a.x[0].transpose(0, 2)?.reshape([a.x[0].dims()[1], a.x[0].dims()[0] * a.x[0].dims()[2]])
+        });
+        conform!(device, "pixel_shuffle", all, images(), Exact, |a| a.x[0].pixel_shuffle(2));
+        conform!(device, "pixel_unshuffle", all, images(), Exact, |a| {
+            a.x[0].pixel_shuffle(2)?.pixel_unshuffle(2)?.repeat([1, 1, 2, 2])?.pixel_unshuffle(2)
+        });
+    }
+}
+
 fn indexed(index: &[usize], axis: usize) -> Vec<Vec<Arg>> {
     let shapes = [[2, 3], [5, 1], [7, 13]];
     let args =
@@ -51,6 +73,9 @@ fn indexing() {
         conform!(device, "index_select", all, indexed(&[4], 0), Exact, |a| a.x[0].index_select(0, &a.index[0]));
         conform!(device, "embedding", all, indexed(&[2, 5], 0), Exact, |a| a.x[0].embedding(&a.index[0]));
         conform!(device, "gather", all, indexed(&[2, 1], 1), Exact, |a| a.x[0].gather(1, &a.index[0]));
+        conform!(device, "index_add", all, indexed(&[2], 0), Terms(2), |a| {
+            a.x[0].index_add(0, &a.index[0], &Tensor::cat(&[&a.x[0], &a.x[0]], 0)?.narrow(0, 0, 2)?)
+        });
         conform!(device, "scatter_add", all, indexed(&[2, 1], 1), Terms(2), |a| {
             a.x[0].scatter_add(1, &a.index[0], &a.x[0].narrow(0, 0, 2)?.narrow(1, 0, 1)?)
         });
