@@ -29,8 +29,8 @@ pub(crate) struct Product {
 
 /// What is done besides the product.
 ///
-/// Activations are not among it: cuBLASLt applies its ReLU and GELU, and multiplies by their derivatives, before the result is
-/// rounded, while an activation of the library is that of the rounded result, and `matmul_unary` promises its bits.
+/// Of the activations GELU's approximation by tanh is among it, which cuBLASLt computes to the precision of 16 bits. Its ReLU is
+/// not: whether it hides NaN, which has to reach the loss scale's check, is documented nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Epilogue {
     Nothing,
@@ -38,13 +38,20 @@ pub(crate) enum Epilogue {
     Bias,
     /// The rows of our left factor are summed up.
     Sums,
+    /// The result is kept, with a vector added to every row or without, and its GELU is the other result.
+    Gelu {
+        bias: bool,
+    },
+    /// The result is multiplied by GELU's derivative at what was kept.
+    GeluGrad,
 }
 
-/// Where a product's factors and result are, and the vector of its epilogue.
+/// Where a product's factors and result are, and the vector and the second result of its epilogue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub matrices: [u64; 3],
     pub vector: u64,
+    pub kept: u64,
 }
 
 /// Factors' and results' types that cuBLASLt multiplies with F32 (F64) sums.
@@ -85,13 +92,27 @@ impl Product {
             types,
             epilogue: if bias { Epilogue::Bias } else { Epilogue::Nothing },
         };
-        Some((product, Addresses { matrices, vector: args.bias.data }))
+        Some((product, Addresses { matrices, vector: args.bias.data, kept: 0 }))
     }
 
     /// The same with the sums of the left factor's rows, if it is one product of matrices.
     pub fn with_sums(self, at: Addresses, sums: u64) -> Option<(Self, Addresses)> {
         let single = self.batch == 1 && self.epilogue == Epilogue::Nothing;
         single.then_some((Self { epilogue: Epilogue::Sums, ..self }, Addresses { vector: sums, ..at }))
+    }
+
+    /// The same with GELU's approximation of the result, which is kept at `kept`, or with `backward` times its derivative at what
+    /// lies there; `None` but for 16-bit results of one product whose rows and addresses cuBLASLt takes.
+    pub fn with_gelu(self, at: Addresses, kept: u64, backward: bool) -> Option<(Self, Addresses)> {
+        let epilogue = match (self.epilogue, backward) {
+            (Epilogue::Nothing, true) => Epilogue::GeluGrad,
+            (Epilogue::Nothing, false) => Epilogue::Gelu { bias: false },
+            (Epilogue::Bias, false) => Epilogue::Gelu { bias: true },
+            _ => return None,
+        };
+        let aligned = self.leading[2] % 8 == 0 && kept.is_multiple_of(16);
+        let taken = self.batch == 1 && self.types[1].is_half() && aligned;
+        taken.then_some((Self { epilogue, ..self }, Addresses { kept, ..at }))
     }
 
     /// Rows and columns in memory of the first factor, the second factor or the result.
@@ -200,7 +221,7 @@ impl Products {
             plans.clear();
         }
         let plan = plans.entry(product).or_insert_with(|| {
-            let plan = self.lt.plan(&product);
+            let plan = self.lt.plan(&product, &at);
             plan.inspect_err(|e| log::debug!("cuBLASLt has no algorithm for {product:?}: {e}")).ok()
         });
         let Some(plan) = plan else { return Ok(false) };

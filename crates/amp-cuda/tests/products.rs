@@ -8,7 +8,7 @@ mod case;
 mod standin;
 
 use amp_core::Result;
-use amp_core::backend::{Backend, Buffer, DType, Operand, Reduce};
+use amp_core::backend::{Backend, Buffer, DType, Operand, Reduce, Unary};
 use case::{Call, Input, check};
 
 /// Checks a call and how many products of each schedule's run went to cuBLASLt.
@@ -33,6 +33,7 @@ fn products_go_to_cublaslt_where_it_can_do_them() {
     every_layout();
     types();
     biases();
+    activations();
     accumulation();
     sums();
     batches();
@@ -84,6 +85,37 @@ fn biases() {
     let [a, b, bias] = inputs(DType::F32, DType::F32);
     let one = Input { layout: Input::strided(&[6], &[0], 0, DType::F32, 1).layout, ..bias };
     goes("one bias for all", &[a, b, one], DType::F32, 0, call);
+}
+
+fn activations() {
+    use DType::{BF16, F16, F32};
+    let inputs = |dtype, columns: usize| {
+        let bias = Input::noise(&[columns], dtype, 1.0, 3);
+        let saved = Input::noise(&[4, columns], dtype, 2.0, 4);
+        [Input::noise(&[4, 9], dtype, 1.0, 1), Input::noise(&[9, columns], dtype, 1.0, 2), bias, saved]
+    };
+    let gelu: Call = &|b, x, out| {
+        let [sums, y] = b.matmul_unary(x[0], x[1], Some(x[2]), Unary::GeluTanh, out)?;
+        let [plain, z] = b.matmul_unary(x[0], x[1], None, Unary::GeluTanh, out)?;
+        Ok(vec![sums, y, plain, z, b.matmul_unary_grad(x[0], x[1], Unary::GeluTanh, x[3], out)?])
+    };
+    let launches = |name| standin::open_with_products().0.calls(name);
+    let before = ["unary_f32", "unary_grad_f32"].map(launches);
+    goes("gelu of F16", &inputs(F16, 16), F16, 3, gelu);
+    goes("gelu of BF16", &inputs(BF16, 8), BF16, 3, gelu);
+    assert_eq!(["unary_f32", "unary_grad_f32"].map(launches), before, "activations are part of the products");
+    goes("gelu of F32 is a pass of its own", &inputs(F32, 8), F32, 3, gelu);
+    assert!(["unary_f32", "unary_grad_f32"].map(launches).iter().zip(before).all(|(now, then)| *now > then));
+    let [a, b, ..] = inputs(F16, 6);
+    goes("rows that the epilogue does not take", &[a, b], F16, 1, &|b, x, out| {
+        let [sums, _] = b.matmul_unary(x[0], x[1], None, Unary::GeluTanh, out)?;
+        Ok(vec![sums])
+    });
+    let relu: Call = &|b, x, out| {
+        let [sums, y] = b.matmul_unary(x[0], x[1], Some(x[2]), Unary::Relu, out)?;
+        Ok(vec![sums, y])
+    };
+    goes("relu", &inputs(F16, 16), F16, 1, relu);
 }
 
 fn accumulation() {

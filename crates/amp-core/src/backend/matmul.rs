@@ -25,7 +25,8 @@ pub trait MatMul: Elementwise {
     }
 
     /// `a · b (+ bias)` rounded to `out`, and `op` of that rounded to `out`: the bits of [`matmul`](Self::matmul) and
-    /// [`unary`](Elementwise::unary) in turn.
+    /// [`unary`](Elementwise::unary) in turn. Products of a GPU that apply gelu's approximation themselves do so before they
+    /// round, which is nearer to the exact value.
     fn matmul_unary(
         &self,
         a: Operand<'_>,
@@ -41,7 +42,7 @@ pub trait MatMul: Elementwise {
     }
 
     /// `grad * op'(..)` for `grad = a · b` rounded to `out`: the bits of [`matmul`](Self::matmul) and
-    /// [`unary_grad`](Elementwise::unary_grad) in turn. `saved` is `[.., M, N]`.
+    /// [`unary_grad`](Elementwise::unary_grad) in turn, or, as above, rounded once. `saved` is `[.., M, N]`.
     fn matmul_unary_grad(
         &self,
         a: Operand<'_>,

@@ -21,7 +21,8 @@ pub enum Activation {
     Silu,
 }
 
-/// `down(activation(up(x)))`: what `Sequential((up, Gelu, down))` computes, bit for bit.
+/// `down(activation(up(x)))`: what `Sequential((up, Gelu, down))` computes, bit for bit; on a GPU gelu's approximation and its
+/// derivative may be those of 16-bit products before they are rounded.
 ///
 /// It is one operation of the graph, of whose hidden layer the backward pass keeps one tensor, and a device may compute the
 /// activation and its derivative inside the products; a CPU is faster when they are passes of their own.

@@ -10,7 +10,8 @@ use amp_cpu::Unary;
 /// A dense layer: weight `[O, I]`, bias `[O]`.
 pub(crate) type Dense<'a> = (&'a RawTensor, Option<&'a RawTensor>);
 
-/// `down(op(up(x)))`, bit for bit the three operations in turn for a contiguous `x`.
+/// `down(op(up(x)))`, bit for bit the three operations in turn for a contiguous `x`, unless `op` is part of a product
+/// (`Backend::matmul_unary`).
 ///
 /// The hidden layer is kept once, as what the derivative of `op` is computed from; activation and derivative may be part of
 /// the products before them, if the backend has such products.

@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     layouts: Vec<lt_sys::cublasLtMatrixLayout_t>,
     algorithm: lt_sys::cublasLtMatmulAlgo_t,
     wide: bool,
-    vector: bool,
+    epilogue: Epilogue,
 }
 
 // SAFETY: descriptions belong to no thread; each is used behind one lock.
@@ -51,8 +51,8 @@ impl Lt {
         Ok(Self { handle, workspace, stream: stream.clone() })
     }
 
-    /// Descriptions and algorithm of a product.
-    pub fn plan(&self, of: &Product) -> Result<Plan, CublasError> {
+    /// Descriptions and algorithm of a product, which depends on how its operands are aligned.
+    pub fn plan(&self, of: &Product, at: &Addresses) -> Result<Plan, CublasError> {
         let [input, output] = of.types.map(element);
         let wide = of.types[0] == DType::F64;
         // Never TF32: products of F32 keep all their bits.
@@ -65,9 +65,10 @@ impl Lt {
             layouts: Vec::new(),
             algorithm: lt_sys::cublasLtMatmulAlgo_t { data: [0; 8] },
             wide,
-            vector: of.epilogue != Epilogue::Nothing,
+            epilogue: of.epilogue,
         };
         plan.describe(of)?;
+        plan.point(at)?;
         for (i, dtype) in [input, input, output].into_iter().enumerate() {
             plan.add_layout(of, i, dtype)?;
         }
@@ -111,9 +112,7 @@ impl Lt {
         if self.stream.context().bind_to_thread().is_err() {
             return Err(CublasError(lt_sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED));
         }
-        if plan.vector {
-            plan.set(lt_sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at.vector)?;
-        }
+        plan.point(&at)?;
         let beta = if accumulate { 1.0f64 } else { 0.0 };
         let (alpha, wide, narrow) = (1.0f64, beta, beta as f32);
         let one = 1.0f32;
@@ -169,8 +168,32 @@ impl Plan {
             Epilogue::Nothing => return Ok(()),
             Epilogue::Bias => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
             Epilogue::Sums => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BGRADB,
+            Epilogue::Gelu { bias: false } => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_AUX,
+            Epilogue::Gelu { bias: true } => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+            Epilogue::GeluGrad => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DGELU,
         };
-        self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)
+        self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
+        if self.keeps() {
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &of.leading[2])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the epilogue writes or reads a second matrix.
+    fn keeps(&self) -> bool {
+        matches!(self.epilogue, Epilogue::Gelu { .. } | Epilogue::GeluGrad)
+    }
+
+    /// Where the epilogue's vector and second matrix are.
+    fn point(&self, at: &Addresses) -> Result<(), CublasError> {
+        use lt_sys::cublasLtMatmulDescAttributes_t as Attribute;
+        if matches!(self.epilogue, Epilogue::Bias | Epilogue::Sums | Epilogue::Gelu { bias: true }) {
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at.vector)?;
+        }
+        if self.keeps() {
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &at.kept)?;
+        }
+        Ok(())
     }
 
     fn add_layout(&mut self, of: &Product, i: usize, dtype: lt_sys::cudaDataType) -> Result<(), CublasError> {

@@ -1,10 +1,13 @@
 use crate::args::MatmulArgs;
+use crate::convolve::lies;
 use crate::device::{Gpu, Memory};
 use crate::module::Family::MatMul as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use crate::product::Product;
-use amp_core::backend::{Buffer, DType, Layout, MAX_RANK, MatMul, Memory as _, Operand as CoreOperand};
-use amp_core::{Error, Result};
+use amp_core::backend::{
+    Buffer, DType, Elementwise, Layout, MAX_RANK, MatMul, Memory as _, Operand as CoreOperand, Unary,
+};
+use amp_core::{Dims, Error, Result};
 
 /// Rows and columns of the tile that one block computes; `TILE` of `gemm.cuh`.
 const TILE: usize = 64;
@@ -142,14 +145,16 @@ impl Gpu {
     }
 }
 
-impl MatMul for Gpu {
-    fn matmul(
+impl Gpu {
+    /// Makes memory for `a · b (+ bias)` and has `run` fill it.
+    fn biased<T>(
         &self,
         a: CoreOperand<'_>,
         b: CoreOperand<'_>,
         bias: Option<CoreOperand<'_>>,
         out: DType,
-    ) -> Result<Buffer> {
+        run: impl FnOnce(MatmulArgs, Compute, Memory) -> Result<T>,
+    ) -> Result<T> {
         let copies = self.alike(&a, &b)?;
         let (a, b) = (replaced(a, &copies[0]), replaced(b, &copies[1]));
         let vector = match bias {
@@ -162,8 +167,73 @@ impl MatMul for Gpu {
         let (args, compute) = self.product(a, b)?;
         let y = self.memory("matmul", (args.batch * args.rows * args.columns) as usize, out)?;
         let bias = Operand::optional(self, "matmul", bias)?;
-        self.multiply(MatmulArgs { bias, y: y.address(), out: tag(out), ..args }, compute)?;
-        Ok(y.into_buffer())
+        run(MatmulArgs { bias, y: y.address(), out: tag(out), ..args }, compute, y)
+    }
+
+    /// The product with GELU of what is kept at `kept`, or `backward` times its derivative there, if cuBLASLt does it.
+    fn multiply_with_gelu(&self, args: &MatmulArgs, kept: u64, backward: bool) -> Result<bool> {
+        let Some((products, (product, at))) = self.products().zip(Product::new(args)) else { return Ok(false) };
+        let Some((product, at)) = product.with_gelu(at, kept, backward) else { return Ok(false) };
+        products.multiply(self, product, at, false)
+    }
+}
+
+impl MatMul for Gpu {
+    fn matmul(
+        &self,
+        a: CoreOperand<'_>,
+        b: CoreOperand<'_>,
+        bias: Option<CoreOperand<'_>>,
+        out: DType,
+    ) -> Result<Buffer> {
+        self.biased(a, b, bias, out, |args, compute, y| {
+            self.multiply(args, compute)?;
+            Ok(y.into_buffer())
+        })
+    }
+
+    fn matmul_unary(
+        &self,
+        a: CoreOperand<'_>,
+        b: CoreOperand<'_>,
+        bias: Option<CoreOperand<'_>>,
+        op: Unary,
+        out: DType,
+    ) -> Result<[Buffer; 2]> {
+        self.biased(a, b, bias, out, |args, compute, y| {
+            if op == Unary::GeluTanh {
+                let x = self.memory("matmul", y.len(), out)?;
+                if self.multiply_with_gelu(&args, x.address(), false)? {
+                    return Ok([x, y].map(Memory::into_buffer));
+                }
+            }
+            self.multiply(args, compute)?;
+            let (x, layout) = (
+                y.into_buffer(),
+                Layout::contiguous(Dims::new(&[(args.batch * args.rows * args.columns) as usize]).unwrap_or_default()),
+            );
+            let y = self.unary(op, CoreOperand { buffer: &x, layout: &layout, logical: out }, out)?;
+            Ok([x, y])
+        })
+    }
+
+    fn matmul_unary_grad(
+        &self,
+        a: CoreOperand<'_>,
+        b: CoreOperand<'_>,
+        op: Unary,
+        saved: CoreOperand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        self.biased(a, b, None, out, |args, compute, y| {
+            let kept = Operand::new(self, "matmul", saved)?;
+            if op == Unary::GeluTanh && lies(&kept, tag(out)) && self.multiply_with_gelu(&args, kept.data, true)? {
+                return Ok(y.into_buffer());
+            }
+            self.multiply(args, compute)?;
+            let (grad, layout) = (y.into_buffer(), Layout::contiguous(saved.layout.shape));
+            self.unary_grad(op, saved, CoreOperand { buffer: &grad, layout: &layout, logical: out }, out)
+        })
     }
 
     fn matmul_accumulate(&self, a: CoreOperand<'_>, b: CoreOperand<'_>, into: &mut Buffer) -> Result<()> {

@@ -9,14 +9,15 @@ typedef int Status;
 enum { OK = 0, INVALID = 7, UNSUPPORTED = 15 };
 enum { R32 = 0, R64 = 1, R16 = 2, RB16 = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
-enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, EPILOGUE_BGRADB = 512 };
+enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, EPILOGUE_BGRADB = 512,
+       EPILOGUE_GELU_AUX = 160, EPILOGUE_GELU_AUX_BIAS = 164, EPILOGUE_DGELU = 192 };
 
 extern "C" {
 int standin_within(uintptr_t at, size_t bytes);
 void standin_count(const char* name);
 }
 
-struct Desc { int compute, scale, transposed[2], epilogue; uintptr_t bias; };
+struct Desc { int compute, scale, transposed[2], epilogue; uintptr_t bias, aux; i64 aux_leading; };
 struct Matrix { int type; u64 rows, columns; i64 leading; int batch; i64 stride; };
 struct Preference { u64 workspace; unsigned alignment[4]; };
 struct Heuristic { u64 algo[8]; size_t workspace; int state; float waves; int reserved[4]; };
@@ -36,6 +37,19 @@ static size_t reach(const Matrix& m) {
     return (size_t)((m.batch - 1) * m.stride + (m.columns - 1) * m.leading + m.rows) * bytes_of(m.type);
 }
 
+static bool keeps(const Desc& d) {
+    return d.epilogue == EPILOGUE_GELU_AUX || d.epilogue == EPILOGUE_GELU_AUX_BIAS || d.epilogue == EPILOGUE_DGELU;
+}
+static bool biased(const Desc& d) { return d.epilogue == EPILOGUE_BIAS || d.epilogue == EPILOGUE_GELU_AUX_BIAS; }
+
+// GELU by tanh and its derivative.
+template <class C> static C inner(C x) { return (C)0.7978845608028654 * (x + (C)0.044715 * x * x * x); }
+template <class C> static C gelu(C x) { return (C)0.5 * x * (1 + tanh(inner(x))); }
+template <class C> static C gelu_slope(C x) {
+    C t = tanh(inner(x));
+    return (C)0.5 * (1 + t) + (C)0.5 * x * (1 - t * t) * (C)0.7978845608028654 * (1 + (C)0.134145 * x * x);
+}
+
 static bool supported(const Desc& d, const Matrix& a, const Matrix& b, const Matrix& c) {
     if (a.type != b.type) return false;
     const char* capability = getenv("STANDIN_CAPABILITY");
@@ -44,6 +58,7 @@ static bool supported(const Desc& d, const Matrix& a, const Matrix& b, const Mat
     if (d.compute != (wide ? COMPUTE_64F : COMPUTE_32F) || d.scale != (wide ? R64 : R32)) return false;
     if (wide && d.epilogue != EPILOGUE_DEFAULT) return false;
     if (d.epilogue == EPILOGUE_BGRADB && c.batch != 1) return false;
+    if (keeps(d) && (c.batch != 1 || bytes_of(c.type) != 2 || d.aux_leading < (i64)c.rows || d.aux_leading % 8)) return false;
     return c.type == a.type || (c.type == R32 && bytes_of(a.type) == 2);
 }
 
@@ -81,7 +96,14 @@ template <class C> static void multiply(const Desc& d, C beta, const Matrix& a, 
                 }
                 i64 at = n * c.stride + (i64)(j * c.leading + i);
                 if (beta != 0) sum += beta * load_as<C>(out, result, at);
-                if (d.epilogue == EPILOGUE_BIAS) sum += load_as<C>((const void*)d.bias, result, (i64)i);
+                if (biased(d)) sum += load_as<C>((const void*)d.bias, result, (i64)i);
+                i64 kept = (i64)j * d.aux_leading + (i64)i;
+                if (d.epilogue == EPILOGUE_DGELU) {
+                    sum *= gelu_slope(load_as<C>((const void*)d.aux, result, kept));
+                } else if (keeps(d)) {
+                    store_as<C>((void*)d.aux, result, kept, sum);
+                    sum = gelu(sum);
+                }
                 store_as<C>(out, result, at, sum);
             }
     if (d.epilogue == EPILOGUE_BGRADB) row_sums<C>(d, b, y, c, terms);
@@ -91,7 +113,7 @@ extern "C" {
 Status cublasLtCreate(void** handle) { *handle = (void*)6; return OK; }
 Status cublasLtDestroy(void*) { return OK; }
 Status cublasLtMatmulDescCreate(Desc** d, int compute, int scale) {
-    *d = new Desc{compute, scale, {0, 0}, EPILOGUE_DEFAULT, 0};
+    *d = new Desc{compute, scale, {0, 0}, EPILOGUE_DEFAULT, 0, 0, 0};
     return OK;
 }
 Status cublasLtMatmulDescDestroy(Desc* d) { delete d; return OK; }
@@ -101,6 +123,8 @@ Status cublasLtMatmulDescSetAttribute(Desc* d, int attribute, const void* value,
         case 4: return put(d->transposed[1], value, bytes);
         case 7: return put(d->epilogue, value, bytes);
         case 8: return put(d->bias, value, bytes);
+        case 11: return put(d->aux, value, bytes);
+        case 12: return put(d->aux_leading, value, bytes);
         default: return INVALID;
     }
 }
@@ -138,16 +162,18 @@ Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* x, Matrix* 
     for (int i = 0; i < 3; ++i) if ((uintptr_t)at[i] % algo[1 + i]) return INVALID;
     if (!standin_within((uintptr_t)x, reach(*a)) || !standin_within((uintptr_t)y, reach(*b)) ||
         !standin_within((uintptr_t)out, reach(*od)) || !standin_within((uintptr_t)workspace, bytes)) return INVALID;
-    u64 vector = d->epilogue == EPILOGUE_BIAS ? od->rows : d->epilogue == EPILOGUE_BGRADB ? od->columns : 0;
+    size_t kept = ((od->columns - 1) * d->aux_leading + od->rows) * bytes_of(od->type);
+    if (keeps(*d) && (d->aux % 16 || !standin_within(d->aux, kept))) return INVALID;
+    u64 vector = biased(*d) ? od->rows : d->epilogue == EPILOGUE_BGRADB ? od->columns : 0;
     if (vector && !standin_within(d->bias, vector * bytes_of(od->type))) return INVALID;
     bool wide = a->type == R64;
     if ((wide ? *(const double*)alpha : (double)*(const float*)alpha) != 1) return INVALID;
     double scale = wide ? *(const double*)beta : (double)*(const float*)beta;
-    uintptr_t needs[4] = {(uintptr_t)x, (uintptr_t)y, (uintptr_t)out, d->bias};
+    uintptr_t needs[5] = {(uintptr_t)x, (uintptr_t)y, (uintptr_t)out, d->bias, d->aux};
     standin_submit(stream, [=, desc = *d, left = *a, right = *b, result = *od] {
         if (wide) multiply<double>(desc, scale, left, x, right, y, result, out);
         else multiply<float>(desc, (float)scale, left, x, right, y, result, out);
-    }, needs, 4);
+    }, needs, 5);
     return OK;
 }
 }
