@@ -4,8 +4,11 @@
 
 use amp::nn::*;
 use amp::prelude::*;
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Mutex;
 
 type T = Tensor<F32>;
 
@@ -566,5 +569,28 @@ fn results_of_modules_beside_f32_are_widened() -> Result<()> {
     let (own, product) = (x.to_vec()?, x.to::<F16>()?.matmul(&x.to::<F16>()?)?.to::<F32>()?.to_vec()?);
     let all: Vec<_> = collected(&fc, &x)?.iter().map(Tensor::to_vec).collect::<Result<_>>()?;
     assert_eq!(all, [own.clone(), h.clone(), h.clone(), own, h, product]);
+    Ok(())
+}
+
+/// Tensors behind guards of cells and locks are operands like any other.
+#[autocast(f16)]
+fn guarded(
+    x: &Tensor<F32>,
+    cell: &RefCell<Tensor<F32>>,
+    lock: &Mutex<Tensor<F32>>,
+    w: Cow<'_, Tensor<F32>>,
+) -> Result<Tensor<F32>> {
+    let h = x.matmul(&cell.borrow())?;
+    let held = lock.lock().expect("nobody panics");
+    h.matmul(&held)?.matmul(&w)
+}
+
+#[test]
+fn guards_are_operands() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let found = guarded(&x, &RefCell::new(w.clone()), &Mutex::new(w.clone()), Cow::Borrowed(&w))?;
+    let w16 = w.to::<F16>()?;
+    let expected = x.to::<F16>()?.matmul(&w16)?.matmul(&w16)?.matmul(&w16)?.to::<F32>()?;
+    assert_eq!(found.to_vec()?, expected.to_vec()?);
     Ok(())
 }

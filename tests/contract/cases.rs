@@ -69,6 +69,10 @@ const SUM: LossReduction = LossReduction::Sum;
 
 cases! {
     matmul lower -> P, [3, 4] [4, 5] [1]: |a, b, c| a.matmul(b);
+    mm lower -> P, [3, 4] [4, 5] [1]: |a, b, c| a.mm(b);
+    bmm lower -> P, [2, 3, 4] [2, 4, 5] [1]: |a, b, c| a.bmm(b);
+    mv lower -> P, [3, 4] [4] [1]: |a, b, c| a.mv(b);
+    einsum lower -> P, [2, 3, 4] [2, 5, 4] [1]: |a, b, c| a.einsum("bik,bjk->jbi", b);
     linear lower -> P, [3, 4] [5, 4] [5]: |a, b, c| a.linear(b, Some(c));
     conv1d lower -> P, [2, 3, 8] [4, 3, 3] [4]: |a, b, c| a.conv1d(b, Some(c), ConvOptions::default());
     conv2d lower -> P, [2, 3, 5, 5] [4, 3, 3, 3] [4]: |a, b, c| a.conv2d(b, Some(c), ConvOptions::default());
@@ -144,6 +148,8 @@ cases! {
     sub widest -> Q, [3, 4] [4] [1]: |a, b, c| a.sub(b);
     mul widest -> Q, [3, 4] [4] [1]: |a, b, c| a.mul(b);
     div widest -> Q, [3, 4] [4] [1]: |a, b, c| a.div(b);
+    dot widest -> Q, [4] [4] [1]: |a, b, c| a.dot(b);
+    outer widest -> Q, [3] [4] [1]: |a, b, c| a.outer(b);
     minimum widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.minimum(b);
     maximum widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.maximum(b);
     atan2 widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.atan2(b);

@@ -3,15 +3,15 @@
 use crate::compare::Case;
 use amp::prelude::*;
 
-/// `op -> result type: expression;` of `a`, `b` and `c`, each `[3, 4]`.
+/// `op -> result type, shape of a b c: expression;`.
 macro_rules! mixed {
-    ($($op:ident -> $out:ident: |$x:ident, $y:ident, $z:ident| $body:expr;)*) => {
+    ($($op:ident -> $out:ident, $shape:tt: |$x:ident, $y:ident, $z:ident| $body:expr;)*) => {
         /// Every case with a narrow first operand and with narrow others.
         pub fn all<P: AutocastPrecision>() -> Vec<Case> {
-            vec![$(mixed!(@case $op $out P F32, $x $y $z, $body), mixed!(@case $op $out F32 P, $x $y $z, $body)),*]
+            vec![$(mixed!(@case $op $out P F32, $shape, $x $y $z, $body), mixed!(@case $op $out F32 P, $shape, $x $y $z, $body)),*]
         }
     };
-    (@case $op:ident $out:ident $first:ident $rest:ident, $x:ident $y:ident $z:ident, $body:expr) => {{
+    (@case $op:ident $out:ident $first:ident $rest:ident, $shape:tt, $x:ident $y:ident $z:ident, $body:expr) => {{
         #[allow(unused_variables)]
         #[autocast(P, crate = ::amp)]
         fn region<P: AutocastPrecision>(
@@ -29,7 +29,7 @@ macro_rules! mixed {
         Case::new(
             stringify!($op),
             "widest",
-            [&[3, 4]; 3],
+            [&$shape; 3],
             |inputs| {
                 let ([a, ..], [_, b, c]) = (inputs.cast::<$first>()?, inputs.cast::<$rest>()?);
                 region::<P>(&a, &b, &c)
@@ -47,25 +47,27 @@ fn rows() -> Result<Tensor<I64>> {
 }
 
 mixed! {
-    add -> F32: |a, b, c| a.add(b);
-    sub -> F32: |a, b, c| a.sub(b);
-    mul -> F32: |a, b, c| a.mul(b);
-    div -> F32: |a, b, c| a.div(b);
-    minimum -> F32: |a, b, c| a.minimum(b);
-    maximum -> F32: |a, b, c| a.maximum(b);
-    atan2 -> F32: |a, b, c| a.atan2(b);
-    lerp -> F32: |a, b, c| a.lerp(b, c);
-    addcmul -> F32: |a, b, c| a.addcmul(b, c, 0.5);
-    addcdiv -> F32: |a, b, c| a.addcdiv(b, c, 0.5);
-    where_ -> F32: |a, b, c| rows()?.unsqueeze(1)?.gt(1)?.where_(a, b);
-    eq -> Bool: |a, b, c| a.eq(b);
-    ne -> Bool: |a, b, c| a.ne(b);
-    lt -> Bool: |a, b, c| a.lt(b);
-    le -> Bool: |a, b, c| a.le(b);
-    gt -> Bool: |a, b, c| a.gt(b);
-    ge -> Bool: |a, b, c| a.ge(b);
-    index_add -> F32: |a, b, c| a.index_add(0, &rows()?, b);
-    scatter_add -> F32: |a, b, c| a.scatter_add(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
-    cat -> F32: |a, b, c| Tensor::cat(&[a, b], 0);
-    stack -> F32: |a, b, c| Tensor::stack(&[a, b], 1);
+    add -> F32, [3, 4]: |a, b, c| a.add(b);
+    sub -> F32, [3, 4]: |a, b, c| a.sub(b);
+    mul -> F32, [3, 4]: |a, b, c| a.mul(b);
+    div -> F32, [3, 4]: |a, b, c| a.div(b);
+    dot -> F32, [4]: |a, b, c| a.dot(b);
+    outer -> F32, [4]: |a, b, c| a.outer(b);
+    minimum -> F32, [3, 4]: |a, b, c| a.minimum(b);
+    maximum -> F32, [3, 4]: |a, b, c| a.maximum(b);
+    atan2 -> F32, [3, 4]: |a, b, c| a.atan2(b);
+    lerp -> F32, [3, 4]: |a, b, c| a.lerp(b, c);
+    addcmul -> F32, [3, 4]: |a, b, c| a.addcmul(b, c, 0.5);
+    addcdiv -> F32, [3, 4]: |a, b, c| a.addcdiv(b, c, 0.5);
+    where_ -> F32, [3, 4]: |a, b, c| rows()?.unsqueeze(1)?.gt(1)?.where_(a, b);
+    eq -> Bool, [3, 4]: |a, b, c| a.eq(b);
+    ne -> Bool, [3, 4]: |a, b, c| a.ne(b);
+    lt -> Bool, [3, 4]: |a, b, c| a.lt(b);
+    le -> Bool, [3, 4]: |a, b, c| a.le(b);
+    gt -> Bool, [3, 4]: |a, b, c| a.gt(b);
+    ge -> Bool, [3, 4]: |a, b, c| a.ge(b);
+    index_add -> F32, [3, 4]: |a, b, c| a.index_add(0, &rows()?, b);
+    scatter_add -> F32, [3, 4]: |a, b, c| a.scatter_add(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
+    cat -> F32, [3, 4]: |a, b, c| Tensor::cat(&[a, b], 0);
+    stack -> F32, [3, 4]: |a, b, c| Tensor::stack(&[a, b], 1);
 }

@@ -47,6 +47,10 @@ functions! {
     log_softmax(axis: isize) where soft::LogSoftmaxPrecision;
     logsumexp(axis: isize, keep: bool) where soft::LogsumexpPrecision;
     matmul<Q>(other: &Tensor<Q>);
+    mm<Q>(other: &Tensor<Q>);
+    bmm<Q>(other: &Tensor<Q>);
+    mv<Q>(other: &Tensor<Q>);
+    einsum<Q>(equation: &str, other: &Tensor<Q>);
     linear<Q>(weight: &Tensor<Q>, bias: Option<&Tensor<P>>);
     conv1d<Q>(weight: &Tensor<Q>, bias: Option<&Tensor<P>>, options: ConvOptions<1>);
     conv2d<Q>(weight: &Tensor<Q>, bias: Option<&Tensor<P>>, options: ConvOptions<2>);

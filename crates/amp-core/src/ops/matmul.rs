@@ -27,7 +27,7 @@ impl<P: Float> Tensor<P> {
 }
 
 #[track_caller]
-fn matmul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+pub(super) fn matmul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     a.device().check_same(b.device(), "matmul")?;
     let plan = Plan::new(a, b)?;
     let (left, right) = (plan.left(a)?, plan.right(b)?);

@@ -14,7 +14,7 @@ pub use ema::Ema;
 pub use groups::ParameterGroups;
 pub(crate) use groups::{SavedGroups, describe};
 pub use rmsprop::RmsProp;
-pub use schedule::{Chain, CosineLr, LinearWarmup, OneCycle, Schedule, StepLr};
+pub use schedule::{Chain, CosineLr, LambdaLr, LinearWarmup, MultiStepLr, OneCycle, PolynomialLr, Schedule, StepLr};
 pub use sgd::Sgd;
 #[doc(hidden)]
 pub use taken::Taken;

@@ -54,8 +54,8 @@ pub trait Schedule {
 }
 
 macro_rules! schedule {
-    ($($name:ty, |$s:ident, $steps:ident| $factor:expr;)*) => { $(
-        impl Schedule for $name {
+    ($($name:ident $(<$f:ident>)?, |$s:ident, $steps:ident| $factor:expr;)*) => { $(
+        impl $(<$f: Fn(u64) -> f64>)? Schedule for $name $(<$f>)? {
             fn factor(&self, $steps: u64) -> f64 {
                 let $s = self;
                 $factor
@@ -77,12 +77,15 @@ macro_rules! schedule {
 }
 schedule! {
     StepLr, |s, steps| s.gamma.powf((steps / s.every.max(1)) as f64);
+    MultiStepLr, |s, steps| s.gamma.powi(s.milestones.iter().filter(|&&at| at <= steps).count() as i32);
+    PolynomialLr, |s, steps| (1.0 - steps.min(s.total) as f64 / s.total.max(1) as f64).max(0.0).powf(s.power);
     CosineLr, |s, steps| {
         let done = (steps.min(s.total) as f64 / s.total.max(1) as f64).min(1.0);
         s.least + (1.0 - s.least) * 0.5 * (1.0 + (PI * done).cos())
     };
     LinearWarmup, |s, steps| (steps.saturating_add(1) as f64 / s.over.max(1) as f64).min(1.0);
     OneCycle, |s, steps| s.at(steps);
+    LambdaLr<F>, |s, steps| (s.factor)(steps);
 }
 
 /// Multiplies the learning rate by `gamma` every so many steps (`torch.optim.lr_scheduler.StepLR`).
@@ -97,6 +100,56 @@ impl StepLr {
     /// Multiplies by `gamma` after every `every` steps (0 counts as 1).
     pub fn new(every: u64, gamma: f64) -> Self {
         Self { every, gamma, steps: Taken::default() }
+    }
+}
+
+/// Multiplies the learning rate by `gamma` after certain numbers of steps (`MultiStepLR`).
+#[derive(Clone, Debug)]
+pub struct MultiStepLr {
+    milestones: Vec<u64>,
+    gamma: f64,
+    steps: Taken,
+}
+
+impl MultiStepLr {
+    /// Multiplies by `gamma` when each of the `milestones` is reached.
+    pub fn new(milestones: impl IntoIterator<Item = u64>, gamma: f64) -> Self {
+        Self { milestones: milestones.into_iter().collect(), gamma, steps: Taken::default() }
+    }
+}
+
+/// Falls from the full learning rate to 0 as a power of the steps that are left (`PolynomialLR`); with 1, a straight line.
+#[derive(Clone, Debug)]
+pub struct PolynomialLr {
+    total: u64,
+    power: f64,
+    steps: Taken,
+}
+
+impl PolynomialLr {
+    /// Falls to 0 in `total` steps and stays there.
+    pub fn new(total: u64, power: f64) -> Self {
+        Self { total, power, steps: Taken::default() }
+    }
+}
+
+/// A learning rate that a function of the steps taken says (`LambdaLR`).
+pub struct LambdaLr<F> {
+    factor: F,
+    steps: Taken,
+}
+
+impl<F: Fn(u64) -> f64> LambdaLr<F> {
+    /// Multiplies the full learning rate by `factor(steps)`; sets the first one at once.
+    pub fn new(optimizer: &mut dyn Optimizer, factor: F) -> Self {
+        optimizer.schedule(factor(0));
+        Self { factor, steps: Taken::default() }
+    }
+}
+
+impl<F> fmt::Debug for LambdaLr<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LambdaLr at step {}", self.steps.get())
     }
 }
 
@@ -252,6 +305,13 @@ mod tests {
     fn rates_are_those_of_pytorch() {
         let mut opt = optimizer(0.8);
         close(&rates(&mut StepLr::new(2, 0.5), &mut opt, 4), &[0.8, 0.8, 0.4, 0.4, 0.2]);
+        let mut opt = optimizer(0.8);
+        close(&rates(&mut MultiStepLr::new([3, 1], 0.5), &mut opt, 4), &[0.8, 0.4, 0.4, 0.2, 0.2]);
+        let mut opt = optimizer(1.0);
+        close(&rates(&mut PolynomialLr::new(4, 2.0), &mut opt, 5), &[1.0, 0.5625, 0.25, 0.0625, 0.0, 0.0]);
+        let mut opt = optimizer(2.0);
+        let mut lambda = LambdaLr::new(&mut opt, |steps| 1.0 / (1.0 + steps as f64));
+        close(&rates(&mut lambda, &mut opt, 3), &[2.0, 1.0, 2.0 / 3.0, 0.5]);
         let mut opt = optimizer(1.0);
         close(&rates(&mut CosineLr::new(2).least(0.2), &mut opt, 3), &[1.0, 0.6, 0.2, 0.2]);
         let mut opt = optimizer(1.0);

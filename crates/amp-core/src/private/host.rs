@@ -1,9 +1,11 @@
 //! What a tensor type implements to be cast by the macros.
 
+use std::borrow::Cow;
+use std::cell::{Ref, RefMut};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-/// A place that holds a tensor: the tensor itself, a reference, a smart pointer, a parameter.
+/// A place that holds a tensor: the tensor itself, a reference, a smart pointer, the guard of a cell or a lock, a parameter.
 pub trait Inside {
     /// The tensor in it.
     type Tensor;
@@ -90,7 +92,15 @@ macro_rules! pointers {
         }
     )* };
 }
-pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
+pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>, LazyLock<T>);
+pointers!(Ref<'_, T>, RefMut<'_, T>, MutexGuard<'_, T>, RwLockReadGuard<'_, T>, RwLockWriteGuard<'_, T>);
+
+impl<T: Inside + Clone> Inside for Cow<'_, T> {
+    type Tensor = T::Tensor;
+    fn inside(&self) -> &T::Tensor {
+        (**self).inside()
+    }
+}
 
 impl<K, T: Recast<K>, E> Recast<K> for Result<T, E> {
     type Output = Result<T::Output, E>;

@@ -4,7 +4,8 @@ use crate::{Class, Family, Op};
 
 pub(crate) const OPS: &[Op] = &[
     Op::new("mm", Family::Gemm, Class::Lower, "tensor-core GEMM; products accumulate in fp32 inside the kernel")
-        .tensors(&[0, 1]),
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("matmul", Family::Gemm, Class::Lower, "tensor-core GEMM; main speed win of AMP")
         .tensors(&[0, 1])
         .implemented(),
@@ -14,9 +15,11 @@ pub(crate) const OPS: &[Op] = &[
         Class::Lower,
         "GEMV rides the GEMM list on CUDA; on CPU unregistered (matmul(mat vec) is lower but mv is not)",
     )
-    .tensors(&[0, 1]),
+    .tensors(&[0, 1])
+    .implemented(),
     Op::new("bmm", Family::Gemm, Class::Lower, "batched tensor-core GEMM (slow in fp16 before CUDA 9.1)")
-        .tensors(&[0, 1]),
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("addmm", Family::Gemm, Class::Lower, "GEMM plus bias; fp32 accumulate").tensors(&[0, 1, 2]),
     Op::new("addmv", Family::Gemm, Class::Lower, "GEMV plus add; CUDA only").tensors(&[0, 1, 2]),
     Op::new("addr", Family::Gemm, Class::Lower, "rank-1 update treated as BLAS on CUDA").tensors(&[0, 1, 2]),
@@ -49,7 +52,8 @@ pub(crate) const OPS: &[Op] = &[
         Class::Lower,
         "decomposes to bmm; listed on CUDA so its inner sum does not promote; CPU inherits lower from bmm",
     )
-    .list(),
+    .tensors(&[0, 2])
+    .implemented(),
     Op::new(
         "tensordot",
         Family::Gemm,
@@ -58,9 +62,12 @@ pub(crate) const OPS: &[Op] = &[
     )
     .tensors(&[0, 1]),
     Op::new("dot", Family::Gemm, Class::Widest, "1-D reduction; promote keeps user precision instead of forcing half")
-        .tensors(&[0, 1]),
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("vdot", Family::Gemm, Class::Widest, "same as dot").tensors(&[0, 1]),
-    Op::new("outer", Family::Gemm, Class::Widest, "broadcast multiply; native type promotion").tensors(&[0, 1]),
+    Op::new("outer", Family::Gemm, Class::Widest, "broadcast multiply; native type promotion")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("inner", Family::Gemm, Class::Widest, "composite; needs equal dtypes on CPU").tensors(&[0, 1]),
     Op::new("kron", Family::Gemm, Class::Widest, "broadcast multiply").tensors(&[0, 1]),
     Op::new(
