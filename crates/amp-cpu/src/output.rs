@@ -16,6 +16,19 @@ enum Pointer {
     F64(*mut f64),
 }
 
+/// Finished values: lines of `len`, one below the other.
+pub(crate) struct Finished<'a, T> {
+    pub values: &'a mut [T],
+    pub len: usize,
+}
+
+impl<'a, T> Finished<'a, T> {
+    /// The lines.
+    pub fn chunks(self) -> ChunksExactMut<'a, T> {
+        self.values.chunks_exact_mut(self.len)
+    }
+}
+
 /// A float buffer that tasks write disjoint parts of.
 #[derive(Clone, Copy)]
 pub(crate) struct Output<'a> {
@@ -69,8 +82,8 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Adds `bias`, if any, to the first `columns` values of each line, rounds once and writes them, each line in a row; the
-    /// first row begins at `offset`, the others `stride` apart.
+    /// Adds `bias`, if any, to the first `columns` values of each of `lines`, rounds once and writes them, each line in a
+    /// row; the first row begins at `offset`, the others `stride` apart.
     ///
     /// # Safety
     /// No other thread may touch these elements meanwhile.
@@ -80,17 +93,24 @@ impl<'a> Output<'a> {
         stride: usize,
         columns: usize,
         bias: &[T],
-        lines: ChunksExactMut<T>,
+        lines: Finished<'_, T>,
     ) {
-        let Some(last) = lines.len().checked_sub(1) else { return };
+        let Some(last) = (lines.values.len() / lines.len).checked_sub(1) else { return };
         assert!(offset + last * stride + columns <= self.len && (last == 0 || stride >= columns));
+        if bias.len() <= 1 && columns == lines.len && columns == stride {
+            // A line of sixteen takes as long as its loop's setting up: without gaps all of them are one.
+            let values = &mut lines.values[..(last + 1) * columns];
+            bias.iter().for_each(|&bias| values.iter_mut().for_each(|value| *value += bias));
+            // SAFETY: the rows follow each other, inside the buffer (checked above), this thread's alone (caller).
+            return unsafe { self.store(offset, 1, values) };
+        }
         // SAFETY: rows lie inside the buffer, do not overlap (both checked above) and are this thread's alone (caller).
         unsafe {
             match self.pointer {
                 Pointer::BF16(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
                 Pointer::F32(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
                 _ => {
-                    for (i, line) in lines.enumerate() {
+                    for (i, line) in lines.chunks().enumerate() {
                         let line = &mut line[..columns];
                         line.iter_mut().zip(bias).for_each(|(value, &bias)| *value += bias);
                         self.store(offset + i * stride, 1, line);
@@ -194,7 +214,7 @@ struct Rows<'a, S, T> {
     stride: usize,
     columns: usize,
     bias: &'a [T],
-    lines: ChunksExactMut<'a, T>,
+    lines: Finished<'a, T>,
 }
 
 impl<S, T: Real + Cast<S>> Kernel for Rows<'_, S, T> {
@@ -202,7 +222,7 @@ impl<S, T: Real + Cast<S>> Kernel for Rows<'_, S, T> {
 
     #[inline(always)]
     fn run<L: Simd>(self) {
-        for (i, line) in self.lines.enumerate() {
+        for (i, line) in self.lines.chunks().enumerate() {
             // SAFETY: row `i` (see `to`).
             let to = unsafe { std::slice::from_raw_parts_mut(self.to.add(i * self.stride), self.columns) };
             if self.bias.is_empty() {

@@ -4,12 +4,13 @@ use super::graph::{Backward, Edge, Node};
 use super::peaks::{Lookout, Peaks, Spread};
 use super::rows::{Rows, Which};
 use super::watch;
+use crate::autograd::{IdMap, IdSet};
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
 use crate::{Error, Result};
 use amp_cpu::{Binary, DType, Dims};
+use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,13 +19,13 @@ use std::sync::atomic::Ordering;
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     /// Gradients of leaves and of nodes marked with `retain_grad`.
-    pub(crate) grads: HashMap<u64, RawTensor>,
+    pub(crate) grads: IdMap<RawTensor>,
     /// State changes of the forward pass, oldest first.
     pub(crate) pending: Vec<PendingUpdate>,
     /// Gradients of which only some rows are stored: which ones.
-    pub(crate) rows: HashMap<u64, Which>,
+    pub(crate) rows: IdMap<Which>,
     /// Rows given so far, by leaf.
-    parts: HashMap<u64, Vec<Rows>>,
+    parts: IdMap<Vec<Rows>>,
     /// Largest magnitudes of the gradients, where they were asked for.
     pub(crate) peaks: Peaks,
 }
@@ -33,9 +34,9 @@ pub(crate) struct Collected {
 pub(crate) struct Pass<'a> {
     node: &'a Node,
     grad: RawTensor,
-    wanted: &'a HashSet<u64>,
-    grads: &'a mut HashMap<u64, RawTensor>,
-    parts: &'a mut HashMap<u64, Vec<Rows>>,
+    wanted: &'a IdSet,
+    grads: &'a mut IdMap<RawTensor>,
+    parts: &'a mut IdMap<Vec<Rows>>,
     pending: &'a mut Vec<PendingUpdate>,
     lookout: Option<&'a mut Lookout>,
 }
@@ -159,7 +160,7 @@ fn add_narrowed(a: &RawTensor, b: &RawTensor, also: DType) -> Result<RawTensor> 
 }
 
 /// The precision of a 16-bit summand of the same shape, if the gradient of `edge` is that of a sum in F32.
-fn narrowed_by(edge: &Edge, wanted: &HashSet<u64>) -> Option<DType> {
+fn narrowed_by(edge: &Edge, wanted: &IdSet) -> Option<DType> {
     let Edge::Node(node) = edge else { return None };
     if node.op != "add" || node.dtype != DType::F32 {
         return None;
@@ -173,7 +174,7 @@ fn narrowed_by(edge: &Edge, wanted: &HashSet<u64>) -> Option<DType> {
 pub(crate) fn run(
     root: &RawTensor,
     seed: RawTensor,
-    targets: Option<&HashSet<u64>>,
+    targets: Option<&IdSet>,
     retain: bool,
     look: bool,
 ) -> Result<Collected> {
@@ -226,7 +227,7 @@ fn join_rows(collected: &mut Collected, mut lookout: Option<&mut Lookout>) -> Re
 
 fn step(
     node: &Arc<Node>,
-    wanted: &HashSet<u64>,
+    wanted: &IdSet,
     retain: bool,
     collected: &mut Collected,
     lookout: Option<&mut Lookout>,
@@ -272,8 +273,8 @@ fn reachable(root: &Edge) -> BTreeMap<u64, Arc<Node>> {
 }
 
 /// Ids of all leaves and nodes that lie on a way to a target.
-fn wanted(nodes: &BTreeMap<u64, Arc<Node>>, root: &Edge, targets: Option<&HashSet<u64>>) -> HashSet<u64> {
-    let mut wanted = HashSet::new();
+fn wanted(nodes: &BTreeMap<u64, Arc<Node>>, root: &Edge, targets: Option<&IdSet>) -> IdSet {
+    let mut wanted = IdSet::default();
     let is_target = |edge: &Edge| match (edge, targets) {
         (_, Some(targets)) => targets.contains(&edge.id()),
         (Edge::Leaf(_), None) => true,

@@ -4,6 +4,7 @@ use super::engine::{Collected, add};
 use super::graph::Differentiable;
 use super::peaks::Peaks;
 use super::rows::{Rows, Which};
+use crate::autograd::IdMap;
 use crate::backend::Buffer;
 use crate::param::PendingUpdate;
 use crate::precision::{Element, F32, I64};
@@ -11,7 +12,6 @@ use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
 use amp_cpu::{Binary, DType, Dims, Reduce, Storage, Unary};
-use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,9 +63,9 @@ impl ScaleState for Unscaled {
 /// Factors (the inverse of the loss scale, a clipping coefficient) are remembered and applied by the kernel that reads
 /// the gradients next: unscaling and clipping cost no pass of their own.
 pub struct Gradients<S = Unscaled> {
-    pub(crate) grads: HashMap<u64, RawTensor>,
+    pub(crate) grads: IdMap<RawTensor>,
     /// Which rows those gradients hold that are not whole: F32 `[K, ..]` of a table `[V, ..]`, each row once.
-    pub(crate) rows: HashMap<u64, Which>,
+    pub(crate) rows: IdMap<Which>,
     pending: Mutex<Vec<PendingUpdate>>,
     pub(crate) scale: ScaleTag,
     /// What the stored values are still to be multiplied by: F32, one element each.
@@ -93,7 +93,7 @@ pub(crate) struct ScaleTag {
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     pub(crate) sums: RawTensor,
-    pub(crate) index: Arc<HashMap<u64, usize>>,
+    pub(crate) index: Arc<IdMap<usize>>,
 }
 
 impl Checked {

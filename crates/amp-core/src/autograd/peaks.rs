@@ -7,10 +7,10 @@
 
 use super::graph::Node;
 use crate::Result;
+use crate::autograd::IdMap;
 use crate::backend::Operand;
 use crate::raw::RawTensor;
 use amp_cpu::DType;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Gradients are looked at together once they are this large: less would be wasted on waking threads.
@@ -18,7 +18,7 @@ const BATCH: usize = 2 << 20;
 
 /// A bound on the magnitude of each gradient: not finite exactly when one of its elements is not.
 #[derive(Debug, Default)]
-pub(crate) struct Peaks(pub(crate) HashMap<u64, f32>);
+pub(crate) struct Peaks(pub(crate) IdMap<f32>);
 
 /// How a factor that is not finite shows in a gradient `[R, C, ..]`.
 ///
@@ -71,26 +71,26 @@ impl Peaks {
 /// Looks at the gradients of one backward pass.
 pub(super) struct Lookout {
     /// How many operations are still to give their share to a leaf.
-    open: HashMap<u64, usize>,
+    open: IdMap<usize>,
     /// Complete, but not yet looked at.
     ready: Vec<u64>,
     bytes: usize,
     /// What is known of the gradients collected so far; `None` for those that must be read.
-    spreads: HashMap<u64, Option<Spread>>,
+    spreads: IdMap<Option<Spread>>,
     peaks: Peaks,
 }
 
 impl Lookout {
     pub(super) fn new<'n>(nodes: impl Iterator<Item = &'n Arc<Node>>) -> Self {
-        let mut open = HashMap::new();
+        let mut open = IdMap::default();
         for edge in nodes.flat_map(|node| node.inputs.iter().flatten()) {
             *open.entry(edge.id()).or_insert(0) += 1;
         }
-        Self { open, ready: Vec::new(), bytes: 0, spreads: HashMap::new(), peaks: Peaks::default() }
+        Self { open, ready: Vec::new(), bytes: 0, spreads: IdMap::default(), peaks: Peaks::default() }
     }
 
     /// Says that `node` has given what it had.
-    pub(super) fn done(&mut self, node: &Node, grads: &HashMap<u64, RawTensor>) -> Result<()> {
+    pub(super) fn done(&mut self, node: &Node, grads: &IdMap<RawTensor>) -> Result<()> {
         for edge in node.inputs.iter().flatten() {
             let Some(left) = self.open.get_mut(&edge.id()) else { continue };
             *left -= 1;
@@ -111,13 +111,13 @@ impl Lookout {
     }
 
     /// Looks at the rest: a graph inside a node gives to leaves that no node names.
-    pub(super) fn finish(mut self, grads: &HashMap<u64, RawTensor>) -> Result<Peaks> {
+    pub(super) fn finish(mut self, grads: &IdMap<RawTensor>) -> Result<Peaks> {
         self.ready = grads.keys().filter(|id| !self.peaks.0.contains_key(id)).copied().collect();
         self.look(grads)?;
         Ok(self.peaks)
     }
 
-    fn look(&mut self, grads: &HashMap<u64, RawTensor>) -> Result<()> {
+    fn look(&mut self, grads: &IdMap<RawTensor>) -> Result<()> {
         self.bytes = 0;
         let mut views: Vec<(u64, f32, RawTensor)> = Vec::new();
         for id in self.ready.drain(..) {

@@ -4,11 +4,11 @@
 //! is slow and waits for the device.
 
 use super::graph::{Edge, Node};
+use crate::autograd::IdMap;
 use crate::raw::RawTensor;
 use amp_cpu::DType;
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::PoisonError;
@@ -104,7 +104,7 @@ pub(super) fn forward(op: &'static str, location: &'static Location<'static>, ou
 }
 
 /// Looks at the gradients that a node gave to its inputs.
-pub(super) fn backward(node: &Node, grads: &HashMap<u64, RawTensor>) {
+pub(super) fn backward(node: &Node, grads: &IdMap<RawTensor>) {
     for grad in node.inputs.iter().flatten().filter_map(|edge| grads.get(&edge.id())) {
         if searching() {
             report(node.op, node.location, node.function.clone(), true, grad);
@@ -113,7 +113,7 @@ pub(super) fn backward(node: &Node, grads: &HashMap<u64, RawTensor>) {
 }
 
 /// Names the parameters that a finished pass left with gradients that are not finite.
-pub(super) fn finish<'n>(nodes: impl Iterator<Item = &'n Node>, grads: &HashMap<u64, RawTensor>) {
+pub(super) fn finish<'n>(nodes: impl Iterator<Item = &'n Node>, grads: &IdMap<RawTensor>) {
     let mut bad = Vec::new();
     for edge in nodes.flat_map(|node| node.inputs.iter().flatten()) {
         let Edge::Leaf(leaf) = edge else { continue };

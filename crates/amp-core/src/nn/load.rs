@@ -2,13 +2,14 @@
 
 use super::module::{Item, walk};
 use super::{Module, Statistics};
+use crate::autograd::IdMap;
 use crate::io::TensorFile;
 use crate::param::Parameter;
 use crate::precision::F32;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// A value on its way to its place.
 pub(crate) enum Staged {
@@ -61,8 +62,8 @@ pub(crate) fn stage<M: Module + ?Sized>(
 }
 
 /// The first name under which the file holds each parameter: one that is used in several places may stand there once.
-fn shared<M: Module + ?Sized>(module: &M, file: &TensorFile, prefix: &str) -> HashMap<u64, String> {
-    let mut names = HashMap::new();
+fn shared<M: Module + ?Sized>(module: &M, file: &TensorFile, prefix: &str) -> IdMap<String> {
+    let mut names = IdMap::default();
     walk(module, &mut |path, item| {
         if let Item::Parameter(p) = item {
             let name = format!("{prefix}{path}");

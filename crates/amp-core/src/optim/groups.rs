@@ -2,13 +2,14 @@
 
 use super::rates::{Rate, Rates};
 use crate::autograd::{Gradients, Unscaled, flat, next_id};
+use crate::autograd::{IdMap, IdSet};
 use crate::backend::{Buffer, UpdateSettings, UpdateSlot};
 use crate::param::{Parameter, ParameterGuard};
 use crate::raw::RawTensor;
 use crate::{Device, Error, Result};
 use amp_cpu::DType;
 use amp_cpu::optim::UpdateRule;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Groups of parameters with settings of their own, and the state of every parameter.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub struct ParameterGroups {
     pub(crate) id: u64,
     groups: Vec<Group>,
     all: Vec<Parameter>,
-    state: HashMap<u64, State>,
+    state: IdMap<State>,
     /// Whether Adam moves only the rows of a sparse gradient, moments included.
     lazy: bool,
     /// The groups' rates where a device reads them, from the first update on.
@@ -43,7 +44,7 @@ pub(crate) struct State {
 /// What a file says about an optimizer: learning rates of the groups, and moments and steps of the parameters.
 pub(crate) struct SavedGroups {
     pub(crate) rates: Vec<[f64; 2]>,
-    pub(crate) states: HashMap<u64, (Vec<Buffer>, Buffer)>,
+    pub(crate) states: IdMap<(Vec<Buffer>, Buffer)>,
 }
 
 impl State {
@@ -87,7 +88,7 @@ impl ParameterGroups {
                 unique.push(p);
             }
         }
-        let ids: std::collections::HashSet<u64> = unique.iter().map(Parameter::id).collect();
+        let ids: IdSet = unique.iter().map(Parameter::id).collect();
         for group in &mut self.groups {
             group.parameters.retain(|p| !ids.contains(&p.id()));
         }
@@ -159,7 +160,7 @@ impl ParameterGroups {
         &self.all
     }
 
-    pub(crate) fn state(&self) -> &HashMap<u64, State> {
+    pub(crate) fn state(&self) -> &IdMap<State> {
         &self.state
     }
 
@@ -222,16 +223,14 @@ impl ParameterGroups {
             self.rates = Rates::new(device, self.told())?;
         }
         let factors: Vec<&Buffer> = grads.factors.iter().collect();
-        let mut states: HashMap<u64, &mut State> =
+        let mut states: IdMap<&mut State> =
             self.state.iter_mut().filter(|(id, _)| flat.contains_key(id)).map(|(&id, s)| (id, s)).collect();
         // Locked in the order of ids: two optimizers that share parameters cannot wait for each other in a circle.
         let mut masters: BTreeMap<u64, &Parameter> = BTreeMap::new();
         masters.extend(self.all.iter().filter(|p| flat.contains_key(&p.id())).map(|p| (p.id(), p)));
-        let mut guards = masters
-            .iter()
-            .map(|(&id, p)| Ok((id, p.write()?)))
-            .collect::<Result<HashMap<u64, ParameterGuard<'_>>>>()?;
-        let mut open: HashMap<_, _> = guards.iter_mut().map(|(&id, guard)| (id, guard.open())).collect();
+        let mut guards =
+            masters.iter().map(|(&id, p)| Ok((id, p.write()?))).collect::<Result<IdMap<ParameterGuard<'_>>>>()?;
+        let mut open: IdMap<_> = guards.iter_mut().map(|(&id, guard)| (id, guard.open())).collect();
         for (number, group) in self.groups.iter().enumerate() {
             let rates = self.rates.as_ref().map(|rates| (rates.memory(), number));
             let settings = UpdateSettings { rule: &group.rule, rates };
@@ -257,9 +256,9 @@ impl ParameterGroups {
     }
 
     /// The gradients of this optimizer's parameters, as the kernels want them.
-    fn gradients(&self, op: &'static str, grads: &Gradients<Unscaled>) -> Result<HashMap<u64, RawTensor>> {
+    fn gradients(&self, op: &'static str, grads: &Gradients<Unscaled>) -> Result<IdMap<RawTensor>> {
         let device = self.all.first().map(Parameter::device);
-        let mut found = HashMap::new();
+        let mut found = IdMap::default();
         for (group, p) in self.groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
             let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) else { continue };
             p.device().check_same(device, "step")?;
@@ -287,7 +286,7 @@ impl ParameterGroups {
         }
     }
 
-    fn prepare_state(&mut self, used: &HashMap<u64, RawTensor>) -> Result<()> {
+    fn prepare_state(&mut self, used: &IdMap<RawTensor>) -> Result<()> {
         for group in &self.groups {
             for p in group.parameters.iter().filter(|p| used.contains_key(&p.id())) {
                 let state = match self.state.entry(p.id()) {

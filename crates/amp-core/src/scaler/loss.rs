@@ -1,6 +1,7 @@
 //! A loss on its way to a backward pass.
 
 use crate::Result;
+use crate::autograd::IdSet;
 use crate::autograd::{Differentiable, Gradients, ScaleTag, Scaled};
 use crate::backend::Buffer;
 use crate::precision::{F32, Float};
@@ -8,7 +9,6 @@ use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::tensor::backward::backward;
 use amp_cpu::Dims;
-use std::collections::HashSet;
 
 /// Precision that a loss must have to be scaled.
 #[diagnostic::on_unimplemented(
@@ -67,7 +67,7 @@ impl ScaledLoss {
         }
     }
 
-    fn walk(&self, targets: Option<&HashSet<u64>>, retain: bool) -> Result<Gradients<Scaled>> {
+    fn walk(&self, targets: Option<&IdSet>, retain: bool) -> Result<Gradients<Scaled>> {
         let seed = |shape: Dims| match &self.factors {
             Some((scale, _)) => self.scalar(scale).broadcast_to("backward", &shape),
             None => RawTensor::full(self.loss.device(), 1.0, shape, self.loss.logical),

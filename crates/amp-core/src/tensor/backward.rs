@@ -1,12 +1,12 @@
 //! Starting a backward pass from a loss.
 
 use super::Tensor;
+use crate::autograd::IdSet;
 use crate::autograd::{Collected, Differentiable, Gradients, Unscaled, run};
 use crate::precision::{Float, FullRange, full_range};
 use crate::raw::RawTensor;
 use crate::{Error, Result};
 use amp_cpu::Dims;
-use std::collections::HashSet;
 
 full_range! {
     BackwardPrecision, "`backward` starts from a loss in `F32`";
@@ -52,7 +52,7 @@ impl<P: FullRange> Tensor<P> {
         }
     }
 
-    fn walk(&self, targets: Option<&HashSet<u64>>, retain: bool) -> Result<Gradients<Unscaled>> {
+    fn walk(&self, targets: Option<&IdSet>, retain: bool) -> Result<Gradients<Unscaled>> {
         let seed = |shape| RawTensor::full(self.device(), 1.0, shape, P::DTYPE);
         Ok(Gradients::new(backward(&self.raw, seed, targets, retain, false)?, Default::default(), None))
     }
@@ -79,7 +79,7 @@ impl<P: Float> Tensor<P> {
 pub(crate) fn backward(
     loss: &RawTensor,
     seed: impl FnOnce(Dims) -> Result<RawTensor>,
-    targets: Option<&HashSet<u64>>,
+    targets: Option<&IdSet>,
     retain: bool,
     look: bool,
 ) -> Result<Collected> {

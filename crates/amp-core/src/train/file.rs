@@ -1,6 +1,7 @@
 //! What stands in the file, and how it is checked.
 
 use super::{Change, TrainState, landing};
+use crate::autograd::IdMap;
 use crate::backend::Buffer;
 use crate::io::TensorFile;
 use crate::nn::{Module, stage};
@@ -9,7 +10,7 @@ use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::{Error, RandomState, Result, ScalerState, random_state, set_random_state};
 use amp_cpu::{Dims, Storage};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
 const VERSION: &str = "1";
@@ -136,8 +137,8 @@ pub(super) fn named(error: Error, path: &Path) -> Error {
 }
 
 /// Paths of all parameters of all models.
-fn names(models: &[&dyn Module]) -> HashMap<u64, String> {
-    let mut names = HashMap::new();
+fn names(models: &[&dyn Module]) -> IdMap<String> {
+    let mut names = IdMap::default();
     for (m, model) in models.iter().enumerate() {
         for (name, p) in model.named_parameters() {
             names.entry(p.id()).or_insert(format!("{m}.{name}"));
@@ -147,7 +148,7 @@ fn names(models: &[&dyn Module]) -> HashMap<u64, String> {
 }
 
 /// The path of a parameter, or its number where no model has it.
-fn name_of(p: &Parameter, number: usize, names: &HashMap<u64, String>) -> String {
+fn name_of(p: &Parameter, number: usize, names: &IdMap<String>) -> String {
     names.get(&p.id()).cloned().unwrap_or_else(|| format!("parameter.{number}"))
 }
 
@@ -163,7 +164,7 @@ fn write_optimizer(
     file: &mut TensorFile,
     number: usize,
     groups: &mut ParameterGroups,
-    names: &HashMap<u64, String>,
+    names: &IdMap<String>,
 ) -> Result<()> {
     file.set_metadata(format!("optimizer.{number}"), groups.kind());
     let rates: Vec<f64> = groups.rates().into_iter().flatten().collect();
@@ -188,7 +189,7 @@ fn read_optimizer<'c>(
     reader: &mut Reader<'_>,
     number: usize,
     groups: &'c mut ParameterGroups,
-    names: &HashMap<u64, String>,
+    names: &IdMap<String>,
 ) -> Result<Change<'c>> {
     let prefix = format!("optimizer.{number}");
     let kind = reader.text(&prefix)?.to_owned();
@@ -196,7 +197,7 @@ fn read_optimizer<'c>(
         return Err(bad(format!("`{prefix}` was saved by {kind}, not by {}", groups.kind())));
     }
     let rates = reader.rates(&format!("{prefix}.learning_rates"), groups.rates().len())?;
-    let mut states = HashMap::new();
+    let mut states = IdMap::default();
     for (i, p) in groups.parameters().iter().enumerate() {
         let prefix = format!("{prefix}.{}", name_of(p, i, names));
         // A parameter that never had a gradient has no state.

@@ -1,12 +1,12 @@
 //! Gradient penalties by a first-order route.
 
+use crate::autograd::IdSet;
 use crate::precision::F32;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::tensor::backward::backward;
 use crate::{Error, Result};
 use amp_cpu::DType;
-use std::collections::HashSet;
 
 /// The norm of the gradient of `f` with respect to each sample of `x`, as a tensor `[N]` that can itself be
 /// differentiated with respect to parameters: the term of WGAN-GP and its relatives.
@@ -81,7 +81,7 @@ fn direction(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, 
     let id = crate::autograd::Differentiable::grad_id(&probe).expect("just tracked");
     // A constant factor does not change a direction, and keeps small gradients in F16 from vanishing.
     let seed = |shape| RawTensor::full(x.device(), 1024.0, shape, DType::F32);
-    let mut collected = backward(&sum.raw, seed, Some(&HashSet::from([id])), false, false)?;
+    let mut collected = backward(&sum.raw, seed, Some(&IdSet::from_iter([id])), false, false)?;
     let Some(grad) = collected.grads.remove(&id) else { return x.detach().zeros_like() };
     let grad = Tensor::<F32>::from_raw(grad.cast_view(DType::F32)?);
     let squares = grad.sqr()?.reshape([n, x.count() / n.max(1)])?.sum([1], false)?;

@@ -9,7 +9,7 @@ use super::tile::{Convolve, Kernel, Patches, Reading};
 use crate::gemm;
 use crate::gemm::product::{PER_CYCLE, tiles};
 use crate::num::Real;
-use crate::output::Output;
+use crate::output::{Finished, Output};
 use crate::simd::Level;
 use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
@@ -72,7 +72,7 @@ impl<'a, T: Real> Target<'a, T> {
                 line[..count].iter_mut().for_each(|value| *value += bias);
             }
         }
-        let (plane, lines) = (self.size[0] * self.size[1], lines.chunks_exact_mut(len));
+        let (plane, lines) = (self.size[0] * self.size[1], Finished { values: lines, len });
         // SAFETY: the caller's duty.
         unsafe { self.output.store_rows((image * self.channels + channel) * plane + first, plane, count, &[], lines) }
     }

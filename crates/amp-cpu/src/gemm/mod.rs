@@ -18,7 +18,7 @@ pub(crate) mod thin;
 
 use crate::load::{load_all, offset_of};
 use crate::num::Real;
-use crate::output::Output;
+use crate::output::{Finished, Output};
 use crate::simd::Level;
 use crate::{DType, Dims, Storage, View, parallel};
 use half::bf16;
@@ -27,7 +27,6 @@ use operand::Matrix;
 use product::{Sink, Threads};
 use small::{is_small, small};
 use std::ops::Range;
-use std::slice::ChunksExactMut;
 use thin::thin;
 
 /// What happens to a sum before it is rounded and stored.
@@ -149,10 +148,11 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
         unsafe { self.output.store(self.places.at(row, column), self.places.column_stride, values) }
     }
 
-    fn store_rows(&self, row: usize, column: usize, columns: usize, lines: ChunksExactMut<T>) {
+    fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {
         let Places { row_stride, turned, .. } = self.places;
         if turned {
-            return lines.enumerate().for_each(|(i, line)| self.store(row + i, column, &mut line[..columns]));
+            let lines = lines.chunks().enumerate();
+            return lines.for_each(|(i, line)| self.store(row + i, column, &mut line[..columns]));
         }
         let bias = if self.bias.is_empty() { self.bias } else { &self.bias[column..][..columns] };
         // SAFETY: as above.

@@ -13,10 +13,9 @@
 use super::kernel::{Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::panel::Panel;
-use crate::output::prefetch;
+use crate::output::{Finished, prefetch};
 use crate::{parallel, scratch};
 use std::ops::Range;
-use std::slice::ChunksExactMut;
 
 /// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
 const ROWS: usize = 384;
@@ -39,8 +38,8 @@ pub(crate) trait Sink<T>: Sync {
     fn expect(&self, _rows: Range<usize>, _columns: Range<usize>) {}
 
     /// Takes the columns from `column` on of some rows, one of each line of `columns` values.
-    fn store_rows(&self, row: usize, column: usize, columns: usize, lines: ChunksExactMut<T>) {
-        for (i, line) in lines.enumerate() {
+    fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {
+        for (i, line) in lines.chunks().enumerate() {
             self.store(row + i, column, &mut line[..columns]);
         }
     }
@@ -283,7 +282,7 @@ fn block<E: Multiply>(
                         None => lines(kernel, a, here.clone(), part.clone(), right, strip, start > 0),
                     }
                     if start == last {
-                        let lines = strip[..here.len() * stride].chunks_exact_mut(stride);
+                        let lines = Finished { values: &mut strip[..here.len() * stride], len: stride };
                         sink.store_rows(row, columns.start, columns.len(), lines);
                     }
                 }

@@ -7,6 +7,7 @@ use super::operand::Matrix;
 use super::product::Sink;
 use crate::load::load;
 use crate::num::Real;
+use crate::output::Finished;
 use crate::scratch;
 use crate::simd::{Kernel, LANES, Lanes, Simd, dispatch};
 
@@ -41,14 +42,14 @@ pub(super) fn small<T: Real>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>) {
                     } else {
                         dispatch(Block::<T, VECTORS> { left, right: b_side, depth, columns, sums });
                     }
-                    sink.store_rows(first, 0, columns, sums.chunks_exact_mut(columns));
+                    sink.store_rows(first, 0, columns, Finished { values: sums, len: columns });
                 }
             });
         });
     });
 }
 
-/// One side of a product in the type that is computed in.
+/// One side of a product in the type that is computed in; one of its distances is 1.
 #[derive(Clone, Copy)]
 struct Side<'a, T> {
     values: &'a [T],
@@ -61,11 +62,12 @@ struct Side<'a, T> {
 /// Calls `body` with the elements where they lie, if they serve as they are, else with a copy.
 fn with_side<T: Real>(matrix: &Matrix, body: impl FnOnce(Side<T>)) {
     let Matrix { view, offset, rows, depth, row_stride, depth_stride } = *matrix;
-    if let (Some(values), false) = (T::same(view.data), view.rounds_on_load()) {
+    let in_lines = row_stride == 1 || depth_stride == 1;
+    if let (Some(values), false, true) = (T::same(view.data), view.rounds_on_load(), in_lines) {
         return body(Side { values: &values[offset..], row: row_stride, depth: depth_stride });
     }
     scratch::with(rows * depth, |values: &mut [T]| {
-        // Lines along memory, all of them as one where they follow each other.
+        // Finished along memory, all of them as one where they follow each other.
         let (lines, step, len, stride) = match (row_stride, depth_stride) {
             (_, 1) if row_stride == depth => (1, 0, rows * depth, 1),
             (1, _) if depth_stride == rows => (1, 0, rows * depth, 1),
@@ -80,21 +82,20 @@ fn with_side<T: Real>(matrix: &Matrix, body: impl FnOnce(Side<T>)) {
     });
 }
 
-/// As [`with_side`], with the elements of each step of the depth side by side, in whole vectors.
+/// As [`with_side`], with the elements of each step of the depth side by side.
 fn with_columns<T: Real>(matrix: &Matrix, body: impl FnOnce(Side<T>)) {
     with_side(matrix, |side| {
-        let (columns, wide) = (matrix.rows, matrix.rows.next_multiple_of(LANES));
-        if side.row == 1 && columns == wide {
+        let columns = matrix.rows;
+        if side.row == 1 {
             return body(side);
         }
-        scratch::with(matrix.depth * wide, |values: &mut [T]| {
-            for (d, line) in values.chunks_exact_mut(wide).enumerate() {
-                for (column, to) in line[..columns].iter_mut().enumerate() {
+        scratch::with(matrix.depth * columns, |values: &mut [T]| {
+            for (d, line) in values.chunks_exact_mut(columns).enumerate() {
+                for (column, to) in line.iter_mut().enumerate() {
                     *to = side.values[column * side.row + d * side.depth];
                 }
-                line[columns..].fill(T::ZERO);
             }
-            body(Side { values, row: 1, depth: wide });
+            body(Side { values, row: 1, depth: columns });
         });
     });
 }
@@ -136,16 +137,13 @@ fn rows<S: Simd, T: Real, const V: usize, const R: usize>(
     columns: usize,
     to: &mut [T],
 ) {
-    let mut sums = [[T::Lanes::<S>::splat(T::ZERO); V]; R];
-    for d in 0..depth {
-        let line = right.values[d * right.depth..].as_chunks::<LANES>().0;
-        for (r, sums) in sums.iter_mut().enumerate() {
-            let factor = T::Lanes::<S>::splat(left.values[r * left.row + d * left.depth]);
-            for (sum, column) in sums.iter_mut().zip(&line[..V]) {
-                *sum = factor.mul_add(Lanes::load(column), *sum);
-            }
-        }
-    }
+    let line = |d: usize| vectors::<S, T, V>(&right.values[d * right.depth..][..columns]);
+    let sums = if left.depth == 1 {
+        let rows: [&[T]; R] = std::array::from_fn(|r| &left.values[r * left.row..][..depth]);
+        sums::<S, T, V, R>(depth, line, |d, r| rows[r][d])
+    } else {
+        sums::<S, T, V, R>(depth, line, |d, r| left.values[d * left.depth..][..R][r])
+    };
     for (sums, to) in sums.iter().zip(to.chunks_exact_mut(columns)) {
         for (sum, to) in sums.iter().zip(to.chunks_mut(LANES)) {
             match <&mut [T; LANES]>::try_from(&mut *to) {
@@ -154,4 +152,33 @@ fn rows<S: Simd, T: Real, const V: usize, const R: usize>(
             }
         }
     }
+}
+
+/// The sums of `factor(d, r)` times `line(d)` over the depth.
+#[inline(always)]
+fn sums<S: Simd, T: Real, const V: usize, const R: usize>(
+    depth: usize,
+    line: impl Fn(usize) -> [T::Lanes<S>; V],
+    factor: impl Fn(usize, usize) -> T,
+) -> [[T::Lanes<S>; V]; R] {
+    let mut sums = [[T::Lanes::<S>::splat(T::ZERO); V]; R];
+    for d in 0..depth {
+        let line = line(d);
+        for (r, sums) in sums.iter_mut().enumerate() {
+            let factor = T::Lanes::<S>::splat(factor(d, r));
+            for (sum, &column) in sums.iter_mut().zip(&line) {
+                *sum = factor.mul_add(column, *sum);
+            }
+        }
+    }
+    sums
+}
+
+/// The elements of a line as vectors, the last of them perhaps with zeros at its end.
+#[inline(always)]
+fn vectors<S: Simd, T: Real, const V: usize>(line: &[T]) -> [T::Lanes<S>; V] {
+    std::array::from_fn(|v| match line[v * LANES..].first_chunk() {
+        Some(whole) => Lanes::load(whole),
+        None => Lanes::load_part(&line[v * LANES..], T::ZERO),
+    })
 }
