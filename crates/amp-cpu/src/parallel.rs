@@ -46,10 +46,20 @@ pub(crate) fn for_each_part(out: SliceMut<'_>, cost: Cost, f: &(dyn Fn(usize, Sl
 }
 
 /// Calls `f(start, chunk)` for the [`CHUNK`]s of a part that begins at element `start`.
-pub(crate) fn for_each_chunk(start: usize, mut part: SliceMut<'_>, f: &mut dyn FnMut(usize, &mut SliceMut<'_>)) {
+pub(crate) fn for_each_chunk(start: usize, part: SliceMut<'_>, f: &mut dyn FnMut(usize, &mut SliceMut<'_>)) {
+    for_each_chunk_of(CHUNK, start, part, f);
+}
+
+/// [`for_each_chunk`] with chunks of another size.
+pub(crate) fn for_each_chunk_of(
+    size: usize,
+    start: usize,
+    mut part: SliceMut<'_>,
+    f: &mut dyn FnMut(usize, &mut SliceMut<'_>),
+) {
     let mut at = start;
     while !part.is_empty() {
-        let n = part.len().min(CHUNK);
+        let n = part.len().min(size);
         let (mut chunk, rest) = part.split_at(n);
         f(at, &mut chunk);
         (part, at) = (rest, at + n);

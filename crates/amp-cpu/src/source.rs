@@ -48,6 +48,11 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Whether the elements are stored one after the other, in this type and precision.
+    pub fn is_stored<T: Compute>(&self) -> bool {
+        self.stored::<T>(0, 0).is_some()
+    }
+
     /// Elements `at..at + len` where they are stored one after the other, in this type and precision.
     fn stored<T: Compute>(&self, at: usize, len: usize) -> Option<&'a [T]> {
         match (self.rounds_to, self.walk.single_run(), T::same(self.data)) {

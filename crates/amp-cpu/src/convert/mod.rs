@@ -35,6 +35,9 @@ pub(crate) trait Compute:
     + Cast<u8>
     + Cast<bool>
 {
+    /// Tag of this type.
+    const STORED: DType;
+
     /// The elements themselves, when they are stored in this type.
     fn same(src: Slice<'_>) -> Option<&[Self]>;
 
@@ -100,6 +103,8 @@ pub(crate) use each_dtype;
 macro_rules! compute {
     ($type:ty, $tag:ident, $widen_f16:ident, $narrow_f16:ident) => {
         impl Compute for $type {
+            const STORED: DType = DType::$tag;
+
             fn same(src: Slice<'_>) -> Option<&[Self]> {
                 if let Slice::$tag(v) = src { Some(v) } else { None }
             }

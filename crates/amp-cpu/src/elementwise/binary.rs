@@ -1,10 +1,10 @@
 //! Functions and comparisons of two operands.
 
-use super::{Domain, for_chunks, map_chunks};
+use super::{Domain, WHOLE, for_chunks, map_chunks};
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::output::Output;
-use crate::parallel::Cost;
+use crate::parallel::{CHUNK, Cost};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::{Binary, Compare, DType, SliceMut, Storage, View};
 
@@ -25,7 +25,7 @@ pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
 pub fn binary_narrowed(op: Binary, a: &View, b: &View, also: DType) -> (Storage, Storage) {
     let mut copy = Storage::unwritten(also, a.layout.count());
     let narrow = Output::new(&mut copy);
-    let wide = for_chunks([a, b], DType::F32, Cost::Light, &|[a, b], at, chunk, _| {
+    let wide = for_chunks([a, b], DType::F32, Cost::Light, CHUNK, &|[a, b], at, chunk, _| {
         if let SliceMut::F32(y) = chunk {
             dispatch(Arithmetic::<f32> { op, a, b, y });
             // SAFETY: each chunk has its own elements.
@@ -107,7 +107,7 @@ pub fn compare(op: Compare, a: &View, b: &View) -> Storage {
 }
 
 fn compare_as<T: Compute>(op: Compare, a: &View, b: &View) -> Storage {
-    for_chunks([a, b], DType::Bool, Cost::Light, &|[a, b], _, chunk, _| {
+    for_chunks([a, b], DType::Bool, Cost::Light, WHOLE, &|[a, b], _, chunk, _| {
         if let SliceMut::Bool(y) = chunk {
             dispatch(Comparison::<T> { op, a, b, y });
         }

@@ -1,6 +1,6 @@
 //! Copies, conversions and constant fills.
 
-use super::{Domain, for_chunks};
+use super::{Domain, WHOLE, for_chunks};
 use crate::buffer::{Buffer, memory};
 use crate::cache::{self, Pooled};
 use crate::convert::{Cast, Compute, each_dtype};
@@ -49,7 +49,15 @@ fn rearranged(x: &View) -> Storage {
 }
 
 fn copy_as<T: Compute>(x: &View, out: DType) -> Storage {
-    for_chunks([x], out, Cost::Light, &|[x]: [&[T]; 1], _, chunk, _| T::narrow(x, chunk))
+    if out == T::STORED {
+        let (source, mut output) = (Source::new(x), Storage::unwritten(out, x.layout.count()));
+        for_each_part(output.as_mut_slice(), Cost::Light, &|start, mut part| {
+            let part = T::same_mut(&mut part).expect("just made of this type");
+            source.fill(start, part);
+        });
+        return output;
+    }
+    for_chunks([x], out, Cost::Light, WHOLE, &|[x]: [&[T]; 1], _, chunk, _| T::narrow(x, chunk))
 }
 
 /// Writes the elements of `x`, converted, to the places of `dst` that `at` names; the rest of `dst` stays.

@@ -18,6 +18,10 @@ use crate::{Slice, SliceMut};
 /// Elements that one thread takes at a time.
 const PIECE: usize = 32 * CHUNK;
 
+/// Elements that are updated before they are copied: with their state they stay in the second-level cache. Each chunk
+/// begins with the latency of memory: by a page of memory at a time AdamW took half as long again.
+const COPIED: usize = 8 * CHUNK;
+
 /// One parameter in an update: what it reads and writes.
 #[derive(Debug)]
 pub struct UpdateSlot<'a> {
@@ -83,8 +87,9 @@ pub fn update(rule: &UpdateRule, factor: f32, slots: Vec<UpdateSlot<'_>>) {
     let elements: usize = slots.iter().map(|slot| slot.master.len()).sum();
     let pieces: Vec<_> = slots.into_iter().flat_map(|slot| slot.pieces(PIECE)).collect();
     let update = |_, piece: UpdateSlot<'_>| {
-        // Chunk by chunk, so that the copies are made from what is still in the first-level cache.
-        for mut chunk in piece.pieces(CHUNK) {
+        // Chunk by chunk, so that the copies are made from what is still in a cache.
+        let chunk = if piece.copies.is_empty() { PIECE } else { COPIED };
+        for mut chunk in piece.pieces(chunk) {
             rule.apply(factor, &mut chunk);
             for copy in &mut chunk.copies {
                 f32::narrow(chunk.master, copy);
