@@ -594,3 +594,41 @@ fn guards_are_operands() -> Result<()> {
     assert_eq!(found.to_vec()?, expected.to_vec()?);
     Ok(())
 }
+
+/// State that starts as `None`: what is put into it says what comes out of it, before and behind.
+#[autocast(f16)]
+fn accumulated(xs: &[Tensor<F32>], w: &Tensor<F32>) -> Result<(Tensor<F32>, Tensor<F32>, Tensor<F32>)> {
+    let (mut sum, mut last, mut mixed) = (None, None, None);
+    for (i, x) in xs.iter().enumerate() {
+        let y = x.matmul(w)?;
+        let z = if i % 2 == 0 { y.softmax(-1)? } else { y.clone() };
+        last = Some(match &last {
+            Some(last) => Tensor::cat(&[last, &y], 0)?,
+            None => y.clone(),
+        });
+        sum = match sum {
+            None => Some(y),
+            Some(sum) => Some((sum + y)?),
+        };
+        mixed = match mixed {
+            None => Some(z),
+            Some(mixed) => Some((mixed + z)?),
+        };
+    }
+    let missing = || Error::NothingChecked;
+    Ok((sum.ok_or_else(missing)?, last.ok_or_else(missing)?, mixed.ok_or_else(missing)?))
+}
+
+#[test]
+fn state_that_starts_as_none_has_the_precision_of_what_it_is_given() -> Result<()> {
+    let (xs, w) = ([random([2, 4])?, random([2, 4])?, random([2, 4])?], random([4, 4])?);
+    let ys: Vec<_> = xs.iter().map(|x| x.to::<F16>()?.matmul(&w.to::<F16>()?)).collect::<Result<_>>()?;
+    let (sum, last, mixed) = accumulated(&xs, &w)?;
+    let narrow = ((&ys[0] + &ys[1])? + &ys[2])?;
+    assert_eq!(sum.to_vec()?, narrow.to::<F32>()?.to_vec()?);
+    assert_eq!(last.to_vec()?, Tensor::cat(&[&ys[0], &ys[1], &ys[2]], 0)?.to::<F32>()?.to_vec()?);
+    let wide = |i: usize| ys[i].to::<F32>();
+    let expected = ((wide(0)?.softmax(-1)? + wide(1)?)? + wide(2)?.softmax(-1)?)?;
+    assert_eq!(mixed.to_vec()?, expected.to_vec()?);
+    Ok(())
+}

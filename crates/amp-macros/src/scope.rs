@@ -18,6 +18,8 @@ pub(crate) struct Var {
     pub(crate) fixed_fields: bool,
     /// Its type was declared: nothing is chosen for it.
     pub(crate) declared: bool,
+    /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
+    pub(crate) empty: bool,
     pub(crate) hold: Hold,
 }
 
@@ -56,6 +58,7 @@ impl Scopes {
             fixed,
             fixed_fields,
             declared,
+            empty: false,
             hold: Hold::Unknown,
         });
         number
@@ -92,6 +95,9 @@ impl Var {
         let assigned = self.assigned.as_ref()?;
         if self.declared {
             return None;
+        }
+        if self.empty && assigned.sure && assigned.prec.is_known() {
+            return Some(assigned.prec.clone());
         }
         let all = [&self.value.prec, &assigned.prec];
         if all.contains(&&Prec::Other) {

@@ -46,6 +46,8 @@ pub(crate) struct Context {
 /// What one round tells the next.
 #[derive(Clone, Default)]
 struct Settled {
+    /// Nothing yet: what comes out of a variable that starts as `None` adds nothing to what is put into it.
+    first: bool,
     vars: Vec<Option<Prec>>,
     /// The calls that write a narrow result.
     direct: Direct,
@@ -113,14 +115,15 @@ const MAX_ROUNDS: usize = 6;
 
 /// Walks a body until nothing changes.
 pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
-    let mut settled = Settled::default();
+    let mut settled = Settled { first: true, ..Settled::default() };
     let mut walker = round(start, body, settled.clone(), None).0;
+    settled.first = walker.scopes.vars.iter().any(|var| var.empty);
     for _ in 0..MAX_ROUNDS {
         let vars = walker.scopes.choose();
-        if settled.is(&vars) {
+        if settled.is(&vars) && !settled.first {
             break;
         }
-        settled.vars = vars;
+        (settled.vars, settled.first) = (vars, false);
         walker = round(start, body, settled.clone(), None).0;
     }
     settled.direct = walker.flows.direct();

@@ -156,7 +156,7 @@ impl Walker<'_> {
         let inputs: Vec<&Value> = values.iter().collect();
         self.rows.push(Row::new(name, "widest", source, &inputs, &prec).at(at).with_meeting(&inputs));
         let agree = values.iter().all(|value| value.sure && value.prec == values[0].prec);
-        let sure = values.iter().all(|value| value.sure) && prec.is_known();
+        let sure = values.iter().all(|value| value.sure || value.prec == Prec::Never) && prec.is_known();
         if agree || values.len() < 2 {
             return Value { sure, flow, ..Value::new(prec) };
         }

@@ -104,7 +104,9 @@ impl Walker<'_> {
 
     /// Declares the variables of a pattern that may not match, or holds what it matches: the value is needed as it is.
     pub(super) fn bind(&mut self, pat: &Pat, value: &Value, declared: bool) {
+        let first = self.scopes.vars.len();
         self.declare(pat, &value.clone(), declared);
+        self.scopes.vars[first..].iter_mut().for_each(|var| var.empty = false);
     }
 
     /// Declares the variables of a pattern, which take the value's uses over.
@@ -121,14 +123,14 @@ impl Walker<'_> {
                     value.constant = None;
                 }
                 let var = self.scopes.vars.len();
+                let empty = value.prec == Prec::Never;
                 // A variable that is declared before it has a value gets what the round before chose.
-                if value.prec == Prec::Never
-                    && let Some(Some(prec)) = self.settled.vars.get(var)
-                {
+                if empty && let Some(Some(prec)) = self.settled.vars.get(var) {
                     value = Value::sure(prec.clone());
                 }
                 let scope = self.binding_scope.unwrap_or(self.steps.len().saturating_sub(usize::from(self.in_block())));
                 self.scopes.declare(&ident.ident.to_string(), value.clone(), scope, fixed, declared);
+                self.scopes.vars[var].empty = empty;
                 if ident.subpat.is_none() {
                     self.flows.bind(var, flow);
                 }
@@ -159,6 +161,7 @@ impl Walker<'_> {
                 let wraps = tuple.path.segments.last().is_some_and(|s| s.ident == "Some" || s.ident == "Ok");
                 let inner = match value.prec {
                     // What came into an `Option` that was declared empty is not known here, but it has a type by now.
+                    Prec::Never if self.settled.first => Value::never(),
                     Prec::Never => Value::opaque(),
                     _ if wraps => Value { inferred: false, shape: Shape::Unknown, ..value.clone() },
                     _ => Value::opaque(),
