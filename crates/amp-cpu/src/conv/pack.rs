@@ -3,7 +3,7 @@
 use super::lattice::Phase;
 use super::tile::Kernel;
 use crate::gemm::kernel::Multiply;
-use crate::transpose::transpose;
+use crate::transpose::{transpose, transpose_groups};
 use crate::{parallel, scratch};
 
 /// Elements that are turned at a time: they stay in the L1 cache.
@@ -41,7 +41,11 @@ impl<E: Multiply> Weights<'_, E> {
                 for start in (0..self.inputs[0]).step_by(block) {
                     let inputs = block.min(self.inputs[0] - start);
                     turned.fill(E::default());
-                    self.turn([first, count], [start, inputs], kernel.columns, turned);
+                    match kernel.group {
+                        1 => self.turn::<1>([first, count], [start, inputs], kernel.columns, turned),
+                        2 => self.turn::<2>([first, count], [start, inputs], kernel.columns, turned),
+                        group => unreachable!("no kernel has groups of {group}"),
+                    }
                     for (t, tap) in phase.taps.iter().enumerate() {
                         let to = &mut out[(t * depth + start) * kernel.columns..];
                         self.weave(kernel, turned, inputs.next_multiple_of(kernel.group), tap.at, to);
@@ -51,16 +55,34 @@ impl<E: Multiply> Weights<'_, E> {
         });
     }
 
-    /// Writes `[inputs][taps][columns]`.
-    fn turn(&self, outputs: [usize; 2], inputs: [usize; 2], columns: usize, to: &mut [E]) {
+    /// Writes `[inputs][taps][columns]`, or `[inputs / group][taps][columns][group]` where [`Self::joined`].
+    fn turn<const GROUP: usize>(&self, outputs: [usize; 2], inputs: [usize; 2], columns: usize, to: &mut [E]) {
         let from = &self.data[outputs[0] * self.outputs[1] + inputs[0] * self.inputs[1]..];
-        if self.inputs[1] == self.taps {
+        if !self.joined() {
             return transpose(from, self.outputs[1], [outputs[1], inputs[1] * self.taps], to, columns);
         }
-        for input in 0..inputs[1] {
-            let from = &from[input * self.inputs[1]..];
-            transpose(from, self.outputs[1], [outputs[1], self.taps], &mut to[input * self.taps * columns..], columns);
-        }
+        let len = outputs[1] * self.taps;
+        scratch::with(GROUP * len, |lines: &mut [E]| {
+            for (first, to) in (0..inputs[1]).step_by(GROUP).zip(to.chunks_exact_mut(GROUP * self.taps * columns)) {
+                let line = |input: usize| &from[input * self.inputs[1]..][..len];
+                if GROUP == 1 {
+                    transpose(line(first), self.taps, [outputs[1], self.taps], to, columns);
+                    continue;
+                }
+                if first + 1 < inputs[1] {
+                    join(line(first), line(first + 1).iter().copied(), lines);
+                } else {
+                    join(line(first), std::iter::repeat(E::default()), lines);
+                }
+                transpose_groups::<E, GROUP>(lines, GROUP * self.taps, [outputs[1], self.taps], to, columns);
+            }
+        });
+    }
+
+    /// Whether the kernels of neighbouring outputs are neighbours, so that groups of inputs are joined before they are
+    /// turned.
+    fn joined(&self) -> bool {
+        self.inputs[1] != self.taps
     }
 
     /// Groups the rows of one tap.
@@ -68,14 +90,16 @@ impl<E: Multiply> Weights<'_, E> {
         let Kernel { columns, group, .. } = *kernel;
         let row = |input: usize| &turned[(input * self.taps + at) * columns..][..columns];
         for (input, to) in (0..inputs).step_by(group).zip(to.chunks_exact_mut(group * columns)) {
-            if group == 1 {
-                to.copy_from_slice(row(input));
+            if group == 1 || self.joined() {
+                to.copy_from_slice(&turned[(input * self.taps + group * at) * columns..][..group * columns]);
                 continue;
             }
-            let (even, odd) = (row(input), row(input + 1));
-            for ((to, &even), &odd) in to.as_chunks_mut::<2>().0.iter_mut().zip(even).zip(odd) {
-                *to = [even, odd];
-            }
+            join(row(input), row(input + 1).iter().copied(), to);
         }
     }
+}
+
+/// Writes elements of both sides in turn.
+fn join<E: Multiply>(even: &[E], odd: impl Iterator<Item = E>, to: &mut [E]) {
+    to.as_chunks_mut::<2>().0.iter_mut().zip(even.iter().zip(odd)).for_each(|(to, (&even, odd))| *to = [even, odd]);
 }
