@@ -11,6 +11,7 @@ mod gather;
 mod images;
 mod lanes;
 mod lattice;
+mod order;
 mod pack;
 mod patch;
 mod planes;

@@ -2,12 +2,13 @@
 
 use super::axis::Axis;
 use super::images::Images;
-use super::lattice::{Band, Lattice, Phase};
+use super::lattice::{Band, Lattice, Phase, Tap};
 use super::patch::{Class, Pixel};
 use crate::View;
 use crate::gemm::kernel::Multiply;
 use crate::scratch;
 use crate::transpose::transpose;
+use std::ops::Range;
 
 /// Elements of the lines that are transposed at a time: they stay in the L1 cache.
 const LINES: usize = 1 << 12;
@@ -62,6 +63,17 @@ impl Planes {
     pub(super) fn taps(&self, phase: &Phase) -> Vec<usize> {
         let [rows, columns] = &self.axes;
         phase.taps.iter().map(|tap| (rows.index(tap.y) * columns.len + columns.index(tap.x)) * self.depth).collect()
+    }
+
+    /// Rows and columns of the pixels for which a tap lies inside of an image of a `size`.
+    pub(super) fn inside(&self, tap: &Tap, size: [usize; 2]) -> [Range<usize>; 2] {
+        std::array::from_fn(|i| {
+            let axis = &self.axes[i];
+            let first = axis.index([tap.y, tap.x][i]);
+            let reads = |position: &usize| axis.within(position * axis.pace() + first, size[i]).is_some();
+            let start = (0..self.grid[i]).find(reads).unwrap_or(0);
+            start..(start..self.grid[i]).take_while(reads).last().map_or(start, |last| last + 1)
+        })
     }
 
     /// All pixels in order, whatever their taps read.

@@ -2,6 +2,7 @@
 
 use super::images::Images;
 use super::lattice::{Band, Lattice};
+use super::order::Order;
 use super::planes::Planes;
 use super::tile::{Convolve, Kernel, Reading, Slopes};
 use crate::convert::Compute;
@@ -14,14 +15,13 @@ use crate::output::Output;
 use crate::simd::Level;
 use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
+use std::ops::Range;
 
 /// Elements of all partial sums together, and the most there may be of them.
 const PARTIAL: usize = 1 << 21;
 const PARTS: usize = 8;
 /// Elements of the source, and of the slopes, in a band: enough pixels that adding to the partial sums costs little.
 const BAND: usize = 1 << 18;
-/// Pixels whose vectors stay in the L1 cache while they are multiplied by one panel of slopes after the other.
-const PIXELS: usize = 256;
 
 /// Where the gradient goes.
 pub(super) struct Target<'a> {
@@ -113,33 +113,51 @@ impl<E: Convolve> Part<'_, E> {
     fn add(&self, grad: &View, x: &View, inputs: [usize; 2]) {
         let Kernel { rows, columns, step, .. } = self.kernel;
         let planes = Planes::new(self.lattice, self.band, inputs[1], 1);
-        let count = planes.pixels.len();
-        let padded = count.next_multiple_of(step);
+        let order = self.order(&planes, Images::new(x).size);
+        let padded = order.pixels.len().next_multiple_of(step);
         let panels = self.outputs[1].div_ceil(rows);
         // A vector of the last pixel may end after it.
         scratch::with(planes.len(self.band) + columns, |data: &mut [E]| {
             planes.fill(x, self.band, inputs[0], data);
             scratch::with(panels * rows * padded, |slopes: &mut [E]| {
                 for (panel, out) in slopes.chunks_exact_mut(rows * padded).enumerate() {
-                    self.pack(grad, panel * rows, count, out);
+                    self.pack(grad, panel * rows, &order, out);
                 }
                 let strips = strips(&planes.taps(&self.lattice.phases[0]), planes.depth(), columns);
-                let work = self.outputs[1] * self.lattice.taps() * inputs[1] * count / PER_CYCLE;
+                let work = self.outputs[1] * self.lattice.taps() * inputs[1] * order.pixels.len() / PER_CYCLE;
                 let work = if self.threads == Threads::Many { work } else { 0 };
-                parallel::for_each(strips.len(), work, |i| self.strip(&strips[i], slopes, data, &planes.pixels));
+                let last = order.pixels.iter().max().copied().unwrap_or(0);
+                parallel::for_each(strips.len(), work, |i| {
+                    let data = &data[strips[i].at..];
+                    assert!(last + columns <= data.len());
+                    let tap = strips[i].first / planes.depth();
+                    self.strip(&strips[i], slopes, data, &order.pixels, &order.pieces[tap]);
+                });
             });
         });
     }
 
+    /// The order of the pixels: taps are told apart where a strip has but one, and pieces begin with whole groups.
+    fn order(&self, planes: &Planes, size: [usize; 2]) -> Order {
+        let Kernel { columns, group, reading, .. } = self.kernel;
+        let direct = matches!(reading, Reading::Direct(..));
+        let pays = direct && planes.depth().is_multiple_of(columns) && self.band.images.len().is_multiple_of(group);
+        let order = if pays { Order::by_pixel(planes, self.lattice, self.band, size) } else { None };
+        order.unwrap_or_else(|| Order::plain(planes, self.lattice.taps()))
+    }
+
     /// Writes the slopes of one panel's outputs, `[pixels][rows]` in the kernel's groups; both padded with zeros.
-    fn pack(&self, grad: &View, first: usize, count: usize, out: &mut [E]) {
+    fn pack(&self, grad: &View, first: usize, order: &Order, out: &mut [E]) {
         let Kernel { rows, group, step, reading, .. } = self.kernel;
-        let outputs = rows.min(self.outputs[1] - first);
+        let (outputs, count) = (rows.min(self.outputs[1] - first), order.pixels.len());
         let padded = count.next_multiple_of(step);
         scratch::with(rows * padded, |lines: &mut [E]| {
             for (i, line) in lines.chunks_exact_mut(padded).enumerate() {
                 let (line, rest) = line.split_at_mut(if i < outputs { count } else { 0 });
-                self.load(grad, self.outputs[0] + first + i, line);
+                if i < outputs {
+                    self.load(grad, self.outputs[0] + first + i, line);
+                    order.arrange(line);
+                }
                 rest.fill(E::default());
             }
             if let Reading::Packed(gemm) = reading {
@@ -162,18 +180,21 @@ impl<E: Convolve> Part<'_, E> {
         }
     }
 
-    /// Adds the sums of one strip of columns for all outputs.
-    fn strip(&self, strip: &Strip, slopes: &[E], data: &[E], pixels: &[usize]) {
+    /// Adds the sums of one strip of columns for all outputs; `data` begins with the strip of the first pixel.
+    fn strip(&self, strip: &Strip, slopes: &[E], data: &[E], pixels: &[usize], pieces: &[Range<usize>]) {
         let Kernel { rows, columns, step, reading, .. } = self.kernel;
         let depth = rows * pixels.len().next_multiple_of(step);
         scratch::with(slopes.len() / depth * rows * columns, |sums: &mut [E::Sum]| {
-            for (block, pixels) in pixels.chunks(PIXELS).enumerate() {
-                let data = &data[strip.at..];
-                let panels = slopes.chunks_exact(depth).map(|slopes| &slopes[block * PIXELS * rows..]);
+            if pieces.is_empty() {
+                sums.fill(Default::default());
+            }
+            for (i, piece) in pieces.iter().enumerate() {
+                let panels = slopes.chunks_exact(depth).map(|slopes| &slopes[piece.start * rows..]);
                 let tiles = panels.zip(sums.chunks_exact_mut(rows * columns));
+                let pixels = &pixels[piece.clone()];
                 match reading {
-                    Reading::Direct(_, of_slopes) => self.direct(of_slopes, data, pixels, tiles, block > 0),
-                    Reading::Packed(gemm) => self.packed(&gemm, data, pixels, tiles, block > 0),
+                    Reading::Direct(_, of_slopes) => self.direct(of_slopes, data, pixels, tiles, i > 0),
+                    Reading::Packed(gemm) => self.packed(&gemm, data, pixels, tiles, i > 0),
                 }
             }
             for (output, sums) in sums.chunks_exact(columns).take(self.outputs[1]).enumerate() {
@@ -184,7 +205,8 @@ impl<E: Convolve> Part<'_, E> {
         });
     }
 
-    /// Multiplies the slopes of each panel by the vectors of some pixels, read where they lie.
+    /// Multiplies the slopes of each panel by the vectors of some pixels, read where they lie; all of these end inside
+    /// `data`.
     fn direct<'b>(
         &self,
         of_slopes: Slopes<E>,
@@ -194,11 +216,10 @@ impl<E: Convolve> Part<'_, E> {
         accumulate: bool,
     ) {
         let Kernel { rows, columns, group, .. } = self.kernel;
-        assert!(pixels.iter().all(|pixel| pixel + columns <= data.len()));
         for (slopes, sums) in tiles {
             assert!(pixels.len().next_multiple_of(group) * rows <= slopes.len() && rows * columns <= sums.len());
-            // SAFETY: each pixel's vector ends inside `data`, the panel has the rows of all of them, and `sums` holds the
-            // tile (asserted); a `Kernel` is only made for levels that the CPU has.
+            // SAFETY: each pixel's vector ends inside `data` (asserted in `add` for the last of them), the panel has the rows
+            // of all of them, and `sums` holds the tile (asserted); a `Kernel` is only made for levels that the CPU has.
             unsafe {
                 of_slopes(slopes.as_ptr(), data.as_ptr(), pixels, sums.as_mut_ptr(), columns, accumulate);
             }

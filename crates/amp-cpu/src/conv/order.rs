@@ -1,0 +1,74 @@
+//! The order in which a weight gradient sums the pixels of a band, and which of them a tap needs.
+
+use super::lattice::{Band, Lattice};
+use super::planes::Planes;
+use crate::scratch;
+use crate::scratch::Plain;
+use crate::transpose::transpose;
+use std::ops::Range;
+
+/// Pixels whose vectors stay in the L1 cache while they are multiplied by one panel of slopes after the other.
+const PIXELS: usize = 256;
+/// Pixels that take as long as loading and storing the sums of a tile.
+const TILE: usize = 8;
+
+/// Pixels in order.
+pub(super) struct Order {
+    /// Offset of each pixel in the scratch.
+    pub pixels: Vec<usize>,
+    /// For each tap the pixels that it sums, in pieces.
+    pub pieces: Vec<Vec<Range<usize>>>,
+    /// Pixels of an image and number of images, where the images of a pixel follow one another.
+    turned: Option<[usize; 2]>,
+}
+
+impl Order {
+    /// Image after image; every tap sums all pixels, zeros where it lies outside of the image.
+    pub(super) fn plain(planes: &Planes, taps: usize) -> Self {
+        let pixels = planes.pixels.clone();
+        let pieces = vec![cut([0..pixels.len()]); taps];
+        Self { pixels, pieces, turned: None }
+    }
+
+    /// Pixel after pixel: those that lie inside of images of a `size` are few pieces for each tap. `None` where that is no
+    /// less work.
+    pub(super) fn by_pixel(planes: &Planes, lattice: &Lattice, band: &Band, size: [usize; 2]) -> Option<Self> {
+        let (images, [height, width]) = (band.images.len(), [band.rows.len(), lattice.grid[1]]);
+        let inside = |tap| {
+            let [rows, columns] = planes.inside(tap, size);
+            let line = |y: usize| (y * width + columns.start) * images..(y * width + columns.end) * images;
+            if columns.len() == width {
+                cut([rows.start * width * images..rows.end * width * images])
+            } else {
+                cut(rows.map(line))
+            }
+        };
+        let pieces: Vec<_> = lattice.phases[0].taps.iter().map(inside).collect();
+        let work = |pieces: &[Range<usize>]| pieces.iter().map(|piece| piece.len() + TILE).sum::<usize>();
+        let whole = work(&cut([0..planes.pixels.len()])) * pieces.len();
+        if pieces.iter().map(|pieces| work(pieces)).sum::<usize>() >= whole {
+            return None;
+        }
+        let count = height * width;
+        let pixels = (0..count * images).map(|i| planes.pixels[i % images * count + i / images]).collect();
+        Some(Self { pixels, pieces, turned: Some([count, images]) })
+    }
+
+    /// Brings the values of a band's pixels, image after image, into this order.
+    pub(super) fn arrange<T: Plain>(&self, line: &mut [T]) {
+        let Some([count, images]) = self.turned else { return };
+        scratch::with(line.len(), |copy: &mut [T]| {
+            copy.copy_from_slice(line);
+            transpose(copy, count, [images, count], line, images);
+        });
+    }
+}
+
+/// Pieces of at most [`PIXELS`].
+fn cut(ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let pieces = |range: Range<usize>| {
+        let end = range.end;
+        range.step_by(PIXELS).map(move |start| start..end.min(start + PIXELS))
+    };
+    ranges.into_iter().flat_map(pieces).collect()
+}
