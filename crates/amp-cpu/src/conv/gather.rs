@@ -349,8 +349,11 @@ impl<E: Convolve> Part<'_, E> {
         let of_phase = sums.len() / phases.len();
         scratch::with(phases.len() * outputs * image + len, |buffer: &mut [E::Sum]| {
             let (turned, values) = buffer.split_at_mut(phases.len() * outputs * image);
+            // Phases without taps, three in four of a kernel of 1 x 1 and a step of two, stay zero.
+            turned.fill(Default::default());
             for n in 0..band.images.len() {
-                for (sums, turned) in sums.chunks_exact(of_phase).zip(turned.chunks_exact_mut(outputs * image)) {
+                let of_phases = sums.chunks_exact(of_phase).zip(turned.chunks_exact_mut(outputs * image));
+                for ((sums, turned), _) in of_phases.zip(phases).filter(|(_, phase)| !phase.taps.is_empty()) {
                     transpose(&sums[n * image * columns..], columns, [image, outputs], turned, image);
                 }
                 for output in 0..outputs {

@@ -26,7 +26,7 @@ impl Order {
     /// Image after image; every tap sums all pixels, zeros where it lies outside of the image.
     pub(super) fn plain(planes: &Planes, taps: usize) -> Self {
         let pixels = planes.pixels.clone();
-        let pieces = vec![cut([0..pixels.len()]); taps];
+        let pieces = vec![cut(0..pixels.len()).collect(); taps];
         Self { pixels, pieces, turned: None }
     }
 
@@ -38,14 +38,14 @@ impl Order {
             let [rows, columns] = planes.inside(tap, size);
             let line = |y: usize| (y * width + columns.start) * images..(y * width + columns.end) * images;
             if columns.len() == width {
-                cut([rows.start * width * images..rows.end * width * images])
+                cut(rows.start * width * images..rows.end * width * images).collect()
             } else {
-                cut(rows.map(line))
+                rows.flat_map(|y| cut(line(y))).collect()
             }
         };
-        let pieces: Vec<_> = lattice.phases[0].taps.iter().map(inside).collect();
+        let pieces: Vec<Vec<Range<usize>>> = lattice.phases[0].taps.iter().map(inside).collect();
         let work = |pieces: &[Range<usize>]| pieces.iter().map(|piece| piece.len() + TILE).sum::<usize>();
-        let whole = work(&cut([0..planes.pixels.len()])) * pieces.len();
+        let whole = work(&cut(0..planes.pixels.len()).collect::<Vec<_>>()) * pieces.len();
         if pieces.iter().map(|pieces| work(pieces)).sum::<usize>() >= whole {
             return None;
         }
@@ -65,10 +65,7 @@ impl Order {
 }
 
 /// Pieces of at most [`PIXELS`].
-fn cut(ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<Range<usize>> {
-    let pieces = |range: Range<usize>| {
-        let end = range.end;
-        range.step_by(PIXELS).map(move |start| start..end.min(start + PIXELS))
-    };
-    ranges.into_iter().flat_map(pieces).collect()
+fn cut(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(PIXELS).map(move |start| start..end.min(start + PIXELS))
 }

@@ -6,6 +6,7 @@ use super::lattice::{Band, Lattice, Phase, Tap};
 use super::patch::{Class, Pixel};
 use crate::View;
 use crate::gemm::kernel::Multiply;
+use crate::output::prefetch;
 use crate::scratch;
 use crate::transpose::transpose;
 use std::ops::Range;
@@ -120,6 +121,11 @@ impl Planes {
             self.clear(&images, plane);
             let inside: Vec<(usize, usize)> =
                 (0..rows).filter_map(|index| Some((index, self.axes[0].within(index, images.size[0])?))).collect();
+            let stored = E::stored(source).filter(|_| images.strides[3] == 1 && self.skips());
+            if let Some(stored) = stored {
+                self.thin_rows(&images, stored, image, first, &inside, plane);
+                continue;
+            }
             for rows in inside.chunks((SPAN / images.size[1]).max(1)) {
                 self.fill_rows(&images, image, first, rows, plane);
             }
@@ -175,6 +181,31 @@ impl Planes {
         });
     }
 
+    /// Copies rows of which some columns are left out, from where they lie: what is not read need not be loaded.
+    fn thin_rows<E: Multiply>(
+        &self,
+        images: &Images,
+        stored: &[E],
+        image: usize,
+        first: usize,
+        rows: &[(usize, usize)],
+        plane: &mut [E],
+    ) {
+        let (line, width) = (self.axes[1].len * self.depth, images.size[1]);
+        for (i, &(index, y)) in rows.iter().enumerate() {
+            if let Some(&(_, next)) = rows.get(i + 1) {
+                (first..first + self.channels).for_each(|c| prefetch(&stored[images.start(image, c, next)..][..width]));
+            }
+            let from = &stored[images.start(image, first, y)..];
+            self.turn(from, images.strides[1], width, self.channels, &mut plane[index * line..][..line]);
+        }
+    }
+
+    /// Whether there are columns of an image that no tap reads.
+    fn skips(&self) -> bool {
+        self.axes[1].pace() < self.axes[1].step
+    }
+
     /// Copies one row of an image whose pixels have their channels together.
     fn copy_pixels<E: Multiply>(&self, images: &Images, start: usize, line: &mut [E]) {
         for (x, pixel) in line.chunks_exact_mut(self.depth).enumerate() {
@@ -187,7 +218,7 @@ impl Planes {
     /// Turns one row of `count` channels, `span` apart, into vectors of pixels.
     fn turn<E: Multiply>(&self, lines: &[E], span: usize, width: usize, count: usize, out: &mut [E]) {
         let (columns, pace) = (&self.axes[1], self.axes[1].pace());
-        if pace == columns.step {
+        if !self.skips() {
             let inside = columns.inside_all(width);
             if let Some(x) = inside.clone().next().map(|index| columns.position(index) as usize) {
                 transpose(&lines[x..], span, [count, inside.len()], &mut out[inside.start * self.depth..], self.depth);
@@ -202,14 +233,24 @@ impl Planes {
             let x = columns.position(inside.start * pace + rank) as usize;
             scratch::with(count * inside.len(), |thin: &mut [E]| {
                 for (channel, thin) in thin.chunks_exact_mut(inside.len()).enumerate() {
-                    let line = lines[channel * span + x..].iter().step_by(columns.step);
-                    thin.iter_mut().zip(line).for_each(|(thin, &value)| *thin = value);
+                    pick(&lines[channel * span + x..], columns.step, thin);
                 }
                 let out = &mut out[(inside.start * pace + rank) * self.depth..];
                 transpose(thin, inside.len(), [count, inside.len()], out, pace * self.depth);
             });
         }
     }
+}
+
+/// Copies every `step`-th element.
+fn pick<T: Copy>(from: &[T], step: usize, to: &mut [T]) {
+    if step != 2 {
+        return to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, &value)| *to = value);
+    }
+    let (pairs, last) = from.as_chunks::<2>();
+    let whole = to.len().min(pairs.len());
+    to[..whole].iter_mut().zip(pairs).for_each(|(to, pair)| *to = pair[0]);
+    to[whole..].iter_mut().zip(last).for_each(|(to, &value)| *to = value);
 }
 
 /// The positions along an axis of the pixels, parted by the taps that lie inside of the image.

@@ -23,6 +23,9 @@ const PARTS: usize = 8;
 /// Elements of the source, and of the slopes, in a band: enough pixels that adding to the partial sums costs little.
 const BAND: usize = 1 << 18;
 
+/// Elements that fill a line of the cache, or two or four.
+const CACHE_LINE: usize = 32;
+
 /// Where the gradient goes.
 pub(super) struct Target<'a> {
     /// `[outputs, inputs, kh, kw]`.
@@ -151,8 +154,10 @@ impl<E: Convolve> Part<'_, E> {
         let Kernel { rows, group, step, reading, .. } = self.kernel;
         let (outputs, count) = (rows.min(self.outputs[1] - first), order.pixels.len());
         let padded = count.next_multiple_of(step);
-        scratch::with(rows * padded, |lines: &mut [E]| {
-            for (i, line) in lines.chunks_exact_mut(padded).enumerate() {
+        // Lines that lie a power of two apart would push each other out of the L1 cache.
+        let stride = padded + CACHE_LINE;
+        scratch::with(rows * stride, |lines: &mut [E]| {
+            for (i, line) in lines.chunks_exact_mut(stride).enumerate() {
                 let (line, rest) = line.split_at_mut(if i < outputs { count } else { 0 });
                 if i < outputs {
                     self.load(grad, self.outputs[0] + first + i, line);
@@ -161,13 +166,13 @@ impl<E: Convolve> Part<'_, E> {
                 rest.fill(E::default());
             }
             if let Reading::Packed(gemm) = reading {
-                return gemm.left.weave(lines, padded, padded, out);
+                return gemm.left.weave(lines, stride, padded, out);
             }
             if group == 1 {
-                return transpose(lines, padded, [rows, padded], out, rows);
+                return transpose(lines, stride, [rows, padded], out, rows);
             }
             let (lines, out) = (scratch::same_bytes::<E, u32>(lines), scratch::same_bytes_mut::<E, u32>(out));
-            transpose(lines, padded / group, [rows, padded / group], out, rows);
+            transpose(lines, stride / group, [rows, padded / group], out, rows);
         });
     }
 
