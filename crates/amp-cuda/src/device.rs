@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::checks::Checks;
 use crate::convolve::Convolutions;
 use crate::error;
-use crate::launch::{self, Notice, Notices, Plain};
+use crate::launch::{self, Argument, Notice, Notices, Plain};
 use crate::module::{Family, Modules};
 use crate::operand::Compute;
 use crate::product::Products;
@@ -179,15 +179,26 @@ impl Gpu {
         family: Family,
         stem: &'static str,
         compute: Option<Compute>,
-        (grid, threads): ([u64; 3], u32),
+        blocks: ([u64; 3], u32),
         args: A,
+    ) -> Result<()> {
+        self.launch_any(family, stem, compute, blocks, Argument::new(&args))
+    }
+
+    fn launch_any(
+        &self,
+        family: Family,
+        stem: &'static str,
+        compute: Option<Compute>,
+        (grid, threads): ([u64; 3], u32),
+        args: Argument<'_>,
     ) -> Result<()> {
         if grid.contains(&0) {
             return Ok(());
         }
         let refused = |message| self.refusal(stem, message);
         self.may_launch(stem)?;
-        let function = self.modules.function::<A>(&self.context, family, stem, compute).map_err(refused)?;
+        let function = self.modules.function(&self.context, family, stem, compute, args.size()).map_err(refused)?;
         let fits = grid[0] <= i32::MAX as u64 && grid[1] <= u64::from(u16::MAX) && grid[2] <= u64::from(u16::MAX);
         if !fits {
             return Err(refused(format!("a grid of {grid:?} blocks is larger than a launch can be")));

@@ -1,6 +1,5 @@
 //! Compiled kernels: their sources, how they become code for this GPU, and where that code is kept.
 
-use crate::args::Args;
 use crate::operand::Compute;
 use crate::{compile, error, launch};
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError};
@@ -102,13 +101,14 @@ impl Modules {
         self.capability >= family.least()
     }
 
-    /// Kernel `stem` for that type of computation, with `A` for its argument.
-    pub fn function<A: Args>(
+    /// Kernel `stem` for that type of computation, with an argument of `bytes` bytes.
+    pub fn function(
         &self,
         context: &Arc<CudaContext>,
         family: Family,
         stem: &'static str,
         compute: Option<Compute>,
+        bytes: usize,
     ) -> Result<CudaFunction, String> {
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(function) = functions.get(&(stem, compute)) {
@@ -116,7 +116,7 @@ impl Modules {
         }
         let module = self.module(context, family)?;
         let name = format!("{stem}{}", compute.map_or("", Compute::suffix));
-        let function = launch::function::<A>(&module, &name, self.version)?;
+        let function = launch::function(&module, &name, bytes, self.version)?;
         functions.insert((stem, compute), function.clone());
         Ok(function)
     }

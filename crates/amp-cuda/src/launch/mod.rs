@@ -17,11 +17,10 @@ pub(crate) use lt::{Lt, Plan};
 
 use crate::args::Args;
 use crate::record::Region;
-use cudarc::driver::{
-    CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DeviceRepr, DriverError,
-};
-use cudarc::driver::{DevicePtr, LaunchConfig, PushKernelArg, result, sys};
+use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DriverError};
+use cudarc::driver::{DevicePtr, result, sys};
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -189,13 +188,16 @@ pub(crate) fn download<T: Plain>(stream: &CudaStream, from: &Arc<Region>, to: &m
     stream.synchronize()
 }
 
-/// A kernel of a module, once its parameter has been compared with `A`.
-pub(crate) fn function<A: Args>(module: &Arc<CudaModule>, name: &str, version: i32) -> Result<CudaFunction, String> {
+/// A kernel of a module, once its parameter has been compared with an argument of `bytes` bytes.
+pub(crate) fn function(
+    module: &Arc<CudaModule>,
+    name: &str,
+    bytes: usize,
+    version: i32,
+) -> Result<CudaFunction, String> {
     let function = module.load_function(name).map_err(|e| format!("kernel {name}: {e}"))?;
     match parameter_size(&function, version) {
-        Some(size) if size != size_of::<A>() => {
-            Err(format!("kernel {name} takes {size} bytes, its argument has {}", size_of::<A>()))
-        }
+        Some(size) if size != bytes => Err(format!("kernel {name} takes {size} bytes, its argument has {bytes}")),
         _ => Ok(function),
     }
 }
@@ -217,28 +219,40 @@ fn parameter_size(_: &CudaFunction, _: i32) -> Option<usize> {
     None
 }
 
-/// An argument struct as the driver's binding wants it.
-#[repr(transparent)]
-struct ByValue<A>(A);
+/// A kernel's argument as the driver takes it, whatever its type: what launches it is compiled once.
+#[derive(Clone, Copy)]
+pub(crate) struct Argument<'a> {
+    address: *const std::ffi::c_void,
+    size: usize,
+    of: PhantomData<&'a ()>,
+}
 
-// SAFETY: `Args` are `repr(C)` structs of numbers, copied byte for byte (premise 1).
-unsafe impl<A: Args> DeviceRepr for ByValue<A> {}
+impl<'a> Argument<'a> {
+    /// The argument `args`.
+    pub fn new<A: Args>(args: &'a A) -> Self {
+        Self { address: (&raw const *args).cast(), size: size_of::<A>(), of: PhantomData }
+    }
+
+    /// Its bytes.
+    pub fn size(self) -> usize {
+        self.size
+    }
+}
 
 /// Launches a kernel with its argument.
-pub(crate) fn launch<A: Args>(
+pub(crate) fn launch(
     stream: &CudaStream,
     function: &CudaFunction,
-    grid: [u32; 3],
+    [x, y, z]: [u32; 3],
     threads: u32,
-    args: A,
+    args: Argument<'_>,
 ) -> Result<(), DriverError> {
-    let config =
-        LaunchConfig { grid_dim: (grid[0], grid[1], grid[2]), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
-    let args = ByValue(args);
-    // SAFETY: the kernel takes one struct of this size (premise 1), whose addresses cover what the kernel's documented
-    // bounds touch (premise 2), and which stays alive until the kernel has run (premise 3).
-    unsafe { stream.launch_builder(function).arg(&args).launch(config) }?;
-    Ok(())
+    stream.context().bind_to_thread()?;
+    let mut parameters = [args.address.cast_mut()];
+    let block = (threads, 1, 1);
+    // SAFETY: the kernel takes one struct of this size (premise 1), which the driver reads at once and does not change; its
+    // addresses cover what the kernel's documented bounds touch (premise 2) and stay valid until it has run (premise 3).
+    unsafe { result::launch_kernel(function.cu_function(), (x, y, z), block, 0, stream.cu_stream(), &mut parameters) }
 }
 
 /// What a driver call reports that makes no sense where it stands.
