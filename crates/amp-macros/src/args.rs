@@ -16,8 +16,13 @@ pub(crate) enum Region {
     F16,
     BF16,
     F32,
-    /// A type parameter of the function.
-    Param(Ident),
+    /// A type parameter of the function, or an associated type: `Self::P`.
+    Param(Path),
+}
+
+/// How a type parameter or an associated type is told from others.
+pub(crate) fn param_name(path: &Path) -> String {
+    path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>().join("::")
 }
 
 impl Region {
@@ -27,7 +32,7 @@ impl Region {
             Self::F16 => Prec::Half(Half::F16.marker().into()),
             Self::BF16 => Prec::Half(Half::BF16.marker().into()),
             Self::F32 => Prec::F32,
-            Self::Param(name) => Prec::Half(name.to_string()),
+            Self::Param(path) => Prec::Half(param_name(path)),
         }
     }
 
@@ -36,11 +41,20 @@ impl Region {
             Self::F16 => "f16".into(),
             Self::BF16 => "bf16".into(),
             Self::F32 => "f32".into(),
-            Self::Param(name) => name.to_string(),
+            Self::Param(path) => param_name(path),
         }
     }
 
-    fn from_ident(ident: &Ident) -> Result<Self> {
+    fn from_path(path: Path) -> Result<Self> {
+        let Some(ident) = path.get_ident() else {
+            let last = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+            return match last.as_str() {
+                "F16" | "BF16" | "F32" | "f16" | "bf16" | "f32" => {
+                    Err(spanned(&path, "a precision is one word here", format!("write `{}`", last.to_lowercase())))
+                }
+                _ => Ok(Self::Param(path)),
+            };
+        };
         let name = ident.to_string();
         match name.as_str() {
             "f16" => Ok(Self::F16),
@@ -59,7 +73,7 @@ impl Region {
                 format!("`{name}` is not a precision that autocast can use"),
                 "expected `f16`, `bf16` or `f32`; F64 tensors are never cast",
             )),
-            _ if name.starts_with(|c: char| c.is_ascii_uppercase()) => Ok(Self::Param(ident.clone())),
+            _ if name.starts_with(|c: char| c.is_ascii_uppercase()) => Ok(Self::Param(path)),
             _ => Err(at(
                 ident.span(),
                 format!("`{name}` is not a precision"),
@@ -97,7 +111,7 @@ impl Args {
                 "write `#[autocast(f16)]`, `#[autocast(bf16)]` or `#[autocast(P)]`",
             ));
         }
-        let Ok(ident) = input.parse::<Ident>() else {
+        let Ok(path) = input.call(Path::parse_mod_style) else {
             let found: TokenStream = input.parse()?;
             return Err(spanned(
                 first(found),
@@ -105,30 +119,29 @@ impl Args {
                 "write `f16`, `bf16`, `f32` or a type parameter",
             ));
         };
-        if !input.is_empty() && !input.peek(Token![,]) && OPTIONS.contains(&format!("`{ident}")) {
-            let found: TokenStream = input.parse()?;
-            drop(found);
-            return Err(at(
-                ident.span(),
-                "expected a precision first",
-                format!("write `f16`, `bf16` or `f32` before `{ident}`"),
-            ));
+        let name = param_name(&path);
+        let last = path.segments.last().map_or_else(Span::call_site, |last| last.ident.span());
+        if !input.is_empty() && !input.peek(Token![,]) && OPTIONS.contains(&format!("`{name}")) {
+            input.parse::<TokenStream>()?;
+            let help = format!("write `f16`, `bf16` or `f32` before `{name}`");
+            return Err(at(last, "expected a precision first", help));
         }
+        let forwarded = path.to_token_stream();
         let mut args = Self {
-            region: Region::from_ident(&ident)?,
-            region_span: ident.span(),
+            region: Region::from_path(path)?,
+            region_span: last,
             enabled: None,
             policy: None,
             max_casts: None,
             krate: None,
             host: false,
             rules: Rules::default(),
-            forwarded: ident.to_token_stream(),
+            forwarded,
         };
         let mut seen: Vec<String> = Vec::new();
         while !input.is_empty() {
             if body_follows && input.peek(syn::token::Brace) {
-                let help = format!("write `amp_region!({ident}, {{ .. }})`");
+                let help = format!("write `amp_region!({name}, {{ .. }})`");
                 let found: TokenStream = input.parse()?;
                 return Err(spanned(first(found), "expected `,` between the precision and the body", help));
             }

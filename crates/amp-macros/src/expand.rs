@@ -1,13 +1,13 @@
 //! `#[autocast(..)]`.
 
-use crate::args::{Args, Region};
+use crate::args::{Args, Region, param_name};
 use crate::emit;
 use crate::error::{Errors, at};
 use crate::item::{Function, rejected};
 use crate::plan;
 use crate::rules::Rules;
 use crate::walk::{Context, Expect, Start, Walked, walk};
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::parse::{ParseStream, Parser};
 use syn::{Block, braced};
@@ -37,6 +37,9 @@ fn expand(args: TokenStream, item: TokenStream, policy: Rules) -> TokenStream {
         Ok(function) => function,
         Err(error) => return rejected(&error, item),
     };
+    if is_value() {
+        return function.stub();
+    }
     let checked = |input: ParseStream| Args::parse(input, false);
     let mut args = match function.check().and_then(|()| checked.parse2(args)) {
         Ok(args) => args,
@@ -54,6 +57,13 @@ fn expand(args: TokenStream, item: TokenStream, policy: Rules) -> TokenStream {
     // The parser's own message, and an editor's completion, need the body as it stands.
     let Ok(block) = syn::parse2::<Block>(quote!(#body)) else { return function.original() };
     rewrite(&args, &function, &block)
+}
+
+/// Whether the attribute is written `#[autocast = ..]`, which the compiler itself rejects.
+fn is_value() -> bool {
+    let text = Span::call_site().source_text().unwrap_or_default();
+    let attribute = text.strip_prefix("#[").and_then(|rest| rest.split(['(', '[', '{']).next());
+    attribute.is_some_and(|name| name.contains('='))
 }
 
 fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
@@ -80,9 +90,11 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
         let (errors, stub) = (errors.into_tokens(), function.stub());
         return quote!(#errors #stub);
     }
+    let named = emit::named(&args.region);
     let body = quote! {
         #register
         #imports
+        #named
         #body
     };
     function.with_body(Some(doc), body)
@@ -90,7 +102,7 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
 
 fn walk_function(args: &Args, region: &Region, function: &Function, block: &Block) -> Walked {
     let param = match &args.region {
-        Region::Param(name) => Some(name.to_string()),
+        Region::Param(path) => Some(param_name(path)),
         _ => None,
     };
     let returns = Expect::of_return(&function.sig.output, param.as_deref());

@@ -108,7 +108,8 @@ impl Function {
 
     /// A type parameter that is to be the region's precision needs its bound; one that has other bounds may inherit it.
     pub(crate) fn check_parameter(&self, region: &Region) -> Result<()> {
-        let Region::Param(name) = region else { return Ok(()) };
+        let Region::Param(path) = region else { return Ok(()) };
+        let Some(name) = path.get_ident() else { return Ok(()) };
         let Some(param) = self.sig.generics.type_params().find(|param| param.ident == *name) else { return Ok(()) };
         let mut clauses = self.sig.generics.where_clause.iter().flat_map(|clause| &clause.predicates);
         let elsewhere = clauses.any(|predicate| match predicate {

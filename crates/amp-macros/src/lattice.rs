@@ -1,5 +1,6 @@
 //! What the macro knows about a value's precision, and how two such facts join.
 
+use crate::args::param_name;
 use crate::flow::Flow;
 use crate::shape::Shape;
 use syn::{GenericArgument, PathArguments, Type};
@@ -71,6 +72,8 @@ pub(crate) struct Value {
     pub(crate) sure: bool,
     /// The user widened it by an explicit cast.
     pub(crate) pinned: bool,
+    /// Nothing but the name of the method it came out of says that it is a tensor.
+    pub(crate) by_name: bool,
     /// A numeric constant, as written.
     pub(crate) constant: Option<(String, f64)>,
     /// Its type comes from the context (`collect()`, `None`): a cast would leave it without one.
@@ -91,7 +94,7 @@ impl Value {
 
     pub(crate) fn new(prec: Prec) -> Self {
         let (constant, parts, flow, shape) = Default::default();
-        Self { prec, sure: false, pinned: false, constant, inferred: false, shape, parts, flow }
+        Self { prec, sure: false, pinned: false, by_name: false, constant, inferred: false, shape, parts, flow }
     }
 
     pub(crate) fn sure(prec: Prec) -> Self {
@@ -151,6 +154,7 @@ impl Value {
             prec: self.prec.join(&other.prec),
             sure: self.sure && other.sure,
             pinned: self.pinned || other.pinned,
+            by_name: self.by_name || other.by_name,
             constant: None,
             inferred: self.inferred && other.inferred,
             shape: if self.shape == other.shape { self.shape } else { Shape::Unknown },
@@ -215,11 +219,13 @@ impl Value {
     fn of_marker(ty: &Type, param: Option<&str>) -> Self {
         let Type::Path(path) = ty else { return Self::new(Prec::Unknown) };
         let Some(last) = path.path.segments.last() else { return Self::new(Prec::Unknown) };
+        if param == Some(param_name(&path.path).as_str()) {
+            return Self::sure(Prec::Half(param_name(&path.path)));
+        }
         match last.ident.to_string().as_str() {
             "F32" => Self::sure(Prec::F32),
             half @ ("F16" | "BF16") => Self::sure(Prec::Half(half.into())),
             "F64" | "I64" | "U8" | "Bool" => Self::other(),
-            name if param == Some(name) => Self::sure(Prec::Half(name.into())),
             _ => Self::new(Prec::Unknown),
         }
     }

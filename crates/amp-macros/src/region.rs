@@ -94,9 +94,11 @@ fn rewrite(args: &Args, block: &Block) -> TokenStream {
             quote!(if #enabled { #(#body)* } else #full)
         }
     };
+    let named = emit::named(&args.region);
     quote! {{
         #register
         #imports
+        #named
         #body
     }}
 }

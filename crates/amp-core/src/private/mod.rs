@@ -37,7 +37,7 @@ pub use join::{Join2, Join3, Join4};
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
 pub use probe::{Probe, argument, declared, module, owned, place, probe, receiver, slot, taker, token, writer};
 pub use receiver::{ASKING, Missing, absent, found, never, unasked};
-pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, through, to};
+pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is
 /// that says nothing else: somebody's own.

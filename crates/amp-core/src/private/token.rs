@@ -1,7 +1,7 @@
 //! Targets of casts as values, and where two of them meet.
 
 use super::Cast;
-use crate::precision::{BF16, F16, F32};
+use crate::precision::{AutocastPrecision, BF16, F16, F32};
 use std::marker::PhantomData;
 
 /// "Cast to precision `P`".
@@ -20,6 +20,9 @@ impl<P> Copy for To<P> {}
 pub const fn to<P>() -> To<P> {
     To(PhantomData)
 }
+
+/// What the attribute names is a precision.
+pub const fn region<P: AutocastPrecision>() {}
 
 /// The target F16.
 pub const TO_F16: To<F16> = to();

@@ -18,6 +18,7 @@ mod operand;
 mod receiver;
 mod value;
 
+use crate::args::Region;
 pub(crate) use constant::{beside, holding};
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;
@@ -34,6 +35,14 @@ pub(crate) fn imports(private: &TokenStream) -> TokenStream {
     quote! {
         #[allow(unused_imports)]
         use #private::{self as __amp, kinds::*};
+    }
+}
+
+/// Makes the compiler look at a precision that the attribute names, whether or not anything is cast to it.
+pub(crate) fn named(region: &Region) -> Option<TokenStream> {
+    match region {
+        Region::Param(path) => Some(quote!(__amp::region::<#path>();)),
+        _ => None,
     }
 }
 

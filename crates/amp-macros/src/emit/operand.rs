@@ -3,7 +3,7 @@
 use super::{AsWritten, ends, is_place, local};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::Expr;
+use syn::{Expr, ExprPath};
 
 /// One tensor argument of a call.
 pub(crate) struct Operand {
@@ -75,8 +75,15 @@ pub(crate) fn call(
     let (names, values): (Vec<_>, Vec<_>) =
         operands.iter().filter_map(|one| Some((one.name.clone()?, one.initial(site)))).unzip();
     let target = operands.first().and_then(Bound::target);
-    let passed = operands.into_iter().enumerate().map(|(i, one)| one.passed(gated && i > 0, &common, site)).collect();
+    let mut passed: Vec<Expr> =
+        operands.into_iter().enumerate().map(|(i, one)| one.passed(gated && i > 0, &common, site)).collect();
+    let fixed = open.as_ref().and_then(AsWritten::fixed).zip(passed.first_mut());
+    let fixed = fixed.map(|(name, first)| (std::mem::replace(first, ident(name.clone())), name));
     let mut body = build(passed).into_token_stream();
+    if let Some((receiver, name)) = fixed {
+        let arm = braced(quote_spanned!(site=> #name => #body), end);
+        body = quote_spanned!(site=> match #receiver #arm);
+    }
     if matches!(joint, Joint::Write { .. }) {
         let value = local("v", 0, at);
         let arm = quote_spanned!(site=>
@@ -107,6 +114,11 @@ pub(super) fn braced(arms: TokenStream, end: Span) -> Group {
     let mut group = Group::new(Delimiter::Brace, arms);
     group.set_span(Span::mixed_site().located_at(end));
     group
+}
+
+/// A variable as an expression.
+pub(super) fn ident(name: Ident) -> Expr {
+    Expr::Path(ExprPath { attrs: Vec::new(), qself: None, path: name.into() })
 }
 
 /// Whether what becomes of the other operands depends on the first.

@@ -1,16 +1,18 @@
 //! The receiver of a call that may be no tensor: what the method named does with it is what the call as written does.
 
-use super::operand::braced;
+use super::operand::{braced, ident};
 use super::{Operand, local};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, ExprPath, GenericArgument};
+use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, GenericArgument};
 
 /// What may become of a receiver that is no tensor, besides being borrowed.
 #[derive(Clone, Copy)]
 pub(crate) struct Asks {
     pub(crate) moves: bool,
     pub(crate) mutates: bool,
+    /// It may be an exclusive reference.
+    pub(crate) reborrows: bool,
 }
 
 /// A call as it is written; arguments that compute something are locals.
@@ -45,9 +47,7 @@ impl AsWritten {
             };
             if !is_repeatable(arg) {
                 let name = local("a", i, super::ends(arg).0);
-                let path = syn::Path::from(name.clone());
-                let local = Expr::Path(ExprPath { attrs: Vec::new(), qself: None, path });
-                bound.push((name, std::mem::replace(arg, local)));
+                bound.push((name.clone(), std::mem::replace(arg, ident(name))));
             }
             args.push(arg.clone());
         }
@@ -59,6 +59,11 @@ impl AsWritten {
             args,
             bound,
         })
+    }
+
+    /// The local that holds a receiver which the method must not change.
+    pub(super) fn fixed(&self) -> Option<Ident> {
+        (!self.asks.mutates).then(|| local("s", 0, super::ends(&self.place).0))
     }
 
     /// `match` on what becomes of the receiver when tensors are cast to `target`; `kind` is it in the body.
@@ -98,14 +103,18 @@ impl AsWritten {
             _ => quote_spanned!(site=> _: impl ::core::marker::Sized),
         });
         let (types, args): (Vec<_>, Vec<_>) = (types.collect(), args.collect());
-        let head = quote_spanned!(site=> fn #method<#(#types),*>(&self, #(#args),*) -> __amp::Missing);
+        let shared = self.asks.moves.then(|| quote_spanned!(site=> &));
+        let exclusive = self.asks.mutates.then(|| quote_spanned!(site=> &mut));
+        let references = shared.into_iter().chain(exclusive);
         quote_spanned!(site=>
+            #[doc(hidden)]
             #[allow(dead_code, non_camel_case_types)]
-            trait __AmpNamed { #head; }
-            #[allow(non_camel_case_types)]
-            impl<T: ?::core::marker::Sized> __AmpNamed for &T { #head { __amp::Missing } }
-            #[allow(non_camel_case_types)]
-            impl<T: ?::core::marker::Sized> __AmpNamed for &mut T { #head { __amp::Missing } }
+            trait __Operation {
+                fn #method<#(#types),*>(&self, #(#args),*) -> __amp::Missing {
+                    __amp::Missing
+                }
+            }
+            #(impl<T: ?::core::marker::Sized> __Operation for #references T {})*
         )
     }
 
@@ -146,13 +155,17 @@ impl AsWritten {
             let hoisted = Ident::new(&hoisted.to_string(), site);
             quote_spanned!(site=> if #kind.casts() { #kind.if_cast(); #kind.ahead(&#hoisted) } else)
         });
-        let mutates = self.asks.mutates || self.asks.moves;
+        // An argument is what the compiler shows as moved; what has no size is none.
+        let given = match place {
+            Expr::Path(_) | Expr::Field(_) => quote_spanned!(site=> #place),
+            place => quote_spanned!(site=> #place.__amp_move()),
+        };
         let moves = self.asks.moves.then(|| {
             quote_spanned!(site=>
-                if #kind.moves() { #kind.if_moved(); #kind.moved(#place.__amp_move()) } else
+                if #kind.moves() { #kind.if_moved(); #kind.moved(#given) } else
             )
         });
-        let mutates = mutates.then(|| {
+        let mutates = (self.asks.mutates || self.asks.reborrows).then(|| {
             quote_spanned!(site=>
                 if #kind.mutates() { #kind.if_mutated(); #kind.lent(#place.__amp_borrow()) } else
             )

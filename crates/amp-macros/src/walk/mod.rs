@@ -22,7 +22,7 @@ mod pattern;
 mod receiver;
 mod tail;
 
-use crate::args::Region;
+use crate::args::{Region, param_name};
 use crate::error::Errors;
 use crate::flow::{Direct, Flows, Site};
 use crate::hoist::{Hoists, Step, Use};
@@ -31,7 +31,7 @@ use crate::plan::Row;
 use crate::rules::Rules;
 use crate::scope::Scopes;
 use crate::{emit, hoist};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Block, Expr, Stmt};
 pub(crate) use tail::Expect;
@@ -172,18 +172,16 @@ impl Walker<'_> {
     /// The target that stands for a precision.
     fn target(&self, prec: &Prec) -> TokenStream {
         match prec {
-            Prec::Half(name) => {
-                let ident = match name.strip_prefix("r#") {
-                    Some(raw) => Ident::new_raw(raw, Span::call_site()),
-                    None => Ident::new(name, Span::call_site()),
-                };
-                match &self.region {
-                    Region::Param(param) if param == name => quote!(__amp::to::<#param>()),
-                    _ if self.cx.param.as_deref() == Some(name.as_str()) => quote!(__amp::to::<#ident>()),
-                    _ if name == "F16" => quote!(__amp::TO_F16),
-                    _ => quote!(__amp::TO_BF16),
+            Prec::Half(name) => match &self.region {
+                Region::Param(param) if param_name(param) == *name => quote!(__amp::to::<#param>()),
+                _ if self.cx.param.as_deref() == Some(name.as_str()) => {
+                    // It was one on the attribute.
+                    let param: Option<syn::Path> = syn::parse_str(name).ok();
+                    quote!(__amp::to::<#param>())
                 }
-            }
+                _ if name == "F16" => quote!(__amp::TO_F16),
+                _ => quote!(__amp::TO_BF16),
+            },
             _ => quote!(__amp::TO_F32),
         }
     }

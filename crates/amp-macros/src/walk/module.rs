@@ -5,6 +5,7 @@ use super::operation::castable;
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
+use crate::shape::Shape;
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::Expr;
@@ -25,8 +26,9 @@ impl Walker<'_> {
         let positions: Vec<usize> = (0..values.len()).filter(|&i| castable(&call.args[i], &values[i])).collect();
         self.given(&call.receiver, site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
+        let result = Value::new(Prec::Unknown).shaped(Shape::Fallible);
         if positions.is_empty() || full {
-            return Value::new(Prec::Unknown);
+            return result;
         }
         let region = self.target(&self.lower());
         let spans: Vec<Span> = call.args.iter().map(|arg| emit::ends(arg).0).collect();
@@ -56,6 +58,6 @@ impl Walker<'_> {
                 Expr::Verbatim(whole.into_token_stream())
             })
         });
-        Value { flow: self.produce(site, false), ..Value::new(Prec::Unknown) }
+        Value { flow: self.produce(site, false), ..result }
     }
 }

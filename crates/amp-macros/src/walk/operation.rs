@@ -84,7 +84,8 @@ impl Called<'_> {
             Rule::Skip | Rule::Banned => Value::opaque(),
         };
         let shape = if self.found.listed { Shape::Unknown } else { Shape::of_operation(self.name) };
-        let result = result.shaped(shape);
+        let by_name = matches!(self.form, Form::Method) && !is_tensor(first);
+        let result = Value { by_name, ..result.shaped(shape) };
         match self.name {
             name if INFERRED.contains(&name) && first.prec == Prec::Opaque => Value::inferred(),
             name if NO_FLOAT.contains(&name) => Value::other(),
@@ -266,6 +267,11 @@ impl Walker<'_> {
         };
         self.rows.push(row);
     }
+}
+
+/// Whether more than the name of a method says that a value is a tensor.
+pub(super) fn is_tensor(value: &Value) -> bool {
+    value.prec.is_tensor() && value.shape.lends() && (value.sure || !value.by_name)
 }
 
 fn tensor_positions(found: &Found, values: &[Value]) -> Vec<usize> {

@@ -72,6 +72,9 @@ impl Walker<'_> {
         if let (Pat::Ident(_), Some(Expr::Reference(init))) = (&pat, local.init.as_ref().map(|init| &*init.expr)) {
             self.scopes.vars[first].hold = if init.mutability.is_some() { Hold::Exclusive } else { Hold::Shared };
         }
+        if let (Pat::Ident(_), Some(true)) = (&pat, local.init.as_ref().map(|init| is_construction(&init.expr))) {
+            self.scopes.vars[first].hold = Hold::Owned;
+        }
         let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
         for &var in &widened {
             self.scopes.vars[var].value = Value::sure(Prec::F32);
@@ -199,6 +202,21 @@ impl Walker<'_> {
     /// What a declared type says in this function.
     pub(super) fn type_value(&self, ty: &syn::Type) -> Value {
         Value::of_type(ty, self.cx.param.as_deref())
+    }
+}
+
+/// Whether an expression makes a value of a type that it names and that is no tensor's: `Timer { .. }`, `Timer::new(..)`.
+fn is_construction(expr: &Expr) -> bool {
+    match expr {
+        Expr::Struct(_) => true,
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => path.path.segments.iter().rev().take(2).any(|segment| {
+                let name = segment.ident.to_string();
+                name.starts_with(char::is_uppercase) && !matches!(name.as_str(), "Tensor" | "Some" | "Ok")
+            }),
+            _ => false,
+        },
+        _ => false,
     }
 }
 

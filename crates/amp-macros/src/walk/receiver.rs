@@ -1,6 +1,7 @@
 //! Receivers that may be no tensors: what a method can do with them.
 
 use super::Walker;
+use super::operation::is_tensor;
 use crate::emit::{self, Asks, Operand, Treatment};
 use crate::hoist::Step;
 use crate::lattice::Value;
@@ -11,9 +12,8 @@ impl Walker<'_> {
     /// What has to be asked of a method about its receiver, if that is a place that may hold no tensor and if the
     /// method can do more with it than borrow it.
     pub(super) fn asks_of(&self, receiver: &Operand, value: &Value) -> Option<Asks> {
-        let known = value.sure && value.prec.is_tensor() && value.shape.lends();
         let cast = !matches!(receiver.treatment, Treatment::Nothing | Treatment::Direct(_));
-        if !self.writes || known || !cast || !emit::is_pure_place(&receiver.expr) {
+        if !self.writes || is_tensor(value) || !cast || !emit::is_pure_place(&receiver.expr) {
             return None;
         }
         let root = self.root(&receiver.expr)?;
@@ -25,9 +25,10 @@ impl Walker<'_> {
         let itself = self.variable(&receiver.expr).is_some();
         let owned = matches!(var.hold, Hold::Owned | Hold::Unknown);
         let asks = Asks {
-            // Who is named again was not moved.
-            moves: owned && !(var.fixed && itself && self.is_named_later(root))
+            // What is named again was not moved.
+            moves: owned && !(var.hold == Hold::Unknown && var.fixed && itself && self.is_named_later(root))
                 || itself && var.hold == Hold::Exclusive,
+            reborrows: !itself || matches!(var.hold, Hold::Exclusive | Hold::Unknown),
             mutates: match var.hold {
                 Hold::Shared => false,
                 Hold::Exclusive => !itself,

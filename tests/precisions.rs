@@ -1,0 +1,59 @@
+//! Regions whose precision is an associated type.
+
+use amp::prelude::*;
+use std::marker::PhantomData;
+
+trait Runs {
+    type P: AutocastPrecision;
+
+    fn weight(&self) -> &Tensor<F32>;
+
+    #[autocast(Self::P, max_casts = 3)]
+    fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let y: Tensor<Self::P> = x.matmul(self.weight())?;
+        y.matmul(self.weight())?.softmax(-1)
+    }
+}
+
+struct Model<P>(Tensor<F32>, PhantomData<P>);
+
+impl<P: AutocastPrecision> Runs for Model<P> {
+    type P = P;
+
+    fn weight(&self) -> &Tensor<F32> {
+        &self.0
+    }
+}
+
+#[autocast(T::P)]
+fn twice<T: Runs>(model: &T, x: &Tensor<F32>) -> Result<Tensor<T::P>> {
+    let mut h = amp_region!(f32, x.exp()?).to::<T::P>()?;
+    for _ in 0..2 {
+        h = h.matmul(model.weight())?;
+    }
+    Ok(h)
+}
+
+fn by_hand<P: AutocastPrecision>(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let (x, w) = (x.to::<P>()?, w.to::<P>()?);
+    x.matmul(&w)?.matmul(&w)?.to::<F32>()?.softmax(-1)
+}
+
+fn agrees<P: AutocastPrecision>() -> Result<()> {
+    let device = Device::cpu();
+    let w = Tensor::from_vec(vec![0.1f32, 0.7, -0.3, 1.1], [2, 2], &device)?;
+    let x = Tensor::from_vec(vec![0.3f32, -0.9, 2.2, 0.4], [2, 2], &device)?;
+    let model = Model::<P>(w.clone(), PhantomData);
+    assert_eq!(model.forward(&x)?.to_vec()?, by_hand::<P>(&x, &w)?.to_vec()?);
+    let (h, w) = (x.exp()?.to::<P>()?, w.to::<P>()?);
+    let expected = h.matmul(&w)?.matmul(&w)?;
+    assert_eq!(twice(&model, &x)?.to::<F32>()?.to_vec()?, expected.to::<F32>()?.to_vec()?);
+    Ok(())
+}
+
+#[test]
+fn an_associated_type_is_the_precision_of_a_region() -> Result<()> {
+    agrees::<F16>()?;
+    agrees::<BF16>()?;
+    agrees::<F32>()
+}
