@@ -160,6 +160,9 @@ impl Walker<'_> {
                     Some(assigned) if var.value.prec == Prec::Never => {
                         Value { constant: None, flow, ..assigned.clone() }
                     }
+                    Some(assigned) if var.empty => {
+                        Value { pinned: var.value.pinned || assigned.pinned, flow, ..var.value.clone() }
+                    }
                     _ => Value { flow, ..var.value.clone() },
                 };
             }
