@@ -4,7 +4,7 @@
 
 use amp_core::Dims;
 use amp_core::backend::{
-    Backend, Binary, Buffer, DType, Labels, Layout, NormKind, Operand, Unary, UpdateRule, UpdateSlot,
+    AttentionScores, Backend, Binary, Buffer, DType, Labels, Layout, NormKind, Operand, Unary, UpdateRule, UpdateSlot,
 };
 use amp_core::{RandomState, Result};
 use std::time::Instant;
@@ -47,6 +47,9 @@ fn main() -> Result<()> {
     for dtype in [DType::BF16, DType::F16, DType::F32] {
         memory_bound(&bench, dtype)?;
         matmul(&bench, dtype)?;
+        if dtype.is_half() {
+            attention(&bench, dtype)?;
+        }
     }
     training(&bench)
 }
@@ -79,6 +82,26 @@ fn matmul(bench: &Bench<'_>, dtype: DType) -> Result<()> {
     let x = Operand { buffer: &x, layout: &at, logical: dtype };
     let name = format!("matmul {}", dtype.name().to_lowercase());
     bench.time(&name, 3 * N * N * dtype.size(), || gpu.matmul(x, x, None, dtype).map(drop))
+}
+
+/// Causal attention as of a GPT of 124 M parameters with 8 samples of 1024 tokens, forward and backward.
+fn attention(bench: &Bench<'_>, dtype: DType) -> Result<()> {
+    const SHAPE: [usize; 4] = [8, 12, 1024, 64];
+    let (gpu, at, n) = (bench.gpu, layout(&SHAPE), SHAPE.iter().product());
+    let x = gpu.normal(RandomState { seed: 1, offset: 0 }, 0.0, 1.0, n, dtype)?;
+    let x = Operand { buffer: &x, layout: &at, logical: dtype };
+    let scores = AttentionScores { mask: None, causal: true, scale: 0.125 };
+    let (y, lse) = gpu.attention(x, x, x, &scores, dtype)?;
+    let [_, heads, tokens, width] = SHAPE;
+    // The heads of a token lie beside each other.
+    let beside = Dims::new(&[tokens * heads * width, width, heads * width, 1]).expect("rank 4");
+    let beside = Layout { strides: beside, ..at };
+    let y = Operand { buffer: &y, layout: &beside, logical: dtype };
+    let (name, bytes) = (dtype.name().to_lowercase(), n * dtype.size());
+    bench.time(&format!("attention {name}"), 4 * bytes, || gpu.attention(x, x, x, &scores, dtype).map(drop))?;
+    bench.time(&format!("attention backward {name}"), 8 * bytes, || {
+        gpu.attention_grad(x, [x, x, x], y, &lse, &scores, dtype).map(drop)
+    })
 }
 
 /// Finite check and AdamW over 100 tensors of 1 Mi elements.

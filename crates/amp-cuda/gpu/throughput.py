@@ -34,6 +34,15 @@ for dtype, name in [(torch.bfloat16, "bf16"), (torch.float16, "f16"), (torch.flo
     report(f"cross_entropy {name}", size, lambda: F.cross_entropy(x, targets, reduction="none"))
     a = torch.randn(4096, 4096, device="cuda", dtype=dtype)
     report(f"matmul {name}", 3 * a.numel() * a.element_size(), lambda: a @ a)
+    if dtype is torch.float32:
+        continue
+    q, k, v = (torch.randn(8, 12, 1024, 64, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3))
+    size = q.numel() * q.element_size()
+    report(f"attention {name}", 4 * size, lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    grad = torch.randn_like(y)
+    backward = lambda: torch.autograd.grad(y, (q, k, v), grad, retain_graph=True)
+    report(f"attention backward {name}", 8 * size, backward)
 
 grads = [torch.full((1 << 20,), 1e-3, device="cuda") for _ in range(100)]
 found, inverse = torch.zeros(1, device="cuda"), torch.ones(1, device="cuda")
