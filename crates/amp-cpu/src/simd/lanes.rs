@@ -32,6 +32,13 @@ pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self>
     /// `e^x` to 1.5 ulp.
     fn exp(self) -> Self;
 
+    /// The first and every second one after it of these and the lanes that follow.
+    #[inline(always)]
+    fn evens(self, next: Self) -> Self {
+        let all = [self.array(), next.array()];
+        Self::load(&std::array::from_fn(|i| all.as_flattened()[2 * i]))
+    }
+
     /// Reads fewer than sixteen elements; the other lanes get `rest`.
     #[inline(always)]
     fn load_part(from: &[A], rest: A) -> Self {
@@ -215,6 +222,15 @@ mod x86 {
             }
         }
 
+        #[inline(always)]
+        fn evens(self, next: Self) -> Self {
+            // SAFETY: see above.
+            unsafe {
+                let places = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+                Self(_mm512_permutex2var_ps(self.0, places, next.0))
+            }
+        }
+
         /// As [`crate::math`]'s, bit for bit; the power of two is one instruction that rounds subnormals once.
         #[inline(always)]
         fn exp(self) -> Self {
@@ -288,6 +304,12 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn evens(self, next: Self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(evens_256(self.0, self.1), evens_256(next.0, next.1)) }
+        }
+
+        #[inline(always)]
         fn exp(self) -> Self {
             // SAFETY: see above.
             unsafe {
@@ -327,6 +349,13 @@ mod x86 {
     #[target_feature(enable = "avx2,fma")]
     fn greater_256(a: __m256, b: __m256) -> __m256 {
         _mm256_blendv_ps(_mm256_max_ps(b, a), b, _mm256_cmp_ps::<_CMP_UNORD_Q>(b, b))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn evens_256(a: __m256, b: __m256) -> __m256 {
+        let pairs = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(a, b));
+        _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(pairs))
     }
 
     /// Nearest integer `n` to `x / ln 2`, and `x - n ln 2`.

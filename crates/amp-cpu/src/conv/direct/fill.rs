@@ -3,6 +3,7 @@
 use super::planes::{Planes, Rows};
 use crate::num::Real;
 use crate::simd::{LANES, Lanes, Simd};
+use std::ops::Range;
 
 /// Channels of a band, as they were loaded.
 #[derive(Clone, Copy)]
@@ -16,6 +17,14 @@ pub(super) struct Filling<'a, T> {
 }
 
 impl<T: Real> Filling<'_, T> {
+    /// The same for some of the channels.
+    #[inline(always)]
+    pub(super) fn part(&self, channels: Range<usize>) -> Self {
+        let apart = self.channels[1];
+        let loaded = self.loaded.get(channels.start * apart..).unwrap_or(&[]);
+        Self { channels: [channels.len(), apart], loaded, ..*self }
+    }
+
     /// Fills the planes of channel after channel.
     ///
     /// From the front to the back, in whole vectors: what one writes too much the next overwrites, the last in `out`'s slack.
@@ -125,10 +134,20 @@ impl<T: Real> Writer<T> {
 /// Every `step`-th of the first elements, then zeros.
 #[inline(always)]
 fn picked<T: Real, S: Simd>(row: &[T], step: usize) -> T::Lanes<S> {
-    if let (2, Some(pairs)) = (step, row.first_chunk::<{ 2 * LANES - 1 }>()) {
-        return Lanes::load(&std::array::from_fn(|i| pairs[2 * i]));
+    if step == 2 {
+        let (low, high) = row.split_at(row.len().min(LANES));
+        return first::<T, S>(low).evens(first::<T, S>(&high[..high.len().min(LANES)]));
     }
     let mut lanes = [T::ZERO; LANES];
     lanes.iter_mut().zip(row.iter().step_by(step)).for_each(|(lane, &value)| *lane = value);
     Lanes::load(&lanes)
+}
+
+/// Up to sixteen elements, then zeros.
+#[inline(always)]
+fn first<T: Real, S: Simd>(from: &[T]) -> T::Lanes<S> {
+    match from.try_into() {
+        Ok(all) => Lanes::load(all),
+        Err(_) => Lanes::load_part(from, T::ZERO),
+    }
 }

@@ -7,7 +7,7 @@ use super::super::pack::Weights;
 use super::fill::Filling;
 use super::patch::{Patch, TRIPLE};
 use super::planes::Planes;
-use super::{Cut, ROWS, SLACK, with_channels};
+use super::{Cut, ROWS, SLACK, filled, with_channels};
 use crate::gemm::kernel::Full;
 use crate::gemm::product::PER_CYCLE;
 use crate::num::Real;
@@ -80,13 +80,14 @@ impl<T: Full> Gather<'_, T> {
         let outputs = groups.start * per_group..groups.end * per_group;
         let channels = groups.start * self.channels..groups.end * self.channels;
         let pixels = rows.len() * lattice.grid[1];
-        let sizes = [channels.len() * planes.of_channel() + SLACK, outputs.len() * self.patches.len() * pixels];
+        let of_batch = filled(planes, self.channels).min(groups.len()) * self.channels * planes.of_channel();
+        let sizes = [of_batch + SLACK, outputs.len() * self.patches.len() * pixels];
         scratch::with(sizes[0] + sizes[1] + SLACK, |buffer: &mut [T]| {
             let (data, sums) = buffer.split_at_mut(sizes[0]);
             with_channels(&self.source, planes, image, channels, rows.start, |filling| {
                 let weights = &self.weights[outputs.start * self.depth..outputs.end * self.depth];
-                let (rows, outputs) = (rows.len(), outputs.len());
-                dispatch_at(self.level, Pixels { filling, data, sums, gather: self, rows, outputs, weights });
+                let (rows, groups) = (rows.len(), groups.len());
+                dispatch_at(self.level, Pixels { filling, data, sums, gather: self, rows, groups, weights });
             });
             let band = Band { images: image..image + 1, rows };
             self.store(&band, outputs.start, &mut sums[..sizes[1]]);
@@ -123,7 +124,7 @@ struct Pixels<'a, T> {
     sums: &'a mut [T],
     gather: &'a Gather<'a, T>,
     rows: usize,
-    outputs: usize,
+    groups: usize,
     /// Of the outputs.
     weights: &'a [T],
 }
@@ -133,32 +134,44 @@ impl<T: Real> Kernel for Pixels<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { filling, data, sums, gather, rows, outputs, weights } = self;
-        filling.fill::<S>(data);
-        let width = gather.lattice.grid[1];
-        let unit = gather.channels * gather.planes.of_channel();
+        let Self { filling, data, sums, gather, rows, groups, weights } = self;
+        let channels = gather.channels;
+        let (batch, unit) = (filled(&gather.planes, channels), channels * gather.planes.of_channel());
+        let of_group = gather.target.per_group * gather.depth;
         let mut at = 0;
-        for output in 0..outputs {
-            let mut weights = &weights[output * gather.depth..];
-            let data = &data[output / gather.target.per_group * unit..];
-            for patch in &gather.patches {
+        for first in (0..groups).step_by(batch) {
+            let count = batch.min(groups - first);
+            filling.part(first * channels..(first + count) * channels).fill::<S>(data);
+            for group in 0..count {
+                let weights = &weights[(first + group) * of_group..][..of_group];
+                at += gather.group::<S>(&data[group * unit..], weights, rows, &mut sums[at..]);
+            }
+        }
+    }
+}
+
+impl<T: Real> Gather<'_, T> {
+    /// Sums of all outputs of a group; returns how many.
+    #[inline(always)]
+    fn group<S: Simd>(&self, data: &[T], mut weights: &[T], rows: usize, sums: &mut [T]) -> usize {
+        let (width, next) = (self.lattice.grid[1], self.planes.line);
+        let mut at = 0;
+        for _ in 0..self.target.per_group {
+            for patch in &self.patches {
                 let of_patch;
                 (of_patch, weights) = weights.split_at(patch.elements.len());
                 let (triples, singles) = of_patch.split_at(TRIPLE * patch.triples.len());
-                assert!(gather.planes.reach(patch, rows, width) + LANES <= data.len());
+                assert!(self.planes.reach(patch, rows, width) + LANES <= data.len());
                 assert!(at + rows * width + LANES <= sums.len());
-                let plane = Plane {
-                    data: data.as_ptr(),
-                    next: gather.planes.line,
-                    triples: (&patch.triples, triples.as_chunks().0),
-                    singles: (&patch.singles, singles),
-                };
+                let (triples, singles) = ((&*patch.triples, triples.as_chunks().0), (&*patch.singles, singles));
+                let plane = Plane { data: data.as_ptr(), next, triples, singles };
                 // SAFETY: asserted above: all vectors that begin at a pixel are in `data`, those that begin at a sum in
                 // `sums`.
                 unsafe { plane.compute::<S>(rows, width, sums.as_mut_ptr().add(at)) };
                 at += rows * width;
             }
         }
+        at
     }
 }
 

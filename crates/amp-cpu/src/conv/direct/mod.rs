@@ -3,6 +3,10 @@
 //! Neighbouring pixels of a row are summed side by side, sixteen in a vector, so a scratch plane holds the pixels of one
 //! channel as they lie in the image, zeros around them ([`planes`]). Tasks take the channels of an image that stay in the
 //! caches: widen them, copy them into planes, sum, round.
+//!
+//! On a core of Zen 5, 3 x 3 over 64 channels of 32 by 32 F32 moves about half the bytes in a second that a copy does. Of
+//! images of 8 by 8 the sums themselves take a third of the time, which is what bounds them; rows that fill half a vector
+//! cost as much to copy, round and count as whole ones.
 
 mod fill;
 mod gather;
@@ -23,8 +27,12 @@ use fill::Filling;
 use planes::Planes;
 use std::ops::Range;
 
-/// Elements of a source that a task has in its scratch: they stay in the L2 cache.
+/// Elements of a source that a task computes: they stay in the L2 cache.
 const BLOCK: usize = 1 << 13;
+/// Elements of a source in a band of rows, and of planes that are filled at a time: they stay in the L1 cache, but are not
+/// read so soon that they are still on their way there.
+const BAND: usize = 1 << 12;
+const FILLED: usize = 1 << 11;
 /// Rows that are summed at a time.
 const ROWS: usize = 4;
 /// What vectors may read or write after the last element of a scratch buffer.
@@ -44,7 +52,7 @@ impl Cut {
         let [height, width] = lattice.grid;
         let line = (channels * width * lattice.step[0] * lattice.step[1]).max(1);
         let even = |total: usize, most: usize| total.div_ceil(total.div_ceil(most.clamp(1, total)));
-        let rows = even(height, (BLOCK / line).next_multiple_of(ROWS).max(ROWS));
+        let rows = even(height, (BAND / line).next_multiple_of(ROWS).max(ROWS));
         Self { groups: even(groups, BLOCK / (line * height)), rows }
     }
 
@@ -57,6 +65,11 @@ impl Cut {
             })
             .collect()
     }
+}
+
+/// Groups whose planes are filled at a time.
+fn filled(planes: &Planes, channels: usize) -> usize {
+    (FILLED / (channels * planes.of_channel()).max(1)).max(1)
 }
 
 /// Calls `body` with channels of an image, for a band that begins with row `start` of pixels: where they lie, if they are

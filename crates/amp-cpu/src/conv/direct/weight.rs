@@ -5,7 +5,7 @@ use super::super::lattice::Lattice;
 use super::fill::Filling;
 use super::patch::{Patch, TRIPLE};
 use super::planes::Planes;
-use super::{Cut, ROWS, SLACK, with_channels};
+use super::{Cut, ROWS, SLACK, filled, with_channels};
 use crate::gemm::kernel::Full;
 use crate::gemm::product::PER_CYCLE;
 use crate::num::Real;
@@ -155,14 +155,19 @@ impl<T: Real> Kernel for Slopes<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { filling, data, slopes, sums, gradient, rows } = self;
-        filling.fill::<S>(data);
         let (planes, patch, width) = (&gradient.planes, &gradient.patch, gradient.grad.size[1]);
-        let unit = gradient.inputs * planes.of_channel();
+        let (inputs, per_group) = (gradient.inputs, gradient.per_group);
+        let (batch, unit) = (filled(planes, inputs), inputs * planes.of_channel());
         let (columns, _) = patch.triples.as_chunks::<COLUMNS>();
         let singles = &gradient.offsets[columns.len() * COLUMNS * TRIPLE..];
         let outputs = slopes.chunks_exact(rows * width).zip(sums.chunks_exact_mut(gradient.offsets.len()));
         for (output, (slopes, sums)) in outputs.enumerate() {
-            let data = &data[output / gradient.per_group * unit..];
+            let group = output / per_group;
+            if output % per_group == 0 && group % batch == 0 {
+                let last = (filling.channels[0] / inputs).min(group + batch);
+                filling.part(group * inputs..last * inputs).fill::<S>(data);
+            }
+            let data = &data[group % batch * unit..];
             assert!(planes.reach(patch, rows, width) <= data.len());
             let plane = Plane { slopes: slopes.as_ptr(), rows, width, data: data.as_ptr(), next: planes.line };
             let (of_columns, of_singles) = sums.split_at_mut(columns.len() * COLUMNS * TRIPLE);
