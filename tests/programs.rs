@@ -632,3 +632,23 @@ fn state_that_starts_as_none_has_the_precision_of_what_it_is_given() -> Result<(
     assert_eq!(mixed.to_vec()?, expected.to_vec()?);
     Ok(())
 }
+
+/// A closure that folds is given what has been folded so far, not an item, first.
+#[autocast(f16)]
+fn folded(xs: &[Tensor<F32>], w: &Tensor<F32>, zero: Tensor<F32>) -> Result<(Tensor<F16>, Tensor<F32>)> {
+    let first = xs[0].matmul(w)?;
+    let narrow = xs[1..].iter().try_fold(first, |sum, x| sum + x.matmul(w)?)?;
+    let wide = xs.iter().try_fold(zero, |sum, x| sum + x.matmul(w)?)?;
+    Ok((narrow, wide))
+}
+
+#[test]
+fn folds_keep_the_precision_they_begin_with() -> Result<()> {
+    let (xs, w) = ([random([2, 4])?, random([2, 4])?, random([2, 4])?], random([4, 4])?);
+    let ys: Vec<_> = xs.iter().map(|x| x.to::<F16>()?.matmul(&w.to::<F16>()?)).collect::<Result<_>>()?;
+    let (narrow, wide) = folded(&xs, &w, Tensor::zeros([2, 4], &Device::cpu())?)?;
+    assert_eq!(narrow.to_vec()?, ((&ys[0] + &ys[1])? + &ys[2])?.to_vec()?);
+    let y = |i: usize| ys[i].to::<F32>();
+    assert_eq!(wide.to_vec()?, ((y(0)? + y(1)?)? + y(2)?)?.to_vec()?);
+    Ok(())
+}

@@ -143,7 +143,7 @@ impl Walker<'_> {
         let takes = fills && value.is_surely(&Prec::F32);
         for arg in &mut call.args {
             match arg {
-                Expr::Closure(inner) => closure = Some(self.closure(inner, std::slice::from_ref(&item)).clone()),
+                Expr::Closure(inner) => closure = Some(self.closure(inner, &parameters(name, &args, &item))),
                 arg => {
                     let mut given = self.expr(arg);
                     if takes {
@@ -193,6 +193,21 @@ impl Walker<'_> {
         {
             self.scopes.vars[var].value = Value::sure(Prec::F32);
         }
+    }
+}
+
+/// What a method gives its closure: what has been folded so far comes before the item.
+fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
+    let folded = match given.first().map(|init| &init.prec) {
+        Some(Prec::Never) => Value::never(),
+        Some(prec) if prec.is_tensor() => Value::new(Prec::Unknown),
+        _ => Value::opaque(),
+    };
+    match method {
+        "fold" | "try_fold" | "rfold" | "try_rfold" => vec![folded, item.clone()],
+        "scan" => vec![Value::opaque(), item.clone()],
+        "reduce" => vec![item.clone(), item.clone()],
+        _ => vec![item.clone()],
     }
 }
 
