@@ -117,16 +117,24 @@ impl Matrix<'_> {
     fn pack_along<E: Multiply>(&self, start: usize, rows: usize, depth: usize, panel: Panel, out: &mut [E]) {
         let (width, long) = (panel.width, panel.depth(depth));
         let stored = E::stored(&self.view).filter(|_| self.depth_stride == 1);
+        let gapless = self.depth_stride == 1 && self.row_stride == depth && long == depth;
         scratch::with(width * long, |lines: &mut [E]| {
             for (first, out) in (0..rows).step_by(width).zip(out.chunks_exact_mut(width * long)) {
                 if let Some(elements) = stored.filter(|_| first + width <= rows) {
                     panel.weave_whole(&elements[start + first * self.row_stride..], self.row_stride, depth, out);
                     continue;
                 }
-                for (row, line) in (first..).zip(lines.chunks_exact_mut(long)) {
-                    let here = if row < rows { depth } else { 0 };
-                    E::load(&self.view, start + row * self.row_stride, self.depth_stride, &mut line[..here]);
-                    line[here..].fill(E::default());
+                if gapless {
+                    // One load instead of many short ones.
+                    let (lines, rest) = lines.split_at_mut(width.min(rows - first) * long);
+                    E::load(&self.view, start + first * self.row_stride, 1, lines);
+                    rest.fill(E::default());
+                } else {
+                    for (row, line) in (first..).zip(lines.chunks_exact_mut(long)) {
+                        let here = if row < rows { depth } else { 0 };
+                        E::load(&self.view, start + row * self.row_stride, self.depth_stride, &mut line[..here]);
+                        line[here..].fill(E::default());
+                    }
                 }
                 panel.weave(lines, long, long, out);
             }
