@@ -1,4 +1,4 @@
-//! Regions whose precision is an associated type.
+//! Regions whose precision is an associated type, and tensors behind other names.
 
 use amp::prelude::*;
 use std::marker::PhantomData;
@@ -56,4 +56,22 @@ fn an_associated_type_is_the_precision_of_a_region() -> Result<()> {
     agrees::<F16>()?;
     agrees::<BF16>()?;
     agrees::<F32>()
+}
+
+type Full = Tensor<F32>;
+
+#[autocast(f16)]
+fn named(x: &Full, w: &Full) -> Result<Full> {
+    let h: Full = x.matmul(w)?;
+    h.matmul(w)
+}
+
+#[test]
+fn a_declared_type_may_have_another_name() -> Result<()> {
+    let device = Device::cpu();
+    let x = Tensor::from_vec(vec![0.3f32, -0.9, 2.2, 0.4], [2, 2], &device)?;
+    let h = x.to::<F16>()?;
+    let expected = h.matmul(&h)?.matmul(&h)?.to::<F32>()?;
+    assert_eq!(named(&x, &x)?.to_vec()?, expected.to_vec()?);
+    Ok(())
 }

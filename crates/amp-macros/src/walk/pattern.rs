@@ -1,12 +1,14 @@
 //! Statements and the patterns that declare variables.
 
+use super::tail::is_name;
 use super::{Expect, Walker};
+use crate::emit;
 use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
 use crate::scope::Hold;
 use crate::shape::Shape;
 use quote::quote;
-use syn::{Expr, Local, Pat, Stmt};
+use syn::{Expr, Local, Pat, Stmt, Type};
 
 impl Walker<'_> {
     /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
@@ -42,6 +44,11 @@ impl Walker<'_> {
             Pat::Type(typed) => (&*typed.pat, Some(self.type_value(&typed.ty))),
             pat => (pat, None),
         };
+        let named = match &local.pat {
+            Pat::Type(typed) => Some((*typed.ty).clone()),
+            _ => None,
+        };
+        let named = named.as_ref();
         let pat = pat.clone();
         let Some(init) = &mut local.init else {
             let first = self.scopes.vars.len();
@@ -54,6 +61,12 @@ impl Walker<'_> {
             let matched = self.flows.state();
             self.expr(diverge);
             self.flows.resume(matched);
+        }
+        // The name of a type may be another of a tensor's.
+        if let (Some(Type::Path(path)), Prec::Half(_) | Prec::Unknown, false) = (named, &value.prec, value.inferred)
+            && is_name(path, self.cx.param.as_deref())
+        {
+            self.rewrite(&mut init.expr, |inner| emit::declared(&Type::Path(path.clone()), inner));
         }
         let is_declared = declared.as_ref().is_some_and(|declared| declared.prec != Prec::Opaque);
         if let Some(declared) = declared {

@@ -137,7 +137,7 @@ fn container(path: &syn::Path) -> Option<&Type> {
 }
 
 /// A path without arguments that may be an alias of a tensor's type.
-fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
+pub(super) fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
     let plain = path.qself.is_none() && path.path.segments.iter().all(|segment| segment.arguments.is_none());
     plain
         && !path.path.is_ident("Self")
