@@ -31,7 +31,7 @@ use pack::Weights;
 use std::borrow::Cow;
 
 /// Most channels of a group, on either side, for which tiles do not pay.
-const DIRECT: usize = 4;
+const DIRECT: usize = 8;
 
 /// How a convolution moves over its input; pairs are (vertical, horizontal).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
