@@ -652,3 +652,29 @@ fn folds_keep_the_precision_they_begin_with() -> Result<()> {
     assert_eq!(wide.to_vec()?, ((y(0)? + y(1)?)? + y(2)?)?.to_vec()?);
     Ok(())
 }
+
+struct Kept {
+    half: Tensor<F16>,
+    full: Tensor<F32>,
+    name: String,
+    count: usize,
+}
+
+/// Fields whose types the macro does not see meet where both are tensors, and stay as they are where they are not.
+#[autocast(f16)]
+fn of_fields(kept: &Kept) -> Result<(Tensor<F32>, String)> {
+    let product = (&kept.half * &kept.full)?;
+    let count = &kept.count * &kept.count;
+    Ok(((&kept.full - &kept.half)? + product, format!("{}{count}", kept.name)))
+        .and_then(|(sum, name): (Result<Tensor<F32>>, String)| Ok((sum?, name)))
+}
+
+#[test]
+fn fields_of_different_precisions_meet() -> Result<()> {
+    let (half, full) = (random([2, 4])?.to::<F16>()?, random([2, 4])?);
+    let (found, name) = of_fields(&Kept { half: half.clone(), full: full.clone(), name: "n".into(), count: 3 })?;
+    let wide = half.to::<F32>()?;
+    assert_eq!(found.to_vec()?, ((&full - &wide)? + (&wide * &full)?)?.to_vec()?);
+    assert_eq!(name, "n9");
+    Ok(())
+}

@@ -43,11 +43,12 @@ impl Walker<'_> {
             self.ask_whether_held(&mut binary.right, &right, &binary.left, &left);
         }
         if !left.prec.is_tensor() && !right.prec.is_tensor() {
-            return if left.prec == Prec::Other || right.prec == Prec::Other {
-                Value::other()
-            } else {
-                Value::opaque()
-            };
+            let other = left.prec == Prec::Other || right.prec == Prec::Other;
+            // Fields of the user's types may be tensors; references pass unchanged where they are not.
+            if !other && is_reference(&binary.left) && is_reference(&binary.right) {
+                self.meet_operands(expr, &left, &right);
+            }
+            return if other { Value::other() } else { Value::opaque() };
         }
         let scalar = [&left, &right].iter().any(|value| matches!(value.prec, Prec::Other | Prec::Never));
         let prec = left.prec.widest(&right.prec);
