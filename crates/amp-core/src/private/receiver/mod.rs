@@ -1,0 +1,228 @@
+//! The receiver of a call that has an operation's name and may be no tensor: it has to be what it is in the call as
+//! written, which moves it, borrows it or borrows it exclusively.
+//!
+//! Which of the three a method does, its name does not say; an expansion asks the compiler. In code that is checked for
+//! its types and never runs, the call is made on a reference to the value, while a trait of the expansion gives every
+//! reference a method of that name: who has a method that takes `&self` (or `&mut self`) does not get as far as that
+//! trait's, which tells by the type of its result that there was none. What remains takes `self`.
+//!
+//! The receiver is then one of three expressions. All of them are checked for their types; the two that do not apply
+//! begin with a call that returns [`Void`], so that for moves and borrows they are no part of the function.
+
+use super::probe::{Borrows, Casts, Copies, Same};
+use super::{Cast, Inside, Plain, Precise, Probe, To};
+use std::ops::Deref;
+
+mod taken;
+pub use taken::*;
+
+/// What never returns.
+#[derive(Debug)]
+pub enum Void {}
+
+/// Code that asks for types does not run.
+pub const ASKING: bool = false;
+
+/// What the trait of an expansion returns: the value has no such method.
+#[derive(Clone, Copy, Debug)]
+pub struct Missing;
+
+/// What is asked in place of a value whose treatment is known.
+#[derive(Debug)]
+pub struct Nothing;
+
+/// Stands in code that never runs.
+#[cold]
+pub fn never() -> Void {
+    absent()
+}
+
+/// A value in code that never runs.
+#[cold]
+pub fn absent<T>() -> T {
+    unreachable!("code that is only there for its types")
+}
+
+/// Treatment of a receiver that is moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves;
+
+/// Treatment of a receiver that is borrowed exclusively.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutates;
+
+/// A value that does not point to another.
+#[derive(Clone, Copy, Debug)]
+pub struct Itself;
+
+/// A value that points to another, which points no further.
+#[derive(Clone, Copy, Debug)]
+pub struct Points;
+
+/// What it points to.
+#[derive(Clone, Copy, Debug)]
+pub struct Pointee;
+
+/// A value that points to another that points.
+#[derive(Clone, Copy, Debug)]
+pub struct PointsFar;
+
+/// What that points to first.
+#[derive(Clone, Copy, Debug)]
+pub struct FarPointee;
+
+/// An array, which is asked as the slice that it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Array;
+
+/// An exclusive reference.
+#[derive(Clone, Copy, Debug)]
+pub struct Exclusive;
+
+/// An exclusive reference to a value that points to another.
+#[derive(Clone, Copy, Debug)]
+pub struct ExclusivePoints;
+
+/// What that value points to.
+#[derive(Clone, Copy, Debug)]
+pub struct ExclusivePointee;
+
+/// The answer of a call that was made for its type.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<K, R>(K, std::marker::PhantomData<fn() -> R>);
+
+/// The call gives a value of this type.
+pub fn found<K, R>(kind: K, _result: R) -> Found<K, R> {
+    Found(kind, std::marker::PhantomData)
+}
+
+/// The same answer without the call.
+pub const fn unasked<K: Copy, R>(kind: K) -> Found<K, R> {
+    Found(kind, std::marker::PhantomData)
+}
+
+macro_rules! level {
+    ($($(#[$doc:meta])* $trait:ident, $method:ident => $kind:ty;)*) => { $(
+        $(#[$doc])*
+        pub trait $trait {
+            /// The treatment.
+            fn $method(&self) -> $kind;
+        }
+    )* };
+}
+level! {
+    /// A receiver whose tensor has the target precision.
+    ReceiverKeeps, treatment => Same;
+    /// A receiver that is a tensor of another precision.
+    ReceiverTensor, treatment => Casts;
+    /// A receiver that is a shared reference to no tensor.
+    ReceiverShared, treatment => Copies;
+    /// A receiver that is an exclusive reference to what points on.
+    ReceiverExclusivePoints, treatment => ExclusivePoints;
+    /// A receiver that is an exclusive reference.
+    ReceiverExclusive, treatment => Exclusive;
+    /// A receiver that is an array.
+    ReceiverArray, treatment => Array;
+    /// A receiver that points to what points on.
+    ReceiverPointsFar, treatment => PointsFar;
+    /// A receiver that points to something.
+    ReceiverPoints, treatment => Points;
+    /// Any other receiver.
+    ReceiverItself, treatment => Itself;
+    /// A method that takes `&self`.
+    FoundShared, shared => Borrows;
+    /// A method that takes `&mut self`.
+    FoundExclusive, exclusive => Mutates;
+}
+
+impl<T: Inside, P> ReceiverKeeps for &&&&&&&&Probe<'_, T, To<P>>
+where
+    T::Tensor: Precise<Precision = P> + Plain,
+{
+    fn treatment(&self) -> Same {
+        Same
+    }
+}
+
+impl<T: Inside, K> ReceiverTensor for &&&&&&&Probe<'_, T, K>
+where
+    T::Tensor: Cast<K>,
+{
+    fn treatment(&self) -> Casts {
+        Casts
+    }
+}
+
+impl<T: ?Sized, K> ReceiverShared for &&&&&&Probe<'_, &T, K> {
+    fn treatment(&self) -> Copies {
+        Copies
+    }
+}
+
+impl<T: Deref + ?Sized, K> ReceiverExclusivePoints for &&&&&Probe<'_, &mut T, K> {
+    fn treatment(&self) -> ExclusivePoints {
+        ExclusivePoints
+    }
+}
+
+impl<T: ?Sized, K> ReceiverExclusive for &&&&Probe<'_, &mut T, K> {
+    fn treatment(&self) -> Exclusive {
+        Exclusive
+    }
+}
+
+impl<T, K, const N: usize> ReceiverArray for &&&Probe<'_, [T; N], K> {
+    fn treatment(&self) -> Array {
+        Array
+    }
+}
+
+impl<T: Deref<Target: Deref> + ?Sized, K> ReceiverPointsFar for &&Probe<'_, T, K> {
+    fn treatment(&self) -> PointsFar {
+        PointsFar
+    }
+}
+
+impl<T: Deref + ?Sized, K> ReceiverPoints for &Probe<'_, T, K> {
+    fn treatment(&self) -> Points {
+        Points
+    }
+}
+
+impl<T: ?Sized, K> ReceiverItself for Probe<'_, T, K> {
+    fn treatment(&self) -> Itself {
+        Itself
+    }
+}
+
+impl<K, R> FoundShared for Found<K, R> {
+    fn shared(&self) -> Borrows {
+        Borrows
+    }
+}
+
+impl<K, R> FoundExclusive for Found<K, R> {
+    fn exclusive(&self) -> Mutates {
+        Mutates
+    }
+}
+
+/// A value without such a method.
+pub trait NotFound {
+    /// What was asked for one.
+    type Kind;
+    /// The treatment is not known yet.
+    fn shared(&self) -> Self::Kind;
+    /// The treatment is not known yet.
+    fn exclusive(&self) -> Self::Kind;
+}
+
+impl<K: Copy> NotFound for &Found<K, Missing> {
+    type Kind = K;
+    fn shared(&self) -> K {
+        self.0
+    }
+    fn exclusive(&self) -> K {
+        self.0
+    }
+}
