@@ -193,3 +193,50 @@ fn fields_of_different_precisions_meet() -> Result<()> {
     assert_eq!(name, "n9");
     Ok(())
 }
+
+/// A variable that gets its only value after its declaration is narrowed once, behind the statement that gives it.
+#[autocast(f16, max_casts = 3)]
+fn deferred(x: &Tensor<F32>, w: &Tensor<F32>, v: &Tensor<F32>, first: bool) -> Result<Tensor<F32>> {
+    let n;
+    if first {
+        n = (x + 1.0)?;
+    } else {
+        n = (x * x)?;
+    }
+    let mut sum = n.matmul(w)?;
+    for _ in 0..2 {
+        sum = (sum + n.matmul(v)?)?;
+    }
+    Ok(sum)
+}
+
+/// As above, with a use before all branches have given it one.
+#[autocast(f16)]
+fn used_at_once(x: &Tensor<F32>, w: &Tensor<F32>, first: bool) -> Result<Tensor<F32>> {
+    let n;
+    let early = match first {
+        true => {
+            n = (x + 1.0)?;
+            n.matmul(w)?
+        }
+        false => {
+            n = (x * x)?;
+            w.matmul(w)?
+        }
+    };
+    early + (n.matmul(w)? + n.matmul(w)?)?
+}
+
+#[test]
+fn deferred_values_are_narrowed_once() -> Result<()> {
+    let (x, w, v) = (random([4, 4])?, random([4, 4])?, random([4, 4])?);
+    let narrow = |x: &T| x.to::<F16>();
+    for first in [true, false] {
+        let n = narrow(&if first { (&x + 1.0)? } else { (&x * &x)? })?;
+        let (a, b) = (n.matmul(&narrow(&w)?)?, n.matmul(&narrow(&v)?)?);
+        assert_eq!(deferred(&x, &w, &v, first)?.to_vec()?, ((&a + &b)? + &b)?.to::<F32>()?.to_vec()?);
+        let early = if first { a.clone() } else { narrow(&w)?.matmul(&narrow(&w)?)? };
+        assert_eq!(used_at_once(&x, &w, first)?.to_vec()?, (early + (&a + &a)?)?.to::<F32>()?.to_vec()?);
+    }
+    Ok(())
+}

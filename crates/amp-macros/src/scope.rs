@@ -14,6 +14,10 @@ pub(crate) struct Var {
     pub(crate) scope: usize,
     /// Its value never changes while it is in scope, so a cast of it can be made ahead.
     pub(crate) fixed: bool,
+    /// It gets its only value after its declaration.
+    pub(crate) once: bool,
+    /// The last statement of its block that assigns to it.
+    pub(crate) given: Option<usize>,
     /// Its fields do not change either.
     pub(crate) fixed_fields: bool,
     /// Its type was declared: nothing is chosen for it.
@@ -56,6 +60,8 @@ impl Scopes {
             mixed: false,
             scope,
             fixed,
+            once: false,
+            given: None,
             fixed_fields,
             declared,
             empty: false,

@@ -4,7 +4,7 @@ use super::Walker;
 use super::direct::Written;
 use crate::emit::{self, Hoisted, Operand, Role, Treatment};
 use crate::error::spanned;
-use crate::hoist::Use;
+use crate::hoist::{Step, Use};
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::shape::Shape;
@@ -213,12 +213,22 @@ impl Walker<'_> {
         Some((hoist, emit::local("h", hoist, emit::ends(place).0)))
     }
 
+    /// Whether a variable declared without a value got it in a statement before this one.
+    fn has_its_value(&self, var: usize) -> bool {
+        let var = &self.scopes.vars[var];
+        let here = match self.steps.get(var.scope) {
+            Some(Step::Block(_, statement)) => Some(*statement),
+            _ => None,
+        };
+        var.once && var.given.is_some() && here > var.given
+    }
+
     /// The variable and the fields of a place that does not change.
     pub(super) fn fixed_place(&self, place: &Expr) -> Option<(usize, String)> {
         match place {
             Expr::Path(_) => {
                 let var = self.variable(place)?;
-                self.scopes.vars[var].fixed.then(|| (var, String::new()))
+                (self.scopes.vars[var].fixed || self.has_its_value(var)).then(|| (var, String::new()))
             }
             Expr::Field(field) => {
                 let (var, mut fields) = match &*field.base {

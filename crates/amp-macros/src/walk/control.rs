@@ -147,6 +147,9 @@ impl Walker<'_> {
     /// Notes that a value is assigned to a variable.
     pub(super) fn assign_var(&mut self, var: usize, value: &Value) {
         let var = &mut self.scopes.vars[var];
+        if let Some(Step::Block(_, statement)) = self.steps.get(var.scope) {
+            var.given = var.given.max(Some(*statement));
+        }
         var.assigned = Some(match var.assigned.take() {
             Some(before) => {
                 var.mixed |= before.prec.is_known() != value.prec.is_known() && value.prec != Prec::Never;

@@ -147,6 +147,7 @@ impl Walker<'_> {
                 let scope = self.binding_scope.unwrap_or(self.steps.len().saturating_sub(usize::from(self.in_block())));
                 self.scopes.declare(&ident.ident.to_string(), value.clone(), scope, fixed, declared);
                 self.scopes.vars[var].empty = empty;
+                self.scopes.vars[var].once = empty && ident.mutability.is_none();
                 if ident.subpat.is_none() {
                     self.flows.bind(var, flow);
                 }
