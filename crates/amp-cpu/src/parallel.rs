@@ -28,8 +28,11 @@ impl Cost {
 
 /// Calls `f(start, part)` for disjoint parts of `out`, on several threads where there are enough elements.
 ///
-/// Parts other than the last are multiples of [`CHUNK`] long; what `f` writes must not depend on the split.
+/// Parts other than the last are multiples of [`CHUNK`] long, none is empty; what `f` writes must not depend on the split.
 pub(crate) fn for_each_part(out: SliceMut<'_>, cost: Cost, f: &(dyn Fn(usize, SliceMut<'_>) + Sync)) {
+    if out.is_empty() {
+        return;
+    }
     let parts = (out.len() / cost.grain()).min(PARTS * num_threads());
     if parts <= 1 || num_threads() == 1 {
         return f(0, out);
