@@ -1,6 +1,6 @@
 //! Forward functions as people write them: each compiles as it stands, and those that are called run.
 
-#![allow(dead_code, clippy::type_complexity)] // many are here to compile; their forms are the test
+#![allow(dead_code, clippy::needless_late_init, clippy::type_complexity)] // many are here to compile; their forms are the test
 
 mod values;
 
