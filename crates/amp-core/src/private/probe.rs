@@ -160,6 +160,7 @@ impl Untouched {
     }
 }
 
+/// Traits of autoref specialisation: which of them a value has says how it is treated.
 macro_rules! level {
     ($($(#[$doc:meta])* $trait:ident, $method:ident => $kind:ty;)*) => { $(
         $(#[$doc])*
@@ -169,6 +170,7 @@ macro_rules! level {
         }
     )* };
 }
+pub(super) use level;
 level! {
     /// An argument that has the target precision.
     KeepsPrecision, kind => Same;

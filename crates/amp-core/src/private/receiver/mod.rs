@@ -9,7 +9,7 @@
 //! The receiver is then one of three expressions. All of them are checked for their types; the two that do not apply
 //! begin with a call that returns [`Void`], so that for moves and borrows they are no part of the function.
 
-use super::probe::{Borrows, Casts, Copies, Same};
+use super::probe::{Borrows, Casts, Copies, Same, level};
 use super::{Cast, Inside, Plain, Precise, Probe, To};
 use std::ops::Deref;
 
@@ -101,15 +101,6 @@ pub const fn unasked<K: Copy, R>(kind: K) -> Found<K, R> {
     Found(kind, std::marker::PhantomData)
 }
 
-macro_rules! level {
-    ($($(#[$doc:meta])* $trait:ident, $method:ident => $kind:ty;)*) => { $(
-        $(#[$doc])*
-        pub trait $trait {
-            /// The treatment.
-            fn $method(&self) -> $kind;
-        }
-    )* };
-}
 level! {
     /// A receiver whose tensor has the target precision.
     ReceiverKeeps, treatment => Same;
