@@ -1,20 +1,37 @@
 //! Time of the main kernels on the first GPU, as lines of `name,milliseconds,gigabytes per second`.
 //!
-//! `gpu/throughput.py` prints the same lines for PyTorch. Inputs of 64 Mi elements do not fit a cache.
+//! `gpu/throughput.py` prints the same lines for PyTorch. Inputs of 64 Mi elements do not fit a cache; `--tiny` tries
+//! everything out on small ones. `--check` says whether there is a GPU and does nothing else.
 
 use amp_core::Dims;
 use amp_core::backend::{
     AttentionScores, Backend, Binary, Buffer, DType, Labels, Layout, NormKind, Operand, Unary, UpdateRule, UpdateSlot,
 };
 use amp_core::{RandomState, Result};
+use std::process::ExitCode;
 use std::time::Instant;
 
-const ROWS: usize = 16384;
-const WIDTH: usize = 4096;
-const REPEATS: u32 = 20;
+/// How large everything is.
+struct Sizes {
+    rows: usize,
+    width: usize,
+    /// Side of the matrices.
+    side: usize,
+    /// `[N, heads, T, C]`
+    attention: [usize; 4],
+    /// How many tensors the optimizer has, and how large they are.
+    tensors: [usize; 2],
+    repeats: u32,
+}
+
+/// Attention is that of a GPT of 124 M parameters with 8 samples of 1024 tokens.
+const FULL: Sizes =
+    Sizes { rows: 16384, width: 4096, side: 4096, attention: [8, 12, 1024, 64], tensors: [100, 1 << 20], repeats: 20 };
+const TINY: Sizes = Sizes { rows: 4, width: 64, side: 32, attention: [1, 2, 16, 64], tensors: [3, 100], repeats: 1 };
 
 struct Bench<'a> {
     gpu: &'a dyn Backend,
+    sizes: Sizes,
     /// One element: downloading it waits for all work before.
     last: Buffer,
 }
@@ -26,11 +43,11 @@ impl Bench<'_> {
         call()?;
         self.gpu.download(&self.last)?;
         let start = Instant::now();
-        for _ in 0..REPEATS {
+        for _ in 0..self.sizes.repeats {
             call()?;
         }
         self.gpu.download(&self.last)?;
-        let seconds = start.elapsed().as_secs_f64() / f64::from(REPEATS);
+        let seconds = start.elapsed().as_secs_f64() / f64::from(self.sizes.repeats);
         println!("{name},{:.4},{:.0}", seconds * 1e3, bytes as f64 / seconds / 1e9);
         Ok(())
     }
@@ -40,9 +57,24 @@ fn layout(shape: &[usize]) -> Layout {
     Layout::contiguous(Dims::new(shape).expect("a rank"))
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("throughput: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let asked = |option: &str| std::env::args().any(|arg| arg == option);
     let gpu = amp_cuda::backend(0)?;
-    let bench = Bench { gpu: &*gpu, last: gpu.fill(0.0, 1, DType::F32)? };
+    if asked("--check") {
+        return Ok(());
+    }
+    let sizes = if asked("--tiny") { TINY } else { FULL };
+    let bench = Bench { gpu: &*gpu, sizes, last: gpu.fill(0.0, 1, DType::F32)? };
     println!("name,milliseconds,gigabytes_per_second");
     for dtype in [DType::BF16, DType::F16, DType::F32] {
         memory_bound(&bench, dtype)?;
@@ -55,8 +87,9 @@ fn main() -> Result<()> {
 }
 
 fn memory_bound(bench: &Bench<'_>, dtype: DType) -> Result<()> {
-    let (gpu, n) = (bench.gpu, ROWS * WIDTH);
-    let at = layout(&[ROWS, WIDTH]);
+    let Sizes { rows: count, width, .. } = bench.sizes;
+    let (gpu, n) = (bench.gpu, count * width);
+    let at = layout(&[count, width]);
     let x = gpu.normal(RandomState { seed: 1, offset: 0 }, 0.0, 1.0, n, dtype)?;
     let x = Operand { buffer: &x, layout: &at, logical: dtype };
     let name = dtype.name().to_lowercase();
@@ -65,34 +98,34 @@ fn memory_bound(bench: &Bench<'_>, dtype: DType) -> Result<()> {
     bench.time(&format!("gelu {name}"), 2 * bytes, || gpu.unary(Unary::Gelu, x, dtype).map(drop))?;
     bench.time(&format!("add {name}"), 3 * bytes, || gpu.binary(Binary::Add, x, x, dtype).map(drop))?;
     bench.time(&format!("softmax {name}"), 2 * bytes, || gpu.softmax(x, 1, false, dtype).map(drop))?;
-    let kind = NormKind::Layer { inner: WIDTH };
+    let kind = NormKind::Layer { inner: width };
     bench
         .time(&format!("layer_norm {name}"), 2 * bytes, || gpu.normalize(x, kind, None, None, 1e-5, dtype).map(drop))?;
-    let targets = gpu.fill(7.0, ROWS, DType::I64)?;
-    let rows = layout(&[ROWS]);
+    let targets = gpu.fill(7.0, count, DType::I64)?;
+    let rows = layout(&[count]);
     let targets = Operand { buffer: &targets, layout: &rows, logical: DType::I64 };
     let labels = Labels { targets, weight: None, ignore_index: -100, smoothing: 0.0 };
     bench.time(&format!("cross_entropy {name}"), bytes, || gpu.cross_entropy(x, labels).map(drop))
 }
 
 fn matmul(bench: &Bench<'_>, dtype: DType) -> Result<()> {
-    const N: usize = 4096;
-    let (gpu, at) = (bench.gpu, layout(&[N, N]));
-    let x = gpu.normal(RandomState { seed: 1, offset: 0 }, 0.0, 1.0, N * N, dtype)?;
+    let n = bench.sizes.side;
+    let (gpu, at) = (bench.gpu, layout(&[n, n]));
+    let x = gpu.normal(RandomState { seed: 1, offset: 0 }, 0.0, 1.0, n * n, dtype)?;
     let x = Operand { buffer: &x, layout: &at, logical: dtype };
     let name = format!("matmul {}", dtype.name().to_lowercase());
-    bench.time(&name, 3 * N * N * dtype.size(), || gpu.matmul(x, x, None, dtype).map(drop))
+    bench.time(&name, 3 * n * n * dtype.size(), || gpu.matmul(x, x, None, dtype).map(drop))
 }
 
-/// Causal attention as of a GPT of 124 M parameters with 8 samples of 1024 tokens, forward and backward.
+/// Causal attention, forward and backward.
 fn attention(bench: &Bench<'_>, dtype: DType) -> Result<()> {
-    const SHAPE: [usize; 4] = [8, 12, 1024, 64];
-    let (gpu, at, n) = (bench.gpu, layout(&SHAPE), SHAPE.iter().product());
+    let shape = bench.sizes.attention;
+    let (gpu, at, n) = (bench.gpu, layout(&shape), shape.iter().product());
     let x = gpu.normal(RandomState { seed: 1, offset: 0 }, 0.0, 1.0, n, dtype)?;
     let x = Operand { buffer: &x, layout: &at, logical: dtype };
     let scores = AttentionScores { mask: None, causal: true, scale: 0.125 };
     let (y, lse) = gpu.attention(x, x, x, &scores, dtype)?;
-    let [_, heads, tokens, width] = SHAPE;
+    let [_, heads, tokens, width] = shape;
     // The heads of a token lie beside each other.
     let beside = Dims::new(&[tokens * heads * width, width, heads * width, 1]).expect("rank 4");
     let beside = Layout { strides: beside, ..at };
@@ -104,21 +137,20 @@ fn attention(bench: &Bench<'_>, dtype: DType) -> Result<()> {
     })
 }
 
-/// Finite check and AdamW over 100 tensors of 1 Mi elements.
+/// Finite check and AdamW over many tensors.
 fn training(bench: &Bench<'_>) -> Result<()> {
-    const TENSORS: usize = 100;
-    const SIZE: usize = 1 << 20;
-    let (gpu, at) = (bench.gpu, layout(&[SIZE]));
-    let make = |value: f64| (0..TENSORS).map(|_| gpu.fill(value, SIZE, DType::F32)).collect::<Result<Vec<_>>>();
+    let [tensors, size] = bench.sizes.tensors;
+    let (gpu, at) = (bench.gpu, layout(&[size]));
+    let make = |value: f64| (0..tensors).map(|_| gpu.fill(value, size, DType::F32)).collect::<Result<Vec<_>>>();
     let (mut masters, grads) = (make(1.0)?, make(1e-3)?);
-    let mut moments = (0..TENSORS).map(|_| Ok([gpu.fill(0.0, SIZE, DType::F32)?, gpu.fill(0.0, SIZE, DType::F32)?]));
+    let mut moments = (0..tensors).map(|_| Ok([gpu.fill(0.0, size, DType::F32)?, gpu.fill(0.0, size, DType::F32)?]));
     let mut moments = moments.by_ref().collect::<Result<Vec<_>>>()?;
-    let mut steps = (0..TENSORS).map(|_| gpu.fill(0.0, 1, DType::I64)).collect::<Result<Vec<_>>>()?;
+    let mut steps = (0..tensors).map(|_| gpu.fill(0.0, 1, DType::I64)).collect::<Result<Vec<_>>>()?;
     let inverse = gpu.fill(1.0, 1, DType::F32)?;
     let operands: Vec<Operand> =
         grads.iter().map(|buffer| Operand { buffer, layout: &at, logical: DType::F32 }).collect();
-    let all: Vec<usize> = (0..TENSORS).collect();
-    let bytes = TENSORS * SIZE * size_of::<f32>();
+    let all: Vec<usize> = (0..tensors).collect();
+    let bytes = tensors * size * size_of::<f32>();
     bench.time("unscale and check f32", bytes, || {
         let sums = gpu.square_sums(&operands, &[&inverse])?;
         gpu.any_non_finite(&sums, &all).map(drop)

@@ -1,21 +1,29 @@
 #!/bin/sh
-# Builds everything that gpu/run.sh needs on a machine with a GPU, into the folder out/gpu (no toolkit needed here).
+# Builds everything that gpu/run.sh needs on a machine with a GPU, into the folder out/gpu (no toolkit needed here). That
+# machine needs the processor's family of this one and a C library as new.
 set -eu
-# In the profile of benches every dependency is optimised, the bindings of the driver too.
+# What is timed is built in the profile of benches: every dependency is optimised, the bindings of the driver too. Tests are
+# built as they always are.
 cd "$(dirname "$0")/../../.."
 target="${CARGO_TARGET_DIR:-target}"
+rm -rf out/gpu
 mkdir -p out/gpu/data
-cargo build --profile bench -p amp-cuda --example throughput
-cargo build --profile bench -p amp --example digits --example steps
+cargo build --locked --profile bench -p amp-cuda --example throughput
+cargo build --locked --profile bench -p amp --example digits --example steps
 for example in throughput digits steps; do
     cp "$target/release/examples/$example" out/gpu/
 done
-for test in "amp conformance" "amp training" "amp-cuda kernels"; do
+for test in "amp conformance" "amp zoo" "amp-cuda kernels" "amp-cuda products" "amp-cuda convolutions" "amp-cuda replay" \
+    "amp-cuda training"; do
     package=${test% *} name=${test#* }
-    file=$(cargo test --profile bench -p "$package" --test "$name" --no-run --message-format=json |
-        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+    cargo test --locked -p "$package" --test "$name" --no-run --message-format=json > out/gpu/messages
+    file=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' out/gpu/messages | tail -n 1)
     cp "$file" "out/gpu/$name"
 done
+rm out/gpu/messages
+# Names of functions are half of it.
+! command -v strip > /dev/null || find out/gpu -maxdepth 1 -type f -exec strip {} +
+cp data/digits.csv.gz out/gpu/data/
 cp crates/amp-cuda/gpu/run.sh crates/amp-cuda/gpu/*.py out/gpu/
-[ ! -d data ] || cp -r data/. out/gpu/data/
-echo "out/gpu is ready: copy it to the GPU's machine and run run.sh there"
+git rev-parse --short HEAD > out/gpu/commit 2> /dev/null || echo unknown > out/gpu/commit
+echo "out/gpu is ready ($(du -sh out/gpu | cut -f 1)): copy it to the GPU's machine and run run.sh there"

@@ -11,7 +11,7 @@ use amp_core::Result;
 use amp_core::backend::{Backend, Buffer, DType, Operand, Reduce, Unary};
 use case::{Call, Input, check};
 
-/// Checks a call and how many products of each schedule's run went to cuBLASLt.
+/// Checks a call and how many products of each schedule's run went to cuBLASLt, where they are counted.
 fn goes(name: &str, inputs: &[Input], out: DType, products: u64, call: Call) {
     let standin = {
         let (standin, _alone) = standin::open_with_products();
@@ -20,7 +20,8 @@ fn goes(name: &str, inputs: &[Input], out: DType, products: u64, call: Call) {
     let before = standin.calls("cublasLtMatmul");
     check(name, inputs, out, 100.0, call);
     let each = standin.calls("cublasLtMatmul") - before;
-    assert_eq!(each, products * standin::SCHEDULES.len() as u64, "{name}: products that went to cuBLASLt");
+    let expected = if standin.counts() { products * standin::schedules().len() as u64 } else { 0 };
+    assert_eq!(each, expected, "{name}: products that went to cuBLASLt");
 }
 
 fn product(b: &dyn Backend, x: &[Operand<'_>], out: DType) -> Result<Vec<Buffer>> {
@@ -105,7 +106,9 @@ fn activations() {
     goes("gelu of BF16", &inputs(BF16, 8), BF16, 3, gelu);
     assert_eq!(["unary_f32", "unary_grad_f32"].map(launches), before, "activations are part of the products");
     goes("gelu of F32 is a pass of its own", &inputs(F32, 8), F32, 3, gelu);
-    assert!(["unary_f32", "unary_grad_f32"].map(launches).iter().zip(before).all(|(now, then)| *now > then));
+    let after = ["unary_f32", "unary_grad_f32"].map(launches);
+    let counts = standin::open_with_products().0.counts();
+    assert!(!counts || after.iter().zip(before).all(|(now, then)| *now > then), "{before:?} {after:?}");
     let [a, b, ..] = inputs(F16, 6);
     goes("rows that the epilogue does not take", &[a, b], F16, 1, &|b, x, out| {
         let [sums, _] = b.matmul_unary(x[0], x[1], None, Unary::GeluTanh, out)?;

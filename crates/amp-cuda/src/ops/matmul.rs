@@ -5,9 +5,9 @@ use crate::module::Family::MatMul as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use crate::product::Product;
 use amp_core::backend::{
-    Buffer, DType, Elementwise, Layout, MAX_RANK, MatMul, Memory as _, Operand as CoreOperand, Unary,
+    Buffer, DType, Layout, MAX_RANK, MatMul, Memory as _, Operand as CoreOperand, Unary, unary_after, unary_grad_after,
 };
-use amp_core::{Dims, Error, Result};
+use amp_core::{Error, Result};
 
 /// Rows and columns of the tile that one block computes; `TILE` of `gemm.cuh`.
 const TILE: usize = 64;
@@ -208,12 +208,7 @@ impl MatMul for Gpu {
                 }
             }
             self.multiply(args, compute)?;
-            let (x, layout) = (
-                y.into_buffer(),
-                Layout::contiguous(Dims::new(&[(args.batch * args.rows * args.columns) as usize]).unwrap_or_default()),
-            );
-            let y = self.unary(op, CoreOperand { buffer: &x, layout: &layout, logical: out }, out)?;
-            Ok([x, y])
+            unary_after(self, y.into_buffer(), op, out)
         })
     }
 
@@ -231,8 +226,7 @@ impl MatMul for Gpu {
                 return Ok(y.into_buffer());
             }
             self.multiply(args, compute)?;
-            let (grad, layout) = (y.into_buffer(), Layout::contiguous(saved.layout.shape));
-            self.unary_grad(op, saved, CoreOperand { buffer: &grad, layout: &layout, logical: out }, out)
+            unary_grad_after(self, y.into_buffer(), op, saved, out)
         })
     }
 
