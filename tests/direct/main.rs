@@ -2,10 +2,10 @@
 //! the pass that narrows.
 
 mod assigned;
-mod elementwise;
 mod functions;
 mod methods;
 mod modules;
+mod rows;
 mod special;
 
 use amp::memory::cast_kernels;

@@ -163,6 +163,15 @@ impl Value {
         }
     }
 
+    /// The result of an operation that is this use of it; what comes beside its tensor is no use.
+    pub(crate) fn made_by(mut self, flow: Flow) -> Self {
+        match self.parts.first_mut() {
+            Some(tensor) => tensor.flow = flow,
+            None => self.flow = flow,
+        }
+        self
+    }
+
     /// Makes the uses of these values, one of which it is, its own.
     pub(crate) fn take_flows(&mut self, mut from: Vec<&mut Self>) {
         for (i, part) in self.parts.iter_mut().enumerate() {

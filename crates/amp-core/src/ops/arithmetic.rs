@@ -82,10 +82,22 @@ pub(super) fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 
 #[track_caller]
 pub(super) fn div(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    record("div", &[a, b], binary("div", Binary::Div, a, b, a.logical)?, |y| {
-        let (kept_b, kept_y) = (Saved::new(b)?, b.edge.is_some().then(|| Saved::new(y)).transpose()?);
+    div_to(a, b, None)
+}
+
+/// As [`div`], rounded to `writes`, if to anything.
+#[track_caller]
+pub(super) fn div_to(a: &RawTensor, b: &RawTensor, writes: Option<DType>) -> Result<RawTensor> {
+    let y = binary("div", Binary::Div, a, b, writes.unwrap_or(a.logical))?.counted(a.logical);
+    record("div", &[a, b], y, |y| {
+        // The divisor's gradient needs the ratio before it was rounded; computed again it has the same bits.
+        let rounded = writes.is_some();
+        let kept = b.edge.is_some().then(|| Saved::new(if rounded { a } else { y })).transpose()?;
+        let kept_b = Saved::new(b)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            if let (true, Some(y)) = (pass.wants(1), &kept_y) {
+            if let (true, Some(kept)) = (pass.wants(1), &kept) {
+                let again = if rounded { Some(binary("div", Binary::Div, kept, &kept_b, kept.logical)?) } else { None };
+                let y = again.as_ref().unwrap_or(kept);
                 // In the precision of the divisor's gradient throughout: a master weight's is never rounded to 16 bits.
                 let grad = binary("div", Binary::Div, pass.grad(), &kept_b, pass.dtype(1))?;
                 let product = binary("mul", Binary::Mul, &grad, y, pass.dtype(1))?;

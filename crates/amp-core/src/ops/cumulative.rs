@@ -7,7 +7,7 @@ use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
-use amp_cpu::{Layout, Reduce, Scan};
+use amp_cpu::{DType, Layout, Reduce, Scan};
 
 full_range! {
     CumsumPrecision, "`cumsum` must run in `F32`";
@@ -16,21 +16,25 @@ full_range! {
     ProdAllPrecision: ProdPrecision, "`prod_all` must run in `F32`";
 }
 
-fn scan(op: Scan, x: &RawTensor, axis: usize, reverse: bool, out: amp_cpu::DType) -> Result<RawTensor> {
+fn scan(op: Scan, x: &RawTensor, axis: usize, reverse: bool, out: DType) -> Result<RawTensor> {
     let buffer = x.backend().scan(op, x.operand()?, axis, reverse, out)?;
     Ok(RawTensor::new(x.device(), buffer, *x.shape()))
 }
 
+/// Running sum, rounded to `writes`, if to anything.
 #[track_caller]
-fn cumsum(x: &RawTensor, axis: usize) -> Result<RawTensor> {
-    record("cumsum", &[x], scan(Scan::Sum, x, axis, false, x.logical)?, |_| {
+fn cumsum(x: &RawTensor, axis: usize, writes: Option<DType>) -> Result<RawTensor> {
+    let y = scan(Scan::Sum, x, axis, false, writes.unwrap_or(x.logical))?.counted(x.logical);
+    record("cumsum", &[x], y, |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, scan(Scan::Sum, pass.grad(), axis, true, pass.dtype(0))?)))
     })
 }
 
+/// Running product, rounded to `writes`, if to anything.
 #[track_caller]
-fn cumprod(x: &RawTensor, axis: usize) -> Result<RawTensor> {
-    record("cumprod", &[x], scan(Scan::Prod, x, axis, false, x.logical)?, |_| {
+fn cumprod(x: &RawTensor, axis: usize, writes: Option<DType>) -> Result<RawTensor> {
+    let y = scan(Scan::Prod, x, axis, false, writes.unwrap_or(x.logical))?.counted(x.logical);
+    record("cumprod", &[x], y, |_| {
         let x = Saved::new(x)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let buffer = x.backend().cumprod_grad(x.operand()?, pass.grad().operand()?, axis, pass.dtype(0))?;
@@ -39,10 +43,12 @@ fn cumprod(x: &RawTensor, axis: usize) -> Result<RawTensor> {
     })
 }
 
-/// Product along one axis, which stays with size 1. Its gradient is that of the last running product.
+/// Product along one axis, which stays with size 1, rounded to `writes`, if to anything. Its gradient is that of the last
+/// running product.
 #[track_caller]
-fn prod(x: &RawTensor, axis: usize) -> Result<RawTensor> {
-    record("prod", &[x], reduce(Reduce::Prod, x, &[axis], x.logical)?, |_| {
+fn prod(x: &RawTensor, axis: usize, writes: Option<DType>) -> Result<RawTensor> {
+    let y = reduce(Reduce::Prod, x, &[axis], writes.unwrap_or(x.logical))?.counted(x.logical);
+    record("prod", &[x], y, |_| {
         let x = Saved::new(x)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             if x.layout.count() == 0 {
@@ -68,7 +74,7 @@ impl<P: Float> Tensor<P> {
     where
         P: CumsumPrecision,
     {
-        Ok(Self::from_raw(cumsum(&self.raw, shape::axis("cumsum", axis, self.rank())?)?))
+        Ok(Self::from_raw(cumsum(&self.raw, shape::axis("cumsum", axis, self.rank())?, P::WRITES)?))
     }
 
     /// Running product along `axis` (`torch.cumprod`); its gradient is exact at zeros.
@@ -77,7 +83,7 @@ impl<P: Float> Tensor<P> {
     where
         P: CumprodPrecision,
     {
-        Ok(Self::from_raw(cumprod(&self.raw, shape::axis("cumprod", axis, self.rank())?)?))
+        Ok(Self::from_raw(cumprod(&self.raw, shape::axis("cumprod", axis, self.rank())?, P::WRITES)?))
     }
 
     /// Product over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.prod`).
@@ -89,8 +95,9 @@ impl<P: Float> Tensor<P> {
         P: ProdPrecision,
     {
         let axes = shape::axes("prod", axes.as_axes(), self.rank())?;
-        let folded = axes.iter().try_fold(self.raw.clone(), |x, &axis| prod(&x, axis))?;
-        Self::from_raw(folded).drop_axes(&axes, keep)
+        let Some((&last, others)) = axes.split_last() else { return Ok(self.clone()) };
+        let folded = others.iter().try_fold(self.raw.clone(), |x, &axis| prod(&x, axis, None))?;
+        Self::from_raw(prod(&folded, last, P::WRITES)?).drop_axes(&axes, keep)
     }
 
     /// Product of all elements, as a tensor of no dimensions.

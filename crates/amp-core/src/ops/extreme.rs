@@ -7,17 +7,28 @@ use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
-use amp_cpu::{Binary, Compare, Reduce};
+use amp_cpu::{Binary, Compare, DType, Reduce};
 
-/// Folds `axes`, which stay with size 1; the gradient is shared evenly among equals, as in PyTorch.
+/// Folds `axes`, which stay with size 1, rounded to `writes`, if to anything; the gradient is shared evenly among equals, as
+/// in PyTorch.
 #[track_caller]
-fn extreme(name: &'static str, op: Reduce, x: &RawTensor, axes: &[usize]) -> Result<RawTensor> {
+pub(super) fn extreme(
+    name: &'static str,
+    op: Reduce,
+    x: &RawTensor,
+    axes: &[usize],
+    writes: Option<DType>,
+) -> Result<RawTensor> {
     refuse_empty(name, x, axes)?;
     let axes = axes.to_vec();
-    record(name, &[x], reduce(op, x, &axes, x.logical)?, |y| {
-        let (x, y) = (Saved::new(x)?, Saved::new(y)?);
+    record(name, &[x], reduce(op, x, &axes, writes.unwrap_or(x.logical))?.counted(x.logical), |y| {
+        let kept = if writes.is_some() { None } else { Some(Saved::new(y)?) };
+        let x = Saved::new(x)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let chosen = compare(name, Compare::Eq, &x, &y)?;
+            // Nothing equals what was rounded.
+            let again = if kept.is_none() { Some(reduce(op, &x, &axes, x.logical)?) } else { None };
+            let y = kept.as_deref().or(again.as_ref()).expect("saved or computed again");
+            let chosen = compare(name, Compare::Eq, &x, y)?;
             let count = reduce(Reduce::Sum, &chosen, &axes, pass.dtype(0))?;
             let share = binary(name, Binary::Div, pass.grad(), &count, pass.dtype(0))?;
             pass.give(0, select(name, &chosen, &share, &zeros(&x, pass.dtype(0))?, pass.dtype(0))?)
@@ -51,7 +62,7 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub fn max(&self, axes: impl Axes, keep: bool) -> Result<Self> {
         let axes = shape::axes("max", axes.as_axes(), self.rank())?;
-        Self::from_raw(extreme("max", Reduce::Max, &self.raw, &axes)?).drop_axes(&axes, keep)
+        Self::from_raw(extreme("max", Reduce::Max, &self.raw, &axes, None)?).drop_axes(&axes, keep)
     }
 
     /// Least element over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.amin`).
@@ -63,7 +74,7 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub fn min(&self, axes: impl Axes, keep: bool) -> Result<Self> {
         let axes = shape::axes("min", axes.as_axes(), self.rank())?;
-        Self::from_raw(extreme("min", Reduce::Min, &self.raw, &axes)?).drop_axes(&axes, keep)
+        Self::from_raw(extreme("min", Reduce::Min, &self.raw, &axes, None)?).drop_axes(&axes, keep)
     }
 
     /// [`max`](Self::max) under PyTorch's name for the reduction that returns values only.

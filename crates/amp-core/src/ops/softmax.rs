@@ -1,6 +1,6 @@
 //! Softmax, its logarithm, and log-sum-exp.
 
-use super::kernel::{binary, unary};
+use super::kernel::{binary, folded, unary};
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
@@ -43,14 +43,21 @@ pub(crate) fn softmax(
     })
 }
 
+/// Log-sum-exp, rounded to `writes`, if to anything.
 #[track_caller]
-fn logsumexp(x: &RawTensor, axis: usize) -> Result<RawTensor> {
-    let buffer = x.backend().logsumexp(x.operand()?, axis, x.logical)?;
-    let y = RawTensor::new(x.device(), buffer, super::kernel::folded(x.shape(), &[axis]));
-    record("logsumexp", &[x], y, |y| {
-        let (x, y) = (Saved::new(x)?, Saved::new(y)?);
+fn logsumexp(x: &RawTensor, axis: usize, writes: Option<DType>) -> Result<RawTensor> {
+    let forward = move |x: &RawTensor, out| -> Result<RawTensor> {
+        let buffer = x.backend().logsumexp(x.operand()?, axis, out)?;
+        Ok(RawTensor::written(x.device(), buffer, folded(x.shape(), &[axis]), x.logical))
+    };
+    record("logsumexp", &[x], forward(x, writes.unwrap_or(x.logical))?, |y| {
+        // The gradient needs the result before it was rounded; computed again from the input it has the same bits.
+        let kept = if writes.is_some() { None } else { Some(Saved::new(y)?) };
+        let x = Saved::new(x)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let shifted = binary("logsumexp", Binary::Sub, &x, &y, x.logical)?;
+            let again = if kept.is_none() { Some(forward(&x, x.logical)?) } else { None };
+            let y = kept.as_deref().or(again.as_ref()).expect("saved or computed again");
+            let shifted = binary("logsumexp", Binary::Sub, &x, y, x.logical)?;
             let share = unary(Unary::Exp, &shifted, x.logical)?;
             pass.give(0, binary("logsumexp", Binary::Mul, &share, pass.grad(), pass.dtype(0))?)
         }))
@@ -86,7 +93,7 @@ impl<P: Float> Tensor<P> {
         P: LogsumexpPrecision,
     {
         let axis = shape::axis("logsumexp", axis, self.rank())?;
-        Self::from_raw(logsumexp(&self.raw, axis)?).drop_axes(&[axis], keep)
+        Self::from_raw(logsumexp(&self.raw, axis, P::WRITES)?).drop_axes(&[axis], keep)
     }
 }
 

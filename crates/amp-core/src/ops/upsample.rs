@@ -6,7 +6,7 @@ use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result};
-use amp_cpu::Interpolation;
+use amp_cpu::{DType, Interpolation};
 
 full_range! {
     UpsamplePrecision, "upsampling must run in `F32`";
@@ -20,7 +20,8 @@ impl<P: Float> Tensor<P> {
     where
         P: UpsamplePrecision,
     {
-        Ok(Self::from_raw(resize("upsample_nearest", &self.raw, size.into_extent(), Interpolation::Nearest)?))
+        let (size, how) = (size.into_extent(), Interpolation::Nearest);
+        Ok(Self::from_raw(resize("upsample_nearest", &self.raw, size, how, P::WRITES)?))
     }
 
     /// `[N, C, H, W]` resized to `size`, each pixel a mix of the four around its place
@@ -31,12 +32,19 @@ impl<P: Float> Tensor<P> {
         P: UpsamplePrecision,
     {
         let how = Interpolation::Bilinear { align_corners };
-        Ok(Self::from_raw(resize("upsample_bilinear", &self.raw, size.into_extent(), how)?))
+        Ok(Self::from_raw(resize("upsample_bilinear", &self.raw, size.into_extent(), how, P::WRITES)?))
     }
 }
 
+/// The image in another size, rounded to `writes`, if to anything.
 #[track_caller]
-fn resize(op: &'static str, x: &RawTensor, size: [usize; 2], how: Interpolation) -> Result<RawTensor> {
+fn resize(
+    op: &'static str,
+    x: &RawTensor,
+    size: [usize; 2],
+    how: Interpolation,
+    writes: Option<DType>,
+) -> Result<RawTensor> {
     let from = *x.shape();
     if from.len() != 4 {
         return Err(Error::Rank { op, what: "the input", expected: "4 dimensions", found: from });
@@ -45,8 +53,8 @@ fn resize(op: &'static str, x: &RawTensor, size: [usize; 2], how: Interpolation)
         return Err(Error::Empty { op, shape: from });
     }
     let shape = [from[0], from[1], size[0], size[1]].into_shape(op)?;
-    let buffer = x.backend().upsample2d(x.operand()?, size, how, x.logical)?;
-    record(op, &[x], RawTensor::new(x.device(), buffer, shape), |_| {
+    let buffer = x.backend().upsample2d(x.operand()?, size, how, writes.unwrap_or(x.logical))?;
+    record(op, &[x], RawTensor::written(x.device(), buffer, shape, x.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let (grad, input) = (pass.grad(), [from[2], from[3]]);
             let buffer = grad.backend().upsample2d_grad(grad.operand()?, input, how, pass.dtype(0))?;

@@ -7,28 +7,77 @@ use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
-use amp_cpu::{Binary, Compare, Unary};
+use amp_cpu::{Binary, Compare, DType, Unary};
 
 full_range! {
     VarPrecision, "`var` must run in `F32`";
     StdPrecision, "`std` must run in `F32`";
 }
 
-/// Variance over `axes`, which stay with size 1, or its square root.
+/// What is folded, and by how much fewer than all the sum of squares is divided.
+#[derive(Clone)]
+struct Fold {
+    axes: Vec<usize>,
+    correction: f64,
+}
+
+impl Fold {
+    /// Mean and variance, in precision `out`.
+    fn moments(&self, x: &RawTensor, out: DType) -> Result<(RawTensor, RawTensor)> {
+        let (mean, var) = x.backend().variance(x.operand()?, &self.axes, self.correction, out)?;
+        let shape = folded(x.shape(), &self.axes);
+        Ok((RawTensor::new(x.device(), mean, shape), RawTensor::new(x.device(), var, shape)))
+    }
+
+    /// What the sum of squares is divided by.
+    fn degrees(&self, x: &RawTensor) -> f64 {
+        (folded_count(x.shape(), &self.axes) as f64 - self.correction).max(0.0)
+    }
+
+    /// The gradient of the input: `each` times its deviation from `mean`, over the degrees of freedom.
+    fn grad(
+        &self,
+        name: &'static str,
+        x: &RawTensor,
+        mean: &RawTensor,
+        each: &RawTensor,
+        dtype: DType,
+    ) -> Result<RawTensor> {
+        let deviation = binary(name, Binary::Sub, x, mean, x.logical)?;
+        binary(name, Binary::Mul, &deviation, &scaled(each, 1.0 / self.degrees(x))?, dtype)
+    }
+}
+
+/// Variance over the axes of `fold`, which stay with size 1, rounded to `writes`, if to anything.
 #[track_caller]
-fn spread(name: &'static str, root: bool, x: &RawTensor, axes: &[usize], correction: f64) -> Result<RawTensor> {
-    let (mean, var) = x.backend().variance(x.operand()?, axes, correction, x.logical)?;
-    let shape = folded(x.shape(), axes);
-    let (mean, var) = (RawTensor::new(x.device(), mean, shape), RawTensor::new(x.device(), var, shape));
-    let y = if root { unary(Unary::Sqrt, &var, x.logical)? } else { var };
-    let degrees = (folded_count(x.shape(), axes) as f64 - correction).max(0.0);
-    record(name, &[x], y, |y| {
-        let (x, y) = (Saved::new(x)?, Saved::new(y)?);
+fn variance(x: &RawTensor, fold: Fold, writes: Option<DType>) -> Result<RawTensor> {
+    let (mean, var) = fold.moments(x, writes.unwrap_or(x.logical))?;
+    record("var", &[x], var.counted(x.logical), |_| {
+        // The gradient needs the mean before it was rounded; computed again from the input it has the same bits.
+        let mean = if writes.is_some() { None } else { Some(mean) };
+        let x = Saved::new(x)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let each = if root { over_root(name, pass.grad(), &y)? } else { scaled(pass.grad(), 2.0)? };
-            let deviation = binary(name, Binary::Sub, &x, &mean, x.logical)?;
-            let grad = binary(name, Binary::Mul, &deviation, &scaled(&each, 1.0 / degrees)?, pass.dtype(0))?;
-            pass.give(0, grad)
+            let again = if mean.is_none() { Some(fold.moments(&x, x.logical)?.0) } else { None };
+            let mean = mean.as_ref().or(again.as_ref()).expect("kept or computed again");
+            let each = scaled(pass.grad(), 2.0)?;
+            pass.give(0, fold.grad("var", &x, mean, &each, pass.dtype(0))?)
+        }))
+    })
+}
+
+/// Square root of the variance over the axes of `fold`, which stay with size 1, rounded to `writes`, if to anything.
+#[track_caller]
+fn deviation(x: &RawTensor, fold: Fold, writes: Option<DType>) -> Result<RawTensor> {
+    let (mean, var) = fold.moments(x, x.logical)?;
+    let y = unary(Unary::Sqrt, &var, writes.unwrap_or(x.logical))?.counted(x.logical);
+    record("std", &[x], y, |y| {
+        // The gradient needs the root before it was rounded.
+        let rounded = writes.is_some();
+        let (x, kept) = (Saved::new(x)?, Saved::new(if rounded { &var } else { y })?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let again = if rounded { Some(unary(Unary::Sqrt, &kept, kept.logical)?) } else { None };
+            let each = over_root("std", pass.grad(), again.as_ref().unwrap_or(&kept))?;
+            pass.give(0, fold.grad("std", &x, &mean, &each, pass.dtype(0))?)
         }))
     })
 }
@@ -60,7 +109,8 @@ impl<P: Float> Tensor<P> {
         P: VarPrecision,
     {
         let axes = shape::axes("var", axes.as_axes(), self.rank())?;
-        Self::from_raw(spread("var", false, &self.raw, &axes, correction)?).drop_axes(&axes, keep)
+        let fold = Fold { axes: axes.clone(), correction };
+        Self::from_raw(variance(&self.raw, fold, P::WRITES)?).drop_axes(&axes, keep)
     }
 
     /// Standard deviation over `axes` (all when none are given) with division by `n - 1` (`torch.std`).
@@ -79,7 +129,8 @@ impl<P: Float> Tensor<P> {
         P: StdPrecision,
     {
         let axes = shape::axes("std", axes.as_axes(), self.rank())?;
-        Self::from_raw(spread("std", true, &self.raw, &axes, correction)?).drop_axes(&axes, keep)
+        let fold = Fold { axes: axes.clone(), correction };
+        Self::from_raw(deviation(&self.raw, fold, P::WRITES)?).drop_axes(&axes, keep)
     }
 }
 

@@ -1,6 +1,7 @@
 //! p-norms of vectors.
 
-use super::arithmetic::{div, mul};
+use super::arithmetic::{div, div_to, mul};
+use super::extreme::extreme;
 use super::kernel::{binary, compare, reduce, select, unary, zeros};
 use super::reduce::fold;
 use super::{broadcast_pair, pointwise};
@@ -22,29 +23,53 @@ full_range! {
 /// `(Σ |x|^p)^(1/p)` over `axes`, which stay with size 1.
 #[track_caller]
 pub(super) fn norm(x: &RawTensor, p: f64, axes: &[usize]) -> Result<RawTensor> {
-    let y = match p {
-        1.0 => reduce(Reduce::SumAbs, x, axes, x.logical)?,
-        2.0 => unary(Unary::Sqrt, &reduce(Reduce::SumSquares, x, axes, x.logical)?, x.logical)?,
-        _ => {
-            let powers = unary(Unary::Powf(p), &unary(Unary::Abs, x, x.logical)?, x.logical)?;
-            unary(Unary::Powf(1.0 / p), &reduce(Reduce::Sum, &powers, axes, x.logical)?, x.logical)?
-        }
+    norm_to(x, p, axes, None)
+}
+
+/// As [`norm`], rounded to `writes`, if to anything.
+#[track_caller]
+fn norm_to(x: &RawTensor, p: f64, axes: &[usize], writes: Option<DType>) -> Result<RawTensor> {
+    let out = writes.unwrap_or(x.logical);
+    if p == 1.0 {
+        return sum_of_magnitudes(x, axes, out);
+    }
+    let powers = if p == 2.0 { None } else { Some(power(&unary(Unary::Abs, x, x.logical)?, p, x.logical)?) };
+    let total = match &powers {
+        None => reduce(Reduce::SumSquares, x, axes, x.logical)?,
+        Some(powers) => reduce(Reduce::Sum, powers, axes, x.logical)?,
     };
-    record("norm", &[x], y, |y| {
-        let (x, y) = (Saved::new(x)?, Saved::new(y)?);
+    record("norm", &[x], power(&total, 1.0 / p, out)?.counted(x.logical), |y| {
+        // The gradient needs the root before it was rounded.
+        let rounded = writes.is_some();
+        let (x, kept) = (Saved::new(x)?, Saved::new(if rounded { &total } else { y })?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let slope = slope(&x, &y, p)?;
+            let again = if rounded { Some(power(&kept, 1.0 / p, kept.logical)?) } else { None };
+            let slope = slope(&x, again.as_ref().unwrap_or(&kept), p)?;
             pass.give(0, binary("norm", Binary::Mul, &slope, pass.grad(), pass.dtype(0))?)
         }))
     })
 }
 
-/// `sign(x) (|x| / y)^(p - 1)`, and 0 where the norm is 0.
+/// `x^p` of what is not negative.
+fn power(x: &RawTensor, p: f64, out: DType) -> Result<RawTensor> {
+    unary(if p == 0.5 { Unary::Sqrt } else { Unary::Powf(p) }, x, out)
+}
+
+/// The norm of `p = 1`, in precision `out`.
+#[track_caller]
+fn sum_of_magnitudes(x: &RawTensor, axes: &[usize], out: DType) -> Result<RawTensor> {
+    record("norm", &[x], reduce(Reduce::SumAbs, x, axes, out)?.counted(x.logical), |_| {
+        let x = Saved::new(x)?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let signs = unary(Unary::Sign, &x, x.logical)?;
+            pass.give(0, binary("norm", Binary::Mul, &signs, pass.grad(), pass.dtype(0))?)
+        }))
+    })
+}
+
+/// `sign(x) (|x| / y)^(p - 1)`, and 0 where the norm is 0; `p` is not 1.
 fn slope(x: &RawTensor, y: &RawTensor, p: f64) -> Result<RawTensor> {
     let dtype = x.logical;
-    if p == 1.0 {
-        return unary(Unary::Sign, x, dtype);
-    }
     let ratio = binary("norm", Binary::Div, x, y, dtype)?;
     let slope = if p == 2.0 { ratio } else { signed_power(&ratio, p - 1.0, dtype)? };
     let zero = zeros(y, dtype)?;
@@ -77,15 +102,13 @@ impl<P: Float> Tensor<P> {
         let axes = shape::axes("norm", axes.as_axes(), self.rank())?;
         if p.is_infinite() {
             let magnitude = self.pointwise("norm", Unary::Abs)?;
-            let all: Vec<isize> = axes.iter().map(|&a| a as isize).collect();
-            let folds = !all.is_empty();
-            return match (folds, p > 0.0) {
-                (false, _) => Ok(magnitude),
-                (true, true) => magnitude.max(all, keep),
-                (true, false) => magnitude.min(all, keep),
+            let (name, fold) = if p > 0.0 { ("max", Reduce::Max) } else { ("min", Reduce::Min) };
+            return match axes.is_empty() {
+                true => Ok(magnitude),
+                false => Self::from_raw(extreme(name, fold, &magnitude.raw, &axes, P::WRITES)?).drop_axes(&axes, keep),
             };
         }
-        Self::from_raw(norm(&self.raw, p, &axes)?).drop_axes(&axes, keep)
+        Self::from_raw(norm_to(&self.raw, p, &axes, P::WRITES)?).drop_axes(&axes, keep)
     }
 
     /// Euclidean norm of all elements, as a tensor of no dimensions.
@@ -113,7 +136,7 @@ impl<P: Float> Tensor<P> {
         }
         let axis = shape::axis(OP, axis, self.rank())?;
         let length = at_least(OP, &norm(&self.raw, p, &[axis])?, eps)?;
-        Ok(Self::from_raw(div(&self.raw, &length)?))
+        Ok(Self::from_raw(div_to(&self.raw, &length, P::WRITES)?))
     }
 
     /// Cosine of the angle between vectors along `axis`, their lengths taken as at least `eps`; the tensors broadcast
@@ -135,7 +158,7 @@ impl<P: Float> Tensor<P> {
         let (a, b) = (self.expand(shape)?, other.expand(shape)?);
         let length = |x: &RawTensor| at_least(OP, &norm(x, 2.0, &[axis])?, eps);
         let dot = fold(OP, Reduce::Sum, &mul(&a.raw, &b.raw)?, &[axis], 1.0)?;
-        let cosine = div(&div(&dot, &length(&a.raw)?)?, &length(&b.raw)?)?;
+        let cosine = div_to(&div(&dot, &length(&a.raw)?)?, &length(&b.raw)?, P::WRITES)?;
         Self::from_raw(cosine).drop_axes(&[axis], false)
     }
 }

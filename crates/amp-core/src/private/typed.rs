@@ -2,6 +2,7 @@
 
 use super::{Cast, Inside, Plain, Precise, Recast, To, WritesDirectly, Writing};
 use crate::error::Error;
+use crate::ops::BatchStatistics;
 use crate::param::Parameter;
 use crate::precision::{AutocastPrecision, Element, F32, Float, Rounding};
 use crate::tensor::Tensor;
@@ -73,6 +74,14 @@ impl<L: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for Tensor<Roundi
     type Output = Tensor<Q>;
     fn recast(self, _to: To<Q>) -> Tensor<Q> {
         view(&self)
+    }
+}
+
+/// Statistics are in F32 whatever is written beside them.
+impl<L: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for BatchStatistics<Rounding<L>> {
+    type Output = BatchStatistics<Q>;
+    fn recast(self, _to: To<Q>) -> BatchStatistics<Q> {
+        BatchStatistics { mean: view(&self.mean), var: view(&self.var) }
     }
 }
 

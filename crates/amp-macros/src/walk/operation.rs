@@ -194,13 +194,14 @@ impl Walker<'_> {
         let lower = self.lower();
         let result = called.result(&lower);
         let written = self.written(called.site, called.form.module());
-        self.record(called, source, at, &result.prec, written.is_some());
+        let tensor = result.parts.first().unwrap_or(&result);
+        self.record(called, source, at, &tensor.prec, written.is_some());
         let goal = match written {
             Some(written) => Some(Goal::Write(written)),
             None => called.goal(lower),
         };
         let flow = self.flow(called);
-        (Value { flow, ..result }, goal)
+        (result.made_by(flow), goal)
     }
 
     /// The precision an operation computes in, for judging constants.

@@ -126,7 +126,8 @@ pub(crate) const OPS: &[Op] = &[
     .torch("batch_norm")
     .tensors(&[0, 1, 2])
     .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel")
-    .implemented(),
+    .implemented()
+    .direct(),
     Op::new(
         "batch_norm_eval",
         Family::NormLayer,

@@ -7,7 +7,8 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("upsample_nearest2d", Family::Resample, Class::Full, "backward accumulates many pixels"),
     Op::new("upsample_nearest", Family::Resample, Class::Full, "backward accumulates many pixels")
         .torch("upsample_nearest2d")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("upsample_nearest3d", Family::Resample, Class::Full, "backward accumulates many pixels"),
     Op::new("_upsample_nearest_exact1d", Family::Resample, Class::Full, "same as nearest"),
     Op::new("_upsample_nearest_exact2d", Family::Resample, Class::Full, "same as nearest"),
@@ -16,7 +17,8 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("upsample_bilinear2d", Family::Resample, Class::Full, "coordinate precision and backward accumulation"),
     Op::new("upsample_bilinear", Family::Resample, Class::Full, "coordinate precision and backward accumulation")
         .torch("upsample_bilinear2d")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("_upsample_bilinear2d_aa", Family::Resample, Class::Full, "filter weight accumulation"),
     Op::new("upsample_trilinear3d", Family::Resample, Class::Full, "coordinate precision"),
     Op::new("upsample_bicubic2d", Family::Resample, Class::Full, "coordinate precision"),

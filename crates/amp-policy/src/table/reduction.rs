@@ -14,10 +14,13 @@ pub(crate) const OPS: &[Op] = &[
         .torch("sum")
         .implemented()
         .direct(),
-    Op::new("prod", Family::Reduction, Class::Full, "product range overflow/underflow").implemented(),
-    Op::new("prod_all", Family::Reduction, Class::Full, "product range overflow/underflow").torch("prod").implemented(),
-    Op::new("cumsum", Family::Reduction, Class::Full, "running accumulation error").implemented(),
-    Op::new("cumprod", Family::Reduction, Class::Full, "running product range").implemented(),
+    Op::new("prod", Family::Reduction, Class::Full, "product range overflow/underflow").implemented().direct(),
+    Op::new("prod_all", Family::Reduction, Class::Full, "product range overflow/underflow")
+        .torch("prod")
+        .implemented()
+        .direct(),
+    Op::new("cumsum", Family::Reduction, Class::Full, "running accumulation error").implemented().direct(),
+    Op::new("cumprod", Family::Reduction, Class::Full, "running product range").implemented().direct(),
     Op::new(
         "softmax",
         Family::Reduction,
@@ -27,11 +30,12 @@ pub(crate) const OPS: &[Op] = &[
     .implemented()
     .direct(),
     Op::new("log_softmax", Family::Reduction, Class::Full, "exp/sum/log chain").implemented().direct(),
-    Op::new("logsumexp", Family::Reduction, Class::Full, "exp/sum/log chain").implemented(),
-    Op::new("norm", Family::Reduction, Class::Full, "squares overflow fp16 at abs x > 256").implemented(),
+    Op::new("logsumexp", Family::Reduction, Class::Full, "exp/sum/log chain").implemented().direct(),
+    Op::new("norm", Family::Reduction, Class::Full, "squares overflow fp16 at abs x > 256").implemented().direct(),
     Op::new("norm_all", Family::Reduction, Class::Full, "squares overflow fp16 at abs x > 256")
         .torch("norm")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("linalg_vector_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("linalg_matrix_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow"),
@@ -40,9 +44,13 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]),
     Op::new("pdist", Family::Reduction, Class::Full, "pairwise norms"),
     Op::new("cdist", Family::Reduction, Class::Full, "pairwise norms; square then sqrt cancellation").tensors(&[0, 1]),
-    Op::new("cosine_similarity", Family::Reduction, Class::Full, "norms and division").tensors(&[0, 1]).implemented(),
+    Op::new("cosine_similarity", Family::Reduction, Class::Full, "norms and division")
+        .tensors(&[0, 1])
+        .implemented()
+        .direct(),
     Op::new("normalize", Family::Reduction, Class::Full, "not registered in PyTorch: CUDA inherits fp32 from norm")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("softmin", Family::Reduction, Class::Full, "softmax(-x)"),
     Op::new("gumbel_softmax", Family::Reduction, Class::Full, "softmax inside"),
     Op::new("trace", Family::Reduction, Class::Full, "no 16-bit CPU kernel")
@@ -72,18 +80,22 @@ pub(crate) const OPS: &[Op] = &[
     .direct(),
     Op::new("var", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
         .departs("variance squares and sums, which half can neither hold nor resolve")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("var_with", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
         .torch("var")
         .departs("variance squares and sums, which half can neither hold nor resolve")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("std", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
         .departs("variance squares and sums, which half can neither hold nor resolve")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("std_with", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
         .torch("std")
         .departs("variance squares and sums, which half can neither hold nor resolve")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("max", Family::Reduction, Class::Keep, "exact selection").implemented(),
     Op::new("max_all", Family::Reduction, Class::Keep, "exact selection").torch("max").implemented(),
     Op::new("min", Family::Reduction, Class::Keep, "exact selection").implemented(),
