@@ -114,7 +114,7 @@ pub trait NotModule {
     fn module(&self) -> Keep;
 }
 
-impl<T: ModuleClass, L> ByModule for &Probe<'_, T, To<L>>
+impl<T: ModuleClass, L> ByModule for &Probe<T, To<L>>
 where
     T::Class: Target<L>,
 {
@@ -124,7 +124,7 @@ where
     }
 }
 
-impl<T: ?Sized, K> NotModule for Probe<'_, T, K> {
+impl<T: ?Sized, K> NotModule for Probe<T, K> {
     fn module(&self) -> Keep {
         Keep
     }

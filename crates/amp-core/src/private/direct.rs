@@ -5,7 +5,7 @@
 //! widened view of what was written, and narrowing that is free. Who cannot write another precision writes F32, and the
 //! result is narrowed where it is taken.
 
-use super::{Cast, Inside, Keep, ModuleClass, Probe, Target, To, to};
+use super::{Cast, Inside, Keep, ModuleClass, Probe, Recast, Target, To, to};
 use crate::precision::F32;
 use std::marker::PhantomData;
 
@@ -65,6 +65,16 @@ pub trait DirectTensor {
     fn direct<C: Condition>(&self, if_narrowed: C) -> C::Pick<Writing<Self::Lower>, To<F32>>;
 }
 
+/// What the operands are cast to, if the first certainly is a tensor that can.
+pub fn written<L, C: Condition>(_lower: To<L>, if_narrowed: C) -> C::Pick<Writing<L>, To<F32>> {
+    if_narrowed.pick(writing(), to())
+}
+
+/// The result of an operation whose operands were cast to `target`.
+pub fn finished<A: Recast<T::Result>, T: ResultOf>(value: A, target: T) -> A::Output {
+    value.recast(target.result())
+}
+
 /// Any other tensor.
 pub trait IndirectTensor {
     /// What the operands are cast to.
@@ -81,16 +91,16 @@ pub trait NoTensor {
     }
 }
 
-impl<T: Inside<Tensor: WritesDirectly>, L> DirectTensor for &&Probe<'_, T, To<L>> {
+impl<T: Inside<Tensor: WritesDirectly>, L> DirectTensor for &&Probe<T, To<L>> {
     type Lower = L;
     fn direct<C: Condition>(&self, if_narrowed: C) -> C::Pick<Writing<L>, To<F32>> {
         if_narrowed.pick(writing(), to())
     }
 }
 
-impl<T: Inside<Tensor: Cast<To<F32>>>, L> IndirectTensor for &Probe<'_, T, To<L>> {}
+impl<T: Inside<Tensor: Cast<To<F32>>>, L> IndirectTensor for &Probe<T, To<L>> {}
 
-impl<T: ?Sized, K> NoTensor for Probe<'_, T, K> {}
+impl<T: ?Sized, K> NoTensor for Probe<T, K> {}
 
 /// What the result of an operation is cast to whose operands were cast to this target.
 pub trait ResultOf: Copy {
@@ -142,7 +152,7 @@ pub trait NotDirectModule {
     }
 }
 
-impl<T: ModuleClass<Class: Target<L>>, L> ByDirectModule for &Probe<'_, T, To<L>> {
+impl<T: ModuleClass<Class: Target<L>>, L> ByDirectModule for &Probe<T, To<L>> {
     type Lower = L;
     type Class = T::Class;
     fn module_for<C: Condition>(&self, if_narrowed: C) -> Picked<C, T::Class, L> {
@@ -150,7 +160,7 @@ impl<T: ModuleClass<Class: Target<L>>, L> ByDirectModule for &Probe<'_, T, To<L>
     }
 }
 
-impl<T: ?Sized, K> NotDirectModule for Probe<'_, T, K> {}
+impl<T: ?Sized, K> NotDirectModule for Probe<T, K> {}
 
 /// Classes of modules that narrow what they are given.
 pub trait Narrows {}
@@ -182,13 +192,13 @@ pub trait TakesFull {
     }
 }
 
-impl<T: ModuleClass<Class: Commutes<K>>, K: Condition> SeenThrough for &&Probe<'_, T, K> {
+impl<T: ModuleClass<Class: Commutes<K>>, K: Condition> SeenThrough for &&Probe<T, K> {
     type Then = K;
     fn narrows<C: Condition>(&self, then: K, others: C) -> K::Pick<C, Keep> {
         then.pick(others, Keep)
     }
 }
 
-impl<T: ModuleClass<Class: Narrows>, K> NarrowsInput for &Probe<'_, T, K> {}
+impl<T: ModuleClass<Class: Narrows>, K> NarrowsInput for &Probe<T, K> {}
 
-impl<T: ?Sized, K> TakesFull for Probe<'_, T, K> {}
+impl<T: ?Sized, K> TakesFull for Probe<T, K> {}

@@ -44,11 +44,11 @@ macro_rules! outside {
 }
 outside! {
     /// A call on something that belongs outside.
-    Outside for &&&Probe<'_, T, K>;
+    Outside for &&&Probe<T, K>;
     /// The same behind a reference.
-    OutsideShared for &&Probe<'_, &T, K>;
+    OutsideShared for &&Probe<&T, K>;
     /// The same behind an exclusive reference.
-    OutsideExclusive for &Probe<'_, &mut T, K>;
+    OutsideExclusive for &Probe<&mut T, K>;
 }
 
 /// A call on anything else.
@@ -57,7 +57,7 @@ pub trait Anywhere {
     fn outside<Op>(&self);
 }
 
-impl<T: ?Sized, K> Anywhere for Probe<'_, T, K> {
+impl<T: ?Sized, K> Anywhere for Probe<T, K> {
     fn outside<Op>(&self) {}
 }
 
@@ -81,7 +81,7 @@ pub trait OtherReceiver {
     fn receiver(&self) -> OnOther;
 }
 
-impl<T: Inside, K> AtRuntimeReceiver for &Probe<'_, T, K>
+impl<T: Inside, K> AtRuntimeReceiver for &Probe<T, K>
 where
     T::Tensor: RuntimePrecision,
 {
@@ -90,7 +90,7 @@ where
     }
 }
 
-impl<T: ?Sized, K> OtherReceiver for Probe<'_, T, K> {
+impl<T: ?Sized, K> OtherReceiver for Probe<T, K> {
     fn receiver(&self) -> OnOther {
         OnOther
     }
@@ -129,7 +129,7 @@ pub trait NeedsNone {
     fn policy<Op>(&self);
 }
 
-impl<T: HoldsRuntime> NeedsPolicy for &Probe<'_, T, OnTensor> {
+impl<T: HoldsRuntime> NeedsPolicy for &Probe<T, OnTensor> {
     type Value = T;
     fn policy<Op>(&self)
     where
@@ -138,6 +138,6 @@ impl<T: HoldsRuntime> NeedsPolicy for &Probe<'_, T, OnTensor> {
     }
 }
 
-impl<T: ?Sized, K> NeedsNone for Probe<'_, T, K> {
+impl<T: ?Sized, K> NeedsNone for Probe<T, K> {
     fn policy<Op>(&self) {}
 }

@@ -66,19 +66,19 @@ pub trait Differing {
     fn joined(&self) -> Widens;
 }
 
-impl<J: AtRuntime, K> Runtime for &&Probe<'_, J, K> {
+impl<J: AtRuntime, K> Runtime for &&Probe<J, K> {
     fn joined(&self) -> Widens {
         Widens
     }
 }
 
-impl<J: Alike, K> Equal for &Probe<'_, J, K> {
+impl<J: Alike, K> Equal for &Probe<J, K> {
     fn joined(&self) -> Takes {
         Takes
     }
 }
 
-impl<J, K> Differing for Probe<'_, J, K> {
+impl<J, K> Differing for Probe<J, K> {
     fn joined(&self) -> Widens {
         Widens
     }

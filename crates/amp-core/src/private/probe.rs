@@ -8,16 +8,16 @@ use super::{Cast, Held, HeldOption, Inside, Keep, Kept, Moved, Plain, Precise, R
 use crate::precision::F32;
 use std::marker::PhantomData;
 
-/// A value's type, a target, and nothing at run time.
+/// A value's type, a target, and nothing at run time: the value itself may be moved while its type is asked.
 #[derive(Debug)]
-pub struct Probe<'a, T: ?Sized, K>(PhantomData<&'a T>, PhantomData<fn() -> K>);
+pub struct Probe<T: ?Sized, K>(PhantomData<fn() -> *const T>, PhantomData<fn() -> K>);
 
 /// Asks what target `K` means for `value`.
-pub const fn probe<'a, T: ?Sized, K: Copy>(_value: &'a T, _to: K) -> Probe<'a, T, K> {
+pub const fn probe<T: ?Sized, K: Copy>(_value: &T, _to: K) -> Probe<T, K> {
     Probe(PhantomData, PhantomData)
 }
 
-type Two<'a, T, K> = &'a &'a Probe<'a, T, K>;
+type Two<'a, T, K> = &'a &'a Probe<T, K>;
 type Three<'a, T, K> = &'a Two<'a, T, K>;
 type Four<'a, T, K> = &'a Three<'a, T, K>;
 type Nine<'a, T, K> = &'a &'a &'a &'a &'a Four<'a, T, K>;
@@ -25,19 +25,21 @@ type Nine<'a, T, K> = &'a &'a &'a &'a &'a Four<'a, T, K>;
 macro_rules! questions {
     ($($(#[$doc:meta])* $name:ident: $levels:ident $value:expr;)*) => { $(
         $(#[$doc])*
-        pub const fn $name<'a, T: ?Sized, K: Copy + 'a>(_value: &'a T, _to: K) -> $levels<'a, T, K> {
+        pub const fn $name<'a, T: ?Sized, K: Copy>(_value: &T, _to: K) -> $levels<'a, T, K> {
             $value
         }
     )* };
 }
 questions! {
-    /// What becomes of an argument: `.kind()`.
+    /// What becomes of an argument: `.hold(..)`.
     argument: Four &&&&Probe(PhantomData, PhantomData);
-    /// What becomes of a place that is borrowed: `.place()`.
+    /// What becomes of a place that is borrowed: `.lend(..)`.
     place: Four &&&&Probe(PhantomData, PhantomData);
+    /// What the other arguments are cast to if this is the receiver: `.gate(..)`.
+    gate: Two &&Probe(PhantomData, PhantomData);
     /// What becomes of the place before the dot, where it may be no tensor: `.treatment()`.
     receiver: Nine &&&&&&&&&Probe(PhantomData, PhantomData);
-    /// What becomes of a value that is given away: `.owned()`.
+    /// What becomes of a value that is given away: `.give(..)`.
     owned: Three &&&Probe(PhantomData, PhantomData);
     /// The precision of a value as a target: `.token(..)`.
     token: Three &&&Probe(PhantomData, PhantomData);
@@ -132,7 +134,7 @@ macro_rules! no_gate {
         }
     )* };
 }
-no_gate!(CastsOption, Copies, Borrows, Untouched);
+no_gate!(Copies, Borrows);
 
 impl Copies {
     /// Takes the place.
@@ -171,109 +173,84 @@ macro_rules! level {
     )* };
 }
 pub(super) use level;
-level! {
+
+/// As `level!`, where the value can be treated at once: by `$kind`, whose method is `$by`.
+macro_rules! treated {
+    ($($(#[$doc:meta])* $trait:ident, $method:ident [$($param:tt)*] $probe:ty, $value:ty, $to:ty => $taken:ty,
+        $kind:ident.$by:ident, where [$($bound:tt)*];)*) => { $(
+        $(#[$doc])*
+        pub trait $trait<V, K> {
+            /// What becomes of it.
+            type Taken;
+            /// Takes the value, cast to the target if that is its treatment.
+            fn $method(&self, value: V, to: K) -> Self::Taken;
+        }
+
+        impl<$($param)*> $trait<$value, $to> for $probe
+        where
+            $($bound)*
+        {
+            type Taken = $taken;
+            fn $method(&self, value: $value, to: $to) -> $taken {
+                $kind.$by(value, to)
+            }
+        }
+    )* };
+}
+treated! {
     /// An argument that has the target precision.
-    KeepsPrecision, kind => Same;
+    KeepsPrecision, hold [A: Inside, P] &&&Probe<A, To<P>>, A, To<P> => Kept<A>, Same.take,
+        where [A::Tensor: Precise<Precision = P> + Plain];
     /// An argument that is a tensor of another precision.
-    ByTensor, kind => Casts;
+    ByTensor, hold [A: Inside, K] &&Probe<A, K>, A, K => Held<<A::Tensor as Cast<K>>::Output>, Casts.take,
+        where [A::Tensor: Cast<K>];
     /// An argument that is an optional tensor.
-    ByOption, kind => CastsOption;
+    ByOption, hold [A: Inside, K] &Probe<Option<A>, K>, Option<A>, K => HeldOption<<A::Tensor as Cast<K>>::Output>,
+        CastsOption.take, where [A::Tensor: Cast<K>];
     /// An argument that is no tensor.
-    AsIs, kind => Untouched;
+    AsIs, hold [A, K] Probe<A, K>, A, K => Moved<A>, Untouched.take, where [];
     /// A place whose tensor has the target precision.
-    PlaceKeeps, place => Same;
+    PlaceKeeps, lend ['a, A: Inside, P] &&&Probe<A, To<P>>, &'a A, To<P> => Kept<&'a A>, Same.take,
+        where [A::Tensor: Precise<Precision = P> + Plain];
     /// A place with a tensor of another precision.
-    PlaceTensor, place => Casts;
+    PlaceTensor, lend ['a, A: Inside, K] &&Probe<A, K>, &'a A, K => Held<<A::Tensor as Cast<K>>::Output>, Casts.take,
+        where [A::Tensor: Cast<K>];
     /// A place that is no tensor and can be copied.
-    ByCopy, place => Copies;
+    ByCopy, lend ['a, A: Copy, K] &Probe<A, K>, &'a A, K => Moved<A>, Copies.take, where [];
     /// A place that is no tensor.
-    ByPlace, place => Borrows;
+    ByPlace, lend ['a, A: ?Sized, K] Probe<A, K>, &'a A, K => Moved<&'a A>, Borrows.take, where [];
     /// An owned value that has the target precision.
-    OwnedKeeps, owned => Untouched;
+    OwnedKeeps, give [A: Recast<K, Output = A> + Plain, K] &&Probe<A, K>, A, K => A, Untouched.recast, where [];
     /// An owned value with tensors in it.
-    OwnedTensor, owned => Casts;
+    OwnedTensor, give [A: Recast<K>, K] &Probe<A, K>, A, K => A::Output, Casts.recast, where [];
     /// An owned value without.
-    AsIsOwned, owned => Untouched;
+    AsIsOwned, give [A, K] Probe<A, K>, A, K => A, Untouched.recast, where [];
 }
 
-impl<T: Inside, P> KeepsPrecision for &&&Probe<'_, T, To<P>>
-where
-    T::Tensor: Precise<Precision = P> + Plain,
-{
-    fn kind(&self) -> Same {
-        Same
-    }
+/// A receiver that is a tensor.
+pub trait GateOpen<K> {
+    /// The target of the other arguments.
+    fn gate(&self, to: K) -> K;
 }
 
-impl<T: Inside, K> ByTensor for &&Probe<'_, T, K>
-where
-    T::Tensor: Cast<K>,
-{
-    fn kind(&self) -> Casts {
-        Casts
-    }
+/// Any other receiver: the call stays as it is.
+pub trait GateShut<K> {
+    /// The other arguments have no target.
+    fn gate(&self, to: K) -> Keep;
 }
 
-impl<T: Inside, K> ByOption for &Probe<'_, Option<T>, K>
+impl<T: Inside, K> GateOpen<K> for &Probe<T, K>
 where
     T::Tensor: Cast<K>,
 {
-    fn kind(&self) -> CastsOption {
-        CastsOption
+    fn gate(&self, to: K) -> K {
+        to
     }
 }
 
-impl<T: ?Sized, K> AsIs for Probe<'_, T, K> {
-    fn kind(&self) -> Untouched {
-        Untouched
-    }
-}
-
-impl<T: Inside, P> PlaceKeeps for &&&Probe<'_, T, To<P>>
-where
-    T::Tensor: Precise<Precision = P> + Plain,
-{
-    fn place(&self) -> Same {
-        Same
-    }
-}
-
-impl<T: Inside, K> PlaceTensor for &&Probe<'_, T, K>
-where
-    T::Tensor: Cast<K>,
-{
-    fn place(&self) -> Casts {
-        Casts
-    }
-}
-
-impl<T: Copy, K> ByCopy for &Probe<'_, T, K> {
-    fn place(&self) -> Copies {
-        Copies
-    }
-}
-
-impl<T: ?Sized, K> ByPlace for Probe<'_, T, K> {
-    fn place(&self) -> Borrows {
-        Borrows
-    }
-}
-
-impl<T: Recast<K, Output = T> + Plain, K> OwnedKeeps for &&Probe<'_, T, K> {
-    fn owned(&self) -> Untouched {
-        Untouched
-    }
-}
-
-impl<T: Recast<K>, K> OwnedTensor for &Probe<'_, T, K> {
-    fn owned(&self) -> Casts {
-        Casts
-    }
-}
-
-impl<T, K> AsIsOwned for Probe<'_, T, K> {
-    fn owned(&self) -> Untouched {
-        Untouched
+impl<T: ?Sized, K> GateShut<K> for Probe<T, K> {
+    fn gate(&self, _to: K) -> Keep {
+        Keep
     }
 }
 
@@ -305,7 +282,7 @@ pub trait TokenNone {
     fn token(&self, value: &Self::Of) -> Keep;
 }
 
-impl<T: Inside, K> TokenRuntime for &&Probe<'_, T, K>
+impl<T: Inside, K> TokenRuntime for &&Probe<T, K>
 where
     T::Tensor: RuntimePrecision,
 {
@@ -316,7 +293,7 @@ where
     }
 }
 
-impl<T: Inside, K> TokenTyped for &Probe<'_, T, K>
+impl<T: Inside, K> TokenTyped for &Probe<T, K>
 where
     T::Tensor: Precise,
 {
@@ -327,7 +304,7 @@ where
     }
 }
 
-impl<T: ?Sized, K> TokenNone for Probe<'_, T, K> {
+impl<T: ?Sized, K> TokenNone for Probe<T, K> {
     type Of = T;
     fn token(&self, _value: &T) -> Keep {
         Keep
@@ -346,13 +323,13 @@ pub trait SlotAsIs {
     fn slot(&self) -> Keep;
 }
 
-impl<T: Precise<Precision = F32>, K> SlotF32 for &Probe<'_, T, K> {
+impl<T: Precise<Precision = F32>, K> SlotF32 for &Probe<T, K> {
     fn slot(&self) -> To<F32> {
         to()
     }
 }
 
-impl<T: ?Sized, K> SlotAsIs for Probe<'_, T, K> {
+impl<T: ?Sized, K> SlotAsIs for Probe<T, K> {
     fn slot(&self) -> Keep {
         Keep
     }

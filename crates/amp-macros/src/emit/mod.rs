@@ -3,8 +3,8 @@
 //! A call `x.op(&y)` becomes
 //!
 //! ```text
-//! __amp::place(&x, T).place().take(&x, T).pass()
-//!     .op(match &y { v => __amp::argument(&v, T).kind().take(v, T) }.pass())
+//! __amp::place(&x, T).lend(&x, T).pass()
+//!     .op(match &y { v => __amp::argument(&v, T).hold(v, T) }.pass())
 //! ```
 //!
 //! where the types of `x` and `y` are not known, and `__amp::cast(&x, T).op(&__amp::cast(&y, T))` where both certainly

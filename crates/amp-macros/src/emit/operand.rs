@@ -31,6 +31,8 @@ pub(crate) enum Treatment {
     Direct(TokenStream),
     /// Cast with the others to where all meet.
     Meet,
+    /// As `Meet`: it certainly is a tensor.
+    MeetDirect,
     /// A local that already holds the cast to this target.
     Hoisted(Hoisted),
     /// Passed on.
@@ -54,6 +56,8 @@ pub(crate) enum Joint {
     Write {
         lower: TokenStream,
         condition: TokenStream,
+        /// It certainly is an operation.
+        sure: bool,
     },
 }
 
@@ -84,12 +88,8 @@ pub(crate) fn call(
         let arm = braced(quote_spanned!(site=> #name => #body), end);
         body = quote_spanned!(site=> match #receiver #arm);
     }
-    if matches!(joint, Joint::Write { .. }) {
-        let value = local("v", 0, at);
-        let arm = quote_spanned!(site=>
-            #value => __amp::owned(&#value, #common.result()).owned().recast(#value, #common.result()));
-        let arm = braced(arm, end);
-        body = quote_spanned!(site=> match #body #arm);
+    if let Joint::Write { sure, .. } = joint {
+        body = finished(body, sure, &common, end);
     }
     if let Some(open) = &open {
         body = open.asked(&local("k", 0, at), &common, end, body);
@@ -107,6 +107,19 @@ pub(crate) fn call(
     }
     // Parentheses say where in the source something is: here the call, below its receiver.
     Expr::Verbatim(quote_spanned!(site=> (#body)))
+}
+
+/// The result of an operation that may have been written narrow.
+fn finished(body: TokenStream, sure: bool, common: &Ident, end: Span) -> TokenStream {
+    let site = common.span();
+    if sure {
+        return quote_spanned!(site=> __amp::finished(#body, #common));
+    }
+    let value = local("v", 0, site);
+    let arm = quote_spanned!(site=>
+        #value => __amp::owned(&#value, #common.result()).give(#value, #common.result()));
+    let arm = braced(arm, end);
+    quote_spanned!(site=> match #body #arm)
 }
 
 /// The arms of a `match` that ends where the call it stands for does: there the compiler says to put a `?`.
@@ -134,15 +147,18 @@ fn is_gated(operands: &[Operand]) -> bool {
 
 /// What has to be known ahead of the casts: where the operands meet, or what the first of them says of the others.
 fn question(operands: &[Bound], gated: bool, joint: &Joint, site: Span) -> Option<TokenStream> {
-    if let (Joint::Write { lower, condition }, Some(first)) = (joint, operands.first()) {
+    if let (Joint::Write { lower, condition, .. }, Some(first)) = (joint, operands.first()) {
+        if matches!(first.operand.treatment, Treatment::MeetDirect) {
+            return Some(quote_spanned!(site=> __amp::written(#lower, #condition)));
+        }
         let asked = first.asked(site);
         return Some(quote_spanned!(site=> __amp::writer(#asked, #lower).direct(#condition)));
     }
     if let (true, Some(first)) = (gated, operands.first())
         && let Some(target) = first.target()
     {
-        let kind = first.kind(&target, site);
-        return Some(quote_spanned!(site=> #kind.gate(#target)));
+        let asked = first.asked(site);
+        return Some(quote_spanned!(site=> __amp::gate(#asked, #target).gate(#target)));
     }
     let meets = operands.iter().filter(|one| matches!(one.operand.treatment, Treatment::Meet));
     meets.map(|one| one.token(site)).reduce(|a, b| quote_spanned!(site=> (&&&&&&&__amp::pair(#a, #b)).meet()))
@@ -200,15 +216,6 @@ impl Bound {
         if self.is_borrowed() { value } else { quote_spanned!(at=> &#value) }
     }
 
-    /// The treatment that method resolution finds.
-    fn kind(&self, target: &TokenStream, at: Span) -> TokenStream {
-        let asked = self.asked(at);
-        match self.is_borrowed() {
-            true => quote_spanned!(at=> __amp::place(#asked, #target).place()),
-            false => quote_spanned!(at=> __amp::argument(#asked, #target).kind()),
-        }
-    }
-
     /// Its precision as a target.
     fn token(&self, at: Span) -> TokenStream {
         let asked = self.asked(at);
@@ -227,6 +234,9 @@ impl Bound {
                 if follows { picked(common, &hoisted, &self.operand.expr, first) } else { hoisted }
             }
             Treatment::Direct(target) if !follows => lent(cast(&self.operand.expr, target), self.operand.role, first),
+            Treatment::MeetDirect => {
+                lent(cast(&self.operand.expr, &common.to_token_stream()), self.operand.role, first)
+            }
             Treatment::To(target) if !follows => pass(self.taken(target, at), last),
             _ => pass(self.taken(&common.to_token_stream(), at), last),
         }
@@ -237,11 +247,15 @@ impl Bound {
         let (expr, first) = (&self.operand.expr, ends(&self.operand.expr).0);
         let site = Span::mixed_site().located_at(first);
         if self.name.is_some() || self.is_borrowed() || is_pure(expr) {
-            let (kind, value) = (self.kind(target, at), self.value(at));
-            return quote_spanned!(site=> (#kind.take(#value, #target)));
+            let (asked, value) = (self.asked(at), self.value(at));
+            let question = match self.is_borrowed() {
+                true => quote_spanned!(at=> __amp::place(#asked, #target).lend),
+                false => quote_spanned!(at=> __amp::argument(#asked, #target).hold),
+            };
+            return quote_spanned!(site=> (#question(#value, #target)));
         }
         let value = local("v", 0, first);
-        quote_spanned!(site=> (match #expr { #value => __amp::argument(&#value, #target).kind().take(#value, #target) }))
+        quote_spanned!(site=> (match #expr { #value => __amp::argument(&#value, #target).hold(#value, #target) }))
     }
 }
 
@@ -280,7 +294,7 @@ pub(crate) fn hoisted(name: &Ident, place: &Expr, target: &TokenStream, direct: 
     let site = Span::mixed_site().located_at(ends(place).0);
     let value = match direct {
         true => cast(place, target),
-        false => quote_spanned!(site=> __amp::argument(&&#place, #target).kind().take(&#place, #target)),
+        false => quote_spanned!(site=> __amp::argument(&&#place, #target).hold(&#place, #target)),
     };
     quote_spanned!(site=> let #name = #value;)
 }

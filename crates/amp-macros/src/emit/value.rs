@@ -11,7 +11,7 @@ pub(crate) fn recast(expr: Expr, target: &TokenStream) -> Expr {
     let site = Span::mixed_site().located_at(first);
     let value = local("v", 0, first);
     Expr::Verbatim(quote_spanned!(site=>
-        (match #expr { #value => __amp::owned(&#value, #target).owned().recast(#value, #target) })
+        (match #expr { #value => __amp::owned(&#value, #target).give(#value, #target) })
     ))
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     let (value, target) = (local("v", 0, first), local("t", 0, first));
     Expr::Verbatim(quote_spanned!(site=>
         (match (#expr, __amp::slot(&#place, __amp::Keep).slot()) {
-            (#value, #target) => __amp::owned(&#value, #target).owned().recast(#value, #target)
+            (#value, #target) => __amp::owned(&#value, #target).give(#value, #target)
         })
     ))
 }
@@ -40,7 +40,7 @@ pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
     let (value, target) = (local("v", 0, first), local("t", 0, first));
     Expr::Verbatim(quote_spanned!(site=>
         (match (#expr, __amp::declared::<#ty>().slot()) {
-            (#value, #target) => __amp::owned(&#value, #target).owned().recast(#value, #target)
+            (#value, #target) => __amp::owned(&#value, #target).give(#value, #target)
         })
     ))
 }

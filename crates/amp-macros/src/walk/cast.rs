@@ -130,6 +130,7 @@ impl Walker<'_> {
         gated: bool,
     ) -> Treatment {
         match goal {
+            Goal::Write(_) if is_direct(value) => Treatment::MeetDirect,
             Goal::Meet | Goal::Write(_) => Treatment::Meet,
             Goal::Through(prec) => {
                 self.cost(value, prec);

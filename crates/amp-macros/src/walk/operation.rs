@@ -163,7 +163,8 @@ impl Walker<'_> {
             let asks = if by_receiver { self.asks_of(&operands[0], &called.values[0]) } else { None };
             let open = asks.and_then(|asks| AsWritten::of(asks, call, &mut operands, &called.tensors));
             let whole = call.clone();
-            let joint = self.joint(goal, by_receiver && !(tensor && known));
+            let sure = tensor && known;
+            let joint = self.joint(goal, by_receiver && !sure, sure);
             self.rewrite(expr, |_| {
                 emit::call(at, end, operands, joint, open, |passed| rebuilt(whole, &called.tensors, passed))
             });
@@ -238,12 +239,13 @@ impl Walker<'_> {
         Flow::default()
     }
 
-    /// How the operands of a call are cast together.
-    pub(super) fn joint(&self, goal: Goal, gate: bool) -> Joint {
+    /// How the operands of a call are cast together: whether they may stay as they are, and whether the call certainly
+    /// is one of an operation.
+    pub(super) fn joint(&self, goal: Goal, gate: bool, sure: bool) -> Joint {
         match goal {
             Goal::Write(written) => {
                 let lower = self.target(&self.lower());
-                Joint::Write { condition: written.condition(&lower), lower }
+                Joint::Write { condition: written.condition(&lower), lower, sure }
             }
             Goal::To(_) if gate => Joint::Gate,
             _ => Joint::None,

@@ -118,7 +118,7 @@ impl Walker<'_> {
         }
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
-        let joint = self.joint(goal, method_form);
+        let joint = self.joint(goal, method_form, false);
         self.rewrite(expr, |_| {
             emit::call(name.span(), end, operands, joint, None, |passed| {
                 for (&i, arg) in tensors.iter().zip(passed) {

@@ -126,7 +126,7 @@ level! {
     FoundExclusive, exclusive => Mutates;
 }
 
-impl<T: Inside, P> ReceiverKeeps for &&&&&&&&Probe<'_, T, To<P>>
+impl<T: Inside, P> ReceiverKeeps for &&&&&&&&Probe<T, To<P>>
 where
     T::Tensor: Precise<Precision = P> + Plain,
 {
@@ -135,7 +135,7 @@ where
     }
 }
 
-impl<T: Inside, K> ReceiverTensor for &&&&&&&Probe<'_, T, K>
+impl<T: Inside, K> ReceiverTensor for &&&&&&&Probe<T, K>
 where
     T::Tensor: Cast<K>,
 {
@@ -144,43 +144,43 @@ where
     }
 }
 
-impl<T: ?Sized, K> ReceiverShared for &&&&&&Probe<'_, &T, K> {
+impl<T: ?Sized, K> ReceiverShared for &&&&&&Probe<&T, K> {
     fn treatment(&self) -> Copies {
         Copies
     }
 }
 
-impl<T: Deref + ?Sized, K> ReceiverExclusivePoints for &&&&&Probe<'_, &mut T, K> {
+impl<T: Deref + ?Sized, K> ReceiverExclusivePoints for &&&&&Probe<&mut T, K> {
     fn treatment(&self) -> ExclusivePoints {
         ExclusivePoints
     }
 }
 
-impl<T: ?Sized, K> ReceiverExclusive for &&&&Probe<'_, &mut T, K> {
+impl<T: ?Sized, K> ReceiverExclusive for &&&&Probe<&mut T, K> {
     fn treatment(&self) -> Exclusive {
         Exclusive
     }
 }
 
-impl<T, K, const N: usize> ReceiverArray for &&&Probe<'_, [T; N], K> {
+impl<T, K, const N: usize> ReceiverArray for &&&Probe<[T; N], K> {
     fn treatment(&self) -> Array {
         Array
     }
 }
 
-impl<T: Deref<Target: Deref> + ?Sized, K> ReceiverPointsFar for &&Probe<'_, T, K> {
+impl<T: Deref<Target: Deref> + ?Sized, K> ReceiverPointsFar for &&Probe<T, K> {
     fn treatment(&self) -> PointsFar {
         PointsFar
     }
 }
 
-impl<T: Deref + ?Sized, K> ReceiverPoints for &Probe<'_, T, K> {
+impl<T: Deref + ?Sized, K> ReceiverPoints for &Probe<T, K> {
     fn treatment(&self) -> Points {
         Points
     }
 }
 
-impl<T: ?Sized, K> ReceiverItself for Probe<'_, T, K> {
+impl<T: ?Sized, K> ReceiverItself for Probe<T, K> {
     fn treatment(&self) -> Itself {
         Itself
     }
