@@ -1,7 +1,8 @@
 //! Loading elements of any stored precision into the type that kernels compute in.
 
-use crate::convert::Compute;
-use crate::{DType, View};
+use crate::convert::{Compute, each_dtype};
+use crate::output::prefetch;
+use crate::{DType, Slice, View};
 
 /// Whether kernels on this operand compute in `f64`.
 pub(crate) fn computes_in_f64(view: &View<'_>) -> bool {
@@ -25,6 +26,13 @@ pub(crate) fn load<T: Compute>(view: &View<'_>, offset: usize, stride: usize, ou
     if view.rounds_on_load() {
         T::round_to(view.logical, out);
     }
+}
+
+/// Asks for the memory of up to `len` neighbouring elements that will be loaded soon, as far as they are there.
+pub(crate) fn expect(data: Slice<'_>, offset: usize, len: usize) {
+    let start = offset.min(data.len());
+    let soon = data.range(start, len.min(data.len() - start));
+    each_dtype!(soon, Slice, elements => prefetch(elements));
 }
 
 /// All elements of a view, row-major.

@@ -2,6 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::convert::Compute;
+use crate::load::expect;
 use crate::walk::{Run, Walk};
 use crate::{DType, Layout, Slice, View};
 
@@ -58,6 +59,13 @@ impl<'a> Source<'a> {
         match (self.rounds_to, self.walk.single_run(), T::same(self.data)) {
             (None, Some(Run { start, stride: 1, .. }), Some(values)) => Some(&values[start + at..][..len]),
             _ => None,
+        }
+    }
+
+    /// Asks for the memory of elements `at..at + len`, as far as they are there, where all lie one after the other.
+    pub fn expect(&self, at: usize, len: usize) {
+        if let Some(Run { start, stride: 1, .. }) = self.walk.single_run() {
+            expect(self.data, start + at, len);
         }
     }
 

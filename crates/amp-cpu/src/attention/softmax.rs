@@ -1,7 +1,7 @@
 //! Exponentials of a block of scores, row by row.
 
 use crate::num::Real;
-use crate::reduce::block::{largest, total};
+use crate::reduce::block::{dot_of, largest, total};
 use crate::simd::{Kernel, LANES, Lanes, Simd};
 
 /// Turns a row of scores into exponentials relative to the largest score so far, and updates that and their sum.
@@ -62,6 +62,18 @@ impl<T: Real> Kernel for Scale<'_, T> {
         for value in self.row {
             *value = *value * self.factor;
         }
+    }
+}
+
+/// The dot product of two rows.
+pub(super) struct Dot<'a, T>(pub &'a [T], pub &'a [T]);
+
+impl<T: Real> Kernel for Dot<'_, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> T {
+        dot_of::<S, T>(self.0, self.1)
     }
 }
 

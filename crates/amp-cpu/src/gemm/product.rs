@@ -7,8 +7,8 @@
 //! AMD EPYC of the Zen 5 family, for 2048 × 384 by 384 × 1536 on one thread: in BF16, where a table gives an activation in
 //! 0.25 ns an element, product and gelu take 6.4 ms in turn and took 9.3 ms in one, with its derivative 7.4 and 9.8 ms, with
 //! relu 6.1 and 6.8 ms; in F32 14.3 and 16.4, 14.6 and 17.8, 12.4 and 13.9 ms: two results at once push panels out of the
-//! first-level cache. Nor are weights kept packed: a training step packs each of them once in each of two forms, and all
-//! packing that transposes is 5 % of a GPT step.
+//! first-level cache. Nor are weights kept packed: a training step packs each of them once in each of two forms, and packing
+//! weights is 1 % of a GPT step.
 
 use super::kernel::{Kernel, Multiply};
 use super::operand::{Lines, Operand};
@@ -68,7 +68,9 @@ pub(crate) fn product_with<E: Multiply>(
     }
     let blocks = Blocks::new(&kernel, m, n, threads);
     let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
-    let lines = a.lines().filter(|_| kernel.direct.is_some() && n <= COLUMNS);
+    // What has to be padded is packed, for several blocks of columns once.
+    let whole = depth.is_multiple_of(kernel.left.step) || n <= COLUMNS;
+    let lines = a.lines().filter(|_| kernel.direct.is_some() && whole);
     let uses = if lines.is_some() { 1 } else { blocks.across() };
     let plans =
         [Plan::new(a, kernel.left, kernel.depth, uses), Plan::new(b, kernel.right, kernel.depth, blocks.down())];

