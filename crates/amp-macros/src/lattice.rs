@@ -78,6 +78,8 @@ pub(crate) struct Value {
     pub(crate) constant: Option<(String, f64)>,
     /// Its type comes from the context (`collect()`, `None`): a cast would leave it without one.
     pub(crate) inferred: bool,
+    /// The compiler may find its type out only later than it is asked for it.
+    pub(crate) late: bool,
     /// How it holds its tensor.
     pub(crate) shape: Shape,
     /// Elements of a tuple.
@@ -94,7 +96,8 @@ impl Value {
 
     pub(crate) fn new(prec: Prec) -> Self {
         let (constant, parts, flow, shape) = Default::default();
-        Self { prec, sure: false, pinned: false, by_name: false, constant, inferred: false, shape, parts, flow }
+        let (sure, pinned, by_name, inferred, late) = Default::default();
+        Self { prec, sure, pinned, by_name, constant, inferred, late, shape, parts, flow }
     }
 
     pub(crate) fn sure(prec: Prec) -> Self {
@@ -102,7 +105,7 @@ impl Value {
     }
 
     pub(crate) fn never() -> Self {
-        Self { inferred: true, ..Self::new(Prec::Never) }
+        Self { inferred: true, late: true, ..Self::new(Prec::Never) }
     }
 
     pub(crate) fn other() -> Self {
@@ -111,6 +114,11 @@ impl Value {
 
     pub(crate) fn opaque() -> Self {
         Self::new(Prec::Opaque)
+    }
+
+    /// A value that nothing has told the type of where it is declared.
+    pub(crate) fn late() -> Self {
+        Self { late: true, ..Self::opaque() }
     }
 
     /// A value whose type the context gives.
@@ -157,6 +165,7 @@ impl Value {
             by_name: self.by_name || other.by_name,
             constant: None,
             inferred: self.inferred && other.inferred,
+            late: self.late && other.late,
             shape: if self.shape == other.shape { self.shape } else { Shape::Unknown },
             parts,
             flow: Flow::default(),

@@ -42,6 +42,43 @@ pub fn recast<A: Recast<K>, K>(value: A, to: K) -> A::Output {
     value.recast(to)
 }
 
+/// A tensor, or a number beside one, whose type is not known yet where it is cast.
+#[diagnostic::on_unimplemented(
+    message = "the type of this value is known too late for autocast to tell what it is",
+    label = "this is neither a tensor nor a number",
+    note = "write its type where it is declared"
+)]
+pub trait Late<K> {
+    /// The value after the cast.
+    type Output;
+    /// Casts it.
+    fn late(self, to: K) -> Self::Output;
+}
+
+impl<K, T: Inside<Tensor: Cast<K>>> Late<K> for &T {
+    type Output = <T::Tensor as Cast<K>>::Output;
+    fn late(self, to: K) -> Self::Output {
+        self.inside().cast(to)
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => { $(
+        impl<K> Late<K> for $number {
+            type Output = Self;
+            fn late(self, _to: K) -> Self {
+                self
+            }
+        }
+    )* };
+}
+numbers!(f32, f64, i32);
+
+/// Casts what has to be a tensor or a number, without asking which.
+pub fn late<A: Late<K>, K>(value: A, to: K) -> A::Output {
+    value.late(to)
+}
+
 /// A tensor whose precision is part of its type.
 pub trait Precise {
     /// That precision.

@@ -16,6 +16,7 @@ mod direct;
 mod guard;
 mod hold;
 mod host;
+mod input;
 mod join;
 mod literal;
 mod probe;
@@ -34,10 +35,12 @@ pub use direct::{
 };
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved};
-pub use host::{Cast, Inside, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, recast};
+pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use join::{Join2, Join3, Join4};
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
-pub use probe::{Probe, argument, declared, gate, module, owned, place, probe, receiver, slot, taker, token, writer};
+pub use probe::{
+    Probe, argument, declared, gate, input, module, owned, place, probe, receiver, slot, taker, token, writer,
+};
 pub use receiver::{ASKING, Missing, absent, found, never, unasked};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
 
@@ -54,12 +57,13 @@ pub mod kinds {
         Anywhere as _, AtRuntimeReceiver as _, NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _,
         OutsideExclusive as _, OutsideShared as _,
     };
+    pub use super::input::NoInput as _;
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::literal::HoldsAtRuntime as _;
     pub use super::probe::{
         AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, GateOpen as _,
-        GateShut as _, KeepsPrecision as _, OwnedKeeps as _, OwnedTensor as _, PlaceKeeps as _, PlaceTensor as _,
-        SlotAsIs as _, SlotF32 as _, TokenNone as _, TokenRuntime as _, TokenTyped as _,
+        GateShut as _, KeepsPrecision as _, Known as _, OwnedKeeps as _, OwnedTensor as _, PlaceKeeps as _,
+        PlaceTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _, TokenRuntime as _, TokenTyped as _,
     };
     pub use super::receiver::{
         FoundExclusive as _, FoundShared as _, Give as _, Lend as _, NotFound as _, ReceiverArray as _,

@@ -17,10 +17,21 @@ pub const fn probe<T: ?Sized, K: Copy>(_value: &T, _to: K) -> Probe<T, K> {
     Probe(PhantomData, PhantomData)
 }
 
+/// A value whose type is asked for: the compiler has to know it by then, or says that it does not.
+///
+/// What a probe is told of a type that is not known yet would be the first of its answers, and not the right one.
+pub trait Known {
+    /// Does nothing.
+    fn __amp_known(&self) {}
+}
+
+impl<T: ?Sized> Known for T {}
+
 type Two<'a, T, K> = &'a &'a Probe<T, K>;
 type Three<'a, T, K> = &'a Two<'a, T, K>;
 type Four<'a, T, K> = &'a Three<'a, T, K>;
-type Nine<'a, T, K> = &'a &'a &'a &'a &'a Four<'a, T, K>;
+type Five<'a, T, K> = &'a Four<'a, T, K>;
+type Nine<'a, T, K> = &'a &'a &'a &'a Five<'a, T, K>;
 
 macro_rules! questions {
     ($($(#[$doc:meta])* $name:ident: $levels:ident $value:expr;)*) => { $(
@@ -33,6 +44,8 @@ macro_rules! questions {
 questions! {
     /// What becomes of an argument: `.hold(..)`.
     argument: Four &&&&Probe(PhantomData, PhantomData);
+    /// What becomes of what a module is given: `.hold(..)`.
+    input: Five &&&&&Probe(PhantomData, PhantomData);
     /// What becomes of a place that is borrowed: `.lend(..)`.
     place: Four &&&&Probe(PhantomData, PhantomData);
     /// What the other arguments are cast to if this is the receiver: `.gate(..)`.

@@ -1,6 +1,6 @@
 //! The contract for this library's own tensors.
 
-use super::{Cast, Inside, Plain, Precise, Recast, To, WritesDirectly, Writing};
+use super::{Cast, Inside, Late, Plain, Precise, Recast, To, WritesDirectly, Writing};
 use crate::error::Error;
 use crate::ops::BatchStatistics;
 use crate::param::Parameter;
@@ -42,6 +42,16 @@ impl<P: AutocastPrecision, Q: AutocastPrecision> Cast<To<Q>> for Tensor<P> {
     type Output = Tensor<Q>;
     fn cast(&self, _to: To<Q>) -> Tensor<Q> {
         view(self)
+    }
+}
+
+impl<P: Element, K> Late<K> for Tensor<P>
+where
+    Self: Cast<K>,
+{
+    type Output = <Self as Cast<K>>::Output;
+    fn late(self, to: K) -> Self::Output {
+        self.cast(to)
     }
 }
 

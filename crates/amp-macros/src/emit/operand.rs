@@ -10,6 +10,16 @@ pub(crate) struct Operand {
     pub(crate) expr: Expr,
     pub(crate) role: Role,
     pub(crate) treatment: Treatment,
+    /// It may be a variable whose type has to be found out before it is asked for it.
+    pub(crate) late: bool,
+}
+
+impl Operand {
+    /// The variable whose type is asked for and may not be known by then.
+    fn unsettled(&self) -> Option<Ident> {
+        let asked = !matches!(self.treatment, Treatment::Nothing | Treatment::Direct(_) | Treatment::Late(_));
+        if self.late && asked { variable(&self.expr) } else { None }
+    }
 }
 
 /// Where it stands.
@@ -21,6 +31,8 @@ pub(crate) enum Role {
     Operator,
     /// Between the parentheses.
     Argument,
+    /// The first argument of a module.
+    Input,
 }
 
 /// What is done with it.
@@ -29,6 +41,8 @@ pub(crate) enum Treatment {
     To(TokenStream),
     /// Cast to this target: it certainly is a tensor.
     Direct(TokenStream),
+    /// Cast to this target: whatever type it turns out to have is one that can be.
+    Late(TokenStream),
     /// Cast with the others to where all meet.
     Meet,
     /// As `Meet`: it certainly is a tensor.
@@ -75,6 +89,7 @@ pub(crate) fn call(
     let gated = open.is_some() || matches!(joint, Joint::Gate) && is_gated(&operands);
     let operands: Vec<Bound> =
         operands.into_iter().enumerate().map(|(i, one)| Bound::new(one, i, gated, open.as_ref(), at)).collect();
+    let unsettled: Vec<Ident> = operands.iter().filter_map(|one| one.operand.unsettled()).collect();
     let question = question(&operands, gated && open.is_none(), &joint, site);
     let (names, values): (Vec<_>, Vec<_>) =
         operands.iter().filter_map(|one| Some((one.name.clone()?, one.initial(site)))).unzip();
@@ -104,6 +119,10 @@ pub(crate) fn call(
     }
     if let Some(open) = open {
         body = open.bind(body, at, end);
+    }
+    if !unsettled.is_empty() {
+        let arm = braced(quote_spanned!(site=> _ => #body), end);
+        body = quote_spanned!(site=> match (#(#unsettled.__amp_known(),)*) #arm);
     }
     // Parentheses say where in the source something is: here the call, below its receiver.
     Expr::Verbatim(quote_spanned!(site=> (#body)))
@@ -193,7 +212,7 @@ impl Bound {
     }
 
     fn is_borrowed(&self) -> bool {
-        self.operand.role != Role::Argument && is_place(&self.operand.expr)
+        matches!(self.operand.role, Role::Receiver | Role::Operator) && is_place(&self.operand.expr)
     }
 
     /// What the local is bound to: of a place the reference.
@@ -237,9 +256,16 @@ impl Bound {
             Treatment::MeetDirect => {
                 lent(cast(&self.operand.expr, &common.to_token_stream()), self.operand.role, first)
             }
+            Treatment::Late(target) => late(&self.operand, target),
             Treatment::To(target) if !follows => pass(self.taken(target, at), last),
             _ => pass(self.taken(&common.to_token_stream(), at), last),
         }
+    }
+
+    /// The probe of an argument.
+    fn question(&self) -> Ident {
+        let name = if self.operand.role == Role::Input { "input" } else { "argument" };
+        Ident::new(name, Span::call_site())
     }
 
     /// The operand after its cast.
@@ -250,12 +276,16 @@ impl Bound {
             let (asked, value) = (self.asked(at), self.value(at));
             let question = match self.is_borrowed() {
                 true => quote_spanned!(at=> __amp::place(#asked, #target).lend),
-                false => quote_spanned!(at=> __amp::argument(#asked, #target).hold),
+                false => {
+                    let question = self.question();
+                    quote_spanned!(at=> __amp::#question(#asked, #target).hold)
+                }
             };
             return quote_spanned!(site=> (#question(#value, #target)));
         }
         let value = local("v", 0, first);
-        quote_spanned!(site=> (match #expr { #value => __amp::argument(&#value, #target).hold(#value, #target) }))
+        let question = self.question();
+        quote_spanned!(site=> (match #expr { #value => __amp::#question(&#value, #target).hold(#value, #target) }))
     }
 }
 
@@ -263,6 +293,13 @@ impl Bound {
 fn lent(owned: TokenStream, role: Role, at: Span) -> Expr {
     let at = Span::mixed_site().located_at(at);
     Expr::Verbatim(if role == Role::Receiver { quote_spanned!(at=> (#owned)) } else { quote_spanned!(at=> &#owned) })
+}
+
+/// The cast of a value whose type is found out later.
+fn late(operand: &Operand, target: &TokenStream) -> Expr {
+    let (expr, at) = (&operand.expr, Span::mixed_site().located_at(ends(&operand.expr).0));
+    let reference = (operand.role == Role::Argument).then(|| quote_spanned!(at=> &));
+    Expr::Verbatim(quote_spanned!(at=> #reference __amp::late(#expr, #target)))
 }
 
 /// The cast made ahead if the receiver is a tensor, or else what was cast.
@@ -301,6 +338,16 @@ pub(crate) fn hoisted(name: &Ident, place: &Expr, target: &TokenStream, direct: 
 
 fn relocated(local: &Ident, at: Span) -> Ident {
     Ident::new(&local.to_string(), Span::mixed_site().located_at(at))
+}
+
+/// The variable that an expression names or borrows.
+fn variable(expr: &Expr) -> Option<Ident> {
+    match expr {
+        Expr::Path(path) => path.path.get_ident().cloned(),
+        Expr::Reference(reference) => variable(&reference.expr),
+        Expr::Paren(inner) => variable(&inner.expr),
+        _ => None,
+    }
 }
 
 /// Whether an expression can be asked for its type and be evaluated after that.

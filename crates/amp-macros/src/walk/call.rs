@@ -200,6 +200,7 @@ impl Walker<'_> {
 fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
     let folded = match given.first().map(|init| &init.prec) {
         Some(Prec::Never) => Value::never(),
+        Some(_) if given[0].inferred => Value::late(),
         Some(prec) if prec.is_tensor() => Value::new(Prec::Unknown),
         _ => Value::opaque(),
     };
@@ -211,7 +212,8 @@ fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
     }
 }
 
-/// `iter.sum()`: a fold of an iterator has no arguments, a sum of a tensor has.
+/// `iter.sum()`, `iter.fold(..)`: a sum of an iterator has no arguments, a sum of a tensor has; a fold of one has a closure.
 fn is_iterator_fold(call: &ExprMethodCall) -> bool {
     call.args.is_empty() && ["sum", "product", "max", "min", "flatten"].iter().any(|name| call.method == name)
+        || call.method == "fold" && matches!(call.args.last(), Some(Expr::Closure(_)))
 }

@@ -84,10 +84,11 @@ impl Walker<'_> {
             if let Some(error) = self.undone(as_written(source, i), &values[i], goal, &name) {
                 self.errors.push(error);
             }
-            let treatment = self.treatment(slot, &values[i], goal, i == 0, gated);
+            let deferred = if i == 0 || gated { None } else { self.deferred(&values[i], goal, values) };
+            let treatment = deferred.unwrap_or_else(|| self.treatment(slot, &values[i], goal, i == 0, gated));
             let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
             let role = if i == 0 { Role::Receiver } else { Role::Argument };
-            operands.push(Operand { expr, role, treatment });
+            operands.push(Operand { expr, role, treatment, late: values[i].late });
         }
         Some(operands)
     }
@@ -119,6 +120,36 @@ impl Walker<'_> {
             ),
         );
         Some(error)
+    }
+
+    /// A tensor that is never cast, before the dot or the operator: its result would be a second mistake.
+    pub(super) fn check_apart(&mut self, first: &Value, others: &[&Value], place: &Expr, name: &str) {
+        let apart = first.prec == Prec::Other && first.shape.lends() && !self.cx.host;
+        let other = others.iter().find(|value| value.sure && value.prec.is_known() && value.shape.lends());
+        if let (true, Some(other)) = (apart, other) {
+            let precision = other.prec.label();
+            self.errors.push(spanned(
+                place,
+                format!("cannot combine this tensor with a `{precision}` tensor in `{name}`"),
+                "F64, integer and boolean tensors are never cast for you: write the cast with `.to()`",
+            ));
+        }
+    }
+
+    /// What is done with an argument whose type is found out later: beside what certainly is a tensor it is one, or a
+    /// number.
+    pub(super) fn deferred(&self, value: &Value, goal: &Goal, beside: &[Value]) -> Option<Treatment> {
+        if !value.late || self.cx.host {
+            return None;
+        }
+        match goal {
+            Goal::To(prec) => Some(Treatment::Late(self.target(prec))),
+            // F32 is where everything meets it.
+            Goal::Meet if beside.iter().any(|value| value.is_surely(&Prec::F32)) => {
+                Some(Treatment::Late(self.target(&Prec::F32)))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn treatment(

@@ -6,6 +6,14 @@ use crate::lattice::Value;
 use syn::ExprClosure;
 
 impl Walker<'_> {
+    /// Walks the closure that a variable holds: who calls it comes later, and with it the types of its parameters.
+    pub(super) fn closure_variable(&mut self, closure: &mut ExprClosure) -> Value {
+        let params = vec![Value::late(); closure.inputs.len()];
+        // The variable stands for what calls of the closure give.
+        let Value { flow, .. } = self.closure(closure, &params);
+        Value { flow, ..Value::other() }
+    }
+
     /// Walks a closure that is called with these values; gives the value of its body, which whoever calls it uses.
     pub(super) fn closure(&mut self, closure: &mut ExprClosure, params: &[Value]) -> Value {
         let node = self.fresh_id();

@@ -76,7 +76,6 @@ impl Walker<'_> {
             Expr::Unsafe(inner) => self.block(&mut inner.block, &super::Expect::Nothing),
             Expr::Async(inner) => self.async_block(inner),
             Expr::Closure(inner) => {
-                // A variable that holds the closure stands for what calls of it give.
                 let Value { flow, .. } = self.closure(inner, &[]);
                 Value { flow, ..Value::other() }
             }

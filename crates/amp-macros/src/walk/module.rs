@@ -23,7 +23,10 @@ impl Walker<'_> {
             Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
         row.costed -= inputs.iter().filter(|value| row.costed > 0 && self.is_free(value)).count() as u32;
         self.rows.push(row);
-        let positions: Vec<usize> = (0..values.len()).filter(|&i| castable(&call.args[i], &values[i])).collect();
+        // Whether it takes integers, its type says too.
+        let input = |i: usize| i == 0 && values[i].prec == Prec::Other && values[i].shape.lends();
+        let asked = |&i: &usize| castable(&call.args[i], &values[i]) || input(i);
+        let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
         self.given(&call.receiver, site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
         let result = Value::new(Prec::Unknown).shaped(Shape::Fallible);
@@ -37,8 +40,9 @@ impl Walker<'_> {
             .iter()
             .map(|&i| Operand {
                 expr: take(&mut call.args[i]),
-                role: Role::Argument,
+                role: if i == 0 { Role::Input } else { Role::Argument },
                 treatment: Treatment::To(region.clone()),
+                late: values[i].late,
             })
             .collect();
         let receiver = take(&mut call.receiver);

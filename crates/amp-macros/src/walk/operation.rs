@@ -2,7 +2,7 @@
 
 use super::Walker;
 use super::call::INFERRED;
-use super::cast::Goal;
+use super::cast::{Goal, as_written};
 use crate::emit::{self, AsWritten, Joint};
 use crate::flow::{Flow, Site};
 use crate::lattice::{Prec, Value};
@@ -140,6 +140,10 @@ impl Walker<'_> {
         }
         let by_receiver = found.tensors.is_none_or(|positions| positions.contains(&0));
         if by_receiver && values[0].prec == Prec::Other {
+            let others: Vec<&Value> = tensor_positions(&found, &values).iter().skip(1).map(|&i| &values[i]).collect();
+            if amp_policy::find(name).is_some_and(|op| op.implemented) && !found.listed {
+                self.check_apart(&values[0], &others, as_written(source, 0), name);
+            }
             return Value::opaque();
         }
         let tensors = tensor_positions(&found, &values);

@@ -42,6 +42,9 @@ impl Walker<'_> {
         if op != "/" {
             self.ask_whether_held(&mut binary.right, &right, &binary.left, &left);
         }
+        if let Expr::Binary(ExprBinary { left: place, .. }) = &source {
+            self.check_apart(&left, &[&right], place, op);
+        }
         if !left.prec.is_tensor() && !right.prec.is_tensor() {
             let other = left.prec == Prec::Other || right.prec == Prec::Other;
             // Fields of the user's types may be tensors; references pass unchanged where they are not.
@@ -69,10 +72,13 @@ impl Walker<'_> {
     fn meet_operands(&mut self, expr: &mut Expr, left: &Value, right: &Value) {
         let widen = left.sure && right.sure && left.prec.join(&right.prec) == Prec::F32;
         // F32 is where everything meets it.
-        let widen = widen || [left, right].iter().any(|value| value.is_surely(&Prec::F32) && value.shape.lends());
+        let late = left.late || right.late;
+        let widen =
+            widen || [left, right].iter().any(|value| value.is_surely(&Prec::F32) && (late || value.shape.lends()));
         let target = self.target(&Prec::F32);
         let treatment = |value: &Value| match widen {
             true if value.is_surely(&Prec::F32) => Treatment::Nothing,
+            true if value.late && !self.cx.host => Treatment::Late(target.clone()),
             true if value.sure && value.prec.is_known() && value.shape.lends() => Treatment::Direct(target.clone()),
             true => Treatment::To(target.clone()),
             false => Treatment::Meet,
@@ -82,8 +88,8 @@ impl Walker<'_> {
         let at = binary.op.span();
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
         let operands = vec![
-            Operand { expr: take(&mut binary.left), role: Role::Operator, treatment: first },
-            Operand { expr: take(&mut binary.right), role: Role::Operator, treatment: second },
+            Operand { expr: take(&mut binary.left), role: Role::Operator, treatment: first, late: left.late },
+            Operand { expr: take(&mut binary.right), role: Role::Operator, treatment: second, late: right.late },
         ];
         let whole = binary.clone();
         self.rewrite(expr, |_| {

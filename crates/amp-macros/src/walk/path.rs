@@ -112,9 +112,10 @@ impl Walker<'_> {
             if let Some(error) = self.undone(as_written(source, i), &values[i], &goal, name) {
                 self.errors.push(error);
             }
-            let treatment = self.treatment(&call.args[i], &values[i], &goal, false, false);
+            let deferred = self.deferred(&values[i], &goal, &values);
+            let treatment = deferred.unwrap_or_else(|| self.treatment(&call.args[i], &values[i], &goal, false, false));
             let expr = std::mem::replace(&mut call.args[i], Expr::Verbatim(TokenStream::new()));
-            operands.push(Operand { expr, role: Role::Argument, treatment });
+            operands.push(Operand { expr, role: Role::Argument, treatment, late: values[i].late });
         }
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
@@ -165,10 +166,12 @@ impl Walker<'_> {
         let elems = literal_list(&mut call.args[0]).expect("seen above");
         let operands = elems
             .into_iter()
-            .map(|elem| Operand {
+            .zip(&values)
+            .map(|(elem, value)| Operand {
                 expr: std::mem::replace(elem, Expr::Verbatim(TokenStream::new())),
                 role: Role::Argument,
                 treatment: Treatment::Meet,
+                late: value.late,
             })
             .collect();
         self.rewrite(expr, |_| {

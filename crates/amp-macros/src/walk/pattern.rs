@@ -56,7 +56,10 @@ impl Walker<'_> {
             (first..self.scopes.vars.len()).for_each(|var| self.flows.unset(var));
             return Vec::new();
         };
-        let mut value = self.expr(&mut init.expr);
+        let mut value = match &mut *init.expr {
+            Expr::Closure(closure) => self.closure_variable(closure),
+            init => self.expr(init),
+        };
         if let Some((_, diverge)) = &mut init.diverge {
             let matched = self.flows.state();
             self.expr(diverge);
@@ -142,7 +145,7 @@ impl Walker<'_> {
                 let empty = value.prec == Prec::Never;
                 // A variable that is declared before it has a value gets what the round before chose.
                 if empty && let Some(Some(prec)) = self.settled.vars.get(var) {
-                    value = Value::sure(prec.clone());
+                    value = Value { late: value.late, ..Value::sure(prec.clone()) };
                 }
                 let scope = self.binding_scope.unwrap_or(self.steps.len().saturating_sub(usize::from(self.in_block())));
                 self.scopes.declare(&ident.ident.to_string(), value.clone(), scope, fixed, declared);
@@ -179,7 +182,7 @@ impl Walker<'_> {
                 let inner = match value.prec {
                     // What came into an `Option` that was declared empty is not known here, but it has a type by now.
                     Prec::Never if self.settled.first => Value::never(),
-                    Prec::Never => Value::opaque(),
+                    Prec::Never => Value::late(),
                     _ if wraps => Value { inferred: false, shape: Shape::Unknown, ..value.clone() },
                     _ => Value::opaque(),
                 };

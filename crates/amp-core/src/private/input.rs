@@ -1,0 +1,50 @@
+//! What a module is given first: a module that computes takes no integers and no truth values, and says so itself, so
+//! that the result it would have had is no second mistake.
+
+use super::{Cast, Held, Inside, Probe, To, Writing};
+use crate::precision::{Bool, F32, I64, U8};
+use crate::tensor::Tensor;
+
+/// A tensor of integers or truth values.
+pub trait Discrete {}
+
+impl Discrete for Tensor<I64> {}
+impl Discrete for Tensor<U8> {}
+impl Discrete for Tensor<Bool> {}
+
+/// Implemented by nothing: the bound that rejects such a tensor.
+#[diagnostic::on_unimplemented(
+    message = "this module computes with floating-point numbers",
+    label = "this tensor holds integers or truth values",
+    note = "autocast casts neither for you: write `.to::<F32>()?` where the tensor is given to the module"
+)]
+pub trait FloatInput {}
+
+/// Targets of modules that compute.
+pub trait Computes {}
+
+impl<L> Computes for To<L> {}
+impl<L> Computes for Writing<L> {}
+
+/// An input that a module which computes does not take: one reference further out than the probes of other arguments.
+pub trait NoInput<V, K> {
+    /// What it should have been.
+    type Taken;
+    /// Rejects it.
+    fn hold(&self, value: V, to: K) -> Self::Taken
+    where
+        V: FloatInput;
+}
+
+impl<A: Inside<Tensor: Discrete>, K: Computes> NoInput<A, K> for &&&&&Probe<A, K>
+where
+    Tensor<F32>: Cast<K>,
+{
+    type Taken = Held<<Tensor<F32> as Cast<K>>::Output>;
+    fn hold(&self, _value: A, to: K) -> Self::Taken
+    where
+        A: FloatInput,
+    {
+        Held(super::absent::<Tensor<F32>>().cast(to))
+    }
+}

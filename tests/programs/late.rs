@@ -1,0 +1,57 @@
+//! Values whose type the compiler finds out only behind the place where they are cast.
+
+use super::*;
+
+#[autocast(f16)]
+fn sum(xs: &[Tensor<F32>]) -> Result<Option<T>> {
+    xs.iter().try_fold(None, |sum, x| match sum {
+        None => Ok(Some(x.clone())),
+        Some(sum) => Ok(Some((sum + x)?)),
+    })
+}
+
+#[autocast(f16)]
+fn sum_of_products(xs: &[Tensor<F32>], w: &Tensor<F32>) -> Result<Option<T>> {
+    let mut h = None;
+    for x in xs {
+        h = Some(match h {
+            None => x.matmul(w)?,
+            Some(h) => x.add(&h)?.matmul(w)?,
+        });
+    }
+    h.map(|h| h.to()).transpose()
+}
+
+#[test]
+fn sums_begin_with_nothing() -> Result<()> {
+    let (xs, w) = ([random([2, 4])?, random([2, 4])?, random([2, 4])?], random([4, 4])?);
+    let expected = ((&xs[0] + &xs[1])? + &xs[2])?;
+    assert_eq!(sum(&xs)?.expect("three of them").to_vec()?, expected.to_vec()?);
+    let w16 = w.to::<F16>()?;
+    let product = |x: &T| x.to::<F16>()?.matmul(&w16);
+    let h = product(&xs[0])?;
+    let h = product(&(&xs[1] + h.to::<F32>()?)?)?;
+    let h = product(&(&xs[2] + h.to::<F32>()?)?)?;
+    assert_eq!(sum_of_products(&xs, &w)?.expect("three of them").to_vec()?, h.to::<F32>()?.to_vec()?);
+    Ok(())
+}
+
+#[autocast(f16)]
+fn closures(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<(T, T, T, T)> {
+    let product = |x| w.matmul(x);
+    let added = |y| w.add(y);
+    let scaled = |s| x * s;
+    let probable = |y| amp::functional::softmax(y, -1);
+    Ok((product(x)?, added(x)?, scaled(0.5)?, probable(w)?))
+}
+
+#[test]
+fn closures_take_what_they_are_given_later() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let (product, added, scaled, probable) = closures(&x, &w)?;
+    assert_eq!(product.to_vec()?, w.to::<F16>()?.matmul(&x.to::<F16>()?)?.to::<F32>()?.to_vec()?);
+    assert_eq!(added.to_vec()?, (&w + &x)?.to_vec()?);
+    assert_eq!(scaled.to_vec()?, (&x * 0.5)?.to_vec()?);
+    assert_eq!(probable.to_vec()?, w.softmax(-1)?.to_vec()?);
+    Ok(())
+}
