@@ -1,7 +1,8 @@
 //! Images as kernels read them: `[N, C, H, W]` of any stored precision and strides.
 
-use crate::View;
 use crate::gemm::kernel::Multiply;
+use crate::output::prefetch;
+use crate::{Slice, View};
 use std::ops::Range;
 
 /// A view of images, its sizes and strides at hand.
@@ -43,5 +44,21 @@ impl<'a> Images<'a> {
                 E::load(self.view, self.start(image, channel, rows.start), pixel, out);
             }
         }
+    }
+
+    /// Asks for what follows some channels in memory, as many elements: the next ones, where images are contiguous.
+    ///
+    /// Blocks of a few channels are shorter than the processor needs to see that they are read in order.
+    pub(super) fn prefetch_after(&self, image: usize, channels: Range<usize>) {
+        let len = channels.len() * self.strides[1];
+        let start = self.start(image, channels.end, 0);
+        let range = start..start.saturating_add(len);
+        match self.view.data {
+            Slice::F32(data) => data.get(range).map(prefetch),
+            Slice::F64(data) => data.get(range).map(prefetch),
+            Slice::BF16(data) => data.get(range).map(prefetch),
+            Slice::F16(data) => data.get(range).map(prefetch),
+            _ => None,
+        };
     }
 }

@@ -5,6 +5,7 @@ use super::super::images::Images;
 use super::super::lattice::{Band, Lattice};
 use super::super::pack::Weights;
 use super::fill::Filling;
+use super::narrow::{self, Frame};
 use super::patch::{Patch, TRIPLE};
 use super::planes::Planes;
 use super::{Cut, ROWS, SLACK, filled, with_channels};
@@ -14,6 +15,9 @@ use crate::num::Real;
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch_at};
 use crate::{View, parallel, scratch};
 use std::ops::Range;
+
+/// Outputs that are summed together, so that each pixel is loaded once for all of them.
+const SHARED: usize = 3;
 
 /// Computes the target from all channels of `source`; `of_group` is the kernels of a group.
 pub(in crate::conv) fn gather<'a, T: Full>(
@@ -36,6 +40,10 @@ pub(in crate::conv) fn gather_at<'a, T: Full>(
     target: &Target<T>,
 ) {
     let (images, channels) = (source.layout.shape[0], source.layout.shape[1] / groups);
+    let size = Images::new(source).size;
+    if let Some(frame) = Frame::new(lattice, size, groups, channels).filter(|_| target.per_group == 1) {
+        return narrow::gather(level, frame, source, of_group, lattice, target);
+    }
     let cut = Cut::new(lattice, groups, channels);
     let source = Images::new(source);
     let planes = Planes::new(lattice, source.size, cut.rows);
@@ -153,53 +161,64 @@ impl<T: Real> Kernel for Pixels<'_, T> {
 impl<T: Real> Gather<'_, T> {
     /// Sums of all outputs of a group; returns how many.
     #[inline(always)]
-    fn group<S: Simd>(&self, data: &[T], mut weights: &[T], rows: usize, sums: &mut [T]) -> usize {
-        let (width, next) = (self.lattice.grid[1], self.planes.line);
-        let mut at = 0;
-        for _ in 0..self.target.per_group {
-            for patch in &self.patches {
-                let of_patch;
-                (of_patch, weights) = weights.split_at(patch.elements.len());
-                let (triples, singles) = of_patch.split_at(TRIPLE * patch.triples.len());
+    fn group<S: Simd>(&self, data: &[T], weights: &[T], rows: usize, sums: &mut [T]) -> usize {
+        let (width, count) = (self.lattice.grid[1], self.target.per_group);
+        let pixels = rows * width;
+        let of_output = self.patches.len() * pixels;
+        // Vectors that are longer than a line end in sums that must be written later.
+        let shared = if width < LANES { 0 } else { count - count % SHARED };
+        assert!(weights.len() >= count * self.depth && count * of_output + LANES <= sums.len());
+        let mut output = 0;
+        while output < count {
+            let next = if output < shared { SHARED } else { 1 };
+            let mut start = output * self.depth;
+            for (phase, patch) in self.patches.iter().enumerate() {
                 assert!(self.planes.reach(patch, rows, width) + LANES <= data.len());
-                assert!(at + rows * width + LANES <= sums.len());
-                let (triples, singles) = ((&*patch.triples, triples.as_chunks().0), (&*patch.singles, singles));
-                let plane = Plane { data: data.as_ptr(), next, triples, singles };
+                let weights = (weights[start..].as_ptr(), self.depth);
+                let plane = Plane { data: data.as_ptr(), next: self.planes.line, patch, weights };
                 // SAFETY: asserted above: all vectors that begin at a pixel are in `data`, those that begin at a sum in
-                // `sums`.
-                unsafe { plane.compute::<S>(rows, width, sums.as_mut_ptr().add(at)) };
-                at += rows * width;
+                // `sums`, and there is a kernel for each output.
+                unsafe {
+                    let sums = sums.as_mut_ptr().add(output * of_output + phase * pixels);
+                    match next {
+                        SHARED => plane.compute::<S, SHARED>([rows, width], sums, of_output),
+                        _ => plane.compute::<S, 1>([rows, width], sums, of_output),
+                    }
+                }
+                start += patch.elements.len();
             }
+            output += next;
         }
-        at
+        count * of_output
     }
 }
 
-/// Where an output channel of a band reads, and its weights: of places of which the two below follow, and of the others.
+/// Where some outputs of a band read, and their weights: those of the first one, and the distance to the next.
 struct Plane<'a, T> {
     data: *const T,
     next: usize,
-    triples: (&'a [usize], &'a [[T; TRIPLE]]),
-    singles: (&'a [usize], &'a [T]),
+    patch: &'a Patch,
+    weights: (*const T, usize),
 }
 
 impl<T: Real> Plane<'_, T> {
-    /// `sums[y][x] = Σ weights[i] * data[offsets[i] + y * next + x]`.
+    /// `sums[o * apart + y * width + x] = Σ weights[o][i] * data[offsets[i] + y * next + x]` for `O` outputs.
     ///
     /// # Safety
-    /// A vector must be readable for all pixels and offsets, and writable for all sums.
+    /// A vector must be readable for all pixels and offsets, and writable for all sums; there must be weights of every
+    /// place for each output.
     #[inline(always)]
-    unsafe fn compute<S: Simd>(&self, rows: usize, width: usize, sums: *mut T) {
+    unsafe fn compute<S: Simd, const O: usize>(&self, [rows, width]: [usize; 2], sums: *mut T, apart: usize) {
         // SAFETY: the caller's duty.
         unsafe {
             if rows < ROWS {
                 for y in 0..rows {
-                    self.rows::<S, 1>(y, width, sums);
+                    self.rows::<S, 1, O>(y, width, sums, apart);
                 }
                 return;
             }
             for y in (0..rows).step_by(ROWS) {
-                self.rows::<S, ROWS>(y.min(rows - ROWS), width, sums);
+                self.rows::<S, ROWS, O>(y.min(rows - ROWS), width, sums, apart);
             }
         }
     }
@@ -209,45 +228,59 @@ impl<T: Real> Plane<'_, T> {
     /// # Safety
     /// As [`Self::compute`].
     #[inline(always)]
-    unsafe fn rows<S: Simd, const R: usize>(&self, y: usize, width: usize, sums: *mut T) {
+    unsafe fn rows<S: Simd, const R: usize, const O: usize>(&self, y: usize, width: usize, sums: *mut T, apart: usize) {
         for x in (0..width).step_by(LANES) {
             // The last vector overlaps the one before it.
             let x = x.min(width.saturating_sub(LANES));
             // SAFETY: the caller's duty.
             unsafe {
-                let block = self.block::<S, R>(self.data.add(y * self.next + x));
-                for (r, vector) in block.into_iter().enumerate() {
-                    vector.store(&mut *sums.add((y + r) * width + x).cast());
+                let block = self.block::<S, R, O>(self.data.add(y * self.next + x));
+                for (o, rows) in block.into_iter().enumerate() {
+                    for (r, vector) in rows.into_iter().enumerate() {
+                        vector.store(&mut *sums.add(o * apart + (y + r) * width + x).cast());
+                    }
                 }
             }
         }
     }
 
-    /// One vector of each of `R` rows.
+    /// One vector of each of `R` rows of `O` outputs.
     ///
     /// # Safety
     /// As [`Self::compute`].
     #[inline(always)]
-    unsafe fn block<S: Simd, const R: usize>(&self, data: *const T) -> [T::Lanes<S>; R] {
+    unsafe fn block<S: Simd, const R: usize, const O: usize>(&self, data: *const T) -> [[T::Lanes<S>; R]; O] {
         // SAFETY: the caller's duty.
         let load = |at: usize| T::Lanes::<S>::load(unsafe { &*data.add(at).cast() });
-        let mut sums = [T::Lanes::<S>::splat(T::ZERO); R];
-        for (&offset, weights) in self.triples.0.iter().zip(self.triples.1) {
-            let weights = weights.map(T::Lanes::<S>::splat);
+        let (mut weights, apart) = self.weights;
+        let mut sums = [[T::Lanes::<S>::splat(T::ZERO); R]; O];
+        for &offset in &self.patch.triples {
+            // SAFETY: there are weights of every place of each output (caller).
+            let of = |o: usize, i: usize| unsafe { T::Lanes::<S>::splat(*weights.add(o * apart + i)) };
+            let splat: [[T::Lanes<S>; TRIPLE]; O] = std::array::from_fn(|o| std::array::from_fn(|i| of(o, i)));
             for line in 0..R + TRIPLE - 1 {
                 let from = load(offset + line * self.next);
-                for (r, sum) in sums.iter_mut().enumerate() {
-                    if let Some(&weight) = line.checked_sub(r).and_then(|i| weights.get(i)) {
-                        *sum = from.mul_add(weight, *sum);
+                for (sums, weights) in sums.iter_mut().zip(&splat) {
+                    for (r, sum) in sums.iter_mut().enumerate() {
+                        if let Some(&weight) = line.checked_sub(r).and_then(|i| weights.get(i)) {
+                            *sum = from.mul_add(weight, *sum);
+                        }
                     }
                 }
             }
+            weights = weights.wrapping_add(TRIPLE);
         }
-        for (&offset, &weight) in self.singles.0.iter().zip(self.singles.1) {
-            let weight = T::Lanes::<S>::splat(weight);
-            for (r, sum) in sums.iter_mut().enumerate() {
-                *sum = load(offset + r * self.next).mul_add(weight, *sum);
+        for &offset in &self.patch.singles {
+            // SAFETY: as above.
+            let splat: [T::Lanes<S>; O] =
+                std::array::from_fn(|o| T::Lanes::<S>::splat(unsafe { *weights.add(o * apart) }));
+            for r in 0..R {
+                let from = load(offset + r * self.next);
+                for (sums, &weight) in sums.iter_mut().zip(&splat) {
+                    sums[r] = from.mul_add(weight, sums[r]);
+                }
             }
+            weights = weights.wrapping_add(1);
         }
         sums
     }

@@ -53,6 +53,16 @@ fn geometries() -> Vec<([usize; 4], [usize; 4], Conv2d)> {
         ([1, 2, 1, 37], depthwise(2, 3, [1, 3]), spec([1, 2], [0, 20], [1; 2], 2)),
         ([2, 8, 6, 5], [12, 2, 3, 3], spec([1; 2], [1; 2], [1; 2], 4)),
         ([1, 16, 9, 17], [16, 8, 3, 3], spec([2; 2], [1; 2], [1; 2], 2)),
+        ([2, 37, 8, 8], depthwise(37, 1, [3; 2]), spec([1; 2], [1; 2], [1; 2], 37)),
+        ([1, 9, 7, 5], depthwise(9, 1, [3; 2]), spec([2; 2], [1; 2], [1; 2], 9)),
+        ([2, 16, 11, 3], depthwise(16, 1, [5, 2]), spec([2, 3], [4, 1], [2, 1], 16)),
+        ([1, 17, 1, 1], depthwise(17, 1, [3; 2]), spec([1; 2], [3; 2], [1; 2], 17)),
+        ([1, 10, 9, 10], depthwise(10, 1, [1; 2]), spec([3; 2], [0; 2], [1; 2], 10)),
+        ([1, 12, 40, 4], depthwise(12, 1, [7, 1]), spec([1; 2], [0; 2], [1; 2], 12)),
+        ([2, 3, 7, 18], [7, 3, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([1, 11, 9, 40], [4, 11, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([1, 3, 6, 37], [10, 3, 3, 3], spec([2; 2], [1; 2], [1; 2], 1)),
+        ([1, 4, 5, 6], [5, 4, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
     ]
 }
 
@@ -71,9 +81,10 @@ fn few_channels_at_every_level() {
 #[test]
 fn what_is_not_finite_reaches_what_reads_it_and_nothing_else() {
     let mut random = Random::new(22);
-    for (width, stride) in [(7, 1), (8, 2), (16, 1), (21, 2), (40, 1)] {
-        let spec = spec([stride; 2], [0, 1], [1; 2], 3);
-        let mut case = Case::new(&mut random, [1, 3, 9, width], depthwise(3, 1, [3; 2]), spec, DType::F32);
+    for (channels, width, stride) in [(3, 7, 1), (9, 7, 1), (3, 8, 2), (9, 8, 2), (3, 16, 1), (3, 21, 2), (3, 40, 1)] {
+        let spec = spec([stride; 2], [0, 1], [1; 2], channels);
+        let (x, w) = ([1, channels, 9, width], depthwise(channels, 1, [3; 2]));
+        let mut case = Case::new(&mut random, x, w, spec, DType::F32);
         let Storage::F32(x) = &mut case.x.storage else { unreachable!("asked for F32") };
         x[4 * width - 1] = f32::INFINITY;
         x[5 * width] = f32::NEG_INFINITY;

@@ -3,6 +3,7 @@
 use super::super::images::Images;
 use super::super::lattice::Lattice;
 use super::fill::Filling;
+use super::narrow::{self, Frame};
 use super::patch::{Patch, TRIPLE};
 use super::planes::Planes;
 use super::{Cut, ROWS, SLACK, filled, with_channels};
@@ -41,32 +42,45 @@ pub(in crate::conv) fn accumulate_at<T: Full>(
 ) {
     let (images, [outputs, inputs, kh, kw]) = (x.layout.shape[0], weight);
     let groups = x.layout.shape[1] / inputs;
+    let (x, grad) = (Images::new(x), Images::new(grad));
+    let pixels: usize = lattice.grid.iter().product();
+    let work = 2 * images * outputs * pixels * (8 + inputs * kh * kw) / PER_CYCLE;
+    let frame = Frame::new(lattice, x.size, groups, inputs).filter(|_| outputs == groups);
+    if let Some(frame) = frame {
+        let blocks: Vec<Range<usize>> = narrow::blocks(groups).collect();
+        return in_parts::<T>([blocks.len(), images], work, into, &|block, images, give| {
+            let first = blocks[block].start * kh * kw;
+            let give = &mut |sums: &[T]| give(first, sums);
+            narrow::kernels(level, frame, [&grad, &x], lattice, images, blocks[block].clone(), give);
+        });
+    }
     let cut = Cut::new(lattice, groups, inputs);
-    let x = Images::new(x);
     let planes = Planes::new(lattice, x.size, cut.rows);
     let patch = Patch::new(&planes, &lattice.phases[0], inputs);
     let offsets = patch.offsets(planes.line);
-    let slopes = Gradient {
-        level,
-        grad: Images::new(grad),
-        x,
-        inputs,
-        per_group: outputs / groups,
-        taps: kh * kw,
-        planes,
-        patch,
-        offsets,
-    };
+    let (per_group, taps) = (outputs / groups, kh * kw);
+    let slopes = Gradient { level, grad, x, inputs, per_group, taps, planes, patch, offsets };
     let blocks: Vec<Range<usize>> = (0..groups).step_by(cut.groups).map(|g| g..groups.min(g + cut.groups)).collect();
-    let (size, parts) = (into.len(), TASKS.div_ceil(blocks.len()).min(images));
+    in_parts::<T>([blocks.len(), images], work, into, &|block, images, give| {
+        slopes.block(images, blocks[block].clone(), cut.rows, give);
+    });
+}
+
+/// Takes the index of the first element of some kernels, and their sums.
+type Give<'a, T> = &'a mut dyn FnMut(usize, &[T]);
+
+/// Sums the kernels of a block over some images.
+type Sum<'a, T> = dyn Fn(usize, Range<usize>, Give<T>) + Sync + 'a;
+
+/// Adds the sums of each block over all images to `into`: over a few parts of the images, where the blocks are few, which
+/// are then added in order.
+fn in_parts<T: Full>([blocks, images]: [usize; 2], work: usize, into: &mut Storage, sum: &Sum<T>) {
+    let (size, parts) = (into.len(), TASKS.div_ceil(blocks).min(images));
     let mut partial = Storage::unwritten(T::DTYPE, parts * size);
     let all = Output::new(&mut partial);
-    let pixels: usize = lattice.grid.iter().product();
-    let work = 2 * images * outputs * pixels * (8 + inputs * kh * kw) / PER_CYCLE;
-    parallel::for_each(blocks.len() * parts, work, |task| {
-        let (block, part) = (&blocks[task / parts], task % parts);
-        let images = images * part / parts..images * (part + 1) / parts;
-        slopes.block(images, block.clone(), cut.rows, |first, values: &[T]| {
+    parallel::for_each(blocks * parts, work, |task| {
+        let (block, part) = (task / parts, task % parts);
+        sum(block, images * part / parts..images * (part + 1) / parts, &mut |first, values| {
             // SAFETY: every part has its own sums, and every block its own kernels.
             unsafe { all.store(part * size + first, 1, values) }
         });
@@ -97,7 +111,7 @@ struct Gradient<'a> {
 
 impl Gradient<'_> {
     /// Gives `store` the sums over some images of the kernels of some groups, with the index of their first element.
-    fn block<T: Full>(&self, images: Range<usize>, groups: Range<usize>, band: usize, store: impl FnOnce(usize, &[T])) {
+    fn block<T: Full>(&self, images: Range<usize>, groups: Range<usize>, band: usize, give: Give<T>) {
         let [inputs, outputs] = [self.inputs, self.per_group].map(|n| groups.start * n..groups.end * n);
         let [height, width] = self.grad.size;
         let places = outputs.len() * self.offsets.len();
@@ -122,7 +136,7 @@ impl Gradient<'_> {
                 }
             }
             self.finish(lanes, sums);
-            store(outputs.start * self.inputs * self.taps, sums);
+            give(outputs.start * self.inputs * self.taps, sums);
         });
     }
 
