@@ -5,6 +5,7 @@ mod assigned;
 mod functions;
 mod methods;
 mod modules;
+mod places;
 mod rows;
 mod special;
 

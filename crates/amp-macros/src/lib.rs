@@ -20,6 +20,7 @@ mod hoist;
 mod item;
 mod lattice;
 mod literal;
+mod place;
 mod plan;
 mod policy;
 mod region;

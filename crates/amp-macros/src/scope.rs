@@ -1,6 +1,8 @@
 //! Variables in scope and what is known about them.
 
 use crate::lattice::{Prec, Value};
+use crate::place::Place;
+use std::rc::Rc;
 
 /// A variable of the function.
 pub(crate) struct Var {
@@ -25,6 +27,8 @@ pub(crate) struct Var {
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
     pub(crate) empty: bool,
     pub(crate) hold: Hold,
+    /// What it was made of, if its declaration says so: an expression of its type.
+    pub(crate) origin: Option<Rc<Place>>,
 }
 
 /// How a variable has what it stands for.
@@ -66,6 +70,7 @@ impl Scopes {
             declared,
             empty: false,
             hold: Hold::Unknown,
+            origin: None,
         });
         number
     }

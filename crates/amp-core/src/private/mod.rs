@@ -39,7 +39,8 @@ pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, Run
 pub use join::{Join2, Join3, Join4};
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
 pub use probe::{
-    Probe, argument, declared, gate, input, module, owned, place, probe, receiver, slot, taker, token, writer,
+    Probe, answered, argument, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token,
+    writer,
 };
 pub use receiver::{ASKING, Missing, absent, found, never, unasked};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};

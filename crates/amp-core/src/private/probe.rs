@@ -66,6 +66,16 @@ questions! {
     slot: Two &&Probe(PhantomData, PhantomData);
 }
 
+/// What [`taker`] gives, where only its type is asked for.
+pub const fn answered<'a, T: ?Sized, K: Copy>() -> Three<'a, T, K> {
+    &&&Probe(PhantomData, PhantomData)
+}
+
+/// An element of what a loop or a pattern takes apart, for its type.
+pub fn item<I: IntoIterator>(_of: I) -> I::Item {
+    super::absent()
+}
+
 /// As [`slot`], of a type.
 pub const fn declared<'a, T: ?Sized>() -> Two<'a, T, Keep> {
     &&Probe(PhantomData, PhantomData)

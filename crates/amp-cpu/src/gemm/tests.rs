@@ -235,7 +235,9 @@ fn every_level_of_this_machine() {
 #[test]
 fn lines_give_the_bits_that_panels_give() {
     let mut random = Random::new(10);
-    for (m, k, n) in [(12, 2, 1), (25, 64, 40), (37, 1030, 33), (26, 513, 70), (24, 512, 256), (48, 96, 257), (37, 515, 300)] {
+    for (m, k, n) in
+        [(12, 2, 1), (25, 64, 40), (37, 1030, 33), (26, 513, 70), (24, 512, 256), (48, 96, 257), (37, 515, 300)]
+    {
         let (wide, b) = (random.tensor(&[m, 2 * k], DType::BF16), random.tensor(&[k, n], DType::BF16));
         let lines = wide.narrow(1, k, k);
         let mut columns = vec![0.0; m * k];

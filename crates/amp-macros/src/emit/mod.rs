@@ -54,6 +54,21 @@ pub(crate) fn if_ours(functions: &Path, condition: &TokenStream) -> TokenStream 
     }
 }
 
+/// The value of a question that is there for its type and does not run.
+pub(crate) fn only_asked(question: &TokenStream) -> TokenStream {
+    let local = local("q", 0, Span::call_site());
+    quote!({
+        #[allow(unreachable_code)]
+        let #local = if __amp::ASKING {
+            __amp::never();
+            #question
+        } else {
+            __amp::answered()
+        };
+        #local
+    })
+}
+
 /// A local of the expansion.
 pub(crate) fn local(name: &str, index: usize, at: Span) -> Ident {
     format_ident!("__amp_{name}{index}", span = Span::mixed_site().located_at(at))

@@ -8,10 +8,11 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use crate::place::Place;
 pub(crate) use state::{Head, State};
 use std::collections::HashMap;
 use std::rc::Rc;
-use syn::{Expr, Path};
+use syn::Path;
 
 /// A call, by its number in the order of the walk.
 pub(crate) type Site = usize;
@@ -60,9 +61,11 @@ impl Flow {
 
 /// A module that a result is given to; its type says whether it narrows it.
 pub(crate) struct Taker {
-    pub(crate) place: Expr,
-    /// The variable that the place begins with.
-    pub(crate) var: usize,
+    pub(crate) place: Rc<Place>,
+    /// The place does not change and can be borrowed wherever it is named.
+    pub(crate) fixed: bool,
+    /// The closures around it.
+    pub(crate) closures: Vec<u32>,
     pub(crate) site: Site,
 }
 

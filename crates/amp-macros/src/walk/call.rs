@@ -1,6 +1,6 @@
 //! Calls of methods.
 
-use super::Walker;
+use super::{Expect, Walker};
 use crate::emit;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
@@ -143,7 +143,10 @@ impl Walker<'_> {
         let takes = fills && value.is_surely(&Prec::F32);
         for arg in &mut call.args {
             match arg {
-                Expr::Closure(inner) => closure = Some(self.closure(inner, &parameters(name, &args, &item))),
+                Expr::Closure(inner) => {
+                    let place = if folds_f32(name, &args) { Expect::Prec(Prec::F32) } else { Expect::Nothing };
+                    closure = Some(self.closure_into(inner, &parameters(name, &args, &item), place));
+                }
                 arg => {
                     let mut given = self.expr(arg);
                     if takes {
@@ -163,6 +166,7 @@ impl Walker<'_> {
         let value = match name {
             // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
             "to" => Value { pinned: !value.is_surely(&Prec::F32), ..Value::inferred() },
+            "fold" | "try_fold" if folds_f32(name, &args) => Value::sure(Prec::F32),
             "fold" | "try_fold" if args.first().is_some_and(|init| init.prec.is_tensor()) => Value::new(Prec::Unknown),
             "into" if value.constant.is_some() => value,
             "map" | "and_then" | "flat_map" | "filter_map" | "then" | "map_while" => {
@@ -201,6 +205,7 @@ fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
     let folded = match given.first().map(|init| &init.prec) {
         Some(Prec::Never) => Value::never(),
         Some(_) if given[0].inferred => Value::late(),
+        Some(Prec::F32) if folds_f32(method, given) => Value::sure(Prec::F32),
         Some(prec) if prec.is_tensor() => Value::new(Prec::Unknown),
         _ => Value::opaque(),
     };
@@ -210,6 +215,12 @@ fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
         "reduce" => vec![item.clone(), item.clone()],
         _ => vec![item.clone()],
     }
+}
+
+/// Whether an iterator is folded into a tensor that starts, and so stays, in F32.
+fn folds_f32(method: &str, given: &[Value]) -> bool {
+    matches!(method, "fold" | "try_fold" | "rfold" | "try_rfold")
+        && given.first().is_some_and(|init| init.is_surely(&Prec::F32))
 }
 
 /// `iter.sum()`, `iter.fold(..)`: a sum of an iterator has no arguments, a sum of a tensor has; a fold of one has a closure.

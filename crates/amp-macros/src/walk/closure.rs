@@ -3,7 +3,7 @@
 use super::{Expect, Walker};
 use crate::hoist::Step;
 use crate::lattice::Value;
-use syn::ExprClosure;
+use syn::{ExprClosure, ReturnType};
 
 impl Walker<'_> {
     /// Walks the closure that a variable holds: who calls it comes later, and with it the types of its parameters.
@@ -16,6 +16,11 @@ impl Walker<'_> {
 
     /// Walks a closure that is called with these values; gives the value of its body, which whoever calls it uses.
     pub(super) fn closure(&mut self, closure: &mut ExprClosure, params: &[Value]) -> Value {
+        self.closure_into(closure, params, Expect::Nothing)
+    }
+
+    /// As [`closure`](Self::closure), where the result goes to a place of this kind, if it declares none itself.
+    pub(super) fn closure_into(&mut self, closure: &mut ExprClosure, params: &[Value], place: Expect) -> Value {
         let node = self.fresh_id();
         let owns = closure.capture.is_some() || closure.asyncness.is_some();
         self.steps.push(if owns { Step::Barrier(node) } else { Step::Closure(node) });
@@ -23,7 +28,10 @@ impl Walker<'_> {
         for (i, pat) in closure.inputs.iter().enumerate() {
             self.bind_parameter(pat, params.get(i));
         }
-        let expect = Expect::of_return(&closure.output, self.cx.param.as_deref());
+        let expect = match &closure.output {
+            ReturnType::Default => place,
+            output => Expect::of_return(output, self.cx.param.as_deref()),
+        };
         let value = self.closure_body(&mut closure.body, &expect);
         self.scopes.leave(mark);
         self.steps.pop();

@@ -1,5 +1,6 @@
 //! Branches: where values of different precision join.
 
+use super::pattern::has_struct;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::hoist::Step;
@@ -64,6 +65,7 @@ impl Walker<'_> {
     /// Walks a `match`.
     pub(super) fn arms(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
         let Expr::Match(matching) = expr else { return self.expr(expr) };
+        let place = self.place(&matching.expr);
         let scrutinee = self.expr(&mut matching.expr);
         let node = self.fresh_id();
         let mut arms = Vec::new();
@@ -74,6 +76,7 @@ impl Walker<'_> {
             self.steps.push(Step::Branch(node, i as u32));
             self.flows.resume(before.clone());
             self.bind(&arm.pat, &scrutinee, false);
+            self.made_of(&arm.pat, place.as_ref().filter(|_| !has_struct(&arm.pat)));
             if let Some((_, guard)) = &mut arm.guard {
                 self.expr(guard);
                 self.flows.merge(vec![before]);

@@ -5,8 +5,9 @@ use crate::emit;
 use crate::flow::{Flow, Site, Taker};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
+use crate::place::{Place, View};
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use quote::{ToTokens, quote};
 use std::rc::Rc;
 use syn::{Expr, Path};
 
@@ -56,8 +57,10 @@ impl Walker<'_> {
 
     /// A module takes these values; its type says whether it narrows them.
     pub(super) fn given<'v>(&mut self, module: &Expr, site: Site, values: impl Iterator<Item = &'v Value>) {
-        let (Prec::Half(half), Some((var, _))) = (self.lower(), self.fixed_place(module)) else { return };
-        let taker = Rc::new(Taker { place: module.clone(), var, site });
+        let Prec::Half(half) = self.lower() else { return };
+        let Some(place) = Place::of(module, &self.scopes, &self.rules) else { return };
+        let fixed = self.fixed_place(module).is_some();
+        let taker = Rc::new(Taker { place, fixed, closures: self.closures(), site });
         values.for_each(|value| self.flows.give(&value.flow, &half, &taker));
     }
 
@@ -86,21 +89,40 @@ impl Walker<'_> {
     /// Asks all these modules; `None` if one of them cannot be named here.
     fn condition(&self, takers: &[Rc<Taker>], depth: u32) -> Option<TokenStream> {
         takers.iter().try_fold(self.target(&self.lower()), |others, taker| {
-            let root = self.scopes.vars[..].get(taker.var).map(|var| var.name().to_owned());
-            if root.and_then(|name| self.scopes.find(&name)) != Some(taker.var) {
+            let View { expr: place, whole, typed } = taker.place.seen_from(&self.scopes)?;
+            let plain = whole && taker.fixed;
+            // A closure captures what is named in it, even where that does not run.
+            let askable = typed && taker.closures == self.closures();
+            if !plain && !askable {
                 return None;
             }
             let then = self.settled.direct.get(taker.site).filter(|_| depth > 1);
             let then = then.and_then(|decision| self.condition(&decision.takers, depth - 1));
-            let place = &taker.place;
+            let asked = |then: &TokenStream| match plain {
+                true => quote!(__amp::taker(&#place, #then)),
+                false => emit::only_asked(&quote!(__amp::taker(&#place, #then))),
+            };
             Some(match then {
                 Some(then) => {
-                    let local = emit::local("n", depth as usize, Span::call_site());
-                    quote!(match #then { #local => __amp::taker(&#place, #local).narrows(#local, #others) })
+                    let local = emit::local("n", depth as usize, Span::call_site()).to_token_stream();
+                    let taker = asked(&local);
+                    quote!(match #then { #local => #taker.narrows(#local, #others) })
                 }
-                None => quote!(__amp::taker(&#place, __amp::Keep).narrows(__amp::Keep, #others)),
+                None => {
+                    let taker = asked(&quote!(__amp::Keep));
+                    quote!(#taker.narrows(__amp::Keep, #others))
+                }
             })
         })
+    }
+
+    /// The closures and async blocks around what is walked now.
+    fn closures(&self) -> Vec<u32> {
+        let closure = |step: &Step| match step {
+            Step::Closure(number) | Step::Barrier(number) => Some(*number),
+            Step::Block(..) | Step::Branch(..) | Step::Loop(_) => None,
+        };
+        self.steps.iter().filter_map(closure).collect()
     }
 
     /// Whether narrowing a value costs nothing: it was written narrow.

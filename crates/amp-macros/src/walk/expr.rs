@@ -64,8 +64,9 @@ impl Walker<'_> {
             Expr::If(_) => self.branches(expr, &super::Expect::Nothing),
             Expr::Match(_) => self.arms(expr, &super::Expect::Nothing),
             Expr::Let(condition) => {
+                let place = self.place(&condition.expr);
                 let value = self.expr(&mut condition.expr);
-                self.bind_condition(&condition.pat, &value);
+                self.bind_condition(&condition.pat, &value, place.as_ref());
                 Value::other()
             }
             Expr::While(inner) => self.while_loop(inner),

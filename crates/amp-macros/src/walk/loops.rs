@@ -35,6 +35,7 @@ impl Walker<'_> {
     }
 
     pub(super) fn for_loop(&mut self, expr: &mut ExprForLoop) -> Value {
+        let place = self.place(&expr.expr);
         let items = self.expr(&mut expr.expr);
         let mark = self.scopes.enter();
         let node = self.fresh_id();
@@ -42,6 +43,7 @@ impl Walker<'_> {
         let head = self.loop_head();
         let done = self.flows.state();
         self.bind(&expr.pat, &items.shaped(Shape::Unknown), false);
+        self.made_of(&expr.pat, place.map(|place| place.item()).as_ref());
         self.loop_body(expr.label.as_ref(), &mut expr.body, &head, Some(done));
         self.scopes.leave(mark);
         Value::other()

@@ -1,6 +1,7 @@
 //! Calls of modules: the type of a module says what it takes and gives.
 
 use super::Walker;
+use super::cast::as_written;
 use super::operation::castable;
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
@@ -27,7 +28,7 @@ impl Walker<'_> {
         let input = |i: usize| i == 0 && values[i].prec == Prec::Other && values[i].shape.lends();
         let asked = |&i: &usize| castable(&call.args[i], &values[i]) || input(i);
         let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
-        self.given(&call.receiver, site, positions.iter().map(|&i| &values[i]));
+        self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
         let result = Value::new(Prec::Unknown).shaped(Shape::Fallible);
         if positions.is_empty() || full {

@@ -5,10 +5,12 @@ use super::{Expect, Walker};
 use crate::emit;
 use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
+use crate::place::Place;
 use crate::scope::Hold;
 use crate::shape::Shape;
 use quote::quote;
-use syn::{Expr, Local, Pat, Stmt, Type};
+use std::rc::Rc;
+use syn::{Expr, Item, ItemConst, ItemStatic, Local, Member, Pat, Stmt, Type};
 
 impl Walker<'_> {
     /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
@@ -35,7 +37,12 @@ impl Walker<'_> {
                 }
                 (value, Vec::new())
             }
-            Stmt::Item(_) => (Value::other(), Vec::new()),
+            Stmt::Item(item) => {
+                if let Item::Const(ItemConst { ident, .. }) | Item::Static(ItemStatic { ident, .. }) = item {
+                    self.scopes.declare(&ident.to_string(), Value::other(), self.steps.len(), true, true);
+                }
+                (Value::other(), Vec::new())
+            }
         }
     }
 
@@ -56,6 +63,7 @@ impl Walker<'_> {
             (first..self.scopes.vars.len()).for_each(|var| self.flows.unset(var));
             return Vec::new();
         };
+        let place = if named.is_none() { self.place(&init.expr) } else { None };
         let mut value = match &mut *init.expr {
             Expr::Closure(closure) => self.closure_variable(closure),
             init => self.expr(init),
@@ -85,6 +93,9 @@ impl Walker<'_> {
             true => self.bind(&pat, &value, is_declared),
             false => self.declare(&pat, &value, is_declared),
         }
+        let place =
+            place.filter(|_| local.init.as_ref().is_some_and(|init| init.diverge.is_none() || !has_struct(&pat)));
+        self.made_of(&pat, place.as_ref());
         if let (Pat::Ident(_), Some(Expr::Reference(init))) = (&pat, local.init.as_ref().map(|init| &*init.expr)) {
             self.scopes.vars[first].hold = if init.mutability.is_some() { Hold::Exclusive } else { Hold::Shared };
         }
@@ -206,10 +217,45 @@ impl Walker<'_> {
     }
 
     /// Declares the variables of a `let` condition: they are in scope behind the branch that the condition opens.
-    pub(super) fn bind_condition(&mut self, pat: &Pat, value: &Value) {
+    pub(super) fn bind_condition(&mut self, pat: &Pat, value: &Value, place: Option<&Rc<Place>>) {
         self.binding_scope = Some(self.steps.len() + 1);
         self.bind(pat, value, false);
         self.binding_scope = None;
+        self.made_of(pat, place.filter(|_| !has_struct(pat)));
+    }
+
+    /// The place that an expression is, for who asks for its type elsewhere.
+    pub(super) fn place(&self, expr: &Expr) -> Option<Rc<Place>> {
+        Place::of(expr, &self.scopes, &self.rules)
+    }
+
+    /// Notes what the variables of a pattern, which are declared, were taken out of.
+    pub(super) fn made_of(&mut self, pat: &Pat, place: Option<&Rc<Place>>) {
+        let Some(place) = place else { return };
+        match pat {
+            Pat::Ident(ident) => {
+                if let Some(var) = self.scopes.find(&ident.ident.to_string()) {
+                    self.scopes.vars[var].origin = Some(place.clone());
+                }
+            }
+            Pat::Paren(inner) => self.made_of(&inner.pat, Some(place)),
+            Pat::Tuple(tuple) if !tuple.elems.iter().any(|pat| matches!(pat, Pat::Rest(_))) => {
+                for (i, pat) in tuple.elems.iter().enumerate() {
+                    self.made_of(pat, Some(&place.field(Member::from(i))));
+                }
+            }
+            Pat::TupleStruct(one)
+                if one.elems.len() == 1 && one.path.get_ident().is_some_and(|s| s == "Some" || s == "Ok") =>
+            {
+                self.made_of(&one.elems[0], Some(&place.item()));
+            }
+            Pat::Struct(fields) if !is_variant(&fields.path) => {
+                for field in &fields.fields {
+                    self.made_of(&field.pat, Some(&place.field(field.member.clone())));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn in_block(&self) -> bool {
@@ -233,6 +279,23 @@ fn is_construction(expr: &Expr) -> bool {
             }),
             _ => false,
         },
+        _ => false,
+    }
+}
+
+/// Whether a path ends in a type and one of its variants, by the way they are written.
+fn is_variant(path: &syn::Path) -> bool {
+    let qualifier = path.segments.iter().rev().nth(1);
+    qualifier.is_some_and(|segment| segment.ident.to_string().starts_with(char::is_uppercase))
+}
+
+/// Whether a pattern that may not match names fields, which may be those of one variant.
+pub(super) fn has_struct(pat: &Pat) -> bool {
+    match pat {
+        Pat::Struct(_) => true,
+        Pat::Paren(inner) => has_struct(&inner.pat),
+        Pat::Tuple(tuple) => tuple.elems.iter().any(has_struct),
+        Pat::TupleStruct(tuple) => tuple.elems.iter().any(has_struct),
         _ => false,
     }
 }

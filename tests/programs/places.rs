@@ -1,0 +1,178 @@
+//! Modules in places whose type cannot be asked for from everywhere.
+
+use amp::nn::*;
+use amp::prelude::*;
+use std::rc::Rc;
+
+type T = Tensor<F32>;
+
+enum Layer {
+    Norm { norm: LayerNorm, gain: f64 },
+    Linear(Linear),
+    Both(LayerNorm, Linear),
+}
+
+#[autocast(bf16)]
+fn variants(layers: &[Layer], x: &T) -> Result<T> {
+    let mut h = x.clone();
+    for layer in layers {
+        h = match layer {
+            Layer::Norm { norm, gain } => (norm.forward(&h)? * *gain)?,
+            Layer::Linear(fc) => fc.forward(&h)?.to::<F32>()?,
+            Layer::Both(norm, fc) => {
+                let n = norm.forward(&h)?;
+                fc.forward(&n)?.to::<F32>()?
+            }
+        };
+    }
+    Ok(h)
+}
+
+#[autocast(f16)]
+fn moved(norm: LayerNorm, layers: Vec<Linear>, x: &T) -> Result<T> {
+    let mut n = norm.forward(x)?;
+    for fc in layers {
+        n = norm.forward(&fc.forward(&n)?)?;
+    }
+    Ok(n)
+}
+
+#[autocast(f16)]
+fn captured(norm: &LayerNorm, mut layers: Vec<Linear>, x: &T) -> Result<T> {
+    let count = layers.len();
+    let mut take = || {
+        let n = norm.forward(x)?;
+        let fc = layers.remove(0);
+        fc.forward(&n)
+    };
+    let h = take()?;
+    let h = if count > 1 { (h + take()?)? } else { h };
+    layers.clear();
+    let owned = move |x: &T| norm.forward(x);
+    let n = owned(x)?;
+    let fc = &layers.first();
+    match fc {
+        Some(fc) => fc.forward(&n),
+        None => Ok(h),
+    }
+}
+
+#[autocast(bf16)]
+fn inferred_late(norm: &LayerNorm, fc: &Linear, x: &T) -> Result<T> {
+    let mut list = Vec::new();
+    let mut best = None;
+    let n = norm.forward(x)?;
+    list.push(fc);
+    if let Some(first) = best.take() {
+        let first: &Linear = first;
+        return first.forward(&n);
+    }
+    best.replace(fc);
+    list[0].forward(&n)
+}
+
+#[autocast(bf16)]
+fn constants(norms: &[LayerNorm], lins: &[Linear], x: &T) -> Result<T> {
+    let n = norms[FIRST].forward(x)?;
+    {
+        const LAST: usize = 0;
+        let fc = &lins[LAST];
+        fc.forward(&n)
+    }
+}
+const FIRST: usize = 0;
+
+struct Cell {
+    norm: LayerNorm,
+    fc: Linear,
+    layers: Vec<Linear>,
+    state: Option<T>,
+    calls: usize,
+}
+
+fn touch(_fc: &mut Linear) {}
+
+impl Cell {
+    #[autocast(f16)]
+    fn step(&mut self, x: &T) -> Result<T> {
+        let state = &mut self.state;
+        let n = self.norm.forward(x)?;
+        self.calls += 1;
+        let h = self.fc.forward(&n)?.to::<F32>()?;
+        *state = Some(h.clone());
+        for layer in &mut self.layers {
+            touch(layer);
+            let n = self.norm.forward(&h)?;
+            layer.forward(&n)?;
+        }
+        let n = self.norm.forward(&h)?;
+        self.layers[0].forward(&n)
+    }
+
+    #[autocast(f16)]
+    fn borrowed(&mut self, x: &T) -> Result<T> {
+        let Self { norm, layers, .. } = self;
+        let first = &mut layers[0];
+        let n = norm.forward(x)?;
+        touch(first);
+        first.forward(&n)
+    }
+
+    fn layer(&self, i: usize) -> &Linear {
+        &self.layers[i]
+    }
+
+    #[autocast(bf16)]
+    fn by_method(&self, x: &T) -> Result<T> {
+        let n = self.norm.forward(x)?;
+        self.layer(0).forward(&n)
+    }
+}
+
+#[autocast(f16)]
+fn shadowed(fc: &LayerNorm, lins: &[Linear], x: &T) -> Result<T> {
+    let n = fc.forward(x)?;
+    let fc = lins.iter().next_back().unwrap();
+    fc.forward(&n)
+}
+
+#[autocast(f16)]
+fn dynamic(norm: &LayerNorm, layers: &[Box<dyn Fn(&T) -> Result<T>>], shared: Rc<Linear>, x: &T) -> Result<T> {
+    let n = norm.forward(x)?;
+    let mut out = shared.forward(&n)?.to::<F32>()?;
+    for layer in layers.iter() {
+        let n = norm.forward(&out)?;
+        out = layer(&n)?;
+    }
+    Ok(out)
+}
+
+fn cell() -> Cell {
+    let device = &Device::cpu();
+    let fc = || Linear::new(8, 8, device).unwrap();
+    Cell { norm: LayerNorm::new([8], device).unwrap(), fc: fc(), layers: vec![fc(), fc()], state: None, calls: 0 }
+}
+
+#[test]
+fn wherever_modules_are_they_run() {
+    let device = &Device::cpu();
+    let x = T::ones([2, 8], device).unwrap();
+    let (norm, fc) = (|| LayerNorm::new([8], device).unwrap(), || Linear::new(8, 8, device).unwrap());
+    let layers = [Layer::Norm { norm: norm(), gain: 2.0 }, Layer::Linear(fc()), Layer::Both(norm(), fc())];
+    let mut cell = cell();
+    for y in [
+        variants(&layers, &x),
+        moved(norm(), vec![fc(), fc()], &x),
+        captured(&norm(), vec![fc(), fc()], &x),
+        inferred_late(&norm(), &fc(), &x),
+        constants(&[norm()], &[fc()], &x),
+        cell.step(&x),
+        cell.borrowed(&x),
+        cell.by_method(&x),
+        shadowed(&norm(), &[fc()], &x),
+        dynamic(&norm(), &[Box::new(|x: &T| x.relu())], Rc::new(fc()), &x),
+    ] {
+        assert_eq!(y.unwrap().dims(), [2, 8]);
+    }
+    assert!(cell.state.is_some() && cell.calls == 1);
+}
