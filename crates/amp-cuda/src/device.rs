@@ -138,7 +138,7 @@ impl Gpu {
     pub(crate) fn memory(&self, op: &'static str, len: usize, dtype: DType) -> Result<Memory> {
         let bytes = len * dtype.size();
         let region = self.recorder.allocate(self, op, bytes)?;
-        Ok(Memory { region, dtype, len, device: self.index, notice: None })
+        Ok(Memory { region, dtype, len, device: self.index, notice: None, passes: None })
     }
 
     /// Memory of `len` zeros.
@@ -235,6 +235,8 @@ pub(crate) struct Memory {
     device: usize,
     /// Where the host sees a number of what is here.
     pub(crate) notice: Option<Notice>,
+    /// Of a ReLU within a product: a bit of each element, whether it lets gradients pass.
+    pub(crate) passes: Option<Box<Memory>>,
 }
 
 impl Memory {

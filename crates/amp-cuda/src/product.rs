@@ -29,8 +29,8 @@ pub(crate) struct Product {
 
 /// What is done besides the product.
 ///
-/// Of the activations GELU's approximation by tanh is among it, which cuBLASLt computes to the precision of 16 bits. Its ReLU is
-/// not: whether it hides NaN, which has to reach the loss scale's check, is documented nowhere.
+/// Of the activations these are ReLU and GELU's approximation by tanh, which cuBLASLt computes to the precision of 16 bits.
+/// Whether its ReLU hides NaN, which has to reach the loss scale's check, is documented nowhere: `ops/epilogue.rs` tries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Epilogue {
     Nothing,
@@ -44,6 +44,10 @@ pub(crate) enum Epilogue {
     },
     /// The result is multiplied by GELU's derivative at what was kept.
     GeluGrad,
+    /// A vector is added to every row, and of the sums' ReLU is kept, in one bit each, where it lets gradients pass.
+    Relu,
+    /// The result is 0 where what was kept says so.
+    ReluGrad,
 }
 
 /// Where a product's factors and result are, and the vector and the second result of its epilogue.
@@ -113,6 +117,31 @@ impl Product {
         let aligned = self.leading[2] % 8 == 0 && kept.is_multiple_of(16);
         let taken = self.batch == 1 && self.types[1].is_half() && aligned;
         taken.then_some((Self { epilogue, ..self }, Addresses { kept, ..at }))
+    }
+
+    /// The same with ReLU of the result, which keeps a bit of each element at `kept`, or with `backward` where these let it
+    /// pass; `None` but for one product with a bias (without, backward) whose rows are whole bytes of bits.
+    pub fn with_relu(self, at: Addresses, kept: u64, backward: bool) -> Option<(Self, Addresses)> {
+        let epilogue = match (self.epilogue, backward) {
+            (Epilogue::Bias, false) => Epilogue::Relu,
+            (Epilogue::Nothing, true) => Epilogue::ReluGrad,
+            _ => return None,
+        };
+        let taken = self.batch == 1 && self.sizes[0].is_multiple_of(8) && kept.is_multiple_of(16);
+        taken.then_some((Self { epilogue, ..self }, Addresses { kept, ..at }))
+    }
+
+    /// Distance of the columns of what the epilogue keeps, in elements or bits.
+    pub fn kept_leading(&self) -> i64 {
+        match self.epilogue {
+            Epilogue::Relu | Epilogue::ReluGrad => self.sizes[0].next_multiple_of(128) as i64,
+            _ => self.leading[2],
+        }
+    }
+
+    /// Bytes of the bits that ReLU keeps.
+    pub fn kept_bytes(&self) -> usize {
+        (self.sizes[0].next_multiple_of(128) / 8 * self.sizes[1]) as usize
     }
 
     /// Rows and columns in memory of the first factor, the second factor or the result.
@@ -193,7 +222,12 @@ fn alignment(address: u64) -> u32 {
 pub(crate) struct Products {
     lt: Lt,
     plans: Mutex<HashMap<Product, Option<Plan>>>,
+    /// Whether the ReLU of an algorithm keeps NaN, for those that were tried.
+    pub keeping: Mutex<HashMap<Tried, bool>>,
 }
+
+/// An algorithm in the words of cuBLASLt, and the types that it is for.
+pub(crate) type Tried = ([u64; 8], [DType; 2]);
 
 impl Products {
     /// Plans kept: a training step needs dozens.
@@ -202,7 +236,7 @@ impl Products {
     /// cuBLASLt, if it can be had; says once what it means if not.
     pub fn open(gpu: &Gpu) -> Option<Self> {
         match Lt::open(gpu.shared_stream()) {
-            Ok(lt) => Some(Self { lt, plans: Mutex::default() }),
+            Ok(lt) => Some(Self { lt, plans: Mutex::default(), keeping: Mutex::default() }),
             Err(reason) => {
                 log::warn!(
                     "{}: {reason}; matrix products run on the library's own kernels, without tensor cores. \
@@ -214,19 +248,28 @@ impl Products {
         }
     }
 
-    /// Runs the product, or returns `false` when cuBLASLt has no algorithm for it.
-    pub fn multiply(&self, gpu: &Gpu, product: Product, at: Addresses, accumulate: bool) -> Result<bool> {
+    /// What `then` makes of the product's plan, `None` when cuBLASLt has no algorithm for it.
+    fn planned<T>(&self, product: Product, at: &Addresses, then: impl FnOnce(&mut Plan) -> T) -> Option<T> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= Self::MOST {
             plans.clear();
         }
         let plan = plans.entry(product).or_insert_with(|| {
-            let plan = self.lt.plan(&product, &at);
+            let plan = self.lt.plan(&product, at);
             plan.inspect_err(|e| log::debug!("cuBLASLt has no algorithm for {product:?}: {e}")).ok()
         });
-        let Some(plan) = plan else { return Ok(false) };
+        plan.as_mut().map(then)
+    }
+
+    /// What runs the product.
+    pub fn algorithm(&self, product: Product, at: &Addresses) -> Option<Tried> {
+        self.planned(product, at, |plan| (plan.algorithm(), product.types))
+    }
+
+    /// Runs the product, or returns `false` when cuBLASLt has no algorithm for it.
+    pub fn multiply(&self, gpu: &Gpu, product: Product, at: Addresses, accumulate: bool) -> Result<bool> {
         let failed = |e| Error::Backend { op: "matmul", device: gpu.name(), message: format!("cuBLASLt: {e}") };
-        self.lt.multiply(plan, at, accumulate).map_err(failed)?;
-        Ok(true)
+        let done = self.planned(product, &at, |plan| self.lt.multiply(plan, at, accumulate));
+        done.transpose().map_err(failed).map(|done| done.is_some())
     }
 }

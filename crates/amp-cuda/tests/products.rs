@@ -8,8 +8,8 @@ mod case;
 mod standin;
 
 use amp_core::Result;
-use amp_core::backend::{Backend, Buffer, DType, Operand, Reduce, Unary};
-use case::{Call, Input, check};
+use amp_core::backend::{Backend, Buffer, DType, Layout, Operand, Reduce, Unary};
+use case::{Call, Input, check, check_same};
 
 /// Checks a call and how many products of each schedule's run went to cuBLASLt, where they are counted.
 fn goes(name: &str, inputs: &[Input], out: DType, products: u64, call: Call) {
@@ -35,6 +35,8 @@ fn products_go_to_cublaslt_where_it_can_do_them() {
     types();
     biases();
     activations();
+    relus();
+    a_first_relu_within_a_graph();
     accumulation();
     sums();
     batches();
@@ -114,11 +116,70 @@ fn activations() {
         let [sums, _] = b.matmul_unary(x[0], x[1], None, Unary::GeluTanh, out)?;
         Ok(vec![sums])
     });
-    let relu: Call = &|b, x, out| {
-        let [sums, y] = b.matmul_unary(x[0], x[1], Some(x[2]), Unary::Relu, out)?;
-        Ok(vec![sums, y])
+}
+
+/// The result and a gradient through it, of products with ReLU in between: `[a, b, bias, grad, c]`.
+fn relu(b: &dyn Backend, x: &[Operand<'_>], bias: bool, out: DType) -> Result<Vec<Buffer>> {
+    let [_, y] = b.matmul_unary(x[0], x[1], bias.then_some(x[2]), Unary::Relu, out)?;
+    let layout = Layout::contiguous(x[5].layout.shape);
+    let saved = Operand { buffer: &y, layout: &layout, logical: x[5].logical };
+    let grad = b.matmul_unary_grad(x[3], x[4], Unary::Relu, saved, out)?;
+    Ok(vec![y, grad])
+}
+
+fn relus() {
+    use DType::{BF16, F16, F32};
+    // The last says what the result's shape is.
+    let inputs = |dtype, columns: usize| {
+        [[4, 9], [9, columns], [1, columns], [4, 5], [5, columns], [4, columns]].map(|shape| {
+            let layout = Input::noise(&shape, dtype, 1.0, 10 + shape[1] as u64);
+            if shape[0] == 1 { Input::noise(&shape[1..], dtype, 1.0, 3) } else { layout }
+        })
     };
-    goes("relu", &inputs(F16, 16), F16, 1, relu);
+    let launches = || {
+        let (standin, _alone) = standin::open_with_products();
+        standin.calls("unary_f32") + standin.calls("unary_grad_f32")
+    };
+    for (columns, mode) in [(16, 0), (24, 1), (32, 2)] {
+        let before = launches();
+        let standin = standin::open_with_products().0;
+        standin.relu(mode);
+        for (dtype, bias) in [(F16, true), (F16, false), (BF16, true), (F32, false)] {
+            let call: Call = &|b, x, out| relu(b, x, bias, out);
+            let name = format!("relu of {dtype}, {columns} columns, bias {bias}");
+            let inputs = inputs(dtype, columns);
+            // The first of its kind is tried.
+            check(&name, &inputs, dtype, 100.0, call);
+            goes(&name, &inputs, dtype, 2, call);
+            let mut with_nan = inputs.clone();
+            with_nan[0].values[12] = f64::NAN;
+            with_nan[3].values[2] = f64::NAN;
+            check_same(&format!("{name}, with NaN"), &with_nan, dtype, 100.0, call);
+        }
+        let passes = launches() - before;
+        assert!(!standin.counts() || (passes == 0) == (mode == 0), "mode {mode}: {passes} passes of their own");
+    }
+    standin::open_with_products().0.relu(0);
+    let before = launches();
+    goes("rows that are no whole bytes", &inputs(F16, 6), F16, 2, &|b, x, out| relu(b, x, true, out));
+    assert!(launches() > before || !standin::open_with_products().0.counts());
+}
+
+/// A graph cannot wait for the outcome of a first try; the code after it does.
+fn a_first_relu_within_a_graph() {
+    let (standin, _alone) = standin::open_with_products();
+    let (gpu, device) = (standin::gpu(), amp_core::Device::cuda(0).expect("the stand-in is a GPU"));
+    let buffer = gpu.fill(1.0, 16 * 16, DType::F16).expect("a fill");
+    let layout = Input::noise(&[16, 16], DType::F16, 1.0, 1).layout;
+    let x = Operand { buffer: &buffer, layout: &layout, logical: DType::F16 };
+    let step = || gpu.matmul_unary(x, x, None, Unary::Relu, DType::F32).map(drop);
+    let passes = || standin.calls("unary_f32");
+    let before = passes();
+    let graph = amp_core::cuda::Graph::capture(&device, step).expect("a graph");
+    graph.replay().expect("a replay");
+    let after = passes();
+    step().expect("the same at once");
+    assert!(!standin.counts() || (after, passes()) == (before + 1, before + 1));
 }
 
 fn accumulation() {

@@ -25,8 +25,8 @@ pub trait MatMul: Elementwise {
     }
 
     /// `a · b (+ bias)` rounded to `out`, and `op` of that rounded to `out`: the bits of [`matmul`](Self::matmul) and
-    /// [`unary`](Elementwise::unary) in turn. Products of a GPU that apply gelu's approximation themselves do so before they
-    /// round, which is nearer to the exact value.
+    /// [`unary`](Elementwise::unary) in turn. Products of a GPU that apply relu or gelu's approximation themselves do so before
+    /// they round, which is nearer to the exact value. Where [`Unary::grad_from_output`], both results may be the second.
     fn matmul_unary(
         &self,
         a: Operand<'_>,
@@ -39,7 +39,8 @@ pub trait MatMul: Elementwise {
     }
 
     /// `grad * op'(..)` for `grad = a · b` rounded to `out`: the bits of [`matmul`](Self::matmul) and
-    /// [`unary_grad`](Elementwise::unary_grad) in turn, or, as above, rounded once. `saved` is `[.., M, N]`.
+    /// [`unary_grad`](Elementwise::unary_grad) in turn, or, as above, rounded once. `saved` is `[.., M, N]`, what
+    /// [`unary_grad`](Elementwise::unary_grad) takes.
     fn matmul_unary_grad(
         &self,
         a: Operand<'_>,

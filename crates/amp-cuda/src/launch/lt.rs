@@ -154,6 +154,11 @@ impl Drop for Lt {
 }
 
 impl Plan {
+    /// The algorithm in the words of cuBLASLt: the same words are the same code.
+    pub fn algorithm(&self) -> [u64; 8] {
+        self.algorithm.data
+    }
+
     fn set<T: Copy>(&self, attribute: lt_sys::cublasLtMatmulDescAttributes_t, value: &T) -> Result<(), CublasError> {
         // SAFETY: the description is alive; the caller passes a value of the attribute's type.
         unsafe { lt::set_matmul_desc_attribute(self.product, attribute, (&raw const *value).cast(), size_of::<T>()) }
@@ -171,23 +176,25 @@ impl Plan {
             Epilogue::Gelu { bias: false } => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_AUX,
             Epilogue::Gelu { bias: true } => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
             Epilogue::GeluGrad => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DGELU,
+            Epilogue::Relu => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+            Epilogue::ReluGrad => lt_sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DRELU,
         };
         self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
         if self.keeps() {
-            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &of.leading[2])?;
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &of.kept_leading())?;
         }
         Ok(())
     }
 
     /// Whether the epilogue writes or reads a second matrix.
     fn keeps(&self) -> bool {
-        matches!(self.epilogue, Epilogue::Gelu { .. } | Epilogue::GeluGrad)
+        matches!(self.epilogue, Epilogue::Gelu { .. } | Epilogue::GeluGrad | Epilogue::Relu | Epilogue::ReluGrad)
     }
 
     /// Where the epilogue's vector and second matrix are.
     fn point(&self, at: &Addresses) -> Result<(), CublasError> {
         use lt_sys::cublasLtMatmulDescAttributes_t as Attribute;
-        if matches!(self.epilogue, Epilogue::Bias | Epilogue::Sums | Epilogue::Gelu { bias: true }) {
+        if matches!(self.epilogue, Epilogue::Bias | Epilogue::Sums | Epilogue::Gelu { bias: true } | Epilogue::Relu) {
             self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at.vector)?;
         }
         if self.keeps() {

@@ -1,5 +1,4 @@
 use crate::args::MatmulArgs;
-use crate::convolve::lies;
 use crate::device::{Gpu, Memory};
 use crate::module::Family::MatMul as FAMILY;
 use crate::operand::{Compute, Operand, tag};
@@ -169,13 +168,6 @@ impl Gpu {
         let bias = Operand::optional(self, "matmul", bias)?;
         run(MatmulArgs { bias, y: y.address(), out: tag(out), ..args }, compute, y)
     }
-
-    /// The product with GELU of what is kept at `kept`, or `backward` times its derivative there, if cuBLASLt does it.
-    fn multiply_with_gelu(&self, args: &MatmulArgs, kept: u64, backward: bool) -> Result<bool> {
-        let Some((products, (product, at))) = self.products().zip(Product::new(args)) else { return Ok(false) };
-        let Some((product, at)) = product.with_gelu(at, kept, backward) else { return Ok(false) };
-        products.multiply(self, product, at, false)
-    }
 }
 
 impl MatMul for Gpu {
@@ -201,12 +193,10 @@ impl MatMul for Gpu {
         out: DType,
     ) -> Result<[Buffer; 2]> {
         self.biased(a, b, bias, out, |args, compute, y| {
-            if op == Unary::GeluTanh {
-                let x = self.memory("matmul", y.len(), out)?;
-                if self.multiply_with_gelu(&args, x.address(), false)? {
-                    return Ok([x, y].map(Memory::into_buffer));
-                }
-            }
+            let y = match self.multiply_with(op, &args, y)? {
+                Ok(results) => return Ok(results),
+                Err(y) => y,
+            };
             self.multiply(args, compute)?;
             unary_after(self, y.into_buffer(), op, out)
         })
@@ -221,8 +211,7 @@ impl MatMul for Gpu {
         out: DType,
     ) -> Result<Buffer> {
         self.biased(a, b, None, out, |args, compute, y| {
-            let kept = Operand::new(self, "matmul", saved)?;
-            if op == Unary::GeluTanh && lies(&kept, tag(out)) && self.multiply_with_gelu(&args, kept.data, true)? {
+            if self.multiply_with_grad(op, &args, saved, out)? {
                 return Ok(y.into_buffer());
             }
             self.multiply(args, compute)?;

@@ -4,6 +4,7 @@
 mod attention;
 mod convolution;
 mod elementwise;
+mod epilogue;
 mod flash_attention;
 mod indexing;
 mod matmul;

@@ -10,11 +10,13 @@ enum { OK = 0, INVALID = 7, UNSUPPORTED = 15 };
 enum { R32 = 0, R64 = 1, R16 = 2, RB16 = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
 enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, EPILOGUE_BGRADB = 512,
-       EPILOGUE_GELU_AUX = 160, EPILOGUE_GELU_AUX_BIAS = 164, EPILOGUE_DGELU = 192 };
+       EPILOGUE_GELU_AUX = 160, EPILOGUE_GELU_AUX_BIAS = 164, EPILOGUE_DGELU = 192,
+       EPILOGUE_RELU_AUX_BIAS = 134, EPILOGUE_DRELU = 136 };
 
 extern "C" {
 int standin_within(uintptr_t at, size_t bytes);
 void standin_count(const char* name);
+int standin_relu_mode();
 }
 
 struct Desc { int compute, scale, transposed[2], epilogue; uintptr_t bias, aux; i64 aux_leading; };
@@ -40,7 +42,11 @@ static size_t reach(const Matrix& m) {
 static bool keeps(const Desc& d) {
     return d.epilogue == EPILOGUE_GELU_AUX || d.epilogue == EPILOGUE_GELU_AUX_BIAS || d.epilogue == EPILOGUE_DGELU;
 }
-static bool biased(const Desc& d) { return d.epilogue == EPILOGUE_BIAS || d.epilogue == EPILOGUE_GELU_AUX_BIAS; }
+// Whether the epilogue writes or reads a matrix of bits.
+static bool masks(const Desc& d) { return d.epilogue == EPILOGUE_RELU_AUX_BIAS || d.epilogue == EPILOGUE_DRELU; }
+static bool biased(const Desc& d) {
+    return d.epilogue == EPILOGUE_BIAS || d.epilogue == EPILOGUE_GELU_AUX_BIAS || d.epilogue == EPILOGUE_RELU_AUX_BIAS;
+}
 
 // GELU by tanh and its derivative.
 template <class C> static C inner(C x) { return (C)0.7978845608028654 * (x + (C)0.044715 * x * x * x); }
@@ -59,6 +65,7 @@ static bool supported(const Desc& d, const Matrix& a, const Matrix& b, const Mat
     if (wide && d.epilogue != EPILOGUE_DEFAULT) return false;
     if (d.epilogue == EPILOGUE_BGRADB && c.batch != 1) return false;
     if (keeps(d) && (c.batch != 1 || bytes_of(c.type) != 2 || d.aux_leading < (i64)c.rows || d.aux_leading % 8)) return false;
+    if (masks(d) && (c.batch != 1 || d.aux_leading < (i64)c.rows || d.aux_leading % 128)) return false;
     return c.type == a.type || (c.type == R32 && bytes_of(a.type) == 2);
 }
 
@@ -81,7 +88,14 @@ template <class C> static void row_sums(const Desc& d, const Matrix& b, const vo
     }
 }
 
-template <class C> static void multiply(const Desc& d, C beta, const Matrix& a, const void* x, const Matrix& b, const void* y,
+// ReLU as algorithms of different minds have it: NaN passes (0), becomes 0 (1), or passes but has no bit (2).
+template <class C> static C relu(C x, char* bits, i64 at, int mode) {
+    bool keeps = x > 0 || (mode == 0 && x != x);
+    bits[at / 8] = (char)((bits[at / 8] & ~(1 << at % 8)) | (keeps << at % 8));
+    return mode == 1 ? (x > 0 ? x : 0) : x <= 0 ? 0 : x;
+}
+
+template <class C> static void multiply(const Desc& d, int mode, C beta, const Matrix& a, const void* x, const Matrix& b, const void* y,
                                         const Matrix& c, void* out) {
     u64 terms = d.transposed[0] ? a.rows : a.columns;
     int left = tag_of(a.type), right = tag_of(b.type), result = tag_of(c.type);
@@ -98,7 +112,11 @@ template <class C> static void multiply(const Desc& d, C beta, const Matrix& a, 
                 if (beta != 0) sum += beta * load_as<C>(out, result, at);
                 if (biased(d)) sum += load_as<C>((const void*)d.bias, result, (i64)i);
                 i64 kept = (i64)j * d.aux_leading + (i64)i;
-                if (d.epilogue == EPILOGUE_DGELU) {
+                if (d.epilogue == EPILOGUE_RELU_AUX_BIAS) {
+                    sum = relu(sum, (char*)d.aux, kept, mode);
+                } else if (d.epilogue == EPILOGUE_DRELU) {
+                    if (!(((const char*)d.aux)[kept / 8] >> kept % 8 & 1)) sum = 0;
+                } else if (d.epilogue == EPILOGUE_DGELU) {
                     sum *= gelu_slope(load_as<C>((const void*)d.aux, result, kept));
                 } else if (keeps(d)) {
                     store_as<C>((void*)d.aux, result, kept, sum);
@@ -151,6 +169,7 @@ Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Matrix* a, Matrix* b, Matr
     memset(found, 0, sizeof *found);
     found->algo[0] = MAGIC;
     for (int i = 0; i < 4; ++i) found->algo[1 + i] = p->alignment[i];
+    found->algo[5] = standin_relu_mode();
     *count = 1;
     return OK;
 }
@@ -164,15 +183,17 @@ Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* x, Matrix* 
         !standin_within((uintptr_t)out, reach(*od)) || !standin_within((uintptr_t)workspace, bytes)) return INVALID;
     size_t kept = ((od->columns - 1) * d->aux_leading + od->rows) * bytes_of(od->type);
     if (keeps(*d) && (d->aux % 16 || !standin_within(d->aux, kept))) return INVALID;
+    if (masks(*d) && (d->aux % 16 || !standin_within(d->aux, od->columns * d->aux_leading / 8))) return INVALID;
     u64 vector = biased(*d) ? od->rows : d->epilogue == EPILOGUE_BGRADB ? od->columns : 0;
     if (vector && !standin_within(d->bias, vector * bytes_of(od->type))) return INVALID;
     bool wide = a->type == R64;
     if ((wide ? *(const double*)alpha : (double)*(const float*)alpha) != 1) return INVALID;
     double scale = wide ? *(const double*)beta : (double)*(const float*)beta;
     uintptr_t needs[5] = {(uintptr_t)x, (uintptr_t)y, (uintptr_t)out, d->bias, d->aux};
+    int mode = (int)algo[5];
     standin_submit(stream, [=, desc = *d, left = *a, right = *b, result = *od] {
-        if (wide) multiply<double>(desc, scale, left, x, right, y, result, out);
-        else multiply<float>(desc, (float)scale, left, x, right, y, result, out);
+        if (wide) multiply<double>(desc, mode, scale, left, x, right, y, result, out);
+        else multiply<float>(desc, mode, (float)scale, left, x, right, y, result, out);
     }, needs, 5);
     return OK;
 }

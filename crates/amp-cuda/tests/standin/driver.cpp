@@ -33,6 +33,7 @@ static std::map<Pointer, size_t> allocations;
 static size_t used;
 static Handle captured;  // the stream that is captured
 static bool idle;        // whether kernels do nothing
+static int relu;         // how ReLU of cuBLASLt's algorithms treats NaN, from now on
 static bool broken;      // whether it was given what no graph can hold
 static std::unique_ptr<Graph> recording;
 
@@ -86,6 +87,8 @@ const char* standin_all_calls() {
 }
 void standin_count(const char* name) { std::lock_guard<std::mutex> held(lock); ++calls[name]; }
 void standin_idle(int on) { std::lock_guard<std::mutex> held(lock); idle = on != 0; }
+void standin_relu(int mode) { std::lock_guard<std::mutex> held(lock); relu = mode; }
+int standin_relu_mode() { std::lock_guard<std::mutex> held(lock); return relu; }
 u64 standin_blocks() { std::lock_guard<std::mutex> held(lock); return allocations.size(); }
 u64 standin_bytes() { std::lock_guard<std::mutex> held(lock); return used; }
 size_t standin_args(const char* name) { auto* k = emulation::find(name); return k ? k->args : 0; }

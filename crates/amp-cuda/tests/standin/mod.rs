@@ -90,6 +90,16 @@ impl Standin {
         unsafe { idle.expect("a symbol of the stand-in")(i32::from(on)) }
     }
 
+    /// How ReLU of the algorithms that cuBLASLt proposes from now on treats NaN: keeps it (0), hides it (1), or keeps it but lets
+    /// no gradient pass (2).
+    pub fn relu(&self, mode: i32) {
+        let Some(library) = &self.library else { return };
+        // SAFETY: the symbol has this type in driver.cpp.
+        let relu = unsafe { library.get::<unsafe extern "C" fn(i32)>(b"standin_relu\0") };
+        // SAFETY: it takes any number.
+        unsafe { relu.expect("a symbol of the stand-in")(mode) }
+    }
+
     /// The stand-in that the process opened already.
     pub fn opened(folder: &Path) -> Self {
         // SAFETY: the library is open, so that its initialisers do not run again.
