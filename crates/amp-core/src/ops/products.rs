@@ -6,9 +6,9 @@ use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// The product of tensors of so many dimensions.
+/// Operands of so many dimensions.
 #[track_caller]
-fn product(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<RawTensor> {
+fn check_ranks(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<()> {
     for (x, (what, rank)) in [a, b].into_iter().zip(["the first operand", "the second operand"].into_iter().zip(ranks))
     {
         if x.shape().len() != rank {
@@ -16,6 +16,13 @@ fn product(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) ->
             return Err(Error::Rank { op, what, expected, found: *x.shape() });
         }
     }
+    Ok(())
+}
+
+/// The product of tensors of so many dimensions.
+#[track_caller]
+fn product(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<RawTensor> {
+    check_ranks(op, a, b, ranks)?;
     if ranks == [3, 3] && a.shape()[0] != b.shape()[0] {
         return Err(Error::Broadcast { op, left: *a.shape(), right: *b.shape() });
     }
@@ -52,11 +59,7 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        for (x, what) in [(&self.raw, "the first operand"), (&other.raw, "the second operand")] {
-            if x.shape().len() != 1 {
-                return Err(Error::Rank { op: "outer", what, expected: "1 dimension", found: *x.shape() });
-            }
-        }
+        check_ranks("outer", &self.raw, &other.raw, [1, 1])?;
         Ok(Self::from_raw(arithmetic::mul(&self.unsqueeze(1)?.raw, &other.raw)?))
     }
 }
