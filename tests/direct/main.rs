@@ -2,6 +2,7 @@
 //! the pass that narrows.
 
 mod assigned;
+mod fields;
 mod functions;
 mod methods;
 mod modules;

@@ -82,8 +82,10 @@ pub(crate) struct Value {
     pub(crate) late: bool,
     /// How it holds its tensor.
     pub(crate) shape: Shape,
-    /// Elements of a tuple.
+    /// Elements of a tuple, or fields of a struct.
     pub(crate) parts: Vec<Value>,
+    /// Names of the fields of a struct, sorted.
+    pub(crate) names: Vec<String>,
     /// The results of `full` operations that this is a use of.
     pub(crate) flow: Flow,
 }
@@ -95,9 +97,9 @@ impl Value {
     }
 
     pub(crate) fn new(prec: Prec) -> Self {
-        let (constant, parts, flow, shape) = Default::default();
+        let (constant, parts, names, flow, shape) = Default::default();
         let (sure, pinned, by_name, inferred, late) = Default::default();
-        Self { prec, sure, pinned, by_name, constant, inferred, late, shape, parts, flow }
+        Self { prec, sure, pinned, by_name, constant, inferred, late, shape, parts, names, flow }
     }
 
     pub(crate) fn sure(prec: Prec) -> Self {
@@ -128,7 +130,8 @@ impl Value {
 
     pub(crate) fn tuple(parts: Vec<Self>) -> Self {
         let prec = parts.iter().fold(Prec::Never, |all, part| all.join(&part.prec));
-        Self { parts, ..Self::new(if prec == Prec::Never { Prec::Other } else { prec }) }
+        let sure = prec.is_known() && parts.iter().all(|part| part.is_surely(&prec));
+        Self { parts, sure, ..Self::new(if prec == Prec::Never { Prec::Other } else { prec }) }
     }
 
     /// The value of one element of a tuple, or of a container of like elements.
@@ -139,6 +142,36 @@ impl Value {
             None if self.parts.is_empty() && self.prec != Prec::Other => self.clone().shaped(Shape::Unknown),
             None => Self::opaque(),
         }
+    }
+
+    /// What element `index` of the tuple, or field `index` of the struct, is called.
+    pub(crate) fn part_name(&self, index: usize) -> String {
+        self.names.get(index).cloned().unwrap_or_else(|| index.to_string())
+    }
+
+    /// As [`part`](Self::part), with its uses.
+    pub(crate) fn same_part(&self, index: usize) -> Self {
+        let mut part = self.part(index);
+        if let Some(from) = self.parts.get(index) {
+            part.use_as(from);
+        }
+        part
+    }
+
+    fn use_as(&mut self, from: &Self) {
+        self.flow = from.flow.same();
+        self.parts.iter_mut().zip(&from.parts).for_each(|(part, from)| part.use_as(from));
+    }
+
+    /// This type, which is that of `value`, with its uses where they are of F32.
+    pub(crate) fn asserted_of(mut self, value: Self) -> Self {
+        if self.prec == Prec::F32 {
+            self.flow = value.flow;
+        }
+        for (part, from) in self.parts.iter_mut().zip(value.parts) {
+            *part = part.clone().asserted_of(from);
+        }
+        self
     }
 
     /// Is certainly a tensor of this precision.
@@ -153,7 +186,7 @@ impl Value {
         if other.prec == Prec::Never {
             return self.clone();
         }
-        let parts = if self.parts.len() == other.parts.len() {
+        let parts = if self.parts.len() == other.parts.len() && self.names == other.names {
             self.parts.iter().zip(&other.parts).map(|(a, b)| a.join(b)).collect()
         } else {
             Vec::new()
@@ -167,6 +200,7 @@ impl Value {
             inferred: self.inferred && other.inferred,
             late: self.late && other.late,
             shape: if self.shape == other.shape { self.shape } else { Shape::Unknown },
+            names: if parts.is_empty() { Vec::new() } else { self.names.clone() },
             parts,
             flow: Flow::default(),
         }

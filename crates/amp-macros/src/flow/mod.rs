@@ -9,7 +9,7 @@ mod state;
 mod tests;
 
 use crate::place::Place;
-pub(crate) use state::{Head, State};
+pub(crate) use state::{Head, Slot, State};
 use std::collections::HashMap;
 use std::rc::Rc;
 use syn::Path;

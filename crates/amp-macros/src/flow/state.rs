@@ -1,19 +1,43 @@
 //! What the variables hold at a point of the walk, and how that joins where control does.
 
 use super::{FOREIGN, Flow, Flows, Node};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The node of each variable that does not hold something foreign.
+/// A variable, or a field of the tuple or struct in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot {
+    pub(crate) var: usize,
+    fields: String,
+}
+
+impl Slot {
+    /// The variable itself.
+    pub(crate) const fn of(var: usize) -> Self {
+        Self { var, fields: String::new() }
+    }
+
+    /// A field of it.
+    pub(crate) fn field(&self, name: &str) -> Self {
+        Self { var: self.var, fields: format!("{}.{name}", self.fields) }
+    }
+
+    fn holds(&self, other: &Self) -> bool {
+        let rest = other.fields.strip_prefix(&self.fields);
+        self.var == other.var && rest.is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
+/// The node of each slot that does not hold something foreign.
 #[derive(Clone, Default)]
 pub(crate) struct State {
-    nodes: BTreeMap<usize, usize>,
+    nodes: BTreeMap<Slot, usize>,
     /// Control does not come here.
     dead: bool,
 }
 
 /// The state at the head of a loop; what is assigned in its body is added when that is known.
 pub(crate) struct Head {
-    nodes: Vec<(usize, usize)>,
+    nodes: BTreeMap<Slot, usize>,
 }
 
 impl Flows {
@@ -42,22 +66,28 @@ impl Flows {
         }
         let Some(first) = alive.first() else { return };
         let mut merged = first.clone();
-        let vars: Vec<usize> = alive.iter().flat_map(|state| state.nodes.keys().copied()).collect();
-        for var in vars {
-            let mut nodes: Vec<usize> = alive.iter().map(|state| state.of(var)).collect();
+        let slots: BTreeSet<&Slot> = alive.iter().flat_map(|state| state.nodes.keys()).collect();
+        for slot in slots {
+            let mut nodes: Vec<usize> = alive.iter().map(|state| state.of(slot)).collect();
             nodes.sort_unstable();
             nodes.dedup();
             let node = if nodes.len() == 1 { nodes[0] } else { self.node(Node::Either(nodes)) };
-            merged.nodes.insert(var, node);
+            merged.nodes.insert(slot.clone(), node);
         }
         self.state = merged;
     }
 
     /// Enters a loop that may assign to these variables.
     pub(crate) fn enter_loop(&mut self, vars: impl Iterator<Item = usize>) -> Head {
-        let nodes = vars.map(|var| (var, self.node(Node::Either(vec![self.state.of(var)])))).collect();
-        let head = Head { nodes };
-        self.state.nodes.extend(head.nodes.iter().copied());
+        let mut head = Head { nodes: BTreeMap::new() };
+        for var in vars {
+            let own = Slot::of(var);
+            let fields = self.state.below(&own).map(|(slot, node)| (slot.clone(), node));
+            for (slot, node) in fields.chain([(own.clone(), self.state.of(&own))]).collect::<Vec<_>>() {
+                head.nodes.insert(slot, self.node(Node::Either(vec![node])));
+            }
+        }
+        self.state.nodes.extend(head.nodes.clone());
         head
     }
 
@@ -66,42 +96,60 @@ impl Flows {
         if from.dead {
             return;
         }
-        for &(var, node) in &head.nodes {
-            let end = from.of(var);
+        for (slot, &node) in &head.nodes {
+            let end = from.of(slot);
             if let Node::Either(list) = &mut self.nodes[node]
                 && end != node
             {
                 list.push(end);
             }
         }
+        // A field that was not one at the head: who reads it there is not known.
+        let new = |slot: &Slot| !head.nodes.contains_key(slot) && head.nodes.contains_key(&Slot::of(slot.var));
+        let new: Vec<usize> = from.nodes.iter().filter(|(slot, _)| new(slot)).map(|(_, &node)| node).collect();
+        new.into_iter().for_each(|node| drop(self.open(vec![node])));
     }
 
-    /// From here on a variable holds the value.
-    pub(crate) fn bind(&mut self, var: usize, flow: &Flow) {
+    /// From here on a slot holds the value.
+    pub(crate) fn bind(&mut self, slot: Slot, flow: &Flow) {
         let mut nodes = self.take(flow);
         let node = match nodes.len() {
             0 => FOREIGN,
             1 => nodes.remove(0),
             _ => self.node(Node::Either(nodes)),
         };
-        self.state.nodes.insert(var, node);
+        self.state.nodes.insert(slot, node);
+    }
+
+    /// The fields of a slot are gone.
+    pub(crate) fn forget(&mut self, slot: &Slot) {
+        self.state.nodes.retain(|other, _| !slot.holds(other));
     }
 
     /// The variable is declared without a value.
     pub(crate) fn unset(&mut self, var: usize) {
         let nothing = self.node(Node::Either(Vec::new()));
-        self.state.nodes.insert(var, nothing);
+        self.state.nodes.insert(Slot::of(var), nothing);
     }
 
-    /// The variable is assigned where it is not known when.
-    pub(crate) fn disturb(&mut self, var: usize) {
-        let node = self.node(Node::Either(vec![self.state.of(var), FOREIGN]));
-        self.state.nodes.insert(var, node);
+    /// The slot is assigned where it is not known when.
+    pub(crate) fn disturb(&mut self, slot: &Slot) {
+        let fields: Vec<Slot> = self.state.below(slot).map(|(slot, _)| slot.clone()).collect();
+        for slot in fields.into_iter().chain([slot.clone()]) {
+            let node = self.node(Node::Either(vec![self.state.of(&slot), FOREIGN]));
+            self.state.nodes.insert(slot, node);
+        }
     }
 
-    /// The variable is read.
-    pub(crate) fn read(&mut self, var: usize) -> Flow {
-        match self.state.of(var) {
+    /// The fields of a slot are read, by nobody knows whom.
+    pub(crate) fn read_fields(&mut self, slot: &Slot) {
+        let nodes: Vec<usize> = self.state.below(slot).map(|(_, node)| node).collect();
+        nodes.into_iter().for_each(|node| drop(self.open(vec![node])));
+    }
+
+    /// The slot is read.
+    pub(crate) fn read(&mut self, slot: &Slot) -> Flow {
+        match self.state.of(slot) {
             FOREIGN => Flow::default(),
             node => self.open(vec![node]),
         }
@@ -109,7 +157,13 @@ impl Flows {
 }
 
 impl State {
-    fn of(&self, var: usize) -> usize {
-        self.nodes.get(&var).copied().unwrap_or(FOREIGN)
+    fn of(&self, slot: &Slot) -> usize {
+        self.nodes.get(slot).copied().unwrap_or(FOREIGN)
+    }
+
+    /// The fields of a slot.
+    fn below<'s>(&'s self, slot: &'s Slot) -> impl Iterator<Item = (&'s Slot, usize)> {
+        let from = self.nodes.range(slot..).take_while(|(other, _)| other.var == slot.var);
+        from.filter(|(other, _)| slot.holds(other)).map(|(other, &node)| (other, node))
     }
 }

@@ -220,7 +220,7 @@ fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
 /// Whether an iterator is folded into a tensor that starts, and so stays, in F32.
 fn folds_f32(method: &str, given: &[Value]) -> bool {
     matches!(method, "fold" | "try_fold" | "rfold" | "try_rfold")
-        && given.first().is_some_and(|init| init.is_surely(&Prec::F32))
+        && given.first().is_some_and(|init| init.is_surely(&Prec::F32) && init.parts.is_empty())
 }
 
 /// `iter.sum()`, `iter.fold(..)`: a sum of an iterator has no arguments, a sum of a tensor has; a fold of one has a closure.

@@ -2,7 +2,7 @@
 
 use super::Walker;
 use crate::emit;
-use crate::flow::{Flow, Site, Taker};
+use crate::flow::{Flow, Site, Slot, Taker};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::place::{Place, View};
@@ -64,14 +64,14 @@ impl Walker<'_> {
         values.for_each(|value| self.flows.give(&value.flow, &half, &taker));
     }
 
-    /// A variable holds another value from here on. Nobody knows when a closure assigns to what it captures: what it
+    /// A slot holds another value from here on. Nobody knows when a closure assigns to what it captures: what it
     /// assigns is needed in F32.
-    pub(super) fn reassigned(&mut self, var: usize, value: &Value) {
+    pub(super) fn reassigned(&mut self, slot: &Slot, value: &Value) {
         let captures = |step: &Step| matches!(step, Step::Closure(_) | Step::Barrier(_));
-        if self.steps.iter().skip(self.scopes.vars[var].scope).any(captures) {
-            self.flows.disturb(var);
+        if self.steps.iter().skip(self.scopes.vars[slot.var].scope).any(captures) {
+            self.flows.disturb(slot);
         } else {
-            self.flows.bind(var, &value.flow);
+            self.hold(slot, value);
         }
     }
 
@@ -134,7 +134,8 @@ impl Walker<'_> {
     pub(super) fn named_in(&mut self, tokens: &TokenStream) {
         for name in emit::names(tokens) {
             if let Some(var) = self.scopes.find(&name) {
-                self.flows.read(var);
+                self.flows.read(&Slot::of(var));
+                self.flows.read_fields(&Slot::of(var));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Walker;
 use crate::emit;
-use crate::flow::Flow;
+use crate::flow::{Flow, Slot};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::literal::constant;
@@ -42,13 +42,7 @@ impl Walker<'_> {
                 let value = self.expr(&mut cast.expr);
                 Value { constant: value.constant, ..Value::other() }
             }
-            Expr::Field(field) => {
-                let base = self.expr(&mut field.base);
-                match &field.member {
-                    syn::Member::Unnamed(index) if !base.parts.is_empty() => base.part(index.index as usize),
-                    _ => Value::opaque(),
-                }
-            }
+            Expr::Field(field) => self.field(field),
             Expr::Index(index) => {
                 let value = self.expr(&mut index.expr);
                 self.expr(&mut index.index);
@@ -103,10 +97,7 @@ impl Walker<'_> {
                 }
                 value
             }
-            Expr::Struct(_) | Expr::Yield(_) => {
-                self.children(expr);
-                Value::opaque()
-            }
+            Expr::Struct(literal) => self.structure(literal),
             _ => Value::opaque(),
         }
     }
@@ -114,10 +105,6 @@ impl Walker<'_> {
     /// Walks the parts of an expression that has no meaning of its own here.
     fn children(&mut self, expr: &mut Expr) {
         match expr {
-            Expr::Struct(literal) => {
-                literal.fields.iter_mut().for_each(|field| drop(self.expr(&mut field.expr)));
-                literal.rest.iter_mut().for_each(|rest| drop(self.expr(rest)));
-            }
             Expr::Range(range) => {
                 range.start.iter_mut().chain(&mut range.end).for_each(|end| drop(self.expr(end)));
             }
@@ -152,19 +139,8 @@ impl Walker<'_> {
         if let Some(ident) = path.path.get_ident() {
             let name = ident.to_string();
             if let Some(var) = self.scopes.find(&name) {
-                let flow = self.flows.read(var);
                 self.mentions.push((var, self.steps.clone()));
-                let var = &self.scopes.vars[var];
-                return match &var.assigned {
-                    // Declared without a value: it holds what was assigned.
-                    Some(assigned) if var.value.prec == Prec::Never => {
-                        Value { constant: None, flow, ..assigned.clone() }
-                    }
-                    Some(assigned) if var.empty => {
-                        Value { pinned: var.value.pinned || assigned.pinned, flow, ..var.value.clone() }
-                    }
-                    _ => Value { flow, ..var.value.clone() },
-                };
+                return self.held(&Slot::of(var), self.known(var));
             }
             if name == "None" {
                 return Value::never();
@@ -204,7 +180,7 @@ impl Walker<'_> {
     fn assign_to(&mut self, place: &mut Expr, expr: &mut Expr) {
         let value = self.expr(expr);
         if let Some(var) = self.variable(place) {
-            self.reassigned(var, &value);
+            self.reassigned(&Slot::of(var), &value);
             self.assign_var(var, &value);
             let widened = self.chosen(var) == Some(Prec::F32)
                 || (self.scopes.vars[var].declared && self.scopes.vars[var].value.is_surely(&Prec::F32));
@@ -213,7 +189,14 @@ impl Walker<'_> {
             }
             return;
         }
-        self.expr(place);
+        let slot = match place {
+            Expr::Field(field) => self.field_of_variable(field),
+            _ => None,
+        };
+        match slot {
+            Some((slot, _)) => self.reassigned(&slot, &value),
+            None => drop(self.expr(place)),
+        }
         let may_differ = matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred;
         if may_differ && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
             self.rewrite(expr, |inner| emit::slot(place, inner));

@@ -12,6 +12,7 @@ mod control;
 mod direct;
 mod expr;
 mod function;
+mod held;
 mod loops;
 mod module;
 mod nested;

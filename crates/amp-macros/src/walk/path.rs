@@ -4,7 +4,7 @@ use super::Walker;
 use super::cast::as_written;
 use super::operation::{Called, Form, castable, judged};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
-use crate::flow::Flow;
+use crate::flow::{Flow, Slot};
 use crate::lattice::{Prec, Value};
 use crate::literal;
 use crate::plan::Row;
@@ -59,7 +59,7 @@ impl Walker<'_> {
 
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
-        let flow = self.variable(&call.func).map(|closure| self.flows.read(closure)).unwrap_or_default();
+        let flow = self.variable(&call.func).map(|closure| self.flows.read(&Slot::of(closure))).unwrap_or_default();
         if let Some(value) = constructed(self, path) {
             return value.shaped(Shape::Unknown);
         }

@@ -3,12 +3,12 @@
 use super::tail::is_name;
 use super::{Expect, Walker};
 use crate::emit;
-use crate::flow::Flow;
+use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
 use crate::place::Place;
 use crate::scope::Hold;
 use crate::shape::Shape;
-use quote::quote;
+use quote::{ToTokens, quote};
 use std::rc::Rc;
 use syn::{Expr, Item, ItemConst, ItemStatic, Local, Member, Pat, Stmt, Type};
 
@@ -84,8 +84,8 @@ impl Walker<'_> {
             // An annotation is an assertion: it says more than the interpreter knows, and rustc checks it.
             if is_declared {
                 let pinned = value.pinned && declared.prec == Prec::F32;
-                let flow = if declared.prec == Prec::F32 { value.flow } else { Flow::default() };
-                value = Value { pinned, constant: value.constant, flow, ..declared };
+                let constant = value.constant.take();
+                value = Value { pinned, constant, ..declared.asserted_of(value) };
             }
         }
         let first = self.scopes.vars.len();
@@ -144,7 +144,7 @@ impl Walker<'_> {
         match pat {
             Pat::Ident(ident) => {
                 let fixed = ident.mutability.is_none() && value.prec != Prec::Never;
-                let flow = &value.flow;
+                let held = value;
                 let mut value = value.clone();
                 if ident.by_ref.is_some() {
                     value.shape = value.shape.behind();
@@ -163,7 +163,7 @@ impl Walker<'_> {
                 self.scopes.vars[var].empty = empty;
                 self.scopes.vars[var].once = empty && ident.mutability.is_none();
                 if ident.subpat.is_none() {
-                    self.flows.bind(var, flow);
+                    self.hold(&Slot::of(var), held);
                 }
                 if let Some((_, inner)) = &ident.subpat {
                     self.declare(inner, &value, declared);
@@ -184,8 +184,7 @@ impl Walker<'_> {
                         true => (value.parts.len() + i).saturating_sub(tuple.elems.len()),
                         false => i,
                     };
-                    let flow = value.parts.get(index).map(|part| part.flow.same()).unwrap_or_default();
-                    self.declare(pat, &Value { flow, ..value.part(index) }, declared);
+                    self.declare(pat, &value.same_part(index), declared);
                 }
             }
             Pat::TupleStruct(tuple) => {
@@ -200,7 +199,12 @@ impl Walker<'_> {
                 tuple.elems.iter().for_each(|pat| self.declare(pat, &inner, false));
             }
             Pat::Struct(fields) => {
-                fields.fields.iter().for_each(|field| self.declare(&field.pat, &Value::opaque(), false));
+                for field in &fields.fields {
+                    let name = field.member.to_token_stream().to_string();
+                    let known = (0..value.parts.len()).find(|&i| value.part_name(i) == name);
+                    let part = known.map_or_else(Value::opaque, |i| value.same_part(i));
+                    self.declare(&field.pat, &part, false);
+                }
             }
             Pat::Slice(slice) => {
                 let value = value.clone().shaped(Shape::Unknown);

@@ -1,0 +1,83 @@
+//! What variables hold: a value, and the fields of one that was written as a tuple or a struct.
+
+use super::Walker;
+use crate::flow::Slot;
+use crate::lattice::{Prec, Value};
+use quote::ToTokens;
+use syn::{Expr, ExprField, ExprStruct, Member};
+
+impl Walker<'_> {
+    /// From here on the slot holds the value.
+    pub(super) fn hold(&mut self, slot: &Slot, value: &Value) {
+        self.flows.forget(slot);
+        self.hold_parts(slot, value);
+    }
+
+    fn hold_parts(&mut self, slot: &Slot, value: &Value) {
+        self.flows.bind(slot.clone(), &value.flow);
+        for (i, part) in value.parts.iter().enumerate() {
+            self.hold_parts(&slot.field(&value.part_name(i)), part);
+        }
+    }
+
+    /// The value that a slot holds, which is `known` but for its uses.
+    pub(super) fn held(&mut self, slot: &Slot, known: Value) -> Value {
+        if known.parts.is_empty() {
+            self.flows.read_fields(slot);
+        }
+        let names: Vec<Slot> = (0..known.parts.len()).map(|i| slot.field(&known.part_name(i))).collect();
+        let flow = self.flows.read(slot);
+        let parts = known.parts.into_iter().zip(&names).map(|(part, slot)| self.held(slot, part)).collect();
+        Value { parts, flow, ..known }
+    }
+
+    /// What is known about the value of a variable.
+    pub(super) fn known(&self, var: usize) -> Value {
+        let var = &self.scopes.vars[var];
+        match &var.assigned {
+            // Declared without a value: it holds what was assigned.
+            Some(assigned) if var.value.prec == Prec::Never => Value { constant: None, ..assigned.clone() },
+            Some(assigned) if var.empty => Value { pinned: var.value.pinned || assigned.pinned, ..var.value.clone() },
+            _ => var.value.clone(),
+        }
+    }
+
+    /// A field.
+    pub(super) fn field(&mut self, field: &mut ExprField) -> Value {
+        if let Some((slot, value)) = self.field_of_variable(field) {
+            self.mentions.push((slot.var, self.steps.clone()));
+            return self.held(&slot, value);
+        }
+        let base = self.expr(&mut field.base);
+        match &field.member {
+            Member::Unnamed(index) if !base.parts.is_empty() => base.part(index.index as usize),
+            _ => Value::opaque(),
+        }
+    }
+
+    /// The slot that a field is, and what is known about its value, if it is one of a variable that holds a tuple or a struct
+    /// as it was written.
+    pub(super) fn field_of_variable(&self, field: &ExprField) -> Option<(Slot, Value)> {
+        let (slot, base) = match &*field.base {
+            Expr::Field(base) => self.field_of_variable(base)?,
+            base => {
+                let var = self.variable(base)?;
+                (Slot::of(var), self.known(var))
+            }
+        };
+        let name = field.member.to_token_stream().to_string();
+        let index = (0..base.parts.len()).find(|&i| base.part_name(i) == name)?;
+        Some((slot.field(&name), base.part(index)))
+    }
+
+    /// A struct as it is written.
+    pub(super) fn structure(&mut self, literal: &mut ExprStruct) -> Value {
+        let fields = literal.fields.iter_mut();
+        let mut fields: Vec<(String, Value)> =
+            fields.map(|field| (field.member.to_token_stream().to_string(), self.expr(&mut field.expr))).collect();
+        literal.rest.iter_mut().for_each(|rest| drop(self.expr(rest)));
+        fields.sort_by(|one, other| one.0.cmp(&other.0));
+        let (names, parts) = fields.into_iter().unzip();
+        Value { parts, names, ..Value::opaque() }
+    }
+}
