@@ -24,10 +24,11 @@ impl Walker<'_> {
             return Value { constant: Some(constant), ..Value::other() };
         }
         match expr {
-            Expr::Lit(_) | Expr::Range(_) | Expr::Infer(_) => {
-                self.children(expr);
+            Expr::Range(range) => {
+                range.start.iter_mut().chain(&mut range.end).for_each(|end| drop(self.expr(end)));
                 Value::other()
             }
+            Expr::Lit(_) | Expr::Infer(_) => Value::other(),
             Expr::Path(path) => self.path(path),
             Expr::Reference(inner) => self.expr(&mut inner.expr),
             Expr::Paren(inner) => self.expr(&mut inner.expr),
@@ -99,16 +100,6 @@ impl Walker<'_> {
             }
             Expr::Struct(literal) => self.structure(literal),
             _ => Value::opaque(),
-        }
-    }
-
-    /// Walks the parts of an expression that has no meaning of its own here.
-    fn children(&mut self, expr: &mut Expr) {
-        match expr {
-            Expr::Range(range) => {
-                range.start.iter_mut().chain(&mut range.end).for_each(|end| drop(self.expr(end)));
-            }
-            _ => {}
         }
     }
 
