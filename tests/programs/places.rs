@@ -147,6 +147,49 @@ fn dynamic(norm: &LayerNorm, layers: &[Box<dyn Fn(&T) -> Result<T>>], shared: Rc
     Ok(out)
 }
 
+struct Tree(Vec<Linear>);
+
+impl Tree {
+    /// No iterator's.
+    fn map(&self, f: impl Fn(&Linear) -> Result<Tensor<F16>>) -> Result<Tensor<F16>> {
+        f(&self.0[0])
+    }
+
+    fn par_iter(&self) -> &Self {
+        self
+    }
+}
+
+#[autocast(f16)]
+fn own_iterators(norm: &LayerNorm, tree: &Tree, x: &T) -> Result<T> {
+    let n = norm.forward(x)?;
+    let m = norm.forward(x)?;
+    tree.map(|fc| fc.forward(&n))? + tree.par_iter().map(|fc| fc.forward(&m))?
+}
+
+struct Maybe {
+    norm: Option<LayerNorm>,
+    fc: Option<Linear>,
+    nested: (Option<Linear>, usize),
+}
+
+impl Maybe {
+    #[autocast(bf16)]
+    fn by_reference(&self, x: &T) -> Result<T> {
+        let n = match self.norm {
+            Some(ref norm) => norm.forward(x)?,
+            None => x.clone(),
+        };
+        let y = match self.fc {
+            Some(ref fc) => fc.forward(&n)?,
+            None => return Ok(n),
+        };
+        let n = if let Some(ref norm) = self.norm { norm.forward(&y)? } else { y };
+        let (Some(fc), _) = &self.nested else { return Ok(n) };
+        fc.forward(&n)
+    }
+}
+
 fn cell() -> Cell {
     let device = &Device::cpu();
     let fc = || Linear::new(8, 8, device).unwrap();
@@ -170,6 +213,8 @@ fn wherever_modules_are_they_run() {
         cell.borrowed(&x),
         cell.by_method(&x),
         shadowed(&norm(), &[fc()], &x),
+        own_iterators(&norm(), &Tree(vec![fc()]), &x),
+        Maybe { norm: Some(norm()), fc: Some(fc()), nested: (Some(fc()), 1) }.by_reference(&x),
         dynamic(&norm(), &[Box::new(|x: &T| x.relu())], Rc::new(fc()), &x),
     ] {
         assert_eq!(y.unwrap().dims(), [2, 8]);

@@ -121,6 +121,7 @@ fn is_repeatable(expr: &Expr, rules: &Rules, named: &mut impl FnMut(&ExprPath)) 
         Expr::Unary(inner) => is_repeatable(&inner.expr, rules, named),
         Expr::Index(index) => is_repeatable(&index.expr, rules, named) && is_repeatable(&index.index, rules, named),
         Expr::Binary(both) => is_repeatable(&both.left, rules, named) && is_repeatable(&both.right, rules, named),
+        Expr::Array(array) => array.elems.iter().all(|elem| is_repeatable(elem, rules, named)),
         Expr::Tuple(tuple) => tuple.elems.iter().all(|elem| is_repeatable(elem, rules, named)),
         Expr::Range(range) => range.start.iter().chain(&range.end).all(|end| is_repeatable(end, rules, named)),
         Expr::MethodCall(call) => {

@@ -66,9 +66,23 @@ questions! {
     slot: Two &&Probe(PhantomData, PhantomData);
 }
 
-/// What [`taker`] gives, where only its type is asked for.
-pub const fn answered<'a, T: ?Sized, K: Copy>() -> Three<'a, T, K> {
-    &&&Probe(PhantomData, PhantomData)
+/// What a question gives of which only the type is asked for.
+pub trait Answer {
+    /// Its value.
+    const ANSWER: Self;
+}
+
+impl<T: ?Sized, K> Answer for Two<'_, T, K> {
+    const ANSWER: Self = &&Probe(PhantomData, PhantomData);
+}
+
+impl<T: ?Sized, K> Answer for Three<'_, T, K> {
+    const ANSWER: Self = &&&Probe(PhantomData, PhantomData);
+}
+
+/// The answer to a question that does not run.
+pub const fn answered<A: Answer>() -> A {
+    A::ANSWER
 }
 
 /// An element of what a loop or a pattern takes apart, for its type.

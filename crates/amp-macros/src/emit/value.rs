@@ -1,6 +1,6 @@
 //! Values given away: returned, assigned, joined.
 
-use super::{ends, local};
+use super::{ends, local, only_asked};
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Expr;
@@ -29,6 +29,19 @@ pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     Expr::Verbatim(quote_spanned!(site=>
         (match (#expr, __amp::slot(&#place, __amp::Keep).slot()) {
             (#value, #target) => __amp::owned(&#value, #target).give(#value, #target)
+        })
+    ))
+}
+
+/// As [`slot`], for a variable, which the value may be made of.
+pub(crate) fn variable_slot(variable: &Expr, expr: Expr) -> Expr {
+    let (first, _) = ends(&expr);
+    let site = Span::mixed_site().located_at(first);
+    let (value, target) = (local("v", 0, first), local("t", 0, first));
+    let question = only_asked(&quote_spanned!(site=> __amp::slot(&#variable, __amp::Keep)));
+    Expr::Verbatim(quote_spanned!(site=>
+        (match #question.slot() {
+            #target => match #expr { #value => __amp::owned(&#value, #target).give(#value, #target) }
         })
     ))
 }

@@ -53,6 +53,9 @@ const TRANSPARENT: &[&str] = &[
 /// Those of them that hand on the value itself.
 const PASSING: &[&str] =
     &["unwrap", "expect", "as_ref", "map_err", "ok", "ok_or", "ok_or_else", "context", "with_context", "to_owned"];
+/// Methods of iterators, options and results that give their elements, as they are, to the closure's last parameter.
+const ITERATING: &[&str] =
+    &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "fold", "try_fold", "try_for_each"];
 /// Methods that put an element into a container.
 const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 /// Methods of tensors that say the same in every precision.
@@ -135,6 +138,8 @@ impl Walker<'_> {
 
     /// Walks a method call that stays as it is; gives its value and that of the receiver.
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
+        let items = ITERATING.contains(&name) && iterates(&call.receiver);
+        let items = if items { self.place(&call.receiver) } else { None };
         let value = self.expr(&mut call.receiver);
         let item = Value { constant: None, shape: Shape::Unknown, ..value.clone() };
         let mut closure = None;
@@ -145,7 +150,8 @@ impl Walker<'_> {
             match arg {
                 Expr::Closure(inner) => {
                     let place = if folds_f32(name, &args) { Expect::Prec(Prec::F32) } else { Expect::Nothing };
-                    closure = Some(self.closure_into(inner, &parameters(name, &args, &item), place));
+                    let params = parameters(name, &args, &item);
+                    closure = Some(self.closure_over(inner, &params, place, items.as_ref()));
                 }
                 arg => {
                     let mut given = self.expr(arg);
@@ -214,6 +220,21 @@ fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
         "scan" => vec![Value::opaque(), item.clone()],
         "reduce" => vec![item.clone(), item.clone()],
         _ => vec![item.clone()],
+    }
+}
+
+/// Whether an expression is an iterator, or an option, by the methods that made it.
+fn iterates(expr: &Expr) -> bool {
+    match expr {
+        Expr::MethodCall(call) => {
+            let starts = ["iter", "iter_mut", "into_iter", "as_ref", "as_mut", "first", "last", "get"];
+            let goes_on = ["enumerate", "zip", "rev", "skip", "take", "chain", "step_by", "cloned", "copied"];
+            let is = |names: &[&str]| names.iter().any(|name| call.method == name);
+            is(&starts) || is(&goes_on) && iterates(&call.receiver)
+        }
+        Expr::Paren(inner) => iterates(&inner.expr),
+        Expr::Range(_) => true,
+        _ => false,
     }
 }
 

@@ -3,6 +3,8 @@
 use super::{Expect, Walker};
 use crate::hoist::Step;
 use crate::lattice::Value;
+use crate::place::Place;
+use std::rc::Rc;
 use syn::{ExprClosure, ReturnType};
 
 impl Walker<'_> {
@@ -21,12 +23,25 @@ impl Walker<'_> {
 
     /// As [`closure`](Self::closure), where the result goes to a place of this kind, if it declares none itself.
     pub(super) fn closure_into(&mut self, closure: &mut ExprClosure, params: &[Value], place: Expect) -> Value {
+        self.closure_over(closure, params, place, None)
+    }
+
+    /// As [`closure_into`](Self::closure_into), where the last parameter is an item of this place.
+    pub(super) fn closure_over(
+        &mut self,
+        closure: &mut ExprClosure,
+        params: &[Value],
+        place: Expect,
+        items: Option<&Rc<Place>>,
+    ) -> Value {
         let node = self.fresh_id();
         let owns = closure.capture.is_some() || closure.asyncness.is_some();
         self.steps.push(if owns { Step::Barrier(node) } else { Step::Closure(node) });
         let mark = self.scopes.enter();
         for (i, pat) in closure.inputs.iter().enumerate() {
             self.bind_parameter(pat, params.get(i));
+            let last = i + 1 == closure.inputs.len();
+            self.made_of(pat, items.filter(|_| last).map(|items| items.item()).as_ref());
         }
         let expect = match &closure.output {
             ReturnType::Default => place,

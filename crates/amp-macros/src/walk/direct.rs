@@ -92,7 +92,7 @@ impl Walker<'_> {
             let View { expr: place, whole, typed } = taker.place.seen_from(&self.scopes)?;
             let plain = whole && taker.fixed;
             // A closure captures what is named in it, even where that does not run.
-            let askable = typed && taker.closures == self.closures();
+            let askable = typed && taker.closures.starts_with(&self.closures());
             if !plain && !askable {
                 return None;
             }

@@ -6,6 +6,7 @@ use crate::flow::{Flow, Slot};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::literal::constant;
+use crate::scope::Var;
 use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use syn::{Expr, ExprAssign, ExprPath, Pat, UnOp};
@@ -177,6 +178,8 @@ impl Walker<'_> {
                 || (self.scopes.vars[var].declared && self.scopes.vars[var].value.is_surely(&Prec::F32));
             if widened && !value.is_surely(&Prec::F32) && !value.inferred && value.prec != Prec::Other {
                 self.rewrite(expr, |inner| self.widened(inner, &value));
+            } else if self.is_open(var) && may_differ(&value) && !self.cx.host {
+                self.rewrite(expr, |inner| emit::variable_slot(place, inner));
             }
             return;
         }
@@ -188,10 +191,15 @@ impl Walker<'_> {
             Some((slot, _)) => self.reassigned(&slot, &value),
             None => drop(self.expr(place)),
         }
-        let may_differ = matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred;
-        if may_differ && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
+        if may_differ(&value) && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
             self.rewrite(expr, |inner| emit::slot(place, inner));
         }
+    }
+
+    /// Whether a variable has a type by its declaration that the macro does not see: that of a name or of a call.
+    fn is_open(&self, var: usize) -> bool {
+        let Var { value, .. } = &self.scopes.vars[var];
+        self.chosen(var).is_none() && value.prec == Prec::Opaque && !value.inferred && !value.late
     }
 
     /// Replaces an expression by one made of it; a round that is only there to find out leaves nothing in its place.
@@ -229,6 +237,11 @@ impl Walker<'_> {
     pub(super) fn bind_parameter(&mut self, pat: &Pat, given: Option<&Value>) {
         self.bind(pat, given.unwrap_or(&Value::opaque()), false);
     }
+}
+
+/// Whether a value that goes to a place of F32 may have to be widened.
+fn may_differ(value: &Value) -> bool {
+    matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred
 }
 
 /// The value of a container of these.
