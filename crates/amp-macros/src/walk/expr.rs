@@ -57,14 +57,29 @@ impl Walker<'_> {
             Expr::Call(_) => self.call(expr),
             Expr::Binary(_) => self.binary(expr),
             Expr::Assign(_) => self.assign(expr),
-            Expr::If(_) => self.branches(expr, &super::Expect::Nothing),
-            Expr::Match(_) => self.arms(expr, &super::Expect::Nothing),
             Expr::Let(condition) => {
                 let place = self.place(&condition.expr);
                 let value = self.expr(&mut condition.expr);
                 self.bind_condition(&condition.pat, &value, place.as_ref());
                 Value::other()
             }
+            Expr::Macro(inner) => {
+                let (value, replaced) = self.macro_call(&inner.mac);
+                if let Some(replaced) = replaced {
+                    *expr = replaced;
+                }
+                value
+            }
+            Expr::Struct(literal) => self.structure(literal),
+            _ => self.control(expr),
+        }
+    }
+
+    /// Walks an expression that decides what runs next.
+    fn control(&mut self, expr: &mut Expr) -> Value {
+        match expr {
+            Expr::If(_) => self.branches(expr, &super::Expect::Nothing),
+            Expr::Match(_) => self.arms(expr, &super::Expect::Nothing),
             Expr::While(inner) => self.while_loop(inner),
             Expr::ForLoop(inner) => self.for_loop(inner),
             Expr::Loop(inner) => self.endless_loop(inner),
@@ -92,14 +107,6 @@ impl Walker<'_> {
                 self.repeat(inner.label.as_ref());
                 Value::never()
             }
-            Expr::Macro(inner) => {
-                let (value, replaced) = self.macro_call(&inner.mac);
-                if let Some(replaced) = replaced {
-                    *expr = replaced;
-                }
-                value
-            }
-            Expr::Struct(literal) => self.structure(literal),
             _ => Value::opaque(),
         }
     }

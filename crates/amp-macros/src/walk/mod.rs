@@ -21,6 +21,7 @@ mod operator;
 mod path;
 mod pattern;
 mod receiver;
+mod statement;
 mod tail;
 
 use crate::args::{Region, param_name};

@@ -1,7 +1,7 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
 use super::Walker;
-use super::cast::as_written;
+use super::cast::{Goal, as_written};
 use super::operation::{Called, Form, castable, judged};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::{Flow, Slot};
@@ -81,13 +81,9 @@ impl Walker<'_> {
     ) -> Value {
         let Expr::Call(call) = expr else { return Value::opaque() };
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
-        let tensors: Vec<usize> = match found.tensors {
-            Some(positions) => {
-                let listed = positions.iter().map(|&i| usize::from(i)).filter(|&i| i < values.len());
-                listed.filter(|&i| castable(&call.args[i], &values[i])).collect()
-            }
-            None => (0..values.len()).filter(|&i| castable(&call.args[i], &values[i])).collect(),
-        };
+        let named = |i: &usize| found.tensors.is_none_or(|positions| positions.iter().any(|&at| usize::from(at) == *i));
+        let tensors = (0..values.len()).filter(named).filter(|&i| castable(&call.args[i], &values[i]));
+        let tensors: Vec<usize> = tensors.collect();
         if tensors.is_empty() {
             return Value::opaque();
         }
@@ -107,16 +103,7 @@ impl Walker<'_> {
         let result = if method_form { result } else { Value { sure: false, ..result } };
         let Called { values, tensors, .. } = called;
         let Some(goal) = goal else { return result };
-        let mut operands = Vec::new();
-        for &i in &tensors {
-            if let Some(error) = self.undone(as_written(source, i), &values[i], &goal, name) {
-                self.errors.push(error);
-            }
-            let deferred = self.deferred(&values[i], &goal, &values);
-            let treatment = deferred.unwrap_or_else(|| self.treatment(&call.args[i], &values[i], &goal, false, false));
-            let expr = std::mem::replace(&mut call.args[i], Expr::Verbatim(TokenStream::new()));
-            operands.push(Operand { expr, role: Role::Argument, treatment, late: values[i].late });
-        }
+        let operands = self.take_arguments(call, (&values, &tensors), &goal, source, name);
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
         let joint = self.joint(goal, method_form, false);
@@ -133,6 +120,28 @@ impl Walker<'_> {
             self.rewrite(expr, |inner| emit::recast(inner, &target));
         }
         result
+    }
+
+    /// Takes the tensor arguments out of a call, each with its treatment.
+    fn take_arguments(
+        &mut self,
+        call: &mut ExprCall,
+        (values, tensors): (&[Value], &[usize]),
+        goal: &Goal,
+        source: &Expr,
+        name: &Ident,
+    ) -> Vec<Operand> {
+        let mut operands = Vec::new();
+        for &i in tensors {
+            if let Some(error) = self.undone(as_written(source, i), &values[i], goal, name) {
+                self.errors.push(error);
+            }
+            let deferred = self.deferred(&values[i], goal, values);
+            let treatment = deferred.unwrap_or_else(|| self.treatment(&call.args[i], &values[i], goal, false, false));
+            let expr = std::mem::replace(&mut call.args[i], Expr::Verbatim(TokenStream::new()));
+            operands.push(Operand { expr, role: Role::Argument, treatment, late: values[i].late });
+        }
+        operands
     }
 
     /// `cat(&[&a, &b], axis)`: the elements of a literal list meet.

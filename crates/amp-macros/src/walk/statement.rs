@@ -1,0 +1,163 @@
+//! Statements: `let`, expressions, macros, items.
+
+use super::pattern::{find_ident, has_struct};
+use super::tail::is_name;
+use super::{Expect, Walker};
+use crate::emit;
+use crate::lattice::{Prec, Value};
+use crate::scope::Hold;
+use quote::quote;
+use syn::{Expr, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, Stmt, Type};
+
+impl Walker<'_> {
+    /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
+    pub(super) fn statement(&mut self, stmt: &mut Stmt, last: bool, expect: &Expect) -> (Value, Vec<Stmt>) {
+        match stmt {
+            Stmt::Local(local) => (Value::other(), self.local(local)),
+            Stmt::Expr(expr, None) if last => (self.tail(expr, expect), Vec::new()),
+            Stmt::Expr(expr, semi) => {
+                let value = self.expr(expr);
+                // A statement that never ends makes the block's value neutral.
+                let ends = last && semi.is_some() && value.prec == Prec::Never && diverges(expr);
+                (if ends { Value::never() } else { Value::other() }, Vec::new())
+            }
+            Stmt::Macro(stmt_macro) => {
+                let semi = stmt_macro.semi_token;
+                let (value, replaced) = self.macro_call(&stmt_macro.mac);
+                let value = match (semi, &value.prec) {
+                    (None, _) if last => value,
+                    (_, Prec::Never) if last => value,
+                    _ => Value::other(),
+                };
+                if let Some(replaced) = replaced {
+                    *stmt = Stmt::Expr(replaced, semi);
+                }
+                (value, Vec::new())
+            }
+            Stmt::Item(item) => {
+                if let Item::Const(ItemConst { ident, .. }) | Item::Static(ItemStatic { ident, .. }) = item {
+                    self.scopes.declare(&ident.to_string(), Value::other(), self.steps.len(), true, true);
+                }
+                (Value::other(), Vec::new())
+            }
+        }
+    }
+
+    fn local(&mut self, local: &mut Local) -> Vec<Stmt> {
+        let (pat, named) = match &local.pat {
+            Pat::Type(typed) => ((*typed.pat).clone(), Some((*typed.ty).clone())),
+            pat => (pat.clone(), None),
+        };
+        let declared = named.as_ref().map(|ty| self.type_value(ty));
+        let Some(init) = &mut local.init else {
+            let first = self.scopes.vars.len();
+            self.bind(&pat, &declared.clone().unwrap_or_else(Value::never), declared.is_some());
+            (first..self.scopes.vars.len()).for_each(|var| self.flows.unset(var));
+            return Vec::new();
+        };
+        let place = if named.is_none() { self.place(&init.expr) } else { None };
+        let value = self.initial(init, named.as_ref());
+        let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
+        let is_declared = declared.is_some();
+        let value = declared.map_or(value.clone(), |declared| asserted(declared, value));
+        let first = self.scopes.vars.len();
+        match init.diverge.is_some() {
+            true => self.bind(&pat, &value, is_declared),
+            false => self.declare(&pat, &value, is_declared),
+        }
+        self.made_of(&pat, place.filter(|_| init.diverge.is_none() || !has_struct(&pat)).as_ref());
+        if let (Pat::Ident(_), Some(hold)) = (&pat, held_by(&init.expr)) {
+            self.scopes.vars[first].hold = hold;
+        }
+        self.widen_declared(first, &pat, &value, &mut init.expr)
+    }
+
+    /// What a variable begins with.
+    fn initial(&mut self, init: &mut LocalInit, named: Option<&Type>) -> Value {
+        let value = match &mut *init.expr {
+            Expr::Closure(closure) => self.closure_variable(closure),
+            init => self.expr(init),
+        };
+        if let Some((_, diverge)) = &mut init.diverge {
+            let matched = self.flows.state();
+            self.expr(diverge);
+            self.flows.resume(matched);
+        }
+        // The name of a type may be another of a tensor's.
+        if let (Some(Type::Path(path)), Prec::Half(_) | Prec::Unknown, false) = (named, &value.prec, value.inferred)
+            && is_name(path, self.cx.param.as_deref())
+        {
+            self.rewrite(&mut init.expr, |inner| emit::declared(&Type::Path(path.clone()), inner));
+        }
+        value
+    }
+
+    /// Makes those of the variables from `first` on F32 that have to be; gives statements to add for them.
+    fn widen_declared(&mut self, first: usize, pat: &Pat, value: &Value, init: &mut Expr) -> Vec<Stmt> {
+        let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
+        for &var in &widened {
+            self.scopes.vars[var].value = Value::sure(Prec::F32);
+        }
+        match pat {
+            Pat::Ident(_) if !widened.is_empty() => {
+                self.rewrite(init, |inner| self.widened(inner, value));
+                Vec::new()
+            }
+            pat => widened.iter().map(|&var| self.redeclare(pat, var)).collect(),
+        }
+    }
+
+    /// Whether a variable has to become F32 where it is declared.
+    fn widens(&self, var: usize) -> bool {
+        let chosen = self.settled.vars.get(var).cloned().flatten();
+        let value = &self.scopes.vars[var].value;
+        chosen == Some(Prec::F32) && value.prec != Prec::Never && !value.is_surely(&Prec::F32)
+    }
+
+    /// `let mut h = widened(h);` after a destructuring declaration.
+    fn redeclare(&self, pat: &Pat, var: usize) -> Stmt {
+        let name = self.scopes.vars[var].name();
+        let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern");
+        let value = self.widened(Expr::Verbatim(quote!(#ident)), &Value::opaque());
+        Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
+    }
+}
+
+/// An annotation is an assertion: it says more than the interpreter knows, and rustc checks it.
+fn asserted(declared: Value, mut value: Value) -> Value {
+    let pinned = value.pinned && declared.prec == Prec::F32;
+    let constant = value.constant.take();
+    Value { pinned, constant, ..declared.asserted_of(value) }
+}
+
+/// How a variable holds what it is given, where the expression says so.
+fn held_by(init: &Expr) -> Option<Hold> {
+    match init {
+        Expr::Reference(init) if init.mutability.is_some() => Some(Hold::Exclusive),
+        Expr::Reference(_) => Some(Hold::Shared),
+        init => is_construction(init).then_some(Hold::Owned),
+    }
+}
+
+/// Whether an expression makes a value of a type that it names and that is no tensor's: `Timer { .. }`, `Timer::new(..)`.
+fn is_construction(expr: &Expr) -> bool {
+    match expr {
+        Expr::Struct(_) => true,
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => path.path.segments.iter().rev().take(2).any(|segment| {
+                let name = segment.ident.to_string();
+                name.starts_with(char::is_uppercase) && !matches!(name.as_str(), "Tensor" | "Some" | "Ok")
+            }),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether control never passes an expression because of what it is written as.
+fn diverges(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Macro(_) | Expr::Loop(_) | Expr::Verbatim(_)
+    )
+}
