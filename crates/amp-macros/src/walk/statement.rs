@@ -59,7 +59,10 @@ impl Walker<'_> {
         let value = self.initial(init, named.as_ref());
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
         let is_declared = declared.is_some();
-        let value = declared.map_or(value.clone(), |declared| asserted(declared, value));
+        let value = match declared {
+            Some(declared) => asserted(declared, value),
+            None => value,
+        };
         let first = self.scopes.vars.len();
         match init.diverge.is_some() {
             true => self.bind(&pat, &value, is_declared),
