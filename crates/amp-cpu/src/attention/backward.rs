@@ -1,10 +1,10 @@
 //! The backward pass: weights are recomputed block by block from the scores and the saved statistics.
 
 use super::softmax::{Dot, Scale, Slopes};
-use super::{Attend, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
+use super::{AHEAD, Attend, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::convert::Compute;
 use crate::gemm::operand::Operand;
-use crate::gemm::product::tiles;
+use crate::gemm::product::Strips;
 use crate::load::{expect, load};
 use crate::math::Float;
 use crate::num::Num;
@@ -15,9 +15,6 @@ use std::ops::Range;
 
 /// Tasks wanted at least: with fewer heads, the keys of a head are divided.
 const TASKS: usize = 8;
-
-/// Rows of the result that memory is asked for in advance.
-const AHEAD: usize = 16;
 
 /// What the tasks read and write.
 struct Backward<'a, E: Attend> {
@@ -102,8 +99,8 @@ impl<E: Attend> Backward<'_, E> {
             let (rows, rest) = packed.split_at_mut(sizes[0]);
             let (columns, rest) = rest.split_at_mut(sizes[1]);
             let (slope_rows, slope_columns) = rest.split_at_mut(sizes[2]);
-            rows_of(self.problem.q, head).pack(0..queries, 0..width, left, rows);
-            rows_of(self.grad, head).pack(0..queries, 0..value_width, left, slope_rows);
+            self.problem.pack_operand(&rows_of(self.problem.q, head), 0..queries, rows);
+            self.problem.pack_operand(&rows_of(self.grad, head), 0..queries, slope_rows);
             for start in (0..queries).step_by(QUERIES) {
                 let end = queries.min(start + QUERIES);
                 let depth = right.depth(end - start);
@@ -197,29 +194,41 @@ impl<E: Attend> Backward<'_, E> {
     ) {
         let Problem { kernel, queries, width, value_width, .. } = self.problem;
         let (left, count) = (kernel.left, keys.len());
-        let first = if self.problem.scores.causal { keys.start / QUERIES * QUERIES } else { 0 };
+        let (lines, causal) = (self.problem.in_lines(), self.problem.scores.causal);
+        let first = if causal { keys.start / QUERIES * QUERIES } else { 0 };
         let (wide, value_wide) = (kernel.right.rows(width), kernel.right.rows(value_width));
         let (deep, value_deep, height) = (left.depth(width), left.depth(value_width), left.rows(count));
-        let (lines, packed) = buffer.split_at_mut(QUERIES * KEYS);
+        let (buffer, packed) = buffer.split_at_mut(QUERIES * KEYS);
         scratch::with(2 * QUERIES * KEYS, |blocks: &mut [E::Sum]| {
             let (weights, slopes) = blocks.split_at_mut(QUERIES * KEYS);
             for start in (first..queries).step_by(QUERIES) {
                 let block = start..queries.min(start + QUERIES);
                 let (tall, depth) = (left.rows(block.len()), left.depth(block.len()));
-                let q = &questions.rows[start * deep..][..tall * deep];
-                tiles(&kernel, q, answers.key_rows, width, weights, KEYS, false);
-                let g = &questions.slope_rows[start * value_deep..][..tall * value_deep];
-                tiles(&kernel, g, answers.value_rows, value_width, slopes, KEYS, false);
+                // The keys that the last query of a strip may attend to, and the first query that attends to a strip of keys.
+                let last = |rows: Range<usize>| self.problem.allowed(start + rows.end - 1, &keys);
+                let from = |rows: Range<usize>| {
+                    let earlier = if causal { (keys.start + rows.start).saturating_sub(start) } else { 0 };
+                    earlier.min(depth)..depth
+                };
+                let left = &questions.rows[start * deep..][..tall * deep];
+                let q = Strips { left, lines, right: answers.key_rows, deep };
+                q.multiply(&kernel, weights, KEYS, false, &|rows| (0..deep, last(rows)));
+                let left = &questions.slope_rows[start * value_deep..][..tall * value_deep];
+                let g = Strips { left, lines, right: answers.value_rows, deep: value_deep };
+                g.multiply(&kernel, slopes, KEYS, false, &|rows| (0..value_deep, last(rows)));
                 self.weigh(head, block.clone(), keys.clone(), questions.means, weights, slopes);
-                self.problem.pack_columns(weights, block.len(), height, lines, packed);
-                let g = &questions.slope_columns[start * value_wide..][..depth * value_wide];
-                tiles(&kernel, &packed[..height * depth], g, block.len(), dv, value_wide, true);
-                self.problem.pack_columns(slopes, block.len(), height, lines, packed);
-                let q = &questions.columns[start * wide..][..depth * wide];
-                tiles(&kernel, &packed[..height * depth], q, block.len(), dk, wide, true);
-                self.problem.pack_rows(slopes, count, lines, packed);
-                let slopes = &packed[..tall * left.depth(count)];
-                tiles(&kernel, slopes, answers.key_columns, count, &mut sums[start * wide..], wide, true);
+                self.problem.pack_columns(weights, block.len(), height, buffer, packed);
+                let right = &questions.slope_columns[start * value_wide..][..depth * value_wide];
+                let turned = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
+                turned.multiply(&kernel, dv, value_wide, true, &|rows| (from(rows), value_wide));
+                self.problem.pack_columns(slopes, block.len(), height, buffer, packed);
+                let right = &questions.columns[start * wide..][..depth * wide];
+                let turned = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
+                turned.multiply(&kernel, dk, wide, true, &|rows| (from(rows), wide));
+                self.problem.pack_rows(slopes, count, buffer, packed);
+                let long = kernel.left.depth(count);
+                let slopes = Strips { left: &packed[..tall * long], lines, right: answers.key_columns, deep: long };
+                slopes.multiply(&kernel, &mut sums[start * wide..], wide, true, &|rows| (0..last(rows), wide));
             }
         });
     }
@@ -242,12 +251,14 @@ impl<E: Attend> Backward<'_, E> {
                 slopes.fill(Default::default());
                 continue;
             }
-            dispatch(Scale { row: &mut *scores, factor: self.scale() });
-            self.problem.mask(head, query, keys.start, &mut scores[..keys.len()]);
-            scores[keys.len()..].fill(E::Sum::LEAST);
-            slopes[keys.len()..].fill(Default::default());
+            let allowed = self.problem.allowed(query, &keys);
+            let ((scores, no_scores), (slopes, no_slopes)) =
+                (scores.split_at_mut(allowed), slopes.split_at_mut(allowed));
+            no_scores.fill(Default::default());
+            no_slopes.fill(Default::default());
+            let scale = self.problem.mask(head, query, keys.start, scores);
             let lse = self.lse[head * self.problem.queries + query];
-            dispatch(Slopes { scores, slopes, lse, mean: means[query] });
+            dispatch(Slopes { scores, scale, slopes, lse, mean: means[query] });
         }
     }
 }

@@ -3,8 +3,7 @@
 use super::softmax::{Exponentials, Scale};
 use super::{Attend, Attended, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::gemm::operand::Operand;
-use crate::gemm::product::tiles;
-use crate::math::Float;
+use crate::gemm::product::Strips;
 use crate::num::{Num, Real};
 use crate::output::Output;
 use crate::simd::dispatch;
@@ -61,11 +60,10 @@ fn answer<E: Attend>(
     let Problem { kernel, width, value_width, .. } = *problem;
     let (left, columns) = (kernel.left, kernel.right.rows(value_width));
     let (height, deep) = (left.rows(queries.len()), left.depth(width));
-    let scale = E::Sum::of(problem.scores.scale);
     scratch::with(height * (deep + KEYS) + left.width * KEYS, |packed: &mut [E]| {
         let (question, rest) = packed.split_at_mut(height * deep);
         let (weights, lines) = rest.split_at_mut(height * KEYS);
-        rows_of(problem.q, head).pack(queries.clone(), 0..width, left, question);
+        problem.pack_operand(&rows_of(problem.q, head), queries.clone(), question);
         scratch::with(height * (KEYS + columns), |buffer: &mut [E::Sum]| {
             let (scores, sums) = buffer.split_at_mut(height * KEYS);
             sums.fill(Default::default());
@@ -74,19 +72,25 @@ fn answer<E: Attend>(
             for first in (0..keys).step_by(KEYS) {
                 let count = KEYS.min(keys - first);
                 let right = &packed_keys[first * deep..][..kernel.right.len(count, width)];
-                tiles(&kernel, question, right, width, scores, KEYS, false);
+                let block = first..first + count;
+                // The keys that the last query of a strip may attend to: none of its queries attends to more.
+                let last = |rows: Range<usize>| problem.allowed(queries.start + rows.end - 1, &block);
+                let question = Strips { left: question, lines: problem.in_lines(), right, deep };
+                question.multiply(&kernel, scores, KEYS, false, &|rows| (0..deep, last(rows)));
                 for ((i, query), Progress { most, total }) in queries.clone().enumerate().zip(&mut progress) {
-                    let row = &mut scores[i * KEYS..][..count];
-                    dispatch(Scale { row, factor: scale });
-                    problem.mask(head, query, first, row);
-                    let factor = dispatch(Exponentials { row, most, total });
+                    let (row, rest) = scores[i * KEYS..][..count].split_at_mut(problem.allowed(query, &block));
+                    rest.fill(E::Sum::ZERO);
+                    let scale = problem.mask(head, query, first, row);
+                    let factor = dispatch(Exponentials { row, scale, most, total });
                     if factor != E::Sum::ONE {
                         dispatch(Scale { row: &mut sums[i * columns..][..columns], factor });
                     }
                 }
                 problem.pack_rows(scores, count, lines, weights);
-                let (weights, values) = (&weights[..height * left.depth(count)], &packed_values[first * columns..]);
-                tiles(&kernel, weights, &values[..left.depth(count) * columns], count, sums, columns, true);
+                let depth = left.depth(count);
+                let (left, right) = (&weights[..height * depth], &packed_values[first * columns..][..depth * columns]);
+                let weights = Strips { left, lines: problem.in_lines(), right, deep: depth };
+                weights.multiply(&kernel, sums, columns, true, &|rows| (0..last(rows), columns));
             }
             for ((i, query), progress) in queries.enumerate().zip(progress) {
                 let at = head * problem.queries + query;

@@ -4,11 +4,12 @@ use crate::num::Real;
 use crate::reduce::block::{dot_of, largest, total};
 use crate::simd::{Kernel, LANES, Lanes, Simd};
 
-/// Turns a row of scores into exponentials relative to the largest score so far, and updates that and their sum.
+/// Turns a row of scores times `scale` into exponentials relative to the largest so far, and updates that and their sum.
 ///
 /// Returns the factor by which everything summed before shrinks.
 pub(super) struct Exponentials<'a, T> {
     pub row: &'a mut [T],
+    pub scale: T,
     pub most: &'a mut T,
     pub total: &'a mut T,
 }
@@ -18,6 +19,7 @@ impl<T: Real> Kernel for Exponentials<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) -> T {
+        self.row.iter_mut().for_each(|score| *score = *score * self.scale);
         let here = largest::<S, T>(self.row);
         let most = if here <= *self.most { *self.most } else { here };
         // A row without any allowed key stays at -inf; shifting by that would make NaN.
@@ -79,8 +81,10 @@ impl<T: Real> Kernel for Dot<'_, T> {
 
 /// Recomputes the weights of a row from its scores, and the slopes of the scores from those of the weights.
 pub(super) struct Slopes<'a, T> {
-    /// Scores, which become weights.
+    /// Scores but for the scale, which become weights.
     pub scores: &'a mut [T],
+    /// Factor of the scores.
+    pub scale: T,
     /// Slopes of the weights, which become those of the scores.
     pub slopes: &'a mut [T],
     /// Logarithm of the sum of exponentials of the whole row.
@@ -96,15 +100,16 @@ impl<T: Real> Kernel for Slopes<'_, T> {
     fn run<S: Simd>(self) {
         let shift = if self.lse == T::LEAST { T::ZERO } else { self.lse };
         let (lse, mean) = (T::Lanes::<S>::splat(shift), T::Lanes::<S>::splat(self.mean));
+        let scale = T::Lanes::<S>::splat(self.scale);
         let (scores, scores_rest) = self.scores.as_chunks_mut::<LANES>();
         let (slopes, slopes_rest) = self.slopes.as_chunks_mut::<LANES>();
         for (score, slope) in scores.iter_mut().zip(slopes) {
-            let weight = (T::Lanes::<S>::load(score) - lse).exp();
+            let weight = (T::Lanes::<S>::load(score) * scale - lse).exp();
             weight.store(score);
             (weight * (T::Lanes::<S>::load(slope) - mean)).store(slope);
         }
         for (score, slope) in scores_rest.iter_mut().zip(slopes_rest) {
-            let weight = (*score - shift).exp::<S>();
+            let weight = (*score * self.scale - shift).exp::<S>();
             *score = weight;
             *slope = weight * (*slope - self.mean);
         }

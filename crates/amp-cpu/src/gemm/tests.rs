@@ -231,7 +231,7 @@ fn every_level_of_this_machine() {
     check_levels::<bf16>(DType::BF16);
 }
 
-/// Few columns: the left side is multiplied where it lies, if it lies in lines.
+/// The left side is multiplied where it lies, if it lies in lines.
 #[test]
 fn lines_give_the_bits_that_panels_give() {
     let mut random = Random::new(10);

@@ -192,7 +192,7 @@ impl<A: Real> ElementRow<'_, A> {
             let slope = g * Lanes::load(w);
             sums = [sums[0] + slope, slope.mul_add(normal, sums[1])];
         }
-        let mut sums = sums.map(total::<S, A>);
+        let mut sums = [total::<S, A>(sums[0]), total::<S, A>(sums[1])];
         for (((&g, &x), &w), (dw, db)) in
             g_rest.iter().zip(x_rest).zip(weight_rest).zip(dw_rest.iter_mut().zip(db_rest))
         {

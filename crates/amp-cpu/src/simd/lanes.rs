@@ -39,6 +39,13 @@ pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self>
         Self::load(&std::array::from_fn(|i| all.as_flattened()[2 * i]))
     }
 
+    /// In each lane, the lane whose number differs in the bit `width`: 8, 4, 2 or 1.
+    #[inline(always)]
+    fn swapped(self, width: usize) -> Self {
+        let all = self.array();
+        Self::load(&std::array::from_fn(|i| all[i ^ width]))
+    }
+
     /// Reads fewer than sixteen elements; the other lanes get `rest`.
     #[inline(always)]
     fn load_part(from: &[A], rest: A) -> Self {
@@ -231,6 +238,19 @@ mod x86 {
             }
         }
 
+        #[inline(always)]
+        fn swapped(self, width: usize) -> Self {
+            // SAFETY: see above.
+            unsafe {
+                Self(match width {
+                    8 => _mm512_shuffle_f32x4::<0b01_00_11_10>(self.0, self.0),
+                    4 => _mm512_shuffle_f32x4::<0b10_11_00_01>(self.0, self.0),
+                    2 => _mm512_permute_ps::<0b01_00_11_10>(self.0),
+                    _ => _mm512_permute_ps::<0b10_11_00_01>(self.0),
+                })
+            }
+        }
+
         /// As [`crate::math`]'s, bit for bit; the power of two is one instruction that rounds subnormals once.
         #[inline(always)]
         fn exp(self) -> Self {
@@ -310,6 +330,19 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn swapped(self, width: usize) -> Self {
+            // SAFETY: see above.
+            unsafe {
+                match width {
+                    8 => Self(self.1, self.0),
+                    4 => Self(swapped_256::<4>(self.0), swapped_256::<4>(self.1)),
+                    2 => Self(swapped_256::<2>(self.0), swapped_256::<2>(self.1)),
+                    _ => Self(swapped_256::<1>(self.0), swapped_256::<1>(self.1)),
+                }
+            }
+        }
+
+        #[inline(always)]
         fn exp(self) -> Self {
             // SAFETY: see above.
             unsafe {
@@ -358,6 +391,16 @@ mod x86 {
         _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(pairs))
     }
 
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn swapped_256<const WIDTH: usize>(a: __m256) -> __m256 {
+        match WIDTH {
+            4 => _mm256_permute2f128_ps::<1>(a, a),
+            2 => _mm256_permute_ps::<0b01_00_11_10>(a),
+            _ => _mm256_permute_ps::<0b10_11_00_01>(a),
+        }
+    }
+
     /// Nearest integer `n` to `x / ln 2`, and `x - n ln 2`.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
@@ -397,6 +440,28 @@ mod tests {
             let mut all = [7.0; LANES];
             S::F32::load_part(self.0, -1.0).greater(Lanes::load_part(self.1, 2.0)).store_part(&mut all[..LANES - 1]);
             all
+        }
+    }
+
+    /// Sixteen elements with each bit of their places turned.
+    struct Swapped<'a>(&'a [f32; LANES]);
+
+    impl Kernel for Swapped<'_> {
+        type Output = [[f32; LANES]; 4];
+
+        #[inline(always)]
+        fn run<S: Simd>(self) -> [[f32; LANES]; 4] {
+            let all = S::F32::load(self.0);
+            [all.swapped(1).array(), all.swapped(2).array(), all.swapped(4).array(), all.swapped(8).array()]
+        }
+    }
+
+    #[test]
+    fn lanes_change_places_with_those_a_power_of_two_away() {
+        let numbers = std::array::from_fn(|i| i as f32);
+        for level in Level::ALL.into_iter().filter(|level| *level <= Level::best()) {
+            let expected = [1, 2, 4, 8].map(|width| numbers.map(|n| (n as usize ^ width) as f32));
+            assert_eq!(dispatch_at(level, Swapped(&numbers)), expected, "{level:?}");
         }
     }
 
