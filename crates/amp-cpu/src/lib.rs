@@ -48,7 +48,9 @@ pub use block::Block;
 pub use cache::{cached_bytes, empty_cache, has_room, set_cache_limit};
 pub use conv::{Conv2d, conv_transpose2d, conv2d, conv2d_grad_weight, conv2d_grad_weight_acc};
 pub use dtype::DType;
-pub use elementwise::{binary, binary_narrowed, compare, copy, copy_into, fill, select, ternary, unary, unary_grad};
+pub use elementwise::{
+    alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, select, ternary, unary, unary_grad,
+};
 pub use gemm::{Epilogue, matmul, matmul_acc};
 pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};
 pub use layout::{Dims, Layout, MAX_RANK};

@@ -35,6 +35,18 @@ pub trait Elementwise {
     /// `condition ? a : b`
     fn select(&self, condition: Operand<'_>, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Buffer>;
 
+    /// Where `x` is 0 or less, a bit for each element in row-major order, where the device has a kernel for that.
+    fn dead(&self, x: Operand<'_>) -> Result<Option<Buffer>> {
+        let _ = x;
+        Ok(None)
+    }
+
+    /// `grad`, and 0 where [`dead`](Self::dead) has a bit; `None` where the device has no kernel for that.
+    fn alive(&self, dead: &Buffer, grad: Operand<'_>, out: DType) -> Result<Option<Buffer>> {
+        let _ = (dead, grad, out);
+        Ok(None)
+    }
+
     /// `op(a, b, c)`
     fn ternary(&self, op: Ternary, a: Operand<'_>, b: Operand<'_>, c: Operand<'_>, out: DType) -> Result<Buffer>;
 }

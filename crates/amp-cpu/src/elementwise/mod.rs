@@ -30,6 +30,7 @@ macro_rules! each {
 
 mod binary;
 mod copy;
+mod signs;
 mod table;
 mod ternary;
 #[cfg(test)]
@@ -38,6 +39,7 @@ mod unary;
 
 pub use binary::{binary, binary_narrowed, compare};
 pub use copy::{copy, copy_into, fill};
+pub use signs::{alive, dead};
 pub use ternary::{select, ternary};
 use unary::{computed, computed_grad};
 pub use unary::{unary, unary_grad};

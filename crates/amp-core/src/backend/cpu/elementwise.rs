@@ -1,7 +1,7 @@
-use super::{CpuBackend, view};
+use super::{CpuBackend, foreign, view};
 use crate::Result;
 use crate::backend::{Buffer, Elementwise, Operand};
-use amp_cpu::{Binary, Compare, DType, Ternary, Unary};
+use amp_cpu::{Binary, Compare, DType, Storage, Ternary, Unary};
 
 impl Elementwise for CpuBackend {
     fn unary(&self, op: Unary, x: Operand<'_>, out: DType) -> Result<Buffer> {
@@ -39,6 +39,15 @@ impl Elementwise for CpuBackend {
     fn select(&self, condition: Operand<'_>, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Buffer> {
         let condition = view("where", condition)?;
         Ok(Buffer::new(amp_cpu::select(&condition, &view("where", a)?, &view("where", b)?, out)))
+    }
+
+    fn dead(&self, x: Operand<'_>) -> Result<Option<Buffer>> {
+        Ok(Some(Buffer::new(amp_cpu::dead(&view("relu", x)?))))
+    }
+
+    fn alive(&self, dead: &Buffer, grad: Operand<'_>, out: DType) -> Result<Option<Buffer>> {
+        let Some(Storage::U8(dead)) = dead.downcast::<Storage>() else { return Err(foreign("relu")) };
+        Ok(Some(Buffer::new(amp_cpu::alive(dead, &view("relu", grad)?, out))))
     }
 
     fn ternary(&self, op: Ternary, a: Operand<'_>, b: Operand<'_>, c: Operand<'_>, out: DType) -> Result<Buffer> {

@@ -1,0 +1,142 @@
+//! Which elements `relu` makes 0, a bit each: what its gradient needs of a tensor that nobody else keeps.
+
+use super::{Domain, WHOLE, for_chunks, store};
+use crate::buffer::{Buffer, memory};
+use crate::convert::Compute;
+use crate::math::Float;
+use crate::parallel::{CHUNK, Cost, for_each_chunk_of, for_each_part};
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::source::Source;
+use crate::{DType, SliceMut, Storage, View};
+
+/// Elements of a byte.
+const BITS: usize = 8;
+
+/// Each byte's bits as bytes, the lowest first.
+const SPREAD: [[u8; BITS]; 256] = {
+    let mut all = [[0; BITS]; 256];
+    let mut i = 0;
+    while i < 256 * BITS {
+        all[i / BITS][i % BITS] = ((i / BITS) >> (i % BITS) & 1) as u8;
+        i += 1;
+    }
+    all
+};
+
+/// Where `x` is 0 or less: a bit for each element in row-major order, eight in a U8, the first one lowest.
+pub fn dead(x: &View) -> Storage {
+    if Domain::of(&[x.logical]) == Domain::F64 { bits::<f64>(x) } else { bits::<f32>(x) }
+}
+
+/// `grad` in precision `out`, and 0 where [`dead`] has a bit.
+pub fn alive(dead: &[u8], grad: &View, out: DType) -> Storage {
+    if Domain::of(&[grad.logical, out]) == Domain::F64 {
+        masked::<f64>(dead, grad, out)
+    } else {
+        masked::<f32>(dead, grad, out)
+    }
+}
+
+fn bits<T: Compute + Float>(x: &View) -> Storage {
+    let (source, count) = (Source::new(x), x.layout.count());
+    let mut output = Storage::unwritten(DType::U8, count.div_ceil(BITS));
+    // A byte costs eight elements.
+    for_each_part(output.as_mut_slice(), Cost::Heavy, &|start, part| {
+        let mut loaded = memory();
+        let mut loaded = Buffer::new(&mut loaded);
+        for_each_chunk_of(CHUNK / BITS, start, part, &mut |at, chunk| {
+            let len = (chunk.len() * BITS).min(count - at * BITS);
+            let x = source.load_lazily::<T>(at * BITS, len, &mut loaded);
+            if let SliceMut::U8(bits) = chunk {
+                dispatch(Pack { x, bits });
+            }
+        });
+    });
+    output
+}
+
+fn masked<T: Compute + Float>(dead: &[u8], grad: &View, out: DType) -> Storage {
+    for_chunks::<T, 1>([grad], out, Cost::Light, WHOLE, &|[grad], at, chunk, buffer| {
+        store(chunk, buffer, &mut |y| dispatch(Mask { dead: &dead[at / BITS..], grad, y }));
+    })
+}
+
+/// Up to [`CHUNK`] elements.
+struct Pack<'a, T> {
+    x: &'a [T],
+    bits: &'a mut [u8],
+}
+
+impl<T: Float> Kernel for Pack<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        /// Brings the lowest bit of each of eight bytes into the highest byte, in order; no two sums of places are equal.
+        const GATHER: u64 = 0x0102_0408_1020_4080;
+        let mut dead = [0; CHUNK];
+        dead.iter_mut().zip(self.x).for_each(|(dead, &x)| *dead = u8::from(x <= T::of(0.0)));
+        for (bits, &eight) in self.bits.iter_mut().zip(dead.as_chunks().0) {
+            *bits = (u64::from_le_bytes(eight).wrapping_mul(GATHER) >> 56) as u8;
+        }
+    }
+}
+
+struct Mask<'a, T> {
+    dead: &'a [u8],
+    grad: &'a [T],
+    y: &'a mut [T],
+}
+
+impl<T: Float> Kernel for Mask<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let chunks = self.y.chunks_mut(CHUNK).zip(self.grad.chunks(CHUNK)).zip(self.dead.chunks(CHUNK / BITS));
+        for ((y, grad), bits) in chunks {
+            let mut dead = [0_u8; CHUNK];
+            for (eight, &bits) in dead.as_chunks_mut().0.iter_mut().zip(bits) {
+                *eight = SPREAD[usize::from(bits)];
+            }
+            let dead = &dead[..];
+            each!(y, (grad, dead) => if dead == 0 { grad } else { T::of(0.0) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{alive, dead};
+    use crate::testing::Random;
+    use crate::{DType, Dims, Layout, Storage, View, with_num_threads};
+
+    #[test]
+    fn every_bit_is_where_its_element_is_not_above_zero() {
+        let mut random = Random::new(41);
+        for len in [0, 1, 7, 8, 9, 1023, 1024, 1031, 40_000, 400_001] {
+            let tensor = random.tensor(&[len], DType::F32);
+            let Storage::F32(mut x) = tensor.storage.clone() else { unreachable!("asked for F32") };
+            let odd = [f32::NAN, -0.0, 0.0, 1e-45, -1e-45, f32::INFINITY, f32::NEG_INFINITY];
+            x.iter_mut().zip(odd).for_each(|(x, odd)| *x = odd);
+            let layout = Layout::contiguous(Dims::new(&[len]).expect("one dimension"));
+            let storage = Storage::F32(x);
+            let view = View { data: storage.as_slice(), layout: &layout, logical: DType::F32 };
+            let (Storage::U8(bits), Storage::F32(x)) = (dead(&view), &storage) else { unreachable!("bits are bytes") };
+            assert_eq!(bits.len(), len.div_ceil(8));
+            let is_dead = |i: usize| bits[i / 8] >> (i % 8) & 1 == 1;
+            assert!((0..len).all(|i| is_dead(i) == (x[i] <= 0.0)), "{len}");
+            let grad = random.tensor(&[len], DType::BF16);
+            for out in [DType::F32, DType::BF16, DType::F64] {
+                let all = crate::copy(&grad.view(), DType::F64);
+                let kept = alive(&bits, &grad.view(), out);
+                assert_eq!(kept, with_num_threads(1, || alive(&bits, &grad.view(), out)));
+                let view = View { data: kept.as_slice(), layout: &layout, logical: out };
+                let (Storage::F64(all), Storage::F64(kept)) = (all, crate::copy(&view, DType::F64)) else {
+                    unreachable!("asked for F64")
+                };
+                assert!((0..len).all(|i| kept[i] == if is_dead(i) { 0.0 } else { all[i] }), "{len} {out:?}");
+            }
+        }
+    }
+}
