@@ -152,6 +152,7 @@ fn tuples_and_options_in_and_out() {
 
 #[test]
 fn question_mark_in_any_position() {
+    #[allow(clippy::needless_question_mark)] // its form is the test
     #[autocast(f16, host = amp_test_host)]
     fn f(x: &Tensor, w: &Tensor) -> Result<Tensor> {
         Ok((&x.matmul(&w.matmul(w)?)?.exp()? + &x.relu()?)?)

@@ -23,9 +23,8 @@ pub(crate) use constant::{beside, holding};
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;
 pub(crate) use operand::{Hoisted, Joint, Operand, Role, Treatment, call, hoisted};
-use proc_macro2::extra::DelimSpan;
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 pub(crate) use receiver::{AsWritten, Asks};
 use syn::{Expr, Path};
 pub(crate) use value::{declared, joined, recast, recast_tensor, slot, variable_slot};
@@ -74,11 +73,47 @@ pub(crate) fn local(name: &str, index: usize, at: Span) -> Ident {
     format_ident!("__amp_{name}{index}", span = Span::mixed_site().located_at(at))
 }
 
-/// The place of these parentheses, as tokens of the expansion.
-pub(crate) fn relocated(parens: DelimSpan) -> DelimSpan {
-    let mut group = Group::new(Delimiter::Parenthesis, TokenStream::new());
-    group.set_span(Span::mixed_site().located_at(parens.join()));
-    group.delim_span()
+/// Gives the first and the last token of an expression these spans: with those of the user's own tokens, the compiler
+/// takes the expression for the user's.
+fn outlined(tokens: TokenStream, (first, last): (Span, Span)) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    // What a local of the expansion means depends on its span.
+    let named = |token: &TokenTree| matches!(token, TokenTree::Ident(name) if name != "match" && name != "__amp");
+    if let Some(token) = tokens.last_mut().filter(|token| !named(token)) {
+        token.set_span(last);
+    }
+    if let Some(token) = tokens.first_mut().filter(|token| !named(token)) {
+        token.set_span(first);
+    }
+    tokens.into_iter().collect()
+}
+
+/// An expression that stands for the user's between these tokens, in parentheses for what follows it; lints leave those
+/// alone.
+fn enclosed(tokens: TokenStream, whole: (Span, Span)) -> Expr {
+    let at = Span::mixed_site().located_at(whole.0);
+    let tokens = outlined(tokens, whole);
+    Expr::Verbatim(quote_spanned!(at=> (#tokens)))
+}
+
+/// A call that ends where this token does.
+fn called(function: &TokenStream, args: TokenStream, end: Span) -> TokenStream {
+    let mut args = Group::new(Delimiter::Parenthesis, args);
+    args.set_span(end);
+    quote!(#function #args)
+}
+
+/// Makes what an expansion put into parentheses part of the user's expression around it.
+pub(crate) fn adopt(expr: &mut Expr, around: Span) {
+    let Expr::Verbatim(tokens) = expr else { return };
+    let mut tokens = std::mem::take(tokens).into_iter();
+    let mut first = tokens.next();
+    if let Some(TokenTree::Group(group)) = &mut first
+        && group.delimiter() == Delimiter::Parenthesis
+    {
+        group.set_span(group.span().resolved_at(around));
+    }
+    *expr = Expr::Verbatim(first.into_iter().chain(tokens).collect());
 }
 
 /// Spans of the first and the last token.
@@ -118,9 +153,19 @@ fn last(expr: &Expr) -> Option<Span> {
 }
 
 fn ends_of_tokens(expr: &Expr) -> (Span, Span) {
-    let mut all = expr.to_token_stream().into_iter();
+    ends_of(expr.to_token_stream())
+}
+
+/// Parentheses of an expansion say where they begin only.
+fn ends_of(tokens: TokenStream) -> (Span, Span) {
+    let mut all = tokens.into_iter();
     let Some(first) = all.next() else { return (Span::call_site(), Span::call_site()) };
-    let last = all.last().unwrap_or_else(|| first.clone());
+    let last = match (all.last(), &first) {
+        (None, TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
+            return ends_of(group.stream());
+        }
+        (last, first) => last.unwrap_or_else(|| first.clone()),
+    };
     let open = match &first {
         TokenTree::Group(group) => group.span_open(),
         other => other.span(),

@@ -1,7 +1,7 @@
 //! Calls of modules.
 
 use super::operand::braced;
-use super::{Joint, Operand, Treatment, call, is_place, is_pure_place, local};
+use super::{Joint, Operand, Treatment, call, enclosed, is_place, is_pure_place, local};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::Expr;
@@ -9,7 +9,7 @@ use syn::Expr;
 /// A call of a module, whose type says what its inputs are cast to; under the condition `written` it writes its result in
 /// the region's precision, if it can.
 pub(crate) fn module_call(
-    (at, end): (Span, Span),
+    (first, at, end): (Span, Span, Span),
     receiver: Expr,
     (region, written): (&TokenStream, Option<TokenStream>),
     pinned: &[Span],
@@ -20,7 +20,7 @@ pub(crate) fn module_call(
     let target = local("t", 1, at);
     let module = local("m", 0, at);
     let pure = is_pure_place(&receiver);
-    let callee = if pure { receiver.clone() } else { Expr::Verbatim(module.to_token_stream()) };
+    let callee = if pure { receiver.clone() } else { Expr::Verbatim(quote_spanned!(site=> (#module))) };
     let probed = if pure { quote_spanned!(site=> &#receiver) } else { quote_spanned!(site=> &#module) };
     let operands = operands
         .into_iter()
@@ -29,7 +29,7 @@ pub(crate) fn module_call(
             _ => operand,
         })
         .collect();
-    let inner = call(at, end, operands, Joint::None, None, |args| build(callee, args));
+    let inner = call((first, at, end), operands, Joint::None, None, |args| build(callee, args));
     let checks = pinned.iter().map(|&at| {
         let at = Span::mixed_site().located_at(at);
         let target = Ident::new(&target.to_string(), at);
@@ -42,9 +42,9 @@ pub(crate) fn module_call(
     let arm = braced(quote_spanned!(site=> #target => { #(#checks)* #inner }), end);
     let body = quote_spanned!(site=> match __amp::module(#probed, #region).#asks #arm);
     if pure {
-        return Expr::Verbatim(quote_spanned!(site=> (#body)));
+        return enclosed(body, (first, end));
     }
     let borrow = if is_place(&receiver) { quote_spanned!(site=> &) } else { TokenStream::new() };
     let arm = braced(quote_spanned!(site=> #module => #body), end);
-    Expr::Verbatim(quote_spanned!(site=> (match #borrow #receiver #arm)))
+    enclosed(quote_spanned!(site=> match #borrow #receiver #arm), (first, end))
 }

@@ -1,6 +1,7 @@
 //! Calls and their operands: cast, or passed on as they are.
 
-use super::{AsWritten, ends, is_place, local};
+use super::value::given;
+use super::{AsWritten, called, enclosed, ends, is_place, local, outlined};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, ExprPath};
@@ -75,10 +76,9 @@ pub(crate) enum Joint {
     },
 }
 
-/// A call whose operands are cast; it is reported at its name and ends at `end`.
+/// A call whose operands are cast; it begins at `first`, is reported at its name and ends at `end`.
 pub(crate) fn call(
-    at: Span,
-    end: Span,
+    (first, at, end): (Span, Span, Span),
     operands: Vec<Operand>,
     joint: Joint,
     open: Option<AsWritten>,
@@ -97,14 +97,17 @@ pub(crate) fn call(
     let mut passed: Vec<Expr> =
         operands.into_iter().enumerate().map(|(i, one)| one.passed(gated && i > 0, &common, site)).collect();
     let fixed = open.as_ref().and_then(AsWritten::fixed).zip(passed.first_mut());
-    let fixed = fixed.map(|(name, first)| (std::mem::replace(first, ident(name.clone())), name));
+    let fixed = fixed.map(|(name, receiver)| {
+        let local = Expr::Verbatim(quote_spanned!(first=> (#name)));
+        (std::mem::replace(receiver, local), name)
+    });
     let mut body = build(passed).into_token_stream();
     if let Some((receiver, name)) = fixed {
         let arm = braced(quote_spanned!(site=> #name => #body), end);
         body = quote_spanned!(site=> match #receiver #arm);
     }
     if let Joint::Write { sure, .. } = joint {
-        body = finished(body, sure, &common, end);
+        body = finished(body, sure, &common, (first, end));
     }
     if let Some(open) = &open {
         body = open.asked(&local("k", 0, at), &common, end, body);
@@ -124,20 +127,18 @@ pub(crate) fn call(
         let arm = braced(quote_spanned!(site=> _ => #body), end);
         body = quote_spanned!(site=> match (#(#unsettled.__amp_known(),)*) #arm);
     }
-    // Parentheses say where in the source something is: here the call, below its receiver.
-    Expr::Verbatim(quote_spanned!(site=> (#body)))
+    enclosed(body, (first, end))
 }
 
 /// The result of an operation that may have been written narrow.
-fn finished(body: TokenStream, sure: bool, common: &Ident, end: Span) -> TokenStream {
+fn finished(body: TokenStream, sure: bool, common: &Ident, whole: (Span, Span)) -> TokenStream {
     let site = common.span();
     if sure {
-        return quote_spanned!(site=> __amp::finished(#body, #common));
+        return called(&quote_spanned!(whole.0=> __amp::finished), quote!(#body, #common), whole.1);
     }
     let value = local("v", 0, site);
-    let arm = quote_spanned!(site=>
-        #value => __amp::owned(&#value, #common.result()).give(#value, #common.result()));
-    let arm = braced(arm, end);
+    let given = given(&value, &quote!(#common.result()), whole);
+    let arm = braced(quote_spanned!(site=> #value => #given), whole.1);
     quote_spanned!(site=> match #body #arm)
 }
 
@@ -244,12 +245,16 @@ impl Bound {
     /// The operand as it stands in the call.
     fn passed(self, follows: bool, common: &Ident, at: Span) -> Expr {
         let (first, last) = ends(&self.operand.expr);
-        match &self.operand.treatment {
-            Treatment::Nothing => self.operand.expr,
+        let outside = self.operand.role == Role::Receiver || self.operand.role == Role::Operator;
+        let passed = match &self.operand.treatment {
+            Treatment::Nothing => return self.operand.expr,
             _ if self.open.is_some() => pass(self.open.unwrap_or_default(), last),
             Treatment::Hoisted(Hoisted { local, direct, .. }) => {
                 let name = relocated(local, first).into_token_stream();
-                let hoisted = if *direct { lent(name, self.operand.role, first) } else { pass(name, last) };
+                let hoisted = match direct {
+                    true => lent(name, self.operand.role, first),
+                    false => pass(quote_spanned!(at=> (#name)), last),
+                };
                 if follows { picked(common, &hoisted, &self.operand.expr, first) } else { hoisted }
             }
             Treatment::Direct(target) if !follows => lent(cast(&self.operand.expr, target), self.operand.role, first),
@@ -259,7 +264,8 @@ impl Bound {
             Treatment::Late(target) => late(&self.operand, target),
             Treatment::To(target) if !follows => pass(self.taken(target, at), last),
             _ => pass(self.taken(&common.to_token_stream(), at), last),
-        }
+        };
+        if outside { Expr::Verbatim(outlined(passed.into_token_stream(), (first, last))) } else { passed }
     }
 
     /// The probe of an argument.
@@ -292,7 +298,11 @@ impl Bound {
 /// A tensor that the expansion owns, as an operand: methods borrow it by themselves.
 fn lent(owned: TokenStream, role: Role, at: Span) -> Expr {
     let at = Span::mixed_site().located_at(at);
-    Expr::Verbatim(if role == Role::Receiver { quote_spanned!(at=> (#owned)) } else { quote_spanned!(at=> &#owned) })
+    Expr::Verbatim(match role {
+        Role::Receiver => quote_spanned!(at=> (#owned)),
+        Role::Operator => quote_spanned!(at=> &(#owned)),
+        _ => quote_spanned!(at=> &#owned),
+    })
 }
 
 /// The cast of a value whose type is found out later.
@@ -317,7 +327,7 @@ fn pass(taken: TokenStream, last: Span) -> Expr {
 
 /// The cast of something that certainly is a tensor.
 fn cast(expr: &Expr, target: &TokenStream) -> TokenStream {
-    let at = Span::mixed_site().located_at(ends(expr).0);
+    let at = ends(expr).0;
     match expr {
         Expr::Reference(reference) if reference.mutability.is_none() => {
             quote_spanned!(at=> __amp::cast(#expr, #target))

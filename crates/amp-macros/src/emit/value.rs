@@ -1,61 +1,60 @@
 //! Values given away: returned, assigned, joined.
 
-use super::{ends, local, only_asked};
-use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use super::{called, enclosed, ends, local, only_asked};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::Expr;
 
 /// A value given away, cast where it is a tensor or holds tensors.
 pub(crate) fn recast(expr: Expr, target: &TokenStream) -> Expr {
-    let (first, _) = ends(&expr);
-    let site = Span::mixed_site().located_at(first);
-    let value = local("v", 0, first);
-    Expr::Verbatim(quote_spanned!(site=>
-        (match #expr { #value => __amp::owned(&#value, #target).give(#value, #target) })
-    ))
+    let whole = ends(&expr);
+    let site = Span::mixed_site().located_at(whole.0);
+    let value = local("v", 0, whole.0);
+    let given = given(&value, target, whole);
+    enclosed(quote_spanned!(site=> match #expr { #value => #given }), whole)
 }
 
 /// As [`recast`], of what certainly is a tensor or the result of an operation.
 pub(crate) fn recast_tensor(expr: Expr, target: &TokenStream) -> Expr {
-    let site = Span::mixed_site().located_at(ends(&expr).0);
-    Expr::Verbatim(quote_spanned!(site=> (__amp::recast(#expr, #target))))
+    let whole = ends(&expr);
+    enclosed(called(&quote_spanned!(whole.0=> __amp::recast), quote!(#expr, #target), whole.1), whole)
 }
 
 /// A value for a place whose type decides whether it is widened.
 pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
-    let (first, _) = ends(&expr);
-    let site = Span::mixed_site().located_at(first);
-    let (value, target) = (local("v", 0, first), local("t", 0, first));
-    Expr::Verbatim(quote_spanned!(site=>
-        (match (#expr, __amp::slot(&#place, __amp::Keep).slot()) {
-            (#value, #target) => __amp::owned(&#value, #target).give(#value, #target)
-        })
-    ))
+    let site = Span::mixed_site().located_at(ends(&expr).0);
+    given_to(expr, &quote_spanned!(site=> __amp::slot(&#place, __amp::Keep)))
 }
 
 /// As [`slot`], for a variable, which the value may be made of.
 pub(crate) fn variable_slot(variable: &Expr, expr: Expr) -> Expr {
-    let (first, _) = ends(&expr);
-    let site = Span::mixed_site().located_at(first);
-    let (value, target) = (local("v", 0, first), local("t", 0, first));
+    let whole = ends(&expr);
+    let site = Span::mixed_site().located_at(whole.0);
+    let (value, target) = (local("v", 0, whole.0), local("t", 0, whole.0));
     let question = only_asked(&quote_spanned!(site=> __amp::slot(&#variable, __amp::Keep)));
-    Expr::Verbatim(quote_spanned!(site=>
-        (match #question.slot() {
-            #target => match #expr { #value => __amp::owned(&#value, #target).give(#value, #target) }
-        })
-    ))
+    let given = given(&value, &quote!(#target), whole);
+    let tokens = quote_spanned!(site=> match #question.slot() { #target => match #expr { #value => #given } });
+    enclosed(tokens, whole)
 }
 
 /// A value for a place of this type, which decides whether the value is widened.
 pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
-    let (first, _) = ends(&expr);
-    let site = Span::mixed_site().located_at(first);
-    let (value, target) = (local("v", 0, first), local("t", 0, first));
-    Expr::Verbatim(quote_spanned!(site=>
-        (match (#expr, __amp::declared::<#ty>().slot()) {
-            (#value, #target) => __amp::owned(&#value, #target).give(#value, #target)
-        })
-    ))
+    let site = Span::mixed_site().located_at(ends(&expr).0);
+    given_to(expr, &quote_spanned!(site=> __amp::declared::<#ty>()))
+}
+
+/// A value for the place that a probe asks about.
+fn given_to(expr: Expr, place: &TokenStream) -> Expr {
+    let whole = ends(&expr);
+    let site = Span::mixed_site().located_at(whole.0);
+    let (value, target) = (local("v", 0, whole.0), local("t", 0, whole.0));
+    let given = given(&value, &quote!(#target), whole);
+    enclosed(quote_spanned!(site=> match (#expr, #place.slot()) { (#value, #target) => #given }), whole)
+}
+
+/// The value as its type has it given away, in the place of the user's expression.
+pub(super) fn given(value: &Ident, target: &TokenStream, (first, last): (Span, Span)) -> TokenStream {
+    called(&quote_spanned!(first=> __amp::owned(&#value, #target).give), quote!(#value, #target), last)
 }
 
 /// The branches of an expression are wrapped in `JoinN`; this joins them.

@@ -93,7 +93,7 @@ impl Walker<'_> {
 
     /// Walks receiver and arguments of a call that stays as it is.
     pub(super) fn visit(&mut self, call: &mut ExprMethodCall) -> Value {
-        let value = self.expr(&mut call.receiver);
+        let value = self.beginning(&mut call.receiver, call.dot_token.span);
         call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
         value
     }
@@ -140,7 +140,7 @@ impl Walker<'_> {
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
-        let value = self.expr(&mut call.receiver);
+        let value = self.beginning(&mut call.receiver, call.dot_token.span);
         let item = Value { constant: None, shape: Shape::Unknown, ..value.clone() };
         let mut closure = None;
         let mut args = Vec::new();

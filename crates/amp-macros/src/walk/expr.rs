@@ -8,7 +8,7 @@ use crate::lattice::{Prec, Value};
 use crate::literal::constant;
 use crate::scope::Var;
 use crate::shape::Shape;
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use syn::{Expr, ExprAssign, ExprPath, Pat, UnOp};
 
 impl Walker<'_> {
@@ -34,8 +34,8 @@ impl Walker<'_> {
             Expr::Reference(inner) => self.expr(&mut inner.expr),
             Expr::Paren(inner) => self.expr(&mut inner.expr),
             Expr::Group(inner) => self.expr(&mut inner.expr),
-            Expr::Try(inner) => self.expr(&mut inner.expr),
-            Expr::Await(inner) => self.expr(&mut inner.base),
+            Expr::Try(inner) => self.beginning(&mut inner.expr, inner.question_token.span),
+            Expr::Await(inner) => self.beginning(&mut inner.base, inner.dot_token.span),
             Expr::Unary(unary) => {
                 let value = self.expr(&mut unary.expr);
                 if matches!(unary.op, UnOp::Not(_)) && !value.prec.is_tensor() { Value::other() } else { value }
@@ -109,6 +109,13 @@ impl Walker<'_> {
             }
             _ => Value::opaque(),
         }
+    }
+
+    /// Walks an expression that another of the user's begins with.
+    pub(super) fn beginning(&mut self, expr: &mut Expr, around: Span) -> Value {
+        let value = self.expr(expr);
+        emit::adopt(expr, around);
+        value
     }
 
     /// Walks the elements of an array or a vector, which have one type: beside one that is F32, the others are widened.

@@ -55,13 +55,20 @@ impl Walker<'_> {
         let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
         let pinned: Vec<Span> = pinned.map(|&i| spans[i]).collect();
         self.rewrite(expr, |_| {
-            emit::module_call((at, end), receiver, (&region, written), &pinned, operands, |callee, passed| {
-                *whole.receiver = callee;
-                for (&i, arg) in positions.iter().zip(passed) {
-                    whole.args[i] = arg;
-                }
-                Expr::Verbatim(whole.into_token_stream())
-            })
+            emit::module_call(
+                (emit::ends(source).0, at, end),
+                receiver,
+                (&region, written),
+                &pinned,
+                operands,
+                |callee, passed| {
+                    *whole.receiver = callee;
+                    for (&i, arg) in positions.iter().zip(passed) {
+                        whole.args[i] = arg;
+                    }
+                    Expr::Verbatim(whole.into_token_stream())
+                },
+            )
         });
         Value { flow: self.produce(site, false), ..result }
     }

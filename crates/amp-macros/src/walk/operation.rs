@@ -170,7 +170,9 @@ impl Walker<'_> {
             let sure = tensor && known;
             let joint = self.joint(goal, by_receiver && !sure, sure);
             self.rewrite(expr, |_| {
-                emit::call(at, end, operands, joint, open, |passed| rebuilt(whole, &called.tensors, passed))
+                emit::call((emit::ends(source).0, at, end), operands, joint, open, |passed| {
+                    rebuilt(whole, &called.tensors, passed)
+                })
             });
         }
         if found.rule == Rule::ForceLower {
@@ -304,10 +306,6 @@ pub(super) fn judged(op: &str, value: &Value) -> bool {
 }
 
 fn rebuilt(mut call: ExprMethodCall, tensors: &[usize], passed: Vec<Expr>) -> Expr {
-    // A call that begins in an expansion has to end in one for the compiler to see it whole.
-    if tensors.first() == Some(&0) {
-        call.paren_token.span = emit::relocated(call.paren_token.span);
-    }
     for (&i, expr) in tensors.iter().zip(passed) {
         match i {
             0 => *call.receiver = expr,

@@ -6,7 +6,7 @@ use crate::lattice::{Prec, Value};
 use crate::literal;
 use crate::plan::Row;
 use crate::shape::Shape;
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprBinary};
@@ -49,7 +49,7 @@ impl Walker<'_> {
             let other = left.prec == Prec::Other || right.prec == Prec::Other;
             // Fields of the user's types may be tensors; references pass unchanged where they are not.
             if !other && is_reference(&binary.left) && is_reference(&binary.right) {
-                self.meet_operands(expr, &left, &right);
+                self.meet_operands(expr, emit::ends(&source), &left, &right);
             }
             return if other { Value::other() } else { Value::opaque() };
         }
@@ -61,7 +61,7 @@ impl Walker<'_> {
         }
         let agree = left.sure && right.sure && left.prec == right.prec;
         if !scalar && !agree {
-            self.meet_operands(expr, &left, &right);
+            self.meet_operands(expr, emit::ends(&source), &left, &right);
         }
         let pinned = if scalar { left.pinned || right.pinned } else { false };
         Value { pinned, sure: (scalar || left.sure && right.sure) && prec.is_known(), ..Value::new(prec) }
@@ -69,7 +69,7 @@ impl Walker<'_> {
     }
 
     /// Casts both operands to where they meet.
-    fn meet_operands(&mut self, expr: &mut Expr, left: &Value, right: &Value) {
+    fn meet_operands(&mut self, expr: &mut Expr, whole: (Span, Span), left: &Value, right: &Value) {
         let widen = left.sure && right.sure && left.prec.join(&right.prec) == Prec::F32;
         // F32 is where everything meets it.
         let late = left.late || right.late;
@@ -91,9 +91,9 @@ impl Walker<'_> {
             Operand { expr: take(&mut binary.left), role: Role::Operator, treatment: first, late: left.late },
             Operand { expr: take(&mut binary.right), role: Role::Operator, treatment: second, late: right.late },
         ];
-        let whole = binary.clone();
+        let ((first, last), whole) = (whole, binary.clone());
         self.rewrite(expr, |_| {
-            emit::call(at, at, operands, Joint::None, None, |mut passed| {
+            emit::call((first, at, last), operands, Joint::None, None, |mut passed| {
                 let right = Box::new(passed.pop().expect("two operands"));
                 let left = Box::new(passed.pop().expect("two operands"));
                 Expr::Verbatim(ExprBinary { left, right, ..whole }.into_token_stream())

@@ -108,7 +108,7 @@ impl Walker<'_> {
         let mut whole = call.clone();
         let joint = self.joint(goal, method_form, false);
         self.rewrite(expr, |_| {
-            emit::call(name.span(), end, operands, joint, None, |passed| {
+            emit::call((emit::ends(source).0, name.span(), end), operands, joint, None, |passed| {
                 for (&i, arg) in tensors.iter().zip(passed) {
                     whole.args[i] = arg;
                 }
@@ -184,7 +184,7 @@ impl Walker<'_> {
             })
             .collect();
         self.rewrite(expr, |_| {
-            emit::call(at, end, operands, Joint::None, None, |passed| {
+            emit::call((emit::ends(source).0, at, end), operands, Joint::None, None, |passed| {
                 if let Some(elems) = literal_list(&mut whole.args[0]) {
                     elems.into_iter().zip(passed).for_each(|(elem, with)| *elem = with);
                 }
