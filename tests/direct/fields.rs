@@ -9,14 +9,12 @@ struct Pair<N> {
 
 /// Forms of `softmax` times a matrix, in which the product is what takes the shares out of a field.
 macro_rules! forms {
-    ($($name:ident: |$x:ident, $w:ident, $c:ident| { $($body:tt)* })*) => { $(
+    ($($name:ident: |$x:ident, $w:ident, $c:ident| $body:block)*) => { $(
         mod $name {
             use super::*;
 
             #[autocast(P)]
-            fn region<P: AutocastPrecision>($x: &Tensor<F32>, $w: &Tensor<F32>, $c: bool) -> Result<Tensor<F32>> {
-                $($body)*
-            }
+            fn region<P: AutocastPrecision>($x: &Tensor<F32>, $w: &Tensor<F32>, $c: bool) -> Result<Tensor<F32>> $body
 
             #[test]
             fn the_result_is_written_narrow() {

@@ -40,9 +40,20 @@ impl Parse for Function {
                 "put it on the implementations of this method",
             ));
         }
-        let body: Group = input.parse()?;
+        let body = body(input)?;
         Ok(Self { attrs, vis, default, sig, body })
     }
+}
+
+/// The body of a function; what `macro_rules` was given as a block stands in delimiters that nobody has written.
+fn body(input: ParseStream) -> Result<Group> {
+    if let Ok(TokenTree::Group(group)) = input.fork().parse()
+        && group.delimiter() == Delimiter::None
+    {
+        input.parse::<TokenTree>()?;
+        return syn::parse2(group.stream());
+    }
+    input.parse()
 }
 
 /// The item at hand, when it is no function.
