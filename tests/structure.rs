@@ -149,6 +149,20 @@ fn every_unsafe_block_has_a_proof() {
 }
 
 #[test]
+fn operations_on_a_gpu_stay_there() {
+    // Downloads, reports on gradients, and the first try of an algorithm wait for the device; no operation has the host do its
+    // work.
+    let waiting = [("memory.rs", 1), ("optimizer.rs", 2), ("epilogue.rs", 1)];
+    for path in files(&root().join("crates/amp-cuda/src/ops"), &[".rs"]) {
+        let (text, name) = (read(&path), relative(&path));
+        let brought = ["self.read(", ".download(", "CpuBackend"].map(|call| text.matches(call).count());
+        let allowed =
+            waiting.iter().find(|(file, _)| name.ends_with(&format!("/{file}"))).map_or(0, |(_, count)| *count);
+        assert_eq!(brought, [allowed, 0, 0], "{name}");
+    }
+}
+
+#[test]
 fn nothing_is_left_open() {
     let open = [
         concat!("TO", "DO"),

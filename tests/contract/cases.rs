@@ -1,6 +1,6 @@
 //! One case for every implemented row. The same tokens run in a region and by hand.
 
-use crate::compare::Case;
+use crate::compare::{Case, device};
 use amp::prelude::*;
 use amp::{AttentionOptions, ConvOptions, CrossEntropy, LossReduction};
 
@@ -54,15 +54,15 @@ macro_rules! cases {
 
 fn labels<P: Element>(x: &Tensor<P>, of: impl Fn(usize) -> i64) -> Result<Tensor<I64>> {
     let n = x.dims()[0];
-    Tensor::from_vec((0..n).map(of).collect(), [n], &Device::cpu())
+    Tensor::from_vec((0..n).map(of).collect(), [n], &device())
 }
 
 fn indices<P: Element>(x: &Tensor<P>) -> Result<Tensor<I64>> {
-    Tensor::from_fn(x.dims(), |i| (i[0] % 2) as i64, &Device::cpu())
+    Tensor::from_fn(x.dims(), |i| (i[0] % 2) as i64, &device())
 }
 
 fn mask<P: Element>(x: &Tensor<P>) -> Result<Tensor<Bool>> {
-    Tensor::from_fn(x.dims(), |i| i.iter().sum::<usize>() % 2 == 0, &Device::cpu())
+    Tensor::from_fn(x.dims(), |i| i.iter().sum::<usize>() % 2 == 0, &device())
 }
 
 const SUM: LossReduction = LossReduction::Sum;

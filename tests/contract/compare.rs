@@ -3,6 +3,15 @@
 use amp::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
+/// The first GPU where there is one (`AMP_REQUIRE_CUDA` makes its absence a failure), else the CPU: every row of the table
+/// has a case, so that the whole table runs there.
+pub fn device() -> Device {
+    Device::cuda(0).unwrap_or_else(|reason| {
+        assert!(std::env::var_os("AMP_REQUIRE_CUDA").is_none(), "{reason}");
+        Device::cpu()
+    })
+}
+
 /// The random state is the program's: one case at a time.
 static RANDOM: Mutex<()> = Mutex::new(());
 
@@ -29,7 +38,7 @@ impl Inputs {
     /// Positive values, so that logarithms and roots are finite; the same at every call.
     pub fn new(shapes: [&[usize]; 3]) -> Result<Self> {
         amp::manual_seed(17);
-        let leaf = |shape: &[usize]| Ok(Tensor::<F32>::uniform(shape, 0.1, 0.9, &Device::cpu())?.tracked());
+        let leaf = |shape: &[usize]| Ok(Tensor::<F32>::uniform(shape, 0.1, 0.9, &device())?.tracked());
         Ok(Self { leaves: [leaf(shapes[0])?, leaf(shapes[1])?, leaf(shapes[2])?] })
     }
 
@@ -44,9 +53,9 @@ impl Inputs {
         if !y.requires_grad() {
             return Ok(Trace { value, gradients: Vec::new() });
         }
-        let weights = Tensor::<F32>::uniform(y.dims(), 0.5, 1.5, &Device::cpu())?;
+        let weights = Tensor::<F32>::uniform(y.dims(), 0.5, 1.5, &device())?;
         let loss = (y.to::<F32>()? * &weights)?.sum_all()?;
-        let mut scaler = GradScaler::builder().init_scale(8.0).build(&Device::cpu())?;
+        let mut scaler = GradScaler::builder().init_scale(8.0).build(&device())?;
         let scaled = scaler.scale(&loss)?.backward()?;
         let grads = scaler.unscale(scaled)?;
         let bits = |leaf: &Tensor<F32>| -> Result<Option<Vec<u32>>> {

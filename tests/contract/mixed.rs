@@ -1,6 +1,6 @@
 //! `widest` operations on operands of two precisions: they meet at F32, whichever of them is narrow.
 
-use crate::compare::Case;
+use crate::compare::{Case, device};
 use amp::prelude::*;
 
 /// `op -> result type, shape of a b c: expression;`.
@@ -43,7 +43,7 @@ macro_rules! mixed {
 }
 
 fn rows() -> Result<Tensor<I64>> {
-    Tensor::from_vec(vec![2, 0, 2], [3], &Device::cpu())
+    Tensor::from_vec(vec![2, 0, 2], [3], &device())
 }
 
 mixed! {

@@ -127,7 +127,7 @@ for model in gpt resnet50; do
     steps "$model-bf16-graph" ./steps "$model" bf16 --graph
     steps "$model-f32-amp" ./steps "$model" f32
 done
-record digits 60 ./digits --data data
+record digits 60 ./digits --data data ${tiny:+--epochs=1}
 # Models of all kinds take an emulated device too long.
 if [ -z "$tiny" ]; then record zoo 60 ./zoo --test-threads=4; fi
 counted="--skip mutants:: --skip running_out_of_memory --skip refused_backoffs"

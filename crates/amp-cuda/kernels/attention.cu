@@ -4,6 +4,7 @@
 // shared memory. ATTENTION_THREADS / ROWS neighbouring lanes share a row: each takes every so-many-th score and result.
 // WIDTH bounds the length of a head's vectors. Scores, statistics and sums are C.
 #include "common.cuh"
+#include "attention.cuh"
 
 #define ATTENTION_THREADS 128
 
@@ -40,7 +41,7 @@ __device__ inline void load_rows(Row<C, ROWS, WIDTH>& tile, const Operand& x, i6
 }
 
 __device__ inline bool attends(const AttentionArgs& a, i64 head, i64 query, i64 key) {
-    if (query >= a.queries || key >= a.keys || (a.causal && key > query)) return false;
+    if (!within(a, query, key)) return false;
     return !a.mask.data || load<float>(a.mask, (head * a.queries + query) * a.keys + key) != 0;
 }
 
@@ -63,8 +64,14 @@ template <int LANES, class Op, class C> __device__ inline C row_reduce(Op op, C 
     return v;
 }
 
-template <class C> struct Larger {
-    __device__ inline C join(C a, C b) const { return b > a ? b : a; }
+// The block's head, and the first of its rows: heads of `rows` rows are cut into parts of `each`.
+struct Part {
+    i64 head, row0;
+    __device__ inline Part(i64 rows, int each) {
+        i64 parts = (rows + each - 1) / each;
+        head = blockIdx.x / parts;
+        row0 = (blockIdx.x - head * parts) * each;
+    }
 };
 
 // Queries of a tile of a head
@@ -75,10 +82,11 @@ template <class C, int ROWS, int WIDTH> struct Forward {
     __device__ inline void run(const AttentionArgs& a) {
         const int LANES = ATTENTION_THREADS / ROWS;
         int row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-        i64 head = blockIdx.y, query0 = (i64)blockIdx.x * ROWS, query = query0 + row;
+        const Part part(a.queries, ROWS);
+        i64 head = part.head, query0 = part.row0, query = query0 + row;
         C acc[WIDTH / LANES] = {}, most = Limits<C>::least(), total = 0;
         load_rows(q, a.q, head, query0, a.queries, a.width);
-        i64 end = a.causal && query0 + ROWS < a.keys ? query0 + ROWS : a.keys;
+        i64 end = keys_of(a, query0 + ROWS);
         for (i64 key0 = 0; key0 < end; key0 += ROWS) {
             load_rows(kv, a.k, head, key0, a.keys, a.width);
             __syncthreads();
@@ -89,7 +97,7 @@ template <class C, int ROWS, int WIDTH> struct Forward {
                 largest = s > largest ? s : largest;
                 p[row][c] = s;
             }
-            largest = row_reduce<LANES>(Larger<C>{}, largest);
+            largest = row_reduce<LANES>(Larger{}, largest);
             C shift = largest == Limits<C>::least() ? (C)0 : largest, kept = exp_of(most - shift), sum = 0;
             for (int c = lane; c < ROWS; c += LANES) sum += p[row][c] = exp_of(p[row][c] - shift);
             total = total * kept + row_reduce<LANES>(Add{}, sum);
@@ -154,11 +162,12 @@ template <class C, int ROWS, int WIDTH> struct GradientOfQueries {
     __device__ inline void run(const AttentionArgs& a) {
         const int LANES = ATTENTION_THREADS / ROWS;
         int row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-        i64 head = blockIdx.y, query0 = (i64)blockIdx.x * ROWS, query = query0 + row;
+        const Part part(a.queries, ROWS);
+        i64 head = part.head, query0 = part.row0, query = query0 + row;
         C acc[WIDTH / LANES] = {};
         load_rows(q, a.q, head, query0, a.queries, a.width);
         load_rows(g, a.grad, head, query0, a.queries, a.value_width);
-        i64 end = a.causal && query0 + ROWS < a.keys ? query0 + ROWS : a.keys;
+        i64 end = keys_of(a, query0 + ROWS);
         for (i64 key0 = 0; key0 < end; key0 += ROWS) {
             load_rows(k, a.k, head, key0, a.keys, a.width);
             load_rows(v, a.v, head, key0, a.keys, a.value_width);
@@ -195,7 +204,8 @@ template <class C, int ROWS, int WIDTH> struct GradientOfKeys {
     __device__ inline void run(const AttentionArgs& a) {
         const int LANES = ATTENTION_THREADS / ROWS;
         int row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-        i64 head = blockIdx.y, key0 = (i64)blockIdx.x * ROWS, key = key0 + row;
+        const Part part(a.keys, ROWS);
+        i64 head = part.head, key0 = part.row0, key = key0 + row;
         C dk[WIDTH / LANES] = {}, dv[WIDTH / LANES] = {};
         load_rows(k, a.k, head, key0, a.keys, a.width);
         load_rows(v, a.v, head, key0, a.keys, a.value_width);
@@ -275,15 +285,16 @@ template <class C> struct AnyForward {
     C weights[ATTENTION_THREADS], shared[WARP];
 
     __device__ inline void run(const AttentionArgs& a) {
-        i64 head = blockIdx.y, query = blockIdx.x, row = head * a.queries + query;
-        i64 end = a.causal && query + 1 < a.keys ? query + 1 : a.keys;
+        const Part part(a.queries, 1);
+        i64 head = part.head, query = part.row0, row = head * a.queries + query;
+        i64 end = keys_of(a, query + 1);
         C* sums = (C*)a.sums + row * a.value_width;
         C most = Limits<C>::least(), total = 0;
         for (i64 key0 = 0; key0 < end; key0 += blockDim.x) {
             i64 key = key0 + threadIdx.x, first = head * a.keys + key0, rows = end - key0 < blockDim.x ? end - key0 : blockDim.x;
             bool counts = key < end && attends(a, head, query, key);
             C s = counts ? long_dot<C>(a.q, row, a.k, first + threadIdx.x, a.width) * (C)a.scale : Limits<C>::least();
-            C largest = block_reduce(Larger<C>{}, s > most ? s : most, shared);
+            C largest = block_reduce(Larger{}, s > most ? s : most, shared);
             C shift = largest == Limits<C>::least() ? (C)0 : largest, kept = exp_of(most - shift), p = exp_of(s - shift);
             weights[threadIdx.x] = p;
             total = total * kept + block_reduce(Add{}, p, shared);
@@ -316,8 +327,9 @@ template <class C> struct AnyGradient {
     }
 
     __device__ inline void of_query(const AttentionArgs& a) {
-        i64 head = blockIdx.y, query = blockIdx.x, row = head * a.queries + query;
-        i64 end = a.causal && query + 1 < a.keys ? query + 1 : a.keys;
+        const Part part(a.queries, 1);
+        i64 head = part.head, query = part.row0, row = head * a.queries + query;
+        i64 end = keys_of(a, query + 1);
         C* sums = (C*)a.sums + row * a.width;
         for (i64 key0 = 0; key0 < end; key0 += blockDim.x) {
             pair(a, head, query, key0 + threadIdx.x);
@@ -329,7 +341,8 @@ template <class C> struct AnyGradient {
     }
 
     __device__ inline void of_key(const AttentionArgs& a) {
-        i64 head = blockIdx.y, key = blockIdx.x, row = head * a.keys + key;
+        const Part part(a.keys, 1);
+        i64 head = part.head, key = part.row0, row = head * a.keys + key;
         C *dk = (C*)a.sums + row * a.width, *dv = (C*)a.sums_v + row * a.value_width;
         for (i64 query0 = a.causal ? key : 0; query0 < a.queries; query0 += blockDim.x) {
             pair(a, head, query0 + threadIdx.x, key);

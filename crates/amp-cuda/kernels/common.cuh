@@ -308,6 +308,9 @@ __device__ inline double atan2_of(double y, double x) { return atan2(y, x); }
 struct Add {
     template <class C> __device__ inline C join(C a, C b) const { return plus(a, b); }
 };
+struct Larger {  // the first unless the second is larger: NaN does not count
+    template <class C> __device__ inline C join(C a, C b) const { return b > a ? b : a; }
+};
 struct Least {  // of integers
     __device__ inline i64 join(i64 a, i64 b) const { return b < a ? b : a; }
 };

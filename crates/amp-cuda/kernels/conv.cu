@@ -19,10 +19,12 @@ struct ConvArgs {
     int accumulate;
 };
 
-// Forward: filters of a group against (sample, output pixel); blockIdx.y is the group.
+// Forward: filters of a group against (sample, output pixel), a product for each group.
 template <class C> __device__ void conv(const ConvArgs& a, Tiles<C>& tiles) {
-    i64 g = blockIdx.y, c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.oh * a.ow, taps = a.kh * a.kw;
-    i64 columns = a.batch * pixels, across = (columns + TILE - 1) / TILE;
+    i64 c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.oh * a.ow, taps = a.kh * a.kw;
+    i64 columns = a.batch * pixels;
+    const Place place(o, columns);
+    i64 g = place.product;
     auto left = [&](i64 m, i64 k) { return load<C>(a.w, (g * o + m) * c * taps + k); };
     auto right = [&](i64 k, i64 n) {
         i64 channel = divide(k, taps), tap = k - channel * taps, sample = divide(n, pixels), pixel = n - sample * pixels;
@@ -36,8 +38,7 @@ template <class C> __device__ void conv(const ConvArgs& a, Tiles<C>& tiles) {
         if (a.bias.data) v += load<C>(a.bias, filter);
         store_as(a.y, a.out, (sample * a.filters + filter) * pixels + (n - sample * pixels), v);
     };
-    tile_product<C>(tiles, blockIdx.x / across * TILE, blockIdx.x % across * TILE, o, columns, 0, c * taps, left, right,
-                    done);
+    tile_product<C>(tiles, place, o, columns, 0, c * taps, left, right, done);
 }
 
 KERNEL(conv_f32, ConvArgs) { __shared__ Tiles<float> tiles; conv<float>(a, tiles); }
@@ -53,8 +54,10 @@ __device__ inline i64 meets(i64 at, i64 tap, i64 stride, i64 padding, i64 dilati
 
 // Gradient of the image, and transposed convolution: channels of a group against (sample, pixel).
 template <class C> __device__ void conv_grad_input(const ConvArgs& a, Tiles<C>& tiles) {
-    i64 g = blockIdx.y, c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.height * a.width;
-    i64 taps = a.kh * a.kw, columns = a.batch * pixels, across = (columns + TILE - 1) / TILE;
+    i64 c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.height * a.width;
+    i64 taps = a.kh * a.kw, columns = a.batch * pixels;
+    const Place place(c, columns);
+    i64 g = place.product;
     auto left = [&](i64 m, i64 k) {
         i64 filter = divide(k, taps), tap = k - filter * taps;
         return load<C>(a.w, ((g * o + filter) * c + m) * taps + tap);
@@ -71,8 +74,7 @@ template <class C> __device__ void conv_grad_input(const ConvArgs& a, Tiles<C>& 
         if (a.bias.data) v += load<C>(a.bias, channel);
         store_as(a.y, a.out, (sample * a.channels + channel) * pixels + (n - sample * pixels), v);
     };
-    tile_product<C>(tiles, blockIdx.x / across * TILE, blockIdx.x % across * TILE, c, columns, 0, o * taps, left, right,
-                    done);
+    tile_product<C>(tiles, place, c, columns, 0, o * taps, left, right, done);
 }
 
 KERNEL(conv_grad_input_f32, ConvArgs) { __shared__ Tiles<float> tiles; conv_grad_input<float>(a, tiles); }
@@ -80,8 +82,10 @@ KERNEL(conv_grad_input_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv_gra
 
 // Gradient of the kernel: part blockIdx.z of the sum over (sample, output pixel), to [splits, O, C / groups, kh, kw].
 template <class C> __device__ void conv_grad_weight(const ConvArgs& a, Tiles<C>& tiles) {
-    i64 g = blockIdx.y, c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.oh * a.ow, taps = a.kh * a.kw;
-    i64 columns = c * taps, across = (columns + TILE - 1) / TILE, terms = a.batch * pixels;
+    i64 c = a.channels / a.groups, o = a.filters / a.groups, pixels = a.oh * a.ow, taps = a.kh * a.kw;
+    i64 columns = c * taps, terms = a.batch * pixels;
+    const Place place(o, columns);
+    i64 g = place.product;
     i64 from = blockIdx.z * a.per_split, to = from + a.per_split < terms ? from + a.per_split : terms;
     auto left = [&](i64 m, i64 k) {
         i64 sample = divide(k, pixels);
@@ -99,7 +103,7 @@ template <class C> __device__ void conv_grad_weight(const ConvArgs& a, Tiles<C>&
         if (a.accumulate) v += ((C*)a.y)[i];
         ((C*)a.y)[i] = v;
     };
-    tile_product<C>(tiles, blockIdx.x / across * TILE, blockIdx.x % across * TILE, o, columns, from, to, left, right, done);
+    tile_product<C>(tiles, place, o, columns, from, to, left, right, done);
 }
 
 KERNEL(conv_grad_weight_f32, ConvArgs) { __shared__ Tiles<float> tiles; conv_grad_weight<float>(a, tiles); }

@@ -7,6 +7,7 @@
 // Vectors have up to W elements. Gradients of queries and of keys are kernels of their own, so that sums have an order.
 #include "common.cuh"
 #include "mma.cuh"
+#include "attention.cuh"
 
 #define FLASH_THREADS 128
 #define ROWS 64
@@ -146,7 +147,7 @@ __device__ inline void store_rows(const Heads& x, const Place& place, i64 row0, 
 }
 
 __device__ inline bool attends(const FlashArgs& a, const Place& place, i64 query, i64 key) {
-    if (query >= a.queries || key >= a.keys || (a.causal && key > query)) return false;
+    if (!within(a, query, key)) return false;
     const i64* s = a.mask_strides;
     return !a.mask || a.mask[place.sample * s[0] + place.head * s[1] + query * s[2] + key * s[3]];
 }
@@ -162,10 +163,6 @@ template <class Op> __device__ inline float row_join(Op op, float v) {
     return op.join(v, __shfl_xor_sync(0xffffffff, v, 2));
 }
 
-struct Larger {
-    __device__ inline float join(float a, float b) const { return b > a ? b : a; }
-};
-
 // The last tiles first: with a causal mask they have the most to do.
 __device__ inline i64 query_tile(const FlashArgs& a) {
     i64 tiles = (a.queries + ROWS - 1) / ROWS;
@@ -180,7 +177,7 @@ template <int T, int W> struct Flash {
         const int lane = threadIdx.x % WARP, row0 = threadIdx.x / WARP * 16;
         const Place place(a, blockIdx.x % (a.batch * a.heads));
         const i64 query0 = query_tile(a), query = query0 + row0 + lane / 4;
-        const i64 end = a.causal && query0 + ROWS < a.keys ? query0 + ROWS : a.keys;
+        const i64 end = keys_of(a, query0 + ROWS);
         const float scale = (float)(a.scale * LOG2_E);
         u32 q[W / 16][4];
         load_tile(k, a.q, place, query0, a.queries, a.width);
@@ -275,7 +272,7 @@ template <int T, int W> struct FlashGradientOfQueries {
         const int lane = threadIdx.x % WARP, row0 = threadIdx.x / WARP * 16;
         const Place place(a, blockIdx.x % (a.batch * a.heads));
         const i64 query0 = query_tile(a), query = query0 + row0 + lane / 4;
-        const i64 end = a.causal && query0 + ROWS < a.keys ? query0 + ROWS : a.keys;
+        const i64 end = keys_of(a, query0 + ROWS);
         const float scale = (float)(a.scale * LOG2_E);
         u32 q[W / 16][4], g[W / 16][4];
         float delta[2] = {}, lse[2];

@@ -14,10 +14,23 @@ template <class C> struct Tiles {
     C right[DEPTH][TILE + 1];
 };
 
-// Results for rows from `row0` and columns from `column0`; `k` runs over `from..to`. left(m, k), right(k, n), done(m, n, v).
+// The block's tile of one of a launch's products, all of `rows` and `columns`.
+struct Place {
+    i64 product, row, column;
+    __device__ inline Place(i64 rows, i64 columns) {
+        i64 across = (columns + TILE - 1) / TILE, tiles = (rows + TILE - 1) / TILE * across;
+        product = blockIdx.x / tiles;
+        i64 tile = blockIdx.x - product * tiles;
+        row = tile / across * TILE;
+        column = tile % across * TILE;
+    }
+};
+
+// Results of a tile; `k` runs over `from..to`. left(m, k), right(k, n), done(m, n, v).
 template <class C, class Left, class Right, class Done>
-__device__ inline void tile_product(Tiles<C>& tiles, i64 row0, i64 column0, i64 rows, i64 columns, i64 from, i64 to,
+__device__ inline void tile_product(Tiles<C>& tiles, const Place& place, i64 rows, i64 columns, i64 from, i64 to,
                                     Left left, Right right, Done done) {
+    i64 row0 = place.row, column0 = place.column;
     int tx = threadIdx.x % (TILE / PER_THREAD), ty = threadIdx.x / (TILE / PER_THREAD);
     C acc[PER_THREAD][PER_THREAD] = {};
     for (i64 k0 = from; k0 < to; k0 += DEPTH) {

@@ -30,10 +30,10 @@ __device__ inline i64 batch_place(const MatmulArgs& a, const i64* strides, i64 b
     return at;
 }
 
-// Tile blockIdx.x of matrix blockIdx.y; with sum_batch the terms of all matrices are one long sum.
+// A tile of one of the matrices; with sum_batch the terms of all matrices are one long sum.
 template <class C> __device__ void matmul(const MatmulArgs& a, Tiles<C>& tiles) {
-    i64 across = (a.columns + TILE - 1) / TILE, row0 = blockIdx.x / across * TILE, column0 = blockIdx.x % across * TILE;
-    i64 b = blockIdx.y;
+    const Place place(a.rows, a.columns);
+    i64 b = place.product;
     i64 l0 = a.sum_batch ? 0 : batch_place(a, a.l_batch, b), r0 = a.sum_batch ? 0 : batch_place(a, a.r_batch, b);
     auto left = [&](i64 m, i64 k) {
         i64 at = l0 + m * a.l_strides[0];
@@ -60,7 +60,7 @@ template <class C> __device__ void matmul(const MatmulArgs& a, Tiles<C>& tiles) 
         store_as(a.y, a.out, i, v);
     };
     i64 terms = a.sum_batch ? a.terms * a.batch : a.terms;
-    tile_product<C>(tiles, row0, column0, a.rows, a.columns, 0, terms, left, right, done);
+    tile_product<C>(tiles, place, a.rows, a.columns, 0, terms, left, right, done);
 }
 
 KERNEL(matmul_f32, MatmulArgs) { __shared__ Tiles<float> tiles; matmul<float>(a, tiles); }

@@ -213,7 +213,9 @@ template <class C> __device__ void norm_apply_grad(const NormGradArgs& a) {
         C mean = ((const C*)a.mean)[c], rstd = ((const C*)a.rstd)[c];
         C shift = ((const C*)a.sum_grad)[c] / (C)a.count, slope = ((const C*)a.sum_normal)[c] / (C)a.count;
         C d = load<C>(a.grad, i) - shift - (load<C>(a.x, i) - mean) * rstd * slope;
-        store_as(a.dx, a.out, i, d * (rstd * parameter<C>(a.weight, c, 1)));
+        C dx = d * (rstd * parameter<C>(a.weight, c, 1));
+        store_as(a.dx, a.out, i, dx);
+        if (a.narrow) store_as(a.narrow, a.narrow_type, i, dx);
     }
 }
 

@@ -97,10 +97,6 @@ struct MagnitudeArgs {
     double* largest;      // [gridDim.x] largest magnitude that is not NaN
 };
 
-struct Larger {
-    __device__ inline double join(double a, double b) const { return b > a ? b : a; }
-};
-
 KERNEL(magnitude, MagnitudeArgs) {
     __shared__ i64 counts[WARP];
     __shared__ double values[WARP];

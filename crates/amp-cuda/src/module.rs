@@ -68,9 +68,10 @@ impl Family {
 
     /// The whole program, headers included.
     pub fn source(self) -> String {
-        const HEADERS: [(&str, &str); 3] = [
+        const HEADERS: [(&str, &str); 4] = [
             ("#include \"gemm.cuh\"", include_str!("../kernels/gemm.cuh")),
             ("#include \"mma.cuh\"", include_str!("../kernels/mma.cuh")),
+            ("#include \"attention.cuh\"", include_str!("../kernels/attention.cuh")),
             ("#include \"common.cuh\"", include_str!("../kernels/common.cuh")),
         ];
         let once = |text: &str| text.replace("#pragma once", "");

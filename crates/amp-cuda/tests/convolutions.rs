@@ -120,6 +120,13 @@ fn products_of_unfolded_images() {
 fn biases() {
     let spec = Conv2d { padding: [1, 0], ..Conv2d::default() };
     let bias = |dtype, stored| Input::noise(&[6], dtype, 1.0, 4).stored(stored);
+    for (dtype, convolutions) in [(DType::F32, 1), (DType::F64, 1), (DType::F16, 0)] {
+        let [x, w, grad] = inputs(&spec, dtype);
+        let bias = Input::noise(&[4], dtype, 1.0, 5);
+        goes(&format!("transposed, bias of {dtype}"), &[x, w, grad, bias], dtype, convolutions, &|b, x, out| {
+            Ok(vec![b.conv_transpose2d(x[2], x[1], Some(x[3]), [2, 4, 7, 6], &spec, out)?])
+        });
+    }
     for (dtype, bias, convolutions) in [
         (DType::F32, bias(DType::F32, DType::F32), 1),
         (DType::BF16, bias(DType::BF16, DType::BF16), 1),

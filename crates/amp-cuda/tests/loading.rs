@@ -186,6 +186,30 @@ fn cudnn_is_used_where_it_is_found_and_new_enough() {
 }
 
 #[test]
+fn what_only_has_a_librarys_name_is_no_library() {
+    let (_, _alone) = standin::open();
+    let standin = PathBuf::from(env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));
+    let names = ["libcuda.so", "libnvrtc.so", "libcublasLt.so", "libcudnn.so.9"];
+    let [texts, folders, empty] = ["texts", "folders", "empty"].map(|name| folder_of(name, &[]));
+    for name in names {
+        fs::write(texts.join(name), "no library").expect("a file");
+        fs::create_dir(folders.join(name)).expect("a folder");
+        // A library, but an empty one.
+        let mut command = Command::new(env::var_os("CXX").unwrap_or_else(|| "g++".into()));
+        command.args(["-shared", "-x", "c++", "/dev/null", "-o"]).arg(empty.join(name));
+        assert!(command.status().expect("a C++ compiler").success());
+    }
+    let driver = folder_of("driver-first", &[standin.join("libcuda.so")]);
+    for wrong in [&texts, &folders, &empty] {
+        let alone = outcome(&[("AMP_CUDA_LIB_DIR", text(wrong))]);
+        assert!(alone.starts_with("cuda:0 is not available: ") && alone.ends_with("best is cpu"), "{wrong:?}: {alone}");
+        let both = env::join_paths([&driver, wrong]).expect("no colon");
+        let variables = [("AMP_CUDA_LIB_DIR", both.to_str().expect("a text")), ("AMP_CUDA_CACHE_DIR", "/nonexistent")];
+        assert_eq!(outcome(&variables), WORKS, "{wrong:?}");
+    }
+}
+
+#[test]
 fn a_gpu_without_bf16_arithmetic_computes_it_all_the_same() {
     let (_, _alone) = standin::open();
     let standin = PathBuf::from(env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));

@@ -13,9 +13,14 @@ use std::{env, fs};
 
 const ARCHITECTURES: [u32; 8] = [70, 75, 80, 86, 89, 90, 100, 120];
 
-/// Registers of a thread such that two blocks fit on every multiprocessor: 256 threads of 128, or 128 threads of 255.
+/// Registers of a thread such that two blocks of 256 threads fit on every multiprocessor, or of blocks of 128 threads three,
+/// two where tensor cores have the work.
 fn budget(kernel: &str) -> u32 {
-    if kernel.starts_with("flash_attention") { 255 } else { 128 }
+    match kernel {
+        _ if kernel.starts_with("flash_attention") => 255,
+        _ if kernel.starts_with("attention_grad") => 168,
+        _ => 128,
+    }
 }
 
 struct Nvrtc(Library);

@@ -1,5 +1,6 @@
 //! cuDNN: handle, descriptions and calls. A handle is used by one thread at a time, which the caller sees to.
 
+use super::usable;
 use crate::convolve::{Convolved, Pass, Tensors};
 use amp_core::backend::DType;
 use cudarc::cudnn::result::{self as dnn, CudnnError};
@@ -48,8 +49,7 @@ impl Dnn {
 
     /// Opens the library on the stream's device, or says why it cannot be used.
     pub fn open(stream: &Arc<CudaStream>) -> Result<Self, String> {
-        // SAFETY: tries to open a library, nothing else.
-        if !unsafe { sys::is_culib_present() } {
+        if !usable!(sys, [&b"cudnnGetVersion\0"[..], b"cudnnConvolutionForward\0"]) {
             return Err("cuDNN was not found (libcudnn)".into());
         }
         let version = dnn::get_version();

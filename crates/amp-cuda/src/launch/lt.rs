@@ -1,6 +1,6 @@
 //! cuBLASLt: handle, descriptions and calls.
 
-use super::{Block, allocate};
+use super::{Block, allocate, usable};
 use crate::product::{Addresses, Epilogue, Product};
 use amp_core::backend::DType;
 use cudarc::cublaslt::result::{self as lt, CublasError};
@@ -40,8 +40,7 @@ impl Lt {
 
     /// Opens the library on the stream's device, or says why it cannot be used.
     pub fn open(stream: &Arc<CudaStream>) -> Result<Self, String> {
-        // SAFETY: tries to open a library, nothing else.
-        if !unsafe { lt_sys::is_culib_present() } {
+        if !usable!(lt_sys, [&b"cublasLtCreate\0"[..], b"cublasLtMatmul\0"]) {
             return Err("cuBLASLt was not found (libcublasLt)".into());
         }
         let driver = |e| crate::error::text(&e);

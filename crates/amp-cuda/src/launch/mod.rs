@@ -83,16 +83,26 @@ pub(crate) fn preload(path: &Path) -> bool {
     }
 }
 
+/// Whether a library can be opened and has these functions: whatever else may be found under its name has none of them.
+macro_rules! usable {
+    ($library:path, $names:expr) => {{
+        use $library as library;
+        // SAFETY: tries to open a library, nothing else.
+        let present = unsafe { library::is_culib_present() };
+        // SAFETY: the library was found just now, and what is found in it is not used here.
+        present && $names.iter().all(|name| unsafe { library::culib().get::<*const std::ffi::c_void>(*name) }.is_ok())
+    }};
+}
+pub(crate) use usable;
+
 /// Whether a CUDA driver can be opened.
 pub(crate) fn driver_present() -> bool {
-    // SAFETY: tries to open a library, nothing else.
-    unsafe { sys::is_culib_present() }
+    usable!(sys, [&b"cuInit\0"[..], b"cuDriverGetVersion\0"])
 }
 
 /// Whether a run-time compiler can be opened.
 pub(crate) fn compiler_present() -> bool {
-    // SAFETY: tries to open a library, nothing else.
-    unsafe { cudarc::nvrtc::sys::is_culib_present() }
+    usable!(cudarc::nvrtc::sys, [&b"nvrtcCreateProgram\0"[..], b"nvrtcCompileProgram\0", b"nvrtcGetPTX\0"])
 }
 
 /// Version of the driver, as 1000 major + 10 minor.

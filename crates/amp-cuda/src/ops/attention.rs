@@ -97,7 +97,7 @@ impl Gpu {
 
 /// Blocks for tiles of `rows` of each head.
 fn grid(total: i64, rows: usize, heads: usize) -> ([u64; 3], u32) {
-    ([(total as u64).div_ceil(rows as u64), heads as u64, 1], THREADS)
+    ([(total as u64).div_ceil(rows as u64) * heads as u64, 1, 1], THREADS)
 }
 
 impl Attention for Gpu {

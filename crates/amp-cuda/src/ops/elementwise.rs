@@ -119,11 +119,21 @@ impl Gpu {
 }
 
 impl Gpu {
+    /// Adds `bias` `[C]` to every pixel of `into`, which is `[N, C, H, W]` of the type of computation.
+    pub(super) fn add_bias(&self, bias: CoreOperand<'_>, into: &Memory, shape: [usize; 4]) -> Result<()> {
+        let strides = [0, bias.layout.strides[0], 0, 0];
+        self.add(Operand::new(self, "binary", bias)?.laid_out(&shape, &strides), into, Compute::of(&[into.dtype()]))
+    }
+
     /// `into += x`, both contiguous and of the type of computation.
     pub(super) fn add_into(&self, x: &Memory, into: &Memory, compute: Compute) -> Result<()> {
+        self.add(Operand::whole(x), into, compute)
+    }
+
+    fn add(&self, x: Operand, into: &Memory, compute: Compute) -> Result<()> {
         let args = BinaryArgs {
             l: Operand::whole(into),
-            r: Operand::whole(x),
+            r: x,
             y: into.address(),
             n: into.len() as i64,
             out: tag(into.dtype()),

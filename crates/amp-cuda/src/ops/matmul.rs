@@ -3,10 +3,10 @@ use crate::device::{Gpu, Memory};
 use crate::module::Family::MatMul as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use crate::product::Product;
+use amp_core::Result;
 use amp_core::backend::{
     Buffer, DType, Layout, MAX_RANK, MatMul, Memory as _, Operand as CoreOperand, Unary, unary_after, unary_grad_after,
 };
-use amp_core::{Error, Result};
 
 /// Rows and columns of the tile that one block computes; `TILE` of `gemm.cuh`.
 const TILE: usize = 64;
@@ -134,13 +134,8 @@ impl Gpu {
         }
         let tiles = |n: i64| (n as u64).div_ceil(TILE as u64);
         let matrices = if args.sum_batch != 0 { 1 } else { args.batch as u64 };
-        let most = u64::from(u16::MAX);
-        let blocks = tiles(args.rows) * tiles(args.columns);
-        if matrices > most {
-            let message = format!("{matrices} matrices in one product, at most {most} fit a launch");
-            return Err(Error::Backend { op: "matmul", device: self.name(), message });
-        }
-        self.launch(FAMILY, "matmul", Some(compute), ([blocks, matrices, 1], crate::device::THREADS), args)
+        let blocks = tiles(args.rows) * tiles(args.columns) * matrices;
+        self.launch(FAMILY, "matmul", Some(compute), ([blocks, 1, 1], crate::device::THREADS), args)
     }
 }
 

@@ -163,7 +163,7 @@ impl Normalization for Gpu {
     ) -> Result<NormGrads> {
         let (rows, compute) = (Rows::new(x, kind), Compute::real(&[x.logical]));
         let dx = self.memory("normalize", rows.count(), out)?;
-        let also = also.filter(|_| kind != NormKind::Batch && out == DType::F32 && compute == Compute::F32);
+        let also = also.filter(|_| out == DType::F32 && compute == Compute::F32);
         let narrowed = also.map(|also| self.memory("normalize", rows.count(), also)).transpose()?;
         let statistic = |s: CoreOperand<'_>| Operand::new(self, "normalize", s).map(|s| s.data);
         let args = NormGradArgs {

@@ -257,7 +257,13 @@ fn what_is_written_in_two_precisions_is_what_a_cast_gives() {
             let [mean, rstd] = [&n.mean, &n.rstd].map(|s| Operand { buffer: s, layout: &rows, logical: DType::F32 });
             let grads = b.normalize_grad(x[1], x[0], (mean, rstd), None, kind, (out, Some(also)))?;
             rounded_alike(b, &grads.x, &grads.narrowed.expect("a copy that was written too"));
-            Ok(vec![sum, grads.x])
+            let n = b.normalize(x[0], NormKind::Batch, None, None, 1e-5, out)?;
+            let channels = Layout::contiguous(Dims::new(&shape[1..]).expect("rank 1"));
+            let statistic = |buffer| Operand { buffer, layout: &channels, logical: DType::F32 };
+            let statistics = (statistic(&n.mean), statistic(&n.rstd));
+            let batch = b.normalize_grad(x[1], x[0], statistics, None, NormKind::Batch, (out, Some(also)))?;
+            rounded_alike(b, &batch.x, &batch.narrowed.expect("a copy that was written too"));
+            Ok(vec![sum, grads.x, batch.x])
         });
     }
 }

@@ -22,7 +22,7 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 
 /// Dropped barriers, wrong bounds and wrong conditions.
 const MUTANTS: [Mutant; 15] = [
-    mutant("attention", "(a.causal && key > query)", "(a.causal && key >= query)", "::attention_with"),
+    mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
     mutant("conv", "if (p < 0 || p % stride != 0) return -1;", "if (p < 0) return -1;", "convolutions_with"),
     mutant("cross_entropy", "if (k == target) d -=", "if (k > target) d -=", "cross_entropy_with"),
     mutant("elementwise", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),

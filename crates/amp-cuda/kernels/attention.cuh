@@ -1,0 +1,12 @@
+// What attention.cu and flash_attention.cu have in common: which pairs of a query and a key there are.
+#pragma once
+
+// Whether the pair lies within the scores, mask aside.
+template <class Args> __device__ inline bool within(const Args& a, i64 query, i64 key) {
+    return query < a.queries && key < a.keys && !(a.causal && key > query);
+}
+
+// End of the keys that queries before `end` look at.
+template <class Args> __device__ inline i64 keys_of(const Args& a, i64 end) {
+    return a.causal && end < a.keys ? end : a.keys;
+}
