@@ -56,9 +56,15 @@ use proc_macro::TokenStream;
 /// The plan, one row an operation, is added to the function's documentation and listed by `amp::plan::all()`.
 ///
 /// # Limits
-/// Code inside macros other than those of `std` is not seen. A variable that a closure captures is borrowed for a call that
-/// has an operation's name: a method of that name which is no operation and takes `&mut self`, or `self` of a type that
-/// cannot be copied, needs `skip(name)` there. Fields of struct literals, and arguments of functions that no policy lists, are not cast.
+/// - Code inside macros other than those of `std` is not seen.
+/// - A free function is taken for an operation by its name: one's own `softmax` gets its arguments cast as the operation
+///   does, and `skip(softmax)` leaves its calls as written.
+/// - A `full` function called by its bare name (`use amp::functional::softmax`) writes F32, which is narrowed after it;
+///   the method and `functional::softmax` write the narrow result.
+/// - A variable that a closure captures is borrowed for a call that has an operation's name: a method of that name which is
+///   no operation and takes `&mut self`, or `self` of a type that cannot be copied, needs `skip(name)` there.
+/// - Fields of struct literals, what is put into a collection and arguments of functions that no policy lists are not
+///   cast. Where a type does not fit, the compiler says so on the line, and `.to::<F32>()?` makes it.
 #[proc_macro_attribute]
 pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::autocast(args.into(), item.into()).into()
