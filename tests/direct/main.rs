@@ -9,6 +9,7 @@ mod modules;
 mod places;
 mod rows;
 mod special;
+mod takers;
 
 use amp::memory::cast_kernels;
 use amp::prelude::*;

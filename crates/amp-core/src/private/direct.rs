@@ -71,8 +71,30 @@ pub fn written<L, C: Condition>(_lower: To<L>, if_narrowed: C) -> C::Pick<Writin
 }
 
 /// The result of an operation whose operands were cast to `target`.
-pub fn finished<A: Recast<T::Result>, T: ResultOf>(value: A, target: T) -> A::Output {
-    value.recast(target.result())
+pub fn finished<A, T: Finish<A>>(value: A, target: T) -> T::Output {
+    target.finish(value)
+}
+
+/// What becomes of a result: what was written narrow is F32 to the program.
+pub trait Finish<A> {
+    /// The result.
+    type Output;
+    /// Gives it.
+    fn finish(self, value: A) -> Self::Output;
+}
+
+impl<A: Recast<To<F32>>, L> Finish<A> for Writing<L> {
+    type Output = A::Output;
+    fn finish(self, value: A) -> A::Output {
+        value.recast(to())
+    }
+}
+
+impl<A, P> Finish<A> for To<P> {
+    type Output = A;
+    fn finish(self, value: A) -> A {
+        value
+    }
 }
 
 /// Any other tensor.
