@@ -142,8 +142,10 @@ fn lattice_of_weight(grad: &View, [_, _, kh, kw]: [usize; 4], spec: &Conv2d) -> 
 fn gathers_without_tiles(w: [usize; 4], spec: &Conv2d, outputs: usize, inputs: usize, width: usize) -> bool {
     let taps = w[2] * w[3];
     let one_plane = inputs * width <= PLANES && fills_vectors(width);
-    outputs <= DIRECT && inputs <= DIRECT
-        || one_plane && taps > DIRECT && (outputs <= DIRECT / 2 || inputs * taps <= 4 * DIRECT && shares_rows(w, spec))
+    // Sums of nothing have no vectors.
+    let few = outputs <= DIRECT && inputs <= DIRECT
+        || one_plane && taps > DIRECT && (outputs <= DIRECT / 2 || inputs * taps <= 4 * DIRECT && shares_rows(w, spec));
+    inputs > 0 && outputs > 0 && few
 }
 
 /// Whether tiles do not pay for the gradient of kernels: strips of three neighbouring taps have few columns.

@@ -56,6 +56,11 @@ const PASSING: &[&str] =
 /// Methods of iterators, options and results that give their elements, as they are, to the closure's last parameter.
 const ITERATING: &[&str] =
     &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "fold", "try_fold", "try_for_each"];
+/// Those whose closure gives the elements that come out.
+const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while"];
+/// Methods of iterators whose elements are those that went in, and what ends them.
+const HANDING_ON: &[&str] =
+    &["rev", "skip", "take", "step_by", "filter", "peekable", "collect", "try_collect", "unwrap", "expect"];
 /// Methods that put an element into a container.
 const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 /// Methods of tensors that say the same in every precision.
@@ -138,6 +143,10 @@ impl Walker<'_> {
 
     /// Walks a method call that stays as it is; gives its value and that of the receiver.
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
+        let collected = self.collected.take();
+        if HANDING_ON.contains(&name) && matches!(*call.receiver, Expr::MethodCall(_)) {
+            self.collected = collected.clone();
+        }
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
         let value = self.beginning(&mut call.receiver, call.dot_token.span);
@@ -149,7 +158,11 @@ impl Walker<'_> {
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => {
-                    let place = if folds_f32(name, &args) { Expect::Prec(Prec::F32) } else { Expect::Nothing };
+                    let place = match collected.clone().filter(|_| MAPPING.contains(&name)) {
+                        Some(collected) => collected,
+                        None if folds_f32(name, &args) => Expect::Prec(Prec::F32),
+                        None => Expect::Nothing,
+                    };
                     let params = parameters(name, &args, &item);
                     closure = Some(self.closure_over(inner, &params, place, items.as_ref()));
                 }
@@ -175,9 +188,7 @@ impl Walker<'_> {
             "fold" | "try_fold" if folds_f32(name, &args) => Value::sure(Prec::F32),
             "fold" | "try_fold" if args.first().is_some_and(|init| init.prec.is_tensor()) => Value::new(Prec::Unknown),
             "into" if value.constant.is_some() => value,
-            "map" | "and_then" | "flat_map" | "filter_map" | "then" | "map_while" => {
-                closure.unwrap_or_else(Value::opaque)
-            }
+            _ if MAPPING.contains(&name) => closure.unwrap_or_else(Value::opaque),
             "enumerate" => Value::tuple(vec![Value::other(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
@@ -234,6 +245,19 @@ fn iterates(expr: &Expr) -> bool {
         }
         Expr::Paren(inner) => iterates(&inner.expr),
         Expr::Range(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether an iterator is collected, by the last of its methods.
+pub(super) fn collects(expr: &Expr) -> bool {
+    match expr {
+        Expr::MethodCall(call) if ["unwrap", "expect"].iter().any(|name| call.method == name) => {
+            collects(&call.receiver)
+        }
+        Expr::MethodCall(call) => call.method == "collect" || call.method == "try_collect",
+        Expr::Try(inner) => collects(&inner.expr),
+        Expr::Paren(inner) => collects(&inner.expr),
         _ => false,
     }
 }

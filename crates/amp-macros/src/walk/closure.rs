@@ -45,7 +45,11 @@ impl Walker<'_> {
         }
         let expect = match &closure.output {
             ReturnType::Default => place,
-            output => Expect::of_return(output, self.cx.param.as_deref()),
+            output => match Expect::of_return(output, self.cx.param.as_deref()) {
+                // `-> Result<_>` leaves it to the place.
+                Expect::Nothing => place,
+                declared => declared,
+            },
         };
         let value = self.closure_body(&mut closure.body, &expect);
         self.scopes.leave(mark);

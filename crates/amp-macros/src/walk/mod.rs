@@ -79,6 +79,8 @@ pub(crate) struct Walker<'a> {
     steps: Vec<Step>,
     /// Overrides the path length at which new variables are in scope.
     binding_scope: Option<usize>,
+    /// What the iterator that is walked next is collected into, if that is declared.
+    collected: Option<Expect>,
     next_id: u32,
     flows: Flows,
     next_site: Site,
@@ -146,6 +148,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         settled,
         steps: Vec::new(),
         binding_scope: None,
+        collected: None,
         next_id: 0,
         flows: Flows::default(),
         next_site: 0,

@@ -1,7 +1,8 @@
 //! Statements: `let`, expressions, macros, items.
 
+use super::call::collects;
 use super::pattern::{find_ident, has_struct};
-use super::tail::is_name;
+use super::tail::{is_name, names_container};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
@@ -56,7 +57,11 @@ impl Walker<'_> {
             return Vec::new();
         };
         let place = if named.is_none() { self.place(&init.expr) } else { None };
-        let value = self.initial(init, named.as_ref());
+        if let Some(declared) = &declared {
+            self.collect_into(&init.expr, &Expect::of_value(declared));
+        }
+        let mut value = self.initial(init, named.as_ref());
+        value.inferred &= !(collects(&init.expr) && named.as_ref().is_some_and(names_container));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
         let is_declared = declared.is_some();
         let value = match declared {

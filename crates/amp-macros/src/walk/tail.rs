@@ -1,6 +1,7 @@
 //! Values that leave a function: widened to the declared type, never narrowed.
 
 use super::Walker;
+use super::call::collects;
 use crate::emit;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
@@ -41,7 +42,7 @@ impl Expect {
         }
     }
 
-    fn of_value(value: &Value) -> Self {
+    pub(super) fn of_value(value: &Value) -> Self {
         if !value.parts.is_empty() {
             return Self::Tuple(value.parts.iter().map(Self::of_value).collect());
         }
@@ -71,11 +72,13 @@ impl Walker<'_> {
             Expr::If(_) => self.branches(expr, expect),
             Expr::Match(_) => self.arms(expr, expect),
             Expr::Tuple(tuple) => {
-                let Expect::Tuple(parts) = expect else { return self.expr(expr) };
-                if parts.len() != tuple.elems.len() {
-                    return self.expr(expr);
-                }
-                let values = tuple.elems.iter_mut().zip(parts).map(|(elem, part)| self.tail(elem, part)).collect();
+                let parts = match expect {
+                    Expect::Tuple(parts) if parts.len() == tuple.elems.len() => parts.clone(),
+                    // A key and its tensor on their way into a map.
+                    Expect::Prec(_) => vec![expect.clone(); tuple.elems.len()],
+                    _ => return self.expr(expr),
+                };
+                let values = tuple.elems.iter_mut().zip(&parts).map(|(elem, part)| self.tail(elem, part)).collect();
                 Value::tuple(values)
             }
             Expr::Call(call) if call.args.len() == 1 && wraps(&call.func) => {
@@ -84,9 +87,17 @@ impl Walker<'_> {
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.expr(expr),
             _ => {
                 let original = expr.clone();
+                self.collect_into(expr, expect);
                 let value = self.expr(expr);
                 self.leave(expr, &original, value, expect)
             }
+        }
+    }
+
+    /// What an expression collects, if it does, goes to a place that declares this: its elements are widened one by one.
+    pub(super) fn collect_into(&mut self, expr: &Expr, expect: &Expect) {
+        if collects(expr) && matches!(expect, Expect::Prec(Prec::F32)) {
+            self.collected = Some(expect.clone());
         }
     }
 
@@ -134,6 +145,14 @@ fn container(path: &syn::Path) -> Option<&Type> {
         syn::GenericArgument::Type(ty) => Some(ty),
         _ => None,
     })
+}
+
+/// Whether a type says what something is collected into, if not of what: `Result<Vec<_>>`.
+pub(super) fn names_container(ty: &Type) -> bool {
+    match ty {
+        Type::Path(path) => container(&path.path).is_none_or(names_container),
+        _ => false,
+    }
 }
 
 /// A path without arguments that may be an alias of a tensor's type.

@@ -133,3 +133,35 @@ fn mistakes_are_named() {
     let huge = plain.padding(usize::MAX / 2);
     assert!(zeros(&[1, 1, 2, 2]).conv2d(&zeros(&[1, 1, 1, 1]), None, huge).is_err());
 }
+
+/// Nothing in a batch, no channels in or out, one pixel, a stem, a depthwise image: values and gradients of every shape.
+#[test]
+fn dimensions_may_be_empty_or_small() {
+    fn pass<P: crate::AutocastPrecision>(x: &[usize], w: &[usize], options: ConvOptions<2>, transposed: bool) {
+        let what = format!("{x:?} {w:?} {options:?} {transposed}");
+        let leaf = |shape: &[usize]| numbers(shape, 0.3).to::<P>().unwrap().tracked();
+        let (empty, x, w) = (x[1] == 0, leaf(x), leaf(w));
+        let y = if transposed { x.conv_transpose2d(&w, None, options) } else { x.conv2d(&w, None, options) };
+        let y = y.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let values = y.to::<F32>().unwrap().to_vec().unwrap();
+        assert!(values.iter().all(|v| v.is_finite() && (!empty || *v == 0.0)), "{what}: {values:?}");
+        let grads = y.to::<F32>().unwrap().sum_all().unwrap().backward().unwrap();
+        for leaf in [x, w] {
+            let grad = grads.get(&leaf).unwrap().expect("it was used");
+            assert!(grad.to::<F32>().unwrap().to_vec().unwrap().iter().all(|v| v.is_finite()), "{what}");
+        }
+    }
+    for (n, c, o) in [0, 1, 2].into_iter().flat_map(|n| [0, 1, 3].map(|c| [0, 1, 2, 17].map(|o| (n, c, o)))).flatten() {
+        for (size, kernel, stride) in [(1, 1, 1), (5, 3, 1), (6, 3, 2), (18, 1, 2), (17, 5, 2)] {
+            let options = ConvOptions::<2>::default().stride(stride).padding(kernel / 2);
+            for (w, transposed) in [([o, c, kernel, kernel], false), ([c, o, kernel, kernel], true)] {
+                pass::<F32>(&[n, c, size, size], &w, options, transposed);
+                pass::<BF16>(&[n, c, size, size], &w, options, transposed);
+            }
+            if c > 0 {
+                pass::<F32>(&[n, c, size, size], &[c, 1, kernel, kernel], options.groups(c), false);
+                pass::<BF16>(&[n, c, size, size], &[c, 1, kernel, kernel], options.groups(c), true);
+            }
+        }
+    }
+}
