@@ -56,6 +56,13 @@ static Pointer allocation(Pointer at) {
     return at < next->first + next->second ? next->first : 0;
 }
 
+static bool within(Pointer at, size_t bytes) {
+    auto next = allocations.upper_bound(at);
+    if (next == allocations.begin()) return false;
+    --next;
+    return at + bytes <= next->first + next->second;
+}
+
 // The words of `data` that are addresses of device memory.
 static std::vector<Pointer> addresses(const void* data, size_t bytes) {
     std::vector<Pointer> found;
@@ -95,12 +102,7 @@ u64 standin_blocks() { std::lock_guard<std::mutex> held(lock); return allocation
 u64 standin_bytes() { std::lock_guard<std::mutex> held(lock); return used; }
 size_t standin_args(const char* name) { auto* k = emulation::find(name); return k ? k->args : 0; }
 // Whether `bytes` at `at` lie within one allocation.
-int standin_within(Pointer at, size_t bytes) {
-    auto next = allocations.upper_bound(at);
-    if (next == allocations.begin()) return 0;
-    --next;
-    return at + bytes <= next->first + next->second;
-}
+int standin_within(Pointer at, size_t bytes) { std::lock_guard<std::mutex> held(lock); return within(at, bytes); }
 
 // ---- device
 Result cuInit(unsigned) { COUNT; return getenv("STANDIN_NO_DEVICE") ? NO_DEVICE : SUCCESS; }
@@ -213,27 +215,27 @@ Result cuMemFreeAsync(Pointer at, Handle s) {
 Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t n, Handle s) {
     COUNT;
     LIVE(s)
-    if (!standin_within(to, n)) return INVALID_VALUE;
+    if (!within(to, n)) return INVALID_VALUE;
     memcpy((void*)to, from, n);
     return SUCCESS;
 }
 Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t n, Handle s) {
     COUNT;
     LIVE(s)
-    if (!standin_within(from, n)) return INVALID_VALUE;
+    if (!within(from, n)) return INVALID_VALUE;
     memcpy(to, (void*)from, n);
     return SUCCESS;
 }
 Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t n, Handle s) {
     COUNT;
-    if (!standin_within(to, n) || !standin_within(from, n)) return INVALID_VALUE;
+    if (!within(to, n) || !within(from, n)) return INVALID_VALUE;
     Pointer both[2] = {to, from};
     submit(s, [=] { memcpy((void*)to, (void*)from, n); }, both, sizeof both);
     return SUCCESS;
 }
 Result cuMemsetD8Async(Pointer at, unsigned char v, size_t n, Handle s) {
     COUNT;
-    if (!standin_within(at, n)) return INVALID_VALUE;
+    if (!within(at, n)) return INVALID_VALUE;
     if (n >= HUGE && v == 0) return SUCCESS;  // as it is
     submit(s, [=] { memset((void*)at, v, n); }, &at, sizeof at);
     return SUCCESS;

@@ -37,7 +37,7 @@ struct Fiber {
     u64 slot;
     std::vector<std::pair<void*, const void*>> copies;
 };
-static const size_t STACK = 64 << 10;
+static const size_t STACK = 256 << 10;
 static std::vector<Fiber> fibers;
 static unsigned current, count;
 static const Kernel* kernel;
