@@ -143,10 +143,8 @@ impl Walker<'_> {
 
     /// Walks a method call that stays as it is; gives its value and that of the receiver.
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
-        let collected = self.collected.take();
-        if HANDING_ON.contains(&name) && matches!(*call.receiver, Expr::MethodCall(_)) {
-            self.collected = collected.clone();
-        }
+        let collected = std::mem::take(&mut self.collected);
+        self.collected = collected && HANDING_ON.contains(&name) && matches!(*call.receiver, Expr::MethodCall(_));
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
         let value = self.beginning(&mut call.receiver, call.dot_token.span);
@@ -158,11 +156,8 @@ impl Walker<'_> {
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => {
-                    let place = match collected.clone().filter(|_| MAPPING.contains(&name)) {
-                        Some(collected) => collected,
-                        None if folds_f32(name, &args) => Expect::Prec(Prec::F32),
-                        None => Expect::Nothing,
-                    };
+                    let in_f32 = collected && MAPPING.contains(&name) || folds_f32(name, &args);
+                    let place = if in_f32 { Expect::Prec(Prec::F32) } else { Expect::Nothing };
                     let params = parameters(name, &args, &item);
                     closure = Some(self.closure_over(inner, &params, place, items.as_ref()));
                 }

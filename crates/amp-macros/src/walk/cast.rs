@@ -81,16 +81,29 @@ impl Walker<'_> {
         let mut operands = Vec::new();
         for &i in tensors {
             let slot = if i == 0 { &mut *call.receiver } else { call.args.get_mut(i - 1)? };
-            if let Some(error) = self.undone(as_written(source, i), &values[i], goal, &name) {
-                self.errors.push(error);
-            }
-            let deferred = if i == 0 || gated { None } else { self.deferred(&values[i], goal, values) };
-            let treatment = deferred.unwrap_or_else(|| self.treatment(slot, &values[i], goal, i == 0, gated));
-            let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
             let role = if i == 0 { Role::Receiver } else { Role::Argument };
-            operands.push(Operand { expr, role, treatment, late: values[i].late });
+            operands.push(self.take(slot, (values, i), goal, (source, &name), (role, gated)));
         }
         Some(operands)
+    }
+
+    /// Takes operand `i` of the call of `name` out of it; it is `gated` if the call may be none of an operation.
+    pub(super) fn take(
+        &mut self,
+        slot: &mut Expr,
+        (values, i): (&[Value], usize),
+        goal: &Goal,
+        (source, name): (&Expr, &Ident),
+        (role, gated): (Role, bool),
+    ) -> Operand {
+        let (value, receiver) = (&values[i], role == Role::Receiver);
+        if let Some(error) = self.undone(as_written(source, i), value, goal, name) {
+            self.errors.push(error);
+        }
+        let deferred = if receiver || gated { None } else { self.deferred(value, goal, values) };
+        let treatment = deferred.unwrap_or_else(|| self.treatment(slot, value, goal, receiver, gated));
+        let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
+        Operand { expr, role, treatment, late: value.late }
     }
 
     /// A cast the user wrote must not be undone.

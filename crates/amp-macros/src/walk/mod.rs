@@ -79,8 +79,8 @@ pub(crate) struct Walker<'a> {
     steps: Vec<Step>,
     /// Overrides the path length at which new variables are in scope.
     binding_scope: Option<usize>,
-    /// What the iterator that is walked next is collected into, if that is declared.
-    collected: Option<Expect>,
+    /// The iterator that is walked next is collected into tensors of F32.
+    collected: bool,
     next_id: u32,
     flows: Flows,
     next_site: Site,
@@ -148,7 +148,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         settled,
         steps: Vec::new(),
         binding_scope: None,
-        collected: None,
+        collected: false,
         next_id: 0,
         flows: Flows::default(),
         next_site: 0,

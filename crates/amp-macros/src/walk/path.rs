@@ -1,7 +1,7 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
 use super::Walker;
-use super::cast::{Goal, as_written};
+use super::cast::Goal;
 use super::operation::{Called, Form, castable, judged};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::{Flow, Slot};
@@ -133,13 +133,7 @@ impl Walker<'_> {
     ) -> Vec<Operand> {
         let mut operands = Vec::new();
         for &i in tensors {
-            if let Some(error) = self.undone(as_written(source, i), &values[i], goal, name) {
-                self.errors.push(error);
-            }
-            let deferred = self.deferred(&values[i], goal, values);
-            let treatment = deferred.unwrap_or_else(|| self.treatment(&call.args[i], &values[i], goal, false, false));
-            let expr = std::mem::replace(&mut call.args[i], Expr::Verbatim(TokenStream::new()));
-            operands.push(Operand { expr, role: Role::Argument, treatment, late: values[i].late });
+            operands.push(self.take(&mut call.args[i], (values, i), goal, (source, name), (Role::Argument, false)));
         }
         operands
     }

@@ -96,9 +96,7 @@ impl Walker<'_> {
 
     /// What an expression collects, if it does, goes to a place that declares this: its elements are widened one by one.
     pub(super) fn collect_into(&mut self, expr: &Expr, expect: &Expect) {
-        if collects(expr) && matches!(expect, Expect::Prec(Prec::F32)) {
-            self.collected = Some(expect.clone());
-        }
+        self.collected = collects(expr) && matches!(expect, Expect::Prec(Prec::F32));
     }
 
     fn leave(&mut self, expr: &mut Expr, original: &Expr, value: Value, expect: &Expect) -> Value {
