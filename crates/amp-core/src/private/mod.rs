@@ -42,7 +42,7 @@ pub use probe::{
     Probe, answered, argument, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token,
     writer,
 };
-pub use receiver::{ASKING, Missing, absent, found, never, unasked};
+pub use receiver::{ASKING, Missing, absent, found, never};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is

@@ -1,9 +1,9 @@
 //! The receiver of a call that may be no tensor: what the method named does with it is what the call as written does.
 
 use super::operand::{braced, ident};
-use super::{Operand, local};
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
+use super::{Operand, ends, local, only_asked, outlined};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, GenericArgument};
 
 /// What may become of a receiver that is no tensor, besides being borrowed.
@@ -22,6 +22,8 @@ pub(crate) struct AsWritten {
     method: Ident,
     turbofish: Option<AngleBracketedGenericArguments>,
     args: Vec<Expr>,
+    /// The parentheses round them.
+    list: Span,
     bound: Vec<(Ident, Expr)>,
 }
 
@@ -46,7 +48,7 @@ impl AsWritten {
                 None => arg,
             };
             if !is_repeatable(arg) {
-                let name = local("a", i, super::ends(arg).0);
+                let name = local("a", i, ends(arg).0);
                 bound.push((name.clone(), std::mem::replace(arg, ident(name))));
             }
             args.push(arg.clone());
@@ -57,13 +59,14 @@ impl AsWritten {
             method: call.method.clone(),
             turbofish: call.turbofish.clone(),
             args,
+            list: call.paren_token.span.join(),
             bound,
         })
     }
 
     /// The local that holds a receiver which the method must not change.
     pub(super) fn fixed(&self) -> Option<Ident> {
-        (!self.asks.mutates).then(|| local("s", 0, super::ends(&self.place).0))
+        (!self.asks.mutates).then(|| local("s", 0, ends(&self.place).0))
     }
 
     /// `match` on what becomes of the receiver when tensors are cast to `target`; `kind` is it in the body.
@@ -74,7 +77,7 @@ impl AsWritten {
         let shared = self.asks.moves.then(|| self.ask("asks", "shared", kind));
         let exclusive = self.asks.mutates.then(|| self.ask("asks_exclusive", "exclusive", kind));
         let decided = Ident::new(if self.asks.moves { "decided" } else { "borrowed" }, site);
-        let question = quote_spanned!(site=> {
+        let question = only_asked(&quote_spanned!(site=> {
             #named
             let #kind = __amp::receiver(&#place, #target).treatment();
             #shared
@@ -83,7 +86,7 @@ impl AsWritten {
             #shared
             #exclusive
             #kind.#decided()
-        });
+        }));
         let gate = braced(quote_spanned!(site=> #target => #body), end);
         let arm = braced(quote_spanned!(site=> #kind => match #kind.gate(#target) #gate), end);
         quote_spanned!(site=> match #question #arm)
@@ -109,12 +112,12 @@ impl AsWritten {
         quote_spanned!(site=>
             #[doc(hidden)]
             #[allow(dead_code, non_camel_case_types)]
-            trait __Operation {
+            trait AutocastOperation {
                 fn #method<#(#types),*>(&self, #(#args),*) -> __amp::Missing {
                     __amp::Missing
                 }
             }
-            #(impl<T: ?::core::marker::Sized> __Operation for #references T {})*
+            #(impl<T: ?::core::marker::Sized> AutocastOperation for #references T {})*
         )
     }
 
@@ -131,14 +134,13 @@ impl AsWritten {
             arg if is_untyped(arg) => quote_spanned!(site=> __amp::absent()),
             arg => arg.to_token_stream(),
         });
+        // A mistake in the arguments is the same in the call itself, and what the compiler says of both it says once.
+        let mut list = Group::new(Delimiter::Parenthesis, quote!(#(#args),*));
+        list.set_span(self.list);
+        let receiver = Expr::Verbatim(quote_spanned!(site=> #kind.#asks(&#place)));
+        let receiver = outlined(receiver.into_token_stream(), ends(place));
         quote_spanned!(site=>
-            #[allow(unreachable_code)]
-            let #kind = if __amp::ASKING {
-                __amp::never();
-                __amp::found(#kind, #kind.#asks(&#place).#method #turbofish(#(#args),*))
-            } else {
-                __amp::unasked(#kind)
-            };
+            let #kind = __amp::found(#kind, #receiver.#method #turbofish #list);
             let #kind = (&&#kind).#answer();
         )
     }

@@ -1,4 +1,4 @@
-//~ error: borrow of moved value: `timer`
+//~ error: use of moved value: `timer`
 //! A method that takes its receiver, twice.
 
 use amp::prelude::*;

@@ -96,11 +96,6 @@ pub fn found<K, R>(kind: K, _result: R) -> Found<K, R> {
     Found(kind, std::marker::PhantomData)
 }
 
-/// The same answer without the call.
-pub const fn unasked<K: Copy, R>(kind: K) -> Found<K, R> {
-    Found(kind, std::marker::PhantomData)
-}
-
 level! {
     /// A receiver whose tensor has the target precision.
     ReceiverKeeps, treatment => Same;

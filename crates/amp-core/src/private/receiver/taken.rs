@@ -1,6 +1,7 @@
 //! What becomes of a receiver once it is known how the call takes it: the three expressions, of which one is run.
 
 use super::*;
+use crate::private::probe::Answer;
 use crate::private::{Keep, Moved};
 
 /// Gives a receiver away as a method would: what is an exclusive reference is borrowed anew.
@@ -54,6 +55,15 @@ macro_rules! decided {
     )* };
 }
 decided!(Same, Casts, Copies, Borrows, Mutates);
+
+macro_rules! answers {
+    ($($kind:ident),*) => { $(
+        impl Answer for $kind {
+            const ANSWER: Self = Self;
+        }
+    )* };
+}
+answers!(Same, Casts, Copies, Borrows, Mutates, Moves);
 
 macro_rules! asked {
     ($($kind:ident [$($param:tt)*] $place:ty => $of:ty, then $next:ident, at last $last:ident;)*) => { $(
