@@ -4,6 +4,7 @@
 mod assigned;
 mod fields;
 mod functions;
+mod given;
 mod methods;
 mod modules;
 mod places;

@@ -63,8 +63,11 @@ use proc_macro::TokenStream;
 ///   the method and `functional::softmax` write the narrow result.
 /// - A variable that a closure captures is borrowed for a call that has an operation's name: a method of that name which is
 ///   no operation and takes `&mut self`, or `self` of a type that cannot be copied, needs `skip(name)` there.
-/// - Fields of struct literals, what is put into a collection and arguments of functions that no policy lists are not
-///   cast. Where a type does not fit, the compiler says so on the line, and `.to::<F32>()?` makes it.
+/// - What is given to a field, a container or an argument by value is widened where the type there says F32. A variable
+///   that is borrowed for a function which no policy lists (`helper(&h)`) is not: where it does not fit, the compiler says so
+///   on the line, and `.to::<F32>()?` makes it.
+/// - A list that is made empty and filled with pairs, or with both precisions, is widened where it leaves by its own name
+///   for a type that is written out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
 #[proc_macro_attribute]
 pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::autocast(args.into(), item.into()).into()

@@ -26,6 +26,10 @@ pub(crate) struct Var {
     pub(crate) declared: bool,
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
     pub(crate) empty: bool,
+    /// It starts as an empty container: what is put into it says what it holds.
+    pub(crate) open: bool,
+    /// It leaves for a place that declares tensors of F32 in it.
+    pub(crate) wanted: bool,
     pub(crate) hold: Hold,
     /// What it was made of, if its declaration says so: an expression of its type.
     pub(crate) origin: Option<Rc<Place>>,
@@ -57,6 +61,7 @@ impl Scopes {
         let name = name.to_owned();
         self.names.push((name.clone(), number));
         let fixed_fields = fixed && name != "self";
+        let open = value.inferred && value.prec == Prec::Opaque && !declared;
         self.vars.push(Var {
             name,
             value,
@@ -69,6 +74,8 @@ impl Scopes {
             fixed_fields,
             declared,
             empty: false,
+            open,
+            wanted: false,
             hold: Hold::Unknown,
             origin: None,
         });
@@ -103,6 +110,9 @@ impl Scopes {
 
 impl Var {
     fn choose(&self) -> Option<Prec> {
+        if self.wanted {
+            return Some(Prec::F32);
+        }
         let assigned = self.assigned.as_ref()?;
         if self.declared {
             return None;

@@ -28,6 +28,37 @@ pub struct Model {
     layers: Vec<Tensor<F32>>,
 }
 
+/// What a model gives.
+#[derive(Debug)]
+pub struct Out {
+    /// The scores.
+    pub logits: Tensor<F32>,
+    /// What came before them, in the order of the layers.
+    pub hidden: Vec<Tensor<F32>>,
+    /// How many there are.
+    pub layers: usize,
+}
+
+/// What is given away in fields, arguments and containers.
+///
+/// # Errors
+/// As the operations in it.
+#[autocast(f16, crate = ::mixed)]
+pub fn given(model: &Model, x: &Tensor<F32>) -> Result<Out> {
+    let mut hidden = Vec::new();
+    let mut logits = x.matmul(&model.w)?;
+    for layer in &model.layers {
+        hidden.push(twice(logits.matmul(layer)?)?);
+        logits = logits.matmul(layer)?;
+    }
+    let layers = hidden.len();
+    Ok(Out { logits, hidden, layers })
+}
+
+fn twice(x: Tensor<F32>) -> Result<Tensor<F32>> {
+    x * 2.0
+}
+
 amp_policy! {
     /// Keeps gelu in F32.
     pub careful {
@@ -154,7 +185,7 @@ pub fn region(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F16>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Model, region};
+    use super::{Model, given, region};
     use ::mixed::{BF16, Device, F32, Result, Tensor, plan};
     use ::std::iter::Iterator;
     use ::std::option::Option::{None, Some};
@@ -174,6 +205,8 @@ mod tests {
         }
         assert!(model.generic::<BF16>(&x)?.dims().is_empty());
         assert_eq!(region(&x, &x)?.dims(), [4, 4]);
+        let out = given(&model, &x)?;
+        assert_eq!((out.logits.dims(), out.hidden.len()), ([4, 4].as_slice(), out.layers));
         assert!(plan::all().iter().any(|plan| plan.function.ends_with("forward")));
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::cell::{Ref, RefMut};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
@@ -93,7 +95,18 @@ impl<T: Precise> Precise for Option<T> {
     type Precision = T::Precision;
 }
 
-impl<T: Precise> Precise for Vec<T> {
+macro_rules! hold {
+    ($([$($param:ident),*] $container:ty;)*) => { $(
+        impl<T: Precise, $($param),*> Precise for $container {
+            type Precision = T::Precision;
+        }
+
+        impl<T: Plain, $($param),*> Plain for $container {}
+    )* };
+}
+hold!([] Vec<T>; [] VecDeque<T>; [Q, S] HashMap<Q, T, S>; [Q] BTreeMap<Q, T>;);
+
+impl<T: Precise, const N: usize> Precise for [T; N] {
     type Precision = T::Precision;
 }
 
@@ -103,7 +116,8 @@ pub trait Plain {}
 
 impl<T: Plain, E> Plain for Result<T, E> {}
 impl<T: Plain> Plain for Option<T> {}
-impl<T: Plain> Plain for Vec<T> {}
+impl<T: Plain> Plain for Box<T> {}
+impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// A tensor whose precision is known at run time only.
 pub trait RuntimePrecision {
@@ -153,10 +167,43 @@ impl<K, T: Recast<K>> Recast<K> for Option<T> {
     }
 }
 
-impl<K: Copy, T: Recast<K>> Recast<K> for Vec<T> {
-    type Output = Vec<T::Output>;
+impl<K, T: Recast<K>> Recast<K> for Box<T> {
+    type Output = Box<T::Output>;
     fn recast(self, to: K) -> Self::Output {
-        self.into_iter().map(|value| value.recast(to)).collect()
+        Box::new((*self).recast(to))
+    }
+}
+
+impl<K: Copy, T: Recast<K>, const N: usize> Recast<K> for [T; N] {
+    type Output = [T::Output; N];
+    fn recast(self, to: K) -> Self::Output {
+        self.map(|value| value.recast(to))
+    }
+}
+
+macro_rules! sequences {
+    ($($name:ident),*) => { $(
+        impl<K: Copy, T: Recast<K>> Recast<K> for $name<T> {
+            type Output = $name<T::Output>;
+            fn recast(self, to: K) -> Self::Output {
+                self.into_iter().map(|value| value.recast(to)).collect()
+            }
+        }
+    )* };
+}
+sequences!(Vec, VecDeque);
+
+impl<K: Copy, Q: Eq + Hash, T: Recast<K>, S: BuildHasher + Default> Recast<K> for HashMap<Q, T, S> {
+    type Output = HashMap<Q, T::Output, S>;
+    fn recast(self, to: K) -> Self::Output {
+        self.into_iter().map(|(key, value)| (key, value.recast(to))).collect()
+    }
+}
+
+impl<K: Copy, Q: Ord, T: Recast<K>> Recast<K> for BTreeMap<Q, T> {
+    type Output = BTreeMap<Q, T::Output>;
+    fn recast(self, to: K) -> Self::Output {
+        self.into_iter().map(|(key, value)| (key, value.recast(to))).collect()
     }
 }
 

@@ -18,6 +18,7 @@ mod hold;
 mod host;
 mod input;
 mod join;
+mod leave;
 mod literal;
 mod probe;
 mod receiver;
@@ -37,6 +38,7 @@ pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use join::{Join2, Join3, Join4};
+pub use leave::leaving;
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
 pub use probe::{
     Probe, answered, argument, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token,
@@ -60,6 +62,7 @@ pub mod kinds {
     };
     pub use super::input::NoInput as _;
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
+    pub use super::leave::{LeavesAsIs as _, LeavesSame as _, LeavesWidened as _};
     pub use super::literal::HoldsAtRuntime as _;
     pub use super::probe::{
         AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, GateOpen as _,

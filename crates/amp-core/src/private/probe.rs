@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 /// A value's type, a target, and nothing at run time: the value itself may be moved while its type is asked.
 #[derive(Debug)]
-pub struct Probe<T: ?Sized, K>(PhantomData<fn() -> *const T>, PhantomData<fn() -> K>);
+pub struct Probe<T: ?Sized, K>(pub(super) PhantomData<fn() -> *const T>, pub(super) PhantomData<fn() -> K>);
 
 /// Asks what target `K` means for `value`.
 pub const fn probe<T: ?Sized, K: Copy>(_value: &T, _to: K) -> Probe<T, K> {
@@ -27,8 +27,8 @@ pub trait Known {
 
 impl<T: ?Sized> Known for T {}
 
-type Two<'a, T, K> = &'a &'a Probe<T, K>;
-type Three<'a, T, K> = &'a Two<'a, T, K>;
+pub(super) type Two<'a, T, K> = &'a &'a Probe<T, K>;
+pub(super) type Three<'a, T, K> = &'a Two<'a, T, K>;
 type Four<'a, T, K> = &'a Three<'a, T, K>;
 type Five<'a, T, K> = &'a Four<'a, T, K>;
 type Nine<'a, T, K> = &'a &'a &'a &'a Five<'a, T, K>;

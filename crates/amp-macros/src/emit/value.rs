@@ -3,7 +3,7 @@
 use super::{called, enclosed, ends, local, only_asked};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::Expr;
+use syn::{Expr, Lifetime};
 
 /// A value given away, cast where it is a tensor or holds tensors.
 pub(crate) fn recast(expr: Expr, target: &TokenStream) -> Expr {
@@ -41,6 +41,33 @@ pub(crate) fn variable_slot(variable: &Expr, expr: Expr) -> Expr {
 pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(ends(&expr).0);
     given_to(expr, &quote_spanned!(site=> __amp::declared::<#ty>()))
+}
+
+/// A value given away to where nothing but the compiler knows what is expected: as it is, or widened if that makes it
+/// what is expected there. What leaves the block by `break` has the type that is.
+pub(crate) fn expected(expr: Expr) -> Expr {
+    let whole = ends(&expr);
+    let site = Span::mixed_site().located_at(whole.0);
+    let (value, kind, place) = (local("v", 0, whole.0), local("k", 0, whole.0), local("e", 0, whole.0));
+    let label = Lifetime::new("'__amp_expected", site);
+    let given = called(&quote_spanned!(whole.0=> #kind.leave), quote!(#value), whole.1);
+    let tokens = quote_spanned!(site=> match #expr {
+        #value => #label: {
+            #[allow(unreachable_code)]
+            let #kind = if __amp::ASKING {
+                __amp::never();
+                let #place = __amp::absent();
+                if __amp::ASKING {
+                    break #label #place;
+                }
+                __amp::leaving(&#value, &#place)
+            } else {
+                __amp::answered()
+            };
+            #given
+        }
+    });
+    enclosed(tokens, whole)
 }
 
 /// A value for the place that a probe asks about.

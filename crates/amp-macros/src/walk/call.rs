@@ -9,58 +9,91 @@ use crate::shape::Shape;
 use proc_macro2::Ident;
 use syn::{Expr, ExprMethodCall};
 
-/// Methods of containers and references that give what they hold.
-const TRANSPARENT: &[&str] = &[
-    "clone",
-    "unwrap",
-    "expect",
-    "as_ref",
-    "as_mut",
-    "as_deref",
-    "iter",
-    "into_iter",
-    "iter_mut",
-    "ok_or",
-    "ok_or_else",
-    "map_err",
-    "ok",
-    "context",
-    "with_context",
-    "borrow",
-    "to_owned",
-    "by_ref",
-    "rev",
-    "skip",
-    "take",
-    "step_by",
-    "cloned",
-    "copied",
-    "as_slice",
-    "last",
-    "first",
-    "get",
-    "pop",
-    "next",
-    "chain",
-    "peekable",
-    "filter",
-    "transpose",
-    "unwrap_or",
-    "unwrap_or_else",
-    "flatten",
-    "detach",
+/// A method of containers, iterators, options, results or references that gives what they hold.
+struct Handing {
+    name: &'static str,
+    /// What comes out is the value itself, not something that it holds.
+    itself: bool,
+    /// An iterator, or an option, of what a place holds comes out.
+    begins: bool,
+    /// An iterator goes in, and one of such elements comes out.
+    adapts: bool,
+}
+
+const fn hands(name: &'static str) -> Handing {
+    Handing { name, itself: false, begins: false, adapts: false }
+}
+
+const fn passes(name: &'static str) -> Handing {
+    Handing { itself: true, ..hands(name) }
+}
+
+const fn begins(name: &'static str) -> Handing {
+    Handing { begins: true, ..hands(name) }
+}
+
+const fn adapts(name: &'static str) -> Handing {
+    Handing { adapts: true, ..hands(name) }
+}
+
+const HANDING: &[Handing] = &[
+    passes("unwrap"),
+    passes("expect"),
+    Handing { begins: true, ..passes("as_ref") },
+    passes("map_err"),
+    passes("ok"),
+    passes("ok_or"),
+    passes("ok_or_else"),
+    passes("context"),
+    passes("with_context"),
+    passes("to_owned"),
+    begins("iter"),
+    begins("iter_mut"),
+    begins("into_iter"),
+    begins("as_mut"),
+    begins("first"),
+    begins("last"),
+    begins("get"),
+    begins("values"),
+    begins("into_values"),
+    adapts("rev"),
+    adapts("skip"),
+    adapts("take"),
+    adapts("step_by"),
+    adapts("chain"),
+    adapts("cloned"),
+    adapts("copied"),
+    adapts("filter"),
+    adapts("peekable"),
+    hands("clone"),
+    hands("as_deref"),
+    hands("borrow"),
+    hands("by_ref"),
+    hands("as_slice"),
+    hands("front"),
+    hands("back"),
+    hands("pop"),
+    hands("pop_front"),
+    hands("pop_back"),
+    hands("remove"),
+    hands("swap_remove"),
+    hands("next"),
+    hands("transpose"),
+    hands("unwrap_or"),
+    hands("unwrap_or_else"),
+    hands("flatten"),
+    hands("detach"),
 ];
-/// Those of them that hand on the value itself.
-const PASSING: &[&str] =
-    &["unwrap", "expect", "as_ref", "map_err", "ok", "ok_or", "ok_or_else", "context", "with_context", "to_owned"];
+
+fn handing(name: &str) -> Option<&'static Handing> {
+    HANDING.iter().find(|method| name == method.name)
+}
+
 /// Methods of iterators, options and results that give their elements, as they are, to the closure's last parameter.
 const ITERATING: &[&str] =
     &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "fold", "try_fold", "try_for_each"];
 /// Those whose closure gives the elements that come out.
 const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while"];
-/// Methods of iterators whose elements are those that went in, and what ends them.
-const HANDING_ON: &[&str] =
-    &["rev", "skip", "take", "step_by", "filter", "peekable", "collect", "try_collect", "unwrap", "expect"];
 /// Methods that put an element into a container.
 const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 /// Methods of tensors that say the same in every precision.
@@ -135,7 +168,7 @@ impl Walker<'_> {
         }
         if TRAINING.contains(&name) {
             self.rewrite(expr, |call| emit::guarded(&receiver, &method, call));
-        } else if self.cx.host && !TRANSPARENT.contains(&name) && !INFERRED.contains(&name) {
+        } else if self.cx.host && handing(name).is_none() && !INFERRED.contains(&name) {
             self.rewrite(expr, |call| emit::unlisted(&receiver, &method, call));
         }
         value
@@ -144,7 +177,11 @@ impl Walker<'_> {
     /// Walks a method call that stays as it is; gives its value and that of the receiver.
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
         let collected = std::mem::take(&mut self.collected);
-        self.collected = collected && HANDING_ON.contains(&name) && matches!(*call.receiver, Expr::MethodCall(_));
+        self.collected = collected
+            && match &*call.receiver {
+                Expr::MethodCall(_) => hands_on(name),
+                receiver => name == "into_iter" && is_list(receiver),
+            };
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
         let value = self.beginning(&mut call.receiver, call.dot_token.span);
@@ -152,7 +189,8 @@ impl Walker<'_> {
         let mut closure = None;
         let mut args = Vec::new();
         let fills = FILLING.contains(&name);
-        let takes = fills && value.is_surely(&Prec::F32);
+        let wanted = self.variable(&call.receiver).is_some_and(|var| self.is_wanted(var));
+        let takes = fills && (wanted || value.is_surely(&Prec::F32));
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => {
@@ -163,15 +201,16 @@ impl Walker<'_> {
                 }
                 arg => {
                     let mut given = self.expr(arg);
-                    if takes {
-                        self.widen_owned(arg, &mut given);
+                    match takes {
+                        true => self.widen_owned(arg, &mut given),
+                        false => self.expected(arg, &mut given),
                     }
                     args.push(given);
                 }
             }
         }
-        if fills && let [given] = args.as_slice() {
-            self.filled(&call.receiver, &value, given);
+        if fills && let Some(given) = args.last() {
+            self.filled(&call.receiver, &value, given, args.len());
         }
         let from = value.clone();
         if ASKING.contains(&name) {
@@ -187,8 +226,10 @@ impl Walker<'_> {
             "enumerate" => Value::tuple(vec![Value::other(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
-            _ if PASSING.contains(&name) => Value { constant: None, ..value },
-            _ if TRANSPARENT.contains(&name) => item,
+            _ if let Some(method) = handing(name) => match method.itself {
+                true => Value { constant: None, ..value },
+                false => item,
+            },
             _ if INFERRED.contains(&name) && call.turbofish.is_none() => {
                 Value { prec: if value.prec.is_tensor() { value.prec } else { Prec::Opaque }, ..Value::inferred() }
             }
@@ -199,16 +240,25 @@ impl Walker<'_> {
         (value.shaped(shape), from)
     }
 
-    /// A tensor of F32 in a container that was made empty: the container is one of them.
-    fn filled(&mut self, place: &Expr, container: &Value, given: &Value) {
-        let empty = container.inferred && container.prec == Prec::Opaque;
-        if empty
-            && given.is_surely(&Prec::F32)
-            && given.shape.gives()
-            && let Some(var) = self.variable(place)
-        {
-            self.scopes.vars[var].value = Value::sure(Prec::F32);
-        }
+    /// Whether a variable is a container that was made empty and holds F32 where it leaves.
+    fn is_wanted(&self, var: usize) -> bool {
+        self.scopes.vars[var].open && self.chosen(var) == Some(Prec::F32)
+    }
+
+    /// What is put into a container that was made empty says what the container holds.
+    fn filled(&mut self, place: &Expr, container: &Value, given: &Value, args: usize) {
+        let Some(var) = self.variable(place).filter(|_| container.inferred && container.prec == Prec::Opaque) else {
+            return;
+        };
+        let held = match &given.prec {
+            Prec::F32 if given.is_surely(&Prec::F32) && given.shape.gives() && args == 1 => Value::sure(Prec::F32),
+            Prec::F32 if self.is_wanted(var) => Value::new(Prec::F32),
+            Prec::Half(_) | Prec::Unknown if given.parts.is_empty() && given.shape != Shape::Pointer => {
+                Value::new(Prec::Unknown)
+            }
+            _ => return,
+        };
+        self.scopes.vars[var].value = held;
     }
 }
 
@@ -233,15 +283,20 @@ fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
 fn iterates(expr: &Expr) -> bool {
     match expr {
         Expr::MethodCall(call) => {
-            let starts = ["iter", "iter_mut", "into_iter", "as_ref", "as_mut", "first", "last", "get"];
-            let goes_on = ["enumerate", "zip", "rev", "skip", "take", "chain", "step_by", "cloned", "copied"];
-            let is = |names: &[&str]| names.iter().any(|name| call.method == name);
-            is(&starts) || is(&goes_on) && iterates(&call.receiver)
+            let method = call.method.to_string();
+            let counts = matches!(method.as_str(), "enumerate" | "zip");
+            let adapts = counts || handing(&method).is_some_and(|method| method.adapts);
+            handing(&method).is_some_and(|method| method.begins) || adapts && iterates(&call.receiver)
         }
         Expr::Paren(inner) => iterates(&inner.expr),
         Expr::Range(_) => true,
         _ => false,
     }
+}
+
+/// Whether a method's elements are those that went in, or what ends an iterator.
+fn hands_on(name: &str) -> bool {
+    matches!(name, "collect" | "try_collect" | "unwrap" | "expect") || handing(name).is_some_and(|method| method.adapts)
 }
 
 /// Whether an iterator is collected, by the last of its methods.
@@ -251,10 +306,25 @@ pub(super) fn collects(expr: &Expr) -> bool {
             collects(&call.receiver)
         }
         Expr::MethodCall(call) => call.method == "collect" || call.method == "try_collect",
+        Expr::Call(call) => call.args.len() == 1 && is_list(&call.args[0]) && makes_of_list(&call.func),
         Expr::Try(inner) => collects(&inner.expr),
         Expr::Paren(inner) => collects(&inner.expr),
         _ => false,
     }
+}
+
+/// `[..]` and `vec![..]`.
+fn is_list(expr: &Expr) -> bool {
+    match expr {
+        Expr::Array(_) => true,
+        Expr::Macro(inner) => inner.mac.path.is_ident("vec"),
+        _ => false,
+    }
+}
+
+/// `HashMap::from` and the like.
+fn makes_of_list(func: &Expr) -> bool {
+    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "from" || s.ident == "from_iter"))
 }
 
 /// Whether an iterator is folded into a tensor that starts, and so stays, in F32.

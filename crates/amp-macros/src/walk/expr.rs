@@ -1,6 +1,7 @@
 //! Expressions that compute nothing with tensors themselves.
 
-use super::Walker;
+use super::tail::may_differ;
+use super::{Expect, Walker};
 use crate::emit;
 use crate::flow::{Flow, Slot};
 use crate::hoist::Step;
@@ -78,14 +79,14 @@ impl Walker<'_> {
     /// Walks an expression that decides what runs next.
     fn control(&mut self, expr: &mut Expr) -> Value {
         match expr {
-            Expr::If(_) => self.branches(expr, &super::Expect::Nothing),
-            Expr::Match(_) => self.arms(expr, &super::Expect::Nothing),
+            Expr::If(_) => self.branches(expr, &Expect::Nothing),
+            Expr::Match(_) => self.arms(expr, &Expect::Nothing),
             Expr::While(inner) => self.while_loop(inner),
             Expr::ForLoop(inner) => self.for_loop(inner),
             Expr::Loop(inner) => self.endless_loop(inner),
             Expr::Block(inner) if inner.label.is_some() => self.labelled_block(inner),
-            Expr::Block(inner) => self.block(&mut inner.block, &super::Expect::Nothing),
-            Expr::Unsafe(inner) => self.block(&mut inner.block, &super::Expect::Nothing),
+            Expr::Block(inner) => self.block(&mut inner.block, &Expect::Nothing),
+            Expr::Unsafe(inner) => self.block(&mut inner.block, &Expect::Nothing),
             Expr::Async(inner) => self.async_block(inner),
             Expr::Closure(inner) => {
                 let Value { flow, .. } = self.closure(inner, &[]);
@@ -120,15 +121,31 @@ impl Walker<'_> {
 
     /// Walks the elements of an array or a vector, which have one type: beside one that is F32, the others are widened.
     pub(super) fn container(&mut self, mut elems: Vec<&mut Expr>) -> Value {
-        let mut values: Vec<Value> = elems.iter_mut().map(|elem| self.expr(elem)).collect();
-        if values.iter().any(|value| value.is_surely(&Prec::F32) && value.shape.gives()) {
-            elems.iter_mut().zip(&mut values).for_each(|(elem, value)| self.widen_owned(elem, value));
+        if std::mem::take(&mut self.collected) {
+            let expect = Expect::Prec(Prec::F32);
+            return joined(elems.into_iter().map(|elem| self.tail(elem, &expect)).collect());
         }
+        let mut values: Vec<Value> = elems.iter_mut().map(|elem| self.expr(elem)).collect();
+        self.agree(&mut elems.into_iter().zip(&mut values).collect::<Vec<_>>());
         joined(values)
+    }
+
+    /// Widens what stands beside F32 in like elements, in pairs one by one.
+    fn agree(&self, elems: &mut [(&mut Expr, &mut Value)]) {
+        if elems.iter().any(|(_, value)| value.is_surely(&Prec::F32) && value.shape.gives()) {
+            return elems.iter_mut().for_each(|(elem, value)| self.widen_owned(elem, value));
+        }
+        let parts = elems.iter().map(|(_, value)| value.parts.len()).min().unwrap_or(0);
+        for i in 0..parts {
+            self.agree(&mut elems.iter_mut().filter_map(|elem| element(elem, i)).collect::<Vec<_>>());
+        }
     }
 
     /// Widens a tensor that goes where F32 is expected, and says that it is F32.
     pub(super) fn widen_owned(&self, expr: &mut Expr, value: &mut Value) {
+        if let Expr::Tuple(tuple) = expr {
+            return tuple.elems.iter_mut().zip(&mut value.parts).for_each(|(elem, part)| self.widen_owned(elem, part));
+        }
         let owned = value.shape.gives() || value.prec == Prec::Unknown;
         if value.prec.is_tensor() && owned && !value.is_surely(&Prec::F32) {
             self.rewrite(expr, |inner| self.widened(inner, value));
@@ -192,7 +209,7 @@ impl Walker<'_> {
                 || (self.scopes.vars[var].declared && self.scopes.vars[var].value.is_surely(&Prec::F32));
             if widened && !value.is_surely(&Prec::F32) && !value.inferred && value.prec != Prec::Other {
                 self.rewrite(expr, |inner| self.widened(inner, &value));
-            } else if self.is_open(var) && may_differ(&value) && !self.cx.host {
+            } else if self.is_unnamed(var) && may_differ(&value) && !self.cx.host {
                 self.rewrite(expr, |inner| emit::variable_slot(place, inner));
             }
             return;
@@ -211,7 +228,7 @@ impl Walker<'_> {
     }
 
     /// Whether a variable has a type by its declaration that the macro does not see: that of a name or of a call.
-    fn is_open(&self, var: usize) -> bool {
+    fn is_unnamed(&self, var: usize) -> bool {
         let Var { value, .. } = &self.scopes.vars[var];
         self.chosen(var).is_none() && value.prec == Prec::Opaque && !value.inferred && !value.late
     }
@@ -224,7 +241,7 @@ impl Walker<'_> {
         }
     }
 
-    pub(super) fn closure_body(&mut self, body: &mut Expr, expect: &super::Expect) -> Value {
+    pub(super) fn closure_body(&mut self, body: &mut Expr, expect: &Expect) -> Value {
         let returns = std::mem::replace(&mut self.returns, expect.clone());
         let breaks = std::mem::take(&mut self.breaks);
         let before = self.flows.state();
@@ -238,9 +255,9 @@ impl Walker<'_> {
     fn async_block(&mut self, block: &mut syn::ExprAsync) -> Value {
         let node = self.fresh_id();
         self.steps.push(Step::Barrier(node));
-        let returns = std::mem::replace(&mut self.returns, super::Expect::Nothing);
+        let returns = std::mem::replace(&mut self.returns, Expect::Nothing);
         let before = self.flows.state();
-        let value = self.block(&mut block.block, &super::Expect::Nothing);
+        let value = self.block(&mut block.block, &Expect::Nothing);
         self.flows.merge(vec![before]);
         self.returns = returns;
         self.steps.pop();
@@ -253,9 +270,12 @@ impl Walker<'_> {
     }
 }
 
-/// Whether a value that goes to a place of F32 may have to be widened.
-fn may_differ(value: &Value) -> bool {
-    matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred
+/// Element `i` of a tuple.
+fn element<'e>((tuple, value): &'e mut (&mut Expr, &mut Value), i: usize) -> Option<(&'e mut Expr, &'e mut Value)> {
+    match tuple {
+        Expr::Tuple(tuple) => Some((tuple.elems.get_mut(i)?, value.parts.get_mut(i)?)),
+        _ => None,
+    }
 }
 
 /// The value of a container of these.

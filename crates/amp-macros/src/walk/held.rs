@@ -72,9 +72,22 @@ impl Walker<'_> {
 
     /// A struct as it is written.
     pub(super) fn structure(&mut self, literal: &mut ExprStruct) -> Value {
-        let fields = literal.fields.iter_mut();
-        let mut fields: Vec<(String, Value)> =
-            fields.map(|field| (field.member.to_token_stream().to_string(), self.expr(&mut field.expr))).collect();
+        let mut fields: Vec<(String, Value)> = Vec::new();
+        for field in &mut literal.fields {
+            let mut value = self.expr(&mut field.expr);
+            match (&value.prec, &field.expr) {
+                // What somebody's own function gives may be a tensor.
+                (Prec::Opaque, Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_)) if !value.inferred => {
+                    self.expected_of(&mut field.expr);
+                }
+                _ => self.expected(&mut field.expr, &mut value),
+            }
+            // `Out { logits }` has no colon.
+            if !matches!(field.expr, Expr::Path(_)) {
+                field.colon_token = Some(Default::default());
+            }
+            fields.push((field.member.to_token_stream().to_string(), value));
+        }
         literal.rest.iter_mut().for_each(|rest| drop(self.expr(rest)));
         fields.sort_by(|one, other| one.0.cmp(&other.0));
         let (names, parts) = fields.into_iter().unzip();

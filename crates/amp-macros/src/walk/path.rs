@@ -58,7 +58,7 @@ impl Walker<'_> {
     }
 
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
-        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
+        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.argument(arg)).collect();
         let flow = self.variable(&call.func).map(|closure| self.flows.read(&Slot::of(closure))).unwrap_or_default();
         if let Some(value) = constructed(self, path) {
             return value.shaped(Shape::Unknown);
@@ -68,6 +68,13 @@ impl Walker<'_> {
             _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
             _ => Value { flow, ..Value::opaque() },
         }
+    }
+
+    /// An argument of somebody's own function.
+    pub(super) fn argument(&mut self, arg: &mut Expr) -> Value {
+        let mut value = self.expr(arg);
+        self.expected(arg, &mut value);
+        value
     }
 
     /// A function or an associated function of a tensor.

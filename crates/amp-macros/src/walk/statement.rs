@@ -6,7 +6,7 @@ use super::tail::{is_name, names_container};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
-use crate::scope::Hold;
+use crate::scope::{Hold, Var};
 use quote::quote;
 use syn::{Expr, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, Stmt, Type};
 
@@ -57,8 +57,8 @@ impl Walker<'_> {
             return Vec::new();
         };
         let place = if named.is_none() { self.place(&init.expr) } else { None };
-        if let Some(declared) = &declared {
-            self.collect_into(&init.expr, &Expect::of_value(declared));
+        if let Some(named) = &named {
+            self.collect_into(&init.expr, &Expect::of_type(named, self.cx.param.as_deref()));
         }
         let mut value = self.initial(init, named.as_ref());
         value.inferred &= !(collects(&init.expr) && named.as_ref().is_some_and(names_container));
@@ -118,8 +118,8 @@ impl Walker<'_> {
     /// Whether a variable has to become F32 where it is declared.
     fn widens(&self, var: usize) -> bool {
         let chosen = self.settled.vars.get(var).cloned().flatten();
-        let value = &self.scopes.vars[var].value;
-        chosen == Some(Prec::F32) && value.prec != Prec::Never && !value.is_surely(&Prec::F32)
+        let Var { value, open, .. } = &self.scopes.vars[var];
+        chosen == Some(Prec::F32) && !open && value.prec != Prec::Never && !value.is_surely(&Prec::F32)
     }
 
     /// `let mut h = widened(h);` after a destructuring declaration.

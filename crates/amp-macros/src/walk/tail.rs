@@ -15,6 +15,8 @@ pub(crate) enum Expect {
     /// A tensor (or a container of tensors) of this precision.
     Prec(Prec),
     Tuple(Vec<Expect>),
+    /// A type that says nothing to the macro: the compiler knows what is expected.
+    Open,
     /// A type that only its name is known of (an alias): the compiler says whether it is a tensor of F32.
     Named(Box<Type>),
 }
@@ -28,14 +30,22 @@ impl Expect {
         }
     }
 
-    fn of_type(ty: &Type, param: Option<&str>) -> Self {
+    pub(super) fn of_type(ty: &Type, param: Option<&str>) -> Self {
         // A reference is handed on; there is no owned value to widen.
         match ty {
             Type::Reference(_) => Self::Nothing,
             Type::Tuple(tuple) => Self::Tuple(tuple.elems.iter().map(|ty| Self::of_type(ty, param)).collect()),
             Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
                 (Some(inner), _) => Self::of_type(inner, param),
+                // What a map holds.
+                (None, Self::Nothing) if let Some(held) = mapped(&path.path) => match Self::of_type(held, param) {
+                    expect @ Self::Prec(_) => expect,
+                    _ => Self::Open,
+                },
                 (None, Self::Nothing) if is_name(path, param) => Self::Named(Box::new(ty.clone())),
+                (None, Self::Nothing) if path.path.segments.iter().any(|segment| !segment.arguments.is_none()) => {
+                    Self::Open
+                }
                 (None, expect) => expect,
             },
             _ => Self::of_value(&Value::of_type(ty, param)),
@@ -99,17 +109,63 @@ impl Walker<'_> {
         self.collected = collects(expr) && matches!(expect, Expect::Prec(Prec::F32));
     }
 
+    /// A value that goes where its type decides what is expected: a field, an argument of somebody's own function. What
+    /// was a tensor of the region's precision may be one of F32 there.
+    pub(super) fn expected(&self, expr: &mut Expr, value: &mut Value) {
+        let given = match expr {
+            // What is borrowed here is nobody else's.
+            Expr::Reference(inner) if inner.mutability.is_none() && !emit::is_place(&inner.expr) => &mut *inner.expr,
+            Expr::Reference(_) => return,
+            _ if value.shape == Shape::Pointer => return,
+            expr => expr,
+        };
+        if may_differ(value) {
+            self.expected_of(given);
+            (value.prec, value.sure) = (Prec::Unknown, false);
+        }
+    }
+
+    /// As [`expected`](Self::expected), whatever the value is.
+    pub(super) fn expected_of(&self, expr: &mut Expr) {
+        // A host's tensors are cast where they are taken.
+        if !self.cx.host {
+            self.rewrite(expr, emit::expected);
+        }
+    }
+
+    /// Whether a variable is a container that was made empty.
+    pub(super) fn is_open(&self, place: &Expr) -> bool {
+        self.variable(place).is_some_and(|var| self.scopes.vars[var].open)
+    }
+
+    /// What is put into a container is to be F32.
+    fn want(&mut self, place: &Expr) {
+        if let Some(var) = self.variable(place) {
+            self.scopes.vars[var].wanted = true;
+        }
+    }
+
     fn leave(&mut self, expr: &mut Expr, original: &Expr, value: Value, expect: &Expect) -> Value {
         let prec = match expect {
             Expect::Prec(prec) => prec,
-            Expect::Named(ty) if matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred => {
+            Expect::Open => {
+                let mut value = value;
+                self.expected(expr, &mut value);
+                return value;
+            }
+            Expect::Named(ty) if may_differ(&value) => {
                 self.rewrite(expr, |inner| emit::declared(ty, inner));
                 return value;
             }
             // A tuple that comes out of a call: its type says which elements have to be widened.
             Expect::Tuple(parts) if all_f32(parts) => &Prec::F32,
+            Expect::Tuple(parts) if holds_f32(parts) && self.is_open(expr) => &Prec::F32,
             _ => return value,
         };
+        if *prec == Prec::F32 && self.is_open(expr) {
+            self.want(expr);
+            return value;
+        }
         if value.inferred || matches!(value.prec, Prec::Never | Prec::Other) || value.is_surely(prec) {
             return value;
         }
@@ -131,15 +187,39 @@ impl Walker<'_> {
     }
 }
 
+/// Whether a value that goes to a place of F32 may have to be widened.
+pub(super) fn may_differ(value: &Value) -> bool {
+    matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred
+}
+
 fn all_f32(parts: &[Expect]) -> bool {
     parts.iter().all(|part| matches!(part, Expect::Prec(Prec::F32)))
+}
+
+/// Whether elements of pairs are F32, and no others are known.
+fn holds_f32(parts: &[Expect]) -> bool {
+    parts.iter().any(|part| matches!(part, Expect::Prec(Prec::F32)))
+        && parts.iter().all(|part| matches!(part, Expect::Prec(Prec::F32) | Expect::Nothing | Expect::Open))
+}
+
+/// The type of the values of a map.
+fn mapped(path: &syn::Path) -> Option<&Type> {
+    let last = path.segments.last().filter(|last| last.ident == "HashMap" || last.ident == "BTreeMap")?;
+    type_arguments(last).nth(1)
 }
 
 /// The first type argument of a container whose elements leave one by one.
 fn container(path: &syn::Path) -> Option<&Type> {
     let last = path.segments.last().filter(|last| last.ident == "Result" || last.ident == "Option")?;
-    let syn::PathArguments::AngleBracketed(list) = &last.arguments else { return None };
-    list.args.iter().find_map(|arg| match arg {
+    type_arguments(last).next()
+}
+
+fn type_arguments(segment: &syn::PathSegment) -> impl Iterator<Item = &Type> {
+    let args = match &segment.arguments {
+        syn::PathArguments::AngleBracketed(list) => Some(&list.args),
+        _ => None,
+    };
+    args.into_iter().flatten().filter_map(|arg| match arg {
         syn::GenericArgument::Type(ty) => Some(ty),
         _ => None,
     })
