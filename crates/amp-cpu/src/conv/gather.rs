@@ -42,21 +42,8 @@ impl<'a, T: Real> Target<'a, T> {
         Self { output: Output::new(storage), per_group, channels, size, bias }
     }
 
-    /// Adds the bias to pixels of a channel, in order from `first` on, and stores them.
-    ///
-    /// # Safety
-    /// No other thread may store these pixels meanwhile.
-    pub(super) unsafe fn store(&self, image: usize, channel: usize, first: usize, values: &mut [T]) {
-        if let Some(&bias) = self.bias.get(channel) {
-            values.iter_mut().for_each(|value| *value += bias);
-        }
-        let plane = (image * self.channels + channel) * self.size[0] * self.size[1];
-        // SAFETY: the caller's duty.
-        unsafe { self.output.store(plane + first, 1, values) }
-    }
-
-    /// [`Self::store`] for neighbouring channels, from an image's channel and pixel on: the first `count` values of lines
-    /// of `len`.
+    /// Adds the bias to pixels of neighbouring channels, from an image's channel and pixel on, and stores them: the first
+    /// `count` values of lines of `len`.
     ///
     /// # Safety
     /// No other thread may store these pixels meanwhile.
@@ -136,6 +123,9 @@ pub(super) fn gather_with<'a, E: Convolve>(
 }
 
 /// What bands with the same rows and as many images have in common.
+///
+/// Pixels of all phases have their places among the sums in the order of the output: bringing phases together when they
+/// are stored took a fifth of the gradient of 1 x 1 by steps of two.
 struct Plan {
     rows: Range<usize>,
     images: usize,
@@ -176,19 +166,23 @@ impl Plans {
 impl Plan {
     fn new<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, band: &Band, channels: usize, size: [usize; 2]) -> Self {
         let planes = Planes::new(lattice, band, channels, kernel.group);
-        let patch = |phase: &Phase| {
+        let patch = |(index, phase): (usize, &Phase)| {
             let mut classes = match kernel.reading {
                 Reading::Direct(..) => planes.classes(phase, size, kernel.rows),
                 Reading::Packed(_) => planes.one_class(phase),
             };
-            // The last tile of a class repeats its last pixel.
             for Class { pixels, .. } in &mut classes {
-                let last = pixels[pixels.len() - 1];
-                pixels.resize(pixels.len().next_multiple_of(kernel.rows), last);
+                let place =
+                    |pixel: &Pixel| lattice.place(band, index, pixel.index).map(|index| Pixel { index, ..*pixel });
+                *pixels = pixels.iter().filter_map(place).collect();
+                // The last tile of a class repeats its last pixel.
+                if let Some(&last) = pixels.last() {
+                    pixels.resize(pixels.len().next_multiple_of(kernel.rows), last);
+                }
             }
             Patch::new(&planes.taps(phase), planes.depth(), classes, kernel.depth)
         };
-        let patches = lattice.phases.iter().map(patch).collect();
+        let patches = lattice.phases.iter().enumerate().map(patch).collect();
         Self { rows: band.rows.clone(), images: band.images.len(), patches, planes }
     }
 }
@@ -209,9 +203,8 @@ struct Part<'a, E: Convolve> {
 impl<E: Convolve> Part<'_, E> {
     fn compute(&self, source: &View, channels: usize) {
         let (Kernel { rows, columns, step, reading, .. }, Plan { planes, patches, .. }) = (self.kernel, self.plan);
-        let count = planes.pixels.len();
-        let of_phase = count.next_multiple_of(rows) * columns;
-        let of_panel = patches.len() * of_phase;
+        let count = self.band.images.len() * self.image();
+        let of_panel = count.next_multiple_of(rows) * columns;
         // Patches that are packed are packed for a number of panels at once.
         let at_once = if matches!(reading, Reading::Packed(_)) { PANELS.min(self.panels.len()) } else { 1 };
         scratch::with(planes.len(self.band), |data: &mut [E]| {
@@ -220,40 +213,62 @@ impl<E: Convolve> Part<'_, E> {
                 for first in self.panels.clone().step_by(at_once) {
                     let panels = first..self.panels.end.min(first + at_once);
                     let mut start = 0;
-                    for (phase, patch) in patches.iter().enumerate() {
+                    for patch in patches {
                         let depth = patch.depth.next_multiple_of(step) * columns;
                         let packed = &self.packed[start + panels.start * depth..start + panels.end * depth];
-                        let sums =
-                            sums.chunks_exact_mut(of_panel).map(|sums| &mut sums[phase * of_phase..][..of_phase]);
+                        let sums = sums.chunks_exact_mut(of_panel);
                         self.multiply(packed, data, patch, sums.take(panels.len()).collect());
                         start += self.target.per_group.div_ceil(columns) * depth;
                     }
                     for (panel, sums) in panels.zip(sums.chunks_exact(of_panel)) {
-                        match self.lattice.pace {
-                            [1, 1] => self.store(panel, &sums[..count * columns]),
-                            _ => self.store_phases(panel, sums, count),
-                        }
+                        self.store(panel, &sums[..count * columns]);
                     }
                 }
             });
         });
     }
 
-    /// Sums of a phase's pixels for the outputs of some panels, `[pixels][columns]` each.
+    /// Pixels of an image that are computed.
+    fn image(&self) -> usize {
+        self.lattice.written(self.band).len() * self.lattice.size[1]
+    }
+
+    /// Sums of a phase's pixels for the outputs of some panels, each at its place in `[pixels of all phases][columns]`.
     fn multiply(&self, panels: &[E], data: &[E], patch: &Patch, mut sums: Vec<&mut [E::Sum]>) {
         if patch.depth == 0 {
-            return sums.iter_mut().for_each(|sums| sums.fill(Default::default()));
+            return sums.iter_mut().for_each(|sums| self.clear(patch, sums));
         }
         match self.kernel.reading {
             Reading::Direct(patches, _) => {
                 let panels = panels.chunks_exact(panels.len() / sums.len());
                 panels.zip(sums).for_each(|(panel, sums)| self.strip(patches, panel, data, patch, sums));
             }
-            Reading::Packed(gemm) => self.strips(&gemm, panels, data, patch, sums),
+            Reading::Packed(gemm) if self.lattice.phases.len() == 1 => self.strips(&gemm, panels, data, patch, sums),
+            Reading::Packed(gemm) => {
+                let (columns, pixels) = (self.kernel.columns, &patch.classes[0].pixels);
+                let apart = pixels.len() * columns;
+                scratch::with(sums.len() * apart, |products: &mut [E::Sum]| {
+                    // Without pixels there are none.
+                    self.strips(&gemm, panels, data, patch, products.chunks_exact_mut(apart.max(1)).collect());
+                    for (products, sums) in products.chunks_exact(apart.max(1)).zip(&mut sums) {
+                        for (pixel, products) in pixels.iter().zip(products.chunks_exact(columns)) {
+                            sums[pixel.index * columns..][..columns].copy_from_slice(products);
+                        }
+                    }
+                });
+            }
         }
     }
 
-    /// Sums of a phase's pixels for the outputs of some panels, the patches packed for all of them.
+    /// Zeroes the sums of a phase that reads nothing.
+    fn clear(&self, patch: &Patch, sums: &mut [E::Sum]) {
+        let columns = self.kernel.columns;
+        for pixel in patch.classes.iter().flat_map(|class| &class.pixels) {
+            sums[pixel.index * columns..][..columns].fill(Default::default());
+        }
+    }
+
+    /// Sums of a phase's pixels for the outputs of some panels, in order; the patches are packed for all of them.
     fn strips(
         &self,
         gemm: &gemm::kernel::Kernel<E>,
@@ -263,8 +278,11 @@ impl<E: Convolve> Part<'_, E> {
         mut sums: Vec<&mut [E::Sum]>,
     ) {
         let Kernel { rows, columns, step, .. } = self.kernel;
-        let of_panel = panels.len() / sums.len();
         let pixels = &patch.classes[0].pixels;
+        if pixels.is_empty() {
+            return;
+        }
+        let of_panel = panels.len() / sums.len();
         for block in &patch.blocks {
             let depth = block.depth.next_multiple_of(step);
             scratch::with(pixels.len() * depth, |left: &mut [E]| {
@@ -317,11 +335,11 @@ impl<E: Convolve> Part<'_, E> {
         (self.group * self.target.per_group + first, self.kernel.columns.min(self.target.per_group - first))
     }
 
-    /// Stores the sums of a panel's outputs where there is but one phase.
+    /// Stores the sums of a panel's outputs.
     fn store(&self, panel: usize, sums: &[E::Sum]) {
         let (columns, (channel, outputs)) = (self.kernel.columns, self.outputs(panel));
-        let (band, width) = (self.band, self.lattice.grid[1]);
-        let image = band.rows.len() * width;
+        let (band, image) = (self.band, self.image());
+        let top = self.lattice.written(band).start * self.lattice.size[1];
         // Turned parts of several small images stay in the L1 cache, as those of a large one do.
         let unit = if image > TURNED { TURNED } else { TURNED / image * image };
         // A unit more, so that the lines of every image in a unit are whole.
@@ -331,36 +349,10 @@ impl<E: Convolve> Part<'_, E> {
                 transpose(sums, columns, [pixels, outputs], turned, pixels);
                 for start in (0..pixels).step_by(image) {
                     let lines = &mut turned[start..][..outputs * pixels];
-                    let (n, pixel) = ((first + start) / image, band.rows.start * width + (first + start) % image);
+                    let (n, pixel) = ((first + start) / image, top + (first + start) % image);
                     let at = [band.images.start + n, channel, pixel];
                     // SAFETY: tasks differ in group, outputs, image or rows, so in the pixels they store.
                     unsafe { self.target.store_lines(at, image.min(pixels), pixels, lines) }
-                }
-            }
-        });
-    }
-
-    /// Stores the sums of a panel's outputs, `count` pixels of each phase.
-    fn store_phases(&self, panel: usize, sums: &[E::Sum], count: usize) {
-        let (columns, (channel, outputs)) = (self.kernel.columns, self.outputs(panel));
-        let (Lattice { phases, size, .. }, band) = (self.lattice, self.band);
-        let (written, image) = (self.lattice.written(band), count / band.images.len());
-        let len = written.len() * size[1];
-        let of_phase = sums.len() / phases.len();
-        scratch::with(phases.len() * outputs * image + len, |buffer: &mut [E::Sum]| {
-            let (turned, values) = buffer.split_at_mut(phases.len() * outputs * image);
-            // Phases without taps, three in four of a kernel of 1 x 1 and a step of two, stay zero.
-            turned.fill(Default::default());
-            for n in 0..band.images.len() {
-                let of_phases = sums.chunks_exact(of_phase).zip(turned.chunks_exact_mut(outputs * image));
-                for ((sums, turned), _) in of_phases.zip(phases).filter(|(_, phase)| !phase.taps.is_empty()) {
-                    transpose(&sums[n * image * columns..], columns, [image, outputs], turned, image);
-                }
-                for output in 0..outputs {
-                    self.lattice.interleave(band, &turned[output * image..], outputs * image, values);
-                    let start = written.start * size[1];
-                    // SAFETY: tasks differ in group, outputs, image or rows, so in the pixels they store.
-                    unsafe { self.target.store(band.images.start + n, channel + output, start, values) }
                 }
             }
         });

@@ -90,6 +90,15 @@ impl Lattice {
         }
     }
 
+    /// Which of the output's pixels in [`Self::written`], image after image, a phase's pixel is; `None` outside of it.
+    pub(super) fn place(&self, band: &Band, phase: usize, index: usize) -> Option<usize> {
+        let ([_, width], [down, across], rows) = (self.size, self.pace, band.rows.len());
+        let (line, x) = (index / self.grid[1], index % self.grid[1] * across + phase % across);
+        let (image, y) = (line / rows, line % rows * down + phase / across);
+        let written = self.written(band).len();
+        (x < width && y < written).then(|| (image * written + y) * width + x)
+    }
+
     /// Rows of the output that a band's pixels are written to.
     pub(super) fn written(&self, band: &Band) -> Range<usize> {
         band.rows.start * self.pace[0]..(band.rows.end * self.pace[0]).min(self.size[0])

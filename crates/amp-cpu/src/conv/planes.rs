@@ -8,7 +8,7 @@ use crate::View;
 use crate::gemm::kernel::Multiply;
 use crate::output::prefetch;
 use crate::scratch;
-use crate::transpose::transpose;
+use crate::transpose::{transpose, transpose_every};
 use std::ops::Range;
 
 /// Elements of the lines that are transposed at a time: they stay in the L1 cache.
@@ -231,26 +231,10 @@ impl Planes {
                 continue;
             }
             let x = columns.position(inside.start * pace + rank) as usize;
-            scratch::with(count * inside.len(), |thin: &mut [E]| {
-                for (channel, thin) in thin.chunks_exact_mut(inside.len()).enumerate() {
-                    pick(&lines[channel * span + x..], columns.step, thin);
-                }
-                let out = &mut out[(inside.start * pace + rank) * self.depth..];
-                transpose(thin, inside.len(), [count, inside.len()], out, pace * self.depth);
-            });
+            let out = &mut out[(inside.start * pace + rank) * self.depth..];
+            transpose_every(columns.step, &lines[x..], span, [count, inside.len()], out, pace * self.depth);
         }
     }
-}
-
-/// Copies every `step`-th element.
-fn pick<T: Copy>(from: &[T], step: usize, to: &mut [T]) {
-    if step != 2 {
-        return to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, &value)| *to = value);
-    }
-    let (pairs, last) = from.as_chunks::<2>();
-    let whole = to.len().min(pairs.len());
-    to[..whole].iter_mut().zip(pairs).for_each(|(to, pair)| *to = pair[0]);
-    to[whole..].iter_mut().zip(last).for_each(|(to, &value)| *to = value);
 }
 
 /// The positions along an axis of the pixels, parted by the taps that lie inside of the image.
