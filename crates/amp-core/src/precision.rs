@@ -19,6 +19,11 @@ pub trait Element: sealed::Sealed + Clone + Copy + Send + Sync + 'static + std::
     #[doc(hidden)]
     const WRITES: Option<DType> = None;
 
+    /// The precision of what a `full` operation gives when it is called as a function: another type than `Self` only
+    /// where the caller has to know whose function it was.
+    #[doc(hidden)]
+    type Written: Element;
+
     /// Wraps host elements into a buffer.
     #[doc(hidden)]
     fn wrap(data: Vec<Self::Host>) -> Storage;
@@ -59,6 +64,7 @@ macro_rules! element {
 
         impl Element for $name {
             type Host = $host;
+            type Written = Self;
             const DTYPE: DType = DType::$name;
 
             fn wrap(data: Vec<$host>) -> Storage {
@@ -114,8 +120,30 @@ impl<L: AutocastPrecision> sealed::Sealed for Rounding<L> {}
 
 impl<L: AutocastPrecision> Element for Rounding<L> {
     type Host = f32;
+    type Written = Rounded<L>;
     const DTYPE: DType = DType::F32;
     const WRITES: Option<DType> = Some(L::DTYPE);
+
+    fn wrap(data: Vec<f32>) -> Storage {
+        F32::wrap(data)
+    }
+
+    fn unwrap(data: Storage) -> Option<Vec<f32>> {
+        F32::unwrap(data)
+    }
+}
+
+/// F32 that a function of this library has rounded to `L` as it wrote it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rounded<L>(std::marker::PhantomData<L>);
+
+impl<L: AutocastPrecision> sealed::Sealed for Rounded<L> {}
+
+impl<L: AutocastPrecision> Element for Rounded<L> {
+    type Host = f32;
+    type Written = Self;
+    const DTYPE: DType = DType::F32;
 
     fn wrap(data: Vec<f32>) -> Storage {
         F32::wrap(data)
@@ -130,6 +158,9 @@ impl<L: AutocastPrecision> Numeric for Rounding<L> {}
 impl<L: AutocastPrecision> Float for Rounding<L> {}
 impl<L: AutocastPrecision> FullRange for Rounding<L> {}
 impl<L: AutocastPrecision> SamePrecision<Rounding<L>> for Rounding<L> {}
+impl<L: AutocastPrecision> Numeric for Rounded<L> {}
+impl<L: AutocastPrecision> Float for Rounded<L> {}
+impl<L: AutocastPrecision> SamePrecision<Rounded<L>> for Rounded<L> {}
 
 macro_rules! implement {
     ($($trait:ident: $($type:ident),*;)*) => { $($(impl $trait for $type {})*)* };

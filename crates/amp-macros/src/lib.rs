@@ -59,8 +59,9 @@ use proc_macro::TokenStream;
 /// - Code inside macros other than those of `std` is not seen.
 /// - A free function is taken for an operation by its name: one's own `softmax` gets its arguments cast as the operation
 ///   does, and `skip(softmax)` leaves its calls as written.
-/// - A `full` function called by its bare name (`use amp::functional::softmax`) writes F32, which is narrowed after it;
-///   the method and `functional::softmax` write the narrow result.
+/// - A free function that is imported under another name (`use amp::functional::softmax as soft`) is a function like any
+///   other: nothing is cast for it. One of class `keep` that is called by its bare name (`relu(&x)`) counts as one that needs
+///   its argument in F32; the method and `functional::relu` do not.
 /// - A variable that a closure captures is borrowed for a call that has an operation's name: a method of that name which is
 ///   no operation and takes `&mut self`, or `self` of a type that cannot be copied, needs `skip(name)` there.
 /// - What is given to a field, a container or an argument by value is widened where the type there says F32. A variable

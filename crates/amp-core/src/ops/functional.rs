@@ -26,6 +26,36 @@ macro_rules! functions {
     )* };
 }
 
+/// As `functions!`, for `full` operations that can write another precision than they compute in: by the type of the result
+/// a region finds out that a function called by its bare name is one of these. For everybody else it is `P`.
+macro_rules! writing_functions {
+    ($($name:ident ($($arg:ident: $type:ty),*) where $bound:path;)*) => { $(
+        #[doc = concat!("[`Tensor::", stringify!($name), "`] as a function; the result has the precision `P`.")]
+        #[track_caller]
+        pub fn $name<P: $bound>(x: &Tensor<P>, $($arg: $type),*) -> Result<Tensor<P::Written>> {
+            x.$name($($arg),*).map(|y| Tensor::from_raw(y.raw))
+        }
+    )* };
+}
+
+writing_functions! {
+    softmax(axis: isize) where soft::SoftmaxPrecision;
+    log_softmax(axis: isize) where soft::LogSoftmaxPrecision;
+    logsumexp(axis: isize, keep: bool) where soft::LogsumexpPrecision;
+    layer_norm(
+        normalized: impl IntoShape, weight: Option<&Tensor<P>>, bias: Option<&Tensor<P>>, eps: f64
+    ) where normalize::LayerNormPrecision;
+    rms_norm(
+        normalized: impl IntoShape, weight: Option<&Tensor<P>>, eps: f64
+    ) where normalize::RmsNormPrecision;
+    group_norm(
+        groups: usize, weight: Option<&Tensor<P>>, bias: Option<&Tensor<P>>, eps: f64
+    ) where normalize::GroupNormPrecision;
+    instance_norm(
+        weight: Option<&Tensor<P>>, bias: Option<&Tensor<P>>, eps: f64
+    ) where normalize::InstanceNormPrecision;
+}
+
 functions! {
     relu();
     gelu();
@@ -43,9 +73,6 @@ functions! {
     leaky_relu(negative_slope: f64);
     elu(alpha: f64);
     dropout(p: f64, training: bool);
-    softmax(axis: isize) where soft::SoftmaxPrecision;
-    log_softmax(axis: isize) where soft::LogSoftmaxPrecision;
-    logsumexp(axis: isize, keep: bool) where soft::LogsumexpPrecision;
     matmul<Q>(other: &Tensor<Q>);
     mm<Q>(other: &Tensor<Q>);
     bmm<Q>(other: &Tensor<Q>);
@@ -63,18 +90,6 @@ functions! {
     avg_pool2d(windows: impl Into<PoolOptions<2>>);
     masked_fill(mask: &Tensor<Bool>, value: impl Into<Fill>);
     pad(padding: impl AsRef<[usize]>, value: f64);
-    layer_norm(
-        normalized: impl IntoShape, weight: Option<&Tensor<P>>, bias: Option<&Tensor<P>>, eps: f64
-    ) where normalize::LayerNormPrecision;
-    rms_norm(
-        normalized: impl IntoShape, weight: Option<&Tensor<P>>, eps: f64
-    ) where normalize::RmsNormPrecision;
-    group_norm(
-        groups: usize, weight: Option<&Tensor<P>>, bias: Option<&Tensor<P>>, eps: f64
-    ) where normalize::GroupNormPrecision;
-    instance_norm(
-        weight: Option<&Tensor<P>>, bias: Option<&Tensor<P>>, eps: f64
-    ) where normalize::InstanceNormPrecision;
     mse_loss<Q>(target: &Tensor<Q>) where loss::distance::MsePrecision;
     l1_loss<Q>(target: &Tensor<Q>) where loss::distance::L1Precision;
     smooth_l1_loss<Q>(target: &Tensor<Q>, beta: f64) where loss::distance::SmoothL1Precision;

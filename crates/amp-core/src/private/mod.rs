@@ -13,6 +13,7 @@
 
 mod class;
 mod direct;
+mod function;
 mod guard;
 mod hold;
 mod host;
@@ -34,6 +35,7 @@ pub use class::{
 pub use direct::{
     Commutes, Condition, FOREIGN, Narrows, OURS, ResultOf, WritesDirectly, Writing, finished, writing, written,
 };
+pub use function::function;
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
 pub use hold::{Held, HeldOption, Kept, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
@@ -56,6 +58,7 @@ pub mod kinds {
         ByDirectModule as _, DirectTensor as _, IndirectTensor as _, NarrowsInput as _, NoTensor as _,
         NotDirectModule as _, ResultOf as _, SeenThrough as _, TakesFull as _,
     };
+    pub use super::function::{Others as _, Ours2 as _, Ours3 as _, Ours4 as _, Ours5 as _};
     pub use super::guard::{
         Anywhere as _, AtRuntimeReceiver as _, NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _,
         OutsideExclusive as _, OutsideShared as _,

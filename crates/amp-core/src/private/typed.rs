@@ -4,7 +4,7 @@ use super::{Cast, Inside, Late, Plain, Precise, Recast, To, WritesDirectly, Writ
 use crate::error::Error;
 use crate::ops::BatchStatistics;
 use crate::param::Parameter;
-use crate::precision::{AutocastPrecision, Element, F32, Float, Rounding};
+use crate::precision::{AutocastPrecision, Element, F32, Float, Rounded, Rounding};
 use crate::tensor::Tensor;
 
 impl<P: Element> Inside for Tensor<P> {
@@ -81,6 +81,14 @@ impl<L: AutocastPrecision> Cast<Writing<L>> for Parameter {
 
 /// What was rounded as it was written is F32 as before.
 impl<L: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for Tensor<Rounding<L>> {
+    type Output = Tensor<Q>;
+    fn recast(self, _to: To<Q>) -> Tensor<Q> {
+        view(&self)
+    }
+}
+
+/// The same of a function's result.
+impl<L: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for Tensor<Rounded<L>> {
     type Output = Tensor<Q>;
     fn recast(self, _to: To<Q>) -> Tensor<Q> {
         view(&self)

@@ -53,6 +53,21 @@ pub(crate) fn if_ours(functions: &Path, condition: &TokenStream) -> TokenStream 
     }
 }
 
+/// `condition`, if the function in this local, which takes so many arguments, is one of the library's.
+pub(crate) fn if_own(function: &Ident, args: usize, condition: &TokenStream) -> TokenStream {
+    let site = function.span();
+    let asked = format_ident!("ours{args}", span = site);
+    quote_spanned!(site=> __amp::function(&#function, #condition).#asked())
+}
+
+/// A call of the function in a local.
+pub(crate) fn with_function(local: &Ident, function: &Expr, call: Expr) -> Expr {
+    let whole = ends(&call);
+    let site = local.span();
+    let arm = operand::braced(quote_spanned!(site=> #local => #call), whole.1);
+    enclosed(quote_spanned!(site=> match #function #arm), (ends(function).0, whole.1))
+}
+
 /// The value of a question that is there for its type and does not run.
 pub(crate) fn only_asked(question: &TokenStream) -> TokenStream {
     let local = local("q", 0, Span::call_site());

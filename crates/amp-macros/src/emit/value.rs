@@ -1,8 +1,8 @@
 //! Values given away: returned, assigned, joined.
 
 use super::{called, enclosed, ends, local, only_asked};
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, Lifetime};
 
 /// A value given away, cast where it is a tensor or holds tensors.
@@ -50,7 +50,9 @@ pub(crate) fn expected(expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(whole.0);
     let (value, kind, place) = (local("v", 0, whole.0), local("k", 0, whole.0), local("e", 0, whole.0));
     let label = Lifetime::new("'__amp_expected", site);
-    let given = called(&quote_spanned!(whole.0=> #kind.leave), quote!(#value), whole.1);
+    let mut asked = Group::new(Delimiter::Parenthesis, kind.to_token_stream());
+    asked.set_span(whole.0);
+    let given = called(&quote_spanned!(whole.0=> #asked.leave), quote!(#value), whole.1);
     let tokens = quote_spanned!(site=> match #expr {
         #value => #label: {
             #[allow(unreachable_code)]

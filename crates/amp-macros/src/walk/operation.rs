@@ -49,14 +49,18 @@ pub(super) enum Form {
     /// As a method or an associated function of a tensor.
     Method,
     /// As a function of the Rust module that its path names; it may be somebody's own.
-    Function(Option<Rc<Path>>),
+    Function(Rc<Path>),
+    /// By the bare name of a function, which is asked whether it is somebody's own.
+    Bare,
+    /// By another path.
+    Path,
 }
 
 impl Form {
     fn module(&self) -> Option<&Rc<Path>> {
         match self {
-            Self::Method => None,
-            Self::Function(module) => module.as_ref(),
+            Self::Function(module) => Some(module),
+            Self::Method | Self::Bare | Self::Path => None,
         }
     }
 }
@@ -224,7 +228,7 @@ impl Walker<'_> {
     fn flow(&mut self, called: &Called<'_>) -> Flow {
         let Called { found, values, tensors, form, .. } = called;
         // A function is asked whose it is, where its module can be named.
-        let known = !matches!(form, Form::Function(None));
+        let known = matches!(form, Form::Method | Form::Function(_));
         match found.rule {
             Rule::Lower if called.sure => self.narrowed(tensors.iter().map(|&i| &values[i])),
             Rule::Keep if known && found.commutes && tensors == &[0] => {
@@ -237,7 +241,7 @@ impl Walker<'_> {
                     return self.produce(called.site, true);
                 }
             }
-            Rule::Full if known && found.direct && tensors.first() == Some(&0) => {
+            Rule::Full if (known || matches!(form, Form::Bare)) && found.direct && tensors.first() == Some(&0) => {
                 return self.produce(called.site, true);
             }
             _ => {}

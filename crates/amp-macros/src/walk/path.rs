@@ -2,6 +2,7 @@
 
 use super::Walker;
 use super::cast::Goal;
+use super::direct::Written;
 use super::operation::{Called, Form, castable, judged};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::{Flow, Slot};
@@ -102,14 +103,23 @@ impl Walker<'_> {
             }
         }
         let site = self.site();
-        let form = if method_form { Form::Method } else { Form::Function(module_of(&call.func)) };
+        let form = match module_of(&call.func) {
+            _ if method_form => Form::Method,
+            Some(module) => Form::Function(module),
+            None if is_bare(&call.func) && (2..=5).contains(&values.len()) => Form::Bare,
+            None => Form::Path,
+        };
         let sure = method_form || found.rule == Rule::Lower;
         let called = Called { name: &text, found, values, tensors, site, form, sure };
         let (result, goal) = self.carry_out(&called, source, name);
         // A function of this name may be the user's own: what it returns is its own business.
         let result = if method_form { result } else { Value { sure: false, ..result } };
-        let Called { values, tensors, .. } = called;
-        let Some(goal) = goal else { return result };
+        let Called { values, tensors, form, .. } = called;
+        let Some(mut goal) = goal else { return result };
+        let function = match (&form, &mut goal) {
+            (Form::Bare, Goal::Write(written)) => Some(self.ask_function(call, written)),
+            _ => None,
+        };
         let operands = self.take_arguments(call, (&values, &tensors), &goal, source, name);
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
@@ -122,11 +132,24 @@ impl Walker<'_> {
                 Expr::Verbatim(whole.into_token_stream())
             })
         });
+        if let Some((local, function)) = function {
+            self.rewrite(expr, |call| emit::with_function(&local, &function, call));
+        }
         if found.rule == Rule::ForceLower {
             let target = self.target(&self.lower());
             self.rewrite(expr, |inner| emit::recast(inner, &target));
         }
         result
+    }
+
+    /// Makes the function that a call names a local and asks it whether it is the library's: only then the result is
+    /// written narrow.
+    fn ask_function(&self, call: &mut ExprCall, written: &mut Written) -> (Ident, Expr) {
+        let local = emit::local("f", 0, call.func.span());
+        let condition = std::mem::replace(written, Written::Always).condition(&self.target(&self.lower()));
+        *written = Written::If(emit::if_own(&local, call.args.len(), &condition));
+        let function = std::mem::replace(&mut *call.func, Expr::Verbatim(local.to_token_stream()));
+        (local, function)
     }
 
     /// Takes the tensor arguments out of a call, each with its treatment.
@@ -207,6 +230,11 @@ fn module_of(func: &Expr) -> Option<Rc<syn::Path>> {
     module.segments.pop();
     module.segments.pop_punct();
     (!module.segments.is_empty()).then(|| Rc::new(module))
+}
+
+/// Whether a function is called by its name alone.
+fn is_bare(func: &Expr) -> bool {
+    matches!(func, Expr::Path(ExprPath { qself: None, path, .. }) if path.get_ident().is_some())
 }
 
 /// `Tensor::op` and `Tensor::<P>::op`: the first argument is the receiver.
