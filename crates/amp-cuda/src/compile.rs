@@ -4,7 +4,8 @@
 use crate::launch;
 use crate::module::Family;
 use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
-use std::path::PathBuf;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Code of a family for just this compute capability, or `None` where the shipped code has to do: without a run-time
@@ -12,7 +13,7 @@ use std::{env, fs};
 pub(crate) fn code(family: Family, capability: (i32, i32)) -> Option<Ptx> {
     let source = family.source();
     let kept = cache_file(family, &source, capability);
-    if let Some(text) = kept.as_ref().and_then(|file| fs::read_to_string(file).ok()) {
+    if let Some(text) = kept.as_deref().and_then(kept_code) {
         return Some(Ptx::from_src(text));
     }
     if !launch::compiler_present() {
@@ -37,13 +38,29 @@ pub(crate) fn code(family: Family, capability: (i32, i32)) -> Option<Ptx> {
     Some(Ptx::from_src(text))
 }
 
+/// What the text of every kept file ends with.
+const END: &str = "\n// whole\n";
+
 /// Writes a file that readers see whole or not at all; a cache that cannot be written costs time, nothing else.
-fn keep(file: &PathBuf, text: &str) {
-    let part = file.with_extension(std::process::id().to_string());
-    let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&part, text));
+///
+/// Whoever else writes it, a thread or a process here or on another machine, does so under another name.
+fn keep(file: &Path, text: &str) {
+    let part = file.with_extension(format!("{:016x}.part", RandomState::new().build_hasher().finish()));
+    let written =
+        file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&part, [text, END].concat()));
     if let Err(error) = written.and_then(|()| fs::rename(&part, file)) {
         log::debug!("{}: {error}", file.display());
+        // What a full disk has taken of it is of no use.
+        let _ = fs::remove_file(part);
     }
+}
+
+/// What was kept; `None` for a file that lost its end, as one of a system that stopped may have.
+fn kept_code(file: &Path) -> Option<String> {
+    let mut text = fs::read_to_string(file).ok()?;
+    let code = text.strip_suffix(END)?.len();
+    text.truncate(code);
+    Some(text)
 }
 
 /// Named by all that the code depends on.
@@ -77,5 +94,30 @@ mod tests {
             let target = format!(".target sm_{major}{minor}");
             assert!(family.shipped().contains(&target), "{name}.ptx is not for compute capability {major}.{minor}");
         }
+    }
+
+    #[test]
+    fn kept_code_is_whole_whoever_else_writes_it() {
+        let folder = env::temp_dir().join(format!("amp-cuda-kept-{}", std::process::id()));
+        let file = folder.join("family.ptx");
+        let text = "// a line of code\n".repeat(10_000);
+        assert_eq!(kept_code(&file), None);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..30 {
+                        keep(&file, &text);
+                        assert_eq!(kept_code(&file).as_ref(), Some(&text));
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 1, "parts are left");
+        let all = fs::read(&file).expect("the file");
+        for end in [0, 1, all.len() / 2, all.len() - 1] {
+            fs::write(&file, &all[..end]).expect("a cut file");
+            assert_eq!(kept_code(&file), None, "{end} of {} bytes", all.len());
+        }
+        fs::remove_dir_all(folder).expect("the folder");
     }
 }

@@ -3,10 +3,10 @@
 //! The tests run once more, in processes of their own, on kernels with a mistake or with AddressSanitizer.
 
 use crate::standin;
+use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::{env, fs};
 
 /// A line of a kernel file, what a mistake makes of it, and the tests that must notice.
 struct Mutant {
@@ -67,17 +67,12 @@ const OVERRUN: Mutant = mutant(
     "moments_positions",
 );
 
-/// The stand-in with a mistake; what the mistake leaves alone is taken over from `from`.
-fn mutated(mutant: &Mutant, from: &Path, name: &str, flags: &[&str]) -> PathBuf {
+/// The stand-in with a mistake.
+fn mutated(mutant: &Mutant, name: &str, flags: &[&str]) -> PathBuf {
     let mut texts = standin::sources();
     let (_, text) = texts.iter_mut().find(|(n, _)| n == mutant.file).expect("the file is there");
     assert_eq!(text.matches(mutant.line).count(), 1, "{}.cu: {}", mutant.file, mutant.line);
     *text = text.replace(mutant.line, mutant.mistake);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&folder).expect("a folder");
-    for file in fs::read_dir(from).expect("the stand-in").flatten().map(|e| e.path()).filter(|f| f.is_file()) {
-        fs::copy(&file, folder.join(file.file_name().expect("a file's name"))).expect("a copy");
-    }
     standin::build(&texts, &standin::headers(), &standin::kernels(), name, flags)
 }
 
@@ -98,7 +93,7 @@ fn a_mistake_in_any_file_is_noticed() {
     assert!(passes.status.success(), "{}", String::from_utf8_lossy(&passes.stdout));
     let mut unnoticed = Vec::new();
     for mutant in &MUTANTS {
-        let folder = mutated(mutant, &sound, &format!("mutant-{}", mutant.file), &[]);
+        let folder = mutated(mutant, &format!("mutant-{}", mutant.file), &[]);
         let output = run_tests(mutant.tests, &folder, &[]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("running ") && !text.contains("running 0 tests"), "{}: {text}", mutant.tests);
@@ -119,7 +114,6 @@ fn kernels_stay_within_their_memory() {
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("attention_with"), "{text}\n{errors}");
     // A result one element short must be noticed, or the run above proves nothing.
-    let output =
-        run_tests(OVERRUN.tests, &mutated(&OVERRUN, &folder, "sanitized-overrun", &standin::SANITIZED), &variables);
+    let output = run_tests(OVERRUN.tests, &mutated(&OVERRUN, "sanitized-overrun", &standin::SANITIZED), &variables);
     assert!(String::from_utf8_lossy(&output.stderr).contains("AddressSanitizer"), "an overrun goes unnoticed");
 }

@@ -30,14 +30,15 @@ typedef std::vector<Node> Graph;
 
 static const size_t HUGE = (size_t)1 << 30;
 static std::mutex lock;
-static std::map<std::string, u64> calls;
-static std::map<Pointer, size_t> allocations;
+// Never destroyed: threads may outlive `main`.
+static auto& calls = *new std::map<std::string, u64>;
+static auto& allocations = *new std::map<Pointer, size_t>;
 static size_t used;
 static Handle captured;  // the stream that is captured
 static bool idle;        // whether kernels do nothing
 static int relu;         // how ReLU of cuBLASLt's algorithms treats NaN, from now on
 static bool broken;      // whether it was given what no graph can hold
-static std::unique_ptr<Graph> recording;
+static auto& recording = *new std::unique_ptr<Graph>;
 
 static i64 number(const char* name, i64 fallback) {
     const char* text = getenv(name);
@@ -89,7 +90,7 @@ u64 standin_calls(const char* name) { std::lock_guard<std::mutex> held(lock); re
 // Every name and count, as text.
 const char* standin_all_calls() {
     std::lock_guard<std::mutex> held(lock);
-    static std::string text;
+    static auto& text = *new std::string;
     text.clear();
     for (auto& call : calls) text += call.first + " " + std::to_string(call.second) + "\n";
     return text.c_str();
@@ -178,7 +179,7 @@ Result cuEventRecord(Handle, Handle) { return SUCCESS; }
 Result cuEventSynchronize(Handle) { return SUCCESS; }
 
 // ---- memory
-Result cuMemGetInfo_v2(size_t* free, size_t* all) { *all = total(); *free = *all > used ? *all - used : 0; return SUCCESS; }
+Result cuMemGetInfo_v2(size_t* free, size_t* all) { std::lock_guard<std::mutex> held(lock); *all = total(); *free = *all > used ? *all - used : 0; return SUCCESS; }
 Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle s) {
     COUNT;
     LIVE(s)

@@ -38,7 +38,7 @@ struct Fiber {
     std::vector<std::pair<void*, const void*>> copies;
 };
 static const size_t STACK = 256 << 10;
-static std::vector<Fiber> fibers;
+static auto& fibers = *new std::vector<Fiber>;  // never destroyed: threads may outlive `main`
 static unsigned current, count;
 static const Kernel* kernel;
 static const void* arguments;
@@ -114,7 +114,7 @@ static u64 draw() {
     return seed ^= seed << 17;
 }
 
-static std::vector<unsigned> warp_waiting, warp_done;
+static auto &warp_waiting = *new std::vector<unsigned>, &warp_done = *new std::vector<unsigned>;
 static unsigned block_waiting, block_done;
 
 // Lets the warp of the current fiber, or the whole block, go on when everybody has arrived.

@@ -3,8 +3,10 @@
 
 use amp_core::backend::Backend;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{env, fs};
 
@@ -185,7 +187,7 @@ pub fn headers() -> Vec<(String, String)> {
     ["common.cuh", "gemm.cuh", "mma.cuh", "attention.cuh"].map(text).into()
 }
 
-/// Compiles the given kernels with the emulation, unless the same was compiled before, and returns the folder.
+/// Builds the given kernels with the emulation and returns the folder. Any number of processes may build and use it at once.
 pub fn build(
     sources: &[(String, String)],
     headers: &[(String, String)],
@@ -193,22 +195,35 @@ pub fn build(
     name: &str,
     flags: &[&str],
 ) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&folder).expect("a folder for the stand-in");
+    let folder = target().join(name);
     let read = |f: &str| fs::read_to_string(tests().join(f)).expect("a file of the stand-in");
-    let runtime = ["emulation.cpp", "driver.cpp"].map(|f| (f.to_owned(), read(f)));
-    let kernels = sources.iter().map(|(name, text)| (format!("{name}.cpp"), wrapped(name, text)));
-    let units: Vec<(String, String)> = kernels.chain(runtime).collect();
-    let depends = format!("{headers:?} {} {} {flags:?}", read("emulation.h"), read("driver.h"));
-    let stale: Vec<String> = units.iter().filter_map(|unit| stale(&folder, unit, &depends)).collect();
+    let own = |f: &str| (f.to_owned(), read(&format!("{f}.cpp")));
+    let kernels = sources.iter().map(|(name, text)| (name.clone(), wrapped(name, text)));
+    let units: Vec<(String, String)> =
+        ["nvrtc", "cublaslt", "cudnn", "emulation", "driver"].map(own).into_iter().chain(kernels).collect();
+    let depends = format!("{headers:?} {} {} {flags:?} {:?}", read("emulation.h"), read("driver.h"), compiler());
+    let queue = Mutex::new(units.iter().map(|unit| (unit, object(unit, &depends))));
+    let next = || queue.lock().expect("no compiler failed").next();
     std::thread::scope(|scope| {
-        for part in stale.chunks(stale.len().div_ceil(2).max(1)) {
-            let folder = &folder;
-            scope.spawn(move || part.iter().for_each(|unit| compile(folder, include, unit, flags)));
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(((_, text), object)) = next() {
+                    compile(text, &object, include, flags);
+                }
+            });
         }
     });
-    link(&folder, &units, flags);
+    let objects: Vec<PathBuf> = units.iter().map(|unit| object(unit, &depends)).collect();
+    let [nvrtc, cublaslt, cudnn, driver @ ..] = &objects[..] else { unreachable!("five and the kernels") };
+    link(&folder.join("libcuda.so"), driver, flags);
+    link(&folder.join("libnvrtc.so"), std::slice::from_ref(nvrtc), flags);
+    link_beside(&with_products(&folder).join("libcublasLt.so"), cublaslt, flags);
+    link_beside(&with_convolutions(&folder).join("libcudnn.so.9"), cudnn, flags);
     folder
+}
+
+fn target() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
 /// Each file in its own namespace: two files may use one name for different things.
@@ -216,21 +231,11 @@ fn wrapped(name: &str, text: &str) -> String {
     format!("#include \"emulation.h\"\nnamespace of_{name} {{\n#line 1 \"{name}.cu\"\n{text}\n}}\n")
 }
 
-/// The unit's name, if its object does not come from this text and what it depends on.
-fn stale(folder: &Path, (unit, text): &(String, String), depends: &str) -> Option<String> {
-    let whole = format!(
-        "{text}
-// {depends:?}
-"
-    );
-    let file = folder.join(unit);
-    let object = file.with_extension("o");
-    if object.exists() && fs::read_to_string(&file).is_ok_and(|old| old == whole) {
-        return None;
-    }
-    let _ = fs::remove_file(object);
-    fs::write(file, whole).expect("a unit is written");
-    Some(unit.clone())
+/// Where the object of a unit is: one that comes from the same text and what it depends on serves every stand-in.
+fn object((unit, text): &(String, String), depends: &str) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    (text, depends).hash(&mut hasher);
+    target().join("objects").join(format!("{unit}-{:016x}.o", hasher.finish()))
 }
 
 fn compiler() -> Command {
@@ -242,31 +247,48 @@ fn run(mut command: Command) {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn compile(folder: &Path, include: &Path, unit: &str, flags: &[&str]) {
-    let mut command = compiler();
-    command.current_dir(folder).args(["-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off"]).args(flags);
-    command.arg("-I").arg(tests()).arg("-I").arg(include).args(["-c", unit, "-o"]).arg(unit.replace(".cpp", ".part"));
-    run(command);
-    fs::rename(folder.join(unit.replace(".cpp", ".part")), folder.join(unit.replace(".cpp", ".o"))).expect("renamed");
+fn compile(text: &str, object: &Path, include: &Path, flags: &[&str]) {
+    if object.exists() {
+        return;
+    }
+    made(object, |part| {
+        let unit = part.with_extension("cpp");
+        fs::write(&unit, text).expect("a unit is written");
+        let mut command = compiler();
+        command.args(["-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off"]).args(flags);
+        command.arg("-I").arg(tests()).arg("-I").arg(include).arg("-c").arg(&unit).arg("-o").arg(part);
+        run(command);
+        fs::remove_file(unit).expect("the unit is there");
+    });
 }
 
-fn link(folder: &Path, units: &[(String, String)], flags: &[&str]) {
-    let objects = units.iter().map(|(unit, _)| unit.replace(".cpp", ".o"));
-    let mut command = compiler();
-    command
-        .current_dir(folder)
-        .args(["-shared", "-Wl,-soname,libcuda.so", "-o", "libcuda.so"])
-        .args(flags)
-        .args(objects);
-    run(command);
-    let mut command = compiler();
-    command.current_dir(folder).args(["-shared", "-fPIC", "-Wl,-soname,libnvrtc.so", "-o", "libnvrtc.so"]);
-    command.arg(tests().join("nvrtc.cpp"));
-    run(command);
-    std::thread::scope(|scope| {
-        scope.spawn(|| link_beside(&with_products(folder), "cublaslt.cpp", "libcublasLt.so"));
-        link_beside(&with_convolutions(folder), "cudnn.cpp", "libcudnn.so.9");
+fn link(library: &Path, objects: &[PathBuf], flags: &[&str]) {
+    let name = library.file_name().expect("a name").to_string_lossy();
+    made(library, |part| {
+        let mut command = compiler();
+        command.arg("-shared").arg(format!("-Wl,-soname,{name}")).arg("-o").arg(part).args(flags).args(objects);
+        run(command);
     });
+}
+
+/// A library that works on the stand-in driver's memory, in a folder of its own beside it.
+fn link_beside(library: &Path, object: &Path, flags: &[&str]) {
+    let driver = library.with_file_name("../libcuda.so");
+    link(library, &[object.to_owned(), driver], &[flags, &["-Wl,-rpath,$ORIGIN/.."]].concat());
+}
+
+/// Makes a file that every process sees whole or not at all, and that stays as it is where it would not change: other
+/// processes may be running it.
+fn made(file: &Path, make: impl FnOnce(&Path)) {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    fs::create_dir_all(file.parent().expect("a folder")).expect("a folder for the stand-in");
+    let part = file.with_extension(format!("{}-{}.part", std::process::id(), NEXT.fetch_add(1, Relaxed)));
+    make(&part);
+    if fs::read(file).is_ok_and(|old| fs::read(&part).is_ok_and(|new| old == new)) {
+        fs::remove_file(part).expect("it was made just now");
+    } else {
+        fs::rename(part, file).expect("it was made just now");
+    }
 }
 
 /// How the stand-in is compiled for AddressSanitizer.
@@ -276,14 +298,26 @@ pub const SANITIZED: [&str; 2] = ["-fsanitize=address", "-g1"];
 ///
 /// One order of threads: which addresses are touched does not depend on it.
 pub fn sanitized() -> Option<(PathBuf, [(&'static str, String); 3])> {
-    let output = compiler().arg("-print-file-name=libasan.so").output().ok()?;
-    let runtime = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if !Path::new(&runtime).is_absolute() {
-        return None;
-    }
+    let runtime = runtime("libasan.so")?;
     let options = "detect_leaks=0:detect_stack_use_after_return=0:handle_segv=0".to_owned();
     let folder = build(&sources(), &headers(), &kernels(), "sanitized", &SANITIZED);
     Some((folder, [("LD_PRELOAD", runtime), ("ASAN_OPTIONS", options), ("AMP_SCHEDULES", "1".into())]))
+}
+
+/// The libraries' side of the stand-in under ThreadSanitizer, with few kernels, likewise. What is not C++ is not watched.
+pub fn watched() -> Option<(PathBuf, [(&'static str, String); 2])> {
+    let runtime = runtime("libtsan.so")?;
+    let mut sources = sources();
+    sources.retain(|(name, _)| ["elementwise", "matmul"].contains(&name.as_str()));
+    let folder = build(&sources, &headers(), &kernels(), "watched", &["-fsanitize=thread", "-g1"]);
+    Some((folder, [("LD_PRELOAD", runtime), ("TSAN_OPTIONS", "ignore_noninstrumented_modules=1".into())]))
+}
+
+/// The compiler's own library of this name.
+fn runtime(library: &str) -> Option<String> {
+    let output = compiler().arg(format!("-print-file-name={library}")).output().ok()?;
+    let runtime = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Path::new(&runtime).is_absolute().then_some(runtime)
 }
 
 /// cuBLASLt's stand-in, in a folder of its own: without it the library's own kernels multiply.
@@ -294,20 +328,4 @@ pub fn with_products(folder: &Path) -> PathBuf {
 /// cuDNN's stand-in, in a folder of its own: without it the library's own kernels convolve.
 pub fn with_convolutions(folder: &Path) -> PathBuf {
     folder.join("convolutions")
-}
-
-/// A library that works on the stand-in driver's memory.
-fn link_beside(own: &Path, source: &str, library: &str) {
-    fs::create_dir_all(own).expect("a folder for a library's stand-in");
-    let mut command = compiler();
-    command.current_dir(own).args(["-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off"]);
-    command.arg("-I").arg(tests()).arg("-I").arg(kernels()).arg(tests().join(source));
-    command.arg(format!("-Wl,-soname,{library}")).args([
-        "-Wl,-rpath,$ORIGIN/..",
-        "-L..",
-        "-l:libcuda.so",
-        "-o",
-        library,
-    ]);
-    run(command);
 }

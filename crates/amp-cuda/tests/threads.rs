@@ -1,0 +1,109 @@
+//! One GPU used by several threads at once, and a stand-in built by several processes at once.
+
+#[path = "standin/mod.rs"]
+mod standin;
+
+use amp_core::backend::{Backend, Conv2d, DType, Layout, Operand, Scan, Storage};
+use amp_core::{Dims, Result};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::{env, fs};
+
+fn layout(shape: &[usize]) -> Layout {
+    Layout::contiguous(Dims::new(shape).expect("a rank"))
+}
+
+/// Products and convolutions by the libraries, with memory that comes and goes.
+fn work(gpu: &dyn Backend) -> Result<()> {
+    let (matrix, image) = (layout(&[4, 4]), layout(&[1, 1, 4, 4]));
+    for turn in 0..3000 {
+        let x = gpu.upload(Storage::F32((0..16).map(|i| (i + turn) as f32).collect::<Vec<_>>().into()))?;
+        let [x, as_image] = [&matrix, &image].map(|layout| Operand { buffer: &x, layout, logical: DType::F32 });
+        let product = gpu.matmul(x, x, None, DType::F32)?;
+        let convolved = gpu.conv2d(as_image, as_image, None, &Conv2d::default(), DType::F32)?;
+        let sum: f32 = (0..16).map(|i| ((i + turn) as f32).powi(2)).sum();
+        assert_eq!(gpu.download(&convolved)?, Storage::F32(vec![sum].into()));
+        assert_eq!(gpu.download(&product)?.len(), 16);
+    }
+    Ok(())
+}
+
+#[test]
+fn child() {
+    if env::var_os("AMP_CHILD").is_none() {
+        return;
+    }
+    let (standin, _alone) = standin::open_with_products();
+    let gpu = standin::gpu();
+    // The emulation changes stacks, which is more than ThreadSanitizer follows.
+    standin.idle(true);
+    // What all threads use comes to be before them: ThreadSanitizer does not see the library's own locks.
+    work(&*gpu).expect("the GPU works");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| work(&*gpu).expect("the GPU works"));
+        }
+    });
+    let products = standin.calls("cublasLtMatmul");
+    assert_eq!((products, standin.calls("cudnnConvolution")), (15_000, 15_000));
+}
+
+/// Builds a stand-in that has a kernel of its own, opens it and uses it.
+#[test]
+fn builder() {
+    let Ok(text) = env::var("AMP_UNIT") else { return };
+    let folder = standin::build(&[(UNIT.into(), text)], &standin::headers(), &standin::kernels(), UNIT, &[]);
+    let (_, _alone) = standin::open_in(&folder);
+    let gpu = standin::gpu();
+    let x = gpu.upload(Storage::F32(vec![1.0, 2.0, 3.0].into())).expect("an upload");
+    let x = Operand { buffer: &x, layout: &layout(&[3]), logical: DType::F32 };
+    let sums = gpu.scan(Scan::Sum, x, 0, false, DType::F32).expect("sums");
+    assert_eq!(gpu.download(&sums).expect("a download"), Storage::F32(vec![1.0, 3.0, 6.0].into()));
+}
+
+const UNIT: &str = "contended";
+
+#[test]
+fn processes_build_and_use_one_standin_at_once() {
+    // What no earlier run has compiled.
+    let (_, mut text) = standin::sources().into_iter().find(|(name, _)| name == "scan").expect("scan.cu");
+    text += &format!("// {}\n", std::process::id());
+    let child = || {
+        let mut command = Command::new(env::current_exe().expect("this test's file"));
+        command.args(["builder", "--exact", "--nocapture"]).env("AMP_UNIT", &text).stderr(Stdio::piped());
+        command.spawn().expect("a child starts")
+    };
+    let children: Vec<_> = (0..3).map(|_| child()).collect();
+    for child in children {
+        let output = child.wait_with_output().expect("a child ends");
+        assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    let objects = Path::new(env!("CARGO_TARGET_TMPDIR")).join("objects");
+    for file in fs::read_dir(objects).expect("a folder").flatten() {
+        if file.file_name().to_string_lossy().starts_with(UNIT) {
+            fs::remove_file(file.path()).expect("a file that no process uses");
+        }
+    }
+}
+
+fn run_child(folder: &Path, variables: &[(&str, String)]) -> Output {
+    let mut command = Command::new(env::current_exe().expect("this test's file"));
+    command.args(["child", "--exact", "--nocapture"]).env("AMP_CHILD", "1").env("AMP_STANDIN", folder);
+    command.env_remove("AMP_CUDA_LIB_DIR").envs(variables.iter().cloned()).output().expect("the child runs")
+}
+
+#[test]
+fn threads_share_a_gpu_without_races() {
+    let Some((folder, variables)) = standin::watched() else {
+        let _ = writeln!(std::io::stderr(), "NOT RUN: the compiler has no ThreadSanitizer");
+        return;
+    };
+    let output = run_child(&folder, &variables);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("unexpected memory mapping") {
+        let _ = writeln!(std::io::stderr(), "NOT RUN: ThreadSanitizer does not know how this system lays memory out");
+        return;
+    }
+    assert!(output.status.success(), "{}\n{errors}", String::from_utf8_lossy(&output.stdout));
+}
