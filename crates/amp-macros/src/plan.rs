@@ -81,26 +81,40 @@ impl Row {
 /// The source of a call on one line, spaced as people write it.
 fn snippet(source: &Expr) -> String {
     const LONGEST: usize = 60;
-    const SPACING: &[(&str, &str)] = &[
-        (" . ", "."),
-        (". ", "."),
-        (" .", "."),
-        (" ?", "?"),
-        (" ,", ","),
-        ("& ", "&"),
-        (" (", "("),
-        (" [", "["),
-        (" :: ", "::"),
-        ("(- ", "(-"),
-        (" ! ", "!"),
-    ];
     let text = source.to_token_stream().to_string();
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = SPACING.iter().fold(text, |line, (from, to)| line.replace(from, to));
+    let mut line = String::with_capacity(text.len());
+    for word in text.split_ascii_whitespace() {
+        if spaced(&line, word) {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
     match line.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}..", &line[..end]),
         None => line,
     }
+}
+
+/// Whether people write a space between what stands in a line and the next word of tokens.
+///
+/// Looks at single bytes: this code is not optimised in a user's build, and runs for every call of a region.
+fn spaced(line: &str, word: &str) -> bool {
+    let (line, word) = (line.as_bytes(), word.as_bytes());
+    let Some(&last) = line.last() else { return false };
+    let opens = match last {
+        b'.' | b'&' | b'(' | b'[' | b'!' => true,
+        b':' => line.ends_with(b"::"),
+        b'-' => line.ends_with(b"(-"),
+        _ => false,
+    };
+    let closes = match word[0] {
+        b'.' | b'?' | b',' | b')' | b']' => true,
+        b'(' | b'[' => last.is_ascii_alphanumeric() || matches!(last, b'_' | b')' | b']' | b'>' | b'?'),
+        b':' => word.starts_with(b"::"),
+        b'!' => word == b"!",
+        _ => false,
+    };
+    !opens && !closes
 }
 
 /// Casts that cost something, over all operations.

@@ -21,6 +21,10 @@ pub trait Cast<K> {
     type Output;
     /// The same elements at the target; widening is exact, narrowing rounds once.
     fn cast(&self, to: K) -> Self::Output;
+    /// The tensor itself where the types say that it is at the target already, so that a call takes it as it is.
+    fn unchanged(&self) -> Option<&Self::Output> {
+        None
+    }
 }
 
 /// As [`Cast`], for values that are given away, and for containers of tensors.

@@ -1,7 +1,7 @@
 //! What a module is given first: a module that computes takes no integers and no truth values, and says so itself, so
 //! that the result it would have had is no second mistake.
 
-use super::{Cast, Held, Inside, Probe, To, Writing};
+use super::{Cast, Held, Inside, Keep, Moved, Probe, To, Writing};
 use crate::precision::{Bool, F32, I64, U8};
 use crate::tensor::Tensor;
 
@@ -36,15 +36,47 @@ pub trait NoInput<V, K> {
         V: FloatInput;
 }
 
-impl<A: Inside<Tensor: Discrete>, K: Computes> NoInput<A, K> for &&&&&Probe<A, K>
+impl<A: Inside<Tensor: Discrete>, K: Computes> NoInput<A, K> for &&&&Probe<A, K>
 where
     Tensor<F32>: Cast<K>,
 {
-    type Taken = Held<<Tensor<F32> as Cast<K>>::Output>;
+    type Taken = Held<Tensor<F32>, <Tensor<F32> as Cast<K>>::Output>;
     fn hold(&self, _value: A, to: K) -> Self::Taken
     where
         A: FloatInput,
     {
-        Held(super::absent::<Tensor<F32>>().cast(to))
+        Held::new(super::absent(), to)
     }
+}
+
+/// A target of modules: what it makes of a reference to what certainly is a tensor of floats.
+pub trait Takes<A> {
+    /// What becomes of it.
+    type Taken;
+    /// Takes it.
+    fn take(self, place: A) -> Self::Taken;
+}
+
+impl<A> Takes<A> for Keep {
+    type Taken = Moved<A>;
+    fn take(self, place: A) -> Moved<A> {
+        Moved(place)
+    }
+}
+
+macro_rules! takes {
+    ($($target:ident),*) => { $(
+        impl<A: Inside<Tensor: Cast<$target<L>>>, L> Takes<A> for $target<L> {
+            type Taken = Held<A, <A::Tensor as Cast<$target<L>>>::Output>;
+            fn take(self, place: A) -> Self::Taken {
+                Held::new(place, self)
+            }
+        }
+    )* };
+}
+takes!(To, Writing);
+
+/// Casts what certainly is a reference to a tensor of floats to what a module takes.
+pub fn taken<A, K: Takes<A>>(place: A, to: K) -> K::Taken {
+    to.take(place)
 }

@@ -37,8 +37,9 @@ pub use direct::{
 };
 pub use function::function;
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
-pub use hold::{Held, HeldOption, Kept, Moved};
+pub use hold::{Casting, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
+pub use input::taken;
 pub use join::{Join2, Join3, Join4};
 pub use leave::leaving;
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
@@ -69,13 +70,13 @@ pub mod kinds {
     pub use super::literal::HoldsAtRuntime as _;
     pub use super::probe::{
         AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, GateOpen as _,
-        GateShut as _, KeepsPrecision as _, Known as _, OwnedKeeps as _, OwnedTensor as _, PlaceKeeps as _,
-        PlaceTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _, TokenRuntime as _, TokenTyped as _,
+        GateShut as _, Known as _, OwnedKeeps as _, OwnedTensor as _, PlaceTensor as _, SlotAsIs as _, SlotF32 as _,
+        TokenNone as _, TokenRuntime as _, TokenTyped as _,
     };
     pub use super::receiver::{
         FoundExclusive as _, FoundShared as _, Give as _, Lend as _, NotFound as _, ReceiverArray as _,
-        ReceiverExclusive as _, ReceiverExclusivePoints as _, ReceiverItself as _, ReceiverKeeps as _,
-        ReceiverPoints as _, ReceiverPointsFar as _, ReceiverShared as _, ReceiverTensor as _,
+        ReceiverExclusive as _, ReceiverExclusivePoints as _, ReceiverItself as _, ReceiverPoints as _,
+        ReceiverPointsFar as _, ReceiverShared as _, ReceiverTensor as _,
     };
     pub use super::token::{
         LeftAbsent as _, LeftF32 as _, NeverMeet as _, RightAbsent as _, RightF32 as _, SameRuntime as _,

@@ -4,7 +4,7 @@
 //! through `&&&probe` finds the first that applies. The functions that expansions call give as many references as their
 //! question has answers: what the compiler would have to check anew in every expansion is checked here once.
 
-use super::{Cast, Held, HeldOption, Inside, Keep, Kept, Moved, Plain, Precise, Recast, RuntimePrecision, To, to};
+use super::{Cast, Casting, Held, HeldOption, Inside, Keep, Moved, Plain, Precise, Recast, RuntimePrecision, To, to};
 use crate::precision::F32;
 use std::marker::PhantomData;
 
@@ -30,8 +30,7 @@ impl<T: ?Sized> Known for T {}
 pub(super) type Two<'a, T, K> = &'a &'a Probe<T, K>;
 pub(super) type Three<'a, T, K> = &'a Two<'a, T, K>;
 type Four<'a, T, K> = &'a Three<'a, T, K>;
-type Five<'a, T, K> = &'a Four<'a, T, K>;
-type Nine<'a, T, K> = &'a &'a &'a &'a Five<'a, T, K>;
+type Eight<'a, T, K> = &'a &'a &'a &'a Four<'a, T, K>;
 
 macro_rules! questions {
     ($($(#[$doc:meta])* $name:ident: $levels:ident $value:expr;)*) => { $(
@@ -43,15 +42,15 @@ macro_rules! questions {
 }
 questions! {
     /// What becomes of an argument: `.hold(..)`.
-    argument: Four &&&&Probe(PhantomData, PhantomData);
+    argument: Three &&&Probe(PhantomData, PhantomData);
     /// What becomes of what a module is given: `.hold(..)`.
-    input: Five &&&&&Probe(PhantomData, PhantomData);
+    input: Four &&&&Probe(PhantomData, PhantomData);
     /// What becomes of a place that is borrowed: `.lend(..)`.
-    place: Four &&&&Probe(PhantomData, PhantomData);
+    place: Three &&&Probe(PhantomData, PhantomData);
     /// What the other arguments are cast to if this is the receiver: `.gate(..)`.
     gate: Two &&Probe(PhantomData, PhantomData);
     /// What becomes of the place before the dot, where it may be no tensor: `.treatment()`.
-    receiver: Nine &&&&&&&&&Probe(PhantomData, PhantomData);
+    receiver: Eight &&&&&&&&Probe(PhantomData, PhantomData);
     /// What becomes of a value that is given away: `.give(..)`.
     owned: Three &&&Probe(PhantomData, PhantomData);
     /// The precision of a value as a target: `.token(..)`.
@@ -95,11 +94,7 @@ pub const fn declared<'a, T: ?Sized>() -> Two<'a, T, Keep> {
     &&Probe(PhantomData, PhantomData)
 }
 
-/// Treatment of a tensor that has the target precision: passed on by reference.
-#[derive(Clone, Copy, Debug)]
-pub struct Same;
-
-/// Treatment of a tensor of another precision: cast.
+/// Treatment of a tensor: cast.
 #[derive(Clone, Copy, Debug)]
 pub struct Casts;
 
@@ -119,18 +114,6 @@ pub struct Borrows;
 #[derive(Clone, Copy, Debug)]
 pub struct Untouched;
 
-impl Same {
-    /// The target of the other arguments when this is the receiver.
-    pub fn gate<K>(self, to: K) -> K {
-        to
-    }
-
-    /// Takes the argument.
-    pub fn take<A: Inside, K>(self, value: A, _to: K) -> Kept<A> {
-        Kept(value)
-    }
-}
-
 impl Casts {
     /// The target of the other arguments when this is the receiver.
     pub fn gate<K>(self, to: K) -> K {
@@ -138,11 +121,8 @@ impl Casts {
     }
 
     /// Takes the argument.
-    pub fn take<A: Inside, K>(self, value: A, to: K) -> Held<<A::Tensor as Cast<K>>::Output>
-    where
-        A::Tensor: Cast<K>,
-    {
-        Held(value.inside().cast(to))
+    pub fn take<A, K: Casting<A>>(self, place: A, to: K) -> K::Held {
+        to.held(place)
     }
 
     /// Casts a value that is given away.
@@ -235,22 +215,17 @@ macro_rules! treated {
     )* };
 }
 treated! {
-    /// An argument that has the target precision.
-    KeepsPrecision, hold [A: Inside, P] &&&Probe<A, To<P>>, A, To<P> => Kept<A>, Same.take,
-        where [A::Tensor: Precise<Precision = P> + Plain];
-    /// An argument that is a tensor of another precision.
-    ByTensor, hold [A: Inside, K] &&Probe<A, K>, A, K => Held<<A::Tensor as Cast<K>>::Output>, Casts.take,
+    /// An argument that is a tensor.
+    ByTensor, hold [A: Inside, K] &&Probe<A, K>, A, K => Held<A, <A::Tensor as Cast<K>>::Output>, Casts.take,
         where [A::Tensor: Cast<K>];
     /// An argument that is an optional tensor.
     ByOption, hold [A: Inside, K] &Probe<Option<A>, K>, Option<A>, K => HeldOption<<A::Tensor as Cast<K>>::Output>,
         CastsOption.take, where [A::Tensor: Cast<K>];
     /// An argument that is no tensor.
     AsIs, hold [A, K] Probe<A, K>, A, K => Moved<A>, Untouched.take, where [];
-    /// A place whose tensor has the target precision.
-    PlaceKeeps, lend ['a, A: Inside, P] &&&Probe<A, To<P>>, &'a A, To<P> => Kept<&'a A>, Same.take,
-        where [A::Tensor: Precise<Precision = P> + Plain];
-    /// A place with a tensor of another precision.
-    PlaceTensor, lend ['a, A: Inside, K] &&Probe<A, K>, &'a A, K => Held<<A::Tensor as Cast<K>>::Output>, Casts.take,
+    /// A place with a tensor.
+    PlaceTensor, lend ['a, A: Inside, K] &&Probe<A, K>, &'a A, K => Held<&'a A, <A::Tensor as Cast<K>>::Output>,
+        Casts.take,
         where [A::Tensor: Cast<K>];
     /// A place that is no tensor and can be copied.
     ByCopy, lend ['a, A: Copy, K] &Probe<A, K>, &'a A, K => Moved<A>, Copies.take, where [];

@@ -6,6 +6,7 @@ use crate::ops::BatchStatistics;
 use crate::param::Parameter;
 use crate::precision::{AutocastPrecision, Element, F32, Float, Rounded, Rounding};
 use crate::tensor::Tensor;
+use std::any::Any;
 
 impl<P: Element> Inside for Tensor<P> {
     type Tensor = Self;
@@ -42,6 +43,10 @@ impl<P: AutocastPrecision, Q: AutocastPrecision> Cast<To<Q>> for Tensor<P> {
     type Output = Tensor<Q>;
     fn cast(&self, _to: To<Q>) -> Tensor<Q> {
         view(self)
+    }
+    #[inline]
+    fn unchanged(&self) -> Option<&Tensor<Q>> {
+        (self as &dyn Any).downcast_ref()
     }
 }
 

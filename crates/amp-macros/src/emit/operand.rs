@@ -18,7 +18,10 @@ pub(crate) struct Operand {
 impl Operand {
     /// The variable whose type is asked for and may not be known by then.
     fn unsettled(&self) -> Option<Ident> {
-        let asked = !matches!(self.treatment, Treatment::Nothing | Treatment::Direct(_) | Treatment::Late(_));
+        let asked = !matches!(
+            self.treatment,
+            Treatment::Nothing | Treatment::Direct(_) | Treatment::Certain(_) | Treatment::Late(_)
+        );
         if self.late && asked { variable(&self.expr) } else { None }
     }
 }
@@ -42,6 +45,8 @@ pub(crate) enum Treatment {
     To(TokenStream),
     /// Cast to this target: it certainly is a tensor.
     Direct(TokenStream),
+    /// Cast to this target, which may be none: it certainly is a reference to a tensor.
+    Certain(TokenStream),
     /// Cast to this target: whatever type it turns out to have is one that can be.
     Late(TokenStream),
     /// Cast with the others to where all meet.
@@ -261,6 +266,7 @@ impl Bound {
             Treatment::MeetDirect => {
                 lent(cast(&self.operand.expr, &common.to_token_stream()), self.operand.role, first)
             }
+            Treatment::Certain(target) => certain(&self.operand.expr, target),
             Treatment::Late(target) => late(&self.operand, target),
             Treatment::To(target) if !follows => pass(self.taken(target, at), last),
             _ => pass(self.taken(&common.to_token_stream(), at), last),
@@ -303,6 +309,13 @@ fn lent(owned: TokenStream, role: Role, at: Span) -> Expr {
         Role::Operator => quote_spanned!(at=> &(#owned)),
         _ => quote_spanned!(at=> &#owned),
     })
+}
+
+/// What a module is given that certainly is a reference to a tensor.
+fn certain(expr: &Expr, target: &TokenStream) -> Expr {
+    let (first, last) = ends(expr);
+    let site = Span::mixed_site().located_at(first);
+    pass(quote_spanned!(site=> __amp::taken(#expr, #target)), last)
 }
 
 /// The cast of a value whose type is found out later.

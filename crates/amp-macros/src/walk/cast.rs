@@ -301,6 +301,6 @@ pub(super) fn as_written(source: &Expr, i: usize) -> &Expr {
 }
 
 /// Whether a value certainly is a tensor of a known precision: it is cast without asking its type.
-fn is_direct(value: &Value) -> bool {
+pub(super) fn is_direct(value: &Value) -> bool {
     value.sure && value.prec.is_known() && value.shape.lends()
 }

@@ -1,7 +1,7 @@
 //! Calls of modules: the type of a module says what it takes and gives.
 
 use super::Walker;
-use super::cast::as_written;
+use super::cast::{as_written, is_direct};
 use super::operation::castable;
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
@@ -41,8 +41,11 @@ impl Walker<'_> {
             .iter()
             .map(|&i| Operand {
                 expr: take(&mut call.args[i]),
-                role: if i == 0 { Role::Input } else { Role::Argument },
-                treatment: Treatment::To(region.clone()),
+                role: if i == 0 && !values[i].prec.is_known() { Role::Input } else { Role::Argument },
+                treatment: match !self.cx.host && is_direct(&values[i]) && is_reference(&call.args[i], &values[i]) {
+                    true => Treatment::Certain(region.clone()),
+                    false => Treatment::To(region.clone()),
+                },
                 late: values[i].late,
             })
             .collect();
@@ -72,4 +75,9 @@ impl Walker<'_> {
         });
         Value { flow: self.produce(site, false), ..result }
     }
+}
+
+/// Whether an argument is written as a reference to its tensor: a method that borrows from it takes nothing else.
+fn is_reference(arg: &Expr, value: &Value) -> bool {
+    value.shape == Shape::Pointer && matches!(arg, Expr::Reference(_) | Expr::Path(_))
 }

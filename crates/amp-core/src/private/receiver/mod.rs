@@ -9,8 +9,8 @@
 //! The receiver is then one of three expressions. All of them are checked for their types; the two that do not apply
 //! begin with a call that returns [`Void`], so that for moves and borrows they are no part of the function.
 
-use super::probe::{Borrows, Casts, Copies, Same, level};
-use super::{Cast, Inside, Plain, Precise, Probe, To};
+use super::probe::{Borrows, Casts, Copies, level};
+use super::{Cast, Inside, Probe};
 use std::ops::Deref;
 
 mod taken;
@@ -97,9 +97,7 @@ pub fn found<K, R>(kind: K, _result: R) -> Found<K, R> {
 }
 
 level! {
-    /// A receiver whose tensor has the target precision.
-    ReceiverKeeps, treatment => Same;
-    /// A receiver that is a tensor of another precision.
+    /// A receiver that is a tensor.
     ReceiverTensor, treatment => Casts;
     /// A receiver that is a shared reference to no tensor.
     ReceiverShared, treatment => Copies;
@@ -119,15 +117,6 @@ level! {
     FoundShared, shared => Borrows;
     /// A method that takes `&mut self`.
     FoundExclusive, exclusive => Mutates;
-}
-
-impl<T: Inside, P> ReceiverKeeps for &&&&&&&&Probe<T, To<P>>
-where
-    T::Tensor: Precise<Precision = P> + Plain,
-{
-    fn treatment(&self) -> Same {
-        Same
-    }
 }
 
 impl<T: Inside, K> ReceiverTensor for &&&&&&&Probe<T, K>

@@ -54,7 +54,7 @@ macro_rules! decided {
         }
     )* };
 }
-decided!(Same, Casts, Copies, Borrows, Mutates);
+decided!(Casts, Copies, Borrows, Mutates);
 
 macro_rules! answers {
     ($($kind:ident),*) => { $(
@@ -63,7 +63,7 @@ macro_rules! answers {
         }
     )* };
 }
-answers!(Same, Casts, Copies, Borrows, Mutates, Moves);
+answers!(Casts, Copies, Borrows, Mutates, Moves);
 
 macro_rules! asked {
     ($($kind:ident [$($param:tt)*] $place:ty => $of:ty, then $next:ident, at last $last:ident;)*) => { $(
@@ -150,7 +150,6 @@ macro_rules! expressions {
     (@comes Void) => { never() };
 }
 expressions! {
-    Same: true (), false Void, false Void, ();
     Casts: true (), false Void, false Void, ();
     Copies: false Void, false Void, false Void, ();
     Borrows: false Void, false Void, false Void, ();
@@ -168,27 +167,22 @@ macro_rules! absent {
         }
     )* };
 }
-absent!(moved: Same, Casts, Copies, Borrows, Mutates);
-absent!(lent: Same, Casts, Copies, Borrows, Moves);
+absent!(moved: Casts, Copies, Borrows, Mutates);
+absent!(lent: Casts, Copies, Borrows, Moves);
 absent!(ahead: Copies, Borrows, Mutates, Moves);
 absent!(lend: Mutates, Moves);
 
-macro_rules! made_ahead {
-    ($($kind:ty),*) => { $(
-        impl $kind {
-            /// The cast that was made ahead.
-            pub fn ahead<A>(self, value: A) -> A {
-                value
-            }
+impl Casts {
+    /// The cast that was made ahead.
+    pub fn ahead<A>(self, value: A) -> A {
+        value
+    }
 
-            /// This is not what becomes of it.
-            pub fn lend<A, B>(self, _place: A) -> B {
-                absent()
-            }
-        }
-    )* };
+    /// This is not what becomes of it.
+    pub fn lend<A, B>(self, _place: A) -> B {
+        absent()
+    }
 }
-made_ahead!(Same, Casts);
 
 impl Moves {
     /// Takes the receiver.
