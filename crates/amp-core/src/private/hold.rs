@@ -20,7 +20,7 @@ impl<A, T> Held<A, T> {
         A: Inside<Tensor: Cast<K, Output = T>>,
     {
         match place.inside().unchanged() {
-            Some(_) => Self::Unchanged(place, |place| place.inside().unchanged().unwrap_or_else(|| absent())),
+            Some(_) => Self::Unchanged(place, |place| place.inside().unchanged().unwrap_or_else(absent)),
             None => Self::Cast(place.inside().cast(to)),
         }
     }
