@@ -73,3 +73,22 @@ fn a_region_equals_the_same_program_with_casts_by_hand() -> Result<()> {
     assert_eq!(net.forward::<F16>(&x)?.0.to_vec()?, by_hand.to_vec()?);
     Ok(())
 }
+
+/// A region takes the layer's input in its precision, and what the layer is added to as it is.
+#[test]
+fn what_a_layer_is_added_to_keeps_its_precision() -> Result<()> {
+    #[autocast(P)]
+    fn forward<P: AutocastPrecision>(layer: &Linear, x: &Tensor<F32>, residual: &Tensor<F32>) -> Result<Tensor<F32>> {
+        layer.forward_add(x, residual)
+    }
+    let device = Device::cpu();
+    let (layer, x) = (Linear::new(5, 4, &device)?, Tensor::<F32>::randn([3, 5], &device)?);
+    // No 16-bit number is next to 1.
+    let residual = Tensor::<F32>::full([3, 4], 1.0 + f32::EPSILON, &device)?;
+    let narrow: Tensor<F32> = layer.forward_add(&x.to::<BF16>()?, &residual)?;
+    assert_eq!(forward::<BF16>(&layer, &x, &residual)?.to_vec()?, narrow.to_vec()?);
+    assert_ne!(forward::<F32>(&layer, &x, &residual)?.to_vec()?, narrow.to_vec()?);
+    let nothing = Linear::from_parameters(Parameter::new(&Tensor::<F32>::zeros([4, 5], &device)?)?, None)?;
+    assert_eq!(forward::<BF16>(&nothing, &x, &residual)?.to_vec()?, [1.0 + f32::EPSILON; 12]);
+    Ok(())
+}

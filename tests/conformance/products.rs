@@ -22,6 +22,10 @@ fn matrix_products() {
                 let args = floats([&[m, k], &[k, n]]);
                 conform!(device, "matmul", all, args, Terms(k), |a| a.x[0].matmul(&a.x[1]));
             }
+            let args = [floats([&[13, 11], &[13, k], &[k, 11]]), floats([&[11], &[13, k], &[k, 11]])].concat();
+            conform!(device, "addmm", all, args, Terms(k + 1), |a| a.x[0].addmm(&a.x[1], &a.x[2]));
+            let args = floats([&[5, 1], &[3, 5, k], &[3, k, 7]]);
+            conform!(device, "baddbmm", all, args, Terms(k + 1), |a| a.x[0].baddbmm(&a.x[1], &a.x[2]));
             let batched = [floats([&[3, 5, k], &[3, k, 7]]), floats([&[2, 1, 5, k], &[3, k, 2]])].concat();
             conform!(device, "matmul_batched", all, batched, Terms(k), |a| a.x[0].matmul(&a.x[1]));
             let args = floats([&[2, 3, k], &[5, k], &[5]]);

@@ -71,6 +71,8 @@ cases! {
     matmul lower -> P, [3, 4] [4, 5] [1]: |a, b, c| a.matmul(b);
     mm lower -> P, [3, 4] [4, 5] [1]: |a, b, c| a.mm(b);
     bmm lower -> P, [2, 3, 4] [2, 4, 5] [1]: |a, b, c| a.bmm(b);
+    addmm lower -> P, [3, 5] [3, 4] [4, 5]: |a, b, c| a.addmm(b, c);
+    baddbmm lower -> P, [5] [2, 3, 4] [2, 4, 5]: |a, b, c| a.baddbmm(b, c);
     mv lower -> P, [3, 4] [4] [1]: |a, b, c| a.mv(b);
     einsum lower -> P, [2, 3, 4] [2, 5, 4] [1]: |a, b, c| a.einsum("bik,bjk->jbi", b);
     linear lower -> P, [3, 4] [5, 4] [5]: |a, b, c| a.linear(b, Some(c));

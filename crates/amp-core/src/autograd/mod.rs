@@ -31,5 +31,5 @@ pub(crate) use peaks::Spread;
 pub(crate) use rows::{Rows, Which};
 pub(crate) use saved::{Origin, Saved, SavedInput, SavedSigns};
 pub use saved::{SavedBytes, saved_bytes};
-pub(crate) use watch::watch;
 pub use watch::{Culprit, diagnose};
+pub(crate) use watch::{on as watching, watch};

@@ -88,7 +88,7 @@ pub(crate) fn watch(on: bool) -> Option<Culprit> {
     FOUND.take()
 }
 
-pub(super) fn on() -> bool {
+pub(crate) fn on() -> bool {
     ON.get()
 }
 

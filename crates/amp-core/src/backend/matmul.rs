@@ -2,12 +2,27 @@
 
 use super::{Buffer, Elementwise, Operand};
 use crate::Result;
-use amp_cpu::{DType, Dims, Layout, Unary};
+use amp_cpu::{Binary, DType, Dims, Layout, Unary};
 
 /// Matrix products of `[.., M, K]` and `[.., K, N]` operands with one batch shape; accumulators are F32 (F64 for F64).
 pub trait MatMul: Elementwise {
     /// `a · b (+ bias)`, rounded once to `out`; `bias` is `[N]`.
     fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer>;
+
+    /// `a · b (+ bias) + residual`, rounded once to `out`; `residual` is `[.., M, N]` with any strides, and F64 where `a` is.
+    fn matmul_add(
+        &self,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        bias: Option<Operand<'_>>,
+        residual: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        let sums = if a.logical == DType::F64 { DType::F64 } else { DType::F32 };
+        let product = self.matmul(a, b, bias, sums)?;
+        let layout = Layout::contiguous(residual.layout.shape);
+        self.binary(Binary::Add, Operand { buffer: &product, layout: &layout, logical: sums }, residual, out)
+    }
 
     /// `into += a · b` with the accumulator's precision; a batch is summed when `into` holds one matrix only.
     fn matmul_accumulate(&self, a: Operand<'_>, b: Operand<'_>, into: &mut Buffer) -> Result<()>;

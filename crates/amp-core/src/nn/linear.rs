@@ -1,10 +1,12 @@
 //! Fully connected layers.
 
 use super::{Module, Visitor, init};
+use crate::autograd::watching;
+use crate::ops::linear_add;
 use crate::param::Parameter;
 use crate::precision::Float;
 use crate::tensor::Tensor;
-use crate::{Device, Error, Result};
+use crate::{DType, Device, Error, Result};
 
 /// `y = x Wᵀ + b` over the last dimension (`torch.nn.Linear`).
 #[derive(Debug)]
@@ -57,6 +59,23 @@ impl Linear {
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
         let bias = self.bias.as_ref().map(Parameter::to::<P>).transpose()?;
         x.linear(&self.weight.to::<P>()?, bias.as_ref())
+    }
+
+    /// `residual + forward(x)`, of which the sum is part of the product: `x` `[.., inputs]`, the result `[.., outputs]`, to which
+    /// `residual` broadcasts. In a region `x` is narrowed, and `residual` stays in the precision that it and the result have.
+    ///
+    /// # Precision
+    /// The residual is added to the accumulators, in F32 (F64 for F64), and the sum is rounded once; the layer's gradients are
+    /// those of a layer in the precision of `x`. Where one of the two alone is F64, and where overflow is watched for, the layer's
+    /// output is rounded to both precisions first.
+    #[track_caller]
+    pub fn forward_add<P: Float, R: Float>(&self, x: &Tensor<P>, residual: &Tensor<R>) -> Result<Tensor<R>> {
+        if (P::DTYPE == DType::F64) != (R::DTYPE == DType::F64) || watching() {
+            return residual.add(&self.forward(x)?.to::<R>()?);
+        }
+        let weight = self.weight.to::<P>()?;
+        let bias = self.bias.as_ref().map(Parameter::to::<P>).transpose()?;
+        Ok(Tensor::from_raw(linear_add(&residual.raw, &x.raw, &weight.raw, bias.as_ref().map(|bias| &bias.raw))?))
     }
 }
 

@@ -41,7 +41,13 @@ fn tensors(op: Arithmetic, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 
 #[track_caller]
 pub(super) fn add(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    record("add", &[a, b], binary("add", Binary::Add, a, b, a.logical)?, |_| {
+    recorded_sum(a, b, binary("add", Binary::Add, a, b, a.logical)?)
+}
+
+/// `y` in the graph as the sum of `a` and `b`.
+#[track_caller]
+pub(super) fn recorded_sum(a: &RawTensor, b: &RawTensor, y: RawTensor) -> Result<RawTensor> {
+    record("add", &[a, b], y, |_| {
         Ok(Box::new(|pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
             pass.give(1, pass.grad().clone())

@@ -47,6 +47,7 @@ pub use batch_norm::BatchStatistics;
 pub(crate) use batch_norm::{batch_norm_eval, batch_norm_train};
 pub use choice::Fill;
 pub(crate) use feed_forward::feed_forward;
+pub(crate) use linear::linear_add;
 pub use loss::{CrossEntropy, LossReduction};
 pub(crate) use matmul::accumulate;
 pub(crate) use normalize::{Affine, group_norm, layer_norm, rms_norm};

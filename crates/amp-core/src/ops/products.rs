@@ -1,6 +1,8 @@
 //! Matrix products of operands with one number of dimensions each, under PyTorch's names.
 
-use super::{arithmetic, matmul::matmul};
+use super::arithmetic;
+use super::matmul::{give_product, matmul, transposed};
+use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -23,10 +25,45 @@ fn check_ranks(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]
 #[track_caller]
 fn product(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<RawTensor> {
     check_ranks(op, a, b, ranks)?;
+    check_batch(op, a, b, ranks)?;
+    matmul(a, b)
+}
+
+/// Batches have one size.
+#[track_caller]
+fn check_batch(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<()> {
     if ranks == [3, 3] && a.shape()[0] != b.shape()[0] {
         return Err(Error::Broadcast { op, left: *a.shape(), right: *b.shape() });
     }
-    matmul(a, b)
+    Ok(())
+}
+
+/// `input + a · b` for factors of `rank` dimensions, added before the product is rounded.
+#[track_caller]
+fn added(op: &'static str, input: &RawTensor, a: &RawTensor, b: &RawTensor, rank: usize) -> Result<RawTensor> {
+    check_ranks(op, a, b, [rank; 2])?;
+    check_batch(op, a, b, [rank; 2])?;
+    let (left, right) = (*a.shape(), *b.shape());
+    if left[rank - 1] != right[rank - 2] {
+        return Err(Error::InnerDimensions { op, left, right });
+    }
+    for factor in [a, b] {
+        input.device().check_same(factor.device(), op)?;
+    }
+    let mut shape = left;
+    shape[rank - 1] = right[rank - 1];
+    let shape = crate::IntoShape::into_shape(shape, op)?;
+    let residual = input.broadcast_to(op, &shape)?;
+    let buffer = input.backend().matmul_add(a.operand()?, b.operand()?, None, residual.operand()?, input.logical)?;
+    record(op, &[input, a, b], RawTensor::new(input.device(), buffer, shape), |_| {
+        let (a, b) = (Saved::new(a)?, Saved::new(b)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad().detached();
+            pass.give(0, grad.clone())?;
+            give_product(pass, 1, &grad, &transposed(&b))?;
+            give_product(pass, 2, &transposed(&a), &grad)
+        }))
+    })
 }
 
 macro_rules! products {
@@ -52,6 +89,29 @@ products! {
     dot, [1, 1], "Scalar product of two vectors `[K]` (`torch.dot`).";
 }
 
+macro_rules! added_products {
+    ($($name:ident, $rank:expr, $doc:literal;)*) => {
+        impl<P: Float> Tensor<P> { $(
+            #[doc = $doc]
+            ///
+            /// # Precision
+            /// The sum is part of the product: in F32 (F64 for F64), rounded once. Gradients are those of
+            /// [`matmul`](Self::matmul) and [`add`](Self::add).
+            #[track_caller]
+            pub fn $name<A: Element, B: Element>(&self, a: &Tensor<A>, b: &Tensor<B>) -> Result<Self>
+            where
+                P: SamePrecision<A> + SamePrecision<B>,
+            {
+                Ok(Self::from_raw(added(stringify!($name), &self.raw, &a.raw, &b.raw, $rank)?))
+            }
+        )* }
+    };
+}
+added_products! {
+    addmm, 2, "`self + a · b` for `[M, K]` and `[K, N]`, to whose product `self` broadcasts (`torch.addmm`).";
+    baddbmm, 3, "`self + a · b` for `[B, M, K]` and `[B, K, N]`, to whose products `self` broadcasts (`torch.baddbmm`).";
+}
+
 impl<P: Float> Tensor<P> {
     /// Products of every element of `[M]` with every one of `[N]`, as `[M, N]` (`torch.outer`).
     #[track_caller]
@@ -66,7 +126,8 @@ impl<P: Float> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F32, Result, Tensor};
+    use crate::{BF16, Device, F32, F64, Result, Tensor, gradcheck};
+    use half::bf16;
 
     fn counted(shape: &[usize]) -> Result<Tensor<F32>> {
         Tensor::from_fn(shape, |i| i.iter().fold(1, |all, i| all * 3 + i) as f32, &Device::cpu())
@@ -89,13 +150,40 @@ mod tests {
     }
 
     #[test]
+    fn sums_with_products_have_gradients() -> Result<()> {
+        let wide = |shape: &[usize]| -> Result<Tensor<F64>> { (&counted(shape)?.to::<F64>()? * 0.037)?.sin() };
+        for (input, a, b) in [(&[2, 4][..], [2, 3], [3, 4]), (&[4], [2, 3], [3, 4]), (&[], [1, 3], [3, 1])] {
+            let inputs = [wide(input)?, wide(&a)?, wide(&b)?];
+            let worst = gradcheck(|x| x[0].addmm(&x[1], &x[2]), &inputs)?;
+            assert!(worst.error <= 1e-6, "{input:?}: {worst:?}");
+            let batched = |i: usize| inputs[i].unsqueeze(0)?.repeat([2, 1, 1]);
+            let worst = gradcheck(|x| x[0].baddbmm(&x[1], &x[2]), &[inputs[0].clone(), batched(1)?, batched(2)?])?;
+            assert!(worst.error <= 1e-6, "{input:?}, in a batch: {worst:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_added_is_rounded_with_the_sum() -> Result<()> {
+        // 257 is no BF16 number, 258 is.
+        let ones = |shape: [usize; 2]| Tensor::<BF16>::full(shape, bf16::ONE, &Device::cpu());
+        let (one, a, b) = (ones([1, 1])?, ones([1, 257])?, ones([257, 1])?);
+        assert_eq!(one.addmm(&a, &b)?.to_vec()?, [bf16::from_f32(258.0)]);
+        assert_eq!(a.matmul(&b)?.add(&one)?.to_vec()?, [bf16::from_f32(256.0)]);
+        Ok(())
+    }
+
+    #[test]
     fn other_ranks_and_sizes_are_errors() -> Result<()> {
-        let (m, v, a) = (counted(&[2, 3])?, counted(&[3])?, counted(&[2, 3, 3])?);
+        let (m, n, v, a) = (counted(&[2, 3])?, counted(&[3, 4])?, counted(&[3])?, counted(&[2, 3, 3])?);
         let text = |result: Result<Tensor<F32>>| result.unwrap_err().to_string();
         assert!(text(m.mm(&v)).starts_with("mm: the second operand"), "{}", text(m.mm(&v)));
         assert!(text(v.dot(&m)).starts_with("dot: the second operand"));
         assert!(text(m.mv(&m)).starts_with("mv: the second operand"));
         assert!(text(m.bmm(&a)).starts_with("bmm: the first operand"));
+        assert!(text(v.addmm(&m, &v)).starts_with("addmm: the second operand"));
+        assert!(text(v.addmm(&m, &m)).starts_with("addmm: inner dimensions differ"));
+        assert!(text(counted(&[3, 1])?.addmm(&m, &n)).starts_with("addmm: shapes [3, 1] and [2, 4]"));
         assert!(text(m.outer(&v)).starts_with("outer: the first operand"));
         assert!(text(a.bmm(&counted(&[1, 3, 3])?)).starts_with("bmm: "));
         Ok(())

@@ -11,6 +11,7 @@ pub(crate) mod kernel;
 pub(crate) mod operand;
 pub(crate) mod panel;
 pub(crate) mod product;
+mod residual;
 mod small;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
 use product::{Sink, Threads};
+use residual::Residual;
 use small::{is_small, small};
 use std::ops::Range;
 use thin::thin;
@@ -34,11 +36,13 @@ use thin::thin;
 pub struct Epilogue<'a> {
     /// Added to every row, `[N]`.
     pub bias: Option<View<'a>>,
+    /// Added to the whole result, `[.., M, N]` with any strides (0 repeats): what a layer's output is added to.
+    pub residual: Option<View<'a>>,
 }
 
 /// `a · b` for `a` `[.., M, K]` and `b` `[.., K, N]` with equal batch shapes (stride 0 repeats), as `[.., M, N]`.
 ///
-/// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`. K = 0 gives zeros, or the bias.
+/// Sums, bias and residual in F32 (F64 for F64 operands), rounded once to `out`. K = 0 gives zeros, or what is added to them.
 pub fn matmul(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
     if dot::multiplies_halves(a, b) {
         return multiply::<bf16>(a, b, epilogue, out);
@@ -74,7 +78,8 @@ macro_rules! in_panels {
 pub(crate) use in_panels;
 
 fn multiply<E: Multiply>(a: &View, b: &View, epilogue: &Epilogue, out: DType) -> Storage {
-    let problem = Problem::new(a, b).fold_batch_into_rows();
+    let residual = epilogue.residual.as_ref().map(Residual::new);
+    let (problem, residual) = Problem::new(a, b).fold_batch_into_rows(residual);
     let mut result = Storage::unwritten(out, problem.count * problem.size());
     let mut bias: Vec<E::Sum> = Vec::new();
     if let Some(view) = &epilogue.bias {
@@ -82,7 +87,10 @@ fn multiply<E: Multiply>(a: &View, b: &View, epilogue: &Epilogue, out: DType) ->
         load_all(view, &mut bias);
     }
     let output = Output::new(&mut result);
-    problem.run::<E, _>(&|places| Rounded { output, places, bias: &bias });
+    problem.run::<E, _>(&|places| {
+        let residual = residual.map(|residual| residual.beside(places));
+        Rounded { output, places, bias: &bias, residual }
+    });
     result
 }
 
@@ -90,7 +98,7 @@ fn accumulate<E: Multiply>(a: &View, b: &View, into: &mut Storage) {
     let mut problem = Problem::new(a, b);
     let output = Output::new(into);
     if output.len() != problem.size() {
-        return problem.fold_batch_into_rows().run::<E, _>(&|places| Sums { output, places });
+        return problem.fold_batch_into_rows(None).0.run::<E, _>(&|places| Sums { output, places });
     }
     problem = problem.fold_batch_into_depth();
     for index in 0..problem.count {
@@ -101,6 +109,8 @@ fn accumulate<E: Multiply>(a: &View, b: &View, into: &mut Storage) {
 /// Where a product lies in a buffer, and whether it was computed as its transpose.
 #[derive(Clone, Copy)]
 struct Places {
+    /// Number of the product in its batch.
+    product: usize,
     start: usize,
     row_stride: usize,
     column_stride: usize,
@@ -130,27 +140,34 @@ impl Places {
     }
 }
 
-/// Adds the bias, rounds and stores.
+/// Adds bias and residual, rounds and stores.
 struct Rounded<'a, T> {
     output: Output<'a>,
     places: Places,
     bias: &'a [T],
+    residual: Option<Residual<'a>>,
 }
 
 impl<T: Real> Sink<T> for Rounded<'_, T> {
     fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
+        if let Some(residual) = &self.residual {
+            residual.expect(rows.clone(), columns.clone());
+        }
         self.places.expect(&self.output, rows, columns);
     }
 
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
         self.places.add_bias(self.bias, row, column, values);
+        if let Some(residual) = &self.residual {
+            residual.add(row, column, values);
+        }
         // SAFETY: each task stores its own block of the result (`Sink`), and products of a batch have their own.
         unsafe { self.output.store(self.places.at(row, column), self.places.column_stride, values) }
     }
 
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {
         let Places { row_stride, turned, .. } = self.places;
-        if turned {
+        if turned || self.residual.is_some() {
             let lines = lines.chunks().enumerate();
             return lines.for_each(|(i, line)| self.store(row + i, column, &mut line[..columns]));
         }
@@ -205,18 +222,20 @@ impl<'a> Problem<'a> {
         self.a.rows * self.b.rows
     }
 
-    /// `[B, M, K] · [K, N]` is one product of `B * M` rows when the rows lie evenly.
-    fn fold_batch_into_rows(mut self) -> Self {
+    /// `[B, M, K] · [K, N]` is one product of `B * M` rows when the rows lie evenly, those of what is added to it too.
+    fn fold_batch_into_rows(mut self, mut residual: Option<Residual<'a>>) -> (Self, Option<Residual<'a>>) {
         let outer = self.batch.len();
         let repeats = self.b.view.layout.strides.iter().zip(self.batch.iter()).all(|(&s, &d)| s == 0 || d == 1);
-        let layout = self.a.view.layout;
-        if let (true, Some(stride)) = (repeats, fused_stride(&layout.shape[..=outer], &layout.strides[..=outer])) {
+        let stride = |view: &View| fused_stride(&view.layout.shape[..=outer], &view.layout.strides[..=outer]);
+        let evenly = residual.map_or(Some(0), |residual| stride(&residual.view));
+        if let (true, Some(stride), Some(evenly)) = (repeats, stride(&self.a.view), evenly) {
             self.a.rows *= self.count;
             self.a.row_stride = stride;
             self.batch = Dims::default();
             self.count = 1;
+            residual = residual.map(|residual| residual.folded(evenly));
         }
-        self
+        (self, residual)
     }
 
     /// The sum of `[B, M, K] · [B, K, N]` over the batch is one product when both depths lie evenly.
@@ -254,7 +273,8 @@ impl<'a> Problem<'a> {
             Matrix { offset: matrix.offset + offset_of(index, &self.batch, strides), ..*matrix }
         };
         let (a, b) = (at(&self.a), at(&self.b));
-        let places = Places { start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
+        let places =
+            Places { product: index, start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
         let turned = Places { row_stride: 1, column_stride: b.rows, turned: true, ..places };
         if is_small(&a, &b) {
             return small(&a, &b, &sink(places));

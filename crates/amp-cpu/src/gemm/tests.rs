@@ -11,9 +11,14 @@ use half::bf16;
 
 /// `n·eps(acc)·Σ|a·b| + eps(out)·|ref|`, element by element.
 fn check_matmul(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, out: DType) {
-    let epilogue = Epilogue { bias: bias.map(Tensor::view) };
+    check_added(a, b, [bias, None], out);
+}
+
+/// The same with a bias, a residual, both or neither.
+fn check_added(a: &Tensor, b: &Tensor, [bias, residual]: [Option<&Tensor>; 2], out: DType) {
+    let epilogue = Epilogue { bias: bias.map(Tensor::view), residual: residual.map(Tensor::view) };
     let got = Tensor::contiguous(&result_shape(a, b), matmul(&a.view(), &b.view(), &epilogue, out));
-    compare(a, b, bias, &got);
+    compare_with(dot::multiplies_halves(&a.view(), &b.view()), a, b, [bias, residual], &got);
 }
 
 fn result_shape(a: &Tensor, b: &Tensor) -> Vec<usize> {
@@ -23,11 +28,11 @@ fn result_shape(a: &Tensor, b: &Tensor) -> Vec<usize> {
 }
 
 pub(super) fn compare(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, got: &Tensor) {
-    compare_with(dot::multiplies_halves(&a.view(), &b.view()), a, b, bias, got);
+    compare_with(dot::multiplies_halves(&a.view(), &b.view()), a, b, [bias, None], got);
 }
 
 /// With `halves`, three products of each term are summed and a fourth is left out, as AMX multiplies F16.
-pub(super) fn compare_with(halves: bool, a: &Tensor, b: &Tensor, bias: Option<&Tensor>, got: &Tensor) {
+pub(super) fn compare_with(halves: bool, a: &Tensor, b: &Tensor, [bias, residual]: [Option<&Tensor>; 2], got: &Tensor) {
     let (products, left_out) = if halves { (3.05, 2.0_f64.powi(-16)) } else { (1.0, 0.0) };
     let (rank, depth) = (a.shape().len(), *a.shape().last().unwrap());
     let accumulator = if a.logical() == DType::F64 { DType::F64 } else { DType::F32 };
@@ -41,12 +46,12 @@ pub(super) fn compare_with(halves: bool, a: &Tensor, b: &Tensor, bias: Option<&T
             sum += term;
             magnitude += term.abs();
         }
-        if let Some(bias) = bias {
-            let value = bias.at(&index[rank - 1..]);
+        let added = [bias.map(|bias| bias.at(&index[rank - 1..])), residual.map(|residual| residual.at(&index))];
+        for value in added.into_iter().flatten() {
             sum += value;
             magnitude += value.abs();
         }
-        let summed = (products * depth as f64 + 1.0) * epsilon(accumulator);
+        let summed = (products * depth as f64 + 1.0 + f64::from(residual.is_some())) * epsilon(accumulator);
         let tolerance = (summed + left_out) * magnitude + epsilon(got.logical()) * sum.abs();
         let diff = (got.at(&index) - sum).abs();
         assert!(
@@ -127,6 +132,69 @@ fn strides_and_batches() {
     }
 }
 
+/// Sizes that every kind of product takes part in: small, thin on either side, turned, in panels.
+#[test]
+fn residuals_are_added_before_rounding() {
+    let mut random = Random::new(11);
+    let floats = [DType::F16, DType::BF16, DType::F32];
+    for (m, k, n) in [(20, 10, 1), (1, 300, 33), (70, 5, 16), (301, 8, 5), (5, 8, 301), (37, 30, 53), (3, 0, 2)] {
+        for stored in floats {
+            for operands in floats {
+                let (a, b) = (random.tensor(&[m, k], operands), random.tensor(&[k, n], operands));
+                let residual = random.tensor(&[m, n], stored);
+                let turned = random.tensor(&[n, m], stored).transposed(0, 1);
+                let row = random.tensor(&[1, n], stored).broadcast(&[m, n]);
+                let every_second = random.tensor(&[2 * m, 2 * n], stored).every(0, 2).every(1, 2);
+                let bias = random.tensor(&[n], DType::F32);
+                check_added(&a, &b, [None, Some(&residual)], operands);
+                check_added(&a, &b, [Some(&bias), Some(&residual)], DType::F32);
+                check_added(&a, &b, [Some(&bias), Some(&turned)], stored);
+                check_added(&a, &b, [None, Some(&row)], DType::F32);
+                check_added(&a, &b, [None, Some(&every_second.meant_as(DType::BF16))], DType::F32);
+            }
+        }
+    }
+    let (a, b) = (random.tensor(&[14, 23], DType::F64), random.tensor(&[23, 5], DType::F64));
+    check_added(&a, &b, [None, Some(&random.tensor(&[14, 5], DType::F64))], DType::F64);
+}
+
+#[test]
+fn residuals_of_batches() {
+    let mut random = Random::new(12);
+    for dtype in [DType::F32, DType::BF16] {
+        let (a, b) = (random.tensor(&[3, 2, 11, 13], dtype), random.tensor(&[3, 2, 13, 7], dtype));
+        let shared = random.tensor(&[13, 7], dtype).broadcast(&[3, 2, 13, 7]);
+        let each = random.tensor(&[3, 2, 11, 7], DType::F32);
+        let swapped = random.tensor(&[2, 3, 11, 7], DType::F32).transposed(0, 1);
+        let repeated = random.tensor(&[2, 1, 7], DType::F32).broadcast(&[3, 2, 11, 7]);
+        for residual in [&each, &swapped, &repeated] {
+            check_added(&a, &b, [None, Some(residual)], dtype);
+            check_added(&a, &shared, [None, Some(residual)], DType::F32);
+        }
+    }
+    for shape in [[0, 4, 3], [2, 0, 3]] {
+        let (a, b) = (random.tensor(&shape, DType::F32), random.tensor(&[3, 5], DType::F32));
+        let residual = random.tensor(&[shape[0], shape[1], 5], DType::F32);
+        check_added(&a, &b.broadcast(&[shape[0], 3, 5]), [None, Some(&residual)], DType::F32);
+    }
+}
+
+#[test]
+fn infinities_and_nans_of_residuals_arrive() {
+    for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        let mut values = vec![1.0; 30 * 33];
+        values[7 * 33 + 3] = special;
+        let residual = Tensor::from_values(&[30, 33], DType::F32, &values);
+        let (a, b) = (Tensor::filled(&[30, 40], DType::BF16, 1.0), Tensor::filled(&[40, 33], DType::BF16, 1.0));
+        let epilogue = Epilogue { bias: None, residual: Some(residual.view()) };
+        let y = Tensor::contiguous(&[30, 33], matmul(&a.view(), &b.view(), &epilogue, DType::BF16));
+        for index in y.indices() {
+            let (expected, got) = (if index == [7, 3] { special } else { 41.0 }, y.at(&index));
+            assert!(got == expected || got.is_nan() && expected.is_nan(), "{got} instead of {expected}");
+        }
+    }
+}
+
 #[test]
 fn long_sums_stay_in_the_accumulator() {
     let mut random = Random::new(4);
@@ -177,8 +245,9 @@ fn accumulates_without_rounding() {
 fn one_and_two_threads_give_the_same_bits() {
     let mut random = Random::new(6);
     let (a, b) = (random.tensor(&[150, 700], DType::BF16), random.tensor(&[700, 210], DType::F32));
-    let run =
-        |threads| crate::with_num_threads(threads, || matmul(&a.view(), &b.view(), &Epilogue::default(), DType::F32));
+    let residual = random.tensor(&[150, 210], DType::F16);
+    let epilogue = Epilogue { bias: None, residual: Some(residual.view()) };
+    let run = |threads| crate::with_num_threads(threads, || matmul(&a.view(), &b.view(), &epilogue, DType::F32));
     assert_eq!(run(1), run(2));
 }
 

@@ -26,7 +26,9 @@ impl Walker<'_> {
         self.rows.push(row);
         // Whether it takes integers, its type says too.
         let input = |i: usize| i == 0 && values[i].prec == Prec::Other && values[i].shape.lends();
-        let asked = |&i: &usize| castable(&call.args[i], &values[i]) || input(i);
+        // What a layer is added to keeps the precision that it has.
+        let added = |i: usize| i > 0 && name == "forward_add";
+        let asked = |&i: &usize| !added(i) && (castable(&call.args[i], &values[i]) || input(i));
         let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
         self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));

@@ -20,11 +20,13 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("bmm", Family::Gemm, Class::Lower, "batched tensor-core GEMM (slow in fp16 before CUDA 9.1)")
         .tensors(&[0, 1])
         .implemented(),
-    Op::new("addmm", Family::Gemm, Class::Lower, "GEMM plus bias; fp32 accumulate").tensors(&[0, 1, 2]),
+    Op::new("addmm", Family::Gemm, Class::Lower, "GEMM plus bias; fp32 accumulate").tensors(&[0, 1, 2]).implemented(),
     Op::new("addmv", Family::Gemm, Class::Lower, "GEMV plus add; CUDA only").tensors(&[0, 1, 2]),
     Op::new("addr", Family::Gemm, Class::Lower, "rank-1 update treated as BLAS on CUDA").tensors(&[0, 1, 2]),
     Op::new("addbmm", Family::Gemm, Class::Lower, "batched GEMM reduced over batch").tensors(&[0, 1, 2]),
-    Op::new("baddbmm", Family::Gemm, Class::Lower, "batched GEMM plus add (attention scores)").tensors(&[0, 1, 2]),
+    Op::new("baddbmm", Family::Gemm, Class::Lower, "batched GEMM plus add (attention scores)")
+        .tensors(&[0, 1, 2])
+        .implemented(),
     Op::new("_addmm_activation", Family::Gemm, Class::Lower, "fused GEMM epilogue; CPU list only")
         .tensors(&[0, 1, 2])
         .departs("a GEMM with an epilogue; PyTorch lists it on the CPU only"),

@@ -5,17 +5,33 @@ use amp_cpu::{DType, Epilogue, View};
 
 impl MatMul for CpuBackend {
     fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer> {
-        let bias = bias.map(|bias| view("matmul", bias)).transpose()?;
-        let (a, b) = (view("matmul", a)?, view("matmul", b)?);
-        room("matmul", elements(&a, &b), out)?;
-        let result = amp_cpu::matmul(&a, &b, &Epilogue { bias }, out);
-        Ok(Buffer::new(result))
+        product(a, b, [bias, None], out)
+    }
+
+    fn matmul_add(
+        &self,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        bias: Option<Operand<'_>>,
+        residual: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        product(a, b, [bias, Some(residual)], out)
     }
 
     fn matmul_accumulate(&self, a: Operand<'_>, b: Operand<'_>, into: &mut Buffer) -> Result<()> {
         amp_cpu::matmul_acc(&view("matmul", a)?, &view("matmul", b)?, storage_mut("matmul", into)?);
         Ok(())
     }
+}
+
+/// The product of two operands with what is added to it: a bias, a residual.
+fn product(a: Operand<'_>, b: Operand<'_>, added: [Option<Operand<'_>>; 2], out: DType) -> Result<Buffer> {
+    let [bias, residual] = added.map(|operand| operand.map(|operand| view("matmul", operand)).transpose());
+    let epilogue = Epilogue { bias: bias?, residual: residual? };
+    let (a, b) = (view("matmul", a)?, view("matmul", b)?);
+    room("matmul", elements(&a, &b), out)?;
+    Ok(Buffer::new(amp_cpu::matmul(&a, &b, &epilogue, out)))
 }
 
 /// Number of elements of a product.

@@ -29,13 +29,13 @@ fn halves_of_every_size_and_layout_agree_with_the_reference() {
             let stored = [DType::F16, DType::F32, DType::BF16][(i + j) % 3];
             let mut of = |shape: &[usize]| random.tensor(shape, stored).meant_as(DType::F16);
             let (a, b) = (of(&[m, k]), of(&[k, n]));
-            compare_with(true, &a, &b, None, &product_of_halves(&a, &b));
+            compare_with(true, &a, &b, [None; 2], &product_of_halves(&a, &b));
             let (a, b) = (of(&[k, m]).transposed(0, 1), of(&[n, k]).transposed(0, 1));
-            compare_with(true, &a, &b, None, &product_of_halves(&a, &b));
+            compare_with(true, &a, &b, [None; 2], &product_of_halves(&a, &b));
         }
     }
     let (a, b) = (random.tensor(&[700, 5], DType::F16), random.tensor(&[5, 3], DType::F16));
-    compare_with(true, &a, &b, None, &product_of_halves(&a, &b));
+    compare_with(true, &a, &b, [None; 2], &product_of_halves(&a, &b));
 }
 
 /// Against one, every F16 number comes back as it is: its halves are exact.
