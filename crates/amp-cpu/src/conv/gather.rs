@@ -165,7 +165,7 @@ impl Plans {
 
 impl Plan {
     fn new<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, band: &Band, channels: usize, size: [usize; 2]) -> Self {
-        let planes = Planes::new(lattice, band, channels, kernel.group);
+        let planes = Planes::new(lattice, band, channels, kernel.group, 0);
         let patch = |(index, phase): (usize, &Phase)| {
             let mut classes = match kernel.reading {
                 Reading::Direct(..) => planes.classes(phase, size, kernel.rows),

@@ -9,6 +9,10 @@ use std::ops::Range;
 
 /// Pixels whose vectors stay in the L1 cache while they are multiplied by one panel of slopes after the other.
 const PIXELS: usize = 256;
+/// What part of the work bringing slopes into order takes: one in twenty.
+///
+/// 64 channels of 32 by 32 have a twenty-fifth less to multiply in that order, and took 7 % longer.
+const ARRANGING: usize = 20;
 /// Pixels that take as long as loading and storing the sums of a tile.
 const TILE: usize = 8;
 
@@ -30,8 +34,8 @@ impl Order {
         Self { pixels, pieces, turned: None }
     }
 
-    /// Pixel after pixel: those that lie inside of images of a `size` are few pieces for each tap. `None` where that is no
-    /// less work.
+    /// Pixel after pixel: those that lie inside of images of a `size` are few pieces for each tap. `None` where that is not
+    /// enough less work.
     pub(super) fn by_pixel(planes: &Planes, lattice: &Lattice, band: &Band, size: [usize; 2]) -> Option<Self> {
         let (images, [height, width]) = (band.images.len(), [band.rows.len(), lattice.grid[1]]);
         let inside = |tap| {
@@ -46,7 +50,7 @@ impl Order {
         let pieces: Vec<Vec<Range<usize>>> = lattice.phases[0].taps.iter().map(inside).collect();
         let work = |pieces: &[Range<usize>]| pieces.iter().map(|piece| piece.len() + TILE).sum::<usize>();
         let whole = work(&cut(0..planes.pixels.len()).collect::<Vec<_>>()) * pieces.len();
-        if pieces.iter().map(|pieces| work(pieces)).sum::<usize>() >= whole {
+        if pieces.iter().map(|pieces| work(pieces)).sum::<usize>() >= whole - whole / ARRANGING {
             return None;
         }
         let count = height * width;

@@ -22,8 +22,10 @@ const SPAN: usize = 256;
 pub(super) struct Planes {
     axes: [Axis; 2],
     channels: usize,
-    /// Elements from pixel to pixel: the channels, and zeros.
+    /// Elements of a tap: the channels, and zeros.
     depth: usize,
+    /// Elements from pixel to pixel.
+    stride: usize,
     /// Rows of an image that are computed, and columns.
     grid: [usize; 2],
     /// Offset of each pixel.
@@ -31,28 +33,30 @@ pub(super) struct Planes {
 }
 
 impl Planes {
-    /// The planes of `channels`, each pixel's vector padded to a multiple of `group`.
-    pub(super) fn new(lattice: &Lattice, band: &Band, channels: usize, group: usize) -> Self {
+    /// The planes of `channels`, each pixel's vector padded to a multiple of `group`, with `apart` elements that are not used
+    /// between them.
+    pub(super) fn new(lattice: &Lattice, band: &Band, channels: usize, group: usize, apart: usize) -> Self {
         let Lattice { phases, grid, step, .. } = lattice;
         let axes = [
             Axis::new(phases, |tap| tap.y, band.rows.clone(), step[0]),
             Axis::new(phases, |tap| tap.x, 0..grid[1], step[1]),
         ];
         let depth = channels.next_multiple_of(group);
-        let line = axes[1].len * depth;
+        let stride = depth + apart;
+        let line = axes[1].len * stride;
         let paces = axes.each_ref().map(|axis| axis.pace());
         let lines = (0..band.images.len()).flat_map(|image| {
             let start = image * axes[0].len * line;
             (0..band.rows.len()).map(move |y| start + y * paces[0] * line)
         });
         let mut pixels = Vec::with_capacity(band.images.len() * band.rows.len() * grid[1]);
-        lines.for_each(|start| pixels.extend((0..grid[1]).map(|x| start + x * paces[1] * depth)));
-        Self { axes, channels, depth, grid: [band.rows.len(), grid[1]], pixels }
+        lines.for_each(|start| pixels.extend((0..grid[1]).map(|x| start + x * paces[1] * stride)));
+        Self { axes, channels, depth, stride, grid: [band.rows.len(), grid[1]], pixels }
     }
 
     /// Elements of the scratch of a band.
     pub(super) fn len(&self, band: &Band) -> usize {
-        band.images.len() * self.axes[0].len * self.axes[1].len * self.depth
+        band.images.len() * self.axes[0].len * self.axes[1].len * self.stride
     }
 
     /// Elements of a tap: a pixel's channels, and zeros.
@@ -63,7 +67,7 @@ impl Planes {
     /// The distances of a phase's taps from the pixel.
     pub(super) fn taps(&self, phase: &Phase) -> Vec<usize> {
         let [rows, columns] = &self.axes;
-        phase.taps.iter().map(|tap| (rows.index(tap.y) * columns.len + columns.index(tap.x)) * self.depth).collect()
+        phase.taps.iter().map(|tap| (rows.index(tap.y) * columns.len + columns.index(tap.x)) * self.stride).collect()
     }
 
     /// Rows and columns of the pixels for which a tap lies inside of an image of a `size`.
@@ -112,7 +116,7 @@ impl Planes {
 
     /// Copies the band's part of the source, channels `first..first + self.channels`, rounded to the panels' type.
     pub(super) fn fill<E: Multiply>(&self, source: &View, band: &Band, first: usize, out: &mut [E]) {
-        let (line, rows) = (self.axes[1].len * self.depth, self.axes[0].len);
+        let (line, rows) = (self.axes[1].len * self.stride, self.axes[0].len);
         if line == 0 {
             return;
         }
@@ -136,13 +140,13 @@ impl Planes {
     fn clear<E: Multiply>(&self, images: &Images, plane: &mut [E]) {
         let [rows, columns] = &self.axes;
         let outside: Vec<usize> = (0..columns.len).filter(|&x| columns.within(x, images.size[1]).is_none()).collect();
-        for (index, line) in plane.chunks_exact_mut(columns.len * self.depth).enumerate() {
+        for (index, line) in plane.chunks_exact_mut(columns.len * self.stride).enumerate() {
             if self.channels < self.depth || rows.within(index, images.size[0]).is_none() {
                 line.fill(E::default());
                 continue;
             }
             for &x in &outside {
-                line[x * self.depth..][..self.depth].fill(E::default());
+                line[x * self.stride..][..self.depth].fill(E::default());
             }
         }
     }
@@ -159,7 +163,7 @@ impl Planes {
         rows: &[(usize, usize)],
         plane: &mut [E],
     ) {
-        let line = self.axes[1].len * self.depth;
+        let line = self.axes[1].len * self.stride;
         let (top, bottom) = (rows[0].1, rows[rows.len() - 1].1 + 1);
         if images.strides[1] == 1 {
             for &(index, y) in rows {
@@ -191,7 +195,7 @@ impl Planes {
         rows: &[(usize, usize)],
         plane: &mut [E],
     ) {
-        let (line, width) = (self.axes[1].len * self.depth, images.size[1]);
+        let (line, width) = (self.axes[1].len * self.stride, images.size[1]);
         for (i, &(index, y)) in rows.iter().enumerate() {
             if let Some(&(_, next)) = rows.get(i + 1) {
                 (first..first + self.channels).for_each(|c| prefetch(&stored[images.start(image, c, next)..][..width]));
@@ -208,7 +212,7 @@ impl Planes {
 
     /// Copies one row of an image whose pixels have their channels together.
     fn copy_pixels<E: Multiply>(&self, images: &Images, start: usize, line: &mut [E]) {
-        for (x, pixel) in line.chunks_exact_mut(self.depth).enumerate() {
+        for (x, pixel) in line.chunks_exact_mut(self.stride).enumerate() {
             if let Some(x) = self.axes[1].within(x, images.size[1]) {
                 E::load(images.view, start + x * images.strides[3], 1, &mut pixel[..self.channels]);
             }
@@ -221,7 +225,13 @@ impl Planes {
         if !self.skips() {
             let inside = columns.inside_all(width);
             if let Some(x) = inside.clone().next().map(|index| columns.position(index) as usize) {
-                transpose(&lines[x..], span, [count, inside.len()], &mut out[inside.start * self.depth..], self.depth);
+                transpose(
+                    &lines[x..],
+                    span,
+                    [count, inside.len()],
+                    &mut out[inside.start * self.stride..],
+                    self.stride,
+                );
             }
             return;
         }
@@ -231,8 +241,8 @@ impl Planes {
                 continue;
             }
             let x = columns.position(inside.start * pace + rank) as usize;
-            let out = &mut out[(inside.start * pace + rank) * self.depth..];
-            transpose_every(columns.step, &lines[x..], span, [count, inside.len()], out, pace * self.depth);
+            let out = &mut out[(inside.start * pace + rank) * self.stride..];
+            transpose_every(columns.step, &lines[x..], span, [count, inside.len()], out, pace * self.stride);
         }
     }
 }

@@ -163,7 +163,7 @@ fn pixels_are_told_apart_where_it_pays() {
     let classes = |images: usize, size: usize| {
         let lattice = Lattice::forward(&spec, [size; 2], [3; 2]);
         let band = lattice::Band { images: 0..images, rows: 0..size };
-        let planes = planes::Planes::new(&lattice, &band, 64, 2);
+        let planes = planes::Planes::new(&lattice, &band, 64, 2, 0);
         let classes = planes.classes(&lattice.phases[0], [size; 2], 12);
         let taps = |class: &patch::Class| class.inside.iter().filter(|&&inside| inside).count();
         classes.iter().map(|class| (class.pixels.len(), taps(class))).collect::<Vec<_>>()
@@ -183,6 +183,19 @@ macro_rules! check_packed {
             Case::new($random, x, w, spec, DType::BF16).check_packed(gather, tile::Kernel::packed($kernel));
         }
     };
+}
+
+#[test]
+fn tiles_of_eleven_slopes_and_pixels_that_would_collide() {
+    let mut random = Random::new(15);
+    for (inputs, outputs) in [(32, 64), (66, 11), (16, 22), (512, 13)] {
+        let spec = spec([1; 2], [1; 2], [1; 2], 1);
+        Case::new(&mut random, [2, inputs, 4, 3], [outputs, inputs, 3, 3], spec, DType::BF16).check(DType::F32);
+        let [x, w] = [[2, inputs, 4, 3], [2 * outputs, inputs / 2, 3, 3]];
+        Case::new(&mut random, x, w, Conv2d { groups: 2, ..spec }, DType::BF16).check(DType::F32);
+    }
+    let spec = spec([2; 2], [1; 2], [1; 2], 1);
+    Case::new(&mut random, [2, 256, 5, 5], [12, 256, 3, 3], spec, DType::F32).check(DType::F32);
 }
 
 #[test]

@@ -82,6 +82,11 @@ impl<E: Multiply> Kernel<E> {
 pub(super) trait Convolve: Multiply {
     /// The kernels of an instruction set, or of the best this machine has if that is less.
     fn convolve(level: Level) -> Kernel<Self>;
+
+    /// [`Self::convolve`] for the slopes of so many outputs: they are the rows.
+    fn for_slopes(level: Level, _outputs: usize) -> Kernel<Self> {
+        Self::convolve(level)
+    }
 }
 
 /// # Safety
@@ -239,6 +244,17 @@ impl Convolve for bf16 {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512Bf16 => kernel!(lanes::x86::Pairs, 12, bf16, 288, "avx512f,avx512bw,avx512bf16"),
             _ => kernel!(FourPairs, 4, bf16, 512),
+        }
+    }
+
+    /// Six tiles of 11 rows instead of 12 are a twelfth less to multiply for 64 outputs.
+    fn for_slopes(level: Level, outputs: usize) -> Kernel<Self> {
+        match level.min(Level::best()) {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Bf16 if outputs.next_multiple_of(11) < outputs.next_multiple_of(12) => {
+                kernel!(lanes::x86::Pairs, 11, bf16, 288, "avx512f,avx512bw,avx512bf16")
+            }
+            level => Self::convolve(level),
         }
     }
 }

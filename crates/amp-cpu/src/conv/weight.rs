@@ -23,6 +23,8 @@ const PARTS: usize = 8;
 /// Elements of the source, and of the slopes, in a band: enough pixels that adding to the partial sums costs little.
 const BAND: usize = 1 << 18;
 
+/// Bytes of which only a quarter of the L1 cache's lines, or less, lie multiples apart.
+const COLLIDING: usize = 1 << 10;
 /// Elements that fill a line of the cache, or two or four.
 const CACHE_LINE: usize = 32;
 
@@ -39,7 +41,9 @@ pub(super) struct Target<'a> {
 ///
 /// The bands are dealt to a number of partial sums that depends on the shapes alone; these are added in order.
 pub(super) fn compute<E: Convolve>(grad: &View, x: &View, lattice: &Lattice, target: Target) {
-    compute_with(E::convolve(Level::current()), grad, x, lattice, target);
+    let groups = x.layout.shape[1] / target.shape[1].max(1);
+    let kernel = E::for_slopes(Level::current(), target.shape[0] / groups.max(1));
+    compute_with(kernel, grad, x, lattice, target);
 }
 
 /// [`compute`] with a given kernel.
@@ -115,7 +119,10 @@ struct Part<'a, E: Convolve> {
 impl<E: Convolve> Part<'_, E> {
     fn add(&self, grad: &View, x: &View, inputs: [usize; 2]) {
         let Kernel { rows, columns, step, .. } = self.kernel;
-        let planes = Planes::new(self.lattice, self.band, inputs[1], 1);
+        // Vectors of pixels that lie a large power of two apart would push each other out of the L1 cache: with a line
+        // between them the gradient of 512 channels of 4 by 4 takes 0.73 of the time.
+        let collide = (inputs[1] * size_of::<E>()).is_multiple_of(COLLIDING) && inputs[1].is_multiple_of(columns);
+        let planes = Planes::new(self.lattice, self.band, inputs[1], 1, if collide { CACHE_LINE } else { 0 });
         let order = self.order(&planes, Images::new(x).size);
         let padded = order.pixels.len().next_multiple_of(step);
         let panels = self.outputs[1].div_ceil(rows);
