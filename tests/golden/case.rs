@@ -7,6 +7,8 @@ use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use serde_json::Value;
 
+use crate::device;
+
 /// How the inputs lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
@@ -139,7 +141,7 @@ impl<'a> Case<'a> {
     pub fn x(&self, i: usize) -> Tensor<F32> {
         let (shape, values) = self.floats(&format!("in{i}")).unwrap_or_else(|| panic!("{}: no in{i}", self.name));
         let tensor = match self.memory {
-            Memory::Contiguous => Tensor::from_vec(values, shape, &Device::cpu()),
+            Memory::Contiguous => Tensor::from_vec(values, shape, &device()),
             Memory::Strided => strided(values, &shape, f32::NAN),
         };
         let leaf = tensor.expect("a stored tensor fits its shape").tracked();
@@ -165,7 +167,7 @@ impl<'a> Case<'a> {
     pub fn index(&self, i: usize) -> Tensor<I64> {
         let (shape, values) = self.integers(&format!("in{i}"));
         let tensor = match self.memory {
-            Memory::Contiguous => Tensor::from_vec(values, shape, &Device::cpu()),
+            Memory::Contiguous => Tensor::from_vec(values, shape, &device()),
             Memory::Strided => strided(values, &shape, i64::MIN),
         };
         tensor.expect("a stored tensor fits its shape")
@@ -176,7 +178,7 @@ impl<'a> Case<'a> {
         let view = self.view(&format!("in{i}")).unwrap_or_else(|| panic!("{}: no in{i}", self.name));
         let values: Vec<bool> = view.data().iter().map(|&b| b != 0).collect();
         let tensor = match self.memory {
-            Memory::Contiguous => Tensor::from_vec(values, view.shape().to_vec(), &Device::cpu()),
+            Memory::Contiguous => Tensor::from_vec(values, view.shape().to_vec(), &device()),
             Memory::Strided => strided(values, view.shape(), true),
         };
         tensor.expect("a stored tensor fits its shape")
@@ -314,10 +316,10 @@ impl<'a> Case<'a> {
 
     /// Gradients for the stored `grad_out`s: those of the sum of each output times its own.
     fn gradients(&self, outs: &Outs) -> amp::Result<Gradients> {
-        let mut loss = Tensor::<F32>::zeros((), &Device::cpu())?;
+        let mut loss = Tensor::<F32>::zeros((), &device())?;
         for (i, out) in outs.0.iter().enumerate() {
             if let (Out::Float(x), Some((shape, g))) = (out, self.floats(&format!("grad_out{i}"))) {
-                let g = Tensor::<F32>::from_vec(g, shape, &Device::cpu())?;
+                let g = Tensor::<F32>::from_vec(g, shape, &device())?;
                 loss = (loss + (x * g)?.sum_all()?)?;
             }
         }
@@ -329,7 +331,7 @@ impl<'a> Case<'a> {
 fn strided<P: Element>(values: Vec<P::Host>, shape: &[usize], padding: P::Host) -> amp::Result<Tensor<P>> {
     let rank = shape.len();
     if rank == 0 {
-        return Tensor::from_vec(values, (), &Device::cpu());
+        return Tensor::from_vec(values, (), &device());
     }
     let mut stored = shape.to_vec();
     if rank >= 2 {
@@ -347,7 +349,7 @@ fn strided<P: Element>(values: Vec<P::Host>, shape: &[usize], padding: P::Host) 
             buffer[row + plane * height * width + c * height + r] = value;
         }
     }
-    let inner = Tensor::from_vec(buffer, stored, &Device::cpu())?.narrow(0, 1, rows)?;
+    let inner = Tensor::from_vec(buffer, stored, &device())?.narrow(0, 1, rows)?;
     if rank >= 2 { inner.transpose(-1, -2) } else { Ok(inner) }
 }
 

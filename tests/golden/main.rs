@@ -13,12 +13,20 @@ mod reductions;
 mod shapes;
 mod training;
 
-use amp::prelude::Result;
+use amp::prelude::{Device, Result};
 use case::{Case, Memory, Outs, Tolerance};
 use safetensors::SafeTensors;
 use serde_json::{Map, Value};
 
 const FILE: &[u8] = include_bytes!("torch.safetensors");
+
+/// The CPU, or the first GPU if `AMP_REQUIRE_CUDA` is set.
+fn device() -> Device {
+    match std::env::var_os("AMP_REQUIRE_CUDA") {
+        Some(_) => Device::cuda(0).expect("the required GPU"),
+        None => Device::cpu(),
+    }
+}
 
 fn cases() -> (SafeTensors<'static>, Map<String, Value>) {
     let (_, header) = SafeTensors::read_metadata(FILE).expect("the file has a header");

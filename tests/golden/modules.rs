@@ -5,10 +5,11 @@ use amp::prelude::*;
 
 use crate::case::Tolerance::Accumulated;
 use crate::case::{Case, Outs, Tolerance};
+use crate::device;
 
 /// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
 pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
-    let device = Device::cpu();
+    let device = device();
     Ok(Some(match op {
         "lstm" => {
             let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));

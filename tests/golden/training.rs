@@ -5,6 +5,7 @@ use amp::prelude::*;
 
 use crate::case::Tolerance::Accumulated;
 use crate::case::{Case, Out, Outs, Tolerance};
+use crate::device;
 
 /// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
 pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
@@ -62,7 +63,7 @@ fn steps<O: Optimizer>(c: &Case, build: impl Fn(Parameter) -> O) -> Result<Outs>
 
 /// The learning rate of each of 20 steps.
 fn schedule(c: &Case) -> Result<Outs> {
-    let parameter = Parameter::new(&Tensor::zeros([1], &Device::cpu())?)?;
+    let parameter = Parameter::new(&Tensor::zeros([1], &device())?)?;
     let mut optimizer = Sgd::new([parameter], c.float("lr"));
     let steps = |key| c.int(key) as u64;
     let mut schedule: Box<dyn Schedule> = match c.name {
@@ -80,12 +81,12 @@ fn schedule(c: &Case) -> Result<Outs> {
         rates.push(optimizer.learning_rate() as f32);
         schedule.step(&mut optimizer, &Step::taken())?;
     }
-    Ok(Tensor::<F32>::from_vec(rates, [20], &Device::cpu())?.into())
+    Ok(Tensor::<F32>::from_vec(rates, [20], &device())?.into())
 }
 
 /// Scale, growth tracker and parameter after each step; `in0` says in which the gradient is infinite.
 fn grad_scaler(c: &Case) -> Result<Outs> {
-    let device = Device::cpu();
+    let device = device();
     let builder = GradScaler::builder().init_scale(c.float("init_scale") as f32);
     let mut scaler = builder.growth_interval(c.int("growth_interval") as u64).build(&device)?;
     let parameter = Parameter::new(&Tensor::zeros([1], &device)?)?;

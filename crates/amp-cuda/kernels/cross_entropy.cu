@@ -42,25 +42,32 @@ template <class C> __device__ void cross_entropy(const CrossEntropyArgs& a, C* s
     for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) {
         C x = load<C>(a.logits, base + k);
         max = Greatest{}.join(max, x);
-        if (a.smoothing != 0) weighted += weight_of<C>(a, k) * x;
     }
     max = block_reduce(Greatest{}, max, shared);
+    // Relative to the largest, so that logits far from zero keep their digits; infinite ones are their own result.
     bool infinite = max == Limits<C>::least() || max == Limits<C>::greatest();
+    C shift = infinite ? (C)0 : max;
     for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) {
-        sum += exp_of(load<C>(a.logits, base + k) - (infinite ? (C)0 : max));
+        C x = load<C>(a.logits, base + k) - shift;
+        sum += exp_of(x);
+        if (a.smoothing != 0) weighted += weight_of<C>(a, k) * x;
     }
     sum = block_reduce(Add{}, sum, shared);
-    C lse = infinite ? max : max + log_of(sum);
-    C loss = (C)(1 - a.smoothing) * weight_of<C>(a, within(target, a.classes)) * (lse - load<C>(a.logits, base + within(target, a.classes)));
+    i64 sure = within(target, a.classes);
+    C lse = infinite ? max : log_of(sum);
+    C loss = (C)(1 - a.smoothing) * weight_of<C>(a, sure) * (lse - (load<C>(a.logits, base + sure) - shift));
     if (a.smoothing != 0) {
         weighted = block_reduce(Add{}, weighted, shared);
         loss += (C)(a.smoothing / (double)a.classes) * (total_weight(a, shared) * lse - weighted);
     }
     if (threadIdx.x == 0) {
         ((C*)a.loss)[row] = loss;
-        ((C*)a.lse_out)[row] = lse;
+        ((C*)a.lse_out)[row] = shift + lse;
     }
 }
+
+// A log-sum-exp so far from zero that its rounding shows in the softmax.
+template <class C> __device__ inline bool rounded(C lse) { return !(lse > -(C)32 && lse < (C)32); }
 
 // Row blockIdx.x: (softmax - target) times the row's scale.
 template <class C> __device__ void cross_entropy_grad(const CrossEntropyArgs& a, C* shared) {
@@ -69,6 +76,11 @@ template <class C> __device__ void cross_entropy_grad(const CrossEntropyArgs& a,
     C sharp = ignored ? (C)0 : (C)(1 - a.smoothing) * weight_of<C>(a, within(target, a.classes));
     C even = (C)(a.smoothing / (double)a.classes), scale = load<C>(a.scale, row), lse = load<C>(a.lse, row);
     C all = (sharp + (a.smoothing != 0 ? even * total_weight(a, shared) : (C)0)) * scale;
+    if (!ignored && rounded(lse)) {
+        C sum = 0;
+        for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) sum += exp_of(load<C>(a.logits, base + k) - lse);
+        all /= block_reduce(Add{}, sum, shared);
+    }
     for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) {
         C d = 0;
         if (!ignored) {

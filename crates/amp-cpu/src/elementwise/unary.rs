@@ -189,8 +189,10 @@ impl<T: Float> Kernel for Backward<'_, T> {
                 if s <= T::of(-3.0) { zero } else { upper }
             }),
             Unary::Clamp { min, max } => {
+                // An end that is open lets infinities pass.
                 let (min, max) = (T::of(min), T::of(max));
-                each!(y, (s, g) => if (s > min) & (s < max) { g } else { zero });
+                let open = [min == T::of(f64::NEG_INFINITY), max == T::of(f64::INFINITY)];
+                each!(y, (s, g) => if (open[0] | (s > min)) & (open[1] | (s < max)) { g } else { zero });
             }
             Unary::Powf(p) => powf_grad::<S, T>(p, s, g, y),
             Unary::Affine { mul, .. } => {

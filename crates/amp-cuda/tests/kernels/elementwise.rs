@@ -3,7 +3,7 @@ use amp_core::backend::{Binary, Compare, DType, Ternary, Unary};
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-const UNARY: [Unary; 32] = [
+const UNARY: [Unary; 34] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -34,6 +34,8 @@ const UNARY: [Unary; 32] = [
     Unary::Softplus { beta: 1.5, threshold: 2.0 },
     Unary::Hardswish,
     Unary::Clamp { min: -0.5, max: 0.7 },
+    Unary::Clamp { min: -1.0, max: 1.0 },
+    Unary::Clamp { min: -1.0, max: f64::INFINITY },
     Unary::Powf(1.7),
     Unary::Affine { mul: 1.5, add: -0.25 },
 ];
@@ -95,7 +97,11 @@ fn special_values_go_through_functions_as_on_the_cpu() {
     for op in UNARY {
         for dtype in [DType::F16, DType::BF16, DType::F32] {
             let x = Input::new(specials(), &[specials().len()], dtype);
-            check_same(&format!("{op:?}"), &[x], dtype, 64.0, &|b, x, out| Ok(vec![b.unary(op, x[0], out)?]));
+            check_same(&format!("{op:?}"), &[x.clone()], dtype, 64.0, &|b, x, out| Ok(vec![b.unary(op, x[0], out)?]));
+            let g = Input::noise(&[specials().len()], dtype, 1.0, 7);
+            check_same(&format!("{op:?} grad"), &[x, g], DType::F32, 64.0, &|b, x, out| {
+                Ok(vec![b.unary_grad(op, x[0], x[1], out)?])
+            });
         }
     }
 }

@@ -129,6 +129,24 @@ fn derivatives_agree_with_f64() {
 }
 
 #[test]
+fn clamp_passes_no_gradient_at_its_bounds_and_all_at_open_ends() {
+    let x = [f64::NEG_INFINITY, -2.0, -1.0, 0.5, 1.0, f64::INFINITY, f64::NAN];
+    let at = layout(&[x.len()], &[1], 0);
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let (x, g) = (storage(&x, dtype), storage(&[2.0; 7], dtype));
+        let [x, g] = [&x, &g].map(|data| View { data: data.as_slice(), layout: &at, logical: dtype });
+        for (min, max, expected) in [
+            (-1.0, 1.0, [0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0]),
+            (-1.0, f64::INFINITY, [0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 0.0]),
+            (f64::NEG_INFINITY, 1.0, [2.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0]),
+        ] {
+            let got = to_f64(&unary_grad(Unary::Clamp { min, max }, &x, &g, dtype));
+            assert_eq!(got, expected, "between {min} and {max} in {dtype}");
+        }
+    }
+}
+
+#[test]
 fn functions_of_two_agree_with_f64_in_every_pair_of_types() {
     let types = [DType::F16, DType::BF16, DType::F32, DType::F64, DType::I64, DType::U8];
     let (a, b) =
