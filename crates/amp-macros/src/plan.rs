@@ -102,19 +102,29 @@ fn spaced(line: &str, word: &str) -> bool {
     let (line, word) = (line.as_bytes(), word.as_bytes());
     let Some(&last) = line.last() else { return false };
     let opens = match last {
-        b'.' | b'&' | b'(' | b'[' | b'!' => true,
+        b'.' | b'(' | b'[' | b'!' => true,
         b':' => line.ends_with(b"::"),
-        b'-' => line.ends_with(b"(-"),
+        b'<' => line.ends_with(b"::<"),
+        b'-' | b'&' | b'*' => is_prefix(&line[..line.len() - 1]),
         _ => false,
     };
     let closes = match word[0] {
         b'.' | b'?' | b',' | b')' | b']' => true,
         b'(' | b'[' => last.is_ascii_alphanumeric() || matches!(last, b'_' | b')' | b']' | b'>' | b'?'),
         b':' => word.starts_with(b"::"),
-        b'!' => word == b"!",
+        b'>' => {
+            word == b">"
+                && line.rsplit(|&byte| byte == b'>').next().is_some_and(|open| open.windows(3).any(|at| at == b"::<"))
+        }
+        b'!' => word == b"!" && (last.is_ascii_alphanumeric() || last == b'_'),
         _ => false,
     };
     !opens && !closes
+}
+
+/// Whether an operator after this is one of a single operand.
+fn is_prefix(before: &[u8]) -> bool {
+    before.trim_ascii_end().last().is_none_or(|last| b"(,[{=+-*/%<>|&".contains(last))
 }
 
 /// Casts that cost something, over all operations.
@@ -174,4 +184,27 @@ pub(crate) fn explain(rows: &[Row]) -> String {
     let paying: Vec<String> =
         rows.iter().filter(|row| row.costed > 0).map(|row| format!("{} at `{}`", row.costed, row.text())).collect();
     format!("narrowings are made here: {}", paying.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_shown_as_people_write_them() {
+        for written in [
+            "x.matmul(&self.w)?.softmax(-1)",
+            "functional::softmax(&s, -1)",
+            "k.transpose(-2, -1)",
+            "&a + &b",
+            "x - (y * 2.0)",
+            "(a & b) | !c",
+            "m[0].scale(*s, -*t)",
+            "x.clamp(-1.0, a - 1.0)",
+            "vec![x, y].sum::<F32>()",
+        ] {
+            let expr: Expr = syn::parse_str(written).unwrap();
+            assert_eq!(snippet(&expr), written);
+        }
+    }
 }
