@@ -41,7 +41,7 @@ pub use hold::{Casting, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use input::taken;
 pub use join::{Join2, Join3, Join4};
-pub use leave::leaving;
+pub use leave::{leaving, nothing};
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
 pub use probe::{
     Probe, answered, argument, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token,
@@ -66,7 +66,7 @@ pub mod kinds {
     };
     pub use super::input::NoInput as _;
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
-    pub use super::leave::{LeavesAsIs as _, LeavesSame as _, LeavesWidened as _};
+    pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesSame as _, LeavesWidened as _};
     pub use super::literal::HoldsAtRuntime as _;
     pub use super::probe::{
         AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, GateOpen as _,

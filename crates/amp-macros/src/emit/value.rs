@@ -2,7 +2,7 @@
 
 use super::{called, enclosed, ends, local, only_asked};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::{Expr, Lifetime};
 
 /// A value given away, cast where it is a tensor or holds tensors.
@@ -47,29 +47,33 @@ pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
 /// what is expected there. What leaves the block by `break` has the type that is.
 pub(crate) fn expected(expr: Expr) -> Expr {
     let whole = ends(&expr);
-    let site = Span::mixed_site().located_at(whole.0);
-    let (value, kind, place) = (local("v", 0, whole.0), local("k", 0, whole.0), local("e", 0, whole.0));
-    let label = Lifetime::new("'__amp_expected", site);
-    let mut asked = Group::new(Delimiter::Parenthesis, kind.to_token_stream());
-    asked.set_span(whole.0);
-    let given = called(&quote_spanned!(whole.0=> #asked.leave), quote!(#value), whole.1);
-    let tokens = quote_spanned!(site=> match #expr {
-        #value => #label: {
-            #[allow(unreachable_code)]
-            let #kind = if __amp::ASKING {
-                __amp::never();
-                let #place = __amp::absent();
-                if __amp::ASKING {
-                    break #label #place;
-                }
-                __amp::leaving(&#value, &#place)
-            } else {
-                __amp::answered()
-            };
-            #given
-        }
-    });
+    let value = local("v", 0, whole.0);
+    let given = expected_by("leave", quote!(#value), &value, whole);
+    enclosed(quote_spanned!(value.span()=> match #expr { #value => #given }), whole)
+}
+
+/// As [`expected`], of a reference: what is widened lives as long as a temporary does.
+pub(crate) fn expected_reference(expr: Expr) -> Expr {
+    let whole = ends(&expr);
+    let (value, slot) = (local("v", 0, whole.0), local("w", 0, whole.0));
+    let given = expected_by("hand", quote!(#value, #slot), &value, whole);
+    let tokens = quote_spanned!(value.span()=> match (#expr, &mut __amp::nothing()) { (#value, #slot) => #given });
     enclosed(tokens, whole)
+}
+
+fn expected_by(method: &str, args: TokenStream, value: &Ident, whole: (Span, Span)) -> TokenStream {
+    let site = value.span();
+    let (place, none) = (local("e", 0, whole.0), local("n", 0, whole.0));
+    let label = Lifetime::new("'__amp_expected", site);
+    let question = quote_spanned!(site=> match __amp::nothing() {
+        ::core::option::Option::Some(#place) => break #label #place,
+        #none => __amp::leaving(&#value, &#none),
+    });
+    let mut asked = Group::new(Delimiter::Parenthesis, question);
+    asked.set_span(whole.0);
+    let method = Ident::new(method, whole.0);
+    let given = called(&quote_spanned!(whole.0=> #asked.#method), args, whole.1);
+    quote_spanned!(site=> #label: { #given })
 }
 
 /// A value for the place that a probe asks about.

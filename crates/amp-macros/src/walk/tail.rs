@@ -112,17 +112,17 @@ impl Walker<'_> {
     /// A value that goes where its type decides what is expected: a field, an argument of somebody's own function. What
     /// was a tensor of the region's precision may be one of F32 there.
     pub(super) fn expected(&self, expr: &mut Expr, value: &mut Value) {
-        let given = match expr {
-            // What is borrowed here is nobody else's.
-            Expr::Reference(inner) if inner.mutability.is_none() && !emit::is_place(&inner.expr) => &mut *inner.expr,
-            Expr::Reference(_) => return,
-            _ if value.shape == Shape::Pointer => return,
-            expr => expr,
-        };
-        if may_differ(value) {
-            self.expected_of(given);
-            (value.prec, value.sure) = (Prec::Unknown, false);
+        if !may_differ(value) || self.cx.host {
+            return;
         }
+        match expr {
+            Expr::Reference(inner) if inner.mutability.is_some() => return,
+            // What is borrowed here is nobody else's.
+            Expr::Reference(inner) if !emit::is_place(&inner.expr) => self.expected_of(&mut inner.expr),
+            expr if is_borrowed(expr, value) => self.rewrite(expr, emit::expected_reference),
+            expr => self.expected_of(expr),
+        }
+        (value.prec, value.sure) = (Prec::Unknown, false);
     }
 
     /// As [`expected`](Self::expected), whatever the value is.
@@ -190,6 +190,11 @@ impl Walker<'_> {
 /// Whether a value that goes to a place of F32 may have to be widened.
 pub(super) fn may_differ(value: &Value) -> bool {
     matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred
+}
+
+/// Whether what is given is a reference to what somebody else has.
+pub(super) fn is_borrowed(expr: &Expr, value: &Value) -> bool {
+    matches!(expr, Expr::Reference(_)) || value.shape == Shape::Pointer
 }
 
 fn all_f32(parts: &[Expect]) -> bool {
