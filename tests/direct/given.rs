@@ -150,6 +150,93 @@ fn made_of_a_list<P: AutocastPrecision>(x: &T, w: &T) -> Result<HashMap<usize, T
     Ok(HashMap::from([(0, x.matmul(w)?), (1, x.clone())]))
 }
 
+/// Modules and helpers of the user's, who say by their signatures what they take.
+trait Layer {
+    fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>>;
+}
+
+struct Doubling;
+
+impl Layer for Doubling {
+    fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        x * 2.0
+    }
+}
+
+struct Open16;
+
+impl Open16 {
+    fn forward<P: Element>(&self, x: &Tensor<P>) -> Tensor<P> {
+        x.clone()
+    }
+
+    fn larger<'x>(&self, x: &'x T, limit: f32) -> Result<Option<&'x T>> {
+        Ok((x.abs()?.sum_all()?.item()? > limit).then_some(x))
+    }
+
+    fn same<'x, P: Element>(&self, x: &'x Tensor<P>) -> &'x Tensor<P> {
+        x
+    }
+}
+
+fn both(x: &T, y: &T) -> Result<T> {
+    x + y
+}
+
+#[autocast(P)]
+fn borrowed_arguments<P: AutocastPrecision>(x: &T, w: &T, layers: &[Box<dyn Layer>]) -> Result<T> {
+    let open = Open16;
+    let h = x.matmul(w)?;
+    let kept = open.same(&h);
+    let g = both(&h, &kept.matmul(w)?)?;
+    let p = open.forward(&h);
+    let y = layers[0].forward(&p)?;
+    let r = &p;
+    let mut n = 0;
+    while open.larger(&h, 10.0 * n as f32)?.is_some() && n < 3 {
+        n += 1;
+    }
+    let z = if let Some(large) = open.larger(r, 0.0)? { both(large, &p)? } else { borrowed(r) };
+    let all = [&g, &y].map(|x| both(x, &h));
+    let mut out = (z.matmul(w)? * f64::from(n))?;
+    for one in all {
+        out = both(&out, &one?.matmul(w)?)?;
+    }
+    Ok(out)
+}
+
+#[autocast(P)]
+fn carried<P: AutocastPrecision>(x: &T, w: &T, layers: &[Box<dyn Layer>]) -> Result<T> {
+    let mut h = x.matmul(w)?;
+    for layer in layers {
+        h = layer.forward(&h)?;
+        h = borrowed(&h);
+    }
+    h.matmul(w)
+}
+
+/// What gives back what it was given keeps a variable in the region's precision that is declared so.
+#[autocast(P)]
+fn carried_narrow<P: AutocastPrecision>(x: &T, w: &T) -> Result<T> {
+    let mut h: Tensor<P> = x.matmul(w)?;
+    for _ in 0..3 {
+        h = Open16.forward(&h);
+        h = Open16.same(&h).clone();
+    }
+    h.matmul(w)
+}
+
+/// The same without a declaration: widened and narrowed again, which are views both.
+#[autocast(P)]
+fn carried_wide<P: AutocastPrecision>(x: &T, w: &T) -> Result<T> {
+    let mut h = x.matmul(w)?;
+    for _ in 0..3 {
+        h = Open16.forward(&h);
+        h = Open16.same(&h).clone();
+    }
+    h.matmul(w)
+}
+
 fn sum(all: &[&T]) -> Result<T> {
     let mut y = all[0].clone();
     for (i, x) in all[1..].iter().enumerate() {
@@ -227,6 +314,38 @@ fn calls<P: AutocastPrecision>() {
     });
 }
 
+fn references<P: AutocastPrecision>() {
+    let layers: Vec<Box<dyn Layer>> = vec![Box::new(Doubling), Box::new(Doubling)];
+    check::<P>(
+        "borrowed arguments",
+        |x, w| borrowed_arguments::<P>(x, w, &layers),
+        |_, hand| {
+            let low = hand.h()?;
+            let h = low.to::<F32>()?;
+            let g = (&h + low.matmul(&hand.w)?.to::<F32>()?)?;
+            let y = (&h * 2.0)?;
+            let z = (&h + &h)?;
+            let all = [(&g + &h)?, (&y + &h)?];
+            let mut out = (z.to::<P>()?.matmul(&hand.w)? * 3.0)?.to::<F32>()?;
+            for one in all {
+                out = (out + one.to::<P>()?.matmul(&hand.w)?.to::<F32>()?)?;
+            }
+            Ok(out)
+        },
+    );
+    check::<P>(
+        "results of modules of the user's, in a loop",
+        |x, w| carried::<P>(x, w, &layers),
+        |_, hand| {
+            let h = ((hand.h()?.to::<F32>()? * 2.0)? * 2.0)?;
+            h.to::<P>()?.matmul(&hand.w)?.to()
+        },
+    );
+    for region in [carried_narrow::<P>, carried_wide::<P>] {
+        check::<P>("results of open functions, in a loop", region, |_, hand| hand.h()?.matmul(&hand.w)?.to());
+    }
+}
+
 fn containers<P: AutocastPrecision>() {
     let region = |x: &T, w: &T| pushed::<P>(x, w).and_then(|all| sum(&all.iter().collect::<Vec<_>>()));
     check::<P>("what is pushed", region, |_, hand| {
@@ -251,6 +370,7 @@ fn all<P: AutocastPrecision>() {
     let _turn = alone();
     fields::<P>();
     calls::<P>();
+    references::<P>();
     containers::<P>();
 }
 

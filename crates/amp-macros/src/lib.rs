@@ -64,9 +64,10 @@ use proc_macro::TokenStream;
 ///   its argument in F32; the method and `functional::relu` do not.
 /// - A variable that a closure captures is borrowed for a call that has an operation's name: a method of that name which is
 ///   no operation and takes `&mut self`, or `self` of a type that cannot be copied, needs `skip(name)` there.
-/// - What is given to a field, a container or an argument by value is widened where the type there says F32. A variable
-///   that is borrowed for a function which no policy lists (`helper(&h)`) is not: where it does not fit, the compiler says so
-///   on the line, and `.to::<F32>()?` makes it.
+/// - What is given to a field, a container, a function or a module of one's own is widened where the type there says F32; it
+///   is never narrowed: a function that takes the region's precision is given a value of it or `x.to::<F16>()?`.
+/// - A variable that is assigned what such a function gives (`h = block.forward(&h)?`) holds F32, whatever that is: a widened
+///   view, which is narrowed again for nothing. `let mut h: Tensor<F16> = ..` keeps it narrow.
 /// - A list that is made empty and filled with pairs, or with both precisions, is widened where it leaves by its own name
 ///   for a type that is written out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
 #[proc_macro_attribute]

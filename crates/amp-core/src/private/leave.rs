@@ -23,7 +23,7 @@ pub trait LeavesSame<V> {
     type Given;
     /// Gives the value.
     fn leave(&self, value: V) -> Self::Given;
-    /// Gives the reference.
+    /// Gives it where it may be a reference.
     fn hand(&self, value: V, slot: &mut Option<()>) -> Self::Given;
 }
 
@@ -33,6 +33,8 @@ pub trait LeavesWidened<V> {
     type Given;
     /// Gives the value.
     fn leave(&self, value: V) -> Self::Given;
+    /// Gives it where it may be a reference.
+    fn hand(&self, value: V, slot: &mut Option<()>) -> Self::Given;
 }
 
 /// Any other value, which the compiler may coerce.
@@ -41,7 +43,7 @@ pub trait LeavesAsIs<V> {
     type Given;
     /// Gives the value.
     fn leave(&self, value: V) -> Self::Given;
-    /// Gives the reference.
+    /// Gives it where it may be a reference.
     fn hand(&self, value: V, slot: &mut Option<()>) -> Self::Given;
 }
 
@@ -73,6 +75,9 @@ impl<'v, T: Inside<Tensor: Cast<To<F32>, Output = E>>, E> HandsWidened<&'v T> fo
 impl<V: Recast<To<F32>, Output = E>, E> LeavesWidened<V> for &Probe<V, E> {
     type Given = E;
     fn leave(&self, value: V) -> E {
+        value.recast(to())
+    }
+    fn hand(&self, value: V, _slot: &mut Option<()>) -> E {
         value.recast(to())
     }
 }

@@ -3,7 +3,7 @@
 use super::Walker;
 use super::cast::{as_written, is_direct};
 use super::operation::castable;
-use super::tail::{is_borrowed, may_differ};
+use super::tail::may_differ;
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
@@ -39,7 +39,7 @@ impl Walker<'_> {
         }
         let region = self.target(&self.lower());
         // A module of the user's says by its signature what it takes.
-        let asks = |i: &usize| may_differ(&values[*i]) && !self.cx.host && is_borrowed(&call.args[*i], &values[*i]);
+        let asks = |i: &usize| may_differ(&values[*i]) && !self.cx.host && !values[*i].shape.gives();
         let asks: Vec<usize> = positions.iter().copied().filter(asks).collect();
         let spans: Vec<Span> = call.args.iter().map(|arg| emit::ends(arg).0).collect();
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));

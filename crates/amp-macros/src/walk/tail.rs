@@ -119,7 +119,8 @@ impl Walker<'_> {
             Expr::Reference(inner) if inner.mutability.is_some() => return,
             // What is borrowed here is nobody else's.
             Expr::Reference(inner) if !emit::is_place(&inner.expr) => self.expected_of(&mut inner.expr),
-            expr if is_borrowed(expr, value) => self.rewrite(expr, emit::expected_reference),
+            // A variable may hold a reference.
+            Expr::Path(_) | Expr::Reference(_) if !value.shape.gives() => self.rewrite(expr, emit::expected_reference),
             expr => self.expected_of(expr),
         }
         (value.prec, value.sure) = (Prec::Unknown, false);
@@ -190,11 +191,6 @@ impl Walker<'_> {
 /// Whether a value that goes to a place of F32 may have to be widened.
 pub(super) fn may_differ(value: &Value) -> bool {
     matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred
-}
-
-/// Whether what is given is a reference to what somebody else has.
-pub(super) fn is_borrowed(expr: &Expr, value: &Value) -> bool {
-    matches!(expr, Expr::Reference(_)) || value.shape == Shape::Pointer
 }
 
 fn all_f32(parts: &[Expect]) -> bool {
