@@ -73,6 +73,15 @@ impl Timer {
     fn linear(&self, x: &Tensor<F32>) -> usize {
         x.dims().len() + self.1
     }
+
+    fn amin<T: From<u8>>(&self) -> T {
+        T::from(7)
+    }
+
+    fn amax<T: From<u8>>(&mut self) -> T {
+        self.1 += 1;
+        T::from(9)
+    }
 }
 
 trait Reduce {
@@ -207,6 +216,12 @@ same! {
         c.sum(1);
         (*c).sum(2);
         Ok(((*a).softmax(), b.softmax(), c.cumsum()))
+    }
+    result_by_who_takes_it(timer => Timer = Timer::new(3), mut other => Timer = Timer::new(4)) -> (f64, u64, Timer) {
+        let n: u32 = timer.amin();
+        let m: u64 = other.amax();
+        let numbers: Vec<f64> = vec![timer.amin(), other.amax(), f64::from(n)];
+        Ok((numbers.iter().sum(), m, other))
     }
     containers(mut list => Vec<i32> = vec![3, 1, 2], other => &mut Vec<i32> = &mut vec![3, 1, 2], slice => &mut [i32] = &mut [3, 1, 2]) -> Vec<i32> {
         list.sort();

@@ -47,7 +47,7 @@ pub use probe::{
     Probe, answered, argument, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token,
     writer,
 };
-pub use receiver::{ASKING, Missing, absent, found, never};
+pub use receiver::{ASKING, MISSING, Missing, absent, found, never};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is
@@ -76,7 +76,7 @@ pub mod kinds {
     pub use super::receiver::{
         FoundExclusive as _, FoundShared as _, Give as _, Lend as _, NotFound as _, ReceiverArray as _,
         ReceiverExclusive as _, ReceiverExclusivePoints as _, ReceiverItself as _, ReceiverPoints as _,
-        ReceiverPointsFar as _, ReceiverShared as _, ReceiverTensor as _,
+        ReceiverPointsFar as _, ReceiverShared as _, ReceiverTensor as _, SurelyExclusive as _, SurelyShared as _,
     };
     pub use super::token::{
         LeftAbsent as _, LeftF32 as _, NeverMeet as _, RightAbsent as _, RightF32 as _, SameRuntime as _,

@@ -141,19 +141,12 @@ impl CastsOption {
     }
 }
 
-macro_rules! no_gate {
-    ($($kind:ty),*) => { $(
-        impl $kind {
-            /// The target of the other arguments when this is the receiver: a call on something else stays as it is.
-            pub fn gate<K>(self, _to: K) -> Keep {
-                Keep
-            }
-        }
-    )* };
-}
-no_gate!(Copies, Borrows);
-
 impl Copies {
+    /// The target of the other arguments when this is the receiver: a call on something else stays as it is.
+    pub fn gate<K>(self, _to: K) -> Keep {
+        Keep
+    }
+
     /// Takes the place.
     pub fn take<T: Copy, K>(self, place: &T, _to: K) -> Moved<T> {
         Moved(*place)

@@ -1,7 +1,7 @@
 //! The receiver of a call that may be no tensor: what the method named does with it is what the call as written does.
 
 use super::operand::{braced, ident};
-use super::{Operand, ends, local, only_asked, outlined};
+use super::{Operand, called, ends, local, only_asked, outlined};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, GenericArgument};
@@ -87,6 +87,8 @@ impl AsWritten {
             #exclusive
             #kind.#decided()
         }));
+        // The type of the result may be left to who takes it.
+        let body = called(&quote_spanned!(ends(place).0=> (#kind).of), body, end);
         let gate = braced(quote_spanned!(site=> #target => #body), end);
         let arm = braced(quote_spanned!(site=> #kind => match #kind.gate(#target) #gate), end);
         quote_spanned!(site=> match #question #arm)
@@ -114,7 +116,7 @@ impl AsWritten {
             #[allow(dead_code, non_camel_case_types)]
             trait AutocastOperation {
                 fn #method<#(#types),*>(&self, #(#args),*) -> __amp::Missing {
-                    __amp::Missing
+                    __amp::MISSING
                 }
             }
             #(impl<T: ?::core::marker::Sized> AutocastOperation for #references T {})*
@@ -141,7 +143,7 @@ impl AsWritten {
         let receiver = outlined(receiver.into_token_stream(), ends(place));
         quote_spanned!(site=>
             let #kind = __amp::found(#kind, #receiver.#method #turbofish #list);
-            let #kind = (&&#kind).#answer();
+            let #kind = (&&&#kind).#answer();
         )
     }
 

@@ -4,13 +4,15 @@
 //! Which of the three a method does, its name does not say; an expansion asks the compiler. In code that is checked for
 //! its types and never runs, the call is made on a reference to the value, while a trait of the expansion gives every
 //! reference a method of that name: who has a method that takes `&self` (or `&mut self`) does not get as far as that
-//! trait's, which tells by the type of its result that there was none. What remains takes `self`.
+//! trait's, which tells by the type of its result that there was none. What remains takes `self`. A method may leave the
+//! type of its result to who takes it: the call itself then gives what was asked for ([`Borrowed`], [`Mutates`]).
 //!
 //! The receiver is then one of three expressions. All of them are checked for their types; the two that do not apply
 //! begin with a call that returns [`Void`], so that for moves and borrows they are no part of the function.
 
-use super::probe::{Borrows, Casts, Copies, level};
+use super::probe::{Casts, Copies, level};
 use super::{Cast, Inside, Probe};
+use std::marker::{PhantomData, PhantomPinned};
 use std::ops::Deref;
 
 mod taken;
@@ -24,8 +26,13 @@ pub enum Void {}
 pub const ASKING: bool = false;
 
 /// What the trait of an expansion returns: the value has no such method.
+///
+/// It is pinned, as hardly anything else is that methods return: a type that is not known yet is none of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Missing;
+pub struct Missing(PhantomPinned);
+
+/// What that trait's methods return.
+pub const MISSING: Missing = Missing(PhantomPinned);
 
 /// What is asked in place of a value whose treatment is known.
 #[derive(Debug)]
@@ -47,9 +54,13 @@ pub fn absent<T>() -> T {
 #[derive(Clone, Copy, Debug)]
 pub struct Moves;
 
-/// Treatment of a receiver that is borrowed exclusively.
-#[derive(Clone, Copy, Debug)]
-pub struct Mutates;
+/// Treatment of a receiver that is borrowed by a method which returns an `R`.
+#[derive(Debug)]
+pub struct Borrowed<R>(PhantomData<fn() -> R>);
+
+/// Treatment of a receiver that is borrowed exclusively by such a method.
+#[derive(Debug)]
+pub struct Mutates<R>(PhantomData<fn() -> R>);
 
 /// A value that does not point to another.
 #[derive(Clone, Copy, Debug)]
@@ -89,11 +100,11 @@ pub struct ExclusivePointee;
 
 /// The answer of a call that was made for its type.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<K, R>(K, std::marker::PhantomData<fn() -> R>);
+pub struct Found<K, R>(K, PhantomData<fn() -> R>);
 
 /// The call gives a value of this type.
 pub fn found<K, R>(kind: K, _result: R) -> Found<K, R> {
-    Found(kind, std::marker::PhantomData)
+    Found(kind, PhantomData)
 }
 
 level! {
@@ -113,10 +124,32 @@ level! {
     ReceiverPoints, treatment => Points;
     /// Any other receiver.
     ReceiverItself, treatment => Itself;
+}
+
+macro_rules! found {
+    ($($(#[$doc:meta])* $trait:ident, $method:ident => $kind:ident: [$($result:tt)*] $found:ty;)*) => { $(
+        $(#[$doc])*
+        pub trait $trait<R> {
+            /// The treatment.
+            fn $method(&self) -> $kind<R>;
+        }
+
+        impl<K, $($result)*> $trait<R> for $found {
+            fn $method(&self) -> $kind<R> {
+                $kind(PhantomData)
+            }
+        }
+    )* };
+}
+found! {
+    /// A method that takes `&self` and returns what is not pinned, or what is not known yet.
+    SurelyShared, shared => Borrowed: [R: Unpin] &&Found<K, R>;
+    /// A method that takes `&mut self` and returns such a value.
+    SurelyExclusive, exclusive => Mutates: [R: Unpin] &&Found<K, R>;
     /// A method that takes `&self`.
-    FoundShared, shared => Borrows;
+    FoundShared, shared => Borrowed: [R] Found<K, R>;
     /// A method that takes `&mut self`.
-    FoundExclusive, exclusive => Mutates;
+    FoundExclusive, exclusive => Mutates: [R] Found<K, R>;
 }
 
 impl<T: Inside, K> ReceiverTensor for &&&&&&&Probe<T, K>
@@ -167,18 +200,6 @@ impl<T: Deref + ?Sized, K> ReceiverPoints for &Probe<T, K> {
 impl<T: ?Sized, K> ReceiverItself for Probe<T, K> {
     fn treatment(&self) -> Itself {
         Itself
-    }
-}
-
-impl<K, R> FoundShared for Found<K, R> {
-    fn shared(&self) -> Borrows {
-        Borrows
-    }
-}
-
-impl<K, R> FoundExclusive for Found<K, R> {
-    fn exclusive(&self) -> Mutates {
-        Mutates
     }
 }
 

@@ -25,8 +25,8 @@ pub trait Lend {
 impl<T: ?Sized> Lend for T {}
 
 macro_rules! decided {
-    ($($kind:ty),*) => { $(
-        impl $kind {
+    ($($kind:ty $([$result:ident])?),*) => { $(
+        impl$(<$result>)? $kind {
             /// There is nothing to ask.
             pub fn asks<T: ?Sized>(self, _place: &T) -> &'static Nothing {
                 absent()
@@ -54,19 +54,50 @@ macro_rules! decided {
         }
     )* };
 }
-decided!(Casts, Copies, Borrows, Mutates);
+decided!(Casts, Copies, Borrowed<R> [R], Mutates<R> [R]);
 
 macro_rules! answers {
     ($($kind:ident),*) => { $(
         impl Answer for $kind {
             const ANSWER: Self = Self;
         }
+
+        impl $kind {
+            /// What the call returns.
+            pub fn of<R>(self, result: R) -> R {
+                result
+            }
+        }
     )* };
 }
-answers!(Casts, Copies, Borrows, Mutates, Moves);
+answers!(Casts, Copies, Moves);
+
+macro_rules! answers_with {
+    ($($kind:ident),*) => { $(
+        impl<R> Clone for $kind<R> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<R> Copy for $kind<R> {}
+
+        impl<R> Answer for $kind<R> {
+            const ANSWER: Self = Self(PhantomData);
+        }
+
+        impl<R> $kind<R> {
+            /// What the call returns.
+            pub fn of(self, result: R) -> R {
+                result
+            }
+        }
+    )* };
+}
+answers_with!(Borrowed, Mutates);
 
 macro_rules! asked {
-    ($($kind:ident [$($param:tt)*] $place:ty => $of:ty, then $next:ident, at last $last:ident;)*) => { $(
+    ($($kind:ident [$($param:tt)*] $place:ty => $of:ty, then $next:ident, at last $last:ident $([$result:ident])?;)*) => { $(
         impl $kind {
             /// What is asked for a method that takes `&self`.
             pub fn asks<'a, $($param)*>(self, _place: &'a $place) -> &'a $of {
@@ -84,13 +115,13 @@ macro_rules! asked {
             }
 
             /// The treatment when no method was found.
-            pub fn decided(self) -> $last {
-                $last
+            pub fn decided$(<$result>)?(self) -> $last$(<$result>)? {
+                Answer::ANSWER
             }
 
             /// The treatment when no method was found and the receiver cannot be moved.
-            pub fn borrowed(self) -> Borrows {
-                Borrows
+            pub fn borrowed<R>(self) -> Borrowed<R> {
+                Borrowed(PhantomData)
             }
         }
     )* };
@@ -99,17 +130,18 @@ asked! {
     Itself [T: ?Sized] T => T, then Itself, at last Moves;
     Points [T: ?Sized] T => T, then Pointee, at last Moves;
     Pointee [T: Deref + ?Sized] T => T::Target, then Pointee, at last Moves;
-    PointsFar [T: ?Sized] T => T, then FarPointee, at last Borrows;
-    FarPointee [T: Deref + ?Sized] T => T::Target, then FarPointee, at last Borrows;
+    PointsFar [T: ?Sized] T => T, then FarPointee, at last Borrowed [R];
+    FarPointee [T: Deref + ?Sized] T => T::Target, then FarPointee, at last Borrowed [R];
     Array [T] [T] => [T], then Array, at last Moves;
-    Exclusive [T: ?Sized] &mut T => T, then Exclusive, at last Mutates;
-    ExclusivePoints [T: ?Sized] &mut T => T, then ExclusivePointee, at last Mutates;
-    ExclusivePointee [T: Deref + ?Sized] &mut T => T::Target, then ExclusivePointee, at last Mutates;
+    Exclusive [T: ?Sized] &mut T => T, then Exclusive, at last Mutates [R];
+    ExclusivePoints [T: ?Sized] &mut T => T, then ExclusivePointee, at last Mutates [R];
+    ExclusivePointee [T: Deref + ?Sized] &mut T => T::Target, then ExclusivePointee, at last Mutates [R];
 }
 
 macro_rules! expressions {
-    ($($kind:ty: $casts:literal $by_cast:tt, $moves:literal $by_move:tt, $mutates:literal $by_mut:tt, $by_ref:tt;)*) => { $(
-        impl $kind {
+    ($($kind:ty $([$result:ident])?:
+        $casts:literal $by_cast:tt, $moves:literal $by_move:tt, $mutates:literal $by_mut:tt, $by_ref:tt;)*) => { $(
+        impl$(<$result>)? $kind {
             /// Whether the receiver is a tensor.
             pub fn casts(self) -> bool {
                 $casts
@@ -152,14 +184,14 @@ macro_rules! expressions {
 expressions! {
     Casts: true (), false Void, false Void, ();
     Copies: false Void, false Void, false Void, ();
-    Borrows: false Void, false Void, false Void, ();
-    Mutates: false Void, false Void, true (), Void;
+    Borrowed<R> [R]: false Void, false Void, false Void, ();
+    Mutates<R> [R]: false Void, false Void, true (), Void;
     Moves: false Void, true (), false Void, Void;
 }
 
 macro_rules! absent {
-    ($method:ident: $($kind:ty),*) => { $(
-        impl $kind {
+    ($method:ident: $($kind:ty $([$result:ident])?),*) => { $(
+        impl$(<$result>)? $kind {
             /// This is not what becomes of it.
             pub fn $method<A, B>(self, _value: A) -> B {
                 absent()
@@ -167,10 +199,10 @@ macro_rules! absent {
         }
     )* };
 }
-absent!(moved: Casts, Copies, Borrows, Mutates);
-absent!(lent: Casts, Copies, Borrows, Moves);
-absent!(ahead: Copies, Borrows, Mutates, Moves);
-absent!(lend: Mutates, Moves);
+absent!(moved: Casts, Copies, Borrowed<R> [R], Mutates<R> [R]);
+absent!(lent: Casts, Copies, Borrowed<R> [R], Moves);
+absent!(ahead: Copies, Borrowed<R> [R], Mutates<R> [R], Moves);
+absent!(lend: Mutates<R> [R], Moves);
 
 impl Casts {
     /// The cast that was made ahead.
@@ -191,7 +223,7 @@ impl Moves {
     }
 }
 
-impl Mutates {
+impl<R> Mutates<R> {
     /// Takes the receiver.
     pub fn lent<A>(self, value: A) -> Moved<A> {
         Moved(value)
@@ -205,21 +237,33 @@ impl Copies {
     }
 }
 
-impl Borrows {
+impl<R> Borrowed<R> {
     /// Takes the receiver.
     pub fn lend<T: ?Sized>(self, place: &T) -> Moved<&T> {
+        Moved(place)
+    }
+
+    /// As [`lend`](Self::lend): it is no tensor.
+    pub fn take<T: ?Sized, K>(self, place: &T, _to: K) -> Moved<&T> {
         Moved(place)
     }
 }
 
 macro_rules! no_tensor {
-    ($($kind:ty),*) => { $(
-        impl $kind {
+    ($($kind:ty $([$result:ident])?),*) => { $(
+        impl$(<$result>)? $kind {
             /// The target of the other arguments when this is the receiver: a call on something else stays as it is.
             pub fn gate<K>(self, _to: K) -> Keep {
                 Keep
             }
+        }
+    )* };
+}
+no_tensor!(Moves, Borrowed<R> [R], Mutates<R> [R]);
 
+macro_rules! not_borrowed {
+    ($($kind:ty $([$result:ident])?),*) => { $(
+        impl$(<$result>)? $kind {
             /// This is not what becomes of it.
             pub fn take<A, K, B>(self, _place: A, _to: K) -> B {
                 absent()
@@ -227,4 +271,4 @@ macro_rules! no_tensor {
         }
     )* };
 }
-no_tensor!(Moves, Mutates);
+not_borrowed!(Moves, Mutates<R> [R]);
