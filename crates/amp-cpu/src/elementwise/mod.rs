@@ -98,7 +98,7 @@ fn for_chunks<T: Compute, const N: usize>(
     let size = if sources.iter().all(Source::is_stored::<T>) { whole } else { CHUNK };
     let mut output = Storage::unwritten(out, operands[0].layout.count());
     for_each_part(output.as_mut_slice(), cost, &|start, part| {
-        let (mut inputs, mut result) = ([memory(); N], memory());
+        let (mut inputs, mut result) = (std::array::from_fn::<_, N, _>(|_| memory()), memory());
         let mut inputs = inputs.each_mut().map(Buffer::new);
         let mut result = Buffer::new(&mut result);
         for_each_chunk_of(size, start, part, &mut |at, chunk| {

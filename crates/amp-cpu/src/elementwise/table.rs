@@ -8,7 +8,7 @@
 use super::{computed, computed_grad, store};
 use crate::buffer::{Buffer, memory};
 use crate::convert::Cast;
-use crate::parallel::{CHUNK, Cost, for_each_chunk, for_each_part};
+use crate::parallel::{Cost, for_each_chunk, for_each_part};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::source::Source;
 use crate::{DType, Dims, Layout, Slice, SliceMut, Storage, Unary, View};
@@ -118,11 +118,11 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
     let grad = Source::new(grad);
     let mut dx = Storage::unwritten(out, x.len());
     for_each_part(dx.as_mut_slice(), Cost::Light, &|start, part| {
-        let (mut slopes, mut room, mut result) = ([0.0; CHUNK], memory(), memory());
-        let (mut room, mut result) = (Buffer::new(&mut room), Buffer::new(&mut result));
+        let [mut slopes, mut room, mut result] = std::array::from_fn(|_| memory());
+        let [mut slopes, mut room, mut result] = [&mut slopes, &mut room, &mut result].map(Buffer::new);
         let table: &[f32; VALUES] = table.as_slice().try_into().expect("a slope for every argument");
         for_each_chunk(start, part, &mut |at, chunk| {
-            let slopes = &mut slopes[..chunk.len()];
+            let slopes: &mut [f32] = slopes.first(chunk.len());
             slopes.iter_mut().zip(&x[at..]).for_each(|(slope, &x)| *slope = table[usize::from(x)]);
             let grad = grad.load_lazily(at, slopes.len(), &mut room);
             match chunk {

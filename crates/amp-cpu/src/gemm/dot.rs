@@ -14,6 +14,13 @@
 //! in a batch, one of 256 × 64 by 64 × 256 took 37 µs before that and takes 29, one of 256 × 256 by 256 × 64 took 46 and
 //! takes 26; one of 2048 × 1536 by 1536 × 384 took 7.1 ms when its left side was packed for its several blocks of columns, and
 //! takes 6.1.
+//!
+//! By processor time of one core whose neighbours were busy, in alternation with PyTorch 2.15 (oneDNN), its time over ours: 256³
+//! 1.15 to 1.22, 512³ 0.98 to 1.16, 1024³ 1.10, 2048³ 1.05, 2048 × 768 by 768 × 768 1.07, 128 rows by 768 × 3072 0.95, the batch of
+//! 96 0.93; geometric mean 1.05, and 1.04 with the rounding of F32 operands. Both run at 58 to 85 % of what the instruction allows,
+//! so 1.15 times everywhere would take 90 % of it. The batch writes 12 MiB for its 0.8 GFLOP: half of its time is memory's.
+//! Rounding by `vcvtne2ps2bf16` (with subnormals by bit arithmetic) instead of bit arithmetic for all made no difference that
+//! could be told from noise, neither here nor in element-wise kernels.
 
 use super::kernel::{Direct, Kernel, Multiply, Tile, nothing};
 use super::operand::Matrix;
