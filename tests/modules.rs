@@ -48,7 +48,7 @@ impl Net {
 
 #[test]
 fn lower_modules_narrow_full_ones_widen_and_the_others_keep() -> Result<()> {
-    let device = Device::cpu();
+    let device = Device::best();
     let net = Net::new(&device)?;
     let x = Tensor::<F32>::randn([3, 1, 4, 4], &device)?;
     let expected =
@@ -61,7 +61,7 @@ fn lower_modules_narrow_full_ones_widen_and_the_others_keep() -> Result<()> {
 
 #[test]
 fn a_region_equals_the_same_program_with_casts_by_hand() -> Result<()> {
-    let device = Device::cpu();
+    let device = Device::best();
     let net = Net::new(&device)?;
     let x = Tensor::<F32>::randn([3, 1, 4, 4], &device)?;
     let by_hand = {
@@ -81,7 +81,7 @@ fn what_a_layer_is_added_to_keeps_its_precision() -> Result<()> {
     fn forward<P: AutocastPrecision>(layer: &Linear, x: &Tensor<F32>, residual: &Tensor<F32>) -> Result<Tensor<F32>> {
         layer.forward_add(x, residual)
     }
-    let device = Device::cpu();
+    let device = Device::best();
     let (layer, x) = (Linear::new(5, 4, &device)?, Tensor::<F32>::randn([3, 5], &device)?);
     // No 16-bit number is next to 1.
     let residual = Tensor::<F32>::full([3, 4], 1.0 + f32::EPSILON, &device)?;

@@ -40,7 +40,7 @@ fn by_hand<P: AutocastPrecision>(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Ten
 }
 
 fn agrees<P: AutocastPrecision>() -> Result<()> {
-    let device = Device::cpu();
+    let device = Device::best();
     let w = Tensor::from_vec(vec![0.1f32, 0.7, -0.3, 1.1], [2, 2], &device)?;
     let x = Tensor::from_vec(vec![0.3f32, -0.9, 2.2, 0.4], [2, 2], &device)?;
     let model = Model::<P>(w.clone(), PhantomData);
@@ -68,7 +68,7 @@ fn named(x: &Full, w: &Full) -> Result<Full> {
 
 #[test]
 fn a_declared_type_may_have_another_name() -> Result<()> {
-    let device = Device::cpu();
+    let device = Device::best();
     let x = Tensor::from_vec(vec![0.3f32, -0.9, 2.2, 0.4], [2, 2], &device)?;
     let h = x.to::<F16>()?;
     let expected = h.matmul(&h)?.matmul(&h)?.to::<F32>()?;

@@ -8,7 +8,7 @@ use amp::{DType, checkpoint, manual_seed};
 use std::sync::Mutex;
 
 fn cpu() -> Device {
-    Device::cpu()
+    Device::best()
 }
 
 #[autocast(f16)]

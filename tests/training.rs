@@ -24,7 +24,7 @@ impl Mlp {
 
 fn train<P: AutocastPrecision>(scaled: bool) -> Result<(f32, f32)> {
     amp::manual_seed(7);
-    let device = Device::cpu();
+    let device = Device::best();
     let net = Mlp::new(&device)?;
     assert_eq!(net.parameters().len(), 4);
     assert_eq!(net.width, 16);
