@@ -5,10 +5,11 @@ use crate::emit;
 use crate::error::{Errors, at};
 use crate::item::{Function, rejected};
 use crate::plan;
+use crate::region::has_unparsed;
 use crate::rules::Rules;
 use crate::walk::{Context, Expect, Start, Walked, walk};
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::{Block, braced};
 
@@ -86,6 +87,9 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
             quote!(if #enabled { #(#lower)* } else { #(#full)* })
         }
     };
+    if !errors.is_empty() && has_unparsed(function.body.to_token_stream()) {
+        return function.original();
+    }
     if !errors.is_empty() {
         let (errors, stub) = (errors.into_tokens(), function.stub());
         return quote!(#errors #stub);

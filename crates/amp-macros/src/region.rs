@@ -7,7 +7,7 @@ use crate::expand::check_cost;
 use crate::plan;
 use crate::rules::Rules;
 use crate::walk::{Context, Expect, Start, walk};
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::{Block, Expr, Result, Stmt, braced};
@@ -35,6 +35,28 @@ pub(crate) fn parse(input: ParseStream) -> Result<(Args, Expr)> {
     Ok((args, body))
 }
 
+/// The body as it stands, if it is a block that does not parse: of that the compiler's parser says what is wrong.
+fn unparsed(input: TokenStream) -> Option<TokenStream> {
+    let last = input.into_iter().last()?;
+    let is_block = matches!(&last, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+    let body = TokenStream::from(last);
+    (is_block && syn::parse2::<Block>(body.clone()).is_err()).then_some(body)
+}
+
+/// Whether there is a region with such a body among these tokens.
+pub(crate) fn has_unparsed(tokens: TokenStream) -> bool {
+    let mut named = false;
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Group(group) if named => unparsed(group.stream()).is_some(),
+        TokenTree::Group(group) => has_unparsed(group.stream()),
+        TokenTree::Punct(punct) if punct.as_char() == '!' => false,
+        token => {
+            named = matches!(token, TokenTree::Ident(name) if name == "amp_region");
+            false
+        }
+    })
+}
+
 /// Expands the macro.
 pub(crate) fn amp_region(input: TokenStream) -> TokenStream {
     expand(input, Rules::default())
@@ -57,9 +79,9 @@ pub(crate) fn region_with(input: TokenStream) -> TokenStream {
 }
 
 fn expand(input: TokenStream, policy: Rules) -> TokenStream {
-    let (mut args, body) = match parse.parse2(input) {
+    let (mut args, body) = match parse.parse2(input.clone()) {
         Ok(parsed) => parsed,
-        Err(error) => return error.to_compile_error(),
+        Err(error) => return unparsed(input).unwrap_or_else(|| error.to_compile_error()),
     };
     if let Some(path) = &args.policy {
         let (private, forwarded) = (args.private(), &args.forwarded);
