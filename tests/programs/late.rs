@@ -55,3 +55,30 @@ fn closures_take_what_they_are_given_later() -> Result<()> {
     assert_eq!(probable.to_vec()?, w.softmax(-1)?.to_vec()?);
     Ok(())
 }
+
+/// The value of `shift` is F32; that of `h` is told by its type alone.
+#[autocast(f16)]
+fn meets_a_later_value(x: &Tensor<F32>, w: &Tensor<F32>, up: bool) -> Result<Tensor<F32>> {
+    let shift;
+    if up {
+        shift = (x + w)?;
+    } else {
+        shift = (x - w)?;
+    }
+    let held = Rc::new(x.matmul(w)?);
+    let h = held.matmul(w)?;
+    h.mul(&shift)?.add(&shift)
+}
+
+#[test]
+fn a_later_value_meets_at_f32() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let w16 = w.to::<F16>()?;
+    let h = x.to::<F16>()?.matmul(&w16)?.matmul(&w16)?.to::<F32>()?;
+    for up in [false, true] {
+        let shift = if up { (&x + &w)? } else { (&x - &w)? };
+        let by_hand = ((&h * &shift)? + &shift)?;
+        assert_eq!(meets_a_later_value(&x, &w, up)?.to_vec()?, by_hand.to_vec()?);
+    }
+    Ok(())
+}

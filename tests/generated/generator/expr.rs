@@ -192,7 +192,8 @@ impl Scope {
         Twin { by_hand: format!("{}.to::<{}>()?", twin.by_hand, self.ty(to)), ..twin }
     }
 
-    fn operand(&self, expr: &Expr, to: Prec) -> Twin {
+    /// As it stands before a dot or behind `&`.
+    pub fn operand(&self, expr: &Expr, to: Prec) -> Twin {
         let prec = self.prec(expr);
         if to == Prec::Half && prec == Prec::F32 {
             self.note(expr);
@@ -209,6 +210,6 @@ impl Scope {
 }
 
 /// Parameters are references already.
-fn borrowed(text: &str) -> String {
+pub fn borrowed(text: &str) -> String {
     if matches!(text, "a" | "b" | "c" | "t") { text.into() } else { format!("&{text}") }
 }

@@ -1,6 +1,7 @@
 //! Random functions over 4x4 tensors, with what the rules of autocast say about every value.
 
 mod expr;
+mod given;
 mod place;
 mod stmt;
 

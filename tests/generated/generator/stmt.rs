@@ -1,11 +1,12 @@
 //! Statements: binding forms and control flow.
 
 use super::expr::{Expr, Prec, Random, Scope, Twin};
+use super::given::{argument, bare, entry, field, passed_on, variant};
 use super::place::{asynchronous, map, moving, pointer, without_question_mark};
 
 /// A statement that declares one variable or more.
 pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
-    let forms: [fn(&mut Random, &mut Scope) -> Twin; 20] = [
+    let forms: [fn(&mut Random, &mut Scope) -> Twin; 26] = [
         plain,
         typed,
         branch,
@@ -26,12 +27,18 @@ pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
         without_question_mark,
         moving,
         asynchronous,
+        field,
+        variant,
+        entry,
+        argument,
+        passed_on,
+        bare,
     ];
     let form = random.pick(&forms);
     form(random, scope)
 }
 
-fn expr(random: &mut Random, scope: &Scope) -> Expr {
+pub fn expr(random: &mut Random, scope: &Scope) -> Expr {
     let depth = 1 + random.below(2);
     random.expr(scope, depth)
 }

@@ -8,9 +8,46 @@ pub type Forward = fn(&Tensor<F32>, &Tensor<F32>, &Tensor<F32>, usize) -> Result
 
 #[allow(warnings, clippy::all)] // random code has needless clones, parentheses and unused variables
 mod functions {
-    use super::{Forward, now};
+    use super::{Forward, Held, Own, Pick, helper, log_softmax, now};
+    use amp::functional::{rms_norm, softmax};
     use amp::prelude::*;
+    use std::collections::HashMap;
     include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+}
+
+/// What functions put tensors into.
+struct Held {
+    one: Tensor<F32>,
+    #[allow(dead_code)] // a field that is no tensor's own
+    maybe: Option<Tensor<F32>>,
+    all: Vec<Tensor<F32>>,
+}
+
+enum Pick {
+    One(Tensor<F32>),
+    Other { it: Tensor<F32> },
+}
+
+/// What functions call that is no operation.
+struct Own;
+
+impl Own {
+    fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        x * 0.75
+    }
+
+    fn apply(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        x + 0.1
+    }
+}
+
+fn helper(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x.relu()
+}
+
+/// The user's own.
+fn log_softmax(x: &Tensor<F32>, axis: isize) -> Result<Tensor<F32>> {
+    x.log_softmax(axis)? * 0.3
 }
 
 /// What a future that never waits gives.

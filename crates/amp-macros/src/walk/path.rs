@@ -219,7 +219,8 @@ impl Walker<'_> {
     }
 }
 
-fn is_pointer(path: &syn::Path) -> bool {
+/// Whether a path names something of `Box`, `Rc` or `Arc`.
+pub(super) fn is_pointer(path: &syn::Path) -> bool {
     path.segments.iter().rev().nth(1).is_some_and(|s| s.ident == "Box" || s.ident == "Rc" || s.ident == "Arc")
 }
 

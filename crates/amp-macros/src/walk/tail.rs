@@ -2,6 +2,7 @@
 
 use super::Walker;
 use super::call::collects;
+use super::path::is_pointer;
 use crate::emit;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
@@ -117,6 +118,10 @@ impl Walker<'_> {
         }
         match expr {
             Expr::Reference(inner) if inner.mutability.is_some() => return,
+            // What is expected of what wraps a value is expected of the value.
+            Expr::Call(call) if call.args.len() == 1 && (wraps(&call.func) || is_new_box(&call.func)) => {
+                return self.expected(&mut call.args[0], value);
+            }
             // What is borrowed here is nobody else's.
             Expr::Reference(inner) if !emit::is_place(&inner.expr) => self.expected_of(&mut inner.expr),
             // A variable may hold a reference.
@@ -241,6 +246,10 @@ pub(super) fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
         && !path.path.is_ident("Self")
         && param.is_none_or(|param| !path.path.is_ident(param))
         && !matches!(Value::of_type(&Type::Path(path.clone()), param).prec, Prec::Other)
+}
+
+fn is_new_box(func: &Expr) -> bool {
+    matches!(func, Expr::Path(path) if is_pointer(&path.path) && path.path.segments.last().is_some_and(|s| s.ident == "new"))
 }
 
 /// `Ok(..)` and `Some(..)`: what is inside leaves too.
