@@ -1,6 +1,8 @@
 //! What is given away where only a type says what is expected: fields, arguments, elements. It is widened there, which
 //! is a view, and narrowing what comes out again is none either.
 
+#![allow(clippy::large_enum_variant, clippy::vec_init_then_push, reason = "programs as people write them")]
+
 use super::*;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
