@@ -46,12 +46,12 @@ impl Walker<'_> {
         let operands = positions
             .iter()
             .map(|&i| Operand {
-                expr: take(&mut call.args[i]),
-                role: if i == 0 && !values[i].prec.is_known() { Role::Input } else { Role::Argument },
                 treatment: match !self.cx.host && is_direct(&values[i]) && is_reference(&call.args[i], &values[i]) {
                     true => Treatment::Certain(region.clone()),
                     false => Treatment::To(region.clone()),
                 },
+                expr: take(&mut call.args[i]),
+                role: if i == 0 && !values[i].prec.is_known() { Role::Input } else { Role::Argument },
                 late: values[i].late,
             })
             .collect();
