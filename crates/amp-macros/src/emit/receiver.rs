@@ -88,7 +88,10 @@ impl AsWritten {
             #kind.#decided()
         }));
         // The type of the result may be left to who takes it.
-        let body = called(&quote_spanned!(ends(place).0=> (#kind).of), body, end);
+        let result = local("r", 0, site);
+        let given = called(&quote_spanned!(ends(place).0=> (#kind).of), quote!(#result), end);
+        let arm = braced(quote_spanned!(site=> #result => #given), end);
+        let body = quote_spanned!(site=> match #body #arm);
         let gate = braced(quote_spanned!(site=> #target => #body), end);
         let arm = braced(quote_spanned!(site=> #kind => match #kind.gate(#target) #gate), end);
         quote_spanned!(site=> match #question #arm)
