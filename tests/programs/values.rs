@@ -240,3 +240,38 @@ fn deferred_values_are_narrowed_once() -> Result<()> {
     }
     Ok(())
 }
+
+struct Duo {
+    a: T,
+    on: bool,
+}
+
+impl Duo {
+    /// No operation, on a value that is moved.
+    fn exp(self) -> bool {
+        self.on
+    }
+}
+
+/// Structs are written out where operands, receivers, modules' inputs and conditions stand.
+#[autocast(f16, enabled = Duo { a: x.clone(), on: true }.on)]
+fn written_out(fc: &Linear, x: &T) -> Result<T> {
+    let on = Duo { a: x.clone(), on: true }.exp();
+    let h = x.matmul(&Duo { a: x.clone(), on }.a)?;
+    let h = fc.forward(&Duo { a: h.to::<F32>()?, on }.a)?;
+    let p = Duo { a: x.clone(), on }.a.softmax(-1)?.matmul(&h)?;
+    let z = (&Duo { a: x.clone(), on }.a + p)?;
+    let k = { Duo { a: z, on }.a };
+    Duo { a: k.clone(), on }.a.matmul(&k)
+}
+
+#[test]
+fn structs_are_written_out_in_operands() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let narrow = x.to::<F16>()?;
+    let h = fc.forward(&narrow.matmul(&narrow)?)?;
+    let p = x.softmax(-1)?.to::<F16>()?.matmul(&h)?;
+    let z = (&x + p.to::<F32>()?)?.to::<F16>()?;
+    assert_eq!(written_out(&fc, &x)?.to_vec()?, z.matmul(&z)?.to::<F32>()?.to_vec()?);
+    Ok(())
+}

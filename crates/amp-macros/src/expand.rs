@@ -84,6 +84,7 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
                 errors = full.errors;
             }
             let full = full.body.stmts;
+            let enabled = emit::scrutinee(enabled);
             quote!(if #enabled { #(#lower)* } else { #(#full)* })
         }
     };

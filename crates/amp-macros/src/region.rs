@@ -113,6 +113,7 @@ fn rewrite(args: &Args, block: &Block) -> TokenStream {
         None => quote!(#(#body)*),
         Some(enabled) => {
             let full = walk(&start(&crate::args::Region::F32), block).body.into_token_stream();
+            let enabled = emit::scrutinee(enabled);
             quote!(if #enabled { #(#body)* } else #full)
         }
     };

@@ -26,7 +26,22 @@ pub trait Computes {}
 impl<L> Computes for To<L> {}
 impl<L> Computes for Writing<L> {}
 
-/// An input that a module which computes does not take: one reference further out than the probes of other arguments.
+/// An input that can be cast, as those of which the compiler knows nothing but a mistake are taken to be.
+pub trait InputTensor<V, K> {
+    /// What becomes of it.
+    type Taken;
+    /// Takes it.
+    fn hold(&self, value: V, to: K) -> Self::Taken;
+}
+
+impl<A: Inside<Tensor: Cast<K>>, K> InputTensor<A, K> for &&&&&Probe<A, K> {
+    type Taken = Held<A, <A::Tensor as Cast<K>>::Output>;
+    fn hold(&self, value: A, to: K) -> Self::Taken {
+        Held::new(value, to)
+    }
+}
+
+/// An input that a module which computes does not take: further out than the probes of other arguments get by a borrow.
 pub trait NoInput<V, K> {
     /// What it should have been.
     type Taken;

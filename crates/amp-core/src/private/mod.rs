@@ -64,7 +64,7 @@ pub mod kinds {
         Anywhere as _, AtRuntimeReceiver as _, NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _,
         OutsideExclusive as _, OutsideShared as _,
     };
-    pub use super::input::NoInput as _;
+    pub use super::input::{InputTensor as _, NoInput as _};
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesSame as _, LeavesWidened as _};
     pub use super::literal::HoldsAtRuntime as _;

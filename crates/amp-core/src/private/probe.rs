@@ -30,7 +30,8 @@ impl<T: ?Sized> Known for T {}
 pub(super) type Two<'a, T, K> = &'a &'a Probe<T, K>;
 pub(super) type Three<'a, T, K> = &'a Two<'a, T, K>;
 type Four<'a, T, K> = &'a Three<'a, T, K>;
-type Eight<'a, T, K> = &'a &'a &'a &'a Four<'a, T, K>;
+type Six<'a, T, K> = &'a &'a Four<'a, T, K>;
+type Eight<'a, T, K> = &'a &'a Six<'a, T, K>;
 
 macro_rules! questions {
     ($($(#[$doc:meta])* $name:ident: $levels:ident $value:expr;)*) => { $(
@@ -44,7 +45,7 @@ questions! {
     /// What becomes of an argument: `.hold(..)`.
     argument: Three &&&Probe(PhantomData, PhantomData);
     /// What becomes of what a module is given: `.hold(..)`.
-    input: Four &&&&Probe(PhantomData, PhantomData);
+    input: Six &&&&&&Probe(PhantomData, PhantomData);
     /// What becomes of a place that is borrowed: `.lend(..)`.
     place: Three &&&Probe(PhantomData, PhantomData);
     /// What the other arguments are cast to if this is the receiver: `.gate(..)`.

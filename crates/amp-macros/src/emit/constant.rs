@@ -1,6 +1,6 @@
 //! Constants that meet a tensor of a precision which only its type tells: judged when code for that type is generated.
 
-use super::{ends, local};
+use super::{ends, local, scrutinee};
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Expr;
@@ -10,6 +10,7 @@ pub(crate) fn holding(tensor: Expr, bits: &TokenStream) -> Expr {
     let at = ends(&tensor).0;
     let (site, value) = (Span::mixed_site().located_at(at), local("v", 0, at));
     let question = question(&value, bits, site);
+    let tensor = scrutinee(&tensor);
     Expr::Verbatim(quote_spanned!(site=> (match #tensor { #value => { #question #value } })))
 }
 

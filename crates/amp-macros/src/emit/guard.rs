@@ -1,6 +1,6 @@
 //! Calls that the types may reject.
 
-use super::local;
+use super::{local, scrutinee};
 use proc_macro2::{Ident, Span};
 use quote::quote_spanned;
 use syn::Expr;
@@ -24,6 +24,7 @@ pub(crate) fn unlisted(receiver: &Expr, method: &Ident, call: Expr) -> Expr {
     let mut op = method.clone();
     op.set_span(site);
     let (value, on) = (local("v", 0, method.span()), local("o", 0, method.span()));
+    let call = scrutinee(&call);
     Expr::Verbatim(quote_spanned!(site=> (match (&&__amp::probe(&#receiver, __amp::Keep)).receiver() {
         #on => match #call {
             #value => {

@@ -65,7 +65,8 @@ pub(crate) fn with_function(local: &Ident, function: &Expr, call: Expr) -> Expr 
     let whole = ends(&call);
     let site = local.span();
     let arm = operand::braced(quote_spanned!(site=> #local => #call), whole.1);
-    enclosed(quote_spanned!(site=> match #function #arm), (ends(function).0, whole.1))
+    let scrutinee = scrutinee(function);
+    enclosed(quote_spanned!(site=> match #scrutinee #arm), (ends(function).0, whole.1))
 }
 
 /// The value of a question that is there for its type and does not run.
@@ -109,6 +110,24 @@ fn enclosed(tokens: TokenStream, whole: (Span, Span)) -> Expr {
     let at = Span::mixed_site().located_at(whole.0);
     let tokens = outlined(tokens, whole);
     Expr::Verbatim(quote_spanned!(at=> (#tokens)))
+}
+
+/// What expressions with a block of their own begin with.
+const BLOCKS: &[&str] = &["if", "match", "loop", "while", "for", "unsafe", "async", "const", "move"];
+
+/// What a `match` or an `if` looks at: the braces of a struct that is written out would be taken for its own.
+pub(crate) fn scrutinee(expr: &impl ToTokens) -> TokenStream {
+    let tokens = expr.to_token_stream();
+    let mut trees = tokens.clone().into_iter();
+    let mut before = trees.next();
+    let begins_block = matches!(&before, Some(TokenTree::Ident(first)) if BLOCKS.iter().any(|word| first == word));
+    let is_struct = !begins_block
+        && trees.any(|tree| {
+            let braces = matches!(&tree, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+            let named = matches!(before.replace(tree), Some(TokenTree::Ident(_) | TokenTree::Punct(_)));
+            braces && named
+        });
+    if is_struct { quote_spanned!(Span::mixed_site()=> (#tokens)) } else { tokens }
 }
 
 /// A call that ends where this token does.

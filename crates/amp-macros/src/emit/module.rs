@@ -1,7 +1,7 @@
 //! Calls of modules.
 
 use super::operand::braced;
-use super::{Joint, Operand, Treatment, call, enclosed, is_place, is_pure_place, local};
+use super::{Joint, Operand, Treatment, call, enclosed, is_place, is_pure_place, local, scrutinee};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::Expr;
@@ -45,7 +45,8 @@ pub(crate) fn module_call(
     if pure {
         return enclosed(body, (first, end));
     }
+    let scrutinee = scrutinee(&receiver);
     let borrow = if is_place(&receiver) { quote_spanned!(site=> &) } else { TokenStream::new() };
     let arm = braced(quote_spanned!(site=> #module => #body), end);
-    enclosed(quote_spanned!(site=> match #borrow #receiver #arm), (first, end))
+    enclosed(quote_spanned!(site=> match #borrow #scrutinee #arm), (first, end))
 }

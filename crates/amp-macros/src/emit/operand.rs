@@ -1,7 +1,7 @@
 //! Calls and their operands: cast, or passed on as they are.
 
 use super::value::given;
-use super::{AsWritten, called, enclosed, ends, is_place, local, outlined};
+use super::{AsWritten, called, enclosed, ends, is_place, local, outlined, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, ExprPath};
@@ -109,6 +109,7 @@ pub(crate) fn call(
     let mut body = build(passed).into_token_stream();
     if let Some((receiver, name)) = fixed {
         let arm = braced(quote_spanned!(site=> #name => #body), end);
+        let receiver = scrutinee(&receiver);
         body = quote_spanned!(site=> match #receiver #arm);
     }
     if let Joint::Write { sure, .. } = joint {
@@ -144,6 +145,7 @@ fn finished(body: TokenStream, sure: bool, common: &Ident, whole: (Span, Span)) 
     let value = local("v", 0, site);
     let given = given(&value, &quote!(#common.result()), whole);
     let arm = braced(quote_spanned!(site=> #value => #given), whole.1);
+    let body = scrutinee(&body);
     quote_spanned!(site=> match #body #arm)
 }
 
@@ -297,6 +299,7 @@ impl Bound {
         }
         let value = local("v", 0, first);
         let question = self.question();
+        let expr = scrutinee(expr);
         quote_spanned!(site=> (match #expr { #value => __amp::#question(&#value, #target).hold(#value, #target) }))
     }
 }

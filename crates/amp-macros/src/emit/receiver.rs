@@ -1,7 +1,7 @@
 //! The receiver of a call that may be no tensor: what the method named does with it is what the call as written does.
 
 use super::operand::{braced, ident};
-use super::{Operand, called, ends, local, only_asked, outlined};
+use super::{Operand, called, ends, local, only_asked, outlined, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, GenericArgument};
@@ -91,6 +91,7 @@ impl AsWritten {
         let result = local("r", 0, site);
         let given = called(&quote_spanned!(ends(place).0=> (#kind).of), quote!(#result), end);
         let arm = braced(quote_spanned!(site=> #result => #given), end);
+        let body = scrutinee(&body);
         let body = quote_spanned!(site=> match #body #arm);
         let gate = braced(quote_spanned!(site=> #target => #body), end);
         let arm = braced(quote_spanned!(site=> #kind => match #kind.gate(#target) #gate), end);

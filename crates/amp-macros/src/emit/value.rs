@@ -1,6 +1,6 @@
 //! Values given away: returned, assigned, joined.
 
-use super::{called, enclosed, ends, local, only_asked};
+use super::{called, enclosed, ends, local, only_asked, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Expr, Lifetime};
@@ -11,6 +11,7 @@ pub(crate) fn recast(expr: Expr, target: &TokenStream) -> Expr {
     let site = Span::mixed_site().located_at(whole.0);
     let value = local("v", 0, whole.0);
     let given = given(&value, target, whole);
+    let expr = scrutinee(&expr);
     enclosed(quote_spanned!(site=> match #expr { #value => #given }), whole)
 }
 
@@ -33,6 +34,7 @@ pub(crate) fn variable_slot(variable: &Expr, expr: Expr) -> Expr {
     let (value, target) = (local("v", 0, whole.0), local("t", 0, whole.0));
     let question = only_asked(&quote_spanned!(site=> __amp::slot(&#variable, __amp::Keep)));
     let given = given(&value, &quote!(#target), whole);
+    let expr = scrutinee(&expr);
     let tokens = quote_spanned!(site=> match #question.slot() { #target => match #expr { #value => #given } });
     enclosed(tokens, whole)
 }
@@ -49,6 +51,7 @@ pub(crate) fn expected(expr: Expr) -> Expr {
     let whole = ends(&expr);
     let value = local("v", 0, whole.0);
     let given = expected_by("leave", quote!(#value), &value, whole);
+    let expr = scrutinee(&expr);
     enclosed(quote_spanned!(value.span()=> match #expr { #value => #given }), whole)
 }
 
