@@ -43,8 +43,8 @@ impl Block {
         let (q, k, v) = (qkv.select(0, 0)?, qkv.select(0, 1)?, qkv.select(0, 2)?);
         let y = q.scaled_dot_product_attention(&k, &v, None, AttentionOptions::default().causal(self.causal))?;
         let y = y.transpose(1, 2)?.reshape([n, t, d])?;
-        let x = self.projection.forward_add(&y, x)?;
+        let x = (x + self.projection.forward(&y)?)?;
         let h = self.up.forward(&self.norm2.forward(&x)?)?.gelu()?;
-        self.down.forward_add(&h, &x)
+        x + self.down.forward(&h)?
     }
 }

@@ -1,4 +1,8 @@
 //! What is added to a product before it is rounded.
+//!
+//! Measured on Zen 5, two threads, BF16 steps in four alternating runs: transformer blocks whose two residuals of F32 are
+//! added here take longer than with a sum of its own, GPT 250 ms instead of 239, ViT 300 instead of 290. The models in
+//! `examples` therefore add outside.
 
 use super::Places;
 use crate::View;
