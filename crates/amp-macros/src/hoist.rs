@@ -1,7 +1,7 @@
 //! Where a narrowing is made: once, at the lowest point that all its uses share, and outside of loops.
 //!
 //! Uses in exclusive branches are not merged (a path that uses the value nowhere would pay for them), and nothing is
-//! lifted out of a `move` closure or an async block, which would then own the copy.
+//! lifted out of a `move` closure or an async block or shared with it: it would then own the copy.
 
 use std::collections::HashMap;
 use syn::Expr;
@@ -28,12 +28,23 @@ pub(crate) type Key = (usize, String, String);
 #[derive(Clone)]
 pub(crate) struct Use {
     pub(crate) key: Key,
+    /// The place, or a reference to it.
     pub(crate) place: Expr,
     /// It certainly is a tensor.
     pub(crate) direct: bool,
     pub(crate) steps: Vec<Step>,
     /// Length of the path at which the variable is in scope.
     pub(crate) scope: usize,
+    /// Length of the path to what owns the copy or the place, not less than that.
+    pub(crate) owned: usize,
+}
+
+impl Use {
+    /// The innermost of the closures and blocks around it that would own a copy made outside of them, or that own the
+    /// place.
+    fn owner(&self) -> Option<&Step> {
+        self.steps.get(self.scope..self.owned)?.last()
+    }
 }
 
 /// A narrowing made ahead of its uses.
@@ -57,15 +68,15 @@ impl Hoists {
     /// Plans the hoists for all uses, in the order in which they were recorded.
     pub(crate) fn plan(uses: &[Use]) -> Self {
         let mut hoists = Self::default();
-        let mut by_key: Vec<(&Key, Vec<usize>)> = Vec::new();
+        let mut by_key: Vec<(&Use, Vec<usize>)> = Vec::new();
         for (i, one) in uses.iter().enumerate() {
-            match by_key.iter_mut().find(|(key, _)| **key == one.key) {
+            match by_key.iter_mut().find(|(known, _)| known.key == one.key && known.owner() == one.owner()) {
                 Some((_, list)) => list.push(i),
-                None => by_key.push((&one.key, vec![i])),
+                None => by_key.push((one, vec![i])),
             }
         }
         let mut placed: HashMap<(&Key, u32, usize), usize> = HashMap::new();
-        for (key, list) in by_key {
+        for (Use { key, .. }, list) in by_key {
             let mut found = Vec::new();
             group(uses, &list, &mut found);
             for (block, statement, members) in found {
@@ -123,8 +134,7 @@ fn group(uses: &[Use], members: &[usize], found: &mut Vec<(u32, usize, Vec<usize
     if point.is_none() {
         (depth, point) = innermost_block(path, scope, common);
     }
-    let barrier =
-        path[..depth].iter().rposition(|step| matches!(step, Step::Barrier(_))).map_or(scope, |at| (at + 1).max(scope));
+    let barrier = uses[members[0]].owned;
     let lifts = path[..depth].iter().enumerate().skip(barrier);
     let repeated = lifts.clone().find(|(_, step)| matches!(step, Step::Loop(_) | Step::Closure(_))).map(|(at, _)| at);
     let lifted = repeated.and_then(|at| innermost_block(path, barrier, at).1);

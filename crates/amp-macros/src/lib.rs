@@ -16,6 +16,7 @@ mod expand;
 mod flow;
 #[cfg(test)]
 mod fuzz;
+mod given;
 mod hoist;
 mod item;
 mod lattice;

@@ -3,18 +3,21 @@
 use super::expr::{Prec, Random, Scope, Twin, borrowed};
 use super::stmt::expr;
 
-/// Fields of a struct, one of them a list that was made empty.
+/// Fields of a struct, one of them boxed, one a list that was made empty.
 pub fn field(random: &mut Random, scope: &mut Scope) -> Twin {
     let (one, _) = scope.render(&expr(random, scope), Some(Prec::F32));
+    let (boxed, _) = scope.render(&expr(random, scope), Some(Prec::F32));
     let (all, _) = scope.render(&expr(random, scope), Some(Prec::F32));
-    let (m, n) = (scope.fresh(), scope.fresh());
+    let (l, m, n) = (scope.fresh(), scope.fresh(), scope.fresh());
+    scope.declare(&l, Prec::F32);
     scope.declare(&m, Prec::F32);
     scope.declare(&n, Prec::F32);
     Twin::of(|of| {
         format!(
-            "    let mut {m}_all = Vec::new();\n    {m}_all.push({});\n    let {m}_held = Held {{ one: {}, maybe: None, all: {m}_all }};\n    let {m} = {m}_held.one;\n    let {n} = {m}_held.all[0].clone();\n",
+            "    let mut {m}_all = Vec::new();\n    {m}_all.push({});\n    let {m}_held = Held {{ one: {}, boxed: Box::new({}), maybe: None, all: {m}_all }};\n    let {m} = {m}_held.one;\n    let {l} = *{m}_held.boxed;\n    let {n} = {m}_held.all[0].clone();\n",
             of(&all),
-            of(&one)
+            of(&one),
+            of(&boxed)
         )
     })
 }

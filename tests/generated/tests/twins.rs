@@ -18,6 +18,7 @@ mod functions {
 /// What functions put tensors into.
 struct Held {
     one: Tensor<F32>,
+    boxed: Box<Tensor<F32>>,
     #[allow(dead_code)] // a field that is no tensor's own
     maybe: Option<Tensor<F32>>,
     all: Vec<Tensor<F32>>,

@@ -259,10 +259,13 @@ impl Bound {
             Treatment::Hoisted(Hoisted { local, direct, .. }) => {
                 let name = relocated(local, first).into_token_stream();
                 let hoisted = match direct {
-                    true => lent(name, self.operand.role, first),
+                    true => lent(name, Role::Argument, first),
                     false => pass(quote_spanned!(at=> (#name)), last),
                 };
-                if follows { picked(common, &hoisted, &self.operand.expr, first) } else { hoisted }
+                match follows {
+                    true => picked(common, &hoisted, &self.operand.expr, first),
+                    false => named(&self.operand.expr, &hoisted, first),
+                }
             }
             Treatment::Direct(target) if !follows => lent(cast(&self.operand.expr, target), self.operand.role, first),
             Treatment::MeetDirect => {
@@ -334,6 +337,13 @@ fn picked(common: &Ident, hoisted: &Expr, place: &Expr, at: Span) -> Expr {
     Expr::Verbatim(quote_spanned!(at=> __amp::Condition::pick(#common, #hoisted, #place)))
 }
 
+/// The cast made ahead, where the place is borrowed as it is in the call as written: it may have been moved since.
+fn named(place: &Expr, hoisted: &Expr, at: Span) -> Expr {
+    let borrow = if is_place(place) { Some(quote_spanned!(at=> &)) } else { None };
+    let at = Span::mixed_site().located_at(at);
+    Expr::Verbatim(quote_spanned!(at=> (match #borrow #place { _ => #hoisted })))
+}
+
 /// `taken.pass()`, underlined like the argument it stands for.
 fn pass(taken: TokenStream, last: Span) -> Expr {
     let last = Span::mixed_site().located_at(last);
@@ -352,12 +362,14 @@ fn cast(expr: &Expr, target: &TokenStream) -> TokenStream {
     }
 }
 
-/// `let hoisted = ..;` for a narrowing made ahead; `direct` says that the place certainly is a tensor.
+/// `let hoisted = ..;` for a narrowing made ahead of a place, or a reference to one; `direct` says that the place certainly
+/// is a tensor.
 pub(crate) fn hoisted(name: &Ident, place: &Expr, target: &TokenStream, direct: bool) -> TokenStream {
     let site = Span::mixed_site().located_at(ends(place).0);
+    let borrow = if is_place(place) { Some(quote_spanned!(site=> &)) } else { None };
     let value = match direct {
         true => cast(place, target),
-        false => quote_spanned!(site=> __amp::argument(&&#place, #target).hold(&#place, #target)),
+        false => quote_spanned!(site=> __amp::argument(&#borrow #place, #target).hold(#borrow #place, #target)),
     };
     quote_spanned!(site=> let #name = #value;)
 }

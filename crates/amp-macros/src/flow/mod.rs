@@ -10,7 +10,7 @@ mod tests;
 
 use crate::place::Place;
 pub(crate) use state::{Head, Slot, State};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use syn::Path;
 
@@ -74,8 +74,19 @@ struct Origin {
     site: Site,
     /// The region's precision there.
     half: String,
-    /// It is an operation that can, not a module whose type says whether it can.
-    sure: bool,
+    writer: Writer,
+}
+
+/// Who may write a result narrow.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Writer {
+    /// An operation.
+    Operation,
+    /// An operation that keeps more for its gradient when it does: in vain, where control does not come by who narrows
+    /// the result.
+    Keeping,
+    /// A module, whose type says whether it can.
+    Module,
 }
 
 /// What a value is.
@@ -151,18 +162,23 @@ pub(crate) struct Flows {
     nodes: Vec<Node>,
     uses: Vec<Use>,
     state: State,
+    /// Results that were given up before anybody narrowed them.
+    unused: BTreeSet<usize>,
 }
 
 impl Default for Flows {
     fn default() -> Self {
-        Self { nodes: vec![Node::Foreign], uses: Vec::new(), state: State::default() }
+        Self { nodes: vec![Node::Foreign], uses: Vec::new(), state: State::default(), unused: BTreeSet::new() }
     }
 }
 
 impl Flows {
     /// The result of the call `site` in a region of precision `half`.
-    pub(crate) fn produce(&mut self, site: Site, half: &str, sure: bool) -> Flow {
-        let node = self.node(Node::Result(Origin { site, half: half.to_owned(), sure }));
+    pub(crate) fn produce(&mut self, site: Site, half: &str, writer: Writer) -> Flow {
+        let node = self.node(Node::Result(Origin { site, half: half.to_owned(), writer }));
+        if writer == Writer::Keeping {
+            self.state.wait_for(node);
+        }
         self.open(vec![node])
     }
 
@@ -208,18 +224,27 @@ impl Flows {
     pub(crate) fn narrow(&mut self, flow: &Flow, half: &str) {
         for &number in &flow.uses {
             self.uses[number].taking = Some(Taking::Narrowed(half.to_owned()));
+            self.met(number);
         }
+    }
+
+    /// Whoever comes by here has narrowed the value of this use.
+    fn met(&mut self, number: usize) {
+        let nodes = self.reached(&self.uses[number].nodes);
+        self.state.stop_waiting_for(&nodes);
     }
 
     /// A module takes the value in a region of precision `half`.
     pub(crate) fn give(&mut self, flow: &Flow, half: &str, taker: &Rc<Taker>) {
         for &number in &flow.uses {
             self.uses[number].taking = Some(Taking::Given(half.to_owned(), taker.clone()));
+            self.met(number);
         }
     }
 
     /// The calls whose results nobody needs in F32.
-    pub(crate) fn direct(&self) -> Direct {
+    pub(crate) fn direct(&mut self) -> Direct {
+        self.give_up();
         let reached: Vec<Vec<usize>> = self.uses.iter().map(|one| self.reached(&one.nodes)).collect();
         let mut fates: HashMap<usize, Fate> = HashMap::new();
         for (one, nodes) in self.uses.iter().zip(&reached) {
@@ -253,9 +278,13 @@ impl Flows {
 
     fn decision(&self, node: usize, fate: Fate) -> Option<(Site, Decision)> {
         let Node::Result(origin) = &self.nodes[node] else { return None };
+        if self.unused.contains(&node) {
+            return None;
+        }
         // A single module either narrows the result, and finds it narrow, or takes it in F32.
         let agreed = fate.takers.is_empty() || fate.takers.len() == 1 && !fate.narrowed;
-        Some((origin.site, Decision { takers: fate.takers, functions: fate.functions, free: origin.sure && agreed }))
+        let free = origin.writer != Writer::Module && agreed;
+        Some((origin.site, Decision { takers: fate.takers, functions: fate.functions, free }))
     }
 
     fn origins(&self, nodes: &[usize]) -> impl Iterator<Item = &Origin> {

@@ -31,6 +31,8 @@ impl Slot {
 #[derive(Clone, Default)]
 pub(crate) struct State {
     nodes: BTreeMap<Slot, usize>,
+    /// Results that nobody has narrowed on the way here, of who keeps more for that.
+    waiting: BTreeSet<usize>,
     /// Control does not come here.
     dead: bool,
 }
@@ -58,6 +60,26 @@ impl Flows {
         state
     }
 
+    /// Leaves the function.
+    pub(crate) fn finish(&mut self) {
+        self.give_up();
+        self.leave();
+    }
+
+    /// Nobody narrows any more what was not narrowed on the way here.
+    pub(super) fn give_up(&mut self) {
+        if !self.state.dead {
+            self.unused.extend(&self.state.waiting);
+        }
+    }
+
+    /// Enters the body of a closure: gives the state to go on from behind it.
+    pub(crate) fn enter_body(&mut self) -> State {
+        let before = self.state.clone();
+        self.state.waiting.clear();
+        before
+    }
+
     /// Goes on where control comes from one of these states, or from the present one.
     pub(crate) fn merge(&mut self, others: Vec<State>) {
         let mut alive: Vec<State> = others.into_iter().filter(|state| !state.dead).collect();
@@ -66,6 +88,7 @@ impl Flows {
         }
         let Some(first) = alive.first() else { return };
         let mut merged = first.clone();
+        merged.waiting = alive.iter().flat_map(|state| state.waiting.clone()).collect();
         let slots: BTreeSet<&Slot> = alive.iter().flat_map(|state| state.nodes.keys()).collect();
         for slot in slots {
             let mut nodes: Vec<usize> = alive.iter().map(|state| state.of(slot)).collect();
@@ -157,6 +180,21 @@ impl Flows {
 }
 
 impl State {
+    pub(super) fn wait_for(&mut self, result: usize) {
+        self.waiting.insert(result);
+    }
+
+    pub(super) fn stop_waiting_for(&mut self, results: &[usize]) {
+        self.waiting.retain(|result| !results.contains(result));
+    }
+
+    /// This state of a loop that was left may come from the end of its body.
+    pub(crate) fn after(mut self, bodies: &[State]) -> Self {
+        let ends = bodies.iter().filter(|state| !state.dead);
+        self.waiting.extend(ends.flat_map(|state| state.waiting.clone()));
+        self
+    }
+
     fn of(&self, slot: &Slot) -> usize {
         self.nodes.get(slot).copied().unwrap_or(FOREIGN)
     }

@@ -25,6 +25,33 @@ fn written(body: &str) -> usize {
 }
 
 #[test]
+fn relu_writes_a_narrow_result_where_control_passes_who_narrows_it() {
+    let written = |body| plan("f16", body).iter().filter(|row| row.contains("| F32 as F16 |")).count();
+    for body in [
+        "let n = x.relu()?; n.matmul(w)",
+        "let n = x.relu()?; if c { return Err(e) } n.matmul(w)",
+        "let n = x.relu()?; if c { n.matmul(w) } else { w.matmul(&n) }",
+        "let n = x.relu()?; if c { return n.matmul(w) } w.matmul(&n)",
+        "let n = if c { x.relu()? } else { w.relu()?.matmul(w)? }; n.matmul(w)",
+        "let n = x.relu()?; let f = |y: &Tensor<F32>| { if c { return y.exp() } y.log() }; n.matmul(&f(w)?)",
+        "let mut h = x.relu()?; for _ in 0..3 { h = h.matmul(w)?; h = h.exp()?.relu()?; } h.matmul(w)",
+    ] {
+        assert!(written(body) > 0, "{body}");
+    }
+    for body in [
+        "let n = x.relu()?; if c { return n.matmul(w) } Ok(x.clone())",
+        "let n = x.relu()?; if c { return Ok(x.clone()) } n.matmul(w)",
+        "let n = x.relu()?; let m = if c { n.matmul(w)? } else { x.clone() }; Ok(m)",
+        "let n = x.relu()?; for l in many { l.matmul(&n)?; } Ok(x.clone())",
+        "let n = x.relu()?; let f = |y: &Tensor<F32>| y.matmul(&n); Ok(x.clone())",
+        "for _ in 0..3 { let n = x.relu()?; if c { break } n.matmul(w)?; } Ok(x.clone())",
+        "let mut n = x.matmul(w)?; for _ in 0..3 { n = n.matmul(w)?; } n.relu()?.matmul(w)",
+    ] {
+        assert_eq!(written(body), 0, "{body}");
+    }
+}
+
+#[test]
 fn what_is_only_narrowed_is_written_narrow() {
     for body in [
         "x.softmax(-1)?.matmul(w)",

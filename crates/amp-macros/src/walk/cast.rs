@@ -249,13 +249,24 @@ impl Walker<'_> {
         let scope = self.scopes.vars[var].scope;
         self.uses.push(Use {
             key: (var, fields, half.clone()),
-            place: place.clone(),
+            place: expr.clone(),
             direct: is_direct(value),
             steps: self.steps.clone(),
             scope,
+            owned: self.owned(var, scope),
         });
         let hoist = self.hoists.of(number)?;
         Some((hoist, emit::local("h", hoist, emit::ends(place).0)))
+    }
+
+    /// Where the innermost closure or block begins that would own a cast of this variable, or gives the variable away.
+    fn owned(&self, var: usize, scope: usize) -> usize {
+        let owns = |step: &Step| match step {
+            Step::Barrier(_) => true,
+            Step::Closure(number) => self.givers.contains(&(*number, var)),
+            Step::Block(..) | Step::Branch(..) | Step::Loop(_) => false,
+        };
+        self.steps.iter().skip(scope).rposition(owns).map_or(scope, |at| scope + at + 1)
     }
 
     /// Whether a variable declared without a value got it in a statement before this one.

@@ -1,9 +1,11 @@
 //! Closures.
 
 use super::{Expect, Walker};
+use crate::given::given;
 use crate::hoist::Step;
 use crate::lattice::Value;
 use crate::place::Place;
+use crate::scope::Hold;
 use std::rc::Rc;
 use syn::{ExprClosure, ReturnType};
 
@@ -37,6 +39,10 @@ impl Walker<'_> {
         let node = self.fresh_id();
         let owns = closure.capture.is_some() || closure.asyncness.is_some();
         self.steps.push(if owns { Step::Barrier(node) } else { Step::Closure(node) });
+        let given = given(&closure.body);
+        let given = given.iter().filter_map(|name| self.scopes.find(name));
+        let given = given.filter(|&var| self.scopes.vars[var].hold != Hold::Shared);
+        self.givers.extend(given.map(|var| (node, var)));
         let mark = self.scopes.enter();
         for (i, pat) in closure.inputs.iter().enumerate() {
             self.bind_parameter(pat, params.get(i));

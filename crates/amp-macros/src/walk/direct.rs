@@ -2,7 +2,7 @@
 
 use super::Walker;
 use crate::emit;
-use crate::flow::{Flow, Site, Slot, Taker};
+use crate::flow::{Flow, Site, Slot, Taker, Writer};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::place::{Place, View};
@@ -40,10 +40,10 @@ impl Walker<'_> {
     }
 
     /// The flow of a call's result that could be written narrow.
-    pub(super) fn produce(&mut self, site: Site, sure: bool) -> Flow {
+    pub(super) fn produce(&mut self, site: Site, writer: Writer) -> Flow {
         match self.lower() {
             // A host's tensors are cast where they are taken.
-            Prec::Half(half) if !self.cx.host => self.flows.produce(site, &half, sure),
+            Prec::Half(half) if !self.cx.host => self.flows.produce(site, &half, writer),
             _ => Flow::default(),
         }
     }

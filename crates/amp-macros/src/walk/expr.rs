@@ -93,11 +93,13 @@ impl Walker<'_> {
                 Value { flow, ..Value::other() }
             }
             Expr::Return(inner) => {
-                if let Some(value) = &mut inner.expr {
-                    let expect = self.returns.clone();
-                    self.tail(value, &expect);
+                let expect = self.returns.clone();
+                let given = inner.expr.as_mut().map(|value| self.tail(value, &expect));
+                match given {
+                    // `return Err(..)`
+                    Some(Value { prec: Prec::Never, .. }) => drop(self.flows.leave()),
+                    _ => self.flows.finish(),
                 }
-                self.flows.leave();
                 Value::never()
             }
             Expr::Break(inner) => {
@@ -244,7 +246,7 @@ impl Walker<'_> {
     pub(super) fn closure_body(&mut self, body: &mut Expr, expect: &Expect) -> Value {
         let returns = std::mem::replace(&mut self.returns, expect.clone());
         let breaks = std::mem::take(&mut self.breaks);
-        let before = self.flows.state();
+        let before = self.flows.enter_body();
         let value = self.body(body, expect);
         self.flows.merge(vec![before]);
         self.breaks = breaks;
@@ -256,7 +258,7 @@ impl Walker<'_> {
         let node = self.fresh_id();
         self.steps.push(Step::Barrier(node));
         let returns = std::mem::replace(&mut self.returns, Expect::Nothing);
-        let before = self.flows.state();
+        let before = self.flows.enter_body();
         let value = self.block(&mut block.block, &Expect::Nothing);
         self.flows.merge(vec![before]);
         self.returns = returns;

@@ -99,7 +99,9 @@ impl Walker<'_> {
     fn leave_loop(&mut self, head: &Head, done: Option<State>) -> Frame {
         let mut frame = self.breaks.pop().expect("every loop has pushed its own");
         let end = self.flows.leave();
-        frame.repeats.iter().chain([&end]).for_each(|from| self.flows.back_to(head, from));
+        frame.repeats.push(end);
+        frame.repeats.iter().for_each(|from| self.flows.back_to(head, from));
+        let done = done.map(|done| done.after(&frame.repeats));
         self.flows.merge(std::mem::take(&mut frame.exits).into_iter().chain(done).collect());
         frame
     }

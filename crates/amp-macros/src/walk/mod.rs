@@ -85,6 +85,8 @@ pub(crate) struct Walker<'a> {
     flows: Flows,
     next_site: Site,
     uses: Vec<Use>,
+    /// Closures, and variables from outside that they give away.
+    givers: Vec<(u32, usize)>,
     mentions: Vec<Mention>,
     hoists: Hoists,
     /// Hoists whose cost was counted already.
@@ -153,6 +155,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         flows: Flows::default(),
         next_site: 0,
         uses: Vec::new(),
+        givers: Vec::new(),
         mentions: Vec::new(),
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),

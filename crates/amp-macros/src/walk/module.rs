@@ -5,6 +5,7 @@ use super::cast::{as_written, is_direct};
 use super::operation::castable;
 use super::tail::may_differ;
 use crate::emit::{self, Operand, Role, Treatment};
+use crate::flow::Writer;
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::shape::Shape;
@@ -79,7 +80,7 @@ impl Walker<'_> {
                 },
             )
         });
-        Value { flow: self.produce(site, false), ..result }
+        Value { flow: self.produce(site, Writer::Module), ..result }
     }
 }
 

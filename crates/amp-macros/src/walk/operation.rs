@@ -4,7 +4,7 @@ use super::Walker;
 use super::call::INFERRED;
 use super::cast::{Goal, as_written};
 use crate::emit::{self, AsWritten, Joint};
-use crate::flow::{Flow, Site};
+use crate::flow::{Flow, Site, Writer};
 use crate::lattice::{Prec, Value};
 use crate::literal;
 use crate::plan::Row;
@@ -240,12 +240,15 @@ impl Walker<'_> {
                 if exact && !(found.direct && first.flow.is_empty()) {
                     return self.flows.pass(&first.flow, form.module());
                 }
-                if first.prec == Prec::F32 || !first.flow.is_empty() {
-                    return self.produce(called.site, true);
+                // What is narrow already is given as it is.
+                let wide = !matches!(first.prec, Prec::Half(_));
+                if first.prec == Prec::F32 || wide && !first.flow.is_empty() {
+                    let keeps = called.name == "relu";
+                    return self.produce(called.site, if keeps { Writer::Keeping } else { Writer::Operation });
                 }
             }
             Rule::Full if (known || matches!(form, Form::Bare)) && found.direct && tensors.first() == Some(&0) => {
-                return self.produce(called.site, true);
+                return self.produce(called.site, Writer::Operation);
             }
             _ => {}
         }
