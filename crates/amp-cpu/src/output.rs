@@ -2,7 +2,7 @@
 
 use crate::convert::Cast;
 use crate::num::Real;
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{SliceMut, Storage};
 use half::{bf16, f16};
 use std::marker::PhantomData;
@@ -219,6 +219,7 @@ struct Rows<'a, S, T> {
 
 impl<S, T: Real + Cast<S>> Kernel for Rows<'_, S, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<L: Simd>(self) {

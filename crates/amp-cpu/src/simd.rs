@@ -38,6 +38,10 @@ impl Level {
         *CURRENT.get_or_init(|| Self::choose(Self::forced(), Self::best()))
     }
 
+    const fn reaches(self, other: Self) -> bool {
+        self as u8 >= other as u8
+    }
+
     fn choose(forced: Option<&Result<Self, String>>, best: Self) -> Self {
         match forced {
             None => Self::fastest(best, is_amd()),
@@ -284,6 +288,8 @@ mod x86 {
 pub(crate) trait Kernel {
     /// What the loop returns.
     type Output;
+    /// No instruction set above this one is worth a copy of the body: see [`Compute::WIDEST`].
+    const WIDEST: Level = Level::Amx;
 
     /// The body: must be `#[inline(always)]`, or it is compiled without the level's instructions.
     fn run<S: Simd>(self) -> Self::Output;
@@ -299,12 +305,17 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 #[inline]
 pub(crate) fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
-    match level.min(Level::best()) {
-        // SAFETY: `Level::best()` found every feature that `run_avx512` enables.
-        Level::Avx512 | Level::Avx512Bf16 | Level::Amx => return unsafe { run_avx512(kernel) },
-        // SAFETY: `Level::best()` found every feature that `run_avx2` enables.
-        Level::Avx2 => return unsafe { run_avx2(kernel) },
-        Level::Portable => {}
+    {
+        // Constants decide first, so that a body is not compiled for what `WIDEST` leaves out.
+        let level = level.min(Level::best());
+        if const { K::WIDEST.reaches(Level::Avx512) } && level.reaches(Level::Avx512) {
+            // SAFETY: `Level::best()` found every feature that `run_avx512` enables.
+            return unsafe { run_avx512(kernel) };
+        }
+        if const { K::WIDEST.reaches(Level::Avx2) } && level.reaches(Level::Avx2) {
+            // SAFETY: `Level::best()` found every feature that `run_avx2` enables.
+            return unsafe { run_avx2(kernel) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = level;

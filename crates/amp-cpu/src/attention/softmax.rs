@@ -2,7 +2,7 @@
 
 use crate::num::Real;
 use crate::reduce::block::{dot_of, largest, total};
-use crate::simd::{Kernel, LANES, Lanes, Simd};
+use crate::simd::{Kernel, LANES, Lanes, Level, Simd};
 
 /// Turns a row of scores times `scale` into exponentials relative to the largest so far, and updates that and their sum.
 ///
@@ -16,6 +16,7 @@ pub(super) struct Exponentials<'a, T> {
 
 impl<T: Real> Kernel for Exponentials<'_, T> {
     type Output = T;
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> T {
@@ -58,6 +59,7 @@ pub(super) struct Scale<'a, T> {
 
 impl<T: Real> Kernel for Scale<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -72,6 +74,7 @@ pub(super) struct Dot<'a, T>(pub &'a [T], pub &'a [T]);
 
 impl<T: Real> Kernel for Dot<'_, T> {
     type Output = T;
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> T {
@@ -95,6 +98,7 @@ pub(super) struct Slopes<'a, T> {
 
 impl<T: Real> Kernel for Slopes<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

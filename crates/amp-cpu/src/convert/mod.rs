@@ -7,7 +7,7 @@ mod bits16;
 #[cfg(test)]
 mod tests;
 
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{DType, Slice, SliceMut};
 use bits16::{NarrowF16, WidenF16, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
@@ -37,6 +37,12 @@ pub(crate) trait Compute:
 {
     /// Tag of this type.
     const STORED: DType;
+    /// The highest level that kernels of this type are compiled for.
+    ///
+    /// Each level is a copy of every kernel, and compiling those is most of a build. F32, in which 16-bit tensors compute,
+    /// has all. F64 serves references and checks: twice the lanes of AVX2 bring nothing where memory decides, and its
+    /// copies for AVX-512 were a ninth of the crate's code. Integers are counted and compared, not multiplied.
+    const WIDEST: Level;
 
     /// The elements themselves, when they are stored in this type.
     fn same(src: Slice<'_>) -> Option<&[Self]>;
@@ -101,9 +107,10 @@ macro_rules! each_dtype {
 pub(crate) use each_dtype;
 
 macro_rules! compute {
-    ($type:ty, $tag:ident, $widen_f16:ident, $narrow_f16:ident) => {
+    ($type:ty, $tag:ident, $widest:ident, $widen_f16:ident, $narrow_f16:ident) => {
         impl Compute for $type {
             const STORED: DType = DType::$tag;
+            const WIDEST: Level = Level::$widest;
 
             fn same(src: Slice<'_>) -> Option<&[Self]> {
                 if let Slice::$tag(v) = src { Some(v) } else { None }
@@ -163,9 +170,9 @@ fn gather_f16<T: Compute>(src: &[f16], stride: usize, dst: &mut [T]) {
     }
 }
 
-compute!(f32, F32, WidenF16, NarrowF16);
-compute!(f64, F64, Each, Each);
-compute!(i64, I64, Each, Each);
+compute!(f32, F32, Amx, WidenF16, NarrowF16);
+compute!(f64, F64, Avx2, Each, Each);
+compute!(i64, I64, Portable, Each, Each);
 
 /// Rounds to an F32 whose last bit is 1 unless the value is exact: rounding that again, to 16 bits, gives what rounding
 /// the F64 at once would. (`half`'s own conversion from F64 ignores the low 32 bits and so misjudges ties.)

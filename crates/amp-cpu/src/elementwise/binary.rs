@@ -5,7 +5,7 @@ use crate::convert::Compute;
 use crate::math::Float;
 use crate::output::Output;
 use crate::parallel::{CHUNK, Cost};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{Binary, Compare, DType, SliceMut, Storage, View};
 
 /// `op(a, b)` in precision `out`.
@@ -50,6 +50,7 @@ fn is_nan<T: Float>(v: T) -> bool {
 
 impl<T: Float> Kernel for Arithmetic<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -121,8 +122,9 @@ struct Comparison<'a, T> {
     y: &'a mut [bool],
 }
 
-impl<T: Copy + PartialOrd> Kernel for Comparison<'_, T> {
+impl<T: Compute> Kernel for Comparison<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, memory};
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::parallel::{CHUNK, Cost, for_each_chunk_of, for_each_part};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::source::Source;
 use crate::{DType, SliceMut, Storage, View};
 
@@ -69,6 +69,7 @@ struct Pack<'a, T> {
 
 impl<T: Float> Kernel for Pack<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -90,6 +91,7 @@ struct Mask<'a, T> {
 
 impl<T: Float> Kernel for Mask<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

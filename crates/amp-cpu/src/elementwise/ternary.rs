@@ -4,7 +4,7 @@ use super::{Domain, map_chunks};
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::parallel::Cost;
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{DType, Storage, Ternary, View};
 
 /// `op(a, b, c)` in precision `out`.
@@ -39,6 +39,7 @@ struct Choice<'a, T> {
 
 impl<T: Float> Kernel for Fused<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -63,6 +64,7 @@ impl<T: Float> Kernel for Fused<'_, T> {
 
 impl<T: Compute> Kernel for Choice<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

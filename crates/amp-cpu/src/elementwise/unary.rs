@@ -3,7 +3,7 @@
 use super::{Domain, map_chunks, table};
 use crate::math::{Float, TRIGONOMETRIC_LIMIT};
 use crate::parallel::Cost;
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{DType, Storage, Unary, View};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 
@@ -64,6 +64,7 @@ struct Backward<'a, T> {
 
 impl<T: Float> Kernel for Forward<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -129,6 +130,7 @@ impl<T: Float> Kernel for Forward<'_, T> {
 
 impl<T: Float> Kernel for Backward<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

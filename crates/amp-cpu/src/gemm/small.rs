@@ -9,7 +9,7 @@ use crate::load::load;
 use crate::num::Real;
 use crate::output::Finished;
 use crate::scratch;
-use crate::simd::{Kernel, LANES, Lanes, Simd, dispatch};
+use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch};
 
 /// Vectors of columns at most.
 const VECTORS: usize = 2;
@@ -111,6 +111,7 @@ struct Block<'a, T, const V: usize> {
 
 impl<T: Real, const V: usize> Kernel for Block<'_, T, V> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

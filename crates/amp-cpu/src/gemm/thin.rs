@@ -4,7 +4,7 @@ use super::operand::Matrix;
 use super::product::{PER_CYCLE, Sink, Threads};
 use crate::load::load;
 use crate::num::Real;
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{parallel, scratch};
 use std::ops::Range;
 
@@ -73,6 +73,7 @@ pub(crate) struct Dot<'a, T>(pub &'a [T], pub &'a [T]);
 
 impl<T: Real> Kernel for Dot<'_, T> {
     type Output = T;
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> T {
@@ -98,6 +99,7 @@ pub(crate) struct AddScaled<'a, T> {
 
 impl<T: Real> Kernel for AddScaled<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

@@ -6,7 +6,7 @@ use crate::line::{Span, store};
 use crate::num::{Num, Real, in_real};
 use crate::output::Output;
 use crate::reduce::block::{BLOCK, Itself, Tree, dot_of, sum_of, total};
-use crate::simd::{Kernel, Lanes, Simd, dispatch};
+use crate::simd::{Kernel, Lanes, Level, Simd, dispatch};
 use crate::split::{for_chunks, map_all};
 use crate::{DType, Storage, View, scratch};
 use std::ops::Range;
@@ -220,6 +220,7 @@ impl<A: Real> ElementRow<'_, A> {
 
 impl<A: Real> Kernel for ElementRow<'_, A> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(mut self) {
@@ -252,6 +253,7 @@ struct ParameterGradients<'a, A> {
 
 impl<A: Real> Kernel for ParameterGradients<'_, A> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -297,6 +299,7 @@ struct InputGradient<'a, A> {
 
 impl<A: Real> Kernel for InputGradient<'_, A> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -323,6 +326,7 @@ struct BatchGradient<'a, A> {
 
 impl<A: Real> Kernel for BatchGradient<'_, A> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

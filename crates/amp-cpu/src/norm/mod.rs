@@ -16,7 +16,7 @@ use crate::num::{Real, in_real};
 use crate::reduce::block::{Square, sum_of};
 use crate::reduce::fold::Axes;
 use crate::reduce::{Moments, moments};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::for_chunks;
 use crate::{DType, Storage, View, scratch};
 use rows::{PerChannel, Rows};
@@ -150,6 +150,7 @@ struct NormalizeRow<'a, A> {
 
 impl<A: Real> Kernel for NormalizeRow<'_, A> {
     type Output = Statistics<A>;
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> Statistics<A> {
@@ -222,6 +223,7 @@ struct Standardize<'a, A> {
 
 impl<A: Real> Kernel for Standardize<'_, A> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

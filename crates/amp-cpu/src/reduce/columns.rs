@@ -5,7 +5,7 @@ use crate::View;
 use crate::line::Span;
 use crate::num::Num;
 use crate::parallel::{self, CHUNK};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::PARALLEL;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -157,6 +157,7 @@ struct AddRow<'a, A, F> {
 
 impl<A: Num, F: Fold<A>> Kernel for AddRow<'_, A, F> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

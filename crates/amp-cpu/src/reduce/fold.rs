@@ -7,10 +7,11 @@
 use super::block::{BLOCK, fold_block};
 use super::columns::{Side, fold_columns, fold_transposed};
 use crate::View;
+use crate::convert::Compute;
 use crate::line::Span;
 use crate::num::Num;
 use crate::parallel::{self, CHUNK};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::PARALLEL;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -124,8 +125,9 @@ pub(super) struct Blocks<'a, A, L: Leaf<A>> {
     pub out: &'a mut [L::Partial],
 }
 
-impl<A, L: Leaf<A>> Kernel for Blocks<'_, A, L> {
+impl<A: Compute, L: Leaf<A>> Kernel for Blocks<'_, A, L> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

@@ -5,7 +5,7 @@ use crate::line::{Lines, map_lines};
 use crate::norm::parameters;
 use crate::num::{Num, Real, in_real};
 use crate::reduce::block::{BLOCK, Itself, Tree, dot_of, largest, sum_of};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::map_all;
 use crate::{DType, Storage, View, scratch};
 
@@ -104,6 +104,7 @@ struct Total<'a, A>(&'a [A]);
 
 impl<A: Real> Kernel for Total<'_, A> {
     type Output = A;
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> A {
@@ -120,6 +121,7 @@ struct Loss<'a, A> {
 
 impl<A: Real> Kernel for Loss<'_, A> {
     type Output = (A, A);
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> (A, A) {
@@ -162,6 +164,7 @@ struct Gradient<'a, A> {
 
 impl<A: Real> Kernel for Gradient<'_, A> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

@@ -11,7 +11,7 @@ use crate::num::{Num, Real, in_real};
 use crate::parallel;
 use crate::reduce::block::{Accumulators, BLOCK, Exponential, GROUP, Itself, Tree, dot_of, largest, sum_of};
 use crate::reduce::converted;
-use crate::simd::{Kernel, Lanes, Simd, dispatch};
+use crate::simd::{Kernel, Lanes, Level, Simd, dispatch};
 use crate::{DType, Storage, View, scratch};
 
 /// Softmax of `x` along `axis`, or its logarithm.
@@ -113,6 +113,7 @@ fn sum_of_exp<S: Simd, A: Real>(line: &[A], shift: A) -> A {
 
 impl<A: Real> Kernel for Forward<'_, A> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -134,6 +135,7 @@ impl<A: Real> Kernel for Forward<'_, A> {
 
 impl<A: Real> Kernel for Backward<'_, A> {
     type Output = ();
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -154,6 +156,7 @@ impl<A: Real> Kernel for Backward<'_, A> {
 
 impl<A: Real> Kernel for LogSum<'_, A> {
     type Output = A;
+    const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> A {

@@ -139,6 +139,7 @@ struct Pixels<'a, T> {
 
 impl<T: Real> Kernel for Pixels<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

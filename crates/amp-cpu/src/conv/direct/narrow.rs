@@ -172,6 +172,7 @@ struct Pixels<'a, T> {
 
 impl<T: Real> Kernel for Pixels<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -313,6 +314,7 @@ struct Slopes<'a, T> {
 
 impl<T: Real> Kernel for Slopes<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {

@@ -165,6 +165,7 @@ struct Slopes<'a, T> {
 
 impl<T: Real> Kernel for Slopes<'_, T> {
     type Output = ();
+    const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
