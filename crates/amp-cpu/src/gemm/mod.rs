@@ -9,6 +9,7 @@ pub(crate) mod amx;
 pub(crate) mod dot;
 pub(crate) mod kernel;
 pub(crate) mod operand;
+mod packed;
 pub(crate) mod panel;
 pub(crate) mod product;
 mod residual;
