@@ -275,3 +275,62 @@ fn structs_are_written_out_in_operands() -> Result<()> {
     assert_eq!(written_out(&fc, &x)?.to_vec()?, z.matmul(&z)?.to::<F32>()?.to_vec()?);
     Ok(())
 }
+
+/// Somebody's own types with names of operations.
+struct Stats;
+
+impl Stats {
+    fn add(&self, value: f64) -> f64 {
+        value
+    }
+
+    fn log(&self, text: String) -> usize {
+        text.len()
+    }
+
+    fn mul(&mut self, values: Vec<u8>) -> usize {
+        values.len()
+    }
+
+    fn matmul(&self, value: &Option<u8>) -> bool {
+        value.is_none()
+    }
+}
+
+/// A module that takes more than tensors.
+struct Named {
+    layer: Linear,
+    stats: Stats,
+}
+
+impl Named {
+    #[autocast(f16)]
+    fn forward(&self, x: &T, name: String, factor: Option<f64>, sizes: Vec<usize>) -> Result<T> {
+        let y = self.layer.forward(x)?;
+        assert_eq!((name.as_str(), sizes.len()), ("a", 2));
+        y.mul(factor.unwrap_or(2.0))
+    }
+}
+
+/// Arguments that have whatever type is asked of them.
+#[autocast(f16)]
+fn asked(named: &Named, x: &T) -> Result<(T, f64)> {
+    let mut stats = Stats;
+    let total = named.stats.add(1.5_f32.into());
+    let length = named.stats.log("text".into()) + stats.mul([1_u8, 2].iter().copied().collect());
+    assert!(named.stats.matmul(&Default::default()));
+    assert_eq!(length, 6);
+    let y = named.forward(&x.relu()?, "a".into(), Default::default(), x.dims().iter().copied().collect())?;
+    Ok((y, total))
+}
+
+#[test]
+fn arguments_without_a_type_of_their_own_have_the_one_that_is_asked_for() -> Result<()> {
+    let named = Named { layer: Linear::new(4, 4, &Device::cpu())?, stats: Stats };
+    let x = random([4, 4])?;
+    let (y, total) = asked(&named, &x)?;
+    let by_hand = (named.layer.forward(&x.relu()?.to::<F16>()?)? * 2.0)?;
+    assert_eq!(y.to_vec()?, by_hand.to::<F32>()?.to_vec()?);
+    assert!((total - 1.5).abs() < 1e-9);
+    Ok(())
+}

@@ -123,6 +123,11 @@ impl Value {
         Self { late: true, ..Self::opaque() }
     }
 
+    /// Whether the compiler may not know its type where it is asked for it.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.late || self.inferred && self.prec == Prec::Opaque
+    }
+
     /// A value whose type the context gives.
     pub(crate) fn inferred() -> Self {
         Self { inferred: true, ..Self::opaque() }

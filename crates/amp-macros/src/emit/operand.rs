@@ -16,13 +16,13 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    /// The variable whose type is asked for and may not be known by then.
-    fn unsettled(&self) -> Option<Ident> {
+    /// Whether its type is asked for and may not be known by then.
+    fn is_unsettled(&self) -> bool {
         let asked = !matches!(
             self.treatment,
             Treatment::Nothing | Treatment::Direct(_) | Treatment::Certain(_) | Treatment::Late(_)
         );
-        if self.late && asked { variable(&self.expr) } else { None }
+        self.late && asked
     }
 }
 
@@ -94,7 +94,11 @@ pub(crate) fn call(
     let gated = open.is_some() || matches!(joint, Joint::Gate) && is_gated(&operands);
     let operands: Vec<Bound> =
         operands.into_iter().enumerate().map(|(i, one)| Bound::new(one, i, gated, open.as_ref(), at)).collect();
-    let unsettled: Vec<Ident> = operands.iter().filter_map(|one| one.operand.unsettled()).collect();
+    let unsettled = |local: fn(&Bound) -> Option<Ident>| -> Vec<Ident> {
+        operands.iter().filter(|one| one.operand.is_unsettled()).filter_map(local).collect()
+    };
+    let variables = unsettled(|one| variable(&one.operand.expr));
+    let locals = unsettled(|one| Some(relocated(one.name.as_ref()?, ends(&one.operand.expr).0)));
     let question = question(&operands, gated && open.is_none(), &joint, site);
     let (names, values): (Vec<_>, Vec<_>) =
         operands.iter().filter_map(|one| Some((one.name.clone()?, one.initial(site)))).unzip();
@@ -122,18 +126,25 @@ pub(crate) fn call(
         let arm = braced(quote_spanned!(site=> #common => #body), end);
         body = quote_spanned!(site=> match #question #arm);
     }
+    body = settled(&locals, body, end, site);
     if !names.is_empty() {
         let arm = braced(quote_spanned!(site=> (#(#names,)*) => #body), end);
         body = quote_spanned!(site=> match (#(#values,)*) #arm);
     }
+    body = settled(&variables, body, end, site);
     if let Some(open) = open {
         body = open.bind(body, at, end);
     }
-    if !unsettled.is_empty() {
-        let arm = braced(quote_spanned!(site=> _ => #body), end);
-        body = quote_spanned!(site=> match (#(#unsettled.__amp_known(),)*) #arm);
-    }
     enclosed(body, (first, end))
+}
+
+/// The call, once the compiler has been asked whether it knows the types of these.
+fn settled(unsettled: &[Ident], body: TokenStream, end: Span, site: Span) -> TokenStream {
+    if unsettled.is_empty() {
+        return body;
+    }
+    let arm = braced(quote_spanned!(site=> _ => #body), end);
+    quote_spanned!(site=> match (#(#unsettled.__amp_known(),)*) #arm)
 }
 
 /// The result of an operation that may have been written narrow.
@@ -252,7 +263,6 @@ impl Bound {
     /// The operand as it stands in the call.
     fn passed(self, follows: bool, common: &Ident, at: Span) -> Expr {
         let (first, last) = ends(&self.operand.expr);
-        let outside = self.operand.role == Role::Receiver || self.operand.role == Role::Operator;
         let passed = match &self.operand.treatment {
             Treatment::Nothing => return self.operand.expr,
             _ if self.open.is_some() => pass(self.open.unwrap_or_default(), last),
@@ -276,7 +286,7 @@ impl Bound {
             Treatment::To(target) if !follows => pass(self.taken(target, at), last),
             _ => pass(self.taken(&common.to_token_stream(), at), last),
         };
-        if outside { Expr::Verbatim(outlined(passed.into_token_stream(), (first, last))) } else { passed }
+        Expr::Verbatim(outlined(passed.into_token_stream(), (first, last)))
     }
 
     /// The probe of an argument.
@@ -303,7 +313,12 @@ impl Bound {
         let value = local("v", 0, first);
         let question = self.question();
         let expr = scrutinee(expr);
-        quote_spanned!(site=> (match #expr { #value => __amp::#question(&#value, #target).hold(#value, #target) }))
+        let held = quote_spanned!(site=> __amp::#question(&#value, #target).hold(#value, #target));
+        let held = match self.operand.is_unsettled() {
+            true => settled(std::slice::from_ref(&value), held, first, site),
+            false => held,
+        };
+        quote_spanned!(site=> (match #expr { #value => #held }))
     }
 }
 

@@ -262,6 +262,27 @@ impl Walker<'_> {
     }
 }
 
+/// Whether the type of an expression is the one that is asked for where it stands.
+pub(super) fn gives_what_is_asked(expr: &Expr) -> bool {
+    match expr {
+        Expr::Reference(inner) => gives_what_is_asked(&inner.expr),
+        Expr::Paren(inner) => gives_what_is_asked(&inner.expr),
+        Expr::Try(inner) => gives_what_is_asked(&inner.expr),
+        Expr::MethodCall(call) => {
+            let name = call.method.to_string();
+            INFERRED.contains(&name.as_str()) && call.turbofish.is_none()
+                || handing(&name).is_some_and(|method| method.itself) && gives_what_is_asked(&call.receiver)
+        }
+        Expr::Call(call) => matches!(&*call.func, Expr::Path(path) if path.qself.is_none() && is_default(&path.path)),
+        _ => false,
+    }
+}
+
+/// `Default::default`
+fn is_default(path: &syn::Path) -> bool {
+    path.segments.iter().rev().take(2).map(|segment| &segment.ident).eq(["default", "Default"])
+}
+
 /// What a method gives its closure: what has been folded so far comes before the item.
 fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
     let folded = match given.first().map(|init| &init.prec) {

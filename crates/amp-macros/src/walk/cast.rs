@@ -103,7 +103,7 @@ impl Walker<'_> {
         let deferred = if receiver || gated { None } else { self.deferred(value, goal, values) };
         let treatment = deferred.unwrap_or_else(|| self.treatment(slot, value, goal, receiver, gated));
         let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
-        Operand { expr, role, treatment, late: value.late }
+        Operand { expr, role, treatment, late: value.is_unsettled() }
     }
 
     /// A cast the user wrote must not be undone.

@@ -30,7 +30,7 @@ impl Walker<'_> {
         let input = |i: usize| i == 0 && values[i].prec == Prec::Other && values[i].shape.lends();
         // What a layer is added to keeps the precision that it has.
         let added = |i: usize| i > 0 && name == "forward_add";
-        let asked = |&i: &usize| !added(i) && (castable(&call.args[i], &values[i]) || input(i));
+        let asked = |&i: &usize| !added(i) && (castable(as_written(source, i + 1), &values[i]) || input(i));
         let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
         self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
@@ -53,7 +53,7 @@ impl Walker<'_> {
                 },
                 expr: take(&mut call.args[i]),
                 role: if i == 0 && !values[i].prec.is_known() { Role::Input } else { Role::Argument },
-                late: values[i].late,
+                late: values[i].is_unsettled(),
             })
             .collect();
         let receiver = take(&mut call.receiver);

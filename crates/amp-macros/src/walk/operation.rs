@@ -1,7 +1,7 @@
 //! Calls that have a rule: what their operands are cast to, what they give, and their row of the plan.
 
 use super::Walker;
-use super::call::INFERRED;
+use super::call::{INFERRED, gives_what_is_asked};
 use super::cast::{Goal, as_written};
 use crate::emit::{self, AsWritten, Joint};
 use crate::flow::{Flow, Site, Writer};
@@ -147,13 +147,14 @@ impl Walker<'_> {
         }
         let by_receiver = found.tensors.is_none_or(|positions| positions.contains(&0));
         if by_receiver && values[0].prec == Prec::Other {
-            let others: Vec<&Value> = tensor_positions(&found, &values).iter().skip(1).map(|&i| &values[i]).collect();
+            let others: Vec<&Value> =
+                tensor_positions(&found, &values, source).iter().skip(1).map(|&i| &values[i]).collect();
             if amp_policy::find(name).is_some_and(|op| op.implemented) && !found.listed {
                 self.check_apart(&values[0], &others, as_written(source, 0), name);
             }
             return Value::opaque();
         }
-        let tensors = tensor_positions(&found, &values);
+        let tensors = tensor_positions(&found, &values, source);
         let judge = if by_receiver { 0 } else { tensors.first().copied().unwrap_or(0) };
         let receiver_prec = self.runs_in(&found, &values[judge]);
         for (arg, value) in call.args.iter_mut().zip(&values[1..]) {
@@ -293,8 +294,11 @@ pub(super) fn is_tensor(value: &Value) -> bool {
     value.prec.is_tensor() && value.shape.lends() && (value.sure || !value.by_name)
 }
 
-fn tensor_positions(found: &Found, values: &[Value]) -> Vec<usize> {
-    let castable = |i: &usize| *i == 0 || !matches!(values[*i].prec, Prec::Other | Prec::Never);
+fn tensor_positions(found: &Found, values: &[Value], source: &Expr) -> Vec<usize> {
+    let castable = |i: &usize| {
+        *i == 0
+            || !matches!(values[*i].prec, Prec::Other | Prec::Never) && !is_asked(as_written(source, *i), &values[*i])
+    };
     match found.tensors {
         Some(positions) => {
             positions.iter().map(|&i| usize::from(i)).filter(|&i| i < values.len()).filter(castable).collect()
@@ -307,6 +311,12 @@ fn tensor_positions(found: &Found, values: &[Value]) -> Vec<usize> {
 pub(super) fn castable(arg: &Expr, value: &Value) -> bool {
     !matches!(value.prec, Prec::Other | Prec::Never)
         && !matches!(arg, Expr::Closure(_) | Expr::Range(_) | Expr::Array(_))
+        && !is_asked(arg, value)
+}
+
+/// Whether an expression, as it is written, has whatever type is asked of it: `name.into()`, `Default::default()`.
+pub(super) fn is_asked(expr: &Expr, value: &Value) -> bool {
+    value.inferred && value.prec == Prec::Opaque && gives_what_is_asked(expr)
 }
 
 /// Whether an argument is a number that meets the tensor's elements, not an axis or a size.

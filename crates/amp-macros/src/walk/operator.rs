@@ -1,6 +1,7 @@
 //! `+ - * /` and their compound forms.
 
 use super::Walker;
+use super::operation::is_asked;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
@@ -45,6 +46,10 @@ impl Walker<'_> {
         if let Expr::Binary(ExprBinary { left: place, .. }) = &source {
             self.check_apart(&left, &[&right], place, op);
         }
+        // What has the type that is asked for cannot be asked for it.
+        if is_asked(&binary.left, &left) || is_asked(&binary.right, &right) {
+            return Value::opaque();
+        }
         if !left.prec.is_tensor() && !right.prec.is_tensor() {
             let other = left.prec == Prec::Other || right.prec == Prec::Other;
             // Fields of the user's types may be tensors; references pass unchanged where they are not.
@@ -88,8 +93,13 @@ impl Walker<'_> {
         let at = binary.op.span();
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
         let operands = vec![
-            Operand { expr: take(&mut binary.left), role: Role::Operator, treatment: first, late: left.late },
-            Operand { expr: take(&mut binary.right), role: Role::Operator, treatment: second, late: right.late },
+            Operand { expr: take(&mut binary.left), role: Role::Operator, treatment: first, late: left.is_unsettled() },
+            Operand {
+                expr: take(&mut binary.right),
+                role: Role::Operator,
+                treatment: second,
+                late: right.is_unsettled(),
+            },
         ];
         let ((first, last), whole) = (whole, binary.clone());
         self.rewrite(expr, |_| {

@@ -1,7 +1,7 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
 use super::Walker;
-use super::cast::Goal;
+use super::cast::{Goal, as_written};
 use super::direct::Written;
 use super::operation::{Called, Form, castable, judged};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
@@ -90,7 +90,7 @@ impl Walker<'_> {
         let Expr::Call(call) = expr else { return Value::opaque() };
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
         let named = |i: &usize| found.tensors.is_none_or(|positions| positions.iter().any(|&at| usize::from(at) == *i));
-        let tensors = (0..values.len()).filter(named).filter(|&i| castable(&call.args[i], &values[i]));
+        let tensors = (0..values.len()).filter(named).filter(|&i| castable(as_written(source, i), &values[i]));
         let tensors: Vec<usize> = tensors.collect();
         if tensors.is_empty() {
             return Value::opaque();
@@ -204,7 +204,7 @@ impl Walker<'_> {
                 expr: std::mem::replace(elem, Expr::Verbatim(TokenStream::new())),
                 role: Role::Argument,
                 treatment: Treatment::Meet,
-                late: value.late,
+                late: value.is_unsettled(),
             })
             .collect();
         self.rewrite(expr, |_| {
