@@ -31,7 +31,7 @@ impl Operand {
 pub(crate) enum Role {
     /// Before the dot of a method: a place is borrowed, not moved.
     Receiver,
-    /// Beside an operator, which borrows too.
+    /// Beside an operator: a place is moved.
     Operator,
     /// Between the parentheses.
     Argument,
@@ -231,7 +231,7 @@ impl Bound {
     }
 
     fn is_borrowed(&self) -> bool {
-        matches!(self.operand.role, Role::Receiver | Role::Operator) && is_place(&self.operand.expr)
+        self.operand.role == Role::Receiver && is_place(&self.operand.expr)
     }
 
     /// What the local is bound to: of a place the reference.
@@ -251,6 +251,7 @@ impl Bound {
     /// A reference to what is asked for its type.
     fn asked(&self, at: Span) -> TokenStream {
         let value = self.value(at);
+        let at = if is_place(&self.operand.expr) { ends(&self.operand.expr).0 } else { at };
         if self.is_borrowed() { value } else { quote_spanned!(at=> &#value) }
     }
 

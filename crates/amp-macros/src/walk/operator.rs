@@ -1,6 +1,7 @@
 //! `+ - * /` and their compound forms.
 
 use super::Walker;
+use super::cast::is_direct;
 use super::operation::is_asked;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
@@ -81,15 +82,17 @@ impl Walker<'_> {
         let widen =
             widen || [left, right].iter().any(|value| value.is_surely(&Prec::F32) && (late || value.shape.lends()));
         let target = self.target(&Prec::F32);
-        let treatment = |value: &Value| match widen {
+        // What is cast without being asked is borrowed, which a variable beside an operator is not, unless it is a reference.
+        let stays = |value: &Value, place: &Expr| value.shape == Shape::Pointer || !emit::is_place(place);
+        let treatment = |value: &Value, place: &Expr| match widen {
             true if value.is_surely(&Prec::F32) => Treatment::Nothing,
             true if value.late && !self.cx.host => Treatment::Late(target.clone()),
-            true if value.sure && value.prec.is_known() && value.shape.lends() => Treatment::Direct(target.clone()),
+            true if is_direct(value) && stays(value, place) => Treatment::Direct(target.clone()),
             true => Treatment::To(target.clone()),
             false => Treatment::Meet,
         };
-        let (first, second) = (treatment(left), treatment(right));
         let Expr::Binary(binary) = expr else { return };
+        let (first, second) = (treatment(left, &binary.left), treatment(right, &binary.right));
         let at = binary.op.span();
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
         let operands = vec![
