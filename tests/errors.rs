@@ -217,6 +217,10 @@ const RANDOM: &[Random] = &[
     ("normalize", |c| gradient(leaf(&c.left).normalize(c.other as f64, c.axis, 1e-12))),
     ("cosine_similarity", |c| gradient(leaf(&c.left).cosine_similarity(&leaf(&c.right), c.axis, 1e-8))),
     ("triplet_margin_loss", |c| gradient(leaf(&c.left).triplet_margin_loss(&leaf(&c.left), &leaf(&c.right), 1.0))),
+    ("BatchNorm2d::forward_add_relu", |c| {
+        let norm = amp::nn::BatchNorm2d::new(c.size(0).min(9), &Device::cpu())?;
+        gradient(norm.forward_add_relu(&leaf(&c.left), &leaf(&c.right)))
+    }),
     ("BatchNorm1d", |c| gradient(amp::nn::BatchNorm1d::new(c.size(0).min(9), &Device::cpu())?.forward(&leaf(&c.left)))),
     ("embedding", |c| gradient(leaf(&c.left).embedding(&c.index()))),
     ("one_hot", |c| c.index().one_hot(c.size(0)).map(drop)),

@@ -92,3 +92,54 @@ fn what_a_layer_is_added_to_keeps_its_precision() -> Result<()> {
     assert_eq!(forward::<BF16>(&nothing, &x, &residual)?.to_vec()?, [1.0 + f32::EPSILON; 12]);
     Ok(())
 }
+
+/// The residual block's norms as one call each: the class of the plain forward, and the bits of the operations by themselves.
+#[test]
+fn norms_with_relu_and_residual_are_those_operations_in_a_region() -> Result<()> {
+    #[autocast(P)]
+    fn fused<P: AutocastPrecision>(
+        net: &(Conv2d, BatchNorm2d),
+        x: &Tensor<F32>,
+        residual: &Tensor<F32>,
+    ) -> Result<Tensor<F32>> {
+        let h = net.1.forward_relu(&net.0.forward(x)?)?;
+        net.1.forward_add_relu(&net.0.forward(&h)?, residual)
+    }
+    #[autocast(P)]
+    fn parts<P: AutocastPrecision>(
+        net: &(Conv2d, BatchNorm2d),
+        x: &Tensor<F32>,
+        residual: &Tensor<F32>,
+    ) -> Result<Tensor<F32>> {
+        let h = net.1.forward(&net.0.forward(x)?)?.relu()?;
+        (net.1.forward(&net.0.forward(&h)?)? + residual)?.relu()
+    }
+    fn gradients(y: &Tensor<F32>, x: &Tensor<F32>) -> Result<Vec<f32>> {
+        let loss = (y * x.detach())?.sum_all()?;
+        let mut scaler = GradScaler::builder().init_scale(1.0).build(y.device())?;
+        let scaled = scaler.scale(&loss)?.backward()?;
+        let grads = scaler.unscale(scaled)?;
+        grads.get(x)?.expect("x takes part").to_vec()
+    }
+    let device = Device::best();
+    let net = (Conv2d::new(3, 3, 3, &device)?.padding(1), BatchNorm2d::new(3, &device)?);
+    let x = Tensor::<F32>::randn([2, 3, 7, 5], &device)?.tracked();
+    // No 16-bit number is next to 1.
+    let residual = Tensor::<F32>::full([2, 3, 7, 5], 1.0 + f32::EPSILON, &device)?;
+    for training in [true, false] {
+        if !training {
+            net.1.eval();
+        }
+        macro_rules! same {
+            ($P:ty) => {{
+                let (one, other) = (fused::<$P>(&net, &x, &residual)?, parts::<$P>(&net, &x, &residual)?);
+                assert_eq!(one.to_vec()?, other.to_vec()?);
+                assert_eq!(gradients(&one, &x)?, gradients(&other, &x)?);
+            }};
+        }
+        same!(F32);
+        same!(BF16);
+        same!(F16);
+    }
+    Ok(())
+}

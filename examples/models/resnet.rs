@@ -49,7 +49,7 @@ impl ResNet18 {
     /// Class scores in F32.
     #[autocast(P)]
     pub fn forward<P: AutocastPrecision>(&self, images: &Tensor<F32>) -> Result<Tensor<F32>> {
-        let mut h = self.norm.forward(&self.stem.forward(images)?)?.relu()?;
+        let mut h = self.norm.forward_relu(&self.stem.forward(images)?)?;
         for block in &self.blocks {
             h = block.forward::<P>(&h)?;
         }
@@ -71,13 +71,12 @@ impl BasicBlock {
 
     #[autocast(P)]
     fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
-        let h = self.norm1.forward(&self.conv1.forward(x)?)?.relu()?;
-        let h = self.norm2.forward(&self.conv2.forward(&h)?)?;
+        let h = self.norm1.forward_relu(&self.conv1.forward(x)?)?;
         let skip = match &self.down {
             Some(down) => down.forward::<P>(x)?,
             None => x.clone(),
         };
-        (h + skip)?.relu()
+        self.norm2.forward_add_relu(&self.conv2.forward(&h)?, &skip)
     }
 }
 

@@ -76,6 +76,39 @@ fn batch_norm_of_lines_is_the_same_on_every_device() -> Result<()> {
 }
 
 #[test]
+fn batch_norm_with_relu_is_the_same_on_every_device() -> Result<()> {
+    let wave = |i: &[usize]| (i.iter().sum::<usize>() * 37 % 11) as f32 / 8.0 - 0.5;
+    let shape = [3, 6, 5, 7];
+    for (added, training) in [(false, true), (true, true), (false, false), (true, false)] {
+        let results = |device: &Device| -> Result<Vec<f32>> {
+            let norm = amp::nn::BatchNorm2d::new(6, device)?;
+            if !training {
+                norm.eval();
+            }
+            let x = Tensor::<F32>::from_fn(shape, wave, &Device::cpu())?.to::<F16>()?.to_device(device)?.tracked();
+            let skip = Tensor::<F32>::from_fn([6, 1, 1], wave, &Device::cpu())?.to_device(device)?.tracked();
+            let y = if added { norm.forward_add_relu(&x, &skip)? } else { norm.forward_relu(&x)? };
+            let mut scaler = GradScaler::builder().init_scale(1.0).build(device)?;
+            let grads = scaler.scale(&(&y.sqr()? * &y)?.sum_all()?)?.backward()?;
+            let grads = scaler.unscale(grads)?;
+            let mut found = [y.to_vec()?, grads.get(&x)?.expect("x takes part").to::<F32>()?.to_vec()?].concat();
+            if added {
+                found.extend(grads.get(&skip)?.expect("the residual takes part").to_vec()?);
+            }
+            Ok(found)
+        };
+        let expected = results(&Device::cpu())?;
+        for device in &devices() {
+            for (found, expected) in results(device)?.into_iter().zip(&expected) {
+                let allowed = (1.0 + expected.abs()) / 256.0;
+                assert!((found - expected).abs() <= allowed, "{device}: {found} instead of {expected}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn losses() {
     let (share, positive) = (Values::Uniform(0.05, 0.95), Values::Uniform(0.05, 0.95));
     for device in &devices() {

@@ -55,7 +55,9 @@ pub use gemm::{Epilogue, matmul, matmul_acc};
 pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use line::{cumprod_grad, scan, sort};
-pub use norm::{NormGrads, NormKind, Normalized, normalize, normalize_grad, normalize_with};
+pub use norm::{
+    NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_grad, normalize_with,
+};
 pub use op::{Binary, Compare, Reduce, Scan, Ternary, Unary};
 pub use pool::{
     Pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d_grad, adaptive_max_pool2d, avg_pool2d, avg_pool2d_grad,

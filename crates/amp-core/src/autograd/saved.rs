@@ -1,7 +1,8 @@
 //! Tensors kept for the backward pass, and how many bytes they hold.
 
 use crate::Result;
-use crate::backend::Operand;
+use crate::backend::{Buffer, Operand};
+use crate::device::Device;
 use crate::raw::{RawTensor, Value};
 use amp_cpu::{Compare, DType, Dims, Unary};
 use std::ops::Deref;
@@ -155,6 +156,11 @@ impl SavedSigns {
         Ok(Arc::new(Self { shape: *x.shape(), held: Mutex::new(dead(x)?) }))
     }
 
+    /// As [`new`](Self::new) for an output of which the `bits` are known already.
+    pub(crate) fn of_bits(device: &Device, bits: Buffer, shape: Dims) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { shape, held: Mutex::new(packed(device, bits)?) }))
+    }
+
     /// Lets the output go; a 16-bit copy of it has been made.
     pub(crate) fn shrink(&self) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,10 +188,15 @@ impl SavedSigns {
 /// Where the gradient of `relu` is 0.
 fn dead(x: &RawTensor) -> Result<Saved> {
     if let Some(bits) = x.backend().dead(x.operand()?)? {
-        let shape = Dims::new(&[bits.len()]).expect("one dimension");
-        return Saved::new(&RawTensor::new(x.device(), bits, shape));
+        return packed(x.device(), bits);
     }
     let zero = RawTensor::full(x.device(), 0.0, *x.shape(), DType::F32)?;
     let dead = x.backend().compare(Compare::Le, x.operand()?, zero.operand()?)?;
     Saved::new(&RawTensor::new(x.device(), dead, *x.shape()))
+}
+
+/// Bits of signs, eight in a byte.
+fn packed(device: &Device, bits: Buffer) -> Result<Saved> {
+    let shape = Dims::new(&[bits.len()]).expect("one dimension");
+    Saved::new(&RawTensor::new(device, bits, shape))
 }

@@ -27,7 +27,7 @@ pub use elementwise::Elementwise;
 pub use indexing::Indexing;
 pub use matmul::{MatMul, unary_after, unary_grad_after};
 pub use memory::Memory;
-pub use normalization::{NormGrads, Normalization, Normalized, Statistics};
+pub use normalization::{NormGrads, Normalization, Normalized, Rectified, Statistics};
 pub use optimizer::{Optimize, ScheduleMove, UpdateSettings, UpdateSlot};
 pub use pooling::Pooling;
 pub use random::Random;

@@ -40,6 +40,38 @@ pub trait Normalization {
         kind: NormKind,
         out: (DType, Option<DType>),
     ) -> Result<NormGrads>;
+
+    /// `max(y + residual, 0)` where [`normalize`](Self::normalize) of batches, or [`normalize_with`](Self::normalize_with) by
+    /// the `given` statistics, gives `y`, rounded once; with `signs` a bit for each element too, as
+    /// [`dead`](super::Elementwise::dead) makes them of what was not rounded. `None` where the device has no kernel for that:
+    /// then the operations follow one another.
+    fn batch_norm_relu(
+        &self,
+        x: Operand<'_>,
+        given: Option<Statistics<'_>>,
+        affine: (Option<Operand<'_>>, Option<Operand<'_>>),
+        eps: f64,
+        after: (Option<Operand<'_>>, bool),
+        out: DType,
+    ) -> Result<Option<Rectified>> {
+        let _ = (x, given, affine, eps, after, out);
+        Ok(None)
+    }
+
+    /// Gradients of [`batch_norm_relu`](Self::batch_norm_relu) by the batch's statistics, from that of its result and its bits:
+    /// of the input, rounded to the first precision in `out`, of the parameters, and of the residual, rounded to the second.
+    /// Only asked of devices that have the other.
+    fn batch_norm_relu_grad(
+        &self,
+        grad: (Operand<'_>, &Buffer),
+        x: Operand<'_>,
+        saved: (Operand<'_>, Operand<'_>),
+        weight: Option<Operand<'_>>,
+        out: (DType, Option<DType>),
+    ) -> Result<(NormGrads, Option<Buffer>)> {
+        let _ = (grad, x, saved, weight, out);
+        unreachable!("a device that fuses relu into batch norm has its gradient too")
+    }
 }
 
 /// Mean and variance of each channel `[C]`.
@@ -62,6 +94,15 @@ pub struct Normalized {
     pub var: Buffer,
     /// `1 / sqrt(var + eps)`
     pub rstd: Buffer,
+}
+
+/// What relu made of a normalised tensor.
+#[derive(Debug)]
+pub struct Rectified {
+    /// The result in place of the normalised tensor, and the statistics.
+    pub normalized: Normalized,
+    /// Where the result is 0, if that was asked.
+    pub dead: Option<Buffer>,
 }
 
 /// Gradients of a normalisation.

@@ -2,7 +2,7 @@
 
 use super::norm::tensor;
 use super::{Mode, Module, Statistics, Visitor, Waiting, init};
-use crate::ops::{Affine, batch_norm_eval, batch_norm_train};
+use crate::ops::{Affine, Relu, batch_norm_eval, batch_norm_eval_relu, batch_norm_train, batch_norm_train_relu};
 use crate::optim::Skip;
 use crate::param::Parameter;
 use crate::precision::{F32, Float};
@@ -88,6 +88,36 @@ impl BatchNorm2d {
     /// [`Error::Shape`] when the channels do not fit, and in training when a channel has a single value.
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        self.normalized(x, None)
+    }
+
+    /// `relu(forward(x))` in the passes of the normalisation, forward and backward, where the device has a kernel for that
+    /// (`bn_relu`, `fuse_relu` elsewhere).
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    #[track_caller]
+    pub fn forward_relu<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        self.normalized(x, Some(Relu { residual: None }))
+    }
+
+    /// `relu(forward(x) + residual)`, likewise (`bn_add_relu` elsewhere): the end of a residual block. `residual` broadcasts to
+    /// the shape of `x`; in a region `x` is narrowed, and `residual` stays in the precision that it has.
+    ///
+    /// # Precision
+    /// Normalised, added and cut off in F32, then rounded once, if at all; gradients are those of the operations one after the
+    /// other.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Broadcast`] when the residual does not fit.
+    #[track_caller]
+    pub fn forward_add_relu<P: Float, R: Float>(&self, x: &Tensor<P>, residual: &Tensor<R>) -> Result<Tensor<F32>> {
+        self.normalized(x, Some(Relu { residual: Some(&residual.to::<F32>()?.raw) }))
+    }
+
+    /// The normalised input with what follows it.
+    #[track_caller]
+    fn normalized<P: Float>(&self, x: &Tensor<P>, after: Option<Relu<'_>>) -> Result<Tensor<F32>> {
         if x.rank() != 4 || x.dims()[1] != self.channels {
             let (what, expected) = ("the input", format!("[N, {}, H, W]", self.channels));
             return Err(Error::Shape { op: "BatchNorm2d", what, expected, found: *x.raw.shape() });
@@ -96,9 +126,17 @@ impl BatchNorm2d {
         let affine = Affine::new(weight.as_ref(), bias.as_ref());
         if !self.mode.is_training() {
             let (mean, var) = (self.running_mean.tensor(), self.running_var.tensor());
-            return batch_norm_eval(&x.raw, [&mean.raw, &var.raw], affine, self.eps, P::WRITES).map(Tensor::from_raw);
+            let given = [&mean.raw, &var.raw];
+            let y = match after {
+                None => batch_norm_eval(&x.raw, given, affine, self.eps, P::WRITES),
+                Some(relu) => batch_norm_eval_relu(&x.raw, given, affine, self.eps, relu, P::WRITES),
+            };
+            return y.map(Tensor::from_raw);
         }
-        let (y, mean, var) = batch_norm_train(&x.raw, affine, self.eps, P::WRITES)?;
+        let (y, mean, var) = match after {
+            None => batch_norm_train(&x.raw, affine, self.eps, P::WRITES)?,
+            Some(relu) => batch_norm_train_relu(&x.raw, affine, self.eps, relu, P::WRITES)?,
+        };
         let moves = [(self.running_mean.clone(), mean), (self.running_var.clone(), var)];
         let (counter, momentum) = (self.num_batches_tracked.clone(), self.momentum);
         let change = move |skip: Option<&Skip>| {

@@ -27,12 +27,12 @@ pub struct BatchStatistics<P: Element> {
 #[track_caller]
 fn normalize_with(
     x: &RawTensor,
-    statistics: [&RawTensor; 2],
+    given: [&RawTensor; 2],
     affine: Affine<'_>,
     eps: f64,
     writes: Option<DType>,
 ) -> Result<RawTensor> {
-    let [mean, var] = statistics;
+    let [mean, var] = given;
     let (weight, bias) = affine.operands()?;
     let statistics = Statistics { mean: mean.operand()?, var: var.operand()? };
     let out = writes.unwrap_or(x.logical);
@@ -41,31 +41,52 @@ fn normalize_with(
     let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
     let y = RawTensor::written(x.device(), buffer, *x.shape(), x.logical);
     record("batch_norm", &inputs, y, |_| {
+        let rule = GivenGradient::new(x, given, affine, eps)?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad().clone();
+            rule.give(pass, &grad)
+        }))
+    })
+}
+
+/// The gradients of a normalisation by given statistics.
+pub(super) struct GivenGradient {
+    x: Saved,
+    weight: Option<Saved>,
+    mean: RawTensor,
+    rstd: RawTensor,
+}
+
+impl GivenGradient {
+    pub(super) fn new(x: &RawTensor, [mean, var]: [&RawTensor; 2], affine: Affine<'_>, eps: f64) -> Result<Self> {
         let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
         let (mean, shifted) = (per_channel(mean, &x), unary(Unary::Affine { mul: 1.0, add: eps }, var, x.logical)?);
         let rstd = per_channel(&unary(Unary::Rsqrt, &shifted, x.logical)?, &x);
-        Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = pass.grad().clone();
-            let others: Vec<usize> = (0..x.shape().len()).filter(|&a| a != 1).collect();
-            let sums = |terms: &RawTensor| -> Result<RawTensor> {
-                let sums = reduce(Reduce::Sum, terms, &others, x.logical)?;
-                Ok(sums.with_layout(Layout::contiguous(Dims::new(&[x.shape()[1]]).expect("one dimension"))))
-            };
-            if pass.wants(1) {
-                let normal = binary("batch_norm", Binary::Sub, &x, &mean, x.logical)?;
-                let normal = binary("batch_norm", Binary::Mul, &normal, &rstd, x.logical)?;
-                pass.give(1, sums(&binary("batch_norm", Binary::Mul, &normal, &grad, x.logical)?)?)?;
-            }
-            if pass.wants(2) {
-                pass.give(2, sums(&grad)?)?;
-            }
-            let scale = match &weight {
-                Some(w) => binary("batch_norm", Binary::Mul, &per_channel(w, &x), &rstd, x.logical)?,
-                None => rstd.clone(),
-            };
-            pass.give(0, binary("batch_norm", Binary::Mul, &grad, &scale, pass.dtype(0))?)
-        }))
-    })
+        Ok(Self { x, weight, mean, rstd })
+    }
+
+    /// Gives the first three inputs theirs, where the normalised tensor has the gradient `grad`.
+    pub(super) fn give(&self, pass: &mut Pass<'_>, grad: &RawTensor) -> Result<()> {
+        let Self { x, weight, mean, rstd } = self;
+        let others: Vec<usize> = (0..x.shape().len()).filter(|&a| a != 1).collect();
+        let sums = |terms: &RawTensor| -> Result<RawTensor> {
+            let sums = reduce(Reduce::Sum, terms, &others, x.logical)?;
+            Ok(sums.with_layout(Layout::contiguous(Dims::new(&[x.shape()[1]]).expect("one dimension"))))
+        };
+        if pass.wants(1) {
+            let normal = binary("batch_norm", Binary::Sub, x, mean, x.logical)?;
+            let normal = binary("batch_norm", Binary::Mul, &normal, rstd, x.logical)?;
+            pass.give(1, sums(&binary("batch_norm", Binary::Mul, &normal, grad, x.logical)?)?)?;
+        }
+        if pass.wants(2) {
+            pass.give(2, sums(grad)?)?;
+        }
+        let scale = match weight {
+            Some(w) => binary("batch_norm", Binary::Mul, &per_channel(w, x), rstd, x.logical)?,
+            None => rstd.clone(),
+        };
+        pass.give(0, binary("batch_norm", Binary::Mul, grad, &scale, pass.dtype(0))?)
+    }
 }
 
 /// `[C]` as `[C, 1, ..]`, which broadcasts along the channels of `x`.
@@ -86,6 +107,14 @@ pub(crate) fn batch_norm_train(
     eps: f64,
     writes: Option<DType>,
 ) -> Result<(RawTensor, RawTensor, RawTensor)> {
+    let correction = correction(x, affine)?;
+    let (y, mean, var) = normalize("batch_norm", x, NormKind::Batch, affine, eps, writes)?;
+    let var = corrected(&var, correction)?;
+    Ok((y, mean, var))
+}
+
+/// What makes the variance of a batch one that is divided by `n - 1`, after a look at the shapes.
+pub(super) fn correction(x: &RawTensor, affine: Affine<'_>) -> Result<f64> {
     let channels = channels("batch_norm", x)?;
     affine.check("batch_norm", x, &[channels])?;
     let values = x.layout.count().checked_div(channels).unwrap_or(0);
@@ -93,10 +122,11 @@ pub(crate) fn batch_norm_train(
         let (what, expected) = ("the input", "[N, C, ..] with more than one value per channel".into());
         return Err(Error::Shape { op: "batch_norm", what, expected, found: *x.shape() });
     }
-    let (y, mean, var) = normalize("batch_norm", x, NormKind::Batch, affine, eps, writes)?;
-    let correction = values as f64 / (values as f64 - 1.0);
-    let var = unary(Unary::Affine { mul: correction, add: 0.0 }, &var, var.logical)?;
-    Ok((y, mean, var))
+    Ok(values as f64 / (values as f64 - 1.0))
+}
+
+pub(super) fn corrected(var: &RawTensor, correction: f64) -> Result<RawTensor> {
+    unary(Unary::Affine { mul: correction, add: 0.0 }, var, var.logical)
 }
 
 /// [`Tensor::batch_norm_eval`] on an erased tensor, rounded to `writes`, if to anything.
@@ -108,6 +138,12 @@ pub(crate) fn batch_norm_eval(
     eps: f64,
     writes: Option<DType>,
 ) -> Result<RawTensor> {
+    check_given(x, statistics, affine)?;
+    normalize_with(x, statistics, affine, eps, writes)
+}
+
+/// Refuses statistics and parameters of other shapes.
+pub(super) fn check_given(x: &RawTensor, statistics: [&RawTensor; 2], affine: Affine<'_>) -> Result<()> {
     let channels = channels("batch_norm", x)?;
     affine.check("batch_norm", x, &[channels])?;
     for (what, statistic) in ["the running mean", "the running variance"].into_iter().zip(statistics) {
@@ -116,7 +152,7 @@ pub(crate) fn batch_norm_eval(
             return Err(Error::Shape { op: "batch_norm", what, expected, found });
         }
     }
-    normalize_with(x, statistics, affine, eps, writes)
+    Ok(())
 }
 
 impl<P: Float> Tensor<P> {

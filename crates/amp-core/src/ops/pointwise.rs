@@ -45,7 +45,7 @@ fn smooth(name: &'static str, op: Unary, x: &RawTensor, y: RawTensor, rounded: b
 
 /// As [`full`], for `relu` and `abs`: every precision that holds `x` holds the result too.
 #[track_caller]
-fn exact(name: &'static str, op: Unary, x: &RawTensor, writes: Option<DType>) -> Result<RawTensor> {
+pub(super) fn exact(name: &'static str, op: Unary, x: &RawTensor, writes: Option<DType>) -> Result<RawTensor> {
     let stored = x.stored();
     let out = writes.unwrap_or(stored.logical);
     let (rounded, y) = (out != stored.logical, kernel::unary(op, &stored, out)?.counted(x.logical));

@@ -40,6 +40,7 @@ mod unary;
 pub use binary::{binary, binary_narrowed, compare};
 pub use copy::{copy, copy_into, fill};
 pub use signs::{alive, dead};
+pub(crate) use signs::{mask_dead, pack_dead};
 pub use ternary::{select, ternary};
 use unary::{computed, computed_grad};
 pub use unary::{unary, unary_grad};
@@ -81,8 +82,14 @@ type Chunk<'f, T, const N: usize> = dyn Fn([&[T]; N], usize, &mut SliceMut<'_>, 
 
 /// Runs `f(operand chunks, output chunk)` over all chunks of the output.
 fn map_chunks<T: Compute, const N: usize>(operands: [&View; N], out: DType, cost: Cost, f: &Map<'_, T, N>) -> Storage {
-    let whole = if out == T::STORED { WHOLE } else { CHUNK };
+    let whole = whole::<T>(out);
     for_chunks(operands, out, cost, whole, &|loaded, _, chunk, buffer| store(chunk, buffer, &mut |dst| f(loaded, dst)))
+}
+
+/// Elements of a chunk whose operands serve as they are stored, for results in `out` that are made in a `T`: a chunk that
+/// has to be converted has a buffer of [`CHUNK`].
+fn whole<T: Compute>(out: DType) -> usize {
+    if out == T::STORED { WHOLE } else { CHUNK }
 }
 
 /// Runs `f(operand chunks, where the chunk begins, output chunk, buffer)` over all chunks of the output, in parallel; where

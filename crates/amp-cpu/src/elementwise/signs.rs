@@ -1,6 +1,6 @@
 //! Which elements `relu` makes 0, a bit each: what its gradient needs of a tensor that nobody else keeps.
 
-use super::{Domain, WHOLE, for_chunks, store};
+use super::{Domain, for_chunks, store, whole};
 use crate::buffer::{Buffer, memory};
 use crate::convert::Compute;
 use crate::math::Float;
@@ -56,7 +56,7 @@ fn bits<T: Compute + Float>(x: &View) -> Storage {
 }
 
 fn masked<T: Compute + Float>(dead: &[u8], grad: &View, out: DType) -> Storage {
-    for_chunks::<T, 1>([grad], out, Cost::Light, WHOLE, &|[grad], at, chunk, buffer| {
+    for_chunks::<T, 1>([grad], out, Cost::Light, whole::<T>(out), &|[grad], at, chunk, buffer| {
         store(chunk, buffer, &mut |y| dispatch(Mask { dead: &dead[at / BITS..], grad, y }));
     })
 }
@@ -73,13 +73,37 @@ impl<T: Float> Kernel for Pack<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        /// Brings the lowest bit of each of eight bytes into the highest byte, in order; no two sums of places are equal.
-        const GATHER: u64 = 0x0102_0408_1020_4080;
+        pack_dead(self.x, self.bits);
+    }
+}
+
+/// The bits of `x`, from that of its first element on, as far as there is room.
+#[inline(always)]
+pub(crate) fn pack_dead<T: Float>(x: &[T], bits: &mut [u8]) {
+    /// Brings the lowest bit of each of eight bytes into the highest byte, in order; no two sums of places are equal.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    for (x, bits) in x.chunks(CHUNK).zip(bits.chunks_mut(CHUNK / BITS)) {
         let mut dead = [0; CHUNK];
-        dead.iter_mut().zip(self.x).for_each(|(dead, &x)| *dead = u8::from(x <= T::of(0.0)));
-        for (bits, &eight) in self.bits.iter_mut().zip(dead.as_chunks().0) {
+        dead.iter_mut().zip(x).for_each(|(dead, &x)| *dead = u8::from(x <= T::of(0.0)));
+        for (bits, &eight) in bits.iter_mut().zip(dead.as_chunks().0) {
             *bits = (u64::from_le_bytes(eight).wrapping_mul(GATHER) >> 56) as u8;
         }
+    }
+}
+
+/// Makes 0 of what has a bit in `dead`, where the first of `grad` has number `at`.
+#[inline(always)]
+pub(crate) fn mask_dead<T: Float>(dead: &[u8], at: usize, grad: &mut [T]) {
+    let (bytes, skipped) = (&dead[at / BITS..], at % BITS);
+    for (grad, bits) in grad.chunks_mut(CHUNK).zip(bytes.chunks(CHUNK / BITS).enumerate()) {
+        // One byte more than a chunk has, of which the first elements may be another's.
+        let bits = bits.1.iter().chain(bytes.get((bits.0 + 1) * (CHUNK / BITS)));
+        let mut dead = [0_u8; CHUNK + BITS];
+        for (eight, &bits) in dead.as_chunks_mut().0.iter_mut().zip(bits) {
+            *eight = SPREAD[usize::from(bits)];
+        }
+        let zero = T::of(0.0);
+        grad.iter_mut().zip(&dead[skipped..]).for_each(|(grad, &dead)| *grad = if dead == 0 { *grad } else { zero });
     }
 }
 
@@ -128,8 +152,9 @@ mod tests {
             assert_eq!(bits.len(), len.div_ceil(8));
             let is_dead = |i: usize| bits[i / 8] >> (i % 8) & 1 == 1;
             assert!((0..len).all(|i| is_dead(i) == (x[i] <= 0.0)), "{len}");
-            let grad = random.tensor(&[len], DType::BF16);
-            for out in [DType::F32, DType::BF16, DType::F64] {
+            let grads = [DType::BF16, DType::F32].map(|dtype| random.tensor(&[len], dtype));
+            let to = [(0, DType::F32), (0, DType::BF16), (0, DType::F64), (1, DType::F32)];
+            for (grad, out) in to.map(|(grad, out)| (&grads[grad], out)) {
                 let all = crate::copy(&grad.view(), DType::F64);
                 let kept = alive(&bits, &grad.view(), out);
                 assert_eq!(kept, with_num_threads(1, || alive(&bits, &grad.view(), out)));
@@ -139,6 +164,9 @@ mod tests {
                 };
                 assert!((0..len).all(|i| kept[i] == if is_dead(i) { 0.0 } else { all[i] }), "{len} {out:?}");
             }
+            let rounded = crate::copy(&grads[1].view(), DType::BF16);
+            let rounded = View { data: rounded.as_slice(), layout: &layout, logical: DType::BF16 };
+            assert_eq!(alive(&bits, &grads[1].view(), DType::BF16), alive(&bits, &rounded, DType::BF16), "{len}");
         }
     }
 }

@@ -1,19 +1,16 @@
 //! Gradients of the normalisations.
 
 use super::NormKind;
-use super::rows::{PerChannel, Rows, parameters};
+use super::batch::batch_norm_grad;
+use super::rows::{Rows, parameters};
 use crate::line::{Span, store};
 use crate::num::{Num, Real, in_real};
 use crate::output::Output;
 use crate::reduce::block::{BLOCK, Itself, Tree, dot_of, sum_of, total};
 use crate::simd::{Kernel, Lanes, Level, Simd, dispatch};
-use crate::split::{for_chunks, map_all};
+use crate::split::for_chunks;
 use crate::{DType, Storage, View, scratch};
 use std::ops::Range;
-
-/// Elements of a sample whose parameters' sums are taken at a time: they stay in the first-level cache, which made the
-/// gradients of 64 channels of 32 by 32, 32 images, a quarter faster than whole samples did.
-const RUN: usize = 1 << 11;
 
 /// Gradients of [`normalize`](crate::normalize) with respect to its arguments.
 #[derive(Debug)]
@@ -41,6 +38,9 @@ pub fn normalize_grad(
     kind: NormKind,
     (out, also): (DType, Option<DType>),
 ) -> NormGrads {
+    if kind == NormKind::Batch {
+        return batch_norm_grad(grad, x, mean, rstd, weight, out);
+    }
     in_real!(x.logical, A => {
         let rows = Rows::new(x, kind);
         let rule = Rule::<A> {
@@ -51,10 +51,7 @@ pub fn normalize_grad(
             weight: parameters(weight, rows.channels, 1.0),
             rows,
         };
-        match kind {
-            NormKind::Batch => rule.batch(grad, out),
-            _ => rule.by_row(!matches!(kind, NormKind::Rms { .. }), out, also.filter(|_| out == A::DTYPE)),
-        }
+        rule.by_row(!matches!(kind, NormKind::Rms { .. }), out, also.filter(|_| out == A::DTYPE))
     })
 }
 
@@ -129,47 +126,6 @@ impl<A: Real> Rule<'_, A> {
                 dispatch(InputGradient { g, to, normal, weight, repeat: repeat.max(1), rstd, centred });
             }
         }
-    }
-
-    fn batch(&self, grad: &View, out: DType) -> NormGrads {
-        let Rows { rows, len, channels, repeat } = self.rows;
-        let per_piece = self.rows.per_piece_with_sums();
-        let pieces: Vec<usize> = (0..rows.div_ceil(per_piece)).collect();
-        let sums = map_all(&pieces, rows * len, |&i| {
-            let mut sums = Sums::new(channels);
-            let some = (RUN / repeat.max(1)).clamp(1, channels.max(1));
-            scratch::with(3 * some * repeat, |buffer: &mut [A]| {
-                let (g, rest) = buffer.split_at_mut(some * repeat);
-                let (x, normal) = rest.split_at_mut(some * repeat);
-                for row in i * per_piece..((i + 1) * per_piece).min(rows) {
-                    for first in (0..channels).step_by(some) {
-                        let channels = first..channels.min(first + some);
-                        let (at, len) = (row * len + first * repeat, channels.len() * repeat);
-                        let (g, x) = (self.grad.read(at, len, g), self.x.read(at, len, x));
-                        let statistics = (&self.mean[channels.clone()], &self.rstd[channels.clone()]);
-                        let (weight, bias) = (&mut sums.weight[channels.clone()], &mut sums.bias[channels]);
-                        let (normal, repeat) = (&mut normal[..len], repeat.max(1));
-                        dispatch(ParameterGradients { g, x, normal, statistics, repeat, weight, bias });
-                    }
-                }
-            });
-            sums
-        });
-        let sums = Sums::total(sums, channels);
-        let (all, count) = (PerChannel::new(self.rows), A::of((rows * repeat) as f64));
-        let mean = all.spread(self.mean.iter().copied());
-        let slope = all.spread(sums.weight.iter().zip(&self.rstd).map(|(&w, &rstd)| w / count * rstd));
-        let shift = all.spread(sums.bias.iter().map(|&b| b / count));
-        let scale = all.spread(self.rstd.iter().zip(&self.weight).map(|(&rstd, &w)| rstd * w));
-        let dx = all.map(grad, out, |g: &mut [A], channel, first| {
-            scratch::with(g.len(), |x: &mut [A]| {
-                let x = self.x.read(first, g.len(), x);
-                let (mean, slope) = (&mean[channel.clone()], &slope[channel.clone()]);
-                let (shift, scale) = (&shift[channel.clone()], &scale[channel]);
-                dispatch(BatchGradient { g, x, mean, slope, shift, scale });
-            });
-        });
-        sums.finished(dx)
     }
 }
 
@@ -311,34 +267,6 @@ impl<A: Real> Kernel for InputGradient<'_, A> {
         let shift = if centred { sum_of::<S, A>(to, Itself) / count } else { A::ZERO };
         let slope = dot_of::<S, A>(to, normal) / count;
         to.iter_mut().zip(normal).for_each(|(g, &n)| *g = (*g - shift - n * slope) * rstd);
-    }
-}
-
-/// `g ← (g - shift - (x - mean) slope) scale` of a run of one channel, or of neighbouring channels.
-struct BatchGradient<'a, A> {
-    g: &'a mut [A],
-    x: &'a [A],
-    mean: &'a [A],
-    slope: &'a [A],
-    shift: &'a [A],
-    scale: &'a [A],
-}
-
-impl<A: Real> Kernel for BatchGradient<'_, A> {
-    type Output = ();
-    const WIDEST: Level = A::WIDEST;
-
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { g, x, mean, slope, shift, scale } = self;
-        if let ([mean], [slope], [shift], [scale]) = (mean, slope, shift, scale) {
-            g.iter_mut().zip(x).for_each(|(g, &x)| *g = (*g - *shift - (x - *mean) * *slope) * *scale);
-            return;
-        }
-        let parameters = mean.iter().zip(slope).zip(shift.iter().zip(scale));
-        for ((g, &x), ((&mean, &slope), (&shift, &scale))) in g.iter_mut().zip(x).zip(parameters) {
-            *g = (*g - shift - (x - mean) * slope) * scale;
-        }
     }
 }
 

@@ -3,23 +3,24 @@
 //! Statistics are taken in F32 (F64 for F64) from blocks in two passes, merged with Chan's formula. Every element is
 //! loaded, normalised, scaled and rounded to the output's precision once.
 
+mod batch;
 mod grad;
 mod rows;
 #[cfg(test)]
 mod tests;
 
+pub use batch::{batch_norm_relu, batch_norm_relu_grad};
 pub use grad::{NormGrads, normalize_grad};
 pub(crate) use rows::parameters;
 
 use crate::line::{Span, store};
 use crate::num::{Real, in_real};
+use crate::reduce::Moments;
 use crate::reduce::block::{Square, sum_of};
-use crate::reduce::fold::Axes;
-use crate::reduce::{Moments, moments};
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::for_chunks;
 use crate::{DType, Storage, View, scratch};
-use rows::{PerChannel, Rows};
+use rows::Rows;
 
 /// Which elements share their statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,10 @@ pub fn normalize(
         let rows = Rows::new(x, kind);
         let (weight, bias) = (parameters::<A>(weight, rows.channels, 1.0), parameters::<A>(bias, rows.channels, 0.0));
         match kind {
-            NormKind::Batch => batch::<A>(x, rows, &weight, &bias, eps, out),
+            NormKind::Batch => {
+                let statistics = batch::taken::<A>(x, rows);
+                finished(batch::standardize(x, rows, &statistics, (weight, bias), eps, None, out).0, statistics, eps)
+            }
             _ => by_row::<A>(x, rows, kind, &weight, &bias, eps, out),
         }
     })
@@ -105,9 +109,8 @@ pub fn normalize_with(
     in_real!(x.logical, A => {
         let rows = Rows::new(x, NormKind::Batch);
         let (weight, bias) = (parameters::<A>(weight, rows.channels, 1.0), parameters::<A>(bias, rows.channels, 0.0));
-        let (mean, var) = (parameters::<A>(Some(mean), rows.channels, 0.0), parameters::<A>(Some(var), rows.channels, 1.0));
-        let statistics: Vec<_> = mean.into_iter().zip(var).map(|(mean, var)| Statistics { mean, var }).collect();
-        standardize(x, rows, &statistics, &weight, &bias, eps, out)
+        let statistics = batch::given::<A>(mean, var, rows);
+        batch::standardize(x, rows, &statistics, (weight, bias), eps, None, out).0
     })
 }
 
@@ -183,57 +186,5 @@ fn finished<A: Real>(y: Storage, statistics: Vec<Statistics<A>>, eps: f64) -> No
         mean: A::storage(statistics.iter().map(|s| s.mean).collect()),
         var: A::storage(statistics.iter().map(|s| s.var).collect()),
         rstd: A::storage(statistics.iter().map(|s| s.rstd(eps)).collect()),
-    }
-}
-
-fn batch<A: Real>(x: &View, rows: Rows, weight: &[A], bias: &[A], eps: f64, out: DType) -> Normalized {
-    let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&a| a != 1).collect();
-    let moments = moments::<A>(x, &Axes::new(x, &others));
-    let statistics: Vec<_> = moments.iter().map(|m| Statistics { mean: m.mean, var: m.squares / m.count }).collect();
-    finished(standardize(x, rows, &statistics, weight, bias, eps, out), statistics, eps)
-}
-
-/// `(x - mean) * rstd * weight + bias` of each channel.
-fn standardize<A: Real>(
-    x: &View,
-    rows: Rows,
-    statistics: &[Statistics<A>],
-    weight: &[A],
-    bias: &[A],
-    eps: f64,
-    out: DType,
-) -> Storage {
-    let channels = PerChannel::new(rows);
-    let mean = channels.spread(statistics.iter().map(|s| s.mean));
-    let scale = channels.spread(statistics.iter().zip(weight).map(|(s, &w)| s.rstd(eps) * w));
-    let shift = channels.spread(bias.iter().copied());
-    channels.map(x, out, |run, channel, _| {
-        let (mean, scale, shift) = (&mean[channel.clone()], &scale[channel.clone()], &shift[channel]);
-        dispatch(Standardize { run, mean, scale, shift });
-    })
-}
-
-/// `(x - mean) * scale + shift` of a run of one channel, or of neighbouring channels.
-struct Standardize<'a, A> {
-    run: &'a mut [A],
-    mean: &'a [A],
-    scale: &'a [A],
-    shift: &'a [A],
-}
-
-impl<A: Real> Kernel for Standardize<'_, A> {
-    type Output = ();
-    const WIDEST: Level = A::WIDEST;
-
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { run, mean, scale, shift } = self;
-        if let ([mean], [scale], [shift]) = (mean, scale, shift) {
-            run.iter_mut().for_each(|x| *x = (*x - *mean) * *scale + *shift);
-            return;
-        }
-        for (((x, &mean), &scale), &shift) in run.iter_mut().zip(mean).zip(scale).zip(shift) {
-            *x = (*x - mean) * scale + shift;
-        }
     }
 }

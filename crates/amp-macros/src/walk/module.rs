@@ -29,7 +29,7 @@ impl Walker<'_> {
         // Whether it takes integers, its type says too.
         let input = |i: usize| i == 0 && values[i].prec == Prec::Other && values[i].shape.lends();
         // What a layer is added to keeps the precision that it has.
-        let added = |i: usize| i > 0 && name == "forward_add";
+        let added = |i: usize| i > 0 && matches!(name, "forward_add" | "forward_add_relu");
         let asked = |&i: &usize| !added(i) && (castable(as_written(source, i + 1), &values[i]) || input(i));
         let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
         self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));

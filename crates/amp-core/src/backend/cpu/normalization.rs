@@ -1,7 +1,7 @@
-use super::{CpuBackend, view};
+use super::{CpuBackend, foreign, view};
 use crate::Result;
-use crate::backend::{Buffer, NormGrads, Normalization, Normalized, Operand, Statistics};
-use amp_cpu::{DType, NormKind, View};
+use crate::backend::{Buffer, NormGrads, Normalization, Normalized, Operand, Rectified, Statistics};
+use amp_cpu::{DType, NormKind, Storage, View};
 
 impl Normalization for CpuBackend {
     fn normalize(
@@ -15,12 +15,7 @@ impl Normalization for CpuBackend {
     ) -> Result<Normalized> {
         let (weight, bias) = (optional(weight)?, optional(bias)?);
         let n = amp_cpu::normalize(&view("normalize", x)?, kind, weight.as_ref(), bias.as_ref(), eps, out);
-        Ok(Normalized {
-            y: Buffer::new(n.y),
-            mean: Buffer::new(n.mean),
-            var: Buffer::new(n.var),
-            rstd: Buffer::new(n.rstd),
-        })
+        Ok(normalized(n))
     }
 
     fn normalize_with(
@@ -53,6 +48,47 @@ impl Normalization for CpuBackend {
         let [x, weight, bias] = [grads.x, grads.weight, grads.bias].map(Buffer::new);
         Ok(NormGrads { x, narrowed: grads.narrowed.map(Buffer::new), weight, bias })
     }
+
+    fn batch_norm_relu(
+        &self,
+        x: Operand<'_>,
+        given: Option<Statistics<'_>>,
+        (weight, bias): (Option<Operand<'_>>, Option<Operand<'_>>),
+        eps: f64,
+        (residual, signs): (Option<Operand<'_>>, bool),
+        out: DType,
+    ) -> Result<Option<Rectified>> {
+        let (x, weight, bias, residual) =
+            (view("batch_norm", x)?, optional(weight)?, optional(bias)?, optional(residual)?);
+        let given = given.map(|given| Ok((view("batch_norm", given.mean)?, view("batch_norm", given.var)?)));
+        let given = given.transpose()?;
+        let given = given.as_ref().map(|(mean, var)| (mean, var));
+        let affine = (weight.as_ref(), bias.as_ref());
+        let (n, dead) = amp_cpu::batch_norm_relu(&x, given, affine, eps, residual.as_ref(), signs, out);
+        Ok(Some(Rectified { normalized: normalized(n), dead: dead.map(Buffer::new) }))
+    }
+
+    fn batch_norm_relu_grad(
+        &self,
+        (grad, dead): (Operand<'_>, &Buffer),
+        x: Operand<'_>,
+        saved: (Operand<'_>, Operand<'_>),
+        weight: Option<Operand<'_>>,
+        (out, residual): (DType, Option<DType>),
+    ) -> Result<(NormGrads, Option<Buffer>)> {
+        let Some(Storage::U8(dead)) = dead.downcast::<Storage>() else { return Err(foreign("batch_norm")) };
+        let (grad, x, weight) = (view("batch_norm", grad)?, view("batch_norm", x)?, optional(weight)?);
+        let (mean, rstd) = (view("batch_norm", saved.0)?, view("batch_norm", saved.1)?);
+        let (grads, residual) =
+            amp_cpu::batch_norm_relu_grad((&grad, dead), &x, &mean, &rstd, weight.as_ref(), out, residual);
+        let [x, weight, bias] = [grads.x, grads.weight, grads.bias].map(Buffer::new);
+        Ok((NormGrads { x, narrowed: None, weight, bias }, residual.map(Buffer::new)))
+    }
+}
+
+fn normalized(n: amp_cpu::Normalized) -> Normalized {
+    let [y, mean, var, rstd] = [n.y, n.mean, n.var, n.rstd].map(Buffer::new);
+    Normalized { y, mean, var, rstd }
 }
 
 fn optional(x: Option<Operand<'_>>) -> Result<Option<View<'_>>> {

@@ -1,0 +1,277 @@
+//! Gradients of batch normalisation, behind relu and a residual too.
+
+use super::columns::{Products, Wide, halved};
+use super::{LINE, Runs};
+use crate::elementwise::mask_dead;
+use crate::line::{Span, store};
+use crate::norm::rows::{Rows, WORK, parameters};
+use crate::norm::{NormGrads, NormKind};
+use crate::num::{Num, Real, in_real};
+use crate::output::Output;
+use crate::reduce::block::{Accumulators, BLOCK, GROUP, Tree};
+use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch};
+use crate::split::{for_chunks, map_all};
+use crate::{DType, Storage, View, scratch};
+use std::ops::Range;
+
+/// Gradients of [`batch_norm_relu`](crate::batch_norm_relu) by the batch's statistics, from the gradient of its result and the
+/// bits that say where that is 0: with respect to the input, rounded to `out`, and the parameters; and that of the residual,
+/// rounded to `residual`, if to anything.
+pub fn batch_norm_relu_grad(
+    (grad, dead): (&View, &[u8]),
+    x: &View,
+    mean: &View,
+    rstd: &View,
+    weight: Option<&View>,
+    out: DType,
+    residual: Option<DType>,
+) -> (NormGrads, Option<Storage>) {
+    in_real!(x.logical, A => rule::<A>((grad, Some(dead)), x, mean, rstd, weight).grads(out, residual))
+}
+
+/// Gradients of a batch normalisation alone.
+pub(in crate::norm) fn batch_norm_grad(
+    grad: &View,
+    x: &View,
+    mean: &View,
+    rstd: &View,
+    weight: Option<&View>,
+    out: DType,
+) -> NormGrads {
+    in_real!(x.logical, A => rule::<A>((grad, None), x, mean, rstd, weight).grads(out, None).0)
+}
+
+fn rule<'a, A: Real>(
+    (grad, dead): (&View<'a>, Option<&'a [u8]>),
+    x: &View<'a>,
+    mean: &View,
+    rstd: &View,
+    weight: Option<&View>,
+) -> Rule<'a, A> {
+    let rows = Rows::new(x, NormKind::Batch);
+    Rule {
+        grad: Span::row_major(grad),
+        dead,
+        x: Span::row_major(x),
+        mean: parameters(Some(mean), rows.channels, 0.0),
+        rstd: parameters(Some(rstd), rows.channels, 1.0),
+        weight: parameters(weight, rows.channels, 1.0),
+        rows,
+    }
+}
+
+struct Rule<'a, A> {
+    grad: Span<'a>,
+    /// Where the gradient counts as 0.
+    dead: Option<&'a [u8]>,
+    x: Span<'a>,
+    mean: Vec<A>,
+    rstd: Vec<A>,
+    weight: Vec<A>,
+    rows: Rows,
+}
+
+impl<A: Real> Rule<'_, A> {
+    fn grads(&self, out: DType, residual: Option<DType>) -> (NormGrads, Option<Storage>) {
+        let [mut weight, bias] = if self.rows.repeat == 1 { self.columns() } else { self.planes() };
+        weight.iter_mut().zip(&self.rstd).for_each(|(w, &rstd)| *w = *w * rstd);
+        let (x, residual) = self.inputs(&weight, &bias, out, residual);
+        (NormGrads { x, narrowed: None, weight: A::storage(weight), bias: A::storage(bias) }, residual)
+    }
+
+    /// The gradient of the normalised elements `at` on.
+    fn gradient<'s>(&'s self, at: usize, len: usize, scratch: &'s mut [A]) -> &'s [A] {
+        let Some(dead) = self.dead else { return self.grad.read(at, len, scratch) };
+        let scratch = &mut scratch[..len];
+        self.grad.load(at, scratch);
+        dispatch(Mask { dead, at, grad: scratch });
+        scratch
+    }
+
+    /// `Σ g (x - mean)` and `Σ g` of each channel, of which a sample has runs: of some neighbouring samples, joined in pairs.
+    fn planes(&self) -> [Vec<A>; 2] {
+        let Rows { rows, len, channels, repeat } = self.rows;
+        let per_piece = self.rows.per_piece_with_sums();
+        let pieces: Vec<usize> = (0..rows.div_ceil(per_piece)).collect();
+        let some = (LINE / repeat.max(1)).clamp(1, channels.max(1));
+        let of_piece = |&i: &usize| {
+            let mut sums = vec![A::ZERO; 2 * channels];
+            let (products, plain) = sums.split_at_mut(channels);
+            scratch::with(2 * some * repeat, |buffer: &mut [A]| {
+                let (g, x) = buffer.split_at_mut(some * repeat);
+                for row in i * per_piece..((i + 1) * per_piece).min(rows) {
+                    for first in (0..channels).step_by(some) {
+                        let channels = first..channels.min(first + some);
+                        let (at, len) = (row * len + first * repeat, channels.len() * repeat);
+                        let (g, x) = (self.gradient(at, len, g), self.x.read(at, len, x));
+                        let (mean, repeat) = (&self.mean[channels.clone()], repeat.max(1));
+                        let sums = [&mut products[channels.clone()], &mut plain[channels]];
+                        dispatch(RunProducts { g, x, repeat, mean, sums });
+                    }
+                }
+            });
+            sums
+        };
+        self.total(map_all(&pieces, rows * len, of_piece))
+    }
+
+    /// As [`Self::planes`], of samples whose elements are channels.
+    fn columns(&self) -> [Vec<A>; 2] {
+        let (wide, elements) = (Wide::new(self.rows.channels), self.rows.rows * self.rows.len);
+        let mean = wide.spread(&self.mean);
+        let of_piece = |piece: &Range<usize>| {
+            let mut sums = [vec![A::ZERO; wide.width], vec![A::ZERO; wide.width]];
+            scratch::with(2 * wide.part(), |buffer: &mut [A]| {
+                let (g, x) = buffer.split_at_mut(wide.part());
+                for part in wide.parts(piece) {
+                    let (at, len) = (part.start, part.len());
+                    let (g, x) = (self.gradient(at, len, g), self.x.read(at, len, x));
+                    dispatch(Products { g, x, mean: &mean, sums: sums.each_mut().map(|sums| &mut sums[..]) });
+                }
+            });
+            sums.map(|sums| wide.narrowed(&sums, Num::add)).concat()
+        };
+        self.total(map_all(&wide.pieces(elements), elements, of_piece))
+    }
+
+    fn total(&self, pieces: Vec<Vec<A>>) -> [Vec<A>; 2] {
+        let mut sums = halved(pieces, Num::add).unwrap_or_else(|| vec![A::ZERO; 2 * self.rows.channels]);
+        let plain = sums.split_off(self.rows.channels);
+        [sums, plain]
+    }
+
+    /// Gradients of the input and of the residual, from those of the parameters.
+    fn inputs(&self, weight: &[A], bias: &[A], out: DType, residual: Option<DType>) -> (Storage, Option<Storage>) {
+        let (runs, elements) = (Runs::new(self.rows), self.rows.rows * self.rows.len);
+        let count = A::of((self.rows.rows * self.rows.repeat) as f64);
+        let mean = runs.spread(self.mean.iter().copied());
+        let slope = runs.spread(weight.iter().zip(&self.rstd).map(|(&w, &rstd)| w / count * rstd));
+        let shift = runs.spread(bias.iter().map(|&b| b / count));
+        let scale = runs.spread(self.rstd.iter().zip(&self.weight).map(|(&rstd, &w)| rstd * w));
+        let parameters = [&mean[..], &slope, &shift, &scale];
+        let mut skipped = residual.map(|dtype| Storage::unwritten(dtype, elements));
+        let other = skipped.as_mut().map(Output::new);
+        let mut dx = Storage::unwritten(out, elements);
+        for_chunks(&mut dx, WORK, &|i, mut piece| {
+            scratch::with(3 * LINE, |buffer: &mut [A]| {
+                let (g, rest) = buffer.split_at_mut(LINE);
+                let (x, to) = rest.split_at_mut(LINE);
+                for at in (0..piece.len()).step_by(LINE) {
+                    let (first, len) = (i * WORK + at, LINE.min(piece.len() - at));
+                    let (g, x) = (self.gradient(first, len, g), self.x.read(first, len, x));
+                    if let Some(other) = &other {
+                        // SAFETY: each line has its own elements.
+                        unsafe { other.store(first, 1, g) };
+                    }
+                    store(&mut piece.range(at, len), &mut to[..len], |to| {
+                        dispatch(InputGradient { g, x, to, runs, first, parameters });
+                    });
+                }
+            });
+        });
+        (dx, skipped)
+    }
+}
+
+struct Mask<'a, A> {
+    dead: &'a [u8],
+    at: usize,
+    grad: &'a mut [A],
+}
+
+impl<A: Real> Kernel for Mask<'_, A> {
+    type Output = ();
+    const WIDEST: Level = A::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        mask_dead(self.dead, self.at, self.grad);
+    }
+}
+
+/// Adds `Σ g (x - mean)` and `Σ g` of the runs of some neighbouring channels.
+struct RunProducts<'a, A> {
+    g: &'a [A],
+    x: &'a [A],
+    repeat: usize,
+    mean: &'a [A],
+    sums: [&'a mut [A]; 2],
+}
+
+impl<A: Real> Kernel for RunProducts<'_, A> {
+    type Output = ();
+    const WIDEST: Level = A::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { g, x, repeat, mean, sums: [products, sums] } = self;
+        let runs = g.chunks(repeat).zip(x.chunks(repeat)).zip(mean);
+        for (((g, x), &mean), (product, sum)) in runs.zip(products.iter_mut().zip(sums)) {
+            let (mut all_products, mut all) = (Tree::new(A::ZERO), Tree::new(A::ZERO));
+            for (g, x) in g.chunks(BLOCK).zip(x.chunks(BLOCK)) {
+                let [products, plain] = block::<S, A>(g, x, mean);
+                all_products.push(products, Num::add);
+                all.push(plain, Num::add);
+            }
+            *product += all_products.finish(Num::add);
+            *sum += all.finish(Num::add);
+        }
+    }
+}
+
+/// `Σ g (x - mean)` and `Σ g` of a block.
+#[inline(always)]
+fn block<S: Simd, A: Real>(g: &[A], x: &[A], mean: A) -> [A; 2] {
+    let (mut products, mut sums) = (Accumulators::<S, A>::new(), Accumulators::<S, A>::new());
+    let means = A::Lanes::<S>::splat(mean);
+    let mut add = |i: usize, g: A::Lanes<S>, x: A::Lanes<S>| {
+        products.add_product(i, g, x - means);
+        sums.add(i, g);
+    };
+    let ((g, g_rest), (x, x_rest)) = (g.as_chunks::<LANES>(), x.as_chunks::<LANES>());
+    for (i, (g, x)) in g.iter().zip(x).enumerate() {
+        add(i % GROUP, Lanes::load(g), Lanes::load(x));
+    }
+    if !g_rest.is_empty() {
+        add(0, Lanes::load_part(g_rest, A::ZERO), Lanes::load_part(x_rest, mean));
+    }
+    [products.total(), sums.total()]
+}
+
+/// `to ← (g - shift - (x - mean) slope) scale` of a line.
+struct InputGradient<'a, A> {
+    g: &'a [A],
+    x: &'a [A],
+    to: &'a mut [A],
+    runs: Runs,
+    first: usize,
+    parameters: [&'a [A]; 4],
+}
+
+impl<A: Real> Kernel for InputGradient<'_, A> {
+    type Output = ();
+    const WIDEST: Level = A::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { g, x, to, runs, first, parameters } = self;
+        let mut at = 0;
+        while at < to.len() {
+            let (elements, channels) = runs.run(first, at, to.len());
+            at = elements.end;
+            let (to, g, x) = (&mut to[elements.clone()], &g[elements.clone()], &x[elements]);
+            let [mean, slope, shift, scale] = parameters.map(|all| &all[channels.clone()]);
+            if let ([mean], [slope], [shift], [scale]) = (mean, slope, shift, scale) {
+                let each = to.iter_mut().zip(g.iter().zip(x));
+                each.for_each(|(to, (&g, &x))| *to = (g - *shift - (x - *mean) * *slope) * *scale);
+                continue;
+            }
+            let parameters = mean.iter().zip(slope).zip(shift.iter().zip(scale));
+            for ((to, (&g, &x)), ((&mean, &slope), (&shift, &scale))) in
+                to.iter_mut().zip(g.iter().zip(x)).zip(parameters)
+            {
+                *to = (g - shift - (x - mean) * slope) * scale;
+            }
+        }
+    }
+}
