@@ -67,3 +67,59 @@ fn a_tensor_is_given_away_after_its_last_use() -> Result<()> {
     assert_eq!(kept.len(), 1);
     Ok(())
 }
+
+/// Who calls a closure says what it returns.
+fn each(ws: &[T], f: impl Fn(&T) -> Result<T>) -> Result<Vec<T>> {
+    ws.iter().map(f).collect()
+}
+
+fn timed<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
+struct Layers(Vec<T>);
+
+impl Layers {
+    fn map_all(&self, f: impl Fn(usize, &T) -> Result<T>) -> Result<Vec<T>> {
+        self.0.iter().enumerate().map(|(i, layer)| f(i, layer)).collect()
+    }
+}
+
+#[autocast(f16)]
+fn passed_on(x: &T, layers: &Layers, start: Option<T>) -> Result<Vec<T>> {
+    let mut all = each(&layers.0, |w| x.matmul(w)?.relu())?;
+    all.extend(layers.map_all(|i, w| {
+        if i == 0 {
+            return x.exp();
+        }
+        w.matmul(x)
+    })?);
+    let half = timed(|| x.matmul(x))?;
+    all.push(half.matmul(x)?);
+    let start: T = start.map_or_else(|| x.matmul(x), Ok)?;
+    all.push(start);
+    Ok(all)
+}
+
+#[test]
+fn closures_give_what_their_callers_want() -> Result<()> {
+    let x = random([4, 4])?;
+    let layers = Layers(vec![random([4, 4])?, random([4, 4])?]);
+    let x16 = x.to::<F16>()?;
+    let [a, b] = [layers.0[0].to::<F16>()?, layers.0[1].to::<F16>()?];
+    let half = x16.matmul(&x16)?;
+    let by_hand = [
+        x16.matmul(&a)?.relu()?.to::<F32>()?,
+        x16.matmul(&b)?.relu()?.to::<F32>()?,
+        x.exp()?,
+        b.matmul(&x16)?.to::<F32>()?,
+        half.matmul(&x16)?.to::<F32>()?,
+        half.to::<F32>()?,
+    ];
+    let region = passed_on(&x, &layers, None)?;
+    assert_eq!(region.len(), by_hand.len());
+    for (one, other) in region.iter().zip(&by_hand) {
+        assert_eq!(one.to_vec()?, other.to_vec()?);
+    }
+    Ok(())
+}

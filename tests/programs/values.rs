@@ -317,10 +317,11 @@ impl Named {
 fn asked(named: &Named, x: &T) -> Result<(T, f64)> {
     let mut stats = Stats;
     let total = named.stats.add(1.5_f32.into());
-    let length = named.stats.log("text".into()) + stats.mul([1_u8, 2].iter().copied().collect());
+    let length = named.stats.log("text".into()) + stats.mul((1..3).collect());
     assert!(named.stats.matmul(&Default::default()));
     assert_eq!(length, 6);
-    let y = named.forward(&x.relu()?, "a".into(), Default::default(), x.dims().iter().copied().collect())?;
+    let y =
+        named.forward(&x.relu()?, "a".into(), Default::default(), x.dims().iter().map(|size| size - 1).collect())?;
     Ok((y, total))
 }
 

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, missing_debug_implementations, unreachable_pub, unused_qualifications, unused_results)]
 #![deny(let_underscore_drop, elided_lifetimes_in_paths, single_use_lifetimes, trivial_casts, trivial_numeric_casts)]
-#![deny(clippy::all, clippy::pedantic, clippy::cargo)]
+#![deny(clippy::all, clippy::pedantic, clippy::nursery, clippy::cargo)]
 #![deny(
     clippy::shadow_unrelated,
     clippy::unwrap_used,
@@ -14,8 +14,9 @@
 )]
 #![allow(clippy::cargo_common_metadata, clippy::multiple_crate_versions, clippy::result_large_err)]
 
+pub mod forms;
+
 use ::mixed::{AutocastPrecision, F16, F32, Result, Tensor, amp_op, amp_policy, amp_region, autocast, functional};
-use ::std::clone::Clone;
 use ::std::iter::Iterator;
 use ::std::option::Option::{self, None, Some};
 use ::std::result::Result::Ok;
@@ -186,7 +187,7 @@ impl Model {
 /// As the operations in it.
 pub fn region(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F16>> {
     let y = amp_region!(f16, crate = ::mixed, { x.matmul(w)?.relu()? });
-    Ok(y.clone())
+    Ok(y)
 }
 
 #[cfg(test)]

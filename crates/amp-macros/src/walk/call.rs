@@ -96,6 +96,8 @@ const ITERATING: &[&str] =
 const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while"];
 /// Methods that put an element into a container.
 const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
+/// Methods that put the elements of another container into one.
+const EXTENDING: &[&str] = &["extend", "append", "extend_from_slice"];
 /// Methods of tensors that say the same in every precision.
 const ASKING: &[&str] = &["dims", "size", "rank", "count", "device", "requires_grad"];
 /// Methods that optimizers, the scaler and parameters have.
@@ -195,7 +197,13 @@ impl Walker<'_> {
             match arg {
                 Expr::Closure(inner) => {
                     let in_f32 = collected && MAPPING.contains(&name) || folds_f32(name, &args);
-                    let place = if in_f32 { Expect::Prec(Prec::F32) } else { Expect::Nothing };
+                    let generic = MAPPING.contains(&name) || ITERATING.contains(&name);
+                    let place = match in_f32 {
+                        true => Expect::Prec(Prec::F32),
+                        false if generic => Expect::Nothing,
+                        // Who calls it says what it returns.
+                        false => Expect::Open,
+                    };
                     let params = parameters(name, &args, &item);
                     closure = Some(self.closure_over(inner, &params, place, items.as_ref()));
                 }
@@ -208,6 +216,12 @@ impl Walker<'_> {
                     args.push(given);
                 }
             }
+        }
+        if EXTENDING.contains(&name)
+            && args.iter().all(|given| given.is_surely(&Prec::F32))
+            && self.is_open(&call.receiver)
+        {
+            self.want(&call.receiver);
         }
         if fills && let Some(given) = args.last() {
             self.filled(&call.receiver, &value, given, args.len());

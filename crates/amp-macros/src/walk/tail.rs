@@ -145,7 +145,7 @@ impl Walker<'_> {
     }
 
     /// What is put into a container is to be F32.
-    fn want(&mut self, place: &Expr) {
+    pub(super) fn want(&mut self, place: &Expr) {
         if let Some(var) = self.variable(place) {
             self.scopes.vars[var].wanted = true;
         }
