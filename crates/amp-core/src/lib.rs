@@ -14,6 +14,7 @@ pub mod memory;
 pub mod nn;
 mod ops;
 pub mod optim;
+mod order;
 mod param;
 pub mod plan;
 pub mod precision;

@@ -3,6 +3,7 @@
 use crate::autograd::{Edge, Origin, SavedSigns};
 use crate::backend::{Backend, Buffer, Operand};
 use crate::device::Device;
+use crate::order::{elementwise, reduce};
 use crate::{Error, Result};
 use amp_cpu::{DType, Dims, Layout, Storage};
 use std::sync::atomic::AtomicUsize;
@@ -199,8 +200,7 @@ impl RawTensor {
         if widens || narrows {
             return Ok(Self { logical: dtype, ..x });
         }
-        let buffer = x.backend().copy(x.operand()?, dtype)?;
-        Ok(Self::new(x.device(), buffer, *x.shape()))
+        elementwise([&x], |backend, [x]| backend.copy(x, dtype))
     }
 
     /// The same elements over storage in which a pending rounding has happened, out of the graph.
@@ -211,8 +211,7 @@ impl RawTensor {
         }
         let operand = self.operand()?;
         if operand.buffer.dtype() != self.logical {
-            let copy = self.backend().copy(operand, self.logical)?;
-            return Ok(Self::new(self.device(), copy, *self.shape()));
+            return elementwise([self], |backend, [x]| backend.copy(x, self.logical));
         }
         let value = Arc::new(Value::new(self.device().clone(), operand.buffer.clone(), false));
         Ok(Self { value, edge: None, ..self.clone() })
@@ -294,7 +293,8 @@ impl RawTensor {
         let lead = self.shape().len() - shape.len();
         let axes: Vec<usize> =
             (0..self.shape().len()).filter(|&i| i < lead || shape[i - lead] != self.shape()[i]).collect();
-        let buffer = self.backend().reduce(amp_cpu::Reduce::Sum, self.operand()?, &axes, dtype)?;
-        Ok(Self::new(self.device(), buffer, *shape))
+        let sums = reduce(amp_cpu::Reduce::Sum, self, &axes, dtype)?;
+        let strides = Dims::new(&sums.layout.strides[lead..]).expect("fewer dimensions");
+        Ok(sums.with_layout(Layout { shape: *shape, strides, offset: 0 }))
     }
 }

@@ -46,14 +46,16 @@ mod walk;
 pub use attention::{Attended, Scores, attention, attention_grad};
 pub use block::Block;
 pub use cache::{cached_bytes, empty_cache, has_room, set_cache_limit};
-pub use conv::{Conv2d, conv_transpose2d, conv2d, conv2d_grad_weight, conv2d_grad_weight_acc};
+pub use conv::{
+    Conv2d, conv_transpose2d, conv_transpose2d_order, conv2d, conv2d_grad_weight, conv2d_grad_weight_acc, conv2d_order,
+};
 pub use dtype::DType;
 pub use elementwise::{
     alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, select, ternary, unary, unary_grad,
 };
 pub use gemm::{Epilogue, matmul, matmul_acc};
 pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};
-pub use layout::{Dims, Layout, MAX_RANK};
+pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
 pub use line::{cumprod_grad, scan, sort};
 pub use norm::{
     NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_grad, normalize_with,

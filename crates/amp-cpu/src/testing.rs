@@ -1,7 +1,7 @@
 //! Small owned tensors for tests: any precision, any strides, values as F64.
 
 use crate::load::load;
-use crate::{DType, Dims, Layout, Slice, Storage, View};
+use crate::{DType, Dims, Layout, MemoryOrder, Slice, Storage, View};
 use half::{bf16, f16};
 
 /// A reproducible stream of numbers (SplitMix64).
@@ -100,6 +100,20 @@ impl Tensor {
         tensor.layout.shape.swap(i, j);
         tensor.layout.strides.swap(i, j);
         tensor
+    }
+
+    /// The same elements, stored with the channels of a pixel together.
+    pub(crate) fn channels_last(&self) -> Self {
+        let layout = MemoryOrder::ChannelsLast.walked(&self.layout);
+        let stored = View { data: self.storage.as_slice(), layout: &layout, logical: self.storage.dtype() };
+        let storage = crate::copy(&stored, self.storage.dtype());
+        Self { storage, layout: Layout::channels_last(self.layout.shape), logical: self.logical }
+    }
+
+    /// A result that a kernel wrote in an order, in row-major order.
+    pub(crate) fn row_major(shape: &[usize], order: MemoryOrder, storage: &Storage) -> Storage {
+        let layout = order.layout(Dims::new(shape).expect("few dimensions"));
+        crate::copy(&View { data: storage.as_slice(), layout: &layout, logical: storage.dtype() }, storage.dtype())
     }
 
     /// Every `step`-th element along `axis`, from the second one on.

@@ -5,6 +5,7 @@ use super::peaks::{Lookout, Peaks, Spread};
 use super::rows::{Rows, Which};
 use super::watch;
 use crate::autograd::{IdMap, IdSet};
+use crate::order::{elementwise, order_of, tensor, walk};
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
 use crate::{Error, Result};
@@ -149,14 +150,15 @@ impl Pass<'_> {
 
 /// `a + b` in precision `dtype`.
 pub(crate) fn add(a: &RawTensor, b: &RawTensor, dtype: DType) -> Result<RawTensor> {
-    let buffer = a.backend().binary(Binary::Add, a.operand()?, b.operand()?, dtype)?;
-    Ok(RawTensor::new(a.device(), buffer, *a.shape()))
+    elementwise([a, b], |backend, [a, b]| backend.binary(Binary::Add, a, b, dtype))
 }
 
 /// `a + b` in F32, with its copy in precision `also` where the device writes both at once.
 fn add_narrowed(a: &RawTensor, b: &RawTensor, also: DType) -> Result<RawTensor> {
-    let (sum, copy) = a.backend().binary_narrowed(Binary::Add, a.operand()?, b.operand()?, DType::F32, also)?;
-    Ok(RawTensor::new(a.device(), sum, *a.shape()).with_narrowed(copy))
+    let order = order_of([a, b]);
+    let (sum, copy) =
+        walk(order, [a, b], |backend, [a, b]| backend.binary_narrowed(Binary::Add, a, b, DType::F32, also))?;
+    Ok(tensor(order, a.device(), sum, *a.shape()).with_narrowed(copy))
 }
 
 /// The precision of a 16-bit summand of the same shape, if the gradient of `edge` is that of a sum in F32.

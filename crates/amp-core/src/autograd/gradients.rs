@@ -6,6 +6,7 @@ use super::peaks::Peaks;
 use super::rows::{Rows, Which};
 use crate::autograd::IdMap;
 use crate::backend::Buffer;
+use crate::order::elementwise;
 use crate::param::PendingUpdate;
 use crate::precision::{Element, F32, I64};
 use crate::raw::RawTensor;
@@ -306,8 +307,7 @@ pub(crate) fn flat(grad: &RawTensor) -> Result<RawTensor> {
 /// `grad * factor`, in the precision of `grad`.
 fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
     let factor = RawTensor::new(grad.device(), factor.clone(), Dims::default()).broadcast_to("mul", grad.shape())?;
-    let buffer = grad.backend().binary(Binary::Mul, grad.operand()?, factor.operand()?, grad.logical)?;
-    Ok(RawTensor::new(grad.device(), buffer, *grad.shape()))
+    elementwise([grad, &factor], |backend, [x, factor]| backend.binary(Binary::Mul, x, factor, grad.logical))
 }
 
 /// Clipping, norms and reading need gradients at their true size; the bound says so in the user's words.
@@ -380,8 +380,8 @@ impl<S: ScaleState> Gradients<S> {
         self.multiply_out()?;
         self.fresh = false;
         for grad in self.grads.values_mut() {
-            let buffer = grad.backend().unary(Unary::Clamp { min: -max, max }, grad.operand()?, grad.logical)?;
-            *grad = RawTensor::new(grad.device(), buffer, *grad.shape());
+            let op = Unary::Clamp { min: -max, max };
+            *grad = elementwise([grad], |backend, [x]| backend.unary(op, x, grad.logical))?;
         }
         Ok(())
     }

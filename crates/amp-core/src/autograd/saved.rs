@@ -1,8 +1,9 @@
 //! Tensors kept for the backward pass, and how many bytes they hold.
 
 use crate::Result;
-use crate::backend::{Buffer, Operand};
+use crate::backend::{Buffer, MemoryOrder};
 use crate::device::Device;
+use crate::order::{order_of, tensor, walk};
 use crate::raw::{RawTensor, Value};
 use amp_cpu::{Compare, DType, Dims, Unary};
 use std::ops::Deref;
@@ -139,13 +140,17 @@ impl SavedInput {
 #[derive(Debug)]
 pub(crate) struct SavedSigns {
     shape: Dims,
+    /// Of the output, and of the bits.
+    order: MemoryOrder,
     held: Mutex<Saved>,
 }
 
 impl SavedSigns {
     pub(crate) fn new(y: &RawTensor) -> Result<Arc<Self>> {
-        let signs = Arc::new(Self { shape: *y.shape(), held: Mutex::new(Saved::new(y)?) });
-        if y.logical == DType::F32 && y.value.buffer.dtype() == DType::F32 && y.layout.is_contiguous() {
+        let order = order_of([y]);
+        let signs = Arc::new(Self { shape: *y.shape(), order, held: Mutex::new(Saved::new(y)?) });
+        let dense = order.walked(&y.layout).is_contiguous();
+        if y.logical == DType::F32 && y.value.buffer.dtype() == DType::F32 && dense {
             y.value.on_narrowing(Arc::downgrade(&signs));
         }
         Ok(signs)
@@ -153,46 +158,53 @@ impl SavedSigns {
 
     /// As [`new`](Self::new) for the output of `x` that was rounded as it was written.
     pub(crate) fn of_input(x: &RawTensor) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { shape: *x.shape(), held: Mutex::new(dead(x)?) }))
+        let order = order_of([x]);
+        Ok(Arc::new(Self { shape: *x.shape(), order, held: Mutex::new(dead(x, order)?) }))
     }
 
-    /// As [`new`](Self::new) for an output of which the `bits` are known already.
-    pub(crate) fn of_bits(device: &Device, bits: Buffer, shape: Dims) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { shape, held: Mutex::new(packed(device, bits)?) }))
+    /// As [`new`](Self::new) for an output that lies in an order, of which the `bits` are known already.
+    pub(crate) fn of_bits(device: &Device, bits: Buffer, shape: Dims, order: MemoryOrder) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { shape, order, held: Mutex::new(packed(device, bits)?) }))
     }
 
     /// Lets the output go; a 16-bit copy of it has been made.
     pub(crate) fn shrink(&self) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        *held = dead(&held)?;
+        *held = dead(&held, self.order)?;
         Ok(())
     }
 
     /// `grad` where the output is not 0, in precision `out`.
-    pub(crate) fn grad(&self, grad: Operand<'_>, out: DType) -> Result<RawTensor> {
+    pub(crate) fn grad(&self, grad: &RawTensor, out: DType) -> Result<RawTensor> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let backend = held.backend();
-        let masked = if held.logical == DType::U8 { backend.alive(&held.value.buffer, grad, out)? } else { None };
+        let masked = match held.logical {
+            DType::U8 => walk(self.order, [grad], |backend, [grad]| backend.alive(&held.value.buffer, grad, out))?,
+            _ => None,
+        };
         let buffer = match masked {
             Some(buffer) => buffer,
             None if held.logical == DType::Bool => {
                 let zero = RawTensor::full(held.device(), 0.0, self.shape, out)?;
-                backend.select(held.operand()?, zero.operand()?, grad, out)?
+                walk(self.order, [&*held, &zero, grad], |backend, [dead, zero, grad]| {
+                    backend.select(dead, zero, grad, out)
+                })?
             }
-            None => backend.unary_grad(Unary::Relu, held.operand()?, grad, out)?,
+            None => {
+                walk(self.order, [&*held, grad], |backend, [y, grad]| backend.unary_grad(Unary::Relu, y, grad, out))?
+            }
         };
-        Ok(RawTensor::new(held.device(), buffer, self.shape))
+        Ok(tensor(self.order, held.device(), buffer, self.shape))
     }
 }
 
-/// Where the gradient of `relu` is 0.
-fn dead(x: &RawTensor) -> Result<Saved> {
-    if let Some(bits) = x.backend().dead(x.operand()?)? {
+/// Where the gradient of `relu` is 0: bits in the order in which kernels walk `x`, where there is a kernel for that.
+fn dead(x: &RawTensor, order: MemoryOrder) -> Result<Saved> {
+    if let Some(bits) = walk(order, [x], |backend, [x]| backend.dead(x))? {
         return packed(x.device(), bits);
     }
     let zero = RawTensor::full(x.device(), 0.0, *x.shape(), DType::F32)?;
-    let dead = x.backend().compare(Compare::Le, x.operand()?, zero.operand()?)?;
-    Saved::new(&RawTensor::new(x.device(), dead, *x.shape()))
+    let dead = walk(order, [x, &zero], |backend, [x, zero]| backend.compare(Compare::Le, x, zero))?;
+    Saved::new(&tensor(order, x.device(), dead, *x.shape()))
 }
 
 /// Bits of signs, eight in a byte.

@@ -2,10 +2,22 @@
 
 use super::{Buffer, Operand};
 use crate::Result;
-use amp_cpu::{Conv2d, DType};
+use amp_cpu::{Conv2d, DType, MemoryOrder};
 
 /// Convolutions of `[N, C, H, W]` images; accumulators are F32 (F64 for F64). Images of one dimension have height 1.
 pub trait Convolution {
+    /// The order in which [`conv2d`](Self::conv2d) writes its result for these operands.
+    fn conv2d_order(&self, x: Operand<'_>, w: Operand<'_>, spec: &Conv2d) -> Result<MemoryOrder> {
+        let _ = (x, w, spec);
+        Ok(MemoryOrder::RowMajor)
+    }
+
+    /// The order in which [`conv_transpose2d`](Self::conv_transpose2d) writes its result for these operands.
+    fn conv_transpose2d_order(&self, x: Operand<'_>, w: Operand<'_>, spec: &Conv2d) -> Result<MemoryOrder> {
+        let _ = (x, w, spec);
+        Ok(MemoryOrder::RowMajor)
+    }
+
     /// `x` `[N, C, H, W]` with `w` `[O, C / groups, kh, kw]` plus `bias` `[O]`, rounded once to `out`.
     fn conv2d(
         &self,

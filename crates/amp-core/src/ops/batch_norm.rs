@@ -4,6 +4,7 @@ use super::kernel::{binary, reduce, unary};
 use super::normalize::{Affine, channels, normalize};
 use crate::autograd::{Pass, Saved, record};
 use crate::backend::Statistics;
+use crate::order::{order_of, pixels, tensor};
 use crate::precision::{Element, Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -36,10 +37,11 @@ fn normalize_with(
     let (weight, bias) = affine.operands()?;
     let statistics = Statistics { mean: mean.operand()?, var: var.operand()? };
     let out = writes.unwrap_or(x.logical);
-    let buffer = x.backend().normalize_with(x.operand()?, statistics, weight, bias, eps, out)?;
+    let order = order_of([x]);
+    let buffer = x.backend().normalize_with(pixels(order, x)?.operand()?, statistics, weight, bias, eps, out)?;
     let absent = x.detached();
     let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
-    let y = RawTensor::written(x.device(), buffer, *x.shape(), x.logical);
+    let y = tensor(order, x.device(), buffer, *x.shape()).counted(x.logical);
     record("batch_norm", &inputs, y, |_| {
         let rule = GivenGradient::new(x, given, affine, eps)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {

@@ -7,6 +7,7 @@ use super::pointwise::exact;
 use crate::Result;
 use crate::autograd::{Pass, Saved, SavedSigns, grad_enabled, record, watching};
 use crate::backend::{Rectified, Statistics};
+use crate::order::{order_of, pixels, tensor};
 use crate::raw::RawTensor;
 use amp_cpu::{DType, Unary};
 
@@ -29,13 +30,13 @@ pub(crate) fn batch_norm_train_relu(
     relu: Relu<'_>,
     writes: Option<DType>,
 ) -> Result<(RawTensor, RawTensor, RawTensor)> {
-    let correction = correction(x, affine)?;
+    let (correction, order) = (correction(x, affine)?, order_of([x]));
     let Some(Rectified { normalized: n, dead }) = relu.fused(x, None, affine, eps, writes)? else {
         let (y, mean, var) = batch_norm_train(x, affine, eps, relu.first(writes))?;
         return Ok((relu.after(&y, writes)?, mean, var));
     };
     let (mean, var, rstd) = (row(x, n.mean), row(x, n.var), row(x, n.rstd));
-    let y = RawTensor::written(x.device(), n.y, *x.shape(), x.logical);
+    let y = tensor(order, x.device(), n.y, *x.shape()).counted(x.logical);
     let absent = x.detached();
     let y = record("batch_norm_relu", &relu.inputs(x, affine, &absent), y, |_| {
         let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
@@ -44,14 +45,15 @@ pub(crate) fn batch_norm_train_relu(
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let dead = &dead.as_ref().expect("a recorded normalisation was asked for its signs").value.buffer;
             let factor = weight.as_ref().map(|w| w.operand()).transpose()?;
-            let (grad, saved) = ((pass.grad().operand()?, dead), (mean.operand()?, rstd.operand()?));
+            let (grad, input) = (pixels(order, pass.grad())?, pixels(order, &x)?);
+            let (grad, saved) = ((grad.operand()?, dead), (mean.operand()?, rstd.operand()?));
             let out = (pass.dtype(0), pass.wants(3).then(|| pass.dtype(3)));
-            let (grads, residual) = x.backend().batch_norm_relu_grad(grad, x.operand()?, saved, factor, out)?;
-            pass.give(0, RawTensor::new(x.device(), grads.x, *x.shape()))?;
+            let (grads, residual) = x.backend().batch_norm_relu_grad(grad, input.operand()?, saved, factor, out)?;
+            pass.give(0, tensor(order, x.device(), grads.x, *x.shape()))?;
             pass.give(1, RawTensor::new(x.device(), grads.weight, parameters))?;
             pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))?;
             match residual {
-                Some(residual) => pass.give(3, RawTensor::new(x.device(), residual, *x.shape())),
+                Some(residual) => pass.give(3, tensor(order, x.device(), residual, *x.shape())),
                 None => Ok(()),
             }
         }))
@@ -74,14 +76,15 @@ pub(crate) fn batch_norm_eval_relu(
     let Some(fused) = relu.fused(x, Some(statistics), affine, eps, writes)? else {
         return relu.after(&batch_norm_eval(x, statistics, affine, eps, relu.first(writes))?, writes);
     };
-    let y = RawTensor::written(x.device(), fused.normalized.y, *x.shape(), x.logical);
+    let order = order_of([x]);
+    let y = tensor(order, x.device(), fused.normalized.y, *x.shape()).counted(x.logical);
     let absent = x.detached();
     record("batch_norm_relu", &relu.inputs(x, affine, &absent), y, |_| {
         let rule = GivenGradient::new(x, statistics, affine, eps)?;
         let dead = fused.dead.expect("a recorded normalisation was asked for its signs");
-        let signs = SavedSigns::of_bits(x.device(), dead, *x.shape())?;
+        let signs = SavedSigns::of_bits(x.device(), dead, *x.shape(), order)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = signs.grad(pass.grad().operand()?, pass.grad().logical)?;
+            let grad = signs.grad(pass.grad(), pass.grad().logical)?;
             pass.give(3, grad.clone())?;
             rule.give(pass, &grad)
         }))
@@ -100,7 +103,7 @@ impl<'a> Relu<'a> {
     ) -> Result<Option<Rectified>> {
         let residual = self.residual.map(|residual| {
             x.device().check_same(residual.device(), "batch_norm")?;
-            residual.broadcast_to("batch_norm", x.shape())
+            pixels(order_of([x]), &residual.broadcast_to("batch_norm", x.shape())?)
         });
         let residual = residual.transpose()?;
         if watching() {
@@ -113,7 +116,8 @@ impl<'a> Relu<'a> {
         let residual = residual.as_ref().map(RawTensor::operand).transpose()?;
         let signs = grad_enabled() && self.inputs(x, affine, &x.detached()).iter().any(|input| input.edge.is_some());
         let out = writes.unwrap_or(x.logical);
-        x.backend().batch_norm_relu(x.operand()?, given, affine.operands()?, eps, (residual, signs), out)
+        let input = pixels(order_of([x]), x)?;
+        x.backend().batch_norm_relu(input.operand()?, given, affine.operands()?, eps, (residual, signs), out)
     }
 
     /// All inputs in the graph; `absent` takes the place of those that are missing.

@@ -5,6 +5,7 @@ use super::kernel::{binary, scaled, unary};
 use super::operand::Operand;
 use crate::Result;
 use crate::autograd::{Pass, Saved, record};
+use crate::order::elementwise;
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -44,8 +45,7 @@ impl<P: Float> Tensor<P> {
 
 fn ternary(name: &'static str, op: Ternary, a: &RawTensor, b: &RawTensor, c: &RawTensor) -> Result<RawTensor> {
     let [wide_a, b, c] = broadcast_three(name, [a, b, c])?;
-    let buffer = a.backend().ternary(op, wide_a.operand()?, b.operand()?, c.operand()?, a.logical)?;
-    Ok(RawTensor::new(a.device(), buffer, *wide_a.shape()))
+    elementwise([&wide_a, &b, &c], |backend, [x, b, c]| backend.ternary(op, x, b, c, a.logical))
 }
 
 #[track_caller]

@@ -2,6 +2,7 @@
 
 use super::kernel::{binary, compare, select, unary};
 use crate::autograd::{Pass, Saved, record};
+use crate::order::elementwise;
 use crate::precision::Float;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -61,8 +62,8 @@ fn scaled_elu(op: &'static str, x: &RawTensor, alpha: f64, inner: f64, scale: f6
     let slope = move |x: &RawTensor| {
         let inside = affine(x, inner, -0.0)?;
         let ones = RawTensor::full(x.device(), scale * inner, *x.shape(), wide(x))?;
-        let buffer = x.backend().unary_grad(Unary::Elu(alpha), inside.operand()?, ones.operand()?, wide(x))?;
-        Ok(RawTensor::new(x.device(), buffer, *x.shape()))
+        let op = Unary::Elu(alpha);
+        elementwise([&inside, &ones], |backend, [inside, ones]| backend.unary_grad(op, inside, ones, wide(x)))
     };
     composed(op, x, forward, slope)
 }

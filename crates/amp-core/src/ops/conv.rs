@@ -3,6 +3,7 @@
 use super::matmul::accumulate;
 use super::window::{ConvOptions, flat};
 use crate::autograd::{Pass, Saved, Spread, record};
+use crate::order::{reduce, tensor};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -116,12 +117,18 @@ impl Conv {
         let sizes = self.check(&image, &kernel, bias)?;
         let operand = bias.map(RawTensor::operand).transpose()?;
         let (backend, from, with) = (x.backend(), image.operand()?, kernel.operand()?);
-        let buffer = match self.direction {
-            Direction::Forward => backend.conv2d(from, with, operand, &self.spec, x.logical)?,
-            Direction::Transposed => backend.conv_transpose2d(from, with, operand, sizes, &self.spec, x.logical)?,
+        let (buffer, order) = match self.direction {
+            Direction::Forward => (
+                backend.conv2d(from, with, operand, &self.spec, x.logical)?,
+                backend.conv2d_order(from, with, &self.spec)?,
+            ),
+            Direction::Transposed => (
+                backend.conv_transpose2d(from, with, operand, sizes, &self.spec, x.logical)?,
+                backend.conv_transpose2d_order(from, with, &self.spec)?,
+            ),
         };
         let inputs: Vec<&RawTensor> = [Some(x), Some(w), bias].into_iter().flatten().collect();
-        let y = RawTensor::new(x.device(), buffer, self.lowered(sizes.into_shape(self.op)?));
+        let y = tensor(order, x.device(), buffer, self.lowered(sizes.into_shape(self.op)?));
         record(self.op, &inputs, y, |_| {
             let (x, w) = (Saved::new(x)?, Saved::new(w)?);
             Ok(Box::new(move |pass: &mut Pass<'_>| self.backward(pass, &x, &w)))
@@ -133,12 +140,17 @@ impl Conv {
         let (grad, x, w) = (grad?, x?, w?);
         let (backend, of) = (grad.backend(), grad.operand()?);
         if let Some(shape) = pass.shape(0) {
-            let dtype = pass.dtype(0);
-            let buffer = match self.direction {
-                Direction::Forward => backend.conv_transpose2d(of, w.operand()?, None, four(&x), &self.spec, dtype)?,
-                Direction::Transposed => backend.conv2d(of, w.operand()?, None, &self.spec, dtype)?,
+            let (with, dtype) = (w.operand()?, pass.dtype(0));
+            let (buffer, order) = match self.direction {
+                Direction::Forward => (
+                    backend.conv_transpose2d(of, with, None, four(&x), &self.spec, dtype)?,
+                    backend.conv_transpose2d_order(of, with, &self.spec)?,
+                ),
+                Direction::Transposed => {
+                    (backend.conv2d(of, with, None, &self.spec, dtype)?, backend.conv2d_order(of, with, &self.spec)?)
+                }
             };
-            pass.give(0, RawTensor::new(grad.device(), buffer, shape))?;
+            pass.give(0, tensor(order, grad.device(), buffer, shape))?;
         }
         if pass.wants(1) {
             let (slope, image) = match self.direction {
@@ -148,10 +160,9 @@ impl Conv {
             self.give_weight(pass, &grad, four(&w), slope, image)?;
         }
         if pass.wants(2) {
-            let dtype = pass.dtype(2);
-            let buffer = backend.reduce(Reduce::Sum, of, &[0, 2, 3], dtype)?;
+            let sums = reduce(Reduce::Sum, &grad, &[0, 2, 3], pass.dtype(2))?;
             let shape = Dims::new(&[grad.shape()[1]]).expect("one dimension");
-            pass.give(2, RawTensor::new(grad.device(), buffer, shape))?;
+            pass.give(2, sums.with_layout(Layout::contiguous(shape)))?;
         }
         Ok(())
     }

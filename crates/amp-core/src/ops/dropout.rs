@@ -2,6 +2,7 @@
 
 use super::kernel::zeros;
 use crate::autograd::{Pass, record};
+use crate::order::elementwise;
 use crate::precision::Float;
 use crate::random::{RandomState, reserve};
 use crate::raw::RawTensor;
@@ -37,7 +38,7 @@ fn dropout(x: &RawTensor, p: f64) -> Result<RawTensor> {
     })
 }
 
-/// `x * mask / (1 - p)` with the mask that is drawn at `at`.
+/// `x * mask / (1 - p)` with the mask that is drawn at `at`, in row-major order however `x` lies in memory.
 fn masked(x: &RawTensor, p: f64, at: RandomState, out: DType) -> Result<RawTensor> {
     let backend = x.backend();
     let none = zeros(x, out)?;
@@ -46,8 +47,7 @@ fn masked(x: &RawTensor, p: f64, at: RandomState, out: DType) -> Result<RawTenso
     }
     let mask = RawTensor::new(x.device(), backend.mask(at, 1.0 - p, x.layout.count())?, *x.shape());
     let op = Ternary::Addcmul(1.0 / (1.0 - p));
-    let buffer = backend.ternary(op, none.operand()?, x.operand()?, mask.operand()?, out)?;
-    Ok(RawTensor::new(x.device(), buffer, *x.shape()))
+    elementwise([&none, x, &mask], |backend, [none, x, mask]| backend.ternary(op, none, x, mask, out))
 }
 
 #[cfg(test)]

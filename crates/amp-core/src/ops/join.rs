@@ -2,11 +2,12 @@
 
 use super::kernel::zeros;
 use crate::autograd::{Pass, record};
+use crate::order::{tensor, walk};
 use crate::precision::Element;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
-use amp_cpu::Layout;
+use amp_cpu::{Layout, MemoryOrder};
 
 /// Elements `start..start + length` of `axis`.
 fn part(x: &RawTensor, axis: usize, start: usize, length: usize) -> RawTensor {
@@ -36,19 +37,22 @@ fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor>
     // Widened views of one precision meet in it: nothing is computed.
     let stored = first.stored().logical;
     let out = if parts.iter().all(|x| x.stored().logical == stored) { stored } else { first.logical };
+    // The first part whose elements follow one another says how the result lies.
+    let order = MemoryOrder::of(&parts.iter().map(|x| &x.layout).collect::<Vec<_>>());
     let mut buffer = first.backend().fill(0.0, shape.count(), out)?;
     let (mut start, mut starts) = (0, Vec::with_capacity(parts.len()));
     for x in parts {
-        let mut at = Layout::contiguous(shape);
+        let mut at = order.layout(shape);
         at.offset = start * at.strides[axis];
         at.shape = *x.shape();
         if x.layout.count() > 0 {
-            first.backend().copy_into(x.operand()?, &mut buffer, &at)?;
+            let at = order.walked(&at);
+            walk(order, [x], |backend, [x]| backend.copy_into(x, &mut buffer, &at))?;
         }
         starts.push((start, x.shape()[axis]));
         start += x.shape()[axis];
     }
-    record(op, parts, RawTensor::written(first.device(), buffer, shape, first.logical), |_| {
+    record(op, parts, tensor(order, first.device(), buffer, shape).counted(first.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             for (i, &(start, length)) in starts.iter().enumerate() {
                 let grad = part(pass.grad(), axis, start, length);

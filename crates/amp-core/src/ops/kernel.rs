@@ -2,13 +2,14 @@
 
 use super::broadcast_pair;
 use crate::Result;
+use crate::order::elementwise;
+pub(super) use crate::order::reduce;
 use crate::raw::RawTensor;
-use amp_cpu::{Binary, Compare, DType, Dims, Reduce, Unary};
+use amp_cpu::{Binary, Compare, DType, Dims, Unary};
 
 /// `op(x)` in precision `out`.
 pub(super) fn unary(op: Unary, x: &RawTensor, out: DType) -> Result<RawTensor> {
-    let buffer = x.backend().unary(op, x.operand()?, out)?;
-    Ok(RawTensor::new(x.device(), buffer, *x.shape()))
+    elementwise([x], |backend, [x]| backend.unary(op, x, out))
 }
 
 /// `factor * x` in the precision of `x`.
@@ -19,15 +20,13 @@ pub(super) fn scaled(x: &RawTensor, factor: f64) -> Result<RawTensor> {
 /// `op(a, b)` of operands that broadcast, in precision `out`.
 pub(super) fn binary(name: &'static str, op: Binary, a: &RawTensor, b: &RawTensor, out: DType) -> Result<RawTensor> {
     let (a, b) = broadcast_pair(name, a, b)?;
-    let buffer = a.backend().binary(op, a.operand()?, b.operand()?, out)?;
-    Ok(RawTensor::new(a.device(), buffer, *a.shape()))
+    elementwise([&a, &b], |backend, [a, b]| backend.binary(op, a, b, out))
 }
 
 /// Truth values `op(a, b)` of operands that broadcast.
 pub(super) fn compare(name: &'static str, op: Compare, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     let (a, b) = broadcast_pair(name, a, b)?;
-    let buffer = a.backend().compare(op, a.operand()?, b.operand()?)?;
-    Ok(RawTensor::new(a.device(), buffer, *a.shape()))
+    elementwise([&a, &b], |backend, [a, b]| backend.compare(op, a, b))
 }
 
 /// `condition ? a : b` in the shape of `condition` and in precision `out`.
@@ -40,14 +39,7 @@ pub(super) fn select(
 ) -> Result<RawTensor> {
     let shape = *condition.shape();
     let (a, b) = (a.broadcast_to(name, &shape)?, b.broadcast_to(name, &shape)?);
-    let buffer = condition.backend().select(condition.operand()?, a.operand()?, b.operand()?, out)?;
-    Ok(RawTensor::new(condition.device(), buffer, shape))
-}
-
-/// Folds `axes`, which stay with size 1.
-pub(super) fn reduce(op: Reduce, x: &RawTensor, axes: &[usize], out: DType) -> Result<RawTensor> {
-    let buffer = x.backend().reduce(op, x.operand()?, axes, out)?;
-    Ok(RawTensor::new(x.device(), buffer, folded(x.shape(), axes)))
+    elementwise([condition, &a, &b], |backend, [condition, a, b]| backend.select(condition, a, b, out))
 }
 
 /// `shape` with size 1 along `axes`.

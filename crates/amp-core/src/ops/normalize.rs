@@ -1,7 +1,8 @@
 //! Layer, RMS, group and instance normalisation.
 
 use crate::autograd::{Pass, Saved, record};
-use crate::backend::{Buffer, Operand};
+use crate::backend::{Buffer, MemoryOrder, Operand};
+use crate::order::{order_of, pixels, tensor};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::shape::IntoShape;
@@ -76,21 +77,24 @@ pub(super) fn normalize(
     writes: Option<DType>,
 ) -> Result<(RawTensor, RawTensor, RawTensor)> {
     let (weight, bias) = affine.operands()?;
-    let n = x.backend().normalize(x.operand()?, kind, weight, bias, eps, writes.unwrap_or(x.logical))?;
+    // Only for batch normalisation a pixel is what a sample is.
+    let order = if kind == NormKind::Batch { order_of([x]) } else { MemoryOrder::RowMajor };
+    let n =
+        x.backend().normalize(pixels(order, x)?.operand()?, kind, weight, bias, eps, writes.unwrap_or(x.logical))?;
     let (mean, var, rstd) = (row(x, n.mean), row(x, n.var), row(x, n.rstd));
     // A missing parameter takes the input's place in the list of inputs, out of the graph.
     let absent = x.detached();
     let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
-    let y = record(name, &inputs, RawTensor::written(x.device(), n.y, *x.shape(), x.logical), |_| {
+    let y = record(name, &inputs, tensor(order, x.device(), n.y, *x.shape()).counted(x.logical), |_| {
         let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
         let (mean, rstd) = (Saved::new(&mean)?, Saved::new(&rstd)?);
         let parameters = affine.shape(&x, kind);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let factor = weight.as_ref().map(|w| w.operand()).transpose()?;
-            let (grad, saved) = (pass.grad().operand()?, (mean.operand()?, rstd.operand()?));
-            let out = (pass.dtype(0), pass.narrows(0));
-            let grads = x.backend().normalize_grad(grad, x.operand()?, saved, factor, kind, out)?;
-            pass.give(0, RawTensor::new(x.device(), grads.x, *x.shape()).with_narrowed(grads.narrowed))?;
+            let (grad, input) = (pixels(order, pass.grad())?, pixels(order, &x)?);
+            let (saved, out) = ((mean.operand()?, rstd.operand()?), (pass.dtype(0), pass.narrows(0)));
+            let grads = x.backend().normalize_grad(grad.operand()?, input.operand()?, saved, factor, kind, out)?;
+            pass.give(0, tensor(order, x.device(), grads.x, *x.shape()).with_narrowed(grads.narrowed))?;
             pass.give(1, RawTensor::new(x.device(), grads.weight, parameters))?;
             pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))
         }))

@@ -3,6 +3,7 @@
 use super::kernel;
 use crate::Result;
 use crate::autograd::{Origin, Pass, Saved, SavedSigns, record};
+use crate::order::elementwise;
 use crate::precision::{Float, Numeric, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -37,8 +38,8 @@ fn smooth(name: &'static str, op: Unary, x: &RawTensor, y: RawTensor, rounded: b
             let grad = pass.grad();
             let again = if again { Some(kernel::unary(op, &saved, saved.logical)?) } else { None };
             let of = again.as_ref().unwrap_or(&saved);
-            let dx = grad.backend().unary_grad(op, of.operand()?, grad.operand()?, pass.dtype(0))?;
-            pass.give(0, RawTensor::new(saved.device(), dx, *saved.shape()))
+            let dtype = pass.dtype(0);
+            pass.give(0, elementwise([of, grad], |backend, [of, grad]| backend.unary_grad(op, of, grad, dtype))?)
         }))
     })
 }
@@ -56,7 +57,7 @@ pub(super) fn exact(name: &'static str, op: Unary, x: &RawTensor, writes: Option
         // What rounding makes 0 of has a gradient.
         let signs = if rounded { SavedSigns::of_input(x) } else { SavedSigns::new(y) }?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let dx = signs.grad(pass.grad().operand()?, pass.dtype(0))?;
+            let dx = signs.grad(pass.grad(), pass.dtype(0))?;
             pass.give(0, dx)
         }))
     })

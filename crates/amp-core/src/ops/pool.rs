@@ -3,6 +3,7 @@
 use super::window::{IntoExtent, PoolOptions, flat};
 use crate::autograd::{Pass, record};
 use crate::backend::Buffer;
+use crate::order::row_major;
 use crate::precision::{Float, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -138,20 +139,20 @@ impl Windows {
         shape.into_shape(self.op)
     }
 
-    /// The tensor with a height.
-    fn lifted(&self, x: &RawTensor) -> RawTensor {
+    /// The tensor with a height, plane after plane.
+    fn lifted(&self, x: &RawTensor) -> Result<RawTensor> {
         if self.dims == 2 {
-            return x.detached();
+            return row_major(x);
         }
         let inserted = |dims: &Dims, size: usize| dims.inserted(2, size).expect("four dimensions");
         let layout = &x.layout;
         let (shape, strides) = (inserted(&layout.shape, 1), inserted(&layout.strides, 0));
-        x.with_layout(Layout { shape, strides, offset: layout.offset })
+        Ok(x.with_layout(Layout { shape, strides, offset: layout.offset }))
     }
 
     #[track_caller]
     fn max(self, x: &RawTensor) -> Result<(RawTensor, RawTensor)> {
-        let image = self.lifted(x);
+        let image = self.lifted(x)?;
         let (y, indices) = match &self.kind {
             Kind::Fixed { spec, .. } => x.backend().max_pool2d(image.operand()?, spec)?,
             Kind::Adaptive => x.backend().adaptive_max_pool2d(image.operand()?, self.size)?,
@@ -170,7 +171,7 @@ impl Windows {
 
     #[track_caller]
     fn average(self, x: &RawTensor) -> Result<RawTensor> {
-        let image = self.lifted(x);
+        let image = self.lifted(x)?;
         let y = match &self.kind {
             Kind::Fixed { spec, count_include_pad } => {
                 x.backend().avg_pool2d(image.operand()?, spec, *count_include_pad)?
@@ -193,7 +194,7 @@ impl Windows {
     }
 
     fn give(&self, pass: &mut Pass<'_>, kernel: impl Fn(&Pass<'_>, &RawTensor) -> Result<Buffer>) -> Result<()> {
-        let grad = self.lifted(pass.grad());
+        let grad = self.lifted(pass.grad())?;
         let buffer = kernel(pass, &grad)?;
         pass.give(0, RawTensor::new(grad.device(), buffer, self.shape))
     }

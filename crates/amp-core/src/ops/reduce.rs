@@ -1,5 +1,6 @@
 //! Sums and means.
 
+use super::kernel;
 use crate::autograd::{Pass, record};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
@@ -31,17 +32,13 @@ fn fold_to(
     factor: f64,
     writes: Option<DType>,
 ) -> Result<RawTensor> {
-    let buffer = x.backend().reduce(op, x.operand()?, axes, writes.unwrap_or(x.logical))?;
-    let mut kept = *x.shape();
-    axes.iter().for_each(|&a| kept[a] = 1);
-    let y = RawTensor::written(x.device(), buffer, kept, x.logical);
+    let y = kernel::reduce(op, x, axes, writes.unwrap_or(x.logical))?.counted(x.logical);
     let from = *x.shape();
     record(name, &[x], y, |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad();
             let each = Unary::Affine { mul: factor, add: 0.0 };
-            let buffer = grad.backend().unary(each, grad.operand()?, grad.logical)?;
-            let grad = RawTensor::new(grad.device(), buffer, *grad.shape()).broadcast_to("sum", &from)?;
+            let grad = kernel::unary(each, grad, grad.logical)?.broadcast_to("sum", &from)?;
             pass.give(0, grad)
         }))
     })

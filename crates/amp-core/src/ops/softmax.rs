@@ -2,6 +2,7 @@
 
 use super::kernel::{binary, folded, unary};
 use crate::autograd::{Pass, Saved, record};
+use crate::order::{order_of, tensor, walk};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -26,8 +27,10 @@ pub(crate) fn softmax(
     let axis = shape::axis(name, axis, x.shape().len())?;
     let out = writes.unwrap_or(x.logical);
     let forward = move |x: &RawTensor, out| -> Result<RawTensor> {
-        let buffer = x.backend().softmax(x.operand()?, axis, log, out)?;
-        Ok(RawTensor::written(x.device(), buffer, *x.shape(), x.logical))
+        let order = order_of([x]);
+        let along = order.axis(axis, x.shape().len());
+        let buffer = walk(order, [x], |backend, [x]| backend.softmax(x, along, log, out))?;
+        Ok(tensor(order, x.device(), buffer, *x.shape()).counted(x.logical))
     };
     record(name, &[x], forward(x, out)?, |y| {
         // The gradient needs the result before it was rounded; computed again from the input it has the same bits.
@@ -36,9 +39,11 @@ pub(crate) fn softmax(
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let again = if rounded { Some(forward(&saved, saved.logical)?) } else { None };
             let y = again.as_ref().unwrap_or(&saved);
-            let grad = pass.grad().operand()?;
-            let buffer = y.backend().softmax_grad(y.operand()?, grad, axis, log, pass.dtype(0))?;
-            pass.give(0, RawTensor::new(y.device(), buffer, *y.shape()))
+            let (order, dtype) = (order_of([y]), pass.dtype(0));
+            let along = order.axis(axis, y.shape().len());
+            let buffer =
+                walk(order, [y, pass.grad()], |backend, [y, grad]| backend.softmax_grad(y, grad, along, log, dtype))?;
+            pass.give(0, tensor(order, y.device(), buffer, *y.shape()))
         }))
     })
 }

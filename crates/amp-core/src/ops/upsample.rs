@@ -2,6 +2,7 @@
 
 use super::window::IntoExtent;
 use crate::autograd::{Pass, record};
+use crate::order::row_major;
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -53,10 +54,10 @@ fn resize(
         return Err(Error::Empty { op, shape: from });
     }
     let shape = [from[0], from[1], size[0], size[1]].into_shape(op)?;
-    let buffer = x.backend().upsample2d(x.operand()?, size, how, writes.unwrap_or(x.logical))?;
+    let buffer = x.backend().upsample2d(row_major(x)?.operand()?, size, how, writes.unwrap_or(x.logical))?;
     record(op, &[x], RawTensor::written(x.device(), buffer, shape, x.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let (grad, input) = (pass.grad(), [from[2], from[3]]);
+            let (grad, input) = (row_major(pass.grad())?, [from[2], from[3]]);
             let buffer = grad.backend().upsample2d_grad(grad.operand()?, input, how, pass.dtype(0))?;
             pass.give(0, RawTensor::new(grad.device(), buffer, from))
         }))

@@ -8,7 +8,7 @@ use crate::precision::Element;
 use crate::raw::RawTensor;
 use crate::shape::{self, IntoShape};
 use crate::{Error, Result};
-use amp_cpu::{Binary, Layout};
+use amp_cpu::{Binary, Dims, Layout};
 
 impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
@@ -19,13 +19,8 @@ impl<P: Element> Tensor<P> {
         if expected != found {
             return Err(Error::ElementCount { op: "reshape", shape, expected, found });
         }
-        let base = if self.raw.layout.is_contiguous() { self.raw.detached() } else { self.raw.packed()? };
-        let layout = Layout { offset: base.layout.offset, ..Layout::contiguous(shape) };
         let from = *self.raw.shape();
-        self.viewed("reshape", base.with_layout(layout), move |grad| {
-            let grad = grad.contiguous()?;
-            Ok(grad.with_layout(Layout { offset: grad.layout.offset, ..Layout::contiguous(from) }))
-        })
+        self.viewed("reshape", reshaped(&self.raw, shape)?, move |grad| reshaped(grad, from))
     }
 
     /// Merges the axes from `start` to `end`, both included, into one (`torch.flatten`).
@@ -213,6 +208,18 @@ impl<P: Element> Tensor<P> {
         })?;
         Ok(Self::from_raw(out))
     }
+}
+
+/// The elements in another shape of as many: a view of what is row-major or all of its memory, if that can be; out of the
+/// graph.
+fn reshaped(x: &RawTensor, shape: Dims) -> Result<RawTensor> {
+    let views = x.layout.is_contiguous() || x.layout.count() == x.value.buffer.len();
+    if let Some(layout) = x.layout.reshaped(shape).filter(|_| views) {
+        return Ok(x.with_layout(layout));
+    }
+    let copy = x.packed()?;
+    let layout = Layout { offset: copy.layout.offset, ..Layout::contiguous(shape) };
+    Ok(copy.with_layout(layout))
 }
 
 fn permuted(x: &RawTensor, axes: &[usize]) -> RawTensor {

@@ -12,7 +12,7 @@ use crate::num::Real;
 use crate::output::{Finished, Output};
 use crate::simd::Level;
 use crate::transpose::transpose;
-use crate::{Storage, View, parallel, scratch};
+use crate::{MemoryOrder, Storage, View, parallel, scratch};
 use std::ops::Range;
 
 /// Tasks wanted at least, so that a few threads have something to do.
@@ -29,6 +29,7 @@ pub(super) struct Target<'a, T> {
     channels: usize,
     size: [usize; 2],
     bias: &'a [T],
+    order: MemoryOrder,
 }
 
 impl<'a, T: Real> Target<'a, T> {
@@ -38,8 +39,21 @@ impl<'a, T: Real> Target<'a, T> {
         channels: usize,
         size: [usize; 2],
         bias: &'a [T],
+        order: MemoryOrder,
     ) -> Self {
-        Self { output: Output::new(storage), per_group, channels, size, bias }
+        Self { output: Output::new(storage), per_group, channels, size, bias, order }
+    }
+
+    /// Adds the bias to `count` neighbouring channels of pixels, from an image's channel and pixel on, and stores them where
+    /// the channels of a pixel lie together: the first values of vectors of `len`, one for each pixel.
+    ///
+    /// # Safety
+    /// No other thread may store these channels of these pixels meanwhile.
+    unsafe fn store_pixels(&self, [image, channel, first]: [usize; 3], count: usize, len: usize, vectors: &mut [T]) {
+        let bias = self.bias.get(channel..channel + count).unwrap_or_default();
+        let at = (image * self.size[0] * self.size[1] + first) * self.channels + channel;
+        // SAFETY: the caller's duty.
+        unsafe { self.output.store_rows(at, self.channels, count, bias, Finished { values: vectors, len }) }
     }
 
     /// Adds the bias to pixels of neighbouring channels, from an image's channel and pixel on, and stores them: the first
@@ -54,6 +68,19 @@ impl<'a, T: Real> Target<'a, T> {
         len: usize,
         lines: &mut [T],
     ) {
+        if self.order == MemoryOrder::ChannelsLast {
+            let channels = lines.len() / len;
+            scratch::with(TURNED * channels, |turned: &mut [T]| {
+                for start in (0..count).step_by(TURNED) {
+                    let pixels = TURNED.min(count - start);
+                    let turned = &mut turned[..pixels * channels];
+                    transpose(&lines[start..], len, [channels, pixels], turned, channels);
+                    // SAFETY: the caller's duty.
+                    unsafe { self.store_pixels([image, channel, first + start], channels, channels, turned) };
+                }
+            });
+            return;
+        }
         if !self.bias.is_empty() {
             for (line, &bias) in lines.chunks_exact_mut(len).zip(&self.bias[channel..]) {
                 line[..count].iter_mut().for_each(|value| *value += bias);
@@ -220,8 +247,8 @@ impl<E: Convolve> Part<'_, E> {
                         self.multiply(packed, data, patch, sums.take(panels.len()).collect());
                         start += self.target.per_group.div_ceil(columns) * depth;
                     }
-                    for (panel, sums) in panels.zip(sums.chunks_exact(of_panel)) {
-                        self.store(panel, &sums[..count * columns]);
+                    for (panel, sums) in panels.zip(sums.chunks_exact_mut(of_panel)) {
+                        self.store(panel, &mut sums[..count * columns]);
                     }
                 }
             });
@@ -336,10 +363,17 @@ impl<E: Convolve> Part<'_, E> {
     }
 
     /// Stores the sums of a panel's outputs.
-    fn store(&self, panel: usize, sums: &[E::Sum]) {
+    fn store(&self, panel: usize, sums: &mut [E::Sum]) {
         let (columns, (channel, outputs)) = (self.kernel.columns, self.outputs(panel));
         let (band, image) = (self.band, self.image());
         let top = self.lattice.written(band).start * self.lattice.size[1];
+        if self.target.order == MemoryOrder::ChannelsLast {
+            for (n, sums) in band.images.clone().zip(sums.chunks_exact_mut((image * columns).max(1))) {
+                // SAFETY: tasks differ in group, outputs, image or rows, so in what they store of a pixel.
+                unsafe { self.target.store_pixels([n, channel, top], outputs, columns, sums) }
+            }
+            return;
+        }
         // Turned parts of several small images stay in the L1 cache, as those of a large one do.
         let unit = if image > TURNED { TURNED } else { TURNED / image * image };
         // A unit more, so that the lines of every image in a unit are whole.

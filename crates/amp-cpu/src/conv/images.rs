@@ -2,6 +2,8 @@
 
 use crate::gemm::kernel::Multiply;
 use crate::output::prefetch;
+use crate::scratch;
+use crate::transpose::transpose;
 use crate::{Slice, View};
 use std::ops::Range;
 
@@ -31,6 +33,9 @@ impl<'a> Images<'a> {
     pub(super) fn load<E: Multiply>(&self, image: usize, channels: Range<usize>, rows: Range<usize>, out: &mut [E]) {
         let ([_, next, row, pixel], [height, width]) = (self.strides, self.size);
         let span = rows.len() * width;
+        if next == 1 && pixel > 1 && channels.len() > 1 {
+            return self.turn(image, channels, rows, out);
+        }
         if row != width * pixel {
             for (channel, out) in channels.zip(out.chunks_exact_mut(span)) {
                 for (y, out) in rows.clone().zip(out.chunks_exact_mut(width)) {
@@ -44,6 +49,20 @@ impl<'a> Images<'a> {
                 E::load(self.view, self.start(image, channel, rows.start), pixel, out);
             }
         }
+    }
+
+    /// [`load`](Self::load) where the channels of a pixel lie together.
+    fn turn<E: Multiply>(&self, image: usize, channels: Range<usize>, rows: Range<usize>, out: &mut [E]) {
+        let (count, width, span) = (channels.len(), self.size[1], rows.len() * self.size[1]);
+        scratch::with(width * count, |pixels: &mut [E]| {
+            for (i, y) in rows.enumerate() {
+                let start = self.start(image, channels.start, y);
+                for (x, pixel) in pixels.chunks_exact_mut(count).enumerate() {
+                    E::load(self.view, start + x * self.strides[3], 1, pixel);
+                }
+                transpose(pixels, count, [width, count], &mut out[i * width..], span);
+            }
+        });
     }
 
     /// Asks for what follows some channels in memory, as many elements: the next ones, where images are contiguous.

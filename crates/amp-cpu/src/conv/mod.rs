@@ -15,6 +15,7 @@ mod order;
 mod pack;
 mod patch;
 mod planes;
+mod slopes;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -25,7 +26,7 @@ use crate::gemm::kernel::Multiply;
 use crate::load::{computes_in_f64, load_all, offset_of};
 use crate::num::{Real, in_real};
 use crate::simd::LANES;
-use crate::{DType, Storage, View};
+use crate::{DType, MemoryOrder, Storage, View};
 use gather::Target;
 use lattice::Lattice;
 use pack::Weights;
@@ -69,32 +70,57 @@ impl Conv2d {
 
 /// Convolution of `x` `[N, C, H, W]` with `w` `[O, C / groups, kh, kw]` plus `bias` `[O]`, as `[N, O, oh, ow]`.
 ///
-/// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`.
-pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: DType) -> Storage {
-    let [outputs, inputs, ..] = sizes(w);
-    if gathers_without_tiles(sizes(w), spec, outputs / spec.groups, inputs, sizes(x)[3] / spec.stride[1]) {
+/// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`, in either order; [`conv2d_order`] is the faster.
+pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: (DType, MemoryOrder)) -> Storage {
+    if forward_without_tiles(x, w, spec) {
         return in_real!(x.logical, T => forward::<T>(x, w, bias, spec, out, direct::gather));
     }
     in_panels!(x, w, E => forward::<E>(x, w, bias, spec, out, gather::gather))
 }
 
+/// The order that [`conv2d`] should write: that of tiles, unless what it writes has few channels, or a height of 1.
+pub fn conv2d_order(x: &View, w: &View, spec: &Conv2d) -> MemoryOrder {
+    order(forward_without_tiles(x, w, spec), sizes(w)[0], x, w, spec)
+}
+
+fn order(without_tiles: bool, channels: usize, x: &View, w: &View, spec: &Conv2d) -> MemoryOrder {
+    let lines = [sizes(x)[2], sizes(w)[2]] == [1, 1];
+    let few = without_tiles && spec.groups > 1 || channels <= DIRECT;
+    if lines || few { MemoryOrder::RowMajor } else { MemoryOrder::ChannelsLast }
+}
+
+fn forward_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
+    let [outputs, inputs, ..] = sizes(w);
+    gathers_without_tiles(sizes(w), spec, outputs / spec.groups, inputs, sizes(x)[3] / spec.stride[1])
+}
+
 /// Transposed convolution of `x` `[N, O, h, w]` with `w` `[O, C / groups, kh, kw]` plus `bias` `[C]`, as `output`
 /// `[N, C, H, W]`; PyTorch's `conv_transpose2d`. The gradient of [`conv2d`] with respect to its input is the same thing.
 ///
-/// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`.
+/// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`, in either order; [`conv_transpose2d_order`] is the
+/// faster.
 pub fn conv_transpose2d(
     x: &View,
     w: &View,
     bias: Option<&View>,
     output: [usize; 4],
     spec: &Conv2d,
-    out: DType,
+    out: (DType, MemoryOrder),
 ) -> Storage {
-    let [outputs, inputs, ..] = sizes(w);
-    if gathers_without_tiles(sizes(w), spec, inputs, outputs / spec.groups, sizes(x)[3]) {
+    if transposed_without_tiles(x, w, spec) {
         return in_real!(x.logical, T => transposed::<T>(x, w, bias, output, spec, out, direct::gather));
     }
     in_panels!(x, w, E => transposed::<E>(x, w, bias, output, spec, out, gather::gather))
+}
+
+/// The order that [`conv_transpose2d`] should write, as [`conv2d_order`].
+pub fn conv_transpose2d_order(x: &View, w: &View, spec: &Conv2d) -> MemoryOrder {
+    order(transposed_without_tiles(x, w, spec), sizes(w)[1] * spec.groups, x, w, spec)
+}
+
+fn transposed_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
+    let [outputs, inputs, ..] = sizes(w);
+    gathers_without_tiles(sizes(w), spec, inputs, outputs / spec.groups, sizes(x)[3])
 }
 
 /// Gradient of [`conv2d`] with respect to its kernel of shape `weight` `[O, C / groups, kh, kw]`, in F32 (F64).
@@ -211,7 +237,7 @@ fn forward<E: Multiply>(
     w: &View,
     bias: Option<&View>,
     spec: &Conv2d,
-    out: DType,
+    (out, order): (DType, MemoryOrder),
     gather: Gather<E>,
 ) -> Storage {
     let ([images, _, height, width], [outputs, inputs, kh, kw]) = (sizes(x), sizes(w));
@@ -224,7 +250,7 @@ fn forward<E: Multiply>(
     if result.is_empty() {
         return result;
     }
-    let target = Target::new(&mut result, per_group, outputs, size, &bias);
+    let target = Target::new(&mut result, per_group, outputs, size, &bias, order);
     let of_group = |group: usize| Weights {
         data: &weights[group * per_group * inputs * taps..],
         outputs: [per_group, inputs * taps],
@@ -241,7 +267,7 @@ fn transposed<E: Multiply>(
     bias: Option<&View>,
     output: [usize; 4],
     spec: &Conv2d,
-    out: DType,
+    (out, order): (DType, MemoryOrder),
     gather: Gather<E>,
 ) -> Storage {
     let ([images, channels, height, width], [outputs, inputs, kh, kw]) = (output, sizes(w));
@@ -253,7 +279,7 @@ fn transposed<E: Multiply>(
     if result.is_empty() {
         return result;
     }
-    let target = Target::new(&mut result, inputs, channels, [height, width], &bias);
+    let target = Target::new(&mut result, inputs, channels, [height, width], &bias, order);
     let of_group = |group: usize| Weights {
         data: &weights[group * per_group * inputs * taps..],
         outputs: [inputs, taps],

@@ -58,6 +58,14 @@ impl Order {
         Some(Self { pixels, pieces, turned: Some([count, images]) })
     }
 
+    /// Which pixel of a band, image after image, stands at a place.
+    pub(super) fn pixel(&self, place: usize) -> usize {
+        match self.turned {
+            Some([count, images]) => place % images * count + place / images,
+            None => place,
+        }
+    }
+
     /// Brings the values of a band's pixels, image after image, into this order.
     pub(super) fn arrange<T: Plain>(&self, line: &mut [T]) {
         let Some([count, images]) = self.turned else { return };

@@ -210,11 +210,24 @@ impl Planes {
         self.axes[1].pace() < self.axes[1].step
     }
 
-    /// Copies one row of an image whose pixels have their channels together.
+    /// Copies one row of an image whose pixels have their channels together: at once, where nothing lies between them.
     fn copy_pixels<E: Multiply>(&self, images: &Images, start: usize, line: &mut [E]) {
+        let (columns, apart) = (&self.axes[1], images.strides[3]);
+        if !self.skips() && apart == self.channels && self.stride == self.channels {
+            let inside = columns.inside_all(images.size[1]);
+            if !inside.is_empty() {
+                let start = start + columns.position(inside.start) as usize * apart;
+                let line = &mut line[inside.start * apart..inside.end * apart];
+                match E::stored(images.view) {
+                    Some(stored) => line.copy_from_slice(&stored[start..][..line.len()]),
+                    None => E::load(images.view, start, 1, line),
+                }
+            }
+            return;
+        }
         for (x, pixel) in line.chunks_exact_mut(self.stride).enumerate() {
-            if let Some(x) = self.axes[1].within(x, images.size[1]) {
-                E::load(images.view, start + x * images.strides[3], 1, &mut pixel[..self.channels]);
+            if let Some(x) = columns.within(x, images.size[1]) {
+                E::load(images.view, start + x * apart, 1, &mut pixel[..self.channels]);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The three convolutions are compared with one loop over all (output pixel, kernel element) pairs in F64.
 
 use super::*;
+use crate::MemoryOrder::{ChannelsLast, RowMajor};
 use crate::gemm::kernel::Multiply;
 use crate::simd::Level;
 use crate::testing::{Random, Tensor, epsilon};
@@ -40,22 +41,39 @@ impl Case {
     }
 
     fn check(&self, out: DType) {
+        let (y, dx, dw) = self.computed((out, RowMajor));
+        let turned = Self { x: self.x.channels_last(), grad: self.grad.channels_last(), w: self.w.clone(), ..*self };
+        let (turned_y, turned_dx, turned_dw) = turned.computed((out, ChannelsLast));
+        assert_eq!(y, Tensor::row_major(self.grad.shape(), ChannelsLast, &turned_y));
+        assert_eq!(dx, Tensor::row_major(self.x.shape(), ChannelsLast, &turned_dx));
+        assert_eq!(dw, turned_dw);
+        let mixed = conv2d_grad_weight(&turned.grad.view(), &self.x.view(), sizes(&self.w.view()), &self.spec);
+        assert_eq!(dw, mixed);
+        self.compare(y, dx, dw);
+    }
+
+    /// Result and gradients.
+    fn computed(&self, out: (DType, MemoryOrder)) -> (Storage, Storage, Storage) {
         let (x, w, grad, spec) = (self.x.view(), self.w.view(), self.grad.view(), &self.spec);
         let y = conv2d(&x, &w, None, spec, out);
         let dx = conv_transpose2d(&grad, &w, None, sizes(&x), spec, out);
-        self.compare(y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), spec));
+        (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), spec))
     }
 
     /// As [`Self::check`] with patches that are packed for a kernel of matrix products.
     fn check_packed(&self, gather: Gather<bf16>, kernel: tile::Kernel<bf16>) {
         let (x, w, grad, spec) = (self.x.view(), self.w.view(), self.grad.view(), &self.spec);
-        let y = forward(&x, &w, None, spec, DType::F32, gather);
-        let dx = transposed(&grad, &w, None, sizes(&x), spec, DType::F32, gather);
+        let y = forward(&x, &w, None, spec, (DType::F32, RowMajor), gather);
+        let dx = transposed(&grad, &w, None, sizes(&x), spec, (DType::F32, RowMajor), gather);
         let mut dw = Storage::zeros(DType::F32, w.layout.count());
         let ([_, _, height, width], [_, _, kh, kw]) = (sizes(&grad), sizes(&w));
         let lattice = Lattice::forward(spec, [height, width], [kh, kw]);
         let target = weight::Target { shape: sizes(&w), into: &mut dw, accumulate: true };
         weight::compute_with(kernel, &grad, &x, &lattice, target);
+        let (together, mut turned) = (self.grad.channels_last(), Storage::zeros(DType::F32, w.layout.count()));
+        let target = weight::Target { shape: sizes(&w), into: &mut turned, accumulate: true };
+        weight::compute_with(kernel, &together.view(), &self.x.channels_last().view(), &lattice, target);
+        assert_eq!(dw, turned);
         self.compare(y, dx, dw);
     }
 
@@ -241,13 +259,27 @@ fn empty_dimensions() {
     let bias = Tensor::from_values(&[2], DType::F32, &[1.5, -2.0]);
     let x = Tensor::filled(&[0, 3, 4, 4], DType::F32, 0.0);
     let w = Tensor::filled(&[2, 3, 3, 3], DType::F32, 1.0);
-    assert_eq!(conv2d(&x.view(), &w.view(), None, &padded, DType::F32).len(), 0);
+    assert_eq!(conv2d(&x.view(), &w.view(), None, &padded, (DType::F32, RowMajor)).len(), 0);
     let no_channels = Tensor::filled(&[1, 0, 1, 2], DType::F32, 0.0);
     let w = Tensor::filled(&[2, 0, 3, 3], DType::F32, 1.0);
-    let y = conv2d(&no_channels.view(), &w.view(), Some(&bias.view()), &padded, DType::F32);
+    let y = conv2d(&no_channels.view(), &w.view(), Some(&bias.view()), &padded, (DType::F32, RowMajor));
     assert_eq!(y, Storage::F32(vec![1.5, 1.5, -2.0, -2.0].into()));
     assert_eq!(padded.output_size([1, 1], [4, 1]), None);
     assert_eq!(spec([0, 1], [0; 2], [1; 2], 1).output_size([3, 3], [1, 1]), None);
+}
+
+#[test]
+fn biases_of_channels_that_lie_together() {
+    let mut random = Random::new(16);
+    for (channels, outputs, groups) in [(3, 10, 1), (5, 37, 1), (6, 4, 2), (4, 4, 4)] {
+        let spec = spec([1; 2], [1; 2], [1; 2], groups);
+        let (x, w) = ([2, channels, 6, 19], [outputs, channels / groups, 3, 3]);
+        let case = Case::new(&mut random, x, w, spec, DType::BF16);
+        let bias = random.tensor(&[outputs], DType::F32);
+        let (x, w, shape) = (case.x.view(), case.w.view(), case.grad.shape());
+        let of = |order| conv2d(&x, &w, Some(&bias.view()), &spec, (DType::F32, order));
+        assert_eq!(of(RowMajor), Tensor::row_major(shape, ChannelsLast, &of(ChannelsLast)));
+    }
 }
 
 #[test]
@@ -256,9 +288,10 @@ fn bias_is_added_before_rounding() {
     let w = Tensor::filled(&[1, 1, 3, 3], DType::BF16, 1.0);
     let bias = Tensor::from_values(&[1], DType::F32, &[256.0 - 9.0 + 1.0]);
     let spec = Conv2d::default();
-    let y = conv2d(&x.view(), &w.view(), Some(&bias.view()), &spec, DType::F32);
+    let y = conv2d(&x.view(), &w.view(), Some(&bias.view()), &spec, (DType::F32, RowMajor));
     assert_eq!(y, Storage::F32(vec![257.0].into()));
-    let turned = conv_transpose2d(&x.view(), &w.view(), Some(&bias.view()), [1, 1, 5, 5], &spec, DType::F32);
+    let turned =
+        conv_transpose2d(&x.view(), &w.view(), Some(&bias.view()), [1, 1, 5, 5], &spec, (DType::F32, RowMajor));
     let Storage::F32(values) = turned else { unreachable!("asked for F32") };
     assert_eq!((values[0], values[12]), (249.0, 257.0));
 }
@@ -271,8 +304,8 @@ fn one_and_two_threads_give_the_same_bits() {
     let (x, w, grad) = (case.x.view(), case.w.view(), case.grad.view());
     let run = |threads| {
         crate::with_num_threads(threads, || {
-            let y = conv2d(&x, &w, None, &padded, DType::F32);
-            let dx = conv_transpose2d(&grad, &w, None, sizes(&x), &padded, DType::F32);
+            let y = conv2d(&x, &w, None, &padded, (DType::F32, ChannelsLast));
+            let dx = conv_transpose2d(&grad, &w, None, sizes(&x), &padded, (DType::F32, RowMajor));
             (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), &padded))
         })
     };

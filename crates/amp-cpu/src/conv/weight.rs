@@ -4,7 +4,8 @@ use super::images::Images;
 use super::lattice::{Band, Lattice};
 use super::order::Order;
 use super::planes::Planes;
-use super::tile::{Convolve, Kernel, Reading, Slopes};
+use super::slopes::Slopes;
+use super::tile::{self, Convolve, Kernel, Reading};
 use crate::convert::Compute;
 use crate::gemm::{
     self,
@@ -26,7 +27,7 @@ const BAND: usize = 1 << 18;
 /// Bytes of which only a quarter of the L1 cache's lines, or less, lie multiples apart.
 const COLLIDING: usize = 1 << 10;
 /// Elements that fill a line of the cache, or two or four.
-const CACHE_LINE: usize = 32;
+pub(super) const CACHE_LINE: usize = 32;
 
 /// Where the gradient goes.
 pub(super) struct Target<'a> {
@@ -130,9 +131,9 @@ impl<E: Convolve> Part<'_, E> {
         scratch::with(planes.len(self.band) + columns, |data: &mut [E]| {
             planes.fill(x, self.band, inputs[0], data);
             scratch::with(panels * rows * padded, |slopes: &mut [E]| {
-                for (panel, out) in slopes.chunks_exact_mut(rows * padded).enumerate() {
-                    self.pack(grad, panel * rows, &order, out);
-                }
+                let source =
+                    Slopes { kernel: self.kernel, grad: Images::new(grad), outputs: self.outputs, order: &order };
+                source.pack(self.band, self.lattice.grid[1], slopes);
                 let strips = strips(&planes.taps(&self.lattice.phases[0]), planes.depth(), columns);
                 let work = self.outputs[1] * self.lattice.taps() * inputs[1] * order.pixels.len() / PER_CYCLE;
                 let work = if self.threads == Threads::Many { work } else { 0 };
@@ -154,42 +155,6 @@ impl<E: Convolve> Part<'_, E> {
         let pays = direct && planes.depth().is_multiple_of(columns) && self.band.images.len().is_multiple_of(group);
         let order = if pays { Order::by_pixel(planes, self.lattice, self.band, size) } else { None };
         order.unwrap_or_else(|| Order::plain(planes, self.lattice.taps()))
-    }
-
-    /// Writes the slopes of one panel's outputs, `[pixels][rows]` in the kernel's groups; both padded with zeros.
-    fn pack(&self, grad: &View, first: usize, order: &Order, out: &mut [E]) {
-        let Kernel { rows, group, step, reading, .. } = self.kernel;
-        let (outputs, count) = (rows.min(self.outputs[1] - first), order.pixels.len());
-        let padded = count.next_multiple_of(step);
-        // Lines that lie a power of two apart would push each other out of the L1 cache.
-        let stride = padded + CACHE_LINE;
-        scratch::with(rows * stride, |lines: &mut [E]| {
-            for (i, line) in lines.chunks_exact_mut(stride).enumerate() {
-                let (line, rest) = line.split_at_mut(if i < outputs { count } else { 0 });
-                if i < outputs {
-                    self.load(grad, self.outputs[0] + first + i, line);
-                    order.arrange(line);
-                }
-                rest.fill(E::default());
-            }
-            if let Reading::Packed(gemm) = reading {
-                return gemm.left.weave(lines, stride, padded, out);
-            }
-            if group == 1 {
-                return transpose(lines, stride, [rows, padded], out, rows);
-            }
-            let (lines, out) = (scratch::same_bytes::<E, u32>(lines), scratch::same_bytes_mut::<E, u32>(out));
-            transpose(lines, stride / group, [rows, padded / group], out, rows);
-        });
-    }
-
-    /// Loads the band's pixels of an output channel.
-    fn load(&self, grad: &View, channel: usize, line: &mut [E]) {
-        let (Band { images, rows }, grad) = (self.band, Images::new(grad));
-        let pixels = rows.len() * self.lattice.grid[1];
-        for (image, line) in images.clone().zip(line.chunks_exact_mut(pixels)) {
-            grad.load(image, channel..channel + 1, rows.clone(), line);
-        }
     }
 
     /// Adds the sums of one strip of columns for all outputs; `data` begins with the strip of the first pixel.
@@ -221,7 +186,7 @@ impl<E: Convolve> Part<'_, E> {
     /// `data`.
     fn direct<'b>(
         &self,
-        of_slopes: Slopes<E>,
+        of_slopes: tile::Slopes<E>,
         data: &[E],
         pixels: &[usize],
         tiles: impl Iterator<Item = (&'b [E], &'b mut [E::Sum])>,

@@ -1,9 +1,18 @@
 use super::{CpuBackend, storage_mut, view};
 use crate::Result;
 use crate::backend::{Buffer, Convolution, Operand};
-use amp_cpu::{Conv2d, DType};
+use amp_cpu::{Conv2d, DType, MemoryOrder};
 
 impl Convolution for CpuBackend {
+    fn conv2d_order(&self, x: Operand<'_>, w: Operand<'_>, spec: &Conv2d) -> Result<MemoryOrder> {
+        Ok(amp_cpu::conv2d_order(&view("conv2d", x)?, &view("conv2d", w)?, spec))
+    }
+
+    fn conv_transpose2d_order(&self, x: Operand<'_>, w: Operand<'_>, spec: &Conv2d) -> Result<MemoryOrder> {
+        const OP: &str = "conv_transpose2d";
+        Ok(amp_cpu::conv_transpose2d_order(&view(OP, x)?, &view(OP, w)?, spec))
+    }
+
     fn conv2d(
         &self,
         x: Operand<'_>,
@@ -13,7 +22,9 @@ impl Convolution for CpuBackend {
         out: DType,
     ) -> Result<Buffer> {
         let bias = bias.map(|bias| view("conv2d", bias)).transpose()?;
-        Ok(Buffer::new(amp_cpu::conv2d(&view("conv2d", x)?, &view("conv2d", w)?, bias.as_ref(), spec, out)))
+        let (x, w) = (view("conv2d", x)?, view("conv2d", w)?);
+        let out = (out, amp_cpu::conv2d_order(&x, &w, spec));
+        Ok(Buffer::new(amp_cpu::conv2d(&x, &w, bias.as_ref(), spec, out)))
     }
 
     fn conv_transpose2d(
@@ -27,7 +38,9 @@ impl Convolution for CpuBackend {
     ) -> Result<Buffer> {
         const OP: &str = "conv_transpose2d";
         let bias = bias.map(|bias| view(OP, bias)).transpose()?;
-        Ok(Buffer::new(amp_cpu::conv_transpose2d(&view(OP, x)?, &view(OP, w)?, bias.as_ref(), output, spec, out)))
+        let (x, w) = (view(OP, x)?, view(OP, w)?);
+        let out = (out, amp_cpu::conv_transpose2d_order(&x, &w, spec));
+        Ok(Buffer::new(amp_cpu::conv_transpose2d(&x, &w, bias.as_ref(), output, spec, out)))
     }
 
     fn conv2d_grad_weight(

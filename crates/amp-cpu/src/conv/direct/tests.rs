@@ -5,8 +5,8 @@ use super::super::{Gather, forward, lattice_of_weight, sizes, transposed};
 use super::{gather, weight};
 use crate::gemm::kernel::Full;
 use crate::simd::Level;
-use crate::testing::Random;
-use crate::{Conv2d, DType, Storage};
+use crate::testing::{Random, Tensor};
+use crate::{Conv2d, DType, MemoryOrder, Storage};
 
 /// Calls `$body` with the gathering of each level that this machine has.
 macro_rules! at_levels {
@@ -23,11 +23,20 @@ macro_rules! at_levels {
 fn check_at<T: Full>(case: &Case, out: DType) {
     let (x, w, grad, spec) = (case.x.view(), case.w.view(), case.grad.view(), &case.spec);
     at_levels!(Portable, Avx2, Avx512; level, gather => {
-        let y = forward::<T>(&x, &w, None, spec, out, gather);
-        let dx = transposed::<T>(&grad, &w, None, sizes(&x), spec, out, gather);
+        let y = forward::<T>(&x, &w, None, spec, (out, MemoryOrder::RowMajor), gather);
+        let dx = transposed::<T>(&grad, &w, None, sizes(&x), spec, (out, MemoryOrder::RowMajor), gather);
         let mut dw = Storage::zeros(T::DTYPE, w.layout.count());
         let lattice = lattice_of_weight(&grad, sizes(&w), spec);
         weight::accumulate_at::<T>(level, &grad, &x, sizes(&w), &lattice, &mut dw);
+        case.compare(y, dx, dw);
+        let (x, grad) = (case.x.channels_last(), case.grad.channels_last());
+        let (x, grad, out) = (x.view(), grad.view(), (out, MemoryOrder::ChannelsLast));
+        let y = forward::<T>(&x, &w, None, spec, out, gather);
+        let dx = transposed::<T>(&grad, &w, None, sizes(&x), spec, out, gather);
+        let mut dw = Storage::zeros(T::DTYPE, w.layout.count());
+        weight::accumulate_at::<T>(level, &grad, &x, sizes(&w), &lattice, &mut dw);
+        let [y, dx] = [(y, case.grad.shape()), (dx, case.x.shape())]
+            .map(|(result, shape)| Tensor::row_major(shape, MemoryOrder::ChannelsLast, &result));
         case.compare(y, dx, dw);
     });
 }
@@ -101,8 +110,9 @@ fn one_and_two_threads_give_the_same_bits() {
         let (x, w, grad) = (case.x.view(), case.w.view(), case.grad.view());
         let run = |threads| {
             crate::with_num_threads(threads, || {
-                let y = crate::conv2d(&x, &w, None, &spec, DType::F32);
-                let dx = crate::conv_transpose2d(&grad, &w, None, sizes(&x), &spec, DType::F32);
+                let y = crate::conv2d(&x, &w, None, &spec, (DType::F32, MemoryOrder::RowMajor));
+                let dx =
+                    crate::conv_transpose2d(&grad, &w, None, sizes(&x), &spec, (DType::F32, MemoryOrder::RowMajor));
                 (y, dx, crate::conv2d_grad_weight(&grad, &x, sizes(&w), &spec))
             })
         };

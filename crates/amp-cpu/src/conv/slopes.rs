@@ -1,0 +1,148 @@
+//! Packing of slopes: the panels that a weight gradient multiplies the vectors of pixels by.
+
+use super::images::Images;
+use super::lattice::Band;
+use super::order::Order;
+use super::tile::{Convolve, Kernel, Reading};
+use super::weight::CACHE_LINE;
+use crate::scratch;
+use crate::transpose::transpose;
+
+/// Pixels that are turned at a time.
+const TURNED: usize = 64;
+
+/// The slopes of a group's outputs, and the order in which panels list the pixels.
+pub(super) struct Slopes<'a, E: Convolve> {
+    pub kernel: Kernel<E>,
+    pub grad: Images<'a>,
+    /// First output channel, and how many.
+    pub outputs: [usize; 2],
+    pub order: &'a Order,
+}
+
+impl<E: Convolve> Slopes<'_, E> {
+    /// Writes the panels of all outputs, each `[pixels][rows]` in the kernel's groups, for a band of rows of `width` pixels;
+    /// rows and pixels are padded with zeros.
+    pub(super) fn pack(&self, band: &Band, width: usize, out: &mut [E]) {
+        let Kernel { rows, step, reading, .. } = self.kernel;
+        let padded = self.order.pixels.len().next_multiple_of(step);
+        let together = self.grad.strides[1] == 1 && self.grad.strides[3] > 1;
+        if together && matches!(reading, Reading::Direct(..)) {
+            return self.weave(&self.vectors(band, width), padded, out);
+        }
+        let vectors = if together { self.vectors(band, width) } else { Vec::new() };
+        for (panel, out) in out.chunks_exact_mut(rows * padded).enumerate() {
+            self.panel(panel * rows, band, width, &vectors, out);
+        }
+    }
+
+    /// Where the channels of each pixel begin, in order.
+    fn vectors(&self, band: &Band, width: usize) -> Vec<usize> {
+        let image = band.rows.len() * width;
+        let at = |pixel: usize| {
+            let (y, x) = (band.rows.start + pixel % image / width, pixel % width);
+            self.grad.start(band.images.start + pixel / image, self.outputs[0], y) + x * self.grad.strides[3]
+        };
+        (0..self.order.pixels.len()).map(|place| at(self.order.pixel(place))).collect()
+    }
+
+    /// Writes all panels from images whose pixels have their channels together.
+    fn weave(&self, vectors: &[usize], padded: usize, out: &mut [E]) {
+        let Kernel { rows, group, .. } = self.kernel;
+        let (outputs, of_panel) = (self.outputs[1], rows * group);
+        let whole = outputs.next_multiple_of(rows);
+        scratch::with(group * (outputs + whole), |buffer: &mut [E]| {
+            let (loaded, woven) = buffer.split_at_mut(group * outputs);
+            woven.fill(E::default());
+            for (i, vectors) in vectors.chunks(group).enumerate() {
+                loaded[vectors.len() * outputs..].fill(E::default());
+                for (&at, loaded) in vectors.iter().zip(loaded.chunks_exact_mut(outputs)) {
+                    E::load(self.grad.view, at, 1, loaded);
+                }
+                interleave(loaded, outputs, &mut woven[..group * outputs]);
+                for (panel, woven) in woven.chunks_exact(of_panel).enumerate() {
+                    copy(woven, &mut out[panel * rows * padded + i * of_panel..][..of_panel]);
+                }
+            }
+        });
+    }
+
+    /// Writes the panel whose first output is `first`.
+    fn panel(&self, first: usize, band: &Band, width: usize, vectors: &[usize], out: &mut [E]) {
+        let Kernel { rows, group, step, reading, .. } = self.kernel;
+        let (outputs, count) = (rows.min(self.outputs[1] - first), self.order.pixels.len());
+        let padded = count.next_multiple_of(step);
+        // Lines that lie a power of two apart would push each other out of the L1 cache.
+        let stride = padded + CACHE_LINE;
+        scratch::with(rows * stride, |lines: &mut [E]| {
+            if !vectors.is_empty() {
+                self.turn(first, outputs, vectors, lines, stride);
+            }
+            for (i, line) in lines.chunks_exact_mut(stride).enumerate() {
+                let (line, rest) = line.split_at_mut(if i < outputs { count } else { 0 });
+                if i < outputs && vectors.is_empty() {
+                    self.load(self.outputs[0] + first + i, band, width, line);
+                    self.order.arrange(line);
+                }
+                rest.fill(E::default());
+            }
+            if let Reading::Packed(gemm) = reading {
+                return gemm.left.weave(lines, stride, padded, out);
+            }
+            if group == 1 {
+                return transpose(lines, stride, [rows, padded], out, rows);
+            }
+            let (lines, out) = (scratch::same_bytes::<E, u32>(lines), scratch::same_bytes_mut::<E, u32>(out));
+            transpose(lines, stride / group, [rows, padded / group], out, rows);
+        });
+    }
+
+    /// Lines of some outputs from images whose pixels have their channels together.
+    fn turn(&self, first: usize, outputs: usize, vectors: &[usize], lines: &mut [E], stride: usize) {
+        scratch::with(TURNED * outputs, |loaded: &mut [E]| {
+            for (i, vectors) in vectors.chunks(TURNED).enumerate() {
+                for (&at, loaded) in vectors.iter().zip(loaded.chunks_exact_mut(outputs)) {
+                    E::load(self.grad.view, at + first, 1, loaded);
+                }
+                transpose(loaded, outputs, [vectors.len(), outputs], &mut lines[i * TURNED..], stride);
+            }
+        });
+    }
+
+    /// Loads the band's pixels of an output channel.
+    fn load(&self, channel: usize, Band { images, rows }: &Band, width: usize, line: &mut [E]) {
+        for (image, line) in images.clone().zip(line.chunks_exact_mut(rows.len() * width)) {
+            self.grad.load(image, channel..channel + 1, rows.clone(), line);
+        }
+    }
+}
+
+/// Lists the elements of lines of `len` column by column.
+fn interleave<E: Copy>(lines: &[E], len: usize, out: &mut [E]) {
+    match lines.len() / len {
+        1 => out.copy_from_slice(lines),
+        2 => {
+            let (first, second) = lines.split_at(len);
+            let pairs = out.as_chunks_mut::<2>().0;
+            pairs.iter_mut().zip(first.iter().zip(second)).for_each(|(pair, (&a, &b))| *pair = [a, b]);
+        }
+        count => {
+            for (i, line) in lines.chunks_exact(len).enumerate() {
+                out[i..].iter_mut().step_by(count).zip(line).for_each(|(to, &value)| *to = value);
+            }
+        }
+    }
+}
+
+/// Copies a few elements, without a call for the usual numbers of them.
+fn copy<E: Copy>(from: &[E], to: &mut [E]) {
+    macro_rules! known {
+        ($($len:literal)*) => {
+            match from.len() {
+                $($len => *to.first_chunk_mut::<$len>().expect("as long") = *from.first_chunk().expect("as long"),)*
+                _ => to.copy_from_slice(from),
+            }
+        };
+    }
+    known! { 11 12 22 24 }
+}
