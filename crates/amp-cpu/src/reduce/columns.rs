@@ -1,6 +1,6 @@
 //! Folds of outputs that lie side by side: row after row, so that memory is read in order.
 
-use super::fold::{Axes, Blocks, Fold, Leaf};
+use super::fold::{Axes, Fold, Folded, Leaves};
 use crate::View;
 use crate::line::Span;
 use crate::num::Num;
@@ -61,10 +61,34 @@ struct Columns<'a> {
     step: usize,
 }
 
-pub(super) fn fold_columns<A: Num, F: Fold<A>>(side: &Side) -> Vec<A> {
-    let mut out = vec![F::START; side.lines * side.inner];
+/// A fold behind `dyn`: what goes through a tensor is compiled once for all folds of a type.
+pub(super) trait Rows<A>: Sync {
+    /// The fold of nothing.
+    fn start(&self) -> A;
+    /// Folds one more element into each output.
+    fn add(&self, row: &[A], out: &mut [A]);
+    /// Joins each output with another fold of its elements.
+    fn join(&self, row: &[A], out: &mut [A]);
+}
+
+impl<A: Num, F: Fold<A>> Rows<A> for Folded<F> {
+    fn start(&self) -> A {
+        F::START
+    }
+
+    fn add(&self, row: &[A], out: &mut [A]) {
+        dispatch(AddRow::<A, F> { row, out, fold: PhantomData });
+    }
+
+    fn join(&self, row: &[A], out: &mut [A]) {
+        out.iter_mut().zip(row).for_each(|(a, &b)| *a = F::join(*a, b));
+    }
+}
+
+pub(super) fn fold_columns<A: Num>(side: &Side, fold: &dyn Rows<A>) -> Vec<A> {
+    let mut out = vec![fold.start(); side.lines * side.inner];
     side.tiles(&mut out, TILE, &|first, piece| {
-        Columns { span: &side.span, first, step: side.inner }.fold_grouped::<A, F>(side.count, piece);
+        Columns { span: &side.span, first, step: side.inner }.fold_grouped(fold, side.count, piece);
     });
     out
 }
@@ -72,7 +96,7 @@ pub(super) fn fold_columns<A: Num, F: Fold<A>>(side: &Side) -> Vec<A> {
 /// Columns that are turned into rows together, and how many of their elements at a time.
 const TURNED: (usize, usize) = (32, 256);
 
-pub(super) fn fold_transposed<A: Num, L: Leaf<A>>(side: &Side, leaf: &L) -> Vec<L::Partial> {
+pub(super) fn fold_transposed<A: Num, P: Copy + Send + Sync>(side: &Side, leaf: &dyn Leaves<A, P>) -> Vec<P> {
     let mut out = vec![leaf.none(); side.lines * side.inner];
     side.tiles(&mut out, TURNED.0, &|first, piece| {
         Columns { span: &side.span, first, step: side.inner }.fold_turned(leaf, 0..side.count, piece);
@@ -82,7 +106,7 @@ pub(super) fn fold_transposed<A: Num, L: Leaf<A>>(side: &Side, leaf: &L) -> Vec<
 
 impl Columns<'_> {
     /// As [`Self::fold`], for a leaf that wants the elements of one output together.
-    fn fold_turned<A: Num, L: Leaf<A>>(&self, leaf: &L, rows: Range<usize>, out: &mut [L::Partial]) {
+    fn fold_turned<A: Num, P: Copy + Send + Sync>(&self, leaf: &dyn Leaves<A, P>, rows: Range<usize>, out: &mut [P]) {
         let (width, count) = (out.len(), rows.len());
         if count <= TURNED.1 {
             let (mut row, mut elements) = ([A::ZERO; TURNED.0], vec![A::ZERO; width * count]);
@@ -90,7 +114,7 @@ impl Columns<'_> {
                 self.span.load(self.first + r * self.step, &mut row[..width]);
                 row[..width].iter().enumerate().for_each(|(j, &x)| elements[j * count + i] = x);
             }
-            return dispatch(Blocks { leaf, first: rows.start, count, elements: &elements, out });
+            return leaf.blocks(rows.start, count, &elements, out);
         }
         let middle = rows.start + count.div_ceil(TURNED.1) / 2 * TURNED.1;
         let mut right = vec![leaf.none(); width];
@@ -105,48 +129,41 @@ impl Columns<'_> {
     }
 
     /// Folds `count` rows. Short rows that follow one another are taken several at a time, as one wide row.
-    fn fold_grouped<A: Num, F: Fold<A>>(&self, count: usize, out: &mut [A]) {
+    fn fold_grouped<A: Num>(&self, fold: &dyn Rows<A>, count: usize, out: &mut [A]) {
         let width = out.len();
         let group = if width == self.step { (TILE / width).min(count) } else { 1 };
         if group == 1 {
-            return self.fold::<A, F>(0..count, out);
+            return self.fold(fold, 0..count, out);
         }
         let wide = Columns { span: self.span, first: self.first, step: width * group };
-        let mut sums = [F::START; TILE];
+        let mut sums = [fold.start(); TILE];
         let sums = &mut sums[..width * group];
-        wide.fold::<A, F>(0..count / group, sums);
-        sums.chunks(width).for_each(|row| join_row::<A, F>(out, row));
-        self.fold::<A, F>(count / group * group..count, out);
+        wide.fold(fold, 0..count / group, sums);
+        sums.chunks(width).for_each(|row| fold.join(row, out));
+        self.fold(fold, count / group * group..count, out);
     }
 
-    fn fold<A: Num, F: Fold<A>>(&self, rows: Range<usize>, out: &mut [A]) {
+    fn fold<A: Num>(&self, fold: &dyn Rows<A>, rows: Range<usize>, out: &mut [A]) {
         if rows.len() <= ROWS {
             let mut scratch = [A::ZERO; CHUNK];
             for row in rows {
                 self.span.expect(self.first + (row + AHEAD) * self.step, out.len());
                 let row = self.span.read(self.first + row * self.step, out.len(), &mut scratch);
-                dispatch(AddRow::<A, F> { row, out, fold: PhantomData });
+                fold.add(row, out);
             }
             return;
         }
         let middle = rows.start + (rows.len().div_ceil(ROWS) / 2) * ROWS;
-        let mut right = [F::START; TILE];
+        let mut right = [fold.start(); TILE];
         let right = &mut right[..out.len()];
         if rows.len() * out.len() >= 2 * PARALLEL {
-            parallel::join(
-                || self.fold::<A, F>(rows.start..middle, out),
-                || self.fold::<A, F>(middle..rows.end, right),
-            );
+            parallel::join(|| self.fold(fold, rows.start..middle, out), || self.fold(fold, middle..rows.end, right));
         } else {
-            self.fold::<A, F>(rows.start..middle, out);
-            self.fold::<A, F>(middle..rows.end, right);
+            self.fold(fold, rows.start..middle, out);
+            self.fold(fold, middle..rows.end, right);
         }
-        join_row::<A, F>(out, right);
+        fold.join(right, out);
     }
-}
-
-fn join_row<A: Num, F: Fold<A>>(out: &mut [A], row: &[A]) {
-    out.iter_mut().zip(row).for_each(|(a, &b)| *a = F::join(*a, b));
 }
 
 struct AddRow<'a, A, F> {

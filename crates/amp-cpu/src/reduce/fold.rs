@@ -80,8 +80,32 @@ pub(crate) trait Leaf<A>: Sync {
     fn join(&self, a: Self::Partial, b: Self::Partial) -> Self::Partial;
 }
 
+/// A [`Leaf`] behind `dyn`: what goes through a tensor is compiled once for all folds of a type.
+pub(super) trait Leaves<A, P>: Sync {
+    /// [`Leaf::none`].
+    fn none(&self) -> P;
+    /// [`Leaf::block`] of the `count` elements of each output, which follow one another.
+    fn blocks(&self, first: usize, count: usize, elements: &[A], out: &mut [P]);
+    /// [`Leaf::join`].
+    fn join(&self, a: P, b: P) -> P;
+}
+
+impl<A: Compute, L: Leaf<A>> Leaves<A, L::Partial> for L {
+    fn none(&self) -> L::Partial {
+        Leaf::none(self)
+    }
+
+    fn blocks(&self, first: usize, count: usize, elements: &[A], out: &mut [L::Partial]) {
+        dispatch(Blocks { leaf: self, first, count, elements, out });
+    }
+
+    fn join(&self, a: L::Partial, b: L::Partial) -> L::Partial {
+        Leaf::join(self, a, b)
+    }
+}
+
 /// The leaf of a plain fold.
-struct Folded<F>(PhantomData<F>);
+pub(super) struct Folded<F>(PhantomData<F>);
 
 impl<A: Num, F: Fold<A>> Leaf<A> for Folded<F> {
     type Partial = A;
@@ -102,9 +126,10 @@ impl<A: Num, F: Fold<A>> Leaf<A> for Folded<F> {
 
 /// Folds the axes `axes.reduced` of `x`, one value per output.
 pub(crate) fn fold<A: Num, F: Fold<A>>(x: &View, axes: &Axes) -> Vec<A> {
+    let fold = Folded::<F>(PhantomData);
     match Side::of(x, axes) {
-        Some(side) => fold_columns::<A, F>(&side),
-        None => fold_rows(x, axes, &Folded::<F>(PhantomData)),
+        Some(side) => fold_columns(&side, &fold),
+        None => fold_rows(x, axes, &fold),
     }
 }
 
@@ -117,12 +142,12 @@ pub(crate) fn fold_leaf<A: Num, L: Leaf<A>>(x: &View, axes: &Axes, leaf: &L) -> 
 }
 
 /// One block of each of several outputs.
-pub(super) struct Blocks<'a, A, L: Leaf<A>> {
-    pub leaf: &'a L,
-    pub first: usize,
-    pub count: usize,
-    pub elements: &'a [A],
-    pub out: &'a mut [L::Partial],
+struct Blocks<'a, A, L: Leaf<A>> {
+    leaf: &'a L,
+    first: usize,
+    count: usize,
+    elements: &'a [A],
+    out: &'a mut [L::Partial],
 }
 
 impl<A: Compute, L: Leaf<A>> Kernel for Blocks<'_, A, L> {
@@ -138,25 +163,25 @@ impl<A: Compute, L: Leaf<A>> Kernel for Blocks<'_, A, L> {
 }
 
 /// Folds each output's elements, block by block, then in a tree.
-fn fold_rows<A: Num, L: Leaf<A>>(x: &View, axes: &Axes, leaf: &L) -> Vec<L::Partial> {
+fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Leaves<A, P>) -> Vec<P> {
     let span = Span::new(x, axes.kept.iter().chain(&axes.reduced).copied());
     let (count, mut out) = (axes.count, vec![leaf.none(); axes.outputs]);
     if count == 0 {
         return out;
     }
     let rows = (BLOCK / count).max(1);
-    let short = |chunk: usize, out: &mut [L::Partial]| {
+    let short = |chunk: usize, out: &mut [P]| {
         let mut scratch = [A::ZERO; CHUNK];
         let elements = span.read(chunk * rows * count, out.len() * count, &mut scratch);
-        dispatch(Blocks { leaf, first: 0, count, elements, out });
+        leaf.blocks(0, count, elements, out);
     };
     let block = |row: usize, range: Range<usize>| {
         let (mut scratch, mut out) = ([A::ZERO; CHUNK], [leaf.none()]);
         let elements = span.read(row * count + range.start, range.len(), &mut scratch);
-        dispatch(Blocks { leaf, first: range.start, count: range.len(), elements, out: &mut out });
+        leaf.blocks(range.start, range.len(), elements, &mut out);
         out[0]
     };
-    let long = |row: usize, out: &mut L::Partial| {
+    let long = |row: usize, out: &mut P| {
         *out = fold_tree(0..count, &|range| block(row, range), &|a, b| leaf.join(a, b));
     };
     match (count <= BLOCK, axes.outputs * count < PARALLEL) {
