@@ -100,32 +100,19 @@ pub const fn pinned<T: KeepsPinned + Copy>(target: T) -> T {
     target
 }
 
-/// A receiver that is a module of a known class.
-pub trait ByModule {
-    /// What its inputs are cast to.
-    type Token;
-    /// The target as a value.
-    fn module(&self) -> Self::Token;
-}
-
-/// Any other receiver.
-pub trait NotModule {
-    /// Inputs stay as they are.
-    fn module(&self) -> Keep;
-}
-
-impl<T: ModuleClass, L> ByModule for &Probe<T, To<L>>
-where
-    T::Class: Target<L>,
-{
-    type Token = <T::Class as Target<L>>::Token;
-    fn module(&self) -> Self::Token {
+impl<T: ModuleClass<Class: Target<L>>, L> Probe<T, To<L>> {
+    /// What the inputs of a module of a known class are cast to.
+    pub fn module(self) -> <T::Class as Target<L>>::Token {
         T::Class::target()
     }
 }
 
-impl<T: ?Sized, K> NotModule for Probe<T, K> {
-    fn module(&self) -> Keep {
+/// Any other receiver.
+pub trait NotModule: Sized {
+    /// Inputs stay as they are.
+    fn module(self) -> Keep {
         Keep
     }
 }
+
+impl<T: ?Sized, K> NotModule for Probe<T, K> {}

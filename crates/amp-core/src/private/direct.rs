@@ -57,14 +57,6 @@ pub const OURS: To<F32> = to();
 /// What it is in any other module, which has none of its own and sees the one that expansions import.
 pub const FOREIGN: Keep = Keep;
 
-/// The receiver of a `full` operation that can write its result itself.
-pub trait DirectTensor {
-    /// The region's precision.
-    type Lower;
-    /// What the operands are cast to.
-    fn direct<C: Condition>(&self, if_narrowed: C) -> C::Pick<Writing<Self::Lower>, To<F32>>;
-}
-
 /// What the operands are cast to, if the first certainly is a tensor that can.
 pub fn written<L, C: Condition>(_lower: To<L>, if_narrowed: C) -> C::Pick<Writing<L>, To<F32>> {
     if_narrowed.pick(writing(), to())
@@ -97,88 +89,55 @@ impl<A, P> Finish<A> for To<P> {
     }
 }
 
-/// Any other tensor.
-pub trait IndirectTensor {
-    /// What the operands are cast to.
-    fn direct<C: Condition>(&self, _if_narrowed: C) -> To<F32> {
-        to()
+impl<A> Finish<A> for Keep {
+    type Output = A;
+    fn finish(self, value: A) -> A {
+        value
     }
 }
 
-/// No tensor at all: the call stays as it is.
-pub trait NoTensor {
-    /// What the operands are cast to.
-    fn direct<C: Condition>(&self, _if_narrowed: C) -> Keep {
-        Keep
-    }
-}
-
-impl<T: Inside<Tensor: WritesDirectly>, L> DirectTensor for &&Probe<T, To<L>> {
-    type Lower = L;
-    fn direct<C: Condition>(&self, if_narrowed: C) -> C::Pick<Writing<L>, To<F32>> {
+impl<T: Inside<Tensor: WritesDirectly>, L> Probe<T, To<L>> {
+    /// What the operands are cast to where the receiver is a tensor whose `full` operations can write their result.
+    pub fn direct<C: Condition>(self, if_narrowed: C) -> C::Pick<Writing<L>, To<F32>> {
         if_narrowed.pick(writing(), to())
     }
 }
 
-impl<T: Inside<Tensor: Cast<To<F32>>>, L> IndirectTensor for &Probe<T, To<L>> {}
-
-impl<T: ?Sized, K> NoTensor for Probe<T, K> {}
-
-/// What the result of an operation is cast to whose operands were cast to this target.
-pub trait ResultOf: Copy {
-    /// The target.
-    type Result;
-    /// The target as a value.
-    fn result(self) -> Self::Result;
-}
-
-impl<L> ResultOf for Writing<L> {
-    type Result = To<F32>;
-    fn result(self) -> To<F32> {
+/// Any other tensor.
+pub trait IndirectTensor: Sized {
+    /// What the operands are cast to.
+    fn direct<C: Condition>(self, _if_narrowed: C) -> To<F32> {
         to()
     }
 }
 
-impl<P> ResultOf for To<P> {
-    type Result = Keep;
-    fn result(self) -> Keep {
+impl<T: Inside<Tensor: Cast<To<F32>>>, L> IndirectTensor for Probe<T, To<L>> {}
+
+/// No tensor at all: the call stays as it is.
+pub trait NoTensor: Sized {
+    /// What the operands are cast to.
+    fn direct<C: Condition>(self, _if_narrowed: C) -> Keep {
         Keep
     }
 }
 
-impl ResultOf for Keep {
-    type Result = Self;
-    fn result(self) -> Self {
-        self
-    }
-}
+impl<T: ?Sized, K> NoTensor for &Probe<T, K> {}
 
 /// What the inputs of a module of class `K` are cast to under condition `C`.
 type Picked<C, K, L> = <C as Condition>::Pick<<K as Target<L>>::Direct, <K as Target<L>>::Token>;
 
-/// A module of a known class whose result is narrowed under a condition.
-pub trait ByDirectModule {
-    /// The region's precision.
-    type Lower;
-    /// The module's class.
-    type Class: Target<Self::Lower>;
-    /// What its inputs are cast to.
-    fn module_for<C: Condition>(&self, if_narrowed: C) -> Picked<C, Self::Class, Self::Lower>;
-}
-
-/// Any other receiver.
-pub trait NotDirectModule {
-    /// Inputs stay as they are.
-    fn module_for<C: Condition>(&self, _if_narrowed: C) -> Keep {
-        Keep
+impl<T: ModuleClass<Class: Target<L>>, L> Probe<T, To<L>> {
+    /// What the inputs of a module of a known class are cast to whose result is narrowed under a condition.
+    pub fn module_for<C: Condition>(self, if_narrowed: C) -> Picked<C, T::Class, L> {
+        if_narrowed.pick(T::Class::direct(), T::Class::target())
     }
 }
 
-impl<T: ModuleClass<Class: Target<L>>, L> ByDirectModule for &Probe<T, To<L>> {
-    type Lower = L;
-    type Class = T::Class;
-    fn module_for<C: Condition>(&self, if_narrowed: C) -> Picked<C, T::Class, L> {
-        if_narrowed.pick(T::Class::direct(), T::Class::target())
+/// Any other receiver.
+pub trait NotDirectModule: Sized {
+    /// Inputs stay as they are.
+    fn module_for<C: Condition>(self, _if_narrowed: C) -> Keep {
+        Keep
     }
 }
 
@@ -190,37 +149,33 @@ pub trait Narrows {}
 /// Classes of modules that commute with rounding under condition `K`: they choose, move or negate values and compute none.
 pub trait Commutes<K> {}
 
-/// A module that commutes with rounding: what takes its result decides.
-pub trait SeenThrough {
-    /// Whether the module's own result is narrowed.
-    type Then: Condition;
-    /// `others` if this module narrows its input too.
-    fn narrows<C: Condition>(&self, then: Self::Then, others: C) -> <Self::Then as Condition>::Pick<C, Keep>;
-}
-
-/// A module that narrows its input.
-pub trait NarrowsInput {
-    /// `others` if this module narrows its input too.
-    fn narrows<T, C: Condition>(&self, _then: T, others: C) -> C {
+impl<T: ModuleClass<Class: Narrows>, K> Probe<T, K> {
+    /// `others`, since this module narrows its input too.
+    pub fn narrows<C: Condition>(self, _then: K, others: C) -> C {
         others
     }
 }
 
-/// Any other module.
-pub trait TakesFull {
+/// A module that commutes with rounding: what takes its result decides.
+pub trait SeenThrough: Sized {
+    /// Whether the module's own result is narrowed.
+    type Then: Condition;
     /// `others` if this module narrows its input too.
-    fn narrows<T, C: Condition>(&self, _then: T, _others: C) -> Keep {
-        Keep
-    }
-}
-
-impl<T: ModuleClass<Class: Commutes<K>>, K: Condition> SeenThrough for &&Probe<T, K> {
-    type Then = K;
-    fn narrows<C: Condition>(&self, then: K, others: C) -> K::Pick<C, Keep> {
+    fn narrows<C: Condition>(self, then: Self::Then, others: C) -> <Self::Then as Condition>::Pick<C, Keep> {
         then.pick(others, Keep)
     }
 }
 
-impl<T: ModuleClass<Class: Narrows>, K> NarrowsInput for &Probe<T, K> {}
+impl<T: ModuleClass<Class: Commutes<K>>, K: Condition> SeenThrough for Probe<T, K> {
+    type Then = K;
+}
 
-impl<T: ?Sized, K> TakesFull for Probe<T, K> {}
+/// Any other module.
+pub trait TakesFull: Sized {
+    /// It does not narrow its input.
+    fn narrows<T, C: Condition>(self, _then: T, _others: C) -> Keep {
+        Keep
+    }
+}
+
+impl<T: ?Sized, K> TakesFull for &Probe<T, K> {}

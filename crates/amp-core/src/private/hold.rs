@@ -49,6 +49,76 @@ impl<A: Inside<Tensor: Cast<K>>, K> Casting<A> for K {
     }
 }
 
+impl<A: Inside<Tensor: Cast<K>>, K> Casting<Option<A>> for K {
+    type Held = HeldOption<<A::Tensor as Cast<K>>::Output>;
+    fn held(self, place: Option<A>) -> Self::Held {
+        HeldOption(place.map(|value| value.inside().cast(self)))
+    }
+}
+
+/// A value and what it is cast to if it is a tensor: `.hold()` of an argument, `.lend()` of a reference to a place.
+///
+/// What has these methods itself is a tensor, or an optional one. Anything else has them of the traits below.
+#[derive(Debug)]
+pub struct Given<A, K>(pub A, pub K);
+
+impl<A, K: Casting<A>> Given<A, K> {
+    /// Casts the argument.
+    pub fn hold(self) -> K::Held {
+        self.1.held(self.0)
+    }
+
+    /// Casts what is in the place.
+    pub fn lend(self) -> K::Held {
+        self.1.held(self.0)
+    }
+}
+
+/// An argument that is no tensor.
+pub trait AsIs {
+    /// What it is.
+    type Value;
+    /// Moves it along.
+    fn hold(self) -> Moved<Self::Value>;
+}
+
+impl<A, K> AsIs for Given<A, K> {
+    type Value = A;
+    fn hold(self) -> Moved<A> {
+        Moved(self.0)
+    }
+}
+
+/// A place that is no tensor and can be copied.
+pub trait ByCopy {
+    /// What is in it.
+    type Value;
+    /// Copies it.
+    fn lend(self) -> Moved<Self::Value>;
+}
+
+impl<A: Copy, K> ByCopy for Given<&A, K> {
+    type Value = A;
+    fn lend(self) -> Moved<A> {
+        Moved(*self.0)
+    }
+}
+
+/// Any other place.
+pub trait ByPlace {
+    /// The reference to it.
+    type Place;
+    /// Passes it on.
+    fn lend(self) -> Moved<Self::Place>;
+}
+
+impl<'a, A: ?Sized, K> ByPlace for &Given<&'a A, K> {
+    type Place = &'a A;
+    fn lend(self) -> Moved<&'a A> {
+        Moved(self.0)
+    }
+}
+
 /// An optional tensor that was cast.
 #[derive(Debug)]
 pub struct HeldOption<T>(pub(super) Option<T>);

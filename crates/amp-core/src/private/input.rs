@@ -1,7 +1,7 @@
 //! What a module is given first: a module that computes takes no integers and no truth values, and says so itself, so
 //! that the result it would have had is no second mistake.
 
-use super::{Cast, Held, Inside, Keep, Moved, Probe, To, Writing};
+use super::{Cast, Casting, Held, Inside, Moved, Probe, To, Writing};
 use crate::precision::{Bool, F32, I64, U8};
 use crate::tensor::Tensor;
 
@@ -26,37 +26,29 @@ pub trait Computes {}
 impl<L> Computes for To<L> {}
 impl<L> Computes for Writing<L> {}
 
-/// An input that can be cast, as those of which the compiler knows nothing but a mistake are taken to be.
-pub trait InputTensor<V, K> {
-    /// What becomes of it.
-    type Taken;
-    /// Takes it.
-    fn hold(&self, value: V, to: K) -> Self::Taken;
-}
-
-impl<A: Inside<Tensor: Cast<K>>, K> InputTensor<A, K> for &&&&&Probe<A, K> {
-    type Taken = Held<A, <A::Tensor as Cast<K>>::Output>;
-    fn hold(&self, value: A, to: K) -> Self::Taken {
-        Held::new(value, to)
+impl<A, K: Casting<A>> Probe<A, K> {
+    /// Takes an input that can be cast, as those of which the compiler knows nothing but a mistake are taken to be.
+    pub fn enter(self, value: A, to: K) -> K::Held {
+        to.held(value)
     }
 }
 
-/// An input that a module which computes does not take: further out than the probes of other arguments get by a borrow.
+/// An input that a module which computes does not take.
 pub trait NoInput<V, K> {
     /// What it should have been.
     type Taken;
     /// Rejects it.
-    fn hold(&self, value: V, to: K) -> Self::Taken
+    fn enter(self, value: V, to: K) -> Self::Taken
     where
         V: FloatInput;
 }
 
-impl<A: Inside<Tensor: Discrete>, K: Computes> NoInput<A, K> for &&&&Probe<A, K>
+impl<A: Inside<Tensor: Discrete>, K: Computes> NoInput<A, K> for Probe<A, K>
 where
     Tensor<F32>: Cast<K>,
 {
     type Taken = Held<Tensor<F32>, <Tensor<F32> as Cast<K>>::Output>;
-    fn hold(&self, _value: A, to: K) -> Self::Taken
+    fn enter(self, _value: A, to: K) -> Self::Taken
     where
         A: FloatInput,
     {
@@ -64,34 +56,20 @@ where
     }
 }
 
-/// A target of modules: what it makes of a reference to what certainly is a tensor of floats.
-pub trait Takes<A> {
-    /// What becomes of it.
-    type Taken;
-    /// Takes it.
-    fn take(self, place: A) -> Self::Taken;
+/// Any other input.
+pub trait AnyInput {
+    /// What it is.
+    type Value;
+    /// What the module casts to.
+    type To;
+    /// Moves it along.
+    fn enter(self, value: Self::Value, to: Self::To) -> Moved<Self::Value>;
 }
 
-impl<A> Takes<A> for Keep {
-    type Taken = Moved<A>;
-    fn take(self, place: A) -> Moved<A> {
-        Moved(place)
+impl<A, K> AnyInput for &Probe<A, K> {
+    type Value = A;
+    type To = K;
+    fn enter(self, value: A, _to: K) -> Moved<A> {
+        Moved(value)
     }
-}
-
-macro_rules! takes {
-    ($($target:ident),*) => { $(
-        impl<A: Inside<Tensor: Cast<$target<L>>>, L> Takes<A> for $target<L> {
-            type Taken = Held<A, <A::Tensor as Cast<$target<L>>>::Output>;
-            fn take(self, place: A) -> Self::Taken {
-                Held::new(place, self)
-            }
-        }
-    )* };
-}
-takes!(To, Writing);
-
-/// Casts what certainly is a reference to a tensor of floats to what a module takes.
-pub fn taken<A, K: Takes<A>>(place: A, to: K) -> K::Taken {
-    to.take(place)
 }

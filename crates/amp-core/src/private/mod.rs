@@ -32,20 +32,16 @@ pub use amp_policy::Half;
 pub use class::{
     Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsPinned, Lower, ModuleClass, Target, pinned,
 };
-pub use direct::{
-    Commutes, Condition, FOREIGN, Narrows, OURS, ResultOf, WritesDirectly, Writing, finished, writing, written,
-};
+pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, WritesDirectly, Writing, finished, writing, written};
 pub use function::function;
 pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
-pub use hold::{Casting, Held, HeldOption, Moved};
+pub use hold::{Casting, Given, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
-pub use input::taken;
 pub use join::{Join2, Join3, Join4};
-pub use leave::{leaving, nothing};
+pub use leave::{Nothing, Something, leaving};
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
 pub use probe::{
-    Probe, answered, argument, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token,
-    writer,
+    Probe, answered, declared, gate, input, item, module, owned, probe, receiver, slot, taker, token, writer,
 };
 pub use receiver::{ASKING, MISSING, Missing, absent, found, never};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
@@ -54,24 +50,23 @@ pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, 
 /// that says nothing else: somebody's own.
 pub mod kinds {
     pub use super::FOREIGN as __AMP_FUNCTIONS;
-    pub use super::class::{ByModule as _, NotModule as _};
+    pub use super::class::NotModule as _;
     pub use super::direct::{
-        ByDirectModule as _, DirectTensor as _, IndirectTensor as _, NarrowsInput as _, NoTensor as _,
-        NotDirectModule as _, ResultOf as _, SeenThrough as _, TakesFull as _,
+        IndirectTensor as _, NoTensor as _, NotDirectModule as _, SeenThrough as _, TakesFull as _,
     };
     pub use super::function::{Others as _, Ours2 as _, Ours3 as _, Ours4 as _, Ours5 as _};
     pub use super::guard::{
         Anywhere as _, AtRuntimeReceiver as _, NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _,
         OutsideExclusive as _, OutsideShared as _,
     };
-    pub use super::input::{InputTensor as _, NoInput as _};
+    pub use super::hold::{AsIs as _, ByCopy as _, ByPlace as _};
+    pub use super::input::{AnyInput as _, NoInput as _};
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
-    pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesSame as _, LeavesWidened as _};
+    pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};
     pub use super::literal::HoldsAtRuntime as _;
     pub use super::probe::{
-        AsIs as _, AsIsOwned as _, ByCopy as _, ByOption as _, ByPlace as _, ByTensor as _, GateOpen as _,
-        GateShut as _, Known as _, OwnedKeeps as _, OwnedTensor as _, PlaceTensor as _, SlotAsIs as _, SlotF32 as _,
-        TokenNone as _, TokenRuntime as _, TokenTyped as _,
+        AsIsOwned as _, GateShut as _, Known as _, OwnedTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _,
+        TokenRuntime as _, TokenTyped as _,
     };
     pub use super::receiver::{
         FoundExclusive as _, FoundShared as _, Give as _, Lend as _, NotFound as _, ReceiverArray as _,

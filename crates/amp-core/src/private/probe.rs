@@ -1,10 +1,10 @@
 //! Probes: which treatment a value gets is found by method resolution on its type.
 //!
-//! Each treatment is a trait; the more specific, the more references deep its implementation stands, and a call
-//! through `&&&probe` finds the first that applies. The functions that expansions call give as many references as their
-//! question has answers: what the compiler would have to check anew in every expansion is checked here once.
+//! What applies to most is a method of the probe's own, which the compiler looks for first; then come traits of the probe,
+//! then those of a reference to it. Where that is not enough, the more specific a treatment, the more references deep
+//! the implementation of its trait stands, and a call through `&&&probe` finds the first that applies.
 
-use super::{Cast, Casting, Held, HeldOption, Inside, Keep, Moved, Plain, Precise, Recast, RuntimePrecision, To, to};
+use super::{Cast, Casting, Inside, Keep, Moved, Plain, Precise, Recast, RuntimePrecision, To, to};
 use crate::precision::F32;
 use std::marker::PhantomData;
 
@@ -29,12 +29,16 @@ impl<T: ?Sized> Known for T {}
 
 pub(super) type Two<'a, T, K> = &'a &'a Probe<T, K>;
 pub(super) type Three<'a, T, K> = &'a Two<'a, T, K>;
-type Four<'a, T, K> = &'a Three<'a, T, K>;
-type Six<'a, T, K> = &'a &'a Four<'a, T, K>;
-type Eight<'a, T, K> = &'a &'a Six<'a, T, K>;
+type Eight<'a, T, K> = &'a &'a &'a &'a &'a Three<'a, T, K>;
 
 macro_rules! questions {
-    ($($(#[$doc:meta])* $name:ident: $levels:ident $value:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident;)*) => { $(
+        $(#[$doc])*
+        pub const fn $name<T: ?Sized, K: Copy>(_value: &T, _to: K) -> Probe<T, K> {
+            Probe(PhantomData, PhantomData)
+        }
+    )* };
+    (by reference: $($(#[$doc:meta])* $name:ident: $levels:ident $value:expr;)*) => { $(
         $(#[$doc])*
         pub const fn $name<'a, T: ?Sized, K: Copy>(_value: &T, _to: K) -> $levels<'a, T, K> {
             $value
@@ -42,26 +46,25 @@ macro_rules! questions {
     )* };
 }
 questions! {
-    /// What becomes of an argument: `.hold(..)`.
-    argument: Three &&&Probe(PhantomData, PhantomData);
-    /// What becomes of what a module is given: `.hold(..)`.
-    input: Six &&&&&&Probe(PhantomData, PhantomData);
-    /// What becomes of a place that is borrowed: `.lend(..)`.
-    place: Three &&&Probe(PhantomData, PhantomData);
+    /// What becomes of what a module is given: `.enter(..)`.
+    input;
     /// What the other arguments are cast to if this is the receiver: `.gate(..)`.
-    gate: Two &&Probe(PhantomData, PhantomData);
+    gate;
+    /// What becomes of a value that is given away: `.give(..)`.
+    owned;
+    /// What a module casts its inputs to: `.module()` and `.module_for(..)`.
+    module;
+    /// What the operands of an operation that may write its result narrow are cast to: `.direct(..)`.
+    writer;
+    /// Whether a module narrows what it is given: `.narrows(..)`.
+    taker;
+}
+questions! {
+    by reference:
     /// What becomes of the place before the dot, where it may be no tensor: `.treatment()`.
     receiver: Eight &&&&&&&&Probe(PhantomData, PhantomData);
-    /// What becomes of a value that is given away: `.give(..)`.
-    owned: Three &&&Probe(PhantomData, PhantomData);
     /// The precision of a value as a target: `.token(..)`.
     token: Three &&&Probe(PhantomData, PhantomData);
-    /// What a module casts its inputs to: `.module()` and `.module_for(..)`.
-    module: Two &&Probe(PhantomData, PhantomData);
-    /// What the operands of an operation that may write its result narrow are cast to: `.direct(..)`.
-    writer: Three &&&Probe(PhantomData, PhantomData);
-    /// Whether a module narrows what it is given: `.narrows(..)`.
-    taker: Three &&&Probe(PhantomData, PhantomData);
     /// What values go to this place: `.slot()`.
     slot: Two &&Probe(PhantomData, PhantomData);
 }
@@ -76,8 +79,8 @@ impl<T: ?Sized, K> Answer for Two<'_, T, K> {
     const ANSWER: Self = &&Probe(PhantomData, PhantomData);
 }
 
-impl<T: ?Sized, K> Answer for Three<'_, T, K> {
-    const ANSWER: Self = &&&Probe(PhantomData, PhantomData);
+impl<T: ?Sized, K> Answer for Probe<T, K> {
+    const ANSWER: Self = Self(PhantomData, PhantomData);
 }
 
 /// The answer to a question that does not run.
@@ -99,21 +102,9 @@ pub const fn declared<'a, T: ?Sized>() -> Two<'a, T, Keep> {
 #[derive(Clone, Copy, Debug)]
 pub struct Casts;
 
-/// Treatment of an optional tensor: cast inside.
-#[derive(Clone, Copy, Debug)]
-pub struct CastsOption;
-
 /// Treatment of a borrowed place whose value can be copied (a number, a reference): copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Copies;
-
-/// Treatment of any other borrowed place: its reference is passed on.
-#[derive(Clone, Copy, Debug)]
-pub struct Borrows;
-
-/// Treatment of everything else: moved along.
-#[derive(Clone, Copy, Debug)]
-pub struct Untouched;
 
 impl Casts {
     /// The target of the other arguments when this is the receiver.
@@ -124,21 +115,6 @@ impl Casts {
     /// Takes the argument.
     pub fn take<A, K: Casting<A>>(self, place: A, to: K) -> K::Held {
         to.held(place)
-    }
-
-    /// Casts a value that is given away.
-    pub fn recast<A: Recast<K>, K>(self, value: A, to: K) -> A::Output {
-        value.recast(to)
-    }
-}
-
-impl CastsOption {
-    /// Takes the argument.
-    pub fn take<A: Inside, K>(self, value: Option<A>, to: K) -> HeldOption<<A::Tensor as Cast<K>>::Output>
-    where
-        A::Tensor: Cast<K>,
-    {
-        HeldOption(value.map(|value| value.inside().cast(to)))
     }
 }
 
@@ -154,25 +130,6 @@ impl Copies {
     }
 }
 
-impl Borrows {
-    /// Takes the place.
-    pub fn take<T: ?Sized, K>(self, place: &T, _to: K) -> Moved<&T> {
-        Moved(place)
-    }
-}
-
-impl Untouched {
-    /// Takes the argument.
-    pub fn take<A, K>(self, value: A, _to: K) -> Moved<A> {
-        Moved(value)
-    }
-
-    /// Gives the value back.
-    pub fn recast<A, K>(self, value: A, _to: K) -> A {
-        value
-    }
-}
-
 /// Traits of autoref specialisation: which of them a value has says how it is treated.
 macro_rules! level {
     ($($(#[$doc:meta])* $trait:ident, $method:ident => $kind:ty;)*) => { $(
@@ -185,78 +142,63 @@ macro_rules! level {
 }
 pub(super) use level;
 
-/// As `level!`, where the value can be treated at once: by `$kind`, whose method is `$by`.
-macro_rules! treated {
-    ($($(#[$doc:meta])* $trait:ident, $method:ident [$($param:tt)*] $probe:ty, $value:ty, $to:ty => $taken:ty,
-        $kind:ident.$by:ident, where [$($bound:tt)*];)*) => { $(
-        $(#[$doc])*
-        pub trait $trait<V, K> {
-            /// What becomes of it.
-            type Taken;
-            /// Takes the value, cast to the target if that is its treatment.
-            fn $method(&self, value: V, to: K) -> Self::Taken;
-        }
-
-        impl<$($param)*> $trait<$value, $to> for $probe
-        where
-            $($bound)*
-        {
-            type Taken = $taken;
-            fn $method(&self, value: $value, to: $to) -> $taken {
-                $kind.$by(value, to)
-            }
-        }
-    )* };
-}
-treated! {
-    /// An argument that is a tensor.
-    ByTensor, hold [A: Inside, K] &&Probe<A, K>, A, K => Held<A, <A::Tensor as Cast<K>>::Output>, Casts.take,
-        where [A::Tensor: Cast<K>];
-    /// An argument that is an optional tensor.
-    ByOption, hold [A: Inside, K] &Probe<Option<A>, K>, Option<A>, K => HeldOption<<A::Tensor as Cast<K>>::Output>,
-        CastsOption.take, where [A::Tensor: Cast<K>];
-    /// An argument that is no tensor.
-    AsIs, hold [A, K] Probe<A, K>, A, K => Moved<A>, Untouched.take, where [];
-    /// A place with a tensor.
-    PlaceTensor, lend ['a, A: Inside, K] &&Probe<A, K>, &'a A, K => Held<&'a A, <A::Tensor as Cast<K>>::Output>,
-        Casts.take,
-        where [A::Tensor: Cast<K>];
-    /// A place that is no tensor and can be copied.
-    ByCopy, lend ['a, A: Copy, K] &Probe<A, K>, &'a A, K => Moved<A>, Copies.take, where [];
-    /// A place that is no tensor.
-    ByPlace, lend ['a, A: ?Sized, K] Probe<A, K>, &'a A, K => Moved<&'a A>, Borrows.take, where [];
-    /// An owned value that has the target precision.
-    OwnedKeeps, give [A: Recast<K, Output = A> + Plain, K] &&Probe<A, K>, A, K => A, Untouched.recast, where [];
-    /// An owned value with tensors in it.
-    OwnedTensor, give [A: Recast<K>, K] &Probe<A, K>, A, K => A::Output, Casts.recast, where [];
-    /// An owned value without.
-    AsIsOwned, give [A, K] Probe<A, K>, A, K => A, Untouched.recast, where [];
-}
-
-/// A receiver that is a tensor.
-pub trait GateOpen<K> {
-    /// The target of the other arguments.
-    fn gate(&self, to: K) -> K;
-}
-
-/// Any other receiver: the call stays as it is.
-pub trait GateShut<K> {
-    /// The other arguments have no target.
-    fn gate(&self, to: K) -> Keep;
-}
-
-impl<T: Inside, K> GateOpen<K> for &Probe<T, K>
-where
-    T::Tensor: Cast<K>,
-{
-    fn gate(&self, to: K) -> K {
+impl<T: Inside<Tensor: Cast<K>>, K> Probe<T, K> {
+    /// The target of the other arguments where the receiver is a tensor.
+    pub fn gate(self, to: K) -> K {
         to
     }
 }
 
-impl<T: ?Sized, K> GateShut<K> for Probe<T, K> {
-    fn gate(&self, _to: K) -> Keep {
+/// Any other receiver: the call stays as it is.
+pub trait GateShut<K>: Sized {
+    /// The other arguments have no target.
+    fn gate(self, _to: K) -> Keep {
         Keep
+    }
+}
+
+impl<T: ?Sized, K> GateShut<K> for Probe<T, K> {}
+
+impl<A: Recast<K, Output = A> + Plain, K> Probe<A, K> {
+    /// Gives a value that has the target precision.
+    pub fn give(self, value: A, _to: K) -> A {
+        value
+    }
+}
+
+/// An owned value with other tensors in it.
+pub trait OwnedTensor {
+    /// What it is.
+    type Value: Recast<Self::To>;
+    /// The target.
+    type To;
+    /// Casts them.
+    fn give(self, value: Self::Value, to: Self::To) -> <Self::Value as Recast<Self::To>>::Output;
+}
+
+impl<A: Recast<K>, K> OwnedTensor for Probe<A, K> {
+    type Value = A;
+    type To = K;
+    fn give(self, value: A, to: K) -> A::Output {
+        value.recast(to)
+    }
+}
+
+/// An owned value without.
+pub trait AsIsOwned {
+    /// What it is.
+    type Value;
+    /// The target.
+    type To;
+    /// Gives it back.
+    fn give(self, value: Self::Value, to: Self::To) -> Self::Value;
+}
+
+impl<A, K> AsIsOwned for &Probe<A, K> {
+    type Value = A;
+    type To = K;
+    fn give(self, value: A, _to: K) -> A {
+        value
     }
 }
 

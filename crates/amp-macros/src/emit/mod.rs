@@ -3,8 +3,7 @@
 //! A call `x.op(&y)` becomes
 //!
 //! ```text
-//! __amp::place(&x, T).lend(&x, T).pass()
-//!     .op(match &y { v => __amp::argument(&v, T).hold(v, T) }.pass())
+//! __amp::Given(&x, T).lend().pass().op(__amp::Given(&y, T).hold().pass())
 //! ```
 //!
 //! where the types of `x` and `y` are not known, and `__amp::cast(&x, T).op(&__amp::cast(&y, T))` where both certainly

@@ -26,7 +26,6 @@ pub(crate) fn module_call(
         .into_iter()
         .map(|operand| match operand.treatment {
             Treatment::To(_) => Operand { treatment: Treatment::To(target.to_token_stream()), ..operand },
-            Treatment::Certain(_) => Operand { treatment: Treatment::Certain(target.to_token_stream()), ..operand },
             _ => operand,
         })
         .collect();
@@ -40,7 +39,11 @@ pub(crate) fn module_call(
         None => quote_spanned!(site=> module()),
         Some(condition) => quote_spanned!(site=> module_for(#condition)),
     };
-    let arm = braced(quote_spanned!(site=> #target => { #(#checks)* #inner }), end);
+    let inner = match pinned {
+        [] => inner.into_token_stream(),
+        _ => quote_spanned!(site=> { #(#checks)* #inner }),
+    };
+    let arm = braced(quote_spanned!(site=> #target => #inner), end);
     let body = quote_spanned!(site=> match __amp::module(#probed, #region).#asks #arm);
     if pure {
         return enclosed(body, (first, end));

@@ -1,6 +1,5 @@
 //! Calls and their operands: cast, or passed on as they are.
 
-use super::value::given;
 use super::{AsWritten, called, enclosed, ends, is_place, local, outlined, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -18,10 +17,7 @@ pub(crate) struct Operand {
 impl Operand {
     /// Whether its type is asked for and may not be known by then.
     fn is_unsettled(&self) -> bool {
-        let asked = !matches!(
-            self.treatment,
-            Treatment::Nothing | Treatment::Direct(_) | Treatment::Certain(_) | Treatment::Late(_)
-        );
+        let asked = !matches!(self.treatment, Treatment::Nothing | Treatment::Direct(_) | Treatment::Late(_));
         self.late && asked
     }
 }
@@ -45,8 +41,6 @@ pub(crate) enum Treatment {
     To(TokenStream),
     /// Cast to this target: it certainly is a tensor.
     Direct(TokenStream),
-    /// Cast to this target, which may be none: it certainly is a reference to a tensor.
-    Certain(TokenStream),
     /// Cast to this target: whatever type it turns out to have is one that can be.
     Late(TokenStream),
     /// Cast with the others to where all meet.
@@ -64,6 +58,8 @@ pub(crate) struct Hoisted {
     pub(crate) local: Ident,
     /// The local is the tensor itself.
     pub(crate) direct: bool,
+    /// The place that was cast may be moved from before its uses end.
+    pub(crate) moves: bool,
     pub(crate) target: TokenStream,
 }
 
@@ -76,8 +72,6 @@ pub(crate) enum Joint {
     Write {
         lower: TokenStream,
         condition: TokenStream,
-        /// It certainly is an operation.
-        sure: bool,
     },
 }
 
@@ -116,8 +110,8 @@ pub(crate) fn call(
         let receiver = scrutinee(&receiver);
         body = quote_spanned!(site=> match #receiver #arm);
     }
-    if let Joint::Write { sure, .. } = joint {
-        body = finished(body, sure, &common, (first, end));
+    if let Joint::Write { .. } = joint {
+        body = called(&quote_spanned!(first=> __amp::finished), quote!(#body, #common), end);
     }
     if let Some(open) = &open {
         body = open.asked(&local("k", 0, at), &common, end, body);
@@ -145,19 +139,6 @@ fn settled(unsettled: &[Ident], body: TokenStream, end: Span, site: Span) -> Tok
     }
     let arm = braced(quote_spanned!(site=> _ => #body), end);
     quote_spanned!(site=> match (#(#unsettled.__amp_known(),)*) #arm)
-}
-
-/// The result of an operation that may have been written narrow.
-fn finished(body: TokenStream, sure: bool, common: &Ident, whole: (Span, Span)) -> TokenStream {
-    let site = common.span();
-    if sure {
-        return called(&quote_spanned!(whole.0=> __amp::finished), quote!(#body, #common), whole.1);
-    }
-    let value = local("v", 0, site);
-    let given = given(&value, &quote!(#common.result()), whole);
-    let arm = braced(quote_spanned!(site=> #value => #given), whole.1);
-    let body = scrutinee(&body);
-    quote_spanned!(site=> match #body #arm)
 }
 
 /// The arms of a `match` that ends where the call it stands for does: there the compiler says to put a `?`.
@@ -267,22 +248,23 @@ impl Bound {
         let passed = match &self.operand.treatment {
             Treatment::Nothing => return self.operand.expr,
             _ if self.open.is_some() => pass(self.open.unwrap_or_default(), last),
-            Treatment::Hoisted(Hoisted { local, direct, .. }) => {
+            Treatment::Hoisted(Hoisted { local, direct, moves, .. }) => {
                 let name = relocated(local, first).into_token_stream();
                 let hoisted = match direct {
-                    true => lent(name, Role::Argument, first),
+                    true if follows || *moves => lent(name, Role::Argument, first),
+                    true => lent(name, self.operand.role, first),
                     false => pass(quote_spanned!(at=> (#name)), last),
                 };
                 match follows {
                     true => picked(common, &hoisted, &self.operand.expr, first),
-                    false => named(&self.operand.expr, &hoisted, first),
+                    false if *moves => named(&self.operand.expr, &hoisted, first),
+                    false => hoisted,
                 }
             }
             Treatment::Direct(target) if !follows => lent(cast(&self.operand.expr, target), self.operand.role, first),
             Treatment::MeetDirect => {
                 lent(cast(&self.operand.expr, &common.to_token_stream()), self.operand.role, first)
             }
-            Treatment::Certain(target) => certain(&self.operand.expr, target),
             Treatment::Late(target) => late(&self.operand, target),
             Treatment::To(target) if !follows => pass(self.taken(target, at), last),
             _ => pass(self.taken(&common.to_token_stream(), at), last),
@@ -290,35 +272,24 @@ impl Bound {
         Expr::Verbatim(outlined(passed.into_token_stream(), (first, last)))
     }
 
-    /// The probe of an argument.
-    fn question(&self) -> Ident {
-        let name = if self.operand.role == Role::Input { "input" } else { "argument" };
-        Ident::new(name, Span::call_site())
-    }
-
     /// The operand after its cast.
     fn taken(&self, target: &TokenStream, at: Span) -> TokenStream {
         let (expr, first) = (&self.operand.expr, ends(&self.operand.expr).0);
         let site = Span::mixed_site().located_at(first);
-        if self.name.is_some() || self.is_borrowed() || is_pure(expr) {
-            let (asked, value) = (self.asked(at), self.value(at));
-            let question = match self.is_borrowed() {
-                true => quote_spanned!(at=> __amp::place(#asked, #target).lend),
-                false => {
-                    let question = self.question();
-                    quote_spanned!(at=> __amp::#question(#asked, #target).hold)
-                }
-            };
-            return quote_spanned!(site=> (#question(#value, #target)));
+        let (input, unsettled) = (self.operand.role == Role::Input, self.operand.is_unsettled());
+        let held = |asked: TokenStream, value: TokenStream| match input {
+            true => quote_spanned!(at=> __amp::input(#asked, #target).enter(#value, #target)),
+            false if self.is_borrowed() => quote_spanned!(at=> __amp::Given(#value, #target).lend()),
+            false => quote_spanned!(at=> __amp::Given(#value, #target).hold()),
+        };
+        if self.name.is_some() || self.is_borrowed() || is_pure(expr) || !(input || unsettled) {
+            let held = held(self.asked(at), self.value(at));
+            return quote_spanned!(site=> (#held));
         }
         let value = local("v", 0, first);
-        let question = self.question();
         let expr = scrutinee(expr);
-        let held = quote_spanned!(site=> __amp::#question(&#value, #target).hold(#value, #target));
-        let held = match self.operand.is_unsettled() {
-            true => settled(std::slice::from_ref(&value), held, first, site),
-            false => held,
-        };
+        let held = held(quote_spanned!(site=> &#value), value.to_token_stream());
+        let held = if unsettled { settled(std::slice::from_ref(&value), held, first, site) } else { held };
         quote_spanned!(site=> (match #expr { #value => #held }))
     }
 }
@@ -331,13 +302,6 @@ fn lent(owned: TokenStream, role: Role, at: Span) -> Expr {
         Role::Operator => quote_spanned!(at=> &(#owned)),
         _ => quote_spanned!(at=> &#owned),
     })
-}
-
-/// What a module is given that certainly is a reference to a tensor.
-fn certain(expr: &Expr, target: &TokenStream) -> Expr {
-    let (first, last) = ends(expr);
-    let site = Span::mixed_site().located_at(first);
-    pass(quote_spanned!(site=> __amp::taken(#expr, #target)), last)
 }
 
 /// The cast of a value whose type is found out later.
@@ -385,7 +349,7 @@ pub(crate) fn hoisted(name: &Ident, place: &Expr, target: &TokenStream, direct: 
     let borrow = if is_place(place) { Some(quote_spanned!(site=> &)) } else { None };
     let value = match direct {
         true => cast(place, target),
-        false => quote_spanned!(site=> __amp::argument(&#borrow #place, #target).hold(#borrow #place, #target)),
+        false => quote_spanned!(site=> __amp::Given(#borrow #place, #target).hold()),
     };
     quote_spanned!(site=> let #name = #value;)
 }

@@ -60,7 +60,7 @@ pub(crate) fn expected_reference(expr: Expr) -> Expr {
     let whole = ends(&expr);
     let (value, slot) = (local("v", 0, whole.0), local("w", 0, whole.0));
     let given = expected_by("hand", quote!(#value, #slot), &value, whole);
-    let tokens = quote_spanned!(value.span()=> match (#expr, &mut __amp::nothing()) { (#value, #slot) => #given });
+    let tokens = quote_spanned!(value.span()=> match (#expr, &mut __amp::Nothing) { (#value, #slot) => #given });
     enclosed(tokens, whole)
 }
 
@@ -68,8 +68,8 @@ fn expected_by(method: &str, args: TokenStream, value: &Ident, whole: (Span, Spa
     let site = value.span();
     let (place, none) = (local("e", 0, whole.0), local("n", 0, whole.0));
     let label = Lifetime::new("'__amp_expected", site);
-    let question = quote_spanned!(site=> match __amp::nothing() {
-        ::core::option::Option::Some(#place) => break #label #place,
+    let question = quote_spanned!(site=> match __amp::Nothing {
+        __amp::Something(#place) => break #label #place,
         #none => __amp::leaving(&#value, &#none),
     });
     let mut asked = Group::new(Delimiter::Parenthesis, question);

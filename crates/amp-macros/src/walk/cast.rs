@@ -7,6 +7,7 @@ use crate::error::spanned;
 use crate::hoist::{Step, Use};
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
+use crate::scope::Hold;
 use crate::shape::Shape;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -182,15 +183,13 @@ impl Walker<'_> {
             }
             Goal::To(prec) if value.is_surely(prec) => Treatment::Nothing,
             Goal::To(prec) => match self.hoist(expr, value, prec, receiver, gated) {
-                Some((number, hoisted)) => {
+                Some((number, hoisted, moves)) => {
                     if !self.counted.contains(&number) {
                         self.counted.push(number);
                         self.cost(value, prec);
                     }
-                    {
-                        let (direct, target) = (is_direct(value), self.target(prec));
-                        Treatment::Hoisted(Hoisted { local: hoisted, direct, target })
-                    }
+                    let (direct, target) = (is_direct(value), self.target(prec));
+                    Treatment::Hoisted(Hoisted { local: hoisted, direct, moves, target })
                 }
                 None => {
                     self.cost(value, prec);
@@ -224,7 +223,7 @@ impl Walker<'_> {
         quote!(__amp::through(#to))
     }
 
-    /// The local that holds this narrowing, if it is made ahead, and its number.
+    /// The local that holds this narrowing, if it is made ahead, with its number and whether the place may be moved from.
     pub(super) fn hoist(
         &mut self,
         expr: &Expr,
@@ -232,7 +231,7 @@ impl Walker<'_> {
         prec: &Prec,
         receiver: bool,
         gated: bool,
-    ) -> Option<(usize, Ident)> {
+    ) -> Option<(usize, Ident, bool)> {
         let Prec::Half(half) = prec else { return None };
         let (place, referenced) = match expr {
             Expr::Reference(inner) if inner.mutability.is_none() => (&*inner.expr, true),
@@ -256,7 +255,9 @@ impl Walker<'_> {
             owned: self.owned(var, scope),
         });
         let hoist = self.hoists.of(number)?;
-        Some((hoist, emit::local("h", hoist, emit::ends(place).0)))
+        // Nothing is moved out of what a parameter borrows.
+        let moves = self.scopes.vars[var].hold != Hold::Shared;
+        Some((hoist, emit::local("h", hoist, emit::ends(place).0), moves))
     }
 
     /// Where the innermost closure or block begins that would own a cast of this variable, or gives the variable away.

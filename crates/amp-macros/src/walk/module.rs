@@ -1,7 +1,7 @@
 //! Calls of modules: the type of a module says what it takes and gives.
 
 use super::Walker;
-use super::cast::{as_written, is_direct};
+use super::cast::as_written;
 use super::operation::castable;
 use super::tail::may_differ;
 use crate::emit::{self, Operand, Role, Treatment};
@@ -47,10 +47,7 @@ impl Walker<'_> {
         let operands = positions
             .iter()
             .map(|&i| Operand {
-                treatment: match !self.cx.host && is_direct(&values[i]) && is_reference(&call.args[i], &values[i]) {
-                    true => Treatment::Certain(region.clone()),
-                    false => Treatment::To(region.clone()),
-                },
+                treatment: Treatment::To(region.clone()),
                 expr: take(&mut call.args[i]),
                 role: if i == 0 && !values[i].prec.is_known() { Role::Input } else { Role::Argument },
                 late: values[i].is_unsettled(),
@@ -82,9 +79,4 @@ impl Walker<'_> {
         });
         Value { flow: self.produce(site, Writer::Module), ..result }
     }
-}
-
-/// Whether an argument is written as a reference to its tensor: a method that borrows from it takes nothing else.
-fn is_reference(arg: &Expr, value: &Value) -> bool {
-    value.shape == Shape::Pointer && matches!(arg, Expr::Reference(_) | Expr::Path(_))
 }

@@ -176,7 +176,7 @@ impl Walker<'_> {
             let open = asks.and_then(|asks| AsWritten::of(asks, call, &mut operands, &called.tensors));
             let whole = call.clone();
             let sure = tensor && known;
-            let joint = self.joint(goal, by_receiver && !sure, sure);
+            let joint = self.joint(goal, by_receiver && !sure);
             self.rewrite(expr, |_| {
                 emit::call((emit::ends(source).0, at, end), operands, joint, open, |passed| {
                     rebuilt(whole, &called.tensors, passed)
@@ -256,13 +256,12 @@ impl Walker<'_> {
         Flow::default()
     }
 
-    /// How the operands of a call are cast together: whether they may stay as they are, and whether the call certainly
-    /// is one of an operation.
-    pub(super) fn joint(&self, goal: Goal, gate: bool, sure: bool) -> Joint {
+    /// How the operands of a call are cast together; they may stay as they are if the call is `gate`d.
+    pub(super) fn joint(&self, goal: Goal, gate: bool) -> Joint {
         match goal {
             Goal::Write(written) => {
                 let lower = self.target(&self.lower());
-                Joint::Write { condition: written.condition(&lower), lower, sure }
+                Joint::Write { condition: written.condition(&lower), lower }
             }
             Goal::To(_) if gate => Joint::Gate,
             _ => Joint::None,

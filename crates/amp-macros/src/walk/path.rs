@@ -128,7 +128,7 @@ impl Walker<'_> {
         let operands = self.take_arguments(call, (&values, &tensors), &goal, source, name);
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
-        let joint = self.joint(goal, method_form, false);
+        let joint = self.joint(goal, method_form);
         self.rewrite(expr, |_| {
             emit::call((emit::ends(source).0, name.span(), end), operands, joint, None, |passed| {
                 for (&i, arg) in tensors.iter().zip(passed) {
