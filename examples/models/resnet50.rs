@@ -47,7 +47,7 @@ impl ResNet50 {
     #[autocast(P)]
     pub fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
         let window = PoolOptions::new(3).stride(2).padding(1);
-        let mut h = self.stem.forward::<P>(x)?.relu()?.max_pool2d(window)?;
+        let mut h = self.stem.forward_relu::<P>(x)?.max_pool2d(window)?;
         for block in &self.blocks {
             h = block.forward::<P>(&h)?;
         }
@@ -65,6 +65,16 @@ impl Unit {
     fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
         self.norm.forward(&self.conv.forward(x)?)
     }
+
+    #[autocast(P)]
+    fn forward_relu<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        self.norm.forward_relu(&self.conv.forward(x)?)
+    }
+
+    #[autocast(P)]
+    fn forward_add_relu<P: AutocastPrecision>(&self, x: &Tensor<F32>, residual: &Tensor<F32>) -> Result<Tensor<F32>> {
+        self.norm.forward_add_relu(&self.conv.forward(x)?, residual)
+    }
 }
 
 impl Bottleneck {
@@ -80,12 +90,11 @@ impl Bottleneck {
 
     #[autocast(P)]
     fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
-        let h = self.middle.forward::<P>(&self.reduce.forward::<P>(x)?.relu()?)?.relu()?;
-        let h = self.expand.forward::<P>(&h)?;
+        let h = self.middle.forward_relu::<P>(&self.reduce.forward_relu::<P>(x)?)?;
         let skip = match &self.down {
             Some(down) => down.forward::<P>(x)?,
             None => x.clone(),
         };
-        (h + skip)?.relu()
+        self.expand.forward_add_relu::<P>(&h, &skip)
     }
 }

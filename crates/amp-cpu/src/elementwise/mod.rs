@@ -39,8 +39,8 @@ mod unary;
 
 pub use binary::{binary, binary_narrowed, compare};
 pub use copy::{copy, copy_into, fill};
+pub(crate) use signs::pack_dead;
 pub use signs::{alive, dead};
-pub(crate) use signs::{mask_dead, pack_dead};
 pub use ternary::{select, ternary};
 use unary::{computed, computed_grad};
 pub use unary::{unary, unary_grad};
@@ -94,6 +94,8 @@ fn whole<T: Compute>(out: DType) -> usize {
 
 /// Runs `f(operand chunks, where the chunk begins, output chunk, buffer)` over all chunks of the output, in parallel; where
 /// no operand needs a buffer, they are of `whole` elements.
+///
+/// Asking for the memory of the next chunk meanwhile made relu and sums of 4 M BF16 a third and two thirds slower.
 fn for_chunks<T: Compute, const N: usize>(
     operands: [&View; N],
     out: DType,

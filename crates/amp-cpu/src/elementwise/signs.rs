@@ -91,22 +91,6 @@ pub(crate) fn pack_dead<T: Float>(x: &[T], bits: &mut [u8]) {
     }
 }
 
-/// Makes 0 of what has a bit in `dead`, where the first of `grad` has number `at`.
-#[inline(always)]
-pub(crate) fn mask_dead<T: Float>(dead: &[u8], at: usize, grad: &mut [T]) {
-    let (bytes, skipped) = (&dead[at / BITS..], at % BITS);
-    for (grad, bits) in grad.chunks_mut(CHUNK).zip(bytes.chunks(CHUNK / BITS).enumerate()) {
-        // One byte more than a chunk has, of which the first elements may be another's.
-        let bits = bits.1.iter().chain(bytes.get((bits.0 + 1) * (CHUNK / BITS)));
-        let mut dead = [0_u8; CHUNK + BITS];
-        for (eight, &bits) in dead.as_chunks_mut().0.iter_mut().zip(bits) {
-            *eight = SPREAD[usize::from(bits)];
-        }
-        let zero = T::of(0.0);
-        grad.iter_mut().zip(&dead[skipped..]).for_each(|(grad, &dead)| *grad = if dead == 0 { *grad } else { zero });
-    }
-}
-
 struct Mask<'a, T> {
     dead: &'a [u8],
     grad: &'a [T],

@@ -46,6 +46,13 @@ pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self>
         Self::load(&std::array::from_fn(|i| all[i ^ width]))
     }
 
+    /// 0 in the lanes that have a bit, the lowest for the first.
+    #[inline(always)]
+    fn without(self, bits: u16) -> Self {
+        let (all, zero) = (self.array(), A::of(0.0));
+        Self::load(&std::array::from_fn(|lane| if bits & 1 << lane == 0 { all[lane] } else { zero }))
+    }
+
     /// Reads fewer than sixteen elements; the other lanes get `rest`.
     #[inline(always)]
     fn load_part(from: &[A], rest: A) -> Self {
@@ -200,6 +207,12 @@ mod x86 {
         fn store(self, to: &mut [f32; LANES]) {
             // SAFETY: see above.
             unsafe { _mm512_storeu_ps(to.as_mut_ptr(), self.0) }
+        }
+
+        #[inline(always)]
+        fn without(self, bits: u16) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_maskz_mov_ps(!bits, self.0)) }
         }
 
         #[inline(always)]
@@ -462,6 +475,28 @@ mod tests {
         for level in Level::ALL.into_iter().filter(|level| *level <= Level::best()) {
             let expected = [1, 2, 4, 8].map(|width| numbers.map(|n| (n as usize ^ width) as f32));
             assert_eq!(dispatch_at(level, Swapped(&numbers)), expected, "{level:?}");
+        }
+    }
+
+    /// Numbers from 1 on, and 0 where there is a bit.
+    struct Without(u16);
+
+    impl Kernel for Without {
+        type Output = [f32; LANES];
+
+        #[inline(always)]
+        fn run<S: Simd>(self) -> [f32; LANES] {
+            S::F32::load(&std::array::from_fn(|i| i as f32 + 1.0)).without(self.0).array()
+        }
+    }
+
+    #[test]
+    fn lanes_with_a_bit_are_left_out() {
+        for level in Level::ALL.into_iter().filter(|level| *level <= Level::best()) {
+            for bits in [0, 1, 0x8000, 0xffff, 0x1234] {
+                let expected = std::array::from_fn(|i| if bits >> i & 1 == 0 { i as f32 + 1.0 } else { 0.0 });
+                assert_eq!(dispatch_at(level, Without(bits)), expected, "{level:?}: {bits:x}");
+            }
         }
     }
 
