@@ -24,7 +24,7 @@ mod weight;
 use crate::gemm::in_panels;
 use crate::gemm::kernel::Multiply;
 use crate::load::{computes_in_f64, load_all, offset_of};
-use crate::num::{Real, in_real};
+use crate::num::Real;
 use crate::simd::LANES;
 use crate::{DType, MemoryOrder, Storage, View};
 use gather::Target;
@@ -73,7 +73,7 @@ impl Conv2d {
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`, in either order; [`conv2d_order`] is the faster.
 pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: (DType, MemoryOrder)) -> Storage {
     if forward_without_tiles(x, w, spec) {
-        return in_real!(x.logical, T => forward::<T>(x, w, bias, spec, out, direct::gather));
+        return forward::<f32>(x, w, bias, spec, out, direct::gather);
     }
     in_panels!(x, w, E => forward::<E>(x, w, bias, spec, out, gather::gather))
 }
@@ -91,7 +91,7 @@ fn order(without_tiles: bool, channels: usize, x: &View, w: &View, spec: &Conv2d
 
 fn forward_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
     let [outputs, inputs, ..] = sizes(w);
-    gathers_without_tiles(sizes(w), spec, outputs / spec.groups, inputs, sizes(x)[3] / spec.stride[1])
+    gathers_without_tiles(x, sizes(w), spec, [outputs / spec.groups, inputs, sizes(x)[3] / spec.stride[1]])
 }
 
 /// Transposed convolution of `x` `[N, O, h, w]` with `w` `[O, C / groups, kh, kw]` plus `bias` `[C]`, as `output`
@@ -108,7 +108,7 @@ pub fn conv_transpose2d(
     out: (DType, MemoryOrder),
 ) -> Storage {
     if transposed_without_tiles(x, w, spec) {
-        return in_real!(x.logical, T => transposed::<T>(x, w, bias, output, spec, out, direct::gather));
+        return transposed::<f32>(x, w, bias, output, spec, out, direct::gather);
     }
     in_panels!(x, w, E => transposed::<E>(x, w, bias, output, spec, out, gather::gather))
 }
@@ -120,14 +120,14 @@ pub fn conv_transpose2d_order(x: &View, w: &View, spec: &Conv2d) -> MemoryOrder 
 
 fn transposed_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
     let [outputs, inputs, ..] = sizes(w);
-    gathers_without_tiles(sizes(w), spec, inputs, outputs / spec.groups, sizes(x)[3])
+    gathers_without_tiles(x, sizes(w), spec, [inputs, outputs / spec.groups, sizes(x)[3]])
 }
 
 /// Gradient of [`conv2d`] with respect to its kernel of shape `weight` `[O, C / groups, kh, kw]`, in F32 (F64).
 pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d) -> Storage {
     let dtype = if computes_in_f64(x) { DType::F64 } else { DType::F32 };
     let len = weight.iter().product();
-    if grad.layout.count() == 0 || x.layout.count() == 0 || sums_without_tiles(weight, spec, sizes(grad)[3]) {
+    if grad.layout.count() == 0 || x.layout.count() == 0 || sums_without_tiles(x, weight, spec, sizes(grad)[3]) {
         let mut into = Storage::zeros(dtype, len);
         conv2d_grad_weight_acc(grad, x, weight, spec, &mut into);
         return into;
@@ -142,9 +142,9 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
     if into.is_empty() || grad.layout.count() == 0 || x.layout.count() == 0 {
         return;
     }
-    if sums_without_tiles(weight, spec, sizes(grad)[3]) {
+    if sums_without_tiles(x, weight, spec, sizes(grad)[3]) {
         let lattice = lattice_of_weight(grad, weight, spec);
-        return in_real!(into.dtype(), T => direct::accumulate::<T>(grad, x, weight, &lattice, into));
+        return direct::accumulate::<f32>(grad, x, weight, &lattice, into);
     }
     grad_weight(grad, x, spec, weight::Target { shape: weight, into, accumulate: true });
 }
@@ -165,19 +165,20 @@ fn lattice_of_weight(grad: &View, [_, _, kh, kw]: [usize; 4], spec: &Conv2d) -> 
 /// A tile has the same sums for 12 pixels and 32 outputs. Of a few outputs most are zeros, and of patches as short as 3
 /// channels of 3 x 3 beginning and ending a tile takes as long as multiplying: on a core of Zen 5 such a stem takes two
 /// thirds of the time without tiles in BF16 and half in F32, the gradient of its three channels under half and a third.
-fn gathers_without_tiles(w: [usize; 4], spec: &Conv2d, outputs: usize, inputs: usize, width: usize) -> bool {
+/// F64, which checks and references are in, always has tiles: those kernels for it were 4 % of the crate's code.
+fn gathers_without_tiles(x: &View, w: [usize; 4], spec: &Conv2d, [outputs, inputs, width]: [usize; 3]) -> bool {
     let taps = w[2] * w[3];
     let one_plane = inputs * width <= PLANES && fills_vectors(width);
     // Sums of nothing have no vectors.
     let few = outputs <= DIRECT && inputs <= DIRECT
         || one_plane && taps > DIRECT && (outputs <= DIRECT / 2 || inputs * taps <= 4 * DIRECT && shares_rows(w, spec));
-    inputs > 0 && outputs > 0 && few
+    !computes_in_f64(x) && inputs > 0 && outputs > 0 && few
 }
 
 /// Whether tiles do not pay for the gradient of kernels: strips of three neighbouring taps have few columns.
-fn sums_without_tiles(w @ [outputs, inputs, _, kw]: [usize; 4], spec: &Conv2d, width: usize) -> bool {
+fn sums_without_tiles(x: &View, w @ [outputs, inputs, _, kw]: [usize; 4], spec: &Conv2d, width: usize) -> bool {
     let short = inputs * kw <= DIRECT + DIRECT / 2 && shares_rows(w, spec) && fills_vectors(width);
-    outputs <= DIRECT * spec.groups && inputs <= DIRECT || short
+    !computes_in_f64(x) && (outputs <= DIRECT * spec.groups && inputs <= DIRECT || short)
 }
 
 /// Whether rows of pixels that are summed together read the same rows of the image.
