@@ -5,6 +5,7 @@
 mod closures;
 mod collected;
 mod late;
+mod models;
 mod places;
 mod values;
 
