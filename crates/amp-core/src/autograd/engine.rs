@@ -48,6 +48,11 @@ impl Pass<'_> {
         &self.grad
     }
 
+    /// Lets the gradient go for another of its shape.
+    pub(crate) fn becomes(&mut self, grad: RawTensor) {
+        self.grad = grad;
+    }
+
     /// Whether input `i` needs a gradient in this pass.
     pub(crate) fn wants(&self, i: usize) -> bool {
         self.edge(i).is_some()

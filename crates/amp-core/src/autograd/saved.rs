@@ -167,6 +167,11 @@ impl SavedSigns {
         Ok(Arc::new(Self { shape, order, held: Mutex::new(packed(device, bits)?) }))
     }
 
+    /// What `body` makes of the bits, eight in a byte.
+    pub(crate) fn with_bits<T>(&self, body: impl FnOnce(&Buffer) -> T) -> T {
+        body(&self.held.lock().unwrap_or_else(PoisonError::into_inner).value.buffer)
+    }
+
     /// Lets the output go; a 16-bit copy of it has been made.
     pub(crate) fn shrink(&self) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -59,16 +59,15 @@ pub trait Normalization {
     }
 
     /// Gradients of [`batch_norm_relu`](Self::batch_norm_relu) by the batch's statistics, from that of its result and its bits:
-    /// of the input, rounded to the first precision in `out`, of the parameters, and of the residual, rounded to the second.
-    /// Only asked of devices that have the other.
+    /// of the input, rounded to `out`, and of the parameters. Only asked of devices that have the other.
     fn batch_norm_relu_grad(
         &self,
         grad: (Operand<'_>, &Buffer),
         x: Operand<'_>,
         saved: (Operand<'_>, Operand<'_>),
         weight: Option<Operand<'_>>,
-        out: (DType, Option<DType>),
-    ) -> Result<(NormGrads, Option<Buffer>)> {
+        out: DType,
+    ) -> Result<NormGrads> {
         let _ = (grad, x, saved, weight, out);
         unreachable!("a device that fuses relu into batch norm has its gradient too")
     }

@@ -9,7 +9,7 @@ use crate::autograd::{Pass, Saved, SavedSigns, grad_enabled, record, watching};
 use crate::backend::{Rectified, Statistics};
 use crate::order::{order_of, pixels, tensor};
 use crate::raw::RawTensor;
-use amp_cpu::{DType, Unary};
+use amp_cpu::{DType, NormKind, Unary};
 
 /// What follows a batch normalisation: relu, of the sum with a residual if there is one.
 #[derive(Clone, Copy)]
@@ -41,21 +41,27 @@ pub(crate) fn batch_norm_train_relu(
     let y = record("batch_norm_relu", &relu.inputs(x, affine, &absent), y, |_| {
         let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
         let (parameters, mean, rstd) = (*mean.shape(), Saved::new(&mean)?, Saved::new(&rstd)?);
-        let dead = dead.map(|dead| Saved::new(&row(&x, dead))).transpose()?;
+        let dead = dead.expect("a recorded normalisation was asked for its signs");
+        let signs = SavedSigns::of_bits(x.device(), dead, *x.shape(), order)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let dead = &dead.as_ref().expect("a recorded normalisation was asked for its signs").value.buffer;
+            let masked = pass.wants(3);
+            if masked {
+                // One gradient for both: what came is let go before the input's is made.
+                pass.becomes(signs.grad(pass.grad(), pass.grad().logical)?);
+                pass.give(3, pass.grad().clone())?;
+            }
             let factor = weight.as_ref().map(|w| w.operand()).transpose()?;
             let (grad, input) = (pixels(order, pass.grad())?, pixels(order, &x)?);
-            let (grad, saved) = ((grad.operand()?, dead), (mean.operand()?, rstd.operand()?));
-            let out = (pass.dtype(0), pass.wants(3).then(|| pass.dtype(3)));
-            let (grads, residual) = x.backend().batch_norm_relu_grad(grad, input.operand()?, saved, factor, out)?;
+            let (grad, input, saved) = (grad.operand()?, input.operand()?, (mean.operand()?, rstd.operand()?));
+            let grads = match masked {
+                true => x.backend().normalize_grad(grad, input, saved, factor, NormKind::Batch, (pass.dtype(0), None)),
+                false => signs.with_bits(|dead| {
+                    x.backend().batch_norm_relu_grad((grad, dead), input, saved, factor, pass.dtype(0))
+                }),
+            }?;
             pass.give(0, tensor(order, x.device(), grads.x, *x.shape()))?;
             pass.give(1, RawTensor::new(x.device(), grads.weight, parameters))?;
-            pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))?;
-            match residual {
-                Some(residual) => pass.give(3, tensor(order, x.device(), residual, *x.shape())),
-                None => Ok(()),
-            }
+            pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))
         }))
     })?;
     let var = corrected(&var, correction)?;

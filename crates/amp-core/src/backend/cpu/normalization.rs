@@ -74,15 +74,14 @@ impl Normalization for CpuBackend {
         x: Operand<'_>,
         saved: (Operand<'_>, Operand<'_>),
         weight: Option<Operand<'_>>,
-        (out, residual): (DType, Option<DType>),
-    ) -> Result<(NormGrads, Option<Buffer>)> {
+        out: DType,
+    ) -> Result<NormGrads> {
         let Some(Storage::U8(dead)) = dead.downcast::<Storage>() else { return Err(foreign("batch_norm")) };
         let (grad, x, weight) = (view("batch_norm", grad)?, view("batch_norm", x)?, optional(weight)?);
         let (mean, rstd) = (view("batch_norm", saved.0)?, view("batch_norm", saved.1)?);
-        let (grads, residual) =
-            amp_cpu::batch_norm_relu_grad((&grad, dead), &x, &mean, &rstd, weight.as_ref(), out, residual);
+        let grads = amp_cpu::batch_norm_relu_grad((&grad, dead), &x, &mean, &rstd, weight.as_ref(), out);
         let [x, weight, bias] = [grads.x, grads.weight, grads.bias].map(Buffer::new);
-        Ok((NormGrads { x, narrowed: None, weight, bias }, residual.map(Buffer::new)))
+        Ok(NormGrads { x, narrowed: None, weight, bias })
     }
 }
 
