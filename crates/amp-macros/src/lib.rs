@@ -69,6 +69,8 @@ use proc_macro::TokenStream;
 ///   is never narrowed: a function that takes the region's precision is given a value of it or `x.to::<F16>()?`.
 /// - A variable that is assigned what such a function gives (`h = block.forward(&h)?`) holds F32, whatever that is: a widened
 ///   view, which is narrowed again for nothing. `let mut h: Tensor<F16> = ..` keeps it narrow.
+/// - What a closure gives by `return` is not joined with what it gives at its end, unless its type is written out
+///   (`|x| -> Result<Tensor<F32>> { .. }`): then both are widened.
 /// - A list that is made empty and filled with pairs, or with both precisions, is widened where it leaves by its own name
 ///   for a type that is written out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
 #[proc_macro_attribute]
