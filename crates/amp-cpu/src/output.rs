@@ -62,6 +62,23 @@ impl<'a> Output<'a> {
         self.len
     }
 
+    /// Elements `offset..offset + len`.
+    ///
+    /// # Safety
+    /// Nothing else may touch these elements as long as the result lives.
+    pub(crate) unsafe fn part(&self, offset: usize, len: usize) -> SliceMut<'a> {
+        assert!(offset <= self.len && len <= self.len - offset);
+        // SAFETY: the elements lie inside the buffer (checked above), which outlives them, and are the caller's alone.
+        unsafe {
+            match self.pointer {
+                Pointer::F16(p) => SliceMut::F16(std::slice::from_raw_parts_mut(p.add(offset), len)),
+                Pointer::BF16(p) => SliceMut::BF16(std::slice::from_raw_parts_mut(p.add(offset), len)),
+                Pointer::F32(p) => SliceMut::F32(std::slice::from_raw_parts_mut(p.add(offset), len)),
+                Pointer::F64(p) => SliceMut::F64(std::slice::from_raw_parts_mut(p.add(offset), len)),
+            }
+        }
+    }
+
     /// Rounds `values` once and writes them `stride` apart from `offset` on.
     ///
     /// # Safety

@@ -5,6 +5,15 @@ use crate::convert::Compute;
 use crate::load::expect;
 use crate::walk::{Run, Walk};
 use crate::{DType, Layout, Slice, View};
+use half::{bf16, f16};
+
+/// Elements that lie one after the other, in a precision that kernels widen to F32 as they go.
+#[derive(Clone, Copy)]
+pub(crate) enum Floats<'a> {
+    F32(&'a [f32]),
+    F16(&'a [f16]),
+    BF16(&'a [bf16]),
+}
 
 /// An operand prepared for reading in row-major order.
 pub(crate) struct Source<'a> {
@@ -58,6 +67,36 @@ impl<'a> Source<'a> {
     fn stored<T: Compute>(&self, at: usize, len: usize) -> Option<&'a [T]> {
         match (self.rounds_to, self.walk.single_run(), T::same(self.data)) {
             (None, Some(Run { start, stride: 1, .. }), Some(values)) => Some(&values[start + at..][..len]),
+            _ => None,
+        }
+    }
+
+    /// Elements `at..at + len`: the stored ones where they are floats of at most 32 bits that lie one after the other and
+    /// need no rounding, else converted into `buffer`.
+    pub fn floats<'b>(&self, at: usize, len: usize, buffer: &'b mut Buffer<'_, f32>) -> Floats<'b>
+    where
+        'a: 'b,
+    {
+        self.stored_floats(at, len).unwrap_or_else(|| {
+            let buffer = buffer.first(len);
+            self.fill(at, buffer);
+            Floats::F32(buffer)
+        })
+    }
+
+    /// Whether [`Self::floats`] needs no buffer.
+    pub fn is_floats(&self) -> bool {
+        self.stored_floats(0, 0).is_some()
+    }
+
+    fn stored_floats(&self, at: usize, len: usize) -> Option<Floats<'a>> {
+        let Some(Run { start, stride: 1, .. }) = self.walk.single_run().filter(|_| self.rounds_to.is_none()) else {
+            return None;
+        };
+        match self.data.range(start + at, len) {
+            Slice::F32(v) => Some(Floats::F32(v)),
+            Slice::F16(v) => Some(Floats::F16(v)),
+            Slice::BF16(v) => Some(Floats::BF16(v)),
             _ => None,
         }
     }

@@ -9,7 +9,8 @@ mod tests;
 
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{DType, Slice, SliceMut};
-use bits16::{NarrowF16, WidenF16, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+pub(crate) use bits16::{NarrowF16, WidenF16};
+use bits16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
 use std::marker::PhantomData;
 
@@ -64,7 +65,7 @@ pub(crate) trait Compute:
 }
 
 /// Converts every element.
-struct Each<'a, A, B>(&'a [A], &'a mut [B]);
+pub(crate) struct Each<'a, A, B>(pub &'a [A], pub &'a mut [B]);
 
 impl<A: Cast<B>, B> Kernel for Each<'_, A, B> {
     type Output = ();

@@ -1,10 +1,11 @@
 //! Functions and comparisons of two operands.
 
+use super::stream::{Body, Chunk, Stream, for_streams, stream};
 use super::{Domain, WHOLE, for_chunks, map_chunks};
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::output::Output;
-use crate::parallel::{CHUNK, Cost};
+use crate::parallel::Cost;
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{Binary, Compare, DType, SliceMut, Storage, View};
 
@@ -15,8 +16,10 @@ use crate::{Binary, Compare, DType, SliceMut, Storage, View};
 pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
     let cost = if matches!(op, Binary::Pow | Binary::Atan2) { Cost::Heavy } else { Cost::Light };
     match Domain::of(&[a.logical, b.logical, out]) {
-        Domain::F32 => map_chunks([a, b], out, cost, &|[a, b], y| dispatch(Arithmetic::<f32> { op, a, b, y })),
-        Domain::F64 => map_chunks([a, b], out, cost, &|[a, b], y| dispatch(Arithmetic::<f64> { op, a, b, y })),
+        Domain::F32 => stream([a, b], out, cost, Arithmetic(op)),
+        Domain::F64 => {
+            map_chunks::<f64, 2>([a, b], out, cost, &|x, y| dispatch(Chunk { body: Arithmetic(op), at: 0, x, y }))
+        }
         Domain::I64 => map_chunks([a, b], out, cost, &|[a, b], y| integers(op, a, b, y)),
     }
 }
@@ -25,22 +28,16 @@ pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
 pub fn binary_narrowed(op: Binary, a: &View, b: &View, also: DType) -> (Storage, Storage) {
     let mut copy = Storage::unwritten(also, a.layout.count());
     let narrow = Output::new(&mut copy);
-    let wide = for_chunks([a, b], DType::F32, Cost::Light, CHUNK, &|[a, b], at, chunk, _| {
-        if let SliceMut::F32(y) = chunk {
-            dispatch(Arithmetic::<f32> { op, a, b, y });
-            // SAFETY: each chunk has its own elements.
-            unsafe { narrow.store(at, 1, y) };
-        }
+    let wide = for_streams([a, b], DType::F32, Cost::Light, &|x, at, y| {
+        // SAFETY: each part has its own elements.
+        let also = unsafe { narrow.part(at, y.len()) };
+        dispatch(Stream { body: Arithmetic(op), at, x, y, also: Some(also) });
     });
     (wide, copy)
 }
 
-struct Arithmetic<'a, T> {
-    op: Binary,
-    a: &'a [T],
-    b: &'a [T],
-    y: &'a mut [T],
-}
+#[derive(Clone, Copy)]
+struct Arithmetic(Binary);
 
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
 #[inline(always)]
@@ -48,14 +45,10 @@ fn is_nan<T: Float>(v: T) -> bool {
     v != v
 }
 
-impl<T: Float> Kernel for Arithmetic<'_, T> {
-    type Output = ();
-    const WIDEST: Level = T::WIDEST;
-
+impl<T: Float> Body<T, 2> for Arithmetic {
     #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { op, a, b, y } = self;
-        match op {
+    fn run<S: Simd>(self, _: usize, [a, b]: [&[T]; 2], y: &mut [T]) {
+        match self.0 {
             Binary::Add => each!(y, (a, b) => a + b),
             Binary::Sub => each!(y, (a, b) => a - b),
             Binary::Mul => each!(y, (a, b) => a * b),

@@ -1,27 +1,17 @@
 //! Which elements `relu` makes 0, a bit each: what its gradient needs of a tensor that nobody else keeps.
 
+use super::stream::{Body, Chunk, stream};
 use super::{Domain, for_chunks, store, whole};
 use crate::buffer::{Buffer, memory};
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::parallel::{CHUNK, Cost, for_each_chunk_of, for_each_part};
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch};
 use crate::source::Source;
 use crate::{DType, SliceMut, Storage, View};
 
 /// Elements of a byte.
 const BITS: usize = 8;
-
-/// Each byte's bits as bytes, the lowest first.
-const SPREAD: [[u8; BITS]; 256] = {
-    let mut all = [[0; BITS]; 256];
-    let mut i = 0;
-    while i < 256 * BITS {
-        all[i / BITS][i % BITS] = ((i / BITS) >> (i % BITS) & 1) as u8;
-        i += 1;
-    }
-    all
-};
 
 /// Where `x` is 0 or less: a bit for each element in row-major order, eight in a U8, the first one lowest.
 pub fn dead(x: &View) -> Storage {
@@ -30,10 +20,11 @@ pub fn dead(x: &View) -> Storage {
 
 /// `grad` in precision `out`, and 0 where [`dead`] has a bit.
 pub fn alive(dead: &[u8], grad: &View, out: DType) -> Storage {
-    if Domain::of(&[grad.logical, out]) == Domain::F64 {
-        masked::<f64>(dead, grad, out)
-    } else {
-        masked::<f32>(dead, grad, out)
+    match Domain::of(&[grad.logical, out]) {
+        Domain::F64 => for_chunks([grad], out, Cost::Light, whole::<f64>(out), &|x, at, chunk, buffer| {
+            store(chunk, buffer, &mut |y| dispatch(Chunk::<f64, _, 1> { body: Alive(dead), at, x, y }));
+        }),
+        _ => stream([grad], out, Cost::Light, Alive(dead)),
     }
 }
 
@@ -53,12 +44,6 @@ fn bits<T: Compute + Float>(x: &View) -> Storage {
         });
     });
     output
-}
-
-fn masked<T: Compute + Float>(dead: &[u8], grad: &View, out: DType) -> Storage {
-    for_chunks::<T, 1>([grad], out, Cost::Light, whole::<T>(out), &|[grad], at, chunk, buffer| {
-        store(chunk, buffer, &mut |y| dispatch(Mask { dead: &dead[at / BITS..], grad, y }));
-    })
 }
 
 /// Up to [`CHUNK`] elements.
@@ -91,27 +76,33 @@ pub(crate) fn pack_dead<T: Float>(x: &[T], bits: &mut [u8]) {
     }
 }
 
-struct Mask<'a, T> {
-    dead: &'a [u8],
-    grad: &'a [T],
-    y: &'a mut [T],
+/// `x`, and 0 where there is a bit.
+#[derive(Clone, Copy)]
+struct Alive<'a>(&'a [u8]);
+
+impl Body<f32, 1> for Alive<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, at: usize, [x]: [&[f32]; 1], y: &mut [f32]) {
+        let dead = &self.0[at / BITS..];
+        let ((x, x_rest), (y, y_rest), (bits, _)) = (x.as_chunks(), y.as_chunks_mut(), dead.as_chunks());
+        for ((y, x), &bits) in y.iter_mut().zip(x).zip(bits) {
+            S::F32::load(x).without(u16::from_le_bytes(bits)).store(y);
+        }
+        one_by_one(&dead[x.len() * LANES / BITS..], x_rest, y_rest);
+    }
 }
 
-impl<T: Float> Kernel for Mask<'_, T> {
-    type Output = ();
-    const WIDEST: Level = T::WIDEST;
-
+impl Body<f64, 1> for Alive<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self) {
-        let chunks = self.y.chunks_mut(CHUNK).zip(self.grad.chunks(CHUNK)).zip(self.dead.chunks(CHUNK / BITS));
-        for ((y, grad), bits) in chunks {
-            let mut dead = [0_u8; CHUNK];
-            for (eight, &bits) in dead.as_chunks_mut().0.iter_mut().zip(bits) {
-                *eight = SPREAD[usize::from(bits)];
-            }
-            let dead = &dead[..];
-            each!(y, (grad, dead) => if dead == 0 { grad } else { T::of(0.0) });
-        }
+    fn run<S: Simd>(self, at: usize, [x]: [&[f64]; 1], y: &mut [f64]) {
+        one_by_one(&self.0[at / BITS..], x, y);
+    }
+}
+
+#[inline(always)]
+fn one_by_one<T: Float>(dead: &[u8], x: &[T], y: &mut [T]) {
+    for (i, (y, &x)) in y.iter_mut().zip(x).enumerate() {
+        *y = if dead[i / BITS] >> (i % BITS) & 1 == 0 { x } else { T::of(0.0) };
     }
 }
 

@@ -5,12 +5,10 @@
 //! looking a value up takes half a cycle, a third of computing it. Tables are made by the functions themselves, so results
 //! are the same bit for bit.
 
-use super::{computed, computed_grad, store};
-use crate::buffer::{Buffer, memory};
-use crate::convert::Cast;
-use crate::parallel::{Cost, for_each_chunk, for_each_part};
-use crate::simd::{Kernel, Simd, dispatch};
-use crate::source::Source;
+use super::stream::{Body, stream};
+use super::{computed, computed_grad};
+use crate::parallel::{Cost, for_each_part};
+use crate::simd::Simd;
 use crate::{DType, Dims, Layout, Slice, SliceMut, Storage, Unary, View};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -115,42 +113,22 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
             _ => unreachable!("F32 was asked for"),
         }
     });
-    let grad = Source::new(grad);
-    let mut dx = Storage::unwritten(out, x.len());
-    for_each_part(dx.as_mut_slice(), Cost::Light, &|start, part| {
-        let [mut slopes, mut room, mut result] = std::array::from_fn(|_| memory());
-        let [mut slopes, mut room, mut result] = [&mut slopes, &mut room, &mut result].map(Buffer::new);
-        let table: &[f32; VALUES] = table.as_slice().try_into().expect("a slope for every argument");
-        for_each_chunk(start, part, &mut |at, chunk| {
-            let slopes: &mut [f32] = slopes.first(chunk.len());
-            slopes.iter_mut().zip(&x[at..]).for_each(|(slope, &x)| *slope = table[usize::from(x)]);
-            let grad = grad.load_lazily(at, slopes.len(), &mut room);
-            match chunk {
-                SliceMut::BF16(to) => dispatch(Times { to, slopes, grad }),
-                _ => store(chunk, &mut result, &mut |to: &mut [f32]| dispatch(Times { to, slopes, grad })),
-            }
-        });
-    });
-    Some(dx)
+    let table: &[f32; VALUES] = table.as_slice().try_into().expect("a slope for every argument");
+    Some(stream([grad], out, Cost::Light, Slope { table, x }))
 }
 
-/// `to = slopes * grad`, rounded as it is stored.
-struct Times<'a, T> {
-    to: &'a mut [T],
-    slopes: &'a [f32],
-    grad: &'a [f32],
+/// `grad` times the slope at the element of `x` at the same place.
+#[derive(Clone, Copy)]
+struct Slope<'a> {
+    table: &'a [f32; VALUES],
+    x: &'a [u16],
 }
 
-impl<T> Kernel for Times<'_, T>
-where
-    f32: Cast<T>,
-{
-    type Output = ();
-
+impl Body<f32, 1> for Slope<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self) {
-        for ((to, &slope), &grad) in self.to.iter_mut().zip(self.slopes).zip(self.grad) {
-            *to = (grad * slope).cast();
+    fn run<S: Simd>(self, at: usize, [grad]: [&[f32]; 1], y: &mut [f32]) {
+        for ((y, &x), &grad) in y.iter_mut().zip(&self.x[at..]).zip(grad) {
+            *y = grad * self.table[usize::from(x)];
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Functions of three operands, selection among them.
 
+use super::stream::{Body, Chunk, stream};
 use super::{Domain, map_chunks};
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::parallel::Cost;
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Simd, dispatch};
 use crate::{DType, Storage, Ternary, View};
 
 /// `op(a, b, c)` in precision `out`.
@@ -12,39 +13,36 @@ use crate::{DType, Storage, Ternary, View};
 /// Computes in F32, or F64 when an operand or `out` is F64, and rounds once.
 pub fn ternary(op: Ternary, a: &View, b: &View, c: &View, out: DType) -> Storage {
     match Domain::of(&[a.logical, b.logical, c.logical, out]) {
-        Domain::F32 => map_chunks([a, b, c], out, Cost::Light, &|abc, y| dispatch(Fused::<f32> { op, abc, y })),
-        _ => map_chunks([a, b, c], out, Cost::Light, &|abc, y| dispatch(Fused::<f64> { op, abc, y })),
+        Domain::F32 => stream([a, b, c], out, Cost::Light, Fused(op)),
+        _ => {
+            map_chunks::<f64, 3>([a, b, c], out, Cost::Light, &|x, y| dispatch(Chunk { body: Fused(op), at: 0, x, y }))
+        }
     }
 }
 
 /// `cond ? a : b` in precision `out`, where `cond` is true if it is not 0.
 pub fn select(cond: &View, a: &View, b: &View, out: DType) -> Storage {
     match Domain::of(&[a.logical, b.logical, out]) {
-        Domain::F32 => map_chunks([cond, a, b], out, Cost::Light, &|abc, y| dispatch(Choice::<f32> { abc, y })),
-        Domain::F64 => map_chunks([cond, a, b], out, Cost::Light, &|abc, y| dispatch(Choice::<f64> { abc, y })),
-        Domain::I64 => map_chunks([cond, a, b], out, Cost::Light, &|abc, y| dispatch(Choice::<i64> { abc, y })),
+        Domain::F32 => stream([cond, a, b], out, Cost::Light, Choice),
+        Domain::F64 => chosen::<f64>([cond, a, b], out),
+        Domain::I64 => chosen::<i64>([cond, a, b], out),
     }
 }
 
-struct Fused<'a, T> {
-    op: Ternary,
-    abc: [&'a [T]; 3],
-    y: &'a mut [T],
+fn chosen<T: Compute>(operands: [&View; 3], out: DType) -> Storage {
+    map_chunks::<T, 3>(operands, out, Cost::Light, &|x, y| dispatch(Chunk { body: Choice, at: 0, x, y }))
 }
 
-struct Choice<'a, T> {
-    abc: [&'a [T]; 3],
-    y: &'a mut [T],
-}
+#[derive(Clone, Copy)]
+struct Fused(Ternary);
 
-impl<T: Float> Kernel for Fused<'_, T> {
-    type Output = ();
-    const WIDEST: Level = T::WIDEST;
+#[derive(Clone, Copy)]
+struct Choice;
 
+impl<T: Float> Body<T, 3> for Fused {
     #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { op, abc: [a, b, c], y } = self;
-        match op {
+    fn run<S: Simd>(self, _: usize, [a, b, c]: [&[T]; 3], y: &mut [T]) {
+        match self.0 {
             Ternary::Addcmul(value) => {
                 let value = T::of(value);
                 each!(y, (a, b, c) => a + value * b * c);
@@ -62,13 +60,9 @@ impl<T: Float> Kernel for Fused<'_, T> {
     }
 }
 
-impl<T: Compute> Kernel for Choice<'_, T> {
-    type Output = ();
-    const WIDEST: Level = T::WIDEST;
-
+impl<T: Compute> Body<T, 3> for Choice {
     #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { abc: [cond, a, b], y } = self;
+    fn run<S: Simd>(self, _: usize, [cond, a, b]: [&[T]; 3], y: &mut [T]) {
         each!(y, (cond, a, b) => if cond != T::default() { a } else { b });
     }
 }

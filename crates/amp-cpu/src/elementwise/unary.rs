@@ -1,9 +1,10 @@
 //! Functions of one operand, and their derivatives.
 
+use super::stream::{Body, Chunk, stream};
 use super::{Domain, map_chunks, table};
 use crate::math::{Float, TRIGONOMETRIC_LIMIT};
 use crate::parallel::Cost;
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Simd, dispatch};
 use crate::{DType, Storage, Unary, View};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 
@@ -18,8 +19,10 @@ pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
 /// [`unary`] without looking anything up.
 pub(super) fn computed(op: Unary, x: &View, out: DType) -> Storage {
     match Domain::of(&[x.logical, out]) {
-        Domain::F32 => map_chunks([x], out, cost(op), &|[x], y| dispatch(Forward::<f32> { op, x, y })),
-        Domain::F64 => map_chunks([x], out, cost(op), &|[x], y| dispatch(Forward::<f64> { op, x, y })),
+        Domain::F32 => stream([x], out, cost(op), Forward(op)),
+        Domain::F64 => {
+            map_chunks::<f64, 1>([x], out, cost(op), &|x, y| dispatch(Chunk { body: Forward(op), at: 0, x, y }))
+        }
         Domain::I64 => map_chunks([x], out, cost(op), &|[x], y| integers(op, x, y)),
     }
 }
@@ -35,8 +38,10 @@ pub fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
 /// [`unary_grad`] without looking anything up.
 pub(super) fn computed_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
     match Domain::of(&[saved.logical, grad.logical, out]) {
-        Domain::F64 => map_chunks([saved, grad], out, cost(op), &|[s, g], y| dispatch(Backward::<f64> { op, s, g, y })),
-        _ => map_chunks([saved, grad], out, cost(op), &|[s, g], y| dispatch(Backward::<f32> { op, s, g, y })),
+        Domain::F64 => map_chunks::<f64, 2>([saved, grad], out, cost(op), &|x, y| {
+            dispatch(Chunk { body: Backward(op), at: 0, x, y })
+        }),
+        _ => stream([saved, grad], out, cost(op), Backward(op)),
     }
 }
 
@@ -49,28 +54,17 @@ fn cost(op: Unary) -> Cost {
     }
 }
 
-struct Forward<'a, T> {
-    op: Unary,
-    x: &'a [T],
-    y: &'a mut [T],
-}
+#[derive(Clone, Copy)]
+struct Forward(Unary);
 
-struct Backward<'a, T> {
-    op: Unary,
-    s: &'a [T],
-    g: &'a [T],
-    y: &'a mut [T],
-}
+#[derive(Clone, Copy)]
+struct Backward(Unary);
 
-impl<T: Float> Kernel for Forward<'_, T> {
-    type Output = ();
-    const WIDEST: Level = T::WIDEST;
-
+impl<T: Float> Body<T, 1> for Forward {
     #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { op, x, y } = self;
+    fn run<S: Simd>(self, _: usize, [x]: [&[T]; 1], y: &mut [T]) {
         let (zero, one) = (T::of(0.0), T::of(1.0));
-        match op {
+        match self.0 {
             Unary::Neg => each!(y, (x) => -x),
             Unary::Abs => each!(y, (x) => x.abs()),
             Unary::Sign => each!(y, (x) => sign(x)),
@@ -128,15 +122,11 @@ impl<T: Float> Kernel for Forward<'_, T> {
     }
 }
 
-impl<T: Float> Kernel for Backward<'_, T> {
-    type Output = ();
-    const WIDEST: Level = T::WIDEST;
-
+impl<T: Float> Body<T, 2> for Backward {
     #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { op, s, g, y } = self;
+    fn run<S: Simd>(self, _: usize, [s, g]: [&[T]; 2], y: &mut [T]) {
         let (zero, one, half, two) = (T::of(0.0), T::of(1.0), T::of(0.5), T::of(2.0));
-        match op {
+        match self.0 {
             Unary::Neg => each!(y, (g) => -g),
             Unary::Abs => each!(y, (s, g) => g * sign(s)),
             Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => y.fill(zero),
@@ -302,7 +292,7 @@ fn integers(op: Unary, x: &[i64], y: &mut [i64]) {
         }
         _ => each!(y, (x) => {
             let mut result = [0.0];
-            dispatch(Forward::<f64> { op, x: &[x as f64], y: &mut result });
+            dispatch(Chunk { body: Forward(op), at: 0, x: [&[x as f64]], y: &mut result });
             result[0] as i64
         }),
     }
