@@ -75,12 +75,16 @@ impl Timing {
 
     /// Median in milliseconds.
     pub fn ms(&self) -> f64 {
+        self.median() * 1e3
+    }
+
+    /// Median, as the samples were given.
+    pub fn median(&self) -> f64 {
         let middle = self.sorted.len() / 2;
-        let median = match self.sorted.len() % 2 {
+        match self.sorted.len() % 2 {
             0 => (self.sorted[middle - 1] + self.sorted[middle]) / 2.0,
             _ => self.sorted[middle],
-        };
-        median * 1e3
+        }
     }
 
     /// Fastest sample in milliseconds.
