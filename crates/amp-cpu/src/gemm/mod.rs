@@ -176,6 +176,19 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
         // SAFETY: as above.
         unsafe { self.output.store_rows(self.places.at(row, column), row_stride, columns, bias, lines) }
     }
+
+    fn bias(&self) -> &[T] {
+        self.bias
+    }
+
+    fn store_whole(&self, row: usize, lines: Finished<'_, T>) {
+        if let Some(residual) = &self.residual {
+            let lines = lines.values.chunks_exact_mut(lines.len).enumerate();
+            lines.for_each(|(i, line)| residual.add(row + i, 0, line));
+        }
+        // SAFETY: as above; whole rows follow one another.
+        unsafe { self.output.store(self.places.at(row, 0), 1, lines.values) }
+    }
 }
 
 /// Adds to what is there, in the computing type.

@@ -43,6 +43,17 @@ pub(crate) trait Sink<T>: Sync {
             self.store(row + i, column, &mut line[..columns]);
         }
     }
+
+    /// What is added to every row: for a product that adds it itself, and then calls [`store_whole`](Self::store_whole).
+    fn bias(&self) -> &[T] {
+        &[]
+    }
+
+    /// Takes whole rows, all of their columns, that have the bias.
+    fn store_whole(&self, row: usize, lines: Finished<'_, T>) {
+        let columns = lines.len;
+        self.store_rows(row, 0, columns, lines);
+    }
 }
 
 /// Whether a product may use the thread pool.

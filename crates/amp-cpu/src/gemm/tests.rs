@@ -132,6 +132,25 @@ fn strides_and_batches() {
     }
 }
 
+/// A few columns of short rows are turned, however they lie.
+#[test]
+fn few_columns_of_short_rows() {
+    let mut random = Random::new(13);
+    for (m, k, n) in [(64, 1, 1), (300, 16, 1), (301, 64, 2), (517, 13, 3), (70, 65, 3)] {
+        for dtype in [DType::F16, DType::BF16, DType::F32] {
+            let (b, bias) = (random.tensor(&[k, n], dtype), random.tensor(&[n], DType::F32));
+            let residual = random.tensor(&[m, n], dtype);
+            let every_second = random.tensor(&[m, 2 * k], dtype).every(1, 2);
+            let across = random.tensor(&[k, m], DType::F32).meant_as(dtype).transposed(0, 1);
+            for a in [random.tensor(&[m, k], dtype), every_second, across] {
+                check_added(&a, &b, [Some(&bias), None], dtype);
+                check_added(&a, &b, [Some(&bias), Some(&residual)], DType::F32);
+                check_added(&b.transposed(0, 1), &a.transposed(0, 1), [None, None], dtype);
+            }
+        }
+    }
+}
+
 /// Sizes that every kind of product takes part in: small, thin on either side, turned, in panels.
 #[test]
 fn residuals_are_added_before_rounding() {
