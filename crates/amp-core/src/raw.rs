@@ -177,12 +177,12 @@ impl RawTensor {
 
     /// The same elements out of the graph.
     pub(crate) fn detached(&self) -> Self {
-        Self { edge: None, ..self.clone() }
+        self.with_layout(self.layout)
     }
 
     /// The same memory read through another layout, out of the graph.
     pub(crate) fn with_layout(&self, layout: Layout) -> Self {
-        Self { layout, edge: None, ..self.clone() }
+        Self { value: self.value.clone(), layout, logical: self.logical, edge: None }
     }
 
     /// The same elements in precision `dtype`, out of the graph.
@@ -214,7 +214,7 @@ impl RawTensor {
             return elementwise([self], |backend, [x]| backend.copy(x, self.logical));
         }
         let value = Arc::new(Value::new(self.device().clone(), operand.buffer.clone(), false));
-        Ok(Self { value, edge: None, ..self.clone() })
+        Ok(Self { value, layout: self.layout, logical: self.logical, edge: None })
     }
 
     /// The elements in row-major order on the host; synchronises with the device.

@@ -15,7 +15,8 @@ pub(crate) const fn memory<T: Copy>() -> Memory<T> {
 
 /// Room for [`CHUNK`] elements, of which only those that were asked for are ever touched.
 ///
-/// A small tensor must not pay for clearing a whole chunk.
+/// A small tensor must not pay for clearing a whole chunk: in folds that did it was a tenth of the instructions of a step of
+/// one small layer.
 pub(crate) struct Buffer<'a, T> {
     elements: &'a mut Memory<T>,
     /// The first `ready` elements are initialised.

@@ -281,7 +281,7 @@ fn reachable(root: &Edge) -> BTreeMap<u64, Arc<Node>> {
 
 /// Ids of all leaves and nodes that lie on a way to a target.
 fn wanted(nodes: &BTreeMap<u64, Arc<Node>>, root: &Edge, targets: Option<&IdSet>) -> IdSet {
-    let mut wanted = IdSet::default();
+    let mut wanted = IdSet::with_capacity_and_hasher(2 * nodes.len(), Default::default());
     let is_target = |edge: &Edge| match (edge, targets) {
         (_, Some(targets)) => targets.contains(&edge.id()),
         (Edge::Leaf(_), None) => true,

@@ -9,7 +9,6 @@ use crate::raw::RawTensor;
 use crate::{Device, Error, Result};
 use amp_cpu::DType;
 use amp_cpu::optim::UpdateRule;
-use std::collections::BTreeMap;
 
 /// Groups of parameters with settings of their own, and the state of every parameter.
 #[derive(Debug)]
@@ -223,14 +222,13 @@ impl ParameterGroups {
             self.rates = Rates::new(device, self.told())?;
         }
         let factors: Vec<&Buffer> = grads.factors.iter().collect();
-        let mut states: IdMap<&mut State> =
-            self.state.iter_mut().filter(|(id, _)| flat.contains_key(id)).map(|(&id, s)| (id, s)).collect();
         // Locked in the order of ids: two optimizers that share parameters cannot wait for each other in a circle.
-        let mut masters: BTreeMap<u64, &Parameter> = BTreeMap::new();
-        masters.extend(self.all.iter().filter(|p| flat.contains_key(&p.id())).map(|p| (p.id(), p)));
+        let mut masters: Vec<&Parameter> = self.all.iter().filter(|p| flat.contains_key(&p.id())).collect();
+        masters.sort_unstable_by_key(|p| p.id());
         let mut guards =
-            masters.iter().map(|(&id, p)| Ok((id, p.write()?))).collect::<Result<IdMap<ParameterGuard<'_>>>>()?;
-        let mut open: IdMap<_> = guards.iter_mut().map(|(&id, guard)| (id, guard.open())).collect();
+            masters.iter().map(|p| Ok((p.id(), p.write()?))).collect::<Result<Vec<(u64, ParameterGuard<'_>)>>>()?;
+        let mut open: IdMap<_> = guards.iter_mut().map(|(id, guard)| (*id, guard.open())).collect();
+        let mut states: IdMap<&mut State> = self.state.iter_mut().map(|(&id, state)| (id, state)).collect();
         for (number, group) in self.groups.iter().enumerate() {
             let rates = self.rates.as_ref().map(|rates| (rates.memory(), number));
             let settings = UpdateSettings { rule: &group.rule, rates };
@@ -258,7 +256,7 @@ impl ParameterGroups {
     /// The gradients of this optimizer's parameters, as the kernels want them.
     fn gradients(&self, op: &'static str, grads: &Gradients<Unscaled>) -> Result<IdMap<RawTensor>> {
         let device = self.all.first().map(Parameter::device);
-        let mut found = IdMap::default();
+        let mut found = IdMap::with_capacity_and_hasher(self.all.len(), Default::default());
         for (group, p) in self.groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
             let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) else { continue };
             p.device().check_same(device, "step")?;

@@ -1,5 +1,6 @@
 //! A strided view read as one long line.
 
+use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::source::Source;
 use crate::{Dims, Layout, View};
@@ -45,6 +46,11 @@ impl<'a> Span<'a> {
     /// Elements `start .. start + len`: the stored ones where no conversion is needed, else loaded into `scratch`.
     pub fn read<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A]) -> &'s [A] {
         self.source.load(start, len, scratch)
+    }
+
+    /// As [`Self::read`], with a buffer that is only touched when it is needed.
+    pub fn read_lazily<'s, A: Compute>(&'s self, start: usize, len: usize, buffer: &'s mut Buffer<'_, A>) -> &'s [A] {
+        self.source.load_lazily(start, len, buffer)
     }
 }
 

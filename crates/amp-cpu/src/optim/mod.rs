@@ -69,37 +69,37 @@ impl<'a> UpdateSlot<'a> {
         found
     }
 
-    fn pieces(self, n: usize) -> Vec<Self> {
-        let mut pieces = Vec::with_capacity(self.master.len().div_ceil(n));
+    /// `f` of each piece of `n` elements, and of what is left.
+    fn for_each_piece(self, n: usize, mut f: impl FnMut(Self)) {
         let mut rest = self;
         while rest.master.len() > n {
             let (piece, tail) = rest.split_at(n);
-            pieces.push(piece);
+            f(piece);
             rest = tail;
         }
-        pieces.push(rest);
-        pieces
+        f(rest);
     }
 }
 
 /// Applies `rule` to every slot, with each gradient multiplied by `factor` first, and rewrites the 16-bit copies.
 pub fn update(rule: &UpdateRule, factor: f32, slots: Vec<UpdateSlot<'_>>) {
     let elements: usize = slots.iter().map(|slot| slot.master.len()).sum();
-    let pieces: Vec<_> = slots.into_iter().flat_map(|slot| slot.pieces(PIECE)).collect();
-    let update = |_, piece: UpdateSlot<'_>| {
+    let update = |piece: UpdateSlot<'_>| {
         // Chunk by chunk, so that the copies are made from what is still in a cache.
         let chunk = if piece.copies.is_empty() { PIECE } else { COPIED };
-        for mut chunk in piece.pieces(chunk) {
+        piece.for_each_piece(chunk, |mut chunk| {
             rule.apply(factor, &mut chunk);
             for copy in &mut chunk.copies {
                 f32::narrow(chunk.master, copy);
             }
-        }
+        });
     };
     if elements < PARALLEL {
-        return pieces.into_iter().for_each(|piece| update(0, piece));
+        return slots.into_iter().for_each(update);
     }
-    distribute(pieces, &update);
+    let mut pieces = Vec::with_capacity(elements / PIECE + slots.len());
+    slots.into_iter().for_each(|slot| slot.for_each_piece(PIECE, |piece| pieces.push(piece)));
+    distribute(pieces, &|_, piece| update(piece));
 }
 
 /// The sum of squares of each gradient times `factor`: finite exactly when every element times `factor` is.

@@ -2,9 +2,10 @@
 
 use super::fold::{Axes, Fold, Folded, Leaves};
 use crate::View;
+use crate::buffer::{Buffer, memory};
 use crate::line::Span;
 use crate::num::Num;
-use crate::parallel::{self, CHUNK};
+use crate::parallel;
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::PARALLEL;
 use std::marker::PhantomData;
@@ -145,10 +146,11 @@ impl Columns<'_> {
 
     fn fold<A: Num>(&self, fold: &dyn Rows<A>, rows: Range<usize>, out: &mut [A]) {
         if rows.len() <= ROWS {
-            let mut scratch = [A::ZERO; CHUNK];
+            let mut scratch = memory();
+            let mut scratch = Buffer::new(&mut scratch);
             for row in rows {
                 self.span.expect(self.first + (row + AHEAD) * self.step, out.len());
-                let row = self.span.read(self.first + row * self.step, out.len(), &mut scratch);
+                let row = self.span.read_lazily(self.first + row * self.step, out.len(), &mut scratch);
                 fold.add(row, out);
             }
             return;

@@ -7,10 +7,11 @@
 use super::block::{BLOCK, fold_block};
 use super::columns::{Side, fold_columns, fold_transposed};
 use crate::View;
+use crate::buffer::{Buffer, memory};
 use crate::convert::Compute;
 use crate::line::Span;
 use crate::num::Num;
-use crate::parallel::{self, CHUNK};
+use crate::parallel;
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::PARALLEL;
 use std::marker::PhantomData;
@@ -171,13 +172,15 @@ fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Le
     }
     let rows = (BLOCK / count).max(1);
     let short = |chunk: usize, out: &mut [P]| {
-        let mut scratch = [A::ZERO; CHUNK];
-        let elements = span.read(chunk * rows * count, out.len() * count, &mut scratch);
+        let mut scratch = memory();
+        let mut scratch = Buffer::new(&mut scratch);
+        let elements = span.read_lazily(chunk * rows * count, out.len() * count, &mut scratch);
         leaf.blocks(0, count, elements, out);
     };
     let block = |row: usize, range: Range<usize>| {
-        let (mut scratch, mut out) = ([A::ZERO; CHUNK], [leaf.none()]);
-        let elements = span.read(row * count + range.start, range.len(), &mut scratch);
+        let (mut scratch, mut out) = (memory(), [leaf.none()]);
+        let mut scratch = Buffer::new(&mut scratch);
+        let elements = span.read_lazily(row * count + range.start, range.len(), &mut scratch);
         leaf.blocks(range.start, range.len(), elements, &mut out);
         out[0]
     };
