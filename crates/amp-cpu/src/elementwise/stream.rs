@@ -108,10 +108,10 @@ impl<B: Body<f32, N>, const N: usize> Kernel for Stream<'_, '_, B, N> {
 
 /// Room for a block, in whole cache lines.
 #[repr(align(64))]
-pub(super) struct Block(pub [f32; BLOCK]);
+struct Block([f32; BLOCK]);
 
 impl Block {
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self([0.0; BLOCK])
     }
 }
@@ -124,7 +124,7 @@ impl<'a> Floats<'a> {
 
     /// Elements `at..at + n`, widened into `room` where they are not F32.
     #[inline(always)]
-    pub(super) fn block<'b, S: Simd>(self, at: usize, n: usize, room: &'b mut Block) -> &'b [f32]
+    fn block<'b, S: Simd>(self, at: usize, n: usize, room: &'b mut Block) -> &'b [f32]
     where
         'a: 'b,
     {
@@ -139,7 +139,7 @@ impl<'a> Floats<'a> {
 
 /// Rounds a block into `y`, from element `at` on.
 #[inline(always)]
-pub(super) fn store<S: Simd>(block: &[f32], at: usize, y: &mut SliceMut<'_>) {
+fn store<S: Simd>(block: &[f32], at: usize, y: &mut SliceMut<'_>) {
     match y {
         SliceMut::BF16(y) => Each(block, &mut y[at..][..block.len()]).run::<S>(),
         SliceMut::F16(y) => NarrowF16(block, &mut y[at..][..block.len()]).run::<S>(),
