@@ -7,12 +7,12 @@
 use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
-use crate::View;
 use crate::convert::Compute;
 use crate::load::load;
 use crate::num::Real;
 use crate::scratch::Plain;
 use crate::simd::Level;
+use crate::{Slice, View};
 
 /// Multiplies packed panels into a row-major tile: `c (+)= a · b`.
 ///
@@ -55,6 +55,8 @@ pub(crate) struct Kernel<E: Multiply> {
     pub(super) tile: Tile<E>,
     /// Code that computes the same tile, in the same order, from a left side as it lies in memory; needs no preparation.
     pub(crate) direct: Option<Direct<E>>,
+    /// [`Self::direct`] for two thirds of the rows, where there is one: both together leave few rows over.
+    pub(super) lower: Option<Direct<E>>,
     /// What a thread does after its last tile of a block.
     ///
     /// # Safety
@@ -85,7 +87,26 @@ impl<E: Multiply> Kernel<E> {
     /// A kernel that takes one element of each vector at a time.
     fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
         let panel = |width| Panel { width, group: 1, step: 1 };
-        Self { left: panel(mr), right: panel(nr), depth: 256, enter: nothing, tile, direct: None, leave: nothing }
+        Self {
+            left: panel(mr),
+            right: panel(nr),
+            depth: 256,
+            enter: nothing,
+            tile,
+            direct: None,
+            lower: None,
+            leave: nothing,
+        }
+    }
+
+    /// The tile for up to so many lines, and how many it takes.
+    pub(super) fn by_lines(&self, rows: usize) -> (Direct<E>, usize) {
+        let (high, low) = (self.left.width, 2 * self.left.width / 3);
+        match (self.direct, self.lower) {
+            (_, Some(lower)) if rows <= low => (lower, low),
+            (Some(direct), _) => (direct, high),
+            (None, _) => unreachable!("only for kernels that multiply lines"),
+        }
     }
 
     /// Prepares this thread for tiles of this kernel, of no other until the result is dropped.
@@ -111,6 +132,12 @@ pub(crate) trait Multiply: Plain {
 
     /// Loads `out.len()` elements of an operand that lie `stride` apart from `offset` on, rounded to this type.
     fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]);
+
+    /// Packs whole panels of vectors that lie side by side and are rounded on the way, where there is a way to do so at
+    /// once; as [`Panel::weave_across`].
+    fn weave_rounded(_: Panel, _: Slice<'_>, _stride: usize, _: [usize; 2], _panel_len: usize, _: &mut [Self]) -> bool {
+        false
+    }
 
     /// The elements of an operand, where they are of this type already.
     fn stored<'a>(view: &View<'a>) -> Option<&'a [Self]>;

@@ -4,6 +4,7 @@
 //! operands) and rounded once, after the bias. BF16 is multiplied as it is where the machine can ([`dot`], [`amx`]), F16
 //! as sums of two BF16 numbers where it has AMX ([`amx::halves`]); all else is widened to F32.
 
+mod ahead;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod amx;
 pub(crate) mod dot;
@@ -22,7 +23,8 @@ use crate::load::{load_all, offset_of};
 use crate::num::Real;
 use crate::output::{Finished, Output};
 use crate::simd::Level;
-use crate::{DType, Dims, Storage, View, parallel};
+use crate::{DType, Dims, Storage, View, num_threads, parallel};
+use ahead::Ahead;
 use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
@@ -282,11 +284,7 @@ impl<'a> Problem<'a> {
     }
 
     fn one<E: Multiply, S: Sink<E::Sum>>(&self, index: usize, sink: &(dyn Fn(Places) -> S + Sync), threads: Threads) {
-        let at = |matrix: &Matrix<'a>| {
-            let strides = &matrix.view.layout.strides[..self.batch.len()];
-            Matrix { offset: matrix.offset + offset_of(index, &self.batch, strides), ..*matrix }
-        };
-        let (a, b) = (at(&self.a), at(&self.b));
+        let [a, b] = self.operands(index);
         let places =
             Places { product: index, start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
         let turned = Places { row_stride: 1, column_stride: b.rows, turned: true, ..places };
@@ -297,8 +295,22 @@ impl<'a> Problem<'a> {
             (..=thin::ROWS, _) => thin(&a, &b, &sink(places), threads),
             (_, ..=thin::ROWS) => thin(&b, &a, &sink(turned), threads),
             _ if self.is_better_turned::<E>() => E::product(&b, &a, &sink(turned), threads),
-            _ => E::product(&a, &b, &sink(places), threads),
+            _ if self.count == 1 => E::product(&a, &b, &sink(places), threads),
+            _ => {
+                let next = self.operands((index + num_threads()) % self.count);
+                let next = next.map(|matrix| Some(matrix).filter(|matrix| E::stored(&matrix.view).is_none()));
+                let size = [a.rows, b.rows];
+                E::product(&a, &b, &Ahead { sink: sink(places), size, next }, threads)
+            }
         }
+    }
+
+    /// Those of one product.
+    fn operands(&self, index: usize) -> [Matrix<'a>; 2] {
+        [&self.a, &self.b].map(|matrix| {
+            let strides = &matrix.view.layout.strides[..self.batch.len()];
+            Matrix { offset: matrix.offset + offset_of(index, &self.batch, strides), ..*matrix }
+        })
     }
 
     /// Whether the transpose wastes less of the kernel's tiles: with few columns and many rows.

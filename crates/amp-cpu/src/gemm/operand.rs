@@ -3,8 +3,12 @@
 use super::kernel::Multiply;
 use super::panel::Panel;
 use crate::View;
+use crate::load::expect;
 use crate::scratch;
 use std::ops::Range;
+
+/// Lines that memory is asked for in advance.
+const AHEAD: usize = 12;
 
 /// One side of a product: `rows` vectors of length `depth` along which the product sums.
 ///
@@ -16,6 +20,11 @@ pub(crate) trait Operand<E>: Sync {
     fn depth(&self) -> usize;
     /// Writes a block as panels, which `out` has the size of.
     fn pack(&self, rows: Range<usize>, depth: Range<usize>, panel: Panel, out: &mut [E]);
+
+    /// Whether vectors run along memory, in whatever type.
+    fn runs_along(&self) -> bool {
+        false
+    }
 
     /// Where the elements lie, if vectors run along memory in the type that panels are made of.
     fn lines(&self) -> Option<Lines<'_, E>> {
@@ -63,11 +72,17 @@ impl<E: Multiply> Operand<E> for Matrix<'_> {
             return;
         }
         let start = self.offset + rows.start * self.row_stride + depth.start * self.depth_stride;
-        if self.row_stride == 1 && self.rows > 1 {
+        if panel.width == 1 {
+            self.pack_lines(start, rows.len(), depth.len(), panel.depth(depth.len()), out);
+        } else if self.row_stride == 1 && self.rows > 1 {
             self.pack_across(start, rows.len(), depth.len(), panel, out);
         } else {
             self.pack_along(start, rows.len(), depth.len(), panel, out);
         }
+    }
+
+    fn runs_along(&self) -> bool {
+        self.depth_stride == 1
     }
 
     fn lines(&self) -> Option<Lines<'_, E>> {
@@ -77,6 +92,26 @@ impl<E: Multiply> Operand<E> for Matrix<'_> {
 }
 
 impl Matrix<'_> {
+    /// How many lines there are in memory, how long and how far apart.
+    pub(super) fn along_memory(&self) -> (usize, usize, usize) {
+        match self.row_stride {
+            1 => (self.depth, self.rows, self.depth_stride),
+            stride => (self.rows, self.depth, stride),
+        }
+    }
+
+    /// Packs rows as lines of their padded depth.
+    fn pack_lines<E: Multiply>(&self, start: usize, rows: usize, depth: usize, long: usize, out: &mut [E]) {
+        let gapless = self.depth_stride == 1 && self.row_stride == depth && long == depth;
+        let (lines, len) = if gapless { (1, rows * depth) } else { (rows, depth) };
+        for (line, out) in out.chunks_exact_mut(len.next_multiple_of(long)).take(lines).enumerate() {
+            let from = start + line * self.row_stride;
+            expect(self.view.data, from + AHEAD * self.row_stride, len);
+            E::load(&self.view, from, self.depth_stride, &mut out[..len]);
+            out[len..].fill(E::default());
+        }
+    }
+
     /// Packs when neighbouring rows are neighbours in memory: runs of some panels' rows, some steps of the depth at a time.
     fn pack_across<E: Multiply>(&self, start: usize, rows: usize, depth: usize, panel: Panel, out: &mut [E]) {
         /// Panels that are written side by side.
@@ -97,6 +132,13 @@ impl Matrix<'_> {
                     let lines = &elements[start..];
                     let count = [d / group, here / width];
                     panel.weave_across(lines, self.depth_stride, count, width * long, &mut out[first * long..]);
+                } else if here == padded {
+                    let whole = depth / group * group;
+                    let lines = self.view.data.range(start, self.view.data.len() - start);
+                    let count = [whole / group, here / width];
+                    let out = &mut out[first * long..];
+                    let woven = E::weave_rounded(panel, lines, self.depth_stride, count, width * long, out);
+                    d = if woven { whole } else { 0 };
                 }
                 while d < long {
                     let steps = (GROUPS * group).min(long - d);

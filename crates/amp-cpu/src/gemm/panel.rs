@@ -31,6 +31,11 @@ impl Panel {
         rows.next_multiple_of(self.width)
     }
 
+    /// Vectors as lines, padded as in this form.
+    pub(crate) fn lines(&self) -> Self {
+        Self { width: 1, group: 1, step: self.step }
+    }
+
     /// Elements of a packed block.
     pub(crate) fn len(&self, rows: usize, depth: usize) -> usize {
         self.rows(rows) * self.depth(depth)

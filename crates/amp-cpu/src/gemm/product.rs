@@ -14,7 +14,7 @@
 //! where it weighs most, 128 rows by 768 × 3072 run at 87 % of the rate of 2048 rows by 768 × 768, and kept panels would
 //! save no more than that eighth, for as many bytes again as the weights have.
 
-use super::kernel::{Kernel, Multiply};
+use super::kernel::{Direct, Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
 use crate::output::{Finished, prefetch};
@@ -36,6 +36,9 @@ pub(crate) trait Sink<T>: Sync {
 
     /// Announces rows and columns that will be stored soon.
     fn expect(&self, _rows: Range<usize>, _columns: Range<usize>) {}
+
+    /// Announces a tile that is about to be computed, or several side by side.
+    fn tiled(&self, _rows: Range<usize>, _columns: Range<usize>) {}
 
     /// Takes the columns from `column` on of some rows, one of each line of `columns` values.
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {
@@ -77,23 +80,23 @@ pub(crate) fn product_with<E: Multiply>(
     if m == 0 || n == 0 {
         return;
     }
-    let blocks = Blocks::new(&kernel, m, n, threads);
+    let by_lines = kernel.direct.is_some() && a.runs_along() && depth > 0;
+    let left = if by_lines { kernel.left.lines() } else { kernel.left };
+    let blocks = Blocks::new(&kernel, by_lines, [m, n], threads);
     let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
-    // What has to be padded is packed, for several blocks of columns once.
-    let whole = depth.is_multiple_of(kernel.left.step) || n <= COLUMNS;
-    let lines = a.lines().filter(|_| kernel.direct.is_some() && whole);
+    // What has to be padded is packed.
+    let lines = a.lines().filter(|_| by_lines && depth.is_multiple_of(left.step));
     let uses = if lines.is_some() { 1 } else { blocks.across() };
-    let plans =
-        [Plan::new(a, kernel.left, kernel.depth, uses), Plan::new(b, kernel.right, kernel.depth, blocks.down())];
-    let [left, right] = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
-    scratch::with(left + right, |packed: &mut [E]| {
+    let plans = [Plan::new(a, left, kernel.depth, uses), Plan::new(b, kernel.right, kernel.depth, blocks.down())];
+    let lens = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
+    scratch::with(lens[0] + lens[1], |packed: &mut [E]| {
         // The right side's panels are whole cache lines: the first one begins at the start of one.
-        let (right, left) = packed.split_at_mut(right);
-        Plan::run([(plans[0].as_ref(), &mut *left), (plans[1].as_ref(), &mut *right)], work);
+        let (of_b, of_a) = packed.split_at_mut(lens[1]);
+        Plan::run([(plans[0].as_ref(), &mut *of_a), (plans[1].as_ref(), &mut *of_b)], work);
+        let (of_a, of_b) = (&*of_a, &*of_b);
         let whole = |plan: &Option<Plan<E>>, packed| plan.as_ref().map(|_| packed);
-        let (left, right) = (&*left, &*right);
-        let a = Packed { operand: a, panel: kernel.left, whole: whole(&plans[0], left), lines };
-        let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], right), lines: None };
+        let a = Packed { operand: a, panel: left, whole: whole(&plans[0], of_a), lines };
+        let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], of_b), lines: None };
         parallel::for_each(blocks.across() * blocks.down(), work, |task| {
             let (rows, columns) = blocks.get(task);
             block(&kernel, &a, &b, rows, columns, depth, sink);
@@ -110,14 +113,15 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new<E: Multiply>(kernel: &Kernel<E>, m: usize, n: usize, threads: Threads) -> Self {
-        let (mr, nr) = (kernel.left.width, kernel.right.width);
+    fn new<E: Multiply>(kernel: &Kernel<E>, by_lines: bool, [m, n]: [usize; 2], threads: Threads) -> Self {
+        let mr = if by_lines && kernel.lower.is_some() { kernel.left.width / 3 } else { kernel.left.width };
+        let nr = kernel.right.width;
         let even = |size: usize, most: usize, unit| size.div_ceil(size.div_ceil(most)).next_multiple_of(unit);
         let mut blocks = Self { m, n, rows: even(m, ROWS, mr), columns: even(n, COLUMNS, nr) };
         if threads == Threads::One {
             return blocks;
         }
-        while blocks.down() * blocks.across() < TASKS && blocks.rows > 4 * mr {
+        while blocks.down() * blocks.across() < TASKS && blocks.rows > 4 * kernel.left.width {
             blocks.rows = (blocks.rows / 2).next_multiple_of(mr);
         }
         while blocks.down() * blocks.across() < TASKS && blocks.columns > nr {
@@ -160,31 +164,46 @@ fn block<E: Multiply>(
     let mr = kernel.left.width;
     scratch::with((height + stride) * longest, |packed: &mut [E]| {
         scratch::with(if last > 0 { height } else { mr } * stride, |sums: &mut [E::Sum]| {
-            let (right, left) = packed.split_at_mut(stride * longest);
+            let (packed_right, buffer) = packed.split_at_mut(stride * longest);
             for start in (0..=last).step_by(kernel.depth) {
                 let part = start..depth.min(start + kernel.depth);
-                let right = b.block(columns.clone(), part.clone(), right);
-                let left = a.lines.is_none().then(|| a.block(rows.clone(), part.clone(), left));
-                if let (Some(left), true) = (left, start < last) {
+                let right = b.block(columns.clone(), part.clone(), packed_right);
+                let mut left = match a.are_lines() {
+                    true => Left::Lines(&mut *buffer),
+                    false => Left::Panels(a.block(rows.clone(), part.clone(), buffer)),
+                };
+                if let (Left::Panels(left), true) = (&left, start < last) {
                     tiles(kernel, left, right, part.len(), sums, stride, start > 0);
                     continue;
                 }
-                let panel = kernel.left.len(mr, part.len());
-                for (i, row) in rows.clone().step_by(mr).enumerate() {
-                    let strip = if last > 0 { &mut sums[i * mr * stride..][..mr * stride] } else { &mut *sums };
-                    let here = row..rows.end.min(row + mr);
+                for here in strips(kernel, &rows, a.are_lines()) {
+                    let first = here.start - rows.start;
+                    let strip = if last > 0 { &mut sums[first * stride..][..mr * stride] } else { &mut *sums };
                     if start == last {
                         sink.expect(here.clone(), columns.clone());
                     }
-                    match left {
-                        Some(left) => {
-                            tiles(kernel, &left[i * panel..][..panel], right, part.len(), strip, stride, start > 0);
+                    match &mut left {
+                        Left::Panels(left) => {
+                            let at = first * kernel.left.depth(part.len());
+                            let panel = &left[at..][..kernel.left.len(mr, part.len())];
+                            sink.tiled(here.clone(), columns.clone());
+                            tiles(kernel, panel, right, part.len(), strip, stride, start > 0);
                         }
-                        None => lines(kernel, a, here.clone(), part.clone(), right, strip, start > 0),
+                        Left::Lines(buffer) => {
+                            let (tile, count) = kernel.by_lines(here.len());
+                            let lines = a.lines(here.clone(), part.clone(), count, buffer);
+                            let lines = Strip { lines, count, depth: kernel.right.depth(part.len()), tile };
+                            let tiled = |from: usize, to: usize| {
+                                if start == last {
+                                    sink.tiled(here.clone(), columns.start + from..columns.end.min(columns.start + to));
+                                }
+                            };
+                            lines.multiply((right, kernel.right.width), strip, stride, start > 0, &tiled);
+                        }
                     }
                     if start == last {
                         let lines = Finished { values: &mut strip[..here.len() * stride], len: stride };
-                        sink.store_rows(row, columns.start, columns.len(), lines);
+                        sink.store_rows(here.start, columns.start, columns.len(), lines);
                     }
                 }
             }
@@ -192,35 +211,62 @@ fn block<E: Multiply>(
     });
 }
 
-/// Multiplies up to a panel of rows by packed panels, the rows as they lie where that can be.
-fn lines<E: Multiply>(
-    kernel: &Kernel<E>,
-    a: &Packed<E>,
-    rows: Range<usize>,
-    depth: Range<usize>,
-    right: &[E],
-    sums: &mut [E::Sum],
-    accumulate: bool,
-) {
-    let (mr, nr) = (kernel.left.width, kernel.right.width);
-    let stride = sums.len() / mr;
-    let Some((direct, Lines { elements, stride: a_stride })) = kernel.direct.zip(a.direct(&rows, &depth)) else {
-        return scratch::with(kernel.left.len(mr, depth.len()), |buffer: &mut [E]| {
-            let left = a.block(rows, depth.clone(), buffer);
-            tiles(kernel, left, right, depth.len(), sums, stride, accumulate);
-        });
-    };
-    assert!((mr - 1) * a_stride + depth.len() <= elements.len());
-    for line in elements.chunks(a_stride.max(1)).skip(mr).take(mr) {
-        prefetch(&line[..depth.len().min(line.len())]);
-    }
-    for (j, b) in right.chunks_exact(depth.len() * nr).enumerate() {
-        let c = &mut sums[j * nr..];
-        assert!(c.len() >= (mr - 1) * stride + nr);
-        // SAFETY: `mr` lines lie inside `elements` (asserted), `b` is a whole panel (`chunks_exact`; the depth is one that
-        // needs no padding, `Packed::direct`), the tile's last row ends inside `c` (asserted), and a `Kernel` is only made for
-        // levels the CPU has.
-        unsafe { direct(depth.len(), elements.as_ptr(), a_stride, b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
+/// The left side of a block along a part of the depth.
+enum Left<'a, E> {
+    Panels(&'a [E]),
+    /// Room for the lines of a strip that do not lie anywhere yet.
+    Lines(&'a mut [E]),
+}
+
+/// Cuts rows into strips of a tile's height, the last ones lower where lines are multiplied and that saves some.
+fn strips<E: Multiply>(kernel: &Kernel<E>, rows: &Range<usize>, by_lines: bool) -> impl Iterator<Item = Range<usize>> {
+    let mr = kernel.left.width;
+    let low = kernel.lower.filter(|_| by_lines).map_or(mr, |_| 2 * mr / 3);
+    let rest = rows.len() % mr;
+    // A whole strip and a few rows are two low strips.
+    let whole = (rows.len() / mr).saturating_sub(usize::from((1..=2 * low - mr).contains(&rest) && low < mr));
+    let (middle, size) = (rows.start + whole * mr, if rest > low { mr } else { low });
+    let cut =
+        |part: Range<usize>, size: usize| part.clone().step_by(size).map(move |row| row..part.end.min(row + size));
+    cut(rows.start..middle, mr).chain(cut(middle..rows.end, size))
+}
+
+/// The lines of a tile's rows.
+struct Strip<'a, E: Multiply> {
+    lines: Lines<'a, E>,
+    count: usize,
+    /// Elements of a line, with the padding.
+    depth: usize,
+    /// The tile of so many lines.
+    tile: Direct<E>,
+}
+
+impl<E: Multiply> Strip<'_, E> {
+    /// Multiplies by packed panels of `nr` columns into rows `stride` wide, `tiled` being told each tile's.
+    ///
+    /// Memory is asked for a few lines with each tile: as many as are under way at once, while a burst would be waited for.
+    fn multiply(
+        &self,
+        (right, nr): (&[E], usize),
+        sums: &mut [E::Sum],
+        stride: usize,
+        accumulate: bool,
+        tiled: &dyn Fn(usize, usize),
+    ) {
+        let Self { lines: Lines { elements, stride: apart }, count, depth, tile } = *self;
+        assert!((count - 1) * apart + depth <= elements.len());
+        let per_tile = (count * nr).div_ceil(stride);
+        let mut next = elements.chunks(apart.max(1)).skip(count).take(count);
+        for (j, b) in right.chunks_exact(depth * nr).enumerate() {
+            tiled(j * nr, (j + 1) * nr);
+            next.by_ref().take(per_tile).for_each(|line| prefetch(&line[..depth.min(line.len())]));
+            let c = &mut sums[j * nr..];
+            assert!(c.len() >= (count - 1) * stride + nr);
+            // SAFETY: as many lines as the tile takes lie inside `elements` (asserted), `b` is a whole panel
+            // (`chunks_exact`) of the same padded depth, the tile's last row ends inside `c` (asserted), and a `Kernel` is
+            // only made for levels the CPU has.
+            unsafe { tile(depth, elements.as_ptr(), apart, b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
+        }
     }
 }
 

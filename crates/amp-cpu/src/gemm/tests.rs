@@ -3,6 +3,7 @@
 use super::kernel::Multiply;
 use super::product::{Sink, Threads, product_with};
 use super::*;
+use crate::Slice;
 use crate::convert::Cast;
 use crate::num::{Num, Real};
 use crate::simd::Level;
@@ -325,6 +326,8 @@ fn lines_give_the_bits_that_panels_give() {
     let mut random = Random::new(10);
     for (m, k, n) in
         [(12, 2, 1), (25, 64, 40), (37, 1030, 33), (26, 513, 70), (24, 512, 256), (48, 96, 257), (37, 515, 300)]
+            .into_iter()
+            .chain((4..30).map(|m| (m, 34, 64)))
     {
         let (wide, b) = (random.tensor(&[m, 2 * k], DType::BF16), random.tensor(&[k, n], DType::BF16));
         let lines = wide.narrow(1, k, k);
@@ -338,6 +341,46 @@ fn lines_give_the_bits_that_panels_give() {
             compare(&lines, &b, None, &got);
             assert_eq!(got.storage, product_at::<bf16>(level, &turned, &b).storage, "{level:?}: {m} x {k} x {n}");
         }
+    }
+}
+
+/// F32 is rounded on the way into lines and panels as a cast would round it.
+#[test]
+fn operands_rounded_while_packed_give_the_bits_of_a_cast() {
+    let mut random = Random::new(13);
+    for (m, k, n) in [(26, 70, 64), (26, 71, 65), (4, 6, 96), (300, 530, 320), (32, 64, 300)] {
+        let mut wide = [vec![m, k], vec![k, n], vec![9, m, k], vec![9, k, n]]
+            .map(|shape| random.tensor(&shape, DType::F32).meant_as(DType::BF16));
+        // The smallest subnormal that is rounded up to a normal number, a NaN whose upper half is infinite, and infinity.
+        if let Storage::F32(values) = &mut wide[1].storage {
+            let special = [0x007f_c000, 0x7f80_0001, 0x7f80_0000].map(f32::from_bits);
+            values[..3].copy_from_slice(&special);
+        }
+        let narrow = wide.each_ref().map(|wide| {
+            let rounded = wide.values();
+            Tensor::from_values(wide.shape(), DType::BF16, &rounded)
+        });
+        let product = |a: &Tensor, b: &Tensor| matmul(&a.view(), &b.view(), &Epilogue::default(), DType::BF16);
+        for [a, b] in [[0, 1], [2, 3]] {
+            let [got, expected] = [&wide, &narrow].map(|of| bits(&product(&of[a], &of[b])));
+            assert_eq!(got, expected, "{m} x {k} x {n}");
+            let turned = [&wide, &narrow].map(|of| {
+                let rank = of[a].shape().len();
+                let (left, right) = (of[b].transposed(rank - 2, rank - 1), of[a].transposed(rank - 2, rank - 1));
+                bits(&product(&left, &right))
+            });
+            assert_eq!(turned[0], turned[1], "turned: {m} x {k} x {n}");
+        }
+    }
+}
+
+/// Results by their bits, every NaN as the same one.
+fn bits(storage: &Storage) -> Vec<u16> {
+    match storage.as_slice() {
+        Slice::BF16(values) => {
+            values.iter().map(|value| if value.is_nan() { bf16::NAN } else { *value }.to_bits()).collect()
+        }
+        _ => unreachable!("results are BF16"),
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) fn kernel() -> Kernel<bf16> {
         enter,
         tile,
         direct: None,
+        lower: None,
         leave,
     }
 }
