@@ -206,16 +206,8 @@ impl<P: Float> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F64, Tensor, gradcheck};
-
-    fn wave(shape: &[usize], phase: f64) -> Tensor<F64> {
-        let mut i = 0.0;
-        let next = |_: &[usize]| {
-            i += 1.0;
-            (i * 1.7_f64 + phase).sin() * 2.0 + 0.3
-        };
-        Tensor::from_fn(shape, next, &Device::cpu()).unwrap()
-    }
+    use crate::ops::normalize::tests::wave;
+    use crate::{Device, Tensor, gradcheck};
 
     #[test]
     fn gradients_agree_with_differences() {

@@ -152,17 +152,9 @@ mod tests {
     use super::{Relu, batch_norm_eval_relu, batch_norm_train_relu};
     use crate::nn::BatchNorm2d;
     use crate::ops::Affine;
+    use crate::ops::normalize::tests::wave;
     use crate::precision::{Float, Rounding};
     use crate::{BF16, Device, F16, F32, F64, Module, Result, Tensor, gradcheck};
-
-    fn wave(shape: &[usize], phase: f64) -> Tensor<F64> {
-        let mut i = 0.0;
-        let next = |_: &[usize]| {
-            i += 1.0;
-            (i * 1.7_f64 + phase).sin() * 2.0 + 0.3
-        };
-        Tensor::from_fn(shape, next, &Device::cpu()).unwrap()
-    }
 
     #[test]
     fn gradients_agree_with_differences() {

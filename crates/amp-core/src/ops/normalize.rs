@@ -226,10 +226,10 @@ impl<P: Float> Tensor<P> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use crate::{BF16, Device, F32, F64, Tensor, gradcheck};
 
-    fn wave(shape: &[usize], phase: f64) -> Tensor<F64> {
+    pub(in crate::ops) fn wave(shape: &[usize], phase: f64) -> Tensor<F64> {
         let mut i = 0.0;
         let next = |_: &[usize]| {
             i += 1.0;

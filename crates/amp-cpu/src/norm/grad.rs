@@ -39,7 +39,7 @@ pub fn normalize_grad(
     (out, also): (DType, Option<DType>),
 ) -> NormGrads {
     if kind == NormKind::Batch {
-        return batch_norm_grad(grad, x, mean, rstd, weight, out);
+        return batch_norm_grad((grad, None), x, mean, rstd, weight, out);
     }
     in_real!(x.logical, A => {
         let rows = Rows::new(x, kind);

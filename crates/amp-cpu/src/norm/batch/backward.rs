@@ -25,38 +25,31 @@ pub fn batch_norm_relu_grad(
     weight: Option<&View>,
     out: DType,
 ) -> NormGrads {
-    in_real!(x.logical, A => rule::<A>((grad, Some(dead)), x, mean, rstd, weight).grads(out))
+    batch_norm_grad((grad, Some(dead)), x, mean, rstd, weight, out)
 }
 
-/// Gradients of a batch normalisation alone.
+/// Gradients of a batch normalisation whose result has the gradient `grad`, and 0 where there is a bit in `dead`.
 pub(in crate::norm) fn batch_norm_grad(
-    grad: &View,
+    (grad, dead): (&View, Option<&[u8]>),
     x: &View,
     mean: &View,
     rstd: &View,
     weight: Option<&View>,
     out: DType,
 ) -> NormGrads {
-    in_real!(x.logical, A => rule::<A>((grad, None), x, mean, rstd, weight).grads(out))
-}
-
-fn rule<'a, A: Real>(
-    (grad, dead): (&View<'a>, Option<&'a [u8]>),
-    x: &View<'a>,
-    mean: &View,
-    rstd: &View,
-    weight: Option<&View>,
-) -> Rule<'a, A> {
-    let rows = Rows::new(x, NormKind::Batch);
-    Rule {
-        grad: Span::row_major(grad),
-        dead,
-        x: Span::row_major(x),
-        mean: parameters(Some(mean), rows.channels, 0.0),
-        rstd: parameters(Some(rstd), rows.channels, 1.0),
-        weight: parameters(weight, rows.channels, 1.0),
-        rows,
-    }
+    in_real!(x.logical, A => {
+        let rows = Rows::new(x, NormKind::Batch);
+        let rule = Rule::<A> {
+            grad: Span::row_major(grad),
+            dead,
+            x: Span::row_major(x),
+            mean: parameters(Some(mean), rows.channels, 0.0),
+            rstd: parameters(Some(rstd), rows.channels, 1.0),
+            weight: parameters(weight, rows.channels, 1.0),
+            rows,
+        };
+        rule.grads(out)
+    })
 }
 
 struct Rule<'a, A> {
@@ -275,10 +268,7 @@ impl<A: Real> Kernel for InputGradient<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { g, x, to, runs, first, parameters } = self;
-        let mut at = 0;
-        while at < to.len() {
-            let (elements, channels) = runs.run(first, at, to.len());
-            at = elements.end;
+        for (elements, channels) in runs.along(first, to.len()) {
             let (to, g, x) = (&mut to[elements.clone()], &g[elements.clone()], &x[elements]);
             let [mean, slope, shift, scale] = parameters.map(|all| &all[channels.clone()]);
             if let ([mean], [slope], [shift], [scale]) = (mean, slope, shift, scale) {

@@ -155,6 +155,17 @@ impl Runs {
         parameters.flat_map(|p| std::iter::repeat_n(p, self.copies)).collect()
     }
 
+    /// The runs of a line of `len` elements that begins at element `first`; see [`Self::run`].
+    #[inline(always)]
+    fn along(self, first: usize, len: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let run = (at < len).then(|| self.run(first, at, len))?;
+            at = run.0.end;
+            Some(run)
+        })
+    }
+
     /// The run that begins at `at` of a line of `len` elements that begins at element `first`: its part of the line, and its
     /// channel, or one for each of its elements.
     #[inline(always)]
@@ -186,10 +197,7 @@ impl<A: Real> Kernel for Standardize<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { x, y, runs, first, parameters } = self;
-        let mut at = 0;
-        while at < y.len() {
-            let (elements, channels) = runs.run(first, at, y.len());
-            at = elements.end;
+        for (elements, channels) in runs.along(first, y.len()) {
             let (y, x) = (&mut y[elements.clone()], &x[elements]);
             let [mean, scale, shift] = parameters.map(|all| &all[channels.clone()]);
             if let ([mean], [scale], [shift]) = (mean, scale, shift) {
