@@ -44,21 +44,29 @@ pub(crate) fn row_major(x: &RawTensor) -> Result<RawTensor> {
     if order_of([x]) == MemoryOrder::RowMajor { Ok(x.detached()) } else { x.packed() }
 }
 
-/// Images `[N, C, ..]` as the matrix `[pixels, C]` of their channels where that is the order, [`row_major`] elsewhere; out
-/// of the graph.
-pub(crate) fn pixels(order: MemoryOrder, x: &RawTensor) -> Result<RawTensor> {
+/// The tensor in an order, copied where it does not lie so; out of the graph.
+pub(crate) fn in_order(order: MemoryOrder, x: &RawTensor) -> Result<RawTensor> {
     if order == MemoryOrder::RowMajor {
         return row_major(x);
     }
-    let (stored, channels) = (x.stored(), x.shape()[1]);
-    let dense = if order.walked(&stored.layout).is_contiguous() {
-        stored
-    } else {
-        let copy = walk(order, [&stored], |backend, [x]| backend.copy(x, stored.logical))?;
-        tensor(order, x.device(), copy, *x.shape())
-    };
+    let stored = x.stored();
+    if order.walked(&stored.layout).is_contiguous() {
+        return Ok(stored.counted(x.logical));
+    }
+    let copy = walk(order, [&stored], |backend, [x]| backend.copy(x, stored.logical))?;
+    Ok(tensor(order, x.device(), copy, *x.shape()).counted(x.logical))
+}
+
+/// Images `[N, C, ..]` as the matrix `[pixels, C]` of their channels where that is the order, [`row_major`] elsewhere; out
+/// of the graph.
+pub(crate) fn pixels(order: MemoryOrder, x: &RawTensor) -> Result<RawTensor> {
+    let dense = in_order(order, x)?;
+    if order == MemoryOrder::RowMajor {
+        return Ok(dense);
+    }
+    let channels = x.shape()[1];
     let shape = Dims::new(&[x.layout.count() / channels, channels]).expect("two dimensions");
-    Ok(dense.with_layout(Layout { offset: dense.layout.offset, ..Layout::contiguous(shape) }).counted(x.logical))
+    Ok(dense.with_layout(Layout { offset: dense.layout.offset, ..Layout::contiguous(shape) }))
 }
 
 /// Runs an element-wise kernel over operands of one shape in the order in which they are stored; the result lies in

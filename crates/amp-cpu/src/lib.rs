@@ -26,6 +26,7 @@ mod op;
 pub mod optim;
 mod output;
 mod parallel;
+mod pixel;
 mod plane;
 mod pool;
 mod random;

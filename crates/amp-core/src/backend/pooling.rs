@@ -2,23 +2,38 @@
 
 use super::{Buffer, Operand};
 use crate::Result;
-use amp_cpu::{DType, Interpolation, Pool2d};
+use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d};
 
 /// Pooling and resampling of `[N, C, H, W]` planes, in F32 (F64 for F64); results are rounded once.
 ///
-/// Poolings give the precision of `x`. `input` and `size` are `[height, width]`.
+/// Poolings give the precision of `x`. `input` and `size` are `[height, width]`. Results, gradients and indices lie in an order
+/// that [`pooling_order`](Self::pooling_order) gave; other operands may lie anyhow.
 pub trait Pooling {
+    /// The order in which poolings of a tensor, and their gradients, are best written.
+    fn pooling_order(&self, x: &Layout) -> MemoryOrder {
+        let _ = x;
+        MemoryOrder::RowMajor
+    }
+
     /// Largest value of each window, and its position in the plane as I64.
-    fn max_pool2d(&self, x: Operand<'_>, spec: &Pool2d) -> Result<(Buffer, Buffer)>;
+    fn max_pool2d(&self, x: Operand<'_>, spec: &Pool2d, order: MemoryOrder) -> Result<(Buffer, Buffer)>;
 
     /// [`max_pool2d`](Self::max_pool2d) with `size` windows that divide the plane.
-    fn adaptive_max_pool2d(&self, x: Operand<'_>, size: [usize; 2]) -> Result<(Buffer, Buffer)>;
+    fn adaptive_max_pool2d(&self, x: Operand<'_>, size: [usize; 2], order: MemoryOrder) -> Result<(Buffer, Buffer)>;
 
-    /// Adds each element of `grad` to the position its maximum came from; `indices` as returned by the pooling.
-    fn max_pool2d_grad(&self, grad: Operand<'_>, indices: &Buffer, input: [usize; 2], out: DType) -> Result<Buffer>;
+    /// Adds each element of `grad` to the position its maximum came from; `indices` as returned by the pooling by `spec`, or by
+    /// windows that divide the plane.
+    fn max_pool2d_grad(
+        &self,
+        grad: Operand<'_>,
+        indices: &Buffer,
+        input: [usize; 2],
+        spec: Option<&Pool2d>,
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer>;
 
     /// Mean of each window.
-    fn avg_pool2d(&self, x: Operand<'_>, spec: &Pool2d, count_include_pad: bool) -> Result<Buffer>;
+    fn avg_pool2d(&self, x: Operand<'_>, spec: &Pool2d, count_include_pad: bool, order: MemoryOrder) -> Result<Buffer>;
 
     /// Gradient of [`avg_pool2d`](Self::avg_pool2d).
     fn avg_pool2d_grad(
@@ -27,14 +42,19 @@ pub trait Pooling {
         input: [usize; 2],
         spec: &Pool2d,
         count_include_pad: bool,
-        out: DType,
+        out: (DType, MemoryOrder),
     ) -> Result<Buffer>;
 
     /// Mean of each of `size` windows that divide the plane.
-    fn adaptive_avg_pool2d(&self, x: Operand<'_>, size: [usize; 2]) -> Result<Buffer>;
+    fn adaptive_avg_pool2d(&self, x: Operand<'_>, size: [usize; 2], order: MemoryOrder) -> Result<Buffer>;
 
     /// Gradient of [`adaptive_avg_pool2d`](Self::adaptive_avg_pool2d).
-    fn adaptive_avg_pool2d_grad(&self, grad: Operand<'_>, input: [usize; 2], out: DType) -> Result<Buffer>;
+    fn adaptive_avg_pool2d_grad(
+        &self,
+        grad: Operand<'_>,
+        input: [usize; 2],
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer>;
 
     /// Planes resized to `size`.
     fn upsample2d(&self, x: Operand<'_>, size: [usize; 2], how: Interpolation, out: DType) -> Result<Buffer>;

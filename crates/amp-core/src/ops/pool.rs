@@ -2,13 +2,13 @@
 
 use super::window::{IntoExtent, PoolOptions, flat};
 use crate::autograd::{Pass, record};
-use crate::backend::Buffer;
-use crate::order::row_major;
+use crate::backend::{Buffer, MemoryOrder};
+use crate::order::{in_order, tensor};
 use crate::precision::{Float, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result};
-use amp_cpu::{Dims, Layout, Pool2d};
+use amp_cpu::{DType, Dims, Layout, Pool2d};
 
 macro_rules! poolings {
     ($($dims:literal, $shape:literal, $max:ident, $max_with_indices:ident, $adaptive_max:ident,
@@ -83,6 +83,8 @@ struct Windows {
     input: [usize; 2],
     size: [usize; 2],
     kind: Kind,
+    /// In which operands, results and gradients lie.
+    order: MemoryOrder,
 }
 
 impl Windows {
@@ -95,8 +97,11 @@ impl Windows {
         if shape[2..].contains(&0) {
             return Err(Error::Empty { op, shape });
         }
-        let input = if dims == 1 { [1, shape[2]] } else { [shape[2], shape[3]] };
-        Ok(Self { op, dims, shape, input, size: input, kind: Kind::Adaptive })
+        let (input, order) = match dims {
+            1 => ([1, shape[2]], MemoryOrder::RowMajor),
+            _ => ([shape[2], shape[3]], x.backend().pooling_order(&x.layout)),
+        };
+        Ok(Self { op, dims, shape, input, size: input, kind: Kind::Adaptive, order })
     }
 
     fn fixed<const D: usize>(self, options: PoolOptions<D>) -> Result<Self> {
@@ -139,10 +144,10 @@ impl Windows {
         shape.into_shape(self.op)
     }
 
-    /// The tensor with a height, plane after plane.
+    /// The tensor in order; a line with a height.
     fn lifted(&self, x: &RawTensor) -> Result<RawTensor> {
         if self.dims == 2 {
-            return row_major(x);
+            return in_order(self.order, x);
         }
         let inserted = |dims: &Dims, size: usize| dims.inserted(2, size).expect("four dimensions");
         let layout = &x.layout;
@@ -154,15 +159,16 @@ impl Windows {
     fn max(self, x: &RawTensor) -> Result<(RawTensor, RawTensor)> {
         let image = self.lifted(x)?;
         let (y, indices) = match &self.kind {
-            Kind::Fixed { spec, .. } => x.backend().max_pool2d(image.operand()?, spec)?,
-            Kind::Adaptive => x.backend().adaptive_max_pool2d(image.operand()?, self.size)?,
+            Kind::Fixed { spec, .. } => x.backend().max_pool2d(image.operand()?, spec, self.order)?,
+            Kind::Adaptive => x.backend().adaptive_max_pool2d(image.operand()?, self.size, self.order)?,
         };
         let shape = self.result(self.size)?;
-        let places = RawTensor::new(x.device(), indices.clone(), shape);
-        let y = record(self.op, &[x], RawTensor::new(x.device(), y, shape), |_| {
+        let places = tensor(self.order, x.device(), indices.clone(), shape);
+        let y = record(self.op, &[x], tensor(self.order, x.device(), y, shape), |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| {
-                self.give(pass, |pass, grad| {
-                    grad.backend().max_pool2d_grad(grad.operand()?, &indices, self.input, pass.dtype(0))
+                self.give(pass, |grad, out| {
+                    let spec = if let Kind::Fixed { spec, .. } = &self.kind { Some(spec) } else { None };
+                    grad.backend().max_pool2d_grad(grad.operand()?, &indices, self.input, spec, out)
                 })
             }))
         })?;
@@ -174,29 +180,30 @@ impl Windows {
         let image = self.lifted(x)?;
         let y = match &self.kind {
             Kind::Fixed { spec, count_include_pad } => {
-                x.backend().avg_pool2d(image.operand()?, spec, *count_include_pad)?
+                x.backend().avg_pool2d(image.operand()?, spec, *count_include_pad, self.order)?
             }
-            Kind::Adaptive => x.backend().adaptive_avg_pool2d(image.operand()?, self.size)?,
+            Kind::Adaptive => x.backend().adaptive_avg_pool2d(image.operand()?, self.size, self.order)?,
         };
-        record(self.op, &[x], RawTensor::new(x.device(), y, self.result(self.size)?), |_| {
+        record(self.op, &[x], tensor(self.order, x.device(), y, self.result(self.size)?), |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| {
-                self.give(pass, |pass, grad| {
-                    let (of, dtype) = (grad.operand()?, pass.dtype(0));
-                    match &self.kind {
-                        Kind::Fixed { spec, count_include_pad } => {
-                            grad.backend().avg_pool2d_grad(of, self.input, spec, *count_include_pad, dtype)
-                        }
-                        Kind::Adaptive => grad.backend().adaptive_avg_pool2d_grad(of, self.input, dtype),
+                self.give(pass, |grad, out| match &self.kind {
+                    Kind::Fixed { spec, count_include_pad } => {
+                        grad.backend().avg_pool2d_grad(grad.operand()?, self.input, spec, *count_include_pad, out)
                     }
+                    Kind::Adaptive => grad.backend().adaptive_avg_pool2d_grad(grad.operand()?, self.input, out),
                 })
             }))
         })
     }
 
-    fn give(&self, pass: &mut Pass<'_>, kernel: impl Fn(&Pass<'_>, &RawTensor) -> Result<Buffer>) -> Result<()> {
+    fn give(
+        &self,
+        pass: &mut Pass<'_>,
+        kernel: impl Fn(&RawTensor, (DType, MemoryOrder)) -> Result<Buffer>,
+    ) -> Result<()> {
         let grad = self.lifted(pass.grad())?;
-        let buffer = kernel(pass, &grad)?;
-        pass.give(0, RawTensor::new(grad.device(), buffer, self.shape))
+        let buffer = kernel(&grad, (pass.dtype(0), self.order))?;
+        pass.give(0, tensor(self.order, grad.device(), buffer, self.shape))
     }
 }
 

@@ -1,35 +1,43 @@
 //! Average pooling and its gradient.
 
+use super::lanes::{Divided, Row, Spread, Sums};
 use super::{Pool2d, Window};
-use crate::load::computes_in_f64;
-use crate::num::Real;
+use crate::num::{Real, in_real};
+use crate::pixel::{Images, map_rows};
 use crate::plane::{map_planes, planes};
-use crate::{DType, Storage, View};
+use crate::simd::dispatch;
+use crate::{DType, MemoryOrder, Storage, View, scratch};
 
 /// Mean of each window, in the precision of `x`; `count_include_pad` counts the padding it covers as zeros.
 ///
 /// Sums in F32 (F64 for F64 operands), rounded once.
-pub fn avg_pool2d(x: &View, spec: &Pool2d, count_include_pad: bool) -> Storage {
-    mean(x, &Windows { axes: spec.windows(planes(x).1), count_include_pad })
+pub fn avg_pool2d(x: &View, spec: &Pool2d, count_include_pad: bool, order: MemoryOrder) -> Storage {
+    mean(x, &Windows { axes: spec.windows(planes(x).1), count_include_pad }, order)
 }
 
 /// Mean of each of `size` parts of the plane, in the precision of `x`.
-pub fn adaptive_avg_pool2d(x: &View, size: [usize; 2]) -> Storage {
+pub fn adaptive_avg_pool2d(x: &View, size: [usize; 2], order: MemoryOrder) -> Storage {
     let (_, input) = planes(x);
-    mean(x, &Windows::adaptive(input, size))
+    mean(x, &Windows::adaptive(input, size), order)
 }
 
 /// Gradient of [`avg_pool2d`] for planes of `input` `[H, W]`.
 ///
-/// Sums in F32 (F64 for F64 operands), rounded once to `out`.
-pub fn avg_pool2d_grad(grad: &View, input: [usize; 2], spec: &Pool2d, count_include_pad: bool, out: DType) -> Storage {
+/// Sums in F32 (F64 for F64 operands), rounded once; `out` says to what, and in which order the result lies.
+pub fn avg_pool2d_grad(
+    grad: &View,
+    input: [usize; 2],
+    spec: &Pool2d,
+    count_include_pad: bool,
+    out: (DType, MemoryOrder),
+) -> Storage {
     spread(grad, input, &Windows { axes: spec.windows(input), count_include_pad }, out)
 }
 
 /// Gradient of [`adaptive_avg_pool2d`] for planes of `input` `[H, W]`.
 ///
-/// Sums in F32 (F64 for F64 operands), rounded once to `out`.
-pub fn adaptive_avg_pool2d_grad(grad: &View, input: [usize; 2], out: DType) -> Storage {
+/// Sums in F32 (F64 for F64 operands), rounded once; `out` says to what, and in which order the result lies.
+pub fn adaptive_avg_pool2d_grad(grad: &View, input: [usize; 2], out: (DType, MemoryOrder)) -> Storage {
     let (_, size) = planes(grad);
     spread(grad, input, &Windows::adaptive(input, size), out)
 }
@@ -41,7 +49,7 @@ struct Windows {
 
 impl Windows {
     fn adaptive(input: [usize; 2], size: [usize; 2]) -> Self {
-        Self { axes: std::array::from_fn(|i| Window::adaptive(input[i], size[i])), count_include_pad: false }
+        Self { axes: Window::axes(None, input, size), count_include_pad: false }
     }
 
     fn size(&self) -> [usize; 2] {
@@ -51,19 +59,27 @@ impl Windows {
     /// All windows, row-major, with the number of pixels they average over.
     fn each<T: Real>(&self) -> impl Iterator<Item = (&Window, &Window, T)> {
         let pairs = self.axes[0].iter().flat_map(|row| self.axes[1].iter().map(move |column| (row, column)));
-        pairs.map(|(row, column)| {
-            let count = if self.count_include_pad {
-                row.size * column.size
-            } else {
-                row.pixels().len() * column.pixels().len()
-            };
-            (row, column, T::of(count as f64))
-        })
+        pairs.map(|(row, column)| (row, column, self.count(row, column)))
+    }
+
+    /// The number of pixels that a window averages over.
+    fn count<T: Real>(&self, row: &Window, column: &Window) -> T {
+        T::of(if self.count_include_pad { row.size * column.size } else { row.pixels().len() * column.pixels().len() }
+            as f64)
+    }
+
+    /// Those of each row of windows.
+    fn counts<T: Real>(&self) -> Vec<Vec<T>> {
+        let [rows, columns] = &self.axes;
+        rows.iter().map(|row| columns.iter().map(|column| self.count(row, column)).collect()).collect()
     }
 }
 
-fn mean(x: &View, windows: &Windows) -> Storage {
-    if computes_in_f64(x) { mean_in::<f64>(x, windows) } else { mean_in::<f32>(x, windows) }
+fn mean(x: &View, windows: &Windows, order: MemoryOrder) -> Storage {
+    in_real!(x.logical, T => match order {
+        MemoryOrder::RowMajor => mean_in::<T>(x, windows),
+        MemoryOrder::ChannelsLast => mean_of_pixels::<T>(x, windows),
+    })
 }
 
 fn mean_in<T: Real>(x: &View, windows: &Windows) -> Storage {
@@ -81,12 +97,11 @@ fn mean_in<T: Real>(x: &View, windows: &Windows) -> Storage {
     })
 }
 
-fn spread(grad: &View, input: [usize; 2], windows: &Windows, out: DType) -> Storage {
-    if computes_in_f64(grad) {
-        spread_in::<f64>(grad, input, windows, out)
-    } else {
-        spread_in::<f32>(grad, input, windows, out)
-    }
+fn spread(grad: &View, input: [usize; 2], windows: &Windows, (out, order): (DType, MemoryOrder)) -> Storage {
+    in_real!(grad.logical, T => match order {
+        MemoryOrder::RowMajor => spread_in::<T>(grad, input, windows, out),
+        MemoryOrder::ChannelsLast => spread_over_pixels::<T>(grad, input, windows, out),
+    })
 }
 
 fn spread_in<T: Real>(grad: &View, input: [usize; 2], windows: &Windows, out: DType) -> Storage {
@@ -100,5 +115,33 @@ fn spread_in<T: Real>(grad: &View, input: [usize; 2], windows: &Windows, out: DT
                 }
             }
         }
+    })
+}
+
+/// [`mean_in`] of images whose channels lie together.
+fn mean_of_pixels<T: Real>(x: &View, windows: &Windows) -> Storage {
+    let ([rows, columns], counts) = (&windows.axes, windows.counts::<T>());
+    map_rows::<T>(x, windows.size(), x.logical, |mut source, i, to| {
+        let channels = source.images.channels;
+        for y in rows[i].pixels() {
+            dispatch(Sums { row: Row { windows: columns, channels }, source: source.read(y), to });
+        }
+        dispatch(Divided { counts: &counts[i], channels, to });
+    })
+}
+
+/// [`spread_in`] for images whose channels lie together: every row asks the windows that cover it.
+fn spread_over_pixels<T: Real>(grad: &View, input: [usize; 2], windows: &Windows, out: DType) -> Storage {
+    let ([rows, columns], counts) = (&windows.axes, windows.counts::<T>());
+    let covering = Window::covering(rows, input[0]);
+    map_rows::<T>(grad, input, out, |mut source, y, to| {
+        let Images { channels, row: len, .. } = *source.images;
+        scratch::with(len, |shares: &mut [T]| {
+            for &window in &covering[y] {
+                shares.copy_from_slice(source.read(window));
+                dispatch(Divided { counts: &counts[window], channels, to: shares });
+                dispatch(Spread { row: Row { windows: columns, channels }, shares, to });
+            }
+        });
     })
 }

@@ -1,39 +1,50 @@
 //! Max pooling, its indices and its gradient.
 
+use super::lanes::{Largest, Routed, Row};
 use super::{Pool2d, Window};
-use crate::load::computes_in_f64;
-use crate::num::Real;
+use crate::num::{Real, in_real};
+use crate::output::Output;
+use crate::pixel::{Images, Rows, map_rows};
 use crate::plane::{map_planes, planes};
-use crate::{DType, Storage, View};
+use crate::simd::dispatch;
+use crate::split::for_chunks;
+use crate::{DType, MemoryOrder, SliceMut, Storage, View, scratch};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Largest value of each window, in the precision of `x`, and its position in the plane `[H, W]` as I64.
 ///
 /// The first of equal values counts; NaN is larger than everything. Exact: nothing is rounded.
-pub fn max_pool2d(x: &View, spec: &Pool2d) -> (Storage, Storage) {
-    pool(x, spec.windows(planes(x).1))
+pub fn max_pool2d(x: &View, spec: &Pool2d, order: MemoryOrder) -> (Storage, Storage) {
+    pool(x, spec.windows(planes(x).1), order)
 }
 
 /// [`max_pool2d`] with windows that divide the plane into `size` parts.
-pub fn adaptive_max_pool2d(x: &View, size: [usize; 2]) -> (Storage, Storage) {
-    let (_, [height, width]) = planes(x);
-    pool(x, [Window::adaptive(height, size[0]), Window::adaptive(width, size[1])])
+pub fn adaptive_max_pool2d(x: &View, size: [usize; 2], order: MemoryOrder) -> (Storage, Storage) {
+    pool(x, Window::axes(None, planes(x).1, size), order)
 }
 
-/// Gradient of the max poolings: adds each element of `grad` `[N, C, oh, ow]` to the place in a plane of `input`
-/// `[H, W]` that its maximum came from.
+/// Gradient of the max poolings by `spec`, or by windows that divide the plane: adds each element of `grad` `[N, C, oh, ow]` to
+/// the place in a plane of `input` `[H, W]` that its maximum came from. `indices` and the result lie in the order of `out`.
 ///
-/// Sums in F32 (F64 for F64 operands), rounded once to `out`.
-pub fn max_pool2d_grad(grad: &View, indices: &[i64], input: [usize; 2], out: DType) -> Storage {
-    if computes_in_f64(grad) {
-        scatter::<f64>(grad, indices, input, out)
-    } else {
-        scatter::<f32>(grad, indices, input, out)
-    }
+/// Sums in F32 (F64 for F64 operands), rounded once.
+pub fn max_pool2d_grad(
+    grad: &View,
+    indices: &[i64],
+    input: [usize; 2],
+    spec: Option<&Pool2d>,
+    (out, order): (DType, MemoryOrder),
+) -> Storage {
+    in_real!(grad.logical, T => match order {
+        MemoryOrder::RowMajor => scatter::<T>(grad, indices, input, out),
+        MemoryOrder::ChannelsLast => route::<T>(grad, indices, input, &Window::axes(spec, input, planes(grad).1), out),
+    })
 }
 
-fn pool(x: &View, windows: [Vec<Window>; 2]) -> (Storage, Storage) {
-    if computes_in_f64(x) { pool_in::<f64>(x, &windows) } else { pool_in::<f32>(x, &windows) }
+fn pool(x: &View, windows: [Vec<Window>; 2], order: MemoryOrder) -> (Storage, Storage) {
+    in_real!(x.logical, T => match order {
+        MemoryOrder::RowMajor => pool_in::<T>(x, &windows),
+        MemoryOrder::ChannelsLast => pool_pixels::<T>(x, &windows),
+    })
 }
 
 fn pool_in<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storage, Storage) {
@@ -69,6 +80,64 @@ fn scatter<T: Real>(grad: &View, indices: &[i64], input: [usize; 2], out: DType)
     map_planes::<T>(grad, input, out, |source, plane, index| {
         for (&slope, &place) in source.iter().zip(&indices[index * source.len()..]) {
             plane[place as usize] += slope;
+        }
+    })
+}
+
+/// [`pool_in`] of images whose channels lie together.
+fn pool_pixels<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storage, Storage) {
+    let images = Images::new(x);
+    let len = columns.len() * images.channels;
+    let mut y = Storage::unwritten(x.logical, images.count * rows.len() * len);
+    let mut indices = Storage::unwritten(DType::I64, y.len());
+    let output = Output::new(&mut y);
+    for_chunks(&mut indices, len, &|i, places| {
+        let SliceMut::I64(places) = places else { unreachable!("indices are I64") };
+        scratch::with(images.row + len, |buffer: &mut [T]| {
+            let (scratch, best) = buffer.split_at_mut(images.row);
+            let source = Rows { images: &images, image: i / rows.len(), scratch };
+            largest_of_rows(source, &rows[i % rows.len()], columns, best, places);
+            // SAFETY: each task has its own row.
+            unsafe { output.store(i * len, 1, best) };
+        });
+    });
+    (y, indices)
+}
+
+fn largest_of_rows<T: Real>(
+    mut source: Rows<'_, T>,
+    window: &Window,
+    windows: &[Window],
+    best: &mut [T],
+    places: &mut [i64],
+) {
+    let Images { channels, row, .. } = *source.images;
+    let width = row / channels;
+    best.fill(T::LEAST);
+    for (places, column) in places.chunks_exact_mut(channels).zip(windows) {
+        places.fill((window.start * width + column.start) as i64);
+    }
+    for y in window.pixels() {
+        let row = Row { windows, channels };
+        dispatch(Largest { row, source: source.read(y), first: y * width, best, places });
+    }
+}
+
+/// [`scatter`] for images whose channels lie together: every pixel asks the windows that cover it.
+fn route<T: Real>(
+    grad: &View,
+    indices: &[i64],
+    input: [usize; 2],
+    [rows, columns]: &[Vec<Window>; 2],
+    out: DType,
+) -> Storage {
+    let covering = Window::covering(rows, input[0]);
+    map_rows::<T>(grad, input, out, |mut source, y, to| {
+        let Images { channels, row: len, .. } = *source.images;
+        for &window in &covering[y] {
+            let places = &indices[(source.image * rows.len() + window) * len..][..len];
+            let row = Row { windows: columns, channels };
+            dispatch(Routed { row, grad: source.read(window), places, first: y * input[1], to });
         }
     })
 }

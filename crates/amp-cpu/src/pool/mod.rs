@@ -1,6 +1,10 @@
-//! Pooling of image planes `[N, C, H, W]`, fixed windows and adaptive ones; sums in F32 (F64 for F64 operands).
+//! Pooling of images `[N, C, H, W]`, fixed windows and adaptive ones; sums in F32 (F64 for F64 operands).
+//!
+//! Results lie in the order that is asked for, whatever that of the operand. Both orders add and compare in the same sequence:
+//! same bits.
 
 mod average;
+mod lanes;
 mod max;
 #[cfg(test)]
 mod tests;
@@ -68,6 +72,14 @@ struct Window {
 }
 
 impl Window {
+    /// The windows along both axes: those of `spec`, or such as divide the plane into `size` parts.
+    fn axes(spec: Option<&Pool2d>, input: [usize; 2], size: [usize; 2]) -> [Vec<Self>; 2] {
+        match spec {
+            Some(spec) => spec.windows(input),
+            None => std::array::from_fn(|i| Self::adaptive(input[i], size[i])),
+        }
+    }
+
     /// Windows that divide `input` pixels into `output` parts as evenly as possible, overlapping where they must.
     fn adaptive(input: usize, output: usize) -> Vec<Self> {
         (0..output)
@@ -76,6 +88,15 @@ impl Window {
                 Self { start, end, step: 1, size: end - start }
             })
             .collect()
+    }
+
+    /// For each of `input` pixels the windows that cover it.
+    fn covering(windows: &[Self], input: usize) -> Vec<Vec<usize>> {
+        let mut covering = vec![Vec::new(); input];
+        for (i, window) in windows.iter().enumerate() {
+            window.pixels().for_each(|pixel| covering[pixel].push(i));
+        }
+        covering
     }
 
     fn pixels(&self) -> std::iter::StepBy<std::ops::Range<usize>> {

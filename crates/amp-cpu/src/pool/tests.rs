@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::testing::{Random, Tensor, epsilon};
-use crate::{DType, Storage};
+use crate::{DType, MemoryOrder, Storage, with_num_threads};
 
 const SHAPE: [usize; 4] = [2, 3, 7, 9];
+const ROWS: (DType, MemoryOrder) = (DType::F32, MemoryOrder::RowMajor);
 
 fn pool(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2]) -> Pool2d {
     Pool2d { kernel, stride, padding, dilation, ceil_mode: false }
@@ -53,7 +54,7 @@ fn maxima_and_their_places() {
     specs.push(pool([3, 2], [1, 2], [1, 1], [2, 3]));
     for (spec, dtype) in specs.iter().flat_map(|s| [DType::F32, DType::F16, DType::F64].map(|d| (s, d))) {
         let x = random.tensor(&SHAPE, dtype).transposed(2, 3).transposed(2, 3);
-        let (y, indices) = max_pool2d(&x.view(), spec);
+        let (y, indices) = max_pool2d(&x.view(), spec, ROWS.1);
         let size = spec.output_size([7, 9]).expect("the windows fit");
         let y = Tensor::contiguous(&[2, 3, size[0], size[1]], y);
         assert_eq!(y.logical(), dtype);
@@ -74,12 +75,12 @@ fn maxima_and_their_places() {
 #[test]
 fn nan_is_the_largest_and_the_first_of_equals_counts() {
     let x = Tensor::from_values(&[1, 1, 1, 5], DType::F32, &[1.0, f64::NAN, 3.0, 3.0, f64::NEG_INFINITY]);
-    let (y, indices) = max_pool2d(&x.view(), &pool([1, 2], [1, 1], [0; 2], [1; 2]));
+    let (y, indices) = max_pool2d(&x.view(), &pool([1, 2], [1, 1], [0; 2], [1; 2]), ROWS.1);
     let Storage::F32(y) = y else { panic!("pooling keeps the precision") };
     assert!(y[0].is_nan() && y[1].is_nan() && y[2..] == [3.0, 3.0]);
     assert_eq!(indices, Storage::I64(vec![1, 1, 2, 3].into()));
     let low = Tensor::filled(&[1, 1, 2, 2], DType::F32, f64::NEG_INFINITY);
-    let (y, indices) = max_pool2d(&low.view(), &pool([2; 2], [1; 2], [1; 2], [1; 2]));
+    let (y, indices) = max_pool2d(&low.view(), &pool([2; 2], [1; 2], [1; 2], [1; 2]), ROWS.1);
     assert_eq!(y, Storage::F32(vec![f32::NEG_INFINITY; 9].into()));
     assert_eq!(indices, Storage::I64(vec![0, 0, 1, 0, 0, 1, 2, 2, 3].into()));
 }
@@ -89,11 +90,11 @@ fn maxima_pass_their_gradient_back() {
     let mut random = Random::new(22);
     let x = random.tensor(&SHAPE, DType::F32);
     let spec = pool([3, 3], [1, 2], [1, 1], [1; 2]);
-    let (y, indices) = max_pool2d(&x.view(), &spec);
+    let (y, indices) = max_pool2d(&x.view(), &spec, ROWS.1);
     let size = spec.output_size([7, 9]).expect("the windows fit");
     let grad = Tensor::filled(&[2, 3, size[0], size[1]], DType::BF16, 1.0);
     let Storage::I64(indices) = indices else { panic!("indices are I64") };
-    let dx = max_pool2d_grad(&grad.view(), &indices, [7, 9], DType::F32);
+    let dx = max_pool2d_grad(&grad.view(), &indices, [7, 9], Some(&spec), ROWS);
     let mut expected = vec![0.0_f32; dx.len()];
     for (i, place) in indices.iter().enumerate() {
         expected[i / (size[0] * size[1]) * 63 + *place as usize] += 1.0;
@@ -108,9 +109,9 @@ fn means_and_their_gradient() {
     for (spec, include) in specs().iter().flat_map(|s| [true, false].map(|i| (s, i))) {
         let x = random.tensor(&SHAPE, DType::BF16);
         let size = spec.output_size([7, 9]).expect("the windows fit");
-        let y = Tensor::contiguous(&[2, 3, size[0], size[1]], avg_pool2d(&x.view(), spec, include));
+        let y = Tensor::contiguous(&[2, 3, size[0], size[1]], avg_pool2d(&x.view(), spec, include, ROWS.1));
         let grad = random.tensor(y.shape(), DType::F32);
-        let dx = avg_pool2d_grad(&grad.view(), [7, 9], spec, include, DType::F32);
+        let dx = avg_pool2d_grad(&grad.view(), [7, 9], spec, include, ROWS);
         let dx = Tensor::contiguous(&SHAPE, dx);
         for plane in 0..6 {
             let mut expected = vec![0.0; 63];
@@ -136,11 +137,11 @@ fn adaptive_windows_cover_everything() {
     let x = random.tensor(&SHAPE, DType::F32);
     for size in [[1, 1], [7, 9], [3, 4], [10, 2]] {
         let shape = [2, 3, size[0], size[1]];
-        let mean = Tensor::contiguous(&shape, adaptive_avg_pool2d(&x.view(), size));
-        let (max, _) = adaptive_max_pool2d(&x.view(), size);
+        let mean = Tensor::contiguous(&shape, adaptive_avg_pool2d(&x.view(), size, ROWS.1));
+        let (max, _) = adaptive_max_pool2d(&x.view(), size, ROWS.1);
         let max = Tensor::contiguous(&shape, max);
         let ones = Tensor::filled(&shape, DType::F32, 1.0);
-        let spread = Tensor::contiguous(&SHAPE, adaptive_avg_pool2d_grad(&ones.view(), [7, 9], DType::F32));
+        let spread = Tensor::contiguous(&SHAPE, adaptive_avg_pool2d_grad(&ones.view(), [7, 9], ROWS));
         for index in mean.indices() {
             let range = |i: usize, n: usize| index[i + 2] * n / size[i]..((index[i + 2] + 1) * n).div_ceil(size[i]);
             let pixels: Vec<f64> = range(0, 7)
@@ -153,5 +154,80 @@ fn adaptive_windows_cover_everything() {
         }
         let total: f64 = spread.values().iter().sum();
         assert!((total - (6 * size[0] * size[1]) as f64).abs() <= 1e-3);
+    }
+}
+
+/// All results of a pooling and its gradients in an order, as text: NaN equals itself, and 0 has a sign.
+fn everything(x: &Tensor, spec: &Pool2d, size: [usize; 2], order: MemoryOrder) -> Vec<String> {
+    let [n, c, h, w] = *x.shape() else { panic!("images") };
+    let (logical, mut random) = (x.logical(), Random::new(25));
+    let mut results = Vec::new();
+    for spec in [Some(spec), None] {
+        let output = spec.map_or(size, |spec| spec.output_size([h, w]).expect("the windows fit"));
+        let (shape, input) = ([n, c, output[0], output[1]], [h, w]);
+        let grad =
+            random.tensor(&shape, DType::BF16).meant_as(if logical == DType::F64 { logical } else { DType::F32 });
+        let grad = if order == MemoryOrder::RowMajor { grad } else { grad.channels_last() };
+        let (x, grad) = (x.view(), grad.view());
+        let (y, indices) = match spec {
+            Some(spec) => max_pool2d(&x, spec, order),
+            None => adaptive_max_pool2d(&x, size, order),
+        };
+        let Storage::I64(places) = &indices else { panic!("indices are I64") };
+        let dx = max_pool2d_grad(&grad, places, input, spec, (logical, order));
+        let ordered = |shape: &[usize], result| format!("{:?}", Tensor::row_major(shape, order, &result));
+        results.extend([ordered(&shape, y), ordered(&shape, indices), ordered(x.layout.shape.as_ref(), dx)]);
+        let counted: &[bool] = if spec.is_some_and(|spec| spec.dilation != [1; 2]) { &[] } else { &[true, false] };
+        for &include in counted {
+            let (y, dx) = match spec {
+                Some(spec) => (
+                    avg_pool2d(&x, spec, include, order),
+                    avg_pool2d_grad(&grad, input, spec, include, (logical, order)),
+                ),
+                None => {
+                    (adaptive_avg_pool2d(&x, size, order), adaptive_avg_pool2d_grad(&grad, input, (logical, order)))
+                }
+            };
+            results.extend([ordered(&shape, y), ordered(x.layout.shape.as_ref(), dx)]);
+        }
+    }
+    results
+}
+
+/// Images with what is easily lost: NaN, infinities, zeros with a sign and subnormals.
+fn wild(random: &mut Random, shape: &[usize], dtype: DType) -> Tensor {
+    let mut values = random.tensor(shape, DType::F32).values();
+    let rare = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1e-7, -3e-39];
+    values.iter_mut().step_by(5).zip(rare.iter().cycle()).for_each(|(value, rare)| *value = *rare);
+    Tensor::from_values(shape, dtype, &values)
+}
+
+#[test]
+fn both_orders_have_the_same_bits() {
+    let mut random = Random::new(26);
+    let mut specs = specs();
+    specs.push(pool([3, 2], [1, 2], [1, 1], [2, 3]));
+    let shapes = [[2, 3, 7, 9], [1, 37, 7, 9]];
+    for (spec, dtype) in
+        specs.iter().flat_map(|s| [DType::F32, DType::BF16, DType::F16, DType::F64].map(|dtype| (s, dtype)))
+    {
+        for (shape, size) in shapes.iter().flat_map(|shape| [[1, 1], [3, 4], [10, 2]].map(|size| (shape, size))) {
+            let x = wild(&mut random, shape, dtype);
+            let expected = everything(&x, spec, size, MemoryOrder::RowMajor);
+            for x in [x.channels_last(), x] {
+                let found = everything(&x, spec, size, MemoryOrder::ChannelsLast);
+                assert!(found == expected, "{spec:?} of {shape:?} {dtype:?}, parts {size:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let x = wild(&mut Random::new(27), &[4, 64, 25, 24], DType::F32).meant_as(DType::BF16).channels_last();
+    let spec = pool([3, 3], [2, 2], [1, 1], [1, 1]);
+    for order in [MemoryOrder::RowMajor, MemoryOrder::ChannelsLast] {
+        let [one, two] = [1, 2].map(|n| with_num_threads(n, || everything(&x, &spec, [2, 1], order)));
+        assert!(one == two, "{order:?}");
     }
 }

@@ -5,7 +5,7 @@ use crate::error::foreign;
 use crate::module::Family::Pool as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
-use amp_core::backend::{Buffer, DType, Interpolation, Operand as CoreOperand, Pool2d, Pooling};
+use amp_core::backend::{Buffer, DType, Interpolation, MemoryOrder, Operand as CoreOperand, Pool2d, Pooling};
 
 /// Planes of a tensor, and their height and width.
 fn planes(x: &CoreOperand<'_>) -> (usize, [usize; 2]) {
@@ -124,11 +124,11 @@ impl Gpu {
 }
 
 impl Pooling for Gpu {
-    fn max_pool2d(&self, x: CoreOperand<'_>, spec: &Pool2d) -> Result<(Buffer, Buffer)> {
+    fn max_pool2d(&self, x: CoreOperand<'_>, spec: &Pool2d, _: MemoryOrder) -> Result<(Buffer, Buffer)> {
         self.maxima(x, Windows::Fixed(spec))
     }
 
-    fn adaptive_max_pool2d(&self, x: CoreOperand<'_>, size: [usize; 2]) -> Result<(Buffer, Buffer)> {
+    fn adaptive_max_pool2d(&self, x: CoreOperand<'_>, size: [usize; 2], _: MemoryOrder) -> Result<(Buffer, Buffer)> {
         self.maxima(x, Windows::Dividing(size))
     }
 
@@ -137,7 +137,8 @@ impl Pooling for Gpu {
         grad: CoreOperand<'_>,
         indices: &Buffer,
         input: [usize; 2],
-        out: DType,
+        _: Option<&Pool2d>,
+        (out, _): (DType, MemoryOrder),
     ) -> Result<Buffer> {
         let (count, size) = planes(&grad);
         let (n, inputs, outputs) = (grad.layout.count(), input[0] * input[1], size[0] * size[1]);
@@ -158,7 +159,7 @@ impl Pooling for Gpu {
         Ok(dx.into_buffer())
     }
 
-    fn avg_pool2d(&self, x: CoreOperand<'_>, spec: &Pool2d, count_include_pad: bool) -> Result<Buffer> {
+    fn avg_pool2d(&self, x: CoreOperand<'_>, spec: &Pool2d, count_include_pad: bool, _: MemoryOrder) -> Result<Buffer> {
         self.means(x, Windows::Fixed(spec), count_include_pad)
     }
 
@@ -168,16 +169,21 @@ impl Pooling for Gpu {
         input: [usize; 2],
         spec: &Pool2d,
         count_include_pad: bool,
-        out: DType,
+        (out, _): (DType, MemoryOrder),
     ) -> Result<Buffer> {
         self.means_grad(grad, input, Windows::Fixed(spec), count_include_pad, out)
     }
 
-    fn adaptive_avg_pool2d(&self, x: CoreOperand<'_>, size: [usize; 2]) -> Result<Buffer> {
+    fn adaptive_avg_pool2d(&self, x: CoreOperand<'_>, size: [usize; 2], _: MemoryOrder) -> Result<Buffer> {
         self.means(x, Windows::Dividing(size), false)
     }
 
-    fn adaptive_avg_pool2d_grad(&self, grad: CoreOperand<'_>, input: [usize; 2], out: DType) -> Result<Buffer> {
+    fn adaptive_avg_pool2d_grad(
+        &self,
+        grad: CoreOperand<'_>,
+        input: [usize; 2],
+        (out, _): (DType, MemoryOrder),
+    ) -> Result<Buffer> {
         self.means_grad(grad, input, Windows::Dividing(planes(&grad).1), false, out)
     }
 

@@ -1,6 +1,7 @@
 use crate::case::{Input, check};
 use amp_core::Dims;
 use amp_core::backend::DType;
+use amp_core::backend::MemoryOrder::RowMajor;
 use amp_core::backend::{AttentionScores, Conv2d, Interpolation, Layout, Operand, Pool2d};
 
 #[test]
@@ -75,26 +76,28 @@ fn pooling_and_upsampling_with_their_gradients() {
         let [oh, ow] = spec.output_size([7, 9]).expect("a window fits");
         let grad = Input::noise(&[2, 2, oh, ow], dtype, 1.0, 2);
         check(&format!("{spec:?}"), &[x.clone(), grad.clone()], dtype, 40.0, &|b, x, out| {
-            let (y, indices) = b.max_pool2d(x[0], &spec)?;
+            let (y, indices) = b.max_pool2d(x[0], &spec, RowMajor)?;
             Ok(vec![
                 y,
-                b.max_pool2d_grad(x[1], &indices, [7, 9], out)?,
+                b.max_pool2d_grad(x[1], &indices, [7, 9], Some(&spec), (out, RowMajor))?,
                 indices,
-                b.avg_pool2d(x[0], &spec, true)?,
-                b.avg_pool2d_grad(x[1], [7, 9], &spec, false, out)?,
-                b.avg_pool2d_grad(x[1], [7, 9], &spec, true, out)?,
-                b.adaptive_avg_pool2d(x[0], [3, 4])?,
-                b.adaptive_avg_pool2d_grad(x[1], [7, 9], out)?,
-                b.adaptive_max_pool2d(x[0], [2, 5])?.0,
+                b.avg_pool2d(x[0], &spec, true, RowMajor)?,
+                b.avg_pool2d_grad(x[1], [7, 9], &spec, false, (out, RowMajor))?,
+                b.avg_pool2d_grad(x[1], [7, 9], &spec, true, (out, RowMajor))?,
+                b.adaptive_avg_pool2d(x[0], [3, 4], RowMajor)?,
+                b.adaptive_avg_pool2d_grad(x[1], [7, 9], (out, RowMajor))?,
+                b.adaptive_max_pool2d(x[0], [2, 5], RowMajor)?.0,
             ])
         });
         let dilated = Pool2d { kernel: [3, 3], stride: [2, 1], padding: [1, 0], dilation: [2, 3], ceil_mode: false };
-        check("dilated maxima", &[x.clone()], dtype, 0.0, &|b, x, _| Ok(vec![b.max_pool2d(x[0], &dilated)?.0]));
+        check("dilated maxima", &[x.clone()], dtype, 0.0, &|b, x, _| {
+            Ok(vec![b.max_pool2d(x[0], &dilated, RowMajor)?.0])
+        });
         // Of equal maxima the first one counts, and NaN is larger than any number.
         let mut tied: Vec<f64> = (0..126).map(|i| f64::from(i * 7 % 3)).collect();
         tied[40] = f64::NAN;
         check("equal maxima", &[Input::new(tied, &[2, 1, 7, 9], dtype)], dtype, 0.0, &|b, x, _| {
-            let (y, indices) = b.max_pool2d(x[0], &spec)?;
+            let (y, indices) = b.max_pool2d(x[0], &spec, RowMajor)?;
             Ok(vec![y, indices])
         });
         let ways = [

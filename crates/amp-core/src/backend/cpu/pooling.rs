@@ -1,27 +1,38 @@
 use super::{CpuBackend, foreign, view};
 use crate::Result;
 use crate::backend::{Buffer, Operand, Pooling};
-use amp_cpu::{DType, Interpolation, Pool2d, Slice, Storage};
+use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d, Slice, Storage};
 
 impl Pooling for CpuBackend {
-    fn max_pool2d(&self, x: Operand<'_>, spec: &Pool2d) -> Result<(Buffer, Buffer)> {
-        let (y, indices) = amp_cpu::max_pool2d(&view("max_pool2d", x)?, spec);
+    fn pooling_order(&self, x: &Layout) -> MemoryOrder {
+        MemoryOrder::of(&[x])
+    }
+
+    fn max_pool2d(&self, x: Operand<'_>, spec: &Pool2d, order: MemoryOrder) -> Result<(Buffer, Buffer)> {
+        let (y, indices) = amp_cpu::max_pool2d(&view("max_pool2d", x)?, spec, order);
         Ok((Buffer::new(y), Buffer::new(indices)))
     }
 
-    fn adaptive_max_pool2d(&self, x: Operand<'_>, size: [usize; 2]) -> Result<(Buffer, Buffer)> {
-        let (y, indices) = amp_cpu::adaptive_max_pool2d(&view("adaptive_max_pool2d", x)?, size);
+    fn adaptive_max_pool2d(&self, x: Operand<'_>, size: [usize; 2], order: MemoryOrder) -> Result<(Buffer, Buffer)> {
+        let (y, indices) = amp_cpu::adaptive_max_pool2d(&view("adaptive_max_pool2d", x)?, size, order);
         Ok((Buffer::new(y), Buffer::new(indices)))
     }
 
-    fn max_pool2d_grad(&self, grad: Operand<'_>, indices: &Buffer, input: [usize; 2], out: DType) -> Result<Buffer> {
+    fn max_pool2d_grad(
+        &self,
+        grad: Operand<'_>,
+        indices: &Buffer,
+        input: [usize; 2],
+        spec: Option<&Pool2d>,
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer> {
         let storage = indices.downcast::<Storage>().ok_or_else(|| foreign("max_pool2d"))?;
         let Slice::I64(places) = storage.as_slice() else { return Err(foreign("max_pool2d")) };
-        Ok(Buffer::new(amp_cpu::max_pool2d_grad(&view("max_pool2d", grad)?, places, input, out)))
+        Ok(Buffer::new(amp_cpu::max_pool2d_grad(&view("max_pool2d", grad)?, places, input, spec, out)))
     }
 
-    fn avg_pool2d(&self, x: Operand<'_>, spec: &Pool2d, count_include_pad: bool) -> Result<Buffer> {
-        Ok(Buffer::new(amp_cpu::avg_pool2d(&view("avg_pool2d", x)?, spec, count_include_pad)))
+    fn avg_pool2d(&self, x: Operand<'_>, spec: &Pool2d, count_include_pad: bool, order: MemoryOrder) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::avg_pool2d(&view("avg_pool2d", x)?, spec, count_include_pad, order)))
     }
 
     fn avg_pool2d_grad(
@@ -30,17 +41,22 @@ impl Pooling for CpuBackend {
         input: [usize; 2],
         spec: &Pool2d,
         count_include_pad: bool,
-        out: DType,
+        out: (DType, MemoryOrder),
     ) -> Result<Buffer> {
         let grad = view("avg_pool2d", grad)?;
         Ok(Buffer::new(amp_cpu::avg_pool2d_grad(&grad, input, spec, count_include_pad, out)))
     }
 
-    fn adaptive_avg_pool2d(&self, x: Operand<'_>, size: [usize; 2]) -> Result<Buffer> {
-        Ok(Buffer::new(amp_cpu::adaptive_avg_pool2d(&view("adaptive_avg_pool2d", x)?, size)))
+    fn adaptive_avg_pool2d(&self, x: Operand<'_>, size: [usize; 2], order: MemoryOrder) -> Result<Buffer> {
+        Ok(Buffer::new(amp_cpu::adaptive_avg_pool2d(&view("adaptive_avg_pool2d", x)?, size, order)))
     }
 
-    fn adaptive_avg_pool2d_grad(&self, grad: Operand<'_>, input: [usize; 2], out: DType) -> Result<Buffer> {
+    fn adaptive_avg_pool2d_grad(
+        &self,
+        grad: Operand<'_>,
+        input: [usize; 2],
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer> {
         Ok(Buffer::new(amp_cpu::adaptive_avg_pool2d_grad(&view("adaptive_avg_pool2d", grad)?, input, out)))
     }
 
