@@ -106,7 +106,7 @@ fn folds_joins_and_views() {
 
 #[test]
 fn normalisations_and_windows() {
-    let functions: [(&str, Function); 6] = [
+    let functions: [(&str, Function); 5] = [
         ("softmax of channels", |a, b| a.softmax(1)? * b),
         ("log_softmax of rows", |a, b| a.log_softmax(3)? * b),
         ("batch_norm_eval", |a, b| {
@@ -115,7 +115,6 @@ fn normalisations_and_windows() {
         }),
         ("group_norm", |a, b| a.group_norm(1, None, None, 1e-5)? * b),
         ("layer_norm", |a, b| a.layer_norm(&a.dims()[1..], None, None, 1e-5)? * b),
-        ("upsample", |a, b| (a + b)?.upsample_nearest([6, 7])),
     ];
     for (name, f) in functions {
         agree(name, f, 1e-12);
@@ -123,8 +122,8 @@ fn normalisations_and_windows() {
 }
 
 #[test]
-fn poolings() {
-    let functions: [(&str, Function); 8] = [
+fn poolings_and_resizing() {
+    let functions: [(&str, Function); 11] = [
         ("max_pool2d", |a, b| (a + b)?.max_pool2d(PoolOptions::new(3).stride(1).padding(1))),
         ("max_pool2d of far pixels", |a, b| (a + b)?.max_pool2d(PoolOptions::new(2).stride(2).padding(1).dilation(2))),
         ("avg_pool2d", |a, b| (a + b)?.avg_pool2d(PoolOptions::new(3).stride(2).padding(1))),
@@ -133,6 +132,9 @@ fn poolings() {
         }),
         ("adaptive_max_pool2d", |a, b| (a + b)?.adaptive_max_pool2d([2, 3])),
         ("adaptive_avg_pool2d", |a, b| (a + b)?.adaptive_avg_pool2d([3, 2])),
+        ("upsample_nearest", |a, b| (a + b)?.upsample_nearest([6, 7])),
+        ("upsample_bilinear", |a, b| (a + b)?.upsample_bilinear([3, 7], false)),
+        ("upsample_bilinear, aligned", |a, b| (a + b)?.upsample_bilinear([9, 2], true)),
         ("mean of pixels", |a, b| (a + b)?.adaptive_avg_pool2d(1)?.flatten(1, -1)),
         ("maxima of pixels", |a, b| (a + b)?.adaptive_max_pool2d(1)?.flatten(1, -1)),
     ];
@@ -142,7 +144,7 @@ fn poolings() {
 }
 
 #[test]
-fn poolings_keep_the_channels_together() {
+fn poolings_and_resizing_keep_the_channels_together() {
     let x = eighths([2, 24, 6, 5], 1);
     let options = PoolOptions::new(2).padding(1);
     let (values, places) = x.max_pool2d_with_indices(options).unwrap();
@@ -151,7 +153,9 @@ fn poolings_keep_the_channels_together() {
     assert!(lies_together(&found) && lies_together(&found_places));
     assert_eq!(found.to_vec().unwrap(), values.to_vec().unwrap());
     assert_eq!(found_places.to_vec().unwrap(), places.to_vec().unwrap());
-    let pooled: [Function; 4] = [
+    let pooled: [Function; 6] = [
+        |x, _| x.upsample_nearest([7, 4]),
+        |x, _| x.upsample_bilinear([3, 9], true),
         |x, _| x.max_pool2d(3),
         |x, _| x.avg_pool2d(3),
         |x, _| x.adaptive_max_pool2d([3, 2]),
@@ -161,8 +165,10 @@ fn poolings_keep_the_channels_together() {
         let y = f(&x, &x).unwrap();
         assert!(lies_together(&y) || y.dims()[2..] == [2, 1]);
         // The gradient lies as what was pooled, whatever the order of the one that comes.
-        for slopes in [eighths(y.dims().try_into().unwrap(), 3), turned(&eighths(y.dims().try_into().unwrap(), 3))] {
-            assert!(lies_together(&y.backward_with(&slopes).unwrap().get(&x).unwrap().unwrap()));
+        let slopes = eighths(y.dims().try_into().unwrap(), 3);
+        for slopes in [turned(&slopes), slopes] {
+            let grads = f(&x, &x).unwrap().backward_with(&slopes).unwrap();
+            assert!(lies_together(&grads.get(&x).unwrap().unwrap()));
         }
     }
     // One pixel is both: its channels are a row without a copy, and the gradient behind them lies together again.

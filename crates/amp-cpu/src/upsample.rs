@@ -1,12 +1,12 @@
-//! Upsampling (and downsampling) of image planes `[N, C, H, W]` to a given size; arithmetic in F32 (F64 for F64).
+//! Upsampling (and downsampling) of images `[N, C, H, W]` to a given size; arithmetic in F32 (F64 for F64).
 
+mod lanes;
 #[cfg(test)]
 mod tests;
 
-use crate::load::computes_in_f64;
-use crate::num::Real;
+use crate::num::{Real, in_real};
 use crate::plane::{map_planes, planes};
-use crate::{DType, Storage, View};
+use crate::{DType, MemoryOrder, Storage, View};
 
 /// How a pixel of the result is made from pixels of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +20,25 @@ pub enum Interpolation {
     },
 }
 
-/// Resizes planes to `size`; PyTorch's `interpolate`.
-pub fn upsample2d(x: &View, size: [usize; 2], how: Interpolation, out: DType) -> Storage {
-    if computes_in_f64(x) { resize::<f64>(x, size, how, out) } else { resize::<f32>(x, size, how, out) }
+/// Resizes planes to `size`; PyTorch's `interpolate`. `out` says to what the result is rounded, and in which order it lies.
+pub fn upsample2d(x: &View, size: [usize; 2], how: Interpolation, (out, order): (DType, MemoryOrder)) -> Storage {
+    in_real!(x.logical, T => match order {
+        MemoryOrder::RowMajor => resize::<T>(x, size, how, out),
+        MemoryOrder::ChannelsLast => lanes::resize::<T>(x, size, how, out),
+    })
 }
 
 /// Gradient of [`upsample2d`] for planes of `input` `[H, W]`.
-pub fn upsample2d_grad(grad: &View, input: [usize; 2], how: Interpolation, out: DType) -> Storage {
-    if computes_in_f64(grad) {
-        resize_grad::<f64>(grad, input, how, out)
-    } else {
-        resize_grad::<f32>(grad, input, how, out)
-    }
+pub fn upsample2d_grad(
+    grad: &View,
+    input: [usize; 2],
+    how: Interpolation,
+    (out, order): (DType, MemoryOrder),
+) -> Storage {
+    in_real!(grad.logical, T => match order {
+        MemoryOrder::RowMajor => resize_grad::<T>(grad, input, how, out),
+        MemoryOrder::ChannelsLast => lanes::resize_grad::<T>(grad, input, how, out),
+    })
 }
 
 /// The two source positions of a result position, and their weights.
@@ -39,6 +46,11 @@ pub fn upsample2d_grad(grad: &View, input: [usize; 2], how: Interpolation, out: 
 struct Mix<T> {
     at: [usize; 2],
     weight: [T; 2],
+}
+
+/// Which of the two have a weight.
+fn corners(how: Interpolation) -> &'static [usize] {
+    if how == Interpolation::Nearest { &[0] } else { &[0, 1] }
 }
 
 fn mixes<T: Real>(input: usize, output: usize, how: Interpolation) -> Vec<Mix<T>> {
@@ -86,7 +98,7 @@ fn resize<T: Real>(x: &View, size: [usize; 2], how: Interpolation, out: DType) -
 fn resize_grad<T: Real>(grad: &View, input: [usize; 2], how: Interpolation, out: DType) -> Storage {
     let (_, [height, width]) = planes(grad);
     let (rows, columns) = (mixes::<T>(input[0], height, how), mixes::<T>(input[1], width, how));
-    let corners: &[usize] = if how == Interpolation::Nearest { &[0] } else { &[0, 1] };
+    let corners = corners(how);
     map_planes::<T>(grad, input, out, |source, plane, _| {
         for (row, line) in rows.iter().zip(source.chunks_exact(width.max(1))) {
             for (column, &slope) in columns.iter().zip(line) {

@@ -9,7 +9,7 @@ use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d};
 /// Poolings give the precision of `x`. `input` and `size` are `[height, width]`. Results, gradients and indices lie in an order
 /// that [`pooling_order`](Self::pooling_order) gave; other operands may lie anyhow.
 pub trait Pooling {
-    /// The order in which poolings of a tensor, and their gradients, are best written.
+    /// The order in which what is pooled or resized from a tensor is best written, and its gradient.
     fn pooling_order(&self, x: &Layout) -> MemoryOrder {
         let _ = x;
         MemoryOrder::RowMajor
@@ -57,8 +57,20 @@ pub trait Pooling {
     ) -> Result<Buffer>;
 
     /// Planes resized to `size`.
-    fn upsample2d(&self, x: Operand<'_>, size: [usize; 2], how: Interpolation, out: DType) -> Result<Buffer>;
+    fn upsample2d(
+        &self,
+        x: Operand<'_>,
+        size: [usize; 2],
+        how: Interpolation,
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer>;
 
     /// Gradient of [`upsample2d`](Self::upsample2d).
-    fn upsample2d_grad(&self, grad: Operand<'_>, input: [usize; 2], how: Interpolation, out: DType) -> Result<Buffer>;
+    fn upsample2d_grad(
+        &self,
+        grad: Operand<'_>,
+        input: [usize; 2],
+        how: Interpolation,
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer>;
 }

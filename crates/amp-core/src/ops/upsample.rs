@@ -2,7 +2,7 @@
 
 use super::window::IntoExtent;
 use crate::autograd::{Pass, record};
-use crate::order::row_major;
+use crate::order::{in_order, tensor};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -54,12 +54,13 @@ fn resize(
         return Err(Error::Empty { op, shape: from });
     }
     let shape = [from[0], from[1], size[0], size[1]].into_shape(op)?;
-    let buffer = x.backend().upsample2d(row_major(x)?.operand()?, size, how, writes.unwrap_or(x.logical))?;
-    record(op, &[x], RawTensor::written(x.device(), buffer, shape, x.logical), |_| {
+    let (order, out) = (x.backend().pooling_order(&x.layout), writes.unwrap_or(x.logical));
+    let buffer = x.backend().upsample2d(in_order(order, x)?.operand()?, size, how, (out, order))?;
+    record(op, &[x], tensor(order, x.device(), buffer, shape).counted(x.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let (grad, input) = (row_major(pass.grad())?, [from[2], from[3]]);
-            let buffer = grad.backend().upsample2d_grad(grad.operand()?, input, how, pass.dtype(0))?;
-            pass.give(0, RawTensor::new(grad.device(), buffer, from))
+            let (grad, input) = (in_order(order, pass.grad())?, [from[2], from[3]]);
+            let buffer = grad.backend().upsample2d_grad(grad.operand()?, input, how, (pass.dtype(0), order))?;
+            pass.give(0, tensor(order, grad.device(), buffer, from))
         }))
     })
 }

@@ -11,7 +11,8 @@ use crate::split::for_chunks;
 use crate::{DType, MemoryOrder, SliceMut, Storage, View, scratch};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Largest value of each window, in the precision of `x`, and its position in the plane `[H, W]` as I64.
+/// Largest value of each window, in the precision of `x`, and its position in the plane `[H, W]` as I64; -1 in a window whose
+/// pixels all are padding.
 ///
 /// The first of equal values counts; NaN is larger than everything. Exact: nothing is rounded.
 pub fn max_pool2d(x: &View, spec: &Pool2d, order: MemoryOrder) -> (Storage, Storage) {
@@ -57,29 +58,36 @@ fn pool_in<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storage, S
         for ((row, column), to) in windows.zip(plane) {
             let (value, place) = largest(source, width, row, column);
             *to = value;
-            places.next().expect("one place per window").store(place as i64, Ordering::Relaxed);
+            places.next().expect("one place per window").store(place, Ordering::Relaxed);
         }
     });
     (y, Storage::I64(indices.into_iter().map(AtomicI64::into_inner).collect()))
 }
 
-fn largest<T: Real>(source: &[T], width: usize, row: &Window, column: &Window) -> (T, usize) {
-    let (mut best, mut place) = (T::LEAST, row.start * width + column.start);
+fn largest<T: Real>(source: &[T], width: usize, row: &Window, column: &Window) -> (T, i64) {
+    let (mut best, mut place) = (T::LEAST, first_place(width, row, column));
     for y in row.pixels() {
         for x in column.pixels() {
             let value = source[y * width + x];
             if value > best || value.is_nan() {
-                (best, place) = (value, y * width + x);
+                (best, place) = (value, (y * width + x) as i64);
             }
         }
     }
     (best, place)
 }
 
+/// The place of a window's first pixel, or -1.
+fn first_place(width: usize, row: &Window, column: &Window) -> i64 {
+    let empty = row.start >= row.end || column.start >= column.end;
+    if empty { -1 } else { (row.start * width + column.start) as i64 }
+}
+
 fn scatter<T: Real>(grad: &View, indices: &[i64], input: [usize; 2], out: DType) -> Storage {
     map_planes::<T>(grad, input, out, |source, plane, index| {
         for (&slope, &place) in source.iter().zip(&indices[index * source.len()..]) {
-            plane[place as usize] += slope;
+            // There is no place -1.
+            plane.get_mut(place as usize).into_iter().for_each(|to| *to += slope);
         }
     })
 }
@@ -115,7 +123,7 @@ fn largest_of_rows<T: Real>(
     let width = row / channels;
     best.fill(T::LEAST);
     for (places, column) in places.chunks_exact_mut(channels).zip(windows) {
-        places.fill((window.start * width + column.start) as i64);
+        places.fill(first_place(width, window, column));
     }
     for y in window.pixels() {
         let row = Row { windows, channels };

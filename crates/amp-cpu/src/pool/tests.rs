@@ -231,3 +231,20 @@ fn any_number_of_threads_gives_the_same_bits() {
         assert!(one == two, "{order:?}");
     }
 }
+
+/// The one row is skipped by windows of rows above and below it.
+#[test]
+fn windows_of_padding_alone_have_no_place_and_give_no_gradient() {
+    let spec = pool([2, 1], [1, 1], [1, 0], [2, 1]);
+    for (shape, logical) in [([1, 2, 1, 3], DType::F32), ([2, 20, 1, 3], DType::BF16)] {
+        let x = Random::new(28).tensor(&shape, logical);
+        let elements = shape.iter().product();
+        for order in [MemoryOrder::RowMajor, MemoryOrder::ChannelsLast] {
+            let (y, indices) = max_pool2d(&x.view(), &spec, order);
+            assert_eq!(y, Tensor::filled(&shape, logical, f64::NEG_INFINITY).storage);
+            assert_eq!(indices, Storage::I64(vec![-1; elements].into()));
+            let dx = max_pool2d_grad(&x.view(), &vec![-1; elements], [1, 3], Some(&spec), (logical, order));
+            assert_eq!(dx, Storage::zeros(logical, elements));
+        }
+    }
+}

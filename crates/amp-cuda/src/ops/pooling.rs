@@ -187,7 +187,13 @@ impl Pooling for Gpu {
         self.means_grad(grad, input, Windows::Dividing(planes(&grad).1), false, out)
     }
 
-    fn upsample2d(&self, x: CoreOperand<'_>, size: [usize; 2], how: Interpolation, out: DType) -> Result<Buffer> {
+    fn upsample2d(
+        &self,
+        x: CoreOperand<'_>,
+        size: [usize; 2],
+        how: Interpolation,
+        (out, _): (DType, MemoryOrder),
+    ) -> Result<Buffer> {
         let (count, input) = planes(&x);
         let y = self.memory("upsample2d", count * size[0] * size[1], out)?;
         self.resample("upsample", x, (input, size), how, y)
@@ -198,7 +204,7 @@ impl Pooling for Gpu {
         grad: CoreOperand<'_>,
         input: [usize; 2],
         how: Interpolation,
-        out: DType,
+        (out, _): (DType, MemoryOrder),
     ) -> Result<Buffer> {
         let (count, size) = planes(&grad);
         let dx = self.memory("upsample2d", count * input[0] * input[1], out)?;

@@ -108,9 +108,9 @@ fn pooling_and_upsampling_with_their_gradients() {
         for how in ways {
             check(&format!("{how:?}"), &[x.clone(), grad.clone()], dtype, 100.0, &|b, x, out| {
                 Ok(vec![
-                    b.upsample2d(x[0], [13, 5], how, out)?,
-                    b.upsample2d_grad(x[1], [3, 2], how, out)?,
-                    b.upsample2d_grad(x[1], [1, 11], how, out)?,
+                    b.upsample2d(x[0], [13, 5], how, (out, RowMajor))?,
+                    b.upsample2d_grad(x[1], [3, 2], how, (out, RowMajor))?,
+                    b.upsample2d_grad(x[1], [1, 11], how, (out, RowMajor))?,
                 ])
             });
         }

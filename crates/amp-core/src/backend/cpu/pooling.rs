@@ -60,11 +60,23 @@ impl Pooling for CpuBackend {
         Ok(Buffer::new(amp_cpu::adaptive_avg_pool2d_grad(&view("adaptive_avg_pool2d", grad)?, input, out)))
     }
 
-    fn upsample2d(&self, x: Operand<'_>, size: [usize; 2], how: Interpolation, out: DType) -> Result<Buffer> {
+    fn upsample2d(
+        &self,
+        x: Operand<'_>,
+        size: [usize; 2],
+        how: Interpolation,
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer> {
         Ok(Buffer::new(amp_cpu::upsample2d(&view("upsample", x)?, size, how, out)))
     }
 
-    fn upsample2d_grad(&self, grad: Operand<'_>, input: [usize; 2], how: Interpolation, out: DType) -> Result<Buffer> {
+    fn upsample2d_grad(
+        &self,
+        grad: Operand<'_>,
+        input: [usize; 2],
+        how: Interpolation,
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer> {
         Ok(Buffer::new(amp_cpu::upsample2d_grad(&view("upsample", grad)?, input, how, out)))
     }
 }
