@@ -1,4 +1,8 @@
 //! What poolings do to a row of pixels whose channels lie together: loops over the channels of a pixel.
+//!
+//! Maxima of 3 by 3 at every second pixel of [32, 64, 56, 56] in BF16 with their gradient took 27 ms at best turned to planes and
+//! back, 8.5 ms so, both on a busy machine; means of [32, 512, 4, 4] 1.37 and 0.06 ms. Memory alone would allow the maxima without
+//! gradient 1.5 ms, of which half are indices of 8 bytes; they took 4.1 ms.
 
 use super::Window;
 use crate::num::Real;
