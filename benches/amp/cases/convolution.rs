@@ -1,4 +1,5 @@
-//! Convolutions of ResNet-18 on 32 × 32 images at batch 128, and depthwise ones.
+//! Convolutions of ResNet-18 on 32 × 32 images at batch 128, and depthwise ones, with images and gradients in either
+//! order: row-major as a first layer gets them, and with the channels of a pixel together as they lie between layers.
 
 use super::randn;
 use crate::report::Report;
@@ -25,19 +26,28 @@ const SHAPES: [Shape; 10] = [
 
 pub fn run<P: Float>(timer: &Timer, report: &mut Report, device: &Device) -> Result<()> {
     for (label, c_in, c_out, size, kernel, stride, groups) in SHAPES {
-        let x = randn::<P>(&[BATCH, c_in, size, size], device)?.tracked();
         let w = randn::<P>(&[c_out, c_in / groups, kernel, kernel], device)?;
         let w = (w * 0.05)?.detach().tracked();
         let options = ConvOptions::default().stride(stride).padding(kernel / 2).groups(groups);
-        let conv = || x.conv2d(&w, None, options);
         let out = (size + 2 * (kernel / 2) - kernel) / stride + 1;
         let gflop = 2e-6 * (BATCH * c_out * (c_in / groups) * kernel * kernel * out * out) as f64;
-
-        let time = timer.time(|| no_grad(conv))?;
-        report.add(&format!("{label} fwd"), &time, &[("gflops", gflop / time.ms())]);
-        let g = randn::<P>(&[BATCH, c_out, out, out], device)?;
-        let time = timer.time(|| conv()?.backward_with(&g))?;
-        report.add(&format!("{label} fwd+bwd"), &time, &[("gflops", 3.0 * gflop / time.ms())]);
+        for layout in ["nchw", "nhwc"] {
+            let x = images::<P>(layout, c_in, size, device)?.tracked();
+            let conv = || x.conv2d(&w, None, options);
+            let time = timer.time(|| no_grad(conv))?;
+            report.add(&format!("{label} {layout} fwd"), &time, &[("gflops", gflop / time.ms())]);
+            let g = images::<P>(layout, c_out, out, device)?;
+            let time = timer.time(|| conv()?.backward_with(&g))?;
+            report.add(&format!("{label} {layout} fwd+bwd"), &time, &[("gflops", 3.0 * gflop / time.ms())]);
+        }
     }
     Ok(())
+}
+
+/// Images `[BATCH, channels, size, size]` in an order.
+fn images<P: Float>(layout: &str, channels: usize, size: usize, device: &Device) -> Result<Tensor<P>> {
+    match layout {
+        "nchw" => randn(&[BATCH, channels, size, size], device),
+        _ => randn(&[BATCH, size, size, channels], device)?.permute([0, 3, 1, 2]),
+    }
 }
