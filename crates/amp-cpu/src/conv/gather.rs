@@ -27,9 +27,9 @@ pub(super) struct Target<'a, T> {
     output: Output<'a>,
     pub per_group: usize,
     channels: usize,
-    size: [usize; 2],
+    pub size: [usize; 2],
     bias: &'a [T],
-    order: MemoryOrder,
+    pub order: MemoryOrder,
 }
 
 impl<'a, T: Real> Target<'a, T> {
@@ -49,7 +49,13 @@ impl<'a, T: Real> Target<'a, T> {
     ///
     /// # Safety
     /// No other thread may store these channels of these pixels meanwhile.
-    unsafe fn store_pixels(&self, [image, channel, first]: [usize; 3], count: usize, len: usize, vectors: &mut [T]) {
+    pub(super) unsafe fn store_pixels(
+        &self,
+        [image, channel, first]: [usize; 3],
+        count: usize,
+        len: usize,
+        vectors: &mut [T],
+    ) {
         let bias = self.bias.get(channel..channel + count).unwrap_or_default();
         let at = (image * self.size[0] * self.size[1] + first) * self.channels + channel;
         // SAFETY: the caller's duty.

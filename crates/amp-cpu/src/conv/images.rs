@@ -23,6 +23,11 @@ impl<'a> Images<'a> {
         Self { view, size: [shape[2], shape[3]], strides: std::array::from_fn(|i| strides[i]) }
     }
 
+    /// Whether the channels of a pixel lie together.
+    pub(super) fn together(&self) -> bool {
+        self.strides[1] == 1 && self.strides[3] > 1
+    }
+
     /// Position of the first pixel of a row.
     pub(super) fn start(&self, image: usize, channel: usize, y: usize) -> usize {
         self.view.layout.offset + image * self.strides[0] + channel * self.strides[1] + y * self.strides[2]

@@ -28,6 +28,7 @@ use crate::num::Real;
 use crate::simd::LANES;
 use crate::{DType, MemoryOrder, Storage, View};
 use gather::Target;
+use images::Images;
 use lattice::Lattice;
 use pack::Weights;
 use std::borrow::Cow;
@@ -79,13 +80,15 @@ pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: (DTyp
 }
 
 /// The order that [`conv2d`] should write: that of tiles, unless what it writes has few channels, or a height of 1.
+/// Depthwise convolutions keep the order of what they read.
 pub fn conv2d_order(x: &View, w: &View, spec: &Conv2d) -> MemoryOrder {
     order(forward_without_tiles(x, w, spec), sizes(w)[0], x, w, spec)
 }
 
 fn order(without_tiles: bool, channels: usize, x: &View, w: &View, spec: &Conv2d) -> MemoryOrder {
     let lines = [sizes(x)[2], sizes(w)[2]] == [1, 1];
-    let few = without_tiles && spec.groups > 1 || channels <= DIRECT;
+    let kept = spec.groups == channels && sizes(x)[1] == channels && Images::new(x).together();
+    let few = without_tiles && spec.groups > 1 && !kept || channels <= DIRECT;
     if lines || few { MemoryOrder::RowMajor } else { MemoryOrder::ChannelsLast }
 }
 

@@ -26,7 +26,7 @@ impl<E: Convolve> Slopes<'_, E> {
     pub(super) fn pack(&self, band: &Band, width: usize, out: &mut [E]) {
         let Kernel { rows, step, reading, .. } = self.kernel;
         let padded = self.order.pixels.len().next_multiple_of(step);
-        let together = self.grad.strides[1] == 1 && self.grad.strides[3] > 1;
+        let together = self.grad.together();
         if together && matches!(reading, Reading::Direct(..)) {
             return self.weave(&self.vectors(band, width), padded, out);
         }

@@ -271,7 +271,7 @@ fn empty_dimensions() {
 #[test]
 fn biases_of_channels_that_lie_together() {
     let mut random = Random::new(16);
-    for (channels, outputs, groups) in [(3, 10, 1), (5, 37, 1), (6, 4, 2), (4, 4, 4)] {
+    for (channels, outputs, groups) in [(3, 10, 1), (5, 37, 1), (6, 4, 2), (4, 4, 4), (20, 20, 20)] {
         let spec = spec([1; 2], [1; 2], [1; 2], groups);
         let (x, w) = ([2, channels, 6, 19], [outputs, channels / groups, 3, 3]);
         let case = Case::new(&mut random, x, w, spec, DType::BF16);

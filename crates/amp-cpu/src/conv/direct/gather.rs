@@ -4,8 +4,8 @@ use super::super::gather::Target;
 use super::super::images::Images;
 use super::super::lattice::{Band, Lattice};
 use super::super::pack::Weights;
+use super::abreast::{self, Frame};
 use super::fill::Filling;
-use super::narrow::{self, Frame};
 use super::patch::{Patch, TRIPLE};
 use super::planes::Planes;
 use super::{Cut, ROWS, SLACK, filled, with_channels};
@@ -40,12 +40,12 @@ pub(in crate::conv) fn gather_at<'a, T: Full>(
     target: &Target<T>,
 ) {
     let (images, channels) = (source.layout.shape[0], source.layout.shape[1] / groups);
-    let size = Images::new(source).size;
-    if let Some(frame) = Frame::new(lattice, size, groups, channels).filter(|_| target.per_group == 1) {
-        return narrow::gather(level, frame, source, of_group, lattice, target);
+    let of_images = Images::new(source);
+    let frame = Frame::new(lattice, of_images.size, [groups, channels], of_images.together());
+    if let Some(frame) = frame.filter(|_| target.per_group == 1) {
+        return abreast::gather(level, frame, source, of_group, lattice, target);
     }
-    let cut = Cut::new(lattice, groups, channels);
-    let source = Images::new(source);
+    let (cut, source) = (Cut::new(lattice, groups, channels), of_images);
     let planes = Planes::new(lattice, source.size, cut.rows);
     let patches: Vec<Patch> = lattice.phases.iter().map(|phase| Patch::new(&planes, phase, channels)).collect();
     let depth: usize = patches.iter().map(|patch| patch.elements.len()).sum();

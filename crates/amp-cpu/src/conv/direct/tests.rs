@@ -68,6 +68,11 @@ fn geometries() -> Vec<([usize; 4], [usize; 4], Conv2d)> {
         ([1, 17, 1, 1], depthwise(17, 1, [3; 2]), spec([1; 2], [3; 2], [1; 2], 17)),
         ([1, 10, 9, 10], depthwise(10, 1, [1; 2]), spec([3; 2], [0; 2], [1; 2], 10)),
         ([1, 12, 40, 4], depthwise(12, 1, [7, 1]), spec([1; 2], [0; 2], [1; 2], 12)),
+        ([1, 300, 5, 33], depthwise(300, 1, [3; 2]), spec([1; 2], [1; 2], [1; 2], 300)),
+        ([1, 256, 40, 9], depthwise(256, 1, [5, 3]), spec([1, 2], [2, 1], [1; 2], 256)),
+        ([1, 70, 7, 160], depthwise(70, 1, [7; 2]), spec([2, 1], [3; 2], [1; 2], 70)),
+        ([2, 20, 30, 34], depthwise(20, 1, [3; 2]), spec([2; 2], [0; 2], [2; 2], 20)),
+        ([1, 8, 3, 3], depthwise(8, 1, [2; 2]), spec([1; 2], [3; 2], [1; 2], 8)),
         ([2, 3, 7, 18], [7, 3, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
         ([1, 11, 9, 40], [4, 11, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
         ([1, 3, 6, 37], [10, 3, 3, 3], spec([2; 2], [1; 2], [1; 2], 1)),
@@ -90,7 +95,9 @@ fn few_channels_at_every_level() {
 #[test]
 fn what_is_not_finite_reaches_what_reads_it_and_nothing_else() {
     let mut random = Random::new(22);
-    for (channels, width, stride) in [(3, 7, 1), (9, 7, 1), (3, 8, 2), (9, 8, 2), (3, 16, 1), (3, 21, 2), (3, 40, 1)] {
+    for (channels, width, stride) in
+        [(3, 7, 1), (9, 7, 1), (3, 8, 2), (9, 8, 2), (3, 16, 1), (3, 21, 2), (3, 40, 1), (9, 40, 1)]
+    {
         let spec = spec([stride; 2], [0, 1], [1; 2], channels);
         let (x, w) = ([1, channels, 9, width], depthwise(channels, 1, [3; 2]));
         let mut case = Case::new(&mut random, x, w, spec, DType::F32);
@@ -107,15 +114,19 @@ fn one_and_two_threads_give_the_same_bits() {
     let mut random = Random::new(23);
     for (x, w, spec) in geometries() {
         let case = Case::new(&mut random, [5, x[1], x[2], x[3]], w, spec, DType::BF16);
-        let (x, w, grad) = (case.x.view(), case.w.view(), case.grad.view());
-        let run = |threads| {
-            crate::with_num_threads(threads, || {
-                let y = crate::conv2d(&x, &w, None, &spec, (DType::F32, MemoryOrder::RowMajor));
-                let dx =
-                    crate::conv_transpose2d(&grad, &w, None, sizes(&x), &spec, (DType::F32, MemoryOrder::RowMajor));
-                (y, dx, crate::conv2d_grad_weight(&grad, &x, sizes(&w), &spec))
-            })
-        };
-        assert_eq!(run(1), run(2));
+        let together = (case.x.channels_last(), case.grad.channels_last());
+        for ((x, grad), order) in
+            [((&case.x, &case.grad), MemoryOrder::RowMajor), ((&together.0, &together.1), MemoryOrder::ChannelsLast)]
+        {
+            let (x, w, grad, out) = (x.view(), case.w.view(), grad.view(), (DType::F32, order));
+            let run = |threads| {
+                crate::with_num_threads(threads, || {
+                    let y = crate::conv2d(&x, &w, None, &spec, out);
+                    let dx = crate::conv_transpose2d(&grad, &w, None, sizes(&x), &spec, out);
+                    (y, dx, crate::conv2d_grad_weight(&grad, &x, sizes(&w), &spec))
+                })
+            };
+            assert_eq!(run(1), run(2));
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::super::images::Images;
 use super::super::lattice::Lattice;
+use super::abreast::{self, Frame};
 use super::fill::Filling;
-use super::narrow::{self, Frame};
 use super::patch::{Patch, TRIPLE};
 use super::planes::Planes;
 use super::{Cut, ROWS, SLACK, filled, with_channels};
@@ -45,13 +45,13 @@ pub(in crate::conv) fn accumulate_at<T: Full>(
     let (x, grad) = (Images::new(x), Images::new(grad));
     let pixels: usize = lattice.grid.iter().product();
     let work = 2 * images * outputs * pixels * (8 + inputs * kh * kw) / PER_CYCLE;
-    let frame = Frame::new(lattice, x.size, groups, inputs).filter(|_| outputs == groups);
-    if let Some(frame) = frame {
-        let blocks: Vec<Range<usize>> = narrow::blocks(groups).collect();
+    let frame = Frame::new(lattice, x.size, [groups, inputs], x.together() && grad.together());
+    if let Some(frame) = frame.filter(|_| outputs == groups) {
+        let blocks: Vec<Range<usize>> = abreast::blocks(groups, frame.lanes).collect();
         return in_parts::<T>([blocks.len(), images], work, into, &|block, images, give| {
             let first = blocks[block].start * kh * kw;
             let give = &mut |sums: &[T]| give(first, sums);
-            narrow::kernels(level, frame, [&grad, &x], lattice, images, blocks[block].clone(), give);
+            abreast::kernels(level, frame, [&grad, &x], lattice, images, blocks[block].clone(), give);
         });
     }
     let cut = Cut::new(lattice, groups, inputs);

@@ -1,0 +1,151 @@
+//! Kernels of depthwise convolutions: sixteen channels of every tap sum what they read times the slopes of the pixels.
+
+use super::super::super::images::Images;
+use super::super::super::lattice::Lattice;
+use super::{Frame, NEXT, TAPS, load, neighbours, turn, vector};
+use crate::gemm::kernel::Full;
+use crate::num::Real;
+use crate::scratch;
+use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch_at};
+use std::ops::Range;
+
+/// The sums over some images of the kernels of a block of channels, `[channels][taps]`, given to `store`.
+pub(in crate::conv::direct) fn kernels<T: Full>(
+    level: Level,
+    frame: Frame,
+    [grad, x]: [&Images; 2],
+    lattice: &Lattice,
+    images: Range<usize>,
+    block: Range<usize>,
+    store: &mut dyn FnMut(&[T]),
+) {
+    let (offsets, lanes, [height, width]) = (frame.offsets(&lattice.phases[0]), frame.lanes, grad.size);
+    let (taps, count) = (offsets.len(), frame.rows * width * lanes);
+    scratch::with(frame.len() + count + 2 * taps * lanes, |buffer: &mut [T]| {
+        let (data, buffer) = buffer.split_at_mut(frame.len());
+        let (slopes, buffer) = buffer.split_at_mut(count);
+        let (sums, kernels) = buffer.split_at_mut(taps * lanes);
+        sums.fill(T::ZERO);
+        for image in images {
+            for band in frame.bands(height) {
+                frame.fill(x, image, block.clone(), &band, data);
+                let slopes = &mut slopes[..band.len() * width * lanes];
+                if frame.turned {
+                    turn(grad, image, block.clone(), slopes);
+                } else {
+                    let rows = slopes.chunks_exact_mut((width * lanes).max(1));
+                    rows.zip(band).for_each(|(row, y)| load(grad, [image, y], &block, 0..width, lanes, row));
+                }
+                dispatch_at(level, Slopes { frame, offsets: &offsets, data, slopes, width, sums: &mut *sums });
+            }
+        }
+        for (i, sums) in sums.chunks_exact(lanes).enumerate() {
+            let at = lattice.phases[0].taps[i].at;
+            sums.iter().take(block.len()).enumerate().for_each(|(lane, &sum)| kernels[lane * taps + at] = sum);
+        }
+        store(&kernels[..block.len() * taps]);
+    });
+}
+
+/// Adds the slopes of a band's pixels times what they read to the sums of each tap.
+struct Slopes<'a, T> {
+    frame: Frame,
+    offsets: &'a [usize],
+    data: &'a [T],
+    /// `[height][width][lanes]`.
+    slopes: &'a [T],
+    width: usize,
+    /// `[taps][lanes]`.
+    sums: &'a mut [T],
+}
+
+impl<T: Real> Kernel for Slopes<'_, T> {
+    type Output = ();
+    const WIDEST: Level = T::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self) {
+        let Self { frame, offsets, data, slopes, width, .. } = self;
+        let ([down, across], lanes) = (frame.steps(), frame.lanes);
+        let rows = slopes.len() / (width * lanes);
+        let fits = |tap: &usize| tap + (rows - 1) * down + (width - 1) * across + lanes <= data.len();
+        assert!(rows > 0 && lanes.is_multiple_of(LANES) && offsets.iter().all(fits));
+        for lane in (0..lanes).step_by(LANES) {
+            // SAFETY: all lanes of every pixel are in `data`, for every tap (asserted above), and `rows` rows of slopes.
+            unsafe { self.lane::<S>(rows, lane) };
+        }
+    }
+}
+
+impl<T: Real> Slopes<'_, T> {
+    /// Sixteen lanes of all taps.
+    ///
+    /// # Safety
+    /// These lanes of every pixel of the rows must be readable, for every tap, and of its slopes.
+    #[inline(always)]
+    unsafe fn lane<S: Simd>(&mut self, rows: usize, lane: usize) {
+        let Self { frame, offsets, data, slopes, width, ref mut sums } = *self;
+        let ([down, across], lanes) = (frame.steps(), frame.lanes);
+        let whole = width / NEXT * NEXT;
+        for (first, offsets) in (0..).step_by(TAPS).zip(offsets.chunks(TAPS)) {
+            let three: [usize; TAPS] = std::array::from_fn(|i| offsets[i.min(offsets.len() - 1)]);
+            let mut of_taps = [[T::Lanes::<S>::splat(T::ZERO); NEXT]; TAPS];
+            for y in 0..rows {
+                // SAFETY: the caller's duty.
+                unsafe {
+                    let slopes = slopes.as_ptr().add(y * width * lanes + lane);
+                    let data = data.as_ptr().add(y * down + lane);
+                    for x in (0..whole).step_by(NEXT) {
+                        let (slopes, data) = (slopes.add(x * lanes), data.add(x * across));
+                        products::<T, S, NEXT>(slopes, data, [across, lanes], three, &mut of_taps);
+                    }
+                    for x in whole..width {
+                        let (slopes, data) = (slopes.add(x * lanes), data.add(x * across));
+                        products::<T, S, 1>(slopes, data, [across, lanes], three, &mut of_taps);
+                    }
+                }
+            }
+            for (tap, [a, b, c, d]) in (first..).zip(of_taps).take(offsets.len()) {
+                let to = sums[tap * lanes + lane..].first_chunk_mut().expect("a vector for each tap");
+                (T::Lanes::<S>::load(to) + ((a + b) + (c + d))).store(to);
+            }
+        }
+    }
+}
+
+/// Adds the products of `R` pixels, each to a sum of its own.
+///
+/// # Safety
+/// A vector must be readable for each of the pixels' slopes and taps.
+#[inline(always)]
+unsafe fn products<T: Real, S: Simd, const R: usize>(
+    slopes: *const T,
+    data: *const T,
+    [step, lanes]: [usize; 2],
+    offsets: [usize; TAPS],
+    sums: &mut [[T::Lanes<S>; NEXT]; TAPS],
+) {
+    // SAFETY: the caller's duty; what the third tap of a pixel reads ends what is read up to it, where they are neighbours.
+    unsafe {
+        let slopes: [T::Lanes<S>; R] = std::array::from_fn(|r| vector::<T, S>(slopes.add(r * lanes)));
+        if neighbours(&offsets, [step, lanes]) {
+            let mut at = data.add(offsets[0]);
+            let mut next = [vector::<T, S>(at), vector::<T, S>(at.add(lanes))];
+            at = at.add(lanes);
+            for (r, &slope) in slopes.iter().enumerate() {
+                at = at.add(lanes);
+                let read = [next[0], next[1], vector::<T, S>(at)];
+                for (read, sums) in read.into_iter().zip(sums.iter_mut()) {
+                    sums[r] = read.mul_add(slope, sums[r]);
+                }
+                next = [read[1], read[2]];
+            }
+            return;
+        }
+        for (offset, sums) in offsets.into_iter().zip(sums) {
+            for (r, (slope, sum)) in slopes.iter().zip(sums).enumerate() {
+                *sum = vector::<T, S>(data.add(offset + r * step)).mul_add(*slope, *sum);
+            }
+        }
+    }
+}
