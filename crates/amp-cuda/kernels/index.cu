@@ -105,7 +105,7 @@ KERNEL(slice_targets, TargetsArgs) { FOR_EACH(i, a.n) a.y[i] = within(load<i64>(
 
 struct SegmentAddArgs {
     Operand source;     // [outer, count, inner]
-    const i64* target;  // [count]
+    const i64* target;  // [count]; what is for -1 is added nowhere
     const i64* order;   // [count], target sorted stably
     Operand base;       // [outer, len, inner] added to; null data for zeros
     void* y;            // [outer, len, inner], which holds `base` already
@@ -121,7 +121,7 @@ template <class C> __device__ void segment_add(const SegmentAddArgs& a) {
     FOR_EACH(t, a.outer * a.count * a.inner) {
         i64 row = divide(t, a.inner), lane = t - row * a.inner, outer = divide(row, a.count), p = row - outer * a.count;
         i64 target = a.target[a.order[p]];
-        if (p > 0 && a.target[a.order[p - 1]] == target) continue;
+        if (target < 0 || (p > 0 && a.target[a.order[p - 1]] == target)) continue;
         i64 at = (outer * a.len + target) * a.inner + lane;
         C sum = a.base.data ? load<C>(a.base, at) : (C)0;
         for (; p < a.count && a.target[a.order[p]] == target; ++p) {

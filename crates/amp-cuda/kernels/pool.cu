@@ -10,7 +10,7 @@ struct Axis {
 struct PoolArgs {
     Operand x;         // the input, or the gradient of the result
     void* y;
-    i64* indices;      // of maxima; null where nobody asks
+    i64* indices;      // of maxima, -1 in windows of padding alone; null where nobody asks
     Axis axis[2];
     i64 planes;
     int adaptive;      // windows divide the plane; kernel, stride, padding and dilation do not count
@@ -41,7 +41,7 @@ template <class C> __device__ void max_pool(const PoolArgs& a) {
         Window rows = window(a.axis[0], a.adaptive, at / a.axis[1].output);
         Window columns = window(a.axis[1], a.adaptive, at % a.axis[1].output);
         C best = Limits<C>::least();
-        i64 where = rows.start * width + columns.start;
+        i64 where = pixels(rows) && pixels(columns) ? rows.start * width + columns.start : -1;
         for (i64 y = rows.start; y < rows.end; y += rows.step) {
             for (i64 x = columns.start; x < columns.end; x += columns.step) {
                 C v = load<C>(a.x, base + y * width + x);
@@ -67,9 +67,9 @@ struct PoolTargetsArgs {
     i64 inputs;
 };
 
-// Where each maximum came from, counted over all planes: what its gradient is scattered by.
+// Where each maximum came from, counted over all planes: what its gradient is scattered by. -1 for those from nowhere.
 KERNEL(pool_targets, PoolTargetsArgs) {
-    FOR_EACH(i, a.n) a.targets[i] = divide(i, a.outputs) * a.inputs + a.indices[i];
+    FOR_EACH(i, a.n) a.targets[i] = a.indices[i] < 0 ? -1 : divide(i, a.outputs) * a.inputs + a.indices[i];
 }
 
 template <class C> __device__ inline C covered(const PoolArgs& a, const Window& rows, const Window& columns) {

@@ -93,6 +93,13 @@ fn pooling_and_upsampling_with_their_gradients() {
         check("dilated maxima", &[x.clone()], dtype, 0.0, &|b, x, _| {
             Ok(vec![b.max_pool2d(x[0], &dilated, RowMajor)?.0])
         });
+        // The one row is skipped by windows of rows above and below it.
+        let alone = Pool2d { kernel: [2, 1], stride: [1, 1], padding: [1, 0], dilation: [2, 1], ceil_mode: false };
+        let row = Input::noise(&[2, 2, 1, 9], dtype, 1.0, 3);
+        check("windows of padding alone", &[row.clone(), row], dtype, 0.0, &|b, x, out| {
+            let (y, indices) = b.max_pool2d(x[0], &alone, RowMajor)?;
+            Ok(vec![y, b.max_pool2d_grad(x[1], &indices, [1, 9], Some(&alone), (out, RowMajor))?, indices])
+        });
         // Of equal maxima the first one counts, and NaN is larger than any number.
         let mut tied: Vec<f64> = (0..126).map(|i| f64::from(i * 7 % 3)).collect();
         tied[40] = f64::NAN;
