@@ -27,7 +27,7 @@ const MUTANTS: [Mutant; 15] = [
     mutant("cross_entropy", "if (k == target) d -=", "if (k > target) d -=", "cross_entropy_with"),
     mutant("elementwise", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),
     mutant("flash_attention", "__syncthreads();\n            load_tile(v,", "load_tile(v,", "flash_attention_with"),
-    mutant("index", "if (p > 0 && a.target[a.order[p - 1]] == target) continue;", "", "selecting_gathering"),
+    mutant("index", " || (p > 0 && a.target[a.order[p - 1]] == target)", "", "selecting_gathering"),
     mutant("matmul", "if (a.bias.data) v +=", "if (a.bias.data && m > 0) v +=", "products_of"),
     mutant(
         "norm",
