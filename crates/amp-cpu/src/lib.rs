@@ -68,7 +68,9 @@ pub use pool::{
 };
 pub use random::{random_mask, random_normal, random_uniform};
 pub use reduce::{arg_reduce, reduce, variance};
-pub use softmax::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad};
+pub use softmax::{
+    CrossEntropy, Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad, softmax_grad_of_input,
+};
 pub use storage::{Slice, SliceMut, Storage, View};
 pub use threads::{num_threads, set_num_threads, with_num_threads};
 pub use upsample::{Interpolation, upsample2d, upsample2d_grad};

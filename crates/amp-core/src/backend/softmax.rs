@@ -12,6 +12,19 @@ pub trait Softmax {
     /// Gradient of softmax with respect to its input, from its output `y`.
     fn softmax_grad(&self, y: Operand<'_>, grad: Operand<'_>, axis: usize, log: bool, out: DType) -> Result<Buffer>;
 
+    /// The same from its input, with what [`softmax`](Self::softmax) gives in F32 (F64) computed again on the way; `None`
+    /// where that is two kernels.
+    fn softmax_grad_of_input(
+        &self,
+        _x: Operand<'_>,
+        _grad: Operand<'_>,
+        _axis: usize,
+        _log: bool,
+        _out: DType,
+    ) -> Result<Option<Buffer>> {
+        Ok(None)
+    }
+
     /// `ln(Σ exp(x))` along `axis`, without that axis.
     fn logsumexp(&self, x: Operand<'_>, axis: usize, out: DType) -> Result<Buffer>;
 

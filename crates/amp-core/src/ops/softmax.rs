@@ -37,13 +37,21 @@ pub(crate) fn softmax(
         let rounded = out != x.logical;
         let saved = Saved::new(if rounded { x } else { y })?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let again = if rounded { Some(forward(&saved, saved.logical)?) } else { None };
-            let y = again.as_ref().unwrap_or(&saved);
-            let (order, dtype) = (order_of([y]), pass.dtype(0));
-            let along = order.axis(axis, y.shape().len());
-            let buffer =
-                walk(order, [y, pass.grad()], |backend, [y, grad]| backend.softmax_grad(y, grad, along, log, dtype))?;
-            pass.give(0, tensor(order, y.device(), buffer, *y.shape()))
+            let (order, dtype) = (order_of([&*saved]), pass.dtype(0));
+            let along = order.axis(axis, saved.shape().len());
+            let of_result = |y: &RawTensor, grad: &RawTensor| {
+                walk(order, [y, grad], |backend, [y, grad]| backend.softmax_grad(y, grad, along, log, dtype))
+            };
+            let of_input = |x: &RawTensor, grad: &RawTensor| {
+                walk(order, [x, grad], |backend, [x, grad]| backend.softmax_grad_of_input(x, grad, along, log, dtype))
+            };
+            let buffer = if rounded {
+                let at_once = of_input(&saved, pass.grad())?;
+                at_once.map_or_else(|| of_result(&forward(&saved, saved.logical)?, pass.grad()), Ok)?
+            } else {
+                of_result(&saved, pass.grad())?
+            };
+            pass.give(0, tensor(order, saved.device(), buffer, *saved.shape()))
         }))
     })
 }

@@ -3,6 +3,7 @@
 //! Widening 2 KiB of one operand, then of the next, and storing as much at the end kept one stream of memory busy at a
 //! time, and each step of a chunk was dispatched: a sum of 4 M BF16 took 0.65 ms on one thread, and 3 ms while others used
 //! the memory too. By blocks it takes 0.48 ms, at most 1.1 ms beside others; relu 0.35 ms (0.44).
+//! Storing past the caches made a sum of F32 a quarter faster and whoever read it next a half slower.
 
 use super::WHOLE;
 use crate::buffer::{Buffer, memory};

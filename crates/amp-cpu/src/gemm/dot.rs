@@ -8,8 +8,9 @@
 //! GFLOP/s on one core, of which the tile reaches 95 % with panels in L1 and products of 512³ and more 80 to 87 %. Blocks of
 //! 256, 384 or 512 terms, of 192 to 384 columns and of 192 to 768 rows make no difference that can be told from noise.
 //!
-//! F32 operands are rounded on the way into pairs of lines (`Rounding`) and, on the left, into lines: 10 to 35 % less time than
-//! rounding and then packing panels, the more the busier memory was. Strips of 8 rows where 12 leave some over: 3 to 6 % of 256³.
+//! F32 operands are rounded on the way into pairs of lines (`Rounding`) and, on the left, into lines: 5 to 35 % less time than
+//! rounding and then packing panels, the more the busier memory was. Strips of 8 rows where 12 leave some over: 3 to 6 % of 256³,
+//! nothing that can be told of 2048³.
 //!
 //! What is left is packing, rounding and above all waiting for memory, which hardware does not foresee where neighbouring
 //! rows lie far apart. So squares that are transposed, lines that are interleaved, rows of the left side and places of the

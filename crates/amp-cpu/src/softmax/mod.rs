@@ -33,6 +33,22 @@ pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -
     })
 }
 
+/// The same from the input `x` of [`softmax`], whose result is computed again in F32 (F64), line by line: where it was
+/// rounded as it was written, its gradient needs what it was before.
+pub fn softmax_grad_of_input(x: &View, grad: &View, axis: usize, log: bool, out: DType) -> Storage {
+    let len = Cut::new(&x.layout.shape, axis).len;
+    in_real!(x.logical, A => {
+        let inputs = Lines::new(x, axis);
+        map_lines::<A>(grad, axis, out, &|number, g, to| {
+            scratch::with(2 * len, |room: &mut [A]| {
+                let (x, y) = room.split_at_mut(len);
+                dispatch(Forward { x: inputs.read(number, x), y, log });
+                dispatch(Backward { y, g, to, log });
+            });
+        })
+    })
+}
+
 /// `ln(Σ exp(x))` along `axis`; the output lacks that axis.
 ///
 /// A line of nothing but -inf gives -inf, one that holds +inf gives +inf.

@@ -1,4 +1,4 @@
-use super::{Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad};
+use super::{Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad, softmax_grad_of_input};
 use crate::testing::{Random, Tensor, epsilon};
 use crate::{DType, Storage};
 
@@ -47,6 +47,29 @@ fn lines_of_every_length_and_precision() {
                 assert_close("log_softmax", &log, &gather(|l| l.1.clone()), |e| 4.0 * eps * (e.abs() + 40.0));
                 let lse = Tensor::contiguous(&[3], logsumexp(&view.view(), axis, out)).values();
                 assert_close("logsumexp", &lse, &gather(|l| vec![l.2]), |e| 4.0 * eps * (e.abs() + 40.0));
+            }
+        }
+    }
+}
+
+/// Narrow, wide and columns; infinities and NaN among them.
+#[test]
+fn gradients_of_inputs_have_the_bits_of_those_of_results() {
+    let mut random = Random::new(7);
+    for (dtype, shape, axis) in [(DType::BF16, [5, 1030], 1), (DType::F16, [67, 9], 0), (DType::F32, [4, 17], 1)] {
+        let mut values: Vec<f64> = (0..shape[0] * shape[1]).map(|_| random.number() * 8.0).collect();
+        (values[1], values[shape[1] + 2], values[2 * shape[1] + 3]) = (f64::NEG_INFINITY, f64::INFINITY, f64::NAN);
+        let (x, g) = (Tensor::from_values(&shape, dtype, &values), random.tensor(&shape, dtype));
+        for log in [false, true] {
+            let wide = x.clone().meant_as(DType::F32);
+            let y = Tensor::contiguous(&shape, softmax(&wide.view(), axis, log, DType::F32));
+            for out in [dtype, DType::F32] {
+                let of_result = softmax_grad(&y.view(), &g.view(), axis, log, out);
+                let of_input = softmax_grad_of_input(&wide.view(), &g.view(), axis, log, out);
+                let bits = |storage| -> Vec<u64> {
+                    Tensor::contiguous(&shape, storage).values().iter().map(|v| v.to_bits()).collect()
+                };
+                assert_eq!(bits(of_input), bits(of_result), "{dtype} {shape:?} to {out}, logarithm: {log}");
             }
         }
     }

@@ -13,6 +13,18 @@ impl Softmax for CpuBackend {
         Ok(Buffer::new(amp_cpu::softmax_grad(&y, &grad, axis, log, out)))
     }
 
+    fn softmax_grad_of_input(
+        &self,
+        x: Operand<'_>,
+        grad: Operand<'_>,
+        axis: usize,
+        log: bool,
+        out: DType,
+    ) -> Result<Option<Buffer>> {
+        let (x, grad) = (view("softmax", x)?, view("softmax", grad)?);
+        Ok(Some(Buffer::new(amp_cpu::softmax_grad_of_input(&x, &grad, axis, log, out))))
+    }
+
     fn logsumexp(&self, x: Operand<'_>, axis: usize, out: DType) -> Result<Buffer> {
         Ok(Buffer::new(amp_cpu::logsumexp(&view("logsumexp", x)?, axis, out)))
     }
