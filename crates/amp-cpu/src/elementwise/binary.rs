@@ -1,6 +1,6 @@
 //! Functions and comparisons of two operands.
 
-use super::stream::{Body, Chunk, Stream, for_streams, stream};
+use super::stream::{Body, Stream, chunked, for_streams, stream};
 use super::{Domain, WHOLE, for_chunks, map_chunks};
 use crate::convert::Compute;
 use crate::math::Float;
@@ -17,9 +17,7 @@ pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
     let cost = if matches!(op, Binary::Pow | Binary::Atan2) { Cost::Heavy } else { Cost::Light };
     match Domain::of(&[a.logical, b.logical, out]) {
         Domain::F32 => stream([a, b], out, cost, Arithmetic(op)),
-        Domain::F64 => {
-            map_chunks::<f64, 2>([a, b], out, cost, &|x, y| dispatch(Chunk { body: Arithmetic(op), at: 0, x, y }))
-        }
+        Domain::F64 => chunked::<f64, 2>([a, b], out, cost, Arithmetic(op)),
         Domain::I64 => map_chunks([a, b], out, cost, &|[a, b], y| integers(op, a, b, y)),
     }
 }

@@ -1,7 +1,7 @@
 //! Which elements `relu` makes 0, a bit each: what its gradient needs of a tensor that nobody else keeps.
 
-use super::stream::{Body, Chunk, stream};
-use super::{Domain, for_chunks, store, whole};
+use super::Domain;
+use super::stream::{Body, chunked, stream};
 use crate::buffer::{Buffer, memory};
 use crate::convert::Compute;
 use crate::math::Float;
@@ -21,9 +21,7 @@ pub fn dead(x: &View) -> Storage {
 /// `grad` in precision `out`, and 0 where [`dead`] has a bit.
 pub fn alive(dead: &[u8], grad: &View, out: DType) -> Storage {
     match Domain::of(&[grad.logical, out]) {
-        Domain::F64 => for_chunks([grad], out, Cost::Light, whole::<f64>(out), &|x, at, chunk, buffer| {
-            store(chunk, buffer, &mut |y| dispatch(Chunk::<f64, _, 1> { body: Alive(dead), at, x, y }));
-        }),
+        Domain::F64 => chunked::<f64, 1>([grad], out, Cost::Light, Alive(dead)),
         _ => stream([grad], out, Cost::Light, Alive(dead)),
     }
 }

@@ -1,11 +1,11 @@
 //! Functions of three operands, selection among them.
 
-use super::stream::{Body, Chunk, stream};
-use super::{Domain, map_chunks};
+use super::Domain;
+use super::stream::{Body, chunked, stream};
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::parallel::Cost;
-use crate::simd::{Simd, dispatch};
+use crate::simd::Simd;
 use crate::{DType, Storage, Ternary, View};
 
 /// `op(a, b, c)` in precision `out`.
@@ -14,9 +14,7 @@ use crate::{DType, Storage, Ternary, View};
 pub fn ternary(op: Ternary, a: &View, b: &View, c: &View, out: DType) -> Storage {
     match Domain::of(&[a.logical, b.logical, c.logical, out]) {
         Domain::F32 => stream([a, b, c], out, Cost::Light, Fused(op)),
-        _ => {
-            map_chunks::<f64, 3>([a, b, c], out, Cost::Light, &|x, y| dispatch(Chunk { body: Fused(op), at: 0, x, y }))
-        }
+        _ => chunked::<f64, 3>([a, b, c], out, Cost::Light, Fused(op)),
     }
 }
 
@@ -24,13 +22,9 @@ pub fn ternary(op: Ternary, a: &View, b: &View, c: &View, out: DType) -> Storage
 pub fn select(cond: &View, a: &View, b: &View, out: DType) -> Storage {
     match Domain::of(&[a.logical, b.logical, out]) {
         Domain::F32 => stream([cond, a, b], out, Cost::Light, Choice),
-        Domain::F64 => chosen::<f64>([cond, a, b], out),
-        Domain::I64 => chosen::<i64>([cond, a, b], out),
+        Domain::F64 => chunked::<f64, 3>([cond, a, b], out, Cost::Light, Choice),
+        Domain::I64 => chunked::<i64, 3>([cond, a, b], out, Cost::Light, Choice),
     }
-}
-
-fn chosen<T: Compute>(operands: [&View; 3], out: DType) -> Storage {
-    map_chunks::<T, 3>(operands, out, Cost::Light, &|x, y| dispatch(Chunk { body: Choice, at: 0, x, y }))
 }
 
 #[derive(Clone, Copy)]

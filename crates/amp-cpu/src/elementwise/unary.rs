@@ -1,6 +1,6 @@
 //! Functions of one operand, and their derivatives.
 
-use super::stream::{Body, Chunk, stream};
+use super::stream::{Body, Chunk, chunked, stream};
 use super::{Domain, map_chunks, table};
 use crate::math::{Float, TRIGONOMETRIC_LIMIT};
 use crate::parallel::Cost;
@@ -20,9 +20,7 @@ pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
 pub(super) fn computed(op: Unary, x: &View, out: DType) -> Storage {
     match Domain::of(&[x.logical, out]) {
         Domain::F32 => stream([x], out, cost(op), Forward(op)),
-        Domain::F64 => {
-            map_chunks::<f64, 1>([x], out, cost(op), &|x, y| dispatch(Chunk { body: Forward(op), at: 0, x, y }))
-        }
+        Domain::F64 => chunked::<f64, 1>([x], out, cost(op), Forward(op)),
         Domain::I64 => map_chunks([x], out, cost(op), &|[x], y| integers(op, x, y)),
     }
 }
@@ -38,9 +36,7 @@ pub fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
 /// [`unary_grad`] without looking anything up.
 pub(super) fn computed_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
     match Domain::of(&[saved.logical, grad.logical, out]) {
-        Domain::F64 => map_chunks::<f64, 2>([saved, grad], out, cost(op), &|x, y| {
-            dispatch(Chunk { body: Backward(op), at: 0, x, y })
-        }),
+        Domain::F64 => chunked::<f64, 2>([saved, grad], out, cost(op), Backward(op)),
         _ => stream([saved, grad], out, cost(op), Backward(op)),
     }
 }
