@@ -62,6 +62,31 @@ impl<'a, T: Real> Target<'a, T> {
         unsafe { self.output.store_rows(at, self.channels, count, bias, Finished { values: vectors, len }) }
     }
 
+    /// Asks for the memory of all channels of `count` pixels, where they lie together.
+    pub(super) fn expect(&self, image: usize, first: usize, count: usize) {
+        if self.order == MemoryOrder::ChannelsLast {
+            let at = (image * self.size[0] * self.size[1] + first) * self.channels;
+            self.output.expect(at, 0, 1, count * self.channels);
+        }
+    }
+
+    /// [`Self::store_pixels`], in either order.
+    ///
+    /// # Safety
+    /// No other thread may store these channels of these pixels meanwhile.
+    pub(super) unsafe fn store_vectors(&self, place: [usize; 3], count: usize, len: usize, vectors: &mut [T]) {
+        if self.order == MemoryOrder::ChannelsLast {
+            // SAFETY: the caller's duty.
+            return unsafe { self.store_pixels(place, count, len, vectors) };
+        }
+        let pixels = vectors.len() / len;
+        scratch::with(pixels * count, |lines: &mut [T]| {
+            transpose(vectors, len, [pixels, count], lines, pixels);
+            // SAFETY: as above.
+            unsafe { self.store_lines(place, pixels, pixels, lines) };
+        });
+    }
+
     /// Adds the bias to pixels of neighbouring channels, from an image's channel and pixel on, and stores them: the first
     /// `count` values of lines of `len`.
     ///

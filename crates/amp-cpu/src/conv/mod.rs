@@ -15,23 +15,26 @@ mod order;
 mod pack;
 mod patch;
 mod planes;
+mod short;
 mod slopes;
 #[cfg(test)]
 mod tests;
 mod tile;
 mod weight;
 
-use crate::gemm::in_panels;
 use crate::gemm::kernel::Multiply;
+use crate::gemm::{dot, in_panels};
 use crate::load::{computes_in_f64, load_all, offset_of};
 use crate::num::Real;
-use crate::simd::LANES;
+use crate::simd::{LANES, Level};
 use crate::{DType, MemoryOrder, Storage, View};
 use gather::Target;
+use half::bf16;
 use images::Images;
 use lattice::Lattice;
 use pack::Weights;
 use std::borrow::Cow;
+use tile::Convolve;
 
 /// Most channels of a group, on both sides, for which tiles never pay.
 const DIRECT: usize = 8;
@@ -74,6 +77,9 @@ impl Conv2d {
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`, in either order; [`conv2d_order`] is the faster.
 pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: (DType, MemoryOrder)) -> Storage {
     if forward_without_tiles(x, w, spec) {
+        if in_pairs(x, w, sizes(w), spec) {
+            return forward::<bf16>(x, w, bias, spec, out, short::gather);
+        }
         return forward::<f32>(x, w, bias, spec, out, direct::gather);
     }
     in_panels!(x, w, E => forward::<E>(x, w, bias, spec, out, gather::gather))
@@ -95,6 +101,12 @@ fn order(without_tiles: bool, channels: usize, x: &View, w: &View, spec: &Conv2d
 fn forward_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
     let [outputs, inputs, ..] = sizes(w);
     gathers_without_tiles(x, sizes(w), spec, [outputs / spec.groups, inputs, sizes(x)[3] / spec.stride[1]])
+}
+
+/// Whether patches, short ones, are of BF16 that is multiplied in pairs, and neighbours read neighbours; AMX has no such kernel.
+fn in_pairs(a: &View, b: &View, w: [usize; 4], spec: &Conv2d) -> bool {
+    let one_by_one = w[0] > DIRECT && spec.stride == [1; 2] && spec.groups == 1;
+    one_by_one && Level::current() == Level::Avx512Bf16 && dot::multiplies(a, b)
 }
 
 /// Transposed convolution of `x` `[N, O, h, w]` with `w` `[O, C / groups, kh, kw]` plus `bias` `[C]`, as `output`
@@ -147,7 +159,11 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
     }
     if sums_without_tiles(x, weight, spec, sizes(grad)[3]) {
         let lattice = lattice_of_weight(grad, weight, spec);
-        return direct::accumulate::<f32>(grad, x, weight, &lattice, into);
+        let kernel = bf16::convolve(Level::current());
+        if !in_pairs(grad, x, weight, spec) || !short::accumulate(kernel, grad, x, weight, &lattice, into) {
+            direct::accumulate::<f32>(grad, x, weight, &lattice, into);
+        }
+        return;
     }
     grad_weight(grad, x, spec, weight::Target { shape: weight, into, accumulate: true });
 }
@@ -167,7 +183,8 @@ fn lattice_of_weight(grad: &View, [_, _, kh, kw]: [usize; 4], spec: &Conv2d) -> 
 ///
 /// A tile has the same sums for 12 pixels and 32 outputs. Of a few outputs most are zeros, and of patches as short as 3
 /// channels of 3 x 3 beginning and ending a tile takes as long as multiplying: on a core of Zen 5 such a stem takes two
-/// thirds of the time without tiles in BF16 and half in F32, the gradient of its three channels under half and a third.
+/// thirds of the time without tiles in BF16 and half in F32, the gradient of its three channels under half and a third. (Where
+/// BF16 is multiplied in pairs there is a better way still: [`short`].)
 /// F64, which checks and references are in, always has tiles: those kernels for it were 4 % of the crate's code.
 fn gathers_without_tiles(x: &View, w: [usize; 4], spec: &Conv2d, [outputs, inputs, width]: [usize; 3]) -> bool {
     let taps = w[2] * w[3];

@@ -78,10 +78,22 @@ impl Case {
     }
 
     pub(super) fn compare(&self, y: Storage, dx: Storage, dw: Storage) {
-        let acc = if self.x.logical() == DType::F64 { DType::F64 } else { DType::F32 };
-        Sums::new(self.grad.shape(), self, |y, x, w| (y, self.x.at(&x) * self.w.at(&w))).compare(y, acc);
-        Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w))).compare(dx, acc);
-        Sums::new(self.w.shape(), self, |y, x, w| (w, self.grad.at(&y) * self.x.at(&x))).compare(dw, acc);
+        self.compare_images(y);
+        Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w))).compare(dx, self.sum());
+        self.compare_kernels(dw);
+    }
+
+    pub(super) fn compare_images(&self, y: Storage) {
+        Sums::new(self.grad.shape(), self, |y, x, w| (y, self.x.at(&x) * self.w.at(&w))).compare(y, self.sum());
+    }
+
+    pub(super) fn compare_kernels(&self, dw: Storage) {
+        Sums::new(self.w.shape(), self, |y, x, w| (w, self.grad.at(&y) * self.x.at(&x))).compare(dw, self.sum());
+    }
+
+    /// What products are summed in.
+    fn sum(&self) -> DType {
+        if self.x.logical() == DType::F64 { DType::F64 } else { DType::F32 }
     }
 }
 

@@ -18,7 +18,7 @@ mod tests;
 mod weight;
 
 pub(super) use gather::gather;
-pub(super) use weight::accumulate;
+pub(super) use weight::{accumulate, in_parts};
 
 use super::images::Images;
 use super::lattice::Lattice;

@@ -67,14 +67,14 @@ pub(in crate::conv) fn accumulate_at<T: Full>(
 }
 
 /// Takes the index of the first element of some kernels, and their sums.
-type Give<'a, T> = &'a mut dyn FnMut(usize, &[T]);
+pub(in crate::conv) type Give<'a, T> = &'a mut dyn FnMut(usize, &[T]);
 
 /// Sums the kernels of a block over some images.
-type Sum<'a, T> = dyn Fn(usize, Range<usize>, Give<T>) + Sync + 'a;
+pub(in crate::conv) type Sum<'a, T> = dyn Fn(usize, Range<usize>, Give<T>) + Sync + 'a;
 
 /// Adds the sums of each block over all images to `into`: over a few parts of the images, where the blocks are few, which
 /// are then added in order.
-fn in_parts<T: Full>([blocks, images]: [usize; 2], work: usize, into: &mut Storage, sum: &Sum<T>) {
+pub(in crate::conv) fn in_parts<T: Full>([blocks, images]: [usize; 2], work: usize, into: &mut Storage, sum: &Sum<T>) {
     let (size, parts) = (into.len(), TASKS.div_ceil(blocks).min(images));
     let mut partial = Storage::unwritten(T::DTYPE, parts * size);
     let all = Output::new(&mut partial);

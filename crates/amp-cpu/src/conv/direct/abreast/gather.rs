@@ -9,8 +9,7 @@ use crate::gemm::kernel::Full;
 use crate::gemm::product::PER_CYCLE;
 use crate::num::Real;
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch_at};
-use crate::transpose::transpose;
-use crate::{MemoryOrder, View, parallel, scratch};
+use crate::{View, parallel, scratch};
 use std::ops::Range;
 
 /// Elements of a source that a task computes.
@@ -49,23 +48,11 @@ pub(in crate::conv::direct) fn gather<'a, T: Full>(
                 frame.fill(&source, image, block.clone(), rows, data);
                 let rows = written.len();
                 dispatch_at(level, Pixels { frame, lattice, offsets: &offsets, rows, data, weights, sums: &mut *sums });
-                store(target, written.start, [image, lanes], block, sums);
+                let place = [image, block.start, written.start * target.size[1]];
+                // SAFETY: tasks differ in the image, the rows or the channels that they store.
+                unsafe { target.store_vectors(place, block.len(), lanes, sums) };
             }
         });
-    });
-}
-
-/// Stores channels of rows of an image, `[pixels][lanes]`.
-fn store<T: Full>(target: &Target<T>, top: usize, [image, lanes]: [usize; 2], block: &Range<usize>, sums: &mut [T]) {
-    let (pixels, place) = (sums.len() / lanes, [image, block.start, top * target.size[1]]);
-    if target.order == MemoryOrder::ChannelsLast {
-        // SAFETY: tasks differ in the image, the rows or the channels that they store.
-        return unsafe { target.store_pixels(place, block.len(), lanes, sums) };
-    }
-    scratch::with(pixels * block.len(), |lines: &mut [T]| {
-        transpose(sums, lanes, [pixels, block.len()], lines, pixels);
-        // SAFETY: as above.
-        unsafe { target.store_lines(place, pixels, pixels, lines) };
     });
 }
 
