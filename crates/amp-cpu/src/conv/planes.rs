@@ -1,4 +1,7 @@
 //! Zero-padded scratch copies of the part of a source that a band reads, the channels of a pixel together.
+//!
+//! Without padding, 1 x 1 could be read where it lies. On a core of Zen 5, 64 channels of every second pixel took a quarter longer
+//! that way, forward, and more channels as long as from a copy: a tile reads twelve pixels in turn and waits for each.
 
 use super::axis::Axis;
 use super::images::Images;
