@@ -9,7 +9,7 @@
 
 mod lanes;
 
-use half::f16;
+use half::{bf16, f16};
 pub(crate) use lanes::{Array, LANES, Lanes};
 use std::sync::OnceLock;
 
@@ -156,6 +156,12 @@ pub(crate) trait Simd: Copy + 'static {
 
     /// Rounds whole vectors from the front with the level's own instruction; returns how many elements that were.
     fn narrow_f16(src: &[f32], dst: &mut [f16]) -> usize;
+
+    /// As [`Self::narrow_f16`], for BF16, where that is better than LLVM's vectors.
+    #[inline(always)]
+    fn narrow_bf16(_: &[f32], _: &mut [bf16]) -> usize {
+        0
+    }
 }
 
 /// The body as the target's baseline compiles it.
@@ -198,7 +204,7 @@ impl Simd for Portable {
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! fused {
-    ($level:ty, $vector:ty, $lanes:literal, $widen:ident, $narrow:ident) => {
+    ($level:ty, $vector:ty, $lanes:literal, $widen:ident, $narrow:ident, $($own:item)*) => {
         impl Simd for $level {
             type F32 = $vector;
 
@@ -226,19 +232,33 @@ macro_rules! fused {
                 // SAFETY: as above.
                 vectors.map(|(s, d)| unsafe { x86::$narrow(s, d) }).count() * $lanes
             }
+
+            $($own)*
         }
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-fused!(Avx2, lanes::Wide256, 8, widen_8, narrow_8);
+fused!(Avx2, lanes::Wide256, 8, widen_8, narrow_8,);
 #[cfg(target_arch = "x86_64")]
-fused!(Avx512, lanes::Wide512, 16, widen_16, narrow_16);
+fused!(
+    Avx512,
+    lanes::Wide512,
+    16,
+    widen_16,
+    narrow_16,
+    #[inline(always)]
+    fn narrow_bf16(src: &[f32], dst: &mut [bf16]) -> usize {
+        let ((src, _), (dst, _)) = (src.as_chunks(), dst.as_chunks_mut());
+        // SAFETY: code with this level only runs inside `dispatch_at`, which found the features.
+        src.iter().zip(dst).map(|(s, d)| unsafe { x86::round_32(s, d) }).count() * 32
+    }
+);
 
 /// One vector of half conversions; callers have checked the features and the length.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use half::f16;
+    use half::{bf16, f16};
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -282,6 +302,41 @@ mod x86 {
             _mm256_storeu_si256(dst.as_mut_ptr().cast(), rounded);
         }
     }
+
+    /// Rounds to nearest even by adding, and takes the upper halves of both vectors at once: 7 instructions for 16 elements,
+    /// where LLVM's narrowing took 10. A NaN keeps its upper bits and is made a quiet one.
+    ///
+    /// # Safety
+    /// The CPU has `avx512f,avx512bw`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub unsafe fn round_32(src: &[f32; 32], dst: &mut [bf16; 32]) {
+        // SAFETY: loads and stores go through references to as many elements, and `bf16` is 16 bits.
+        unsafe {
+            let [low, high] = [_mm512_loadu_ps(src.as_ptr()), _mm512_loadu_ps(src[16..].as_ptr())].map(|x| {
+                let bits = _mm512_castps_si512(x);
+                let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+                let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+                let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+                _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x0040_0000))
+            });
+            let upper = _mm512_load_si512(UPPER.0.as_ptr().cast());
+            _mm512_storeu_si512(dst.as_mut_ptr().cast(), _mm512_permutex2var_epi16(low, upper, high));
+        }
+    }
+
+    #[repr(align(64))]
+    struct Places([u16; 32]);
+
+    /// Where the upper halves of two vectors of 32-bit elements lie.
+    static UPPER: Places = Places({
+        let (mut places, mut i) = ([0; 32], 0);
+        while i < 32 {
+            places[i as usize] = 2 * i + 1;
+            i += 1;
+        }
+        places
+    });
 }
 
 /// A loop with its arguments; see the module's documentation.

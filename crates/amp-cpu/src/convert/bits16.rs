@@ -1,13 +1,16 @@
 //! The 16-bit formats to and from F32, in whole vectors: by instruction where there is one, else by bit arithmetic.
 
 use crate::simd::{Kernel, Simd};
-use half::f16;
+use half::{bf16, f16};
 
 /// Widens F16 to F32, exactly.
 pub(crate) struct WidenF16<'a>(pub &'a [f16], pub &'a mut [f32]);
 
 /// Rounds F32 to F16, to nearest even.
 pub(crate) struct NarrowF16<'a>(pub &'a [f32], pub &'a mut [f16]);
+
+/// Rounds F32 to BF16, to nearest even.
+pub(crate) struct NarrowBF16<'a>(pub &'a [f32], pub &'a mut [bf16]);
 
 impl Kernel for WidenF16<'_> {
     type Output = ();
@@ -31,6 +34,19 @@ impl Kernel for NarrowF16<'_> {
         let done = S::narrow_f16(src, dst);
         for (d, s) in dst[done..].iter_mut().zip(&src[done..]) {
             *d = f16::from_bits(f32_to_f16(*s));
+        }
+    }
+}
+
+impl Kernel for NarrowBF16<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self(src, dst) = self;
+        let done = S::narrow_bf16(src, dst);
+        for (d, s) in dst[done..].iter_mut().zip(&src[done..]) {
+            *d = bf16::from_bits(f32_to_bf16(*s));
         }
     }
 }

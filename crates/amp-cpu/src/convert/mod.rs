@@ -9,7 +9,7 @@ mod tests;
 
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{DType, Slice, SliceMut};
-pub(crate) use bits16::{NarrowF16, WidenF16};
+pub(crate) use bits16::{NarrowBF16, NarrowF16, WidenF16};
 use bits16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
 use std::marker::PhantomData;
@@ -108,7 +108,7 @@ macro_rules! each_dtype {
 pub(crate) use each_dtype;
 
 macro_rules! compute {
-    ($type:ty, $tag:ident, $widest:ident, $widen_f16:ident, $narrow_f16:ident) => {
+    ($type:ty, $tag:ident, $widest:ident, $widen_f16:ident, $narrow_f16:ident, $narrow_bf16:ident) => {
         impl Compute for $type {
             const STORED: DType = DType::$tag;
             const WIDEST: Level = Level::$widest;
@@ -132,6 +132,7 @@ macro_rules! compute {
             fn narrow(src: &[Self], dst: &mut SliceMut<'_>) {
                 match dst {
                     SliceMut::F16(v) => dispatch($narrow_f16(src, v)),
+                    SliceMut::BF16(v) => dispatch($narrow_bf16(src, v)),
                     SliceMut::$tag(v) => v.copy_from_slice(src),
                     _ => each_dtype!(dst, SliceMut, v => dispatch(Each(src, v))),
                 }
@@ -171,9 +172,9 @@ fn gather_f16<T: Compute>(src: &[f16], stride: usize, dst: &mut [T]) {
     }
 }
 
-compute!(f32, F32, Amx, WidenF16, NarrowF16);
-compute!(f64, F64, Avx2, Each, Each);
-compute!(i64, I64, Portable, Each, Each);
+compute!(f32, F32, Amx, WidenF16, NarrowF16, NarrowBF16);
+compute!(f64, F64, Avx2, Each, Each, Each);
+compute!(i64, I64, Portable, Each, Each, Each);
 
 /// Rounds to an F32 whose last bit is 1 unless the value is exact: rounding that again, to 16 bits, gives what rounding
 /// the F64 at once would. (`half`'s own conversion from F64 ignores the low 32 bits and so misjudges ties.)

@@ -29,7 +29,9 @@ macro_rules! each {
 }
 
 mod binary;
+mod bits;
 mod copy;
+mod relu;
 mod signs;
 mod stream;
 mod table;

@@ -7,7 +7,7 @@
 
 use super::{WHOLE, for_chunks, whole};
 use crate::buffer::{Buffer, memory};
-use crate::convert::{Compute, Each, NarrowF16, WidenF16};
+use crate::convert::{Compute, Each, NarrowBF16, NarrowF16, WidenF16};
 use crate::parallel::{CHUNK, Cost, for_each_chunk_of, for_each_part};
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::source::{Floats, Source};
@@ -154,7 +154,7 @@ impl<'a> Floats<'a> {
 #[inline(always)]
 fn store<S: Simd>(block: &[f32], at: usize, y: &mut SliceMut<'_>) {
     match y {
-        SliceMut::BF16(y) => Each(block, &mut y[at..][..block.len()]).run::<S>(),
+        SliceMut::BF16(y) => NarrowBF16(block, &mut y[at..][..block.len()]).run::<S>(),
         SliceMut::F16(y) => NarrowF16(block, &mut y[at..][..block.len()]).run::<S>(),
         _ => f32::narrow(block, &mut y.range(at, block.len())),
     }

@@ -5,11 +5,12 @@
 //! looking a value up takes half a cycle, a third of computing it. Tables are made by the functions themselves, so results
 //! are the same bit for bit.
 
+use super::bits::{bits, bits_mut};
 use super::stream::{Body, stream};
 use super::{computed, computed_grad};
 use crate::parallel::{Cost, for_each_part};
 use crate::simd::Simd;
-use crate::{DType, Dims, Layout, Slice, SliceMut, Storage, Unary, View};
+use crate::{DType, Dims, Layout, Slice, Storage, Unary, View};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use std::sync::OnceLock;
@@ -28,18 +29,9 @@ type Tables<T> = [[OnceLock<Vec<T>>; 2]; FUNCTIONS.len()];
 static RESULTS: Tables<u16> = [const { [const { OnceLock::new() }; 2] }; FUNCTIONS.len()];
 static SLOPES: Tables<f32> = [const { [const { OnceLock::new() }; 2] }; FUNCTIONS.len()];
 
-/// Bits of the elements of `x`, where they are 16-bit floats one after the other and enough of them.
-fn bits<'a>(x: &View<'a>) -> Option<&'a [u16]> {
-    let count = x.layout.count();
-    if count < LEAST || !x.layout.is_contiguous() || x.data.dtype() != x.logical {
-        return None;
-    }
-    let all = match x.data {
-        Slice::F16(v) => v.reinterpret_cast(),
-        Slice::BF16(v) => v.reinterpret_cast(),
-        _ => return None,
-    };
-    Some(&all[x.layout.offset..][..count])
+/// Bits of the elements of `x`, where looking them up pays.
+fn enough<'a>(x: &View<'a>) -> Option<&'a [u16]> {
+    bits(x).filter(|x| x.len() >= LEAST)
 }
 
 fn index(op: Unary, dtype: DType) -> Option<(usize, usize)> {
@@ -66,7 +58,7 @@ fn tabulate(dtype: DType, f: impl FnOnce(&View) -> Storage) -> Storage {
 /// `op(x)` by looking it up, where that is faster.
 pub(super) fn unary(op: Unary, x: &View, out: DType) -> Option<Storage> {
     let (function, precision) = index(op, x.logical)?;
-    let x = (out == x.logical).then(|| bits(x)).flatten()?;
+    let x = (out == x.logical).then(|| enough(x)).flatten()?;
     let table = RESULTS[function][precision].get_or_init(|| match tabulate(out, |x| computed(op, x, out)) {
         Storage::F16(v) => v.reinterpret_cast().to_vec(),
         Storage::BF16(v) => v.reinterpret_cast().to_vec(),
@@ -74,11 +66,7 @@ pub(super) fn unary(op: Unary, x: &View, out: DType) -> Option<Storage> {
     });
     let mut y = Storage::unwritten(out, x.len());
     for_each_part(y.as_mut_slice(), Cost::Light, &|start, part| {
-        let y: &mut [u16] = match part {
-            SliceMut::F16(v) => v.reinterpret_cast_mut(),
-            SliceMut::BF16(v) => v.reinterpret_cast_mut(),
-            _ => unreachable!("a 16-bit precision was asked for"),
-        };
+        let y = bits_mut(part);
         let table: &[u16; VALUES] = table.as_slice().try_into().expect("a value for every argument");
         look_up(table, &x[start..][..y.len()], y);
     });
@@ -103,7 +91,7 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
     if op.grad_from_output() || grad.logical == DType::F64 || out == DType::F64 {
         return None;
     }
-    let (x, dtype) = (bits(saved)?, saved.logical);
+    let (x, dtype) = (enough(saved)?, saved.logical);
     let table = SLOPES[function][precision].get_or_init(|| {
         let (one, shape) = ([1.0_f32], Dims::new(&[VALUES]).expect("one dimension"));
         let layout = Layout { shape, strides: Dims::new(&[0]).expect("one dimension"), offset: 0 };
@@ -127,10 +115,22 @@ struct Slope<'a> {
 impl Body<f32, 1> for Slope<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, at: usize, [grad]: [&[f32]; 1], y: &mut [f32]) {
-        for ((y, &x), &grad) in y.iter_mut().zip(&self.x[at..]).zip(grad) {
-            *y = grad * self.table[usize::from(x)];
+        let x = &self.x[at..][..y.len()];
+        for ((y, x), grad) in y.chunks_mut(BLOCK).zip(x.chunks(BLOCK)).zip(grad.chunks(BLOCK)) {
+            slopes(self.table, x, y);
+            y.iter_mut().zip(grad).for_each(|(y, &grad)| *y *= grad);
         }
     }
+}
+
+/// Slopes that are looked up before they are multiplied: with products of single numbers between them gelu's gradient of 4 M
+/// BF16 took 1.80 ms, and not 1.57.
+const BLOCK: usize = 256;
+
+/// `y[i] = table[x[i]]`, outside of the functions of a level: gathering by instruction takes a third longer.
+#[inline(never)]
+fn slopes(table: &[f32; VALUES], x: &[u16], y: &mut [f32]) {
+    y.iter_mut().zip(x).for_each(|(y, &x)| *y = table[usize::from(x)]);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Functions of one operand, and their derivatives.
 
 use super::stream::{Body, Chunk, chunked, stream};
-use super::{Domain, map_chunks, table};
+use super::{Domain, map_chunks, relu, table};
 use crate::math::{Float, TRIGONOMETRIC_LIMIT};
 use crate::parallel::Cost;
 use crate::simd::{Simd, dispatch};
@@ -13,10 +13,11 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 /// Computes in F32, or F64 when `x` or `out` is F64, and rounds once. Integers stay integers (wrapping) when `out` is
 /// an integer type too.
 pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
-    table::unary(op, x, out).unwrap_or_else(|| computed(op, x, out))
+    let bits = if op == Unary::Relu { relu::alive(x, x, out) } else { table::unary(op, x, out) };
+    bits.unwrap_or_else(|| computed(op, x, out))
 }
 
-/// [`unary`] without looking anything up.
+/// [`unary`] without looking anything up, or at bits.
 pub(super) fn computed(op: Unary, x: &View, out: DType) -> Storage {
     match Domain::of(&[x.logical, out]) {
         Domain::F32 => stream([x], out, cost(op), Forward(op)),
@@ -30,7 +31,11 @@ pub(super) fn computed(op: Unary, x: &View, out: DType) -> Storage {
 /// Computes in F32, or F64 when any operand or `out` is F64, and rounds once. Where the derivative is 0 by a case
 /// distinction (relu, clamp) the result is 0 whatever the gradient is.
 pub fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
-    table::unary_grad(op, saved, grad, out).unwrap_or_else(|| computed_grad(op, saved, grad, out))
+    let bits = match op {
+        Unary::Relu => relu::alive(saved, grad, out),
+        _ => table::unary_grad(op, saved, grad, out),
+    };
+    bits.unwrap_or_else(|| computed_grad(op, saved, grad, out))
 }
 
 /// [`unary_grad`] without looking anything up.

@@ -66,19 +66,13 @@ fn expm1_reduced<S: Simd>(r: f32) -> f32 {
     S::mul_add(r * r, q, r)
 }
 
-/// `e^(high + low)` for a `low` that is small beside `high` or 1.
-#[inline(always)]
-fn exp_sum<S: Simd>(high: f32, low: f32) -> f32 {
-    let (n, r) = reduce::<S>(limit(high, EXP_LIMITS[0], EXP_LIMITS[1]));
-    let half = n >> 1;
-    // Two factors, so that neither overflows and a subnormal result is rounded once.
-    (1.0 + expm1_reduced::<S>(r + low)) * power_of_two(half) * power_of_two(n - half)
-}
-
 /// `e^x` to 1.5 ulp.
 #[inline(always)]
 pub fn exp<S: Simd>(x: f32) -> f32 {
-    exp_sum::<S>(x, 0.0)
+    let (n, r) = reduce::<S>(limit(x, EXP_LIMITS[0], EXP_LIMITS[1]));
+    let half = n >> 1;
+    // Two factors, so that neither overflows and a subnormal result is rounded once.
+    (1.0 + expm1_reduced::<S>(r)) * power_of_two(half) * power_of_two(n - half)
 }
 
 /// `e^x - 1` to 2 ulp.
@@ -199,11 +193,14 @@ fn erfcx<S: Simd>(x: f32) -> f32 {
     p / S::mul_add(2.0, x, 1.0)
 }
 
-/// `e^(-scale x^2)` without the error of a rounded square; `scale` is a power of two.
+/// `e^(-scale x^2)` without the error of a rounded square, down to `e^-110`; `scale` is a power of two.
 #[inline(always)]
 fn exp_neg_square<S: Simd>(x: f32, scale: f32) -> f32 {
     let high = f32::from_bits(x.to_bits() & 0xffff_f000);
-    exp_sum::<S>(-scale * high * high, -scale * (x - high) * (x + high))
+    let (n, r) = reduce::<S>(-scale * high * high);
+    let low = -scale * (x - high) * (x + high);
+    // No power is above 1: a factor that is normal and one that is known, so that a subnormal result is rounded once.
+    (1.0 + expm1_reduced::<S>(r + low)) * power_of_two(n + 64) * power_of_two(-64)
 }
 
 /// `1 - erf(x)` to 5 ulp, also where that is tiny.

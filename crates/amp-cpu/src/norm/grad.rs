@@ -132,7 +132,8 @@ impl<A: Real> Rule<'_, A> {
 /// A row whose elements each have a parameter of their own: `Σ g · normal` and `Σ g` are added to the parameters' sums, and
 /// `to ← rstd (w g - mean(w g) - normal · mean(w g normal))`, without the first mean unless `centred`.
 ///
-/// Two passes over rows that the first one brings into the first-level cache: with F32 storage as fast as the memory.
+/// Two passes over rows that the first one brings into the first-level cache. Rows of 1024 BF16 from memory take twice as long
+/// as those from the second-level cache; neither asking for the next row nor widening 256 elements at a time helped.
 struct ElementRow<'a, A> {
     g: &'a [A],
     x: &'a [A],

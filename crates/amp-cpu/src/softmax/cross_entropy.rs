@@ -131,8 +131,7 @@ impl<A: Real> Kernel for Loss<'_, A> {
         let max = largest::<S, A>(line);
         let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
         let logit = line[target] - shift;
-        // Infinite maxima are their own result.
-        let lse = if max == shift { sum_of_exp::<S, A>(line, shift).ln::<S>() } else { max };
+        let lse = sum_of_exp::<S, A>(line, shift).ln::<S>();
         // An infinite logit must not meet a weight of 0 that smoothing does not ask for.
         let weighted = if smooth { weighted::<S, A>(line, shift, &rule.weight) } else { A::ZERO };
         let spread = if smooth { rule.even * (rule.total * lse - weighted) } else { A::ZERO };

@@ -121,7 +121,7 @@ fn exp_to<S: Simd, A: Real>(x: &[A], shift: A, y: &mut [A]) -> A {
     tree.finish(Num::add)
 }
 
-/// `Σ exp(x - shift)`
+/// `Σ exp(x - shift)`; where the largest `x` is infinite the shift has to be 0, any other one makes NaN.
 #[inline(always)]
 fn sum_of_exp<S: Simd, A: Real>(line: &[A], shift: A) -> A {
     sum_of::<S, A>(line, Exponential(shift))
@@ -177,10 +177,7 @@ impl<A: Real> Kernel for LogSum<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) -> A {
         let max = largest::<S, A>(self.line);
-        // Infinite maxima are their own result; shifting by them would make NaN.
-        if max == A::LEAST || max == A::GREATEST {
-            return max;
-        }
-        max + sum_of_exp::<S, A>(self.line, max).ln::<S>()
+        let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
+        shift + sum_of_exp::<S, A>(self.line, shift).ln::<S>()
     }
 }

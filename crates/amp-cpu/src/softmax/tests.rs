@@ -1,6 +1,7 @@
 use super::{Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad, softmax_grad_of_input};
 use crate::testing::{Random, Tensor, epsilon};
 use crate::{DType, Storage};
+use std::f64::INFINITY;
 
 const LENGTHS: [usize; 9] = [1, 2, 15, 16, 17, 64, 101, 1025, 3001];
 
@@ -106,6 +107,29 @@ fn infinite_logits() {
     assert!(y[0].is_nan() && y[1].is_nan() && y[4].is_nan());
     assert_eq!(y[2..4], [0.0, 1.0]);
     assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY, 0.0, f32::INFINITY].into()));
+}
+
+/// The largest element is looked for without regard to NaN: the sum has to show it.
+#[test]
+fn nan_anywhere_makes_the_whole_line_nan() {
+    for dtype in [DType::F32, DType::F64] {
+        for (len, beside) in
+            [1, 2, 17, 64, 81, 1030].into_iter().flat_map(|len| [0.0, INFINITY, -INFINITY].map(|b| (len, b)))
+        {
+            for place in [0, len / 2, len - 1] {
+                let mut values = vec![beside; len];
+                values[place] = f64::NAN;
+                let x = Tensor::from_values(&[1, len], dtype, &values);
+                let labels = Labels { targets: &[0], weight: None, ignore_index: -100, smoothing: 0.0 };
+                let all = [softmax(&x.view(), 1, false, dtype), softmax(&x.view(), 1, true, dtype)];
+                let one = [logsumexp(&x.view(), 1, dtype), cross_entropy(&x.view(), labels).loss];
+                for (storage, len) in all.into_iter().map(|s| (s, len)).chain(one.map(|s| (s, 1))) {
+                    let found = Tensor::contiguous(&[len], storage).values();
+                    assert!(found.iter().all(|v| v.is_nan()), "{dtype}, {place} of {len} beside {beside}: {found:?}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
