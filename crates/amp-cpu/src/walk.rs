@@ -56,11 +56,11 @@ impl Walk {
     pub fn for_each_run(&self, at: usize, len: usize, mut f: impl FnMut(Run)) {
         let inner = self.shape.len() - 1;
         let (row, stride) = (self.shape[inner], self.strides[inner]);
-        if inner == 0 {
-            return f(Run { start: self.offset + at * stride, stride, len });
-        }
         if len == 0 {
             return;
+        }
+        if inner == 0 {
+            return f(Run { start: self.offset + at * stride, stride, len });
         }
         let (mut index, mut row_start) = self.locate(at / row);
         let (mut column, mut left) = (at % row, len);

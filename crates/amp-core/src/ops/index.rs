@@ -316,4 +316,13 @@ mod tests {
         assert!(index(&[4], &[1]).one_hot(4).is_err());
         assert_eq!(index(&[2, 0], &[2]).one_hot(3).unwrap().to_vec().unwrap(), [0, 0, 1, 1, 0, 0]);
     }
+
+    #[test]
+    fn empty_views_index_nothing() {
+        let none = index(&[], &[0, 3]).select(1, 0).unwrap();
+        let x = Tensor::<F32>::ones([1, 5], &Device::cpu()).unwrap();
+        assert_eq!(x.index_select(1, &none).unwrap().dims(), [1, 0]);
+        assert_eq!(x.embedding(&none).unwrap().dims(), [0, 5]);
+        assert_eq!(none.to::<F32>().unwrap().contiguous().unwrap().dims(), [0]);
+    }
 }
