@@ -33,12 +33,11 @@ impl Pool2d {
         let along = |i: usize| {
             let extent = self.dilation[i].checked_mul(self.kernel[i].checked_sub(1)?)?.checked_add(1)?;
             let padded = input[i].checked_add(self.padding[i].checked_mul(2)?)?;
-            let room = padded.checked_sub(extent)?;
-            let mut last = room.checked_div(self.stride[i])?;
-            if self.ceil_mode && !room.is_multiple_of(self.stride[i]) {
-                last += usize::from((last + 1).checked_mul(self.stride[i])? < input[i] + self.padding[i]);
-            }
-            (self.padding[i] <= self.kernel[i] / 2).then_some(last + 1)
+            let beyond = if self.ceil_mode { self.stride[i].checked_sub(1)? } else { 0 };
+            let last = padded.checked_add(beyond)?.checked_sub(extent)?.checked_div(self.stride[i])?;
+            // The last window must begin before the padding behind the input.
+            let behind = self.ceil_mode && last * self.stride[i] >= input[i] + self.padding[i];
+            (self.padding[i] <= self.kernel[i] / 2).then_some(last + usize::from(!behind))
         };
         Some([along(0)?, along(1)?])
     }

@@ -248,3 +248,24 @@ fn windows_of_padding_alone_have_no_place_and_give_no_gradient() {
         }
     }
 }
+
+/// With `ceil_mode` a window may end behind the padding, the only one too.
+#[test]
+fn windows_may_be_larger_than_the_padded_input() {
+    let size = |kernel, stride, padding, dilation, input: [usize; 2]| {
+        Pool2d { ceil_mode: true, ..pool(kernel, stride, padding, dilation) }.output_size(input)
+    };
+    assert_eq!(size([3, 5], [3, 5], [1, 1], [1, 1], [1, 2]), Some([1, 1]));
+    assert_eq!(size([5, 3], [5, 2], [0, 1], [2, 1], [7, 16]), Some([1, 9]));
+    assert_eq!(size([3, 3], [1, 1], [0, 0], [1, 1], [2, 2]), None);
+    assert_eq!(size([2, 2], [2, 2], [0, 0], [1, 1], [4, 5]), Some([2, 3]));
+    let spec = Pool2d { ceil_mode: true, ..pool([3, 5], [3, 5], [1, 1], [1, 1]) };
+    let x = Random::new(29).tensor(&[1, 17, 1, 2], DType::F32);
+    for (x, order) in [(x.clone(), MemoryOrder::RowMajor), (x.channels_last(), MemoryOrder::ChannelsLast)] {
+        let y = Tensor::contiguous(&[1, 17, 1, 1], avg_pool2d(&x.view(), &spec, false, order));
+        for (c, mean) in y.values().into_iter().enumerate() {
+            let expected = (x.at(&[0, c, 0, 0]) + x.at(&[0, c, 0, 1])) / 2.0;
+            assert!((mean - expected).abs() <= 1e-6, "{mean} is not {expected}");
+        }
+    }
+}
