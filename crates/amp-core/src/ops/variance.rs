@@ -31,7 +31,7 @@ impl Fold {
 
     /// What the sum of squares is divided by.
     fn degrees(&self, x: &RawTensor) -> f64 {
-        (folded_count(x.shape(), &self.axes) as f64 - self.correction).max(0.0)
+        folded_count(x.shape(), &self.axes) as f64 - self.correction
     }
 
     /// The gradient of the input: `each` times its deviation from `mean`, over the degrees of freedom.

@@ -225,7 +225,9 @@ fn nll(rows: &Rows) -> Result<RawTensor> {
         let (shape, dtype, reduction) = (*scores.shape(), scores.logical, rows.reduction);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let scale = Rows::spread(OP, reduction, divisor.as_ref(), pass.grad(), factors.shape())?;
+            // Where no label counts, the scale is not finite.
             let values = binary(OP, Binary::Mul, &factors, &scale, dtype)?;
+            let values = select(OP, &counts, &values, &zeros(&values, dtype)?, dtype)?;
             let values = values.with_layout(Layout::contiguous(*index.shape()));
             let zero = RawTensor::full(index.device(), 0.0, shape, pass.dtype(0))?;
             let (zero, at, values) = (zero.operand()?, index.operand()?, values.operand()?);
@@ -370,5 +372,16 @@ mod tests {
         assert!(x.cross_entropy_with(&labels(&[0, 1], &[2]), &smooth).is_err());
         let all_ignored = x.cross_entropy(&labels(&[-100, -100], &[2])).unwrap().item().unwrap();
         assert!(all_ignored.is_nan());
+    }
+
+    #[test]
+    fn where_no_label_counts_there_is_no_gradient() {
+        let x = logits(&[2, 3]).to::<F32>().unwrap().detach().tracked();
+        let none = labels(&[-100, -100], &[2]);
+        for loss in [x.nll_loss(&none).unwrap(), x.cross_entropy(&none).unwrap()] {
+            assert!(loss.item().unwrap().is_nan());
+            let grads = loss.backward().unwrap();
+            assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [0.0; 6]);
+        }
     }
 }
