@@ -94,6 +94,10 @@ fn atan2(y: &RawTensor, x: &RawTensor) -> Result<RawTensor> {
             let square = |v: &RawTensor| unary(Unary::Sqr, v, wide);
             let distance = binary("atan2", Binary::Add, &square(&y)?, &square(&x)?, wide)?;
             let scaled = binary("atan2", Binary::Div, pass.grad(), &distance, wide)?;
+            // The origin has every angle, and no slope.
+            let none = zeros(&distance, wide)?;
+            let origin = compare("atan2", Compare::Eq, &distance, &none)?;
+            let scaled = select("atan2", &origin, &none, &scaled, wide)?;
             pass.give(0, binary("atan2", Binary::Mul, &scaled, &x, wide)?)?;
             let falling = unary(Unary::Neg, &scaled, wide)?;
             pass.give(1, binary("atan2", Binary::Mul, &falling, &y, wide)?)
@@ -133,5 +137,15 @@ mod tests {
         let grads = base.pow(&exponent).unwrap().sum_all().unwrap().backward().unwrap();
         assert_eq!(grads.get(&base).unwrap().unwrap().to_vec().unwrap(), [0.0, 0.0, 0.0]);
         assert_eq!(grads.get(&exponent).unwrap().unwrap().to_vec().unwrap(), [0.0, 0.0, 2f32.ln()]);
+    }
+
+    #[test]
+    fn the_origin_has_no_slope() {
+        let device = Device::cpu();
+        let y = Tensor::<F32>::from_vec(vec![0.0, 0.0, 1.0], [3], &device).unwrap().tracked();
+        let x = Tensor::<F32>::from_vec(vec![0.0, -0.0, 1.0], [3], &device).unwrap().tracked();
+        let grads = y.atan2(&x).unwrap().sum_all().unwrap().backward().unwrap();
+        assert_eq!(grads.get(&y).unwrap().unwrap().to_vec().unwrap(), [0.0, 0.0, 0.5]);
+        assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [0.0, 0.0, -0.5]);
     }
 }
