@@ -1,6 +1,7 @@
 //! Sums, differences, products and quotients of two tensors or of a tensor and a number, as methods and operators.
 
 use super::kernel::{binary, unary};
+use super::matmul::accumulator;
 use super::operand::{Operand, Term};
 use super::pointwise::RecipPrecision;
 use crate::Result;
@@ -105,7 +106,8 @@ pub(super) fn div_to(a: &RawTensor, b: &RawTensor, writes: Option<DType>) -> Res
                 let again = if rounded { Some(binary("div", Binary::Div, kept, &kept_b, kept.logical)?) } else { None };
                 let y = again.as_ref().unwrap_or(kept);
                 // In the precision of the divisor's gradient throughout: a master weight's is never rounded to 16 bits.
-                let grad = binary("div", Binary::Div, pass.grad(), &kept_b, pass.dtype(1))?;
+                // The quotient may leave the range of F16 where its product does not.
+                let grad = binary("div", Binary::Div, pass.grad(), &kept_b, accumulator(kept_b.logical))?;
                 let product = binary("mul", Binary::Mul, &grad, y, pass.dtype(1))?;
                 pass.give(1, unary(Unary::Neg, &product, pass.dtype(1))?)?;
             }
@@ -322,5 +324,14 @@ mod tests {
         let bytes = Tensor::<U8>::from_vec(vec![250, 3], [2], &device).unwrap();
         assert_eq!((&bytes + 10).unwrap().to_vec().unwrap(), [4, 13]);
         assert_eq!((&bytes - &bytes).unwrap().to_vec().unwrap(), [0, 0]);
+    }
+
+    #[test]
+    fn a_divisors_gradient_leaves_the_range_of_f16_only_with_the_result() {
+        let number = |x: f32| Tensor::<F16>::full([1], f16::from_f32(x), &Device::cpu()).unwrap().tracked();
+        let (a, b) = (number(1e-3), number(1e-2));
+        let grads = a.div(&b).unwrap().backward_with(&number(3000.0).detach()).unwrap();
+        let grad = grads.get(&b).unwrap().unwrap().to_vec().unwrap()[0].to_f32();
+        assert!((grad + 3e4).abs() < 60.0, "{grad}");
     }
 }

@@ -1,7 +1,8 @@
 //! Functions of three elements: interpolation, and a scaled product or quotient added.
 
 use super::broadcast_three;
-use super::kernel::{binary, scaled, unary};
+use super::kernel::{binary, unary};
+use super::matmul::accumulator;
 use super::operand::Operand;
 use crate::Result;
 use crate::autograd::{Pass, Saved, record};
@@ -43,6 +44,11 @@ impl<P: Float> Tensor<P> {
     }
 }
 
+/// `factor * x` in precision `out`. What it is a multiple of is not rounded to it first: that may leave the range of F16.
+fn multiple(x: &RawTensor, factor: f64, out: DType) -> Result<RawTensor> {
+    unary(Unary::Affine { mul: factor, add: 0.0 }, x, out)
+}
+
 fn ternary(name: &'static str, op: Ternary, a: &RawTensor, b: &RawTensor, c: &RawTensor) -> Result<RawTensor> {
     let [wide_a, b, c] = broadcast_three(name, [a, b, c])?;
     elementwise([&wide_a, &b, &c], |backend, [x, b, c]| backend.ternary(op, x, b, c, a.logical))
@@ -78,8 +84,8 @@ fn addcmul(x: &RawTensor, a: &RawTensor, b: &RawTensor, value: f64) -> Result<Ra
             pass.give(0, pass.grad().clone())?;
             for (input, other) in [(1, &b), (2, &a)] {
                 if pass.wants(input) {
-                    let product = binary("addcmul", Binary::Mul, pass.grad(), other, pass.dtype(input))?;
-                    pass.give(input, scaled(&product, value)?)?;
+                    let product = binary("addcmul", Binary::Mul, pass.grad(), other, accumulator(a.logical))?;
+                    pass.give(input, multiple(&product, value, pass.dtype(input))?)?;
                 }
             }
             Ok(())
@@ -91,17 +97,18 @@ fn addcmul(x: &RawTensor, a: &RawTensor, b: &RawTensor, value: f64) -> Result<Ra
 fn addcdiv(x: &RawTensor, a: &RawTensor, b: &RawTensor, value: f64) -> Result<RawTensor> {
     record("addcdiv", &[x, a, b], ternary("addcdiv", Ternary::Addcdiv(value), x, a, b)?, |_| {
         let (a, b) = (Saved::new(a)?, Saved::new(b)?);
+        let wide = accumulator(a.logical);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
             if pass.wants(1) {
-                let quotient = binary("addcdiv", Binary::Div, pass.grad(), &b, pass.dtype(1))?;
-                pass.give(1, scaled(&quotient, value)?)?;
+                let quotient = binary("addcdiv", Binary::Div, pass.grad(), &b, wide)?;
+                pass.give(1, multiple(&quotient, value, pass.dtype(1))?)?;
             }
             if pass.wants(2) {
-                let quotient = binary("addcdiv", Binary::Div, pass.grad(), &b, pass.dtype(2))?;
-                let slope = binary("addcdiv", Binary::Div, &a, &b, pass.dtype(2))?;
-                let product = binary("addcdiv", Binary::Mul, &quotient, &slope, pass.dtype(2))?;
-                pass.give(2, scaled(&product, -value)?)?;
+                let quotient = binary("addcdiv", Binary::Div, pass.grad(), &b, wide)?;
+                let slope = binary("addcdiv", Binary::Div, &a, &b, wide)?;
+                let product = binary("addcdiv", Binary::Mul, &quotient, &slope, wide)?;
+                pass.give(2, multiple(&product, -value, pass.dtype(2))?)?;
             }
             Ok(())
         }))
@@ -110,7 +117,7 @@ fn addcdiv(x: &RawTensor, a: &RawTensor, b: &RawTensor, value: f64) -> Result<Ra
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F32, F64, Tensor, gradcheck};
+    use crate::{Device, F16, F32, F64, Tensor, gradcheck};
 
     #[test]
     fn gradients_agree_with_differences() {
@@ -138,5 +145,19 @@ mod tests {
         let b = Tensor::<F32>::from_vec(vec![0.7, 1.1], [2], &device).unwrap();
         assert_eq!(a.lerp(&b, 0.0).unwrap().to_vec().unwrap(), a.to_vec().unwrap());
         assert_eq!(a.lerp(&b, 1.0).unwrap().to_vec().unwrap(), b.to_vec().unwrap());
+    }
+
+    #[test]
+    fn gradients_are_rounded_once() {
+        let number = |x: f32| Tensor::<F16>::full([1], half::f16::from_f32(x), &Device::cpu()).unwrap().tracked();
+        let (x, a, b) = (number(0.0), number(3000.0), number(0.01));
+        let grad = number(3000.0).detach();
+        let of =
+            |grads: &crate::Gradients, x: &Tensor<F16>| grads.get(x).unwrap().unwrap().to_vec().unwrap()[0].to_f32();
+        // The product and the quotient leave the range of F16, a thousandth of them does not.
+        let grads = x.addcmul(&a, &a, 1e-3).unwrap().backward_with(&grad).unwrap();
+        assert_eq!(of(&grads, &a), 18000.0);
+        let grads = x.addcdiv(&a, &b, 1e-3).unwrap().backward_with(&grad).unwrap();
+        assert!((of(&grads, &a) - 300.0).abs() < 0.5, "{}", of(&grads, &a));
     }
 }
