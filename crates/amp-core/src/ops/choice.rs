@@ -63,13 +63,13 @@ impl<P: Element> Tensor<P> {
     /// The lesser of two elements; NaN wins (`torch.minimum`). Equal elements share the gradient.
     #[track_caller]
     pub fn minimum<R: Operand<P>>(&self, other: R) -> Result<Self> {
-        Ok(Self::from_raw(extreme("minimum", Binary::Minimum, Compare::Lt, &self.raw, other.term())?))
+        Ok(Self::from_raw(extreme("minimum", Binary::Minimum, Compare::Gt, &self.raw, other.term())?))
     }
 
     /// The greater of two elements; NaN wins (`torch.maximum`). Equal elements share the gradient.
     #[track_caller]
     pub fn maximum<R: Operand<P>>(&self, other: R) -> Result<Self> {
-        Ok(Self::from_raw(extreme("maximum", Binary::Maximum, Compare::Gt, &self.raw, other.term())?))
+        Ok(Self::from_raw(extreme("maximum", Binary::Maximum, Compare::Lt, &self.raw, other.term())?))
     }
 
     /// The tensor with `value` where `mask` is true; both broadcast (`torch.masked_fill`).
@@ -93,7 +93,7 @@ impl Tensor<Bool> {
 }
 
 #[track_caller]
-fn extreme(name: &'static str, op: Binary, wins: Compare, a: &RawTensor, b: Term) -> Result<RawTensor> {
+fn extreme(name: &'static str, op: Binary, loses: Compare, a: &RawTensor, b: Term) -> Result<RawTensor> {
     let b = &b.beside(a)?;
     record(name, &[a, b], binary(name, op, a, b, a.logical)?, |_| {
         let (a, b) = (Saved::new(a)?, Saved::new(b)?);
@@ -102,9 +102,10 @@ fn extreme(name: &'static str, op: Binary, wins: Compare, a: &RawTensor, b: Term
             for (input, own, other) in [(0, &a, &b), (1, &b, &a)] {
                 if pass.wants(input) {
                     let dtype = pass.dtype(input);
-                    let shared = select(name, &ties, &scaled(pass.grad(), 0.5)?, &zeros(pass.grad(), dtype)?, dtype)?;
-                    let won = compare(name, wins, own, other)?;
-                    pass.give(input, select(name, &won, pass.grad(), &shared, dtype)?)?;
+                    let shared = select(name, &ties, &scaled(pass.grad(), 0.5)?, pass.grad(), dtype)?;
+                    // Beside NaN none has lost: the gradient of what became NaN, a scaler must see.
+                    let lost = compare(name, loses, own, other)?;
+                    pass.give(input, select(name, &lost, &zeros(pass.grad(), dtype)?, &shared, dtype)?)?;
                 }
             }
             Ok(())
@@ -213,5 +214,18 @@ mod tests {
         assert_eq!(condition.where_(&a, 7.0).unwrap().to_vec().unwrap(), [1.0, 7.0]);
         let error = mask([true; 3]).where_(&a, 7.0).unwrap_err().to_string();
         assert_eq!(error, "where: shapes [3] and [2] do not broadcast");
+    }
+
+    #[test]
+    fn the_gradient_of_what_became_nan_is_not_dropped() {
+        let device = Device::cpu();
+        let a = Tensor::<F32>::from_vec(vec![f32::NAN, 2.0], [2], &device).unwrap().tracked();
+        let b = Tensor::<F32>::from_vec(vec![1.0, f32::NAN], [2], &device).unwrap().tracked();
+        for y in [a.maximum(&b).unwrap(), a.minimum(&b).unwrap()] {
+            let grads = y.backward_with(&Tensor::full([2], 3.0, &device).unwrap()).unwrap();
+            for x in [&a, &b] {
+                assert_eq!(grads.get(x).unwrap().unwrap().to_vec().unwrap(), [3.0, 3.0]);
+            }
+        }
     }
 }

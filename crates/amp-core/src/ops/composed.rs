@@ -92,7 +92,15 @@ fn level<P: Float>(x: &Tensor<P>, op: &'static str, min: f64, max: f64) -> Resul
         return Err(Error::argument(op, "max", format!("above min = {min}"), max));
     }
     let forward = |x: &RawTensor| unary(Unary::Clamp { min, max }, x, x.logical);
-    Ok(Tensor::from_raw(composed(op, &x.raw, forward, move |x| within(x, min, max, 1.0))?))
+    Ok(Tensor::from_raw(composed(op, &x.raw, forward, move |x| not_beyond(x, min, max))?))
+}
+
+/// 0 where `x` is at or beyond one of the ends, 1 elsewhere and where `x` is NaN.
+fn not_beyond(x: &RawTensor, min: f64, max: f64) -> Result<RawTensor> {
+    let number = |value| RawTensor::full(x.device(), value, Dims::default(), wide(x));
+    let none = number(0.0)?;
+    let above = select("clamp", &compare("clamp", Compare::Ge, x, &number(max)?)?, &none, &number(1.0)?, wide(x))?;
+    select("clamp", &compare("clamp", Compare::Le, x, &number(min)?)?, &none, &above, wide(x))
 }
 
 impl<P: Float> Tensor<P> {
@@ -255,5 +263,15 @@ mod tests {
         assert_eq!(text(x.celu(0.0)), "celu: alpha must be a finite number other than 0, found 0");
         assert_eq!(text(x.glu(0)), "glu: the size of the axis must be even, found 3");
         assert_eq!(text(x.glu(1)), "glu: axis 1 does not exist in a tensor of 1 dimensions");
+    }
+
+    #[test]
+    fn nan_is_beyond_no_end() {
+        let x = Tensor::<F32>::from_vec(vec![f32::NAN, -1.0, 0.0, 2.0, 6.0], [5], &Device::cpu()).unwrap().tracked();
+        for y in [x.relu6().unwrap(), x.hardtanh(0, 6).unwrap()] {
+            assert!(y.to_vec().unwrap()[0].is_nan());
+            let grads = y.sum_all().unwrap().backward().unwrap();
+            assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [1.0, 0.0, 0.0, 1.0, 0.0]);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Largest and least elements and their positions.
 
 use super::kernel::{binary, compare, folded_count, reduce, select, zeros};
+use super::matmul::accumulator;
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Element, I64};
 use crate::raw::RawTensor;
@@ -29,9 +30,11 @@ pub(super) fn extreme(
             let again = if kept.is_none() { Some(reduce(op, &x, &axes, x.logical)?) } else { None };
             let y = kept.as_deref().or(again.as_ref()).expect("saved or computed again");
             let chosen = compare(name, Compare::Eq, &x, y)?;
-            let count = reduce(Reduce::Sum, &chosen, &axes, pass.dtype(0))?;
+            // In F32 at least: F16 counts no further than 2048. A result of NaN has no equals and gradients of NaN.
+            let count = reduce(Reduce::Sum, &chosen, &axes, accumulator(x.logical))?;
             let share = binary(name, Binary::Div, pass.grad(), &count, pass.dtype(0))?;
-            pass.give(0, select(name, &chosen, &share, &zeros(&x, pass.dtype(0))?, pass.dtype(0))?)
+            let none = binary(name, Binary::Div, &zeros(&count, count.logical)?, &count, pass.dtype(0))?;
+            pass.give(0, select(name, &chosen, &share, &none, pass.dtype(0))?)
         }))
     })
 }
@@ -158,5 +161,24 @@ mod tests {
         assert_eq!(error.to_string(), "max: a tensor of shape [2, 0] has no elements to choose from");
         assert!(x.argmax(1, false).is_err());
         assert_eq!(x.max([0], false).unwrap().dims(), [0]);
+    }
+
+    #[test]
+    fn more_ties_than_f16_counts_share_the_gradient() {
+        let x = Tensor::<F16>::zeros([70_000], &Device::cpu()).unwrap().tracked();
+        let grad = Tensor::<F16>::full([1], f16::from_f32(7e4 / 16.0), &Device::cpu()).unwrap();
+        let grads = x.max(0, true).unwrap().backward_with(&grad).unwrap();
+        let share = grads.get(&x).unwrap().unwrap().to_vec().unwrap();
+        assert!(share.iter().all(|s| (s.to_f32() - 0.0625).abs() < 1e-4), "{}", share[0]);
+    }
+
+    #[test]
+    fn a_result_of_nan_has_gradients_of_nan() {
+        let x = Tensor::<F32>::from_vec(vec![1.0, f32::NAN, 2.0, 3.0], [2, 2], &Device::cpu()).unwrap().tracked();
+        for y in [x.max(1, false).unwrap(), x.min(1, false).unwrap()] {
+            let grads = y.sum_all().unwrap().backward().unwrap();
+            let grad = grads.get(&x).unwrap().unwrap().to_vec().unwrap();
+            assert!(grad[0].is_nan() && grad[1].is_nan() && grad[2] + grad[3] == 1.0, "{grad:?}");
+        }
     }
 }
