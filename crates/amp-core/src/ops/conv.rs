@@ -1,6 +1,6 @@
 //! Convolutions over lines and images, and transposed ones.
 
-use super::matmul::accumulate;
+use super::matmul::{accumulate, accumulator};
 use super::window::{ConvOptions, flat};
 use crate::autograd::{Pass, Saved, Spread, record};
 use crate::order::{reduce, tensor};
@@ -150,7 +150,9 @@ impl Conv {
                     (backend.conv2d(of, with, None, &self.spec, dtype)?, backend.conv2d_order(of, with, &self.spec)?)
                 }
             };
-            pass.give(0, tensor(order, grad.device(), buffer, shape))?;
+            let whole = tensor(order, grad.device(), buffer, self.lowered(self.returned(&x, &grad, &w)));
+            let layout = Layout { shape, ..whole.layout };
+            pass.give(0, whole.with_layout(layout))?;
         }
         if pass.wants(1) {
             let (slope, image) = match self.direction {
@@ -167,6 +169,17 @@ impl Conv {
         Ok(())
     }
 
+    /// Size of what the gradient of the result gives the input. An output padding of a stride or more, which a dilation
+    /// allows, makes it larger than the input: pixels that nothing was computed from are behind it.
+    fn returned(&self, x: &RawTensor, grad: &RawTensor, w: &RawTensor) -> Dims {
+        let ([n, channels, ..], [.., height, width], [.., kh, kw]) = (four(x), four(grad), four(w));
+        let size = match self.direction {
+            Direction::Forward => None,
+            Direction::Transposed => self.spec.output_size([height, width], [kh, kw]),
+        };
+        size.and_then(|[height, width]| Dims::new(&[n, channels, height, width])).unwrap_or(*x.shape())
+    }
+
     fn give_weight(
         &self,
         pass: &mut Pass<'_>,
@@ -176,7 +189,7 @@ impl Conv {
         image: crate::backend::Operand<'_>,
     ) -> Result<()> {
         let backend = grad.backend();
-        if !pass.dtype(1).is_half() {
+        if pass.dtype(1) == accumulator(slope.logical) {
             let depth = slope.layout.shape[0] * slope.layout.shape[2] * slope.layout.shape[3];
             return accumulate(
                 pass,

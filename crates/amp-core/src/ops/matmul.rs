@@ -129,10 +129,11 @@ pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: &RawTensor, b: &Raw
     let add = |into: &mut Buffer| a.backend().matmul_accumulate(a.operand()?, b.operand()?, into);
     let depth = all / one.max(1) * a.shape()[a.shape().len() - 1];
     let spread = Spread::of(a.logical, b.logical, depth, 1).filter(|_| *shape == [rows, columns]);
-    if !pass.dtype(i).is_half() && shape.count() == all {
+    let collected = pass.dtype(i) == accumulator(a.logical);
+    if collected && shape.count() == all {
         return accumulate(pass, i, spread, product, add);
     }
-    if !pass.dtype(i).is_half() && shape.count() == one {
+    if collected && shape.count() == one {
         let sum = |dtype: DType| {
             let mut buffer = a.backend().fill(0.0, one, dtype)?;
             add(&mut buffer)?;
@@ -144,7 +145,7 @@ pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: &RawTensor, b: &Raw
         let buffer = product(pass.dtype(i))?;
         return pass.give(i, RawTensor::new(a.device(), buffer, shape));
     }
-    let buffer = product(accumulator(pass.dtype(i)))?;
+    let buffer = product(accumulator(a.logical))?;
     let mut dims = batch.to_vec();
     dims.extend(if shape.len() == 1 { vec![one] } else { vec![rows, columns] });
     let dims = Dims::new(&dims).ok_or(Error::TooManyDimensions { op: "matmul", rank: dims.len() })?;
@@ -260,6 +261,24 @@ mod tests {
             (vec![], vec![3], "matmul: each operand must have at least 1 dimension, found shape []"),
         ] {
             assert_eq!(zeros(&a).matmul(&zeros(&b)).err().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_narrower_leaf_collects_what_wider_products_give_it() {
+        let leaf = |shape: &[usize]| numbers(shape, 3).to::<F32>().unwrap().detach().tracked();
+        for (x, w) in [(vec![2, 3, 4], vec![4, 5]), (vec![6, 4], vec![4, 5]), (vec![2, 3, 4], vec![2, 4, 5])] {
+            let (x, w) = (numbers(&x, 1), leaf(&w));
+            let wide = w.to::<F64>().unwrap();
+            // Once for each product: the second adds to what the first has left.
+            let y = (x.matmul(&wide).unwrap() + (&x * 0.5).unwrap().matmul(&wide).unwrap()).unwrap();
+            let grads = y.sum_all().unwrap().backward().unwrap();
+            let double = w.to::<F64>().unwrap().detach().tracked();
+            let expected = (x.matmul(&double).unwrap() * 1.5).unwrap().sum_all().unwrap().backward().unwrap();
+            let expected = expected.get(&double).unwrap().unwrap().to_vec().unwrap();
+            for (found, expected) in grads.get(&w).unwrap().unwrap().to_vec().unwrap().into_iter().zip(expected) {
+                assert!((f64::from(found) - expected).abs() <= 1e-6, "{found} is not {expected}");
+            }
         }
     }
 }

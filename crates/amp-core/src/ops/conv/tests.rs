@@ -165,3 +165,46 @@ fn dimensions_may_be_empty_or_small() {
         }
     }
 }
+
+#[test]
+fn f32_kernels_collect_what_f64_images_give_them() {
+    let w = numbers(&[3, 2, 3, 3], 0.2).to::<F32>().unwrap().detach().tracked();
+    let (x, wide) = (numbers(&[2, 2, 5, 4], 0.1), w.to::<F64>().unwrap());
+    let conv = |w: &Tensor<F64>| x.conv2d(w, None, ConvOptions::default()).unwrap();
+    let y = (conv(&wide) + conv(&wide)).unwrap();
+    let found = y.sum_all().unwrap().backward().unwrap().get(&w).unwrap().unwrap().to_vec().unwrap();
+    let wide = wide.detach().tracked();
+    let expected = conv(&wide).sum_all().unwrap().backward().unwrap().get(&wide).unwrap().unwrap().to_vec().unwrap();
+    for (found, expected) in found.into_iter().zip(expected) {
+        assert!((f64::from(found) - 2.0 * expected).abs() <= 1e-6, "{found} is not twice {expected}");
+    }
+}
+
+/// Where a dilation allows it: pixels are behind all that the input reaches.
+#[test]
+fn an_output_padding_of_a_stride_has_gradients() {
+    let plain = ConvOptions::<2>::default();
+    for options in [
+        plain.dilation(2).output_padding(1),
+        plain.dilation([3, 1]).output_padding([2, 0]).padding([1, 0]),
+        plain.stride([2, 3]).dilation([3, 4]).output_padding([2, 3]).padding(2),
+    ] {
+        let inputs = [numbers(&[2, 2, 3, 4], 0.1), numbers(&[2, 3, 2, 3], 0.2), numbers(&[3], 0.3)];
+        let worst = gradcheck(|x| x[0].conv_transpose2d(&x[1], Some(&x[2]), options), &inputs).unwrap();
+        assert!(worst.error <= 1e-6, "{options:?}: {worst:?}");
+    }
+}
+
+/// Kernels of one element that step over every pixel of an image.
+#[test]
+fn pixels_that_no_kernel_reads_have_no_gradient() {
+    let options = ConvOptions::<2>::default().stride(3).padding(2);
+    let (x, w) = (numbers(&[1, 1, 7, 1], 0.1), numbers(&[4, 1, 1, 1], 0.2));
+    for channels in [1, 2] {
+        let (x, options) = (x.repeat([1, channels, 1, 1]).unwrap().tracked(), options.groups(channels));
+        let y = x.conv2d(&w, None, options).unwrap();
+        assert!(y.to_vec().unwrap().iter().all(|&y| y == 0.0));
+        let grads = y.sum_all().unwrap().backward().unwrap();
+        assert!(grads.get(&x).unwrap().unwrap().to_vec().unwrap().iter().all(|&g| g == 0.0));
+    }
+}

@@ -66,7 +66,7 @@ impl Planes {
     /// One after the last element that `rows` by `width` pixels read with a patch.
     #[inline(always)]
     pub(super) fn reach(&self, patch: &Patch, rows: usize, width: usize) -> usize {
-        patch.last + (rows - 1) * self.line + width
+        if patch.elements.is_empty() { 0 } else { patch.last + (rows - 1) * self.line + width }
     }
 
     /// What is in the lines of each plane, for the band that begins with row `start` of pixels.
