@@ -24,8 +24,8 @@ enum Arithmetic {
 #[track_caller]
 fn combine<P: Element>(op: Arithmetic, left: &Tensor<P>, right: impl Operand<P>) -> Result<Tensor<P>> {
     let raw = match right.term() {
-        Term::Tensor(right) => tensors(op, &left.raw, &right)?,
         Term::Number(right) => number(op, &left.raw, right)?,
+        right => tensors(op, &left.raw, &right.beside(&left.raw)?)?,
     };
     Ok(Tensor::from_raw(raw))
 }
@@ -321,6 +321,13 @@ mod tests {
         assert_eq!((&a + &b).unwrap().to_vec().unwrap(), [(1 << 60) + 3, -2, 10]);
         assert_eq!((&a * 2).unwrap().to_vec().unwrap(), [1 << 61, -10, 14]);
         assert_eq!((-a).unwrap().to_vec().unwrap(), [-(1 << 60), 5, -7]);
+        let odd = (1_i64 << 53) + 1;
+        let c = Tensor::<I64>::from_vec(vec![odd, odd - 1], [2], &device).unwrap();
+        assert_eq!((&c + odd).unwrap().to_vec().unwrap(), [2 * odd, 2 * odd - 1]);
+        assert_eq!((&c - odd).unwrap().to_vec().unwrap(), [0, -1]);
+        assert_eq!((&b * -odd).unwrap().to_vec().unwrap(), [-3 * odd]);
+        assert_eq!(c.eq(odd).unwrap().to_vec().unwrap(), [true, false]);
+        assert_eq!(c.minimum(i64::MAX).unwrap().to_vec().unwrap(), [odd, odd - 1]);
         let bytes = Tensor::<U8>::from_vec(vec![250, 3], [2], &device).unwrap();
         assert_eq!((&bytes + 10).unwrap().to_vec().unwrap(), [4, 13]);
         assert_eq!((&bytes - &bytes).unwrap().to_vec().unwrap(), [0, 0]);

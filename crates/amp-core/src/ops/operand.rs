@@ -4,7 +4,7 @@ use crate::Result;
 use crate::precision::{Element, Float, I64, SamePrecision, U8};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use amp_cpu::{DType, Dims};
+use amp_cpu::{DType, Dims, Storage};
 
 /// What can stand beside a `Tensor<P>`: a tensor of the same precision, or a number.
 ///
@@ -26,6 +26,8 @@ pub trait Operand<P: Element> {
 pub enum Term {
     Tensor(RawTensor),
     Number(f64),
+    /// A number that F64 does not hold.
+    Integer(i64),
 }
 
 impl Term {
@@ -35,6 +37,10 @@ impl Term {
         match self {
             Self::Tensor(tensor) => Ok(tensor),
             Self::Number(number) => RawTensor::full(other.device(), number, Dims::default(), dtype),
+            Self::Integer(number) => {
+                let buffer = other.backend().upload(Storage::I64(vec![number].into()))?;
+                Ok(RawTensor::new(other.device(), buffer, Dims::default()))
+            }
         }
     }
 }
@@ -48,6 +54,13 @@ impl<P: Element + SamePrecision<Q>, Q: Element> Operand<P> for &Tensor<Q> {
 impl<P: Element + SamePrecision<Q>, Q: Element> Operand<P> for Tensor<Q> {
     fn term(self) -> Term {
         Term::Tensor(self.raw)
+    }
+}
+
+impl Operand<I64> for i64 {
+    fn term(self) -> Term {
+        const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+        if self.unsigned_abs() <= EXACT { Term::Number(self as f64) } else { Term::Integer(self) }
     }
 }
 
@@ -65,7 +78,6 @@ numbers! {
     f64: <P: Float> P;
     i32: <P: Float> P;
     i32: I64;
-    i64: I64;
     i32: U8;
     u8: U8;
 }

@@ -23,7 +23,7 @@ impl<P: Float> Tensor<P> {
     {
         match exponent.term() {
             Term::Number(p) => self.full_pointwise("pow", Unary::Powf(p)),
-            Term::Tensor(exponent) => Ok(Self::from_raw(pow(&self.raw, &exponent, P::WRITES)?)),
+            exponent => Ok(Self::from_raw(pow(&self.raw, &exponent.beside(&self.raw)?, P::WRITES)?)),
         }
     }
 

@@ -164,4 +164,13 @@ mod tests {
         let grads = x.std([], false).unwrap().backward().unwrap();
         assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [0.0; 4]);
     }
+
+    #[test]
+    fn fewer_elements_than_the_correction_have_a_slope() {
+        let x = Tensor::<F32>::from_vec(vec![1.0, 3.0], [2], &Device::cpu()).unwrap().tracked();
+        let y = x.var_with(0, 3.0, false).unwrap();
+        assert_eq!(y.item().unwrap(), f32::INFINITY);
+        let grads = y.backward().unwrap();
+        assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [2.0, -2.0]);
+    }
 }
