@@ -1,7 +1,6 @@
 use super::{Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad, softmax_grad_of_input};
 use crate::testing::{Random, Tensor, epsilon};
 use crate::{DType, Storage};
-use std::f64::INFINITY;
 
 const LENGTHS: [usize; 9] = [1, 2, 15, 16, 17, 64, 101, 1025, 3001];
 
@@ -113,8 +112,8 @@ fn infinite_logits() {
 #[test]
 fn nan_anywhere_makes_the_whole_line_nan() {
     for dtype in [DType::F32, DType::F64] {
-        for (len, beside) in
-            [1, 2, 17, 64, 81, 1030].into_iter().flat_map(|len| [0.0, INFINITY, -INFINITY].map(|b| (len, b)))
+        let lengths = [1, 2, 17, 64, 81, 1030].into_iter();
+        for (len, beside) in lengths.flat_map(|len| [0.0, f64::INFINITY, f64::NEG_INFINITY].map(|beside| (len, beside)))
         {
             for place in [0, len / 2, len - 1] {
                 let mut values = vec![beside; len];
