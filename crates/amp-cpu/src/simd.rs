@@ -38,7 +38,8 @@ impl Level {
         *CURRENT.get_or_init(|| Self::choose(Self::forced(), Self::best()))
     }
 
-    const fn reaches(self, other: Self) -> bool {
+    /// Whether this is `other` or more.
+    pub(crate) const fn reaches(self, other: Self) -> bool {
         self as u8 >= other as u8
     }
 
@@ -142,6 +143,9 @@ fn is_amd() -> bool {
 
 /// The operations whose best form depends on the level; all else is left to LLVM.
 pub(crate) trait Simd: Copy + 'static {
+    /// The least level that has these operations.
+    const LEVEL: Level;
+
     /// Sixteen F32 in registers.
     type F32: Lanes<f32>;
 
@@ -179,6 +183,8 @@ pub(crate) struct Avx2;
 pub(crate) struct Avx512;
 
 impl Simd for Portable {
+    const LEVEL: Level = Level::Portable;
+
     type F32 = Array<f32, Self>;
 
     #[inline(always)]
@@ -204,8 +210,10 @@ impl Simd for Portable {
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! fused {
-    ($level:ty, $vector:ty, $lanes:literal, $widen:ident, $narrow:ident, $($own:item)*) => {
+    ($level:ident, $vector:ty, $lanes:literal, $widen:ident, $narrow:ident, $($own:item)*) => {
         impl Simd for $level {
+            const LEVEL: Level = Level::$level;
+
             type F32 = $vector;
 
             #[inline(always)]

@@ -9,6 +9,7 @@ use super::operand::Matrix;
 use super::product::Sink;
 use crate::load::expect;
 use crate::output::Finished;
+use crate::scratch::Plain;
 use std::ops::Range;
 
 /// A sink that asks for its own memory, and a part of the next product's operands, with each tile.
@@ -19,7 +20,7 @@ pub(super) struct Ahead<'a, S> {
     pub next: [Option<Matrix<'a>>; 2],
 }
 
-impl<T, S: Sink<T>> Sink<T> for Ahead<'_, S> {
+impl<T: Plain, S: Sink<T>> Sink<T> for Ahead<'_, S> {
     fn tiled(&self, rows: Range<usize>, columns: Range<usize>) {
         let [m, n] = self.size;
         let done = [columns.start, columns.end].map(|column| rows.start * n + column * rows.len());

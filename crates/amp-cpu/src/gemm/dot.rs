@@ -76,6 +76,14 @@ impl Multiply for bf16 {
         product_with(Self::kernel(Level::current()), a, b, sink, threads);
     }
 
+    #[cfg(target_arch = "x86_64")]
+    fn small(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<f32>) {
+        if multiplies(&a.view, &b.view) && a.depth.is_multiple_of(2) {
+            return super::pairs::small(a, b, sink);
+        }
+        super::small::small(a, b, sink);
+    }
+
     fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {
         if out.is_empty() {
             return;

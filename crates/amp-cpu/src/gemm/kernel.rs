@@ -7,6 +7,7 @@
 use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
+use super::small::small;
 use crate::convert::Compute;
 use crate::load::load;
 use crate::num::Real;
@@ -120,7 +121,7 @@ impl<E: Multiply> Kernel<E> {
 /// Types that panels are made of.
 pub(crate) trait Multiply: Plain {
     /// What products are summed in.
-    type Sum: Real;
+    type Sum: Full;
 
     /// The kernel of an instruction set, or of the best this machine has if that is less.
     fn kernel(level: Level) -> Kernel<Self>;
@@ -128,6 +129,11 @@ pub(crate) trait Multiply: Plain {
     /// Computes `a · bᵀ` row by row into `sink`.
     fn product(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self::Sum>, threads: Threads) {
         product_with(Self::kernel(Level::current()), a, b, sink, threads);
+    }
+
+    /// [`small`](super::small::small) for operands of this type.
+    fn small(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self::Sum>) {
+        small(a, b, sink);
     }
 
     /// Loads `out.len()` elements of an operand that lie `stride` apart from `offset` on, rounded to this type.

@@ -11,6 +11,8 @@ pub(crate) mod dot;
 pub(crate) mod kernel;
 pub(crate) mod operand;
 mod packed;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 pub(crate) mod panel;
 pub(crate) mod product;
 mod residual;
@@ -23,14 +25,14 @@ use crate::load::{load_all, offset_of};
 use crate::num::Real;
 use crate::output::{Finished, Output};
 use crate::simd::Level;
-use crate::{DType, Dims, Storage, View, num_threads, parallel};
+use crate::{DType, Dims, Storage, View, num_threads, parallel, scratch};
 use ahead::Ahead;
 use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
 use product::{Sink, Threads};
 use residual::Residual;
-use small::{is_small, small};
+use small::is_small;
 use std::ops::Range;
 use thin::thin;
 
@@ -183,13 +185,24 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
         self.bias
     }
 
-    fn store_whole(&self, row: usize, lines: Finished<'_, T>) {
-        if let Some(residual) = &self.residual {
-            let lines = lines.values.chunks_exact_mut(lines.len).enumerate();
-            lines.for_each(|(i, line)| residual.add(row + i, 0, line));
+    fn write_rows(&self, row: usize, rows: usize, columns: usize, write: &mut dyn FnMut(&mut [T])) {
+        let start = self.places.at(row, 0);
+        if self.residual.is_none() {
+            // SAFETY: as above; whole rows follow one another.
+            let mut there = unsafe { self.output.part(start, rows * columns) };
+            if let Some(values) = T::same_mut(&mut there) {
+                return write(values);
+            }
         }
-        // SAFETY: as above; whole rows follow one another.
-        unsafe { self.output.store(self.places.at(row, 0), 1, lines.values) }
+        scratch::with(rows * columns, |values: &mut [T]| {
+            write(values);
+            if let Some(residual) = &self.residual {
+                let lines = values.chunks_exact_mut(columns).enumerate();
+                lines.for_each(|(i, line)| residual.add(row + i, 0, line));
+            }
+            // SAFETY: as above; what borrowed them is gone.
+            unsafe { self.output.store(start, 1, values) }
+        });
     }
 }
 
@@ -289,7 +302,7 @@ impl<'a> Problem<'a> {
             Places { product: index, start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
         let turned = Places { row_stride: 1, column_stride: b.rows, turned: true, ..places };
         if is_small(&a, &b) {
-            return small(&a, &b, &sink(places));
+            return E::small(&a, &b, &sink(places));
         }
         match (a.rows, b.rows) {
             (..=thin::ROWS, _) => thin(&a, &b, &sink(places), threads),

@@ -18,7 +18,8 @@ use super::kernel::{Direct, Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
 use crate::output::{Finished, prefetch};
-use crate::{parallel, scratch};
+use crate::parallel;
+use crate::scratch::{self, Plain};
 use std::ops::Range;
 
 /// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
@@ -30,7 +31,7 @@ const TASKS: usize = 8;
 pub(crate) const PER_CYCLE: usize = 32;
 
 /// Where finished rows go.
-pub(crate) trait Sink<T>: Sync {
+pub(crate) trait Sink<T: Plain>: Sync {
     /// Takes columns `column..column + values.len()` of a row; calls never overlap.
     fn store(&self, row: usize, column: usize, values: &mut [T]);
 
@@ -47,15 +48,18 @@ pub(crate) trait Sink<T>: Sync {
         }
     }
 
-    /// What is added to every row: for a product that adds it itself, and then calls [`store_whole`](Self::store_whole).
+    /// What is added to every row: for a product that adds it itself, and then calls [`write_rows`](Self::write_rows).
     fn bias(&self) -> &[T] {
         &[]
     }
 
-    /// Takes whole rows, all of their columns, that have the bias.
-    fn store_whole(&self, row: usize, lines: Finished<'_, T>) {
-        let columns = lines.len;
-        self.store_rows(row, 0, columns, lines);
+    /// Takes some whole rows of `columns`, which `write` fills in with the bias: where they belong if nothing else is to be done
+    /// to them.
+    fn write_rows(&self, row: usize, rows: usize, columns: usize, write: &mut dyn FnMut(&mut [T])) {
+        scratch::with(rows * columns, |values: &mut [T]| {
+            write(values);
+            self.store_rows(row, 0, columns, Finished { values, len: columns });
+        });
     }
 }
 

@@ -152,6 +152,33 @@ fn few_columns_of_short_rows() {
     }
 }
 
+/// Rows of products with few columns are done in groups, of which the last one begins early: none may differ for it.
+#[test]
+fn every_number_of_rows_gives_the_same_rows() {
+    let mut random = Random::new(17);
+    for (k, n) in [(1, 16), (9, 5), (16, 16), (7, 24), (12, 32)] {
+        for dtype in [DType::BF16, DType::F32, DType::F64] {
+            let (b, bias) = (random.tensor(&[k, n], dtype), random.tensor(&[n], dtype));
+            let (along, across) = (random.tensor(&[70, k], dtype), random.tensor(&[k, 70], dtype).transposed(0, 1));
+            check_matmul(&along, &random.tensor(&[k, 1], dtype).broadcast(&[k, n]), Some(&bias), dtype);
+            check_matmul(&across, &random.tensor(&[1, n], dtype).broadcast(&[k, n]), Some(&bias), dtype);
+            for a in [along, across] {
+                let epilogue = Epilogue { bias: Some(bias.view()), residual: None };
+                let rows = |count: usize| {
+                    let part = a.narrow(0, 0, count);
+                    check_matmul(&part, &b, Some(&bias), dtype);
+                    let result = matmul(&part.view(), &b.view(), &epilogue, DType::F64);
+                    Tensor::contiguous(&[count, n], result).values()
+                };
+                let whole = rows(70);
+                for count in [1, 3, 4, 6, 8, 11, 15, 16, 17, 31, 32, 35] {
+                    assert_eq!(rows(count), whole[..count * n], "{count} × {k} × {n} {dtype:?}");
+                }
+            }
+        }
+    }
+}
+
 /// Sizes that every kind of product takes part in: small, thin on either side, turned, in panels.
 #[test]
 fn residuals_are_added_before_rounding() {
@@ -230,13 +257,14 @@ fn long_sums_stay_in_the_accumulator() {
 
 #[test]
 fn infinities_and_nans_arrive() {
-    for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+    let specials = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    for (special, columns) in specials.into_iter().flat_map(|special| [(special, 33), (special, 20)]) {
         for dtype in [DType::F16, DType::BF16, DType::F32] {
             let mut values = vec![1.0; 30 * 40];
             values[7 * 40 + 3] = special;
             let a = Tensor::from_values(&[30, 40], dtype, &values);
-            let b = Tensor::filled(&[40, 33], dtype, 1.0);
-            let y = Tensor::contiguous(&[30, 33], matmul(&a.view(), &b.view(), &Epilogue::default(), dtype));
+            let b = Tensor::filled(&[40, columns], dtype, 1.0);
+            let y = Tensor::contiguous(&[30, columns], matmul(&a.view(), &b.view(), &Epilogue::default(), dtype));
             for index in y.indices() {
                 let expected = if index[0] == 7 { special } else { 40.0 };
                 let got = y.at(&index);
@@ -402,17 +430,20 @@ fn panels_of_bf16_round_what_they_load() {
 #[test]
 fn subnormals_are_lost_within_the_bound() {
     let mut random = Random::new(9);
-    let depth = 37;
-    for (left, right) in [(1e-38, 1.0), (1.0, 1e-38), (1e-20, 1e-19), (1e-39, 1e30), (3e-39, 3e38), (1e-40, 1e-3)] {
+    let sizes = [(1e-38, 1.0), (1.0, 1e-38), (1e-20, 1e-19), (1e-39, 1e30), (3e-39, 3e38), (1e-40, 1e-3)];
+    for ((left, right), (depth, columns)) in sizes.into_iter().flat_map(|sizes| [(sizes, (37, 35)), (sizes, (38, 20))])
+    {
         let scaled = |shape: &[usize], factor: f64, random: &mut Random| {
             let count = shape.iter().product();
             let values: Vec<f64> = (0..count).map(|_| factor * random.number()).collect();
             Tensor::from_values(shape, DType::BF16, &values)
         };
-        let (a, b) = (scaled(&[14, depth], left, &mut random), scaled(&[depth, 35], right, &mut random));
+        let (a, b) = (scaled(&[14, depth], left, &mut random), scaled(&[depth, columns], right, &mut random));
         let flushed = depth as f64 * 2.0_f64.powi(-126) * (2.0 + left + right);
-        for level in Level::ALL {
-            let got = product_at::<bf16>(level, &a, &b);
+        let alone = matmul(&a.view(), &b.view(), &Epilogue::default(), DType::F32);
+        let alone = (None, Tensor::contiguous(&[14, columns], alone));
+        let levels = Level::ALL.map(|level| (Some(level), product_at::<bf16>(level, &a, &b)));
+        for (level, got) in levels.into_iter().chain([alone]) {
             for index in got.indices() {
                 let terms = (0..depth).map(|d| a.at(&[index[0], d]) * b.at(&[d, index[1]]));
                 let (sum, magnitude) = terms.fold((0.0, 0.0), |(s, m), term| (s + term, m + term.abs()));
