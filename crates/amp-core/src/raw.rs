@@ -21,7 +21,7 @@ pub(crate) struct Value {
     /// Graphs that hold this value for its signs only.
     signs: Mutex<Vec<Weak<SavedSigns>>>,
     /// What the value can be computed from again.
-    pub(crate) origin: OnceLock<Origin>,
+    pub(crate) origin: OnceLock<Weak<dyn Origin>>,
     /// How many saved tensors hold this value; it counts once towards the bytes of saved activations.
     pub(crate) saves: AtomicUsize,
     /// Parameters and inputs live anyway: holding them for the backward pass costs nothing.

@@ -1,8 +1,9 @@
 //! The graph: what it records, what it frees, what it refuses.
 
+use amp_core::nn::{BatchNorm2d, LayerNorm};
 use amp_core::{
-    BF16, Device, Error, F16, F32, Parameter, Result, Tensor, checkpoint, grad_enabled, manual_seed, no_grad,
-    random_state, saved_bytes,
+    BF16, ConvOptions, Device, Error, F16, F32, Float, Parameter, Result, Tensor, checkpoint, grad_enabled,
+    manual_seed, no_grad, random_state, saved_bytes,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -198,4 +199,57 @@ fn a_product_keeps_the_input_of_an_activation_and_not_its_output() -> Result<()>
     assert_eq!(saved_bytes().now, before);
     assert!(grads.get(&up)?.is_some() && grads.get(&down)?.is_some());
     Ok(())
+}
+
+/// `scale * (i mod 11 - 5)`: exact in BF16 for the scales used here.
+fn ramp<P: Float>(shape: &[usize], scale: f32) -> Result<Tensor<P>> {
+    let strides = [7, 3, 5, 2];
+    let at = |i: &[usize]| scale * ((i.iter().zip(strides).map(|(i, s)| i * s).sum::<usize>() % 11) as f32 - 5.0);
+    Tensor::<F32>::from_fn(shape, at, &Device::cpu())?.to::<P>()
+}
+
+/// The weight's gradient of what `product` makes of `y`, and the bytes that are held for it.
+fn through<P: Float>(
+    y: &Tensor<P>,
+    w: &Parameter,
+    product: impl Fn(&Tensor<P>, &Tensor<P>) -> Result<Tensor<P>>,
+) -> Result<(Vec<f32>, usize)> {
+    let before = saved_bytes().now;
+    let z = product(y, &w.to::<P>()?)?;
+    let held = saved_bytes().now - before;
+    let slopes = ramp::<F32>(z.dims(), 0.5)?;
+    let grads = (z.to::<F32>()? * slopes)?.sum_all()?.backward()?;
+    Ok((grads.get(w)?.unwrap().to_vec()?, held))
+}
+
+fn normalised_again<P: Float>(computed: bool) -> Result<()> {
+    let device = Device::cpu();
+    let image = ramp::<P>(&[4, 8, 6, 5], 0.25)?.tracked();
+    let norm = BatchNorm2d::new(8, &device)?;
+    let w = Parameter::new(&ramp(&[4, 8, 3, 3], 0.125)?)?;
+    let conv = |x: &Tensor<P>, w: &Tensor<P>| x.conv2d(w, None, ConvOptions::default().padding(1));
+    let y = norm.forward_relu(&image)?.to::<P>()?;
+    let held = y.to::<F32>()?.to_vec()?;
+    let held = Tensor::<F32>::from_vec(held, y.dims(), &device)?.to::<P>()?;
+    let bytes = y.count() * P::DTYPE.size();
+    let (again, kept) = (through(&y, &w, conv)?, through(&held, &w, conv)?);
+    assert_eq!((again.0, again.1, kept.1), (kept.0, if computed { 0 } else { bytes }, bytes));
+
+    let lines = ramp::<P>(&[3, 10, 48], 0.25)?.tracked();
+    let norm = LayerNorm::new([48], &device)?;
+    let w = Parameter::new(&ramp(&[24, 48], 0.125)?)?;
+    let linear = |x: &Tensor<P>, w: &Tensor<P>| x.linear(w, None);
+    let y = norm.forward(&lines)?.to::<P>()?;
+    let held = Tensor::<F32>::from_vec(y.to::<F32>()?.to_vec()?, y.dims(), &device)?.to::<P>()?;
+    let bytes = y.count() * P::DTYPE.size();
+    let (again, kept) = (through(&y, &w, linear)?, through(&held, &w, linear)?);
+    assert_eq!((again.0, again.1, kept.1), (kept.0, if computed { 0 } else { bytes }, bytes));
+    Ok(())
+}
+
+#[test]
+fn a_product_computes_what_was_normalised_in_16_bits_again_to_the_same_bits() -> Result<()> {
+    let _turn = turn();
+    normalised_again::<BF16>(true)?;
+    normalised_again::<F32>(false)
 }

@@ -29,7 +29,7 @@ pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
 pub(crate) use ids::{IdMap, IdSet};
 pub(crate) use peaks::Spread;
 pub(crate) use rows::{Rows, Which};
-pub(crate) use saved::{Origin, Saved, SavedInput, SavedSigns};
+pub(crate) use saved::{Applied, Origin, Saved, SavedInput, SavedSigns, note_origin};
 pub use saved::{SavedBytes, saved_bytes};
 pub use watch::{Culprit, diagnose};
 pub(crate) use watch::{on as watching, watch};

@@ -5,7 +5,8 @@ use crate::backend::{Buffer, MemoryOrder};
 use crate::device::Device;
 use crate::order::{order_of, tensor, walk};
 use crate::raw::{RawTensor, Value};
-use amp_cpu::{Compare, DType, Dims, Unary};
+use amp_cpu::{Compare, DType, Dims, Layout, Unary};
+use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -71,44 +72,63 @@ impl Deref for Saved {
     }
 }
 
-/// What an activation's output can be computed from again as long as the activation's own backward pass keeps its input.
-#[derive(Debug)]
-pub(crate) struct Origin {
-    op: Unary,
-    x: Weak<Saved>,
+/// What a result can be computed by again, as long as the backward pass of the operation that made it keeps its input.
+pub(crate) trait Origin: Debug + Send + Sync {
+    /// The result's elements as they lay in memory, rounded once, to `out`.
+    fn again(&self, out: DType) -> Result<Buffer>;
 }
 
-impl Origin {
-    /// Notes on `y` that it is `op(x)`, if computing it again is cheaper than keeping it.
-    pub(crate) fn note(y: &RawTensor, op: Unary, x: &Arc<Saved>) {
-        let is_activation = matches!(
-            op,
+/// Notes on `y` that `origin` computes it again, which costs less than keeping it.
+pub(crate) fn note_origin<O: Origin + 'static>(y: &RawTensor, origin: &Arc<O>) {
+    let origin: Weak<O> = Arc::downgrade(origin);
+    // A value is noted once, by the operation that made it.
+    let _ = y.value.origin.set(origin);
+}
+
+/// An element-wise operation by the input that its backward pass keeps.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) op: Unary,
+    pub(crate) x: Saved,
+}
+
+impl Applied {
+    /// Whether computing the result again is cheaper than keeping it.
+    pub(crate) fn is_activation(&self) -> bool {
+        matches!(
+            self.op,
             Unary::Gelu | Unary::GeluTanh | Unary::Silu | Unary::Hardswish | Unary::LeakyRelu(_) | Unary::Elu(_)
-        );
-        if is_activation {
-            // A value is noted once, by the operation that made it.
-            let _ = y.value.origin.set(Self { op, x: Arc::downgrade(x) });
-        }
+        )
+    }
+}
+
+impl Origin for Applied {
+    fn again(&self, out: DType) -> Result<Buffer> {
+        walk(order_of([&self.x]), [&self.x], |backend, [x]| backend.unary(self.op, x, out))
     }
 }
 
 /// The input of a product, of which the backward pass makes the weight's gradient.
 ///
-/// The output of an activation is not kept: its input is, for the activation's own backward pass, and gives the same bits
-/// again at a small part of what the product costs.
+/// The output of an activation or a normalisation is not kept: its input is, for their own backward pass, and gives the same
+/// bits again at a small part of what the product costs.
 #[derive(Debug)]
 pub(crate) enum SavedInput {
     Held(Saved),
-    Computed { op: Unary, x: Arc<Saved>, shape: Dims, dtype: DType },
+    Computed { origin: Arc<dyn Origin>, device: Device, layout: Layout, dtype: DType },
 }
 
 impl SavedInput {
     pub(crate) fn new(x: &RawTensor) -> Result<Self> {
         let stored = &x.value.buffer;
-        let whole = x.layout.is_contiguous() && x.layout.count() == stored.len() && stored.dtype() == x.logical;
+        // Rounding the result later is rounding it once, too.
+        let rounds = stored.dtype() == x.logical || (stored.dtype() == DType::F32 && x.logical.is_half());
+        let whole = x.layout.count() == stored.len() && rounds;
         let origin = x.value.origin.get().filter(|_| whole);
-        match origin.and_then(|origin| Some((origin.op, origin.x.upgrade()?))) {
-            Some((op, input)) => Ok(Self::Computed { op, x: input, shape: *x.shape(), dtype: x.logical }),
+        match origin.and_then(Weak::upgrade) {
+            Some(origin) => {
+                Ok(Self::Computed { origin, device: x.device().clone(), layout: x.layout, dtype: x.logical })
+            }
             None => Saved::new(x).map(Self::Held),
         }
     }
@@ -116,7 +136,7 @@ impl SavedInput {
     pub(crate) fn is_contiguous(&self) -> bool {
         match self {
             Self::Held(x) => x.layout.is_contiguous(),
-            Self::Computed { .. } => true,
+            Self::Computed { layout, .. } => layout.is_contiguous(),
         }
     }
 
@@ -124,9 +144,9 @@ impl SavedInput {
     pub(crate) fn get(&self) -> Result<RawTensor> {
         match self {
             Self::Held(x) => Ok(x.detached()),
-            Self::Computed { op, x, shape, dtype } => {
-                let buffer = x.backend().unary(*op, x.operand()?, *dtype)?;
-                Ok(RawTensor::new(x.device(), buffer, *shape))
+            Self::Computed { origin, device, layout, dtype } => {
+                let shape = Dims::new(&[layout.count()]).expect("one dimension");
+                Ok(RawTensor::new(device, origin.again(*dtype)?, shape).with_layout(*layout))
             }
         }
     }

@@ -2,14 +2,15 @@
 
 use super::arithmetic;
 use super::batch_norm::{GivenGradient, batch_norm_eval, batch_norm_train, check_given, corrected, correction};
-use super::normalize::{Affine, row};
+use super::normalize::{Affine, SavedAffine, in_16_bits, row};
 use super::pointwise::exact;
 use crate::Result;
-use crate::autograd::{Pass, Saved, SavedSigns, grad_enabled, record, watching};
-use crate::backend::{Rectified, Statistics};
+use crate::autograd::{Origin, Pass, Saved, SavedSigns, grad_enabled, note_origin, record, watching};
+use crate::backend::{Buffer, Rectified, Statistics};
 use crate::order::{order_of, pixels, tensor};
 use crate::raw::RawTensor;
 use amp_cpu::{DType, NormKind, Unary};
+use std::sync::Arc;
 
 /// What follows a batch normalisation: relu, of the sum with a residual if there is one.
 #[derive(Clone, Copy)]
@@ -38,11 +39,15 @@ pub(crate) fn batch_norm_train_relu(
     let (mean, var, rstd) = (row(x, n.mean), row(x, n.var), row(x, n.rstd));
     let y = tensor(order, x.device(), n.y, *x.shape()).counted(x.logical);
     let absent = x.detached();
-    let y = record("batch_norm_relu", &relu.inputs(x, affine, &absent), y, |_| {
-        let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
-        let (parameters, mean, rstd) = (*mean.shape(), Saved::new(&mean)?, Saved::new(&rstd)?);
+    let y = record("batch_norm_relu", &relu.inputs(x, affine, &absent), y, |y| {
         let dead = dead.expect("a recorded normalisation was asked for its signs");
         let signs = SavedSigns::of_bits(x.device(), dead, *x.shape(), order)?;
+        let (parameters, rstd, statistics) =
+            (*mean.shape(), Saved::new(&rstd)?, [Saved::new(&mean)?, Saved::new(&var)?]);
+        let kept = Arc::new(Kept { x: Saved::new(x)?, affine: SavedAffine::new(affine)?, statistics, eps });
+        if relu.residual.is_none() && in_16_bits(&kept.x, y) {
+            note_origin(y, &kept);
+        }
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let masked = pass.wants(3);
             if masked {
@@ -50,8 +55,8 @@ pub(crate) fn batch_norm_train_relu(
                 pass.becomes(signs.grad(pass.grad(), pass.grad().logical)?);
                 pass.give(3, pass.grad().clone())?;
             }
-            let factor = weight.as_ref().map(|w| w.operand()).transpose()?;
-            let (grad, input) = (pixels(order, pass.grad())?, pixels(order, &x)?);
+            let (x, (factor, _), [mean, _]) = (&kept.x, kept.affine.operands()?, &kept.statistics);
+            let (grad, input) = (pixels(order, pass.grad())?, pixels(order, x)?);
             let (grad, input, saved) = (grad.operand()?, input.operand()?, (mean.operand()?, rstd.operand()?));
             let grads = match masked {
                 true => x.backend().normalize_grad(grad, input, saved, factor, NormKind::Batch, (pass.dtype(0), None)),
@@ -66,6 +71,26 @@ pub(crate) fn batch_norm_train_relu(
     })?;
     let var = corrected(&var, correction)?;
     Ok((y, mean, var))
+}
+
+/// A normalisation with relu by the input that its backward pass keeps, and the batch's statistics. A residual would have to be
+/// kept for it.
+#[derive(Debug)]
+struct Kept {
+    x: Saved,
+    affine: SavedAffine,
+    statistics: [Saved; 2],
+    eps: f64,
+}
+
+impl Origin for Kept {
+    fn again(&self, out: DType) -> Result<Buffer> {
+        let (x, [mean, var]) = (pixels(order_of([&self.x]), &self.x)?, &self.statistics);
+        let given = Statistics { mean: mean.operand()?, var: var.operand()? };
+        let affine = self.affine.operands()?;
+        let again = x.backend().batch_norm_relu(x.operand()?, Some(given), affine, self.eps, (None, false), out)?;
+        Ok(again.expect("the device had the kernel in the forward pass").normalized.y)
+    }
 }
 
 /// `relu(y + residual)`, where [`batch_norm_eval`] gives `y`.

@@ -2,7 +2,7 @@
 
 use super::matmul::{accumulate, accumulator};
 use super::window::{ConvOptions, flat};
-use crate::autograd::{Pass, Saved, Spread, record};
+use crate::autograd::{Pass, Saved, SavedInput, Spread, record};
 use crate::order::{reduce, tensor};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
@@ -130,20 +130,20 @@ impl Conv {
         let inputs: Vec<&RawTensor> = [Some(x), Some(w), bias].into_iter().flatten().collect();
         let y = tensor(order, x.device(), buffer, self.lowered(sizes.into_shape(self.op)?));
         record(self.op, &inputs, y, |_| {
-            let (x, w) = (Saved::new(x)?, Saved::new(w)?);
-            Ok(Box::new(move |pass: &mut Pass<'_>| self.backward(pass, &x, &w)))
+            let (x, w, image) = (SavedInput::new(x)?, Saved::new(w)?, four(&image));
+            Ok(Box::new(move |pass: &mut Pass<'_>| self.backward(pass, &x, &w, image)))
         })
     }
 
-    fn backward(&self, pass: &mut Pass<'_>, x: &RawTensor, w: &RawTensor) -> Result<()> {
-        let [grad, x, w] = [pass.grad(), x, w].map(|x| self.lifted(x, "the gradient"));
-        let (grad, x, w) = (grad?, x?, w?);
+    /// Gives the inputs theirs; `image` is the size of `x`.
+    fn backward(&self, pass: &mut Pass<'_>, x: &SavedInput, w: &RawTensor, image: [usize; 4]) -> Result<()> {
+        let (grad, w) = (self.lifted(pass.grad(), "the gradient")?, self.lifted(w, "the weight")?);
         let (backend, of) = (grad.backend(), grad.operand()?);
         if let Some(shape) = pass.shape(0) {
             let (with, dtype) = (w.operand()?, pass.dtype(0));
             let (buffer, order) = match self.direction {
                 Direction::Forward => (
-                    backend.conv_transpose2d(of, with, None, four(&x), &self.spec, dtype)?,
+                    backend.conv_transpose2d(of, with, None, image, &self.spec, dtype)?,
                     backend.conv_transpose2d_order(of, with, &self.spec)?,
                 ),
                 Direction::Transposed => {
@@ -155,6 +155,7 @@ impl Conv {
             pass.give(0, whole.with_layout(layout))?;
         }
         if pass.wants(1) {
+            let x = self.lifted(&x.get()?, "the input")?;
             let (slope, image) = match self.direction {
                 Direction::Forward => (of, x.operand()?),
                 Direction::Transposed => (x.operand()?, of),

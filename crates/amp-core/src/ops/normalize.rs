@@ -1,6 +1,6 @@
 //! Layer, RMS, group and instance normalisation.
 
-use crate::autograd::{Pass, Saved, record};
+use crate::autograd::{Origin, Pass, Saved, note_origin, record};
 use crate::backend::{Buffer, MemoryOrder, Operand};
 use crate::order::{order_of, pixels, tensor};
 use crate::precision::{Float, full_range};
@@ -9,6 +9,7 @@ use crate::shape::IntoShape;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{DType, Dims, NormKind};
+use std::sync::Arc;
 
 full_range! {
     LayerNormPrecision, "`layer_norm` must run in `F32`";
@@ -55,6 +56,29 @@ impl<'a> Affine<'a> {
     }
 }
 
+/// Whether a normalisation reads or writes 16 bits, half of what computing it again costs in full precision.
+pub(super) fn in_16_bits(x: &RawTensor, y: &RawTensor) -> bool {
+    [x, y].iter().any(|of| of.value.buffer.dtype().is_half())
+}
+
+/// Weight and bias, held for the backward pass.
+#[derive(Debug)]
+pub(super) struct SavedAffine {
+    weight: Option<Saved>,
+    bias: Option<Saved>,
+}
+
+impl SavedAffine {
+    pub(super) fn new(affine: Affine<'_>) -> Result<Self> {
+        let saved = |parameter: Option<&RawTensor>| parameter.map(Saved::new).transpose();
+        Ok(Self { weight: saved(affine.weight)?, bias: saved(affine.bias)? })
+    }
+
+    pub(super) fn operands(&self) -> Result<(Option<Operand<'_>>, Option<Operand<'_>>)> {
+        Affine { weight: self.weight.as_deref(), bias: self.bias.as_deref() }.operands()
+    }
+}
+
 /// The statistics in `buffer` as a tensor of one dimension.
 pub(super) fn row(x: &RawTensor, buffer: Buffer) -> RawTensor {
     let shape = vector(buffer.len());
@@ -85,13 +109,16 @@ pub(super) fn normalize(
     // A missing parameter takes the input's place in the list of inputs, out of the graph.
     let absent = x.detached();
     let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
-    let y = record(name, &inputs, tensor(order, x.device(), n.y, *x.shape()).counted(x.logical), |_| {
-        let (x, weight) = (Saved::new(x)?, affine.weight.map(Saved::new).transpose()?);
+    let y = record(name, &inputs, tensor(order, x.device(), n.y, *x.shape()).counted(x.logical), |y| {
+        let kept = Arc::new(Kept { x: Saved::new(x)?, affine: SavedAffine::new(affine)?, kind, eps });
+        if kind != NormKind::Batch && in_16_bits(&kept.x, y) {
+            note_origin(y, &kept);
+        }
         let (mean, rstd) = (Saved::new(&mean)?, Saved::new(&rstd)?);
-        let parameters = affine.shape(&x, kind);
+        let parameters = affine.shape(x, kind);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let factor = weight.as_ref().map(|w| w.operand()).transpose()?;
-            let (grad, input) = (pixels(order, pass.grad())?, pixels(order, &x)?);
+            let (x, (factor, _)) = (&kept.x, kept.affine.operands()?);
+            let (grad, input) = (pixels(order, pass.grad())?, pixels(order, x)?);
             let (saved, out) = ((mean.operand()?, rstd.operand()?), (pass.dtype(0), pass.narrows(0)));
             let grads = x.backend().normalize_grad(grad.operand()?, input.operand()?, saved, factor, kind, out)?;
             pass.give(0, tensor(order, x.device(), grads.x, *x.shape()).with_narrowed(grads.narrowed))?;
@@ -100,6 +127,23 @@ pub(super) fn normalize(
         }))
     })?;
     Ok((y, mean, var))
+}
+
+/// A normalisation by the input that its backward pass keeps. Statistics of rows and groups are taken again as the row is read,
+/// by the same kernel.
+#[derive(Debug)]
+struct Kept {
+    x: Saved,
+    affine: SavedAffine,
+    kind: NormKind,
+    eps: f64,
+}
+
+impl Origin for Kept {
+    fn again(&self, out: DType) -> Result<Buffer> {
+        let ((weight, bias), x) = (self.affine.operands()?, pixels(MemoryOrder::RowMajor, &self.x)?);
+        Ok(x.backend().normalize(x.operand()?, self.kind, weight, bias, self.eps, out)?.y)
+    }
 }
 
 /// Number of elements of the trailing dimensions `normalized`, which must be those of `x`.

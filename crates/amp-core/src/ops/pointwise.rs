@@ -2,7 +2,7 @@
 
 use super::kernel;
 use crate::Result;
-use crate::autograd::{Origin, Pass, Saved, SavedSigns, record};
+use crate::autograd::{Applied, Pass, Saved, SavedSigns, note_origin, record};
 use crate::order::elementwise;
 use crate::precision::{Float, Numeric, full_range};
 use crate::raw::RawTensor;
@@ -32,12 +32,15 @@ fn smooth(name: &'static str, op: Unary, x: &RawTensor, y: RawTensor, rounded: b
     record(name, &[x], y, |y| {
         // A gradient that needs the result needs it before it was rounded; computed again from the input it has the same bits.
         let again = rounded && op.grad_from_output();
-        let saved = Arc::new(Saved::new(if op.grad_from_output() && !again { y } else { x })?);
-        Origin::note(y, op, &saved);
+        let x = Saved::new(if op.grad_from_output() && !again { y } else { x })?;
+        let kept = Arc::new(Applied { op, x });
+        if kept.is_activation() {
+            note_origin(y, &kept);
+        }
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad();
-            let again = if again { Some(kernel::unary(op, &saved, saved.logical)?) } else { None };
-            let of = again.as_ref().unwrap_or(&saved);
+            let again = if again { Some(kernel::unary(op, &kept.x, kept.x.logical)?) } else { None };
+            let of = again.as_ref().unwrap_or(&kept.x);
             let dtype = pass.dtype(0);
             pass.give(0, elementwise([of, grad], |backend, [of, grad]| backend.unary_grad(op, of, grad, dtype))?)
         }))
