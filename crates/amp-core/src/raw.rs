@@ -5,7 +5,7 @@ use crate::backend::{Backend, Buffer, Operand};
 use crate::device::Device;
 use crate::order::{elementwise, reduce};
 use crate::{Error, Result};
-use amp_cpu::{DType, Dims, Layout, Storage};
+use amp_cpu::{DType, Dims, Layout, Storage, lasting};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -58,7 +58,8 @@ impl Value {
         }
         let layout = Layout::contiguous(Dims::new(&[self.buffer.len()]).unwrap_or_default());
         let whole = Operand { buffer: &self.buffer, layout: &layout, logical: self.buffer.dtype() };
-        let copy = self.device.backend().copy(whole, dtype)?;
+        let copy = || self.device.backend().copy(whole, dtype);
+        let copy = if self.is_leaf { lasting(copy) } else { copy() }?;
         let copy = self.narrowed[slot].get_or_init(|| copy);
         let signs = std::mem::take(&mut *self.signs.lock().unwrap_or_else(PoisonError::into_inner));
         signs.iter().filter_map(Weak::upgrade).try_for_each(|signs| signs.shrink())?;

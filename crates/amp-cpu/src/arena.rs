@@ -1,9 +1,12 @@
 //! Memory from the system, lent out in spans: what the pool of buffers stands on.
 //!
 //! A span that comes back joins its free neighbours, and the smallest free range that is large enough serves the next
-//! request, whatever its element type: a step needs hardly more memory than it holds at one time.
+//! request, whatever its element type: a step needs hardly more memory than it holds at one time. What outlives a step
+//! ([`lasting`]) lies apart, or it would stand between the buffers of every step: moments and 16-bit weights among the
+//! activations cost a step of ResNet-18 at batch 128 60 MiB of 434, and one of GPT 20 of 251.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,13 +22,35 @@ const HUGE: usize = 2 << 20;
 /// more than it held at any time. Elsewhere than on Linux a part of a segment cannot be returned.
 const SEGMENT: usize = if cfg!(all(target_os = "linux", target_pointer_width = "64")) { 1 << 30 } else { 64 << 20 };
 
-static ARENA: Mutex<Arena> = Mutex::new(Arena::new());
+/// Ranges of this many bytes and more are taken from the first free one with room, where the activations of a step then lie in
+/// the order of their layers and come back in one piece; smaller ones fill what fits them best. At batch 128 of ResNet-18 a
+/// step spans 346 MiB of the 322 that it holds, and 373 with the best fit for all.
+const LARGE: usize = 4 << 20;
+
+static POOL: Mutex<Pool> = Mutex::new(Pool::new());
+
+thread_local! {
+    static LASTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `body`; the buffers that this thread takes in it lie apart from those that come and go with every step.
+pub fn lasting<R>(body: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            LASTING.set(self.0);
+        }
+    }
+    let _before = Before(LASTING.replace(true));
+    body()
+}
 
 /// Some initialised bytes of nobody else's, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Span {
     start: NonNull<u8>,
     bytes: usize,
+    lasting: bool,
 }
 
 // SAFETY: a span is the only way to its bytes.
@@ -37,8 +62,9 @@ impl Span {
     /// At least `bytes` bytes of arbitrary content, aligned to 64.
     pub(crate) fn lend(bytes: usize) -> Self {
         let bytes = bytes.next_multiple_of(LINE);
-        let start = arena().lend(bytes);
-        Self { start: NonNull::new(std::ptr::with_exposed_provenance_mut(start)).expect("no segment at 0"), bytes }
+        let lasting = LASTING.get();
+        let start = std::ptr::with_exposed_provenance_mut(pool().arena(lasting).lend(bytes));
+        Self { start: NonNull::new(start).expect("no segment at 0"), bytes, lasting }
     }
 
     /// Where they begin.
@@ -54,31 +80,29 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        arena().take_back(self.start.addr().get(), self.bytes);
+        pool().take_back(self.start.addr().get(), self.bytes, self.lasting);
     }
 }
 
 /// Sets how many free bytes are kept.
 pub(crate) fn set_limit(bytes: usize) {
-    let mut arena = arena();
-    arena.limit = bytes;
-    if arena.kept > bytes {
-        arena.give_up();
-    }
+    let mut pool = pool();
+    pool.limit = bytes;
+    pool.obey_limit();
 }
 
 /// Returns all free memory to the system.
 pub(crate) fn empty() {
-    arena().give_up();
+    pool().give_up();
 }
 
 /// Free bytes that are kept.
 pub(crate) fn kept() -> usize {
-    arena().kept
+    pool().kept()
 }
 
-fn arena() -> MutexGuard<'static, Arena> {
-    ARENA.lock().unwrap_or_else(PoisonError::into_inner)
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Free bytes in a row.
@@ -130,6 +154,43 @@ impl Segment {
     }
 }
 
+/// The memory of a step's buffers, and that of lasting ones.
+struct Pool {
+    step: Arena,
+    lasting: Arena,
+    limit: usize,
+}
+
+impl Pool {
+    const fn new() -> Self {
+        Self { step: Arena::new(), lasting: Arena::new(), limit: 4 << 30 }
+    }
+
+    fn arena(&mut self, lasting: bool) -> &mut Arena {
+        if lasting { &mut self.lasting } else { &mut self.step }
+    }
+
+    fn kept(&self) -> usize {
+        self.step.kept + self.lasting.kept
+    }
+
+    fn take_back(&mut self, start: usize, bytes: usize, lasting: bool) {
+        self.arena(lasting).join(start, bytes, true);
+        self.obey_limit();
+    }
+
+    fn obey_limit(&mut self) {
+        if self.kept() > self.limit {
+            self.give_up();
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.step.give_up();
+        self.lasting.give_up();
+    }
+}
+
 struct Arena {
     /// By where they begin.
     segments: BTreeMap<usize, Segment>,
@@ -138,16 +199,16 @@ struct Arena {
     /// The kept ones again, by size.
     sizes: BTreeSet<(usize, usize)>,
     kept: usize,
-    limit: usize,
 }
 
 impl Arena {
     const fn new() -> Self {
-        Self { segments: BTreeMap::new(), free: BTreeMap::new(), sizes: BTreeSet::new(), kept: 0, limit: 4 << 30 }
+        Self { segments: BTreeMap::new(), free: BTreeMap::new(), sizes: BTreeSet::new(), kept: 0 }
     }
 
     fn lend(&mut self, bytes: usize) -> usize {
-        let start = self.best_fit(bytes).or_else(|| self.run(bytes)).unwrap_or_else(|| self.grow(bytes));
+        let kept = if bytes >= LARGE { self.first_fit(bytes) } else { self.best_fit(bytes) };
+        let start = kept.or_else(|| self.run(bytes)).unwrap_or_else(|| self.grow(bytes));
         let (mut at, mut wanted) = (start, bytes);
         // A run is made of several ranges where only some are kept.
         while wanted > 0 {
@@ -159,6 +220,11 @@ impl Arena {
             (at, wanted) = (at + taken, wanted - taken);
         }
         start
+    }
+
+    /// The first kept range with room for `bytes` bytes.
+    fn first_fit(&self, bytes: usize) -> Option<usize> {
+        self.free.iter().find(|(_, range)| range.kept && range.bytes >= bytes).map(|(&start, _)| start)
     }
 
     /// The smallest kept range with room for `bytes` bytes; of several the one behind the others, which left 32 MiB less of a
@@ -193,14 +259,6 @@ impl Arena {
         self.segments.insert(start, segment);
         self.insert(start, Free { bytes: segment.bytes, kept: false });
         start
-    }
-
-    fn take_back(&mut self, start: usize, bytes: usize) {
-        let keep = self.kept + bytes <= self.limit;
-        self.join(start, bytes, true);
-        if !keep {
-            self.give_up();
-        }
     }
 
     /// Makes bytes free that were not, together with neighbours of their kind.
@@ -300,7 +358,7 @@ mod system {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arena, LINE};
+    use super::{Arena, LINE, Pool, lasting};
 
     /// Overlaps of ranges, sums and indices that do not agree.
     fn check(arena: &Arena, lent: &[(usize, usize)]) {
@@ -334,14 +392,14 @@ mod tests {
                 }
                 _ => {
                     let (start, bytes) = lent.swap_remove(random(lent.len()));
-                    arena.take_back(start, bytes);
+                    arena.join(start, bytes, true);
                 }
             }
             if round % 16 == 0 {
                 check(&arena, &lent);
             }
         }
-        lent.drain(..).for_each(|(start, bytes)| arena.take_back(start, bytes));
+        lent.drain(..).for_each(|(start, bytes)| arena.join(start, bytes, true));
         check(&arena, &lent);
         assert!(arena.free.values().all(|range| range.bytes > 0));
         arena.give_up();
@@ -353,22 +411,105 @@ mod tests {
         let mut arena = Arena::new();
         let spans: Vec<usize> = (0..4).map(|_| arena.lend(1 << 16)).collect();
         assert_eq!(arena.kept, 0);
-        arena.take_back(spans[1], 1 << 16);
+        arena.join(spans[1], 1 << 16, true);
         assert_eq!(arena.lend(1 << 15), spans[1]);
-        arena.take_back(spans[1], 1 << 15);
-        arena.take_back(spans[2], 1 << 16);
+        arena.join(spans[1], 1 << 15, true);
+        arena.join(spans[2], 1 << 16, true);
         assert_eq!((arena.kept, arena.sizes.len()), (1 << 17, 1));
         assert_eq!(arena.lend(1 << 17), spans[1], "two that joined");
-        arena.take_back(spans[3], 1 << 16);
+        arena.join(spans[3], 1 << 16, true);
         assert_eq!(arena.lend(1 << 17), spans[3], "the last and new pages behind it");
-        arena.take_back(spans[0], 1 << 16);
-        arena.limit = 1 << 17;
-        arena.take_back(spans[1], 1 << 17);
-        assert_eq!(arena.kept, 0, "more than the limit");
+        arena.join(spans[0], 1 << 16, true);
+        arena.join(spans[1], 1 << 17, true);
+        arena.give_up();
+        assert_eq!(arena.kept, 0);
         assert_eq!(arena.lend(3 << 16), spans[0]);
-        arena.take_back(spans[0], 3 << 16);
-        arena.take_back(spans[3], 1 << 17);
+        arena.join(spans[0], 3 << 16, true);
+        arena.join(spans[3], 1 << 17, true);
         arena.give_up();
         assert!(arena.segments.is_empty());
+    }
+
+    #[test]
+    fn large_spans_take_the_first_range_with_room_and_small_ones_the_tightest() {
+        let mut arena = Arena::new();
+        let wide = arena.lend(16 << 20);
+        let between = arena.lend(1 << 20);
+        let tight = arena.lend(8 << 20);
+        arena.lend(1 << 20);
+        arena.join(wide, 16 << 20, true);
+        arena.join(tight, 8 << 20, true);
+        assert_eq!(arena.lend(8 << 20), wide);
+        assert_eq!((arena.lend(1 << 20), between), (tight, wide + (16 << 20)));
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_kept_of_both_kinds() {
+        let mut pool = Pool::new();
+        pool.limit = 3 << 16;
+        let mut spans = [false, true, false, true].map(|lasting| (pool.arena(lasting).lend(1 << 16), lasting));
+        let keeps = [1 << 16, 2 << 16, 3 << 16, 0];
+        for ((start, lasting), kept) in spans.into_iter().zip(keeps) {
+            pool.take_back(start, 1 << 16, lasting);
+            assert_eq!(pool.kept(), kept);
+        }
+        assert!(pool.step.segments.is_empty() && pool.lasting.segments.is_empty());
+        spans = spans.map(|(_, lasting)| (pool.arena(lasting).lend(1 << 16), lasting));
+        pool.take_back(spans[0].0, 1 << 16, false);
+        pool.limit = 0;
+        pool.obey_limit();
+        assert_eq!(pool.kept(), 0);
+    }
+
+    #[test]
+    fn lasting_spans_lie_apart_and_the_rest_of_the_thread_does_not_notice() {
+        let near = |a: &super::Span, b: &super::Span| a.lasting == b.lasting;
+        let (before, inside) = (super::Span::lend(64), lasting(|| lasting(|| super::Span::lend(64))));
+        assert!(!near(&before, &inside) && inside.lasting);
+        assert!(std::panic::catch_unwind(|| lasting(|| panic!("on purpose"))).is_err());
+        assert!(near(&before, &super::Span::lend(64)));
+    }
+
+    /// Steps of `layers` layers: what the forward pass keeps, gradients that take its place, and one lasting buffer each in the
+    /// first step. Returns the most bytes that were lent at one time.
+    fn step(pool: &mut Pool, layers: usize, rows: usize, first: bool) -> usize {
+        let (mut kept, mut grads, mut lent, mut most) = (Vec::new(), Vec::new(), 0, 0);
+        let mut lend = |pool: &mut Pool, bytes: usize, lent: &mut usize| {
+            *lent += bytes;
+            most = most.max(*lent);
+            (pool.step.lend(bytes), bytes)
+        };
+        for layer in 0..layers {
+            kept.push(lend(pool, rows * LINE * (1 + layer % 3), &mut lent));
+            if first {
+                pool.lasting.lend(1 << 20);
+            }
+        }
+        while let Some((start, bytes)) = kept.pop() {
+            let slope = lend(pool, 2 * bytes, &mut lent);
+            grads.push(lend(pool, 1 << 20, &mut lent));
+            for (start, bytes) in [slope, (start, bytes)] {
+                pool.take_back(start, bytes, false);
+                lent -= bytes;
+            }
+        }
+        grads.into_iter().for_each(|(start, bytes)| pool.take_back(start, bytes, false));
+        most
+    }
+
+    #[test]
+    fn steps_of_any_size_need_little_more_than_the_largest() {
+        let (mut pool, mut state, mut most) = (Pool::new(), 1_u64, 0);
+        for number in 0..600 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let rows = 1 + (state >> 33) as usize % 40_000;
+            most = most.max(step(&mut pool, 24, rows, number == 0));
+            // Between steps everything of theirs is free, in one piece.
+            assert_eq!(pool.step.sizes.len(), 1);
+            assert!(pool.kept() * 4 <= most * 5, "step {number}: {} bytes are kept, {most} were needed", pool.kept());
+        }
+        assert_eq!((pool.step.segments.len(), pool.lasting.segments.len()), (1, 1));
+        pool.give_up();
+        assert_eq!((pool.kept(), pool.step.segments.len()), (0, 0));
     }
 }

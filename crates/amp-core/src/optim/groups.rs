@@ -7,8 +7,8 @@ use crate::backend::{Buffer, UpdateSettings, UpdateSlot};
 use crate::param::{Parameter, ParameterGuard};
 use crate::raw::RawTensor;
 use crate::{Device, Error, Result};
-use amp_cpu::DType;
 use amp_cpu::optim::UpdateRule;
+use amp_cpu::{DType, lasting};
 
 /// Groups of parameters with settings of their own, and the state of every parameter.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl State {
     fn fit(&mut self, rule: &UpdateRule, len: usize, device: &Device) -> Result<()> {
         self.moments.truncate(rule.moments());
         while self.moments.len() < rule.moments() {
-            self.moments.push(device.backend().fill(0.0, len, DType::F32)?);
+            self.moments.push(lasting(|| device.backend().fill(0.0, len, DType::F32))?);
         }
         Ok(())
     }
