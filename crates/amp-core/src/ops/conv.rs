@@ -150,7 +150,7 @@ impl Conv {
                     (backend.conv2d(of, with, None, &self.spec, dtype)?, backend.conv2d_order(of, with, &self.spec)?)
                 }
             };
-            let whole = tensor(order, grad.device(), buffer, self.lowered(self.returned(&x, &grad, &w)));
+            let whole = tensor(order, grad.device(), buffer, self.lowered(self.returned(image, &grad, &w)));
             let layout = Layout { shape, ..whole.layout };
             pass.give(0, whole.with_layout(layout))?;
         }
@@ -172,13 +172,14 @@ impl Conv {
 
     /// Size of what the gradient of the result gives the input. An output padding of a stride or more, which a dilation
     /// allows, makes it larger than the input: pixels that nothing was computed from are behind it.
-    fn returned(&self, x: &RawTensor, grad: &RawTensor, w: &RawTensor) -> Dims {
-        let ([n, channels, ..], [.., height, width], [.., kh, kw]) = (four(x), four(grad), four(w));
+    fn returned(&self, image: [usize; 4], grad: &RawTensor, w: &RawTensor) -> Dims {
+        let ([n, channels, ..], [.., height, width], [.., kh, kw]) = (image, four(grad), four(w));
         let size = match self.direction {
             Direction::Forward => None,
             Direction::Transposed => self.spec.output_size([height, width], [kh, kw]),
         };
-        size.and_then(|[height, width]| Dims::new(&[n, channels, height, width])).unwrap_or(*x.shape())
+        let whole = size.map_or(image, |[height, width]| [n, channels, height, width]);
+        Dims::new(&whole).expect("four dimensions")
     }
 
     fn give_weight(
