@@ -24,3 +24,15 @@ pub(super) fn bits_mut(part: SliceMut<'_>) -> &mut [u16] {
         _ => unreachable!("a 16-bit precision was asked for"),
     }
 }
+
+/// Bits of what a result holds, where all NaN are one.
+#[cfg(test)]
+pub(super) fn bits_of(storage: &crate::Storage) -> Vec<u16> {
+    use crate::Storage;
+    let one = |nan: bool, bits: u16| if nan { u16::MAX } else { bits };
+    match storage {
+        Storage::F16(v) => v.iter().map(|v| one(v.is_nan(), v.to_bits())).collect(),
+        Storage::BF16(v) => v.iter().map(|v| one(v.is_nan(), v.to_bits())).collect(),
+        _ => panic!("not 16 bits"),
+    }
+}

@@ -55,6 +55,7 @@ fn dead(x: i16, least: i16) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::alive;
+    use crate::elementwise::bits::bits_of;
     use crate::elementwise::unary::{computed, computed_grad};
     use crate::{DType, Dims, Layout, Storage, Unary, View};
     use half::{bf16, f16};
@@ -68,16 +69,6 @@ mod tests {
         }
     }
 
-    /// Bits, where all NaN are one.
-    fn of(storage: &Storage) -> Vec<u16> {
-        let one = |nan: bool, bits: u16| if nan { u16::MAX } else { bits };
-        match storage {
-            Storage::F16(v) => v.iter().map(|v| one(v.is_nan(), v.to_bits())).collect(),
-            Storage::BF16(v) => v.iter().map(|v| one(v.is_nan(), v.to_bits())).collect(),
-            _ => panic!("not 16 bits"),
-        }
-    }
-
     #[test]
     fn bits_are_those_of_the_way_through_f32() {
         let layout = Layout::contiguous(Dims::new(&[1 << 16]).expect("one dimension"));
@@ -85,9 +76,9 @@ mod tests {
             let (x, g) = (all(dtype, 0), all(dtype, 12345));
             let view = |data| View { data, layout: &layout, logical: dtype };
             let (x, g) = (view(x.as_slice()), view(g.as_slice()));
-            let made = |y: Option<Storage>| of(&y.expect("16 bits one after the other"));
-            assert_eq!(made(alive(&x, &x, dtype)), of(&computed(Unary::Relu, &x, dtype)), "{dtype}");
-            assert_eq!(made(alive(&x, &g, dtype)), of(&computed_grad(Unary::Relu, &x, &g, dtype)), "{dtype}");
+            let made = |y: Option<Storage>| bits_of(&y.expect("16 bits one after the other"));
+            assert_eq!(made(alive(&x, &x, dtype)), bits_of(&computed(Unary::Relu, &x, dtype)), "{dtype}");
+            assert_eq!(made(alive(&x, &g, dtype)), bits_of(&computed_grad(Unary::Relu, &x, &g, dtype)), "{dtype}");
             assert!(
                 alive(&x, &g, DType::F32).is_none() && alive(&View { logical: DType::F32, ..x }, &g, dtype).is_none()
             );

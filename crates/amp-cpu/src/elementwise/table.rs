@@ -136,16 +136,7 @@ fn slopes(table: &[f32; VALUES], x: &[u16], y: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Bits, where all NaN are one.
-    fn bits_of(storage: &Storage) -> Vec<u16> {
-        let one = |nan: bool, bits: u16| if nan { u16::MAX } else { bits };
-        match storage {
-            Storage::F16(v) => v.iter().map(|v| one(v.is_nan(), v.to_bits())).collect(),
-            Storage::BF16(v) => v.iter().map(|v| one(v.is_nan(), v.to_bits())).collect(),
-            _ => panic!("not 16 bits"),
-        }
-    }
+    use crate::elementwise::bits::bits_of;
 
     #[test]
     fn looking_up_gives_what_computing_gives() {
