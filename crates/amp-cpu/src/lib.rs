@@ -19,6 +19,7 @@ mod index;
 mod layout;
 mod line;
 mod load;
+mod lockstep;
 mod math;
 mod norm;
 mod num;

@@ -89,6 +89,14 @@ impl<'a> Source<'a> {
         self.stored_floats(0, 0).is_some()
     }
 
+    /// Elements `at..at + len` where they are BF16 that lie one after the other and need no rounding.
+    pub fn stored_bf16(&self, at: usize, len: usize) -> Option<&'a [bf16]> {
+        match self.stored_floats(at, len) {
+            Some(Floats::BF16(stored)) => Some(stored),
+            _ => None,
+        }
+    }
+
     fn stored_floats(&self, at: usize, len: usize) -> Option<Floats<'a>> {
         let Some(Run { start, stride: 1, .. }) = self.walk.single_run().filter(|_| self.rounds_to.is_none()) else {
             return None;

@@ -62,6 +62,12 @@ pub(crate) trait Compute:
 
     /// Rounds to the precision `logical` where that has fewer bits.
     fn round_to(logical: DType, values: &mut [Self]);
+
+    /// [`Self::widen`] inside of a kernel.
+    fn of_bf16<S: Simd>(src: &[bf16], dst: &mut [Self]);
+
+    /// [`Self::narrow`] inside of a kernel.
+    fn to_bf16<S: Simd>(src: &[Self], dst: &mut [bf16]);
 }
 
 /// Converts every element.
@@ -156,6 +162,16 @@ macro_rules! compute {
                     DType::F32 => dispatch(Round::<_, f32>(values, PhantomData)),
                     _ => {}
                 }
+            }
+
+            #[inline(always)]
+            fn of_bf16<S: Simd>(src: &[bf16], dst: &mut [Self]) {
+                Each(src, dst).run::<S>();
+            }
+
+            #[inline(always)]
+            fn to_bf16<S: Simd>(src: &[Self], dst: &mut [bf16]) {
+                $narrow_bf16(src, dst).run::<S>();
             }
         }
     };

@@ -42,7 +42,6 @@ mod unary;
 
 pub use binary::{binary, binary_narrowed, compare};
 pub use copy::{copy, copy_into, fill};
-pub(crate) use signs::pack_dead;
 pub use signs::{alive, dead};
 pub use ternary::{select, ternary};
 use unary::{computed, computed_grad};

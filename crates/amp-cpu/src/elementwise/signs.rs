@@ -62,7 +62,7 @@ impl<T: Float> Kernel for Pack<'_, T> {
 
 /// The bits of `x`, from that of its first element on, as far as there is room.
 #[inline(always)]
-pub(crate) fn pack_dead<T: Float>(x: &[T], bits: &mut [u8]) {
+fn pack_dead<T: Float>(x: &[T], bits: &mut [u8]) {
     /// Brings the lowest bit of each of eight bytes into the highest byte, in order; no two sums of places are equal.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     for (x, bits) in x.chunks(CHUNK).zip(bits.chunks_mut(CHUNK / BITS)) {

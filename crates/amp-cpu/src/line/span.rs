@@ -2,6 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::convert::Compute;
+use crate::lockstep::Elements;
 use crate::source::Source;
 use crate::{Dims, Layout, View};
 
@@ -46,6 +47,19 @@ impl<'a> Span<'a> {
     /// Elements `start .. start + len`: the stored ones where no conversion is needed, else loaded into `scratch`.
     pub fn read<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A]) -> &'s [A] {
         self.source.load(start, len, scratch)
+    }
+
+    /// As [`Self::read`], BF16 as it is stored.
+    pub fn elements<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A]) -> Elements<'s, A> {
+        match self.source.stored_bf16(start, len) {
+            Some(stored) => Elements::BF16(stored),
+            None => Elements::Wide(self.read(start, len, scratch)),
+        }
+    }
+
+    /// Whether [`Self::elements`] needs no scratch.
+    pub fn is_stored<A: Compute>(&self) -> bool {
+        self.source.stored_bf16(0, 0).is_some() || self.source.is_stored::<A>()
     }
 
     /// As [`Self::read`], with a buffer that is only touched when it is needed.

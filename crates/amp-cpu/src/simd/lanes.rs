@@ -53,6 +53,13 @@ pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self>
         Self::load(&std::array::from_fn(|lane| if bits & 1 << lane == 0 { all[lane] } else { zero }))
     }
 
+    /// A bit for each lane that is 0 or less, the lowest for the first.
+    #[inline(always)]
+    fn dead(self) -> u16 {
+        let all = self.array();
+        (0..LANES).fold(0, |bits, lane| bits | u16::from(all[lane] <= A::of(0.0)) << lane)
+    }
+
     /// Reads fewer than sixteen elements; the other lanes get `rest`.
     #[inline(always)]
     fn load_part(from: &[A], rest: A) -> Self {
@@ -215,6 +222,12 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn dead(self) -> u16 {
+            // SAFETY: see above.
+            unsafe { _mm512_cmp_ps_mask::<_CMP_LE_OQ>(self.0, _mm512_setzero_ps()) }
+        }
+
+        #[inline(always)]
         fn load_part(from: &[f32], rest: f32) -> Self {
             // SAFETY: see above; lanes that the mask leaves out are not read.
             unsafe { Self(_mm512_mask_loadu_ps(_mm512_set1_ps(rest), first_16(from.len()), from.as_ptr())) }
@@ -296,6 +309,13 @@ mod x86 {
                 _mm256_storeu_ps(to.as_mut_ptr(), self.0);
                 _mm256_storeu_ps(to[8..].as_mut_ptr(), self.1);
             }
+        }
+
+        #[inline(always)]
+        fn dead(self) -> u16 {
+            // SAFETY: see above.
+            let bits = |half| unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(half, _mm256_setzero_ps())) };
+            (bits(self.0) | bits(self.1) << 8) as u16
         }
 
         #[inline(always)]

@@ -1,15 +1,16 @@
 //! Gradients of batch normalisation, behind relu and a residual too.
 
-use super::columns::{Products, Wide, halved};
-use super::{LINE, Runs};
-use crate::line::{Span, store};
+use super::columns::{Products, Wide, gradient, halved};
+use super::{LINE, Runs, line};
+use crate::line::Span;
+use crate::lockstep::{BLOCK, Elements, Room, write};
 use crate::norm::rows::{Rows, WORK, parameters};
 use crate::norm::{NormGrads, NormKind};
 use crate::num::{Num, Real, in_real};
-use crate::reduce::block::{Accumulators, BLOCK, GROUP, Tree};
+use crate::reduce::block::{Accumulators, BLOCK as SUMMED, GROUP, Tree};
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch};
 use crate::split::{for_chunks, map_all};
-use crate::{DType, Storage, View, scratch};
+use crate::{DType, SliceMut, Storage, View, scratch};
 use std::ops::Range;
 
 /// Gradients of [`batch_norm_relu`](crate::batch_norm_relu) by the batch's statistics, from the gradient of its result and the
@@ -111,14 +112,16 @@ impl<A: Real> Rule<'_, A> {
     fn columns(&self) -> [Vec<A>; 2] {
         let (wide, elements) = (Wide::new(self.rows.channels), self.rows.rows * self.rows.len);
         let mean = wide.spread(&self.mean);
+        let direct = self.grad.is_stored::<A>() && self.x.is_stored::<A>();
         let of_piece = |piece: &Range<usize>| {
             let mut sums = [vec![A::ZERO; wide.width], vec![A::ZERO; wide.width]];
-            scratch::with(3 * wide.part(), |buffer: &mut [A]| {
-                let (g, x) = buffer.split_at_mut(2 * wide.part());
-                for part in wide.parts(wide.part(), piece) {
-                    let (at, len) = (part.start, part.len());
-                    let (g, x) = (self.gradient(at, len, g), self.x.read(at, len, x));
-                    dispatch(Products { g, x, mean: &mean, sums: sums.each_mut().map(|sums| &mut sums[..]) });
+            scratch::with(2 * wide.part(), |buffer: &mut [A]| {
+                let (g, x) = buffer.split_at_mut(wide.part());
+                for part in wide.parts(if direct { piece.len() } else { wide.part() }, piece) {
+                    let (first, len) = (part.start, part.len());
+                    let (g, x) = (self.grad.elements(first, len, g), self.x.elements(first, len, x));
+                    let (dead, sums) = (self.dead, sums.each_mut().map(|sums| &mut sums[..]));
+                    dispatch(Products { g, dead, x, first, mean: &mean, sums });
                 }
             });
             sums.map(|sums| wide.narrowed(&sums, Num::add)).concat()
@@ -142,16 +145,15 @@ impl<A: Real> Rule<'_, A> {
         let scale = runs.spread(self.rstd.iter().zip(&self.weight).map(|(&rstd, &w)| rstd * w));
         let parameters = [&mean[..], &slope, &shift, &scale];
         let mut dx = Storage::unwritten(out, elements);
+        let line = line::<A>([Some(&self.grad), Some(&self.x)]);
         for_chunks(&mut dx, WORK, &|i, mut piece| {
-            scratch::with(4 * LINE, |buffer: &mut [A]| {
-                let (g, rest) = buffer.split_at_mut(2 * LINE);
-                let (x, to) = rest.split_at_mut(LINE);
-                for at in (0..piece.len()).step_by(LINE) {
-                    let (first, len) = (i * WORK + at, LINE.min(piece.len() - at));
-                    let (g, x) = (self.gradient(first, len, g), self.x.read(first, len, x));
-                    store(&mut piece.range(at, len), &mut to[..len], |to| {
-                        dispatch(InputGradient { g, x, to, runs, first, parameters });
-                    });
+            scratch::with(2 * LINE, |buffer: &mut [A]| {
+                let (g, x) = buffer.split_at_mut(LINE);
+                for at in (0..piece.len()).step_by(line) {
+                    let (first, len) = (i * WORK + at, line.min(piece.len() - at));
+                    let (g, x) = (self.grad.elements(first, len, g), self.x.elements(first, len, x));
+                    let (dead, to) = (self.dead, &mut piece.range(at, len));
+                    dispatch(InputGradient { g, dead, x, to, runs, first, parameters });
                 }
             });
         });
@@ -176,23 +178,29 @@ impl<A: Real> Kernel for Mask<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { dead, at, grad, to } = self;
-        let (bytes, skipped) = (&dead[at / 8..], at % 8);
-        let ((grad, grad_rest), (to, to_rest)) = (grad.as_chunks(), to.as_chunks_mut());
-        let done = at + grad.len() * LANES;
-        if skipped == 0 {
-            for ((grad, to), &bits) in grad.iter().zip(to).zip(bytes.as_chunks().0) {
-                A::Lanes::<S>::load(grad).without(u16::from_le_bytes(bits)).store(to);
-            }
-        } else {
-            // The last bits of sixteen are in a third byte.
-            for ((grad, to), bits) in grad.iter().zip(to).zip(bytes.windows(3).step_by(2)) {
-                let bits = u32::from_le_bytes([bits[0], bits[1], bits[2], 0]) >> skipped;
-                A::Lanes::<S>::load(grad).without(bits as u16).store(to);
-            }
+        mask::<S, A>(dead, at, grad, to);
+    }
+}
+
+/// [`Mask`] inside of a kernel.
+#[inline(always)]
+pub(super) fn mask<S: Simd, A: Real>(dead: &[u8], at: usize, grad: &[A], to: &mut [A]) {
+    let (bytes, skipped) = (&dead[at / 8..], at % 8);
+    let ((grad, grad_rest), (to, to_rest)) = (grad.as_chunks(), to.as_chunks_mut());
+    let done = at + grad.len() * LANES;
+    if skipped == 0 {
+        for ((grad, to), &bits) in grad.iter().zip(to).zip(bytes.as_chunks().0) {
+            A::Lanes::<S>::load(grad).without(u16::from_le_bytes(bits)).store(to);
         }
-        for (i, (&grad, to)) in (done..).zip(grad_rest.iter().zip(to_rest)) {
-            *to = if dead[i / 8] >> (i % 8) & 1 == 0 { grad } else { A::ZERO };
+    } else {
+        // The last bits of sixteen are in a third byte.
+        for ((grad, to), bits) in grad.iter().zip(to).zip(bytes.windows(3).step_by(2)) {
+            let bits = u32::from_le_bytes([bits[0], bits[1], bits[2], 0]) >> skipped;
+            A::Lanes::<S>::load(grad).without(bits as u16).store(to);
         }
+    }
+    for (i, (&grad, to)) in (done..).zip(grad_rest.iter().zip(to_rest)) {
+        *to = if dead[i / 8] >> (i % 8) & 1 == 0 { grad } else { A::ZERO };
     }
 }
 
@@ -215,13 +223,13 @@ impl<A: Real> Kernel for RunProducts<'_, A> {
         let Self { g, x, repeat, mean, sums: [products, sums] } = self;
         let runs = g.chunks(repeat).zip(x.chunks(repeat)).zip(mean);
         for (((g, x), &mean), (product, sum)) in runs.zip(products.iter_mut().zip(sums)) {
-            if g.len() <= BLOCK {
+            if g.len() <= SUMMED {
                 let [products, plain] = block::<S, A>(g, x, mean);
                 (*product, *sum) = (*product + products, *sum + plain);
                 continue;
             }
             let (mut all_products, mut all) = (Tree::new(A::ZERO), Tree::new(A::ZERO));
-            for (g, x) in g.chunks(BLOCK).zip(x.chunks(BLOCK)) {
+            for (g, x) in g.chunks(SUMMED).zip(x.chunks(SUMMED)) {
                 let [products, plain] = block::<S, A>(g, x, mean);
                 all_products.push(products, Num::add);
                 all.push(plain, Num::add);
@@ -252,36 +260,49 @@ fn block<S: Simd, A: Real>(g: &[A], x: &[A], mean: A) -> [A; 2] {
 }
 
 /// `to ← (g - shift - (x - mean) slope) scale` of a line.
-struct InputGradient<'a, A> {
-    g: &'a [A],
-    x: &'a [A],
-    to: &'a mut [A],
+struct InputGradient<'a, 'y, A> {
+    /// The gradients, and the bits that say where they count as 0.
+    g: Elements<'a, A>,
+    dead: Option<&'a [u8]>,
+    x: Elements<'a, A>,
+    to: &'a mut SliceMut<'y>,
     runs: Runs,
     first: usize,
     parameters: [&'a [A]; 4],
 }
 
-impl<A: Real> Kernel for InputGradient<'_, A> {
+impl<A: Real> Kernel for InputGradient<'_, '_, A> {
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { g, x, to, runs, first, parameters } = self;
-        for (elements, channels) in runs.along(first, to.len()) {
-            let (to, g, x) = (&mut to[elements.clone()], &g[elements.clone()], &x[elements]);
-            let [mean, slope, shift, scale] = parameters.map(|all| &all[channels.clone()]);
-            if let ([mean], [slope], [shift], [scale]) = (mean, slope, shift, scale) {
-                let each = to.iter_mut().zip(g.iter().zip(x));
-                each.for_each(|(to, (&g, &x))| *to = (g - *shift - (x - *mean) * *slope) * *scale);
-                continue;
-            }
-            let parameters = mean.iter().zip(slope).zip(shift.iter().zip(scale));
-            for ((to, (&g, &x)), ((&mean, &slope), (&shift, &scale))) in
-                to.iter_mut().zip(g.iter().zip(x)).zip(parameters)
-            {
-                *to = (g - shift - (x - mean) * slope) * scale;
-            }
+        let Self { g, dead, x, to, runs, first, parameters } = self;
+        let (mut from, mut masked, mut of_x, mut result) = (Room::new(), Room::new(), Room::new(), Room::new());
+        for at in (0..x.len()).step_by(BLOCK) {
+            let n = BLOCK.min(x.len() - at);
+            let g = gradient::<S, A>(g, dead, [first, at, n], [&mut from, &mut masked]);
+            let x = x.block::<S>(at, n, of_x.first(n));
+            write::<S, A>(to, at, n, &mut result, |to| of_block(g, x, to, runs, first + at, parameters));
+        }
+    }
+}
+
+/// [`InputGradient`] of a block that begins at element `first`.
+#[inline(always)]
+fn of_block<A: Real>(g: &[A], x: &[A], to: &mut [A], runs: Runs, first: usize, parameters: [&[A]; 4]) {
+    for (elements, channels) in runs.along(first, to.len()) {
+        let (to, g, x) = (&mut to[elements.clone()], &g[elements.clone()], &x[elements]);
+        let [mean, slope, shift, scale] = parameters.map(|all| &all[channels.clone()]);
+        if let ([mean], [slope], [shift], [scale]) = (mean, slope, shift, scale) {
+            let each = to.iter_mut().zip(g.iter().zip(x));
+            each.for_each(|(to, (&g, &x))| *to = (g - *shift - (x - *mean) * *slope) * *scale);
+            continue;
+        }
+        let parameters = mean.iter().zip(slope).zip(shift.iter().zip(scale));
+        for ((to, (&g, &x)), ((&mean, &slope), (&shift, &scale))) in to.iter_mut().zip(g.iter().zip(x)).zip(parameters)
+        {
+            *to = (g - shift - (x - mean) * slope) * scale;
         }
     }
 }

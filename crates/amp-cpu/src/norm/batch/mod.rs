@@ -13,14 +13,15 @@ pub use backward::batch_norm_relu_grad;
 
 use super::rows::{Rows, WORK, parameters};
 use super::{NormKind, Normalized, Statistics, finished};
-use crate::elementwise::pack_dead;
-use crate::line::{Span, store};
+use crate::line::Span;
+use crate::lockstep::{BLOCK, Elements, Room, write};
 use crate::num::{Real, in_real};
 use crate::reduce::fold::Axes;
 use crate::reduce::moments;
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch};
 use crate::split::for_chunks;
-use crate::{DType, Storage, View, scratch};
+use crate::{DType, SliceMut, Storage, View, scratch};
+use columns::load;
 use std::ops::Range;
 
 /// Elements that are handled together, a multiple of the bits of a byte: they stay in the first-level cache, which made the
@@ -97,25 +98,28 @@ pub(super) fn standardize<A: Real>(
     let (span, parameters) = (Span::row_major(x), [&mean[..], &scale, &shift]);
     let mut y = Storage::unwritten(out, rows.rows * rows.len);
     let signs = after.as_ref().is_some_and(|after| after.signs);
+    let residual = after.as_ref().and_then(|after| after.residual.as_ref());
+    let line = line::<A>([Some(&span), residual]);
     let dead = for_chunks(&mut y, WORK, &|i, mut piece| {
         let mut dead = vec![0; if signs { piece.len().div_ceil(8) } else { 0 }];
-        scratch::with(3 * LINE, |buffer: &mut [A]| {
-            let (from, rest) = buffer.split_at_mut(LINE);
-            let (added, to) = rest.split_at_mut(LINE);
-            for at in (0..piece.len()).step_by(LINE) {
-                let (first, len) = (i * WORK + at, LINE.min(piece.len() - at));
-                let x = span.read(first, len, from);
-                store(&mut piece.range(at, len), &mut to[..len], |y| {
-                    dispatch(Standardize { x, y, runs, first, parameters });
-                    let Some(after) = &after else { return };
-                    let residual = after.residual.as_ref().map(|residual| residual.read(first, len, added));
-                    dispatch(Rectify { y, residual, dead: dead.get_mut(at / 8..).unwrap_or_default() });
-                });
+        scratch::with(2 * LINE, |buffer: &mut [A]| {
+            let (from, added) = buffer.split_at_mut(LINE);
+            for at in (0..piece.len()).step_by(line) {
+                let (first, len) = (i * WORK + at, line.min(piece.len() - at));
+                let x = span.elements(first, len, from);
+                let residual = residual.map(|residual| residual.elements(first, len, added));
+                let (y, dead) = (&mut piece.range(at, len), dead.get_mut(at / 8..).unwrap_or_default());
+                dispatch(Standardize { x, y, runs, first, parameters, rectified: after.is_some(), residual, dead });
             }
         });
         dead
     });
     (y, signs.then(|| joined(&dead, (rows.rows * rows.len).div_ceil(8))))
+}
+
+/// Elements that a kernel takes at a time: all of a piece where it reads them as they are stored.
+fn line<A: Real>(spans: [Option<&Span<'_>>; 2]) -> usize {
+    if spans.into_iter().flatten().all(Span::is_stored::<A>) { WORK } else { LINE }
 }
 
 /// The pieces' bytes as one storage.
@@ -140,19 +144,27 @@ struct Runs {
     repeat: usize,
     /// How often each parameter is repeated to make that so.
     copies: usize,
+    /// How often all of them are, so that a block of elements is one run of samples.
+    cycles: usize,
 }
 
 impl Runs {
     fn new(rows: Rows) -> Self {
         match rows.repeat {
-            repeat if repeat < SHORT => Self { channels: rows.channels * repeat, repeat: 1, copies: repeat },
-            repeat => Self { channels: rows.channels, repeat, copies: 1 },
+            repeat if repeat < SHORT => {
+                let channels = rows.channels * repeat;
+                let cycles = (BLOCK / channels.max(1)).max(1);
+                Self { channels: channels * cycles, repeat: 1, copies: repeat, cycles }
+            }
+            repeat => Self { channels: rows.channels, repeat, copies: 1, cycles: 1 },
         }
     }
 
     /// Parameters, one for each channel.
     fn spread<A: Copy>(&self, parameters: impl Iterator<Item = A>) -> Vec<A> {
-        parameters.flat_map(|p| std::iter::repeat_n(p, self.copies)).collect()
+        let mut all = Vec::with_capacity(self.channels);
+        parameters.for_each(|p| all.extend(std::iter::repeat_n(p, self.copies)));
+        all.repeat(self.cycles)
     }
 
     /// The runs of a line of `len` elements that begins at element `first`; see [`Self::run`].
@@ -181,54 +193,82 @@ impl Runs {
     }
 }
 
-/// `y ← (x - mean) * scale + shift` of a line.
-struct Standardize<'a, A> {
-    x: &'a [A],
-    y: &'a mut [A],
+/// `y ← (x - mean) * scale + shift` of a line, and what comes after it.
+struct Standardize<'a, 'y, A> {
+    x: Elements<'a, A>,
+    y: &'a mut SliceMut<'y>,
     runs: Runs,
     first: usize,
     parameters: [&'a [A]; 3],
-}
-
-impl<A: Real> Kernel for Standardize<'_, A> {
-    type Output = ();
-    const WIDEST: Level = A::WIDEST;
-
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { x, y, runs, first, parameters } = self;
-        for (elements, channels) in runs.along(first, y.len()) {
-            let (y, x) = (&mut y[elements.clone()], &x[elements]);
-            let [mean, scale, shift] = parameters.map(|all| &all[channels.clone()]);
-            if let ([mean], [scale], [shift]) = (mean, scale, shift) {
-                y.iter_mut().zip(x).for_each(|(y, &x)| *y = (x - *mean) * *scale + *shift);
-                continue;
-            }
-            for ((((y, &x), &mean), &scale), &shift) in y.iter_mut().zip(x).zip(mean).zip(scale).zip(shift) {
-                *y = (x - mean) * scale + shift;
-            }
-        }
-    }
-}
-
-/// `y ← max(y + residual, 0)`, with a bit in `dead` for what is not above 0, if there is room.
-struct Rectify<'a, A> {
-    y: &'a mut [A],
-    residual: Option<&'a [A]>,
+    /// Whether what is below 0 becomes 0.
+    rectified: bool,
+    residual: Option<Elements<'a, A>>,
+    /// Bits for what is not above 0, if there is room.
     dead: &'a mut [u8],
 }
 
-impl<A: Real> Kernel for Rectify<'_, A> {
+impl<A: Real> Kernel for Standardize<'_, '_, A> {
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { y, residual, dead } = self;
-        if let Some(residual) = residual {
-            y.iter_mut().zip(residual).for_each(|(y, &r)| *y += r);
+        let Self { x, y, runs, first, parameters, rectified, residual, dead } = self;
+        let (mut from, mut added, mut plain, mut to) = (Room::new(), Room::new(), Room::new(), Room::new());
+        for at in (0..x.len()).step_by(BLOCK) {
+            let n = BLOCK.min(x.len() - at);
+            let x = x.block::<S>(at, n, from.first(n));
+            let residual = residual.map(|residual| residual.block::<S>(at, n, added.first(n)));
+            write::<S, A>(y, at, n, &mut to, |y| {
+                standardize_block(x, if rectified { plain.first(n) } else { &mut *y }, runs, first + at, parameters);
+                if rectified {
+                    rectify::<S, A>(plain.first(n), residual, y, dead.get_mut(at / 8..).unwrap_or_default());
+                }
+            });
         }
-        pack_dead(y, dead);
-        y.iter_mut().for_each(|y| *y = if *y <= A::ZERO { A::ZERO } else { *y });
     }
+}
+
+/// `y ← (x - mean) * scale + shift` of a block that begins at element `first`.
+#[inline(always)]
+fn standardize_block<A: Real>(x: &[A], y: &mut [A], runs: Runs, first: usize, parameters: [&[A]; 3]) {
+    for (elements, channels) in runs.along(first, y.len()) {
+        let (y, x) = (&mut y[elements.clone()], &x[elements]);
+        let [mean, scale, shift] = parameters.map(|all| &all[channels.clone()]);
+        if let ([mean], [scale], [shift]) = (mean, scale, shift) {
+            y.iter_mut().zip(x).for_each(|(y, &x)| *y = (x - *mean) * *scale + *shift);
+            continue;
+        }
+        for ((((y, &x), &mean), &scale), &shift) in y.iter_mut().zip(x).zip(mean).zip(scale).zip(shift) {
+            *y = (x - mean) * scale + shift;
+        }
+    }
+}
+
+/// `y ← max(x + residual, 0)`, with a bit in `dead` for what is not above 0, if there is room.
+///
+/// Not in place: only some lanes of each vector would be written, which whoever reads them next has to wait for.
+#[inline(always)]
+fn rectify<S: Simd, A: Real>(x: &[A], residual: Option<&[A]>, y: &mut [A], dead: &mut [u8]) {
+    let (vectors, rest) = x.as_chunks::<LANES>();
+    let (to, to_rest) = y.as_chunks_mut();
+    let (bits, last) = dead.split_at_mut(dead.len().min(2 * vectors.len()));
+    let mut bits = bits.as_chunks_mut().0.iter_mut();
+    let added = |i: usize| residual.map(|residual| &residual[i * LANES..]);
+    for (i, (x, to)) in vectors.iter().zip(to).enumerate() {
+        let x = A::Lanes::<S>::load(x);
+        let sum = added(i).map_or(x, |added| x + load::<S, A>(&added[..LANES]));
+        let dead = sum.dead();
+        sum.without(dead).store(to);
+        if let Some(bits) = bits.next() {
+            *bits = dead.to_le_bytes();
+        }
+    }
+    let mut dead = 0u16;
+    for (i, (&x, to)) in rest.iter().zip(to_rest).enumerate() {
+        let sum = added(vectors.len()).map_or(x, |added| x + added[i]);
+        dead |= u16::from(sum <= A::ZERO) << i;
+        *to = if sum <= A::ZERO { A::ZERO } else { sum };
+    }
+    last.iter_mut().zip(dead.to_le_bytes()).take(rest.len().div_ceil(8)).for_each(|(to, bits)| *to = bits);
 }
