@@ -149,15 +149,6 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Stores `values` in a row from `offset` on, or adds them to what is there.
-    ///
-    /// # Safety
-    /// No other thread may touch these elements meanwhile.
-    pub(crate) unsafe fn give<T: Real>(&self, accumulate: bool, offset: usize, values: &[T]) {
-        // SAFETY: the caller's duty.
-        unsafe { if accumulate { self.accumulate(offset, 1, values) } else { self.store(offset, 1, values) } }
-    }
-
     /// Adds `values` to the elements that lie `stride` apart from `offset` on, in the type of `values`.
     ///
     /// # Safety

@@ -11,8 +11,8 @@ use crate::gemm::{
     self,
     product::{PER_CYCLE, Threads, tiles},
 };
-use crate::num::Num;
-use crate::output::Output;
+use crate::num::{Num, Real};
+use crate::output::{Finished, Output};
 use crate::simd::Level;
 use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
@@ -90,16 +90,31 @@ pub(super) fn compute_with<E: Convolve>(
     parallel::for_each(outputs, 2 * parts * size, |o| {
         scratch::with(2 * row, |buffer: &mut [E::Sum]| {
             let (total, turned) = buffer.split_at_mut(row);
-            total.copy_from_slice(&values[o * row..][..row]);
-            for part in 1..parts {
-                total.iter_mut().zip(&values[part * size + o * row..][..row]).for_each(|(total, &sum)| *total += sum);
-            }
+            let of_part = |part: usize| &values[part * size + o * row..][..row];
+            let total = if parts == 1 { of_part(0) } else { added(parts, of_part, total) };
             // The sums list the channels of each tap, the kernel lists the taps of each channel.
-            transpose(total, inputs, [taps, inputs], turned, taps);
+            let turn = |to: &mut [E::Sum]| transpose(total, inputs, [taps, inputs], to, taps);
             // SAFETY: every task has its own output channel.
-            unsafe { output.give(accumulate, o * row, turned) };
+            unsafe {
+                if accumulate {
+                    turn(turned);
+                    output.accumulate(o * row, 1, turned);
+                } else {
+                    turn(E::Sum::same_mut(&mut output.part(o * row, row)).expect("a gradient has the sums' type"));
+                }
+            }
         });
     });
+}
+
+/// The sum of two parts at least, in order.
+fn added<'a, 'b, T: Real>(parts: usize, of_part: impl Fn(usize) -> &'b [T], total: &'a mut [T]) -> &'a [T] {
+    let first = of_part(0).iter().zip(of_part(1));
+    total.iter_mut().zip(first).for_each(|(total, (&a, &b))| *total = a + b);
+    for part in (2..parts).map(of_part) {
+        total.iter_mut().zip(part).for_each(|(total, &sum)| *total += sum);
+    }
+    total
 }
 
 /// The pixels of a band and the outputs of a group.
@@ -129,7 +144,7 @@ impl<E: Convolve> Part<'_, E> {
         let panels = self.outputs[1].div_ceil(rows);
         // A vector of the last pixel may end after it.
         scratch::with(planes.len(self.band) + columns, |data: &mut [E]| {
-            planes.fill(x, self.band, inputs[0], data);
+            self.fill(&planes, x, inputs[0], data);
             scratch::with(panels * rows * padded, |slopes: &mut [E]| {
                 let source =
                     Slopes { kernel: self.kernel, grad: Images::new(grad), outputs: self.outputs, order: &order };
@@ -145,6 +160,19 @@ impl<E: Convolve> Part<'_, E> {
                     self.strip(&strips[i], slopes, data, &order.pixels, &order.pieces[tap]);
                 });
             });
+        });
+    }
+
+    /// Copies what the band reads of channels from `first` on, image by image if there are threads for that.
+    fn fill(&self, planes: &Planes, x: &View, first: usize, data: &mut [E]) {
+        if self.threads == Threads::One {
+            return planes.fill(x, self.band, first, data);
+        }
+        let Band { images, rows } = self.band;
+        let (len, of_image) = (planes.len(self.band), planes.len(self.band) / images.len());
+        parallel::for_each_chunk_mut(&mut data[..len], of_image.max(1), &|i, plane| {
+            let image = images.start + i;
+            planes.fill(x, &Band { images: image..image + 1, rows: rows.clone() }, first, plane);
         });
     }
 
@@ -174,10 +202,17 @@ impl<E: Convolve> Part<'_, E> {
                     Reading::Packed(gemm) => self.packed(&gemm, data, pixels, tiles, i > 0),
                 }
             }
-            for (output, sums) in sums.chunks_exact(columns).take(self.outputs[1]).enumerate() {
-                let start = self.start + output * strip.total + strip.first;
-                // SAFETY: every part has its own sums, every group its own rows and every strip its own columns.
-                unsafe { self.sums.give(self.accumulate, start, &sums[..strip.len]) };
+            let (start, rows) = (self.start + strip.first, &mut sums[..self.outputs[1] * columns]);
+            // SAFETY: every part has its own sums, every group its own rows and every strip its own columns.
+            unsafe {
+                if self.accumulate {
+                    for (output, sums) in rows.chunks_exact(columns).enumerate() {
+                        self.sums.accumulate(start + output * strip.total, 1, &sums[..strip.len]);
+                    }
+                } else {
+                    let lines = Finished { values: rows, len: columns };
+                    self.sums.store_rows(start, strip.total, strip.len, &[], lines);
+                }
             }
         });
     }
