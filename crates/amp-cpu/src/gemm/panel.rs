@@ -82,6 +82,9 @@ impl Panel {
             (1 | 2, 32) => {
                 dispatch(Across::<E, 32> { lines, stride, groups, panels, width, group, panel_len, out });
             }
+            (1 | 2, 12) => {
+                dispatch(Across::<E, 12> { lines, stride, groups, panels, width, group, panel_len, out });
+            }
             (1 | 2, _) => dispatch(Across::<E, 0> { lines, stride, groups, panels, width, group, panel_len, out }),
             _ => {
                 // Pairs of lines first, then those as the lines of a panel with groups of pairs.
@@ -102,6 +105,10 @@ impl Panel {
 }
 
 /// [`Panel::weave_across`] for groups of one or two; `WIDTH` is the width where it is known, else 0.
+///
+/// Panels of 12 were woven four pairs at a time by a loop of unknown length, a seventh of a weight gradient: with their width
+/// known, and memory asked for 8 KiB in advance instead of 4 groups, a product of 1152 × 2048 by 2048 × 384 takes two threads of
+/// Zen 5 5 to 10 % less.
 struct Across<'a, E, const WIDTH: usize> {
     lines: &'a [E],
     stride: usize,
@@ -118,11 +125,13 @@ impl<E: Multiply, const WIDTH: usize> Kernel for Across<'_, E, WIDTH> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        /// Groups that memory is asked for in advance.
-        const AHEAD: usize = 4;
+        /// Bytes that memory is asked for in advance, about, in so many groups at most.
+        const AHEAD: usize = 8192;
+        const MOST: usize = 16;
         let width = if WIDTH == 0 { self.width } else { WIDTH };
+        let ahead = (AHEAD / (self.group * self.panels * width * size_of::<E>()).max(1)).min(MOST);
         for g in 0..self.groups {
-            for line in self.lines.chunks(self.stride.max(1)).skip((g + AHEAD) * self.group).take(self.group) {
+            for line in self.lines.chunks(self.stride.max(1)).skip((g + ahead) * self.group).take(self.group) {
                 prefetch(&line[..line.len().min(self.panels * width)]);
             }
             for p in 0..self.panels {
