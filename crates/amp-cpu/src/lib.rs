@@ -56,7 +56,7 @@ pub use dtype::DType;
 pub use elementwise::{
     alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, select, ternary, unary, unary_grad,
 };
-pub use gemm::{Epilogue, matmul, matmul_acc};
+pub use gemm::{Epilogue, matmul, matmul_acc, matmul_sums};
 pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};
 pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
 pub use line::{cumprod_grad, scan, sort};

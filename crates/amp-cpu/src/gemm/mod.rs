@@ -17,6 +17,7 @@ pub(crate) mod panel;
 pub(crate) mod product;
 mod residual;
 mod small;
+mod sums;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thin;
@@ -34,6 +35,7 @@ use product::{Sink, Threads};
 use residual::Residual;
 use small::is_small;
 use std::ops::Range;
+pub use sums::matmul_sums;
 use thin::thin;
 
 /// What happens to a sum before it is rounded and stored.

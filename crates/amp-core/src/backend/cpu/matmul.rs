@@ -23,6 +23,15 @@ impl MatMul for CpuBackend {
         amp_cpu::matmul_acc(&view("matmul", a)?, &view("matmul", b)?, storage_mut("matmul", into)?);
         Ok(())
     }
+
+    fn matmul_sums(&self, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<(Buffer, Option<Buffer>)> {
+        let (left, right) = (view("matmul", a)?, view("matmul", b)?);
+        room("matmul", elements(&left, &right), out)?;
+        match amp_cpu::matmul_sums(&left, &right, out) {
+            Some([product, sums]) => Ok((Buffer::new(product), Some(Buffer::new(sums)))),
+            None => Ok((self.matmul(a, b, None, out)?, None)),
+        }
+    }
 }
 
 /// The product of two operands with what is added to it: a bias, a residual.
