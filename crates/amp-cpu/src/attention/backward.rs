@@ -217,17 +217,20 @@ impl<E: Attend> Backward<'_, E> {
                 let g = Strips { left, lines, right: answers.value_rows, deep: value_deep };
                 g.multiply(&kernel, slopes, KEYS, false, &|rows| (0..value_deep, last(rows)));
                 self.weigh(head, block.clone(), keys.clone(), questions.means, weights, slopes);
-                self.problem.pack_columns(weights, block.len(), height, buffer, packed);
+                self.problem.pack_columns(weights, [block.len(), count], buffer, packed);
                 let right = &questions.slope_columns[start * value_wide..][..depth * value_wide];
                 let turned = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
                 turned.multiply(&kernel, dv, value_wide, true, &|rows| (from(rows), value_wide));
-                self.problem.pack_columns(slopes, block.len(), height, buffer, packed);
+                self.problem.pack_columns(slopes, [block.len(), count], buffer, packed);
                 let right = &questions.columns[start * wide..][..depth * wide];
                 let turned = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
                 turned.multiply(&kernel, dk, wide, true, &|rows| (from(rows), wide));
-                self.problem.pack_rows(slopes, count, buffer, packed);
                 let long = kernel.left.depth(count);
-                let slopes = Strips { left: &packed[..tall * long], lines, right: answers.key_columns, deep: long };
+                if !lines {
+                    self.problem.pack_rows(slopes, count, buffer, packed);
+                }
+                let left = if lines { &buffer[..tall * long] } else { &packed[..tall * long] };
+                let slopes = Strips { left, lines, right: answers.key_columns, deep: long };
                 slopes.multiply(&kernel, &mut sums[start * wide..], wide, true, &|rows| (0..last(rows), wide));
             }
         });

@@ -22,13 +22,13 @@ pub(super) fn run<E: Attend>(q: &View, k: &View, v: &View, scores: &Scores, out:
     let groups = problem.queries.div_ceil(GROUP);
     parallel::for_each(problem.heads * groups, problem.work(), |task| {
         let (head, first) = (task / groups, task % groups * GROUP);
-        group(&problem, head, first..problem.queries.min(first + GROUP), outputs);
+        group(&problem, head, first..problem.queries.min(first + GROUP), &outputs);
     });
     Attended { y, lse }
 }
 
 /// Answers the queries of one task.
-fn group<E: Attend>(problem: &Problem<E>, head: usize, queries: Range<usize>, outputs: [Output; 2]) {
+fn group<E: Attend>(problem: &Problem<E>, head: usize, queries: Range<usize>, outputs: &[Output; 2]) {
     let Problem { kernel, width, value_width, .. } = *problem;
     let keys = problem.end_of_keys(queries.end);
     let columns = kernel.right.rows(value_width);
@@ -55,7 +55,7 @@ fn answer<E: Attend>(
     queries: Range<usize>,
     packed_keys: &[E],
     packed_values: &[E],
-    outputs: [Output; 2],
+    outputs: &[Output; 2],
 ) {
     let Problem { kernel, width, value_width, .. } = *problem;
     let (left, columns) = (kernel.left, kernel.right.rows(value_width));
@@ -110,7 +110,10 @@ struct Progress<T> {
 
 impl<T: Real> Progress<T> {
     /// Stores a query's answer, given the sums, and its statistics.
-    fn store(self, [place, at]: [usize; 2], sums: &mut [T], [output, statistics]: [Output; 2]) {
+    ///
+    /// Outputs come by reference: copies of them, written and read in pieces of different sizes, waited for all stores before,
+    /// a twentieth of the forward pass.
+    fn store(self, [place, at]: [usize; 2], sums: &mut [T], [output, statistics]: &[Output; 2]) {
         if self.total != T::ZERO {
             dispatch(Scale { row: sums, factor: T::ONE / self.total });
         }

@@ -182,18 +182,19 @@ impl<'a, E: Attend> Problem<'a, E> {
         if self.scores.causal { (query + 1).saturating_sub(keys.start).min(keys.len()) } else { keys.len() }
     }
 
-    /// Packs the transpose of the first `rows` rows of a block, rounded, as a left side that sums over the rows: `height`
-    /// columns.
-    fn pack_columns(&self, block: &[E::Sum], rows: usize, height: usize, lines: &mut [E], out: &mut [E]) {
-        let (left, depth) = (self.kernel.left, self.kernel.left.depth(rows));
-        for (d, line) in lines.chunks_exact_mut(KEYS).take(depth).enumerate() {
+    /// Packs the transpose of the first `rows` rows of a block, rounded, as a left side that sums over the rows: `count`
+    /// columns, and what may stand in for more. `lines` then holds the rounded rows, padded to a left side's depth.
+    fn pack_columns(&self, block: &[E::Sum], [rows, count]: [usize; 2], lines: &mut [E], out: &mut [E]) {
+        let (left, depth, long) = (self.kernel.left, self.kernel.left.depth(rows), self.kernel.left.depth(count));
+        for (d, line) in lines.chunks_exact_mut(long).take(depth).enumerate() {
             if d < rows {
-                E::round(&block[d * KEYS..][..KEYS], line);
+                E::round(&block[d * KEYS..][..long], line);
             } else {
                 line.fill(E::default());
             }
         }
-        left.weave_across(lines, KEYS, [depth / left.group, height / left.width], left.width * depth, out);
+        let panels = left.rows(count) / left.width;
+        left.weave_across(lines, long, [depth / left.group, panels], left.width * depth, out);
     }
 
     /// Where the result of a query begins.

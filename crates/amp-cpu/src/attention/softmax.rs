@@ -1,7 +1,7 @@
 //! Exponentials of a block of scores, row by row.
 
 use crate::num::Real;
-use crate::reduce::block::{dot_of, largest, total};
+use crate::reduce::block::{dot_of, greatest, total};
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd};
 
 /// Turns a row of scores times `scale` into exponentials relative to the largest so far, and updates that and their sum.
@@ -20,35 +20,34 @@ impl<T: Real> Kernel for Exponentials<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) -> T {
-        self.row.iter_mut().for_each(|score| *score = *score * self.scale);
-        let here = largest::<S, T>(self.row);
+        let Some(&first) = self.row.first() else { return T::ONE };
+        let (vectors, rest) = self.row.as_chunks_mut::<LANES>();
+        let scale = T::Lanes::<S>::splat(self.scale);
+        // Lanes that stand for no key repeat the first one, and are left out of the sum. Nothing is written that is read
+        // again in other pieces: such reads wait.
+        let part = T::Lanes::<S>::load_part(rest, first) * scale;
+        let here = vectors.iter().fold(part, |most, x| most.greater(T::Lanes::<S>::load(x) * scale));
+        let here = greatest::<S, T>(here);
         let most = if here <= *self.most { *self.most } else { here };
         // A row without any allowed key stays at -inf; shifting by that would make NaN.
         let shift = if most == T::LEAST { T::ZERO } else { most };
-        let sum = exp_in_place::<S, T>(self.row, shift);
+        let lanes = T::Lanes::<S>::splat(shift);
+        let mut sum = T::Lanes::<S>::splat(T::ZERO);
+        for x in vectors {
+            let e = (T::Lanes::<S>::load(x) * scale - lanes).exp();
+            e.store(x);
+            sum = sum + e;
+        }
+        if !rest.is_empty() {
+            let e = (part - lanes).exp();
+            e.store_part(rest);
+            sum = sum + e.without(u16::MAX << rest.len());
+        }
         let factor = (*self.most - shift).exp::<S>();
         *self.most = most;
-        *self.total = *self.total * factor + sum;
+        *self.total = *self.total * factor + total::<S, T>(sum);
         factor
     }
-}
-
-/// `x ← exp(x - shift)`; returns the sum.
-#[inline(always)]
-fn exp_in_place<S: Simd, T: Real>(row: &mut [T], shift: T) -> T {
-    let shift = T::Lanes::<S>::splat(shift);
-    let mut sum = T::Lanes::<S>::splat(T::ZERO);
-    let (vectors, rest) = row.as_chunks_mut::<LANES>();
-    for x in vectors {
-        let e = (T::Lanes::<S>::load(x) - shift).exp();
-        e.store(x);
-        sum = sum + e;
-    }
-    if !rest.is_empty() {
-        (T::Lanes::<S>::load_part(rest, T::ZERO) - shift).exp().store_part(rest);
-        sum = sum + Lanes::load_part(rest, T::ZERO);
-    }
-    total::<S, T>(sum)
 }
 
 /// Multiplies a row by a factor.
@@ -112,10 +111,10 @@ impl<T: Real> Kernel for Slopes<'_, T> {
             weight.store(score);
             (weight * (T::Lanes::<S>::load(slope) - mean)).store(slope);
         }
-        for (score, slope) in scores_rest.iter_mut().zip(slopes_rest) {
-            let weight = (*score * self.scale - shift).exp::<S>();
-            *score = weight;
-            *slope = weight * (*slope - self.mean);
+        if !scores_rest.is_empty() {
+            let weight = (T::Lanes::<S>::load_part(scores_rest, T::ZERO) * scale - lse).exp();
+            weight.store_part(scores_rest);
+            (weight * (T::Lanes::<S>::load_part(slopes_rest, T::ZERO) - mean)).store_part(slopes_rest);
         }
     }
 }

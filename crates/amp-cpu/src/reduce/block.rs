@@ -199,11 +199,17 @@ pub(crate) fn largest<S: Simd, A: Real>(line: &[A]) -> A {
         most[0] = most[0].greater(Lanes::load(x));
     }
     let [a, b, c, d] = most;
-    let mut most = a.greater(b).greater(c.greater(d));
-    // One lane after the other took as long as exponentials of a hundred elements.
-    most = most.greater(most.swapped(8));
-    most = most.greater(most.swapped(4));
-    most = most.greater(most.swapped(2));
+    greatest::<S, A>(a.greater(b).greater(c.greater(d)))
+}
+
+/// The greatest of all lanes, where none is NaN.
+///
+/// One lane after the other took as long as exponentials of a hundred elements.
+#[inline(always)]
+pub(crate) fn greatest<S: Simd, A: Real>(most: A::Lanes<S>) -> A {
+    let most = most.greater(most.swapped(8));
+    let most = most.greater(most.swapped(4));
+    let most = most.greater(most.swapped(2));
     most.greater(most.swapped(1)).array()[0]
 }
 
