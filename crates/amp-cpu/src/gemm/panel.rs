@@ -3,7 +3,7 @@
 use super::kernel::Multiply;
 use crate::output::prefetch;
 use crate::simd::{Kernel, Simd, dispatch};
-use crate::transpose::transpose_groups;
+use crate::transpose::{transpose, transpose_groups};
 
 /// Form of a packed block.
 ///
@@ -87,16 +87,14 @@ impl Panel {
             }
             (1 | 2, _) => dispatch(Across::<E, 0> { lines, stride, groups, panels, width, group, panel_len, out }),
             _ => {
-                // Pairs of lines first, then those as the lines of a panel with groups of pairs.
-                let pairs = Self { width, group: 2, step: 2 };
-                let mut woven = [E::default(); 32 * 32];
-                let woven = &mut woven[..group * width];
                 for g in 0..groups {
                     for p in 0..panels {
-                        let from = &lines[g * group * stride + p * width..];
-                        pairs.weave_across(from, stride, [group / 2, 1], 0, woven);
+                        let line = |i: usize| lines.get(i * stride + p * width..).unwrap_or_default();
+                        for next in ((g + 1) * group..(g + 2) * group).map(line) {
+                            prefetch(&next[..next.len().min(width)]);
+                        }
                         let to = &mut out[p * panel_len + g * group * width..][..group * width];
-                        transpose_groups::<E, 2>(woven, 2 * width, [group / 2, width], to, group / 2);
+                        transpose(line(g * group), stride, [group, width], to, group);
                     }
                 }
             }

@@ -109,6 +109,10 @@ fn transpose_at<T: Plain, const G: usize>(
             // SAFETY: as above, with 32 bits.
             return unsafe { x86::of_u32(from.cast(), stride, size, to.cast(), to_stride) };
         }
+        if size_of::<[T; G]>() == 64 {
+            // SAFETY: as above, with 64 bytes.
+            return unsafe { x86::of_lines(from.cast(), stride, size, to.cast(), to_stride) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = level;

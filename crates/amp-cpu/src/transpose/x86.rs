@@ -98,6 +98,27 @@ pub(super) unsafe fn of_u32(
     }
 }
 
+/// Transposes `[rows, columns]` of 64 bytes, `stride` bytes from row to row.
+///
+/// # Safety
+/// As [`of_u16`].
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn of_lines(
+    from: *const __m512i,
+    stride: usize,
+    [rows, columns]: [usize; 2],
+    to: *mut __m512i,
+    to_stride: usize,
+) {
+    for column in 0..columns {
+        for row in 0..rows {
+            let from = from.wrapping_byte_add(row * stride).wrapping_add(column);
+            // SAFETY: row and column lie inside both matrices (caller).
+            unsafe { _mm512_storeu_si512(to.add(column * to_stride + row), _mm512_loadu_si512(from)) };
+        }
+    }
+}
+
 /// Elements of which every second one is read into 32 bits each, and written as wide as they are.
 pub(super) trait Evens {
     type Element;
