@@ -86,6 +86,7 @@ impl<E: Attend> Backward<'_, E> {
     fn part(&self, head: usize, part: usize) {
         let Problem { kernel, queries, keys, width, value_width, .. } = self.problem;
         let (left, right) = (kernel.left, kernel.right);
+        let _prepared = kernel.prepared();
         let blocks = keys.div_ceil(KEYS);
         let range = blocks * part / self.parts * KEYS..keys.min(blocks * (part + 1) / self.parts * KEYS);
         let (wide, value_wide) = (right.rows(width), right.rows(value_width));

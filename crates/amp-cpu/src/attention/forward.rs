@@ -32,6 +32,7 @@ fn group<E: Attend>(problem: &Problem<E>, head: usize, queries: Range<usize>, ou
     let Problem { kernel, width, value_width, .. } = *problem;
     let keys = problem.end_of_keys(queries.end);
     let columns = kernel.right.rows(value_width);
+    let _prepared = kernel.prepared();
     let packed_keys = kernel.right.len(keys, width);
     scratch::with(packed_keys + kernel.right.depth(keys) * columns, |packed: &mut [E]| {
         let (packed_keys, packed_values) = packed.split_at_mut(packed_keys);

@@ -54,7 +54,7 @@ pub(crate) struct Kernel<E: Multiply> {
     pub(super) enter: unsafe fn(),
     /// Code that computes a tile; only for a thread that is [`Self::prepared`].
     pub(super) tile: Tile<E>,
-    /// Code that computes the same tile, in the same order, from a left side as it lies in memory; needs no preparation.
+    /// Code that computes the same tile, in the same order, from a left side as it lies in memory; as [`Self::tile`].
     pub(crate) direct: Option<Direct<E>>,
     /// [`Self::direct`] for two thirds of the rows, where there is one: both together leave few rows over.
     pub(super) lower: Option<Direct<E>>,
@@ -66,7 +66,7 @@ pub(crate) struct Kernel<E: Multiply> {
 }
 
 /// A thread that may run a kernel's tiles, until this is dropped.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// What ends it.
     ///
     /// # Safety
@@ -110,8 +110,9 @@ impl<E: Multiply> Kernel<E> {
         }
     }
 
-    /// Prepares this thread for tiles of this kernel, of no other until the result is dropped.
-    pub(super) fn prepared(&self) -> Prepared {
+    /// Prepares this thread for tiles of this kernel, of no other until the result is dropped. Within that, doing so again is
+    /// free.
+    pub(crate) fn prepared(&self) -> Prepared {
         // SAFETY: a `Kernel` is only made for levels the CPU has.
         unsafe { (self.enter)() };
         Prepared { leave: self.leave }

@@ -14,7 +14,7 @@
 //! where it weighs most, 128 rows by 768 × 3072 run at 87 % of the rate of 2048 rows by 768 × 768, and kept panels would
 //! save no more than that eighth, for as many bytes again as the weights have.
 
-use super::kernel::{Direct, Kernel, Multiply};
+use super::kernel::{Direct, Kernel, Multiply, Prepared};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
 use crate::output::{Finished, prefetch};
@@ -67,6 +67,8 @@ pub(crate) trait Sink<T: Plain>: Sync {
 /// sixteen sets: while others used the memory too, 2048³ took two threads of Zen 5 31 to 46 ms on rows as they lay and 22 ms
 /// from F32 that was packed; alone, 21 ms either way.
 const PAGE: usize = 4096;
+/// Lines of a tile that may share a set: the other ways are for the panel and the sums.
+const WAYS: usize = 8;
 
 /// Whether a product may use the thread pool.
 #[derive(Clone, Copy, PartialEq)]
@@ -94,7 +96,8 @@ pub(crate) fn product_with<E: Multiply>(
     let blocks = Blocks::new(&kernel, by_lines, [m, n], threads);
     let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
     // What has to be padded is packed, and what would lie in the same few sets of a cache while it is used again and again.
-    let collide = |lines: &Lines<E>| blocks.across() > 1 && (lines.stride * size_of::<E>()).is_multiple_of(PAGE);
+    let alike = |bytes: usize| kernel.left.width.div_ceil(PAGE >> bytes.trailing_zeros().min(PAGE.ilog2()));
+    let collide = |lines: &Lines<E>| blocks.across() > 1 && alike(lines.stride * size_of::<E>()) > WAYS;
     let lines = a.lines().filter(|lines| by_lines && depth.is_multiple_of(left.step) && !collide(lines));
     let uses = if lines.is_some() { 1 } else { blocks.across() };
     let plans = [Plan::new(a, left, kernel.depth, uses), Plan::new(b, kernel.right, kernel.depth, blocks.down())];
@@ -172,6 +175,7 @@ fn block<E: Multiply>(
     let longest = kernel.left.depth(depth.min(kernel.depth));
     let last = depth.saturating_sub(1) / kernel.depth * kernel.depth;
     let mr = kernel.left.width;
+    let prepared = kernel.prepared();
     scratch::with((height + stride) * longest, |packed: &mut [E]| {
         scratch::with(if last > 0 { height } else { mr } * stride, |sums: &mut [E::Sum]| {
             let (packed_right, buffer) = packed.split_at_mut(stride * longest);
@@ -202,7 +206,8 @@ fn block<E: Multiply>(
                         Left::Lines(buffer) => {
                             let (tile, count) = kernel.by_lines(here.len());
                             let lines = a.lines(here.clone(), part.clone(), count, buffer);
-                            let lines = Strip { lines, count, depth: kernel.right.depth(part.len()), tile };
+                            let depth = kernel.right.depth(part.len());
+                            let lines = Strip { lines, count, depth, tile, _prepared: &prepared };
                             let tiled = |from: usize, to: usize| {
                                 if start == last {
                                     sink.tiled(here.clone(), columns.start + from..columns.end.min(columns.start + to));
@@ -247,8 +252,9 @@ struct Strip<'a, E: Multiply> {
     count: usize,
     /// Elements of a line, with the padding.
     depth: usize,
-    /// The tile of so many lines.
+    /// The tile of so many lines, which this thread is prepared for.
     tile: Direct<E>,
+    _prepared: &'a Prepared,
 }
 
 impl<E: Multiply> Strip<'_, E> {
@@ -263,7 +269,7 @@ impl<E: Multiply> Strip<'_, E> {
         accumulate: bool,
         tiled: &dyn Fn(usize, usize),
     ) {
-        let Self { lines: Lines { elements, stride: apart }, count, depth, tile } = *self;
+        let Self { lines: Lines { elements, stride: apart }, count, depth, tile, .. } = *self;
         assert!((count - 1) * apart + depth <= elements.len());
         let per_tile = (count * nr).div_ceil(stride);
         let mut next = elements.chunks(apart.max(1)).skip(count).take(count);
@@ -273,8 +279,8 @@ impl<E: Multiply> Strip<'_, E> {
             let c = &mut sums[j * nr..];
             assert!(c.len() >= (count - 1) * stride + nr);
             // SAFETY: as many lines as the tile takes lie inside `elements` (asserted), `b` is a whole panel
-            // (`chunks_exact`) of the same padded depth, the tile's last row ends inside `c` (asserted), and a `Kernel` is
-            // only made for levels the CPU has.
+            // (`chunks_exact`) of the same padded depth, the tile's last row ends inside `c` (asserted), a `Kernel` is only
+            // made for levels the CPU has, and this thread is prepared for it.
             unsafe { tile(depth, elements.as_ptr(), apart, b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
         }
     }

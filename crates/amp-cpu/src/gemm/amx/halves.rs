@@ -63,10 +63,19 @@ impl Operand<bf16> for Halves<'_> {
         PARTS * self.matrix.depth.next_multiple_of(STEP)
     }
 
+    fn runs_along(&self) -> bool {
+        self.matrix.depth_stride == 1
+    }
+
     fn pack(&self, rows: Range<usize>, depth: Range<usize>, panel: Panel, out: &mut [bf16]) {
         debug_assert!(depth.start.is_multiple_of(PARTS * STEP) && depth.end.is_multiple_of(PARTS * STEP));
         let depth = depth.start / PARTS..depth.end / PARTS;
-        if self.matrix.row_stride == 1 && self.matrix.rows > 1 {
+        if panel.width == 1 {
+            let lines = out.chunks_exact_mut(PARTS * depth.len()).zip(rows);
+            scratch::with(depth.len(), |wide: &mut [f32]| {
+                lines.for_each(|(line, row)| self.load(row, depth.clone(), wide, line));
+            });
+        } else if self.matrix.row_stride == 1 && self.matrix.rows > 1 {
             self.pack_across(rows, depth, panel, out);
         } else {
             self.pack_along(rows, depth, panel, out);
@@ -105,25 +114,33 @@ impl Halves<'_> {
 
     /// Packs when the depth runs along memory: the rows of a panel one by one.
     fn pack_along(&self, rows: Range<usize>, depth: Range<usize>, panel: Panel, out: &mut [bf16]) {
-        let (matrix, long) = (self.matrix, PARTS * depth.len());
-        let stored = depth.start.min(matrix.depth)..depth.end.min(matrix.depth);
+        let long = PARTS * depth.len();
         scratch::with(depth.len(), |wide: &mut [f32]| {
             scratch::with(panel.width * long, |lines: &mut [bf16]| {
                 let firsts = rows.clone().step_by(panel.width);
                 for (first, out) in firsts.zip(out.chunks_exact_mut(panel.width * long)) {
                     for (row, line) in (first..).zip(lines.chunks_exact_mut(long)) {
-                        let here = if row < rows.end { stored.len() } else { 0 };
-                        let from = matrix.offset + row * matrix.row_stride + depth.start * matrix.depth_stride;
-                        load(&matrix.view, from, matrix.depth_stride, &mut wide[..here]);
-                        wide[here..].fill(0.0);
-                        for (wide, line) in wide.chunks_exact(STEP).zip(line.chunks_exact_mut(PARTS * STEP)) {
-                            self.split(wide, line, STEP);
+                        match row < rows.end {
+                            true => self.load(row, depth.clone(), wide, line),
+                            false => line.fill(bf16::ZERO),
                         }
                     }
                     panel.weave(lines, long, long, out);
                 }
             });
         });
+    }
+
+    /// Writes a part of a row in steps of three parts each, by way of `wide`.
+    fn load(&self, row: usize, depth: Range<usize>, wide: &mut [f32], line: &mut [bf16]) {
+        let matrix = self.matrix;
+        let here = depth.end.min(matrix.depth).saturating_sub(depth.start);
+        let from = matrix.offset + row * matrix.row_stride + depth.start * matrix.depth_stride;
+        load(&matrix.view, from, matrix.depth_stride, &mut wide[..here]);
+        wide[here..].fill(0.0);
+        for (wide, line) in wide.chunks_exact(STEP).zip(line.chunks_exact_mut(PARTS * STEP)) {
+            self.split(wide, line, STEP);
+        }
     }
 
     /// Writes the three parts of F16 numbers, `distance` apart.

@@ -141,6 +141,16 @@ fn a_panic_inside_a_block_releases_the_tiles() {
     assert!(panicked.is_err() && !emulator::is_configured());
 }
 
+#[test]
+fn tiles_stay_until_the_outer_of_nested_pairs_ends() {
+    emulator::install();
+    let outer = kernel().prepared();
+    drop(kernel().prepared());
+    assert!(emulator::is_configured() || detect::is_available());
+    drop(outer);
+    assert!(!emulator::is_configured());
+}
+
 /// The last element of each operand and of the result is the last byte before memory that nobody may touch.
 #[test]
 fn a_tile_touches_its_operands_alone() {
