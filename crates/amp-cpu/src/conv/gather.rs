@@ -341,6 +341,7 @@ impl<E: Convolve> Part<'_, E> {
             return;
         }
         let of_panel = panels.len() / sums.len();
+        let _prepared = gemm.prepared();
         for block in &patch.blocks {
             let depth = block.depth.next_multiple_of(step);
             scratch::with(pixels.len() * depth, |left: &mut [E]| {

@@ -13,7 +13,7 @@ use crate::gemm::{
 };
 use crate::num::{Num, Real};
 use crate::output::{Finished, Output};
-use crate::simd::Level;
+use crate::simd::{self, Level, Simd, dispatch};
 use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
 use std::ops::Range;
@@ -247,20 +247,43 @@ impl<E: Convolve> Part<'_, E> {
         panels: impl Iterator<Item = (&'b [E], &'b mut [E::Sum])>,
         accumulate: bool,
     ) {
-        let Kernel { rows, columns, group, step, .. } = self.kernel;
+        let Kernel { rows, columns, step, .. } = self.kernel;
         let depth = pixels.len().next_multiple_of(step);
         scratch::with(depth * columns, |right: &mut [E]| {
-            right.fill(E::default());
-            for (pixels, right) in pixels.chunks(group).zip(right.chunks_exact_mut(group * columns)) {
-                for (i, pixel) in pixels.iter().enumerate() {
-                    let vector = &data[*pixel..][..columns];
-                    right[i..].iter_mut().step_by(group).zip(vector).for_each(|(to, &value)| *to = value);
-                }
-            }
+            let (pairs, rest) = right.split_at_mut(pixels.len().next_multiple_of(2) * columns);
+            dispatch(Pairs { data, pixels, out: pairs });
+            rest.fill(E::default());
+            let _prepared = gemm.prepared();
             for (slopes, sums) in panels {
                 tiles(gemm, &slopes[..depth * rows], right, depth, sums, columns, accumulate);
             }
         });
+    }
+}
+
+/// Weaves the vectors of two pixels at a time; the last one may have none beside it.
+struct Pairs<'a, E> {
+    data: &'a [E],
+    pixels: &'a [usize],
+    out: &'a mut [E],
+}
+
+impl<E: Convolve> simd::Kernel for Pairs<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let columns = self.out.len() / self.pixels.len().next_multiple_of(2).max(1);
+        for (pixels, out) in self.pixels.chunks(2).zip(self.out.chunks_exact_mut(2 * columns)) {
+            let vector = |pixel: usize| &self.data[pixel..][..columns];
+            let out = out.as_chunks_mut::<2>().0;
+            if let &[first, second] = pixels {
+                let both = vector(first).iter().zip(vector(second));
+                out.iter_mut().zip(both).for_each(|(to, (&first, &second))| *to = [first, second]);
+            } else {
+                out.iter_mut().zip(vector(pixels[0])).for_each(|(to, &first)| *to = [first, E::default()]);
+            }
+        }
     }
 }
 
