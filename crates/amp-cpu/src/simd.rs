@@ -43,6 +43,11 @@ impl Level {
         self as u8 >= other as u8
     }
 
+    /// This or `other`, whichever is more.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        if self.reaches(other) { self } else { other }
+    }
+
     fn choose(forced: Option<&Result<Self, String>>, best: Self) -> Self {
         match forced {
             None => Self::fastest(best, is_amd()),
@@ -387,7 +392,7 @@ pub(crate) fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
 
 /// As the others a function of its own, or every place that dispatches would hold a copy of the body.
 #[inline(never)]
-fn run_portable<K: Kernel>(kernel: K) -> K::Output {
+pub(crate) fn run_portable<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<Portable>()
 }
 

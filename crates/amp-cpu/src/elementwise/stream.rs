@@ -9,7 +9,7 @@ use super::{WHOLE, for_chunks, whole};
 use crate::buffer::{Buffer, memory};
 use crate::convert::{Compute, Each, NarrowBF16, NarrowF16, WidenF16};
 use crate::parallel::{CHUNK, Cost, for_each_chunk_of, for_each_part};
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch, run_portable};
 use crate::source::{Floats, Source};
 use crate::{DType, SliceMut, Storage, View};
 
@@ -143,8 +143,8 @@ impl<'a> Floats<'a> {
     {
         match self {
             Self::F32(v) => return &v[at..][..n],
-            Self::F16(v) => WidenF16(&v[at..][..n], &mut room.0[..n]).run::<S>(),
-            Self::BF16(v) => Each(&v[at..][..n], &mut room.0[..n]).run::<S>(),
+            Self::F16(v) => convert::<S, _>(WidenF16(&v[at..][..n], &mut room.0[..n])),
+            Self::BF16(v) => convert::<S, _>(Each(&v[at..][..n], &mut room.0[..n])),
         }
         &room.0[..n]
     }
@@ -154,8 +154,14 @@ impl<'a> Floats<'a> {
 #[inline(always)]
 fn store<S: Simd>(block: &[f32], at: usize, y: &mut SliceMut<'_>) {
     match y {
-        SliceMut::BF16(y) => NarrowBF16(block, &mut y[at..][..block.len()]).run::<S>(),
-        SliceMut::F16(y) => NarrowF16(block, &mut y[at..][..block.len()]).run::<S>(),
+        SliceMut::BF16(y) => convert::<S, _>(NarrowBF16(block, &mut y[at..][..block.len()])),
+        SliceMut::F16(y) => convert::<S, _>(NarrowF16(block, &mut y[at..][..block.len()])),
         _ => f32::narrow(block, &mut y.range(at, block.len())),
     }
+}
+
+/// Converts a block: in place of a call, but at the portable level, where each operation's copies were half of its code.
+#[inline(always)]
+fn convert<S: Simd, K: Kernel<Output = ()>>(kernel: K) {
+    if const { S::LEVEL.reaches(Level::Avx2) } { kernel.run::<S>() } else { run_portable(kernel) }
 }

@@ -122,7 +122,8 @@ struct Block<'a, T, const V: usize, const R: usize> {
 
 impl<T: Real, const V: usize, const R: usize> Kernel for Block<'_, T, V, R> {
     type Output = ();
-    const WIDEST: Level = T::WIDEST;
+    // Products of F64 go through fused multiply-adds, too, as they do in tiles.
+    const WIDEST: Level = T::WIDEST.or(Level::Avx2);
 
     #[inline(always)]
     fn run<S: Simd>(self) {

@@ -100,7 +100,8 @@ pub(crate) struct Dot<'a, T>(pub &'a [T], pub &'a [T]);
 
 impl<T: Real> Kernel for Dot<'_, T> {
     type Output = T;
-    const WIDEST: Level = T::WIDEST;
+    // Products of F64 go through fused multiply-adds, too, as they do in tiles.
+    const WIDEST: Level = T::WIDEST.or(Level::Avx2);
 
     #[inline(always)]
     fn run<S: Simd>(self) -> T {
@@ -126,7 +127,7 @@ pub(crate) struct AddScaled<'a, T> {
 
 impl<T: Real> Kernel for AddScaled<'_, T> {
     type Output = ();
-    const WIDEST: Level = T::WIDEST;
+    const WIDEST: Level = T::WIDEST.or(Level::Avx2);
 
     #[inline(always)]
     fn run<S: Simd>(self) {

@@ -5,7 +5,7 @@ mod tests;
 
 use crate::cache::{Pooled, take};
 use crate::convert::{Compute, each_dtype};
-use crate::line::{Cut, Span};
+use crate::line::{Cut, Span, ascending};
 use crate::num::{Num, in_num};
 use crate::parallel;
 use crate::reduce::converted;
@@ -126,8 +126,7 @@ pub fn scatter_add(base: &View, axis: usize, index: &View, src: &View, out: DTyp
 pub fn index_add(len: usize, axis: usize, index: &[i64], src: &View, out: DType) -> Storage {
     let cut = Cut::new(&src.layout.shape, axis);
     let span = Span::row_major(src);
-    let mut order: Vec<usize> = (0..index.len()).collect();
-    order.sort_by_key(|&j| index[j]);
+    let order = ascending(index);
     let mut storage = Storage::zeros(out, cut.outer * len * cut.inner);
     let rows = (WORK / cut.inner.max(1)).max(1);
     in_num!(out, A => {

@@ -7,6 +7,7 @@ mod span;
 mod tests;
 
 pub use scan::{cumprod_grad, scan};
+pub(crate) use sort::ascending;
 pub use sort::sort;
 pub(crate) use span::{Cut, Span};
 

@@ -93,6 +93,16 @@ fn nan_is_largest() {
 }
 
 #[test]
+fn values_next_to_each_other_are_told_apart_and_zeros_are_not() {
+    let ordered = [f64::NEG_INFINITY, -1.0 - f64::EPSILON, -1.0, -5e-324, 0.0, -0.0, 5e-324, 1.0, f64::MAX];
+    let x = Tensor::from_values(&[9], DType::F64, &ordered);
+    assert_eq!(sort(&x.view(), 0, false).1, Storage::I64((0..9).collect::<Vec<_>>().into()));
+    assert_eq!(sort(&x.view(), 0, true).1, Storage::I64(vec![8, 7, 6, 4, 5, 3, 2, 1, 0].into()));
+    let Storage::F64(values) = sort(&x.view(), 0, true).0 else { panic!("in the precision of the input") };
+    assert!(values.iter().zip([8, 7, 6, 4, 5, 3, 2, 1, 0]).all(|(v, i)| v.to_bits() == ordered[i].to_bits()));
+}
+
+#[test]
 fn empty_lines() {
     let x = Tensor::from_values(&[2, 0], DType::F32, &[]);
     assert_eq!(scan(Scan::Sum, &x.view(), 1, false, DType::F32), Storage::F32(vec![].into()));

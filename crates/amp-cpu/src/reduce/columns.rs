@@ -46,7 +46,8 @@ impl<'a> Side<'a> {
     fn tiles<T: Send>(&self, out: &mut [T], width: usize, tile: &(dyn Fn(usize, &mut [T]) + Sync)) {
         let tiles = self.inner.div_ceil(width);
         let first = |i: usize| i / tiles * self.count * self.inner + i % tiles * width;
-        let mut pieces: Vec<&mut [T]> = out.chunks_mut(self.inner).flat_map(|line| line.chunks_mut(width)).collect();
+        let mut pieces: Vec<&mut [T]> = Vec::with_capacity(self.lines * tiles);
+        out.chunks_mut(self.inner).for_each(|line| pieces.extend(line.chunks_mut(width)));
         if self.lines * self.count * self.inner < PARALLEL {
             pieces.iter_mut().enumerate().for_each(|(i, piece)| tile(first(i), piece));
         } else {
