@@ -109,8 +109,8 @@ impl Block {
 /// Elements that are copied at once.
 const LINE: usize = 32;
 
-/// As many elements of each pixel as AMX takes, copied in place of a call for each: those were a sixth of a step of ResNet-18 in
-/// the dry run that `gemm::amx` tells of, copies are a twentieth.
+/// As many elements of each pixel as AMX takes, copied in place of a call for each: those were 14 % of a profile of ResNet-18 in
+/// the dry run that `gemm::amx` tells of, with copies in place all moves of memory are 8 %.
 struct Lines<'a, E> {
     data: &'a [E],
     pixels: &'a [Pixel],

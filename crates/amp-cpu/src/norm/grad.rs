@@ -137,8 +137,8 @@ impl<A: Real> Rule<'_, A> {
 /// Two passes over rows that the first one brings into the first-level cache. Rows of 1024 BF16 from memory take twice as long
 /// as those from the second-level cache; neither asking for the next row nor widening 256 elements at a time helped.
 /// A loop like this takes 1.4 ms for 4 M F32 on one thread of a Zen 5, and 1.0 ms, as a sum of two operands from memory, without
-/// the parameters' sums, which do not stay in the first-level cache beside three streams. Two and four rows side by side, a
-/// row's second pass beside the next one's first, and sums of up to 16 rows added later all took longer.
+/// the parameters' sums, which presumably do not stay in the first-level cache beside three streams. Two and four rows side
+/// by side, a row's second pass beside the next one's first, and sums of up to 16 rows added later all took longer.
 struct ElementRow<'a, A> {
     g: &'a [A],
     x: &'a [A],
