@@ -251,7 +251,7 @@ impl<E: Convolve> Part<'_, E> {
         let depth = pixels.len().next_multiple_of(step);
         scratch::with(depth * columns, |right: &mut [E]| {
             let (pairs, rest) = right.split_at_mut(pixels.len().next_multiple_of(2) * columns);
-            dispatch(Pairs { data, pixels, out: pairs });
+            dispatch(Pairs { data, pixels, columns, out: pairs });
             rest.fill(E::default());
             let _prepared = gemm.prepared();
             for (slopes, sums) in panels {
@@ -265,6 +265,7 @@ impl<E: Convolve> Part<'_, E> {
 struct Pairs<'a, E> {
     data: &'a [E],
     pixels: &'a [usize],
+    columns: usize,
     out: &'a mut [E],
 }
 
@@ -273,9 +274,9 @@ impl<E: Convolve> simd::Kernel for Pairs<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let columns = self.out.len() / self.pixels.len().next_multiple_of(2).max(1);
-        for (pixels, out) in self.pixels.chunks(2).zip(self.out.chunks_exact_mut(2 * columns)) {
-            let vector = |pixel: usize| &self.data[pixel..][..columns];
+        let Self { data, pixels, columns, out } = self;
+        for (pixels, out) in pixels.chunks(2).zip(out.chunks_exact_mut(2 * columns)) {
+            let vector = |pixel: usize| &data[pixel..][..columns];
             let out = out.as_chunks_mut::<2>().0;
             if let &[first, second] = pixels {
                 let both = vector(first).iter().zip(vector(second));

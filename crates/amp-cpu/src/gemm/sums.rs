@@ -66,14 +66,12 @@ impl<'a> Summed<'a> {
     }
 
     fn finished<E: Multiply>(self) -> Storage {
-        let mut sums = Storage::zeros(E::Sum::DTYPE, self.matrix.rows);
-        let output = Output::new(&mut sums);
-        for (i, bits) in self.sums.into_iter().enumerate() {
-            let sum = E::Sum::of(f64::from_bits(bits.into_inner()));
-            // SAFETY: nobody else knows the buffer.
-            unsafe { output.accumulate(i % self.matrix.rows, 1, &[sum]) };
+        let mut sums = vec![E::Sum::ZERO; self.matrix.rows];
+        for block in self.sums.chunks(self.matrix.rows) {
+            let block = block.iter().map(|bits| E::Sum::of(f64::from_bits(bits.load(Relaxed))));
+            sums.iter_mut().zip(block).for_each(|(sum, of_block)| *sum += of_block);
         }
-        sums
+        E::Sum::storage(sums)
     }
 }
 
