@@ -254,3 +254,42 @@ fn a_product_computes_what_was_normalised_in_16_bits_again_to_the_same_bits() ->
     normalised_again::<BF16>(true)?;
     normalised_again::<F32>(false)
 }
+
+#[test]
+fn what_is_broadcast_gets_the_rounded_sum_of_its_gradient() -> Result<()> {
+    let device = Device::cpu();
+    let leaf = Tensor::<BF16>::full([1], half::bf16::ONE, &device)?.tracked();
+    // Rounded to BF16, the seeds would cancel.
+    let seeds = Tensor::<F32>::from_slice(&[1.001, -1.0], [2, 1], &device)?;
+    let sum = half::bf16::from_f32(1.001f32 - 1.0);
+    let ones = Tensor::<F32>::full([2, 1], 1.0, &device)?;
+    let zeros = Tensor::<F32>::zeros([2, 1], &device)?;
+    let twice = (&ones * 2.0)?;
+    let yes = twice.gt(&ones)?;
+    let b = leaf.to::<F32>()?;
+    for (name, y, slope) in [
+        ("add", (&ones + &b)?, 1.0),
+        ("sub", (&ones - &b)?, -1.0),
+        ("mul", (&ones * &b)?, 1.0),
+        ("div", (&b / &ones)?, 1.0),
+        ("div by it", (&ones / &b)?, -1.0),
+        ("pow", b.pow(&ones)?, 1.0),
+        ("pow by it", (&ones * 1f32.exp())?.pow(&b)?, 1f32.exp()),
+        ("maximum", zeros.maximum(&b)?, 1.0),
+        ("where", yes.where_(&b, &ones)?, 1.0),
+        ("masked_fill", b.masked_fill(&twice.lt(&ones)?, 0.0)?, 1.0),
+        ("prelu", (-&ones)?.prelu(&b)?, -1.0),
+        ("lerp from it", b.lerp(&ones, &zeros)?, 1.0),
+        ("lerp to it", ones.lerp(&b, &ones)?, 1.0),
+        ("lerp by it", ones.lerp(&twice, &b)?, 1.0),
+        ("addcmul", ones.addcmul(&b, &ones, 1.0)?, 1.0),
+        ("addcdiv", ones.addcdiv(&b, &ones, 1.0)?, 1.0),
+        ("addcdiv by it", ones.addcdiv(&ones, &b, 1.0)?, -1.0),
+    ] {
+        let grad = y.backward_with(&seeds)?.get(&leaf)?.unwrap().to_vec()?[0].to_f32();
+        let expected = sum.to_f32() * slope;
+        // Half a unit of BF16 from the sum's rounding, and the slope's own.
+        assert!((grad - expected).abs() <= expected.abs() / 256.0, "{name}: {grad} instead of {expected}");
+    }
+    Ok(())
+}

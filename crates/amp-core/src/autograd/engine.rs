@@ -68,6 +68,14 @@ impl Pass<'_> {
         self.edge(i).map_or(DType::F32, Edge::dtype)
     }
 
+    /// Precision of what an element-wise operation gives input `i` for each element of its output: where several are summed
+    /// because `i` was broadcast, no less than that of the output, so that a widened 16-bit input's sum alone is rounded.
+    pub(crate) fn summand(&self, i: usize) -> DType {
+        let collected = self.dtype(i);
+        let summed = self.edge(i).is_some_and(|edge| edge.shape() != self.grad.shape());
+        if summed && self.grad.logical.size() > collected.size() { self.grad.logical } else { collected }
+    }
+
     /// The 16-bit precision that the gradient of input `i` is rounded to for others once it is complete, if it is: that of a
     /// summand, where the input is a sum in F32. Nothing else is given to an input that has no gradient yet.
     pub(crate) fn narrows(&self, i: usize) -> Option<DType> {

@@ -110,13 +110,13 @@ fn prelu(x: &RawTensor, weight: &RawTensor) -> Result<RawTensor> {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let positive = positive(&x)?;
             if pass.wants(0) {
-                let below = binary("prelu", Binary::Mul, pass.grad(), &weight, pass.dtype(0))?;
-                pass.give(0, select("prelu", &positive, pass.grad(), &below, pass.dtype(0))?)?;
+                let below = binary("prelu", Binary::Mul, pass.grad(), &weight, pass.summand(0))?;
+                pass.give(0, select("prelu", &positive, pass.grad(), &below, pass.summand(0))?)?;
             }
             if pass.wants(1) {
-                let below = binary("prelu", Binary::Mul, pass.grad(), &x, pass.dtype(1))?;
-                let none = zeros(&x, pass.dtype(1))?;
-                pass.give(1, select("prelu", &positive, &none, &below, pass.dtype(1))?)?;
+                let below = binary("prelu", Binary::Mul, pass.grad(), &x, pass.summand(1))?;
+                let none = zeros(&x, pass.summand(1))?;
+                pass.give(1, select("prelu", &positive, &none, &below, pass.summand(1))?)?;
             }
             Ok(())
         }))

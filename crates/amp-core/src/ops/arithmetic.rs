@@ -62,7 +62,7 @@ pub(super) fn sub(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
         Ok(Box::new(|pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
             if pass.wants(1) {
-                pass.give(1, unary(Unary::Neg, pass.grad(), pass.dtype(1))?)?;
+                pass.give(1, unary(Unary::Neg, pass.grad(), pass.summand(1))?)?;
             }
             Ok(())
         }))
@@ -78,7 +78,7 @@ pub(super) fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             for (input, other) in [(0, &kept_b), (1, &kept_a)] {
                 if let (true, Some(other)) = (pass.wants(input), other) {
-                    let grad = binary("mul", Binary::Mul, pass.grad(), other, pass.dtype(input))?;
+                    let grad = binary("mul", Binary::Mul, pass.grad(), other, pass.summand(input))?;
                     pass.give(input, grad)?;
                 }
             }
@@ -108,11 +108,11 @@ pub(super) fn div_to(a: &RawTensor, b: &RawTensor, writes: Option<DType>) -> Res
                 // In the precision of the divisor's gradient throughout: a master weight's is never rounded to 16 bits.
                 // The quotient may leave the range of F16 where its product does not.
                 let grad = binary("div", Binary::Div, pass.grad(), &kept_b, accumulator(kept_b.logical))?;
-                let product = binary("mul", Binary::Mul, &grad, y, pass.dtype(1))?;
-                pass.give(1, unary(Unary::Neg, &product, pass.dtype(1))?)?;
+                let product = binary("mul", Binary::Mul, &grad, y, pass.summand(1))?;
+                pass.give(1, unary(Unary::Neg, &product, product.logical)?)?;
             }
             if pass.wants(0) {
-                pass.give(0, binary("div", Binary::Div, pass.grad(), &kept_b, pass.dtype(0))?)?;
+                pass.give(0, binary("div", Binary::Div, pass.grad(), &kept_b, pass.summand(0))?)?;
             }
             Ok(())
         }))

@@ -62,14 +62,14 @@ fn lerp(start: &RawTensor, end: &RawTensor, weight: &RawTensor) -> Result<RawTen
             if pass.wants(0) {
                 let wide = if weight.logical == DType::F64 { DType::F64 } else { DType::F32 };
                 let rest = unary(Unary::Affine { mul: -1.0, add: 1.0 }, &weight, wide)?;
-                pass.give(0, binary("lerp", Binary::Mul, pass.grad(), &rest, pass.dtype(0))?)?;
+                pass.give(0, binary("lerp", Binary::Mul, pass.grad(), &rest, pass.summand(0))?)?;
             }
             if pass.wants(1) {
-                pass.give(1, binary("lerp", Binary::Mul, pass.grad(), &weight, pass.dtype(1))?)?;
+                pass.give(1, binary("lerp", Binary::Mul, pass.grad(), &weight, pass.summand(1))?)?;
             }
             if pass.wants(2) {
-                let distance = binary("lerp", Binary::Sub, &end, &start, pass.dtype(2))?;
-                pass.give(2, binary("lerp", Binary::Mul, pass.grad(), &distance, pass.dtype(2))?)?;
+                let distance = binary("lerp", Binary::Sub, &end, &start, pass.summand(2))?;
+                pass.give(2, binary("lerp", Binary::Mul, pass.grad(), &distance, pass.summand(2))?)?;
             }
             Ok(())
         }))
@@ -85,7 +85,7 @@ fn addcmul(x: &RawTensor, a: &RawTensor, b: &RawTensor, value: f64) -> Result<Ra
             for (input, other) in [(1, &b), (2, &a)] {
                 if pass.wants(input) {
                     let product = binary("addcmul", Binary::Mul, pass.grad(), other, accumulator(a.logical))?;
-                    pass.give(input, multiple(&product, value, pass.dtype(input))?)?;
+                    pass.give(input, multiple(&product, value, pass.summand(input))?)?;
                 }
             }
             Ok(())
@@ -102,13 +102,13 @@ fn addcdiv(x: &RawTensor, a: &RawTensor, b: &RawTensor, value: f64) -> Result<Ra
             pass.give(0, pass.grad().clone())?;
             if pass.wants(1) {
                 let quotient = binary("addcdiv", Binary::Div, pass.grad(), &b, wide)?;
-                pass.give(1, multiple(&quotient, value, pass.dtype(1))?)?;
+                pass.give(1, multiple(&quotient, value, pass.summand(1))?)?;
             }
             if pass.wants(2) {
                 let quotient = binary("addcdiv", Binary::Div, pass.grad(), &b, wide)?;
                 let slope = binary("addcdiv", Binary::Div, &a, &b, wide)?;
                 let product = binary("addcdiv", Binary::Mul, &quotient, &slope, wide)?;
-                pass.give(2, multiple(&product, -value, pass.dtype(2))?)?;
+                pass.give(2, multiple(&product, -value, pass.summand(2))?)?;
             }
             Ok(())
         }))

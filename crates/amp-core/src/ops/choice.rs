@@ -101,7 +101,7 @@ fn extreme(name: &'static str, op: Binary, loses: Compare, a: &RawTensor, b: Ter
             let ties = compare(name, Compare::Eq, &a, &b)?;
             for (input, own, other) in [(0, &a, &b), (1, &b, &a)] {
                 if pass.wants(input) {
-                    let dtype = pass.dtype(input);
+                    let dtype = pass.summand(input);
                     let shared = select(name, &ties, &scaled(pass.grad(), 0.5)?, pass.grad(), dtype)?;
                     // Beside NaN none has lost: the gradient of what became NaN, a scaler must see.
                     let lost = compare(name, loses, own, other)?;
@@ -120,8 +120,8 @@ fn masked_fill(x: &RawTensor, mask: &RawTensor, value: f64) -> Result<RawTensor>
     record("masked_fill", &[x], select("masked_fill", &mask, &fill, &wide, x.logical)?, |_| {
         let mask = Saved::new(&mask)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let none = zeros(pass.grad(), pass.dtype(0))?;
-            let grad = select("masked_fill", &mask, &none, pass.grad(), pass.dtype(0))?;
+            let none = zeros(pass.grad(), pass.summand(0))?;
+            let grad = select("masked_fill", &mask, &none, pass.grad(), pass.summand(0))?;
             pass.give(0, grad)
         }))
     })
@@ -138,7 +138,7 @@ fn choose(condition: &RawTensor, a: &RawTensor, b: &RawTensor) -> Result<RawTens
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             for input in [0, 1] {
                 if pass.wants(input) {
-                    let dtype = pass.dtype(input);
+                    let dtype = pass.summand(input);
                     let none = zeros(pass.grad(), dtype)?;
                     let (yes, no) = if input == 0 { (pass.grad(), &none) } else { (&none, pass.grad()) };
                     pass.give(input, select("where", &condition, yes, no, dtype)?)?;

@@ -48,14 +48,14 @@ fn pow(base: &RawTensor, exponent: &RawTensor, writes: Option<DType>) -> Result<
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             if pass.wants(0) {
                 let slope = power_by_base(&base, &exponent)?;
-                let grad = binary("pow", Binary::Mul, pass.grad(), &slope, pass.dtype(0))?;
+                let grad = binary("pow", Binary::Mul, pass.grad(), &slope, pass.summand(0))?;
                 pass.give(0, grad)?;
             }
             if pass.wants(1) {
                 let again = if y.is_none() { Some(power(&base, &exponent, base.logical)?) } else { None };
                 let y = y.as_deref().or(again.as_ref()).expect("saved or computed again");
                 let slope = power_by_exponent(&base, &exponent, y)?;
-                let grad = binary("pow", Binary::Mul, pass.grad(), &slope, pass.dtype(1))?;
+                let grad = binary("pow", Binary::Mul, pass.grad(), &slope, pass.summand(1))?;
                 pass.give(1, grad)?;
             }
             Ok(())
