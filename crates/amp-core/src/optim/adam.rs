@@ -1,4 +1,4 @@
-use super::groups::optimizer;
+use super::declare::optimizer;
 use amp_cpu::optim::UpdateRule;
 
 macro_rules! adam {

@@ -1,11 +1,10 @@
-//! What all built-in optimizers share: groups of parameters, their state, and the one-pass update.
+//! What all built-in optimizers share: groups of parameters and their state.
 
 use super::rates::{Rate, Rates};
-use crate::autograd::{Gradients, Unscaled, flat, next_id};
-use crate::autograd::{IdMap, IdSet};
-use crate::backend::{Buffer, UpdateSettings, UpdateSlot};
-use crate::param::{Parameter, ParameterGuard};
-use crate::raw::RawTensor;
+use super::rule::{lr, weight_decay};
+use crate::autograd::{IdMap, IdSet, next_id};
+use crate::backend::Buffer;
+use crate::param::Parameter;
 use crate::{Device, Error, Result};
 use amp_cpu::optim::UpdateRule;
 use amp_cpu::{DType, lasting};
@@ -15,13 +14,13 @@ use amp_cpu::{DType, lasting};
 pub struct ParameterGroups {
     /// Tells optimizers apart.
     pub(crate) id: u64,
-    groups: Vec<Group>,
-    all: Vec<Parameter>,
-    state: IdMap<State>,
+    pub(super) groups: Vec<Group>,
+    pub(super) all: Vec<Parameter>,
+    pub(super) state: IdMap<State>,
     /// Whether Adam moves only the rows of a sparse gradient, moments included.
-    lazy: bool,
+    pub(super) lazy: bool,
     /// The groups' rates where a device reads them, from the first update on.
-    rates: Option<Rates>,
+    pub(super) rates: Option<Rates>,
 }
 
 #[derive(Debug)]
@@ -47,12 +46,12 @@ pub(crate) struct SavedGroups {
 }
 
 impl State {
-    fn new(device: &Device) -> Result<Self> {
+    pub(super) fn new(device: &Device) -> Result<Self> {
         Ok(Self { moments: Vec::new(), steps: device.backend().fill(0.0, 1, DType::I64)? })
     }
 
     /// Makes the state that `rule` needs; a setting that was changed in mid-training keeps what is there.
-    fn fit(&mut self, rule: &UpdateRule, len: usize, device: &Device) -> Result<()> {
+    pub(super) fn fit(&mut self, rule: &UpdateRule, len: usize, device: &Device) -> Result<()> {
         self.moments.truncate(rule.moments());
         while self.moments.len() < rule.moments() {
             self.moments.push(lasting(|| device.backend().fill(0.0, len, DType::F32))?);
@@ -108,7 +107,7 @@ impl ParameterGroups {
     }
 
     /// Learning rate, weight decay and the learning rate to start from of each group, as the host has them.
-    fn told(&self) -> Vec<Rate> {
+    pub(super) fn told(&self) -> Vec<Rate> {
         let rate = |g: &Group| {
             let mut rule = g.rule;
             [*lr(&mut rule), *weight_decay(&mut rule), g.initial_lr]
@@ -207,100 +206,6 @@ impl ParameterGroups {
     pub(super) fn learning_rate(&self) -> f64 {
         self.present()[0][0]
     }
-
-    /// Updates every parameter that has a gradient, unless the flag `skip` is set.
-    pub(crate) fn update(
-        &mut self,
-        op: &'static str,
-        grads: &Gradients<Unscaled>,
-        skip: Option<&Buffer>,
-    ) -> Result<()> {
-        self.groups.iter().try_for_each(|group| validate(op, &group.rule))?;
-        let flat = self.gradients(op, grads)?;
-        self.prepare_state(&flat)?;
-        if let (None, Some(device)) = (&self.rates, self.all.first().map(Parameter::device)) {
-            self.rates = Rates::new(device, self.told())?;
-        }
-        let factors: Vec<&Buffer> = grads.factors.iter().collect();
-        // Locked in the order of ids: two optimizers that share parameters cannot wait for each other in a circle.
-        let mut masters: Vec<&Parameter> = self.all.iter().filter(|p| flat.contains_key(&p.id())).collect();
-        masters.sort_unstable_by_key(|p| p.id());
-        let mut guards =
-            masters.iter().map(|p| Ok((p.id(), p.write()?))).collect::<Result<Vec<(u64, ParameterGuard<'_>)>>>()?;
-        let mut open: IdMap<_> = guards.iter_mut().map(|(id, guard)| (*id, guard.open())).collect();
-        let mut states: IdMap<&mut State> = self.state.iter_mut().map(|(&id, state)| (id, state)).collect();
-        for (number, group) in self.groups.iter().enumerate() {
-            let rates = self.rates.as_ref().map(|rates| (rates.memory(), number));
-            let settings = UpdateSettings { rule: &group.rule, rates };
-            let (mut slots, mut sparse) = (Vec::new(), Vec::new());
-            for id in group.parameters.iter().map(Parameter::id) {
-                let (Some((master, copies)), Some(state)) = (open.remove(&id), states.remove(&id)) else { continue };
-                let (grad, moments) = (flat[&id].operand()?, &mut state.moments);
-                let slot = UpdateSlot { master, grad, moments, copies, steps: &mut state.steps };
-                match grads.rows.get(&id).filter(|_| self.lazy || moves_rows(&group.rule)) {
-                    Some(which) => sparse.push((slot, which.index.operand()?)),
-                    None => slots.push(slot),
-                }
-            }
-            if let Some(first) = group.parameters.first() {
-                let backend = first.device().backend();
-                if !sparse.is_empty() {
-                    backend.update_rows(settings, sparse, &factors, skip)?;
-                }
-                backend.update(settings, slots, &factors, skip)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The gradients of this optimizer's parameters, as the kernels want them.
-    fn gradients(&self, op: &'static str, grads: &Gradients<Unscaled>) -> Result<IdMap<RawTensor>> {
-        let device = self.all.first().map(Parameter::device);
-        let mut found = IdMap::with_capacity_and_hasher(self.all.len(), Default::default());
-        for (group, p) in self.groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
-            let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) else { continue };
-            p.device().check_same(device, "step")?;
-            grad.device().check_same(device, "step")?;
-            let grad = match grads.rows.contains_key(&p.id()) && !self.lazy && !moves_rows(&group.rule) {
-                true => self.densified(op, grads, &group.rule, p)?,
-                false => grad.clone(),
-            };
-            found.insert(p.id(), flat(&grad)?);
-        }
-        Ok(found)
-    }
-
-    /// A sparse gradient as a dense one, for momentum without weight decay, where both come to the same.
-    fn densified(
-        &self,
-        op: &'static str,
-        grads: &Gradients<Unscaled>,
-        rule: &UpdateRule,
-        p: &Parameter,
-    ) -> Result<RawTensor> {
-        match (rule, grads.whole(p.id())?) {
-            (UpdateRule::Sgd { weight_decay: 0.0, .. }, Some(whole)) => Ok(whole),
-            _ => Err(Error::SparseGradient { op, optimizer: self.kind(), parameter: describe(p) }),
-        }
-    }
-
-    fn prepare_state(&mut self, used: &IdMap<RawTensor>) -> Result<()> {
-        for group in &self.groups {
-            for p in group.parameters.iter().filter(|p| used.contains_key(&p.id())) {
-                let state = match self.state.entry(p.id()) {
-                    std::collections::hash_map::Entry::Occupied(slot) => slot.into_mut(),
-                    std::collections::hash_map::Entry::Vacant(slot) => slot.insert(State::new(p.device())?),
-                };
-                state.fit(&group.rule, p.count(), p.device())?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether the rule leaves rows without a gradient as they are.
-fn moves_rows(rule: &UpdateRule) -> bool {
-    matches!(rule, UpdateRule::Sgd { momentum: 0.0, weight_decay: 0.0, .. })
 }
 
 /// A parameter in words.
@@ -308,133 +213,3 @@ pub(crate) fn describe(p: &Parameter) -> String {
     let (name, dims) = (p.name(), p.dims());
     if name.is_empty() { format!("a parameter of shape {dims:?}") } else { format!("`{name}` of shape {dims:?}") }
 }
-
-pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
-    match rule {
-        UpdateRule::Sgd { lr, .. } | UpdateRule::Adam { lr, .. } | UpdateRule::RmsProp { lr, .. } => lr,
-    }
-}
-
-fn weight_decay(rule: &mut UpdateRule) -> &mut f64 {
-    match rule {
-        UpdateRule::Sgd { weight_decay, .. }
-        | UpdateRule::Adam { weight_decay, .. }
-        | UpdateRule::RmsProp { weight_decay, .. } => weight_decay,
-    }
-}
-
-/// Settings that make sense, as PyTorch checks them.
-fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
-    let at_least_0 = |name, value: f64| match value >= 0.0 && value.is_finite() {
-        true => Ok(()),
-        false => Err(Error::argument(op, name, "finite and at least 0", value)),
-    };
-    let below_1 = |name, value: f64| match (0.0..1.0).contains(&value) {
-        true => Ok(()),
-        false => Err(Error::argument(op, name, "at least 0 and below 1", value)),
-    };
-    match *rule {
-        UpdateRule::Sgd { lr, momentum, dampening, nesterov, weight_decay } => {
-            at_least_0("the learning rate", lr)?;
-            at_least_0("momentum", momentum)?;
-            at_least_0("weight_decay", weight_decay)?;
-            if nesterov && (momentum == 0.0 || dampening != 0.0) {
-                let found = format!("momentum {momentum}, dampening {dampening}");
-                return Err(Error::argument(op, "nesterov", "used with momentum and without dampening", found));
-            }
-            match dampening.is_finite() {
-                true => Ok(()),
-                false => Err(Error::argument(op, "dampening", "finite", dampening)),
-            }
-        }
-        UpdateRule::Adam { lr, beta1, beta2, eps, weight_decay, .. } => {
-            at_least_0("the learning rate", lr)?;
-            below_1("beta1", beta1)?;
-            below_1("beta2", beta2)?;
-            at_least_0("eps", eps)?;
-            at_least_0("weight_decay", weight_decay)
-        }
-        UpdateRule::RmsProp { lr, alpha, eps, momentum, weight_decay, .. } => {
-            at_least_0("the learning rate", lr)?;
-            below_1("alpha", alpha)?;
-            at_least_0("eps", eps)?;
-            at_least_0("momentum", momentum)?;
-            at_least_0("weight_decay", weight_decay)
-        }
-    }
-}
-
-/// Declares an optimizer around its groups: constructor, builder methods, and the trait.
-macro_rules! optimizer {
-    (
-        $(#[$doc:meta])* $name:ident, $op:literal, $start:expr $(, $setup:ident)?,
-        { $($(#[$option_doc:meta])* $option:ident: $type:ty => |$rule:ident, $value:ident| $set:expr;)* }
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub struct $name($crate::optim::ParameterGroups);
-
-        impl $name {
-            /// An optimizer of these parameters with learning rate `lr`; a parameter given twice counts once.
-            pub fn new(
-                parameters: impl IntoIterator<Item = $crate::Parameter>,
-                lr: f64,
-            ) -> Self {
-                let mut rule = $start;
-                *$crate::optim::groups::lr(&mut rule) = lr;
-                Self($crate::optim::ParameterGroups::new(parameters, lr, rule)$(.$setup())?)
-            }
-
-            /// Starts another parameter group with the settings so far; the builder calls that follow change it alone.
-            ///
-            /// A parameter of an earlier group moves to this one.
-            pub fn group(mut self, parameters: impl IntoIterator<Item = $crate::Parameter>) -> Self {
-                self.0.next(parameters);
-                self
-            }
-
-            /// Learning rate of the group.
-            pub fn lr(mut self, lr: f64) -> Self {
-                self.0.change(|group| {
-                    group.initial_lr = lr;
-                    *$crate::optim::groups::lr(&mut group.rule) = lr;
-                });
-                self
-            }
-
-            $(
-                $(#[$option_doc])*
-                pub fn $option(mut self, $value: $type) -> Self {
-                    self.0.change(|group| {
-                        let $rule = &mut group.rule;
-                        $set;
-                    });
-                    self
-                }
-            )*
-        }
-
-        impl $crate::optim::Optimizer for $name {
-            fn parameters(&self) -> &[$crate::Parameter] {
-                self.0.parameters()
-            }
-
-            fn apply(&mut self, grads: &$crate::Gradients) -> $crate::Result<()> {
-                self.0.update($op, grads, None)
-            }
-
-            fn schedule(&mut self, factor: f64) {
-                self.0.schedule(factor);
-            }
-
-            fn learning_rate(&self) -> f64 {
-                self.0.learning_rate()
-            }
-
-            fn groups(&mut self) -> Option<&mut $crate::optim::ParameterGroups> {
-                Some(&mut self.0)
-            }
-        }
-    };
-}
-pub(super) use optimizer;

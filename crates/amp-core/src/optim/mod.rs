@@ -1,13 +1,16 @@
 //! Optimizers and learning-rate schedules. All state is F32; updates run over all parameters in one pass.
 
 mod adam;
+mod declare;
 mod ema;
 mod groups;
 mod rates;
 mod rmsprop;
+mod rule;
 mod schedule;
 mod sgd;
 mod taken;
+mod update;
 
 pub use adam::{Adam, AdamW, SparseAdam};
 pub use ema::Ema;
