@@ -46,7 +46,7 @@ mod upsample;
 mod walk;
 
 pub use arena::lasting;
-pub use attention::{Attended, Scores, attention, attention_grad};
+pub use attention::{Attended, AttentionGrads, Scores, attention, attention_grad};
 pub use block::Block;
 pub use cache::{cached_bytes, empty_cache, has_room, set_cache_limit};
 pub use conv::{

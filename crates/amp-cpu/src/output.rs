@@ -112,7 +112,8 @@ impl<'a> Output<'a> {
         bias: &[T],
         lines: Finished<'_, T>,
     ) {
-        let Some(last) = (lines.values.len() / lines.len).checked_sub(1) else { return };
+        let count = lines.values.len().checked_div(lines.len).unwrap_or(0);
+        let Some(last) = count.checked_sub(1) else { return };
         assert!(offset + last * stride + columns <= self.len && (last == 0 || stride >= columns));
         if bias.len() <= 1 && columns == lines.len && columns == stride {
             // A line of sixteen takes as long as its loop's setting up: without gaps all of them are one.

@@ -70,6 +70,11 @@ macro_rules! variants {
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
+
+            /// Address of the first element.
+            pub(crate) fn start(&self) -> *const u8 {
+                match self { $(Self::$tag(v) => v.as_ptr().cast(),)* }
+            }
         }
 
         impl<'a> Slice<'a> {

@@ -1,6 +1,7 @@
 //! The backward walk.
 
 use super::graph::{Backward, Edge, Node};
+use super::parts::Part;
 use super::peaks::{Lookout, Peaks, Spread};
 use super::rows::{Rows, Which};
 use super::watch;
@@ -27,6 +28,8 @@ pub(crate) struct Collected {
     pub(crate) rows: IdMap<Which>,
     /// Rows given so far, by leaf.
     parts: IdMap<Vec<Rows>>,
+    /// Parts of gradients of nodes that may be joined by others.
+    joining: IdMap<Part>,
     /// Largest magnitudes of the gradients, where they were asked for.
     pub(crate) peaks: Peaks,
 }
@@ -38,6 +41,7 @@ pub(crate) struct Pass<'a> {
     wanted: &'a IdSet,
     grads: &'a mut IdMap<RawTensor>,
     parts: &'a mut IdMap<Vec<Rows>>,
+    joining: &'a mut IdMap<Part>,
     pending: &'a mut Vec<PendingUpdate>,
     lookout: Option<&'a mut Lookout>,
 }
@@ -121,6 +125,31 @@ impl Pass<'_> {
             Some(_) => self.give(i, rows.dense()?),
             None => Ok(()),
         }
+    }
+
+    /// Gives neighbours along `axis`, from `start` on, of the gradient of input `i` a part of it, if it is of a node and may lie
+    /// beside the other parts; whether it did.
+    pub(crate) fn give_part(&mut self, i: usize, axis: usize, start: usize) -> Result<bool> {
+        let Some(Edge::Node(node)) = self.edge(i) else { return Ok(false) };
+        let (id, shape) = (node.id, node.shape);
+        let Some(part) = Part::new(axis, start, &self.grad, node.dtype) else { return Ok(false) };
+        let Some(other) = self.joining.remove(&id) else {
+            self.joining.insert(id, part);
+            return Ok(true);
+        };
+        match other.joined(&part).or_else(|| part.joined(&other)) {
+            Some(joined) => match joined.whole(&shape) {
+                Some(whole) => self.give(i, whole)?,
+                None => {
+                    self.joining.insert(id, joined);
+                }
+            },
+            None => {
+                self.give(i, other.spread(shape)?)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Takes out what input `i` has collected so far, for a kernel that accumulates into it; give the result back.
@@ -251,13 +280,18 @@ fn step(
         return Ok(());
     }
     collected.pending.extend(node.pending.lock().expect("no panic while locked").drain(..).rev());
+    if let Some(part) = collected.joining.remove(&node.id) {
+        let part = part.spread(node.shape)?;
+        let sum = collected.grads.remove(&node.id).map_or(Ok(part.clone()), |other| add(&other, &part, node.dtype))?;
+        collected.grads.insert(node.id, sum);
+    }
     let keep = node.retain.load(Ordering::Relaxed);
     let grad = if keep { collected.grads.get(&node.id).cloned() } else { collected.grads.remove(&node.id) };
     let Some(grad) = grad else { return Ok(()) };
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
     let mut slot = node.backward.lock().expect("no panic while locked");
-    let Collected { grads, parts, pending, .. } = collected;
-    let mut pass = Pass { node, grad, wanted, grads, parts, pending, lookout };
+    let Collected { grads, parts, joining, pending, .. } = collected;
+    let mut pass = Pass { node, grad, wanted, grads, parts, joining, pending, lookout };
     if retain {
         return slot.as_ref().ok_or_else(freed)?(&mut pass);
     }

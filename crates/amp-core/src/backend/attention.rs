@@ -2,7 +2,7 @@
 
 use super::{Buffer, Operand};
 use crate::Result;
-use amp_cpu::DType;
+use amp_cpu::{AttentionGrads, DType};
 
 /// Which scores of an attention count and what they are multiplied by.
 #[derive(Clone, Copy, Debug)]
@@ -42,5 +42,5 @@ pub trait Attention {
         lse: &Buffer,
         scores: &AttentionScores<'_>,
         out: DType,
-    ) -> Result<[Buffer; 3]>;
+    ) -> Result<AttentionGrads<Buffer>>;
 }

@@ -39,8 +39,8 @@ use crate::random::RandomState;
 use crate::{Error, Result};
 pub use amp_cpu::optim::{ScaleRule, UpdateRule};
 pub use amp_cpu::{
-    Binary, Compare, Conv2d, DType, Interpolation, Layout, MAX_RANK, MemoryOrder, NormKind, Pool2d, Reduce, Scan,
-    Storage, Ternary, Unary,
+    AttentionGrads, Binary, Compare, Conv2d, DType, Interpolation, Layout, MAX_RANK, MemoryOrder, NormKind, Pool2d,
+    Reduce, Scan, Storage, Ternary, Unary,
 };
 use std::any::Any;
 use std::fmt::Debug;

@@ -2,12 +2,12 @@
 
 use super::matmul::{accumulator, with_axis};
 use crate::autograd::{Pass, Saved, record};
-use crate::backend::AttentionScores;
+use crate::backend::{AttentionScores, Buffer};
 use crate::precision::{Bool, Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
-use amp_cpu::{Dims, Layout};
+use amp_cpu::{AttentionGrads, Dims, Layout};
 
 const OP: &str = "scaled_dot_product_attention";
 
@@ -86,10 +86,20 @@ fn attention(qkv: [&RawTensor; 3], mask: Option<&RawTensor>, options: AttentionO
                 (0..3).all(|i| pass.dtype(i) == grad.logical && pass.shape(i).is_none_or(|s| s.count() == qkv[i]));
             let dtype = if narrow { grad.logical } else { accumulator(grad.logical) };
             let grads = q.backend().attention_grad(grad.operand()?, operands, y.operand()?, &lse, &scores, dtype)?;
-            for (i, (buffer, like)) in grads.into_iter().zip([&q, &k, &v]).enumerate() {
-                pass.give(i, RawTensor::new(grad.device(), buffer, plan.lowered(like.shape())))?;
-            }
-            Ok(())
+            let fresh = |buffer: Buffer, shape| RawTensor::new(grad.device(), buffer, shape);
+            let layouts = [&q, &k, &v].map(|like| plan.lowered(&like.layout));
+            let grads = match grads {
+                AttentionGrads::Apart([dq, dk, dv]) => {
+                    let [q, k, v] = layouts.map(|layout| layout.shape);
+                    [fresh(dq, q), fresh(dk, k), fresh(dv, v)]
+                }
+                AttentionGrads::Together(buffer) => {
+                    let len = [buffer.len()].into_shape(OP)?;
+                    let whole = fresh(buffer, len);
+                    layouts.map(|layout| whole.with_layout(layout))
+                }
+            };
+            grads.into_iter().enumerate().try_for_each(|(i, grad)| pass.give(i, grad))
         }))
     })
 }
@@ -164,9 +174,10 @@ impl Plan {
     }
 
     /// Without them.
-    fn lowered(&self, shape: &Dims) -> Dims {
-        let outer = &shape[..self.outer.len()];
-        Dims::new(&[outer, &shape[2..]].concat()).expect("fewer dimensions")
+    fn lowered(&self, layout: &Layout) -> Layout {
+        let outer = self.outer.len();
+        let lowered = |dims: &Dims| Dims::new(&[&dims[..outer], &dims[2..]].concat()).expect("fewer dimensions");
+        Layout { shape: lowered(&layout.shape), strides: lowered(&layout.strides), offset: layout.offset }
     }
 
     /// The result, of which the heads of a query lie beside each other.
@@ -188,7 +199,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::AttentionOptions;
-    use crate::{BF16, Bool, Device, F32, F64, Tensor, gradcheck};
+    use crate::{BF16, Bool, Device, F32, F64, Result, Tensor, gradcheck};
 
     fn numbers(shape: &[usize], start: f64) -> Tensor<F64> {
         let mut value = start;
@@ -197,6 +208,34 @@ mod tests {
             2.0 * value - 1.0
         };
         Tensor::<F64>::from_fn(shape, &mut next, &Device::cpu()).unwrap()
+    }
+
+    /// The gradient of `[N, T, 3 * H * D]` by way of attention, and what else is made of its parts.
+    fn grad_by_parts(copied: bool, other: fn(&[Tensor<BF16>]) -> Result<Tensor<F32>>) -> Vec<f32> {
+        let x = numbers(&[2, 7, 24], 0.2).to::<BF16>().unwrap().tracked();
+        let parts = x.reshape([2, 7, 3, 2, 4]).unwrap().permute([2, 0, 3, 1, 4]).unwrap();
+        let parts: Vec<_> = (0..3).map(|i| parts.select(0, i).unwrap()).collect();
+        let apart = |part: &Tensor<BF16>| if copied { (part * 1.0).unwrap() } else { part.clone() };
+        let [q, k, v] = [0, 1, 2].map(|i| apart(&parts[i]));
+        let y = q.scaled_dot_product_attention(&k, &v, None, AttentionOptions::new().causal(true)).unwrap();
+        let weights = numbers(&[2, 2, 7, 4], 0.7).to::<F32>().unwrap();
+        let weighted = (y.to::<F32>().unwrap() * weights).unwrap().sum_all().unwrap();
+        let loss = (weighted + other(&parts).unwrap()).unwrap();
+        loss.backward().unwrap().get(&x).unwrap().unwrap().to::<F32>().unwrap().to_vec().unwrap()
+    }
+
+    #[test]
+    fn gradients_of_one_projection_are_those_of_copies_of_its_parts() {
+        let nothing = |_: &[Tensor<BF16>]| Tensor::<F32>::zeros((), &Device::cpu());
+        assert_eq!(grad_by_parts(false, nothing), grad_by_parts(true, nothing));
+        // What else a part gets makes its gradient another tensor: that of the others waits for it in vain.
+        for other in [
+            |parts: &[Tensor<BF16>]| (&parts[0] * &parts[0])?.to::<F32>()?.sum_all(),
+            |parts: &[Tensor<BF16>]| (&parts[1] * &parts[1])?.to::<F32>()?.sum_all(),
+            |parts: &[Tensor<BF16>]| (&parts[2] * &parts[2])?.to::<F32>()?.sum_all(),
+        ] {
+            assert_eq!(grad_by_parts(false, other), grad_by_parts(true, other));
+        }
     }
 
     #[test]

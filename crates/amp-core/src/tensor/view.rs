@@ -1,7 +1,7 @@
 //! Reading the same memory through another shape: nothing is copied, gradients go back through the inverse view.
 
 use super::Tensor;
-use crate::autograd::{Pass, record};
+use crate::autograd::{Pass, part_of, record};
 use crate::backend::Operand;
 use crate::ops::accumulate;
 use crate::precision::Element;
@@ -115,12 +115,8 @@ impl<P: Element> Tensor<P> {
         if layout.count() == 0 {
             layout.offset = 0;
         }
-        let from = *self.raw.shape();
-        let mut at = Layout::contiguous(from);
-        at.shape[axis] = length;
-        at.offset = start * at.strides[axis];
         let out = record("narrow", &[&self.raw], self.raw.with_layout(layout), |_| {
-            Ok(Box::new(move |pass: &mut Pass<'_>| add_part(pass, &at)))
+            Ok(Box::new(move |pass: &mut Pass<'_>| add_part(pass, axis, start)))
         })?;
         Ok(Self::from_raw(out))
     }
@@ -241,20 +237,23 @@ fn without_axis(x: &RawTensor, at: usize) -> RawTensor {
     x.with_layout(Layout { shape, strides, offset: x.layout.offset })
 }
 
-/// Adds the gradient to the elements `at` of the input's gradient: what other parts have left there stays, and
-/// only the elements concerned are touched, so taking a tensor apart costs no more than its size.
-fn add_part(pass: &mut Pass<'_>, at: &Layout) -> Result<()> {
-    let grad = pass.grad().clone();
-    let (backend, shape) = (grad.backend(), pass.shape(0));
+/// Adds the gradient to elements of the input's gradient, those from `start` on along `axis`: what other parts have left there
+/// stays, and only the elements concerned are touched, so taking a tensor apart costs no more than its size.
+fn add_part(pass: &mut Pass<'_>, axis: usize, start: usize) -> Result<()> {
+    if pass.give_part(0, axis, start)? {
+        return Ok(());
+    }
+    let (grad, Some(shape)) = (pass.grad().clone(), pass.shape(0)) else { return Ok(()) };
+    let (backend, at) = (grad.backend(), part_of(shape, *grad.shape(), axis, start));
     let fresh = |dtype| {
-        let mut whole = backend.fill(0.0, shape.map_or(0, |shape| shape.count()), dtype)?;
-        backend.copy_into(grad.operand()?, &mut whole, at)?;
+        let mut whole = backend.fill(0.0, shape.count(), dtype)?;
+        backend.copy_into(grad.operand()?, &mut whole, &at)?;
         Ok(whole)
     };
     accumulate(pass, 0, None, fresh, |whole| {
-        let part = Operand { buffer: whole, layout: at, logical: whole.dtype() };
+        let part = Operand { buffer: whole, layout: &at, logical: whole.dtype() };
         let sum = backend.binary(Binary::Add, part, grad.operand()?, whole.dtype())?;
-        backend.copy_into(RawTensor::new(grad.device(), sum, *grad.shape()).operand()?, whole, at)
+        backend.copy_into(RawTensor::new(grad.device(), sum, *grad.shape()).operand()?, whole, &at)
     })
 }
 

@@ -1,5 +1,6 @@
 //! The backward pass: weights are recomputed block by block from the scores and the saved statistics.
 
+use super::slopes::{AttentionGrads, Place};
 use super::softmax::{Dot, Scale, Slopes};
 use super::{AHEAD, Attend, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::convert::Compute;
@@ -7,8 +8,8 @@ use crate::gemm::operand::Operand;
 use crate::gemm::product::Strips;
 use crate::load::{expect, load};
 use crate::math::Float;
-use crate::num::Num;
-use crate::output::Output;
+use crate::num::{Num, Real};
+use crate::output::{Finished, Output};
 use crate::simd::dispatch;
 use crate::{DType, Storage, View, parallel, scratch};
 use std::ops::Range;
@@ -24,24 +25,26 @@ struct Backward<'a, E: Attend> {
     lse: &'a [E::Sum],
     /// Parts that the keys of a head are divided into; each has its own sum for the queries.
     parts: usize,
-    slopes: [Output<'a>; 3],
+    slopes: [Place<'a>; 3],
+    /// Where keys are divided: what each part adds to the gradient of the queries, `[parts, heads, queries, width]`.
+    partial: Output<'a>,
 }
 
 pub(super) fn run<E: Attend>(
     grad: &View,
-    [q, k, v]: [&View; 3],
+    qkv: [&View; 3],
     y: &View,
     lse: &Storage,
     scores: &Scores,
     out: DType,
-) -> [Storage; 3] {
+) -> AttentionGrads<Storage> {
+    let [q, k, v] = qkv;
     let problem = Problem::<E>::new(q, k, v, scores);
-    let (heads, queries, keys, width) = (problem.heads, problem.queries, problem.keys, problem.width);
-    let parts = TASKS.div_ceil(heads.max(1)).min(keys.div_ceil(4 * KEYS)).max(1);
-    let size = heads * queries * width;
-    let mut partial = Storage::unwritten(E::Sum::DTYPE, parts * size);
-    let mut dk = Storage::unwritten(out, heads * keys * width);
-    let mut dv = Storage::unwritten(out, heads * keys * problem.value_width);
+    let (heads, queries) = (problem.heads, problem.queries);
+    let parts = TASKS.div_ceil(heads.max(1)).min(problem.keys.div_ceil(4 * KEYS)).max(1);
+    let size = heads * queries * problem.width;
+    let mut partial = Storage::unwritten(E::Sum::DTYPE, if parts > 1 { parts * size } else { 0 });
+    let mut grads = AttentionGrads::unwritten(qkv, out);
     let work = 3 * problem.work();
     let backward = Backward {
         problem,
@@ -49,24 +52,29 @@ pub(super) fn run<E: Attend>(
         y,
         lse: E::Sum::same(lse.as_slice()).expect("statistics have the computing type"),
         parts,
-        slopes: [Output::new(&mut partial), Output::new(&mut dk), Output::new(&mut dv)],
+        slopes: grads.places(qkv),
+        partial: Output::new(&mut partial),
     };
     parallel::for_each(heads * parts, work, |task| backward.part(task / parts, task % parts));
-    let mut dq = Storage::unwritten(out, size);
-    let sums = E::Sum::same(partial.as_slice()).expect("just made of this type");
-    let (output, rows) = (Output::new(&mut dq), QUERIES * width);
-    parallel::for_each(size.div_ceil(rows.max(1)), parts * size, |task| {
-        let range = task * rows..size.min((task + 1) * rows);
-        scratch::with(range.len(), |sum: &mut [E::Sum]| {
-            sum.copy_from_slice(&sums[range.clone()]);
-            for part in 1..parts {
-                sum.iter_mut().zip(&sums[part * size + range.start..]).for_each(|(sum, &more)| *sum += more);
-            }
-            // SAFETY: each task has its own range.
-            unsafe { output.store(range.start, 1, sum) };
+    if parts > 1 {
+        let partial = E::Sum::same(partial.as_slice()).expect("just made of this type");
+        add_parts(partial, [parts, heads], &grads.places(qkv)[0], q.layout.shape[3]);
+    }
+    grads
+}
+
+/// Adds up what the parts of the keys give to the gradient of the queries, rows of `width`.
+fn add_parts<T: Real>(partial: &[T], [parts, heads]: [usize; 2], to: &Place, width: usize) {
+    let size = partial.len() / parts / heads;
+    parallel::for_each(heads, partial.len(), |head| {
+        let mut parts = partial.chunks_exact(size).skip(head).step_by(heads);
+        scratch::with(size, |sum: &mut [T]| {
+            sum.copy_from_slice(parts.next().unwrap_or_default());
+            parts.for_each(|part| sum.iter_mut().zip(part).for_each(|(sum, &more)| *sum += more));
+            // SAFETY: each task has its own head.
+            unsafe { to.store(head, 0, Finished { values: sum, len: width }) };
         });
     });
-    [dq, dk, dv]
 }
 
 /// A head's queries in the forms that the products want.
@@ -118,12 +126,16 @@ impl<E: Attend> Backward<'_, E> {
                 for first in range.step_by(KEYS) {
                     self.keys(head, first..keys.min(first + KEYS), &questions, sums);
                 }
-                for query in 0..queries {
-                    let row = &mut sums[query * wide..][..width];
-                    dispatch(Scale { row, factor: self.scale() });
-                    let at = ((part * self.problem.heads + head) * queries + query) * width;
-                    // SAFETY: each task has its own head and part.
-                    unsafe { self.slopes[0].store(at, 1, row) };
+                let sums = &mut sums[..queries * wide];
+                dispatch(Scale { row: &mut *sums, factor: self.scale() });
+                let lines = Finished { values: sums, len: wide };
+                // SAFETY: each task has its own head and part.
+                unsafe {
+                    if self.parts == 1 {
+                        return self.slopes[0].store(head, 0, lines);
+                    }
+                    let at = (part * self.problem.heads + head) * queries * width;
+                    self.partial.store_rows(at, width, width, &[], lines);
                 }
             });
         });
@@ -169,14 +181,12 @@ impl<E: Attend> Backward<'_, E> {
                 let (dk, dv) = slopes.split_at_mut(height * wide);
                 let answers = Answers { key_rows, key_columns, value_rows };
                 self.queries(head, keys.clone(), questions, &answers, buffer, [sums, dk, dv]);
-                for (i, key) in keys.enumerate() {
-                    let at = head * self.problem.keys + key;
-                    let row = &mut dk[i * wide..][..width];
-                    dispatch(Scale { row, factor: self.scale() });
-                    // SAFETY: each block of keys belongs to one task.
-                    unsafe { self.slopes[1].store(at * width, 1, row) };
-                    // SAFETY: as above.
-                    unsafe { self.slopes[2].store(at * value_width, 1, &dv[i * value_wide..][..value_width]) };
+                let (dk, dv) = (&mut dk[..count * wide], &mut dv[..count * value_wide]);
+                dispatch(Scale { row: &mut *dk, factor: self.scale() });
+                // SAFETY: each block of keys belongs to one task.
+                unsafe {
+                    self.slopes[1].store(head, keys.start, Finished { values: dk, len: wide });
+                    self.slopes[2].store(head, keys.start, Finished { values: dv, len: value_wide });
                 }
             });
         });

@@ -7,6 +7,7 @@
 
 mod backward;
 mod forward;
+mod slopes;
 mod softmax;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::num::Num;
 use crate::simd::{Level, dispatch};
 use crate::{DType, Slice, SliceMut, Storage, View};
 use half::bf16;
+pub use slopes::AttentionGrads;
 use softmax::Scale;
 use std::ops::Range;
 
@@ -62,7 +64,8 @@ pub fn attention(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> A
 /// Gradients of [`attention`] with respect to `q`, `k` and `v`, from that of its result, the result and `lse`.
 ///
 /// Sums in F32 (F64 for F64 operands), each rounded once to `out`. Where BF16 operands are multiplied as BF16, the weights
-/// and the slopes of the scores are rounded once before they are.
+/// and the slopes of the scores are rounded once before they are. Operands that are a buffer taken apart, as one projection's
+/// queries, keys and values, have their gradients in one buffer too, so nobody has to put them together.
 pub fn attention_grad(
     grad: &View,
     qkv: [&View; 3],
@@ -70,7 +73,7 @@ pub fn attention_grad(
     lse: &Storage,
     scores: &Scores,
     out: DType,
-) -> [Storage; 3] {
+) -> AttentionGrads<Storage> {
     if computes_in_f64(grad) {
         backward::run::<f64>(grad, qkv, y, lse, scores, out)
     } else if qkv.iter().all(|operand| dot::multiplies(grad, operand)) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::{Random, Tensor, epsilon};
+use crate::{Dims, Layout};
 
 struct Case {
     q: Tensor,
@@ -105,7 +106,9 @@ impl Case {
         let got = attention_grad(&grad.view(), views, &y.view(), &forward.lse, &self.scores(), out);
         let acc = if out == DType::F64 { DType::F64 } else { DType::F32 };
         let terms = (self.q.shape()[3] + self.v.shape()[3] + self.q.shape()[2] + self.k.shape()[2] + 16) as f64;
-        for ((got, expected), of) in got.into_iter().zip(self.expected_grads(&grad)).zip([&self.q, &self.k, &self.v]) {
+        for ((got, expected), of) in
+            apart(got).into_iter().zip(self.expected_grads(&grad)).zip([&self.q, &self.k, &self.v])
+        {
             for (got, (expected, magnitude)) in Tensor::contiguous(of.shape(), got).values().iter().zip(expected) {
                 // The row's mean slope is read from `y`, which was rounded to the operands' precision; weights and slopes
                 // that BF16 products multiply are rounded, too.
@@ -115,6 +118,49 @@ impl Case {
                 let diff = (got - expected).abs();
                 assert!(diff <= tolerance, "{got} instead of {expected}");
             }
+        }
+    }
+}
+
+/// Gradients of operands in buffers of their own.
+fn apart(grads: AttentionGrads<Storage>) -> [Storage; 3] {
+    let AttentionGrads::Apart(grads) = grads else { panic!("the operands do not share a buffer") };
+    grads
+}
+
+#[test]
+fn gradients_of_a_tensor_taken_apart_lie_as_its_parts_do() {
+    let mut random = Random::new(46);
+    for (sizes, axis) in [([2, 37, 3, 3, 8], 2), ([3, 2, 5, 97, 33], 0), ([1, 800, 1, 3, 4], 3), ([2, 3, 40, 3, 64], 1)]
+    {
+        for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
+            let whole = random.tensor(&sizes, dtype);
+            let rows = Dims::new(&sizes).expect("five dimensions").removed(axis);
+            let heads_first = |x: Tensor| if axis == 0 { x } else { x.transposed(1, 2) };
+            let part = |of: &Tensor, i: usize| of.narrow(axis, i, 1).values();
+            let copies = [0, 1, 2].map(|i| heads_first(Tensor::from_values(&rows, dtype, &part(&whole, i))));
+            let layouts = [0, 1, 2].map(|i| {
+                let (part, swap) = (*whole.narrow(axis, i, 1).view().layout, usize::from(axis != 0));
+                let turned = |dims: Dims| dims.removed(axis).moved(1, 1 + swap);
+                Layout { shape: turned(part.shape), strides: turned(part.strides), offset: part.offset }
+            });
+            let parts = layouts.each_ref().map(|layout| View { layout, ..whole.view() });
+            let mut case = Case::new(&mut random, [1; 6], dtype);
+            ([case.q, case.k, case.v], case.causal) = (copies, true);
+            let Attended { y, lse } = case.run(dtype);
+            let (y, grad) = (case.result(y), random.tensor(&case.shape(), dtype));
+            let run =
+                |[q, k, v]: [&View; 3]| attention_grad(&grad.view(), [q, k, v], &y.view(), &lse, &case.scores(), dtype);
+            let expected = apart(run([&case.q.view(), &case.k.view(), &case.v.view()]));
+            let [q, k, v] = parts.each_ref();
+            let AttentionGrads::Together(got) = run([q, k, v]) else { panic!("the operands fill a buffer") };
+            let got = Tensor::contiguous(&sizes, got);
+            for (i, expected) in expected.into_iter().enumerate() {
+                let expected = heads_first(Tensor::contiguous(case.q.shape(), expected)).values();
+                assert_eq!(part(&got, i), expected, "{sizes:?} {dtype:?}");
+            }
+            apart(run([v, k, q]));
+            apart(run([q, q, q]));
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::error::foreign;
 use crate::module::Family::Attention as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
-use amp_core::backend::{Attention, AttentionScores, Buffer, DType, Operand as CoreOperand};
+use amp_core::backend::{Attention, AttentionGrads, AttentionScores, Buffer, DType, Operand as CoreOperand};
 
 pub(super) const OP: &str = "scaled_dot_product_attention";
 /// `ATTENTION_THREADS` of `attention.cu`.
@@ -138,11 +138,11 @@ impl Attention for Gpu {
         lse: &Buffer,
         scores: &AttentionScores<'_>,
         out: DType,
-    ) -> Result<[Buffer; 3]> {
+    ) -> Result<AttentionGrads<Buffer>> {
         if let Some(flash) = Flash::new(self, qkv, scores, out)?
             && let Some(grads) = flash.grad(self, grad, y, lse)?
         {
-            return Ok(grads);
+            return Ok(AttentionGrads::Apart(grads));
         }
         let args = self.attention_args(qkv, scores)?;
         let (variant, compute) = (Variant::new(args.width.max(args.value_width)), Compute::real(&[grad.logical]));
@@ -172,6 +172,6 @@ impl Attention for Gpu {
         self.launch(FAMILY, variant.grad_q, Some(compute), grid(args.queries, tile, heads), args)?;
         let args = AttentionArgs { sums: address(&sums_k), sums_v: address(&sums_v), ..args };
         self.launch(FAMILY, variant.grad_k, Some(compute), grid(args.keys, tile, heads), args)?;
-        Ok([dq, dk, dv].map(Memory::into_buffer))
+        Ok(AttentionGrads::Apart([dq, dk, dv].map(Memory::into_buffer)))
     }
 }

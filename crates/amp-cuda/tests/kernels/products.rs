@@ -2,7 +2,7 @@ use crate::case::{Input, check};
 use amp_core::Dims;
 use amp_core::backend::DType;
 use amp_core::backend::MemoryOrder::RowMajor;
-use amp_core::backend::{AttentionScores, Conv2d, Interpolation, Layout, Operand, Pool2d};
+use amp_core::backend::{AttentionGrads, AttentionScores, Conv2d, Interpolation, Layout, Operand, Pool2d};
 
 #[test]
 fn products_of_any_layout_and_precision() {
@@ -142,6 +142,7 @@ fn attended(name: &str, inputs: [Input; 4], out: DType, terms: f64) {
             let layout = Layout { strides: Dims::new(&strides).expect("rank 4"), offset: 0, ..*x[3].layout };
             let kept = Operand { buffer: &y, layout: &layout, logical: out };
             let grads = b.attention_grad(x[3], [x[0], x[1], x[2]], kept, &lse, &scores, out)?;
+            let AttentionGrads::Apart(grads) = grads else { unreachable!("operands in buffers of their own") };
             let mut results = Vec::from(grads);
             results.extend([b.copy(kept, out)?, lse]);
             Ok(results)

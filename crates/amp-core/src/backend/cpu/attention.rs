@@ -1,7 +1,7 @@
 use super::{CpuBackend, foreign, view};
 use crate::Result;
 use crate::backend::{Attention, AttentionScores, Buffer, Operand};
-use amp_cpu::{DType, Scores, Storage};
+use amp_cpu::{AttentionGrads, DType, Scores, Storage};
 
 const OP: &str = "scaled_dot_product_attention";
 
@@ -30,7 +30,7 @@ impl Attention for CpuBackend {
         lse: &Buffer,
         scores: &AttentionScores<'_>,
         out: DType,
-    ) -> Result<[Buffer; 3]> {
+    ) -> Result<AttentionGrads<Buffer>> {
         let lse = lse.downcast::<Storage>().ok_or_else(|| foreign(OP))?;
         let qkv = [&view(OP, q)?, &view(OP, k)?, &view(OP, v)?];
         let grads = amp_cpu::attention_grad(&view(OP, grad)?, qkv, &view(OP, y)?, lse, &of(scores)?, out);
