@@ -2,9 +2,11 @@
 
 use crate::convert::Cast;
 use crate::num::Real;
+use crate::scratch::Plain;
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{SliceMut, Storage};
 use half::{bf16, f16};
+use std::any::Any;
 use std::marker::PhantomData;
 use std::slice::ChunksExactMut;
 
@@ -136,6 +138,18 @@ impl<'a> Output<'a> {
                 }
             }
         }
+    }
+
+    /// The first of `rows` rows of `columns` elements, the others `stride` apart, if they are of this type.
+    pub(crate) fn rows<T: Plain>(&self, offset: usize, stride: usize, rows: usize, columns: usize) -> Option<*mut T> {
+        assert!(rows == 0 || offset + (rows - 1) * stride + columns <= self.len);
+        let pointer: &dyn Any = match &self.pointer {
+            Pointer::F16(p) => p,
+            Pointer::BF16(p) => p,
+            Pointer::F32(p) => p,
+            Pointer::F64(p) => p,
+        };
+        pointer.downcast_ref::<*mut T>().map(|p| p.wrapping_add(offset))
     }
 
     /// Asks for the memory of `rows` rows of `columns` elements, the first at `offset`, the others `stride` apart.

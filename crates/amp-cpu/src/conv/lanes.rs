@@ -1,5 +1,6 @@
 //! Registers full of sums, and what is multiplied into them: numbers, or pairs of BF16.
 
+use crate::convert::Cast;
 use crate::gemm::kernel::Vector;
 use half::bf16;
 
@@ -7,6 +8,8 @@ use half::bf16;
 pub(super) trait Lanes {
     type Element: Copy;
     type Sum: Copy;
+    /// What results are mostly stored in.
+    type Result: Copy;
     /// [`Self::GROUP`] elements for each lane.
     type Factors: Copy;
     type Sums: Copy;
@@ -36,11 +39,17 @@ pub(super) trait Lanes {
     /// # Safety
     /// The CPU must have the vector's instructions; all lanes must be writable.
     unsafe fn write(sums: Self::Sums, to: *mut Self::Sum);
+    /// Rounds two registers' sums.
+    ///
+    /// # Safety
+    /// The CPU must have the vector's instructions; all lanes of both must be writable.
+    unsafe fn finish(sums: [Self::Sums; 2], to: *mut Self::Result);
 }
 
 impl<V: Vector> Lanes for V {
     type Element = V::Element;
     type Sum = V::Element;
+    type Result = V::Element;
     type Factors = V;
     type Sums = V;
     const LANES: usize = V::LANES;
@@ -87,6 +96,15 @@ impl<V: Vector> Lanes for V {
         // SAFETY: the caller's duty.
         unsafe { sums.store(to) }
     }
+
+    #[inline(always)]
+    unsafe fn finish([first, second]: [V; 2], to: *mut V::Element) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            first.store(to);
+            second.store(to.add(V::LANES));
+        }
+    }
 }
 
 /// Four sums of products of pairs, for machines without the instruction: what [`x86::Pairs`] computes.
@@ -95,6 +113,7 @@ pub(super) struct FourPairs;
 impl Lanes for FourPairs {
     type Element = bf16;
     type Sum = f32;
+    type Result = bf16;
     type Factors = [[bf16; 2]; 4];
     type Sums = [f32; 4];
     const LANES: usize = 4;
@@ -142,6 +161,12 @@ impl Lanes for FourPairs {
         // SAFETY: four elements are writable (caller).
         unsafe { to.cast::<[f32; 4]>().write_unaligned(sums) }
     }
+
+    #[inline(always)]
+    unsafe fn finish(sums: [[f32; 4]; 2], to: *mut bf16) {
+        // SAFETY: eight elements are writable (caller).
+        unsafe { to.cast::<[[bf16; 4]; 2]>().write_unaligned(sums.map(|sums| sums.map(Cast::cast))) }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -156,6 +181,7 @@ pub(super) mod x86 {
     impl Lanes for Pairs {
         type Element = bf16;
         type Sum = f32;
+        type Result = bf16;
         type Factors = __m512i;
         type Sums = __m512;
         const LANES: usize = 16;
@@ -228,6 +254,16 @@ pub(super) mod x86 {
         unsafe fn write(sums: __m512, to: *mut f32) {
             // SAFETY: writable, and the instruction exists (caller).
             unsafe { _mm512_storeu_ps(to, sums) }
+        }
+
+        /// The instruction takes denormal numbers for zeros, and sums of the other one are none.
+        #[inline(always)]
+        unsafe fn finish([first, second]: [__m512; 2], to: *mut bf16) {
+            // SAFETY: writable, and the instruction exists (caller); the vector types are both 64 bytes of plain bits.
+            unsafe {
+                let rounded = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first));
+                _mm512_storeu_si512(to.cast(), rounded);
+            }
         }
     }
 }

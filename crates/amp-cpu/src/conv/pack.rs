@@ -1,7 +1,7 @@
 //! Kernels of a convolution as panels.
 
 use super::lattice::Phase;
-use super::tile::Kernel;
+use super::tile::{Convolve, Kernel};
 use crate::gemm::kernel::Multiply;
 use crate::transpose::{transpose, transpose_groups};
 use crate::{parallel, scratch};
@@ -22,7 +22,7 @@ pub(super) struct Weights<'a, E> {
     pub taps: usize,
 }
 
-impl<E: Multiply> Weights<'_, E> {
+impl<E: Convolve> Weights<'_, E> {
     /// Writes panels of the kernel's columns, outputs padded with zeros: `[outputs / columns][taps][inputs][columns]`,
     /// inputs padded to groups, all of a panel to steps.
     pub(super) fn pack(&self, kernel: &Kernel<E>, phase: &Phase, out: &mut [E]) {

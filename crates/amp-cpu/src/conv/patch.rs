@@ -12,6 +12,8 @@ pub(super) struct Patch {
     pub blocks: Vec<Block>,
     /// The pixels, by the taps that read something.
     pub classes: Vec<Class>,
+    /// The greatest place, and the greatest index, of each class's pixels.
+    pub last: Vec<Pixel>,
 }
 
 /// Pixels for which the same taps lie inside of the image: the others read zeros, which need not be multiplied.
@@ -60,13 +62,19 @@ impl Patch {
             let runs = classes.iter().map(|class| runs(taps, len, class, start..end)).collect();
             Block { start, depth: end - start, runs }
         };
-        Self { depth: whole, blocks: (0..whole).step_by(depth).map(block).collect(), classes }
+        let last = |class: &Class| {
+            let greatest = |of: fn(&Pixel) -> usize| class.pixels.iter().map(of).max().unwrap_or(0);
+            Pixel { at: greatest(|pixel| pixel.at), index: greatest(|pixel| pixel.index) }
+        };
+        let last = classes.iter().map(last).collect();
+        // Patches of nothing are one block, too.
+        Self { depth: whole, blocks: (0..whole.max(1)).step_by(depth).map(block).collect(), classes, last }
     }
 }
 
 /// What the pixels of a class read in a block, joined where it is neighbours.
 fn runs(taps: &[usize], len: usize, class: &Class, block: std::ops::Range<usize>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+    let (mut runs, len): (Vec<Run>, _) = (Vec::new(), len.max(1));
     for tap in (block.start / len..block.end.div_ceil(len)).filter(|&tap| class.inside[tap]) {
         let (first, end) = (block.start.max(tap * len), block.end.min((tap + 1) * len));
         let run = Run { at: taps[tap] + first - tap * len, len: end - first, start: first - block.start };

@@ -249,6 +249,27 @@ fn patches_that_are_packed() {
 }
 
 #[test]
+fn tiles_round_as_whole_results_are_rounded() {
+    let mut random = Random::new(17);
+    let special = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-40, -1e-40, -0.0, 3.3e38, 1.003_906_25];
+    for (stride, kernel) in [(1, 3), (2, 1)] {
+        let (x, w) = ([3, 33, 6, 5], [64, 33, kernel, kernel]);
+        let mut case = Case::new(&mut random, x, w, spec([stride; 2], [kernel / 2; 2], [1; 2], 1), DType::BF16);
+        let values: Vec<f64> =
+            (0..x.iter().product()).map(|i| if i % 7 < 6 { 0.0 } else { special[i / 7 % 8] }).collect();
+        case.x = Tensor::from_values(&x, DType::BF16, &values);
+        let of = |order| {
+            let y = conv2d(&case.x.view(), &case.w.view(), None, &case.spec, (DType::BF16, order));
+            let Storage::BF16(bits) = Tensor::row_major(case.grad.shape(), order, &y) else {
+                unreachable!("asked for BF16")
+            };
+            bits.iter().map(|value| value.to_bits()).collect::<Vec<u16>>()
+        };
+        assert_eq!(of(RowMajor), of(ChannelsLast));
+    }
+}
+
+#[test]
 fn every_mix_of_precisions_and_strides() {
     let mut random = Random::new(12);
     let spec = spec([2, 1], [1; 2], [1; 2], 1);
