@@ -163,6 +163,7 @@ fn every_geometry() {
         ([2, 37, 9, 8], [35, 37, 3, 3], spec([2; 2], [1; 2], [1; 2], 1)),
         ([3, 9, 8, 7], [12, 9, 3, 3], spec([2, 1], [1; 2], [1, 2], 1)),
         ([2, 33, 6, 6], [40, 33, 1, 1], spec([2; 2], [0; 2], [1; 2], 1)),
+        ([1, 32, 3, 4], [300, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
         ([1, 96, 4, 3], [34, 96, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
         ([2, 20, 5, 5], [30, 10, 3, 3], spec([3; 2], [2; 2], [1; 2], 2)),
     ] {
@@ -330,17 +331,33 @@ fn bias_is_added_before_rounding() {
 }
 
 #[test]
+fn gradients_of_kernels_are_added_to_what_is_there() {
+    let mut random = Random::new(18);
+    for inputs in [5, 32] {
+        let (x, w) = ([2, inputs, 5, 4], [13, inputs, 3, 3]);
+        let case = Case::new(&mut random, x, w, spec([1; 2], [1; 2], [1; 2], 1), DType::BF16);
+        let (x, grad) = (case.x.view(), case.grad.view());
+        let Storage::F32(fresh) = conv2d_grad_weight(&grad, &x, w, &case.spec) else { unreachable!("sums are F32") };
+        let mut sums = Storage::F32(vec![1.5; fresh.len()].into());
+        conv2d_grad_weight_acc(&grad, &x, w, &case.spec, &mut sums);
+        assert_eq!(sums, Storage::F32(fresh.iter().map(|sum| 1.5 + sum).collect::<Vec<_>>().into()));
+    }
+}
+
+#[test]
 fn one_and_two_threads_give_the_same_bits() {
     let mut random = Random::new(13);
     let padded = spec([1; 2], [1; 2], [1; 2], 1);
-    let case = Case::new(&mut random, [6, 5, 17, 19], [7, 5, 3, 3], padded, DType::BF16);
-    let (x, w, grad) = (case.x.view(), case.w.view(), case.grad.view());
-    let run = |threads| {
-        crate::with_num_threads(threads, || {
-            let y = conv2d(&x, &w, None, &padded, (DType::F32, ChannelsLast));
-            let dx = conv_transpose2d(&grad, &w, None, sizes(&x), &padded, (DType::F32, RowMajor));
-            (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), &padded))
-        })
-    };
-    assert_eq!(run(1), run(2));
+    for (x, w) in [([6, 5, 17, 19], [7, 5, 3, 3]), ([9, 64, 8, 8], [96, 64, 3, 3])] {
+        let case = Case::new(&mut random, x, w, padded, DType::BF16);
+        let (x, w, grad) = (case.x.view(), case.w.view(), case.grad.view());
+        let run = |threads| {
+            crate::with_num_threads(threads, || {
+                let y = conv2d(&x, &w, None, &padded, (DType::BF16, ChannelsLast));
+                let dx = conv_transpose2d(&grad, &w, None, sizes(&x), &padded, (DType::F32, RowMajor));
+                (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), &padded))
+            })
+        };
+        assert_eq!(run(1), run(2));
+    }
 }

@@ -16,13 +16,15 @@ use crate::output::{Finished, Output};
 use crate::simd::{self, Level, Simd, dispatch};
 use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
-use std::ops::Range;
 
 /// Elements of all partial sums together, and the most there may be of them.
 const PARTIAL: usize = 1 << 21;
 const PARTS: usize = 8;
 /// Elements of the source, and of the slopes, in a band: enough pixels that adding to the partial sums costs little.
 const BAND: usize = 1 << 18;
+
+/// Elements of sums that are turned at a time: they stay in the L2 cache.
+const TURNED: usize = 1 << 16;
 
 /// Bytes of which only a quarter of the L1 cache's lines, or less, lie multiples apart.
 const COLLIDING: usize = 1 << 10;
@@ -70,18 +72,24 @@ pub(super) fn compute_with<E: Convolve>(
     }
     let parts = (PARTIAL / size).clamp(2, PARTS).min(bands.len());
     let pixels = grad.layout.count() / outputs;
+    let threads = if parts < PARTS { Threads::Many } else { Threads::One };
+    let of_band = |band, sums, start: usize, accumulate, turned| {
+        for group in 0..groups {
+            let outputs = [group * (outputs / groups), outputs / groups];
+            let start = start + outputs[0] * inputs * kh * kw;
+            let part = Part { kernel, lattice, band, outputs, sums, start, accumulate, turned, threads };
+            part.add(grad, x, [group * inputs, inputs]);
+        }
+    };
+    if let ([band], true) = (&bands[..], inputs.is_multiple_of(kernel.columns)) {
+        return of_band(band, Output::new(into), 0, accumulate, true);
+    }
     let mut partial = Storage::unwritten(E::Sum::DTYPE, parts * size);
     let sums = Output::new(&mut partial);
     parallel::for_each(parts, pixels * size / PER_CYCLE, |part| {
         let bands = &bands[bands.len() * part / parts..bands.len() * (part + 1) / parts];
         for (i, band) in bands.iter().enumerate() {
-            for group in 0..groups {
-                let outputs = [group * (outputs / groups), outputs / groups];
-                let threads = if parts < PARTS { Threads::Many } else { Threads::One };
-                let start = part * size + outputs[0] * inputs * kh * kw;
-                let part = Part { kernel, lattice, band, outputs, sums, start, accumulate: i > 0, threads };
-                part.add(grad, x, [group * inputs, inputs]);
-            }
+            of_band(band, sums, part * size, i > 0, false);
         }
     });
     let values = E::Sum::same(partial.as_slice()).expect("just made of this type");
@@ -127,8 +135,10 @@ struct Part<'a, E: Convolve> {
     sums: Output<'a>,
     /// Where the group's sums begin: `[outputs][taps][inputs]`.
     start: usize,
-    /// Whether there are sums of other bands.
+    /// Whether there are sums already.
     accumulate: bool,
+    /// Whether they are turned, as kernels list them: `[outputs][inputs][taps]`.
+    turned: bool,
     threads: Threads,
 }
 
@@ -153,12 +163,15 @@ impl<E: Convolve> Part<'_, E> {
                 let work = self.outputs[1] * self.lattice.taps() * inputs[1] * order.pixels.len() / PER_CYCLE;
                 let work = if self.threads == Threads::Many { work } else { 0 };
                 let last = order.pixels.iter().max().copied().unwrap_or(0);
-                parallel::for_each(strips.len(), work, |i| {
-                    let data = &data[strips[i].at..];
-                    assert!(last + columns <= data.len());
-                    let tap = strips[i].first / planes.depth();
-                    self.strip(&strips[i], slopes, data, &order.pixels, &order.pieces[tap]);
-                });
+                let sources = Sources { slopes, data, order: &order, last, depth: planes.depth() };
+                if self.turned {
+                    let blocks = inputs[1] / columns;
+                    return parallel::for_each(blocks, work, |block| {
+                        let strips: Vec<&Strip> = strips.iter().skip(block).step_by(blocks).collect();
+                        self.kernels(&strips, &sources);
+                    });
+                }
+                parallel::for_each(strips.len(), work, |i| self.strip(&strips[i], &sources));
             });
         });
     }
@@ -185,23 +198,63 @@ impl<E: Convolve> Part<'_, E> {
         order.unwrap_or_else(|| Order::plain(planes, self.lattice.taps()))
     }
 
-    /// Adds the sums of one strip of columns for all outputs; `data` begins with the strip of the first pixel.
-    fn strip(&self, strip: &Strip, slopes: &[E], data: &[E], pixels: &[usize], pieces: &[Range<usize>]) {
-        let Kernel { rows, columns, step, reading, .. } = self.kernel;
-        let depth = rows * pixels.len().next_multiple_of(step);
-        scratch::with(slopes.len() / depth * rows * columns, |sums: &mut [E::Sum]| {
-            if pieces.is_empty() {
-                sums.fill(Default::default());
-            }
-            for (i, piece) in pieces.iter().enumerate() {
-                let panels = slopes.chunks_exact(depth).map(|slopes| &slopes[piece.start * rows..]);
-                let tiles = panels.zip(sums.chunks_exact_mut(rows * columns));
-                let pixels = &pixels[piece.clone()];
-                match reading {
-                    Reading::Direct(_, of_slopes) => self.direct(of_slopes, data, pixels, tiles, i > 0),
-                    Reading::Packed(gemm) => self.packed(&gemm, data, pixels, tiles, i > 0),
+    /// Stores the gradient of all taps' kernels for the channels of their strips.
+    ///
+    /// Some outputs at a time, so that what is turned has not left the L2 cache: of 512 channels, 4 by 4 of 32 images, the
+    /// gradient takes 0.85 of the time that writing all sums and turning them afterwards took.
+    fn kernels(&self, strips: &[&Strip], sources: &Sources<E>) {
+        let (Kernel { rows, columns, .. }, taps) = (self.kernel, strips.len());
+        let (outputs, row) = (self.outputs[1], strips[0].total);
+        let at_once = (TURNED / (taps * columns)).next_multiple_of(rows);
+        scratch::with(taps * columns * (at_once + 1), |buffer: &mut [E::Sum]| {
+            let (turned, sums) = buffer.split_at_mut(taps * columns);
+            for first in (0..outputs).step_by(at_once) {
+                let count = at_once.min(outputs - first);
+                let of_tap = count.next_multiple_of(rows) * columns;
+                for (strip, sums) in strips.iter().zip(sums.chunks_exact_mut(of_tap)) {
+                    self.sum(strip, first / rows, sources, sums);
+                }
+                for output in 0..count {
+                    transpose(&sums[output * columns..], of_tap, [taps, columns], turned, taps);
+                    let at = self.start + (first + output) * row + strips[0].first * taps;
+                    // SAFETY: every group has its own outputs, every block of strips its own channels.
+                    unsafe {
+                        match self.accumulate {
+                            true => self.sums.accumulate(at, 1, turned),
+                            false => self.sums.store(at, 1, turned),
+                        }
+                    }
                 }
             }
+        });
+    }
+
+    /// Sums of one strip of columns for the outputs from a panel on, as many as there is room for.
+    fn sum(&self, strip: &Strip, panel: usize, sources: &Sources<E>, sums: &mut [E::Sum]) {
+        let Kernel { rows, columns, step, reading, .. } = self.kernel;
+        let Sources { slopes, data, order, last, depth } = *sources;
+        let (of_panel, data) = (rows * order.pixels.len().next_multiple_of(step), &data[strip.at..]);
+        let pieces = &order.pieces[strip.first / depth];
+        assert!(last + columns <= data.len());
+        if pieces.is_empty() {
+            sums.fill(Default::default());
+        }
+        for (i, piece) in pieces.iter().enumerate() {
+            let panels = slopes[panel * of_panel..].chunks_exact(of_panel).map(|slopes| &slopes[piece.start * rows..]);
+            let tiles = panels.zip(sums.chunks_exact_mut(rows * columns));
+            let pixels = &order.pixels[piece.clone()];
+            match reading {
+                Reading::Direct(_, of_slopes) => self.direct(of_slopes, data, pixels, tiles, i > 0),
+                Reading::Packed(gemm) => self.packed(&gemm, data, pixels, tiles, i > 0),
+            }
+        }
+    }
+
+    /// Adds the sums of one strip of columns for all outputs.
+    fn strip(&self, strip: &Strip, sources: &Sources<E>) {
+        let Kernel { rows, columns, .. } = self.kernel;
+        scratch::with(self.outputs[1].next_multiple_of(rows) * columns, |sums: &mut [E::Sum]| {
+            self.sum(strip, 0, sources, sums);
             let (start, rows) = (self.start + strip.first, &mut sums[..self.outputs[1] * columns]);
             // SAFETY: every part has its own sums, every group its own rows and every strip its own columns.
             unsafe {
@@ -230,7 +283,7 @@ impl<E: Convolve> Part<'_, E> {
         let Kernel { rows, columns, group, .. } = self.kernel;
         for (slopes, sums) in tiles {
             assert!(pixels.len().next_multiple_of(group) * rows <= slopes.len() && rows * columns <= sums.len());
-            // SAFETY: each pixel's vector ends inside `data` (asserted in `add` for the last of them), the panel has the rows
+            // SAFETY: each pixel's vector ends inside `data` (asserted in `sum` for the last of them), the panel has the rows
             // of all of them, and `sums` holds the tile (asserted); a `Kernel` is only made for levels that the CPU has.
             unsafe {
                 of_slopes(slopes.as_ptr(), data.as_ptr(), pixels, sums.as_mut_ptr(), columns, accumulate);
@@ -286,6 +339,19 @@ impl<E: Convolve> simd::Kernel for Pairs<'_, E> {
             }
         }
     }
+}
+
+/// What all strips read.
+struct Sources<'a, E> {
+    /// Panels.
+    slopes: &'a [E],
+    /// The planes, and room for a vector.
+    data: &'a [E],
+    order: &'a Order,
+    /// The greatest of its pixels.
+    last: usize,
+    /// Elements of a tap.
+    depth: usize,
 }
 
 /// Neighbouring columns of the sums.
