@@ -70,14 +70,55 @@ impl<T: Real> Kernel for Slopes<'_, T> {
         let rows = slopes.len() / (width * lanes);
         let fits = |tap: &usize| tap + (rows - 1) * down + (width - 1) * across + lanes <= data.len();
         assert!(rows > 0 && lanes.is_multiple_of(LANES) && offsets.iter().all(fits));
+        let square = offsets.len() == TAPS * TAPS && neighbours(offsets, [across, lanes]);
         for lane in (0..lanes).step_by(LANES) {
             // SAFETY: all lanes of every pixel are in `data`, for every tap (asserted above), and `rows` rows of slopes.
-            unsafe { self.lane::<S>(rows, lane) };
+            unsafe {
+                match square {
+                    true => self.square::<S>(rows, lane),
+                    false => self.lane::<S>(rows, lane),
+                }
+            }
         }
     }
 }
 
 impl<T: Real> Slopes<'_, T> {
+    /// [`Self::lane`] where the taps are three rows of three neighbours: slopes and pixels are read once for all of them.
+    ///
+    /// 256 channels of 8 by 8 in BF16 take 0.65 to 0.7 of the time that three taps after the other took, 64 of 32 by 32 0.75.
+    ///
+    /// # Safety
+    /// As [`Self::lane`].
+    #[inline(always)]
+    unsafe fn square<S: Simd>(&mut self, rows: usize, lane: usize) {
+        let Self { frame, offsets, data, slopes, width, ref mut sums } = *self;
+        let (down, lanes, zero) = (frame.steps()[0], frame.lanes, T::Lanes::<S>::splat(T::ZERO));
+        let mut of_taps = [[zero; TAPS]; TAPS];
+        for y in 0..rows {
+            // SAFETY: the caller's duty; what the third tap of a pixel reads ends what is read up to it.
+            unsafe {
+                let slopes = slopes.as_ptr().add(y * width * lanes + lane);
+                let lines: [*const T; TAPS] =
+                    std::array::from_fn(|row| data.as_ptr().add(offsets[row * TAPS] + y * down + lane));
+                let mut read = lines.map(|line| [zero, vector::<T, S>(line), vector::<T, S>(line.add(lanes))]);
+                for x in 0..width {
+                    let slope = vector::<T, S>(slopes.add(x * lanes));
+                    for ((line, read), sums) in lines.iter().zip(&mut read).zip(&mut of_taps) {
+                        *read = [read[1], read[2], vector::<T, S>(line.add((x + TAPS - 1) * lanes))];
+                        for (sum, read) in sums.iter_mut().zip(*read) {
+                            *sum = read.mul_add(slope, *sum);
+                        }
+                    }
+                }
+            }
+        }
+        for (tap, sum) in of_taps.into_iter().flatten().enumerate() {
+            let to = sums[tap * lanes + lane..].first_chunk_mut().expect("a vector for each tap");
+            (T::Lanes::<S>::load(to) + sum).store(to);
+        }
+    }
+
     /// Sixteen lanes of all taps.
     ///
     /// # Safety
