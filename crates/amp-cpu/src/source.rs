@@ -3,17 +3,9 @@
 use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::load::expect;
+use crate::lockstep::Elements;
 use crate::walk::{Run, Walk};
 use crate::{DType, Layout, Slice, View};
-use half::{bf16, f16};
-
-/// Elements that lie one after the other, in a precision that kernels widen to F32 as they go.
-#[derive(Clone, Copy)]
-pub(crate) enum Floats<'a> {
-    F32(&'a [f32]),
-    F16(&'a [f16]),
-    BF16(&'a [bf16]),
-}
 
 /// An operand prepared for reading in row-major order.
 pub(crate) struct Source<'a> {
@@ -47,7 +39,7 @@ impl<'a> Source<'a> {
     }
 
     /// As [`Self::load`], with a buffer that is only touched when it is needed.
-    pub fn load_lazily<'b, T: Compute>(&self, at: usize, len: usize, buffer: &'b mut Buffer<'_, T>) -> &'b [T]
+    pub fn load_lazily<'b, T: Compute>(&self, at: usize, len: usize, buffer: &'b mut Buffer<T>) -> &'b [T]
     where
         'a: 'b,
     {
@@ -65,48 +57,26 @@ impl<'a> Source<'a> {
 
     /// Elements `at..at + len` where they are stored one after the other, in this type and precision.
     fn stored<T: Compute>(&self, at: usize, len: usize) -> Option<&'a [T]> {
-        match (self.rounds_to, self.walk.single_run(), T::same(self.data)) {
-            (None, Some(Run { start, stride: 1, .. }), Some(values)) => Some(&values[start + at..][..len]),
+        match self.in_place(at, len)? {
+            Elements::Wide(all) => Some(all),
+            Elements::Stored(_) => None,
+        }
+    }
+
+    /// Elements `at..at + len` as they are stored, where they lie one after the other and need no rounding.
+    pub fn in_place<T: Compute>(&self, at: usize, len: usize) -> Option<Elements<'a, T>> {
+        match (self.rounds_to, self.walk.single_run()) {
+            (None, Some(Run { start, stride: 1, .. })) => Some(Elements::new(self.data.range(start + at, len))),
             _ => None,
         }
     }
 
-    /// Elements `at..at + len`: the stored ones where they are floats of at most 32 bits that lie one after the other and
-    /// need no rounding, else converted into `buffer`.
-    pub fn floats<'b>(&self, at: usize, len: usize, buffer: &'b mut Buffer<'_, f32>) -> Floats<'b>
+    /// As [`Self::in_place`], else converted into `buffer`.
+    pub fn elements<'b, T: Compute>(&self, at: usize, len: usize, buffer: &'b mut Buffer<T>) -> Elements<'b, T>
     where
         'a: 'b,
     {
-        self.stored_floats(at, len).unwrap_or_else(|| {
-            let buffer = buffer.first(len);
-            self.fill(at, buffer);
-            Floats::F32(buffer)
-        })
-    }
-
-    /// Whether [`Self::floats`] needs no buffer.
-    pub fn is_floats(&self) -> bool {
-        self.stored_floats(0, 0).is_some()
-    }
-
-    /// Elements `at..at + len` where they are BF16 that lie one after the other and need no rounding.
-    pub fn stored_bf16(&self, at: usize, len: usize) -> Option<&'a [bf16]> {
-        match self.stored_floats(at, len) {
-            Some(Floats::BF16(stored)) => Some(stored),
-            _ => None,
-        }
-    }
-
-    fn stored_floats(&self, at: usize, len: usize) -> Option<Floats<'a>> {
-        let Some(Run { start, stride: 1, .. }) = self.walk.single_run().filter(|_| self.rounds_to.is_none()) else {
-            return None;
-        };
-        match self.data.range(start + at, len) {
-            Slice::F32(v) => Some(Floats::F32(v)),
-            Slice::F16(v) => Some(Floats::F16(v)),
-            Slice::BF16(v) => Some(Floats::BF16(v)),
-            _ => None,
-        }
+        self.in_place(at, len).unwrap_or_else(|| Elements::Wide(self.load_lazily(at, len, buffer)))
     }
 
     /// Asks for the memory of elements `at..at + len`, as far as they are there, where all lie one after the other.

@@ -7,10 +7,9 @@ mod bits16;
 #[cfg(test)]
 mod tests;
 
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Kernel, Level, Simd, dispatch, run_portable};
 use crate::{DType, Slice, SliceMut};
-pub(crate) use bits16::{NarrowBF16, NarrowF16, WidenF16};
-use bits16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use bits16::{NarrowBF16, NarrowF16, WidenF16, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
 use std::marker::PhantomData;
 
@@ -64,11 +63,11 @@ pub(crate) trait Compute:
     /// Rounds to the precision `logical` where that has fewer bits.
     fn round_to(logical: DType, values: &mut [Self]);
 
-    /// [`Self::widen`] inside of a kernel.
-    fn of_bf16<S: Simd>(src: &[bf16], dst: &mut [Self]);
+    /// [`Self::widen`] of elements `at..` inside of a kernel.
+    fn widen_within<S: Simd>(src: Slice<'_>, at: usize, dst: &mut [Self]);
 
-    /// [`Self::narrow`] inside of a kernel.
-    fn to_bf16<S: Simd>(src: &[Self], dst: &mut [bf16]);
+    /// [`Self::narrow`] to elements `at..` inside of a kernel.
+    fn narrow_within<S: Simd>(src: &[Self], dst: &mut SliceMut<'_>, at: usize);
 }
 
 /// Converts every element.
@@ -166,16 +165,31 @@ macro_rules! compute {
             }
 
             #[inline(always)]
-            fn of_bf16<S: Simd>(src: &[bf16], dst: &mut [Self]) {
-                Each(src, dst).run::<S>();
+            fn widen_within<S: Simd>(src: Slice<'_>, at: usize, dst: &mut [Self]) {
+                match src {
+                    Slice::F16(v) => within::<S, _>($widen_f16(&v[at..][..dst.len()], dst)),
+                    Slice::BF16(v) => within::<S, _>(Each(&v[at..][..dst.len()], dst)),
+                    _ => Self::widen(src.range(at, dst.len()), dst),
+                }
             }
 
             #[inline(always)]
-            fn to_bf16<S: Simd>(src: &[Self], dst: &mut [bf16]) {
-                $narrow_bf16(src, dst).run::<S>();
+            fn narrow_within<S: Simd>(src: &[Self], dst: &mut SliceMut<'_>, at: usize) {
+                match dst {
+                    SliceMut::F16(v) => within::<S, _>($narrow_f16(src, &mut v[at..][..src.len()])),
+                    SliceMut::BF16(v) => within::<S, _>($narrow_bf16(src, &mut v[at..][..src.len()])),
+                    _ => Self::narrow(src, &mut dst.range(at, src.len())),
+                }
             }
         }
     };
+}
+
+/// A conversion inside of a kernel: in place of a call, but at the portable level, where each operation's copies were half of
+/// its code.
+#[inline(always)]
+fn within<S: Simd, K: Kernel<Output = ()>>(kernel: K) {
+    if const { S::LEVEL.reaches(Level::Avx2) } { kernel.run::<S>() } else { run_portable(kernel) }
 }
 
 /// Collects before it converts, so that the conversion is by whole vectors.

@@ -1,8 +1,9 @@
 //! Functions and comparisons of two operands.
 
-use super::stream::{Body, Stream, chunked, for_streams, stream};
-use super::{Domain, WHOLE, for_chunks, map_chunks};
+use super::Domain;
+use super::stream::{Body, Stream, WHOLE, for_streams, stream};
 use crate::convert::Compute;
+use crate::lockstep::{BLOCK, Elements, memory, rooms};
 use crate::math::Float;
 use crate::output::Output;
 use crate::parallel::Cost;
@@ -16,9 +17,9 @@ use crate::{Binary, Compare, DType, SliceMut, Storage, View};
 pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
     let cost = if matches!(op, Binary::Pow | Binary::Atan2) { Cost::Heavy } else { Cost::Light };
     match Domain::of(&[a.logical, b.logical, out]) {
-        Domain::F32 => stream([a, b], out, cost, Arithmetic(op)),
-        Domain::F64 => chunked::<f64, 2>([a, b], out, cost, Arithmetic(op)),
-        Domain::I64 => map_chunks([a, b], out, cost, &|[a, b], y| integers(op, a, b, y)),
+        Domain::F32 => stream::<f32, 2>([a, b], out, cost, Arithmetic(op)),
+        Domain::F64 => stream::<f64, 2>([a, b], out, cost, Arithmetic(op)),
+        Domain::I64 => stream::<i64, 2>([a, b], out, cost, Arithmetic(op)),
     }
 }
 
@@ -26,7 +27,7 @@ pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
 pub fn binary_narrowed(op: Binary, a: &View, b: &View, also: DType) -> (Storage, Storage) {
     let mut copy = Storage::unwritten(also, a.layout.count());
     let narrow = Output::new(&mut copy);
-    let wide = for_streams([a, b], DType::F32, Cost::Light, &|x, at, y| {
+    let wide = for_streams::<f32, 2>([a, b], DType::F32, Cost::Light, &|x, at, y| {
         // SAFETY: each part has its own elements.
         let also = unsafe { narrow.part(at, y.len()) };
         dispatch(Stream { body: Arithmetic(op), at, x, y, also: Some(also) });
@@ -59,16 +60,19 @@ impl<T: Float> Body<T, 2> for Arithmetic {
     }
 }
 
-fn integers(op: Binary, a: &[i64], b: &[i64], y: &mut [i64]) {
-    match op {
-        Binary::Add => each!(y, (a, b) => i64::wrapping_add(a, b)),
-        Binary::Sub => each!(y, (a, b) => i64::wrapping_sub(a, b)),
-        Binary::Mul => each!(y, (a, b) => i64::wrapping_mul(a, b)),
-        Binary::Div => each!(y, (a, b) => if b == 0 { 0 } else { a.wrapping_div(b) }),
-        Binary::Pow => each!(y, (a, b) => integer_power(a, b)),
-        Binary::Minimum => each!(y, (a, b) => i64::min(a, b)),
-        Binary::Maximum => each!(y, (a, b) => i64::max(a, b)),
-        Binary::Atan2 => each!(y, (a, b) => (a as f64).atan2(b as f64) as i64),
+impl Body<i64, 2> for Arithmetic {
+    #[inline(always)]
+    fn run<S: Simd>(self, _: usize, [a, b]: [&[i64]; 2], y: &mut [i64]) {
+        match self.0 {
+            Binary::Add => each!(y, (a, b) => i64::wrapping_add(a, b)),
+            Binary::Sub => each!(y, (a, b) => i64::wrapping_sub(a, b)),
+            Binary::Mul => each!(y, (a, b) => i64::wrapping_mul(a, b)),
+            Binary::Div => each!(y, (a, b) => if b == 0 { 0 } else { a.wrapping_div(b) }),
+            Binary::Pow => each!(y, (a, b) => integer_power(a, b)),
+            Binary::Minimum => each!(y, (a, b) => i64::min(a, b)),
+            Binary::Maximum => each!(y, (a, b) => i64::max(a, b)),
+            Binary::Atan2 => each!(y, (a, b) => (a as f64).atan2(b as f64) as i64),
+        }
     }
 }
 
@@ -99,17 +103,17 @@ pub fn compare(op: Compare, a: &View, b: &View) -> Storage {
 }
 
 fn compare_as<T: Compute>(op: Compare, a: &View, b: &View) -> Storage {
-    for_chunks([a, b], DType::Bool, Cost::Light, WHOLE, &|[a, b], _, chunk, _| {
+    for_streams::<T, 2>([a, b], DType::Bool, Cost::Light, &|[a, b], _, chunk| {
         if let SliceMut::Bool(y) = chunk {
-            dispatch(Comparison::<T> { op, a, b, y });
+            dispatch(Comparison { op, a, b, y });
         }
     })
 }
 
 struct Comparison<'a, T> {
     op: Compare,
-    a: &'a [T],
-    b: &'a [T],
+    a: Elements<'a, T>,
+    b: Elements<'a, T>,
     y: &'a mut [bool],
 }
 
@@ -119,14 +123,20 @@ impl<T: Compute> Kernel for Comparison<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { op, a, b, y } = self;
-        match op {
-            Compare::Eq => each!(y, (a, b) => a == b),
-            Compare::Ne => each!(y, (a, b) => a != b),
-            Compare::Lt => each!(y, (a, b) => a < b),
-            Compare::Le => each!(y, (a, b) => a <= b),
-            Compare::Gt => each!(y, (a, b) => a > b),
-            Compare::Ge => each!(y, (a, b) => a >= b),
+        let size = if self.a.is_wide() && self.b.is_wide() { WHOLE } else { BLOCK };
+        let mut memory = memory();
+        let [left, right] = rooms(&mut memory, self.y.len());
+        for (i, y) in self.y.chunks_mut(size).enumerate() {
+            let a = self.a.block::<S>(i * size, y.len(), left);
+            let b = self.b.block::<S>(i * size, y.len(), right);
+            match self.op {
+                Compare::Eq => each!(y, (a, b) => a == b),
+                Compare::Ne => each!(y, (a, b) => a != b),
+                Compare::Lt => each!(y, (a, b) => a < b),
+                Compare::Le => each!(y, (a, b) => a <= b),
+                Compare::Gt => each!(y, (a, b) => a > b),
+                Compare::Ge => each!(y, (a, b) => a >= b),
+            }
         }
     }
 }

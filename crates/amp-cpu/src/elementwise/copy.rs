@@ -1,10 +1,11 @@
 //! Copies, conversions and constant fills.
 
-use super::{Domain, WHOLE, for_chunks};
-use crate::buffer::{Buffer, memory};
+use super::Domain;
+use super::stream::WHOLE;
+use crate::buffer::Buffer;
 use crate::cache::{self, Pooled};
 use crate::convert::{Cast, Compute, each_dtype};
-use crate::parallel::{CHUNK, Cost, for_each_chunk_mut, for_each_part};
+use crate::parallel::{CHUNK, Cost, for_each_chunk_mut, for_each_chunk_of, for_each_part};
 use crate::source::Source;
 use crate::split::PARALLEL;
 use crate::walk::{Run, Walk};
@@ -56,15 +57,21 @@ fn rearranged(x: &View) -> Storage {
 }
 
 fn copy_as<T: Compute>(x: &View, out: DType) -> Storage {
-    if out == T::STORED {
-        let (source, mut output) = (Source::new(x), Storage::unwritten(out, x.layout.count()));
-        for_each_part(output.as_mut_slice(), Cost::Light, &|start, mut part| {
-            let part = T::same_mut(&mut part).expect("just made of this type");
-            source.fill(start, part);
-        });
-        return output;
-    }
-    for_chunks([x], out, Cost::Light, WHOLE, &|[x]: [&[T]; 1], _, chunk, _| T::narrow(x, chunk))
+    let (source, mut output) = (Source::new(x), Storage::unwritten(out, x.layout.count()));
+    for_each_part(output.as_mut_slice(), Cost::Light, &|start, mut part| match T::same_mut(&mut part) {
+        Some(part) => source.fill(start, part),
+        None => narrowed::<T>(&source, start, part),
+    });
+    output
+}
+
+/// The elements from `start` on, converted to the type of `part`.
+fn narrowed<T: Compute>(source: &Source, start: usize, part: SliceMut<'_>) {
+    let mut buffer = Buffer::<T>::new();
+    let size = if source.is_stored::<T>() { WHOLE } else { CHUNK };
+    for_each_chunk_of(size, start, part, &mut |at, chunk| {
+        T::narrow(source.load_lazily(at, chunk.len(), &mut buffer), chunk);
+    });
 }
 
 /// Writes the elements of `x`, converted, to the places of `dst` that `at` names; the rest of `dst` stays.
@@ -100,8 +107,7 @@ fn rearrange<E: Copy>(src: &[E], from: &Walk, dst: &mut [E], to: &Walk) {
 
 fn copy_into_as<T: Compute>(x: &View, mut dst: SliceMut<'_>, at: &Layout) {
     let (source, walk, len) = (Source::new(x), Walk::new(at), at.count());
-    let mut room = memory::<T>();
-    let mut buffer = Buffer::new(&mut room);
+    let mut buffer = Buffer::<T>::new();
     for start in (0..len).step_by(CHUNK) {
         let n = CHUNK.min(len - start);
         let mut values = source.load_lazily(start, n, &mut buffer);

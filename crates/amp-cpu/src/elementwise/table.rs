@@ -102,7 +102,7 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
         }
     });
     let table: &[f32; VALUES] = table.as_slice().try_into().expect("a slope for every argument");
-    Some(stream([grad], out, Cost::Light, Slope { table, x }))
+    Some(stream::<f32, 1>([grad], out, Cost::Light, Slope { table, x }))
 }
 
 /// `grad` times the slope at the element of `x` at the same place.

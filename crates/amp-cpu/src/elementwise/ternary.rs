@@ -1,7 +1,7 @@
 //! Functions of three operands, selection among them.
 
 use super::Domain;
-use super::stream::{Body, chunked, stream};
+use super::stream::{Body, stream};
 use crate::convert::Compute;
 use crate::math::Float;
 use crate::parallel::Cost;
@@ -13,17 +13,17 @@ use crate::{DType, Storage, Ternary, View};
 /// Computes in F32, or F64 when an operand or `out` is F64, and rounds once.
 pub fn ternary(op: Ternary, a: &View, b: &View, c: &View, out: DType) -> Storage {
     match Domain::of(&[a.logical, b.logical, c.logical, out]) {
-        Domain::F32 => stream([a, b, c], out, Cost::Light, Fused(op)),
-        _ => chunked::<f64, 3>([a, b, c], out, Cost::Light, Fused(op)),
+        Domain::F32 => stream::<f32, 3>([a, b, c], out, Cost::Light, Fused(op)),
+        _ => stream::<f64, 3>([a, b, c], out, Cost::Light, Fused(op)),
     }
 }
 
 /// `cond ? a : b` in precision `out`, where `cond` is true if it is not 0.
 pub fn select(cond: &View, a: &View, b: &View, out: DType) -> Storage {
     match Domain::of(&[a.logical, b.logical, out]) {
-        Domain::F32 => stream([cond, a, b], out, Cost::Light, Choice),
-        Domain::F64 => chunked::<f64, 3>([cond, a, b], out, Cost::Light, Choice),
-        Domain::I64 => chunked::<i64, 3>([cond, a, b], out, Cost::Light, Choice),
+        Domain::F32 => stream::<f32, 3>([cond, a, b], out, Cost::Light, Choice),
+        Domain::F64 => stream::<f64, 3>([cond, a, b], out, Cost::Light, Choice),
+        Domain::I64 => stream::<i64, 3>([cond, a, b], out, Cost::Light, Choice),
     }
 }
 

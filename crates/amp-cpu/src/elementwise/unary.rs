@@ -1,11 +1,12 @@
 //! Functions of one operand, and their derivatives.
 
-use super::stream::{Body, Chunk, chunked, stream};
-use super::{Domain, map_chunks, relu, table};
+use super::stream::{Body, Stream, stream};
+use super::{Domain, relu, table};
+use crate::lockstep::Elements;
 use crate::math::{Float, TRIGONOMETRIC_LIMIT};
 use crate::parallel::Cost;
 use crate::simd::{Simd, dispatch};
-use crate::{DType, Storage, Unary, View};
+use crate::{DType, Slice, SliceMut, Storage, Unary, View};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 
 /// `op(x)` in precision `out`.
@@ -20,9 +21,9 @@ pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
 /// [`unary`] without looking anything up, or at bits.
 pub(super) fn computed(op: Unary, x: &View, out: DType) -> Storage {
     match Domain::of(&[x.logical, out]) {
-        Domain::F32 => stream([x], out, cost(op), Forward(op)),
-        Domain::F64 => chunked::<f64, 1>([x], out, cost(op), Forward(op)),
-        Domain::I64 => map_chunks([x], out, cost(op), &|[x], y| integers(op, x, y)),
+        Domain::F32 => stream::<f32, 1>([x], out, cost(op), Forward(op)),
+        Domain::F64 => stream::<f64, 1>([x], out, cost(op), Forward(op)),
+        Domain::I64 => stream::<i64, 1>([x], out, cost(op), Forward(op)),
     }
 }
 
@@ -41,8 +42,8 @@ pub fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
 /// [`unary_grad`] without looking anything up.
 pub(super) fn computed_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
     match Domain::of(&[saved.logical, grad.logical, out]) {
-        Domain::F64 => chunked::<f64, 2>([saved, grad], out, cost(op), Backward(op)),
-        _ => stream([saved, grad], out, cost(op), Backward(op)),
+        Domain::F64 => stream::<f64, 2>([saved, grad], out, cost(op), Backward(op)),
+        _ => stream::<f32, 2>([saved, grad], out, cost(op), Backward(op)),
     }
 }
 
@@ -279,22 +280,24 @@ fn powf_grad<S: Simd, T: Float>(p: f64, s: &[T], g: &[T], y: &mut [T]) {
 }
 
 /// Integer arithmetic where the operation has one; everything else goes through F64.
-fn integers(op: Unary, x: &[i64], y: &mut [i64]) {
-    match op {
-        Unary::Neg => each!(y, (x) => i64::wrapping_neg(x)),
-        Unary::Abs => each!(y, (x) => i64::wrapping_abs(x)),
-        Unary::Sign => each!(y, (x) => i64::signum(x)),
-        Unary::Sqr => each!(y, (x) => x.wrapping_mul(x)),
-        Unary::Floor | Unary::Ceil | Unary::Round => y.copy_from_slice(x),
-        Unary::Relu => each!(y, (x) => x.max(0)),
-        Unary::Clamp { min, max } => each!(y, (x) => x.max(min.ceil() as i64).min(max.floor() as i64)),
-        Unary::Affine { mul, add } if mul.fract() == 0.0 && add.fract() == 0.0 => {
-            each!(y, (x) => x.wrapping_mul(mul as i64).wrapping_add(add as i64));
+impl Body<i64, 1> for Forward {
+    #[inline(always)]
+    fn run<S: Simd>(self, at: usize, [x]: [&[i64]; 1], y: &mut [i64]) {
+        match self.0 {
+            Unary::Neg => each!(y, (x) => i64::wrapping_neg(x)),
+            Unary::Abs => each!(y, (x) => i64::wrapping_abs(x)),
+            Unary::Sign => each!(y, (x) => i64::signum(x)),
+            Unary::Sqr => each!(y, (x) => x.wrapping_mul(x)),
+            Unary::Floor | Unary::Ceil | Unary::Round => y.copy_from_slice(x),
+            Unary::Relu => each!(y, (x) => x.max(0)),
+            Unary::Clamp { min, max } => each!(y, (x) => x.max(min.ceil() as i64).min(max.floor() as i64)),
+            Unary::Affine { mul, add } if mul.fract() == 0.0 && add.fract() == 0.0 => {
+                each!(y, (x) => x.wrapping_mul(mul as i64).wrapping_add(add as i64));
+            }
+            _ => {
+                let (x, y) = ([Elements::<f64>::new(Slice::I64(x))], &mut SliceMut::I64(y));
+                dispatch(Stream { body: self, at, x, y, also: None });
+            }
         }
-        _ => each!(y, (x) => {
-            let mut result = [0.0];
-            dispatch(Chunk { body: Forward(op), at: 0, x: [&[x as f64]], y: &mut result });
-            result[0] as i64
-        }),
     }
 }

@@ -49,21 +49,18 @@ impl<'a> Span<'a> {
         self.source.load(start, len, scratch)
     }
 
-    /// As [`Self::read`], BF16 as it is stored.
+    /// Elements `start .. start + len`: as they are stored where they follow one another, else loaded into `scratch`.
     pub fn elements<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A]) -> Elements<'s, A> {
-        match self.source.stored_bf16(start, len) {
-            Some(stored) => Elements::BF16(stored),
-            None => Elements::Wide(self.read(start, len, scratch)),
-        }
+        self.source.in_place(start, len).unwrap_or_else(|| Elements::Wide(self.read(start, len, scratch)))
     }
 
     /// Whether [`Self::elements`] needs no scratch.
     pub fn is_stored<A: Compute>(&self) -> bool {
-        self.source.stored_bf16(0, 0).is_some() || self.source.is_stored::<A>()
+        self.source.in_place::<A>(0, 0).is_some()
     }
 
     /// As [`Self::read`], with a buffer that is only touched when it is needed.
-    pub fn read_lazily<'s, A: Compute>(&'s self, start: usize, len: usize, buffer: &'s mut Buffer<'_, A>) -> &'s [A] {
+    pub fn read_lazily<'s, A: Compute>(&'s self, start: usize, len: usize, buffer: &'s mut Buffer<A>) -> &'s [A] {
         self.source.load_lazily(start, len, buffer)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::NormKind;
 use super::batch::batch_norm_grad;
-use super::rows::{Rows, parameters};
+use super::rows::{Rows, halved, parameters};
 use crate::line::{Span, store};
 use crate::num::{Num, Real, in_real};
 use crate::output::Output;
@@ -102,8 +102,10 @@ impl<A: Real> Rule<'_, A> {
                 }
             });
         });
-        drop(by_piece);
-        let (weight, bias) = joined(sums, channels);
+        let sums = by_piece.into_iter().map(|sums| sums.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let mut weight =
+            halved(sums.collect(), Num::add).map_or_else(|| vec![A::ZERO; 2 * channels], |all| all.to_vec());
+        let bias = weight.split_off(channels);
         NormGrads { x: dx, narrowed: copy, weight: A::storage(weight), bias: A::storage(bias) }
     }
 
@@ -274,20 +276,4 @@ impl<A: Real> Kernel for InputGradient<'_, A> {
         let slope = dot_of::<S, A>(to, normal) / count;
         to.iter_mut().zip(normal).for_each(|(g, &n)| *g = (*g - shift - n * slope) * rstd);
     }
-}
-
-/// The sums of all pieces, neighbours added until one is left: per piece, those of all weights and those of all biases.
-fn joined<A: Real>(sums: &mut [A], channels: usize) -> (Vec<A>, Vec<A>) {
-    if sums.is_empty() {
-        return (vec![A::ZERO; channels], vec![A::ZERO; channels]);
-    }
-    let (all, mut apart) = (2 * channels, 2 * channels);
-    while apart < sums.len() {
-        for pair in sums.chunks_mut(2 * apart).filter(|pair| pair.len() > apart) {
-            let (left, right) = pair.split_at_mut(apart);
-            left[..all].iter_mut().zip(right).for_each(|(a, b)| *a += *b);
-        }
-        apart *= 2;
-    }
-    (sums[..channels].to_vec(), sums[channels..all].to_vec())
 }

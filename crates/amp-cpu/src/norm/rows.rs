@@ -61,3 +61,18 @@ pub(crate) fn parameters<A: Real>(parameter: Option<&View>, channels: usize, def
     }
     values
 }
+
+/// Joins neighbouring rows, element by element, until one is left.
+pub(super) fn halved<A: Copy, R: AsRef<[A]> + AsMut<[A]>>(mut all: Vec<R>, join: impl Fn(A, A) -> A) -> Option<R> {
+    while all.len() > 1 {
+        let (mut rows, mut half) = (all.into_iter(), Vec::new());
+        while let Some(mut row) = rows.next() {
+            if let Some(next) = rows.next() {
+                row.as_mut().iter_mut().zip(next.as_ref()).for_each(|(a, &b)| *a = join(*a, b));
+            }
+            half.push(row);
+        }
+        all = half;
+    }
+    all.pop()
+}

@@ -2,7 +2,7 @@
 
 use super::fold::{Axes, Fold, Folded, Leaves};
 use crate::View;
-use crate::buffer::{Buffer, memory};
+use crate::buffer::Buffer;
 use crate::line::Span;
 use crate::num::Num;
 use crate::parallel;
@@ -147,8 +147,7 @@ impl Columns<'_> {
 
     fn fold<A: Num>(&self, fold: &dyn Rows<A>, rows: Range<usize>, out: &mut [A]) {
         if rows.len() <= ROWS {
-            let mut scratch = memory();
-            let mut scratch = Buffer::new(&mut scratch);
+            let mut scratch = Buffer::new();
             for row in rows {
                 self.span.expect(self.first + (row + AHEAD) * self.step, out.len());
                 let row = self.span.read_lazily(self.first + row * self.step, out.len(), &mut scratch);

@@ -7,7 +7,7 @@
 use super::block::{BLOCK, fold_block};
 use super::columns::{Side, fold_columns, fold_transposed};
 use crate::View;
-use crate::buffer::{Buffer, memory};
+use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::line::Span;
 use crate::num::Num;
@@ -172,14 +172,12 @@ fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Le
     }
     let rows = (BLOCK / count).max(1);
     let short = |chunk: usize, out: &mut [P]| {
-        let mut scratch = memory();
-        let mut scratch = Buffer::new(&mut scratch);
+        let mut scratch = Buffer::new();
         let elements = span.read_lazily(chunk * rows * count, out.len() * count, &mut scratch);
         leaf.blocks(0, count, elements, out);
     };
     let block = |row: usize, range: Range<usize>| {
-        let (mut scratch, mut out) = (memory(), [leaf.none()]);
-        let mut scratch = Buffer::new(&mut scratch);
+        let (mut scratch, mut out) = (Buffer::new(), [leaf.none()]);
         let elements = span.read_lazily(row * count + range.start, range.len(), &mut scratch);
         leaf.blocks(range.start, range.len(), elements, &mut out);
         out[0]

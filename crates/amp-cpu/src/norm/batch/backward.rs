@@ -1,10 +1,11 @@
 //! Gradients of batch normalisation, behind relu and a residual too.
 
-use super::columns::{Products, Wide, gradient, halved};
+use super::columns::{Products, Wide, gradient};
 use super::{LINE, Runs, line};
+use crate::elementwise::mask;
 use crate::line::Span;
-use crate::lockstep::{BLOCK, Elements, Room, write};
-use crate::norm::rows::{Rows, WORK, parameters};
+use crate::lockstep::{BLOCK, Elements, memory, place, rooms, rounded};
+use crate::norm::rows::{Rows, WORK, halved, parameters};
 use crate::norm::{NormGrads, NormKind};
 use crate::num::{Num, Real, in_real};
 use crate::reduce::block::{Accumulators, BLOCK as SUMMED, GROUP, Tree};
@@ -72,15 +73,6 @@ impl<A: Real> Rule<'_, A> {
         NormGrads { x, narrowed: None, weight: A::storage(weight), bias: A::storage(bias) }
     }
 
-    /// The gradient of the normalised elements `at` on; `scratch` has room for it twice.
-    fn gradient<'s>(&'s self, at: usize, len: usize, scratch: &'s mut [A]) -> &'s [A] {
-        let Some(dead) = self.dead else { return self.grad.read(at, len, scratch) };
-        let (to, from) = scratch.split_at_mut(scratch.len() / 2);
-        let grad = self.grad.read(at, len, from);
-        dispatch(Mask { dead, at, grad, to: &mut to[..len] });
-        &to[..len]
-    }
-
     /// `Σ g (x - mean)` and `Σ g` of each channel, of which a sample has runs: of some neighbouring samples, joined in pairs.
     fn planes(&self) -> [Vec<A>; 2] {
         let Rows { rows, len, channels, repeat } = self.rows;
@@ -91,15 +83,17 @@ impl<A: Real> Rule<'_, A> {
             let mut sums = vec![A::ZERO; 2 * channels];
             let (products, plain) = sums.split_at_mut(channels);
             scratch::with(3 * some * repeat, |buffer: &mut [A]| {
-                let (g, x) = buffer.split_at_mut(2 * some * repeat);
+                let (g, rest) = buffer.split_at_mut(some * repeat);
+                let (x, masked) = rest.split_at_mut(some * repeat);
                 for row in i * per_piece..((i + 1) * per_piece).min(rows) {
                     for first in (0..channels).step_by(some) {
                         let channels = first..channels.min(first + some);
                         let (at, len) = (row * len + first * repeat, channels.len() * repeat);
-                        let (g, x) = (self.gradient(at, len, g), self.x.read(at, len, x));
+                        let (g, x) = (self.grad.read(at, len, g), self.x.read(at, len, x));
+                        let dead = self.dead.map(|dead| (dead, at, &mut masked[..len]));
                         let (mean, repeat) = (&self.mean[channels.clone()], repeat.max(1));
                         let sums = [&mut products[channels.clone()], &mut plain[channels]];
-                        dispatch(RunProducts { g, x, repeat, mean, sums });
+                        dispatch(RunProducts { g, dead, x, repeat, mean, sums });
                     }
                 }
             });
@@ -161,53 +155,12 @@ impl<A: Real> Rule<'_, A> {
     }
 }
 
-/// `to ← grad`, and 0 where there is a bit, of which the first has number `at`.
-///
-/// Bits are masks of vectors: made bytes first, they took as long as all else in the gradients of 128 channels of 16 by 16.
-struct Mask<'a, A> {
-    dead: &'a [u8],
-    at: usize,
-    grad: &'a [A],
-    to: &'a mut [A],
-}
-
-impl<A: Real> Kernel for Mask<'_, A> {
-    type Output = ();
-    const WIDEST: Level = A::WIDEST;
-
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { dead, at, grad, to } = self;
-        mask::<S, A>(dead, at, grad, to);
-    }
-}
-
-/// [`Mask`] inside of a kernel.
-#[inline(always)]
-pub(super) fn mask<S: Simd, A: Real>(dead: &[u8], at: usize, grad: &[A], to: &mut [A]) {
-    let (bytes, skipped) = (&dead[at / 8..], at % 8);
-    let ((grad, grad_rest), (to, to_rest)) = (grad.as_chunks(), to.as_chunks_mut());
-    let done = at + grad.len() * LANES;
-    if skipped == 0 {
-        for ((grad, to), &bits) in grad.iter().zip(to).zip(bytes.as_chunks().0) {
-            A::Lanes::<S>::load(grad).without(u16::from_le_bytes(bits)).store(to);
-        }
-    } else {
-        // The last bits of sixteen are in a third byte.
-        for ((grad, to), bits) in grad.iter().zip(to).zip(bytes.windows(3).step_by(2)) {
-            let bits = u32::from_le_bytes([bits[0], bits[1], bits[2], 0]) >> skipped;
-            A::Lanes::<S>::load(grad).without(bits as u16).store(to);
-        }
-    }
-    for (i, (&grad, to)) in (done..).zip(grad_rest.iter().zip(to_rest)) {
-        *to = if dead[i / 8] >> (i % 8) & 1 == 0 { grad } else { A::ZERO };
-    }
-}
-
 /// Adds `Σ g (x - mean)` and `Σ g` of the runs of some neighbouring channels. Runs of a block have no tree, whose making took
 /// three fifths of the gradients of 512 channels of 4 by 4.
 struct RunProducts<'a, A> {
     g: &'a [A],
+    /// The bits that say where it counts as 0, the number of the first, and room for what is left.
+    dead: Option<(&'a [u8], usize, &'a mut [A])>,
     x: &'a [A],
     repeat: usize,
     mean: &'a [A],
@@ -220,7 +173,14 @@ impl<A: Real> Kernel for RunProducts<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { g, x, repeat, mean, sums: [products, sums] } = self;
+        let Self { g, dead, x, repeat, mean, sums: [products, sums] } = self;
+        let g = match dead {
+            Some((dead, at, masked)) => {
+                mask::<S, A>(dead, at, g, masked);
+                masked
+            }
+            None => g,
+        };
         let runs = g.chunks(repeat).zip(x.chunks(repeat)).zip(mean);
         for (((g, x), &mean), (product, sum)) in runs.zip(products.iter_mut().zip(sums)) {
             if g.len() <= SUMMED {
@@ -278,12 +238,14 @@ impl<A: Real> Kernel for InputGradient<'_, '_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { g, dead, x, to, runs, first, parameters } = self;
-        let (mut from, mut masked, mut of_x, mut result) = (Room::new(), Room::new(), Room::new(), Room::new());
+        let mut memory = memory();
+        let [from, masked, of_x, result] = rooms(&mut memory, x.len());
         for at in (0..x.len()).step_by(BLOCK) {
             let n = BLOCK.min(x.len() - at);
-            let g = gradient::<S, A>(g, dead, [first, at, n], [&mut from, &mut masked]);
-            let x = x.block::<S>(at, n, of_x.first(n));
-            write::<S, A>(to, at, n, &mut result, |to| of_block(g, x, to, runs, first + at, parameters));
+            let g = gradient::<S, A>(g, dead, [first, at, n], [from, masked]);
+            let x = x.block::<S>(at, n, of_x);
+            of_block(g, x, place(to, at, n, result), runs, first + at, parameters);
+            rounded::<S, A>(result, to, at, n);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Sums over samples whose elements are channels: side by side, so that each has a lane.
 
 use super::LINE;
-use super::backward::mask;
+use crate::elementwise::mask;
 use crate::line::Span;
-use crate::lockstep::{BLOCK, Elements, Room};
-use crate::norm::rows::Rows;
+use crate::lockstep::{BLOCK, Elements, memory, rooms};
+use crate::norm::rows::{Rows, halved};
 use crate::num::Real;
 use crate::reduce::Moments;
 use crate::scratch;
@@ -86,21 +86,6 @@ pub(super) fn moments<A: Real>(x: &Span<'_>, rows: Rows) -> Vec<Moments<A>> {
     halved(pieces, Moments::join).unwrap_or_else(|| vec![Moments::default(); rows.channels])
 }
 
-/// Joins neighbours until one row is left.
-pub(super) fn halved<A: Copy>(mut all: Vec<Vec<A>>, join: impl Fn(A, A) -> A) -> Option<Vec<A>> {
-    while all.len() > 1 {
-        let mut pairs = all.into_iter();
-        let mut half = Vec::new();
-        while let Some(mut a) = pairs.next() {
-            let b = pairs.next().unwrap_or_default();
-            a.iter_mut().zip(b).for_each(|(a, b)| *a = join(*a, b));
-            half.push(a);
-        }
-        all = half;
-    }
-    all.pop()
-}
-
 /// Joins the moments of the columns of some wide rows, of which the last may be short, with those in `all` (counts, means and
 /// squares): sums, then squares of what differs from their means.
 ///
@@ -171,7 +156,8 @@ impl<A: Real> Kernel for Products<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { g, dead, x, first, mean, mut sums } = self;
-        let (mut from, mut masked, mut of_x) = (Room::new(), Room::new(), Room::new());
+        let mut memory = memory();
+        let [from, masked, of_x] = rooms(&mut memory, x.len());
         let (width, len) = (mean.len(), x.len());
         // Rows of a block, or a part of a row.
         let (rows, across) = ((BLOCK / width).max(1), width.min(BLOCK));
@@ -182,8 +168,8 @@ impl<A: Real> Kernel for Products<'_, A> {
                 if at >= end {
                     break;
                 }
-                let g = gradient::<S, A>(g, dead, [first, at, end - at], [&mut from, &mut masked]);
-                let x = x.block::<S>(at, end - at, of_x.first(end - at));
+                let g = gradient::<S, A>(g, dead, [first, at, end - at], [from, masked]);
+                let x = x.block::<S>(at, end - at, of_x);
                 products::<S, A>(g, x, &mean[lanes.clone()], sums.each_mut().map(|sums| &mut sums[lanes.clone()]));
             }
         }
@@ -196,11 +182,11 @@ pub(super) fn gradient<'s, S: Simd, A: Real>(
     g: Elements<'s, A>,
     dead: Option<&[u8]>,
     [first, at, count]: [usize; 3],
-    [from, masked]: [&'s mut Room<A>; 2],
+    [from, masked]: [&'s mut [A]; 2],
 ) -> &'s [A] {
-    let grad = g.block::<S>(at, count, from.first(count));
+    let grad = g.block::<S>(at, count, from);
     let Some(dead) = dead else { return grad };
-    let to = masked.first(count);
+    let to = &mut masked[..count];
     mask::<S, A>(dead, first + at, grad, to);
     to
 }

@@ -14,7 +14,7 @@ pub use backward::batch_norm_relu_grad;
 use super::rows::{Rows, WORK, parameters};
 use super::{NormKind, Normalized, Statistics, finished};
 use crate::line::Span;
-use crate::lockstep::{BLOCK, Elements, Room, write};
+use crate::lockstep::{BLOCK, Elements, memory, place, rooms, rounded};
 use crate::num::{Real, in_real};
 use crate::reduce::fold::Axes;
 use crate::reduce::moments;
@@ -214,17 +214,18 @@ impl<A: Real> Kernel for Standardize<'_, '_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { x, y, runs, first, parameters, rectified, residual, dead } = self;
-        let (mut from, mut added, mut plain, mut to) = (Room::new(), Room::new(), Room::new(), Room::new());
+        let mut memory = memory();
+        let [from, added, plain, to] = rooms(&mut memory, x.len());
         for at in (0..x.len()).step_by(BLOCK) {
             let n = BLOCK.min(x.len() - at);
-            let x = x.block::<S>(at, n, from.first(n));
-            let residual = residual.map(|residual| residual.block::<S>(at, n, added.first(n)));
-            write::<S, A>(y, at, n, &mut to, |y| {
-                standardize_block(x, if rectified { plain.first(n) } else { &mut *y }, runs, first + at, parameters);
-                if rectified {
-                    rectify::<S, A>(plain.first(n), residual, y, dead.get_mut(at / 8..).unwrap_or_default());
-                }
-            });
+            let x = x.block::<S>(at, n, from);
+            let residual = residual.map(|residual| residual.block::<S>(at, n, added));
+            let results = place(y, at, n, to);
+            standardize_block(x, if rectified { &mut plain[..n] } else { &mut *results }, runs, first + at, parameters);
+            if rectified {
+                rectify::<S, A>(&plain[..n], residual, results, dead.get_mut(at / 8..).unwrap_or_default());
+            }
+            rounded::<S, A>(to, y, at, n);
         }
     }
 }
