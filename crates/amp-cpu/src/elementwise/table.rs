@@ -73,18 +73,6 @@ pub(super) fn unary(op: Unary, x: &View, out: DType) -> Option<Storage> {
     Some(y)
 }
 
-/// `y[i] = table[x[i]]`, four at a time: single 16-bit stores would take twice as long as the look-ups.
-fn look_up(table: &[u16; VALUES], x: &[u16], y: &mut [u16]) {
-    let value = |x: u16| table[usize::from(x)];
-    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<4>(), y.as_chunks_mut::<4>());
-    for (y, &[a, b, c, d]) in y.iter_mut().zip(x) {
-        let low = u64::from(value(a)) | u64::from(value(b)) << 16;
-        let all = low | u64::from(value(c)) << 32 | u64::from(value(d)) << 48;
-        *y = [all as u16, (all >> 16) as u16, (all >> 32) as u16, (all >> 48) as u16];
-    }
-    y_rest.iter_mut().zip(x_rest).for_each(|(y, &x)| *y = value(x));
-}
-
 /// `grad * op'(saved)` with the derivative looked up, where that is faster.
 pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Option<Storage> {
     let (function, precision) = index(op, saved.logical)?;
@@ -117,7 +105,7 @@ impl Body<f32, 1> for Slope<'_> {
     fn run<S: Simd>(self, at: usize, [grad]: [&[f32]; 1], y: &mut [f32]) {
         let x = &self.x[at..][..y.len()];
         for ((y, x), grad) in y.chunks_mut(BLOCK).zip(x.chunks(BLOCK)).zip(grad.chunks(BLOCK)) {
-            slopes(self.table, x, y);
+            look_up(self.table, x, y);
             y.iter_mut().zip(grad).for_each(|(y, &grad)| *y *= grad);
         }
     }
@@ -127,10 +115,66 @@ impl Body<f32, 1> for Slope<'_> {
 /// BF16 took 1.80 ms, and not 1.57.
 const BLOCK: usize = 256;
 
+/// What tables hold.
+trait Entry: Copy {
+    /// The entries at four numbers.
+    fn four(table: &[Self; VALUES], x: &[u16; 4]) -> [Self; 4];
+}
+
 /// `y[i] = table[x[i]]`, outside of the functions of a level: gathering by instruction takes a third longer.
+///
+/// On a Zen 5 0.23 ns an element by single loads and stores, whatever the compiler makes of them. With four numbers that are
+/// read at once, and as many entries that are loaded into a vector, 16-bit entries take 0.16 ns, F32 0.19.
 #[inline(never)]
-fn slopes(table: &[f32; VALUES], x: &[u16], y: &mut [f32]) {
-    y.iter_mut().zip(x).for_each(|(y, &x)| *y = table[usize::from(x)]);
+fn look_up<T: Entry>(table: &[T; VALUES], x: &[u16], y: &mut [T]) {
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<4>(), y.as_chunks_mut::<4>());
+    y.iter_mut().zip(x).for_each(|(y, x)| *y = T::four(table, x));
+    y_rest.iter_mut().zip(x_rest).for_each(|(y, &x)| *y = table[usize::from(x)]);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Entry, VALUES};
+    use std::arch::x86_64::*;
+    use std::mem::transmute;
+
+    /// The entries at all of `x`, which joined by shifts would be read one by one.
+    #[inline(always)]
+    fn entries<T: Copy>(table: &[T; VALUES], x: &[u16; 4]) -> [T; 4] {
+        // SAFETY: four numbers of 16 bits, wherever they lie.
+        let x = unsafe { x.as_ptr().cast::<u64>().read_unaligned() };
+        let entry = |bits| table[usize::from((x >> bits) as u16)];
+        [entry(0), entry(16), entry(32), entry(48)]
+    }
+
+    impl Entry for u16 {
+        #[inline(always)]
+        fn four(table: &[Self; VALUES], x: &[u16; 4]) -> [Self; 4] {
+            let [a, b, c, d] = entries(table, x);
+            // SAFETY: every processor of this architecture has the instructions; 64 bits are four numbers.
+            unsafe {
+                let y = _mm_insert_epi16::<1>(_mm_cvtsi32_si128(a.into()), b.into());
+                let y = _mm_insert_epi16::<3>(_mm_insert_epi16::<2>(y, c.into()), d.into());
+                transmute(_mm_cvtsi128_si64(y))
+            }
+        }
+    }
+
+    impl Entry for f32 {
+        #[inline(always)]
+        fn four(table: &[Self; VALUES], x: &[u16; 4]) -> [Self; 4] {
+            let [a, b, c, d] = entries(table, x);
+            // SAFETY: as above; 128 bits are four numbers.
+            unsafe { transmute(_mm_setr_ps(a, b, c, d)) }
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl<T: Copy> Entry for T {
+    fn four(table: &[Self; VALUES], x: &[u16; 4]) -> [Self; 4] {
+        x.map(|x| table[usize::from(x)])
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +203,18 @@ mod tests {
                 let looked_up = slope(&|x, g| unary_grad(op, x, g, dtype).unwrap_or_else(|| computed.clone()));
                 assert_eq!(bits_of(&looked_up), bits_of(&computed), "slope of {op:?} of {dtype}");
             }
+        }
+    }
+
+    #[test]
+    fn any_number_of_elements_is_looked_up_from_any_place() {
+        let bits: Vec<u16> = (0..=u16::MAX).map(|bits| bits.wrapping_mul(31)).collect();
+        let table: &[u16; VALUES] = bits.as_slice().try_into().expect("a value for every argument");
+        for (start, len) in (0..4).flat_map(|start| (0..10).map(move |len| (start, len))) {
+            let x: Vec<u16> = (0..13).map(|i| 0xffff - 4099 * i).collect();
+            let mut y = vec![0; len];
+            look_up(table, &x[start..][..len], &mut y);
+            assert!(y.iter().zip(&x[start..]).all(|(&y, &x)| y == x.wrapping_mul(31)), "{len} from {start}");
         }
     }
 
