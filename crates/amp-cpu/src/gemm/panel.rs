@@ -107,6 +107,11 @@ impl Panel {
 /// Panels of 12 were woven four pairs at a time by a loop of unknown length, a seventh of a weight gradient: with their width
 /// known, and memory asked for 8 KiB in advance instead of 4 groups, a product of 1152 × 2048 by 2048 × 384 takes two threads of
 /// Zen 5 5 to 10 % less.
+///
+/// Panels begin pages apart, in the same sets of the cache: a group of each in turn lost lines before they were full. Four groups
+/// of a panel at a time, in vectors, 512 lines of 384 in BF16 take 0.06 ns an element instead of 0.31 in panels of 12, 0.03
+/// instead of 0.21 in panels of 32. Expected 2.5 % of a step of GPT, where memory is not so near: 1 % of its processor time,
+/// 3 % of ViT's.
 struct Across<'a, E, const WIDTH: usize> {
     lines: &'a [E],
     stride: usize,
@@ -126,24 +131,43 @@ impl<E: Multiply, const WIDTH: usize> Kernel for Across<'_, E, WIDTH> {
         /// Bytes that memory is asked for in advance, about, in so many groups at most.
         const AHEAD: usize = 8192;
         const MOST: usize = 16;
+        /// Groups of a panel that are written at once: whole cache lines in panels of 12 and 32.
+        const BLOCK: usize = 4;
         let width = if WIDTH == 0 { self.width } else { WIDTH };
         let ahead = (AHEAD / (self.group * self.panels * width * size_of::<E>()).max(1)).min(MOST);
-        for g in 0..self.groups {
-            for line in self.lines.chunks(self.stride.max(1)).skip((g + ahead) * self.group).take(self.group) {
+        for first in (0..self.groups).step_by(BLOCK) {
+            let block = first..self.groups.min(first + BLOCK);
+            let next = self.lines.chunks(self.stride.max(1)).skip((first + ahead) * self.group);
+            for line in next.take(block.len() * self.group) {
                 prefetch(&line[..line.len().min(self.panels * width)]);
             }
             for p in 0..self.panels {
-                let line = &self.lines[g * self.group * self.stride + p * width..];
-                let to = &mut self.out[p * self.panel_len + g * self.group * width..][..self.group * width];
-                if self.group == 1 {
-                    to.copy_from_slice(&line[..width]);
-                    continue;
-                }
-                let (even, odd) = (&line[..width], &line[self.stride..][..width]);
-                for ((to, &even), &odd) in to.as_chunks_mut::<2>().0.iter_mut().zip(even).zip(odd) {
-                    *to = [even, odd];
+                let to = &mut self.out[p * self.panel_len + first * self.group * width..];
+                for (g, to) in block.clone().zip(to.chunks_exact_mut(self.group * width)) {
+                    let line = |i: usize| &self.lines[(g * self.group + i) * self.stride + p * width..][..width];
+                    if self.group == 1 {
+                        to.copy_from_slice(line(0));
+                        continue;
+                    }
+                    let to = to.as_chunks_mut::<2>().0;
+                    if WIDTH == 0 {
+                        pair(line(0), line(1), to);
+                        continue;
+                    }
+                    // In registers first: stores in between might change what is read next, for all the compiler knows.
+                    let mut pairs = [[E::default(); 2]; WIDTH];
+                    pair(line(0), line(1), &mut pairs);
+                    to.copy_from_slice(&pairs);
                 }
             }
         }
+    }
+}
+
+/// Elements of two lines in turn.
+#[inline(always)]
+fn pair<E: Copy>(even: &[E], odd: &[E], to: &mut [[E; 2]]) {
+    for ((to, &even), &odd) in to.iter_mut().zip(even).zip(odd) {
+        *to = [even, odd];
     }
 }
