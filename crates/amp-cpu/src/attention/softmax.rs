@@ -1,7 +1,7 @@
 //! Exponentials of a block of scores, row by row.
 
 use crate::num::Real;
-use crate::reduce::block::{dot_of, greatest, total};
+use crate::reduce::block::{Itself, dot_of, greatest, total};
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd};
 
 /// Turns a row of scores times `scale` into exponentials relative to the largest so far, and updates that and their sum.
@@ -77,7 +77,7 @@ impl<T: Real> Kernel for Dot<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) -> T {
-        dot_of::<S, T>(self.0, self.1)
+        dot_of::<S, T>(self.0, Itself, self.1)
     }
 }
 

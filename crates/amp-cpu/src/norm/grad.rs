@@ -243,7 +243,7 @@ impl<A: Real> Kernel for ParameterGradients<'_, A> {
             }
         } else {
             for ((w, b), (g, n)) in weight.iter_mut().zip(bias).zip(g.chunks(repeat).zip(normal.chunks(repeat))) {
-                *w += dot_of::<S, A>(g, n);
+                *w += dot_of::<S, A>(g, Itself, n);
                 *b += sum_of::<S, A>(g, Itself);
             }
         }
@@ -273,7 +273,7 @@ impl<A: Real> Kernel for InputGradient<'_, A> {
         }
         let count = A::of(to.len() as f64);
         let shift = if centred { sum_of::<S, A>(to, Itself) / count } else { A::ZERO };
-        let slope = dot_of::<S, A>(to, normal) / count;
+        let slope = dot_of::<S, A>(to, Itself, normal) / count;
         to.iter_mut().zip(normal).for_each(|(g, &n)| *g = (*g - shift - n * slope) * rstd);
     }
 }

@@ -99,6 +99,10 @@ pub(crate) struct Square<A>(pub A);
 #[derive(Clone, Copy)]
 pub(crate) struct Exponential<A>(pub A);
 
+/// `x · scale`
+#[derive(Clone, Copy)]
+pub(crate) struct Scaled<A>(pub A);
+
 impl<A: Real> Term<A> for Itself {
     #[inline(always)]
     fn nothing(self) -> A {
@@ -136,6 +140,18 @@ impl<A: Real> Term<A> for Exponential<A> {
     }
 }
 
+impl<A: Real> Term<A> for Scaled<A> {
+    #[inline(always)]
+    fn nothing(self) -> A {
+        A::ZERO
+    }
+
+    #[inline(always)]
+    fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
+        x * Lanes::splat(self.0)
+    }
+}
+
 /// `Σ term(x)` of a line of any length.
 #[inline(always)]
 pub(crate) fn sum_of<S: Simd, A: Real>(line: &[A], term: impl Term<A>) -> A {
@@ -160,9 +176,9 @@ pub(crate) fn sum_of<S: Simd, A: Real>(line: &[A], term: impl Term<A>) -> A {
     tree.finish(Num::add)
 }
 
-/// `Σ a b` of two lines of one length.
+/// `Σ term(a) b` of two lines of one length.
 #[inline(always)]
-pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], b: &[A]) -> A {
+pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], term: impl Term<A>, b: &[A]) -> A {
     let mut tree = Tree::new(A::ZERO);
     for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
         let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
@@ -170,14 +186,15 @@ pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], b: &[A]) -> A {
         let mut sums = Accumulators::<S, A>::new();
         for (a, b) in a.iter().zip(b) {
             for i in 0..GROUP {
-                sums.add_product(i, Lanes::load(&a[i]), Lanes::load(&b[i]));
+                sums.add_product(i, term.of::<S>(Lanes::load(&a[i])), Lanes::load(&b[i]));
             }
         }
         for (a, b) in a_single.iter().zip(b_single) {
-            sums.add_product(0, Lanes::load(a), Lanes::load(b));
+            sums.add_product(0, term.of::<S>(Lanes::load(a)), Lanes::load(b));
         }
         if !a_rest.is_empty() {
-            sums.add_product(1, Lanes::load_part(a_rest, A::ZERO), Lanes::load_part(b_rest, A::ZERO));
+            let a = term.of::<S>(Lanes::load_part(a_rest, term.nothing()));
+            sums.add_product(1, a, Lanes::load_part(b_rest, A::ZERO));
         }
         tree.push(sums.total(), Num::add);
     }

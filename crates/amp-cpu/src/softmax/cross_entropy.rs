@@ -146,7 +146,7 @@ fn weighted<S: Simd, A: Real>(line: &[A], shift: A, weight: &[A]) -> A {
     for (x, weight) in line.chunks(BLOCK).zip(weight.chunks(BLOCK)) {
         let shifted = &mut shifted[..x.len()];
         shifted.iter_mut().zip(x).for_each(|(to, &x)| *to = x - shift);
-        tree.push(dot_of::<S, A>(shifted, weight), Num::add);
+        tree.push(dot_of::<S, A>(shifted, Itself, weight), Num::add);
     }
     tree.finish(Num::add)
 }

@@ -9,7 +9,7 @@ pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad}
 use crate::line::{Cut, Lines, map_lines};
 use crate::num::{Num, Real, in_real};
 use crate::parallel;
-use crate::reduce::block::{Accumulators, BLOCK, Exponential, GROUP, Itself, Tree, dot_of, largest, sum_of};
+use crate::reduce::block::{Accumulators, BLOCK, Exponential, GROUP, Itself, Scaled, Tree, dot_of, largest, sum_of};
 use crate::reduce::converted;
 use crate::simd::{Kernel, Lanes, Level, Simd, dispatch};
 use crate::{DType, Storage, View, scratch};
@@ -28,7 +28,7 @@ pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -
     in_real!(y.logical, A => {
         let outputs = Lines::new(y, axis);
         map_lines::<A>(grad, axis, out, &|number, g, to| {
-            scratch::with(len, |y: &mut [A]| dispatch(Backward { y: outputs.read(number, y), g, to, log }));
+            scratch::with(len, |y: &mut [A]| dispatch(Backward { y: outputs.read(number, y), scale: A::ONE, g, to, log }));
         })
     })
 }
@@ -42,8 +42,14 @@ pub fn softmax_grad_of_input(x: &View, grad: &View, axis: usize, log: bool, out:
         map_lines::<A>(grad, axis, out, &|number, g, to| {
             scratch::with(2 * len, |room: &mut [A]| {
                 let (x, y) = room.split_at_mut(len);
-                dispatch(Forward { x: inputs.read(number, x), y, log });
-                dispatch(Backward { y, g, to, log });
+                let x = inputs.read(number, x);
+                let scale = if log {
+                    dispatch(Forward { x, y, log });
+                    A::ONE
+                } else {
+                    dispatch(Exponentials { x, y })
+                };
+                dispatch(Backward { y, scale, g, to, log });
             });
         })
     })
@@ -76,12 +82,22 @@ struct Forward<'a, A> {
     log: bool,
 }
 
+/// `y ← exp(x - max x)` of one line; returns what makes that its softmax.
+struct Exponentials<'a, A> {
+    x: &'a [A],
+    y: &'a mut [A],
+}
+
 /// `to ← y (g - Σ g y)`, or `to ← g - exp(y) Σ g` for the logarithm.
+///
+/// `y` is scaled as it is read: written before, it took 5 to 7 % of the gradient of 16-bit inputs.
 ///
 /// The first takes the time of a loop that adds two operands from memory and writes a third: 1.0 ms for 4 M F32 on one thread of
 /// a Zen 5, of which 0.4 are left when they come from the second-level cache.
 struct Backward<'a, A> {
     y: &'a [A],
+    /// What `y` is multiplied with first, 1 for the logarithm.
+    scale: A,
     g: &'a [A],
     to: &'a mut [A],
     log: bool,
@@ -137,18 +153,28 @@ impl<A: Real> Kernel for Forward<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { x, y, log } = self;
-        let max = largest::<S, A>(x);
         if log {
+            let max = largest::<S, A>(x);
             let log_sum = sum_of_exp::<S, A>(x, max).ln::<S>();
             for (y, &x) in y.iter_mut().zip(x) {
                 *y = (x - max) - log_sum;
             }
         } else {
-            let scale = A::ONE / exp_to::<S, A>(x, max, y);
+            let scale = Exponentials { x, y: &mut *y }.run::<S>();
             for e in y {
                 *e = *e * scale;
             }
         }
+    }
+}
+
+impl<A: Real> Kernel for Exponentials<'_, A> {
+    type Output = A;
+    const WIDEST: Level = A::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> A {
+        A::ONE / exp_to::<S, A>(self.x, largest::<S, A>(self.x), self.y)
     }
 }
 
@@ -158,16 +184,16 @@ impl<A: Real> Kernel for Backward<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { y, g, to, log } = self;
+        let Self { y, scale, g, to, log } = self;
         if log {
             let sum = sum_of::<S, A>(g, Itself);
             for ((to, &g), &y) in to.iter_mut().zip(g).zip(y) {
                 *to = g - y.exp::<S>() * sum;
             }
         } else {
-            let dot = dot_of::<S, A>(y, g);
+            let dot = dot_of::<S, A>(y, Scaled(scale), g);
             for ((to, &g), &y) in to.iter_mut().zip(g).zip(y) {
-                *to = y * (g - dot);
+                *to = y * scale * (g - dot);
             }
         }
     }
