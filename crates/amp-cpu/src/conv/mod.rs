@@ -14,9 +14,11 @@ mod lattice;
 mod order;
 mod pack;
 mod patch;
+mod plan;
 mod planes;
 mod short;
 mod slopes;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -28,12 +30,12 @@ use crate::load::{computes_in_f64, load_all, offset_of};
 use crate::num::Real;
 use crate::simd::{LANES, Level};
 use crate::{DType, MemoryOrder, Storage, View};
-use gather::Target;
 use half::bf16;
 use images::Images;
 use lattice::Lattice;
 use pack::Weights;
 use std::borrow::Cow;
+use target::Target;
 use tile::Convolve;
 
 /// Most channels of a group, on both sides, for which tiles never pay.

@@ -1,9 +1,9 @@
 //! Images: every pixel sums its patch times the kernel.
 
-use super::super::gather::Target;
 use super::super::images::Images;
 use super::super::lattice::{Band, Lattice};
 use super::super::pack::Weights;
+use super::super::target::Target;
 use super::abreast::{self, Frame};
 use super::fill::Filling;
 use super::patch::{Patch, TRIPLE};

@@ -1,11 +1,11 @@
 //! Images: the same two elements of the patches of neighbouring pixels are woven into pairs, which tiles multiply by panels of
 //! outputs.
 
-use super::super::gather::Target;
 use super::super::images::Images;
 use super::super::lanes::{self, Lanes};
 use super::super::lattice::Lattice;
 use super::super::pack::Weights;
+use super::super::target::Target;
 use super::super::tile::end;
 use super::Frame;
 use crate::gemm::product::PER_CYCLE;

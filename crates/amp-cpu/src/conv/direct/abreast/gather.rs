@@ -1,9 +1,9 @@
 //! Images of depthwise convolutions: sixteen channels of every pixel sum their patches times their kernels.
 
-use super::super::super::gather::Target;
 use super::super::super::images::Images;
 use super::super::super::lattice::{Band, Lattice};
 use super::super::super::pack::Weights;
+use super::super::super::target::Target;
 use super::{Frame, NEXT, TAPS, blocks, neighbours, vector};
 use crate::gemm::kernel::Full;
 use crate::gemm::product::PER_CYCLE;
