@@ -196,7 +196,7 @@ template <class C> __device__ C unary_grad(int op, C s, C g, double p0, double p
         case GELU_TANH: return g * gelu_tanh_derivative(s);
         case SILU: { C r = sigmoid(s); return g * (r * (1 + s * (1 - r))); }
         case SOFTPLUS: return s * (C)p0 > (C)p1 ? g : g * sigmoid(s * (C)p0);
-        case HARDSWISH: return s <= -3 ? (C)0 : s < 3 ? g * (s / 3 + (C)0.5) : g;
+        case HARDSWISH: return s <= -3 ? (C)0 : s >= 3 ? g : g * (s / 3 + (C)0.5);
         case CLAMP: return (s > (C)p0 || p0 == -INFINITY) && (s < (C)p1 || p1 == INFINITY) ? g : (C)0;
         case POWF: return powf_grad(s, g, p0);
         default: return g * (C)p0;

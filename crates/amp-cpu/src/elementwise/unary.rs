@@ -178,8 +178,9 @@ impl<T: Float> Body<T, 2> for Backward {
                 each!(y, (s, g) => if s * beta > threshold { g } else { g * (s * beta).sigmoid::<S>() });
             }
             Unary::Hardswish => each!(y, (s, g) => {
+                // Of NaN too.
                 let inner = g * (s / T::of(3.0) + half);
-                let upper = if s < T::of(3.0) { inner } else { g };
+                let upper = if s >= T::of(3.0) { g } else { inner };
                 if s <= T::of(-3.0) { zero } else { upper }
             }),
             Unary::Clamp { min, max } => {

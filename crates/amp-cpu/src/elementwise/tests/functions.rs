@@ -128,6 +128,30 @@ fn derivatives_agree_with_f64() {
     }
 }
 
+/// What a threshold alone decides passes as `torch` lets it pass; whatever is computed is NaN.
+#[test]
+fn derivatives_at_nan_are_nan_unless_a_threshold_gives_them() {
+    let at = layout(&[70], &[1], 0);
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let (x, g) = (storage(&[f64::NAN; 70], dtype), storage(&[2.0; 70], dtype));
+        let [x, g] = [&x, &g].map(|data| View { data: data.as_slice(), layout: &at, logical: dtype });
+        for op in FUNCTIONS {
+            let expected = match op {
+                Unary::Neg => -2.0,
+                Unary::Relu => 2.0,
+                Unary::LeakyRelu(slope) => 2.0 * slope,
+                Unary::Affine { mul, .. } => 2.0 * mul,
+                Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => 0.0,
+                Unary::Clamp { .. } | Unary::Powf(0.0) => 0.0,
+                _ => f64::NAN,
+            };
+            let got = to_f64(&unary_grad(op, &x, &g, dtype));
+            let ok = |&y: &f64| agree(y, expected, ulp(expected, dtype));
+            assert!(got.iter().all(ok), "{op:?}' of NaN in {dtype}: {got:?}, not {expected}");
+        }
+    }
+}
+
 #[test]
 fn clamp_passes_no_gradient_at_its_bounds_and_all_at_open_ends() {
     let x = [f64::NEG_INFINITY, -2.0, -1.0, 0.5, 1.0, f64::INFINITY, f64::NAN];
