@@ -27,7 +27,7 @@ pub(crate) struct Collected {
     /// Gradients of which only some rows are stored: which ones.
     pub(crate) rows: IdMap<Which>,
     /// Rows given so far, by leaf.
-    parts: IdMap<Vec<Rows>>,
+    given_rows: IdMap<Vec<Rows>>,
     /// Parts of gradients of nodes that may be joined by others.
     joining: IdMap<Part>,
     /// Largest magnitudes of the gradients, where they were asked for.
@@ -40,7 +40,7 @@ pub(crate) struct Pass<'a> {
     grad: RawTensor,
     wanted: &'a IdSet,
     grads: &'a mut IdMap<RawTensor>,
-    parts: &'a mut IdMap<Vec<Rows>>,
+    given_rows: &'a mut IdMap<Vec<Rows>>,
     joining: &'a mut IdMap<Part>,
     pending: &'a mut Vec<PendingUpdate>,
     lookout: Option<&'a mut Lookout>,
@@ -119,7 +119,7 @@ impl Pass<'_> {
         match self.edge(i) {
             Some(Edge::Leaf(leaf)) if leaf.dtype == DType::F32 => {
                 let id = leaf.id;
-                self.parts.entry(id).or_default().push(rows);
+                self.given_rows.entry(id).or_default().push(rows);
                 Ok(())
             }
             Some(_) => self.give(i, rows.dense()?),
@@ -169,7 +169,7 @@ impl Pass<'_> {
     pub(crate) fn merge(&mut self, inner: Collected) -> Result<()> {
         for (id, grad) in inner.grads {
             if let Some(which) = inner.rows.get(&id).cloned() {
-                self.parts.entry(id).or_default().push(Rows { which, values: grad });
+                self.given_rows.entry(id).or_default().push(Rows { which, values: grad });
                 continue;
             }
             let sum = match self.grads.get(&id) {
@@ -252,8 +252,8 @@ pub(crate) fn run(
 
 /// Makes one gradient of all rows of a leaf; a dense one where the leaf got other shares too.
 fn join_rows(collected: &mut Collected, mut lookout: Option<&mut Lookout>) -> Result<()> {
-    for (id, parts) in std::mem::take(&mut collected.parts) {
-        let rows = Rows::coalesced(&parts)?;
+    for (id, given) in std::mem::take(&mut collected.given_rows) {
+        let rows = Rows::coalesced(&given)?;
         let grad = match collected.grads.remove(&id) {
             Some(dense) => add(&dense, &rows.dense()?, dense.logical)?,
             None => {
@@ -290,8 +290,8 @@ fn step(
     let Some(grad) = grad else { return Ok(()) };
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
     let mut slot = node.backward.lock().expect("no panic while locked");
-    let Collected { grads, parts, joining, pending, .. } = collected;
-    let mut pass = Pass { node, grad, wanted, grads, parts, joining, pending, lookout };
+    let Collected { grads, given_rows, joining, pending, .. } = collected;
+    let mut pass = Pass { node, grad, wanted, grads, given_rows, joining, pending, lookout };
     if retain {
         return slot.as_ref().ok_or_else(freed)?(&mut pass);
     }

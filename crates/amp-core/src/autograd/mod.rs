@@ -28,7 +28,7 @@ pub use gradients::{Gradients, IsUnscaled, ScaleState, Scaled, Typed, Unscaled};
 pub use graph::Differentiable;
 pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
 pub(crate) use ids::{IdMap, IdSet};
-pub(crate) use parts::part_of;
+pub(crate) use parts::{part_of, spread};
 pub(crate) use peaks::Spread;
 pub(crate) use rows::{Rows, Which};
 pub(crate) use saved::{Applied, Origin, Saved, SavedInput, SavedSigns, note_origin};

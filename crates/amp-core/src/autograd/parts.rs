@@ -5,6 +5,7 @@
 //! and with rows stored at once, steps took 2 and 4 % less processor time.
 
 use crate::Result;
+use crate::backend::Buffer;
 use crate::raw::RawTensor;
 use amp_cpu::{DType, Dims, Layout};
 use std::sync::Arc;
@@ -53,11 +54,18 @@ impl Part {
 
     /// The gradient in a tensor of `shape`, zero where other parts would be.
     pub(crate) fn spread(&self, shape: Dims) -> Result<RawTensor> {
-        let grad = &self.grad;
-        let mut whole = grad.backend().fill(0.0, shape.count(), grad.logical)?;
-        grad.backend().copy_into(grad.operand()?, &mut whole, &part_of(shape, *grad.shape(), self.axis, self.start))?;
-        Ok(RawTensor::new(grad.device(), whole, shape))
+        let at = part_of(shape, *self.grad.shape(), self.axis, self.start);
+        let whole = spread(&self.grad, &at, shape.count(), self.grad.logical)?;
+        Ok(RawTensor::new(self.grad.device(), whole, shape))
     }
+}
+
+/// The part of a gradient of `count` elements that lies `at` some place in it, in precision `dtype`; zero elsewhere.
+pub(crate) fn spread(part: &RawTensor, at: &Layout, count: usize, dtype: DType) -> Result<Buffer> {
+    let backend = part.backend();
+    let mut whole = backend.fill(0.0, count, dtype)?;
+    backend.copy_into(part.operand()?, &mut whole, at)?;
+    Ok(whole)
 }
 
 /// Where a part of that shape lies in a row-major tensor of `shape`, from `start` on along `axis`.

@@ -1,7 +1,7 @@
 //! Reading the same memory through another shape: nothing is copied, gradients go back through the inverse view.
 
 use super::Tensor;
-use crate::autograd::{Pass, part_of, record};
+use crate::autograd::{Pass, part_of, record, spread};
 use crate::backend::Operand;
 use crate::ops::accumulate;
 use crate::precision::Element;
@@ -245,11 +245,7 @@ fn add_part(pass: &mut Pass<'_>, axis: usize, start: usize) -> Result<()> {
     }
     let (grad, Some(shape)) = (pass.grad().clone(), pass.shape(0)) else { return Ok(()) };
     let (backend, at) = (grad.backend(), part_of(shape, *grad.shape(), axis, start));
-    let fresh = |dtype| {
-        let mut whole = backend.fill(0.0, shape.count(), dtype)?;
-        backend.copy_into(grad.operand()?, &mut whole, &at)?;
-        Ok(whole)
-    };
+    let fresh = |dtype| spread(&grad, &at, shape.count(), dtype);
     accumulate(pass, 0, None, fresh, |whole| {
         let part = Operand { buffer: whole, layout: &at, logical: whole.dtype() };
         let sum = backend.binary(Binary::Add, part, grad.operand()?, whole.dtype())?;
