@@ -22,21 +22,30 @@ pub(crate) fn walk<R, const N: usize>(
     operands: [&RawTensor; N],
     kernel: impl FnOnce(&dyn Backend, [Operand<'_>; N]) -> Result<R>,
 ) -> Result<R> {
-    let backend = operands[0].backend();
+    let (backend, arguments) = (operands[0].backend(), arguments(operands)?);
+    if order == MemoryOrder::RowMajor {
+        return kernel(backend, arguments);
+    }
+    kernel(backend, laid_out(arguments, &walked(order, operands)))
+}
+
+fn arguments<const N: usize>(operands: [&RawTensor; N]) -> Result<[Operand<'_>; N]> {
     let mut arguments = [operands[0].operand()?; N];
     for (argument, x) in arguments.iter_mut().zip(operands).skip(1) {
         *argument = x.operand()?;
     }
-    if order == MemoryOrder::RowMajor {
-        return kernel(backend, arguments);
+    Ok(arguments)
+}
+
+fn walked<const N: usize>(order: MemoryOrder, operands: [&RawTensor; N]) -> [Layout; N] {
+    operands.map(|x| order.walked(&x.layout))
+}
+
+fn laid_out<'a, const N: usize>(mut arguments: [Operand<'a>; N], layouts: &'a [Layout; N]) -> [Operand<'a>; N] {
+    for (argument, layout) in arguments.iter_mut().zip(layouts) {
+        argument.layout = layout;
     }
-    let layouts = operands.map(|x| order.walked(&x.layout));
-    let mut i = 0;
-    let walked = arguments.map(|argument| {
-        i += 1;
-        Operand { layout: &layouts[i - 1], ..argument }
-    });
-    kernel(backend, walked)
+    arguments
 }
 
 /// The tensor for kernels that work on planes or rows: copied where channels lie together; out of the graph.

@@ -117,23 +117,41 @@ pub(crate) fn record(
     out: RawTensor,
     backward: impl FnOnce(&RawTensor) -> Result<Backward>,
 ) -> Result<RawTensor> {
-    watch::forward(op, Location::caller(), &out);
-    if !grad_enabled() || inputs.iter().all(|x| x.edge.is_none()) {
+    let location = Location::caller();
+    if !recorded(op, location, inputs, &out) {
         return Ok(out);
     }
+    let backward = backward(&out)?;
+    Ok(with_node(op, location, inputs, out, backward))
+}
+
+/// Whether what an operation gave goes into the graph.
+fn recorded(op: &'static str, location: &'static Location<'static>, inputs: &[&RawTensor], out: &RawTensor) -> bool {
+    watch::forward(op, location, out);
+    grad_enabled() && inputs.iter().any(|x| x.edge.is_some())
+}
+
+/// `out` as the output of a new node.
+fn with_node(
+    op: &'static str,
+    location: &'static Location<'static>,
+    inputs: &[&RawTensor],
+    out: RawTensor,
+    backward: Backward,
+) -> RawTensor {
     let node = Node {
         id: next_id(),
         op,
-        location: Location::caller(),
-        function: if watch::on() { watch::function_at(Location::caller()) } else { None },
+        location,
+        function: if watch::on() { watch::function_at(location) } else { None },
         shape: *out.shape(),
         dtype: out.logical,
         inputs: inputs.iter().map(|x| x.edge.clone()).collect(),
-        backward: Mutex::new(Some(backward(&out)?)),
+        backward: Mutex::new(Some(backward)),
         retain: AtomicBool::new(false),
         pending: Mutex::default(),
     };
-    Ok(RawTensor { edge: Some(Edge::Node(Arc::new(node))), ..out })
+    RawTensor { edge: Some(Edge::Node(Arc::new(node))), ..out }
 }
 
 /// A new leaf that collects the gradient of `tensor` in its own precision.
