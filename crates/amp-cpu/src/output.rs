@@ -154,14 +154,13 @@ impl<'a> Output<'a> {
 
     /// Asks for the memory of `rows` rows of `columns` elements, the first at `offset`, the others `stride` apart.
     pub(crate) fn expect(&self, offset: usize, stride: usize, rows: usize, columns: usize) {
-        for row in (0..rows).map(|row| offset + row * stride) {
-            match self.pointer {
-                Pointer::F16(p) => prefetch_at(p.wrapping_add(row), columns),
-                Pointer::BF16(p) => prefetch_at(p.wrapping_add(row), columns),
-                Pointer::F32(p) => prefetch_at(p.wrapping_add(row), columns),
-                Pointer::F64(p) => prefetch_at(p.wrapping_add(row), columns),
-            }
-        }
+        let (start, size): (*const u8, usize) = match self.pointer {
+            Pointer::F16(p) => (p.cast_const().cast(), size_of::<f16>()),
+            Pointer::BF16(p) => (p.cast_const().cast(), size_of::<bf16>()),
+            Pointer::F32(p) => (p.cast_const().cast(), size_of::<f32>()),
+            Pointer::F64(p) => (p.cast_const().cast(), size_of::<f64>()),
+        };
+        (0..rows).for_each(|row| prefetch_at(start.wrapping_add((offset + row * stride) * size), columns * size));
     }
 
     /// Adds `values` to the elements that lie `stride` apart from `offset` on, in the type of `values`.

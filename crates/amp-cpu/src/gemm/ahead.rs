@@ -6,7 +6,7 @@
 //! as they lie made it slower (2.75).
 
 use super::operand::Matrix;
-use super::product::Sink;
+use super::product::{Place, Sink};
 use crate::load::expect;
 use crate::output::Finished;
 use crate::scratch::Plain;
@@ -35,6 +35,10 @@ impl<T: Plain, S: Sink<T>> Sink<T> for Ahead<'_, S> {
 
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
         self.sink.store(row, column, values);
+    }
+
+    fn place(&self, row: usize, column: usize) -> Option<Place<'_, T>> {
+        self.sink.place(row, column)
     }
 
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {

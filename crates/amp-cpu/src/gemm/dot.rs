@@ -26,7 +26,7 @@
 //! Rounding by `vcvtne2ps2bf16` (with subnormals by bit arithmetic) instead of bit arithmetic for all made no difference that
 //! could be told from noise, neither here nor in element-wise kernels.
 
-use super::kernel::{Direct, Kernel as Tiles, Multiply, Tile, nothing};
+use super::kernel::{Kernel as Tiles, Multiply, Tile, nothing};
 use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
@@ -63,7 +63,12 @@ impl Multiply for bf16 {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             Level::Amx => super::amx::kernel(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512Bf16 => in_pairs(12, COLUMNS, x86::tile, [Some(x86::direct::<12>), Some(x86::direct::<8>)]),
+            Level::Avx512Bf16 => Tiles {
+                direct: Some(x86::direct::<12>),
+                lower: Some(x86::direct::<8>),
+                finishing: [Some(x86::finishing::<12>), Some(x86::finishing::<8>)],
+                ..in_pairs(12, COLUMNS, x86::tile)
+            },
             _ => portable(),
         }
     }
@@ -167,12 +172,22 @@ impl Kernel for Rounding<'_> {
 
 /// The kernel that says what the others compute; runs on every CPU.
 pub(crate) fn portable() -> Tiles<bf16> {
-    in_pairs(4, 8, portable_tile, [None; 2])
+    in_pairs(4, 8, portable_tile)
 }
 
-fn in_pairs(mr: usize, nr: usize, tile: Tile<bf16>, [direct, lower]: [Option<Direct<bf16>>; 2]) -> Tiles<bf16> {
+fn in_pairs(mr: usize, nr: usize, tile: Tile<bf16>) -> Tiles<bf16> {
     let panel = |width| Panel { width, group: 2, step: 2 };
-    Tiles { left: panel(mr), right: panel(nr), depth: 512, enter: nothing, tile, direct, lower, leave: nothing }
+    Tiles {
+        left: panel(mr),
+        right: panel(nr),
+        depth: 512,
+        enter: nothing,
+        tile,
+        direct: None,
+        lower: None,
+        finishing: [None; 2],
+        leave: nothing,
+    }
 }
 
 /// # Safety
@@ -203,6 +218,8 @@ unsafe fn portable_tile(depth: usize, a: *const bf16, b: *const bf16, c: *mut f3
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::super::kernel::Finish;
+    use crate::convert::Cast;
     use half::bf16;
     use std::arch::x86_64::*;
 
@@ -222,7 +239,10 @@ mod x86 {
         accumulate: bool,
     ) {
         // SAFETY: pairs of a panel's 12 vectors follow each other, `depth / 2` times; the rest is the caller's duty.
-        unsafe { multiply::<MR>(depth, |step, i| a.cast::<i32>().add(step * MR + i), b, c, stride, accumulate) }
+        unsafe {
+            let sums = multiply::<MR>(depth, |step, i| a.cast::<i32>().add(step * MR + i), b, c, stride, accumulate);
+            store(sums, c, stride);
+        }
     }
 
     /// The same from 12 lines, or 8: packing them would take as long for 50 columns.
@@ -239,6 +259,98 @@ mod x86 {
         stride: usize,
         accumulate: bool,
     ) {
+        // SAFETY: the caller's duty.
+        unsafe { store(of_lines::<MR>(depth, a, a_stride, b, c, stride, accumulate), c, stride) }
+    }
+
+    /// The same, rounded where it belongs.
+    ///
+    /// # Safety
+    /// As [`super::super::kernel::Finishing`].
+    #[allow(clippy::too_many_arguments)]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bf16")]
+    pub(super) unsafe fn finishing<const MR: usize>(
+        depth: usize,
+        a: *const bf16,
+        a_stride: usize,
+        b: *const bf16,
+        c: *const f32,
+        stride: usize,
+        accumulate: bool,
+        finish: Finish<'_, bf16>,
+    ) {
+        // SAFETY: each row has 32 elements from `i * finish.stride` on; the rest is the caller's duty.
+        unsafe {
+            let mut sums = of_lines::<MR>(depth, a, a_stride, b, c, stride, accumulate);
+            let mut denormal = 0;
+            if let Some(bias) = finish.bias.first_chunk::<32>() {
+                let bias = [_mm512_loadu_ps(bias.as_ptr()), _mm512_loadu_ps(bias.as_ptr().add(16))];
+                for sum in &mut sums {
+                    *sum = [_mm512_add_ps(sum[0], bias[0]), _mm512_add_ps(sum[1], bias[1])];
+                    denormal |= denormals(sum[0]) | denormals(sum[1]);
+                }
+            }
+            for (i, sum) in sums.iter().enumerate() {
+                round(*sum, finish.to.add(i * finish.stride));
+            }
+            if denormal != 0 {
+                round_denormals(sums, finish);
+            }
+        }
+    }
+
+    /// Rounds sums: this instruction takes denormal numbers for zeros, and sums of the other one are none.
+    ///
+    /// # Safety
+    /// 32 elements must be writable.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    unsafe fn round([first, second]: [__m512; 2], to: *mut bf16) {
+        // SAFETY: writable (caller), and both vector types are 64 bytes of plain bits.
+        unsafe {
+            let rounded = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first));
+            _mm512_storeu_si512(to.cast(), rounded);
+        }
+    }
+
+    /// Which numbers are denormal.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn denormals(values: __m512) -> __mmask16 {
+        const DENORMAL: i32 = 0x20;
+        _mm512_fpclass_ps_mask::<DENORMAL>(values)
+    }
+
+    /// Rounds numbers of which some are denormal, as sums with a bias may be.
+    ///
+    /// # Safety
+    /// Each row must have 32 writable elements.
+    #[cold]
+    unsafe fn round_denormals<const MR: usize>(sums: [[__m512; 2]; MR], finish: Finish<'_, bf16>) {
+        for (i, sums) in sums.into_iter().enumerate() {
+            // SAFETY: two vectors are 32 numbers, each of which has its place in the row (caller).
+            unsafe {
+                let values: [f32; 32] = std::mem::transmute(sums);
+                finish.to.add(i * finish.stride).cast::<[bf16; 32]>().write_unaligned(values.map(Cast::cast));
+            }
+        }
+    }
+
+    /// [`multiply`] from lines.
+    ///
+    /// # Safety
+    /// As [`super::super::kernel::Direct`], but for writes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    unsafe fn of_lines<const MR: usize>(
+        depth: usize,
+        a: *const bf16,
+        a_stride: usize,
+        b: *const bf16,
+        c: *const f32,
+        stride: usize,
+        accumulate: bool,
+    ) -> [[__m512; 2]; MR] {
         // Three lines, from each of which one addressing mode reaches the next three.
         let lines: [*const bf16; 3] = std::array::from_fn(|i| a.wrapping_add(4 * i * a_stride));
         // SAFETY: each of `MR` lines has `depth / 2` pairs (caller), which need not be aligned; the rest is the caller's duty.
@@ -249,17 +361,32 @@ mod x86 {
     }
 
     /// # Safety
-    /// As [`super::super::kernel::Tile`]; `pair(step, row)` is readable for `step` below `depth / 2` and `row` below `MR`.
+    /// Row `i` of `c` must have 32 writable elements from `i * stride` on.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn store<const MR: usize>(sums: [[__m512; 2]; MR], c: *mut f32, stride: usize) {
+        for (i, sum) in sums.iter().enumerate() {
+            // SAFETY: the caller's duty.
+            unsafe {
+                _mm512_storeu_ps(c.add(i * stride), sum[0]);
+                _mm512_storeu_ps(c.add(i * stride + 16), sum[1]);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`super::super::kernel::Tile`], but for writes; `pair(step, row)` is readable for `step` below `depth / 2` and `row`
+    /// below `MR`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
     unsafe fn multiply<const MR: usize>(
         depth: usize,
         pair: impl Fn(usize, usize) -> *const i32,
         b: *const bf16,
-        c: *mut f32,
+        c: *const f32,
         stride: usize,
         accumulate: bool,
-    ) {
+    ) -> [[__m512; 2]; MR] {
         // SAFETY: `pair` is readable, `b` has `depth * 32` elements, row `i` of `c` has 32 from `i * stride` on (caller);
         // `depth` is even (a panel's step), so pairs are whole. Both vector types are 64 bytes of plain bits.
         unsafe {
@@ -278,10 +405,7 @@ mod x86 {
                     sum[1] = _mm512_dpbf16_ps(sum[1], row, columns[1]);
                 }
             }
-            for (i, sum) in sums.iter().enumerate() {
-                _mm512_storeu_ps(c.add(i * stride), sum[0]);
-                _mm512_storeu_ps(c.add(i * stride + 16), sum[1]);
-            }
+            sums
         }
     }
 

@@ -38,6 +38,32 @@ pub(crate) type Direct<E> = unsafe fn(
     accumulate: bool,
 );
 
+/// Where the sums of a tile go as they end.
+#[derive(Clone, Copy)]
+pub(crate) struct Finish<'a, E: Multiply> {
+    /// The first row of the tile.
+    pub to: *mut E,
+    /// Elements from row to row.
+    pub stride: usize,
+    /// Added to each row first, if it is not empty: the tile's columns at least.
+    pub bias: &'a [E::Sum],
+}
+
+/// As [`Direct`], of sums that end: with the bias, they are rounded and written where they belong, and `c` is only read.
+///
+/// # Safety
+/// As [`Direct`], but for the writes; as many elements as the tile has columns are writable for each of its rows.
+pub(crate) type Finishing<E> = unsafe fn(
+    depth: usize,
+    a: *const E,
+    a_stride: usize,
+    b: *const E,
+    c: *const <E as Multiply>::Sum,
+    stride: usize,
+    accumulate: bool,
+    finish: Finish<'_, E>,
+);
+
 /// A tile kernel with its sizes.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel<E: Multiply> {
@@ -58,11 +84,22 @@ pub(crate) struct Kernel<E: Multiply> {
     pub(crate) direct: Option<Direct<E>>,
     /// [`Self::direct`] for two thirds of the rows, where there is one: both together leave few rows over.
     pub(super) lower: Option<Direct<E>>,
+    /// The same two for sums that end there.
+    pub(super) finishing: [Option<Finishing<E>>; 2],
     /// What a thread does after its last tile of a block.
     ///
     /// # Safety
     /// As [`Self::enter`], which must have come before.
     pub(super) leave: unsafe fn(),
+}
+
+/// The tile of so many lines.
+#[derive(Clone, Copy)]
+pub(super) struct OfLines<E: Multiply> {
+    pub rows: usize,
+    pub tile: Direct<E>,
+    /// The same for sums that end there, if it can.
+    pub finishing: Option<Finishing<E>>,
 }
 
 /// A thread that may run a kernel's tiles, until this is dropped.
@@ -96,17 +133,18 @@ impl<E: Multiply> Kernel<E> {
             tile,
             direct: None,
             lower: None,
+            finishing: [None; 2],
             leave: nothing,
         }
     }
 
-    /// The tile for up to so many lines, and how many it takes.
-    pub(super) fn by_lines(&self, rows: usize) -> (Direct<E>, usize) {
+    /// The tile for up to so many lines.
+    pub(super) fn by_lines(&self, rows: usize) -> OfLines<E> {
         let (high, low) = (self.left.width, 2 * self.left.width / 3);
-        match (self.direct, self.lower) {
-            (_, Some(lower)) if rows <= low => (lower, low),
-            (Some(direct), _) => (direct, high),
-            (None, _) => unreachable!("only for kernels that multiply lines"),
+        match (self.direct, self.lower, self.finishing) {
+            (_, Some(tile), [_, finishing]) if rows <= low => OfLines { rows: low, tile, finishing },
+            (Some(tile), _, [finishing, _]) => OfLines { rows: high, tile, finishing },
+            (None, ..) => unreachable!("only for kernels that multiply lines"),
         }
     }
 

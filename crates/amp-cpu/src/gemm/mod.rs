@@ -17,6 +17,7 @@ pub(crate) mod panel;
 pub(crate) mod product;
 mod residual;
 mod small;
+mod strip;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,7 @@ use ahead::Ahead;
 use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
-use product::{Sink, Threads};
+use product::{Place, Sink, Threads};
 use residual::Residual;
 use small::is_small;
 use std::ops::Range;
@@ -170,6 +171,13 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
         }
         // SAFETY: each task stores its own block of the result (`Sink`), and products of a batch have their own.
         unsafe { self.output.store(self.places.at(row, column), self.places.column_stride, values) }
+    }
+
+    fn place(&self, row: usize, column: usize) -> Option<Place<'_, T>> {
+        let Self { output, places, bias, residual } = self;
+        let bias = if bias.is_empty() { bias } else { &bias[column..] };
+        let place = Place { output, at: places.at(row, column), stride: places.row_stride, bias };
+        (!places.turned && residual.is_none()).then_some(place)
     }
 
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {

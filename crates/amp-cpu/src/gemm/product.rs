@@ -14,10 +14,11 @@
 //! where it weighs most, 128 rows by 768 × 3072 run at 87 % of the rate of 2048 rows by 768 × 768, and kept panels would
 //! save no more than that eighth, for as many bytes again as the weights have.
 
-use super::kernel::{Direct, Kernel, Multiply, Prepared};
+use super::kernel::{Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
-use crate::output::{Finished, prefetch};
+use super::strip::{Strip, strips};
+use crate::output::{Finished, Output};
 use crate::parallel;
 use crate::scratch::{self, Plain};
 use std::ops::Range;
@@ -41,6 +42,12 @@ pub(crate) trait Sink<T: Plain>: Sync {
     /// Announces a tile that is about to be computed, or several side by side.
     fn tiled(&self, _rows: Range<usize>, _columns: Range<usize>) {}
 
+    /// Where the columns from `column` on of a row belong, if tiles may add the bias, round and write them instead of handing
+    /// them over.
+    fn place(&self, _row: usize, _column: usize) -> Option<Place<'_, T>> {
+        None
+    }
+
     /// Takes the columns from `column` on of some rows, one of each line of `columns` values.
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {
         for (i, line) in lines.chunks().enumerate() {
@@ -61,6 +68,16 @@ pub(crate) trait Sink<T: Plain>: Sync {
             self.store_rows(row, 0, columns, Finished { values, len: columns });
         });
     }
+}
+
+/// A part of a result that tiles may write.
+pub(crate) struct Place<'a, T> {
+    pub output: &'a Output<'a>,
+    /// The first element, and the way from row to row.
+    pub at: usize,
+    pub stride: usize,
+    /// Added to every row, if it is not empty.
+    pub bias: &'a [T],
 }
 
 /// Bytes after which addresses share the sets of a first-level cache. Rows so far apart, as 2048 BF16 are, fill the ways of
@@ -193,30 +210,34 @@ fn block<E: Multiply>(
                 for here in strips(kernel, &rows, a.are_lines()) {
                     let first = here.start - rows.start;
                     let strip = if last > 0 { &mut sums[first * stride..][..mr * stride] } else { &mut *sums };
-                    if start == last {
+                    let ends = start == last;
+                    if ends {
                         sink.expect(here.clone(), columns.clone());
                     }
-                    match &mut left {
+                    let stored = match &mut left {
                         Left::Panels(left) => {
                             let at = first * kernel.left.depth(part.len());
                             let panel = &left[at..][..kernel.left.len(mr, part.len())];
                             sink.tiled(here.clone(), columns.clone());
                             tiles(kernel, panel, right, part.len(), strip, stride, start > 0);
+                            false
                         }
                         Left::Lines(buffer) => {
-                            let (tile, count) = kernel.by_lines(here.len());
-                            let lines = a.lines(here.clone(), part.clone(), count, buffer);
+                            let tile = kernel.by_lines(here.len());
+                            let lines = a.lines(here.clone(), part.clone(), tile.rows, buffer);
                             let depth = kernel.right.depth(part.len());
-                            let lines = Strip { lines, count, depth, tile, _prepared: &prepared };
+                            let lines = Strip { lines, depth, tile, _prepared: &prepared };
                             let tiled = |from: usize, to: usize| {
-                                if start == last {
+                                if ends {
                                     sink.tiled(here.clone(), columns.start + from..columns.end.min(columns.start + to));
                                 }
                             };
-                            lines.multiply((right, kernel.right.width), strip, stride, start > 0, &tiled);
+                            let whole = ends && here.len() == tile.rows && columns.len() == stride;
+                            let place = if whole { sink.place(here.start, columns.start) } else { None };
+                            lines.multiply((right, kernel.right.width), strip, stride, start > 0, place, &tiled)
                         }
-                    }
-                    if start == last {
+                    };
+                    if ends && !stored {
                         let lines = Finished { values: &mut strip[..here.len() * stride], len: stride };
                         sink.store_rows(here.start, columns.start, columns.len(), lines);
                     }
@@ -231,59 +252,6 @@ enum Left<'a, E> {
     Panels(&'a [E]),
     /// Room for the lines of a strip that do not lie anywhere yet.
     Lines(&'a mut [E]),
-}
-
-/// Cuts rows into strips of a tile's height, the last ones lower where lines are multiplied and that saves some.
-fn strips<E: Multiply>(kernel: &Kernel<E>, rows: &Range<usize>, by_lines: bool) -> impl Iterator<Item = Range<usize>> {
-    let mr = kernel.left.width;
-    let low = kernel.lower.filter(|_| by_lines).map_or(mr, |_| 2 * mr / 3);
-    let rest = rows.len() % mr;
-    // A whole strip and a few rows are two low strips.
-    let whole = (rows.len() / mr).saturating_sub(usize::from((1..=2 * low - mr).contains(&rest) && low < mr));
-    let (middle, size) = (rows.start + whole * mr, if rest > low { mr } else { low });
-    let cut =
-        |part: Range<usize>, size: usize| part.clone().step_by(size).map(move |row| row..part.end.min(row + size));
-    cut(rows.start..middle, mr).chain(cut(middle..rows.end, size))
-}
-
-/// The lines of a tile's rows.
-struct Strip<'a, E: Multiply> {
-    lines: Lines<'a, E>,
-    count: usize,
-    /// Elements of a line, with the padding.
-    depth: usize,
-    /// The tile of so many lines, which this thread is prepared for.
-    tile: Direct<E>,
-    _prepared: &'a Prepared,
-}
-
-impl<E: Multiply> Strip<'_, E> {
-    /// Multiplies by packed panels of `nr` columns into rows `stride` wide, `tiled` being told each tile's.
-    ///
-    /// Memory is asked for a few lines with each tile: as many as are under way at once, while a burst would be waited for.
-    fn multiply(
-        &self,
-        (right, nr): (&[E], usize),
-        sums: &mut [E::Sum],
-        stride: usize,
-        accumulate: bool,
-        tiled: &dyn Fn(usize, usize),
-    ) {
-        let Self { lines: Lines { elements, stride: apart }, count, depth, tile, .. } = *self;
-        assert!((count - 1) * apart + depth <= elements.len());
-        let per_tile = (count * nr).div_ceil(stride);
-        let mut next = elements.chunks(apart.max(1)).skip(count).take(count);
-        for (j, b) in right.chunks_exact(depth * nr).enumerate() {
-            tiled(j * nr, (j + 1) * nr);
-            next.by_ref().take(per_tile).for_each(|line| prefetch(&line[..depth.min(line.len())]));
-            let c = &mut sums[j * nr..];
-            assert!(c.len() >= (count - 1) * stride + nr);
-            // SAFETY: as many lines as the tile takes lie inside `elements` (asserted), `b` is a whole panel
-            // (`chunks_exact`) of the same padded depth, the tile's last row ends inside `c` (asserted), a `Kernel` is only
-            // made for levels the CPU has, and this thread is prepared for it.
-            unsafe { tile(depth, elements.as_ptr(), apart, b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
-        }
-    }
 }
 
 /// Multiplies packed panels into a row-major block `stride` wide.

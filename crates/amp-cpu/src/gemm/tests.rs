@@ -10,6 +10,8 @@ use crate::simd::Level;
 use crate::testing::{Random, Tensor, epsilon};
 use half::bf16;
 
+mod rounding;
+
 /// `n·eps(acc)·Σ|a·b| + eps(out)·|ref|`, element by element.
 fn check_matmul(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, out: DType) {
     check_added(a, b, [bias, None], out);

@@ -59,6 +59,7 @@ pub(crate) fn kernel() -> Kernel<bf16> {
         tile,
         direct: Some(direct),
         lower: None,
+        finishing: [None; 2],
         leave,
     }
 }
