@@ -10,7 +10,7 @@ use super::kernel::{Kernel as Tiles, Multiply};
 use super::operand::{Matrix, Operand};
 use super::panel::Panel;
 use super::product::{Threads, product_with};
-use super::small::is_small;
+use super::small::{Side, is_small, with_side};
 use super::{Places, Problem, Rounded, in_panels, thin};
 use crate::convert::Cast;
 use crate::math::Float;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const LANES: usize = 48;
 
 /// [`matmul`](super::matmul) of two matrices and the sums of the rows of `a`, `[M]` in F32 (F64 for F64), where the product
-/// packs `a` column by column into panels of its own.
+/// packs `a` column by column into panels of its own, or reads it where a few columns follow one another.
 pub fn matmul_sums(a: &View, b: &View, out: DType) -> Option<[Storage; 2]> {
     if dot::multiplies_halves(a, b) {
         return None;
@@ -37,7 +37,10 @@ pub fn matmul_sums(a: &View, b: &View, out: DType) -> Option<[Storage; 2]> {
 pub(super) fn multiply<E: Grouped>(kernel: &Tiles<E>, a: &View, b: &View, out: DType) -> Option<[Storage; 2]> {
     let problem = Problem::new(a, b);
     let (left, right) = (problem.a, problem.b);
-    let apart = is_small(&left, &right) || left.rows.min(right.rows) <= thin::ROWS || problem.is_better_turned::<E>();
+    if is_small(&left, &right) {
+        return small::<E>(&problem, out);
+    }
+    let apart = left.rows.min(right.rows) <= thin::ROWS || problem.is_better_turned::<E>();
     let fits = kernel.left.group == E::GROUP && LANES.is_multiple_of(kernel.left.width);
     if problem.count != 1 || apart || !fits || left.depth_stride == 1 {
         return None;
@@ -48,6 +51,24 @@ pub(super) fn multiply<E: Grouped>(kernel: &Tiles<E>, a: &View, b: &View, out: D
     let summed = Summed::new(left, kernel.depth);
     product_with(*kernel, &summed, &right, &sink, Threads::Many);
     Some([product, summed.finished::<E>()])
+}
+
+/// As [`multiply`], of a product that packs nothing: the left side's columns, which it has in the cache, are read once more. A
+/// pass of [`reduce`](crate::reduce) for the bias was 1 µs of the 9 that the gradients of a layer of 512 × 16 × 16 took.
+fn small<E: Grouped>(problem: &Problem, out: DType) -> Option<[Storage; 2]> {
+    let Matrix { rows, row_stride, depth_stride, .. } = problem.a;
+    if problem.count != 1 || (row_stride, depth_stride) != (1, rows) || !LANES.is_multiple_of(rows) {
+        return None;
+    }
+    let mut product = Storage::unwritten(out, problem.size());
+    let output = Output::new(&mut product);
+    problem.one::<E, _>(0, &|places| Rounded { output, places, bias: &[], residual: None }, Threads::One);
+    let mut sums = vec![E::Sum::ZERO; rows];
+    with_side(&problem.a, |side: Side<E::Wide>| {
+        let lanes = dispatch(LaneSums(&side.values[..rows * problem.a.depth]));
+        lanes.chunks(rows).for_each(|lanes| sums.iter_mut().zip(lanes).for_each(|(sum, &lane)| *sum += lane));
+    });
+    Some([product, E::Sum::storage(sums)])
 }
 
 /// A matrix whose vectors are summed when they are packed.
@@ -103,6 +124,8 @@ impl<E: Grouped> Operand<E> for Summed<'_> {
 
 /// Types whose panels hold groups of a known size, or are not summed.
 pub(super) trait Grouped: Multiply {
+    /// What is computed in where nothing is packed.
+    type Wide: Grouped<Sum = Self::Sum>;
     /// Elements of a vector that lie together.
     const GROUP: usize;
 
@@ -111,6 +134,7 @@ pub(super) trait Grouped: Multiply {
 }
 
 impl Grouped for bf16 {
+    type Wide = f32;
     const GROUP: usize = 2;
 
     #[inline(always)]
@@ -125,6 +149,7 @@ impl Grouped for bf16 {
 macro_rules! single {
     ($($type:ty),*) => {$(
         impl Grouped for $type {
+            type Wide = Self;
             const GROUP: usize = 1;
 
             #[inline(always)]

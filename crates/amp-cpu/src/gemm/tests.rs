@@ -512,6 +512,15 @@ fn rows_of_the_left_side_are_summed_where_they_are_packed() {
 }
 
 #[test]
+fn rows_of_a_small_left_side_are_summed_where_they_follow_one_another() {
+    for (size, summed) in [([16, 512, 16], true), ([16, 101, 8], true), ([1, 77, 16], true), ([7, 90, 16], false)] {
+        assert_eq!(check_sums(&f32::kernel(Level::current()), size, DType::F32), summed, "{size:?}");
+        assert_eq!(check_sums(&dot::portable(), size, DType::BF16), summed, "{size:?}");
+        assert_eq!(check_sums(&f64::kernel(Level::current()), size, DType::F64), summed, "{size:?}");
+    }
+}
+
+#[test]
 fn sums_of_rows_keep_what_is_no_number_and_what_is_small() {
     let tiny = f64::from(f32::from_bits(1 << 16));
     let values = [tiny, f64::INFINITY, f64::NAN, 1.0];
