@@ -3,6 +3,7 @@
 use super::{LossReduction, check_target, elementwise};
 use crate::autograd::Saved;
 use crate::ops::kernel::{binary, scaled, unary};
+use crate::order;
 use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -41,12 +42,16 @@ impl Curve {
         }
     }
 
-    fn slope(self, d: &RawTensor) -> Result<RawTensor> {
+    /// `grad` times the slope at `d`.
+    fn gradient(self, d: &RawTensor, grad: &RawTensor) -> Result<RawTensor> {
+        let at_once =
+            |op| order::elementwise([d, grad], |backend, [d, grad]| backend.unary_grad(op, d, grad, d.logical));
         match self {
-            Self::Square => scaled(d, 2.0),
-            Self::Absolute => unary(Unary::Sign, d, d.logical),
+            Self::Square => at_once(Unary::Sqr),
+            Self::Absolute => at_once(Unary::Abs),
             Self::Huber { delta, factor } => {
-                scaled(&unary(Unary::Clamp { min: -delta, max: delta }, d, d.logical)?, factor)
+                let slope = scaled(&unary(Unary::Clamp { min: -delta, max: delta }, d, d.logical)?, factor)?;
+                binary("loss", Binary::Mul, &slope, grad, d.logical)
             }
         }
     }
@@ -65,8 +70,8 @@ fn distance(
     let losses = curve.value(&d)?;
     let d = Saved::new(&d)?;
     elementwise(op, &[input, target], losses, reduction, move |i, grad| {
-        let slope = binary(op, Binary::Mul, &curve.slope(&d)?, grad, d.logical)?;
-        if i == 0 { Ok(slope) } else { scaled(&slope, -1.0) }
+        let grad = curve.gradient(&d, grad)?;
+        if i == 0 { Ok(grad) } else { scaled(&grad, -1.0) }
     })
 }
 
