@@ -48,7 +48,8 @@ impl Parameter {
 
     /// The parameter in precision `Q`: its shared 16-bit copy, or the master itself.
     pub fn to<Q: Element>(&self) -> Result<Tensor<Q>> {
-        self.tensor().to()
+        let master = self.tensor();
+        if Q::DTYPE == DType::F32 { Ok(Tensor::from_raw(master.raw)) } else { master.to() }
     }
 
     /// Size of each dimension.

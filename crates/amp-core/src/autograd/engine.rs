@@ -98,7 +98,8 @@ impl Pass<'_> {
         if let (Some(lookout), Edge::Leaf(_)) = (&mut self.lookout, &edge) {
             lookout.note(edge.id(), spread);
         }
-        let grad = grad.sum_to(edge.shape(), edge.dtype())?;
+        let fits = grad.shape() == edge.shape() && grad.logical == edge.dtype();
+        let grad = if fits { grad } else { grad.sum_to(edge.shape(), edge.dtype())? };
         match self.grads.entry(edge.id()) {
             Entry::Vacant(slot) => {
                 slot.insert(grad);

@@ -304,6 +304,11 @@ pub(crate) fn flat(grad: &RawTensor) -> Result<RawTensor> {
     grad.cast_view(DType::F32)?.contiguous()
 }
 
+/// Whether the gradient is as [`flat`] would make it.
+pub(crate) fn is_flat(grad: &RawTensor) -> bool {
+    (grad.logical, grad.value.buffer.dtype()) == (DType::F32, DType::F32) && grad.layout.is_contiguous()
+}
+
 /// `grad * factor`, in the precision of `grad`.
 fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
     let factor = RawTensor::new(grad.device(), factor.clone(), Dims::default()).broadcast_to("mul", grad.shape())?;

@@ -23,7 +23,7 @@ pub use checkpoint::checkpoint;
 pub(crate) use engine::{Collected, Pass, first_f16, run};
 pub use grad_mode::{grad_enabled, no_grad};
 pub use gradcheck::{GradCheck, gradcheck};
-pub(crate) use gradients::{Checked, ScaleTag, flat};
+pub(crate) use gradients::{Checked, ScaleTag, flat, is_flat};
 pub use gradients::{Gradients, IsUnscaled, ScaleState, Scaled, Typed, Unscaled};
 pub use graph::Differentiable;
 pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};

@@ -4,12 +4,27 @@ use super::describe;
 use super::groups::{ParameterGroups, State};
 use super::rates::Rates;
 use super::rule::{moves_rows, validate};
-use crate::autograd::{Gradients, IdMap, Unscaled, flat};
+use crate::autograd::{Gradients, Unscaled, flat, is_flat};
 use crate::backend::{Buffer, UpdateSettings, UpdateSlot};
-use crate::param::{Parameter, ParameterGuard};
+use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::{Error, Result};
 use amp_cpu::optim::UpdateRule;
+use std::borrow::Cow;
+
+/// A parameter that is updated.
+struct Used<'g> {
+    group: usize,
+    parameter: Parameter,
+    /// As the kernels want it.
+    grad: Cow<'g, RawTensor>,
+}
+
+impl Used<'_> {
+    fn id(&self) -> u64 {
+        self.parameter.id()
+    }
+}
 
 impl ParameterGroups {
     /// Updates every parameter that has a gradient, unless the flag `skip` is set.
@@ -20,28 +35,29 @@ impl ParameterGroups {
         skip: Option<&Buffer>,
     ) -> Result<()> {
         self.groups.iter().try_for_each(|group| validate(op, &group.rule))?;
-        let flat = self.gradients(op, grads)?;
-        self.prepare_state(&flat)?;
+        let used = self.used(op, grads)?;
+        self.prepare_state(&used)?;
         if let (None, Some(device)) = (&self.rates, self.all.first().map(Parameter::device)) {
             self.rates = Rates::new(device, self.told())?;
         }
         let factors: Vec<&Buffer> = grads.factors.iter().collect();
         // Locked in the order of ids: two optimizers that share parameters cannot wait for each other in a circle.
-        let mut masters: Vec<&Parameter> = self.all.iter().filter(|p| flat.contains_key(&p.id())).collect();
-        masters.sort_unstable_by_key(|p| p.id());
-        let mut guards =
-            masters.iter().map(|p| Ok((p.id(), p.write()?))).collect::<Result<Vec<(u64, ParameterGuard<'_>)>>>()?;
-        let mut open: IdMap<_> = guards.iter_mut().map(|(id, guard)| (*id, guard.open())).collect();
-        let mut states: IdMap<&mut State> = self.state.iter_mut().map(|(&id, state)| (id, state)).collect();
+        let mut guards = used.iter().map(|used| used.parameter.write()).collect::<Result<Vec<_>>>()?;
+        let mut states: Vec<Option<&mut State>> = used.iter().map(|_| None).collect();
+        for (&id, state) in &mut self.state {
+            if let Ok(i) = used.binary_search_by_key(&id, Used::id) {
+                states[i] = Some(state);
+            }
+        }
         for (number, group) in self.groups.iter().enumerate() {
             let rates = self.rates.as_ref().map(|rates| (rates.memory(), number));
             let settings = UpdateSettings { rule: &group.rule, rates };
-            let (mut slots, mut sparse) = (Vec::new(), Vec::new());
-            for id in group.parameters.iter().map(Parameter::id) {
-                let (Some((master, copies)), Some(state)) = (open.remove(&id), states.remove(&id)) else { continue };
-                let (grad, moments) = (flat[&id].operand()?, &mut state.moments);
-                let slot = UpdateSlot { master, grad, moments, copies, steps: &mut state.steps };
-                match grads.rows.get(&id).filter(|_| self.lazy || moves_rows(&group.rule)) {
+            let (mut slots, mut sparse) = (Vec::with_capacity(group.parameters.len()), Vec::new());
+            for ((used, guard), state) in used.iter().zip(&mut guards).zip(&mut states) {
+                let Some(state) = state.as_mut().filter(|_| used.group == number) else { continue };
+                let ((master, copies), moments) = (guard.open(), &mut state.moments);
+                let slot = UpdateSlot { master, grad: used.grad.operand()?, moments, copies, steps: &mut state.steps };
+                match grads.rows.get(&used.id()).filter(|_| self.lazy || moves_rows(&group.rule)) {
                     Some(which) => sparse.push((slot, which.index.operand()?)),
                     None => slots.push(slot),
                 }
@@ -57,20 +73,24 @@ impl ParameterGroups {
         Ok(())
     }
 
-    /// The gradients of this optimizer's parameters, as the kernels want them.
-    fn gradients(&self, op: &'static str, grads: &Gradients<Unscaled>) -> Result<IdMap<RawTensor>> {
+    /// The parameters that have a gradient, in the order of their ids.
+    fn used<'g>(&self, op: &'static str, grads: &'g Gradients<Unscaled>) -> Result<Vec<Used<'g>>> {
         let device = self.all.first().map(Parameter::device);
-        let mut found = IdMap::with_capacity_and_hasher(self.all.len(), Default::default());
-        for (group, p) in self.groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
-            let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) else { continue };
-            p.device().check_same(device, "step")?;
-            grad.device().check_same(device, "step")?;
-            let grad = match grads.rows.contains_key(&p.id()) && !self.lazy && !moves_rows(&group.rule) {
-                true => self.densified(op, grads, &group.rule, p)?,
-                false => grad.clone(),
-            };
-            found.insert(p.id(), flat(&grad)?);
+        let mut found = Vec::with_capacity(self.all.len());
+        for (number, group) in self.groups.iter().enumerate() {
+            for p in &group.parameters {
+                let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) else { continue };
+                p.device().check_same(device, "step")?;
+                grad.device().check_same(device, "step")?;
+                let grad = match grads.rows.contains_key(&p.id()) && !self.lazy && !moves_rows(&group.rule) {
+                    true => Cow::Owned(flat(&self.densified(op, grads, &group.rule, p)?)?),
+                    false if is_flat(grad) => Cow::Borrowed(grad),
+                    false => Cow::Owned(flat(grad)?),
+                };
+                found.push(Used { group: number, parameter: p.clone(), grad });
+            }
         }
+        found.sort_unstable_by_key(Used::id);
         Ok(found)
     }
 
@@ -88,15 +108,13 @@ impl ParameterGroups {
         }
     }
 
-    fn prepare_state(&mut self, used: &IdMap<RawTensor>) -> Result<()> {
-        for group in &self.groups {
-            for p in group.parameters.iter().filter(|p| used.contains_key(&p.id())) {
-                let state = match self.state.entry(p.id()) {
-                    std::collections::hash_map::Entry::Occupied(slot) => slot.into_mut(),
-                    std::collections::hash_map::Entry::Vacant(slot) => slot.insert(State::new(p.device())?),
-                };
-                state.fit(&group.rule, p.count(), p.device())?;
-            }
+    fn prepare_state(&mut self, used: &[Used<'_>]) -> Result<()> {
+        for Used { group, parameter: p, .. } in used {
+            let state = match self.state.entry(p.id()) {
+                std::collections::hash_map::Entry::Occupied(slot) => slot.into_mut(),
+                std::collections::hash_map::Entry::Vacant(slot) => slot.insert(State::new(p.device())?),
+            };
+            state.fit(&self.groups[*group].rule, p.count(), p.device())?;
         }
         Ok(())
     }

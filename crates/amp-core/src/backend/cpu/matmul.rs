@@ -36,9 +36,12 @@ impl MatMul for CpuBackend {
 
 /// The product of two operands with what is added to it: a bias, a residual.
 fn product(a: Operand<'_>, b: Operand<'_>, added: [Option<Operand<'_>>; 2], out: DType) -> Result<Buffer> {
-    let [bias, residual] = added.map(|operand| operand.map(|operand| view("matmul", operand)).transpose());
-    let epilogue = Epilogue { bias: bias?, residual: residual? };
-    let (a, b) = (view("matmul", a)?, view("matmul", b)?);
+    let (a, b, mut epilogue) = (view("matmul", a)?, view("matmul", b)?, Epilogue::default());
+    for (operand, place) in added.into_iter().zip([&mut epilogue.bias, &mut epilogue.residual]) {
+        if let Some(operand) = operand {
+            *place = Some(view("matmul", operand)?);
+        }
+    }
     room("matmul", elements(&a, &b), out)?;
     Ok(Buffer::new(amp_cpu::matmul(&a, &b, &epilogue, out)))
 }
