@@ -43,7 +43,13 @@ pub fn has_room(bytes: usize) -> bool {
 /// A buffer of `len` elements with arbitrary contents.
 pub(crate) fn take<T: Pooled>(len: usize) -> Block<T> {
     let bytes = len * size_of::<T>();
-    if bytes < LEAST_BYTES { vec![T::default(); len].into() } else { Block::in_span(Span::lend(bytes), len) }
+    if bytes >= LEAST_BYTES {
+        return Block::in_span(Span::lend(bytes), len);
+    }
+    // Not `vec!`, which asks for zeros: those of glibc do not come from a thread's own cache.
+    let mut small = Vec::with_capacity(len);
+    small.resize(len, T::default());
+    small.into()
 }
 
 /// A buffer of `len` zeros.

@@ -93,13 +93,15 @@ impl Pass<'_> {
     }
 
     /// As [`give`](Self::give), for a product whose factors' `spread` may be known.
-    pub(crate) fn give_product(&mut self, i: usize, grad: RawTensor, spread: Option<Spread>) -> Result<()> {
+    pub(crate) fn give_product(&mut self, i: usize, mut grad: RawTensor, spread: Option<Spread>) -> Result<()> {
         let Some(edge) = self.edge(i).cloned() else { return Ok(()) };
         if let (Some(lookout), Edge::Leaf(_)) = (&mut self.lookout, &edge) {
             lookout.note(edge.id(), spread);
         }
-        let fits = grad.shape() == edge.shape() && grad.logical == edge.dtype();
-        let grad = if fits { grad } else { grad.sum_to(edge.shape(), edge.dtype())? };
+        if grad.shape() != edge.shape() || grad.logical != edge.dtype() {
+            grad = grad.sum_to(edge.shape(), edge.dtype())?;
+        }
+        grad.edge = None;
         match self.grads.entry(edge.id()) {
             Entry::Vacant(slot) => {
                 slot.insert(grad);

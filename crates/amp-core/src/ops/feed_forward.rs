@@ -66,5 +66,6 @@ pub(crate) fn feed_forward(x: &RawTensor, up: Dense<'_>, op: Unary, down: Dense<
 
 /// `[.., C]` as one matrix `[R, C]`.
 fn rows(x: &RawTensor) -> Result<RawTensor> {
-    Ok(if x.layout.is_contiguous() { matrices(x, true) } else { matrices(&x.contiguous()?, true) })
+    let dense = if x.layout.is_contiguous() { x.detached() } else { x.contiguous()? };
+    Ok(matrices(&dense, true).into_owned())
 }

@@ -9,6 +9,7 @@ use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{Dims, Layout};
+use std::borrow::Cow;
 
 impl<P: Float> Tensor<P> {
     /// `x · weightᵀ + bias` for `x` `[.., I]`, `weight` `[O, I]` and `bias` `[O]`, as `[.., O]` (`F.linear`).
@@ -29,7 +30,8 @@ impl<P: Float> Tensor<P> {
 fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawTensor> {
     let shape = check("linear", x, *x.shape(), w, bias)?;
     let left = matrices(x, x.layout.is_contiguous());
-    let right = transposed(&repeated(w, &left)?);
+    let weight = repeated(w, &left)?;
+    let right = transposed(&weight);
     let operand = bias.map(RawTensor::operand).transpose()?;
     let buffer = x.backend().matmul(left.operand()?, right.operand()?, operand, x.logical)?;
     recorded(x, w, bias, RawTensor::new(x.device(), buffer, shape))
@@ -38,18 +40,21 @@ fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawT
 /// `y` in the graph as the result of a layer.
 #[track_caller]
 fn recorded(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>, y: RawTensor) -> Result<RawTensor> {
-    let inputs: Vec<&RawTensor> = [Some(x), Some(w), bias].into_iter().flatten().collect();
-    record("linear", &inputs, y, |_| {
+    let inputs = [x, w, bias.unwrap_or(w)];
+    record("linear", &inputs[..2 + usize::from(bias.is_some())], y, |_| {
         let (x, w) = (SavedInput::new(x)?, Saved::new(w)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let fold = pass.grad().layout.is_contiguous() && x.is_contiguous();
-            let grad = matrices(pass.grad(), fold);
-            give_product(pass, 0, &grad, &repeated(&w, &grad)?)?;
             let outputs = pass.grad().clone();
+            let grad = matrices(&outputs, fold);
+            if pass.wants(0) {
+                let weight = repeated(&w, &grad)?;
+                give_product(pass, 0, &grad, &weight)?;
+            }
             if pass.wants(1) {
                 return give_parameters(pass, [1, 2], &outputs, &transposed(&grad), &matrices(&x.get()?, fold));
             }
-            pass.give(2, outputs)
+            pass.give(2, outputs.detached())
         }))
     })
 }
@@ -69,7 +74,8 @@ pub(crate) fn linear_add(
     let added = residual.broadcast_to(OP, &shape)?;
     let fold = x.layout.is_contiguous() && added.layout.is_contiguous();
     let (left, added) = (matrices(x, fold), matrices(&added, fold));
-    let right = transposed(&repeated(w, &left)?);
+    let weight = repeated(w, &left)?;
+    let right = transposed(&weight);
     let operand = bias.map(RawTensor::operand).transpose()?;
     let (left, right) = (left.operand()?, right.operand()?);
     let buffer = x.backend().matmul_add(left, right, operand, added.operand()?, residual.logical)?;
@@ -145,29 +151,32 @@ pub(super) fn check(
 }
 
 /// `[.., C]` as `[.., R, C]`, or all of it as one matrix `[R, C]`; a vector becomes a row.
-pub(super) fn matrices(x: &RawTensor, fold: bool) -> RawTensor {
+pub(super) fn matrices(x: &RawTensor, fold: bool) -> Cow<'_, RawTensor> {
     let layout = &x.layout;
     let two = |first: usize, second: usize| Dims::new(&[first, second]).expect("two dimensions");
     match layout.shape.len() {
         1 => {
             let (shape, strides) = (two(1, layout.shape[0]), two(0, layout.strides[0]));
-            x.with_layout(Layout { shape, strides, offset: layout.offset })
+            Cow::Owned(x.with_layout(Layout { shape, strides, offset: layout.offset }))
         }
         3.. if fold => {
             let columns = layout.shape[layout.shape.len() - 1];
             let rows = layout.shape[..layout.shape.len() - 1].iter().product();
-            x.with_layout(Layout { offset: layout.offset, ..Layout::contiguous(two(rows, columns)) })
+            Cow::Owned(x.with_layout(Layout { offset: layout.offset, ..Layout::contiguous(two(rows, columns)) }))
         }
-        _ => x.detached(),
+        _ => Cow::Borrowed(x),
     }
 }
 
 /// The weight, once for every one of `matrices`.
-fn repeated(w: &RawTensor, matrices: &RawTensor) -> Result<RawTensor> {
+fn repeated<'w>(w: &'w RawTensor, matrices: &RawTensor) -> Result<Cow<'w, RawTensor>> {
     let outer = matrices.shape().len() - 2;
+    if outer == 0 {
+        return Ok(Cow::Borrowed(w));
+    }
     let batch = Dims::new(&matrices.shape()[..outer]).expect("fewer dimensions");
     let shape = batch.pushed(w.shape()[0]).and_then(|dims| dims.pushed(w.shape()[1]));
-    w.broadcast_to("linear", &shape.ok_or(Error::TooManyDimensions { op: "linear", rank: outer + 2 })?)
+    w.broadcast_to("linear", &shape.ok_or(Error::TooManyDimensions { op: "linear", rank: outer + 2 })?).map(Cow::Owned)
 }
 
 #[cfg(test)]
