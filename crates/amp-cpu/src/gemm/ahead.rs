@@ -21,7 +21,7 @@ pub(super) struct Ahead<'a, S> {
 }
 
 impl<T: Plain, S: Sink<T>> Sink<T> for Ahead<'_, S> {
-    fn tiled(&self, rows: Range<usize>, columns: Range<usize>) {
+    fn tiled(&self, rows: Range<usize>, columns: Range<usize>, stores: bool) {
         let [m, n] = self.size;
         let done = [columns.start, columns.end].map(|column| rows.start * n + column * rows.len());
         for matrix in self.next.iter().flatten() {
@@ -30,7 +30,9 @@ impl<T: Plain, S: Sink<T>> Sink<T> for Ahead<'_, S> {
                 expect(matrix.view.data, matrix.offset + line * stride, len);
             }
         }
-        self.sink.expect(rows, columns);
+        if !stores {
+            self.sink.expect(rows, columns);
+        }
     }
 
     fn store(&self, row: usize, column: usize, values: &mut [T]) {

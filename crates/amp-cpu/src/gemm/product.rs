@@ -39,8 +39,9 @@ pub(crate) trait Sink<T: Plain>: Sync {
     /// Announces rows and columns that will be stored soon.
     fn expect(&self, _rows: Range<usize>, _columns: Range<usize>) {}
 
-    /// Announces a tile that is about to be computed, or several side by side.
-    fn tiled(&self, _rows: Range<usize>, _columns: Range<usize>) {}
+    /// Announces a tile that is about to be computed, or several side by side; `stores` says whether it writes its result
+    /// at its [`place`](Self::place).
+    fn tiled(&self, _rows: Range<usize>, _columns: Range<usize>, _stores: bool) {}
 
     /// Where the columns from `column` on of a row belong, if tiles may add the bias, round and write them instead of handing
     /// them over.
@@ -218,7 +219,7 @@ fn block<E: Multiply>(
                         Left::Panels(left) => {
                             let at = first * kernel.left.depth(part.len());
                             let panel = &left[at..][..kernel.left.len(mr, part.len())];
-                            sink.tiled(here.clone(), columns.clone());
+                            sink.tiled(here.clone(), columns.clone(), false);
                             tiles(kernel, panel, right, part.len(), strip, stride, start > 0);
                             false
                         }
@@ -227,14 +228,18 @@ fn block<E: Multiply>(
                             let lines = a.lines(here.clone(), part.clone(), tile.rows, buffer);
                             let depth = kernel.right.depth(part.len());
                             let lines = Strip { lines, depth, tile, _prepared: &prepared };
-                            let tiled = |from: usize, to: usize| {
-                                if ends {
-                                    sink.tiled(here.clone(), columns.start + from..columns.end.min(columns.start + to));
-                                }
-                            };
                             let whole = ends && here.len() == tile.rows && columns.len() == stride;
                             let place = if whole { sink.place(here.start, columns.start) } else { None };
-                            lines.multiply((right, kernel.right.width), strip, stride, start > 0, place, &tiled)
+                            let finish = place.and_then(|place| lines.finish(place, stride));
+                            let stores = finish.is_some();
+                            let tiled = |from: usize, to: usize| {
+                                if ends {
+                                    let columns = columns.start + from..columns.end.min(columns.start + to);
+                                    sink.tiled(here.clone(), columns, stores);
+                                }
+                            };
+                            lines.multiply((right, kernel.right.width), strip, stride, start > 0, finish, &tiled);
+                            stores
                         }
                     };
                     if ends && !stored {

@@ -4,8 +4,10 @@
 //! wanted; the rest waits for a sink. Expected: what rounding behind them took, 7 % of a batch of 256 × 64 by 64 × 256 and 2 to 3 of
 //! a step of GPT or ViT. On one thread of Zen 5, least times of five alternating rounds, old over new: the batch 1.08 to 1.12, 256³
 //! 1.03, 128 rows by 768 × 3072 1.04, 2048 × 768 by 768 × 768 1.02 to 1.06, 1024³ and more 1.00, a step of GPT 1.06, of ViT 1.03.
+//! The batch's result is then not asked for in advance ([`super::ahead`]): whole cache lines are written at once, and asking took
+//! 1.09 times as long (of F32 operands 1.02). Not asking made no difference that can be told from noise for larger products.
 
-use super::kernel::{Finish, Kernel, Multiply, OfLines, Prepared};
+use super::kernel::{Finish, Finishing, Kernel, Multiply, OfLines, Prepared};
 use super::operand::Lines;
 use super::product::Place;
 use crate::output::prefetch;
@@ -40,17 +42,17 @@ pub(super) struct Strip<'a, E: Multiply> {
 }
 
 impl<E: Multiply> Strip<'_, E> {
-    /// How the tiles of so many columns end, if they can write what belongs at a place.
-    fn finish<'a>(&self, place: Place<'a, E::Sum>, columns: usize) -> Option<Finish<'a, E>> {
+    /// How tiles write what belongs at a place, so many columns, if they can.
+    pub(super) fn finish<'b>(&self, place: Place<'b, E::Sum>, columns: usize) -> Option<(Finishing<E>, Finish<'b, E>)> {
         let Place { output, at, stride, bias } = place;
-        self.tile.finishing?;
+        let tile = self.tile.finishing?;
         let to = output.rows(at, stride, self.tile.rows, columns)?;
         let bias = if bias.is_empty() { bias } else { &bias[..columns] };
-        Some(Finish { to, stride, bias })
+        Some((tile, Finish { to, stride, bias }))
     }
 
-    /// Multiplies by packed panels of `nr` columns into rows `stride` wide, `tiled` being told each tile's, or into rows of such
-    /// a width at `place`, if there is one and tiles can: then it gives true.
+    /// Multiplies by packed panels of `nr` columns into rows `stride` wide, or as a [`finish`](Self::finish) of so many columns
+    /// says, `tiled` being told each tile's.
     ///
     /// Memory is asked for a few lines with each tile: as many as are under way at once, while a burst would be waited for.
     pub(super) fn multiply(
@@ -59,13 +61,11 @@ impl<E: Multiply> Strip<'_, E> {
         sums: &mut [E::Sum],
         stride: usize,
         accumulate: bool,
-        place: Option<Place<'_, E::Sum>>,
+        finish: Option<(Finishing<E>, Finish<'_, E>)>,
         tiled: &dyn Fn(usize, usize),
-    ) -> bool {
-        let Self { lines: Lines { elements, stride: apart }, depth, tile: OfLines { rows, tile, finishing }, .. } =
-            *self;
+    ) {
+        let Self { lines: Lines { elements, stride: apart }, depth, tile: OfLines { rows, tile, .. }, .. } = *self;
         assert!((rows - 1) * apart + depth <= elements.len());
-        let finishing = finishing.zip(place.and_then(|place| self.finish(place, stride)));
         let per_tile = (rows * nr).div_ceil(stride);
         for (j, b) in right.chunks_exact(depth * nr).enumerate() {
             tiled(j * nr, (j + 1) * nr);
@@ -80,7 +80,7 @@ impl<E: Multiply> Strip<'_, E> {
             // made for levels the CPU has, and this thread is prepared for it. Columns up to `stride` (asserted) have their place
             // where sums finish ([`Output::rows`]), which is this thread's alone ([`Sink`]).
             unsafe {
-                match finishing {
+                match finish {
                     None => tile(depth, a, apart, b, c, stride, accumulate),
                     Some((tile, finish)) => {
                         let bias = finish.bias.get(j * nr..).unwrap_or_default();
@@ -90,6 +90,5 @@ impl<E: Multiply> Strip<'_, E> {
                 }
             }
         }
-        finishing.is_some()
     }
 }
