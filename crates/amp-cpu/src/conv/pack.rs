@@ -40,7 +40,9 @@ impl<E: Convolve> Weights<'_, E> {
             scratch::with(block * self.taps * kernel.columns, |turned: &mut [E]| {
                 for start in (0..self.inputs[0]).step_by(block) {
                     let inputs = block.min(self.inputs[0] - start);
-                    turned.fill(E::default());
+                    if count < kernel.columns || !inputs.is_multiple_of(kernel.group) {
+                        turned.fill(E::default());
+                    }
                     match kernel.group {
                         1 => self.turn::<1>([first, count], [start, inputs], kernel.columns, turned),
                         2 => self.turn::<2>([first, count], [start, inputs], kernel.columns, turned),

@@ -5,9 +5,12 @@ use super::lattice::Band;
 use super::order::Order;
 use super::tile::{Convolve, Kernel, Reading};
 use super::weight::CACHE_LINE;
+use crate::output::prefetch;
 use crate::scratch;
 use crate::transpose::transpose;
 
+/// Groups of pixels that are asked for in advance.
+const AHEAD: usize = 8;
 /// Pixels that are turned at a time.
 const TURNED: usize = 64;
 
@@ -47,24 +50,46 @@ impl<E: Convolve> Slopes<'_, E> {
     }
 
     /// Writes all panels from images whose pixels have their channels together.
+    ///
+    /// Woven from where it lies: copying it first was 0.9 % of a step of ResNet-18, but weaving then waited for it as long;
+    /// asked for in advance weaving takes 1.1 % where both took 1.6.
     fn weave(&self, vectors: &[usize], padded: usize, out: &mut [E]) {
         let Kernel { rows, group, .. } = self.kernel;
         let (outputs, of_panel) = (self.outputs[1], rows * group);
-        let whole = outputs.next_multiple_of(rows);
+        let (whole, stored) = (outputs.next_multiple_of(rows), E::stored(self.grad.view));
         scratch::with(group * (outputs + whole), |buffer: &mut [E]| {
             let (loaded, woven) = buffer.split_at_mut(group * outputs);
             woven.fill(E::default());
-            for (i, vectors) in vectors.chunks(group).enumerate() {
-                loaded[vectors.len() * outputs..].fill(E::default());
-                for (&at, loaded) in vectors.iter().zip(loaded.chunks_exact_mut(outputs)) {
-                    E::load(self.grad.view, at, 1, loaded);
+            for (i, here) in vectors.chunks(group).enumerate() {
+                if let (Some(stored), Some(ahead)) = (stored, vectors.get((i + AHEAD) * group..)) {
+                    ahead.iter().take(group).for_each(|&at| prefetch(&stored[at..][..outputs]));
                 }
-                interleave(loaded, outputs, &mut woven[..group * outputs]);
+                if stored.is_none() || here.len() < group {
+                    self.load_pixels(here, loaded);
+                }
+                let line = |of: usize| match (stored, here.get(of)) {
+                    (Some(stored), Some(&at)) => &stored[at..][..outputs],
+                    _ => &loaded[of * outputs..][..outputs],
+                };
+                match group {
+                    1 => woven[..outputs].copy_from_slice(line(0)),
+                    2 => interleave(line(0), line(1), &mut woven[..2 * outputs]),
+                    group => unreachable!("no kernel has groups of {group}"),
+                }
                 for (panel, woven) in woven.chunks_exact(of_panel).enumerate() {
                     copy(woven, &mut out[panel * rows * padded + i * of_panel..][..of_panel]);
                 }
             }
         });
+    }
+
+    /// Loads the vectors of a group's pixels, zeros for those that it has not.
+    fn load_pixels(&self, vectors: &[usize], loaded: &mut [E]) {
+        let outputs = self.outputs[1];
+        loaded[vectors.len() * outputs..].fill(E::default());
+        for (&at, loaded) in vectors.iter().zip(loaded.chunks_exact_mut(outputs)) {
+            E::load(self.grad.view, at, 1, loaded);
+        }
     }
 
     /// Writes the panel whose first output is `first`.
@@ -117,21 +142,10 @@ impl<E: Convolve> Slopes<'_, E> {
     }
 }
 
-/// Lists the elements of lines of `len` column by column.
-fn interleave<E: Copy>(lines: &[E], len: usize, out: &mut [E]) {
-    match lines.len() / len {
-        1 => out.copy_from_slice(lines),
-        2 => {
-            let (first, second) = lines.split_at(len);
-            let pairs = out.as_chunks_mut::<2>().0;
-            pairs.iter_mut().zip(first.iter().zip(second)).for_each(|(pair, (&a, &b))| *pair = [a, b]);
-        }
-        count => {
-            for (i, line) in lines.chunks_exact(len).enumerate() {
-                out[i..].iter_mut().step_by(count).zip(line).for_each(|(to, &value)| *to = value);
-            }
-        }
-    }
+/// Lists the elements of two lines in turn.
+fn interleave<E: Copy>(first: &[E], second: &[E], out: &mut [E]) {
+    let pairs = out.as_chunks_mut::<2>().0;
+    pairs.iter_mut().zip(first.iter().zip(second)).for_each(|(pair, (&a, &b))| *pair = [a, b]);
 }
 
 /// Copies a few elements, without a call for the usual numbers of them.
