@@ -50,7 +50,8 @@ pub use attention::{Attended, AttentionGrads, Scores, attention, attention_grad}
 pub use block::Block;
 pub use cache::{cached_bytes, empty_cache, has_room, set_cache_limit};
 pub use conv::{
-    Conv2d, conv_transpose2d, conv_transpose2d_order, conv2d, conv2d_grad_weight, conv2d_grad_weight_acc, conv2d_order,
+    Conv2d, conv_transpose2d, conv_transpose2d_acc, conv_transpose2d_order, conv2d, conv2d_grad_weight,
+    conv2d_grad_weight_acc, conv2d_order,
 };
 pub use dtype::DType;
 pub use elementwise::{

@@ -194,7 +194,8 @@ pub(crate) fn prefetch<T>(elements: &[T]) {
     prefetch_at(elements.as_ptr(), elements.len());
 }
 
-fn prefetch_at<T>(start: *const T, len: usize) {
+/// [`prefetch`] of elements that may be another thread's.
+pub(crate) fn prefetch_at<T>(start: *const T, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for byte in (0..len * size_of::<T>()).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -6,11 +6,12 @@ use super::peaks::{Lookout, Peaks, Spread};
 use super::rows::{Rows, Which};
 use super::watch;
 use crate::autograd::{IdMap, IdSet};
+use crate::backend::Buffer;
 use crate::order::{elementwise, order_of, tensor, walk};
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, DType, Dims};
+use amp_cpu::{Binary, DType, Dims, MemoryOrder};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::panic::Location;
@@ -159,6 +160,19 @@ impl Pass<'_> {
     pub(crate) fn take(&mut self, i: usize) -> Option<RawTensor> {
         let id = self.edge(i)?.id();
         self.grads.remove(&id)
+    }
+
+    /// Takes out what input `i`, a node, has collected so far, for a kernel that adds to it where it lies in `order`; give the
+    /// result back. Nothing that others hold too, and no sum of which a copy is rounded for others as it is added.
+    pub(crate) fn take_in(&mut self, order: MemoryOrder, i: usize) -> Option<Buffer> {
+        let edge = self.edge(i).filter(|edge| matches!(edge, Edge::Node(_)))?;
+        if narrowed_by(edge, self.wanted).is_some() {
+            return None;
+        }
+        let collected = self.take(i)?;
+        let layout = collected.layout;
+        let walked = RawTensor { layout: order.walked(&layout), ..collected };
+        walked.into_buffer().map_err(|shared| self.put_back(i, RawTensor { layout, ..shared })).ok()
     }
 
     /// Puts back what was taken.

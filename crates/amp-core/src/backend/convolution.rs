@@ -40,6 +40,20 @@ pub trait Convolution {
         out: DType,
     ) -> Result<Buffer>;
 
+    /// Adds [`conv_transpose2d`](Self::conv_transpose2d) in its order to a buffer of the accumulators' precision, where that is
+    /// less work than adding it afterwards; whether it did.
+    fn conv_transpose2d_accumulate(
+        &self,
+        x: Operand<'_>,
+        w: Operand<'_>,
+        output: [usize; 4],
+        spec: &Conv2d,
+        into: &mut Buffer,
+    ) -> Result<bool> {
+        let _ = (x, w, output, spec, into);
+        Ok(false)
+    }
+
     /// Gradient of [`conv2d`](Self::conv2d) with respect to its kernel, in F32 (F64 for F64) straight from the sums.
     fn conv2d_grad_weight(
         &self,

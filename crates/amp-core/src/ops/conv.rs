@@ -3,12 +3,13 @@
 use super::matmul::{accumulate, accumulator};
 use super::window::{ConvOptions, flat};
 use crate::autograd::{Pass, Saved, SavedInput, Spread, record};
+use crate::backend::Operand;
 use crate::order::{reduce, tensor};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result};
-use amp_cpu::{Conv2d, Dims, Layout, Reduce};
+use amp_cpu::{Conv2d, Dims, Layout, MemoryOrder, Reduce};
 
 macro_rules! convolutions {
     ($($(#[$doc:meta])* $name:ident, $dims:literal, $direction:expr;)*) => {
@@ -139,7 +140,9 @@ impl Conv {
     fn backward(&self, pass: &mut Pass<'_>, x: &SavedInput, w: &RawTensor, image: [usize; 4]) -> Result<()> {
         let (grad, w) = (self.lifted(pass.grad(), "the gradient")?, self.lifted(w, "the weight")?);
         let (backend, of) = (grad.backend(), grad.operand()?);
-        if let Some(shape) = pass.shape(0) {
+        if let Some(shape) = pass.shape(0)
+            && !self.add_input(pass, of, w.operand()?, image)?
+        {
             let (with, dtype) = (w.operand()?, pass.dtype(0));
             let (buffer, order) = match self.direction {
                 Direction::Forward => (
@@ -170,6 +173,21 @@ impl Conv {
         Ok(())
     }
 
+    /// Adds the gradient of the input to what that has collected, where it is written in F32 and a kernel can; whether it did.
+    fn add_input(&self, pass: &mut Pass<'_>, of: Operand<'_>, w: Operand<'_>, image: [usize; 4]) -> Result<bool> {
+        let device = pass.grad().device().clone();
+        let order = device.backend().conv_transpose2d_order(of, w, &self.spec)?;
+        let collected = pass.dtype(0) == accumulator(of.logical) && order == MemoryOrder::ChannelsLast;
+        if self.direction == Direction::Transposed || !collected {
+            return Ok(false);
+        }
+        let Some(mut buffer) = pass.take_in(order, 0) else { return Ok(false) };
+        let added = device.backend().conv_transpose2d_accumulate(of, w, image, &self.spec, &mut buffer)?;
+        let shape = Dims::new(&image).expect("four dimensions");
+        pass.put_back(0, tensor(order, &device, buffer, shape));
+        Ok(added)
+    }
+
     /// Size of what the gradient of the result gives the input. An output padding of a stride or more, which a dilation
     /// allows, makes it larger than the input: pixels that nothing was computed from are behind it.
     fn returned(&self, image: [usize; 4], grad: &RawTensor, w: &RawTensor) -> Dims {
@@ -187,8 +205,8 @@ impl Conv {
         pass: &mut Pass<'_>,
         grad: &RawTensor,
         weight: [usize; 4],
-        slope: crate::backend::Operand<'_>,
-        image: crate::backend::Operand<'_>,
+        slope: Operand<'_>,
+        image: Operand<'_>,
     ) -> Result<()> {
         let backend = grad.backend();
         if pass.dtype(1) == accumulator(slope.logical) {

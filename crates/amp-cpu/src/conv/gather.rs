@@ -6,7 +6,7 @@ use super::pack::Weights;
 use super::patch::Patch;
 use super::plan::{Plan, Plans};
 use super::target::{TURNED, Target};
-use super::tile::{Convolve, Finish, Kernel, Patches, Reading};
+use super::tile::{Convolve, End, Ends, Kernel, Patches, Reading, Rows};
 use crate::gemm;
 use crate::gemm::product::{PER_CYCLE, tiles};
 use crate::simd::Level;
@@ -160,7 +160,7 @@ impl<E: Convolve> Part<'_, E> {
     }
 
     /// Where tiles store the sums of a panel's outputs, all of the band's pixels', if they can.
-    fn finish(&self, panel: usize) -> Option<Finish<E::Result>> {
+    fn finish(&self, panel: usize) -> Option<Ends<E::Sum, E::Result>> {
         let (columns, (channel, outputs)) = (self.kernel.columns, self.outputs(panel));
         if outputs < columns {
             return None;
@@ -247,30 +247,39 @@ impl<E: Convolve> Part<'_, E> {
         data: &[E],
         patch: &Patch,
         sums: &mut [E::Sum],
-        finish: Option<Finish<E::Result>>,
+        finish: Option<Ends<E::Sum, E::Result>>,
     ) {
         let Kernel { rows, columns, .. } = self.kernel;
         let count = self.pixels();
         assert!(patch.last.iter().all(|last| last.index < count) && count * columns <= sums.len());
+        let between = Rows { to: sums.as_mut_ptr(), stride: columns };
+        let onto = finish.and_then(|finish| finish.begin);
         for (i, block) in patch.blocks.iter().enumerate() {
             let panel = &panel[block.start * columns..];
             for (j, (class, runs)) in patch.classes.iter().zip(&block.runs).enumerate() {
                 let rest = patch.blocks[i + 1..].iter().any(|block| !block.runs[j].is_empty());
-                // Pixels that read nothing have sums too.
-                if runs.is_empty() && (i > 0 || rest) {
+                // Pixels that read nothing have sums too, unless these are added to others.
+                if runs.is_empty() && (i > 0 || rest || onto.is_some()) {
                     continue;
                 }
-                let finish = if rest { None } else { finish };
                 assert!(runs.iter().all(|run| {
                     patch.last[j].at + run.at + run.len <= data.len() && run.start + run.len <= panel.len() / columns
                 }));
-                let accumulate = patch.blocks[..i].iter().any(|block| !block.runs[j].is_empty());
-                for pixels in class.pixels.chunks_exact(rows) {
+                let begun = patch.blocks[..i].iter().any(|block| !block.runs[j].is_empty());
+                let ends = Ends {
+                    begin: if begun { Some(between) } else { onto },
+                    end: finish.filter(|_| !rest).map_or(End::Sums(between), |finish| finish.end),
+                };
+                let expected = onto.filter(|_| !begun);
+                for (tile, pixels) in class.pixels.chunks_exact(rows).enumerate() {
+                    if let (Some(onto), Some(next)) = (expected, class.pixels.get((tile + 1) * rows..)) {
+                        next.iter().take(rows).for_each(|pixel| onto.expect(pixel, columns));
+                    }
                     // SAFETY: the runs of every pixel end inside `data` and the panel holds the columns of all of them, each
                     // pixel has its place in `sums` (asserted), so one of the band's, for all of which `finish` has a place;
                     // tasks differ in group, outputs, image or rows; a `Kernel` is only made for levels that the CPU has.
                     unsafe {
-                        patches(data.as_ptr(), pixels, runs, panel.as_ptr(), sums.as_mut_ptr(), accumulate, finish);
+                        patches(data.as_ptr(), pixels, runs, panel.as_ptr(), &ends);
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! What convolutions compute: the images of a result, and how finished sums are stored there.
 
-use super::tile::Finish;
+use super::tile::{End, Ends, Rows};
 use crate::num::Real;
 use crate::output::{Finished, Output};
 use crate::scratch::Plain;
@@ -18,6 +18,8 @@ pub(super) struct Target<'a, T> {
     pub size: [usize; 2],
     bias: &'a [T],
     pub order: MemoryOrder,
+    /// Whether sums are added to what is there, of their type and with the channels of a pixel together.
+    accumulate: bool,
 }
 
 impl<'a, T: Real> Target<'a, T> {
@@ -29,7 +31,14 @@ impl<'a, T: Real> Target<'a, T> {
         bias: &'a [T],
         order: MemoryOrder,
     ) -> Self {
-        Self { output: Output::new(storage), per_group, channels, size, bias, order }
+        Self { output: Output::new(storage), per_group, channels, size, bias, order, accumulate: false }
+    }
+
+    /// Images that sums are added to: the channels of a pixel lie together.
+    pub(super) fn onto(storage: &'a mut Storage, per_group: usize, channels: usize, size: [usize; 2]) -> Self {
+        assert_eq!(storage.dtype(), T::DTYPE, "images have the type that is added");
+        let target = Self::new(storage, per_group, channels, size, &[], MemoryOrder::ChannelsLast);
+        Self { accumulate: true, ..target }
     }
 
     /// Adds the bias to `count` neighbouring channels of pixels, from an image's channel and pixel on, and stores them where
@@ -46,24 +55,36 @@ impl<'a, T: Real> Target<'a, T> {
     ) {
         let bias = self.bias.get(channel..channel + count).unwrap_or_default();
         let at = (image * self.size[0] * self.size[1] + first) * self.channels + channel;
+        if self.accumulate {
+            for (pixel, vector) in vectors.chunks_exact(len).enumerate() {
+                // SAFETY: the caller's duty.
+                unsafe { self.output.accumulate(at + pixel * self.channels, 1, &vector[..count]) };
+            }
+            return;
+        }
         // SAFETY: the caller's duty.
         unsafe { self.output.store_rows(at, self.channels, count, bias, Finished { values: vectors, len }) }
     }
 
     /// Where tiles may store sums themselves, `columns` channels of `count` pixels from an image's channel and pixel on: if
-    /// they lie together there, as this type, and take no bias.
+    /// they lie together there, as sums or as results of this type, and take no bias.
     pub(super) fn finish<R: Plain>(
         &self,
         [image, channel, first]: [usize; 3],
         columns: usize,
         count: usize,
-    ) -> Option<Finish<R>> {
+    ) -> Option<Ends<T, R>> {
         if self.order != MemoryOrder::ChannelsLast || !self.bias.is_empty() {
             return None;
         }
         let at = (image * self.size[0] * self.size[1] + first) * self.channels + channel;
-        let to = self.output.rows(at, self.channels, count, columns)?;
-        Some(Finish { to, stride: self.channels })
+        let sums = self.output.rows(at, self.channels, count, columns).map(|to| Rows { to, stride: self.channels });
+        if self.accumulate {
+            return sums.map(|sums| Ends { begin: Some(sums), end: End::Sums(sums) });
+        }
+        let results = self.output.rows(at, self.channels, count, columns);
+        let results = results.map(|to| End::Results(Rows { to, stride: self.channels }));
+        results.or(sums.map(End::Sums)).map(|end| Ends { begin: None, end })
     }
 
     /// Asks for the memory of all channels of `count` pixels, where they lie together.

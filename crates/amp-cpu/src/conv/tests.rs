@@ -83,6 +83,17 @@ impl Case {
         self.compare_kernels(dw);
     }
 
+    /// Compares what is added to images, in the order of pixels.
+    fn compare_onto(&self, earlier: &Tensor, add: impl Fn(&mut Storage) -> bool) {
+        let mut into = earlier.channels_last().storage;
+        assert!(add(&mut into), "tiles pay for {:?}", self.x.shape());
+        let mut sums = Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w)));
+        for ((sum, magnitude, terms), value) in sums.sums.iter_mut().zip(earlier.values()) {
+            (*sum, *magnitude, *terms) = (*sum + value, *magnitude + value.abs(), *terms + 1);
+        }
+        sums.compare(Tensor::row_major(self.x.shape(), ChannelsLast, &into), self.sum());
+    }
+
     pub(super) fn compare_images(&self, y: Storage) {
         Sums::new(self.grad.shape(), self, |y, x, w| (y, self.x.at(&x) * self.w.at(&w))).compare(y, self.sum());
     }
@@ -345,6 +356,46 @@ fn gradients_of_kernels_are_added_to_what_is_there() {
 }
 
 #[test]
+fn gradients_of_images_begin_with_what_is_there() {
+    let mut random = Random::new(19);
+    for (x, w, spec) in [
+        ([2, 64, 6, 5], [96, 64, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+        ([2, 37, 5, 6], [12, 37, 3, 3], spec([2; 2], [1; 2], [1; 2], 1)),
+        ([3, 64, 7, 6], [40, 64, 1, 1], spec([2; 2], [0; 2], [1; 2], 1)),
+        ([2, 64, 5, 5], [24, 32, 3, 3], spec([3, 1], [1; 2], [1, 2], 2)),
+    ] {
+        for dtype in [DType::BF16, DType::F16, DType::F32, DType::F64] {
+            let case = Case::new(&mut random, x, w, spec, dtype);
+            let earlier = random.tensor(&x, case.sum());
+            let add = |into: &mut Storage| conv_transpose2d_acc(&case.grad.view(), &case.w.view(), x, &spec, into);
+            case.compare_onto(&earlier, add);
+            let packed: Gather<bf16> = |source, of_group, groups, lattice, target| {
+                let kernel = tile::Kernel::packed(crate::gemm::dot::portable());
+                gather::gather_with(kernel, source, of_group, groups, lattice, target);
+            };
+            if dtype == DType::BF16 {
+                case.compare_onto(&earlier, |into| {
+                    let target = Target::onto(into, w[1], x[1], [x[2], x[3]]);
+                    gather_back(&case.grad.view(), &case.w.view(), &spec, &target, packed);
+                    true
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn few_channels_and_lines_are_not_added_to() {
+    let mut random = Random::new(20);
+    for (x, w) in [([2, 3, 5, 6], [12, 3, 3, 3]), ([2, 32, 1, 9], [32, 32, 1, 3])] {
+        let case = Case::new(&mut random, x, w, Conv2d::default(), DType::BF16);
+        let mut into = Storage::zeros(DType::F32, x.iter().product());
+        assert!(!conv_transpose2d_acc(&case.grad.view(), &case.w.view(), x, &case.spec, &mut into));
+        assert_eq!(into, Storage::zeros(DType::F32, x.iter().product()));
+    }
+}
+
+#[test]
 fn one_and_two_threads_give_the_same_bits() {
     let mut random = Random::new(13);
     let padded = spec([1; 2], [1; 2], [1; 2], 1);
@@ -355,7 +406,9 @@ fn one_and_two_threads_give_the_same_bits() {
             crate::with_num_threads(threads, || {
                 let y = conv2d(&x, &w, None, &padded, (DType::BF16, ChannelsLast));
                 let dx = conv_transpose2d(&grad, &w, None, sizes(&x), &padded, (DType::F32, RowMajor));
-                (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), &padded))
+                let mut twice = conv_transpose2d(&grad, &w, None, sizes(&x), &padded, (DType::F32, ChannelsLast));
+                conv_transpose2d_acc(&grad, &w, sizes(&x), &padded, &mut twice);
+                (y, dx, twice, conv2d_grad_weight(&grad, &x, sizes(&w), &padded))
             })
         };
         assert_eq!(run(1), run(2));

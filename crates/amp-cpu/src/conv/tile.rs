@@ -12,36 +12,58 @@
 use super::lanes::{self, FourPairs, Lanes};
 use super::patch::{Pixel, Run};
 use crate::gemm::{self, kernel::Multiply};
+use crate::output::prefetch_at;
 use crate::scratch::Plain;
 use crate::simd::Level;
 use half::bf16;
 
-/// Multiplies the patches of as many pixels as a tile has rows by one panel: `c[pixel.index] (+)= patch · panel`. With a
-/// [`Finish`] what would be written to `c` is rounded and written there instead.
+/// Multiplies the patches of as many pixels as a tile has rows by one panel: each pixel's `patch · panel` goes to its row
+/// of `ends`.
 ///
 /// A patch is the elements `data[pixel.at + run.at..][..run.len]` of all runs in turn; every length is a multiple of the
 /// kernel's group. The panel has the kernel's columns for each of these elements from element `run.start` on, grouped.
 ///
 /// # Safety
-/// The pointers must be valid for those elements, `c` for the reads and writes of as many columns for each pixel's index,
-/// those of a `Finish` for writes of theirs, and the CPU must have the kernel's instructions.
+/// The pointers must be valid for those elements, rows for reads and writes of as many columns at each pixel's index, and the
+/// CPU must have the kernel's instructions.
 pub(super) type Patches<E> = unsafe fn(
     data: *const E,
     pixels: &[Pixel],
     runs: &[Run],
     panel: *const E,
-    c: *mut <E as Multiply>::Sum,
-    accumulate: bool,
-    finish: Option<Finish<<E as Convolve>::Result>>,
+    ends: &Ends<<E as Multiply>::Sum, <E as Convolve>::Result>,
 );
 
-/// Where finished sums go.
+/// A row for each pixel.
 #[derive(Clone, Copy)]
-pub(super) struct Finish<R> {
-    /// Those of the pixel of index 0.
-    pub to: *mut R,
+pub(super) struct Rows<T> {
+    /// That of the pixel of index 0.
+    pub to: *mut T,
     /// Elements from index to index.
     pub stride: usize,
+}
+
+impl<T> Rows<T> {
+    /// Asks for the memory of a pixel's row.
+    pub(super) fn expect(&self, pixel: &Pixel, columns: usize) {
+        prefetch_at(self.to.wrapping_add(pixel.index * self.stride), columns);
+    }
+}
+
+/// Where tiles begin and end.
+#[derive(Clone, Copy)]
+pub(super) struct Ends<S, R> {
+    /// What sums are added to; zeros without them.
+    pub begin: Option<Rows<S>>,
+    pub end: End<S, R>,
+}
+
+/// Where tiles leave their sums.
+#[derive(Clone, Copy)]
+pub(super) enum End<S, R> {
+    Sums(Rows<S>),
+    /// Rounded.
+    Results(Rows<R>),
 }
 
 /// Multiplies one panel of slopes by the vectors that begin at each pixel: `c (+)= slopesᵀ · vectors`.
@@ -117,15 +139,15 @@ unsafe fn patches<L: Lanes, const ROWS: usize>(
     pixels: &[Pixel],
     runs: &[Run],
     panel: *const L::Element,
-    c: *mut L::Sum,
-    accumulate: bool,
-    finish: Option<Finish<L::Result>>,
+    ends: &Ends<L::Sum, L::Result>,
 ) {
     let pixels: &[Pixel; ROWS] = pixels.try_into().expect("a pixel for each row");
-    let place = |i: usize| pixels[i].index * 2 * L::LANES;
-    // SAFETY: reads stay inside the runs of these pixels and inside the panel, writes inside the pixels' sums (caller).
+    // SAFETY: reads stay inside the runs of these pixels, the panel and the pixels' rows, writes inside these (caller).
     unsafe {
-        let mut sums = begin::<L, ROWS>(c, place, accumulate);
+        let mut sums = match ends.begin {
+            Some(Rows { to, stride }) => begin::<L, ROWS>(to, |i| pixels[i].index * stride, true),
+            None => [[L::zero(); 2]; ROWS],
+        };
         for run in runs {
             let rows: [*const L::Element; ROWS] = pixels.map(|pixel| data.add(pixel.at + run.at));
             let mut panel = panel.add(run.start * 2 * L::LANES);
@@ -138,9 +160,9 @@ unsafe fn patches<L: Lanes, const ROWS: usize>(
                 panel = panel.add(2 * L::LANES * L::GROUP);
             }
         }
-        match finish {
-            None => end::<L, ROWS>(sums, c, place),
-            Some(Finish { to, stride }) => {
+        match ends.end {
+            End::Sums(Rows { to, stride }) => end::<L, ROWS>(sums, to, |i| pixels[i].index * stride),
+            End::Results(Rows { to, stride }) => {
                 pixels.iter().zip(sums).for_each(|(pixel, sums)| L::finish(sums, to.add(pixel.index * stride)));
             }
         }
@@ -221,12 +243,10 @@ macro_rules! kernel {
             pixels: &[Pixel],
             runs: &[Run],
             panel: *const $element,
-            c: *mut <$element as Multiply>::Sum,
-            accumulate: bool,
-            finish: Option<Finish<<$element as Convolve>::Result>>,
+            ends: &Ends<<$element as Multiply>::Sum, <$element as Convolve>::Result>,
         ) {
             // SAFETY: the caller's duty; the instructions are enabled here.
-            unsafe { patches::<L, $rows>(data, pixels, runs, panel, c, accumulate, finish) }
+            unsafe { patches::<L, $rows>(data, pixels, runs, panel, ends) }
         }
         $(#[target_feature(enable = $features)])?
         unsafe fn of_slopes(

@@ -43,6 +43,19 @@ impl Convolution for CpuBackend {
         Ok(Buffer::new(amp_cpu::conv_transpose2d(&x, &w, bias.as_ref(), output, spec, out)))
     }
 
+    fn conv_transpose2d_accumulate(
+        &self,
+        x: Operand<'_>,
+        w: Operand<'_>,
+        output: [usize; 4],
+        spec: &Conv2d,
+        into: &mut Buffer,
+    ) -> Result<bool> {
+        const OP: &str = "conv_transpose2d";
+        let (x, w) = (view(OP, x)?, view(OP, w)?);
+        Ok(amp_cpu::conv_transpose2d_acc(&x, &w, output, spec, storage_mut(OP, into)?))
+    }
+
     fn conv2d_grad_weight(
         &self,
         grad: Operand<'_>,

@@ -50,6 +50,21 @@ fn line_gradients_agree_with_differences() {
     assert!(worst.error <= 1e-6, "{worst:?}");
 }
 
+#[test]
+fn gradients_of_two_ways_through_a_block_meet() {
+    let (plain, padded) = (ConvOptions::<2>::default(), ConvOptions::<2>::default().padding(1));
+    let inputs = [numbers(&[2, 3, 4, 3], 0.1), numbers(&[10, 3, 1, 1], 0.2), numbers(&[10, 10, 3, 3], 0.3)];
+    for skips in [false, true] {
+        let block = |x: &[Tensor<F64>]| {
+            let start = x[0].conv2d(&x[1], None, plain)?;
+            let skip = if skips { start.clone() } else { start.conv2d(&x[2], None, padded)?.relu()? };
+            skip + start.conv2d(&x[2], None, padded)?
+        };
+        let worst = gradcheck(block, &inputs).unwrap();
+        assert!(worst.error <= 1e-6, "{skips}: {worst:?}");
+    }
+}
+
 /// `<conv(x), y> = <x, conv_transpose(y)>`
 #[test]
 fn transposed_is_the_transpose() {
