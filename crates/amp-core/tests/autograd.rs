@@ -257,6 +257,7 @@ fn a_product_computes_what_was_normalised_in_16_bits_again_to_the_same_bits() ->
 
 #[test]
 fn what_is_broadcast_gets_the_rounded_sum_of_its_gradient() -> Result<()> {
+    let _turn = turn();
     let device = Device::cpu();
     let leaf = Tensor::<BF16>::full([1], half::bf16::ONE, &device)?.tracked();
     // Rounded to BF16, the seeds would cancel.
