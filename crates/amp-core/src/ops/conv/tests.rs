@@ -65,6 +65,24 @@ fn gradients_of_two_ways_through_a_block_meet() {
     }
 }
 
+#[test]
+fn gradients_of_two_ways_from_a_line_meet() {
+    let options = ConvOptions::<1>::default().padding(1);
+    let of = |shape: &[usize], seed: f64| numbers(shape, seed).to::<F32>().unwrap();
+    let (x, w) = (of(&[2, 32, 40], 0.1).detach().tracked(), of(&[32, 32, 3], 0.2));
+    let start = x.conv1d(&w, None, options).unwrap();
+    let grad = |y: Tensor<F32>| {
+        let grads = y.sum_all().unwrap().backward().unwrap();
+        grads.get(&x).unwrap().unwrap().to_vec().unwrap()
+    };
+    let start_twice =
+        grad((start.conv1d(&w, None, options).unwrap() + start.conv1d(&w, None, options).unwrap()).unwrap());
+    let once = grad(x.conv1d(&w, None, options).unwrap().conv1d(&w, None, options).unwrap());
+    for (twice, once) in start_twice.iter().zip(once) {
+        assert!((twice - 2.0 * once).abs() <= 1e-3 * once.abs().max(1.0), "{twice} is not twice {once}");
+    }
+}
+
 /// `<conv(x), y> = <x, conv_transpose(y)>`
 #[test]
 fn transposed_is_the_transpose() {
