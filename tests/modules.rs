@@ -143,3 +143,40 @@ fn norms_with_relu_and_residual_are_those_operations_in_a_region() -> Result<()>
     }
     Ok(())
 }
+
+/// Containers of plain data are passed over, those of modules are looked into.
+#[test]
+fn what_is_no_module_is_passed_over_and_what_holds_modules_is_looked_into() -> Result<()> {
+    #[derive(Module)]
+    struct Mixed {
+        steps: std::cell::Cell<usize>,
+        words: std::collections::HashMap<String, usize>,
+        sizes: Vec<(String, usize)>,
+        seen: std::sync::Mutex<Option<Vec<f32>>>,
+        mean: Tensor<F32>,
+        act: Box<dyn Fn(f32) -> f32>,
+        pairs: Vec<(Linear, Option<Linear>)>,
+        scale: Option<Parameter>,
+    }
+    let device = Device::best();
+    let linear = || Linear::new(2, 3, &device);
+    let mixed = Mixed {
+        steps: 0.into(),
+        words: [("one".to_owned(), 1)].into(),
+        sizes: vec![("two".to_owned(), 2)],
+        seen: None.into(),
+        mean: Tensor::zeros([3], &device)?,
+        act: Box::new(|x| x),
+        pairs: vec![(linear()?, None), (linear()?, Some(linear()?))],
+        scale: Some(Parameter::new(&Tensor::ones([3], &device)?)?),
+    };
+    let plain = (mixed.steps.get(), mixed.words.len(), mixed.sizes.len(), mixed.seen.lock().unwrap().is_none());
+    assert_eq!((plain, mixed.mean.rank(), (mixed.act)(1.0)), ((0, 1, 1, true), 1, 1.0));
+    let names: Vec<String> = mixed.named_parameters().into_iter().map(|(name, _)| name).collect();
+    let held =
+        ["pairs.0.0", "pairs.1.0", "pairs.1.1"].map(|path| ["weight", "bias"].map(|name| format!("{path}.{name}")));
+    let expected: Vec<String> = held.into_iter().flatten().chain(["scale".to_owned()]).collect();
+    assert_eq!(names, expected);
+    assert!(mixed.pairs[0].1.is_none() && mixed.scale.is_some());
+    Ok(())
+}

@@ -3,8 +3,9 @@
 //! Which fields are modules is not for the macro to know: each is wrapped in a probe whose method resolves to a visit
 //! where the field's type implements `Module` and to nothing where it does not.
 
-use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{
     Data, DeriveInput, Error, Field, Fields, GenericArgument, Ident, Index, Path, PathArguments, Result, Type,
     WherePredicate,
@@ -102,7 +103,7 @@ fn implementation(input: &DeriveInput, options: &Options, body: &TokenStream) ->
         impl #impl_generics #amp::nn::Module for #name #type_generics #where_clause {
             #[allow(unused_imports, unused_variables, clippy::all)]
             fn visit(&self, __amp_visitor: &mut #amp::nn::Visitor<'_>) {
-                use #amp::nn::derive::{IgnoreField as _, VisitField as _};
+                use #amp::nn::derive::{IgnoreField as _, RefuseField as _, VisitField as _};
                 #body
             }
         }
@@ -151,7 +152,8 @@ fn fields(fields: &Fields, options: &Options, access: impl Fn(usize, &Field) -> 
             None => i.to_string(),
         });
         let value = access(i, field);
-        Ok(quote!((&#amp::nn::derive::Field(#value)).visit_field(#name, __amp_visitor);))
+        let visit = quote_spanned!(field.ty.span().resolved_at(Span::mixed_site())=> visit_field);
+        Ok(quote!((&&#amp::nn::derive::Field(#value)).#visit(#name, __amp_visitor);))
     });
     visits.collect()
 }
