@@ -240,6 +240,12 @@ pub enum Error {
         /// Operation
         op: &'static str,
     },
+    /// An optimizer was stepped with what a scaler has unscaled, past the scaler's finding.
+    #[error(
+        "step: a GradScaler unscaled these gradients and may have found infinities; \
+         use `scaler.step(&mut optimizer, &grads)`, which skips the step then"
+    )]
+    PastScaler,
     /// An optimizer was stepped with gradients of none of its parameters.
     #[error("{op}: none of the optimizer's {parameters} parameters has a gradient; does the loss depend on them?")]
     NoGradients {

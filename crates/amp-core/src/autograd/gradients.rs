@@ -12,7 +12,7 @@ use crate::precision::{Element, F32, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
-use amp_cpu::{Binary, DType, Dims, Reduce, Storage, Unary};
+use amp_cpu::{Binary, DType, Dims, Layout, Reduce, Storage, Unary};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,6 +77,8 @@ pub struct Gradients<S = Unscaled> {
     pub(crate) checked: Option<Checked>,
     /// Whether `checked` holds sums of squares of the present values.
     fresh: bool,
+    /// Whether the values were clipped or replaced since `checked`.
+    changed: bool,
     state: PhantomData<S>,
 }
 
@@ -114,7 +116,18 @@ impl<S: ScaleState> Gradients<S> {
     pub(crate) fn new(collected: Collected, scale: ScaleTag, inverse: Option<Buffer>) -> Self {
         let Collected { grads, rows, pending, peaks, .. } = collected;
         let (pending, factors) = (Mutex::new(pending), inverse.into_iter().collect());
-        Self { grads, rows, pending, scale, factors, peaks, checked: None, fresh: false, state: PhantomData }
+        Self {
+            grads,
+            rows,
+            pending,
+            scale,
+            factors,
+            peaks,
+            checked: None,
+            fresh: false,
+            changed: false,
+            state: PhantomData,
+        }
     }
 
     /// An empty set to [`add`](Self::add) micro-batches to.
@@ -134,11 +147,14 @@ impl<S: ScaleState> Gradients<S> {
 
     /// The same gradients counted as in state `T`; the scaler alone may say so.
     pub(crate) fn into_state<T>(self) -> Gradients<T> {
-        let Self { grads, rows, pending, scale, factors, peaks, checked, fresh, .. } = self;
-        Gradients { grads, rows, pending, scale, factors, peaks, checked, fresh, state: PhantomData }
+        let Self { grads, rows, pending, scale, factors, peaks, checked, fresh, changed, .. } = self;
+        Gradients { grads, rows, pending, scale, factors, peaks, checked, fresh, changed, state: PhantomData }
     }
 
     /// Adds the gradients of another micro-batch, in F32 for parameters.
+    ///
+    /// Scaled ones are best added before they are unscaled, which then costs one pass for all. Where unscaled ones are
+    /// added, what a check has found to be infinite or NaN stays so, even if it was clipped or replaced since.
     ///
     /// # Errors
     /// [`Error::MixedScales`] when the two were scaled by different scalers, or with an `update` in between.
@@ -151,7 +167,11 @@ impl<S: ScaleState> Gradients<S> {
             self.multiply_out()?;
             other.multiply_out()?;
         }
-        (self.checked, self.fresh) = (None, false);
+        self.forget_check()?;
+        other.forget_check()?;
+        if self.scale.scaler == 0 {
+            self.scale = other.scale;
+        }
         for (id, grad) in other.grads {
             let (peak, which) = (other.peaks.0.remove(&id), other.rows.remove(&id));
             let sum = match self.grads.remove(&id) {
@@ -213,6 +233,25 @@ impl<S: ScaleState> Gradients<S> {
             }
             self.factors.clear();
             self.peaks.0.clear();
+        }
+        Ok(())
+    }
+
+    /// Makes way for a check of sums with other gradients. What the present one has found is marked by NaN in the gradients
+    /// themselves, where changes since may have hidden it.
+    fn forget_check(&mut self) -> Result<()> {
+        let (checked, changed) = (self.checked.take(), std::mem::take(&mut self.changed));
+        self.fresh = false;
+        let Some(Checked { sums, index }) = checked.filter(|_| changed && self.scale.scaler != 0) else {
+            return Ok(());
+        };
+        let mark = Unary::Affine { mul: 0.0, add: 1.0 };
+        let marks = elementwise([&sums], |backend, [sums]| backend.unary(mark, sums, DType::F64))?;
+        for (id, grad) in &mut self.grads {
+            if let Some(&offset) = index.get(id) {
+                let one = Layout { offset, ..Layout::contiguous(Dims::default()) };
+                *grad = multiplied(grad, &marks.with_layout(one).cast_view(DType::F32)?)?;
+            }
         }
         Ok(())
     }
@@ -311,7 +350,11 @@ pub(crate) fn is_flat(grad: &RawTensor) -> bool {
 
 /// `grad * factor`, in the precision of `grad`.
 fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
-    let factor = RawTensor::new(grad.device(), factor.clone(), Dims::default()).broadcast_to("mul", grad.shape())?;
+    multiplied(grad, &RawTensor::new(grad.device(), factor.clone(), Dims::default()))
+}
+
+fn multiplied(grad: &RawTensor, factor: &RawTensor) -> Result<RawTensor> {
+    let factor = factor.broadcast_to("mul", grad.shape())?;
     elementwise([grad, &factor], |backend, [x, factor]| backend.binary(Binary::Mul, x, factor, grad.logical))
 }
 
@@ -383,7 +426,7 @@ impl<S: ScaleState> Gradients<S> {
         // The decision to step is taken on the values before clipping, where an infinity still shows.
         self.check()?;
         self.multiply_out()?;
-        self.fresh = false;
+        (self.fresh, self.changed) = (false, true);
         for grad in self.grads.values_mut() {
             let op = Unary::Clamp { min: -max, max };
             *grad = elementwise([grad], |backend, [x]| backend.unary(op, x, grad.logical))?;
@@ -402,7 +445,7 @@ impl<S: ScaleState> Gradients<S> {
         let found = *grad.raw.shape();
         self.check()?;
         self.multiply_out()?;
-        self.fresh = false;
+        (self.fresh, self.changed) = (false, true);
         if let Some(id) = of.grad_id()
             && let Some(whole) = self.whole(id)?
         {

@@ -25,7 +25,7 @@ pub use taken::Taken;
 use crate::autograd::{Gradients, IsUnscaled, Unscaled};
 use crate::backend::Buffer;
 use crate::param::Parameter;
-use crate::{Device, Result};
+use crate::{Device, Error, Result};
 
 /// Changes parameters by their gradients.
 ///
@@ -54,15 +54,20 @@ pub trait Optimizer {
     /// One update from gradients at their true size; parameters without a gradient stay as they are. Changes of state
     /// that the forward pass left pending (running statistics) are made too.
     ///
-    /// Gradients of a scaled loss go through [`GradScaler::step`](crate::GradScaler::step).
+    /// Gradients of a scaled loss go through [`GradScaler::step`](crate::GradScaler::step), unscaled ones too: what the
+    /// scaler has found in them decides about the step.
     ///
     /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) when a setting makes no sense. Nothing has changed then.
+    /// [`Error::PastScaler`] when a [`GradScaler`](crate::GradScaler) unscaled these gradients; [`Error::Argument`] when a
+    /// setting makes no sense. Nothing has changed then.
     fn step<S: IsUnscaled>(&mut self, grads: &Gradients<S>) -> Result<()>
     where
         Self: Sized,
     {
         let grads = S::unscaled(grads);
+        if grads.scale.scaler != 0 {
+            return Err(Error::PastScaler);
+        }
         self.apply(grads)?;
         grads.take_pending().into_iter().try_for_each(|update| update.land(None))
     }
@@ -118,7 +123,7 @@ impl Step {
         let Some(Skip { device, flag }) = &self.0 else { return Ok(true) };
         match device.backend().download(flag)? {
             amp_cpu::Storage::U8(flags) => Ok(flags.iter().all(|&f| f == 0)),
-            other => Err(crate::Error::Unsupported { op: "was_taken", device: device.name(), dtype: other.dtype() }),
+            other => Err(Error::Unsupported { op: "was_taken", device: device.name(), dtype: other.dtype() }),
         }
     }
 }

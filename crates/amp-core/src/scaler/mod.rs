@@ -133,7 +133,7 @@ impl GradScaler {
     /// Brings gradients back to their true size, once, after all micro-batches were added.
     ///
     /// Checks them for infinities and NaN in the same pass; that decides about the step, whatever is done to the
-    /// gradients afterwards.
+    /// gradients afterwards. [`step`](Self::step) knows of it, an optimizer's own does not and refuses.
     ///
     /// # Errors
     /// [`Error::ForeignGradients`] when another scaler scaled them.
@@ -142,9 +142,9 @@ impl GradScaler {
             return Err(Error::ForeignGradients { op: "unscale" });
         }
         let mut grads = grads.into_state::<Unscaled>();
-        if self.enabled
-            && let Some(checked) = grads.check()?.cloned()
-        {
+        if !self.enabled {
+            grads.scale = ScaleTag::default();
+        } else if let Some(checked) = grads.check()?.cloned() {
             self.seen.push(Seen { checked, parameters: Vec::new(), optimizer: None });
         }
         Ok(grads)

@@ -109,6 +109,7 @@ fn misuse_is_an_error() {
     assert!(matches!(b.step(&mut opt, &unscaled), Err(Error::ForeignGradients { .. })));
     assert!(a.step(&mut opt, &unscaled).is_ok());
     assert!(matches!(a.step(&mut opt, &unscaled), Err(Error::SteppedTwice)));
+    assert!(matches!(opt.step(&unscaled), Err(Error::PastScaler)));
     a.update().unwrap();
     let half = (p.to::<F16>().unwrap() * 2.0).unwrap().to::<F32>().unwrap().sum_all().unwrap();
     assert!(matches!(half.backward(), Err(Error::NeedsScaler { .. })));

@@ -91,3 +91,70 @@ fn a_parameter_of_two_optimizers_is_unscaled_once() {
     scaler.update().unwrap();
     assert_eq!(p.to_vec().unwrap(), [-8.0]);
 }
+
+/// Gradients of one parameter, unscaled.
+fn unscaled(scaler: &mut GradScaler, p: &Parameter, values: [f32; 2]) -> Gradients<Unscaled> {
+    let scaled = gradient(scaler, p, Tensor::<F32>::from_slice(&values, [2], &cpu()).unwrap().raw);
+    scaler.unscale(scaled).unwrap()
+}
+
+#[test]
+fn what_was_found_stays_with_gradients_that_are_added_later() {
+    type Change = fn(&mut Gradients, &Parameter) -> Result<()>;
+    let changes: [Change; 4] = [
+        |_, _| Ok(()),
+        |grads, _| grads.clip_value(1.0),
+        |grads, _| grads.clip_norm(1.0).map(drop),
+        |grads, p| grads.set(p, &Tensor::ones([2], &cpu())?),
+    ];
+    for change in changes {
+        for bad in [None, Some(0), Some(1), Some(2)] {
+            let (p, mut opt) = one_parameter(&[2]);
+            let mut scaler = scaler(4.0);
+            let mut total = Gradients::accumulator();
+            for i in 0..3 {
+                let first = if bad == Some(i) { f32::INFINITY } else { 2.0 };
+                let mut grads = unscaled(&mut scaler, &p, [first, 4.0]);
+                change(&mut grads, &p).unwrap();
+                total.add(grads).unwrap();
+            }
+            assert_eq!(scaler.step(&mut opt, total).unwrap().was_taken().unwrap(), bad.is_none(), "{bad:?}");
+            assert_eq!(p.to_vec().unwrap() == [0.0; 2], bad.is_some());
+            scaler.update().unwrap();
+            assert_eq!(scaler.scale_value().unwrap(), if bad.is_none() { 8.0 } else { 2.0 });
+        }
+    }
+}
+
+#[test]
+fn an_optimizer_refuses_what_a_scaler_has_unscaled() {
+    let (p, mut opt) = one_parameter(&[2]);
+    let plain = || (p.tensor().sum_all().unwrap()).backward().unwrap();
+    let mut scaler = scaler(4.0);
+    for values in [[4.0, 8.0], [4.0, f32::INFINITY]] {
+        let (mut first, mut last) = (Gradients::accumulator(), plain());
+        first.add(unscaled(&mut scaler, &p, values)).unwrap();
+        first.add(plain()).unwrap();
+        last.add(unscaled(&mut scaler, &p, values)).unwrap();
+        for grads in [unscaled(&mut scaler, &p, values), first, last] {
+            assert!(matches!(opt.step(&grads), Err(Error::PastScaler)));
+        }
+    }
+    assert_eq!(p.to_vec().unwrap(), [0.0; 2]);
+    let mut none = GradScaler::builder().enabled(false).build(&cpu()).unwrap();
+    let scaled = none.scale(&p.tensor().sum_all().unwrap()).unwrap().backward().unwrap();
+    opt.step(&none.unscale(scaled).unwrap()).unwrap();
+    assert_eq!(p.to_vec().unwrap(), [-1.0; 2]);
+}
+
+/// Without a scaler nothing decides about steps: clipping limits an infinity, added or not.
+#[test]
+fn clipped_infinities_without_a_scaler_stay_clipped() {
+    let (p, mut opt) = one_parameter(&[2]);
+    let mut grads = (p.tensor() * f32::INFINITY).unwrap().sum_all().unwrap().backward().unwrap();
+    grads.clip_value(1.0).unwrap();
+    let mut total = Gradients::accumulator();
+    total.add(grads).unwrap();
+    opt.step(&total).unwrap();
+    assert_eq!(p.to_vec().unwrap(), [-1.0; 2]);
+}
