@@ -63,7 +63,7 @@ impl Device {
         if self == other {
             return Ok(());
         }
-        Err(Error::Device { op, left: self.name(), right: other.name() })
+        Err(Error::Device { op, left: self.name().into(), right: other.name().into() })
     }
 }
 

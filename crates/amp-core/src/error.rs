@@ -1,12 +1,23 @@
 //! Everything that can go wrong, with the values that made it go wrong.
 
 use amp_cpu::{DType, Dims};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Result of every operation that can meet bad input.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What an argument must be and what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The rule
+    pub expected: String,
+    /// The value given
+    pub found: String,
+}
+
 /// An error names the operation first, then the rule, then the values that broke it.
+///
+/// Every result of the library may carry one: what is wide stands behind a pointer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,9 +27,9 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// Shape of the left operand
-        left: Dims,
+        left: Box<Dims>,
         /// Shape of the right operand
-        right: Dims,
+        right: Box<Dims>,
     },
     /// A shape is not the one that the operation needs.
     #[error("{op}: {what} must have shape {expected}, found {found:?}")]
@@ -30,7 +41,7 @@ pub enum Error {
         /// The rule
         expected: String,
         /// What was given
-        found: Dims,
+        found: Box<Dims>,
     },
     /// The inner dimensions of a matrix product differ.
     #[error("{op}: inner dimensions differ, left is {left:?}, right is {right:?}")]
@@ -38,9 +49,9 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// Shape of the left operand
-        left: Dims,
+        left: Box<Dims>,
         /// Shape of the right operand
-        right: Dims,
+        right: Box<Dims>,
     },
     /// A tensor has too few or too many dimensions.
     #[error("{op}: {what} must have {expected}, found shape {found:?}")]
@@ -52,7 +63,7 @@ pub enum Error {
         /// The rule, such as "at least 2 dimensions"
         expected: &'static str,
         /// What was given
-        found: Dims,
+        found: Box<Dims>,
     },
     /// More dimensions than a tensor can have.
     #[error("{op}: {rank} dimensions, but a tensor has at most {max}", max = amp_cpu::MAX_RANK)]
@@ -68,7 +79,7 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// What was asked for
-        shape: Dims,
+        shape: Box<Dims>,
     },
     /// The system has no memory for a result.
     #[error("{op}: no memory for {bytes} bytes")]
@@ -104,7 +115,7 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// The shape
-        shape: Dims,
+        shape: Box<Dims>,
         /// Elements of that shape
         expected: usize,
         /// Elements given
@@ -132,7 +143,7 @@ pub enum Error {
         /// The axis
         axis: usize,
         /// Shape of the tensor
-        shape: Dims,
+        shape: Box<Dims>,
     },
     /// A reduction that has no neutral element met an empty dimension.
     #[error("{op}: a tensor of shape {shape:?} has no elements to choose from")]
@@ -140,19 +151,17 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// Shape of the tensor
-        shape: Dims,
+        shape: Box<Dims>,
     },
     /// An argument has a value that makes no sense.
-    #[error("{op}: {argument} must be {expected}, found {found}")]
+    #[error("{op}: {argument} must be {}, found {}", mismatch.expected, mismatch.found)]
     Argument {
         /// Operation
         op: &'static str,
         /// Name of the argument
         argument: &'static str,
-        /// The rule
-        expected: String,
-        /// The value given
-        found: String,
+        /// The rule, and what it got
+        mismatch: Box<Mismatch>,
     },
     /// Operands live on different devices.
     #[error("{op}: one tensor is on {left}, the other on {right}; move one with `to_device`")]
@@ -160,9 +169,9 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// Device of the first operand
-        left: String,
+        left: Box<str>,
         /// Device of the second operand
-        right: String,
+        right: Box<str>,
     },
     /// A device was asked for that this machine or build does not have.
     #[error("{device} is not available: {reason}")]
@@ -178,7 +187,7 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// The device
-        device: String,
+        device: Box<str>,
         /// The element type
         dtype: DType,
     },
@@ -188,7 +197,7 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// The device
-        device: String,
+        device: Box<str>,
         /// What the driver said
         message: String,
     },
@@ -196,13 +205,13 @@ pub enum Error {
     #[error("backward: the loss must be a single value, found shape {shape:?}; reduce it with `mean_all` or `sum_all`")]
     LossNotScalar {
         /// Shape of the tensor
-        shape: Dims,
+        shape: Box<Dims>,
     },
     /// `item` reads a single value.
     #[error("item: the tensor must hold a single value, found shape {shape:?}")]
     NotScalar {
         /// Shape of the tensor
-        shape: Dims,
+        shape: Box<Dims>,
     },
     /// Nothing that leads to this tensor asks for a gradient.
     #[error("backward: this tensor does not depend on any tensor that requires a gradient")]
@@ -303,7 +312,7 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// Name of the tensor in the file
-        name: String,
+        name: Box<str>,
         /// What does not fit
         reason: String,
     },
@@ -313,7 +322,7 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// The file
-        path: PathBuf,
+        path: Box<Path>,
         /// What the operating system said
         source: std::io::Error,
     },
@@ -323,7 +332,7 @@ pub enum Error {
         /// Operation
         op: &'static str,
         /// The file
-        path: PathBuf,
+        path: Box<Path>,
         /// What is wrong with it
         reason: String,
     },
@@ -342,6 +351,18 @@ impl Error {
         expected: impl Into<String>,
         found: impl std::fmt::Display,
     ) -> Self {
-        Self::Argument { op, argument, expected: expected.into(), found: found.to_string() }
+        let mismatch = Mismatch { expected: expected.into(), found: found.to_string() };
+        Self::Argument { op, argument, mismatch: mismatch.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+
+    /// Half of what lints and calling conventions call large.
+    #[test]
+    fn an_error_is_small() {
+        assert!(size_of::<Error>() <= 64, "{} bytes", size_of::<Error>());
     }
 }

@@ -34,7 +34,7 @@ pub use autograd::{
     diagnose, grad_enabled, gradcheck, no_grad, saved_bytes,
 };
 pub use device::Device;
-pub use error::{Error, Result};
+pub use error::{Error, Mismatch, Result};
 pub use nn::Module;
 pub use ops::functional;
 pub use ops::{

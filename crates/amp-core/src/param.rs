@@ -79,7 +79,7 @@ impl Parameter {
     pub fn set(&self, tensor: &Tensor<F32>) -> Result<()> {
         if tensor.raw.shape() != &self.0.layout.shape {
             let expected = format!("{:?}", self.0.layout.shape);
-            return Err(Error::Shape { op: "set", what: "the new value", expected, found: *tensor.raw.shape() });
+            return Err(Error::Shape { op: "set", what: "the new value", expected, found: tensor.raw.shape().into() });
         }
         let tensor = tensor.to_device(&self.0.device)?;
         let buffer = self.0.device.backend().copy(tensor.raw.operand()?, DType::F32)?;

@@ -122,6 +122,7 @@ impl RawTensor {
     }
 
     /// The memory for writing, when it holds just these elements and nobody else holds it; otherwise the tensor itself.
+    #[expect(clippy::result_large_err, reason = "what cannot be had comes back as it was")]
     pub(crate) fn into_buffer(self) -> std::result::Result<Buffer, Self> {
         let buffer = &self.value.buffer;
         let whole = self.layout.is_contiguous() && self.layout.count() == buffer.len();
@@ -272,7 +273,7 @@ impl RawTensor {
         if self.shape() == shape {
             return Ok(self.detached());
         }
-        let mismatch = || Error::Broadcast { op, left: *self.shape(), right: *shape };
+        let mismatch = || Error::Broadcast { op, left: self.shape().into(), right: shape.into() };
         let lead = shape.len().checked_sub(self.shape().len()).ok_or_else(mismatch)?;
         let mut strides = *shape;
         strides.fill(0);

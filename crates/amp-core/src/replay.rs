@@ -103,7 +103,7 @@ impl<T> fmt::Debug for Graph<T> {
 }
 
 fn refusal(device: &Device, message: String) -> Error {
-    Error::Backend { op: "Graph", device: device.name(), message }
+    Error::Backend { op: "Graph", device: device.name().into(), message }
 }
 
 fn check<T: Results>(work: &dyn Replay, results: &T, device: &Device) -> Result<()> {
@@ -179,7 +179,7 @@ impl<P: Element> Input<P> {
         let own = &self.tensor.raw;
         if tensor.raw.shape() != own.shape() {
             let expected = format!("{:?}", own.shape());
-            return Err(Error::Shape { op: "set", what: "the new value", expected, found: *tensor.raw.shape() });
+            return Err(Error::Shape { op: "set", what: "the new value", expected, found: tensor.raw.shape().into() });
         }
         let from = tensor.raw.to_device(own.device())?;
         own.value.copies().try_for_each(|buffer| own.backend().overwrite(from.operand()?, buffer))

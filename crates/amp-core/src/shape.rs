@@ -15,7 +15,7 @@ impl IntoShape for &[usize] {
         // Bytes, not elements, must be addressable, and no intermediate product may overflow when a size is zero.
         let bytes = self.iter().filter(|&&d| d != 0).try_fold(8usize, |n, &d| n.checked_mul(d));
         if bytes.is_none_or(|n| n > isize::MAX as usize) {
-            return Err(Error::TooLarge { op, shape: dims });
+            return Err(Error::TooLarge { op, shape: dims.into() });
         }
         Ok(dims)
     }
@@ -142,7 +142,7 @@ pub(crate) fn broadcast(op: &'static str, left: &Dims, right: &Dims) -> Result<D
             (a, b) if a == b => a,
             (1, b) => b,
             (a, 1) => a,
-            _ => return Err(Error::Broadcast { op, left: *left, right: *right }),
+            _ => return Err(Error::Broadcast { op, left: left.into(), right: right.into() }),
         };
     }
     (*shape).into_shape(op)

@@ -100,6 +100,13 @@ impl PartialEq for Dims {
 
 impl Eq for Dims {}
 
+/// Errors keep shapes behind pointers.
+impl From<&Dims> for Box<Dims> {
+    fn from(dims: &Dims) -> Self {
+        Self::new(*dims)
+    }
+}
+
 impl fmt::Debug for Dims {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)

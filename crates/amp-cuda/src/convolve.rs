@@ -140,7 +140,7 @@ impl Convolutions {
         let Some(plan) = plan else { return Ok(false) };
         let workspace = gpu.memory(op, plan.workspace, DType::U8)?;
         let at = Tensors { workspace: Memory::address(&workspace), ..at };
-        let failed = |e| Error::Backend { op, device: gpu.name(), message: format!("cuDNN: {e}") };
+        let failed = |e| Error::Backend { op, device: gpu.name().into(), message: format!("cuDNN: {e}") };
         dnn.run(plan, &at, accumulate).map_err(failed)?;
         Ok(true)
     }

@@ -89,7 +89,7 @@ impl Gpu {
     }
 
     pub(crate) fn refusal(&self, op: &'static str, message: String) -> Error {
-        Error::Backend { op, device: self.name(), message }
+        Error::Backend { op, device: self.name().into(), message }
     }
 
     /// The device itself, to be kept.

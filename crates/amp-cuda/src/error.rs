@@ -6,7 +6,7 @@ use cudarc::driver::{DriverError, sys};
 
 /// What a driver call of `op` reported.
 pub(crate) fn driver(gpu: &Gpu, op: &'static str, error: DriverError) -> Error {
-    Error::Backend { op, device: gpu.name(), message: text(&error) }
+    Error::Backend { op, device: gpu.name().into(), message: text(&error) }
 }
 
 /// Memory that cannot be had: what was asked for and what there is.
@@ -18,12 +18,12 @@ pub(crate) fn allocation(gpu: &Gpu, op: &'static str, bytes: usize, error: Drive
         Some((free, total)) => format!("out of memory: {bytes} bytes asked for, {free} of {total} are free"),
         None => format!("out of memory: {bytes} bytes asked for"),
     };
-    Error::Backend { op, device: gpu.name(), message }
+    Error::Backend { op, device: gpu.name().into(), message }
 }
 
 /// An operand that another backend made.
 pub(crate) fn foreign(gpu: &Gpu, op: &'static str) -> Error {
-    Error::Device { op, left: gpu.name(), right: "another device".into() }
+    Error::Device { op, left: gpu.name().into(), right: "another device".into() }
 }
 
 /// The driver's own sentence, with the error's name.

@@ -93,7 +93,7 @@ impl Operand {
             layout.shape.iter().zip(layout.strides.iter()).map(|(&n, &s)| n.saturating_sub(1) * s).sum::<usize>();
         if layout.count() > 0 && layout.offset + last >= x.buffer.len() {
             let message = format!("a layout of {layout:?} in memory of {} elements", x.buffer.len());
-            return Err(Error::Backend { op, device: gpu.name(), message });
+            return Err(Error::Backend { op, device: gpu.name().into(), message });
         }
         let stored = x.buffer.dtype();
         let narrower = stored.is_float() && x.logical.is_float() && x.logical != stored;

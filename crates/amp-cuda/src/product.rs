@@ -268,7 +268,7 @@ impl Products {
 
     /// Runs the product, or returns `false` when cuBLASLt has no algorithm for it.
     pub fn multiply(&self, gpu: &Gpu, product: Product, at: Addresses, accumulate: bool) -> Result<bool> {
-        let failed = |e| Error::Backend { op: "matmul", device: gpu.name(), message: format!("cuBLASLt: {e}") };
+        let failed = |e| Error::Backend { op: "matmul", device: gpu.name().into(), message: format!("cuBLASLt: {e}") };
         let done = self.planned(product, &at, |plan| self.lt.multiply(plan, at, accumulate));
         done.transpose().map_err(failed).map(|done| done.is_some())
     }

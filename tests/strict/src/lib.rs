@@ -12,7 +12,7 @@
     clippy::panic,
     clippy::missing_const_for_fn
 )]
-#![allow(clippy::cargo_common_metadata, clippy::multiple_crate_versions, clippy::result_large_err)]
+#![allow(clippy::cargo_common_metadata, clippy::multiple_crate_versions)]
 
 pub mod forms;
 

@@ -453,11 +453,16 @@ impl<S: ScaleState> Gradients<S> {
             self.rows.remove(&id);
         }
         let Some(slot) = of.grad_id().and_then(|id| self.grads.get_mut(&id)) else {
-            return Err(Error::Shape { op: "set", what: "the new gradient", expected: "of no gradient".into(), found });
+            return Err(Error::Shape {
+                op: "set",
+                what: "the new gradient",
+                expected: "of no gradient".into(),
+                found: found.into(),
+            });
         };
         if *slot.shape() != found {
             let expected = format!("{:?}", slot.shape());
-            return Err(Error::Shape { op: "set", what: "the new gradient", expected, found });
+            return Err(Error::Shape { op: "set", what: "the new gradient", expected, found: found.into() });
         }
         *slot = grad.raw.cast_view(slot.logical)?;
         Ok(())

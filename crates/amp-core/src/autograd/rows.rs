@@ -63,7 +63,9 @@ impl Rows {
 fn numbers(index: &RawTensor) -> Result<Vec<i64>> {
     match index.to_storage()? {
         Storage::I64(rows) => Ok(rows.into_vec()),
-        other => Err(Error::Unsupported { op: "embedding", device: index.device().name(), dtype: other.dtype() }),
+        other => {
+            Err(Error::Unsupported { op: "embedding", device: index.device().name().into(), dtype: other.dtype() })
+        }
     }
 }
 

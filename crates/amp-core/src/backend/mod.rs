@@ -76,13 +76,13 @@ pub trait Backend:
     fn begin_recording(&self, start: RandomState) -> Result<()> {
         let _ = start;
         let message = "work cannot be recorded on this device".into();
-        Err(Error::Backend { op: "Graph", device: self.name(), message })
+        Err(Error::Backend { op: "Graph", device: self.name().into(), message })
     }
 
     /// Ends the recording; what was recorded has not been done.
     fn end_recording(&self) -> Result<Box<dyn Replay>> {
         let message = "no graph is being captured".into();
-        Err(Error::Backend { op: "Graph", device: self.name(), message })
+        Err(Error::Backend { op: "Graph", device: self.name().into(), message })
     }
 }
 

@@ -73,11 +73,11 @@ impl MultiHeadAttention {
         let width = self.width();
         let &[n, t, w] = x.dims() else {
             let (what, expected) = ("each input", "3 dimensions, [N, T, width]");
-            return Err(Error::Rank { op: "MultiHeadAttention", what, expected, found: *x.raw.shape() });
+            return Err(Error::Rank { op: "MultiHeadAttention", what, expected, found: x.raw.shape().into() });
         };
         if w != width {
             let (what, expected) = ("each input", format!("[N, T, {width}]"));
-            return Err(Error::Shape { op: "MultiHeadAttention", what, expected, found: *x.raw.shape() });
+            return Err(Error::Shape { op: "MultiHeadAttention", what, expected, found: x.raw.shape().into() });
         }
         let weight = self.in_proj_weight.to::<P>()?.narrow(0, i * width, width)?;
         let bias = self.in_proj_bias.to::<P>()?.narrow(0, i * width, width)?;

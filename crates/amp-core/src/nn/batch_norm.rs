@@ -120,7 +120,7 @@ impl BatchNorm2d {
     fn normalized<P: Float>(&self, x: &Tensor<P>, after: Option<Relu<'_>>) -> Result<Tensor<F32>> {
         if x.rank() != 4 || x.dims()[1] != self.channels {
             let (what, expected) = ("the input", format!("[N, {}, H, W]", self.channels));
-            return Err(Error::Shape { op: "BatchNorm2d", what, expected, found: *x.raw.shape() });
+            return Err(Error::Shape { op: "BatchNorm2d", what, expected, found: x.raw.shape().into() });
         }
         let (x, weight, bias) = (x.to::<F32>()?, tensor(&self.weight), tensor(&self.bias));
         let affine = Affine::new(weight.as_ref(), bias.as_ref());
@@ -210,7 +210,7 @@ impl BatchNorm1d {
             [n, c, l] if c == self.0.channels => [n, c, 1, l],
             _ => {
                 let (what, expected) = ("the input", format!("[N, {0}] or [N, {0}, L]", self.0.channels));
-                return Err(Error::Shape { op: "BatchNorm1d", what, expected, found: *x.raw.shape() });
+                return Err(Error::Shape { op: "BatchNorm1d", what, expected, found: x.raw.shape().into() });
             }
         };
         self.0.forward(&x.reshape(image)?)?.reshape(x.dims())

@@ -57,7 +57,7 @@ impl FeedForward {
         let (hidden, found) = (up.weight().dims()[0], *down.weight().tensor().raw.shape());
         if found[1] != hidden {
             let expected = format!("[_, {hidden}]");
-            return Err(Error::Shape { op: "FeedForward", what: "the second weight", expected, found });
+            return Err(Error::Shape { op: "FeedForward", what: "the second weight", expected, found: found.into() });
         }
         Ok(Self { up, activation, down })
     }

@@ -35,11 +35,16 @@ impl Linear {
     pub fn from_parameters(weight: Parameter, bias: Option<Parameter>) -> Result<Self> {
         let found = *weight.tensor().raw.shape();
         let &[outputs, _] = &*found else {
-            return Err(Error::Rank { op: "Linear", what: "the weight", expected: "2 dimensions", found });
+            return Err(Error::Rank {
+                op: "Linear",
+                what: "the weight",
+                expected: "2 dimensions",
+                found: found.into(),
+            });
         };
         if let Some(b) = bias.as_ref().filter(|b| b.dims() != [outputs]) {
             let (expected, found) = (format!("[{outputs}]"), *b.tensor().raw.shape());
-            return Err(Error::Shape { op: "Linear", what: "the bias", expected, found });
+            return Err(Error::Shape { op: "Linear", what: "the bias", expected, found: found.into() });
         }
         Ok(Self { weight, bias })
     }

@@ -116,11 +116,11 @@ impl Stack {
     ) -> Result<(Tensor<P>, Vec<R::State>)> {
         let &[_, steps, inputs] = x.dims() else {
             let (what, expected) = ("the input", "3 dimensions, [N, T, inputs]");
-            return Err(Error::Rank { op, what, expected, found: *x.raw.shape() });
+            return Err(Error::Rank { op, what, expected, found: x.raw.shape().into() });
         };
         if inputs != self.inputs || steps == 0 {
             let expected = format!("[N, T, {}] with T at least 1", self.inputs);
-            return Err(Error::Shape { op, what: "the input", expected, found: *x.raw.shape() });
+            return Err(Error::Shape { op, what: "the input", expected, found: x.raw.shape().into() });
         }
         let (mut x, mut ends) = (x.clone(), Vec::new());
         for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
@@ -154,7 +154,7 @@ impl Stack {
             Some(state) if state.dims() == shape => Ok(state.clone()),
             Some(state) => {
                 let (what, expected) = ("the state", format!("{shape:?}"));
-                Err(Error::Shape { op, what, expected, found: *state.raw.shape() })
+                Err(Error::Shape { op, what, expected, found: state.raw.shape().into() })
             }
         }
     }

@@ -60,7 +60,7 @@ impl Statistics {
         let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if slot.shape() != value.shape() {
             let expected = format!("{:?}", slot.shape());
-            return Err(Error::Shape { op: "set", what: "the new value", expected, found: *value.shape() });
+            return Err(Error::Shape { op: "set", what: "the new value", expected, found: value.shape().into() });
         }
         *slot = value.cast_view(slot.logical)?;
         Ok(())

@@ -92,7 +92,7 @@ fn per_channel(x: &Dims, weight: &Dims) -> Result<Dims> {
     let channels = x.get(1).copied().or(x.first().copied()).unwrap_or(1);
     if weight.len() != 1 || weight[0] != channels {
         let expected = format!("[1] or [{channels}]");
-        return Err(Error::Shape { op: "prelu", what: "the weight", expected, found: *weight });
+        return Err(Error::Shape { op: "prelu", what: "the weight", expected, found: weight.into() });
     }
     let mut shape = *x;
     let channel_axis = usize::from(x.len() > 1);

@@ -28,7 +28,7 @@ fn reversed(x: &RawTensor, axes: &[usize]) -> Result<RawTensor> {
 fn triangle(op: &'static str, x: &RawTensor, kept: impl Fn(i64, i64) -> bool) -> Result<RawTensor> {
     let found = *x.shape();
     let [.., rows, columns] = *found else {
-        return Err(Error::Rank { op, what: "the input", expected: "at least 2 dimensions", found });
+        return Err(Error::Rank { op, what: "the input", expected: "at least 2 dimensions", found: found.into() });
     };
     let count = crate::shape::product(op, &[rows, columns])?;
     let kept = (0..count).map(|i| kept((i / columns) as i64, (i % columns) as i64));

@@ -123,24 +123,30 @@ impl Plan {
         let [q, k, v] = qkv.map(|x| *x.shape());
         for (found, what) in [(q, "the query"), (k, "the key"), (v, "the value")] {
             if !(2..=4).contains(&found.len()) {
-                return Err(Error::Rank { op: OP, what, expected: "2 to 4 dimensions", found });
+                return Err(Error::Rank { op: OP, what, expected: "2 to 4 dimensions", found: found.into() });
             }
         }
         let last = |dims: &Dims| [dims[dims.len() - 2], dims[dims.len() - 1]];
         let ([queries, width], [keys, key_width], [values, value_width]) = (last(&q), last(&k), last(&v));
         if width != key_width {
             let expected = format!("[.., {width}] to fit the query {q:?}");
-            return Err(Error::Shape { op: OP, what: "the key", expected, found: k });
+            return Err(Error::Shape { op: OP, what: "the key", expected, found: k.into() });
         }
         if keys != values {
             let expected = format!("[.., {keys}, E] to fit the key {k:?}");
-            return Err(Error::Shape { op: OP, what: "the value", expected, found: v });
+            return Err(Error::Shape { op: OP, what: "the value", expected, found: v.into() });
         }
         let outer = |dims: &Dims| Dims::new(&dims[..dims.len() - 2]).expect("fewer dimensions");
-        let common =
-            shape::broadcast(OP, &outer(&q), &outer(&k)).map_err(|_| Error::Broadcast { op: OP, left: q, right: k })?;
-        let common =
-            shape::broadcast(OP, &common, &outer(&v)).map_err(|_| Error::Broadcast { op: OP, left: q, right: v })?;
+        let common = shape::broadcast(OP, &outer(&q), &outer(&k)).map_err(|_| Error::Broadcast {
+            op: OP,
+            left: q.into(),
+            right: k.into(),
+        })?;
+        let common = shape::broadcast(OP, &common, &outer(&v)).map_err(|_| Error::Broadcast {
+            op: OP,
+            left: q.into(),
+            right: v.into(),
+        })?;
         let mut result = common.to_vec();
         result.extend([queries, value_width]);
         let scale = options.scale.unwrap_or(1.0 / (width as f64).sqrt());

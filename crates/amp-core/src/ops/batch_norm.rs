@@ -122,7 +122,7 @@ pub(super) fn correction(x: &RawTensor, affine: Affine<'_>) -> Result<f64> {
     let values = x.layout.count().checked_div(channels).unwrap_or(0);
     if values == 1 {
         let (what, expected) = ("the input", "[N, C, ..] with more than one value per channel".into());
-        return Err(Error::Shape { op: "batch_norm", what, expected, found: *x.shape() });
+        return Err(Error::Shape { op: "batch_norm", what, expected, found: x.shape().into() });
     }
     Ok(values as f64 / (values as f64 - 1.0))
 }
@@ -151,7 +151,7 @@ pub(super) fn check_given(x: &RawTensor, statistics: [&RawTensor; 2], affine: Af
     for (what, statistic) in ["the running mean", "the running variance"].into_iter().zip(statistics) {
         if **statistic.shape() != [channels] {
             let (expected, found) = (format!("[{channels}]"), *statistic.shape());
-            return Err(Error::Shape { op: "batch_norm", what, expected, found });
+            return Err(Error::Shape { op: "batch_norm", what, expected, found: found.into() });
         }
     }
     Ok(())

@@ -228,7 +228,7 @@ impl Conv {
     fn lifted(&self, x: &RawTensor, what: &'static str) -> Result<RawTensor> {
         if x.shape().len() != self.dims + 2 {
             let expected = if self.dims == 1 { "3 dimensions" } else { "4 dimensions" };
-            return Err(Error::Rank { op: self.op, what, expected, found: *x.shape() });
+            return Err(Error::Rank { op: self.op, what, expected, found: x.shape().into() });
         }
         if self.dims == 2 {
             return Ok(x.detached());
@@ -260,13 +260,23 @@ impl Conv {
         if channels != taken {
             let grouped = if groups == 1 { String::new() } else { format!(" in {groups} groups") };
             let expected = format!("[N, {taken}, ..] to fit the weight {:?}{grouped}", self.lowered(*w.shape()));
-            return Err(Error::Shape { op: self.op, what: "the input", expected, found: self.lowered(*x.shape()) });
+            return Err(Error::Shape {
+                op: self.op,
+                what: "the input",
+                expected,
+                found: self.lowered(*x.shape()).into(),
+            });
         }
         if let Some(bias) = bias {
             x.device().check_same(bias.device(), self.op)?;
             if **bias.shape() != [made] {
                 let found = *bias.shape();
-                return Err(Error::Shape { op: self.op, what: "the bias", expected: format!("[{made}]"), found });
+                return Err(Error::Shape {
+                    op: self.op,
+                    what: "the bias",
+                    expected: format!("[{made}]"),
+                    found: found.into(),
+                });
             }
         }
         let size = match self.direction {
@@ -276,7 +286,7 @@ impl Conv {
         let [height, width] = size.ok_or_else(|| {
             let (kernel, padding) = (self.lowered(*w.shape()), self.spec.padding);
             let expected = format!("[N, C, ..] in which the kernel {kernel:?} fits with padding {padding:?}");
-            Error::Shape { op: self.op, what: "the input", expected, found: self.lowered(*x.shape()) }
+            Error::Shape { op: self.op, what: "the input", expected, found: self.lowered(*x.shape()).into() }
         })?;
         [n, made, height, width].into_shape(self.op)?;
         Ok([n, made, height, width])

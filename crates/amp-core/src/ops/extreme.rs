@@ -42,7 +42,7 @@ pub(super) fn extreme(
 fn refuse_empty(op: &'static str, x: &RawTensor, axes: &[usize]) -> Result<()> {
     let outputs: usize = (0..x.shape().len()).filter(|a| !axes.contains(a)).map(|a| x.shape()[a]).product();
     if outputs > 0 && folded_count(x.shape(), axes) == 0 {
-        return Err(Error::Empty { op, shape: *x.shape() });
+        return Err(Error::Empty { op, shape: x.shape().into() });
     }
     Ok(())
 }

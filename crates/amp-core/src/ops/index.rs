@@ -67,7 +67,7 @@ fn scatter_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor
     base.device().check_same(src.device(), "scatter_add")?;
     if src.shape() != index.shape() {
         let (what, expected) = ("the source", format!("{:?}, that of the index", index.shape()));
-        return Err(Error::Shape { op: "scatter_add", what, expected, found: *src.shape() });
+        return Err(Error::Shape { op: "scatter_add", what, expected, found: src.shape().into() });
     }
     let (b, i, s) = (base.operand()?, index.operand()?, src.operand()?);
     let buffer = base.backend().scatter_add(b, axis, i, s, base.logical)?;
@@ -97,7 +97,7 @@ fn index_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) 
             op: OP,
             what: "the source",
             expected: format!("{expected:?}"),
-            found: *src.shape(),
+            found: src.shape().into(),
         });
     }
     let size = base.shape()[axis];
@@ -127,7 +127,7 @@ fn check_index(op: &'static str, x: &RawTensor, axis: usize, index: &RawTensor) 
     let fits = limit.len() == found.len() && (0..limit.len()).all(|a| a == axis || found[a] <= limit[a]);
     if !fits {
         let expected = format!("{limit:?} or less in every dimension but axis {axis}");
-        return Err(Error::Shape { op, what: "the index", expected, found });
+        return Err(Error::Shape { op, what: "the index", expected, found: found.into() });
     }
     x.backend().check_indices(op, index.operand()?, limit[axis], None)
 }
@@ -142,7 +142,7 @@ impl<P: Element> Tensor<P> {
         let axis = shape::axis("index_select", axis, self.rank())?;
         if index.rank() != 1 {
             let (expected, found) = ("1 dimension", *index.raw.shape());
-            return Err(Error::Rank { op: "index_select", what: "the index", expected, found });
+            return Err(Error::Rank { op: "index_select", what: "the index", expected, found: found.into() });
         }
         Ok(Self::from_raw(index_select("index_select", &self.raw, axis, &index.raw)?))
     }
@@ -175,7 +175,12 @@ impl<P: Element> Tensor<P> {
     fn looked_up(&self, indices: &Tensor<I64>, sparse: bool) -> Result<Self> {
         if self.rank() != 2 {
             let found = *self.raw.shape();
-            return Err(Error::Rank { op: "embedding", what: "the table", expected: "2 dimensions", found });
+            return Err(Error::Rank {
+                op: "embedding",
+                what: "the table",
+                expected: "2 dimensions",
+                found: found.into(),
+            });
         }
         let mut shape = indices.dims().to_vec();
         shape.push(self.dims()[1]);
@@ -232,7 +237,7 @@ impl<P: Float> Tensor<P> {
         let axis = shape::axis("index_add", axis, self.rank())?;
         if index.rank() != 1 {
             let (expected, found) = ("1 dimension", *index.raw.shape());
-            return Err(Error::Rank { op: "index_add", what: "the index", expected, found });
+            return Err(Error::Rank { op: "index_add", what: "the index", expected, found: found.into() });
         }
         Ok(Self::from_raw(index_add(&self.raw, axis, &index.raw, &src.raw)?))
     }

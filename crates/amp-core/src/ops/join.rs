@@ -29,7 +29,7 @@ fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor>
             || !rest.iter().zip(shape.iter()).enumerate().all(|(a, (x, y))| a == axis || x == y)
         {
             let expected = format!("{:?} in every dimension but axis {axis}", first.shape());
-            return Err(Error::Shape { op, what: "each tensor", expected, found: rest });
+            return Err(Error::Shape { op, what: "each tensor", expected, found: rest.into() });
         }
         rest[axis] += shape[axis];
         shape = shape::IntoShape::into_shape(rest, op)?;
@@ -89,7 +89,7 @@ impl<P: Element> Tensor<P> {
         };
         if let Some(other) = tensors.iter().find(|t| t.dims() != first.dims()) {
             let (what, expected) = ("each tensor", format!("{:?}", first.dims()));
-            return Err(Error::Shape { op: "stack", what, expected, found: *other.raw.shape() });
+            return Err(Error::Shape { op: "stack", what, expected, found: other.raw.shape().into() });
         }
         let axis = shape::axis("stack", axis, first.rank() + 1)?;
         let parts = tensors.iter().map(|t| t.unsqueeze(axis as isize)).collect::<Result<Vec<_>>>()?;

@@ -128,23 +128,23 @@ pub(super) fn check(
     x.device().check_same(w.device(), op)?;
     let weight = *w.shape();
     if input.is_empty() {
-        return Err(Error::Rank { op, what: "the input", expected: "at least 1 dimension", found: input });
+        return Err(Error::Rank { op, what: "the input", expected: "at least 1 dimension", found: input.into() });
     }
     if weight.len() != 2 {
-        return Err(Error::Rank { op, what: "the weight", expected: "2 dimensions", found: weight });
+        return Err(Error::Rank { op, what: "the weight", expected: "2 dimensions", found: weight.into() });
     }
     let mut shape = input;
     let last = shape.len() - 1;
     if input[last] != weight[1] {
         let expected = format!("[.., {}] to fit the weight {weight:?}", weight[1]);
-        return Err(Error::Shape { op, what: "the input", expected, found: input });
+        return Err(Error::Shape { op, what: "the input", expected, found: input.into() });
     }
     shape[last] = weight[0];
     if let Some(bias) = bias {
         x.device().check_same(bias.device(), op)?;
         if **bias.shape() != [weight[0]] {
             let (expected, found) = (format!("[{}]", weight[0]), *bias.shape());
-            return Err(Error::Shape { op, what: "the bias", expected, found });
+            return Err(Error::Shape { op, what: "the bias", expected, found: found.into() });
         }
     }
     crate::IntoShape::into_shape(shape, op)

@@ -62,7 +62,7 @@ impl Plan {
                     op: "matmul",
                     what: "each operand",
                     expected: "at least 1 dimension",
-                    found,
+                    found: found.into(),
                 });
             }
         }
@@ -71,11 +71,11 @@ impl Plan {
         let (outer_right, n) = if vectors[1] { (0, 1) } else { (right.len() - 2, right[right.len() - 1]) };
         let (k, rows) = (left[left.len() - 1], if vectors[1] { right[0] } else { right[right.len() - 2] });
         if k != rows {
-            return Err(Error::InnerDimensions { op: "matmul", left, right });
+            return Err(Error::InnerDimensions { op: "matmul", left: left.into(), right: right.into() });
         }
         let outer = |dims: &Dims, count: usize| Dims::new(&dims[..count]).expect("fewer dimensions");
         let batch = shape::broadcast("matmul", &outer(&left, outer_left), &outer(&right, outer_right))
-            .map_err(|_| Error::Broadcast { op: "matmul", left, right })?;
+            .map_err(|_| Error::Broadcast { op: "matmul", left: left.into(), right: right.into() })?;
         let mut result = batch.to_vec();
         result.extend((!vectors[0]).then_some(m));
         result.extend((!vectors[1]).then_some(n));

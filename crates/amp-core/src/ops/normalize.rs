@@ -36,7 +36,7 @@ impl<'a> Affine<'a> {
             let Some(parameter) = parameter else { continue };
             x.device().check_same(parameter.device(), op)?;
             if **parameter.shape() != *shape {
-                return Err(Error::Shape { op, what, expected: format!("{shape:?}"), found: *parameter.shape() });
+                return Err(Error::Shape { op, what, expected: format!("{shape:?}"), found: parameter.shape().into() });
             }
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Origin for Kept {
 fn trailing(op: &'static str, x: &RawTensor, normalized: &Dims) -> Result<usize> {
     if normalized.is_empty() || !x.shape().ends_with(normalized) {
         let expected = format!("[.., {}]", format!("{normalized:?}").trim_matches(['[', ']']));
-        return Err(Error::Shape { op, what: "the input", expected, found: *x.shape() });
+        return Err(Error::Shape { op, what: "the input", expected, found: x.shape().into() });
     }
     Ok(normalized.count())
 }
@@ -158,7 +158,7 @@ fn trailing(op: &'static str, x: &RawTensor, normalized: &Dims) -> Result<usize>
 /// Number of channels of `[N, C, ..]`.
 pub(super) fn channels(op: &'static str, x: &RawTensor) -> Result<usize> {
     let expected = "at least 2 dimensions, [N, C, ..]";
-    x.shape().get(1).copied().ok_or(Error::Rank { op, what: "the input", expected, found: *x.shape() })
+    x.shape().get(1).copied().ok_or_else(|| Error::Rank { op, what: "the input", expected, found: x.shape().into() })
 }
 
 /// [`Tensor::layer_norm`] on an erased tensor, rounded to `writes`, if to anything.

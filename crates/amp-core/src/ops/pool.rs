@@ -92,10 +92,10 @@ impl Windows {
         let shape = *x.shape();
         if shape.len() != dims + 2 {
             let expected = if dims == 1 { "3 dimensions" } else { "4 dimensions" };
-            return Err(Error::Rank { op, what: "the input", expected, found: shape });
+            return Err(Error::Rank { op, what: "the input", expected, found: shape.into() });
         }
         if shape[2..].contains(&0) {
-            return Err(Error::Empty { op, shape });
+            return Err(Error::Empty { op, shape: shape.into() });
         }
         let (input, order) = match dims {
             1 => ([1, shape[2]], MemoryOrder::RowMajor),
@@ -126,7 +126,7 @@ impl Windows {
         let size = spec.output_size(self.input).ok_or_else(|| {
             let expected =
                 format!("[N, C, ..] in which the kernel {:?} fits with padding {:?}", options.kernel, options.padding);
-            Error::Shape { op: self.op, what: "the input", expected, found: self.shape }
+            Error::Shape { op: self.op, what: "the input", expected, found: self.shape.into() }
         })?;
         Ok(Self { size, kind: Kind::Fixed { spec, count_include_pad: options.count_include_pad }, ..self })
     }

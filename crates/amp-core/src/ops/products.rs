@@ -15,7 +15,7 @@ fn check_ranks(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]
     {
         if x.shape().len() != rank {
             let expected = ["0 dimensions", "1 dimension", "2 dimensions", "3 dimensions"][rank];
-            return Err(Error::Rank { op, what, expected, found: *x.shape() });
+            return Err(Error::Rank { op, what, expected, found: x.shape().into() });
         }
     }
     Ok(())
@@ -33,7 +33,7 @@ fn product(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) ->
 #[track_caller]
 fn check_batch(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<()> {
     if ranks == [3, 3] && a.shape()[0] != b.shape()[0] {
-        return Err(Error::Broadcast { op, left: *a.shape(), right: *b.shape() });
+        return Err(Error::Broadcast { op, left: a.shape().into(), right: b.shape().into() });
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ fn added(op: &'static str, input: &RawTensor, a: &RawTensor, b: &RawTensor, rank
     check_batch(op, a, b, [rank; 2])?;
     let (left, right) = (*a.shape(), *b.shape());
     if left[rank - 1] != right[rank - 2] {
-        return Err(Error::InnerDimensions { op, left, right });
+        return Err(Error::InnerDimensions { op, left: left.into(), right: right.into() });
     }
     for factor in [a, b] {
         input.device().check_same(factor.device(), op)?;

@@ -66,7 +66,7 @@ impl<P: Element> Tensor<P> {
         let parts = shape::product(OP, &[factor, factor])?;
         if c % parts != 0 {
             let expected = format!("[.., C, H, W] with C a multiple of {parts}");
-            return Err(Error::Shape { op: OP, what: "the input", expected, found: *self.raw.shape() });
+            return Err(Error::Shape { op: OP, what: "the input", expected, found: self.raw.shape().into() });
         }
         let (n, r, c) = (rest.iter().product(), factor, c / parts);
         let x = self.reshape([n, c, r, r, h, w])?.permute([0, 1, 4, 2, 5, 3])?;
@@ -83,7 +83,7 @@ impl<P: Element> Tensor<P> {
         let ([c, h, w], rest) = image(OP, self, factor)?;
         if h % factor != 0 || w % factor != 0 {
             let expected = format!("[.., C, H, W] with H and W multiples of {factor}");
-            return Err(Error::Shape { op: OP, what: "the input", expected, found: *self.raw.shape() });
+            return Err(Error::Shape { op: OP, what: "the input", expected, found: self.raw.shape().into() });
         }
         let (n, r, h, w) = (rest.iter().product(), factor, h / factor, w / factor);
         let channels = shape::product(OP, &[c, r, r])?;
@@ -99,7 +99,7 @@ fn image<P: Element>(op: &'static str, x: &Tensor<P>, factor: usize) -> Result<(
     }
     match x.dims() {
         [rest @ .., c, h, w] => Ok(([*c, *h, *w], rest.to_vec())),
-        _ => Err(Error::Rank { op, what: "the input", expected: "at least 3 dimensions", found: *x.raw.shape() }),
+        _ => Err(Error::Rank { op, what: "the input", expected: "at least 3 dimensions", found: x.raw.shape().into() }),
     }
 }
 

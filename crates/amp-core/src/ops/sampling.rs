@@ -23,7 +23,12 @@ impl<P: Float> Tensor<P> {
     {
         if !(1..=2).contains(&self.rank()) {
             let found = *self.raw.shape();
-            return Err(Error::Rank { op: OP, what: "the weights", expected: "1 or 2 dimensions", found });
+            return Err(Error::Rank {
+                op: OP,
+                what: "the weights",
+                expected: "1 or 2 dimensions",
+                found: found.into(),
+            });
         }
         let weights = self.detach().to::<F64>()?;
         check_weights(&weights, if replacement { count.min(1) } else { count })?;

@@ -48,10 +48,10 @@ fn resize(
 ) -> Result<RawTensor> {
     let from = *x.shape();
     if from.len() != 4 {
-        return Err(Error::Rank { op, what: "the input", expected: "4 dimensions", found: from });
+        return Err(Error::Rank { op, what: "the input", expected: "4 dimensions", found: from.into() });
     }
     if from[2..].contains(&0) {
-        return Err(Error::Empty { op, shape: from });
+        return Err(Error::Empty { op, shape: from.into() });
     }
     let shape = [from[0], from[1], size[0], size[1]].into_shape(op)?;
     let (order, out) = (x.backend().pooling_order(&x.layout), writes.unwrap_or(x.logical));

@@ -148,7 +148,7 @@ impl ParameterGroups {
         match self.all.first().map(Parameter::device) {
             Some(device) if device.backend().recording() != 0 => {
                 let message = "a schedule moves after each replay, with the step that it returns, not within".into();
-                Err(Error::Backend { op: "Schedule::step", device: device.name(), message })
+                Err(Error::Backend { op: "Schedule::step", device: device.name().into(), message })
             }
             _ => Ok(()),
         }

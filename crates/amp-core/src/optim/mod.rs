@@ -123,7 +123,7 @@ impl Step {
         let Some(Skip { device, flag }) = &self.0 else { return Ok(true) };
         match device.backend().download(flag)? {
             amp_cpu::Storage::U8(flags) => Ok(flags.iter().all(|&f| f == 0)),
-            other => Err(Error::Unsupported { op: "was_taken", device: device.name(), dtype: other.dtype() }),
+            other => Err(Error::Unsupported { op: "was_taken", device: device.name().into(), dtype: other.dtype() }),
         }
     }
 }

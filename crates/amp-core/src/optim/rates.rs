@@ -60,7 +60,9 @@ impl Rates {
         }
         match self.device.backend().download(&self.memory)? {
             Storage::F64(rates) => Ok(rates.chunks_exact(3).map(|r| [r[0], r[1], r[2]]).collect()),
-            other => Err(Error::Unsupported { op: "learning_rate", device: self.device.name(), dtype: other.dtype() }),
+            other => {
+                Err(Error::Unsupported { op: "learning_rate", device: self.device.name().into(), dtype: other.dtype() })
+            }
         }
     }
 }

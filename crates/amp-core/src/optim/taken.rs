@@ -81,7 +81,9 @@ impl Count {
         }
         match self.device.backend().download(&self.state)? {
             Storage::I64(counters) if counters.len() == 2 => Ok(counters[1] as u64),
-            other => Err(Error::Unsupported { op: "schedule", device: self.device.name(), dtype: other.dtype() }),
+            other => {
+                Err(Error::Unsupported { op: "schedule", device: self.device.name().into(), dtype: other.dtype() })
+            }
         }
     }
 }

@@ -248,7 +248,9 @@ impl GradScaler {
             Storage::I64(v) if v.len() == 4 => {
                 Ok(ScaleState { exponent: v[0] as i32, clean: v[1] as u64, bad: v[2] as u64, refused: v[3] as u64 })
             }
-            other => Err(Error::Unsupported { op: "GradScaler", device: self.device.name(), dtype: other.dtype() }),
+            other => {
+                Err(Error::Unsupported { op: "GradScaler", device: self.device.name().into(), dtype: other.dtype() })
+            }
         }
     }
 

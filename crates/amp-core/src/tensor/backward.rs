@@ -68,7 +68,7 @@ impl<P: Float> Tensor<P> {
         self.device().check_same(grad.device(), "backward_with")?;
         if grad.raw.shape() != self.raw.shape() {
             let (expected, found) = (format!("{:?}", self.raw.shape()), *grad.raw.shape());
-            return Err(Error::Shape { op: "backward_with", what: "the gradient", expected, found });
+            return Err(Error::Shape { op: "backward_with", what: "the gradient", expected, found: found.into() });
         }
         let collected = run(&self.raw, grad.raw.detached(), None, false, false)?;
         Ok(Gradients::new(collected, Default::default(), None))
@@ -84,7 +84,7 @@ pub(crate) fn backward(
     look: bool,
 ) -> Result<Collected> {
     if loss.layout.count() != 1 {
-        return Err(Error::LossNotScalar { shape: *loss.shape() });
+        return Err(Error::LossNotScalar { shape: loss.shape().into() });
     }
     run(loss, seed(*loss.shape())?, targets, retain, look)
 }

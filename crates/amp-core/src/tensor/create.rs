@@ -18,7 +18,12 @@ impl<P: Element> Tensor<P> {
     pub fn from_vec(data: Vec<P::Host>, shape: impl IntoShape, device: &Device) -> Result<Self> {
         let shape = shape.into_shape("from_vec")?;
         if data.len() != shape.count() {
-            return Err(Error::ElementCount { op: "from_vec", shape, expected: shape.count(), found: data.len() });
+            return Err(Error::ElementCount {
+                op: "from_vec",
+                shape: shape.into(),
+                expected: shape.count(),
+                found: data.len(),
+            });
         }
         Self::upload(data, shape, device)
     }

@@ -86,7 +86,7 @@ impl<P: Element> Tensor<P> {
     pub fn item(&self) -> Result<P::Host> {
         match self.to_vec()?.as_slice() {
             [value] => Ok(*value),
-            _ => Err(Error::NotScalar { shape: *self.raw.shape() }),
+            _ => Err(Error::NotScalar { shape: self.raw.shape().into() }),
         }
     }
 

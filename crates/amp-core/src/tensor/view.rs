@@ -17,7 +17,7 @@ impl<P: Element> Tensor<P> {
         let shape = shape.into_shape("reshape")?;
         let (expected, found) = (shape.count(), self.count());
         if expected != found {
-            return Err(Error::ElementCount { op: "reshape", shape, expected, found });
+            return Err(Error::ElementCount { op: "reshape", shape: shape.into(), expected, found });
         }
         let from = *self.raw.shape();
         self.viewed("reshape", reshaped(&self.raw, shape)?, move |grad| reshaped(grad, from))
@@ -73,7 +73,12 @@ impl<P: Element> Tensor<P> {
     pub fn t(&self) -> Result<Self> {
         if self.rank() < 2 {
             let found = *self.raw.shape();
-            return Err(Error::Rank { op: "t", what: "the tensor", expected: "at least 2 dimensions", found });
+            return Err(Error::Rank {
+                op: "t",
+                what: "the tensor",
+                expected: "at least 2 dimensions",
+                found: found.into(),
+            });
         }
         self.transpose(-2, -1)
     }
@@ -93,7 +98,7 @@ impl<P: Element> Tensor<P> {
         let at = shape::axis("squeeze", axis, self.rank())?;
         if self.dims()[at] != 1 {
             let (expected, found) = (format!("size 1 along axis {at}"), *self.raw.shape());
-            return Err(Error::Shape { op: "squeeze", what: "the tensor", expected, found });
+            return Err(Error::Shape { op: "squeeze", what: "the tensor", expected, found: found.into() });
         }
         let back = move |grad: &RawTensor| {
             with_axis(grad, at).ok_or(Error::TooManyDimensions { op: "squeeze", rank: grad.shape().len() + 1 })
@@ -107,7 +112,7 @@ impl<P: Element> Tensor<P> {
         let axis = shape::axis("narrow", axis, self.rank())?;
         let end = start.saturating_add(length);
         if end > self.dims()[axis] {
-            return Err(Error::RangeOutOfBounds { op: "narrow", start, end, axis, shape: *self.raw.shape() });
+            return Err(Error::RangeOutOfBounds { op: "narrow", start, end, axis, shape: self.raw.shape().into() });
         }
         let mut layout = self.raw.layout;
         layout.shape[axis] = length;
@@ -137,7 +142,7 @@ impl<P: Element> Tensor<P> {
             Bound::Unbounded => self.dims()[at],
         };
         if start > end {
-            return Err(Error::RangeOutOfBounds { op: "slice", start, end, axis: at, shape: *self.raw.shape() });
+            return Err(Error::RangeOutOfBounds { op: "slice", start, end, axis: at, shape: self.raw.shape().into() });
         }
         self.narrow(axis, start, end - start)
     }

@@ -125,7 +125,7 @@ fn verify(file: &TensorFile) -> Result<()> {
 }
 
 fn bad(reason: impl Into<String>) -> Error {
-    Error::Format { op: "load", path: Default::default(), reason: reason.into() }
+    Error::Format { op: "load", path: Path::new("").into(), reason: reason.into() }
 }
 
 /// An error about the contents of a file, with the file's name in it.

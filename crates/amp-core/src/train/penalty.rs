@@ -51,11 +51,11 @@ pub fn gradient_norm(
     if !(step > 0.0 && step.is_finite()) {
         return Err(Error::argument(OP, "step", "positive", step));
     }
-    let n = *x.dims().first().ok_or(Error::Rank {
+    let n = *x.dims().first().ok_or_else(|| Error::Rank {
         op: OP,
         what: "x",
         expected: "at least 1 dimension",
-        found: *x.raw.shape(),
+        found: x.raw.shape().into(),
     })?;
     let direction = direction(&f, x, n)?;
     let size = x.detach().sqr()?.mean_all()?.sqrt()?.item()?;
@@ -69,7 +69,12 @@ fn scores(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, n: 
     let y = f(x)?;
     if y.count() != n {
         let expected = format!("[{n}], one score a sample");
-        return Err(Error::Shape { op: "gradient_norm", what: "the result of f", expected, found: *y.raw.shape() });
+        return Err(Error::Shape {
+            op: "gradient_norm",
+            what: "the result of f",
+            expected,
+            found: y.raw.shape().into(),
+        });
     }
     y.reshape([n])
 }

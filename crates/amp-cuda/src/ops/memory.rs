@@ -82,7 +82,7 @@ impl Memory for Gpu {
     fn copy_into(&self, x: CoreOperand<'_>, into: &mut Buffer, at: &Layout) -> Result<()> {
         if !into.is_unique() {
             let message = "memory that is shared cannot be written".into();
-            return Err(Error::Backend { op: "copy_into", device: self.name(), message });
+            return Err(Error::Backend { op: "copy_into", device: self.name().into(), message });
         }
         let target = CoreOperand { buffer: into, layout: at, logical: into.dtype() };
         let n = x.layout.count();

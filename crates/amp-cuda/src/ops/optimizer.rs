@@ -29,11 +29,11 @@ impl Gpu {
         let memory =
             buffer.downcast::<Memory>().filter(|m| m.belongs_to(self)).ok_or_else(|| foreign(self, "update"))?;
         if memory.dtype() != dtype {
-            return Err(Error::Unsupported { op: "update", device: self.name(), dtype: memory.dtype() });
+            return Err(Error::Unsupported { op: "update", device: self.name().into(), dtype: memory.dtype() });
         }
         if memory.len() < len {
             let message = format!("memory of {} elements where {len} are needed", memory.len());
-            return Err(Error::Backend { op: "update", device: self.name(), message });
+            return Err(Error::Backend { op: "update", device: self.name().into(), message });
         }
         Ok(memory.address())
     }
@@ -41,7 +41,7 @@ impl Gpu {
     fn factors(&self, factors: &[&Buffer]) -> Result<Factors> {
         if factors.len() > FACTORS {
             let message = format!("{} factors of a gradient, at most {FACTORS} are taken", factors.len());
-            return Err(Error::Backend { op: "update", device: self.name(), message });
+            return Err(Error::Backend { op: "update", device: self.name().into(), message });
         }
         let mut each = [0; FACTORS];
         for (slot, factor) in each.iter_mut().zip(factors) {
@@ -53,7 +53,7 @@ impl Gpu {
     fn gradient(&self, x: &CoreOperand<'_>) -> Result<Gradient> {
         let operand = Operand::new(self, "update", *x)?;
         if x.buffer.dtype() != DType::F32 || x.logical != DType::F32 || !x.layout.is_contiguous() {
-            return Err(Error::Unsupported { op: "update", device: self.name(), dtype: x.logical });
+            return Err(Error::Unsupported { op: "update", device: self.name().into(), dtype: x.logical });
         }
         Ok(Gradient { data: operand.data, n: x.layout.count() as i64 })
     }
@@ -88,7 +88,7 @@ impl Gpu {
     fn rows(&self, slot: &UpdateSlot<'_>, rows: &CoreOperand<'_>) -> Result<Parameter> {
         let gradient = self.gradient(&slot.grad)?;
         if rows.buffer.dtype() != DType::I64 || !rows.layout.is_contiguous() {
-            return Err(Error::Unsupported { op: "update_rows", device: self.name(), dtype: rows.logical });
+            return Err(Error::Unsupported { op: "update_rows", device: self.name().into(), dtype: rows.logical });
         }
         let n = slot.master.len();
         let mut p = Parameter {
@@ -318,7 +318,7 @@ impl Optimize for Gpu {
     fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<()> {
         if flags.len() > FLAGS {
             let message = format!("{} optimizers of one scaler, at most {FLAGS} are taken", flags.len());
-            return Err(Error::Backend { op: "next_scale", device: self.name(), message });
+            return Err(Error::Backend { op: "next_scale", device: self.name().into(), message });
         }
         let mut addresses = [0; FLAGS];
         for (to, flag) in addresses.iter_mut().zip(flags) {

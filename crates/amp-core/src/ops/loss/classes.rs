@@ -82,7 +82,7 @@ impl Rows {
             scores.device().check_same(weight.device(), op)?;
             if weight.dims() != [classes] {
                 let (expected, found) = (format!("[{classes}], one for each class"), *weight.raw.shape());
-                return Err(Error::Shape { op, what: "the class weights", expected, found });
+                return Err(Error::Shape { op, what: "the class weights", expected, found: found.into() });
             }
         }
         let flat_labels = labels.reshape([labels.count()])?.raw;
@@ -157,15 +157,15 @@ fn flatten<P: Float>(op: &'static str, scores: &Tensor<P>, labels: &Tensor<I64>)
     let found = *scores.raw.shape();
     let axis = usize::from(scores.rank() > 1);
     let Some(&classes) = found.get(axis) else {
-        return Err(Error::Rank { op, what: "the input", expected: "at least 1 dimension", found });
+        return Err(Error::Rank { op, what: "the input", expected: "at least 1 dimension", found: found.into() });
     };
     if *found.removed(axis) != *labels.dims() {
         let (expected, found) =
             (format!("{:?}, that of the input {found:?} without classes", found.removed(axis)), *labels.raw.shape());
-        return Err(Error::Shape { op, what: "the target", expected, found });
+        return Err(Error::Shape { op, what: "the target", expected, found: found.into() });
     }
     if classes == 0 {
-        return Err(Error::Empty { op, shape: found });
+        return Err(Error::Empty { op, shape: found.into() });
     }
     let mut order: Vec<isize> = (0..scores.rank() as isize).filter(|&a| a != axis as isize).collect();
     order.push(axis as isize);

@@ -90,11 +90,11 @@ impl<P: Float> Tensor<P> {
         check_target(COSINE, &self.raw, &other.raw)?;
         let Some((_, rows)) = self.dims().split_last() else {
             let (expected, found) = ("at least 1 dimension", *self.raw.shape());
-            return Err(Error::Rank { op: COSINE, what: "the input", expected, found });
+            return Err(Error::Rank { op: COSINE, what: "the input", expected, found: found.into() });
         };
         if labels.dims() != rows {
             let (expected, found) = (format!("{rows:?}, one label for each row"), *labels.raw.shape());
-            return Err(Error::Shape { op: COSINE, what: "the target", expected, found });
+            return Err(Error::Shape { op: COSINE, what: "the target", expected, found: found.into() });
         }
         let cosine = cosine(&self.raw, &other.raw)?;
         let far = pointwise::unary(COSINE, Unary::Relu, &shifted(&cosine, 1.0, -margin)?)?;

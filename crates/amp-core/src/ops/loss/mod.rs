@@ -62,7 +62,7 @@ fn check_target(op: &'static str, input: &RawTensor, target: &RawTensor) -> Resu
     input.device().check_same(target.device(), op)?;
     if input.shape() != target.shape() {
         let (expected, found) = (format!("{:?}, that of the input", input.shape()), *target.shape());
-        return Err(Error::Shape { op, what: "the target", expected, found });
+        return Err(Error::Shape { op, what: "the target", expected, found: found.into() });
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ impl<P: Float> Tensor<P> {
         check_target(TRIPLET, &self.raw, &negative.raw)?;
         if self.rank() == 0 {
             let (expected, found) = ("at least 1 dimension", *self.raw.shape());
-            return Err(Error::Rank { op: TRIPLET, what: "the input", expected, found });
+            return Err(Error::Rank { op: TRIPLET, what: "the input", expected, found: found.into() });
         }
         let gap = sub(&distance(&self.raw, &positive.raw)?, &distance(&self.raw, &negative.raw)?)?;
         let axes: Vec<usize> = (0..self.rank()).collect();
