@@ -4,6 +4,7 @@
 
 mod closures;
 mod collected;
+mod exclusive;
 mod late;
 mod models;
 mod places;

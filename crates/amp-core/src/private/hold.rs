@@ -1,6 +1,6 @@
 //! What an argument becomes between its cast and the call.
 
-use super::{Cast, Inside, absent};
+use super::{Cast, Inside, Probe, absent};
 
 /// A tensor at its target: the place that holds it, if it is there already, or its cast.
 ///
@@ -86,6 +86,31 @@ impl<A, K> AsIs for Given<A, K> {
     type Value = A;
     fn hold(self) -> Moved<A> {
         Moved(self.0)
+    }
+}
+
+impl<A, K: Casting<A>> Probe<A, K> {
+    /// Casts the argument in a place: what is an exclusive reference is borrowed anew, as it is in the call as written.
+    pub fn hold(self, place: A, to: K) -> K::Held {
+        to.held(place)
+    }
+}
+
+/// An argument in a place that is no tensor.
+pub trait PlaceAsIs {
+    /// What it is.
+    type Value;
+    /// The target.
+    type To;
+    /// Moves it along, or borrows it anew.
+    fn hold(self, place: Self::Value, to: Self::To) -> Moved<Self::Value>;
+}
+
+impl<A, K> PlaceAsIs for Probe<A, K> {
+    type Value = A;
+    type To = K;
+    fn hold(self, place: A, _to: K) -> Moved<A> {
+        Moved(place)
     }
 }
 

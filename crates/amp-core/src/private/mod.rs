@@ -41,7 +41,7 @@ pub use join::{Join2, Join3, Join4};
 pub use leave::{Nothing, Something, leaving};
 pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
 pub use probe::{
-    Probe, answered, declared, gate, input, item, module, owned, probe, receiver, slot, taker, token, writer,
+    Probe, answered, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token, writer,
 };
 pub use receiver::{ASKING, MISSING, Missing, absent, found, never};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
@@ -59,7 +59,7 @@ pub mod kinds {
         Anywhere as _, AtRuntimeReceiver as _, NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _,
         OutsideExclusive as _, OutsideShared as _,
     };
-    pub use super::hold::{AsIs as _, ByCopy as _, ByPlace as _};
+    pub use super::hold::{AsIs as _, ByCopy as _, ByPlace as _, PlaceAsIs as _};
     pub use super::input::{AnyInput as _, NoInput as _};
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};

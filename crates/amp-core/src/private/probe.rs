@@ -46,6 +46,8 @@ macro_rules! questions {
     )* };
 }
 questions! {
+    /// What becomes of a place that is an argument: `.hold(..)`.
+    place;
     /// What becomes of what a module is given: `.enter(..)`.
     input;
     /// What the other arguments are cast to if this is the receiver: `.gate(..)`.

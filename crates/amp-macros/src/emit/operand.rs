@@ -31,6 +31,8 @@ pub(crate) enum Role {
     Operator,
     /// Between the parentheses.
     Argument,
+    /// There too, in a call that names the place elsewhere as well: it is borrowed.
+    Shared,
     /// The first argument of a module.
     Input,
 }
@@ -212,7 +214,7 @@ impl Bound {
     }
 
     fn is_borrowed(&self) -> bool {
-        self.operand.role == Role::Receiver && is_place(&self.operand.expr)
+        matches!(self.operand.role, Role::Receiver | Role::Shared) && is_place(&self.operand.expr)
     }
 
     /// What the local is bound to: of a place the reference.
@@ -280,6 +282,7 @@ impl Bound {
         let held = |asked: TokenStream, value: TokenStream| match input {
             true => quote_spanned!(at=> __amp::input(#asked, #target).enter(#value, #target)),
             false if self.is_borrowed() => quote_spanned!(at=> __amp::Given(#value, #target).lend()),
+            false if is_place(expr) => quote_spanned!(at=> __amp::place(#asked, #target).hold(#value, #target)),
             false => quote_spanned!(at=> __amp::Given(#value, #target).hold()),
         };
         if self.name.is_some() || self.is_borrowed() || is_pure(expr) || !(input || unsettled) {
@@ -307,7 +310,7 @@ fn lent(owned: TokenStream, role: Role, at: Span) -> Expr {
 /// The cast of a value whose type is found out later.
 fn late(operand: &Operand, target: &TokenStream) -> Expr {
     let (expr, at) = (&operand.expr, Span::mixed_site().located_at(ends(&operand.expr).0));
-    let reference = (operand.role == Role::Argument).then(|| quote_spanned!(at=> &));
+    let reference = matches!(operand.role, Role::Argument | Role::Shared).then(|| quote_spanned!(at=> &));
     Expr::Verbatim(quote_spanned!(at=> #reference __amp::late(#expr, #target)))
 }
 

@@ -1,7 +1,7 @@
 //! Casts of operands: which are made, where, and what they undo.
 
-use super::Walker;
 use super::direct::Written;
+use super::{Walker, shared};
 use crate::emit::{self, Hoisted, Operand, Role, Treatment};
 use crate::error::spanned;
 use crate::hoist::{Step, Use};
@@ -82,7 +82,7 @@ impl Walker<'_> {
         let mut operands = Vec::new();
         for &i in tensors {
             let slot = if i == 0 { &mut *call.receiver } else { call.args.get_mut(i - 1)? };
-            let role = if i == 0 { Role::Receiver } else { Role::Argument };
+            let role = if i == 0 { Role::Receiver } else { shared::argument(source, i) };
             operands.push(self.take(slot, (values, i), goal, (source, &name), (role, gated)));
         }
         Some(operands)

@@ -21,6 +21,7 @@ mod operator;
 mod path;
 mod pattern;
 mod receiver;
+mod shared;
 mod statement;
 mod tail;
 

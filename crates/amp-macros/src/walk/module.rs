@@ -1,9 +1,9 @@
 //! Calls of modules: the type of a module says what it takes and gives.
 
-use super::Walker;
 use super::cast::as_written;
 use super::operation::castable;
 use super::tail::may_differ;
+use super::{Walker, shared};
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::flow::Writer;
 use crate::lattice::{Prec, Value};
@@ -49,7 +49,7 @@ impl Walker<'_> {
             .map(|&i| Operand {
                 treatment: Treatment::To(region.clone()),
                 expr: take(&mut call.args[i]),
-                role: if i == 0 && !values[i].prec.is_known() { Role::Input } else { Role::Argument },
+                role: if i == 0 && !values[i].prec.is_known() { Role::Input } else { shared::argument(source, i + 1) },
                 late: values[i].is_unsettled(),
             })
             .collect();

@@ -3,7 +3,7 @@
 use super::cast::{Goal, as_written};
 use super::direct::Written;
 use super::operation::{Called, Form, castable, judged};
-use super::{Expect, Walker};
+use super::{Expect, Walker, shared};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::{Flow, Slot};
 use crate::lattice::{Prec, Value};
@@ -168,7 +168,13 @@ impl Walker<'_> {
     ) -> Vec<Operand> {
         let mut operands = Vec::new();
         for &i in tensors {
-            operands.push(self.take(&mut call.args[i], (values, i), goal, (source, name), (Role::Argument, false)));
+            operands.push(self.take(
+                &mut call.args[i],
+                (values, i),
+                goal,
+                (source, name),
+                (shared::argument(source, i), false),
+            ));
         }
         operands
     }
