@@ -40,6 +40,22 @@ pub struct Out {
     pub layers: usize,
 }
 
+/// Variables that one pattern declares and that change: of those that are widened there, too, each is mutable once.
+///
+/// # Errors
+/// As the operations in it.
+#[autocast(f16, crate = ::mixed)]
+pub fn swapped(x: &Tensor<F32>, w: &Tensor<F32>, steps: &mut [Tensor<F32>]) -> Result<Tensor<F32>> {
+    let (mut last, mut before) = (x.matmul(w)?, x.relu()?);
+    for step in steps.iter_mut() {
+        *step = w.matmul(step)?;
+        let next = (&last + &before)?;
+        before = last;
+        last = next;
+    }
+    last + before
+}
+
 /// What is given away in fields, arguments and containers.
 ///
 /// # Errors

@@ -8,7 +8,8 @@ use crate::emit;
 use crate::lattice::{Prec, Value};
 use crate::scope::{Hold, Var};
 use quote::quote;
-use syn::{Expr, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, Stmt, Type};
+use syn::visit_mut::{self, VisitMut};
+use syn::{Expr, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, Stmt, Type};
 
 impl Walker<'_> {
     /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
@@ -77,7 +78,8 @@ impl Walker<'_> {
         if let (Pat::Ident(_), Some(hold)) = (&pat, held_by(&init.expr)) {
             self.scopes.vars[first].hold = hold;
         }
-        self.widen_declared(first, &pat, &value, &mut init.expr)
+        let Local { pat, init: Some(init), .. } = local else { return Vec::new() };
+        self.widen_declared(first, pat, &value, &mut init.expr)
     }
 
     /// What a variable begins with.
@@ -101,13 +103,13 @@ impl Walker<'_> {
     }
 
     /// Makes those of the variables from `first` on F32 that have to be; gives statements to add for them.
-    fn widen_declared(&mut self, first: usize, pat: &Pat, value: &Value, init: &mut Expr) -> Vec<Stmt> {
+    fn widen_declared(&mut self, first: usize, pat: &mut Pat, value: &Value, init: &mut Expr) -> Vec<Stmt> {
         let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
         for &var in &widened {
             self.scopes.vars[var].value = Value::sure(Prec::F32);
         }
         match pat {
-            Pat::Ident(_) if !widened.is_empty() => {
+            pat if !widened.is_empty() && is_name_only(pat) => {
                 self.rewrite(init, |inner| self.widened(inner, value));
                 Vec::new()
             }
@@ -123,11 +125,31 @@ impl Walker<'_> {
     }
 
     /// `let mut h = widened(h);` after a destructuring declaration.
-    fn redeclare(&self, pat: &Pat, var: usize) -> Stmt {
+    fn redeclare(&self, pat: &mut Pat, var: usize) -> Stmt {
         let name = self.scopes.vars[var].name();
-        let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern");
+        let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern").clone();
+        // What the pattern declares is not what changes.
+        Unchanging(name).visit_pat_mut(pat);
         let value = self.widened(Expr::Verbatim(quote!(#ident)), &Value::opaque());
         Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
+    }
+}
+
+/// Makes the variable of this name one that does not change.
+struct Unchanging<'a>(&'a str);
+
+impl VisitMut for Unchanging<'_> {
+    fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
+        pat.mutability.take_if(|_| pat.ident == self.0);
+        visit_mut::visit_pat_ident_mut(self, pat);
+    }
+}
+
+/// Whether a declaration has one name for the whole of its value.
+fn is_name_only(pat: &Pat) -> bool {
+    match pat {
+        Pat::Type(typed) => is_name_only(&typed.pat),
+        pat => matches!(pat, Pat::Ident(_)),
     }
 }
 
