@@ -8,6 +8,7 @@ mod exclusive;
 mod late;
 mod models;
 mod places;
+mod switched;
 mod values;
 
 use amp::nn::*;

@@ -6,9 +6,9 @@ use crate::error::at;
 use crate::expand::check_cost;
 use crate::plan;
 use crate::rules::Rules;
-use crate::walk::{Context, Expect, Start, walk};
+use crate::walk::{Context, Expect, Start, walk, walk_both};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::parse::{ParseStream, Parser};
 use syn::{Block, Expr, Result, Stmt, braced};
 
@@ -97,8 +97,12 @@ fn expand(input: TokenStream, policy: Rules) -> TokenStream {
 
 fn rewrite(args: &Args, block: &Block) -> TokenStream {
     let cx = Context { host: args.host, param: None };
-    let start = |region| Start { cx: &cx, region, rules: &args.rules, returns: &Expect::Nothing, declare: &|_| () };
-    let walked = walk(&start(&args.region), block);
+    let (region, rules) = (&args.region, &args.rules);
+    let start = Start { cx: &cx, region, rules, returns: &Expect::Nothing, declare: &|_| () };
+    let walked = match &args.enabled {
+        None => walk(&start, block),
+        Some(enabled) => walk_both(&start, block, enabled),
+    };
     let mut errors = walked.errors;
     check_cost(args, &walked.rows, &mut errors);
     if !errors.is_empty() {
@@ -109,19 +113,11 @@ fn rewrite(args: &Args, block: &Block) -> TokenStream {
     let imports = emit::imports(&private);
     let register = plan::register(&walked.rows, &args.region, &private, None);
     let body = walked.body.stmts;
-    let body = match &args.enabled {
-        None => quote!(#(#body)*),
-        Some(enabled) => {
-            let full = walk(&start(&crate::args::Region::F32), block).body.into_token_stream();
-            let enabled = emit::scrutinee(enabled);
-            quote!(if #enabled { #(#body)* } else #full)
-        }
-    };
     let named = emit::named(&args.region);
     quote! {{
         #register
         #imports
         #named
-        #body
+        #(#body)*
     }}
 }

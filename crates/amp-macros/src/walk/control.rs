@@ -94,6 +94,20 @@ impl Walker<'_> {
         value
     }
 
+    /// One of two bodies, by a condition.
+    pub(super) fn switched(&self, enabled: &Expr, lower: (Block, Value), full: (Block, Value)) -> Expr {
+        let ((mut lower, in_lower), (mut full, in_full)) = (lower, full);
+        let arms = vec![
+            Arm { value: in_lower, end: End::Block(&mut lower) },
+            Arm { value: in_full, end: End::Block(&mut full) },
+        ];
+        let (_, by_type) = self.join(arms);
+        let enabled = emit::scrutinee(enabled);
+        let mut expr = Expr::Verbatim(quote!(if #enabled #lower else #full));
+        self.finish_join(&mut expr, by_type);
+        expr
+    }
+
     /// Makes the branches agree; whether their types decide how.
     fn join(&self, mut arms: Vec<Arm<'_>>) -> (Value, bool) {
         let mut value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));

@@ -36,7 +36,7 @@ use crate::scope::Scopes;
 use crate::{emit, hoist};
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Block, Expr, Stmt};
+use syn::{Block, Expr, Stmt, parse_quote};
 pub(crate) use tail::Expect;
 
 /// What stays the same for a whole function.
@@ -122,6 +122,20 @@ const MAX_ROUNDS: usize = 6;
 
 /// Walks a body until nothing changes.
 pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
+    let (walker, body, _) = settle(start, body);
+    walker.finish(body)
+}
+
+/// Walks a body in the region's precision and in F32, between which a condition decides at run time.
+pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walked {
+    let (walker, lower, in_lower) = settle(start, body);
+    let (_, full, in_full) = settle(&Start { region: &Region::F32, ..*start }, body);
+    let body = walker.switched(enabled, (lower, in_lower), (full, in_full));
+    walker.finish(parse_quote!({ #body }))
+}
+
+/// The last round of a body, its casts written.
+fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
     let mut settled = Settled { first: true, ..Settled::default() };
     let mut walker = round(start, body, settled.clone(), None).0;
     settled.first = walker.scopes.vars.iter().any(|var| var.empty);
@@ -136,12 +150,11 @@ pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
     settled.direct = walker.flows.direct();
     settled.mentions = walker.mentions;
     let hoists = Hoists::plan(&walker.uses);
-    let (walker, body) = round(start, body, settled, Some(hoists));
-    Walked { body, errors: walker.errors, rows: walker.rows }
+    round(start, body, settled, Some(hoists))
 }
 
 /// Casts are written when it is known which of them are made ahead.
-fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<Hoists>) -> (Walker<'a>, Block) {
+fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<Hoists>) -> (Walker<'a>, Block, Value) {
     let mut walker = Walker {
         writes: hoists.is_some(),
         cx: start.cx,
@@ -168,11 +181,15 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
     let mut body = body.clone();
     (start.declare)(&mut walker);
     let expect = start.returns.clone();
-    walker.block(&mut body, &expect);
-    (walker, body)
+    let value = walker.block(&mut body, &expect);
+    (walker, body, value)
 }
 
 impl Walker<'_> {
+    fn finish(self, body: Block) -> Walked {
+        Walked { body, errors: self.errors, rows: self.rows }
+    }
+
     fn fresh_id(&mut self) -> u32 {
         self.next_id += 1;
         self.next_id
