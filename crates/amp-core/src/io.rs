@@ -20,7 +20,7 @@ type Entry = (Dtype, Vec<usize>, Vec<u8>);
 #[derive(Debug, Default)]
 pub struct TensorFile {
     tensors: BTreeMap<String, RawTensor>,
-    metadata: BTreeMap<String, String>,
+    pub(crate) metadata: BTreeMap<String, String>,
 }
 
 impl TensorFile {
@@ -42,6 +42,11 @@ impl TensorFile {
     /// The names in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
+    }
+
+    /// Keys of all metadata.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.metadata.keys().map(String::as_str)
     }
 
     /// A line of text.

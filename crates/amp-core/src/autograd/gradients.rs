@@ -63,6 +63,7 @@ impl ScaleState for Unscaled {
 /// `S` says whether they are [`Scaled`] by a loss scale; only [`Unscaled`] ones can be read, clipped or stepped with.
 /// Factors (the inverse of the loss scale, a clipping coefficient) are remembered and applied by the kernel that reads
 /// the gradients next: unscaling and clipping cost no pass of their own.
+#[must_use = "gradients change nothing until an optimizer steps with them"]
 pub struct Gradients<S = Unscaled> {
     pub(crate) grads: IdMap<RawTensor>,
     /// Which rows those gradients hold that are not whole: F32 `[K, ..]` of a table `[V, ..]`, each row once.

@@ -12,7 +12,8 @@ use crate::{Device, Error, Result};
 /// Normalises each channel over batch and space (`torch.nn.BatchNorm2d`).
 ///
 /// In training, statistics are the batch's own, and the running statistics move only when the step is taken: until then
-/// the change travels with the gradients. [`Module::commit`] makes it without a step.
+/// the change travels with the gradients. [`Module::commit`] makes it without a step. Where nothing in the layer or below it
+/// is trained, no graph records the forward and no step decides: they move at once. Under `no_grad` they wait for `commit`.
 #[derive(Debug)]
 pub struct BatchNorm2d {
     weight: Option<Parameter>,
@@ -149,7 +150,7 @@ impl BatchNorm2d {
             let flag = skip.map(|skip| skip.on(&device)).transpose()?;
             counter.change(|buffer| device.backend().count(buffer, flag.as_ref()))
         };
-        self.waiting.add(&y, Box::new(change));
+        self.waiting.add(&y, Box::new(change))?;
         Ok(Tensor::from_raw(y))
     }
 }

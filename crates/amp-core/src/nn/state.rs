@@ -1,5 +1,6 @@
 //! State of modules that is not trained: running statistics, the train/eval mode, and changes that wait for a step.
 
+use crate::autograd::{Edge, grad_enabled};
 use crate::backend::Buffer;
 use crate::param::PendingUpdate;
 use crate::precision::{Element, F32, I64};
@@ -107,7 +108,8 @@ impl fmt::Debug for Mode {
 
 /// Changes of state that forward passes made and no step has landed yet.
 ///
-/// A graph owns its change and drops it with itself; a forward without a graph leaves its change here.
+/// A graph owns its change and drops it with itself; a forward under `no_grad` leaves its change here. One that records
+/// and still has no graph, for nothing in it or below is trained, has no step to wait for.
 #[derive(Default)]
 pub struct Waiting(Mutex<Vec<Entry>>);
 
@@ -124,22 +126,24 @@ impl Waiting {
         Self::default()
     }
 
-    /// Ties `change` to the graph of `y`, or keeps it here when `y` has none.
-    pub(crate) fn add(&self, y: &RawTensor, change: Change) {
+    /// Ties `change` to the graph of `y`; without one it is made at once, or kept here under `no_grad`.
+    pub(crate) fn add(&self, y: &RawTensor, change: Change) -> Result<()> {
         let update = PendingUpdate::new(change);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Of forwards without a graph only the latest can still be meant by a later `commit`, and none of those that a
         // recorded one follows: the first run of a checkpointed segment is such a one.
         entries.retain(|entry| matches!(entry, Entry::InGraph(_)) && entry.is_open());
         let entry = match &y.edge {
-            Some(crate::autograd::Edge::Node(node)) => {
+            Some(Edge::Node(node)) => {
                 let weak = update.downgrade();
                 node.pending.lock().unwrap_or_else(PoisonError::into_inner).push(update);
                 Entry::InGraph(weak)
             }
+            _ if grad_enabled() => return update.land(None),
             _ => Entry::Here(update),
         };
         entries.push(entry);
+        Ok(())
     }
 
     /// Makes all changes that are still open.

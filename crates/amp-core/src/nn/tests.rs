@@ -213,6 +213,40 @@ fn running_statistics_move_when_the_step_is_taken() -> Result<()> {
     Ok(())
 }
 
+/// As in PyTorch, a frozen norm in training mode goes on counting; with nothing trained below it no step decides about that.
+#[test]
+fn statistics_without_a_graph_move_at_once() -> Result<()> {
+    let d = cpu();
+    let x = Tensor::<F32>::from_vec(vec![1.0, 3.0, 5.0, 7.0], [2, 1, 1, 2], &d)?;
+    let frozen = BatchNorm2d::new(1, &d)?;
+    frozen.set_trainable(false);
+    for norm in [frozen, BatchNorm2d::new(1, &d)?.without_affine()] {
+        let head = Linear::new(2, 1, &d)?;
+        let mut opt = Sgd::new(head.parameters(), 0.1);
+        for batches in 1..=2 {
+            let h = norm.forward(&x)?.reshape([2, 2])?;
+            assert_eq!(statistics(&norm)?.2, [batches as f32]);
+            opt.step(&head.forward(&h)?.sqr()?.mean_all()?.backward()?)?;
+            norm.commit()?;
+            assert_eq!(statistics(&norm)?.2, [batches as f32], "once for each batch");
+        }
+        // Below it something is trained: the graph carries the change, a skipped step drops it.
+        let mut scaler = GradScaler::builder().init_scale(2.0).build(&d)?;
+        let below = x.tracked();
+        let loss = (norm.forward(&(&below * 1.0)?)? * f32::INFINITY)?.sum_all()?;
+        drop(scaler.unscale(scaler.scale(&loss)?.backward()?)?);
+        drop(loss);
+        norm.eval();
+        norm.forward(&x)?;
+        norm.train();
+        no_grad(|| norm.forward(&x))?;
+        assert_eq!(statistics(&norm)?.2, [2.0]);
+        norm.commit()?;
+        assert_eq!(statistics(&norm)?.2, [3.0]);
+    }
+    Ok(())
+}
+
 #[test]
 fn evaluation_uses_running_statistics() -> Result<()> {
     let d = cpu();

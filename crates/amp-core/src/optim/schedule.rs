@@ -25,6 +25,11 @@ pub trait Schedule {
         None
     }
 
+    /// What it is, as training states tell it; the same for all schedules of one's own that do not say.
+    fn kind(&self) -> String {
+        "a schedule of one's own".into()
+    }
+
     /// Moves on if the step was taken, and leaves everything as it is if not. On a GPU the library's schedules and
     /// optimizers do so in the order of its work: nothing waits. Schedules and optimizers of one's own synchronise.
     ///
@@ -71,6 +76,10 @@ macro_rules! schedule {
 
             fn taken(&mut self) -> Option<&mut Taken> {
                 Some(&mut self.steps)
+            }
+
+            fn kind(&self) -> String {
+                stringify!($name).into()
             }
         }
     )* };
@@ -266,6 +275,10 @@ impl<A: Schedule, B: Schedule> Schedule for Chain<A, B> {
 
     fn taken(&mut self) -> Option<&mut Taken> {
         Some(&mut self.steps)
+    }
+
+    fn kind(&self) -> String {
+        format!("{}, then {}", self.first.kind(), self.next.kind())
     }
 }
 

@@ -42,6 +42,7 @@ impl TrainState<'_> {
         }
         for (s, schedule) in self.schedules.iter().enumerate() {
             file.set_metadata(format!("schedule.{s}"), schedule.steps().to_string());
+            file.set_metadata(format!("schedule.{s}.kind"), schedule.kind());
         }
         let RandomState { seed, offset } = random_state();
         file.set_metadata("random", format!("{seed} {offset}"));
@@ -88,7 +89,9 @@ impl TrainState<'_> {
             }
         }
         for (s, schedule) in self.schedules.iter_mut().enumerate() {
-            let steps = reader.number(&format!("schedule.{s}"))?;
+            let key = format!("schedule.{s}");
+            let steps = reader.number(&key)?;
+            reader.kind(&key, &schedule.kind())?;
             changes.push(Box::new(move || {
                 schedule.set_steps(steps);
                 Ok(())
@@ -221,16 +224,28 @@ struct Reader<'f> {
 }
 
 impl<'f> Reader<'f> {
-    fn text(&self, key: &str) -> Result<&'f str> {
+    fn text(&mut self, key: &str) -> Result<&'f str> {
+        self.used.insert(key.to_owned());
         self.file.metadata(key).ok_or_else(|| bad(format!("it says nothing about `{key}`")))
     }
 
-    fn number(&self, key: &str) -> Result<u64> {
+    fn number(&mut self, key: &str) -> Result<u64> {
         let text = self.text(key)?;
         text.parse().map_err(|_| bad(format!("`{key}` should be a number and is `{text}`")))
     }
 
-    fn random(&self) -> Result<RandomState> {
+    /// What was saved as `key` must be of this kind, where the file tells kinds.
+    fn kind(&mut self, key: &str, kind: &str) -> Result<()> {
+        let told = format!("{key}.kind");
+        match self.file.metadata(&told) {
+            Some(_) if self.text(&told)? != kind => {
+                Err(bad(format!("`{key}` was saved by {}, not by {kind}", self.text(&told)?)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn random(&mut self) -> Result<RandomState> {
         let text = self.text("random")?;
         let numbers = text.split_once(' ').and_then(|(s, o)| Some((s.parse().ok()?, o.parse().ok()?)));
         let (seed, offset) = numbers.ok_or_else(|| bad(format!("`random` should be two numbers and is `{text}`")))?;
@@ -287,10 +302,14 @@ impl<'f> Reader<'f> {
 
     /// Nothing may be left over.
     fn finish(&self) -> Result<()> {
-        match self.file.names().find(|name| !self.used.contains(*name)) {
-            Some(name) => {
-                let reason = "nothing here has such a tensor".into();
-                Err(Error::State { op: "load", name: name.into(), reason })
+        if let Some(name) = self.file.names().find(|name| !self.used.contains(*name)) {
+            let reason = "nothing here has such a tensor".into();
+            return Err(Error::State { op: "load", name: name.into(), reason });
+        }
+        let about_the_file = |key: &str| key.starts_with("amp.");
+        match self.file.keys().find(|key| !self.used.contains(*key) && !about_the_file(key)) {
+            Some(key) => {
+                Err(bad(format!("it holds `{key}`, which nothing here asks for; name what was saved, in its order")))
             }
             None => Ok(()),
         }

@@ -108,8 +108,9 @@ impl<'a> TrainState<'a> {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the file cannot be read, [`Error::Format`](crate::Error::Format) when it is
-    /// truncated, damaged or of another version, [`Error::State`](crate::Error::State) when it belongs to another model
-    /// or optimizer. Nothing has changed then.
+    /// truncated, damaged or of another version, or when it holds something that is not named here or is of another kind,
+    /// [`Error::State`](crate::Error::State) when its tensors belong to another model or optimizer. Nothing has changed
+    /// then.
     pub fn load(mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let file = TensorFile::load(path, &Device::cpu())?;

@@ -156,6 +156,41 @@ fn files_of_something_else_are_refused() -> Result<()> {
 }
 
 #[test]
+fn whatever_was_saved_must_be_named_and_of_its_kind() -> Result<()> {
+    let path = path("unnamed");
+    let mut run = Run::new(6)?;
+    run.train(1)?;
+    run.state().save(&path)?;
+    let before = run.fingerprint()?;
+    let Run { net, opt, scaler, schedule, ema, steps } = &mut run;
+    let mut other = CosineLr::new(20).then(10, crate::optim::StepLr::new(2, 0.5));
+    let refused = |words: &str, state: TrainState<'_>| {
+        let error = state.load(&path).expect_err(words).to_string();
+        assert!(error.contains(words) && error.contains("amp-train"), "`{error}` should say `{words}`");
+    };
+    let base = TrainState::of(net).optimizer(opt).ema(ema);
+    refused("`scaler.0`", base.schedule(schedule).counter(steps));
+    let base = TrainState::of(net).optimizer(opt).ema(ema);
+    refused("`schedule.0`", base.scaler(scaler).counter(steps));
+    let base = TrainState::of(net).optimizer(opt).ema(ema);
+    refused("`counter`", base.scaler(scaler).schedule(schedule));
+    let base = TrainState::of(net).optimizer(opt).ema(ema).scaler(scaler).counter(steps);
+    refused("saved by CosineLr, not by CosineLr, then StepLr", base.schedule(&mut other));
+    assert_eq!(Schedule::steps(&other), 0);
+    assert_eq!(run.fingerprint()?, before);
+    run.state().load(&path)?;
+    // A file that does not tell kinds yet.
+    let mut file = run.state().write()?;
+    file.metadata.remove("schedule.0.kind");
+    let checksum = file.checksum("amp.checksum")?;
+    file.set_metadata("amp.checksum", format!("{checksum:016x}"));
+    file.save(&path)?;
+    run.state().load(&path)?;
+    std::fs::remove_file(path).ok();
+    Ok(())
+}
+
+#[test]
 fn a_file_that_cannot_be_written_leaves_the_old_one() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("amp-train-folder-{}", std::process::id()));
     let mut run = Run::new(5)?;
