@@ -75,3 +75,31 @@ fn a_declared_type_may_have_another_name() -> Result<()> {
     assert_eq!(named(&x, &x)?.to_vec()?, expected.to_vec()?);
     Ok(())
 }
+
+/// What must run in full precision, in either of the two.
+fn spread<P: FullRange>(x: &Tensor<P>) -> Result<[Tensor<P>; 3]> {
+    let p = x.softmax(-1)?;
+    let entropy = p.mul(p.log()?)?.sum_all()?.neg()?;
+    Ok([entropy, x.var([0, 1], false)?, x.exp()?.log1p()?.mean_all()?])
+}
+
+fn slope<P: FullRange>(x: &Tensor<P>) -> Result<Tensor<P>> {
+    let x = x.tracked();
+    let grads = x.exp()?.mse_loss(&x)?.backward()?;
+    Ok(grads.get(&x)?.expect("x takes part"))
+}
+
+#[test]
+fn a_function_of_either_full_precision_is_written_once() -> Result<()> {
+    let x = Tensor::<F32>::from_vec(vec![0.5, -1.0, 2.0, 0.25], [2, 2], &Device::cpu())?;
+    let wide = x.to::<F64>()?;
+    let (a, b) = (spread(&x)?, spread(&wide)?);
+    let pairs =
+        a.iter().zip(&b).map(|(a, b)| Ok((a.item()?.into(), b.item()?))).collect::<Result<Vec<(f64, f64)>>>()?;
+    let (a, b) = (slope(&x)?.to_vec()?, slope(&wide)?.to_vec()?);
+    for (a, b) in pairs.into_iter().chain(a.into_iter().map(f64::from).zip(b)) {
+        let difference = (a - b).abs();
+        assert!(difference <= 1e-5 * b.abs().max(1.0), "{a} is not {b}");
+    }
+    Ok(())
+}

@@ -248,8 +248,8 @@ apart! {
     I64MeetsF64: I64, F64, "cannot combine a `I64` tensor with a `F64` tensor", "this tensor is `F64`, the other is `I64`";
 }
 
-/// Declares the bound of one operation that must run in full precision: `FullRange`, with the operation's name in the
-/// error; one that is made of another operation names that one's bound too. Usage, beside the operation:
+/// Declares the bound of one operation that must run in full precision: [`FullRange`] under another name, for the error to
+/// tell the operation's; one that is made of another operation names that one's bound too. Usage, beside the operation:
 /// `full_range! { ExpPrecision, "`exp` must run in `F32`"; }`.
 macro_rules! full_range {
     ($($trait:ident $(: $base:path)?, $message:literal;)*) => { $(
@@ -260,9 +260,8 @@ macro_rules! full_range {
             note = "inside `#[autocast(..)]` the cast to `F32` is inserted for you; here write `.to::<F32>()?` first"
         )]
         pub trait $trait: $crate::precision::FullRange $(+ $base)? {}
-        impl $trait for $crate::precision::F32 {}
-        impl $trait for $crate::precision::F64 {}
-        impl<L: $crate::precision::AutocastPrecision> $trait for $crate::precision::Rounding<L> {}
+        #[diagnostic::do_not_recommend]
+        impl<P: $crate::precision::FullRange> $trait for P {}
     )* };
 }
 pub(crate) use full_range;
