@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use amp::nn::{BatchNorm1d, GroupNorm, MultiHeadAttention};
 use amp::prelude::*;
 use proptest::prelude::*;
 
@@ -51,6 +52,7 @@ const VIEWS: &[Bad] = &[
     (&["squeeze: ", "[2, 3]"], || f32([2, 3]).squeeze(0).map(drop)),
     (&["narrow: ", "2..5", "axis 1", "[2, 3]"], || f32([2, 3]).narrow(1, 2, 3).map(drop)),
     (&["narrow: ", "[2, 3]"], || f32([2, 3]).narrow(0, usize::MAX, usize::MAX).map(drop)),
+    (&["slice: ", "2..9", "axis 1"], || f32([2, 3]).slice(1, 2..9).map(drop)),
     (&["select: ", "index 2", "size 2"], || f32([2, 3]).select(0, 2).map(drop)),
     (&["expand: ", "[2, 3]", "[4, 3]"], || f32([2, 3]).expand([4, 3]).map(drop)),
     (&["unbind: ", "axis 2"], || f32([2, 3]).unbind(2).map(drop)),
@@ -113,8 +115,25 @@ const LAYERS: &[Bad] = &[
     (&["cross_entropy: ", "3"], || f32([2, 3]).cross_entropy(&i64([0, 3])).map(drop)),
     (&["cross_entropy: ", "[2, 3]", "[3]"], || f32([2, 3]).cross_entropy(&i64([0, 1, 2])).map(drop)),
     (&["nll_loss: ", "-1"], || f32([2, 3]).nll_loss(&i64([0, -1])).map(drop)),
+    (&["BatchNorm1d: ", "found [1, 3]"], || BatchNorm1d::new(3, &Device::cpu())?.forward(&f32([1, 3])).map(drop)),
+    (&["GroupNorm: ", "[N, 4, ..]", "[2, 6]"], || {
+        GroupNorm::new(2, 4, &Device::cpu())?.forward(&f32([2, 6])).map(drop)
+    }),
+    (&["MultiHeadAttention: ", "the value", "[1, 5, 4]", "[1, 6, 4]"], || attention([1, 3, 4], [1, 5, 4], [1, 6, 4])),
+    (&["MultiHeadAttention: ", "the key", "[1, 5, 4]", "[2, 5, 4]"], || attention([1, 3, 4], [2, 5, 4], [2, 5, 4])),
     (&["mse_loss: "], || f32([2, 3]).mse_loss(&f32([4])).map(drop)),
 ];
+
+fn attention(query: [usize; 3], key: [usize; 3], value: [usize; 3]) -> Result<()> {
+    let layer = MultiHeadAttention::new(4, 2, &Device::cpu())?;
+    layer.forward(&f32(query), &f32(key), &f32(value), None).map(drop)
+}
+
+/// A second pass through a graph that the first has freed.
+fn twice(loss: Tensor<F32>) -> Result<()> {
+    drop(loss.backward()?);
+    loss.backward().map(drop)
+}
 
 const AUTOGRAD: &[Bad] = &[
     (&["backward: ", "[2]"], || f32([2]).tracked().backward().map(drop)),
@@ -124,6 +143,9 @@ const AUTOGRAD: &[Bad] = &[
         drop(loss.backward()?);
         loss.backward().map(drop)
     }),
+    (&["backward: ", "`sum`"], || twice(f32([2]).tracked().tanh()?.sum_all()?)),
+    (&["backward: ", "`select`"], || twice(f32([1, 2]).tracked().sqr()?.select(1, 1)?)),
+    (&["backward: ", "`transpose`"], || twice(f32([1, 1]).tracked().sqr()?.transpose(0, 1)?)),
 ];
 
 #[test]

@@ -344,6 +344,16 @@ impl Error {
         if let Self::OutOfMemory { bytes, .. } = self { Self::OutOfMemory { op, bytes } } else { self }
     }
 
+    /// The same finding about an input, under the name that the user called and with the shape that was given.
+    pub(crate) fn given(self, op: &'static str, shape: &Dims) -> Self {
+        match self {
+            Self::Shape { what: what @ "the input", expected, .. } => {
+                Self::Shape { op, what, expected, found: shape.into() }
+            }
+            other => other,
+        }
+    }
+
     /// An [`Error::Argument`], with any printable value.
     pub fn argument(
         op: &'static str,

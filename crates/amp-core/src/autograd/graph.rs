@@ -70,6 +70,14 @@ impl Edge {
         }
     }
 
+    /// The operation that made the tensor, if one did.
+    pub(crate) fn op(&self) -> Option<&'static str> {
+        match self {
+            Self::Leaf(_) => None,
+            Self::Node(node) => Some(node.op),
+        }
+    }
+
     pub(crate) fn shape(&self) -> &Dims {
         match self {
             Self::Leaf(leaf) => &leaf.shape,

@@ -62,6 +62,7 @@ impl MultiHeadAttention {
         for (i, x) in parts.into_iter().enumerate() {
             split.push(self.projected(i, x)?);
         }
+        fits(query, key, value)?;
         let out = split[0].scaled_dot_product_attention(&split[1], &split[2], mask, self.options)?;
         let (n, t) = (query.dims()[0], query.dims()[1]);
         self.out_proj.forward(&out.transpose(1, 2)?.reshape([n, t, self.width()])?)
@@ -87,6 +88,18 @@ impl MultiHeadAttention {
     fn width(&self) -> usize {
         self.in_proj_bias.count() / 3
     }
+}
+
+/// Keys and values belong to each other and to the batch of the queries (or to all of it).
+fn fits<P: Float>(query: &Tensor<P>, key: &Tensor<P>, value: &Tensor<P>) -> Result<()> {
+    let (n, s) = (query.dims()[0], key.dims()[1]);
+    for (what, x) in [("the key", key), ("the value", value)] {
+        if ![1, n].contains(&x.dims()[0]) || x.dims()[1] != s {
+            let expected = format!("[{n}, {s}, {}] to fit the query {:?}", x.dims()[2], query.dims());
+            return Err(Error::Shape { op: "MultiHeadAttention", what, expected, found: x.raw.shape().into() });
+        }
+    }
+    Ok(())
 }
 
 impl Module for MultiHeadAttention {

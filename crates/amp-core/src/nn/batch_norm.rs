@@ -134,10 +134,11 @@ impl BatchNorm2d {
             };
             return y.map(Tensor::from_raw);
         }
-        let (y, mean, var) = match after {
-            None => batch_norm_train(&x.raw, affine, self.eps, P::WRITES)?,
-            Some(relu) => batch_norm_train_relu(&x.raw, affine, self.eps, relu, P::WRITES)?,
+        let made = match after {
+            None => batch_norm_train(&x.raw, affine, self.eps, P::WRITES),
+            Some(relu) => batch_norm_train_relu(&x.raw, affine, self.eps, relu, P::WRITES),
         };
+        let (y, mean, var) = made.map_err(|e| e.given("BatchNorm2d", x.raw.shape()))?;
         let moves = [(self.running_mean.clone(), mean), (self.running_var.clone(), var)];
         let (counter, momentum) = (self.num_batches_tracked.clone(), self.momentum);
         let change = move |skip: Option<&Skip>| {
@@ -214,7 +215,8 @@ impl BatchNorm1d {
                 return Err(Error::Shape { op: "BatchNorm1d", what, expected, found: x.raw.shape().into() });
             }
         };
-        self.0.forward(&x.reshape(image)?)?.reshape(x.dims())
+        let y = self.0.forward(&x.reshape(image)?).map_err(|e| e.given("BatchNorm1d", x.raw.shape()))?;
+        y.reshape(x.dims())
     }
 }
 
@@ -261,5 +263,9 @@ mod tests {
         assert_eq!((a.dims(), a.to_vec().unwrap()), ([4, 3].as_slice(), b.to_vec().unwrap()));
         let error = line.forward(&wide).unwrap_err().to_string();
         assert_eq!(error, "BatchNorm1d: the input must have shape [N, 3] or [N, 3, L], found [4, 3, 1, 1]");
+        line.train();
+        let error = line.forward(&features.narrow(0, 0, 1).unwrap()).unwrap_err().to_string();
+        let expected = "the input must have shape [N, C, ..] with more than one value per channel, found [1, 3]";
+        assert_eq!(error, format!("BatchNorm1d: {expected}"));
     }
 }

@@ -142,6 +142,12 @@ impl GroupNorm {
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
         let (weight, bias) = (tensor(&self.weight), tensor(&self.bias));
+        if let Some(channels) = weight.as_ref().map(Tensor::count)
+            && x.dims().get(1).is_some_and(|&found| found != channels)
+        {
+            let (what, expected) = ("the input", format!("[N, {channels}, ..]"));
+            return Err(Error::Shape { op: "GroupNorm", what, expected, found: x.raw.shape().into() });
+        }
         let affine = Affine::new(weight.as_ref(), bias.as_ref());
         group_norm(&x.to::<F32>()?.raw, self.groups, affine, self.eps, P::WRITES).map(Tensor::from_raw)
     }

@@ -138,8 +138,12 @@ impl GradScaler {
     /// # Errors
     /// [`Error::ForeignGradients`] when another scaler scaled them.
     pub fn unscale(&mut self, grads: Gradients<Scaled>) -> Result<Gradients<Unscaled>> {
+        self.unscaled("unscale", grads)
+    }
+
+    fn unscaled(&mut self, op: &'static str, grads: Gradients<Scaled>) -> Result<Gradients<Unscaled>> {
         if !grads.is_empty() && grads.scale.scaler != self.id {
-            return Err(Error::ForeignGradients { op: "unscale" });
+            return Err(Error::ForeignGradients { op });
         }
         let mut grads = grads.into_state::<Unscaled>();
         if !self.enabled {

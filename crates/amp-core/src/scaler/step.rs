@@ -19,7 +19,7 @@ pub trait StepGradients {
 
 impl StepGradients for Gradients<Scaled> {
     fn step<O: Optimizer + ?Sized>(self, scaler: &mut GradScaler, optimizer: &mut O) -> Result<Step> {
-        scaler.unscale(self)?.step(scaler, optimizer)
+        scaler.unscaled("step", self)?.step(scaler, optimizer)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading the same memory through another shape: nothing is copied, gradients go back through the inverse view.
 
 use super::Tensor;
-use crate::autograd::{Pass, part_of, record, spread};
+use crate::autograd::{Edge, Pass, part_of, record, spread};
 use crate::backend::Operand;
 use crate::ops::accumulate;
 use crate::precision::Element;
@@ -14,13 +14,19 @@ impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoShape) -> Result<Self> {
-        let shape = shape.into_shape("reshape")?;
+        self.shaped("reshape", shape)
+    }
+
+    /// [`reshape`](Self::reshape) under the name that the user called.
+    #[track_caller]
+    fn shaped(&self, op: &'static str, shape: impl IntoShape) -> Result<Self> {
+        let shape = shape.into_shape(op)?;
         let (expected, found) = (shape.count(), self.count());
         if expected != found {
-            return Err(Error::ElementCount { op: "reshape", shape: shape.into(), expected, found });
+            return Err(Error::ElementCount { op, shape: shape.into(), expected, found });
         }
         let from = *self.raw.shape();
-        self.viewed("reshape", reshaped(&self.raw, shape)?, move |grad| reshaped(grad, from))
+        self.viewed(op, reshaped(&self.raw, shape)?, move |grad| reshaped(grad, from))
     }
 
     /// Merges the axes from `start` to `end`, both included, into one (`torch.flatten`).
@@ -34,7 +40,7 @@ impl<P: Element> Tensor<P> {
         let mut dims = self.dims()[..start].to_vec();
         dims.push(self.dims()[start..=end].iter().product());
         dims.extend(&self.dims()[end + 1..]);
-        self.reshape(dims)
+        self.shaped("flatten", dims)
     }
 
     /// Axes in another order (`torch.permute`).
@@ -59,28 +65,28 @@ impl<P: Element> Tensor<P> {
         self.viewed("permute", view, move |grad| Ok(permuted(grad, &inverse)))
     }
 
+    #[track_caller]
+    fn swapped(&self, op: &'static str, a: usize, b: usize) -> Result<Self> {
+        let mut axes: Vec<usize> = (0..self.rank()).collect();
+        axes.swap(a, b);
+        self.viewed(op, permuted(&self.raw, &axes), move |grad| Ok(permuted(grad, &axes)))
+    }
+
     /// Swaps two axes (`torch.transpose`).
     #[track_caller]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Self> {
         let (a, b) = (shape::axis("transpose", a, self.rank())?, shape::axis("transpose", b, self.rank())?);
-        let mut order: Vec<isize> = (0..self.rank() as isize).collect();
-        order.swap(a, b);
-        self.permute(order)
+        self.swapped("transpose", a, b)
     }
 
     /// Transposes a matrix; on more dimensions, each of the matrices in the last two.
     #[track_caller]
     pub fn t(&self) -> Result<Self> {
-        if self.rank() < 2 {
-            let found = *self.raw.shape();
-            return Err(Error::Rank {
-                op: "t",
-                what: "the tensor",
-                expected: "at least 2 dimensions",
-                found: found.into(),
-            });
+        let (rank, expected) = (self.rank(), "at least 2 dimensions");
+        if rank < 2 {
+            return Err(Error::Rank { op: "t", what: "the tensor", expected, found: self.raw.shape().into() });
         }
-        self.transpose(-2, -1)
+        self.swapped("t", rank - 2, rank - 1)
     }
 
     /// Inserts a dimension of size 1 before `axis`; negative axes count from the end of the result (`torch.unsqueeze`).
@@ -100,27 +106,37 @@ impl<P: Element> Tensor<P> {
             let (expected, found) = (format!("size 1 along axis {at}"), *self.raw.shape());
             return Err(Error::Shape { op: "squeeze", what: "the tensor", expected, found: found.into() });
         }
+        self.squeezed("squeeze", at)
+    }
+
+    #[track_caller]
+    fn squeezed(&self, op: &'static str, at: usize) -> Result<Self> {
         let back = move |grad: &RawTensor| {
-            with_axis(grad, at).ok_or(Error::TooManyDimensions { op: "squeeze", rank: grad.shape().len() + 1 })
+            with_axis(grad, at).ok_or(Error::TooManyDimensions { op, rank: grad.shape().len() + 1 })
         };
-        self.viewed("squeeze", without_axis(&self.raw, at), back)
+        self.viewed(op, without_axis(&self.raw, at), back)
     }
 
     /// `length` elements of `axis` from `start` (`torch.narrow`).
     #[track_caller]
     pub fn narrow(&self, axis: isize, start: usize, length: usize) -> Result<Self> {
         let axis = shape::axis("narrow", axis, self.rank())?;
-        let end = start.saturating_add(length);
-        if end > self.dims()[axis] {
-            return Err(Error::RangeOutOfBounds { op: "narrow", start, end, axis, shape: self.raw.shape().into() });
+        self.part("narrow", axis, start, start.saturating_add(length))
+    }
+
+    /// The elements from `start` to before `end`.
+    #[track_caller]
+    fn part(&self, op: &'static str, axis: usize, start: usize, end: usize) -> Result<Self> {
+        if start > end || end > self.dims()[axis] {
+            return Err(Error::RangeOutOfBounds { op, start, end, axis, shape: self.raw.shape().into() });
         }
         let mut layout = self.raw.layout;
-        layout.shape[axis] = length;
+        layout.shape[axis] = end - start;
         layout.offset += start * layout.strides[axis];
         if layout.count() == 0 {
             layout.offset = 0;
         }
-        let out = record("narrow", &[&self.raw], self.raw.with_layout(layout), |_| {
+        let out = record(op, &[&self.raw], self.raw.with_layout(layout), |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| add_part(pass, axis, start)))
         })?;
         Ok(Self::from_raw(out))
@@ -141,10 +157,7 @@ impl<P: Element> Tensor<P> {
             Bound::Excluded(&e) => e,
             Bound::Unbounded => self.dims()[at],
         };
-        if start > end {
-            return Err(Error::RangeOutOfBounds { op: "slice", start, end, axis: at, shape: self.raw.shape().into() });
-        }
-        self.narrow(axis, start, end - start)
+        self.part("slice", at, start, end)
     }
 
     /// The tensor at `index` of `axis`, without that axis (`torch.select`).
@@ -155,7 +168,7 @@ impl<P: Element> Tensor<P> {
         if index >= size {
             return Err(Error::IndexOutOfRange { op: "select", index: index as i64, size });
         }
-        self.narrow(axis, index, 1)?.squeeze(axis)
+        self.part("select", at, index, index + 1)?.squeezed("select", at)
     }
 
     /// Repeats dimensions of size 1 to `shape` without copying (`torch.expand`).
@@ -185,9 +198,11 @@ impl<P: Element> Tensor<P> {
         if keep || axes.is_empty() {
             return Ok(self);
         }
+        // Whoever meets this end of a reduction has called the reduction.
+        let op = self.raw.edge.as_ref().and_then(Edge::op).unwrap_or("squeeze");
         let view = axes.iter().rev().fold(self.raw.detached(), |x, &a| without_axis(&x, a));
         let kept = *self.raw.shape();
-        self.viewed("squeeze", view, move |grad| {
+        self.viewed(op, view, move |grad| {
             let grad = grad.contiguous()?;
             Ok(grad.with_layout(Layout { offset: grad.layout.offset, ..Layout::contiguous(kept) }))
         })
