@@ -180,3 +180,35 @@ fn what_is_no_module_is_passed_over_and_what_holds_modules_is_looked_into() -> R
     assert!(mixed.pairs[0].1.is_none() && mixed.scale.is_some());
     Ok(())
 }
+
+amp_policy! { halved { lower: [run] } }
+
+/// A layer with an operation of its own, as a method.
+struct Own {
+    weight: Parameter,
+}
+
+impl Own {
+    #[amp_op(lower)]
+    fn run<P: AutocastPrecision>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        x.matmul(&self.weight.to::<P>()?)
+    }
+}
+
+#[test]
+fn a_method_of_a_policy_is_an_operation_on_whatever_it_is_called() -> Result<()> {
+    #[autocast(f16, policy = halved)]
+    fn of_a_parameter(own: &Own, x: &Tensor<F32>) -> Result<amp::DType> {
+        Ok(own.run(x)?.dtype())
+    }
+    #[autocast(bf16, lower(run))]
+    fn of_an_element(all: &[Own], x: &Tensor<F32>) -> Result<amp::DType> {
+        let wide = x.exp()?;
+        Ok(all[0].run(&wide)?.dtype())
+    }
+    let device = Device::best();
+    let (x, own) = (Tensor::ones([2, 2], &device)?, Own { weight: Parameter::new(&Tensor::ones([2, 2], &device)?)? });
+    assert_eq!(of_a_parameter(&own, &x)?, amp::DType::F16);
+    assert_eq!(of_an_element(&[own], &x)?, amp::DType::BF16);
+    Ok(())
+}

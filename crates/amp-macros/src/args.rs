@@ -77,7 +77,11 @@ impl Region {
             _ => Err(at(
                 ident.span(),
                 format!("`{name}` is not a precision"),
-                "expected `f16`, `bf16`, `f32` or a type parameter; for IEEE half precision write `f16`",
+                match name.as_str() {
+                    "bfloat16" | "bfloat" | "brain" => "for bfloat16 write `bf16`",
+                    "float32" | "float" | "fp32" | "single" => "for single precision write `f32`",
+                    _ => "expected `f16`, `bf16`, `f32` or a type parameter; for IEEE half precision write `f16`",
+                },
             )),
         }
     }

@@ -74,8 +74,8 @@ pub(crate) struct Value {
     pub(crate) pinned: bool,
     /// Nothing but the name of the method it came out of says that it is a tensor.
     pub(crate) by_name: bool,
-    /// A numeric constant, as written.
-    pub(crate) constant: Option<(String, f64)>,
+    /// The numeric constants that it is one of, as written.
+    pub(crate) constants: Vec<(String, f64)>,
     /// Its type comes from the context (`collect()`, `None`): a cast would leave it without one.
     pub(crate) inferred: bool,
     /// The compiler may find its type out only later than it is asked for it.
@@ -97,9 +97,9 @@ impl Value {
     }
 
     pub(crate) fn new(prec: Prec) -> Self {
-        let (constant, parts, names, flow, shape) = Default::default();
+        let (constants, parts, names, flow, shape) = Default::default();
         let (sure, pinned, by_name, inferred, late) = Default::default();
-        Self { prec, sure, pinned, by_name, constant, inferred, late, shape, parts, names, flow }
+        Self { prec, sure, pinned, by_name, constants, inferred, late, shape, parts, names, flow }
     }
 
     pub(crate) fn sure(prec: Prec) -> Self {
@@ -201,7 +201,7 @@ impl Value {
             sure: self.sure && other.sure,
             pinned: self.pinned || other.pinned,
             by_name: self.by_name || other.by_name,
-            constant: None,
+            constants: Vec::new(),
             inferred: self.inferred && other.inferred,
             late: self.late && other.late,
             shape: if self.shape == other.shape { self.shape } else { Shape::Unknown },

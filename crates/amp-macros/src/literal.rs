@@ -3,7 +3,7 @@
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
 use amp_policy::{Half, Verdict};
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprMethodCall, Lit, UnOp};
 
@@ -90,80 +90,135 @@ pub(crate) fn half(prec: &Prec) -> Option<Half> {
 
 /// Judges a constant operand of an operation that runs in `half`; `scales` says that it is a factor.
 pub(crate) fn judge(operand: &Expr, value: &Value, half: Half, scales: bool, op: &str) -> Result<(), Error> {
-    let Some((text, number)) = &value.constant else { return Ok(()) };
-    let name = half.name();
-    let (message, help) = match half.judge(*number, scales) {
-        Verdict::Fits => return Ok(()),
+    for (text, number) in &value.constants {
+        if let Some((message, help)) = blame(half.judge(*number, scales), text, half, op) {
+            return Err(spanned(operand, message, help));
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a constant, and the way out.
+fn blame(verdict: Verdict, text: &str, half: Half, op: &str) -> Option<(String, String)> {
+    let (name, wide) = (half.name(), way_out(op));
+    Some(match verdict {
+        Verdict::Fits => return None,
         Verdict::Overflows => (
             format!("`{text}` does not fit in `{name}`"),
             match op {
                 "masked_fill" => "use `Fill::NegInf` or `Fill::Lowest`, which every precision has".to_owned(),
-                _ => format!(
-                    "its largest finite value is {}; use a smaller constant, or run `{op}` in `amp_region!(f32, ..)`",
-                    half.largest()
-                ),
+                _ => format!("its largest finite value is {}; use a smaller constant, or {wide}", half.largest()),
             },
         ),
         Verdict::Vanishes => (
             format!("`{text}` becomes 0 in `{name}`"),
-            format!("run this expression in `amp_region!(f32, ..)`, or use a constant above {:.1e}", half.vanish()),
+            format!("{wide}, or use a constant above {:.1e}", half.vanish()),
         ),
-        Verdict::BecomesOne => (
-            format!("`{text}` becomes exactly 1 in `{name}`"),
-            "keep this state in `F32`: run the expression in `amp_region!(f32, ..)`".to_owned(),
-        ),
-    };
-    Err(spanned(operand, message, help))
+        Verdict::BecomesOne => {
+            (format!("`{text}` becomes exactly 1 in `{name}`"), format!("keep this state in `F32`: {wide}"))
+        }
+    })
 }
 
-/// The bits of a constant that not every half format holds, to be judged with the type of what it meets.
-pub(crate) fn doubtful(operand: &Expr, value: &Value) -> Option<TokenStream> {
-    if let Some((_, number)) = value.constant {
-        let held = |half: Half| matches!(half.judge(number, false), Verdict::Fits | Verdict::BecomesOne);
-        let bits = number.to_bits();
-        return (!(held(Half::F16) && held(Half::BF16))).then(|| quote!(#bits));
+/// How the tensor that a constant meets in `op` comes to have the range of F32.
+fn way_out(op: &str) -> String {
+    match amp_policy::find(op).map(|op| op.class) {
+        Some(amp_policy::Class::Lower) => format!("run `{op}` in `amp_region!(f32, ..)`"),
+        // A region in F32 does not widen what an operation of another class is given.
+        _ => "widen the tensor first with `.to::<F32>()?`".to_owned(),
     }
-    let (path, generic) = named(operand)?;
-    (!generic).then(|| quote!((#path as f64).to_bits()))
+}
+
+/// Tokens of an impl that judges a constant, which not every half format holds, with the precision `P` of what it meets.
+///
+/// The assertions stand where the constant does, not in the library, for the compiler to show no more than the constant.
+pub(crate) fn doubtful(operand: &Expr, value: &Value, op: &str, is_variable: IsVariable<'_>) -> Option<TokenStream> {
+    let number = match operand {
+        Expr::Unary(unary) => &unary.expr,
+        operand => operand,
+    };
+    let span = Span::mixed_site().located_at(crate::emit::ends(number).0);
+    let checks: Vec<TokenStream> = match value.constants.is_empty() {
+        true => {
+            let (path, _) = named(operand, is_variable).filter(|(_, generic)| !generic)?;
+            [Half::F16, Half::BF16].iter().flat_map(|&half| named_faults(path, half, false, op, Some(span))).collect()
+        }
+        false => [Half::F16, Half::BF16].iter().flat_map(|&half| faults(&value.constants, half, op, span)).collect(),
+    };
+    (!checks.is_empty()).then(|| quote::quote_spanned!(span=> #(#checks)*))
+}
+
+/// Assertions that fail for literals that `half` does not hold, if `P` is that.
+fn faults(constants: &[(String, f64)], half: Half, op: &str, span: Span) -> Vec<TokenStream> {
+    let marker = quote::format_ident!("{}", half.marker());
+    let blamed = constants.iter().filter_map(|(text, number)| {
+        // What becomes 1 is judged where the macro itself sees what it meets.
+        blame(half.judge(*number, false), text, half, op)
+    });
+    blamed
+        .map(|(message, help)| {
+            let message = format!("{message}\nhelp: {help}");
+            quote::quote_spanned!(span=> ::core::assert!(!__amp::is_half::<P>(__amp::Half::#marker), #message);)
+        })
+        .collect()
+}
+
+/// Assertions that fail for a named constant that `half` does not hold; `generic` if they are about a parameter `P`.
+fn named_faults(path: &syn::Path, half: Half, scales: bool, op: &str, generic: Option<Span>) -> Vec<TokenStream> {
+    let text = crate::args::param_name(path);
+    let span = generic.unwrap_or_else(|| Span::mixed_site().located_at(ends(path)));
+    let marker = quote::format_ident!("{}", half.marker());
+    let faults =
+        [(Verdict::Overflows, "overflows"), (Verdict::Vanishes, "vanishes"), (Verdict::BecomesOne, "becomes_one")];
+    faults
+        .into_iter()
+        .filter_map(|(verdict, fault)| {
+            let (message, help) = blame(verdict, &text, half, op)?;
+            let message = format!("{message}\nhelp: {help}");
+            let fault = proc_macro2::Ident::new(fault, span);
+            let concerned =
+                generic.map(|span| quote::quote_spanned!(span=> __amp::is_half::<P>(__amp::Half::#marker) &&));
+            Some(quote::quote_spanned!(span=>
+                ::core::assert!(!(#concerned __amp::#fault((#path) as f64, __amp::Half::#marker, #scales)), #message);))
+        })
+        .collect()
 }
 
 /// An item that makes the compiler judge a named constant (`f32::MIN`, `MASK`).
-pub(crate) fn check_named(operand: &Expr, half: Half, scales: bool) -> Option<TokenStream> {
-    let (path, generic) = named(operand)?;
-    let half = quote::format_ident!("{}", half.marker());
-    let last = path.segments.last()?;
-    let span = proc_macro2::Span::mixed_site().located_at(last.ident.span());
-    // The assertions stand here, not in a function, for the compiler to show no more than the constant.
-    let checks = [
-        ("overflows", format!("this constant does not fit in `{half}`: it would become infinite")),
-        ("vanishes", format!("this constant becomes 0 in `{half}`")),
-        ("becomes_one", format!("this constant becomes exactly 1 in `{half}`")),
-    ]
-    .map(|(fault, message)| {
-        let fault = proc_macro2::Ident::new(fault, span);
-        quote::quote_spanned!(span=>
-            ::core::assert!(!__amp::#fault((#path) as f64, __amp::Half::#half, #scales), #message);)
-    });
+pub(crate) fn check_named(operand: &Expr, half: Half, op: &str, is_variable: IsVariable<'_>) -> Option<TokenStream> {
+    let (path, generic) = named(operand, is_variable)?;
+    let span = Span::mixed_site().located_at(ends(path));
+    let checks = named_faults(path, half, scales(op), op, None);
     Some(match generic {
         true => quote::quote_spanned!(span=> const { #(#checks)* };),
         false => quote::quote_spanned!(span=> const _: () = { #(#checks)* };),
     })
 }
 
+/// The last name of a path, which messages point at.
+fn ends(path: &syn::Path) -> Span {
+    path.segments.last().map_or_else(Span::call_site, |last| last.ident.span())
+}
+
+/// Whether a variable has this name: there are some that are called `N`.
+type IsVariable<'a> = &'a dyn Fn(&str) -> bool;
+
 /// The path of a named constant, and whether it names parameters of what surrounds it.
-fn named(operand: &Expr) -> Option<(&syn::Path, bool)> {
+fn named<'a>(operand: &'a Expr, is_variable: IsVariable<'_>) -> Option<(&'a syn::Path, bool)> {
     let path = match operand {
         Expr::Path(path) if path.qself.is_none() => &path.path,
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => return named(&unary.expr),
-        Expr::Call(call) => return named(wrapped(call)?),
-        Expr::Cast(cast) => return named(&cast.expr),
-        Expr::Paren(inner) => return named(&inner.expr),
-        Expr::MethodCall(call) if call.method == "into" => return named(&call.receiver),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => return named(&unary.expr, is_variable),
+        Expr::Call(call) => return named(wrapped(call)?, is_variable),
+        Expr::Cast(cast) => return named(&cast.expr, is_variable),
+        Expr::Paren(inner) => return named(&inner.expr, is_variable),
+        Expr::MethodCall(call) if call.method == "into" => return named(&call.receiver, is_variable),
         _ => return None,
     };
     let name = path.segments.last()?.ident.to_string();
-    let upper = name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-    if !upper || limit(path).is_some() {
+    let upper = name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let variable = path.get_ident().is_some_and(|ident| is_variable(&ident.to_string()));
+    if !upper || variable || limit(path).is_some() {
         return None;
     }
     // An item cannot name the parameters of what surrounds it; a block can, but is judged only when code is generated.

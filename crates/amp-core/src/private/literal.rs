@@ -20,33 +20,51 @@ pub const fn becomes_one(value: f64, half: Half, scales: bool) -> bool {
     matches!(half.judge(value, scales), Verdict::BecomesOne)
 }
 
+/// Whether `P` is this half precision.
+pub const fn is_half<P: Element>(half: Half) -> bool {
+    matches!((P::DTYPE, half), (DType::F16, Half::F16) | (DType::BF16, Half::BF16))
+}
+
+/// A constant of the program's, judged with the precision that it meets.
+pub trait HeldIn<P> {
+    /// Does not compile if `P` does not hold the constant.
+    const HELD: ();
+}
+
 impl<P: Element> To<P> {
-    /// Makes the compiler judge the constant of these bits when it generates code for `P`.
+    /// Makes the compiler judge a constant when it generates code for `P`.
     ///
     /// ```compile_fail,E0080
-    /// # use amp_core::private::{F16, to};
-    /// to::<F16>().holds::<{ 1e-8f64.to_bits() }>();
+    /// # use amp_core::private::{Element, F16, HeldIn, to, vanishes, is_half, Half};
+    /// struct Eps;
+    /// impl<P: Element> HeldIn<P> for Eps {
+    ///     const HELD: () = assert!(!(is_half::<P>(Half::F16) && vanishes(1e-8, Half::F16, false)));
+    /// }
+    /// to::<F16>().holds::<Eps>();
     /// ```
     /// ```
-    /// # use amp_core::private::{BF16, F16, F32, to};
-    /// to::<F16>().holds::<{ 1e-7f64.to_bits() }>();
-    /// to::<BF16>().holds::<{ 1e-8f64.to_bits() }>();
-    /// to::<F32>().holds::<{ 1e9f64.to_bits() }>();
+    /// # use amp_core::private::{BF16, Element, F32, HeldIn, to, vanishes, is_half, Half};
+    /// # struct Eps;
+    /// # impl<P: Element> HeldIn<P> for Eps {
+    /// #     const HELD: () = assert!(!(is_half::<P>(Half::F16) && vanishes(1e-8, Half::F16, false)));
+    /// # }
+    /// to::<BF16>().holds::<Eps>();
+    /// to::<F32>().holds::<Eps>();
     /// ```
-    pub const fn holds<const BITS: u64>(self) {
-        const { check_held(P::DTYPE, f64::from_bits(BITS)) }
+    pub const fn holds<C: HeldIn<P>>(self) {
+        const { C::HELD }
     }
 }
 
 impl Keep {
     /// What is no tensor holds every constant.
-    pub const fn holds<const BITS: u64>(self) {}
+    pub const fn holds<C>(self) {}
 }
 
 /// Where precision is known at run time only, constants are judged then.
 pub trait HoldsAtRuntime: super::RuntimeToken {
     /// Nothing.
-    fn holds<const BITS: u64>(self)
+    fn holds<C>(self)
     where
         Self: Sized,
     {
@@ -54,17 +72,3 @@ pub trait HoldsAtRuntime: super::RuntimeToken {
 }
 
 impl<T: super::RuntimeToken> HoldsAtRuntime for T {}
-
-const fn check_held(dtype: DType, value: f64) {
-    let half = match dtype {
-        DType::F16 => Half::F16,
-        DType::BF16 => Half::BF16,
-        _ => return,
-    };
-    // A constant that becomes 1 is judged where the macro itself sees what it meets.
-    assert!(
-        !overflows(value, half, false),
-        "this constant does not fit in the region's precision: it would become infinite"
-    );
-    assert!(!vanishes(value, half, false), "this constant becomes 0 in the region's precision");
-}

@@ -27,7 +27,7 @@ mod token;
 mod typed;
 
 pub use crate::plan::Registered;
-pub use crate::precision::{AutocastPrecision, BF16, F16, F32};
+pub use crate::precision::{AutocastPrecision, BF16, Element, F16, F32};
 pub use amp_policy::Half;
 pub use class::{
     Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsPinned, Lower, ModuleClass, Target, pinned,
@@ -39,7 +39,7 @@ pub use hold::{Casting, Given, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use join::{Join2, Join3, Join4};
 pub use leave::{Nothing, Something, leaving};
-pub use literal::{HoldsAtRuntime, becomes_one, overflows, vanishes};
+pub use literal::{HeldIn, HoldsAtRuntime, becomes_one, is_half, overflows, vanishes};
 pub use probe::{
     Probe, answered, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token, writer,
 };

@@ -1,8 +1,8 @@
 //! Calls that the types may reject.
 
-use super::{local, scrutinee};
+use super::{is_pure_place, local, only_asked, scrutinee};
 use proc_macro2::{Ident, Span};
-use quote::quote_spanned;
+use quote::{quote, quote_spanned};
 use syn::Expr;
 
 /// A call of something that may belong outside of regions: its receiver's type decides.
@@ -10,10 +10,15 @@ pub(crate) fn guarded(receiver: &Expr, method: &Ident, call: Expr) -> Expr {
     let site = Span::mixed_site().located_at(method.span());
     let mut op = method.clone();
     op.set_span(site);
+    // What is no place is not run twice.
+    let probe = match is_pure_place(receiver) {
+        true => quote!(__amp::probe(&#receiver, __amp::Keep)),
+        false => only_asked(&quote!(__amp::probe(&(#receiver), __amp::Keep))),
+    };
     Expr::Verbatim(quote_spanned!(site=> ({
         #[allow(non_camel_case_types, dead_code)]
         struct #op;
-        (&&&&__amp::probe(&#receiver, __amp::Keep)).outside::<#op>();
+        (&&&&#probe).outside::<#op>();
         #call
     })))
 }

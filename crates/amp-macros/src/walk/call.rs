@@ -101,7 +101,9 @@ const EXTENDING: &[&str] = &["extend", "append", "extend_from_slice"];
 /// Methods of tensors that say the same in every precision.
 const ASKING: &[&str] = &["dims", "size", "rank", "count", "device", "requires_grad"];
 /// Methods that optimizers, the scaler and parameters have.
-const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "set_trainable"];
+pub(super) const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "set_trainable"];
+/// Methods that walk a graph back.
+const BACKWARD: &[&str] = &["backward", "backward_for", "backward_retained", "backward_with"];
 /// Methods whose result has the type that the context asks for.
 pub(super) const INFERRED: &[&str] =
     &["collect", "into", "try_into", "parse", "sum", "product", "unwrap_or_default", "try_collect"];
@@ -111,7 +113,7 @@ impl Walker<'_> {
         let source = expr.clone();
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let name = call.method.to_string();
-        self.check_protocol(call, &name);
+        self.check_protocol(&call.method, &name);
         if name == "to" && self.rules.find("to").is_none_or(|found| !found.listed) {
             return match call.turbofish {
                 Some(_) => self.explicit_cast(call, &source),
@@ -149,10 +151,10 @@ impl Walker<'_> {
     }
 
     /// Training steps do not belong in a region.
-    pub(super) fn check_protocol(&mut self, call: &ExprMethodCall, name: &str) {
-        if matches!(name, "backward" | "backward_for" | "backward_retained") {
+    pub(super) fn check_protocol(&mut self, method: &Ident, name: &str) {
+        if BACKWARD.contains(&name) {
             self.errors.push(spanned(
-                &call.method,
+                method,
                 format!("`{name}` does not belong inside an autocast region"),
                 "return the loss and call it outside: gradients have the precision of what they belong to",
             ));
@@ -162,15 +164,17 @@ impl Walker<'_> {
     /// A method that is no operation.
     pub(super) fn unlisted(&mut self, expr: &mut Expr, name: &str) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
-        let (receiver, method) = ((*call.receiver).clone(), call.method.clone());
+        let method = call.method.clone();
         let (value, from) = self.unknown(call, name);
+        let receiver = (*call.receiver).clone();
         let is_self = matches!(&receiver, Expr::Path(path) if path.path.is_ident("self"));
-        if is_self || !emit::is_pure_place(&receiver) || from.prec == Prec::Other {
+        if is_self || from.prec == Prec::Other {
             return value;
         }
         if TRAINING.contains(&name) {
             self.rewrite(expr, |call| emit::guarded(&receiver, &method, call));
-        } else if self.cx.host && handing(name).is_none() && !INFERRED.contains(&name) {
+        } else if emit::is_pure_place(&receiver) && self.cx.host && handing(name).is_none() && !INFERRED.contains(&name)
+        {
             self.rewrite(expr, |call| emit::unlisted(&receiver, &method, call));
         }
         value
@@ -187,7 +191,7 @@ impl Walker<'_> {
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
         let value = self.beginning(&mut call.receiver, call.dot_token.span);
-        let item = Value { constant: None, shape: Shape::Unknown, ..value.clone() };
+        let item = Value { constants: Vec::new(), shape: Shape::Unknown, ..value.clone() };
         let mut closure = None;
         let mut args = Vec::new();
         let fills = FILLING.contains(&name);
@@ -232,16 +236,16 @@ impl Walker<'_> {
         }
         let value = match name {
             // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
-            "to" => Value { pinned: !value.is_surely(&Prec::F32), ..Value::inferred() },
+            "to" => Value { pinned: true, ..Value::inferred() },
             "fold" | "try_fold" if folds_f32(name, &args) => Value::sure(Prec::F32),
             "fold" | "try_fold" if args.first().is_some_and(|init| init.prec.is_tensor()) => Value::new(Prec::Unknown),
-            "into" if value.constant.is_some() => value,
+            "into" if !value.constants.is_empty() => value,
             _ if MAPPING.contains(&name) => closure.unwrap_or_else(Value::opaque),
             "enumerate" => Value::tuple(vec![Value::other(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
             _ if let Some(method) = handing(name) => match method.itself {
-                true => Value { constant: None, ..value },
+                true => Value { constants: Vec::new(), ..value },
                 false => item,
             },
             _ if INFERRED.contains(&name) && call.turbofish.is_none() => {

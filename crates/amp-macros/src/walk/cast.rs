@@ -55,7 +55,7 @@ impl Walker<'_> {
         if to.prec == self.lower() {
             self.narrowed(std::iter::once(from));
         }
-        let pinned = to.prec == Prec::F32 && (from.pinned || !from.is_surely(&Prec::F32));
+        let pinned = to.prec == Prec::F32;
         let mut row = Row::new("to", "cast", source, &[from], &to.prec);
         row.casts = u32::from(from.prec != to.prec);
         row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec && !self.is_free(from));

@@ -23,7 +23,7 @@ impl Walker<'_> {
 
     fn walk_expr(&mut self, expr: &mut Expr) -> Value {
         if let Some(constant) = constant(expr) {
-            return Value { constant: Some(constant), ..Value::other() };
+            return Value { constants: vec![constant], ..Value::other() };
         }
         match expr {
             Expr::Range(range) => {
@@ -43,7 +43,7 @@ impl Walker<'_> {
             }
             Expr::Cast(cast) => {
                 let value = self.expr(&mut cast.expr);
-                Value { constant: value.constant, ..Value::other() }
+                Value { constants: value.constants, ..Value::other() }
             }
             Expr::Field(field) => self.field(field),
             Expr::Index(index) => {
@@ -282,7 +282,7 @@ fn element<'e>((tuple, value): &'e mut (&mut Expr, &mut Value), i: usize) -> Opt
 
 /// The value of a container of these.
 fn joined(values: Vec<Value>) -> Value {
-    let first = |value: Value| Value { constant: None, ..value };
+    let first = |value: Value| Value { constants: Vec::new(), ..value };
     let mut values = values.into_iter();
     values.next().map_or_else(Value::inferred, |value| values.fold(first(value), |all, value| all.join(&value)))
 }

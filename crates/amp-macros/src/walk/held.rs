@@ -36,7 +36,7 @@ impl Walker<'_> {
         let var = &self.scopes.vars[var];
         match &var.assigned {
             // Declared without a value: it holds what was assigned.
-            Some(assigned) if var.value.prec == Prec::Never => Value { constant: None, ..assigned.clone() },
+            Some(assigned) if var.value.prec == Prec::Never => Value { constants: Vec::new(), ..assigned.clone() },
             Some(assigned) if var.empty => Value { pinned: var.value.pinned || assigned.pinned, ..var.value.clone() },
             _ => var.value.clone(),
         }

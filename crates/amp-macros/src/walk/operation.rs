@@ -84,7 +84,7 @@ impl Called<'_> {
             Rule::Full => Value { sure, ..Value::new(Prec::F32) },
             Rule::Widest => self.met(),
             // A method was found on it, so its type is known by now.
-            Rule::Keep => Value { constant: None, inferred: false, parts: Vec::new(), ..first.clone() },
+            Rule::Keep => Value { constants: Vec::new(), inferred: false, parts: Vec::new(), ..first.clone() },
             Rule::Skip | Rule::Banned => Value::opaque(),
         };
         let shape = if self.found.listed { Shape::Unknown } else { Shape::of_operation(self.name) };
@@ -162,8 +162,8 @@ impl Walker<'_> {
                 self.check_constant(arg, value, &receiver_prec, name);
             }
         }
-        if judge == 0 && found.rule != Rule::Full {
-            self.ask_receiver(call, &values, name);
+        if found.rule != Rule::Full {
+            self.ask_tensor(call, judge, &values, name);
         }
         let (tensor, known) = (values[0].prec.is_tensor(), values[0].sure);
         let called = Called { name, found, values, tensors, site, form: Form::Method, sure: !by_receiver || tensor };
@@ -175,8 +175,9 @@ impl Walker<'_> {
             let asks = if by_receiver { self.asks_of(&operands[0], &called.values[0]) } else { None };
             let open = asks.and_then(|asks| AsWritten::of(asks, call, &mut operands, &called.tensors));
             let whole = call.clone();
-            let sure = tensor && known;
-            let joint = self.joint(goal, by_receiver && !sure);
+            // An operation of the user's may be a method of what is no tensor.
+            let gated = by_receiver && found.tensors.is_some() && !(tensor && known);
+            let joint = self.joint(goal, gated);
             self.rewrite(expr, |_| {
                 emit::call((emit::ends(source).0, at, end), operands, joint, open, |passed| {
                     rebuilt(whole, &called.tensors, passed)
@@ -190,16 +191,21 @@ impl Walker<'_> {
         result
     }
 
-    /// Judges the constants among the arguments by the type of the receiver, where that alone tells its precision.
-    fn ask_receiver(&self, call: &mut ExprMethodCall, values: &[Value], name: &str) {
-        if !values[0].precision_is_open() {
+    /// Judges the constants among the arguments by the type of operand `judge`, where that alone tells its precision.
+    fn ask_tensor(&self, call: &mut ExprMethodCall, judge: usize, values: &[Value], name: &str) {
+        if !values[judge].precision_is_open() {
             return;
         }
-        for (arg, value) in call.args.iter_mut().zip(&values[1..]) {
-            let Some(bits) = literal::doubtful(arg, value).filter(|_| judged(name, value)) else { continue };
-            match emit::is_pure_place(&call.receiver) {
-                true => self.rewrite(arg, |constant| emit::beside(&call.receiver, &bits, &constant)),
-                false => self.rewrite(&mut call.receiver, |inner| emit::holding(inner, &bits)),
+        for (i, value) in values.iter().enumerate().skip(1).filter(|(i, _)| *i != judge) {
+            let arg = &call.args[i - 1];
+            let Some(checks) = self.doubtful(arg, value, name).filter(|_| judged(name, value)) else { continue };
+            let tensor = if judge == 0 { &mut *call.receiver } else { &mut call.args[judge - 1] };
+            match emit::is_pure_place(unreferenced(tensor)) {
+                true => {
+                    let place = unreferenced(tensor).clone();
+                    self.rewrite(&mut call.args[i - 1], |constant| emit::beside(&place, &checks, &constant));
+                }
+                false => self.rewrite(tensor, |inner| emit::holding(inner, &checks)),
             }
         }
     }
@@ -288,6 +294,14 @@ impl Walker<'_> {
     }
 }
 
+/// What `&place` borrows.
+fn unreferenced(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Reference(reference) => &reference.expr,
+        expr => expr,
+    }
+}
+
 /// Whether more than the name of a method says that a value is a tensor.
 pub(super) fn is_tensor(value: &Value) -> bool {
     value.prec.is_tensor() && value.shape.lends() && (value.sure || !value.by_name)
@@ -320,8 +334,10 @@ pub(super) fn is_asked(expr: &Expr, value: &Value) -> bool {
 
 /// Whether an argument is a number that meets the tensor's elements, not an axis or a size.
 pub(super) fn judged(op: &str, value: &Value) -> bool {
-    matches!(op, "masked_fill" | "clamp" | "add" | "sub" | "mul" | "div")
-        || value.constant.as_ref().is_some_and(|(text, _)| literal::is_float(text))
+    // What a comparison holds a tensor against is not rounded.
+    !NO_FLOAT.contains(&op)
+        && (matches!(op, "masked_fill" | "where_" | "clamp" | "add" | "sub" | "mul" | "div")
+            || value.constants.iter().any(|(text, _)| literal::is_float(text)))
 }
 
 fn rebuilt(mut call: ExprMethodCall, tensors: &[usize], passed: Vec<Expr>) -> Expr {

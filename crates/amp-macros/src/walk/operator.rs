@@ -40,9 +40,9 @@ impl Walker<'_> {
         if op != "/" {
             self.check_constant(&mut binary.left, &left, &right.prec, op);
         }
-        self.ask_whether_held(&mut binary.left, &left, &binary.right, &right);
+        self.ask_whether_held(&mut binary.left, &left, &binary.right, &right, op);
         if op != "/" {
-            self.ask_whether_held(&mut binary.right, &right, &binary.left, &left);
+            self.ask_whether_held(&mut binary.right, &right, &binary.left, &left, op);
         }
         if let Expr::Binary(ExprBinary { left: place, .. }) = &source {
             self.check_apart(&left, &[&right], place, op);
@@ -128,12 +128,17 @@ impl Walker<'_> {
     }
 
     /// Judges a constant beside a tensor whose precision only its type tells.
-    fn ask_whether_held(&self, tensor: &mut Expr, value: &Value, constant: &Expr, number: &Value) {
+    fn ask_whether_held(&self, tensor: &mut Expr, value: &Value, constant: &Expr, number: &Value, op: &str) {
         if value.precision_is_open()
-            && let Some(bits) = literal::doubtful(constant, number)
+            && let Some(checks) = self.doubtful(constant, number, op)
         {
-            self.rewrite(tensor, |inner| emit::holding(inner, &bits));
+            self.rewrite(tensor, |inner| emit::holding(inner, &checks));
         }
+    }
+
+    /// What judges a constant that not every half format holds.
+    pub(super) fn doubtful(&self, constant: &Expr, number: &Value, op: &str) -> Option<TokenStream> {
+        literal::doubtful(constant, number, op, &|name| self.scopes.find(name).is_some())
     }
 
     /// Judges a numeric operand of something that runs in `prec`.
@@ -143,7 +148,8 @@ impl Walker<'_> {
         if let Err(error) = literal::judge(operand, value, half, scales, op) {
             self.errors.push(error);
         }
-        if let Some(items) = literal::check_named(operand, half, scales) {
+        let is_variable = |name: &str| self.scopes.find(name).is_some();
+        if let Some(items) = literal::check_named(operand, half, op, &is_variable) {
             self.rewrite(operand, |inner| literal::with_items(items, inner));
         }
     }

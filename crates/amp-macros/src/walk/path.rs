@@ -1,5 +1,6 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
+use super::call::TRAINING;
 use super::cast::{Goal, as_written};
 use super::direct::Written;
 use super::operation::{Called, Form, castable, judged};
@@ -54,7 +55,26 @@ impl Walker<'_> {
             Some(found) if !matches!(found.rule, Rule::Skip) => {
                 self.function(expr, &source, &last.ident, found, method_form)
             }
-            _ => self.other_call(call, &path, &name),
+            _ => {
+                let value = self.other_call(call, &path, &name);
+                self.check_call_by_path(expr, &path, &name);
+                value
+            }
+        }
+    }
+
+    /// Training steps that are called by a path: `Parameter::set(p, x)`, `Tensor::backward(&loss)`.
+    fn check_call_by_path(&mut self, expr: &mut Expr, path: &ExprPath, name: &str) {
+        let Some(last) = path.path.segments.last() else { return };
+        if on_tensor(path) {
+            self.check_protocol(&last.ident, name);
+        }
+        let Expr::Call(call) = &*expr else { return };
+        if TRAINING.contains(&name)
+            && path.path.segments.len() > 1
+            && let Some(on) = call.args.first().cloned()
+        {
+            self.rewrite(expr, |call| emit::guarded(&on, &last.ident, call));
         }
     }
 
@@ -193,7 +213,13 @@ impl Walker<'_> {
             }
         }
         if values.is_empty() {
-            return Value { inferred: false, constant: None, shape: Shape::Unknown, parts: Vec::new(), ..result };
+            return Value {
+                inferred: false,
+                constants: Vec::new(),
+                shape: Shape::Unknown,
+                parts: Vec::new(),
+                ..result
+            };
         }
         let flow = Flow::all(values.iter_mut().map(|value| std::mem::take(&mut value.flow)).collect());
         let flow = self.flows.pass(&flow, None);

@@ -60,7 +60,7 @@ impl Walker<'_> {
             value.shape = value.shape.behind();
         }
         if ident.mutability.is_some() {
-            value.constant = None;
+            value.constants.clear();
         }
         let var = self.scopes.vars.len();
         let empty = value.prec == Prec::Never;

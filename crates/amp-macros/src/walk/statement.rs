@@ -156,8 +156,8 @@ fn is_name_only(pat: &Pat) -> bool {
 /// An annotation is an assertion: it says more than the interpreter knows, and rustc checks it.
 fn asserted(declared: Value, mut value: Value) -> Value {
     let pinned = value.pinned && declared.prec == Prec::F32;
-    let constant = value.constant.take();
-    Value { pinned, constant, ..declared.asserted_of(value) }
+    let constants = std::mem::take(&mut value.constants);
+    Value { pinned, constants, ..declared.asserted_of(value) }
 }
 
 /// How a variable holds what it is given, where the expression says so.

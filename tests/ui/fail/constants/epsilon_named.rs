@@ -1,4 +1,4 @@
-//~ error: this constant becomes 0 in `F16`
+//~ error: `EPS` becomes 0 in `f16`
 use amp::prelude::*;
 
 const EPS: f32 = 1e-10;

@@ -1,4 +1,4 @@
-//~ error: this constant does not fit in `F16`: it would become infinite
+//~ error: `MASK` does not fit in `f16`
 use amp::prelude::*;
 
 const MASK: f64 = -1e9;

@@ -1,0 +1,11 @@
+//~ error: `-1e9` does not fit in `f16`
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, mask: &Tensor<Bool>, hard: bool) -> Result<Tensor<F32>> {
+    let fill = if hard { -1e9 } else { -1e4 };
+    x.matmul(x)?.masked_fill(mask, fill)?.softmax(-1)
+    //~ ^ here
+}
+
+fn main() {}
