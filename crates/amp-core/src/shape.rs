@@ -70,6 +70,45 @@ pub(crate) fn axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> 
     usize::try_from(from_front).ok().filter(|&a| a < rank).ok_or(Error::Axis { op, axis, rank })
 }
 
+/// An index of any signed or unsigned size; a negative one counts from the end.
+pub trait Position {
+    /// As it was given; what does not fit lies outside of every tensor.
+    fn position(self) -> i64;
+}
+
+impl Position for usize {
+    fn position(self) -> i64 {
+        i64::try_from(self).unwrap_or(i64::MAX)
+    }
+}
+
+impl Position for isize {
+    fn position(self) -> i64 {
+        self as i64
+    }
+}
+
+impl Position for i64 {
+    fn position(self) -> i64 {
+        self
+    }
+}
+
+/// What a literal is.
+impl Position for i32 {
+    fn position(self) -> i64 {
+        self.into()
+    }
+}
+
+/// `index` counted from the front.
+pub(crate) fn position(op: &'static str, index: impl Position, size: usize) -> Result<usize> {
+    let index = index.position();
+    let from_front = if index < 0 { index.checked_add_unsigned(size as u64) } else { Some(index) };
+    let found = from_front.and_then(|i| usize::try_from(i).ok()).filter(|&i| i < size);
+    found.ok_or(Error::IndexOutOfRange { op, index, size })
+}
+
 /// One axis or several, each counted from the front or, where negative, from the end: `-1`, `[0, 2]`, `vec![..]`.
 pub trait Axes {
     /// The axes as they were given.

@@ -6,7 +6,7 @@ use crate::backend::Operand;
 use crate::ops::accumulate;
 use crate::precision::Element;
 use crate::raw::RawTensor;
-use crate::shape::{self, IntoShape};
+use crate::shape::{self, IntoShape, Position};
 use crate::{Error, Result};
 use amp_cpu::{Binary, Dims, Layout};
 
@@ -160,14 +160,11 @@ impl<P: Element> Tensor<P> {
         self.part("slice", at, start, end)
     }
 
-    /// The tensor at `index` of `axis`, without that axis (`torch.select`).
+    /// The tensor at `index` of `axis`, without that axis; a negative index counts from the end (`torch.select`).
     #[track_caller]
-    pub fn select(&self, axis: isize, index: usize) -> Result<Self> {
+    pub fn select(&self, axis: isize, index: impl Position) -> Result<Self> {
         let at = shape::axis("select", axis, self.rank())?;
-        let size = self.dims()[at];
-        if index >= size {
-            return Err(Error::IndexOutOfRange { op: "select", index: index as i64, size });
-        }
+        let index = shape::position("select", index, self.dims()[at])?;
         self.part("select", at, index, index + 1)?.squeezed("select", at)
     }
 
@@ -276,6 +273,20 @@ fn add_part(pass: &mut Pass<'_>, axis: usize, start: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use crate::{Device, F64, Tensor, gradcheck};
+
+    #[test]
+    fn a_negative_index_counts_from_the_end() {
+        let x = Tensor::<F64>::from_fn([3, 2], |i| (i[0] * 2 + i[1]) as f64, &Device::cpu()).unwrap();
+        for (back, front) in [(-1, 2), (-2, 1), (-3, 0usize)] {
+            let (a, b) = (x.select(0, back).unwrap(), x.select(0, front).unwrap());
+            assert_eq!(a.to_vec().unwrap(), b.to_vec().unwrap());
+        }
+        for outside in [3, -4, i64::MIN, i64::MAX] {
+            let error = x.select(0, outside).unwrap_err().to_string();
+            assert_eq!(error, format!("select: index {outside} is out of range for size 3"));
+        }
+        assert!(x.select(0, usize::MAX).is_err());
+    }
 
     #[test]
     fn parts_that_overlap_add_their_gradients() {
