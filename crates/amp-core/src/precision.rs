@@ -223,7 +223,7 @@ macro_rules! apart {
     )*)* };
 }
 apart! {
-    "outside an autocast region no operand is cast for you", "cast one side with `.to()`, or move the expression into `#[autocast(..)]`":
+    "outside an autocast region, and inside a macro of your own, no operand is cast for you", "cast one side with `.to()`, or move the expression into `#[autocast(..)]`":
     F16MeetsF32: F16, F32, "cannot combine a `F16` tensor with a `F32` tensor", "this tensor is `F32`, the other is `F16`";
     BF16MeetsF32: BF16, F32, "cannot combine a `BF16` tensor with a `F32` tensor", "this tensor is `F32`, the other is `BF16`";
     F32MeetsF16: F32, F16, "cannot combine a `F32` tensor with a `F16` tensor", "this tensor is `F16`, the other is `F32`";

@@ -79,6 +79,12 @@ impl Rules {
     pub(crate) fn insert(&mut self, op: &Ident, rule: Rule) -> Result<()> {
         let name = op.to_string();
         let class = find(&name).map(|op| op.class);
+        if class.is_none()
+            && let Some(meant) = amp_policy::all().find(|op| is_slip(&name, op.name))
+        {
+            let help = format!("write `{}`", meant.name);
+            return Err(at(op.span(), format!("there is no operation `{name}`"), help));
+        }
         if rule == Rule::Lower && class == Some(Class::Full) {
             let help = format!(
                 "if that is meant, write `force_lower({name})`: its inputs and result are rounded to the region's precision"
@@ -123,5 +129,45 @@ impl Rules {
             direct: row.is_some_and(|op| op.direct && rule == Rule::from(op.class)),
             commutes: rule == Rule::Keep && row.is_some_and(|op| op.commutes),
         })
+    }
+}
+
+/// Whether a name is another one with two letters swapped, one doubled or one inside left out: names of the user's own
+/// operations differ by more.
+fn is_slip(written: &str, meant: &str) -> bool {
+    let (written, meant) = (written.as_bytes(), meant.as_bytes());
+    if written.len() < 5 || written.len().abs_diff(meant.len()) > 1 {
+        return false;
+    }
+    let same = written.iter().zip(meant).take_while(|(a, b)| a == b).count();
+    let (rest, of) = (&written[same..], &meant[same..]);
+    match (rest, of) {
+        ([a, b, rest @ ..], [c, d, of @ ..]) if written.len() == meant.len() => (a, b) == (d, c) && rest == of,
+        ([a, rest @ ..], of) if written.len() > meant.len() => same > 0 && *a == written[same - 1] && rest == of,
+        (rest @ [_, ..], [a, of @ ..]) if meant.len() > written.len() => a.is_ascii_alphabetic() && rest == of,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_slip;
+
+    #[test]
+    fn slips_are_told_from_names_of_their_own() {
+        for (written, meant) in [("gellu", "gelu"), ("sofmax", "softmax"), ("mamtul", "matmul"), ("linaer", "linear")] {
+            assert!(is_slip(written, meant), "{written}");
+        }
+        for (own, other) in [
+            ("geglu", "gelu"),
+            ("layernorm", "layer_norm"),
+            ("softmax2", "softmax"),
+            ("conv4d", "conv3d"),
+            ("selu", "gelu"),
+            ("gelus", "gelu"),
+            ("gelu", "gelu"),
+        ] {
+            assert!(!is_slip(own, other), "{own}");
+        }
     }
 }

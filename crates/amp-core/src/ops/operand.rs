@@ -12,7 +12,8 @@ use amp_cpu::{DType, Dims, Storage};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot stand beside a tensor of `{P}`",
     label = "neither a tensor nor a number",
-    note = "a `Result` holds a tensor once it is unwrapped: put `?` behind it"
+    note = "a `Result` holds a tensor once it is unwrapped: put `?` behind it",
+    note = "a number is an `f32` or an `f64`, by value: `n as f32`, `*n`; of a parameter the tensor is `p.tensor()`"
 )]
 pub trait Operand<P: Element> {
     /// Which of the two it is.

@@ -3,16 +3,22 @@
 use super::Tensor;
 use crate::autograd::IdSet;
 use crate::autograd::{Collected, Differentiable, Gradients, Unscaled, run};
-use crate::precision::{Float, FullRange, full_range};
+use crate::precision::{Float, FullRange};
 use crate::raw::RawTensor;
 use crate::{Error, Result};
 use amp_cpu::Dims;
 
-full_range! {
-    BackwardPrecision, "`backward` starts from a loss in `F32`";
-}
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`backward` starts from a loss in `F32`",
+    label = "this tensor has too little range or precision for it",
+    note = "widen the loss first: `loss.to::<F32>()?`; one that came through F16 is scaled then: `scaler.scale(&loss)?.backward()?`"
+)]
+pub trait BackwardPrecision: FullRange {}
+#[diagnostic::do_not_recommend]
+impl<P: FullRange> BackwardPrecision for P {}
 
-impl<P: FullRange> Tensor<P> {
+impl<P: Float> Tensor<P> {
     /// Gradients of this loss with respect to every parameter and tracked tensor it depends on.
     ///
     /// Frees what the graph saved. A loss that came through an F16 region needs a loss scale:
@@ -30,7 +36,10 @@ impl<P: FullRange> Tensor<P> {
     }
 
     /// As [`backward`](Self::backward), and the graph can be walked again (`retain_graph=True`).
-    pub fn backward_retained(&self) -> Result<Gradients<Unscaled>> {
+    pub fn backward_retained(&self) -> Result<Gradients<Unscaled>>
+    where
+        P: BackwardPrecision,
+    {
         self.refuse_unscaled_f16()?;
         self.walk(None, true)
     }
@@ -39,12 +48,17 @@ impl<P: FullRange> Tensor<P> {
     pub fn backward_for<'a, D: Differentiable + 'a>(
         &self,
         targets: impl IntoIterator<Item = &'a D>,
-    ) -> Result<Gradients<Unscaled>> {
+    ) -> Result<Gradients<Unscaled>>
+    where
+        P: BackwardPrecision,
+    {
         self.refuse_unscaled_f16()?;
         let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
         self.walk(Some(&targets), false)
     }
+}
 
+impl<P: FullRange> Tensor<P> {
     fn refuse_unscaled_f16(&self) -> Result<()> {
         match crate::autograd::first_f16(&self.raw) {
             Some((op, location)) => Err(Error::NeedsScaler { op, location }),

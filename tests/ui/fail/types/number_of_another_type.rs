@@ -1,0 +1,10 @@
+//~ error: `usize` cannot stand beside a tensor of `F16`
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, n: usize) -> Result<Tensor<F32>> {
+    x.matmul(x)? / n
+    //~ ^ here
+}
+
+fn main() {}
