@@ -238,12 +238,21 @@ pub(crate) fn is_place(expr: &Expr) -> bool {
     }
 }
 
+/// As [`is_pure_place`], of an index, which may be computed.
+fn is_pure_index(expr: &Expr) -> bool {
+    match expr {
+        Expr::Binary(both) => is_pure_index(&both.left) && is_pure_index(&both.right),
+        Expr::Paren(inner) => is_pure_index(&inner.expr),
+        expr => is_pure_place(expr),
+    }
+}
+
 /// Whether evaluating an expression twice does nothing twice.
 pub(crate) fn is_pure_place(expr: &Expr) -> bool {
     match expr {
         Expr::Path(_) | Expr::Lit(_) => true,
         Expr::Field(field) => is_pure_place(&field.base),
-        Expr::Index(index) => is_pure_place(&index.expr) && is_pure_place(&index.index),
+        Expr::Index(index) => is_pure_place(&index.expr) && is_pure_index(&index.index),
         Expr::Unary(unary) => is_pure_place(&unary.expr),
         Expr::Paren(inner) => is_pure_place(&inner.expr),
         _ => false,

@@ -197,6 +197,7 @@ impl Walker<'_> {
         let fills = FILLING.contains(&name);
         let wanted = self.variable(&call.receiver).is_some_and(|var| self.is_wanted(var));
         let takes = fills && (wanted || value.is_surely(&Prec::F32));
+        let extends = EXTENDING.contains(&name) && value.is_surely(&Prec::F32);
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => {
@@ -212,6 +213,7 @@ impl Walker<'_> {
                     closure = Some(self.closure_over(inner, &params, place, items.as_ref()));
                 }
                 arg => {
+                    self.collected = extends && (is_list(arg) || matches!(arg, Expr::MethodCall(_)));
                     let mut given = self.expr(arg);
                     match takes {
                         true => self.widen_owned(arg, &mut given),

@@ -203,7 +203,8 @@ impl Walker<'_> {
     }
 
     fn assign_to(&mut self, place: &mut Expr, expr: &mut Expr) {
-        let value = self.expr(expr);
+        let expect = self.variable(place).map(|var| self.expected_of_variable(var));
+        let value = self.tail(expr, &expect.unwrap_or(Expect::Nothing));
         if let Some(var) = self.variable(place) {
             self.reassigned(&Slot::of(var), &value);
             self.assign_var(var, &value);
@@ -227,6 +228,12 @@ impl Walker<'_> {
         if may_differ(&value) && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
             self.rewrite(expr, |inner| emit::slot(place, inner));
         }
+    }
+
+    /// What a variable that holds a tuple expects of what is assigned to it.
+    fn expected_of_variable(&self, var: usize) -> Expect {
+        let held = &self.scopes.vars[var].value;
+        if held.parts.is_empty() { Expect::Nothing } else { Expect::of_variable(held) }
     }
 
     /// Whether a variable has a type by its declaration that the macro does not see: that of a name or of a call.

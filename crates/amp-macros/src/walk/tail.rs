@@ -53,6 +53,15 @@ impl Expect {
         }
     }
 
+    /// What a variable that holds this expects of what is assigned to it: that its elements of F32 stay so.
+    pub(super) fn of_variable(value: &Value) -> Self {
+        match value.parts.as_slice() {
+            [] if value.is_surely(&Prec::F32) => Self::Prec(Prec::F32),
+            [] => Self::Nothing,
+            parts => Self::Tuple(parts.iter().map(Self::of_variable).collect()),
+        }
+    }
+
     pub(super) fn of_value(value: &Value) -> Self {
         if !value.parts.is_empty() {
             return Self::Tuple(value.parts.iter().map(Self::of_value).collect());
@@ -87,12 +96,14 @@ impl Walker<'_> {
                     Expect::Tuple(parts) if parts.len() == tuple.elems.len() => parts.clone(),
                     // A key and its tensor on their way into a map.
                     Expect::Prec(_) => vec![expect.clone(); tuple.elems.len()],
+                    // Of an alias of a tuple, or of what holds one, the compiler knows the elements.
+                    Expect::Named(_) | Expect::Open => vec![Expect::Open; tuple.elems.len()],
                     _ => return self.expr(expr),
                 };
                 let values = tuple.elems.iter_mut().zip(&parts).map(|(elem, part)| self.tail(elem, part)).collect();
                 Value::tuple(values)
             }
-            Expr::Call(call) if call.args.len() == 1 && wraps(&call.func) => {
+            Expr::Call(call) if call.args.len() == 1 && (wraps(&call.func) || is_new_box(&call.func)) => {
                 self.tail(&mut call.args[0], expect).shaped(Shape::Unknown)
             }
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.expr(expr),
@@ -113,6 +124,13 @@ impl Walker<'_> {
     /// A value that goes where its type decides what is expected: a field, an argument of somebody's own function. What
     /// was a tensor of the region's precision may be one of F32 there.
     pub(super) fn expected(&self, expr: &mut Expr, value: &mut Value) {
+        if let Expr::Tuple(tuple) = expr
+            && tuple.elems.len() == value.parts.len()
+        {
+            tuple.elems.iter_mut().zip(&mut value.parts).for_each(|(elem, part)| self.expected(elem, part));
+            *value = Value::tuple(std::mem::take(&mut value.parts));
+            return;
+        }
         if !may_differ(value) || self.cx.host {
             return;
         }
