@@ -4,10 +4,12 @@
 
 mod closures;
 mod collected;
+mod elements;
 mod exclusive;
 mod late;
 mod models;
 mod places;
+mod references;
 mod switched;
 mod values;
 

@@ -2,6 +2,7 @@
 
 use crate::lattice::{Prec, Value};
 use crate::place::Place;
+use crate::walk::Expect;
 use std::rc::Rc;
 
 /// A variable of the function.
@@ -24,6 +25,8 @@ pub(crate) struct Var {
     pub(crate) fixed_fields: bool,
     /// Its type was declared: nothing is chosen for it.
     pub(crate) declared: bool,
+    /// What it expects of its elements, if its declaration says that it holds a tuple.
+    pub(crate) tuple: Option<Expect>,
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
     pub(crate) empty: bool,
     /// It starts as an empty container: what is put into it says what it holds.
@@ -73,6 +76,7 @@ impl Scopes {
             given: None,
             fixed_fields,
             declared,
+            tuple: None,
             empty: false,
             open,
             wanted: false,

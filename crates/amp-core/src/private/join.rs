@@ -1,6 +1,6 @@
 //! Branches whose precision the macro cannot know: the types decide whether they differ, and where they join.
 
-use super::{Inside, Probe, Recast, RuntimePrecision, To, to};
+use super::{Cast, Inside, Probe, Recast, RuntimePrecision, To, to};
 use crate::precision::F32;
 
 /// The value of one of several branches, all of one type.
@@ -23,6 +23,18 @@ pub trait Joins {
     fn widen(self) -> Self::Output;
 }
 
+/// As [`Joins`], of branches that are references.
+#[diagnostic::on_unimplemented(
+    message = "the branches of this expression have incompatible types",
+    label = "these types do not join"
+)]
+pub trait JoinsBehind {
+    /// The F32 tensor.
+    type Lent;
+    /// Widens whichever value it is and lends it out of the slot.
+    fn widen_in(self, slot: &mut Option<Self::Lent>) -> &Self::Lent;
+}
+
 /// Branches that carry their precision at run time.
 pub trait AtRuntime {}
 
@@ -39,12 +51,22 @@ impl Takes {
     pub fn join<J: Alike>(self, value: J) -> J::Output {
         value.only()
     }
+
+    /// Joins references.
+    pub fn join_behind<J: Alike>(self, value: J, _slot: &mut Option<()>) -> J::Output {
+        value.only()
+    }
 }
 
 impl Widens {
     /// Joins.
     pub fn join<J: Joins>(self, value: J) -> J::Output {
         value.widen()
+    }
+
+    /// Joins references: what is widened lives in the slot.
+    pub fn join_behind<J: JoinsBehind>(self, value: J, slot: &mut Option<J::Lent>) -> &J::Lent {
+        value.widen_in(slot)
     }
 }
 
@@ -112,6 +134,15 @@ macro_rules! joins {
                 match self {
                     $(Self::$variant(value) => value.recast(to()),)+
                 }
+            }
+        }
+
+        impl<$($variant: Inside<Tensor: Cast<To<F32>, Output = Out>>,)+ Out> JoinsBehind for $name<$($variant),+> {
+            type Lent = Out;
+            fn widen_in(self, slot: &mut Option<Out>) -> &Out {
+                slot.insert(match self {
+                    $(Self::$variant(value) => value.inside().cast(to()),)+
+                })
             }
         }
     )* };

@@ -26,7 +26,10 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 pub(crate) use receiver::{AsWritten, Asks};
 use syn::{Expr, Path};
-pub(crate) use value::{declared, expected, expected_reference, joined, recast, recast_tensor, slot, variable_slot};
+pub(crate) use value::{
+    declared, expected, expected_behind, expected_reference, joined, joined_behind, kept, recast, recast_tensor, slot,
+    variable_slot,
+};
 
 /// What an expansion begins with: `__amp`, which everything in it is named by, and the traits behind the probes.
 pub(crate) fn imports(private: &TokenStream) -> TokenStream {

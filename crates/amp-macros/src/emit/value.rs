@@ -2,7 +2,7 @@
 
 use super::{called, enclosed, ends, local, only_asked, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, Lifetime};
 
 /// A value given away, cast where it is a tensor or holds tensors.
@@ -57,10 +57,19 @@ pub(crate) fn expected(expr: Expr) -> Expr {
 
 /// As [`expected`], of a reference: what is widened lives as long as a temporary does.
 pub(crate) fn expected_reference(expr: Expr) -> Expr {
+    lent_out_of(expr, &quote!(__amp::Nothing))
+}
+
+/// As [`expected_reference`]; what is widened lives in the slot.
+pub(crate) fn expected_behind(expr: Expr, slot: &Ident) -> Expr {
+    lent_out_of(expr, &slot.to_token_stream())
+}
+
+fn lent_out_of(expr: Expr, kept: &TokenStream) -> Expr {
     let whole = ends(&expr);
-    let (value, slot) = (local("v", 0, whole.0), local("w", 0, whole.0));
+    let (value, slot) = (local("v", 0, whole.0), local("s", 0, whole.0));
     let given = expected_by("hand", quote!(#value, #slot), &value, whole);
-    let tokens = quote_spanned!(value.span()=> match (#expr, &mut __amp::Nothing) { (#value, #slot) => #given });
+    let tokens = quote_spanned!(value.span()=> match (#expr, &mut #kept) { (#value, #slot) => #given });
     enclosed(tokens, whole)
 }
 
@@ -95,10 +104,25 @@ pub(super) fn given(value: &Ident, target: &TokenStream, (first, last): (Span, S
 
 /// The branches of an expression are wrapped in `JoinN`; this joins them.
 pub(crate) fn joined(expr: Expr) -> Expr {
+    joined_by(expr, |value| quote_spanned!(value.span()=> join(#value)))
+}
+
+/// As [`joined`], of references: what is widened lives in the slot.
+pub(crate) fn joined_behind(expr: Expr, slot: &Ident) -> Expr {
+    joined_by(expr, |value| quote_spanned!(value.span()=> join_behind(#value, &mut #slot)))
+}
+
+fn joined_by(expr: Expr, joins: impl FnOnce(&Ident) -> TokenStream) -> Expr {
     let (first, _) = ends(&expr);
     let site = Span::mixed_site().located_at(first);
     let value = local("v", 0, first);
+    let join = joins(&value);
     Expr::Verbatim(quote_spanned!(site=>
-        (match #expr { #value => (&&&__amp::probe(&#value, __amp::TO_F32)).joined().join(#value) })
+        (match #expr { #value => (&&&__amp::probe(&#value, __amp::TO_F32)).joined().#join })
     ))
+}
+
+/// A reference to a value that lives in the slot.
+pub(crate) fn kept(slot: &Ident, expr: &Expr) -> Expr {
+    Expr::Verbatim(quote_spanned!(slot.span()=> &*#slot.insert(#expr)))
 }

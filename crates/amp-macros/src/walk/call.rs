@@ -1,5 +1,6 @@
 //! Calls of methods.
 
+use super::tail::may_differ;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::error::spanned;
@@ -190,7 +191,7 @@ impl Walker<'_> {
             };
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
-        let value = self.beginning(&mut call.receiver, call.dot_token.span);
+        let mut value = self.beginning(&mut call.receiver, call.dot_token.span);
         let item = Value { constants: Vec::new(), shape: Shape::Unknown, ..value.clone() };
         let mut closure = None;
         let mut args = Vec::new();
@@ -217,6 +218,7 @@ impl Walker<'_> {
                     let mut given = self.expr(arg);
                     match takes {
                         true => self.widen_owned(arg, &mut given),
+                        false if name == "unwrap_or" => self.given_back(arg, &mut given),
                         false => self.expected(arg, &mut given),
                     }
                     args.push(given);
@@ -232,6 +234,9 @@ impl Walker<'_> {
         if fills && let Some(given) = args.last() {
             self.filled(&call.receiver, &value, given, args.len());
         }
+        if name == "unwrap_or" && args.first().is_some_and(|given| given.is_surely(&Prec::F32)) {
+            self.widen_held(&mut call.receiver, &mut value);
+        }
         let from = value.clone();
         if ASKING.contains(&name) {
             self.flows.ask(&value.flow);
@@ -246,6 +251,7 @@ impl Walker<'_> {
             "enumerate" => Value::tuple(vec![Value::other(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
+            "unwrap_or" => Value { constants: Vec::new(), shape: Shape::Unknown, ..value },
             _ if let Some(method) = handing(name) => match method.itself {
                 true => Value { constants: Vec::new(), ..value },
                 false => item,
@@ -258,6 +264,15 @@ impl Walker<'_> {
         };
         let shape = from.shape.of_method(name);
         (value.shaped(shape), from)
+    }
+
+    /// Widens what an option or a result holds, by its type.
+    fn widen_held(&self, expr: &mut Expr, value: &mut Value) {
+        if may_differ(value) && !self.cx.host {
+            let held = value.clone().shaped(Shape::Unknown);
+            self.rewrite(expr, |inner| self.widened(inner, &held));
+            (value.prec, value.sure) = (Prec::F32, true);
+        }
     }
 
     /// Whether a variable is a container that was made empty and holds F32 where it leaves.

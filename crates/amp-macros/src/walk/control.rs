@@ -5,7 +5,7 @@ use super::{Expect, Walker};
 use crate::emit;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Block, Expr, ExprTuple, Stmt};
 
@@ -18,6 +18,15 @@ enum Agreement {
     F32,
     /// The types decide.
     ByType,
+}
+
+/// What is left to do where branches join.
+enum Joined {
+    Already,
+    /// They are wrapped: the types decide.
+    ByType,
+    /// The same of references; what is widened lives in this local.
+    Behind(Ident),
 }
 
 /// One branch: its value and where it ends.
@@ -57,8 +66,8 @@ impl Walker<'_> {
             Arm { value: then, end: End::Block(&mut branch.then_branch) },
             Arm { value: otherwise, end: End::Expr(other) },
         ];
-        let (value, by_type) = self.join(arms);
-        self.finish_join(expr, by_type);
+        let (value, joined) = self.join(arms);
+        self.finish_join(expr, joined);
         value
     }
 
@@ -89,54 +98,67 @@ impl Walker<'_> {
             arms.push(Arm { value, end: End::Expr(&mut arm.body) });
         }
         self.flows.merge(ends);
-        let (value, by_type) = self.join(arms);
-        self.finish_join(expr, by_type);
+        let (value, joined) = self.join(arms);
+        self.finish_join(expr, joined);
         value
     }
 
     /// One of two bodies, by a condition.
-    pub(super) fn switched(&self, enabled: &Expr, lower: (Block, Value), full: (Block, Value)) -> Expr {
+    pub(super) fn switched(&mut self, enabled: &Expr, lower: (Block, Value), full: (Block, Value)) -> Expr {
         let ((mut lower, in_lower), (mut full, in_full)) = (lower, full);
         let arms = vec![
             Arm { value: in_lower, end: End::Block(&mut lower) },
             Arm { value: in_full, end: End::Block(&mut full) },
         ];
-        let (_, by_type) = self.join(arms);
+        let (_, joined) = self.join(arms);
         let enabled = emit::scrutinee(enabled);
         let mut expr = Expr::Verbatim(quote!(if #enabled #lower else #full));
-        self.finish_join(&mut expr, by_type);
+        self.finish_join(&mut expr, joined);
         expr
     }
 
-    /// Makes the branches agree; whether their types decide how.
-    fn join(&self, mut arms: Vec<Arm<'_>>) -> (Value, bool) {
+    /// Makes the branches agree; tells what is left to do with all of them.
+    fn join(&mut self, mut arms: Vec<Arm<'_>>) -> (Value, Joined) {
         let mut value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
         let values = arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never);
         value.take_flows(values.map(|arm| &mut arm.value).collect());
         value.constants = constants(&arms);
         (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
         match agreement(&arms) {
-            Agreement::None => (value, false),
+            Agreement::None => (value, Joined::Already),
+            agreement if typed(&arms).count() <= 4 && arms.iter_mut().any(|arm| reference(&mut arm.end).is_some()) => {
+                let prec = if agreement == Agreement::F32 { Prec::F32 } else { Prec::Unknown };
+                let sure = value.sure && prec == Prec::F32;
+                (Value { prec, sure, ..value }, self.join_behind(arms))
+            }
             Agreement::F32 => {
                 for arm in arms {
                     if !arm.value.is_surely(&Prec::F32) && !arm.value.inferred {
                         end(arm.end, |expr| self.widened(expr, &arm.value));
                     }
                 }
-                (Value { prec: Prec::F32, ..value }, false)
+                (Value { prec: Prec::F32, ..value }, Joined::Already)
             }
             Agreement::ByType => {
-                let name = format_ident!("Join{}", typed(&arms).count());
-                let mut number = 0;
-                for arm in arms {
-                    let neutral = arm.value.prec == Prec::Never;
-                    let variant = format_ident!("{}", ["A", "B", "C", "D"][if neutral { 0 } else { number }]);
-                    number += usize::from(!neutral);
-                    end(arm.end, |expr| Expr::Verbatim(quote!(__amp::#name::#variant(#expr))));
-                }
-                (Value { prec: Prec::Unknown, sure: false, ..value }, true)
+                wrap_in_variants(arms);
+                (Value { prec: Prec::Unknown, sure: false, ..value }, Joined::ByType)
             }
         }
+    }
+
+    /// Joins references by their types: what they refer to lives in locals.
+    fn join_behind(&mut self, mut arms: Vec<Arm<'_>>) -> Joined {
+        for arm in &mut arms {
+            if let Some(expr) = reference(&mut arm.end)
+                && let Expr::Reference(inner) = &*expr
+                && !emit::is_place(&inner.expr)
+                && let Some(slot) = self.slot()
+            {
+                *expr = emit::kept(&slot, &inner.expr);
+            }
+        }
+        wrap_in_variants(arms);
+        self.slot().map_or(Joined::ByType, Joined::Behind)
     }
 
     /// Makes element `i` of the tuples that branches end in agree at F32, where one of them is.
@@ -156,9 +178,11 @@ impl Walker<'_> {
         }
     }
 
-    fn finish_join(&self, expr: &mut Expr, by_type: bool) {
-        if by_type {
-            self.rewrite(expr, emit::joined);
+    fn finish_join(&self, expr: &mut Expr, joined: Joined) {
+        match joined {
+            Joined::Already => {}
+            Joined::ByType => self.rewrite(expr, emit::joined),
+            Joined::Behind(slot) => self.rewrite(expr, |inner| emit::joined_behind(inner, &slot)),
         }
     }
 
@@ -205,16 +229,43 @@ fn agreement(arms: &[Arm<'_>]) -> Agreement {
     Agreement::ByType
 }
 
+/// Wraps branches for the types to join them.
+fn wrap_in_variants(arms: Vec<Arm<'_>>) {
+    let name = format_ident!("Join{}", typed(&arms).count());
+    let mut number = 0;
+    for arm in arms {
+        let neutral = arm.value.prec == Prec::Never;
+        let variant = format_ident!("{}", ["A", "B", "C", "D"][if neutral { 0 } else { number }]);
+        number += usize::from(!neutral);
+        end(arm.end, |expr| match expr {
+            jump @ (Expr::Return(_) | Expr::Break(_) | Expr::Continue(_)) => jump,
+            expr => Expr::Verbatim(quote!(__amp::#name::#variant(#expr))),
+        });
+    }
+}
+
 /// The tuple a branch ends in.
 fn tuple<'b>(end: &'b mut End<'_>) -> Option<&'b mut ExprTuple> {
+    match last(end)? {
+        Expr::Tuple(tuple) => Some(tuple),
+        _ => None,
+    }
+}
+
+/// The shared reference that a branch ends in as it is written.
+fn reference<'b>(end: &'b mut End<'_>) -> Option<&'b mut Expr> {
+    last(end).filter(|expr| matches!(expr, Expr::Reference(inner) if inner.mutability.is_none()))
+}
+
+/// The expression that a branch ends in.
+fn last<'b>(end: &'b mut End<'_>) -> Option<&'b mut Expr> {
     let block = match end {
         End::Block(block) => block,
         End::Expr(Expr::Block(inner)) => &mut inner.block,
-        End::Expr(Expr::Tuple(tuple)) => return Some(tuple),
-        End::Expr(_) => return None,
+        End::Expr(expr) => return Some(expr),
     };
     match block.stmts.last_mut() {
-        Some(Stmt::Expr(Expr::Tuple(tuple), None)) => Some(tuple),
+        Some(Stmt::Expr(expr, None)) => Some(expr),
         _ => None,
     }
 }

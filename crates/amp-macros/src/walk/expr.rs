@@ -204,7 +204,8 @@ impl Walker<'_> {
 
     fn assign_to(&mut self, place: &mut Expr, expr: &mut Expr) {
         let expect = self.variable(place).map(|var| self.expected_of_variable(var));
-        let value = self.tail(expr, &expect.unwrap_or(Expect::Nothing));
+        let mut value = self.expr(expr);
+        self.widen_elements(expr, &mut value, &expect.unwrap_or(Expect::Nothing));
         if let Some(var) = self.variable(place) {
             self.reassigned(&Slot::of(var), &value);
             self.assign_var(var, &value);
@@ -232,8 +233,8 @@ impl Walker<'_> {
 
     /// What a variable that holds a tuple expects of what is assigned to it.
     fn expected_of_variable(&self, var: usize) -> Expect {
-        let held = &self.scopes.vars[var].value;
-        if held.parts.is_empty() { Expect::Nothing } else { Expect::of_variable(held) }
+        let Var { tuple, value, .. } = &self.scopes.vars[var];
+        tuple.clone().unwrap_or_else(|| Expect::of_value(value).of_tuple())
     }
 
     /// Whether a variable has a type by its declaration that the macro does not see: that of a name or of a call.

@@ -34,7 +34,7 @@ use crate::plan::Row;
 use crate::rules::Rules;
 use crate::scope::Scopes;
 use crate::{emit, hoist};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::{Block, Expr, Stmt, parse_quote};
 pub(crate) use tail::Expect;
@@ -94,6 +94,8 @@ pub(crate) struct Walker<'a> {
     counted: Vec<usize>,
     /// The enclosing loops and labelled blocks.
     breaks: Vec<loops::Frame>,
+    /// What is kept until the end of a block: the block, the statement that needs it, its local.
+    slots: Vec<(u32, usize, Ident)>,
     /// What the innermost function or closure declares to return.
     returns: Expect,
     errors: Errors,
@@ -128,7 +130,7 @@ pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
 
 /// Walks a body in the region's precision and in F32, between which a condition decides at run time.
 pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walked {
-    let (walker, lower, in_lower) = settle(start, body);
+    let (mut walker, lower, in_lower) = settle(start, body);
     let (_, full, in_full) = settle(&Start { region: &Region::F32, ..*start }, body);
     let body = walker.switched(enabled, (lower, in_lower), (full, in_full));
     walker.finish(parse_quote!({ #body }))
@@ -174,6 +176,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),
         breaks: Vec::new(),
+        slots: Vec::new(),
         returns: start.returns.clone(),
         errors: Errors::default(),
         rows: Vec::new(),
@@ -245,6 +248,9 @@ impl Walker<'_> {
             let tokens = self.hoist_statement(number, hoist);
             after.push((statement, vec![Stmt::Expr(Expr::Verbatim(tokens), None)]));
         }
+        for (_, statement, slot) in self.slots.iter().filter(|(block, ..)| *block == id) {
+            after.push((*statement, vec![Stmt::Expr(Expr::Verbatim(quote!(let mut #slot = __amp::Nothing;)), None)]));
+        }
         after.sort_by_key(|(at, _)| *at);
         for (at, stmts) in after.into_iter().rev() {
             block.stmts.splice(at..at, stmts);
@@ -256,6 +262,17 @@ impl Walker<'_> {
         let name = emit::local("h", number, first);
         let target = self.target(&Prec::Half(hoist.target.clone()));
         emit::hoisted(&name, &hoist.place, &target, hoist.direct)
+    }
+
+    /// A local that lives as long as the block of the statement that is being walked.
+    fn slot(&mut self) -> Option<Ident> {
+        let (block, statement) = self.steps.iter().rev().find_map(|step| match step {
+            Step::Block(block, statement) => Some((*block, *statement)),
+            _ => None,
+        })?;
+        let slot = emit::local("w", self.slots.len(), Span::call_site());
+        self.slots.push((block, statement, slot.clone()));
+        Some(slot)
     }
 
     /// Walks an expression that stands where a block could, so that hoists have a place.
@@ -271,10 +288,11 @@ impl Walker<'_> {
         let at = self.steps.len() - 1;
         let value = self.tail(expr, expect);
         self.steps.truncate(at);
-        let hoists = self.hoists.of_block(id);
-        if !hoists.is_empty() {
-            let lets: Vec<TokenStream> =
-                hoists.into_iter().map(|(_, number, hoist)| self.hoist_statement(number, hoist)).collect();
+        let hoists = self.hoists.of_block(id).into_iter().map(|(_, number, hoist)| self.hoist_statement(number, hoist));
+        let slots = self.slots.iter().filter(|(block, ..)| *block == id);
+        let slots = slots.map(|(.., slot)| quote!(let mut #slot = __amp::Nothing;));
+        let lets: Vec<TokenStream> = hoists.chain(slots).collect();
+        if !lets.is_empty() {
             let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
             *expr = Expr::Verbatim(quote!({ #(#lets)* #inner }));
         }

@@ -61,7 +61,9 @@ impl Walker<'_> {
         if let Some(named) = &named {
             self.collect_into(&init.expr, &Expect::of_type(named, self.cx.param.as_deref()));
         }
-        let mut value = self.initial(init, named.as_ref());
+        let tuple = named.as_ref().map(|ty| Expect::of_type(ty, self.cx.param.as_deref()).of_tuple());
+        let tuple = tuple.filter(|tuple| !matches!(tuple, Expect::Nothing));
+        let mut value = self.initial(init, named.as_ref(), tuple.as_ref());
         value.inferred &= !(collects(&init.expr) && named.as_ref().is_some_and(names_container));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
         let is_declared = declared.is_some();
@@ -74,6 +76,9 @@ impl Walker<'_> {
             true => self.bind(&pat, &value, is_declared),
             false => self.declare(&pat, &value, is_declared),
         }
+        if let (Pat::Ident(_), Some(_)) = (&pat, &tuple) {
+            self.scopes.vars[first].tuple = tuple;
+        }
         self.made_of(&pat, place.filter(|_| init.diverge.is_none() || !has_struct(&pat)).as_ref());
         if let (Pat::Ident(_), Some(hold)) = (&pat, held_by(&init.expr)) {
             self.scopes.vars[first].hold = hold;
@@ -83,10 +88,10 @@ impl Walker<'_> {
     }
 
     /// What a variable begins with.
-    fn initial(&mut self, init: &mut LocalInit, named: Option<&Type>) -> Value {
+    fn initial(&mut self, init: &mut LocalInit, named: Option<&Type>, tuple: Option<&Expect>) -> Value {
         let value = match &mut *init.expr {
             Expr::Closure(closure) => self.closure_variable(closure),
-            init => self.expr(init),
+            init => self.given_elements(init, tuple.unwrap_or(&Expect::Nothing)),
         };
         if let Some((_, diverge)) = &mut init.diverge {
             let matched = self.flows.state();
@@ -99,6 +104,12 @@ impl Walker<'_> {
         {
             self.rewrite(&mut init.expr, |inner| emit::declared(&Type::Path(path.clone()), inner));
         }
+        value
+    }
+
+    fn given_elements(&mut self, init: &mut Expr, tuple: &Expect) -> Value {
+        let mut value = self.expr(init);
+        self.widen_elements(init, &mut value, tuple);
         value
     }
 

@@ -53,12 +53,19 @@ impl Expect {
         }
     }
 
-    /// What a variable that holds this expects of what is assigned to it: that its elements of F32 stay so.
-    pub(super) fn of_variable(value: &Value) -> Self {
-        match value.parts.as_slice() {
-            [] if value.is_surely(&Prec::F32) => Self::Prec(Prec::F32),
-            [] => Self::Nothing,
-            parts => Self::Tuple(parts.iter().map(Self::of_variable).collect()),
+    /// What a variable that holds a tuple of which this is expected expects of what it is given: that elements of F32
+    /// stay so.
+    pub(super) fn of_tuple(self) -> Self {
+        match self {
+            Self::Tuple(parts) => Self::Tuple(parts.into_iter().map(Self::of_element).collect()),
+            _ => Self::Nothing,
+        }
+    }
+
+    fn of_element(self) -> Self {
+        match self {
+            Self::Prec(Prec::F32) => self,
+            other => other.of_tuple(),
         }
     }
 
@@ -121,6 +128,25 @@ impl Walker<'_> {
         self.collected = collects(expr) && matches!(expect, Expect::Prec(Prec::F32));
     }
 
+    /// Widens the elements of a tuple, as it is written, that go where F32 is expected.
+    pub(super) fn widen_elements(&self, expr: &mut Expr, value: &mut Value, expect: &Expect) {
+        match (expr, expect) {
+            (Expr::Tuple(tuple), Expect::Tuple(expected)) if tuple.elems.len() == expected.len() => {
+                for ((elem, part), expect) in tuple.elems.iter_mut().zip(&mut value.parts).zip(expected) {
+                    self.widen_elements(elem, part, expect);
+                }
+            }
+            (Expr::Call(call), Expect::Tuple(_)) if call.args.len() == 1 && wraps(&call.func) => {
+                self.widen_elements(&mut call.args[0], value, expect);
+            }
+            (expr, Expect::Prec(Prec::F32)) if may_differ(value) => {
+                self.rewrite(expr, |inner| self.widened(inner, value));
+                (value.prec, value.sure) = (Prec::F32, true);
+            }
+            _ => {}
+        }
+    }
+
     /// A value that goes where its type decides what is expected: a field, an argument of somebody's own function. What
     /// was a tensor of the region's precision may be one of F32 there.
     pub(super) fn expected(&self, expr: &mut Expr, value: &mut Value) {
@@ -145,6 +171,20 @@ impl Walker<'_> {
             // A variable may hold a reference.
             Expr::Path(_) | Expr::Reference(_) if !value.shape.gives() => self.rewrite(expr, emit::expected_reference),
             expr => self.expected_of(expr),
+        }
+        (value.prec, value.sure) = (Prec::Unknown, false);
+    }
+
+    /// As [`expected`](Self::expected), of an argument that may be what the call gives: of a reference to it, what is
+    /// widened lives on.
+    pub(super) fn given_back(&mut self, expr: &mut Expr, value: &mut Value) {
+        let place = match &*expr {
+            Expr::Reference(inner) => inner.mutability.is_none() && emit::is_place(&inner.expr),
+            expr => matches!(expr, Expr::Path(_)) && !value.shape.gives(),
+        };
+        match place && may_differ(value) && !self.cx.host {
+            true if let Some(slot) = self.slot() => self.rewrite(expr, |inner| emit::expected_behind(inner, &slot)),
+            _ => return self.expected(expr, value),
         }
         (value.prec, value.sure) = (Prec::Unknown, false);
     }
