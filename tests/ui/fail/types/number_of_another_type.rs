@@ -1,4 +1,4 @@
-//~ error: `usize` cannot stand beside a tensor of `F16`
+//~ error: `usize` cannot stand beside a tensor of `amp::F16`
 use amp::prelude::*;
 
 #[autocast(f16)]
