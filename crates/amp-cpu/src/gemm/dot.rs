@@ -26,7 +26,7 @@
 //! Rounding by `vcvtne2ps2bf16` (with subnormals by bit arithmetic) instead of bit arithmetic for all made no difference that
 //! could be told from noise, neither here nor in element-wise kernels.
 
-use super::kernel::{Kernel as Tiles, Multiply, Tile, nothing};
+use super::kernel::{Kernel as Tiles, Multiply, Tile};
 use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
@@ -176,18 +176,7 @@ pub(crate) fn portable() -> Tiles<bf16> {
 }
 
 fn in_pairs(mr: usize, nr: usize, tile: Tile<bf16>) -> Tiles<bf16> {
-    let panel = |width| Panel { width, group: 2, step: 2 };
-    Tiles {
-        left: panel(mr),
-        right: panel(nr),
-        depth: 512,
-        enter: nothing,
-        tile,
-        direct: None,
-        lower: None,
-        finishing: [None; 2],
-        leave: nothing,
-    }
+    Tiles::of_panels([mr, nr].map(|width| Panel { width, group: 2, step: 2 }), 512, tile)
 }
 
 /// # Safety

@@ -119,16 +119,20 @@ impl Drop for Prepared {
 }
 
 /// For kernels whose registers need no preparation.
-pub(super) fn nothing() {}
+fn nothing() {}
 
 impl<E: Multiply> Kernel<E> {
     /// A kernel that takes one element of each vector at a time.
     fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
-        let panel = |width| Panel { width, group: 1, step: 1 };
+        Self::of_panels([mr, nr].map(|width| Panel { width, group: 1, step: 1 }), 256, tile)
+    }
+
+    /// A kernel that multiplies panels alone, in registers that need no preparation.
+    pub(super) fn of_panels([left, right]: [Panel; 2], depth: usize, tile: Tile<E>) -> Self {
         Self {
-            left: panel(mr),
-            right: panel(nr),
-            depth: 256,
+            left,
+            right,
+            depth,
             enter: nothing,
             tile,
             direct: None,

@@ -51,17 +51,8 @@ const SIDE: usize = 2 * ROWS;
 
 /// The kernel, for machines where [`is_usable`].
 pub(crate) fn kernel() -> Kernel<bf16> {
-    Kernel {
-        left: Panel { width: SIDE, group: STEP, step: STEP },
-        right: Panel { width: SIDE, group: 2, step: STEP },
-        depth: 256,
-        enter,
-        tile,
-        direct: Some(direct),
-        lower: None,
-        finishing: [None; 2],
-        leave,
-    }
+    let panels = [STEP, 2].map(|group| Panel { width: SIDE, group, step: STEP });
+    Kernel { enter, direct: Some(direct), leave, ..Kernel::of_panels(panels, 256, tile) }
 }
 
 /// What `ldtilecfg` reads: the form of each tile register.
