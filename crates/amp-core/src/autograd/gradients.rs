@@ -1,9 +1,11 @@
 //! The result of a backward pass, typed by whether it is still multiplied by a loss scale.
 
+use super::check::Checked;
 use super::engine::{Collected, add};
 use super::graph::Differentiable;
 use super::peaks::Peaks;
 use super::rows::{Rows, Which};
+use super::scale_state::{IsUnscaled, ScaleState, ScaleTag, Unscaled};
 use crate::autograd::IdMap;
 use crate::backend::Buffer;
 use crate::order::elementwise;
@@ -11,52 +13,11 @@ use crate::param::PendingUpdate;
 use crate::precision::{Element, F32, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use crate::{Device, Error, Result};
-use amp_cpu::{Binary, DType, Dims, Layout, Reduce, Storage, Unary};
+use crate::{Error, Result};
+use amp_cpu::{Binary, DType, Dims};
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// State of gradients that are still multiplied by the loss scale.
-#[derive(Clone, Copy, Debug)]
-pub struct Scaled;
-
-/// State of gradients at their true size.
-#[derive(Clone, Copy, Debug)]
-pub struct Unscaled;
-
-/// Bound of everything that needs gradients at their true size: clipping, norms, plain optimizer steps.
-#[diagnostic::on_unimplemented(
-    message = "these gradients are still multiplied by the loss scale",
-    label = "needs unscaled gradients",
-    note = "call `let mut grads = scaler.unscale(grads)?;` first, or let `scaler.step(&mut optimizer, grads)` do both"
-)]
-pub trait IsUnscaled: ScaleState + Sized {
-    /// Always the same gradients: there is one implementation.
-    #[doc(hidden)]
-    fn unscaled(grads: &Gradients<Self>) -> &Gradients<Unscaled>;
-}
-
-impl IsUnscaled for Unscaled {
-    fn unscaled(grads: &Gradients<Self>) -> &Gradients<Unscaled> {
-        grads
-    }
-}
-
-/// [`Scaled`] or [`Unscaled`].
-pub trait ScaleState: 'static {
-    /// Whether a loss scale is still in the values.
-    #[doc(hidden)]
-    const SCALED: bool;
-}
-
-impl ScaleState for Scaled {
-    const SCALED: bool = true;
-}
-
-impl ScaleState for Unscaled {
-    const SCALED: bool = false;
-}
+use std::sync::{Mutex, PoisonError};
 
 /// Gradients of one backward pass (or of several, accumulated), by parameter or tensor.
 ///
@@ -73,44 +34,14 @@ pub struct Gradients<S = Unscaled> {
     /// What the stored values are still to be multiplied by: F32, one element each.
     pub(crate) factors: Vec<Buffer>,
     /// What the backward pass saw of the stored values.
-    peaks: Peaks,
+    pub(super) peaks: Peaks,
     /// The check at the time of unscaling: it decides about the step, whatever comes later.
     pub(crate) checked: Option<Checked>,
     /// Whether `checked` holds sums of squares of the present values.
-    fresh: bool,
+    pub(super) fresh: bool,
     /// Whether the values were clipped or replaced since `checked`.
-    changed: bool,
+    pub(super) changed: bool,
     state: PhantomData<S>,
-}
-
-/// Which scaler multiplied these gradients; ties them to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ScaleTag {
-    /// Identity of the scaler, 0 for none.
-    pub(crate) scaler: u64,
-    /// The scaler's update count when the loss was scaled: gradients of different scales cannot be mixed.
-    pub(crate) round: u64,
-}
-
-/// A number for each gradient that is finite exactly when the gradient is (its sum of squares, or its largest magnitude),
-/// and where each one stands.
-#[derive(Clone, Debug)]
-pub(crate) struct Checked {
-    pub(crate) sums: RawTensor,
-    pub(crate) index: Arc<IdMap<usize>>,
-}
-
-impl Checked {
-    fn new(device: &Device, sums: Buffer, ids: Vec<u64>) -> Self {
-        let shape = Dims::new(&[ids.len()]).expect("one dimension");
-        let index = ids.into_iter().enumerate().map(|(i, id)| (id, i)).collect();
-        Self { sums: RawTensor::new(device, sums, shape), index: Arc::new(index) }
-    }
-
-    /// Whether both are the same check.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.index, &other.index)
-    }
 }
 
 impl<S: ScaleState> Gradients<S> {
@@ -227,32 +158,13 @@ impl<S: ScaleState> Gradients<S> {
     }
 
     /// Applies the remembered factors to the stored values.
-    fn multiply_out(&mut self) -> Result<()> {
+    pub(super) fn multiply_out(&mut self) -> Result<()> {
         if !self.factors.is_empty() {
             for grad in self.grads.values_mut() {
                 *grad = self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))?;
             }
             self.factors.clear();
             self.peaks.0.clear();
-        }
-        Ok(())
-    }
-
-    /// Makes way for a check of sums with other gradients. What the present one has found is marked by NaN in the gradients
-    /// themselves, where changes since may have hidden it.
-    fn forget_check(&mut self) -> Result<()> {
-        let (checked, changed) = (self.checked.take(), std::mem::take(&mut self.changed));
-        self.fresh = false;
-        let Some(Checked { sums, index }) = checked.filter(|_| changed && self.scale.scaler != 0) else {
-            return Ok(());
-        };
-        let mark = Unary::Affine { mul: 0.0, add: 1.0 };
-        let marks = elementwise([&sums], |backend, [sums]| backend.unary(mark, sums, DType::F64))?;
-        for (id, grad) in &mut self.grads {
-            if let Some(&offset) = index.get(id) {
-                let one = Layout { offset, ..Layout::contiguous(Dims::default()) };
-                *grad = multiplied(grad, &marks.with_layout(one).cast_view(DType::F32)?)?;
-            }
         }
         Ok(())
     }
@@ -273,80 +185,6 @@ impl<S: ScaleState> Gradients<S> {
     pub(crate) fn peak(&self, id: u64) -> Option<f32> {
         self.peaks.0.get(&id).copied()
     }
-
-    fn ids(&self) -> Vec<u64> {
-        let mut ids: Vec<u64> = self.grads.keys().copied().collect();
-        ids.sort_unstable();
-        ids
-    }
-
-    /// The check that needs no look at the gradients, because the backward pass had one at each of them.
-    fn seen(&self) -> Result<Option<Checked>> {
-        let ids = self.ids();
-        let peaks: Option<Vec<f32>> = ids.iter().map(|id| self.peaks.0.get(id).copied()).collect();
-        let (Some(peaks), Some(first)) = (peaks, ids.first()) else { return Ok(None) };
-        let device = self.grads[first].device().clone();
-        let mut factor = 1.0;
-        for buffer in &self.factors {
-            let Storage::F32(values) = device.backend().download(buffer)? else { return Ok(None) };
-            factor *= values[0];
-        }
-        // A bound that overflows says nothing, unlike a magnitude.
-        if peaks.iter().any(|peak| peak.is_finite() && !(peak * factor).is_finite()) {
-            return Ok(None);
-        }
-        let peaks = Storage::F64(peaks.into_iter().map(f64::from).collect());
-        Ok(Some(Checked::new(&device, device.backend().upload(peaks)?, ids)))
-    }
-
-    /// Sums of squares of the gradients at their true size, in one pass over them.
-    fn square_sums(&self) -> Result<Option<Checked>> {
-        let ids = self.ids();
-        let Some(first) = ids.first() else { return Ok(None) };
-        let device = self.grads[first].device().clone();
-        for id in &ids {
-            self.grads[id].device().check_same(&device, "gradients")?;
-        }
-        let flat = ids.iter().map(|id| flat(&self.grads[id])).collect::<Result<Vec<_>>>()?;
-        let operands = flat.iter().map(RawTensor::operand).collect::<Result<Vec<_>>>()?;
-        let factors: Vec<&Buffer> = self.factors.iter().collect();
-        let sums = device.backend().square_sums(&operands, &factors)?;
-        Ok(Some(Checked::new(&device, sums, ids)))
-    }
-
-    /// Checks the gradients once; what is done to them afterwards does not change the decision.
-    pub(crate) fn check(&mut self) -> Result<Option<&Checked>> {
-        if self.checked.is_none() {
-            self.checked = self.seen()?;
-        }
-        if self.checked.is_none() {
-            self.checked = self.square_sums()?;
-            self.fresh = true;
-        }
-        Ok(self.checked.as_ref())
-    }
-
-    /// The check that decides about a step: that of the time of unscaling, or one of now.
-    pub(crate) fn decisive(&self) -> Result<Checked> {
-        if let Some(checked) = self.checked.clone().map_or_else(|| self.seen(), |checked| Ok(Some(checked)))? {
-            return Ok(checked);
-        }
-        self.square_sums()?.ok_or(Error::NothingChecked)
-    }
-
-    fn sums_now(&self) -> Result<Option<Checked>> {
-        if self.fresh { Ok(self.checked.clone()) } else { self.square_sums() }
-    }
-}
-
-/// F32 and contiguous, as the multi-tensor kernels want gradients.
-pub(crate) fn flat(grad: &RawTensor) -> Result<RawTensor> {
-    grad.cast_view(DType::F32)?.contiguous()
-}
-
-/// Whether the gradient is as [`flat`] would make it.
-pub(crate) fn is_flat(grad: &RawTensor) -> bool {
-    (grad.logical, grad.value.buffer.dtype()) == (DType::F32, DType::F32) && grad.layout.is_contiguous()
 }
 
 /// `grad * factor`, in the precision of `grad`.
@@ -354,12 +192,12 @@ fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
     multiplied(grad, &RawTensor::new(grad.device(), factor.clone(), Dims::default()))
 }
 
-fn multiplied(grad: &RawTensor, factor: &RawTensor) -> Result<RawTensor> {
+pub(super) fn multiplied(grad: &RawTensor, factor: &RawTensor) -> Result<RawTensor> {
     let factor = factor.broadcast_to("mul", grad.shape())?;
     elementwise([grad, &factor], |backend, [x, factor]| backend.binary(Binary::Mul, x, factor, grad.logical))
 }
 
-/// Clipping, norms and reading need gradients at their true size; the bound says so in the user's words.
+/// Reading and replacing need gradients at their true size; the bound says so in the user's words.
 impl<S: ScaleState> Gradients<S> {
     /// The gradient of a parameter or tensor; `None` when it did not take part.
     pub fn get<P: Element>(&self, of: &(impl Differentiable + Typed<P>)) -> Result<Option<Tensor<P>>>
@@ -381,58 +219,6 @@ impl<S: ScaleState> Gradients<S> {
         let (Some(which), Some(grad)) = (self.rows.get(&id), self.grads.get(&id)) else { return Ok(None) };
         let values = self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))?;
         Ok(Some((Tensor::from_raw(which.index.clone()), Tensor::from_raw(values))))
-    }
-
-    /// The L2 norm of all gradients together, accumulated in F64; not finite when a gradient is not.
-    pub fn norm(&self) -> Result<Tensor<F32>>
-    where
-        S: IsUnscaled,
-    {
-        self.global_norm()
-    }
-
-    /// Scales all gradients down so that their common L2 norm is at most `max`, and returns the norm before
-    /// (`torch.nn.utils.clip_grad_norm_`).
-    ///
-    /// # Errors
-    /// [`Error::Argument`] when `max` is negative or NaN.
-    pub fn clip_norm(&mut self, max: f32) -> Result<Tensor<F32>>
-    where
-        S: IsUnscaled,
-    {
-        if max.is_nan() || max < 0.0 {
-            return Err(Error::argument("clip_norm", "max", "at least 0", max));
-        }
-        self.check()?;
-        let norm = self.global_norm()?;
-        if !self.is_empty() {
-            self.factors.push(clip_factor(&norm.raw, f64::from(max))?);
-            self.fresh = false;
-        }
-        Ok(norm)
-    }
-
-    /// Limits every element to `-max..=max` (`torch.nn.utils.clip_grad_value_`). NaN stays NaN.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] when `max` is negative or NaN.
-    pub fn clip_value(&mut self, max: f32) -> Result<()>
-    where
-        S: IsUnscaled,
-    {
-        if max.is_nan() || max < 0.0 {
-            return Err(Error::argument("clip_value", "max", "at least 0", max));
-        }
-        let max = f64::from(max);
-        // The decision to step is taken on the values before clipping, where an infinity still shows.
-        self.check()?;
-        self.multiply_out()?;
-        (self.fresh, self.changed) = (false, true);
-        for grad in self.grads.values_mut() {
-            let op = Unary::Clamp { min: -max, max };
-            *grad = elementwise([grad], |backend, [x]| backend.unary(op, x, grad.logical))?;
-        }
-        Ok(())
     }
 
     /// Replaces the gradient of one parameter or tensor, for rules of one's own.
@@ -468,30 +254,6 @@ impl<S: ScaleState> Gradients<S> {
         *slot = grad.raw.cast_view(slot.logical)?;
         Ok(())
     }
-
-    fn global_norm(&self) -> Result<Tensor<F32>> {
-        let Some(Checked { sums, .. }) = self.sums_now()? else { return Tensor::zeros((), &Device::cpu()) };
-        let device = sums.device();
-        let total = device.backend().reduce(Reduce::Sum, sums.operand()?, &[0], DType::F64)?;
-        let total = RawTensor::new(device, total, Dims::default());
-        let norm = device.backend().unary(Unary::Sqrt, total.operand()?, DType::F32)?;
-        Ok(Tensor::from_raw(RawTensor::new(device, norm, Dims::default())))
-    }
-}
-
-/// `min(1, max / (norm + 1e-6))`, where the tensors are.
-fn clip_factor(norm: &RawTensor, max: f64) -> Result<Buffer> {
-    let steps = [
-        Unary::Affine { mul: 1.0, add: 1e-6 },
-        Unary::Recip,
-        Unary::Affine { mul: max, add: 0.0 },
-        Unary::Clamp { min: 0.0, max: 1.0 },
-    ];
-    let factor = steps.into_iter().try_fold(norm.detached(), |x, step| {
-        let buffer = x.backend().unary(step, x.operand()?, DType::F32)?;
-        Ok::<_, Error>(RawTensor::new(x.device(), buffer, Dims::default()))
-    })?;
-    Ok(factor.value.buffer.clone())
 }
 
 /// Ties a differentiable thing to the precision of its gradient.

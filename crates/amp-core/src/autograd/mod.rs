@@ -6,7 +6,9 @@
 //! Casts record nothing: the result of a cast shares its source's edge, and a gradient arrives in the precision of that
 //! source. So a weight narrowed to 16 bits receives its gradient in F32 straight from the accumulators.
 
+mod check;
 mod checkpoint;
+mod clip;
 mod engine;
 mod grad_mode;
 mod gradcheck;
@@ -17,14 +19,15 @@ mod parts;
 mod peaks;
 mod rows;
 mod saved;
+mod scale_state;
 mod watch;
 
+pub(crate) use check::{Checked, flat};
 pub use checkpoint::checkpoint;
 pub(crate) use engine::{Collected, Pass, first_f16, run};
 pub use grad_mode::{grad_enabled, no_grad};
 pub use gradcheck::{GradCheck, gradcheck};
-pub(crate) use gradients::{Checked, ScaleTag, flat, is_flat};
-pub use gradients::{Gradients, IsUnscaled, ScaleState, Scaled, Typed, Unscaled};
+pub use gradients::{Gradients, Typed};
 pub use graph::Differentiable;
 pub(crate) use graph::{Edge, Leaf, leaf, next_id, record};
 pub(crate) use ids::{IdMap, IdSet};
@@ -33,5 +36,7 @@ pub(crate) use peaks::Spread;
 pub(crate) use rows::{Rows, Which};
 pub(crate) use saved::{Applied, Origin, Saved, SavedInput, SavedSigns, note_origin};
 pub use saved::{SavedBytes, saved_bytes};
+pub(crate) use scale_state::ScaleTag;
+pub use scale_state::{IsUnscaled, ScaleState, Scaled, Unscaled};
 pub use watch::{Culprit, diagnose};
 pub(crate) use watch::{on as watching, watch};

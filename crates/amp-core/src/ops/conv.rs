@@ -175,12 +175,14 @@ impl Conv {
 
     /// Adds the gradient of the input to what that has collected, where it is written in F32 and a kernel can; whether it did.
     fn add_input(&self, pass: &mut Pass<'_>, of: Operand<'_>, w: Operand<'_>, image: [usize; 4]) -> Result<bool> {
-        let device = pass.grad().device().clone();
-        let order = device.backend().conv_transpose2d_order(of, w, &self.spec)?;
-        let collected = pass.dtype(0) == accumulator(of.logical) && order == MemoryOrder::ChannelsLast;
-        if self.direction == Direction::Transposed || !collected {
+        if self.direction == Direction::Transposed || pass.dtype(0) != accumulator(of.logical) {
             return Ok(false);
         }
+        let order = pass.grad().backend().conv_transpose2d_order(of, w, &self.spec)?;
+        if order != MemoryOrder::ChannelsLast {
+            return Ok(false);
+        }
+        let device = pass.grad().device().clone();
         let Some(mut buffer) = pass.take_in(order, 0) else { return Ok(false) };
         let added = device.backend().conv_transpose2d_accumulate(of, w, image, &self.spec, &mut buffer)?;
         let shape = Dims::new(&image).expect("four dimensions");

@@ -4,7 +4,7 @@ use super::describe;
 use super::groups::{ParameterGroups, State};
 use super::rates::Rates;
 use super::rule::{moves_rows, validate};
-use crate::autograd::{Gradients, Unscaled, flat, is_flat};
+use crate::autograd::{Gradients, Unscaled, flat};
 use crate::backend::{Buffer, UpdateSettings, UpdateSlot};
 use crate::param::Parameter;
 use crate::raw::RawTensor;
@@ -83,9 +83,8 @@ impl ParameterGroups {
                 p.device().check_same(device, "step")?;
                 grad.device().check_same(device, "step")?;
                 let grad = match grads.rows.contains_key(&p.id()) && !self.lazy && !moves_rows(&group.rule) {
-                    true => Cow::Owned(flat(&self.densified(op, grads, &group.rule, p)?)?),
-                    false if is_flat(grad) => Cow::Borrowed(grad),
-                    false => Cow::Owned(flat(grad)?),
+                    true => Cow::Owned(flat(&self.densified(op, grads, &group.rule, p)?)?.into_owned()),
+                    false => flat(grad)?,
                 };
                 found.push(Used { group: number, parameter: p.clone(), grad });
             }
