@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Gradients of one backward pass (or of several, accumulated), by parameter or tensor.
 ///
-/// `S` says whether they are [`Scaled`] by a loss scale; only [`Unscaled`] ones can be read, clipped or stepped with.
+/// `S` says whether they are [`Scaled`](super::Scaled) by a loss scale; only [`Unscaled`] ones can be read, clipped or stepped with.
 /// Factors (the inverse of the loss scale, a clipping coefficient) are remembered and applied by the kernel that reads
 /// the gradients next: unscaling and clipping cost no pass of their own.
 #[must_use = "gradients change nothing until an optimizer steps with them"]
