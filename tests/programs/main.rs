@@ -8,6 +8,7 @@ mod elements;
 mod exclusive;
 mod late;
 mod models;
+mod own;
 mod places;
 mod references;
 mod switched;

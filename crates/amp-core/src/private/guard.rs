@@ -3,7 +3,8 @@
 use super::{Inside, Probe, RuntimePrecision};
 use crate::optim::Optimizer;
 use crate::param::Parameter;
-use crate::scaler::GradScaler;
+use crate::scaler::{GradScaler, ScaledLoss};
+use std::marker::PhantomData;
 
 /// What belongs to training and not to a forward pass: optimizers, the scaler, parameters.
 pub trait OutsideOnly {}
@@ -12,13 +13,13 @@ impl<T: Optimizer> OutsideOnly for T {}
 impl OutsideOnly for GradScaler {}
 impl OutsideOnly for Parameter {}
 
-/// Implemented by nothing: the bound that rejects a training step in a region.
-#[diagnostic::on_unimplemented(
-    message = "`{Op}` does not belong inside an autocast region",
-    label = "parameters and what trains them are `F32` and change outside of regions",
-    note = "return what this needs from the region, and call it there"
-)]
-pub trait InRegion<Op> {}
+/// What a call that trains is made on: `T` if that belongs outside of regions.
+#[derive(Debug)]
+pub struct CalledOn<T>(PhantomData<fn() -> T>);
+
+/// What it is called on where that is something of the user's own.
+#[derive(Debug)]
+pub struct Own;
 
 macro_rules! outside {
     ($($(#[$doc:meta])* $trait:ident for $probe:ty;)*) => { $(
@@ -26,19 +27,14 @@ macro_rules! outside {
         pub trait $trait {
             /// What it is called on.
             type On;
-            /// Rejects the call.
-            fn outside<Op>(&self)
-            where
-                Self::On: InRegion<Op>;
+            /// Says so.
+            fn outside(&self) -> CalledOn<Self::On> {
+                CalledOn(PhantomData)
+            }
         }
 
         impl<T: OutsideOnly, K> $trait for $probe {
             type On = T;
-            fn outside<Op>(&self)
-            where
-                T: InRegion<Op>,
-            {
-            }
         }
     )* };
 }
@@ -54,12 +50,42 @@ outside! {
 /// A call on anything else.
 pub trait Anywhere {
     /// Accepts the call.
-    fn outside<Op>(&self);
+    fn outside(&self) -> CalledOn<Own> {
+        CalledOn(PhantomData)
+    }
 }
 
-impl<T: ?Sized, K> Anywhere for Probe<T, K> {
-    fn outside<Op>(&self) {}
+impl<T: ?Sized, K> Anywhere for Probe<T, K> {}
+
+/// What a graph is walked back from.
+pub trait Loss {}
+
+impl<T: Inside> Loss for T {}
+impl Loss for ScaledLoss {}
+
+/// A walk back from a loss.
+pub trait WalksBack {
+    /// What it is called on.
+    type On;
+    /// Says so.
+    fn walks(&self) -> CalledOn<Self::On> {
+        CalledOn(PhantomData)
+    }
 }
+
+impl<T: Loss, K> WalksBack for &Probe<T, K> {
+    type On = T;
+}
+
+/// A call on anything else.
+pub trait WalksNot {
+    /// Accepts the call.
+    fn walks(&self) -> CalledOn<Own> {
+        CalledOn(PhantomData)
+    }
+}
+
+impl<T: ?Sized, K> WalksNot for Probe<T, K> {}
 
 /// The receiver of a call carries its precision at run time.
 #[derive(Clone, Copy, Debug)]

@@ -24,6 +24,7 @@ mod literal;
 mod probe;
 mod receiver;
 mod token;
+pub mod training;
 mod typed;
 
 pub use crate::plan::Registered;
@@ -34,7 +35,7 @@ pub use class::{
 };
 pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, WritesDirectly, Writing, finished, writing, written};
 pub use function::function;
-pub use guard::{HasPolicy, InRegion, OnOther, OnTensor};
+pub use guard::{CalledOn, HasPolicy, OnOther, OnTensor, Own};
 pub use hold::{Casting, Given, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use join::{Join2, Join3, Join4};
@@ -57,7 +58,7 @@ pub mod kinds {
     pub use super::function::{Others as _, Ours2 as _, Ours3 as _, Ours4 as _, Ours5 as _};
     pub use super::guard::{
         Anywhere as _, AtRuntimeReceiver as _, NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _,
-        OutsideExclusive as _, OutsideShared as _,
+        OutsideExclusive as _, OutsideShared as _, WalksBack as _, WalksNot as _,
     };
     pub use super::hold::{AsIs as _, ByCopy as _, ByPlace as _, PlaceAsIs as _};
     pub use super::input::{AnyInput as _, NoInput as _};

@@ -2,23 +2,20 @@
 
 use super::{is_pure_place, local, only_asked, scrutinee};
 use proc_macro2::{Ident, Span};
-use quote::{quote, quote_spanned};
+use quote::quote_spanned;
 use syn::Expr;
 
-/// A call of something that may belong outside of regions: its receiver's type decides.
-pub(crate) fn guarded(receiver: &Expr, method: &Ident, call: Expr) -> Expr {
+/// A call of something that may belong outside of regions: its receiver's type decides, which `question` is asked about.
+pub(crate) fn guarded(receiver: &Expr, method: &Ident, question: &str, call: Expr) -> Expr {
     let site = Span::mixed_site().located_at(method.span());
-    let mut op = method.clone();
-    op.set_span(site);
+    let (method, question) = (Ident::new(&method.to_string(), site), Ident::new(question, site));
     // What is no place is not run twice.
     let probe = match is_pure_place(receiver) {
-        true => quote!(__amp::probe(&#receiver, __amp::Keep)),
-        false => only_asked(&quote!(__amp::probe(&(#receiver), __amp::Keep))),
+        true => quote_spanned!(site=> __amp::probe(&#receiver, __amp::Keep)),
+        false => only_asked(&quote_spanned!(site=> __amp::probe(&(#receiver), __amp::Keep))),
     };
     Expr::Verbatim(quote_spanned!(site=> ({
-        #[allow(non_camel_case_types, dead_code)]
-        struct #op;
-        (&&&&#probe).outside::<#op>();
+        __amp::training::#method((&&&&#probe).#question());
         #call
     })))
 }

@@ -1,5 +1,7 @@
 //! Calls of methods.
 
+use super::operation::is_tensor;
+use super::protocol::trains;
 use super::tail::may_differ;
 use super::{Expect, Walker};
 use crate::emit;
@@ -101,10 +103,6 @@ const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 const EXTENDING: &[&str] = &["extend", "append", "extend_from_slice"];
 /// Methods of tensors that say the same in every precision.
 const ASKING: &[&str] = &["dims", "size", "rank", "count", "device", "requires_grad"];
-/// Methods that optimizers, the scaler and parameters have.
-pub(super) const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "set_trainable"];
-/// Methods that walk a graph back.
-const BACKWARD: &[&str] = &["backward", "backward_for", "backward_retained", "backward_with"];
 /// Methods whose result has the type that the context asks for.
 pub(super) const INFERRED: &[&str] =
     &["collect", "into", "try_into", "parse", "sum", "product", "unwrap_or_default", "try_collect"];
@@ -114,7 +112,6 @@ impl Walker<'_> {
         let source = expr.clone();
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let name = call.method.to_string();
-        self.check_protocol(&call.method, &name);
         if name == "to" && self.rules.find("to").is_none_or(|found| !found.listed) {
             return match call.turbofish {
                 Some(_) => self.explicit_cast(call, &source),
@@ -151,17 +148,6 @@ impl Walker<'_> {
         self.errors.push(spanned(at, format!("`{name}` is unsafe under autocast"), help));
     }
 
-    /// Training steps do not belong in a region.
-    pub(super) fn check_protocol(&mut self, method: &Ident, name: &str) {
-        if BACKWARD.contains(&name) {
-            self.errors.push(spanned(
-                method,
-                format!("`{name}` does not belong inside an autocast region"),
-                "return the loss and call it outside: gradients have the precision of what they belong to",
-            ));
-        }
-    }
-
     /// A method that is no operation.
     pub(super) fn unlisted(&mut self, expr: &mut Expr, name: &str) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
@@ -172,8 +158,8 @@ impl Walker<'_> {
         if is_self || from.prec == Prec::Other {
             return value;
         }
-        if TRAINING.contains(&name) {
-            self.rewrite(expr, |call| emit::guarded(&receiver, &method, call));
+        if trains(name) {
+            self.check_protocol(expr, (&receiver, is_tensor(&from)), &method);
         } else if emit::is_pure_place(&receiver) && self.cx.host && handing(name).is_none() && !INFERRED.contains(&name)
         {
             self.rewrite(expr, |call| emit::unlisted(&receiver, &method, call));

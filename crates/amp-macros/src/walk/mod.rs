@@ -20,6 +20,7 @@ mod operation;
 mod operator;
 mod path;
 mod pattern;
+mod protocol;
 mod receiver;
 mod shared;
 mod statement;

@@ -6,9 +6,11 @@ use crate::error::at;
 use crate::lattice::{Prec, Value};
 use crate::region;
 use crate::shape::Shape;
-use quote::quote;
+use proc_macro2::Span;
+use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{Expr, Macro, Token};
 
 /// Macros that do not come back.
@@ -104,7 +106,9 @@ impl Walker<'_> {
         let inner = self.inside(&args, |walker| walker.region_body(&mut body));
         let pinned = matches!(args.region, Region::F32) && !matches!(self.region, Region::F32);
         let value = Value { pinned: inner.pinned || pinned && inner.prec == Prec::F32, ..inner };
-        (value, Some(Expr::Verbatim(quote!((#body)))))
+        // What the compiler has to say of it begins where the user's macro does.
+        let at = Span::mixed_site().located_at(mac.path.span());
+        (value, Some(Expr::Verbatim(quote_spanned!(at=> (#body)))))
     }
 
     fn region_body(&mut self, body: &mut Expr) -> Value {

@@ -1,6 +1,5 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
-use super::call::TRAINING;
 use super::cast::{Goal, as_written};
 use super::direct::Written;
 use super::operation::{Called, Form, castable, judged};
@@ -60,21 +59,6 @@ impl Walker<'_> {
                 self.check_call_by_path(expr, &path, &name);
                 value
             }
-        }
-    }
-
-    /// Training steps that are called by a path: `Parameter::set(p, x)`, `Tensor::backward(&loss)`.
-    fn check_call_by_path(&mut self, expr: &mut Expr, path: &ExprPath, name: &str) {
-        let Some(last) = path.path.segments.last() else { return };
-        if on_tensor(path) {
-            self.check_protocol(&last.ident, name);
-        }
-        let Expr::Call(call) = &*expr else { return };
-        if TRAINING.contains(&name)
-            && path.path.segments.len() > 1
-            && let Some(on) = call.args.first().cloned()
-        {
-            self.rewrite(expr, |call| emit::guarded(&on, &last.ident, call));
         }
     }
 
@@ -276,7 +260,7 @@ fn is_bare(func: &Expr) -> bool {
 }
 
 /// `Tensor::op` and `Tensor::<P>::op`: the first argument is the receiver.
-fn on_tensor(path: &syn::ExprPath) -> bool {
+pub(super) fn on_tensor(path: &syn::ExprPath) -> bool {
     path.qself.is_some() || path.path.segments.iter().rev().nth(1).is_some_and(|segment| segment.ident == "Tensor")
 }
 

@@ -1,0 +1,56 @@
+//! Calls that train, which a region rejects: one function a method, so that the error names what was called.
+
+use super::guard::{CalledOn, Own};
+
+macro_rules! rejected {
+    ($($trait:ident $message:literal)*, $label:literal, $note:literal) => { $(
+        /// Implemented by nothing that such a call is rejected on.
+        #[diagnostic::on_unimplemented(message = $message, label = $label, note = $note)]
+        pub trait $trait {}
+
+        #[diagnostic::do_not_recommend]
+        impl $trait for Own {}
+    )* };
+}
+rejected! {
+    Step "`step` does not belong inside an autocast region"
+    Set "`set` does not belong inside an autocast region"
+    Update "`update` does not belong inside an autocast region"
+    Unscale "`unscale` does not belong inside an autocast region"
+    Apply "`apply` does not belong inside an autocast region"
+    Schedule "`schedule` does not belong inside an autocast region"
+    SetTrainable "`set_trainable` does not belong inside an autocast region",
+    "parameters and what trains them are `F32` and change outside of regions",
+    "return what this needs from the region, and call it there"
+}
+rejected! {
+    Backward "`backward` does not belong inside an autocast region"
+    BackwardFor "`backward_for` does not belong inside an autocast region"
+    BackwardRetained "`backward_retained` does not belong inside an autocast region"
+    BackwardWith "`backward_with` does not belong inside an autocast region",
+    "gradients have the precision of what they belong to",
+    "return the loss from the region, and call it there"
+}
+
+/// `optimizer.step(..)`
+pub fn step<T: Step>(_on: CalledOn<T>) {}
+/// `parameter.set(..)`
+pub fn set<T: Set>(_on: CalledOn<T>) {}
+/// `scaler.update(..)`
+pub fn update<T: Update>(_on: CalledOn<T>) {}
+/// `scaler.unscale(..)`
+pub fn unscale<T: Unscale>(_on: CalledOn<T>) {}
+/// `optimizer.apply(..)`
+pub fn apply<T: Apply>(_on: CalledOn<T>) {}
+/// `optimizer.schedule(..)`
+pub fn schedule<T: Schedule>(_on: CalledOn<T>) {}
+/// `parameter.set_trainable(..)`
+pub fn set_trainable<T: SetTrainable>(_on: CalledOn<T>) {}
+/// `loss.backward()`
+pub fn backward<T: Backward>(_on: CalledOn<T>) {}
+/// `loss.backward_for(..)`
+pub fn backward_for<T: BackwardFor>(_on: CalledOn<T>) {}
+/// `loss.backward_retained()`
+pub fn backward_retained<T: BackwardRetained>(_on: CalledOn<T>) {}
+/// `loss.backward_with(..)`
+pub fn backward_with<T: BackwardWith>(_on: CalledOn<T>) {}

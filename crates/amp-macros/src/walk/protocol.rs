@@ -1,0 +1,48 @@
+//! What trains does not belong in a region.
+
+use super::Walker;
+use super::path::on_tensor;
+use crate::emit;
+use crate::error::spanned;
+use proc_macro2::Ident;
+use syn::{Expr, ExprPath};
+
+/// Methods that optimizers, the scaler and parameters have.
+const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "set_trainable"];
+/// Methods that walk a graph back.
+const BACKWARD: &[&str] = &["backward", "backward_for", "backward_retained", "backward_with"];
+/// Whether a method has the name of one that trains.
+pub(super) fn trains(name: &str) -> bool {
+    TRAINING.contains(&name) || BACKWARD.contains(&name)
+}
+
+impl Walker<'_> {
+    /// What certainly is called on a tensor is an error of the macro's; of anything
+    /// else the type decides.
+    pub(super) fn check_protocol(&mut self, expr: &mut Expr, on: (&Expr, bool), method: &Ident) {
+        let name = method.to_string();
+        if BACKWARD.contains(&name.as_str()) && (on.1 || self.cx.host) {
+            self.errors.push(spanned(
+                method,
+                format!("`{name}` does not belong inside an autocast region"),
+                "return the loss and call it outside: gradients have the precision of what they belong to",
+            ));
+        } else if BACKWARD.contains(&name.as_str()) {
+            self.rewrite(expr, |call| emit::guarded(on.0, method, "walks", call));
+        } else if TRAINING.contains(&name.as_str()) {
+            self.rewrite(expr, |call| emit::guarded(on.0, method, "outside", call));
+        }
+    }
+
+    /// Training steps that are called by a path: `Parameter::set(p, x)`, `Tensor::backward(&loss)`.
+    pub(super) fn check_call_by_path(&mut self, expr: &mut Expr, path: &ExprPath, name: &str) {
+        let Some(last) = path.path.segments.last() else { return };
+        let Expr::Call(call) = &*expr else { return };
+        if trains(name)
+            && path.path.segments.len() > 1
+            && let Some(on) = call.args.first().cloned()
+        {
+            self.check_protocol(expr, (&on, on_tensor(path)), &last.ident);
+        }
+    }
+}
