@@ -25,6 +25,11 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
     }
 
+    /// Less than `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
     pub(crate) fn tensor(&mut self, shape: &[usize], dtype: DType) -> Tensor {
         let values: Vec<f64> = (0..shape.iter().product()).map(|_| self.number()).collect();
         Tensor::from_values(shape, dtype, &values)

@@ -175,9 +175,11 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
 
     fn place(&self, row: usize, column: usize) -> Option<Place<'_, T>> {
         let Self { output, places, bias, residual } = self;
+        if places.turned || residual.is_some() {
+            return None;
+        }
         let bias = if bias.is_empty() { bias } else { &bias[column..] };
-        let place = Place { output, at: places.at(row, column), stride: places.row_stride, bias };
-        (!places.turned && residual.is_none()).then_some(place)
+        Some(Place { output, at: places.at(row, column), stride: places.row_stride, bias })
     }
 
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {
