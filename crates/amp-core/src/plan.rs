@@ -43,7 +43,8 @@ pub struct OpPlan {
     pub output: &'static str,
     /// Casts at this call.
     pub casts: u32,
-    /// How many of them cost something: narrowings that are made here and not shared with an earlier call.
+    /// How many of them cost something: narrowings that are made here and not shared with an earlier call. Those of a
+    /// `module` are made if it is a `lower` one.
     pub costed: u32,
 }
 

@@ -1,8 +1,8 @@
 //! `#[autocast(..)]`.
 
 use crate::args::{Args, Region, param_name};
+use crate::budget;
 use crate::emit;
-use crate::error::{Errors, at};
 use crate::item::{Function, rejected};
 use crate::plan;
 use crate::region::has_unparsed;
@@ -68,9 +68,8 @@ fn is_value() -> bool {
 }
 
 fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
-    let walked = walk_function(args, &args.region, function, block);
+    let (walked, budget) = budget::kept(args, |tallies| walk_function(args, &args.region, function, block, tallies));
     let mut errors = walked.errors;
-    check_cost(args, &walked.rows, &mut errors);
     let private = args.private();
     let doc = plan::document(&walked.rows, &args.region);
     let imports = emit::imports(&private);
@@ -79,7 +78,7 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
     let body = match &args.enabled {
         None => quote!(#(#lower)*),
         Some(enabled) => {
-            let full = walk_function(args, &Region::F32, function, block);
+            let full = walk_function(args, &Region::F32, function, block, false);
             if errors.is_empty() {
                 errors = full.errors;
             }
@@ -100,18 +99,19 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
         #register
         #imports
         #named
+        #budget
         #body
     };
     function.with_body(Some(doc), body)
 }
 
-fn walk_function(args: &Args, region: &Region, function: &Function, block: &Block) -> Walked {
+fn walk_function(args: &Args, region: &Region, function: &Function, block: &Block, tallies: bool) -> Walked {
     let param = match &args.region {
         Region::Param(path) => Some(param_name(path)),
         _ => None,
     };
     let returns = Expect::of_return(&function.sig.output, param.as_deref());
-    let cx = Context { host: args.host, param };
+    let cx = Context { host: args.host, param, tallies };
     walk(
         &Start {
             cx: &cx,
@@ -122,15 +122,4 @@ fn walk_function(args: &Args, region: &Region, function: &Function, block: &Bloc
         },
         block,
     )
-}
-
-/// `max_casts = N`.
-pub(crate) fn check_cost(args: &Args, rows: &[plan::Row], errors: &mut Errors) {
-    let Some((limit, tokens)) = &args.max_casts else { return };
-    let costed = plan::costed(rows);
-    if costed > *limit {
-        let span = tokens.clone().into_iter().next().map_or(args.region_span, |token| token.span());
-        let casts = if costed == 1 { "cast" } else { "casts" };
-        errors.push(at(span, format!("{costed} costed {casts}, but `max_casts = {limit}`"), plan::explain(rows)));
-    }
 }

@@ -9,6 +9,7 @@
 
 mod amp_op;
 mod args;
+mod budget;
 mod derive_module;
 mod emit;
 mod error;
@@ -46,7 +47,7 @@ use proc_macro::TokenStream;
 /// | `force_lower(op, ..)` | a `full` operation on values rounded to the region's precision, its result rounded too |
 /// | `skip(op, ..)` | calls of this name stay as written |
 /// | `policy = path` | the rules of an `amp_policy!` |
-/// | `max_casts = N` | an error when more than `N` casts of the function cost something |
+/// | `max_casts = N` | an error when more than `N` casts of the function cost something; of modules, those of `lower` types |
 /// | `crate = path` | where the library is, if not at `::amp` |
 /// | `host = path` | a crate with run-time-typed tensors: operations without a policy do not compile |
 ///

@@ -22,6 +22,8 @@ pub(crate) struct Row {
     pub(crate) casts: u32,
     /// Narrowings made for this call and not shared with an earlier one.
     pub(crate) costed: u32,
+    /// The local of the expansion that a module says by its type with whether it costs them.
+    pub(crate) tally: Option<Ident>,
 }
 
 impl Row {
@@ -38,7 +40,13 @@ impl Row {
             output: output.label().to_owned(),
             casts: 0,
             costed: 0,
+            tally: None,
         }
+    }
+
+    /// Whether only a module's type says if it costs anything.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.class == "module" && self.costed > 0
     }
 
     /// The call as written; rows of all rounds but the last are never printed.
@@ -58,9 +66,6 @@ impl Row {
     /// All inputs are cast to one precision.
     pub(crate) fn with_target(mut self, inputs: &[&Value], target: &Prec) -> Self {
         self.casts = inputs.iter().filter(|value| value.prec != *target).count() as u32;
-        if self.class == "module" && matches!(target, Prec::Half(_)) {
-            self.costed = self.casts;
-        }
         self
     }
 
@@ -128,8 +133,8 @@ fn is_prefix(before: &[u8]) -> bool {
 }
 
 /// Casts that cost something, over all operations.
-pub(crate) fn costed(rows: &[Row]) -> u32 {
-    rows.iter().map(|row| row.costed).sum()
+pub(crate) fn costed<'a>(rows: impl IntoIterator<Item = &'a Row>) -> u32 {
+    rows.into_iter().map(|row| row.costed).sum()
 }
 
 /// The plan as documentation of the function.
@@ -180,10 +185,10 @@ pub(crate) fn register(rows: &[Row], region: &Region, private: &TokenStream, fun
 }
 
 /// Which calls pay for casts, for the message of `max_casts`.
-pub(crate) fn explain(rows: &[Row]) -> String {
-    let paying: Vec<String> =
-        rows.iter().filter(|row| row.costed > 0).map(|row| format!("{} at `{}`", row.costed, row.text())).collect();
-    format!("narrowings are made here: {}", paying.join("; "))
+pub(crate) fn explain<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
+    let paying = rows.into_iter().filter(|row| row.costed > 0);
+    let paying: Vec<String> = paying.map(|row| format!("{} at `{}`", row.costed, row.text())).collect();
+    paying.join("; ")
 }
 
 #[cfg(test)]

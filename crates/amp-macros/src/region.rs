@@ -1,12 +1,12 @@
 //! `amp_region!(..)`.
 
 use crate::args::Args;
+use crate::budget;
 use crate::emit;
 use crate::error::at;
-use crate::expand::check_cost;
 use crate::plan;
 use crate::rules::Rules;
-use crate::walk::{Context, Expect, Start, walk, walk_both};
+use crate::walk::{Context, Expect, Start, Walked, walk, walk_both};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::quote;
 use syn::parse::{ParseStream, Parser};
@@ -96,15 +96,8 @@ fn expand(input: TokenStream, policy: Rules) -> TokenStream {
 }
 
 fn rewrite(args: &Args, block: &Block) -> TokenStream {
-    let cx = Context { host: args.host, param: None };
-    let (region, rules) = (&args.region, &args.rules);
-    let start = Start { cx: &cx, region, rules, returns: &Expect::Nothing, declare: &|_| () };
-    let walked = match &args.enabled {
-        None => walk(&start, block),
-        Some(enabled) => walk_both(&start, block, enabled),
-    };
-    let mut errors = walked.errors;
-    check_cost(args, &walked.rows, &mut errors);
+    let (walked, budget) = budget::kept(args, |tallies| walk_region(args, block, tallies));
+    let errors = walked.errors;
     if !errors.is_empty() {
         let errors = errors.into_tokens();
         return quote!({ #errors });
@@ -118,6 +111,17 @@ fn rewrite(args: &Args, block: &Block) -> TokenStream {
         #register
         #imports
         #named
+        #budget
         #(#body)*
     }}
+}
+
+fn walk_region(args: &Args, block: &Block, tallies: bool) -> Walked {
+    let cx = Context { host: args.host, param: None, tallies };
+    let (region, rules) = (&args.region, &args.rules);
+    let start = Start { cx: &cx, region, rules, returns: &Expect::Nothing, declare: &|_| () };
+    match &args.enabled {
+        None => walk(&start, block),
+        Some(enabled) => walk_both(&start, block, enabled),
+    }
 }

@@ -23,6 +23,7 @@ mod leave;
 mod literal;
 mod probe;
 mod receiver;
+mod tally;
 mod token;
 pub mod training;
 mod typed;
@@ -45,6 +46,7 @@ pub use probe::{
     Probe, answered, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token, writer,
 };
 pub use receiver::{ASKING, MISSING, Missing, absent, found, never};
+pub use tally::{More, Zero, sum, tally};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is

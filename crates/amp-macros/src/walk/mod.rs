@@ -45,6 +45,8 @@ pub(crate) struct Context {
     pub(crate) host: bool,
     /// The name of the type parameter the region runs in.
     pub(crate) param: Option<String>,
+    /// Modules say by their types what they cost.
+    pub(crate) tallies: bool,
 }
 
 /// What one round tells the next.

@@ -22,16 +22,21 @@ impl Walker<'_> {
         self.expr(&mut call.receiver);
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
         let inputs: Vec<&Value> = values.iter().filter(|value| value.prec != Prec::Other).collect();
-        let mut row =
-            Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
-        row.costed -= inputs.iter().filter(|value| row.costed > 0 && self.is_free(value)).count() as u32;
-        self.rows.push(row);
         // Whether it takes integers, its type says too.
         let input = |i: usize| i == 0 && values[i].prec == Prec::Other && values[i].shape.lends();
         // What a layer is added to keeps the precision that it has.
         let added = |i: usize| i > 0 && matches!(name, "forward_add" | "forward_add_relu");
         let asked = |&i: &usize| !added(i) && (castable(as_written(source, i + 1), &values[i]) || input(i));
         let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
+        let mut row =
+            Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
+        let costs = |&&i: &&usize| values[i].prec != self.lower() && !self.is_free(&values[i]);
+        if matches!(self.lower(), Prec::Half(_)) {
+            row.costed = positions.iter().filter(costs).count() as u32;
+        }
+        row.tally = (self.cx.tallies && row.costed > 0).then(|| emit::local("n", self.rows.len(), at));
+        let tally = row.tally.clone();
+        self.rows.push(row);
         self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
         let result = Value::new(Prec::Unknown).shaped(Shape::Fallible);
@@ -66,7 +71,7 @@ impl Walker<'_> {
                 (emit::ends(source).0, at, end),
                 receiver,
                 (&region, written),
-                &pinned,
+                (&pinned, tally),
                 operands,
                 |callee, passed| {
                     *whole.receiver = callee;
