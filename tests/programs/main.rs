@@ -10,6 +10,7 @@ mod exclusive;
 mod late;
 mod models;
 mod own;
+mod pairs;
 mod places;
 mod references;
 mod switched;

@@ -1,6 +1,8 @@
 //! Methods of one's own types, and one's own methods of tensors, whose names mean something else to a region.
 
 use super::random;
+use amp::DType;
+use amp::nn::*;
 use amp::prelude::*;
 
 /// A reader with the names of what trains.
@@ -67,6 +69,74 @@ fn elsewhere(x: &Tensor<F32>, list: &[Cursor], boxed: Box<Cursor>) -> Result<Ten
     let sum = list.iter().map(|c| c.backward()).sum::<usize>() + list[0].backward() + boxed.backward();
     let sum = sum + Cursor::backward(&list[1]) + Cursor { at: 2 }.backward() + Cursor::new(3).backward();
     x.matmul(x)? * (sum as f64 + boxed.schedule())
+}
+
+/// A module that runs in the precision of what it is given.
+struct Block {
+    fc: Linear,
+}
+
+impl Block {
+    #[autocast(P)]
+    fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        self.fc.forward(x)?.relu()
+    }
+}
+
+#[autocast(f16)]
+fn behind_a_norm(norm: &LayerNorm, block: &Block, x: &Tensor<F32>) -> Result<[DType; 3]> {
+    let h = norm.forward(x)?;
+    let (wide, narrow) = (block.forward(&h)?, block.forward(&h.to::<F16>()?)?);
+    Ok([wide.dtype(), narrow.dtype(), block.forward(&x.matmul(x)?)?.dtype()])
+}
+
+#[autocast(P)]
+fn behind_a_norm_in<P: AutocastPrecision>(norm: &LayerNorm, block: &Block, x: &Tensor<F32>) -> Result<DType> {
+    Ok(block.forward(&norm.forward(x)?.to::<P>()?)?.dtype())
+}
+
+#[test]
+fn generic_modules_run_in_what_they_are_given() -> Result<()> {
+    let (cpu, x) = (Device::cpu(), random([4, 4])?);
+    let (norm, block) = (LayerNorm::new(4, &cpu)?, Block { fc: Linear::new(4, 4, &cpu)? });
+    assert_eq!(behind_a_norm(&norm, &block, &x)?, [DType::F32, DType::F16, DType::F16]);
+    assert_eq!(behind_a_norm_in::<BF16>(&norm, &block, &x)?, DType::BF16);
+    Ok(())
+}
+
+trait Swish: Sized {
+    fn swish(&self) -> Result<Self>;
+}
+
+impl<P: Float> Swish for Tensor<P> {
+    fn swish(&self) -> Result<Self> {
+        self.clamp(0.0, 1.0)
+    }
+}
+
+trait Wide {
+    fn wide(&self) -> Result<Tensor<F32>>;
+}
+
+impl Wide for Tensor<F32> {
+    fn wide(&self) -> Result<Tensor<F32>> {
+        self * 2.0
+    }
+}
+
+#[autocast(f16)]
+fn extended(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let h = x.matmul(x)?;
+    let y = h.swish()?.matmul(x)?;
+    let z = h.to::<F32>()?.wide()? + &x.wide()?.swish()?;
+    z? + &h.exp()?.wide()?.matmul(&y)?
+}
+
+#[test]
+fn extensions_of_tensors_are_methods_as_others() -> Result<()> {
+    let x = random([4, 4])?;
+    assert_eq!(extended(&x)?.dims(), [4, 4]);
+    Ok(())
 }
 
 #[test]

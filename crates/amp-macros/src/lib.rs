@@ -70,6 +70,12 @@ use proc_macro::TokenStream;
 ///   is never narrowed: a function that takes the region's precision is given a value of it or `x.to::<F16>()?`.
 /// - A variable that is assigned what such a function gives (`h = block.forward(&h)?`) holds F32, whatever that is: a widened
 ///   view, which is narrowed again for nothing. `let mut h: Tensor<F16> = ..` keeps it narrow.
+/// - A module of one's own that is generic over its precision (`fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>)`) runs in
+///   that of what it is given: behind a norm this is F32, in any region. `self.block.forward(&h.to::<F16>()?)` runs it in
+///   F16, `h.to::<P>()?` in the precision of a region that is generic itself.
+/// - A method that an extension trait gives `Tensor<F32>` alone is not found on a result of the region's precision: write
+///   `h.to::<F32>()?.method()`, or `impl<P: Float> Extension for Tensor<P>`.
+/// - A map that is extended with a list of pairs takes them as they are: `insert` widens what goes into it.
 /// - What a closure gives by `return` is not joined with what it gives at its end, unless its type is written out
 ///   (`|x| -> Result<Tensor<F32>> { .. }`): then both are widened.
 /// - A list that is made empty and filled with pairs, or with both precisions, is widened where it leaves by its own name

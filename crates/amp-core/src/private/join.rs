@@ -155,4 +155,12 @@ joins! {
     Join3: A, B, C;
     /// The value of one of four branches.
     Join4: A, B, C, D;
+    /// The value of one of five branches.
+    Join5: A, B, C, D, E;
+    /// The value of one of six branches.
+    Join6: A, B, C, D, E, F;
+    /// The value of one of seven branches.
+    Join7: A, B, C, D, E, F, G;
+    /// The value of one of eight branches.
+    Join8: A, B, C, D, E, F, G, H;
 }

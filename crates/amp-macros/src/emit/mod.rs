@@ -119,7 +119,7 @@ const BLOCKS: &[&str] = &["if", "match", "loop", "while", "for", "unsafe", "asyn
 
 /// What a `match` or an `if` looks at: the braces of a struct that is written out would be taken for its own.
 pub(crate) fn scrutinee(expr: &impl ToTokens) -> TokenStream {
-    let tokens = expr.to_token_stream();
+    let tokens = disown(expr.to_token_stream());
     let mut trees = tokens.clone().into_iter();
     let mut before = trees.next();
     let begins_block = matches!(&before, Some(TokenTree::Ident(first)) if BLOCKS.iter().any(|word| first == word));
@@ -130,6 +130,18 @@ pub(crate) fn scrutinee(expr: &impl ToTokens) -> TokenStream {
             braces && named
         });
     if is_struct { quote_spanned!(Span::mixed_site()=> (#tokens)) } else { tokens }
+}
+
+/// Parentheses of the user's around the whole would be said to be of no use there: they count as the expansion's.
+fn disown(tokens: TokenStream) -> TokenStream {
+    let mut trees = tokens.clone().into_iter();
+    match (trees.next(), trees.next()) {
+        (Some(TokenTree::Group(mut group)), None) if group.delimiter() == Delimiter::Parenthesis => {
+            group.set_span(Span::mixed_site().located_at(group.span()));
+            TokenTree::Group(group).into()
+        }
+        _ => tokens,
+    }
 }
 
 /// A call that ends where this token does.

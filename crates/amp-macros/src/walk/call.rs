@@ -169,12 +169,11 @@ impl Walker<'_> {
 
     /// Walks a method call that stays as it is; gives its value and that of the receiver.
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
-        let collected = std::mem::take(&mut self.collected);
-        self.collected = collected
-            && match &*call.receiver {
-                Expr::MethodCall(_) => hands_on(name),
-                receiver => name == "into_iter" && is_list(receiver),
-            };
+        let collected = self.collected.take();
+        self.collected = match &*call.receiver {
+            Expr::MethodCall(_) => collected.clone().and_then(|expect| before(name, expect)),
+            receiver => collected.clone().filter(|_| name == "into_iter" && is_list(receiver)),
+        };
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
         let mut value = self.beginning(&mut call.receiver, call.dot_token.span);
@@ -188,19 +187,19 @@ impl Walker<'_> {
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => {
-                    let in_f32 = collected && MAPPING.contains(&name) || folds_f32(name, &args);
-                    let generic = MAPPING.contains(&name) || ITERATING.contains(&name);
-                    let place = match in_f32 {
-                        true => Expect::Prec(Prec::F32),
-                        false if generic => Expect::Nothing,
+                    let place = match &collected {
+                        Some(expect) if MAPPING.contains(&name) => expect.clone(),
+                        _ if folds_f32(name, &args) => Expect::Prec(Prec::F32),
+                        _ if MAPPING.contains(&name) || ITERATING.contains(&name) => Expect::Nothing,
                         // Who calls it says what it returns.
-                        false => Expect::Open,
+                        _ => Expect::Open,
                     };
                     let params = parameters(name, &args, &item);
                     closure = Some(self.closure_over(inner, &params, place, items.as_ref()));
                 }
                 arg => {
-                    self.collected = extends && (is_list(arg) || matches!(arg, Expr::MethodCall(_)));
+                    let collects = extends && (is_list(arg) || matches!(arg, Expr::MethodCall(_)));
+                    self.collected = collects.then_some(Expect::Prec(Prec::F32));
                     let mut given = self.expr(arg);
                     match takes {
                         true => self.widen_owned(arg, &mut given),
@@ -220,7 +219,12 @@ impl Walker<'_> {
         if fills && let Some(given) = args.last() {
             self.filled(&call.receiver, &value, given, args.len());
         }
-        if name == "unwrap_or" && args.first().is_some_and(|given| given.is_surely(&Prec::F32)) {
+        let instead = match name {
+            "unwrap_or" => args.first(),
+            "unwrap_or_else" => closure.as_ref().filter(|given| given.shape.gives()),
+            _ => None,
+        };
+        if instead.is_some_and(|given| given.is_surely(&Prec::F32)) {
             self.widen_held(&mut call.receiver, &mut value);
         }
         let from = value.clone();
@@ -237,7 +241,7 @@ impl Walker<'_> {
             "enumerate" => Value::tuple(vec![Value::other(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
-            "unwrap_or" => Value { constants: Vec::new(), shape: Shape::Unknown, ..value },
+            "unwrap_or" | "unwrap_or_else" => Value { constants: Vec::new(), shape: Shape::Unknown, ..value },
             _ if let Some(method) = handing(name) => match method.itself {
                 true => Value { constants: Vec::new(), ..value },
                 false => item,
@@ -336,9 +340,14 @@ fn iterates(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a method's elements are those that went in, or what ends an iterator.
-fn hands_on(name: &str) -> bool {
-    matches!(name, "collect" | "try_collect" | "unwrap" | "expect") || handing(name).is_some_and(|method| method.adapts)
+/// What is expected of the elements that a method gets, if this is of those it gives.
+fn before(name: &str, expect: Expect) -> Option<Expect> {
+    let handed = matches!(name, "collect" | "try_collect" | "unwrap" | "expect");
+    match (name, expect) {
+        ("enumerate", Expect::Tuple(mut pair)) => pair.pop(),
+        ("zip", Expect::Tuple(pair)) => pair.into_iter().next(),
+        (_, expect) => (handed || handing(name).is_some_and(|method| method.adapts)).then_some(expect),
+    }
 }
 
 /// Whether an iterator is collected, by the last of its methods.

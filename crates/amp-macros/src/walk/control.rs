@@ -5,6 +5,7 @@ use super::{Expect, Walker};
 use crate::emit;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
+use crate::shape::Shape;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Block, Expr, ExprTuple, Stmt};
@@ -126,10 +127,10 @@ impl Walker<'_> {
         (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
         match agreement(&arms) {
             Agreement::None => (value, Joined::Already),
-            agreement if typed(&arms).count() <= 4 && arms.iter_mut().any(|arm| reference(&mut arm.end).is_some()) => {
+            agreement if typed(&arms).count() <= MOST && arms.iter_mut().any(is_reference) => {
                 let prec = if agreement == Agreement::F32 { Prec::F32 } else { Prec::Unknown };
                 let sure = value.sure && prec == Prec::F32;
-                (Value { prec, sure, ..value }, self.join_behind(arms))
+                (Value { prec, sure, shape: Shape::Pointer, ..value }, self.join_behind(arms))
             }
             Agreement::F32 => {
                 for arm in arms {
@@ -149,16 +150,37 @@ impl Walker<'_> {
     /// Joins references by their types: what they refer to lives in locals.
     fn join_behind(&mut self, mut arms: Vec<Arm<'_>>) -> Joined {
         for arm in &mut arms {
-            if let Some(expr) = reference(&mut arm.end)
-                && let Expr::Reference(inner) = &*expr
-                && !emit::is_place(&inner.expr)
-                && let Some(slot) = self.slot()
-            {
-                *expr = emit::kept(&slot, &inner.expr);
+            if let Some(expr) = last(&mut arm.end) {
+                self.keep(expr);
             }
         }
         wrap_in_variants(arms);
         self.slot().map_or(Joined::ByType, Joined::Behind)
+    }
+
+    /// Keeps what a branch borrows, in branches of its own too, as long as the value of all of them.
+    fn keep(&mut self, expr: &mut Expr) {
+        match expr {
+            Expr::Reference(inner) if inner.mutability.is_none() && !emit::is_place(&inner.expr) => {
+                if let Some(slot) = self.slot() {
+                    *expr = emit::kept(&slot, &inner.expr);
+                }
+            }
+            Expr::If(branch) => {
+                self.keep_last(&mut branch.then_branch);
+                branch.else_branch.iter_mut().for_each(|(_, other)| self.keep(other));
+            }
+            Expr::Match(matching) => matching.arms.iter_mut().for_each(|arm| self.keep(&mut arm.body)),
+            Expr::Block(inner) if inner.label.is_none() => self.keep_last(&mut inner.block),
+            Expr::Paren(inner) => self.keep(&mut inner.expr),
+            _ => {}
+        }
+    }
+
+    fn keep_last(&mut self, block: &mut Block) {
+        if let Some(expr) = last(&mut End::Block(block)) {
+            self.keep(expr);
+        }
     }
 
     /// Makes element `i` of the tuples that branches end in agree at F32, where one of them is.
@@ -207,6 +229,9 @@ impl Walker<'_> {
     }
 }
 
+/// As many references join by their types.
+const MOST: usize = 8;
+
 /// The branches that end in a value with a type of its own.
 fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>> {
     arms.iter().filter(|arm| arm.value.prec != Prec::Never)
@@ -235,7 +260,7 @@ fn wrap_in_variants(arms: Vec<Arm<'_>>) {
     let mut number = 0;
     for arm in arms {
         let neutral = arm.value.prec == Prec::Never;
-        let variant = format_ident!("{}", ["A", "B", "C", "D"][if neutral { 0 } else { number }]);
+        let variant = format_ident!("{}", ["A", "B", "C", "D", "E", "F", "G", "H"][if neutral { 0 } else { number }]);
         number += usize::from(!neutral);
         end(arm.end, |expr| match expr {
             jump @ (Expr::Return(_) | Expr::Break(_) | Expr::Continue(_)) => jump,
@@ -250,6 +275,11 @@ fn tuple<'b>(end: &'b mut End<'_>) -> Option<&'b mut ExprTuple> {
         Expr::Tuple(tuple) => Some(tuple),
         _ => None,
     }
+}
+
+/// Whether a branch ends in a reference.
+fn is_reference(arm: &mut Arm<'_>) -> bool {
+    arm.value.shape == Shape::Pointer || reference(&mut arm.end).is_some()
 }
 
 /// The shared reference that a branch ends in as it is written.

@@ -123,8 +123,7 @@ impl Walker<'_> {
 
     /// Walks the elements of an array or a vector, which have one type: beside one that is F32, the others are widened.
     pub(super) fn container(&mut self, mut elems: Vec<&mut Expr>) -> Value {
-        if std::mem::take(&mut self.collected) {
-            let expect = Expect::Prec(Prec::F32);
+        if let Some(expect) = self.collected.take() {
             return joined(elems.into_iter().map(|elem| self.tail(elem, &expect)).collect());
         }
         let mut values: Vec<Value> = elems.iter_mut().map(|elem| self.expr(elem)).collect();

@@ -81,10 +81,12 @@ pub(crate) struct Walker<'a> {
     scopes: Scopes,
     settled: Settled,
     steps: Vec<Step>,
+    /// The blocks whose value is being walked.
+    tails: Vec<u32>,
     /// Overrides the path length at which new variables are in scope.
     binding_scope: Option<usize>,
-    /// The iterator that is walked next is collected into tensors of F32.
-    collected: bool,
+    /// What the elements are expected to be that the iterator which is walked next is collected into.
+    collected: Option<Expect>,
     next_id: u32,
     flows: Flows,
     next_site: Site,
@@ -168,8 +170,9 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         scopes: Scopes::default(),
         settled,
         steps: Vec::new(),
+        tails: Vec::new(),
         binding_scope: None,
-        collected: false,
+        collected: None,
         next_id: 0,
         flows: Flows::default(),
         next_site: 0,
@@ -233,13 +236,18 @@ impl Walker<'_> {
         let mut after: Vec<(usize, Vec<Stmt>)> = Vec::new();
         for (i, stmt) in block.stmts.iter_mut().enumerate() {
             self.steps[at] = Step::Block(id, i);
-            let (v, more) = self.statement(stmt, i + 1 == count, expect);
+            let last = i + 1 == count;
+            if last && matches!(stmt, Stmt::Expr(_, None)) {
+                self.tails.push(id);
+            }
+            let (v, more) = self.statement(stmt, last, expect);
             value = v;
             if !more.is_empty() {
                 after.push((i + 1, more));
             }
         }
         self.steps.truncate(at);
+        self.tails.pop_if(|tail| *tail == id);
         self.scopes.leave(mark);
         self.insert(block, id, after);
         value
@@ -267,15 +275,21 @@ impl Walker<'_> {
         emit::hoisted(&name, &hoist.place, &target, hoist.direct)
     }
 
-    /// A local that lives as long as the block of the statement that is being walked.
+    /// A local that lives as long as the block of the statement that is being walked, and as what that is the value of.
     fn slot(&mut self) -> Option<Ident> {
-        let (block, statement) = self.steps.iter().rev().find_map(|step| match step {
-            Step::Block(block, statement) => Some((*block, *statement)),
+        let (block, statement) = (0..self.steps.len()).rev().find_map(|at| match self.steps[at] {
+            Step::Block(block, statement) if !self.hands_out(at, block) => Some((block, statement)),
             _ => None,
         })?;
         let slot = emit::local("w", self.slots.len(), Span::call_site());
         self.slots.push((block, statement, slot.clone()));
         Some(slot)
+    }
+
+    /// Whether the value that is being walked is that of the block at this step, which is the value of what is around it.
+    fn hands_out(&self, at: usize, block: u32) -> bool {
+        let around = at.checked_sub(1).and_then(|around| self.steps.get(around));
+        matches!(around, Some(Step::Block(..) | Step::Branch(..))) && self.tails.contains(&block)
     }
 
     /// Walks an expression that stands where a block could, so that hoists have a place.
@@ -289,7 +303,9 @@ impl Walker<'_> {
         let id = self.fresh_id();
         self.steps.push(Step::Block(id, 0));
         let at = self.steps.len() - 1;
+        self.tails.push(id);
         let value = self.tail(expr, expect);
+        self.tails.pop();
         self.steps.truncate(at);
         let hoists = self.hoists.of_block(id).into_iter().map(|(_, number, hoist)| self.hoist_statement(number, hoist));
         let slots = self.slots.iter().filter(|(block, ..)| *block == id);

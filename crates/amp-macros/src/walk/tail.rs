@@ -125,7 +125,12 @@ impl Walker<'_> {
 
     /// What an expression collects, if it does, goes to a place that declares this: its elements are widened one by one.
     pub(super) fn collect_into(&mut self, expr: &Expr, expect: &Expect) {
-        self.collected = collects(expr) && matches!(expect, Expect::Prec(Prec::F32));
+        let wide = match expect {
+            Expect::Prec(prec) => *prec == Prec::F32,
+            Expect::Tuple(parts) => holds_f32(parts),
+            _ => false,
+        };
+        self.collected = (wide && collects(expr)).then(|| expect.clone());
     }
 
     /// Widens the elements of a tuple, as it is written, that go where F32 is expected.
