@@ -5,7 +5,9 @@ use crate::error::spanned;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Error, Ident, Result, ReturnType, Signature, Token, Type, Visibility, WherePredicate};
+use syn::{
+    Attribute, Error, Ident, Result, ReturnType, Signature, Token, Type, TypeParamBound, Visibility, WherePredicate,
+};
 
 /// Where the attribute belongs.
 pub(crate) const WHERE: &str = "put it on each function or method whose body should run in lower precision";
@@ -122,12 +124,15 @@ impl Function {
         let Region::Param(path) = region else { return Ok(()) };
         let Some(name) = path.get_ident() else { return Ok(()) };
         let Some(param) = self.sig.generics.type_params().find(|param| param.ident == *name) else { return Ok(()) };
-        let mut clauses = self.sig.generics.where_clause.iter().flat_map(|clause| &clause.predicates);
-        let elsewhere = clauses.any(|predicate| match predicate {
-            WherePredicate::Type(bound) => matches!(&bound.bounded_ty, Type::Path(path) if path.path.is_ident(name)),
-            _ => false,
+        let clauses = self.sig.generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+        let elsewhere = clauses.filter_map(|predicate| match predicate {
+            WherePredicate::Type(bound) => match &bound.bounded_ty {
+                Type::Path(path) if path.path.is_ident(name) => Some(&bound.bounds),
+                _ => None,
+            },
+            _ => None,
         });
-        if !param.bounds.is_empty() || elsewhere {
+        if elsewhere.chain([&param.bounds]).flatten().any(may_imply) {
             return Ok(());
         }
         let help = format!("write `{name}: AutocastPrecision`");
@@ -157,6 +162,31 @@ impl Function {
     pub(crate) fn original(&self) -> TokenStream {
         let Self { attrs, vis, default, sig, body } = self;
         quote!(#(#attrs)* #vis #default #sig #body)
+    }
+}
+
+/// Whether a bound may say that a parameter is a precision of autocast's: it is none that is known to say less.
+fn may_imply(bound: &TypeParamBound) -> bool {
+    const LESS: &[&str] = &[
+        "Float",
+        "Numeric",
+        "Element",
+        "FullRange",
+        "HalfPrecision",
+        "Send",
+        "Sync",
+        "Sized",
+        "Copy",
+        "Clone",
+        "Debug",
+        "Default",
+        "Unpin",
+    ];
+    match bound {
+        TypeParamBound::Trait(bound) => {
+            bound.path.segments.last().is_none_or(|last| !LESS.contains(&last.ident.to_string().as_str()))
+        }
+        _ => false,
     }
 }
 

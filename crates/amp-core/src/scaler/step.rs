@@ -9,6 +9,8 @@ use crate::{Error, Result};
 /// What [`GradScaler::step`] takes: gradients by value, scaled or unscaled, or a reference to unscaled ones.
 #[diagnostic::on_unimplemented(
     message = "a scaler steps with gradients by value",
+    label = "these are no gradients by value",
+    note = "gradients are what a loss gives: `scaler.scale(&loss)?.backward()?`",
     note = "write `scaler.step(&mut optimizer, grads)?`; only unscaled gradients can be lent to several optimizers"
 )]
 pub trait StepGradients {

@@ -98,7 +98,9 @@ impl Walker<'_> {
         (role, gated): (Role, bool),
     ) -> Operand {
         let (value, receiver) = (&values[i], role == Role::Receiver);
-        if let Some(error) = self.undone(as_written(source, i), value, goal, name) {
+        let blamed = |i: usize| self.undone(as_written(source, i), &values[i], goal, name);
+        // One way out serves the whole call.
+        if let (Some(error), None) = (blamed(i), (0..i).find_map(blamed)) {
             self.errors.push(error);
         }
         let deferred = if receiver || gated { None } else { self.deferred(value, goal, values) };

@@ -65,7 +65,7 @@ impl Walker<'_> {
         let written = self.written(site, None);
         let written = written.map(|written| written.condition(&region));
         let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
-        let pinned: Vec<Span> = pinned.map(|&i| spans[i]).collect();
+        let pinned: Vec<Span> = pinned.map(|&i| spans[i]).take(1).collect();
         self.rewrite(expr, |_| {
             emit::module_call(
                 (emit::ends(source).0, at, end),
