@@ -58,6 +58,86 @@ fn mapped(x: &Tensor<F32>) -> Result<BTreeMap<usize, Tensor<F32>>> {
     x.split(1, 0)?.iter().enumerate().map(|(i, p)| Ok((i, p.matmul(x)?))).collect()
 }
 
+/// Types of other names.
+mod named {
+    use super::{T, random};
+    use amp::prelude::*;
+
+    #[autocast(f16)]
+    fn tail(x: &T) -> Result<Vec<T>> {
+        x.split(1, 0)?.iter().map(|p| p.matmul(x)).collect()
+    }
+
+    #[autocast(f16)]
+    fn of_pairs(x: &T) -> Result<Vec<(T, usize)>> {
+        x.split(1, 0)?.iter().enumerate().map(|(i, p)| Ok((p.matmul(x)?, i))).collect()
+    }
+
+    #[autocast(f16)]
+    fn annotated(x: &T, n: usize) -> Result<T> {
+        let rows: Vec<T> = x.split(1, 0)?.iter().map(|p| p.matmul(x)).collect::<Result<_>>()?;
+        let pair: (f32, T) = (0.5, rows[0].matmul(x)?);
+        let mut best: Option<(usize, T)> = None;
+        for (i, row) in rows.iter().enumerate() {
+            let h = row.matmul(x)?;
+            if i == n {
+                best = Some((i, h));
+            }
+        }
+        best.unwrap_or((0, pair.1)).1.exp()
+    }
+
+    #[autocast(f16)]
+    fn counts(x: &T) -> Result<Vec<usize>> {
+        type Size = usize;
+        let sizes: Vec<Size> = x.split(1, 0)?.iter().map(|p| p.dims()[0]).collect();
+        Ok(sizes.into_iter().map(|size| size + 1).collect())
+    }
+
+    #[deny(unused_parens)]
+    #[autocast(f16)]
+    fn in_parentheses(x: &T, w: &T, c: bool) -> Result<T> {
+        let h = x.matmul(w)?;
+        let a = (if c { w } else { x }).exp()?;
+        let b = (match c {
+            true => &h,
+            false => &a,
+        })
+        .matmul(&(if c { w } else { x }).t()?)?;
+        let d = ((if c { &a } else { x }) + &b)?;
+        let e = (x).matmul(&(&d).relu()?.t()?)?;
+        own(&(if c { e } else { d }))
+    }
+
+    fn own(x: &T) -> Result<T> {
+        x.relu()
+    }
+
+    struct Count;
+
+    impl From<usize> for Count {
+        fn from(_: usize) -> Self {
+            Self
+        }
+    }
+
+    #[autocast(f16)]
+    fn generic<S: From<usize>>(x: &T) -> Result<Vec<S>> {
+        let h = x.matmul(x)?;
+        Ok((0..h.rank()).map(S::from).collect())
+    }
+
+    #[test]
+    fn types_of_other_names_are_seen_through() -> Result<()> {
+        let x = random([4, 4])?;
+        assert!(tail(&x)?.iter().zip(of_pairs(&x)?).all(|(a, (b, _))| super::bits(a) == super::bits(&b)));
+        assert_eq!(in_parentheses(&x, &x, true)?.dims(), [4, 4]);
+        assert_eq!(annotated(&x, 2)?.dims(), [1, 4]);
+        assert_eq!((counts(&x)?, generic::<Count>(&x).is_ok()), (vec![2; 4], true));
+        Ok(())
+    }
+}
+
 #[autocast(f16)]
 fn narrow(x: &Tensor<F32>) -> Result<Vec<(Tensor<F16>, usize)>> {
     x.split(1, 0)?.iter().enumerate().map(|(i, p)| Ok((p.matmul(x)?, i))).collect()
@@ -198,7 +278,7 @@ fn in_parentheses(x: &Tensor<F32>, w: &Tensor<F32>, c: bool) -> Result<Tensor<F3
     let e = (x.matmul(w)).unwrap_or_else(|_| x.clone());
     let f = ((&a + &b)? * (&d + &e)?)?;
     let g = if c { h } else { f.clone() };
-    (f + &g)?.matmul((if c { &a } else { x }))
+    (f + &g)?.matmul(if c { &a } else { x })
 }
 
 fn bits(x: &T) -> Vec<f32> {

@@ -22,6 +22,7 @@ mod hoist;
 mod item;
 mod lattice;
 mod literal;
+mod parens;
 mod place;
 mod plan;
 mod policy;

@@ -91,8 +91,11 @@ pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
 )]
 pub trait KeepsPinned {}
 
+#[diagnostic::do_not_recommend]
 impl KeepsPinned for To<F32> {}
+#[diagnostic::do_not_recommend]
 impl KeepsPinned for Keep {}
+#[diagnostic::do_not_recommend]
 impl<L> KeepsPinned for Writing<L> {}
 
 /// The target of an input that the user cast to F32.

@@ -34,7 +34,7 @@ use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::rules::Rules;
 use crate::scope::Scopes;
-use crate::{emit, hoist};
+use crate::{emit, hoist, parens};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::{Block, Expr, Stmt, parse_quote};
@@ -143,6 +143,7 @@ pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walk
 
 /// The last round of a body, its casts written.
 fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
+    let body = &parens::quiet(body);
     let mut settled = Settled { first: true, ..Settled::default() };
     let mut walker = round(start, body, settled.clone(), None).0;
     settled.first = walker.scopes.vars.iter().any(|var| var.empty);

@@ -39,10 +39,13 @@ impl Expect {
             Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
                 (Some(inner), _) => Self::of_type(inner, param),
                 // What a map holds.
-                (None, Self::Nothing) if let Some(held) = mapped(&path.path) => match Self::of_type(held, param) {
-                    expect @ Self::Prec(_) => expect,
-                    _ => Self::Open,
-                },
+                (None, Self::Tuple(_)) if let Some(tuple) = listed(&path.path) => Self::of_type(tuple, param),
+                (None, Self::Nothing) if let Some(held) = mapped(&path.path).or_else(|| listed(&path.path)) => {
+                    match Self::of_type(held, param) {
+                        expect @ (Self::Prec(_) | Self::Named(_)) => expect,
+                        _ => Self::Open,
+                    }
+                }
                 (None, Self::Nothing) if is_name(path, param) => Self::Named(Box::new(ty.clone())),
                 (None, Self::Nothing) if path.path.segments.iter().any(|segment| !segment.arguments.is_none()) => {
                     Self::Open
@@ -64,7 +67,7 @@ impl Expect {
 
     fn of_element(self) -> Self {
         match self {
-            Self::Prec(Prec::F32) => self,
+            Self::Prec(Prec::F32) | Self::Named(_) => self,
             other => other.of_tuple(),
         }
     }
@@ -127,7 +130,8 @@ impl Walker<'_> {
     pub(super) fn collect_into(&mut self, expr: &Expr, expect: &Expect) {
         let wide = match expect {
             Expect::Prec(prec) => *prec == Prec::F32,
-            Expect::Tuple(parts) => holds_f32(parts),
+            Expect::Tuple(parts) => holds_f32(parts) || names_element(parts),
+            Expect::Named(_) => true,
             _ => false,
         };
         self.collected = (wide && collects(expr)).then(|| expect.clone());
@@ -147,6 +151,10 @@ impl Walker<'_> {
             (expr, Expect::Prec(Prec::F32)) if may_differ(value) => {
                 self.rewrite(expr, |inner| self.widened(inner, value));
                 (value.prec, value.sure) = (Prec::F32, true);
+            }
+            (expr, Expect::Named(ty)) if may_differ(value) => {
+                self.rewrite(expr, |inner| emit::declared(ty, inner));
+                (value.prec, value.sure) = (Prec::Unknown, false);
             }
             _ => {}
         }
@@ -214,14 +222,16 @@ impl Walker<'_> {
         }
     }
 
+    fn as_expected(&self, expr: &mut Expr, mut value: Value) -> Value {
+        self.expected(expr, &mut value);
+        value
+    }
+
     fn leave(&mut self, expr: &mut Expr, original: &Expr, value: Value, expect: &Expect) -> Value {
         let prec = match expect {
             Expect::Prec(prec) => prec,
-            Expect::Open => {
-                let mut value = value;
-                self.expected(expr, &mut value);
-                return value;
-            }
+            Expect::Open => return self.as_expected(expr, value),
+            Expect::Tuple(parts) if names_element(parts) => return self.as_expected(expr, value),
             Expect::Named(ty) if may_differ(&value) => {
                 self.rewrite(expr, |inner| emit::declared(ty, inner));
                 return value;
@@ -265,6 +275,11 @@ fn all_f32(parts: &[Expect]) -> bool {
     parts.iter().all(|part| matches!(part, Expect::Prec(Prec::F32)))
 }
 
+/// Whether only the name of the type of an element is known.
+fn names_element(parts: &[Expect]) -> bool {
+    parts.iter().any(|part| matches!(part, Expect::Named(_)))
+}
+
 /// Whether elements of pairs are F32, and no others are known.
 fn holds_f32(parts: &[Expect]) -> bool {
     parts.iter().any(|part| matches!(part, Expect::Prec(Prec::F32)))
@@ -275,6 +290,12 @@ fn holds_f32(parts: &[Expect]) -> bool {
 fn mapped(path: &syn::Path) -> Option<&Type> {
     let last = path.segments.last().filter(|last| last.ident == "HashMap" || last.ident == "BTreeMap")?;
     type_arguments(last).nth(1)
+}
+
+/// The type of the elements of a list.
+fn listed(path: &syn::Path) -> Option<&Type> {
+    let last = path.segments.last().filter(|last| last.ident == "Vec" || last.ident == "VecDeque")?;
+    type_arguments(last).next()
 }
 
 /// The first type argument of a container whose elements leave one by one.
