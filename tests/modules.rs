@@ -212,3 +212,23 @@ fn a_method_of_a_policy_is_an_operation_on_whatever_it_is_called() -> Result<()>
     assert_eq!(of_an_element(&[own], &x)?, amp::DType::BF16);
     Ok(())
 }
+
+/// A module that is no `lower` one takes the other 16-bit precision: nothing is narrowed there.
+#[autocast(f16)]
+fn of_the_other_half(norm: &LayerNorm, act: &Relu, fc: &Linear, x: &Tensor<BF16>) -> Result<[Tensor<F32>; 3]> {
+    let normed = norm.forward(x)?;
+    let active = act.forward(x)?.to::<F32>()?;
+    Ok([normed, active, fc.forward(&x.to::<F16>()?)?])
+}
+
+#[test]
+fn halves_meet_where_nothing_is_narrowed() -> Result<()> {
+    let device = Device::cpu();
+    let (norm, fc) = (LayerNorm::new(4, &device)?, Linear::new(4, 4, &device)?);
+    let x = Tensor::<F32>::from_slice(&[0.5, -1.0, 2.0, 3.0, -4.0, 5.5, 6.0, 7.0], [2, 4], &device)?.to::<BF16>()?;
+    let [normed, active, projected] = of_the_other_half(&norm, &Relu, &fc, &x)?;
+    assert_eq!(normed.to_vec()?, norm.forward(&x.to::<F32>()?)?.to_vec()?);
+    assert_eq!(active.to_vec()?, x.to::<F32>()?.relu()?.to_vec()?);
+    assert_eq!(projected.to_vec()?, fc.forward(&x.to::<F16>()?)?.to::<F32>()?.to_vec()?);
+    Ok(())
+}

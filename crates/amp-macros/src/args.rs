@@ -99,6 +99,8 @@ pub(crate) struct Args {
     /// A crate whose tensors carry their precision at run time: there a call without a policy is an error.
     pub(crate) host: bool,
     pub(crate) rules: Rules,
+    /// The operations that were given a class here.
+    pub(crate) listed: Vec<(Ident, Rule)>,
     /// The arguments without `policy`, to be handed to a policy macro.
     pub(crate) forwarded: TokenStream,
 }
@@ -140,6 +142,7 @@ impl Args {
             krate: None,
             host: false,
             rules: Rules::default(),
+            listed: Vec::new(),
             forwarded,
         };
         let mut seen: Vec<String> = Vec::new();
@@ -184,6 +187,7 @@ impl Args {
                 let rule = Rule::from_word(&name).expect("the words above");
                 for op in names(input, &key)? {
                     self.rules.insert(&op, rule)?;
+                    self.listed.push((op, rule));
                 }
             }
             _ => {

@@ -4,6 +4,7 @@ use crate::args::{Args, Region, param_name};
 use crate::budget;
 use crate::emit;
 use crate::item::{Function, rejected};
+use crate::listed;
 use crate::plan;
 use crate::region::has_unparsed;
 use crate::rules::Rules;
@@ -70,6 +71,7 @@ fn is_value() -> bool {
 fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
     let (walked, budget) = budget::kept(args, |tallies| walk_function(args, &args.region, function, block, tallies));
     let mut errors = walked.errors;
+    listed::check(args, &block.to_token_stream(), &mut errors);
     let private = args.private();
     let doc = plan::document(&walked.rows, &args.region);
     let imports = emit::imports(&private);

@@ -70,7 +70,7 @@ pub(crate) struct Value {
     pub(crate) prec: Prec,
     /// The precision follows from declared types or from operations on such values, not from names alone.
     pub(crate) sure: bool,
-    /// The user widened it by an explicit cast.
+    /// The user widened it by an explicit cast, or a region that is switched off made it.
     pub(crate) pinned: bool,
     /// Nothing but the name of the method it came out of says that it is a tensor.
     pub(crate) by_name: bool,
@@ -121,6 +121,18 @@ impl Value {
     /// A value that nothing has told the type of where it is declared.
     pub(crate) fn late() -> Self {
         Self { late: true, ..Self::opaque() }
+    }
+
+    /// What comes out of a region that is switched off: what is F32 in it stays so.
+    pub(crate) fn pinned(mut self) -> Self {
+        self.pinned |= self.prec == Prec::F32;
+        self.parts = self.parts.into_iter().map(Self::pinned).collect();
+        self
+    }
+
+    /// Whether narrowing it would undo what the user wrote; of a module's result in full precision nothing says F32.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned && matches!(self.prec, Prec::F32 | Prec::Unknown)
     }
 
     /// Whether the compiler may not know its type where it is asked for it.

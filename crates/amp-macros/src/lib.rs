@@ -2,7 +2,7 @@
 //!
 //! One file a phase: `args` (grammar), `item` (what an attribute stands on), `rules` (the policy table and what the user
 //! changed in it), `lattice` and `scope` (what is known about values), `walk` (the interpreter that rewrites), `hoist`
-//! (where narrowings are made), `flow` (which results are written narrow), `literal` (constants), `emit` (tokens of casts), `plan` (what was decided), `expand`,
+//! (where narrowings are made), `flow` (which results are written narrow), `literal` (constants), `listed` (options without effect), `emit` (tokens of casts), `plan` (what was decided), `expand`,
 //! `region`, `policy`, `amp_op` (entry points), `error` (messages). `derive_module` stands apart: `#[derive(Module)]`.
 
 #![forbid(unsafe_code)]
@@ -21,6 +21,7 @@ mod given;
 mod hoist;
 mod item;
 mod lattice;
+mod listed;
 mod literal;
 mod parens;
 mod place;
@@ -59,6 +60,10 @@ use proc_macro::TokenStream;
 /// The plan, one row an operation, is added to the function's documentation and listed by `amp::plan::all()`.
 ///
 /// # Limits
+/// - The classes listed on the attribute are those of operations that the function calls. Modules go by their own types:
+///   `full(linear)` changes `x.linear(..)`, not `nn::Linear`, which runs in full precision in an `amp_region!(f32, ..)`.
+/// - A cast to F32 that is written holds for its value and for what moves, scales or activates its elements: a `lower`
+///   operation that undoes it is an error. What it is joined with, or what a `full` operation makes of it, is a new value.
 /// - Code inside macros other than those of `std` is not seen.
 /// - A free function is taken for an operation by its name: one's own `softmax` gets its arguments cast as the operation
 ///   does, and `skip(softmax)` leaves its calls as written.

@@ -4,11 +4,12 @@ use crate::args::Args;
 use crate::budget;
 use crate::emit;
 use crate::error::at;
+use crate::listed;
 use crate::plan;
 use crate::rules::Rules;
 use crate::walk::{Context, Expect, Start, Walked, walk, walk_both};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::{Block, Expr, Result, Stmt, braced};
 
@@ -97,7 +98,8 @@ fn expand(input: TokenStream, policy: Rules) -> TokenStream {
 
 fn rewrite(args: &Args, block: &Block) -> TokenStream {
     let (walked, budget) = budget::kept(args, |tallies| walk_region(args, block, tallies));
-    let errors = walked.errors;
+    let mut errors = walked.errors;
+    listed::check(args, &block.to_token_stream(), &mut errors);
     if !errors.is_empty() {
         let errors = errors.into_tokens();
         return quote!({ #errors });

@@ -83,23 +83,37 @@ macro_rules! pointers {
 }
 pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
 
-/// A target that does not undo a cast to F32 by the user.
+/// A precision that does not undo a cast to F32 by the user.
 #[diagnostic::on_unimplemented(
     message = "this cast to `F32` would be undone by a `lower` module",
     label = "the module narrows its input again",
     note = "run it in full precision with `amp_region!(f32, ..)`, or cast to the region's precision where it may be rounded"
 )]
-pub trait KeepsPinned {}
+pub trait KeepsF32 {}
 
 #[diagnostic::do_not_recommend]
-impl KeepsPinned for To<F32> {}
-#[diagnostic::do_not_recommend]
-impl KeepsPinned for Keep {}
-#[diagnostic::do_not_recommend]
-impl<L> KeepsPinned for Writing<L> {}
+impl KeepsF32 for F32 {}
+
+/// What an F32 tensor is after its cast to a target.
+pub trait OfF32 {
+    /// Its precision.
+    type Then;
+}
+
+impl<L> OfF32 for To<L> {
+    type Then = L;
+}
+
+impl OfF32 for Keep {
+    type Then = F32;
+}
+
+impl<L> OfF32 for Writing<L> {
+    type Then = F32;
+}
 
 /// The target of an input that the user cast to F32.
-pub const fn pinned<T: KeepsPinned + Copy>(target: T) -> T {
+pub const fn pinned<T: OfF32<Then: KeepsF32> + Copy>(target: T) -> T {
     target
 }
 

@@ -1,9 +1,10 @@
-//! What a module is given first: a module that computes takes no integers and no truth values, and says so itself, so
-//! that the result it would have had is no second mistake.
+//! What a module is given first: a module that computes takes no integers and no truth values, and one that narrows takes
+//! nothing of the other 16-bit precision. It says so itself, so that the result it would have had is no second mistake.
 
 use super::{Cast, Casting, Held, Inside, Moved, Probe, To, Writing};
-use crate::precision::{Bool, F32, I64, U8};
+use crate::precision::{BF16, Bool, F16, F32, I64, U8};
 use crate::tensor::Tensor;
+use std::marker::PhantomData;
 
 /// A tensor of integers or truth values.
 pub trait Discrete {}
@@ -30,6 +31,71 @@ impl<A, K: Casting<A>> Probe<A, K> {
     /// Takes an input that can be cast, as those of which the compiler knows nothing but a mistake are taken to be.
     pub fn enter(self, value: A, to: K) -> K::Held {
         to.held(value)
+    }
+}
+
+/// An input that the module may cast.
+pub trait Together<A, K> {
+    /// Accepts it.
+    fn apart(&self) -> Probe<A, K>;
+}
+
+impl<A, K> Together<A, K> for &Probe<A, K> {
+    fn apart(&self) -> Probe<A, K> {
+        Probe(PhantomData, PhantomData)
+    }
+}
+
+/// One trait a pair, because a diagnostic's text can name the pair only literally.
+macro_rules! apart {
+    ($($trait:ident $message:literal $help:literal)*) => { $(
+        /// Implemented by nothing: the bound that rejects such a tensor.
+        #[diagnostic::on_unimplemented(
+            message = $message,
+            label = "the module computes in the precision of the region",
+            note = $help
+        )]
+        pub trait $trait {}
+    )* };
+}
+apart! {
+    MeetsF16 "this `BF16` tensor meets `F16` in a `lower` module"
+    "the two are never cast to each other for you: write `.to::<F16>()`"
+    MeetsBF16 "this `F16` tensor meets `BF16` in a `lower` module"
+    "the two are never cast to each other for you: write `.to::<BF16>()`"
+}
+
+/// An input of BF16 where the module casts to F16.
+pub trait BF16ForF16<A> {
+    /// Rejects it.
+    fn apart(&self) -> Probe<A, To<F16>>
+    where
+        A: MeetsF16;
+}
+
+impl<A: Inside<Tensor = Tensor<BF16>>> BF16ForF16<A> for Probe<A, To<F16>> {
+    fn apart(&self) -> Self
+    where
+        A: MeetsF16,
+    {
+        Probe(PhantomData, PhantomData)
+    }
+}
+
+/// An input of F16 where the module casts to BF16.
+pub trait F16ForBF16<A> {
+    /// Rejects it.
+    fn apart(&self) -> Probe<A, To<BF16>>
+    where
+        A: MeetsBF16;
+}
+
+impl<A: Inside<Tensor = Tensor<F16>>> F16ForBF16<A> for Probe<A, To<BF16>> {
+    fn apart(&self) -> Self
+    where
+        A: MeetsBF16,
+    {
+        Probe(PhantomData, PhantomData)
     }
 }
 

@@ -31,9 +31,7 @@ mod typed;
 pub use crate::plan::Registered;
 pub use crate::precision::{AutocastPrecision, BF16, Element, F16, F32};
 pub use amp_policy::Half;
-pub use class::{
-    Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsPinned, Lower, ModuleClass, Target, pinned,
-};
+pub use class::{Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsF32, Lower, ModuleClass, Target, pinned};
 pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, WritesDirectly, Writing, finished, writing, written};
 pub use function::function;
 pub use guard::{CalledOn, HasPolicy, OnOther, OnTensor, Own};
@@ -63,7 +61,7 @@ pub mod kinds {
         OutsideExclusive as _, OutsideShared as _, WalksBack as _, WalksNot as _,
     };
     pub use super::hold::{AsIs as _, ByCopy as _, ByPlace as _, PlaceAsIs as _};
-    pub use super::input::{AnyInput as _, NoInput as _};
+    pub use super::input::{AnyInput as _, BF16ForF16 as _, F16ForBF16 as _, NoInput as _, Together as _};
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};
     pub use super::literal::HoldsAtRuntime as _;

@@ -33,7 +33,7 @@ pub(crate) enum Role {
     Argument,
     /// There too, in a call that names the place elsewhere as well: it is borrowed.
     Shared,
-    /// The first argument of a module.
+    /// The first argument of a module, or one of the other 16-bit precision.
     Input,
 }
 
@@ -280,7 +280,10 @@ impl Bound {
         let site = Span::mixed_site().located_at(first);
         let (input, unsettled) = (self.operand.role == Role::Input, self.operand.is_unsettled());
         let held = |asked: TokenStream, value: TokenStream| match input {
-            true => quote_spanned!(at=> __amp::input(#asked, #target).enter(#value, #target)),
+            true => {
+                let apart = quote_spanned!(site=> (&__amp::input(#asked, #target)).apart());
+                quote_spanned!(at=> #apart.enter(#value, #target))
+            }
             false if self.is_borrowed() => quote_spanned!(at=> __amp::Given(#value, #target).lend()),
             false if is_place(expr) => quote_spanned!(at=> __amp::place(#asked, #target).hold(#value, #target)),
             false => quote_spanned!(at=> __amp::Given(#value, #target).hold()),

@@ -125,7 +125,7 @@ impl Walker<'_> {
                 format!("the two are never cast to each other for you: write `.to::<{half}>()`"),
             ));
         }
-        if !value.pinned || value.prec != Prec::F32 {
+        if !value.is_pinned() {
             return None;
         }
         let error = spanned(

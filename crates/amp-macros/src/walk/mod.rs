@@ -77,6 +77,8 @@ pub(crate) struct Walker<'a> {
     writes: bool,
     cx: &'a Context,
     region: Region,
+    /// It runs in full precision within one that does not.
+    switched_off: bool,
     rules: Rules,
     scopes: Scopes,
     settled: Settled,
@@ -167,6 +169,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         writes: hoists.is_some(),
         cx: start.cx,
         region: start.region.clone(),
+        switched_off: false,
         rules: start.rules.clone(),
         scopes: Scopes::default(),
         settled,

@@ -39,7 +39,7 @@ impl Walker<'_> {
         self.rows.push(row);
         self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
-        let result = Value::new(Prec::Unknown).shaped(Shape::Fallible);
+        let result = Value { pinned: self.switched_off, ..Value::new(Prec::Unknown) }.shaped(Shape::Fallible);
         if positions.is_empty() || full {
             return result;
         }
@@ -48,13 +48,16 @@ impl Walker<'_> {
         let asks = |i: &usize| may_differ(&values[*i]) && !self.cx.host && !values[*i].shape.gives();
         let asks: Vec<usize> = positions.iter().copied().filter(asks).collect();
         let spans: Vec<Span> = call.args.iter().map(|arg| emit::ends(arg).0).collect();
+        // What its own type says of it, it says better than the module's.
+        let other_half = |i: usize| matches!(values[i].prec, Prec::Half(_)) && values[i].prec != self.lower();
+        let asked_of = |i: usize| other_half(i) || i == 0 && !values[i].prec.is_known();
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
         let operands = positions
             .iter()
             .map(|&i| Operand {
                 treatment: Treatment::To(region.clone()),
                 expr: take(&mut call.args[i]),
-                role: if i == 0 && !values[i].prec.is_known() { Role::Input } else { shared::argument(source, i + 1) },
+                role: if asked_of(i) { Role::Input } else { shared::argument(source, i + 1) },
                 late: values[i].is_unsettled(),
             })
             .collect();
@@ -64,7 +67,7 @@ impl Walker<'_> {
         let half = matches!(self.lower(), Prec::Half(_));
         let written = self.written(site, None);
         let written = written.map(|written| written.condition(&region));
-        let pinned = positions.iter().filter(|&&i| half && values[i].pinned && values[i].prec == Prec::F32);
+        let pinned = positions.iter().filter(|&&i| half && values[i].is_pinned());
         let pinned: Vec<Span> = pinned.map(|&i| spans[i]).take(1).collect();
         self.rewrite(expr, |_| {
             emit::module_call(

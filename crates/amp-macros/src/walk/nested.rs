@@ -4,10 +4,10 @@ use super::Walker;
 use crate::args::{Args, Region};
 use crate::error::at;
 use crate::lattice::{Prec, Value};
-use crate::region;
 use crate::shape::Shape;
+use crate::{listed, region};
 use proc_macro2::Span;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
@@ -93,7 +93,8 @@ impl Walker<'_> {
         };
         // These need more than one expansion of the body: the region's own macro makes them.
         if args.policy.is_some() || args.enabled.is_some() {
-            return (Value::new(Prec::Unknown), None);
+            let pinned = self.switches_off(&args.region);
+            return (Value { pinned, ..Value::new(Prec::Unknown) }, None);
         }
         if let Some((_, tokens)) = &args.max_casts {
             let span = tokens.clone().into_iter().next().map_or(args.region_span, |token| token.span());
@@ -103,12 +104,17 @@ impl Walker<'_> {
                 "write it on the function's `#[autocast(..)]`",
             ));
         }
+        listed::check(&args, &body.to_token_stream(), &mut self.errors);
         let inner = self.inside(&args, |walker| walker.region_body(&mut body));
-        let pinned = matches!(args.region, Region::F32) && !matches!(self.region, Region::F32);
-        let value = Value { pinned: inner.pinned || pinned && inner.prec == Prec::F32, ..inner };
+        let value = if self.switches_off(&args.region) { inner.pinned() } else { inner };
         // What the compiler has to say of it begins where the user's macro does.
         let at = Span::mixed_site().located_at(mac.path.span());
         (value, Some(Expr::Verbatim(quote_spanned!(at=> (#body)))))
+    }
+
+    /// Whether a region within this one runs in full precision, and this one does not.
+    fn switches_off(&self, inner: &Region) -> bool {
+        matches!(inner, Region::F32) && !matches!(self.region, Region::F32)
     }
 
     fn region_body(&mut self, body: &mut Expr) -> Value {
@@ -118,11 +124,17 @@ impl Walker<'_> {
     fn inside<T>(&mut self, args: &Args, walk: impl FnOnce(&mut Self) -> T) -> T {
         let mut rules = args.rules.clone();
         rules.add_policy(self.rules.clone());
+        let switched_off = match args.region {
+            Region::F32 => self.switched_off || !matches!(self.region, Region::F32),
+            _ => false,
+        };
+        let switched_off = std::mem::replace(&mut self.switched_off, switched_off);
         let region = std::mem::replace(&mut self.region, args.region.clone());
         let rules = std::mem::replace(&mut self.rules, rules);
         let out = walk(self);
         self.region = region;
         self.rules = rules;
+        self.switched_off = switched_off;
         out
     }
 }
