@@ -196,6 +196,11 @@ impl Value {
         self.sure && self.prec == *prec
     }
 
+    /// Is F32, where everything meets it, whatever the compiler finds its type to be.
+    pub(crate) fn is_late_f32(&self) -> bool {
+        self.late && self.is_surely(&Prec::F32)
+    }
+
     pub(crate) fn join(&self, other: &Self) -> Self {
         if self.prec == Prec::Never {
             return other.clone();

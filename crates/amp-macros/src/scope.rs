@@ -124,6 +124,10 @@ impl Var {
         if self.empty && assigned.sure && assigned.prec.is_known() {
             return Some(assigned.prec.clone());
         }
+        // What is taken out of it is read before the compiler knows its type.
+        if self.empty && assigned.prec.is_tensor() && assigned.parts.is_empty() {
+            return Some(Prec::F32);
+        }
         let all = [&self.value.prec, &assigned.prec];
         if all.contains(&&Prec::Other) {
             return None;

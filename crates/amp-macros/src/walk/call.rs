@@ -97,6 +97,8 @@ const ITERATING: &[&str] =
     &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "fold", "try_fold", "try_for_each"];
 /// Those whose closure gives the elements that come out.
 const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while"];
+/// Methods whose closure makes what it is called with next.
+const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
 /// Methods that put an element into a container.
 const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 /// Methods that put the elements of another container into one.
@@ -184,6 +186,7 @@ impl Walker<'_> {
         let wanted = self.variable(&call.receiver).is_some_and(|var| self.is_wanted(var));
         let takes = fills && (wanted || value.is_surely(&Prec::F32));
         let extends = EXTENDING.contains(&name) && value.is_surely(&Prec::F32);
+        let folded = FOLDING.contains(&name).then(|| self.unnamed());
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => {
@@ -195,7 +198,9 @@ impl Walker<'_> {
                         _ => Expect::Open,
                     };
                     let params = parameters(name, &args, &item);
-                    closure = Some(self.closure_over(inner, &params, place, items.as_ref()));
+                    let result = self.closure_over(inner, &params, place, items.as_ref());
+                    folded.iter().for_each(|&var| self.assign_var(var, &result));
+                    closure = Some(result);
                 }
                 arg => {
                     let collects = extends && (is_list(arg) || matches!(arg, Expr::MethodCall(_)));
@@ -204,6 +209,7 @@ impl Walker<'_> {
                     match takes {
                         true => self.widen_owned(arg, &mut given),
                         false if name == "unwrap_or" => self.given_back(arg, &mut given),
+                        false if let Some(var) = folded => self.begin_fold(var, arg, &mut given),
                         false => self.expected(arg, &mut given),
                     }
                     args.push(given);
@@ -215,6 +221,11 @@ impl Walker<'_> {
             && self.is_open(&call.receiver)
         {
             self.want(&call.receiver);
+        }
+        if (fills || EXTENDING.contains(&name))
+            && let Some(given) = args.last()
+        {
+            self.mixed(&call.receiver, &value, given);
         }
         if fills && let Some(given) = args.last() {
             self.filled(&call.receiver, &value, given, args.len());
@@ -234,8 +245,10 @@ impl Walker<'_> {
         let value = match name {
             // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
             "to" => Value { pinned: true, ..Value::inferred() },
-            "fold" | "try_fold" if folds_f32(name, &args) => Value::sure(Prec::F32),
-            "fold" | "try_fold" if args.first().is_some_and(|init| init.prec.is_tensor()) => Value::new(Prec::Unknown),
+            _ if folds_f32(name, &args) => Value::sure(Prec::F32),
+            _ if folded.is_some() && args.first().is_some_and(|init| init.prec.is_tensor()) => {
+                Value::new(Prec::Unknown)
+            }
             "into" if !value.constants.is_empty() => value,
             _ if MAPPING.contains(&name) => closure.unwrap_or_else(Value::opaque),
             "enumerate" => Value::tuple(vec![Value::other(), item]),
@@ -256,6 +269,20 @@ impl Walker<'_> {
         (value.shaped(shape), from)
     }
 
+    /// What a fold begins with is what a variable that its closure assigns to does.
+    fn begin_fold(&mut self, var: usize, init: &mut Expr, value: &mut Value) {
+        let open = value.prec == Prec::Opaque && !value.is_unsettled();
+        let begins = Value { prec: if open { Prec::Unknown } else { value.prec.clone() }, ..value.clone() };
+        self.scopes.vars[var].value = begins.clone();
+        if self.chosen(var) == Some(Prec::F32) && value.parts.is_empty() {
+            *value = begins;
+            return self.widen_held(init, value);
+        }
+        if !value.sure {
+            self.expected(init, value);
+        }
+    }
+
     /// Widens what an option or a result holds, by its type.
     fn widen_held(&self, expr: &mut Expr, value: &mut Value) {
         if may_differ(value) && !self.cx.host {
@@ -268,6 +295,14 @@ impl Walker<'_> {
     /// Whether a variable is a container that was made empty and holds F32 where it leaves.
     fn is_wanted(&self, var: usize) -> bool {
         self.scopes.vars[var].open && self.chosen(var) == Some(Prec::F32)
+    }
+
+    /// What is F32 and put into a variable's container is assigned to it, as what it may have to be widened for.
+    pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value) {
+        let joins = container.prec.is_tensor() && given.prec == Prec::F32 && given.parts.is_empty();
+        if let Some(var) = self.variable(place).filter(|_| joins) {
+            self.assign_var(var, given);
+        }
     }
 
     /// What is put into a container that was made empty says what the container holds.
@@ -314,11 +349,15 @@ fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
         Some(Prec::Never) => Value::never(),
         Some(_) if given[0].inferred => Value::late(),
         Some(Prec::F32) if folds_f32(method, given) => Value::sure(Prec::F32),
+        // Or it would have been made F32.
+        Some(prec @ Prec::Half(_)) if given[0].is_surely(prec) && given[0].parts.is_empty() => {
+            Value::sure(prec.clone())
+        }
         Some(prec) if prec.is_tensor() => Value::new(Prec::Unknown),
         _ => Value::opaque(),
     };
     match method {
-        "fold" | "try_fold" | "rfold" | "try_rfold" => vec![folded, item.clone()],
+        name if FOLDING.contains(&name) => vec![folded, item.clone()],
         "scan" => vec![Value::opaque(), item.clone()],
         "reduce" => vec![item.clone(), item.clone()],
         _ => vec![item.clone()],
@@ -380,8 +419,7 @@ fn makes_of_list(func: &Expr) -> bool {
 
 /// Whether an iterator is folded into a tensor that starts, and so stays, in F32.
 fn folds_f32(method: &str, given: &[Value]) -> bool {
-    matches!(method, "fold" | "try_fold" | "rfold" | "try_rfold")
-        && given.first().is_some_and(|init| init.is_surely(&Prec::F32) && init.parts.is_empty())
+    FOLDING.contains(&method) && given.first().is_some_and(|init| init.is_surely(&Prec::F32) && init.parts.is_empty())
 }
 
 /// `iter.sum()`, `iter.fold(..)`: a sum of an iterator has no arguments, a sum of a tensor has; a fold of one has a closure.

@@ -223,7 +223,12 @@ impl Walker<'_> {
         };
         match slot {
             Some((slot, _)) => self.reassigned(&slot, &value),
-            None => drop(self.expr(place)),
+            None => {
+                let held = self.expr(place);
+                if let Expr::Index(index) = place {
+                    self.mixed(&index.expr, &held, &value);
+                }
+            }
         }
         if may_differ(&value) && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
             self.rewrite(expr, |inner| emit::slot(place, inner));

@@ -74,11 +74,15 @@ impl Walker<'_> {
 
     /// Declares the variable that stands for what `break` gives.
     fn enter_loop(&mut self, label: Option<&syn::Label>) -> usize {
-        let var = self.scopes.vars.len();
-        self.scopes.declare("", Value::never(), self.steps.len(), false, false);
+        let var = self.unnamed();
         let label = label.map(|label| label.name.ident.to_string());
         self.breaks.push(Frame { label, var, exits: Vec::new(), repeats: Vec::new(), values: Vec::new() });
         var
+    }
+
+    /// A variable without a name, for what is carried round or out of a loop or a closure.
+    pub(super) fn unnamed(&mut self) -> usize {
+        self.scopes.declare("", Value::never(), self.steps.len(), false, false)
     }
 
     /// The state at the head of a loop that is about to be walked.

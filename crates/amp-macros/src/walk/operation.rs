@@ -119,7 +119,7 @@ impl Called<'_> {
                 let some: Vec<&Value> = inputs.into_iter().filter(|value| value.prec != Prec::Other).collect();
                 let agree = some.iter().all(|value| value.sure && value.prec == some[0].prec);
                 // F32 is where everything meets it; of what is known late, the others are not told by its type.
-                let late = some.iter().any(|value| value.late && value.is_surely(&Prec::F32));
+                let late = some.iter().any(|value| value.is_late_f32());
                 let goal = if late { Goal::To(Prec::F32) } else { Goal::Meet };
                 (some.len() > 1 && !agree).then_some(goal)
             }

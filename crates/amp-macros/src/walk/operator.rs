@@ -70,8 +70,9 @@ impl Walker<'_> {
             self.meet_operands(expr, emit::ends(&source), &left, &right);
         }
         let pinned = if scalar { left.pinned || right.pinned } else { false };
-        Value { pinned, sure: (scalar || left.sure && right.sure) && prec.is_known(), ..Value::new(prec) }
-            .shaped(Shape::Fallible)
+        let late = left.is_late_f32() || right.is_late_f32();
+        let sure = scalar || late || left.sure && right.sure;
+        Value { pinned, late, sure: sure && prec.is_known(), ..Value::new(prec) }.shaped(Shape::Fallible)
     }
 
     /// Casts both operands to where they meet.

@@ -215,6 +215,12 @@ impl Walker<'_> {
         if agree || values.len() < 2 {
             return Value { sure, flow, ..Value::new(prec) };
         }
+        let late = values.iter().any(Value::is_late_f32);
+        let treatment = |value: &Value| match late {
+            true if value.is_surely(&Prec::F32) => Treatment::Nothing,
+            true => Treatment::To(self.target(&Prec::F32)),
+            false => Treatment::Meet,
+        };
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
         let elems = literal_list(&mut call.args[0]).expect("seen above");
@@ -224,7 +230,7 @@ impl Walker<'_> {
             .map(|(elem, value)| Operand {
                 expr: std::mem::replace(elem, Expr::Verbatim(TokenStream::new())),
                 role: Role::Argument,
-                treatment: Treatment::Meet,
+                treatment: treatment(value),
                 late: value.is_unsettled(),
             })
             .collect();
