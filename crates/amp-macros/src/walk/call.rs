@@ -105,6 +105,8 @@ const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 const EXTENDING: &[&str] = &["extend", "append", "extend_from_slice"];
 /// Methods of tensors that say the same in every precision.
 const ASKING: &[&str] = &["dims", "size", "rank", "count", "device", "requires_grad"];
+/// Methods that make a container of another, of the same elements.
+const CONVERTING: &[&str] = &["into", "try_into"];
 /// Methods whose result has the type that the context asks for.
 pub(super) const INFERRED: &[&str] =
     &["collect", "into", "try_into", "parse", "sum", "product", "unwrap_or_default", "try_collect"];
@@ -179,6 +181,9 @@ impl Walker<'_> {
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
         let mut value = self.beginning(&mut call.receiver, call.dot_token.span);
+        if matches!(collected, Some(Expect::Prec(Prec::F32))) && CONVERTING.contains(&name) {
+            self.widen_held(&mut call.receiver, &mut value);
+        }
         let item = Value { constants: Vec::new(), shape: Shape::Unknown, ..value.clone() };
         let mut closure = None;
         let mut args = Vec::new();
@@ -395,7 +400,7 @@ pub(super) fn collects(expr: &Expr) -> bool {
         Expr::MethodCall(call) if ["unwrap", "expect"].iter().any(|name| call.method == name) => {
             collects(&call.receiver)
         }
-        Expr::MethodCall(call) => call.method == "collect" || call.method == "try_collect",
+        Expr::MethodCall(call) => ["collect", "try_collect"].iter().chain(CONVERTING).any(|name| call.method == name),
         Expr::Call(call) => call.args.len() == 1 && is_list(&call.args[0]) && makes_of_list(&call.func),
         Expr::Try(inner) => collects(&inner.expr),
         Expr::Paren(inner) => collects(&inner.expr),

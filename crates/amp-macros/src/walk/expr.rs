@@ -89,7 +89,8 @@ impl Walker<'_> {
             Expr::Unsafe(inner) => self.block(&mut inner.block, &Expect::Nothing),
             Expr::Async(inner) => self.async_block(inner),
             Expr::Closure(inner) => {
-                let Value { flow, .. } = self.closure(inner, &[]);
+                // Who calls it says what it returns.
+                let Value { flow, .. } = self.closure_into(inner, &[], Expect::Open);
                 Value { flow, ..Value::other() }
             }
             Expr::Return(inner) => {
@@ -230,8 +231,12 @@ impl Walker<'_> {
                 }
             }
         }
-        if may_differ(&value) && emit::is_pure_place(place) && !matches!(place, Expr::Infer(_)) {
-            self.rewrite(expr, |inner| emit::slot(place, inner));
+        match emit::is_pure_place(place) {
+            true if may_differ(&value) => self.rewrite(expr, |inner| emit::slot(place, inner)),
+            true => {}
+            false if matches!(place, Expr::Infer(_)) => {}
+            // The place is not written twice.
+            false => self.expected(expr, &mut value),
         }
     }
 

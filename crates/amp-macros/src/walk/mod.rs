@@ -236,6 +236,7 @@ impl Walker<'_> {
         self.steps.push(Step::Block(id, 0));
         let at = self.steps.len() - 1;
         let mut value = Value::other();
+        self.functions(block);
         let count = block.stmts.len();
         let mut after: Vec<(usize, Vec<Stmt>)> = Vec::new();
         for (i, stmt) in block.stmts.iter_mut().enumerate() {

@@ -70,6 +70,8 @@ impl Walker<'_> {
         }
         match name {
             "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
+            // What is expected of `Cow::Owned(..)` is expected of its argument.
+            name if name.starts_with(char::is_uppercase) => Value { flow, ..Value::opaque() },
             _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
             _ => Value { flow, ..Value::opaque() },
         }

@@ -9,7 +9,7 @@ use crate::lattice::{Prec, Value};
 use crate::scope::{Hold, Var};
 use quote::quote;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, Stmt, Type};
+use syn::{Block, Expr, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, Stmt, Type};
 
 impl Walker<'_> {
     /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
@@ -41,6 +41,16 @@ impl Walker<'_> {
                     self.scopes.declare(&ident.to_string(), Value::other(), self.steps.len(), true, true);
                 }
                 (Value::other(), Vec::new())
+            }
+        }
+    }
+
+    /// Declares the functions of a block, which are in scope in all of it: they are no operations.
+    pub(super) fn functions(&mut self, block: &Block) {
+        for stmt in &block.stmts {
+            if let Stmt::Item(Item::Fn(function)) = stmt {
+                let name = function.sig.ident.to_string();
+                self.scopes.declare(&name, Value::other(), self.steps.len(), true, true);
             }
         }
     }

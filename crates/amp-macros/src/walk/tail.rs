@@ -300,7 +300,7 @@ fn listed(path: &syn::Path) -> Option<&Type> {
 
 /// The first type argument of a container whose elements leave one by one.
 fn container(path: &syn::Path) -> Option<&Type> {
-    let last = path.segments.last().filter(|last| last.ident == "Result" || last.ident == "Option")?;
+    let last = path.segments.last().filter(|last| ["Result", "Option", "Cow"].iter().any(|name| last.ident == name))?;
     type_arguments(last).next()
 }
 
@@ -336,7 +336,7 @@ fn is_new_box(func: &Expr) -> bool {
     matches!(func, Expr::Path(path) if is_pointer(&path.path) && path.path.segments.last().is_some_and(|s| s.ident == "new"))
 }
 
-/// `Ok(..)` and `Some(..)`: what is inside leaves too.
+/// `Ok(..)`, `Some(..)`, `Cow::Owned(..)`: what is inside leaves too.
 fn wraps(func: &Expr) -> bool {
-    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "Ok" || s.ident == "Some"))
+    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|s| ["Ok", "Some", "Owned"].iter().any(|name| s.ident == name)))
 }
