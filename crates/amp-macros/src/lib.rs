@@ -86,8 +86,13 @@ use proc_macro::TokenStream;
 /// - A map that is extended with a list of pairs takes them as they are: `insert` widens what goes into it.
 /// - What a closure gives by `return` is not joined with what it gives at its end, unless its type is written out
 ///   (`|x| -> Result<Tensor<F32>> { .. }`): then both are widened.
-/// - A list that is made empty and filled with pairs, or with both precisions, is widened where it leaves by its own name
-///   for a type that is written out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
+/// - A list that is made empty and filled with pairs is widened where it leaves by its own name for a type that is written
+///   out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
+/// - An option that starts as `None` holds F32 if what it is given is a function's or a module's. What it holds is given to a
+///   module, or is a tuple, only where its type is written: `let mut state: Option<Tensor<F32>> = None`.
+/// - Fields of a struct of one's own that share a type parameter have the precision of the first: write `y.to::<F32>()?`.
+/// - What comes out of an iterator or a closure that a function returns is widened where the closure says what it returns:
+///   `xs.iter().map(|x| -> Result<Tensor<F32>> { .. })`.
 #[proc_macro_attribute]
 pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::autocast(args.into(), item.into()).into()

@@ -338,5 +338,6 @@ fn is_new_box(func: &Expr) -> bool {
 
 /// `Ok(..)`, `Some(..)`, `Cow::Owned(..)`: what is inside leaves too.
 fn wraps(func: &Expr) -> bool {
-    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|s| ["Ok", "Some", "Owned"].iter().any(|name| s.ident == name)))
+    let Expr::Path(path) = func else { return false };
+    path.path.segments.last().is_some_and(|last| ["Ok", "Some", "Owned"].iter().any(|name| last.ident == name))
 }
