@@ -122,6 +122,43 @@ where
     }
 }
 
+/// Implemented by nothing: the bound that rejects what is not unwrapped.
+#[diagnostic::on_unimplemented(
+    message = "this module is given a `Result`, not a tensor",
+    label = "a `Result` holds a tensor once it is unwrapped",
+    note = "put `?` behind it"
+)]
+pub trait UnwrappedInput {}
+
+/// A result with a tensor in it.
+pub trait HoldsInput {}
+
+impl<T: Inside, E> HoldsInput for Result<T, E> {}
+impl<T: Inside, E> HoldsInput for &Result<T, E> {}
+
+/// An input that is not unwrapped.
+pub trait WrappedInput<V, K> {
+    /// What it should have been.
+    type Taken;
+    /// Rejects it.
+    fn enter(self, value: V, to: K) -> Self::Taken
+    where
+        V: UnwrappedInput;
+}
+
+impl<A: HoldsInput, K: Computes> WrappedInput<A, K> for Probe<A, K>
+where
+    Tensor<F32>: Cast<K>,
+{
+    type Taken = Held<Tensor<F32>, <Tensor<F32> as Cast<K>>::Output>;
+    fn enter(self, _value: A, to: K) -> Self::Taken
+    where
+        A: UnwrappedInput,
+    {
+        Held::new(super::absent(), to)
+    }
+}
+
 /// Any other input.
 pub trait AnyInput {
     /// What it is.

@@ -61,7 +61,9 @@ pub mod kinds {
         OutsideExclusive as _, OutsideShared as _, WalksBack as _, WalksNot as _,
     };
     pub use super::hold::{AsIs as _, ByCopy as _, ByPlace as _, PlaceAsIs as _};
-    pub use super::input::{AnyInput as _, BF16ForF16 as _, F16ForBF16 as _, NoInput as _, Together as _};
+    pub use super::input::{
+        AnyInput as _, BF16ForF16 as _, F16ForBF16 as _, NoInput as _, Together as _, WrappedInput as _,
+    };
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};
     pub use super::literal::HoldsAtRuntime as _;

@@ -282,7 +282,7 @@ impl Bound {
         let held = |asked: TokenStream, value: TokenStream| match input {
             true => {
                 let apart = quote_spanned!(site=> (&__amp::input(#asked, #target)).apart());
-                quote_spanned!(at=> #apart.enter(#value, #target))
+                quote_spanned!(site=> #apart.enter(#value, #target))
             }
             false if self.is_borrowed() => quote_spanned!(at=> __amp::Given(#value, #target).lend()),
             false if is_place(expr) => quote_spanned!(at=> __amp::place(#asked, #target).hold(#value, #target)),
@@ -380,6 +380,7 @@ fn is_pure(expr: &Expr) -> bool {
         Expr::Path(_) => true,
         Expr::Field(field) => is_pure(&field.base),
         Expr::Reference(reference) => reference.mutability.is_none() && is_pure(&reference.expr),
+        Expr::Unary(unary) => matches!(unary.op, syn::UnOp::Deref(_)) && is_pure(&unary.expr),
         Expr::Paren(inner) => is_pure(&inner.expr),
         _ => false,
     }
