@@ -20,6 +20,7 @@ mod einsum;
 mod extreme;
 mod feed_forward;
 pub mod functional;
+mod in_place;
 mod index;
 mod join;
 mod kernel;
