@@ -11,6 +11,7 @@ mod exclusive;
 mod given;
 mod late;
 mod models;
+mod operators;
 mod own;
 mod pairs;
 mod places;

@@ -1,6 +1,7 @@
 //! Everything that can go wrong, with the values that made it go wrong.
 
 use amp_cpu::{DType, Dims};
+use std::fmt;
 use std::path::Path;
 
 /// Result of every operation that can meet bad input.
@@ -17,8 +18,8 @@ pub struct Mismatch {
 
 /// An error names the operation first, then the rule, then the values that broke it.
 ///
-/// Every result of the library may carry one: what is wide stands behind a pointer.
-#[derive(Debug, thiserror::Error)]
+/// Every result of the library may carry one: what is wide stands behind a pointer. `Debug` is the message too.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Two shapes do not broadcast to a common one.
@@ -249,6 +250,12 @@ pub enum Error {
         /// Operation
         op: &'static str,
     },
+    /// A scaler was handed gradients that none has scaled: dividing them by its scale would be wrong, and so would be not to.
+    #[error(
+        "step: no GradScaler scaled these gradients; use `scaler.scale(&loss)?.backward()?`, \
+         or `optimizer.step(&grads)` if the loss needs no scale"
+    )]
+    NotScaled,
     /// An optimizer was stepped with what a scaler has unscaled, past the scaler's finding.
     #[error(
         "step: a GradScaler unscaled these gradients and may have found infinities; \
@@ -336,9 +343,24 @@ pub enum Error {
         /// What is wrong with it
         reason: String,
     },
+    /// An error of the user's own code, made by [`Error::other`].
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The message: what a `main` that returns an error prints, and what `unwrap` shows.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {
+    /// An error of one's own, of a message or of any other error, for code that returns [`Result`].
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Other(error.into())
+    }
+
     /// The same lack of memory under the name of the operation that the user called.
     pub(crate) fn named(self, op: &'static str) -> Self {
         if let Self::OutOfMemory { bytes, .. } = self { Self::OutOfMemory { op, bytes } } else { self }
@@ -359,7 +381,7 @@ impl Error {
         op: &'static str,
         argument: &'static str,
         expected: impl Into<String>,
-        found: impl std::fmt::Display,
+        found: impl fmt::Display,
     ) -> Self {
         let mismatch = Mismatch { expected: expected.into(), found: found.to_string() };
         Self::Argument { op, argument, mismatch: mismatch.into() }
@@ -369,6 +391,15 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::Error;
+
+    #[test]
+    fn errors_show_their_message() {
+        let error = Error::argument("dropout", "p", "from 0 to 1", 2);
+        assert_eq!(format!("{error:?}"), "dropout: p must be from 0 to 1, found 2");
+        assert_eq!(Error::other("no such class").to_string(), "no such class");
+        let parsed = "x".parse::<usize>().map_err(Error::other).unwrap_err();
+        assert_eq!(parsed.to_string(), "invalid digit found in string");
+    }
 
     /// Half of what lints and calling conventions call large.
     #[test]

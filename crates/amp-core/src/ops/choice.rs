@@ -9,6 +9,7 @@ use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
 use amp_cpu::{Binary, Compare, DType};
+use std::ops::RangeInclusive;
 
 /// What [`Tensor::masked_fill`] writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +18,7 @@ pub enum Fill {
     NegInf,
     /// The least finite value of the tensor's precision.
     Lowest,
-    /// A number, which must be finite in the tensor's precision if it is finite here.
+    /// A number, which must be finite in the tensor's precision if it is finite here, and a value of an integer tensor.
     Value(f64),
 }
 
@@ -39,6 +40,13 @@ impl From<i32> for Fill {
     }
 }
 
+/// Exact up to 2^53 in magnitude.
+impl From<i64> for Fill {
+    fn from(value: i64) -> Self {
+        Self::Value(value as f64)
+    }
+}
+
 impl Fill {
     fn value(self, dtype: DType) -> Result<f64> {
         let largest = match dtype {
@@ -48,6 +56,13 @@ impl Fill {
             _ => f64::MAX,
         };
         match self {
+            Self::Value(v) if whole(dtype).is_some_and(|range| !range.contains(&v) || v.fract() != 0.0) => {
+                Err(Error::argument("masked_fill", "the value", format!("a value of {dtype}"), v))
+            }
+            Self::NegInf if whole(dtype).is_some() => {
+                let expected = format!("a value of {dtype}, or `Fill::Lowest`");
+                Err(Error::argument("masked_fill", "the value", expected, "minus infinity"))
+            }
             Self::NegInf => Ok(f64::NEG_INFINITY),
             Self::Lowest => Ok(-largest),
             Self::Value(v) if v.is_finite() && v.abs() > largest => {
@@ -56,6 +71,16 @@ impl Fill {
             }
             Self::Value(v) => Ok(v),
         }
+    }
+}
+
+/// What a precision of whole numbers holds.
+fn whole(dtype: DType) -> Option<RangeInclusive<f64>> {
+    match dtype {
+        DType::I64 => Some(i64::MIN as f64..=i64::MAX as f64),
+        DType::U8 => Some(0.0..=255.0),
+        DType::Bool => Some(0.0..=1.0),
+        _ => None,
     }
 }
 
@@ -75,7 +100,8 @@ impl<P: Element> Tensor<P> {
     /// The tensor with `value` where `mask` is true; both broadcast (`torch.masked_fill`).
     ///
     /// # Errors
-    /// [`Error::Argument`] when a finite value is not finite in this precision: `-1e9` on F16.
+    /// [`Error::Argument`] when a finite value is not finite in this precision: `-1e9` on F16; or when it is no value of this
+    /// integer precision: `-1` on U8, 0.5 on I64.
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor<Bool>, value: impl Into<Fill>) -> Result<Self> {
         let value = value.into().value(P::DTYPE)?;
@@ -152,7 +178,7 @@ fn choose(condition: &RawTensor, a: &RawTensor, b: &RawTensor) -> Result<RawTens
 #[cfg(test)]
 mod tests {
     use super::Fill;
-    use crate::{BF16, Bool, Device, F16, F32, F64, Tensor, gradcheck};
+    use crate::{BF16, Bool, Device, F16, F32, F64, I64, Tensor, U8, gradcheck};
     use half::f16;
 
     fn mask(values: [bool; 3]) -> Tensor<Bool> {
@@ -204,6 +230,24 @@ mod tests {
         assert_eq!(error, format!("masked_fill: the value must be {rule}, found -1e9"));
         let wide = Tensor::<BF16>::zeros([3], &device).unwrap();
         assert_eq!(wide.masked_fill(&chosen, -1e9).unwrap().to_vec().unwrap()[1].to_f32(), 0.0);
+    }
+
+    #[test]
+    fn fills_of_whole_numbers_are_values() {
+        let (device, chosen) = (Device::cpu(), mask([true, false, false]));
+        let (ids, bytes) = (Tensor::<I64>::ones([3], &device).unwrap(), Tensor::<U8>::ones([3], &device).unwrap());
+        assert_eq!(ids.masked_fill(&chosen, -100_i64).unwrap().to_vec().unwrap(), [-100, 1, 1]);
+        assert_eq!(ids.masked_fill(&chosen, Fill::Lowest).unwrap().to_vec().unwrap()[0], i64::MIN);
+        assert_eq!(bytes.masked_fill(&chosen, 255).unwrap().to_vec().unwrap(), [255, 1, 1]);
+        assert_eq!(bytes.masked_fill(&chosen, Fill::Lowest).unwrap().to_vec().unwrap()[0], 0);
+        let refused = |filled: crate::Result<Tensor<I64>>| filled.unwrap_err().to_string();
+        let rule = "masked_fill: the value must be a value of I64";
+        assert_eq!(refused(ids.masked_fill(&chosen, 0.5)), format!("{rule}, found 0.5"));
+        assert_eq!(refused(ids.masked_fill(&chosen, f64::NAN)), format!("{rule}, found NaN"));
+        let negative = format!("{rule}, or `Fill::Lowest`, found minus infinity");
+        assert_eq!(refused(ids.masked_fill(&chosen, Fill::NegInf)), negative);
+        assert!(bytes.masked_fill(&chosen, -1).is_err() && bytes.masked_fill(&chosen, 256).is_err());
+        assert!(chosen.masked_fill(&chosen, 2).is_err());
     }
 
     #[test]

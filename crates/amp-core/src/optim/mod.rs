@@ -73,6 +73,29 @@ pub trait Optimizer {
     }
 }
 
+/// An optimizer that is chosen at run time.
+impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
+    fn parameters(&self) -> &[Parameter] {
+        (**self).parameters()
+    }
+
+    fn apply(&mut self, grads: &Gradients<Unscaled>) -> Result<()> {
+        (**self).apply(grads)
+    }
+
+    fn schedule(&mut self, factor: f64) {
+        (**self).schedule(factor);
+    }
+
+    fn learning_rate(&self) -> f64 {
+        (**self).learning_rate()
+    }
+
+    fn groups(&mut self) -> Option<&mut ParameterGroups> {
+        (**self).groups()
+    }
+}
+
 /// Whether a step was taken: schedules, averages and statistics move only then.
 #[derive(Clone, Debug)]
 pub struct Step(Option<Skip>);

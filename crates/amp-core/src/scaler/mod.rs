@@ -162,7 +162,7 @@ impl GradScaler {
     ///
     /// # Errors
     /// [`Error::NoGradients`] when no parameter of the optimizer has a gradient; [`Error::SteppedTwice`] when a built-in
-    /// optimizer was stepped since the last [`update`](Self::update).
+    /// optimizer was stepped since the last [`update`](Self::update); [`Error::NotScaled`] when no scaler scaled the gradients.
     pub fn step<O: Optimizer + ?Sized>(&mut self, optimizer: &mut O, grads: impl StepGradients) -> Result<Step> {
         grads.step(self, optimizer)
     }

@@ -46,6 +46,9 @@ impl GradScaler {
             optimizer.apply(grads)?;
             return land(grads, Step::taken());
         }
+        if grads.scale.scaler == 0 && !grads.is_empty() {
+            return Err(Error::NotScaled);
+        }
         let id = optimizer.groups().map(|groups| groups.id);
         if id.is_some() && self.seen.iter().any(|seen| seen.optimizer == id) {
             return Err(Error::SteppedTwice);

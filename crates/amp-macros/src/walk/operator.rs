@@ -7,6 +7,7 @@ use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
 use crate::plan::Row;
+use crate::rules::Rule;
 use crate::shape::Shape;
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -35,6 +36,10 @@ impl Walker<'_> {
             }
             _ => return Value::other(),
         };
+        let rule = self.operator_rule(op, &left);
+        if rule != Rule::Widest && [&left, &right].iter().any(|value| value.prec.is_tensor()) {
+            return self.ruled(rule, (expr, &source), op, [&left, &right]);
+        }
         self.check_constant(&mut binary.right, &right, &left.prec, op);
         // What is divided is not rounded by itself.
         if op != "/" {
@@ -75,6 +80,37 @@ impl Walker<'_> {
         Value { pinned, late, sure: sure && prec.is_known(), ..Value::new(prec) }.shaped(Shape::Fallible)
     }
 
+    /// The rule of the operation that an operator is; a number over a tensor is one of its own.
+    fn operator_rule(&self, op: &str, left: &Value) -> Rule {
+        let name = match op {
+            "+" => "add",
+            "-" => "sub",
+            "*" => "mul",
+            _ if left.prec == Prec::Other => "__rtruediv__",
+            _ => "div",
+        };
+        self.rules.find(name).map_or(Rule::Widest, |found| found.rule)
+    }
+
+    /// An operator whose rule is not to meet at the widest operand.
+    fn ruled(&mut self, rule: Rule, (expr, source): (&mut Expr, &Expr), op: &str, operands: [&Value; 2]) -> Value {
+        let prec = match rule {
+            Rule::Lower | Rule::ForceLower => self.lower(),
+            Rule::Full => Prec::F32,
+            _ => return Value::opaque(),
+        };
+        let tensors: Vec<&Value> = operands.into_iter().filter(|value| value.prec != Prec::Other).collect();
+        self.rows.push(Row::new(op, rule.name(), source, &tensors, &prec).with_target(&tensors, &prec));
+        let target = self.target(&prec);
+        let treatments = operands.map(|value| match value.is_surely(&prec) || value.prec == Prec::Other {
+            true => Treatment::Nothing,
+            false => Treatment::To(target.clone()),
+        });
+        self.cast_operands(expr, emit::ends(source), operands, treatments);
+        let sure = tensors.iter().any(|value| value.sure && value.prec.is_tensor());
+        Value { sure, ..Value::new(prec) }.shaped(Shape::Fallible)
+    }
+
     /// Casts both operands to where they meet.
     fn meet_operands(&mut self, expr: &mut Expr, whole: (Span, Span), left: &Value, right: &Value) {
         let widen = left.sure && right.sure && left.prec.join(&right.prec) == Prec::F32;
@@ -92,20 +128,30 @@ impl Walker<'_> {
             true => Treatment::To(target.clone()),
             false => Treatment::Meet,
         };
+        let Expr::Binary(binary) = &*expr else { return };
+        let treatments = [treatment(left, &binary.left), treatment(right, &binary.right)];
+        self.cast_operands(expr, whole, [left, right], treatments);
+    }
+
+    fn cast_operands(
+        &mut self,
+        expr: &mut Expr,
+        (first, last): (Span, Span),
+        values: [&Value; 2],
+        treatments: [Treatment; 2],
+    ) {
         let Expr::Binary(binary) = expr else { return };
-        let (first, second) = (treatment(left, &binary.left), treatment(right, &binary.right));
         let at = binary.op.span();
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-        let operands = vec![
-            Operand { expr: take(&mut binary.left), role: Role::Operator, treatment: first, late: left.is_unsettled() },
-            Operand {
-                expr: take(&mut binary.right),
-                role: Role::Operator,
-                treatment: second,
-                late: right.is_unsettled(),
-            },
-        ];
-        let ((first, last), whole) = (whole, binary.clone());
+        let operands = [take(&mut binary.left), take(&mut binary.right)].into_iter().zip(treatments).zip(values);
+        let operand = |((expr, treatment), value): ((Expr, Treatment), &Value)| Operand {
+            expr,
+            role: Role::Operator,
+            treatment,
+            late: value.is_unsettled(),
+        };
+        let operands = operands.map(operand).collect();
+        let whole = binary.clone();
         self.rewrite(expr, |_| {
             emit::call((first, at, last), operands, Joint::None, None, |mut passed| {
                 let right = Box::new(passed.pop().expect("two operands"));

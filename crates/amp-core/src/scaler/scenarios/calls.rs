@@ -111,6 +111,12 @@ fn misuse_is_an_error() {
     assert!(matches!(a.step(&mut opt, &unscaled), Err(Error::SteppedTwice)));
     assert!(matches!(opt.step(&unscaled), Err(Error::PastScaler)));
     a.update().unwrap();
+    let plain = loss().backward().unwrap();
+    assert!(matches!(a.step(&mut opt, &plain), Err(Error::NotScaled)));
+    assert!(matches!(a.update(), Err(Error::NothingChecked)));
+    let mut chosen: Box<dyn Optimizer> = Box::new(one_parameter(&[1]).1);
+    assert!(matches!(chosen.step(&unscaled), Err(Error::PastScaler)));
+    assert!(opt.step(&plain).is_ok() && chosen.step(&plain).is_ok());
     let half = (p.to::<F16>().unwrap() * 2.0).unwrap().to::<F32>().unwrap().sum_all().unwrap();
     assert!(matches!(half.backward(), Err(Error::NeedsScaler { .. })));
     for builder in [

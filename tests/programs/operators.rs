@@ -1,0 +1,84 @@
+//! Operators under the rules of the operations that they are.
+
+use super::{T, random};
+use amp::nn::*;
+use amp::prelude::*;
+
+/// What a number is divided by is widened, as `recip` is.
+#[autocast(f16)]
+fn number_over(l: &Linear, x: &T, t: f64) -> Result<[T; 5]> {
+    let (y, s) = (l.forward(x)?, 2.0);
+    let sigmoid = 1.0 / (1.0 + (-l.forward(x)?)?.exp()?)?;
+    Ok([
+        (1.0 / l.forward(x)?)?,
+        (1.0 / &y)?,
+        ((t / (l.forward(x)?.abs()? + 0.5)?)? + (s / y.exp()?)?)?,
+        sigmoid?,
+        (1.0 / x)?,
+    ])
+}
+
+#[autocast(P)]
+fn generic<P: AutocastPrecision>(l: &Linear, x: &T) -> Result<T> {
+    (1.0 / l.forward(x)?)? * x
+}
+
+#[autocast(f16, full(add, mul), lower(sub))]
+fn listed(l: &Linear, x: &Tensor<F32>) -> Result<(T, T, Tensor<F16>, T)> {
+    let y = l.forward(x)?;
+    Ok(((&y + &y)?, (&y * 3.0)?, (x - x.relu()?)?, (&y / 2.0)?))
+}
+
+#[autocast(f16)]
+fn masked(l: &Linear, x: &T, a: &Tensor<Bool>, b: &Tensor<Bool>) -> Result<T> {
+    let y = l.forward(x)?;
+    let both = (a & b)?;
+    let chosen = ((both | y.lt(0.0)?)? ^ (!b)?)?;
+    let large = (y.gt(0.0)? & y.lt(100.0)?)?;
+    y.masked_fill(&(chosen & &large)?, 0.0)
+}
+
+#[test]
+fn what_a_number_is_divided_by_is_widened() -> Result<()> {
+    let (l, x) = (Linear::new(4, 4, &Device::cpu())?, (random([4, 4])? + 3.0)?);
+    let y = l.forward(&x.to::<F16>()?)?;
+    let wide = y.to::<F32>()?;
+    let [first, second, third, sigmoid, of_x] = number_over(&l, &x, 3.0)?;
+    let quotient = (1.0 / &wide)?.to_vec()?;
+    assert_eq!((first.to_vec()?, second.to_vec()?), (quotient.clone(), quotient));
+    let divisor = (y.abs()? + 0.5)?.to::<F32>()?;
+    assert_eq!(third.to_vec()?, ((3.0 / divisor)? + (2.0 / wide.exp()?)?)?.to_vec()?);
+    assert_eq!(sigmoid.to_vec()?, (1.0 / (1.0 + (-&wide)?.exp()?)?)?.to_vec()?);
+    assert_eq!(of_x.to_vec()?, (1.0 / &x)?.to_vec()?);
+    assert_eq!(generic::<F16>(&l, &x)?.to_vec()?, ((1.0 / &wide)? * &x)?.to_vec()?);
+    assert_eq!(generic::<F32>(&l, &x)?.to_vec()?, ((1.0 / l.forward(&x)?)? * &x)?.to_vec()?);
+    Ok(())
+}
+
+#[test]
+fn operators_follow_the_rules_that_an_attribute_lists() -> Result<()> {
+    let (l, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let y = l.forward(&x.to::<F16>()?)?;
+    let wide = y.to::<F32>()?;
+    let (sum, product, difference, quotient) = listed(&l, &x)?;
+    assert_eq!(sum.to_vec()?, (&wide + &wide)?.to_vec()?);
+    assert_eq!(product.to_vec()?, (&wide * 3.0)?.to_vec()?);
+    assert_eq!(difference.to_vec()?, (x.to::<F16>()? - x.relu()?.to::<F16>()?)?.to_vec()?);
+    assert_eq!(quotient.to_vec()?, (y / 2.0)?.to::<F32>()?.to_vec()?);
+    Ok(())
+}
+
+#[test]
+fn truth_values_are_joined_in_regions() -> Result<()> {
+    let (l, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let (a, b) = (x.gt(0.0)?, x.lt(0.25)?);
+    let y = l.forward(&x.to::<F16>()?)?;
+    let (in_a, in_b) = (a.to_vec()?, b.to_vec()?);
+    let expected = y.to_vec()?.into_iter().enumerate().map(|(i, value)| {
+        let chosen = (in_a[i] && in_b[i] || value.to_f32() < 0.0) ^ !in_b[i];
+        let large = value.to_f32() > 0.0 && value.to_f32() < 100.0;
+        if chosen && large { 0.0 } else { value.to_f32() }
+    });
+    assert_eq!(masked(&l, &x, &a, &b)?.to_vec()?, expected.collect::<Vec<_>>());
+    Ok(())
+}
