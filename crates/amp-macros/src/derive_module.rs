@@ -1,7 +1,8 @@
 //! `#[derive(Module)]`: shows a model's fields to a visitor.
 //!
 //! Which fields are modules is not for the macro to know: each is wrapped in a probe whose method resolves to a visit
-//! where the field's type implements `Module` and to nothing where it does not.
+//! where the field's type implements `Module`, to an error where it holds modules that a visitor would not reach (a map or a
+//! cell of them), and to nothing elsewhere.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
