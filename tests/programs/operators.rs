@@ -29,6 +29,12 @@ fn listed(l: &Linear, x: &Tensor<F32>) -> Result<(T, T, Tensor<F16>, T)> {
     Ok(((&y + &y)?, (&y * 3.0)?, (x - x.relu()?)?, (&y / 2.0)?))
 }
 
+/// What runs in F32 by its type anyway, what is exact, and what is wanted in 16 bits: nothing here is lost.
+#[autocast(f16, full(layer_norm, softmax, dropout), lower(gelu), skip(tanh), keep(silu))]
+fn listed_for_modules(l: &Linear, norm: &LayerNorm, x: &T) -> Result<T> {
+    norm.forward(&l.forward(x)?)
+}
+
 #[autocast(f16)]
 fn masked(l: &Linear, x: &T, a: &Tensor<Bool>, b: &Tensor<Bool>) -> Result<T> {
     let y = l.forward(x)?;
@@ -61,6 +67,8 @@ fn operators_follow_the_rules_that_an_attribute_lists() -> Result<()> {
     let y = l.forward(&x.to::<F16>()?)?;
     let wide = y.to::<F32>()?;
     let (sum, product, difference, quotient) = listed(&l, &x)?;
+    let norm = LayerNorm::new(4, &Device::cpu())?;
+    assert_eq!(listed_for_modules(&l, &norm, &x)?.to_vec()?, norm.forward(&wide)?.to_vec()?);
     assert_eq!(sum.to_vec()?, (&wide + &wide)?.to_vec()?);
     assert_eq!(product.to_vec()?, (&wide * 3.0)?.to_vec()?);
     assert_eq!(difference.to_vec()?, (x.to::<F16>()? - x.relu()?.to::<F16>()?)?.to_vec()?);

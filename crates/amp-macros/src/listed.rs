@@ -1,11 +1,11 @@
-//! Classes on an attribute that change nothing: modules go by their own types, whatever the option says of an operation.
+//! Operations that an attribute wants in F32 and that modules alone run: these go by their own types, whatever it says.
 
 use crate::args::Args;
 use crate::error::{Errors, at};
 use crate::rules::Rule;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Operations and the modules that run them.
+/// Operations and the modules that run them in 16 bits.
 const MODULES: &[(&str, &str)] = &[
     ("linear", "Linear"),
     ("conv1d", "Conv1d"),
@@ -15,36 +15,22 @@ const MODULES: &[(&str, &str)] = &[
     ("scaled_dot_product_attention", "MultiHeadAttention"),
     ("lstm_cell", "Lstm"),
     ("gru_cell", "Gru"),
-    ("embedding", "Embedding"),
-    ("layer_norm", "LayerNorm"),
-    ("rms_norm", "RmsNorm"),
-    ("group_norm", "GroupNorm"),
-    ("batch_norm", "BatchNorm2d"),
-    ("softmax", "Softmax"),
-    ("relu", "Relu"),
     ("gelu", "Gelu"),
     ("silu", "Silu"),
     ("tanh", "Tanh"),
     ("sigmoid", "Sigmoid"),
-    ("leaky_relu", "LeakyRelu"),
     ("elu", "Elu"),
-    ("dropout", "Dropout"),
-    ("max_pool2d", "MaxPool2d"),
-    ("avg_pool2d", "AvgPool2d"),
 ];
 
-/// Rejects an option that names the operation of a module where the body calls modules and no such operation.
+/// Rejects `full(op)` of a module's operation where the body calls modules and no such operation: it would run in 16 bits.
 pub(crate) fn check(args: &Args, body: &TokenStream, errors: &mut Errors) {
     if args.listed.is_empty() || !calls(body, &|name| name.starts_with("forward")) {
         return;
     }
-    for (op, rule) in &args.listed {
+    for (op, _) in args.listed.iter().filter(|(_, rule)| *rule == Rule::Full) {
         let Some((name, module)) = MODULES.iter().find(|(name, _)| op == name) else { continue };
         if !calls(body, &|called| called == *name) {
-            let help = match rule {
-                Rule::Full => format!("`nn::{module}` goes by its own type: run it in `amp_region!(f32, ..)`"),
-                _ => format!("`nn::{module}` goes by its own type: call the operation, `x.{name}(..)`, in its place"),
-            };
+            let help = format!("`nn::{module}` goes by its own type: run it in `amp_region!(f32, ..)`");
             errors.push(at(op.span(), format!("no call of `{name}` here that this option could change"), help));
         }
     }
