@@ -89,6 +89,9 @@ use proc_macro::TokenStream;
 ///   (`|x| -> Result<Tensor<F32>> { .. }`): then both are widened.
 /// - A list that is made empty and filled with pairs is widened where it leaves by its own name for a type that is written
 ///   out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
+/// - A tensor's type by another name (`type T = Tensor<F32>`) says less: what a function of one's own or a method that is no
+///   operation gives is widened where `Tensor<F32>` is written out.
+/// - What is read on the host is of the precision that the tensor has: `h.to::<F32>()?.item()` is an `f32` in any region.
 /// - An option that starts as `None` holds F32 if what it is given is a function's or a module's. What it holds is given to a
 ///   module, or is a tuple, only where its type is written: `let mut state: Option<Tensor<F32>> = None`.
 /// - Fields of a struct of one's own that share a type parameter have the precision of the first: write `y.to::<F32>()?`.
