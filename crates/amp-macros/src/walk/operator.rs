@@ -80,7 +80,8 @@ impl Walker<'_> {
         Value { pinned, late, sure: sure && prec.is_known(), ..Value::new(prec) }.shaped(Shape::Fallible)
     }
 
-    /// The rule of the operation that an operator is; a number over a tensor is one of its own.
+    /// The rule of the operation that an operator is; a number over a tensor is one of its own. Calls that stay as they are
+    /// written are those of somebody's function of that name.
     fn operator_rule(&self, op: &str, left: &Value) -> Rule {
         let name = match op {
             "+" => "add",
@@ -89,7 +90,7 @@ impl Walker<'_> {
             _ if left.prec == Prec::Other => "__rtruediv__",
             _ => "div",
         };
-        self.rules.find(name).map_or(Rule::Widest, |found| found.rule)
+        self.rules.find(name).map(|found| found.rule).filter(|rule| *rule != Rule::Skip).unwrap_or(Rule::Widest)
     }
 
     /// An operator whose rule is not to meet at the widest operand.
