@@ -7,6 +7,7 @@ use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
 use amp_cpu::{Binary, Compare, DType, Dims, Reduce};
+use std::borrow::Borrow;
 use std::ops;
 
 impl<P: Element> Tensor<P> {
@@ -35,35 +36,19 @@ macro_rules! joins {
             }
         }
 
-        impl ops::$trait<&Tensor<Bool>> for &Tensor<Bool> {
+        impl<R: Borrow<Tensor<Bool>>> ops::$trait<R> for &Tensor<Bool> {
             type Output = Result<Tensor<Bool>>;
 
-            fn $operator(self, other: &Tensor<Bool>) -> Self::Output {
-                self.$method(other)
+            fn $operator(self, other: R) -> Self::Output {
+                self.$method(other.borrow())
             }
         }
 
-        impl ops::$trait<Tensor<Bool>> for &Tensor<Bool> {
+        impl<R: Borrow<Tensor<Bool>>> ops::$trait<R> for Tensor<Bool> {
             type Output = Result<Tensor<Bool>>;
 
-            fn $operator(self, other: Tensor<Bool>) -> Self::Output {
-                self.$method(&other)
-            }
-        }
-
-        impl ops::$trait<&Tensor<Bool>> for Tensor<Bool> {
-            type Output = Result<Tensor<Bool>>;
-
-            fn $operator(self, other: &Tensor<Bool>) -> Self::Output {
-                self.$method(other)
-            }
-        }
-
-        impl ops::$trait for Tensor<Bool> {
-            type Output = Result<Tensor<Bool>>;
-
-            fn $operator(self, other: Tensor<Bool>) -> Self::Output {
-                self.$method(&other)
+            fn $operator(self, other: R) -> Self::Output {
+                self.$method(other.borrow())
             }
         }
     )* };
