@@ -65,6 +65,8 @@ apart! {
     "the two are never cast to each other for you: write `.to::<BF16>()`"
 }
 
+// The two are written out: rustc shows a user where the bound stands, and a macro there would be shown whole.
+
 /// An input of BF16 where the module casts to F16.
 pub trait BF16ForF16<A> {
     /// Rejects it.

@@ -32,6 +32,8 @@ rejected! {
     "return the loss from the region, and call it there"
 }
 
+// The functions are written out: rustc shows a user where the bound stands, and a macro there would be shown whole.
+
 /// `optimizer.step(..)`
 pub fn step<T: Step>(_on: CalledOn<T>) {}
 /// `parameter.set(..)`
