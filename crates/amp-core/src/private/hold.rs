@@ -38,12 +38,15 @@ impl<A, T> Held<A, T> {
 pub trait Casting<A> {
     /// The tensor in the place, at this target.
     type Held;
+    /// That of [`Cast`].
+    const TOGETHER: ();
     /// Casts it, if that changes it.
     fn held(self, place: A) -> Self::Held;
 }
 
 impl<A: Inside<Tensor: Cast<K>>, K> Casting<A> for K {
     type Held = Held<A, <A::Tensor as Cast<K>>::Output>;
+    const TOGETHER: () = <A::Tensor as Cast<K>>::TOGETHER;
     fn held(self, place: A) -> Self::Held {
         Held::new(place, self)
     }
@@ -51,6 +54,7 @@ impl<A: Inside<Tensor: Cast<K>>, K> Casting<A> for K {
 
 impl<A: Inside<Tensor: Cast<K>>, K> Casting<Option<A>> for K {
     type Held = HeldOption<<A::Tensor as Cast<K>>::Output>;
+    const TOGETHER: () = <A::Tensor as Cast<K>>::TOGETHER;
     fn held(self, place: Option<A>) -> Self::Held {
         HeldOption(place.map(|value| value.inside().cast(self)))
     }
@@ -65,11 +69,13 @@ pub struct Given<A, K>(pub A, pub K);
 impl<A, K: Casting<A>> Given<A, K> {
     /// Casts the argument.
     pub fn hold(self) -> K::Held {
+        const { K::TOGETHER }
         self.1.held(self.0)
     }
 
     /// Casts what is in the place.
     pub fn lend(self) -> K::Held {
+        const { K::TOGETHER }
         self.1.held(self.0)
     }
 }
@@ -92,6 +98,7 @@ impl<A, K> AsIs for Given<A, K> {
 impl<A, K: Casting<A>> Probe<A, K> {
     /// Casts the argument in a place: what is an exclusive reference is borrowed anew, as it is in the call as written.
     pub fn hold(self, place: A, to: K) -> K::Held {
+        const { K::TOGETHER }
         to.held(place)
     }
 }

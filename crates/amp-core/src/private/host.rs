@@ -19,6 +19,24 @@ pub trait Inside {
 pub trait Cast<K> {
     /// The tensor after the cast.
     type Output;
+    /// Does not compile where the cast is one that only the user may ask for, between F16 and BF16: of a generic function
+    /// that is found when code is generated for its precisions.
+    ///
+    /// ```compile_fail,E0080
+    /// # use amp_core::{Tensor, private::{AutocastPrecision, BF16, F16, TO_F16, cast}};
+    /// fn narrowed<P: AutocastPrecision>(x: &Tensor<P>) -> Tensor<F16> {
+    ///     cast(x, TO_F16)
+    /// }
+    /// let _ = narrowed::<BF16>;
+    /// ```
+    /// ```
+    /// # use amp_core::{Tensor, private::{AutocastPrecision, F16, F32, TO_F16, cast}};
+    /// # fn narrowed<P: AutocastPrecision>(x: &Tensor<P>) -> Tensor<F16> {
+    /// #     cast(x, TO_F16)
+    /// # }
+    /// let _ = (narrowed::<F16>, narrowed::<F32>);
+    /// ```
+    const TOGETHER: () = ();
     /// The same elements at the target; widening is exact, narrowing rounds once.
     fn cast(&self, to: K) -> Self::Output;
     /// The tensor itself where the types say that it is at the target already, so that a call takes it as it is.
@@ -40,6 +58,7 @@ pub fn cast<A: Inside + ?Sized, K>(place: &A, to: K) -> <A::Tensor as Cast<K>>::
 where
     A::Tensor: Cast<K>,
 {
+    const { <A::Tensor as Cast<K>>::TOGETHER }
     place.inside().cast(to)
 }
 
@@ -64,7 +83,7 @@ pub trait Late<K> {
 impl<K, T: Inside<Tensor: Cast<K>>> Late<K> for &T {
     type Output = <T::Tensor as Cast<K>>::Output;
     fn late(self, to: K) -> Self::Output {
-        self.inside().cast(to)
+        cast(self, to)
     }
 }
 

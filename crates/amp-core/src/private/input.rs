@@ -1,8 +1,8 @@
-//! What a module is given first: a module that computes takes no integers and no truth values, and one that narrows takes
-//! nothing of the other 16-bit precision. It says so itself, so that the result it would have had is no second mistake.
+//! What is given to what computes: a module takes no integers and no truth values, and what narrows takes nothing of the
+//! other 16-bit precision. It says so itself, so that the result it would have had is no second mistake.
 
-use super::{Cast, Casting, Held, Inside, Moved, Probe, To, Writing};
-use crate::precision::{BF16, Bool, F16, F32, I64, U8};
+use super::{Cast, Casting, Given, Held, Inside, Moved, Probe, To, Writing};
+use crate::precision::{BF16, Bool, Element, F16, F32, I64, U8};
 use crate::tensor::Tensor;
 use std::marker::PhantomData;
 
@@ -30,7 +30,15 @@ impl<L> Computes for Writing<L> {}
 impl<A, K: Casting<A>> Probe<A, K> {
     /// Takes an input that can be cast, as those of which the compiler knows nothing but a mistake are taken to be.
     pub fn enter(self, value: A, to: K) -> K::Held {
+        const { K::TOGETHER }
         to.held(value)
+    }
+}
+
+impl<A, K> Probe<A, K> {
+    /// The value and its target, once it is found to be one that may be cast to it.
+    pub fn given<V>(self, value: V, to: K) -> Given<V, K> {
+        Given(value, to)
     }
 }
 
@@ -52,18 +60,24 @@ macro_rules! apart {
         /// Implemented by nothing: the bound that rejects such a tensor.
         #[diagnostic::on_unimplemented(
             message = $message,
-            label = "the module computes in the precision of the region",
+            label = "this would be cast to the precision of the region",
             note = $help
         )]
         pub trait $trait {}
     )* };
 }
 apart! {
-    MeetsF16 "this `BF16` tensor meets `F16` in a `lower` module"
+    MeetsF16 "this `BF16` tensor meets `F16`"
     "the two are never cast to each other for you: write `.to::<F16>()`"
-    MeetsBF16 "this `F16` tensor meets `BF16` in a `lower` module"
+    MeetsBF16 "this `F16` tensor meets `BF16`"
     "the two are never cast to each other for you: write `.to::<BF16>()`"
 }
+
+/// A tensor of this precision, or an optional one.
+pub trait Carries<P> {}
+
+impl<P: Element, A: Inside<Tensor = Tensor<P>>> Carries<P> for A {}
+impl<P: Element, A: Inside<Tensor = Tensor<P>>> Carries<P> for Option<A> {}
 
 // The two are written out: rustc shows a user where the bound stands, and a macro there would be shown whole.
 
@@ -75,7 +89,7 @@ pub trait BF16ForF16<A> {
         A: MeetsF16;
 }
 
-impl<A: Inside<Tensor = Tensor<BF16>>> BF16ForF16<A> for Probe<A, To<F16>> {
+impl<A: Carries<BF16>> BF16ForF16<A> for Probe<A, To<F16>> {
     fn apart(&self) -> Self
     where
         A: MeetsF16,
@@ -92,7 +106,7 @@ pub trait F16ForBF16<A> {
         A: MeetsBF16;
 }
 
-impl<A: Inside<Tensor = Tensor<F16>>> F16ForBF16<A> for Probe<A, To<BF16>> {
+impl<A: Carries<F16>> F16ForBF16<A> for Probe<A, To<BF16>> {
     fn apart(&self) -> Self
     where
         A: MeetsBF16,

@@ -1,11 +1,12 @@
 //! The contract for this library's own tensors.
 
-use super::{Cast, Inside, Late, Plain, Precise, Recast, To, WritesDirectly, Writing};
+use super::{Cast, Inside, Late, Plain, Precise, Recast, To, WritesDirectly, Writing, cast};
 use crate::error::Error;
 use crate::ops::BatchStatistics;
 use crate::param::Parameter;
 use crate::precision::{AutocastPrecision, Element, F32, Float, Rounded, Rounding};
 use crate::tensor::Tensor;
+use amp_cpu::DType;
 use std::any::Any;
 
 impl<P: Element> Inside for Tensor<P> {
@@ -39,8 +40,15 @@ impl<Q: AutocastPrecision> Cast<To<Q>> for Parameter {
     }
 }
 
+/// Whether two precisions are the two 16-bit ones.
+const fn are_apart<P: Element, Q: Element>() -> bool {
+    matches!((P::DTYPE, Q::DTYPE), (DType::F16, DType::BF16) | (DType::BF16, DType::F16))
+}
+
 impl<P: AutocastPrecision, Q: AutocastPrecision> Cast<To<Q>> for Tensor<P> {
     type Output = Tensor<Q>;
+    const TOGETHER: () =
+        assert!(!are_apart::<P, Q>(), "`F16` and `BF16` are never cast to each other for you: write `.to()`");
     fn cast(&self, _to: To<Q>) -> Tensor<Q> {
         view(self)
     }
@@ -56,7 +64,7 @@ where
 {
     type Output = <Self as Cast<K>>::Output;
     fn late(self, to: K) -> Self::Output {
-        self.cast(to)
+        cast(&self, to)
     }
 }
 

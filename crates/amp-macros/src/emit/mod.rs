@@ -253,6 +253,14 @@ pub(crate) fn is_place(expr: &Expr) -> bool {
     }
 }
 
+/// What `&place` borrows.
+pub(crate) fn unreferenced(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Reference(reference) => &reference.expr,
+        expr => expr,
+    }
+}
+
 /// As [`is_pure_place`], of an index, which may be computed.
 fn is_pure_index(expr: &Expr) -> bool {
     match expr {

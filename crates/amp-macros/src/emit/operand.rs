@@ -1,6 +1,6 @@
 //! Calls and their operands: cast, or passed on as they are.
 
-use super::{AsWritten, called, enclosed, ends, is_place, local, outlined, scrutinee};
+use super::{AsWritten, called, enclosed, ends, is_place, local, outlined, scrutinee, unreferenced};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, ExprPath};
@@ -274,21 +274,34 @@ impl Bound {
         Expr::Verbatim(outlined(passed.into_token_stream(), (first, last)))
     }
 
+    /// Whether its cast may be one to 16 bits.
+    fn narrows(&self) -> bool {
+        let widest = |target: &TokenStream| target.to_string().ends_with("TO_F32");
+        matches!(&self.operand.treatment, Treatment::To(target) if !widest(target))
+    }
+
     /// The operand after its cast.
     fn taken(&self, target: &TokenStream, at: Span) -> TokenStream {
         let (expr, first) = (&self.operand.expr, ends(&self.operand.expr).0);
         let site = Span::mixed_site().located_at(first);
         let (input, unsettled) = (self.operand.role == Role::Input, self.operand.is_unsettled());
-        let held = |asked: TokenStream, value: TokenStream| match input {
-            true => {
-                let apart = quote_spanned!(site=> (&__amp::input(#asked, #target)).apart());
-                quote_spanned!(site=> #apart.enter(#value, #target))
+        let (narrows, borrowed) = (self.narrows(), self.is_borrowed());
+        let blamed = Span::mixed_site().located_at(ends(unreferenced(expr)).0);
+        let held = |asked: TokenStream, value: TokenStream| {
+            let apart = quote_spanned!(blamed=> (&__amp::input(#asked, #target)).apart());
+            let given = match narrows {
+                true => quote_spanned!(at=> #apart.given(#value, #target)),
+                false => quote_spanned!(at=> __amp::Given(#value, #target)),
+            };
+            match input {
+                true => quote_spanned!(site=> #apart.enter(#value, #target)),
+                false if borrowed => quote_spanned!(at=> #given.lend()),
+                false if is_place(expr) && narrows => quote_spanned!(at=> #apart.hold(#value, #target)),
+                false if is_place(expr) => quote_spanned!(at=> __amp::place(#asked, #target).hold(#value, #target)),
+                false => quote_spanned!(at=> #given.hold()),
             }
-            false if self.is_borrowed() => quote_spanned!(at=> __amp::Given(#value, #target).lend()),
-            false if is_place(expr) => quote_spanned!(at=> __amp::place(#asked, #target).hold(#value, #target)),
-            false => quote_spanned!(at=> __amp::Given(#value, #target).hold()),
         };
-        if self.name.is_some() || self.is_borrowed() || is_pure(expr) || !(input || unsettled) {
+        if self.name.is_some() || self.is_borrowed() || is_pure(expr) || !(input || unsettled || narrows) {
             let held = held(self.asked(at), self.value(at));
             return quote_spanned!(site=> (#held));
         }
@@ -355,7 +368,11 @@ pub(crate) fn hoisted(name: &Ident, place: &Expr, target: &TokenStream, direct: 
     let borrow = if is_place(place) { Some(quote_spanned!(site=> &)) } else { None };
     let value = match direct {
         true => cast(place, target),
-        false => quote_spanned!(site=> __amp::Given(#borrow #place, #target).hold()),
+        false => {
+            let blamed = Span::mixed_site().located_at(ends(unreferenced(place)).0);
+            let apart = quote_spanned!(blamed=> (&__amp::input(&#place, #target)).apart());
+            quote_spanned!(site=> #apart.given(#borrow #place, #target).hold())
+        }
     };
     quote_spanned!(site=> let #name = #value;)
 }

@@ -200,9 +200,9 @@ impl Walker<'_> {
             let arg = &call.args[i - 1];
             let Some(checks) = self.doubtful(arg, value, name).filter(|_| judged(name, value)) else { continue };
             let tensor = if judge == 0 { &mut *call.receiver } else { &mut call.args[judge - 1] };
-            match emit::is_pure_place(unreferenced(tensor)) {
+            match emit::is_pure_place(emit::unreferenced(tensor)) {
                 true => {
-                    let place = unreferenced(tensor).clone();
+                    let place = emit::unreferenced(tensor).clone();
                     self.rewrite(&mut call.args[i - 1], |constant| emit::beside(&place, &checks, &constant));
                 }
                 false => self.rewrite(tensor, |inner| emit::holding(inner, &checks)),
@@ -291,14 +291,6 @@ impl Walker<'_> {
             _ => row,
         };
         self.rows.push(row);
-    }
-}
-
-/// What `&place` borrows.
-fn unreferenced(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Reference(reference) => &reference.expr,
-        expr => expr,
     }
 }
 

@@ -1,4 +1,4 @@
-//~ error: this `BF16` tensor meets `F16` in a `lower` module
+//~ error: this `BF16` tensor meets `F16`
 use amp::nn::MultiHeadAttention;
 use amp::prelude::*;
 

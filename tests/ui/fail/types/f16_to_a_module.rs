@@ -1,4 +1,4 @@
-//~ error: this `F16` tensor meets `BF16` in a `lower` module
+//~ error: this `F16` tensor meets `BF16`
 use amp::nn::Conv2d;
 use amp::prelude::*;
 
