@@ -13,6 +13,7 @@ struct Norms {
     maybe: Option<Box<RmsNorm>>,
     own: Own,
     head: Linear,
+    square: Linear,
 }
 
 struct Own;
@@ -70,6 +71,35 @@ impl Norms {
     }
 }
 
+fn own(x: &Tensor<F16>) -> Result<Tensor<F16>> {
+    x.relu()
+}
+
+/// Layers on what layers and functions gave, which is narrow already.
+impl Norms {
+    #[autocast(f16, max_casts = 1)]
+    fn chained(&self, x: &Tensor<F32>) -> Result<T> {
+        let h = self.head.forward(x)?;
+        let (q, k) = (self.square.forward(&h)?, self.square.forward(&own(&h)?)?);
+        q.matmul(&k.t()?)
+    }
+
+    #[autocast(P, max_casts = 1)]
+    fn nested<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<T> {
+        self.square.forward(&self.head.forward(x)?)
+    }
+
+    #[autocast(bf16, max_casts = 2)]
+    fn looped(&self, x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let h = self.head.forward(x)?;
+        let mut sum = h.matmul(w)?;
+        for _ in 0..2 {
+            sum = (sum + h.linear(w, None)?)?;
+        }
+        Ok(sum)
+    }
+}
+
 #[test]
 fn budgets_count_modules_that_narrow() -> Result<()> {
     let cpu = Device::cpu();
@@ -85,10 +115,14 @@ fn budgets_count_modules_that_narrow() -> Result<()> {
         maybe: Some(Box::new(RmsNorm::new(4, &cpu)?)),
         own: Own,
         head: Linear::new(4, 2, &cpu)?,
+        square: Linear::new(2, 2, &cpu)?,
     };
     assert_eq!(generic::<BF16>(&norms, &x)?.dims(), [4, 4]);
     assert_eq!(norms.forward(&x)?.dims(), [4, 2]);
     assert_eq!(norms.switched(&x, true)?.dims(), [4, 2]);
+    assert_eq!(norms.chained(&x)?.dims(), [4, 4]);
+    assert_eq!(norms.nested::<BF16>(&x)?.dims(), [4, 2]);
+    assert_eq!(norms.looped(&x, &random([2, 2])?)?.dims(), [4, 2]);
     let region = amp_region!(f16, max_casts = 1, { norms.head.forward(&norms.act.forward(&x)?)? });
     assert_eq!(region.dims(), [4, 2]);
     Ok(())

@@ -12,42 +12,44 @@ pub(crate) fn kept(args: &Args, walk: impl Fn(bool) -> Walked) -> (Walked, Optio
     let mut walked = walk(false);
     let Some((limit, number)) = &args.max_casts else { return (walked, None) };
     let span = number.clone().into_iter().next().map_or(args.region_span, |token| token.span());
-    let known = plan::costed(walked.rows.iter().filter(|row| !row.is_doubtful()));
+    let known = plan::certain(&walked.rows);
     if known > *limit {
         let casts = if known == 1 { "cast" } else { "casts" };
         let message = format!("{known} costed {casts}, but `max_casts = {limit}`");
-        let rows = walked.rows.iter().filter(|row| !row.is_doubtful());
-        walked.errors.push(at(span, message, format!("narrowings are made here: {}", plan::explain(rows))));
+        let calls = plan::explain(&walked.rows, |row| row.costed - row.doubtful);
+        walked.errors.push(at(span, message, format!("narrowings are made here: {calls}")));
     }
     if known > *limit || plan::costed(&walked.rows) <= *limit {
         return (walked, None);
     }
-    // Whether a module narrows, only its type says.
+    // Whether a module narrows, and what it gives, only its type says.
     let walked = walk(true);
     let asked = asked(&walked.rows, *limit, limit - known, span);
     (walked, Some(asked))
 }
 
-/// Counts the narrowings of modules by their types, of which `left` are within the limit.
+/// Counts the narrowings that types decide about, of which `left` are within the limit.
 fn asked(rows: &[Row], limit: u32, left: u32, span: Span) -> TokenStream {
     let span = Span::mixed_site().located_at(span);
     let message = format!("more costed casts than `max_casts = {limit}`");
-    let note = format!("narrowings are made here, those of modules where they are `lower`: {}", plan::explain(rows));
+    let calls = plan::explain(rows, |row| row.costed);
+    let note =
+        format!("narrowings are made here, unless a module is not `lower` or a value is narrow already: {calls}");
     let within = (0..=left).map(|count| {
         let sum = (0..count).fold(quote!(__amp::Zero), |sum, _| quote!(__amp::More<#sum>));
         quote_spanned!(span=> #[diagnostic::do_not_recommend] impl __AmpWithin for #sum {})
     });
-    let tallies: Vec<(&Ident, u32)> = rows.iter().filter_map(|row| Some((row.tally.as_ref()?, row.costed))).collect();
-    let locals = tallies.iter().map(|(tally, _)| tally);
-    let sum = tallies.iter().fold(quote_spanned!(span=> ()), |sum, (tally, times)| {
-        (0..*times).fold(sum, |sum, _| quote_spanned!(span=> (#tally, #sum)))
-    });
+    let tallies: Vec<&Ident> = rows.iter().flat_map(|row| &row.tallies).collect();
+    let sum = tallies.iter().fold(quote_spanned!(span=> ()), |sum, tally| quote_spanned!(span=> (#tally, #sum)));
     quote_spanned! {span=>
-        #(let #locals = __amp::tally();)*
+        #(let #tallies = __amp::tally();)*
         {
             #[diagnostic::on_unimplemented(message = #message, label = "as the types of the modules say", note = #note)]
             trait __AmpWithin {}
             #(#within)*
+            // The compiler would take a type with the only implementation to be the one that is asked for.
+            #[diagnostic::do_not_recommend]
+            impl __AmpWithin for () {}
             fn __amp_within<S: __AmpWithin>(_sum: ::core::marker::PhantomData<S>) {}
             __amp_within(__amp::sum(#sum));
         }

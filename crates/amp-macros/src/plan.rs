@@ -22,8 +22,10 @@ pub(crate) struct Row {
     pub(crate) casts: u32,
     /// Narrowings made for this call and not shared with an earlier one.
     pub(crate) costed: u32,
-    /// The local of the expansion that a module says by its type with whether it costs them.
-    pub(crate) tally: Option<Ident>,
+    /// How many of them are made only if types say so: those of a module, of what it is given and of the operands.
+    pub(crate) doubtful: u32,
+    /// The locals of the expansion that those types are written to.
+    pub(crate) tallies: Vec<Ident>,
 }
 
 impl Row {
@@ -40,13 +42,15 @@ impl Row {
             output: output.label().to_owned(),
             casts: 0,
             costed: 0,
-            tally: None,
+            doubtful: 0,
+            tallies: Vec::new(),
         }
     }
 
-    /// Whether only a module's type says if it costs anything.
-    pub(crate) fn is_doubtful(&self) -> bool {
-        self.class == "module" && self.costed > 0
+    /// A narrowing whose tally is asked nowhere counts, whatever the types say.
+    pub(crate) fn make_certain(&mut self, tally: &Ident) {
+        self.doubtful -= 1;
+        self.tallies.retain(|one| one != tally);
     }
 
     /// The call as written; rows of all rounds but the last are never printed.
@@ -133,8 +137,13 @@ fn is_prefix(before: &[u8]) -> bool {
 }
 
 /// Casts that cost something, over all operations.
-pub(crate) fn costed<'a>(rows: impl IntoIterator<Item = &'a Row>) -> u32 {
-    rows.into_iter().map(|row| row.costed).sum()
+pub(crate) fn costed(rows: &[Row]) -> u32 {
+    rows.iter().map(|row| row.costed).sum()
+}
+
+/// As [`costed`], of those that are certain.
+pub(crate) fn certain(rows: &[Row]) -> u32 {
+    rows.iter().map(|row| row.costed - row.doubtful).sum()
 }
 
 /// The plan as documentation of the function.
@@ -184,10 +193,10 @@ pub(crate) fn register(rows: &[Row], region: &Region, private: &TokenStream, fun
     }
 }
 
-/// Which calls pay for casts, for the message of `max_casts`.
-pub(crate) fn explain<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
-    let paying = rows.into_iter().filter(|row| row.costed > 0);
-    let paying: Vec<String> = paying.map(|row| format!("{} at `{}`", row.costed, row.text())).collect();
+/// Which calls pay for `casts`, for the message of `max_casts`.
+pub(crate) fn explain(rows: &[Row], casts: impl Fn(&Row) -> u32) -> String {
+    let paying = rows.iter().filter(|row| casts(row) > 0);
+    let paying: Vec<String> = paying.map(|row| format!("{} at `{}`", casts(row), row.text())).collect();
     paying.join("; ")
 }
 

@@ -1,8 +1,8 @@
 //! What is given to what computes: a module takes no integers and no truth values, and what narrows takes nothing of the
 //! other 16-bit precision. It says so itself, so that the result it would have had is no second mistake.
 
-use super::{Cast, Casting, Given, Held, Inside, Moved, Probe, To, Writing};
-use crate::precision::{BF16, Bool, Element, F16, F32, I64, U8};
+use super::{Cast, Casting, Given, Held, Inside, Moved, Precise, Probe, To, Writing};
+use crate::precision::{BF16, Bool, F16, F32, I64, U8};
 use crate::tensor::Tensor;
 use std::marker::PhantomData;
 
@@ -76,8 +76,8 @@ apart! {
 /// A tensor of this precision, or an optional one.
 pub trait Carries<P> {}
 
-impl<P: Element, A: Inside<Tensor = Tensor<P>>> Carries<P> for A {}
-impl<P: Element, A: Inside<Tensor = Tensor<P>>> Carries<P> for Option<A> {}
+impl<P, A: Inside<Tensor: Precise<Precision = P>>> Carries<P> for A {}
+impl<P, A: Inside<Tensor: Precise<Precision = P>>> Carries<P> for Option<A> {}
 
 // The two are written out: rustc shows a user where the bound stands, and a macro there would be shown whole.
 

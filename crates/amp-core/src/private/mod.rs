@@ -76,6 +76,7 @@ pub mod kinds {
         ReceiverExclusive as _, ReceiverExclusivePoints as _, ReceiverItself as _, ReceiverPoints as _,
         ReceiverPointsFar as _, ReceiverShared as _, ReceiverTensor as _, SurelyExclusive as _, SurelyShared as _,
     };
+    pub use super::tally::{Counted as _, Narrow as _, Wide as _};
     pub use super::token::{
         LeftAbsent as _, LeftF32 as _, NeverMeet as _, RightAbsent as _, RightF32 as _, SameRuntime as _,
         SameToken as _,

@@ -1,9 +1,12 @@
-//! How many narrowings modules cost, which their types say: `max_casts` is held against it.
+//! How many narrowings are made that only types tell of, those of modules and of what they give: `max_casts` is held
+//! against it.
 
-use super::{Keep, To};
+use super::input::Carries;
+use super::{Keep, Probe, To, Writing};
+use crate::precision::F32;
 use std::marker::PhantomData;
 
-/// One call of a module: [`To`] where it narrows what it is given, [`Keep`] where it does not.
+/// One operand: [`To`] where it is narrowed, [`Keep`] where it is not.
 #[derive(Debug)]
 pub struct Tally<C>(PhantomData<fn() -> C>);
 
@@ -15,18 +18,64 @@ impl<C> Clone for Tally<C> {
 
 impl<C> Copy for Tally<C> {}
 
-/// A call that is counted when its type is known.
+/// An operand that is counted when its type is known.
 pub const fn tally<C>() -> Tally<C> {
     Tally(PhantomData)
 }
 
-impl<C> Tally<C> {
-    /// The target of the call, which narrows or does not.
-    pub fn of<T>(self, _narrows: C, target: T) -> T {
-        target
+/// An operand that has its target's precision.
+pub trait Narrow<A, L> {
+    /// Counts nothing.
+    fn counted(&self, tally: Tally<Keep>) -> Probe<A, To<L>>;
+}
+
+impl<A: Carries<L>, L> Narrow<A, L> for &&Probe<A, To<L>> {
+    fn counted(&self, _tally: Tally<Keep>) -> Probe<A, To<L>> {
+        Probe(PhantomData, PhantomData)
     }
 }
 
+/// An operand that is widened.
+pub trait Wide<A> {
+    /// Counts nothing.
+    fn counted(&self, tally: Tally<Keep>) -> Probe<A, To<F32>>;
+}
+
+impl<A> Wide<A> for &Probe<A, To<F32>> {
+    fn counted(&self, _tally: Tally<Keep>) -> Probe<A, To<F32>> {
+        Probe(PhantomData, PhantomData)
+    }
+}
+
+/// Any other operand.
+pub trait Counted<A, K: Costs> {
+    /// Counts what its target costs.
+    fn counted(&self, tally: Tally<K::Cost>) -> Probe<A, K>;
+}
+
+impl<A, K: Costs> Counted<A, K> for Probe<A, K> {
+    fn counted(&self, _tally: Tally<K::Cost>) -> Self {
+        Self(PhantomData, PhantomData)
+    }
+}
+
+/// What a target costs a value of another precision.
+pub trait Costs {
+    /// [`To`] or [`Keep`].
+    type Cost;
+}
+
+impl<L> Costs for To<L> {
+    type Cost = Self;
+}
+
+impl<L> Costs for Writing<L> {
+    type Cost = Keep;
+}
+
+impl Costs for Keep {
+    type Cost = Self;
+}
 /// No narrowing.
 #[derive(Debug)]
 pub struct Zero;

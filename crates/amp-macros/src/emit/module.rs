@@ -7,12 +7,12 @@ use quote::{ToTokens, quote_spanned};
 use syn::Expr;
 
 /// A call of a module, whose type says what its inputs are cast to; under the condition `written` it writes its result in
-/// the region's precision, if it can. The call is counted by `tally`.
+/// the region's precision, if it can.
 pub(crate) fn module_call(
     (first, at, end): (Span, Span, Span),
     receiver: Expr,
     (region, written): (&TokenStream, Option<TokenStream>),
-    (pinned, tally): (&[Span], Option<Ident>),
+    pinned: &[Span],
     operands: Vec<Operand>,
     build: impl FnOnce(Expr, Vec<Expr>) -> Expr,
 ) -> Expr {
@@ -45,13 +45,6 @@ pub(crate) fn module_call(
     };
     let arm = braced(quote_spanned!(site=> #target => #inner), end);
     let chosen = quote_spanned!(site=> __amp::module(#probed, #region).#asks);
-    let chosen = match tally {
-        Some(tally) => {
-            let narrows = quote_spanned!(site=> __amp::taker(#probed, __amp::Keep).narrows(__amp::Keep, __amp::TO_F32));
-            quote_spanned!(site=> #tally.of(#narrows, #chosen))
-        }
-        None => chosen,
-    };
     let body = quote_spanned!(site=> match #chosen #arm);
     if pure {
         return enclosed(body, (first, end));

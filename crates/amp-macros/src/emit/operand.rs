@@ -12,6 +12,8 @@ pub(crate) struct Operand {
     pub(crate) treatment: Treatment,
     /// It may be a variable whose type has to be found out before it is asked for it.
     pub(crate) late: bool,
+    /// The local that its type is written to, as one that is narrowed or not.
+    pub(crate) tally: Option<Ident>,
 }
 
 impl Operand {
@@ -285,10 +287,10 @@ impl Bound {
         let (expr, first) = (&self.operand.expr, ends(&self.operand.expr).0);
         let site = Span::mixed_site().located_at(first);
         let (input, unsettled) = (self.operand.role == Role::Input, self.operand.is_unsettled());
-        let (narrows, borrowed) = (self.narrows(), self.is_borrowed());
+        let (narrows, borrowed, tally) = (self.narrows(), self.is_borrowed(), &self.operand.tally);
         let blamed = Span::mixed_site().located_at(ends(unreferenced(expr)).0);
         let held = |asked: TokenStream, value: TokenStream| {
-            let apart = quote_spanned!(blamed=> (&__amp::input(#asked, #target)).apart());
+            let apart = counted(quote_spanned!(blamed=> (&__amp::input(#asked, #target)).apart()), tally.as_ref());
             let given = match narrows {
                 true => quote_spanned!(at=> #apart.given(#value, #target)),
                 false => quote_spanned!(at=> __amp::Given(#value, #target)),
@@ -350,6 +352,14 @@ fn pass(taken: TokenStream, last: Span) -> Expr {
     Expr::Verbatim(quote!(#taken #call))
 }
 
+/// The probe, after it has said whether a cast narrows.
+fn counted(probe: TokenStream, tally: Option<&Ident>) -> TokenStream {
+    match tally {
+        Some(tally) => quote_spanned!(tally.span()=> (&&&#probe).counted(#tally)),
+        None => probe,
+    }
+}
+
 /// The cast of something that certainly is a tensor.
 fn cast(expr: &Expr, target: &TokenStream) -> TokenStream {
     let at = ends(expr).0;
@@ -363,14 +373,20 @@ fn cast(expr: &Expr, target: &TokenStream) -> TokenStream {
 
 /// `let hoisted = ..;` for a narrowing made ahead of a place, or a reference to one; `direct` says that the place certainly
 /// is a tensor.
-pub(crate) fn hoisted(name: &Ident, place: &Expr, target: &TokenStream, direct: bool) -> TokenStream {
+pub(crate) fn hoisted(
+    name: &Ident,
+    place: &Expr,
+    target: &TokenStream,
+    direct: bool,
+    tally: Option<&Ident>,
+) -> TokenStream {
     let site = Span::mixed_site().located_at(ends(place).0);
     let borrow = if is_place(place) { Some(quote_spanned!(site=> &)) } else { None };
     let value = match direct {
         true => cast(place, target),
         false => {
             let blamed = Span::mixed_site().located_at(ends(unreferenced(place)).0);
-            let apart = quote_spanned!(blamed=> (&__amp::input(&#place, #target)).apart());
+            let apart = counted(quote_spanned!(blamed=> (&__amp::input(&#place, #target)).apart()), tally);
             quote_spanned!(site=> #apart.given(#borrow #place, #target).hold())
         }
     };

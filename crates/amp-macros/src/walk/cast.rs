@@ -9,7 +9,7 @@ use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::scope::Hold;
 use crate::shape::Shape;
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, PathArguments, Type};
 
@@ -104,9 +104,12 @@ impl Walker<'_> {
             self.errors.push(error);
         }
         let deferred = if receiver || gated { None } else { self.deferred(value, goal, values) };
-        let treatment = deferred.unwrap_or_else(|| self.treatment(slot, value, goal, receiver, gated));
+        let (treatment, tally) = match deferred {
+            Some(treatment) => (treatment, None),
+            None => self.treatment(slot, value, goal, receiver, gated),
+        };
         let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
-        Operand { expr, role, treatment, late: value.is_unsettled() }
+        Operand { expr, role, treatment, late: value.is_unsettled(), tally }
     }
 
     /// A cast the user wrote must not be undone.
@@ -168,6 +171,7 @@ impl Walker<'_> {
         }
     }
 
+    /// What is done with an operand, and the tally that its type is asked for.
     pub(super) fn treatment(
         &mut self,
         expr: &Expr,
@@ -175,39 +179,60 @@ impl Walker<'_> {
         goal: &Goal,
         receiver: bool,
         gated: bool,
-    ) -> Treatment {
+    ) -> (Treatment, Option<Ident>) {
         match goal {
-            Goal::Write(_) if is_direct(value) => Treatment::MeetDirect,
-            Goal::Meet | Goal::Write(_) => Treatment::Meet,
+            Goal::Write(_) if is_direct(value) => (Treatment::MeetDirect, None),
+            Goal::Meet | Goal::Write(_) => (Treatment::Meet, None),
             Goal::Through(prec) => {
-                self.cost(value, prec);
-                Treatment::To(self.through(prec))
+                self.cost(value, prec, false);
+                (Treatment::To(self.through(prec)), None)
             }
-            Goal::To(prec) if value.is_surely(prec) => Treatment::Nothing,
+            Goal::To(prec) if value.is_surely(prec) => (Treatment::Nothing, None),
             Goal::To(prec) => match self.hoist(expr, value, prec, receiver, gated) {
                 Some((number, hoisted, moves)) => {
-                    if !self.counted.contains(&number) {
-                        self.counted.push(number);
-                        self.cost(value, prec);
-                    }
                     let (direct, target) = (is_direct(value), self.target(prec));
-                    Treatment::Hoisted(Hoisted { local: hoisted, direct, moves, target })
+                    if !self.counted.iter().any(|(counted, _)| *counted == number) {
+                        let tally = self.cost(value, prec, self.is_doubtful(expr, value));
+                        self.counted.push((number, tally));
+                    }
+                    (Treatment::Hoisted(Hoisted { local: hoisted, direct, moves, target }), None)
                 }
                 None => {
-                    self.cost(value, prec);
                     let target = self.target(prec);
-                    if is_direct(value) { Treatment::Direct(target) } else { Treatment::To(target) }
+                    match is_direct(value) {
+                        true => {
+                            self.cost(value, prec, false);
+                            (Treatment::Direct(target), None)
+                        }
+                        false => (Treatment::To(target), self.cost(value, prec, self.is_doubtful(expr, value))),
+                    }
                 }
             },
         }
     }
 
-    /// Adds a narrowing to the plan of the call that is being walked.
-    pub(super) fn cost(&mut self, value: &Value, prec: &Prec) {
+    /// Whether a value may be narrow already: what a module or a function of the user's gave. What comes from outside, in a
+    /// field or a variable, is taken to be F32, so that the error can count.
+    fn is_doubtful(&self, expr: &Expr, value: &Value) -> bool {
+        let place = emit::unreferenced(expr);
+        let local = self.variable(place).is_some_and(|var| self.scopes.vars[var].scope > 0);
+        value.prec == Prec::Unknown || value.prec == Prec::Opaque && (local || !emit::is_place(place))
+    }
+
+    /// Adds a narrowing to the plan of the call that is being walked; it may be `doubtful` whether it is one. Gives the
+    /// tally that the types are asked for.
+    pub(super) fn cost(&mut self, value: &Value, prec: &Prec, doubtful: bool) -> Option<Ident> {
         let costs = value.prec != *prec && !self.is_free(value);
-        if let (Prec::Half(_), Some(row)) = (prec, self.rows.last_mut()) {
-            row.costed += u32::from(costs);
+        let (Prec::Half(_), true, Some(row)) = (prec, costs, self.rows.last_mut()) else { return None };
+        row.costed += 1;
+        row.doubtful += u32::from(doubtful);
+        if !doubtful || !self.cx.tallies {
+            return None;
         }
+        let tally = emit::local("n", self.tallied, Span::call_site());
+        self.tallied += 1;
+        row.tallies.push(tally.clone());
+        Some(tally)
     }
 
     /// A value given away, as F32.

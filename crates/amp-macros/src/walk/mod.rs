@@ -97,8 +97,10 @@ pub(crate) struct Walker<'a> {
     givers: Vec<(u32, usize)>,
     mentions: Vec<Mention>,
     hoists: Hoists,
-    /// Hoists whose cost was counted already.
-    counted: Vec<usize>,
+    /// Hoists whose cost was counted already, and the tallies that their types are asked for.
+    counted: Vec<(usize, Option<Ident>)>,
+    /// How many tallies there are.
+    tallied: usize,
     /// The enclosing loops and labelled blocks.
     breaks: Vec<loops::Frame>,
     /// What is kept until the end of a block: the block, the statement that needs it, its local.
@@ -185,6 +187,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         mentions: Vec::new(),
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),
+        tallied: 0,
         breaks: Vec::new(),
         slots: Vec::new(),
         returns: start.returns.clone(),
@@ -277,7 +280,8 @@ impl Walker<'_> {
         let (first, _) = emit::ends(&hoist.place);
         let name = emit::local("h", number, first);
         let target = self.target(&Prec::Half(hoist.target.clone()));
-        emit::hoisted(&name, &hoist.place, &target, hoist.direct)
+        let tally = self.counted.iter().find(|(counted, _)| *counted == number).and_then(|(_, tally)| tally.as_ref());
+        emit::hoisted(&name, &hoist.place, &target, hoist.direct, tally)
     }
 
     /// A local that lives as long as the block of the statement that is being walked, and as what that is the value of.

@@ -9,7 +9,7 @@ use crate::flow::Writer;
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
 use crate::shape::Shape;
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::Expr;
 
@@ -28,15 +28,10 @@ impl Walker<'_> {
         let added = |i: usize| i > 0 && matches!(name, "forward_add" | "forward_add_relu");
         let asked = |&i: &usize| !added(i) && (castable(as_written(source, i + 1), &values[i]) || input(i));
         let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
-        let mut row =
-            Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
-        let costs = |&&i: &&usize| values[i].prec != self.lower() && !self.is_free(&values[i]);
-        if matches!(self.lower(), Prec::Half(_)) {
-            row.costed = positions.iter().filter(costs).count() as u32;
-        }
-        row.tally = (self.cx.tallies && row.costed > 0).then(|| emit::local("n", self.rows.len(), at));
-        let tally = row.tally.clone();
+        let row = Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
         self.rows.push(row);
+        let lower = self.lower();
+        let tallies: Vec<Option<Ident>> = positions.iter().map(|&i| self.cost(&values[i], &lower, true)).collect();
         self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
         let result = Value { pinned: self.switched_off, ..Value::new(Prec::Unknown) }.shaped(Shape::Fallible);
@@ -54,11 +49,13 @@ impl Walker<'_> {
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
         let operands = positions
             .iter()
-            .map(|&i| Operand {
+            .zip(tallies)
+            .map(|(&i, tally)| Operand {
                 treatment: Treatment::To(region.clone()),
                 expr: take(&mut call.args[i]),
                 role: if asked_of(i) { Role::Input } else { shared::argument(source, i + 1) },
                 late: values[i].is_unsettled(),
+                tally,
             })
             .collect();
         let receiver = take(&mut call.receiver);
@@ -74,7 +71,7 @@ impl Walker<'_> {
                 (emit::ends(source).0, at, end),
                 receiver,
                 (&region, written),
-                (&pinned, tally),
+                &pinned,
                 operands,
                 |callee, passed| {
                     *whole.receiver = callee;

@@ -174,6 +174,11 @@ impl Walker<'_> {
             let end = call.paren_token.span.join();
             let asks = if by_receiver { self.asks_of(&operands[0], &called.values[0]) } else { None };
             let open = asks.and_then(|asks| AsWritten::of(asks, call, &mut operands, &called.tensors));
+            if open.is_some()
+                && let (Some(tally), Some(row)) = (operands[0].tally.take(), self.rows.last_mut())
+            {
+                row.make_certain(&tally);
+            }
             let whole = call.clone();
             // An operation of the user's may be a method of what is no tensor.
             let gated = by_receiver && found.tensors.is_some() && !(tensor && known);

@@ -150,6 +150,7 @@ impl Walker<'_> {
             role: Role::Operator,
             treatment,
             late: value.is_unsettled(),
+            tally: None,
         };
         let operands = operands.map(operand).collect();
         let whole = binary.clone();

@@ -234,6 +234,7 @@ impl Walker<'_> {
                 role: Role::Argument,
                 treatment: treatment(value),
                 late: value.is_unsettled(),
+                tally: None,
             })
             .collect();
         self.rewrite(expr, |_| {
