@@ -94,3 +94,64 @@ fn truth_values_are_joined_in_regions() -> Result<()> {
     assert_eq!(masked(&l, &x, &a, &b)?.to_vec()?, expected.collect::<Vec<_>>());
     Ok(())
 }
+
+const HALF: f64 = 0.5;
+
+/// Weights of which the macro sees no type, with numbers.
+struct Scaled {
+    weight: Tensor<F32>,
+    all: Vec<Tensor<F32>>,
+    gain: f32,
+    narrow: Tensor<F16>,
+    steps: usize,
+}
+
+impl Scaled {
+    fn own(&self) -> Result<Tensor<F32>> {
+        Ok(self.weight.clone())
+    }
+
+    #[autocast(bf16)]
+    fn products(&self, fc: &Linear, w: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+        let Self { weight, .. } = self;
+        let given = self.own()?;
+        let mut all = vec![
+            (&self.weight * 1.0)?.matmul(w)?,
+            (1.0 * weight)?.matmul(w)?,
+            ((&self.all[0] * HALF)? / HALF)?.matmul(w)?,
+            (self.own()? * self.gain)?.matmul(w)?,
+            (given - 0.0)?.t()?.t()?.matmul(w)?,
+            fc.forward(&(&self.weight + 0.0)?)?,
+        ];
+        for t in &self.all {
+            all.push((t * 1.0)?.matmul(w)?);
+        }
+        Ok(all)
+    }
+
+    #[autocast(f16)]
+    fn narrow(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let rows = self.steps * 2 / 2;
+        let half = ((&self.narrow + 1.0)?.exp()? + (&self.narrow * 2.0)?)? + x;
+        half?.narrow(0, 0, rows - 1 + 1)
+    }
+}
+
+/// 65793 is exact in F32 and becomes 66048 in BF16: what it is multiplied by was narrowed.
+#[test]
+fn numbers_beside_what_has_no_type_hide_no_tensor() -> Result<()> {
+    let cpu = Device::cpu();
+    let big = Tensor::<F32>::from_vec(vec![65793.0], [1, 1], &cpu)?;
+    let one = Tensor::<F32>::ones([1, 1], &cpu)?;
+    let fc = Linear::new(1, 1, &cpu)?.without_bias();
+    fc.weight().set(&one)?;
+    let model =
+        Scaled { weight: big.clone(), all: vec![big], gain: 1.0, narrow: Tensor::ones([1, 1], &cpu)?, steps: 1 };
+    for product in model.products(&fc, &one)? {
+        assert_eq!(product.to_vec()?, [66048.0]);
+    }
+    let expected = 2f32.exp() + 3.0;
+    let given = model.narrow(&one)?.to_vec()?[0];
+    assert!((given - expected).abs() <= 4.0 * expected * f32::EPSILON, "{given} {expected}");
+    Ok(())
+}

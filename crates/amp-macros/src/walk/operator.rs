@@ -62,7 +62,8 @@ impl Walker<'_> {
             if !other && is_reference(&binary.left) && is_reference(&binary.right) {
                 self.meet_operands(expr, emit::ends(&source), &left, &right);
             }
-            return if other { Value::other() } else { Value::opaque() };
+            let number = left.prec == Prec::Other && right.prec == Prec::Other;
+            return if number { Value::other() } else { Value::opaque() };
         }
         let scalar = [&left, &right].iter().any(|value| matches!(value.prec, Prec::Other | Prec::Never));
         let prec = left.prec.widest(&right.prec);
