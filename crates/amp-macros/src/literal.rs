@@ -222,7 +222,7 @@ fn named<'a>(operand: &'a Expr, is_variable: IsVariable<'_>) -> Option<(&'a syn:
         return None;
     }
     // An item cannot name the parameters of what surrounds it; a block can, but is judged only when code is generated.
-    let parameter = |ident: &syn::Ident| ident == "Self" || ident.to_string().len() == 1;
+    let parameter = |ident: &syn::Ident| ident == "Self" || matches!(ident.to_string().as_bytes(), [b'A'..=b'Z']);
     let generic = path.segments.iter().any(|segment| !segment.arguments.is_none())
         || path.segments.first().is_some_and(|first| parameter(&first.ident));
     Some((path, generic))
