@@ -6,8 +6,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// A device: the CPU or a GPU. Cheap to clone; equal when it is the same device.
+///
+/// The CPU, of which every value of a step has a clone, is counted by nobody.
 #[derive(Clone)]
-pub struct Device(Arc<dyn Backend>);
+pub struct Device(Option<Arc<dyn Backend>>);
 
 /// Makes the backend of GPU number `index`.
 pub type CudaFactory = fn(index: usize) -> Result<Arc<dyn Backend>>;
@@ -17,8 +19,7 @@ static CUDA: OnceLock<CudaFactory> = OnceLock::new();
 impl Device {
     /// The CPU.
     pub fn cpu() -> Self {
-        static CPU: OnceLock<Device> = OnceLock::new();
-        CPU.get_or_init(|| Self(Arc::new(CpuBackend))).clone()
+        Self(None)
     }
 
     /// GPU number `index`.
@@ -30,7 +31,7 @@ impl Device {
             device: format!("cuda:{index}"),
             reason: "this build has no CUDA backend".into(),
         })?;
-        Ok(Self(factory(index)?))
+        Ok(Self(Some(factory(index)?)))
     }
 
     /// The first GPU if one can be used, else the CPU.
@@ -46,16 +47,16 @@ impl Device {
 
     /// Name as printed: `cpu`, `cuda:0`.
     pub fn name(&self) -> String {
-        self.0.name()
+        self.backend().name()
     }
 
     /// Whether this is the CPU.
     pub fn is_cpu(&self) -> bool {
-        *self == Self::cpu()
+        self.0.is_none()
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
-        &*self.0
+        self.0.as_deref().unwrap_or(&CpuBackend)
     }
 
     /// An error unless both are the same device.
@@ -69,7 +70,10 @@ impl Device {
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        match (&self.0, &other.0) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::order::{elementwise, reduce};
 use crate::{Error, Result};
 use amp_cpu::{DType, Dims, Layout, Storage, lasting};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Device memory together with its narrowed copies.
 ///
@@ -18,8 +18,8 @@ pub(crate) struct Value {
     pub(crate) device: Device,
     pub(crate) buffer: Buffer,
     narrowed: [OnceLock<Buffer>; 2],
-    /// Graphs that hold this value for its signs only.
-    signs: Mutex<Vec<Weak<SavedSigns>>>,
+    /// The node that holds this value for its signs only.
+    signs: OnceLock<Weak<SavedSigns>>,
     /// What the value can be computed from again.
     pub(crate) origin: OnceLock<Weak<dyn Origin>>,
     /// How many saved tensors hold this value; it counts once towards the bytes of saved activations.
@@ -61,14 +61,13 @@ impl Value {
         let copy = || self.device.backend().copy(whole, dtype);
         let copy = if self.is_leaf { lasting(copy) } else { copy() }?;
         let copy = self.narrowed[slot].get_or_init(|| copy);
-        let signs = std::mem::take(&mut *self.signs.lock().unwrap_or_else(PoisonError::into_inner));
-        signs.iter().filter_map(Weak::upgrade).try_for_each(|signs| signs.shrink())?;
+        self.signs.get().and_then(Weak::upgrade).map_or(Ok(()), |signs| signs.shrink())?;
         Ok(copy)
     }
 
-    /// Has `signs` shrink when a 16-bit copy of this value is made.
+    /// Has `signs` shrink when a 16-bit copy of this value, which was made just now, is made.
     pub(crate) fn on_narrowing(&self, signs: Weak<SavedSigns>) {
-        self.signs.lock().unwrap_or_else(PoisonError::into_inner).push(signs);
+        let _ = self.signs.set(signs);
     }
 }
 

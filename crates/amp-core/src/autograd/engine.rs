@@ -15,7 +15,6 @@ use amp_cpu::{Binary, DType, Dims, MemoryOrder};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::panic::Location;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a backward pass leaves behind.
@@ -47,7 +46,7 @@ pub(crate) struct Pass<'a> {
     lookout: Option<&'a mut Lookout>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// Gradient of the node's output, in its shape and precision.
     pub(crate) fn grad(&self) -> &RawTensor {
         &self.grad
@@ -95,8 +94,8 @@ impl Pass<'_> {
 
     /// As [`give`](Self::give), for a product whose factors' `spread` may be known.
     pub(crate) fn give_product(&mut self, i: usize, mut grad: RawTensor, spread: Option<Spread>) -> Result<()> {
-        let Some(edge) = self.edge(i).cloned() else { return Ok(()) };
-        if let (Some(lookout), Edge::Leaf(_)) = (&mut self.lookout, &edge) {
+        let Some(edge) = self.edge(i) else { return Ok(()) };
+        if let (Some(lookout), Edge::Leaf(_)) = (&mut self.lookout, edge) {
             lookout.note(edge.id(), spread);
         }
         if grad.shape() != edge.shape() || grad.logical != edge.dtype() {
@@ -108,7 +107,7 @@ impl Pass<'_> {
                 slot.insert(grad);
             }
             Entry::Occupied(mut slot) => {
-                let sum = match narrowed_by(&edge, self.wanted) {
+                let sum = match narrowed_by(edge, self.wanted) {
                     Some(also) => add_narrowed(slot.get(), &grad, also)?,
                     None => add(slot.get(), &grad, edge.dtype())?,
                 };
@@ -202,7 +201,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn edge(&self, i: usize) -> Option<&Edge> {
+    fn edge(&self, i: usize) -> Option<&'a Edge> {
         self.node.inputs.get(i)?.as_ref().filter(|edge| self.wanted.contains(&edge.id()))
     }
 }
@@ -243,7 +242,7 @@ pub(crate) fn run(
     let nodes = reachable(edge);
     let wanted = wanted(&nodes, edge, targets);
     let mut collected = Collected::default();
-    let mut lookout = look.then(|| Lookout::new(nodes.values()));
+    let mut lookout = look.then(|| Lookout::new(nodes.values().copied()));
     if wanted.contains(&edge.id()) {
         collected.grads.insert(edge.id(), seed.cast_view(edge.dtype())?);
     }
@@ -257,7 +256,7 @@ pub(crate) fn run(
         }
     }
     if watch::on() {
-        watch::finish(nodes.values().map(AsRef::as_ref), &collected.grads);
+        watch::finish(nodes.values().copied(), &collected.grads);
     }
     join_rows(&mut collected, lookout.as_mut())?;
     if let Some(lookout) = lookout {
@@ -287,7 +286,7 @@ fn join_rows(collected: &mut Collected, mut lookout: Option<&mut Lookout>) -> Re
 }
 
 fn step(
-    node: &Arc<Node>,
+    node: &Node,
     wanted: &IdSet,
     retain: bool,
     collected: &mut Collected,
@@ -296,7 +295,8 @@ fn step(
     if !wanted.contains(&node.id) {
         return Ok(());
     }
-    collected.pending.extend(node.pending.lock().expect("no panic while locked").drain(..).rev());
+    let mut held = node.held.lock().expect("no panic while locked");
+    collected.pending.extend(held.pending.drain(..).rev());
     if let Some(part) = collected.joining.remove(&node.id) {
         let part = part.spread(node.shape)?;
         let sum = collected.grads.remove(&node.id).map_or(Ok(part.clone()), |other| add(&other, &part, node.dtype))?;
@@ -306,14 +306,13 @@ fn step(
     let grad = if keep { collected.grads.get(&node.id).cloned() } else { collected.grads.remove(&node.id) };
     let Some(grad) = grad else { return Ok(()) };
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
-    let mut slot = node.backward.lock().expect("no panic while locked");
     let Collected { grads, given_rows, joining, pending, .. } = collected;
     let mut pass = Pass { node, grad, wanted, grads, given_rows, joining, pending, lookout };
     if retain {
-        return slot.as_ref().ok_or_else(freed)?(&mut pass);
+        return held.backward.as_ref().ok_or_else(freed)?(&mut pass);
     }
-    let backward: Backward = slot.take().ok_or_else(freed)?;
-    drop(slot);
+    let backward: Backward = held.backward.take().ok_or_else(freed)?;
+    drop(held);
     backward(&mut pass)
 }
 
@@ -323,23 +322,23 @@ pub(crate) fn first_f16(root: &RawTensor) -> Option<(&'static str, &'static Loca
     nodes.values().find(|node| node.dtype == DType::F16).map(|node| (node.op, node.location))
 }
 
-/// Every node that `root` depends on, oldest first.
-fn reachable(root: &Edge) -> BTreeMap<u64, Arc<Node>> {
+/// Every node that `root` depends on, oldest first. Handles of their own would be counted up and down.
+fn reachable(root: &Edge) -> BTreeMap<u64, &Node> {
     let mut found = BTreeMap::new();
-    let mut stack = vec![root.clone()];
+    let mut stack = vec![root];
     while let Some(edge) = stack.pop() {
         if let Edge::Node(node) = edge
             && let std::collections::btree_map::Entry::Vacant(slot) = found.entry(node.id)
         {
-            stack.extend(node.inputs.iter().flatten().cloned());
-            slot.insert(node);
+            stack.extend(node.inputs.iter().flatten());
+            slot.insert(&**node);
         }
     }
     found
 }
 
 /// Ids of all leaves and nodes that lie on a way to a target.
-fn wanted(nodes: &BTreeMap<u64, Arc<Node>>, root: &Edge, targets: Option<&IdSet>) -> IdSet {
+fn wanted(nodes: &BTreeMap<u64, &Node>, root: &Edge, targets: Option<&IdSet>) -> IdSet {
     let mut wanted = IdSet::with_capacity_and_hasher(2 * nodes.len(), Default::default());
     let is_target = |edge: &Edge| match (edge, targets) {
         (_, Some(targets)) => targets.contains(&edge.id()),

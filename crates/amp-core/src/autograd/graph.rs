@@ -48,11 +48,17 @@ pub(crate) struct Node {
     pub(crate) shape: Dims,
     pub(crate) dtype: DType,
     pub(crate) inputs: Vec<Option<Edge>>,
-    pub(crate) backward: Mutex<Option<Backward>>,
     /// Set by `retain_grad`: the gradient of this node's output is reported too.
     pub(crate) retain: AtomicBool,
+    pub(crate) held: Mutex<Held>,
+}
+
+/// What a node keeps for its turn in a backward pass.
+pub(crate) struct Held {
+    /// Gone once it has run and the graph is not retained.
+    pub(crate) backward: Option<Backward>,
     /// Changes of state (running statistics) that wait for the optimizer step to be taken.
-    pub(crate) pending: Mutex<Vec<PendingUpdate>>,
+    pub(crate) pending: Vec<PendingUpdate>,
 }
 
 /// Where the gradient of a tensor goes.
@@ -106,12 +112,12 @@ impl fmt::Debug for Edge {
 /// Long chains are taken apart in a loop: a recursive drop would overflow the stack.
 impl Drop for Node {
     fn drop(&mut self) {
-        let mut chain: Vec<Edge> = self.inputs.drain(..).flatten().collect();
+        let mut chain = std::mem::take(&mut self.inputs);
         while let Some(edge) = chain.pop() {
-            if let Edge::Node(node) = edge
+            if let Some(Edge::Node(node)) = edge
                 && let Some(mut last) = Arc::into_inner(node)
             {
-                chain.extend(last.inputs.drain(..).flatten());
+                chain.append(&mut last.inputs);
             }
         }
     }
@@ -144,7 +150,7 @@ fn with_node(
     op: &'static str,
     location: &'static Location<'static>,
     inputs: &[&RawTensor],
-    out: RawTensor,
+    mut out: RawTensor,
     backward: Backward,
 ) -> RawTensor {
     let node = Node {
@@ -155,11 +161,11 @@ fn with_node(
         shape: *out.shape(),
         dtype: out.logical,
         inputs: inputs.iter().map(|x| x.edge.clone()).collect(),
-        backward: Mutex::new(Some(backward)),
         retain: AtomicBool::new(false),
-        pending: Mutex::default(),
+        held: Mutex::new(Held { backward: Some(backward), pending: Vec::new() }),
     };
-    RawTensor { edge: Some(Edge::Node(Arc::new(node))), ..out }
+    out.edge = Some(Edge::Node(Arc::new(node)));
+    out
 }
 
 /// A new leaf that collects the gradient of `tensor` in its own precision.

@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::order::{order_of, tensor, walk};
 use crate::raw::{RawTensor, Value};
 use amp_cpu::{Compare, DType, Dims, Layout, Unary};
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +46,9 @@ impl Saved {
         let keep = if tensor.value.is_leaf { tensor.detached() } else { tensor.settled()? };
         if !keep.value.is_leaf && keep.value.saves.fetch_add(1, Ordering::Relaxed) == 0 {
             let now = BYTES.fetch_add(bytes(&keep.value), Ordering::Relaxed) + bytes(&keep.value);
-            PEAK.fetch_max(now, Ordering::Relaxed);
+            if now > PEAK.load(Ordering::Relaxed) {
+                PEAK.fetch_max(now, Ordering::Relaxed);
+            }
         }
         Ok(Self(keep))
     }
@@ -141,12 +144,12 @@ impl SavedInput {
     }
 
     /// The input, computed again if it was not kept.
-    pub(crate) fn get(&self) -> Result<RawTensor> {
+    pub(crate) fn get(&self) -> Result<Cow<'_, RawTensor>> {
         match self {
-            Self::Held(x) => Ok(x.detached()),
+            Self::Held(x) => Ok(Cow::Borrowed(x)),
             Self::Computed { origin, device, layout, dtype } => {
                 let shape = Dims::new(&[layout.count()]).expect("one dimension");
-                Ok(RawTensor::new(device, origin.again(*dtype)?, shape).with_layout(*layout))
+                Ok(Cow::Owned(RawTensor::new(device, origin.again(*dtype)?, shape).with_layout(*layout)))
             }
         }
     }
@@ -192,10 +195,12 @@ impl SavedSigns {
         body(&self.held.lock().unwrap_or_else(PoisonError::into_inner).value.buffer)
     }
 
-    /// Lets the output go; a 16-bit copy of it has been made.
+    /// Lets the output go, if it has not yet; a 16-bit copy of it has been made.
     pub(crate) fn shrink(&self) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        *held = dead(&held, self.order)?;
+        if held.logical.is_float() {
+            *held = dead(&held, self.order)?;
+        }
         Ok(())
     }
 

@@ -136,7 +136,7 @@ impl Waiting {
         let entry = match &y.edge {
             Some(Edge::Node(node)) => {
                 let weak = update.downgrade();
-                node.pending.lock().unwrap_or_else(PoisonError::into_inner).push(update);
+                node.held.lock().unwrap_or_else(PoisonError::into_inner).pending.push(update);
                 Entry::InGraph(weak)
             }
             _ if grad_enabled() => return update.land(None),

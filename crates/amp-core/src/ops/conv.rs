@@ -158,7 +158,7 @@ impl Conv {
             pass.give(0, whole.with_layout(layout))?;
         }
         if pass.wants(1) {
-            let x = self.lifted(&x.get()?, "the input")?;
+            let x = self.lifted(&*x.get()?, "the input")?;
             let (slope, image) = match self.direction {
                 Direction::Forward => (of, x.operand()?),
                 Direction::Transposed => (x.operand()?, of),

@@ -1,9 +1,10 @@
 //! Two dense layers with an activation between them.
 
 use super::linear::{check, give_parameters, matrices};
-use super::matmul::{give_product, transposed};
+use super::matmul::{give_product, turned};
 use crate::Result;
 use crate::autograd::{Pass, Saved, SavedInput, record};
+use crate::backend::Operand;
 use crate::raw::RawTensor;
 use amp_cpu::Unary;
 
@@ -23,11 +24,14 @@ pub(crate) fn feed_forward(x: &RawTensor, up: Dense<'_>, op: Unary, down: Dense<
     let (backend, device, logical) = (x.backend(), x.device(), x.logical);
     let left = rows(x)?;
     let bias = up.1.map(RawTensor::operand).transpose()?;
-    let [sums, hidden] = backend.matmul_unary(left.operand()?, transposed(up.0).operand()?, bias, op, logical)?;
+    let [turned_up, turned_down] = [up.0, down.0].map(|weight| turned(&weight.layout));
+    let weight = Operand { layout: &turned_up, ..up.0.operand()? };
+    let [sums, hidden] = backend.matmul_unary(left.operand()?, weight, bias, op, logical)?;
     let [sums, hidden] = [sums, hidden].map(|buffer| RawTensor::new(device, buffer, hidden_shape));
     let bias = down.1.map(RawTensor::operand).transpose()?;
     let product = matrices(&hidden, true);
-    let y = backend.matmul(product.operand()?, transposed(down.0).operand()?, bias, logical)?;
+    let weight = Operand { layout: &turned_down, ..down.0.operand()? };
+    let y = backend.matmul(product.operand()?, weight, bias, logical)?;
 
     let weights = [x, up.0, down.0].map(Some);
     let inputs: Vec<&RawTensor> = weights.into_iter().chain([up.1, down.1]).flatten().collect();
@@ -42,7 +46,7 @@ pub(crate) fn feed_forward(x: &RawTensor, up: Dense<'_>, op: Unary, down: Dense<
             if pass.wants(2) {
                 let hidden =
                     if op.grad_from_output() { kept.detached() } else { super::kernel::unary(op, &kept, logical)? };
-                give_parameters(pass, [2, down_bias], &outputs, &transposed(&grad), &matrices(&hidden, true))?;
+                give_parameters(pass, [2, down_bias], &outputs, &grad, &matrices(&hidden, true))?;
             } else {
                 pass.give(down_bias, outputs)?;
             }
@@ -54,10 +58,9 @@ pub(crate) fn feed_forward(x: &RawTensor, up: Dense<'_>, op: Unary, down: Dense<
                 grad.backend().matmul_unary_grad(grad.operand()?, down.operand()?, op, saved.operand()?, logical)?;
             let outputs = RawTensor::new(grad.device(), derived, *kept.shape());
             let grad = matrices(&outputs, true);
-            give_product(pass, 0, &grad, &up)?;
+            give_product(pass, 0, grad.operand()?, up.operand()?)?;
             if pass.wants(1) {
-                let x = rows(&x.get()?)?;
-                return give_parameters(pass, [1, up_bias], &outputs, &transposed(&grad), &x);
+                return give_parameters(pass, [1, up_bias], &outputs, &grad, &rows(&*x.get()?)?);
             }
             pass.give(up_bias, outputs)
         }))

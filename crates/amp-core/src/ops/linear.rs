@@ -1,9 +1,9 @@
 //! The dense layer's product.
 
 use super::arithmetic;
-use super::matmul::{accumulate, accumulator, give_product, transposed};
+use super::matmul::{accumulate, accumulator, give_product, turned};
 use crate::autograd::{Pass, Saved, SavedInput, Spread, record};
-use crate::backend::Buffer;
+use crate::backend::{Buffer, Operand};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -31,9 +31,10 @@ fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawT
     let shape = check("linear", x, *x.shape(), w, bias)?;
     let left = matrices(x, x.layout.is_contiguous());
     let weight = repeated(w, &left)?;
-    let right = transposed(&weight);
+    let right = turned(&weight.layout);
+    let right = Operand { layout: &right, ..weight.operand()? };
     let operand = bias.map(RawTensor::operand).transpose()?;
-    let buffer = x.backend().matmul(left.operand()?, right.operand()?, operand, x.logical)?;
+    let buffer = x.backend().matmul(left.operand()?, right, operand, x.logical)?;
     recorded(x, w, bias, RawTensor::new(x.device(), buffer, shape))
 }
 
@@ -49,10 +50,10 @@ fn recorded(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>, y: RawTensor
             let grad = matrices(&outputs, fold);
             if pass.wants(0) {
                 let weight = repeated(&w, &grad)?;
-                give_product(pass, 0, &grad, &weight)?;
+                give_product(pass, 0, grad.operand()?, weight.operand()?)?;
             }
             if pass.wants(1) {
-                return give_parameters(pass, [1, 2], &outputs, &transposed(&grad), &matrices(&x.get()?, fold));
+                return give_parameters(pass, [1, 2], &outputs, &grad, &matrices(&*x.get()?, fold));
             }
             pass.give(2, outputs.detached())
         }))
@@ -75,18 +76,18 @@ pub(crate) fn linear_add(
     let fold = x.layout.is_contiguous() && added.layout.is_contiguous();
     let (left, added) = (matrices(x, fold), matrices(&added, fold));
     let weight = repeated(w, &left)?;
-    let right = transposed(&weight);
+    let right = turned(&weight.layout);
+    let right = Operand { layout: &right, ..weight.operand()? };
     let operand = bias.map(RawTensor::operand).transpose()?;
-    let (left, right) = (left.operand()?, right.operand()?);
-    let buffer = x.backend().matmul_add(left, right, operand, added.operand()?, residual.logical)?;
+    let buffer = x.backend().matmul_add(left.operand()?, right, operand, added.operand()?, residual.logical)?;
     let sum = RawTensor::new(x.device(), buffer, shape);
     // Nobody reads the layer's own output: of the tensor that stands for it only the edge is used.
     let layer = recorded(x, w, bias, sum.clone().counted(x.logical))?;
     arithmetic::recorded_sum(residual, &layer, sum)
 }
 
-/// Gives inputs `weight` and `bias` theirs: `grad` `[.., O, R]` times `x` `[.., R, I]`, and the sums of the rows of `grad`, which
-/// are those of `outputs` `[.., O]`; from one pass where both are collected in the accumulators' precision.
+/// Gives inputs `weight` and `bias` theirs: `grad` `[.., R, O]`, turned, times `x` `[.., R, I]`, and the sums of the rows of
+/// `grad`, which are those of `outputs` `[.., O]`; from one pass where both are collected in the accumulators' precision.
 pub(super) fn give_parameters(
     pass: &mut Pass<'_>,
     [weight, bias]: [usize; 2],
@@ -95,23 +96,25 @@ pub(super) fn give_parameters(
     x: &RawTensor,
 ) -> Result<()> {
     let together = pass.wants(weight) && pass.wants(bias) && grad.shape().len() == 2;
+    let layout = turned(&grad.layout);
+    let (turned, x) = (Operand { layout: &layout, ..grad.operand()? }, x.operand()?);
     if !together || [weight, bias].iter().any(|&i| pass.dtype(i) != accumulator(grad.logical)) {
-        give_product(pass, weight, grad, x)?;
+        give_product(pass, weight, turned, x)?;
         return pass.give(bias, outputs.detached());
     }
     let (backend, sums) = (grad.backend(), std::cell::Cell::new(None));
     let fresh = |dtype| {
-        let (product, rows) = backend.matmul_sums(grad.operand()?, x.operand()?, dtype)?;
+        let (product, rows) = backend.matmul_sums(turned, x, dtype)?;
         sums.set(rows);
         Ok(product)
     };
     let add = |into: &mut Buffer| {
-        sums.set(backend.matmul_accumulate_sums(grad.operand()?, x.operand()?, into)?);
+        sums.set(backend.matmul_accumulate_sums(turned, x, into)?);
         Ok(())
     };
-    accumulate(pass, weight, Spread::of(grad.logical, x.logical, grad.shape()[1], 1), fresh, add)?;
+    accumulate(pass, weight, Spread::of(grad.logical, x.logical, grad.shape()[0], 1), fresh, add)?;
     let sums = match sums.take() {
-        Some(sums) => RawTensor::new(grad.device(), sums, Dims::new(&[grad.shape()[0]]).expect("one dimension")),
+        Some(sums) => RawTensor::new(grad.device(), sums, Dims::new(&[grad.shape()[1]]).expect("one dimension")),
         None => outputs.detached(),
     };
     pass.give(bias, sums)

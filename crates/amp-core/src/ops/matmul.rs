@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use crate::autograd::{Pass, Saved, Spread, record};
-use crate::backend::Buffer;
+use crate::backend::{Buffer, Operand};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -36,9 +36,11 @@ pub(super) fn matmul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     record("matmul", &[a, b], y, |_| {
         let (a, b) = (Saved::new(a)?, Saved::new(b)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = plan.grad(pass.grad())?;
-            give_product(pass, 0, &grad, &transposed(&plan.right(&b)?))?;
-            give_product(pass, 1, &transposed(&plan.left(&a)?), &grad)
+            let (grad, left, right) = (plan.grad(pass.grad())?, plan.left(&a)?, plan.right(&b)?);
+            let [turned_left, turned_right] = [&left, &right].map(|x| turned(&x.layout));
+            let (grad, left, right) = (grad.operand()?, left.operand()?, right.operand()?);
+            give_product(pass, 0, grad, Operand { layout: &turned_right, ..right })?;
+            give_product(pass, 1, Operand { layout: &turned_left, ..left }, grad)
         }))
     })
 }
@@ -120,14 +122,16 @@ pub(super) fn with_axis(layout: &Layout, at: usize) -> Result<Layout> {
 /// Adds `a · b` to the gradient of input `i`, which may lack the dimension of a vector and broadcast ones.
 ///
 /// Where gradients are collected in the accumulators' precision, the product adds to the one that is there already.
-pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: &RawTensor, b: &RawTensor) -> Result<()> {
+pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: Operand<'_>, b: Operand<'_>) -> Result<()> {
     let Some(shape) = pass.shape(i) else { return Ok(()) };
-    let (batch, rows) = a.shape().split_at(a.shape().len() - 2);
-    let (rows, columns) = (rows[0], b.shape()[b.shape().len() - 1]);
+    let device = pass.grad().device().clone();
+    let (backend, rank) = (device.backend(), a.layout.shape.len());
+    let (batch, rows) = a.layout.shape.split_at(rank - 2);
+    let (rows, columns) = (rows[0], b.layout.shape[rank - 1]);
     let (one, all) = (rows * columns, batch.iter().product::<usize>() * rows * columns);
-    let product = |dtype: DType| a.backend().matmul(a.operand()?, b.operand()?, None, dtype);
-    let add = |into: &mut Buffer| a.backend().matmul_accumulate(a.operand()?, b.operand()?, into);
-    let depth = all / one.max(1) * a.shape()[a.shape().len() - 1];
+    let product = |dtype: DType| backend.matmul(a, b, None, dtype);
+    let add = |into: &mut Buffer| backend.matmul_accumulate(a, b, into);
+    let depth = all / one.max(1) * a.layout.shape[rank - 1];
     let spread = Spread::of(a.logical, b.logical, depth, 1).filter(|_| *shape == [rows, columns]);
     let collected = pass.dtype(i) == accumulator(a.logical);
     if collected && shape.count() == all {
@@ -135,7 +139,7 @@ pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: &RawTensor, b: &Raw
     }
     if collected && shape.count() == one {
         let sum = |dtype: DType| {
-            let mut buffer = a.backend().fill(0.0, one, dtype)?;
+            let mut buffer = backend.fill(0.0, one, dtype)?;
             add(&mut buffer)?;
             Ok(buffer)
         };
@@ -143,13 +147,13 @@ pub(super) fn give_product(pass: &mut Pass<'_>, i: usize, a: &RawTensor, b: &Raw
     }
     if shape.count() == all {
         let buffer = product(pass.dtype(i))?;
-        return pass.give(i, RawTensor::new(a.device(), buffer, shape));
+        return pass.give(i, RawTensor::new(&device, buffer, shape));
     }
     let buffer = product(accumulator(a.logical))?;
     let mut dims = batch.to_vec();
     dims.extend(if shape.len() == 1 { vec![one] } else { vec![rows, columns] });
     let dims = Dims::new(&dims).ok_or(Error::TooManyDimensions { op: "matmul", rank: dims.len() })?;
-    pass.give(i, RawTensor::new(a.device(), buffer, dims))
+    pass.give(i, RawTensor::new(&device, buffer, dims))
 }
 
 /// The precision that sums for a tensor of precision `dtype` are kept in.
@@ -182,13 +186,12 @@ pub(crate) fn accumulate(
     pass.give_product(i, RawTensor::new(&device, buffer, shape), spread)
 }
 
-/// The last two dimensions swapped, out of the graph.
-pub(crate) fn transposed(x: &RawTensor) -> RawTensor {
-    let mut layout = x.layout;
-    let n = layout.shape.len();
+/// The last two dimensions swapped.
+pub(super) fn turned(layout: &Layout) -> Layout {
+    let (mut layout, n) = (*layout, layout.shape.len());
     layout.shape.swap(n - 2, n - 1);
     layout.strides.swap(n - 2, n - 1);
-    x.with_layout(layout)
+    layout
 }
 
 #[cfg(test)]

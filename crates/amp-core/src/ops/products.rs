@@ -1,8 +1,9 @@
 //! Matrix products of operands with one number of dimensions each, under PyTorch's names.
 
 use super::arithmetic;
-use super::matmul::{give_product, matmul, transposed};
+use super::matmul::{give_product, matmul, turned};
 use crate::autograd::{Pass, Saved, record};
+use crate::backend::Operand;
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -60,8 +61,9 @@ fn added(op: &'static str, input: &RawTensor, a: &RawTensor, b: &RawTensor, rank
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad().detached();
             pass.give(0, grad.clone())?;
-            give_product(pass, 1, &grad, &transposed(&b))?;
-            give_product(pass, 2, &transposed(&a), &grad)
+            let [turned_a, turned_b] = [&a, &b].map(|x| turned(&x.layout));
+            give_product(pass, 1, grad.operand()?, Operand { layout: &turned_b, ..b.operand()? })?;
+            give_product(pass, 2, Operand { layout: &turned_a, ..a.operand()? }, grad.operand()?)
         }))
     })
 }
