@@ -55,7 +55,8 @@ pub use conv::{
 };
 pub use dtype::DType;
 pub use elementwise::{
-    alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, select, ternary, unary, unary_grad,
+    alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, relu_grad_in_place, select, ternary, unary,
+    unary_grad,
 };
 pub use gemm::{Epilogue, matmul, matmul_acc, matmul_sums};
 pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};

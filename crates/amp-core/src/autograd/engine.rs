@@ -1,6 +1,6 @@
 //! The backward walk.
 
-use super::graph::{Backward, Edge, Node};
+use super::graph::{Edge, Node, Turn};
 use super::parts::Part;
 use super::peaks::{Lookout, Peaks, Spread};
 use super::rows::{Rows, Which};
@@ -93,8 +93,29 @@ impl<'a> Pass<'a> {
     }
 
     /// As [`give`](Self::give), for a product whose factors' `spread` may be known.
-    pub(crate) fn give_product(&mut self, i: usize, mut grad: RawTensor, spread: Option<Spread>) -> Result<()> {
-        let Some(edge) = self.edge(i) else { return Ok(()) };
+    pub(crate) fn give_product(&mut self, i: usize, grad: RawTensor, spread: Option<Spread>) -> Result<()> {
+        self.edge(i).map_or(Ok(()), |edge| self.give_to(edge, grad, spread))
+    }
+
+    /// The output of relu that input `i` is, and relu's own input, if that is a node which collects in the same precision and
+    /// nobody asks for the gradient of the output: a product may give its share to relu's input, 0 where relu was.
+    ///
+    /// Relu in its turn has what others gave to it, or nothing.
+    pub(crate) fn through_relu(&self, i: usize) -> Option<(RawTensor, &'a Edge)> {
+        let Some(Edge::Node(relu)) = self.edge(i) else { return None };
+        let before = relu.inputs.first()?.as_ref().filter(|edge| self.wanted.contains(&edge.id()))?;
+        let plain = matches!(before, Edge::Node(_)) && before.dtype() == relu.dtype;
+        if !plain || relu.retain.load(Ordering::Relaxed) || watch::on() {
+            return None;
+        }
+        match &relu.held.lock().expect("no panic while locked").turn {
+            Some(Turn::Relu(signs)) => signs.output().map(|y| (y, before)),
+            _ => None,
+        }
+    }
+
+    /// Adds to the gradient of an input, or of [what lies behind it](Self::through_relu).
+    pub(crate) fn give_to(&mut self, edge: &Edge, mut grad: RawTensor, spread: Option<Spread>) -> Result<()> {
         if let (Some(lookout), Edge::Leaf(_)) = (&mut self.lookout, edge) {
             lookout.note(edge.id(), spread);
         }
@@ -304,16 +325,32 @@ fn step(
     }
     let keep = node.retain.load(Ordering::Relaxed);
     let grad = if keep { collected.grads.get(&node.id).cloned() } else { collected.grads.remove(&node.id) };
-    let Some(grad) = grad else { return Ok(()) };
+    let Some(grad) = grad else {
+        // Whatever was to come has gone past the node.
+        held.turn.take_if(|turn| !retain && matches!(turn, Turn::Relu(_)));
+        return Ok(());
+    };
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
     let Collected { grads, given_rows, joining, pending, .. } = collected;
     let mut pass = Pass { node, grad, wanted, grads, given_rows, joining, pending, lookout };
     if retain {
-        return held.backward.as_ref().ok_or_else(freed)?(&mut pass);
+        return held.turn.as_ref().ok_or_else(freed)?.run(&mut pass);
     }
-    let backward: Backward = held.backward.take().ok_or_else(freed)?;
+    let turn = held.turn.take().ok_or_else(freed)?;
     drop(held);
-    backward(&mut pass)
+    turn.run(&mut pass)
+}
+
+impl Turn {
+    fn run(&self, pass: &mut Pass<'_>) -> Result<()> {
+        match self {
+            Self::Backward(backward) => backward(pass),
+            Self::Relu(signs) => {
+                let dx = signs.grad(pass.grad(), pass.dtype(0))?;
+                pass.give(0, dx)
+            }
+        }
+    }
 }
 
 /// The oldest operation in the graph of `root` that ran in F16, if any.

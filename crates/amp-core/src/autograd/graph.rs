@@ -2,6 +2,7 @@
 
 use super::engine::Pass;
 use super::grad_mode::grad_enabled;
+use super::saved::SavedSigns;
 use super::watch;
 use crate::Result;
 use crate::param::PendingUpdate;
@@ -14,6 +15,13 @@ use std::sync::{Arc, Mutex, RwLock};
 
 /// Gives each input of an operation its share of the gradient.
 pub(crate) type Backward = Box<dyn Fn(&mut Pass<'_>) -> Result<()> + Send + Sync>;
+
+/// What a node does when its turn comes.
+pub(crate) enum Turn {
+    Backward(Backward),
+    /// Gives its input the gradient where relu let it through; a product that gives to the node may have done so already.
+    Relu(Arc<SavedSigns>),
+}
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -55,8 +63,8 @@ pub(crate) struct Node {
 
 /// What a node keeps for its turn in a backward pass.
 pub(crate) struct Held {
-    /// Gone once it has run and the graph is not retained.
-    pub(crate) backward: Option<Backward>,
+    /// Gone once it was the node's turn and the graph is not retained.
+    pub(crate) turn: Option<Turn>,
     /// Changes of state (running statistics) that wait for the optimizer step to be taken.
     pub(crate) pending: Vec<PendingUpdate>,
 }
@@ -131,12 +139,23 @@ pub(crate) fn record(
     out: RawTensor,
     backward: impl FnOnce(&RawTensor) -> Result<Backward>,
 ) -> Result<RawTensor> {
+    record_turn(op, inputs, out, |out| backward(out).map(Turn::Backward))
+}
+
+/// As [`record`], of a node whose turn need not be a function.
+#[track_caller]
+pub(crate) fn record_turn(
+    op: &'static str,
+    inputs: &[&RawTensor],
+    out: RawTensor,
+    turn: impl FnOnce(&RawTensor) -> Result<Turn>,
+) -> Result<RawTensor> {
     let location = Location::caller();
     if !recorded(op, location, inputs, &out) {
         return Ok(out);
     }
-    let backward = backward(&out)?;
-    Ok(with_node(op, location, inputs, out, backward))
+    let turn = turn(&out)?;
+    Ok(with_node(op, location, inputs, out, turn))
 }
 
 /// Whether what an operation gave goes into the graph.
@@ -151,7 +170,7 @@ fn with_node(
     location: &'static Location<'static>,
     inputs: &[&RawTensor],
     mut out: RawTensor,
-    backward: Backward,
+    turn: Turn,
 ) -> RawTensor {
     let node = Node {
         id: next_id(),
@@ -162,7 +181,7 @@ fn with_node(
         dtype: out.logical,
         inputs: inputs.iter().map(|x| x.edge.clone()).collect(),
         retain: AtomicBool::new(false),
-        held: Mutex::new(Held { backward: Some(backward), pending: Vec::new() }),
+        held: Mutex::new(Held { turn: Some(turn), pending: Vec::new() }),
     };
     out.edge = Some(Edge::Node(Arc::new(node)));
     out

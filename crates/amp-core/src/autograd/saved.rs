@@ -195,6 +195,13 @@ impl SavedSigns {
         body(&self.held.lock().unwrap_or_else(PoisonError::into_inner).value.buffer)
     }
 
+    /// The output, if it is still held and row-major.
+    pub(crate) fn output(&self) -> Option<RawTensor> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = held.logical.is_float() && held.layout.is_contiguous();
+        whole.then(|| held.detached())
+    }
+
     /// Lets the output go, if it has not yet; a 16-bit copy of it has been made.
     pub(crate) fn shrink(&self) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

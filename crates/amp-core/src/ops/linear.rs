@@ -8,7 +8,7 @@ use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Dims, Layout};
+use amp_cpu::{Dims, Layout, Unary};
 use std::borrow::Cow;
 
 impl<P: Float> Tensor<P> {
@@ -49,8 +49,7 @@ fn recorded(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>, y: RawTensor
             let outputs = pass.grad().clone();
             let grad = matrices(&outputs, fold);
             if pass.wants(0) {
-                let weight = repeated(&w, &grad)?;
-                give_product(pass, 0, grad.operand()?, weight.operand()?)?;
+                give_input(pass, &grad, &*repeated(&w, &grad)?, fold)?;
             }
             if pass.wants(1) {
                 return give_parameters(pass, [1, 2], &outputs, &grad, &matrices(&*x.get()?, fold));
@@ -58,6 +57,18 @@ fn recorded(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>, y: RawTensor
             pass.give(2, outputs.detached())
         }))
     })
+}
+
+/// Gives input 0 the product of `grad` and `weight`; where it is relu of something, that something, from the product that is 0
+/// where relu was. On Zen 5 a pass of relu's own was 1.5 of the 19 µs of a step of 8-16-16-1 (batch 512, F32).
+fn give_input(pass: &mut Pass<'_>, grad: &RawTensor, weight: &RawTensor, fold: bool) -> Result<()> {
+    let Some((y, before)) = pass.through_relu(0) else {
+        return give_product(pass, 0, grad.operand()?, weight.operand()?);
+    };
+    let (saved, dtype) = (matrices(&y, fold), pass.dtype(0));
+    let (a, b) = (grad.operand()?, weight.operand()?);
+    let buffer = grad.backend().matmul_unary_grad(a, b, Unary::Relu, saved.operand()?, dtype)?;
+    pass.give_to(before, RawTensor::new(grad.device(), buffer, *y.shape()), None)
 }
 
 /// `residual + x · wᵀ + bias` in the precision of `residual`, which broadcasts to the result's shape; added to the accumulators
@@ -324,6 +335,45 @@ mod tests {
         }
         check::<BF16>();
         check::<F32>();
+    }
+
+    /// Gradients of what relu is made of, where products give to it past relu: one, two of them, one beside another operation,
+    /// and with the gradient of relu's output asked for, which then is whole.
+    #[test]
+    fn products_give_past_relu_what_relu_would_give() {
+        fn check<P: Float>(shape: &[usize]) {
+            let leaves = [shape, &[7, 40]].map(|s| numbers(s, 0.7).to::<F32>().unwrap().tracked());
+            let run = |asked: bool, uses: [bool; 3]| {
+                let x = (leaves[0].to::<P>().unwrap() * 1.0_f32).unwrap();
+                let y = x.relu().unwrap();
+                if asked {
+                    y.retain_grad();
+                }
+                let w = leaves[1].to::<P>().unwrap();
+                let sum = |y: Tensor<P>| y.to::<F32>().unwrap().sum_all().unwrap();
+                let terms = [
+                    uses[0].then(|| sum(y.linear(&w, None).unwrap())),
+                    uses[1].then(|| sum(y.linear(&(&w * 2.0_f32).unwrap(), None).unwrap())),
+                    uses[2].then(|| sum((&y * 3.0_f32).unwrap())),
+                ];
+                let loss = terms.into_iter().flatten().reduce(|a, b| (a + b).unwrap()).unwrap();
+                let grads = loss.backward_retained().unwrap();
+                let again = loss.backward().unwrap();
+                let of = |x: &Tensor<F32>| grads.get(x).unwrap().unwrap().to_vec().unwrap();
+                assert!(again.get(&leaves[0]).unwrap().unwrap().to_vec().unwrap() == of(&leaves[0]));
+                assert_eq!(grads.get(&y).unwrap().is_some(), asked);
+                [of(&leaves[0]), of(&leaves[1])]
+            };
+            for uses in [[true, false, false], [true, true, false], [true, false, true]] {
+                let [past, through] = [false, true].map(|asked| run(asked, uses));
+                assert!(past == through, "{shape:?} {uses:?} {:?}", P::DTYPE);
+                assert!(past[0].contains(&0.0) && past[0].iter().any(|&g| g != 0.0));
+            }
+        }
+        for shape in [&[40][..], &[30, 40], &[6, 5, 40]] {
+            check::<F32>(shape);
+            check::<BF16>(shape);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::kernel;
 use crate::Result;
-use crate::autograd::{Applied, Pass, Saved, SavedSigns, note_origin, record};
+use crate::autograd::{Applied, Pass, Saved, SavedSigns, Turn, note_origin, record, record_turn};
 use crate::order::elementwise;
 use crate::precision::{Float, Numeric, full_range};
 use crate::raw::RawTensor;
@@ -56,14 +56,9 @@ pub(super) fn exact(name: &'static str, op: Unary, x: &RawTensor, writes: Option
     if op == Unary::Abs {
         return smooth(name, op, x, y, rounded);
     }
-    record(name, &[x], y, |y| {
-        // What rounding makes 0 of has a gradient.
-        let signs = if rounded { SavedSigns::of_input(x) } else { SavedSigns::new(y) }?;
-        Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let dx = signs.grad(pass.grad(), pass.dtype(0))?;
-            pass.give(0, dx)
-        }))
-    })
+    // What rounding makes 0 of has a gradient.
+    let signs = |y: &RawTensor| if rounded { SavedSigns::of_input(x) } else { SavedSigns::new(y) };
+    record_turn(name, &[x], y, |y| signs(y).map(Turn::Relu))
 }
 
 /// As [`unary`], for steps: their derivative is 0, so nothing is kept.

@@ -1,7 +1,7 @@
 //! The one-pass update of all parameters of an optimizer.
 
 use super::describe;
-use super::groups::{ParameterGroups, State};
+use super::groups::{Group, ParameterGroups, State};
 use super::rates::Rates;
 use super::rule::{moves_rows, validate};
 use crate::autograd::{Gradients, Unscaled, flat};
@@ -14,16 +14,12 @@ use std::borrow::Cow;
 
 /// A parameter that is updated.
 struct Used<'g> {
+    id: u64,
     group: usize,
-    parameter: Parameter,
+    /// Number of the parameter in its group.
+    index: usize,
     /// As the kernels want it.
     grad: Cow<'g, RawTensor>,
-}
-
-impl Used<'_> {
-    fn id(&self) -> u64 {
-        self.parameter.id()
-    }
 }
 
 impl ParameterGroups {
@@ -42,10 +38,13 @@ impl ParameterGroups {
         }
         let factors: Vec<&Buffer> = grads.factors.iter().collect();
         // Locked in the order of ids: two optimizers that share parameters cannot wait for each other in a circle.
-        let mut guards = used.iter().map(|used| used.parameter.write()).collect::<Result<Vec<_>>>()?;
+        let mut guards = Vec::with_capacity(used.len());
+        for Used { group, index, .. } in &used {
+            guards.push(self.groups[*group].parameters[*index].write()?);
+        }
         let mut states: Vec<Option<&mut State>> = used.iter().map(|_| None).collect();
         for (&id, state) in &mut self.state {
-            if let Ok(i) = used.binary_search_by_key(&id, Used::id) {
+            if let Ok(i) = used.binary_search_by_key(&id, |used| used.id) {
                 states[i] = Some(state);
             }
         }
@@ -57,7 +56,7 @@ impl ParameterGroups {
                 let Some(state) = state.as_mut().filter(|_| used.group == number) else { continue };
                 let ((master, copies), moments) = (guard.open(), &mut state.moments);
                 let slot = UpdateSlot { master, grad: used.grad.operand()?, moments, copies, steps: &mut state.steps };
-                match grads.rows.get(&used.id()).filter(|_| self.lazy || moves_rows(&group.rule)) {
+                match grads.rows.get(&used.id).filter(|_| self.lazy || moves_rows(&group.rule)) {
                     Some(which) => sparse.push((slot, which.index.operand()?)),
                     None => slots.push(slot),
                 }
@@ -78,7 +77,7 @@ impl ParameterGroups {
         let device = self.all.first().map(Parameter::device);
         let mut found = Vec::with_capacity(self.all.len());
         for (number, group) in self.groups.iter().enumerate() {
-            for p in &group.parameters {
+            for (index, p) in group.parameters.iter().enumerate() {
                 let (Some(grad), Some(device)) = (grads.grads.get(&p.id()), device) else { continue };
                 p.device().check_same(device, "step")?;
                 grad.device().check_same(device, "step")?;
@@ -86,10 +85,10 @@ impl ParameterGroups {
                     true => Cow::Owned(flat(&self.densified(op, grads, &group.rule, p)?)?.into_owned()),
                     false => flat(grad)?,
                 };
-                found.push(Used { group: number, parameter: p.clone(), grad });
+                found.push(Used { id: p.id(), group: number, index, grad });
             }
         }
-        found.sort_unstable_by_key(Used::id);
+        found.sort_unstable_by_key(|used| used.id);
         Ok(found)
     }
 
@@ -108,12 +107,14 @@ impl ParameterGroups {
     }
 
     fn prepare_state(&mut self, used: &[Used<'_>]) -> Result<()> {
-        for Used { group, parameter: p, .. } in used {
-            let state = match self.state.entry(p.id()) {
+        for &Used { id, group, index, .. } in used {
+            let Group { parameters, rule, .. } = &self.groups[group];
+            let p = &parameters[index];
+            let state = match self.state.entry(id) {
                 std::collections::hash_map::Entry::Occupied(slot) => slot.into_mut(),
                 std::collections::hash_map::Entry::Vacant(slot) => slot.insert(State::new(p.device())?),
             };
-            state.fit(&self.groups[*group].rule, p.count(), p.device())?;
+            state.fit(rule, p.count(), p.device())?;
         }
         Ok(())
     }

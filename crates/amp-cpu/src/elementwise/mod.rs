@@ -42,6 +42,7 @@ mod unary;
 
 pub use binary::{binary, binary_narrowed, compare};
 pub use copy::{copy, copy_into, fill};
+pub use relu::relu_grad_in_place;
 pub(crate) use signs::mask;
 pub use signs::{alive, dead};
 pub use ternary::{select, ternary};

@@ -5,7 +5,7 @@
 use super::bits::{bits, bits_mut};
 use crate::parallel::{Cost, for_each_part};
 use crate::simd::{Kernel, Simd, dispatch};
-use crate::{DType, Storage, View};
+use crate::{DType, Slice, SliceMut, Storage, View};
 
 /// `grad` where `saved` is above 0 or NaN, else 0, if all of them have the precision `out` of 16 bits and lie one after the
 /// other; relu of a tensor is that of the tensor itself.
@@ -14,7 +14,7 @@ pub(super) fn alive(saved: &View, grad: &View, out: DType) -> Option<Storage> {
         return None;
     }
     let (x, g) = (bits(saved)?, bits(grad)?);
-    let least = if out == DType::BF16 { 0xff80 } else { 0xfc00_u16 }.cast_signed();
+    let least = least(out);
     let mut output = Storage::unwritten(out, x.len());
     for_each_part(output.as_mut_slice(), Cost::Light, &|start, part| {
         let y = bits_mut(part);
@@ -22,6 +22,70 @@ pub(super) fn alive(saved: &View, grad: &View, out: DType) -> Option<Storage> {
         dispatch(Alive { x, g, y, least });
     });
     Some(output)
+}
+
+/// Writes 0 to `grad` where `saved` is 0 or below, if both hold floats of one type of at most 32 bits one after the other; whether
+/// they do. The bits of [`unary_grad`](super::unary_grad), without memory of its own.
+pub fn relu_grad_in_place(saved: &View, grad: &mut Storage) -> bool {
+    let alike = saved.logical == grad.dtype() && saved.layout.count() == grad.len();
+    match (grad.as_mut_slice(), bits(saved)) {
+        _ if !alike => return false,
+        (SliceMut::F32(_), _) => {
+            let (Slice::F32(all), true) = (saved.data, saved.layout.is_contiguous()) else { return false };
+            let x = &all[saved.layout.offset..][..grad.len()];
+            for_each_part(grad.as_mut_slice(), Cost::Light, &|start, part| {
+                let SliceMut::F32(y) = part else { unreachable!("a part has the type of the whole") };
+                dispatch(Kept { x: &x[start..][..y.len()], y });
+            });
+        }
+        (_, Some(x)) => {
+            let least = least(saved.logical);
+            for_each_part(grad.as_mut_slice(), Cost::Light, &|start, part| {
+                let y = bits_mut(part);
+                dispatch(KeptBits { x: &x[start..][..y.len()], y, least });
+            });
+        }
+        (_, None) => return false,
+    }
+    true
+}
+
+/// The bits of -inf as a signed number.
+fn least(dtype: DType) -> i16 {
+    if dtype == DType::BF16 { 0xff80_u16.cast_signed() } else { 0xfc00_u16.cast_signed() }
+}
+
+struct Kept<'a> {
+    x: &'a [f32],
+    y: &'a mut [f32],
+}
+
+impl Kernel for Kept<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for (y, &x) in self.y.iter_mut().zip(self.x) {
+            *y = if x <= 0.0 { 0.0 } else { *y };
+        }
+    }
+}
+
+struct KeptBits<'a> {
+    x: &'a [u16],
+    y: &'a mut [u16],
+    least: i16,
+}
+
+impl Kernel for KeptBits<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for (y, &x) in self.y.iter_mut().zip(self.x) {
+            *y &= !dead(x.cast_signed(), self.least).cast_unsigned();
+        }
+    }
 }
 
 struct Alive<'a> {
@@ -54,10 +118,10 @@ fn dead(x: i16, least: i16) -> i16 {
 
 #[cfg(test)]
 mod tests {
-    use super::alive;
+    use super::{alive, relu_grad_in_place};
     use crate::elementwise::bits::bits_of;
     use crate::elementwise::unary::{computed, computed_grad};
-    use crate::{DType, Dims, Layout, Storage, Unary, View};
+    use crate::{DType, Dims, Layout, Storage, Unary, View, with_num_threads};
     use half::{bf16, f16};
 
     /// All values in an order of no meaning, `turn` bits on.
@@ -83,5 +147,42 @@ mod tests {
                 alive(&x, &g, DType::F32).is_none() && alive(&View { logical: DType::F32, ..x }, &g, dtype).is_none()
             );
         }
+    }
+
+    #[test]
+    fn in_place_are_the_bits_of_a_result_of_its_own() {
+        let layout = Layout::contiguous(Dims::new(&[1 << 16]).expect("one dimension"));
+        for threads in [1, 2] {
+            for dtype in [DType::BF16, DType::F16] {
+                let (x, mut g) = (all(dtype, 0), all(dtype, 12345));
+                let x = View { data: x.as_slice(), layout: &layout, logical: dtype };
+                let expected = bits_of(&computed_grad(Unary::Relu, &x, &View { data: g.as_slice(), ..x }, dtype));
+                assert!(with_num_threads(threads, || relu_grad_in_place(&x, &mut g)));
+                assert_eq!(bits_of(&g), expected, "{dtype}");
+            }
+        }
+    }
+
+    #[test]
+    fn in_place_keeps_what_is_no_number_and_refuses_what_lies_otherwise() {
+        let floats = [1.0, -1.0, 0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-40, -1e-40];
+        let count = floats.len() * floats.len();
+        let saved: Vec<f32> = (0..count).map(|i| floats[i / floats.len()]).collect();
+        let grad: Vec<f32> = (0..count).map(|i| floats[i % floats.len()]).collect();
+        let layout = Layout::contiguous(Dims::new(&[count]).expect("one dimension"));
+        let (saved, mut grad) = (Storage::from(saved), Storage::from(grad));
+        let x = View { data: saved.as_slice(), layout: &layout, logical: DType::F32 };
+        let expected = computed_grad(Unary::Relu, &x, &View { data: grad.as_slice(), ..x }, DType::F32);
+        let bits = |storage: &Storage| match storage {
+            Storage::F32(values) => values.iter().map(|v| v.to_bits()).collect::<Vec<_>>(),
+            _ => panic!("not F32"),
+        };
+        let before = bits(&grad);
+        let mut backwards = layout;
+        backwards.strides[0] = 0;
+        assert!(!relu_grad_in_place(&View { layout: &backwards, ..x }, &mut grad));
+        assert!(!relu_grad_in_place(&View { logical: DType::BF16, ..x }, &mut grad) && bits(&grad) == before);
+        assert!(relu_grad_in_place(&x, &mut grad));
+        assert_eq!(bits(&grad), bits(&expected));
     }
 }

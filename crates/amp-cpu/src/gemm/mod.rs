@@ -194,11 +194,17 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
     }
 
     fn bias(&self) -> &[T] {
-        self.bias
+        if self.places.turned { &[] } else { self.bias }
     }
 
     fn write_rows(&self, row: usize, rows: usize, columns: usize, write: &mut dyn FnMut(&mut [T])) {
         let start = self.places.at(row, 0);
+        if self.places.turned {
+            return scratch::with(rows * columns, |values: &mut [T]| {
+                write(values);
+                self.store_rows(row, 0, columns, Finished { values, len: columns });
+            });
+        }
         if self.residual.is_none() {
             // SAFETY: as above; whole rows follow one another.
             let mut there = unsafe { self.output.part(start, rows * columns) };
@@ -314,7 +320,10 @@ impl<'a> Problem<'a> {
             Places { product: index, start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
         let turned = Places { row_stride: 1, column_stride: b.rows, turned: true, ..places };
         if is_small(&a, &b) {
-            return E::small(&a, &b, &sink(places));
+            return match small::is_better_turned(&a, &b) {
+                true => E::small(&b, &a, &sink(turned)),
+                false => E::small(&a, &b, &sink(places)),
+            };
         }
         match (a.rows, b.rows) {
             (..=thin::ROWS, _) => thin(&a, &b, &sink(places), threads),

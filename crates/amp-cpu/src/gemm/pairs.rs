@@ -111,6 +111,8 @@ impl Block<'_> {
         unsafe {
             match rows {
                 _ if rows >= 2 * R || rows == R => self.groups::<V, R>(rows),
+                // Four sums would be waited for, of 512 terms 0.1 µs.
+                _ if rows >= 8 => self.groups::<V, 8>(rows),
                 _ if rows >= FEW => self.groups::<V, FEW>(rows),
                 _ => self.groups::<V, 1>(rows),
             }

@@ -63,10 +63,11 @@ fn small<E: Grouped>(problem: &Problem, out: DType) -> Option<[Storage; 2]> {
     let mut product = Storage::unwritten(out, problem.size());
     let output = Output::new(&mut product);
     problem.one::<E, _>(0, &|places| Rounded { output, places, bias: &[], residual: None }, Threads::One);
-    let mut sums = vec![E::Sum::ZERO; rows];
+    let mut sums = Vec::with_capacity(rows);
     with_side(&problem.a, |side: Side<E::Wide>| {
         let lanes = dispatch(LaneSums(&side.values[..rows * problem.a.depth]));
-        lanes.chunks(rows).for_each(|lanes| sums.iter_mut().zip(lanes).for_each(|(sum, &lane)| *sum += lane));
+        let of = |row: usize| lanes.iter().skip(row).step_by(rows).fold(E::Sum::ZERO, |sum, &lane| sum + lane);
+        sums.extend((0..rows).map(of));
     });
     Some([product, E::Sum::storage(sums)])
 }

@@ -180,6 +180,24 @@ fn few_columns_of_short_rows() {
     }
 }
 
+/// Lone rows have several sums each where they are deep, and fewer columns than rows are done as rows.
+#[test]
+fn deep_rows_and_fewer_columns_than_rows() {
+    let mut random = Random::new(19);
+    for (m, k, n) in [(1, 128, 16), (2, 131, 5), (3, 515, 24), (16, 512, 8), (20, 130, 3), (32, 16, 1)] {
+        for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+            let (a, b) = (random.tensor(&[m, k], dtype), random.tensor(&[k, n], dtype));
+            let across = random.tensor(&[k, m], dtype).transposed(0, 1);
+            let (bias, residual) = (random.tensor(&[n], dtype), random.tensor(&[m, n], dtype));
+            for a in [a, across] {
+                check_added(&a, &b, [Some(&bias), None], dtype);
+                check_added(&a, &b, [Some(&bias), Some(&residual)], dtype);
+                check_added(&a, &random.tensor(&[n, k], dtype).transposed(0, 1), [None, None], DType::F64);
+            }
+        }
+    }
+}
+
 /// Rows of products with few columns are done in groups, of which the last one begins early: none may differ for it.
 #[test]
 fn every_number_of_rows_gives_the_same_rows() {

@@ -1,11 +1,11 @@
 use super::{CpuBackend, room, storage_mut, view};
 use crate::Result;
-use crate::backend::{Buffer, MatMul, Operand};
-use amp_cpu::{DType, Epilogue, View};
+use crate::backend::{Buffer, MatMul, Operand, unary_grad_after};
+use amp_cpu::{DType, Epilogue, Storage, Unary, View};
 
 impl MatMul for CpuBackend {
     fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer> {
-        product(a, b, [bias, None], out)
+        product(a, b, [bias, None], out).map(Buffer::new)
     }
 
     fn matmul_add(
@@ -16,12 +16,27 @@ impl MatMul for CpuBackend {
         residual: Operand<'_>,
         out: DType,
     ) -> Result<Buffer> {
-        product(a, b, [bias, Some(residual)], out)
+        product(a, b, [bias, Some(residual)], out).map(Buffer::new)
     }
 
     fn matmul_accumulate(&self, a: Operand<'_>, b: Operand<'_>, into: &mut Buffer) -> Result<()> {
         amp_cpu::matmul_acc(&view("matmul", a)?, &view("matmul", b)?, storage_mut("matmul", into)?);
         Ok(())
+    }
+
+    fn matmul_unary_grad(
+        &self,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        op: Unary,
+        saved: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        let mut grad = product(a, b, [None, None], out)?;
+        if op == Unary::Relu && amp_cpu::relu_grad_in_place(&view("relu", saved)?, &mut grad) {
+            return Ok(Buffer::new(grad));
+        }
+        unary_grad_after(self, Buffer::new(grad), op, saved, out)
     }
 
     fn matmul_sums(&self, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<(Buffer, Option<Buffer>)> {
@@ -35,7 +50,7 @@ impl MatMul for CpuBackend {
 }
 
 /// The product of two operands with what is added to it: a bias, a residual.
-fn product(a: Operand<'_>, b: Operand<'_>, added: [Option<Operand<'_>>; 2], out: DType) -> Result<Buffer> {
+fn product(a: Operand<'_>, b: Operand<'_>, added: [Option<Operand<'_>>; 2], out: DType) -> Result<Storage> {
     let (a, b, mut epilogue) = (view("matmul", a)?, view("matmul", b)?, Epilogue::default());
     for (operand, place) in added.into_iter().zip([&mut epilogue.bias, &mut epilogue.residual]) {
         if let Some(operand) = operand {
@@ -43,7 +58,7 @@ fn product(a: Operand<'_>, b: Operand<'_>, added: [Option<Operand<'_>>; 2], out:
         }
     }
     room("matmul", elements(&a, &b), out)?;
-    Ok(Buffer::new(amp_cpu::matmul(&a, &b, &epilogue, out)))
+    Ok(amp_cpu::matmul(&a, &b, &epilogue, out))
 }
 
 /// Number of elements of a product.

@@ -36,9 +36,7 @@ impl Optimize for CpuBackend {
             return Ok(());
         }
         let factor = product(factors)?;
-        // Everything that can fail comes before the first write.
-        let slots = slots.into_iter().map(prepare).collect::<Result<Vec<_>>>()?;
-        optim::update(settings.rule, factor, slots.into_iter().map(count_up).collect());
+        optim::update(settings.rule, factor, prepared(slots.into_iter())?);
         Ok(())
     }
 
@@ -54,8 +52,8 @@ impl Optimize for CpuBackend {
         }
         let factor = product(factors)?;
         let rows = slots.iter().map(|(_, rows)| row_numbers(rows)).collect::<Result<Vec<_>>>()?;
-        let slots = slots.into_iter().map(|(slot, _)| prepare(slot)).collect::<Result<Vec<_>>>()?;
-        let rows = slots.into_iter().map(count_up).zip(rows).flat_map(|(slot, rows)| slot.rows(rows));
+        let slots = prepared(slots.into_iter().map(|(slot, _)| slot))?;
+        let rows = slots.into_iter().zip(rows).flat_map(|(slot, rows)| slot.rows(rows));
         optim::update(settings.rule, factor, rows.collect());
         Ok(())
     }
@@ -122,20 +120,21 @@ fn numbers(state: &Buffer) -> Result<[i64; 4]> {
     }
 }
 
-/// A slot with its buffers opened, and the counter that goes up when the update happens.
-fn prepare<'a>(slot: UpdateSlot<'a>) -> Result<(optim::UpdateSlot<'a>, &'a mut i64)> {
-    let Storage::I64(steps) = storage_mut("update", slot.steps)? else { return Err(foreign("update")) };
-    let step = steps.first_mut().ok_or_else(|| foreign("update"))?;
-    let copies =
-        slot.copies.into_iter().map(|c| Ok(storage_mut("update", c)?.as_mut_slice())).collect::<Result<_>>()?;
-    let moments = slot.moments.iter_mut().map(f32_mut).collect::<Result<_>>()?;
-    let (master, grad) = (f32_mut(slot.master)?, contiguous_f32(&slot.grad)?);
-    Ok((optim::UpdateSlot { master, grad, moments, copies, step: 0 }, step))
-}
-
-fn count_up<'a>((slot, steps): (optim::UpdateSlot<'a>, &'a mut i64)) -> optim::UpdateSlot<'a> {
-    *steps = steps.saturating_add(1);
-    optim::UpdateSlot { step: *steps as u64, ..slot }
+/// The slots with their buffers opened and their steps counted. Everything that can fail comes before the first write.
+fn prepared<'a>(slots: impl ExactSizeIterator<Item = UpdateSlot<'a>>) -> Result<Vec<optim::UpdateSlot<'a>>> {
+    let (mut opened, mut counters) = (Vec::with_capacity(slots.len()), Vec::with_capacity(slots.len()));
+    for slot in slots {
+        let Storage::I64(steps) = storage_mut("update", slot.steps)? else { return Err(foreign("update")) };
+        let steps = steps.first_mut().ok_or_else(|| foreign("update"))?;
+        let copies =
+            slot.copies.into_iter().map(|c| Ok(storage_mut("update", c)?.as_mut_slice())).collect::<Result<_>>()?;
+        let moments = slot.moments.iter_mut().map(f32_mut).collect::<Result<_>>()?;
+        let (master, grad, step) = (f32_mut(slot.master)?, contiguous_f32(&slot.grad)?, steps.saturating_add(1));
+        opened.push(optim::UpdateSlot { master, grad, moments, copies, step: step as u64 });
+        counters.push(steps);
+    }
+    counters.into_iter().for_each(|steps| *steps = steps.saturating_add(1));
+    Ok(opened)
 }
 
 fn row_numbers<'a>(rows: &Operand<'a>) -> Result<&'a [i64]> {
