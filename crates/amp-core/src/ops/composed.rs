@@ -52,20 +52,12 @@ fn within(x: &RawTensor, min: f64, max: f64, inside: f64) -> Result<RawTensor> {
     select("clamp", &compare("clamp", Compare::Gt, x, &number(min)?)?, &below, &none, wide(x))
 }
 
-/// `alpha (e^(x / alpha) - 1)` below 0 and `x` above, both times `scale`.
-#[track_caller]
-fn scaled_elu(op: &'static str, x: &RawTensor, alpha: f64, inner: f64, scale: f64) -> Result<RawTensor> {
-    let forward = move |x: &RawTensor| {
-        let y = unary(Unary::Elu(alpha), &affine(x, inner, -0.0)?, wide(x))?;
-        unary(Unary::Affine { mul: scale, add: -0.0 }, &y, x.logical)
-    };
-    let slope = move |x: &RawTensor| {
-        let inside = affine(x, inner, -0.0)?;
-        let ones = RawTensor::full(x.device(), scale * inner, *x.shape(), wide(x))?;
-        let op = Unary::Elu(alpha);
-        elementwise([&inside, &ones], |backend, [inside, ones]| backend.unary_grad(op, inside, ones, wide(x)))
-    };
-    composed(op, x, forward, slope)
+/// The derivative of `scale * elu(inner * x)`.
+fn elu_slope(x: &RawTensor, alpha: f64, inner: f64, scale: f64) -> Result<RawTensor> {
+    let inside = affine(x, inner, -0.0)?;
+    let ones = RawTensor::full(x.device(), scale * inner, *x.shape(), wide(x))?;
+    let op = Unary::Elu(alpha);
+    elementwise([&inside, &ones], |backend, [inside, ones]| backend.unary_grad(op, inside, ones, wide(x)))
 }
 
 impl<P: Float> Tensor<P> {
@@ -121,7 +113,12 @@ impl<P: Float> Tensor<P> {
     pub fn selu(&self) -> Result<Self> {
         const ALPHA: f64 = 1.673_263_242_354_377_2;
         const SCALE: f64 = 1.050_700_987_355_480_5;
-        Ok(Self::from_raw(scaled_elu("selu", &self.raw, ALPHA, 1.0, SCALE)?))
+        let forward = |x: &RawTensor| {
+            let elu = unary(Unary::Elu(ALPHA), x, wide(x))?;
+            unary(Unary::Affine { mul: SCALE, add: -0.0 }, &elu, x.logical)
+        };
+        let slope = |x: &RawTensor| elu_slope(x, ALPHA, 1.0, SCALE);
+        Ok(Self::from_raw(composed("selu", &self.raw, forward, slope)?))
     }
 
     /// `x` above 0, `alpha * (e^(x / alpha) - 1)` below (`F.celu`, where alpha is 1 by default). Computed in F32, rounded
@@ -135,7 +132,14 @@ impl<P: Float> Tensor<P> {
         if alpha == 0.0 || !alpha.is_finite() {
             return Err(Error::argument("celu", "alpha", "a finite number other than 0", alpha));
         }
-        Ok(Self::from_raw(scaled_elu("celu", &self.raw, 1.0, 1.0 / alpha, alpha)?))
+        let forward = |x: &RawTensor| {
+            let below = unary(Unary::Elu(1.0), &affine(x, 1.0 / alpha, -0.0)?, wide(x))?;
+            let zero = RawTensor::full(x.device(), 0.0, Dims::default(), wide(x))?;
+            // What is above 0 is given as it is: divided and multiplied again, it would be rounded twice or overflow.
+            select("celu", &compare("celu", Compare::Gt, x, &zero)?, x, &affine(&below, alpha, -0.0)?, x.logical)
+        };
+        let slope = move |x: &RawTensor| elu_slope(x, 1.0, 1.0 / alpha, alpha);
+        Ok(Self::from_raw(composed("celu", &self.raw, forward, slope)?))
     }
 
     /// `x * tanh(softplus(x))` (`F.mish`). Computed in F32, rounded once.
@@ -252,6 +256,16 @@ mod tests {
         assert!(y.to_vec().unwrap()[3].is_nan());
         let grads = y.sum_all().unwrap().backward().unwrap();
         assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap()[..3], [0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn celu_gives_what_is_above_zero_as_it_is() {
+        let values = vec![0.1, 3.0, 1e-40, f32::MAX, f32::INFINITY];
+        let x = Tensor::<F32>::from_vec(values.clone(), [5], &Device::cpu()).unwrap().tracked();
+        let y = x.celu(0.6).unwrap();
+        assert_eq!(y.to_vec().unwrap(), values);
+        let grads = y.sum_all().unwrap().backward().unwrap();
+        assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [1.0; 5]);
     }
 
     #[test]

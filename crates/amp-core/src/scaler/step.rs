@@ -21,7 +21,13 @@ pub trait StepGradients {
 
 impl StepGradients for Gradients<Scaled> {
     fn step<O: Optimizer + ?Sized>(self, scaler: &mut GradScaler, optimizer: &mut O) -> Result<Step> {
-        scaler.unscaled("step", self)?.step(scaler, optimizer)
+        let checks = scaler.seen.len();
+        let step = scaler.unscaled("step", self)?.step(scaler, optimizer);
+        if step.is_err() {
+            // An update counts the steps that were decided.
+            scaler.seen.truncate(checks);
+        }
+        step
     }
 }
 

@@ -104,6 +104,7 @@ fn misuse_is_an_error() {
     assert!(matches!(of_a.add(b.scale(&loss()).unwrap().backward().unwrap()), Err(Error::MixedScales)));
     let (_, mut other) = one_parameter(&[1]);
     assert!(matches!(a.step(&mut other, of_a), Err(Error::NoGradients { parameters: 1, .. })));
+    assert!(matches!(a.update(), Err(Error::NothingChecked)));
     let of_a = a.scale(&loss()).unwrap().backward().unwrap();
     let unscaled = a.unscale(of_a).unwrap();
     assert!(matches!(b.step(&mut opt, &unscaled), Err(Error::ForeignGradients { .. })));
