@@ -48,7 +48,7 @@ pub use precision::{
 };
 pub use random::{RandomState, manual_seed, random_state, set_random_state};
 pub use scaler::{GradScaler, GradScalerBuilder, LossPrecision, ScaledLoss, ScalerState, StepGradients};
-pub use shape::{Axes, IntoShape, Position};
+pub use shape::{Axes, IntoReshape, IntoShape, Position};
 pub use tensor::Tensor;
 
 /// What only GPUs have.

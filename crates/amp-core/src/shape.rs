@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use amp_cpu::Dims;
+use std::ops::RangeFull;
 
 /// Anything that names a shape: `[2, 3]`, `&dims`, `vec![2, 3]`, `5` for a vector, `()` for a single value.
 pub trait IntoShape {
@@ -62,6 +63,49 @@ impl IntoShape for () {
     fn into_shape(self, _op: &'static str) -> Result<Dims> {
         Ok(Dims::default())
     }
+}
+
+/// A shape for as many elements as there are: what [`IntoShape`] takes, or a tuple of sizes with one `..` for what is left:
+/// `(n, ..)`, `(.., 3, 2)`.
+pub trait IntoReshape {
+    /// The shape for `count` elements, or an error when there is none.
+    fn into_reshape(self, op: &'static str, count: usize) -> Result<Dims>;
+}
+
+// Tuples, as sizes of another type in arrays (`-1`) would leave the type of `[n, iter.product()]` open.
+impl<S: IntoShape> IntoReshape for S {
+    fn into_reshape(self, op: &'static str, _count: usize) -> Result<Dims> {
+        self.into_shape(op)
+    }
+}
+
+macro_rules! with_rest {
+    ($(($($before:ident),*) ($($after:ident),*);)*) => { $(
+        impl IntoReshape for ($(with_rest!(size $before),)* RangeFull, $(with_rest!(size $after),)*) {
+            fn into_reshape(self, op: &'static str, count: usize) -> Result<Dims> {
+                let ($($before,)* _, $($after,)*) = self;
+                rest(op, count, &[$($before),*], &[$($after),*])
+            }
+        }
+    )* };
+    (size $name:ident) => { usize };
+}
+with_rest! {
+    (a) (); () (a);
+    (a, b) (); (a) (b); () (a, b);
+    (a, b, c) (); (a, b) (c); (a) (b, c); () (a, b, c);
+    (a, b, c, d) (); (a, b, c) (d); (a, b) (c, d); (a) (b, c, d); () (a, b, c, d);
+}
+
+/// `before`, what is left of `count` elements, and `after`.
+fn rest(op: &'static str, count: usize, before: &[usize], after: &[usize]) -> Result<Dims> {
+    let given = [before, after].concat();
+    let left = product(op, &given)?;
+    if left == 0 || !count.is_multiple_of(left) {
+        let expected = format!("sizes whose product divides the {count} elements");
+        return Err(Error::argument(op, "shape", expected, format!("{given:?} beside `..`")));
+    }
+    [before, &[count / left], after].concat().into_shape(op)
 }
 
 /// `axis` counted from the front, where a negative one counts from the end.
@@ -202,6 +246,19 @@ mod tests {
         assert_eq!(broadcast("add", &dims(&[0]), &dims(&[1])).unwrap(), dims(&[0]));
         let error = broadcast("add", &dims(&[2, 3]), &dims(&[4])).unwrap_err();
         assert_eq!(error.to_string(), "add: shapes [2, 3] and [4] do not broadcast");
+    }
+
+    #[test]
+    fn two_dots_are_what_is_left() {
+        assert_eq!((2, ..).into_reshape("reshape", 12).unwrap(), dims(&[2, 6]));
+        assert_eq!((.., 3, 1).into_reshape("reshape", 12).unwrap(), dims(&[4, 3, 1]));
+        assert_eq!((1, 2, .., 3, 2).into_reshape("reshape", 12).unwrap(), dims(&[1, 2, 1, 3, 2]));
+        assert_eq!((4, ..).into_reshape("reshape", 0).unwrap(), dims(&[4, 0]));
+        let error = (5, .., 2).into_reshape("reshape", 12).unwrap_err().to_string();
+        let expected = "sizes whose product divides the 12 elements";
+        assert_eq!(error, format!("reshape: shape must be {expected}, found [5, 2] beside `..`"));
+        assert!((0, ..).into_reshape("reshape", 0).is_err(), "any size would do");
+        assert!((usize::MAX, .., 2).into_reshape("reshape", 0).is_err());
     }
 
     #[test]

@@ -6,15 +6,17 @@ use crate::backend::Operand;
 use crate::ops::accumulate;
 use crate::precision::Element;
 use crate::raw::RawTensor;
-use crate::shape::{self, IntoShape, Position};
+use crate::shape::{self, IntoReshape, IntoShape, Position};
 use crate::{Error, Result};
 use amp_cpu::{Binary, Dims, Layout};
 
 impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
+    ///
+    /// In a tuple, `..` is the size that is left (PyTorch's `-1`): `x.reshape((n, heads, ..))`.
     #[track_caller]
-    pub fn reshape(&self, shape: impl IntoShape) -> Result<Self> {
-        self.shaped("reshape", shape)
+    pub fn reshape(&self, shape: impl IntoReshape) -> Result<Self> {
+        self.shaped("reshape", shape.into_reshape("reshape", self.count())?)
     }
 
     /// [`reshape`](Self::reshape) under the name that the user called.
