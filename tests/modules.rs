@@ -1,7 +1,11 @@
 //! Modules in regions: their class decides, not the name of the method.
 
-use amp::nn::{BatchNorm2d, Conv2d, Dropout, LayerNorm, Linear, Relu, Sequential};
+use amp::nn::{
+    BatchNorm2d, Conv2d, Dropout, Embedding, InstanceNorm, LayerNorm, Linear, Lstm, LstmState, MultiHeadAttention,
+    PRelu, Relu, Sequential,
+};
 use amp::prelude::*;
+use std::sync::Arc;
 
 struct Net {
     conv: Conv2d,
@@ -141,6 +145,87 @@ fn norms_with_relu_and_residual_are_those_operations_in_a_region() -> Result<()>
         same!(BF16);
         same!(F16);
     }
+    Ok(())
+}
+
+#[derive(Module)]
+struct Reader {
+    table: Embedding,
+    attention: MultiHeadAttention,
+    curve: PRelu,
+    norm: InstanceNorm,
+    memory: Lstm,
+}
+
+impl Reader {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            table: Embedding::new(7, 4, device)?.padding(0)?,
+            attention: MultiHeadAttention::new(4, 2, device)?.causal(true),
+            curve: PRelu::new(3, device)?,
+            norm: InstanceNorm::new(3).affine(device)?,
+            memory: Lstm::new(4, 2, device)?,
+        })
+    }
+
+    #[autocast(P)]
+    fn forward<P: AutocastPrecision>(&self, words: &Tensor<I64>) -> Result<Tensor<F32>> {
+        let (present, h) = (words.ne(0)?, self.table.forward(words)?);
+        let h = self.attention.forward_padded(&h, &h, &h, &present, None)?;
+        let h = self.norm.forward(&self.curve.forward(&h)?)?;
+        let (_, state) = self.memory.forward(&h)?;
+        let state: LstmState<P> = state.detach();
+        let (y, _) = self.memory.forward_from(&h, &state)?;
+        Ok(y)
+    }
+
+    fn by_hand<P: AutocastPrecision>(&self, words: &Tensor<I64>) -> Result<Tensor<F32>> {
+        let (present, h) = (words.ne(0)?, self.table.forward(words)?.to::<P>()?);
+        let h = self.attention.forward_padded(&h, &h, &h, &present, None)?;
+        let h = self.norm.forward(&self.curve.forward(&h)?.to::<F32>()?)?.to::<P>()?;
+        let state = self.memory.forward(&h)?.1.detach();
+        self.memory.forward_from(&h, &state)?.0.to()
+    }
+
+    /// Result and all gradients.
+    fn learned(&self, y: &Tensor<F32>) -> Result<Vec<Vec<f32>>> {
+        let mut scaler = GradScaler::builder().init_scale(1.0).build(y.device())?;
+        let scaled = scaler.scale(&y.sqr()?.sum_all()?)?.backward()?;
+        let grads = scaler.unscale(scaled)?;
+        let mut found = vec![y.to_vec()?];
+        for p in self.parameters() {
+            found.push(grads.get(&p)?.map_or(Ok(vec![]), |grad| grad.to_vec())?);
+        }
+        Ok(found)
+    }
+}
+
+/// Padded attention, embeddings with padding, learned slopes, instance norms and states out of the graph: a region does what
+/// casts by hand do, with the same gradients; so does a checkpointed segment.
+#[test]
+fn layers_over_padded_sequences_are_those_with_casts_by_hand() -> Result<()> {
+    let device = Device::best();
+    let reader = Arc::new(Reader::new(&device)?);
+    let words = Tensor::<I64>::from_slice(&[3, 1, 6, 2, 5, 0, 4, 0, 0], [3, 3], &device)?;
+    macro_rules! same {
+        ($P:ty) => {{
+            let found = reader.learned(&reader.forward::<$P>(&words)?)?;
+            assert_eq!(found, reader.learned(&reader.by_hand::<$P>(&words)?)?);
+            assert!(found.iter().flatten().all(|v| v.is_finite()));
+            assert_eq!(found[1][..4], [0.0; 4], "the padding's row is not trained");
+            let (net, present) = (reader.clone(), words.ne(0)?);
+            let segment = move |h: &Tensor<$P>| {
+                let h = net.attention.forward_padded(h, h, h, &present, None)?;
+                net.norm.forward(&net.curve.forward(&h)?)
+            };
+            let h = reader.table.forward(&words)?.to::<$P>()?.detach();
+            let plain = reader.learned(&segment(&h)?)?;
+            assert_eq!(reader.learned(&amp::checkpoint(segment, &h)?)?, plain);
+        }};
+    }
+    same!(F32);
+    same!(BF16);
+    same!(F16);
     Ok(())
 }
 

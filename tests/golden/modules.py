@@ -1,8 +1,9 @@
 """Recurrent layers and attention with given weights; default initialisations."""
 
 import torch
+import torch.nn.functional as F
 
-from record import CASES, case, record
+from record import CASES, case, ints, record
 
 
 def module_case(name, module, x, **options):
@@ -33,21 +34,37 @@ def modules():
     module_case("gru/one_layer", gru(3, 4, batch_first=True), (2, 5, 3), input=3, hidden=4, layers=1, bidirectional=False)
     module_case("gru/two_layers", gru(3, 4, 2, batch_first=True), (2, 4, 3), input=3, hidden=4, layers=2, bidirectional=False)
     module_case("gru/bidirectional", gru(3, 2, bidirectional=True, batch_first=True), (2, 4, 3), input=3, hidden=2, layers=1, bidirectional=True)
-    for tag, causal in (("plain", False), ("causal", True)):
+    for tag, options in (
+        ("plain", dict(causal=False)),
+        ("causal", dict(causal=True)),
+        ("padded", dict(causal=False, lengths=[3, 5])),
+        ("padded_causal", dict(causal=True, lengths=[5, 2])),
+    ):
         mha = torch.nn.MultiheadAttention(6, 2, batch_first=True)
         torch.nn.init.normal_(mha.in_proj_bias)
         torch.nn.init.normal_(mha.out_proj.bias)
-        module_case(f"multi_head_attention/{tag}", SelfAttention(mha, causal), (2, 5, 6), heads=2, causal=causal)
+        module_case(f"multi_head_attention/{tag}", SelfAttention(mha, **options), (2, 5, 6), heads=2, **options)
+    for tag, weights in (("shared", 1), ("per_channel", 3)):
+        module_case(f"prelu_layer/{tag}", torch.nn.PReLU(weights), (2, 3, 4, 2), count=weights)
+    norm = torch.nn.InstanceNorm2d(3, eps=1e-3, affine=True)
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    module_case("instance_norm_layer/affine", norm, (2, 3, 4, 5), channels=3, eps=1e-3)
+    lookup = lambda i, w, padding: F.embedding(i, w, padding_idx=padding)
+    case("embedding_padding/first", lookup, ints([[2, 1, 0], [3, 0, 0]]), (4, 3), padding=0)
+    case("embedding_padding/negative", lookup, ints([3, 1, 3]), (4, 3), padding=-1)
 
 
 class SelfAttention(torch.nn.Module):
-    def __init__(self, mha, causal):
+    def __init__(self, mha, causal, lengths=None):
         super().__init__()
-        self.mha, self.causal = mha, causal
+        self.mha, self.causal, self.lengths = mha, causal, lengths
 
     def forward(self, x):
-        hidden = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool), 1) if self.causal else None
-        return self.mha(x, x, x, need_weights=False, attn_mask=hidden)[0]
+        steps = x.shape[1]
+        hidden = torch.triu(torch.ones(steps, steps, dtype=torch.bool), 1) if self.causal else None
+        padding = torch.arange(steps) >= torch.tensor(self.lengths)[:, None] if self.lengths else None
+        return self.mha(x, x, x, need_weights=False, attn_mask=hidden, key_padding_mask=padding)[0]
 
 
 def initialisations():

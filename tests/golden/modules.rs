@@ -29,7 +29,30 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let module = nn::MultiHeadAttention::new(6, c.size("heads"), &device)?.causal(c.flag("causal"));
             load(c, &module)?;
             let x = c.x(0);
-            (Accumulated, module.forward(&x, &x, &x, None)?.into())
+            let y = if c.given("lengths") {
+                let lengths = c.sizes("lengths");
+                let present = Tensor::<Bool>::from_fn(&x.dims()[..2], |i| i[1] < lengths[i[0]], &device)?;
+                module.forward_padded(&x, &x, &x, &present, None)?
+            } else {
+                module.forward(&x, &x, &x, None)?
+            };
+            (Accumulated, y.into())
+        }
+        "prelu_layer" => {
+            let module = nn::PRelu::new(c.size("count"), &device)?;
+            load(c, &module)?;
+            (Accumulated, module.forward(&c.x(0))?.into())
+        }
+        "instance_norm_layer" => {
+            let module = nn::InstanceNorm::new(c.size("channels")).eps(c.float("eps")).affine(&device)?;
+            load(c, &module)?;
+            (Accumulated, module.forward(&c.x(0))?.into())
+        }
+        "embedding_padding" => {
+            let rows = c.floats("in1").expect("a table").0[0];
+            let module = nn::Embedding::new(rows, 3, &device)?.padding(c.int("padding"))?;
+            c.set(1, module.weight())?;
+            (Accumulated, module.forward(&c.index(0))?.into())
         }
         "batch_norm_running" => (Accumulated, running_statistics(c)?),
         "init" => {

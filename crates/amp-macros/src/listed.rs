@@ -13,6 +13,7 @@ const MODULES: &[(&str, &str)] = &[
     ("conv_transpose1d", "ConvTranspose1d"),
     ("conv_transpose2d", "ConvTranspose2d"),
     ("scaled_dot_product_attention", "MultiHeadAttention"),
+    ("prelu", "PRelu"),
     ("lstm_cell", "Lstm"),
     ("gru_cell", "Gru"),
     ("gelu", "Gelu"),

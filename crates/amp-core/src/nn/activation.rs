@@ -1,10 +1,11 @@
 //! Activations, dropout and pooling as modules: they keep the precision of their input.
 
-use super::{Mode, Module, Visitor};
+use super::{Mode, Module, Visitor, init};
 use crate::ops::softmax;
+use crate::param::Parameter;
 use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
-use crate::{IntoExtent, PoolOptions, Result};
+use crate::{Device, IntoExtent, PoolOptions, Result};
 
 macro_rules! activations {
     ($($(#[$doc:meta])* $name:ident, |$x:ident| $forward:expr;)*) => { $(
@@ -81,6 +82,40 @@ impl Elu {
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
         x.elu(self.0)
+    }
+}
+
+/// `x` above 0, a learned fraction of it below (`torch.nn.PReLU`).
+#[derive(Debug)]
+pub struct PRelu {
+    weight: Parameter,
+}
+
+impl PRelu {
+    /// Fractions of 0.25: with 1 of them all elements share it, otherwise each of so many channels of `[N, C, ..]` has its
+    /// own.
+    pub fn new(weights: usize, device: &Device) -> Result<Self> {
+        Ok(Self { weight: init::constant([weights], 0.25, device)? })
+    }
+
+    /// The fractions, `[weights]`.
+    pub fn weight(&self) -> &Parameter {
+        &self.weight
+    }
+
+    /// Same shape and precision.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) when the channels of `x` are not as many as the fractions.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        x.prelu(&self.weight.to::<P>()?)
+    }
+}
+
+impl Module for PRelu {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.field("weight", &self.weight);
     }
 }
 

@@ -45,7 +45,8 @@ impl MultiHeadAttention {
 
     /// Queries `[N, T, width]`, keys and values `[N, S, width]`, to `[N, T, width]`, in the precision of the query.
     ///
-    /// `mask` broadcasts to `[N, heads, T, S]` and is true where a query may attend to a key.
+    /// `mask` broadcasts to `[N, heads, T, S]` and is true where a query may attend to a key; keys that only fill up a
+    /// sequence are left out by [`forward_padded`](Self::forward_padded).
     ///
     /// # Precision
     /// Scores and softmax are F32 and never stored.
@@ -66,6 +67,34 @@ impl MultiHeadAttention {
         let out = split[0].scaled_dot_product_attention(&split[1], &split[2], mask, self.options)?;
         let (n, t) = (query.dims()[0], query.dims()[1]);
         self.out_proj.forward(&out.transpose(1, 2)?.reshape([n, t, self.width()])?)
+    }
+
+    /// As [`forward`](Self::forward), over sequences of different lengths: `present` `[N, S]` is true where there is a key and
+    /// false where there is padding. PyTorch's `key_padding_mask` says the opposite: hand its `logical_not` over.
+    ///
+    /// A key counts where `present`, `mask` and, if the layer is causal, its position allow it. A query without any such
+    /// key, which PyTorch makes NaN, gets the output's bias, and no gradient goes by way of its attention.
+    ///
+    /// # Precision
+    /// Scores and softmax are F32 and never stored.
+    #[track_caller]
+    pub fn forward_padded<P: Float>(
+        &self,
+        query: &Tensor<P>,
+        key: &Tensor<P>,
+        value: &Tensor<P>,
+        present: &Tensor<Bool>,
+        mask: Option<&Tensor<Bool>>,
+    ) -> Result<Tensor<P>> {
+        if let (&[n, ..], &[_, s, ..]) = (query.dims(), key.dims())
+            && ![[1, s], [n, s]].iter().any(|fitting| present.dims() == fitting)
+        {
+            let (what, expected) = ("`present`", format!("[{n}, {s}], one value for each key"));
+            return Err(Error::Shape { op: "MultiHeadAttention", what, expected, found: present.raw.shape().into() });
+        }
+        let present = present.unsqueeze(1)?.unsqueeze(1)?;
+        let both = mask.map(|mask| mask.logical_and(&present)).transpose()?;
+        self.forward(query, key, value, Some(both.as_ref().unwrap_or(&present)))
     }
 
     /// Part `i` of the input projection, divided into heads: `[N, heads, T, width / heads]`.

@@ -4,7 +4,7 @@ use super::{Module, Visitor, init};
 use crate::param::Parameter;
 use crate::precision::{F32, I64};
 use crate::tensor::Tensor;
-use crate::{Device, Result};
+use crate::{Device, Position, Result, shape};
 
 /// A vector for each index (`torch.nn.Embedding`).
 ///
@@ -14,12 +14,13 @@ use crate::{Device, Result};
 pub struct Embedding {
     weight: Parameter,
     sparse: bool,
+    padding: Option<usize>,
 }
 
 impl Embedding {
     /// `[count, width]` standard normal values.
     pub fn new(count: usize, width: usize, device: &Device) -> Result<Self> {
-        Ok(Self { weight: init::normal([count, width], 0.0, 1.0, device)?, sparse: false })
+        Ok(Self { weight: init::normal([count, width], 0.0, 1.0, device)?, sparse: false, padding: None })
     }
 
     /// Whether gradients hold only the rows that were looked up (not by default): for large tables, with
@@ -27,6 +28,20 @@ impl Embedding {
     pub fn sparse(mut self, sparse: bool) -> Self {
         self.sparse = sparse;
         self
+    }
+
+    /// Sets row `index` (negative from the end) to 0, for positions that only fill up a sequence: it gets no gradient
+    /// (`padding_idx`).
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) when there is no such row.
+    pub fn padding(mut self, index: impl Position) -> Result<Self> {
+        let table = self.weight.tensor().detach();
+        let row = shape::position("Embedding", index, table.dims()[0])?;
+        let numbers = Tensor::<I64>::arange(0, table.dims()[0] as i64, table.device())?.unsqueeze(1)?;
+        self.weight.set(&table.masked_fill(&numbers.eq(row as i64)?, 0.0)?)?;
+        self.padding = Some(row);
+        Ok(self)
     }
 
     /// The table, `[count, width]`; an output layer may share it.
@@ -40,10 +55,7 @@ impl Embedding {
     /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) when an index has no row.
     #[track_caller]
     pub fn forward(&self, indices: &Tensor<I64>) -> Result<Tensor<F32>> {
-        match self.sparse {
-            true => self.weight.tensor().embedding_sparse(indices),
-            false => self.weight.tensor().embedding(indices),
-        }
+        self.weight.tensor().looked_up(indices, self.sparse, self.padding)
     }
 }
 

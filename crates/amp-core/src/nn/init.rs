@@ -28,6 +28,11 @@ pub fn xavier_uniform(shape: impl IntoShape, fan_in: usize, fan_out: usize, devi
     uniform(shape, (6.0 / fans as f64).sqrt(), device)
 }
 
+/// Equal values.
+pub fn constant(shape: impl IntoShape, value: f64, device: &Device) -> Result<Parameter> {
+    Parameter::new(&Tensor::full(shape, value as f32, device)?)
+}
+
 /// All zeros.
 pub fn zeros(shape: impl IntoShape, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::zeros(shape, device)?)

@@ -25,7 +25,7 @@ mod tests;
 
 pub use activation::{
     AdaptiveAvgPool2d, AvgPool2d, Dropout, Elu, Flatten, Gelu, Hardsigmoid, Hardswish, LeakyRelu, MaxPool2d, Mish,
-    Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Tanh,
+    PRelu, Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Tanh,
 };
 pub use attention::MultiHeadAttention;
 pub use batch_norm::{BatchNorm1d, BatchNorm2d};
@@ -36,7 +36,7 @@ pub use linear::Linear;
 use load::load;
 pub(crate) use load::{Staged, stage};
 pub use module::{Module, Visitor};
-pub use norm::{GroupNorm, LayerNorm, RmsNorm};
+pub use norm::{GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use rnn::{Gru, Lstm, LstmState};
 pub use sequential::{Layer, Sequential};
 pub use state::{Mode, Statistics, Waiting};

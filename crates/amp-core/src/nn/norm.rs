@@ -1,7 +1,7 @@
-//! Layer, RMS and group normalisation: statistics, arithmetic and result are F32 whatever the input is stored in.
+//! Layer, RMS, group and instance normalisation: statistics, arithmetic and result are F32 whatever the input is stored in.
 
 use super::{Module, Visitor, init};
-use crate::ops::{Affine, group_norm, layer_norm, rms_norm};
+use crate::ops::{Affine, group_norm, instance_norm, layer_norm, rms_norm};
 use crate::param::Parameter;
 use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
@@ -153,6 +153,48 @@ impl GroupNorm {
     }
 }
 
+/// Normalises each channel of each sample over its positions (`torch.nn.InstanceNorm1d`, `2d` and `3d`, which by default have
+/// neither weights nor running statistics either).
+#[derive(Debug)]
+pub struct InstanceNorm {
+    weight: Option<Parameter>,
+    bias: Option<Parameter>,
+    channels: usize,
+    eps: f64,
+}
+
+impl InstanceNorm {
+    /// `channels`, without weight and bias.
+    pub fn new(channels: usize) -> Self {
+        Self { weight: None, bias: None, channels, eps: 1e-5 }
+    }
+
+    /// Adds a weight of 1 and a bias of 0 for each channel (`affine=True`).
+    pub fn affine(mut self, device: &Device) -> Result<Self> {
+        self.weight = Some(init::ones([self.channels], device)?);
+        self.bias = Some(init::zeros([self.channels], device)?);
+        Ok(self)
+    }
+
+    /// Added to the variance (1e-5 by default).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+
+    /// `[N, C, ..]`, same shape, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        if x.rank() < 3 || x.dims()[1] != self.channels {
+            let (what, expected) = ("the input", format!("[N, {}, positions ..]", self.channels));
+            return Err(Error::Shape { op: "InstanceNorm", what, expected, found: x.raw.shape().into() });
+        }
+        let (weight, bias) = (tensor(&self.weight), tensor(&self.bias));
+        let affine = Affine::new(weight.as_ref(), bias.as_ref());
+        instance_norm(&x.to::<F32>()?.raw, affine, self.eps, P::WRITES).map(Tensor::from_raw)
+    }
+}
+
 pub(super) fn tensor(parameter: &Option<Parameter>) -> Option<Tensor<F32>> {
     parameter.as_ref().map(Parameter::tensor)
 }
@@ -170,4 +212,5 @@ modules! {
     LayerNorm: weight, bias;
     RmsNorm: weight;
     GroupNorm: weight, bias;
+    InstanceNorm: weight, bias;
 }

@@ -192,6 +192,14 @@ pub struct LstmState<P: Float> {
     pub c: Tensor<F32>,
 }
 
+impl<P: Float> LstmState<P> {
+    /// The same values out of the graph: what follows starts from them, and its gradients end there (truncated
+    /// back-propagation). A [`Gru`]'s state is a tensor, which has [`Tensor::detach`].
+    pub fn detach(&self) -> Self {
+        Self { h: self.h.detach(), c: self.c.detach() }
+    }
+}
+
 impl Lstm {
     /// One layer; parameters are uniform in `±1 / sqrt(hidden)`.
     pub fn new(inputs: usize, hidden: usize, device: &Device) -> Result<Self> {

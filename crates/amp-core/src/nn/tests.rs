@@ -1,6 +1,6 @@
 use super::*;
 use crate::optim::{Optimizer, Sgd};
-use crate::precision::{BF16, F16, F32, I64};
+use crate::precision::{BF16, Bool, F16, F32, Float, I64};
 use crate::{Device, GradScaler, Parameter, PoolOptions, Result, Tensor, checkpoint, manual_seed, no_grad};
 
 fn cpu() -> Device {
@@ -122,6 +122,138 @@ fn attention_over_one_key_is_its_value() -> Result<()> {
     within(&all.narrow(1, 0, 1)?, &causal.forward(&first, &first, &first, None)?, 1e-5);
     assert!(attention.forward(&randn(&[3, 8]), &kv, &kv, None).is_err());
     assert!(attention.forward(&randn(&[2, 3, 7]), &kv, &kv, None).is_err());
+    Ok(())
+}
+
+/// `[lengths, most]`, true for the first keys of each sequence.
+fn first(lengths: &[usize], most: usize) -> Result<Tensor<Bool>> {
+    Tensor::from_fn([lengths.len(), most], |i| i[1] < lengths[i[0]], &cpu())
+}
+
+#[test]
+fn padding_changes_nothing() -> Result<()> {
+    let (d, x, other) = (cpu(), randn(&[3, 5, 8]), randn(&[3, 5, 8]));
+    let present = first(&[5, 3, 1], 5)?;
+    let kept = present.unsqueeze(2)?.to::<F32>()?;
+    let altered = ((&x * &kept)? + (&other * (1.0 - &kept)?)?)?;
+    for attention in [MultiHeadAttention::new(8, 2, &d)?, MultiHeadAttention::new(8, 2, &d)?.causal(true)] {
+        let y = attention.forward_padded(&x, &x, &x, &present, None)?;
+        within(&y, &attention.forward_padded(&x, &altered, &altered, &present, None)?, 0.0);
+        let short = x.narrow(0, 1, 1)?.narrow(1, 0, 3)?;
+        within(&y.narrow(0, 1, 1)?.narrow(1, 0, 3)?, &attention.forward(&short, &short, &short, None)?, 1e-5);
+        let all = Tensor::<Bool>::ones([1, 5], &d)?;
+        within(&attention.forward_padded(&x, &x, &x, &all, None)?, &attention.forward(&x, &x, &x, None)?, 1e-6);
+        // What the mask hides stays hidden: only the first key is left of both.
+        let mask = Tensor::<Bool>::from_fn([5, 5], |i| i[1] == 0, &d)?;
+        let one = x.narrow(1, 0, 1)?;
+        let y = attention.forward_padded(&x, &x, &x, &present, Some(&mask))?;
+        within(&y.narrow(1, 0, 1)?, &attention.forward(&one, &one, &one, None)?, 1e-5);
+        let error = attention.forward_padded(&x, &x, &x, &first(&[5, 3], 5)?, None).unwrap_err().to_string();
+        let reason = "`present` must have shape [3, 5], one value for each key, found [2, 5]";
+        assert_eq!(error, format!("MultiHeadAttention: {reason}"));
+    }
+    Ok(())
+}
+
+fn attends_to_nothing<P: Float>() -> Result<()> {
+    let attention = MultiHeadAttention::new(8, 2, &cpu())?;
+    attention.parameters()[3].set(&randn(&[8]))?;
+    let x = randn(&[2, 4, 8]).tracked();
+    let h = x.to::<P>()?;
+    let y = attention.forward_padded(&h, &h, &h, &first(&[4, 0], 4)?, None)?.to::<F32>()?;
+    let bias = attention.parameters()[3].to::<P>()?.to::<F32>()?;
+    within(&y.narrow(0, 1, 1)?, &bias.expand([1, 4, 8])?, 0.0);
+    let mut scaler = GradScaler::builder().init_scale(1.0).build(x.device())?;
+    let scaled = scaler.scale(&y.sqr()?.sum_all()?)?.backward()?;
+    let grads = scaler.unscale(scaled)?;
+    let slopes = grads.get(&x)?.expect("a gradient").to_vec()?;
+    assert!(slopes[..32].iter().all(|v| v.is_finite() && *v != 0.0), "{slopes:?}");
+    assert_eq!(slopes[32..], [0.0; 32]);
+    for p in attention.parameters() {
+        assert!(grads.get(&p)?.expect("a gradient").to_vec()?.iter().all(|v| v.is_finite()), "{p:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_sequence_that_is_all_padding_gives_the_bias_and_no_gradient() -> Result<()> {
+    manual_seed(15);
+    attends_to_nothing::<F32>()?;
+    attends_to_nothing::<F16>()?;
+    attends_to_nothing::<BF16>()
+}
+
+#[test]
+fn weights_of_a_prelu_are_learned() -> Result<()> {
+    let (d, x) = (cpu(), randn(&[2, 3, 4]));
+    for weights in [1, 3] {
+        let layer = PRelu::new(weights, &d)?;
+        assert_eq!(names(&layer), ["weight"]);
+        within(&layer.forward(&x)?, &x.leaky_relu(0.25)?, 0.0);
+        let half: Tensor<F16> = layer.forward(&x.to::<F16>()?)?;
+        within(&half.to()?, &x.leaky_relu(0.25)?, 2e-3);
+        let grads = layer.forward(&x)?.sum_all()?.backward()?;
+        let slopes = grads.get(layer.weight())?.expect("a gradient");
+        let below = (&x - x.relu()?)?.sum([0, 2], false)?;
+        within(&slopes, &if weights == 1 { below.sum([0], true)? } else { below }, 1e-5);
+    }
+    let error = PRelu::new(2, &d)?.forward(&x).unwrap_err().to_string();
+    assert_eq!(error, "prelu: the weight must have shape [1] or [3], found [2]");
+    Ok(())
+}
+
+#[test]
+fn an_instance_norm_is_a_group_norm_of_single_channels() -> Result<()> {
+    let (d, x) = (cpu(), randn(&[2, 3, 4, 5]));
+    let plain = InstanceNorm::new(3);
+    assert!(names(&plain).is_empty());
+    within(&plain.forward(&x)?, &GroupNorm::new(3, 3, &d)?.without_affine().forward(&x)?, 0.0);
+    let (own, group) = (InstanceNorm::new(3).eps(0.1).affine(&d)?, GroupNorm::new(3, 3, &d)?.eps(0.1));
+    assert_eq!(names(&own), ["weight", "bias"]);
+    for (i, p) in own.parameters().iter().enumerate() {
+        p.set(&randn(&[3]))?;
+        group.parameters()[i].set(&p.tensor().detach())?;
+    }
+    within(&own.forward(&x)?, &group.forward(&x)?, 0.0);
+    let half: Tensor<F32> = own.forward(&x.to::<F16>()?)?;
+    within(&half, &own.forward(&x)?, 1e-2);
+    let error = own.forward(&randn(&[2, 4, 5])).unwrap_err().to_string();
+    assert_eq!(error, "InstanceNorm: the input must have shape [N, 3, positions ..], found [2, 4, 5]");
+    assert!(plain.forward(&randn(&[2, 3])).is_err());
+    Ok(())
+}
+
+#[test]
+fn the_padding_of_an_embedding_is_0_and_stays_as_it_is() -> Result<()> {
+    let d = cpu();
+    let indices = Tensor::<I64>::from_slice(&[3, 1, 3, 0, 1, 3], [2, 3], &d)?;
+    for sparse in [false, true] {
+        let plain = Embedding::new(4, 2, &d)?.sparse(sparse);
+        let slopes = |layer: &Embedding| -> Result<Vec<f32>> {
+            let y = layer.forward(&indices)?;
+            let grads = (&y * randn(&[2, 3, 2]))?.sum_all()?.backward()?;
+            grads.get(layer.weight())?.expect("a gradient").to_vec()
+        };
+        manual_seed(16);
+        let mut expected = slopes(&plain)?;
+        assert_ne!(expected[6..], [0.0; 2]);
+        expected[6..].fill(0.0);
+        let padded = Embedding::new(4, 2, &d)?.sparse(sparse).padding(-1)?;
+        assert_eq!(padded.forward(&indices)?.select(0, 1)?.select(0, 2)?.to_vec()?, [0.0; 2]);
+        assert_ne!(padded.weight().to_vec()?[..6], [0.0; 6]);
+        // A row of another value is looked up as it is, and is not trained either.
+        padded.weight().set(&plain.weight().tensor().detach())?;
+        manual_seed(16);
+        assert_eq!(slopes(&padded)?, expected);
+        assert_eq!(padded.forward(&indices)?.to_vec()?, plain.forward(&indices)?.to_vec()?);
+        let before = padded.weight().to_vec()?;
+        let mut opt = Sgd::new(padded.parameters(), 0.1);
+        opt.step(&padded.forward(&indices)?.sum_all()?.backward()?)?;
+        assert_eq!(padded.weight().to_vec()?[6..], before[6..]);
+        assert_ne!(padded.weight().to_vec()?[..2], before[..2]);
+    }
+    let error = Embedding::new(4, 2, &d)?.padding(4).unwrap_err().to_string();
+    assert_eq!(error, "Embedding: index 4 is out of range for size 4");
     Ok(())
 }
 

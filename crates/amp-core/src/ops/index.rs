@@ -1,6 +1,7 @@
 //! Selecting, gathering and adding by index.
 
-use super::kernel::{binary, compare, zeros};
+use super::kernel::{binary, compare, select, zeros};
+use super::matmul::with_axis;
 use crate::autograd::{Pass, Rows, Which, record};
 use crate::precision::{Element, Float, I64, SamePrecision};
 use crate::raw::RawTensor;
@@ -8,9 +9,16 @@ use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
 use amp_cpu::{Binary, Compare, DType, Dims};
 
-/// Slices of `x` at positions `index` `[K]` of `axis`; their gradients are added up in F32.
+/// Slices of `x` at positions `index` `[K]` of `axis`; their gradients are added up in F32, apart from that of row `frozen`
+/// of a table.
 #[track_caller]
-fn index_select(name: &'static str, x: &RawTensor, axis: usize, index: &RawTensor) -> Result<RawTensor> {
+fn index_select(
+    name: &'static str,
+    x: &RawTensor,
+    axis: usize,
+    index: &RawTensor,
+    frozen: Option<usize>,
+) -> Result<RawTensor> {
     x.device().check_same(index.device(), name)?;
     x.backend().check_indices(name, index.operand()?, x.shape()[axis], None)?;
     let buffer = x.backend().index_select(x.stored().operand()?, axis, index.operand()?)?;
@@ -19,7 +27,7 @@ fn index_select(name: &'static str, x: &RawTensor, axis: usize, index: &RawTenso
     let index = index.clone();
     record(name, &[x], RawTensor::written(x.device(), buffer, shape, x.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = pass.grad();
+            let grad = &without(frozen, &index, pass.grad())?;
             let buffer =
                 grad.backend().index_add(from[axis], axis, index.operand()?, grad.operand()?, pass.dtype(0))?;
             pass.give(0, RawTensor::new(grad.device(), buffer, from))
@@ -27,9 +35,18 @@ fn index_select(name: &'static str, x: &RawTensor, axis: usize, index: &RawTenso
     })
 }
 
+/// The gradient of rows `index` `[K]` `[K, D]`, with 0 for every `frozen` one.
+fn without(frozen: Option<usize>, index: &RawTensor, grad: &RawTensor) -> Result<RawTensor> {
+    let Some(row) = frozen else { return Ok(grad.clone()) };
+    let row = RawTensor::full(index.device(), row as f64, Dims::default(), index.logical)?;
+    let learns = compare("embedding", Compare::Ne, index, &row)?;
+    let learns = learns.with_layout(with_axis(&learns.layout, 1)?).broadcast_to("embedding", grad.shape())?;
+    select("embedding", &learns, grad, &zeros(grad, grad.logical)?, grad.logical)
+}
+
 /// Rows `index` `[K]` of a table; the gradient of an F32 leaf holds those rows only.
 #[track_caller]
-fn sparse_rows(table: &RawTensor, index: &RawTensor) -> Result<RawTensor> {
+fn sparse_rows(table: &RawTensor, index: &RawTensor, frozen: Option<usize>) -> Result<RawTensor> {
     const OP: &str = "embedding";
     table.device().check_same(index.device(), OP)?;
     table.backend().check_indices(OP, index.operand()?, table.shape()[0], None)?;
@@ -39,7 +56,7 @@ fn sparse_rows(table: &RawTensor, index: &RawTensor) -> Result<RawTensor> {
     let which = Which { index: index.detached(), table: *table.shape() };
     record(OP, &[table], RawTensor::new(table.device(), buffer, shape), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let values = pass.grad().clone();
+            let values = without(frozen, &which.index, pass.grad())?;
             pass.give_rows(0, Rows { which: which.clone(), values })
         }))
     })
@@ -144,7 +161,7 @@ impl<P: Element> Tensor<P> {
             let (expected, found) = ("1 dimension", *index.raw.shape());
             return Err(Error::Rank { op: "index_select", what: "the index", expected, found: found.into() });
         }
-        Ok(Self::from_raw(index_select("index_select", &self.raw, axis, &index.raw)?))
+        Ok(Self::from_raw(index_select("index_select", &self.raw, axis, &index.raw, None)?))
     }
 
     /// Rows of this table `[V, D]` at `indices` of any shape, which the result has before D
@@ -156,7 +173,7 @@ impl<P: Element> Tensor<P> {
     /// [`Error::IndexOutOfRange`] for an index outside `0..V`.
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor<I64>) -> Result<Self> {
-        self.looked_up(indices, false)
+        self.looked_up(indices, false, None)
     }
 
     /// As [`embedding`](Self::embedding), with a sparse gradient: where the table is a parameter that is used in no other
@@ -168,11 +185,12 @@ impl<P: Element> Tensor<P> {
     /// [`Error::IndexOutOfRange`] for an index outside `0..V`.
     #[track_caller]
     pub fn embedding_sparse(&self, indices: &Tensor<I64>) -> Result<Self> {
-        self.looked_up(indices, true)
+        self.looked_up(indices, true, None)
     }
 
+    /// [`embedding`](Self::embedding) or [`embedding_sparse`](Self::embedding_sparse); row `frozen` gets no gradient.
     #[track_caller]
-    fn looked_up(&self, indices: &Tensor<I64>, sparse: bool) -> Result<Self> {
+    pub(crate) fn looked_up(&self, indices: &Tensor<I64>, sparse: bool, frozen: Option<usize>) -> Result<Self> {
         if self.rank() != 2 {
             let found = *self.raw.shape();
             return Err(Error::Rank {
@@ -186,8 +204,8 @@ impl<P: Element> Tensor<P> {
         shape.push(self.dims()[1]);
         let flat = indices.reshape([indices.count()])?;
         let rows = match sparse {
-            true => sparse_rows(&self.raw, &flat.raw)?,
-            false => index_select("embedding", &self.raw, 0, &flat.raw)?,
+            true => sparse_rows(&self.raw, &flat.raw, frozen)?,
+            false => index_select("embedding", &self.raw, 0, &flat.raw, frozen)?,
         };
         Self::from_raw(rows).reshape(shape)
     }
@@ -266,7 +284,7 @@ pub(super) fn valid_labels(op: &'static str, labels: &RawTensor, ignored: i64) -
         Dims::default(),
     );
     let counts = compare(op, Compare::Ne, labels, &ignored)?;
-    let valid = super::kernel::select(op, &counts, labels, &zeros(labels, labels.logical)?, labels.logical)?;
+    let valid = select(op, &counts, labels, &zeros(labels, labels.logical)?, labels.logical)?;
     Ok((valid, counts))
 }
 

@@ -53,7 +53,7 @@ pub(crate) use feed_forward::feed_forward;
 pub(crate) use linear::linear_add;
 pub use loss::{CrossEntropy, LossReduction};
 pub(crate) use matmul::accumulate;
-pub(crate) use normalize::{Affine, group_norm, layer_norm, rms_norm};
+pub(crate) use normalize::{Affine, group_norm, instance_norm, layer_norm, rms_norm};
 pub use operand::Operand;
 pub(crate) use softmax::softmax;
 pub use window::{ConvOptions, IntoExtent, PoolOptions};

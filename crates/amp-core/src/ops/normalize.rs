@@ -209,6 +209,14 @@ pub(crate) fn group_norm(
     Ok(normalize("group_norm", x, NormKind::Group { groups }, affine, eps, writes)?.0)
 }
 
+/// [`Tensor::instance_norm`] on an erased tensor, rounded to `writes`, if to anything.
+#[track_caller]
+pub(crate) fn instance_norm(x: &RawTensor, affine: Affine<'_>, eps: f64, writes: Option<DType>) -> Result<RawTensor> {
+    let groups = channels("instance_norm", x)?;
+    affine.check("instance_norm", x, &[groups])?;
+    Ok(normalize("instance_norm", x, NormKind::Group { groups }, affine, eps, writes)?.0)
+}
+
 impl<P: Float> Tensor<P> {
     /// Normalises over the trailing dimensions `normalized` to mean 0 and variance 1, then scales by `weight` and shifts
     /// by `bias`, both of that shape (`torch.nn.functional.layer_norm`).
@@ -262,10 +270,7 @@ impl<P: Float> Tensor<P> {
     where
         P: InstanceNormPrecision,
     {
-        let groups = channels("instance_norm", &self.raw)?;
-        let affine = Affine::new(weight, bias);
-        affine.check("instance_norm", &self.raw, &[groups])?;
-        Ok(Self::from_raw(normalize("instance_norm", &self.raw, NormKind::Group { groups }, affine, eps, P::WRITES)?.0))
+        Ok(Self::from_raw(instance_norm(&self.raw, Affine::new(weight, bias), eps, P::WRITES)?))
     }
 }
 
