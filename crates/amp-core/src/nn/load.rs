@@ -37,6 +37,52 @@ pub(super) fn load<M: Module + ?Sized>(module: &M, file: &TensorFile) -> Result<
     staged.into_iter().try_for_each(Staged::land)
 }
 
+/// What a file and a model do not share; see [`Module::load_state_matching`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "tensors that the file lacks keep the values they had"]
+pub struct Unmatched {
+    /// Tensors of the model that the file does not have; they are as they were.
+    pub missing: Vec<String>,
+    /// Tensors of the file that the model does not have.
+    pub unexpected: Vec<String>,
+    /// Tensors of both, of another shape or kind in the file; the model's are as they were.
+    pub mismatched: Vec<String>,
+}
+
+impl Unmatched {
+    /// Whether model and file have the same tensors.
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.unexpected.is_empty() && self.mismatched.is_empty()
+    }
+}
+
+/// See [`Module::load_state_matching`].
+pub(super) fn load_matching<M: Module + ?Sized>(module: &M, file: &TensorFile) -> Result<Unmatched> {
+    let shared = shared(module, file, "");
+    let (mut staged, mut used, mut unmatched) = (Vec::new(), HashSet::new(), Unmatched::default());
+    let mut result = Ok(());
+    walk(module, &mut |path, item| {
+        if result.is_err() || matches!(item, Item::Mode(_) | Item::Waiting(_)) {
+            return;
+        }
+        used.insert(path.to_owned());
+        let first = if let Item::Parameter(p) = item { shared.get(&p.id()) } else { None };
+        match first {
+            Some(first) if first != path => result = same(path, first, file),
+            _ if file.raw(path).is_none() => unmatched.missing.push(path.into()),
+            _ => match one(path, item, file) {
+                Ok(value) => staged.extend(value),
+                Err(Error::State { .. }) => unmatched.mismatched.push(path.into()),
+                Err(other) => result = Err(other),
+            },
+        }
+    });
+    result?;
+    unmatched.unexpected.extend(file.names().filter(|name| !used.contains(*name)).map(String::from));
+    staged.into_iter().try_for_each(Staged::land)?;
+    Ok(unmatched)
+}
+
 /// Everything that `module` takes from the tensors of `file` whose names begin with `prefix`; their names go to `used`.
 pub(crate) fn stage<M: Module + ?Sized>(
     module: &M,
@@ -117,8 +163,8 @@ fn one(name: &str, item: Item<'_>, file: &TensorFile) -> Result<Option<Staged>> 
 #[cfg(test)]
 mod tests {
     use crate::io::TensorFile;
-    use crate::nn::{Embedding, Linear};
-    use crate::{Device, F32, Module, Tensor};
+    use crate::nn::{BatchNorm1d, Embedding, Linear};
+    use crate::{Device, F32, I64, Module, Tensor};
 
     fn tied(device: &Device) -> (Embedding, Linear) {
         let table = Embedding::new(5, 3, device).unwrap();
@@ -141,6 +187,45 @@ mod tests {
         }
         let error = to.load_state(&TensorFile::new()).unwrap_err().to_string();
         assert_eq!(error, "load: tensor `0.weight`: the file has no such tensor");
+    }
+
+    #[test]
+    fn what_fits_is_taken_and_the_rest_is_said() {
+        let device = Device::cpu();
+        let layer = |i, o| Linear::new(i, o, &device).unwrap();
+        let [from, to] = [5, 2].map(|classes| (layer(3, 4), BatchNorm1d::new(4, &device).unwrap(), layer(4, classes)));
+        let (state, mut file, head) = (from.state(), TensorFile::new(), to.2.weight().to_vec().unwrap());
+        for name in state.names().filter(|name| *name != "0.bias") {
+            file.insert_raw(name, state.raw(name).unwrap().clone());
+        }
+        file.insert("extra", &Tensor::<F32>::ones([1], &device).unwrap());
+        file.insert("1.running_mean", &Tensor::<I64>::ones([4], &device).unwrap());
+        file.insert("1.running_var", &Tensor::<F32>::full([4], 3.0, &device).unwrap());
+        let bias = to.0.bias().unwrap().to_vec().unwrap();
+        let found = to.load_state_matching(&file).unwrap();
+        assert_eq!(found.missing, ["0.bias"]);
+        assert_eq!(found.unexpected, ["extra"]);
+        assert_eq!(found.mismatched, ["1.running_mean", "2.weight", "2.bias"]);
+        assert_eq!(to.0.weight().to_vec().unwrap(), from.0.weight().to_vec().unwrap());
+        assert_eq!(to.0.bias().unwrap().to_vec().unwrap(), bias);
+        assert_eq!(to.1.running_var().tensor().to_vec().unwrap(), [3.0; 4]);
+        assert_eq!(to.1.running_mean().tensor().to_vec().unwrap(), [0.0; 4]);
+        assert_eq!(to.2.weight().to_vec().unwrap(), head);
+        assert!(to.load_state_matching(&to.state()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_shared_parameter_is_missing_only_where_the_file_has_it_nowhere() {
+        let device = Device::cpu();
+        let (from, to) = (tied(&device), tied(&device));
+        let mut file = TensorFile::new();
+        assert_eq!(to.load_state_matching(&file).unwrap().missing, ["0.weight", "1.weight"]);
+        file.insert("1.weight", &from.0.weight().tensor());
+        assert!(to.load_state_matching(&file).unwrap().is_empty());
+        assert_eq!(to.0.weight().to_vec().unwrap(), from.0.weight().to_vec().unwrap());
+        file.insert("0.weight", &Tensor::<F32>::ones([5, 3], &device).unwrap());
+        assert!(to.load_state_matching(&file).is_err());
+        assert_eq!(to.0.weight().to_vec().unwrap(), from.0.weight().to_vec().unwrap());
     }
 
     #[test]

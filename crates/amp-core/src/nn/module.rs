@@ -1,6 +1,6 @@
 //! What a model is: a tree of parameters, persistent state and training modes.
 
-use super::{Mode, Statistics, Waiting};
+use super::{Mode, Statistics, Unmatched, Waiting};
 use crate::io::TensorFile;
 use crate::param::Parameter;
 use crate::{Device, Result};
@@ -86,6 +86,16 @@ pub trait Module {
         super::load(self, file)
     }
 
+    /// Takes from a file what fits by name, shape and kind, and says what did not (`load_state_dict(strict=False)`, which makes
+    /// an error of other shapes): for a backbone under a new head.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) when the file has two values for a parameter that is used in several places.
+    /// Nothing has changed then.
+    fn load_state_matching(&self, file: &TensorFile) -> Result<Unmatched> {
+        super::load_matching(self, file)
+    }
+
     /// Writes parameters and running statistics to a safetensors file, which Python's `safetensors` reads too.
     fn save(&self, path: impl AsRef<Path>) -> Result<()>
     where
@@ -103,6 +113,17 @@ pub trait Module {
         Self: Sized,
     {
         self.load_state(&TensorFile::load(path, &Device::cpu())?)
+    }
+
+    /// Reads what fits from a safetensors file, as [`load_state_matching`](Self::load_state_matching) does.
+    ///
+    /// # Errors
+    /// Those of [`TensorFile::load`] and of [`load_state_matching`](Self::load_state_matching); nothing has changed then.
+    fn load_matching(&self, path: impl AsRef<Path>) -> Result<Unmatched>
+    where
+        Self: Sized,
+    {
+        self.load_state_matching(&TensorFile::load(path, &Device::cpu())?)
     }
 
     /// Makes the changes of state (running statistics) of forward passes whose step was not taken; for calibration
