@@ -67,6 +67,28 @@ def schedules():
         record(f"schedule/{name}", dict(out0=torch.tensor(rates)), lr=0.1, **options)
 
 
+def plateaus():
+    """in0: the measure of each of 20 calls; out0: the learning rate after each."""
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau
+    torch.manual_seed(4)
+    falling = torch.rand(20).sort(descending=True).values + 0.1 * torch.rand(20)
+    table = [
+        ("plain", falling, dict(factor=0.5, patience=1)),
+        ("greater", 1 - falling, dict(mode="max", factor=0.3, patience=0)),
+        ("cooldown", falling, dict(factor=0.5, patience=0, cooldown=2, threshold=0.1)),
+        ("least", torch.ones(20), dict(factor=0.5, patience=1, min_lr=0.03)),
+    ]
+    for name, measures, options in table:
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+        scheduler = plateau(optimizer, **options)
+        rates = []
+        for measure in measures.tolist():
+            optimizer.step()
+            scheduler.step(measure)
+            rates.append(optimizer.param_groups[0]["lr"])
+        record(f"plateau/{name}", dict(in0=measures, out0=torch.tensor(rates)), lr=0.1, **options)
+
+
 def scaler():
     """in0: 1 where the gradient of that step is infinite; out0: scale, out1: growth tracker, out2: the parameter."""
     pattern = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]

@@ -1,6 +1,6 @@
 //! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
 
-use amp::optim::{Adam, AdamW, CosineLr, LinearWarmup, OneCycle, RmsProp, Sgd, StepLr};
+use amp::optim::{Adam, AdamW, CosineLr, LinearWarmup, OneCycle, ReduceOnPlateau, RmsProp, Sgd, StepLr};
 use amp::prelude::*;
 
 use crate::case::Tolerance::Accumulated;
@@ -15,6 +15,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "optim_adamw" => (Accumulated, steps(c, |p| adamw(c, AdamW::new([p], c.float("lr"))))?),
         "optim_rmsprop" => (Accumulated, steps(c, |p| rmsprop(c, RmsProp::new([p], c.float("lr"))))?),
         "schedule" => (Accumulated, schedule(c)?),
+        "plateau" => (Accumulated, plateau(c)?),
         "grad_scaler" => (Accumulated, grad_scaler(c)?),
         _ => return Ok(None),
     }))
@@ -80,6 +81,22 @@ fn schedule(c: &Case) -> Result<Outs> {
     for _ in 0..20 {
         rates.push(optimizer.learning_rate() as f32);
         schedule.step(&mut optimizer, &Step::taken())?;
+    }
+    Ok(Tensor::<F32>::from_vec(rates, [20], &device())?.into())
+}
+
+/// The learning rate after each of the measures of `in0`.
+fn plateau(c: &Case) -> Result<Outs> {
+    let parameter = Parameter::new(&Tensor::zeros([1], &device())?)?;
+    let mut optimizer = Sgd::new([parameter], c.float("lr"));
+    let plateau = ReduceOnPlateau::new(c.float("factor"), c.int("patience") as u64);
+    let plateau = plateau.threshold(c.float_or("threshold", 1e-4)).least(c.float_or("min_lr", 0.0) / c.float("lr"));
+    let plateau = if c.given("cooldown") { plateau.cooldown(c.int("cooldown") as u64) } else { plateau };
+    let mut plateau = if c.given("mode") { plateau.rising() } else { plateau };
+    let mut rates = Vec::new();
+    for measure in c.x(0).to_vec()? {
+        plateau.step(&mut optimizer, measure)?;
+        rates.push(optimizer.learning_rate() as f32);
     }
     Ok(Tensor::<F32>::from_vec(rates, [20], &device())?.into())
 }

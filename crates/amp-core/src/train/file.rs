@@ -5,7 +5,7 @@ use crate::autograd::IdMap;
 use crate::backend::Buffer;
 use crate::io::TensorFile;
 use crate::nn::{Module, stage};
-use crate::optim::{ParameterGroups, SavedGroups};
+use crate::optim::{ParameterGroups, PlateauState, SavedGroups};
 use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::{Error, RandomState, Result, ScalerState, random_state, set_random_state};
@@ -43,6 +43,9 @@ impl TrainState<'_> {
         for (s, schedule) in self.schedules.iter().enumerate() {
             file.set_metadata(format!("schedule.{s}"), schedule.steps().to_string());
             file.set_metadata(format!("schedule.{s}.kind"), schedule.kind());
+        }
+        for (p, plateau) in self.plateaus.iter().enumerate() {
+            file.set_metadata(format!("plateau.{p}"), plateau.to_text());
         }
         let RandomState { seed, offset } = random_state();
         file.set_metadata("random", format!("{seed} {offset}"));
@@ -94,6 +97,13 @@ impl TrainState<'_> {
             reader.kind(&key, &schedule.kind())?;
             changes.push(Box::new(move || {
                 schedule.set_steps(steps);
+                Ok(())
+            }));
+        }
+        for (p, plateau) in self.plateaus.iter_mut().enumerate() {
+            let state = reader.plateau(&format!("plateau.{p}"))?;
+            changes.push(Box::new(move || {
+                plateau.set_state(state);
                 Ok(())
             }));
         }
@@ -243,6 +253,12 @@ impl<'f> Reader<'f> {
             }
             _ => Ok(()),
         }
+    }
+
+    fn plateau(&mut self, key: &str) -> Result<PlateauState> {
+        let text = self.text(key)?;
+        let reason = || bad(format!("`{key}` should be a factor, a measure and two numbers and is `{text}`"));
+        PlateauState::from_text(text).ok_or_else(reason)
     }
 
     fn random(&mut self) -> Result<RandomState> {

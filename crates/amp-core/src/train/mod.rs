@@ -11,7 +11,7 @@ pub use penalty::gradient_norm;
 
 use crate::io::TensorFile;
 use crate::nn::{Module, Staged};
-use crate::optim::{Ema, Optimizer, Schedule};
+use crate::optim::{Ema, Optimizer, ReduceOnPlateau, Schedule};
 use crate::{Device, GradScaler, Result};
 use std::path::Path;
 
@@ -38,6 +38,7 @@ pub struct TrainState<'a> {
     optimizers: Vec<&'a mut dyn Optimizer>,
     scalers: Vec<&'a mut GradScaler>,
     schedules: Vec<&'a mut dyn Schedule>,
+    plateaus: Vec<&'a mut ReduceOnPlateau>,
     averages: Vec<&'a mut Ema>,
     counter: Option<&'a mut u64>,
 }
@@ -55,6 +56,7 @@ impl<'a> TrainState<'a> {
             optimizers: Vec::new(),
             scalers: Vec::new(),
             schedules: Vec::new(),
+            plateaus: Vec::new(),
             averages: Vec::new(),
             counter: None,
         }
@@ -81,6 +83,12 @@ impl<'a> TrainState<'a> {
     /// A learning-rate schedule.
     pub fn schedule(mut self, schedule: &'a mut dyn Schedule) -> Self {
         self.schedules.push(schedule);
+        self
+    }
+
+    /// A learning rate that falls when training stands still.
+    pub fn plateau(mut self, plateau: &'a mut ReduceOnPlateau) -> Self {
+        self.plateaus.push(plateau);
         self
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::io::TensorFile;
 use crate::nn::{BatchNorm2d, Dropout, Linear};
-use crate::optim::{AdamW, CosineLr, Sgd};
+use crate::optim::{AdamW, CosineLr, ReduceOnPlateau, Sgd};
 use crate::precision::{F16, F32};
 use crate::{Error, Tensor, manual_seed, random_state};
 use std::path::PathBuf;
@@ -84,6 +84,36 @@ fn a_resumed_run_continues_bit_for_bit() -> Result<()> {
     resumed.state().load(&path)?;
     assert_eq!(resumed.train(6)?, expected);
     assert_eq!(resumed.fingerprint()?, straight.fingerprint()?);
+    std::fs::remove_file(path).ok();
+    Ok(())
+}
+
+#[test]
+fn a_plateau_goes_on_where_it_stood() -> Result<()> {
+    let path = path("plateau");
+    let run = || -> Result<_> {
+        let net = Linear::new(2, 1, &cpu())?;
+        let opt = Sgd::new(net.parameters(), 1.0);
+        Ok((net, opt, ReduceOnPlateau::new(0.5, 1).cooldown(1)))
+    };
+    let measures = [3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0, 1.5, 1.5, 1.5];
+    for at in 0..measures.len() {
+        let (net, mut opt, mut plateau) = run()?;
+        for measure in &measures[..at] {
+            plateau.step(&mut opt, *measure)?;
+        }
+        TrainState::of(&net).optimizer(&mut opt).plateau(&mut plateau).save(&path)?;
+        let (net, mut other, mut resumed) = run()?;
+        TrainState::of(&net).optimizer(&mut other).plateau(&mut resumed).load(&path)?;
+        for measure in &measures[at..] {
+            plateau.step(&mut opt, *measure)?;
+            resumed.step(&mut other, *measure)?;
+            assert_eq!(opt.learning_rate(), other.learning_rate(), "saved before measure {at}");
+        }
+        assert_eq!(opt.learning_rate(), 0.25);
+        let error = TrainState::of(&net).optimizer(&mut other).load(&path).unwrap_err().to_string();
+        assert!(error.contains("`plateau.0`"), "{error}");
+    }
     std::fs::remove_file(path).ok();
     Ok(())
 }
