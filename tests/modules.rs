@@ -176,7 +176,7 @@ impl Reader {
         let (_, state) = self.memory.forward(&h)?;
         let state: LstmState<P> = state.detach();
         let (y, _) = self.memory.forward_from(&h, &state)?;
-        Ok(y)
+        y.reshape((y.dims()[0], ..))
     }
 
     fn by_hand<P: AutocastPrecision>(&self, words: &Tensor<I64>) -> Result<Tensor<F32>> {
@@ -184,7 +184,8 @@ impl Reader {
         let h = self.attention.forward_padded(&h, &h, &h, &present, None)?;
         let h = self.norm.forward(&self.curve.forward(&h)?.to::<F32>()?)?.to::<P>()?;
         let state = self.memory.forward(&h)?.1.detach();
-        self.memory.forward_from(&h, &state)?.0.to()
+        let y = self.memory.forward_from(&h, &state)?.0;
+        y.reshape([3, y.dims()[1..].iter().product()])?.to()
     }
 
     /// Result and all gradients.
