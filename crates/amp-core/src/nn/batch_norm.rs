@@ -139,6 +139,10 @@ impl BatchNorm2d {
             Some(relu) => batch_norm_train_relu(&x.raw, affine, self.eps, relu, P::WRITES),
         };
         let (y, mean, var) = made.map_err(|e| e.given("BatchNorm2d", x.raw.shape()))?;
+        if x.raw.layout.count() == 0 {
+            // Nothing was seen that the running statistics could follow.
+            return Ok(Tensor::from_raw(y));
+        }
         let moves = [(self.running_mean.clone(), mean), (self.running_var.clone(), var)];
         let (counter, momentum) = (self.num_batches_tracked.clone(), self.momentum);
         let change = move |skip: Option<&Skip>| {
@@ -267,5 +271,25 @@ mod tests {
         let error = line.forward(&features.narrow(0, 0, 1).unwrap()).unwrap_err().to_string();
         let expected = "the input must have shape [N, C, ..] with more than one value per channel, found [1, 3]";
         assert_eq!(error, format!("BatchNorm1d: {expected}"));
+    }
+    #[test]
+    fn an_empty_batch_changes_nothing() {
+        let device = Device::cpu();
+        let norm = BatchNorm2d::new(2, &device).unwrap();
+        for shape in [[0, 2, 3, 3], [4, 2, 0, 3]] {
+            let x = Tensor::<F32>::zeros(shape, &device).unwrap().tracked();
+            let forwards = [norm.forward(&x), norm.forward_relu(&x), norm.forward_add_relu(&x, &x)];
+            for y in forwards.map(Result::unwrap) {
+                assert_eq!(y.dims(), shape);
+                let grads = y.sum_all().unwrap().backward().unwrap();
+                assert_eq!(grads.get(&x).unwrap().unwrap().dims(), shape);
+                for p in norm.parameters() {
+                    assert_eq!(grads.get(&p).unwrap().unwrap().to_vec().unwrap(), [0.0; 2]);
+                }
+                norm.commit().unwrap();
+            }
+        }
+        assert_eq!(norm.running_mean().tensor().to_vec().unwrap(), [0.0; 2]);
+        assert_eq!(norm.running_var().tensor().to_vec().unwrap(), [1.0; 2]);
     }
 }

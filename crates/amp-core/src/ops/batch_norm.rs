@@ -110,9 +110,20 @@ pub(crate) fn batch_norm_train(
     writes: Option<DType>,
 ) -> Result<(RawTensor, RawTensor, RawTensor)> {
     let correction = correction(x, affine)?;
+    if x.layout.count() == 0 {
+        let (mean, var) = of_nothing(x)?;
+        return Ok((normalize_with(x, [&mean, &var], affine, eps, writes)?, mean, var));
+    }
     let (y, mean, var) = normalize("batch_norm", x, NormKind::Batch, affine, eps, writes)?;
     let var = corrected(&var, correction)?;
     Ok((y, mean, var))
+}
+
+/// Mean and variance of a batch without values, which change nothing: those of what is normalised already.
+fn of_nothing(x: &RawTensor) -> Result<(RawTensor, RawTensor)> {
+    let channels = Dims::new(&[x.shape()[1]]).expect("one dimension");
+    let filled = |value| RawTensor::full(x.device(), value, channels, x.logical);
+    Ok((filled(0.0)?, filled(1.0)?))
 }
 
 /// What makes the variance of a batch one that is divided by `n - 1`, after a look at the shapes.
@@ -160,6 +171,8 @@ pub(super) fn check_given(x: &RawTensor, statistics: [&RawTensor; 2], affine: Af
 impl<P: Float> Tensor<P> {
     /// Normalises each channel of `[N, C, ..]` by the batch's own mean and variance, then scales and shifts by `weight`
     /// and `bias` `[C]` (`torch.nn.functional.batch_norm` in training); returns the statistics too.
+    ///
+    /// An empty batch has mean 0, variance 1 and gradients of 0.
     ///
     /// # Precision
     /// Statistics, arithmetic and result are F32 (F64 for F64); half storage is widened as it is loaded.

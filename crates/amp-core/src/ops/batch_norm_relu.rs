@@ -32,7 +32,11 @@ pub(crate) fn batch_norm_train_relu(
     writes: Option<DType>,
 ) -> Result<(RawTensor, RawTensor, RawTensor)> {
     let (correction, order) = (correction(x, affine)?, order_of([x]));
-    let Some(Rectified { normalized: n, dead }) = relu.fused(x, None, affine, eps, writes)? else {
+    let fused = match x.layout.count() {
+        0 => None,
+        _ => relu.fused(x, None, affine, eps, writes)?,
+    };
+    let Some(Rectified { normalized: n, dead }) = fused else {
         let (y, mean, var) = batch_norm_train(x, affine, eps, relu.first(writes))?;
         return Ok((relu.after(&y, writes)?, mean, var));
     };
