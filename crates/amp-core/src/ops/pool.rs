@@ -1,5 +1,6 @@
 //! Pooling over lines and images.
 
+use super::kernel::reduce;
 use super::window::{IntoExtent, PoolOptions, flat};
 use crate::autograd::{Pass, record};
 use crate::backend::{Buffer, MemoryOrder};
@@ -8,7 +9,7 @@ use crate::precision::{Float, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result};
-use amp_cpu::{DType, Dims, Layout, Pool2d};
+use amp_cpu::{DType, Dims, Layout, Pool2d, Reduce};
 
 macro_rules! poolings {
     ($($dims:literal, $shape:literal, $max:ident, $max_with_indices:ident, $adaptive_max:ident,
@@ -177,14 +178,8 @@ impl Windows {
 
     #[track_caller]
     fn average(self, x: &RawTensor) -> Result<RawTensor> {
-        let image = self.lifted(x)?;
-        let y = match &self.kind {
-            Kind::Fixed { spec, count_include_pad } => {
-                x.backend().avg_pool2d(image.operand()?, spec, *count_include_pad, self.order)?
-            }
-            Kind::Adaptive => x.backend().adaptive_avg_pool2d(image.operand()?, self.size, self.order)?,
-        };
-        record(self.op, &[x], tensor(self.order, x.device(), y, self.result(self.size)?), |_| {
+        let y = self.averages(x)?;
+        record(self.op, &[x], y, |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| {
                 self.give(pass, |grad, out| match &self.kind {
                     Kind::Fixed { spec, count_include_pad } => {
@@ -194,6 +189,29 @@ impl Windows {
                 })
             }))
         })
+    }
+
+    fn averages(&self, x: &RawTensor) -> Result<RawTensor> {
+        let shape = self.result(self.size)?;
+        if self.is_one_large() {
+            let axes: Vec<usize> = (2..self.shape.len()).collect();
+            return Ok(reduce(Reduce::Mean, x, &axes, x.logical)?.with_layout(Layout::contiguous(shape)));
+        }
+        let image = self.lifted(x)?;
+        let y = match &self.kind {
+            Kind::Fixed { spec, count_include_pad } => {
+                x.backend().avg_pool2d(image.operand()?, spec, *count_include_pad, self.order)?
+            }
+            Kind::Adaptive => x.backend().adaptive_avg_pool2d(image.operand()?, self.size, self.order)?,
+        };
+        Ok(tensor(self.order, x.device(), y, shape))
+    }
+
+    /// Whether each plane is one part of many pixels: the pooling adds them one after the other, which would lose digits that
+    /// the reduction keeps (`[300, 300]` of 60000 were 59952).
+    fn is_one_large(&self) -> bool {
+        const LARGE: usize = 64;
+        matches!(self.kind, Kind::Adaptive) && self.size == [1, 1] && self.input.iter().product::<usize>() > LARGE
     }
 
     fn give(
@@ -210,7 +228,7 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use crate::ops::window::PoolOptions;
-    use crate::{Device, F16, F64, Tensor, gradcheck};
+    use crate::{Device, F16, F32, F64, Tensor, gradcheck};
 
     fn numbers(shape: &[usize]) -> Tensor<F64> {
         let mut value = 0.1;
@@ -238,10 +256,22 @@ mod tests {
             ("avg1d", gradcheck(|x| x[0].avg_pool1d(PoolOptions::new(3).stride(2).padding(1)), &line)),
             ("adaptive max1d", gradcheck(|x| x[0].adaptive_max_pool1d(2), &line)),
             ("adaptive avg1d", gradcheck(|x| x[0].adaptive_avg_pool1d(3), &line)),
+            ("one large part", gradcheck(|x| x[0].adaptive_avg_pool2d(1), &[numbers(&[1, 2, 9, 8])])),
         ] {
             let worst = worst.unwrap();
             assert!(worst.error <= 1e-6, "{name}: {worst:?}");
         }
+    }
+
+    #[test]
+    fn means_of_large_planes_keep_their_digits() {
+        let image = Tensor::<F32>::full([1, 2, 300, 300], 60000.0, &Device::cpu()).unwrap();
+        let line = image.reshape([1, 2, 90000]).unwrap();
+        for y in [image.adaptive_avg_pool2d(1).unwrap(), line.adaptive_avg_pool1d(1).unwrap().unsqueeze(3).unwrap()] {
+            assert_eq!((y.dims(), y.to_vec().unwrap()), ([1, 2, 1, 1].as_slice(), vec![60000.0; 2]));
+        }
+        let half = image.to::<F16>().unwrap().adaptive_avg_pool2d(1).unwrap();
+        assert_eq!(half.to_vec().unwrap(), [half::f16::from_f32(60000.0); 2]);
     }
 
     #[test]
