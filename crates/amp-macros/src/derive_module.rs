@@ -6,6 +6,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use std::collections::HashSet;
 use syn::spanned::Spanned;
 use syn::{
     Data, DeriveInput, Error, Field, Fields, GenericArgument, Ident, Index, Path, PathArguments, Result, Type,
@@ -143,6 +144,7 @@ fn body(input: &DeriveInput, options: &Options) -> Result<TokenStream> {
 
 fn fields(fields: &Fields, options: &Options, access: impl Fn(usize, &Field) -> TokenStream) -> Result<TokenStream> {
     let amp = &options.amp;
+    let mut names = HashSet::new();
     let visits = fields.iter().enumerate().map(|(i, field)| {
         let FieldOptions { skip, name } = FieldOptions::of(field)?;
         if skip {
@@ -152,6 +154,11 @@ fn fields(fields: &Fields, options: &Options, access: impl Fn(usize, &Field) -> 
             Some(ident) => syn::ext::IdentExt::unraw(ident).to_string(),
             None => i.to_string(),
         });
+        if !names.insert(name.clone()) {
+            let message = format!("two fields of this module are called `{name}`");
+            let help = "a file of its state would hold one of them: give this one another `#[module(name = \"..\")]`";
+            return Err(Error::new(field.span(), format!("{message}\nhelp: {help}")));
+        }
         let value = access(i, field);
         let visit = quote_spanned!(field.ty.span().resolved_at(Span::mixed_site())=> visit_field);
         Ok(quote!((&&#amp::nn::derive::Field(#value)).#visit(#name, __amp_visitor);))
@@ -244,6 +251,13 @@ mod tests {
                 struct S {
                     #[module(ignore)]
                     a: A,
+                }
+            ),
+            quote!(
+                struct S {
+                    #[module(name = "b")]
+                    a: A,
+                    b: A,
                 }
             ),
             quote!(

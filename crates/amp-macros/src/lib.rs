@@ -71,6 +71,8 @@ use proc_macro::TokenStream;
 ///   other: nothing is cast for it. One of class `keep` that is called by its bare name (`relu(&x)`) counts as one that needs
 ///   its argument in F32; the method and `functional::relu` do not.
 /// - A module is called as a method: `Linear::forward(&self.fc, x)` is a function like any other, and runs in what `x` is.
+/// - A module or a tensor behind a pointer type of one's own (`impl Deref`) runs in what it is given: `(*shared).forward(x)`
+///   names what it points to.
 /// - A variable that a closure captures is borrowed for a call that has an operation's name: a method of that name which is
 ///   no operation and takes `&mut self`, or `self` of a type that cannot be copied, needs `skip(name)` there.
 /// - What is given to a field, a container, a function or a module of one's own is widened where the type there says F32; it

@@ -2,8 +2,9 @@
 
 use super::{Commutes, Keep, Narrows, Probe, To, Writing, to, writing};
 use crate::precision::{BF16, F32};
+use std::cell::{Ref, RefMut};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// The class of a module's forward pass; a type without one takes what its signature says.
 pub trait ModuleClass {
@@ -81,7 +82,8 @@ macro_rules! pointers {
         }
     )* };
 }
-pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
+pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>, LazyLock<T>);
+pointers!(Ref<'_, T>, RefMut<'_, T>, MutexGuard<'_, T>, RwLockReadGuard<'_, T>, RwLockWriteGuard<'_, T>);
 
 /// A precision that does not undo a cast to F32 by the user.
 #[diagnostic::on_unimplemented(

@@ -1,17 +1,18 @@
 //! Calls that a region rejects by the type they are made on.
 
 use super::{Inside, Probe, RuntimePrecision};
-use crate::optim::Optimizer;
+use crate::optim::{Ema, Optimizer};
 use crate::param::Parameter;
 use crate::scaler::{GradScaler, ScaledLoss};
 use std::marker::PhantomData;
 
-/// What belongs to training and not to a forward pass: optimizers, the scaler, parameters.
+/// What belongs to training and not to a forward pass: optimizers, the scaler, parameters, their averages.
 pub trait OutsideOnly {}
 
 impl<T: Optimizer> OutsideOnly for T {}
 impl OutsideOnly for GradScaler {}
 impl OutsideOnly for Parameter {}
+impl OutsideOnly for Ema {}
 
 /// What a call that trains is made on: `T` if that belongs outside of regions.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ rejected! {
     Unscale "`unscale` does not belong inside an autocast region"
     Apply "`apply` does not belong inside an autocast region"
     Schedule "`schedule` does not belong inside an autocast region"
+    Swap "`swap` does not belong inside an autocast region"
     SetTrainable "`set_trainable` does not belong inside an autocast region",
     "parameters and what trains them are `F32` and change outside of regions",
     "return what this needs from the region, and call it there"
@@ -46,6 +47,8 @@ pub fn unscale<T: Unscale>(_on: CalledOn<T>) {}
 pub fn apply<T: Apply>(_on: CalledOn<T>) {}
 /// `optimizer.schedule(..)`
 pub fn schedule<T: Schedule>(_on: CalledOn<T>) {}
+/// `ema.swap()`
+pub fn swap<T: Swap>(_on: CalledOn<T>) {}
 /// `parameter.set_trainable(..)`
 pub fn set_trainable<T: SetTrainable>(_on: CalledOn<T>) {}
 /// `loss.backward()`

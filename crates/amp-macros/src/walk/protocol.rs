@@ -7,8 +7,8 @@ use crate::error::spanned;
 use proc_macro2::Ident;
 use syn::{Expr, ExprPath};
 
-/// Methods that optimizers, the scaler and parameters have.
-const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "set_trainable"];
+/// Methods that optimizers, the scaler, parameters and their averages have.
+const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "swap", "set_trainable"];
 /// Methods that walk a graph back.
 const BACKWARD: &[&str] = &["backward", "backward_for", "backward_retained", "backward_with"];
 /// Whether a method has the name of one that trains.
