@@ -130,6 +130,14 @@ impl Value {
         self
     }
 
+    /// Its precision if it certainly is one of the two 16-bit ones.
+    pub(crate) fn fixed_half(&self) -> Option<&str> {
+        match &self.prec {
+            Prec::Half(name) if self.sure && matches!(name.as_str(), "F16" | "BF16") => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether narrowing it would undo what the user wrote; of a module's result in full precision nothing says F32.
     pub(crate) fn is_pinned(&self) -> bool {
         self.pinned && matches!(self.prec, Prec::F32 | Prec::Unknown)

@@ -115,12 +115,9 @@ impl Walker<'_> {
     /// A cast the user wrote must not be undone.
     pub(super) fn undone(&self, place: &Expr, value: &Value, goal: &Goal, name: &Ident) -> Option<syn::Error> {
         let Goal::To(Prec::Half(half)) = goal else { return None };
-        let fixed = |name: &str| matches!(name, "F16" | "BF16");
-        if let Prec::Half(other) = &value.prec
-            && value.sure
+        if let Some(other) = value.fixed_half()
             && other != half
-            && fixed(other)
-            && fixed(half)
+            && matches!(half.as_str(), "F16" | "BF16")
         {
             return Some(spanned(
                 place,

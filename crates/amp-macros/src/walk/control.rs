@@ -3,6 +3,7 @@
 use super::pattern::has_struct;
 use super::{Expect, Walker};
 use crate::emit;
+use crate::error::spanned;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
@@ -120,6 +121,7 @@ impl Walker<'_> {
 
     /// Makes the branches agree; tells what is left to do with all of them.
     fn join(&mut self, mut arms: Vec<Arm<'_>>) -> (Value, Joined) {
+        self.check_branches(&mut arms);
         let mut value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
         let values = arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never);
         value.take_flows(values.map(|arm| &mut arm.value).collect());
@@ -144,6 +146,31 @@ impl Walker<'_> {
                 wrap_in_variants(arms);
                 (Value { prec: Prec::Unknown, sure: false, ..value }, Joined::ByType)
             }
+        }
+    }
+
+    /// What is F16 in one branch is not BF16 in another.
+    fn check_branches(&mut self, arms: &mut [Arm<'_>]) {
+        let Some(first) = arms.iter().map(|arm| &arm.value).find(|value| value.fixed_half().is_some()).cloned() else {
+            return;
+        };
+        for arm in arms {
+            if let Some(expr) = last(&mut arm.end) {
+                self.check_halves(expr, &arm.value, &first);
+            }
+        }
+    }
+
+    /// Rejects a 16-bit value where one of the other 16-bit precision may be in its place.
+    fn check_halves(&mut self, place: &Expr, value: &Value, other: &Value) {
+        if let (Some(half), Some(other)) = (value.fixed_half(), other.fixed_half())
+            && half != other
+        {
+            self.errors.push(spanned(
+                place,
+                format!("this `{half}` tensor meets `{other}`"),
+                format!("the two are never cast to each other for you: write `.to::<{other}>()`"),
+            ));
         }
     }
 
