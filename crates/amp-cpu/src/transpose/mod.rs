@@ -16,6 +16,20 @@ pub(crate) fn transpose<T: Plain>(from: &[T], from_stride: usize, size: [usize; 
     transpose_at::<T, 1>(Level::current(), from, from_stride, size, to, to_stride);
 }
 
+/// `sums[row] += Σ from[row * stride + column] * factors[column]`, along the columns in order, where the machine turns squares in
+/// registers, of which nothing is stored; whether it does. The bits of a sum of transposed lines.
+pub(crate) fn add_products(from: &[f32], stride: usize, factors: &[f32], sums: &mut [f32]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if Level::current() >= Level::Avx512 {
+        assert!(sums.is_empty() || (sums.len() - 1) * stride + factors.len() <= from.len());
+        // SAFETY: the level has every feature that is enabled there, and the matrix lies inside its slice (asserted).
+        unsafe { x86::add_products(from.as_ptr(), stride, factors, sums) };
+        return true;
+    }
+    let _ = (from, stride, factors, sums);
+    false
+}
+
 /// [`transpose`] of groups of `G` elements that stay together: columns and `to_stride` count groups, `from_stride`
 /// elements.
 pub(crate) fn transpose_groups<T: Plain, const G: usize>(

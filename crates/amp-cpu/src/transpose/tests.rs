@@ -57,3 +57,25 @@ fn every_element_finds_its_place_and_nothing_else_is_written() {
     check::<bf16, 2>(|i| bf16::from_bits(i as u16 % 0x7000));
     check::<bf16, 32>(|i| bf16::from_bits(i as u16 % 0x7000));
 }
+
+#[test]
+fn products_of_rows_are_those_of_one_column_after_the_other() {
+    let special = [f32::NAN, f32::INFINITY, -0.0, 1e-40];
+    for (rows, columns, stride) in [(1, 1, 1), (15, 13, 13), (16, 16, 16), (17, 17, 40), (300, 64, 64), (33, 5, 0)] {
+        let numbers = |count: usize, seed: usize| (0..count).map(move |i| ((i * 37 + seed) % 101) as f32 / 7.0 - 7.0);
+        let mut from: Vec<f32> = numbers(rows * stride.max(1) + columns, 3).collect();
+        let (factors, start): (Vec<f32>, Vec<f32>) = (numbers(columns, 5).collect(), numbers(rows, 7).collect());
+        if stride == 64 {
+            from.iter_mut().step_by(997).zip(special.iter().cycle()).for_each(|(x, &y)| *x = y);
+        }
+        let mut sums = start.clone();
+        if !super::add_products(&from, stride, &factors, &mut sums) {
+            return;
+        }
+        for (row, (sum, start)) in sums.into_iter().zip(start).enumerate() {
+            let line = from[row * stride..].iter().zip(&factors);
+            let expected = line.fold(start, |sum, (&x, &factor)| x.mul_add(factor, sum));
+            assert!(sum.to_bits() == expected.to_bits() || sum.is_nan() && expected.is_nan(), "{rows} × {columns}");
+        }
+    }
+}

@@ -65,6 +65,8 @@ pub(super) unsafe fn of_u32(
 ) {
     /// Squares that memory is asked for in advance.
     const AHEAD: usize = 3;
+    /// Bytes between rows that the hardware follows by itself: asking for them, too, was 0.2 µs of a transpose of 512 × 16.
+    const NEAR: usize = 256;
     for row in (0..rows).step_by(16) {
         let count = 16.min(rows - row);
         let line = |i: usize, column: usize| from.wrapping_byte_add((row + i) * stride).wrapping_add(column);
@@ -72,7 +74,7 @@ pub(super) unsafe fn of_u32(
             let width = 16.min(columns - column);
             // Rows lie too far apart for the hardware to see a pattern; those after these are often the next to be turned.
             let next = column + AHEAD * 16;
-            for i in 0..count {
+            for i in 0..if stride > NEAR { count } else { 0 } {
                 let next = if next < columns { line(i, next) } else { line(count + i, next - columns) };
                 _mm_prefetch::<_MM_HINT_T0>(next.cast());
             }
@@ -95,6 +97,38 @@ pub(super) unsafe fn of_u32(
                 }
             }
         }
+    }
+}
+
+/// Adds the product of `[sums.len(), factors.len()]`, `stride` elements from row to row, with `factors`, along the columns in order.
+///
+/// # Safety
+/// The CPU has the features, and the matrix lies inside its buffer.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) unsafe fn add_products(from: *const f32, stride: usize, factors: &[f32], sums: &mut [f32]) {
+    for (square, sums) in sums.chunks_mut(16).enumerate() {
+        let count = sums.len();
+        let line = |i: usize, column: usize| from.wrapping_add((square * 16 + i) * stride + column);
+        // SAFETY: the mask limits it to the sums that are there.
+        let mut sum = unsafe { _mm512_maskz_loadu_ps(first(count), sums.as_ptr()) };
+        for (column, factors) in (0..).step_by(16).zip(factors.chunks(16)) {
+            let width = factors.len();
+            // SAFETY: masks limit reads to the rows and columns that are there; whole squares need none.
+            let turned = unsafe {
+                match [count, width] {
+                    [16, 16] => sixteen(std::array::from_fn(|i| _mm512_loadu_si512(line(i, column).cast()))),
+                    _ => sixteen(std::array::from_fn(|i| {
+                        let mask = first(if i < count { width } else { 0 });
+                        _mm512_maskz_loadu_epi32(mask, line(i.min(count - 1), column).cast())
+                    })),
+                }
+            };
+            for (&factor, turned) in factors.iter().zip(turned) {
+                sum = _mm512_fmadd_ps(_mm512_castsi512_ps(turned), _mm512_set1_ps(factor), sum);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { _mm512_mask_storeu_ps(sums.as_mut_ptr(), first(count), sum) };
     }
 }
 
