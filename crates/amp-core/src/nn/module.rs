@@ -127,8 +127,11 @@ pub trait Module {
     }
 
     /// Makes the changes of state (running statistics) of forward passes whose step was not taken; for calibration
-    /// without training. A training step does it by itself. Of passes under `no_grad` only the latest is kept: call it after
-    /// each.
+    /// without training. A training step does it by itself, of what its gradients went through: the statistics of a norm
+    /// whose output is only used behind `detach` wait for this call.
+    ///
+    /// Call it after each pass: of those under `no_grad` only the latest is kept, and a recorded one is forgotten with its
+    /// output.
     fn commit(&self) -> Result<()> {
         let mut result = Ok(());
         walk(self, &mut |_, item| {
