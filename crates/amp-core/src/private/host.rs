@@ -27,14 +27,16 @@ pub trait Cast<K> {
     /// fn narrowed<P: AutocastPrecision>(x: &Tensor<P>) -> Tensor<F16> {
     ///     cast(x, TO_F16)
     /// }
-    /// let _ = narrowed::<BF16>;
+    /// let rounded: fn(&Tensor<BF16>) -> Tensor<F16> = narrowed;
+    /// std::hint::black_box(rounded);
     /// ```
     /// ```
     /// # use amp_core::{Tensor, private::{AutocastPrecision, F16, F32, TO_F16, cast}};
     /// # fn narrowed<P: AutocastPrecision>(x: &Tensor<P>) -> Tensor<F16> {
     /// #     cast(x, TO_F16)
     /// # }
-    /// let _ = (narrowed::<F16>, narrowed::<F32>);
+    /// let (same, rounded): (fn(&Tensor<F16>) -> Tensor<F16>, fn(&Tensor<F32>) -> Tensor<F16>) = (narrowed, narrowed);
+    /// std::hint::black_box((same, rounded));
     /// ```
     const TOGETHER: () = ();
     /// The same elements at the target; widening is exact, narrowing rounds once.
