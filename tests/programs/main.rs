@@ -10,6 +10,7 @@ mod elements;
 mod exclusive;
 mod given;
 mod late;
+mod lists;
 mod models;
 mod operators;
 mod own;

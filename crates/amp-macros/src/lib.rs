@@ -77,6 +77,11 @@ use proc_macro::TokenStream;
 ///   no operation and takes `&mut self`, or `self` of a type that cannot be copied, needs `skip(name)` there.
 /// - What is given to a field, a container, a function or a module of one's own is widened where the type there says F32; it
 ///   is never narrowed: a function that takes the region's precision is given a value of it or `x.to::<F16>()?`.
+/// - A list or an option that is lent (`&features`, `features.last()`) is widened where the type there says `&[Tensor<F32>]`
+///   or `Option<&Tensor<F32>>`, not where a bound says it (`impl Extend<Tensor<F32>>`, `impl Into<Option<Tensor<F32>>>`), and
+///   not behind a function that is named (`.map(Arc::new)`): write `h.to::<F32>()?`.
+/// - A list holds the precision of what it is begun with, and of what a method makes of it that it grows by
+///   (`features.push(block.forward(&features)?)`). One that gets other values of both is declared: `Vec<Tensor<F32>>`.
 /// - A variable that is assigned what such a function gives (`h = block.forward(&h)?`) holds F32, whatever that is: a widened
 ///   view, which is narrowed again for nothing. `let mut h: Tensor<F16> = ..` keeps it narrow.
 /// - A module of one's own that is generic over its precision (`fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>)`) runs in

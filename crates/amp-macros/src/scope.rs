@@ -2,7 +2,7 @@
 
 use crate::lattice::{Prec, Value};
 use crate::place::Place;
-use crate::walk::Expect;
+use crate::walk::{Expect, Growth};
 use std::rc::Rc;
 
 /// A variable of the function.
@@ -36,6 +36,8 @@ pub(crate) struct Var {
     pub(crate) hold: Hold,
     /// What it was made of, if its declaration says so: an expression of its type.
     pub(crate) origin: Option<Rc<Place>>,
+    /// The method that made it of a list, if that is all it is.
+    pub(crate) growth: Option<Growth>,
 }
 
 /// How a variable has what it stands for.
@@ -82,6 +84,7 @@ impl Scopes {
             wanted: false,
             hold: Hold::Unknown,
             origin: None,
+            growth: None,
         });
         number
     }

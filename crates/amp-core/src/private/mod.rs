@@ -20,6 +20,7 @@ mod host;
 mod input;
 mod join;
 mod leave;
+mod lend;
 mod literal;
 mod probe;
 mod receiver;
@@ -66,6 +67,7 @@ pub mod kinds {
     };
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};
+    pub use super::lend::{HandsHeld as _, HandsOptional as _, HandsReferences as _};
     pub use super::literal::HoldsAtRuntime as _;
     pub use super::probe::{
         AsIsOwned as _, GateShut as _, Known as _, OwnedTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _,

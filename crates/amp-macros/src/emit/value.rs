@@ -39,6 +39,27 @@ pub(crate) fn variable_slot(variable: &Expr, expr: Expr) -> Expr {
     enclosed(tokens, whole)
 }
 
+/// A list that is given to a method, whose result is put into it: the type of that decides whether the list is widened.
+pub(crate) fn grown(list: Expr, receiver: &Expr, method: &Ident) -> Expr {
+    grown_of(list, |value| quote_spanned!(value.span()=> &#value), receiver, method)
+}
+
+/// As [`grown`], of what the list begins with.
+pub(crate) fn grown_by(first: Expr, receiver: &Expr, method: &Ident) -> Expr {
+    grown_of(first, |value| quote_spanned!(value.span()=> &::std::vec::Vec::from([#value])), receiver, method)
+}
+
+fn grown_of(expr: Expr, list: impl FnOnce(&Ident) -> TokenStream, receiver: &Expr, method: &Ident) -> Expr {
+    let whole = ends(&expr);
+    let site = Span::mixed_site().located_at(whole.0);
+    let (value, target) = (local("v", 0, whole.0), local("t", 0, whole.0));
+    let lent = expected_reference(Expr::Verbatim(list(&value)));
+    let question = only_asked(&quote_spanned!(site=> __amp::slot(&(#receiver).#method(#lent), __amp::Keep)));
+    let given = given(&value, &quote!(#target), whole);
+    let expr = scrutinee(&expr);
+    enclosed(quote_spanned!(site=> match #expr { #value => match #question.slot() { #target => #given } }), whole)
+}
+
 /// A value for a place of this type, which decides whether the value is widened.
 pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(ends(&expr).0);

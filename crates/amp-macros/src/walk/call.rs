@@ -176,7 +176,7 @@ impl Walker<'_> {
         let collected = self.collected.take();
         self.collected = match &*call.receiver {
             Expr::MethodCall(_) => collected.clone().and_then(|expect| before(name, expect)),
-            receiver => collected.clone().filter(|_| name == "into_iter" && is_list(receiver)),
+            receiver => collected.clone().filter(|_| hands_elements(name, receiver)),
         };
         let items = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if items { self.place(&call.receiver) } else { None };
@@ -188,9 +188,10 @@ impl Walker<'_> {
         let mut closure = None;
         let mut args = Vec::new();
         let fills = FILLING.contains(&name);
+        let growth = call.args.last().filter(|_| fills).and_then(|given| self.growth(given));
         let wanted = self.variable(&call.receiver).is_some_and(|var| self.is_wanted(var));
         let takes = fills && (wanted || value.is_surely(&Prec::F32));
-        let extends = EXTENDING.contains(&name) && value.is_surely(&Prec::F32);
+        let extended = Some(Expect::of_value(&value)).filter(|expect| EXTENDING.contains(&name) && expect.wants_f32());
         let folded = FOLDING.contains(&name).then(|| self.unnamed());
         for arg in &mut call.args {
             match arg {
@@ -208,10 +209,17 @@ impl Walker<'_> {
                     closure = Some(result);
                 }
                 arg => {
-                    let collects = extends && (is_list(arg) || matches!(arg, Expr::MethodCall(_)));
-                    self.collected = collects.then_some(Expect::Prec(Prec::F32));
-                    let mut given = self.expr(arg);
+                    let collects = is_list(arg) || is_once(arg) || matches!(arg, Expr::MethodCall(_));
+                    self.collected = extended.clone().filter(|_| collects);
+                    let list = self.listed(arg);
+                    let listed = list.is_some();
+                    let mut given = list.unwrap_or_else(|| self.expr(arg));
                     match takes {
+                        _ if listed => {}
+                        false
+                            if name == "push"
+                                && growth.is_none()
+                                && self.fill_grown(&call.receiver, arg, &mut given) => {}
                         true => self.widen_owned(arg, &mut given),
                         false if name == "unwrap_or" => self.given_back(arg, &mut given),
                         false if let Some(var) = folded => self.begin_fold(var, arg, &mut given),
@@ -234,6 +242,7 @@ impl Walker<'_> {
         }
         if fills && let Some(given) = args.last() {
             self.filled(&call.receiver, &value, given, args.len());
+            self.grows(&call.receiver, growth);
         }
         let instead = match name {
             "unwrap_or" => args.first(),
@@ -406,6 +415,20 @@ pub(super) fn collects(expr: &Expr) -> bool {
         Expr::Paren(inner) => collects(&inner.expr),
         _ => false,
     }
+}
+
+/// Whether a method makes of what is written before it something that holds the same elements.
+fn hands_elements(name: &str, receiver: &Expr) -> bool {
+    is_list(receiver) && (name == "into_iter" || CONVERTING.contains(&name)) || is_once(receiver) && name == "collect"
+}
+
+/// `iter::once(..)`
+fn is_once(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(call) if call.args.len() == 1 && names_once(&call.func))
+}
+
+fn names_once(func: &Expr) -> bool {
+    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "once"))
 }
 
 /// `[..]` and `vec![..]`.

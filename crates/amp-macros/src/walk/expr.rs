@@ -127,9 +127,14 @@ impl Walker<'_> {
         if let Some(expect) = self.collected.take() {
             return joined(elems.into_iter().map(|elem| self.tail(elem, &expect)).collect());
         }
+        joined(self.agreeing(&mut elems))
+    }
+
+    /// Walks like elements, and widens what stands beside F32.
+    pub(super) fn agreeing(&mut self, elems: &mut [&mut Expr]) -> Vec<Value> {
         let mut values: Vec<Value> = elems.iter_mut().map(|elem| self.expr(elem)).collect();
-        self.agree(&mut elems.into_iter().zip(&mut values).collect::<Vec<_>>());
-        joined(values)
+        self.agree(&mut elems.iter_mut().map(|elem| &mut **elem).zip(&mut values).collect::<Vec<_>>());
+        values
     }
 
     /// Widens what stands beside F32 in like elements, in pairs one by one.
@@ -148,7 +153,9 @@ impl Walker<'_> {
         if let Expr::Tuple(tuple) = expr {
             return tuple.elems.iter_mut().zip(&mut value.parts).for_each(|(elem, part)| self.widen_owned(elem, part));
         }
-        let owned = value.shape.gives() || value.prec == Prec::Unknown;
+        // Of what a pattern bound, its type says whether it is a reference.
+        let owned = !matches!(expr, Expr::Reference(_)) && !value.inferred;
+        let owned = owned || value.shape.gives() || value.prec == Prec::Unknown;
         if value.prec.is_tensor() && owned && !value.is_surely(&Prec::F32) {
             self.rewrite(expr, |inner| self.widened(inner, value));
             (value.prec, value.sure) = (Prec::F32, true);
@@ -232,6 +239,7 @@ impl Walker<'_> {
             }
         }
         match emit::is_pure_place(place) {
+            _ if matches!(expr, Expr::Tuple(_)) => self.expected(expr, &mut value),
             true if may_differ(&value) => self.rewrite(expr, |inner| emit::slot(place, inner)),
             true => {}
             false if matches!(place, Expr::Infer(_)) => {}
@@ -298,7 +306,7 @@ fn element<'e>((tuple, value): &'e mut (&mut Expr, &mut Value), i: usize) -> Opt
 }
 
 /// The value of a container of these.
-fn joined(values: Vec<Value>) -> Value {
+pub(super) fn joined(values: Vec<Value>) -> Value {
     let first = |value: Value| Value { constants: Vec::new(), ..value };
     let mut values = values.into_iter();
     values.next().map_or_else(Value::inferred, |value| values.fold(first(value), |all, value| all.join(&value)))

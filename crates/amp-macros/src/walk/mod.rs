@@ -12,6 +12,7 @@ mod control;
 mod direct;
 mod expr;
 mod function;
+mod grown;
 mod held;
 mod loops;
 mod module;
@@ -35,6 +36,8 @@ use crate::plan::Row;
 use crate::rules::Rules;
 use crate::scope::Scopes;
 use crate::{emit, hoist, parens};
+pub(crate) use grown::Growth;
+use grown::same_lists;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::{Block, Expr, Stmt, parse_quote};
@@ -58,6 +61,8 @@ struct Settled {
     /// The calls that write a narrow result.
     direct: Direct,
     mentions: Vec<Mention>,
+    /// Lists that grow by what is made of them.
+    grown: Vec<Growth>,
 }
 
 /// A variable that is named, and where.
@@ -65,9 +70,9 @@ type Mention = (usize, Vec<Step>);
 
 impl Settled {
     /// Whether a round that started from this chose the same.
-    fn is(&self, vars: &[Option<Prec>]) -> bool {
+    fn is(&self, vars: &[Option<Prec>], grown: &[Growth]) -> bool {
         let (known, new) = vars.split_at(self.vars.len().min(vars.len()));
-        known == self.vars && new.iter().all(Option::is_none)
+        known == self.vars && new.iter().all(Option::is_none) && same_lists(&self.grown, grown)
     }
 }
 
@@ -96,6 +101,7 @@ pub(crate) struct Walker<'a> {
     /// Closures, and variables from outside that they give away.
     givers: Vec<(u32, usize)>,
     mentions: Vec<Mention>,
+    grown: Vec<Growth>,
     hoists: Hoists,
     /// Hoists whose cost was counted already, and the tallies that their types are asked for.
     counted: Vec<(usize, Option<Ident>)>,
@@ -153,10 +159,10 @@ fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
     settled.first = walker.scopes.vars.iter().any(|var| var.empty);
     for _ in 0..MAX_ROUNDS {
         let vars = walker.scopes.choose();
-        if settled.is(&vars) && !settled.first {
+        if settled.is(&vars, &walker.grown) && !settled.first {
             break;
         }
-        (settled.vars, settled.first) = (vars, false);
+        settled = Settled { vars, grown: walker.grown, ..Settled::default() };
         walker = round(start, body, settled.clone(), None).0;
     }
     settled.direct = walker.flows.direct();
@@ -185,6 +191,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         uses: Vec::new(),
         givers: Vec::new(),
         mentions: Vec::new(),
+        grown: Vec::new(),
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),
         tallied: 0,

@@ -20,13 +20,19 @@ impl Walker<'_> {
         let at = call.method.span();
         let site = self.site();
         self.expr(&mut call.receiver);
-        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
+        // A list is given to a module of the user's, which says by its signature what it takes.
+        let given = call.args.iter_mut().map(|arg| match self.listed(arg) {
+            Some(list) => (list, true),
+            None => (self.expr(arg), false),
+        });
+        let (values, is_list): (Vec<Value>, Vec<bool>) = given.unzip();
         let inputs: Vec<&Value> = values.iter().filter(|value| value.prec != Prec::Other).collect();
         // Whether it takes integers, its type says too.
         let input = |i: usize| i == 0 && values[i].prec == Prec::Other && values[i].shape.lends();
         // What a layer is added to keeps the precision that it has.
         let added = |i: usize| i > 0 && matches!(name, "forward_add" | "forward_add_relu");
-        let asked = |&i: &usize| !added(i) && (castable(as_written(source, i + 1), &values[i]) || input(i));
+        let asked =
+            |&i: &usize| !added(i) && !is_list[i] && (castable(as_written(source, i + 1), &values[i]) || input(i));
         let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
         let row = Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
         self.rows.push(row);

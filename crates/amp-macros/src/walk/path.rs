@@ -36,6 +36,13 @@ impl Walker<'_> {
             "Ok" | "Some" | "new" if call.args.len() == 1 && (name != "new" || is_pointer(&path.path)) => {
                 return self.expr(&mut call.args[0]).shaped(Shape::Unknown);
             }
+            // It is collected.
+            "once"
+                if call.args.len() == 1
+                    && let Some(expect) = self.collected.take() =>
+            {
+                return self.tail(&mut call.args[0], &expect).shaped(Shape::Unknown);
+            }
             "Err" => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
                 return Value::never();
@@ -83,6 +90,9 @@ impl Walker<'_> {
             // Who calls it says what it returns.
             drop(self.closure_into(closure, &[], Expect::Open));
             return Value::other();
+        }
+        if let Some(list) = self.listed(arg) {
+            return list;
         }
         let mut value = self.expr(arg);
         self.expected(arg, &mut value);

@@ -73,6 +73,7 @@ impl Walker<'_> {
         }
         let tuple = named.as_ref().map(|ty| Expect::of_type(ty, self.cx.param.as_deref()).of_tuple());
         let tuple = tuple.filter(|tuple| !matches!(tuple, Expect::Nothing));
+        let growth = self.growth(&init.expr);
         let mut value = self.initial(init, named.as_ref(), tuple.as_ref());
         value.inferred &= !(collects(&init.expr) && named.as_ref().is_some_and(names_container));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
@@ -94,6 +95,10 @@ impl Walker<'_> {
             self.scopes.vars[first].hold = hold;
         }
         let Local { pat, init: Some(init), .. } = local else { return Vec::new() };
+        if let Pat::Ident(_) = pat {
+            self.scopes.vars[first].growth = growth;
+            self.begin_grown(first, &mut init.expr, &value);
+        }
         self.widen_declared(first, pat, &value, &mut init.expr)
     }
 

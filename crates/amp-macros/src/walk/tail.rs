@@ -2,12 +2,13 @@
 
 use super::Walker;
 use super::call::collects;
+use super::expr::joined;
 use super::path::is_pointer;
 use crate::emit;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
-use syn::{Expr, ReturnType, Type};
+use syn::{Expr, ExprCall, ExprReference, ReturnType, Type};
 
 /// What the place that a value goes to declares.
 #[derive(Clone, Debug)]
@@ -72,6 +73,16 @@ impl Expect {
         }
     }
 
+    /// Whether elements of F32 are expected, or may be.
+    pub(super) fn wants_f32(&self) -> bool {
+        match self {
+            Self::Prec(prec) => *prec == Prec::F32,
+            Self::Tuple(parts) => holds_f32(parts) || names_element(parts),
+            Self::Named(_) => true,
+            Self::Nothing | Self::Open => false,
+        }
+    }
+
     pub(super) fn of_value(value: &Value) -> Self {
         if !value.parts.is_empty() {
             return Self::Tuple(value.parts.iter().map(Self::of_value).collect());
@@ -113,9 +124,7 @@ impl Walker<'_> {
                 let values = tuple.elems.iter_mut().zip(&parts).map(|(elem, part)| self.tail(elem, part)).collect();
                 Value::tuple(values)
             }
-            Expr::Call(call) if call.args.len() == 1 && (wraps(&call.func) || is_new_box(&call.func)) => {
-                self.tail(&mut call.args[0], expect).shaped(Shape::Unknown)
-            }
+            Expr::Call(call) if is_wrapper(call) => self.tail(&mut call.args[0], expect).shaped(Shape::Unknown),
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.expr(expr),
             _ => {
                 let original = expr.clone();
@@ -128,13 +137,7 @@ impl Walker<'_> {
 
     /// What an expression collects, if it does, goes to a place that declares this: its elements are widened one by one.
     pub(super) fn collect_into(&mut self, expr: &Expr, expect: &Expect) {
-        let wide = match expect {
-            Expect::Prec(prec) => *prec == Prec::F32,
-            Expect::Tuple(parts) => holds_f32(parts) || names_element(parts),
-            Expect::Named(_) => true,
-            _ => false,
-        };
-        self.collected = (wide && collects(expr)).then(|| expect.clone());
+        self.collected = (expect.wants_f32() && collects(expr)).then(|| expect.clone());
     }
 
     /// Widens the elements of a tuple, as it is written, that go where F32 is expected.
@@ -174,18 +177,27 @@ impl Walker<'_> {
             return;
         }
         match expr {
-            Expr::Reference(inner) if inner.mutability.is_some() => return,
+            Expr::Reference(inner) if inner.mutability.is_some() && emit::is_place(&inner.expr) => return,
             // What is expected of what wraps a value is expected of the value.
-            Expr::Call(call) if call.args.len() == 1 && (wraps(&call.func) || is_new_box(&call.func)) => {
-                return self.expected(&mut call.args[0], value);
-            }
+            Expr::Call(call) if is_wrapper(call) => return self.expected(&mut call.args[0], value),
+            Expr::Reference(inner) if is_wrapped(&inner.expr) => return self.expected(&mut inner.expr, value),
             // What is borrowed here is nobody else's.
-            Expr::Reference(inner) if !emit::is_place(&inner.expr) => self.expected_of(&mut inner.expr),
-            // A variable may hold a reference.
-            Expr::Path(_) | Expr::Reference(_) if !value.shape.gives() => self.rewrite(expr, emit::expected_reference),
+            Expr::Reference(inner) if is_fresh(inner, value) => self.expected_of(&mut inner.expr),
+            // A variable may hold a reference, and so may what a method of an option or a list gives.
+            expr if !value.shape.gives() => self.rewrite(expr, emit::expected_reference),
             expr => self.expected_of(expr),
         }
         (value.prec, value.sure) = (Prec::Unknown, false);
+    }
+
+    /// Walks a list that is borrowed where it is written, as an argument of somebody's own function: it may be one of
+    /// tensors of F32, of which some are and others have to be widened.
+    pub(super) fn listed(&mut self, arg: &mut Expr) -> Option<Value> {
+        let Expr::Array(list) = borrowed(arg).filter(|_| !self.cx.host)? else { return None };
+        let mut elems: Vec<&mut Expr> = list.elems.iter_mut().collect();
+        let mut values = self.agreeing(&mut elems);
+        elems.into_iter().zip(&mut values).for_each(|(elem, value)| self.expected(elem, value));
+        Some(joined(values))
     }
 
     /// As [`expected`](Self::expected), of an argument that may be what the call gives: of a reference to it, what is
@@ -330,6 +342,28 @@ pub(super) fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
         && !path.path.is_ident("Self")
         && param.is_none_or(|param| !path.path.is_ident(param))
         && !matches!(Value::of_type(&Type::Path(path.clone()), param).prec, Prec::Other)
+}
+
+/// What an expression that is written as a shared reference refers to.
+fn borrowed(expr: &mut Expr) -> Option<&mut Expr> {
+    match expr {
+        Expr::Reference(inner) => Some(&mut *inner.expr).filter(|_| inner.mutability.is_none()),
+        _ => None,
+    }
+}
+
+/// Whether a reference is to a tensor, or exclusive to what it is, that nothing else holds.
+fn is_fresh(reference: &ExprReference, value: &Value) -> bool {
+    let known = value.shape == Shape::Pointer || reference.mutability.is_some();
+    known && !emit::is_place(&reference.expr)
+}
+
+fn is_wrapped(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(call) if is_wrapper(call))
+}
+
+fn is_wrapper(call: &ExprCall) -> bool {
+    call.args.len() == 1 && (wraps(&call.func) || is_new_box(&call.func))
 }
 
 fn is_new_box(func: &Expr) -> bool {

@@ -1,0 +1,109 @@
+//! Lists and options that are lent to where the compiler knows that ones of F32 are expected: [`leaving`](super::leaving)
+//! says so of their type, and what is widened lives in a slot.
+
+use super::{Cast, Inside, Probe, Recast, To, to};
+use crate::precision::F32;
+
+/// An optional reference where one to a tensor of F32 is expected.
+pub trait HandsOptional {
+    /// The reference.
+    type Value;
+    /// The tensor of F32.
+    type Lent;
+    /// Lends it out of the slot.
+    fn hand(self, value: Self::Value, slot: &mut Option<Self::Lent>) -> Option<&Self::Lent>;
+}
+
+impl<'v, T: Inside<Tensor: Cast<To<F32>, Output = E>>, E> HandsOptional for Probe<Option<&'v T>, Option<&E>> {
+    type Value = Option<&'v T>;
+    type Lent = E;
+    fn hand(self, value: Self::Value, slot: &mut Option<E>) -> Option<&E> {
+        value.map(|value| &*slot.insert(value.inside().cast(to())))
+    }
+}
+
+/// A borrowed container where one of F32 is expected.
+pub trait HandsHeld {
+    /// The container.
+    type Value;
+    /// What is widened for it.
+    type Kept;
+    /// What is given.
+    type Given: ?Sized;
+    /// Lends it out of the slot.
+    fn hand(self, value: Self::Value, slot: &mut Option<Self::Kept>) -> &Self::Given;
+}
+
+macro_rules! held {
+    ($([$($param:tt)*] $from:ty, $kept:ty, $given:ty;)*) => { $(
+        impl<'v, V: Clone, E, $($param)*> HandsHeld for Probe<&'v $from, &$given>
+        where
+            V: Recast<To<F32>, Output = E>,
+        {
+            type Value = &'v $from;
+            type Kept = $kept;
+            type Given = $given;
+            fn hand(self, value: Self::Value, slot: &mut Option<$kept>) -> &$given {
+                slot.insert(value.to_owned().recast(to()))
+            }
+        }
+    )* };
+}
+held! {
+    [] [V], Vec<E>, [E];
+    [] Vec<V>, Vec<E>, [E];
+    [] Vec<V>, Vec<E>, Vec<E>;
+    [const N: usize] [V; N], [E; N], [E];
+    [const N: usize] [V; N], [E; N], [E; N];
+    [] Option<V>, Option<E>, Option<E>;
+}
+
+macro_rules! coerced {
+    ($([$($param:tt)*] $list:ty;)*) => { $(
+        impl<'v, V, $($param)*> Probe<&'v $list, &[V]> {
+            /// Gives a list whose elements have the type that is expected.
+            pub fn hand(self, list: &'v $list, _slot: &mut Option<()>) -> &'v $list {
+                list
+            }
+        }
+    )* };
+}
+coerced! {
+    [] Vec<V>;
+    [const N: usize] [V; N];
+}
+
+/// Tensors of F32, and references to them.
+pub type Lent<'s, E> = (Vec<E>, Vec<&'s E>);
+
+/// A borrowed list of references where one to tensors of F32 is expected.
+pub trait HandsReferences {
+    /// The list.
+    type Value;
+    /// A tensor of F32.
+    type Lent;
+    /// Lends it out of the slot.
+    fn hand<'s>(self, value: Self::Value, slot: &'s mut Option<Lent<'s, Self::Lent>>) -> &'s [&'s Self::Lent];
+}
+
+macro_rules! references {
+    ($([$($count:tt)*] $list:ty;)*) => { $(
+        impl<'v, T: Inside<Tensor: Cast<To<F32>, Output = E>>, E, $($count)*> HandsReferences
+            for Probe<&'v $list, &[&E]>
+        {
+            type Value = &'v $list;
+            type Lent = E;
+            fn hand<'s>(self, list: Self::Value, slot: &'s mut Option<Lent<'s, E>>) -> &'s [&'s E] {
+                let cast = list.iter().map(|tensor| tensor.inside().cast(to())).collect();
+                let (tensors, references) = slot.insert((cast, Vec::new()));
+                references.extend(tensors.iter());
+                references
+            }
+        }
+    )* };
+}
+references! {
+    [] [&'v T];
+    [] Vec<&'v T>;
+    [const N: usize] [&'v T; N];
+}
