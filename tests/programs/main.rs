@@ -17,6 +17,7 @@ mod own;
 mod pairs;
 mod places;
 mod references;
+mod sticky;
 mod switched;
 mod values;
 

@@ -2,6 +2,7 @@
 
 use crate::args::param_name;
 use crate::flow::Flow;
+use crate::pin::Pin;
 use crate::shape::Shape;
 use syn::{GenericArgument, PathArguments, Type};
 
@@ -71,7 +72,7 @@ pub(crate) struct Value {
     /// The precision follows from declared types or from operations on such values, not from names alone.
     pub(crate) sure: bool,
     /// The user widened it by an explicit cast, or a region that is switched off made it.
-    pub(crate) pinned: bool,
+    pub(crate) pinned: Pin,
     /// Nothing but the name of the method it came out of says that it is a tensor.
     pub(crate) by_name: bool,
     /// The numeric constants that it is one of, as written.
@@ -125,7 +126,9 @@ impl Value {
 
     /// What comes out of a region that is switched off: what is F32 in it stays so.
     pub(crate) fn pinned(mut self) -> Self {
-        self.pinned |= self.prec == Prec::F32;
+        if self.prec == Prec::F32 {
+            self.pinned = Pin::Kept;
+        }
         self.parts = self.parts.into_iter().map(Self::pinned).collect();
         self
     }
@@ -140,7 +143,13 @@ impl Value {
 
     /// Whether narrowing it would undo what the user wrote; of a module's result in full precision nothing says F32.
     pub(crate) fn is_pinned(&self) -> bool {
-        self.pinned && matches!(self.prec, Prec::F32 | Prec::Unknown)
+        self.pinned != Pin::No
+            && match self.prec {
+                Prec::F32 | Prec::Unknown => true,
+                // A field that it was put into.
+                Prec::Opaque => !self.inferred,
+                Prec::Never | Prec::Other | Prec::Half(_) => false,
+            }
     }
 
     /// Whether the compiler may not know its type where it is asked for it.
@@ -224,7 +233,7 @@ impl Value {
         Self {
             prec: self.prec.join(&other.prec),
             sure: self.sure && other.sure,
-            pinned: self.pinned || other.pinned,
+            pinned: self.pinned.max(other.pinned),
             by_name: self.by_name || other.by_name,
             constants: Vec::new(),
             inferred: self.inferred && other.inferred,

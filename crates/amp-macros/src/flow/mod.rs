@@ -4,11 +4,13 @@
 //! where the walk meets something that narrows it, binds it to a variable or commutes with rounding; everything else (a
 //! return, a place, a call that is not known, a `full` operation) leaves it open, and one open use keeps the result in F32.
 
+mod pins;
 mod state;
 #[cfg(test)]
 mod tests;
 
 use crate::place::Place;
+pub(crate) use pins::Carried;
 pub(crate) use state::{Head, Slot, State};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -164,11 +166,13 @@ pub(crate) struct Flows {
     state: State,
     /// Results that were given up before anybody narrowed them.
     unused: BTreeSet<usize>,
+    pins: pins::Loops,
 }
 
 impl Default for Flows {
     fn default() -> Self {
-        Self { nodes: vec![Node::Foreign], uses: Vec::new(), state: State::default(), unused: BTreeSet::new() }
+        let (uses, state, unused, pins) = Default::default();
+        Self { nodes: vec![Node::Foreign], uses, state, unused, pins }
     }
 }
 

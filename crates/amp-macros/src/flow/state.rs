@@ -1,5 +1,6 @@
 //! What the variables hold at a point of the walk, and how that joins where control does.
 
+use super::pins::{Pins, PinsBefore};
 use super::{FOREIGN, Flow, Flows, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,7 @@ impl Slot {
         Self { var: self.var, fields: format!("{}.{name}", self.fields) }
     }
 
-    fn holds(&self, other: &Self) -> bool {
+    pub(super) fn holds(&self, other: &Self) -> bool {
         let rest = other.fields.strip_prefix(&self.fields);
         self.var == other.var && rest.is_some_and(|rest| rest.starts_with('.'))
     }
@@ -31,15 +32,18 @@ impl Slot {
 #[derive(Clone, Default)]
 pub(crate) struct State {
     nodes: BTreeMap<Slot, usize>,
+    /// Slots that hold, or may hold, what the user cast to F32.
+    pub(super) pins: Pins,
     /// Results that nobody has narrowed on the way here, of who keeps more for that.
     waiting: BTreeSet<usize>,
     /// Control does not come here.
-    dead: bool,
+    pub(super) dead: bool,
 }
 
 /// The state at the head of a loop; what is assigned in its body is added when that is known.
 pub(crate) struct Head {
     nodes: BTreeMap<Slot, usize>,
+    pub(super) pins: PinsBefore,
 }
 
 impl Flows {
@@ -88,6 +92,7 @@ impl Flows {
         }
         let Some(first) = alive.first() else { return };
         let mut merged = first.clone();
+        alive.iter().for_each(|state| merged.pins.join(&state.pins));
         merged.waiting = alive.iter().flat_map(|state| state.waiting.clone()).collect();
         let slots: BTreeSet<&Slot> = alive.iter().flat_map(|state| state.nodes.keys()).collect();
         for slot in slots {
@@ -100,9 +105,9 @@ impl Flows {
         self.state = merged;
     }
 
-    /// Enters a loop that may assign to these variables.
-    pub(crate) fn enter_loop(&mut self, vars: impl Iterator<Item = usize>) -> Head {
-        let mut head = Head { nodes: BTreeMap::new() };
+    /// Enters a loop that may assign to these variables, where so many are declared.
+    pub(crate) fn enter_loop(&mut self, vars: impl Iterator<Item = usize>, declared: usize) -> Head {
+        let mut head = Head { nodes: BTreeMap::new(), pins: self.enter_pins(declared) };
         for var in vars {
             let own = Slot::of(var);
             let fields = self.state.below(&own).map(|(slot, node)| (slot.clone(), node));
@@ -119,6 +124,7 @@ impl Flows {
         if from.dead {
             return;
         }
+        self.carry_pins(&head.pins, from);
         for (slot, &node) in &head.nodes {
             let end = from.of(slot);
             if let Node::Either(list) = &mut self.nodes[node]
@@ -144,9 +150,10 @@ impl Flows {
         self.state.nodes.insert(slot, node);
     }
 
-    /// The fields of a slot are gone.
+    /// What the slot and its fields held is gone.
     pub(crate) fn forget(&mut self, slot: &Slot) {
         self.state.nodes.retain(|other, _| !slot.holds(other));
+        self.unpin(slot);
     }
 
     /// The variable is declared without a value.
@@ -191,7 +198,10 @@ impl State {
     /// This state of a loop that was left may come from the end of its body.
     pub(crate) fn after(mut self, bodies: &[State]) -> Self {
         let ends = bodies.iter().filter(|state| !state.dead);
-        self.waiting.extend(ends.flat_map(|state| state.waiting.clone()));
+        for end in ends {
+            self.waiting.extend(&end.waiting);
+            self.pins.join(&end.pins);
+        }
         self
     }
 

@@ -6,7 +6,9 @@ use super::tail::may_differ;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::error::spanned;
+use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
+use crate::pin::Pin;
 use crate::rules::{Found, Rule};
 use crate::shape::Shape;
 use proc_macro2::Ident;
@@ -178,8 +180,8 @@ impl Walker<'_> {
             Expr::MethodCall(_) => collected.clone().and_then(|expect| before(name, expect)),
             receiver => collected.clone().filter(|_| hands_elements(name, receiver)),
         };
-        let items = ITERATING.contains(&name) && iterates(&call.receiver);
-        let items = if items { self.place(&call.receiver) } else { None };
+        let iterated = ITERATING.contains(&name) && iterates(&call.receiver);
+        let items = if iterated { self.place(&call.receiver) } else { None };
         let mut value = self.beginning(&mut call.receiver, call.dot_token.span);
         if matches!(collected, Some(Expect::Prec(Prec::F32))) && CONVERTING.contains(&name) {
             self.widen_held(&mut call.receiver, &mut value);
@@ -204,9 +206,13 @@ impl Walker<'_> {
                         _ => Expect::Open,
                     };
                     let params = parameters(name, &args, &item);
-                    let result = self.closure_over(inner, &params, place, items.as_ref());
-                    folded.iter().for_each(|&var| self.assign_var(var, &result));
-                    closure = Some(result);
+                    closure = Some(match folded {
+                        Some(var) => self.folding(var, inner, params, (place, items.as_ref())),
+                        None if iterated => {
+                            self.repeated(|walker| walker.closure_over(inner, &params, place, items.as_ref()))
+                        }
+                        None => self.closure_over(inner, &params, place, items.as_ref()),
+                    });
                 }
                 arg => {
                     let collects = is_list(arg) || is_once(arg) || matches!(arg, Expr::MethodCall(_));
@@ -239,6 +245,7 @@ impl Walker<'_> {
             && let Some(given) = args.last()
         {
             self.mixed(&call.receiver, &value, given);
+            self.put(&call.receiver, given);
         }
         if fills && let Some(given) = args.last() {
             self.filled(&call.receiver, &value, given, args.len());
@@ -258,10 +265,11 @@ impl Walker<'_> {
         }
         let value = match name {
             // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
-            "to" => Value { pinned: true, ..Value::inferred() },
-            _ if folds_f32(name, &args) => Value::sure(Prec::F32),
-            _ if folded.is_some() && args.first().is_some_and(|init| init.prec.is_tensor()) => {
-                Value::new(Prec::Unknown)
+            "to" if value.prec == Prec::F32 => Value { pinned: Pin::Kept, ..Value::inferred() },
+            "to" => Value { pinned: Pin::Widened, ..Value::inferred() },
+            _ if let Some(var) = folded.filter(|_| args.first().is_some_and(|init| init.prec.is_tensor())) => {
+                let folded = if folds_f32(name, &args) { Value::sure(Prec::F32) } else { Value::new(Prec::Unknown) };
+                Value { pinned: self.flows.pin_of(&Slot::of(var)), ..folded }
             }
             "into" if !value.constants.is_empty() => value,
             _ if MAPPING.contains(&name) => closure.unwrap_or_else(Value::opaque),
@@ -274,7 +282,8 @@ impl Walker<'_> {
                 false => item,
             },
             _ if INFERRED.contains(&name) && call.turbofish.is_none() => {
-                Value { prec: if value.prec.is_tensor() { value.prec } else { Prec::Opaque }, ..Value::inferred() }
+                let prec = if value.prec.is_tensor() { value.prec } else { Prec::Opaque };
+                Value { prec, pinned: value.pinned, ..Value::inferred() }
             }
             _ if INFERRED.contains(&name) => Value { inferred: false, ..item },
             _ => Value::opaque(),
@@ -288,6 +297,7 @@ impl Walker<'_> {
         let open = value.prec == Prec::Opaque && !value.is_unsettled();
         let begins = Value { prec: if open { Prec::Unknown } else { value.prec.clone() }, ..value.clone() };
         self.scopes.vars[var].value = begins.clone();
+        self.pin(&Slot::of(var), value);
         if self.chosen(var) == Some(Prec::F32) && value.parts.is_empty() {
             *value = begins;
             return self.widen_held(init, value);
@@ -326,7 +336,7 @@ impl Walker<'_> {
         };
         let held = match &given.prec {
             Prec::F32 if given.is_surely(&Prec::F32) && given.shape.gives() && args == 1 => Value::sure(Prec::F32),
-            Prec::F32 if self.is_wanted(var) => Value::new(Prec::F32),
+            Prec::F32 if self.is_wanted(var) || given.is_pinned() => Value::new(Prec::F32),
             Prec::Half(_) | Prec::Unknown if given.parts.is_empty() && given.shape != Shape::Pointer => {
                 Value::new(Prec::Unknown)
             }

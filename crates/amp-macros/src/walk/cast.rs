@@ -6,6 +6,7 @@ use crate::emit::{self, Hoisted, Operand, Role, Treatment};
 use crate::error::spanned;
 use crate::hoist::{Step, Use};
 use crate::lattice::{Prec, Value};
+use crate::pin::Pin;
 use crate::plan::Row;
 use crate::scope::Hold;
 use crate::shape::Shape;
@@ -55,7 +56,11 @@ impl Walker<'_> {
         if to.prec == self.lower() {
             self.narrowed(std::iter::once(from));
         }
-        let pinned = to.prec == Prec::F32;
+        let pinned = match (&to.prec, &from.prec) {
+            (Prec::F32, Prec::F32) => Pin::Kept,
+            (Prec::F32, _) => Pin::Widened,
+            _ => Pin::No,
+        };
         let mut row = Row::new("to", "cast", source, &[from], &to.prec);
         row.casts = u32::from(from.prec != to.prec);
         row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec && !self.is_free(from));

@@ -1,6 +1,7 @@
 //! Closures.
 
 use super::{Expect, Walker};
+use crate::flow::Slot;
 use crate::given::given;
 use crate::hoist::Step;
 use crate::lattice::Value;
@@ -26,6 +27,23 @@ impl Walker<'_> {
     /// As [`closure`](Self::closure), where the result goes to a place of this kind, if it declares none itself.
     pub(super) fn closure_into(&mut self, closure: &mut ExprClosure, params: &[Value], place: Expect) -> Value {
         self.closure_over(closure, params, place, None)
+    }
+
+    /// Walks the closure of a fold, where this variable stands for what has been folded so far.
+    pub(super) fn folding(
+        &mut self,
+        var: usize,
+        closure: &mut ExprClosure,
+        mut params: Vec<Value>,
+        (place, items): (Expect, Option<&Rc<Place>>),
+    ) -> Value {
+        self.repeated(|walker| {
+            params.iter_mut().take(1).for_each(|so_far| so_far.pinned = walker.flows.pin_of(&Slot::of(var)));
+            let result = walker.closure_over(closure, &params, place, items);
+            walker.assign_var(var, &result);
+            walker.pin(&Slot::of(var), &result);
+            result
+        })
     }
 
     /// As [`closure_into`](Self::closure_into), where the last parameter is an item of this place.

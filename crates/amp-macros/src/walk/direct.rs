@@ -67,12 +67,18 @@ impl Walker<'_> {
     /// A slot holds another value from here on. Nobody knows when a closure assigns to what it captures: what it
     /// assigns is needed in F32.
     pub(super) fn reassigned(&mut self, slot: &Slot, value: &Value) {
-        let captures = |step: &Step| matches!(step, Step::Closure(_) | Step::Barrier(_));
-        if self.steps.iter().skip(self.scopes.vars[slot.var].scope).any(captures) {
+        if self.is_captured(slot.var) {
             self.flows.disturb(slot);
+            self.pin(slot, value);
         } else {
             self.hold(slot, value);
         }
+    }
+
+    /// Whether a variable is one of the function that what is being walked is a closure in.
+    pub(super) fn is_captured(&self, var: usize) -> bool {
+        let captures = |step: &Step| matches!(step, Step::Closure(_) | Step::Barrier(_));
+        self.steps.iter().skip(self.scopes.vars[var].scope).any(captures)
     }
 
     /// Whether the result of a call is written narrow; the call may be one of a function of this Rust module.

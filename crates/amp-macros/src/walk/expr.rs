@@ -233,6 +233,10 @@ impl Walker<'_> {
             Some((slot, _)) => self.reassigned(&slot, &value),
             None => {
                 let held = self.expr(place);
+                if let Expr::Field(field) = place {
+                    self.clear(field);
+                }
+                self.put(place, &value);
                 if let Expr::Index(index) = place {
                     self.mixed(&index.expr, &held, &value);
                 }

@@ -3,6 +3,7 @@
 use super::Walker;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
+use crate::pin::Pin;
 use quote::ToTokens;
 use syn::{Expr, ExprField, ExprStruct, Member};
 
@@ -11,6 +12,17 @@ impl Walker<'_> {
     pub(super) fn hold(&mut self, slot: &Slot, value: &Value) {
         self.flows.forget(slot);
         self.hold_parts(slot, value);
+        self.pin(slot, value);
+    }
+
+    /// The slot may hold the value, or something of it: a cast to F32 that the user wrote is not undone there either.
+    pub(super) fn pin(&mut self, slot: &Slot, value: &Value) {
+        let outlives = self.switched_off.is_some_and(|before| slot.var < before);
+        let pin = if outlives && value.prec == Prec::F32 { Pin::Kept } else { value.pinned };
+        self.flows.pin(slot, pin);
+        for (i, part) in value.parts.iter().enumerate() {
+            self.pin(&slot.field(&value.part_name(i)), part);
+        }
     }
 
     fn hold_parts(&mut self, slot: &Slot, value: &Value) {
@@ -18,6 +30,35 @@ impl Walker<'_> {
         for (i, part) in value.parts.iter().enumerate() {
             self.hold_parts(&slot.field(&value.part_name(i)), part);
         }
+    }
+
+    /// The value is put into a place, or into what the place is within.
+    pub(super) fn put(&mut self, place: &Expr, value: &Value) {
+        if let Some(slot) = self.slot_around(place) {
+            self.pin(&slot, value);
+        }
+    }
+
+    /// What a field held is gone.
+    pub(super) fn clear(&mut self, field: &ExprField) {
+        if let Some(slot) = self.slot_of_field(field).filter(|slot| !self.is_captured(slot.var)) {
+            self.flows.unpin(&slot);
+        }
+    }
+
+    /// The variable or the field that a place is, or is within.
+    fn slot_around(&self, place: &Expr) -> Option<Slot> {
+        match place {
+            Expr::Field(field) => self.slot_of_field(field),
+            Expr::Index(index) => self.slot_around(&index.expr),
+            Expr::Unary(unary) => self.slot_around(&unary.expr),
+            Expr::Paren(inner) => self.slot_around(&inner.expr),
+            place => self.variable(place).map(Slot::of),
+        }
+    }
+
+    fn slot_of_field(&self, field: &ExprField) -> Option<Slot> {
+        Some(self.slot_around(&field.base)?.field(&field.member.to_token_stream().to_string()))
     }
 
     /// The value that a slot holds, which is `known` but for its uses.
@@ -28,7 +69,7 @@ impl Walker<'_> {
         let names: Vec<Slot> = (0..known.parts.len()).map(|i| slot.field(&known.part_name(i))).collect();
         let flow = self.flows.read(slot);
         let parts = known.parts.into_iter().zip(&names).map(|(part, slot)| self.held(slot, part)).collect();
-        Value { parts, flow, ..known }
+        Value { parts, flow, pinned: self.flows.pin_of(slot), ..known }
     }
 
     /// What is known about the value of a variable.
@@ -37,7 +78,6 @@ impl Walker<'_> {
         match &var.assigned {
             // Declared without a value: it holds what was assigned.
             Some(assigned) if var.value.prec == Prec::Never => Value { constants: Vec::new(), ..assigned.clone() },
-            Some(assigned) if var.empty => Value { pinned: var.value.pinned || assigned.pinned, ..var.value.clone() },
             _ => var.value.clone(),
         }
     }
@@ -48,10 +88,11 @@ impl Walker<'_> {
             self.mentions.push((slot.var, self.steps.clone()));
             return self.held(&slot, value);
         }
+        let slot = self.slot_of_field(field);
         let base = self.expr(&mut field.base);
         match &field.member {
             Member::Unnamed(index) if !base.parts.is_empty() => base.part(index.index as usize),
-            _ => Value::opaque(),
+            _ => Value { pinned: slot.map(|slot| self.flows.pin_of(&slot)).unwrap_or_default(), ..Value::opaque() },
         }
     }
 

@@ -87,7 +87,16 @@ impl Walker<'_> {
 
     /// The state at the head of a loop that is about to be walked.
     fn loop_head(&mut self) -> Head {
-        self.flows.enter_loop(self.scopes.assignable())
+        self.flows.enter_loop(self.scopes.assignable(), self.scopes.vars.len())
+    }
+
+    /// Walks what runs again and again, in variables that no loop assigns to: a closure that iterates.
+    pub(super) fn repeated<T>(&mut self, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let head = self.flows.enter_loop(std::iter::empty(), self.scopes.vars.len());
+        let value = walk(self);
+        let end = self.flows.state();
+        self.flows.back_to(&head, &end);
+        value
     }
 
     /// Walks the body of a loop, whose step is the last one, and goes on behind it.
@@ -113,7 +122,7 @@ impl Walker<'_> {
     fn loop_value(&self, frame: Frame) -> Value {
         let value = match (self.chosen(frame.var), &self.scopes.vars[frame.var].assigned) {
             (Some(prec), assigned) => {
-                let pinned = assigned.as_ref().is_some_and(|value| value.pinned);
+                let pinned = assigned.as_ref().map(|value| value.pinned).unwrap_or_default();
                 Value { pinned, ..Value::sure(prec) }
             }
             (None, Some(value)) => value.clone(),

@@ -29,7 +29,7 @@ mod tail;
 
 use crate::args::{Region, param_name};
 use crate::error::Errors;
-use crate::flow::{Direct, Flows, Site};
+use crate::flow::{Carried, Direct, Flows, Site};
 use crate::hoist::{Hoists, Step, Use};
 use crate::lattice::{Prec, Value};
 use crate::plan::Row;
@@ -58,6 +58,8 @@ struct Settled {
     /// Nothing yet: what comes out of a variable that starts as `None` adds nothing to what is put into it.
     first: bool,
     vars: Vec<Option<Prec>>,
+    /// The variables that carry a cast of the user's round a loop.
+    carried: Carried,
     /// The calls that write a narrow result.
     direct: Direct,
     mentions: Vec<Mention>,
@@ -70,9 +72,12 @@ type Mention = (usize, Vec<Step>);
 
 impl Settled {
     /// Whether a round that started from this chose the same.
-    fn is(&self, vars: &[Option<Prec>], grown: &[Growth]) -> bool {
-        let (known, new) = vars.split_at(self.vars.len().min(vars.len()));
-        known == self.vars && new.iter().all(Option::is_none) && same_lists(&self.grown, grown)
+    fn is(&self, next: &Self) -> bool {
+        let (known, new) = next.vars.split_at(self.vars.len().min(next.vars.len()));
+        known == self.vars
+            && new.iter().all(Option::is_none)
+            && same_lists(&self.grown, &next.grown)
+            && self.carried == next.carried
     }
 }
 
@@ -82,8 +87,8 @@ pub(crate) struct Walker<'a> {
     writes: bool,
     cx: &'a Context,
     region: Region,
-    /// It runs in full precision within one that does not.
-    switched_off: bool,
+    /// It runs in full precision within one that does not: how many variables there were before it.
+    switched_off: Option<usize>,
     rules: Rules,
     scopes: Scopes,
     settled: Settled,
@@ -158,11 +163,12 @@ fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
     let mut walker = round(start, body, settled.clone(), None).0;
     settled.first = walker.scopes.vars.iter().any(|var| var.empty);
     for _ in 0..MAX_ROUNDS {
-        let vars = walker.scopes.choose();
-        if settled.is(&vars, &walker.grown) && !settled.first {
+        let (vars, carried) = (walker.scopes.choose(), walker.flows.carried().clone());
+        let next = Settled { vars, carried, grown: walker.grown.clone(), ..Settled::default() };
+        if settled.is(&next) && !settled.first {
             break;
         }
-        settled = Settled { vars, grown: walker.grown, ..Settled::default() };
+        settled = next;
         walker = round(start, body, settled.clone(), None).0;
     }
     settled.direct = walker.flows.direct();
@@ -173,11 +179,12 @@ fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
 
 /// Casts are written when it is known which of them are made ahead.
 fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<Hoists>) -> (Walker<'a>, Block, Value) {
+    let flows = Flows::knowing(settled.carried.clone());
     let mut walker = Walker {
         writes: hoists.is_some(),
         cx: start.cx,
         region: start.region.clone(),
-        switched_off: false,
+        switched_off: None,
         rules: start.rules.clone(),
         scopes: Scopes::default(),
         settled,
@@ -186,7 +193,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         binding_scope: None,
         collected: None,
         next_id: 0,
-        flows: Flows::default(),
+        flows,
         next_site: 0,
         uses: Vec::new(),
         givers: Vec::new(),

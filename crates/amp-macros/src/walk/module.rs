@@ -7,6 +7,7 @@ use super::{Walker, shared};
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::flow::Writer;
 use crate::lattice::{Prec, Value};
+use crate::pin::Pin;
 use crate::plan::Row;
 use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -40,7 +41,8 @@ impl Walker<'_> {
         let tallies: Vec<Option<Ident>> = positions.iter().map(|&i| self.cost(&values[i], &lower, true)).collect();
         self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
-        let result = Value { pinned: self.switched_off, ..Value::new(Prec::Unknown) }.shaped(Shape::Fallible);
+        let pinned = Pin::of_region(self.switched_off.is_some());
+        let result = Value { pinned, ..Value::new(Prec::Unknown) }.shaped(Shape::Fallible);
         if positions.is_empty() || full {
             return result;
         }

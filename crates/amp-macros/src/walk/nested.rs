@@ -4,6 +4,7 @@ use super::Walker;
 use crate::args::{Args, Region};
 use crate::error::at;
 use crate::lattice::{Prec, Value};
+use crate::pin::Pin;
 use crate::shape::Shape;
 use crate::{listed, region};
 use proc_macro2::Span;
@@ -93,7 +94,7 @@ impl Walker<'_> {
         };
         // These need more than one expansion of the body: the region's own macro makes them.
         if args.policy.is_some() || args.enabled.is_some() {
-            let pinned = self.switches_off(&args.region);
+            let pinned = Pin::of_region(self.switches_off(&args.region));
             return (Value { pinned, ..Value::new(Prec::Unknown) }, None);
         }
         if let Some((_, tokens)) = &args.max_casts {
@@ -125,8 +126,9 @@ impl Walker<'_> {
         let mut rules = args.rules.clone();
         rules.add_policy(self.rules.clone());
         let switched_off = match args.region {
-            Region::F32 => self.switched_off || !matches!(self.region, Region::F32),
-            _ => false,
+            Region::F32 if self.switches_off(&args.region) => Some(self.scopes.vars.len()),
+            Region::F32 => self.switched_off,
+            _ => None,
         };
         let switched_off = std::mem::replace(&mut self.switched_off, switched_off);
         let region = std::mem::replace(&mut self.region, args.region.clone());

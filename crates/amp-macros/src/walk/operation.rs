@@ -7,6 +7,7 @@ use crate::emit::{self, AsWritten, Joint};
 use crate::flow::{Flow, Site, Writer};
 use crate::lattice::{Prec, Value};
 use crate::literal;
+use crate::pin::Pin;
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
 use crate::shape::Shape;
@@ -104,7 +105,11 @@ impl Called<'_> {
         let prec = inputs.iter().fold(Prec::Other, |all, value| all.widest(&value.prec));
         let sure = inputs.iter().all(|value| value.sure || value.prec == Prec::Other);
         let alone = inputs.iter().filter(|value| value.prec != Prec::Other).count() == 1;
-        Value { sure: sure && prec.is_known(), pinned: alone && self.first().pinned, ..Value::new(prec) }
+        Value {
+            sure: sure && prec.is_known(),
+            pinned: if alone { self.first().pinned } else { Pin::No },
+            ..Value::new(prec)
+        }
     }
 
     /// What its tensors are cast to.

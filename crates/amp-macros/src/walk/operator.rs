@@ -6,6 +6,7 @@ use super::operation::is_asked;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
+use crate::pin::Pin;
 use crate::plan::Row;
 use crate::rules::Rule;
 use crate::shape::Shape;
@@ -75,7 +76,7 @@ impl Walker<'_> {
         if !scalar && !agree {
             self.meet_operands(expr, emit::ends(&source), &left, &right);
         }
-        let pinned = if scalar { left.pinned || right.pinned } else { false };
+        let pinned = if scalar { left.pinned.max(right.pinned) } else { Pin::No };
         let late = left.is_late_f32() || right.is_late_f32();
         let sure = scalar || late || left.sure && right.sure;
         Value { pinned, late, sure: sure && prec.is_known(), ..Value::new(prec) }.shaped(Shape::Fallible)

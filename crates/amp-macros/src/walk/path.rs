@@ -8,6 +8,7 @@ use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::{Flow, Slot};
 use crate::lattice::{Prec, Value};
 use crate::literal;
+use crate::pin::Pin;
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
 use crate::shape::Shape;
@@ -210,6 +211,7 @@ impl Walker<'_> {
         }
         if values.is_empty() {
             return Value {
+                pinned: Pin::No,
                 inferred: false,
                 constants: Vec::new(),
                 shape: Shape::Unknown,

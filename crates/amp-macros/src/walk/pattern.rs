@@ -72,11 +72,12 @@ impl Walker<'_> {
         self.scopes.declare(&ident.ident.to_string(), value.clone(), scope, fixed, declared);
         self.scopes.vars[var].empty = empty;
         self.scopes.vars[var].once = empty && ident.mutability.is_none();
-        if ident.subpat.is_none() {
-            self.hold(&Slot::of(var), held);
-        }
-        if let Some((_, inner)) = &ident.subpat {
-            self.declare(inner, &value, declared);
+        match &ident.subpat {
+            None => self.hold(&Slot::of(var), held),
+            Some((_, inner)) => {
+                self.pin(&Slot::of(var), held);
+                self.declare(inner, &value, declared);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use super::tail::{is_name, names_container};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
+use crate::pin::Pin;
 use crate::scope::{Hold, Var};
 use quote::quote;
 use syn::visit_mut::{self, VisitMut};
@@ -181,7 +182,7 @@ fn is_name_only(pat: &Pat) -> bool {
 
 /// An annotation is an assertion: it says more than the interpreter knows, and rustc checks it.
 fn asserted(declared: Value, mut value: Value) -> Value {
-    let pinned = value.pinned && declared.prec == Prec::F32;
+    let pinned = if declared.prec == Prec::F32 { value.pinned } else { Pin::No };
     let constants = std::mem::take(&mut value.constants);
     Value { pinned, constants, ..declared.asserted_of(value) }
 }

@@ -1,0 +1,136 @@
+//! Casts that the user wrote: what their place holds before and after them is narrowed as ever.
+
+use super::random;
+use amp::prelude::*;
+
+struct State {
+    h: Tensor<F32>,
+    w: Tensor<F32>,
+}
+
+#[autocast(bf16)]
+fn before(x: &Tensor<F32>, last: bool) -> Result<Tensor<F32>> {
+    let mut p = x.clone();
+    let y = p.matmul(x)?;
+    if last {
+        p = y.to::<F32>()?;
+        return p.exp();
+    }
+    p.matmul(x)
+}
+
+#[autocast(bf16)]
+fn after(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut p = x.to::<F32>()?;
+    let y = p.exp()?;
+    p = y;
+    p.matmul(x)
+}
+
+#[autocast(bf16)]
+fn behind_a_loop(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut p = x.clone();
+    for i in 0..3 {
+        p = p.matmul(x)?;
+        if i == 2 {
+            p = p.to::<F32>()?;
+            break;
+        }
+    }
+    p.exp()
+}
+
+#[autocast(bf16)]
+fn made_new_in_each_pass(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut sum = x.clone();
+    let mut p;
+    for _ in 0..3 {
+        p = x.matmul(x)?;
+        let y = p.matmul(x)?;
+        p = y.to::<F32>()?;
+        sum = (sum + p)?;
+    }
+    Ok(sum)
+}
+
+#[autocast(bf16)]
+fn joined(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut p = x.to::<F32>()?;
+    p = (p + x)?;
+    p.matmul(x)
+}
+
+#[autocast(bf16)]
+fn other_element(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut pair = (x.clone(), x.clone());
+    pair.0 = pair.0.to::<F32>()?;
+    (&pair.0 + pair.1.matmul(x)?)?.exp()
+}
+
+#[autocast(bf16)]
+fn other_field(state: &mut State, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    state.h = x.to::<F32>()?;
+    let y = x.matmul(&state.w)?;
+    state.h = (&state.h + y)?;
+    state.h.matmul(x)
+}
+
+#[autocast(bf16)]
+fn within_its_region(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    amp_region!(f32, {
+        let mut p = x.exp()?;
+        p = p.matmul(x)?;
+        let y = amp_region!(bf16, p.matmul(x)?);
+        (p + y)?
+    })
+    .exp()
+}
+
+#[autocast(bf16)]
+fn collected(xs: &[Tensor<F32>], w: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let mut all = Vec::new();
+    let mut h = w.clone();
+    for x in xs {
+        h = h.matmul(x)?;
+        all.push(h.to::<F32>()?);
+    }
+    Ok(all)
+}
+
+#[autocast(bf16)]
+fn concatenated(xs: &[Tensor<F32>], w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut all = Vec::new();
+    for x in xs {
+        all.push(x.exp()?.to::<F32>()?);
+    }
+    let all: Vec<&Tensor<F32>> = all.iter().collect();
+    Tensor::cat(&all, 0)?.matmul(w)
+}
+
+#[test]
+fn what_is_not_the_cast_is_narrowed() -> Result<()> {
+    let x = random([2, 2])?;
+    let half = |a: &Tensor<F32>, b: &Tensor<F32>| a.to::<BF16>()?.matmul(&b.to::<BF16>()?)?.to::<F32>();
+    let same = |a: Tensor<F32>, b: Tensor<F32>| -> Result<()> {
+        assert_eq!(a.to_vec()?, b.to_vec()?);
+        Ok(())
+    };
+    let square = half(&x, &x)?;
+    same(before(&x, true)?, square.exp()?)?;
+    same(before(&x, false)?, square.clone())?;
+    same(after(&x)?, half(&x.exp()?, &x)?)?;
+    same(behind_a_loop(&x)?, half(&half(&square, &x)?, &x)?.exp()?)?;
+    let cube = half(&square, &x)?;
+    same(made_new_in_each_pass(&x)?, (((&x + &cube)? + &cube)? + &cube)?)?;
+    same(joined(&x)?, half(&(&x + &x)?, &x)?)?;
+    same(other_element(&x)?, (&x + &square)?.exp()?)?;
+    let mut state = State { h: x.clone(), w: x.clone() };
+    same(other_field(&mut state, &x)?, half(&(&x + &square)?, &x)?)?;
+    let p = x.exp()?.matmul(&x)?;
+    same(within_its_region(&x)?, (&p + half(&p, &x)?)?.exp()?)?;
+    let all = collected(&[x.clone(), x.clone()], &x)?;
+    same(all[0].clone(), square.clone())?;
+    same(all[1].clone(), cube)?;
+    let e = x.exp()?;
+    same(concatenated(&[x.clone(), x.clone()], &x)?, half(&Tensor::cat(&[&e, &e], 0)?, &x)?)
+}

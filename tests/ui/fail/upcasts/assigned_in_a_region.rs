@@ -1,0 +1,14 @@
+//~ error: this cast to `F32` would be undone by `matmul`
+use amp::prelude::*;
+
+#[autocast(bf16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut p = x.clone();
+    amp_region!(f32, {
+        p = p.matmul(w)?;
+    });
+    p.matmul(w)
+    //~ ^ here
+}
+
+fn main() {}
