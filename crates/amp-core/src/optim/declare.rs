@@ -23,7 +23,7 @@ macro_rules! optimizer {
 
             /// Starts another parameter group with the settings so far; the builder calls that follow change it alone.
             ///
-            /// A parameter of an earlier group moves to this one.
+            /// A parameter may be in one group only: steps of an optimizer that has it in two are errors.
             pub fn group(mut self, parameters: impl IntoIterator<Item = $crate::Parameter>) -> Self {
                 self.0.next(parameters);
                 self

@@ -16,6 +16,8 @@ pub struct ParameterGroups {
     pub(crate) id: u64,
     pub(super) groups: Vec<Group>,
     pub(super) all: Vec<Parameter>,
+    /// The first parameter that two groups name; builders cannot fail, so updates say so.
+    twice: Option<Parameter>,
     pub(super) state: IdMap<State>,
     /// Whether Adam moves only the rows of a sparse gradient, moments included.
     pub(super) lazy: bool,
@@ -63,7 +65,7 @@ impl State {
 impl ParameterGroups {
     pub(super) fn new(parameters: impl IntoIterator<Item = Parameter>, lr: f64, rule: UpdateRule) -> Self {
         let (all, state) = Default::default();
-        let mut groups = Self { id: next_id(), groups: Vec::new(), all, state, lazy: false, rates: None };
+        let mut groups = Self { id: next_id(), groups: Vec::new(), all, twice: None, state, lazy: false, rates: None };
         groups.push(parameters, lr, rule);
         groups
     }
@@ -73,7 +75,7 @@ impl ParameterGroups {
         Self { lazy: true, ..self }
     }
 
-    /// Starts another group with the settings of the last one. A parameter belongs to the group that names it last.
+    /// Starts another group with the settings of the last one.
     pub(super) fn next(&mut self, parameters: impl IntoIterator<Item = Parameter>) {
         let (lr, rule) = (self.last().initial_lr, self.last().rule);
         self.push(parameters, lr, rule);
@@ -86,13 +88,21 @@ impl ParameterGroups {
                 unique.push(p);
             }
         }
-        let ids: IdSet = unique.iter().map(Parameter::id).collect();
-        for group in &mut self.groups {
-            group.parameters.retain(|p| !ids.contains(&p.id()));
-        }
+        let known: IdSet = self.all.iter().map(Parameter::id).collect();
+        self.twice = self.twice.take().or_else(|| unique.iter().find(|p| known.contains(&p.id())).cloned());
         self.groups.push(Group { parameters: unique, initial_lr, rule });
         self.all = self.groups.iter().flat_map(|g| g.parameters.iter().cloned()).collect();
         self.rates = None;
+    }
+
+    /// An error where two groups name the same parameter: it cannot have the settings of both.
+    pub(super) fn check_distinct(&self, op: &'static str) -> Result<()> {
+        match &self.twice {
+            Some(p) => {
+                Err(Error::argument(op, "each parameter", "in one group only", format!("{} in two", describe(p))))
+            }
+            None => Ok(()),
+        }
     }
 
     fn last(&mut self) -> &mut Group {
@@ -212,4 +222,29 @@ impl ParameterGroups {
 pub(crate) fn describe(p: &Parameter) -> String {
     let (name, dims) = (p.name(), p.dims());
     if name.is_empty() { format!("a parameter of shape {dims:?}") } else { format!("`{name}` of shape {dims:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::nn::Linear;
+    use crate::optim::{Optimizer, Sgd};
+    use crate::{Device, F32, GradScaler, Module, Tensor};
+
+    #[test]
+    fn a_parameter_has_one_group() {
+        let device = Device::cpu();
+        let net = Linear::new(2, 1, &device).unwrap();
+        let before = net.weight().to_vec().unwrap();
+        let loss = || net.forward(&Tensor::<F32>::ones([1, 2], &device).unwrap()).unwrap().sum_all().unwrap();
+        let mut optimizer = Sgd::new(net.parameters(), 0.1).group([net.weight().clone()]).lr(1.0);
+        let error = optimizer.step(&loss().backward().unwrap()).unwrap_err().to_string();
+        let rule = "each parameter must be in one group only, found `weight` of shape [1, 2] in two";
+        assert_eq!(error, format!("Sgd: {rule}"));
+        let mut scaler = GradScaler::builder().build(&device).unwrap();
+        let grads = scaler.scale(&loss()).unwrap().backward().unwrap();
+        assert_eq!(scaler.step(&mut optimizer, grads).unwrap_err().to_string(), format!("step: {rule}"));
+        assert_eq!(net.weight().to_vec().unwrap(), before);
+        let twice = net.parameters().into_iter().chain(net.parameters());
+        Sgd::new(twice, 0.1).step(&loss().backward().unwrap()).unwrap();
+    }
 }

@@ -62,7 +62,7 @@ pub trait Optimizer {
     ///
     /// # Errors
     /// [`Error::PastScaler`] when a [`GradScaler`](crate::GradScaler) unscaled these gradients; [`Error::Argument`] when a
-    /// setting makes no sense. Nothing has changed then.
+    /// setting makes no sense or two groups have the same parameter. Nothing has changed then.
     fn step<S: IsUnscaled>(&mut self, grads: &Gradients<S>) -> Result<()>
     where
         Self: Sized,

@@ -30,6 +30,7 @@ impl ParameterGroups {
         grads: &Gradients<Unscaled>,
         skip: Option<&Buffer>,
     ) -> Result<()> {
+        self.check_distinct(op)?;
         self.groups.iter().try_for_each(|group| validate(op, &group.rule))?;
         let used = self.used(op, grads)?;
         self.prepare_state(&used)?;
