@@ -114,6 +114,11 @@ pub(crate) fn axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> 
     usize::try_from(from_front).ok().filter(|&a| a < rank).ok_or(Error::Axis { op, axis, rank })
 }
 
+/// Whether `axis` takes a single value for a line of one element.
+pub(crate) fn is_line(axis: isize, rank: usize) -> bool {
+    rank == 0 && matches!(axis, 0 | -1)
+}
+
 /// An index of any signed or unsigned size; a negative one counts from the end.
 pub trait Position {
     /// As it was given; what does not fit lies outside of every tensor.
@@ -189,19 +194,21 @@ impl<T: Axes + ?Sized> Axes for &T {
     }
 }
 
-/// Axes counted from the front and sorted; each may be given once. None given means all.
+/// Axes counted from the front and sorted; each may be given once. None given means all. Of a single value, 0 and -1 are
+/// taken too, as in PyTorch, and name nothing.
 pub(crate) fn axes(op: &'static str, given: &[isize], rank: usize) -> Result<Vec<usize>> {
     if given.is_empty() {
         return Ok((0..rank).collect());
     }
     let mut found = Vec::with_capacity(given.len());
     for &a in given {
-        let front = axis(op, a, rank)?;
+        let front = if is_line(a, rank) { 0 } else { axis(op, a, rank)? };
         if found.contains(&front) {
             return Err(Error::RepeatedAxis { op, axis: a, axes: given.to_vec() });
         }
         found.push(front);
     }
+    found.retain(|&front| front < rank);
     found.sort_unstable();
     Ok(found)
 }
@@ -268,6 +275,9 @@ mod tests {
         assert!(axis("sum", isize::MIN, 3).is_err());
         assert_eq!(axes("sum", &[-1, 0], 3).unwrap(), [0, 2]);
         assert!(axes("sum", &[1, -2], 3).is_err());
+        assert!(axes("sum", &[-1], 0).unwrap().is_empty());
+        assert!(axes("sum", &[0, -1], 0).is_err());
+        assert!(axes("sum", &[1], 0).is_err());
     }
 
     #[test]

@@ -74,6 +74,9 @@ impl<P: Float> Tensor<P> {
     where
         P: CumsumPrecision,
     {
+        if let Some(line) = self.line(axis)? {
+            return line.cumsum(0)?.reshape(());
+        }
         Ok(Self::from_raw(cumsum(&self.raw, shape::axis("cumsum", axis, self.rank())?, P::WRITES)?))
     }
 
@@ -83,6 +86,9 @@ impl<P: Float> Tensor<P> {
     where
         P: CumprodPrecision,
     {
+        if let Some(line) = self.line(axis)? {
+            return line.cumprod(0)?.reshape(());
+        }
         Ok(Self::from_raw(cumprod(&self.raw, shape::axis("cumprod", axis, self.rank())?, P::WRITES)?))
     }
 

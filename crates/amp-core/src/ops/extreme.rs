@@ -48,6 +48,9 @@ fn refuse_empty(op: &'static str, x: &RawTensor, axes: &[usize]) -> Result<()> {
 }
 
 fn position<P: Element>(op: &'static str, max: bool, x: &Tensor<P>, axis: isize, keep: bool) -> Result<Tensor<I64>> {
+    if let Some(line) = x.line(axis)? {
+        return position(op, max, &line, 0, false);
+    }
     let axis = shape::axis(op, axis, x.rank())?;
     refuse_empty(op, &x.raw, &[axis])?;
     let buffer = x.raw.backend().arg_reduce(max, x.raw.operand()?, axis)?;

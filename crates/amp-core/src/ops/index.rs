@@ -156,6 +156,9 @@ impl<P: Element> Tensor<P> {
     /// [`Error::IndexOutOfRange`] for a negative index or one past the end.
     #[track_caller]
     pub fn index_select(&self, axis: isize, index: &Tensor<I64>) -> Result<Self> {
+        if let Some(line) = self.line(axis)? {
+            return line.index_select(0, index)?.reshape(());
+        }
         let axis = shape::axis("index_select", axis, self.rank())?;
         if index.rank() != 1 {
             let (expected, found) = ("1 dimension", *index.raw.shape());

@@ -87,6 +87,9 @@ impl<P: Float> Tensor<P> {
     where
         P: SoftmaxPrecision,
     {
+        if let Some(line) = self.line(axis)? {
+            return line.softmax(0)?.reshape(());
+        }
         Ok(Self::from_raw(softmax("softmax", false, &self.raw, axis, P::WRITES)?))
     }
 
@@ -96,6 +99,9 @@ impl<P: Float> Tensor<P> {
     where
         P: LogSoftmaxPrecision,
     {
+        if let Some(line) = self.line(axis)? {
+            return line.log_softmax(0)?.reshape(());
+        }
         Ok(Self::from_raw(softmax("log_softmax", true, &self.raw, axis, P::WRITES)?))
     }
 
@@ -105,6 +111,9 @@ impl<P: Float> Tensor<P> {
     where
         P: LogsumexpPrecision,
     {
+        if let Some(line) = self.line(axis)? {
+            return line.logsumexp(0, false);
+        }
         let axis = shape::axis("logsumexp", axis, self.rank())?;
         Self::from_raw(logsumexp(&self.raw, axis, P::WRITES)?).drop_axes(&[axis], keep)
     }

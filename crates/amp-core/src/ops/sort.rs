@@ -12,6 +12,10 @@ impl<P: Element> Tensor<P> {
     /// Equal elements keep their order; NaN counts as largest. Gradients go back to where the elements came from.
     #[track_caller]
     pub fn sort(&self, axis: isize, descending: bool) -> Result<(Self, Tensor<I64>)> {
+        if let Some(line) = self.line(axis)? {
+            let (values, positions) = line.sort(0, descending)?;
+            return Ok((values.reshape(())?, positions.reshape(())?));
+        }
         let axis = shape::axis("sort", axis, self.rank())?;
         let x = &self.raw;
         let (values, positions) = x.backend().sort(x.operand()?, axis, descending)?;
@@ -40,6 +44,10 @@ impl<P: Element> Tensor<P> {
     /// [`Error::Argument`] when `k` exceeds the size of the axis.
     #[track_caller]
     pub fn topk(&self, k: usize, axis: isize, largest: bool) -> Result<(Self, Tensor<I64>)> {
+        if let Some(line) = self.line(axis)? {
+            let (values, positions) = line.topk(k.max(1), 0, largest)?;
+            return Ok((values.reshape(())?, positions.reshape(())?));
+        }
         let size = self.dims()[shape::axis("topk", axis, self.rank())?];
         if k > size {
             return Err(Error::argument("topk", "k", format!("at most {size}, the size of axis {axis}"), k));

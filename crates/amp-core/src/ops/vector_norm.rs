@@ -134,6 +134,9 @@ impl<P: Float> Tensor<P> {
         if p == 0.0 || !p.is_finite() {
             return Err(Error::argument(OP, "p", "a finite number other than 0", p));
         }
+        if let Some(line) = self.line(axis)? {
+            return line.normalize(p, 0, eps)?.reshape(());
+        }
         let axis = shape::axis(OP, axis, self.rank())?;
         let length = at_least(OP, &norm(&self.raw, p, &[axis])?, eps)?;
         Ok(Self::from_raw(div_to(&self.raw, &length, P::WRITES)?))
@@ -154,6 +157,9 @@ impl<P: Float> Tensor<P> {
     {
         const OP: &str = "cosine_similarity";
         let shape = *broadcast_pair(OP, &self.raw, &other.raw)?.0.shape();
+        if let (Some(a), Some(b), true) = (self.line(axis)?, other.line(axis)?, shape.is_empty()) {
+            return a.cosine_similarity(&b, 0, eps);
+        }
         let axis = shape::axis(OP, axis, shape.len())?;
         let (a, b) = (self.expand(shape)?, other.expand(shape)?);
         let length = |x: &RawTensor| at_least(OP, &norm(x, 2.0, &[axis])?, eps);

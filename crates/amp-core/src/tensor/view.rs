@@ -34,6 +34,9 @@ impl<P: Element> Tensor<P> {
     /// Merges the axes from `start` to `end`, both included, into one (`torch.flatten`).
     #[track_caller]
     pub fn flatten(&self, start: isize, end: isize) -> Result<Self> {
+        if let (Some(line), true) = (self.line(start)?, shape::is_line(end, self.rank())) {
+            return Ok(line);
+        }
         let start = shape::axis("flatten", start, self.rank())?;
         let end = shape::axis("flatten", end, self.rank())?;
         if start > end {
@@ -77,6 +80,9 @@ impl<P: Element> Tensor<P> {
     /// Swaps two axes (`torch.transpose`).
     #[track_caller]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Self> {
+        if shape::is_line(a, self.rank()) && shape::is_line(b, self.rank()) {
+            return Ok(self.clone());
+        }
         let (a, b) = (shape::axis("transpose", a, self.rank())?, shape::axis("transpose", b, self.rank())?);
         self.swapped("transpose", a, b)
     }
@@ -103,6 +109,9 @@ impl<P: Element> Tensor<P> {
     /// Drops a dimension of size 1 (`torch.squeeze`; a dimension of another size is an error here).
     #[track_caller]
     pub fn squeeze(&self, axis: isize) -> Result<Self> {
+        if shape::is_line(axis, self.rank()) {
+            return Ok(self.clone());
+        }
         let at = shape::axis("squeeze", axis, self.rank())?;
         if self.dims()[at] != 1 {
             let (expected, found) = (format!("size 1 along axis {at}"), *self.raw.shape());
@@ -117,6 +126,12 @@ impl<P: Element> Tensor<P> {
             with_axis(grad, at).ok_or(Error::TooManyDimensions { op, rank: grad.shape().len() + 1 })
         };
         self.viewed(op, without_axis(&self.raw, at), back)
+    }
+
+    /// A single value as a line of one element, for operations along its `axis` 0 or -1, which PyTorch lets it have.
+    #[track_caller]
+    pub(crate) fn line(&self, axis: isize) -> Result<Option<Self>> {
+        shape::is_line(axis, self.rank()).then(|| self.unsqueeze(0)).transpose()
     }
 
     /// `length` elements of `axis` from `start` (`torch.narrow`).
@@ -300,5 +315,49 @@ mod tests {
         };
         let worst = gradcheck(f, std::slice::from_ref(&x)).unwrap();
         assert!(worst.error <= 1e-6, "{worst:?}");
+    }
+
+    #[test]
+    fn a_single_value_is_a_line_along_its_first_and_last_axis() -> crate::Result<()> {
+        let x = Tensor::<F64>::scalar(3.0, &Device::cpu())?.tracked();
+        let other = Tensor::<F64>::scalar(-2.0, &Device::cpu())?;
+        for axis in [0, -1] {
+            let (sorted, at) = x.sort(axis, true)?;
+            let (best, place) = x.topk(1, axis, true)?;
+            for (name, y, value) in [
+                ("sum", x.sum(axis, false)?, 3.0),
+                ("mean", x.mean(axis, true)?, 3.0),
+                ("max", x.max([axis], false)?, 3.0),
+                ("prod", x.prod(axis, false)?, 3.0),
+                ("var", x.var_with(axis, 0.0, false)?, 0.0),
+                ("norm", other.norm(2.0, axis, false)?, 2.0),
+                ("softmax", x.softmax(axis)?, 1.0),
+                ("log_softmax", x.log_softmax(axis)?, 0.0),
+                ("logsumexp", x.logsumexp(axis, true)?, 3.0),
+                ("cumsum", x.cumsum(axis)?, 3.0),
+                ("cumprod", x.cumprod(axis)?, 3.0),
+                ("normalize", x.normalize(2.0, axis, 1e-12)?, 1.0),
+                ("cosine_similarity", x.cosine_similarity(&other, axis, 1e-8)?, -1.0),
+                ("flip", x.flip(axis)?, 3.0),
+                ("sort", sorted, 3.0),
+                ("topk", best, 3.0),
+                ("squeeze", x.squeeze(axis)?, 3.0),
+                ("transpose", x.transpose(axis, 0)?, 3.0),
+            ] {
+                assert_eq!((y.rank(), y.item()?), (0, value), "{name}");
+            }
+            for position in [at, place, x.argmax(axis, true)?, x.argmin(axis, false)?] {
+                assert_eq!((position.rank(), position.item()?), (0, 0));
+            }
+            assert!(x.std(axis, false)?.item()?.is_nan());
+            assert_eq!(x.flatten(0, axis)?.dims(), [1]);
+            assert_eq!(x.logsumexp(axis, false)?.backward()?.get(&x)?.expect("its gradient").item()?, 1.0);
+            assert!(
+                Tensor::cat(&[&x, &x], axis).is_err() && x.select(axis, 0).is_err() && x.topk(2, axis, true).is_err()
+            );
+        }
+        let error = x.softmax(1).unwrap_err().to_string();
+        assert_eq!(error, "softmax: axis 1 does not exist in a tensor of 0 dimensions");
+        Ok(())
     }
 }
