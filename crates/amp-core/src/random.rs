@@ -3,9 +3,9 @@
 //! Element `i` of a draw depends on the seed and on its position in the stream only, so results do not depend on the
 //! number of threads or on the device, and the whole state is two numbers.
 
-use crate::Result;
 use crate::device::Device;
 use crate::raw::RawTensor;
+use crate::{Error, Result};
 use amp_cpu::{DType, Dims};
 #[cfg(test)]
 use std::cell::RefCell;
@@ -57,6 +57,34 @@ pub(crate) fn reserve(count: usize) -> RandomState {
         state.offset = state.offset.wrapping_add(count as u64);
         start
     })
+}
+
+/// A mean and a deviation that normal values can have.
+pub(crate) fn check_normal(op: &'static str, mean: f64, std: f64) -> Result<()> {
+    if !mean.is_finite() {
+        return Err(Error::argument(op, "mean", "finite", mean));
+    }
+    match std.is_finite() && std >= 0.0 {
+        true => Ok(()),
+        false => Err(Error::argument(op, "std", "finite and at least 0", std)),
+    }
+}
+
+/// A range whose ends and width `dtype` can hold.
+pub(crate) fn check_uniform(op: &'static str, low: f64, high: f64, dtype: DType) -> Result<()> {
+    let most = match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f32::MAX.into(),
+        _ => f64::MAX,
+    };
+    match low.abs() <= most && high.abs() <= most && (0.0..=most).contains(&(high - low)) {
+        true => Ok(()),
+        false => {
+            let expected = format!("a range from less to more, no wider than {} reaches", dtype.name());
+            Err(Error::argument(op, "low..high", expected, format!("{low}..{high}")))
+        }
+    }
 }
 
 pub(crate) fn normal(shape: Dims, mean: f64, std: f64, dtype: DType, device: &Device) -> Result<RawTensor> {

@@ -98,8 +98,12 @@ impl<P: Float> Tensor<P> {
     }
 
     /// Normal values of the given mean and standard deviation.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless both are finite and `std` is at least 0.
     pub fn normal(shape: impl IntoShape, mean: f64, std: f64, device: &Device) -> Result<Self> {
         let shape = shape.into_shape("normal")?;
+        random::check_normal("normal", mean, std)?;
         Ok(Self::from_raw(random::normal(shape, mean, std, P::DTYPE, device)?))
     }
 
@@ -119,9 +123,13 @@ impl<P: Float> Tensor<P> {
         Ok(Self::from_raw(random::uniform(*self.raw.shape(), 0.0, 1.0, P::DTYPE, self.device())?))
     }
 
-    /// Uniform values of `[low, high)`.
+    /// Uniform values of `[low, high)`; all are `low` where `high` is the same.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where `high` is below `low`, or the ends or the width of the range are more than `P` can hold.
     pub fn uniform(shape: impl IntoShape, low: f64, high: f64, device: &Device) -> Result<Self> {
         let shape = shape.into_shape("uniform")?;
+        random::check_uniform("uniform", low, high, P::DTYPE)?;
         Ok(Self::from_raw(random::uniform(shape, low, high, P::DTYPE, device)?))
     }
 }
@@ -180,7 +188,8 @@ fn advance(index: &mut Dims, shape: &Dims) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, I64, Tensor};
+    use crate::nn::init;
+    use crate::{Device, F16, F32, F64, I64, Tensor};
 
     #[test]
     fn counting_ends_before_the_end() {
@@ -188,6 +197,28 @@ mod tests {
         assert_eq!(count(-2, 2).unwrap().to_vec().unwrap(), [-2, -1, 0, 1]);
         assert_eq!(count(3, 1).unwrap().dims(), [0]);
         assert!(count(i64::MIN, i64::MAX).is_err());
+    }
+
+    #[test]
+    fn distributions_that_do_not_exist_are_errors() {
+        let (d, inf) = (Device::cpu(), f64::INFINITY);
+        for (mean, std) in [(0.0, -1.0), (0.0, f64::NAN), (0.0, inf), (f64::NAN, 1.0)] {
+            assert!(Tensor::<F32>::normal([2], mean, std, &d).is_err(), "{mean} {std}");
+            assert!(init::normal([2], mean, std, &d).is_err(), "{mean} {std}");
+        }
+        for (low, high) in [(2.0, 1.0), (0.0, inf), (f64::NAN, 1.0), (-3e38, 3e38), (1e300, 1e300)] {
+            assert!(Tensor::<F32>::uniform([2], low, high, &d).is_err(), "{low}..{high}");
+        }
+        assert!(init::uniform([2], f64::NAN, &d).is_err());
+        assert!(Tensor::<F16>::uniform([2], 0.0, 1e6, &d).is_err());
+        assert!(Tensor::<F64>::uniform([2], -3e38, 3e38, &d).is_ok());
+        assert_eq!(Tensor::<F32>::uniform([2], 1.0, 1.0, &d).unwrap().to_vec().unwrap(), [1.0, 1.0]);
+        assert_eq!(Tensor::<F32>::normal([2], 1.0, 0.0, &d).unwrap().to_vec().unwrap(), [1.0, 1.0]);
+        let error = Tensor::<F32>::uniform([2], 2.0, 1.0, &d).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "uniform: low..high must be a range from less to more, no wider than F32 reaches, found 2..1"
+        );
     }
 
     #[test]
