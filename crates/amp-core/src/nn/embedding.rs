@@ -3,6 +3,7 @@
 use super::{Module, Visitor, init};
 use crate::param::Parameter;
 use crate::precision::{F32, I64};
+use crate::shape::IntoShape;
 use crate::tensor::Tensor;
 use crate::{Device, Position, Result, shape};
 
@@ -20,7 +21,9 @@ pub struct Embedding {
 impl Embedding {
     /// `[count, width]` standard normal values.
     pub fn new(count: usize, width: usize, device: &Device) -> Result<Self> {
-        Ok(Self { weight: init::normal([count, width], 0.0, 1.0, device)?, sparse: false, padding: None })
+        let shape = [count, width].into_shape("Embedding")?;
+        let weight = init::normal(shape, 0.0, 1.0, device).map_err(|e| e.named("Embedding"))?;
+        Ok(Self { weight, sparse: false, padding: None })
     }
 
     /// Whether gradients hold only the rows that were looked up (not by default): for large tables, with
@@ -62,5 +65,16 @@ impl Embedding {
 impl Module for Embedding {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.field("weight", &self.weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_cannot_be_is_an_error_of_the_layer() {
+        let error = Embedding::new(usize::MAX, 2, &Device::cpu()).unwrap_err().to_string();
+        assert!(error.starts_with("Embedding: a tensor of shape"), "{error}");
     }
 }

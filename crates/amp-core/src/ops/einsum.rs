@@ -2,6 +2,7 @@
 
 use super::reduce::fold;
 use crate::precision::{Element, Float, SamePrecision};
+use crate::shape::IntoShape;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::Reduce;
@@ -26,9 +27,10 @@ impl<P: Float> Tensor<P> {
     {
         let other = &Self::from_raw(other.raw.clone());
         let plan = Equation::parse(equation)?.plan(equation, [self.dims(), other.dims()])?;
+        let shape = plan.shape.into_shape("einsum")?;
         let [left, right] = &plan.operands;
         let product = left.arranged(self)?.matmul(&right.arranged(other)?)?;
-        product.reshape(&plan.shape)?.permute(&plan.order)
+        product.reshape(shape)?.permute(&plan.order)
     }
 }
 
@@ -61,7 +63,8 @@ impl Equation {
     fn parse(text: &str) -> Result<Self> {
         let plain: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let (operands, result) = plain.split_once("->").map_or((plain.as_str(), None), |(a, b)| (a, Some(b)));
-        let Some((left, right)) = operands.split_once(',') else { return Err(refused("two operands", text)) };
+        let pair = operands.split_once(',').filter(|(_, right)| !right.contains(','));
+        let Some((left, right)) = pair else { return Err(refused("two operands", text)) };
         let letters = |part: &str| -> Result<Vec<char>> {
             let letters: Vec<char> = part.chars().collect();
             let distinct =
@@ -210,7 +213,7 @@ mod tests {
         let x = random(&[2, 3]);
         for (equation, says) in [
             ("ij", "two operands"),
-            ("ij,jk,kl->il", "distinct letters"),
+            ("ij,jk,kl->il", "two operands"),
             ("ii,ij->j", "distinct letters"),
             ("i1,1j->ij", "distinct letters"),
             ("ij,jk->iz", "letters of the operands"),

@@ -205,6 +205,7 @@ impl<P: Element> Tensor<P> {
         }
         let mut shape = indices.dims().to_vec();
         shape.push(self.dims()[1]);
+        let shape = shape.into_shape("embedding")?;
         let flat = indices.reshape([indices.count()])?;
         let rows = match sparse {
             true => sparse_rows(&self.raw, &flat.raw, frozen)?,

@@ -92,6 +92,7 @@ impl<P: Element> Tensor<P> {
             return Err(Error::Shape { op: "stack", what, expected, found: other.raw.shape().into() });
         }
         let axis = shape::axis("stack", axis, first.rank() + 1)?;
+        [first.dims(), &[1]].concat().into_shape("stack")?;
         let parts = tensors.iter().map(|t| t.unsqueeze(axis as isize)).collect::<Result<Vec<_>>>()?;
         let parts: Vec<&RawTensor> = parts.iter().map(|t| &t.raw).collect();
         Ok(Self::from_raw(cat("stack", &parts, axis)?))
@@ -246,5 +247,13 @@ mod tests {
         assert!(x().repeat([2]).is_err());
         assert!(x().pad([1], 0.0).is_err());
         assert!(x().pad([usize::MAX, 1], 0.0).is_err());
+        let deep = Tensor::<F64>::zeros([1; 8], &Device::cpu()).unwrap();
+        let ninth = "9 dimensions, but a tensor has at most 8";
+        assert_eq!(Tensor::stack(&[&deep], 0).unwrap_err().to_string(), format!("stack: {ninth}"));
+        let rows = x().embedding(&Tensor::<I64>::zeros([1; 8], &Device::cpu()).unwrap());
+        assert_eq!(rows.unwrap_err().to_string(), format!("embedding: {ninth}"));
+        let outer = Tensor::<F64>::zeros([1; 5], &Device::cpu()).unwrap();
+        let outer = outer.einsum("abcde,fghij->abcdefghij", &outer);
+        assert_eq!(outer.unwrap_err().to_string(), "einsum: 10 dimensions, but a tensor has at most 8");
     }
 }

@@ -156,6 +156,9 @@ pub(super) fn backoff(factor: f32) -> Result<i32> {
 /// Exponent of a power of two.
 fn power_of_two(argument: &'static str, value: f32) -> Result<i32> {
     let expected = || Error::argument(OP, argument, "a power of two, so that scaling is exact", value);
+    if value.is_subnormal() {
+        return Err(Error::argument(OP, argument, "at least 2^-126", format!("{value:e}")));
+    }
     let exponent = exponent_below(OP, value).map_err(|_| expected())?;
     if (exponent as f32).exp2() == value { Ok(exponent) } else { Err(expected()) }
 }

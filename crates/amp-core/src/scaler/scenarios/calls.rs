@@ -132,4 +132,6 @@ fn misuse_is_an_error() {
     ] {
         assert!(matches!(builder.clone().build(&cpu()), Err(Error::Argument { .. })), "{builder:?}");
     }
+    let least = GradScaler::builder().init_scale(2f32.powi(-140)).build(&cpu()).unwrap_err().to_string();
+    assert!(least.contains("init_scale must be at least 2^-126"), "{least}");
 }
