@@ -11,7 +11,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One tensor of a file: element type, shape, bytes.
 type Entry = (Dtype, Vec<usize>, Vec<u8>);
@@ -91,7 +91,7 @@ impl TensorFile {
     }
 
     /// Writes a file under a temporary name beside it and renames it: whatever happens meanwhile, `path` is either the
-    /// old file or the complete new one.
+    /// old file or the complete new one. Of a symbolic link, the file that it names is replaced.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let tensors = self.host()?;
@@ -163,8 +163,21 @@ impl Checksum {
     }
 }
 
-/// Puts `bytes` in the place of `path` in one step.
+/// The file that `path` names, past symbolic links, whether it is there or not.
+fn followed(path: &Path) -> std::io::Result<PathBuf> {
+    // As many links as Linux follows.
+    const MOST: usize = 40;
+    let mut file = path.to_owned();
+    for _ in 0..MOST {
+        let Ok(target) = fs::read_link(&file) else { return Ok(file) };
+        file = file.parent().map_or_else(PathBuf::new, Path::to_owned).join(target);
+    }
+    Err(std::io::Error::other("too many symbolic links"))
+}
+
+/// Puts `bytes` in the place of the file that `path` names in one step.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let path = followed(path)?;
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let name = path.file_name().ok_or_else(|| std::io::Error::other("this path names no file"))?;
@@ -173,7 +186,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_file_name(temporary);
     let written = File::create(&temporary)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&temporary, path));
+        .and_then(|()| fs::rename(&temporary, &path));
     if written.is_err() {
         fs::remove_file(&temporary).ok();
     }
@@ -224,4 +237,28 @@ fn read(view: &TensorView<'_>) -> std::result::Result<Storage, String> {
         },
         other => return Err(format!("elements of type {other:?} have no precision here")),
     })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_stays_and_its_file_is_replaced() -> std::io::Result<()> {
+        let folder = std::env::temp_dir().join(format!("amp-link-{}", std::process::id()));
+        fs::create_dir_all(folder.join("runs"))?;
+        let (link, again, file) = (folder.join("latest"), folder.join("again"), folder.join("runs/1"));
+        symlink("runs/1", &link)?;
+        symlink("latest", &again)?;
+        for (path, bytes) in [(&link, b"made"), (&again, b"next")] {
+            replace(path, bytes)?;
+            assert_eq!(fs::read(&file)?, bytes);
+            assert!(link.is_symlink() && again.is_symlink() && !file.is_symlink());
+        }
+        assert_eq!(fs::read_dir(folder.join("runs"))?.count(), 1);
+        symlink("circle", folder.join("circle"))?;
+        assert!(replace(&folder.join("circle"), b"lost").is_err());
+        fs::remove_dir_all(folder)
+    }
 }
