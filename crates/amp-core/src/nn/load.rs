@@ -9,6 +9,7 @@ use crate::precision::F32;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
+use amp_cpu::{DType, Storage};
 use std::collections::HashSet;
 
 /// A value on its way to its place.
@@ -45,7 +46,7 @@ pub struct Unmatched {
     pub missing: Vec<String>,
     /// Tensors of the file that the model does not have.
     pub unexpected: Vec<String>,
-    /// Tensors of both, of another shape or kind in the file; the model's are as they were.
+    /// Tensors of both, of another shape or kind in the file or with a value beyond F32; the model's are as they were.
     pub mismatched: Vec<String>,
 }
 
@@ -150,6 +151,9 @@ fn one(name: &str, item: Item<'_>, file: &TensorFile) -> Result<Option<Staged>> 
     if raw.logical.is_float() != expects_float {
         return Err(bad(format!("the file holds {} values", raw.logical.name())));
     }
+    if let Some(value) = beyond_f32(raw)? {
+        return Err(bad(format!("the file holds {value:e}, which is more than F32 can hold")));
+    }
     Ok(Some(match item {
         Item::Parameter(p) => Staged::Parameter(p.clone(), file.get(name)?.expect("found above")),
         Item::Statistics(s) => {
@@ -160,11 +164,20 @@ fn one(name: &str, item: Item<'_>, file: &TensorFile) -> Result<Option<Staged>> 
     }))
 }
 
+/// A finite value of a tensor on its way to F32 that would become an infinity there.
+fn beyond_f32(raw: &RawTensor) -> Result<Option<f64>> {
+    if raw.logical != DType::F64 {
+        return Ok(None);
+    }
+    let Storage::F64(values) = raw.to_storage()? else { return Ok(None) };
+    Ok(values.iter().copied().find(|&v| v.is_finite() && (v as f32).is_infinite()))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::io::TensorFile;
     use crate::nn::{BatchNorm1d, Embedding, Linear};
-    use crate::{Device, F32, I64, Module, Tensor};
+    use crate::{Device, F32, F64, I64, Module, Tensor};
 
     fn tied(device: &Device) -> (Embedding, Linear) {
         let table = Embedding::new(5, 3, device).unwrap();
@@ -239,5 +252,23 @@ mod tests {
         let reason = "the model shares it with `0.weight`, the file has another value for it";
         assert_eq!(error, format!("load: tensor `1.weight`: {reason}"));
         assert_eq!(to.0.weight().to_vec().unwrap(), before);
+    }
+
+    #[test]
+    fn values_that_f32_cannot_hold_are_errors() {
+        let device = Device::cpu();
+        let net = Linear::new(2, 1, &device).unwrap();
+        let file = |bias| {
+            let mut file = TensorFile::new();
+            file.insert("weight", &Tensor::<F64>::from_vec(vec![0.5, f64::INFINITY], [1, 2], &device).unwrap());
+            file.insert("bias", &Tensor::<F64>::from_vec(vec![bias], [1], &device).unwrap());
+            file
+        };
+        let before = net.weight().to_vec().unwrap();
+        let error = net.load_state(&file(1e300)).unwrap_err().to_string();
+        assert_eq!(error, "load: tensor `bias`: the file holds 1e300, which is more than F32 can hold");
+        assert_eq!(net.weight().to_vec().unwrap(), before);
+        net.load_state(&file(-3.4e38)).unwrap();
+        assert_eq!(net.weight().to_vec().unwrap(), [0.5, f32::INFINITY]);
     }
 }

@@ -80,8 +80,9 @@ pub trait Module {
     /// to F32.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) when a tensor is missing, has another shape, or belongs to nothing here; a parameter that
-    /// is used in several places may stand in the file once, but not with two values. Nothing has changed then.
+    /// [`Error::State`](crate::Error::State) when a tensor is missing, has another shape or a finite value beyond F32, or
+    /// belongs to nothing here; a parameter that is used in several places may stand in the file once, but not with two
+    /// values. Nothing has changed then.
     fn load_state(&self, file: &TensorFile) -> Result<()> {
         super::load(self, file)
     }
