@@ -63,8 +63,14 @@ impl Walker<'_> {
             if !other && is_reference(&binary.left) && is_reference(&binary.right) {
                 self.meet_operands(expr, emit::ends(&source), &left, &right);
             }
-            let number = left.prec == Prec::Other && right.prec == Prec::Other;
-            return if number { Value::other() } else { Value::opaque() };
+            return match (&left.prec, &right.prec) {
+                (Prec::Other, Prec::Other) => Value::other(),
+                // Scaled, it is still what the user cast.
+                (Prec::Other, _) | (_, Prec::Other) => {
+                    Value { pinned: left.pinned.max(right.pinned), ..Value::opaque() }
+                }
+                _ => Value::opaque(),
+            };
         }
         let scalar = [&left, &right].iter().any(|value| matches!(value.prec, Prec::Other | Prec::Never));
         let prec = left.prec.widest(&right.prec);
