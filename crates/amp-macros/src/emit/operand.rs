@@ -288,9 +288,8 @@ impl Bound {
         let site = Span::mixed_site().located_at(first);
         let (input, unsettled) = (self.operand.role == Role::Input, self.operand.is_unsettled());
         let (narrows, borrowed, tally) = (self.narrows(), self.is_borrowed(), &self.operand.tally);
-        let blamed = Span::mixed_site().located_at(ends(unreferenced(expr)).0);
         let held = |asked: TokenStream, value: TokenStream| {
-            let apart = counted(quote_spanned!(blamed=> (&__amp::input(#asked, #target)).apart()), tally.as_ref());
+            let apart = apart(expr, &asked, target, tally.as_ref());
             let given = match narrows {
                 true => quote_spanned!(at=> #apart.given(#value, #target)),
                 false => quote_spanned!(at=> __amp::Given(#value, #target)),
@@ -352,8 +351,11 @@ fn pass(taken: TokenStream, last: Span) -> Expr {
     Expr::Verbatim(quote!(#taken #call))
 }
 
-/// The probe, after it has said whether a cast narrows.
-fn counted(probe: TokenStream, tally: Option<&Ident>) -> TokenStream {
+/// The probe of an expression that is `asked` for its type, once it has said that the cast is not one between the 16-bit
+/// precisions, and to the tally whether it narrows.
+fn apart(expr: &Expr, asked: &TokenStream, target: &TokenStream, tally: Option<&Ident>) -> TokenStream {
+    let blamed = Span::mixed_site().located_at(ends(unreferenced(expr)).0);
+    let probe = quote_spanned!(blamed=> (&__amp::input(#asked, #target)).apart());
     match tally {
         Some(tally) => quote_spanned!(tally.span()=> (&&&#probe).counted(#tally)),
         None => probe,
@@ -385,8 +387,7 @@ pub(crate) fn hoisted(
     let value = match direct {
         true => cast(place, target),
         false => {
-            let blamed = Span::mixed_site().located_at(ends(unreferenced(place)).0);
-            let apart = counted(quote_spanned!(blamed=> (&__amp::input(&#place, #target)).apart()), tally);
+            let apart = apart(place, &quote_spanned!(site=> &#place), target, tally);
             quote_spanned!(site=> #apart.given(#borrow #place, #target).hold())
         }
     };

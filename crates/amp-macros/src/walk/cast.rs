@@ -124,11 +124,7 @@ impl Walker<'_> {
             && other != half
             && matches!(half.as_str(), "F16" | "BF16")
         {
-            return Some(spanned(
-                place,
-                format!("this `{other}` tensor meets `{half}` in `{name}`"),
-                format!("the two are never cast to each other for you: write `.to::<{half}>()`"),
-            ));
+            return Some(never_cast(place, [other, half], &format!(" in `{name}`")));
         }
         if !value.is_pinned() {
             return None;
@@ -344,4 +340,13 @@ pub(super) fn as_written(source: &Expr, i: usize) -> &Expr {
 /// Whether a value certainly is a tensor of a known precision: it is cast without asking its type.
 pub(super) fn is_direct(value: &Value) -> bool {
     value.sure && value.prec.is_known() && value.shape.lends()
+}
+
+/// The error of a tensor of one 16-bit precision where the other one is computed or held in.
+pub(super) fn never_cast(place: &Expr, [other, half]: [&str; 2], within: &str) -> syn::Error {
+    spanned(
+        place,
+        format!("this `{other}` tensor meets `{half}`{within}"),
+        format!("the two are never cast to each other for you: write `.to::<{half}>()`"),
+    )
 }

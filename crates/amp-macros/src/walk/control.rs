@@ -1,9 +1,9 @@
 //! Branches: where values of different precision join.
 
+use super::cast::never_cast;
 use super::pattern::has_struct;
 use super::{Expect, Walker};
 use crate::emit;
-use crate::error::spanned;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
@@ -154,23 +154,13 @@ impl Walker<'_> {
         let Some(first) = arms.iter().map(|arm| &arm.value).find(|value| value.fixed_half().is_some()).cloned() else {
             return;
         };
+        let Some(half) = first.fixed_half() else { return };
         for arm in arms {
-            if let Some(expr) = last(&mut arm.end) {
-                self.check_halves(expr, &arm.value, &first);
+            if let (Some(other), Some(expr)) = (arm.value.fixed_half(), last(&mut arm.end))
+                && other != half
+            {
+                self.errors.push(never_cast(expr, [other, half], ""));
             }
-        }
-    }
-
-    /// Rejects a 16-bit value where one of the other 16-bit precision may be in its place.
-    fn check_halves(&mut self, place: &Expr, value: &Value, other: &Value) {
-        if let (Some(half), Some(other)) = (value.fixed_half(), other.fixed_half())
-            && half != other
-        {
-            self.errors.push(spanned(
-                place,
-                format!("this `{half}` tensor meets `{other}`"),
-                format!("the two are never cast to each other for you: write `.to::<{other}>()`"),
-            ));
         }
     }
 
