@@ -294,3 +294,41 @@ fn what_is_broadcast_gets_the_rounded_sum_of_its_gradient() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_trunk_that_saves_nothing_serves_a_second_loss() -> Result<()> {
+    let _turn = turn();
+    type Trunk = fn(&Tensor<F32>) -> Result<Tensor<F32>>;
+    let trunks: [(&str, Trunk); 20] = [
+        ("add", |x| x + 1.0),
+        ("mul", |x| x * 3.0),
+        ("div", |x| x / 3.0),
+        ("neg", |x| x.neg()),
+        ("sub", |x| x - &x.detach()),
+        ("sum", |x| x.sum([0], true)),
+        ("mean", |x| x.mean([1], true)),
+        ("reshape", |x| x.reshape([3, 2])),
+        ("permute", |x| x.permute([1, 0])),
+        ("narrow", |x| x.narrow(1, 1, 2)),
+        ("select", |x| x.select(0, 1)),
+        ("expand", |x| x.unsqueeze(0)?.expand([4, 2, 3])),
+        ("contiguous", |x| x.transpose(0, 1)?.contiguous()),
+        ("cat", |x| Tensor::cat(&[x, &x.detach(), x], 1)),
+        ("stack", |x| Tensor::stack(&[x, x], 0)),
+        ("flip", |x| x.flip([1])),
+        ("roll", |x| x.roll([1], [1])),
+        ("pad", |x| x.pad([1, 2], 0.0)),
+        ("repeat", |x| x.repeat([2, 1])),
+        ("to", |x| x.to::<BF16>()?.to::<F32>()),
+    ];
+    for (name, trunk) in trunks {
+        let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], &Device::cpu())?.tracked();
+        let once = trunk(&x)?.sum_all()?.backward()?.get(&x)?.unwrap().to_vec()?;
+        let h = trunk(&x)?;
+        let (first, second) = ((&h * 2.0)?.sum_all()?, h.sum_all()?);
+        let _ = first.backward()?;
+        let again = second.backward().unwrap_or_else(|error| panic!("{name}: {error}")).get(&x)?.unwrap().to_vec()?;
+        assert_eq!(once, again, "{name}");
+    }
+    Ok(())
+}

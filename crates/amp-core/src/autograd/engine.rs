@@ -333,7 +333,7 @@ fn step(
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
     let Collected { grads, given_rows, joining, pending, .. } = collected;
     let mut pass = Pass { node, grad, wanted, grads, given_rows, joining, pending, lookout };
-    if retain {
+    if retain || held.turn.as_ref().is_some_and(|turn| !turn.holds()) {
         return held.turn.as_ref().ok_or_else(freed)?.run(&mut pass);
     }
     let turn = held.turn.take().ok_or_else(freed)?;
@@ -342,9 +342,17 @@ fn step(
 }
 
 impl Turn {
+    fn holds(&self) -> bool {
+        match self {
+            Self::Backward(backward) => backward.holds(),
+            Self::Sizes(_) => false,
+            Self::Relu(_) => true,
+        }
+    }
+
     fn run(&self, pass: &mut Pass<'_>) -> Result<()> {
         match self {
-            Self::Backward(backward) => backward(pass),
+            Self::Backward(backward) | Self::Sizes(backward) => backward.give(pass),
             Self::Relu(signs) => {
                 let dx = signs.grad(pass.grad(), pass.dtype(0))?;
                 pass.give(0, dx)

@@ -14,11 +14,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 /// Gives each input of an operation its share of the gradient.
-pub(crate) type Backward = Box<dyn Fn(&mut Pass<'_>) -> Result<()> + Send + Sync>;
+pub(crate) type Backward = Box<dyn Shares>;
+
+/// A function that gives shares, and whether a backward pass frees what it holds.
+pub(crate) trait Shares: Send + Sync {
+    fn give(&self, pass: &mut Pass<'_>) -> Result<()>;
+
+    /// Whether it holds memory; one that knows no more than shapes and numbers serves every later pass.
+    fn holds(&self) -> bool;
+}
+
+impl<F: Fn(&mut Pass<'_>) -> Result<()> + Send + Sync> Shares for F {
+    fn give(&self, pass: &mut Pass<'_>) -> Result<()> {
+        self(pass)
+    }
+
+    fn holds(&self) -> bool {
+        std::mem::needs_drop::<F>()
+    }
+}
 
 /// What a node does when its turn comes.
 pub(crate) enum Turn {
     Backward(Backward),
+    /// Knows no more than sizes, if many: it serves every later pass.
+    Sizes(Backward),
     /// Gives its input the gradient where relu let it through; a product that gives to the node may have done so already.
     Relu(Arc<SavedSigns>),
 }
@@ -63,7 +83,7 @@ pub(crate) struct Node {
 
 /// What a node keeps for its turn in a backward pass.
 pub(crate) struct Held {
-    /// Gone once it was the node's turn and the graph is not retained.
+    /// Gone once it was the node's turn and the graph is not retained, if it held anything.
     pub(crate) turn: Option<Turn>,
     /// Changes of state (running statistics) that wait for the optimizer step to be taken.
     pub(crate) pending: Vec<PendingUpdate>,

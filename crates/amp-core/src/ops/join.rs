@@ -1,7 +1,7 @@
 //! Putting tensors together and taking them apart.
 
 use super::kernel::zeros;
-use crate::autograd::{Pass, record};
+use crate::autograd::{Pass, Turn, record, record_turn};
 use crate::order::{tensor, walk};
 use crate::precision::Element;
 use crate::raw::RawTensor;
@@ -52,14 +52,14 @@ fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor>
         starts.push((start, x.shape()[axis]));
         start += x.shape()[axis];
     }
-    record(op, parts, tensor(order, first.device(), buffer, shape).counted(first.logical), |_| {
-        Ok(Box::new(move |pass: &mut Pass<'_>| {
+    record_turn(op, parts, tensor(order, first.device(), buffer, shape).counted(first.logical), |_| {
+        Ok(Turn::Sizes(Box::new(move |pass: &mut Pass<'_>| {
             for (i, &(start, length)) in starts.iter().enumerate() {
                 let grad = part(pass.grad(), axis, start, length);
                 pass.give(i, grad)?;
             }
             Ok(())
-        }))
+        })))
     })
 }
 

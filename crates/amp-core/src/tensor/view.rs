@@ -1,7 +1,7 @@
 //! Reading the same memory through another shape: nothing is copied, gradients go back through the inverse view.
 
 use super::Tensor;
-use crate::autograd::{Edge, Pass, part_of, record, spread};
+use crate::autograd::{Edge, Pass, Turn, part_of, record, record_turn, spread};
 use crate::backend::Operand;
 use crate::ops::accumulate;
 use crate::precision::Element;
@@ -230,11 +230,11 @@ impl<P: Element> Tensor<P> {
         view: RawTensor,
         back: impl Fn(&RawTensor) -> Result<RawTensor> + Send + Sync + 'static,
     ) -> Result<Self> {
-        let out = record(op, &[&self.raw], view, |_| {
-            Ok(Box::new(move |pass: &mut Pass<'_>| {
+        let out = record_turn(op, &[&self.raw], view, |_| {
+            Ok(Turn::Sizes(Box::new(move |pass: &mut Pass<'_>| {
                 let grad = back(pass.grad())?;
                 pass.give(0, grad)
-            }))
+            })))
         })?;
         Ok(Self::from_raw(out))
     }
