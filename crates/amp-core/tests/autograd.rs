@@ -5,6 +5,7 @@ use amp_core::{
     BF16, ConvOptions, Device, Error, F16, F32, Float, Parameter, Result, Tensor, checkpoint, grad_enabled,
     manual_seed, no_grad, random_state, saved_bytes,
 };
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Saved bytes are counted per process, so tests take turns.
@@ -60,6 +61,17 @@ fn backward_for_walks_only_towards_its_targets() -> Result<()> {
     assert!(grads.get(&a)?.is_some() && grads.get(&b)?.is_none());
     // The part of the graph that leads to `b` only is still there for another loss.
     assert!(other.backward_for([&b])?.get(&b)?.is_some());
+    Ok(())
+}
+
+#[test]
+fn a_second_run_of_another_shape_is_an_error() -> Result<()> {
+    let _turn = turn();
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let x = vector(&[1.0, 2.0]).tracked();
+    let y = checkpoint(|x: &Tensor<F32>| x.narrow(0, 0, 2 - RUNS.fetch_add(1, Ordering::Relaxed)), &x)?;
+    let error = y.sum_all()?.backward().unwrap_err().to_string();
+    assert_eq!(error, "checkpoint: the result of the second run must have shape [2], as it had, found [1]");
     Ok(())
 }
 

@@ -3,17 +3,20 @@
 use super::engine::{Pass, run};
 use super::grad_mode::{no_grad, with_grad_mode};
 use super::graph::record;
-use crate::Result;
 use crate::precision::{Element, Float};
 use crate::random::{random_state, set_random_state};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
+use crate::{Error, Result};
 
 /// Runs `f(x)` without keeping its intermediate results and runs it again when the backward pass needs them
 /// (`torch.utils.checkpoint`).
 ///
 /// The second run calls the same compiled function with the same random state, so neither its precision nor its dropout
 /// masks can differ. Parameters used inside `f` receive their gradients as usual.
+///
+/// # Errors
+/// [`Error::Shape`] in the backward pass when the second run gives another shape than the first.
 pub fn checkpoint<P, Q, F>(f: F, x: &Tensor<P>) -> Result<Tensor<Q>>
 where
     P: Float,
@@ -53,6 +56,10 @@ impl Pass<'_> {
     fn walk(&mut self, y: &RawTensor, x: &RawTensor) -> Result<()> {
         if y.edge.is_none() {
             return Ok(());
+        }
+        if y.shape() != self.grad().shape() {
+            let (expected, found) = (format!("{:?}, as it had", self.grad().shape()), (*y.shape()).into());
+            return Err(Error::Shape { op: "checkpoint", what: "the result of the second run", expected, found });
         }
         let mut inner = run(y, self.grad().clone(), None, false, false)?;
         let id = x.edge.as_ref().map(super::graph::Edge::id);
