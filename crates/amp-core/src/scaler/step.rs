@@ -66,16 +66,17 @@ impl GradScaler {
         };
         let device = first.device().clone();
         let checked = grads.decisive()?;
-        self.seen.retain(|seen| !(seen.parameters.is_empty() && seen.checked.is(&checked)));
         let seen = Seen { checked, parameters, optimizer: id };
         let flag = seen.flag()?;
-        self.seen.push(seen);
         let step = Step::unless(device, flag.clone());
         match optimizer.groups() {
             Some(groups) => groups.update("step", grads, Some(&flag))?,
             None if step.was_taken()? => optimizer.apply(grads)?,
             None => {}
         }
+        // Only now: an update counts the steps that were decided, and a step that failed leaves the check of unscaling.
+        self.seen.retain(|other| !(other.parameters.is_empty() && other.checked.is(&seen.checked)));
+        self.seen.push(seen);
         land(grads, step)
     }
 }

@@ -93,6 +93,19 @@ fn s55_s57_s58_a_copy_made_without_gradients_serves_training_too() {
 }
 
 #[test]
+fn a_step_that_failed_can_be_taken_again() {
+    let (p, opt) = one_parameter(&[1]);
+    let (mut scaler, mut opt) = (scaler(4.0), opt.lr(f64::NAN));
+    let grads = scaler.scale(&p.tensor().sum_all().unwrap()).unwrap().backward().unwrap();
+    let grads = scaler.unscale(grads).unwrap();
+    assert!(matches!(scaler.step(&mut opt, &grads), Err(Error::Argument { .. })));
+    let mut opt = opt.lr(0.5);
+    assert!(scaler.step(&mut opt, &grads).unwrap().was_taken().unwrap());
+    assert!(matches!(scaler.step(&mut opt, &grads), Err(Error::SteppedTwice)));
+    scaler.update().unwrap();
+}
+
+#[test]
 fn misuse_is_an_error() {
     let (p, mut opt) = one_parameter(&[1]);
     let (mut a, mut b) = (scaler(4.0), scaler(4.0));
