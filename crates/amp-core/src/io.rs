@@ -5,7 +5,7 @@ use crate::raw::RawTensor;
 use crate::shape::IntoShape;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
-use amp_cpu::Storage;
+use amp_cpu::{DType, Storage};
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
@@ -35,8 +35,28 @@ impl TensorFile {
     }
 
     /// The tensor of that name, in precision `P`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::State`] when it holds a finite value that `P` cannot.
     pub fn get<P: Element>(&self, name: &str) -> Result<Option<Tensor<P>>> {
+        self.check_range(name, P::DTYPE)?;
         self.tensors.get(name).map(|raw| Ok(Tensor::from_raw(raw.cast_view(P::DTYPE)?))).transpose()
+    }
+
+    /// An error when the tensor of that name holds a finite value that would become an infinity in precision `to`.
+    pub(crate) fn check_range(&self, name: &str, to: DType) -> Result<()> {
+        let Some(raw) = self.tensors.get(name).filter(|raw| narrows(raw.logical, to)) else { return Ok(()) };
+        let (from, there) = (raw.cast_view(DType::F64)?, raw.cast_view(to)?.cast_view(DType::F64)?);
+        let (Storage::F64(from), Storage::F64(there)) = (from.to_storage()?, there.to_storage()?) else {
+            return Ok(());
+        };
+        match from.iter().zip(there.iter()).find(|(from, there)| from.is_finite() && there.is_infinite()) {
+            Some((value, _)) => {
+                let reason = format!("the file holds {value:e}, which is more than {} can hold", to.name());
+                Err(Error::State { op: "load", name: name.into(), reason })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The names in alphabetical order.
@@ -133,6 +153,17 @@ impl TensorFile {
         }
         Ok(entries)
     }
+}
+
+/// Whether `to` has less range than `from`.
+fn narrows(from: DType, to: DType) -> bool {
+    let range = |dtype| match dtype {
+        DType::F16 => 1,
+        DType::BF16 | DType::F32 => 2,
+        DType::F64 => 3,
+        _ => 0,
+    };
+    range(to) > 0 && range(from) > range(to)
 }
 
 /// FNV-1a over 64-bit words: every step is a bijection, so no change of a single word goes unnoticed.

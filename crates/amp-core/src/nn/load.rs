@@ -9,7 +9,7 @@ use crate::precision::F32;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{DType, Storage};
+use amp_cpu::DType;
 use std::collections::HashSet;
 
 /// A value on its way to its place.
@@ -151,9 +151,7 @@ fn one(name: &str, item: Item<'_>, file: &TensorFile) -> Result<Option<Staged>> 
     if raw.logical.is_float() != expects_float {
         return Err(bad(format!("the file holds {} values", raw.logical.name())));
     }
-    if let Some(value) = beyond_f32(raw)? {
-        return Err(bad(format!("the file holds {value:e}, which is more than F32 can hold")));
-    }
+    file.check_range(name, DType::F32)?;
     Ok(Some(match item {
         Item::Parameter(p) => Staged::Parameter(p.clone(), file.get(name)?.expect("found above")),
         Item::Statistics(s) => {
@@ -162,15 +160,6 @@ fn one(name: &str, item: Item<'_>, file: &TensorFile) -> Result<Option<Staged>> 
         }
         Item::Mode(_) | Item::Waiting(_) => return Ok(None),
     }))
-}
-
-/// A finite value of a tensor on its way to F32 that would become an infinity there.
-fn beyond_f32(raw: &RawTensor) -> Result<Option<f64>> {
-    if raw.logical != DType::F64 {
-        return Ok(None);
-    }
-    let Storage::F64(values) = raw.to_storage()? else { return Ok(None) };
-    Ok(values.iter().copied().find(|&v| v.is_finite() && (v as f32).is_infinite()))
 }
 
 #[cfg(test)]

@@ -258,6 +258,15 @@ fn tensors_of_every_type_survive_a_file() -> Result<()> {
     assert_eq!(read.get::<F32>("transposed")?.expect("written").dims(), [3, 2]);
     assert_eq!(read.get::<F32>("scalar")?.expect("written").item()?, 7.0);
     assert!(read.get::<F32>("other")?.is_none());
+    let mut file = TensorFile::new();
+    file.insert("far", &Tensor::<F64>::from_vec(vec![f64::INFINITY, -1e300], [2], &d)?);
+    file.insert("half", &Tensor::<F32>::from_vec(vec![f32::NAN, 65519.0], [2], &d)?);
+    file.insert("more", &Tensor::<F32>::from_vec(vec![65520.0], [1], &d)?);
+    assert_eq!(file.get::<F64>("far")?.expect("inserted").to_vec()?, [f64::INFINITY, -1e300]);
+    let error = file.get::<F32>("far").unwrap_err().to_string();
+    assert_eq!(error, "load: tensor `far`: the file holds -1e300, which is more than F32 can hold");
+    assert_eq!(file.get::<F16>("half")?.expect("inserted").to_vec()?[1].to_f32(), 65504.0);
+    assert!(file.get::<F16>("more").is_err() && file.get::<BF16>("more").is_ok());
     std::fs::remove_file(path).ok();
     Ok(())
 }
