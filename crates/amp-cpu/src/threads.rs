@@ -12,7 +12,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
 /// How often an idle thread looks for work before it sleeps: some tens of microseconds.
@@ -20,6 +20,8 @@ const LOOKS: usize = 1 << 10;
 
 /// Threads that kernels of this process use; 0 until somebody asks.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
+/// What the environment or the machine says.
+static CONFIGURED: OnceLock<usize> = OnceLock::new();
 /// Threads of the program that run a kernel's tasks at the moment, workers left out.
 static CALLERS: AtomicUsize = AtomicUsize::new(0);
 static POOL: Pool = Pool { board: Mutex::new(Board::new()), posted: Condvar::new(), version: AtomicUsize::new(0) };
@@ -35,7 +37,9 @@ thread_local! {
 pub fn num_threads() -> usize {
     LIMIT.get().unwrap_or_else(|| match THREADS.load(Ordering::Relaxed) {
         0 => {
-            let threads = configured().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+            let threads = *CONFIGURED.get_or_init(|| {
+                configured().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+            });
             THREADS.store(threads, Ordering::Relaxed);
             threads
         }
@@ -44,8 +48,14 @@ pub fn num_threads() -> usize {
 }
 
 fn configured() -> Option<usize> {
-    let number = |name| std::env::var(name).ok()?.parse().ok().filter(|&threads| threads > 0);
-    number("AMP_NUM_THREADS").or_else(|| number("RAYON_NUM_THREADS"))
+    let text = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let number = |text: &String| text.trim().parse().ok().filter(|&threads| threads > 0);
+    let own = text("AMP_NUM_THREADS");
+    let threads = own.as_ref().and_then(number);
+    if let (None, Some(text)) = (threads, own) {
+        eprintln!("amp: AMP_NUM_THREADS={text}: not a number from 1 on; it is left out of account");
+    }
+    threads.or_else(|| number(&text("RAYON_NUM_THREADS")?))
 }
 
 /// Sets how many threads kernels of this process use (`torch.set_num_threads`); 0 counts as 1.
@@ -288,6 +298,30 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn a_number_of_threads_that_is_none_is_said_once() {
+        if std::env::var_os("AMP_NUM_THREADS").is_some() {
+            std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(num_threads))));
+            assert!(num_threads() >= 1);
+            return;
+        }
+        let program = std::env::current_exe().expect("the test binary has a path");
+        let said = |threads: &str| {
+            let mut again = std::process::Command::new(&program);
+            again.args(["--nocapture", "--exact", "threads::tests::a_number_of_threads_that_is_none_is_said_once"]);
+            let output = again.env("AMP_NUM_THREADS", threads).output().expect("the test binary starts");
+            assert!(output.status.success());
+            String::from_utf8(output.stderr).expect("text")
+        };
+        for none in ["abc", "0", "-1", "1.5"] {
+            assert_eq!(
+                said(none),
+                format!("amp: AMP_NUM_THREADS={none}: not a number from 1 on; it is left out of account\n")
+            );
+        }
+        assert_eq!(said("") + &said(" 3"), "");
     }
 
     #[test]
