@@ -149,6 +149,12 @@ fn check_index(op: &'static str, x: &RawTensor, axis: usize, index: &RawTensor) 
     x.backend().check_indices(op, index.operand()?, limit[axis], None)
 }
 
+/// A single value as a line of one element, as PyTorch takes it beside an index; other tensors as they are.
+#[track_caller]
+fn lined<P: Element>(x: &Tensor<P>) -> Result<Tensor<P>> {
+    if x.rank() == 0 { x.unsqueeze(0) } else { Ok(x.clone()) }
+}
+
 impl<P: Element> Tensor<P> {
     /// Slices at the positions `index` `[K]` of `axis` (`torch.index_select`).
     ///
@@ -220,6 +226,9 @@ impl<P: Element> Tensor<P> {
     /// [`Error::IndexOutOfRange`] for an index outside the axis.
     #[track_caller]
     pub fn gather(&self, axis: isize, index: &Tensor<I64>) -> Result<Self> {
+        if self.rank() == 0 || index.rank() == 0 {
+            return lined(self)?.gather(axis, &lined(index)?)?.reshape(index.dims());
+        }
         let axis = shape::axis("gather", axis, self.rank())?;
         Ok(Self::from_raw(gather(&self.raw, axis, &index.raw)?))
     }
@@ -237,6 +246,9 @@ impl<P: Element> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
+        if self.rank() == 0 || index.rank() == 0 {
+            return lined(self)?.scatter_add(axis, &lined(index)?, &lined(src)?)?.reshape(self.dims());
+        }
         let axis = shape::axis("scatter_add", axis, self.rank())?;
         Ok(Self::from_raw(scatter_add(&self.raw, axis, &index.raw, &src.raw)?))
     }
@@ -342,6 +354,28 @@ mod tests {
         assert!(x.embedding(&index(&[2], &[1])).is_err());
         assert!(index(&[4], &[1]).one_hot(4).is_err());
         assert_eq!(index(&[2, 0], &[2]).one_hot(3).unwrap().to_vec().unwrap(), [0, 0, 1, 1, 0, 0]);
+    }
+
+    /// As `torch.gather` and `torch.scatter_add` take tensors without dimensions.
+    #[test]
+    fn single_values_are_lines_of_one_element() {
+        let device = Device::cpu();
+        let (one, line) = (Tensor::<F32>::full((), 5.0, &device).unwrap(), index(&[0, 0], &[2]));
+        let single = index(&[0], &[]);
+        for (found, shape) in [
+            (one.gather(0, &single), &[][..]),
+            (one.gather(-1, &line), &[2]),
+            (one.reshape([1]).unwrap().gather(0, &single), &[]),
+            (one.scatter_add(0, &single, &one.zeros_like().unwrap()), &[]),
+            (one.scatter_add(0, &line, &Tensor::<F32>::zeros([2], &device).unwrap()), &[]),
+        ] {
+            let found = found.unwrap();
+            assert_eq!((found.dims(), found.to_vec().unwrap()), (shape, vec![5.0; shape.iter().product()]));
+        }
+        assert!(one.gather(1, &single).is_err() && one.gather(0, &index(&[1], &[])).is_err());
+        let tracked = one.tracked();
+        let grads = tracked.gather(0, &line).unwrap().sum_all().unwrap().backward().unwrap();
+        assert_eq!(grads.get(&tracked).unwrap().unwrap().item().unwrap(), 2.0);
     }
 
     #[test]
