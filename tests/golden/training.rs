@@ -1,6 +1,6 @@
 //! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
 
-use amp::optim::{Adam, AdamW, CosineLr, LinearWarmup, OneCycle, ReduceOnPlateau, RmsProp, Sgd, StepLr};
+use amp::optim::{Adagrad, Adam, AdamW, CosineLr, LinearWarmup, OneCycle, ReduceOnPlateau, RmsProp, Sgd, StepLr};
 use amp::prelude::*;
 
 use crate::case::Tolerance::Accumulated;
@@ -14,6 +14,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "optim_adam" => (Accumulated, steps(c, |p| adam(c, Adam::new([p], c.float("lr"))))?),
         "optim_adamw" => (Accumulated, steps(c, |p| adamw(c, AdamW::new([p], c.float("lr"))))?),
         "optim_rmsprop" => (Accumulated, steps(c, |p| rmsprop(c, RmsProp::new([p], c.float("lr"))))?),
+        "optim_adagrad" => (Accumulated, steps(c, |p| adagrad(c, Adagrad::new([p], c.float("lr"))))?),
         "schedule" => (Accumulated, schedule(c)?),
         "plateau" => (Accumulated, plateau(c)?),
         "grad_scaler" => (Accumulated, grad_scaler(c)?),
@@ -46,6 +47,12 @@ fn adamw(c: &Case, o: AdamW) -> AdamW {
 fn rmsprop(c: &Case, o: RmsProp) -> RmsProp {
     let o = o.alpha(c.float_or("alpha", 0.99)).eps(c.float_or("eps", 1e-8)).momentum(c.float_or("momentum", 0.0));
     o.centered(c.flag("centered")).weight_decay(c.float_or("weight_decay", 0.0))
+}
+
+fn adagrad(c: &Case, o: Adagrad) -> Adagrad {
+    let o = o.lr_decay(c.float_or("lr_decay", 0.0)).eps(c.float_or("eps", 1e-10));
+    let o = o.initial_accumulator_value(c.float_or("initial_accumulator_value", 0.0));
+    o.weight_decay(c.float_or("weight_decay", 0.0))
 }
 
 /// The parameter after each step; `in1` holds the gradient of each.

@@ -203,7 +203,7 @@ KERNEL(move_schedule, MoveScheduleArgs) {
 // -------------------------------------------------------------------------------------------------------------------
 // Optimizer steps
 
-enum Rule { SGD, ADAM, RMSPROP };
+enum Rule { SGD, ADAM, RMSPROP, ADAGRAD };
 
 struct Parameter {
     float* master;
@@ -246,6 +246,11 @@ __device__ inline Settings settings_of(const UpdateArgs& a, double step) {
     s.eps = (float)a.eps;
     s.penalty = a.decoupled ? 0.0f : (float)weight_decay;
     s.keep = a.decoupled ? (float)(1 - lr * weight_decay) : 1.0f;
+    if (a.rule == ADAGRAD) {
+        // RMSprop that forgets nothing; the decay of the learning rate stands in the place of momentum's.
+        s.rate = (float)(lr / (1 + (step - 1) * a.dampening));
+        s.beta2 = s.new2 = 1;
+    }
     if (a.rule == ADAM) {
         s.rate = (float)(lr / (1 - pow(a.beta1, step)));
         s.new1 = (float)(1 - a.beta1);

@@ -56,7 +56,7 @@ impl State {
     pub(super) fn fit(&mut self, rule: &UpdateRule, len: usize, device: &Device) -> Result<()> {
         self.moments.truncate(rule.moments());
         while self.moments.len() < rule.moments() {
-            self.moments.push(lasting(|| device.backend().fill(0.0, len, DType::F32))?);
+            self.moments.push(lasting(|| device.backend().fill(rule.start(), len, DType::F32))?);
         }
         Ok(())
     }
@@ -180,6 +180,7 @@ impl ParameterGroups {
             UpdateRule::Adam { decoupled: false, .. } => "Adam",
             UpdateRule::Adam { decoupled: true, .. } => "AdamW",
             UpdateRule::RmsProp { .. } => "RmsProp",
+            UpdateRule::Adagrad { .. } => "Adagrad",
         }
     }
 

@@ -1,5 +1,6 @@
 //! Optimizers and learning-rate schedules. All state is F32; updates run over all parameters in one pass.
 
+mod adagrad;
 mod adam;
 mod declare;
 mod ema;
@@ -13,6 +14,7 @@ mod sgd;
 mod taken;
 mod update;
 
+pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW, SparseAdam};
 pub use ema::Ema;
 pub use groups::ParameterGroups;

@@ -6,7 +6,10 @@ use amp_cpu::optim::UpdateRule;
 /// The learning rate, to read or to set.
 pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
     match rule {
-        UpdateRule::Sgd { lr, .. } | UpdateRule::Adam { lr, .. } | UpdateRule::RmsProp { lr, .. } => lr,
+        UpdateRule::Sgd { lr, .. }
+        | UpdateRule::Adam { lr, .. }
+        | UpdateRule::RmsProp { lr, .. }
+        | UpdateRule::Adagrad { lr, .. } => lr,
     }
 }
 
@@ -15,7 +18,8 @@ pub(super) fn weight_decay(rule: &mut UpdateRule) -> &mut f64 {
     match rule {
         UpdateRule::Sgd { weight_decay, .. }
         | UpdateRule::Adam { weight_decay, .. }
-        | UpdateRule::RmsProp { weight_decay, .. } => weight_decay,
+        | UpdateRule::RmsProp { weight_decay, .. }
+        | UpdateRule::Adagrad { weight_decay, .. } => weight_decay,
     }
 }
 
@@ -57,10 +61,20 @@ pub(super) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
             at_least_0("momentum", momentum)?;
             at_least_0("weight_decay", weight_decay)
         }
+        UpdateRule::Adagrad { lr, lr_decay, initial, eps, weight_decay } => {
+            at_least_0("the learning rate", lr)?;
+            at_least_0("lr_decay", lr_decay)?;
+            at_least_0("initial_accumulator_value", initial)?;
+            at_least_0("eps", eps)?;
+            at_least_0("weight_decay", weight_decay)
+        }
     }
 }
 
 /// Whether the rule leaves rows without a gradient as they are.
 pub(super) fn moves_rows(rule: &UpdateRule) -> bool {
-    matches!(rule, UpdateRule::Sgd { momentum: 0.0, weight_decay: 0.0, .. })
+    matches!(
+        rule,
+        UpdateRule::Sgd { momentum: 0.0, weight_decay: 0.0, .. } | UpdateRule::Adagrad { weight_decay: 0.0, .. }
+    )
 }

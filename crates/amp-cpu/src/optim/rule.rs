@@ -51,6 +51,19 @@ pub enum UpdateRule {
         /// L2 penalty, added to the gradient
         weight_decay: f64,
     },
+    /// Adagrad. State: the sum of squares so far.
+    Adagrad {
+        /// Learning rate
+        lr: f64,
+        /// The learning rate of step `t` is divided by `1 + (t - 1) lr_decay`
+        lr_decay: f64,
+        /// What the sum of squares starts at
+        initial: f64,
+        /// Added to the denominator
+        eps: f64,
+        /// L2 penalty, added to the gradient
+        weight_decay: f64,
+    },
 }
 
 impl UpdateRule {
@@ -60,7 +73,13 @@ impl UpdateRule {
             Self::Sgd { momentum, .. } => usize::from(momentum != 0.0),
             Self::Adam { amsgrad, .. } => 2 + usize::from(amsgrad),
             Self::RmsProp { momentum, centered, .. } => 1 + usize::from(centered) + usize::from(momentum != 0.0),
+            Self::Adagrad { .. } => 1,
         }
+    }
+
+    /// What the state starts at.
+    pub fn start(&self) -> f64 {
+        if let Self::Adagrad { initial, .. } = *self { initial } else { 0.0 }
     }
 
     /// Updates one chunk: master and moments.
@@ -99,6 +118,18 @@ impl UpdateRule {
                 eps: eps as f32,
                 momentum: momentum as f32,
                 centered,
+                weight_decay: weight_decay as f32,
+                factor,
+                chunk,
+            }),
+            // RMSprop that forgets nothing.
+            Self::Adagrad { lr, lr_decay, eps, weight_decay, .. } => dispatch(RmsProp {
+                lr: (lr / (1.0 + (chunk.step.max(1) - 1) as f64 * lr_decay)) as f32,
+                alpha: 1.0,
+                new: 1.0,
+                eps: eps as f32,
+                momentum: 0.0,
+                centered: false,
                 weight_decay: weight_decay as f32,
                 factor,
                 chunk,

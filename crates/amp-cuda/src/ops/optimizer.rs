@@ -175,6 +175,9 @@ fn settings(rule: &UpdateRule, factors: Factors, skip: u64) -> UpdateArgs {
         UpdateRule::RmsProp { lr, alpha, eps, momentum, centered, weight_decay } => {
             UpdateArgs { rule: 2, lr, beta2: alpha, eps, momentum, centered: i32::from(centered), weight_decay, ..none }
         }
+        UpdateRule::Adagrad { lr, lr_decay, eps, weight_decay, .. } => {
+            UpdateArgs { rule: 3, lr, dampening: lr_decay, eps, weight_decay, ..none }
+        }
     }
 }
 

@@ -47,6 +47,7 @@ fn every_rule_updates_masters_state_and_copies_as_on_the_cpu() {
         UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: true, amsgrad: false },
         UpdateRule::RmsProp { lr, alpha: 0.99, eps, momentum: 0.0, centered: false, weight_decay },
         UpdateRule::RmsProp { lr, alpha: 0.99, eps, momentum: 0.9, centered: true, weight_decay: 0.0 },
+        UpdateRule::Adagrad { lr, lr_decay: 0.5, initial: 0.0, eps, weight_decay },
     ];
     for rule in rules {
         let inputs: Vec<Input> = [(37, 1), (37, 2), (5000, 3), (5000, 4)]
@@ -63,6 +64,7 @@ fn rows_alone_are_updated_as_on_the_cpu() {
     let rules = [
         UpdateRule::Sgd { lr, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 },
         UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay: 0.0, decoupled: false, amsgrad: false },
+        UpdateRule::Adagrad { lr, lr_decay: 0.0, initial: 0.0, eps, weight_decay: 0.0 },
     ];
     for rule in rules {
         let inputs = [

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nn::Embedding;
-use crate::optim::{RmsProp, SparseAdam};
+use crate::optim::{Adagrad, RmsProp, SparseAdam};
 use crate::{I64, checkpoint};
 
 /// A table `[4, 2]` of 0.0, 0.1 to 0.7.
@@ -61,6 +61,7 @@ fn s10_rows_that_overflow_only_in_their_sum_are_found() {
 const SGD: [f32; 8] = [0.2, 0.5, 0.2, 0.3, 0.4, 0.5, 0.45, 0.4];
 const MOMENTUM: [f32; 8] = [0.38, 0.86, 0.038, -0.024, 0.4, 0.5, 0.279, 0.058];
 const SPARSE_ADAM: [f32; 8] = [0.07441367, 0.17441368, 0.10526318, 0.2052632, 0.4, 0.5, 0.41997597, 0.519_975_9];
+const ADAGRAD: [f32; 8] = [0.1, 0.2, 0.17071068, 0.270_710_7, 0.4, 0.5, 0.45527864, 0.5552786];
 
 /// Three steps from the same table.
 fn trained(mut opt: impl Optimizer) -> impl FnOnce(&Embedding) -> Vec<f32> {
@@ -90,6 +91,10 @@ fn sparse_updates_are_pytorchs() {
     assert_near(&trained(Sgd::new(weight(&t), 0.1).momentum(0.9))(&t), &MOMENTUM);
     let t = table();
     assert_near(&trained(SparseAdam::new(weight(&t), 0.1))(&t), &SPARSE_ADAM);
+    let t = table();
+    assert_near(&trained(Adagrad::new(weight(&t), 0.1))(&t), &ADAGRAD);
+    let t = table().sparse(false);
+    assert_near(&trained(Adagrad::new(weight(&t), 0.1))(&t), &ADAGRAD);
 }
 
 #[test]
@@ -113,6 +118,7 @@ fn optimizers_that_move_every_row_say_so() {
         Adam::new(weight(), 0.1).step(&grads()),
         RmsProp::new(weight(), 0.1).step(&grads()),
         Sgd::new(weight(), 0.1).weight_decay(0.1).step(&grads()),
+        Adagrad::new(weight(), 0.1).weight_decay(0.1).step(&grads()),
     ] {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::SparseGradient { .. }), "{error}");
