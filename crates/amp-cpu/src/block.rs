@@ -18,7 +18,7 @@ enum Home<T> {
 impl<T: Pooled> Block<T> {
     /// The first `len` elements of `span`, with arbitrary values.
     pub(crate) fn in_span(span: Span, len: usize) -> Self {
-        assert!(len * size_of::<T>() <= span.bytes(), "the span holds the elements");
+        assert!(len <= span.bytes() / size_of::<T>(), "the span holds the elements");
         if !T::ANY_BITS {
             // SAFETY: they lie inside (checked above) and are the span's alone.
             unsafe { span.start().cast::<T>().write_bytes(0, len) };

@@ -38,7 +38,7 @@ unsafe impl<T: Plain> Plain for [T; 16] where [T; 16]: Default {}
 
 /// Lends `len` elements of unspecified content to `body`.
 pub(crate) fn with<T: Plain, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
-    let mut lines = take((len * size_of::<T>()).div_ceil(size_of::<Line>()));
+    let mut lines = take(len, size_of::<T>());
     // SAFETY: `lines` is initialised, at least `len * size_of::<T>()` bytes long, aligned to 64 bytes, borrowed uniquely,
     // and outlives the slice; any bits are a `T` and any `T` is bytes (`Plain`).
     let buffer = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<T>(), len) };
@@ -47,8 +47,9 @@ pub(crate) fn with<T: Plain, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) ->
     result
 }
 
-/// At least `count` lines. Not generic, as [`keep`]: there are hundreds of callers.
-fn take(count: usize) -> Vec<Line> {
+/// Lines for `len` elements of `size` bytes at least. Not generic, as [`keep`]: there are hundreds of callers.
+fn take(len: usize, size: usize) -> Vec<Line> {
+    let count = len.checked_mul(size).expect("no more bytes than can be addressed").div_ceil(size_of::<Line>());
     let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
     if lines.len() < count {
         drop(std::mem::take(&mut lines));
