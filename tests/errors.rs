@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use amp::nn::{BatchNorm1d, GroupNorm, MultiHeadAttention};
+use amp::nn::{BatchNorm1d, Conv2d, GroupNorm, Lstm, MultiHeadAttention};
 use amp::prelude::*;
 use proptest::prelude::*;
 
@@ -87,6 +87,8 @@ const INDEXING: &[Bad] = &[
     (&["cat: ", "[2]", "[1, 2]"], || Tensor::cat(&[&f32([2]), &f32([1, 2])], 0).map(drop)),
     (&["cat: "], || Tensor::<F32>::cat(&[], 0).map(drop)),
     (&["stack: ", "[2]", "[3]"], || Tensor::stack(&[&f32([2]), &f32([3])], 0).map(drop)),
+    (&["amax: ", "[0, 2]"], || f32([0, 2]).amax([0], false).map(drop)),
+    (&["min_all: ", "[0, 2]"], || f32([0, 2]).min_all().map(drop)),
     (&["max: ", "[0, 2]"], || f32([0, 2]).max([0], false).map(drop)),
     (&["argmax: ", "[2, 0]"], || f32([2, 0]).argmax(1, false).map(drop)),
 ];
@@ -119,6 +121,9 @@ const LAYERS: &[Bad] = &[
     (&["GroupNorm: ", "[N, 4, ..]", "[2, 6]"], || {
         GroupNorm::new(2, 4, &Device::cpu())?.forward(&f32([2, 6])).map(drop)
     }),
+    (&["uniform: ", "more elements"], || Conv2d::new(2, 2, usize::MAX, &Device::cpu()).map(drop)),
+    (&["uniform: ", "more elements"], || Lstm::new(0, 1 << 62, &Device::cpu()).map(drop)),
+    (&["uniform: ", "more elements"], || MultiHeadAttention::new(1 << 63, 2, &Device::cpu()).map(drop)),
     (&["MultiHeadAttention: ", "the value", "[1, 5, 4]", "[1, 6, 4]"], || attention([1, 3, 4], [1, 5, 4], [1, 6, 4])),
     (&["MultiHeadAttention: ", "the key", "[1, 5, 4]", "[2, 5, 4]"], || attention([1, 3, 4], [2, 5, 4], [2, 5, 4])),
     (&["mse_loss: "], || f32([2, 3]).mse_loss(&f32([4])).map(drop)),

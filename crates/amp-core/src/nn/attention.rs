@@ -26,11 +26,12 @@ impl MultiHeadAttention {
             let expected = format!("a divisor of the width {width}");
             return Err(Error::argument("MultiHeadAttention", "heads", expected, heads));
         }
-        let in_proj_weight = init::xavier_uniform([3 * width, width], width, 3 * width, device)?;
+        let rows = width.saturating_mul(3);
+        let in_proj_weight = init::xavier_uniform([rows, width], width, rows, device)?;
         let out_weight = init::fan_in([width, width], width, device)?;
         Ok(Self {
             in_proj_weight,
-            in_proj_bias: init::zeros([3 * width], device)?,
+            in_proj_bias: init::zeros([rows], device)?,
             out_proj: Linear::from_parameters(out_weight, Some(init::zeros([width], device)?))?,
             heads,
             options: AttentionOptions::default(),

@@ -51,7 +51,7 @@ macro_rules! convolutions {
                     if $transposed { (channels_in, channels_out / groups) } else { (channels_out, channels_in / groups) };
                 let mut shape = vec![first, second];
                 shape.extend(kernel.into_extent());
-                let fan_in = shape[1..].iter().product();
+                let fan_in = shape[1..].iter().fold(1, |product: usize, &size| product.saturating_mul(size));
                 Ok(Self {
                     weight: init::fan_in(shape, fan_in, device)?,
                     bias: Some(init::fan_in([channels_out], fan_in, device)?),

@@ -24,7 +24,7 @@ pub fn normal(shape: impl IntoShape, mean: f64, std: f64, device: &Device) -> Re
 
 /// Uniform values of `±sqrt(6 / (fan_in + fan_out))` (`xavier_uniform_`).
 pub fn xavier_uniform(shape: impl IntoShape, fan_in: usize, fan_out: usize, device: &Device) -> Result<Parameter> {
-    let fans = (fan_in + fan_out).max(1);
+    let fans = fan_in.saturating_add(fan_out).max(1);
     uniform(shape, (6.0 / fans as f64).sqrt(), device)
 }
 

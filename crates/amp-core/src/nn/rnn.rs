@@ -21,7 +21,7 @@ struct Cell {
 impl Cell {
     fn new(inputs: usize, hidden: usize, gates: usize, suffix: String, device: &Device) -> Result<Self> {
         let bound = 1.0 / (hidden.max(1) as f64).sqrt();
-        let rows = gates * hidden;
+        let rows = gates.saturating_mul(hidden);
         let reverse = suffix.ends_with("reverse");
         Ok(Self {
             weight_ih: init::uniform([rows, inputs], bound, device)?,
@@ -97,7 +97,7 @@ impl Stack {
         let directions = 1 + usize::from(bidirectional);
         let mut cells = Vec::new();
         for layer in 0..layers {
-            let from = if layer == 0 { inputs } else { directions * hidden };
+            let from = if layer == 0 { inputs } else { directions.saturating_mul(hidden) };
             for direction in 0..directions {
                 let suffix = format!("_l{layer}{}", if direction == 1 { "_reverse" } else { "" });
                 cells.push(Cell::new(from, hidden, gates, suffix, device)?);

@@ -59,6 +59,12 @@ fn position<P: Element>(op: &'static str, max: bool, x: &Tensor<P>, axis: isize,
 }
 
 impl<P: Element> Tensor<P> {
+    #[track_caller]
+    fn extreme(&self, op: &'static str, reduce: Reduce, axes: impl Axes, keep: bool) -> Result<Self> {
+        let axes = shape::axes(op, axes.as_axes(), self.rank())?;
+        Self::from_raw(extreme(op, reduce, &self.raw, &axes, None)?).drop_axes(&axes, keep)
+    }
+
     /// Largest element over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.amax`).
     ///
     /// NaN wins. The gradient is shared evenly among equal elements.
@@ -67,8 +73,7 @@ impl<P: Element> Tensor<P> {
     /// [`Error::Empty`] when there is nothing to choose from.
     #[track_caller]
     pub fn max(&self, axes: impl Axes, keep: bool) -> Result<Self> {
-        let axes = shape::axes("max", axes.as_axes(), self.rank())?;
-        Self::from_raw(extreme("max", Reduce::Max, &self.raw, &axes, None)?).drop_axes(&axes, keep)
+        self.extreme("max", Reduce::Max, axes, keep)
     }
 
     /// Least element over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.amin`).
@@ -79,32 +84,31 @@ impl<P: Element> Tensor<P> {
     /// [`Error::Empty`] when there is nothing to choose from.
     #[track_caller]
     pub fn min(&self, axes: impl Axes, keep: bool) -> Result<Self> {
-        let axes = shape::axes("min", axes.as_axes(), self.rank())?;
-        Self::from_raw(extreme("min", Reduce::Min, &self.raw, &axes, None)?).drop_axes(&axes, keep)
+        self.extreme("min", Reduce::Min, axes, keep)
     }
 
     /// [`max`](Self::max) under PyTorch's name for the reduction that returns values only.
     #[track_caller]
     pub fn amax(&self, axes: impl Axes, keep: bool) -> Result<Self> {
-        self.max(axes, keep)
+        self.extreme("amax", Reduce::Max, axes, keep)
     }
 
     /// [`min`](Self::min) under PyTorch's name for the reduction that returns values only.
     #[track_caller]
     pub fn amin(&self, axes: impl Axes, keep: bool) -> Result<Self> {
-        self.min(axes, keep)
+        self.extreme("amin", Reduce::Min, axes, keep)
     }
 
     /// Largest of all elements, as a tensor of no dimensions.
     #[track_caller]
     pub fn max_all(&self) -> Result<Self> {
-        self.max([], false)
+        self.extreme("max_all", Reduce::Max, [], false)
     }
 
     /// Least of all elements, as a tensor of no dimensions.
     #[track_caller]
     pub fn min_all(&self) -> Result<Self> {
-        self.min([], false)
+        self.extreme("min_all", Reduce::Min, [], false)
     }
 
     /// Position of the largest element along `axis`: the first of equals, NaN before all numbers (`torch.argmax`).

@@ -145,6 +145,12 @@ impl<P: Element> Tensor<P> {
         for (axis, &n) in times.iter().enumerate().filter(|&(_, &n)| n != 1) {
             x = match n {
                 0 => x.narrow(axis as isize, 0, 0)?,
+                // A list of so many copies of nothing could need any amount of memory.
+                _ if x.count() == 0 => {
+                    let mut more = x.dims().to_vec();
+                    more[axis] *= n - 1;
+                    Self::cat(&[&x, &Self::zeros(more, x.device())?], axis as isize)?
+                }
                 _ => Self::cat(&vec![&x; n], axis as isize)?,
             };
         }
@@ -225,6 +231,12 @@ mod tests {
         let (a, b) = (counted(&[2, 2]), counted(&[2, 1]));
         assert_eq!(Tensor::cat(&[&a, &b], -1).unwrap().to_vec().unwrap(), [0, 1, 0, 2, 3, 1]);
         assert_eq!(Tensor::stack(&[&b, &b], 0).unwrap().dims(), [2, 2, 1]);
+        let none = x().narrow(0, 0, 0).unwrap();
+        assert_eq!(
+            none.repeat(vec![usize::MAX; none.rank()]).unwrap_err().to_string().split(':').next(),
+            Some("repeat")
+        );
+        assert_eq!(counted(&[0]).repeat([usize::MAX]).unwrap().dims(), [0]);
         assert_eq!(counted(&[1, 2]).repeat([2, 2]).unwrap().to_vec().unwrap(), [0, 1, 0, 1, 0, 1, 0, 1]);
         assert_eq!(counted(&[2]).pad([1, 2], 7.0).unwrap().to_vec().unwrap(), [7, 0, 1, 7, 7]);
         let sizes: Vec<usize> = counted(&[7]).chunk(3, 0).unwrap().iter().map(Tensor::count).collect();
