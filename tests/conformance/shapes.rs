@@ -79,6 +79,9 @@ fn indexing() {
         conform!(device, "scatter_add", all, indexed(&[2, 1], 1), Terms(2), |a| {
             a.x[0].scatter_add(1, &a.index[0], &a.x[0].narrow(0, 0, 2)?.narrow(1, 0, 1)?)
         });
+        conform!(device, "scatter", all, indexed(&[2, 1], 1), Exact, |a| {
+            a.x[0].scatter(1, &a.index[0], &a.x[0].narrow(0, 0, 2)?.narrow(1, 0, 1)?)
+        });
     }
 }
 

@@ -167,6 +167,7 @@ cases! {
     ge widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.ge(b);
     index_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_add(0, &labels(a, |i| (2 - i) as i64)?, b);
     scatter_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_add(0, &indices(b)?, b);
+    scatter widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter(0, &indices(b)?, b);
     cat widest -> Q, [3, 4] [2, 4] [1]: |a, b, c| Tensor::cat(&[a, b], 0);
     stack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::stack(&[a, b], 1);
 

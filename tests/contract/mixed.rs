@@ -68,6 +68,7 @@ mixed! {
     ge -> Bool, [3, 4]: |a, b, c| a.ge(b);
     index_add -> F32, [3, 4]: |a, b, c| a.index_add(0, &rows()?, b);
     scatter_add -> F32, [3, 4]: |a, b, c| a.scatter_add(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
+    scatter -> F32, [3, 4]: |a, b, c| a.scatter(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
     cat -> F32, [3, 4]: |a, b, c| Tensor::cat(&[a, b], 0);
     stack -> F32, [3, 4]: |a, b, c| Tensor::stack(&[a, b], 1);
 }

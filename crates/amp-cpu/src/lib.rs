@@ -59,7 +59,7 @@ pub use elementwise::{
     unary_grad,
 };
 pub use gemm::{Epilogue, matmul, matmul_acc, matmul_sums};
-pub use index::{gather, index_add, index_bounds, index_select, indices, scatter_add};
+pub use index::{gather, index_add, index_bounds, index_select, indices, scatter, scatter_add};
 pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
 pub use line::{cumprod_grad, scan, sort};
 pub use norm::{

@@ -114,6 +114,7 @@ struct SegmentAddArgs {
     i64 inner;
     i64 len;
     int out;
+    int last;           // what is last for a target takes its place
 };
 
 // y[target[j]] = base + sum of source[j] over equal targets, in the order of j; a thread per head of a run and column.
@@ -125,7 +126,8 @@ template <class C> __device__ void segment_add(const SegmentAddArgs& a) {
         i64 at = (outer * a.len + target) * a.inner + lane;
         C sum = a.base.data ? load<C>(a.base, at) : (C)0;
         for (; p < a.count && a.target[a.order[p]] == target; ++p) {
-            sum = plus(sum, load<C>(a.source, (outer * a.count + a.order[p]) * a.inner + lane));
+            C value = load<C>(a.source, (outer * a.count + a.order[p]) * a.inner + lane);
+            sum = a.last ? value : plus(sum, value);
         }
         store_as(a.y, a.out, at, sum);
     }

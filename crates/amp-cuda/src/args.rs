@@ -64,7 +64,7 @@ args! {
     }
     SegmentAddArgs {
         source: Operand, target: u64, order: u64, base: Operand, y: u64, outer: i64, count: i64, inner: i64, len: i64,
-        out: i32,
+        out: i32, last: i32,
     }
     MatmulArgs {
         l: Operand, r: Operand, bias: Operand, y: u64, batch_shape: [i64; MAX_RANK], l_batch: [i64; MAX_RANK],

@@ -27,6 +27,17 @@ pub trait Indexing {
         out: DType,
     ) -> Result<Buffer>;
 
+    /// `base` with `src` in the places where [`gather`](Self::gather) would read; of several for one place the last, in row-major
+    /// order, stays.
+    fn scatter(
+        &self,
+        base: Operand<'_>,
+        axis: usize,
+        index: Operand<'_>,
+        src: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer>;
+
     /// Zeros with `len` slices along `axis`, to which the slices of `src` are added at the positions `index` `[K]`.
     fn index_add(&self, len: usize, axis: usize, index: Operand<'_>, src: Operand<'_>, out: DType) -> Result<Buffer>;
 }

@@ -2,6 +2,7 @@
 
 use super::kernel::{binary, compare, select, zeros};
 use super::matmul::with_axis;
+use super::operand::{Operand, Term};
 use crate::autograd::{Pass, Rows, Which, record};
 use crate::precision::{Element, Float, I64, SamePrecision};
 use crate::raw::RawTensor;
@@ -80,12 +81,7 @@ fn gather(x: &RawTensor, axis: usize, index: &RawTensor) -> Result<RawTensor> {
 
 #[track_caller]
 fn scatter_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) -> Result<RawTensor> {
-    check_index("scatter_add", base, axis, index)?;
-    base.device().check_same(src.device(), "scatter_add")?;
-    if src.shape() != index.shape() {
-        let (what, expected) = ("the source", format!("{:?}, that of the index", index.shape()));
-        return Err(Error::Shape { op: "scatter_add", what, expected, found: src.shape().into() });
-    }
+    check_source("scatter_add", base, axis, index, src)?;
     let (b, i, s) = (base.operand()?, index.operand()?, src.operand()?);
     let buffer = base.backend().scatter_add(b, axis, i, s, base.logical)?;
     let index = index.clone();
@@ -97,6 +93,28 @@ fn scatter_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor
                 pass.give(1, RawTensor::new(grad.device(), buffer, *index.shape()))?;
             }
             pass.give(0, grad)
+        }))
+    })
+}
+
+#[track_caller]
+fn scatter(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) -> Result<RawTensor> {
+    check_source("scatter", base, axis, index, src)?;
+    let (b, i, s) = (base.operand()?, index.operand()?, src.operand()?);
+    let buffer = base.backend().scatter(b, axis, i, s, base.logical)?;
+    let index = index.clone();
+    record("scatter", &[base, src], RawTensor::new(base.device(), buffer, *base.shape()), |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let (backend, grad, at) = (index.backend(), pass.grad().operand()?, index.operand()?);
+            let shares = if pass.wants(1) { Some(backend.gather(grad, axis, at)?) } else { None };
+            if pass.wants(0) {
+                let none = zeros(&index, pass.dtype(0))?.broadcast_to("scatter", index.shape())?;
+                let rest = backend.scatter(grad, axis, at, none.operand()?, pass.dtype(0))?;
+                pass.give(0, RawTensor::new(index.device(), rest, *pass.grad().shape()))?;
+            }
+            let give =
+                |shares| pass.give(1, RawTensor::written(index.device(), shares, *index.shape(), pass.grad().logical));
+            shares.map_or(Ok(()), give)
         }))
     })
 }
@@ -135,6 +153,17 @@ fn index_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) 
             pass.give(0, grad)
         }))
     })
+}
+
+/// As [`check_index`], and a source for each index.
+fn check_source(op: &'static str, base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) -> Result<()> {
+    check_index(op, base, axis, index)?;
+    base.device().check_same(src.device(), op)?;
+    if src.shape() != index.shape() {
+        let (what, expected) = ("the source", format!("{:?}, that of the index", index.shape()));
+        return Err(Error::Shape { op, what, expected, found: src.shape().into() });
+    }
+    Ok(())
 }
 
 /// Same rank, no other dimension longer than that of `x`, every index within `axis`.
@@ -252,6 +281,25 @@ impl<P: Element> Tensor<P> {
         let axis = shape::axis("scatter_add", axis, self.rank())?;
         Ok(Self::from_raw(scatter_add(&self.raw, axis, &index.raw, &src.raw)?))
     }
+
+    /// This tensor with `src[i][j]` in the place of `[i][index[i][j]]` for axis 1, and likewise for others; a number as the
+    /// source goes to all of them (`torch.scatter`).
+    ///
+    /// Of several elements for one place, the last in row-major order stays. Gradients go to each of them, as in PyTorch.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for an index outside the axis.
+    #[track_caller]
+    pub fn scatter<R: Operand<P>>(&self, axis: isize, index: &Tensor<I64>, src: R) -> Result<Self> {
+        let src = match src.term() {
+            Term::Tensor(src) => src,
+            number => number.beside(&self.raw)?.broadcast_to("scatter", index.raw.shape())?,
+        };
+        let (base, index, src) = (lined(self)?, lined(index)?, lined(&Self::from_raw(src))?);
+        let axis = shape::axis("scatter", axis, base.rank())?;
+        let y = Self::from_raw(scatter(&base.raw, axis, &index.raw, &src.raw)?);
+        if self.rank() == 0 { y.reshape(()) } else { Ok(y) }
+    }
 }
 
 impl<P: Float> Tensor<P> {
@@ -317,6 +365,8 @@ mod tests {
         let x = Tensor::<F64>::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap();
         let src = Tensor::<F64>::from_vec(vec![1.5, 0.4, -0.9, 2.2], [2, 2], &Device::cpu()).unwrap();
         let (k, at) = (index(&[2, 0, 2], &[3]), index(&[1, 1, 0, 2], &[2, 2]));
+        // Of two for one place, both get the gradient though one has no effect.
+        let apart = index(&[1, 2, 0, 2], &[2, 2]);
         let one = std::slice::from_ref(&x);
         for (name, worst) in [
             ("index_select", gradcheck(|t| t[0].index_select(1, &k), one)),
@@ -324,7 +374,9 @@ mod tests {
             ("gather", gradcheck(|t| t[0].gather(1, &at), one)),
             ("gather, strided", gradcheck(|t| t[0].t()?.gather(0, &at.t()?), one)),
             ("index_add", gradcheck(|t| t[0].index_add(1, &k, &t[1])?.sqr(), &[x.clone(), x.neg().unwrap()])),
-            ("scatter_add", gradcheck(|t| t[0].scatter_add(1, &at, &t[1]), &[x.clone(), src])),
+            ("scatter_add", gradcheck(|t| t[0].scatter_add(1, &at, &t[1]), &[x.clone(), src.clone()])),
+            ("scatter", gradcheck(|t| t[0].scatter(1, &apart, &t[1])?.sqr(), &[x.clone(), src])),
+            ("scatter, a number", gradcheck(|t| t[0].scatter(-1, &at, 0.5)?.sqr(), one)),
         ] {
             let worst = worst.unwrap();
             assert!(worst.error <= 1e-6, "{name}: {worst:?}");
@@ -367,6 +419,8 @@ mod tests {
             (one.gather(-1, &line), &[2]),
             (one.reshape([1]).unwrap().gather(0, &single), &[]),
             (one.scatter_add(0, &single, &one.zeros_like().unwrap()), &[]),
+            (one.zeros_like().unwrap().scatter(-1, &single, 5.0), &[]),
+            (one.zeros_like().unwrap().scatter(0, &line, 5.0), &[]),
             (one.scatter_add(0, &line, &Tensor::<F32>::zeros([2], &device).unwrap()), &[]),
         ] {
             let found = found.unwrap();

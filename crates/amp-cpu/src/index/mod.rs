@@ -101,6 +101,17 @@ pub fn gather(x: &View, axis: usize, index: &View) -> Storage {
 /// PyTorch: `scatter_add`. Sums run in F32 (F64, I64) in row-major order of `src`, so they are deterministic, and are
 /// rounded to `out` once.
 pub fn scatter_add(base: &View, axis: usize, index: &View, src: &View, out: DType) -> Storage {
+    scattered(true, base, axis, index, src, out)
+}
+
+/// `base`, with `src[i][j][k]` in the place of `[i][index[i][j][k]][k]` for axis 1, and likewise for others.
+///
+/// PyTorch: `scatter`. Of several elements for one place, the last in row-major order of `src` stays.
+pub fn scatter(base: &View, axis: usize, index: &View, src: &View, out: DType) -> Storage {
+    scattered(false, base, axis, index, src, out)
+}
+
+fn scattered(adds: bool, base: &View, axis: usize, index: &View, src: &View, out: DType) -> Storage {
     let positions = Positions::new(base, axis, index);
     in_num!(out, A => {
         let mut sums = vec![<A as Num>::ZERO; base.layout.count()];
@@ -114,7 +125,7 @@ pub fn scatter_add(base: &View, axis: usize, index: &View, src: &View, out: DTyp
         span.load(0, &mut values);
         for (i, value) in values.into_iter().enumerate() {
             let at = positions.of(i);
-            sums[at] = sums[at].add(value);
+            sums[at] = if adds { sums[at].add(value) } else { value };
         }
         converted(sums, out)
     })

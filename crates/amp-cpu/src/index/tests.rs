@@ -1,4 +1,4 @@
-use super::{gather, index_add, index_bounds, index_select, indices, scatter_add};
+use super::{gather, index_add, index_bounds, index_select, indices, scatter, scatter_add};
 use crate::testing::{Random, Tensor};
 use crate::{DType, Storage};
 
@@ -39,15 +39,19 @@ fn gathered_and_scattered_elements() {
             let base = random.tensor(view.shape(), DType::F32);
             let sums = scatter_add(&base.view(), axis, &index.view(), &src.view(), DType::F64);
             let sums = Tensor::contiguous(view.shape(), sums);
-            let mut expected = base.values();
+            let last = scatter(&base.view(), axis, &index.view(), &src.view(), DType::F32);
+            let last = Tensor::contiguous(view.shape(), last);
+            let (mut expected, mut replaced) = (base.values(), base.values());
             for at in index.indices() {
                 let mut from = at.clone();
                 from[axis] = index.at(&at) as usize;
                 assert_eq!(found.at(&at), view.at(&from));
                 let place = from.iter().zip(view.shape()).fold(0, |place, (i, size)| place * size + i);
                 expected[place] += src.at(&at);
+                replaced[place] = src.at(&at);
             }
             assert_eq!(sums.values(), expected);
+            assert_eq!(last.values(), replaced);
         }
     }
 }

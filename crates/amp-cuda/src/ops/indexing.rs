@@ -29,9 +29,11 @@ fn named(gpu: &Gpu, op: &'static str, shape: &[usize], axis: usize, index: CoreO
 }
 
 impl Gpu {
-    /// `base` (or zeros) with the slices of `source` added at `targets`, in their order.
+    /// `base` (or zeros) with the slices of `source` added at `targets`, in their order; the last one in the place of all if
+    /// `last`.
     pub(super) fn segments(
         &self,
+        last: bool,
         y: &Memory,
         (base, source): (Operand, Operand),
         (targets, cut): (&Memory, Cut),
@@ -53,6 +55,7 @@ impl Gpu {
             inner: cut.inner as i64,
             len: len as i64,
             out: tag(y.dtype()),
+            last: i32::from(last),
         };
         let grid = self.spread(cut.outer * cut.len * cut.inner);
         self.launch(FAMILY, "segment_add", Some(Compute::of(&[y.dtype()])), grid, args)
@@ -112,22 +115,18 @@ impl Indexing for Gpu {
         src: CoreOperand<'_>,
         out: DType,
     ) -> Result<Buffer> {
-        use amp_core::backend::Memory as _;
-        let (n, total) = (index.layout.count(), base.layout.count());
-        let copy = self.copy(base, out)?;
-        let targets = self.memory("scatter_add", n, DType::I64)?;
-        let args = GatherArgs { y: targets.address(), ..named(self, "scatter_add", &base.layout.shape, axis, index)? };
-        self.launch(FAMILY, "scatter_targets", None, self.spread(n), args)?;
-        // `src` may be larger than `index`: only the part of its shape counts.
-        let part = Layout { shape: index.layout.shape, ..*src.layout };
-        let source = Operand::with_layout(self, "scatter_add", src, &part)?;
-        let base = Operand::new(self, "scatter_add", base)?;
-        let Some(y) = copy.downcast::<Memory>() else { return Err(crate::error::foreign(self, "scatter_add")) };
-        if total > 0 {
-            let line = Cut { outer: 1, len: n, inner: 1 };
-            self.segments(y, (base, source), (&targets, line), total)?;
-        }
-        Ok(copy)
+        self.scattered("scatter_add", base, axis, index, src, out)
+    }
+
+    fn scatter(
+        &self,
+        base: CoreOperand<'_>,
+        axis: usize,
+        index: CoreOperand<'_>,
+        src: CoreOperand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        self.scattered("scatter", base, axis, index, src, out)
     }
 
     fn index_add(
@@ -146,13 +145,41 @@ impl Indexing for Gpu {
         self.launch(FAMILY, "slice_targets", None, self.spread(cut.len), args)?;
         let source = Operand::new(self, "index_add", src)?;
         if len > 0 {
-            self.segments(&y, (Operand::NONE, source), (&targets, cut), len)?;
+            self.segments(false, &y, (Operand::NONE, source), (&targets, cut), len)?;
         }
         Ok(y.into_buffer())
     }
 }
 
 impl Gpu {
+    /// `base` with the elements of `src` added to it, or in its place, where `index` says.
+    fn scattered(
+        &self,
+        op: &'static str,
+        base: CoreOperand<'_>,
+        axis: usize,
+        index: CoreOperand<'_>,
+        src: CoreOperand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        use amp_core::backend::Memory as _;
+        let (n, total) = (index.layout.count(), base.layout.count());
+        let copy = self.copy(base, out)?;
+        let targets = self.memory(op, n, DType::I64)?;
+        let args = GatherArgs { y: targets.address(), ..named(self, op, &base.layout.shape, axis, index)? };
+        self.launch(FAMILY, "scatter_targets", None, self.spread(n), args)?;
+        // `src` may be larger than `index`: only the part of its shape counts.
+        let part = Layout { shape: index.layout.shape, ..*src.layout };
+        let source = Operand::with_layout(self, op, src, &part)?;
+        let base = Operand::new(self, op, base)?;
+        let Some(y) = copy.downcast::<Memory>() else { return Err(crate::error::foreign(self, op)) };
+        if total > 0 {
+            let line = Cut { outer: 1, len: n, inner: 1 };
+            self.segments(op == "scatter", y, (base, source), (&targets, line), total)?;
+        }
+        Ok(copy)
+    }
+
     /// Reports an index that a check has refused since the last call; the device has been waited for.
     pub(super) fn bad_index(&self) -> Result<()> {
         match self.checks.found(self)? {

@@ -155,7 +155,7 @@ impl Pooling for Gpu {
         self.launch(FAMILY, "pool_targets", None, self.spread(n), args)?;
         let source = Operand::new(self, "max_pool2d", grad)?;
         let line = Cut { outer: 1, len: n, inner: 1 };
-        self.segments(&dx, (Operand::NONE, source), (&targets, line), count * inputs)?;
+        self.segments(false, &dx, (Operand::NONE, source), (&targets, line), count * inputs)?;
         Ok(dx.into_buffer())
     }
 

@@ -212,6 +212,7 @@ fn selecting_gathering_and_adding_by_index() {
                 b.index_add(9, 1, x[1], x[2], out)?,
                 b.gather(x[0], 1, x[3])?,
                 b.scatter_add(x[0], 1, x[3], x[2], out)?,
+                b.scatter(x[0], 1, x[3], x[2], out)?,
             ])
         });
     }

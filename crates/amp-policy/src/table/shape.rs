@@ -53,7 +53,9 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("index_add", Family::Index, Class::Widest, "requires equal dtypes; mixed raises (gap next to scatter_add)")
         .tensors(&[0, 3])
         .implemented(),
-    Op::new("scatter", Family::Index, Class::Widest, "requires equal dtypes; mixed raises").tensors(&[0, 2]),
+    Op::new("scatter", Family::Index, Class::Widest, "requires equal dtypes; mixed raises")
+        .tensors(&[0, 3])
+        .implemented(),
     Op::new(
         "scatter_reduce",
         Family::Index,

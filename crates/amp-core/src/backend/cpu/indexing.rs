@@ -33,6 +33,18 @@ impl Indexing for CpuBackend {
         Ok(Buffer::new(amp_cpu::scatter_add(&base, axis, &index, &src, out)))
     }
 
+    fn scatter(
+        &self,
+        base: Operand<'_>,
+        axis: usize,
+        index: Operand<'_>,
+        src: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        let (base, index, src) = (view("scatter", base)?, view("scatter", index)?, view("scatter", src)?);
+        Ok(Buffer::new(amp_cpu::scatter(&base, axis, &index, &src, out)))
+    }
+
     fn index_add(&self, len: usize, axis: usize, index: Operand<'_>, src: Operand<'_>, out: DType) -> Result<Buffer> {
         let index = amp_cpu::indices(&view("index_add", index)?);
         Ok(Buffer::new(amp_cpu::index_add(len, axis, &index, &view("index_add", src)?, out)))
