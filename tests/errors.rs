@@ -233,7 +233,7 @@ const RANDOM: &[Random] = &[
     ("index_select", |c| gradient(leaf(&c.left).index_select(c.axis, &c.index()))),
     ("gather", |c| gradient(leaf(&c.left).gather(c.axis, &c.index()))),
     ("scatter_add", |c| gradient(leaf(&c.left).scatter_add(c.axis, &c.index(), &leaf(&c.right)))),
-    ("scatter", |c| gradient(leaf(&c.left).scatter(c.axis, &c.index(), &leaf(&c.right)))),
+    ("scatter", |c| gradient(leaf(&c.left).scatter(c.axis, &c.index(), leaf(&c.right)))),
     ("index_add", |c| gradient(leaf(&c.left).index_add(c.axis, &c.index(), &leaf(&c.right)))),
     ("multinomial", |c| f32(&c.left).multinomial(c.size(0), c.axis < 0).map(drop)),
     ("unbind", |c| f32(&c.left).unbind(c.axis).map(drop)),

@@ -17,7 +17,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "index_select" => (Chosen, c.x(0).index_select(c.axis(), &c.index(1))?.into()),
         "gather" => (Chosen, c.x(0).gather(c.axis(), &c.index(1))?.into()),
         "scatter_add" => (Accumulated, c.x(0).scatter_add(c.axis(), &c.index(1), &c.x(2))?.into()),
-        "scatter" => (Chosen, c.x(0).scatter(c.axis(), &c.index(1), &c.x(2))?.into()),
+        "scatter" => (Chosen, c.x(0).scatter(c.axis(), &c.index(1), c.x(2))?.into()),
         "scatter_number" => (Chosen, c.x(0).scatter(c.axis(), &c.index(1), c.float("value"))?.into()),
         "index_add" => (Accumulated, c.x(0).index_add(c.axis(), &c.index(1), &c.x(2))?.into()),
         "unbind" => (Exact, c.x(0).unbind(c.axis())?.into()),
