@@ -11,6 +11,8 @@
 //! assert_eq!(find("softmax").unwrap().class, Class::Full);
 //! assert!(find("my_op").is_none());
 //! ```
+//!
+#![doc = include_str!("../POLICY.md")]
 #![forbid(unsafe_code)]
 
 mod half;

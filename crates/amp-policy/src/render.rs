@@ -3,7 +3,7 @@
 use crate::{Op, all};
 use std::fmt::Write;
 
-/// The reference table in Markdown, as the documentation shows it.
+/// The reference table in Markdown, as `POLICY.md` and the documentation show it.
 pub fn markdown() -> String {
     let mut out = String::from("| operation | PyTorch | class | here | reason |\n|---|---|---|---|---|\n");
     for op in all() {

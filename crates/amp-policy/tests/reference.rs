@@ -87,3 +87,17 @@ fn every_row_has_a_reason_and_a_line_in_the_reference() {
         assert!(text.contains(&format!("| `{}` | `{}` | {} |", op.name, op.torch, op.class)));
     }
 }
+
+/// `AMP_RENEW=1 cargo test -p amp-policy` writes the document anew.
+#[test]
+fn the_document_shows_every_row_as_it_is() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/POLICY.md");
+    let text = std::fs::read_to_string(path).expect("a readable POLICY.md");
+    let (introduction, _) = text.split_once("| operation |").expect("a table");
+    let renewed = format!("{introduction}{}", amp_policy::markdown());
+    if std::env::var_os("AMP_RENEW").is_some() {
+        std::fs::write(path, &renewed).expect("a writable POLICY.md");
+    } else {
+        assert!(text == renewed, "POLICY.md is not what the table says");
+    }
+}
