@@ -43,6 +43,28 @@ use proc_macro::TokenStream;
 /// `full` ones in F32, `widest` ones where their operands meet, `keep` ones in what they are given. Every call on a
 /// tensor is cast by its type; methods of other types that share a name with an operation stay as they are.
 ///
+/// ```
+/// use amp::{nn::Linear, prelude::*};
+///
+/// #[autocast(f16)]
+/// fn scores(fc: &Linear, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+///     fc.forward(x)?.relu()?.log_softmax(-1) // F16, F16, F32
+/// }
+///
+/// /// The caller picks the precision, and whether it is used; a cast too many does not compile.
+/// #[autocast(P, enabled = fast, full(gelu), max_casts = 2)]
+/// fn hidden<P: AutocastPrecision>(x: &Tensor<F32>, w: &Tensor<F32>, fast: bool) -> Result<Tensor<F32>> {
+///     x.matmul(w)?.gelu()
+/// }
+///
+/// let device = Device::cpu();
+/// let (x, w) = (Tensor::randn([8, 16], &device)?, Tensor::randn([16, 4], &device)?);
+/// assert_eq!(scores(&Linear::new(16, 4, &device)?, &x)?.dims(), [8, 4]);
+/// assert_eq!(hidden::<BF16>(&x, &w, false)?.to_vec()?, hidden::<F32>(&x, &w, true)?.to_vec()?);
+/// println!("{}", amp::plan::all()[0]); // every operation with its precisions and casts
+/// # Ok::<_, Error>(())
+/// ```
+///
 /// | option | meaning |
 /// |---|---|
 /// | `enabled = expr` | a `bool` that picks, when the function is called, between this region and F32 |
@@ -118,6 +140,18 @@ pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Options are those of `#[autocast]` and come before the body. `?`, `return`, `break` and borrows keep their meaning.
 /// `amp_region!(f32, ..)` inside a region switches it off; what comes out of it is never narrowed again silently.
+///
+/// ```
+/// use amp::prelude::*;
+///
+/// let w = Tensor::<F32>::ones([4, 4], &Device::cpu())?;
+/// let y: Tensor<F32> = amp_region!(bf16, {
+///     let h = w.matmul(&w)?;
+///     amp_region!(f32, { h.exp()? + 1e-9 })?
+/// });
+/// # assert_eq!(y.dims(), [4, 4]);
+/// # Ok::<_, Error>(())
+/// ```
 #[proc_macro]
 pub fn amp_region(input: TokenStream) -> TokenStream {
     region::amp_region(input.into()).into()
@@ -127,6 +161,24 @@ pub fn amp_region(input: TokenStream) -> TokenStream {
 ///
 /// The signature is held against the class, the body is no region, and the class is added to the documentation. Regions
 /// whose policy or attribute lists the function cast the arguments of its calls (PyTorch's `custom_fwd(cast_inputs=..)`).
+///
+/// ```
+/// use amp::prelude::*;
+///
+/// #[amp_op(full)]
+/// fn root_mean_square(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+///     x.sqr()?.mean_all()?.sqrt()
+/// }
+///
+/// #[autocast(f16, full(root_mean_square))]
+/// fn normalized(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+///     let h = x.matmul(w)?;
+///     h / root_mean_square(&h)? // given F16, which is widened for it
+/// }
+/// # let x = Tensor::ones([2, 2], &Device::cpu())?;
+/// # assert_eq!(normalized(&x, &x)?.to_vec()?, [1.0; 4]);
+/// # Ok::<_, Error>(())
+/// ```
 #[proc_macro_attribute]
 pub fn amp_op(args: TokenStream, item: TokenStream) -> TokenStream {
     amp_op::amp_op(args.into(), item.into()).into()
@@ -135,6 +187,23 @@ pub fn amp_op(args: TokenStream, item: TokenStream) -> TokenStream {
 /// Defines a reusable policy: `amp_policy! { pub name { full: [gelu], lower: [my_op] } }`.
 ///
 /// It is used as `#[autocast(f16, policy = path::to::name)]`, in other modules and, when it is `pub`, in other crates.
+///
+/// ```
+/// use amp::prelude::*;
+///
+/// amp_policy! {
+///     /// Products stay in F32 where they end in a loss.
+///     pub careful { full: [matmul, gelu] }
+/// }
+///
+/// #[autocast(f16, policy = careful)]
+/// fn head(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+///     x.matmul(w)?.gelu()
+/// }
+/// # let x = Tensor::ones([2, 2], &Device::cpu())?;
+/// # assert_eq!(head(&x, &x)?.dims(), [2, 2]);
+/// # Ok::<_, Error>(())
+/// ```
 #[proc_macro]
 pub fn amp_policy(input: TokenStream) -> TokenStream {
     policy::amp_policy(input.into()).into()
@@ -159,6 +228,26 @@ pub fn region_with(input: TokenStream) -> TokenStream {
 /// Every field whose type implements `Module` belongs to the model: layers, parameters, other models, and Vec, Option,
 /// Box, Arc, arrays and tuples of them. Other fields (sizes, names, constant tensors) are passed over. A type parameter
 /// that is a field must be a module.
+///
+/// ```
+/// use amp::{nn::Linear, prelude::*};
+///
+/// #[derive(Module)]
+/// struct Mlp {
+///     layers: Vec<Linear>,
+///     #[module(name = "classifier")]
+///     head: Linear,
+///     classes: usize,
+/// }
+///
+/// let device = Device::cpu();
+/// let layers = vec![Linear::new(8, 8, &device)?, Linear::new(8, 8, &device)?];
+/// let mlp = Mlp { layers, head: Linear::new(8, 2, &device)?, classes: 2 };
+/// assert_eq!(mlp.parameters().len(), 6);
+/// assert_eq!(mlp.parameters()[4].name(), "classifier.weight");
+/// # assert_eq!(mlp.classes, 2);
+/// # Ok::<_, Error>(())
+/// ```
 ///
 /// `#[module(skip)]` leaves a field out and `#[module(name = "..")]` renames it, as in a file from elsewhere;
 /// `#[module(crate = path)]` on the type names the crate where it is not called `amp`.
