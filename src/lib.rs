@@ -1,4 +1,51 @@
 //! Automatic mixed precision for Rust, decided at compile time.
+//!
+//! [`#[autocast]`](macro@autocast) rewrites a function so that each of its operations runs in the precision that one table
+//! gives it: products in 16 bits, what needs range or digits in F32. Precision is part of a tensor's type, so that what would
+//! overflow, vanish or be undone does not compile, and neither does a training step in the wrong order.
+//!
+//! ```
+//! use amp::{nn::Linear, optim::AdamW, prelude::*};
+//!
+//! #[derive(Module)]
+//! struct Net { fc1: Linear, fc2: Linear }
+//!
+//! impl Net {
+//!     #[autocast(bf16)]
+//!     fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+//!         self.fc2.forward(&self.fc1.forward(x)?.relu()?)
+//!     }
+//! }
+//!
+//! let device = Device::best();
+//! let net = Net { fc1: Linear::new(16, 32, &device)?, fc2: Linear::new(32, 4, &device)? };
+//! let mut opt = AdamW::new(net.parameters(), 1e-3);
+//! let (x, y) = (Tensor::randn([64, 16], &device)?, Tensor::randint(0, 4, [64], &device)?);
+//! for _ in 0..3 {
+//!     let grads = net.forward(&x)?.cross_entropy(&y)?.backward()?;
+//!     opt.step(&grads)?; // F16, of less range than BF16, needs a `GradScaler` here
+//! }
+//! # Ok::<_, amp::Error>(())
+//! ```
+//!
+//! # Where to find what
+//!
+//! | for | see |
+//! |---|---|
+//! | mixed precision | [`#[autocast]`](macro@autocast), [`amp_region!`], [`#[amp_op]`](macro@amp_op), [`amp_policy!`]; [`plan`] lists what was decided |
+//! | tensors and their operations | [`Tensor`] of [`F16`], [`BF16`], [`F32`], [`F64`], [`I64`], [`U8`] or [`Bool`]; [`functional`] |
+//! | models | [`nn`], [`#[derive(Module)]`](derive@Module), [`Parameter`] |
+//! | gradients | [`Tensor::backward`], [`Gradients`], [`no_grad`], [`checkpoint`]; [`gradcheck`] and [`diagnose`] where they are wrong |
+//! | training | [`optim`] with its schedules and averages, [`GradScaler`], [`train`] for checkpoints |
+//! | weights in files | [`Module::save`], [`Module::load`], [`io`] |
+//! | devices and memory | [`Device`], [`mod@cuda`], [`memory`], [`set_num_threads`] |
+//! | what goes wrong | [`Error`] |
+//! | a device of one's own | [`backend`], [`autograd`] |
+//!
+//! # Features
+//!
+//! * `cuda` (default): GPUs, by way of a driver that is looked for when the program asks for one; nothing is needed to build.
+//! * `cuda-12`: the same with the bindings of CUDA 12, for programs whose other dependencies fix them; instead of `cuda`.
 
 #![forbid(unsafe_code)]
 
@@ -49,3 +96,8 @@ pub mod prelude {
     };
     pub use amp_macros::{Module, amp_op, amp_policy, amp_region, autocast};
 }
+
+// Its first example compiles and runs as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
