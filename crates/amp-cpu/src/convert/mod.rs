@@ -169,7 +169,7 @@ macro_rules! compute {
                 match src {
                     Slice::F16(v) => within::<S, _>($widen_f16(&v[at..][..dst.len()], dst)),
                     Slice::BF16(v) => within::<S, _>(Each(&v[at..][..dst.len()], dst)),
-                    _ => Self::widen(src.range(at, dst.len()), dst),
+                    _ => Compute::widen(src.range(at, dst.len()), dst),
                 }
             }
 
