@@ -59,7 +59,9 @@ pub(super) mod system {
 
     const DONTNEED: c_int = 4;
     const HUGEPAGE: c_int = 14;
-    const PAGE: usize = 4096;
+    /// The largest page that systems are built with. Where they are larger than one thinks, they are returned whole, with what
+    /// is lent behind the end of the range.
+    const PAGE: usize = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) { 4 << 10 } else { 64 << 10 };
 
     unsafe extern "C" {
         fn madvise(start: *mut c_void, bytes: usize, advice: c_int) -> c_int;
@@ -75,7 +77,8 @@ pub(super) mod system {
     pub fn give_up(start: usize, bytes: usize) -> bool {
         let first = start.next_multiple_of(PAGE);
         let whole = (start + bytes).saturating_sub(first) / PAGE * PAGE;
-        // SAFETY: nobody holds these bytes, and zeros are as good as any content.
+        // SAFETY: nobody holds these bytes, whole pages of any size that the system may have, and zeros are as good as any
+        // content.
         whole == 0 || unsafe { madvise(with_exposed_provenance_mut(first), whole, DONTNEED) == 0 }
     }
 }
