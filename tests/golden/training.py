@@ -10,7 +10,7 @@ from record import inf, ints, record
 def optimizers():
     """in0: start [N]; in1: gradients [5, N]; out0: the parameter after each step [5, N]."""
     sgd, adam, adamw, rms = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop
-    adagrad = torch.optim.Adagrad
+    adagrad, adadelta = torch.optim.Adagrad, torch.optim.Adadelta
     table = [
         ("sgd/plain", sgd, dict(lr=0.1)),
         ("sgd/momentum", sgd, dict(lr=0.1, momentum=0.9)),
@@ -29,6 +29,8 @@ def optimizers():
         ("rmsprop/momentum", rms, dict(lr=0.01, momentum=0.9, alpha=0.95, eps=1e-6)),
         ("rmsprop/centered", rms, dict(lr=0.01, centered=True)),
         ("rmsprop/weight_decay", rms, dict(lr=0.01, weight_decay=0.1, momentum=0.5, centered=True)),
+        ("adadelta/plain", adadelta, dict(lr=1.0)),
+        ("adadelta/decay", adadelta, dict(lr=0.5, rho=0.7, eps=1e-3, weight_decay=0.1)),
         ("adagrad/plain", adagrad, dict(lr=0.1)),
         ("adagrad/decay", adagrad, dict(lr=0.1, lr_decay=0.3, weight_decay=0.1)),
         ("adagrad/start", adagrad, dict(lr=0.1, initial_accumulator_value=0.5, eps=1e-3)),

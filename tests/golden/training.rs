@@ -1,6 +1,8 @@
 //! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
 
-use amp::optim::{Adagrad, Adam, AdamW, CosineLr, LinearWarmup, OneCycle, ReduceOnPlateau, RmsProp, Sgd, StepLr};
+use amp::optim::{
+    Adadelta, Adagrad, Adam, AdamW, CosineLr, LinearWarmup, OneCycle, ReduceOnPlateau, RmsProp, Sgd, StepLr,
+};
 use amp::prelude::*;
 
 use crate::case::Tolerance::Accumulated;
@@ -14,6 +16,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "optim_adam" => (Accumulated, steps(c, |p| adam(c, Adam::new([p], c.float("lr"))))?),
         "optim_adamw" => (Accumulated, steps(c, |p| adamw(c, AdamW::new([p], c.float("lr"))))?),
         "optim_rmsprop" => (Accumulated, steps(c, |p| rmsprop(c, RmsProp::new([p], c.float("lr"))))?),
+        "optim_adadelta" => (Accumulated, steps(c, |p| adadelta(c, Adadelta::new([p], c.float("lr"))))?),
         "optim_adagrad" => (Accumulated, steps(c, |p| adagrad(c, Adagrad::new([p], c.float("lr"))))?),
         "schedule" => (Accumulated, schedule(c)?),
         "plateau" => (Accumulated, plateau(c)?),
@@ -47,6 +50,10 @@ fn adamw(c: &Case, o: AdamW) -> AdamW {
 fn rmsprop(c: &Case, o: RmsProp) -> RmsProp {
     let o = o.alpha(c.float_or("alpha", 0.99)).eps(c.float_or("eps", 1e-8)).momentum(c.float_or("momentum", 0.0));
     o.centered(c.flag("centered")).weight_decay(c.float_or("weight_decay", 0.0))
+}
+
+fn adadelta(c: &Case, o: Adadelta) -> Adadelta {
+    o.rho(c.float_or("rho", 0.9)).eps(c.float_or("eps", 1e-6)).weight_decay(c.float_or("weight_decay", 0.0))
 }
 
 fn adagrad(c: &Case, o: Adagrad) -> Adagrad {

@@ -203,7 +203,7 @@ KERNEL(move_schedule, MoveScheduleArgs) {
 // -------------------------------------------------------------------------------------------------------------------
 // Optimizer steps
 
-enum Rule { SGD, ADAM, RMSPROP, ADAGRAD };
+enum Rule { SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA };
 
 struct Parameter {
     float* master;
@@ -295,6 +295,13 @@ __device__ inline void rmsprop(const UpdateArgs& a, const Settings& s, Element& 
     e.master -= s.rate * g;
 }
 
+__device__ inline void adadelta(const Settings& s, Element& e, float g) {
+    e.moments[0] = s.new2 * (g * g) + s.beta2 * e.moments[0];
+    float step = sqrtf(e.moments[1] + s.eps) / sqrtf(e.moments[0] + s.eps) * g;
+    e.moments[1] = s.new2 * (step * step) + s.beta2 * e.moments[1];
+    e.master -= s.rate * step;
+}
+
 KERNEL(update, UpdateArgs) {
     if (a.skip && *a.skip) return;
     const Parameter& p = a.tensor[blockIdx.y];
@@ -308,6 +315,7 @@ KERNEL(update, UpdateArgs) {
         float g = s.penalty * e.master + p.grad[k] * s.factor;
         if (a.rule == SGD) sgd(a, s, e, g, p.moments[0] != nullptr);
         else if (a.rule == ADAM) adam(a, s, e, g);
+        else if (a.rule == ADADELTA) adadelta(s, e, g);
         else rmsprop(a, s, e, g, a.momentum != 0);
         p.master[i] = e.master;
         for (int m = 0; m < 3; ++m) {

@@ -15,6 +15,7 @@ use amp_cpu::{Binary, DType, Dims, MemoryOrder};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::panic::Location;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// What a backward pass leaves behind.
@@ -108,7 +109,7 @@ impl<'a> Pass<'a> {
         if !plain || relu.retain.load(Ordering::Relaxed) || watch::on() {
             return None;
         }
-        match &relu.held.lock().expect("no panic while locked").turn {
+        match &relu.held.lock().unwrap_or_else(PoisonError::into_inner).turn {
             Some(Turn::Relu(signs)) => signs.output().map(|y| (y, before)),
             _ => None,
         }
@@ -316,7 +317,7 @@ fn step(
     if !wanted.contains(&node.id) {
         return Ok(());
     }
-    let mut held = node.held.lock().expect("no panic while locked");
+    let mut held = node.held.lock().unwrap_or_else(PoisonError::into_inner);
     collected.pending.extend(held.pending.drain(..).rev());
     if let Some(part) = collected.joining.remove(&node.id) {
         let part = part.spread(node.shape)?;

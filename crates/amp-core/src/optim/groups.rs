@@ -181,6 +181,7 @@ impl ParameterGroups {
             UpdateRule::Adam { decoupled: true, .. } => "AdamW",
             UpdateRule::RmsProp { .. } => "RmsProp",
             UpdateRule::Adagrad { .. } => "Adagrad",
+            UpdateRule::Adadelta { .. } => "Adadelta",
         }
     }
 

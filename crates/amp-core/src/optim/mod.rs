@@ -1,5 +1,6 @@
 //! Optimizers and learning-rate schedules. All state is F32; updates run over all parameters in one pass.
 
+mod adadelta;
 mod adagrad;
 mod adam;
 mod declare;
@@ -14,6 +15,7 @@ mod sgd;
 mod taken;
 mod update;
 
+pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW, SparseAdam};
 pub use ema::Ema;

@@ -9,7 +9,8 @@ pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
         UpdateRule::Sgd { lr, .. }
         | UpdateRule::Adam { lr, .. }
         | UpdateRule::RmsProp { lr, .. }
-        | UpdateRule::Adagrad { lr, .. } => lr,
+        | UpdateRule::Adagrad { lr, .. }
+        | UpdateRule::Adadelta { lr, .. } => lr,
     }
 }
 
@@ -19,7 +20,8 @@ pub(super) fn weight_decay(rule: &mut UpdateRule) -> &mut f64 {
         UpdateRule::Sgd { weight_decay, .. }
         | UpdateRule::Adam { weight_decay, .. }
         | UpdateRule::RmsProp { weight_decay, .. }
-        | UpdateRule::Adagrad { weight_decay, .. } => weight_decay,
+        | UpdateRule::Adagrad { weight_decay, .. }
+        | UpdateRule::Adadelta { weight_decay, .. } => weight_decay,
     }
 }
 
@@ -65,6 +67,12 @@ pub(super) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
             at_least_0("the learning rate", lr)?;
             at_least_0("lr_decay", lr_decay)?;
             at_least_0("initial_accumulator_value", initial)?;
+            at_least_0("eps", eps)?;
+            at_least_0("weight_decay", weight_decay)
+        }
+        UpdateRule::Adadelta { lr, rho, eps, weight_decay } => {
+            at_least_0("the learning rate", lr)?;
+            below_1("rho", rho)?;
             at_least_0("eps", eps)?;
             at_least_0("weight_decay", weight_decay)
         }

@@ -64,6 +64,17 @@ pub enum UpdateRule {
         /// L2 penalty, added to the gradient
         weight_decay: f64,
     },
+    /// Adadelta. State: mean square of the gradients, mean square of the updates.
+    Adadelta {
+        /// Learning rate
+        lr: f64,
+        /// Decay of the mean squares
+        rho: f64,
+        /// Added to the mean squares under their roots
+        eps: f64,
+        /// L2 penalty, added to the gradient
+        weight_decay: f64,
+    },
 }
 
 impl UpdateRule {
@@ -74,6 +85,7 @@ impl UpdateRule {
             Self::Adam { amsgrad, .. } => 2 + usize::from(amsgrad),
             Self::RmsProp { momentum, centered, .. } => 1 + usize::from(centered) + usize::from(momentum != 0.0),
             Self::Adagrad { .. } => 1,
+            Self::Adadelta { .. } => 2,
         }
     }
 
@@ -130,6 +142,15 @@ impl UpdateRule {
                 eps: eps as f32,
                 momentum: 0.0,
                 centered: false,
+                weight_decay: weight_decay as f32,
+                factor,
+                chunk,
+            }),
+            Self::Adadelta { lr, rho, eps, weight_decay } => dispatch(Adadelta {
+                lr: lr as f32,
+                rho: rho as f32,
+                new: (1.0 - rho) as f32,
+                eps: eps as f32,
                 weight_decay: weight_decay as f32,
                 factor,
                 chunk,
@@ -249,6 +270,34 @@ impl Kernel for RmsProp<'_, '_> {
                 step = momentum[i];
             }
             master[i] -= self.lr * step;
+        }
+    }
+}
+
+struct Adadelta<'c, 'a> {
+    lr: f32,
+    rho: f32,
+    new: f32,
+    eps: f32,
+    weight_decay: f32,
+    factor: f32,
+    chunk: &'c mut UpdateSlot<'a>,
+}
+
+impl Kernel for Adadelta<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let UpdateSlot { master, grad, moments, .. } = self.chunk;
+        let [square, moved] = moments.as_mut_slice() else { return };
+        let state = master.iter_mut().zip(square.iter_mut()).zip(moved.iter_mut());
+        for (((p, v), d), &g) in state.zip(*grad) {
+            let g = S::mul_add(self.weight_decay, *p, g * self.factor);
+            *v = S::mul_add(self.new, g * g, self.rho * *v);
+            let step = (*d + self.eps).sqrt() / (*v + self.eps).sqrt() * g;
+            *d = S::mul_add(self.new, step * step, self.rho * *d);
+            *p -= self.lr * step;
         }
     }
 }

@@ -178,6 +178,9 @@ fn settings(rule: &UpdateRule, factors: Factors, skip: u64) -> UpdateArgs {
         UpdateRule::Adagrad { lr, lr_decay, eps, weight_decay, .. } => {
             UpdateArgs { rule: 3, lr, dampening: lr_decay, eps, weight_decay, ..none }
         }
+        UpdateRule::Adadelta { lr, rho, eps, weight_decay } => {
+            UpdateArgs { rule: 4, lr, beta2: rho, eps, weight_decay, ..none }
+        }
     }
 }
 

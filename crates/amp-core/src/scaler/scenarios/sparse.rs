@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nn::Embedding;
-use crate::optim::{Adagrad, RmsProp, SparseAdam};
+use crate::optim::{Adadelta, Adagrad, RmsProp, SparseAdam};
 use crate::{I64, checkpoint};
 
 /// A table `[4, 2]` of 0.0, 0.1 to 0.7.
@@ -117,6 +117,7 @@ fn optimizers_that_move_every_row_say_so() {
         AdamW::new(weight(), 0.1).step(&grads()),
         Adam::new(weight(), 0.1).step(&grads()),
         RmsProp::new(weight(), 0.1).step(&grads()),
+        Adadelta::new(weight(), 0.1).step(&grads()),
         Sgd::new(weight(), 0.1).weight_decay(0.1).step(&grads()),
         Adagrad::new(weight(), 0.1).weight_decay(0.1).step(&grads()),
     ] {
