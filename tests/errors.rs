@@ -234,6 +234,8 @@ const RANDOM: &[Random] = &[
     ("gather", |c| gradient(leaf(&c.left).gather(c.axis, &c.index()))),
     ("scatter_add", |c| gradient(leaf(&c.left).scatter_add(c.axis, &c.index(), &leaf(&c.right)))),
     ("scatter", |c| gradient(leaf(&c.left).scatter(c.axis, &c.index(), leaf(&c.right)))),
+    ("masked_select", |c| gradient(leaf(&c.left).masked_select(&f32(&c.right).gt(0.0)?))),
+    ("nonzero", |c| f32(&c.left).nonzero().map(drop)),
     ("index_add", |c| gradient(leaf(&c.left).index_add(c.axis, &c.index(), &leaf(&c.right)))),
     ("multinomial", |c| f32(&c.left).multinomial(c.size(0), c.axis < 0).map(drop)),
     ("unbind", |c| f32(&c.left).unbind(c.axis).map(drop)),

@@ -127,6 +127,8 @@ fn arithmetic() {
 fn choices() {
     for device in &devices() {
         conform!(device, "where", all, masked(), Exact, |a| a.mask[0].where_(&a.x[0], &a.x[1]));
+        conform!(device, "masked_select", all, masked(), Exact, |a| a.x[0].masked_select(&a.mask[0]));
+        conform!(device, "nonzero", all, masked(), Exact, |a| a.x[0].relu()?.nonzero()?.to::<F64>());
         conform!(device, "masked_fill", all, masked(), Exact, |a| a.x[0].masked_fill(&a.mask[0], 0.5));
         conform!(device, "masked_fill_neg_inf", all, masked(), Exact, |a| {
             a.x[0].masked_fill(&a.mask[0], Fill::NegInf)?.maximum(-1e4)

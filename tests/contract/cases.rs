@@ -249,6 +249,8 @@ cases! {
     gather keep -> Q, [3, 4] [1] [1]: |a, b, c| a.gather(0, &indices(a)?);
     embedding keep -> Q, [3, 4] [1] [1]: |a, b, c| a.embedding(&labels(a, |i| i as i64 % 2)?);
     masked_fill keep -> Q, [3, 4] [1] [1]: |a, b, c| a.masked_fill(&mask(a)?, 0.5);
+    masked_select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.masked_select(&mask(a)?);
+    nonzero keep -> I64, [3, 4] [1] [1]: |a, b, c| a.nonzero();
     split keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.split(2, 0)?.remove(1));
     chunk keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.chunk(2, 0)?.remove(0));
     expand keep -> Q, [1, 4] [1] [1]: |a, b, c| a.expand([3, 4]);

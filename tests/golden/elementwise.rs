@@ -63,6 +63,8 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "addcmul" => (Accumulated, c.x(0).addcmul(&c.x(1), &c.x(2), c.float("value"))?.into()),
         "addcdiv" => (Accumulated, c.x(0).addcdiv(&c.x(1), &c.x(2), c.float("value"))?.into()),
         "where" => (Chosen, c.mask(0).where_(&c.x(1), c.x(2))?.into()),
+        "masked_select" => (Chosen, c.x(0).masked_select(&c.mask(1))?.into()),
+        "nonzero" => (Exact, c.x(0).relu()?.nonzero()?.into()),
         "masked_fill" => (Exact, c.x(0).masked_fill(&c.mask(1), c.float("value") as f32)?.into()),
         "masked_fill_neg_inf" => (Exact, c.x(0).masked_fill(&c.mask(1), Fill::NegInf)?.into()),
         "masked_fill_lowest" => (Exact, c.x(0).masked_fill(&c.mask(1), Fill::Lowest)?.into()),

@@ -37,6 +37,7 @@ mod products;
 mod rearrange;
 mod reduce;
 mod sampling;
+mod selection;
 mod softmax;
 mod sort;
 mod upsample;

@@ -19,7 +19,7 @@ use syn::{Expr, ExprMethodCall, Path};
 /// Operations whose result is no tensor that autocast casts.
 const NO_FLOAT: &[&str] = &[
     "argmax", "argmin", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "equal", "isnan", "isinf", "isfinite",
-    "isclose", "one_hot", "all", "any",
+    "isclose", "one_hot", "nonzero", "all", "any",
 ];
 /// Operations that return a tensor and something besides.
 const PAIRS: &[&str] = &[

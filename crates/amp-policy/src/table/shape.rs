@@ -71,6 +71,8 @@ pub(crate) const OPS: &[Op] = &[
     )
     .implemented(),
     Op::new("embedding_bag", Family::Index, Class::Keep, "lookup plus reduction in table dtype"),
+    Op::new("nonzero", Family::Index, Class::Keep, "integer output").torch("one_hot").implemented(),
+    Op::new("masked_select", Family::Index, Class::Keep, "data movement").torch("index_select").implemented(),
     Op::new("one_hot", Family::Index, Class::Keep, "integer output").implemented(),
     Op::new("channel_shuffle", Family::Shape, Class::Keep, "data movement"),
 ];

@@ -1,0 +1,90 @@
+//! Selecting elements by their values: how many there are is known only when the host has seen them.
+
+use super::kernel::{compare, zeros};
+use crate::memory::on_host;
+use crate::precision::{Bool, Element, I64};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Result, shape};
+use amp_cpu::{Compare, Storage};
+
+/// Positions in row-major order of the elements of `x` that are not 0.
+fn places(op: &'static str, x: &RawTensor) -> Result<Vec<i64>> {
+    let zero = zeros(x, x.logical)?;
+    let found = compare(op, Compare::Ne, x, &zero)?.to_storage()?;
+    let Storage::Bool(found) = found else { return Ok(Vec::new()) };
+    let count = found.iter().filter(|&&found| found).count();
+    on_host(op, count, found.iter().enumerate().filter(|(_, found)| **found).map(|(place, _)| place as i64))
+}
+
+impl<P: Element> Tensor<P> {
+    /// The coordinates of every element that is not 0, or true, in row-major order: `[K, rank]` (`torch.nonzero`). Waits for the
+    /// device.
+    pub fn nonzero(&self) -> Result<Tensor<I64>> {
+        let places = places("nonzero", &self.raw)?;
+        let (shape, rank) = (*self.raw.shape(), self.rank());
+        let coordinates = places.iter().flat_map(|&place| {
+            let mut at = shape;
+            let mut rest = place as usize;
+            for axis in (0..rank).rev() {
+                at[axis] = rest % shape[axis];
+                rest /= shape[axis];
+            }
+            (0..rank).map(move |axis| at[axis] as i64)
+        });
+        let values = on_host("nonzero", places.len() * rank, coordinates)?;
+        Tensor::from_vec(values, [places.len(), rank], self.device())
+    }
+
+    /// The elements where `mask` is true, in row-major order, as a line; both broadcast (`torch.masked_select`, `x[mask]`).
+    /// Waits for the device.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`](crate::Error::Broadcast) when the shapes do not broadcast.
+    #[track_caller]
+    pub fn masked_select(&self, mask: &Tensor<Bool>) -> Result<Self> {
+        const OP: &str = "masked_select";
+        self.device().check_same(mask.device(), OP)?;
+        let shape = shape::broadcast(OP, self.raw.shape(), mask.raw.shape())?;
+        let places = places(OP, &mask.raw.broadcast_to(OP, &shape)?)?;
+        let count = places.len();
+        let index = Tensor::<I64>::from_vec(places, [count], self.device())?;
+        self.expand(shape)?.reshape([shape.count()])?.index_select(0, &index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BF16, Device, F32, F64, I64, Tensor, gradcheck};
+
+    #[test]
+    fn elements_are_found_in_row_major_order_of_any_view() {
+        let x = Tensor::<F32>::from_slice(&[0.0, f32::NAN, -0.0, 1e-45, 2.0, 0.0], [2, 3], &Device::cpu()).unwrap();
+        assert_eq!(x.nonzero().unwrap().to_vec().unwrap(), [0, 1, 1, 0, 1, 1]);
+        assert_eq!(x.t().unwrap().nonzero().unwrap().to_vec().unwrap(), [0, 1, 1, 0, 1, 1]);
+        assert_eq!(x.narrow(0, 1, 1).unwrap().to::<BF16>().unwrap().nonzero().unwrap().to_vec().unwrap(), [0, 1]);
+        let found = x.isnan().unwrap().nonzero().unwrap();
+        assert_eq!((found.dims(), found.to_vec().unwrap()), ([1, 2].as_slice(), vec![0, 1]));
+        assert_eq!(x.sum_all().unwrap().nonzero().unwrap().dims(), [1, 0]);
+        assert_eq!(Tensor::<I64>::zeros([0, 3], &Device::cpu()).unwrap().nonzero().unwrap().dims(), [0, 2]);
+    }
+
+    #[test]
+    fn a_mask_selects_and_its_elements_get_the_gradient() {
+        let x = Tensor::<F64>::from_fn([2, 3], |i| (3 * i[0] + i[1]) as f64 - 2.0, &Device::cpu()).unwrap();
+        let mask = x.gt(-1.5).unwrap();
+        assert_eq!(x.masked_select(&mask).unwrap().to_vec().unwrap(), [-1.0, 0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(
+            x.t().unwrap().masked_select(&mask.t().unwrap()).unwrap().to_vec().unwrap(),
+            [1.0, -1.0, 2.0, 0.0, 3.0]
+        );
+        let row = x.select(0, 0).unwrap().lt(0.0).unwrap();
+        assert_eq!(x.masked_select(&row).unwrap().to_vec().unwrap(), [-2.0, -1.0, 1.0, 2.0]);
+        assert_eq!(x.masked_select(&x.gt(9.0).unwrap()).unwrap().dims(), [0]);
+        assert!(x.masked_select(&Tensor::from_vec(vec![true; 2], [2], &Device::cpu()).unwrap()).is_err());
+        for (name, mask) in [("whole", &mask), ("broadcast", &row)] {
+            let worst = gradcheck(|t| t[0].masked_select(mask)?.sqr(), std::slice::from_ref(&x)).unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+}
