@@ -293,7 +293,7 @@ impl<P: Element> Tensor<P> {
     pub fn scatter<R: Operand<P>>(&self, axis: isize, index: &Tensor<I64>, src: R) -> Result<Self> {
         let src = match src.term() {
             Term::Tensor(src) => src,
-            number => number.beside(&self.raw)?.broadcast_to("scatter", index.raw.shape())?,
+            number => number.beside(&self.raw)?.cast_view(P::DTYPE)?.broadcast_to("scatter", index.raw.shape())?,
         };
         let (base, index, src) = (lined(self)?, lined(index)?, lined(&Self::from_raw(src))?);
         let axis = shape::axis("scatter", axis, base.rank())?;
@@ -390,6 +390,20 @@ mod tests {
         let loss = rows.to::<F32>().unwrap().sum_all().unwrap();
         let grads = loss.backward().unwrap();
         assert_eq!(grads.get(&table).unwrap().unwrap().to_vec().unwrap(), [0.0, 3000.0, 0.0]);
+    }
+
+    #[test]
+    fn a_number_is_scattered_in_every_precision() {
+        let (x, at) = (Tensor::<BF16>::zeros([3], &Device::cpu()).unwrap(), index(&[2, 0], &[2]));
+        let tracked = x.tracked();
+        let y = tracked.scatter(0, &at, 0.3).unwrap();
+        let rounded = half::bf16::from_f32(0.3);
+        assert_eq!(y.to_vec().unwrap(), [rounded, half::bf16::ZERO, rounded]);
+        let grads = y.to::<F32>().unwrap().sum_all().unwrap().backward().unwrap();
+        let slope = grads.get(&tracked).unwrap().unwrap().to::<F32>().unwrap();
+        assert_eq!(slope.to_vec().unwrap(), [0.0, 1.0, 0.0]);
+        let large = i64::MAX - 1;
+        assert_eq!(index(&[7, 8], &[2]).scatter(0, &index(&[1], &[1]), large).unwrap().to_vec().unwrap(), [7, large]);
     }
 
     #[test]
