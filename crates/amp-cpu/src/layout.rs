@@ -21,11 +21,6 @@ impl Dims {
         Some(dims)
     }
 
-    /// Number of elements, or `None` when it overflows `usize`.
-    pub fn checked_count(&self) -> Option<usize> {
-        self.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
-    }
-
     /// Number of elements of this shape.
     pub fn count(&self) -> usize {
         self.iter().product()
