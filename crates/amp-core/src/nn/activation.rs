@@ -47,6 +47,8 @@ activations! {
     Selu, |x| x.selu();
     /// `x * tanh(softplus(x))` (`torch.nn.Mish`).
     Mish, |x| x.mish();
+    /// What comes in, as a placeholder for a layer (`torch.nn.Identity`).
+    Identity, |x| Ok(x.clone());
     /// `[N, ..]` to `[N, everything else]` (`torch.nn.Flatten`).
     Flatten, |x| x.flatten(1, -1);
 }
@@ -206,6 +208,23 @@ impl Softmax {
     }
 }
 
+/// Logarithm of the softmax along an axis, in F32 (`torch.nn.LogSoftmax`).
+#[derive(Clone, Copy, Debug)]
+pub struct LogSoftmax(isize);
+
+impl LogSoftmax {
+    /// Along `axis`, negative from the end.
+    pub fn new(axis: isize) -> Self {
+        Self(axis)
+    }
+
+    /// Same shape, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        softmax("log_softmax", true, &x.to::<F32>()?.raw, self.0, P::WRITES).map(Tensor::from_raw)
+    }
+}
+
 macro_rules! without_state {
     ($($name:ident),*) => { $(
         impl Module for $name {
@@ -213,4 +232,4 @@ macro_rules! without_state {
         }
     )* };
 }
-without_state!(LeakyRelu, Elu, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Softmax);
+without_state!(LeakyRelu, Elu, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Softmax, LogSoftmax);

@@ -1,9 +1,11 @@
 //! Initial values of parameters.
 
 use crate::param::Parameter;
+use crate::precision::{F32, F64};
 use crate::shape::IntoShape;
 use crate::tensor::Tensor;
-use crate::{Device, Result};
+use crate::{Device, Error, Result};
+use amp_cpu::Dims;
 
 /// Uniform values of `[-bound, bound)`.
 pub fn uniform(shape: impl IntoShape, bound: f64, device: &Device) -> Result<Parameter> {
@@ -28,6 +30,56 @@ pub fn xavier_uniform(shape: impl IntoShape, fan_in: usize, fan_out: usize, devi
     uniform(shape, (6.0 / fans as f64).sqrt(), device)
 }
 
+/// Normal values with deviation `sqrt(2 / fan)`, for weights that a relu follows (`kaiming_normal_`); `fan` is what comes in, or
+/// goes out with `mode="fan_out"`.
+pub fn kaiming_normal(shape: impl IntoShape, fan: usize, device: &Device) -> Result<Parameter> {
+    normal(shape, 0.0, (2.0 / fan.max(1) as f64).sqrt(), device)
+}
+
+/// Normal values with deviation `sqrt(2 / (fan_in + fan_out))` (`xavier_normal_`).
+pub fn xavier_normal(shape: impl IntoShape, fan_in: usize, fan_out: usize, device: &Device) -> Result<Parameter> {
+    kaiming_normal(shape, fan_in.saturating_add(fan_out), device)
+}
+
+/// A random matrix `[rows, everything else]` times `gain`, whose rows are orthonormal, or its columns where there are more rows
+/// (`orthogonal_`).
+///
+/// # Errors
+/// [`Error::Rank`] for fewer than 2 dimensions.
+pub fn orthogonal(shape: impl IntoShape, gain: f64, device: &Device) -> Result<Parameter> {
+    let shape = shape.into_shape("orthogonal")?;
+    let [rows, rest @ ..] = &*shape else { return Err(no_matrix(shape)) };
+    let columns: usize = rest.iter().product();
+    if rest.is_empty() {
+        return Err(no_matrix(shape));
+    }
+    let (few, many) = (columns.min(*rows), columns.max(*rows));
+    let mut lines = Tensor::<F64>::randn([few, many], device)?.to_vec()?;
+    orthonormalise(&mut lines, many);
+    let lines = (Tensor::<F64>::from_vec(lines, [few, many], device)? * gain)?;
+    let matrix = if few == *rows { lines } else { lines.t()? };
+    Parameter::new(&matrix.reshape(shape)?.to::<F32>()?.contiguous()?)
+}
+
+fn no_matrix(found: Dims) -> Error {
+    Error::Rank { op: "orthogonal", what: "the parameter", expected: "at least 2 dimensions", found: found.into() }
+}
+
+/// Gram and Schmidt's process on lines of a length; what is taken off twice is off to the last digits.
+fn orthonormalise(lines: &mut [f64], length: usize) {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    for i in 0..lines.len().checked_div(length).unwrap_or(0) {
+        let (before, line) = lines.split_at_mut(i * length);
+        let line = &mut line[..length];
+        for earlier in before.chunks(length).chain(before.chunks(length)) {
+            let share = dot(earlier, line);
+            line.iter_mut().zip(earlier).for_each(|(x, e)| *x -= share * e);
+        }
+        let norm = dot(line, line).sqrt();
+        line.iter_mut().for_each(|x| *x /= norm);
+    }
+}
+
 /// Equal values.
 pub fn constant(shape: impl IntoShape, value: f64, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::full(shape, value as f32, device)?)
@@ -41,4 +93,44 @@ pub fn zeros(shape: impl IntoShape, device: &Device) -> Result<Parameter> {
 /// All ones.
 pub fn ones(shape: impl IntoShape, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::ones(shape, device)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normal_weights_have_the_deviation_of_their_fans() {
+        let d = Device::cpu();
+        let deviation = |p: Parameter| f64::from(p.tensor().std([0, 1], false).unwrap().item().unwrap());
+        for (found, expected) in [
+            (deviation(kaiming_normal([300, 200], 50, &d).unwrap()), 0.2),
+            (deviation(xavier_normal([300, 200], 200, 300, &d).unwrap()), (2.0f64 / 500.0).sqrt()),
+        ] {
+            // Six times what 60000 draws leave uncertain.
+            assert!((found / expected - 1.0).abs() < 6.0 / (2.0 * 60000f64).sqrt(), "{found} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn orthogonal_weights_keep_lengths_along_their_shorter_side() {
+        let d = Device::cpu();
+        for (rows, rest) in [(5, vec![3, 4]), (12, vec![5]), (1, vec![7]), (6, vec![6])] {
+            let shape = [&[rows], rest.as_slice()].concat();
+            let columns = rest.iter().product();
+            let w = orthogonal(shape, 2.0, &d).unwrap().tensor().reshape([rows, columns]).unwrap().to::<F64>().unwrap();
+            let short = if rows <= columns { w.clone() } else { w.t().unwrap() };
+            let gram = short.matmul(&short.t().unwrap()).unwrap();
+            for (i, found) in gram.to_vec().unwrap().into_iter().enumerate() {
+                let expected = if i % (rows.min(columns) + 1) == 0 { 4.0 } else { 0.0 };
+                // Elements of at most 2 are rounded to F32, and as many products as the longer side has are added.
+                let bound = 8.0 * f64::from(f32::EPSILON) * rows.max(columns) as f64;
+                assert!((found - expected).abs() <= bound, "[{rows}, {columns}]: {found} is not {expected}");
+            }
+        }
+        assert!(orthogonal([3], 1.0, &d).is_err() && orthogonal((), 1.0, &d).is_err());
+        assert_eq!(orthogonal([0, 3], 1.0, &d).unwrap().dims(), [0, 3]);
+        let filters = orthogonal([2, 3, 1, 2], 1.0, &d).unwrap();
+        assert_eq!(filters.dims(), [2, 3, 1, 2]);
+    }
 }

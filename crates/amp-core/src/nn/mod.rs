@@ -24,8 +24,8 @@ mod state;
 mod tests;
 
 pub use activation::{
-    AdaptiveAvgPool2d, AvgPool2d, Dropout, Elu, Flatten, Gelu, Hardsigmoid, Hardswish, LeakyRelu, MaxPool2d, Mish,
-    PRelu, Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Tanh,
+    AdaptiveAvgPool2d, AvgPool2d, Dropout, Elu, Flatten, Gelu, Hardsigmoid, Hardswish, Identity, LeakyRelu, LogSoftmax,
+    MaxPool2d, Mish, PRelu, Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Tanh,
 };
 pub use attention::MultiHeadAttention;
 pub use batch_norm::{BatchNorm1d, BatchNorm2d};

@@ -35,13 +35,13 @@ macro_rules! classes {
     )* };
 }
 classes! { Lower: Linear, FeedForward, PRelu, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d; In, P => P, |x| x.to::<P>()? }
-classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, InstanceNorm, BatchNorm1d, BatchNorm2d, Softmax; In, P => F32, |x| x.to::<F32>()? }
+classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, InstanceNorm, BatchNorm1d, BatchNorm2d, Softmax, LogSoftmax; In, P => F32, |x| x.to::<F32>()? }
 classes! {
     KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
     In, P => In, |x| x.clone()
 }
 classes! { KeepSigns: Relu; In, P => In, |x| x.clone() }
-classes! { KeepCommuting: Flatten; In, P => In, |x| x.clone() }
+classes! { KeepCommuting: Flatten, Identity; In, P => In, |x| x.clone() }
 
 impl ModuleClass for MultiHeadAttention {
     type Class = Lower;

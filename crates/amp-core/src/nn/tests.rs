@@ -24,6 +24,17 @@ fn names(module: &dyn Module) -> Vec<String> {
 }
 
 #[test]
+fn layers_without_weights_are_their_functions() {
+    let x = randn(&[3, 5]);
+    let half = x.to::<BF16>().unwrap();
+    let log = LogSoftmax::new(-1).forward(&half).unwrap();
+    assert_eq!(log.to_vec().unwrap(), half.to::<F32>().unwrap().log_softmax(-1).unwrap().to_vec().unwrap());
+    let net = Sequential((Identity, LogSoftmax::new(-1)));
+    assert_eq!(net.forward(&half).unwrap().to_vec().unwrap(), log.to_vec().unwrap());
+    assert_eq!(Identity.forward(&half).unwrap().to_vec().unwrap(), half.to_vec().unwrap());
+}
+
+#[test]
 fn names_are_those_of_pytorch() {
     let d = cpu();
     assert_eq!(names(&Lstm::stacked(2, 3, 2, true, &d).unwrap()).len(), 16);
