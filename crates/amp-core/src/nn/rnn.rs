@@ -198,6 +198,12 @@ impl<P: Float> LstmState<P> {
     pub fn detach(&self) -> Self {
         Self { h: self.h.detach(), c: self.c.detach() }
     }
+
+    /// The hidden states in another precision, as by [`Tensor::to`].
+    #[track_caller]
+    pub fn to<Q: Float>(&self) -> Result<LstmState<Q>> {
+        Ok(LstmState { h: self.h.to()?, c: self.c.clone() })
+    }
 }
 
 impl Lstm {

@@ -116,6 +116,10 @@ impl<T: Precise, E> Precise for Result<T, E> {
     type Precision = T::Precision;
 }
 
+impl<T: Precise> Precise for &mut T {
+    type Precision = T::Precision;
+}
+
 impl<T: Precise> Precise for Option<T> {
     type Precision = T::Precision;
 }
@@ -231,6 +235,19 @@ impl<K: Copy, Q: Ord, T: Recast<K>> Recast<K> for BTreeMap<Q, T> {
         self.into_iter().map(|(key, value)| (key, value.recast(to))).collect()
     }
 }
+
+/// What stands beside a tensor, and has no type to be cast to.
+macro_rules! beside {
+    ($($kept:ty),*) => { $(
+        impl<K> Recast<K> for $kept {
+            type Output = Self;
+            fn recast(self, _to: K) -> Self {
+                self
+            }
+        }
+    )* };
+}
+beside!(bool, char, u8, u32, u64, usize, i32, i64, isize, f32, f64, String, &str);
 
 macro_rules! tuples {
     ($($($name:ident $at:tt),+;)*) => { $(

@@ -2,9 +2,10 @@
 
 use super::{Cast, Inside, Late, Plain, Precise, Recast, To, WritesDirectly, Writing, cast};
 use crate::error::Error;
+use crate::nn::LstmState;
 use crate::ops::BatchStatistics;
 use crate::param::Parameter;
-use crate::precision::{AutocastPrecision, Element, F32, Float, Rounded, Rounding};
+use crate::precision::{AutocastPrecision, Bool, Element, F32, F64, Float, I64, Rounded, Rounding, U8};
 use crate::tensor::Tensor;
 use amp_cpu::DType;
 use std::any::Any;
@@ -113,6 +114,52 @@ impl<L: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for BatchStatisti
     type Output = BatchStatistics<Q>;
     fn recast(self, _to: To<Q>) -> BatchStatistics<Q> {
         BatchStatistics { mean: view(&self.mean), var: view(&self.var) }
+    }
+}
+
+/// Indices, masks and F64 stay what they are beside a tensor that is cast.
+macro_rules! never_cast {
+    ($($precision:ty),*) => { $(
+        impl<K> Recast<K> for Tensor<$precision> {
+            type Output = Self;
+            fn recast(self, _to: K) -> Self {
+                self
+            }
+        }
+    )* };
+}
+never_cast!(F64, I64, U8, Bool);
+
+/// A state is cast like the tensor of its hidden values; the cell's are in F32 always.
+impl<P: Float> Inside for LstmState<P> {
+    type Tensor = Self;
+    fn inside(&self) -> &Self {
+        self
+    }
+}
+
+impl<P: AutocastPrecision> Precise for LstmState<P> {
+    type Precision = P;
+}
+
+impl<P: Float> Plain for LstmState<P> {}
+
+impl<P: AutocastPrecision, Q: AutocastPrecision> Cast<To<Q>> for LstmState<P> {
+    type Output = LstmState<Q>;
+    const TOGETHER: () = <Tensor<P> as Cast<To<Q>>>::TOGETHER;
+    fn cast(&self, _to: To<Q>) -> LstmState<Q> {
+        LstmState { h: view(&self.h), c: self.c.clone() }
+    }
+    #[inline]
+    fn unchanged(&self) -> Option<&LstmState<Q>> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+impl<P: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for LstmState<P> {
+    type Output = LstmState<Q>;
+    fn recast(self, _to: To<Q>) -> LstmState<Q> {
+        LstmState { h: view(&self.h), c: self.c }
     }
 }
 
