@@ -17,9 +17,11 @@ mod own;
 mod pairs;
 mod places;
 mod references;
+mod states;
 mod sticky;
 mod switched;
 mod values;
+mod written;
 
 use amp::nn::*;
 use amp::prelude::*;
@@ -458,8 +460,12 @@ fn tuple_struct(m: &W2, x: &T) -> Result<Tensor<F32>> {
     m.1.forward(&m.0.forward(x)?.relu()?)
 }
 
-fn random(shape: [usize; 2]) -> Result<T> {
+fn random<const N: usize>(shape: [usize; N]) -> Result<T> {
     Tensor::normal(shape, 0.0, 0.5, &Device::cpu())
+}
+
+fn bits(x: &T) -> Vec<f32> {
+    x.to_vec().expect("on the CPU")
 }
 
 #[test]

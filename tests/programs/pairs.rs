@@ -281,10 +281,6 @@ fn in_parentheses(x: &Tensor<F32>, w: &Tensor<F32>, c: bool) -> Result<Tensor<F3
     (f + &g)?.matmul(if c { &a } else { x })
 }
 
-fn bits(x: &T) -> Vec<f32> {
-    x.to_vec().expect("on the CPU")
-}
-
 #[test]
 fn pairs_are_widened_one_by_one() -> Result<()> {
     let x = random([4, 4])?;

@@ -102,8 +102,11 @@ use proc_macro::TokenStream;
 ///   names what it points to.
 /// - A variable that a closure captures is borrowed for a call that has an operation's name: a method of that name which is
 ///   no operation and takes `&mut self`, or `self` of a type that cannot be copied, needs `skip(name)` there.
-/// - What is given to a field, a container, a function or a module of one's own is widened where the type there says F32; it
-///   is never narrowed: a function that takes the region's precision is given a value of it or `x.to::<F16>()?`.
+/// - What is given to a field, a container, a function or a module of one's own, or to a variable whose type is written
+///   (`let h: Tensor<F32> = fc.forward(&x)?`), is widened where the type there says F32; it is never narrowed: a function that
+///   takes the region's precision is given a value of it or `x.to::<F16>()?`, and `let h: Tensor<F16>` asserts that it is one.
+/// - The field of a state that a module gave has the region's precision (`state.h` of an `LstmState`): what is F32 does not go
+///   into it, but into a new state, `LstmState { h: (&state.h * &keep)?, c: state.c }`.
 /// - A list or an option that is lent (`&features`, `features.last()`) is widened where the type there says `&[Tensor<F32>]`
 ///   or `Option<&Tensor<F32>>`, not where a bound says it (`impl Extend<Tensor<F32>>`, `impl Into<Option<Tensor<F32>>>`), and
 ///   not behind a function that is named (`.map(Arc::new)`): write `h.to::<F32>()?`.

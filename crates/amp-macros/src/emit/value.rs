@@ -123,6 +123,14 @@ pub(super) fn given(value: &Ident, target: &TokenStream, (first, last): (Span, S
     called(&quote_spanned!(first=> __amp::owned(&#value, #target).give), quote!(#value, #target), last)
 }
 
+/// A tuple whose elements are in locals, of which others are made.
+pub(crate) fn taken_apart(tuple: &Expr, names: &[Ident], elems: &[Expr]) -> Expr {
+    let whole = ends(tuple);
+    let site = Span::mixed_site().located_at(whole.0);
+    let tuple = scrutinee(tuple);
+    enclosed(quote_spanned!(site=> match #tuple { (#(#names,)*) => (#(#elems,)*) }), whole)
+}
+
 /// The branches of an expression are wrapped in `JoinN`; this joins them.
 pub(crate) fn joined(expr: Expr) -> Expr {
     joined_by(expr, |value| quote_spanned!(value.span()=> join(#value)))

@@ -183,7 +183,7 @@ impl Walker<'_> {
         let iterated = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if iterated { self.place(&call.receiver) } else { None };
         let mut value = self.beginning(&mut call.receiver, call.dot_token.span);
-        if matches!(collected, Some(Expect::Prec(Prec::F32))) && CONVERTING.contains(&name) {
+        if matches!(collected, Some(Expect::Prec(Prec::F32))) && (CONVERTING.contains(&name) || name == "into_iter") {
             self.widen_held(&mut call.receiver, &mut value);
         }
         let item = Value { constants: Vec::new(), shape: Shape::Unknown, ..value.clone() };
@@ -215,7 +215,8 @@ impl Walker<'_> {
                     });
                 }
                 arg => {
-                    let collects = is_list(arg) || is_once(arg) || matches!(arg, Expr::MethodCall(_));
+                    let collects =
+                        extended.is_some() && (is_list(arg) || is_once(arg) || matches!(arg, Expr::MethodCall(_)));
                     self.collected = extended.clone().filter(|_| collects);
                     let list = self.listed(arg);
                     let listed = list.is_some();
@@ -227,6 +228,9 @@ impl Walker<'_> {
                                 && growth.is_none()
                                 && self.fill_grown(&call.receiver, arg, &mut given) => {}
                         true => self.widen_owned(arg, &mut given),
+                        _ if name == "extend"
+                            && !collects
+                            && self.extend(&call.receiver, extended.as_ref(), arg, &mut given) => {}
                         false if name == "unwrap_or" => self.given_back(arg, &mut given),
                         false if let Some(var) = folded => self.begin_fold(var, arg, &mut given),
                         false => self.expected(arg, &mut given),
@@ -292,6 +296,18 @@ impl Walker<'_> {
         (value.shaped(shape), from)
     }
 
+    /// Widens what a container is extended with: one that is known to hold F32, or whose type says so. Tells whether it did.
+    fn extend(&self, place: &Expr, holds: Option<&Expect>, list: &mut Expr, value: &mut Value) -> bool {
+        let asks = holds.is_none() && emit::is_pure_place(place) && !self.is_open(place);
+        match holds {
+            _ if !may_differ(value) || self.cx.host => return false,
+            Some(Expect::Prec(Prec::F32)) => self.widen_held(list, value),
+            None if asks => self.rewrite(list, |inner| emit::slot(place, inner)),
+            _ => return false,
+        }
+        true
+    }
+
     /// What a fold begins with is what a variable that its closure assigns to does.
     fn begin_fold(&mut self, var: usize, init: &mut Expr, value: &mut Value) {
         let open = value.prec == Prec::Opaque && !value.is_unsettled();
@@ -300,7 +316,10 @@ impl Walker<'_> {
         self.pin(&Slot::of(var), value);
         if self.chosen(var) == Some(Prec::F32) && value.parts.is_empty() {
             *value = begins;
-            return self.widen_held(init, value);
+            self.widen_held(init, value);
+            // What branches joined at F32 is F32.
+            value.sure |= value.prec == Prec::F32 && !self.cx.host;
+            return;
         }
         if !value.sure {
             self.expected(init, value);
@@ -442,7 +461,7 @@ fn names_once(func: &Expr) -> bool {
 }
 
 /// `[..]` and `vec![..]`.
-fn is_list(expr: &Expr) -> bool {
+pub(super) fn is_list(expr: &Expr) -> bool {
     match expr {
         Expr::Array(_) => true,
         Expr::Macro(inner) => inner.mac.path.is_ident("vec"),

@@ -257,8 +257,10 @@ fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>> {
 fn agreement(arms: &[Arm<'_>]) -> Agreement {
     let precs: Vec<&Prec> = typed(arms).map(|arm| &arm.value.prec).collect();
     let Some(first) = precs.first() else { return Agreement::None };
-    let decided =
-        precs.contains(&&Prec::Other) || typed(arms).any(|arm| arm.value.inferred || !arm.value.parts.is_empty());
+    // A tensor beside what is none is the user's mistake; one beside another that it joins with is not.
+    let joins = precs.contains(&&Prec::F32) && precs.iter().any(|prec| matches!(prec, Prec::Half(_)));
+    let decided = precs.contains(&&Prec::Other) && !joins
+        || typed(arms).any(|arm| arm.value.inferred || !arm.value.parts.is_empty());
     if decided || precs.len() < 2 || !precs.iter().any(|prec| prec.is_tensor()) {
         return Agreement::None;
     }

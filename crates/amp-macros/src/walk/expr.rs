@@ -1,6 +1,6 @@
 //! Expressions that compute nothing with tensors themselves.
 
-use super::tail::may_differ;
+use super::tail::{as_declared, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::flow::{Flow, Slot};
@@ -9,7 +9,8 @@ use crate::lattice::{Prec, Value};
 use crate::literal::constant;
 use crate::scope::Var;
 use crate::shape::Shape;
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
 use syn::{Expr, ExprAssign, ExprPath, Pat, UnOp};
 
 impl Walker<'_> {
@@ -205,14 +206,44 @@ impl Walker<'_> {
             }
             return Value::other();
         }
-        self.assign_to(left, right);
+        match &mut **left {
+            Expr::Tuple(places) if !places.elems.iter().any(|place| matches!(place, Expr::Range(_))) => {
+                let places: Vec<&mut Expr> = places.elems.iter_mut().collect();
+                self.assign_elements(places, right);
+            }
+            left => self.assign_to(left, right),
+        }
         Value::other()
+    }
+
+    /// Assigns the elements of a tuple that is not written out.
+    fn assign_elements(&mut self, places: Vec<&mut Expr>, tuple: &mut Expr) {
+        let value = self.expr(tuple);
+        let at = emit::ends(tuple).0;
+        let names: Vec<Ident> = (0..places.len()).map(|i| emit::local("p", i, at)).collect();
+        let mut changes = false;
+        let mut elems = Vec::new();
+        for (i, place) in places.into_iter().enumerate() {
+            let name = &names[i];
+            let mut elem = Expr::Verbatim(quote!(#name));
+            self.assign_value(place, &mut elem, value.same_part(i));
+            changes |= elem != Expr::Verbatim(quote!(#name));
+            elems.push(elem);
+        }
+        if changes {
+            self.rewrite(tuple, |inner| emit::taken_apart(&inner, &names, &elems));
+        }
     }
 
     fn assign_to(&mut self, place: &mut Expr, expr: &mut Expr) {
         let expect = self.variable(place).map(|var| self.expected_of_variable(var));
         let mut value = self.expr(expr);
         self.widen_elements(expr, &mut value, &expect.unwrap_or(Expect::Nothing));
+        self.assign_value(place, expr, value);
+    }
+
+    /// Assigns the value that an expression has.
+    fn assign_value(&mut self, place: &mut Expr, expr: &mut Expr, mut value: Value) {
         if let Some(var) = self.variable(place) {
             self.reassigned(&Slot::of(var), &value);
             self.assign_var(var, &value);
@@ -280,7 +311,7 @@ impl Walker<'_> {
         self.flows.merge(vec![before]);
         self.breaks = breaks;
         self.returns = returns;
-        value
+        as_declared(value, expect)
     }
 
     fn async_block(&mut self, block: &mut syn::ExprAsync) -> Value {

@@ -1,6 +1,7 @@
 //! What variables hold: a value, and the fields of one that was written as a tuple or a struct.
 
 use super::Walker;
+use super::tail::may_differ;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
@@ -111,6 +112,10 @@ impl Walker<'_> {
         Some((slot.field(&name), base.part(index)))
     }
 
+    fn is_given(&self, base: &Expr) -> bool {
+        self.variable(base).is_some_and(|var| may_differ(&self.known(var)))
+    }
+
     /// A struct as it is written.
     pub(super) fn structure(&mut self, literal: &mut ExprStruct) -> Value {
         let mut fields: Vec<(String, Value)> = Vec::new();
@@ -121,6 +126,8 @@ impl Walker<'_> {
                 (Prec::Opaque, Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_)) if !value.inferred => {
                     self.expected_of(&mut field.expr);
                 }
+                // So may what lies in the field of what a module gave.
+                (Prec::Opaque, Expr::Field(inner)) if self.is_given(&inner.base) => self.expected_of(&mut field.expr),
                 _ => self.expected(&mut field.expr, &mut value),
             }
             // `Out { logits }` has no colon.

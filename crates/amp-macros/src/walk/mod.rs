@@ -327,7 +327,7 @@ impl Walker<'_> {
         self.steps.push(Step::Block(id, 0));
         let at = self.steps.len() - 1;
         self.tails.push(id);
-        let value = self.tail(expr, expect);
+        let value = self.begins(expr, expect);
         self.tails.pop();
         self.steps.truncate(at);
         let hoists = self.hoists.of_block(id).into_iter().map(|(_, number, hoist)| self.hoist_statement(number, hoist));

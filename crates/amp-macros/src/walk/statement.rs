@@ -2,9 +2,8 @@
 
 use super::call::collects;
 use super::pattern::{find_ident, has_struct};
-use super::tail::{is_name, names_container};
+use super::tail::{lends, names_container};
 use super::{Expect, Walker};
-use crate::emit;
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
 use crate::scope::{Hold, Var};
@@ -17,7 +16,7 @@ impl Walker<'_> {
     pub(super) fn statement(&mut self, stmt: &mut Stmt, last: bool, expect: &Expect) -> (Value, Vec<Stmt>) {
         match stmt {
             Stmt::Local(local) => (Value::other(), self.local(local)),
-            Stmt::Expr(expr, None) if last => (self.tail(expr, expect), Vec::new()),
+            Stmt::Expr(expr, None) if last => (self.begins(expr, expect), Vec::new()),
             Stmt::Expr(expr, semi) => {
                 let value = self.expr(expr);
                 // A statement that never ends makes the block's value neutral.
@@ -69,13 +68,10 @@ impl Walker<'_> {
             return Vec::new();
         };
         let place = if named.is_none() { self.place(&init.expr) } else { None };
-        if let Some(named) = &named {
-            self.collect_into(&init.expr, &Expect::of_type(named, self.cx.param.as_deref()));
-        }
-        let tuple = named.as_ref().map(|ty| Expect::of_type(ty, self.cx.param.as_deref()).of_tuple());
-        let tuple = tuple.filter(|tuple| !matches!(tuple, Expect::Nothing));
+        let expect = named.as_ref().map_or(Expect::Nothing, |ty| Expect::of_type(ty, self.cx.param.as_deref()));
+        let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
-        let mut value = self.initial(init, named.as_ref(), tuple.as_ref());
+        let mut value = self.initial(init, named.as_ref(), &expect.of_variable());
         value.inferred &= !(collects(&init.expr) && named.as_ref().is_some_and(names_container));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
         let is_declared = declared.is_some();
@@ -104,28 +100,19 @@ impl Walker<'_> {
     }
 
     /// What a variable begins with.
-    fn initial(&mut self, init: &mut LocalInit, named: Option<&Type>, tuple: Option<&Expect>) -> Value {
-        let value = match &mut *init.expr {
+    fn initial(&mut self, init: &mut LocalInit, named: Option<&Type>, expect: &Expect) -> Value {
+        let mut value = match &mut *init.expr {
             Expr::Closure(closure) => self.closure_variable(closure),
-            init => self.given_elements(init, tuple.unwrap_or(&Expect::Nothing)),
+            init => self.begins(init, expect),
         };
+        if named.is_some_and(lends) {
+            self.lent(&mut init.expr, &mut value);
+        }
         if let Some((_, diverge)) = &mut init.diverge {
             let matched = self.flows.state();
             self.expr(diverge);
             self.flows.resume(matched);
         }
-        // The name of a type may be another of a tensor's.
-        if let (Some(Type::Path(path)), Prec::Half(_) | Prec::Unknown, false) = (named, &value.prec, value.inferred)
-            && is_name(path, self.cx.param.as_deref())
-        {
-            self.rewrite(&mut init.expr, |inner| emit::declared(&Type::Path(path.clone()), inner));
-        }
-        value
-    }
-
-    fn given_elements(&mut self, init: &mut Expr, tuple: &Expect) -> Value {
-        let mut value = self.expr(init);
-        self.widen_elements(init, &mut value, tuple);
         value
     }
 
@@ -180,7 +167,7 @@ fn is_name_only(pat: &Pat) -> bool {
     }
 }
 
-/// An annotation is an assertion: it says more than the interpreter knows, and rustc checks it.
+/// A type that is written says more than the interpreter knows, and rustc checks it.
 fn asserted(declared: Value, mut value: Value) -> Value {
     let pinned = if declared.prec == Prec::F32 { value.pinned } else { Pin::No };
     let constants = std::mem::take(&mut value.constants);

@@ -1,7 +1,7 @@
 //! Values that leave a function: widened to the declared type, never narrowed.
 
 use super::Walker;
-use super::call::collects;
+use super::call::{collects, is_list};
 use super::expr::joined;
 use super::path::is_pointer;
 use crate::emit;
@@ -83,6 +83,25 @@ impl Expect {
         }
     }
 
+    /// What is known of a value that the compiler was asked to make this.
+    fn given(&self) -> Value {
+        match self {
+            Self::Prec(prec) => Value::sure(prec.clone()),
+            Self::Tuple(parts) => Value::tuple(parts.iter().map(Self::given).collect()),
+            Self::Nothing | Self::Open | Self::Named(_) => Value::opaque(),
+        }
+    }
+
+    /// What the written type of a variable expects of what it begins with: that F32 stays so. Of what is narrower it is an
+    /// assertion.
+    pub(super) fn of_variable(self) -> Self {
+        match self {
+            Self::Tuple(parts) => Self::Tuple(parts.into_iter().map(Self::of_variable).collect()),
+            Self::Prec(Prec::F32) | Self::Named(_) | Self::Open => self,
+            Self::Prec(_) | Self::Nothing => Self::Nothing,
+        }
+    }
+
     pub(super) fn of_value(value: &Value) -> Self {
         if !value.parts.is_empty() {
             return Self::Tuple(value.parts.iter().map(Self::of_value).collect());
@@ -97,19 +116,21 @@ impl Expect {
 impl Walker<'_> {
     /// Walks an expression whose value leaves for a place with a declared type.
     pub(super) fn tail(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
-        if matches!(expect, Expect::Nothing) {
-            return self.expr(expr);
-        }
-        // Outside, the value is needed as its type declares it.
-        self.leaving(expr, expect).clone()
+        let value = self.begins(expr, expect);
+        as_declared(value, expect)
+    }
+
+    /// As [`tail`](Self::tail), where the value goes no further: into a variable of this type, or to the end of a block.
+    pub(super) fn begins(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
+        if matches!(expect, Expect::Nothing) { self.expr(expr) } else { self.leaving(expr, expect) }
     }
 
     fn leaving(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
         match expr {
             Expr::Block(inner) if inner.label.is_none() => self.block(&mut inner.block, expect),
             Expr::Unsafe(inner) => self.block(&mut inner.block, expect),
-            Expr::Paren(inner) => self.tail(&mut inner.expr, expect),
-            Expr::Group(inner) => self.tail(&mut inner.expr, expect),
+            Expr::Paren(inner) => self.begins(&mut inner.expr, expect),
+            Expr::Group(inner) => self.begins(&mut inner.expr, expect),
             Expr::If(_) => self.branches(expr, expect),
             Expr::Match(_) => self.arms(expr, expect),
             Expr::Tuple(tuple) => {
@@ -121,10 +142,10 @@ impl Walker<'_> {
                     Expect::Named(_) | Expect::Open => vec![Expect::Open; tuple.elems.len()],
                     _ => return self.expr(expr),
                 };
-                let values = tuple.elems.iter_mut().zip(&parts).map(|(elem, part)| self.tail(elem, part)).collect();
+                let values = tuple.elems.iter_mut().zip(&parts).map(|(elem, part)| self.begins(elem, part)).collect();
                 Value::tuple(values)
             }
-            Expr::Call(call) if is_wrapper(call) => self.tail(&mut call.args[0], expect).shaped(Shape::Unknown),
+            Expr::Call(call) if is_wrapper(call) => self.begins(&mut call.args[0], expect).shaped(Shape::Unknown),
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.expr(expr),
             _ => {
                 let original = expr.clone();
@@ -137,7 +158,7 @@ impl Walker<'_> {
 
     /// What an expression collects, if it does, goes to a place that declares this: its elements are widened one by one.
     pub(super) fn collect_into(&mut self, expr: &Expr, expect: &Expect) {
-        self.collected = (expect.wants_f32() && collects(expr)).then(|| expect.clone());
+        self.collected = (expect.wants_f32() && (collects(expr) || is_list(expr))).then(|| expect.clone());
     }
 
     /// Widens the elements of a tuple, as it is written, that go where F32 is expected.
@@ -193,7 +214,7 @@ impl Walker<'_> {
     /// Walks a list that is borrowed where it is written, as an argument of somebody's own function: it may be one of
     /// tensors of F32, of which some are and others have to be widened.
     pub(super) fn listed(&mut self, arg: &mut Expr) -> Option<Value> {
-        let Expr::Array(list) = borrowed(arg).filter(|_| !self.cx.host)? else { return None };
+        let Expr::Array(list) = list_of(arg).filter(|_| !self.cx.host)? else { return None };
         let mut elems: Vec<&mut Expr> = list.elems.iter_mut().collect();
         let mut values = self.agreeing(&mut elems);
         elems.into_iter().zip(&mut values).for_each(|(elem, value)| self.expected(elem, value));
@@ -212,6 +233,19 @@ impl Walker<'_> {
             _ => return self.expected(expr, value),
         }
         (value.prec, value.sure) = (Prec::Unknown, false);
+    }
+
+    /// As [`expected`](Self::expected), of what a variable that is a reference begins with: what is widened lives on.
+    pub(super) fn lent(&mut self, expr: &mut Expr, value: &mut Value) {
+        match expr {
+            Expr::Reference(inner) if is_fresh(inner, value) => self.expected(expr, value),
+            _ if !may_differ(value) || self.cx.host => {}
+            expr => {
+                if let Some(slot) = self.slot() {
+                    self.rewrite(expr, |inner| emit::expected_behind(inner, &slot));
+                }
+            }
+        }
     }
 
     /// As [`expected`](Self::expected), whatever the value is.
@@ -239,6 +273,17 @@ impl Walker<'_> {
         value
     }
 
+    /// A tuple that is not written out, of which some elements are to be F32: the compiler knows the others.
+    fn leave_tuple(&self, expr: &mut Expr, value: Value, expected: &[Expect]) -> Value {
+        let settled = self.cx.host || value.inferred || matches!(value.prec, Prec::Never | Prec::Other);
+        let known = !value.parts.is_empty() && !value.parts.iter().any(may_be_narrow);
+        if settled || known {
+            return value;
+        }
+        self.expected_of(expr);
+        Value::tuple(expected.iter().map(Expect::given).collect())
+    }
+
     fn leave(&mut self, expr: &mut Expr, original: &Expr, value: Value, expect: &Expect) -> Value {
         let prec = match expect {
             Expect::Prec(prec) => prec,
@@ -251,6 +296,7 @@ impl Walker<'_> {
             // A tuple that comes out of a call: its type says which elements have to be widened.
             Expect::Tuple(parts) if all_f32(parts) => &Prec::F32,
             Expect::Tuple(parts) if holds_f32(parts) && self.is_open(expr) => &Prec::F32,
+            Expect::Tuple(parts) if expect.wants_f32() => return self.leave_tuple(expr, value, parts),
             _ => return value,
         };
         if *prec == Prec::F32 && self.is_open(expr) {
@@ -263,7 +309,7 @@ impl Walker<'_> {
         match (prec, &value.prec) {
             (Prec::F32, _) => {
                 self.rewrite(expr, |inner| self.widened(inner, &value));
-                Value::sure(Prec::F32)
+                Value { flow: value.flow, pinned: value.pinned, ..Value::sure(Prec::F32) }
             }
             (Prec::Half(name), Prec::F32) => {
                 self.errors.push(spanned(
@@ -281,6 +327,16 @@ impl Walker<'_> {
 /// Whether a value that goes to a place of F32 may have to be widened.
 pub(super) fn may_differ(value: &Value) -> bool {
     matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred
+}
+
+/// A value that left for such a place: outside, it is needed as its type declares it.
+pub(super) fn as_declared(value: Value, expect: &Expect) -> Value {
+    if matches!(expect, Expect::Nothing) { value } else { value.clone() }
+}
+
+/// Whether it, or something in it, is no tensor of F32 that the macro knows of.
+fn may_be_narrow(value: &Value) -> bool {
+    may_differ(value) || value.prec == Prec::Opaque
 }
 
 fn all_f32(parts: &[Expect]) -> bool {
@@ -336,7 +392,7 @@ pub(super) fn names_container(ty: &Type) -> bool {
 }
 
 /// A path without arguments that may be an alias of a tensor's type.
-pub(super) fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
+fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
     let plain = path.qself.is_none() && path.path.segments.iter().all(|segment| segment.arguments.is_none());
     plain
         && !path.path.is_ident("Self")
@@ -344,10 +400,23 @@ pub(super) fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
         && !matches!(Value::of_type(&Type::Path(path.clone()), param).prec, Prec::Other)
 }
 
-/// What an expression that is written as a shared reference refers to.
-fn borrowed(expr: &mut Expr) -> Option<&mut Expr> {
+/// Whether a type is of what a variable borrows.
+pub(super) fn lends(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(reference) => reference.mutability.is_none(),
+        Type::Path(path) => container(&path.path).is_some_and(lends),
+        _ => false,
+    }
+}
+
+/// What an expression that is written as a shared reference refers to, and a list of references.
+fn list_of(expr: &mut Expr) -> Option<&mut Expr> {
     match expr {
         Expr::Reference(inner) => Some(&mut *inner.expr).filter(|_| inner.mutability.is_none()),
+        Expr::Array(list) => {
+            let lends = list.elems.iter().any(|elem| matches!(elem, Expr::Reference(_)));
+            lends.then_some(expr)
+        }
         _ => None,
     }
 }
@@ -367,7 +436,7 @@ fn is_wrapper(call: &ExprCall) -> bool {
 }
 
 fn is_new_box(func: &Expr) -> bool {
-    matches!(func, Expr::Path(path) if is_pointer(&path.path) && path.path.segments.last().is_some_and(|s| s.ident == "new"))
+    matches!(func, Expr::Path(path) if is_pointer(&path.path) && path.path.segments.last().is_some_and(|s| s.ident == "new" || s.ident == "pin"))
 }
 
 /// `Ok(..)`, `Some(..)`, `Cow::Owned(..)`: what is inside leaves too.

@@ -1,9 +1,10 @@
-//~ error: `?` operator has incompatible types
+//~ error: mismatched types
 use amp::prelude::*;
 
 #[autocast(f16)]
 pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
-    let h: Tensor<F32> = x.matmul(w)?;
+    let mut h = x.matmul(w)?;
+    let _: &mut Tensor<F32> = &mut h;
     //~ ^ here
     Ok(h)
 }

@@ -1,0 +1,114 @@
+//! States of an LSTM: they are cast like the tensors beside them, alone, in options and lists, and out of the function.
+
+use super::*;
+
+#[autocast(f16)]
+fn goes_on(l: &Lstm, x: &Tensor<F32>, s: &LstmState<F32>) -> Result<(Tensor<F32>, LstmState<F32>)> {
+    l.forward_from(x, s)
+}
+
+#[autocast(f16)]
+fn of_parts(l: &Lstm, x: &Tensor<F32>, h: Tensor<F32>, c: Tensor<F32>) -> Result<(Tensor<F32>, LstmState<F32>)> {
+    l.forward_from(x, &LstmState { h, c })
+}
+
+#[autocast(f16)]
+fn perhaps(l: &Lstm, x: &Tensor<F32>, s: Option<&LstmState<F32>>) -> Result<(Tensor<F32>, LstmState<F32>)> {
+    match s {
+        Some(s) => l.forward_from(x, s),
+        None => l.forward(x),
+    }
+}
+
+#[autocast(f16)]
+fn kept(l: &Lstm, x: &Tensor<F32>, state: &mut Option<LstmState<F32>>) -> Result<Tensor<F32>> {
+    let (y, next) = match state {
+        Some(state) => l.forward_from(x, state)?,
+        None => l.forward(x)?,
+    };
+    *state = Some(next.detach());
+    Ok(y)
+}
+
+#[autocast(f16)]
+fn layers(ls: &[Lstm], x: &Tensor<F32>, states: &mut [LstmState<F32>]) -> Result<(Tensor<F32>, Vec<LstmState<F32>>)> {
+    let mut h = x.clone();
+    let mut ends = vec![];
+    for (l, s) in ls.iter().zip(states.iter_mut()) {
+        let (y, next) = l.forward_from(&h, s)?;
+        h = y;
+        ends.push(next.clone());
+        *s = next;
+    }
+    Ok((h, ends))
+}
+
+#[autocast(f16)]
+fn decodes(l: &Lstm, x: &Tensor<F32>, start: &Tensor<F32>, steps: usize) -> Result<(Tensor<F32>, LstmState<F32>)> {
+    let (_, mut s) = l.forward(x)?;
+    let mut y = start.clone();
+    for _ in 0..steps {
+        (y, s) = l.forward_from(&y, &s)?;
+    }
+    Ok((y, LstmState { h: s.h, c: s.c }))
+}
+
+#[autocast(f16)]
+fn made_anew(l: &Lstm, x: &Tensor<F32>, keep: &Tensor<F32>) -> Result<LstmState<F32>> {
+    let (y, s) = l.forward(x)?;
+    let s: LstmState<F32> = LstmState { h: (&s.h * keep)?, c: (&s.c * keep)? };
+    let (_, s) = l.forward_from(&y, &s)?;
+    Ok(s)
+}
+
+fn assert_same((y, s): &(Tensor<F32>, LstmState<F32>), (by_hand, state): &(Tensor<F16>, LstmState<F16>)) -> Result<()> {
+    assert_eq!(bits(y), bits(&by_hand.to()?));
+    assert_eq!(bits(&s.h), bits(&state.h.to()?));
+    assert_eq!(bits(&s.c), bits(&state.c));
+    Ok(())
+}
+
+#[test]
+fn states_are_cast_with_what_they_are_given_beside() -> Result<()> {
+    let cpu = Device::cpu();
+    let (l, x) = (Lstm::new(4, 4, &cpu)?, random([2, 3, 4])?);
+    let x16 = x.to::<F16>()?;
+    let (h, c) = (random([1, 2, 4])?, random([1, 2, 4])?);
+    let state = LstmState { h: h.clone(), c: c.clone() };
+    let from = l.forward_from(&x16, &state.to()?)?;
+    assert_same(&goes_on(&l, &x, &state)?, &from)?;
+    assert_same(&of_parts(&l, &x, h, c)?, &from)?;
+    assert_same(&perhaps(&l, &x, Some(&state))?, &from)?;
+    let first = l.forward(&x16)?;
+    assert_same(&perhaps(&l, &x, None)?, &first)?;
+    let mut so_far = None;
+    let y = kept(&l, &x, &mut so_far)?;
+    assert_same(&(y, so_far.clone().expect("kept")), &first)?;
+    let y = kept(&l, &x, &mut so_far)?;
+    assert_same(&(y, so_far.expect("kept")), &l.forward_from(&x16, &first.1)?)
+}
+
+#[test]
+fn states_go_round_loops_and_into_lists() -> Result<()> {
+    let cpu = Device::cpu();
+    let (a, b, x) = (Lstm::new(4, 4, &cpu)?, Lstm::new(4, 4, &cpu)?, random([2, 3, 4])?);
+    let x16 = x.to::<F16>()?;
+    let state = LstmState { h: random([1, 2, 4])?, c: random([1, 2, 4])? };
+    let first = a.forward_from(&x16, &state.to()?)?;
+    let second = b.forward_from(&first.0, &state.to()?)?;
+    let decoded = {
+        let (y, s) = a.forward_from(&x16, &a.forward(&x16)?.1)?;
+        a.forward_from(&y, &s)?
+    };
+    assert_same(&decodes(&a, &x, &x, 2)?, &decoded)?;
+    let keep = random([1, 2, 4])?;
+    let (y, s) = a.forward(&x16)?;
+    let dropped = LstmState { h: (s.h.to::<F32>()? * &keep)?.to()?, c: (s.c * &keep)? };
+    let (y, s) = a.forward_from(&y, &dropped)?;
+    assert_same(&(y.to()?, made_anew(&a, &x, &keep)?), &(y, s))?;
+    let mut states = [state.clone(), state];
+    let (y, ends) = layers(&[a, b], &x, &mut states)?;
+    assert_same(&(first.0.to()?, ends[0].clone()), &first)?;
+    assert_same(&(y.clone(), ends[1].clone()), &second)?;
+    assert_same(&(y, states[1].clone()), &second)
+}

@@ -1,0 +1,141 @@
+//! Types that are written out, of variables and of what a function returns: what is narrower is widened to F32 there.
+
+use super::*;
+
+#[autocast(f16)]
+fn variables(fc: &Linear, x: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let a: Tensor<F32> = fc.forward(x)?;
+    let b: Tensor<F32> = if a.rank() == 2 { x.matmul(x)? } else { x.clone() };
+    let c: [Tensor<F32>; 2] = [fc.forward(x)?, x.exp()?];
+    let d: Option<Tensor<F32>> = fc.forward(x).ok();
+    let e: Box<Tensor<F32>> = Box::new(fc.forward(x)?);
+    let f: Vec<Tensor<F32>> = x.matmul(x)?.chunk(2, 0)?;
+    let (g, n): (Tensor<F32>, usize) = (fc.forward(x)?, 3);
+    let (i, _): (Tensor<F32>, Tensor<I64>) = fc.forward(x)?.sort(0, true)?;
+    let narrow = fc.forward(x)?;
+    let j: &Tensor<F32> = &narrow;
+    let held = [fc.forward(x)?];
+    let k: Option<&Tensor<F32>> = held.last();
+    let l: &[Tensor<F32>] = &x.matmul(x)?.chunk(2, 0)?;
+    assert_eq!((n, a.dtype()), (3, k.expect("some").dtype()));
+    let [c0, c1] = c;
+    let mut all = vec![a, b, c0, c1, d.expect("some"), *e, g, i, j.clone()];
+    all.extend(f);
+    all.extend(l.iter().cloned());
+    Ok(all)
+}
+
+#[autocast(bf16)]
+fn borrowed<'a>(skip: Option<&Linear>, x: &'a Tensor<F32>) -> Result<Cow<'a, Tensor<F32>>> {
+    let identity: Cow<'_, Tensor<F32>> = match skip {
+        Some(skip) => Cow::Owned(skip.forward(x)?),
+        None => Cow::Borrowed(x),
+    };
+    Ok(identity)
+}
+
+#[autocast(f16)]
+fn largest(fc: &Linear, x: &Tensor<F32>) -> Result<(Tensor<F32>, Tensor<I64>)> {
+    fc.forward(x)?.topk(2, 0, true)
+}
+
+#[autocast(f16)]
+fn sorted(x: &Tensor<F32>) -> Result<(Tensor<F32>, Tensor<I64>)> {
+    let sorted = x.matmul(x)?.sort(1, false)?;
+    Ok(sorted)
+}
+
+#[autocast(f16)]
+fn turned(x: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    Ok(x.matmul(x)?.chunk(2, 0)?.into_iter().rev().collect())
+}
+
+#[autocast(f16)]
+fn labelled(x: &Tensor<F32>) -> Result<Vec<(String, Tensor<F32>)>> {
+    let y = x.matmul(x)?;
+    let mut all = vec![("first".to_string(), y.clone())];
+    all.push(("second".into(), y.matmul(x)?));
+    Ok(all)
+}
+
+#[autocast(f16)]
+fn numbered(x: &Tensor<F32>) -> Result<[(Tensor<F32>, usize); 2]> {
+    let y = x.matmul(x)?;
+    Ok([(y.clone(), 1), (y.matmul(x)?, 2)])
+}
+
+struct Log {
+    seen: Vec<Tensor<F32>>,
+}
+
+#[autocast(f16)]
+fn noted(log: &mut Log, x: &Tensor<F32>) -> Result<()> {
+    let h = x.matmul(x)?;
+    log.seen.extend([h.clone()]);
+    let Log { seen } = log;
+    seen.extend(h.chunk(2, 0)?);
+    seen.extend(Some(h));
+    Ok(())
+}
+
+#[autocast(bf16)]
+fn chained(norm: Option<&LayerNorm>, blocks: &[Linear], x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let h = if let Some(norm) = norm { norm.forward(x)? } else { x.clone() };
+    blocks.iter().try_fold(h, |h, block| block.forward(&h)?.relu())
+}
+
+#[test]
+fn variables_hold_what_their_types_say() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let x16 = x.to::<F16>()?;
+    let (y, product) = (fc.forward(&x16)?.to::<F32>()?, x16.matmul(&x16)?.to::<F32>()?);
+    let (sorted, halves) = (y.sort(0, true)?.0, product.chunk(2, 0)?);
+    let exp = x.exp()?;
+    let by_hand =
+        [&y, &product, &y, &exp, &y, &y, &y, &sorted, &y, &halves[0], &halves[1], &halves[0], &halves[1]].map(bits);
+    assert_eq!(variables(&fc, &x)?.iter().map(bits).collect::<Vec<_>>(), by_hand);
+    let narrow = fc.forward(&x.to::<BF16>()?)?.to::<F32>()?;
+    assert_eq!(bits(borrowed(Some(&fc), &x)?.as_ref()), bits(&narrow));
+    assert_eq!(bits(borrowed(None, &x)?.as_ref()), bits(&x));
+    Ok(())
+}
+
+#[test]
+fn what_is_returned_in_one_piece_is_widened() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let x16 = x.to::<F16>()?;
+    let y = x16.matmul(&x16)?;
+    let ((values, indices), by_hand) = (largest(&fc, &x)?, fc.forward(&x16)?.topk(2, 0, true)?);
+    assert_eq!((bits(&values), indices.to_vec()?), (bits(&by_hand.0.to()?), by_hand.1.to_vec()?));
+    assert_eq!(bits(&sorted(&x)?.0), bits(&y.sort(1, false)?.0.to()?));
+    let halves: Vec<_> = y.to::<F32>()?.chunk(2, 0)?.iter().rev().map(bits).collect();
+    assert_eq!(turned(&x)?.iter().map(bits).collect::<Vec<_>>(), halves);
+    let two = [bits(&y.to()?), bits(&y.matmul(&x16)?.to()?)];
+    assert_eq!(labelled(&x)?.iter().map(|(_, y)| bits(y)).collect::<Vec<_>>(), two);
+    assert_eq!(numbered(&x)?.map(|(y, _)| bits(&y)), two);
+    Ok(())
+}
+
+#[test]
+fn lists_of_f32_are_extended_by_f32() -> Result<()> {
+    let (mut log, x) = (Log { seen: Vec::new() }, random([4, 4])?);
+    noted(&mut log, &x)?;
+    let h = x.to::<F16>()?.matmul(&x.to::<F16>()?)?.to::<F32>()?;
+    let halves = h.chunk(2, 0)?;
+    let by_hand = [&h, &halves[0], &halves[1], &h].map(bits);
+    assert_eq!(log.seen.iter().map(bits).collect::<Vec<_>>(), by_hand);
+    Ok(())
+}
+
+#[test]
+fn folds_begin_with_what_branches_joined() -> Result<()> {
+    let cpu = Device::cpu();
+    let (norm, a, b) = (LayerNorm::new(4, &cpu)?, Linear::new(4, 4, &cpu)?, Linear::new(4, 4, &cpu)?);
+    let x = random([3, 4])?;
+    let through = |h: &Tensor<F32>| b.forward(&a.forward(&h.to::<BF16>()?)?.relu()?)?.relu()?.to::<F32>();
+    let (plain, normed) = (through(&x)?, through(&norm.forward(&x)?)?);
+    let blocks = [a, b];
+    assert_eq!(bits(&chained(None, &blocks, &x)?), bits(&plain));
+    assert_eq!(bits(&chained(Some(&norm), &blocks, &x)?), bits(&normed));
+    Ok(())
+}
