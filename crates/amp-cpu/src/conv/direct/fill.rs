@@ -82,7 +82,7 @@ impl<T: Real> Writer<T> {
     /// The lines and a vector must be writable.
     #[inline(always)]
     unsafe fn rows<S: Simd>(&mut self, rows: &[T], [lines, count]: [usize; 2], next: usize) {
-        assert!(rows.len() >= (lines - 1) * next + count);
+        assert!(rows.len() >= (lines - 1) * next + count && (self.step > 1 || count <= self.line));
         for i in 0..lines {
             // SAFETY: asserted above; lines are the caller's duty.
             unsafe {

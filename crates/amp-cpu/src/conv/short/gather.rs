@@ -194,7 +194,8 @@ impl Rows<'_> {
                             *sums =
                                 [L::multiply_add(pixel, right[0], sums[0]), L::multiply_add(pixel, right[1], sums[1])];
                         }
-                        (panel, left) = (panel.add(2 * columns), left.add(pitch));
+                        // Behind the last pair there is nothing.
+                        (panel, left) = (panel.add(2 * columns), left.wrapping_add(pitch));
                     }
                     end::<L, ROWS>(tile, sums.as_mut_ptr().add(first * outputs + output), |i| i * outputs);
                 }
