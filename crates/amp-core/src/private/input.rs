@@ -42,6 +42,17 @@ impl<A, K> Probe<A, K> {
     }
 }
 
+/// The target of no module: that of one whose type is a mistake is taken to be this, and nothing is asked of its input.
+#[derive(Clone, Copy, Debug)]
+pub struct Undecided;
+
+impl<A> Probe<A, Undecided> {
+    /// Accepts it.
+    pub fn apart(&self) -> Self {
+        Probe(PhantomData, PhantomData)
+    }
+}
+
 /// An input that the module may cast.
 pub trait Together<A, K> {
     /// Accepts it.

@@ -18,7 +18,16 @@ impl<V> Probe<V, V> {
     pub fn leave(self, value: V) -> V {
         value
     }
+}
 
+/// A value that goes where `E` is expected as it is: it is one, or a list whose elements have the type that is expected.
+pub trait Suits<E> {}
+
+impl<V> Suits<V> for V {}
+impl<'v, V> Suits<&'v [V]> for &'v Vec<V> {}
+impl<'v, V, const N: usize> Suits<&'v [V]> for &'v [V; N] {}
+
+impl<V: Suits<E>, E> Probe<V, E> {
     /// Gives it where it may be a reference.
     pub fn hand(self, value: V, _slot: &mut Option<()>) -> V {
         value

@@ -58,21 +58,6 @@ held! {
     [] Option<V>, Option<E>, Option<E>;
 }
 
-macro_rules! coerced {
-    ($([$($param:tt)*] $list:ty;)*) => { $(
-        impl<'v, V, $($param)*> Probe<&'v $list, &[V]> {
-            /// Gives a list whose elements have the type that is expected.
-            pub fn hand(self, list: &'v $list, _slot: &mut Option<()>) -> &'v $list {
-                list
-            }
-        }
-    )* };
-}
-coerced! {
-    [] Vec<V>;
-    [const N: usize] [V; N];
-}
-
 /// Tensors of F32, and references to them.
 pub type Lent<'s, E> = (Vec<E>, Vec<&'s E>);
 
