@@ -17,6 +17,7 @@ mod own;
 mod pairs;
 mod places;
 mod references;
+mod signatures;
 mod states;
 mod sticky;
 mod switched;

@@ -2,7 +2,7 @@
 
 use super::cast::as_written;
 use super::operation::castable;
-use super::tail::may_differ;
+use super::tail::{is_built, may_differ};
 use super::{Walker, shared};
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::flow::Writer;
@@ -21,19 +21,20 @@ impl Walker<'_> {
         let at = call.method.span();
         let site = self.site();
         self.expr(&mut call.receiver);
-        // A list is given to a module of the user's, which says by its signature what it takes.
+        // What is no tensor is given to a module of the user's, which says by its signature what it takes.
         let given = call.args.iter_mut().map(|arg| match self.listed(arg) {
             Some(list) => (list, true),
+            None if is_built(arg) => (self.argument(arg), true),
             None => (self.expr(arg), false),
         });
-        let (values, is_list): (Vec<Value>, Vec<bool>) = given.unzip();
+        let (values, is_built): (Vec<Value>, Vec<bool>) = given.unzip();
         let inputs: Vec<&Value> = values.iter().filter(|value| value.prec != Prec::Other).collect();
         // Whether it takes integers, its type says too.
         let input = |i: usize| i == 0 && values[i].prec == Prec::Other && values[i].shape.lends();
         // What a layer is added to keeps the precision that it has.
         let added = |i: usize| i > 0 && matches!(name, "forward_add" | "forward_add_relu");
         let asked =
-            |&i: &usize| !added(i) && !is_list[i] && (castable(as_written(source, i + 1), &values[i]) || input(i));
+            |&i: &usize| !added(i) && !is_built[i] && (castable(as_written(source, i + 1), &values[i]) || input(i));
         let positions: Vec<usize> = (0..values.len()).filter(asked).collect();
         let row = Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
         self.rows.push(row);
@@ -48,7 +49,7 @@ impl Walker<'_> {
         }
         let region = self.target(&self.lower());
         // A module of the user's says by its signature what it takes.
-        let asks = |i: &usize| may_differ(&values[*i]) && !self.cx.host && !values[*i].shape.gives();
+        let asks = |i: &usize| may_differ(&values[*i]) && !self.cx.host;
         let asks: Vec<usize> = positions.iter().copied().filter(asks).collect();
         let spans: Vec<Span> = call.args.iter().map(|arg| emit::ends(arg).0).collect();
         // What its own type says of it, it says better than the module's.
@@ -84,7 +85,11 @@ impl Walker<'_> {
                 |callee, passed| {
                     *whole.receiver = callee;
                     for (&i, arg) in positions.iter().zip(passed) {
-                        whole.args[i] = if asks.contains(&i) { emit::expected_reference(arg) } else { arg };
+                        whole.args[i] = match asks.contains(&i) {
+                            true if values[i].shape.gives() => emit::expected(arg),
+                            true => emit::expected_reference(arg),
+                            false => arg,
+                        };
                     }
                     Expr::Verbatim(whole.into_token_stream())
                 },

@@ -25,7 +25,7 @@ impl Walker<'_> {
         let Expr::Call(call) = expr else { return Value::opaque() };
         let Expr::Path(path) = &*call.func else {
             self.expr(&mut call.func);
-            call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
+            call.args.iter_mut().for_each(|arg| drop(self.argument(arg)));
             return Value::opaque();
         };
         let path = path.clone();

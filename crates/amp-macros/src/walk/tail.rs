@@ -194,14 +194,15 @@ impl Walker<'_> {
             *value = Value::tuple(std::mem::take(&mut value.parts));
             return;
         }
+        // What is expected of what wraps a value is expected of the value.
+        if let Some(inner) = wrapped(expr) {
+            return self.expected(inner, value);
+        }
         if !may_differ(value) || self.cx.host {
             return;
         }
         match expr {
             Expr::Reference(inner) if inner.mutability.is_some() && emit::is_place(&inner.expr) => return,
-            // What is expected of what wraps a value is expected of the value.
-            Expr::Call(call) if is_wrapper(call) => return self.expected(&mut call.args[0], value),
-            Expr::Reference(inner) if is_wrapped(&inner.expr) => return self.expected(&mut inner.expr, value),
             // What is borrowed here is nobody else's.
             Expr::Reference(inner) if is_fresh(inner, value) => self.expected_of(&mut inner.expr),
             // A variable may hold a reference, and so may what a method of an option or a list gives.
@@ -427,12 +428,38 @@ fn is_fresh(reference: &ExprReference, value: &Value) -> bool {
     known && !emit::is_place(&reference.expr)
 }
 
+/// What is in a wrapper, or behind a reference to one.
+fn wrapped(expr: &mut Expr) -> Option<&mut Expr> {
+    match expr {
+        Expr::Call(call) if is_wrapper(call) => Some(&mut call.args[0]),
+        Expr::Reference(inner) if is_wrapped(&inner.expr) => wrapped(&mut inner.expr),
+        _ => None,
+    }
+}
+
 fn is_wrapped(expr: &Expr) -> bool {
     matches!(expr, Expr::Call(call) if is_wrapper(call))
 }
 
 fn is_wrapper(call: &ExprCall) -> bool {
     call.args.len() == 1 && (wraps(&call.func) || is_new_box(&call.func))
+}
+
+/// Whether an expression makes something of tensors that is none itself; a module of the library's takes an option.
+pub(super) fn is_built(expr: &Expr) -> bool {
+    match expr {
+        Expr::Tuple(_) | Expr::Array(_) => true,
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) if path.path.is_ident("Some") => call.args.iter().all(is_built),
+            Expr::Path(path) => is_new_box(&call.func) || path.path.segments.last().is_some_and(names_variant),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn names_variant(segment: &syn::PathSegment) -> bool {
+    segment.ident.to_string().starts_with(char::is_uppercase)
 }
 
 fn is_new_box(func: &Expr) -> bool {
