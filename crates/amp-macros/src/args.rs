@@ -4,7 +4,7 @@ use crate::error::{at, spanned};
 use crate::lattice::Prec;
 use crate::rules::{Rule, Rules};
 use amp_policy::Half;
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
@@ -80,6 +80,7 @@ impl Region {
                 match name.as_str() {
                     "bfloat16" | "bfloat" | "brain" => "for bfloat16 write `bf16`",
                     "float32" | "float" | "fp32" | "single" => "for single precision write `f32`",
+                    "cuda" | "cpu" | "device" => "write `f16`, `bf16` or `f32` alone: a tensor knows its device",
                     _ => "expected `f16`, `bf16`, `f32` or a type parameter; for IEEE half precision write `f16`",
                 },
             )),
@@ -103,6 +104,17 @@ pub(crate) struct Args {
     pub(crate) listed: Vec<(Ident, Rule)>,
     /// The arguments without `policy`, to be handed to a policy macro.
     pub(crate) forwarded: TokenStream,
+}
+
+/// The precision that `= torch.float16, ..` means.
+fn precision_in(tokens: TokenStream) -> &'static str {
+    let word = |token: TokenTree| match token.to_string().trim_matches('"') {
+        "bf16" | "bfloat16" | "BF16" => Some("bf16"),
+        "f32" | "float32" | "F32" => Some("f32"),
+        "f16" | "float16" | "half" | "F16" => Some("f16"),
+        _ => None,
+    };
+    tokens.into_iter().find_map(word).unwrap_or("f16")
 }
 
 const OPTIONS: &str = "`enabled`, `policy`, `max_casts`, `crate`, `host`, `full(..)`, `lower(..)`, `widest(..)`, `keep(..)`, `skip(..)`, `force_lower(..)`";
@@ -131,6 +143,11 @@ impl Args {
             input.parse::<TokenStream>()?;
             let help = format!("write `f16`, `bf16` or `f32` before `{name}`");
             return Err(at(last, "expected a precision first", help));
+        }
+        if input.peek(Token![=]) {
+            let word = precision_in(input.parse()?);
+            let whole = if body_follows { format!("amp_region!({word}, ..)") } else { format!("#[autocast({word})]") };
+            return Err(at(last, "a precision stands alone here", format!("write `{whole}`")));
         }
         let forwarded = path.to_token_stream();
         let mut args = Self {

@@ -3,7 +3,7 @@
 use crate::args::{Args, Region, param_name};
 use crate::budget;
 use crate::emit;
-use crate::item::{Function, rejected};
+use crate::item::{Function, rejected, rejected_expression};
 use crate::listed;
 use crate::plan;
 use crate::region::has_unparsed;
@@ -37,7 +37,7 @@ pub(crate) fn autocast_with(input: TokenStream) -> TokenStream {
 fn expand(args: TokenStream, item: TokenStream, policy: Rules) -> TokenStream {
     let function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
-        Err(error) => return rejected(&error, item),
+        Err(error) => return rejected_expression(&item).unwrap_or_else(|| rejected(&error, item)),
     };
     if is_value() {
         return function.stub();

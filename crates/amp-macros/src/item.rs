@@ -6,11 +6,14 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::{
-    Attribute, Error, Ident, Result, ReturnType, Signature, Token, Type, TypeParamBound, Visibility, WherePredicate,
+    Attribute, Error, Expr, Ident, Result, ReturnType, Signature, Token, Type, TypeParamBound, Visibility,
+    WherePredicate,
 };
 
 /// Where the attribute belongs.
 pub(crate) const WHERE: &str = "put it on each function or method whose body should run in lower precision";
+/// What stands for it inside a function.
+const INSIDE: &str = "write `amp_region!(f16, ..)` for a part of a function";
 
 /// A function, a method or a provided method of a trait; its body is not parsed yet.
 #[derive(Clone)]
@@ -31,7 +34,8 @@ impl Parse for Function {
         if let Some(kind) = other_item(input) {
             let found: TokenTree = input.parse()?;
             input.parse::<TokenStream>()?;
-            return Err(spanned(found, format!("`#[autocast]` goes on a function, not on {kind}"), WHERE));
+            let help = if kind == STATEMENT { INSIDE } else { WHERE };
+            return Err(spanned(found, format!("`#[autocast]` goes on a function, not on {kind}"), help));
         }
         let sig: Signature = input.parse()?;
         if input.peek(Token![;]) {
@@ -58,6 +62,8 @@ fn body(input: ParseStream) -> Result<Group> {
     input.parse()
 }
 
+const STATEMENT: &str = "a statement";
+
 /// The item at hand, when it is no function.
 fn other_item(input: ParseStream) -> Option<&'static str> {
     let ahead = input.fork();
@@ -73,7 +79,7 @@ fn other_item(input: ParseStream) -> Option<&'static str> {
         "use" => "an import",
         "static" => "a static",
         "macro_rules" => "a macro",
-        "let" => "a statement",
+        "let" => STATEMENT,
         "const"
             if !ahead.peek(Token![fn])
                 && !ahead.peek(Token![unsafe])
@@ -205,8 +211,52 @@ fn contains_impl(tokens: TokenStream) -> bool {
     })
 }
 
+/// The error for an expression that bears the attribute, if it is one, in its place.
+pub(crate) fn rejected_expression(item: &TokenStream) -> Option<TokenStream> {
+    let kind = match syn::parse2(item.clone()).ok()? {
+        Expr::Closure(_) => "a closure",
+        Expr::Block(_) | Expr::Unsafe(_) | Expr::Async(_) => "a block",
+        _ => "an expression",
+    };
+    let error = spanned(item, format!("`#[autocast]` goes on a function, not on {kind}"), INSIDE).to_compile_error();
+    Some(quote!({ #error #item }))
+}
+
 /// Error and item together.
 pub(crate) fn rejected(error: &Error, item: TokenStream) -> TokenStream {
     let error = error.to_compile_error();
     quote!(#error #item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rejected_expression;
+    use quote::quote;
+
+    #[test]
+    fn expressions_are_told_from_items() {
+        let message = |item| rejected_expression(&item).map(|error| error.to_string());
+        for (item, kind) in [
+            (quote!(|x: &Tensor<F32>| x.relu()), "not on a closure"),
+            (quote!(move || async { 3 }), "not on a closure"),
+            (quote!({ x.matmul(w) }), "not on a block"),
+            (quote!(if a { b } else { c }), "not on an expression"),
+        ] {
+            let message = message(item).expect("an expression");
+            assert!(message.contains(kind), "{message}");
+        }
+        for item in [
+            quote!(
+                struct M;
+            ),
+            quote!(let y = 3;),
+            quote!(
+                fn f();
+            ),
+            quote!(let),
+            quote!(),
+        ] {
+            assert_eq!(message(item), None);
+        }
+    }
 }
