@@ -42,6 +42,22 @@
 //! | what goes wrong | [`Error`] |
 //! | a device of one's own | [`backend`], [`autograd`] |
 //!
+//! # From PyTorch
+//!
+//! Operations have PyTorch's names and orders of arguments, and return a [`Result`]. Where they differ:
+//!
+//! | PyTorch | here |
+//! |---|---|
+//! | `x.view(-1, n)`, `x.reshape(-1, n)` | `x.reshape((.., n))?` |
+//! | `x.half()`, `x.float()`, `x.type(torch.bfloat16)` | `x.to::<F16>()?`, `x.to::<F32>()?`, `x.to::<BF16>()?` |
+//! | `x.shape`, `x.size(i)`, `x.ndim`, `x.numel()` | `x.dims()`, `x.size(i)?`, `x.rank()`, `x.count()` |
+//! | `x.sum()`, `x.sum(1, keepdim=True)`, `x[:, 0]`, `x[:, 2:5]` | `x.sum_all()?`, `x.sum(1, true)?`, `x.select(1, 0)?`, `x.slice(1, 2..5)?` |
+//! | `x.masked_fill(m, float("-inf"))`, `torch.where(m, a, b)` | `x.masked_fill(&m, Fill::NegInf)?`, `m.where_(&a, &b)?` |
+//! | `x.requires_grad_()`, `p.grad` | `x.tracked()`, `grads.get(&p)?` |
+//! | `opt.zero_grad()` | not needed: `backward` returns its gradients, [`Gradients::accumulator`] adds those of several |
+//! | `model.state_dict()`, `load_state_dict(s, strict=False)` | `model.state()`, `model.load_state_matching(&s)?` |
+//! | `copy.deepcopy(model)` | another model that takes the first one's state: `copy.load_state(&model.state())?` |
+//!
 //! # Features
 //!
 //! * `cuda` (default): GPUs, by way of a driver that is looked for when the program asks for one; nothing is needed to build.

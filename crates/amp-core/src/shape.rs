@@ -5,6 +5,11 @@ use amp_cpu::Dims;
 use std::ops::RangeFull;
 
 /// Anything that names a shape: `[2, 3]`, `&dims`, `vec![2, 3]`, `5` for a vector, `()` for a single value.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` is not a shape",
+    label = "sizes are of type `usize`",
+    note = "write an array, a slice or a `Vec` of them: `[2, 3]`"
+)]
 pub trait IntoShape {
     /// The shape, or an error when it has too many dimensions or too many elements.
     fn into_shape(self, op: &'static str) -> Result<Dims>;
@@ -67,6 +72,11 @@ impl IntoShape for () {
 
 /// A shape for as many elements as there are: what [`IntoShape`] takes, or a tuple of sizes with one `..` for what is left:
 /// `(n, ..)`, `(.., 3, 2)`.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` is not a shape",
+    label = "sizes are of type `usize`",
+    note = "write an array of them: `[2, 3]`; for the size that is left (`-1` in PyTorch) a tuple with `..`: `(2, ..)`"
+)]
 pub trait IntoReshape {
     /// The shape for `count` elements, or an error when there is none.
     fn into_reshape(self, op: &'static str, count: usize) -> Result<Dims>;

@@ -13,7 +13,31 @@ use crate::{Error, Result};
 /// (`torch.utils.checkpoint`).
 ///
 /// The second run calls the same compiled function with the same random state, so neither its precision nor its dropout
-/// masks can differ. Parameters used inside `f` receive their gradients as usual.
+/// masks can differ. Parameters used inside `f` receive their gradients as usual. It is kept for the backward pass, and so
+/// holds what it uses: parts of a model are shared by an `Arc`, which a module may have in place of a field.
+///
+/// ```
+/// # use amp_core::{checkpoint, nn::Linear, Device, F32, Result, Tensor};
+/// use std::sync::Arc;
+///
+/// struct Net { blocks: Vec<Arc<Linear>> }
+///
+/// impl Net {
+///     fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+///         let mut h = x.clone();
+///         for block in &self.blocks {
+///             let block = Arc::clone(block);
+///             h = checkpoint(move |h| block.forward(h)?.relu(), &h)?;
+///         }
+///         Ok(h)
+///     }
+/// }
+/// # let device = Device::cpu();
+/// # let net = Net { blocks: vec![Arc::new(Linear::new(4, 4, &device)?)] };
+/// # let grads = net.forward(&Tensor::ones([2, 4], &device)?)?.mean_all()?.backward()?;
+/// # assert!(grads.get(net.blocks[0].weight())?.is_some());
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::Shape`] in the backward pass when the second run gives another shape than the first.
