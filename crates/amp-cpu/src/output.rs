@@ -250,10 +250,10 @@ impl<S, T: Real + Cast<S>> Kernel for Rows<'_, S, T> {
             // SAFETY: row `i` (see `to`).
             let to = unsafe { std::slice::from_raw_parts_mut(self.to.add(i * self.stride), self.columns) };
             if self.bias.is_empty() {
-                to.iter_mut().zip(line).for_each(|(to, value)| *to = value.cast());
+                to.iter_mut().zip(line).for_each(|(to, value)| *to = value.converted());
             } else {
                 let values = line.iter_mut().zip(self.bias);
-                to.iter_mut().zip(values).for_each(|(to, (value, &bias))| *to = (*value + bias).cast());
+                to.iter_mut().zip(values).for_each(|(to, (value, &bias))| *to = (*value + bias).converted());
             }
         }
     }

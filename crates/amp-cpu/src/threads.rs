@@ -188,7 +188,7 @@ impl Job {
     /// A place for one more worker, if there is something to do.
     fn seat(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.count
-            && self.seats.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seats| seats.checked_sub(1)).is_ok()
+            && self.seats.try_update(Ordering::Relaxed, Ordering::Relaxed, |seats| seats.checked_sub(1)).is_ok()
     }
 }
 

@@ -66,7 +66,7 @@ fn mix<T: Real>(i: usize, input: usize, output: usize, how: Interpolation) -> Mi
         Interpolation::Bilinear { align_corners: true } => T::default(),
         Interpolation::Bilinear { align_corners: false } => (i + half) * ratio(input, output) - half,
     };
-    let place: f64 = position.cast();
+    let place: f64 = position.converted();
     let low = (place.max(0.0) as usize).min(input - 1);
     let weight = match how {
         Interpolation::Nearest => T::default(),

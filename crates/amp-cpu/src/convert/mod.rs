@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 
 /// Converts one element.
 pub(crate) trait Cast<T>: Copy {
-    fn cast(self) -> T;
+    fn converted(self) -> T;
 }
 
 /// A type that kernels compute in: F32, F64 or I64.
@@ -79,7 +79,7 @@ impl<A: Cast<B>, B> Kernel for Each<'_, A, B> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         for (d, s) in self.1.iter_mut().zip(self.0) {
-            *d = s.cast();
+            *d = s.converted();
         }
     }
 }
@@ -93,7 +93,7 @@ impl<T: Cast<N>, N: Cast<T>> Kernel for Round<'_, T, N> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         for v in self.0 {
-            *v = <T as Cast<N>>::cast(*v).cast();
+            *v = <T as Cast<N>>::converted(*v).converted();
         }
     }
 }
@@ -150,7 +150,7 @@ macro_rules! compute {
                 }
                 each_dtype!(src, Slice, v => {
                     for (d, s) in dst.iter_mut().zip(v.iter().step_by(stride)) {
-                        *d = s.cast();
+                        *d = s.converted();
                     }
                 })
             }
@@ -224,7 +224,7 @@ macro_rules! cast {
     ($($from:ty => $to:ty: $v:ident => $body:expr;)*) => {
         $(impl Cast<$to> for $from {
             #[inline(always)]
-            fn cast(self) -> $to {
+            fn converted(self) -> $to {
                 let $v = self;
                 $body
             }
@@ -267,8 +267,8 @@ cast! {
     f64 => u8: v => v as u8;
     f64 => bool: v => v != 0.0;
 
-    i64 => f16: v => (v as f32).cast();
-    i64 => bf16: v => (v as f64).cast();
+    i64 => f16: v => (v as f32).converted();
+    i64 => bf16: v => (v as f64).converted();
     i64 => u8: v => v as u8;
     i64 => bool: v => v != 0;
 }

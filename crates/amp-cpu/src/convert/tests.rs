@@ -81,32 +81,32 @@ fn f64_is_rounded_once() {
         vec![tie, tie + 2f64.powi(-40), tie - 2f64.powi(-40), 65519.999999, 65520.0, 2f64.powi(-25), 1e-12];
     values.extend((0..2000).map(|i| f64::from(i * 33) + 2f64.powi(-30)));
     for v in values {
-        let (half, negative): (f16, f16) = (v.cast(), (-v).cast());
+        let (half, negative): (f16, f16) = (v.converted(), (-v).converted());
         assert_eq!(half, nearest_f16(v), "{v:e}");
         assert_eq!(negative, -nearest_f16(v), "{v:e}");
     }
-    let brain: bf16 = (1.0 + 2f64.powi(-8) + 2f64.powi(-40)).cast();
+    let brain: bf16 = (1.0 + 2f64.powi(-8) + 2f64.powi(-40)).converted();
     assert_eq!(brain.to_f64(), 1.0 + 2f64.powi(-7));
 }
 
 #[test]
 fn special_values_stay() {
     for v in [f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e300, -1e300, 1e-300] {
-        let half: f16 = v.cast();
+        let half: f16 = v.converted();
         assert_eq!(half.to_bits(), f16::from_f64(v).to_bits(), "{v:e}");
     }
-    let nan: bf16 = f64::NAN.cast();
+    let nan: bf16 = f64::NAN.converted();
     assert!(nan.is_nan());
 }
 
 #[test]
 fn integers_truncate_saturate_and_wrap() {
-    let to_int: [i64; 4] = [2.9f32, -2.9, f32::NAN, 1e30].map(Cast::cast);
+    let to_int: [i64; 4] = [2.9f32, -2.9, f32::NAN, 1e30].map(Cast::converted);
     assert_eq!(to_int, [2, -2, 0, i64::MAX]);
-    let to_byte: [u8; 3] = [-5.0f32, 255.5, 300.0].map(Cast::cast);
+    let to_byte: [u8; 3] = [-5.0f32, 255.5, 300.0].map(Cast::converted);
     assert_eq!(to_byte, [0, 255, 255]);
-    let low_bits: [u8; 2] = [257i64, -1].map(Cast::cast);
+    let low_bits: [u8; 2] = [257i64, -1].map(Cast::converted);
     assert_eq!(low_bits, [1, 255]);
-    let truth: [bool; 3] = [0.0f64, f64::NAN, -3.0].map(Cast::cast);
+    let truth: [bool; 3] = [0.0f64, f64::NAN, -3.0].map(Cast::converted);
     assert_eq!(truth, [false, true, true]);
 }

@@ -125,7 +125,7 @@ fn scatter<T: Compute>(values: &[T], dst: &mut SliceMut<'_>, run: Run) {
     }
     each_dtype!(dst, SliceMut, d => {
         for (i, &v) in values.iter().enumerate() {
-            d[run.start + i * run.stride] = v.cast();
+            d[run.start + i * run.stride] = v.converted();
         }
     })
 }
@@ -133,8 +133,8 @@ fn scatter<T: Compute>(values: &[T], dst: &mut SliceMut<'_>, run: Run) {
 /// `len` times `value`, rounded to `dtype`.
 pub fn fill(value: f64, len: usize, dtype: DType) -> Storage {
     match dtype {
-        DType::F16 => repeated(Cast::<half::f16>::cast(value), len).into(),
-        DType::BF16 => repeated(Cast::<half::bf16>::cast(value), len).into(),
+        DType::F16 => repeated(Cast::<half::f16>::converted(value), len).into(),
+        DType::BF16 => repeated(Cast::<half::bf16>::converted(value), len).into(),
         DType::F32 => repeated(value as f32, len).into(),
         DType::F64 => repeated(value, len).into(),
         DType::I64 => repeated(value as i64, len).into(),

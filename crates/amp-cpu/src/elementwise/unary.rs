@@ -212,7 +212,7 @@ fn repair_large<T: Float>(x: &[T], y: &mut [T], exact: fn(f64) -> f64) {
     let limit = T::of(f64::from(TRIGONOMETRIC_LIMIT));
     if x.iter().any(|v| v.abs() > limit) {
         for (y, &x) in y.iter_mut().zip(x).filter(|(_, x)| x.abs() > limit) {
-            *y = T::of(exact(x.cast()));
+            *y = T::of(exact(x.converted()));
         }
     }
 }

@@ -150,7 +150,7 @@ impl Kernel for Rounding<'_> {
         /// Pairs of lines that memory is asked for in advance.
         const AHEAD: usize = 4;
         let rounded = |value: f32| -> u32 {
-            let narrow: bf16 = value.cast();
+            let narrow: bf16 = value.converted();
             narrow.to_bits().into()
         };
         for g in 0..self.groups {
@@ -320,7 +320,7 @@ mod x86 {
             // SAFETY: two vectors are 32 numbers, each of which has its place in the row (caller).
             unsafe {
                 let values: [f32; 32] = std::mem::transmute(sums);
-                finish.to.add(i * finish.stride).cast::<[bf16; 32]>().write_unaligned(values.map(Cast::cast));
+                finish.to.add(i * finish.stride).cast::<[bf16; 32]>().write_unaligned(values.map(Cast::converted));
             }
         }
     }

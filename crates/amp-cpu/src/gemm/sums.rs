@@ -116,7 +116,7 @@ impl<E: Grouped> Operand<E> for Summed<'_> {
             for (row, sum) in panel_sums.iter().enumerate() {
                 let lanes = lanes.iter().skip(row).step_by(panel.width);
                 let total = lanes.fold(E::Sum::ZERO, |total, &lane| total + lane);
-                let wide: f64 = total.cast();
+                let wide: f64 = total.converted();
                 sum.store(wide.to_bits(), Relaxed);
             }
         }

@@ -375,7 +375,7 @@ fn product_at<E: Multiply>(level: Level, a: &Tensor, b: &Tensor) -> Tensor {
     let (rows, columns) = (problem.a.rows, problem.b.rows);
     let sink = Collect::new(rows, columns);
     product_with(E::kernel(level), &problem.a, &problem.b, &sink, Threads::Many);
-    let values: Vec<f64> = sink.values().iter().map(|&v| v.cast()).collect();
+    let values: Vec<f64> = sink.values().iter().map(|&v| v.converted()).collect();
     Tensor::from_values(&[rows, columns], E::Sum::DTYPE, &values)
 }
 

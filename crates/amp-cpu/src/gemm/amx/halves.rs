@@ -168,7 +168,7 @@ impl Kernel for Split<'_> {
         let count = self.from.len();
         let (highs, finites, lows) = (&mut self.high[..count], &mut self.finite[..count], &mut self.low[..count]);
         for (((&x, high), finite), low) in self.from.iter().zip(highs).zip(finites).zip(lows) {
-            *high = x.cast();
+            *high = x.converted();
             let rest = x - f32::from_bits(u32::from(high.to_bits()) << 16);
             let keep = if x.abs() < f32::INFINITY { 0xffff } else { 0 };
             *finite = bf16::from_bits(high.to_bits() & keep);

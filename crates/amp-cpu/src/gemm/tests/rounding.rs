@@ -39,7 +39,7 @@ fn rounded_later(sums: &Tensor, bias: Option<&Tensor>) -> Vec<u16> {
     if let Some(bias) = bias.map(values) {
         sums.chunks_exact_mut(columns).for_each(|row| row.iter_mut().zip(&bias).for_each(|(sum, bias)| *sum += bias));
     }
-    sums.into_iter().map(|sum| any_nan(Cast::<bf16>::cast(sum))).collect()
+    sums.into_iter().map(|sum| any_nan(Cast::<bf16>::converted(sum))).collect()
 }
 
 /// Bits of a product that is stored in BF16.
