@@ -82,3 +82,35 @@ fn a_later_value_meets_at_f32() -> Result<()> {
     }
     Ok(())
 }
+
+/// `to` gives what the variable holds.
+#[autocast(f16)]
+fn rounded(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut h = x.matmul(w)?;
+    for _ in 0..2 {
+        h = h.exp()?.to()?;
+        h = h.matmul(w)?;
+    }
+    Ok(h)
+}
+
+/// Labels get their type from the loss.
+#[autocast(f16)]
+fn first_of_all(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let scores = x.matmul(w)?;
+    let labels = Tensor::zeros([4], x.device())?;
+    scores.cross_entropy(&labels)? + scores.log_softmax(-1)?.nll_loss(&Tensor::zeros([4], x.device())?)?
+}
+
+#[test]
+fn types_come_from_where_values_go() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let w16 = w.to::<F16>()?;
+    let scores = x.to::<F16>()?.matmul(&w16)?;
+    let again = |h: &Tensor<F16>| h.to::<F32>()?.exp()?.to::<F16>()?.matmul(&w16);
+    assert_eq!(bits(&rounded(&x, &w)?), bits(&again(&again(&scores)?)?.to()?));
+    let (wide, labels) = (scores.to::<F32>()?, Tensor::<I64>::zeros([4], x.device())?);
+    let by_hand = (wide.cross_entropy(&labels)? + wide.log_softmax(-1)?.nll_loss(&labels)?)?;
+    assert_eq!(bits(&first_of_all(&x, &w)?), bits(&by_hand));
+    Ok(())
+}

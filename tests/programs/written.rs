@@ -84,6 +84,42 @@ fn chained(norm: Option<&LayerNorm>, blocks: &[Linear], x: &Tensor<F32>) -> Resu
     blocks.iter().try_fold(h, |h, block| block.forward(&h)?.relu())
 }
 
+fn exp(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x.exp()
+}
+
+#[autocast(f16)]
+fn split(fc: &Linear, x: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let [a, b]: [_; 2] = fc.forward(x)?.chunk(2, 0)?.try_into().unwrap_or_else(|_| unreachable!());
+    let Ok([c, d]) = <[_; 2]>::try_from(fc.forward(x)?.chunk(2, 0)?) else { unreachable!() };
+    let e: [_; 2] = std::array::from_fn(|_| fc.forward(x).expect("shapes fit"));
+    Ok(vec![exp(&a)?, exp(&b)?, exp(&c)?, exp(&d)?, exp(&e[1])?])
+}
+
+#[autocast(f16)]
+fn of_any_element(fc: &Linear, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let (a, b) = (fc.forward(x)?, fc.forward(x)?.exp()?);
+    let narrow: &[&Tensor<F16>] = &[&a, &a];
+    let fresh: &[_] = &[fc.forward(x)?];
+    let wide: &[&Tensor<_>] = &[&b, &b];
+    let narrow = Tensor::cat(narrow, 0)?.matmul(&fresh[0])?;
+    narrow + Tensor::cat(wide, 0)?
+}
+
+#[test]
+fn holes_in_types_are_filled_by_what_is_there() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let y = fc.forward(&x.to::<F16>()?)?;
+    let wide = y.to::<F32>()?;
+    let halves = wide.exp()?.chunk(2, 0)?;
+    let by_hand = [&halves[0], &halves[1], &halves[0], &halves[1], &wide.exp()?].map(bits);
+    assert_eq!(split(&fc, &x)?.iter().map(bits).collect::<Vec<_>>(), by_hand);
+    let product = Tensor::cat(&[&y, &y], 0)?.matmul(&y)?.to::<F32>()?;
+    let exp = wide.exp()?;
+    assert_eq!(bits(&of_any_element(&fc, &x)?), bits(&(product + Tensor::cat(&[&exp, &exp], 0)?)?));
+    Ok(())
+}
+
 #[test]
 fn variables_hold_what_their_types_say() -> Result<()> {
     let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);

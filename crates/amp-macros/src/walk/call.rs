@@ -107,6 +107,8 @@ const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 const EXTENDING: &[&str] = &["extend", "append", "extend_from_slice"];
 /// Methods of tensors that say the same in every precision.
 const ASKING: &[&str] = &["dims", "size", "rank", "count", "device", "requires_grad"];
+/// Methods that hand on what a `Result` or an `Option` holds.
+const UNWRAPPING: &[&str] = &["unwrap", "expect", "unwrap_or", "unwrap_or_else", "unwrap_or_default", "map_err", "ok"];
 /// Methods that make a container of another, of the same elements.
 const CONVERTING: &[&str] = &["into", "try_into"];
 /// Methods whose result has the type that the context asks for.
@@ -435,9 +437,7 @@ fn before(name: &str, expect: Expect) -> Option<Expect> {
 /// Whether an iterator is collected, by the last of its methods.
 pub(super) fn collects(expr: &Expr) -> bool {
     match expr {
-        Expr::MethodCall(call) if ["unwrap", "expect"].iter().any(|name| call.method == name) => {
-            collects(&call.receiver)
-        }
+        Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => collects(&call.receiver),
         Expr::MethodCall(call) => ["collect", "try_collect"].iter().chain(CONVERTING).any(|name| call.method == name),
         Expr::Call(call) => call.args.len() == 1 && is_list(&call.args[0]) && makes_of_list(&call.func),
         Expr::Try(inner) => collects(&inner.expr),

@@ -231,6 +231,10 @@ impl Walker<'_> {
         if let Some(Step::Block(_, statement)) = self.steps.get(var.scope) {
             var.given = var.given.max(Some(*statement));
         }
+        // What has the type that is asked for has the variable's.
+        if value.inferred && value.prec == Prec::Opaque && var.value.prec.is_known() {
+            return;
+        }
         var.assigned = Some(match var.assigned.take() {
             Some(before) => {
                 var.mixed |= before.prec.is_known() != value.prec.is_known() && value.prec != Prec::Never;

@@ -7,6 +7,7 @@ use crate::flow::{Flow, Slot};
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::literal::constant;
+use crate::pin::Pin;
 use crate::scope::Var;
 use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -245,6 +246,11 @@ impl Walker<'_> {
     /// Assigns the value that an expression has.
     fn assign_value(&mut self, place: &mut Expr, expr: &mut Expr, mut value: Value) {
         if let Some(var) = self.variable(place) {
+            // A cast whose target the variable says is none to F32 where that is narrow.
+            let narrow = matches!(self.scopes.vars[var].value.prec, Prec::Half(_));
+            if value.inferred && narrow && self.chosen(var) != Some(Prec::F32) {
+                value.pinned = Pin::No;
+            }
             self.reassigned(&Slot::of(var), &value);
             self.assign_var(var, &value);
             let widened = self.chosen(var) == Some(Prec::F32)

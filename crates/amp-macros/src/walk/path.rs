@@ -44,6 +44,12 @@ impl Walker<'_> {
             {
                 return self.tail(&mut call.args[0], &expect).shaped(Shape::Unknown);
             }
+            // What a list or an iterator is made with gives its elements.
+            "from_fn" | "repeat_with"
+                if let (1, Some(Expr::Closure(closure))) = (call.args.len(), call.args.first_mut()) =>
+            {
+                return self.closure_into(closure, &[], Expect::Open).shaped(Shape::Unknown);
+            }
             "Err" => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
                 return Value::never();

@@ -2,7 +2,7 @@
 
 use super::call::collects;
 use super::pattern::{find_ident, has_struct};
-use super::tail::{lends, names_container};
+use super::tail::{lent, names_container};
 use super::{Expect, Walker};
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
@@ -72,7 +72,8 @@ impl Walker<'_> {
         let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
         let mut value = self.initial(init, named.as_ref(), &expect.of_variable());
-        value.inferred &= !(collects(&init.expr) && named.as_ref().is_some_and(names_container));
+        let list = named.as_ref().map_or(matches!(pat, Pat::Slice(_)), names_container);
+        value.inferred &= !(list && collects(&init.expr));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
         let is_declared = declared.is_some();
         let value = match declared {
@@ -105,7 +106,8 @@ impl Walker<'_> {
             Expr::Closure(closure) => self.closure_variable(closure),
             init => self.begins(init, expect),
         };
-        if named.is_some_and(lends) {
+        let lent = named.and_then(lent).map(|ty| Expect::of_type(ty, self.cx.param.as_deref()));
+        if lent.is_some_and(|lent| lent.wants_f32()) {
             self.lent(&mut init.expr, &mut value);
         }
         if let Some((_, diverge)) = &mut init.diverge {

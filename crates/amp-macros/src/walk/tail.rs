@@ -388,6 +388,7 @@ fn type_arguments(segment: &syn::PathSegment) -> impl Iterator<Item = &Type> {
 pub(super) fn names_container(ty: &Type) -> bool {
     match ty {
         Type::Path(path) => container(&path.path).is_none_or(names_container),
+        Type::Array(_) => true,
         _ => false,
     }
 }
@@ -401,12 +402,12 @@ fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
         && !matches!(Value::of_type(&Type::Path(path.clone()), param).prec, Prec::Other)
 }
 
-/// Whether a type is of what a variable borrows.
-pub(super) fn lends(ty: &Type) -> bool {
+/// The type of what a variable borrows.
+pub(super) fn lent(ty: &Type) -> Option<&Type> {
     match ty {
-        Type::Reference(reference) => reference.mutability.is_none(),
-        Type::Path(path) => container(&path.path).is_some_and(lends),
-        _ => false,
+        Type::Reference(reference) => Some(&*reference.elem).filter(|_| reference.mutability.is_none()),
+        Type::Path(path) => container(&path.path).and_then(lent),
+        _ => None,
     }
 }
 

@@ -30,11 +30,9 @@ pub(crate) const OPS: &[Op] = &[
         .torch("huber_loss")
         .tensors(&[0, 1])
         .implemented(),
-    Op::new("nll_loss", Family::Loss, Class::Full, "log-prob gather and mean").tensors(&[0, 1]).implemented(),
-    Op::new("nll_loss_with", Family::Loss, Class::Full, "log-prob gather and mean")
-        .torch("nll_loss")
-        .tensors(&[0, 1])
-        .implemented(),
+    // Labels are integers: what gets its type from here must not be cast.
+    Op::new("nll_loss", Family::Loss, Class::Full, "log-prob gather and mean").implemented(),
+    Op::new("nll_loss_with", Family::Loss, Class::Full, "log-prob gather and mean").torch("nll_loss").implemented(),
     Op::new("nll_loss2d", Family::Loss, Class::Full, "log-prob gather and mean"),
     Op::new(
         "cross_entropy_loss",
@@ -45,11 +43,9 @@ pub(crate) const OPS: &[Op] = &[
     .tensors(&[0, 1])
     .departs("all losses are full: PyTorch reaches the same through log_softmax"),
     Op::new("cross_entropy", Family::Loss, Class::Full, "public name; composite of log_softmax and nll_loss")
-        .tensors(&[0, 1])
         .implemented(),
     Op::new("cross_entropy_with", Family::Loss, Class::Full, "public name; composite of log_softmax and nll_loss")
         .torch("cross_entropy")
-        .tensors(&[0, 1])
         .implemented(),
     Op::new("kl_div", Family::Loss, Class::Full, "log/exp terms").tensors(&[0, 1]).implemented(),
     Op::new("kl_div_with", Family::Loss, Class::Full, "log/exp terms").torch("kl_div").tensors(&[0, 1]).implemented(),
