@@ -64,6 +64,16 @@ impl TensorFile {
         self.tensors.keys().map(String::as_str)
     }
 
+    /// The tensors whose names begin with `name` and a dot, under the rest of their names: the backbone of a whole model's
+    /// file, or one model of a [`TrainState`](crate::train::TrainState).
+    pub fn part(&self, name: &str) -> Self {
+        let of_part = |(path, raw): (&String, &RawTensor)| {
+            let rest = path.strip_prefix(name)?.strip_prefix('.')?;
+            Some((rest.to_owned(), raw.clone()))
+        };
+        Self { tensors: self.tensors.iter().filter_map(of_part).collect(), metadata: BTreeMap::new() }
+    }
+
     /// Keys of all metadata.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.metadata.keys().map(String::as_str)

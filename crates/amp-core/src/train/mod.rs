@@ -22,7 +22,7 @@ use std::path::Path;
 /// continues bit for bit.
 ///
 /// ```
-/// # use amp_core::{nn::Linear, nn::Module, optim::Sgd, train::TrainState, Device, GradScaler};
+/// # use amp_core::{nn::Linear, io::TensorFile, nn::Module, optim::Sgd, train::TrainState, Device, GradScaler};
 /// # let device = Device::cpu();
 /// # let path = std::env::temp_dir().join(format!("amp-doc-{}.safetensors", std::process::id()));
 /// let net = Linear::new(4, 4, &device)?;
@@ -30,6 +30,9 @@ use std::path::Path;
 /// let (mut scaler, mut step) = (GradScaler::new(&device)?, 17);
 /// TrainState::new(&net, &mut opt, &mut scaler).counter(&mut step).save(&path)?;
 /// TrainState::new(&net, &mut opt, &mut scaler).counter(&mut step).load(&path)?;
+///
+/// // For inference: the first model alone. What the first average holds of its parameters is `part("ema.0.0")`.
+/// net.load_state(&TensorFile::load(&path, &device)?.part("model.0"))?;
 /// # std::fs::remove_file(path).ok();
 /// # Ok::<_, amp_core::Error>(())
 /// ```

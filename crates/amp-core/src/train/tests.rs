@@ -89,6 +89,25 @@ fn a_resumed_run_continues_bit_for_bit() -> Result<()> {
 }
 
 #[test]
+fn a_model_and_its_average_are_parts_of_the_file() -> Result<()> {
+    let mut run = Run::new(5)?;
+    run.train(3)?;
+    let place = path("parts");
+    run.state().save(&place)?;
+    let file = TensorFile::load(&place, &cpu())?;
+    std::fs::remove_file(place).ok();
+    let other = Run::new(6)?.net;
+    other.load_state(&file.part("model.0"))?;
+    assert_eq!(other.0.weight().to_vec()?, run.net.0.weight().to_vec()?);
+    assert_eq!(other.1.running_mean().tensor().to_vec()?, run.net.1.running_mean().tensor().to_vec()?);
+    assert_eq!(other.load_state_matching(&file.part("ema.0.0"))?.unexpected, [""; 0]);
+    assert_eq!(other.3.weight().to_vec()?, run.ema.get(run.net.3.weight()).expect("an average").to_vec()?);
+    assert!(file.part("model").part("0").names().eq(file.part("model.0").names()));
+    assert_eq!(file.part("mode").names().count(), 0);
+    Ok(())
+}
+
+#[test]
 fn a_plateau_goes_on_where_it_stood() -> Result<()> {
     let path = path("plateau");
     let run = || -> Result<_> {
