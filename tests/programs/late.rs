@@ -56,6 +56,50 @@ fn closures_take_what_they_are_given_later() -> Result<()> {
     Ok(())
 }
 
+fn doubled(x: &Tensor<F32>) -> Result<T> {
+    x * 2.0
+}
+
+struct Doubled;
+
+impl Doubled {
+    fn forward(&self, x: &Tensor<F32>) -> Result<T> {
+        doubled(x)
+    }
+}
+
+/// Parameters without a type that are given to modules of every class.
+#[autocast(f16, max_casts = 6)]
+fn closures_of_modules(fc: &Linear, norm: &LayerNorm, relu: &Relu, x: &Tensor<F32>) -> Result<Vec<T>> {
+    let borrowed = |h| fc.forward(h)?.matmul(x);
+    let owned = |h| fc.forward(&h);
+    let full = |h| fc.forward(&norm.forward(h)?);
+    let kept = |h| relu.forward(&h);
+    let own = |h| Doubled.forward(h);
+    let any = |fc: &Linear, h| fc.forward(h)?.gelu();
+    Ok(vec![borrowed(x)?, owned(x.clone())?, full(x)?, kept(x.matmul(x)?)?, own(x)?, any(fc, x)?])
+}
+
+#[test]
+fn closures_give_what_they_take_to_modules() -> Result<()> {
+    let (x, fc, norm) = (random([4, 4])?, Linear::new(4, 4, &Device::cpu())?, LayerNorm::new(4, &Device::cpu())?);
+    let x16 = x.to::<F16>()?;
+    let y = fc.forward(&x16)?;
+    let by_hand = [
+        y.matmul(&x16)?,
+        y.clone(),
+        fc.forward(&norm.forward(&x)?.to::<F16>()?)?,
+        x16.matmul(&x16)?.relu()?,
+        y.gelu()?,
+    ];
+    let mut by_hand = by_hand.iter().map(|y| y.to()).collect::<Result<Vec<T>>>()?;
+    by_hand.insert(4, doubled(&x)?);
+    for (cast, by_hand) in closures_of_modules(&fc, &norm, &Relu, &x)?.iter().zip(&by_hand) {
+        assert_eq!(cast.to_vec()?, by_hand.to_vec()?);
+    }
+    Ok(())
+}
+
 /// The value of `shift` is F32; that of `h` is told by its type alone.
 #[autocast(f16)]
 fn meets_a_later_value(x: &Tensor<F32>, w: &Tensor<F32>, up: bool) -> Result<Tensor<F32>> {

@@ -1,8 +1,8 @@
 //! What is given to what computes: a module takes no integers and no truth values, and what narrows takes nothing of the
 //! other 16-bit precision. It says so itself, so that the result it would have had is no second mistake.
 
-use super::{Cast, Casting, Given, Held, Inside, Moved, Precise, Probe, To, Writing};
-use crate::precision::{BF16, Bool, F16, F32, I64, U8};
+use super::{Cast, Casting, Given, Held, Inside, Keep, Late, Moved, Precise, Probe, To, Writing};
+use crate::precision::{AutocastPrecision, BF16, Bool, F16, F32, I64, Rounding, U8};
 use crate::tensor::Tensor;
 use std::marker::PhantomData;
 
@@ -200,6 +200,38 @@ impl<A, K> AnyInput for &Probe<A, K> {
     type Value = A;
     type To = K;
     fn enter(self, value: A, _to: K) -> Moved<A> {
+        Moved(value)
+    }
+}
+
+/// A tensor that a module is given and whose type was not known before.
+#[derive(Debug)]
+pub struct Entered<T>(T);
+
+impl<T> Entered<T> {
+    /// The argument of the call.
+    pub fn pass(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<L: AutocastPrecision> To<L> {
+    /// Casts an input of which nothing is known yet but that the module takes it.
+    pub fn enter_late<A: Late<Self, Output = Tensor<L>>>(self, value: A) -> Entered<Tensor<L>> {
+        Entered(value.late(self))
+    }
+}
+
+impl<L: AutocastPrecision> Writing<L> {
+    /// As that of [`To`].
+    pub fn enter_late<A: Late<Self, Output = Tensor<Rounding<L>>>>(self, value: A) -> Entered<Tensor<Rounding<L>>> {
+        Entered(value.late(self))
+    }
+}
+
+impl Keep {
+    /// Moves the input along.
+    pub fn enter_late<A>(self, value: A) -> Moved<A> {
         Moved(value)
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn module_call(
         .into_iter()
         .map(|operand| match operand.treatment {
             Treatment::To(_) => Operand { treatment: Treatment::To(target.to_token_stream()), ..operand },
+            Treatment::Late(_) => Operand { treatment: Treatment::Late(target.to_token_stream()), ..operand },
             _ => operand,
         })
         .collect();

@@ -39,6 +39,9 @@ impl Walker<'_> {
         let row = Row::new(name, "module", source, &inputs, &Prec::Unknown).at(at).with_target(&inputs, &self.lower());
         self.rows.push(row);
         let lower = self.lower();
+        // The first input whose type is found out later is a tensor, if the module is the library's.
+        let is_late = |i: usize| i == 0 && values[i].late && !self.cx.host;
+        let late: Vec<bool> = positions.iter().map(|&i| is_late(i)).collect();
         let tallies: Vec<Option<Ident>> = positions.iter().map(|&i| self.cost(&values[i], &lower, true)).collect();
         self.given(as_written(source, 0), site, positions.iter().map(|&i| &values[i]));
         let full = matches!(self.lower(), Prec::F32) && positions.iter().all(|&i| values[i].is_surely(&Prec::F32));
@@ -58,11 +61,11 @@ impl Walker<'_> {
         let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
         let operands = positions
             .iter()
-            .zip(tallies)
-            .map(|(&i, tally)| Operand {
-                treatment: Treatment::To(region.clone()),
+            .zip(late.into_iter().zip(tallies))
+            .map(|(&i, (late, tally))| Operand {
+                treatment: if late { Treatment::Late(region.clone()) } else { Treatment::To(region.clone()) },
                 expr: take(&mut call.args[i]),
-                role: if asked_of(i) { Role::Input } else { shared::argument(source, i + 1) },
+                role: if late || asked_of(i) { Role::Input } else { shared::argument(source, i + 1) },
                 late: values[i].is_unsettled(),
                 tally,
             })
