@@ -226,12 +226,12 @@ fn folds_join_what_they_begin_with_and_what_they_make() -> Result<()> {
     Ok(())
 }
 
-fn layers(count: usize) -> Result<Vec<Linear>> {
+pub(super) fn layers(count: usize) -> Result<Vec<Linear>> {
     (0..count).map(|_| Linear::new(4, 4, &Device::cpu())).collect()
 }
 
 /// What the layer gives in a region, as F32.
-fn in_f16(fc: &Linear, x: &T) -> Result<T> {
+pub(super) fn in_f16(fc: &Linear, x: &T) -> Result<T> {
     fc.forward(&x.to::<F16>()?)?.to()
 }
 

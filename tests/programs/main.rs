@@ -8,6 +8,7 @@ mod closures;
 mod collected;
 mod elements;
 mod exclusive;
+mod filled;
 mod given;
 mod late;
 mod lists;

@@ -109,11 +109,12 @@ use proc_macro::TokenStream;
 ///   into it, but into a new state, `LstmState { h: (&state.h * &keep)?, c: state.c }`.
 /// - A list or an option that is lent (`&features`, `features.last()`) is widened where the type there says `&[Tensor<F32>]`
 ///   or `Option<&Tensor<F32>>`, not where a bound says it (`impl Extend<Tensor<F32>>`, `impl Into<Option<Tensor<F32>>>`), and
-///   not behind a function that is named (`.map(Arc::new)`): write `h.to::<F32>()?`.
+///   not behind a function that is named (`.map(Arc::new)`): write `h.to::<F32>()?`. A tuple or an array of references is
+///   widened where it is written (`block.forward((x, &h))`), not where a variable holds it.
 /// - A list holds the precision of what it is begun with, and of what a method makes of it that it grows by
 ///   (`features.push(block.forward(&features)?)`). One that gets other values of both is declared: `Vec<Tensor<F32>>`.
-/// - A variable that is assigned what such a function gives (`h = block.forward(&h)?`) holds F32, whatever that is: a widened
-///   view, which is narrowed again for nothing. `let mut h: Tensor<F16> = ..` keeps it narrow.
+/// - A variable that is assigned what a function or a module gives (`h = layer.forward(&h)?`) holds F32, whatever that is: a
+///   widened view, which is narrowed again for nothing, and whose sums are F32. `let mut h: Tensor<F16> = ..` keeps it narrow.
 /// - A module of one's own that is generic over its precision (`fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>)`) runs in
 ///   that of what it is given: behind a norm this is F32, in any region. `self.block.forward(&h.to::<F16>()?)` runs it in
 ///   F16, `h.to::<P>()?` in the precision of a region that is generic itself.
@@ -129,8 +130,11 @@ use proc_macro::TokenStream;
 /// - A tensor's type by another name (`type T = Tensor<F32>`) says less: what a function of one's own or a method that is no
 ///   operation gives is widened where `Tensor<F32>` is written out.
 /// - What is read on the host is of the precision that the tensor has: `h.to::<F32>()?.item()` is an `f32` in any region.
-/// - An option that starts as `None` holds F32 if what it is given is a function's or a module's. What it holds is given to a
-///   module, or is a tuple, only where its type is written: `let mut state: Option<Tensor<F32>> = None`.
+/// - An option that starts as `None`, or a list of such, holds F32 if what it is given is a function's or a module's, unless
+///   one call of a method (`insert`, `replace`) or one index puts all of it in. What it holds is a tuple, or goes to a module
+///   behind its first input, only where its type is written: `let mut state: Option<Tensor<F32>> = None`.
+/// - A closure's parameter without a type goes to operations, and to modules as their first input. One that meets what a module
+///   gave (`y + h`) needs a type.
 /// - Fields of a struct of one's own that share a type parameter have the precision of the first: write `y.to::<F32>()?`.
 /// - What comes out of an iterator or a closure that a function returns is widened where the closure says what it returns:
 ///   `xs.iter().map(|x| -> Result<Tensor<F32>> { .. })`.

@@ -50,6 +50,13 @@ impl Place {
         Rc::new(Self { expr, names: self.names.clone() })
     }
 
+    /// The variables that it is made of, and those that these were made of.
+    pub(crate) fn variables(&self) -> Vec<usize> {
+        let mentions = self.names.iter().flatten();
+        let origins = |mention: &Mention| mention.origin.as_ref().map(|origin| origin.variables()).unwrap_or_default();
+        mentions.flat_map(|mention| origins(mention).into_iter().chain([mention.var])).collect()
+    }
+
     /// The place at another point of the function. Instead of a variable that is not in scope there stands what it was made
     /// of.
     pub(crate) fn seen_from(&self, scopes: &Scopes) -> Option<View> {

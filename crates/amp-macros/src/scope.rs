@@ -29,6 +29,13 @@ pub(crate) struct Var {
     pub(crate) tuple: Option<Expect>,
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
     pub(crate) empty: bool,
+    /// In how many places it is assigned to, and in how many of them something is put into what it holds.
+    pub(crate) given_in: usize,
+    pub(crate) filled_in: usize,
+    /// It is read before it is given anything.
+    pub(crate) early: bool,
+    /// It is borrowed by an exclusive reference, whose type may say what it holds.
+    pub(crate) lent: bool,
     /// It starts as an empty container: what is put into it says what it holds.
     pub(crate) open: bool,
     /// It leaves for a place that declares tensors of F32 in it.
@@ -80,6 +87,10 @@ impl Scopes {
             declared,
             tuple: None,
             empty: false,
+            given_in: 0,
+            filled_in: 0,
+            early: false,
+            lent: false,
             open,
             wanted: false,
             hold: Hold::Unknown,
@@ -124,12 +135,17 @@ impl Var {
         if self.declared {
             return None;
         }
+        if self.lent && self.filled_in == self.given_in {
+            return None;
+        }
         if self.empty && assigned.sure && assigned.prec.is_known() {
             return Some(assigned.prec.clone());
         }
         // What is taken out of it is read before the compiler knows its type.
         if self.empty && assigned.prec.is_tensor() && assigned.parts.is_empty() {
-            return Some(Prec::F32);
+            // What is put into it in one place has one type, and so has what is taken out behind it.
+            let once = self.filled_in == 1 && self.given_in == 1 && !self.early && assigned.prec != Prec::F32;
+            return Some(if once { Prec::Unknown } else { Prec::F32 });
         }
         let all = [&self.value.prec, &assigned.prec];
         if all.contains(&&Prec::Other) {

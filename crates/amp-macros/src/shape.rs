@@ -15,6 +15,8 @@ pub(crate) enum Shape {
     Pointer,
     /// What an operation returns: a tensor, or an error in its place.
     Fallible,
+    /// What was made of one of these: an option, a box.
+    Wrapped,
 }
 
 /// Operations that return several tensors.
@@ -53,6 +55,16 @@ impl Shape {
     /// Whether a cast can take the tensor and give another of its kind.
     pub(crate) fn gives(self) -> bool {
         matches!(self, Self::Tensor | Self::Fallible)
+    }
+
+    /// What is made of it by `Some(..)` and the like.
+    pub(crate) fn wrapped(self) -> Self {
+        if self.gives() { Self::Wrapped } else { Self::Unknown }
+    }
+
+    /// Whether it certainly is no reference.
+    pub(crate) fn is_owned(self) -> bool {
+        self.gives() || self == Self::Wrapped
     }
 
     /// What the value of an operation is.

@@ -103,6 +103,8 @@ const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", 
 const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
 /// Methods that put an element into a container.
 const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
+/// Methods that put a value into an option.
+const PUTTING: &[&str] = &["replace", "insert", "get_or_insert", "get_or_insert_with"];
 /// Methods that put the elements of another container into one.
 const EXTENDING: &[&str] = &["extend", "append", "extend_from_slice"];
 /// Methods of tensors that say the same in every precision.
@@ -182,9 +184,11 @@ impl Walker<'_> {
             Expr::MethodCall(_) => collected.clone().and_then(|expect| before(name, expect)),
             receiver => collected.clone().filter(|_| hands_elements(name, receiver)),
         };
+        let puts = PUTTING.contains(&name) && call.args.len() == 1;
+        let empty = self.empty_variable(&call.receiver).filter(|_| puts);
         let iterated = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if iterated { self.place(&call.receiver) } else { None };
-        let mut value = self.beginning(&mut call.receiver, call.dot_token.span);
+        let mut value = self.filling(empty, |walker| walker.beginning(&mut call.receiver, call.dot_token.span));
         if matches!(collected, Some(Expect::Prec(Prec::F32))) && (CONVERTING.contains(&name) || name == "into_iter") {
             self.widen_held(&mut call.receiver, &mut value);
         }
@@ -203,6 +207,7 @@ impl Walker<'_> {
                     let place = match &collected {
                         Some(expect) if MAPPING.contains(&name) => expect.clone(),
                         _ if folds_f32(name, &args) => Expect::Prec(Prec::F32),
+                        _ if empty.is_some_and(|var| self.chosen(var) == Some(Prec::F32)) => Expect::Prec(Prec::F32),
                         _ if MAPPING.contains(&name) || ITERATING.contains(&name) => Expect::Nothing,
                         // Who calls it says what it returns.
                         _ => Expect::Open,
@@ -225,6 +230,7 @@ impl Walker<'_> {
                     let mut given = list.unwrap_or_else(|| self.expr(arg));
                     match takes {
                         _ if listed => {}
+                        _ if empty.is_some_and(|var| self.fill(var, arg, &given)) => {}
                         false
                             if name == "push"
                                 && growth.is_none()
@@ -240,6 +246,13 @@ impl Walker<'_> {
                     args.push(given);
                 }
             }
+        }
+        if let (Some(var), Some(given)) = (empty, &closure) {
+            self.put_into(var, given);
+        }
+        // What a method puts somewhere never had another type than it has.
+        if let Some(var) = empty {
+            self.scopes.vars[var].early = false;
         }
         if EXTENDING.contains(&name)
             && args.iter().all(|given| given.is_surely(&Prec::F32))

@@ -231,6 +231,7 @@ impl Walker<'_> {
         if let Some(Step::Block(_, statement)) = self.steps.get(var.scope) {
             var.given = var.given.max(Some(*statement));
         }
+        var.given_in += 1;
         // What has the type that is asked for has the variable's.
         if value.inferred && value.prec == Prec::Opaque && var.value.prec.is_known() {
             return;

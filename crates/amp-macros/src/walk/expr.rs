@@ -1,6 +1,6 @@
 //! Expressions that compute nothing with tensors themselves.
 
-use super::tail::{as_declared, may_differ};
+use super::tail::{as_declared, is_wrapper, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::flow::{Flow, Slot};
@@ -34,7 +34,12 @@ impl Walker<'_> {
             }
             Expr::Lit(_) | Expr::Infer(_) => Value::other(),
             Expr::Path(path) => self.path(path),
-            Expr::Reference(inner) => self.expr(&mut inner.expr),
+            Expr::Reference(inner) => {
+                if let Some(var) = self.empty_variable(&inner.expr).filter(|_| inner.mutability.is_some()) {
+                    self.scopes.vars[var].lent = true;
+                }
+                self.expr(&mut inner.expr)
+            }
             Expr::Paren(inner) => self.expr(&mut inner.expr),
             Expr::Group(inner) => self.expr(&mut inner.expr),
             Expr::Try(inner) => self.beginning(&mut inner.expr, inner.question_token.span),
@@ -174,6 +179,7 @@ impl Walker<'_> {
             let name = ident.to_string();
             if let Some(var) = self.scopes.find(&name) {
                 self.mentions.push((var, self.steps.clone()));
+                self.scopes.vars[var].early |= self.scopes.vars[var].assigned.is_none();
                 return self.held(&Slot::of(var), self.known(var));
             }
             if name == "None" {
@@ -262,6 +268,7 @@ impl Walker<'_> {
             }
             return;
         }
+        let filled = self.empty_variable(place);
         let slot = match place {
             Expr::Field(field) => self.field_of_variable(field),
             _ => None,
@@ -269,7 +276,7 @@ impl Walker<'_> {
         match slot {
             Some((slot, _)) => self.reassigned(&slot, &value),
             None => {
-                let held = self.expr(place);
+                let held = self.filling(filled, |walker| walker.expr(place));
                 if let Expr::Field(field) = place {
                     self.clear(field);
                 }
@@ -279,9 +286,12 @@ impl Walker<'_> {
                 }
             }
         }
+        if filled.is_some_and(|var| self.fill(var, expr, &value)) {
+            return;
+        }
         match emit::is_pure_place(place) {
             _ if matches!(expr, Expr::Tuple(_)) => self.expected(expr, &mut value),
-            true if may_differ(&value) => self.rewrite(expr, |inner| emit::slot(place, inner)),
+            true if may_differ(&value) && !lends(expr) => self.rewrite(expr, |inner| emit::slot(place, inner)),
             true => {}
             false if matches!(place, Expr::Infer(_)) => {}
             // The place is not written twice.
@@ -351,4 +361,13 @@ pub(super) fn joined(values: Vec<Value>) -> Value {
     let first = |value: Value| Value { constants: Vec::new(), ..value };
     let mut values = values.into_iter();
     values.next().map_or_else(Value::inferred, |value| values.fold(first(value), |all, value| all.join(&value)))
+}
+
+/// Whether an expression is a reference, or what was made of one: `Some(&x)`.
+fn lends(expr: &Expr) -> bool {
+    match expr {
+        Expr::Reference(_) => true,
+        Expr::Call(call) => is_wrapper(call) && lends(&call.args[0]),
+        _ => false,
+    }
 }

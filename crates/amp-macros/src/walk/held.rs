@@ -40,6 +40,50 @@ impl Walker<'_> {
         }
     }
 
+    /// The variable that starts as `None`, or as a list of it, and that a place is of: by its name, or by that of a
+    /// reference into it.
+    pub(super) fn empty_variable(&self, place: &Expr) -> Option<usize> {
+        match place {
+            Expr::Index(index) => self.empty_variable(&index.expr),
+            Expr::Unary(unary) => self.empty_variable(&unary.expr),
+            Expr::Paren(inner) => self.empty_variable(&inner.expr),
+            place => {
+                let var = self.variable(place)?;
+                let made_of = self.scopes.vars[var].origin.iter().flat_map(|origin| origin.variables());
+                made_of.chain([var]).find(|&var| self.scopes.vars[var].empty)
+            }
+        }
+    }
+
+    /// Walks a place that a value is put into, which is no use of what the variable holds.
+    pub(super) fn filling<T>(&mut self, var: Option<usize>, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let early = var.map(|var| self.scopes.vars[var].early);
+        let walked = walk(self);
+        if let (Some(var), Some(early)) = (var, early) {
+            self.scopes.vars[var].early = early;
+        }
+        walked
+    }
+
+    /// What is put into such a variable is assigned to it; of what may be a reference, nothing is known there.
+    pub(super) fn put_into(&mut self, var: usize, value: &Value) {
+        match may_differ(value) && !value.shape.is_owned() {
+            true => self.assign_var(var, &Value::opaque()),
+            false => self.assign_var(var, value),
+        }
+        self.scopes.vars[var].filled_in += 1;
+    }
+
+    /// As [`put_into`](Self::put_into), of what an expression gives; tells whether it is known what the variable holds.
+    pub(super) fn fill(&mut self, var: usize, given: &mut Expr, value: &Value) -> bool {
+        self.put_into(var, value);
+        let chosen = self.chosen(var);
+        if chosen == Some(Prec::F32) && may_differ(value) {
+            self.rewrite(given, |inner| self.widened(inner, value));
+        }
+        chosen.is_some()
+    }
+
     /// What a field held is gone.
     pub(super) fn clear(&mut self, field: &ExprField) {
         if let Some(slot) = self.slot_of_field(field).filter(|slot| !self.is_captured(slot.var)) {

@@ -35,7 +35,9 @@ impl Walker<'_> {
             "to" if call.args.len() == 1 && !last.arguments.is_none() => return self.path_cast(expr, &source),
             "Value" | "from" if literal::wrapped(call).is_some() => return self.expr(&mut call.args[0]),
             "Ok" | "Some" | "new" if call.args.len() == 1 && (name != "new" || is_pointer(&path.path)) => {
-                return self.expr(&mut call.args[0]).shaped(Shape::Unknown);
+                let value = self.expr(&mut call.args[0]);
+                let shape = value.shape.wrapped();
+                return value.shaped(shape);
             }
             // It is collected.
             "once"

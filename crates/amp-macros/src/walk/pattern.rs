@@ -65,8 +65,8 @@ impl Walker<'_> {
         let var = self.scopes.vars.len();
         let empty = value.prec == Prec::Never;
         // A variable that is declared before it has a value gets what the round before chose.
-        if empty && let Some(Some(prec)) = self.settled.vars.get(var) {
-            value = Value { late: value.late, ..Value::sure(prec.clone()) };
+        if empty && let Some(prec) = self.chosen(var).filter(|prec| *prec != Prec::Unknown) {
+            value = Value { late: value.late, ..Value::sure(prec) };
         }
         let scope = self.binding_scope.unwrap_or(self.steps.len().saturating_sub(usize::from(self.in_block())));
         self.scopes.declare(&ident.ident.to_string(), value.clone(), scope, fixed, declared);

@@ -442,7 +442,7 @@ fn is_wrapped(expr: &Expr) -> bool {
     matches!(expr, Expr::Call(call) if is_wrapper(call))
 }
 
-fn is_wrapper(call: &ExprCall) -> bool {
+pub(super) fn is_wrapper(call: &ExprCall) -> bool {
     call.args.len() == 1 && (wraps(&call.func) || is_new_box(&call.func))
 }
 
