@@ -356,3 +356,44 @@ fn tensors_beside_other_things_are_widened() -> Result<()> {
     }
     Ok(())
 }
+
+fn exp_of(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x.exp()
+}
+
+/// What `std` hands out of a list is known as what lies in it.
+#[autocast(f16)]
+fn taken_out(fc: &Linear, x: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let parts = fc.forward(x)?.chunk(4, 0)?;
+    let (first, rest) = parts.split_first().expect("four of them");
+    let (_, end) = parts.split_at(3);
+    let highest = parts.iter().max_by_key(|part| part.rank()).expect("four of them");
+    let mut all = vec![exp_of(first)?, exp_of(&rest[0])?, exp_of(&end[0])?, exp_of(highest)?];
+    for pair in parts.windows(2) {
+        all.push(exp_of(&pair[1])?);
+    }
+    let named = [(fc.forward(x)?, "narrow")];
+    all.push(exp_of(&named[0].0)?);
+    Ok(all)
+}
+
+#[autocast(bf16)]
+fn unzipped(fc: &Linear, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let pairs = vec![(fc.forward(x)?, fc.forward(x)?.exp()?)];
+    let (narrow, wide): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+    let narrow: Vec<_> = narrow.iter().collect();
+    let wide: Vec<_> = wide.iter().collect();
+    Tensor::cat(&narrow, 0)? + Tensor::cat(&wide, 0)?
+}
+
+#[test]
+fn what_is_taken_out_of_lists_is_what_lies_in_them() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let y = fc.forward(&x.to::<F16>()?)?.to::<F32>()?;
+    let parts = y.exp()?.chunk(4, 0)?;
+    let by_hand = [&parts[0], &parts[1], &parts[3], &parts[3], &parts[1], &parts[2], &parts[3], &y.exp()?].map(bits);
+    assert_eq!(taken_out(&fc, &x)?.iter().map(bits).collect::<Vec<_>>(), by_hand);
+    let y = fc.forward(&x.to::<BF16>()?)?.to::<F32>()?;
+    assert_eq!(bits(&unzipped(&fc, &x)?), bits(&(&y + &y.exp()?)?));
+    Ok(())
+}

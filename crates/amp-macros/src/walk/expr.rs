@@ -56,7 +56,10 @@ impl Walker<'_> {
             Expr::Index(index) => {
                 let value = self.expr(&mut index.expr);
                 self.expr(&mut index.index);
-                Value { parts: Vec::new(), flow: Flow::default(), ..value }
+                let tuple = value.names.is_empty();
+                let parts = value.parts.into_iter().filter(|_| tuple);
+                let parts = parts.map(|part| Value { flow: Flow::default(), ..part }).collect();
+                Value { parts, flow: Flow::default(), ..value }
             }
             Expr::Tuple(tuple) => Value::tuple(tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect()),
             Expr::Array(array) => self.container(array.elems.iter_mut().collect()),

@@ -208,6 +208,7 @@ impl Walker<'_> {
     pub(super) fn list(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
         let Expr::Call(call) = expr else { return Value::opaque() };
         let at = call.func.span();
+        let tensor = matches!(&*call.func, Expr::Path(path) if on_tensor(path));
         let mut values = Vec::new();
         let mut result = Value::opaque();
         for (i, arg) in call.args.iter_mut().enumerate() {
@@ -218,7 +219,9 @@ impl Walker<'_> {
             }
         }
         if values.is_empty() {
+            let prec = if tensor && result.prec == Prec::Opaque { Prec::Unknown } else { result.prec };
             return Value {
+                prec,
                 pinned: Pin::No,
                 inferred: false,
                 constants: Vec::new(),
