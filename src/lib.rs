@@ -58,6 +58,11 @@
 //! | `model.state_dict()`, `load_state_dict(s, strict=False)` | `model.state()`, `model.load_state_matching(&s)?` |
 //! | `copy.deepcopy(model)` | another model that takes the first one's state: `copy.load_state(&model.state())?` |
 //!
+//! # Debug builds
+//!
+//! Kernels without optimisation are some eighty times slower: a program that runs without `--release` wants
+//! `[profile.dev.package.amp-cpu]` with `opt-level = 3` in the `Cargo.toml` of its package, or of its workspace.
+//!
 //! # Features
 //!
 //! * `cuda` (default): GPUs, by way of a driver that is looked for when the program asks for one; nothing is needed to build.
