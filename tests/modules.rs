@@ -234,25 +234,29 @@ fn layers_over_padded_sequences_are_those_with_casts_by_hand() -> Result<()> {
 #[test]
 fn what_is_no_module_is_passed_over_and_what_holds_modules_is_looked_into() -> Result<()> {
     #[derive(Module)]
-    struct Mixed {
+    struct Mixed<P> {
         steps: std::cell::Cell<usize>,
         words: std::collections::HashMap<String, usize>,
         sizes: Vec<(String, usize)>,
         seen: std::sync::Mutex<Option<Vec<f32>>>,
         mean: Tensor<F32>,
         act: Box<dyn Fn(f32) -> f32>,
+        cache: Option<Tensor<P>>,
+        trained_by: (amp::optim::Sgd, GradScaler),
         pairs: Vec<(Linear, Option<Linear>)>,
         scale: Option<Parameter>,
     }
     let device = Device::best();
     let linear = || Linear::new(2, 3, &device);
-    let mixed = Mixed {
+    let mixed = Mixed::<F16> {
         steps: 0.into(),
         words: [("one".to_owned(), 1)].into(),
         sizes: vec![("two".to_owned(), 2)],
         seen: None.into(),
         mean: Tensor::zeros([3], &device)?,
         act: Box::new(|x| x),
+        cache: None,
+        trained_by: (amp::optim::Sgd::new(linear()?.parameters(), 0.1), GradScaler::new(&device)?),
         pairs: vec![(linear()?, None), (linear()?, Some(linear()?))],
         scale: Some(Parameter::new(&Tensor::ones([3], &device)?)?),
     };
@@ -263,7 +267,8 @@ fn what_is_no_module_is_passed_over_and_what_holds_modules_is_looked_into() -> R
         ["pairs.0.0", "pairs.1.0", "pairs.1.1"].map(|path| ["weight", "bias"].map(|name| format!("{path}.{name}")));
     let expected: Vec<String> = held.into_iter().flatten().chain(["scale".to_owned()]).collect();
     assert_eq!(names, expected);
-    assert!(mixed.pairs[0].1.is_none() && mixed.scale.is_some());
+    assert!(mixed.pairs[0].1.is_none() && mixed.scale.is_some() && mixed.cache.is_none());
+    assert!(mixed.trained_by.0.learning_rate() > 0.0 && mixed.trained_by.1.is_enabled());
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::tensor::Tensor;
 use crate::{Error, raw};
 use amp_cpu::{DType, Layout};
 use std::fmt;
+use std::marker::PhantomPinned;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, Weak};
 
@@ -18,8 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, Weak};
 ///
 /// A 16-bit copy is made at most once per update, when a region first needs it, and shared by micro-batches, evaluation
 /// and recomputation. Clones are handles of the same parameter.
+///
+/// It is not `Unpin`, by which `#[derive(Module)]` knows a field that has parameters in it and is no module.
 #[derive(Clone)]
-pub struct Parameter(Arc<Inner>);
+pub struct Parameter(Arc<Inner>, PhantomPinned);
 
 struct Inner {
     leaf: Arc<Leaf>,
@@ -37,7 +40,7 @@ impl Parameter {
         let layout = Layout::contiguous(*tensor.raw.shape());
         let leaf = Arc::new(Leaf::new(layout.shape, DType::F32));
         let value = RwLock::new(Arc::new(Value::new(device.clone(), buffer, true)));
-        Ok(Self(Arc::new(Inner { leaf, device, layout, value, trainable: AtomicBool::new(true) })))
+        Ok(Self(Arc::new(Inner { leaf, device, layout, value, trainable: AtomicBool::new(true) }), PhantomPinned))
     }
 
     /// The parameter as a tensor at its present value, recorded as a leaf of the graph.

@@ -2,15 +2,15 @@
 //!
 //! Which fields are modules is not for the macro to know: each is wrapped in a probe whose method resolves to a visit
 //! where the field's type implements `Module`, to an error where it holds modules that a visitor would not reach (a map or a
-//! cell of them), and to nothing elsewhere.
+//! cell of them, a struct that does not derive `Module`), and to nothing elsewhere.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use std::collections::HashSet;
 use syn::spanned::Spanned;
 use syn::{
-    Data, DeriveInput, Error, Field, Fields, GenericArgument, Ident, Index, Path, PathArguments, Result, Type,
-    WherePredicate,
+    Data, DeriveInput, Error, Field, Fields, GenericArgument, Generics, Ident, Index, Path, PathArguments, Result,
+    Type, WherePredicate,
 };
 
 /// The whole derive; on a mistake, its message beside an empty implementation, so that one mistake gives one error.
@@ -105,7 +105,7 @@ fn implementation(input: &DeriveInput, options: &Options, body: &TokenStream) ->
         impl #impl_generics #amp::nn::Module for #name #type_generics #where_clause {
             #[allow(unused_imports, unused_variables, clippy::all)]
             fn visit(&self, __amp_visitor: &mut #amp::nn::Visitor<'_>) {
-                use #amp::nn::derive::{IgnoreField as _, RefuseField as _, VisitField as _};
+                use #amp::nn::derive::{RefuseField as _, VisitField as _};
                 #body
             }
         }
@@ -114,7 +114,7 @@ fn implementation(input: &DeriveInput, options: &Options, body: &TokenStream) ->
 
 fn body(input: &DeriveInput, options: &Options) -> Result<TokenStream> {
     match &input.data {
-        Data::Struct(data) => fields(&data.fields, options, |i, field| match &field.ident {
+        Data::Struct(data) => fields(&data.fields, &input.generics, options, |i, field| match &field.ident {
             Some(ident) => quote!(&self.#ident),
             None => {
                 let index = Index::from(i);
@@ -123,7 +123,7 @@ fn body(input: &DeriveInput, options: &Options) -> Result<TokenStream> {
         }),
         Data::Enum(data) => {
             let arms = data.variants.iter().map(|variant| {
-                let visits = fields(&variant.fields, options, |i, _| binding(i).to_token_stream())?;
+                let visits = fields(&variant.fields, &input.generics, options, |i, _| binding(i).to_token_stream())?;
                 let bindings = variant.fields.iter().enumerate().map(|(i, field)| {
                     let (member, binding) = (member(i, field), binding(i));
                     quote!(#member: #binding)
@@ -142,7 +142,12 @@ fn body(input: &DeriveInput, options: &Options) -> Result<TokenStream> {
     }
 }
 
-fn fields(fields: &Fields, options: &Options, access: impl Fn(usize, &Field) -> TokenStream) -> Result<TokenStream> {
+fn fields(
+    fields: &Fields,
+    generics: &Generics,
+    options: &Options,
+    access: impl Fn(usize, &Field) -> TokenStream,
+) -> Result<TokenStream> {
     let amp = &options.amp;
     let mut names = HashSet::new();
     let visits = fields.iter().enumerate().map(|(i, field)| {
@@ -161,9 +166,25 @@ fn fields(fields: &Fields, options: &Options, access: impl Fn(usize, &Field) -> 
         }
         let value = access(i, field);
         let visit = quote_spanned!(field.ty.span().resolved_at(Span::mixed_site())=> visit_field);
-        Ok(quote!((&&#amp::nn::derive::Field(#value)).#visit(#name, __amp_visitor);))
+        let otherwise = match mentions(field.ty.to_token_stream(), generics) {
+            true => quote!(IgnoreGeneric as _),
+            false => quote!(IgnoreField as _, DenyField as _),
+        };
+        Ok(quote!({
+            use #amp::nn::derive::{#otherwise};
+            (&&#amp::nn::derive::Field(#value)).#visit(#name, __amp_visitor);
+        }))
     });
     visits.collect()
+}
+
+/// Whether a type parameter stands in the tokens of a type.
+fn mentions(ty: TokenStream, generics: &Generics) -> bool {
+    ty.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => generics.type_params().any(|p| p.ident == ident),
+        TokenTree::Group(group) => mentions(group.stream(), generics),
+        _ => false,
+    })
 }
 
 fn binding(i: usize) -> Ident {

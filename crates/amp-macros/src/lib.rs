@@ -233,8 +233,9 @@ pub fn region_with(input: TokenStream) -> TokenStream {
 /// Implements `amp::nn::Module`: named parameters, running statistics, nested modules, train/eval mode.
 ///
 /// Every field whose type implements `Module` belongs to the model: layers, parameters, other models, and Vec, Option,
-/// Box, Arc, arrays and tuples of them. Other fields (sizes, names, constant tensors) are passed over. A type parameter
-/// that is a field must be a module.
+/// Box, Arc, arrays and tuples of them. Other fields (sizes, names, constant tensors) are passed over; one that has parameters
+/// in it and is no module does not compile, other than behind a `Box`, an `Arc` or a reference, through which nothing is
+/// seen. A type parameter that is a field must be a module.
 ///
 /// ```
 /// use amp::{nn::Linear, prelude::*};

@@ -1,7 +1,9 @@
 //! What `#[derive(Module)]` expands to: a field is visited if its type is a module, refused if it hides modules, else passed
 //! over.
 //!
-//! Method lookup on `&&Field` tries the traits of `&Field`, of `&&Field` and of `Field`, in this order.
+//! Method lookup on `&&Field` tries the traits of `&Field`, of `&&Field` and of `Field`, in this order, those by value last.
+//! That a type of the user's own has parameters in it shows in what the compiler derives by itself from field to field:
+//! parameters are not `Unpin`, nor is what holds them other than by a pointer.
 
 use super::{Module, Visitor};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -11,6 +13,14 @@ use std::sync::{Mutex, OnceLock, RwLock};
 /// A field of a struct that derives `Module`.
 #[derive(Debug)]
 pub struct Field<'a, T: ?Sized>(pub &'a T);
+
+impl<T: ?Sized> Clone for Field<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Field<'_, T> {}
 
 /// The field is a module.
 pub trait VisitField {
@@ -42,13 +52,33 @@ pub trait IgnoreField {
     fn visit_field(&self, _name: &str, _visitor: &mut Visitor<'_>) {}
 }
 
-impl<T: ?Sized> IgnoreField for Field<'_, T> {}
+impl<T: Unpin + ?Sized> IgnoreField for Field<'_, T> {}
+
+/// The field is none of these: it is of a type that has parameters in it and is no module.
+pub trait DenyField<T: ?Sized>: Sized {
+    /// Does not compile.
+    fn visit_field(self, _name: &str, _visitor: &mut Visitor<'_>)
+    where
+        T: Visitable,
+    {
+    }
+}
+
+impl<T: ?Sized> DenyField<T> for Field<'_, T> {}
+
+/// The field is something else, of a generic type, of which nothing more is known.
+pub trait IgnoreGeneric {
+    /// Does nothing.
+    fn visit_field(&self, _name: &str, _visitor: &mut Visitor<'_>) {}
+}
+
+impl<T: ?Sized> IgnoreGeneric for Field<'_, T> {}
 
 /// What no type that hides modules is.
 #[diagnostic::on_unimplemented(
     message = "the modules in a `{Self}` would not be trained, saved or switched",
     label = "`Module` cannot be derived through this field",
-    note = "help: keep them in a `Vec`, an `Option`, a `BTreeMap`, a tuple of modules or a struct that derives `Module`, or \
+    note = "help: derive `Module` for the type that has them, keep them in a `Vec`, an `Option`, a `BTreeMap` or a tuple, or \
             write `#[module(skip)]` above the field"
 )]
 pub trait Visitable {}

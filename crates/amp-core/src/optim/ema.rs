@@ -20,6 +20,9 @@ pub struct Ema {
     swapped: bool,
 }
 
+// The parameters are a model's: a module may have their average beside them (see `nn::derive`).
+impl Unpin for Ema {}
+
 impl Ema {
     /// Starts at the present values.
     ///

@@ -25,6 +25,9 @@ pub struct ParameterGroups {
     pub(super) rates: Option<Rates>,
 }
 
+// The parameters are a model's: a module may have an optimizer beside them (see `nn::derive`).
+impl Unpin for ParameterGroups {}
+
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) parameters: Vec<Parameter>,

@@ -74,6 +74,9 @@ struct Seen {
     optimizer: Option<u64>,
 }
 
+// The parameters that it has seen are a model's: a module may have a scaler beside them (see `nn::derive`).
+impl Unpin for GradScaler {}
+
 impl GradScaler {
     /// A scaler with PyTorch's defaults.
     pub fn new(device: &Device) -> Result<Self> {
