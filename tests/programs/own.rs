@@ -153,3 +153,88 @@ fn methods_of_own_types_are_called_as_written() -> Result<()> {
     assert_eq!(elsewhere(&x, &list, Box::new(Cursor { at: 1 }))?.to_vec()?, times(6.0)?);
     Ok(())
 }
+
+/// Methods that are called as operations are.
+struct Attention {
+    calls: usize,
+    bias: Tensor<F32>,
+    narrow: Tensor<F16>,
+}
+
+impl Attention {
+    fn softmax(&self, x: &Tensor<F32>, axis: isize) -> Result<Tensor<F32>> {
+        x.softmax(axis)
+    }
+
+    fn add(&mut self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        self.calls += 1;
+        x + &self.bias
+    }
+
+    fn linear(self, x: &Tensor<F32>, y: Tensor<F32>) -> Result<Tensor<F32>> {
+        x.exp()? + y
+    }
+
+    fn gelu(&self, (a, b): (&Tensor<F32>, Option<&Tensor<F32>>)) -> Result<Tensor<F32>> {
+        a * b.expect("given")
+    }
+
+    fn cat(&self, all: &[Tensor<F32>]) -> Result<Tensor<F32>> {
+        all[0].exp()
+    }
+
+    fn mul<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        Ok(x.clone())
+    }
+}
+
+#[autocast(f16)]
+fn called_as_operations(mut a: Attention, x: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let h = x.matmul(x)?;
+    let narrow: Tensor<F16> = a.mul(&h)?;
+    let all = vec![a.softmax(&h, -1)?, a.add(&h)?, a.gelu((&h, Some(&h)))?, a.cat(&[h.clone(), narrow])?];
+    // The fields are tensors.
+    let fields = (a.bias.matmul(&h)?.add(&a.bias)? + a.narrow.add(&h)?)?;
+    assert_eq!(a.calls, 1);
+    let linear = a.linear(&h, h.clone())?;
+    Ok([all, vec![fields, linear]].concat())
+}
+
+#[test]
+fn methods_that_are_called_as_operations_are_take_f32() -> Result<()> {
+    let (x, bias) = (random([4, 4])?, random([4, 4])?);
+    let attention = Attention { calls: 0, narrow: bias.to()?, bias: bias.clone() };
+    let (x16, bias16) = (x.to::<F16>()?, bias.to::<F16>()?);
+    let h16 = x16.matmul(&x16)?;
+    let h = h16.to::<F32>()?;
+    let field = (bias16.matmul(&h16)?.to::<F32>()? + &bias)?;
+    let by_hand = [
+        h.softmax(-1)?,
+        (&h + &bias)?,
+        (&h * &h)?,
+        h.exp()?,
+        (field + (bias16 + &h16)?.to::<F32>()?)?,
+        (h.exp()? + &h)?,
+    ];
+    let found = called_as_operations(attention, &x)?;
+    for (found, by_hand) in found.iter().zip(&by_hand) {
+        assert_eq!(found.to_vec()?, by_hand.to_vec()?);
+    }
+    assert_eq!(found.len(), by_hand.len());
+    Ok(())
+}
+
+#[autocast(f16)]
+fn banned_but_off(x: &Tensor<F32>, target: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let p = x.matmul(x)?.sigmoid()?;
+    amp_region!(f32, p.binary_cross_entropy(target)? + Tensor::binary_cross_entropy(&p, target)?)
+}
+
+#[test]
+fn what_is_banned_in_half_precision_runs_where_it_is_switched_off() -> Result<()> {
+    let (x, target) = (random([4, 4])?, random([4, 4])?.gt(0.0)?.to::<F32>()?);
+    let x16 = x.to::<F16>()?;
+    let p = x16.matmul(&x16)?.sigmoid()?.to::<F32>()?;
+    assert_eq!(banned_but_off(&x, &target)?.item()?, (p.binary_cross_entropy(&target)? * 2.0)?.item()?);
+    Ok(())
+}

@@ -92,9 +92,14 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// Whether it is a tensor whose type alone tells its precision: a parameter of the region, a result of a module.
+    /// Whether its type alone tells its precision, if it is a tensor: a parameter of the region, a result of a module, a field.
     pub(crate) fn precision_is_open(&self) -> bool {
-        self.prec.is_tensor() && self.prec != Prec::F32 && crate::literal::half(&self.prec).is_none()
+        match self.prec {
+            Prec::Half(_) => crate::literal::half(&self.prec).is_none(),
+            Prec::Unknown => true,
+            Prec::Opaque => !self.is_unsettled(),
+            Prec::Never | Prec::Other | Prec::F32 => false,
+        }
     }
 
     pub(crate) fn new(prec: Prec) -> Self {

@@ -23,6 +23,7 @@ mod item;
 mod lattice;
 mod listed;
 mod literal;
+mod named;
 mod parens;
 mod pin;
 mod place;

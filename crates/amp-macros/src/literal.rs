@@ -66,7 +66,7 @@ pub(crate) fn wrapped(call: &ExprCall) -> Option<&Expr> {
 }
 
 /// The limits of the primitive types, as `f32::MIN`.
-fn limit(path: &syn::Path) -> Option<(String, f64)> {
+pub(crate) fn limit(path: &syn::Path) -> Option<(String, f64)> {
     let mut segments = path.segments.iter().rev();
     let (name, ty) = (segments.next()?.ident.to_string(), segments.next()?.ident.to_string());
     let value = match (ty.as_str(), name.as_str()) {
@@ -88,10 +88,10 @@ pub(crate) fn half(prec: &Prec) -> Option<Half> {
     [Half::F16, Half::BF16].into_iter().find(|half| *prec == Prec::Half(half.marker().into()))
 }
 
-/// Judges a constant operand of an operation that runs in `half`; `scales` says that it is a factor.
-pub(crate) fn judge(operand: &Expr, value: &Value, half: Half, scales: bool, op: &str) -> Result<(), Error> {
+/// Judges a constant operand of an operation that runs in `half`.
+pub(crate) fn judge(operand: &Expr, value: &Value, half: Half, op: &str) -> Result<(), Error> {
     for (text, number) in &value.constants {
-        if let Some((message, help)) = blame(half.judge(*number, scales), text, half, op) {
+        if let Some((message, help)) = blame(half.judge(*number, nears_one(op)), text, half, op) {
             return Err(spanned(operand, message, help));
         }
     }
@@ -99,7 +99,7 @@ pub(crate) fn judge(operand: &Expr, value: &Value, half: Half, scales: bool, op:
 }
 
 /// What is wrong with a constant, and the way out.
-fn blame(verdict: Verdict, text: &str, half: Half, op: &str) -> Option<(String, String)> {
+pub(crate) fn blame(verdict: Verdict, text: &str, half: Half, op: &str) -> Option<(String, String)> {
     let (name, wide) = (half.name(), way_out(op));
     Some(match verdict {
         Verdict::Fits => return None,
@@ -114,9 +114,13 @@ fn blame(verdict: Verdict, text: &str, half: Half, op: &str) -> Option<(String, 
             format!("`{text}` becomes 0 in `{name}`"),
             format!("{wide}, or use a constant above {:.1e}", half.vanish()),
         ),
-        Verdict::BecomesOne => {
-            (format!("`{text}` becomes exactly 1 in `{name}`"), format!("keep this state in `F32`: {wide}"))
-        }
+        Verdict::BecomesOne => (
+            format!("`{text}` becomes exactly 1 in `{name}`"),
+            match scales(op) {
+                true => format!("keep this state in `F32`: {wide}"),
+                false => wide,
+            },
+        ),
     })
 }
 
@@ -129,27 +133,8 @@ fn way_out(op: &str) -> String {
     }
 }
 
-/// Tokens of an impl that judges a constant, which not every half format holds, with the precision `P` of what it meets.
-///
-/// The assertions stand where the constant does, not in the library, for the compiler to show no more than the constant.
-pub(crate) fn doubtful(operand: &Expr, value: &Value, op: &str, is_variable: IsVariable<'_>) -> Option<TokenStream> {
-    let number = match operand {
-        Expr::Unary(unary) => &unary.expr,
-        operand => operand,
-    };
-    let span = Span::mixed_site().located_at(crate::emit::ends(number).0);
-    let checks: Vec<TokenStream> = match value.constants.is_empty() {
-        true => {
-            let (path, _) = named(operand, is_variable).filter(|(_, generic)| !generic)?;
-            [Half::F16, Half::BF16].iter().flat_map(|&half| named_faults(path, half, false, op, Some(span))).collect()
-        }
-        false => [Half::F16, Half::BF16].iter().flat_map(|&half| faults(&value.constants, half, op, span)).collect(),
-    };
-    (!checks.is_empty()).then(|| quote::quote_spanned!(span=> #(#checks)*))
-}
-
 /// Assertions that fail for literals that `half` does not hold, if `P` is that.
-fn faults(constants: &[(String, f64)], half: Half, op: &str, span: Span) -> Vec<TokenStream> {
+pub(crate) fn faults(constants: &[(String, f64)], half: Half, op: &str, span: Span) -> Vec<TokenStream> {
     let marker = quote::format_ident!("{}", half.marker());
     let blamed = constants.iter().filter_map(|(text, number)| {
         // What becomes 1 is judged where the macro itself sees what it meets.
@@ -163,73 +148,13 @@ fn faults(constants: &[(String, f64)], half: Half, op: &str, span: Span) -> Vec<
         .collect()
 }
 
-/// Assertions that fail for a named constant that `half` does not hold; `generic` if they are about a parameter `P`.
-fn named_faults(path: &syn::Path, half: Half, scales: bool, op: &str, generic: Option<Span>) -> Vec<TokenStream> {
-    let text = crate::args::param_name(path);
-    let span = generic.unwrap_or_else(|| Span::mixed_site().located_at(ends(path)));
-    let marker = quote::format_ident!("{}", half.marker());
-    let faults =
-        [(Verdict::Overflows, "overflows"), (Verdict::Vanishes, "vanishes"), (Verdict::BecomesOne, "becomes_one")];
-    faults
-        .into_iter()
-        .filter_map(|(verdict, fault)| {
-            let (message, help) = blame(verdict, &text, half, op)?;
-            let message = format!("{message}\nhelp: {help}");
-            let fault = proc_macro2::Ident::new(fault, span);
-            let concerned =
-                generic.map(|span| quote::quote_spanned!(span=> __amp::is_half::<P>(__amp::Half::#marker) &&));
-            Some(quote::quote_spanned!(span=>
-                ::core::assert!(!(#concerned __amp::#fault((#path) as f64, __amp::Half::#marker, #scales)), #message);))
-        })
-        .collect()
-}
-
-/// An item that makes the compiler judge a named constant (`f32::MIN`, `MASK`).
-pub(crate) fn check_named(operand: &Expr, half: Half, op: &str, is_variable: IsVariable<'_>) -> Option<TokenStream> {
-    let (path, generic) = named(operand, is_variable)?;
-    let span = Span::mixed_site().located_at(ends(path));
-    let checks = named_faults(path, half, scales(op), op, None);
-    Some(match generic {
-        true => quote::quote_spanned!(span=> const { #(#checks)* };),
-        false => quote::quote_spanned!(span=> const _: () = { #(#checks)* };),
-    })
-}
-
-/// The last name of a path, which messages point at.
-fn ends(path: &syn::Path) -> Span {
-    path.segments.last().map_or_else(Span::call_site, |last| last.ident.span())
-}
-
-/// Whether a variable has this name: there are some that are called `N`.
-type IsVariable<'a> = &'a dyn Fn(&str) -> bool;
-
-/// The path of a named constant, and whether it names parameters of what surrounds it.
-fn named<'a>(operand: &'a Expr, is_variable: IsVariable<'_>) -> Option<(&'a syn::Path, bool)> {
-    let path = match operand {
-        Expr::Path(path) if path.qself.is_none() => &path.path,
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => return named(&unary.expr, is_variable),
-        Expr::Call(call) => return named(wrapped(call)?, is_variable),
-        Expr::Cast(cast) => return named(&cast.expr, is_variable),
-        Expr::Paren(inner) => return named(&inner.expr, is_variable),
-        Expr::MethodCall(call) if call.method == "into" => return named(&call.receiver, is_variable),
-        _ => return None,
-    };
-    let name = path.segments.last()?.ident.to_string();
-    let upper = name.starts_with(|c: char| c.is_ascii_uppercase())
-        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-    let variable = path.get_ident().is_some_and(|ident| is_variable(&ident.to_string()));
-    if !upper || variable || limit(path).is_some() {
-        return None;
-    }
-    // An item cannot name the parameters of what surrounds it; a block can, but is judged only when code is generated.
-    let parameter = |ident: &syn::Ident| ident == "Self" || matches!(ident.to_string().as_bytes(), [b'A'..=b'Z']);
-    let generic = path.segments.iter().any(|segment| !segment.arguments.is_none())
-        || path.segments.first().is_some_and(|first| parameter(&first.ident));
-    Some((path, generic))
+/// Whether it matters that the numeric operand of `op` is not quite 1: it is a factor, or a bound.
+pub(crate) fn nears_one(op: &str) -> bool {
+    scales(op) || matches!(op, "clamp" | "clamp_min" | "clamp_max" | "hardtanh")
 }
 
 /// Whether the numeric operand of `op` is a factor.
-pub(crate) fn scales(op: &str) -> bool {
+fn scales(op: &str) -> bool {
     matches!(op, "mul" | "*" | "lerp")
 }
 

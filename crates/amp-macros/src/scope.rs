@@ -4,6 +4,7 @@ use crate::lattice::{Prec, Value};
 use crate::place::Place;
 use crate::walk::{Expect, Growth};
 use std::rc::Rc;
+use syn::Expr;
 
 /// A variable of the function.
 pub(crate) struct Var {
@@ -45,6 +46,20 @@ pub(crate) struct Var {
     pub(crate) origin: Option<Rc<Place>>,
     /// The method that made it of a list, if that is all it is.
     pub(crate) growth: Option<Growth>,
+    /// It is no variable, but a constant or a static of the function's own.
+    pub(crate) item: bool,
+    /// The constant of the program's own that it stands for.
+    pub(crate) constant: Option<Rc<Expr>>,
+}
+
+/// What a name stands for where a constant is judged.
+pub(crate) enum Meaning<'a> {
+    /// Something that is declared outside of code: the compiler knows it.
+    Item,
+    /// A variable that is this constant.
+    Constant(&'a Expr),
+    /// What is known when the program runs.
+    Variable,
 }
 
 /// How a variable has what it stands for.
@@ -96,6 +111,8 @@ impl Scopes {
             hold: Hold::Unknown,
             origin: None,
             growth: None,
+            item: false,
+            constant: None,
         });
         number
     }
@@ -103,6 +120,15 @@ impl Scopes {
     /// The variable that `name` means here.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.names.iter().rev().find(|(known, _)| known == name).map(|(_, number)| *number)
+    }
+
+    /// What a name stands for.
+    pub(crate) fn meaning(&self, name: &str) -> Meaning<'_> {
+        match self.find(name).map(|number| &self.vars[number]) {
+            None | Some(Var { item: true, .. }) => Meaning::Item,
+            Some(Var { constant: Some(constant), .. }) => Meaning::Constant(constant),
+            Some(_) => Meaning::Variable,
+        }
     }
 
     /// The variables in scope that may be assigned to.

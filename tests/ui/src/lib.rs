@@ -41,6 +41,45 @@
 //! }
 //! let _ = f as fn(&_) -> _;
 //! ```
+//! So is one beside a field, where that turns out to be narrow, and one that a `const` block or a trait says.
+//!
+//! ```compile_fail,E0080
+//! # use amp::prelude::*;
+//! # struct Cache { keys: Tensor<F16> }
+//! #[autocast(f16)]
+//! fn f(cache: &Cache) -> Result<Tensor<F16>> {
+//!     &cache.keys + 1e-8
+//! }
+//! let _ = f as fn(&_) -> _;
+//! ```
+//! ```compile_fail,E0080
+//! # use amp::prelude::*;
+//! # struct Cache { keys: Tensor<F16> }
+//! #[autocast(f16)]
+//! fn f(cache: &Cache, mask: &Tensor<Bool>) -> Result<Tensor<F16>> {
+//!     cache.keys.masked_fill(mask, -1e9)
+//! }
+//! let _ = f as fn(&_, &_) -> _;
+//! ```
+//! ```compile_fail,E0080
+//! # use amp::prelude::*;
+//! #[autocast(f16)]
+//! fn f(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+//!     x.matmul(x)? + const { 1e-4 * 1e-4 }
+//! }
+//! let _ = f as fn(&_) -> _;
+//! ```
+//! ```compile_fail,E0080
+//! # use amp::prelude::*;
+//! # trait Stable { const EPS: f64; }
+//! # struct Model;
+//! # impl Stable for Model { const EPS: f64 = 1e-8; }
+//! #[autocast(f16)]
+//! fn f(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+//!     x.matmul(x)? + <Model as Stable>::EPS
+//! }
+//! let _ = f as fn(&_) -> _;
+//! ```
 //! What the region's precision holds is accepted, and so is every number that a tensor is only held against; a variable may
 //! have a constant's name.
 //!

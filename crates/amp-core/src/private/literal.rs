@@ -1,6 +1,7 @@
 //! Constants against the range of the precision they meet; the macros judge literals with the same function.
 
 use super::{Keep, To};
+use crate::Fill;
 use crate::precision::Element;
 use amp_cpu::DType;
 use amp_policy::{Half, Verdict};
@@ -18,6 +19,32 @@ pub const fn vanishes(value: f64, half: Half, scales: bool) -> bool {
 /// Whether `value` becomes exactly 1 in half precision.
 pub const fn becomes_one(value: f64, half: Half, scales: bool) -> bool {
     matches!(half.judge(value, scales), Verdict::BecomesOne)
+}
+
+/// A constant of the program's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged<T>(pub T);
+
+macro_rules! judged {
+    ($($number:ty)*) => { $(
+        impl Judged<$number> {
+            /// The number that it is.
+            pub const fn number(self) -> f64 {
+                self.0 as f64
+            }
+        }
+    )* };
+}
+judged! { f32 f64 i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize }
+
+impl Judged<Fill> {
+    /// The number that it is, or one that every precision holds where it is each precision's own.
+    pub const fn number(self) -> f64 {
+        match self.0 {
+            Fill::Value(value) => value,
+            _ => 2.0,
+        }
+    }
 }
 
 /// Whether `P` is this half precision.

@@ -29,12 +29,13 @@ pub(crate) struct AsWritten {
 
 impl AsWritten {
     /// The call, if it can be made for its types alone; its operands were taken out of it, the receiver first.
-    /// Arguments that compute something become locals.
+    /// Arguments that compute something become locals; `lend` gives each to the method as it is written.
     pub(crate) fn of(
         asks: Asks,
         call: &mut ExprMethodCall,
         operands: &mut [Operand],
         positions: &[usize],
+        lend: &dyn Fn(usize, Expr) -> Expr,
     ) -> Option<Self> {
         let types =
             |list: &AngleBracketedGenericArguments| list.args.iter().all(|arg| matches!(arg, GenericArgument::Type(_)));
@@ -51,7 +52,7 @@ impl AsWritten {
                 let name = local("a", i, ends(arg).0);
                 bound.push((name.clone(), std::mem::replace(arg, ident(name))));
             }
-            args.push(arg.clone());
+            args.push(lend(i + 1, arg.clone()));
         }
         Some(Self {
             asks,

@@ -141,7 +141,7 @@ impl Walker<'_> {
                 None => self.unlisted(expr, &name),
             };
         }
-        let found = self.rules.find(&name).filter(|found| found.listed || !is_iterator_fold(call));
+        let found = self.rule_of(&name).filter(|found| found.listed || !is_iterator_fold(call));
         match found {
             Some(found) if found.rule == Rule::Banned => {
                 self.visit(call);
@@ -161,11 +161,18 @@ impl Walker<'_> {
         value
     }
 
+    /// The rule of an operation; one that is banned in half precision is one of full precision where that is the region's.
+    pub(super) fn rule_of(&self, name: &str) -> Option<Found> {
+        let found = self.rules.find(name)?;
+        let rule = if found.rule == Rule::Banned && self.lower() == Prec::F32 { Rule::Full } else { found.rule };
+        Some(Found { rule, ..found })
+    }
+
     pub(super) fn banned(&mut self, at: &Ident, name: &str, found: Found) {
         let help = match found.replacement {
-            Some(safe) => format!(
-                "use `{safe}`, which takes the values before the sigmoid; or run it in `amp_region!(f32, ..)` outside of the region"
-            ),
+            Some(safe) => {
+                format!("use `{safe}`, which takes the values before the sigmoid; or run it in `amp_region!(f32, ..)`")
+            }
             None => "run it outside of the region".to_owned(),
         };
         self.errors.push(spanned(at, format!("`{name}` is unsafe under autocast"), help));

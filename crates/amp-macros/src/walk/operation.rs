@@ -3,6 +3,7 @@
 use super::Walker;
 use super::call::{INFERRED, gives_what_is_asked};
 use super::cast::{Goal, as_written};
+use super::tail::may_differ;
 use crate::emit::{self, AsWritten, Joint};
 use crate::flow::{Flow, Site, Writer};
 use crate::lattice::{Prec, Value};
@@ -137,17 +138,20 @@ impl Walker<'_> {
     /// A call whose operation has a rule.
     pub(super) fn operation(&mut self, expr: &mut Expr, source: &Expr, name: &str, found: Found) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
-        let at = call.method.span();
         let site = self.site();
         let mut values = vec![self.expr(&mut call.receiver)];
         let item = values[0].clone().shaped(Shape::Unknown);
+        let own = self.may_be_own(&values[0]);
         for arg in &mut call.args {
             values.push(match arg {
                 Expr::Closure(inner) => {
                     drop(self.closure(inner, std::slice::from_ref(&item)));
                     Value::other()
                 }
-                arg => self.expr(arg),
+                arg => match own.then(|| self.listed(arg)).flatten() {
+                    Some(list) => list,
+                    None => self.expr(arg),
+                },
             });
         }
         let by_receiver = found.tensors.is_none_or(|positions| positions.contains(&0));
@@ -170,35 +174,59 @@ impl Walker<'_> {
         if found.rule != Rule::Full {
             self.ask_tensor(call, judge, &values, name);
         }
-        let (tensor, known) = (values[0].prec.is_tensor(), values[0].sure);
+        let tensor = values[0].prec.is_tensor();
         let called = Called { name, found, values, tensors, site, form: Form::Method, sure: !by_receiver || tensor };
         let (result, goal) = self.carry_out(&called, source, &call.method);
-        if let Some(goal) = goal
-            && let Some(mut operands) = self.take_operands(call, &called.values, &called.tensors, &goal, source)
-        {
-            let end = call.paren_token.span.join();
-            let asks = if by_receiver { self.asks_of(&operands[0], &called.values[0]) } else { None };
-            let open = asks.and_then(|asks| AsWritten::of(asks, call, &mut operands, &called.tensors));
-            if open.is_some()
-                && let (Some(tally), Some(row)) = (operands[0].tally.take(), self.rows.last_mut())
-            {
-                row.make_certain(&tally);
-            }
-            let whole = call.clone();
-            // An operation of the user's may be a method of what is no tensor.
-            let gated = by_receiver && found.tensors.is_some() && !(tensor && known);
-            let joint = self.joint(goal, gated);
-            self.rewrite(expr, |_| {
-                emit::call((emit::ends(source).0, at, end), operands, joint, open, |passed| {
-                    rebuilt(whole, &called.tensors, passed)
-                })
-            });
-        }
+        self.cast_operands_of(expr, &called, goal, source);
         if found.rule == Rule::ForceLower {
             let target = self.target(&self.lower());
             self.rewrite(expr, |inner| emit::recast(inner, &target));
         }
         result
+    }
+
+    /// Casts the operands of a method; a method of the user's own takes in F32 what it declares so.
+    fn cast_operands_of(&mut self, expr: &mut Expr, called: &Called<'_>, goal: Option<Goal>, source: &Expr) {
+        let Expr::MethodCall(call) = expr else { return };
+        let (values, tensors) = (&called.values, &called.tensors);
+        let by_receiver = called.found.tensors.is_none_or(|positions| positions.contains(&0));
+        let own = self.may_be_own(&values[0]);
+        let lend = |walker: &Self, i: usize, mut arg: Expr| {
+            if own {
+                walker.expected(&mut arg, &mut values[i].clone());
+            }
+            arg
+        };
+        let others = (1..values.len()).filter(|i| !tensors.contains(i));
+        let taken = goal.and_then(|goal| Some((self.take_operands(call, values, tensors, &goal, source)?, goal)));
+        let Some((mut operands, goal)) = taken else {
+            return others.for_each(|i| call.args[i - 1] = lend(self, i, call.args[i - 1].clone()));
+        };
+        let end = call.paren_token.span.join();
+        let asks = if by_receiver { self.asks_of(&operands[0], &values[0]) } else { None };
+        let open =
+            asks.and_then(|asks| AsWritten::of(asks, call, &mut operands, tensors, &|i, arg| lend(self, i, arg)));
+        if open.is_some()
+            && let (Some(tally), Some(row)) = (operands[0].tally.take(), self.rows.last_mut())
+        {
+            row.make_certain(&tally);
+        }
+        others.for_each(|i| call.args[i - 1] = lend(self, i, call.args[i - 1].clone()));
+        let (at, whole) = (call.method.span(), call.clone());
+        // An operation of the user's may be a method of what is no tensor.
+        let known = values[0].sure && values[0].prec.is_tensor();
+        let joint = self.joint(goal, by_receiver && called.found.tensors.is_some() && !known);
+        let lent: Vec<usize> = tensors.iter().copied().filter(|&i| own && i > 0 && may_differ(&values[i])).collect();
+        self.rewrite(expr, |_| {
+            emit::call((emit::ends(source).0, at, end), operands, joint, open, |passed| {
+                rebuilt(whole, (tensors, &lent), passed)
+            })
+        });
+    }
+
+    /// Whether a method of this receiver may be one of the user's own that is called as an operation is.
+    fn may_be_own(&self, receiver: &Value) -> bool {
+        receiver.prec == Prec::Opaque && !self.cx.host
     }
 
     /// Judges the constants among the arguments by the type of operand `judge`, where that alone tells its precision.
@@ -342,10 +370,12 @@ pub(super) fn judged(op: &str, value: &Value) -> bool {
             || value.constants.iter().any(|(text, _)| literal::is_float(text)))
 }
 
-fn rebuilt(mut call: ExprMethodCall, tensors: &[usize], passed: Vec<Expr>) -> Expr {
+/// The call with its operands in it; what a method of the user's own may take in F32 is `lent`.
+fn rebuilt(mut call: ExprMethodCall, (tensors, lent): (&[usize], &[usize]), passed: Vec<Expr>) -> Expr {
     for (&i, expr) in tensors.iter().zip(passed) {
         match i {
             0 => *call.receiver = expr,
+            i if lent.contains(&i) => call.args[i - 1] = emit::expected_reference(expr),
             i => call.args[i - 1] = expr,
         }
     }

@@ -6,6 +6,7 @@ use super::operation::is_asked;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal;
+use crate::named;
 use crate::pin::Pin;
 use crate::plan::Row;
 use crate::rules::Rule;
@@ -195,18 +196,16 @@ impl Walker<'_> {
 
     /// What judges a constant that not every half format holds.
     pub(super) fn doubtful(&self, constant: &Expr, number: &Value, op: &str) -> Option<TokenStream> {
-        literal::doubtful(constant, number, op, &|name| self.scopes.find(name).is_some())
+        named::doubtful(constant, number, op, &self.scopes)
     }
 
     /// Judges a numeric operand of something that runs in `prec`.
     pub(super) fn check_constant(&mut self, operand: &mut Expr, value: &Value, prec: &Prec, op: &str) {
         let Some(half) = literal::half(prec) else { return };
-        let scales = literal::scales(op);
-        if let Err(error) = literal::judge(operand, value, half, scales, op) {
+        if let Err(error) = literal::judge(operand, value, half, op) {
             self.errors.push(error);
         }
-        let is_variable = |name: &str| self.scopes.find(name).is_some();
-        if let Some(items) = literal::check_named(operand, half, op, &is_variable) {
+        if let Some(items) = named::check(operand, half, op, &self.scopes) {
             self.rewrite(operand, |inner| literal::with_items(items, inner));
         }
     }

@@ -58,7 +58,7 @@ impl Walker<'_> {
             }
             _ => {}
         }
-        let found = self.rules.find(&name).filter(|found| found.listed || names_operation(self, &path));
+        let found = self.rule_of(&name).filter(|found| found.listed || names_operation(self, &path));
         let method_form = on_tensor(&path);
         match found {
             Some(found) if found.rule == Rule::Banned => {

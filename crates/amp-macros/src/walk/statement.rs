@@ -5,9 +5,11 @@ use super::pattern::{find_ident, has_struct};
 use super::tail::{lent, names_container};
 use super::{Expect, Walker};
 use crate::lattice::{Prec, Value};
+use crate::named;
 use crate::pin::Pin;
 use crate::scope::{Hold, Var};
 use quote::quote;
+use std::rc::Rc;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Block, Expr, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, Stmt, Type};
 
@@ -38,7 +40,8 @@ impl Walker<'_> {
             }
             Stmt::Item(item) => {
                 if let Item::Const(ItemConst { ident, .. }) | Item::Static(ItemStatic { ident, .. }) = item {
-                    self.scopes.declare(&ident.to_string(), Value::other(), self.steps.len(), true, true);
+                    let item = self.scopes.declare(&ident.to_string(), Value::other(), self.steps.len(), true, true);
+                    self.scopes.vars[item].item = true;
                 }
                 (Value::other(), Vec::new())
             }
@@ -71,6 +74,7 @@ impl Walker<'_> {
         let expect = named.as_ref().map_or(Expect::Nothing, |ty| Expect::of_type(ty, self.cx.param.as_deref()));
         let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
+        let constant = named::is_named(&init.expr, &self.scopes).then(|| Rc::new((*init.expr).clone()));
         let mut value = self.initial(init, named.as_ref(), &expect.of_variable());
         let list = named.as_ref().map_or(matches!(pat, Pat::Slice(_)), names_container);
         value.inferred &= !(list && collects(&init.expr));
@@ -89,6 +93,9 @@ impl Walker<'_> {
             self.scopes.vars[first].tuple = tuple;
         }
         self.made_of(&pat, place.filter(|_| init.diverge.is_none() || !has_struct(&pat)).as_ref());
+        if is_unchanging(&pat) {
+            self.scopes.vars[first].constant = constant;
+        }
         if let (Pat::Ident(_), Some(hold)) = (&pat, held_by(&init.expr)) {
             self.scopes.vars[first].hold = hold;
         }
@@ -159,6 +166,11 @@ impl VisitMut for Unchanging<'_> {
         pat.mutability.take_if(|_| pat.ident == self.0);
         visit_mut::visit_pat_ident_mut(self, pat);
     }
+}
+
+/// Whether a declaration has one name, and what it has does not change.
+fn is_unchanging(pat: &Pat) -> bool {
+    matches!(pat, Pat::Ident(PatIdent { by_ref: None, mutability: None, subpat: None, .. }))
 }
 
 /// Whether a declaration has one name for the whole of its value.

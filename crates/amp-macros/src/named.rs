@@ -1,0 +1,154 @@
+//! Constants of the program's own that meet half-precision values: the compiler knows what they are.
+
+use crate::lattice::Value;
+use crate::literal::{blame, constant, faults, limit, nears_one, wrapped};
+use crate::scope::{Meaning, Scopes};
+use amp_policy::{Half, Verdict};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{BinOp, Expr, Path};
+
+/// What the compiler can compute of an operand.
+struct Named {
+    /// An `f64` that the compiler computes; its sign may be left out.
+    expr: TokenStream,
+    /// As messages show it.
+    text: String,
+    span: Span,
+    /// It names parameters of what surrounds it.
+    generic: bool,
+}
+
+impl Named {
+    fn of_path(path: &Path, expr: TokenStream, generic: bool) -> Option<Self> {
+        let last = path.segments.last()?;
+        // What a literal says, too, is judged as one.
+        (is_constant(&last.ident) && limit(path).is_none()).then(|| Self {
+            expr: quote!(__amp::Judged(#expr).number()),
+            text: crate::args::param_name(path),
+            span: Span::mixed_site().located_at(last.ident.span()),
+            generic,
+        })
+    }
+
+    /// `2.0 * EPS`, `const { .. }`
+    fn of_expr(expr: &Expr, generic: bool) -> Self {
+        let span = Span::mixed_site().located_at(crate::emit::ends(expr).0);
+        let text = expr.to_token_stream().to_string();
+        Self { expr: quote!((#expr) as f64), text, span, generic }
+    }
+
+    /// Assertions that fail if `half` does not hold it; `generic` if they are about a parameter `P`.
+    fn faults(&self, half: Half, scales: bool, op: &str, generic: Option<Span>) -> Vec<TokenStream> {
+        let (expr, span) = (&self.expr, generic.unwrap_or(self.span));
+        let marker = quote::format_ident!("{}", half.marker());
+        let faults =
+            [(Verdict::Overflows, "overflows"), (Verdict::Vanishes, "vanishes"), (Verdict::BecomesOne, "becomes_one")];
+        let fault = |(verdict, fault): (Verdict, &str)| {
+            let (message, help) = blame(verdict, &self.text, half, op)?;
+            let message = format!("{message}\nhelp: {help}").replace('{', "{{").replace('}', "}}");
+            let fault = Ident::new(fault, span);
+            let concerned = generic.map(|span| quote_spanned!(span=> __amp::is_half::<P>(__amp::Half::#marker) &&));
+            Some(quote_spanned!(span=>
+                ::core::assert!(!(#concerned __amp::#fault(#expr, __amp::Half::#marker, #scales)), #message);))
+        };
+        faults.into_iter().filter_map(fault).collect()
+    }
+}
+
+/// Tokens of an impl that judges a constant, which not every half format holds, with the precision `P` of what it meets.
+///
+/// The assertions stand where the constant does, not in the library, for the compiler to show no more than the constant.
+pub(crate) fn doubtful(operand: &Expr, value: &Value, op: &str, scopes: &Scopes) -> Option<TokenStream> {
+    let number = match operand {
+        Expr::Unary(unary) => &unary.expr,
+        operand => operand,
+    };
+    let span = Span::mixed_site().located_at(crate::emit::ends(number).0);
+    let checks: Vec<TokenStream> = match value.constants.is_empty() {
+        true => {
+            let named = named(operand, scopes).filter(|named| !named.generic)?;
+            [Half::F16, Half::BF16].iter().flat_map(|&half| named.faults(half, false, op, Some(span))).collect()
+        }
+        false => [Half::F16, Half::BF16].iter().flat_map(|&half| faults(&value.constants, half, op, span)).collect(),
+    };
+    (!checks.is_empty()).then(|| quote_spanned!(span=> #(#checks)*))
+}
+
+/// An item that makes the compiler judge a constant of the program's own (`f32::MIN`, `MASK`).
+pub(crate) fn check(operand: &Expr, half: Half, op: &str, scopes: &Scopes) -> Option<TokenStream> {
+    let named = named(operand, scopes)?;
+    let checks = named.faults(half, nears_one(op), op, None);
+    Some(match named.generic {
+        // An item cannot name the parameters of what surrounds it; a block can, but is judged only when code is generated.
+        true => quote_spanned!(named.span=> const { #(#checks)* };),
+        false => quote_spanned!(named.span=> const _: () = { #(#checks)* };),
+    })
+}
+
+/// The constant that a variable begins with, if that is one of the program's own.
+pub(crate) fn is_named(expr: &Expr, scopes: &Scopes) -> bool {
+    named(expr, scopes).is_some()
+}
+
+fn named(operand: &Expr, scopes: &Scopes) -> Option<Named> {
+    match operand {
+        Expr::Path(path) => match (path.path.get_ident(), &path.qself) {
+            (Some(ident), None) => match scopes.meaning(&ident.to_string()) {
+                Meaning::Item => {
+                    let parameter = is_parameter(ident) && scopes.find(&ident.to_string()).is_none();
+                    Named::of_path(&path.path, quote!(#path), parameter)
+                }
+                Meaning::Constant(constant) => named(constant, scopes),
+                Meaning::Variable => None,
+            },
+            (_, qself) => Named::of_path(&path.path, quote!(#path), qself.is_some() || is_generic(&path.path)),
+        },
+        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => named(&unary.expr, scopes),
+        Expr::Call(call) => named(wrapped(call)?, scopes),
+        Expr::Cast(cast) => named(&cast.expr, scopes),
+        Expr::Paren(inner) => named(&inner.expr, scopes),
+        Expr::Group(inner) => named(&inner.expr, scopes),
+        Expr::MethodCall(call) if call.method == "into" => named(&call.receiver, scopes),
+        Expr::Const(_) => Some(Named::of_expr(operand, true)),
+        Expr::Binary(binary) if matches!(binary.op, BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_)) => {
+            let sides = [&binary.left, &binary.right].map(|side| (constant(side).is_some(), named(side, scopes)));
+            let generic = sides.iter().any(|(_, named)| named.as_ref().is_some_and(|named| named.generic));
+            let known = sides.iter().all(|(literal, named)| *literal || named.is_some());
+            (known && written(operand, scopes)).then(|| Named::of_expr(operand, generic))
+        }
+        _ => None,
+    }
+}
+
+/// Whether an expression names no variable: it means the same where the compiler computes it.
+fn written(expr: &Expr, scopes: &Scopes) -> bool {
+    match expr {
+        Expr::Path(path) => {
+            path.path.get_ident().is_none_or(|ident| matches!(scopes.meaning(&ident.to_string()), Meaning::Item))
+        }
+        Expr::Binary(binary) => written(&binary.left, scopes) && written(&binary.right, scopes),
+        Expr::Unary(unary) => written(&unary.expr, scopes),
+        Expr::Paren(inner) => written(&inner.expr, scopes),
+        Expr::Cast(cast) => written(&cast.expr, scopes),
+        Expr::Lit(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether a name is one that constants have.
+fn is_constant(name: &Ident) -> bool {
+    let name = name.to_string();
+    name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// Whether a path may name parameters of what surrounds it.
+fn is_generic(path: &Path) -> bool {
+    path.segments.iter().any(|segment| !segment.arguments.is_none())
+        || path.segments.first().is_some_and(|first| is_parameter(&first.ident))
+}
+
+fn is_parameter(ident: &Ident) -> bool {
+    ident == "Self" || matches!(ident.to_string().as_bytes(), [b'A'..=b'Z'])
+}
