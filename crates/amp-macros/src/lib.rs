@@ -123,9 +123,6 @@ use proc_macro::TokenStream;
 ///   `h.to::<F32>()?.method()`, or `impl<P: Float> Extension for Tensor<P>`.
 /// - A constant beside what a module gives is judged when its type is known, unless its name is a single letter, which may be
 ///   that of a parameter.
-/// - A constant is judged as a number that is written or as the name of a `const` outside of the function: not in an
-///   expression with such a name (`2.0 * EPS`), not by a variable (`let eps = EPS`), nor as a `const` of the function's body.
-///   A bound of `clamp` may round to 1: `p.clamp(1e-4, 0.99999)?` ahead of a logarithm of `1 - p` wants `p.to::<F32>()?`.
 /// - A map that is extended with a list of pairs takes them as they are: `insert` widens what goes into it.
 /// - What a closure gives by `return` is not joined with what it gives at its end, unless its type is written out
 ///   (`|x| -> Result<Tensor<F32>> { .. }`): then both are widened.
