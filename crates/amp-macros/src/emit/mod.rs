@@ -10,6 +10,7 @@
 //! are tensors. Bindings by `match` let temporaries live as long as they do in the call as written; `take` casts a tensor
 //! and moves anything else; `pass` gives the argument. Every generated token lies at the user's token it stands for.
 
+mod bound;
 mod constant;
 mod guard;
 mod module;
@@ -18,10 +19,11 @@ mod receiver;
 mod value;
 
 use crate::args::Region;
+pub(crate) use bound::hoisted;
 pub(crate) use constant::{beside, holding};
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;
-pub(crate) use operand::{Hoisted, Joint, Operand, Role, Treatment, call, hoisted};
+pub(crate) use operand::{Hoisted, Joint, Operand, Role, Treatment, call};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 pub(crate) use receiver::{AsWritten, Asks};

@@ -10,11 +10,13 @@ mod cast;
 mod closure;
 mod control;
 mod direct;
+mod expect;
 mod expr;
 mod function;
 mod grown;
 mod held;
 mod loops;
+mod methods;
 mod module;
 mod nested;
 mod operation;
@@ -36,12 +38,12 @@ use crate::plan::Row;
 use crate::rules::Rules;
 use crate::scope::Scopes;
 use crate::{emit, hoist, parens};
+pub(crate) use expect::Expect;
 pub(crate) use grown::Growth;
 use grown::same_lists;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::{Block, Expr, Stmt, parse_quote};
-pub(crate) use tail::Expect;
 
 /// What stays the same for a whole function.
 pub(crate) struct Context {

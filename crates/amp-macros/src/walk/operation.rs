@@ -1,8 +1,8 @@
 //! Calls that have a rule: what their operands are cast to, what they give, and their row of the plan.
 
 use super::Walker;
-use super::call::{INFERRED, gives_what_is_asked};
 use super::cast::{Goal, as_written};
+use super::methods::{INFERRED, gives_what_is_asked};
 use super::tail::may_differ;
 use crate::emit::{self, AsWritten, Joint};
 use crate::flow::{Flow, Site, Writer};

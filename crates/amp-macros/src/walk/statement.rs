@@ -1,8 +1,8 @@
 //! Statements: `let`, expressions, macros, items.
 
-use super::call::collects;
+use super::expect::{lent, names_container};
+use super::methods::collects;
 use super::pattern::{find_ident, has_struct};
-use super::tail::{lent, names_container};
 use super::{Expect, Walker};
 use crate::lattice::{Prec, Value};
 use crate::named;

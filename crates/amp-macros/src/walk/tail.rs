@@ -1,117 +1,15 @@
 //! Values that leave a function: widened to the declared type, never narrowed.
 
-use super::Walker;
-use super::call::{collects, is_list};
+use super::expect::{all_f32, holds_f32, names_element};
 use super::expr::joined;
+use super::methods::{collects, is_list};
 use super::path::is_pointer;
+use super::{Expect, Walker};
 use crate::emit;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
-use syn::{Expr, ExprCall, ExprReference, ReturnType, Type};
-
-/// What the place that a value goes to declares.
-#[derive(Clone, Debug)]
-pub(crate) enum Expect {
-    Nothing,
-    /// A tensor (or a container of tensors) of this precision.
-    Prec(Prec),
-    Tuple(Vec<Expect>),
-    /// A type that says nothing to the macro: the compiler knows what is expected.
-    Open,
-    /// A type that only its name is known of (an alias): the compiler says whether it is a tensor of F32.
-    Named(Box<Type>),
-}
-
-impl Expect {
-    /// What a declared return type expects.
-    pub(crate) fn of_return(output: &ReturnType, param: Option<&str>) -> Self {
-        match output {
-            ReturnType::Default => Self::Nothing,
-            ReturnType::Type(_, ty) => Self::of_type(ty, param),
-        }
-    }
-
-    pub(super) fn of_type(ty: &Type, param: Option<&str>) -> Self {
-        // A reference is handed on; there is no owned value to widen.
-        match ty {
-            Type::Reference(_) => Self::Nothing,
-            Type::Tuple(tuple) => Self::Tuple(tuple.elems.iter().map(|ty| Self::of_type(ty, param)).collect()),
-            Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
-                (Some(inner), _) => Self::of_type(inner, param),
-                // What a map holds.
-                (None, Self::Tuple(_)) if let Some(tuple) = listed(&path.path) => Self::of_type(tuple, param),
-                (None, Self::Nothing) if let Some(held) = mapped(&path.path).or_else(|| listed(&path.path)) => {
-                    match Self::of_type(held, param) {
-                        expect @ (Self::Prec(_) | Self::Named(_)) => expect,
-                        _ => Self::Open,
-                    }
-                }
-                (None, Self::Nothing) if is_name(path, param) => Self::Named(Box::new(ty.clone())),
-                (None, Self::Nothing) if path.path.segments.iter().any(|segment| !segment.arguments.is_none()) => {
-                    Self::Open
-                }
-                (None, expect) => expect,
-            },
-            _ => Self::of_value(&Value::of_type(ty, param)),
-        }
-    }
-
-    /// What a variable that holds a tuple of which this is expected expects of what it is given: that elements of F32
-    /// stay so.
-    pub(super) fn of_tuple(self) -> Self {
-        match self {
-            Self::Tuple(parts) => Self::Tuple(parts.into_iter().map(Self::of_element).collect()),
-            _ => Self::Nothing,
-        }
-    }
-
-    fn of_element(self) -> Self {
-        match self {
-            Self::Prec(Prec::F32) | Self::Named(_) => self,
-            other => other.of_tuple(),
-        }
-    }
-
-    /// Whether elements of F32 are expected, or may be.
-    pub(super) fn wants_f32(&self) -> bool {
-        match self {
-            Self::Prec(prec) => *prec == Prec::F32,
-            Self::Tuple(parts) => holds_f32(parts) || names_element(parts),
-            Self::Named(_) => true,
-            Self::Nothing | Self::Open => false,
-        }
-    }
-
-    /// What is known of a value that the compiler was asked to make this.
-    fn given(&self) -> Value {
-        match self {
-            Self::Prec(prec) => Value::sure(prec.clone()),
-            Self::Tuple(parts) => Value::tuple(parts.iter().map(Self::given).collect()),
-            Self::Nothing | Self::Open | Self::Named(_) => Value::opaque(),
-        }
-    }
-
-    /// What the written type of a variable expects of what it begins with: that F32 stays so. Of what is narrower it is an
-    /// assertion.
-    pub(super) fn of_variable(self) -> Self {
-        match self {
-            Self::Tuple(parts) => Self::Tuple(parts.into_iter().map(Self::of_variable).collect()),
-            Self::Prec(Prec::F32) | Self::Named(_) | Self::Open => self,
-            Self::Prec(_) | Self::Nothing => Self::Nothing,
-        }
-    }
-
-    pub(super) fn of_value(value: &Value) -> Self {
-        if !value.parts.is_empty() {
-            return Self::Tuple(value.parts.iter().map(Self::of_value).collect());
-        }
-        match &value.prec {
-            prec @ (Prec::F32 | Prec::Half(_)) if value.sure => Self::Prec(prec.clone()),
-            _ => Self::Nothing,
-        }
-    }
-}
+use syn::{Expr, ExprCall, ExprReference};
 
 impl Walker<'_> {
     /// Walks an expression whose value leaves for a place with a declared type.
@@ -338,77 +236,6 @@ pub(super) fn as_declared(value: Value, expect: &Expect) -> Value {
 /// Whether it, or something in it, is no tensor of F32 that the macro knows of.
 fn may_be_narrow(value: &Value) -> bool {
     may_differ(value) || value.prec == Prec::Opaque
-}
-
-fn all_f32(parts: &[Expect]) -> bool {
-    parts.iter().all(|part| matches!(part, Expect::Prec(Prec::F32)))
-}
-
-/// Whether only the name of the type of an element is known.
-fn names_element(parts: &[Expect]) -> bool {
-    parts.iter().any(|part| matches!(part, Expect::Named(_)))
-}
-
-/// Whether elements of pairs are F32, and no others are known.
-fn holds_f32(parts: &[Expect]) -> bool {
-    parts.iter().any(|part| matches!(part, Expect::Prec(Prec::F32)))
-        && parts.iter().all(|part| matches!(part, Expect::Prec(Prec::F32) | Expect::Nothing | Expect::Open))
-}
-
-/// The type of the values of a map.
-fn mapped(path: &syn::Path) -> Option<&Type> {
-    let last = path.segments.last().filter(|last| last.ident == "HashMap" || last.ident == "BTreeMap")?;
-    type_arguments(last).nth(1)
-}
-
-/// The type of the elements of a list.
-fn listed(path: &syn::Path) -> Option<&Type> {
-    let last = path.segments.last().filter(|last| last.ident == "Vec" || last.ident == "VecDeque")?;
-    type_arguments(last).next()
-}
-
-/// The first type argument of a container whose elements leave one by one.
-fn container(path: &syn::Path) -> Option<&Type> {
-    let last = path.segments.last().filter(|last| ["Result", "Option", "Cow"].iter().any(|name| last.ident == name))?;
-    type_arguments(last).next()
-}
-
-fn type_arguments(segment: &syn::PathSegment) -> impl Iterator<Item = &Type> {
-    let args = match &segment.arguments {
-        syn::PathArguments::AngleBracketed(list) => Some(&list.args),
-        _ => None,
-    };
-    args.into_iter().flatten().filter_map(|arg| match arg {
-        syn::GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    })
-}
-
-/// Whether a type says what something is collected into, if not of what: `Result<Vec<_>>`.
-pub(super) fn names_container(ty: &Type) -> bool {
-    match ty {
-        Type::Path(path) => container(&path.path).is_none_or(names_container),
-        Type::Array(_) => true,
-        _ => false,
-    }
-}
-
-/// A path without arguments that may be an alias of a tensor's type.
-fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
-    let plain = path.qself.is_none() && path.path.segments.iter().all(|segment| segment.arguments.is_none());
-    plain
-        && !path.path.is_ident("Self")
-        && param.is_none_or(|param| !path.path.is_ident(param))
-        && !matches!(Value::of_type(&Type::Path(path.clone()), param).prec, Prec::Other)
-}
-
-/// The type of what a variable borrows.
-pub(super) fn lent(ty: &Type) -> Option<&Type> {
-    match ty {
-        Type::Reference(reference) => Some(&*reference.elem).filter(|_| reference.mutability.is_none()),
-        Type::Path(path) => container(&path.path).and_then(lent),
-        _ => None,
-    }
 }
 
 /// What an expression that is written as a shared reference refers to, and a list of references.

@@ -1,0 +1,240 @@
+//! The methods of `std` that a walk knows: what goes through them, and what they give.
+
+use super::Expect;
+use crate::lattice::{Prec, Value};
+use syn::{Expr, ExprMethodCall};
+
+/// A method of containers, iterators, options, results or references that gives what they hold.
+pub(super) struct Handing {
+    name: &'static str,
+    /// What comes out is the value itself, not something that it holds.
+    pub(super) itself: bool,
+    /// An iterator, or an option, of what a place holds comes out.
+    pub(super) begins: bool,
+    /// An iterator goes in, and one of such elements comes out.
+    pub(super) adapts: bool,
+}
+
+const fn hands(name: &'static str) -> Handing {
+    Handing { name, itself: false, begins: false, adapts: false }
+}
+
+const fn passes(name: &'static str) -> Handing {
+    Handing { itself: true, ..hands(name) }
+}
+
+const fn begins(name: &'static str) -> Handing {
+    Handing { begins: true, ..hands(name) }
+}
+
+const fn adapts(name: &'static str) -> Handing {
+    Handing { adapts: true, ..hands(name) }
+}
+
+const HANDING: &[Handing] = &[
+    passes("unwrap"),
+    passes("expect"),
+    Handing { begins: true, ..passes("as_ref") },
+    passes("map_err"),
+    passes("ok"),
+    passes("ok_or"),
+    passes("ok_or_else"),
+    passes("context"),
+    passes("with_context"),
+    passes("to_owned"),
+    begins("iter"),
+    begins("iter_mut"),
+    begins("into_iter"),
+    begins("as_mut"),
+    begins("first"),
+    begins("last"),
+    begins("get"),
+    begins("values"),
+    begins("into_values"),
+    adapts("rev"),
+    adapts("skip"),
+    adapts("take"),
+    adapts("step_by"),
+    adapts("chain"),
+    adapts("cloned"),
+    adapts("copied"),
+    adapts("filter"),
+    adapts("peekable"),
+    adapts("skip_while"),
+    adapts("take_while"),
+    adapts("fuse"),
+    adapts("cycle"),
+    hands("clone"),
+    hands("as_deref"),
+    hands("borrow"),
+    hands("by_ref"),
+    hands("as_slice"),
+    hands("front"),
+    hands("back"),
+    hands("pop"),
+    hands("pop_front"),
+    hands("pop_back"),
+    hands("remove"),
+    hands("swap_remove"),
+    hands("next"),
+    hands("nth"),
+    hands("find"),
+    hands("max_by"),
+    hands("min_by"),
+    hands("max_by_key"),
+    hands("min_by_key"),
+    hands("chunks"),
+    hands("chunks_exact"),
+    hands("windows"),
+    hands("transpose"),
+    hands("unwrap_or"),
+    hands("unwrap_or_else"),
+    hands("flatten"),
+    hands("detach"),
+];
+
+pub(super) fn handing(name: &str) -> Option<&'static Handing> {
+    HANDING.iter().find(|method| name == method.name)
+}
+
+/// Methods of iterators, options and results that give their elements, as they are, to the closure's last parameter.
+pub(super) const ITERATING: &[&str] =
+    &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "fold", "try_fold", "try_for_each"];
+/// Those whose closure gives the elements that come out.
+pub(super) const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while"];
+/// Methods whose closure makes what it is called with next.
+pub(super) const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
+/// Methods that put an element into a container.
+pub(super) const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
+/// Methods that put a value into an option.
+pub(super) const PUTTING: &[&str] = &["replace", "insert", "get_or_insert", "get_or_insert_with"];
+/// Methods that put the elements of another container into one.
+pub(super) const EXTENDING: &[&str] = &["extend", "append", "extend_from_slice"];
+/// Methods of tensors that say the same in every precision.
+pub(super) const ASKING: &[&str] = &["dims", "size", "rank", "count", "device", "requires_grad"];
+/// Methods that hand on what a `Result` or an `Option` holds.
+pub(super) const UNWRAPPING: &[&str] =
+    &["unwrap", "expect", "unwrap_or", "unwrap_or_else", "unwrap_or_default", "map_err", "ok"];
+/// Methods that make a container of another, of the same elements.
+pub(super) const CONVERTING: &[&str] = &["into", "try_into"];
+/// Methods whose result has the type that the context asks for.
+pub(super) const INFERRED: &[&str] =
+    &["collect", "into", "try_into", "parse", "sum", "product", "unwrap_or_default", "try_collect"];
+
+/// Whether the type of an expression is the one that is asked for where it stands.
+pub(super) fn gives_what_is_asked(expr: &Expr) -> bool {
+    match expr {
+        Expr::Reference(inner) => gives_what_is_asked(&inner.expr),
+        Expr::Paren(inner) => gives_what_is_asked(&inner.expr),
+        Expr::Try(inner) => gives_what_is_asked(&inner.expr),
+        Expr::MethodCall(call) => {
+            let name = call.method.to_string();
+            INFERRED.contains(&name.as_str()) && call.turbofish.is_none()
+                || handing(&name).is_some_and(|method| method.itself) && gives_what_is_asked(&call.receiver)
+        }
+        Expr::Call(call) => matches!(&*call.func, Expr::Path(path) if path.qself.is_none() && is_default(&path.path)),
+        _ => false,
+    }
+}
+
+/// `Default::default`
+fn is_default(path: &syn::Path) -> bool {
+    path.segments.iter().rev().take(2).map(|segment| &segment.ident).eq(["default", "Default"])
+}
+
+/// What a method gives its closure: what has been folded so far comes before the item.
+pub(super) fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Value> {
+    let folded = match given.first().map(|init| &init.prec) {
+        Some(Prec::Never) => Value::never(),
+        Some(_) if given[0].inferred => Value::late(),
+        Some(Prec::F32) if folds_f32(method, given) => Value::sure(Prec::F32),
+        // Or it would have been made F32.
+        Some(prec @ Prec::Half(_)) if given[0].is_surely(prec) && given[0].parts.is_empty() => {
+            Value::sure(prec.clone())
+        }
+        Some(prec) if prec.is_tensor() => Value::new(Prec::Unknown),
+        _ => Value::opaque(),
+    };
+    match method {
+        name if FOLDING.contains(&name) => vec![folded, item.clone()],
+        "scan" => vec![Value::opaque(), item.clone()],
+        "reduce" => vec![item.clone(), item.clone()],
+        _ => vec![item.clone()],
+    }
+}
+
+/// Whether an expression is an iterator, or an option, by the methods that made it.
+pub(super) fn iterates(expr: &Expr) -> bool {
+    match expr {
+        Expr::MethodCall(call) => {
+            let method = call.method.to_string();
+            let counts = matches!(method.as_str(), "enumerate" | "zip");
+            let adapts = counts || handing(&method).is_some_and(|method| method.adapts);
+            handing(&method).is_some_and(|method| method.begins) || adapts && iterates(&call.receiver)
+        }
+        Expr::Paren(inner) => iterates(&inner.expr),
+        Expr::Range(_) => true,
+        _ => false,
+    }
+}
+
+/// What is expected of the elements that a method gets, if this is of those it gives.
+pub(super) fn before(name: &str, expect: Expect) -> Option<Expect> {
+    let handed = matches!(name, "collect" | "try_collect" | "unwrap" | "expect");
+    match (name, expect) {
+        ("enumerate", Expect::Tuple(mut pair)) => pair.pop(),
+        ("zip", Expect::Tuple(pair)) => pair.into_iter().next(),
+        (_, expect) => (handed || handing(name).is_some_and(|method| method.adapts)).then_some(expect),
+    }
+}
+
+/// Whether an iterator is collected, by the last of its methods.
+pub(super) fn collects(expr: &Expr) -> bool {
+    match expr {
+        Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => collects(&call.receiver),
+        Expr::MethodCall(call) => ["collect", "try_collect"].iter().chain(CONVERTING).any(|name| call.method == name),
+        Expr::Call(call) => call.args.len() == 1 && is_list(&call.args[0]) && makes_of_list(&call.func),
+        Expr::Try(inner) => collects(&inner.expr),
+        Expr::Paren(inner) => collects(&inner.expr),
+        _ => false,
+    }
+}
+
+/// Whether a method makes of what is written before it something that holds the same elements.
+pub(super) fn hands_elements(name: &str, receiver: &Expr) -> bool {
+    is_list(receiver) && (name == "into_iter" || CONVERTING.contains(&name)) || is_once(receiver) && name == "collect"
+}
+
+/// `iter::once(..)`
+pub(super) fn is_once(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(call) if call.args.len() == 1 && names_once(&call.func))
+}
+
+fn names_once(func: &Expr) -> bool {
+    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "once"))
+}
+
+/// `[..]` and `vec![..]`.
+pub(super) fn is_list(expr: &Expr) -> bool {
+    match expr {
+        Expr::Array(_) => true,
+        Expr::Macro(inner) => inner.mac.path.is_ident("vec"),
+        _ => false,
+    }
+}
+
+/// `HashMap::from` and the like.
+fn makes_of_list(func: &Expr) -> bool {
+    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "from" || s.ident == "from_iter"))
+}
+
+/// Whether an iterator is folded into a tensor that starts, and so stays, in F32.
+pub(super) fn folds_f32(method: &str, given: &[Value]) -> bool {
+    FOLDING.contains(&method) && given.first().is_some_and(|init| init.is_surely(&Prec::F32) && init.parts.is_empty())
+}
+
+/// `iter.sum()`, `iter.fold(..)`: a sum of an iterator has no arguments, a sum of a tensor has; a fold of one has a closure.
+pub(super) fn is_iterator_fold(call: &ExprMethodCall) -> bool {
+    call.args.is_empty() && ["sum", "product", "max", "min", "flatten"].iter().any(|name| call.method == name)
+        || call.method == "fold" && matches!(call.args.last(), Some(Expr::Closure(_)))
+}
