@@ -238,3 +238,32 @@ fn what_is_banned_in_half_precision_runs_where_it_is_switched_off() -> Result<()
     assert_eq!(banned_but_off(&x, &target)?.item()?, (p.binary_cross_entropy(&target)? * 2.0)?.item()?);
     Ok(())
 }
+
+trait Scaled {
+    const SCALE: f64;
+}
+
+struct Scaling<Config, const DIM: usize>(Config);
+
+impl<Config: Scaled, const DIM: usize> Scaling<Config, DIM> {
+    #[autocast(f16)]
+    fn scaled(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let scale = 1.0 / DIM as f64;
+        let dim = DIM;
+        let h = ((x.matmul(x)? * scale)? / (DIM * 2) as f64)? * (dim as f64 / 2.0);
+        (h? * Config::SCALE)? * (2.0 * Config::SCALE)
+    }
+}
+
+#[test]
+fn numbers_that_are_parameters_of_what_surrounds_the_function_are_used() -> Result<()> {
+    struct Half;
+    impl Scaled for Half {
+        const SCALE: f64 = 0.5;
+    }
+    let x = random([4, 4])?;
+    let x16 = x.to::<F16>()?;
+    let by_hand = (((((x16.matmul(&x16)? * 0.25)? / 8.0)? * 2.0)? * 0.5)? * 1.0)?;
+    assert_eq!(Scaling::<Half, 4>(Half).scaled(&x)?.to_vec()?, by_hand.to::<F32>()?.to_vec()?);
+    Ok(())
+}

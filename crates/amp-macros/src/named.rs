@@ -6,7 +6,7 @@ use crate::scope::{Meaning, Scopes};
 use amp_policy::{Half, Verdict};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{BinOp, Expr, Path};
+use syn::{BinOp, Expr, ExprCall, Path};
 
 /// What the compiler can compute of an operand.
 struct Named {
@@ -17,10 +17,12 @@ struct Named {
     span: Span,
     /// It names parameters of what surrounds it.
     generic: bool,
+    /// It names something by one word that is declared outside the function: a parameter, if it is no float.
+    bare: bool,
 }
 
 impl Named {
-    fn of_path(path: &Path, expr: TokenStream, generic: bool) -> Option<Self> {
+    fn of_path(path: &Path, expr: TokenStream, generic: bool, bare: bool) -> Option<Self> {
         let last = path.segments.last()?;
         // What a literal says, too, is judged as one.
         (is_constant(&last.ident) && limit(path).is_none()).then(|| Self {
@@ -28,14 +30,15 @@ impl Named {
             text: crate::args::param_name(path),
             span: Span::mixed_site().located_at(last.ident.span()),
             generic,
+            bare,
         })
     }
 
     /// `2.0 * EPS`, `const { .. }`
-    fn of_expr(expr: &Expr, generic: bool) -> Self {
+    fn of_expr(expr: &Expr, generic: bool, bare: bool) -> Self {
         let span = Span::mixed_site().located_at(crate::emit::ends(expr).0);
         let text = expr.to_token_stream().to_string();
-        Self { expr: quote!((#expr) as f64), text, span, generic }
+        Self { expr: quote!((#expr) as f64), text, span, generic, bare }
     }
 
     /// Assertions that fail if `half` does not hold it; `generic` if they are about a parameter `P`.
@@ -96,29 +99,41 @@ fn named(operand: &Expr, scopes: &Scopes) -> Option<Named> {
         Expr::Path(path) => match (path.path.get_ident(), &path.qself) {
             (Some(ident), None) => match scopes.meaning(&ident.to_string()) {
                 Meaning::Item => {
-                    let parameter = is_parameter(ident) && scopes.find(&ident.to_string()).is_none();
-                    Named::of_path(&path.path, quote!(#path), parameter)
+                    let bare = scopes.find(&ident.to_string()).is_none();
+                    Named::of_path(&path.path, quote!(#path), bare && is_parameter(ident), bare)
                 }
                 Meaning::Constant(constant) => named(constant, scopes),
                 Meaning::Variable => None,
             },
-            (_, qself) => Named::of_path(&path.path, quote!(#path), qself.is_some() || is_generic(&path.path)),
+            (_, qself) => Named::of_path(&path.path, quote!(#path), qself.is_some() || is_generic(&path.path), false),
         },
         Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => named(&unary.expr, scopes),
+        Expr::Call(call) if is_from(call) => converted(wrapped(call)?, scopes),
         Expr::Call(call) => named(wrapped(call)?, scopes),
-        Expr::Cast(cast) => named(&cast.expr, scopes),
+        Expr::Cast(cast) => converted(&cast.expr, scopes),
         Expr::Paren(inner) => named(&inner.expr, scopes),
         Expr::Group(inner) => named(&inner.expr, scopes),
-        Expr::MethodCall(call) if call.method == "into" => named(&call.receiver, scopes),
-        Expr::Const(_) => Some(Named::of_expr(operand, true)),
+        Expr::MethodCall(call) if call.method == "into" => converted(&call.receiver, scopes),
+        Expr::Const(_) => Some(Named::of_expr(operand, true, false)),
         Expr::Binary(binary) if matches!(binary.op, BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_)) => {
             let sides = [&binary.left, &binary.right].map(|side| (constant(side).is_some(), named(side, scopes)));
-            let generic = sides.iter().any(|(_, named)| named.as_ref().is_some_and(|named| named.generic));
+            let any = |is: fn(&Named) -> bool| sides.iter().any(|(_, named)| named.as_ref().is_some_and(is));
+            let (generic, bare) = (any(|named| named.generic), any(|named| named.bare));
             let known = sides.iter().all(|(literal, named)| *literal || named.is_some());
-            (known && written(operand, scopes)).then(|| Named::of_expr(operand, generic))
+            (known && written(operand, scopes)).then(|| Named::of_expr(operand, generic, bare))
         }
         _ => None,
     }
+}
+
+/// What is made a number of another type: so is a parameter `const DIM: usize`, and no number that is a parameter is a float.
+fn converted(operand: &Expr, scopes: &Scopes) -> Option<Named> {
+    named(operand, scopes).map(|named| Named { generic: named.generic || named.bare, ..named })
+}
+
+/// `f64::from(..)`
+fn is_from(call: &ExprCall) -> bool {
+    matches!(&*call.func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "from"))
 }
 
 /// Whether an expression names no variable: it means the same where the compiler computes it.
@@ -145,8 +160,9 @@ fn is_constant(name: &Ident) -> bool {
 
 /// Whether a path may name parameters of what surrounds it.
 fn is_generic(path: &Path) -> bool {
+    let is_type = |ident: &Ident| ident.to_string().starts_with(|c: char| c.is_ascii_uppercase());
     path.segments.iter().any(|segment| !segment.arguments.is_none())
-        || path.segments.first().is_some_and(|first| is_parameter(&first.ident))
+        || path.segments.first().is_some_and(|first| is_type(&first.ident))
 }
 
 fn is_parameter(ident: &Ident) -> bool {

@@ -366,7 +366,8 @@ pub(super) fn is_asked(expr: &Expr, value: &Value) -> bool {
 pub(super) fn judged(op: &str, value: &Value) -> bool {
     // What a comparison holds a tensor against is not rounded.
     !NO_FLOAT.contains(&op)
-        && (matches!(op, "masked_fill" | "where_" | "clamp" | "add" | "sub" | "mul" | "div")
+        && (matches!(op, "masked_fill" | "where_" | "add" | "sub" | "mul" | "div" | "maximum" | "minimum")
+            || op.starts_with("clamp")
             || value.constants.iter().any(|(text, _)| literal::is_float(text)))
 }
 
