@@ -31,6 +31,20 @@ const CREATION: &[Bad] = &[
     (&["linspace: ", "more elements"], || Tensor::linspace(0.0, 1.0, 1 << 61, &Device::cpu()).map(drop)),
     (&["linspace: ", "no memory"], || Tensor::linspace(0.0, 1.0, 1 << 45, &Device::cpu()).map(drop)),
     (&["from_fn: ", "no memory"], || Tensor::<F32>::from_fn([1 << 45], |_| 0.0, &Device::cpu()).map(drop)),
+    (&["conv2d: ", "no memory"], || {
+        let (options, w) =
+            (amp::ConvOptions::default().padding(1 << 14), f32([1, 1, 1, 1]).expand([1 << 16, 1, 1, 1])?);
+        f32([1, 1, 2, 2]).conv2d(&w, None, options).map(drop)
+    }),
+    (&["conv_transpose2d: ", "no memory"], || {
+        let options = amp::ConvOptions::default().stride(1 << 22);
+        f32([1, 1, 2, 2]).conv_transpose2d(&f32([1, 1, 1, 1]), None, options).map(drop)
+    }),
+    (&["upsample_nearest: ", "no memory"], || f32([1, 1, 2, 2]).upsample_nearest(1 << 23).map(drop)),
+    (&["adaptive_avg_pool2d: ", "no memory"], || f32([1, 1, 2, 2]).adaptive_avg_pool2d(1 << 23).map(drop)),
+    (&["index_select: ", "no memory"], || {
+        f32([1, 1]).expand([1, 1 << 25])?.index_select(0, &i64([0]).expand([1 << 20])?).map(drop)
+    }),
     (&["tril: ", "no memory"], || f32([1, 1]).expand([1 << 22, 1 << 23])?.tril(0).map(drop)),
     (&["flip: ", "no memory"], || f32([1]).expand([1 << 45])?.flip([0]).map(drop)),
     (&["one_hot: ", "more elements"], || i64([0, 0]).one_hot(usize::MAX).map(drop)),
@@ -294,7 +308,7 @@ impl Call {
     /// Random options of a convolution.
     fn convolution(&self) -> amp::ConvOptions<2> {
         let small = |i| self.size(i).min(1 << 41);
-        // A transposed convolution along one axis gives as much as its stride says: terabytes would be asked for.
+        // A transposed convolution gives as much as its stride says: all the memory there is, which takes its time.
         amp::ConvOptions::default().stride(small(0).min(16)).padding(small(1)).dilation(small(2)).groups(small(3))
     }
 

@@ -55,7 +55,8 @@ fn resize(
     }
     let shape = [from[0], from[1], size[0], size[1]].into_shape(op)?;
     let (order, out) = (x.backend().pooling_order(&x.layout), writes.unwrap_or(x.logical));
-    let buffer = x.backend().upsample2d(in_order(order, x)?.operand()?, size, how, (out, order))?;
+    let upsampled = x.backend().upsample2d(in_order(order, x)?.operand()?, size, how, (out, order));
+    let buffer = upsampled.map_err(|e| e.named(op))?;
     record(op, &[x], tensor(order, x.device(), buffer, shape).counted(x.logical), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let (grad, input) = (in_order(order, pass.grad())?, [from[2], from[3]]);

@@ -1,4 +1,4 @@
-use super::{CpuBackend, storage_mut, view};
+use super::{CpuBackend, room, storage_mut, view};
 use crate::Result;
 use crate::backend::{Buffer, Convolution, Operand};
 use amp_cpu::{Conv2d, DType, MemoryOrder};
@@ -23,6 +23,9 @@ impl Convolution for CpuBackend {
     ) -> Result<Buffer> {
         let bias = bias.map(|bias| view("conv2d", bias)).transpose()?;
         let (x, w) = (view("conv2d", x)?, view("conv2d", w)?);
+        let (input, kernel) = (x.layout.shape, w.layout.shape);
+        let size = spec.output_size([input[2], input[3]], [kernel[2], kernel[3]]).unwrap_or_default();
+        room("conv2d", input[0] * kernel[0] * size[0] * size[1], out)?;
         let out = (out, amp_cpu::conv2d_order(&x, &w, spec));
         Ok(Buffer::new(amp_cpu::conv2d(&x, &w, bias.as_ref(), spec, out)))
     }
@@ -39,6 +42,7 @@ impl Convolution for CpuBackend {
         const OP: &str = "conv_transpose2d";
         let bias = bias.map(|bias| view(OP, bias)).transpose()?;
         let (x, w) = (view(OP, x)?, view(OP, w)?);
+        room(OP, output.iter().product(), out)?;
         let out = (out, amp_cpu::conv_transpose2d_order(&x, &w, spec));
         Ok(Buffer::new(amp_cpu::conv_transpose2d(&x, &w, bias.as_ref(), output, spec, out)))
     }

@@ -1,4 +1,4 @@
-use super::{CpuBackend, view};
+use super::{CpuBackend, room, view};
 use crate::backend::{Buffer, Indexing, Operand};
 use crate::{Error, Result};
 use amp_cpu::DType;
@@ -13,8 +13,10 @@ impl Indexing for CpuBackend {
     }
 
     fn index_select(&self, x: Operand<'_>, axis: usize, index: Operand<'_>) -> Result<Buffer> {
-        let index = amp_cpu::indices(&view("index_select", index)?);
-        Ok(Buffer::new(amp_cpu::index_select(&view("index_select", x)?, axis, &index)))
+        let (x, index) = (view("index_select", x)?, amp_cpu::indices(&view("index_select", index)?));
+        let others = x.layout.shape.removed(axis).count();
+        room("index_select", others.saturating_mul(index.len()), x.logical)?;
+        Ok(Buffer::new(amp_cpu::index_select(&x, axis, &index)))
     }
 
     fn gather(&self, x: Operand<'_>, axis: usize, index: Operand<'_>) -> Result<Buffer> {

@@ -1,7 +1,7 @@
-use super::{CpuBackend, foreign, view};
+use super::{CpuBackend, foreign, room, view};
 use crate::Result;
 use crate::backend::{Buffer, Operand, Pooling};
-use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d, Slice, Storage};
+use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d, Slice, Storage, View};
 
 impl Pooling for CpuBackend {
     fn pooling_order(&self, x: &Layout) -> MemoryOrder {
@@ -14,7 +14,8 @@ impl Pooling for CpuBackend {
     }
 
     fn adaptive_max_pool2d(&self, x: Operand<'_>, size: [usize; 2], order: MemoryOrder) -> Result<(Buffer, Buffer)> {
-        let (y, indices) = amp_cpu::adaptive_max_pool2d(&view("adaptive_max_pool2d", x)?, size, order);
+        let x = resized("adaptive_max_pool2d", x, size)?;
+        let (y, indices) = amp_cpu::adaptive_max_pool2d(&x, size, order);
         Ok((Buffer::new(y), Buffer::new(indices)))
     }
 
@@ -48,7 +49,7 @@ impl Pooling for CpuBackend {
     }
 
     fn adaptive_avg_pool2d(&self, x: Operand<'_>, size: [usize; 2], order: MemoryOrder) -> Result<Buffer> {
-        Ok(Buffer::new(amp_cpu::adaptive_avg_pool2d(&view("adaptive_avg_pool2d", x)?, size, order)))
+        Ok(Buffer::new(amp_cpu::adaptive_avg_pool2d(&resized("adaptive_avg_pool2d", x, size)?, size, order)))
     }
 
     fn adaptive_avg_pool2d_grad(
@@ -67,7 +68,7 @@ impl Pooling for CpuBackend {
         how: Interpolation,
         out: (DType, MemoryOrder),
     ) -> Result<Buffer> {
-        Ok(Buffer::new(amp_cpu::upsample2d(&view("upsample", x)?, size, how, out)))
+        Ok(Buffer::new(amp_cpu::upsample2d(&resized("upsample", x, size)?, size, how, out)))
     }
 
     fn upsample2d_grad(
@@ -79,4 +80,12 @@ impl Pooling for CpuBackend {
     ) -> Result<Buffer> {
         Ok(Buffer::new(amp_cpu::upsample2d_grad(&view("upsample", grad)?, input, how, out)))
     }
+}
+
+/// Images `[N, C, ..]` for whose result of another size there is memory.
+fn resized<'a>(op: &'static str, x: Operand<'a>, size: [usize; 2]) -> Result<View<'a>> {
+    let x = view(op, x)?;
+    let planes = x.layout.shape[0] * x.layout.shape[1];
+    room(op, planes.saturating_mul(size[0]).saturating_mul(size[1]), x.logical)?;
+    Ok(x)
 }
