@@ -1,6 +1,7 @@
 //! Values that the macro sees little of: constants, containers, guards, state that starts as nothing, fields.
 
 use super::*;
+use std::sync::LazyLock;
 
 const NEARLY_NOTHING: f64 = 1e-8;
 
@@ -333,5 +334,28 @@ fn arguments_without_a_type_of_their_own_have_the_one_that_is_asked_for() -> Res
     let by_hand = (named.layer.forward(&x.relu()?.to::<F16>()?)? * 2.0)?;
     assert_eq!(y.to_vec()?, by_hand.to::<F32>()?.to_vec()?);
     assert!((total - 1.5).abs() < 1e-9);
+    Ok(())
+}
+
+static BASIS: LazyLock<Tensor<F32>> = LazyLock::new(|| random([4, 4]).unwrap());
+static GAIN: f64 = 4.0;
+
+#[autocast(f16)]
+fn on_a_basis(x: &Tensor<F32>) -> Result<[Tensor<F16>; 3]> {
+    let left = BASIS.matmul(x)?;
+    let sum = ((&*BASIS + &left)?.sum_all()? * GAIN.sqrt())?;
+    Ok([x.matmul(&BASIS)?, left, sum.to()?])
+}
+
+/// A tensor that is a `static` takes part by its type, whatever its name.
+#[test]
+fn a_static_is_a_tensor_where_its_type_says_so() -> Result<()> {
+    let x = random([4, 4])?;
+    let (basis, half) = (BASIS.to::<F16>()?, x.to::<F16>()?);
+    let [right, left, sum] = on_a_basis(&x)?;
+    assert_eq!(right.to_vec()?, half.matmul(&basis)?.to_vec()?);
+    assert_eq!(left.to_vec()?, basis.matmul(&half)?.to_vec()?);
+    let by_hand = ((&*BASIS + &left.to::<F32>()?)?.sum_all()? * 2.0)?;
+    assert_eq!(sum.to_vec()?, by_hand.to::<F16>()?.to_vec()?);
     Ok(())
 }

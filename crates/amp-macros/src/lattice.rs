@@ -112,6 +112,11 @@ impl Value {
         Self { sure: true, ..Self::new(prec) }
     }
 
+    /// What is known about it and its parts, as no use of a result.
+    pub(crate) fn without_uses(&self) -> Self {
+        self.clone()
+    }
+
     pub(crate) fn never() -> Self {
         Self { inferred: true, late: true, ..Self::new(Prec::Never) }
     }

@@ -151,8 +151,8 @@ fn written(expr: &Expr, scopes: &Scopes) -> bool {
     }
 }
 
-/// Whether a name is one that constants have.
-fn is_constant(name: &Ident) -> bool {
+/// Whether a name is one that constants have, those that are parameters among them.
+pub(crate) fn is_constant(name: &Ident) -> bool {
     let name = name.to_string();
     name.starts_with(|c: char| c.is_ascii_uppercase())
         && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')

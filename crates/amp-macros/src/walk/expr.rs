@@ -3,10 +3,11 @@
 use super::tail::{as_declared, is_wrapper, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
-use crate::flow::{Flow, Slot};
+use crate::flow::Slot;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::literal::constant;
+use crate::named::is_constant;
 use crate::pin::Pin;
 use crate::scope::Var;
 use crate::shape::Shape;
@@ -38,14 +39,15 @@ impl Walker<'_> {
                 if let Some(var) = self.empty_variable(&inner.expr).filter(|_| inner.mutability.is_some()) {
                     self.scopes.vars[var].lent = true;
                 }
-                self.expr(&mut inner.expr)
+                self.global(&mut inner.expr)
             }
             Expr::Paren(inner) => self.expr(&mut inner.expr),
             Expr::Group(inner) => self.expr(&mut inner.expr),
             Expr::Try(inner) => self.beginning(&mut inner.expr, inner.question_token.span),
             Expr::Await(inner) => self.beginning(&mut inner.base, inner.dot_token.span),
             Expr::Unary(unary) => {
-                let value = self.expr(&mut unary.expr);
+                let deref = matches!(unary.op, UnOp::Deref(_));
+                let value = if deref { self.global(&mut unary.expr) } else { self.expr(&mut unary.expr) };
                 if matches!(unary.op, UnOp::Not(_)) && !value.prec.is_tensor() { Value::other() } else { value }
             }
             Expr::Cast(cast) => {
@@ -57,9 +59,7 @@ impl Walker<'_> {
                 let value = self.expr(&mut index.expr);
                 self.expr(&mut index.index);
                 let tuple = value.names.is_empty();
-                let parts = value.parts.into_iter().filter(|_| tuple);
-                let parts = parts.map(|part| Value { flow: Flow::default(), ..part }).collect();
-                Value { parts, flow: Flow::default(), ..value }
+                Value { parts: if tuple { value.parts } else { Vec::new() }, ..value }.without_uses()
             }
             Expr::Tuple(tuple) => Value::tuple(tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect()),
             Expr::Array(array) => self.container(array.elems.iter_mut().collect()),
@@ -189,11 +189,15 @@ impl Walker<'_> {
                 return Value::never();
             }
         }
-        let upper = path.path.segments.last().is_some_and(|segment| {
-            let name = segment.ident.to_string();
-            name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
-        });
-        if upper { Value::other() } else { Value::opaque() }
+        let constant = path.path.segments.last().is_some_and(|segment| is_constant(&segment.ident));
+        if constant { Value::other() } else { Value::opaque() }
+    }
+
+    /// What is borrowed, or calls an operation: what is named like a constant may be a tensor that is a `static`.
+    pub(super) fn global(&mut self, expr: &mut Expr) -> Value {
+        let outside = matches!(expr, Expr::Path(_)) && self.variable(expr).is_none();
+        let value = self.expr(expr);
+        if outside && value.prec == Prec::Other { Value::opaque() } else { value }
     }
 
     /// The variable an expression names.

@@ -139,7 +139,7 @@ impl Walker<'_> {
     pub(super) fn operation(&mut self, expr: &mut Expr, source: &Expr, name: &str, found: Found) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let site = self.site();
-        let mut values = vec![self.expr(&mut call.receiver)];
+        let mut values = vec![self.global(&mut call.receiver)];
         let item = values[0].clone().shaped(Shape::Unknown);
         let own = self.may_be_own(&values[0]);
         for arg in &mut call.args {

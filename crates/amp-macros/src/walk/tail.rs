@@ -230,7 +230,7 @@ pub(super) fn may_differ(value: &Value) -> bool {
 
 /// A value that left for such a place: outside, it is needed as its type declares it.
 pub(super) fn as_declared(value: Value, expect: &Expect) -> Value {
-    if matches!(expect, Expect::Nothing) { value } else { value.clone() }
+    if matches!(expect, Expect::Nothing) { value } else { value.without_uses() }
 }
 
 /// Whether it, or something in it, is no tensor of F32 that the macro knows of.
