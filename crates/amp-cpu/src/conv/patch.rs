@@ -1,5 +1,6 @@
 //! Patches: what a pixel is computed from, cut into blocks of the depth.
 
+use crate::gemm::cut::Cut;
 use crate::gemm::kernel::Multiply;
 use crate::gemm::panel::Panel;
 use crate::simd::{Kernel, Simd, dispatch};
@@ -54,9 +55,10 @@ pub(super) struct Run {
 }
 
 impl Patch {
-    /// Cuts patches of taps, given as distances from the pixel, into blocks of `depth` elements; a tap has `len`.
-    pub(super) fn new(taps: &[usize], len: usize, classes: Vec<Class>, depth: usize) -> Self {
+    /// Cuts patches of taps, given as distances from the pixel, into blocks; a tap has `len` elements.
+    pub(super) fn new(taps: &[usize], len: usize, classes: Vec<Class>, cut: Cut) -> Self {
         let whole = taps.len() * len;
+        let depth = cut.block(whole);
         let block = |start: usize| {
             let end = whole.min(start + depth);
             let runs = classes.iter().map(|class| runs(taps, len, class, start..end)).collect();

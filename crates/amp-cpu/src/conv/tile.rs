@@ -11,7 +11,9 @@
 
 use super::lanes::{self, FourPairs, Lanes};
 use super::patch::{Pixel, Run};
-use crate::gemm::{self, kernel::Multiply};
+use crate::gemm;
+use crate::gemm::cut::Cut;
+use crate::gemm::kernel::Multiply;
 use crate::output::prefetch_at;
 use crate::scratch::Plain;
 use crate::simd::Level;
@@ -94,7 +96,7 @@ pub(super) struct Kernel<E: Convolve> {
     /// What sums are padded to a multiple of.
     pub step: usize,
     /// Terms that are summed before the next tile: a panel of that depth fits the L1 cache.
-    pub depth: usize,
+    pub depth: Cut,
     /// How the other side is read.
     pub reading: Reading<E>,
 }
@@ -262,7 +264,7 @@ macro_rules! kernel {
         }
         let (columns, group) = (2 * <L as Lanes>::LANES, <L as Lanes>::GROUP);
         let reading = Reading::Direct(of_patches, of_slopes);
-        Kernel { rows: $rows, columns, group, step: group, depth: $depth, reading }
+        Kernel { rows: $rows, columns, group, step: group, depth: Cut::at_most($depth, group), reading }
     }};
 }
 

@@ -4,6 +4,7 @@
 //! Every product term goes through a fused multiply-add where the machine has one, in the order of the depth, so an
 //! element's value does not depend on where in the tile it stands.
 
+use super::cut::Cut;
 use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
@@ -72,7 +73,7 @@ pub(crate) struct Kernel<E: Multiply> {
     /// Form of the right side: a tile has as many columns as a panel has vectors.
     pub right: Panel,
     /// Depth of one packed block: a panel of the right side then fits the L1 cache.
-    pub depth: usize,
+    pub depth: Cut,
     /// What a thread does before its first tile of a block.
     ///
     /// # Safety
@@ -132,7 +133,7 @@ impl<E: Multiply> Kernel<E> {
         Self {
             left,
             right,
-            depth,
+            depth: Cut::at_most(depth, left.step),
             enter: nothing,
             tile,
             direct: None,

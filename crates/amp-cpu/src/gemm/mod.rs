@@ -7,6 +7,7 @@
 mod ahead;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod amx;
+pub(crate) mod cut;
 pub(crate) mod dot;
 pub(crate) mod kernel;
 pub(crate) mod operand;

@@ -118,7 +118,8 @@ pub(crate) fn product_with<E: Multiply>(
     let collide = |lines: &Lines<E>| blocks.across() > 1 && alike(lines.stride * size_of::<E>()) > WAYS;
     let lines = a.lines().filter(|lines| by_lines && depth.is_multiple_of(left.step) && !collide(lines));
     let uses = if lines.is_some() { 1 } else { blocks.across() };
-    let plans = [Plan::new(a, left, kernel.depth, uses), Plan::new(b, kernel.right, kernel.depth, blocks.down())];
+    let long = kernel.depth.block(depth);
+    let plans = [Plan::new(a, left, long, uses), Plan::new(b, kernel.right, long, blocks.down())];
     let lens = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
     scratch::with(lens[0] + lens[1], |packed: &mut [E]| {
         // The right side's panels are whole cache lines: the first one begins at the start of one.
@@ -190,15 +191,16 @@ fn block<E: Multiply>(
     sink: &dyn Sink<E::Sum>,
 ) {
     let (height, stride) = (kernel.left.rows(rows.len()), kernel.right.rows(columns.len()));
-    let longest = kernel.left.depth(depth.min(kernel.depth));
-    let last = depth.saturating_sub(1) / kernel.depth * kernel.depth;
+    let long = kernel.depth.block(depth);
+    let longest = kernel.left.depth(depth.min(long));
+    let last = depth.saturating_sub(1) / long * long;
     let mr = kernel.left.width;
     let prepared = kernel.prepared();
     scratch::with((height + stride) * longest, |packed: &mut [E]| {
         scratch::with(if last > 0 { height } else { mr } * stride, |sums: &mut [E::Sum]| {
             let (packed_right, buffer) = packed.split_at_mut(stride * longest);
-            for start in (0..=last).step_by(kernel.depth) {
-                let part = start..depth.min(start + kernel.depth);
+            for start in (0..=last).step_by(long) {
+                let part = start..depth.min(start + long);
                 let right = b.block(columns.clone(), part.clone(), packed_right);
                 let mut left = match a.are_lines() {
                     true => Left::Lines(&mut *buffer),

@@ -48,7 +48,7 @@ pub(super) fn multiply<E: Grouped>(kernel: &Tiles<E>, a: &View, b: &View, out: D
     let mut product = Storage::unwritten(out, problem.size());
     let places = Places { product: 0, start: 0, row_stride: right.rows, column_stride: 1, turned: false };
     let sink = Rounded { output: Output::new(&mut product), places, bias: &[], residual: None };
-    let summed = Summed::new(left, kernel.depth);
+    let summed = Summed::new(left, kernel.depth.block(left.depth));
     product_with(*kernel, &summed, &right, &sink, Threads::Many);
     Some([product, summed.finished::<E>()])
 }

@@ -13,6 +13,7 @@
 //! of the operands to F16, 2^-11 of their own.
 
 use crate::convert::Cast;
+use crate::gemm::cut::Cut;
 use crate::gemm::kernel::Kernel as Tiles;
 use crate::gemm::operand::{Matrix, Operand};
 use crate::gemm::panel::Panel;
@@ -44,7 +45,8 @@ pub(crate) fn product(a: &Matrix, b: &Matrix, sink: &dyn Sink<f32>, threads: Thr
 
 /// The kernel of BF16 with blocks of whole steps.
 pub(super) fn kernel() -> Tiles<bf16> {
-    Tiles { depth: PARTS * STEP * 3, ..super::kernel() }
+    let depth = Cut { usual: PARTS * STEP * 3, longest: PARTS * STEP * 4, step: PARTS * STEP };
+    Tiles { depth, ..super::kernel() }
 }
 
 /// A matrix of F16, each 32 steps of its depth three times.
