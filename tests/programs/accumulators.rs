@@ -226,6 +226,24 @@ fn folds_join_what_they_begin_with_and_what_they_make() -> Result<()> {
     Ok(())
 }
 
+#[autocast(f16)]
+fn summed(fcs: &[Linear], x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let outputs = fcs.iter().map(|fc| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    outputs.iter().try_fold(Tensor::zeros(x.dims(), x.device())?, |sum, y| sum + y)
+}
+
+/// Zeros without a type would take that of the first thing that is added.
+#[test]
+fn a_fold_from_a_tensor_without_a_type_is_f32() -> Result<()> {
+    let (fcs, x) = (layers(3)?, random([3, 4])?);
+    let mut sum = Tensor::<F32>::zeros([3, 4], &Device::cpu())?;
+    for fc in &fcs {
+        sum = (sum + in_f16(fc, &x)?.to::<F32>()?)?;
+    }
+    assert_eq!(summed(&fcs, &x)?.to_vec()?, sum.to_vec()?);
+    Ok(())
+}
+
 pub(super) fn layers(count: usize) -> Result<Vec<Linear>> {
     (0..count).map(|_| Linear::new(4, 4, &Device::cpu())).collect()
 }

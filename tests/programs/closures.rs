@@ -1,6 +1,7 @@
 //! Closures and async blocks that share tensors with what is around them.
 
 use super::{T, random};
+use amp::nn::Linear;
 use amp::prelude::*;
 use std::task::{Context, Poll, Waker};
 
@@ -120,6 +121,32 @@ fn closures_give_what_their_callers_want() -> Result<()> {
     assert_eq!(region.len(), by_hand.len());
     for (one, other) in region.iter().zip(&by_hand) {
         assert_eq!(one.to_vec()?, other.to_vec()?);
+    }
+    Ok(())
+}
+
+#[autocast(f16)]
+fn chosen(fc: &Linear, x: &Tensor<F32>, mask: Option<&Tensor<F32>>) -> Result<[Tensor<F32>; 3]> {
+    let h = fc.forward(x)?;
+    let rows = mask.map_or(0, |mask| mask.dims()[0]);
+    let other = mask.map_or_else(|| Ok(h.clone()), |mask| &h + mask)?;
+    let both = mask.map_or(Ok(h.clone()), |mask| &h * mask)?;
+    let halves = mask.map_or_else(|| h.relu(), |_| h.tanh())?;
+    assert_eq!(rows, mask.map_or_else(|| 0, |mask| mask.dims()[0]));
+    Ok([other, both, halves])
+}
+
+#[test]
+fn one_of_what_two_arguments_make_joins_as_branches_do() -> Result<()> {
+    let (fc, x, mask) = (Linear::new(4, 4, &Device::cpu())?, random([3, 4])?, random([3, 4])?);
+    let half = fc.forward(&x.to::<F16>()?)?;
+    let h = half.to::<F32>()?;
+    let with = [(&h + &mask)?, (&h * &mask)?, half.tanh()?.to()?];
+    let without = [h.clone(), h, half.relu()?.to()?];
+    for (mask, expected) in [(Some(&mask), with), (None, without)] {
+        for (got, expected) in chosen(&fc, &x, mask)?.iter().zip(expected) {
+            assert_eq!(got.to_vec()?, expected.to_vec()?);
+        }
     }
     Ok(())
 }

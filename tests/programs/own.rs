@@ -267,3 +267,33 @@ fn numbers_that_are_parameters_of_what_surrounds_the_function_are_used() -> Resu
     assert_eq!(Scaling::<Half, 4>(Half).scaled(&x)?.to_vec()?, by_hand.to::<F32>()?.to_vec()?);
     Ok(())
 }
+
+mod layers {
+    use super::*;
+
+    pub fn flatten(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        x.exp()
+    }
+}
+
+fn relu(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x.tanh()
+}
+
+#[autocast(f16)]
+fn named_as_operations(fc: &Linear, x: &Tensor<F32>) -> Result<[Tensor<F32>; 3]> {
+    let h = x.matmul(x)?;
+    Ok([relu(&h)?, layers::flatten(&h)?, relu(&fc.forward(x)?)?])
+}
+
+#[test]
+fn functions_that_are_called_as_operations_that_keep_are_take_f32() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let x16 = x.to::<F16>()?;
+    let (h, of_fc) = (x16.matmul(&x16)?.to::<F32>()?, fc.forward(&x16)?.to::<F32>()?);
+    let by_hand = [h.tanh()?, h.exp()?, of_fc.tanh()?];
+    for (got, expected) in named_as_operations(&fc, &x)?.iter().zip(by_hand) {
+        assert_eq!(got.to_vec()?, expected.to_vec()?);
+    }
+    Ok(())
+}

@@ -37,7 +37,9 @@ pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, WritesDirectly, Wr
 pub use function::function;
 pub use guard::{CalledOn, HasPolicy, OnOther, OnTensor, Own};
 pub use hold::{Casting, Given, Held, HeldOption, Moved};
-pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
+pub use host::{
+    Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, of_f32, recast,
+};
 pub use join::{Join2, Join3, Join4, Join5, Join6, Join7, Join8};
 pub use leave::{Nothing, Something, leaving};
 pub use literal::{HeldIn, HoldsAtRuntime, Judged, becomes_one, is_half, overflows, vanishes};

@@ -21,6 +21,12 @@ pub(crate) fn recast_tensor(expr: Expr, target: &TokenStream) -> Expr {
     enclosed(called(&quote_spanned!(whole.0=> __amp::recast), quote!(#expr, #target), whole.1), whole)
 }
 
+/// A tensor that was made without a type, in F32.
+pub(crate) fn of_f32(expr: Expr) -> Expr {
+    let whole = ends(&expr);
+    enclosed(called(&quote_spanned!(whole.0=> __amp::of_f32), quote!(#expr), whole.1), whole)
+}
+
 /// A value for a place whose type decides whether it is widened.
 pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(ends(&expr).0);

@@ -1,10 +1,11 @@
 //! Calls of methods.
 
 use super::methods::{
-    ASKING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before, folds_f32, handing,
-    hands_elements, is_iterator_fold, is_list, is_once, iterates, parameters,
+    ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before,
+    folds_f32, handing, hands_elements, is_iterator_fold, is_list, is_once, iterates, parameters,
 };
 use super::operation::is_tensor;
+use super::path::made_without_type;
 use super::protocol::trains;
 use super::tail::may_differ;
 use super::{Expect, Walker};
@@ -109,13 +110,16 @@ impl Walker<'_> {
         let takes = fills && (wanted || value.is_surely(&Prec::F32));
         let extended = Some(Expect::of_value(&value)).filter(|expect| EXTENDING.contains(&name) && expect.wants_f32());
         let folded = FOLDING.contains(&name).then(|| self.unnamed());
+        let choice = CHOOSING.contains(&name).then(|| self.unnamed());
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(inner) => {
                     let place = match &collected {
                         Some(expect) if MAPPING.contains(&name) => expect.clone(),
                         _ if folds_f32(name, &args) => Expect::Prec(Prec::F32),
-                        _ if empty.is_some_and(|var| self.chosen(var) == Some(Prec::F32)) => Expect::Prec(Prec::F32),
+                        _ if empty.or(choice).is_some_and(|var| self.chosen(var) == Some(Prec::F32)) => {
+                            Expect::Prec(Prec::F32)
+                        }
                         _ if MAPPING.contains(&name) || ITERATING.contains(&name) => Expect::Nothing,
                         // Who calls it says what it returns.
                         _ => Expect::Open,
@@ -128,6 +132,9 @@ impl Walker<'_> {
                         }
                         None => self.closure_over(inner, &params, place, items.as_ref()),
                     });
+                    if let (Some(var), Some(value)) = (choice, &closure) {
+                        self.assign_var(var, value);
+                    }
                 }
                 arg => {
                     let collects =
@@ -138,7 +145,7 @@ impl Walker<'_> {
                     let mut given = list.unwrap_or_else(|| self.expr(arg));
                     match takes {
                         _ if listed => {}
-                        _ if empty.is_some_and(|var| self.fill(var, arg, &given)) => {}
+                        _ if empty.or(choice).is_some_and(|var| self.fill(var, arg, &given)) => {}
                         false
                             if name == "push"
                                 && growth.is_none()
@@ -198,6 +205,11 @@ impl Walker<'_> {
                 let folded = if folds_f32(name, &args) { Value::sure(Prec::F32) } else { Value::new(Prec::Unknown) };
                 Value { pinned: self.flows.pin_of(&Slot::of(var)), ..folded }
             }
+            _ if let Some(var) = choice => match closure {
+                Some(_) if self.chosen(var) == Some(Prec::F32) => Value::sure(Prec::F32),
+                Some(given) if given.prec.is_tensor() => Value::new(Prec::Unknown),
+                _ => Value::opaque(),
+            },
             "into" if !value.constants.is_empty() => value,
             _ if MAPPING.contains(&name) => closure.unwrap_or_else(Value::opaque),
             "enumerate" => Value::tuple(vec![Value::other(), item]),
@@ -240,7 +252,13 @@ impl Walker<'_> {
         self.pin(&Slot::of(var), value);
         if self.chosen(var) == Some(Prec::F32) && value.parts.is_empty() {
             *value = begins;
-            self.widen_held(init, value);
+            match made_without_type(init) && !self.cx.host {
+                true => {
+                    self.rewrite(init, emit::of_f32);
+                    value.prec = Prec::F32;
+                }
+                false => self.widen_held(init, value),
+            }
             // What branches joined at F32 is F32.
             value.sure |= value.prec == Prec::F32 && !self.cx.host;
             return;

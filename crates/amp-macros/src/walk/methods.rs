@@ -104,6 +104,8 @@ pub(super) const ITERATING: &[&str] =
 pub(super) const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while"];
 /// Methods whose closure makes what it is called with next.
 pub(super) const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
+/// Methods of options and results that give one of what two arguments make.
+pub(super) const CHOOSING: &[&str] = &["map_or", "map_or_else"];
 /// Methods that put an element into a container.
 pub(super) const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
 /// Methods that put a value into an option.

@@ -2,6 +2,7 @@
 
 use super::cast::{Goal, as_written};
 use super::direct::Written;
+use super::methods::UNWRAPPING;
 use super::operation::{Called, Form, castable, judged};
 use super::{Expect, Walker, shared};
 use crate::emit::{self, Joint, Operand, Role, Treatment};
@@ -144,8 +145,14 @@ impl Walker<'_> {
         let (result, goal) = self.carry_out(&called, source, name);
         // A function of this name may be the user's own: what it returns is its own business.
         let result = if method_form { result } else { Value { sure: false, ..result } };
-        let Called { values, tensors, form, .. } = called;
-        let Some(mut goal) = goal else { return result };
+        let Called { mut values, tensors, form, .. } = called;
+        let Some(mut goal) = goal else {
+            // The user's own may take F32.
+            if !matches!(form, Form::Method) {
+                tensors.into_iter().for_each(|i| self.expected(&mut call.args[i], &mut values[i]));
+            }
+            return result;
+        };
         let function = match (&form, &mut goal) {
             (Form::Bare, Goal::Write(written)) => Some(self.ask_function(call, written)),
             _ => None,
@@ -353,6 +360,22 @@ fn constructed(walker: &Walker<'_>, path: &syn::ExprPath) -> Option<Value> {
     match list.args.first() {
         Some(syn::GenericArgument::Type(ty)) => Some(walker.marker(ty)),
         _ => Some(Value::new(Prec::Unknown)),
+    }
+}
+
+/// `Tensor::zeros(..)?`: what it meets would say its precision.
+pub(super) fn made_without_type(expr: &Expr) -> bool {
+    match expr {
+        Expr::Try(inner) => made_without_type(&inner.expr),
+        Expr::Paren(inner) => made_without_type(&inner.expr),
+        Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => {
+            made_without_type(&call.receiver)
+        }
+        Expr::Call(call) => matches!(&*call.func, Expr::Path(path) if {
+            let qualifier = path.path.segments.iter().rev().nth(1);
+            qualifier.is_some_and(|segment| segment.ident == "Tensor" && segment.arguments.is_none())
+        }),
+        _ => false,
     }
 }
 
