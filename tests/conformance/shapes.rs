@@ -43,6 +43,28 @@ fn rearranging() {
     }
 }
 
+/// Images that are padded, or cut into patches.
+fn padded() -> Vec<Vec<Arg>> {
+    let shapes = [[2, 3, 3, 4], [1, 1, 5, 3], [0, 2, 3, 3]];
+    shapes.map(|s| vec![Arg::Float(Values::Special, s.to_vec())]).to_vec()
+}
+
+fn columns() -> Vec<Vec<Arg>> {
+    let shapes = [[2, 6, 12], [1, 2, 12]];
+    shapes.map(|s| vec![Arg::Float(Values::Uniform(-2.0, 2.0), s.to_vec())]).to_vec()
+}
+
+#[test]
+fn borders_and_patches() {
+    let patches = || amp::ConvOptions::default().padding([1, 0]);
+    for device in &devices() {
+        conform!(device, "reflection_pad2d", all, padded(), Exact, |a| a.x[0].reflection_pad2d([1, 2, 0, 1]));
+        conform!(device, "replication_pad2d", all, padded(), Exact, |a| a.x[0].replication_pad2d([3, 0, 1, 5]));
+        conform!(device, "unfold", all, padded(), Exact, |a| a.x[0].unfold([2, 1], patches().stride([2, 1])));
+        conform!(device, "fold", all, columns(), Terms(2), |a| a.x[0].fold([2, 4], [2, 1], patches()));
+    }
+}
+
 fn indexed(index: &[usize], axis: usize) -> Vec<Vec<Arg>> {
     let shapes = [[2, 3], [5, 1], [7, 13]];
     let args =

@@ -256,6 +256,14 @@ cases! {
     expand keep -> Q, [1, 4] [1] [1]: |a, b, c| a.expand([3, 4]);
     repeat keep -> Q, [3, 4] [1] [1]: |a, b, c| a.repeat([2, 1]);
     pad keep -> Q, [3, 4] [1] [1]: |a, b, c| a.pad([1, 0, 0, 2], 0.5);
+    reflection_pad1d keep -> Q, [3, 4] [1] [1]: |a, b, c| a.reflection_pad1d([1, 2]);
+    reflection_pad2d keep -> Q, [3, 4] [1] [1]: |a, b, c| a.reflection_pad2d(1);
+    reflection_pad3d keep -> Q, [2, 3, 4] [1] [1]: |a, b, c| a.reflection_pad3d(1);
+    replication_pad1d keep -> Q, [3, 4] [1] [1]: |a, b, c| a.replication_pad1d([1, 2]);
+    replication_pad2d keep -> Q, [3, 4] [1] [1]: |a, b, c| a.replication_pad2d(1);
+    replication_pad3d keep -> Q, [2, 3, 4] [1] [1]: |a, b, c| a.replication_pad3d(1);
+    unfold keep -> Q, [1, 2, 3, 4] [1] [1]: |a, b, c| a.unfold(2, amp::ConvOptions::default());
+    fold keep -> Q, [1, 8, 6] [1] [1]: |a, b, c| a.fold([3, 4], 2, amp::ConvOptions::default());
     flip keep -> Q, [3, 4] [1] [1]: |a, b, c| a.flip([0]);
     tril keep -> Q, [3, 4] [1] [1]: |a, b, c| a.tril(0);
     triu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.triu(0);

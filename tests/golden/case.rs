@@ -238,7 +238,11 @@ impl<'a> Case<'a> {
     }
 
     pub fn pair(&self, key: &str) -> [usize; 2] {
-        self.sizes(key).try_into().expect("two sizes")
+        self.extent(key)
+    }
+
+    pub fn extent<const N: usize>(&self, key: &str) -> [usize; N] {
+        self.sizes(key).try_into().expect("as many sizes")
     }
 
     pub fn axes(&self, key: &str) -> Vec<isize> {

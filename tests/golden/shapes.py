@@ -51,6 +51,17 @@ def shapes():
     pad = lambda x, pads, value: F.pad(x, pads, value=value)
     case("pad/last", pad, (2, 3), pads=[1, 2], value=0.5)
     case("pad/two_axes", pad, (2, 3, 4), pads=[1, 0, 2, 1], value=0.0)
+    for mode, name in (("reflect", "reflection_pad"), ("replicate", "replication_pad")):
+        f = lambda x, pads, mode=mode: F.pad(x, pads, mode=mode)
+        case(f"{name}1d/uneven", f, (2, 3, 5), pads=[4, 1])
+        case(f"{name}2d/uneven", f, (2, 3, 4, 5), pads=[1, 0, 3, 2])
+        case(f"{name}3d/uneven", f, (1, 2, 3, 2, 4), pads=[1, 3, 0, 1, 2, 1])
+    unfold = lambda x, kernel, dilation, padding, stride: F.unfold(x, kernel, dilation, padding, stride)
+    case("unfold/plain", unfold, (2, 3, 4, 5), kernel=[2, 3], dilation=[1, 1], padding=[0, 0], stride=[1, 1])
+    case("unfold/spread", unfold, (2, 2, 7, 6), kernel=[3, 2], dilation=[2, 1], padding=[1, 2], stride=[2, 3])
+    fold = lambda x, size, kernel, dilation, padding, stride: F.fold(x, size, kernel, dilation, padding, stride)
+    case("fold/plain", fold, (2, 18, 9), size=[4, 5], kernel=[2, 3], dilation=[1, 1], padding=[0, 0], stride=[1, 1])
+    case("fold/spread", fold, (2, 12, 9), size=[7, 6], kernel=[3, 2], dilation=[2, 1], padding=[1, 2], stride=[2, 3])
     case("flip/one", lambda x, axes: x.flip(axes), (3, 4), axes=[0])
     case("flip/two", lambda x, axes: x.flip(axes), (2, 3, 4), axes=[0, -1])
     for op in ("tril", "triu"):

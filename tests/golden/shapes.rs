@@ -32,12 +32,25 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "chunk" => (Exact, c.x(0).chunk(c.size("chunks"), c.axis())?.into()),
         "repeat" => (Chosen, c.x(0).repeat(c.sizes("repeats"))?.into()),
         "pad" => (Exact, c.x(0).pad(c.sizes("pads"), c.float("value"))?.into()),
+        "reflection_pad1d" => (Chosen, c.x(0).reflection_pad1d(c.extent::<2>("pads"))?.into()),
+        "reflection_pad2d" => (Chosen, c.x(0).reflection_pad2d(c.extent::<4>("pads"))?.into()),
+        "reflection_pad3d" => (Chosen, c.x(0).reflection_pad3d(c.extent::<6>("pads"))?.into()),
+        "replication_pad1d" => (Chosen, c.x(0).replication_pad1d(c.extent::<2>("pads"))?.into()),
+        "replication_pad2d" => (Chosen, c.x(0).replication_pad2d(c.extent::<4>("pads"))?.into()),
+        "replication_pad3d" => (Chosen, c.x(0).replication_pad3d(c.extent::<6>("pads"))?.into()),
+        "unfold" => (Chosen, c.x(0).unfold(c.pair("kernel"), patches(c))?.into()),
+        "fold" => (Accumulated, c.x(0).fold(c.pair("size"), c.pair("kernel"), patches(c))?.into()),
         "flip" => (Exact, c.x(0).flip(c.axes("axes"))?.into()),
         "tril" => (Exact, c.x(0).tril(c.int("diagonal"))?.into()),
         "triu" => (Exact, c.x(0).triu(c.int("diagonal"))?.into()),
         "one_hot" => (Exact, c.index(0).one_hot(c.size("classes"))?.into()),
         _ => return Ok(None),
     }))
+}
+
+fn patches(c: &Case) -> amp::ConvOptions<2> {
+    let options = amp::ConvOptions::default().stride(c.pair("stride")).padding(c.pair("padding"));
+    options.dilation(c.pair("dilation"))
 }
 
 fn all(c: &Case) -> Vec<Tensor<F32>> {

@@ -40,6 +40,7 @@ classes! {
     KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
     In, P => In, |x| x.clone()
 }
+classes! { KeepClass: ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, ZeroPad2d; In, P => In, |x| x.clone() }
 classes! { KeepSigns: Relu; In, P => In, |x| x.clone() }
 classes! { KeepCommuting: Flatten, Identity; In, P => In, |x| x.clone() }
 

@@ -38,8 +38,8 @@ pub(crate) const OPS: &[Op] = &[
         "same conv2d op with groups; TF adds it only for cuDNN>=8 (fp16 kernel was slow)",
     )
     .tensors(&[0, 1, 2]),
-    Op::new("unfold", Family::Conv, Class::Keep, "data movement"),
-    Op::new("fold", Family::Conv, Class::Keep, "overlapping adds; not listed"),
+    Op::new("unfold", Family::Conv, Class::Keep, "data movement").implemented(),
+    Op::new("fold", Family::Conv, Class::Keep, "overlapping adds; not listed").implemented(),
     Op::new("lstm_cell", Family::Rnn, Class::Lower, "gate GEMMs dominate").tensors(&[0, 1, 2, 3, 4, 5, 6]),
     Op::new("gru_cell", Family::Rnn, Class::Lower, "gate GEMMs dominate").tensors(&[0, 1, 2, 3, 4, 5, 6]),
     Op::new(

@@ -1,0 +1,44 @@
+//! Padding as a layer.
+
+use super::{Module, Visitor};
+use crate::precision::Float;
+use crate::tensor::Tensor;
+use crate::{IntoExtent, Result};
+
+macro_rules! paddings {
+    ($($(#[$doc:meta])* $name:ident, $dims:literal, $op:ident $(($value:literal))?;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name([usize; 2 * $dims]);
+
+        impl $name {
+            /// One count for all sides, or a count before and one after for each dimension, the last dimension first:
+            /// `[left, right, ..]`.
+            pub fn new(padding: impl IntoExtent<{ 2 * $dims }>) -> Self {
+                Self(padding.into_extent())
+            }
+
+            /// `[.., L]` or `[.., H, W]` to a larger one, in the precision of `x`.
+            #[track_caller]
+            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+                x.$op(self.0 $(, $value)?)
+            }
+        }
+
+        impl Module for $name {
+            fn visit(&self, _visitor: &mut Visitor<'_>) {}
+        }
+    )* };
+}
+paddings! {
+    /// Zeros around the last two dimensions (`torch.nn.ZeroPad2d`).
+    ZeroPad2d, 2, pad(0.0);
+    /// The last dimension mirrored about its ends (`torch.nn.ReflectionPad1d`).
+    ReflectionPad1d, 1, reflection_pad1d;
+    /// The last two dimensions mirrored about their ends (`torch.nn.ReflectionPad2d`).
+    ReflectionPad2d, 2, reflection_pad2d;
+    /// The ends of the last dimension repeated (`torch.nn.ReplicationPad1d`).
+    ReplicationPad1d, 1, replication_pad1d;
+    /// The ends of the last two dimensions repeated (`torch.nn.ReplicationPad2d`).
+    ReplicationPad2d, 2, replication_pad2d;
+}
