@@ -1,7 +1,7 @@
 //! Pairs that iterators collect, what stands in for an option's value, and branches of which there are many.
 
 use super::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 type Pairs = Vec<(Tensor<F32>, usize)>;
 
@@ -332,5 +332,38 @@ fn many_branches_of_references_join() -> Result<()> {
     assert_eq!(in_loops(&x, &w)?.dims(), [4, 4]);
     assert_eq!(in_parentheses(&x, &w, true)?.dims(), [4, 4]);
     assert_eq!(bits(&six_by_if(&x, &w, 5)?), bits(&h.relu()?.to::<F32>()?.exp()?));
+    Ok(())
+}
+
+fn taken_wide(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x.exp()
+}
+
+fn sum_of(sizes: &[usize], first: &usize, name: &str) -> usize {
+    sizes.iter().sum::<usize>() + first + name.len()
+}
+
+#[autocast(f16)]
+fn out_of_maps(x: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let counted: HashMap<_, _> = (0..2_usize).map(|i| Ok((i, x.matmul(x)?))).collect::<Result<_>>()?;
+    let named: BTreeMap<&str, _> = [("h", x.matmul(x)?)].into();
+    let turbofish = vec![(1, x.matmul(x)?)].into_iter().collect::<BTreeMap<_, _>>();
+    Ok(vec![taken_wide(&counted[&1])?, taken_wide(&named["h"])?, taken_wide(&turbofish[&1])?])
+}
+
+#[autocast(f16)]
+fn out_of_other_lists(x: &Tensor<F32>) -> Result<usize> {
+    let sizes: Vec<_> = x.split(1, 0)?.iter().map(|row| row.dims().to_vec()).collect();
+    let names: Vec<_> = (0..2).map(|i| i.to_string()).collect();
+    Ok(sum_of(&sizes[0], &sizes[0][1], &names[1]))
+}
+
+#[test]
+fn what_lies_in_a_map_is_widened_for_ones_own_function() -> Result<()> {
+    let x = random([4, 4])?;
+    let h: Tensor<F32> = x.to::<F16>()?.matmul(&x.to::<F16>()?)?.to()?;
+    let by_hand = bits(&taken_wide(&h)?);
+    assert!(out_of_maps(&x)?.iter().all(|y| bits(y) == by_hand));
+    assert_eq!(out_of_other_lists(&x)?, 1 + 4 + 4 + 1);
     Ok(())
 }

@@ -96,7 +96,13 @@ impl Walker<'_> {
         if let Some(inner) = wrapped(expr) {
             return self.expected(inner, value);
         }
-        if !may_differ(value) || self.cx.host {
+        if self.cx.host {
+            return;
+        }
+        if self.may_lie_in(expr, value) {
+            return self.rewrite(expr, emit::expected_reference);
+        }
+        if !may_differ(value) {
             return;
         }
         match expr {
@@ -108,6 +114,14 @@ impl Walker<'_> {
             expr => self.expected_of(expr),
         }
         (value.prec, value.sure) = (Prec::Unknown, false);
+    }
+
+    /// Whether an expression borrows what lies in a container that was made here, of what only the compiler knows.
+    fn may_lie_in(&self, expr: &Expr, value: &Value) -> bool {
+        let Expr::Reference(borrow) = expr else { return false };
+        let Expr::Index(index) = &*borrow.expr else { return false };
+        let made_here = self.variable(&index.expr).is_some_and(|var| !self.scopes.vars[var].declared);
+        made_here && borrow.mutability.is_none() && value.prec == Prec::Opaque && !value.is_unsettled()
     }
 
     /// Walks a list that is borrowed where it is written, as an argument of somebody's own function: it may be one of
