@@ -124,7 +124,7 @@ use proc_macro::TokenStream;
 /// - A constant beside what a module gives is judged when its type is known, unless it may be a parameter: its name is a single
 ///   letter, or it is made a float (`DIM as f64`).
 /// - A number that the program computes is not judged: what a function gives (`eps()`, other than in `const { eps() }`), an
-///   expression with a variable in it (`2.0 * eps`), what a block ends with; nor a named value of `pad`.
+///   expression with a variable in it (`2.0 * eps`), what a block ends with.
 /// - A map that is extended with a list of pairs takes them as they are: `insert` widens what goes into it.
 /// - What a closure gives by `return` is not joined with what it gives at its end, unless its type is written out
 ///   (`|x| -> Result<Tensor<F32>> { .. }`): then both are widened.

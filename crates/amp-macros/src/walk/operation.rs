@@ -166,8 +166,8 @@ impl Walker<'_> {
         let tensors = tensor_positions(&found, &values, source);
         let judge = if by_receiver { 0 } else { tensors.first().copied().unwrap_or(0) };
         let receiver_prec = self.runs_in(&found, &values[judge]);
-        for (arg, value) in call.args.iter_mut().zip(&values[1..]) {
-            if judged(name, value) {
+        for (i, (arg, value)) in call.args.iter_mut().zip(&values[1..]).enumerate() {
+            if judged(name, i + 1, value) {
                 self.check_constant(arg, value, &receiver_prec, name);
             }
         }
@@ -236,7 +236,7 @@ impl Walker<'_> {
         }
         for (i, value) in values.iter().enumerate().skip(1).filter(|(i, _)| *i != judge) {
             let arg = &call.args[i - 1];
-            let Some(checks) = self.doubtful(arg, value, name).filter(|_| judged(name, value)) else { continue };
+            let Some(checks) = self.doubtful(arg, value, name).filter(|_| judged(name, i, value)) else { continue };
             let tensor = if judge == 0 { &mut *call.receiver } else { &mut call.args[judge - 1] };
             match emit::is_pure_place(emit::unreferenced(tensor)) {
                 true => {
@@ -363,11 +363,12 @@ pub(super) fn is_asked(expr: &Expr, value: &Value) -> bool {
 }
 
 /// Whether an argument is a number that meets the tensor's elements, not an axis or a size.
-pub(super) fn judged(op: &str, value: &Value) -> bool {
+pub(super) fn judged(op: &str, i: usize, value: &Value) -> bool {
     // What a comparison holds a tensor against is not rounded.
     !NO_FLOAT.contains(&op)
         && (matches!(op, "masked_fill" | "where_" | "add" | "sub" | "mul" | "div" | "maximum" | "minimum")
             || op.starts_with("clamp")
+            || op == "pad" && i == 2
             || value.constants.iter().any(|(text, _)| literal::is_float(text)))
 }
 

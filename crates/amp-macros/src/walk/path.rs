@@ -129,7 +129,7 @@ impl Walker<'_> {
         let text = name.to_string();
         let prec = self.runs_in(&found, &values[tensors[0]]);
         for (i, value) in values.iter().enumerate() {
-            if judged(&text, value) {
+            if judged(&text, i, value) {
                 self.check_constant(&mut call.args[i], value, &prec, &text);
             }
         }
