@@ -28,6 +28,7 @@ mod receiver;
 mod shared;
 mod statement;
 mod tail;
+mod unlisted;
 
 use crate::args::{Region, param_name};
 use crate::error::Errors;

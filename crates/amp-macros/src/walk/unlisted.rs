@@ -1,0 +1,326 @@
+//! Calls of methods that are no operations: what goes into them, what they keep, and what those of `std` give.
+
+use super::methods::{
+    ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before,
+    folds_f32, handing, hands_elements, is_list, is_once, iterates, parameters,
+};
+use super::operation::is_tensor;
+use super::path::made_without_type;
+use super::protocol::trains;
+use super::tail::may_differ;
+use super::{Expect, Growth, Walker};
+use crate::emit;
+use crate::flow::Slot;
+use crate::lattice::{Prec, Value};
+use crate::pin::Pin;
+use crate::place::Place;
+use crate::shape::Shape;
+use std::rc::Rc;
+use syn::{Expr, ExprClosure, ExprMethodCall};
+
+/// A call as far as it is walked.
+struct Unlisted<'m> {
+    name: &'m str,
+    /// What is known about the receiver, and about what it holds.
+    value: Value,
+    item: Value,
+    /// What is declared of the place that it collects into.
+    collected: Option<Expect>,
+    /// The variable that starts as `None`, or as a list of it, and that something is put into.
+    empty: Option<usize>,
+    /// Whether closures are called with what the receiver's iterator gives, and of which place that is.
+    iterated: bool,
+    items: Option<Rc<Place>>,
+    /// The method that makes what a list grows by.
+    growth: Option<Growth>,
+    /// Whether what goes into the receiver goes to F32.
+    takes: bool,
+    /// What a container that is extended is known to hold.
+    extended: Option<Expect>,
+    /// The variable that stands for what has been folded so far.
+    folded: Option<usize>,
+    /// The variable that stands for one of what two arguments make.
+    choice: Option<usize>,
+    /// What the last closure gives.
+    closure: Option<Value>,
+    /// What the other arguments are.
+    args: Vec<Value>,
+}
+
+impl Unlisted<'_> {
+    fn fills(&self) -> bool {
+        FILLING.contains(&self.name)
+    }
+
+    fn extends(&self) -> bool {
+        EXTENDING.contains(&self.name)
+    }
+
+    fn maps(&self) -> bool {
+        MAPPING.contains(&self.name)
+    }
+}
+
+impl Walker<'_> {
+    /// A method that is no operation.
+    pub(super) fn unlisted(&mut self, expr: &mut Expr, name: &str) -> Value {
+        let Expr::MethodCall(call) = expr else { return Value::opaque() };
+        let method = call.method.clone();
+        let (value, from) = self.unknown(call, name);
+        let receiver = (*call.receiver).clone();
+        let is_self = matches!(&receiver, Expr::Path(path) if path.path.is_ident("self"));
+        if is_self || from.prec == Prec::Other {
+            return value;
+        }
+        if trains(name) {
+            self.check_protocol(expr, (&receiver, is_tensor(&from)), &method);
+        } else if emit::is_pure_place(&receiver) && self.cx.host && handing(name).is_none() && !INFERRED.contains(&name)
+        {
+            self.rewrite(expr, |call| emit::unlisted(&receiver, &method, call));
+        }
+        value
+    }
+
+    /// Walks a method call that stays as it is; gives its value and that of the receiver.
+    pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
+        let mut walked = self.called_on(call, name);
+        for arg in &mut call.args {
+            match arg {
+                Expr::Closure(closure) => self.calls(&mut walked, closure),
+                arg => self.takes(&mut walked, &call.receiver, arg),
+            }
+        }
+        self.keeps(&mut walked, &mut call.receiver);
+        let from = walked.value.clone();
+        if ASKING.contains(&name) {
+            self.flows.ask(&walked.value.flow);
+        }
+        let shape = from.shape.of_method(name);
+        (self.given_by(walked, call.turbofish.is_some()).shaped(shape), from)
+    }
+
+    /// Walks the receiver.
+    fn called_on<'m>(&mut self, call: &mut ExprMethodCall, name: &'m str) -> Unlisted<'m> {
+        let collected = self.collected.take();
+        self.collected = match &*call.receiver {
+            Expr::MethodCall(_) => collected.clone().and_then(|expect| before(name, expect)),
+            receiver => collected.clone().filter(|_| hands_elements(name, receiver)),
+        };
+        let puts = PUTTING.contains(&name) && call.args.len() == 1;
+        let empty = self.empty_variable(&call.receiver).filter(|_| puts);
+        let iterated = ITERATING.contains(&name) && iterates(&call.receiver);
+        let items = if iterated { self.place(&call.receiver) } else { None };
+        let mut value = self.filling(empty, |walker| walker.beginning(&mut call.receiver, call.dot_token.span));
+        if matches!(collected, Some(Expect::Prec(Prec::F32))) && (CONVERTING.contains(&name) || name == "into_iter") {
+            self.widen_held(&mut call.receiver, &mut value);
+        }
+        let fills = FILLING.contains(&name);
+        let wanted = self.variable(&call.receiver).is_some_and(|var| self.is_wanted(var));
+        let holds = Some(Expect::of_value(&value)).filter(Expect::wants_f32);
+        Unlisted {
+            name,
+            item: Value { constants: Vec::new(), shape: Shape::Unknown, ..value.clone() },
+            collected,
+            empty,
+            iterated,
+            items,
+            growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
+            takes: fills && (wanted || value.is_surely(&Prec::F32)),
+            extended: holds.filter(|_| EXTENDING.contains(&name)),
+            folded: FOLDING.contains(&name).then(|| self.unnamed()),
+            choice: CHOOSING.contains(&name).then(|| self.unnamed()),
+            closure: None,
+            args: Vec::new(),
+            value,
+        }
+    }
+
+    /// Walks a closure that the method calls.
+    fn calls(&mut self, call: &mut Unlisted, closure: &mut ExprClosure) {
+        let joins = |walker: &Self, var| walker.chosen(var) == Some(Prec::F32);
+        let place = match &call.collected {
+            Some(expect) if call.maps() => expect.clone(),
+            _ if folds_f32(call.name, &call.args) => Expect::Prec(Prec::F32),
+            _ if call.empty.or(call.choice).is_some_and(|var| joins(self, var)) => Expect::Prec(Prec::F32),
+            _ if call.maps() || ITERATING.contains(&call.name) => Expect::Nothing,
+            // Who calls it says what it returns.
+            _ => Expect::Open,
+        };
+        let (params, items) = (parameters(call.name, &call.args, &call.item), call.items.as_ref());
+        let given = match call.folded {
+            Some(var) => self.folding(var, closure, params, (place, items)),
+            None if call.iterated => self.repeated(|walker| walker.closure_over(closure, &params, place, items)),
+            None => self.closure_over(closure, &params, place, items),
+        };
+        if let Some(var) = call.choice {
+            self.assign_var(var, &given);
+        }
+        call.closure = Some(given);
+    }
+
+    /// Walks an argument that is no closure.
+    fn takes(&mut self, call: &mut Unlisted, receiver: &Expr, arg: &mut Expr) {
+        let collects = call.extended.is_some() && (is_list(arg) || is_once(arg) || matches!(arg, Expr::MethodCall(_)));
+        self.collected = call.extended.clone().filter(|_| collects);
+        if let Some(list) = self.listed(arg) {
+            return call.args.push(list);
+        }
+        let mut given = self.expr(arg);
+        match call.takes {
+            _ if call.empty.or(call.choice).is_some_and(|var| self.fill(var, arg, &given)) => {}
+            false if call.name == "push" && call.growth.is_none() && self.fill_grown(receiver, arg, &mut given) => {}
+            true => self.widen_owned(arg, &mut given),
+            _ if call.name == "extend"
+                && !collects
+                && self.extend(receiver, call.extended.as_ref(), arg, &mut given) => {}
+            false if call.name == "unwrap_or" => self.given_back(arg, &mut given),
+            false if let Some(var) = call.folded => self.begin_fold(var, arg, &mut given),
+            false => self.expected(arg, &mut given),
+        }
+        call.args.push(given);
+    }
+
+    /// Notes what the receiver holds from here on.
+    fn keeps(&mut self, call: &mut Unlisted, receiver: &mut Expr) {
+        if let Some(var) = call.empty {
+            if let Some(given) = &call.closure {
+                self.put_into(var, given);
+            }
+            // What a method puts somewhere never had another type than it has.
+            self.scopes.vars[var].early = false;
+        }
+        if call.extends() && call.args.iter().all(|given| given.is_surely(&Prec::F32)) && self.is_open(receiver) {
+            self.want(receiver);
+        }
+        if (call.fills() || call.extends())
+            && let Some(given) = call.args.last()
+        {
+            self.mixed(receiver, &call.value, given);
+            self.put(receiver, given);
+        }
+        if call.fills()
+            && let Some(given) = call.args.last()
+        {
+            self.filled(receiver, &call.value, given, call.args.len());
+            self.grows(receiver, call.growth.take());
+        }
+        let instead = match call.name {
+            "unwrap_or" => call.args.first(),
+            "unwrap_or_else" => call.closure.as_ref().filter(|given| given.shape.gives()),
+            _ => None,
+        };
+        if instead.is_some_and(|given| given.is_surely(&Prec::F32)) {
+            self.widen_held(receiver, &mut call.value);
+        }
+    }
+
+    /// What the call gives.
+    fn given_by(&mut self, call: Unlisted, typed: bool) -> Value {
+        let Unlisted { name, value, item, closure, mut args, folded, choice, .. } = call;
+        match name {
+            // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
+            "to" if value.prec == Prec::F32 => Value { pinned: Pin::Kept, ..Value::inferred() },
+            "to" => Value { pinned: Pin::Widened, ..Value::inferred() },
+            _ if let Some(var) = folded.filter(|_| args.first().is_some_and(|init| init.prec.is_tensor())) => {
+                let folded = if folds_f32(name, &args) { Value::sure(Prec::F32) } else { Value::new(Prec::Unknown) };
+                Value { pinned: self.flows.pin_of(&Slot::of(var)), ..folded }
+            }
+            _ if let Some(var) = choice => match closure {
+                Some(_) if self.chosen(var) == Some(Prec::F32) => Value::sure(Prec::F32),
+                Some(given) if given.prec.is_tensor() => Value::new(Prec::Unknown),
+                _ => Value::opaque(),
+            },
+            "into" if !value.constants.is_empty() => value,
+            _ if MAPPING.contains(&name) => closure.unwrap_or_else(Value::opaque),
+            "enumerate" => Value::tuple(vec![Value::other(), item]),
+            "split_first" | "split_last" | "split_at" => Value::tuple(vec![item.clone(), item]),
+            "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
+            "tensor" => Value::new(Prec::F32),
+            "unwrap_or" | "unwrap_or_else" => Value { constants: Vec::new(), shape: Shape::Unknown, ..value },
+            _ if let Some(method) = handing(name) => match method.itself {
+                true => Value { constants: Vec::new(), ..value },
+                false => item,
+            },
+            _ if INFERRED.contains(&name) && !typed => {
+                let prec = if value.prec.is_tensor() { value.prec } else { Prec::Opaque };
+                Value { prec, pinned: value.pinned, ..Value::inferred() }
+            }
+            _ if INFERRED.contains(&name) => Value { inferred: false, ..item },
+            _ => Value::opaque(),
+        }
+    }
+
+    /// Widens what a container is extended with: one that is known to hold F32, or whose type says so. Tells whether it did.
+    fn extend(&self, place: &Expr, holds: Option<&Expect>, list: &mut Expr, value: &mut Value) -> bool {
+        let asks = holds.is_none() && emit::is_pure_place(place) && !self.is_open(place);
+        match holds {
+            _ if !may_differ(value) || self.cx.host => return false,
+            Some(Expect::Prec(Prec::F32)) => self.widen_held(list, value),
+            None if asks => self.rewrite(list, |inner| emit::slot(place, inner)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// What a fold begins with is what a variable that its closure assigns to does.
+    fn begin_fold(&mut self, var: usize, init: &mut Expr, value: &mut Value) {
+        let open = value.prec == Prec::Opaque && !value.is_unsettled();
+        let begins = Value { prec: if open { Prec::Unknown } else { value.prec.clone() }, ..value.clone() };
+        self.scopes.vars[var].value = begins.clone();
+        self.pin(&Slot::of(var), value);
+        if self.chosen(var) == Some(Prec::F32) && value.parts.is_empty() {
+            *value = begins;
+            match made_without_type(init) && !self.cx.host {
+                true => {
+                    self.rewrite(init, emit::of_f32);
+                    value.prec = Prec::F32;
+                }
+                false => self.widen_held(init, value),
+            }
+            // What branches joined at F32 is F32.
+            value.sure |= value.prec == Prec::F32 && !self.cx.host;
+            return;
+        }
+        if !value.sure {
+            self.expected(init, value);
+        }
+    }
+
+    /// Widens what an option or a result holds, by its type.
+    fn widen_held(&self, expr: &mut Expr, value: &mut Value) {
+        if may_differ(value) && !self.cx.host {
+            let held = value.clone().shaped(Shape::Unknown);
+            self.rewrite(expr, |inner| self.widened(inner, &held));
+            (value.prec, value.sure) = (Prec::F32, true);
+        }
+    }
+
+    /// Whether a variable is a container that was made empty and holds F32 where it leaves.
+    fn is_wanted(&self, var: usize) -> bool {
+        self.scopes.vars[var].open && self.chosen(var) == Some(Prec::F32)
+    }
+
+    /// What is F32 and put into a variable's container is assigned to it, as what it may have to be widened for.
+    pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value) {
+        let joins = container.prec.is_tensor() && given.prec == Prec::F32 && given.parts.is_empty();
+        if let Some(var) = self.variable(place).filter(|_| joins) {
+            self.assign_var(var, given);
+        }
+    }
+
+    /// What is put into a container that was made empty says what the container holds.
+    fn filled(&mut self, place: &Expr, container: &Value, given: &Value, args: usize) {
+        let Some(var) = self.variable(place).filter(|_| container.inferred && container.prec == Prec::Opaque) else {
+            return;
+        };
+        let held = match &given.prec {
+            Prec::F32 if given.is_surely(&Prec::F32) && given.shape.gives() && args == 1 => Value::sure(Prec::F32),
+            Prec::F32 if self.is_wanted(var) || given.is_pinned() => Value::new(Prec::F32),
+            Prec::Half(_) | Prec::Unknown if given.parts.is_empty() && given.shape != Shape::Pointer => {
+                Value::new(Prec::Unknown)
+            }
+            _ => return,
+        };
+        self.scopes.vars[var].value = held;
+    }
+}
