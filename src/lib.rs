@@ -53,6 +53,8 @@
 //! | `x.shape`, `x.size(i)`, `x.ndim`, `x.numel()` | `x.dims()`, `x.size(i)?`, `x.rank()`, `x.count()` |
 //! | `x.sum()`, `x.sum(1, keepdim=True)`, `x[:, 0]`, `x[:, 2:5]` | `x.sum_all()?`, `x.sum(1, true)?`, `x.select(1, 0)?`, `x.slice(1, 2..5)?` |
 //! | `x.masked_fill(m, float("-inf"))`, `torch.where(m, a, b)` | `x.masked_fill(&m, Fill::NegInf)?`, `m.where_(&a, &b)?` |
+//! | `F.pad(x, p, mode="reflect")`, `"replicate"` | `x.reflection_pad2d(p)?`, `x.replication_pad2d(p)?`, or 1d, 3d |
+//! | `F.unfold(x, 3, padding=1)` | `x.unfold(3, ConvOptions::default().padding(1))?` |
 //! | `x.requires_grad_()`, `p.grad` | `x.tracked()`, `grads.get(&p)?` |
 //! | `opt.zero_grad()` | not needed: `backward` returns its gradients, [`Gradients::accumulator`] adds those of several |
 //! | `model.state_dict()`, `load_state_dict(s, strict=False)` | `model.state()`, `model.load_state_matching(&s)?` |
