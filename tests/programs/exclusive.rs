@@ -268,3 +268,27 @@ fn a_call_names_an_exclusive_reference_twice() -> Result<()> {
     assert_eq!(state.h.to_vec()?, third.to::<F32>()?.to_vec()?);
     Ok(())
 }
+
+#[autocast(f16)]
+fn swapped(fc: &Linear, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let (mut a, mut b) = (fc.forward(x)?, fc.forward(x)?.relu()?);
+    for _ in 0..3 {
+        let sum = (&a + &b)?;
+        std::mem::swap(&mut a, &mut b);
+        b = sum;
+    }
+    Ok(b)
+}
+
+/// Variables that change places have one type.
+#[test]
+fn what_changes_places_is_assigned() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([3, 4])?);
+    let h = fc.forward(&x.to::<F16>()?)?;
+    let (mut a, mut b) = (h.to::<F32>()?, h.relu()?.to::<F32>()?);
+    for _ in 0..3 {
+        (a, b) = (b.clone(), (a + b)?);
+    }
+    assert_eq!(swapped(&fc, &x)?.to_vec()?, b.to_vec()?);
+    Ok(())
+}

@@ -32,6 +32,9 @@ impl Walker<'_> {
         let path = path.clone();
         let Some(last) = path.path.segments.last() else { return Value::opaque() };
         let name = last.ident.to_string();
+        if name == "swap" {
+            self.swapped(call);
+        }
         match name.as_str() {
             "to" if call.args.len() == 1 && !last.arguments.is_none() => return self.path_cast(expr, &source),
             "Value" | "from" if literal::wrapped(call).is_some() => return self.expr(&mut call.args[0]),
@@ -76,6 +79,19 @@ impl Walker<'_> {
                 self.check_call_by_path(expr, &path, &name);
                 value
             }
+        }
+    }
+
+    /// `mem::swap(&mut a, &mut b)` assigns each to the other.
+    fn swapped(&mut self, call: &ExprCall) {
+        let variable = |arg: &Expr| match arg {
+            Expr::Reference(place) if place.mutability.is_some() => self.variable(&place.expr),
+            _ => None,
+        };
+        if let [Some(one), Some(other)] = *call.args.iter().map(variable).collect::<Vec<_>>() {
+            let (value, of_other) = (self.known(one), self.known(other));
+            self.assign_var(one, &of_other);
+            self.assign_var(other, &value);
         }
     }
 
