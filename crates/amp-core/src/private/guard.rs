@@ -1,10 +1,13 @@
 //! Calls that a region rejects by the type they are made on.
 
 use super::{Inside, Probe, RuntimePrecision};
+use crate::io::TensorFile;
+use crate::nn::Module;
 use crate::optim::{Ema, Optimizer};
 use crate::param::Parameter;
 use crate::scaler::{GradScaler, ScaledLoss};
 use std::marker::PhantomData;
+use std::path::Path;
 
 /// What belongs to training and not to a forward pass: optimizers, the scaler, parameters, their averages.
 pub trait OutsideOnly {}
@@ -57,6 +60,48 @@ pub trait Anywhere {
 }
 
 impl<T: ?Sized, K> Anywhere for Probe<T, K> {}
+
+/// What a model is loaded from.
+pub trait Saved {}
+
+impl<T: AsRef<Path>> Saved for T {}
+impl Saved for &TensorFile {}
+
+macro_rules! loading {
+    ($($(#[$doc:meta])* $trait:ident for $probe:ty;)*) => { $(
+        $(#[$doc])*
+        pub trait $trait {
+            /// What it is called on.
+            type On;
+            /// Says so.
+            fn loads(&self) -> CalledOn<Self::On> {
+                CalledOn(PhantomData)
+            }
+        }
+
+        impl<T: Module, S: Saved, K> $trait for $probe {
+            type On = T;
+        }
+    )* };
+}
+loading! {
+    /// A call that loads a model.
+    Loads for &&&Probe<(&T, &S), K>;
+    /// The same behind a reference.
+    LoadsShared for &&Probe<(&&T, &S), K>;
+    /// The same behind an exclusive reference.
+    LoadsExclusive for &Probe<(&&mut T, &S), K>;
+}
+
+/// A call on anything else.
+pub trait LoadsNot {
+    /// Accepts the call.
+    fn loads(&self) -> CalledOn<Own> {
+        CalledOn(PhantomData)
+    }
+}
+
+impl<T: ?Sized, K> LoadsNot for Probe<T, K> {}
 
 /// What a graph is walked back from.
 pub trait Loss {}

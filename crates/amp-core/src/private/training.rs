@@ -19,6 +19,10 @@ rejected! {
     Unscale "`unscale` does not belong inside an autocast region"
     Apply "`apply` does not belong inside an autocast region"
     Schedule "`schedule` does not belong inside an autocast region"
+    Load "`load` does not belong inside an autocast region"
+    LoadMatching "`load_matching` does not belong inside an autocast region"
+    LoadState "`load_state` does not belong inside an autocast region"
+    LoadStateMatching "`load_state_matching` does not belong inside an autocast region"
     Swap "`swap` does not belong inside an autocast region"
     SetTrainable "`set_trainable` does not belong inside an autocast region",
     "parameters and what trains them are `F32` and change outside of regions",
@@ -47,6 +51,14 @@ pub fn unscale<T: Unscale>(_on: CalledOn<T>) {}
 pub fn apply<T: Apply>(_on: CalledOn<T>) {}
 /// `optimizer.schedule(..)`
 pub fn schedule<T: Schedule>(_on: CalledOn<T>) {}
+/// `model.load(..)`
+pub fn load<T: Load>(_on: CalledOn<T>) {}
+/// `model.load_matching(..)`
+pub fn load_matching<T: LoadMatching>(_on: CalledOn<T>) {}
+/// `model.load_state(..)`
+pub fn load_state<T: LoadState>(_on: CalledOn<T>) {}
+/// `model.load_state_matching(..)`
+pub fn load_state_matching<T: LoadStateMatching>(_on: CalledOn<T>) {}
 /// `ema.swap()`
 pub fn swap<T: Swap>(_on: CalledOn<T>) {}
 /// `parameter.set_trainable(..)`

@@ -5,18 +5,45 @@ use super::path::on_tensor;
 use crate::emit;
 use crate::error::spanned;
 use proc_macro2::Ident;
-use syn::{Expr, ExprPath};
+use syn::{Expr, ExprMethodCall, ExprPath, Lit};
 
 /// Methods that optimizers, the scaler, parameters and their averages have.
 const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "swap", "set_trainable"];
 /// Methods that walk a graph back.
 const BACKWARD: &[&str] = &["backward", "backward_for", "backward_retained", "backward_with"];
+/// Methods that load a model.
+const LOADING: &[&str] = &["load", "load_matching", "load_state", "load_state_matching"];
+
 /// Whether a method has the name of one that trains.
 pub(super) fn trains(name: &str) -> bool {
     TRAINING.contains(&name) || BACKWARD.contains(&name)
 }
 
 impl Walker<'_> {
+    /// What the method of such a name loads, and from what, if that has a type which is known wherever it stands.
+    pub(super) fn loaded(&self, call: &ExprMethodCall) -> Option<Expr> {
+        let named = LOADING.iter().any(|name| call.method == name) && call.args.len() == 1;
+        let (model, saved) = (&call.receiver, call.args.first().filter(|saved| named && self.has_type(saved))?);
+        Some(syn::parse_quote!((&#model, &#saved)))
+    }
+
+    fn has_type(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Lit(literal) => matches!(literal.lit, Lit::Str(_)),
+            Expr::Macro(inner) => inner.mac.path.is_ident("format"),
+            Expr::Reference(inner) => self.has_type(&inner.expr),
+            Expr::Field(field) => self.has_type(&field.base),
+            place => self.variable(place).is_some_and(|var| self.scopes.vars[var].declared),
+        }
+    }
+
+    /// Rejects a call that loads a model, by the types of what it loads and from what.
+    pub(super) fn check_load(&self, expr: &mut Expr, loaded: &Expr, method: &Ident) {
+        if !self.cx.host {
+            self.rewrite(expr, |call| emit::guarded(loaded, method, "loads", call));
+        }
+    }
+
     /// What certainly is called on a tensor is an error of the macro's; of anything
     /// else the type decides.
     pub(super) fn check_protocol(&mut self, expr: &mut Expr, on: (&Expr, bool), method: &Ident) {

@@ -66,7 +66,12 @@ impl Walker<'_> {
     pub(super) fn unlisted(&mut self, expr: &mut Expr, name: &str) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let method = call.method.clone();
+        let loaded = self.loaded(call);
         let (value, from) = self.unknown(call, name);
+        if let Some(loaded) = loaded {
+            self.check_load(expr, &loaded, &method);
+            return value;
+        }
         let receiver = (*call.receiver).clone();
         let is_self = matches!(&receiver, Expr::Path(path) if path.path.is_ident("self"));
         if is_self || from.prec == Prec::Other {
