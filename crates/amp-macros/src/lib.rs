@@ -106,6 +106,8 @@ use proc_macro::TokenStream;
 /// - What is given to a field, a container, a function or a module of one's own, or to a variable whose type is written
 ///   (`let h: Tensor<F32> = fc.forward(&x)?`), is widened where the type there says F32; it is never narrowed: a function that
 ///   takes the region's precision is given a value of it or `x.to::<F16>()?`, and `let h: Tensor<F16>` asserts that it is one.
+/// - What a field of one's own holds (`g(&self.half)`) is given as it is, and two such fields meet beside an operator where
+///   they are borrowed: `&self.half + &self.wide`.
 /// - The field of a state that a module gave has the region's precision (`state.h` of an `LstmState`): what is F32 does not go
 ///   into it, but into a new state, `LstmState { h: (&state.h * &keep)?, c: state.c }`.
 /// - A list or an option that is lent (`&features`, `features.last()`) is widened where the type there says `&[Tensor<F32>]`
