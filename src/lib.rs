@@ -55,6 +55,7 @@
 //! | `x.masked_fill(m, float("-inf"))`, `torch.where(m, a, b)` | `x.masked_fill(&m, Fill::NegInf)?`, `m.where_(&a, &b)?` |
 //! | `F.pad(x, p, mode="reflect")`, `"replicate"` | `x.reflection_pad2d(p)?`, `x.replication_pad2d(p)?`, or 1d, 3d |
 //! | `F.unfold(x, 3, padding=1)` | `x.unfold(3, ConvOptions::default().padding(1))?` |
+//! | `x // y`, `x % y`, `torch.logit(x, eps)`, `torch.nan_to_num(x, nan=0.5, ..)` | `x.floor_divide(&y)?`, `x.remainder(&y)?`, `x.logit_with(eps)?`, `x.nan_to_num_with(0.5, ..)?` |
 //! | `x.requires_grad_()`, `p.grad` | `x.tracked()`, `grads.get(&p)?` |
 //! | `opt.zero_grad()` | not needed: `backward` returns its gradients, [`Gradients::accumulator`] adds those of several |
 //! | `model.state_dict()`, `load_state_dict(s, strict=False)` | `model.state()`, `model.load_state_matching(&s)?` |

@@ -56,6 +56,12 @@ mixed! {
     minimum -> F32, [3, 4]: |a, b, c| a.minimum(b);
     maximum -> F32, [3, 4]: |a, b, c| a.maximum(b);
     atan2 -> F32, [3, 4]: |a, b, c| a.atan2(b);
+    remainder -> F32, [3, 4]: |a, b, c| a.remainder(b);
+    fmod -> F32, [3, 4]: |a, b, c| a.fmod(b);
+    floor_divide -> F32, [3, 4]: |a, b, c| a.floor_divide(b);
+    fmax -> F32, [3, 4]: |a, b, c| a.fmax(b);
+    fmin -> F32, [3, 4]: |a, b, c| a.fmin(b);
+    copysign -> F32, [3, 4]: |a, b, c| a.copysign(b);
     lerp -> F32, [3, 4]: |a, b, c| a.lerp(b, c);
     addcmul -> F32, [3, 4]: |a, b, c| a.addcmul(b, c, 0.5);
     addcdiv -> F32, [3, 4]: |a, b, c| a.addcdiv(b, c, 0.5);
@@ -66,6 +72,8 @@ mixed! {
     le -> Bool, [3, 4]: |a, b, c| a.le(b);
     gt -> Bool, [3, 4]: |a, b, c| a.gt(b);
     ge -> Bool, [3, 4]: |a, b, c| a.ge(b);
+    isclose -> Bool, [3, 4]: |a, b, c| a.isclose(b, 0.1, 0.1);
+    equal -> Bool, [3, 4]: |a, b, c| Tensor::from_vec(vec![a.equal(b)?], [1], &device());
     index_add -> F32, [3, 4]: |a, b, c| a.index_add(0, &rows()?, b);
     scatter_add -> F32, [3, 4]: |a, b, c| a.scatter_add(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
     scatter -> F32, [3, 4]: |a, b, c| a.scatter(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);

@@ -56,9 +56,19 @@ operations! {
     recip: recip, |x, _y| x.recip()?;
     rsqrt: rsqrt, |x, _y| x.rsqrt()?;
     sqr: sqr, |x, _y| x.sqr()?;
+    square: square, |x, _y| x.square()?;
+    reciprocal: reciprocal, |x, _y| x.reciprocal()?;
+    log10: log10, |x, _y| x.log10()?;
+    exp2: exp2, |x, _y| x.exp2()?;
+    tan: tan, |x, _y| x.tan()?;
+    sinh: sinh, |x, _y| x.sinh()?;
+    cosh: cosh, |x, _y| x.cosh()?;
+    asin: asin, |x, _y| (x * 0.05)?.asin()?;
+    acos: acos, |x, _y| (x * 0.05)?.acos()?;
     power: pow, |x, _y| x.pow(3.0)?;
     root: pow, |x, _y| x.pow(-0.5)?;
     pow: pow, |x, y| x.pow(y)?;
+    logaddexp: logaddexp, |x, y| x.logaddexp(y)?;
     softplus: softplus, |x, _y| x.softplus()?;
     softplus_with: softplus_with, |x, _y| x.softplus_with(2.0, 1.0)?;
     sum: sum, |x, _y| x.sum(0, true)?;
@@ -71,6 +81,7 @@ operations! {
     cumsum: cumsum, |x, _y| x.cumsum(1)?;
     cumprod: cumprod, |x, _y| x.cumprod(0)?;
     softmax: softmax, |x, _y| x.softmax(-1)?;
+    softmin: softmin, |x, _y| x.softmin(-1)?;
     log_softmax: log_softmax, |x, _y| x.log_softmax(0)?;
     logsumexp: logsumexp, |x, _y| x.logsumexp(0, true)?;
     logsumexp_of_rows: logsumexp, |x, _y| x.logsumexp(-1, true)?.expand([4, 8])?;

@@ -46,6 +46,17 @@ def unary():
         "celu": (F.celu, real),
         "mish": (F.mish, real),
         "softsign": (F.softsign, real),
+        "trunc": (torch.trunc, real),
+        "frac": (torch.frac, real),
+        "atan": (torch.atan, real),
+        "log10": (torch.log10, positive),
+        "exp2": (torch.exp2, real),
+        "tan": (torch.tan, real),
+        "sinh": (torch.sinh, real),
+        "cosh": (torch.cosh, real),
+        "hardshrink": (F.hardshrink, real),
+        "softshrink": (F.softshrink, real),
+        "tanhshrink": (F.tanhshrink, real),
         "leaky_relu": (F.leaky_relu, real),
         "elu": (F.elu, real),
     }
@@ -55,6 +66,18 @@ def unary():
         case(f"{op}/one", f, vec(0.75))
         case(f"{op}/empty", f, (0, 3))
         case(f"{op}/special", f, special(f), grad=False)
+    unit = vec(-1.0, -0.97, -0.5, -1e-4, 0.0, 0.25, 0.8, 0.999)
+    for op in ("asin", "acos"):
+        case(f"{op}/unit", getattr(torch, op), unit[1:])
+        case(f"{op}/ends", getattr(torch, op), vec(-1.0, 1.0, 1.5, inf, nan), grad=False)
+    case("sinh/edges", torch.sinh, vec(1e-6, -1e-3, 20.0, -80.0, 0.0))
+    case("cosh/edges", torch.cosh, vec(1e-6, -1e-3, 20.0, -80.0, 0.0))
+    case("exp2/edges", torch.exp2, vec(10.0, -20.0, 127.0, -126.0, 0.0, 15.9))
+    case("logit/unit", torch.logit, uniform(0.05, 0.95, 12))
+    case("logit/ends", torch.logit, vec(0.0, 1.0, 1.5, -0.5, nan), grad=False)
+    case("logit_with/limits", lambda x, eps: torch.logit(x, eps), vec(0.0, 0.1, 0.25, 0.5, 0.8, 1.0, 1.5), eps=0.25)
+    case("threshold/ties", lambda x, threshold, value: F.threshold(x, threshold, value), vec(-1.0, 0.5, 0.75, 2.0, nan), threshold=0.5, value=-3.0)
+    case("nan_to_num/numbers", lambda x, nan, posinf, neginf: torch.nan_to_num(x, nan, posinf, neginf), SPECIAL, nan=0.5, posinf=7.0, neginf=-8.0)
     case("expm1/small", torch.expm1, vec(1e-7, -1e-7, 1e-4, -1e-3, 1e-20))
     case("log1p/small", torch.log1p, vec(1e-7, -1e-7, 1e-4, -1e-3, 1e-20))
     case("exp/edges", torch.exp, vec(88.5, -87.0, -100.0, 0.0, 11.1))
@@ -66,7 +89,7 @@ def unary():
     case("sin/wide", torch.sin, uniform(-200.0, 200.0, 40))
     case("cos/wide", torch.cos, uniform(-200.0, 200.0, 40))
     kinks = vec(-3.0, -1.0, -0.0, 0.0, 1.0, 3.0, -4.0, 4.0)
-    for op in ("relu", "abs", "sign", "leaky_relu", "elu", "hardswish", "softplus", "relu6", "hardtanh", "hardsigmoid", "selu"):
+    for op in ("relu", "abs", "sign", "leaky_relu", "elu", "hardswish", "softplus", "relu6", "hardtanh", "hardsigmoid", "selu", "trunc", "frac", "hardshrink", "softshrink"):
         case(f"{op}/kinks", table[op][0], kinks)
     case("leaky_relu/slope", F.leaky_relu, (3, 5), negative_slope=0.2)
     case("elu/alpha", F.elu, (3, 5), alpha=1.7)
@@ -126,6 +149,29 @@ def pointwise():
     case("masked_fill/broadcast", fill, (2, 3, 4), mask(4), value=0.0)
     case("masked_fill_neg_inf/plain", lambda x, m: x.masked_fill(m, -inf), (3, 4), mask(3, 4))
     case("masked_fill_lowest/plain", lambda x, m: x.masked_fill(m, torch.finfo(torch.float32).min), (3, 4), mask(3, 4))
+
+
+def pairs():
+    signed = vec(7.5, -7.5, 7.5, -7.5, 0.0, -1.0, 3.0)
+    divisor = vec(2.0, 2.0, -2.0, -2.0, 3.0, inf, -0.7)
+    for op in ("remainder", "fmod"):
+        case(f"{op}/signs", getattr(torch, op), signed, divisor, grad=False)
+        case(f"{op}/random", getattr(torch, op), (4, 5), uniform(0.5, 2.0, 5))
+    case("floor_divide/signs", torch.floor_divide, signed, divisor, grad=False)
+    case("floor_divide/by_zero", torch.floor_divide, vec(1.0, -1.0, 0.0), vec(0.0, 0.0, 0.0), grad=False)
+    for op in ("fmax", "fmin", "copysign"):
+        case(f"{op}/random", getattr(torch, op), (4, 5), (5,))
+    for op in ("fmax", "fmin"):
+        case(f"{op}/special", getattr(torch, op), SPECIAL, SPECIAL.flip(0).clone(), grad=False)
+        case(f"{op}/ties", getattr(torch, op), vec(1.0, nan, 3.0, nan), vec(1.0, 2.0, nan, nan))
+    case("copysign/zeros", torch.copysign, vec(1.0, -2.0, 0.0, 3.0), vec(-0.0, 0.0, -1.0, -inf))
+    case("logaddexp/random", torch.logaddexp, (4, 5), (5,))
+    case("logaddexp/wide", torch.logaddexp, vec(1000.0, -1000.0, 3.0, 80.0), vec(1000.0, -999.0, -200.0, -80.0))
+    case("logaddexp/special", torch.logaddexp, SPECIAL, SPECIAL.flip(0).clone(), grad=False)
+    for op in ("isclose", "isclose_wide"):
+        rtol, atol = (1e-5, 1e-8) if op == "isclose" else (0.1, 0.05)
+        near = lambda a, b, rtol, atol: torch.isclose(a, b, rtol, atol)
+        case(f"isclose/{op}", near, vec(1.0, 1.0, inf, inf, nan, 0.0), vec(1.00001, 1.1, inf, 1.0, nan, 0.04), grad=False, rtol=rtol, atol=atol)
 
 
 def compare():

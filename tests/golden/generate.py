@@ -47,7 +47,7 @@ def cases_as_json():
 def main():
     torch.set_num_threads(1)
     for family in (
-        *(elementwise.unary, elementwise.pointwise, elementwise.compare),
+        *(elementwise.unary, elementwise.pointwise, elementwise.pairs, elementwise.compare),
         *(products.products, products.convolutions, products.attention),
         *(reductions.reductions, reductions.scans, reductions.softmaxes),
         *(layers.norms, layers.pools),

@@ -10,7 +10,7 @@ use crate::{Error, Result, shape};
 use amp_cpu::{Binary, Compare, DType, Dims, Unary};
 
 /// The precision of what lies between the kernels.
-fn wide(x: &RawTensor) -> DType {
+pub(super) fn wide(x: &RawTensor) -> DType {
     if x.logical == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
@@ -23,13 +23,13 @@ fn mul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 }
 
 /// `factor * x + summand`.
-fn affine(x: &RawTensor, factor: f64, summand: f64) -> Result<RawTensor> {
+pub(super) fn affine(x: &RawTensor, factor: f64, summand: f64) -> Result<RawTensor> {
     unary(Unary::Affine { mul: factor, add: summand }, x, wide(x))
 }
 
 /// Records `forward(x)`, which is in the precision of `x`; `slope(x)` is its derivative.
 #[track_caller]
-fn composed(
+pub(super) fn composed(
     op: &'static str,
     x: &RawTensor,
     forward: impl FnOnce(&RawTensor) -> Result<RawTensor>,
@@ -170,6 +170,15 @@ impl<P: Float> Tensor<P> {
             unary(Unary::Sqr, &share, wide(x))
         };
         Ok(Self::from_raw(composed("softsign", &self.raw, forward, slope)?))
+    }
+
+    /// `x - tanh(x)` (`F.tanhshrink`). Computed in F32, rounded once.
+    #[track_caller]
+    pub fn tanhshrink(&self) -> Result<Self> {
+        let tanh = |x: &RawTensor| unary(Unary::Tanh, x, wide(x));
+        let forward = |x: &RawTensor| binary("tanhshrink", Binary::Sub, x, &tanh(x)?, x.logical);
+        let slope = move |x: &RawTensor| unary(Unary::Sqr, &tanh(x)?, wide(x));
+        Ok(Self::from_raw(composed("tanhshrink", &self.raw, forward, slope)?))
     }
 
     /// The first half along `axis` times the sigmoid of the second (`F.glu`, where the axis is the last by default).

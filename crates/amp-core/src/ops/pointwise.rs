@@ -124,6 +124,7 @@ keep! { Float, unary:
     erf, Erf, "Gauss error function (`torch.erf`). Computed in F32, rounded once.";
     sigmoid, Sigmoid, "`1 / (1 + e^-x)` (`torch.sigmoid`). Computed in F32, rounded once.";
     log_sigmoid, LogSigmoid, "`ln(sigmoid(x))` without overflow (`F.logsigmoid`). Computed in F32, rounded once.";
+    logsigmoid, LogSigmoid, "[`log_sigmoid`](Self::log_sigmoid) under PyTorch's name.";
     gelu, Gelu, "`x * Phi(x)` with the exact normal distribution (`F.gelu`). Computed in F32, rounded once.";
     gelu_tanh, GeluTanh, "The tanh approximation of gelu (`F.gelu(approximate=\"tanh\")`). Computed in F32, rounded once.";
     silu, Silu, "`x * sigmoid(x)` (`F.silu`). Computed in F32, rounded once.";
@@ -160,10 +161,14 @@ full! {
         "Logarithm to base 2 (`torch.log2`). Needs full precision: arguments below 6e-8 are 0 in F16.";
     sqr, SqrPrecision, Sqr, "`sqr` must run in `F32`",
         "`x * x` (`torch.square`). Needs full precision: squares leave the range of F16 above 256.";
+    square, SquarePrecision, Sqr, "`square` must run in `F32`",
+        "[`sqr`](Self::sqr) under PyTorch's name.";
     rsqrt, RsqrtPrecision, Rsqrt, "`rsqrt` must run in `F32`",
         "`1 / sqrt(x)` (`torch.rsqrt`). Needs full precision: small epsilons vanish in F16.";
     recip, RecipPrecision, Recip, "`recip` must run in `F32`",
         "`1 / x` (`torch.reciprocal`). Needs full precision: it overflows F16 for arguments below 1.5e-5.";
+    reciprocal, ReciprocalPrecision, Recip, "`reciprocal` must run in `F32`",
+        "[`recip`](Self::recip) under PyTorch's name.";
 }
 
 #[cfg(test)]

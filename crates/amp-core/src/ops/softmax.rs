@@ -11,6 +11,7 @@ use amp_cpu::{Binary, DType, Unary};
 
 full_range! {
     SoftmaxPrecision, "`softmax` must run in `F32`";
+    SoftminPrecision: SoftmaxPrecision, "`softmin` must run in `F32`";
     LogSoftmaxPrecision, "`log_softmax` must run in `F32`";
     LogsumexpPrecision, "`logsumexp` must run in `F32`";
 }
@@ -91,6 +92,15 @@ impl<P: Float> Tensor<P> {
             return line.softmax(0)?.reshape(());
         }
         Ok(Self::from_raw(softmax("softmax", false, &self.raw, axis, P::WRITES)?))
+    }
+
+    /// [`softmax`](Self::softmax) of `-x` (`F.softmin`).
+    #[track_caller]
+    pub fn softmin(&self, axis: isize) -> Result<Self>
+    where
+        P: SoftminPrecision,
+    {
+        self.neg()?.softmax(axis)
     }
 
     /// Logarithm of [`softmax`](Self::softmax) along `axis`, without the underflow (`torch.log_softmax`).

@@ -51,7 +51,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("normalize", Family::Reduction, Class::Full, "not registered in PyTorch: CUDA inherits fp32 from norm")
         .implemented()
         .direct(),
-    Op::new("softmin", Family::Reduction, Class::Full, "softmax(-x)"),
+    Op::new("softmin", Family::Reduction, Class::Full, "softmax(-x)").implemented().direct(),
     Op::new("gumbel_softmax", Family::Reduction, Class::Full, "softmax inside"),
     Op::new("trace", Family::Reduction, Class::Full, "no 16-bit CPU kernel")
         .departs("a sum; PyTorch treats it as full on the CPU only"),
