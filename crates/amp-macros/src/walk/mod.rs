@@ -44,7 +44,7 @@ pub(crate) use grown::Growth;
 use grown::same_lists;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Block, Expr, Stmt, parse_quote};
+use syn::{Block, Expr, Stmt};
 
 /// What stays the same for a whole function.
 pub(crate) struct Context {
@@ -156,7 +156,7 @@ pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walk
     let (mut walker, lower, in_lower) = settle(start, body);
     let (_, full, in_full) = settle(&Start { region: &Region::F32, ..*start }, body);
     let body = walker.switched(enabled, (lower, in_lower), (full, in_full));
-    walker.finish(parse_quote!({ #body }))
+    walker.finish(Block { brace_token: Default::default(), stmts: vec![Stmt::Expr(body, None)] })
 }
 
 /// The last round of a body, its casts written.

@@ -5,6 +5,7 @@ use super::path::on_tensor;
 use crate::emit;
 use crate::error::spanned;
 use proc_macro2::Ident;
+use quote::quote;
 use syn::{Expr, ExprMethodCall, ExprPath, Lit};
 
 /// Methods that optimizers, the scaler, parameters and their averages have.
@@ -24,7 +25,7 @@ impl Walker<'_> {
     pub(super) fn loaded(&self, call: &ExprMethodCall) -> Option<Expr> {
         let named = LOADING.iter().any(|name| call.method == name) && call.args.len() == 1;
         let (model, saved) = (&call.receiver, call.args.first().filter(|saved| named && self.has_type(saved))?);
-        Some(syn::parse_quote!((&#model, &#saved)))
+        Some(Expr::Verbatim(quote!((&#model, &#saved))))
     }
 
     fn has_type(&self, expr: &Expr) -> bool {
