@@ -20,6 +20,7 @@ mod residual;
 mod small;
 mod strip;
 mod sums;
+mod task;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thin;

@@ -17,7 +17,7 @@
 use super::kernel::{Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
-use super::strip::{Strip, strips};
+use super::task::Task;
 use crate::output::{Finished, Output};
 use crate::parallel;
 use crate::scratch::{self, Plain};
@@ -131,7 +131,7 @@ pub(crate) fn product_with<E: Multiply>(
         let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], of_b), lines: None };
         parallel::for_each(blocks.across() * blocks.down(), work, |task| {
             let (rows, columns) = blocks.get(task);
-            block(&kernel, &a, &b, rows, columns, depth, sink);
+            Task::new(&kernel, [&a, &b], [rows, columns], depth, sink).run();
         });
     });
 }
@@ -175,90 +175,6 @@ impl Blocks {
         let column = task % self.across() * self.columns;
         (row..self.m.min(row + self.rows), column..self.n.min(column + self.columns))
     }
-}
-
-/// Computes one block of the result and stores it.
-///
-/// The last part of the depth is multiplied one strip of rows at a time, which is stored while it is in the L1 cache; a
-/// depth of one part alone needs no more room than a strip.
-fn block<E: Multiply>(
-    kernel: &Kernel<E>,
-    a: &Packed<E>,
-    b: &Packed<E>,
-    rows: Range<usize>,
-    columns: Range<usize>,
-    depth: usize,
-    sink: &dyn Sink<E::Sum>,
-) {
-    let (height, stride) = (kernel.left.rows(rows.len()), kernel.right.rows(columns.len()));
-    let long = kernel.depth.block(depth);
-    let longest = kernel.left.depth(depth.min(long));
-    let last = depth.saturating_sub(1) / long * long;
-    let mr = kernel.left.width;
-    let prepared = kernel.prepared();
-    scratch::with((height + stride) * longest, |packed: &mut [E]| {
-        scratch::with(if last > 0 { height } else { mr } * stride, |sums: &mut [E::Sum]| {
-            let (packed_right, buffer) = packed.split_at_mut(stride * longest);
-            for start in (0..=last).step_by(long) {
-                let part = start..depth.min(start + long);
-                let right = b.block(columns.clone(), part.clone(), packed_right);
-                let mut left = match a.are_lines() {
-                    true => Left::Lines(&mut *buffer),
-                    false => Left::Panels(a.block(rows.clone(), part.clone(), buffer)),
-                };
-                if let (Left::Panels(left), true) = (&left, start < last) {
-                    tiles(kernel, left, right, part.len(), sums, stride, start > 0);
-                    continue;
-                }
-                for here in strips(kernel, &rows, a.are_lines()) {
-                    let first = here.start - rows.start;
-                    let strip = if last > 0 { &mut sums[first * stride..][..mr * stride] } else { &mut *sums };
-                    let ends = start == last;
-                    if ends {
-                        sink.expect(here.clone(), columns.clone());
-                    }
-                    let stored = match &mut left {
-                        Left::Panels(left) => {
-                            let at = first * kernel.left.depth(part.len());
-                            let panel = &left[at..][..kernel.left.len(mr, part.len())];
-                            sink.tiled(here.clone(), columns.clone(), false);
-                            tiles(kernel, panel, right, part.len(), strip, stride, start > 0);
-                            false
-                        }
-                        Left::Lines(buffer) => {
-                            let tile = kernel.by_lines(here.len());
-                            let lines = a.lines(here.clone(), part.clone(), tile.rows, buffer);
-                            let depth = kernel.right.depth(part.len());
-                            let lines = Strip { lines, depth, tile, _prepared: &prepared };
-                            let whole = ends && here.len() == tile.rows && columns.len() == stride;
-                            let place = if whole { sink.place(here.start, columns.start) } else { None };
-                            let finish = place.and_then(|place| lines.finish(place, stride));
-                            let stores = finish.is_some();
-                            let tiled = |from: usize, to: usize| {
-                                if ends {
-                                    let columns = columns.start + from..columns.end.min(columns.start + to);
-                                    sink.tiled(here.clone(), columns, stores);
-                                }
-                            };
-                            lines.multiply((right, kernel.right.width), strip, stride, start > 0, finish, &tiled);
-                            stores
-                        }
-                    };
-                    if ends && !stored {
-                        let lines = Finished { values: &mut strip[..here.len() * stride], len: stride };
-                        sink.store_rows(here.start, columns.start, columns.len(), lines);
-                    }
-                }
-            }
-        });
-    });
-}
-
-/// The left side of a block along a part of the depth.
-enum Left<'a, E> {
-    Panels(&'a [E]),
-    /// Room for the lines of a strip that do not lie anywhere yet.
-    Lines(&'a mut [E]),
 }
 
 /// Multiplies packed panels into a row-major block `stride` wide.
