@@ -15,6 +15,7 @@ mod expr;
 mod function;
 mod grown;
 mod held;
+mod list;
 mod loops;
 mod methods;
 mod module;

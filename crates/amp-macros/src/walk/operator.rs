@@ -20,7 +20,7 @@ impl Walker<'_> {
     pub(super) fn binary(&mut self, expr: &mut Expr) -> Value {
         let source = expr.clone();
         let Expr::Binary(binary) = expr else { return Value::opaque() };
-        let left_place = (*binary.left).clone();
+        let place = (*binary.left).clone();
         let left = self.expr(&mut binary.left);
         let before = self.flows.state();
         let right = self.expr(&mut binary.right);
@@ -33,7 +33,7 @@ impl Walker<'_> {
             BinOp::Mul(_) => "*",
             BinOp::Div(_) => "/",
             BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_) => {
-                self.compound(binary, &left_place, left, right);
+                self.compound(binary, &place, left, right);
                 return Value::other();
             }
             _ => return Value::other(),
@@ -42,51 +42,62 @@ impl Walker<'_> {
         if rule != Rule::Widest && [&left, &right].iter().any(|value| value.prec.is_tensor()) {
             return self.ruled(rule, (expr, &source), op, [&left, &right]);
         }
-        self.check_constant(&mut binary.right, &right, &left.prec, op);
-        // What is divided is not rounded by itself.
-        if op != "/" {
-            self.check_constant(&mut binary.left, &left, &right.prec, op);
-        }
-        self.ask_whether_held(&mut binary.left, &left, &binary.right, &right, op);
-        if op != "/" {
-            self.ask_whether_held(&mut binary.right, &right, &binary.left, &left, op);
-        }
-        if let Expr::Binary(ExprBinary { left: place, .. }) = &source {
-            self.check_apart(&left, &[&right], place, op);
-        }
+        self.judge_operands(binary, &left, &right, op);
+        self.check_apart(&left, &[&right], &place, op);
         // What has the type that is asked for cannot be asked for it.
         if is_asked(&binary.left, &left) || is_asked(&binary.right, &right) {
             return Value::opaque();
         }
-        if !left.prec.is_tensor() && !right.prec.is_tensor() {
-            let other = left.prec == Prec::Other || right.prec == Prec::Other;
-            // Fields of the user's types may be tensors; references pass unchanged where they are not.
-            if !other && is_reference(&binary.left) && is_reference(&binary.right) {
-                self.meet_operands(expr, emit::ends(&source), &left, &right);
-            }
-            return match (&left.prec, &right.prec) {
-                (Prec::Other, Prec::Other) => Value::other(),
-                // Scaled, it is still what the user cast.
-                (Prec::Other, _) | (_, Prec::Other) => {
-                    Value { pinned: left.pinned.max(right.pinned), ..Value::opaque() }
-                }
-                _ => Value::opaque(),
-            };
+        match left.prec.is_tensor() || right.prec.is_tensor() {
+            true => self.met(expr, &source, op, left, right),
+            false => self.met_unseen(expr, &source, &left, &right),
         }
+    }
+
+    /// Judges a number beside a tensor. What is divided is not rounded by itself.
+    fn judge_operands(&mut self, binary: &mut ExprBinary, left: &Value, right: &Value, op: &str) {
+        self.check_constant(&mut binary.right, right, &left.prec, op);
+        if op != "/" {
+            self.check_constant(&mut binary.left, left, &right.prec, op);
+        }
+        self.ask_whether_held(&mut binary.left, left, &binary.right, right, op);
+        if op != "/" {
+            self.ask_whether_held(&mut binary.right, right, &binary.left, left, op);
+        }
+    }
+
+    /// A tensor and a tensor or a number: tensors meet at the widest.
+    fn met(&mut self, expr: &mut Expr, source: &Expr, op: &str, left: Value, right: Value) -> Value {
         let scalar = [&left, &right].iter().any(|value| matches!(value.prec, Prec::Other | Prec::Never));
         let prec = left.prec.widest(&right.prec);
         if !scalar {
-            let row = Row::new(op, "widest", &source, &[&left, &right], &prec).with_meeting(&[&left, &right]);
+            let row = Row::new(op, "widest", source, &[&left, &right], &prec).with_meeting(&[&left, &right]);
             self.rows.push(row);
         }
         let agree = left.sure && right.sure && left.prec == right.prec;
         if !scalar && !agree {
-            self.meet_operands(expr, emit::ends(&source), &left, &right);
+            self.meet_operands(expr, emit::ends(source), &left, &right);
         }
         let pinned = if scalar { left.pinned.max(right.pinned) } else { Pin::No };
         let late = left.is_late_f32() || right.is_late_f32();
         let sure = scalar || late || left.sure && right.sure;
         Value { pinned, late, sure: sure && prec.is_known(), ..Value::new(prec) }.shaped(Shape::Fallible)
+    }
+
+    /// Operands of which none is known to be a tensor.
+    fn met_unseen(&mut self, expr: &mut Expr, source: &Expr, left: &Value, right: &Value) -> Value {
+        let Expr::Binary(binary) = &*expr else { return Value::opaque() };
+        let other = left.prec == Prec::Other || right.prec == Prec::Other;
+        // Fields of the user's types may be tensors; references pass unchanged where they are not.
+        if !other && is_reference(&binary.left) && is_reference(&binary.right) {
+            self.meet_operands(expr, emit::ends(source), left, right);
+        }
+        match (&left.prec, &right.prec) {
+            (Prec::Other, Prec::Other) => Value::other(),
+            // Scaled, it is still what the user cast.
+            (Prec::Other, _) | (_, Prec::Other) => Value { pinned: left.pinned.max(right.pinned), ..Value::opaque() },
+            _ => Value::opaque(),
+        }
     }
 
     /// The rule of the operation that an operator is; a number over a tensor is one of its own. Calls that stay as they are

@@ -5,15 +5,13 @@ use super::direct::Written;
 use super::methods::UNWRAPPING;
 use super::operation::{Called, Form, castable, judged};
 use super::{Expect, Walker, shared};
-use crate::emit::{self, Joint, Operand, Role, Treatment};
-use crate::flow::{Flow, Slot};
+use crate::emit::{self, Operand};
+use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
 use crate::literal;
-use crate::pin::Pin;
-use crate::plan::Row;
 use crate::rules::{Found, Rule};
 use crate::shape::Shape;
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::Ident;
 use quote::ToTokens;
 use std::rc::Rc;
 use syn::spanned::Spanned;
@@ -35,32 +33,11 @@ impl Walker<'_> {
         if name == "swap" {
             self.swapped(call);
         }
-        match name.as_str() {
-            "to" if call.args.len() == 1 && !last.arguments.is_none() => return self.path_cast(expr, &source),
-            "Value" | "from" if literal::wrapped(call).is_some() => return self.expr(&mut call.args[0]),
-            "Ok" | "Some" | "new" if call.args.len() == 1 && (name != "new" || is_pointer(&path.path)) => {
-                let value = self.expr(&mut call.args[0]);
-                let shape = value.shape.wrapped();
-                return value.shaped(shape);
-            }
-            // It is collected.
-            "once"
-                if call.args.len() == 1
-                    && let Some(expect) = self.collected.take() =>
-            {
-                return self.tail(&mut call.args[0], &expect).shaped(Shape::Unknown);
-            }
-            // What a list or an iterator is made with gives its elements.
-            "from_fn" | "repeat_with"
-                if let (1, Some(Expr::Closure(closure))) = (call.args.len(), call.args.first_mut()) =>
-            {
-                return self.closure_into(closure, &[], Expect::Open).shaped(Shape::Unknown);
-            }
-            "Err" => {
-                call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
-                return Value::never();
-            }
-            _ => {}
+        if name == "to" && call.args.len() == 1 && !last.arguments.is_none() {
+            return self.path_cast(expr, &source);
+        }
+        if let Some(value) = self.wrapper(call, &path, &name) {
+            return value;
         }
         let found = self.rule_of(&name).filter(|found| found.listed || names_operation(self, &path));
         let method_form = on_tensor(&path);
@@ -79,6 +56,32 @@ impl Walker<'_> {
                 self.check_call_by_path(expr, &path, &name);
                 value
             }
+        }
+    }
+
+    /// What the language and its library wrap or make values with, whose result is of what they are given.
+    fn wrapper(&mut self, call: &mut ExprCall, path: &ExprPath, name: &str) -> Option<Value> {
+        let one = call.args.len() == 1;
+        match name {
+            "Value" | "from" if literal::wrapped(call).is_some() => Some(self.expr(&mut call.args[0])),
+            "Ok" | "Some" | "new" if one && (name != "new" || is_pointer(&path.path)) => {
+                let value = self.expr(&mut call.args[0]);
+                let shape = value.shape.wrapped();
+                Some(value.shaped(shape))
+            }
+            // It is collected.
+            "once" if one && let Some(expect) = self.collected.take() => {
+                Some(self.tail(&mut call.args[0], &expect).shaped(Shape::Unknown))
+            }
+            // What a list or an iterator is made with gives its elements.
+            "from_fn" | "repeat_with" if one && let Expr::Closure(closure) = &mut call.args[0] => {
+                Some(self.closure_into(closure, &[], Expect::Open).shaped(Shape::Unknown))
+            }
+            "Err" => {
+                call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
+                Some(Value::never())
+            }
+            _ => None,
         }
     }
 
@@ -149,26 +152,27 @@ impl Walker<'_> {
                 self.check_constant(&mut call.args[i], value, &prec, &text);
             }
         }
-        let site = self.site();
-        let form = match module_of(&call.func) {
-            _ if method_form => Form::Method,
-            Some(module) => Form::Function(module),
-            None if is_bare(&call.func) && (2..=5).contains(&values.len()) => Form::Bare,
-            None => Form::Path,
-        };
+        let form = form_of(call, method_form);
         let sure = method_form || found.rule == Rule::Lower;
-        let called = Called { name: &text, found, values, tensors, site, form, sure };
+        let called = Called { name: &text, found, values, tensors, site: self.site(), form, sure };
         let (result, goal) = self.carry_out(&called, source, name);
-        // A function of this name may be the user's own: what it returns is its own business.
-        let result = if method_form { result } else { Value { sure: false, ..result } };
-        let Called { mut values, tensors, form, .. } = called;
-        let Some(mut goal) = goal else {
+        match goal {
+            Some(goal) => self.cast_arguments(expr, called, goal, source, name),
             // The user's own may take F32.
-            if !matches!(form, Form::Method) {
+            None if !method_form => {
+                let Called { mut values, tensors, .. } = called;
                 tensors.into_iter().for_each(|i| self.expected(&mut call.args[i], &mut values[i]));
             }
-            return result;
-        };
+            None => {}
+        }
+        // A function of this name may be the user's own: what it returns is its own business.
+        if method_form { result } else { Value { sure: false, ..result } }
+    }
+
+    /// Casts the tensors that a call takes, and its result where the operation's rule says so.
+    fn cast_arguments(&mut self, expr: &mut Expr, called: Called<'_>, mut goal: Goal, source: &Expr, name: &Ident) {
+        let Expr::Call(call) = expr else { return };
+        let Called { values, tensors, form, found, .. } = called;
         let function = match (&form, &mut goal) {
             (Form::Bare, Goal::Write(written)) => Some(self.ask_function(call, written)),
             _ => None,
@@ -176,7 +180,7 @@ impl Walker<'_> {
         let operands = self.take_arguments(call, (&values, &tensors), &goal, source, name);
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
-        let joint = self.joint(goal, method_form);
+        let joint = self.joint(goal, matches!(form, Form::Method));
         self.rewrite(expr, |_| {
             emit::call((emit::ends(source).0, name.span(), end), operands, joint, None, |passed| {
                 for (&i, arg) in tensors.iter().zip(passed) {
@@ -192,7 +196,6 @@ impl Walker<'_> {
             let target = self.target(&self.lower());
             self.rewrite(expr, |inner| emit::recast(inner, &target));
         }
-        result
     }
 
     /// Makes the function that a call names a local and asks it whether it is the library's: only then the result is
@@ -226,78 +229,21 @@ impl Walker<'_> {
         }
         operands
     }
-
-    /// `cat(&[&a, &b], axis)`: the elements of a literal list meet.
-    pub(super) fn list(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
-        let Expr::Call(call) = expr else { return Value::opaque() };
-        let at = call.func.span();
-        let tensor = matches!(&*call.func, Expr::Path(path) if on_tensor(path));
-        let mut values = Vec::new();
-        let mut result = Value::opaque();
-        for (i, arg) in call.args.iter_mut().enumerate() {
-            match (i, literal_list(arg)) {
-                (0, Some(elems)) => values = elems.into_iter().map(|elem| self.expr(elem)).collect(),
-                (0, None) => result = self.expr(arg),
-                _ => drop(self.expr(arg)),
-            }
-        }
-        if values.is_empty() {
-            let prec = if tensor && result.prec == Prec::Opaque { Prec::Unknown } else { result.prec };
-            return Value {
-                prec,
-                pinned: Pin::No,
-                inferred: false,
-                constants: Vec::new(),
-                shape: Shape::Unknown,
-                parts: Vec::new(),
-                ..result
-            };
-        }
-        let flow = Flow::all(values.iter_mut().map(|value| std::mem::take(&mut value.flow)).collect());
-        let flow = self.flows.pass(&flow, None);
-        let prec = values.iter().fold(Prec::Never, |all, value| all.join(&value.prec));
-        let inputs: Vec<&Value> = values.iter().collect();
-        self.rows.push(Row::new(name, "widest", source, &inputs, &prec).at(at).with_meeting(&inputs));
-        let agree = values.iter().all(|value| value.sure && value.prec == values[0].prec);
-        let sure = values.iter().all(|value| value.sure || value.prec == Prec::Never) && prec.is_known();
-        if agree || values.len() < 2 {
-            return Value { sure, flow, ..Value::new(prec) };
-        }
-        let late = values.iter().any(Value::is_late_f32);
-        let treatment = |value: &Value| match late {
-            true if value.is_surely(&Prec::F32) => Treatment::Nothing,
-            true => Treatment::To(self.target(&Prec::F32)),
-            false => Treatment::Meet,
-        };
-        let end = call.paren_token.span.join();
-        let mut whole = call.clone();
-        let elems = literal_list(&mut call.args[0]).expect("seen above");
-        let operands = elems
-            .into_iter()
-            .zip(&values)
-            .map(|(elem, value)| Operand {
-                expr: std::mem::replace(elem, Expr::Verbatim(TokenStream::new())),
-                role: Role::Argument,
-                treatment: treatment(value),
-                late: value.is_unsettled(),
-                tally: None,
-            })
-            .collect();
-        self.rewrite(expr, |_| {
-            emit::call((emit::ends(source).0, at, end), operands, Joint::None, None, |passed| {
-                if let Some(elems) = literal_list(&mut whole.args[0]) {
-                    elems.into_iter().zip(passed).for_each(|(elem, with)| *elem = with);
-                }
-                Expr::Verbatim(whole.into_token_stream())
-            })
-        });
-        Value { sure, flow, ..Value::new(prec) }
-    }
 }
 
 /// Whether a path names something of `Box`, `Rc` or `Arc`.
 pub(super) fn is_pointer(path: &syn::Path) -> bool {
     path.segments.iter().rev().nth(1).is_some_and(|s| s.ident == "Box" || s.ident == "Rc" || s.ident == "Arc")
+}
+
+/// How a call of an operation is written.
+fn form_of(call: &ExprCall, method_form: bool) -> Form {
+    match module_of(&call.func) {
+        _ if method_form => Form::Method,
+        Some(module) => Form::Function(module),
+        None if is_bare(&call.func) && (2..=5).contains(&call.args.len()) => Form::Bare,
+        None => Form::Path,
+    }
 }
 
 /// The Rust module that a function is called by, if its path names one.
@@ -319,6 +265,12 @@ pub(super) fn on_tensor(path: &syn::ExprPath) -> bool {
     path.qself.is_some() || path.path.segments.iter().rev().nth(1).is_some_and(|segment| segment.ident == "Tensor")
 }
 
+/// What a path to something other than an operation of the library has in it.
+const FOREIGN: &[&str] = &[
+    "Self", "self", "super", "crate", "std", "core", "alloc", "cmp", "mem", "ptr", "iter", "str", "f32", "f64",
+    "usize", "isize", "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128",
+];
+
 /// Whether a path may name an operation: not a local, not `Self::helper`, not `f32::exp` or something of `std`.
 fn names_operation(walker: &Walker<'_>, path: &syn::ExprPath) -> bool {
     if path.qself.is_some() {
@@ -327,38 +279,7 @@ fn names_operation(walker: &Walker<'_>, path: &syn::ExprPath) -> bool {
     if let Some(ident) = path.path.get_ident() {
         return walker.scopes.find(&ident.to_string()).is_none();
     }
-    let foreign = |segment: &syn::PathSegment| {
-        let name = segment.ident.to_string();
-        matches!(
-            name.as_str(),
-            "Self"
-                | "self"
-                | "super"
-                | "crate"
-                | "std"
-                | "core"
-                | "alloc"
-                | "f32"
-                | "f64"
-                | "usize"
-                | "isize"
-                | "u8"
-                | "u16"
-                | "u32"
-                | "u64"
-                | "u128"
-                | "i8"
-                | "i16"
-                | "i32"
-                | "i64"
-                | "i128"
-                | "str"
-                | "cmp"
-                | "mem"
-                | "ptr"
-                | "iter"
-        )
-    };
+    let foreign = |segment: &syn::PathSegment| FOREIGN.iter().any(|name| segment.ident == name);
     let qualifier = path.path.segments.iter().rev().nth(1);
     let is_type = qualifier.is_some_and(|segment| segment.ident.to_string().starts_with(|c: char| c.is_uppercase()));
     // `use amp::functional as F`, as in PyTorch.
@@ -392,15 +313,5 @@ pub(super) fn made_without_type(expr: &Expr) -> bool {
             qualifier.is_some_and(|segment| segment.ident == "Tensor" && segment.arguments.is_none())
         }),
         _ => false,
-    }
-}
-
-/// The elements of `&[..]`, `[..]`.
-fn literal_list(expr: &mut Expr) -> Option<Vec<&mut Expr>> {
-    match expr {
-        Expr::Array(array) => Some(array.elems.iter_mut().collect()),
-        Expr::Reference(inner) => literal_list(&mut inner.expr),
-        Expr::Paren(inner) => literal_list(&mut inner.expr),
-        _ => None,
     }
 }
