@@ -12,6 +12,7 @@ mod filled;
 mod given;
 mod late;
 mod lists;
+mod made;
 mod models;
 mod operators;
 mod own;

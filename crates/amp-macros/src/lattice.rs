@@ -81,6 +81,8 @@ pub(crate) struct Value {
     pub(crate) inferred: bool,
     /// The compiler may find its type out only later than it is asked for it.
     pub(crate) late: bool,
+    /// It was made without a type, `Tensor::zeros(..)?`: it is F32 where it meets others.
+    pub(crate) made: bool,
     /// How it holds its tensor.
     pub(crate) shape: Shape,
     /// Elements of a tuple, or fields of a struct.
@@ -104,8 +106,8 @@ impl Value {
 
     pub(crate) fn new(prec: Prec) -> Self {
         let (constants, parts, names, flow, shape) = Default::default();
-        let (sure, pinned, by_name, inferred, late) = Default::default();
-        Self { prec, sure, pinned, by_name, constants, inferred, late, shape, parts, names, flow }
+        let (sure, pinned, by_name, inferred, late, made) = Default::default();
+        Self { prec, sure, pinned, by_name, constants, inferred, late, made, shape, parts, names, flow }
     }
 
     pub(crate) fn sure(prec: Prec) -> Self {
@@ -248,6 +250,7 @@ impl Value {
             constants: Vec::new(),
             inferred: self.inferred && other.inferred,
             late: self.late && other.late,
+            made: self.made && other.made,
             shape: if self.shape == other.shape { self.shape } else { Shape::Unknown },
             names: if parts.is_empty() { Vec::new() } else { self.names.clone() },
             parts,

@@ -136,8 +136,8 @@ use proc_macro::TokenStream;
 ///   out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
 /// - A tensor's type by another name (`type T = Tensor<F32>`) says less: what a function of one's own or a method that is no
 ///   operation gives is widened where `Tensor<F32>` is written out.
-/// - A tensor that is made without a type (`Tensor::randn(..)?`) is of the precision of what it meets, where PyTorch's is F32: write
-///   `Tensor::<F32>::randn(..)?`. What sums begin with, in a loop or a fold, is F32.
+/// - A tensor that is made without a type (`Tensor::randn(..)?`) is F32 where others meet it, as PyTorch's is. In a variable that
+///   is assigned later, behind `+=`, or given to a function of one's own, it is what is asked for there.
 /// - What is read on the host is of the precision that the tensor has: `h.to::<F32>()?.item()` is an `f32` in any region.
 /// - An option that starts as `None`, or a list of such, holds F32 if what it is given is a function's or a module's, unless
 ///   one call of a method (`insert`, `replace`) or one index puts all of it in. What it holds is a tuple, or goes to a module

@@ -89,6 +89,8 @@ impl Scopes {
         self.names.push((name.clone(), number));
         let fixed_fields = fixed && name != "self";
         let open = value.inferred && value.prec == Prec::Opaque && !declared;
+        // What it is assigned later says its type.
+        let value = Value { made: value.made && fixed, ..value };
         self.vars.push(Var {
             name,
             value,

@@ -106,11 +106,6 @@ pub fn late<A: Late<K>, K>(value: A, to: K) -> A::Output {
     value.late(to)
 }
 
-/// A tensor of F32, which it is by this if it was made without a type.
-pub fn of_f32<T: Precise<Precision = crate::precision::F32>>(value: T) -> T {
-    value
-}
-
 /// A tensor whose precision is part of its type.
 pub trait Precise {
     /// That precision.

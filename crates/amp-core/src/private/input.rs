@@ -53,15 +53,27 @@ impl<A> Probe<A, Undecided> {
     }
 }
 
-/// An input that the module may cast.
-pub trait Together<A, K> {
+/// An input of F32, which one is taken to be that nothing else says the precision of: a tensor that was made without a type.
+pub trait F32Input<A, K> {
     /// Accepts it.
     fn apart(&self) -> Probe<A, K>;
 }
 
-impl<A, K> Together<A, K> for &Probe<A, K> {
-    fn apart(&self) -> Probe<A, K> {
-        Probe(PhantomData, PhantomData)
+impl<A: Carries<F32>, L> F32Input<A, To<L>> for &Probe<A, To<L>> {
+    fn apart(&self) -> Probe<A, To<L>> {
+        **self
+    }
+}
+
+/// Any other input that the module may cast.
+pub trait Together<A, K> {
+    /// Accepts it.
+    fn apart(self) -> Probe<A, K>;
+}
+
+impl<A, K> Together<A, K> for Probe<A, K> {
+    fn apart(self) -> Self {
+        self
     }
 }
 

@@ -37,9 +37,7 @@ pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, WritesDirectly, Wr
 pub use function::function;
 pub use guard::{CalledOn, HasPolicy, OnOther, OnTensor, Own};
 pub use hold::{Casting, Given, Held, HeldOption, Moved};
-pub use host::{
-    Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, of_f32, recast,
-};
+pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use join::{Join2, Join3, Join4, Join5, Join6, Join7, Join8};
 pub use leave::{Nothing, Something, leaving};
 pub use literal::{HeldIn, HoldsAtRuntime, Judged, becomes_one, is_half, overflows, vanishes};
@@ -49,6 +47,7 @@ pub use probe::{
 pub use receiver::{ASKING, MISSING, Missing, absent, found, never};
 pub use tally::{More, Zero, sum, tally};
 pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
+pub use typed::{OfF32, of_f32};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is
 /// that says nothing else: somebody's own.
@@ -66,7 +65,7 @@ pub mod kinds {
     };
     pub use super::hold::{AsIs as _, ByCopy as _, ByPlace as _, PlaceAsIs as _};
     pub use super::input::{
-        AnyInput as _, BF16ForF16 as _, F16ForBF16 as _, NoInput as _, Together as _, WrappedInput as _,
+        AnyInput as _, BF16ForF16 as _, F16ForBF16 as _, F32Input as _, NoInput as _, Together as _, WrappedInput as _,
     };
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};

@@ -12,6 +12,14 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 pub struct Probe<T: ?Sized, K>(pub(super) PhantomData<fn() -> *const T>, pub(super) PhantomData<fn() -> K>);
 
+impl<T: ?Sized, K> Clone for Probe<T, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized, K> Copy for Probe<T, K> {}
+
 /// Asks what target `K` means for `value`.
 pub const fn probe<T: ?Sized, K: Copy>(_value: &T, _to: K) -> Probe<T, K> {
     Probe(PhantomData, PhantomData)

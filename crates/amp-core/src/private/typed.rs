@@ -30,6 +30,18 @@ impl Inside for Parameter {
     }
 }
 
+/// A tensor of F32, which it is by this if it was made without a type.
+pub fn of_f32<T: OfF32>(value: T) -> T {
+    value
+}
+
+/// What is F32 where nothing else says so.
+pub trait OfF32 {}
+
+impl OfF32 for Tensor<F32> {}
+impl OfF32 for &Tensor<F32> {}
+impl<T: OfF32, E> OfF32 for Result<T, E> {}
+
 impl Precise for Parameter {
     type Precision = F32;
 }

@@ -182,7 +182,7 @@ fn pass(taken: TokenStream, last: Span) -> Expr {
 /// precisions, and to the tally whether it narrows.
 fn apart(expr: &Expr, asked: &TokenStream, target: &TokenStream, tally: Option<&Ident>) -> TokenStream {
     let blamed = Span::mixed_site().located_at(ends(unreferenced(expr)).0);
-    let probe = quote_spanned!(blamed=> (&__amp::input(#asked, #target)).apart());
+    let probe = quote_spanned!(blamed=> (&&__amp::input(#asked, #target)).apart());
     match tally {
         Some(tally) => quote_spanned!(tally.span()=> (&&&#probe).counted(#tally)),
         None => probe,

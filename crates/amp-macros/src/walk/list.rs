@@ -1,6 +1,7 @@
 //! `cat(&[&a, &b], axis)`: the elements of a literal list meet at the widest.
 
 use super::Walker;
+use super::made::meets;
 use super::path::on_tensor;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::Flow;
@@ -32,7 +33,11 @@ impl Walker<'_> {
     }
 
     fn meet_elements(&mut self, expr: &mut Expr, source: &Expr, name: &str, mut values: Vec<Value>) -> Value {
-        let Expr::Call(call) = &*expr else { return Value::opaque() };
+        let Expr::Call(call) = &mut *expr else { return Value::opaque() };
+        if values.iter().any(meets) {
+            let elems = literal_list(&mut call.args[0]).into_iter().flatten();
+            elems.zip(&mut values).for_each(|(elem, value)| self.settle(elem, value, false));
+        }
         let at = call.func.span();
         let flow = Flow::all(values.iter_mut().map(|value| std::mem::take(&mut value.flow)).collect());
         let flow = self.flows.pass(&flow, None);

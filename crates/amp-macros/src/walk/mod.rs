@@ -17,6 +17,7 @@ mod grown;
 mod held;
 mod list;
 mod loops;
+mod made;
 mod methods;
 mod module;
 mod nested;

@@ -2,6 +2,7 @@
 
 use super::Walker;
 use super::cast::{Goal, as_written};
+use super::made::settled;
 use super::methods::{INFERRED, gives_what_is_asked};
 use super::tail::may_differ;
 use crate::emit::{self, AsWritten, Joint};
@@ -109,6 +110,7 @@ impl Called<'_> {
         Value {
             sure: sure && prec.is_known(),
             pinned: if alone { self.first().pinned } else { Pin::No },
+            made: alone && self.first().made,
             ..Value::new(prec)
         }
     }
@@ -164,6 +166,10 @@ impl Walker<'_> {
             return Value::opaque();
         }
         let tensors = tensor_positions(&found, &values, source);
+        for &i in &settled(&found, &values, &tensors) {
+            let operand = if i == 0 { &mut *call.receiver } else { &mut call.args[i - 1] };
+            self.settle(operand, &mut values[i], i == 0);
+        }
         let judge = if by_receiver { 0 } else { tensors.first().copied().unwrap_or(0) };
         let receiver_prec = self.runs_in(&found, &values[judge]);
         for (i, (arg, value)) in call.args.iter_mut().zip(&values[1..]).enumerate() {

@@ -2,6 +2,7 @@
 
 use super::Walker;
 use super::cast::is_direct;
+use super::made::meets;
 use super::operation::is_asked;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
@@ -21,9 +22,9 @@ impl Walker<'_> {
         let source = expr.clone();
         let Expr::Binary(binary) = expr else { return Value::opaque() };
         let place = (*binary.left).clone();
-        let left = self.expr(&mut binary.left);
+        let mut left = self.expr(&mut binary.left);
         let before = self.flows.state();
-        let right = self.expr(&mut binary.right);
+        let mut right = self.expr(&mut binary.right);
         if matches!(binary.op, BinOp::And(_) | BinOp::Or(_)) {
             self.flows.merge(vec![before]);
         }
@@ -38,6 +39,11 @@ impl Walker<'_> {
             }
             _ => return Value::other(),
         };
+        if left.made && meets(&right) {
+            self.settle(&mut binary.left, &mut left, false);
+        } else if right.made && meets(&left) {
+            self.settle(&mut binary.right, &mut right, false);
+        }
         let rule = self.operator_rule(op, &left);
         if rule != Rule::Widest && [&left, &right].iter().any(|value| value.prec.is_tensor()) {
             return self.ruled(rule, (expr, &source), op, [&left, &right]);
@@ -81,7 +87,8 @@ impl Walker<'_> {
         let pinned = if scalar { left.pinned.max(right.pinned) } else { Pin::No };
         let late = left.is_late_f32() || right.is_late_f32();
         let sure = scalar || late || left.sure && right.sure;
-        Value { pinned, late, sure: sure && prec.is_known(), ..Value::new(prec) }.shaped(Shape::Fallible)
+        let made = scalar && (left.made || right.made);
+        Value { pinned, late, made, sure: sure && prec.is_known(), ..Value::new(prec) }.shaped(Shape::Fallible)
     }
 
     /// Operands of which none is known to be a tensor.

@@ -2,6 +2,7 @@
 
 use super::cast::{Goal, as_written};
 use super::direct::Written;
+use super::made::{made, settled};
 use super::methods::UNWRAPPING;
 use super::operation::{Called, Form, castable, judged};
 use super::{Expect, Walker, shared};
@@ -48,7 +49,8 @@ impl Walker<'_> {
                 Value::opaque()
             }
             Some(found) if found.list && found.rule == Rule::Widest => self.list(expr, &source, &name),
-            Some(found) if !matches!(found.rule, Rule::Skip) => {
+            // Factories take no tensor.
+            Some(found) if !matches!(found.rule, Rule::Skip) && found.tensors != Some(&[]) => {
                 self.function(expr, &source, &last.ident, found, method_form)
             }
             _ => {
@@ -138,12 +140,15 @@ impl Walker<'_> {
         method_form: bool,
     ) -> Value {
         let Expr::Call(call) = expr else { return Value::opaque() };
-        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
+        let mut values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
         let named = |i: &usize| found.tensors.is_none_or(|positions| positions.iter().any(|&at| usize::from(at) == *i));
         let tensors = (0..values.len()).filter(named).filter(|&i| castable(as_written(source, i), &values[i]));
         let tensors: Vec<usize> = tensors.collect();
         if tensors.is_empty() {
             return Value::opaque();
+        }
+        for &i in &settled(&found, &values, &tensors) {
+            self.settle(&mut call.args[i], &mut values[i], false);
         }
         let text = name.to_string();
         let prec = self.runs_in(&found, &values[tensors[0]]);
@@ -293,7 +298,7 @@ fn constructed(walker: &Walker<'_>, path: &syn::ExprPath) -> Option<Value> {
     if qualifier.ident != "Tensor" {
         return None;
     }
-    let syn::PathArguments::AngleBracketed(list) = &qualifier.arguments else { return Some(Value::new(Prec::Unknown)) };
+    let syn::PathArguments::AngleBracketed(list) = &qualifier.arguments else { return Some(made(path)) };
     match list.args.first() {
         Some(syn::GenericArgument::Type(ty)) => Some(walker.marker(ty)),
         _ => Some(Value::new(Prec::Unknown)),

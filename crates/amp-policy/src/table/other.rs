@@ -22,9 +22,10 @@ pub(crate) const OPS: &[Op] = &[
         Family::Factory,
         Class::Keep,
         "factories use the default dtype (fp32) and never the autocast dtype",
-    ),
-    Op::new("full", Family::Factory, Class::Keep, "factories use the default dtype"),
-    Op::new("arange", Family::Factory, Class::Keep, "factories use the default dtype"),
+    )
+    .tensors(&[]),
+    Op::new("full", Family::Factory, Class::Keep, "factories use the default dtype").tensors(&[]),
+    Op::new("arange", Family::Factory, Class::Keep, "factories use the default dtype").tensors(&[]),
     Op::new("add_", Family::Inplace, Class::Keep, "in-place never autocasts; result keeps self dtype"),
     Op::new("addmm_", Family::Inplace, Class::Keep, "in-place never autocasts; operand dtypes must match"),
     Op::new("exp_", Family::Inplace, Class::Keep, "in-place never autocasts (Apex raises on fp16 self)"),
