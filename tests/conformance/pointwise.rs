@@ -76,6 +76,14 @@ fn functions_that_keep_their_precision() {
         conform!(device, "trunc", all, unary(REAL), Exact, |a| a.x[0].trunc());
         conform!(device, "frac", all, ordinary(REAL), Exact, |a| a.x[0].frac());
         conform!(device, "atan", all, unary(REAL), Ulps(4.0), |a| a.x[0].atan());
+        conform!(device, "asinh", all, ordinary(REAL), Ulps(4.0), |a| a.x[0].asinh());
+        conform!(device, "acosh", all, ordinary(Values::Uniform(1.5, 9.0)), Ulps(8.0), |a| a.x[0].acosh());
+        conform!(device, "atanh", all, ordinary(Values::Uniform(-0.9, 0.9)), Ulps(8.0), |a| a.x[0].atanh());
+        conform!(device, "erfc", all, unary(REAL), Ulps(4.0), |a| a.x[0].erfc());
+        conform!(device, "sinc", all, ordinary(Values::Uniform(-0.8, 0.8)), Ulps(16.0), |a| a.x[0].sinc());
+        conform!(device, "hypot", all, binary(REAL, REAL), Ulps(4.0), |a| a.x[0].hypot(&a.x[1]));
+        conform!(device, "xlogy", all, binary(REAL, Values::Uniform(1.5, 4.0)), Ulps(8.0), |a| a.x[0].xlogy(&a.x[1]));
+        conform!(device, "heaviside", all, binary(REAL, REAL), Exact, |a| a.x[0].heaviside(&a.x[1]));
         conform!(device, "logit", all, ordinary(Values::Uniform(0.05, 0.45)), Ulps(16.0), |a| a.x[0].logit());
         conform!(device, "hardshrink", all, unary(REAL), Exact, |a| a.x[0].hardshrink(0.5));
         conform!(device, "softshrink", all, unary(REAL), Ulps(1.0), |a| a.x[0].softshrink(0.5));

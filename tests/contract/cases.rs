@@ -172,6 +172,9 @@ cases! {
     fmax widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.fmax(b);
     fmin widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.fmin(b);
     copysign widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.copysign(b);
+    hypot widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.hypot(b);
+    xlogy widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.xlogy(b);
+    heaviside widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| (a - 0.5)?.heaviside(b);
     lerp widest -> Q, [3, 4] [3, 4] [3, 4]: |a, b, c| a.lerp(b, c);
     addcmul widest -> Q, [3, 4] [3, 4] [3, 4]: |a, b, c| a.addcmul(b, c, 0.5);
     addcdiv widest -> Q, [3, 4] [3, 4] [3, 4]: |a, b, c| a.addcdiv(b, c, 0.5);
@@ -221,6 +224,14 @@ cases! {
     trunc keep -> Q, [3, 4] [1] [1]: |a, b, c| a.trunc();
     frac keep -> Q, [3, 4] [1] [1]: |a, b, c| a.frac();
     atan keep -> Q, [3, 4] [1] [1]: |a, b, c| a.atan();
+    asinh keep -> Q, [3, 4] [1] [1]: |a, b, c| a.asinh();
+    acosh keep -> Q, [3, 4] [1] [1]: |a, b, c| (a + 1.0)?.acosh();
+    atanh keep -> Q, [3, 4] [1] [1]: |a, b, c| (a * 0.5)?.atanh();
+    erfc keep -> Q, [3, 4] [1] [1]: |a, b, c| a.erfc();
+    sinc keep -> Q, [3, 4] [1] [1]: |a, b, c| a.sinc();
+    sgn keep -> Q, [3, 4] [1] [1]: |a, b, c| a.sgn();
+    deg2rad keep -> Q, [3, 4] [1] [1]: |a, b, c| a.deg2rad();
+    rad2deg keep -> Q, [3, 4] [1] [1]: |a, b, c| a.rad2deg();
     logit keep -> Q, [3, 4] [1] [1]: |a, b, c| a.logit();
     logit_with keep -> Q, [3, 4] [1] [1]: |a, b, c| a.logit_with(0.25);
     tanhshrink keep -> Q, [3, 4] [1] [1]: |a, b, c| a.tanhshrink();

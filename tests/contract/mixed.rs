@@ -62,6 +62,9 @@ mixed! {
     fmax -> F32, [3, 4]: |a, b, c| a.fmax(b);
     fmin -> F32, [3, 4]: |a, b, c| a.fmin(b);
     copysign -> F32, [3, 4]: |a, b, c| a.copysign(b);
+    hypot -> F32, [3, 4]: |a, b, c| a.hypot(b);
+    xlogy -> F32, [3, 4]: |a, b, c| a.xlogy(b);
+    heaviside -> F32, [3, 4]: |a, b, c| a.heaviside(b);
     lerp -> F32, [3, 4]: |a, b, c| a.lerp(b, c);
     addcmul -> F32, [3, 4]: |a, b, c| a.addcmul(b, c, 0.5);
     addcdiv -> F32, [3, 4]: |a, b, c| a.addcdiv(b, c, 0.5);

@@ -49,6 +49,12 @@ def unary():
         "trunc": (torch.trunc, real),
         "frac": (torch.frac, real),
         "atan": (torch.atan, real),
+        "asinh": (torch.asinh, real),
+        "erfc": (torch.erfc, real),
+        "sinc": (torch.sinc, real),
+        "sgn": (torch.sgn, real),
+        "deg2rad": (torch.deg2rad, real),
+        "rad2deg": (torch.rad2deg, real),
         "log10": (torch.log10, positive),
         "exp2": (torch.exp2, real),
         "tan": (torch.tan, real),
@@ -70,6 +76,12 @@ def unary():
     for op in ("asin", "acos"):
         case(f"{op}/unit", getattr(torch, op), unit[1:])
         case(f"{op}/ends", getattr(torch, op), vec(-1.0, 1.0, 1.5, inf, nan), grad=False)
+    case("acosh/above_one", torch.acosh, vec(1.001, 1.25, 2.0, 30.0, 1e10))
+    case("acosh/ends", torch.acosh, vec(1.0, 0.5, -3.0, -inf, inf, nan), grad=False)
+    case("atanh/unit", torch.atanh, vec(-0.99, -0.5, 1e-4, 0.25, 0.8, 0.0))
+    case("atanh/ends", torch.atanh, vec(-1.0, 1.0, 1.5, inf, nan), grad=False)
+    case("asinh/edges", torch.asinh, vec(1e-6, -1e-3, 1e10, -3e38, 0.0))
+    case("erfc/tail", torch.erfc, vec(2.9, 3.0, 3.1, 6.0, 9.0, -5.0))
     case("sinh/edges", torch.sinh, vec(1e-6, -1e-3, 20.0, -80.0, 0.0))
     case("cosh/edges", torch.cosh, vec(1e-6, -1e-3, 20.0, -80.0, 0.0))
     case("exp2/edges", torch.exp2, vec(10.0, -20.0, 127.0, -126.0, 0.0, 15.9))
@@ -164,6 +176,12 @@ def pairs():
     for op in ("fmax", "fmin"):
         case(f"{op}/special", getattr(torch, op), SPECIAL, SPECIAL.flip(0).clone(), grad=False)
         case(f"{op}/ties", getattr(torch, op), vec(1.0, nan, 3.0, nan), vec(1.0, 2.0, nan, nan))
+    case("hypot/random", torch.hypot, (4, 5), (5,))
+    case("hypot/wide", torch.hypot, vec(3e30, 1e-30, -5.0, inf, 0.0), vec(4e30, 1e-30, 12.0, 1.0, 0.0), grad=False)
+    case("xlogy/random", torch.xlogy, (4, 5), uniform(0.5, 2.0, 5))
+    case("xlogy/zeros", torch.xlogy, vec(0.0, 0.0, 2.0, 0.0), vec(0.0, 3.0, 0.5, nan), grad=False)
+    case("xlogy/zero_slopes", torch.xlogy, vec(0.0, 0.0, 2.0), vec(0.5, 3.0, 0.5))
+    case("heaviside/special", torch.heaviside, SPECIAL, torch.full((13,), 0.25), grad=False)
     case("copysign/zeros", torch.copysign, vec(1.0, -2.0, 0.0, 3.0), vec(-0.0, 0.0, -1.0, -inf))
     case("logaddexp/random", torch.logaddexp, (4, 5), (5,))
     case("logaddexp/wide", torch.logaddexp, vec(1000.0, -1000.0, 3.0, 80.0), vec(1000.0, -999.0, -200.0, -80.0))

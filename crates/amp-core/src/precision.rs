@@ -34,7 +34,11 @@ pub trait Element: sealed::Sealed + Clone + Copy + Send + Sync + 'static + std::
 }
 
 /// Floating-point precision: [`F16`], [`BF16`], [`F32`], [`F64`].
-pub trait Float: Numeric {}
+pub trait Float: Numeric {
+    /// The precision of what lies between the steps of a composed operation: F32, or F64 for F64.
+    #[doc(hidden)]
+    type Wide: FullRange;
+}
 
 /// Precision with arithmetic: the floats, [`I64`] and [`U8`].
 pub trait Numeric: Element + SamePrecision<Self> {}
@@ -155,11 +159,15 @@ impl<L: AutocastPrecision> Element for Rounded<L> {
 }
 
 impl<L: AutocastPrecision> Numeric for Rounding<L> {}
-impl<L: AutocastPrecision> Float for Rounding<L> {}
+impl<L: AutocastPrecision> Float for Rounding<L> {
+    type Wide = F32;
+}
 impl<L: AutocastPrecision> FullRange for Rounding<L> {}
 impl<L: AutocastPrecision> SamePrecision<Rounding<L>> for Rounding<L> {}
 impl<L: AutocastPrecision> Numeric for Rounded<L> {}
-impl<L: AutocastPrecision> Float for Rounded<L> {}
+impl<L: AutocastPrecision> Float for Rounded<L> {
+    type Wide = F32;
+}
 impl<L: AutocastPrecision> SamePrecision<Rounded<L>> for Rounded<L> {}
 
 macro_rules! implement {
@@ -167,11 +175,15 @@ macro_rules! implement {
 }
 implement! {
     Numeric: F16, BF16, F32, F64, I64, U8;
-    Float: F16, BF16, F32, F64;
     FullRange: F32, F64;
     HalfPrecision: F16, BF16;
     AutocastPrecision: F16, BF16, F32;
 }
+
+macro_rules! floats {
+    ($($type:ident => $wide:ident),*) => { $(impl Float for $type { type Wide = $wide; })* };
+}
+floats!(F16 => F32, BF16 => F32, F32 => F32, F64 => F64);
 
 /// Widest of two precisions, for operations whose arguments meet there.
 ///

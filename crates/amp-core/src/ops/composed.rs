@@ -44,6 +44,28 @@ pub(super) fn composed(
     })
 }
 
+/// Records `y`, a function of two elements; `slope(i, a, b)` is its derivative with respect to operand `i`.
+#[track_caller]
+pub(super) fn composed_pair(
+    op: &'static str,
+    [a, b]: [&RawTensor; 2],
+    y: RawTensor,
+    slope: impl Fn(usize, &RawTensor, &RawTensor) -> Result<RawTensor> + Send + Sync + 'static,
+) -> Result<RawTensor> {
+    record(op, &[a, b], y, |_| {
+        let (a, b) = (Saved::new(a)?, Saved::new(b)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            for input in [0, 1] {
+                if pass.wants(input) {
+                    let grad = binary(op, Binary::Mul, &slope(input, &a, &b)?, pass.grad(), pass.summand(input))?;
+                    pass.give(input, grad)?;
+                }
+            }
+            Ok(())
+        }))
+    })
+}
+
 /// `inside` where `min < x < max`, 0 elsewhere: the derivative of what is level outside of an open interval.
 fn within(x: &RawTensor, min: f64, max: f64, inside: f64) -> Result<RawTensor> {
     let number = |value| RawTensor::full(x.device(), value, Dims::default(), wide(x));

@@ -20,16 +20,16 @@ full_range! {
 }
 
 /// `op(x)`, not rounded.
-fn of(op: Unary, x: &RawTensor) -> Result<RawTensor> {
+pub(super) fn of(op: Unary, x: &RawTensor) -> Result<RawTensor> {
     unary(op, x, wide(x))
 }
 
 /// `op(a, b)`, not rounded.
-fn on(op: Binary, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+pub(super) fn on(op: Binary, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     binary("elementary function", op, a, b, wide(a))
 }
 
-fn number(x: &RawTensor, value: f64) -> Result<RawTensor> {
+pub(super) fn number(x: &RawTensor, value: f64) -> Result<RawTensor> {
     RawTensor::full(x.device(), value, Dims::default(), wide(x))
 }
 

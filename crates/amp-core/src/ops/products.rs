@@ -68,6 +68,11 @@ fn added(op: &'static str, input: &RawTensor, a: &RawTensor, b: &RawTensor, rank
     })
 }
 
+/// The sizes of a tensor of three dimensions.
+fn sizes<P: Element>(x: &Tensor<P>) -> [usize; 3] {
+    [0, 1, 2].map(|axis| x.dims()[axis])
+}
+
 macro_rules! products {
     ($($name:ident, $ranks:expr, $doc:literal;)*) => {
         impl<P: Float> Tensor<P> { $(
@@ -89,6 +94,7 @@ products! {
     bmm, [3, 3], "Matrix products of `[B, M, K]` and `[B, K, N]`, pair by pair (`torch.bmm`).";
     mv, [2, 1], "Product of a matrix `[M, K]` and a vector `[K]` (`torch.mv`).";
     dot, [1, 1], "Scalar product of two vectors `[K]` (`torch.dot`).";
+    vdot, [1, 1], "Scalar product of two vectors `[K]` of real numbers (`torch.vdot`).";
 }
 
 macro_rules! added_products {
@@ -115,6 +121,52 @@ added_products! {
 }
 
 impl<P: Float> Tensor<P> {
+    /// `self + a · b` for `[M, K]` and a vector `[K]`, to whose product `self` broadcasts (`torch.addmv`).
+    ///
+    /// Precision and gradients are those of [`addmm`](Self::addmm).
+    #[track_caller]
+    pub fn addmv<A: Element, B: Element>(&self, a: &Tensor<A>, b: &Tensor<B>) -> Result<Self>
+    where
+        P: SamePrecision<A> + SamePrecision<B>,
+    {
+        check_ranks("addmv", &a.raw, &b.raw, [2, 1])?;
+        let input = if self.rank() == 0 { self.clone() } else { self.unsqueeze(-1)? };
+        let column = added("addmv", &input.raw, &a.raw, &b.unsqueeze(1)?.raw, 2)?;
+        Self::from_raw(column).squeeze(1)
+    }
+
+    /// `self` and the products of every element of `a` `[M]` with every one of `b` `[N]`, to which `self` broadcasts
+    /// (`torch.addr`).
+    ///
+    /// Precision and gradients are those of [`addmm`](Self::addmm).
+    #[track_caller]
+    pub fn addr<A: Element, B: Element>(&self, a: &Tensor<A>, b: &Tensor<B>) -> Result<Self>
+    where
+        P: SamePrecision<A> + SamePrecision<B>,
+    {
+        check_ranks("addr", &a.raw, &b.raw, [1, 1])?;
+        Ok(Self::from_raw(added("addr", &self.raw, &a.unsqueeze(1)?.raw, &b.unsqueeze(0)?.raw, 2)?))
+    }
+
+    /// `self` and the sum of all products of `[B, M, K]` and `[B, K, N]`, to which `self` broadcasts (`torch.addbmm`).
+    ///
+    /// Precision and gradients are those of [`addmm`](Self::addmm): it is one product of `[M, B K]` and `[B K, N]`.
+    #[track_caller]
+    pub fn addbmm<A: Element, B: Element>(&self, a: &Tensor<A>, b: &Tensor<B>) -> Result<Self>
+    where
+        P: SamePrecision<A> + SamePrecision<B>,
+    {
+        const OP: &str = "addbmm";
+        check_ranks(OP, &a.raw, &b.raw, [3, 3])?;
+        check_batch(OP, &a.raw, &b.raw, [3, 3])?;
+        let ([batch, rows, inner], [_, other, columns]) = (sizes(a), sizes(b));
+        if inner != other {
+            return Err(Error::InnerDimensions { op: OP, left: a.raw.shape().into(), right: b.raw.shape().into() });
+        }
+        let wide = a.transpose(0, 1)?.reshape([rows, batch * inner])?;
+        Ok(Self::from_raw(added(OP, &self.raw, &wide.raw, &b.reshape([batch * inner, columns])?.raw, 2)?))
+    }
+
     /// Products of every element of `[M]` with every one of `[N]`, as `[M, N]` (`torch.outer`).
     #[track_caller]
     pub fn outer<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
@@ -162,6 +214,26 @@ mod tests {
             let worst = gradcheck(|x| x[0].baddbmm(&x[1], &x[2]), &[inputs[0].clone(), batched(1)?, batched(2)?])?;
             assert!(worst.error <= 1e-6, "{input:?}, in a batch: {worst:?}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn sums_with_vectors_and_batches() -> Result<()> {
+        let wide = |shape: &[usize]| -> Result<Tensor<F64>> { (&counted(shape)?.to::<F64>()? * 0.037)?.sin() };
+        let (m, v, u) = (wide(&[2, 3])?, wide(&[3])?, wide(&[2])?);
+        let (a, b) = (wide(&[2, 2, 3])?, wide(&[2, 3, 4])?);
+        for (name, worst) in [
+            ("addmv", gradcheck(|x| x[0].addmv(&x[1], &x[2]), &[u.clone(), m.clone(), v.clone()])),
+            ("addr", gradcheck(|x| x[0].addr(&x[1], &x[2]), &[m, u, v])),
+            ("addbmm", gradcheck(|x| x[0].addbmm(&x[1], &x[2]), &[wide(&[4])?, a.clone(), b.clone()])),
+        ] {
+            let worst = worst?;
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+        let (sum, one) = (a.matmul(&b)?.sum(0, false)?, Tensor::<F64>::ones((), &Device::cpu())?);
+        assert!(one.addbmm(&a, &b)?.allclose(&(sum + 1.0)?, 1e-12, 0.0)?);
+        let text = one.addbmm(&b, &a).unwrap_err().to_string();
+        assert_eq!(text, "addbmm: inner dimensions differ, left is [2, 3, 4], right is [2, 2, 3]");
         Ok(())
     }
 

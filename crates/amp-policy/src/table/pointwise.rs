@@ -64,13 +64,16 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("minimum", Family::Pointwise, Class::Widest, "exact selection").tensors(&[0, 1]).implemented(),
     Op::new("fmax", Family::Pointwise, Class::Widest, "exact selection").tensors(&[0, 1]).implemented(),
     Op::new("fmin", Family::Pointwise, Class::Widest, "exact selection").tensors(&[0, 1]).implemented(),
-    Op::new("hypot", Family::Pointwise, Class::Widest, "unlisted although squares may overflow fp16").tensors(&[0, 1]),
+    Op::new("hypot", Family::Pointwise, Class::Widest, "unlisted although squares may overflow fp16")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("logaddexp", Family::Pointwise, Class::Full, "unlisted in PyTorch; MXNet forces fp32")
         .tensors(&[0, 1])
         .departs("exponentials are summed inside")
         .implemented()
         .direct(),
-    Op::new("xlogy", Family::Pointwise, Class::Widest, "unlisted").tensors(&[0, 1]),
+    Op::new("xlogy", Family::Pointwise, Class::Widest, "unlisted").tensors(&[0, 1]).implemented(),
+    Op::new("heaviside", Family::Pointwise, Class::Widest, "exact").torch("copysign").tensors(&[0, 1]).implemented(),
     Op::new("copysign", Family::Pointwise, Class::Widest, "exact").tensors(&[0, 1]).implemented(),
     Op::new("lerp", Family::Pointwise, Class::Widest, "requires equal dtypes; mixed inputs raise")
         .tensors(&[0, 1, 2])
@@ -99,6 +102,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("abs", Family::Pointwise, Class::Keep, "exact").implemented().commutes().direct(),
     Op::new("neg", Family::Pointwise, Class::Keep, "exact").implemented().commutes(),
     Op::new("sign", Family::Pointwise, Class::Keep, "exact").implemented(),
+    Op::new("sgn", Family::Pointwise, Class::Keep, "exact").torch("sign").implemented(),
     Op::new("floor", Family::Pointwise, Class::Keep, "exact").implemented(),
     Op::new("ceil", Family::Pointwise, Class::Keep, "exact").implemented(),
     Op::new("round", Family::Pointwise, Class::Keep, "exact").implemented(),
@@ -106,13 +110,16 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("frac", Family::Pointwise, Class::Keep, "exact").implemented(),
     Op::new("sqrt", Family::Pointwise, Class::Keep, "bounded growth").implemented(),
     Op::new("sin", Family::Pointwise, Class::Keep, "bounded output").implemented(),
+    Op::new("sinc", Family::Pointwise, Class::Keep, "bounded output").torch("sin").implemented(),
+    Op::new("deg2rad", Family::Pointwise, Class::Keep, "a product with a number").torch("mul").implemented(),
+    Op::new("rad2deg", Family::Pointwise, Class::Keep, "a product with a number").torch("mul").implemented(),
     Op::new("cos", Family::Pointwise, Class::Keep, "bounded output").implemented(),
     Op::new("atan", Family::Pointwise, Class::Keep, "bounded output").implemented(),
-    Op::new("asinh", Family::Pointwise, Class::Keep, "slow growth"),
-    Op::new("acosh", Family::Pointwise, Class::Keep, "slow growth"),
-    Op::new("atanh", Family::Pointwise, Class::Keep, "unlisted in PyTorch; MXNet forces fp32"),
+    Op::new("asinh", Family::Pointwise, Class::Keep, "slow growth").implemented(),
+    Op::new("acosh", Family::Pointwise, Class::Keep, "slow growth").implemented(),
+    Op::new("atanh", Family::Pointwise, Class::Keep, "unlisted in PyTorch; MXNet forces fp32").implemented(),
     Op::new("erf", Family::Pointwise, Class::Keep, "bounded output").implemented(),
-    Op::new("erfc", Family::Pointwise, Class::Keep, "bounded output"),
+    Op::new("erfc", Family::Pointwise, Class::Keep, "bounded output").implemented(),
     Op::new("exp2", Family::Pointwise, Class::Full, "unlisted although it overflows fp16 at x>=16 (gap)")
         .departs("has the range of exp, which is on the list")
         .implemented()

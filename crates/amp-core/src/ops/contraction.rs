@@ -1,0 +1,200 @@
+//! Products of tensors of any number of dimensions, under PyTorch's names.
+
+use super::broadcast_pair;
+use crate::precision::{Element, Float, SamePrecision};
+use crate::shape::Axes;
+use crate::tensor::Tensor;
+use crate::{Error, IntoShape, Result, shape};
+
+/// `x` with the axes that stay before (or behind) those that are summed over.
+#[track_caller]
+fn matrix<P: Element>(op: &'static str, x: &Tensor<P>, summed: &[usize], behind: bool) -> Result<Tensor<P>> {
+    let kept = (0..x.rank()).filter(|axis| !summed.contains(axis));
+    let order: Vec<isize> = match behind {
+        true => kept.chain(summed.iter().copied()).map(|axis| axis as isize).collect(),
+        false => summed.iter().copied().chain(kept).map(|axis| axis as isize).collect(),
+    };
+    let inner: usize = summed.iter().map(|&axis| x.dims()[axis]).product();
+    let others: Vec<usize> = kept_sizes(x.dims(), summed);
+    let outer = shape::product(op, &others)?;
+    x.permute(&order)?.reshape(if behind { [outer, inner] } else { [inner, outer] })
+}
+
+fn kept_sizes(sizes: &[usize], summed: &[usize]) -> Vec<usize> {
+    sizes.iter().enumerate().filter(|(axis, _)| !summed.contains(axis)).map(|(_, &size)| size).collect()
+}
+
+/// The product of two tensors, summed over pairs of axes: one matrix product.
+#[track_caller]
+fn contracted<P: Float>(
+    op: &'static str,
+    a: &Tensor<P>,
+    b: &Tensor<P>,
+    [left, right]: [&[usize]; 2],
+) -> Result<Tensor<P>> {
+    let sizes = |x: &Tensor<P>, axes: &[usize]| axes.iter().map(|&axis| x.dims()[axis]).collect::<Vec<_>>();
+    if sizes(a, left) != sizes(b, right) {
+        return Err(Error::InnerDimensions { op, left: a.raw.shape().into(), right: b.raw.shape().into() });
+    }
+    let shape = [kept_sizes(a.dims(), left), kept_sizes(b.dims(), right)].concat().into_shape(op)?;
+    matrix(op, a, left, true)?.matmul(&matrix(op, b, right, false)?)?.reshape(shape)
+}
+
+/// The axes as they were given, once each.
+fn listed(op: &'static str, given: impl Axes, rank: usize) -> Result<Vec<usize>> {
+    let given = given.as_axes();
+    let axes: Vec<usize> = given.iter().map(|&axis| shape::axis(op, axis, rank)).collect::<Result<_>>()?;
+    match (1..axes.len()).find(|&i| axes[..i].contains(&axes[i])) {
+        Some(i) => Err(Error::RepeatedAxis { op, axis: given[i], axes: given.to_vec() }),
+        None => Ok(axes),
+    }
+}
+
+impl<P: Float> Tensor<P> {
+    /// Products of `[.., K]` and `[.., K]`, summed over the last axes (`torch.inner`); a tensor without dimensions is a factor.
+    ///
+    /// Precision and gradients are those of [`matmul`](Self::matmul).
+    ///
+    /// # Errors
+    /// [`Error::InnerDimensions`] when the last axes have two sizes.
+    #[track_caller]
+    pub fn inner<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        let other = Self::from_raw(other.raw.clone());
+        if self.rank() == 0 || other.rank() == 0 {
+            return self.mul(&other);
+        }
+        contracted("inner", self, &other, [&[self.rank() - 1], &[other.rank() - 1]])
+    }
+
+    /// Products, summed over the last `axes` axes of this tensor and the first of the other (`torch.tensordot`, where there
+    /// are 2 by default).
+    ///
+    /// Precision and gradients are those of [`matmul`](Self::matmul).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for too many axes, [`Error::InnerDimensions`] when they have different sizes.
+    #[track_caller]
+    pub fn tensordot<Q: Element>(&self, other: &Tensor<Q>, axes: usize) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        let most = self.rank().min(other.rank());
+        if axes > most {
+            return Err(Error::argument("tensordot", "axes", format!("at most {most}, which both tensors have"), axes));
+        }
+        let (left, right): (Vec<_>, Vec<_>) = ((self.rank() - axes..self.rank()).collect(), (0..axes).collect());
+        contracted("tensordot", self, &Self::from_raw(other.raw.clone()), [&left, &right])
+    }
+
+    /// Products, summed over pairs of axes: each of `left` of this tensor with the one of `right` of the other
+    /// (`torch.tensordot(dims=(left, right))`).
+    ///
+    /// Precision and gradients are those of [`matmul`](Self::matmul).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless there are as many axes on both sides, [`Error::InnerDimensions`] when the sizes of a pair
+    /// differ.
+    #[track_caller]
+    pub fn tensordot_over<Q: Element>(&self, other: &Tensor<Q>, left: impl Axes, right: impl Axes) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        const OP: &str = "tensordot_over";
+        let (left, right) = (listed(OP, left, self.rank())?, listed(OP, right, other.rank())?);
+        if left.len() != right.len() {
+            return Err(Error::argument(OP, "right", format!("{} axes, as many as left", left.len()), right.len()));
+        }
+        contracted(OP, self, &Self::from_raw(other.raw.clone()), [&left, &right])
+    }
+
+    /// Every element times the whole other tensor, laid out in blocks (`torch.kron`).
+    ///
+    /// # Errors
+    /// [`Error::TooManyDimensions`] for tensors of many dimensions: the blocks are made with twice as many.
+    #[track_caller]
+    pub fn kron<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        let rank = self.rank().max(other.rank());
+        let sizes = |dims: &[usize]| [vec![1; rank - dims.len()], dims.to_vec()].concat();
+        let (left, right) = (sizes(self.dims()), sizes(other.dims()));
+        let spread = |sizes: &[usize], first: bool| -> Vec<usize> {
+            sizes.iter().flat_map(|&size| if first { [size, 1] } else { [1, size] }).collect()
+        };
+        let other = Self::from_raw(other.raw.clone());
+        let blocks = self.reshape(spread(&left, true))?.mul(&other.reshape(spread(&right, false))?)?;
+        blocks.reshape(left.iter().zip(&right).map(|(a, b)| a * b).collect::<Vec<_>>())
+    }
+
+    /// Vector products of the three elements along `axis` (`torch.cross`, `torch.linalg.cross`); the shapes broadcast.
+    /// Computed in F32, rounded once.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless the axis has 3 elements.
+    #[track_caller]
+    pub fn cross<Q: Float>(&self, other: &Tensor<Q>, axis: isize) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        let common = *broadcast_pair("cross", &self.raw, &other.raw)?.0.shape();
+        let at = shape::axis("cross", axis, common.len())?;
+        if common[at] != 3 {
+            return Err(Error::argument("cross", "the size of the axis", "3", common[at]));
+        }
+        let (a, b) = (self.to::<P::Wide>()?.expand(common)?, other.to::<P::Wide>()?.expand(common)?);
+        let (axis, [next, last]) = (at as isize, [-1, -2]);
+        let ahead = a.roll(next, axis)?.mul(&b.roll(last, axis)?)?;
+        ahead.sub(&a.roll(last, axis)?.mul(&b.roll(next, axis)?)?)?.to()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F64, Result, Tensor, gradcheck};
+
+    fn wave(shape: &[usize]) -> Tensor<F64> {
+        let value = |i: &[usize]| (i.iter().fold(1, |all, i| all * 5 + i) as f64 * 0.37).sin();
+        Tensor::from_fn(shape, value, &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let (a, b) = (wave(&[2, 3]), wave(&[4, 3]));
+        let (c, d) = (wave(&[2, 3, 4]), wave(&[3, 4, 2]));
+        for (name, worst) in [
+            ("inner", gradcheck(|x| x[0].inner(&x[1]), &[a.clone(), b.clone()])),
+            ("tensordot", gradcheck(|x| x[0].tensordot(&x[1], 2), &[c.clone(), d.clone()])),
+            ("tensordot_over", gradcheck(|x| x[0].tensordot_over(&x[1], [-1, 0], [1, 2]), &[c, d])),
+            ("kron", gradcheck(|x| x[0].kron(&x[1]), &[a.clone(), b.clone()])),
+            ("cross", gradcheck(|x| x[0].unsqueeze(1)?.cross(&x[1], -1), &[a, b])),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn they_are_sums_of_products() -> Result<()> {
+        let (a, b) = (wave(&[2, 3, 4]), wave(&[3, 4, 2]));
+        assert_eq!(a.tensordot(&b, 2)?.to_vec()?, a.einsum("ijk,jkl->il", &b)?.to_vec()?);
+        assert_eq!(a.tensordot(&b, 0)?.dims(), [2, 3, 4, 3, 4, 2]);
+        assert_eq!(wave(&[3]).inner(&wave(&[2, 3]))?.dims(), [2]);
+        assert_eq!(wave(&[3]).kron(&wave(&[2, 2]))?.dims(), [2, 6]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let (a, b) = (wave(&[2, 3]), wave(&[2, 4]));
+        let text = |result: Result<Tensor<F64>>| result.unwrap_err().to_string();
+        assert_eq!(text(a.inner(&b)), "inner: inner dimensions differ, left is [2, 3], right is [2, 4]");
+        assert_eq!(text(a.tensordot(&b, 3)), "tensordot: axes must be at most 2, which both tensors have, found 3");
+        assert_eq!(text(a.tensordot_over(&b, [0, 1], [0])), "tensordot_over: right must be 2 axes, as many as left, found 1");
+        assert!(text(a.tensordot_over(&b, [0, 0], [0, 0])).contains("tensordot_over"));
+        assert_eq!(text(a.cross(&a, 0)), "cross: the size of the axis must be 3, found 2");
+    }
+}

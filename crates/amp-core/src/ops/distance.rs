@@ -1,0 +1,79 @@
+//! Distances between vectors: norms of differences.
+
+use crate::precision::{Element, Float, SamePrecision, full_range};
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+
+full_range! {
+    DistPrecision, "`dist` must run in `F32`";
+    CdistPrecision, "`cdist` must run in `F32`";
+    PairwiseDistancePrecision, "`pairwise_distance` must run in `F32`";
+}
+
+impl<P: Float> Tensor<P> {
+    /// The p-norm of `self - other` over all elements (`torch.dist`, where p is 2 by default); the shapes broadcast.
+    #[track_caller]
+    pub fn dist<Q: Element>(&self, other: &Tensor<Q>, p: f64) -> Result<Self>
+    where
+        P: DistPrecision + SamePrecision<Q>,
+    {
+        self.sub(other)?.norm(p, [], false)
+    }
+
+    /// The p-norm of each row of `[.., P, M]` less each row of `[.., R, M]`, as `[.., P, R]` (`torch.cdist`, where p is 2 by
+    /// default). Differences are taken, and held in memory, one by one: near rows lose no digits.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] for less than 2 dimensions, [`Error::InnerDimensions`] for rows of two sizes.
+    #[track_caller]
+    pub fn cdist<Q: Element>(&self, other: &Tensor<Q>, p: f64) -> Result<Self>
+    where
+        P: CdistPrecision + SamePrecision<Q>,
+    {
+        const OP: &str = "cdist";
+        for (what, shape) in [("the first operand", self.raw.shape()), ("the second operand", other.raw.shape())] {
+            if shape.len() < 2 {
+                return Err(Error::Rank { op: OP, what, expected: "at least 2 dimensions", found: shape.into() });
+            }
+        }
+        if self.dims().last() != other.dims().last() {
+            return Err(Error::InnerDimensions { op: OP, left: self.raw.shape().into(), right: other.raw.shape().into() });
+        }
+        self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(p, -1, false)
+    }
+
+    /// The p-norm of `self - other + eps` along the last axis, which stays with size 1 if `keep`
+    /// (`F.pairwise_distance`, where p is 2 and eps 1e-6 by default); the shapes broadcast.
+    #[track_caller]
+    pub fn pairwise_distance<Q: Element>(&self, other: &Tensor<Q>, p: f64, eps: f64, keep: bool) -> Result<Self>
+    where
+        P: PairwiseDistancePrecision + SamePrecision<Q>,
+    {
+        self.sub(other)?.add(eps)?.norm(p, -1, keep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F64, Tensor, gradcheck};
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let device = Device::cpu();
+        let a = Tensor::<F64>::from_vec(vec![0.31, -0.07, 3.93, -1.55, 2.71, 0.12], [2, 3], &device).unwrap();
+        let b = Tensor::<F64>::from_vec(vec![1.3, 0.6, 0.9, -0.2, 0.4, 2.2, 0.1, 3.3, -1.0], [3, 3], &device).unwrap();
+        let both = [a, b];
+        for (name, worst) in [
+            ("cdist", gradcheck(|x| x[0].cdist(&x[1], 2.0), &both)),
+            ("cdist of p = 1", gradcheck(|x| x[0].unsqueeze(0)?.cdist(&x[1], 1.0), &both)),
+            ("dist", gradcheck(|x| x[0].dist(&x[1].narrow(0, 0, 2)?, 3.0), &both)),
+            ("pairwise", gradcheck(|x| x[0].pairwise_distance(&x[1].select(0, 1)?, 2.0, 1e-6, true), &both)),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+        let error = both[0].cdist(&both[1].narrow(1, 0, 2).unwrap(), 2.0).unwrap_err().to_string();
+        assert_eq!(error, "cdist: inner dimensions differ, left is [2, 3], right is [3, 2]");
+        assert!(both[0].cdist(&both[1].select(0, 0).unwrap(), 2.0).is_err());
+    }
+}

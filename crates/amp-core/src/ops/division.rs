@@ -1,0 +1,238 @@
+//! Quotients that are whole numbers, and what they leave.
+
+use super::kernel::{binary, unary};
+use super::operand::Operand;
+use crate::autograd::{Pass, Saved, record};
+use crate::memory::on_host;
+use crate::precision::{F64, Numeric};
+use crate::raw::RawTensor;
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+use amp_cpu::{Binary, DType, Storage, Unary};
+
+/// What is left of a division, or its quotient.
+#[derive(Clone, Copy)]
+enum Division {
+    Floor,
+    Remainder,
+    Fmod,
+}
+
+impl Division {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor_divide",
+            Self::Remainder => "remainder",
+            Self::Fmod => "fmod",
+        }
+    }
+
+    fn of_integers(self, a: i64, b: i64) -> i64 {
+        let rest = a.wrapping_rem(b);
+        let crosses = rest != 0 && (rest < 0) != (b < 0);
+        match self {
+            Self::Floor => a.wrapping_div(b) - i64::from(crosses),
+            Self::Remainder => rest + if crosses { b } else { 0 },
+            Self::Fmod => rest,
+        }
+    }
+
+    /// As PyTorch divides: the quotient is that of what the exact remainder leaves.
+    fn exactly(self, a: f64, b: f64) -> f64 {
+        let rest = a % b;
+        let crosses = rest != 0.0 && (rest < 0.0) != (b < 0.0);
+        match self {
+            Self::Fmod => rest,
+            Self::Remainder => rest + if crosses { b } else { 0.0 },
+            Self::Floor if b == 0.0 => a / b,
+            Self::Floor => {
+                let quotient = (a - rest) / b - f64::from(u8::from(crosses));
+                let whole = quotient.floor();
+                let whole = if quotient - whole > 0.5 { whole + 1.0 } else { whole };
+                if whole == 0.0 { whole.copysign(a / b) } else { whole }
+            }
+        }
+    }
+
+    /// F64 holds quotients of numbers of fewer bits well enough to tell which integers they lie between.
+    #[track_caller]
+    fn of_numbers(self, a: &Tensor<F64>, b: &Tensor<F64>) -> Result<Tensor<F64>> {
+        let ratio = (a / b)?.detach();
+        let whole = ratio.trunc()?;
+        // A divisor of infinity leaves everything, and 0 times infinity nothing.
+        let rest = whole.eq(0.0)?.where_(a, (a - (&whole * b)?)?)?;
+        if let Self::Fmod = self {
+            return Ok(rest);
+        }
+        let crosses = (rest.ne(0.0)? & rest.lt(0.0)?.ne(&b.lt(0.0)?)?)?;
+        match self {
+            Self::Floor => crosses.where_(&(&whole - 1.0)?, &whole),
+            _ => crosses.where_(&(&rest + b)?, &rest),
+        }
+    }
+}
+
+/// Integers, which are divided by the host.
+fn integers(op: Division, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    let name = op.name();
+    let (a, b) = super::broadcast_pair(name, a, b)?;
+    let divided = |a: i64, b: i64| match b {
+        0 => Err(Error::argument(name, "the divisor of integers", "other than 0", 0)),
+        b => Ok(op.of_integers(a, b)),
+    };
+    let quotients = match (a.contiguous()?.to_storage()?, b.contiguous()?.to_storage()?) {
+        (Storage::I64(a), Storage::I64(b)) => {
+            let y: Result<Vec<i64>> = a.iter().zip(b.iter()).map(|(&a, &b)| divided(a, b)).collect();
+            Storage::I64(y?.into())
+        }
+        (Storage::U8(a), Storage::U8(b)) => {
+            let y: Result<Vec<u8>> =
+                a.iter().zip(b.iter()).map(|(&a, &b)| Ok(divided(a.into(), b.into())? as u8)).collect();
+            Storage::U8(y?.into())
+        }
+        _ => unreachable!("integers of one precision"),
+    };
+    Ok(RawTensor::new(a.device(), a.backend().upload(quotients)?, *a.shape()))
+}
+
+/// F64, divided by the host: no kernel holds its quotients exactly.
+#[track_caller]
+fn doubles(op: Division, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    let name = op.name();
+    let (wide_a, wide_b) = super::broadcast_pair(name, a, b)?;
+    let (Storage::F64(left), Storage::F64(right)) =
+        (wide_a.contiguous()?.to_storage()?, wide_b.contiguous()?.to_storage()?)
+    else {
+        unreachable!("operands are F64")
+    };
+    let y: Vec<f64> = on_host(name, left.len(), left.iter().zip(right.iter()).map(|(&a, &b)| op.exactly(a, b)))?;
+    let y = RawTensor::new(a.device(), a.backend().upload(Storage::F64(y.into()))?, *wide_a.shape());
+    if let Division::Floor = op {
+        return Ok(y);
+    }
+    record(name, &[a, b], y, |y| {
+        let (a, b, y) = (Saved::new(a)?, Saved::new(b)?, Saved::new(y)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            pass.give(0, pass.grad().clone())?;
+            if pass.wants(1) {
+                let ratio = binary(name, Binary::Div, &binary(name, Binary::Sub, &y, &a, DType::F64)?, &b, DType::F64)?;
+                let less = unary(Unary::Round, &ratio, DType::F64)?;
+                pass.give(1, binary(name, Binary::Mul, pass.grad(), &less, pass.summand(1))?)?;
+            }
+            Ok(())
+        }))
+    })
+}
+
+#[track_caller]
+fn divide<P: Numeric>(op: Division, a: &Tensor<P>, b: impl Operand<P>) -> Result<Tensor<P>> {
+    let b = b.term().beside(&a.raw)?;
+    a.device().check_same(b.device(), op.name())?;
+    if matches!(P::DTYPE, DType::I64 | DType::U8) {
+        return integers(op, &a.raw, &b).map(Tensor::from_raw);
+    }
+    if P::DTYPE == DType::F64 {
+        return doubles(op, &a.raw, &b).map(Tensor::from_raw);
+    }
+    let mut divisor = b.cast_view(DType::F64)?;
+    divisor.edge = b.edge.clone();
+    op.of_numbers(&a.to()?, &Tensor::from_raw(divisor))?.to()
+}
+
+impl<P: Numeric> Tensor<P> {
+    /// `floor(self / other)` (`torch.floor_divide`, `//`), without a gradient.
+    ///
+    /// Computed in F64, rounded once. F64 and integers are divided by the host: a GPU is waited for.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for integers and a divisor of 0.
+    #[track_caller]
+    pub fn floor_divide<R: Operand<P>>(&self, other: R) -> Result<Self> {
+        divide(Division::Floor, self, other)
+    }
+
+    /// What is left of `self / other`, with the sign of `other` (`torch.remainder`, `%`).
+    ///
+    /// Computed in F64, rounded once: exact for quotients below 2^29, and for F64. F64 and integers are divided by the
+    /// host: a GPU is waited for.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for integers and a divisor of 0.
+    #[track_caller]
+    pub fn remainder<R: Operand<P>>(&self, other: R) -> Result<Self> {
+        divide(Division::Remainder, self, other)
+    }
+
+    /// What is left of `self / other`, with the sign of `self` (`torch.fmod`); else as [`remainder`](Self::remainder).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for integers and a divisor of 0.
+    #[track_caller]
+    pub fn fmod<R: Operand<P>>(&self, other: R) -> Result<Self> {
+        divide(Division::Fmod, self, other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F16, F32, F64, I64, Tensor, U8, gradcheck};
+    use half::f16;
+
+    fn numbers(values: &[f32]) -> Tensor<F32> {
+        Tensor::from_slice(values, [values.len()], &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let device = Device::cpu();
+        let a = Tensor::<F64>::from_vec(vec![5.3, -0.7, 1.9, 0.4, -2.2, 0.8], [2, 3], &device).unwrap();
+        let b = Tensor::<F64>::from_vec(vec![1.3, -0.6, 0.9], [3], &device).unwrap();
+        let both = [a, b];
+        for (name, worst) in [
+            ("fmod", gradcheck(|x| x[0].fmod(&x[1]), &both)),
+            ("remainder", gradcheck(|x| x[0].remainder(&x[1]), &both)),
+            ("remainder of a number", gradcheck(|x| x[0].remainder(-0.65), &both[..1])),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_divided_by_what_exact_remainders_leave() {
+        let a = Tensor::<F64>::from_vec(vec![1.0, -1.0, 1e300, 6.0, 5.0], [5], &Device::cpu()).unwrap();
+        let b = Tensor::<F64>::from_vec(vec![0.1, 0.1, 0.3, f64::INFINITY, 0.0], [5], &Device::cpu()).unwrap();
+        assert_eq!(a.floor_divide(&b).unwrap().to_vec().unwrap()[..2], [9.0, -10.0]);
+        assert_eq!(a.floor_divide(&b).unwrap().to_vec().unwrap()[3..], [0.0, f64::INFINITY]);
+        assert_eq!(a.fmod(&b).unwrap().to_vec().unwrap()[..4], [1.0 % 0.1, -1.0 % 0.1, 1e300 % 0.3, 6.0]);
+        assert_eq!(a.remainder(&b).unwrap().to_vec().unwrap()[1], -1.0 % 0.1 + 0.1);
+    }
+
+    #[test]
+    fn integers_are_divided_as_pytorch_divides_them() {
+        let device = Device::cpu();
+        let a = Tensor::<I64>::from_vec(vec![7, -7, 7, -7, (1 << 60) + 1], [5], &device).unwrap();
+        let b = Tensor::<I64>::from_vec(vec![3, 3, -3, -3, 2], [5], &device).unwrap();
+        assert_eq!(a.floor_divide(&b).unwrap().to_vec().unwrap(), [2, -3, -3, 2, 1 << 59]);
+        assert_eq!(a.remainder(&b).unwrap().to_vec().unwrap(), [1, 2, -2, -1, 1]);
+        assert_eq!(a.fmod(&b).unwrap().to_vec().unwrap(), [1, -1, 1, -1, 1]);
+        assert_eq!(a.remainder(4).unwrap().to_vec().unwrap(), [3, 1, 3, 1, 1]);
+        let bytes = Tensor::<U8>::from_vec(vec![250, 3], [2], &device).unwrap();
+        assert_eq!(bytes.floor_divide(100).unwrap().to_vec().unwrap(), [2, 0]);
+        let error = a.floor_divide(0).unwrap_err().to_string();
+        assert_eq!(error, "floor_divide: the divisor of integers must be other than 0, found 0");
+    }
+
+    #[test]
+    fn numbers_leave_exact_remainders() {
+        let (a, b) = (numbers(&[7.5, -7.5, -1.0, 1e9, -0.0]), numbers(&[2.0, 2.0, f32::INFINITY, 0.3, 2.0]));
+        let exact = f64::from(1e9_f32) % f64::from(0.3_f32);
+        assert_eq!(a.remainder(&b).unwrap().to_vec().unwrap(), [1.5, 0.5, f32::INFINITY, exact as f32, 0.0]);
+        assert_eq!(a.fmod(&b).unwrap().to_vec().unwrap(), [1.5, -1.5, -1.0, exact as f32, 0.0]);
+        assert_eq!(a.floor_divide(2.0).unwrap().to_vec().unwrap(), [3.0, -4.0, -1.0, 5e8, 0.0]);
+        assert!(a.remainder(0.0).unwrap().to_vec().unwrap().iter().all(|y| y.is_nan()));
+        let narrow = numbers(&[1024.0]).to::<F16>().unwrap();
+        assert_eq!(narrow.remainder(0.3).unwrap().item().unwrap(), f16::from_f64(1024.0 % 0.3));
+    }
+
+}
