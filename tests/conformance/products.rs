@@ -26,6 +26,10 @@ fn matrix_products() {
             conform!(device, "addmm", all, args, Terms(k + 1), |a| a.x[0].addmm(&a.x[1], &a.x[2]));
             let args = floats([&[5, 1], &[3, 5, k], &[3, k, 7]]);
             conform!(device, "baddbmm", all, args, Terms(k + 1), |a| a.x[0].baddbmm(&a.x[1], &a.x[2]));
+            let args = floats([&[11], &[3, 13, k], &[3, k, 11]]);
+            conform!(device, "addbmm", all, args, Terms(3 * k + 1), |a| a.x[0].addbmm(&a.x[1], &a.x[2]));
+            let args = floats([&[2, 3, k], &[k, 3, 2]]);
+            conform!(device, "tensordot", all, args, Terms(k), |a| a.x[0].tensordot_over(&a.x[1], [2], [0]));
             let batched = [floats([&[3, 5, k], &[3, k, 7]]), floats([&[2, 1, 5, k], &[3, k, 2]])].concat();
             conform!(device, "matmul_batched", all, batched, Terms(k), |a| a.x[0].matmul(&a.x[1]));
             let args = floats([&[2, 3, k], &[5, k], &[5]]);

@@ -28,6 +28,8 @@ fn sums() {
             conform!(device, "var", full, one(REAL, &shape), OfLargest(8.0 + n as f64), |a| a.x[0].var([1], false));
             conform!(device, "std", full, one(REAL, &shape), OfLargest(8.0 + n as f64), |a| a.x[0].std([1], true));
             conform!(device, "norm", full, one(REAL, &shape), Ulps(4.0 + n as f64), |a| a.x[0].norm(2.0, [1], false));
+            conform!(device, "cdist", full, one(REAL, &shape), Ulps(4.0 + n as f64), |a| a.x[0]
+                .cdist(&a.x[0].detach(), 1.0));
             conform!(device, "prod", full, one(NEAR_ONE, &shape), Ulps(n as f64), |a| a.x[0].prod([1], false));
         }
     }
@@ -42,6 +44,8 @@ fn extremes_and_order() {
                 conform!(device, "min", all, one(values, &shape), Exact, |a| a.x[0].min([1], true));
                 conform!(device, "sort", all, one(values, &shape), Exact, |a| Ok(a.x[0].sort(1, false)?.0));
                 conform!(device, "topk", all, one(values, &shape), Exact, |a| Ok(a.x[0].topk(1, 1, true)?.0));
+                conform!(device, "cummax", all, one(values, &shape), Exact, |a| Ok(a.x[0].cummax(1)?.0));
+                conform!(device, "nanmedian", all, one(values, &shape), Exact, |a| Ok(a.x[0].nanmedian(1, true)?.0));
                 conform!(device, "argmax", all, one(values, &shape), Exact, |a| a.x[0].argmax(1, false)?.to::<F64>());
                 conform!(device, "argmin", all, one(values, &shape), Exact, |a| a.x[0].argmin(1, false)?.to::<F64>());
                 conform!(device, "argsort", all, one(values, &shape), Exact, |a| a.x[0].argsort(1, true)?.to::<F64>());
@@ -56,6 +60,8 @@ fn scans() {
         for shape in ROWS {
             let n = shape[1];
             conform!(device, "cumsum", full, one(REAL, &shape), Terms(n), |a| a.x[0].cumsum(1));
+            conform!(device, "logcumsumexp", full, one(REAL, &shape), OfLargest(16.0), |a| a.x[0].logcumsumexp(1));
+            conform!(device, "quantile", full, one(REAL, &shape), OfLargest(4.0), |a| a.x[0].quantile(0.3, 1, true));
             conform!(device, "cumprod", full, one(NEAR_ONE, &shape), Ulps(n as f64), |a| a.x[0].cumprod(1));
         }
     }

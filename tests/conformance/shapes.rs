@@ -43,6 +43,14 @@ fn rearranging() {
     }
 }
 
+#[test]
+fn diagonals() {
+    for device in &devices() {
+        conform!(device, "diagonal", all, padded(), Exact, |a| a.x[0].diagonal(-1, 1, 3));
+        conform!(device, "diag_embed", all, columns(), Exact, |a| a.x[0].diag_embed(1));
+    }
+}
+
 /// Images that are padded, or cut into patches.
 fn padded() -> Vec<Vec<Arg>> {
     let shapes = [[2, 3, 3, 4], [1, 1, 5, 3], [0, 2, 3, 3]];

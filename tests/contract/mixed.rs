@@ -62,6 +62,12 @@ mixed! {
     fmax -> F32, [3, 4]: |a, b, c| a.fmax(b);
     fmin -> F32, [3, 4]: |a, b, c| a.fmin(b);
     copysign -> F32, [3, 4]: |a, b, c| a.copysign(b);
+    vdot -> F32, [4]: |a, b, c| a.vdot(b);
+    inner -> F32, [3, 4]: |a, b, c| a.inner(b);
+    kron -> F32, [3, 4]: |a, b, c| a.kron(b);
+    tensordot -> F32, [3, 4]: |a, b, c| a.tensordot(b, 2);
+    tensordot_over -> F32, [3, 4]: |a, b, c| a.tensordot_over(b, [0], [0]);
+    cross -> F32, [3, 4]: |a, b, c| a.cross(b, 0);
     hypot -> F32, [3, 4]: |a, b, c| a.hypot(b);
     xlogy -> F32, [3, 4]: |a, b, c| a.xlogy(b);
     heaviside -> F32, [3, 4]: |a, b, c| a.heaviside(b);

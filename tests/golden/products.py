@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from record import case, ints, mask
+from record import case, ints, mask, vec
 
 
 def products():
@@ -23,6 +23,27 @@ def products():
     case("matmul/no_rows", mm, (0, 3), (3, 2))
     case("matmul/no_inner", mm, (2, 0), (0, 3))
     case("matmul/empty_batch", mm, (0, 2, 3), (0, 3, 2))
+    case("vdot/plain", torch.vdot, (7,), (7,))
+    case("inner/matrices", torch.inner, (3, 4), (5, 4))
+    case("inner/scalar", torch.inner, vec(1.5).reshape(()), (5, 4))
+    case("tensordot/two", lambda a, b, axes: torch.tensordot(a, b, axes), (2, 3, 4), (3, 4, 5), axes=2)
+    over = lambda a, b, left, right: torch.tensordot(a, b, (left, right))
+    case("tensordot_over/crossed", over, (2, 3, 4), (4, 5, 2), left=[0, -1], right=[2, 0])
+    case("kron/matrices", torch.kron, (2, 3), (3, 2))
+    case("kron/ranks", torch.kron, (2,), (3, 1, 2))
+    case("cross/broadcast", lambda a, b, axis: torch.linalg.cross(a, b, dim=axis), (4, 3, 1), (1, 3, 2), axis=-2)
+    case("addmm/plain", torch.addmm, (4,), (3, 5), (5, 4))
+    case("addmv/plain", torch.addmv, (3,), (3, 5), (5,))
+    case("addmv/one", torch.addmv, (1,), (3, 5), (5,))
+    case("addr/plain", torch.addr, (3, 4), (3,), (4,))
+    case("addbmm/plain", torch.addbmm, (3, 5), (2, 3, 4), (2, 4, 5))
+    case("matrix_power/five", torch.linalg.matrix_power, (2, 3, 3), n=5)
+    case("dist/plain", lambda a, b, p: torch.dist(a, b, p), (3, 4), (4,), p=3.0)
+    for p in (1.0, 2.0, 3.5):
+        case(f"cdist/p_{p}", lambda a, b, p: torch.cdist(a, b, p), (2, 3, 4), (2, 5, 4), p=p)
+    case("cdist/same", lambda a, b, p: torch.cdist(a, b, p), torch.ones(2, 3), torch.ones(1, 3), p=2.0)
+    case("pairwise_distance/rows", lambda a, b: F.pairwise_distance(a, b), (3, 4), (3, 4))
+    case("trace/wide", torch.trace, (3, 5))
     case("linear/bias", F.linear, (5, 4), (3, 4), (3,))
     case("linear/no_bias", F.linear, (5, 4), (3, 4))
     case("linear/rank_3", F.linear, (2, 5, 4), (3, 4), (3,))

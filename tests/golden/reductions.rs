@@ -23,6 +23,22 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "argmax" => (Exact, c.x(0).flatten(0, -1)?.argmax(0, false)?.into()),
         "argmin" if c.given("axis") => (Exact, c.x(0).argmin(c.axis(), c.flag("keepdim"))?.into()),
         "argmin" => (Exact, c.x(0).flatten(0, -1)?.argmin(0, false)?.into()),
+        "median" if c.name.ends_with("nan") => (Exact, c.x(0).median(c.axis(), false)?.0.into()),
+        "nanmedian" if c.name.ends_with("nan") => (Exact, c.x(0).nanmedian(c.axis(), false)?.0.into()),
+        "median" => (Exact, c.x(0).median(c.axis(), c.flag("keepdim"))?.into()),
+        "nanmedian" => (Exact, c.x(0).nanmedian(c.axis(), c.flag("keepdim"))?.into()),
+        "median_all" => (Exact, c.x(0).median_all()?.into()),
+        "quantile" => (Accumulated, c.x(0).quantile(c.float("q"), c.axis(), c.flag("keepdim"))?.into()),
+        "nanquantile" => (Accumulated, c.x(0).nanquantile(c.float("q"), c.axis(), c.flag("keepdim"))?.into()),
+        "nansum" => (Accumulated, c.x(0).nansum(axes(c), c.flag("keepdim"))?.into()),
+        "nanmean" => (Accumulated, c.x(0).nanmean(axes(c), c.flag("keepdim"))?.into()),
+        "count_nonzero" => (Exact, c.x(0).count_nonzero(axes(c))?.into()),
+        "aminmax" => (Exact, both(c.x(0).aminmax(c.axis(), false)?)),
+        "var_mean" => (Accumulated, both(c.x(0).var_mean(axes(c), c.flag("keepdim"))?)),
+        "std_mean" => (Accumulated, both(c.x(0).std_mean(axes(c), c.flag("keepdim"))?)),
+        "cummax" => (Chosen, c.x(0).cummax(c.axis())?.into()),
+        "cummin" => (Chosen, c.x(0).cummin(c.axis())?.into()),
+        "logcumsumexp" => (Accumulated, c.x(0).logcumsumexp(c.int("dim") as isize)?.into()),
         "logsumexp" => (Accumulated, logsumexp(c)?.into()),
         "cumsum" => (Accumulated, c.x(0).cumsum(c.axis())?.into()),
         "cumprod" => (Accumulated, c.x(0).cumprod(c.axis())?.into()),
@@ -32,6 +48,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "topk" => (Exact, c.x(0).topk(c.size("k"), c.axis(), c.flag("largest"))?.into()),
         _ => return Ok(None),
     }))
+}
+
+fn both((a, b): (Tensor<F32>, Tensor<F32>)) -> Outs {
+    vec![a, b].into()
 }
 
 /// The axes of a reduction; none given means all.

@@ -43,6 +43,11 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "flip" => (Exact, c.x(0).flip(c.axes("axes"))?.into()),
         "tril" => (Exact, c.x(0).tril(c.int("diagonal"))?.into()),
         "triu" => (Exact, c.x(0).triu(c.int("diagonal"))?.into()),
+        "diag" => (Exact, c.x(0).diag(c.int("diagonal"))?.into()),
+        "diagonal" => {
+            (Exact, c.x(0).diagonal(c.int("diagonal"), c.int("rows") as isize, c.int("columns") as isize)?.into())
+        }
+        "diag_embed" => (Exact, c.x(0).diag_embed(c.int("diagonal"))?.into()),
         "one_hot" => (Exact, c.index(0).one_hot(c.size("classes"))?.into()),
         _ => return Ok(None),
     }))

@@ -150,6 +150,34 @@ impl<P: Float> Tensor<P> {
         let ahead = a.roll(next, axis)?.mul(&b.roll(last, axis)?)?;
         ahead.sub(&a.roll(last, axis)?.mul(&b.roll(next, axis)?)?)?.to()
     }
+
+    /// Each of the square matrices in the last two dimensions times itself, `exponent` factors; 0 gives the identity
+    /// (`torch.linalg.matrix_power`, without inverses).
+    ///
+    /// Each product is rounded as [`matmul`](Self::matmul) rounds it; there are about `2 log2(exponent)` of them.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] for less than 2 dimensions, [`Error::Shape`] for matrices that are not square.
+    #[track_caller]
+    pub fn matrix_power(&self, exponent: u32) -> Result<Self> {
+        const OP: &str = "matrix_power";
+        let found = *self.raw.shape();
+        let [.., rows, columns] = *found else {
+            let expected = "at least 2 dimensions";
+            return Err(Error::Rank { op: OP, what: "the input", expected, found: found.into() });
+        };
+        if rows != columns {
+            let (what, expected) = ("each matrix", format!("[{rows}, {rows}]"));
+            return Err(Error::Shape { op: OP, what, expected, found: found.into() });
+        }
+        let Some(top) = exponent.checked_ilog2() else {
+            return Tensor::<P>::ones([rows], self.device())?.diag_embed(0)?.expand(found)?.contiguous();
+        };
+        (0..top).rev().try_fold(self.clone(), |power, bit| {
+            let square = power.matmul(&power)?;
+            if exponent >> bit & 1 == 1 { square.matmul(self) } else { Ok(square) }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +198,7 @@ mod tests {
             ("tensordot", gradcheck(|x| x[0].tensordot(&x[1], 2), &[c.clone(), d.clone()])),
             ("tensordot_over", gradcheck(|x| x[0].tensordot_over(&x[1], [-1, 0], [1, 2]), &[c, d])),
             ("kron", gradcheck(|x| x[0].kron(&x[1]), &[a.clone(), b.clone()])),
+            ("matrix_power", gradcheck(|x| x[0].matrix_power(5), &[wave(&[2, 3, 3])])),
             ("cross", gradcheck(|x| x[0].unsqueeze(1)?.cross(&x[1], -1), &[a, b])),
         ] {
             let worst = worst.unwrap();
@@ -182,6 +211,9 @@ mod tests {
         let (a, b) = (wave(&[2, 3, 4]), wave(&[3, 4, 2]));
         assert_eq!(a.tensordot(&b, 2)?.to_vec()?, a.einsum("ijk,jkl->il", &b)?.to_vec()?);
         assert_eq!(a.tensordot(&b, 0)?.dims(), [2, 3, 4, 3, 4, 2]);
+        let x = wave(&[3, 3]);
+        assert_eq!(x.matrix_power(3)?.to_vec()?, x.matmul(&x)?.matmul(&x)?.to_vec()?);
+        assert_eq!(x.matrix_power(0)?.sum_all()?.item()?, 3.0);
         assert_eq!(wave(&[3]).inner(&wave(&[2, 3]))?.dims(), [2]);
         assert_eq!(wave(&[3]).kron(&wave(&[2, 2]))?.dims(), [2, 6]);
         Ok(())
@@ -193,8 +225,12 @@ mod tests {
         let text = |result: Result<Tensor<F64>>| result.unwrap_err().to_string();
         assert_eq!(text(a.inner(&b)), "inner: inner dimensions differ, left is [2, 3], right is [2, 4]");
         assert_eq!(text(a.tensordot(&b, 3)), "tensordot: axes must be at most 2, which both tensors have, found 3");
-        assert_eq!(text(a.tensordot_over(&b, [0, 1], [0])), "tensordot_over: right must be 2 axes, as many as left, found 1");
+        assert_eq!(
+            text(a.tensordot_over(&b, [0, 1], [0])),
+            "tensordot_over: right must be 2 axes, as many as left, found 1"
+        );
         assert!(text(a.tensordot_over(&b, [0, 0], [0, 0])).contains("tensordot_over"));
+        assert_eq!(text(a.matrix_power(2)), "matrix_power: each matrix must have shape [2, 2], found [2, 3]");
         assert_eq!(text(a.cross(&a, 0)), "cross: the size of the axis must be 3, found 2");
     }
 }

@@ -147,7 +147,10 @@ mod tests {
         let x = counted();
         let text = |result: Result<Tensor<I64>>| result.unwrap_err().to_string();
         assert_eq!(text(x.diagonal(0, 1, -1)), "diagonal: columns must be another axis than 1, found -1");
-        assert_eq!(text(x.unsqueeze(0).and_then(|x| x.diag(0))), "diag: the input must have 1 or 2 dimensions, found shape [1, 3, 4]");
+        assert_eq!(
+            text(x.unsqueeze(0).and_then(|x| x.diag(0))),
+            "diag: the input must have 1 or 2 dimensions, found shape [1, 3, 4]"
+        );
         assert!(text(x.diag_embed(i64::MIN)).contains("more elements"));
         assert!(text(x.select(0, 0).and_then(|x| x.diag(1 << 24))).contains("no memory"));
         assert!(x.to::<F64>().unwrap().select(0, 0).unwrap().trace().is_err());

@@ -37,7 +37,11 @@ impl<P: Float> Tensor<P> {
             }
         }
         if self.dims().last() != other.dims().last() {
-            return Err(Error::InnerDimensions { op: OP, left: self.raw.shape().into(), right: other.raw.shape().into() });
+            return Err(Error::InnerDimensions {
+                op: OP,
+                left: self.raw.shape().into(),
+                right: other.raw.shape().into(),
+            });
         }
         self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(p, -1, false)
     }

@@ -234,5 +234,4 @@ mod tests {
         let narrow = numbers(&[1024.0]).to::<F16>().unwrap();
         assert_eq!(narrow.remainder(0.3).unwrap().item().unwrap(), f16::from_f64(1024.0 % 0.3));
     }
-
 }

@@ -111,6 +111,16 @@ impl<P: Element> Tensor<P> {
         self.extreme("min_all", Reduce::Min, [], false)
     }
 
+    /// Least and largest element over `axes` (all when none are given), which stay with size 1 if `keep` (`torch.aminmax`).
+    ///
+    /// # Errors
+    /// [`Error::Empty`] when there is nothing to choose from.
+    #[track_caller]
+    pub fn aminmax(&self, axes: impl Axes, keep: bool) -> Result<(Self, Self)> {
+        let axes = axes.as_axes();
+        Ok((self.extreme("aminmax", Reduce::Min, axes, keep)?, self.extreme("aminmax", Reduce::Max, axes, keep)?))
+    }
+
     /// Position of the largest element along `axis`: the first of equals, NaN before all numbers (`torch.argmax`).
     pub fn argmax(&self, axis: isize, keep: bool) -> Result<Tensor<I64>> {
         position("argmax", true, self, axis, keep)

@@ -65,9 +65,7 @@ impl<P: Float> Tensor<P> {
     /// Inverse of the hyperbolic tangent; NaN beyond ±1 (`torch.atanh`). Computed in F32, rounded once.
     #[track_caller]
     pub fn atanh(&self) -> Result<Self> {
-        let slope = |x: &RawTensor| {
-            of(Unary::Recip, &on(Binary::Mul, &affine(x, -1.0, 1.0)?, &affine(x, 1.0, 1.0)?)?)
-        };
+        let slope = |x: &RawTensor| of(Unary::Recip, &on(Binary::Mul, &affine(x, -1.0, 1.0)?, &affine(x, 1.0, 1.0)?)?);
         Ok(Self::from_raw(composed("atanh", &self.raw, atanh, slope)?))
     }
 }

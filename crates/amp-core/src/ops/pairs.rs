@@ -1,11 +1,11 @@
 //! Functions of two elements that are made of other operations.
 
 use super::kernel::{binary, compare, select, unary};
+use crate::Result;
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Bool, Element, F64, Float, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use crate::Result;
 use amp_cpu::{Binary, Compare, DType, Dims, Unary};
 
 full_range! {

@@ -188,7 +188,14 @@ mod tests {
     #[test]
     fn small_complements_keep_their_digits() {
         let x = Tensor::<F64>::from_vec(vec![2.9, 3.1, 10.0, 26.0, f64::INFINITY, -40.0], [6], &Device::cpu()).unwrap();
-        let truth = [4.109_787_809_945_886e-5, 1.164_865_736_719_959e-5, 2.088_487_583_762_545e-45, 5.663_192_408_856_143e-296, 0.0, 2.0];
+        let truth = [
+            4.109_787_809_945_886e-5,
+            1.164_865_736_719_959e-5,
+            2.088_487_583_762_545e-45,
+            5.663_192_408_856_143e-296,
+            0.0,
+            2.0,
+        ];
         for (found, truth) in x.erfc().unwrap().to_vec().unwrap().into_iter().zip(truth) {
             assert!((found - truth).abs() <= 1e-11 * truth, "{found:e} is not {truth:e}");
         }

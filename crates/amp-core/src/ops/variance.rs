@@ -122,6 +122,26 @@ impl<P: Float> Tensor<P> {
         self.std_with(axes, 1.0, keep)
     }
 
+    /// [`var`](Self::var) and [`mean`](Self::mean) over the same axes (`torch.var_mean`).
+    #[track_caller]
+    pub fn var_mean(&self, axes: impl Axes, keep: bool) -> Result<(Self, Self)>
+    where
+        P: VarPrecision,
+    {
+        let axes = axes.as_axes();
+        Ok((self.var(axes, keep)?, self.mean(axes, keep)?))
+    }
+
+    /// [`std`](Self::std) and [`mean`](Self::mean) over the same axes (`torch.std_mean`).
+    #[track_caller]
+    pub fn std_mean(&self, axes: impl Axes, keep: bool) -> Result<(Self, Self)>
+    where
+        P: StdPrecision,
+    {
+        let axes = axes.as_axes();
+        Ok((self.std(axes, keep)?, self.mean(axes, keep)?))
+    }
+
     /// As [`std`](Self::std), with division by `n - correction`.
     #[track_caller]
     pub fn std_with(&self, axes: impl Axes, correction: f64, keep: bool) -> Result<Self>

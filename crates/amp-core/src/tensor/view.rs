@@ -224,7 +224,7 @@ impl<P: Element> Tensor<P> {
 
     /// Puts a view of this tensor into the graph; `back` maps a gradient of the view to one of this tensor's shape.
     #[track_caller]
-    fn viewed(
+    pub(crate) fn viewed(
         &self,
         op: &'static str,
         view: RawTensor,

@@ -21,9 +21,11 @@ pub(crate) const OPS: &[Op] = &[
         .tensors(&[0, 1])
         .implemented(),
     Op::new("addmm", Family::Gemm, Class::Lower, "GEMM plus bias; fp32 accumulate").tensors(&[0, 1, 2]).implemented(),
-    Op::new("addmv", Family::Gemm, Class::Lower, "GEMV plus add; CUDA only").tensors(&[0, 1, 2]),
-    Op::new("addr", Family::Gemm, Class::Lower, "rank-1 update treated as BLAS on CUDA").tensors(&[0, 1, 2]),
-    Op::new("addbmm", Family::Gemm, Class::Lower, "batched GEMM reduced over batch").tensors(&[0, 1, 2]),
+    Op::new("addmv", Family::Gemm, Class::Lower, "GEMV plus add; CUDA only").tensors(&[0, 1, 2]).implemented(),
+    Op::new("addr", Family::Gemm, Class::Lower, "rank-1 update treated as BLAS on CUDA")
+        .tensors(&[0, 1, 2])
+        .implemented(),
+    Op::new("addbmm", Family::Gemm, Class::Lower, "batched GEMM reduced over batch").tensors(&[0, 1, 2]).implemented(),
     Op::new("baddbmm", Family::Gemm, Class::Lower, "batched GEMM plus add (attention scores)")
         .tensors(&[0, 1, 2])
         .implemented(),
@@ -62,21 +64,29 @@ pub(crate) const OPS: &[Op] = &[
         Class::Widest,
         "CUDA: only a dtype match is needed (promote); CPU not registered: inherits lower from mm (mixed inputs raise)",
     )
-    .tensors(&[0, 1]),
+    .tensors(&[0, 1])
+    .implemented(),
+    Op::new("tensordot_over", Family::Gemm, Class::Widest, "CUDA: only a dtype match is needed (promote)")
+        .torch("tensordot")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("dot", Family::Gemm, Class::Widest, "1-D reduction; promote keeps user precision instead of forcing half")
         .tensors(&[0, 1])
         .implemented(),
-    Op::new("vdot", Family::Gemm, Class::Widest, "same as dot").tensors(&[0, 1]),
+    Op::new("vdot", Family::Gemm, Class::Widest, "same as dot").tensors(&[0, 1]).implemented(),
     Op::new("outer", Family::Gemm, Class::Widest, "broadcast multiply; native type promotion")
         .tensors(&[0, 1])
         .implemented(),
-    Op::new("inner", Family::Gemm, Class::Widest, "composite; needs equal dtypes on CPU").tensors(&[0, 1]),
-    Op::new("kron", Family::Gemm, Class::Widest, "broadcast multiply").tensors(&[0, 1]),
+    Op::new("inner", Family::Gemm, Class::Widest, "composite; needs equal dtypes on CPU")
+        .tensors(&[0, 1])
+        .implemented(),
+    Op::new("kron", Family::Gemm, Class::Widest, "broadcast multiply").tensors(&[0, 1]).implemented(),
     Op::new(
         "matrix_power",
         Family::Gemm,
         Class::Lower,
         "not registered: inherits lower from inner matmul calls (error compounds with the exponent)",
-    ),
+    )
+    .implemented(),
     Op::new("bilinear", Family::Gemm, Class::Widest, "inputs and weight must share a dtype").tensors(&[0, 1, 2]),
 ];

@@ -50,7 +50,7 @@ pub(crate) const OPS: &[Op] = &[
         .tensors(&[0, 1, 2])
         .implemented(),
     Op::new("atan2", Family::Pointwise, Class::Widest, "two inputs must share a dtype").tensors(&[0, 1]).implemented(),
-    Op::new("cross", Family::Pointwise, Class::Widest, "two inputs must share a dtype").tensors(&[0, 1]),
+    Op::new("cross", Family::Pointwise, Class::Widest, "two inputs must share a dtype").tensors(&[0, 1]).implemented(),
     Op::new("add", Family::Pointwise, Class::Widest, "native type promotion to the widest operand")
         .tensors(&[0, 1])
         .implemented(),

@@ -41,9 +41,15 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("nuclear_norm", Family::Reduction, Class::Full, "needs an SVD; no half kernel"),
     Op::new("renorm", Family::Reduction, Class::Full, "norm inside"),
-    Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]),
+    Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]).implemented(),
+    Op::new("pairwise_distance", Family::Reduction, Class::Full, "norm of a difference")
+        .torch("dist")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("pdist", Family::Reduction, Class::Full, "pairwise norms"),
-    Op::new("cdist", Family::Reduction, Class::Full, "pairwise norms; square then sqrt cancellation").tensors(&[0, 1]),
+    Op::new("cdist", Family::Reduction, Class::Full, "pairwise norms; square then sqrt cancellation")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("cosine_similarity", Family::Reduction, Class::Full, "norms and division")
         .tensors(&[0, 1])
         .implemented()
@@ -54,11 +60,14 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("softmin", Family::Reduction, Class::Full, "softmax(-x)").implemented().direct(),
     Op::new("gumbel_softmax", Family::Reduction, Class::Full, "softmax inside"),
     Op::new("trace", Family::Reduction, Class::Full, "no 16-bit CPU kernel")
-        .departs("a sum; PyTorch treats it as full on the CPU only"),
+        .departs("a sum; PyTorch treats it as full on the CPU only")
+        .implemented(),
     Op::new("quantile", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
-        .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only"),
+        .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only")
+        .implemented(),
     Op::new("nanquantile", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
-        .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only"),
+        .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only")
+        .implemented(),
     Op::new(
         "mean",
         Family::Reduction,
@@ -96,6 +105,14 @@ pub(crate) const OPS: &[Op] = &[
         .departs("variance squares and sums, which half can neither hold nor resolve")
         .implemented()
         .direct(),
+    Op::new("var_mean", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
+        .torch("var")
+        .departs("variance squares and sums, which half can neither hold nor resolve")
+        .implemented(),
+    Op::new("std_mean", Family::Reduction, Class::Full, "kernel accumulates in fp32; Apex forces fp32")
+        .torch("std")
+        .departs("variance squares and sums, which half can neither hold nor resolve")
+        .implemented(),
     Op::new("max", Family::Reduction, Class::Keep, "exact selection").implemented(),
     Op::new("max_all", Family::Reduction, Class::Keep, "exact selection").torch("max").implemented(),
     Op::new("min", Family::Reduction, Class::Keep, "exact selection").implemented(),
@@ -104,13 +121,20 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("amin", Family::Reduction, Class::Keep, "exact selection").implemented(),
     Op::new("argmax", Family::Reduction, Class::Keep, "integer output").implemented(),
     Op::new("argmin", Family::Reduction, Class::Keep, "integer output").implemented(),
-    Op::new("median", Family::Reduction, Class::Keep, "exact selection"),
+    Op::new("median", Family::Reduction, Class::Keep, "exact selection").implemented(),
+    Op::new("median_all", Family::Reduction, Class::Keep, "exact selection").torch("median").implemented(),
+    Op::new("nanmedian", Family::Reduction, Class::Keep, "exact selection").torch("median").implemented(),
+    Op::new("aminmax", Family::Reduction, Class::Keep, "exact selection").torch("amax").implemented(),
+    Op::new("count_nonzero", Family::Reduction, Class::Keep, "integer output").torch("argmax").implemented(),
     Op::new("nansum", Family::Reduction, Class::Full, "unlisted although it accumulates like sum (gap)")
-        .departs("a sum like any other; PyTorch omitted it from the list"),
-    Op::new("nanmean", Family::Reduction, Class::Full, "unlisted").departs("a mean is a sum"),
+        .departs("a sum like any other; PyTorch omitted it from the list")
+        .implemented(),
+    Op::new("nanmean", Family::Reduction, Class::Full, "unlisted").departs("a mean is a sum").implemented(),
     Op::new("logcumsumexp", Family::Reduction, Class::Full, "unlisted although it is exp-based (gap)")
-        .departs("a cumulative sum of exponentials"),
-    Op::new("cummax", Family::Reduction, Class::Keep, "exact selection"),
+        .departs("a cumulative sum of exponentials")
+        .implemented(),
+    Op::new("cummax", Family::Reduction, Class::Keep, "exact selection").implemented(),
+    Op::new("cummin", Family::Reduction, Class::Keep, "exact selection").torch("cummax").implemented(),
     Op::new("all", Family::Reduction, Class::Keep, "bool output").implemented(),
     Op::new("any", Family::Reduction, Class::Keep, "bool output").implemented(),
 ];
