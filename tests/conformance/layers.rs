@@ -113,6 +113,13 @@ fn losses() {
     let (share, positive) = (Values::Uniform(0.05, 0.95), Values::Uniform(0.05, 0.95));
     for device in &devices() {
         conform!(device, "mse_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| a.x[0].mse_loss(&a.x[1]));
+        conform!(device, "gaussian_nll_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| {
+            a.x[0].gaussian_nll_loss(&a.x[1], &a.x[1].detach().abs()?.add(0.5)?)
+        });
+        conform!(device, "poisson_nll_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| a.x[0]
+            .poisson_nll_loss(&a.x[1]));
+        conform!(device, "soft_margin_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| a.x[0]
+            .soft_margin_loss(&a.x[1]));
         conform!(device, "l1_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| a.x[0].l1_loss(&a.x[1]));
         conform!(device, "smooth_l1_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| {
             a.x[0].smooth_l1_loss(&a.x[1], 0.5)

@@ -61,6 +61,10 @@ fn indices<P: Element>(x: &Tensor<P>) -> Result<Tensor<I64>> {
     Tensor::from_fn(x.dims(), |i| (i[0] % 2) as i64, &device())
 }
 
+fn targets() -> Result<Tensor<I64>> {
+    Tensor::from_vec(vec![1, 2, 2, 0], [2, 2], &device())
+}
+
 fn mask<P: Element>(x: &Tensor<P>) -> Result<Tensor<Bool>> {
     Tensor::from_fn(x.dims(), |i| i.iter().sum::<usize>() % 2 == 0, &device())
 }
@@ -144,6 +148,23 @@ cases! {
     instance_norm full -> F32, [2, 4, 3] [4] [4]: |a, b, c| a.instance_norm(Some(b), Some(c), 1e-5);
     batch_norm_train full -> F32, [3, 4] [4] [4]: |a, b, c| a.batch_norm_train(Some(b), Some(c), 1e-5).map(|(y, _)| y);
     batch_norm_eval full -> F32, [3, 4] [4] [4]: |a, b, c| a.batch_norm_eval(b, c, None, None, 1e-5);
+    gaussian_nll_loss full -> F32, [3, 4] [3, 4] [3, 1]: |a, b, c| a.gaussian_nll_loss(b, c);
+    gaussian_nll_loss_with full -> F32, [3, 4] [3, 4] [3, 4]: |a, b, c| a.gaussian_nll_loss_with(b, c, true, 1e-8, SUM);
+    poisson_nll_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.poisson_nll_loss(b);
+    poisson_nll_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.poisson_nll_loss_with(b, false, true, SUM);
+    hinge_embedding_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.hinge_embedding_loss(b, 1.0);
+    hinge_embedding_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.hinge_embedding_loss_with(b, 1.0, SUM);
+    soft_margin_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.soft_margin_loss(b);
+    soft_margin_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.soft_margin_loss_with(b, SUM);
+    multi_margin_loss full -> F32, [3, 4] [1] [1]: |a, b, c| a.multi_margin_loss(&labels(a, |i| i as i64)?, 1.0, 1.0);
+    multi_margin_loss_with full -> F32, [3, 4] [1] [1]:
+        |a, b, c| a.multi_margin_loss_with(&labels(a, |i| i as i64)?, 2.0, 0.5, SUM);
+    multilabel_margin_loss full -> F32, [3, 4] [1] [1]: |a, b, c| a.multilabel_margin_loss(&indices(a)?);
+    multilabel_margin_loss_with full -> F32, [3, 4] [1] [1]: |a, b, c| a.multilabel_margin_loss_with(&indices(a)?, SUM);
+    multilabel_soft_margin_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.multilabel_soft_margin_loss(b);
+    multilabel_soft_margin_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.multilabel_soft_margin_loss_with(b, SUM);
+    ctc_loss full -> F32, [4, 2, 3] [1] [1]: |a, b, c| a.ctc_loss(&targets()?, [4, 3], [2, 1], 0);
+    ctc_loss_with full -> F32, [4, 2, 3] [1] [1]: |a, b, c| a.ctc_loss_with(&targets()?, [4, 3], [2, 1], 0, true, SUM);
     mse_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.mse_loss(b);
     mse_loss_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.mse_loss_with(b, SUM);
     l1_loss full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.l1_loss(b);

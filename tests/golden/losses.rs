@@ -21,6 +21,34 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let y = c.x(0).log_softmax(-1)?.kl_div_with(&c.x(1), c.flag("log_target"), reduction(c))?;
             (Accumulated, y.into())
         }
+        "gaussian_nll_loss" => {
+            let y = c.x(0).gaussian_nll_loss_with(&c.x(1), &c.x(2), c.flag("full"), 1e-6, reduction(c))?;
+            (Accumulated, y.into())
+        }
+        "poisson_nll_loss" => {
+            let y = c.x(0).poisson_nll_loss_with(&c.x(1), c.flag("log_input"), c.flag("full"), reduction(c))?;
+            (Accumulated, y.into())
+        }
+        "hinge_embedding_loss" => {
+            (Accumulated, c.x(0).hinge_embedding_loss_with(&c.x(1), c.float("margin"), reduction(c))?.into())
+        }
+        "soft_margin_loss" => (Accumulated, c.x(0).soft_margin_loss_with(&c.x(1), reduction(c))?.into()),
+        "multi_margin_loss" => {
+            let y = c.x(0).multi_margin_loss_with(&c.index(1), c.float("p"), c.float("margin"), reduction(c))?;
+            (Accumulated, y.into())
+        }
+        "multilabel_margin_loss" => {
+            (Accumulated, c.x(0).multilabel_margin_loss_with(&c.index(1), reduction(c))?.into())
+        }
+        "multilabel_soft_margin_loss" => {
+            (Accumulated, c.x(0).multilabel_soft_margin_loss_with(&c.x(1), reduction(c))?.into())
+        }
+        "ctc_loss" => {
+            let (inputs, targets) = (c.sizes("inputs"), c.sizes("targets"));
+            let x = c.x(0).log_softmax(-1)?;
+            let y = x.ctc_loss_with(&c.index(1), inputs, targets, c.size("blank"), false, reduction(c))?;
+            (Accumulated, y.into())
+        }
         "triplet_margin_loss" => (Accumulated, c.x(0).triplet_margin_loss(&c.x(1), &c.x(2), c.float("margin"))?.into()),
         "margin_ranking_loss" => {
             (Accumulated, c.x(0).margin_ranking_loss(&c.x(1), &c.x(2).detach(), c.float("margin"))?.into())

@@ -49,7 +49,11 @@ pub(crate) const OPS: &[Op] = &[
         .implemented(),
     Op::new("kl_div", Family::Loss, Class::Full, "log/exp terms").tensors(&[0, 1]).implemented(),
     Op::new("kl_div_with", Family::Loss, Class::Full, "log/exp terms").torch("kl_div").tensors(&[0, 1]).implemented(),
-    Op::new("poisson_nll_loss", Family::Loss, Class::Full, "exp of input").tensors(&[0, 1]),
+    Op::new("poisson_nll_loss", Family::Loss, Class::Full, "exp of input").tensors(&[0, 1]).implemented(),
+    Op::new("poisson_nll_loss_with", Family::Loss, Class::Full, "exp of input")
+        .torch("poisson_nll_loss")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new(
         "binary_cross_entropy",
         Family::Loss,
@@ -84,21 +88,55 @@ pub(crate) const OPS: &[Op] = &[
         .torch("binary_cross_entropy_with_logits")
         .tensors(&[0, 1, 2])
         .implemented(),
-    Op::new("hinge_embedding_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]),
+    Op::new("hinge_embedding_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]).implemented(),
+    Op::new("hinge_embedding_loss_with", Family::Loss, Class::Full, "reduction accuracy")
+        .torch("hinge_embedding_loss")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("margin_ranking_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1, 2]).implemented(),
-    Op::new("soft_margin_loss", Family::Loss, Class::Full, "exp inside").tensors(&[0, 1]),
-    Op::new("multi_margin_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]),
-    Op::new("multilabel_margin_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]),
+    Op::new("soft_margin_loss", Family::Loss, Class::Full, "exp inside").tensors(&[0, 1]).implemented(),
+    Op::new("soft_margin_loss_with", Family::Loss, Class::Full, "exp inside")
+        .torch("soft_margin_loss")
+        .tensors(&[0, 1])
+        .implemented(),
+    Op::new("multi_margin_loss", Family::Loss, Class::Full, "reduction accuracy").implemented(),
+    Op::new("multi_margin_loss_with", Family::Loss, Class::Full, "reduction accuracy")
+        .torch("multi_margin_loss")
+        .implemented(),
+    Op::new("multilabel_margin_loss", Family::Loss, Class::Full, "reduction accuracy").implemented(),
+    Op::new("multilabel_margin_loss_with", Family::Loss, Class::Full, "reduction accuracy")
+        .torch("multilabel_margin_loss")
+        .implemented(),
     Op::new("multilabel_margin_loss_forward", Family::Loss, Class::Full, "CPU internal entry")
         .departs("all losses are full"),
     Op::new("multilabel_soft_margin_loss", Family::Loss, Class::Full, "not registered: CUDA result fp32 through sum")
-        .tensors(&[0, 1]),
+        .tensors(&[0, 1])
+        .implemented(),
+    Op::new(
+        "multilabel_soft_margin_loss_with",
+        Family::Loss,
+        Class::Full,
+        "not registered: CUDA result fp32 through sum",
+    )
+    .torch("multilabel_soft_margin_loss")
+    .tensors(&[0, 1])
+    .implemented(),
     Op::new("cosine_embedding_loss", Family::Loss, Class::Full, "norms and division").tensors(&[0, 1, 2]).implemented(),
     Op::new("triplet_margin_loss", Family::Loss, Class::Full, "pairwise norm").tensors(&[0, 1, 2]).implemented(),
     Op::new("ctc_loss", Family::Loss, Class::Full, "long log-space recursions")
-        .tensors(&[0, 1])
-        .departs("all losses are full; PyTorch lists it on the CPU only"),
+        .departs("all losses are full; PyTorch lists it on the CPU only")
+        .implemented(),
+    Op::new("ctc_loss_with", Family::Loss, Class::Full, "long log-space recursions")
+        .torch("ctc_loss")
+        .departs("all losses are full; PyTorch lists it on the CPU only")
+        .implemented(),
     Op::new("gaussian_nll_loss", Family::Loss, Class::Full, "unlisted composite (log is fp32 on CUDA)")
         .tensors(&[0, 1, 2])
-        .departs("all losses are full; PyTorch omitted it from the list"),
+        .departs("all losses are full; PyTorch omitted it from the list")
+        .implemented(),
+    Op::new("gaussian_nll_loss_with", Family::Loss, Class::Full, "unlisted composite (log is fp32 on CUDA)")
+        .torch("gaussian_nll_loss")
+        .tensors(&[0, 1, 2])
+        .departs("all losses are full; PyTorch omitted it from the list")
+        .implemented(),
 ];

@@ -2,15 +2,20 @@
 
 pub(super) mod binary;
 pub(super) mod classes;
+mod ctc;
 pub(super) mod distance;
 pub(super) mod divergence;
+mod likelihood;
+mod margin;
 pub(super) mod ranking;
 
 pub use classes::CrossEntropy;
 
 use super::kernel::scaled;
 use crate::autograd::{Pass, record};
+use crate::precision::FullRange;
 use crate::raw::RawTensor;
+use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{Dims, Reduce};
 
@@ -54,6 +59,17 @@ impl LossReduction {
         let factor = self.factor(shape);
         let grad = if factor == 1.0 { grad.detached() } else { scaled(grad, factor)? };
         grad.broadcast_to("loss", shape)
+    }
+}
+
+/// The losses of single elements or rows as the caller asked for them.
+#[track_caller]
+fn reduced<P: FullRange>(losses: Tensor<P>, reduction: LossReduction) -> Result<Tensor<P>> {
+    match reduction {
+        LossReduction::Mean => losses.mean_all(),
+        LossReduction::Sum => losses.sum_all(),
+        LossReduction::BatchMean => losses.sum_all()?.div(losses.dims().first().copied().unwrap_or(1) as f64),
+        LossReduction::None => Ok(losses),
     }
 }
 
