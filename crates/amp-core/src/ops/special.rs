@@ -210,7 +210,7 @@ mod tests {
         assert!((length[1] / 3.162_277_7e38 - 1.0).abs() < 1e-6);
         let far = numbers(&[3e4]).to::<F16>().unwrap();
         assert_eq!(far.hypot(&far).unwrap().item().unwrap().to_f32(), 42432.0);
-        let logs = numbers(&[0.0, 0.0, 2.0, 0.0]).xlogy(&numbers(&[0.0, inf, 0.0, nan])).unwrap().to_vec().unwrap();
+        let logs = numbers(&[0.0, 0.0, 2.0, 0.0]).xlogy(numbers(&[0.0, inf, 0.0, nan])).unwrap().to_vec().unwrap();
         assert_eq!(logs[..3], [0.0, 0.0, -inf]);
         assert!(logs[3].is_nan());
     }

@@ -41,15 +41,17 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("nuclear_norm", Family::Reduction, Class::Full, "needs an SVD; no half kernel"),
     Op::new("renorm", Family::Reduction, Class::Full, "norm inside"),
-    Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]).implemented(),
+    Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]).implemented().direct(),
     Op::new("pairwise_distance", Family::Reduction, Class::Full, "norm of a difference")
         .torch("dist")
         .tensors(&[0, 1])
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("pdist", Family::Reduction, Class::Full, "pairwise norms"),
     Op::new("cdist", Family::Reduction, Class::Full, "pairwise norms; square then sqrt cancellation")
         .tensors(&[0, 1])
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("cosine_similarity", Family::Reduction, Class::Full, "norms and division")
         .tensors(&[0, 1])
         .implemented()
@@ -61,7 +63,8 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("gumbel_softmax", Family::Reduction, Class::Full, "softmax inside"),
     Op::new("trace", Family::Reduction, Class::Full, "no 16-bit CPU kernel")
         .departs("a sum; PyTorch treats it as full on the CPU only")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("quantile", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
         .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only")
         .implemented(),
@@ -128,7 +131,8 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("count_nonzero", Family::Reduction, Class::Keep, "integer output").torch("argmax").implemented(),
     Op::new("nansum", Family::Reduction, Class::Full, "unlisted although it accumulates like sum (gap)")
         .departs("a sum like any other; PyTorch omitted it from the list")
-        .implemented(),
+        .implemented()
+        .direct(),
     Op::new("nanmean", Family::Reduction, Class::Full, "unlisted").departs("a mean is a sum").implemented(),
     Op::new("logcumsumexp", Family::Reduction, Class::Full, "unlisted although it is exp-based (gap)")
         .departs("a cumulative sum of exponentials")
