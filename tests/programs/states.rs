@@ -112,3 +112,49 @@ fn states_go_round_loops_and_into_lists() -> Result<()> {
     assert_same(&(y.clone(), ends[1].clone()), &second)?;
     assert_same(&(y, states[1].clone()), &second)
 }
+
+/// Keys and values of the steps before.
+#[derive(Default)]
+struct Cache {
+    keys: Option<Tensor<F32>>,
+    values: Option<Tensor<F32>>,
+}
+
+/// Attention over what came before: pairs of which only the types tell the precision join element by element.
+#[autocast(bf16)]
+fn attend(key: &Linear, value: &Linear, x: &Tensor<F32>, cache: &mut Cache) -> Result<Tensor<F32>> {
+    let (k, v) = (key.forward(x)?, value.forward(x)?);
+    let (k, v, steps) = match (cache.keys.take(), cache.values.take()) {
+        (Some(before), Some(and)) => (Tensor::cat(&[&before, &k], 0)?, Tensor::cat(&[&and, &v], 0)?, 2),
+        _ => (k, v, 1),
+    };
+    (cache.keys, cache.values) = (Some(k.clone()), Some(v.clone()));
+    let scores = (x.matmul(&k.t()?)? / (steps as f64))?;
+    scores.softmax(-1)?.matmul(&v)
+}
+
+fn attend_by_hand(key: &Linear, value: &Linear, x: &Tensor<F32>, cache: &mut Cache) -> Result<Tensor<F32>> {
+    let layer = |layer: &Linear| -> Result<Tensor<F32>> { amp_region!(bf16, { layer.forward(x)? }).to() };
+    let (k, v) = (layer(key)?, layer(value)?);
+    let (k, v, steps) = match (cache.keys.take(), cache.values.take()) {
+        (Some(before), Some(and)) => (Tensor::cat(&[&before, &k], 0)?, Tensor::cat(&[&and, &v], 0)?, 2),
+        _ => (k, v, 1),
+    };
+    (cache.keys, cache.values) = (Some(k.clone()), Some(v.clone()));
+    let scores = (x.to::<BF16>()?.matmul(&k.to::<BF16>()?.t()?)? / (steps as f64))?;
+    let weights = scores.to::<F32>()?.softmax(-1)?;
+    weights.to::<BF16>()?.matmul(&v.to::<BF16>()?)?.to()
+}
+
+#[test]
+fn pairs_of_a_cache_and_of_layers_join() -> Result<()> {
+    let device = Device::cpu();
+    let (key, value) = (Linear::new(4, 4, &device)?, Linear::new(4, 4, &device)?);
+    let (mut ours, mut theirs) = (Cache::default(), Cache::default());
+    for _ in 0..3 {
+        let x = random([2, 4])?;
+        let left = attend(&key, &value, &x, &mut ours)?;
+        assert_eq!(left.to_vec()?, attend_by_hand(&key, &value, &x, &mut theirs)?.to_vec()?);
+    }
+    Ok(())
+}

@@ -2,7 +2,7 @@
 
 use super::{called, enclosed, ends, local, only_asked, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Expr, Lifetime};
 
 /// A value given away, cast where it is a tensor or holds tensors.
@@ -145,6 +145,19 @@ pub(crate) fn joined(expr: Expr) -> Expr {
 /// As [`joined`], of references: what is widened lives in the slot.
 pub(crate) fn joined_behind(expr: Expr, slot: &Ident) -> Expr {
     joined_by(expr, |value| quote_spanned!(value.span()=> join_behind(#value, &mut #slot)))
+}
+
+/// As [`joined`], element by element of the tuples that the branches end in.
+pub(crate) fn joined_elements(expr: Expr, count: usize) -> Expr {
+    let (first, _) = ends(&expr);
+    let site = Span::mixed_site().located_at(first);
+    let names: Vec<Ident> = (0..count).map(|i| local("v", i, first)).collect();
+    let elements = format_ident!("elements{count}", span = site);
+    Expr::Verbatim(quote_spanned!(site=>
+        (match (#expr).#elements() {
+            (#(#names,)*) => (#((&&&__amp::probe(&#names, __amp::TO_F32)).joined().join(#names),)*)
+        })
+    ))
 }
 
 fn joined_by(expr: Expr, joins: impl FnOnce(&Ident) -> TokenStream) -> Expr {

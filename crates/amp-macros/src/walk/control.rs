@@ -20,6 +20,8 @@ enum Agreement {
     F32,
     /// The types decide.
     ByType,
+    /// The types of so many elements of the tuples that they end in decide, one by one.
+    ByElements(usize),
 }
 
 /// What is left to do where branches join.
@@ -27,6 +29,8 @@ enum Joined {
     Already,
     /// They are wrapped: the types decide.
     ByType,
+    /// They are wrapped: the types of so many elements decide, one by one.
+    ByElements(usize),
     /// The same of references; what is widened lives in this local.
     Behind(Ident),
 }
@@ -68,7 +72,7 @@ impl Walker<'_> {
             Arm { value: then, end: End::Block(&mut branch.then_branch) },
             Arm { value: otherwise, end: End::Expr(other) },
         ];
-        let (value, joined) = self.join(arms);
+        let (value, joined) = self.join(arms, expect);
         self.finish_join(expr, joined);
         value
     }
@@ -100,7 +104,7 @@ impl Walker<'_> {
             arms.push(Arm { value, end: End::Expr(&mut arm.body) });
         }
         self.flows.merge(ends);
-        let (value, joined) = self.join(arms);
+        let (value, joined) = self.join(arms, expect);
         self.finish_join(expr, joined);
         value
     }
@@ -112,7 +116,7 @@ impl Walker<'_> {
             Arm { value: in_lower, end: End::Block(&mut lower) },
             Arm { value: in_full, end: End::Block(&mut full) },
         ];
-        let (_, joined) = self.join(arms);
+        let (_, joined) = self.join(arms, &Expect::Open);
         let enabled = emit::scrutinee(enabled);
         let mut expr = Expr::Verbatim(quote!(if #enabled #lower else #full));
         self.finish_join(&mut expr, joined);
@@ -120,14 +124,16 @@ impl Walker<'_> {
     }
 
     /// Makes the branches agree; tells what is left to do with all of them.
-    fn join(&mut self, mut arms: Vec<Arm<'_>>) -> (Value, Joined) {
+    fn join(&mut self, mut arms: Vec<Arm<'_>>, expect: &Expect) -> (Value, Joined) {
         self.check_branches(&mut arms);
         let mut value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
         let values = arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never);
         value.take_flows(values.map(|arm| &mut arm.value).collect());
         value.constants = constants(&arms);
         (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
-        match agreement(&arms) {
+        // What has a declared type may be coerced to it, element by element.
+        let elements = if matches!(expect, Expect::Nothing) { by_elements(&mut arms) } else { None };
+        match elements.unwrap_or_else(|| agreement(&arms)) {
             Agreement::None => (value, Joined::Already),
             agreement if typed(&arms).count() <= MOST && arms.iter_mut().any(is_reference) => {
                 let prec = if agreement == Agreement::F32 { Prec::F32 } else { Prec::Unknown };
@@ -141,6 +147,12 @@ impl Walker<'_> {
                     }
                 }
                 (Value { prec: Prec::F32, ..value }, Joined::Already)
+            }
+            Agreement::ByElements(count) => {
+                let open = (0..count).filter(|&i| is_open(&arms, i)).collect::<Vec<_>>();
+                wrap_in_variants(arms);
+                open.into_iter().for_each(|i| (value.parts[i].prec, value.parts[i].sure) = (Prec::Unknown, false));
+                (Value { sure: false, ..value }, Joined::ByElements(count))
             }
             Agreement::ByType => {
                 wrap_in_variants(arms);
@@ -221,6 +233,7 @@ impl Walker<'_> {
         match joined {
             Joined::Already => {}
             Joined::ByType => self.rewrite(expr, emit::joined),
+            Joined::ByElements(count) => self.rewrite(expr, |inner| emit::joined_elements(inner, count)),
             Joined::Behind(slot) => self.rewrite(expr, |inner| emit::joined_behind(inner, &slot)),
         }
     }
@@ -253,6 +266,8 @@ impl Walker<'_> {
 
 /// As many references join by their types.
 const MOST: usize = 8;
+/// As many elements of tuples do.
+const MOST_ELEMENTS: usize = 4;
 
 /// The branches that end in a value with a type of its own.
 fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>> {
@@ -276,6 +291,24 @@ fn agreement(arms: &[Arm<'_>]) -> Agreement {
         return Agreement::F32;
     }
     Agreement::ByType
+}
+
+/// How branches agree that end in tuples of which the types alone tell some elements' precision.
+fn by_elements(arms: &mut [Arm<'_>]) -> Option<Agreement> {
+    let count = typed(arms).next()?.value.parts.len();
+    let alike = |arm: &mut Arm<'_>| {
+        arm.value.prec == Prec::Never || arm.value.parts.len() == count && tuple(&mut arm.end).is_some()
+    };
+    let joins = arms.iter_mut().all(alike) && (2..=MOST).contains(&typed(arms).count());
+    let joins = joins && (2..=MOST_ELEMENTS).contains(&count);
+    (joins && (0..count).any(|i| is_open(arms, i))).then_some(Agreement::ByElements(count))
+}
+
+/// Whether it takes types to tell what element `i` of the tuples is that branches end in.
+fn is_open(arms: &[Arm<'_>], i: usize) -> bool {
+    let precs: Vec<&Prec> = typed(arms).map(|arm| &arm.value.parts[i].prec).collect();
+    let like = precs.iter().all(|prec| *prec == precs[0]) && precs[0].is_known();
+    precs.iter().any(|prec| prec.is_tensor()) && !like && !precs.iter().any(|prec| **prec == Prec::F32)
 }
 
 /// Wraps branches for the types to join them.
