@@ -367,3 +367,80 @@ fn what_lies_in_a_map_is_widened_for_ones_own_function() -> Result<()> {
     assert_eq!(out_of_other_lists(&x)?, 1 + 4 + 4 + 1);
     Ok(())
 }
+
+struct Cache {
+    kv: Option<(T, T)>,
+}
+
+impl Cache {
+    #[autocast(bf16)]
+    fn extended(&mut self, fc: &Linear, x: &Tensor<F32>) -> Result<T> {
+        let (k, v) = (fc.forward(x)?, fc.forward(x)?.relu()?);
+        let (k, v) = match &self.kv {
+            Some((before_k, before_v)) => (Tensor::cat(&[before_k, &k], 0)?, Tensor::cat(&[before_v, &v], 0)?),
+            None => (k, v),
+        };
+        self.kv = Some((k.clone(), v.clone()));
+        k.transpose(0, 1)?.matmul(&v)
+    }
+
+    #[autocast(bf16)]
+    fn crossed(&self, fc: &Linear, x: &Tensor<F32>) -> Result<T> {
+        let (k, v) = match self.kv.as_ref() {
+            Some((k, v)) => (k.clone(), v.clone()),
+            None => (fc.forward(x)?, fc.forward(x)?),
+        };
+        k.transpose(0, 1)?.matmul(&v)
+    }
+}
+
+#[test]
+fn pairs_of_fields_join_pairs_of_modules() -> Result<()> {
+    let fc = Linear::new(4, 4, &Device::cpu())?;
+    let (x, y) = (random([2, 4])?, random([3, 4])?);
+    let mut cache = Cache { kv: None };
+    let product = |k: &T, v: &T| k.to::<BF16>()?.transpose(0, 1)?.matmul(&v.to::<BF16>()?)?.to::<F32>();
+    let given = |x: &T| fc.forward(&x.to::<BF16>()?)?.to::<F32>();
+    let (k, v) = (given(&x)?, given(&x)?.relu()?);
+    assert_eq!(cache.crossed(&fc, &x)?.to_vec()?, product(&k, &k)?.to_vec()?);
+    assert_eq!(cache.extended(&fc, &x)?.to_vec()?, product(&k, &v)?.to_vec()?);
+    let k = Tensor::cat(&[&k, &given(&y)?], 0)?;
+    let v = Tensor::cat(&[&v, &given(&y)?.relu()?], 0)?;
+    assert_eq!(cache.extended(&fc, &y)?.to_vec()?, product(&k, &v)?.to_vec()?);
+    assert_eq!(cache.crossed(&fc, &x)?.to_vec()?, product(&k, &v)?.to_vec()?);
+    Ok(())
+}
+
+#[autocast(f16)]
+fn staged(fc: &Linear, norm: &LayerNorm, x: &Tensor<F32>, stage: usize) -> Result<T> {
+    let (h, scale) = if stage == 0 {
+        (fc.forward(x)?, 1.0)
+    } else if stage == 1 {
+        (norm.forward(x)?, 2.0)
+    } else if stage == 2 {
+        let pair = (x.matmul(x)?, 3.0);
+        assert_eq!(pair.0.dims(), x.dims());
+        pair
+    } else {
+        return x.relu();
+    };
+    h.add(&h)? * scale
+}
+
+#[test]
+fn pairs_of_several_branches_join() -> Result<()> {
+    let (fc, norm, x) = (Linear::new(4, 4, &Device::cpu())?, LayerNorm::new([4], &Device::cpu())?, random([4, 4])?);
+    let x16 = x.to::<F16>()?;
+    let stages = [fc.forward(&x16)?.to::<F32>()?, norm.forward(&x)?, x16.matmul(&x16)?.to::<F32>()?];
+    for (stage, h) in stages.iter().enumerate() {
+        let expected = (h.add(h)? * (stage as f64 + 1.0))?;
+        assert_eq!(staged(&fc, &norm, &x, stage)?.to_vec()?, expected.to_vec()?, "stage {stage}");
+    }
+    Ok(())
+}
+
+#[autocast(bf16)]
+fn alike(fc: &Linear, x: &Tensor<F32>, twice: bool) -> Result<Tensor<BF16>> {
+    let (h, _): (Tensor<BF16>, usize) = if twice { (fc.forward(&fc.forward(x)?)?, 2) } else { (fc.forward(x)?, 1) };
+    Ok(h)
+}

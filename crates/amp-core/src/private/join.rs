@@ -106,32 +106,6 @@ impl<J, K> Differing for Probe<J, K> {
     }
 }
 
-macro_rules! tuples {
-    ($($name:ident: $($e:ident)+;)*) => { $(
-        /// A tuple of so many elements.
-        pub trait $name {
-            $(
-                /// The type of this element.
-                type $e;
-            )+
-            /// The elements.
-            fn apart(self) -> ($(Self::$e,)+);
-        }
-
-        impl<$($e),+> $name for ($($e,)+) {
-            $(type $e = $e;)+
-            fn apart(self) -> Self {
-                self
-            }
-        }
-    )* };
-}
-tuples! {
-    Elements2: E0 E1;
-    Elements3: E0 E1 E2;
-    Elements4: E0 E1 E2 E3;
-}
-
 macro_rules! joins {
     ($($(#[$doc:meta])* $name:ident: $($variant:ident),+;)*) => { $(
         $(#[$doc])*
@@ -150,45 +124,6 @@ macro_rules! joins {
             fn only(self) -> T {
                 match self {
                     $(Self::$variant(value) => value,)+
-                }
-            }
-        }
-
-        impl<$($variant: Elements2),+> $name<$($variant),+> {
-            /// For each element of tuples, which branch gave it.
-            pub fn elements2(self) -> ($name<$($variant::E0),+>, $name<$($variant::E1),+>) {
-                match self {
-                    $(Self::$variant(value) => {
-                        let (e0, e1) = value.apart();
-                        ($name::$variant(e0), $name::$variant(e1))
-                    })+
-                }
-            }
-        }
-
-        impl<$($variant: Elements3),+> $name<$($variant),+> {
-            /// For each element of tuples, which branch gave it.
-            pub fn elements3(self) -> ($name<$($variant::E0),+>, $name<$($variant::E1),+>, $name<$($variant::E2),+>) {
-                match self {
-                    $(Self::$variant(value) => {
-                        let (e0, e1, e2) = value.apart();
-                        ($name::$variant(e0), $name::$variant(e1), $name::$variant(e2))
-                    })+
-                }
-            }
-        }
-
-        impl<$($variant: Elements4),+> $name<$($variant),+> {
-            /// For each element of tuples, which branch gave it.
-            #[allow(clippy::type_complexity)]
-            pub fn elements4(
-                self,
-            ) -> ($name<$($variant::E0),+>, $name<$($variant::E1),+>, $name<$($variant::E2),+>, $name<$($variant::E3),+>) {
-                match self {
-                    $(Self::$variant(value) => {
-                        let (e0, e1, e2, e3) = value.apart();
-                        ($name::$variant(e0), $name::$variant(e1), $name::$variant(e2), $name::$variant(e3))
-                    })+
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{called, enclosed, ends, local, only_asked, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, Lifetime};
 
 /// A value given away, cast where it is a tensor or holds tensors.
@@ -147,17 +147,20 @@ pub(crate) fn joined_behind(expr: Expr, slot: &Ident) -> Expr {
     joined_by(expr, |value| quote_spanned!(value.span()=> join_behind(#value, &mut #slot)))
 }
 
-/// As [`joined`], element by element of the tuples that the branches end in.
-pub(crate) fn joined_elements(expr: Expr, count: usize) -> Expr {
-    let (first, _) = ends(&expr);
-    let site = Span::mixed_site().located_at(first);
-    let names: Vec<Ident> = (0..count).map(|i| local("v", i, first)).collect();
-    let elements = format_ident!("elements{count}", span = site);
-    Expr::Verbatim(quote_spanned!(site=>
-        (match (#expr).#elements() {
-            (#(#names,)*) => (#((&&&__amp::probe(&#names, __amp::TO_F32)).joined().join(#names),)*)
-        })
-    ))
+/// As [`joined`], of tuples: the elements that are wrapped.
+pub(crate) fn joined_elements(expr: &Expr, wrapped: &[bool]) -> Expr {
+    rewrapped(expr, wrapped, |elem| joined(elem.clone()))
+}
+
+/// A tuple with other elements in some places.
+pub(crate) fn rewrapped(expr: &Expr, places: &[bool], elem: impl Fn(&Expr) -> Expr) -> Expr {
+    let (first, _) = ends(expr);
+    let names: Vec<Ident> = (0..places.len()).map(|i| local("v", i, first)).collect();
+    let elems = names.iter().zip(places).map(|(name, here)| {
+        let name = Expr::Verbatim(name.to_token_stream());
+        if *here { elem(&name) } else { name }
+    });
+    taken_apart(expr, &names, &elems.collect::<Vec<_>>())
 }
 
 fn joined_by(expr: Expr, joins: impl FnOnce(&Ident) -> TokenStream) -> Expr {

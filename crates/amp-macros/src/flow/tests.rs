@@ -148,7 +148,30 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("margin_ranking_loss", LOSS),
     ("cosine_embedding_loss", LOSS),
     ("triplet_margin_loss", LOSS),
+    ("poisson_nll_loss", LOSS),
+    ("poisson_nll_loss_with", LOSS),
+    ("gaussian_nll_loss", LOSS),
+    ("gaussian_nll_loss_with", LOSS),
+    ("hinge_embedding_loss", LOSS),
+    ("hinge_embedding_loss_with", LOSS),
+    ("soft_margin_loss", LOSS),
+    ("soft_margin_loss_with", LOSS),
+    ("multi_margin_loss", LOSS),
+    ("multi_margin_loss_with", LOSS),
+    ("multilabel_margin_loss", LOSS),
+    ("multilabel_margin_loss_with", LOSS),
+    ("multilabel_soft_margin_loss", LOSS),
+    ("multilabel_soft_margin_loss_with", LOSS),
+    ("ctc_loss", LOSS),
+    ("ctc_loss_with", LOSS),
+    ("quantile", COMPOSED),
+    ("nanquantile", COMPOSED),
+    ("nanmean", COMPOSED),
+    ("logcumsumexp", COMPOSED),
+    ("var_mean", "gives two tensors"),
+    ("std_mean", "gives two tensors"),
 ];
+const COMPOSED: &str = "is composed of other operations, the last of which would have to write narrow";
 const LOSS: &str = "gives the number that is scaled and differentiated, which nothing multiplies by a matrix";
 
 #[test]

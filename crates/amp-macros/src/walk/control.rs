@@ -2,6 +2,7 @@
 
 use super::cast::never_cast;
 use super::pattern::has_struct;
+use super::tuples::wrap_elements;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::hoist::Step;
@@ -9,7 +10,7 @@ use crate::lattice::{Prec, Value};
 use crate::shape::Shape;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
-use syn::{Block, Expr, ExprTuple, Stmt};
+use syn::{Block, Expr, Stmt};
 
 /// How the branches of one expression are made to agree.
 #[derive(Clone, Copy, PartialEq)]
@@ -20,8 +21,6 @@ enum Agreement {
     F32,
     /// The types decide.
     ByType,
-    /// The types of so many elements of the tuples that they end in decide, one by one.
-    ByElements(usize),
 }
 
 /// What is left to do where branches join.
@@ -29,16 +28,16 @@ enum Joined {
     Already,
     /// They are wrapped: the types decide.
     ByType,
-    /// They are wrapped: the types of so many elements decide, one by one.
-    ByElements(usize),
     /// The same of references; what is widened lives in this local.
     Behind(Ident),
+    /// The same of elements of tuples: of each whether it is wrapped.
+    Elements(Vec<bool>),
 }
 
 /// One branch: its value and where it ends.
-struct Arm<'e> {
-    value: Value,
-    end: End<'e>,
+pub(super) struct Arm<'e> {
+    pub(super) value: Value,
+    pub(super) end: End<'e>,
 }
 
 pub(super) enum End<'e> {
@@ -131,10 +130,11 @@ impl Walker<'_> {
         value.take_flows(values.map(|arm| &mut arm.value).collect());
         value.constants = constants(&arms);
         (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
-        // What has a declared type may be coerced to it, element by element.
-        let elements = if matches!(expect, Expect::Nothing) { by_elements(&mut arms) } else { None };
-        match elements.unwrap_or_else(|| agreement(&arms)) {
-            Agreement::None => (value, Joined::Already),
+        match agreement(&arms) {
+            Agreement::None => match wrap_elements(&mut arms, value.parts.len(), expect) {
+                Some(wrapped) => (value, Joined::Elements(wrapped)),
+                None => (value, Joined::Already),
+            },
             agreement if typed(&arms).count() <= MOST && arms.iter_mut().any(is_reference) => {
                 let prec = if agreement == Agreement::F32 { Prec::F32 } else { Prec::Unknown };
                 let sure = value.sure && prec == Prec::F32;
@@ -147,12 +147,6 @@ impl Walker<'_> {
                     }
                 }
                 (Value { prec: Prec::F32, ..value }, Joined::Already)
-            }
-            Agreement::ByElements(count) => {
-                let open = (0..count).filter(|&i| is_open(&arms, i)).collect::<Vec<_>>();
-                wrap_in_variants(arms);
-                open.into_iter().for_each(|i| (value.parts[i].prec, value.parts[i].sure) = (Prec::Unknown, false));
-                (Value { sure: false, ..value }, Joined::ByElements(count))
             }
             Agreement::ByType => {
                 wrap_in_variants(arms);
@@ -212,29 +206,12 @@ impl Walker<'_> {
         }
     }
 
-    /// Makes element `i` of the tuples that branches end in agree at F32, where one of them is.
-    fn join_elements(&self, arms: &mut [Arm<'_>], i: usize) {
-        let precs: Vec<Prec> = typed(arms).filter_map(|arm| Some(arm.value.parts.get(i)?.prec.clone())).collect();
-        if !precs.contains(&Prec::F32) {
-            return;
-        }
-        for arm in arms {
-            let Some(part) = arm.value.parts.get(i) else { continue };
-            let differs = part.prec.is_tensor() && !part.is_surely(&Prec::F32) && !part.inferred;
-            if let (true, Some(tuple)) = (differs, tuple(&mut arm.end))
-                && let Some(elem) = tuple.elems.get_mut(i)
-            {
-                self.rewrite(elem, |inner| self.widened(inner, part));
-            }
-        }
-    }
-
     fn finish_join(&self, expr: &mut Expr, joined: Joined) {
         match joined {
             Joined::Already => {}
             Joined::ByType => self.rewrite(expr, emit::joined),
-            Joined::ByElements(count) => self.rewrite(expr, |inner| emit::joined_elements(inner, count)),
             Joined::Behind(slot) => self.rewrite(expr, |inner| emit::joined_behind(inner, &slot)),
+            Joined::Elements(wrapped) => self.rewrite(expr, |inner| emit::joined_elements(&inner, &wrapped)),
         }
     }
 
@@ -265,12 +242,10 @@ impl Walker<'_> {
 }
 
 /// As many references join by their types.
-const MOST: usize = 8;
-/// As many elements of tuples do.
-const MOST_ELEMENTS: usize = 4;
+pub(super) const MOST: usize = 8;
 
 /// The branches that end in a value with a type of its own.
-fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>> {
+pub(super) fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>> {
     arms.iter().filter(|arm| arm.value.prec != Prec::Never)
 }
 
@@ -293,31 +268,13 @@ fn agreement(arms: &[Arm<'_>]) -> Agreement {
     Agreement::ByType
 }
 
-/// How branches agree that end in tuples of which the types alone tell some elements' precision.
-fn by_elements(arms: &mut [Arm<'_>]) -> Option<Agreement> {
-    let count = typed(arms).next()?.value.parts.len();
-    let alike = |arm: &mut Arm<'_>| {
-        arm.value.prec == Prec::Never || arm.value.parts.len() == count && tuple(&mut arm.end).is_some()
-    };
-    let joins = arms.iter_mut().all(alike) && (2..=MOST).contains(&typed(arms).count());
-    let joins = joins && (2..=MOST_ELEMENTS).contains(&count);
-    (joins && (0..count).any(|i| is_open(arms, i))).then_some(Agreement::ByElements(count))
-}
-
-/// Whether it takes types to tell what element `i` of the tuples is that branches end in.
-fn is_open(arms: &[Arm<'_>], i: usize) -> bool {
-    let precs: Vec<&Prec> = typed(arms).map(|arm| &arm.value.parts[i].prec).collect();
-    let like = precs.iter().all(|prec| *prec == precs[0]) && precs[0].is_known();
-    precs.iter().any(|prec| prec.is_tensor()) && !like && !precs.iter().any(|prec| **prec == Prec::F32)
-}
-
 /// Wraps branches for the types to join them.
 fn wrap_in_variants(arms: Vec<Arm<'_>>) {
     let name = format_ident!("Join{}", typed(&arms).count());
     let mut number = 0;
     for arm in arms {
         let neutral = arm.value.prec == Prec::Never;
-        let variant = format_ident!("{}", ["A", "B", "C", "D", "E", "F", "G", "H"][if neutral { 0 } else { number }]);
+        let variant = variant(if neutral { 0 } else { number });
         number += usize::from(!neutral);
         end(arm.end, |expr| match expr {
             jump @ (Expr::Return(_) | Expr::Break(_) | Expr::Continue(_)) => jump,
@@ -326,12 +283,9 @@ fn wrap_in_variants(arms: Vec<Arm<'_>>) {
     }
 }
 
-/// The tuple a branch ends in.
-fn tuple<'b>(end: &'b mut End<'_>) -> Option<&'b mut ExprTuple> {
-    match last(end)? {
-        Expr::Tuple(tuple) => Some(tuple),
-        _ => None,
-    }
+/// The name of a wrapped branch.
+pub(super) fn variant(number: usize) -> Ident {
+    format_ident!("{}", ["A", "B", "C", "D", "E", "F", "G", "H"][number])
 }
 
 /// Whether a branch ends in a reference.
@@ -345,7 +299,7 @@ fn reference<'b>(end: &'b mut End<'_>) -> Option<&'b mut Expr> {
 }
 
 /// The expression that a branch ends in.
-fn last<'b>(end: &'b mut End<'_>) -> Option<&'b mut Expr> {
+pub(super) fn last<'b>(end: &'b mut End<'_>) -> Option<&'b mut Expr> {
     let block = match end {
         End::Block(block) => block,
         End::Expr(Expr::Block(inner)) => &mut inner.block,

@@ -30,6 +30,7 @@ mod receiver;
 mod shared;
 mod statement;
 mod tail;
+mod tuples;
 mod unlisted;
 
 use crate::args::{Region, param_name};
