@@ -86,6 +86,7 @@ cases! {
     linear lower -> P, [3, 4] [5, 4] [5]: |a, b, c| a.linear(b, Some(c));
     conv1d lower -> P, [2, 3, 8] [4, 3, 3] [4]: |a, b, c| a.conv1d(b, Some(c), ConvOptions::default());
     conv2d lower -> P, [2, 3, 5, 5] [4, 3, 3, 3] [4]: |a, b, c| a.conv2d(b, Some(c), ConvOptions::default());
+    conv3d lower -> P, [1, 2, 3, 4, 4] [3, 2, 2, 2, 2] [3]: |a, b, c| a.conv3d(b, Some(c), ConvOptions::default());
     conv_transpose1d lower -> P, [2, 3, 5] [3, 4, 3] [4]: |a, b, c| a.conv_transpose1d(b, Some(c), ConvOptions::default());
     conv_transpose2d lower -> P, [2, 3, 4, 4] [3, 4, 3, 3] [4]: |a, b, c| a.conv_transpose2d(b, Some(c), ConvOptions::default());
     scaled_dot_product_attention lower -> P, [1, 2, 4, 8] [1, 2, 4, 8] [1, 2, 4, 8]:
@@ -137,6 +138,7 @@ cases! {
     var_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.var_mean(0, false)?; y.mul(&z) };
     std_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.std_mean(0, false)?; y.mul(&z) };
     logcumsumexp full -> F32, [3, 4] [1] [1]: |a, b, c| a.logcumsumexp(1);
+    lp_pool2d full -> F32, [1, 2, 4, 4] [1] [1]: |a, b, c| a.lp_pool2d(2.0, 2);
     cumsum full -> F32, [3, 4] [1] [1]: |a, b, c| a.cumsum(0);
     cumprod full -> F32, [3, 4] [1] [1]: |a, b, c| a.cumprod(0);
     softmax full -> F32, [3, 4] [1] [1]: |a, b, c| a.softmax(-1);
@@ -231,6 +233,10 @@ cases! {
     equal widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| Tensor::from_vec(vec![a.equal(b)?], [1], &device());
     index_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_add(0, &labels(a, |i| (2 - i) as i64)?, b);
     scatter_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_add(0, &indices(b)?, b);
+    index_copy widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_copy(0, &labels(a, |i| (2 - i) as i64)?, b);
+    scatter_reduce widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_reduce(0, &indices(b)?, b, amp::ScatterReduce::Max, true);
+    searchsorted widest -> I64, [4] [3, 4] [1]: |a, b, c| a.sort(0, false)?.0.searchsorted(b, false);
+    bucketize widest -> I64, [3, 4] [4] [1]: |a, b, c| a.bucketize(&b.sort(0, false)?.0, true);
     scatter widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter(0, &indices(b)?, b);
     cat widest -> Q, [3, 4] [2, 4] [1]: |a, b, c| Tensor::cat(&[a, b], 0);
     stack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::stack(&[a, b], 1);
@@ -337,6 +343,11 @@ cases! {
     narrow keep -> Q, [3, 4] [1] [1]: |a, b, c| a.narrow(1, 1, 2);
     select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.select(0, 1);
     index_select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index_select(0, &labels(a, |i| (2 - i) as i64)?);
+    index_fill keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index_fill(0, &labels(a, |i| i as i64 % 2)?, 0.3);
+    take_along_dim keep -> Q, [3, 4] [1] [1]: |a, b, c| a.take_along_dim(&indices(a)?, 0);
+    rot90 keep -> Q, [3, 4] [1] [1]: |a, b, c| a.rot90(1, 0, 1);
+    max_pool3d keep -> Q, [1, 2, 4, 4, 4] [1] [1]: |a, b, c| a.max_pool3d(2);
+    avg_pool3d keep -> Q, [1, 2, 4, 4, 4] [1] [1]: |a, b, c| a.avg_pool3d(2);
     gather keep -> Q, [3, 4] [1] [1]: |a, b, c| a.gather(0, &indices(a)?);
     embedding keep -> Q, [3, 4] [1] [1]: |a, b, c| a.embedding(&labels(a, |i| i as i64 % 2)?);
     masked_fill keep -> Q, [3, 4] [1] [1]: |a, b, c| a.masked_fill(&mask(a)?, 0.5);

@@ -85,6 +85,11 @@ mixed! {
     equal -> Bool, [3, 4]: |a, b, c| Tensor::from_vec(vec![a.equal(b)?], [1], &device());
     index_add -> F32, [3, 4]: |a, b, c| a.index_add(0, &rows()?, b);
     scatter_add -> F32, [3, 4]: |a, b, c| a.scatter_add(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
+    index_copy -> F32, [3, 4]: |a, b, c| a.index_copy(0, &rows()?, b);
+    scatter_reduce -> F32, [3, 4]:
+        |a, b, c| a.scatter_reduce(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b, amp::ScatterReduce::Mean, true);
+    searchsorted -> I64, [4]: |a, b, c| a.sort(0, false)?.0.searchsorted(b, false);
+    bucketize -> I64, [4]: |a, b, c| a.bucketize(&b.sort(0, false)?.0, true);
     scatter -> F32, [3, 4]: |a, b, c| a.scatter(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
     cat -> F32, [3, 4]: |a, b, c| Tensor::cat(&[a, b], 0);
     stack -> F32, [3, 4]: |a, b, c| Tensor::stack(&[a, b], 1);

@@ -58,6 +58,12 @@ def convolutions():
     case("conv1d/no_bias", c1, (2, 3, 9), (4, 3, 2), stride=1, padding=0, dilation=1, groups=1)
     case("conv1d/all_options", c1, (2, 4, 13), (6, 2, 3), (6,), stride=2, padding=2, dilation=2, groups=2)
     case("conv1d/depthwise", c1, (1, 3, 8), (3, 1, 3), (3,), stride=1, padding=1, dilation=1, groups=3)
+    c3 = lambda x, w, b, stride, padding, dilation, groups: F.conv3d(x, w, b, stride, padding, dilation, groups)
+    case("conv3d/plain", c3, (2, 3, 4, 5, 5), (4, 3, 2, 3, 3), (4,), stride=[1, 1, 1], padding=[0, 0, 0], dilation=[1, 1, 1], groups=1)
+    case("conv3d/all_options", c3, (1, 4, 7, 6, 5), (6, 2, 2, 3, 2), (6,), stride=[2, 1, 2], padding=[2, 1, 0], dilation=[3, 1, 2], groups=2)
+    case("max_pool3d/uneven", lambda x, kernel, stride, padding: F.max_pool3d(x, kernel, stride, padding), (2, 3, 6, 5, 7), kernel=[3, 2, 2], stride=[2, 2, 1], padding=[1, 0, 1])
+    case("avg_pool3d/uneven", lambda x, kernel, stride, padding: F.avg_pool3d(x, kernel, stride, padding), (2, 3, 6, 5, 7), kernel=[3, 2, 2], stride=[2, 2, 1], padding=[1, 0, 1])
+    case("lp_pool2d/plain", lambda x, p, kernel: F.lp_pool2d(x, p, kernel), (2, 3, 6, 5), p=2.0, kernel=2)
     c2 = F.conv2d
     plain = dict(stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1)
     case("conv2d/plain", c2, (2, 3, 6, 7), (4, 3, 3, 3), (4,), **plain)

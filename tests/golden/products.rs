@@ -27,6 +27,14 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "trace" => (Accumulated, c.x(0).trace()?.into()),
         "linear" => (Accumulated, c.x(0).linear(&c.x(1), c.maybe(2).as_ref())?.into()),
         "conv1d" => (Accumulated, c.x(0).conv1d(&c.x(1), c.maybe(2).as_ref(), conv1d(c))?.into()),
+        "conv3d" => {
+            let options = ConvOptions::default().stride(c.extent::<3>("stride")).padding(c.extent::<3>("padding"));
+            let options = options.dilation(c.extent::<3>("dilation")).groups(c.size("groups"));
+            (Accumulated, c.x(0).conv3d(&c.x(1), c.maybe(2).as_ref(), options)?.into())
+        }
+        "max_pool3d" => (Accumulated, c.x(0).max_pool3d(volumes(c))?.into()),
+        "avg_pool3d" => (Accumulated, c.x(0).avg_pool3d(volumes(c))?.into()),
+        "lp_pool2d" => (Accumulated, c.x(0).lp_pool2d(c.float("p"), c.size("kernel"))?.into()),
         "conv2d" => (Accumulated, c.x(0).conv2d(&c.x(1), c.maybe(2).as_ref(), conv2d(c))?.into()),
         "conv_transpose2d" => {
             let options = conv2d(c).output_padding(c.pair("output_padding"));
@@ -41,6 +49,11 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         }
         _ => return Ok(None),
     }))
+}
+
+fn volumes(c: &Case) -> amp::PoolOptions<3> {
+    let windows = amp::PoolOptions::new(c.extent::<3>("kernel")).stride(c.extent::<3>("stride"));
+    windows.padding(c.extent::<3>("padding"))
 }
 
 fn conv1d(c: &Case) -> ConvOptions<1> {

@@ -19,6 +19,25 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "scatter_add" => (Accumulated, c.x(0).scatter_add(c.axis(), &c.index(1), &c.x(2))?.into()),
         "scatter" => (Chosen, c.x(0).scatter(c.axis(), &c.index(1), c.x(2))?.into()),
         "scatter_number" => (Chosen, c.x(0).scatter(c.axis(), &c.index(1), c.float("value"))?.into()),
+        "index_copy" => (Chosen, c.x(0).index_copy(c.axis(), &c.index(1), &c.x(2))?.into()),
+        "index_fill" => (Chosen, c.x(0).index_fill(c.axis(), &c.index(1), c.float("value"))?.into()),
+        "take_along_dim" => (Chosen, c.x(0).take_along_dim(&c.index(1), c.axis())?.into()),
+        "rot90" => {
+            let axes = c.axes("axes");
+            (Exact, c.x(0).rot90(c.int("times"), axes[0], axes[1])?.into())
+        }
+        "scatter_reduce" => {
+            let how = match c.text("how") {
+                "sum" => amp::ScatterReduce::Sum,
+                "mean" => amp::ScatterReduce::Mean,
+                "amax" => amp::ScatterReduce::Max,
+                _ => amp::ScatterReduce::Min,
+            };
+            let y = c.x(0).scatter_reduce(c.axis(), &c.index(1), &c.x(2), how, c.flag("own"))?;
+            (Accumulated, y.into())
+        }
+        "searchsorted" => (Exact, c.x(0).searchsorted(&c.x(1), c.flag("right"))?.into()),
+        "bucketize" => (Exact, c.x(0).bucketize(&c.x(1), c.flag("right"))?.into()),
         "index_add" => (Accumulated, c.x(0).index_add(c.axis(), &c.index(1), &c.x(2))?.into()),
         "unbind" => (Exact, c.x(0).unbind(c.axis())?.into()),
         "roll" => (Exact, c.x(0).roll(c.axes("shifts"), c.axes("axes"))?.into()),

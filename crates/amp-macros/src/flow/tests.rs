@@ -164,6 +164,7 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("multilabel_soft_margin_loss_with", LOSS),
     ("ctc_loss", LOSS),
     ("ctc_loss_with", LOSS),
+    ("lp_pool2d", COMPOSED),
     ("quantile", COMPOSED),
     ("nanquantile", COMPOSED),
     ("nanmean", COMPOSED),

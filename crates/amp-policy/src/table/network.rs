@@ -10,7 +10,8 @@ pub(crate) const OPS: &[Op] = &[
         .tensors(&[0, 1, 2])
         .implemented(),
     Op::new("conv3d", Family::Conv, Class::Lower, "tensor-core convolution (fp16 slow before cuDNN 7.6.2)")
-        .tensors(&[0, 1, 2]),
+        .tensors(&[0, 1, 2])
+        .implemented(),
     Op::new("conv_tbc", Family::Conv, Class::Lower, "time-batch-channel conv; lowered to GEMM").tensors(&[0, 1, 2]),
     Op::new("conv_transpose1d", Family::Conv, Class::Lower, "tensor-core data-gradient convolution")
         .tensors(&[0, 1, 2])

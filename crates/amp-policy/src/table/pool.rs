@@ -42,9 +42,9 @@ pub(crate) const OPS: &[Op] = &[
     .tensors(&[0, 1]),
     Op::new("pixel_shuffle", Family::Resample, Class::Keep, "data movement").implemented(),
     Op::new("pixel_unshuffle", Family::Resample, Class::Keep, "data movement").torch("pixel_shuffle").implemented(),
-    Op::new("avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
+    Op::new("avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("adaptive_avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
-    Op::new("max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
+    Op::new("max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("adaptive_max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
     Op::new("fractional_max_pool2d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
     Op::new("fractional_max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
@@ -75,7 +75,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("adaptive_max_pool2d_with_indices", Family::Pool, Class::Keep, "exact selection")
         .torch("adaptive_max_pool2d")
         .implemented(),
-    Op::new("lp_pool2d", Family::Pool, Class::Full, "not registered: CUDA inherits fp32 from pow"),
+    Op::new("lp_pool2d", Family::Pool, Class::Full, "not registered: CUDA inherits fp32 from pow").implemented(),
     Op::new("pad", Family::Pad, Class::Keep, "constant fill").implemented(),
     Op::new("reflection_pad3d", Family::Pad, Class::Keep, "not on the CPU list although 1d and 2d are").implemented(),
 ];

@@ -11,7 +11,9 @@ pub(crate) const OPS: &[Op] = &[
         .list()
         .implemented(),
     Op::new("stack", Family::Shape, Class::Widest, "widest input wins").list().implemented(),
-    Op::new("index_copy", Family::Index, Class::Widest, "CPU only: source and destination must match").tensors(&[0, 2]),
+    Op::new("index_copy", Family::Index, Class::Widest, "CPU only: source and destination must match")
+        .tensors(&[0, 3])
+        .implemented(),
     Op::new(
         "topk",
         Family::Index,
@@ -64,7 +66,19 @@ pub(crate) const OPS: &[Op] = &[
         Class::Widest,
         "requires equal dtypes; mixed raises (gap next to scatter_add)",
     )
-    .tensors(&[0, 2]),
+    .tensors(&[0, 3])
+    .implemented(),
+    Op::new("searchsorted", Family::Index, Class::Widest, "integer output")
+        .torch("argsort")
+        .tensors(&[0, 1])
+        .implemented(),
+    Op::new("bucketize", Family::Index, Class::Widest, "integer output")
+        .torch("argsort")
+        .tensors(&[0, 1])
+        .implemented(),
+    Op::new("index_fill", Family::Index, Class::Keep, "data movement").torch("masked_fill").implemented(),
+    Op::new("take_along_dim", Family::Index, Class::Keep, "data movement").torch("gather").implemented(),
+    Op::new("rot90", Family::Shape, Class::Keep, "data movement").torch("flip").implemented(),
     Op::new(
         "embedding",
         Family::Index,

@@ -1,0 +1,173 @@
+//! Convolution and pooling over volumes, as convolution and pooling over images.
+
+use super::window::{ConvOptions, PoolOptions};
+use crate::memory::on_host;
+use crate::precision::{Element, Float, I64, SamePrecision, full_range};
+use crate::tensor::Tensor;
+use crate::{Error, Result, shape};
+
+full_range! {
+    LpPoolPrecision, "`lp_pool2d` must run in `F32`";
+}
+
+/// The sizes of volumes `[N, C, D, H, W]`.
+#[track_caller]
+fn volumes<P: Element>(op: &'static str, what: &'static str, x: &Tensor<P>) -> Result<[usize; 5]> {
+    x.dims().try_into().map_err(|_| Error::Rank { op, what, expected: "5 dimensions", found: x.raw.shape().into() })
+}
+
+impl<P: Float> Tensor<P> {
+    /// Convolution of volumes `[N, C, D, H, W]` with kernels `[O, C / groups, kd, kh, kw]` and a bias `[O]` (`F.conv3d`).
+    ///
+    /// The slices under a kernel are laid side by side as channels of images, for which there must be memory, and convolved
+    /// as [`conv2d`](Self::conv2d) does it, whose precision and gradients these are.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for a kernel that does not fit.
+    #[track_caller]
+    pub fn conv3d<Q: Element>(&self, weight: &Tensor<Q>, bias: Option<&Self>, options: ConvOptions<3>) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        const OP: &str = "conv3d";
+        let [n, channels, depth, height, width] = volumes(OP, "the input", self)?;
+        let [outputs, inputs, kd, kh, kw] = volumes(OP, "the weight", weight)?;
+        let [(stride, sh, sw), (pad, ph, pw), (dilation, dh, dw)] =
+            [options.stride, options.padding, options.dilation].map(|[d, h, w]| (d, h, w));
+        let reach = dilation.saturating_mul(kd.saturating_sub(1)).saturating_add(1);
+        let padded = depth.saturating_add(pad.saturating_mul(2));
+        if kd == 0 || stride == 0 || dilation == 0 || reach > padded {
+            let expected = format!(
+                "at least 1 and to fit in a depth of {padded} with its padding; stride and dilation at least 1"
+            );
+            return Err(Error::argument(OP, "kernel", expected, format!("{:?}", [kd, kh, kw])));
+        }
+        let count = (padded - reach) / stride + 1;
+        let x = if pad > 0 { &self.pad([0, 0, 0, 0, pad, pad], 0.0)? } else { self };
+        let length = shape::product(OP, &[count, kd])?;
+        let places = on_host(OP, length, (0..length).map(|i| (i / kd * stride + i % kd * dilation) as i64))?;
+        let slices = x.index_select(2, &Tensor::<I64>::from_vec(places, [length], x.device())?)?;
+        let images = slices.reshape([n, channels, count, kd, height, width])?.permute([0, 2, 1, 3, 4, 5])?;
+        let images = images.reshape([n * count, channels * kd, height, width])?;
+        let kernel = weight.reshape([outputs, inputs * kd, kh, kw])?;
+        let flat = ConvOptions::default().stride([sh, sw]).padding([ph, pw]).dilation([dh, dw]).groups(options.groups);
+        let y = images.conv2d(&kernel, bias, flat)?;
+        let &[_, _, h, w] = y.dims() else { unreachable!("an image for each place") };
+        y.reshape([n, count, outputs, h, w])?.permute([0, 2, 1, 3, 4])
+    }
+
+    /// Greatest value of each window of volumes `[N, C, D, H, W]` (`F.max_pool3d`).
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for windows that do not fit.
+    #[track_caller]
+    pub fn max_pool3d(&self, windows: impl Into<PoolOptions<3>>) -> Result<Self> {
+        pooled("max_pool3d", self, windows.into(), |x, windows| x.max_pool2d(windows))
+    }
+
+    /// Mean of each window of volumes `[N, C, D, H, W]` (`F.avg_pool3d`). Computed in F32, rounded once.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for windows that do not fit.
+    #[track_caller]
+    pub fn avg_pool3d(&self, windows: impl Into<PoolOptions<3>>) -> Result<Self> {
+        pooled("avg_pool3d", &self.to::<P::Wide>()?, windows.into(), |x, windows| x.avg_pool2d(windows))?.to()
+    }
+
+    /// `(Σ x^p)^(1/p)` of each window of images `[N, C, H, W]` (`F.lp_pool2d`). Needs full precision, as
+    /// [`norm`](Self::norm) does.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless there are 4 dimensions, [`Error::Argument`] for windows that do not fit or are padded.
+    #[track_caller]
+    pub fn lp_pool2d(&self, p: f64, windows: impl Into<PoolOptions<2>>) -> Result<Self>
+    where
+        P: LpPoolPrecision,
+    {
+        let windows = windows.into();
+        if windows.padding != [0, 0] {
+            return Err(Error::argument("lp_pool2d", "padding", "0", format!("{:?}", windows.padding)));
+        }
+        let means = self.pow(p)?.avg_pool2d(windows)?;
+        let sums = means.mul((windows.kernel[0] * windows.kernel[1]) as f64)?;
+        sums.sign()?.mul(&sums.abs()?.relu()?)?.pow(1.0 / p)
+    }
+}
+
+/// Windows over height and width, then over the depth.
+#[track_caller]
+fn pooled<P: Float>(
+    op: &'static str,
+    x: &Tensor<P>,
+    windows: PoolOptions<3>,
+    pool: impl Fn(&Tensor<P>, PoolOptions<2>) -> Result<Tensor<P>>,
+) -> Result<Tensor<P>> {
+    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
+    let part = |numbers: [usize; 3]| [numbers[1], numbers[2]];
+    let PoolOptions { kernel, stride, padding, dilation, ceil_mode, count_include_pad } = windows;
+    let flat = PoolOptions {
+        kernel: part(kernel),
+        stride: part(stride),
+        padding: part(padding),
+        dilation: part(dilation),
+        ceil_mode,
+        count_include_pad,
+    };
+    let deep = PoolOptions {
+        kernel: [kernel[0], 1],
+        stride: [stride[0], 1],
+        padding: [padding[0], 0],
+        dilation: [dilation[0], 1],
+        ceil_mode,
+        count_include_pad,
+    };
+    let images = shape::product(op, &[n, channels, depth])?;
+    let y = pool(&x.reshape([images, 1, height, width])?, flat)?;
+    let &[_, _, h, w] = y.dims() else { unreachable!("an image for each slice") };
+    let z = pool(&y.reshape([n, channels, depth, h * w])?, deep)?;
+    let count = z.dims()[2];
+    z.reshape([n, channels, count, h, w])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ConvOptions, Device, F64, PoolOptions, Result, Tensor, gradcheck};
+
+    fn wave(shape: &[usize]) -> Tensor<F64> {
+        let value = |i: &[usize]| (i.iter().fold(1, |all, i| all * 5 + i) as f64 * 0.37).sin();
+        Tensor::from_fn(shape, value, &Device::cpu()).unwrap()
+    }
+
+    fn options() -> ConvOptions<3> {
+        ConvOptions::default().stride([2, 1, 1]).padding([1, 0, 1]).dilation([2, 1, 1]).groups(2)
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        let conv = [wave(&[1, 4, 4, 3, 3]), wave(&[2, 2, 2, 2, 3]), wave(&[2])];
+        let windows = || PoolOptions::new([2, 2, 1]).padding([1, 0, 0]);
+        for (name, worst) in [
+            ("conv3d", gradcheck(|x| x[0].conv3d(&x[1], Some(&x[2]), options()), &conv)),
+            ("max_pool3d", gradcheck(|x| x[0].max_pool3d(windows()), &conv[..1])),
+            ("avg_pool3d", gradcheck(|x| x[0].avg_pool3d(windows()), &conv[..1])),
+            ("lp_pool2d", gradcheck(|x| x[0].select(0, 0)?.lp_pool2d(2.0, 2), &conv[..1])),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-5, "{name}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn volumes_that_do_not_fit_are_errors() {
+        let x = wave(&[1, 2, 3, 4, 4]);
+        let text = |result: Result<Tensor<F64>>| result.unwrap_err().to_string();
+        assert_eq!(
+            text(x.conv3d(&wave(&[1, 2, 4, 2, 2]), None, ConvOptions::default())),
+            "conv3d: kernel must be at least 1 and to fit in a depth of 3 with its padding; stride and dilation at least 1, \
+             found [4, 2, 2]"
+        );
+        assert!(text(x.conv3d(&wave(&[1, 2, 2]), None, ConvOptions::default())).contains("the weight must have 5"));
+        assert!(text(x.select(0, 0).and_then(|x| x.max_pool3d(2))).contains("the input must have 5 dimensions"));
+        assert!(x.avg_pool3d(5).is_err());
+    }
+}
