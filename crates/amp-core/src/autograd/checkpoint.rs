@@ -39,6 +39,11 @@ use crate::{Error, Result};
 /// # Ok::<_, amp_core::Error>(())
 /// ```
 ///
+/// # Limits
+/// What `f` does is known only when it runs again: a part that runs in F16 does not make `backward` ask for a `GradScaler`,
+/// `backward_for` gives all parameters of `f` their gradients or none, and a tensor that `f` captures must have no graph of its
+/// own that is walked elsewhere ([`Error::GraphFreed`]): give it to `f` as `x`, or detach it.
+///
 /// # Errors
 /// [`Error::Shape`] in the backward pass when the second run gives another shape than the first.
 pub fn checkpoint<P, Q, F>(f: F, x: &Tensor<P>) -> Result<Tensor<Q>>
