@@ -1,7 +1,7 @@
 //! Parameters (F32 masters) and state that a forward pass changes only when the step is taken.
 
 use crate::Result;
-use crate::autograd::{Differentiable, Edge, Leaf, Typed, grad_enabled};
+use crate::autograd::{Differentiable, Edge, GradMode, Leaf, Typed, grad_mode};
 use crate::backend::Buffer;
 use crate::device::Device;
 use crate::optim::Skip;
@@ -45,7 +45,7 @@ impl Parameter {
 
     /// The parameter as a tensor at its present value, recorded as a leaf of the graph.
     pub fn tensor(&self) -> Tensor<F32> {
-        let edge = (grad_enabled() && self.is_trainable()).then(|| Edge::Leaf(self.0.leaf.clone()));
+        let edge = (grad_mode() != GradMode::Off && self.is_trainable()).then(|| Edge::Leaf(self.0.leaf.clone()));
         Tensor::from_raw(RawTensor { value: self.value(), layout: self.0.layout, logical: DType::F32, edge })
     }
 

@@ -2,10 +2,8 @@
 
 use amp_core::nn::{BatchNorm2d, LayerNorm};
 use amp_core::{
-    BF16, ConvOptions, Device, Error, F16, F32, Float, Parameter, Result, Tensor, checkpoint, grad_enabled,
-    manual_seed, no_grad, random_state, saved_bytes,
+    BF16, ConvOptions, Device, Error, F16, F32, Float, Parameter, Result, Tensor, grad_enabled, no_grad, saved_bytes,
 };
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Saved bytes are counted per process, so tests take turns.
@@ -65,17 +63,6 @@ fn backward_for_walks_only_towards_its_targets() -> Result<()> {
 }
 
 #[test]
-fn a_second_run_of_another_shape_is_an_error() -> Result<()> {
-    let _turn = turn();
-    static RUNS: AtomicUsize = AtomicUsize::new(0);
-    let x = vector(&[1.0, 2.0]).tracked();
-    let y = checkpoint(|x: &Tensor<F32>| x.narrow(0, 0, 2 - RUNS.fetch_add(1, Ordering::Relaxed)), &x)?;
-    let error = y.sum_all()?.backward().unwrap_err().to_string();
-    assert_eq!(error, "checkpoint: the result of the second run must have shape [2], as it had, found [1]");
-    Ok(())
-}
-
-#[test]
 fn intermediate_gradients_are_reported_on_request() -> Result<()> {
     let _turn = turn();
     let x = vector(&[1.0, -1.0]).tracked();
@@ -130,34 +117,6 @@ fn parameters_share_one_16_bit_copy_and_keep_f32_gradients() -> Result<()> {
     assert_eq!(w.to::<BF16>()?.to_vec()?.iter().map(|v| v.to_f32()).collect::<Vec<_>>(), [4.0, 5.0, 6.0]);
     w.set_trainable(false);
     assert!(!w.tensor().requires_grad());
-    Ok(())
-}
-
-#[test]
-fn checkpoint_recomputes_the_same_gradients_with_less_memory() -> Result<()> {
-    let _turn = turn();
-    manual_seed(11);
-    let device = Device::cpu();
-    let x = Tensor::<F32>::randn([64], &device)?.tracked();
-    let w = Parameter::new(&Tensor::randn([64], &device)?)?;
-    let block = {
-        let w = w.clone();
-        move |x: &Tensor<F32>| -> Result<Tensor<F32>> {
-            let noise = Tensor::<F32>::randn([64], x.device())?;
-            (0..20).try_fold(((x * &w.tensor())? + noise)?, |h, _| h.tanh())
-        }
-    };
-    let start = random_state();
-    let plain = block(&x)?.sum_all()?;
-    let held = saved_bytes().now;
-    let expected = plain.backward()?;
-    amp_core::set_random_state(start);
-    let before = saved_bytes().now;
-    let loss = checkpoint(block, &x)?.sum_all()?;
-    assert!(saved_bytes().now - before < (held - before) / 4);
-    let found = loss.backward()?;
-    assert_eq!(found.get(&x)?.unwrap().to_vec()?, expected.get(&x)?.unwrap().to_vec()?);
-    assert_eq!(found.get(&w)?.unwrap().to_vec()?, expected.get(&w)?.unwrap().to_vec()?);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! Trading time for memory: run again in the backward pass what was not kept.
 
-use super::engine::{Pass, run};
-use super::grad_mode::{no_grad, with_grad_mode};
+use super::engine::Pass;
+use super::grad_mode::{GradMode, grad_enabled, with_grad_mode};
 use super::graph::record;
 use crate::precision::{Element, Float};
-use crate::random::{random_state, set_random_state};
+use crate::random::{RandomState, random_state, set_random_state};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
@@ -39,62 +39,44 @@ use crate::{Error, Result};
 /// # Ok::<_, amp_core::Error>(())
 /// ```
 ///
-/// # Limits
-/// What `f` does is known only when it runs again: a part that runs in F16 does not make `backward` ask for a `GradScaler`,
-/// `backward_for` gives all parameters of `f` their gradients or none, and a tensor that `f` captures must have no graph of its
-/// own that is walked elsewhere ([`Error::GraphFreed`]): give it to `f` as `x`, or detach it.
-///
 /// # Errors
 /// [`Error::Shape`] in the backward pass when the second run gives another shape than the first.
+#[track_caller]
 pub fn checkpoint<P, Q, F>(f: F, x: &Tensor<P>) -> Result<Tensor<Q>>
 where
     P: Float,
     Q: Element,
     F: Fn(&Tensor<P>) -> Result<Tensor<Q>> + Send + Sync + 'static,
 {
+    if !grad_enabled() {
+        return f(x);
+    }
     let random = random_state();
-    let out = no_grad(|| f(x))?;
+    // Shows the walk which parameters and captured tensors the part depends on, and which operations run in it.
+    let outline = with_grad_mode(GradMode::Outline, || f(x))?;
+    if !outline.requires_grad() {
+        return Ok(outline);
+    }
     let input = x.raw.detached();
-    // Parameters are found only by running `f`, so the node is recorded whenever gradients are on.
-    let anchor = if x.requires_grad() { x.clone() } else { x.tracked() };
-    let raw = record("checkpoint", &[&anchor.raw], out.raw.detached(), |_| {
+    let raw = record("checkpoint", &[&x.raw, &outline.raw], outline.raw.detached(), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let now = random_state();
-            set_random_state(random);
-            let recomputed = with_grad_mode(true, || recompute(&f, &input));
-            set_random_state(now);
-            let (x, y) = recomputed?;
-            pass.walk(&y.raw, &x.raw)
+            let x = Tensor::from_raw(RawTensor { edge: pass.input(0), ..input.detached() });
+            let y = again(random, || f(&x))?;
+            if y.raw.shape() != pass.grad().shape() {
+                let (expected, found) = (format!("{:?}, as it had", pass.grad().shape()), (*y.raw.shape()).into());
+                return Err(Error::Shape { op: "checkpoint", what: "the result of the second run", expected, found });
+            }
+            pass.walk(&y.raw)
         }))
     })?;
     Ok(Tensor::from_raw(raw))
 }
 
-fn recompute<P: Float, Q: Element>(
-    f: &impl Fn(&Tensor<P>) -> Result<Tensor<Q>>,
-    input: &RawTensor,
-) -> Result<(Tensor<P>, Tensor<Q>)> {
-    let x = Tensor::<P>::from_raw(input.detached()).tracked();
-    let y = f(&x)?;
-    Ok((x, y))
-}
-
-impl Pass<'_> {
-    /// Walks the inner graph from `y` with this pass's gradient: leaves collect as usual, what arrives at `x` goes to
-    /// input 0.
-    fn walk(&mut self, y: &RawTensor, x: &RawTensor) -> Result<()> {
-        if y.edge.is_none() {
-            return Ok(());
-        }
-        if y.shape() != self.grad().shape() {
-            let (expected, found) = (format!("{:?}, as it had", self.grad().shape()), (*y.shape()).into());
-            return Err(Error::Shape { op: "checkpoint", what: "the result of the second run", expected, found });
-        }
-        let mut inner = run(y, self.grad().clone(), None, false, false)?;
-        let id = x.edge.as_ref().map(super::graph::Edge::id);
-        if let Some(grad) = id.and_then(|id| inner.grads.remove(&id)) {
-            self.give(0, grad)?;
-        }
-        self.merge(inner)
-    }
+/// Runs `f` recorded, with the `random` state of its first run.
+fn again<R>(random: RandomState, f: impl FnOnce() -> R) -> R {
+    let now = random_state();
+    set_random_state(random);
+    let result = with_grad_mode(GradMode::On, f);
+    set_random_state(now);
+    result
 }

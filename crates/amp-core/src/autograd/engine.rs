@@ -40,10 +40,7 @@ pub(crate) struct Pass<'a> {
     node: &'a Node,
     grad: RawTensor,
     wanted: &'a IdSet,
-    grads: &'a mut IdMap<RawTensor>,
-    given_rows: &'a mut IdMap<Vec<Rows>>,
-    joining: &'a mut IdMap<Part>,
-    pending: &'a mut Vec<PendingUpdate>,
+    collected: &'a mut Collected,
     lookout: Option<&'a mut Lookout>,
 }
 
@@ -61,6 +58,11 @@ impl<'a> Pass<'a> {
     /// Whether input `i` needs a gradient in this pass.
     pub(crate) fn wants(&self, i: usize) -> bool {
         self.edge(i).is_some()
+    }
+
+    /// Where the gradient of input `i` goes, if it needs one.
+    pub(crate) fn input(&self, i: usize) -> Option<Edge> {
+        self.edge(i).cloned()
     }
 
     /// Shape of the gradient of input `i`, or `None` when it needs none.
@@ -85,7 +87,7 @@ impl<'a> Pass<'a> {
     /// summand, where the input is a sum in F32. Nothing else is given to an input that has no gradient yet.
     pub(crate) fn narrows(&self, i: usize) -> Option<DType> {
         let edge = self.edge(i)?;
-        narrowed_by(edge, self.wanted).filter(|_| !self.grads.contains_key(&edge.id()))
+        narrowed_by(edge, self.wanted).filter(|_| !self.collected.grads.contains_key(&edge.id()))
     }
 
     /// Adds to the gradient of input `i`, summing over broadcast dimensions and rounding to its precision.
@@ -124,7 +126,7 @@ impl<'a> Pass<'a> {
             grad = grad.sum_to(edge.shape(), edge.dtype())?;
         }
         grad.edge = None;
-        match self.grads.entry(edge.id()) {
+        match self.collected.grads.entry(edge.id()) {
             Entry::Vacant(slot) => {
                 slot.insert(grad);
             }
@@ -144,7 +146,7 @@ impl<'a> Pass<'a> {
         match self.edge(i) {
             Some(Edge::Leaf(leaf)) if leaf.dtype == DType::F32 => {
                 let id = leaf.id;
-                self.given_rows.entry(id).or_default().push(rows);
+                self.collected.given_rows.entry(id).or_default().push(rows);
                 Ok(())
             }
             Some(_) => self.give(i, rows.dense()?),
@@ -158,15 +160,15 @@ impl<'a> Pass<'a> {
         let Some(Edge::Node(node)) = self.edge(i) else { return Ok(false) };
         let (id, shape) = (node.id, node.shape);
         let Some(part) = Part::new(axis, start, &self.grad, node.dtype) else { return Ok(false) };
-        let Some(other) = self.joining.remove(&id) else {
-            self.joining.insert(id, part);
+        let Some(other) = self.collected.joining.remove(&id) else {
+            self.collected.joining.insert(id, part);
             return Ok(true);
         };
         match other.joined(&part).or_else(|| part.joined(&other)) {
             Some(joined) => match joined.whole(&shape) {
                 Some(whole) => self.give(i, whole)?,
                 None => {
-                    self.joining.insert(id, joined);
+                    self.collected.joining.insert(id, joined);
                 }
             },
             None => {
@@ -180,7 +182,7 @@ impl<'a> Pass<'a> {
     /// Takes out what input `i` has collected so far, for a kernel that accumulates into it; give the result back.
     pub(crate) fn take(&mut self, i: usize) -> Option<RawTensor> {
         let id = self.edge(i)?.id();
-        self.grads.remove(&id)
+        self.collected.grads.remove(&id)
     }
 
     /// Takes out what input `i`, a node, has collected so far, for a kernel that adds to it where it lies in `order`; give the
@@ -199,27 +201,25 @@ impl<'a> Pass<'a> {
     /// Puts back what was taken.
     pub(crate) fn put_back(&mut self, i: usize, grad: RawTensor) {
         if let Some(id) = self.edge(i).map(Edge::id) {
-            self.grads.insert(id, grad);
+            self.collected.grads.insert(id, grad);
         }
     }
 
-    /// Adds what a graph inside this node collected.
-    pub(crate) fn merge(&mut self, inner: Collected) -> Result<()> {
-        for (id, grad) in inner.grads {
-            if let Some(which) = inner.rows.get(&id).cloned() {
-                self.given_rows.entry(id).or_default().push(Rows { which, values: grad });
-                continue;
-            }
-            let sum = match self.grads.get(&id) {
-                Some(earlier) => add(earlier, &grad, earlier.logical)?,
-                None => grad,
-            };
-            self.grads.insert(id, sum);
-            if let Some(lookout) = &mut self.lookout {
-                lookout.note(id, None);
+    /// Walks back from `root`, which was made in this turn, with the node's gradient: leaves and nodes that were there before
+    /// collect their shares, and those nodes have their turns later.
+    pub(crate) fn walk(&mut self, root: &RawTensor) -> Result<()> {
+        let Some(edge) = &root.edge else { return Ok(()) };
+        let nodes = reachable(edge, self.node.id);
+        let wanted = wanted(&nodes, edge, Some(self.wanted));
+        if wanted.contains(&edge.id()) {
+            self.give_to(edge, self.grad.clone(), None)?;
+        }
+        for node in nodes.values().rev() {
+            step(node, &wanted, false, self.collected, self.lookout.as_deref_mut())?;
+            if watch::on() {
+                watch::backward(node, &self.collected.grads);
             }
         }
-        self.pending.extend(inner.pending.into_iter().rev());
         Ok(())
     }
 
@@ -261,7 +261,7 @@ pub(crate) fn run(
     look: bool,
 ) -> Result<Collected> {
     let Some(edge) = &root.edge else { return Err(Error::NoGraph) };
-    let nodes = reachable(edge);
+    let nodes = reachable(edge, 0);
     let wanted = wanted(&nodes, edge, targets);
     let mut collected = Collected::default();
     let mut lookout = look.then(|| Lookout::new(nodes.values().copied()));
@@ -332,8 +332,7 @@ fn step(
         return Ok(());
     };
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
-    let Collected { grads, given_rows, joining, pending, .. } = collected;
-    let mut pass = Pass { node, grad, wanted, grads, given_rows, joining, pending, lookout };
+    let mut pass = Pass { node, grad, wanted, collected, lookout };
     if retain || held.turn.as_ref().is_some_and(|turn| !turn.holds()) {
         return held.turn.as_ref().ok_or_else(freed)?.run(&mut pass);
     }
@@ -364,16 +363,17 @@ impl Turn {
 
 /// The oldest operation in the graph of `root` that ran in F16, if any.
 pub(crate) fn first_f16(root: &RawTensor) -> Option<(&'static str, &'static Location<'static>)> {
-    let nodes = reachable(root.edge.as_ref()?);
+    let nodes = reachable(root.edge.as_ref()?, 0);
     nodes.values().find(|node| node.dtype == DType::F16).map(|node| (node.op, node.location))
 }
 
-/// Every node that `root` depends on, oldest first. Handles of their own would be counted up and down.
-fn reachable(root: &Edge) -> BTreeMap<u64, &Node> {
+/// Every node younger than `since` that `root` depends on, oldest first. Handles of their own would be counted up and down.
+fn reachable(root: &Edge, since: u64) -> BTreeMap<u64, &Node> {
     let mut found = BTreeMap::new();
     let mut stack = vec![root];
     while let Some(edge) = stack.pop() {
         if let Edge::Node(node) = edge
+            && node.id > since
             && let std::collections::btree_map::Entry::Vacant(slot) = found.entry(node.id)
         {
             stack.extend(node.inputs.iter().flatten());

@@ -2,16 +2,27 @@
 
 use std::cell::Cell;
 
+/// What operations on a thread leave for a backward pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GradMode {
+    /// Nothing.
+    Off,
+    /// Nodes that know what they depend on and keep nothing: what a part that runs again will be.
+    Outline,
+    /// Nodes with what their turn needs.
+    On,
+}
+
 thread_local! {
-    static ENABLED: Cell<bool> = const { Cell::new(true) };
+    static MODE: Cell<GradMode> = const { Cell::new(GradMode::On) };
 }
 
 /// Restores the mode also when the closure panics.
-struct Restore(bool);
+struct Restore(GradMode);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        ENABLED.set(self.0);
+        MODE.set(self.0);
     }
 }
 
@@ -19,15 +30,19 @@ impl Drop for Restore {
 ///
 /// Applies to the calling thread (`torch.no_grad`).
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
-    with_grad_mode(false, f)
+    with_grad_mode(GradMode::Off, f)
 }
 
-pub(crate) fn with_grad_mode<R>(enabled: bool, f: impl FnOnce() -> R) -> R {
-    let _restore = Restore(ENABLED.replace(enabled));
+pub(crate) fn with_grad_mode<R>(mode: GradMode, f: impl FnOnce() -> R) -> R {
+    let _restore = Restore(MODE.replace(mode));
     f()
+}
+
+pub(crate) fn grad_mode() -> GradMode {
+    MODE.get()
 }
 
 /// Whether operations on the calling thread are recorded.
 pub fn grad_enabled() -> bool {
-    ENABLED.get()
+    grad_mode() == GradMode::On
 }

@@ -1,7 +1,7 @@
 //! Nodes, edges and leaves of the recorded graph.
 
 use super::engine::Pass;
-use super::grad_mode::grad_enabled;
+use super::grad_mode::{GradMode, grad_mode};
 use super::saved::SavedSigns;
 use super::watch;
 use crate::Result;
@@ -83,7 +83,7 @@ pub(crate) struct Node {
 
 /// What a node keeps for its turn in a backward pass.
 pub(crate) struct Held {
-    /// Gone once it was the node's turn and the graph is not retained, if it held anything.
+    /// Gone once it was the node's turn and the graph is not retained, if it held anything; a node of an outline has none.
     pub(crate) turn: Option<Turn>,
     /// Changes of state (running statistics) that wait for the optimizer step to be taken.
     pub(crate) pending: Vec<PendingUpdate>,
@@ -171,17 +171,13 @@ pub(crate) fn record_turn(
     turn: impl FnOnce(&RawTensor) -> Result<Turn>,
 ) -> Result<RawTensor> {
     let location = Location::caller();
-    if !recorded(op, location, inputs, &out) {
+    watch::forward(op, location, &out);
+    let mode = grad_mode();
+    if mode == GradMode::Off || inputs.iter().all(|x| x.edge.is_none()) {
         return Ok(out);
     }
-    let turn = turn(&out)?;
+    let turn = (mode == GradMode::On).then(|| turn(&out)).transpose()?;
     Ok(with_node(op, location, inputs, out, turn))
-}
-
-/// Whether what an operation gave goes into the graph.
-fn recorded(op: &'static str, location: &'static Location<'static>, inputs: &[&RawTensor], out: &RawTensor) -> bool {
-    watch::forward(op, location, out);
-    grad_enabled() && inputs.iter().any(|x| x.edge.is_some())
 }
 
 /// `out` as the output of a new node.
@@ -190,7 +186,7 @@ fn with_node(
     location: &'static Location<'static>,
     inputs: &[&RawTensor],
     mut out: RawTensor,
-    turn: Turn,
+    turn: Option<Turn>,
 ) -> RawTensor {
     let node = Node {
         id: next_id(),
@@ -201,7 +197,7 @@ fn with_node(
         dtype: out.logical,
         inputs: inputs.iter().map(|x| x.edge.clone()).collect(),
         retain: AtomicBool::new(false),
-        held: Mutex::new(Held { turn: Some(turn), pending: Vec::new() }),
+        held: Mutex::new(Held { turn, pending: Vec::new() }),
     };
     out.edge = Some(Edge::Node(Arc::new(node)));
     out

@@ -134,7 +134,7 @@ impl Waiting {
         // recorded one follows: the first run of a checkpointed segment is such a one.
         entries.retain(|entry| matches!(entry, Entry::InGraph(_)) && entry.is_open());
         let entry = match &y.edge {
-            Some(Edge::Node(node)) => {
+            Some(Edge::Node(node)) if grad_enabled() => {
                 let weak = update.downgrade();
                 node.held.lock().unwrap_or_else(PoisonError::into_inner).pending.push(update);
                 Entry::InGraph(weak)
