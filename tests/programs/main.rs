@@ -17,6 +17,7 @@ mod models;
 mod operators;
 mod own;
 mod pairs;
+mod parameters;
 mod places;
 mod references;
 mod signatures;

@@ -39,6 +39,7 @@ mod missing;
 mod normalize;
 mod operand;
 mod pairs;
+mod parameter;
 mod patches;
 mod places;
 mod pointwise;

@@ -13,7 +13,7 @@ use amp_cpu::{DType, Dims, Storage};
     message = "`{Self}` cannot stand beside a tensor of `{P}`",
     label = "neither a tensor nor a number",
     note = "a `Result` holds a tensor once it is unwrapped: put `?` behind it",
-    note = "a number is an `f32` or an `f64`, by value: `n as f32`, `*n`; of a parameter the tensor is `p.tensor()`"
+    note = "a number is an `f32` or an `f64`, by value: `n as f32`, `*n`; a parameter is `&p` beside F32, `p.to::<F16>()?` beside F16"
 )]
 pub trait Operand<P: Element> {
     /// Which of the two it is.

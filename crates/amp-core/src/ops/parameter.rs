@@ -1,0 +1,145 @@
+//! Operations on parameters, which are those of the F32 tensor that a parameter is.
+
+use super::operand::{Operand, Term};
+use crate::param::Parameter;
+use crate::precision::{Bool, F32, I64};
+use crate::shape::{Axes, IntoReshape, IntoShape, Position};
+use crate::{Fill, Result, Tensor};
+use std::ops;
+
+/// One line a method: its arguments, and what it gives if that is not a tensor.
+macro_rules! forwarded {
+    ($($name:ident($($arg:ident: $type:ty),*) $(-> $given:ty)?;)*) => {
+        impl Parameter { $(
+            #[doc = concat!("[`Tensor::", stringify!($name), "`] of the parameter, which it trains.")]
+            #[track_caller]
+            pub fn $name(&self, $($arg: $type),*) -> Result<forwarded!(@given $($given)?)> {
+                self.tensor().$name($($arg),*)
+            }
+        )* }
+    };
+    (@given) => { Tensor<F32> };
+    (@given $given:ty) => { $given };
+}
+
+// What moves elements.
+forwarded! {
+    reshape(shape: impl IntoReshape);
+    flatten(start: isize, end: isize);
+    permute(order: impl AsRef<[isize]>);
+    transpose(a: isize, b: isize);
+    t();
+    unsqueeze(axis: isize);
+    squeeze(axis: isize);
+    narrow(axis: isize, start: usize, length: usize);
+    slice(axis: isize, range: impl ops::RangeBounds<usize>);
+    select(axis: isize, index: impl Position);
+    expand(shape: impl IntoShape);
+    contiguous();
+    repeat(times: impl AsRef<[usize]>);
+    split(size: usize, axis: isize) -> Vec<Tensor<F32>>;
+    chunk(count: usize, axis: isize) -> Vec<Tensor<F32>>;
+    unbind(axis: isize) -> Vec<Tensor<F32>>;
+    flip(axes: impl Axes);
+    tril(diagonal: i64);
+    triu(diagonal: i64);
+    diagonal(above: i64, rows: isize, columns: isize);
+    index_select(axis: isize, index: &Tensor<I64>);
+    gather(axis: isize, index: &Tensor<I64>);
+    embedding(indices: &Tensor<I64>);
+    masked_fill(mask: &Tensor<Bool>, value: impl Into<Fill>);
+}
+
+// What makes weights of what is trained, and what a penalty is made of.
+forwarded! {
+    neg();
+    abs();
+    sign();
+    relu();
+    tanh();
+    sigmoid();
+    softplus();
+    exp();
+    log();
+    sqr();
+    sqrt();
+    recip();
+    clamp(min: impl Into<f64>, max: impl Into<f64>);
+    softmax(axis: isize);
+    log_softmax(axis: isize);
+    normalize(p: f64, axis: isize, eps: f64);
+    norm(p: f64, axes: impl Axes, keep: bool);
+    norm_all();
+    sum(axes: impl Axes, keep: bool);
+    sum_all();
+    mean(axes: impl Axes, keep: bool);
+    mean_all();
+    amax(axes: impl Axes, keep: bool);
+    amin(axes: impl Axes, keep: bool);
+    matmul(other: &Tensor<F32>);
+    size(axis: isize) -> usize;
+    item() -> f32;
+}
+
+impl Parameter {
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.dims().len()
+    }
+
+    /// The parameter at its present value, as a tensor that no graph reaches (`p.detach()`).
+    pub fn detach(&self) -> Tensor<F32> {
+        self.tensor().detach()
+    }
+}
+
+impl Operand<F32> for &Parameter {
+    fn term(self) -> Term {
+        Operand::<F32>::term(self.tensor())
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident, $method:ident;)*) => { $(
+        impl Parameter {
+            #[doc = concat!("[`Tensor::", stringify!($method), "`] of the parameter, which it trains.")]
+            #[track_caller]
+            pub fn $method<R: Operand<F32>>(&self, other: R) -> Result<Tensor<F32>> {
+                self.tensor().$method(other)
+            }
+        }
+
+        impl<R: Operand<F32>> ops::$trait<R> for &Parameter {
+            type Output = Result<Tensor<F32>>;
+
+            #[track_caller]
+            fn $method(self, other: R) -> Self::Output {
+                self.tensor().$method(other)
+            }
+        }
+
+        impl ops::$trait<&Parameter> for f64 {
+            type Output = Result<Tensor<F32>>;
+
+            #[track_caller]
+            fn $method(self, parameter: &Parameter) -> Self::Output {
+                ops::$trait::$method(self, parameter.tensor())
+            }
+        }
+    )* };
+}
+operators! {
+    Add, add;
+    Sub, sub;
+    Mul, mul;
+    Div, div;
+}
+
+impl ops::Neg for &Parameter {
+    type Output = Result<Tensor<F32>>;
+
+    #[track_caller]
+    fn neg(self) -> Self::Output {
+        self.tensor().neg()
+    }
+}
