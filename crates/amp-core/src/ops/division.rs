@@ -66,7 +66,11 @@ impl Division {
         }
         let crosses = (rest.ne(0.0)? & rest.lt(0.0)?.ne(&b.lt(0.0)?)?)?;
         match self {
-            Self::Floor => crosses.where_(&(&whole - 1.0)?, &whole),
+            // As of an infinite dividend the remainder is no number, so is the quotient.
+            Self::Floor => {
+                let unknown = (a.isinf()? & b.ne(0.0)?)?;
+                crosses.where_(&(&whole - 1.0)?, &whole)?.masked_fill(&unknown, f64::NAN)
+            }
             _ => crosses.where_(&(&rest + b)?, &rest),
         }
     }
@@ -204,6 +208,8 @@ mod tests {
         let b = Tensor::<F64>::from_vec(vec![0.1, 0.1, 0.3, f64::INFINITY, 0.0], [5], &Device::cpu()).unwrap();
         assert_eq!(a.floor_divide(&b).unwrap().to_vec().unwrap()[..2], [9.0, -10.0]);
         assert_eq!(a.floor_divide(&b).unwrap().to_vec().unwrap()[3..], [0.0, f64::INFINITY]);
+        let endless = Tensor::<F64>::full([1], f64::INFINITY, &Device::cpu()).unwrap();
+        assert!(endless.floor_divide(-1.5).unwrap().item().unwrap().is_nan());
         assert_eq!(a.fmod(&b).unwrap().to_vec().unwrap()[..4], [1.0 % 0.1, -1.0 % 0.1, 1e300 % 0.3, 6.0]);
         assert_eq!(a.remainder(&b).unwrap().to_vec().unwrap()[1], -1.0 % 0.1 + 0.1);
     }
@@ -230,6 +236,9 @@ mod tests {
         assert_eq!(a.remainder(&b).unwrap().to_vec().unwrap(), [1.5, 0.5, f32::INFINITY, exact as f32, 0.0]);
         assert_eq!(a.fmod(&b).unwrap().to_vec().unwrap(), [1.5, -1.5, -1.0, exact as f32, 0.0]);
         assert_eq!(a.floor_divide(2.0).unwrap().to_vec().unwrap(), [3.0, -4.0, -1.0, 5e8, 0.0]);
+        let endless = numbers(&[f32::INFINITY, f32::NEG_INFINITY]);
+        assert!(endless.floor_divide(-1.5).unwrap().to_vec().unwrap().iter().all(|y| y.is_nan()));
+        assert_eq!(endless.floor_divide(0.0).unwrap().to_vec().unwrap(), endless.to_vec().unwrap());
         assert!(a.remainder(0.0).unwrap().to_vec().unwrap().iter().all(|y| y.is_nan()));
         let narrow = numbers(&[1024.0]).to::<F16>().unwrap();
         assert_eq!(narrow.remainder(0.3).unwrap().item().unwrap(), f16::from_f64(1024.0 % 0.3));

@@ -29,14 +29,25 @@ pub(super) fn extreme(
             // Nothing equals what was rounded.
             let again = if kept.is_none() { Some(reduce(op, &x, &axes, x.logical)?) } else { None };
             let y = kept.as_deref().or(again.as_ref()).expect("saved or computed again");
-            let chosen = compare(name, Compare::Eq, &x, y)?;
-            // In F32 at least: F16 counts no further than 2048. A result of NaN has no equals and gradients of NaN.
-            let count = reduce(Reduce::Sum, &chosen, &axes, accumulator(x.logical))?;
-            let share = binary(name, Binary::Div, pass.grad(), &count, pass.dtype(0))?;
-            let none = binary(name, Binary::Div, &zeros(&count, count.logical)?, &count, pass.dtype(0))?;
-            pass.give(0, select(name, &chosen, &share, &none, pass.dtype(0))?)
+            pass.give(0, among_equals(name, pass, &x, y, &axes)?)
         }))
     })
+}
+
+/// The gradient of `y`, which was chosen among the elements along `axes` of `x`, shared evenly by those that equal it.
+pub(super) fn among_equals(
+    name: &'static str,
+    pass: &Pass<'_>,
+    x: &RawTensor,
+    y: &RawTensor,
+    axes: &[usize],
+) -> Result<RawTensor> {
+    let chosen = compare(name, Compare::Eq, x, y)?;
+    // In F32 at least: F16 counts no further than 2048. A result of NaN has no equals and gradients of NaN.
+    let count = reduce(Reduce::Sum, &chosen, axes, accumulator(x.logical))?;
+    let share = binary(name, Binary::Div, pass.grad(), &count, pass.dtype(0))?;
+    let none = binary(name, Binary::Div, &zeros(&count, count.logical)?, &count, pass.dtype(0))?;
+    select(name, &chosen, &share, &none, pass.dtype(0))
 }
 
 fn refuse_empty(op: &'static str, x: &RawTensor, axes: &[usize]) -> Result<()> {

@@ -1,5 +1,7 @@
 //! What stands at a place in the order of elements: medians and quantiles.
 
+use super::extreme::among_equals;
+use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Float, I64, full_range};
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
@@ -34,8 +36,8 @@ impl<P: Float> Ordered<P> {
     #[track_caller]
     fn new(op: &'static str, x: &Tensor<P>, axis: isize, missing: Missing) -> Result<Self> {
         let at = shape::axis(op, axis, x.rank())?;
-        let (size, outputs) = (x.dims()[at], x.count());
-        if size == 0 && outputs == x.dims().iter().product::<usize>() && kept(x.dims(), at) > 0 {
+        let size = x.dims()[at];
+        if size == 0 && kept(x.dims(), at) > 0 {
             return Err(Error::Empty { op, shape: x.raw.shape().into() });
         }
         let axis = at as isize;
@@ -123,10 +125,20 @@ impl<P: Float> Tensor<P> {
         median("median", self, axis, keep, Missing::Wins)
     }
 
-    /// The middle of all elements, the lower of two, as a tensor of no dimensions; NaN wins.
+    /// The middle of all elements, the lower of two, as a tensor of no dimensions (`torch.median` without an axis); NaN wins.
+    ///
+    /// The gradient is shared evenly among equal elements.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] when there is nothing to choose from.
     #[track_caller]
     pub fn median_all(&self) -> Result<Self> {
-        Ok(median("median_all", &self.reshape([self.count()])?, 0, false, Missing::Wins)?.0)
+        const OP: &str = "median_all";
+        let (y, _) = median(OP, &self.detach().reshape([self.count()])?, 0, false, Missing::Wins)?;
+        Ok(Self::from_raw(record(OP, &[&self.raw], y.raw, |y| {
+            let (x, y, axes) = (Saved::new(&self.raw)?, Saved::new(y)?, Vec::from_iter(0..self.rank()));
+            Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, among_equals(OP, pass, &x, &y, &axes)?)))
+        })?))
     }
 
     /// [`median`](Self::median) of the elements that are not NaN (`torch.nanmedian`).
@@ -181,6 +193,14 @@ mod tests {
             let worst = worst.unwrap();
             assert!(worst.error <= 1e-6, "{name}: {worst:?}");
         }
+    }
+
+    #[test]
+    fn equal_elements_share_the_gradient_of_the_middle_of_all() -> Result<()> {
+        let x = Tensor::<F32>::from_vec(vec![2.0, 1.0, 2.0, 3.0, 2.0, 0.0], [2, 3], &Device::cpu())?.tracked();
+        let grads = (x.median_all()? * 6.0)?.backward()?;
+        assert_eq!(grads.get(&x)?.expect("a gradient").to_vec()?, [2.0, 0.0, 2.0, 0.0, 2.0, 0.0]);
+        Ok(())
     }
 
     #[test]
