@@ -3,6 +3,7 @@
 use super::{T, random};
 use amp::nn::*;
 use amp::prelude::*;
+use std::cell::Cell;
 
 /// What a number is divided by is widened, as `recip` is.
 #[autocast(f16)]
@@ -153,5 +154,46 @@ fn numbers_beside_what_has_no_type_hide_no_tensor() -> Result<()> {
     let expected = 2f32.exp() + 3.0;
     let given = model.narrow(&one)?.to_vec()?[0];
     assert!((given - expected).abs() <= 4.0 * expected * f32::EPSILON, "{given} {expected}");
+    Ok(())
+}
+
+struct Pool {
+    served: Cell<usize>,
+    list: Vec<T>,
+}
+impl Pool {
+    fn next(&self, x: &T) -> Result<(Tensor<F16>, Box<Tensor<F16>>)> {
+        Ok((x.to()?, Box::new(x.to()?)))
+    }
+    fn served(&self) -> usize {
+        self.served.set(self.served.get() + 1);
+        0
+    }
+    fn give(&self, x: &T) -> Result<(Tensor<F16>, Box<Tensor<F16>>)> {
+        self.served();
+        self.next(x)
+    }
+}
+
+/// An operand that is part of what a call gives is computed once.
+#[autocast(f16)]
+fn parts_of_calls(pool: &Pool, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let left = (pool.give(x)?.0 + x)?;
+    let right = (x * *pool.give(x)?.1)?;
+    let both = (pool.give(x)?.0.matmul(&pool.give(x)?.0)? + pool.give(x)?.0)?;
+    let lent = pool.list[pool.served()].matmul(&pool.list[pool.served()])?;
+    ((left + right)? + both)? + lent
+}
+
+#[test]
+fn operands_are_computed_once() -> Result<()> {
+    let x = random([3, 3])?;
+    let pool = Pool { served: Cell::new(0), list: vec![x.clone()] };
+    let x16 = x.to::<F16>()?;
+    let (given, product) = (x16.to::<F32>()?, x16.matmul(&x16)?);
+    let expected = ((&given + &x)? + (&x * &given)?)?;
+    let expected = ((expected + (&product + &x16)?.to::<F32>()?)? + product.to::<F32>()?)?;
+    assert_eq!(parts_of_calls(&pool, &x)?.to_vec()?, expected.to_vec()?);
+    assert_eq!(pool.served.get(), 7);
     Ok(())
 }

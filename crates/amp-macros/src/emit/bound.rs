@@ -1,7 +1,7 @@
 //! One operand of a call: the local that holds it, what its type is asked, and how it stands in the call.
 
 use super::operand::{Hoisted, Operand, Role, Treatment, settled};
-use super::{AsWritten, ends, is_place, local, outlined, scrutinee, unreferenced};
+use super::{AsWritten, ends, is_place, is_pure_place, local, outlined, scrutinee, unreferenced};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Expr;
@@ -121,15 +121,17 @@ impl Bound {
                 false => quote_spanned!(at=> #given.hold()),
             }
         };
-        if self.name.is_some() || self.is_borrowed() || is_pure(expr) || !(input || unsettled || narrows) {
+        let repeats = input || unsettled || narrows || is_place(expr);
+        if self.name.is_some() || is_pure(expr) || borrowed && is_pure_place(expr) || !repeats {
             let held = held(self.asked(at), self.value(at));
             return quote_spanned!(site=> (#held));
         }
         let value = local("v", 0, first);
-        let expr = scrutinee(expr);
-        let held = held(quote_spanned!(site=> &#value), value.to_token_stream());
+        let (expr, borrow) = (scrutinee(expr), if borrowed { quote_spanned!(first=> &) } else { TokenStream::new() });
+        let asked = if borrowed { value.to_token_stream() } else { quote_spanned!(site=> &#value) };
+        let held = held(asked, value.to_token_stream());
         let held = if unsettled { settled(std::slice::from_ref(&value), held, first, site) } else { held };
-        quote_spanned!(site=> (match #expr { #value => #held }))
+        quote_spanned!(site=> (match #borrow #expr { #value => #held }))
     }
 }
 
