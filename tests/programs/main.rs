@@ -15,6 +15,7 @@ mod lists;
 mod made;
 mod models;
 mod operators;
+mod options;
 mod own;
 mod pairs;
 mod parameters;

@@ -147,9 +147,15 @@ pub(crate) fn joined_behind(expr: Expr, slot: &Ident) -> Expr {
     joined_by(expr, |value| quote_spanned!(value.span()=> join_behind(#value, &mut #slot)))
 }
 
-/// As [`joined`], of tuples: the elements that are wrapped.
-pub(crate) fn joined_elements(expr: &Expr, wrapped: &[bool]) -> Expr {
-    rewrapped(expr, wrapped, |elem| joined(elem.clone()))
+/// What is so deep in options and results, made anew.
+pub(crate) fn mapped(expr: &Expr, depth: usize, make: impl FnOnce(&Expr) -> Expr) -> Expr {
+    if depth == 0 {
+        return make(expr);
+    }
+    let whole = ends(expr);
+    let value = local("m", depth, whole.0);
+    let inner = mapped(&Expr::Verbatim(value.to_token_stream()), depth - 1, make);
+    enclosed(quote_spanned!(value.span()=> (#expr).map(|#value| #inner)), whole)
 }
 
 /// A tuple with other elements in some places.

@@ -2,7 +2,7 @@
 
 use super::cast::never_cast;
 use super::pattern::has_struct;
-use super::tuples::wrap_elements;
+use super::tuples::{Wrapped, wrap_elements};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::hoist::Step;
@@ -30,8 +30,8 @@ enum Joined {
     ByType,
     /// The same of references; what is widened lives in this local.
     Behind(Ident),
-    /// The same of elements of tuples: of each whether it is wrapped.
-    Elements(Vec<bool>),
+    /// The same of elements of tuples.
+    Elements(Wrapped),
 }
 
 /// One branch: its value and where it ends.
@@ -211,7 +211,7 @@ impl Walker<'_> {
             Joined::Already => {}
             Joined::ByType => self.rewrite(expr, emit::joined),
             Joined::Behind(slot) => self.rewrite(expr, |inner| emit::joined_behind(inner, &slot)),
-            Joined::Elements(wrapped) => self.rewrite(expr, |inner| emit::joined_elements(&inner, &wrapped)),
+            Joined::Elements(wrapped) => self.rewrite(expr, |inner| wrapped.joined(&inner)),
         }
     }
 

@@ -47,7 +47,7 @@ pub(crate) use grown::Growth;
 use grown::same_lists;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Block, Expr, Stmt};
+use syn::{Block, Expr, ExprBlock, Stmt};
 
 /// What stays the same for a whole function.
 pub(crate) struct Context {
@@ -342,7 +342,9 @@ impl Walker<'_> {
         let lets: Vec<TokenStream> = hoists.chain(slots).collect();
         if !lets.is_empty() {
             let inner = std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-            *expr = Expr::Verbatim(quote!({ #(#lets)* #inner }));
+            let lets = Stmt::Expr(Expr::Verbatim(quote!(#(#lets)*)), None);
+            let block = Block { brace_token: Default::default(), stmts: vec![lets, Stmt::Expr(inner, None)] };
+            *expr = Expr::Block(ExprBlock { attrs: Vec::new(), label: None, block });
         }
         value
     }

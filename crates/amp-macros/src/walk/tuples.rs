@@ -1,12 +1,12 @@
-//! Branches that end in tuples, which join element by element.
+//! Branches that end in tuples, or in options and results of tuples, which join element by element.
 
-use super::control::{Arm, End, MOST, last, typed, variant};
+use super::control::{Arm, MOST, last, typed, variant};
 use super::path::is_pointer;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::Prec;
 use quote::{format_ident, quote};
-use syn::{Expr, ExprTuple};
+use syn::{Expr, ExprCall, ExprTuple, GenericArgument, PathArguments, Type};
 
 impl Walker<'_> {
     /// Makes element `i` of the tuples that branches end in agree at F32, where one of them is.
@@ -18,7 +18,7 @@ impl Walker<'_> {
         for arm in arms {
             let Some(part) = arm.value.parts.get(i) else { continue };
             let differs = part.prec.is_tensor() && !part.is_surely(&Prec::F32) && !part.inferred;
-            if let (true, Some(tuple)) = (differs, tuple(&mut arm.end))
+            if let (true, Some(tuple)) = (differs, last(&mut arm.end).and_then(tuple))
                 && let Some(elem) = tuple.elems.get_mut(i)
             {
                 self.rewrite(elem, |inner| self.widened(inner, part));
@@ -27,30 +27,53 @@ impl Walker<'_> {
     }
 }
 
+/// The elements of tuples that are wrapped, and how deep in options and results the tuples are.
+#[derive(Clone)]
+pub(super) struct Wrapped {
+    elements: Vec<bool>,
+    depth: usize,
+}
+
+impl Wrapped {
+    /// Makes a tuple with other elements in these places.
+    fn rewrapped(&self, expr: &Expr, elem: impl Fn(&Expr) -> Expr) -> Expr {
+        emit::mapped(expr, self.depth, |tuple| emit::rewrapped(tuple, &self.elements, &elem))
+    }
+
+    /// Joins the elements of what the branches of an expression give.
+    pub(super) fn joined(&self, expr: &Expr) -> Expr {
+        self.rewrapped(expr, |elem| emit::joined(elem.clone()))
+    }
+}
+
 /// Wraps those elements of the tuples that branches end in for the types to join them of which nothing else tells whether
 /// they differ, if there are any.
-pub(super) fn wrap_elements(arms: &mut [Arm<'_>], width: usize, expect: &Expect) -> Option<Vec<bool>> {
+pub(super) fn wrap_elements(arms: &mut [Arm<'_>], width: usize, expect: &Expect) -> Option<Wrapped> {
     let count = typed(arms).count();
     // Beside a tuple that is written all the others are tuples too.
-    let written: Vec<bool> = arms.iter_mut().filter_map(|arm| tuple(&mut arm.end)).map(takes_its_type).collect();
+    let depth = arms.iter_mut().filter_map(|arm| last(&mut arm.end)).find_map(|expr| depth(expr))?;
+    let written: Vec<bool> =
+        arms.iter_mut().filter_map(|arm| last(&mut arm.end).and_then(tuple)).map(takes_its_type).collect();
     let coerced = written.contains(&true) && !matches!(expect, Expect::Nothing);
-    if !(2..=MOST).contains(&count) || written.is_empty() || coerced {
+    if !(2..=MOST).contains(&count) || coerced {
         return None;
     }
-    let wrapped: Vec<bool> = (0..width).map(|i| is_open(arms, i)).collect();
-    if !wrapped.contains(&true) {
+    let elements: Vec<bool> = (0..width).map(|i| is_open(arms, i)).collect();
+    if !elements.contains(&true) {
         return None;
     }
+    let wrapped = Wrapped { elements, depth };
     let name = format_ident!("Join{}", count);
     for (number, arm) in arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never).enumerate() {
         let Some(expr) = last(&mut arm.end) else { continue };
         let variant = variant(number);
         let wrap = |inner: &Expr| Expr::Verbatim(quote!(__amp::#name::#variant(#inner)));
-        match expr {
-            Expr::Tuple(tuple) => {
-                tuple.elems.iter_mut().zip(&wrapped).filter(|(_, wrapped)| **wrapped).for_each(|(e, _)| *e = wrap(e))
+        match tuple(expr) {
+            Some(tuple) => {
+                let places = tuple.elems.iter_mut().zip(&wrapped.elements);
+                places.filter(|(_, wrapped)| **wrapped).for_each(|(elem, _)| *elem = wrap(elem));
             }
-            expr => *expr = emit::rewrapped(expr, &wrapped, wrap),
+            None => *expr = wrapped.rewrapped(expr, wrap),
         }
     }
     Some(wrapped)
@@ -72,15 +95,38 @@ fn is_open(arms: &[Arm<'_>], i: usize) -> bool {
 fn takes_its_type(tuple: &mut ExprTuple) -> bool {
     tuple.elems.iter().any(|elem| match elem {
         Expr::Closure(_) | Expr::Reference(_) => true,
+        // A function, which becomes a pointer.
+        Expr::Path(path) => path.path.segments.len() > 1,
         Expr::Call(call) => matches!(&*call.func, Expr::Path(path) if is_pointer(&path.path)),
         _ => false,
     })
 }
 
-/// The tuple a branch ends in.
-fn tuple<'b>(end: &'b mut End<'_>) -> Option<&'b mut ExprTuple> {
-    match last(end)? {
+/// The tuple that is written, by itself or in `Some(..)` and `Ok(..)`.
+fn tuple(expr: &mut Expr) -> Option<&mut ExprTuple> {
+    match expr {
         Expr::Tuple(tuple) => Some(tuple),
+        Expr::Call(call) if is_mapped(call) => tuple(&mut call.args[0]),
         _ => None,
     }
+}
+
+/// In how many options and results the tuple is, if one is written.
+fn depth(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Tuple(_) => Some(0),
+        Expr::Call(call) if is_mapped(call) => Some(depth(&call.args[0])? + 1),
+        _ => None,
+    }
+}
+
+/// Whether a call makes an option or a result, whose type says nothing of what is in it.
+fn is_mapped(call: &ExprCall) -> bool {
+    let Expr::Path(path) = &*call.func else { return false };
+    let Some(last) = path.path.segments.last().filter(|_| call.args.len() == 1) else { return false };
+    let open = match &last.arguments {
+        PathArguments::AngleBracketed(list) => matches!(list.args.first(), Some(GenericArgument::Type(Type::Infer(_)))),
+        _ => true,
+    };
+    open && (last.ident == "Some" || last.ident == "Ok")
 }

@@ -1,0 +1,76 @@
+//! Options and results of pairs that branches end in: they join element by element.
+
+use super::{T, random};
+use amp::nn::*;
+use amp::prelude::*;
+
+/// The types alone tell what a module gives.
+#[autocast(bf16)]
+fn staged(fc: &Linear, norm: &LayerNorm, x: &T, stage: usize) -> Result<T> {
+    let scaled = match stage {
+        0 => None,
+        1 => Some((fc.forward(x)?, 2.0)),
+        _ => Some((norm.forward(x)?, 3.0)),
+    };
+    let Some((h, scale)) = scaled else { return x.relu() };
+    h.add(&h)? * scale
+}
+
+/// What is known to be BF16 meets what is known to be F32.
+#[autocast(bf16)]
+fn known(x: &T, stage: usize) -> Result<T> {
+    let scaled = if stage == 0 {
+        None
+    } else if stage == 1 {
+        Some((x.matmul(x)?, 2.0))
+    } else {
+        Some((x.exp()?, 3.0))
+    };
+    if let Some((h, scale)) = scaled { h.add(&h)? * scale } else { x.relu() }
+}
+
+#[autocast(bf16)]
+fn tried(fc: &Linear, norm: &LayerNorm, x: &T, stage: usize) -> std::result::Result<T, String> {
+    let scaled = match stage {
+        0 => Err("nothing to scale".to_owned()),
+        1 => Ok(Some((fc.forward(x).map_err(|error| error.to_string())?, 2.0))),
+        _ => Ok(Some((norm.forward(x).map_err(|error| error.to_string())?, 3.0))),
+    };
+    let (h, scale) = scaled?.unwrap_or_else(|| unreachable!());
+    h.add(&h).and_then(|h| h * scale).map_err(|error| error.to_string())
+}
+
+struct Cache {
+    kv: Option<(T, T)>,
+}
+
+/// The branches of a cache: extended, or begun.
+#[autocast(bf16)]
+fn extended(cache: &Cache, fc: &Linear, x: &T) -> Result<Option<(T, T)>> {
+    let kv = match &cache.kv {
+        Some((k, v)) => Some((Tensor::cat(&[k, &fc.forward(x)?], 0)?, v.clone())),
+        None => Some((fc.forward(x)?, fc.forward(x)?.relu()?)),
+    };
+    Ok(kv)
+}
+
+#[test]
+fn options_of_pairs_join() -> Result<()> {
+    let (fc, norm, x) = (Linear::new(4, 4, &Device::cpu())?, LayerNorm::new([4], &Device::cpu())?, random([4, 4])?);
+    let lower = x.to::<BF16>()?;
+    let given = fc.forward(&lower)?.to::<F32>()?;
+    let doubled = |h: T, scale: f64| -> Result<Vec<f32>> { (h.add(&h)? * scale)?.to_vec() };
+    let (by_layer, by_norm) = (doubled(given.clone(), 2.0)?, doubled(norm.forward(&x)?, 3.0)?);
+    assert_eq!(staged(&fc, &norm, &x, 0)?.to_vec()?, x.relu()?.to_vec()?);
+    assert_eq!(staged(&fc, &norm, &x, 1)?.to_vec()?, by_layer);
+    assert_eq!(staged(&fc, &norm, &x, 2)?.to_vec()?, by_norm);
+    assert_eq!(known(&x, 1)?.to_vec()?, doubled(lower.matmul(&lower)?.to()?, 2.0)?);
+    assert_eq!(known(&x, 2)?.to_vec()?, doubled(x.exp()?, 3.0)?);
+    assert_eq!(tried(&fc, &norm, &x, 0).unwrap_err(), "nothing to scale");
+    assert_eq!(tried(&fc, &norm, &x, 1).and_then(|h| h.to_vec().map_err(|error| error.to_string())), Ok(by_layer));
+    let begun = Cache { kv: extended(&Cache { kv: None }, &fc, &x)? };
+    let (k, v) = extended(&begun, &fc, &x)?.expect("it was begun");
+    assert_eq!(k.to_vec()?, Tensor::cat(&[&given, &given], 0)?.to_vec()?);
+    assert_eq!(v.to_vec()?, given.relu()?.to_vec()?);
+    Ok(())
+}
