@@ -158,3 +158,56 @@ fn types_come_from_where_values_go() -> Result<()> {
     assert_eq!(bits(&first_of_all(&x, &w)?), bits(&by_hand));
     Ok(())
 }
+
+/// A cast whose precision the other arms tell is one to that.
+#[autocast(f16)]
+fn as_the_others(fc: &Linear, x: &Tensor<F32>, stage: usize) -> Result<Tensor<F32>> {
+    let h = match stage {
+        0 => x.matmul(x)?,
+        _ => x.to()?,
+    };
+    fc.forward(&h)
+}
+
+#[autocast(f16)]
+fn as_the_widest(fc: &Linear, x: &Tensor<F32>, stage: usize) -> Result<Tensor<F32>> {
+    let h = match stage {
+        0 => x.exp()?,
+        1 => fc.forward(x)?,
+        _ => x.matmul(x)?.to()?,
+    };
+    h.add(&h)
+}
+
+#[test]
+fn casts_in_arms_are_to_what_the_others_are() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let half = x.to::<F16>()?;
+    let (given, product) = (fc.forward(&half)?, half.matmul(&half)?);
+    assert_eq!(bits(&as_the_others(&fc, &x, 0)?), bits(&fc.forward(&product)?.to()?));
+    assert_eq!(bits(&as_the_others(&fc, &x, 1)?), bits(&given.to()?));
+    for (stage, h) in [x.exp()?, given.to()?, product.to()?].iter().enumerate() {
+        assert_eq!(bits(&as_the_widest(&fc, &x, stage)?), bits(&h.add(h)?));
+    }
+    Ok(())
+}
+
+/// A macro writes functions under one attribute: not all call what it lists.
+macro_rules! activated {
+    ($($name:ident)*) => { $(
+        #[autocast(f16, full(gelu))]
+        fn $name(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+            x.matmul(x)?.$name()
+        }
+    )* };
+}
+activated!(gelu relu);
+
+#[test]
+fn functions_of_a_macro_share_an_attribute() -> Result<()> {
+    let x = random([4, 4])?;
+    let product = x.to::<F16>()?.matmul(&x.to::<F16>()?)?;
+    assert_eq!(bits(&gelu(&x)?), bits(&product.to::<F32>()?.gelu()?));
+    assert_eq!(bits(&relu(&x)?), bits(&product.relu()?.to()?));
+    Ok(())
+}

@@ -230,6 +230,13 @@ impl Value {
         self.late && self.is_surely(&Prec::F32)
     }
 
+    /// Whether it is a cast of the user's to F32 where it joins another value: a cast that takes its type from that is one
+    /// to what the other is.
+    fn pinned_beside(&self, other: &Self) -> Pin {
+        let open = |value: &Self| value.inferred && value.prec == Prec::Opaque;
+        if open(self) && !open(other) && other.prec != Prec::F32 { Pin::No } else { self.pinned }
+    }
+
     pub(crate) fn join(&self, other: &Self) -> Self {
         if self.prec == Prec::Never {
             return other.clone();
@@ -245,7 +252,7 @@ impl Value {
         Self {
             prec: self.prec.join(&other.prec),
             sure: self.sure && other.sure,
-            pinned: self.pinned.max(other.pinned),
+            pinned: self.pinned_beside(other).max(other.pinned_beside(self)),
             by_name: self.by_name || other.by_name,
             constants: Vec::new(),
             inferred: self.inferred && other.inferred,

@@ -130,12 +130,17 @@ impl Walker<'_> {
         value.take_flows(values.map(|arm| &mut arm.value).collect());
         value.constants = constants(&arms);
         (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
-        match agreement(&arms) {
+        let lent = arms.iter_mut().any(is_reference);
+        let agreement = match agreement(&arms) {
+            Agreement::F32 if lent && typed(&arms).any(|arm| arm.value.inferred) => Agreement::None,
+            agreement => agreement,
+        };
+        match agreement {
             Agreement::None => match wrap_elements(&mut arms, value.parts.len(), expect) {
                 Some(wrapped) => (value, Joined::Elements(wrapped)),
                 None => (value, Joined::Already),
             },
-            agreement if typed(&arms).count() <= MOST && arms.iter_mut().any(is_reference) => {
+            agreement if typed(&arms).count() <= MOST && lent => {
                 let prec = if agreement == Agreement::F32 { Prec::F32 } else { Prec::Unknown };
                 let sure = value.sure && prec == Prec::F32;
                 (Value { prec, sure, shape: Shape::Pointer, ..value }, self.join_behind(arms))
@@ -250,22 +255,24 @@ pub(super) fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>
 }
 
 fn agreement(arms: &[Arm<'_>]) -> Agreement {
-    let precs: Vec<&Prec> = typed(arms).map(|arm| &arm.value.prec).collect();
+    // What takes its type from the others does not decide.
+    let precs: Vec<&Prec> = typed(arms).filter(|arm| !arm.value.inferred).map(|arm| &arm.value.prec).collect();
+    let inferred = typed(arms).count() > precs.len();
     let Some(first) = precs.first() else { return Agreement::None };
     // A tensor beside what is none is the user's mistake; one beside another that it joins with is not.
     let joins = precs.contains(&&Prec::F32) && precs.iter().any(|prec| matches!(prec, Prec::Half(_)));
-    let decided = precs.contains(&&Prec::Other) && !joins
-        || typed(arms).any(|arm| arm.value.inferred || !arm.value.parts.is_empty());
+    let decided = precs.contains(&&Prec::Other) && !joins || typed(arms).any(|arm| !arm.value.parts.is_empty());
     if decided || precs.len() < 2 || !precs.iter().any(|prec| prec.is_tensor()) {
         return Agreement::None;
     }
     if precs.iter().all(|prec| prec == first) && first.is_known() {
         return Agreement::None;
     }
-    if precs.contains(&&Prec::F32) || precs.len() > 4 {
-        return Agreement::F32;
+    match precs.contains(&&Prec::F32) || precs.len() > 4 {
+        true => Agreement::F32,
+        false if inferred => Agreement::None,
+        false => Agreement::ByType,
     }
-    Agreement::ByType
 }
 
 /// Wraps branches for the types to join them.
