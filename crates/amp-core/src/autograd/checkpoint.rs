@@ -13,8 +13,8 @@ use crate::{Error, Result};
 /// (`torch.utils.checkpoint`).
 ///
 /// The second run calls the same compiled function with the same random state, so neither its precision nor its dropout
-/// masks can differ. Parameters used inside `f` receive their gradients as usual. It is kept for the backward pass, and so
-/// holds what it uses: parts of a model are shared by an `Arc`, which a module may have in place of a field.
+/// masks can differ. Parameters and other tensors that `f` uses receive their gradients as usual. It is kept for the backward
+/// pass, and so holds what it uses: parts of a model are shared by an `Arc`, which a module may have in place of a field.
 ///
 /// ```
 /// # use amp_core::{checkpoint, nn::Linear, Device, F32, Result, Tensor};
