@@ -198,6 +198,15 @@ impl<'a> Pass<'a> {
         walked.into_buffer().map_err(|shared| self.put_back(i, RawTensor { layout, ..shared })).ok()
     }
 
+    /// Takes out what input `i`, a node, has collected so far, for a kernel that writes it anew with its own share; give the
+    /// result back. Only a sum in the precision `computed` that is stored in it, row-major.
+    pub(crate) fn take_sum(&mut self, i: usize, computed: DType) -> Option<RawTensor> {
+        let edge = self.edge(i).filter(|edge| matches!(edge, Edge::Node(_)) && edge.dtype() == computed)?;
+        let collected = self.collected.grads.get(&edge.id())?;
+        let as_written = collected.value.buffer.dtype() == computed && collected.layout.is_contiguous();
+        as_written.then(|| self.take(i)).flatten()
+    }
+
     /// Puts back what was taken.
     pub(crate) fn put_back(&mut self, i: usize, grad: RawTensor) {
         if let Some(id) = self.edge(i).map(Edge::id) {

@@ -41,6 +41,22 @@ pub trait Normalization {
         out: (DType, Option<DType>),
     ) -> Result<NormGrads>;
 
+    /// As [`normalize_grad`](Self::normalize_grad) by rows or groups, the input's gradient added to the second of `grad` before it
+    /// is rounded, which has its shape and the precision that is computed in. `None` where the device has no kernel for that: then they are
+    /// added afterwards.
+    fn normalize_grad_onto(
+        &self,
+        grad: (Operand<'_>, Operand<'_>),
+        x: Operand<'_>,
+        saved: (Operand<'_>, Operand<'_>),
+        weight: Option<Operand<'_>>,
+        kind: NormKind,
+        out: (DType, Option<DType>),
+    ) -> Result<Option<NormGrads>> {
+        let _ = (grad, x, saved, weight, kind, out);
+        Ok(None)
+    }
+
     /// `max(y + residual, 0)` where [`normalize`](Self::normalize) of batches, or [`normalize_with`](Self::normalize_with) by
     /// the `given` statistics, gives `y`, rounded once; with `signs` a bit for each element too, as
     /// [`dead`](super::Elementwise::dead) makes them of what was not rounded. `None` where the device has no kernel for that:

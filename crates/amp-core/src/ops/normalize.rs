@@ -1,7 +1,8 @@
 //! Layer, RMS, group and instance normalisation.
 
+use super::matmul::accumulator;
 use crate::autograd::{Origin, Pass, Saved, note_origin, record};
-use crate::backend::{Buffer, MemoryOrder, Operand};
+use crate::backend::{Buffer, MemoryOrder, NormGrads, Operand};
 use crate::order::{order_of, pixels, tensor};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
@@ -117,10 +118,7 @@ pub(super) fn normalize(
         let (mean, rstd) = (Saved::new(&mean)?, Saved::new(&rstd)?);
         let parameters = affine.shape(x, kind);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let (x, (factor, _)) = (&kept.x, kept.affine.operands()?);
-            let (grad, input) = (pixels(order, pass.grad())?, pixels(order, x)?);
-            let (saved, out) = ((mean.operand()?, rstd.operand()?), (pass.dtype(0), pass.narrows(0)));
-            let grads = x.backend().normalize_grad(grad.operand()?, input.operand()?, saved, factor, kind, out)?;
+            let (x, grads) = (&kept.x, kept.gradients(pass, order, (&mean, &rstd))?);
             pass.give(0, tensor(order, x.device(), grads.x, *x.shape()).with_narrowed(grads.narrowed))?;
             pass.give(1, RawTensor::new(x.device(), grads.weight, parameters))?;
             pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))
@@ -137,6 +135,28 @@ struct Kept {
     affine: SavedAffine,
     kind: NormKind,
     eps: f64,
+}
+
+impl Kept {
+    /// The gradients, that of the input with what others gave to it so far where the device adds them at once.
+    fn gradients(&self, pass: &mut Pass<'_>, order: MemoryOrder, saved: (&Saved, &Saved)) -> Result<NormGrads> {
+        let Self { x, kind, .. } = self;
+        let earlier = if *kind == NormKind::Batch { None } else { pass.take_sum(0, accumulator(x.logical)) };
+        let out = (pass.dtype(0), pass.narrows(0));
+        let (grad, input, weight) = (pixels(order, pass.grad())?, pixels(order, x)?, self.affine.operands()?.0);
+        let (backend, grad, input) = (x.backend(), grad.operand()?, input.operand()?);
+        let saved = (saved.0.operand()?, saved.1.operand()?);
+        if let Some(earlier) = &earlier {
+            let grads = backend.normalize_grad_onto((grad, earlier.operand()?), input, saved, weight, *kind, out)?;
+            if let Some(grads) = grads {
+                return Ok(grads);
+            }
+        }
+        let also = out.1.filter(|_| earlier.is_none());
+        let grads = backend.normalize_grad(grad, input, saved, weight, *kind, (out.0, also))?;
+        earlier.into_iter().for_each(|earlier| pass.put_back(0, earlier));
+        Ok(grads)
+    }
 }
 
 impl Origin for Kept {
@@ -309,6 +329,24 @@ pub(super) mod tests {
             let worst = worst.unwrap();
             assert!(worst.error <= 1e-6, "{name}: {worst:?}");
         }
+    }
+
+    #[test]
+    fn a_residual_gets_the_sum_of_both_gradients() {
+        let numbers = |phase: f64| wave(&[3, 5], phase).to::<F32>().unwrap().detach();
+        let (weight, x) = (numbers(0.4), numbers(0.0).tracked());
+        let gradient = |normalized: bool, residual: bool| {
+            let h = (&x * 1.0).unwrap();
+            let y = h.layer_norm([5], None, None, 1e-5).unwrap();
+            let sum = match (normalized, residual) {
+                (true, true) => (y + h).unwrap(),
+                (true, false) => y,
+                _ => h,
+            };
+            (sum * &weight).unwrap().sum_all().unwrap().backward().unwrap().get(&x).unwrap().unwrap()
+        };
+        let apart = (gradient(false, true) + gradient(true, false)).unwrap();
+        assert_eq!(gradient(true, true).to_vec().unwrap(), apart.to_vec().unwrap());
     }
 
     #[test]

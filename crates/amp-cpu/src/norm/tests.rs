@@ -1,6 +1,6 @@
 use super::{NormKind, normalize, normalize_grad, normalize_with};
-use crate::DType;
 use crate::testing::{Random, Tensor, epsilon};
+use crate::{Binary, DType};
 
 const EPS: f64 = 1e-5;
 
@@ -112,8 +112,15 @@ fn gradients_agree_with_the_formula() {
             Tensor::from_values(&[stats.len()], DType::F64, &stats.iter().map(f).collect::<Vec<_>>())
         };
         let (mean, rstd) = (column(&|s| s.0), column(&|s| 1.0 / (s.1 + EPS).sqrt()));
-        let grads =
-            normalize_grad(&g.view(), &x.view(), &mean.view(), &rstd.view(), Some(&w.view()), kind, (DType::F64, None));
+        let grads = normalize_grad(
+            (&g.view(), None),
+            &x.view(),
+            &mean.view(),
+            &rstd.view(),
+            Some(&w.view()),
+            kind,
+            (DType::F64, None),
+        );
         let (xs, gs) = (x.values(), g.values());
         let normal: Vec<f64> = (0..count)
             .map(|at| (xs[at] - stats[places(&shape, kind, at).0].0) * rstd.values()[places(&shape, kind, at).0])
@@ -158,19 +165,24 @@ fn nothing_to_normalise() {
 }
 
 #[test]
-fn a_copy_of_the_gradient_is_the_gradient_rounded() {
+fn a_copy_of_the_gradient_is_the_gradient_rounded_alone_and_in_a_sum() {
     let mut random = Random::new(3);
     for (shape, kind) in cases().into_iter().filter(|(_, kind)| *kind != NormKind::Batch) {
         let [x, g] = [0; 2].map(|_| random.tensor(&shape, DType::F32));
         let groups = [statistics(&x, kind).len()];
         let [mean, rstd] = [0; 2].map(|_| random.tensor(&groups, DType::F32));
         for also in [DType::BF16, DType::F16] {
-            let run =
-                |also| normalize_grad(&g.view(), &x.view(), &mean.view(), &rstd.view(), None, kind, (DType::F32, also));
-            let (alone, both) = (run(None), run(Some(also)));
+            let run = |onto, also| {
+                let (g, x, out) = (g.view(), x.view(), (DType::F32, also));
+                normalize_grad((&g, onto), &x, &mean.view(), &rstd.view(), None, kind, out)
+            };
+            let (alone, both) = (run(None, None), run(None, Some(also)));
             let dx = Tensor::contiguous(&shape, alone.x);
             assert_eq!(both.narrowed, Some(crate::copy(&dx.view(), also)), "{kind:?} of {shape:?}");
             assert_eq!(both.x, dx.storage);
+            let (sum, copy) = crate::binary_narrowed(Binary::Add, &x.view(), &dx.view(), also);
+            let joined = run(Some(&x.view()), Some(also));
+            assert_eq!((joined.x, joined.narrowed), (sum, Some(copy)), "{kind:?} of {shape:?}");
         }
     }
 }

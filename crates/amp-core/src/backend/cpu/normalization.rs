@@ -42,11 +42,19 @@ impl Normalization for CpuBackend {
         kind: NormKind,
         out: (DType, Option<DType>),
     ) -> Result<NormGrads> {
-        let (grad, x, weight) = (view("normalize", grad)?, view("normalize", x)?, optional(weight)?);
-        let (mean, rstd) = (view("normalize", saved.0)?, view("normalize", saved.1)?);
-        let grads = amp_cpu::normalize_grad(&grad, &x, &mean, &rstd, weight.as_ref(), kind, out);
-        let [x, weight, bias] = [grads.x, grads.weight, grads.bias].map(Buffer::new);
-        Ok(NormGrads { x, narrowed: grads.narrowed.map(Buffer::new), weight, bias })
+        gradients((grad, None), x, saved, weight, kind, out)
+    }
+
+    fn normalize_grad_onto(
+        &self,
+        (grad, onto): (Operand<'_>, Operand<'_>),
+        x: Operand<'_>,
+        saved: (Operand<'_>, Operand<'_>),
+        weight: Option<Operand<'_>>,
+        kind: NormKind,
+        out: (DType, Option<DType>),
+    ) -> Result<Option<NormGrads>> {
+        gradients((grad, Some(onto)), x, saved, weight, kind, out).map(Some)
     }
 
     fn batch_norm_relu(
@@ -83,6 +91,21 @@ impl Normalization for CpuBackend {
         let [x, weight, bias] = [grads.x, grads.weight, grads.bias].map(Buffer::new);
         Ok(NormGrads { x, narrowed: None, weight, bias })
     }
+}
+
+fn gradients(
+    (grad, onto): (Operand<'_>, Option<Operand<'_>>),
+    x: Operand<'_>,
+    saved: (Operand<'_>, Operand<'_>),
+    weight: Option<Operand<'_>>,
+    kind: NormKind,
+    out: (DType, Option<DType>),
+) -> Result<NormGrads> {
+    let (grad, x, weight, onto) = (view("normalize", grad)?, view("normalize", x)?, optional(weight)?, optional(onto)?);
+    let (mean, rstd) = (view("normalize", saved.0)?, view("normalize", saved.1)?);
+    let grads = amp_cpu::normalize_grad((&grad, onto.as_ref()), &x, &mean, &rstd, weight.as_ref(), kind, out);
+    let [x, weight, bias] = [grads.x, grads.weight, grads.bias].map(Buffer::new);
+    Ok(NormGrads { x, narrowed: grads.narrowed.map(Buffer::new), weight, bias })
 }
 
 fn normalized(n: amp_cpu::Normalized) -> Normalized {
