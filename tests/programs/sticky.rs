@@ -134,3 +134,30 @@ fn what_is_not_the_cast_is_narrowed() -> Result<()> {
     let e = x.exp()?;
     same(concatenated(&[x.clone(), x.clone()], &x)?, half(&Tensor::cat(&[&e, &e], 0)?, &x)?)
 }
+
+use amp::F32 as Full;
+type Half = BF16;
+
+/// A precision that only its type tells: what was rounded is narrow, what was widened is used in F32.
+#[autocast(bf16)]
+fn renamed<Q: AutocastPrecision>(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let (h, wide) = (x.exp()?.to::<Half>()?, x.matmul(x)?.to::<Full>()?);
+    let any = x.to::<Q>()?.relu()?;
+    let mut p = x.clone();
+    for _ in 0..2 {
+        p = p.matmul(&h)?.to::<Full>()?;
+    }
+    (any.matmul(&h)? + wide.exp()?)? + p
+}
+
+#[test]
+fn casts_to_a_precision_by_another_name_are_told_by_type() -> Result<()> {
+    let x = random([2, 2])?;
+    let half = |a: &Tensor<F32>, b: &Tensor<F32>| a.to::<BF16>()?.matmul(&b.to::<BF16>()?)?.to::<F32>();
+    let h = x.exp()?;
+    let p = half(&half(&x, &h)?, &h)?;
+    let expected = ((half(&x.relu()?, &h)? + half(&x, &x)?.exp()?)? + p)?.to_vec()?;
+    assert_eq!(renamed::<F32>(&x)?.to_vec()?, expected);
+    assert_eq!(renamed::<BF16>(&x)?.to_vec()?, expected);
+    Ok(())
+}

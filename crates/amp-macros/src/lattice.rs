@@ -155,7 +155,7 @@ impl Value {
 
     /// Whether narrowing it would undo what the user wrote; of a module's result in full precision nothing says F32.
     pub(crate) fn is_pinned(&self) -> bool {
-        self.pinned != Pin::No
+        !matches!(self.pinned, Pin::No | Pin::Named(_))
             && match self.prec {
                 Prec::F32 | Prec::Unknown => true,
                 // A field that it was put into.

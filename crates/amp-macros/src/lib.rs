@@ -90,8 +90,8 @@ use proc_macro::TokenStream;
 ///   operation that undoes it is an error. What it is joined with, or what a `full` operation makes of it, is a new value.
 ///   It holds too in the variable or the field that the value is assigned to, on any way that control may come by, and in the
 ///   list or the map that it is put into, for all that is taken out of that. What was not F32 before the cast may be narrowed
-///   again in the next pass of a loop (`h = h.matmul(w)?.to::<F32>()?`), to what it was. F32 by another name
-///   (`use amp::F32 as Full`) and what one's own functions hand on are not seen.
+///   again in the next pass of a loop (`h = h.matmul(w)?.to::<F32>()?`), to what it was. What
+///   one's own functions hand on is not seen, nor F32 by another name in the type of a variable (`let h: Tensor<Full> = x.to()?`).
 /// - Code inside macros other than those of `std` is not seen.
 /// - A free function is taken for an operation by its name: one's own `softmax` gets its arguments cast as the operation
 ///   does, and `skip(softmax)` leaves its calls as written.

@@ -3,6 +3,7 @@
 use super::{Commutes, Keep, Narrows, Probe, To, Writing, to, writing};
 use crate::precision::{BF16, F32};
 use std::cell::{Ref, RefMut};
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
@@ -118,6 +119,47 @@ impl<L> OfF32 for Writing<L> {
 pub const fn pinned<T: OfF32<Then: KeepsF32> + Copy>(target: T) -> T {
     target
 }
+
+/// A cast of the user's to `M`, which has another name in the program.
+#[derive(Debug)]
+pub struct Marked<M>(PhantomData<fn() -> M>);
+
+/// Asks what a cast to `M` is.
+pub const fn marked<M>() -> Marked<M> {
+    Marked(PhantomData)
+}
+
+/// A target that does not undo such a cast where it is one to F32.
+#[diagnostic::on_unimplemented(
+    message = "this cast to `F32` would be undone",
+    label = "what takes this value narrows it again",
+    note = "run it in full precision with `amp_region!(f32, ..)`, or cast to the region's precision where it may be rounded"
+)]
+pub trait LeavesF32 {}
+
+#[diagnostic::do_not_recommend]
+impl LeavesF32 for To<F32> {}
+#[diagnostic::do_not_recommend]
+impl LeavesF32 for Keep {}
+#[diagnostic::do_not_recommend]
+impl<L> LeavesF32 for Writing<L> {}
+
+impl Marked<F32> {
+    /// A target that does not narrow.
+    pub fn keeps<T: LeavesF32>(self, target: T) -> T {
+        target
+    }
+}
+
+/// A cast to another precision.
+pub trait MarkedOther: Sized {
+    /// Any target.
+    fn keeps<T>(self, target: T) -> T {
+        target
+    }
+}
+
+impl<M> MarkedOther for Marked<M> {}
 
 impl<T: ModuleClass<Class: Target<L>>, L> Probe<T, To<L>> {
     /// What the inputs of a module of a known class are cast to.

@@ -32,7 +32,9 @@ mod typed;
 pub use crate::plan::Registered;
 pub use crate::precision::{AutocastPrecision, BF16, Element, F16, F32};
 pub use amp_policy::Half;
-pub use class::{Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsF32, Lower, ModuleClass, Target, pinned};
+pub use class::{
+    Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsF32, Lower, Marked, ModuleClass, Target, marked, pinned,
+};
 pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, WritesDirectly, Writing, finished, writing, written};
 pub use function::function;
 pub use guard::{CalledOn, HasPolicy, OnOther, OnTensor, Own};
@@ -53,7 +55,7 @@ pub use typed::{OfF32, of_f32};
 /// that says nothing else: somebody's own.
 pub mod kinds {
     pub use super::FOREIGN as __AMP_FUNCTIONS;
-    pub use super::class::NotModule as _;
+    pub use super::class::{MarkedOther as _, NotModule as _};
     pub use super::direct::{
         IndirectTensor as _, NoTensor as _, NotDirectModule as _, SeenThrough as _, TakesFull as _,
     };

@@ -1,10 +1,10 @@
 //! Calls of modules.
 
 use super::operand::braced;
-use super::{Joint, Operand, Treatment, call, enclosed, is_place, is_pure_place, local, scrutinee};
+use super::{Joint, Operand, Treatment, call, enclosed, is_place, is_pure_place, local, scrutinee, unless_f32};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::Expr;
+use syn::{Expr, Type};
 
 /// A call of a module, whose type says what its inputs are cast to; under the condition `written` it writes its result in
 /// the region's precision, if it can.
@@ -12,7 +12,7 @@ pub(crate) fn module_call(
     (first, at, end): (Span, Span, Span),
     receiver: Expr,
     (region, written): (&TokenStream, Option<TokenStream>),
-    pinned: &[Span],
+    pinned: &[(Span, Option<Type>)],
     operands: Vec<Operand>,
     build: impl FnOnce(Expr, Vec<Expr>) -> Expr,
 ) -> Expr {
@@ -31,10 +31,13 @@ pub(crate) fn module_call(
         })
         .collect();
     let inner = call((first, at, end), operands, Joint::None, None, |args| build(callee, args));
-    let checks = pinned.iter().map(|&at| {
-        let at = Span::mixed_site().located_at(at);
+    let checks = pinned.iter().map(|(first, named)| {
+        let at = Span::mixed_site().located_at(*first);
         let target = Ident::new(&target.to_string(), at);
-        quote_spanned!(at=> __amp::pinned(#target);)
+        match named {
+            Some(ty) => unless_f32(ty, &target.to_token_stream(), *first),
+            None => quote_spanned!(at=> __amp::pinned(#target)),
+        }
     });
     let asks = match written {
         None => quote_spanned!(site=> module()),
@@ -42,7 +45,7 @@ pub(crate) fn module_call(
     };
     let inner = match pinned {
         [] => inner.into_token_stream(),
-        _ => quote_spanned!(site=> { #(#checks)* #inner }),
+        _ => quote_spanned!(site=> { #(#checks;)* #inner }),
     };
     let arm = braced(quote_spanned!(site=> #target => #inner), end);
     let chosen = quote_spanned!(site=> __amp::module(#probed, #region).#asks);

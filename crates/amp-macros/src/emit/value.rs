@@ -115,6 +115,17 @@ fn expected_by(method: &str, args: TokenStream, value: &Ident, whole: (Span, Spa
     quote_spanned!(site=> #label: { #given })
 }
 
+/// A target, unless it would narrow what the user cast to this precision and that is F32.
+pub(crate) fn unless_f32(ty: &syn::Type, target: &TokenStream, at: Span) -> TokenStream {
+    let site = Span::mixed_site().located_at(at);
+    let here = target.clone().into_iter().map(|mut token| {
+        token.set_span(token.span().located_at(at));
+        token
+    });
+    let target: TokenStream = here.collect();
+    quote_spanned!(site=> __amp::marked::<#ty>().keeps(#target))
+}
+
 /// A value for the place that a probe asks about.
 fn given_to(expr: Expr, place: &TokenStream) -> Expr {
     let whole = ends(&expr);

@@ -59,6 +59,7 @@ impl Walker<'_> {
         let pinned = match (&to.prec, &from.prec) {
             (Prec::F32, Prec::F32) => Pin::Kept,
             (Prec::F32, _) => Pin::Widened,
+            (Prec::Unknown, _) => target.map_or(Pin::No, |ty| self.named_pin(ty)),
             _ => Pin::No,
         };
         let mut row = Row::new("to", "cast", source, &[from], &to.prec);
@@ -66,6 +67,26 @@ impl Walker<'_> {
         row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec && !self.is_free(from));
         self.rows.push(row);
         Value { pinned, ..to }.shaped(Shape::Fallible)
+    }
+
+    /// A cast of the user's to a precision that has another name here.
+    fn named_pin(&mut self, ty: &Type) -> Pin {
+        if matches!(ty, Type::Infer(_)) {
+            return Pin::No;
+        }
+        let known = self.marked.iter().position(|other| other == ty);
+        Pin::Named(known.unwrap_or_else(|| {
+            self.marked.push(ty.clone());
+            self.marked.len() - 1
+        }))
+    }
+
+    /// The precision that the user cast a value to, if only its type says whether that is F32.
+    pub(super) fn marked(&self, value: &Value) -> Option<&Type> {
+        match value.pinned {
+            Pin::Named(number) => self.marked.get(number),
+            _ => None,
+        }
     }
 
     pub(super) fn marker(&self, ty: &Type) -> Value {
@@ -186,6 +207,10 @@ impl Walker<'_> {
                 (Treatment::To(self.through(prec)), None)
             }
             Goal::To(prec) if value.is_surely(prec) => (Treatment::Nothing, None),
+            Goal::To(prec @ Prec::Half(_)) if let Some(ty) = self.marked(value) => {
+                let target = emit::unless_f32(ty, &self.target(prec), emit::ends(expr).0);
+                (Treatment::To(target), self.cost(value, prec, true))
+            }
             Goal::To(prec) => match self.hoist(expr, value, prec, receiver, gated) {
                 Some((number, hoisted, moves)) => {
                     let (direct, target) = (is_direct(value), self.target(prec));

@@ -47,7 +47,7 @@ pub(crate) use grown::Growth;
 use grown::same_lists;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Block, Expr, ExprBlock, Stmt};
+use syn::{Block, Expr, ExprBlock, Stmt, Type};
 
 /// What stays the same for a whole function.
 pub(crate) struct Context {
@@ -118,6 +118,8 @@ pub(crate) struct Walker<'a> {
     counted: Vec<(usize, Option<Ident>)>,
     /// How many tallies there are.
     tallied: usize,
+    /// The precisions of casts that the user wrote of which only the types say what they are.
+    marked: Vec<Type>,
     /// The enclosing loops and labelled blocks.
     breaks: Vec<loops::Frame>,
     /// What is kept until the end of a block: the block, the statement that needs it, its local.
@@ -208,6 +210,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),
         tallied: 0,
+        marked: Vec::new(),
         breaks: Vec::new(),
         slots: Vec::new(),
         returns: start.returns.clone(),

@@ -12,7 +12,7 @@ use crate::plan::Row;
 use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::{Expr, ExprMethodCall};
+use syn::{Expr, ExprMethodCall, Type};
 
 /// What a module is given.
 struct Inputs {
@@ -94,8 +94,11 @@ impl Walker<'_> {
         let mut whole = call.clone();
         let half = matches!(self.lower(), Prec::Half(_));
         let written = self.written(site, None).map(|written| written.condition(&region));
-        let pinned = asked.iter().filter(|&&i| half && values[i].is_pinned());
-        let pinned: Vec<Span> = pinned.map(|&i| spans[i]).take(1).collect();
+        let pinned = asked.iter().filter(|_| half).filter_map(|&i| match self.marked(&values[i]) {
+            Some(ty) => Some((spans[i], Some(ty.clone()))),
+            None => values[i].is_pinned().then_some((spans[i], None)),
+        });
+        let pinned: Vec<(Span, Option<Type>)> = pinned.take(1).collect();
         let given = |callee: Expr, passed: Vec<Expr>| {
             *whole.receiver = callee;
             for (&i, arg) in asked.iter().zip(passed) {
