@@ -48,7 +48,7 @@
 //!
 //! | PyTorch | here |
 //! |---|---|
-//! | `x.view(-1, n)`, `x.reshape(-1, n)` | `x.reshape((.., n))?` |
+//! | `x.view(-1, n)`, `x.reshape(-1, n)`, `x.view(-1)` | `x.reshape((.., n))?`, `x.reshape(..)?` |
 //! | `x.half()`, `x.float()`, `x.type(torch.bfloat16)` | `x.to::<F16>()?`, `x.to::<F32>()?`, `x.to::<BF16>()?` |
 //! | `x.shape`, `x.size(i)`, `x.ndim`, `x.numel()` | `x.dims()`, `x.size(i)?`, `x.rank()`, `x.count()` |
 //! | `x.sum()`, `x.sum(1, keepdim=True)`, `x[:, 0]`, `x[:, 2:5]` | `x.sum_all()?`, `x.sum(1, true)?`, `x.select(1, 0)?`, `x.slice(1, 2..5)?` |

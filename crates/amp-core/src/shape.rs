@@ -70,12 +70,12 @@ impl IntoShape for () {
     }
 }
 
-/// A shape for as many elements as there are: what [`IntoShape`] takes, or a tuple of sizes with one `..` for what is left:
-/// `(n, ..)`, `(.., 3, 2)`.
+/// A shape for as many elements as there are: what [`IntoShape`] takes, a tuple of sizes with one `..` for what is left:
+/// `(n, ..)`, `(.., 3, 2)`, or `..` alone for one dimension.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` is not a shape",
     label = "sizes are of type `usize`",
-    note = "write an array of them: `[2, 3]`; for the size that is left (`-1` in PyTorch) a tuple with `..`: `(2, ..)`"
+    note = "write an array of them: `[2, 3]`; for the size that is left (`-1` in PyTorch) `..`: `(2, ..)`, or alone"
 )]
 pub trait IntoReshape {
     /// The shape for `count` elements, or an error when there is none.
@@ -101,10 +101,18 @@ macro_rules! with_rest {
     (size $name:ident) => { usize };
 }
 with_rest! {
+    () ();
     (a) (); () (a);
     (a, b) (); (a) (b); () (a, b);
     (a, b, c) (); (a, b) (c); (a) (b, c); () (a, b, c);
     (a, b, c, d) (); (a, b, c) (d); (a, b) (c, d); (a) (b, c, d); () (a, b, c, d);
+}
+
+/// All elements in one dimension, as `-1` alone in PyTorch.
+impl IntoReshape for RangeFull {
+    fn into_reshape(self, op: &'static str, count: usize) -> Result<Dims> {
+        [count].into_shape(op)
+    }
 }
 
 /// `before`, what is left of `count` elements, and `after`.
@@ -269,6 +277,8 @@ mod tests {
     fn two_dots_are_what_is_left() {
         assert_eq!((2, ..).into_reshape("reshape", 12).unwrap(), dims(&[2, 6]));
         assert_eq!((.., 3, 1).into_reshape("reshape", 12).unwrap(), dims(&[4, 3, 1]));
+        assert_eq!((..).into_reshape("reshape", 12).unwrap(), dims(&[12]));
+        assert_eq!((..,).into_reshape("reshape", 0).unwrap(), dims(&[0]));
         assert_eq!((1, 2, .., 3, 2).into_reshape("reshape", 12).unwrap(), dims(&[1, 2, 1, 3, 2]));
         assert_eq!((4, ..).into_reshape("reshape", 0).unwrap(), dims(&[4, 0]));
         let error = (5, .., 2).into_reshape("reshape", 12).unwrap_err().to_string();

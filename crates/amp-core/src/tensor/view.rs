@@ -13,7 +13,7 @@ use amp_cpu::{Binary, Dims, Layout};
 impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
     ///
-    /// In a tuple, `..` is the size that is left (PyTorch's `-1`): `x.reshape((n, heads, ..))`.
+    /// In a tuple, `..` is the size that is left (PyTorch's `-1`): `x.reshape((n, heads, ..))`; alone it is one dimension of all.
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoReshape) -> Result<Self> {
         self.shaped("reshape", shape.into_reshape("reshape", self.count())?)
