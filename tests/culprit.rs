@@ -45,6 +45,10 @@ fn every_layer_blames_its_caller() -> Result<()> {
     check!(d, Lstm::new(4, 3, &d)?, [1, 3, 4], |net, x| net.forward(&x).map(|(y, _)| y));
     check!(d, Lstm::stacked(4, 3, 2, true, &d)?, [1, 3, 4], |net, x| net.forward(&x).map(|(y, _)| y));
     check!(d, Gru::new(4, 3, &d)?, [1, 3, 4], |net, x| net.forward(&x).map(|(y, _)| y));
+    check!(d, Rnn::new(4, 3, &d)?, [1, 3, 4], |net, x| net.forward(&x).map(|(y, _)| y));
+    check!(d, LstmCell::new(4, 3, &d)?, [2, 4], |net, x| net.forward(&x).map(|state| state.h));
+    check!(d, GruCell::new(4, 3, &d)?, [2, 4], |net, x| net.forward(&x));
+    check!(d, RnnCell::new(4, 3, &d)?, [2, 4], |net, x| net.forward(&x));
     check!(d, Relu, [2, 4], |net, x| net.forward(&x));
     check!(d, Gelu, [2, 4], |net, x| net.forward(&x));
     check!(d, Silu, [2, 4], |net, x| net.forward(&x));

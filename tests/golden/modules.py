@@ -53,6 +53,19 @@ def modules():
     lookup = lambda i, w, padding: F.embedding(i, w, padding_idx=padding)
     case("embedding_padding/first", lookup, ints([[2, 1, 0], [3, 0, 0]]), (4, 3), padding=0)
     case("embedding_padding/negative", lookup, ints([3, 1, 3]), (4, 3), padding=-1)
+    rnn = torch.nn.RNN
+    module_case("rnn/two_layers", rnn(3, 4, 2, batch_first=True), (2, 4, 3), input=3, hidden=4, layers=2, bidirectional=False, relu=False)
+    both = rnn(3, 2, bidirectional=True, batch_first=True, nonlinearity="relu")
+    module_case("rnn/bidirectional_relu", both, (2, 4, 3), input=3, hidden=2, layers=1, bidirectional=True, relu=True)
+    module_case("lstm_cell_twice", twice(torch.nn.LSTMCell)(3, 4), (2, 3), input=3, hidden=4)
+    module_case("gru_cell_twice", twice(torch.nn.GRUCell)(3, 4), (2, 3), input=3, hidden=4)
+    module_case("rnn_cell_twice/tanh", twice(torch.nn.RNNCell)(3, 4), (2, 3), input=3, hidden=4, relu=False)
+    module_case("rnn_cell_twice/relu", twice(torch.nn.RNNCell)(3, 4, nonlinearity="relu"), (2, 3), input=3, hidden=4, relu=True)
+
+
+def twice(kind):
+    """A cell that takes the same step from zeros and from where it got."""
+    return type("Twice", (kind,), {"forward": lambda self, x: kind.forward(self, x, kind.forward(self, x))})
 
 
 class SelfAttention(torch.nn.Module):

@@ -25,6 +25,34 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let (y, h) = module.forward(&c.x(0))?;
             (Accumulated, vec![y, h].into())
         }
+        "rnn" => {
+            let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));
+            let module = nn::Rnn::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
+            let module = if c.flag("relu") { module.relu() } else { module };
+            load(c, &module)?;
+            let (y, h) = module.forward(&c.x(0))?;
+            (Accumulated, vec![y, h].into())
+        }
+        "lstm_cell_twice" => {
+            let module = nn::LstmCell::new(c.size("input"), c.size("hidden"), &device)?;
+            load(c, &module)?;
+            let x = c.x(0);
+            let state = module.forward_from(&x, &module.forward(&x)?)?;
+            (Accumulated, vec![state.h, state.c].into())
+        }
+        "gru_cell_twice" => {
+            let module = nn::GruCell::new(c.size("input"), c.size("hidden"), &device)?;
+            load(c, &module)?;
+            let x = c.x(0);
+            (Accumulated, module.forward_from(&x, &module.forward(&x)?)?.into())
+        }
+        "rnn_cell_twice" => {
+            let module = nn::RnnCell::new(c.size("input"), c.size("hidden"), &device)?;
+            let module = if c.flag("relu") { module.relu() } else { module };
+            load(c, &module)?;
+            let x = c.x(0);
+            (Accumulated, module.forward_from(&x, &module.forward(&x)?)?.into())
+        }
         "multi_head_attention" => {
             let module = nn::MultiHeadAttention::new(6, c.size("heads"), &device)?.causal(c.flag("causal"));
             load(c, &module)?;

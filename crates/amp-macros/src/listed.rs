@@ -18,6 +18,8 @@ const MODULES: &[(&str, &str)] = &[
     ("prelu", "PRelu"),
     ("lstm_cell", "Lstm"),
     ("gru_cell", "Gru"),
+    ("rnn_tanh_cell", "Rnn"),
+    ("rnn_relu_cell", "Rnn"),
     ("gelu", "Gelu"),
     ("silu", "Silu"),
     ("tanh", "Tanh"),

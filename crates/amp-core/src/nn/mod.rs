@@ -40,6 +40,6 @@ use load::{load, load_matching};
 pub use module::{Module, Visitor};
 pub use norm::{GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use padding::{ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, ZeroPad2d};
-pub use rnn::{Gru, Lstm, LstmState};
+pub use rnn::{Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell};
 pub use sequential::{Layer, Sequential};
 pub use state::{Mode, Statistics, Waiting};

@@ -44,17 +44,14 @@ classes! { KeepClass: ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, Replic
 classes! { KeepSigns: Relu; In, P => In, |x| x.clone() }
 classes! { KeepCommuting: Flatten, Identity; In, P => In, |x| x.clone() }
 
-impl ModuleClass for MultiHeadAttention {
-    type Class = Lower;
+macro_rules! lower {
+    ($($name:ident),*) => { $(
+        impl ModuleClass for $name {
+            type Class = Lower;
+        }
+    )* };
 }
-
-impl ModuleClass for Lstm {
-    type Class = Lower;
-}
-
-impl ModuleClass for Gru {
-    type Class = Lower;
-}
+lower! { MultiHeadAttention, Lstm, LstmCell, Gru, GruCell, Rnn, RnnCell }
 
 impl ModuleClass for Embedding {
     type Class = KeepClass;

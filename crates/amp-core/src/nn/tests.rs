@@ -40,6 +40,7 @@ fn names_are_those_of_pytorch() {
     assert_eq!(names(&Lstm::stacked(2, 3, 2, true, &d).unwrap()).len(), 16);
     assert_eq!(names(&Gru::new(2, 3, &d).unwrap()), ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]);
     assert_eq!(names(&Lstm::stacked(2, 3, 1, true, &d).unwrap())[7], "bias_hh_l0_reverse");
+    assert_eq!(names(&LstmCell::new(2, 3, &d).unwrap()), ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]);
     let attention = MultiHeadAttention::new(4, 2, &d).unwrap();
     assert_eq!(names(&attention), ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]);
     let norm = BatchNorm2d::new(2, &d).unwrap();
@@ -289,6 +290,11 @@ fn recurrent_layers_go_on_from_a_state() -> Result<()> {
     let both = Lstm::stacked(3, 5, 1, true, &d)?;
     assert_eq!(both.forward(&x)?.0.dims(), [2, 6, 10]);
     assert!(gru.forward(&randn(&[2, 0, 3])).is_err());
+    let cell = GruCell::new(3, 5, &d)?;
+    let error = |y: Result<Tensor<F32>>| y.unwrap_err().to_string();
+    assert_eq!(error(cell.forward(&x)), "GruCell: the input must have shape [N, 3], found [2, 6, 3]");
+    let other = cell.forward_from(&randn(&[2, 3]), &randn(&[3, 5]));
+    assert_eq!(error(other), "GruCell: the state must have shape [2, 5], found [3, 5]");
     Ok(())
 }
 

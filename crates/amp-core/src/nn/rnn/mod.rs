@@ -1,0 +1,234 @@
+//! Recurrent layers and their cells.
+
+mod elman;
+mod gru;
+mod lstm;
+
+pub use elman::{Rnn, RnnCell};
+pub use gru::{Gru, GruCell};
+pub use lstm::{Lstm, LstmCell, LstmState};
+
+use super::{Module, Visitor, init};
+use crate::param::Parameter;
+use crate::precision::{F32, Float};
+use crate::tensor::Tensor;
+use crate::{Device, Error, Result};
+
+/// Parameters of one layer in one direction: as many gates as the kind of cell has, stacked.
+#[derive(Debug)]
+struct Cell {
+    weight_ih: Parameter,
+    weight_hh: Parameter,
+    bias_ih: Parameter,
+    bias_hh: Parameter,
+    /// What PyTorch appends to the names: `_l0`, `_l1_reverse`.
+    suffix: String,
+    reverse: bool,
+}
+
+impl Cell {
+    fn new(inputs: usize, hidden: usize, gates: usize, suffix: String, device: &Device) -> Result<Self> {
+        let bound = 1.0 / (hidden.max(1) as f64).sqrt();
+        let rows = gates.saturating_mul(hidden);
+        let reverse = suffix.ends_with("reverse");
+        Ok(Self {
+            weight_ih: init::uniform([rows, inputs], bound, device)?,
+            weight_hh: init::uniform([rows, hidden], bound, device)?,
+            bias_ih: init::uniform([rows], bound, device)?,
+            bias_hh: init::uniform([rows], bound, device)?,
+            suffix,
+            reverse,
+        })
+    }
+
+    /// The inputs' part of all gates of all steps in one product, `[N, T, gates * H]`.
+    #[track_caller]
+    fn inputs<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        x.linear(&self.weight_ih.to::<P>()?, Some(&self.bias_ih.to::<P>()?))
+    }
+
+    /// The state's part of all gates of one step, `[N, gates * H]`.
+    #[track_caller]
+    fn hidden<P: Float>(&self, h: &Tensor<P>) -> Result<Tensor<P>> {
+        h.linear(&self.weight_hh.to::<P>()?, Some(&self.bias_hh.to::<P>()?))
+    }
+
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        let parts = [
+            ("weight_ih", &self.weight_ih),
+            ("weight_hh", &self.weight_hh),
+            ("bias_ih", &self.bias_ih),
+            ("bias_hh", &self.bias_hh),
+        ];
+        for (name, parameter) in parts {
+            visitor.field(&format!("{name}{}", self.suffix), parameter);
+        }
+    }
+}
+
+/// Gate number `i` of `[N, gates * H]`, widened for the arithmetic of the cell.
+#[track_caller]
+fn gate<P: Float>(gates: &Tensor<P>, i: usize, hidden: usize) -> Result<Tensor<F32>> {
+    gates.narrow(1, i * hidden, hidden)?.to()
+}
+
+/// Two parts of gate number `i`, added.
+#[track_caller]
+fn sum<P: Float>(a: &Tensor<P>, b: &Tensor<P>, i: usize, hidden: usize) -> Result<Tensor<F32>> {
+    gate(a, i, hidden)? + gate(b, i, hidden)?
+}
+
+/// One kind of cell, with the states to start from. Methods and not closures, so that what they call is blamed on the
+/// line that called the layer.
+trait Recurrence<P: Float> {
+    /// What a cell hands to itself from step to step.
+    type State;
+
+    /// The state of cell number `i` before the first step.
+    #[track_caller]
+    fn start(&self, i: usize) -> Result<Self::State>;
+
+    /// Hidden state `[N, H]` and state after one step, from the inputs' part of the gates.
+    #[track_caller]
+    fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, state: Self::State) -> Result<(Tensor<P>, Self::State)>;
+}
+
+/// All layers and directions of a recurrent network.
+#[derive(Debug)]
+struct Stack {
+    cells: Vec<Cell>,
+    inputs: usize,
+    hidden: usize,
+    directions: usize,
+}
+
+impl Stack {
+    fn new(
+        gates: usize,
+        inputs: usize,
+        hidden: usize,
+        layers: usize,
+        bidirectional: bool,
+        device: &Device,
+    ) -> Result<Self> {
+        if layers == 0 {
+            return Err(Error::argument("RNN", "layers", "at least 1", layers));
+        }
+        let directions = 1 + usize::from(bidirectional);
+        let mut cells = Vec::new();
+        for layer in 0..layers {
+            let from = if layer == 0 { inputs } else { directions.saturating_mul(hidden) };
+            for direction in 0..directions {
+                let suffix = format!("_l{layer}{}", if direction == 1 { "_reverse" } else { "" });
+                cells.push(Cell::new(from, hidden, gates, suffix, device)?);
+            }
+        }
+        Ok(Self { cells, inputs, hidden, directions })
+    }
+
+    /// Runs all layers; returns the outputs and the last state of each cell.
+    #[track_caller]
+    fn run<P: Float, R: Recurrence<P>>(
+        &self,
+        op: &'static str,
+        x: &Tensor<P>,
+        kind: &R,
+    ) -> Result<(Tensor<P>, Vec<R::State>)> {
+        let &[_, steps, inputs] = x.dims() else {
+            let (what, expected) = ("the input", "3 dimensions, [N, T, inputs]");
+            return Err(Error::Rank { op, what, expected, found: x.raw.shape().into() });
+        };
+        if inputs != self.inputs || steps == 0 {
+            let expected = format!("[N, T, {}] with T at least 1", self.inputs);
+            return Err(Error::Shape { op, what: "the input", expected, found: x.raw.shape().into() });
+        }
+        let (mut x, mut ends) = (x.clone(), Vec::new());
+        for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
+            let mut sides = Vec::new();
+            for (d, cell) in cells.iter().enumerate() {
+                let gates = cell.inputs(&x)?;
+                let mut state = kind.start(layer * self.directions + d)?;
+                let mut outputs = Vec::with_capacity(steps);
+                for t in 0..steps {
+                    let t = if cell.reverse { steps - 1 - t } else { t };
+                    let (h, next) = kind.step(cell, &gates.select(1, t)?, state)?;
+                    (state, outputs) = (next, pushed(outputs, h));
+                }
+                if cell.reverse {
+                    outputs.reverse();
+                }
+                sides.push(Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 1)?);
+                ends.push(state);
+            }
+            x = Tensor::cat(&sides.iter().collect::<Vec<_>>(), 2)?;
+        }
+        Ok((x, ends))
+    }
+
+    /// States of all layers and directions, `[layers * directions, N, H]`, or zeros.
+    fn state<P: Float>(&self, op: &'static str, x: &Tensor<P>, given: Option<&Tensor<P>>) -> Result<Tensor<P>> {
+        let n = x.dims().first().copied().unwrap_or(0);
+        let shape = [self.cells.len(), n, self.hidden];
+        match given {
+            None => Tensor::zeros(shape, x.device()),
+            Some(state) => of_shape(op, state, &shape),
+        }
+    }
+
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.cells.iter().for_each(|cell| cell.visit(visitor));
+    }
+}
+
+/// One cell by itself, for sequences that are walked step by step.
+#[derive(Debug)]
+struct Single {
+    cell: Cell,
+    inputs: usize,
+    hidden: usize,
+}
+
+impl Single {
+    fn new(gates: usize, inputs: usize, hidden: usize, device: &Device) -> Result<Self> {
+        Ok(Self { cell: Cell::new(inputs, hidden, gates, String::new(), device)?, inputs, hidden })
+    }
+
+    /// The inputs' part of all gates, `[N, gates * H]`.
+    #[track_caller]
+    fn inputs<P: Float>(&self, op: &'static str, x: &Tensor<P>) -> Result<Tensor<P>> {
+        if x.rank() != 2 || x.dims()[1] != self.inputs {
+            let expected = format!("[N, {}]", self.inputs);
+            return Err(Error::Shape { op, what: "the input", expected, found: x.raw.shape().into() });
+        }
+        self.cell.inputs(x)
+    }
+
+    /// The state `[N, H]` that was given, or zeros.
+    fn state<P: Float>(&self, op: &'static str, n: usize, given: Option<&Tensor<P>>) -> Result<Tensor<P>> {
+        let shape = [n, self.hidden];
+        match given {
+            None => Tensor::zeros(shape, self.cell.bias_hh.device()),
+            Some(state) => of_shape(op, state, &shape),
+        }
+    }
+}
+
+impl Module for Single {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.cell.visit(visitor);
+    }
+}
+
+/// The state, if it is of that shape.
+fn of_shape<P: Float>(op: &'static str, state: &Tensor<P>, shape: &[usize]) -> Result<Tensor<P>> {
+    if state.dims() == shape {
+        return Ok(state.clone());
+    }
+    let (what, expected) = ("the state", format!("{shape:?}"));
+    Err(Error::Shape { op, what, expected, found: state.raw.shape().into() })
+}
+
+fn pushed<T>(mut list: Vec<T>, item: T) -> Vec<T> {
+    list.push(item);
+    list
+}
