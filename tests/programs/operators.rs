@@ -197,3 +197,40 @@ fn operands_are_computed_once() -> Result<()> {
     assert_eq!(pool.served.get(), 7);
     Ok(())
 }
+
+struct Temperature {
+    scale: f64,
+    keys: Tensor<F16>,
+}
+impl Temperature {
+    fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// Whether the left side is a number only its type tells.
+    #[autocast(P)]
+    fn quotients<P: AutocastPrecision>(&self, l: &Linear, x: &Tensor<F32>) -> Result<[T; 4]> {
+        let (y, root) = (l.forward(x)?, (x.size(1)? as f64).sqrt());
+        Ok([(self.scale / &y)?, (self.scale() / x.matmul(x)?)?, (root / l.forward(x)?)?, ((self.scale * 2.0) / &y)?])
+    }
+
+    #[autocast(f16)]
+    fn of_tensors(&self, l: &Linear, x: &Tensor<F32>) -> Result<Tensor<F16>> {
+        &self.keys / l.forward(x)?
+    }
+}
+
+#[test]
+fn what_a_number_of_unknown_type_is_divided_by_is_widened() -> Result<()> {
+    let (l, x) = (Linear::new(4, 4, &Device::cpu())?, (random([4, 4])? + 3.0)?);
+    let half = x.to::<F16>()?;
+    let (y, product) = (l.forward(&half)?, half.matmul(&half)?.to::<F32>()?);
+    let wide = y.to::<F32>()?;
+    let t = Temperature { scale: 3.0, keys: half };
+    let expected = [(3.0 / &wide)?, (3.0 / &product)?, (2.0 / &wide)?, (6.0 / &wide)?];
+    for (given, expected) in t.quotients::<F16>(&l, &x)?.iter().zip(&expected) {
+        assert_eq!(given.to_vec()?, expected.to_vec()?);
+    }
+    assert_eq!(t.of_tensors(&l, &x)?.to_vec()?, (&t.keys / y)?.to_vec()?);
+    Ok(())
+}

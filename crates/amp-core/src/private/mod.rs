@@ -48,7 +48,7 @@ pub use probe::{
 };
 pub use receiver::{ASKING, MISSING, Missing, absent, found, never};
 pub use tally::{More, Zero, sum, tally};
-pub use token::{Keep, Pair, TO_BF16, TO_F16, TO_F32, Through, To, pair, region, through, to};
+pub use token::{Keep, Pair, Quotient, TO_BF16, TO_F16, TO_F32, Through, To, pair, quotient, region, through, to};
 pub use typed::{OfF32, of_f32};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is
@@ -84,8 +84,8 @@ pub mod kinds {
     };
     pub use super::tally::{Counted as _, Narrow as _, Wide as _};
     pub use super::token::{
-        LeftAbsent as _, LeftF32 as _, NeverMeet as _, RightAbsent as _, RightF32 as _, SameRuntime as _,
-        SameToken as _,
+        LeftAbsent as _, LeftF32 as _, NeverMeet as _, OtherQuotient as _, RightAbsent as _, RightF32 as _,
+        SameRuntime as _, SameToken as _,
     };
 }
 

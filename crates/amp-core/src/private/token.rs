@@ -68,6 +68,37 @@ pub const fn pair<A, B>(a: A, b: B) -> Pair<A, B> {
     Pair(a, b)
 }
 
+/// A quotient of `L` whose operands meet at `K`.
+#[derive(Debug)]
+pub struct Quotient<L: ?Sized, K>(PhantomData<fn() -> *const L>, K);
+
+/// Asks where a quotient of this runs: a number over a tensor is no quotient of tensors.
+pub const fn quotient<L: ?Sized, K>(_left: &L, met: K) -> Quotient<L, K> {
+    Quotient(PhantomData, met)
+}
+
+impl<P> Quotient<f64, To<P>> {
+    /// In F32, as `recip`.
+    pub fn token(self) -> To<F32> {
+        to()
+    }
+}
+
+/// Any other quotient.
+pub trait OtherQuotient {
+    /// The target.
+    type Token;
+    /// Where its operands meet.
+    fn token(self) -> Self::Token;
+}
+
+impl<L: ?Sized, K> OtherQuotient for Quotient<L, K> {
+    type Token = K;
+    fn token(self) -> K {
+        self.1
+    }
+}
+
 macro_rules! level {
     ($(#[$doc:meta])* $trait:ident) => {
         $(#[$doc])*

@@ -73,6 +73,8 @@ pub(crate) enum Joint {
     None,
     /// The first may turn out not to be a tensor; the others then stay as they are.
     Gate,
+    /// The first may turn out to be a number: what it is divided by is widened.
+    Quotient,
     /// They are widened for an operation that writes its result in `lower` under a condition.
     Write {
         lower: TokenStream,
@@ -185,5 +187,13 @@ fn question(operands: &[Bound], gated: bool, joint: &Joint, site: Span) -> Optio
         return Some(quote_spanned!(site=> __amp::gate(#asked, #target).gate(#target)));
     }
     let meets = operands.iter().filter(|one| matches!(one.operand.treatment, Treatment::Meet));
-    meets.map(|one| one.token(site)).reduce(|a, b| quote_spanned!(site=> (&&&&&&&__amp::pair(#a, #b)).meet()))
+    let met =
+        meets.map(|one| one.token(site)).reduce(|a, b| quote_spanned!(site=> (&&&&&&&__amp::pair(#a, #b)).meet()))?;
+    Some(match (joint, operands.first()) {
+        (Joint::Quotient, Some(first)) => {
+            let asked = first.asked(site);
+            quote_spanned!(site=> __amp::quotient(#asked, #met).token())
+        }
+        _ => met,
+    })
 }

@@ -134,7 +134,7 @@ impl Walker<'_> {
             true => Treatment::Nothing,
             false => Treatment::To(target.clone()),
         });
-        self.cast_operands(expr, emit::ends(source), operands, treatments);
+        self.cast_operands(expr, emit::ends(source), operands, (treatments, Joint::None));
         let sure = tensors.iter().any(|value| value.sure && value.prec.is_tensor());
         Value { sure, ..Value::new(prec) }.shaped(Shape::Fallible)
     }
@@ -158,7 +158,9 @@ impl Walker<'_> {
         };
         let Expr::Binary(binary) = &*expr else { return };
         let treatments = [treatment(left, &binary.left), treatment(right, &binary.right)];
-        self.cast_operands(expr, whole, [left, right], treatments);
+        let may_be_number = matches!(binary.op, BinOp::Div(_)) && !left.prec.is_tensor();
+        let joint = if may_be_number { Joint::Quotient } else { Joint::None };
+        self.cast_operands(expr, whole, [left, right], (treatments, joint));
     }
 
     fn cast_operands(
@@ -166,7 +168,7 @@ impl Walker<'_> {
         expr: &mut Expr,
         (first, last): (Span, Span),
         values: [&Value; 2],
-        treatments: [Treatment; 2],
+        (treatments, joint): ([Treatment; 2], Joint),
     ) {
         let Expr::Binary(binary) = expr else { return };
         let at = binary.op.span();
@@ -182,7 +184,7 @@ impl Walker<'_> {
         let operands = operands.map(operand).collect();
         let whole = binary.clone();
         self.rewrite(expr, |_| {
-            emit::call((first, at, last), operands, Joint::None, None, |mut passed| {
+            emit::call((first, at, last), operands, joint, None, |mut passed| {
                 let right = Box::new(passed.pop().expect("two operands"));
                 let left = Box::new(passed.pop().expect("two operands"));
                 Expr::Verbatim(ExprBinary { left, right, ..whole }.into_token_stream())
