@@ -21,7 +21,7 @@ pub struct LstmState<P: Float> {
 
 impl<P: Float> LstmState<P> {
     /// The same values out of the graph: what follows starts from them, and its gradients end there (truncated
-    /// back-propagation). A [`Gru`]'s state is a tensor, which has [`Tensor::detach`].
+    /// back-propagation). A [`Gru`](super::Gru)'s state is a tensor, which has [`Tensor::detach`].
     pub fn detach(&self) -> Self {
         Self { h: self.h.detach(), c: self.c.detach() }
     }
