@@ -56,6 +56,9 @@ fn every_layer_blames_its_caller() -> Result<()> {
     check!(d, Softmax::new(-1), [2, 4], |net, x| net.forward(&x));
     check!(d, MaxPool2d::new(2), [1, 2, 4, 4], |net, x| net.forward(&x));
     check!(d, AvgPool2d::new(2), [1, 2, 4, 4], |net, x| net.forward(&x));
+    check!(d, MaxPool1d::new(2), [1, 2, 4], |net, x| net.forward(&x));
+    check!(d, AvgPool3d::new(2), [1, 2, 4, 4, 4], |net, x| net.forward(&x));
+    check!(d, Softsign, [2, 4], |net, x| net.forward(&x));
     check!(d, AdaptiveAvgPool2d::new(1), [1, 2, 4, 4], |net, x| net.forward(&x));
     check!(d, Sequential((Linear::new(4, 3, &d)?, Relu, LayerNorm::new([3], &d)?)), [2, 4], |net, x| net.forward(&x));
     let full = || Tensor::<F32>::full([2], f32::NAN, &d).map(drop);

@@ -1,11 +1,11 @@
-//! Activations, dropout and pooling as modules: they keep the precision of their input.
+//! Activations and dropout as modules: all but the softmaxes keep the precision of their input.
 
 use super::{Mode, Module, Visitor, init};
 use crate::ops::softmax;
 use crate::param::Parameter;
 use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
-use crate::{Device, IntoExtent, PoolOptions, Result};
+use crate::{Device, Result};
 
 macro_rules! activations {
     ($($(#[$doc:meta])* $name:ident, |$x:ident| $forward:expr;)*) => { $(
@@ -47,6 +47,12 @@ activations! {
     Selu, |x| x.selu();
     /// `x * tanh(softplus(x))` (`torch.nn.Mish`).
     Mish, |x| x.mish();
+    /// `ln(sigmoid(x))` (`torch.nn.LogSigmoid`).
+    LogSigmoid, |x| x.log_sigmoid();
+    /// `x / (1 + |x|)` (`torch.nn.Softsign`).
+    Softsign, |x| x.softsign();
+    /// `x - tanh(x)` (`torch.nn.Tanhshrink`).
+    Tanhshrink, |x| x.tanhshrink();
     /// What comes in, as a placeholder for a layer (`torch.nn.Identity`).
     Identity, |x| Ok(x.clone());
     /// `[N, ..]` to `[N, everything else]` (`torch.nn.Flatten`).
@@ -147,82 +153,31 @@ impl Module for Dropout {
     }
 }
 
-macro_rules! pools {
-    ($($(#[$doc:meta])* $name:ident, $op:ident;)*) => { $(
+macro_rules! softmaxes {
+    ($($(#[$doc:meta])* $name:ident, $op:literal, $log:literal;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
-        pub struct $name(PoolOptions<2>);
+        pub struct $name(isize);
 
         impl $name {
-            /// Windows: a size, or [`PoolOptions`] for stride, padding and the rest.
-            pub fn new(windows: impl Into<PoolOptions<2>>) -> Self {
-                Self(windows.into())
+            /// Along `axis`, negative from the end.
+            pub fn new(axis: isize) -> Self {
+                Self(axis)
             }
 
-            /// `[N, C, H, W]` to `[N, C, h, w]`, in the precision of `x`.
+            /// Same shape, in F32.
             #[track_caller]
-            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
-                x.$op(self.0)
+            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+                softmax($op, $log, &x.to::<F32>()?.raw, self.0, P::WRITES).map(Tensor::from_raw)
             }
         }
     )* };
 }
-pools! {
-    /// Greatest value of each window (`torch.nn.MaxPool2d`).
-    MaxPool2d, max_pool2d;
-    /// Mean of each window (`torch.nn.AvgPool2d`).
-    AvgPool2d, avg_pool2d;
-}
-
-/// Mean over parts of the image, as many as asked for (`torch.nn.AdaptiveAvgPool2d`).
-#[derive(Clone, Copy, Debug)]
-pub struct AdaptiveAvgPool2d([usize; 2]);
-
-impl AdaptiveAvgPool2d {
-    /// Size of the result; 1 is the mean of each channel.
-    pub fn new(size: impl IntoExtent<2>) -> Self {
-        Self(size.into_extent())
-    }
-
-    /// `[N, C, H, W]` to `[N, C, h, w]`, in the precision of `x`.
-    #[track_caller]
-    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
-        x.adaptive_avg_pool2d(self.0)
-    }
-}
-
-/// Softmax along an axis, in F32 (`torch.nn.Softmax`).
-#[derive(Clone, Copy, Debug)]
-pub struct Softmax(isize);
-
-impl Softmax {
-    /// Along `axis`, negative from the end.
-    pub fn new(axis: isize) -> Self {
-        Self(axis)
-    }
-
-    /// Same shape, in F32.
-    #[track_caller]
-    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
-        softmax("softmax", false, &x.to::<F32>()?.raw, self.0, P::WRITES).map(Tensor::from_raw)
-    }
-}
-
-/// Logarithm of the softmax along an axis, in F32 (`torch.nn.LogSoftmax`).
-#[derive(Clone, Copy, Debug)]
-pub struct LogSoftmax(isize);
-
-impl LogSoftmax {
-    /// Along `axis`, negative from the end.
-    pub fn new(axis: isize) -> Self {
-        Self(axis)
-    }
-
-    /// Same shape, in F32.
-    #[track_caller]
-    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
-        softmax("log_softmax", true, &x.to::<F32>()?.raw, self.0, P::WRITES).map(Tensor::from_raw)
-    }
+softmaxes! {
+    /// Softmax along an axis, in F32 (`torch.nn.Softmax`).
+    Softmax, "softmax", false;
+    /// Logarithm of the softmax along an axis, in F32 (`torch.nn.LogSoftmax`).
+    LogSoftmax, "log_softmax", true;
 }
 
 macro_rules! without_state {
@@ -232,4 +187,4 @@ macro_rules! without_state {
         }
     )* };
 }
-without_state!(LeakyRelu, Elu, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Softmax, LogSoftmax);
+without_state!(LeakyRelu, Elu, Softmax, LogSoftmax);

@@ -18,6 +18,7 @@ mod load;
 mod module;
 mod norm;
 mod padding;
+mod pool;
 mod rnn;
 mod sequential;
 mod state;
@@ -25,8 +26,8 @@ mod state;
 mod tests;
 
 pub use activation::{
-    AdaptiveAvgPool2d, AvgPool2d, Dropout, Elu, Flatten, Gelu, Hardsigmoid, Hardswish, Identity, LeakyRelu, LogSoftmax,
-    MaxPool2d, Mish, PRelu, Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Tanh,
+    Dropout, Elu, Flatten, Gelu, Hardsigmoid, Hardswish, Identity, LeakyRelu, LogSigmoid, LogSoftmax, Mish, PRelu,
+    Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Softsign, Tanh, Tanhshrink,
 };
 pub use attention::MultiHeadAttention;
 pub use batch_norm::{BatchNorm1d, BatchNorm2d};
@@ -40,6 +41,10 @@ use load::{load, load_matching};
 pub use module::{Module, Visitor};
 pub use norm::{GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use padding::{ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, ZeroPad2d};
+pub use pool::{
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AvgPool1d, AvgPool2d, AvgPool3d,
+    MaxPool1d, MaxPool2d, MaxPool3d,
+};
 pub use rnn::{Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell};
 pub use sequential::{Layer, Sequential};
 pub use state::{Mode, Statistics, Waiting};

@@ -37,7 +37,12 @@ macro_rules! classes {
 classes! { Lower: Linear, FeedForward, PRelu, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d; In, P => P, |x| x.to::<P>()? }
 classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, InstanceNorm, BatchNorm1d, BatchNorm2d, Softmax, LogSoftmax; In, P => F32, |x| x.to::<F32>()? }
 classes! {
-    KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d;
+    KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, LogSigmoid, Softsign, Tanhshrink, Dropout;
+    In, P => In, |x| x.clone()
+}
+classes! {
+    KeepClass: MaxPool1d, MaxPool2d, MaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveAvgPool1d,
+        AdaptiveAvgPool2d;
     In, P => In, |x| x.clone()
 }
 classes! { KeepClass: ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, ZeroPad2d; In, P => In, |x| x.clone() }

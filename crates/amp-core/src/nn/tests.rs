@@ -100,6 +100,11 @@ fn lower_modules_work_in_the_precision_of_their_input_and_norms_return_f32() -> 
     let pool = MaxPool2d::new(PoolOptions::new(2).stride(1));
     assert_eq!(pool.forward(&y)?.dims(), [2, 8, 2, 2]);
     assert_eq!(AdaptiveAvgPool2d::new(1).forward(&y)?.dims(), [2, 8, 1, 1]);
+    let sound = Sequential((line, MaxPool1d::new(2), LogSigmoid, AdaptiveAvgPool1d::new(1)));
+    assert_eq!(sound.forward(&randn(&[2, 3, 10]).to::<F16>()?)?.dims(), [2, 5, 1]);
+    let volume = randn(&[1, 2, 4, 4, 6]);
+    assert_eq!(AvgPool3d::new(2).forward(&volume)?.to_vec()?, volume.avg_pool3d(2)?.to_vec()?);
+    assert_eq!(MaxPool3d::new([1, 2, 3]).forward(&volume)?.to_vec()?, volume.max_pool3d([1, 2, 3])?.to_vec()?);
     let rms: Tensor<F32> = RmsNorm::new([6], &d)?.forward(&x.to::<F16>()?)?;
     within(&rms.sqr()?.mean_all()?, &Tensor::ones((), &d)?, 1e-3);
     Ok(())
