@@ -74,3 +74,24 @@ fn options_of_pairs_join() -> Result<()> {
     assert_eq!(v.to_vec()?, given.relu()?.to_vec()?);
     Ok(())
 }
+
+/// What the branches give says the type of what is taken out of the variable in the next pass.
+#[autocast(bf16)]
+fn grown(fc: &Linear, x: &Tensor<F32>) -> Result<T> {
+    let mut kv = None;
+    for _ in 0..2 {
+        kv = match kv {
+            None => Some((fc.forward(x)?, fc.forward(x)?)),
+            Some((k, v)) => Some((Tensor::cat(&[&k, &v], 0)?, v)),
+        };
+    }
+    kv.expect("it was begun").0.relu()?.to()
+}
+
+#[test]
+fn options_say_their_type_from_pass_to_pass() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([2, 4])?);
+    let given = fc.forward(&x.to::<BF16>()?)?.to::<F32>()?;
+    assert_eq!(grown(&fc, &x)?.to_vec()?, Tensor::cat(&[&given, &given], 0)?.relu()?.to_vec()?);
+    Ok(())
+}

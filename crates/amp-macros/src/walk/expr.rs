@@ -251,7 +251,10 @@ impl Walker<'_> {
 
     fn assign_to(&mut self, place: &mut Expr, expr: &mut Expr) {
         let expect = self.variable(place).map(|var| self.expected_of_variable(var));
+        let says_type = self.variable(place).is_some_and(|var| self.scopes.vars[var].empty);
+        let says_type = std::mem::replace(&mut self.says_type, says_type);
         let mut value = self.expr(expr);
+        self.says_type = says_type;
         self.widen_elements(expr, &mut value, &expect.unwrap_or(Expect::Nothing));
         self.assign_value(place, expr, value);
     }

@@ -116,6 +116,8 @@ pub(crate) struct Walker<'a> {
     hoists: Hoists,
     /// Hoists whose cost was counted already, and the tallies that their types are asked for.
     counted: Vec<(usize, Option<Ident>)>,
+    /// What is walked is assigned to a variable that starts as `None`: it says the type of what comes out of that.
+    says_type: bool,
     /// How many tallies there are.
     tallied: usize,
     /// The precisions of casts that the user wrote of which only the types say what they are.
@@ -209,6 +211,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         grown: Vec::new(),
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),
+        says_type: false,
         tallied: 0,
         marked: Vec::new(),
         breaks: Vec::new(),

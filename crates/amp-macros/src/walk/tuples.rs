@@ -48,14 +48,18 @@ impl Wrapped {
 
 /// Wraps those elements of the tuples that branches end in for the types to join them of which nothing else tells whether
 /// they differ, if there are any.
-pub(super) fn wrap_elements(arms: &mut [Arm<'_>], width: usize, expect: &Expect) -> Option<Wrapped> {
+pub(super) fn wrap_elements(
+    arms: &mut [Arm<'_>],
+    width: usize,
+    (expect, says_type): (&Expect, bool),
+) -> Option<Wrapped> {
     let count = typed(arms).count();
     // Beside a tuple that is written all the others are tuples too.
     let depth = arms.iter_mut().filter_map(|arm| last(&mut arm.end)).find_map(|expr| depth(expr))?;
     let written: Vec<bool> =
         arms.iter_mut().filter_map(|arm| last(&mut arm.end).and_then(tuple)).map(takes_its_type).collect();
     let coerced = written.contains(&true) && !matches!(expect, Expect::Nothing);
-    if !(2..=MOST).contains(&count) || coerced {
+    if !(2..=MOST).contains(&count) || coerced || depth > 0 && says_type {
         return None;
     }
     let elements: Vec<bool> = (0..width).map(|i| is_open(arms, i)).collect();
