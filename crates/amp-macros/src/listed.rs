@@ -12,6 +12,7 @@ const MODULES: &[(&str, &str)] = &[
     ("linear", "Linear"),
     ("conv1d", "Conv1d"),
     ("conv2d", "Conv2d"),
+    ("conv3d", "Conv3d"),
     ("conv_transpose1d", "ConvTranspose1d"),
     ("conv_transpose2d", "ConvTranspose2d"),
     ("scaled_dot_product_attention", "MultiHeadAttention"),

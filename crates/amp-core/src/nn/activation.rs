@@ -1,4 +1,4 @@
-//! Activations and dropout as modules: all but the softmaxes keep the precision of their input.
+//! Activations and dropout as modules: all but softplus and the softmaxes keep the precision of their input.
 
 use super::{Mode, Module, Visitor, init};
 use crate::ops::softmax;
@@ -153,6 +153,18 @@ impl Module for Dropout {
     }
 }
 
+/// `ln(1 + e^x)`, in F32 (`torch.nn.Softplus`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Softplus;
+
+impl Softplus {
+    /// Same shape, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        x.to::<F32>()?.softplus()
+    }
+}
+
 macro_rules! softmaxes {
     ($($(#[$doc:meta])* $name:ident, $op:literal, $log:literal;)*) => { $(
         $(#[$doc])*
@@ -187,4 +199,4 @@ macro_rules! without_state {
         }
     )* };
 }
-without_state!(LeakyRelu, Elu, Softmax, LogSoftmax);
+without_state!(LeakyRelu, Elu, Softplus, Softmax, LogSoftmax);

@@ -114,6 +114,8 @@ convolutions! {
     Conv1d, 1, conv1d, transposed: false, "[N, in, L]" => "[N, out, l]";
     /// Convolution over an image (`torch.nn.Conv2d`); the weight is `[out, in / groups, kh, kw]`.
     Conv2d, 2, conv2d, transposed: false, "[N, in, H, W]" => "[N, out, h, w]";
+    /// Convolution over a volume (`torch.nn.Conv3d`); the weight is `[out, in / groups, kd, kh, kw]`.
+    Conv3d, 3, conv3d, transposed: false, "[N, in, D, H, W]" => "[N, out, d, h, w]";
     /// Transposed convolution over a line (`torch.nn.ConvTranspose1d`); the weight is `[in, out / groups, k]`.
     ConvTranspose1d, 1, conv_transpose1d, transposed: true, "[N, in, l]" => "[N, out, L]";
     /// Transposed convolution over an image (`torch.nn.ConvTranspose2d`); the weight is `[in, out / groups, kh, kw]`.

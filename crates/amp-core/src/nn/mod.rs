@@ -24,14 +24,15 @@ mod sequential;
 mod state;
 #[cfg(test)]
 mod tests;
+mod upsample;
 
 pub use activation::{
     Dropout, Elu, Flatten, Gelu, Hardsigmoid, Hardswish, Identity, LeakyRelu, LogSigmoid, LogSoftmax, Mish, PRelu,
-    Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Softsign, Tanh, Tanhshrink,
+    Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Softplus, Softsign, Tanh, Tanhshrink,
 };
 pub use attention::MultiHeadAttention;
 pub use batch_norm::{BatchNorm1d, BatchNorm2d};
-pub use conv::{Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d};
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d};
 pub use embedding::Embedding;
 pub use feed_forward::{Activation, FeedForward};
 pub use linear::Linear;
@@ -48,3 +49,4 @@ pub use pool::{
 pub use rnn::{Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell};
 pub use sequential::{Layer, Sequential};
 pub use state::{Mode, Statistics, Waiting};
+pub use upsample::Upsample;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Result;
 use crate::precision::{AutocastPrecision, F32, Float};
-use crate::private::{FullDirect, KeepClass, KeepCommuting, KeepSigns, Lower, ModuleClass};
+use crate::private::{Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, Lower, ModuleClass};
 use crate::tensor::Tensor;
 
 /// A module of one tensor that can stand in a [`Sequential`] of precision `P` and be given a tensor of precision `In`.
@@ -34,8 +34,9 @@ macro_rules! classes {
         }
     )* };
 }
-classes! { Lower: Linear, FeedForward, PRelu, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d; In, P => P, |x| x.to::<P>()? }
+classes! { Lower: Linear, FeedForward, PRelu, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d; In, P => P, |x| x.to::<P>()? }
 classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, InstanceNorm, BatchNorm1d, BatchNorm2d, Softmax, LogSoftmax; In, P => F32, |x| x.to::<F32>()? }
+classes! { Full: Softplus, Upsample; In, P => F32, |x| x.to::<F32>()? }
 classes! {
     KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, LogSigmoid, Softsign, Tanhshrink, Dropout;
     In, P => In, |x| x.clone()

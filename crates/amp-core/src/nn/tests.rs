@@ -103,6 +103,15 @@ fn lower_modules_work_in_the_precision_of_their_input_and_norms_return_f32() -> 
     let sound = Sequential((line, MaxPool1d::new(2), LogSigmoid, AdaptiveAvgPool1d::new(1)));
     assert_eq!(sound.forward(&randn(&[2, 3, 10]).to::<F16>()?)?.dims(), [2, 5, 1]);
     let volume = randn(&[1, 2, 4, 4, 6]);
+    let conv = Conv3d::new(2, 3, [1, 2, 3], &d)?.stride([1, 2, 1]);
+    let (options, bias) = (crate::ConvOptions::default().stride([1, 2, 1]), conv.bias().map(Parameter::tensor));
+    let exact = volume.conv3d(&conv.weight().tensor(), bias.as_ref(), options)?;
+    assert_eq!(conv.forward(&volume)?.to_vec()?, exact.to_vec()?);
+    let larger = Sequential((Softplus, Upsample::new([2, 3]).bilinear(true)));
+    let exact = y.to::<F32>()?.softplus()?.upsample_bilinear([6, 9], true)?;
+    assert_eq!(larger.forward(&y)?.to_vec()?, exact.to_vec()?);
+    assert_eq!(Upsample::new(2).forward(&y.to::<F16>()?)?.dims(), [2, 8, 6, 6]);
+    assert!(Upsample::new(2).forward(&volume).is_err());
     assert_eq!(AvgPool3d::new(2).forward(&volume)?.to_vec()?, volume.avg_pool3d(2)?.to_vec()?);
     assert_eq!(MaxPool3d::new([1, 2, 3]).forward(&volume)?.to_vec()?, volume.max_pool3d([1, 2, 3])?.to_vec()?);
     let rms: Tensor<F32> = RmsNorm::new([6], &d)?.forward(&x.to::<F16>()?)?;

@@ -1,0 +1,44 @@
+//! Resizing as a module.
+
+use super::{Module, Visitor};
+use crate::precision::{F32, Float};
+use crate::tensor::Tensor;
+use crate::{IntoExtent, Result};
+
+/// Images some whole number of times as high and as wide, in F32 (`torch.nn.Upsample`).
+#[derive(Clone, Copy, Debug)]
+pub struct Upsample {
+    factor: [usize; 2],
+    /// Whether corners are aligned, where pixels are mixed.
+    bilinear: Option<bool>,
+}
+
+impl Upsample {
+    /// Each pixel a copy of the nearest one; one factor, or those of height and width.
+    pub fn new(factor: impl IntoExtent<2>) -> Self {
+        Self { factor: factor.into_extent(), bilinear: None }
+    }
+
+    /// Each pixel a mix of four (`mode="bilinear"`); `align_corners` lets the centres of the corner pixels coincide.
+    pub fn bilinear(mut self, align_corners: bool) -> Self {
+        self.bilinear = Some(align_corners);
+        self
+    }
+
+    /// `[N, C, H, W]` to `[N, C, factor * H, factor * W]`, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        let image = x.dims().iter().skip(2).zip(self.factor);
+        let size: Vec<usize> = image.map(|(size, factor)| size.saturating_mul(factor)).collect();
+        // Images of another rank are refused by the operation.
+        let size = size.try_into().unwrap_or(self.factor);
+        match self.bilinear {
+            None => x.to::<F32>()?.upsample_nearest(size),
+            Some(align_corners) => x.to::<F32>()?.upsample_bilinear(size, align_corners),
+        }
+    }
+}
+
+impl Module for Upsample {
+    fn visit(&self, _visitor: &mut Visitor<'_>) {}
+}
