@@ -1,6 +1,7 @@
 //! Elements of tuples and lists, and what pointers hold: what goes where F32 is declared is widened.
 
 use super::random;
+use amp::nn::{LayerNorm, Linear};
 use amp::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -154,6 +155,48 @@ fn elements_are_widened_one_by_one() -> Result<()> {
     stored(&x, &mut cache, 0)?;
     for y in [&best(&x)?, &list[0], &logged[0].1, &map["b"], &alias(&x)?.0, &pointers(&x)?.0, &cache.hs[1]] {
         assert_eq!(y.to_vec()?, h);
+    }
+    Ok(())
+}
+
+fn doubled(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x + x
+}
+
+/// Elements of which only their types tell the precision: F16, F32, F32, F16.
+#[autocast(f16)]
+fn meeting(fc: &Linear, norm: &LayerNorm, x: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let h = x.matmul(x)?;
+    let array = [fc.forward(x)?, norm.forward(x)?, doubled(x)?, h.relu()?];
+    let _: &[Tensor<F32>; 4] = &array;
+    let narrow = vec![fc.forward(x)?, x.matmul(x)?];
+    let _: &Vec<Tensor<F16>> = &narrow;
+    let either = if x.dims()[0] > 2 { vec![h.clone(), norm.forward(x)?] } else { vec![h.clone()] };
+    let options = [None, Some(h.tanh()?), Some(norm.forward(x)?)];
+    let named = HashMap::from([("fc", fc.forward(x)?), ("norm", norm.forward(x)?)]);
+    let (made, normal) = (fc.forward(x)?, norm.forward(x)?);
+    let lent = [&made, &normal, &x.matmul(x)?];
+    let lent: Tensor<F32> = Tensor::cat(&lent, 0)?;
+    let [.., Some(last)] = options else { unreachable!("three were given") };
+    let mut all: Vec<Tensor<F32>> = array.into_iter().chain(either).collect();
+    all.extend([last, named["fc"].clone(), named["norm"].clone(), lent]);
+    all.extend(narrow.iter().map(|x| x.to::<F32>()).collect::<Result<Vec<_>>>()?);
+    Ok(all)
+}
+
+#[test]
+fn elements_meet_where_their_types_say() -> Result<()> {
+    let (fc, norm, x) = (Linear::new(4, 4, &Device::cpu())?, LayerNorm::new([4], &Device::cpu())?, random([4, 4])?);
+    let half = x.to::<F16>()?;
+    let (y, z, h) = (fc.forward(&half)?.to::<F32>()?, norm.forward(&x)?, half.matmul(&half)?);
+    let wide = h.to::<F32>()?;
+    let lent = Tensor::cat(&[&y, &z, &wide], 0)?;
+    let array = [y.clone(), z.clone(), doubled(&x)?, wide.relu()?];
+    let rest = [wide.clone(), z.clone(), z.clone(), y.clone(), z, lent, y, wide];
+    let found = meeting(&fc, &norm, &x)?;
+    assert_eq!(found.len(), array.len() + rest.len());
+    for (i, (one, other)) in found.iter().zip(array.iter().chain(&rest)).enumerate() {
+        assert_eq!(one.to_vec()?, other.to_vec()?, "{i}");
     }
     Ok(())
 }

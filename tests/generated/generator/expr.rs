@@ -97,12 +97,14 @@ pub struct Scope {
     pub full: bool,
     narrowed: RefCell<Vec<String>>,
     pub in_loop: bool,
+    /// Bodies around this one.
+    pub depth: usize,
 }
 
 impl Scope {
     pub fn new(half: &'static str) -> Self {
         let vars = ["a", "b", "c"].map(|name| Var { name: name.into(), prec: Prec::F32 }).to_vec();
-        Self { half, vars, next: 0, full: false, narrowed: RefCell::default(), in_loop: false }
+        Self { half, vars, next: 0, full: false, narrowed: RefCell::default(), in_loop: false, depth: 0 }
     }
 
     pub fn fresh(&mut self) -> String {

@@ -2,6 +2,7 @@
 
 mod expr;
 mod given;
+mod nest;
 mod place;
 mod stmt;
 

@@ -2,11 +2,12 @@
 
 use super::expr::{Expr, Prec, Random, Scope, Twin};
 use super::given::{argument, bare, entry, field, passed_on, variant};
+use super::nest::{bodies, called, each, grown, pairs, perhaps, turns};
 use super::place::{asynchronous, map, moving, pointer, without_question_mark};
 
 /// A statement that declares one variable or more.
 pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
-    let forms: [fn(&mut Random, &mut Scope) -> Twin; 26] = [
+    let forms: [fn(&mut Random, &mut Scope) -> Twin; 33] = [
         plain,
         typed,
         branch,
@@ -33,6 +34,13 @@ pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
         argument,
         passed_on,
         bare,
+        bodies,
+        turns,
+        perhaps,
+        called,
+        each,
+        pairs,
+        grown,
     ];
     let form = random.pick(&forms);
     form(random, scope)

@@ -158,6 +158,20 @@ pub(crate) fn joined_behind(expr: Expr, slot: &Ident) -> Expr {
     joined_by(expr, |value| quote_spanned!(value.span()=> join_behind(#value, &mut #slot)))
 }
 
+/// As [`joined_behind`], of the elements of an array.
+pub(crate) fn joined_elements_behind(array: &Expr, slots: &[Ident]) -> Expr {
+    let whole = ends(array);
+    let names: Vec<Ident> = (0..slots.len()).map(|i| local("v", i + 1, whole.0)).collect();
+    let joined = names.iter().zip(slots).map(|(name, slot)| joined_behind(Expr::Verbatim(quote!(#name)), slot));
+    enclosed(quote_spanned!(whole.0=> match #array { [#(#names),*] => [#(#joined),*] }), whole)
+}
+
+/// A vector of the elements of an array.
+pub(crate) fn vector(array: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(ends(&array).0);
+    Expr::Verbatim(quote_spanned!(site=> (::std::vec::Vec::from(#array))))
+}
+
 /// What is so deep in options and results, made anew.
 pub(crate) fn mapped(expr: &Expr, depth: usize, make: impl FnOnce(&Expr) -> Expr) -> Expr {
     if depth == 0 {

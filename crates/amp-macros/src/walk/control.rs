@@ -187,7 +187,7 @@ impl Walker<'_> {
     }
 
     /// Keeps what a branch borrows, in branches of its own too, as long as the value of all of them.
-    fn keep(&mut self, expr: &mut Expr) {
+    pub(super) fn keep(&mut self, expr: &mut Expr) {
         match expr {
             Expr::Reference(inner) if inner.mutability.is_none() && !emit::is_place(&inner.expr) => {
                 if let Some(slot) = self.slot() {
@@ -276,7 +276,7 @@ fn agreement(arms: &[Arm<'_>]) -> Agreement {
 }
 
 /// Wraps branches for the types to join them.
-fn wrap_in_variants(arms: Vec<Arm<'_>>) {
+pub(super) fn wrap_in_variants(arms: Vec<Arm<'_>>) {
     let name = format_ident!("Join{}", typed(&arms).count());
     let mut number = 0;
     for arm in arms {
@@ -301,7 +301,7 @@ fn is_reference(arm: &mut Arm<'_>) -> bool {
 }
 
 /// The shared reference that a branch ends in as it is written.
-fn reference<'b>(end: &'b mut End<'_>) -> Option<&'b mut Expr> {
+pub(super) fn reference<'b>(end: &'b mut End<'_>) -> Option<&'b mut Expr> {
     last(end).filter(|expr| matches!(expr, Expr::Reference(inner) if inner.mutability.is_none()))
 }
 

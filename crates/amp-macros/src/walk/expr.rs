@@ -62,7 +62,7 @@ impl Walker<'_> {
                 Value { parts: if tuple { value.parts } else { Vec::new() }, ..value }.without_uses()
             }
             Expr::Tuple(tuple) => Value::tuple(tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect()),
-            Expr::Array(array) => self.container(array.elems.iter_mut().collect()),
+            Expr::Array(_) => self.array(expr),
             Expr::Repeat(repeat) => self.expr(&mut repeat.expr),
             Expr::MethodCall(_) => self.method(expr),
             Expr::Call(_) => self.call(expr),
@@ -130,51 +130,6 @@ impl Walker<'_> {
         let value = self.expr(expr);
         emit::adopt(expr, around);
         value
-    }
-
-    /// Walks the elements of an array or a vector, which have one type: beside one that is F32, the others are widened.
-    pub(super) fn container(&mut self, mut elems: Vec<&mut Expr>) -> Value {
-        if let Some(expect) = self.collected.take() {
-            return joined(elems.into_iter().map(|elem| self.tail(elem, &expect)).collect());
-        }
-        joined(self.agreeing(&mut elems))
-    }
-
-    /// Walks like elements, and widens what stands beside F32.
-    pub(super) fn agreeing(&mut self, elems: &mut [&mut Expr]) -> Vec<Value> {
-        let mut values: Vec<Value> = elems.iter_mut().map(|elem| self.expr(elem)).collect();
-        self.agree(&mut elems.iter_mut().map(|elem| &mut **elem).zip(&mut values).collect::<Vec<_>>());
-        values
-    }
-
-    /// Widens what stands beside F32 in like elements, in pairs one by one.
-    fn agree(&self, elems: &mut [(&mut Expr, &mut Value)]) {
-        if elems.iter().any(|(_, value)| value.is_surely(&Prec::F32) && value.shape.gives()) {
-            return elems.iter_mut().for_each(|(elem, value)| self.widen_owned(elem, value));
-        }
-        let parts = elems.iter().map(|(_, value)| value.parts.len()).min().unwrap_or(0);
-        for i in 0..parts {
-            self.agree(&mut elems.iter_mut().filter_map(|elem| element(elem, i)).collect::<Vec<_>>());
-        }
-    }
-
-    /// Widens a tensor that goes where F32 is expected, and says that it is F32.
-    pub(super) fn widen_owned(&self, expr: &mut Expr, value: &mut Value) {
-        if let Expr::Tuple(tuple) = expr {
-            return tuple.elems.iter_mut().zip(&mut value.parts).for_each(|(elem, part)| self.widen_owned(elem, part));
-        }
-        // Of what a pattern bound, its type says whether it is a reference.
-        let owned = !matches!(expr, Expr::Reference(_)) && !value.inferred;
-        let owned = owned || value.shape.gives() || value.prec == Prec::Unknown;
-        if value.prec.is_tensor() && owned && !value.is_surely(&Prec::F32) {
-            self.rewrite(expr, |inner| self.widened(inner, value));
-            (value.prec, value.sure) = (Prec::F32, true);
-        }
-    }
-
-    /// Walks like elements of one container.
-    pub(super) fn elements<'e>(&mut self, elems: impl Iterator<Item = &'e mut Expr>) -> Value {
-        joined(elems.map(|elem| self.expr(elem)).collect())
     }
 
     fn path(&mut self, path: &ExprPath) -> Value {
@@ -356,21 +311,6 @@ impl Walker<'_> {
     pub(super) fn bind_parameter(&mut self, pat: &Pat, given: Option<&Value>) {
         self.bind(pat, given.unwrap_or(&Value::opaque()), false);
     }
-}
-
-/// Element `i` of a tuple.
-fn element<'e>((tuple, value): &'e mut (&mut Expr, &mut Value), i: usize) -> Option<(&'e mut Expr, &'e mut Value)> {
-    match tuple {
-        Expr::Tuple(tuple) => Some((tuple.elems.get_mut(i)?, value.parts.get_mut(i)?)),
-        _ => None,
-    }
-}
-
-/// The value of a container of these.
-pub(super) fn joined(values: Vec<Value>) -> Value {
-    let first = |value: Value| Value { constants: Vec::new(), ..value };
-    let mut values = values.into_iter();
-    values.next().map_or_else(Value::inferred, |value| values.fold(first(value), |all, value| all.join(&value)))
 }
 
 /// Whether an expression is a reference, or what was made of one: `Some(&x)`.

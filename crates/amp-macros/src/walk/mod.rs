@@ -10,6 +10,7 @@ mod cast;
 mod closure;
 mod control;
 mod direct;
+mod elements;
 mod expect;
 mod expr;
 mod function;

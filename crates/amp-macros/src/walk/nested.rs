@@ -2,6 +2,7 @@
 
 use super::Walker;
 use crate::args::{Args, Region};
+use crate::emit;
 use crate::error::at;
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
@@ -12,7 +13,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, Macro, Token};
+use syn::{Expr, ExprArray, Macro, Token};
 
 /// Macros that do not come back.
 const DIVERGING: &[&str] = &["panic", "unreachable", "todo", "unimplemented", "bail", "compile_error"];
@@ -51,7 +52,7 @@ impl Walker<'_> {
         self.named_in(&mac.tokens);
         let replaced = TRANSPARENT.contains(&name.as_str()).then(|| self.arguments(mac)).flatten();
         let (value, expr) = match replaced {
-            Some((value, mac)) => (value, Some(Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac }))),
+            Some((value, expr)) => (value, Some(expr)),
             None => (Value::inferred(), None),
         };
         match name.as_str() {
@@ -63,14 +64,25 @@ impl Walker<'_> {
         }
     }
 
-    fn arguments(&mut self, mac: &Macro) -> Option<(Value, Macro)> {
+    fn arguments(&mut self, mac: &Macro) -> Option<(Value, Expr)> {
         let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
+        let with = |tokens| {
+            let mac = Macro { tokens, ..mac.clone() };
+            Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac })
+        };
         if let Ok(mut list) = parser.parse2(mac.tokens.clone()) {
-            let value = match mac.path.is_ident("vec") {
-                true => self.container(list.iter_mut().collect()),
-                false => self.elements(list.iter_mut()),
-            };
-            return Some((value, Macro { tokens: quote!(#list), ..mac.clone() }));
+            if mac.path.is_ident("vec") {
+                let mut array =
+                    Expr::Array(ExprArray { attrs: Vec::new(), bracket_token: Default::default(), elems: list });
+                let value = self.array(&mut array);
+                let list = match array {
+                    Expr::Array(ExprArray { elems, .. }) => with(quote!(#elems)),
+                    joined => emit::vector(joined),
+                };
+                return Some((value, list));
+            }
+            let value = self.elements(list.iter_mut());
+            return Some((value, with(quote!(#list))));
         }
         // `vec![value; count]`
         let repeat = |input: syn::parse::ParseStream| {
@@ -81,7 +93,7 @@ impl Walker<'_> {
         let (mut value, mut count) = repeat.parse2(mac.tokens.clone()).ok()?;
         let known = self.expr(&mut value);
         self.expr(&mut count);
-        Some((known, Macro { tokens: quote!(#value; #count), ..mac.clone() }))
+        Some((known, with(quote!(#value; #count))))
     }
 
     fn nested_region(&mut self, mac: &Macro) -> (Value, Option<Expr>) {

@@ -1,7 +1,7 @@
 //! Values that leave a function: widened to the declared type, never narrowed.
 
+use super::elements::joined;
 use super::expect::{all_f32, holds_f32, names_element};
-use super::expr::joined;
 use super::methods::{collects, is_list};
 use super::path::is_pointer;
 use super::{Expect, Walker};

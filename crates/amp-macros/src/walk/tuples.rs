@@ -56,8 +56,11 @@ pub(super) fn wrap_elements(
     let count = typed(arms).count();
     // Beside a tuple that is written all the others are tuples too.
     let depth = arms.iter_mut().filter_map(|arm| last(&mut arm.end)).find_map(|expr| depth(expr))?;
-    let written: Vec<bool> =
-        arms.iter_mut().filter_map(|arm| last(&mut arm.end).and_then(tuple)).map(takes_its_type).collect();
+    let written: Vec<bool> = arms
+        .iter_mut()
+        .filter_map(|arm| last(&mut arm.end).and_then(tuple))
+        .map(|tuple| tuple.elems.iter().any(takes_its_type))
+        .collect();
     let coerced = written.contains(&true) && !matches!(expect, Expect::Nothing);
     if !(2..=MOST).contains(&count) || coerced || depth > 0 && says_type {
         return None;
@@ -96,14 +99,14 @@ fn is_open(arms: &[Arm<'_>], i: usize) -> bool {
 }
 
 /// Whether an element takes its type from what the whole is given to, if that says one.
-fn takes_its_type(tuple: &mut ExprTuple) -> bool {
-    tuple.elems.iter().any(|elem| match elem {
+pub(super) fn takes_its_type(elem: &Expr) -> bool {
+    match elem {
         Expr::Closure(_) | Expr::Reference(_) => true,
         // A function, which becomes a pointer.
         Expr::Path(path) => path.path.segments.len() > 1,
         Expr::Call(call) => matches!(&*call.func, Expr::Path(path) if is_pointer(&path.path)),
         _ => false,
-    })
+    }
 }
 
 /// The tuple that is written, by itself or in `Some(..)` and `Ok(..)`.
