@@ -1,6 +1,7 @@
 //! What begins as nothing, or with a value of its own, and takes up values on the way: it holds them in F32.
 
 use super::*;
+use std::sync::Arc;
 
 fn activated(fc: &Linear, x: &Tensor<F32>) -> Result<Tensor<F32>> {
     fc.forward(x)?.relu()
@@ -230,6 +231,27 @@ fn folds_join_what_they_begin_with_and_what_they_make() -> Result<()> {
 fn summed(fcs: &[Linear], x: &Tensor<F32>) -> Result<Tensor<F32>> {
     let outputs = fcs.iter().map(|fc| fc.forward(x)).collect::<Result<Vec<_>>>()?;
     outputs.iter().try_fold(Tensor::zeros(x.dims(), x.device())?, |sum, y| sum + y)
+}
+
+#[autocast(f16)]
+fn from_a_product(fcs: &[Linear], x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let shared = Arc::new(x.matmul(&x.t()?)?);
+    let square = shared.matmul(x)?;
+    fcs.iter().try_fold(Tensor::matmul(&shared, &square)?, |h, fc| fc.forward(&h))
+}
+
+/// `Tensor::matmul(..)` names no type either, and is no tensor that was made without one.
+#[test]
+fn a_fold_from_a_product_widens_it() -> Result<()> {
+    let (fcs, x) = (layers(2)?, random([3, 4])?);
+    let half = x.to::<F16>()?;
+    let shared = half.matmul(&half.t()?)?;
+    let mut h = shared.matmul(&shared.matmul(&half)?)?.to::<F32>()?;
+    for fc in &fcs {
+        h = in_f16(fc, &h)?;
+    }
+    assert_eq!(from_a_product(&fcs, &x)?.to_vec()?, h.to_vec()?);
+    Ok(())
 }
 
 /// Zeros without a type would take that of the first thing that is added.

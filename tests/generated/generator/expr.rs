@@ -1,6 +1,6 @@
 //! Expressions: what is written in a region, and what it takes to write the same by hand.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// SplitMix64.
 pub struct Random(pub u64);
@@ -86,6 +86,8 @@ impl Twin {
 pub struct Var {
     pub name: String,
     pub prec: Prec,
+    /// Only its type tells that it is not F32: a variable that it is assigned to holds F32.
+    pub open: bool,
 }
 
 /// Variables in scope.
@@ -99,12 +101,23 @@ pub struct Scope {
     pub in_loop: bool,
     /// Bodies around this one.
     pub depth: usize,
+    /// Whether the statement has a value that is open.
+    pub open: Cell<bool>,
 }
 
 impl Scope {
     pub fn new(half: &'static str) -> Self {
-        let vars = ["a", "b", "c"].map(|name| Var { name: name.into(), prec: Prec::F32 }).to_vec();
-        Self { half, vars, next: 0, full: false, narrowed: RefCell::default(), in_loop: false, depth: 0 }
+        let vars = ["a", "b", "c"].map(|name| Var { name: name.into(), prec: Prec::F32, open: false }).to_vec();
+        Self {
+            half,
+            vars,
+            next: 0,
+            full: false,
+            narrowed: RefCell::default(),
+            in_loop: false,
+            depth: 0,
+            open: Cell::new(false),
+        }
     }
 
     pub fn fresh(&mut self) -> String {
@@ -113,7 +126,23 @@ impl Scope {
     }
 
     pub fn declare(&mut self, name: &str, prec: Prec) {
-        self.vars.push(Var { name: name.into(), prec });
+        let open = prec == Prec::Half && self.open.get();
+        self.vars.push(Var { name: name.into(), prec, open });
+    }
+
+    /// Declares what the macro knows by its type alone.
+    pub fn declare_open(&mut self, name: &str, prec: Prec) {
+        self.vars.push(Var { name: name.into(), prec, open: prec == Prec::Half });
+    }
+
+    /// Whether only its type tells that an expression is not F32.
+    pub fn is_open(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Var(var) => self.vars[*var].open,
+            Expr::Lower(..) | Expr::Full(..) => false,
+            Expr::Widest(_, a, b) => self.is_open(a) || self.is_open(b),
+            Expr::Keep(_, a) => self.is_open(a),
+        }
     }
 
     pub fn ty(&self, prec: Prec) -> &'static str {
@@ -151,6 +180,7 @@ impl Scope {
 
     /// An owned tensor; `to` is the precision that its place has.
     pub fn render(&self, expr: &Expr, to: Option<Prec>) -> (Twin, Prec) {
+        self.open.set(self.open.get() || self.is_open(expr));
         let twin = match expr {
             Expr::Var(var) => {
                 let name = self.vars[*var].name.clone();

@@ -2,6 +2,8 @@
 
 mod expr;
 mod given;
+mod iterate;
+mod module;
 mod nest;
 mod place;
 mod stmt;

@@ -27,7 +27,7 @@ pub fn pointer(random: &mut Random, scope: &mut Scope) -> Twin {
     let (value, prec) = some(random, scope);
     let name = scope.fresh();
     let (used, after) = used(random, scope, &format!("{name}_held"), prec);
-    scope.declare(&name, after);
+    scope.declare_open(&name, after);
     Twin::of(|of| format!("    let {name}_held = {pointer}::new({});\n    let {name} = {};\n", of(&value), of(&used)))
 }
 
@@ -36,7 +36,7 @@ pub fn map(random: &mut Random, scope: &mut Scope) -> Twin {
     let (value, prec) = some(random, scope);
     let name = scope.fresh();
     let (used, after) = used(random, scope, &format!("{name}_map[&(k % 2)]"), prec);
-    scope.declare(&name, after);
+    scope.declare_open(&name, after);
     Twin::of(|of| {
         format!(
             "    let mut {name}_map = std::collections::HashMap::new();\n    {name}_map.insert(k % 2, {});\n    let {name} = {};\n",
@@ -92,6 +92,6 @@ pub fn moving(random: &mut Random, scope: &mut Scope) -> Twin {
 pub fn asynchronous(random: &mut Random, scope: &mut Scope) -> Twin {
     let (value, prec) = some(random, scope);
     let name = scope.fresh();
-    scope.declare(&name, prec);
+    scope.declare_open(&name, prec);
     Twin::of(|of| format!("    let {name} = now(async {{ Ok::<_, amp::Error>({}) }})?;\n", of(&value)))
 }

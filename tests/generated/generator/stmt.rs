@@ -2,12 +2,14 @@
 
 use super::expr::{Expr, Prec, Random, Scope, Twin};
 use super::given::{argument, bare, entry, field, passed_on, variant};
+use super::iterate::{drained, folded, layered, zipped};
+use super::module::{module, through};
 use super::nest::{bodies, called, each, grown, pairs, perhaps, turns};
 use super::place::{asynchronous, map, moving, pointer, without_question_mark};
 
 /// A statement that declares one variable or more.
 pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
-    let forms: [fn(&mut Random, &mut Scope) -> Twin; 33] = [
+    let forms: [fn(&mut Random, &mut Scope) -> Twin; 39] = [
         plain,
         typed,
         branch,
@@ -41,14 +43,27 @@ pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
         each,
         pairs,
         grown,
+        module,
+        through,
+        folded,
+        layered,
+        drained,
+        zipped,
     ];
     let form = random.pick(&forms);
+    scope.open.set(false);
     form(random, scope)
 }
 
 pub fn expr(random: &mut Random, scope: &Scope) -> Expr {
     let depth = 1 + random.below(2);
     random.expr(scope, depth)
+}
+
+/// An expression for a variable that is assigned to.
+pub fn settled(random: &mut Random, scope: &Scope) -> Expr {
+    let value = expr(random, scope);
+    if scope.is_open(&value) { Expr::Full("softmax(-1)", Box::new(value)) } else { value }
 }
 
 /// Two expressions whose values meet in one place.
@@ -92,10 +107,10 @@ fn arms(random: &mut Random, scope: &mut Scope) -> Twin {
 
 /// A variable that the body of a loop changes: it has the precision that all its values fit in.
 fn carried(random: &mut Random, scope: &mut Scope) -> (String, Twin, Twin) {
-    let first = expr(random, scope);
+    let first = settled(random, scope);
     let name = scope.fresh();
     scope.declare(&name, scope.prec(&first));
-    let body = Expr::Widest("+", Box::new(Expr::Var(scope.vars.len() - 1)), Box::new(expr(random, scope)));
+    let body = Expr::Widest("+", Box::new(Expr::Var(scope.vars.len() - 1)), Box::new(settled(random, scope)));
     let body = if random.below(2) == 0 { body } else { Expr::Lower(false, Box::new(body), Box::new(Expr::Var(1))) };
     let prec = scope.prec(&first).join(scope.prec(&body));
     let mut var = scope.vars.pop().expect("declared above");
@@ -236,7 +251,9 @@ fn switched_off(random: &mut Random, scope: &mut Scope) -> Twin {
 }
 
 fn deferred(random: &mut Random, scope: &mut Scope) -> Twin {
-    let (a, b, prec) = two(random, scope);
+    let (a, b) = (settled(random, scope), settled(random, scope));
+    let prec = scope.prec(&a).join(scope.prec(&b));
+    let [a, b] = [a, b].map(|value| scope.render(&value, Some(prec)).0);
     let name = scope.fresh();
     scope.declare(&name, prec);
     Twin::of(|of| {

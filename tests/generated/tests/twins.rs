@@ -1,14 +1,15 @@
 //! Random forward functions: each equals its twin with casts by hand, bit for bit, values and gradients.
 
+use amp::nn::{LayerNorm, Linear};
 use amp::prelude::*;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// What every function looks like.
 pub type Forward = fn(&Tensor<F32>, &Tensor<F32>, &Tensor<F32>, usize) -> Result<Tensor<F32>>;
 
 #[allow(warnings, clippy::all)] // random code has needless clones, parentheses and unused variables
 mod functions {
-    use super::{Forward, Held, Own, Pick, helper, log_softmax, now};
+    use super::{Forward, Held, NET, Own, Pick, helper, log_softmax, now};
     use amp::functional::{rms_norm, softmax};
     use amp::prelude::*;
     use std::collections::HashMap;
@@ -28,6 +29,19 @@ enum Pick {
     One(Tensor<F32>),
     Other { it: Tensor<F32> },
 }
+
+/// Modules that functions call.
+struct Net {
+    fc: Linear,
+    norm: LayerNorm,
+    layers: Vec<Linear>,
+}
+
+static NET: LazyLock<Net> = LazyLock::new(|| {
+    let linear = || Linear::new(4, 4, &Device::cpu()).expect("a layer of 4 by 4");
+    let norm = LayerNorm::new([4], &Device::cpu()).expect("a norm of 4");
+    Net { fc: linear(), norm, layers: vec![linear(), linear()] }
+});
 
 /// What functions call that is no operation.
 struct Own;

@@ -3,7 +3,6 @@
 use super::cast::{Goal, as_written};
 use super::direct::Written;
 use super::made::{made, settled};
-use super::methods::UNWRAPPING;
 use super::operation::{Called, Form, castable, judged};
 use super::{Expect, Walker, shared};
 use crate::emit::{self, Operand};
@@ -302,21 +301,5 @@ fn constructed(walker: &Walker<'_>, path: &syn::ExprPath) -> Option<Value> {
     match list.args.first() {
         Some(syn::GenericArgument::Type(ty)) => Some(walker.marker(ty)),
         _ => Some(Value::new(Prec::Unknown)),
-    }
-}
-
-/// `Tensor::zeros(..)?`: what it meets would say its precision.
-pub(super) fn made_without_type(expr: &Expr) -> bool {
-    match expr {
-        Expr::Try(inner) => made_without_type(&inner.expr),
-        Expr::Paren(inner) => made_without_type(&inner.expr),
-        Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => {
-            made_without_type(&call.receiver)
-        }
-        Expr::Call(call) => matches!(&*call.func, Expr::Path(path) if {
-            let qualifier = path.path.segments.iter().rev().nth(1);
-            qualifier.is_some_and(|segment| segment.ident == "Tensor" && segment.arguments.is_none())
-        }),
-        _ => false,
     }
 }

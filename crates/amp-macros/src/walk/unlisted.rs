@@ -5,7 +5,6 @@ use super::methods::{
     folds_f32, handing, hands_elements, is_list, is_once, iterates, parameters,
 };
 use super::operation::is_tensor;
-use super::path::made_without_type;
 use super::protocol::trains;
 use super::tail::may_differ;
 use super::{Expect, Growth, Walker};
@@ -275,7 +274,7 @@ impl Walker<'_> {
         self.pin(&Slot::of(var), value);
         if self.chosen(var) == Some(Prec::F32) && value.parts.is_empty() {
             *value = begins;
-            match made_without_type(init) && !self.cx.host {
+            match value.made && !self.cx.host {
                 true => {
                     self.rewrite(init, emit::of_f32);
                     value.prec = Prec::F32;
