@@ -211,3 +211,36 @@ fn functions_of_a_macro_share_an_attribute() -> Result<()> {
     assert_eq!(bits(&relu(&x)?), bits(&product.relu()?.to()?));
     Ok(())
 }
+
+struct Scaled;
+
+impl Scaled {
+    fn forward(&self, x: &Tensor<F32>) -> Result<T> {
+        x * 0.75
+    }
+}
+
+#[autocast(f16)]
+fn declared_first(fc: &Linear, x: &Tensor<F32>, product: bool) -> Result<T> {
+    let h;
+    if product {
+        h = x.matmul(x)?;
+    } else {
+        h = x.clone();
+    }
+    fc.forward(&h.neg()?)? + Scaled.forward(&(&h - x)?)?
+}
+
+/// What is borrowed for a call lives as long as the call, though its type was not known.
+#[test]
+fn modules_borrow_what_a_variable_that_was_declared_first_makes() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    for product in [false, true] {
+        let half = x.to::<F16>()?;
+        let h = if product { half.matmul(&half)?.to::<F32>()? } else { x.clone() };
+        let linear = fc.forward(&h.neg()?.to::<F16>()?)?.to::<F32>()?;
+        let sum = (linear + Scaled.forward(&(&h - &x)?)?)?;
+        assert_eq!(declared_first(&fc, &x, product)?.to_vec()?, sum.to_vec()?);
+    }
+    Ok(())
+}

@@ -150,11 +150,12 @@ fn late(operand: &Operand, target: &TokenStream) -> Expr {
     let (expr, at) = (&operand.expr, Span::mixed_site().located_at(ends(&operand.expr).0));
     if operand.role == Role::Input {
         let entered = quote_spanned!(at=> #target.enter_late(#expr));
-        let counted = operand
-            .tally
-            .iter()
-            .map(|tally| quote_spanned!(at=> let _ = (&&&__amp::probe(&(), #target)).counted(#tally);));
-        return pass(quote_spanned!(at=> ({ #(#counted)* #entered })), ends(expr).1);
+        // What a block ends with would not live as long as the call.
+        let entered = match &operand.tally {
+            Some(tally) => quote_spanned!(at=> ((&&&__amp::probe(&(), #target)).counted(#tally), #entered).1),
+            None => quote_spanned!(at=> (#entered)),
+        };
+        return pass(entered, ends(expr).1);
     }
     let reference = matches!(operand.role, Role::Argument | Role::Shared).then(|| quote_spanned!(at=> &));
     Expr::Verbatim(quote_spanned!(at=> #reference __amp::late(#expr, #target)))
