@@ -27,18 +27,41 @@ impl Random {
             return Expr::Var(self.below(scope.vars.len()));
         }
         let inner = |random: &mut Self| Box::new(random.expr(scope, depth - 1));
-        match self.below(8) {
+        match self.below(10) {
             0 | 1 => Expr::Lower(self.below(2) == 0, inner(self), inner(self)),
             2 => Expr::Full(
-                self.pick(&["softmax(-1)", "log_softmax(-1)", "layer_norm([4], None, None, 1e-5)"]),
+                self.pick(&[
+                    "softmax(-1)",
+                    "log_softmax(-1)",
+                    "layer_norm([4], None, None, 1e-5)",
+                    "softplus()",
+                    "cumsum(-1)",
+                ]),
                 inner(self),
             ),
-            3 | 4 => Expr::Widest(self.pick(&["+", "-", "*", "add", "mul"]), inner(self), inner(self)),
-            5 | 6 => Expr::Keep(self.pick(&["relu()", "tanh()", "abs()", "neg()", "t()"]), inner(self)),
+            3 | 4 => Expr::Widest(self.pick(&["+", "-", "*", "add", "mul", "maximum"]), inner(self), inner(self)),
+            5 | 6 => Expr::Keep(self.pick(KEEPING), inner(self)),
+            7 => Expr::Around(self.pick(&[("(", " * 0.5)?"), ("(1.5 - ", ")?"), ("(-", ")?")]), inner(self)),
+            8 => Expr::Cat(inner(self), inner(self)),
             _ => Expr::Var(self.below(scope.vars.len())),
         }
     }
 }
+
+/// Operations that keep the precision, and the shape of 4 by 4.
+const KEEPING: &[&str] = &[
+    "relu()",
+    "tanh()",
+    "abs()",
+    "neg()",
+    "t()",
+    "gelu()",
+    "mul(0.5)",
+    "clamp(-1.0, 1.0)",
+    "reshape([4, 4])",
+    "transpose(0, 1)",
+    "flip(0)",
+];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Prec {
@@ -60,6 +83,10 @@ pub enum Expr {
     Full(&'static str, Box<Expr>),
     Widest(&'static str, Box<Expr>, Box<Expr>),
     Keep(&'static str, Box<Expr>),
+    /// An operator beside a number, which keeps the precision.
+    Around((&'static str, &'static str), Box<Expr>),
+    /// Rows of both.
+    Cat(Box<Expr>, Box<Expr>),
 }
 
 /// The same piece of code in a region and by hand.
@@ -140,8 +167,8 @@ impl Scope {
         match expr {
             Expr::Var(var) => self.vars[*var].open,
             Expr::Lower(..) | Expr::Full(..) => false,
-            Expr::Widest(_, a, b) => self.is_open(a) || self.is_open(b),
-            Expr::Keep(_, a) => self.is_open(a),
+            Expr::Widest(_, a, b) | Expr::Cat(a, b) => self.is_open(a) || self.is_open(b),
+            Expr::Keep(_, a) | Expr::Around(_, a) => self.is_open(a),
         }
     }
 
@@ -173,8 +200,8 @@ impl Scope {
             Expr::Lower(..) if self.full => Prec::F32,
             Expr::Lower(..) => Prec::Half,
             Expr::Full(..) => Prec::F32,
-            Expr::Widest(_, a, b) => self.prec(a).join(self.prec(b)),
-            Expr::Keep(_, a) => self.prec(a),
+            Expr::Widest(_, a, b) | Expr::Cat(a, b) => self.prec(a).join(self.prec(b)),
+            Expr::Keep(_, a) | Expr::Around(_, a) => self.prec(a),
         }
     }
 
@@ -211,6 +238,17 @@ impl Scope {
             Expr::Keep(op, a) => {
                 let a = self.operand(a, self.prec(a));
                 Twin::of(|of| format!("{}.{op}?", of(&a)))
+            }
+            Expr::Around((before, after), a) => {
+                let a = self.operand(a, self.prec(a));
+                Twin::of(|of| format!("{before}{}{after}", borrowed(&of(&a))))
+            }
+            Expr::Cat(a, b) => {
+                let meet = self.prec(expr);
+                let (a, b) = (self.operand(a, meet), self.operand(b, meet));
+                Twin::of(|of| {
+                    format!("Tensor::cat(&[{}, {}], 0)?.narrow(0, 2, 4)?", borrowed(&of(&a)), borrowed(&of(&b)))
+                })
             }
         };
         let prec = self.prec(expr);
