@@ -95,3 +95,58 @@ fn options_say_their_type_from_pass_to_pass() -> Result<()> {
     assert_eq!(grown(&fc, &x)?.to_vec()?, Tensor::cat(&[&given, &given], 0)?.relu()?.to_vec()?);
     Ok(())
 }
+
+/// An option, a variable and a tuple begin in F16 and are given F32 by what is no assignment to them alone.
+#[autocast(f16)]
+fn replaced(x: &Tensor<F32>) -> Result<[T; 5]> {
+    let mut maybe = Some(x.matmul(x)?);
+    let old = maybe.replace(x.softmax(-1)?);
+    let mut h = x.matmul(x)?;
+    let before = std::mem::replace(&mut h, x.softmax(-1)?);
+    let mut best = (0, x.matmul(x)?);
+    for i in 1..3 {
+        if i > best.0 {
+            best = (i, x.softmax(-1)?);
+        }
+    }
+    let [Some(old), Some(new)] = [old, maybe] else { unreachable!("both were given") };
+    Ok([old, new, before, h, best.1])
+}
+
+#[test]
+fn what_replaces_a_value_joins_it() -> Result<()> {
+    let x = random([4, 4])?;
+    let half = x.to::<F16>()?;
+    let (product, wide) = (half.matmul(&half)?.to::<F32>()?.to_vec()?, x.softmax(-1)?.to_vec()?);
+    let found = replaced(&x)?.map(|h| h.to_vec());
+    let expected = [&product, &wide, &product, &wide, &wide];
+    for (found, expected) in found.into_iter().zip(expected) {
+        assert_eq!(found?, *expected);
+    }
+    Ok(())
+}
+
+/// Lists of F16 side by side.
+#[autocast(f16)]
+fn side_by_side(xs: &[T], w: &Tensor<F32>) -> Result<Vec<Tensor<F32>>> {
+    let hs = xs.iter().map(|x| x.matmul(w)).collect::<Result<Vec<_>>>()?;
+    let mut sum = xs[0].matmul(w)?;
+    for (x, y) in hs.iter().zip(&hs[1..]) {
+        sum = sum.add(&x.mul(y)?)?;
+    }
+    let _: &Tensor<F16> = &sum;
+    let pairs = hs.iter().zip(hs.clone()).map(|(x, y)| x.add(&y)).collect::<Result<Vec<_>>>()?;
+    Ok(pairs.into_iter().chain([sum]).collect())
+}
+
+#[test]
+fn lists_side_by_side_keep_their_precision() -> Result<()> {
+    let (xs, w) = ([random([2, 4])?, random([2, 4])?, random([2, 4])?], random([4, 4])?.to::<F16>()?);
+    let hs = xs.iter().map(|x| x.to::<F16>()?.matmul(&w)).collect::<Result<Vec<_>>>()?;
+    let sum = ((&hs[0] + (&hs[0] * &hs[1])?)? + (&hs[1] * &hs[2])?)?;
+    let all = hs.iter().map(|h| h + h).chain([Ok(sum)]).collect::<Result<Vec<_>>>()?;
+    for (found, expected) in side_by_side(&xs, &w.to()?)?.iter().zip(&all) {
+        assert_eq!(found.to_vec()?, expected.to::<F32>()?.to_vec()?);
+    }
+    Ok(())
+}

@@ -152,9 +152,21 @@ impl Scopes {
     pub(crate) fn choose(&self) -> Vec<Option<Prec>> {
         self.vars.iter().map(Var::choose).collect()
     }
+
+    /// The variables that hold tuples of which some elements have to be F32, and which.
+    pub(crate) fn choose_elements(&self) -> Vec<(usize, Vec<bool>)> {
+        let chosen = self.vars.iter().map(Var::choose_elements).enumerate();
+        chosen.filter(|(_, elements)| elements.contains(&true)).collect()
+    }
 }
 
 impl Var {
+    fn choose_elements(&self) -> Vec<bool> {
+        let Some(assigned) = self.assigned.as_ref().filter(|_| !self.declared) else { return Vec::new() };
+        let joined = self.value.parts.iter().zip(&assigned.parts).map(|(held, given)| held.prec.join(&given.prec));
+        joined.map(|prec| prec == Prec::F32).collect()
+    }
+
     fn choose(&self) -> Option<Prec> {
         if self.wanted {
             return Some(Prec::F32);

@@ -2,6 +2,7 @@
 
 mod expr;
 mod given;
+mod hold;
 mod iterate;
 mod module;
 mod nest;

@@ -94,7 +94,7 @@ pub fn turns(random: &mut Random, scope: &mut Scope) -> Twin {
 
 /// A value whose precision is known without its type: variables and lists have that of what they begin with where the
 /// others' is not.
-fn known(random: &mut Random, scope: &Scope) -> Expr {
+pub fn known(random: &mut Random, scope: &Scope) -> Expr {
     let value = Expr::Lower(false, Box::new(expr(random, scope)), Box::new(Expr::Var(1)));
     if random.below(2) == 0 { value } else { Expr::Full("log_softmax(-1)", Box::new(value)) }
 }

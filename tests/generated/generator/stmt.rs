@@ -2,6 +2,7 @@
 
 use super::expr::{Expr, Prec, Random, Scope, Twin};
 use super::given::{argument, bare, entry, field, passed_on, variant};
+use super::hold::{exchanged, neighbours, refilled, sliced, stored};
 use super::iterate::{drained, folded, layered, zipped};
 use super::module::{module, through};
 use super::nest::{bodies, called, each, grown, pairs, perhaps, turns};
@@ -9,7 +10,7 @@ use super::place::{asynchronous, map, moving, pointer, without_question_mark};
 
 /// A statement that declares one variable or more.
 pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
-    let forms: [fn(&mut Random, &mut Scope) -> Twin; 39] = [
+    let forms: [fn(&mut Random, &mut Scope) -> Twin; 44] = [
         plain,
         typed,
         branch,
@@ -49,6 +50,11 @@ pub fn statement(random: &mut Random, scope: &mut Scope) -> Twin {
         layered,
         drained,
         zipped,
+        refilled,
+        exchanged,
+        sliced,
+        neighbours,
+        stored,
     ];
     let form = random.pick(&forms);
     scope.open.set(false);

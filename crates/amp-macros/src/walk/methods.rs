@@ -107,7 +107,7 @@ pub(super) const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
 /// Methods of options and results that give one of what two arguments make.
 pub(super) const CHOOSING: &[&str] = &["map_or", "map_or_else"];
 /// Methods that put an element into a container.
-pub(super) const FILLING: &[&str] = &["push", "push_back", "push_front", "insert"];
+pub(super) const FILLING: &[&str] = &["push", "push_back", "push_front", "insert", "replace", "get_or_insert"];
 /// Methods that put a value into an option.
 pub(super) const PUTTING: &[&str] = &["replace", "insert", "get_or_insert", "get_or_insert_with"];
 /// Methods that put the elements of another container into one.

@@ -65,6 +65,8 @@ struct Settled {
     /// Nothing yet: what comes out of a variable that starts as `None` adds nothing to what is put into it.
     first: bool,
     vars: Vec<Option<Prec>>,
+    /// Variables that hold tuples, and which of the elements are F32.
+    elements: Vec<(usize, Vec<bool>)>,
     /// The variables that carry a cast of the user's round a loop.
     carried: Carried,
     /// The calls that write a narrow result.
@@ -84,6 +86,7 @@ impl Settled {
         known == self.vars
             && new.iter().all(Option::is_none)
             && same_lists(&self.grown, &next.grown)
+            && self.elements == next.elements
             && self.carried == next.carried
     }
 }
@@ -175,7 +178,8 @@ fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
     settled.first = walker.scopes.vars.iter().any(|var| var.empty);
     for _ in 0..MAX_ROUNDS {
         let (vars, carried) = (walker.scopes.choose(), walker.flows.carried().clone());
-        let next = Settled { vars, carried, grown: walker.grown.clone(), ..Settled::default() };
+        let (grown, elements) = (walker.grown.clone(), walker.scopes.choose_elements());
+        let next = Settled { vars, elements, carried, grown, ..Settled::default() };
         if settled.is(&next) && !settled.first {
             break;
         }

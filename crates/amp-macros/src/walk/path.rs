@@ -99,9 +99,23 @@ impl Walker<'_> {
         }
     }
 
+    /// `mem::replace(&mut a, b)` assigns.
+    fn replaced(&mut self, call: &ExprCall, given: &Value) {
+        if let Some(Expr::Reference(place)) = call.args.first()
+            && let Some(var) = self.variable(&place.expr).filter(|_| place.mutability.is_some())
+        {
+            self.assign_var(var, given);
+        }
+    }
+
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.argument(arg)).collect();
         let flow = self.variable(&call.func).map(|closure| self.flows.read(&Slot::of(closure))).unwrap_or_default();
+        if name == "replace"
+            && let [_, given] = values.as_slice()
+        {
+            self.replaced(call, given);
+        }
         if let Some(value) = constructed(self, path) {
             return value.shaped(Shape::Unknown);
         }

@@ -136,8 +136,22 @@ impl Walker<'_> {
                 self.rewrite(init, |inner| self.widened(inner, value));
                 Vec::new()
             }
+            pat if widened.is_empty() && is_name_only(pat) => {
+                self.widen_tuple(first, init);
+                Vec::new()
+            }
             pat => widened.iter().map(|&var| self.redeclare(pat, var)).collect(),
         }
+    }
+
+    /// Makes those elements of the tuple that a variable begins with F32 that have to be.
+    fn widen_tuple(&mut self, var: usize, init: &mut Expr) {
+        let Some((_, elements)) = self.settled.elements.iter().find(|(number, _)| *number == var) else { return };
+        let expect = elements.iter().map(|wide| if *wide { Expect::Prec(Prec::F32) } else { Expect::Nothing });
+        let expect = Expect::Tuple(expect.collect());
+        let mut value = self.scopes.vars[var].value.clone();
+        self.widen_elements(init, &mut value, &expect);
+        self.scopes.vars[var].value = value;
     }
 
     /// Whether a variable has to become F32 where it is declared.

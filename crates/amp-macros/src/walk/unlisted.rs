@@ -124,13 +124,17 @@ impl Walker<'_> {
         Unlisted {
             name,
             item: Value { constants: Vec::new(), shape: Shape::Unknown, ..value.clone() },
-            collected,
+            collected: collected.clone(),
             empty,
             iterated,
             items,
             growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
             takes: fills && (wanted || value.is_surely(&Prec::F32)),
-            extended: holds.filter(|_| EXTENDING.contains(&name)),
+            extended: match name {
+                // What stands behind an iterator goes where that is collected.
+                "chain" => collected.clone(),
+                _ => holds.filter(|_| EXTENDING.contains(&name)),
+            },
             folded: FOLDING.contains(&name).then(|| self.unnamed()),
             choice: CHOOSING.contains(&name).then(|| self.unnamed()),
             closure: None,
@@ -179,6 +183,9 @@ impl Walker<'_> {
                 && self.extend(receiver, call.extended.as_ref(), arg, &mut given) => {}
             false if call.name == "unwrap_or" => self.given_back(arg, &mut given),
             false if let Some(var) = call.folded => self.begin_fold(var, arg, &mut given),
+            // What is beside it expects nothing of it.
+            false if call.name == "zip" => {}
+            false if call.name == "chain" && call.extended.is_some() && !collects => self.widen_held(arg, &mut given),
             false => self.expected(arg, &mut given),
         }
         call.args.push(given);
