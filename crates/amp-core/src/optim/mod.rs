@@ -3,6 +3,7 @@
 mod adadelta;
 mod adagrad;
 mod adam;
+mod cycles;
 mod declare;
 mod ema;
 mod groups;
@@ -18,6 +19,7 @@ mod update;
 pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW, SparseAdam};
+pub use cycles::{CosineRestarts, CyclicLr};
 pub use ema::Ema;
 pub use groups::ParameterGroups;
 pub(crate) use groups::{SavedGroups, describe};

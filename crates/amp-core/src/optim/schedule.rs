@@ -84,6 +84,8 @@ macro_rules! schedule {
         }
     )* };
 }
+pub(super) use schedule;
+
 schedule! {
     StepLr, |s, steps| s.gamma.powf((steps / s.every.max(1)) as f64);
     MultiStepLr, |s, steps| s.gamma.powi(s.milestones.iter().filter(|&&at| at <= steps).count() as i32);
@@ -97,7 +99,8 @@ schedule! {
     LambdaLr<F>, |s, steps| (s.factor)(steps);
 }
 
-/// Multiplies the learning rate by `gamma` every so many steps (`torch.optim.lr_scheduler.StepLR`).
+/// Multiplies the learning rate by `gamma` every so many steps (`torch.optim.lr_scheduler.StepLR`); after every one, this
+/// is `ExponentialLR`.
 #[derive(Clone, Debug)]
 pub struct StepLr {
     every: u64,
@@ -289,16 +292,16 @@ impl fmt::Debug for dyn Schedule {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::optim::Sgd;
     use crate::{Device, Parameter, Tensor};
 
-    fn optimizer(lr: f64) -> Sgd {
+    pub(crate) fn optimizer(lr: f64) -> Sgd {
         Sgd::new([Parameter::new(&Tensor::ones([1], &Device::cpu()).unwrap()).unwrap()], lr)
     }
 
-    fn rates(schedule: &mut impl Schedule, optimizer: &mut Sgd, steps: usize) -> Vec<f64> {
+    pub(crate) fn rates(schedule: &mut impl Schedule, optimizer: &mut Sgd, steps: usize) -> Vec<f64> {
         let mut rates = vec![optimizer.learning_rate()];
         for _ in 0..steps {
             schedule.step(optimizer, &Step::taken()).unwrap();
@@ -307,7 +310,7 @@ mod tests {
         rates
     }
 
-    fn close(found: &[f64], expected: &[f64]) {
+    pub(crate) fn close(found: &[f64], expected: &[f64]) {
         assert_eq!(found.len(), expected.len());
         for (f, e) in found.iter().zip(expected) {
             assert!((f - e).abs() <= 1e-12, "{found:?} is not {expected:?}");
