@@ -50,6 +50,13 @@ fn without_results<P: AutocastPrecision>(fc: &Linear, xs: &[T]) -> Vec<Tensor<F3
     xs.iter().map(|x| fc.forward(x).expect("shapes fit")).collect()
 }
 
+#[autocast(P)]
+fn named<P: AutocastPrecision>(fc: &Linear, xs: &[T]) -> Result<Vec<Tensor<F32>>> {
+    let ys = xs.iter().enumerate().map(|(_, x)| fc.forward(x)).collect::<Result<Vec<Tensor<F32>>>>()?;
+    assert_eq!(ys.len(), xs.len());
+    Ok(ys)
+}
+
 fn agree<P: AutocastPrecision>() -> Result<()> {
     let fc = Linear::new(4, 4, &Device::cpu())?;
     let xs = [random([3, 4])?, random([2, 4])?];
@@ -61,6 +68,7 @@ fn agree<P: AutocastPrecision>() -> Result<()> {
         ("block", of_a_block::<P>(&fc, &xs)?),
         ("declared closure", of_a_declared_closure::<P>(&fc, &xs)?),
         ("open list", of_an_open_list::<P>(&fc, &xs)?),
+        ("named", named::<P>(&fc, &xs)?),
         ("without results", without_results::<P>(&fc, &xs)),
     ] {
         let ys: Vec<Vec<f32>> = ys.iter().map(T::to_vec).collect::<Result<_>>()?;

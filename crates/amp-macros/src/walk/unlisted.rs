@@ -15,7 +15,7 @@ use crate::pin::Pin;
 use crate::place::Place;
 use crate::shape::Shape;
 use std::rc::Rc;
-use syn::{Expr, ExprClosure, ExprMethodCall};
+use syn::{Expr, ExprClosure, ExprMethodCall, GenericArgument};
 
 /// A call as far as it is walked.
 struct Unlisted<'m> {
@@ -105,7 +105,8 @@ impl Walker<'_> {
 
     /// Walks the receiver.
     fn called_on<'m>(&mut self, call: &mut ExprMethodCall, name: &'m str) -> Unlisted<'m> {
-        let collected = self.collected.take();
+        let asked = self.collected.take();
+        let collected = self.named_container(call, name).or(asked);
         self.collected = match &*call.receiver {
             Expr::MethodCall(_) => collected.clone().and_then(|expect| before(name, expect)),
             receiver => collected.clone().filter(|_| hands_elements(name, receiver)),
@@ -141,6 +142,13 @@ impl Walker<'_> {
             args: Vec::new(),
             value,
         }
+    }
+
+    /// What the type that a collection is written with, `collect::<Vec<Tensor<F32>>>()`, expects of its elements.
+    fn named_container(&self, call: &ExprMethodCall, name: &str) -> Option<Expect> {
+        let written = call.turbofish.as_ref().filter(|_| matches!(name, "collect" | "try_collect"))?;
+        let GenericArgument::Type(ty) = written.args.first()? else { return None };
+        Some(Expect::of_type(ty, self.cx.param.as_deref())).filter(Expect::wants_f32)
     }
 
     /// Walks a closure that the method calls.
