@@ -158,3 +158,48 @@ fn pairs_of_a_cache_and_of_layers_join() -> Result<()> {
     }
     Ok(())
 }
+
+impl Cache {
+    fn grow(&mut self, k: Tensor<F32>, v: Tensor<F32>) -> Result<(Tensor<F32>, Tensor<F32>)> {
+        let before = self.keys.take().zip(self.values.take());
+        let (k, v) = match before {
+            Some((keys, values)) => (Tensor::cat(&[&keys, &k], 0)?, Tensor::cat(&[&values, &v], 0)?),
+            None => (k, v),
+        };
+        (self.keys, self.values) = (Some(k.clone()), Some(v.clone()));
+        Ok((k, v))
+    }
+}
+
+/// A pair that a function of one's own gives joins with one of layers.
+#[autocast(bf16)]
+fn cached(key: &Linear, value: &Linear, x: &Tensor<F32>, cache: Option<&mut Cache>) -> Result<Tensor<F32>> {
+    let (k, v) = (key.forward(x)?, value.forward(x)?);
+    let (k, v) = match cache {
+        Some(cache) => cache.grow(k, v)?,
+        None => (k, v),
+    };
+    x.matmul(&k.t()?)?.softmax(-1)?.matmul(&v)
+}
+
+#[test]
+fn pairs_of_a_call_and_of_layers_join() -> Result<()> {
+    let device = Device::cpu();
+    let (key, value) = (Linear::new(4, 4, &device)?, Linear::new(4, 4, &device)?);
+    let mut cache = Cache::default();
+    let mut lines = Vec::new();
+    for _ in 0..2 {
+        lines.push(random([2, 4])?);
+        let x = lines.last().expect("pushed").to::<BF16>()?;
+        let of = |fc: &Linear, lines: &[Tensor<F32>]| -> Result<Tensor<BF16>> {
+            fc.forward(&Tensor::cat(&lines.iter().collect::<Vec<_>>(), 0)?.to::<BF16>()?)
+        };
+        for (lines, cache) in [(&lines[..], Some(&mut cache)), (&lines[lines.len() - 1..], None)] {
+            let weights = x.matmul(&of(&key, lines)?.t()?)?.to::<F32>()?.softmax(-1)?.to::<BF16>()?;
+            let by_hand = weights.matmul(&of(&value, lines)?)?.to::<F32>()?;
+            let given = cached(&key, &value, &x.to()?, cache)?;
+            assert_eq!(given.to_vec()?, by_hand.to_vec()?);
+        }
+    }
+    Ok(())
+}

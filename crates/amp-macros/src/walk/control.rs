@@ -136,7 +136,7 @@ impl Walker<'_> {
             agreement => agreement,
         };
         match agreement {
-            Agreement::None => match wrap_elements(&mut arms, value.parts.len(), (expect, self.says_type)) {
+            Agreement::None => match wrap_elements(&mut arms, (expect, self.says_type)) {
                 Some(wrapped) => (value, Joined::Elements(wrapped)),
                 None => (value, Joined::Already),
             },

@@ -48,11 +48,7 @@ impl Wrapped {
 
 /// Wraps those elements of the tuples that branches end in for the types to join them of which nothing else tells whether
 /// they differ, if there are any.
-pub(super) fn wrap_elements(
-    arms: &mut [Arm<'_>],
-    width: usize,
-    (expect, says_type): (&Expect, bool),
-) -> Option<Wrapped> {
+pub(super) fn wrap_elements(arms: &mut [Arm<'_>], (expect, says_type): (&Expect, bool)) -> Option<Wrapped> {
     let count = typed(arms).count();
     // Beside a tuple that is written all the others are tuples too.
     let depth = arms.iter_mut().filter_map(|arm| last(&mut arm.end)).find_map(|expr| depth(expr))?;
@@ -65,6 +61,7 @@ pub(super) fn wrap_elements(
     if !(2..=MOST).contains(&count) || coerced || depth > 0 && says_type {
         return None;
     }
+    let width = typed(arms).map(|arm| arm.value.parts.len()).max()?;
     let elements: Vec<bool> = (0..width).map(|i| is_open(arms, i)).collect();
     if !elements.contains(&true) {
         return None;
@@ -88,7 +85,10 @@ pub(super) fn wrap_elements(
 
 /// Whether element `i` is a tensor in one of the branches, and may be of another precision in the next.
 fn is_open(arms: &[Arm<'_>], i: usize) -> bool {
-    let parts: Option<Vec<_>> = typed(arms).map(|arm| arm.value.parts.get(i)).collect();
+    // Of a tuple that a call gives nothing is known of its elements.
+    let parts: Option<Vec<_>> = typed(arms)
+        .map(|arm| arm.value.parts.get(i).or(Some(&arm.value).filter(|value| value.parts.is_empty())))
+        .collect();
     let Some(parts) = parts else { return false };
     let told = parts.iter().any(|part| {
         let told = matches!(part.prec, Prec::Never | Prec::F32 | Prec::Other);
