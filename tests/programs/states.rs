@@ -203,3 +203,23 @@ fn pairs_of_a_call_and_of_layers_join() -> Result<()> {
     }
     Ok(())
 }
+
+/// A pair that is cloned out of a list of F32 is still a pair of F32.
+#[autocast(f16)]
+fn last_or_made(all: &[(Tensor<F32>, Tensor<F32>)], x: &Tensor<F32>, at: usize) -> Result<Tensor<F32>> {
+    let (h, c) = if let Some(last) = all.last() { last.clone() } else { (x.matmul(x)?, x.clone()) };
+    let (g, d) = if at < all.len() { all[at].clone() } else { (x.matmul(x)?, x.matmul(x)?) };
+    ((h + c)? + g)? + d
+}
+
+#[test]
+fn cloned_pairs_join_with_pairs_that_are_made() -> Result<()> {
+    let (x, y) = (random([4, 4])?, random([4, 4])?);
+    let half = x.to::<F16>()?;
+    let h = half.matmul(&half)?.to::<F32>()?;
+    let made = (((&h + &x)? + &h)? + &h)?;
+    assert_eq!(last_or_made(&[], &x, 0)?.to_vec()?, made.to_vec()?);
+    let given = (((&y + &x)? + &h)? + &h)?;
+    assert_eq!(last_or_made(&[(y, x.clone())], &x, 1)?.to_vec()?, given.to_vec()?);
+    Ok(())
+}

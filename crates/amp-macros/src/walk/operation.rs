@@ -87,7 +87,11 @@ impl Called<'_> {
             Rule::Full => Value { sure, ..Value::new(Prec::F32) },
             Rule::Widest => self.met(),
             // A method was found on it, so its type is known by now.
-            Rule::Keep => Value { constants: Vec::new(), inferred: false, parts: Vec::new(), ..first.clone() },
+            Rule::Keep => {
+                // A tuple has no other of these methods.
+                let parts = if self.name == "clone" { first.parts.clone() } else { Vec::new() };
+                Value { constants: Vec::new(), inferred: false, parts, ..first.clone() }
+            }
             Rule::Skip | Rule::Banned => Value::opaque(),
         };
         let shape = if self.found.listed { Shape::Unknown } else { Shape::of_operation(self.name) };

@@ -34,6 +34,8 @@ struct Unlisted<'m> {
     growth: Option<Growth>,
     /// Whether what goes into the receiver goes to F32.
     takes: bool,
+    /// Whether the elements of another container go into the receiver.
+    extends: bool,
     /// What a container that is extended is known to hold.
     extended: Option<Expect>,
     /// The variable that stands for what has been folded so far.
@@ -49,10 +51,6 @@ struct Unlisted<'m> {
 impl Unlisted<'_> {
     fn fills(&self) -> bool {
         FILLING.contains(&self.name)
-    }
-
-    fn extends(&self) -> bool {
-        EXTENDING.contains(&self.name)
     }
 
     fn maps(&self) -> bool {
@@ -120,6 +118,8 @@ impl Walker<'_> {
             self.widen_held(&mut call.receiver, &mut value);
         }
         let fills = FILLING.contains(&name);
+        // One's own may take several.
+        let extends = EXTENDING.contains(&name) && call.args.len() == 1;
         let wanted = self.variable(&call.receiver).is_some_and(|var| self.is_wanted(var));
         let holds = Some(Expect::of_value(&value)).filter(Expect::wants_f32);
         Unlisted {
@@ -131,10 +131,11 @@ impl Walker<'_> {
             items,
             growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
             takes: fills && (wanted || value.is_surely(&Prec::F32)),
+            extends,
             extended: match name {
                 // What stands behind an iterator goes where that is collected.
                 "chain" => collected.clone(),
-                _ => holds.filter(|_| EXTENDING.contains(&name)),
+                _ => holds.filter(|_| extends),
             },
             folded: FOLDING.contains(&name).then(|| self.unnamed()),
             choice: CHOOSING.contains(&name).then(|| self.unnamed()),
@@ -186,7 +187,8 @@ impl Walker<'_> {
             _ if call.empty.or(call.choice).is_some_and(|var| self.fill(var, arg, &given)) => {}
             false if call.name == "push" && call.growth.is_none() && self.fill_grown(receiver, arg, &mut given) => {}
             true => self.widen_owned(arg, &mut given),
-            _ if call.name == "extend"
+            _ if call.extends
+                && call.name == "extend"
                 && !collects
                 && self.extend(receiver, call.extended.as_ref(), arg, &mut given) => {}
             false if call.name == "unwrap_or" => self.given_back(arg, &mut given),
@@ -208,10 +210,10 @@ impl Walker<'_> {
             // What a method puts somewhere never had another type than it has.
             self.scopes.vars[var].early = false;
         }
-        if call.extends() && call.args.iter().all(|given| given.is_surely(&Prec::F32)) && self.is_open(receiver) {
+        if call.extends && call.args.iter().all(|given| given.is_surely(&Prec::F32)) && self.is_open(receiver) {
             self.want(receiver);
         }
-        if (call.fills() || call.extends())
+        if (call.fills() || call.extends)
             && let Some(given) = call.args.last()
         {
             self.mixed(receiver, &call.value, given);
