@@ -34,10 +34,14 @@ pub(super) fn compare(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, got: &Tenso
     compare_with(dot::multiplies_halves(&a.view(), &b.view()), a, b, [bias, None], got);
 }
 
-/// With `halves`, three products of each term are summed and a fourth is left out, as AMX multiplies F16.
+/// With `halves`, four products of each term are summed, or three and the fourth is left out, as AMX multiplies F16.
 pub(super) fn compare_with(halves: bool, a: &Tensor, b: &Tensor, [bias, residual]: [Option<&Tensor>; 2], got: &Tensor) {
-    let (products, left_out) = if halves { (3.05, 2.0_f64.powi(-16)) } else { (1.0, 0.0) };
     let (rank, depth) = (a.shape().len(), *a.shape().last().unwrap());
+    let (products, left_out) = match depth {
+        _ if !halves => (1.0, 0.0),
+        ..=128 => (4.07, 0.0),
+        _ => (3.05, 2.0_f64.powi(-16)),
+    };
     let accumulator = if a.logical() == DType::F64 { DType::F64 } else { DType::F32 };
     for index in got.indices() {
         let (mut sum, mut magnitude) = (0.0, 0.0);

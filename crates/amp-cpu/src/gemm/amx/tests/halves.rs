@@ -22,7 +22,7 @@ fn product_of_halves(a: &Tensor, b: &Tensor) -> Tensor {
 fn halves_of_every_size_and_layout_agree_with_the_reference() {
     let mut random = Random::new(25);
     let sizes = [1, 15, 16, 17, 31, 32, 33, 63, 100];
-    let depths = [0, 1, 2, 31, 32, 33, 97, 257];
+    let depths = [0, 1, 2, 31, 32, 33, 97, 128, 129, 257];
     for (i, m) in sizes.into_iter().enumerate() {
         for (j, n) in sizes.into_iter().enumerate() {
             let k = depths[(i + 3 * j) % depths.len()];
@@ -68,6 +68,22 @@ fn halves_are_no_less_exact_than_f32_where_low_parts_do_not_meet() {
     for index in got.indices() {
         let expected: f64 = (0..40).map(|d| a.at(&[index[0], d]) * b.at(&[d, index[1]])).sum();
         assert_eq!(got.at(&index), expected);
+    }
+}
+
+/// Integers of 11 bits, three products of which are exact in F32: what cancels takes nothing with it.
+#[test]
+fn short_sums_of_halves_are_exact() {
+    let mut random = Random::new(28);
+    let mut of = |shape: &[usize]| {
+        let values: Vec<f64> = (0..shape.iter().product()).map(|_| (random.next() % 4095) as f64 - 2047.0).collect();
+        Tensor::from_values(shape, DType::F16, &values)
+    };
+    let (a, b) = (of(&[40, 3]), of(&[3, 50]));
+    let got = product_of_halves(&a, &b);
+    for index in got.indices() {
+        let expected: f64 = (0..3).map(|d| a.at(&[index[0], d]) * b.at(&[d, index[1]])).sum();
+        assert_eq!(got.at(&index), expected, "at {index:?}");
     }
 }
 
