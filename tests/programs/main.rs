@@ -14,6 +14,7 @@ mod late;
 mod lists;
 mod made;
 mod models;
+mod objects;
 mod operators;
 mod options;
 mod own;

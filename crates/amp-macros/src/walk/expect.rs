@@ -14,6 +14,8 @@ pub(crate) enum Expect {
     Open,
     /// A type that only its name is known of (an alias): the compiler says whether it is a tensor of F32.
     Named(Box<Type>),
+    /// A trait object: values of several types are coerced to it.
+    Object,
 }
 
 impl Expect {
@@ -28,6 +30,7 @@ impl Expect {
     pub(super) fn of_type(ty: &Type, param: Option<&str>) -> Self {
         // A reference is handed on; there is no owned value to widen.
         match ty {
+            ty if is_object(ty) => Self::Object,
             Type::Reference(_) => Self::Nothing,
             Type::Tuple(tuple) => Self::Tuple(tuple.elems.iter().map(|ty| Self::of_type(ty, param)).collect()),
             Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
@@ -36,7 +39,7 @@ impl Expect {
                 (None, Self::Tuple(_)) if let Some(tuple) = listed(&path.path) => Self::of_type(tuple, param),
                 (None, Self::Nothing) if let Some(held) = mapped(&path.path).or_else(|| listed(&path.path)) => {
                     match Self::of_type(held, param) {
-                        expect @ (Self::Prec(_) | Self::Named(_)) => expect,
+                        expect @ (Self::Prec(_) | Self::Named(_) | Self::Object) => expect,
                         _ => Self::Open,
                     }
                 }
@@ -72,7 +75,16 @@ impl Expect {
             Self::Prec(prec) => *prec == Prec::F32,
             Self::Tuple(parts) => holds_f32(parts) || names_element(parts),
             Self::Named(_) => true,
-            Self::Nothing | Self::Open => false,
+            Self::Nothing | Self::Open | Self::Object => false,
+        }
+    }
+
+    /// Whether trait objects are expected, or tuples with some.
+    pub(super) fn coerces(&self) -> bool {
+        match self {
+            Self::Object => true,
+            Self::Tuple(parts) => parts.iter().any(Self::coerces),
+            _ => false,
         }
     }
 
@@ -81,7 +93,7 @@ impl Expect {
         match self {
             Self::Prec(prec) => Value::sure(prec.clone()),
             Self::Tuple(parts) => Value::tuple(parts.iter().map(Self::given).collect()),
-            Self::Nothing | Self::Open | Self::Named(_) => Value::opaque(),
+            Self::Nothing | Self::Open | Self::Named(_) | Self::Object => Value::opaque(),
         }
     }
 
@@ -90,7 +102,7 @@ impl Expect {
     pub(super) fn of_variable(self) -> Self {
         match self {
             Self::Tuple(parts) => Self::Tuple(parts.into_iter().map(Self::of_variable).collect()),
-            Self::Prec(Prec::F32) | Self::Named(_) | Self::Open => self,
+            Self::Prec(Prec::F32) | Self::Named(_) | Self::Open | Self::Object => self,
             Self::Prec(_) | Self::Nothing => Self::Nothing,
         }
     }
@@ -119,6 +131,24 @@ pub(super) fn names_element(parts: &[Expect]) -> bool {
 pub(super) fn holds_f32(parts: &[Expect]) -> bool {
     parts.iter().any(|part| matches!(part, Expect::Prec(Prec::F32)))
         && parts.iter().all(|part| matches!(part, Expect::Prec(Prec::F32) | Expect::Nothing | Expect::Open))
+}
+
+/// Whether a type is a pointer to a trait object, or a list of such pointers.
+fn is_object(ty: &Type) -> bool {
+    match ty {
+        Type::TraitObject(_) => true,
+        Type::Reference(reference) => is_object(&reference.elem),
+        Type::Array(array) => is_object(&array.elem),
+        Type::Slice(slice) => is_object(&slice.elem),
+        Type::Paren(inner) => is_object(&inner.elem),
+        Type::Group(inner) => is_object(&inner.elem),
+        Type::Path(path) => {
+            let last =
+                path.path.segments.last().filter(|last| ["Box", "Rc", "Arc"].iter().any(|name| last.ident == name));
+            last.and_then(|last| type_arguments(last).next()).is_some_and(is_object)
+        }
+        _ => false,
+    }
 }
 
 /// The type of the values of a map.

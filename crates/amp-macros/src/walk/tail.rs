@@ -56,7 +56,9 @@ impl Walker<'_> {
 
     /// What an expression collects, if it does, goes to a place that declares this: its elements are widened one by one.
     pub(super) fn collect_into(&mut self, expr: &Expr, expect: &Expect) {
-        self.collected = (expect.wants_f32() && (collects(expr) || is_list(expr))).then(|| expect.clone());
+        let list = is_list(expr);
+        let asked = expect.wants_f32() && (collects(expr) || list) || expect.coerces() && list;
+        self.collected = asked.then(|| expect.clone());
     }
 
     /// Widens the elements of a tuple, as it is written, that go where F32 is expected.

@@ -57,7 +57,7 @@ pub(super) fn wrap_elements(arms: &mut [Arm<'_>], (expect, says_type): (&Expect,
         .filter_map(|arm| last(&mut arm.end).and_then(tuple))
         .map(|tuple| tuple.elems.iter().any(takes_its_type))
         .collect();
-    let coerced = written.contains(&true) && !matches!(expect, Expect::Nothing);
+    let coerced = written.contains(&true) && !matches!(expect, Expect::Nothing) || expect.coerces();
     if !(2..=MOST).contains(&count) || coerced || depth > 0 && says_type {
         return None;
     }
