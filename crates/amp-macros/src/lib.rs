@@ -118,6 +118,8 @@ use proc_macro::TokenStream;
 ///   widened where it is written (`block.forward((x, &h))`), not where a variable holds it.
 /// - A list holds the precision of what it is begun with, and of what a method makes of it that it grows by
 ///   (`features.push(block.forward(&features)?)`). One that gets other values of both is declared: `Vec<Tensor<F32>>`.
+/// - A list of trait objects of several types that is written in a field of one's own (`Net { layers: vec![linear(x)?, norm(x)?] }`)
+///   is declared before: `let layers: Vec<Box<dyn Layer>> = vec![..]`.
 /// - A variable that is assigned what a function or a module gives (`h = layer.forward(&h)?`) holds F32, whatever that is: a
 ///   widened view, which is narrowed again for nothing, and whose sums are F32. `let mut h: Tensor<F16> = ..` keeps it narrow.
 /// - A module of one's own that is generic over its precision (`fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>)`) runs in
