@@ -37,6 +37,13 @@ fn every_layer_blames_its_caller() -> Result<()> {
     check!(d, Conv2d::new(2, 3, 3, &d)?, [1, 2, 5, 5], |net, x| net.forward(&x));
     check!(d, ConvTranspose1d::new(2, 3, 3, &d)?, [1, 2, 5], |net, x| net.forward(&x));
     check!(d, ConvTranspose2d::new(2, 3, 3, &d)?, [1, 2, 5, 5], |net, x| net.forward(&x));
+    check!(d, ConvTranspose3d::new(2, 3, 2, &d)?, [1, 2, 3, 3, 3], |net, x| net.forward(&x));
+    check!(d, Bilinear::new(4, 4, 3, &d)?, [2, 4], |net, x| net.forward(&x, &x));
+    check!(d, LocalResponseNorm::new(3), [1, 2, 4], |net, x| net.forward(&x));
+    check!(d, Glu::new(-1), [2, 4], |net, x| net.forward(&x));
+    check!(d, PixelShuffle::new(2), [1, 4, 3, 3], |net, x| net.forward(&x));
+    check!(d, Upsample::new(2).bicubic(false), [1, 2, 3, 3], |net, x| net.forward(&x));
+    check!(d, BatchNorm3d::new(2, &d)?, [2, 2, 3, 3, 2], |net, x| net.forward(&x));
     check!(d, BatchNorm2d::new(2, &d)?, [2, 2, 3, 3], |net, x| net.forward(&x));
     check!(d, LayerNorm::new([4], &d)?, [2, 4], |net, x| net.forward(&x));
     check!(d, RmsNorm::new([4], &d)?, [2, 4], |net, x| net.forward(&x));

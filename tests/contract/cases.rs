@@ -89,6 +89,7 @@ cases! {
     conv3d lower -> P, [1, 2, 3, 4, 4] [3, 2, 2, 2, 2] [3]: |a, b, c| a.conv3d(b, Some(c), ConvOptions::default());
     conv_transpose1d lower -> P, [2, 3, 5] [3, 4, 3] [4]: |a, b, c| a.conv_transpose1d(b, Some(c), ConvOptions::default());
     conv_transpose2d lower -> P, [2, 3, 4, 4] [3, 4, 3, 3] [4]: |a, b, c| a.conv_transpose2d(b, Some(c), ConvOptions::default());
+    conv_transpose3d lower -> P, [1, 2, 2, 3, 3] [2, 3, 2, 2, 2] [3]: |a, b, c| a.conv_transpose3d(b, Some(c), ConvOptions::default());
     scaled_dot_product_attention lower -> P, [1, 2, 4, 8] [1, 2, 4, 8] [1, 2, 4, 8]:
         |a, b, c| a.scaled_dot_product_attention(b, c, None, AttentionOptions::default());
     prelu lower -> P, [3, 4] [4] [1]: |a, b, c| a.prelu(b);
@@ -138,6 +139,17 @@ cases! {
     var_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.var_mean(0, false)?; y.mul(&z) };
     std_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.std_mean(0, false)?; y.mul(&z) };
     logcumsumexp full -> F32, [3, 4] [1] [1]: |a, b, c| a.logcumsumexp(1);
+    local_response_norm full -> F32, [2, 3, 4] [1] [1]: |a, b, c| a.local_response_norm(2, 0.1, 0.75, 1.0);
+    cov full -> F32, [3, 4] [1] [1]: |a, b, c| a.cov(1.0);
+    corrcoef full -> F32, [3, 4] [1] [1]: |a, b, c| a.corrcoef();
+    pdist full -> F32, [3, 4] [1] [1]: |a, b, c| a.pdist(2.0);
+    renorm full -> F32, [3, 4] [1] [1]: |a, b, c| a.renorm(2.0, 0, 0.5);
+    gumbel_softmax full -> F32, [3, 4] [1] [1]: |a, b, c| { amp::manual_seed(7); a.gumbel_softmax(1.0, false, -1) };
+    upsample_nearest1d full -> F32, [1, 2, 4] [1] [1]: |a, b, c| a.upsample_nearest1d(7);
+    upsample_nearest3d full -> F32, [1, 2, 2, 3, 2] [1] [1]: |a, b, c| a.upsample_nearest3d([3, 3, 4]);
+    upsample_linear1d full -> F32, [1, 2, 4] [1] [1]: |a, b, c| a.upsample_linear1d(7, true);
+    upsample_trilinear3d full -> F32, [1, 2, 2, 3, 2] [1] [1]: |a, b, c| a.upsample_trilinear3d(4, false);
+    upsample_bicubic2d full -> F32, [1, 2, 3, 4] [1] [1]: |a, b, c| a.upsample_bicubic2d([5, 6], false);
     lp_pool2d full -> F32, [1, 2, 4, 4] [1] [1]: |a, b, c| a.lp_pool2d(2.0, 2);
     cumsum full -> F32, [3, 4] [1] [1]: |a, b, c| a.cumsum(0);
     cumprod full -> F32, [3, 4] [1] [1]: |a, b, c| a.cumprod(0);
@@ -231,6 +243,8 @@ cases! {
     ge widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.ge(b);
     isclose widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.isclose(b, 0.1, 0.1);
     equal widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| Tensor::from_vec(vec![a.equal(b)?], [1], &device());
+    bilinear widest -> Q, [3, 4] [3, 2] [5, 4, 2]: |a, b, c| a.bilinear(b, c, None);
+    grid_sample widest -> Q, [1, 2, 4, 4] [1, 3, 3, 2] [1]: |a, b, c| a.grid_sample(b, amp::GridOptions::default());
     index_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_add(0, &labels(a, |i| (2 - i) as i64)?, b);
     scatter_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_add(0, &indices(b)?, b);
     index_copy widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_copy(0, &labels(a, |i| (2 - i) as i64)?, b);
@@ -345,6 +359,16 @@ cases! {
     index_select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index_select(0, &labels(a, |i| (2 - i) as i64)?);
     index_fill keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index_fill(0, &labels(a, |i| i as i64 % 2)?, 0.3);
     take_along_dim keep -> Q, [3, 4] [1] [1]: |a, b, c| a.take_along_dim(&indices(a)?, 0);
+    channel_shuffle keep -> Q, [3, 4] [1] [1]: |a, b, c| a.channel_shuffle(2);
+    alpha_dropout keep -> Q, [3, 4] [1] [1]: |a, b, c| { amp::manual_seed(7); a.alpha_dropout(0.5, true) };
+    affine_grid keep -> Q, [1, 2, 3] [1] [1]: |a, b, c| a.affine_grid([3, 4], false);
+    embedding_bag keep -> Q, [3, 4] [1] [1]: |a, b, c| a.embedding_bag(&indices(b)?.reshape([1, 1])?, None, amp::BagMode::Mean);
+    max_unpool2d keep -> Q, [1, 2, 2, 2] [1] [1]: |a, b, c| {
+        let places = Tensor::from_fn(a.dims(), |i| (i[2] * 8 + i[3] * 2) as i64, &device())?;
+        a.max_unpool2d(&places, 4)
+    };
+    adaptive_avg_pool3d keep -> Q, [1, 2, 4, 4, 4] [1] [1]: |a, b, c| a.adaptive_avg_pool3d(3);
+    adaptive_max_pool3d keep -> Q, [1, 2, 4, 4, 4] [1] [1]: |a, b, c| a.adaptive_max_pool3d(3);
     rot90 keep -> Q, [3, 4] [1] [1]: |a, b, c| a.rot90(1, 0, 1);
     max_pool3d keep -> Q, [1, 2, 4, 4, 4] [1] [1]: |a, b, c| a.max_pool3d(2);
     avg_pool3d keep -> Q, [1, 2, 4, 4, 4] [1] [1]: |a, b, c| a.avg_pool3d(2);

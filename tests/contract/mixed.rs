@@ -68,6 +68,8 @@ mixed! {
     tensordot -> F32, [3, 4]: |a, b, c| a.tensordot(b, 2);
     tensordot_over -> F32, [3, 4]: |a, b, c| a.tensordot_over(b, [0], [0]);
     cross -> F32, [3, 4]: |a, b, c| a.cross(b, 0);
+    bilinear -> F32, [3, 3, 3]: |a, b, c| a.bilinear(b, c, None);
+    grid_sample -> F32, [2, 3, 4, 2]: |a, b, c| a.grid_sample(b, amp::GridOptions::default());
     hypot -> F32, [3, 4]: |a, b, c| a.hypot(b);
     xlogy -> F32, [3, 4]: |a, b, c| a.xlogy(b);
     heaviside -> F32, [3, 4]: |a, b, c| a.heaviside(b);

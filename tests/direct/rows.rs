@@ -137,7 +137,26 @@ fn statistics_are_not_rounded() {
 }
 
 /// Full operations whose last step is none: what they give is narrowed afterwards.
-const NARROWED: [&str; 7] = ["logcumsumexp", "lp_pool2d", "nanmean", "nanquantile", "quantile", "std_mean", "var_mean"];
+const NARROWED: [&str; 18] = [
+    "corrcoef",
+    "cov",
+    "gumbel_softmax",
+    "local_response_norm",
+    "logcumsumexp",
+    "lp_pool2d",
+    "nanmean",
+    "nanquantile",
+    "pdist",
+    "quantile",
+    "renorm",
+    "std_mean",
+    "upsample_bicubic2d",
+    "upsample_linear1d",
+    "upsample_nearest1d",
+    "upsample_nearest3d",
+    "upsample_trilinear3d",
+    "var_mean",
+];
 
 /// Losses give the number that is scaled and differentiated; `multinomial` gives positions.
 fn gives_nothing_to_multiply(op: &amp_policy::Op) -> bool {

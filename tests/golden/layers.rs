@@ -1,7 +1,7 @@
 //! Normalisation, pooling, resampling.
 
-use amp::PoolOptions;
 use amp::prelude::*;
+use amp::{GridMode, GridOptions, GridPadding, PoolOptions};
 
 use crate::case::Tolerance::{Accumulated, Chosen};
 use crate::case::{Case, Outs, Tolerance};
@@ -37,8 +37,39 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "upsample_bilinear2d" => {
             (Accumulated, c.x(0).upsample_bilinear(c.pair("size"), c.flag("align_corners"))?.into())
         }
+        "upsample_nearest1d" => (Chosen, c.x(0).upsample_nearest1d(c.extent::<1>("size")[0])?.into()),
+        "upsample_nearest3d" => (Chosen, c.x(0).upsample_nearest3d(c.extent::<3>("size"))?.into()),
+        "upsample_linear1d" => {
+            (Accumulated, c.x(0).upsample_linear1d(c.extent::<1>("size")[0], c.flag("align_corners"))?.into())
+        }
+        "upsample_trilinear3d" => {
+            (Accumulated, c.x(0).upsample_trilinear3d(c.extent::<3>("size"), c.flag("align_corners"))?.into())
+        }
+        "upsample_bicubic2d" => {
+            (Accumulated, c.x(0).upsample_bicubic2d(c.pair("size"), c.flag("align_corners"))?.into())
+        }
+        "affine_grid" => (Accumulated, c.x(0).affine_grid(c.pair("size"), c.flag("align_corners"))?.into()),
+        "grid_sample" => (Accumulated, c.x(0).grid_sample(&c.x(1), grid(c))?.into()),
+        "local_response_norm" => {
+            let y = c.x(0).local_response_norm(c.size("size"), c.float("alpha"), c.float("beta"), c.float("k"))?;
+            (Accumulated, y.into())
+        }
         _ => return Ok(None),
     }))
+}
+
+fn grid(c: &Case) -> GridOptions {
+    let mode = match c.text("mode") {
+        "bilinear" => GridMode::Bilinear,
+        "nearest" => GridMode::Nearest,
+        _ => GridMode::Bicubic,
+    };
+    let padding = match c.text("padding") {
+        "zeros" => GridPadding::Zeros,
+        "border" => GridPadding::Border,
+        _ => GridPadding::Reflection,
+    };
+    GridOptions::default().mode(mode).padding(padding).align_corners(c.flag("align_corners"))
 }
 
 fn eps(c: &Case, default: f64) -> f64 {

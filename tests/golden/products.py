@@ -61,6 +61,17 @@ def convolutions():
     c3 = lambda x, w, b, stride, padding, dilation, groups: F.conv3d(x, w, b, stride, padding, dilation, groups)
     case("conv3d/plain", c3, (2, 3, 4, 5, 5), (4, 3, 2, 3, 3), (4,), stride=[1, 1, 1], padding=[0, 0, 0], dilation=[1, 1, 1], groups=1)
     case("conv3d/all_options", c3, (1, 4, 7, 6, 5), (6, 2, 2, 3, 2), (6,), stride=[2, 1, 2], padding=[2, 1, 0], dilation=[3, 1, 2], groups=2)
+    t3 = lambda x, w, b, stride, padding, output_padding, dilation, groups: F.conv_transpose3d(x, w, b, stride, padding, output_padding, groups, dilation)
+    case("conv_transpose3d/plain", t3, (2, 3, 3, 4, 4), (3, 4, 2, 3, 3), (4,), stride=[1, 1, 1], padding=[0, 0, 0], output_padding=[0, 0, 0], dilation=[1, 1, 1], groups=1)
+    case("conv_transpose3d/all_options", t3, (1, 4, 3, 4, 3), (4, 3, 3, 3, 2), (6,), stride=[2, 1, 2], padding=[1, 1, 0], output_padding=[1, 0, 1], dilation=[2, 1, 2], groups=2)
+    for tag, size in (("fewer", [2, 3, 4]), ("one", [1, 1, 1]), ("more", [7, 5, 9])):
+        case(f"adaptive_max_pool3d/{tag}", lambda x, size: F.adaptive_max_pool3d(x, size), (2, 3, 6, 5, 7), size=size)
+        case(f"adaptive_avg_pool3d/{tag}", lambda x, size: F.adaptive_avg_pool3d(x, size), (2, 3, 6, 5, 7), size=size)
+    case("bilinear/bias", F.bilinear, (2, 3, 4), (2, 3, 5), (6, 4, 5), (6,))
+    case("bilinear/no_bias", F.bilinear, (3, 4), (3, 5), (6, 4, 5))
+    bag = lambda i, w, offsets, mode: F.embedding_bag(i, w, torch.tensor(offsets), mode=mode)
+    for mode in ("sum", "mean", "max"):
+        case(f"embedding_bag/{mode}", bag, ints([1, 3, 3, 0, 4, 2]), (5, 3), offsets=[0, 3, 3, 4], mode=mode)
     case("max_pool3d/uneven", lambda x, kernel, stride, padding: F.max_pool3d(x, kernel, stride, padding), (2, 3, 6, 5, 7), kernel=[3, 2, 2], stride=[2, 2, 1], padding=[1, 0, 1])
     case("avg_pool3d/uneven", lambda x, kernel, stride, padding: F.avg_pool3d(x, kernel, stride, padding), (2, 3, 6, 5, 7), kernel=[3, 2, 2], stride=[2, 2, 1], padding=[1, 0, 1])
     case("lp_pool2d/plain", lambda x, p, kernel: F.lp_pool2d(x, p, kernel), (2, 3, 6, 5), p=2.0, kernel=2)

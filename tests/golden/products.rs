@@ -32,6 +32,25 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let options = options.dilation(c.extent::<3>("dilation")).groups(c.size("groups"));
             (Accumulated, c.x(0).conv3d(&c.x(1), c.maybe(2).as_ref(), options)?.into())
         }
+        "conv_transpose3d" => {
+            let options = ConvOptions::default().stride(c.extent::<3>("stride")).padding(c.extent::<3>("padding"));
+            let options = options.dilation(c.extent::<3>("dilation")).groups(c.size("groups"));
+            let options = options.output_padding(c.extent::<3>("output_padding"));
+            (Accumulated, c.x(0).conv_transpose3d(&c.x(1), c.maybe(2).as_ref(), options)?.into())
+        }
+        "adaptive_max_pool3d" => (Accumulated, c.x(0).adaptive_max_pool3d(c.extent::<3>("size"))?.into()),
+        "adaptive_avg_pool3d" => (Accumulated, c.x(0).adaptive_avg_pool3d(c.extent::<3>("size"))?.into()),
+        "bilinear" => (Accumulated, c.x(0).bilinear(&c.x(1), &c.x(2), c.maybe(3).as_ref())?.into()),
+        "embedding_bag" => {
+            let offsets: Vec<i64> = c.sizes("offsets").into_iter().map(|offset| offset as i64).collect();
+            let offsets = Tensor::<I64>::from_slice(&offsets, [offsets.len()], &crate::device())?;
+            let mode = match c.text("mode") {
+                "sum" => amp::BagMode::Sum,
+                "mean" => amp::BagMode::Mean,
+                _ => amp::BagMode::Max,
+            };
+            (Accumulated, c.x(1).embedding_bag(&c.index(0), Some(&offsets), mode)?.into())
+        }
         "max_pool3d" => (Accumulated, c.x(0).max_pool3d(volumes(c))?.into()),
         "avg_pool3d" => (Accumulated, c.x(0).avg_pool3d(volumes(c))?.into()),
         "lp_pool2d" => (Accumulated, c.x(0).lp_pool2d(c.float("p"), c.size("kernel"))?.into()),

@@ -40,6 +40,14 @@ def reductions():
     cosine = lambda a, b, axis: F.cosine_similarity(a, b, axis)
     case("cosine_similarity/rows", cosine, (3, 4), (3, 4), axis=1)
     case("cosine_similarity/broadcast", cosine, (3, 1, 4), (2, 4), axis=-1)
+    case("renorm/rows", lambda x, p, axis, most: torch.renorm(x, p, axis, most), (3, 4, 2), p=2.0, axis=0, most=1.5)
+    case("renorm/sums", lambda x, p, axis, most: torch.renorm(x, p, axis, most), (3, 4), p=1.0, axis=1, most=2.0)
+    case("cov/rows", lambda x, correction: torch.cov(x, correction=correction), (3, 7), correction=1)
+    case("cov/biased", lambda x, correction: torch.cov(x, correction=correction), (3, 7), correction=0)
+    case("cov/one", lambda x, correction: torch.cov(x, correction=correction), (7,), correction=1)
+    case("corrcoef/rows", torch.corrcoef, (3, 7))
+    for p in (1.0, 2.0, 3.5):
+        case(f"pdist/p_{p}", lambda x, p: F.pdist(x, p), (4, 3), p=p)
     for op, f in (("var", torch.var), ("std", torch.std)):
         g = dims(lambda x, a, k, f=f: f(x, dim=a, correction=1, keepdim=k))
         b = lambda x, axes, correction, f=f: f(x, dim=tuple(axes), correction=correction)

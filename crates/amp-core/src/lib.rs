@@ -38,8 +38,8 @@ pub use error::{Error, Mismatch, Result};
 pub use nn::Module;
 pub use ops::functional;
 pub use ops::{
-    AttentionOptions, BatchStatistics, ConvOptions, CrossEntropy, Fill, IntoExtent, LossReduction, Operand,
-    PoolOptions, ScatterReduce,
+    AttentionOptions, BagMode, BatchStatistics, ConvOptions, CrossEntropy, Fill, GridMode, GridOptions, GridPadding,
+    IntoExtent, LossReduction, Operand, PoolOptions, ScatterReduce,
 };
 pub use optim::{Optimizer, Step};
 pub use param::Parameter;

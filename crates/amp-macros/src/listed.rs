@@ -15,6 +15,7 @@ const MODULES: &[(&str, &str)] = &[
     ("conv3d", "Conv3d"),
     ("conv_transpose1d", "ConvTranspose1d"),
     ("conv_transpose2d", "ConvTranspose2d"),
+    ("conv_transpose3d", "ConvTranspose3d"),
     ("scaled_dot_product_attention", "MultiHeadAttention"),
     ("prelu", "PRelu"),
     ("lstm_cell", "Lstm"),

@@ -1,11 +1,11 @@
-//! Activations and dropout as modules: all but softplus and the softmaxes keep the precision of their input.
+//! Activations and dropouts as modules: all but softplus and the softmaxes keep the precision of their input.
 
 use super::{Mode, Module, Visitor, init};
 use crate::ops::softmax;
 use crate::param::Parameter;
 use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
-use crate::{Device, Result};
+use crate::{Device, Error, Result};
 
 macro_rules! activations {
     ($($(#[$doc:meta])* $name:ident, |$x:ident| $forward:expr;)*) => { $(
@@ -93,6 +93,65 @@ impl Elu {
     }
 }
 
+macro_rules! with_numbers {
+    ($($(#[$doc:meta])* $name:ident($($(#[$about:meta])* $number:ident: $type:ty),*), $op:ident;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name {
+            $($number: $type,)*
+        }
+
+        impl $name {
+            $($(#[$about])*)*
+            pub fn new($($number: $type),*) -> Self {
+                Self { $($number),* }
+            }
+
+            /// In the precision of `x`.
+            #[track_caller]
+            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+                x.$op($(self.$number),*)
+            }
+        }
+
+        impl Module for $name {
+            fn visit(&self, _visitor: &mut Visitor<'_>) {}
+        }
+    )* };
+}
+with_numbers! {
+    /// `x` limited to a range (`torch.nn.Hardtanh`).
+    Hardtanh(
+        /// The least and the greatest value (-1 and 1 in PyTorch).
+        min: f64, max: f64
+    ), hardtanh;
+    /// `x` above 0, `alpha * (e^(x / alpha) - 1)` below (`torch.nn.CELU`).
+    Celu(
+        /// Minus the limit far below 0 (1 in PyTorch).
+        alpha: f64
+    ), celu;
+    /// The first half along an axis times the sigmoid of the second (`torch.nn.GLU`).
+    Glu(
+        /// The axis, negative from the end (-1 in PyTorch).
+        axis: isize
+    ), glu;
+    /// `x` where its magnitude is above a number, else 0 (`torch.nn.Hardshrink`).
+    Hardshrink(
+        /// The number (0.5 in PyTorch).
+        lambda: f64
+    ), hardshrink;
+    /// `x` brought nearer to 0 by a number, at most to 0 (`torch.nn.Softshrink`).
+    Softshrink(
+        /// The number (0.5 in PyTorch).
+        lambda: f64
+    ), softshrink;
+    /// `x` above a number, else a value (`torch.nn.Threshold`).
+    Threshold(
+        /// The number and the value.
+        threshold: f64, value: f64
+    ), threshold;
+}
+
 /// `x` above 0, a learned fraction of it below (`torch.nn.PReLU`).
 #[derive(Debug)]
 pub struct PRelu {
@@ -127,30 +186,63 @@ impl Module for PRelu {
     }
 }
 
-/// Zeroes each element with probability `p` in training and scales the others up (`torch.nn.Dropout`).
-#[derive(Debug)]
-pub struct Dropout {
-    p: f64,
-    mode: Mode,
+macro_rules! dropouts {
+    ($($(#[$doc:meta])* $name:ident, |$x:ident, $p:ident| $forward:expr;)*) => { $(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name {
+            p: f64,
+            mode: Mode,
+        }
+
+        impl $name {
+            /// The probability to be dropped; a value outside `[0, 1]` is an error of the forward pass.
+            pub fn new(p: f64) -> Self {
+                Self { p, mode: Mode::new() }
+            }
+
+            /// Same shape and precision; the identity in evaluation.
+            #[track_caller]
+            pub fn forward<P: Float>(&self, $x: &Tensor<P>) -> Result<Tensor<P>> {
+                let $p = self.p;
+                if self.mode.is_training() { $forward } else { Ok($x.clone()) }
+            }
+        }
+
+        impl Module for $name {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                visitor.field("mode", &self.mode);
+            }
+        }
+    )* };
+}
+dropouts! {
+    /// Zeroes each element with probability `p` in training and scales the others up (`torch.nn.Dropout`).
+    Dropout, |x, p| x.dropout(p, true);
+    /// Zeroes each channel of lines `[N, C, L]` with probability `p` in training and scales the others up
+    /// (`torch.nn.Dropout1d`).
+    Dropout1d, |x, p| drop_channels("Dropout1d", x, 3, p);
+    /// Zeroes each channel of images `[N, C, H, W]` with probability `p` in training and scales the others up
+    /// (`torch.nn.Dropout2d`).
+    Dropout2d, |x, p| drop_channels("Dropout2d", x, 4, p);
+    /// Zeroes each channel of volumes `[N, C, D, H, W]` with probability `p` in training and scales the others up
+    /// (`torch.nn.Dropout3d`).
+    Dropout3d, |x, p| drop_channels("Dropout3d", x, 5, p);
+    /// Replaces elements with probability `p` in training so that mean 0 and variance 1 stay, behind [`Selu`]
+    /// (`torch.nn.AlphaDropout`).
+    AlphaDropout, |x, p| x.alpha_dropout(p, true);
 }
 
-impl Dropout {
-    /// The probability to be zeroed; a value outside `[0, 1]` is an error of the forward pass.
-    pub fn new(p: f64) -> Self {
-        Self { p, mode: Mode::new() }
+/// One draw for each channel.
+#[track_caller]
+fn drop_channels<P: Float>(op: &'static str, x: &Tensor<P>, rank: usize, p: f64) -> Result<Tensor<P>> {
+    if x.rank() != rank {
+        let expected = ["3 dimensions", "4 dimensions", "5 dimensions"][rank - 3];
+        return Err(Error::Rank { op, what: "the input", expected, found: x.raw.shape().into() });
     }
-
-    /// Same shape and precision; the identity in evaluation.
-    #[track_caller]
-    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
-        x.dropout(self.p, self.mode.is_training())
-    }
-}
-
-impl Module for Dropout {
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visitor.field("mode", &self.mode);
-    }
+    let mut sizes = vec![1; rank];
+    sizes[..2].copy_from_slice(&x.dims()[..2]);
+    x.mul(&Tensor::<P>::ones(sizes, x.device())?.dropout(p, true)?)
 }
 
 /// `ln(1 + e^x)`, in F32 (`torch.nn.Softplus`).

@@ -160,74 +160,94 @@ impl BatchNorm2d {
     }
 }
 
-/// [`BatchNorm2d`] of features or lines (`torch.nn.BatchNorm1d`); its state has the same names.
-#[derive(Debug)]
-pub struct BatchNorm1d(BatchNorm2d);
+macro_rules! as_images {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident, $shapes:literal, |$sizes:ident| $image:expr;
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name(BatchNorm2d);
 
-impl BatchNorm1d {
-    /// Weight 1, bias 0, running mean 0 and running variance 1 for each feature.
-    pub fn new(features: usize, device: &Device) -> Result<Self> {
-        BatchNorm2d::new(features, device).map(Self)
-    }
-
-    /// Added to the variance (1e-5 by default).
-    pub fn eps(self, eps: f64) -> Self {
-        Self(self.0.eps(eps))
-    }
-
-    /// Share of a batch in the running statistics (0.1 by default).
-    pub fn momentum(self, momentum: f64) -> Self {
-        Self(self.0.momentum(momentum))
-    }
-
-    /// Leaves weight and bias away.
-    pub fn without_affine(self) -> Self {
-        Self(self.0.without_affine())
-    }
-
-    /// Weight, one value for each feature.
-    pub fn weight(&self) -> Option<&Parameter> {
-        self.0.weight()
-    }
-
-    /// Bias, one value for each feature.
-    pub fn bias(&self) -> Option<&Parameter> {
-        self.0.bias()
-    }
-
-    /// Running mean of each feature.
-    pub fn running_mean(&self) -> &Statistics {
-        self.0.running_mean()
-    }
-
-    /// Running variance of each feature, divided by `n - 1`.
-    pub fn running_var(&self) -> &Statistics {
-        self.0.running_var()
-    }
-
-    /// `[N, C]` or `[N, C, L]`, same shape, in F32.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] when the features do not fit, and in training when a feature has a single value.
-    #[track_caller]
-    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
-        let image = match *x.dims() {
-            [n, c] if c == self.0.channels => [n, c, 1, 1],
-            [n, c, l] if c == self.0.channels => [n, c, 1, l],
-            _ => {
-                let (what, expected) = ("the input", format!("[N, {0}] or [N, {0}, L]", self.0.channels));
-                return Err(Error::Shape { op: "BatchNorm1d", what, expected, found: x.raw.shape().into() });
+        impl $name {
+            /// Weight 1, bias 0, running mean 0 and running variance 1 for each feature.
+            pub fn new(features: usize, device: &Device) -> Result<Self> {
+                BatchNorm2d::new(features, device).map(Self)
             }
-        };
-        let y = self.0.forward(&x.reshape(image)?).map_err(|e| e.given("BatchNorm1d", x.raw.shape()))?;
-        y.reshape(x.dims())
-    }
-}
 
-impl Module for BatchNorm1d {
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        self.0.visit(visitor);
-    }
+            /// Added to the variance (1e-5 by default).
+            pub fn eps(self, eps: f64) -> Self {
+                Self(self.0.eps(eps))
+            }
+
+            /// Share of a batch in the running statistics (0.1 by default).
+            pub fn momentum(self, momentum: f64) -> Self {
+                Self(self.0.momentum(momentum))
+            }
+
+            /// Leaves weight and bias away.
+            pub fn without_affine(self) -> Self {
+                Self(self.0.without_affine())
+            }
+
+            /// Weight, one value for each feature.
+            pub fn weight(&self) -> Option<&Parameter> {
+                self.0.weight()
+            }
+
+            /// Bias, one value for each feature.
+            pub fn bias(&self) -> Option<&Parameter> {
+                self.0.bias()
+            }
+
+            /// Running mean of each feature.
+            pub fn running_mean(&self) -> &Statistics {
+                self.0.running_mean()
+            }
+
+            /// Running variance of each feature, divided by `n - 1`.
+            pub fn running_var(&self) -> &Statistics {
+                self.0.running_var()
+            }
+
+            #[doc = concat!($shapes, ", same shape, in F32.")]
+            ///
+            /// # Errors
+            /// [`Error::Shape`] when the features do not fit, and in training when a feature has a single value.
+            #[track_caller]
+            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+                const OP: &str = stringify!($name);
+                let $sizes = x.dims();
+                let image: Option<[usize; 4]> = $image;
+                let Some(image) = image.filter(|image| image[1] == self.0.channels) else {
+                    let shapes = $shapes.replace('`', "").replace('C', &self.0.channels.to_string());
+                    let found = x.raw.shape().into();
+                    return Err(Error::Shape { op: OP, what: "the input", expected: shapes, found });
+                };
+                let y = self.0.forward(&x.reshape(image)?).map_err(|e| e.given(OP, x.raw.shape()))?;
+                y.reshape(x.dims())
+            }
+        }
+
+        impl Module for $name {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                self.0.visit(visitor);
+            }
+        }
+    )* };
+}
+as_images! {
+    /// [`BatchNorm2d`] of features or lines (`torch.nn.BatchNorm1d`); its state has the same names.
+    BatchNorm1d, "`[N, C]` or `[N, C, L]`", |sizes| match *sizes {
+        [n, c] => Some([n, c, 1, 1]),
+        [n, c, l] => Some([n, c, 1, l]),
+        _ => None,
+    };
+    /// [`BatchNorm2d`] of volumes (`torch.nn.BatchNorm3d`); its state has the same names.
+    BatchNorm3d, "`[N, C, D, H, W]`", |sizes| match *sizes {
+        [n, c, d, h, w] => Some([n, c, d * h, w]),
+        _ => None,
+    };
 }
 
 impl Module for BatchNorm2d {
@@ -244,7 +264,7 @@ impl Module for BatchNorm2d {
 
 #[cfg(test)]
 mod tests {
-    use super::{BatchNorm1d, BatchNorm2d};
+    use super::{BatchNorm1d, BatchNorm2d, BatchNorm3d};
     use crate::{Device, F16, F32, Module, Tensor};
 
     #[test]
@@ -272,6 +292,19 @@ mod tests {
         let expected = "the input must have shape [N, C, ..] with more than one value per channel, found [1, 3]";
         assert_eq!(error, format!("BatchNorm1d: {expected}"));
     }
+
+    #[test]
+    fn volumes_are_images() {
+        let device = Device::cpu();
+        let (volume, image) = (BatchNorm3d::new(3, &device).unwrap(), BatchNorm2d::new(3, &device).unwrap());
+        let x =
+            Tensor::<F32>::from_fn([2, 3, 2, 2, 5], |i| (i[0] * 7 + i[2] * 3 + i[4] * i[4]) as f32, &device).unwrap();
+        let (a, b) = (volume.forward(&x).unwrap(), image.forward(&x.reshape([2, 3, 4, 5]).unwrap()).unwrap());
+        assert_eq!((a.dims(), a.to_vec().unwrap()), ([2, 3, 2, 2, 5].as_slice(), b.to_vec().unwrap()));
+        let error = volume.forward(&b).unwrap_err().to_string();
+        assert_eq!(error, "BatchNorm3d: the input must have shape [N, 3, D, H, W], found [2, 3, 4, 5]");
+    }
+
     #[test]
     fn an_empty_batch_changes_nothing() {
         let device = Device::cpu();

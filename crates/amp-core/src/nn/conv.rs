@@ -120,6 +120,8 @@ convolutions! {
     ConvTranspose1d, 1, conv_transpose1d, transposed: true, "[N, in, l]" => "[N, out, L]";
     /// Transposed convolution over an image (`torch.nn.ConvTranspose2d`); the weight is `[in, out / groups, kh, kw]`.
     ConvTranspose2d, 2, conv_transpose2d, transposed: true, "[N, in, h, w]" => "[N, out, H, W]";
+    /// Transposed convolution over a volume (`torch.nn.ConvTranspose3d`); the weight is `[in, out / groups, kd, kh, kw]`.
+    ConvTranspose3d, 3, conv_transpose3d, transposed: true, "[N, in, d, h, w]" => "[N, out, D, H, W]";
 }
 
 impl ConvTranspose1d {
@@ -133,6 +135,14 @@ impl ConvTranspose1d {
 impl ConvTranspose2d {
     /// Pixels added on one side of the result, less than the stride (0 by default).
     pub fn output_padding(mut self, padding: impl IntoExtent<2>) -> Self {
+        self.options = self.options.output_padding(padding);
+        self
+    }
+}
+
+impl ConvTranspose3d {
+    /// Voxels added on one side of the result, less than the stride (0 by default).
+    pub fn output_padding(mut self, padding: impl IntoExtent<3>) -> Self {
         self.options = self.options.output_padding(padding);
         self
     }

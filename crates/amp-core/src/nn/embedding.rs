@@ -1,6 +1,7 @@
 //! Tables of vectors.
 
 use super::{Module, Visitor, init};
+use crate::ops::{BagMode, in_bags};
 use crate::param::Parameter;
 use crate::precision::{F32, I64};
 use crate::shape::IntoShape;
@@ -65,6 +66,54 @@ impl Embedding {
 impl Module for Embedding {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.field("weight", &self.weight);
+    }
+}
+
+/// A vector for each bag of indices (`torch.nn.EmbeddingBag`): the mean of their rows, or [what is asked for](BagMode).
+///
+/// Its gradient is F32, as that of an [`Embedding`].
+#[derive(Debug)]
+pub struct EmbeddingBag {
+    table: Embedding,
+    mode: BagMode,
+}
+
+impl EmbeddingBag {
+    /// `[count, width]` standard normal values.
+    pub fn new(count: usize, width: usize, device: &Device) -> Result<Self> {
+        Ok(Self { table: Embedding::new(count, width, device)?, mode: BagMode::Mean })
+    }
+
+    /// What is made of the rows of a bag (their mean by default).
+    pub fn mode(mut self, mode: BagMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Whether gradients hold only the rows that were looked up (not by default), as those of an [`Embedding`].
+    pub fn sparse(mut self, sparse: bool) -> Self {
+        self.table = self.table.sparse(sparse);
+        self
+    }
+
+    /// The table, `[count, width]`.
+    pub fn weight(&self) -> &Parameter {
+        self.table.weight()
+    }
+
+    /// Bags `[N, L]`, or `[T]` where each of the `offsets` `[N]` begins one, to `[N, width]`, in F32.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::embedding_bag`].
+    #[track_caller]
+    pub fn forward(&self, indices: &Tensor<I64>, offsets: Option<&Tensor<I64>>) -> Result<Tensor<F32>> {
+        in_bags(indices, offsets, self.mode, |indices| self.table.forward(indices))
+    }
+}
+
+impl Module for EmbeddingBag {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.table.visit(visitor);
     }
 }
 

@@ -7,6 +7,7 @@
 mod activation;
 mod attention;
 mod batch_norm;
+mod bilinear;
 mod conv;
 #[doc(hidden)]
 pub mod derive;
@@ -21,32 +22,36 @@ mod padding;
 mod pool;
 mod rnn;
 mod sequential;
+mod shuffle;
 mod state;
 #[cfg(test)]
 mod tests;
 mod upsample;
 
 pub use activation::{
-    Dropout, Elu, Flatten, Gelu, Hardsigmoid, Hardswish, Identity, LeakyRelu, LogSigmoid, LogSoftmax, Mish, PRelu,
-    Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Softplus, Softsign, Tanh, Tanhshrink,
+    AlphaDropout, Celu, Dropout, Dropout1d, Dropout2d, Dropout3d, Elu, Flatten, Gelu, Glu, Hardshrink, Hardsigmoid,
+    Hardswish, Hardtanh, Identity, LeakyRelu, LogSigmoid, LogSoftmax, Mish, PRelu, Relu, Relu6, Selu, Sigmoid, Silu,
+    Softmax, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
 };
 pub use attention::MultiHeadAttention;
-pub use batch_norm::{BatchNorm1d, BatchNorm2d};
-pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d};
-pub use embedding::Embedding;
+pub use batch_norm::{BatchNorm1d, BatchNorm2d, BatchNorm3d};
+pub use bilinear::Bilinear;
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
+pub use embedding::{Embedding, EmbeddingBag};
 pub use feed_forward::{Activation, FeedForward};
 pub use linear::Linear;
 pub use load::Unmatched;
 pub(crate) use load::{Staged, stage};
 use load::{load, load_matching};
 pub use module::{Module, Visitor};
-pub use norm::{GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
+pub use norm::{GroupNorm, InstanceNorm, LayerNorm, LocalResponseNorm, RmsNorm};
 pub use padding::{ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, ZeroPad2d};
 pub use pool::{
-    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AvgPool1d, AvgPool2d, AvgPool3d,
-    MaxPool1d, MaxPool2d, MaxPool3d,
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
+    AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
 };
 pub use rnn::{Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell};
 pub use sequential::{Layer, Sequential};
+pub use shuffle::{ChannelShuffle, PixelShuffle, PixelUnshuffle, Unflatten};
 pub use state::{Mode, Statistics, Waiting};
 pub use upsample::Upsample;

@@ -1,4 +1,4 @@
-//! Layer, RMS, group and instance normalisation: statistics, arithmetic and result are F32 whatever the input is stored in.
+//! Layer, RMS, group, instance and local response normalisation: statistics, arithmetic and result are F32 whatever the input is stored in.
 
 use super::{Module, Visitor, init};
 use crate::ops::{Affine, group_norm, instance_norm, layer_norm, rms_norm};
@@ -101,6 +101,50 @@ impl RmsNorm {
         let affine = Affine::new(weight.as_ref(), None);
         rms_norm(&x.to::<F32>()?.raw, &self.normalized, affine, self.eps, P::WRITES).map(Tensor::from_raw)
     }
+}
+
+/// Divides by a power of the response of neighbouring channels (`torch.nn.LocalResponseNorm`).
+#[derive(Clone, Copy, Debug)]
+pub struct LocalResponseNorm {
+    size: usize,
+    alpha: f64,
+    beta: f64,
+    k: f64,
+}
+
+impl LocalResponseNorm {
+    /// Over `size` channels, with PyTorch's alpha 1e-4, beta 0.75 and k 1.
+    pub fn new(size: usize) -> Self {
+        Self { size, alpha: 1e-4, beta: 0.75, k: 1.0 }
+    }
+
+    /// Factor of the mean of squares (1e-4 by default).
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
+    }
+
+    /// Exponent (0.75 by default).
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+
+    /// Added to the mean of squares (1 by default).
+    pub fn k(mut self, k: f64) -> Self {
+        self.k = k;
+        self
+    }
+
+    /// `[N, C, ..]`, same shape, in F32.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+        x.to::<F32>()?.local_response_norm(self.size, self.alpha, self.beta, self.k)
+    }
+}
+
+impl Module for LocalResponseNorm {
+    fn visit(&self, _visitor: &mut Visitor<'_>) {}
 }
 
 /// Normalises groups of channels of each sample (`torch.nn.GroupNorm`).

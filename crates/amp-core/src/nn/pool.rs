@@ -67,6 +67,8 @@ macro_rules! adaptive {
 adaptive! {
     AdaptiveMaxPool1d, adaptive_max_pool1d, 1, "[N, C, L]", "Greatest value";
     AdaptiveMaxPool2d, adaptive_max_pool2d, 2, "[N, C, H, W]", "Greatest value";
+    AdaptiveMaxPool3d, adaptive_max_pool3d, 3, "[N, C, D, H, W]", "Greatest value";
     AdaptiveAvgPool1d, adaptive_avg_pool1d, 1, "[N, C, L]", "Mean";
     AdaptiveAvgPool2d, adaptive_avg_pool2d, 2, "[N, C, H, W]", "Mean";
+    AdaptiveAvgPool3d, adaptive_avg_pool3d, 3, "[N, C, D, H, W]", "Mean";
 }

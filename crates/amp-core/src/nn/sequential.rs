@@ -34,21 +34,22 @@ macro_rules! classes {
         }
     )* };
 }
-classes! { Lower: Linear, FeedForward, PRelu, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d; In, P => P, |x| x.to::<P>()? }
-classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, InstanceNorm, BatchNorm1d, BatchNorm2d, Softmax, LogSoftmax; In, P => F32, |x| x.to::<F32>()? }
-classes! { Full: Softplus, Upsample; In, P => F32, |x| x.to::<F32>()? }
+classes! { Lower: Linear, FeedForward, PRelu, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d; In, P => P, |x| x.to::<P>()? }
+classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, InstanceNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, Softmax, LogSoftmax; In, P => F32, |x| x.to::<F32>()? }
+classes! { Full: LocalResponseNorm, Softplus, Upsample; In, P => F32, |x| x.to::<F32>()? }
 classes! {
-    KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, LogSigmoid, Softsign, Tanhshrink, Dropout;
+    KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, LogSigmoid, Softsign, Tanhshrink, AlphaDropout, Dropout, Dropout1d,
+        Dropout2d, Dropout3d, Celu, Glu, Hardshrink, Hardtanh, Softshrink, Threshold;
     In, P => In, |x| x.clone()
 }
 classes! {
-    KeepClass: MaxPool1d, MaxPool2d, MaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveAvgPool1d,
-        AdaptiveAvgPool2d;
+    KeepClass: MaxPool1d, MaxPool2d, MaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
+        AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d;
     In, P => In, |x| x.clone()
 }
 classes! { KeepClass: ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, ZeroPad2d; In, P => In, |x| x.clone() }
 classes! { KeepSigns: Relu; In, P => In, |x| x.clone() }
-classes! { KeepCommuting: Flatten, Identity; In, P => In, |x| x.clone() }
+classes! { KeepCommuting: Flatten, Identity, ChannelShuffle, PixelShuffle, PixelUnshuffle, Unflatten; In, P => In, |x| x.clone() }
 
 macro_rules! lower {
     ($($name:ident),*) => { $(
@@ -59,9 +60,18 @@ macro_rules! lower {
 }
 lower! { MultiHeadAttention, Lstm, LstmCell, Gru, GruCell, Rnn, RnnCell }
 
-impl ModuleClass for Embedding {
-    type Class = KeepClass;
+impl ModuleClass for Bilinear {
+    type Class = Full;
 }
+
+macro_rules! tables {
+    ($($name:ident),*) => { $(
+        impl ModuleClass for $name {
+            type Class = KeepClass;
+        }
+    )* };
+}
+tables! { Embedding, EmbeddingBag }
 
 impl<L> ModuleClass for Sequential<L> {
     type Class = Lower;

@@ -120,6 +120,79 @@ fn lower_modules_work_in_the_precision_of_their_input_and_norms_return_f32() -> 
 }
 
 #[test]
+fn layers_that_move_bags_and_volumes_give_what_their_operations_give() -> Result<()> {
+    let d = cpu();
+    let (volume, image, line) = (randn(&[1, 2, 3, 4, 4]), randn(&[2, 8, 3, 4]), randn(&[2, 4, 6]));
+    let same =
+        |a: Tensor<F32>, b: Tensor<F32>| assert_eq!((a.dims(), a.to_vec().unwrap()), (b.dims(), b.to_vec().unwrap()));
+    let up = ConvTranspose3d::new(2, 3, 2, &d)?.stride(2).padding(1).output_padding([1, 0, 1]);
+    let options = crate::ConvOptions::default().stride(2).padding(1).output_padding([1, 0, 1]);
+    let bias = up.bias().map(Parameter::tensor);
+    same(up.forward(&volume)?, volume.conv_transpose3d(&up.weight().tensor(), bias.as_ref(), options)?);
+    same(AdaptiveAvgPool3d::new(2).forward(&volume)?, volume.adaptive_avg_pool3d(2)?);
+    same(AdaptiveMaxPool3d::new([1, 2, 3]).forward(&volume)?, volume.adaptive_max_pool3d([1, 2, 3])?);
+    same(
+        LocalResponseNorm::new(3).alpha(0.2).beta(0.5).k(2.0).forward(&image)?,
+        image.local_response_norm(3, 0.2, 0.5, 2.0)?,
+    );
+    same(Upsample::new([2, 1]).bicubic(true).forward(&image)?, image.upsample_bicubic2d([6, 4], true)?);
+    let moved =
+        Sequential((PixelShuffle::new(2), ChannelShuffle::new(2), PixelUnshuffle::new(2), Unflatten::new(1, [4, 2])));
+    let narrow: Tensor<F16> = moved.forward(&image.to::<F16>()?)?;
+    assert_eq!(narrow.dims(), [2, 4, 2, 3, 4]);
+    assert!(Unflatten::new(-2, [2, 2]).forward(&image).is_err());
+    let bent =
+        Sequential((Hardtanh::new(-0.5, 1.0), Celu::new(0.7), Hardshrink::new(0.1), Softshrink::new(0.1), Glu::new(1)));
+    same(bent.forward(&line)?, line.hardtanh(-0.5, 1.0)?.celu(0.7)?.hardshrink(0.1)?.softshrink(0.1)?.glu(1)?);
+    same(Threshold::new(0.1, 20.0).forward(&line)?, line.threshold(0.1, 20.0)?);
+    let form = Bilinear::new(6, 3, 5, &d)?;
+    let (other, bias) = (randn(&[2, 4, 3]), form.bias().map(Parameter::tensor));
+    same(form.forward(&line, &other)?, line.bilinear(&other, &form.weight().tensor(), bias.as_ref())?);
+    let wide: Tensor<F32> = form.forward(&line.to::<F16>()?, &other)?;
+    within(&wide, &form.forward(&line, &other)?, 1e-2);
+    assert_eq!(names(&form), ["weight", "bias"]);
+    Ok(())
+}
+
+#[test]
+fn bags_sum_their_rows_and_train_only_those() -> Result<()> {
+    let bag = EmbeddingBag::new(5, 3, &cpu())?.mode(crate::BagMode::Sum).sparse(true);
+    assert_eq!(names(&bag), ["weight"]);
+    let (rows, offsets) =
+        (Tensor::<I64>::from_vec(vec![1, 3, 3], [3], &cpu())?, Tensor::from_vec(vec![0, 1], [2], &cpu())?);
+    let table = bag.weight().tensor().detach();
+    let expected = [table.select(0, 1)?, table.select(0, 3)?.mul(2.0)?];
+    within(&bag.forward(&rows, Some(&offsets))?, &Tensor::stack(&[&expected[0], &expected[1]], 0)?, 1e-6);
+    let grads = bag.forward(&rows, Some(&offsets))?.sum_all()?.backward()?;
+    let (used, slopes) = grads.rows(bag.weight())?.expect("two rows were used");
+    assert_eq!((used.to_vec()?, slopes.to_vec()?), (vec![1, 3], vec![1.0, 1.0, 1.0, 2.0, 2.0, 2.0]));
+    Ok(())
+}
+
+#[test]
+fn channels_are_dropped_whole() -> Result<()> {
+    manual_seed(4);
+    let drop = Dropout2d::new(0.5);
+    let x = Tensor::<F32>::ones([50, 40, 2, 3], &cpu())?;
+    let y = drop.forward(&x)?;
+    let (least, most) = (y.min([2, 3], false)?, y.max([2, 3], false)?);
+    assert_eq!(least.to_vec()?, most.to_vec()?);
+    let kept = most.to_vec()?.iter().filter(|v| **v == 2.0).count();
+    // Six standard deviations of a binomial draw of 2000.
+    assert!((kept as f64 - 1000.0).abs() < 6.0 * 500.0f64.sqrt(), "seed 4: {kept}");
+    assert!(most.to_vec()?.iter().all(|v| [0.0, 2.0].contains(v)));
+    let error = Dropout3d::new(0.5).forward(&x).unwrap_err().to_string();
+    assert_eq!(error, "Dropout3d: the input must have 5 dimensions, found shape [50, 40, 2, 3]");
+    drop.eval();
+    assert_eq!(drop.forward(&x)?.to_vec()?, x.to_vec()?);
+    let selu = Sequential((Selu, AlphaDropout::new(0.2), Dropout1d::new(0.0)));
+    selu.eval();
+    let line = randn(&[2, 3, 4]);
+    assert_eq!(selu.forward(&line)?.to_vec()?, line.selu()?.to_vec()?);
+    Ok(())
+}
+
+#[test]
 fn a_sequential_knows_the_precision_between_its_layers() -> Result<()> {
     let d = cpu();
     let net =

@@ -9,19 +9,32 @@ use crate::{IntoExtent, Result};
 #[derive(Clone, Copy, Debug)]
 pub struct Upsample {
     factor: [usize; 2],
-    /// Whether corners are aligned, where pixels are mixed.
-    bilinear: Option<bool>,
+    how: How,
+}
+
+/// How many pixels are mixed, and whether corners are aligned.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Nearest,
+    Bilinear(bool),
+    Bicubic(bool),
 }
 
 impl Upsample {
     /// Each pixel a copy of the nearest one; one factor, or those of height and width.
     pub fn new(factor: impl IntoExtent<2>) -> Self {
-        Self { factor: factor.into_extent(), bilinear: None }
+        Self { factor: factor.into_extent(), how: How::Nearest }
     }
 
     /// Each pixel a mix of four (`mode="bilinear"`); `align_corners` lets the centres of the corner pixels coincide.
     pub fn bilinear(mut self, align_corners: bool) -> Self {
-        self.bilinear = Some(align_corners);
+        self.how = How::Bilinear(align_corners);
+        self
+    }
+
+    /// Each pixel a mix of sixteen (`mode="bicubic"`); `align_corners` lets the centres of the corner pixels coincide.
+    pub fn bicubic(mut self, align_corners: bool) -> Self {
+        self.how = How::Bicubic(align_corners);
         self
     }
 
@@ -32,9 +45,11 @@ impl Upsample {
         let size: Vec<usize> = image.map(|(size, factor)| size.saturating_mul(factor)).collect();
         // Images of another rank are refused by the operation.
         let size = size.try_into().unwrap_or(self.factor);
-        match self.bilinear {
-            None => x.to::<F32>()?.upsample_nearest(size),
-            Some(align_corners) => x.to::<F32>()?.upsample_bilinear(size, align_corners),
+        let x = x.to::<F32>()?;
+        match self.how {
+            How::Nearest => x.upsample_nearest(size),
+            How::Bilinear(align_corners) => x.upsample_bilinear(size, align_corners),
+            How::Bicubic(align_corners) => x.upsample_bicubic2d(size, align_corners),
         }
     }
 }

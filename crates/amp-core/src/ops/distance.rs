@@ -1,12 +1,14 @@
 //! Distances between vectors: norms of differences.
 
-use crate::precision::{Element, Float, SamePrecision, full_range};
+use crate::memory::on_host;
+use crate::precision::{Element, Float, I64, SamePrecision, full_range};
 use crate::tensor::Tensor;
-use crate::{Error, Result};
+use crate::{Error, Result, shape};
 
 full_range! {
     DistPrecision, "`dist` must run in `F32`";
     CdistPrecision, "`cdist` must run in `F32`";
+    PdistPrecision: CdistPrecision, "`pdist` must run in `F32`";
     PairwiseDistancePrecision, "`pairwise_distance` must run in `F32`";
 }
 
@@ -46,6 +48,29 @@ impl<P: Float> Tensor<P> {
         self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(p, -1, false)
     }
 
+    /// The p-norm of each row of `[N, M]` less each row behind it, `[N (N - 1) / 2]` (`F.pdist`, where p is 2 by default).
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless there are 2 dimensions.
+    #[track_caller]
+    pub fn pdist(&self, p: f64) -> Result<Self>
+    where
+        P: PdistPrecision,
+    {
+        const OP: &str = "pdist";
+        let &[n, _] = self.dims() else {
+            let found = self.raw.shape().into();
+            return Err(Error::Rank { op: OP, what: "the input", expected: "2 dimensions", found });
+        };
+        let count = shape::product(OP, &[n, n.saturating_sub(1)])? / 2;
+        let pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i as i64, j as i64)));
+        let rows = |end: fn((i64, i64)) -> i64| {
+            let rows = on_host(OP, count, pairs.clone().map(end))?;
+            self.index_select(0, &Tensor::<I64>::from_vec(rows, [count], self.device())?)
+        };
+        rows(|(first, _)| first)?.sub(&rows(|(_, second)| second)?)?.norm(p, -1, false)
+    }
+
     /// The p-norm of `self - other + eps` along the last axis, which stays with size 1 if `keep`
     /// (`F.pairwise_distance`, where p is 2 and eps 1e-6 by default); the shapes broadcast.
     #[track_caller]
@@ -70,6 +95,7 @@ mod tests {
         for (name, worst) in [
             ("cdist", gradcheck(|x| x[0].cdist(&x[1], 2.0), &both)),
             ("cdist of p = 1", gradcheck(|x| x[0].unsqueeze(0)?.cdist(&x[1], 1.0), &both)),
+            ("pdist", gradcheck(|x| x[0].pdist(3.0), &both[1..])),
             ("dist", gradcheck(|x| x[0].dist(&x[1].narrow(0, 0, 2)?, 3.0), &both)),
             ("pairwise", gradcheck(|x| x[0].pairwise_distance(&x[1].select(0, 1)?, 2.0, 1e-6, true), &both)),
         ] {
@@ -79,5 +105,7 @@ mod tests {
         let error = both[0].cdist(&both[1].narrow(1, 0, 2).unwrap(), 2.0).unwrap_err().to_string();
         assert_eq!(error, "cdist: inner dimensions differ, left is [2, 3], right is [3, 2]");
         assert!(both[0].cdist(&both[1].select(0, 0).unwrap(), 2.0).is_err());
+        assert!(both[0].select(0, 0).unwrap().pdist(2.0).is_err());
+        assert_eq!(both[0].narrow(0, 0, 1).unwrap().pdist(2.0).unwrap().dims(), [0]);
     }
 }

@@ -3,12 +3,12 @@
 use super::kernel::zeros;
 use crate::autograd::{Pass, record};
 use crate::order::elementwise;
-use crate::precision::Float;
-use crate::random::{RandomState, reserve};
+use crate::precision::{F32, Float};
+use crate::random::{self, RandomState, reserve};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{DType, Ternary};
+use amp_cpu::{DType, Ternary, Unary};
 
 impl<P: Float> Tensor<P> {
     /// Zeroes each element with probability `p` and divides the others by `1 - p` while `training`; else does nothing
@@ -24,6 +24,29 @@ impl<P: Float> Tensor<P> {
             return Ok(self.clone());
         }
         Ok(Self::from_raw(dropout(&self.raw, p)?))
+    }
+
+    /// Replaces each element with probability `p` by the limit of [`selu`](Self::selu) and scales and shifts all, so that mean 0
+    /// and variance 1 stay what they are, while `training`; else does nothing (`F.alpha_dropout`).
+    #[track_caller]
+    pub fn alpha_dropout(&self, p: f64, training: bool) -> Result<Self> {
+        const OP: &str = "alpha_dropout";
+        /// `-scale * alpha` of selu.
+        const LIMIT: f64 = -1.758_099_340_847_376_6;
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::argument(OP, "p", "a probability between 0 and 1", p));
+        }
+        if !training || p == 0.0 {
+            return Ok(self.clone());
+        }
+        if p == 1.0 {
+            return self.mul(0.0);
+        }
+        let scale = 1.0 / ((1.0 - p) * (1.0 + p * LIMIT * LIMIT)).sqrt();
+        let shift = -scale * p * LIMIT;
+        let drawn = random::uniform(*self.raw.shape(), 0.0, 1.0, DType::F32, self.device())?;
+        let kept = self.pointwise(OP, Unary::Affine { mul: scale, add: shift })?;
+        Tensor::<F32>::from_raw(drawn).le(1.0 - p)?.where_(&kept, scale * LIMIT + shift)
     }
 }
 
@@ -75,5 +98,24 @@ mod tests {
         assert!(x.dropout(1.0, true).unwrap().eq(0.0).unwrap().all([], false).unwrap().item().unwrap());
         let error = x.dropout(1.5, true).unwrap_err().to_string();
         assert_eq!(error, "dropout: p must be a probability between 0 and 1, found 1.5");
+    }
+
+    #[test]
+    fn alpha_dropout_keeps_mean_and_variance() {
+        crate::manual_seed(3);
+        let x = Tensor::<F32>::randn([100_000], &Device::cpu()).unwrap().tracked();
+        let y = x.alpha_dropout(0.3, true).unwrap();
+        let (mean, var) = (y.mean_all().unwrap().item().unwrap(), y.var(0, false).unwrap().item().unwrap());
+        // Six standard deviations of a mean of 100000 draws; those of a variance whose fourth moment is below 4.
+        assert!(mean.abs() < 6.0 / 316.0 && (var - 1.0).abs() < 6.0 * 2.0 / 316.0, "seed 3: {mean}, {var}");
+        let grads = y.sum_all().unwrap().backward().unwrap().get(&x).unwrap().unwrap().to_vec().unwrap();
+        let dropped = grads.iter().filter(|g| **g == 0.0).count();
+        assert!((dropped as f64 - 30_000.0).abs() < 6.0 * (100_000.0f64 * 0.3 * 0.7).sqrt(), "seed 3: {dropped}");
+        let values = y.to_vec().unwrap();
+        let replaced = || values.iter().zip(&grads).filter(|(_, grad)| **grad == 0.0).map(|(value, _)| *value);
+        assert!(replaced().all(|value| value == replaced().next().unwrap()), "seed 3");
+        assert!(x.alpha_dropout(0.5, false).unwrap().equal(&x).unwrap());
+        assert_eq!(x.alpha_dropout(1.0, true).unwrap().count_nonzero([]).unwrap().item().unwrap(), 0);
+        assert!(x.alpha_dropout(-0.1, true).is_err());
     }
 }

@@ -90,6 +90,26 @@ impl<P: Element> Tensor<P> {
         let x = self.reshape([n, c, h, r, w, r])?.permute([0, 1, 3, 5, 2, 4])?;
         x.reshape([rest.as_slice(), &[channels, h, w]].concat())
     }
+
+    /// `[N, C, ..]` in which the channels of `groups` come in turns: the first of each, then the second of each
+    /// (`F.channel_shuffle`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `groups` divides the channels, [`Error::Rank`] for less than 2 dimensions.
+    #[track_caller]
+    pub fn channel_shuffle(&self, groups: usize) -> Result<Self> {
+        const OP: &str = "channel_shuffle";
+        let &[n, channels, ref rest @ ..] = self.dims() else {
+            let found = self.raw.shape().into();
+            return Err(Error::Rank { op: OP, what: "the input", expected: "at least 2 dimensions", found });
+        };
+        if groups == 0 || !channels.is_multiple_of(groups) {
+            return Err(Error::argument(OP, "groups", format!("a divisor of {channels} channels"), groups));
+        }
+        let pixels = rest.iter().product();
+        let parts = self.reshape([n, groups, channels / groups, pixels])?;
+        parts.transpose(1, 2)?.reshape(self.dims())
+    }
 }
 
 /// Channels, height and width of `[.., C, H, W]`, and what stands before them.
@@ -116,6 +136,7 @@ mod tests {
             ("roll", gradcheck(|x| x[0].roll([1, -2], [2, -1])?.sqr(), x)),
             ("repeat_interleave", gradcheck(|x| x[0].repeat_interleave(3, 1), x)),
             ("pixel_shuffle", gradcheck(|x| x[0].pixel_shuffle(2)?.sqr(), x)),
+            ("channel_shuffle", gradcheck(|x| x[0].channel_shuffle(2)?.sqr(), x)),
             ("pixel_unshuffle", gradcheck(|x| x[0].permute([0, 3, 1, 2])?.pixel_unshuffle(2)?.sqr(), x)),
         ] {
             let worst = worst.unwrap();
@@ -158,6 +179,10 @@ mod tests {
         assert!(x.pixel_unshuffle(2).is_err() && x.select(0, 0).unwrap().pixel_shuffle(1).is_err());
         assert!(x.repeat_interleave(usize::MAX, 1).is_err());
         assert_eq!(text(x.roll([1, 2], 0)), "roll: shifts must be one for each of the 1 axes, found [1, 2]");
+        assert_eq!(text(x.channel_shuffle(2)), "channel_shuffle: groups must be a divisor of 3 channels, found 2");
+        assert!(
+            x.channel_shuffle(0).is_err() && x.select(0, 0).unwrap().select(0, 0).unwrap().channel_shuffle(1).is_err()
+        );
         assert!(x.roll(1, 3).is_err() && x.unbind(-4).is_err());
     }
 }

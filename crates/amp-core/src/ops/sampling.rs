@@ -1,5 +1,6 @@
 //! Drawing from distributions that a tensor describes.
 
+use super::softmax::SoftmaxPrecision;
 use crate::precision::{F64, Float, I64, full_range};
 use crate::tensor::Tensor;
 use crate::{Error, Result, random};
@@ -7,6 +8,7 @@ use amp_cpu::DType;
 
 full_range! {
     MultinomialPrecision, "`multinomial` must run in `F32`";
+    GumbelSoftmaxPrecision: SoftmaxPrecision, "`gumbel_softmax` must run in `F32`";
 }
 
 const OP: &str = "multinomial";
@@ -57,6 +59,32 @@ impl<P: Float> Tensor<P> {
             return Err(Error::argument("bernoulli", "each element", "a probability between 0 and 1", "another value"));
         }
         p.rand_like()?.lt(&p)?.to::<P>()
+    }
+}
+
+impl<P: Float> Tensor<P> {
+    /// A sample of the classes along `axis` that has gradients: the softmax of logits and Gumbel noise at temperature `tau`
+    /// (`F.gumbel_softmax`, where they are 1 and -1 by default); if `hard`, 1 at the greatest and 0 elsewhere, with the gradient
+    /// of the softmax. Draws are made in F64.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `tau` is finite and above 0.
+    #[track_caller]
+    pub fn gumbel_softmax(&self, tau: impl Into<f64>, hard: bool, axis: isize) -> Result<Self>
+    where
+        P: GumbelSoftmaxPrecision,
+    {
+        let tau = tau.into();
+        if !(tau.is_finite() && tau > 0.0) {
+            return Err(Error::argument("gumbel_softmax", "tau", "finite and above 0", tau));
+        }
+        let noise = exponential(&self.detach().to::<F64>()?)?.log()?.neg()?;
+        let soft = self.add(&noise.to::<P>()?)?.div(tau)?.softmax(axis)?;
+        if !hard {
+            return Ok(soft);
+        }
+        let (value, most) = (soft.detach(), soft.argmax(axis, true)?);
+        value.zeros_like()?.scatter(axis, &most, 1.0)?.sub(&value)?.add(&soft)
     }
 }
 
@@ -153,5 +181,27 @@ mod tests {
         assert!(Tensor::<F32>::ones([1, 1, 2], &Device::cpu()).unwrap().multinomial(1, true).is_err());
         let none = Tensor::<F32>::ones([0, 3], &Device::cpu()).unwrap();
         assert_eq!(none.multinomial(2, true).unwrap().dims(), [0, 2]);
+    }
+
+    #[test]
+    fn gumbel_samples_come_up_as_often_as_the_softmax_says() {
+        manual_seed(5);
+        let logits = Tensor::<F32>::from_vec(vec![0.0, 2.0, 1.0], [1, 3], &Device::cpu()).unwrap();
+        let many = logits.expand([4000, 3]).unwrap().contiguous().unwrap().tracked();
+        let drawn = many.gumbel_softmax(0.5, true, -1).unwrap();
+        let share: Vec<f32> = drawn.mean(0, false).unwrap().to_vec().unwrap();
+        let expected = logits.softmax(-1).unwrap().to_vec().unwrap();
+        // Five standard deviations of a share of 4000 draws are 0.04 at most.
+        assert!(share.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 0.04), "seed 5: {share:?} {expected:?}");
+        let weights = Tensor::<F32>::from_vec(vec![1.0, -2.0, 3.0], [3], &Device::cpu()).unwrap();
+        let grads = drawn.mul(&weights).unwrap().sum_all().unwrap().backward().unwrap();
+        let slope = grads.get(&many).unwrap().unwrap();
+        // What a softmax gives back sums to 0 in each row, and is not 0 itself.
+        assert!(slope.sum(-1, false).unwrap().abs().unwrap().max_all().unwrap().item().unwrap() < 1e-5);
+        assert!(slope.abs().unwrap().max_all().unwrap().item().unwrap() > 0.1);
+        let soft = many.gumbel_softmax(1, false, -1).unwrap().sum(-1, false).unwrap();
+        assert!(soft.allclose(&soft.ones_like().unwrap(), 0.0, 1e-6).unwrap());
+        let error = logits.gumbel_softmax(0.0, true, -1).unwrap_err().to_string();
+        assert_eq!(error, "gumbel_softmax: tau must be finite and above 0, found 0");
     }
 }

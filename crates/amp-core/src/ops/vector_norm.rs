@@ -16,6 +16,7 @@ use amp_cpu::{Binary, Compare, DType, Reduce, Unary};
 full_range! {
     NormPrecision, "`norm` must run in `F32`";
     NormAllPrecision: NormPrecision, "`norm_all` must run in `F32`";
+    RenormPrecision: NormPrecision, "`renorm` must run in `F32`";
     NormalizePrecision, "`normalize` must run in `F32`";
     CosineSimilarityPrecision, "`cosine_similarity` must run in `F32`";
 }
@@ -120,6 +121,29 @@ impl<P: Float> Tensor<P> {
         self.norm(2.0, [], false)
     }
 
+    /// Slices along `axis` scaled down to a p-norm of `max_norm` where theirs is more (`torch.renorm`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for `p` that is not above 0 and for `max_norm` that is negative or NaN.
+    #[track_caller]
+    pub fn renorm(&self, p: f64, axis: isize, max_norm: f64) -> Result<Self>
+    where
+        P: RenormPrecision,
+    {
+        const OP: &str = "renorm";
+        if p.is_nan() || p <= 0.0 {
+            return Err(Error::argument(OP, "p", "above 0", p));
+        }
+        if max_norm.is_nan() || max_norm < 0.0 {
+            return Err(Error::argument(OP, "max_norm", "at least 0", max_norm));
+        }
+        let axis = shape::axis(OP, axis, self.rank())?;
+        let others: Vec<isize> = (0..self.rank()).filter(|a| *a != axis).map(|a| a as isize).collect();
+        let length = if others.is_empty() { self.abs()? } else { self.norm(p, others, true)? };
+        let share = length.add(1e-7)?.recip()?.mul(max_norm)?;
+        self.mul(&length.detach().gt(max_norm)?.where_(&share, 1.0)?)
+    }
+
     /// This tensor divided by its p-norm along `axis`, or by `eps` where the norm is less (`F.normalize`, where they are 2, 1 and
     /// 1e-12 by default).
     ///
@@ -203,6 +227,23 @@ mod tests {
             let worst = worst.unwrap();
             assert!(worst.error <= 1e-5, "{name}: {worst:?}");
         }
+    }
+
+    #[test]
+    fn slices_that_are_long_are_scaled_down() {
+        let x = Tensor::<F64>::from_vec(vec![3.0, 4.0, 0.3, 0.4, 0.0, 0.0], [3, 2], &Device::cpu()).unwrap();
+        let short = x.renorm(2.0, 0, 1.0).unwrap();
+        let lengths = short.norm(2.0, 1, false).unwrap().to_vec().unwrap();
+        assert!(lengths.iter().zip([1.0, 0.5, 0.0]).all(|(a, b)| (a - b).abs() < 1e-7), "{lengths:?}");
+        let near = [x.narrow(0, 0, 2).unwrap().add(0.01).unwrap()];
+        for (name, worst) in [
+            ("renorm", gradcheck(|x| x[0].renorm(2.0, 0, 1.0), &near)),
+            ("renorm of a line", gradcheck(|x| x[0].select(0, 0)?.renorm(1.0, 0, 3.5), &near)),
+        ] {
+            let worst = worst.unwrap();
+            assert!(worst.error <= 1e-5, "{name}: {worst:?}");
+        }
+        assert!(x.renorm(0.0, 0, 1.0).is_err() && x.renorm(2.0, 2, 1.0).is_err() && x.renorm(2.0, 0, -1.0).is_err());
     }
 
     #[test]

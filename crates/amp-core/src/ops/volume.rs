@@ -1,6 +1,6 @@
 //! Convolution and pooling over volumes, as convolution and pooling over images.
 
-use super::window::{ConvOptions, PoolOptions};
+use super::window::{ConvOptions, IntoExtent, PoolOptions};
 use crate::memory::on_host;
 use crate::precision::{Element, Float, I64, SamePrecision, full_range};
 use crate::tensor::Tensor;
@@ -14,6 +14,21 @@ full_range! {
 #[track_caller]
 fn volumes<P: Element>(op: &'static str, what: &'static str, x: &Tensor<P>) -> Result<[usize; 5]> {
     x.dims().try_into().map_err(|_| Error::Rank { op, what, expected: "5 dimensions", found: x.raw.shape().into() })
+}
+
+/// Whether volumes have the number of channels that a weight takes.
+#[track_caller]
+fn check_channels<P: Element, Q: Element>(
+    op: &'static str,
+    x: &Tensor<P>,
+    weight: &Tensor<Q>,
+    taken: usize,
+) -> Result<()> {
+    if x.dims()[1] == taken {
+        return Ok(());
+    }
+    let expected = format!("[N, {taken}, ..] to fit the weight {:?}", weight.dims());
+    Err(Error::Shape { op, what: "the input", expected, found: x.raw.shape().into() })
 }
 
 impl<P: Float> Tensor<P> {
@@ -32,6 +47,7 @@ impl<P: Float> Tensor<P> {
         const OP: &str = "conv3d";
         let [n, channels, depth, height, width] = volumes(OP, "the input", self)?;
         let [outputs, inputs, kd, kh, kw] = volumes(OP, "the weight", weight)?;
+        check_channels(OP, self, weight, inputs.saturating_mul(options.groups))?;
         let [(stride, sh, sw), (pad, ph, pw), (dilation, dh, dw)] =
             [options.stride, options.padding, options.dilation].map(|[d, h, w]| (d, h, w));
         let reach = dilation.saturating_mul(kd.saturating_sub(1)).saturating_add(1);
@@ -56,6 +72,48 @@ impl<P: Float> Tensor<P> {
         y.reshape([n, count, outputs, h, w])?.permute([0, 2, 1, 3, 4])
     }
 
+    /// Transposed convolution of volumes `[N, C, D, H, W]` with kernels `[C, O / groups, kd, kh, kw]` and a bias `[O]`
+    /// (`F.conv_transpose3d`).
+    ///
+    /// The slices that reach a place of the result are laid side by side as channels of images, zeros where there is none, for
+    /// which there must be memory, as [`conv_transpose2d`](Self::conv_transpose2d) takes them, whose precision and gradients these
+    /// are.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for a kernel of no size or a depth without a result.
+    #[track_caller]
+    pub fn conv_transpose3d<Q: Element>(
+        &self,
+        weight: &Tensor<Q>,
+        bias: Option<&Self>,
+        options: ConvOptions<3>,
+    ) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        const OP: &str = "conv_transpose3d";
+        let [n, channels, depth, height, width] = volumes(OP, "the input", self)?;
+        let [inputs, outputs, kd, kh, kw] = volumes(OP, "the weight", weight)?;
+        check_channels(OP, self, weight, inputs)?;
+        let places = slices_of_result(depth, kd, options)?;
+        let count = places.len() / kd;
+        let places = Tensor::<I64>::from_vec(places, [count * kd], self.device())?;
+        // Behind the last slice stands one of zeros, for places that no slice reaches.
+        let slices = self.pad([0, 0, 0, 0, 0, 1], 0.0)?.index_select(2, &places)?;
+        let images = slices.reshape([n, channels, count, kd, height, width])?.permute([0, 2, 1, 3, 4, 5])?;
+        let images = images.reshape([n * count, channels * kd, height, width])?;
+        let kernel = weight.permute([0, 2, 1, 3, 4])?.reshape([inputs * kd, outputs, kh, kw])?;
+        let flat = ConvOptions::default()
+            .stride(image(options.stride))
+            .padding(image(options.padding))
+            .output_padding(image(options.output_padding))
+            .dilation(image(options.dilation))
+            .groups(options.groups);
+        let y = images.conv_transpose2d(&kernel, bias, flat)?;
+        let &[_, outputs, h, w] = y.dims() else { unreachable!("an image for each place") };
+        y.reshape([n, count, outputs, h, w])?.permute([0, 2, 1, 3, 4])
+    }
+
     /// Greatest value of each window of volumes `[N, C, D, H, W]` (`F.max_pool3d`).
     ///
     /// # Errors
@@ -72,6 +130,25 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn avg_pool3d(&self, windows: impl Into<PoolOptions<3>>) -> Result<Self> {
         pooled("avg_pool3d", &self.to::<P::Wide>()?, windows.into(), |x, windows| x.avg_pool2d(windows))?.to()
+    }
+
+    /// Greatest value of each of `size` parts of volumes `[N, C, D, H, W]` (`F.adaptive_max_pool3d`).
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless there are 5 dimensions.
+    #[track_caller]
+    pub fn adaptive_max_pool3d(&self, size: impl IntoExtent<3>) -> Result<Self> {
+        in_parts("adaptive_max_pool3d", self, size.into_extent(), |x, size| x.adaptive_max_pool2d(size))
+    }
+
+    /// Mean of each of `size` parts of volumes `[N, C, D, H, W]` (`F.adaptive_avg_pool3d`). Computed in F32, rounded once.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless there are 5 dimensions.
+    #[track_caller]
+    pub fn adaptive_avg_pool3d(&self, size: impl IntoExtent<3>) -> Result<Self> {
+        let wide = self.to::<P::Wide>()?;
+        in_parts("adaptive_avg_pool3d", &wide, size.into_extent(), |x, size| x.adaptive_avg_pool2d(size))?.to()
     }
 
     /// `(Σ x^p)^(1/p)` of each window of images `[N, C, H, W]` (`F.lp_pool2d`). Needs full precision, as
@@ -94,6 +171,39 @@ impl<P: Float> Tensor<P> {
     }
 }
 
+/// Numbers of height and width, without that of the depth.
+fn image([_, height, width]: [usize; 3]) -> [usize; 2] {
+    [height, width]
+}
+
+/// For each slice of the result of a transposed convolution, that of the input under each slice of the kernel, or `depth`
+/// where there is none.
+#[track_caller]
+fn slices_of_result(depth: usize, kernel: usize, options: ConvOptions<3>) -> Result<Vec<i64>> {
+    const OP: &str = "conv_transpose3d";
+    let first = |numbers: [usize; 3]| numbers[0];
+    let (stride, dilation, extra) = (first(options.stride), first(options.dilation), first(options.output_padding));
+    if kernel == 0 || stride == 0 || dilation == 0 || (extra > 0 && extra >= stride) {
+        let expected = "at least 1, with a stride and a dilation of at least 1 and an output padding below the stride";
+        return Err(Error::argument(OP, "the depth of the kernel", expected, kernel));
+    }
+    let all = |depth: usize| {
+        let reach = dilation.checked_mul(kernel - 1)?.checked_add(1)?.checked_add(extra)?;
+        let padded = (depth - 1).checked_mul(stride)?.checked_add(reach)?;
+        padded.checked_sub(first(options.padding).checked_mul(2)?).filter(|count| *count > 0)
+    };
+    let Some(count) = (if depth == 0 { None } else { all(depth) }) else {
+        let expected = format!("less than half of what a depth of {depth} gives");
+        return Err(Error::argument(OP, "padding", expected, first(options.padding)));
+    };
+    let at = |place: usize| {
+        let below = (place / kernel + first(options.padding)).checked_sub(place % kernel * dilation)?;
+        Some(below / stride).filter(|slice| below % stride == 0 && *slice < depth)
+    };
+    let length = shape::product(OP, &[count, kernel])?;
+    on_host(OP, length, (0..length).map(|place| at(place).unwrap_or(depth) as i64))
+}
+
 /// Windows over height and width, then over the depth.
 #[track_caller]
 fn pooled<P: Float>(
@@ -103,13 +213,12 @@ fn pooled<P: Float>(
     pool: impl Fn(&Tensor<P>, PoolOptions<2>) -> Result<Tensor<P>>,
 ) -> Result<Tensor<P>> {
     let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
-    let part = |numbers: [usize; 3]| [numbers[1], numbers[2]];
     let PoolOptions { kernel, stride, padding, dilation, ceil_mode, count_include_pad } = windows;
     let flat = PoolOptions {
-        kernel: part(kernel),
-        stride: part(stride),
-        padding: part(padding),
-        dilation: part(dilation),
+        kernel: image(kernel),
+        stride: image(stride),
+        padding: image(padding),
+        dilation: image(dilation),
         ceil_mode,
         count_include_pad,
     };
@@ -129,6 +238,23 @@ fn pooled<P: Float>(
     z.reshape([n, channels, count, h, w])
 }
 
+/// Parts of height and width, then of the depth.
+#[track_caller]
+fn in_parts<P: Float>(
+    op: &'static str,
+    x: &Tensor<P>,
+    size: [usize; 3],
+    pool: impl Fn(&Tensor<P>, [usize; 2]) -> Result<Tensor<P>>,
+) -> Result<Tensor<P>> {
+    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
+    let [d, h, w] = size;
+    let images = shape::product(op, &[n, channels, depth])?;
+    let y = pool(&x.reshape([images, 1, height, width])?, [h, w])?;
+    let columns = shape::product(op, &[h, w])?;
+    let z = pool(&y.reshape([n, channels, depth, columns])?, [d, columns])?;
+    z.reshape([n, channels, d, h, w])
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{ConvOptions, Device, F64, PoolOptions, Result, Tensor, gradcheck};
@@ -142,14 +268,30 @@ mod tests {
         ConvOptions::default().stride([2, 1, 1]).padding([1, 0, 1]).dilation([2, 1, 1]).groups(2)
     }
 
+    fn turned() -> ConvOptions<3> {
+        ConvOptions::default()
+            .stride([2, 1, 2])
+            .padding([1, 0, 1])
+            .output_padding([1, 0, 0])
+            .dilation([2, 1, 1])
+            .groups(2)
+    }
+
+    fn turned_inputs() -> [Tensor<F64>; 3] {
+        [wave(&[1, 4, 2, 3, 2]), wave(&[4, 1, 2, 2, 3]), wave(&[2])]
+    }
+
     #[test]
     fn gradients_agree_with_differences() {
         let conv = [wave(&[1, 4, 4, 3, 3]), wave(&[2, 2, 2, 2, 3]), wave(&[2])];
         let windows = || PoolOptions::new([2, 2, 1]).padding([1, 0, 0]);
         for (name, worst) in [
             ("conv3d", gradcheck(|x| x[0].conv3d(&x[1], Some(&x[2]), options()), &conv)),
+            ("conv_transpose3d", gradcheck(|x| x[0].conv_transpose3d(&x[1], Some(&x[2]), turned()), &turned_inputs())),
             ("max_pool3d", gradcheck(|x| x[0].max_pool3d(windows()), &conv[..1])),
             ("avg_pool3d", gradcheck(|x| x[0].avg_pool3d(windows()), &conv[..1])),
+            ("adaptive_max_pool3d", gradcheck(|x| x[0].adaptive_max_pool3d([3, 2, 1]), &conv[..1])),
+            ("adaptive_avg_pool3d", gradcheck(|x| x[0].adaptive_avg_pool3d([3, 2, 2]), &conv[..1])),
             ("lp_pool2d", gradcheck(|x| x[0].select(0, 0)?.lp_pool2d(2.0, 2), &conv[..1])),
         ] {
             let worst = worst.unwrap();
@@ -169,5 +311,24 @@ mod tests {
         assert!(text(x.conv3d(&wave(&[1, 2, 2]), None, ConvOptions::default())).contains("the weight must have 5"));
         assert!(text(x.select(0, 0).and_then(|x| x.max_pool3d(2))).contains("the input must have 5 dimensions"));
         assert!(x.avg_pool3d(5).is_err());
+        let turned = |kernel: &[usize], options| x.conv_transpose3d(&wave(kernel), None, options);
+        assert_eq!(
+            text(turned(&[2, 1, 2, 1, 1], ConvOptions::default().padding([2, 0, 0]))),
+            "conv_transpose3d: padding must be less than half of what a depth of 3 gives, found 2"
+        );
+        let extra = ConvOptions::default().output_padding([1, 0, 0]);
+        assert!(text(turned(&[2, 1, 2, 1, 1], extra)).contains("an output padding below the stride, found 2"));
+        assert_eq!(
+            text(turned(&[3, 1, 1, 1, 1], ConvOptions::default())),
+            "conv_transpose3d: the input must have shape [N, 3, ..] to fit the weight [3, 1, 1, 1, 1], found [1, 2, 3, 4, 4]"
+        );
+        assert!(
+            text(x.conv3d(&wave(&[1, 3, 1, 1, 1]), None, ConvOptions::default()))
+                .contains("[N, 3, ..] to fit the weight")
+        );
+        assert!(turned(&[2, 1, 0, 1, 1], ConvOptions::default()).is_err());
+        assert!(
+            text(x.select(0, 0).and_then(|x| x.adaptive_avg_pool3d(2))).contains("the input must have 5 dimensions")
+        );
     }
 }

@@ -88,5 +88,7 @@ pub(crate) const OPS: &[Op] = &[
         "not registered: inherits lower from inner matmul calls (error compounds with the exponent)",
     )
     .implemented(),
-    Op::new("bilinear", Family::Gemm, Class::Widest, "inputs and weight must share a dtype").tensors(&[0, 1, 2]),
+    Op::new("bilinear", Family::Gemm, Class::Widest, "inputs and weight must share a dtype")
+        .tensors(&[0, 1, 2, 3])
+        .implemented(),
 ];

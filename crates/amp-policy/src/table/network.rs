@@ -20,7 +20,8 @@ pub(crate) const OPS: &[Op] = &[
         .tensors(&[0, 1, 2])
         .implemented(),
     Op::new("conv_transpose3d", Family::Conv, Class::Lower, "tensor-core data-gradient convolution")
-        .tensors(&[0, 1, 2]),
+        .tensors(&[0, 1, 2])
+        .implemented(),
     Op::new("convolution", Family::Conv, Class::Lower, "generic entry behind conv*d; CUDA list only")
         .tensors(&[0, 1, 2]),
     Op::new(
@@ -145,5 +146,5 @@ pub(crate) const OPS: &[Op] = &[
         .departs("all norms are full here: statistics in F32, result F32; PyTorch runs it mixed inside one kernel")
         .implemented()
         .direct(),
-    Op::new("local_response_norm", Family::NormLayer, Class::Full, "pow inside"),
+    Op::new("local_response_norm", Family::NormLayer, Class::Full, "pow inside").implemented(),
 ];

@@ -5,7 +5,7 @@ use crate::{Class, Family, Op};
 pub(crate) const OPS: &[Op] = &[
     Op::new("fake_quantize_per_tensor_affine", Family::Quant, Class::Keep, "quantisation grid needs fp32"),
     Op::new("dropout", Family::Random, Class::Keep, "mask and scale").implemented(),
-    Op::new("alpha_dropout", Family::Random, Class::Keep, "mask and affine"),
+    Op::new("alpha_dropout", Family::Random, Class::Keep, "mask and affine").implemented(),
     Op::new("bernoulli", Family::Random, Class::Keep, "sampling").implemented(),
     Op::new("to", Family::Cast, Class::Keep, "explicit cast always honoured").implemented(),
     Op::new("cpu", Family::Cast, Class::Keep, "Apex upcasts to fp32 before a device-to-host copy"),

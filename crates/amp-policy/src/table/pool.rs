@@ -3,33 +3,36 @@
 use crate::{Class, Family, Op};
 
 pub(crate) const OPS: &[Op] = &[
-    Op::new("upsample_nearest1d", Family::Resample, Class::Full, "backward accumulates many pixels"),
+    Op::new("upsample_nearest1d", Family::Resample, Class::Full, "backward accumulates many pixels").implemented(),
     Op::new("upsample_nearest2d", Family::Resample, Class::Full, "backward accumulates many pixels"),
     Op::new("upsample_nearest", Family::Resample, Class::Full, "backward accumulates many pixels")
         .torch("upsample_nearest2d")
         .implemented()
         .direct(),
-    Op::new("upsample_nearest3d", Family::Resample, Class::Full, "backward accumulates many pixels"),
+    Op::new("upsample_nearest3d", Family::Resample, Class::Full, "backward accumulates many pixels").implemented(),
     Op::new("_upsample_nearest_exact1d", Family::Resample, Class::Full, "same as nearest"),
     Op::new("_upsample_nearest_exact2d", Family::Resample, Class::Full, "same as nearest"),
     Op::new("_upsample_nearest_exact3d", Family::Resample, Class::Full, "same as nearest"),
-    Op::new("upsample_linear1d", Family::Resample, Class::Full, "coordinate precision and backward accumulation"),
+    Op::new("upsample_linear1d", Family::Resample, Class::Full, "coordinate precision and backward accumulation")
+        .implemented(),
     Op::new("upsample_bilinear2d", Family::Resample, Class::Full, "coordinate precision and backward accumulation"),
     Op::new("upsample_bilinear", Family::Resample, Class::Full, "coordinate precision and backward accumulation")
         .torch("upsample_bilinear2d")
         .implemented()
         .direct(),
     Op::new("_upsample_bilinear2d_aa", Family::Resample, Class::Full, "filter weight accumulation"),
-    Op::new("upsample_trilinear3d", Family::Resample, Class::Full, "coordinate precision"),
-    Op::new("upsample_bicubic2d", Family::Resample, Class::Full, "coordinate precision"),
+    Op::new("upsample_trilinear3d", Family::Resample, Class::Full, "coordinate precision").implemented(),
+    Op::new("upsample_bicubic2d", Family::Resample, Class::Full, "coordinate precision").implemented(),
     Op::new("_upsample_bicubic2d_aa", Family::Resample, Class::Full, "filter weight accumulation"),
     Op::new(
-        "grid_sampler",
+        "grid_sample",
         Family::Resample,
         Class::Widest,
         "grid and input dtypes must match: promote on CUDA; fp32 on CPU",
     )
-    .tensors(&[0, 1]),
+    .torch("grid_sampler")
+    .tensors(&[0, 1])
+    .implemented(),
     Op::new("grid_sampler_2d", Family::Resample, Class::Keep, "CPU internal entry").tensors(&[0, 1]),
     Op::new("grid_sampler_3d", Family::Resample, Class::Keep, "CPU internal entry").tensors(&[0, 1]),
     Op::new("_grid_sampler_2d_cpu_fallback", Family::Resample, Class::Keep, "CPU internal entry"),
@@ -39,16 +42,16 @@ pub(crate) const OPS: &[Op] = &[
         Class::Keep,
         "CPU inherits lower from its bmm so sampling coordinates become bf16 (accuracy trap)",
     )
-    .tensors(&[0, 1]),
+    .implemented(),
     Op::new("pixel_shuffle", Family::Resample, Class::Keep, "data movement").implemented(),
     Op::new("pixel_unshuffle", Family::Resample, Class::Keep, "data movement").torch("pixel_shuffle").implemented(),
     Op::new("avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
-    Op::new("adaptive_avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
+    Op::new("adaptive_avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
-    Op::new("adaptive_max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
+    Op::new("adaptive_max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("fractional_max_pool2d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
     Op::new("fractional_max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
-    Op::new("max_unpool2d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
+    Op::new("max_unpool2d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("max_unpool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
     Op::new("reflection_pad1d", Family::Pad, Class::Keep, "no 16-bit CPU kernel when listed").implemented(),
     Op::new("reflection_pad2d", Family::Pad, Class::Keep, "no 16-bit CPU kernel when listed").implemented(),

@@ -4,9 +4,11 @@ use crate::{Class, Family, Op};
 
 pub(crate) const OPS: &[Op] = &[
     Op::new("cov", Family::Reduction, Class::Full, "CPU: inherits lower from inner matmul (accuracy trap)")
-        .departs("a statistic of second order, accumulated in full range"),
+        .departs("a statistic of second order, accumulated in full range")
+        .implemented(),
     Op::new("corrcoef", Family::Reduction, Class::Full, "CPU: inherits lower from inner matmul (accuracy trap)")
-        .departs("a statistic of second order, accumulated in full range"),
+        .departs("a statistic of second order, accumulated in full range")
+        .implemented(),
     Op::new("sum", Family::Reduction, Class::Full, "accumulation error and overflow; 2048+1=2048 in fp16")
         .implemented()
         .direct(),
@@ -40,14 +42,14 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("linalg_matrix_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("nuclear_norm", Family::Reduction, Class::Full, "needs an SVD; no half kernel"),
-    Op::new("renorm", Family::Reduction, Class::Full, "norm inside"),
+    Op::new("renorm", Family::Reduction, Class::Full, "norm inside").implemented(),
     Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]).implemented().direct(),
     Op::new("pairwise_distance", Family::Reduction, Class::Full, "norm of a difference")
         .torch("dist")
         .tensors(&[0, 1])
         .implemented()
         .direct(),
-    Op::new("pdist", Family::Reduction, Class::Full, "pairwise norms"),
+    Op::new("pdist", Family::Reduction, Class::Full, "pairwise norms").implemented(),
     Op::new("cdist", Family::Reduction, Class::Full, "pairwise norms; square then sqrt cancellation")
         .tensors(&[0, 1])
         .implemented()
@@ -60,7 +62,7 @@ pub(crate) const OPS: &[Op] = &[
         .implemented()
         .direct(),
     Op::new("softmin", Family::Reduction, Class::Full, "softmax(-x)").implemented().direct(),
-    Op::new("gumbel_softmax", Family::Reduction, Class::Full, "softmax inside"),
+    Op::new("gumbel_softmax", Family::Reduction, Class::Full, "softmax inside").implemented(),
     Op::new("trace", Family::Reduction, Class::Full, "no 16-bit CPU kernel")
         .departs("a sum; PyTorch treats it as full on the CPU only")
         .implemented()

@@ -86,9 +86,9 @@ pub(crate) const OPS: &[Op] = &[
         "table lookup keeps the fp32 table dtype so activations enter the net in fp32",
     )
     .implemented(),
-    Op::new("embedding_bag", Family::Index, Class::Keep, "lookup plus reduction in table dtype"),
+    Op::new("embedding_bag", Family::Index, Class::Keep, "lookup plus reduction in table dtype").implemented(),
     Op::new("nonzero", Family::Index, Class::Keep, "integer output").torch("one_hot").implemented(),
     Op::new("masked_select", Family::Index, Class::Keep, "data movement").torch("index_select").implemented(),
     Op::new("one_hot", Family::Index, Class::Keep, "integer output").implemented(),
-    Op::new("channel_shuffle", Family::Shape, Class::Keep, "data movement"),
+    Op::new("channel_shuffle", Family::Shape, Class::Keep, "data movement").implemented(),
 ];
