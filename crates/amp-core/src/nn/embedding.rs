@@ -1,7 +1,7 @@
 //! Tables of vectors.
 
 use super::{Module, Visitor, init};
-use crate::ops::{BagMode, in_bags};
+use crate::ops::{BagMode, Bags};
 use crate::param::Parameter;
 use crate::precision::{F32, I64};
 use crate::shape::IntoShape;
@@ -107,7 +107,8 @@ impl EmbeddingBag {
     /// Those of [`Tensor::embedding_bag`].
     #[track_caller]
     pub fn forward(&self, indices: &Tensor<I64>, offsets: Option<&Tensor<I64>>) -> Result<Tensor<F32>> {
-        in_bags(indices, offsets, self.mode, |indices| self.table.forward(indices))
+        let bags = Bags::new(indices, offsets)?;
+        bags.reduce(&self.table.forward(&bags.indices)?, self.mode)
     }
 }
 

@@ -4,7 +4,7 @@ use super::places::ScatterReduce;
 use crate::memory::on_host;
 use crate::precision::{F64, Float, I64};
 use crate::tensor::Tensor;
-use crate::{Error, Result, shape};
+use crate::{Error, Result};
 
 /// What [`Tensor::embedding_bag`] makes of the rows of a bag; of none, zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,21 +77,30 @@ impl<P: Float> Tensor<P> {
     /// [`Error::IndexOutOfRange`] when an index has no row. Waits for the device, if there are offsets.
     #[track_caller]
     pub fn embedding_bag(&self, indices: &Tensor<I64>, offsets: Option<&Tensor<I64>>, mode: BagMode) -> Result<Self> {
-        in_bags(indices, offsets, mode, |indices| self.embedding(indices))
+        let bags = Bags::new(indices, offsets)?;
+        bags.reduce(&self.embedding(&bags.indices)?, mode)
     }
 }
 
-/// As [`Tensor::embedding_bag`], of a table that `look_up` reads.
-#[track_caller]
-pub(crate) fn in_bags<P: Float>(
-    indices: &Tensor<I64>,
-    offsets: Option<&Tensor<I64>>,
-    mode: BagMode,
-    look_up: impl FnOnce(&Tensor<I64>) -> Result<Tensor<P>>,
-) -> Result<Tensor<P>> {
-    let begin = beginnings(indices, offsets)?;
-    let length = shape::product("embedding_bag", indices.dims())?;
-    reduced(&look_up(&indices.reshape([length])?)?.to::<P::Wide>()?, &begin, mode)?.to()
+/// The indices of all bags, one behind the other.
+pub(crate) struct Bags {
+    /// `[T]`.
+    pub(crate) indices: Tensor<I64>,
+    begin: Vec<usize>,
+}
+
+impl Bags {
+    #[track_caller]
+    pub(crate) fn new(indices: &Tensor<I64>, offsets: Option<&Tensor<I64>>) -> Result<Self> {
+        let begin = beginnings(indices, offsets)?;
+        Ok(Self { indices: indices.reshape([indices.count()])?, begin })
+    }
+
+    /// The rows `[T, width]` of all indices to one of each bag.
+    #[track_caller]
+    pub(crate) fn reduce<P: Float>(&self, rows: &Tensor<P>, mode: BagMode) -> Result<Tensor<P>> {
+        reduced(&rows.to::<P::Wide>()?, &self.begin, mode)?.to()
+    }
 }
 
 #[cfg(test)]

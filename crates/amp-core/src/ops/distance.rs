@@ -65,10 +65,10 @@ impl<P: Float> Tensor<P> {
         let count = shape::product(OP, &[n, n.saturating_sub(1)])? / 2;
         let pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i as i64, j as i64)));
         let rows = |end: fn((i64, i64)) -> i64| {
-            let rows = on_host(OP, count, pairs.clone().map(end))?;
-            self.index_select(0, &Tensor::<I64>::from_vec(rows, [count], self.device())?)
+            Tensor::<I64>::from_vec(on_host(OP, count, pairs.clone().map(end))?, [count], self.device())
         };
-        rows(|(first, _)| first)?.sub(&rows(|(_, second)| second)?)?.norm(p, -1, false)
+        let (first, second) = (rows(|(i, _)| i)?, rows(|(_, j)| j)?);
+        self.index_select(0, &first)?.sub(&self.index_select(0, &second)?)?.norm(p, -1, false)
     }
 
     /// The p-norm of `self - other + eps` along the last axis, which stays with size 1 if `keep`

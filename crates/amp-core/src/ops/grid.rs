@@ -2,7 +2,7 @@
 
 use super::window::IntoExtent;
 use crate::memory::on_host;
-use crate::precision::{Element, F64, Float, I64, SamePrecision};
+use crate::precision::{Bool, Element, F64, Float, I64, SamePrecision};
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result, shape};
 
@@ -125,8 +125,11 @@ impl Line {
             GridMode::Bicubic => {
                 let first = pixel.detach().floor()?;
                 let shares = cubic(&pixel.sub(&first)?)?;
-                let steps = (-1..3).zip(shares);
-                steps.map(|(step, share)| Ok((self.inside(first.add(f64::from(step))?)?, share))).collect()
+                let mut taps = Taps::new();
+                for (step, share) in (-1..3).zip(shares) {
+                    taps.push((self.inside(first.add(f64::from(step))?)?, share));
+                }
+                Ok(taps)
             }
         }
     }
@@ -135,11 +138,29 @@ impl Line {
 /// Shares of the four pixels around a place at a distance of `t` behind the second (Keys, 1981, with `a = -0.75`).
 #[track_caller]
 pub(super) fn cubic<W: Float>(t: &Tensor<W>) -> Result<[Tensor<W>; 4]> {
-    const A: f64 = -0.75;
-    let near = |x: &Tensor<W>| x.mul(A + 2.0)?.sub(A + 3.0)?.mul(x)?.mul(x)?.add(1.0);
-    let far = |x: &Tensor<W>| x.mul(A)?.sub(5.0 * A)?.mul(x)?.add(8.0 * A)?.mul(x)?.sub(4.0 * A);
     let rest = t.neg()?.add(1.0)?;
     Ok([far(&t.add(1.0)?)?, near(t)?, near(&rest)?, far(&rest.add(1.0)?)?])
+}
+
+const A: f64 = -0.75;
+
+#[track_caller]
+fn near<W: Float>(x: &Tensor<W>) -> Result<Tensor<W>> {
+    x.mul(A + 2.0)?.sub(A + 3.0)?.mul(x)?.mul(x)?.add(1.0)
+}
+
+#[track_caller]
+fn far<W: Float>(x: &Tensor<W>) -> Result<Tensor<W>> {
+    x.mul(A)?.sub(5.0 * A)?.mul(x)?.add(8.0 * A)?.mul(x)?.sub(4.0 * A)
+}
+
+/// One term more of a sum.
+#[track_caller]
+pub(super) fn plus<W: Float>(sum: Option<Tensor<W>>, term: Tensor<W>) -> Result<Tensor<W>> {
+    match sum {
+        None => Ok(term),
+        Some(sum) => sum.add(&term),
+    }
 }
 
 impl<P: Float> Tensor<P> {
@@ -177,7 +198,7 @@ impl<P: Float> Tensor<P> {
         for (row, down) in &rows {
             for (column, across) in &columns {
                 let term = taken(&pixels, [(row, down, height), (column, across, width)])?;
-                sum = Some(sum.map_or(Ok(term.clone()), |sum| sum.add(&term))?);
+                sum = Some(plus(sum, term)?);
             }
         }
         sum.expect("at least one tap").reshape([n, channels, h, w])?.to()
@@ -193,13 +214,7 @@ fn not_a_grid<Q: Element>(n: usize, grid: &Tensor<Q>) -> Error {
 /// Pixels `[N, C, H W]` in rows and columns `[N, places]` times both shares; 0 outside of the image.
 #[track_caller]
 fn taken<W: Float>(pixels: &Tensor<W>, [row, column]: [(&Tensor<W>, &Tensor<W>, usize); 2]) -> Result<Tensor<W>> {
-    let number = |(pixel, _, size): (&Tensor<W>, &Tensor<W>, usize)| {
-        let last = (size - 1) as f64;
-        let within = (pixel.ge(0.0)? & pixel.le(last)?)?;
-        let number = within.where_(pixel, 0.0)?.to::<I64>()?;
-        Ok::<_, Error>((number, within))
-    };
-    let ((y, in_rows), (x, in_columns)) = (number(row)?, number(column)?);
+    let ((y, in_rows), (x, in_columns)) = (number(row.0, row.2)?, number(column.0, column.2)?);
     let within = (in_rows & in_columns)?;
     let share = row.1.mul(column.1)?;
     let share = within.where_(&share, 0.0)?;
@@ -207,6 +222,13 @@ fn taken<W: Float>(pixels: &Tensor<W>, [row, column]: [(&Tensor<W>, &Tensor<W>, 
     let &[n, _, places] = place.dims() else { unreachable!("three dimensions") };
     let each = pixels.gather(2, &place.expand([n, pixels.dims()[1], places])?)?;
     each.mul(&share.unsqueeze(1)?)
+}
+
+/// The number of a pixel, 0 where that is outside of a line of `size`, and whether it is within.
+#[track_caller]
+fn number<W: Float>(pixel: &Tensor<W>, size: usize) -> Result<(Tensor<I64>, Tensor<Bool>)> {
+    let within = (pixel.ge(0.0)? & pixel.le((size - 1) as f64)?)?;
+    Ok((within.where_(pixel, 0.0)?.to::<I64>()?, within))
 }
 
 impl<P: Float> Tensor<P> {

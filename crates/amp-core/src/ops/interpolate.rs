@@ -1,6 +1,6 @@
 //! Resizing of lines and volumes, and of images by cubics.
 
-use super::grid::cubic;
+use super::grid::{cubic, plus};
 use super::window::IntoExtent;
 use crate::memory::on_host;
 use crate::precision::{F64, Float, I64, full_range};
@@ -22,29 +22,39 @@ fn sizes<P: Float, const R: usize>(op: &'static str, expected: &'static str, x: 
     }
 }
 
+/// What a resized element is made of.
+#[derive(Clone, Copy)]
+enum How {
+    Nearest,
+    Linear { align_corners: bool },
+}
+
+#[track_caller]
+fn resized<P: InterpolatePrecision + Float>(x: &Tensor<P>, size: [usize; 2], how: How) -> Result<Tensor<P>> {
+    match how {
+        How::Nearest => x.upsample_nearest(size),
+        How::Linear { align_corners } => x.upsample_bilinear(size, align_corners),
+    }
+}
+
 /// A line as an image of height 1.
 #[track_caller]
-fn line<P: Float>(
-    op: &'static str,
-    x: &Tensor<P>,
-    size: usize,
-    resize: impl Fn(&Tensor<P>, [usize; 2]) -> Result<Tensor<P>>,
-) -> Result<Tensor<P>> {
+fn line<P: InterpolatePrecision + Float>(op: &'static str, x: &Tensor<P>, size: usize, how: How) -> Result<Tensor<P>> {
     let [n, channels, _] = sizes(op, "3 dimensions", x)?;
-    resize(&x.unsqueeze(2)?, [1, size])?.reshape([n, channels, size])
+    resized(&x.unsqueeze(2)?, [1, size], how)?.reshape([n, channels, size])
 }
 
 /// Height and width, then the depth.
 #[track_caller]
-fn volume<P: Float>(
+fn volume<P: InterpolatePrecision + Float>(
     op: &'static str,
     x: &Tensor<P>,
     [d, h, w]: [usize; 3],
-    resize: impl Fn(&Tensor<P>, [usize; 2]) -> Result<Tensor<P>>,
+    how: How,
 ) -> Result<Tensor<P>> {
     let [n, channels, depth, height, width] = sizes(op, "5 dimensions", x)?;
-    let y = resize(&x.reshape([n, channels * depth, height, width])?, [h, w])?;
-    resize(&y.reshape([n, channels, depth, h * w])?, [d, h * w])?.reshape([n, channels, d, h, w])
+    let y = resized(&x.reshape([n, channels * depth, height, width])?, [h, w], how)?;
+    resized(&y.reshape([n, channels, depth, h * w])?, [d, h * w], how)?.reshape([n, channels, d, h, w])
 }
 
 impl<P: InterpolatePrecision + Float> Tensor<P> {
@@ -52,29 +62,28 @@ impl<P: InterpolatePrecision + Float> Tensor<P> {
     /// (`F.interpolate(mode="nearest")`).
     #[track_caller]
     pub fn upsample_nearest1d(&self, size: usize) -> Result<Self> {
-        line("upsample_nearest1d", self, size, |x, size| x.upsample_nearest(size))
+        line("upsample_nearest1d", self, size, How::Nearest)
     }
 
     /// `[N, C, D, H, W]` resized to `size`, each element a copy of the one at the same relative place
     /// (`F.interpolate(mode="nearest")`).
     #[track_caller]
     pub fn upsample_nearest3d(&self, size: impl IntoExtent<3>) -> Result<Self> {
-        volume("upsample_nearest3d", self, size.into_extent(), |x, size| x.upsample_nearest(size))
+        volume("upsample_nearest3d", self, size.into_extent(), How::Nearest)
     }
 
     /// `[N, C, L]` resized to `size`, each element a mix of the two around its place (`F.interpolate(mode="linear")`);
     /// `align_corners` lets the centres of the first and the last coincide.
     #[track_caller]
     pub fn upsample_linear1d(&self, size: usize, align_corners: bool) -> Result<Self> {
-        line("upsample_linear1d", self, size, |x, size| x.upsample_bilinear(size, align_corners))
+        line("upsample_linear1d", self, size, How::Linear { align_corners })
     }
 
     /// `[N, C, D, H, W]` resized to `size`, each element a mix of the eight around its place
     /// (`F.interpolate(mode="trilinear")`); `align_corners` lets the centres of the corners coincide.
     #[track_caller]
     pub fn upsample_trilinear3d(&self, size: impl IntoExtent<3>, align_corners: bool) -> Result<Self> {
-        let resize = |x: &Self, size| x.upsample_bilinear(size, align_corners);
-        volume("upsample_trilinear3d", self, size.into_extent(), resize)
+        volume("upsample_trilinear3d", self, size.into_extent(), How::Linear { align_corners })
     }
 
     /// `[N, C, H, W]` resized to `size`, each pixel a mix of the sixteen around its place by a cubic of slope -0.75
@@ -110,7 +119,7 @@ fn bent<P: Float>(x: &Tensor<P>, axis: usize, size: usize, align_corners: bool) 
         let nearest = |i| (place(i).floor() as i64).saturating_add(step).clamp(0, from as i64 - 1);
         let index = Tensor::<I64>::from_vec(on_host(OP, size, (0..size).map(nearest))?, [size], x.device())?;
         let term = x.index_select(axis as isize, &index)?.mul(&share.to::<P>()?.reshape(along.as_slice())?)?;
-        sum = Some(sum.map_or(Ok(term.clone()), |sum| sum.add(&term))?);
+        sum = Some(plus(sum, term)?);
     }
     Ok(sum.expect("four terms"))
 }

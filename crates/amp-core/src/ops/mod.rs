@@ -72,7 +72,7 @@ mod window;
 
 pub use attention::AttentionOptions;
 pub use bag::BagMode;
-pub(crate) use bag::in_bags;
+pub(crate) use bag::Bags;
 pub use batch_norm::BatchStatistics;
 pub(crate) use batch_norm::{batch_norm_eval, batch_norm_train};
 pub(crate) use batch_norm_relu::{Relu, batch_norm_eval_relu, batch_norm_train_relu};

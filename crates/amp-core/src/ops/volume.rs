@@ -120,7 +120,7 @@ impl<P: Float> Tensor<P> {
     /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for windows that do not fit.
     #[track_caller]
     pub fn max_pool3d(&self, windows: impl Into<PoolOptions<3>>) -> Result<Self> {
-        pooled("max_pool3d", self, windows.into(), |x, windows| x.max_pool2d(windows))
+        pooled("max_pool3d", self, windows.into(), Pool::Max)
     }
 
     /// Mean of each window of volumes `[N, C, D, H, W]` (`F.avg_pool3d`). Computed in F32, rounded once.
@@ -129,7 +129,7 @@ impl<P: Float> Tensor<P> {
     /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for windows that do not fit.
     #[track_caller]
     pub fn avg_pool3d(&self, windows: impl Into<PoolOptions<3>>) -> Result<Self> {
-        pooled("avg_pool3d", &self.to::<P::Wide>()?, windows.into(), |x, windows| x.avg_pool2d(windows))?.to()
+        pooled("avg_pool3d", &self.to::<P::Wide>()?, windows.into(), Pool::Mean)?.to()
     }
 
     /// Greatest value of each of `size` parts of volumes `[N, C, D, H, W]` (`F.adaptive_max_pool3d`).
@@ -138,7 +138,7 @@ impl<P: Float> Tensor<P> {
     /// [`Error::Rank`] unless there are 5 dimensions.
     #[track_caller]
     pub fn adaptive_max_pool3d(&self, size: impl IntoExtent<3>) -> Result<Self> {
-        in_parts("adaptive_max_pool3d", self, size.into_extent(), |x, size| x.adaptive_max_pool2d(size))
+        in_parts("adaptive_max_pool3d", self, size.into_extent(), Pool::Max)
     }
 
     /// Mean of each of `size` parts of volumes `[N, C, D, H, W]` (`F.adaptive_avg_pool3d`). Computed in F32, rounded once.
@@ -148,7 +148,7 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn adaptive_avg_pool3d(&self, size: impl IntoExtent<3>) -> Result<Self> {
         let wide = self.to::<P::Wide>()?;
-        in_parts("adaptive_avg_pool3d", &wide, size.into_extent(), |x, size| x.adaptive_avg_pool2d(size))?.to()
+        in_parts("adaptive_avg_pool3d", &wide, size.into_extent(), Pool::Mean)?.to()
     }
 
     /// `(Σ x^p)^(1/p)` of each window of images `[N, C, H, W]` (`F.lp_pool2d`). Needs full precision, as
@@ -204,14 +204,34 @@ fn slices_of_result(depth: usize, kernel: usize, options: ConvOptions<3>) -> Res
     on_host(OP, length, (0..length).map(|place| at(place).unwrap_or(depth) as i64))
 }
 
+/// What is made of the elements of a window.
+#[derive(Clone, Copy)]
+enum Pool {
+    Max,
+    Mean,
+}
+
+impl Pool {
+    #[track_caller]
+    fn windows<P: Float>(self, x: &Tensor<P>, windows: PoolOptions<2>) -> Result<Tensor<P>> {
+        match self {
+            Self::Max => x.max_pool2d(windows),
+            Self::Mean => x.avg_pool2d(windows),
+        }
+    }
+
+    #[track_caller]
+    fn parts<P: Float>(self, x: &Tensor<P>, size: [usize; 2]) -> Result<Tensor<P>> {
+        match self {
+            Self::Max => x.adaptive_max_pool2d(size),
+            Self::Mean => x.adaptive_avg_pool2d(size),
+        }
+    }
+}
+
 /// Windows over height and width, then over the depth.
 #[track_caller]
-fn pooled<P: Float>(
-    op: &'static str,
-    x: &Tensor<P>,
-    windows: PoolOptions<3>,
-    pool: impl Fn(&Tensor<P>, PoolOptions<2>) -> Result<Tensor<P>>,
-) -> Result<Tensor<P>> {
+fn pooled<P: Float>(op: &'static str, x: &Tensor<P>, windows: PoolOptions<3>, pool: Pool) -> Result<Tensor<P>> {
     let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
     let PoolOptions { kernel, stride, padding, dilation, ceil_mode, count_include_pad } = windows;
     let flat = PoolOptions {
@@ -231,27 +251,22 @@ fn pooled<P: Float>(
         count_include_pad,
     };
     let images = shape::product(op, &[n, channels, depth])?;
-    let y = pool(&x.reshape([images, 1, height, width])?, flat)?;
+    let y = pool.windows(&x.reshape([images, 1, height, width])?, flat)?;
     let &[_, _, h, w] = y.dims() else { unreachable!("an image for each slice") };
-    let z = pool(&y.reshape([n, channels, depth, h * w])?, deep)?;
+    let z = pool.windows(&y.reshape([n, channels, depth, h * w])?, deep)?;
     let count = z.dims()[2];
     z.reshape([n, channels, count, h, w])
 }
 
 /// Parts of height and width, then of the depth.
 #[track_caller]
-fn in_parts<P: Float>(
-    op: &'static str,
-    x: &Tensor<P>,
-    size: [usize; 3],
-    pool: impl Fn(&Tensor<P>, [usize; 2]) -> Result<Tensor<P>>,
-) -> Result<Tensor<P>> {
+fn in_parts<P: Float>(op: &'static str, x: &Tensor<P>, size: [usize; 3], pool: Pool) -> Result<Tensor<P>> {
     let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
     let [d, h, w] = size;
     let images = shape::product(op, &[n, channels, depth])?;
-    let y = pool(&x.reshape([images, 1, height, width])?, [h, w])?;
+    let y = pool.parts(&x.reshape([images, 1, height, width])?, [h, w])?;
     let columns = shape::product(op, &[h, w])?;
-    let z = pool(&y.reshape([n, channels, depth, columns])?, [d, columns])?;
+    let z = pool.parts(&y.reshape([n, channels, depth, columns])?, [d, columns])?;
     z.reshape([n, channels, d, h, w])
 }
 
