@@ -9,6 +9,7 @@ mod generative;
 mod learning;
 mod loops;
 mod machinery;
+mod places;
 mod sequence;
 mod signals;
 mod vision;
