@@ -73,6 +73,7 @@ fn what_is_only_narrowed_is_written_narrow() {
         "let mut n = x.softmax(-1)?; n = n.relu()?; n.matmul(w)",
         "let mut n = x.clone(); n = n.softmax(-1)?; n = n.matmul(w)?; n = n.tanh()?; Ok(n)",
         "let mut h = x.clone(); for _ in 0..3 { let mut n = h.softmax(-1)?; n = n.abs()?; h = n.matmul(w)?; } Ok(h)",
+        "let mut n = x.softmax(-1)?; let mut m = x.clone(); (n, m) = (m, n); m.matmul(w)",
     ] {
         assert_eq!(written(body), 1, "{body}");
     }
@@ -124,6 +125,18 @@ fn what_is_only_narrowed_is_written_narrow() {
     let both = "let a = x.softmax(-1)?; let b = if c { a } else { x.log_softmax(-1)? }; b.matmul(w)";
     assert_eq!(written(both), 2);
     assert_eq!(written("Tensor::cat(&[&x.softmax(-1)?, &x.log_softmax(-1)?], 0)?.matmul(w)"), 2);
+}
+
+#[test]
+fn exchanged_variables_are_read_before_either_is_written() {
+    for (body, count) in [
+        ("let mut n = x.softmax(-1)?; let mut m = x.clone(); (n, m) = (m, n); m.matmul(w)", 1),
+        ("let mut n = x.softmax(-1)?; let mut m = x.clone(); (n, m) = (m, n); n.matmul(w)?.add(&m)", 0),
+        ("let mut n = x.softmax(-1)?; let mut m = x.clone(); ((n, m), _) = ((m, n), 1); n.matmul(w)?.add(&m)", 0),
+        ("let mut n = x.softmax(-1)?; let mut m = x.clone(); ((n, m), _) = (both(m, n), 1); n.matmul(w)?.add(&m)", 0),
+    ] {
+        assert_eq!(written(body), count, "{body}");
+    }
 }
 
 /// Rows of `full` operations that give nothing to write narrow, each with its reason.

@@ -13,7 +13,7 @@ use crate::scope::Var;
 use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Expr, ExprAssign, ExprPath, Pat, UnOp};
+use syn::{Expr, ExprAssign, ExprPath, ExprTuple, Pat, UnOp};
 
 impl Walker<'_> {
     /// Walks an expression and puts its casts in.
@@ -167,32 +167,28 @@ impl Walker<'_> {
 
     fn assign(&mut self, expr: &mut Expr) -> Value {
         let Expr::Assign(ExprAssign { left, right, .. }) = expr else { return Value::opaque() };
-        if let (Expr::Tuple(places), Expr::Tuple(values)) = (&mut **left, &mut **right)
-            && places.elems.len() == values.elems.len()
-        {
-            for (place, value) in places.elems.iter_mut().zip(values.elems.iter_mut()) {
-                self.assign_to(place, value);
+        let mut pairs = Vec::new();
+        pair_up(left, right, &mut pairs);
+        // Of `(a, b) = (b, a)` all values are read before the first place is written.
+        let values: Vec<Value> = pairs.iter_mut().map(|(place, expr)| self.assigned(place, expr)).collect();
+        for ((place, expr), value) in pairs.into_iter().zip(values) {
+            if is_taken_apart(place) {
+                self.assign_elements(place, expr, &value);
+            } else {
+                self.assign_value(place, expr, value);
             }
-            return Value::other();
-        }
-        match &mut **left {
-            Expr::Tuple(places) if !places.elems.iter().any(|place| matches!(place, Expr::Range(_))) => {
-                let places: Vec<&mut Expr> = places.elems.iter_mut().collect();
-                self.assign_elements(places, right);
-            }
-            left => self.assign_to(left, right),
         }
         Value::other()
     }
 
     /// Assigns the elements of a tuple that is not written out.
-    fn assign_elements(&mut self, places: Vec<&mut Expr>, tuple: &mut Expr) {
-        let value = self.expr(tuple);
+    fn assign_elements(&mut self, places: &mut Expr, tuple: &mut Expr, value: &Value) {
+        let Expr::Tuple(ExprTuple { elems: places, .. }) = places else { return };
         let at = emit::ends(tuple).0;
         let names: Vec<Ident> = (0..places.len()).map(|i| emit::local("p", i, at)).collect();
         let mut changes = false;
         let mut elems = Vec::new();
-        for (i, place) in places.into_iter().enumerate() {
+        for (i, place) in places.iter_mut().enumerate() {
             let name = &names[i];
             let mut elem = Expr::Verbatim(quote!(#name));
             self.assign_value(place, &mut elem, value.same_part(i));
@@ -204,14 +200,15 @@ impl Walker<'_> {
         }
     }
 
-    fn assign_to(&mut self, place: &mut Expr, expr: &mut Expr) {
+    /// What is assigned to a place.
+    fn assigned(&mut self, place: &Expr, expr: &mut Expr) -> Value {
         let expect = self.variable(place).map(|var| self.expected_of_variable(var));
         let says_type = self.variable(place).is_some_and(|var| self.scopes.vars[var].empty);
         let says_type = std::mem::replace(&mut self.says_type, says_type);
         let mut value = self.expr(expr);
         self.says_type = says_type;
         self.widen_elements(expr, &mut value, &expect.unwrap_or(Expect::Nothing));
-        self.assign_value(place, expr, value);
+        value
     }
 
     /// Assigns the value that an expression has.
@@ -320,4 +317,20 @@ fn lends(expr: &Expr) -> bool {
         Expr::Call(call) => is_wrapper(call) && lends(&call.args[0]),
         _ => false,
     }
+}
+
+/// The places of a destructuring assignment beside what is assigned to each, as far as both sides are written out.
+fn pair_up<'e>(place: &'e mut Expr, expr: &'e mut Expr, pairs: &mut Vec<(&'e mut Expr, &'e mut Expr)>) {
+    let width = |expr: &Expr| if let Expr::Tuple(tuple) = expr { Some(tuple.elems.len()) } else { None };
+    if width(place).is_none() || width(place) != width(expr) {
+        return pairs.push((place, expr));
+    }
+    if let (Expr::Tuple(places), Expr::Tuple(values)) = (place, expr) {
+        places.elems.iter_mut().zip(&mut values.elems).for_each(|(place, value)| pair_up(place, value, pairs));
+    }
+}
+
+/// Whether a place is a tuple of places, one for each element.
+fn is_taken_apart(place: &Expr) -> bool {
+    matches!(place, Expr::Tuple(places) if !places.elems.iter().any(|place| matches!(place, Expr::Range(_))))
 }
