@@ -7,10 +7,28 @@ import torch
 from record import inf, ints, record
 
 
+class Lion(torch.optim.Optimizer):
+    """Algorithm 2 of "Symbolic Discovery of Optimization Algorithms" (Chen et al., 2023); PyTorch has no Lion."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                c = beta1 * m + (1 - beta1) * p.grad
+                p -= lr * (c.sign() + decay * p)
+                m.copy_(beta2 * m + (1 - beta2) * p.grad)
+
+
 def optimizers():
     """in0: start [N]; in1: gradients [5, N]; out0: the parameter after each step [5, N]."""
     sgd, adam, adamw, rms = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop
     adagrad, adadelta = torch.optim.Adagrad, torch.optim.Adadelta
+    radam, adamax = torch.optim.RAdam, torch.optim.Adamax
     table = [
         ("sgd/plain", sgd, dict(lr=0.1)),
         ("sgd/momentum", sgd, dict(lr=0.1, momentum=0.9)),
@@ -34,6 +52,13 @@ def optimizers():
         ("adagrad/plain", adagrad, dict(lr=0.1)),
         ("adagrad/decay", adagrad, dict(lr=0.1, lr_decay=0.3, weight_decay=0.1)),
         ("adagrad/start", adagrad, dict(lr=0.1, initial_accumulator_value=0.5, eps=1e-3)),
+        ("radam/plain", radam, dict(lr=0.1)),
+        ("radam/rectified", radam, dict(lr=0.1, betas=[0.8, 0.9], eps=1e-3, weight_decay=0.1)),
+        ("radam/decoupled", radam, dict(lr=0.1, betas=[0.8, 0.9], weight_decay=0.1, decoupled_weight_decay=True)),
+        ("adamax/plain", adamax, dict(lr=0.1)),
+        ("adamax/decay", adamax, dict(lr=0.1, betas=[0.8, 0.7], eps=1e-3, weight_decay=0.1)),
+        ("lion/plain", Lion, dict(lr=0.01)),
+        ("lion/decay", Lion, dict(lr=0.1, betas=[0.8, 0.7], weight_decay=0.1)),
     ]
     for name, build, options in table:
         torch.manual_seed(zlib.crc32(name.encode()))

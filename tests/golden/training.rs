@@ -1,7 +1,8 @@
 //! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
 
 use amp::optim::{
-    Adadelta, Adagrad, Adam, AdamW, CosineLr, LinearWarmup, OneCycle, ReduceOnPlateau, RmsProp, Sgd, StepLr,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, CosineLr, LinearWarmup, Lion, OneCycle, RAdam, ReduceOnPlateau, RmsProp,
+    Sgd, StepLr,
 };
 use amp::prelude::*;
 
@@ -18,6 +19,9 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "optim_rmsprop" => (Accumulated, steps(c, |p| rmsprop(c, RmsProp::new([p], c.float("lr"))))?),
         "optim_adadelta" => (Accumulated, steps(c, |p| adadelta(c, Adadelta::new([p], c.float("lr"))))?),
         "optim_adagrad" => (Accumulated, steps(c, |p| adagrad(c, Adagrad::new([p], c.float("lr"))))?),
+        "optim_radam" => (Accumulated, steps(c, |p| radam(c, RAdam::new([p], c.float("lr"))))?),
+        "optim_adamax" => (Accumulated, steps(c, |p| adamax(c, Adamax::new([p], c.float("lr"))))?),
+        "optim_lion" => (Accumulated, steps(c, |p| lion(c, Lion::new([p], c.float("lr"))))?),
         "schedule" => (Accumulated, schedule(c)?),
         "plateau" => (Accumulated, plateau(c)?),
         "grad_scaler" => (Accumulated, grad_scaler(c)?),
@@ -60,6 +64,24 @@ fn adagrad(c: &Case, o: Adagrad) -> Adagrad {
     let o = o.lr_decay(c.float_or("lr_decay", 0.0)).eps(c.float_or("eps", 1e-10));
     let o = o.initial_accumulator_value(c.float_or("initial_accumulator_value", 0.0));
     o.weight_decay(c.float_or("weight_decay", 0.0))
+}
+
+/// The decay rates that a case gives, or these.
+fn betas(c: &Case, usual: (f64, f64)) -> (f64, f64) {
+    if c.given("betas") { (c.floats_of("betas")[0], c.floats_of("betas")[1]) } else { usual }
+}
+
+fn radam(c: &Case, o: RAdam) -> RAdam {
+    let o = o.betas(betas(c, (0.9, 0.999))).eps(c.float_or("eps", 1e-8)).weight_decay(c.float_or("weight_decay", 0.0));
+    o.decoupled_weight_decay(c.flag("decoupled_weight_decay"))
+}
+
+fn adamax(c: &Case, o: Adamax) -> Adamax {
+    o.betas(betas(c, (0.9, 0.999))).eps(c.float_or("eps", 1e-8)).weight_decay(c.float_or("weight_decay", 0.0))
+}
+
+fn lion(c: &Case, o: Lion) -> Lion {
+    o.betas(betas(c, (0.9, 0.99))).weight_decay(c.float_or("weight_decay", 0.0))
 }
 
 /// The parameter after each step; `in1` holds the gradient of each.

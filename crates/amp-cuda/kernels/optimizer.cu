@@ -203,7 +203,7 @@ KERNEL(move_schedule, MoveScheduleArgs) {
 // -------------------------------------------------------------------------------------------------------------------
 // Optimizer steps
 
-enum Rule { SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA };
+enum Rule { SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, RADAM, ADAMAX, LION };
 
 struct Parameter {
     float* master;
@@ -231,8 +231,19 @@ struct UpdateArgs {
 
 // The settings of one launch, as the arithmetic needs them.
 struct Settings {
-    float factor, rate, momentum, entering, new1, beta2, new2, root2, eps, penalty, keep;
+    float factor, rate, momentum, entering, beta1, new1, beta2, new2, root2, eps, penalty, keep;
 };
+
+// RAdam is Adam with a factor of the rate; before the variance of the adaptive rate is finite, momentum alone.
+__device__ inline void rectify(const UpdateArgs& a, Settings& s, double rate, double step) {
+    double power = pow(a.beta2, step), longest = 2 / (1 - a.beta2) - 1;
+    double length = longest - 2 * step * power / (1 - power);
+    bool adapts = length > 5;
+    double shares = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length);
+    s.rate = (float)(adapts ? rate * sqrt(shares) * sqrt(1 - power) : rate);
+    s.root2 = adapts ? 1.0f : 0.0f;
+    s.eps = adapts ? s.eps : 1.0f;
+}
 
 __device__ inline Settings settings_of(const UpdateArgs& a, double step) {
     double lr = a.rates ? a.rates[0] : a.lr, weight_decay = a.rates ? a.rates[1] : a.weight_decay;
@@ -241,6 +252,8 @@ __device__ inline Settings settings_of(const UpdateArgs& a, double step) {
     s.rate = (float)lr;
     s.momentum = (float)a.momentum;
     s.entering = step <= 1 ? 1.0f : (float)(1 - a.dampening);
+    s.beta1 = (float)a.beta1;
+    s.new1 = (float)(1 - a.beta1);
     s.beta2 = (float)a.beta2;
     s.new2 = (float)(1 - a.beta2);
     s.eps = (float)a.eps;
@@ -251,11 +264,9 @@ __device__ inline Settings settings_of(const UpdateArgs& a, double step) {
         s.rate = (float)(lr / (1 + (step - 1) * a.dampening));
         s.beta2 = s.new2 = 1;
     }
-    if (a.rule == ADAM) {
-        s.rate = (float)(lr / (1 - pow(a.beta1, step)));
-        s.new1 = (float)(1 - a.beta1);
-        s.root2 = (float)(1 / sqrt(1 - pow(a.beta2, step)));
-    }
+    if (a.rule == ADAM || a.rule == ADAMAX) s.rate = (float)(lr / (1 - pow(a.beta1, step)));
+    if (a.rule == ADAM) s.root2 = (float)(1 / sqrt(1 - pow(a.beta2, step)));
+    if (a.rule == RADAM) rectify(a, s, lr / (1 - pow(a.beta1, step)), step);
     return s;
 }
 
@@ -302,6 +313,21 @@ __device__ inline void adadelta(const Settings& s, Element& e, float g) {
     e.master -= s.rate * step;
 }
 
+__device__ inline void adamax(const Settings& s, Element& e, float g) {
+    e.moments[0] += s.new1 * (g - e.moments[0]);
+    float kept = s.beta2 * e.moments[1], seen = fabsf(g) + s.eps;
+    e.moments[1] = kept > seen ? kept : seen;
+    e.master -= s.rate * e.moments[0] / e.moments[1];
+}
+
+__device__ inline void lion(const Settings& s, Element& e, float g) {
+    float direction = s.beta1 * e.moments[0] + s.new1 * g;
+    // Of NaN the sign is NaN.
+    float sign = direction > 0 ? 1.0f : direction < 0 ? -1.0f : direction;
+    e.master = s.keep * e.master - s.rate * sign;
+    e.moments[0] = s.new2 * g + s.beta2 * e.moments[0];
+}
+
 KERNEL(update, UpdateArgs) {
     if (a.skip && *a.skip) return;
     const Parameter& p = a.tensor[blockIdx.y];
@@ -314,7 +340,9 @@ KERNEL(update, UpdateArgs) {
         }
         float g = s.penalty * e.master + p.grad[k] * s.factor;
         if (a.rule == SGD) sgd(a, s, e, g, p.moments[0] != nullptr);
-        else if (a.rule == ADAM) adam(a, s, e, g);
+        else if (a.rule == ADAM || a.rule == RADAM) adam(a, s, e, g);
+        else if (a.rule == ADAMAX) adamax(s, e, g);
+        else if (a.rule == LION) lion(s, e, g);
         else if (a.rule == ADADELTA) adadelta(s, e, g);
         else rmsprop(a, s, e, g, a.momentum != 0);
         p.master[i] = e.master;

@@ -185,6 +185,9 @@ impl ParameterGroups {
             UpdateRule::RmsProp { .. } => "RmsProp",
             UpdateRule::Adagrad { .. } => "Adagrad",
             UpdateRule::Adadelta { .. } => "Adadelta",
+            UpdateRule::RAdam { .. } => "RAdam",
+            UpdateRule::Adamax { .. } => "Adamax",
+            UpdateRule::Lion { .. } => "Lion",
         }
     }
 

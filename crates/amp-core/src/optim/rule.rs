@@ -10,7 +10,10 @@ pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
         | UpdateRule::Adam { lr, .. }
         | UpdateRule::RmsProp { lr, .. }
         | UpdateRule::Adagrad { lr, .. }
-        | UpdateRule::Adadelta { lr, .. } => lr,
+        | UpdateRule::Adadelta { lr, .. }
+        | UpdateRule::RAdam { lr, .. }
+        | UpdateRule::Adamax { lr, .. }
+        | UpdateRule::Lion { lr, .. } => lr,
     }
 }
 
@@ -21,7 +24,10 @@ pub(super) fn weight_decay(rule: &mut UpdateRule) -> &mut f64 {
         | UpdateRule::Adam { weight_decay, .. }
         | UpdateRule::RmsProp { weight_decay, .. }
         | UpdateRule::Adagrad { weight_decay, .. }
-        | UpdateRule::Adadelta { weight_decay, .. } => weight_decay,
+        | UpdateRule::Adadelta { weight_decay, .. }
+        | UpdateRule::RAdam { weight_decay, .. }
+        | UpdateRule::Adamax { weight_decay, .. }
+        | UpdateRule::Lion { weight_decay, .. } => weight_decay,
     }
 }
 
@@ -49,7 +55,9 @@ pub(super) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
                 false => Err(Error::argument(op, "dampening", "finite", dampening)),
             }
         }
-        UpdateRule::Adam { lr, beta1, beta2, eps, weight_decay, .. } => {
+        UpdateRule::Adam { lr, beta1, beta2, eps, weight_decay, .. }
+        | UpdateRule::RAdam { lr, beta1, beta2, eps, weight_decay, .. }
+        | UpdateRule::Adamax { lr, beta1, beta2, eps, weight_decay } => {
             at_least_0("the learning rate", lr)?;
             below_1("beta1", beta1)?;
             below_1("beta2", beta2)?;
@@ -74,6 +82,12 @@ pub(super) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
             at_least_0("the learning rate", lr)?;
             below_1("rho", rho)?;
             at_least_0("eps", eps)?;
+            at_least_0("weight_decay", weight_decay)
+        }
+        UpdateRule::Lion { lr, beta1, beta2, weight_decay } => {
+            at_least_0("the learning rate", lr)?;
+            below_1("beta1", beta1)?;
+            below_1("beta2", beta2)?;
             at_least_0("weight_decay", weight_decay)
         }
     }

@@ -75,6 +75,45 @@ pub enum UpdateRule {
         /// L2 penalty, added to the gradient
         weight_decay: f64,
     },
+    /// RAdam. State: first moment, second moment.
+    RAdam {
+        /// Learning rate
+        lr: f64,
+        /// Decay of the first moment
+        beta1: f64,
+        /// Decay of the second moment
+        beta2: f64,
+        /// Added to the denominator
+        eps: f64,
+        /// L2 penalty, or direct decay of the weights when `decoupled`
+        weight_decay: f64,
+        /// Weight decay acts on the weights and not on the gradient
+        decoupled: bool,
+    },
+    /// Adamax. State: first moment, largest magnitude.
+    Adamax {
+        /// Learning rate
+        lr: f64,
+        /// Decay of the first moment
+        beta1: f64,
+        /// Decay of the largest magnitude
+        beta2: f64,
+        /// Added to the gradient's magnitude
+        eps: f64,
+        /// L2 penalty, added to the gradient
+        weight_decay: f64,
+    },
+    /// Lion. State: the momentum.
+    Lion {
+        /// Learning rate
+        lr: f64,
+        /// Share of the momentum in the direction of a step
+        beta1: f64,
+        /// Decay of the momentum
+        beta2: f64,
+        /// Direct decay of the weights
+        weight_decay: f64,
+    },
 }
 
 impl UpdateRule {
@@ -84,8 +123,8 @@ impl UpdateRule {
             Self::Sgd { momentum, .. } => usize::from(momentum != 0.0),
             Self::Adam { amsgrad, .. } => 2 + usize::from(amsgrad),
             Self::RmsProp { momentum, centered, .. } => 1 + usize::from(centered) + usize::from(momentum != 0.0),
-            Self::Adagrad { .. } => 1,
-            Self::Adadelta { .. } => 2,
+            Self::Adagrad { .. } | Self::Lion { .. } => 1,
+            Self::Adadelta { .. } | Self::RAdam { .. } | Self::Adamax { .. } => 2,
         }
     }
 
@@ -155,8 +194,57 @@ impl UpdateRule {
                 factor,
                 chunk,
             }),
+            Self::RAdam { lr, beta1, beta2, eps, weight_decay, decoupled } => {
+                let step = chunk.step.min(i32::MAX as u64) as i32;
+                let [rectified, root2, eps] = rectified(beta2, step, eps);
+                dispatch(Adam {
+                    rate: (lr * rectified / (1.0 - beta1.powi(step))) as f32,
+                    new1: (1.0 - beta1) as f32,
+                    beta2: beta2 as f32,
+                    new2: (1.0 - beta2) as f32,
+                    root2: root2 as f32,
+                    eps: eps as f32,
+                    penalty: if decoupled { 0.0 } else { weight_decay as f32 },
+                    keep: if decoupled { (1.0 - lr * weight_decay) as f32 } else { 1.0 },
+                    factor,
+                    chunk,
+                });
+            }
+            Self::Adamax { lr, beta1, beta2, eps, weight_decay } => dispatch(Adamax {
+                rate: (lr / (1.0 - beta1.powi(chunk.step.min(i32::MAX as u64) as i32))) as f32,
+                new1: (1.0 - beta1) as f32,
+                beta2: beta2 as f32,
+                eps: eps as f32,
+                weight_decay: weight_decay as f32,
+                factor,
+                chunk,
+            }),
+            Self::Lion { lr, beta1, beta2, weight_decay } => dispatch(Lion {
+                lr: lr as f32,
+                beta1: beta1 as f32,
+                new1: (1.0 - beta1) as f32,
+                beta2: beta2 as f32,
+                new2: (1.0 - beta2) as f32,
+                keep: (1.0 - lr * weight_decay) as f32,
+                factor,
+                chunk,
+            }),
         }
     }
+}
+
+/// What RAdam's step `t` multiplies the first moment by, and how it divides by the second: `r m / (root2 √v + eps)`.
+///
+/// Before the variance of the adaptive rate is finite (length of the average at most 5, as in PyTorch), the step is that
+/// of momentum alone.
+fn rectified(beta2: f64, t: i32, eps: f64) -> [f64; 3] {
+    let (longest, correction2) = (2.0 / (1.0 - beta2) - 1.0, 1.0 - beta2.powi(t));
+    let length = longest - 2.0 * f64::from(t) * beta2.powi(t) / correction2;
+    if length <= 5.0 {
+        return [1.0, 0.0, 1.0];
+    }
+    let shares = (length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length);
+    [shares.sqrt() * correction2.sqrt(), 1.0, eps]
 }
 
 struct Sgd<'c, 'a> {
@@ -298,6 +386,70 @@ impl Kernel for Adadelta<'_, '_> {
             let step = (*d + self.eps).sqrt() / (*v + self.eps).sqrt() * g;
             *d = S::mul_add(self.new, step * step, self.rho * *d);
             *p -= self.lr * step;
+        }
+    }
+}
+
+struct Adamax<'c, 'a> {
+    rate: f32,
+    new1: f32,
+    beta2: f32,
+    eps: f32,
+    weight_decay: f32,
+    factor: f32,
+    chunk: &'c mut UpdateSlot<'a>,
+}
+
+impl Kernel for Adamax<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let UpdateSlot { master, grad, moments, .. } = self.chunk;
+        let [first, largest] = moments.as_mut_slice() else { return };
+        let state = master.iter_mut().zip(first.iter_mut()).zip(largest.iter_mut());
+        for (((p, m), u), &g) in state.zip(*grad) {
+            let g = S::mul_add(self.weight_decay, *p, g * self.factor);
+            *m = S::mul_add(self.new1, g - *m, *m);
+            let (kept, seen) = (self.beta2 * *u, g.abs() + self.eps);
+            // NaN stays NaN, which `max` would hide.
+            *u = if kept > seen { kept } else { seen };
+            *p -= self.rate * *m / *u;
+        }
+    }
+}
+
+struct Lion<'c, 'a> {
+    lr: f32,
+    beta1: f32,
+    new1: f32,
+    beta2: f32,
+    new2: f32,
+    keep: f32,
+    factor: f32,
+    chunk: &'c mut UpdateSlot<'a>,
+}
+
+impl Kernel for Lion<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let UpdateSlot { master, grad, moments, .. } = self.chunk;
+        let [momentum] = moments.as_mut_slice() else { return };
+        for ((p, m), &g) in master.iter_mut().zip(momentum.iter_mut()).zip(*grad) {
+            let g = g * self.factor;
+            let direction = S::mul_add(self.beta1, *m, self.new1 * g);
+            // Of NaN the sign is NaN, as in PyTorch: a step that ignored it would hide it.
+            let sign = if direction > 0.0 {
+                1.0
+            } else if direction < 0.0 {
+                -1.0
+            } else {
+                direction
+            };
+            *p = S::mul_add(-self.lr, sign, self.keep * *p);
+            *m = S::mul_add(self.new2, g, self.beta2 * *m);
         }
     }
 }

@@ -181,6 +181,15 @@ fn settings(rule: &UpdateRule, factors: Factors, skip: u64) -> UpdateArgs {
         UpdateRule::Adadelta { lr, rho, eps, weight_decay } => {
             UpdateArgs { rule: 4, lr, beta2: rho, eps, weight_decay, ..none }
         }
+        UpdateRule::RAdam { lr, beta1, beta2, eps, weight_decay, decoupled } => {
+            UpdateArgs { rule: 5, lr, beta1, beta2, eps, weight_decay, decoupled: i32::from(decoupled), ..none }
+        }
+        UpdateRule::Adamax { lr, beta1, beta2, eps, weight_decay } => {
+            UpdateArgs { rule: 6, lr, beta1, beta2, eps, weight_decay, ..none }
+        }
+        UpdateRule::Lion { lr, beta1, beta2, weight_decay } => {
+            UpdateArgs { rule: 7, lr, beta1, beta2, weight_decay, decoupled: 1, ..none }
+        }
     }
 }
 

@@ -49,6 +49,11 @@ fn every_rule_updates_masters_state_and_copies_as_on_the_cpu() {
         UpdateRule::RmsProp { lr, alpha: 0.99, eps, momentum: 0.9, centered: true, weight_decay: 0.0 },
         UpdateRule::Adagrad { lr, lr_decay: 0.5, initial: 0.0, eps, weight_decay },
         UpdateRule::Adadelta { lr, rho: 0.9, eps: 1e-6, weight_decay },
+        // Its first step is that of momentum, the second adapts.
+        UpdateRule::RAdam { lr, beta1: 0.9, beta2: 0.6, eps, weight_decay, decoupled: true },
+        UpdateRule::RAdam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: false },
+        UpdateRule::Adamax { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay },
+        UpdateRule::Lion { lr, beta1: 0.9, beta2: 0.99, weight_decay },
     ];
     for rule in rules {
         let inputs: Vec<Input> = [(37, 1), (37, 2), (5000, 3), (5000, 4)]
