@@ -65,6 +65,12 @@ pub(crate) type Finishing<E> = unsafe fn(
     finish: Finish<'_, E>,
 );
 
+/// Rounds the sums of a tile, as many rows of its columns, one after the other, and writes them where they belong.
+///
+/// # Safety
+/// The sums must be readable, as many rows writable where they belong, and the CPU must have the kernel's instructions.
+pub(crate) type Round<E> = unsafe fn(sums: *const <E as Multiply>::Sum, rows: usize, finish: Finish<'_, E>);
+
 /// A tile kernel with its sizes.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel<E: Multiply> {
@@ -92,6 +98,11 @@ pub(crate) struct Kernel<E: Multiply> {
     /// # Safety
     /// As [`Self::enter`], which must have come before.
     pub(super) leave: unsafe fn(),
+    /// Bytes of the right side that a block multiplies strip after strip ([`super::resident`]); without them it goes from one
+    /// part of the depth to the next.
+    pub(super) resident: Option<usize>,
+    /// What ends the tiles of such strips.
+    pub(super) round: Option<Round<E>>,
 }
 
 /// The tile of so many lines.
@@ -140,6 +151,8 @@ impl<E: Multiply> Kernel<E> {
             lower: None,
             finishing: [None; 2],
             leave: nothing,
+            resident: None,
+            round: None,
         }
     }
 

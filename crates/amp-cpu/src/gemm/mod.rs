@@ -16,6 +16,7 @@ mod packed;
 mod pairs;
 pub(crate) mod panel;
 pub(crate) mod product;
+mod resident;
 mod residual;
 mod small;
 mod strip;

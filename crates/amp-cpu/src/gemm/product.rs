@@ -17,6 +17,7 @@
 use super::kernel::{Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
+use super::panel::Panel;
 use super::task::Task;
 use crate::output::{Finished, Output};
 use crate::parallel;
@@ -111,13 +112,19 @@ pub(crate) fn product_with<E: Multiply>(
     }
     let by_lines = kernel.direct.is_some() && a.runs_along() && depth > 0;
     let left = if by_lines { kernel.left.lines() } else { kernel.left };
-    let blocks = Blocks::new(&kernel, by_lines, [m, n], threads);
+    let blocks = Blocks::new(&kernel, by_lines, [m, n], depth, threads);
     let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
     // What has to be padded is packed, and what would lie in the same few sets of a cache while it is used again and again.
     let alike = |bytes: usize| kernel.left.width.div_ceil(PAGE >> bytes.trailing_zeros().min(PAGE.ilog2()));
     let collide = |lines: &Lines<E>| blocks.across() > 1 && alike(lines.stride * size_of::<E>()) > WAYS;
     let lines = a.lines().filter(|lines| by_lines && depth.is_multiple_of(left.step) && !collide(lines));
-    let uses = if lines.is_some() { 1 } else { blocks.across() };
+    let uses = match kernel.resident {
+        _ if lines.is_some() => 1,
+        // Panels of some rows are packed in whole runs of memory.
+        Some(_) if !by_lines => 2,
+        Some(_) if blocks.across() <= 8 => 1,
+        _ => blocks.across(),
+    };
     let long = kernel.depth.block(depth);
     let plans = [Plan::new(a, left, long, uses), Plan::new(b, kernel.right, long, blocks.down())];
     let lens = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
@@ -145,21 +152,28 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new<E: Multiply>(kernel: &Kernel<E>, by_lines: bool, [m, n]: [usize; 2], threads: Threads) -> Self {
+    fn new<E: Multiply>(kernel: &Kernel<E>, by_lines: bool, [m, n]: [usize; 2], depth: usize, threads: Threads) -> Self {
         let mr = if by_lines && kernel.lower.is_some() { kernel.left.width / 3 } else { kernel.left.width };
         let nr = kernel.right.width;
         let even = |size: usize, most: usize, unit| size.div_ceil(size.div_ceil(most)).next_multiple_of(unit);
-        let mut blocks = Self { m, n, rows: even(m, ROWS, mr), columns: even(n, COLUMNS, nr) };
-        if threads == Threads::One {
-            return blocks;
+        if let Some(bytes) = kernel.resident {
+            let most = (bytes / (size_of::<E>() * depth.max(1))).clamp(COLUMNS / 2, 3 * COLUMNS) / nr * nr;
+            let blocks = Self { m, n, rows: m.next_multiple_of(mr), columns: even(n, most, nr) };
+            return if threads == Threads::One { blocks } else { blocks.divided(&kernel.left, mr, 2 * nr) };
         }
-        while blocks.down() * blocks.across() < TASKS && blocks.rows > 4 * kernel.left.width {
-            blocks.rows = (blocks.rows / 2).next_multiple_of(mr);
+        let blocks = Self { m, n, rows: even(m, ROWS, mr), columns: even(n, COLUMNS, nr) };
+        if threads == Threads::One { blocks } else { blocks.divided(&kernel.left, mr, nr) }
+    }
+
+    /// Halves blocks until there are [`TASKS`], down to multiples of `mr` and of `nr`.
+    fn divided(mut self, left: &Panel, mr: usize, nr: usize) -> Self {
+        while self.down() * self.across() < TASKS && self.rows > 4 * left.width {
+            self.rows = (self.rows / 2).next_multiple_of(mr);
         }
-        while blocks.down() * blocks.across() < TASKS && blocks.columns > nr {
-            blocks.columns = (blocks.columns / 2).next_multiple_of(nr);
+        while self.down() * self.across() < TASKS && self.columns > nr {
+            self.columns = (self.columns / 2).next_multiple_of(nr);
         }
-        blocks
+        self
     }
 
     fn down(&self) -> usize {

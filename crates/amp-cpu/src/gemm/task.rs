@@ -12,27 +12,27 @@ use crate::scratch;
 use std::ops::Range;
 
 pub(super) struct Task<'a, E: Multiply> {
-    kernel: &'a Kernel<E>,
-    a: &'a Packed<'a, E>,
-    b: &'a Packed<'a, E>,
-    rows: Range<usize>,
-    columns: Range<usize>,
-    depth: usize,
+    pub(super) kernel: &'a Kernel<E>,
+    pub(super) a: &'a Packed<'a, E>,
+    pub(super) b: &'a Packed<'a, E>,
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+    pub(super) depth: usize,
     /// Most of the depth that is multiplied at once.
-    long: usize,
+    pub(super) long: usize,
     /// Where the last part of the depth begins.
-    last: usize,
+    pub(super) last: usize,
     /// Columns with their padding: the way from row to row of the sums.
-    stride: usize,
-    sink: &'a dyn Sink<E::Sum>,
+    pub(super) stride: usize,
+    pub(super) sink: &'a dyn Sink<E::Sum>,
     /// This thread, which is prepared for the kernel.
     prepared: Prepared,
 }
 
 /// A part of the depth, with the right side's panels.
-struct Part<'a, E> {
-    depth: Range<usize>,
-    right: &'a [E],
+pub(super) struct Part<'a, E> {
+    pub depth: Range<usize>,
+    pub right: &'a [E],
 }
 
 impl<'a, E: Multiply> Task<'a, E> {
@@ -50,6 +50,9 @@ impl<'a, E: Multiply> Task<'a, E> {
     }
 
     pub(super) fn run(&self) {
+        if self.kernel.resident.is_some() && self.depth > 0 {
+            return self.run_resident();
+        }
         let height = self.kernel.left.rows(self.rows.len());
         let longest = self.kernel.left.depth(self.depth.min(self.long));
         let high = if self.last > 0 { height } else { self.kernel.left.width };
@@ -78,7 +81,7 @@ impl<'a, E: Multiply> Task<'a, E> {
     }
 
     /// Whether sums are complete with this part.
-    fn ends(&self, part: &Part<'_, E>) -> bool {
+    pub(super) fn ends(&self, part: &Part<'_, E>) -> bool {
         part.depth.start == self.last
     }
 

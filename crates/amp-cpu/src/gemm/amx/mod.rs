@@ -35,11 +35,13 @@ pub(crate) mod halves;
 mod tests;
 
 use super::cut::Cut;
-use super::kernel::Kernel;
+use super::kernel::{Finish, Kernel};
 use super::panel::Panel;
+use crate::convert::Cast;
 pub(crate) use detect::is_usable;
 use half::bf16;
 use std::arch::asm;
+use std::arch::x86_64::*;
 use std::cell::Cell;
 
 /// Rows of a tile register.
@@ -51,11 +53,22 @@ const STEP: usize = ROW / size_of::<bf16>();
 /// Rows and columns of a kernel's tile.
 const SIDE: usize = 2 * ROWS;
 
+/// Bytes of the right side that stay in the L2 cache (2 MiB).
+const RESIDENT: usize = 1 << 20;
+
 /// The kernel, for machines where [`is_usable`].
 pub(crate) fn kernel() -> Kernel<bf16> {
     let panels = [STEP, 2].map(|group| Panel { width: SIDE, group, step: STEP });
     let depth = Cut { usual: 256, longest: 384, step: STEP };
-    Kernel { depth, enter, direct: Some(direct), leave, ..Kernel::of_panels(panels, depth.usual, tile) }
+    Kernel {
+        depth,
+        enter,
+        direct: Some(direct),
+        leave,
+        resident: Some(RESIDENT),
+        round: Some(round),
+        ..Kernel::of_panels(panels, depth.usual, tile)
+    }
 }
 
 /// What `ldtilecfg` reads: the form of each tile register.
@@ -155,6 +168,39 @@ unsafe fn direct(
     // SAFETY: for each 32 along the depth, each of 32 lines has 64 bytes, which follow one another; the rest is the caller's
     // duty.
     unsafe { multiply(depth, a, [a_stride * size_of::<bf16>(), ROW], b, c, stride, accumulate) }
+}
+
+/// Rounds by `vcvtne2ps2bf16`, which takes subnormal numbers as zero: rows that have some, as a bias can leave them, by bit
+/// arithmetic.
+///
+/// # Safety
+/// As [`super::kernel::Round`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512bf16")]
+unsafe fn round(sums: *const f32, rows: usize, Finish { to, stride, bias }: Finish<'_, bf16>) {
+    assert!(bias.is_empty() || bias.len() == SIDE);
+    // SAFETY: each row has 32 sums, the bias as many if it is there (asserted), and 32 elements are writable for each (caller).
+    unsafe {
+        for row in 0..rows {
+            let sums = sums.add(row * SIDE);
+            let mut halves = [_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(ROWS))];
+            if !bias.is_empty() {
+                let bias = [_mm512_loadu_ps(bias.as_ptr()), _mm512_loadu_ps(bias.as_ptr().add(ROWS))];
+                halves = [_mm512_add_ps(halves[0], bias[0]), _mm512_add_ps(halves[1], bias[1])];
+            }
+            const SUBNORMAL: i32 = 0x20;
+            let subnormal = halves.map(|half| _mm512_fpclass_ps_mask::<SUBNORMAL>(half));
+            let to = to.add(row * stride);
+            if subnormal == [0; 2] {
+                let rounded = _mm512_cvtne2ps_pbh(halves[1], halves[0]);
+                _mm512_storeu_si512(to.cast(), std::mem::transmute::<__m512bh, __m512i>(rounded));
+            } else {
+                let wide: [f32; SIDE] = std::mem::transmute(halves);
+                for (i, value) in wide.into_iter().enumerate() {
+                    to.add(i).write(value.converted());
+                }
+            }
+        }
+    }
 }
 
 /// A tile from a left side whose rows are `between` bytes apart, and those of the next 32 along the depth `onward` from them.
