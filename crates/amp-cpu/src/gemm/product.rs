@@ -125,9 +125,9 @@ pub(crate) fn product_with<E: Multiply>(
     let lines = a.lines().filter(|lines| by_lines && depth.is_multiple_of(left.step) && !collide(lines));
     let uses = match kernel.resident {
         _ if lines.is_some() => 1,
-        // Panels of some rows are packed in whole runs of memory.
+        // Panels of few rows would be packed from short runs of memory.
         Some(_) if !by_lines => 2,
-        Some(_) if blocks.across() <= 8 => 1,
+        Some(_) if blocks.across() <= a.repeats() => 1,
         _ => blocks.across(),
     };
     let long = kernel.depth.block(depth);
