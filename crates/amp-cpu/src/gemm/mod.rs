@@ -8,6 +8,7 @@ mod ahead;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod amx;
 pub(crate) mod cut;
+mod deep;
 pub(crate) mod dot;
 pub(crate) mod kernel;
 pub(crate) mod operand;

@@ -1,7 +1,7 @@
 //! Panels: packed vectors, side by side, in the order in which a tile kernel reads them.
 
 use super::kernel::Multiply;
-use crate::output::prefetch;
+use crate::output::{prefetch, prefetch_at};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::transpose::{transpose, transpose_groups};
 
@@ -89,12 +89,12 @@ impl Panel {
             _ => {
                 for g in 0..groups {
                     for p in 0..panels {
-                        let line = |i: usize| lines.get(i * stride + p * width..).unwrap_or_default();
-                        for next in ((g + 1) * group..(g + 2) * group).map(line) {
-                            prefetch(&next[..next.len().min(width)]);
+                        let line = &lines[g * group * stride + p * width..];
+                        for next in group..2 * group {
+                            prefetch_at(line.as_ptr().wrapping_add(next * stride), width);
                         }
                         let to = &mut out[p * panel_len + g * group * width..][..group * width];
-                        transpose(line(g * group), stride, [group, width], to, group);
+                        transpose(line, stride, [group, width], to, group);
                     }
                 }
             }

@@ -117,8 +117,19 @@ pub(crate) fn product_with<E: Multiply>(
     }
     let by_lines = kernel.direct.is_some() && a.runs_along() && depth > 0;
     let left = if by_lines { kernel.left.lines() } else { kernel.left };
-    let blocks = Blocks::new(&kernel, by_lines, [m, n], depth, threads);
     let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
+    let long = kernel.depth.block(depth);
+    if !by_lines && kernel.resident.is_some() {
+        let threads = if threads == Threads::Many { num_threads() } else { 1 };
+        if let Some(blocks) = Blocks::deep([m, n], [left.width, kernel.right.width], [depth, long], threads) {
+            let whole = |operand, panel| Packed { operand, panel, whole: None, lines: None };
+            let (a, b) = (whole(a, left), whole(b, kernel.right));
+            return parallel::for_each(blocks.across() * blocks.down(), work, |task| {
+                Task::new(&kernel, [&a, &b], blocks.get(task), depth, sink).run_deep();
+            });
+        }
+    }
+    let blocks = Blocks::new(&kernel, by_lines, [m, n], depth, threads);
     // What has to be padded is packed, and what would lie in the same few sets of a cache while it is used again and again.
     let alike = |bytes: usize| kernel.left.width.div_ceil(PAGE >> bytes.trailing_zeros().min(PAGE.ilog2()));
     let collide = |lines: &Lines<E>| blocks.across() > 1 && alike(lines.stride * size_of::<E>()) > WAYS;
@@ -130,7 +141,6 @@ pub(crate) fn product_with<E: Multiply>(
         Some(_) if blocks.across() <= a.repeats() => 1,
         _ => blocks.across(),
     };
-    let long = kernel.depth.block(depth);
     let plans = [Plan::new(a, left, long, uses), Plan::new(b, kernel.right, long, blocks.down())];
     let lens = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
     scratch::with(lens[0] + lens[1], |packed: &mut [E]| {
@@ -142,18 +152,17 @@ pub(crate) fn product_with<E: Multiply>(
         let a = Packed { operand: a, panel: left, whole: whole(&plans[0], of_a), lines };
         let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], of_b), lines: None };
         parallel::for_each(blocks.across() * blocks.down(), work, |task| {
-            let (rows, columns) = blocks.get(task);
-            Task::new(&kernel, [&a, &b], [rows, columns], depth, sink).run();
+            Task::new(&kernel, [&a, &b], blocks.get(task), depth, sink).run();
         });
     });
 }
 
 /// How the result is cut into tasks.
-struct Blocks {
-    m: usize,
-    n: usize,
-    rows: usize,
-    columns: usize,
+pub(super) struct Blocks {
+    pub m: usize,
+    pub n: usize,
+    pub rows: usize,
+    pub columns: usize,
 }
 
 impl Blocks {
@@ -188,18 +197,18 @@ impl Blocks {
         self
     }
 
-    fn down(&self) -> usize {
+    pub(super) fn down(&self) -> usize {
         self.m.div_ceil(self.rows)
     }
 
-    fn across(&self) -> usize {
+    pub(super) fn across(&self) -> usize {
         self.n.div_ceil(self.columns)
     }
 
-    fn get(&self, task: usize) -> (Range<usize>, Range<usize>) {
+    fn get(&self, task: usize) -> [Range<usize>; 2] {
         let row = task / self.across() * self.rows;
         let column = task % self.across() * self.columns;
-        (row..self.m.min(row + self.rows), column..self.n.min(column + self.columns))
+        [row..self.m.min(row + self.rows), column..self.n.min(column + self.columns)]
     }
 }
 

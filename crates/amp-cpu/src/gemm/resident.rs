@@ -75,7 +75,7 @@ impl<E: Multiply> Task<'_, E> {
     }
 
     /// Rounds a tile to where it belongs, or leaves it to the sink.
-    fn hand_over(&self, rows: &Range<usize>, column: usize, sums: &mut [E::Sum]) {
+    pub(super) fn hand_over(&self, rows: &Range<usize>, column: usize, sums: &mut [E::Sum]) {
         let nr = self.kernel.right.width;
         let columns = nr.min(self.columns.end - column);
         let round = self.kernel.round.filter(|_| columns == nr).zip(self.sink.place(rows.start, column));
