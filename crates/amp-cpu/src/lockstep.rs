@@ -10,12 +10,18 @@
 //! Storing past the caches made a sum of F32 a quarter faster and whoever read it next a half slower.
 
 use crate::buffer::Buffer;
-use crate::convert::Compute;
+use crate::convert::{Compute, each_dtype};
+use crate::output::prefetch_at;
 use crate::simd::Simd;
 use crate::{Slice, SliceMut};
 
 /// Elements of a block: with half of them the starts of its loops took a quarter of a sum's time.
 pub(crate) const BLOCK: usize = 256;
+
+/// Bytes of an operand that are asked for in advance. The hardware stops at the end of each page of 4 KiB, and what a step has
+/// written since comes from far away: with that, and the same for gelu's table and rows of norms, a step of GPT takes two threads of
+/// a Xeon with AMX 3 to 4 % less, one of ViT 9 %, one of ResNet-18 2 to 4 %. Operands in the caches take as long as before.
+const AHEAD: usize = 2048;
 
 /// Elements that lie one after the other, for kernels that compute in `A`.
 #[derive(Clone, Copy)]
@@ -67,8 +73,16 @@ impl<'a, A: Compute> Elements<'a, A> {
         'a: 'b,
     {
         match self {
-            Self::Wide(all) => return &all[at..][..n],
-            Self::Stored(all) => A::widen_within::<S>(all, at, &mut room[..n]),
+            Self::Wide(all) => {
+                if n <= BLOCK {
+                    prefetch_at(all.as_ptr().wrapping_add(at).wrapping_byte_add(AHEAD), n);
+                }
+                return &all[at..][..n];
+            }
+            Self::Stored(all) => {
+                each_dtype!(all, Slice, all => prefetch_at(all.as_ptr().wrapping_add(at).wrapping_byte_add(AHEAD), n));
+                A::widen_within::<S>(all, at, &mut room[..n]);
+            }
         }
         &room[..n]
     }

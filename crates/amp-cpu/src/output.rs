@@ -195,6 +195,7 @@ pub(crate) fn prefetch<T>(elements: &[T]) {
 }
 
 /// [`prefetch`] of elements that may be another thread's.
+#[inline(always)]
 pub(crate) fn prefetch_at<T>(start: *const T, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for byte in (0..len * size_of::<T>()).step_by(64) {

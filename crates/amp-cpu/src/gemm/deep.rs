@@ -17,7 +17,12 @@ const LEAST: usize = 2;
 impl Blocks {
     /// Blocks of which the sums stay in the cache, as many as threads or a multiple of them, if that does not have too much
     /// packed several times.
-    pub(super) fn deep([m, n]: [usize; 2], [mr, nr]: [usize; 2], [depth, long]: [usize; 2], threads: usize) -> Option<Self> {
+    pub(super) fn deep(
+        [m, n]: [usize; 2],
+        [mr, nr]: [usize; 2],
+        [depth, long]: [usize; 2],
+        threads: usize,
+    ) -> Option<Self> {
         let of = |down: usize, across: usize| Self {
             m,
             n,
@@ -39,7 +44,8 @@ impl<E: Multiply> Task<'_, E> {
     /// Computes the block; the sums of a tile lie together, as in [`super::resident`].
     pub(super) fn run_deep(&self) {
         let (mr, nr) = (self.kernel.left.width, self.kernel.right.width);
-        let (height, longest) = (self.kernel.left.rows(self.rows.len()), self.kernel.left.depth(self.depth.min(self.long)));
+        let (height, longest) =
+            (self.kernel.left.rows(self.rows.len()), self.kernel.left.depth(self.depth.min(self.long)));
         scratch::with((height + self.stride) * longest, |packed: &mut [E]| {
             scratch::with(height * self.stride, |sums: &mut [E::Sum]| {
                 let (of_right, of_left) = packed.split_at_mut(self.stride * longest);

@@ -20,8 +20,8 @@ use super::packed::{Packed, Plan};
 use super::panel::Panel;
 use super::task::Task;
 use crate::output::{Finished, Output};
-use crate::{num_threads, parallel};
 use crate::scratch::{self, Plain};
+use crate::{num_threads, parallel};
 use std::ops::Range;
 
 /// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
@@ -166,7 +166,13 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    fn new<E: Multiply>(kernel: &Kernel<E>, by_lines: bool, [m, n]: [usize; 2], depth: usize, threads: Threads) -> Self {
+    fn new<E: Multiply>(
+        kernel: &Kernel<E>,
+        by_lines: bool,
+        [m, n]: [usize; 2],
+        depth: usize,
+        threads: Threads,
+    ) -> Self {
         let mr = if by_lines && kernel.lower.is_some() { kernel.left.width / 3 } else { kernel.left.width };
         let nr = kernel.right.width;
         let even = |size: usize, most: usize, unit| size.div_ceil(size.div_ceil(most)).next_multiple_of(unit);

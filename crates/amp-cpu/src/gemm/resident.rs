@@ -79,14 +79,14 @@ impl<E: Multiply> Task<'_, E> {
         let nr = self.kernel.right.width;
         let columns = nr.min(self.columns.end - column);
         let round = self.kernel.round.filter(|_| columns == nr).zip(self.sink.place(rows.start, column));
-        if let Some((round, place)) = round {
-            if let Some(to) = place.output.rows(place.at, place.stride, rows.len(), nr) {
-                let bias = if place.bias.is_empty() { place.bias } else { &place.bias[..nr] };
-                assert!(rows.len() * nr <= sums.len());
-                // SAFETY: so many rows of sums are there (asserted), the rows of the result are writable ([`Output::rows`]) and
-                // this task's alone ([`Sink`]), and a `Kernel` is only made for levels the CPU has.
-                return unsafe { round(sums.as_ptr(), rows.len(), Finish { to, stride: place.stride, bias }) };
-            }
+        if let Some((round, place)) = round
+            && let Some(to) = place.output.rows(place.at, place.stride, rows.len(), nr)
+        {
+            let bias = if place.bias.is_empty() { place.bias } else { &place.bias[..nr] };
+            assert!(rows.len() * nr <= sums.len());
+            // SAFETY: so many rows of sums are there (asserted), the rows of the result are writable ([`Output::rows`]) and this
+            // task's alone ([`Sink`]), and a `Kernel` is only made for levels the CPU has.
+            return unsafe { round(sums.as_ptr(), rows.len(), Finish { to, stride: place.stride, bias }) };
         }
         let lines = Finished { values: &mut sums[..rows.len() * nr], len: nr };
         self.sink.store_rows(rows.start, column, columns, lines);

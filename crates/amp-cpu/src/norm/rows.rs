@@ -47,6 +47,12 @@ impl Rows {
         (4 * WORK / self.len.max(1)).clamp(1, 64)
     }
 
+    /// How many rows ahead memory is asked for, as [`crate::lockstep`] does.
+    pub fn ahead(&self) -> usize {
+        const ELEMENTS: usize = 1024;
+        ELEMENTS.div_ceil(self.len.max(1))
+    }
+
     /// The first parameter of `row`.
     pub fn first_channel(&self, row: usize) -> usize {
         row * (self.len / self.repeat.max(1)) % self.channels.max(1)

@@ -63,13 +63,7 @@ unsafe fn thirty_two(from: *const u16, stride: usize, to: *mut u16, to_stride: u
 /// # Safety
 /// As [`of_u16`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn by_eight(
-    from: *const u16,
-    stride: usize,
-    [rows, columns]: [usize; 2],
-    to: *mut u16,
-    to_stride: usize,
-) {
+unsafe fn by_eight(from: *const u16, stride: usize, [rows, columns]: [usize; 2], to: *mut u16, to_stride: usize) {
     for row in (0..rows).step_by(8) {
         let count = 8.min(rows - row);
         let line = |i: usize, column: usize| from.wrapping_byte_add((row + i) * stride).wrapping_add(column);
