@@ -206,7 +206,7 @@ unsafe fn portable_tile(depth: usize, a: *const bf16, b: *const bf16, c: *mut f3
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use super::super::kernel::Finish;
     use crate::convert::Cast;
     use half::bf16;
@@ -269,8 +269,34 @@ mod x86 {
         finish: Finish<'_, bf16>,
     ) {
         // SAFETY: each row has 32 elements from `i * finish.stride` on; the rest is the caller's duty.
+        unsafe { end(of_lines::<MR>(depth, a, a_stride, b, c, stride, accumulate), finish) }
+    }
+
+    /// The rows of a tile whose sums are in memory, 32 each.
+    ///
+    /// # Safety
+    /// As [`super::super::kernel::Round`].
+    #[target_feature(enable = "avx512f,avx512dq,avx512bf16")]
+    pub(in super::super) unsafe fn rounded(sums: *const f32, rows: usize, finish: Finish<'_, bf16>) {
+        for row in 0..rows {
+            // SAFETY: so many rows of sums are readable and as many of the result writable (caller).
+            unsafe {
+                let sums = sums.add(32 * row);
+                let to = finish.to.add(row * finish.stride);
+                end([[_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(16))]], Finish { to, ..finish });
+            }
+        }
+    }
+
+    /// Rounds sums, with the bias, to where they belong.
+    ///
+    /// # Safety
+    /// Row `i` of the result must have 32 writable elements from `i * finish.stride` on.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bf16")]
+    unsafe fn end<const MR: usize>(mut sums: [[__m512; 2]; MR], finish: Finish<'_, bf16>) {
+        // SAFETY: the caller's duty; a bias has the tile's columns at least.
         unsafe {
-            let mut sums = of_lines::<MR>(depth, a, a_stride, b, c, stride, accumulate);
             let mut denormal = 0;
             if let Some(bias) = finish.bias.first_chunk::<32>() {
                 let bias = [_mm512_loadu_ps(bias.as_ptr()), _mm512_loadu_ps(bias.as_ptr().add(16))];

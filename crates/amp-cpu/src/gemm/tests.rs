@@ -310,6 +310,18 @@ fn long_sums_stay_in_the_accumulator() {
 }
 
 #[test]
+fn a_subnormal_bias_is_rounded_and_not_lost() {
+    let bias: Vec<f64> = (0..64).map(|i| f64::from(i) * 1e-40).collect();
+    let (a, b) = (Tensor::filled(&[40, 64], DType::BF16, 0.0), Tensor::filled(&[64, 64], DType::BF16, 1.0));
+    let added = Tensor::from_values(&[64], DType::F32, &bias);
+    let epilogue = Epilogue { bias: Some(added.view()), residual: None };
+    let y = Tensor::contiguous(&[40, 64], matmul(&a.view(), &b.view(), &epilogue, DType::BF16));
+    for index in y.indices() {
+        assert_eq!(y.at(&index), f64::from(bf16::from_f32(added.at(&index[1..]) as f32)), "{index:?}");
+    }
+}
+
+#[test]
 fn infinities_and_nans_arrive() {
     let specials = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     for (special, columns) in specials.into_iter().flat_map(|special| [(special, 33), (special, 20)]) {

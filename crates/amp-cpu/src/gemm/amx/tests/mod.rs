@@ -74,6 +74,26 @@ fn every_layout_and_stored_precision() {
     }
 }
 
+/// Products of which the right side stays in the cache, in several blocks of columns, and of which the sums do.
+#[test]
+fn blocks_of_every_kind_give_the_same_bits_for_any_number_of_threads() {
+    let mut random = Random::new(25);
+    for (m, k, n) in [(40, 33, 900), (70, 600, 40), (33, 1100, 100), (200, 520, 64)] {
+        let turned = |t: &Tensor| Tensor::contiguous(t.shape(), t.storage.clone()).transposed(0, 1);
+        let (a, b) = (random.tensor(&[m, k], DType::BF16), random.tensor(&[k, n], DType::BF16));
+        let across = turned(&random.tensor(&[k, m], DType::BF16));
+        for a in [&a, &across] {
+            let run = |threads| with_num_threads(threads, || product(kernel(), a, &b));
+            let one = run(1);
+            compare(a, &b, None, &one);
+            assert_eq!(bits(&one), bits(&run(2)), "{m} {k} {n}");
+            assert_eq!(bits(&one), bits(&run(3)), "{m} {k} {n}");
+        }
+        let (a, b) = (turned(&integers(&mut random, &[k, m])), integers(&mut random, &[k, n]));
+        assert_eq!(bits(&product(kernel(), &a, &b)), bits(&product(dot::portable(), &a, &b)), "{m} {k} {n}");
+    }
+}
+
 #[test]
 fn infinities_and_nans_arrive_where_they_belong() {
     let inf = f64::INFINITY;
