@@ -182,7 +182,7 @@ impl Blocks {
             if threads == Threads::One {
                 return blocks;
             }
-            if m <= depth && m * n * depth >= LARGE {
+            if (COLUMNS..=depth).contains(&m) && m * n * depth >= LARGE {
                 let across = blocks.across().next_multiple_of(num_threads());
                 return Self { columns: n.div_ceil(across).next_multiple_of(nr), ..blocks };
             }
