@@ -15,6 +15,9 @@ pub(super) struct Patch {
     pub classes: Vec<Class>,
     /// The greatest place, and the greatest index, of each class's pixels.
     pub last: Vec<Pixel>,
+    /// The way from one pixel of half a tile to the next, where it is the same everywhere and taps are whole steps: tiles that
+    /// want rows at even distances then take them where they lie.
+    pub even: Option<usize>,
 }
 
 /// Pixels for which the same taps lie inside of the image: the others read zeros, which need not be multiplied.
@@ -70,8 +73,15 @@ impl Patch {
         };
         let last = classes.iter().map(last).collect();
         // Patches of nothing are one block, too.
-        Self { depth: whole, blocks: (0..whole.max(1)).step_by(depth).map(block).collect(), classes, last }
+        Self { depth: whole, blocks: (0..whole.max(1)).step_by(depth).map(block).collect(), classes, last, even: None }
     }
+}
+
+/// The distance of neighbours among pixels of which `half` at a time lie as far apart, all of them alike.
+pub(super) fn evenly(pixels: &[Pixel], half: usize) -> Option<usize> {
+    let between = pixels.get(1)?.at.checked_sub(pixels[0].at)?;
+    let even = |half: &[Pixel]| half.windows(2).all(|pair| pair[1].at == pair[0].at + between);
+    (pixels.len().is_multiple_of(half) && pixels.chunks(half).all(even)).then_some(between)
 }
 
 /// What the pixels of a class read in a block, joined where it is neighbours.

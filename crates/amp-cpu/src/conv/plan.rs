@@ -1,7 +1,7 @@
 //! Where the operands of a band lie: found out once for all bands that are alike.
 
 use super::lattice::{Band, Lattice, Phase};
-use super::patch::{Class, Patch, Pixel};
+use super::patch::{Class, Patch, Pixel, evenly};
 use super::planes::Planes;
 use super::tile::{Convolve, Kernel, Reading};
 use std::ops::Range;
@@ -64,7 +64,9 @@ impl Plan {
                     pixels.resize(pixels.len().next_multiple_of(kernel.rows), last);
                 }
             }
-            Patch::new(&planes.taps(phase), planes.depth(), classes, kernel.depth)
+            let whole = planes.depth().is_multiple_of(kernel.step);
+            let even = if whole { evenly(&classes[0].pixels, kernel.rows / 2) } else { None };
+            Patch { even, ..Patch::new(&planes.taps(phase), planes.depth(), classes, kernel.depth) }
         };
         let patches = lattice.phases.iter().enumerate().map(patch).collect();
         Self { rows: band.rows.clone(), images: band.images.len(), patches, planes }

@@ -257,6 +257,13 @@ fn patches_that_are_packed() {
     {
         crate::gemm::amx::emulator::install();
         check_packed!(&mut random, cases.into_iter().take(4), crate::gemm::amx::kernel());
+        // Pixels at even distances, which tiles take where they lie: of two rows, of two images, and of every second column.
+        let even = [
+            ([1, 32, 4, 16], [40, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+            ([2, 64, 1, 16], [33, 64, 1, 3], spec([1; 2], [0, 1], [1; 2], 1)),
+            ([1, 64, 4, 64], [8, 32, 1, 1], spec([2; 2], [0; 2], [1; 2], 2)),
+        ];
+        check_packed!(&mut random, even.into_iter(), crate::gemm::amx::kernel());
     }
 }
 

@@ -39,6 +39,22 @@ pub(crate) type Direct<E> = unsafe fn(
     accumulate: bool,
 );
 
+/// As [`Tile`] with a left side of which each step's vectors lie somewhere else: those of the first half of the rows at the first
+/// of `halves` and `between` elements from one to the next, those of the second half likewise, `steps` being added to both for
+/// each step of the depth.
+///
+/// # Safety
+/// As [`Tile`], with a step's elements of every row readable there.
+pub(crate) type Scattered<E> = unsafe fn(
+    steps: &[usize],
+    halves: [*const E; 2],
+    between: usize,
+    b: *const E,
+    c: *mut <E as Multiply>::Sum,
+    stride: usize,
+    accumulate: bool,
+);
+
 /// Where the sums of a tile go as they end.
 #[derive(Clone, Copy)]
 pub(crate) struct Finish<'a, E: Multiply> {
@@ -89,6 +105,8 @@ pub(crate) struct Kernel<E: Multiply> {
     pub(super) tile: Tile<E>,
     /// Code that computes the same tile, in the same order, from a left side as it lies in memory; as [`Self::tile`].
     pub(crate) direct: Option<Direct<E>>,
+    /// Code that computes the same tile, in the same order, from where convolutions have their pixels; as [`Self::tile`].
+    pub(crate) scattered: Option<Scattered<E>>,
     /// [`Self::direct`] for two thirds of the rows, where there is one: both together leave few rows over.
     pub(super) lower: Option<Direct<E>>,
     /// The same two for sums that end there.
@@ -148,6 +166,7 @@ impl<E: Multiply> Kernel<E> {
             enter: nothing,
             tile,
             direct: None,
+            scattered: None,
             lower: None,
             finishing: [None; 2],
             leave: nothing,

@@ -70,6 +70,7 @@ pub(crate) fn kernel() -> Kernel<bf16> {
         depth,
         enter,
         direct: Some(direct),
+        scattered: Some(scattered),
         leave,
         resident: Some(RESIDENT),
         round: Some(super::dot::x86::rounded),
@@ -174,6 +175,77 @@ unsafe fn direct(
     // SAFETY: for each 32 along the depth, each of 32 lines has 64 bytes, which follow one another; the rest is the caller's
     // duty.
     unsafe { multiply(depth, a, [a_stride * size_of::<bf16>(), ROW], b, c, stride, accumulate) }
+}
+
+/// The same from vectors whose steps lie somewhere else each.
+///
+/// # Safety
+/// As [`super::kernel::Scattered`], and as [`tile`].
+unsafe fn scattered(
+    steps: &[usize],
+    halves: [*const bf16; 2],
+    between: usize,
+    b: *const bf16,
+    c: *mut f32,
+    stride: usize,
+    accumulate: bool,
+) {
+    let stride = stride * size_of::<f32>();
+    assert!(!steps.is_empty());
+    // SAFETY: for each step, each half of the left side has 16 rows of 64 bytes, `between` elements apart (caller); the rest is
+    // as in `multiply`, with one step for each of `steps`, of which there is one at least (asserted).
+    unsafe {
+        asm!(
+            "test {accumulate:l}, {accumulate:l}",
+            "jz 2f",
+            "tileloadd tmm0, [{c} + {stride}]",
+            "tileloadd tmm1, [{c} + {stride} + 64]",
+            "tileloadd tmm2, [{c_lower} + {stride}]",
+            "tileloadd tmm3, [{c_lower} + {stride} + 64]",
+            "jmp 3f",
+            "2:",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "3:",
+            "mov {accumulate}, [{steps}]",
+            "lea {from}, [{upper} + {accumulate} * 2]",
+            "tileloadd tmm4, [{from} + {between}]",
+            "tileloadd tmm6, [{b} + {row} * 2]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b} + {row} * 2 + 64]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "lea {from}, [{lower} + {accumulate} * 2]",
+            "tileloadd tmm5, [{from} + {between}]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "add {steps}, 8",
+            "add {b}, 2048",
+            "cmp {steps}, {end}",
+            "jne 3b",
+            "tilestored [{c} + {stride}], tmm0",
+            "tilestored [{c} + {stride} + 64], tmm1",
+            "tilestored [{c_lower} + {stride}], tmm2",
+            "tilestored [{c_lower} + {stride} + 64], tmm3",
+            // Its register holds the steps once the sums are there.
+            accumulate = inout(reg) usize::from(accumulate) => _,
+            from = out(reg) _,
+            stride = in(reg) stride,
+            row = in(reg) ROW,
+            between = in(reg) between * size_of::<bf16>(),
+            c = in(reg) c,
+            c_lower = in(reg) c.wrapping_byte_add(ROWS * stride),
+            upper = in(reg) halves[0],
+            lower = in(reg) halves[1],
+            b = inout(reg) b => _,
+            steps = inout(reg) steps.as_ptr() => _,
+            end = in(reg) steps.as_ptr_range().end,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }
 }
 
 /// A tile from a left side whose rows are `between` bytes apart, and those of the next 32 along the depth `onward` from them.
