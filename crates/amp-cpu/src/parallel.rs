@@ -70,7 +70,7 @@ pub(crate) fn for_each_chunk_of(
 }
 
 /// Operations (roughly: multiply-adds or loads) below which waking the thread pool costs more than it saves.
-const WORTH_A_THREAD: usize = 1 << 17;
+pub(crate) const WORTH_A_THREAD: usize = 1 << 17;
 
 /// How many pieces work is cut into at most: enough for threads to even out, whatever their number.
 const PIECES: usize = 64;

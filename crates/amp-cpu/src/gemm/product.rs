@@ -19,9 +19,10 @@ use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
 use super::panel::Panel;
 use super::task::Task;
+use crate::num_threads;
 use crate::output::{Finished, Output};
+use crate::parallel::{self, WORTH_A_THREAD};
 use crate::scratch::{self, Plain};
-use crate::{num_threads, parallel};
 use std::ops::Range;
 
 /// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
@@ -36,6 +37,8 @@ const LARGE: usize = 1 << 28;
 const TASKS: usize = 8;
 /// Multiply-adds that cost as much as one operation of other kernels.
 pub(crate) const PER_CYCLE: usize = 32;
+/// The same of tiles that are too fast for blocks that go back and forth between memory: 256³ takes a thread 27 µs, and took two 33.
+const PER_CYCLE_OF_AMX: usize = 8 * PER_CYCLE;
 
 /// Where finished rows go.
 pub(crate) trait Sink<T: Plain>: Sync {
@@ -117,7 +120,9 @@ pub(crate) fn product_with<E: Multiply>(
     }
     let by_lines = kernel.direct.is_some() && a.runs_along() && depth > 0;
     let left = if by_lines { kernel.left.lines() } else { kernel.left };
-    let work = if threads == Threads::Many { m * n * depth / PER_CYCLE } else { 0 };
+    let pace = if kernel.resident.is_some() { PER_CYCLE_OF_AMX } else { PER_CYCLE };
+    let work = if threads == Threads::Many { m * n * depth / pace } else { 0 };
+    let threads = if work < WORTH_A_THREAD { Threads::One } else { threads };
     let long = kernel.depth.block(depth);
     if !by_lines && kernel.resident.is_some() {
         let threads = if threads == Threads::Many { num_threads() } else { 1 };
