@@ -149,6 +149,35 @@ unsafe fn leave() {
     unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
 }
 
+/// The sums that a tile begins with, at label 3: those in memory if `accumulate` is not 0, or zeros.
+macro_rules! begin {
+    () => {
+        "test {accumulate:l}, {accumulate:l}
+        jz 2f
+        tileloadd tmm0, [{c} + {stride}]
+        tileloadd tmm1, [{c} + {stride} + 64]
+        tileloadd tmm2, [{c_lower} + {stride}]
+        tileloadd tmm3, [{c_lower} + {stride} + 64]
+        jmp 3f
+        2:
+        tilezero tmm0
+        tilezero tmm1
+        tilezero tmm2
+        tilezero tmm3
+        3:"
+    };
+}
+
+/// Writes a tile's sums.
+macro_rules! end {
+    () => {
+        "tilestored [{c} + {stride}], tmm0
+        tilestored [{c} + {stride} + 64], tmm1
+        tilestored [{c_lower} + {stride}], tmm2
+        tilestored [{c_lower} + {stride} + 64], tmm3"
+    };
+}
+
 /// A tile of 32 rows and columns.
 ///
 /// # Safety
@@ -196,19 +225,7 @@ unsafe fn scattered(
     // as in `multiply`, with one step for each of `steps`, of which there is one at least (asserted).
     unsafe {
         asm!(
-            "test {accumulate:l}, {accumulate:l}",
-            "jz 2f",
-            "tileloadd tmm0, [{c} + {stride}]",
-            "tileloadd tmm1, [{c} + {stride} + 64]",
-            "tileloadd tmm2, [{c_lower} + {stride}]",
-            "tileloadd tmm3, [{c_lower} + {stride} + 64]",
-            "jmp 3f",
-            "2:",
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "tilezero tmm2",
-            "tilezero tmm3",
-            "3:",
+            begin!(),
             "mov {accumulate}, [{steps}]",
             "lea {from}, [{upper} + {accumulate} * 2]",
             "tileloadd tmm4, [{from} + {between}]",
@@ -224,10 +241,7 @@ unsafe fn scattered(
             "add {b}, 2048",
             "cmp {steps}, {end}",
             "jne 3b",
-            "tilestored [{c} + {stride}], tmm0",
-            "tilestored [{c} + {stride} + 64], tmm1",
-            "tilestored [{c_lower} + {stride}], tmm2",
-            "tilestored [{c_lower} + {stride} + 64], tmm3",
+            end!(),
             // Its register holds the steps once the sums are there.
             accumulate = inout(reg) usize::from(accumulate) => _,
             from = out(reg) _,
@@ -265,23 +279,11 @@ unsafe fn multiply(
     let stride = stride * size_of::<f32>();
     // SAFETY: for each 32 along the depth, the left side has 32 rows of 64 bytes and a panel of the right side 16 rows of 128
     // bytes, which the loop reads as two tiles each, `depth / 32` times (at least once). `c` has 32 rows of 128 bytes
-    // `stride` apart, `lower` is its 17th; they are read only if `accumulate`, then written. All registers are configured
+    // `stride` apart, `c_lower` is its 17th; they are read only if `accumulate`, then written. All registers are configured
     // (caller) as 16 rows of 64 bytes, so shapes agree in every product.
     unsafe {
         asm!(
-            "test {accumulate:l}, {accumulate:l}",
-            "jz 2f",
-            "tileloadd tmm0, [{c} + {stride}]",
-            "tileloadd tmm1, [{c} + {stride} + 64]",
-            "tileloadd tmm2, [{lower} + {stride}]",
-            "tileloadd tmm3, [{lower} + {stride} + 64]",
-            "jmp 3f",
-            "2:",
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "tilezero tmm2",
-            "tilezero tmm3",
-            "3:",
+            begin!(),
             "tileloadd tmm4, [{a} + {between}]",
             "tileloadd tmm6, [{b} + {row} * 2]",
             "tdpbf16ps tmm0, tmm4, tmm6",
@@ -295,17 +297,14 @@ unsafe fn multiply(
             "add {b}, 2048",
             "dec {steps}",
             "jnz 3b",
-            "tilestored [{c} + {stride}], tmm0",
-            "tilestored [{c} + {stride} + 64], tmm1",
-            "tilestored [{lower} + {stride}], tmm2",
-            "tilestored [{lower} + {stride} + 64], tmm3",
+            end!(),
             accumulate = in(reg) usize::from(accumulate),
             stride = in(reg) stride,
             row = in(reg) ROW,
             between = in(reg) between,
             onward = in(reg) onward,
             c = in(reg) c,
-            lower = in(reg) c.wrapping_byte_add(ROWS * stride),
+            c_lower = in(reg) c.wrapping_byte_add(ROWS * stride),
             a = inout(reg) a => _,
             a_lower = inout(reg) a.wrapping_byte_add(ROWS * between) => _,
             b = inout(reg) b => _,
