@@ -8,7 +8,7 @@
 use super::bits::{bits, bits_mut};
 use super::stream::{Body, stream};
 use super::{computed, computed_grad};
-use crate::output::{prefetch, prefetch_at};
+use crate::output::prefetch_at;
 use crate::parallel::{Cost, for_each_part};
 use crate::simd::Simd;
 use crate::{DType, Dims, Layout, Slice, Storage, Unary, View};
@@ -71,8 +71,7 @@ pub(super) fn unary(op: Unary, x: &View, out: DType) -> Option<Storage> {
         let table: &[u16; VALUES] = table.as_slice().try_into().expect("a value for every argument");
         let x = &x[start..][..y.len()];
         for (at, y) in (0..).step_by(AHEAD).zip(y.chunks_mut(AHEAD)) {
-            let ahead = x.get(at + AHEAD..).unwrap_or_default();
-            prefetch(&ahead[..ahead.len().min(AHEAD)]);
+            prefetch_at(x.as_ptr().wrapping_add(at + AHEAD), y.len());
             look_up(table, &x[at..][..y.len()], y);
         }
     });

@@ -23,6 +23,9 @@ impl Blocks {
         [depth, long]: [usize; 2],
         threads: usize,
     ) -> Option<Self> {
+        if depth < LEAST * long {
+            return None;
+        }
         let of = |down: usize, across: usize| Self {
             m,
             n,
@@ -36,7 +39,7 @@ impl Blocks {
         let most = [m.div_ceil(mr), n.div_ceil(nr)].map(|most| most.min(8));
         let all = (1..=most[0]).flat_map(|down| (1..=most[1]).map(move |across| of(down, across)));
         let best = all.filter(fits).min_by_key(packed)?;
-        (depth >= LEAST * long && packed(&best) <= AGAIN * (m + n)).then_some(best)
+        (packed(&best) <= AGAIN * (m + n)).then_some(best)
     }
 }
 

@@ -14,7 +14,7 @@
 //! where it weighs most, 128 rows by 768 × 3072 run at 87 % of the rate of 2048 rows by 768 × 768, and kept panels would
 //! save no more than that eighth, for as many bytes again as the weights have.
 
-use super::kernel::{Kernel, Multiply};
+use super::kernel::{Finish, Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
 use super::panel::Panel;
@@ -90,6 +90,16 @@ pub(crate) struct Place<'a, T> {
     pub bias: &'a [T],
 }
 
+impl<'a, T> Place<'a, T> {
+    /// How tiles write so many rows and columns there, if the result is of the type that they round to.
+    pub(super) fn finish<E: Multiply<Sum = T>>(self, rows: usize, columns: usize) -> Option<Finish<'a, E>> {
+        let Self { output, at, stride, bias } = self;
+        let to = output.rows(at, stride, rows, columns)?;
+        let bias = if bias.is_empty() { bias } else { &bias[..columns] };
+        Some(Finish { to, stride, bias })
+    }
+}
+
 /// Bytes after which addresses share the sets of a first-level cache. Rows so far apart, as 2048 BF16 are, fill the ways of
 /// sixteen sets: while others used the memory too, 2048³ took two threads of Zen 5 31 to 46 ms on rows as they lay and 22 ms
 /// from F32 that was packed; alone, 21 ms either way.
@@ -127,8 +137,8 @@ pub(crate) fn product_with<E: Multiply>(
     if !by_lines && kernel.resident.is_some() {
         let threads = if threads == Threads::Many { num_threads() } else { 1 };
         if let Some(blocks) = Blocks::deep([m, n], [left.width, kernel.right.width], [depth, long], threads) {
-            let whole = |operand, panel| Packed { operand, panel, whole: None, lines: None };
-            let (a, b) = (whole(a, left), whole(b, kernel.right));
+            let unpacked = |operand, panel| Packed { operand, panel, whole: None, lines: None };
+            let (a, b) = (unpacked(a, left), unpacked(b, kernel.right));
             return parallel::for_each(blocks.across() * blocks.down(), work, |task| {
                 Task::new(&kernel, [&a, &b], blocks.get(task), depth, sink).run_deep();
             });

@@ -9,7 +9,7 @@
 //! 384 × 1536 a quarter slower and 1024³ 3 %, asking for those of the left side 10 and 3 %. Tiles wait for lines of the L2 cache
 //! behind those that come from further away.
 
-use super::kernel::{Finish, Multiply};
+use super::kernel::Multiply;
 use super::strip::strips;
 use super::task::{Part, Task};
 use crate::output::Finished;
@@ -77,18 +77,16 @@ impl<E: Multiply> Task<'_, E> {
     /// Rounds a tile to where it belongs, or leaves it to the sink.
     pub(super) fn hand_over(&self, rows: &Range<usize>, column: usize, sums: &mut [E::Sum]) {
         let nr = self.kernel.right.width;
-        let columns = nr.min(self.columns.end - column);
+        let (columns, sums) = (nr.min(self.columns.end - column), &mut sums[..rows.len() * nr]);
         let round = self.kernel.round.filter(|_| columns == nr).zip(self.sink.place(rows.start, column));
         if let Some((round, place)) = round
-            && let Some(to) = place.output.rows(place.at, place.stride, rows.len(), nr)
+            && let Some(finish) = place.finish(rows.len(), nr)
         {
-            let bias = if place.bias.is_empty() { place.bias } else { &place.bias[..nr] };
-            assert!(rows.len() * nr <= sums.len());
-            // SAFETY: so many rows of sums are there (asserted), the rows of the result are writable ([`Output::rows`]) and this
-            // task's alone ([`Sink`]), and a `Kernel` is only made for levels the CPU has.
-            return unsafe { round(sums.as_ptr(), rows.len(), Finish { to, stride: place.stride, bias }) };
+            // SAFETY: so many rows of sums are there (cut), those of the result are writable ([`Output::rows`]) and this task's
+            // alone ([`Sink`]), and a `Kernel` is only made for levels the CPU has.
+            return unsafe { round(sums.as_ptr(), rows.len(), finish) };
         }
-        let lines = Finished { values: &mut sums[..rows.len() * nr], len: nr };
+        let lines = Finished { values: sums, len: nr };
         self.sink.store_rows(rows.start, column, columns, lines);
     }
 }

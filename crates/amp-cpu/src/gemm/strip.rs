@@ -44,11 +44,7 @@ pub(super) struct Strip<'a, E: Multiply> {
 impl<E: Multiply> Strip<'_, E> {
     /// How tiles write what belongs at a place, so many columns, if they can.
     pub(super) fn finish<'b>(&self, place: Place<'b, E::Sum>, columns: usize) -> Option<(Finishing<E>, Finish<'b, E>)> {
-        let Place { output, at, stride, bias } = place;
-        let tile = self.tile.finishing?;
-        let to = output.rows(at, stride, self.tile.rows, columns)?;
-        let bias = if bias.is_empty() { bias } else { &bias[..columns] };
-        Some((tile, Finish { to, stride, bias }))
+        Some((self.tile.finishing?, place.finish(self.tile.rows, columns)?))
     }
 
     /// Multiplies by packed panels of `nr` columns into rows `stride` wide, or as a [`finish`](Self::finish) of so many columns

@@ -95,8 +95,8 @@ impl<A: Real> Rule<'_, A> {
                 weight.copy_from_slice(&self.weight);
                 for j in 0..per_piece.min(rows - i * per_piece) {
                     let row = i * per_piece + j;
-                    let ahead = (row + self.rows.ahead()) * len;
-                    [&self.grad, &self.x].into_iter().chain(&self.onto).for_each(|span| span.expect(ahead, len));
+                    let spans = [&self.grad, &self.x].into_iter().chain(&self.onto);
+                    spans.for_each(|span| self.rows.expect_after(row, span));
                     let (g, x) = (self.grad.read(row * len, len, g), self.x.read(row * len, len, x));
                     store(&mut piece.range(j * len, len), to, |to| {
                         self.row(row, centred, (g, x, weight), normal, to, (&mut *sums.0, &mut *sums.1));

@@ -123,7 +123,7 @@ fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A
             let (from, to) = buffer.split_at_mut(rows.len);
             let mut one = |j: usize| {
                 let row = i * per_piece + j;
-                span.expect((row + rows.ahead()) * rows.len, rows.len);
+                rows.expect_after(row, &span);
                 let x = span.read(row * rows.len, rows.len, from);
                 let first = rows.first_channel(row);
                 let (weight, bias, repeat) = (&weight[first..], &bias[first..], rows.repeat);

@@ -47,10 +47,11 @@ impl Rows {
         (4 * WORK / self.len.max(1)).clamp(1, 64)
     }
 
-    /// How many rows ahead memory is asked for, as [`crate::lockstep`] does.
-    pub fn ahead(&self) -> usize {
+    /// Asks for the memory of the rows that follow `row`, as [`crate::lockstep`] does; of a long one for its beginning.
+    pub fn expect_after(&self, row: usize, span: &Span) {
         const ELEMENTS: usize = 1024;
-        ELEMENTS.div_ceil(self.len.max(1))
+        let ahead = ELEMENTS.div_ceil(self.len.max(1));
+        span.expect((row + ahead) * self.len, self.len.min(4 * ELEMENTS));
     }
 
     /// The first parameter of `row`.
