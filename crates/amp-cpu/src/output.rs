@@ -127,9 +127,10 @@ impl<'a> Output<'a> {
         // SAFETY: rows lie inside the buffer, do not overlap (both checked above) and are this thread's alone (caller).
         unsafe {
             match self.pointer {
+                Pointer::F16(p) => dispatch(RowsOfF16(Rows { to: p.add(offset), stride, columns, bias, lines })),
                 Pointer::BF16(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
                 Pointer::F32(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
-                _ => {
+                Pointer::F64(_) => {
                     for (i, line) in lines.chunks().enumerate() {
                         let line = &mut line[..columns];
                         line.iter_mut().zip(bias).for_each(|(value, &bias)| *value += bias);
@@ -256,6 +257,26 @@ impl<S, T: Real + Cast<S>> Kernel for Rows<'_, S, T> {
                 let values = line.iter_mut().zip(self.bias);
                 to.iter_mut().zip(values).for_each(|(to, (value, &bias))| *to = (*value + bias).converted());
             }
+        }
+    }
+}
+
+/// [`Rows`] for which there is an instruction, but no arithmetic that a compiler sees it in.
+struct RowsOfF16<'a, T>(Rows<'a, f16, T>);
+
+impl<T: Real> Kernel for RowsOfF16<'_, T> {
+    type Output = ();
+    const WIDEST: Level = T::WIDEST;
+
+    #[inline(always)]
+    fn run<L: Simd>(self) {
+        let Rows { to, stride, columns, bias, lines } = self.0;
+        for (i, line) in lines.chunks().enumerate() {
+            let line = &mut line[..columns];
+            line.iter_mut().zip(bias).for_each(|(value, &bias)| *value += bias);
+            // SAFETY: row `i` (see `to`).
+            let to = unsafe { std::slice::from_raw_parts_mut(to.add(i * stride), columns) };
+            T::narrow_within::<L>(line, &mut SliceMut::F16(to), 0);
         }
     }
 }

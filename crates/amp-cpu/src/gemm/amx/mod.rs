@@ -167,6 +167,7 @@ macro_rules! begin {
         3:"
     };
 }
+use begin;
 
 /// Writes a tile's sums.
 macro_rules! end {
@@ -177,6 +178,7 @@ macro_rules! end {
         tilestored [{c_lower} + {stride} + 64], tmm3"
     };
 }
+use end;
 
 /// A tile of 32 rows and columns.
 ///

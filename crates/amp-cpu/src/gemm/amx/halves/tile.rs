@@ -1,0 +1,131 @@
+//! Tiles of F16 split into halves: three or four products of each step while its panels are loaded.
+//!
+//! A step's high parts of the left side are multiplied by both parts of the right, so eight loads serve twelve products, where
+//! panels with the high parts repeated took twelve.
+
+use super::super::{ROW, ROWS, SIDE, begin, end};
+use super::STEP;
+use half::bf16;
+use std::arch::asm;
+
+/// Bytes of one part of a step in a panel.
+const PART: usize = SIDE * ROW;
+
+/// A tile of panels, with `low·low` if `FOUR`.
+///
+/// # Safety
+/// As [`super::super::tile`], each 32 of a panel being followed by their low parts and `depth` counting both.
+pub(super) unsafe fn tile<const FOUR: bool>(
+    depth: usize,
+    a: *const bf16,
+    b: *const bf16,
+    c: *mut f32,
+    stride: usize,
+    accumulate: bool,
+) {
+    // SAFETY: a part of a step has 32 rows of 64 bytes, one after the other; the rest is the caller's duty.
+    unsafe { multiply::<FOUR, PART>(depth, a, ROW, b, c, stride, accumulate) }
+}
+
+/// The same from lines.
+///
+/// # Safety
+/// As [`super::super::direct`], each 32 of a line or a panel being followed by their low parts and `depth` counting both.
+pub(super) unsafe fn direct<const FOUR: bool>(
+    depth: usize,
+    a: *const bf16,
+    a_stride: usize,
+    b: *const bf16,
+    c: *mut f32,
+    stride: usize,
+    accumulate: bool,
+) {
+    // SAFETY: a part of a step is 64 bytes of each line; the rest is the caller's duty.
+    unsafe { multiply::<FOUR, ROW>(depth, a, a_stride * size_of::<bf16>(), b, c, stride, accumulate) }
+}
+
+/// A tile from a left side whose rows are `between` bytes apart, their low parts `LOW` after the high ones and the next step as
+/// far after those.
+///
+/// # Safety
+/// As [`tile`], with such a left side.
+#[inline(always)]
+unsafe fn multiply<const FOUR: bool, const LOW: usize>(
+    depth: usize,
+    a: *const bf16,
+    between: usize,
+    b: *const bf16,
+    c: *mut f32,
+    stride: usize,
+    accumulate: bool,
+) {
+    let stride = stride * size_of::<f32>();
+    /// Code of a step: the low rows of the left side after what is done to them first.
+    macro_rules! multiply {
+        ($($first:literal),*) => {
+            asm!(
+                begin!(),
+                "tileloadd tmm4, [{a} + {between} + {low}]",
+                "tileloadd tmm5, [{a_lower} + {between} + {low}]",
+                $($first,)*
+                "tileloadd tmm6, [{b} + {row} * 2]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{b} + {row} * 2 + 64]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm4, [{a} + {between}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{a_lower} + {between}]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm6, [{b} + {row} * 2 + {part}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{b} + {row} * 2 + {part} + 64]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a}, 2 * {low}",
+                "add {a_lower}, 2 * {low}",
+                "add {b}, 2 * {part}",
+                "dec {steps}",
+                "jnz 3b",
+                end!(),
+                low = const LOW,
+                part = const PART,
+                accumulate = in(reg) usize::from(accumulate),
+                stride = in(reg) stride,
+                row = in(reg) ROW,
+                between = in(reg) between,
+                c = in(reg) c,
+                c_lower = in(reg) c.wrapping_byte_add(ROWS * stride),
+                a = inout(reg) a => _,
+                a_lower = inout(reg) a.wrapping_byte_add(ROWS * between) => _,
+                b = inout(reg) b => _,
+                steps = inout(reg) depth / (2 * STEP) => _,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: for each step, the left side has 32 rows of 64 bytes, as many again `LOW` bytes after them, and a panel of the
+    // right side twice 16 rows of 128 bytes, all of which the loop reads as two tiles each, once for each pair of parts of the
+    // depth (at least one). `c` has 32 rows of 128 bytes `stride` apart, `c_lower` is its 17th; they are read only if
+    // `accumulate`, then written. All registers are configured (caller) as 16 rows of 64 bytes, so shapes agree in every product.
+    unsafe {
+        if FOUR {
+            multiply!(
+                "tileloadd tmm6, [{b} + {row} * 2 + {part}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{b} + {row} * 2 + {part} + 64]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7"
+            );
+        } else {
+            multiply!();
+        }
+    }
+}
