@@ -14,15 +14,17 @@
 
 mod tile;
 
+use crate::convert::Compute;
 use crate::gemm::cut::Cut;
 use crate::gemm::kernel::{Kernel as Tiles, Multiply};
 use crate::gemm::operand::{Matrix, Operand};
 use crate::gemm::panel::Panel;
 use crate::gemm::product::{Sink, Threads, product_with};
-use crate::load::{expect, load};
+use crate::load::load;
+use crate::output::prefetch;
 use crate::simd::{Kernel, Level, Simd, dispatch};
-use crate::{DType, View, parallel, scratch};
-use half::bf16;
+use crate::{DType, Slice, SliceMut, View, parallel, scratch};
+use half::{bf16, f16};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -123,10 +125,7 @@ impl Operand<bf16> for Halves<'_> {
         debug_assert!(depth.start.is_multiple_of(PARTS * STEP) && depth.end.is_multiple_of(PARTS * STEP));
         let depth = depth.start / PARTS..depth.end / PARTS;
         if panel.width == 1 {
-            let lines = out.chunks_exact_mut(PARTS * depth.len()).zip(rows);
-            scratch::with(depth.len(), |wide: &mut [f32]| {
-                lines.for_each(|(line, row)| self.load(row, depth.clone(), wide, line));
-            });
+            self.split_lines(rows, depth, out);
         } else if self.0.row_stride == 1 && self.0.rows > 1 {
             self.pack_across(rows, depth, panel, out);
         } else {
@@ -140,86 +139,158 @@ impl Halves<'_> {
     fn pack_across(&self, rows: Range<usize>, depth: Range<usize>, panel: Panel, out: &mut [bf16]) {
         let (matrix, long) = (self.0, PARTS * depth.len());
         let most = PANELS * panel.width;
-        scratch::with(most, |wide: &mut [f32]| {
-            scratch::with(PARTS * STEP * most, |runs: &mut [bf16]| {
-                for first in (0..rows.len()).step_by(most) {
-                    let here = most.min(rows.len() - first);
-                    let padded = panel.rows(here);
-                    let wide = &mut wide[..padded];
-                    for start in depth.clone().step_by(STEP) {
-                        for (d, parts) in (start..).zip(runs.chunks_exact_mut(PARTS * padded).take(STEP)) {
-                            let here = if d < matrix.depth { here } else { 0 };
-                            let from = matrix.offset + rows.start + first + d * matrix.depth_stride;
-                            expect(matrix.view.data, from + AHEAD * matrix.depth_stride, here);
-                            load(&matrix.view, from, 1, &mut wide[..here]);
-                            wide[here..].fill(0.0);
-                            dispatch(Split { from: wide, parts, chunk: padded });
-                        }
-                        let count = [STEP / panel.group, padded / panel.width];
-                        for part in 0..PARTS {
-                            let at = first * long + (PARTS * (start - depth.start) + part * STEP) * panel.width;
-                            let (runs, out) = (&runs[part * padded..], &mut out[at..]);
-                            panel.weave_across(runs, PARTS * padded, count, panel.width * long, out);
-                        }
+        scratch::with(PARTS * STEP * most, |runs: &mut [bf16]| {
+            for first in (0..rows.len()).step_by(most) {
+                let here = most.min(rows.len() - first);
+                let padded = panel.rows(here);
+                let runs = &mut runs[..PARTS * STEP * padded];
+                for start in depth.clone().step_by(STEP) {
+                    let lines = STEP.min(matrix.depth.saturating_sub(start));
+                    let from = matrix.offset + rows.start + first + start * matrix.depth_stride;
+                    split(&matrix.view, from, matrix.depth_stride, [lines, here], runs, [padded, padded]);
+                    let count = [STEP / panel.group, padded / panel.width];
+                    for part in 0..PARTS {
+                        let at = first * long + (PARTS * (start - depth.start) + part * STEP) * panel.width;
+                        let (runs, out) = (&runs[part * padded..], &mut out[at..]);
+                        panel.weave_across(runs, PARTS * padded, count, panel.width * long, out);
                     }
                 }
-            });
+            }
         });
     }
 
-    /// Packs when the depth runs along memory: the rows of a panel one by one.
+    /// Packs when the depth runs along memory: the rows of a panel, then interleaved.
     fn pack_along(&self, rows: Range<usize>, depth: Range<usize>, panel: Panel, out: &mut [bf16]) {
         let long = PARTS * depth.len();
-        scratch::with(depth.len(), |wide: &mut [f32]| {
-            scratch::with(panel.width * long, |lines: &mut [bf16]| {
-                let firsts = rows.clone().step_by(panel.width);
-                for (first, out) in firsts.zip(out.chunks_exact_mut(panel.width * long)) {
-                    for (row, line) in (first..).zip(lines.chunks_exact_mut(long)) {
-                        match row < rows.end {
-                            true => self.load(row, depth.clone(), wide, line),
-                            false => line.fill(bf16::ZERO),
-                        }
-                    }
-                    panel.weave(lines, long, long, out);
-                }
-            });
+        scratch::with(panel.width * long, |lines: &mut [bf16]| {
+            let firsts = rows.clone().step_by(panel.width);
+            for (first, out) in firsts.zip(out.chunks_exact_mut(panel.width * long)) {
+                self.split_lines(first..rows.end.min(first + panel.width), depth.clone(), lines);
+                panel.weave(lines, long, long, out);
+            }
         });
     }
 
-    /// Writes some of a row, the parts of each step one after the other, by way of `wide`.
-    fn load(&self, row: usize, depth: Range<usize>, wide: &mut [f32], line: &mut [bf16]) {
+    /// Writes some of a few rows, the parts of each step one after the other, and zeros for rows that are not there.
+    fn split_lines(&self, rows: Range<usize>, depth: Range<usize>, parts: &mut [bf16]) {
         let matrix = self.0;
         let here = depth.end.min(matrix.depth).saturating_sub(depth.start);
-        let from = matrix.offset + row * matrix.row_stride + depth.start * matrix.depth_stride;
-        expect(matrix.view.data, from + AHEAD * matrix.row_stride, here);
-        load(&matrix.view, from, matrix.depth_stride, &mut wide[..here]);
-        wide[here..].fill(0.0);
-        dispatch(Split { from: wide, parts: line, chunk: STEP });
+        let from = matrix.offset + rows.start * matrix.row_stride + depth.start * matrix.depth_stride;
+        if matrix.depth_stride == 1 {
+            return split(&matrix.view, from, matrix.row_stride, [rows.len(), here], parts, [depth.len(), STEP]);
+        }
+        scratch::with(rows.len() * here, |wide: &mut [f32]| {
+            for (i, wide) in wide.chunks_exact_mut(here.max(1)).enumerate() {
+                load(&matrix.view, from + i * matrix.row_stride, matrix.depth_stride, wide);
+            }
+            dispatch(Split {
+                lines: wide,
+                stride: here,
+                size: [rows.len(), here],
+                parts,
+                long: depth.len(),
+                chunk: STEP,
+            });
+        });
     }
 }
 
-/// Splits finite numbers of F16 precision: the high parts of each chunk, then its low parts.
-struct Split<'a> {
-    from: &'a [f32],
+/// Splits lines of neighbours, `stride` apart, from an element of a view on; see [`Split`].
+fn split(
+    view: &View<'_>,
+    from: usize,
+    stride: usize,
+    size @ [count, len]: [usize; 2],
+    parts: &mut [bf16],
+    [long, chunk]: [usize; 2],
+) {
+    match view.data {
+        Slice::F16(elements) => dispatch(Split { lines: &elements[from..], stride, size, parts, long, chunk }),
+        Slice::F32(elements) => dispatch(Split { lines: &elements[from..], stride, size, parts, long, chunk }),
+        _ => scratch::with(count * len, |wide: &mut [f32]| {
+            for (i, wide) in wide.chunks_exact_mut(len.max(1)).enumerate() {
+                load(view, from + i * stride, 1, wide);
+            }
+            dispatch(Split { lines: wide, stride: len, size, parts, long, chunk });
+        }),
+    }
+}
+
+/// Splits `size` (lines, elements of each) finite numbers, rounded to F16: of each line, padded to `long`, the high parts of
+/// each chunk and then its low parts. Lines that are not there are zeros.
+struct Split<'a, T> {
+    lines: &'a [T],
+    stride: usize,
+    size: [usize; 2],
     parts: &'a mut [bf16],
+    long: usize,
     chunk: usize,
 }
 
-impl Kernel for Split<'_> {
+impl<T: Source> Kernel for Split<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        for (from, parts) in self.from.chunks_exact(self.chunk).zip(self.parts.chunks_exact_mut(PARTS * self.chunk)) {
-            let (highs, lows) = parts.split_at_mut(from.len());
-            for ((x, high), low) in from.iter().zip(highs).zip(lows) {
-                let bits = x.to_bits();
-                // To the nearest, to even where two are: the carry of what is cut off.
-                let rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000;
-                let rest = x - f32::from_bits(rounded);
-                *high = bf16::from_bits((rounded >> 16) as u16);
-                *low = bf16::from_bits((rest.to_bits() >> 16) as u16);
+        let Self { lines, stride, size: [count, len], parts, long, chunk } = self;
+        let (there, rest) = parts.split_at_mut(count * PARTS * long);
+        rest.fill(bf16::ZERO);
+        for (i, parts) in there.chunks_exact_mut(PARTS * long).enumerate() {
+            if let Some(line) = lines.get((i + AHEAD) * stride..) {
+                prefetch(&line[..len.min(line.len())]);
+            }
+            let line = &lines[i * stride..][..len];
+            for (c, parts) in parts.chunks_exact_mut(PARTS * chunk).enumerate() {
+                let (highs, lows) = parts.split_at_mut(chunk);
+                let steps = highs.as_chunks_mut::<STEP>().0.iter_mut().zip(lows.as_chunks_mut::<STEP>().0);
+                for (s, (high, low)) in steps.enumerate() {
+                    let from = line.get(c * chunk + s * STEP..).unwrap_or_default();
+                    if let Some(whole) = from.first_chunk() {
+                        halve(T::wide::<S>(whole), high, low);
+                    } else {
+                        let mut padded = [T::default(); STEP];
+                        padded[..from.len()].copy_from_slice(from);
+                        halve(T::wide::<S>(&padded), high, low);
+                    }
+                }
             }
         }
+    }
+}
+
+/// Splits some numbers.
+#[inline(always)]
+fn halve(from: [f32; STEP], highs: &mut [bf16; STEP], lows: &mut [bf16; STEP]) {
+    for ((x, high), low) in from.iter().zip(highs).zip(lows) {
+        let bits = x.to_bits();
+        // To the nearest, to even where two are: the carry of what is cut off.
+        let rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000;
+        let rest = x - f32::from_bits(rounded);
+        *high = bf16::from_bits((rounded >> 16) as u16);
+        *low = bf16::from_bits((rest.to_bits() >> 16) as u16);
+    }
+}
+
+/// What numbers are stored as.
+trait Source: Copy + Default {
+    /// The numbers, rounded to F16; `#[inline(always)]`, for [`Kernel::run`].
+    fn wide<S: Simd>(from: &[Self; STEP]) -> [f32; STEP];
+}
+
+impl Source for f16 {
+    #[inline(always)]
+    fn wide<S: Simd>(from: &[Self; STEP]) -> [f32; STEP] {
+        let mut wide = [0.0; STEP];
+        f32::widen_within::<S>(Slice::F16(from), 0, &mut wide);
+        wide
+    }
+}
+
+impl Source for f32 {
+    #[inline(always)]
+    fn wide<S: Simd>(from: &[Self; STEP]) -> [f32; STEP] {
+        let mut narrow = [f16::ZERO; STEP];
+        f32::narrow_within::<S>(from, &mut SliceMut::F16(&mut narrow), 0);
+        f16::wide::<S>(&narrow)
     }
 }
