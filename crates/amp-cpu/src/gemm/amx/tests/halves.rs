@@ -2,10 +2,11 @@
 
 use super::super::{emulator, halves};
 use super::{bits, integers};
-use crate::gemm::Problem;
 use crate::gemm::product::Threads;
 use crate::gemm::tests::{Collect, compare_with};
-use crate::testing::{Random, Tensor};
+use crate::gemm::{Places, Problem, Rounded};
+use crate::output::Output;
+use crate::testing::{Random, Tensor, epsilon};
 use crate::{DType, with_num_threads};
 
 /// The product of two matrices of F16 by halves.
@@ -107,6 +108,48 @@ fn infinities_and_nans_of_halves_arrive_where_they_belong() {
                     assert!(if row == 17 { right } else { got.is_finite() }, "{got} instead of {expected}");
                 }
             }
+        }
+    }
+}
+
+/// Sums that an infinity goes into are computed in F32, and stored once: the bias is added to none twice.
+#[test]
+fn what_is_not_finite_is_left_out_and_then_computed() {
+    let mut random = Random::new(29);
+    let (m, k, n) = (70, 200, 101);
+    let mut of = |shape: &[usize], special: &[(usize, f64)]| {
+        let mut values = random.tensor(shape, DType::F16).values();
+        special.iter().for_each(|&(at, value)| values[at] = value);
+        Tensor::from_values(shape, DType::F16, &values)
+    };
+    let inf = f64::INFINITY;
+    let a = of(&[m, k], &[(3 * k + 7, inf), (40 * k + 199, f64::NAN), (69 * k, -inf), (69 * k + 1, inf)]);
+    let b = of(&[k, n], &[(5 * n + 100, -inf), (150 * n + 33, f64::NAN)]);
+    for out in [DType::F32, DType::BF16, DType::F16] {
+        let run = |threads| {
+            with_num_threads(threads, || {
+                let mut storage = Tensor::filled(&[m, n], out, 0.0).storage;
+                let output = Output::new(&mut storage);
+                let places = Places { product: 0, start: 0, row_stride: n, column_stride: 1, turned: false };
+                let problem = Problem::new(&a.view(), &b.view());
+                let sink = Rounded { output, places, bias: &[1.0; 101], residual: None };
+                emulator::install();
+                halves::product(&problem.a, &problem.b, &sink, Threads::Many);
+                Tensor::contiguous(&[m, n], storage)
+            })
+        };
+        let (y, again) = (run(1), run(2));
+        for index in y.indices() {
+            let terms = (0..k).map(|d| a.at(&[index[0], d]) * b.at(&[d, index[1]]));
+            let (sum, magnitude) = terms.fold((1.0, 1.0), |(sum, all), term| (sum + term, all + f64::abs(term)));
+            let (got, twice) = (y.at(&index), again.at(&index));
+            assert!(
+                got.to_bits() == twice.to_bits() || got.is_nan() && twice.is_nan(),
+                "{got} and {twice} at {index:?}"
+            );
+            let tolerance = (2.0_f64.powi(-16) + 700.0 * epsilon(DType::F32)) * magnitude + epsilon(out) * sum.abs();
+            let near = if sum.is_finite() { (got - sum).abs() <= tolerance } else { got == sum };
+            assert!(near || sum.is_nan() && got.is_nan(), "{got} instead of {sum} at {index:?}");
         }
     }
 }
