@@ -26,7 +26,7 @@ use crate::simd::{Level, dispatch};
 use crate::{DType, Slice, View, scratch};
 use finite::Finite;
 use half::bf16;
-use split::{Source, Split};
+use split::{Form, Source, Split};
 use std::ops::Range;
 
 /// Steps of the depth whose parts follow one another.
@@ -108,7 +108,9 @@ impl Halves<'_> {
                 for start in depth.clone().step_by(STEP) {
                     let lines = STEP.min(matrix.depth.saturating_sub(start));
                     let from = matrix.offset + rows.start + first + start * matrix.depth_stride;
-                    self.split(from, matrix.depth_stride, [lines, here], runs, [padded, padded]);
+                    let form =
+                        Form { count: lines, len: here, long: padded, chunk: padded, next: STEP * matrix.depth_stride };
+                    self.split(from, matrix.depth_stride, form, runs);
                     let count = [STEP / panel.group, padded / panel.width];
                     for part in 0..PARTS {
                         let at = first * long + (PARTS * (start - depth.start) + part * STEP) * panel.width;
@@ -137,38 +139,33 @@ impl Halves<'_> {
         let matrix = self.matrix;
         let here = depth.end.min(matrix.depth).saturating_sub(depth.start);
         let from = matrix.offset + rows.start * matrix.row_stride + depth.start * matrix.depth_stride;
+        // The next part of the same rows, or the first one of the next rows.
+        let below = (rows.len() * matrix.row_stride).wrapping_sub(depth.start);
+        let next = if depth.end < matrix.depth { depth.len() } else { below };
+        let form = Form { count: rows.len(), len: here, long: depth.len(), chunk: STEP, next };
         if matrix.depth_stride == 1 {
-            return self.split(from, matrix.row_stride, [rows.len(), here], parts, [depth.len(), STEP]);
+            return self.split(from, matrix.row_stride, form, parts);
         }
-        scratch::with(rows.len() * here, |wide: &mut [f32]| {
-            for (i, wide) in wide.chunks_exact_mut(here.max(1)).enumerate() {
-                load(&matrix.view, from + i * matrix.row_stride, matrix.depth_stride, wide);
-            }
-            let size = [rows.len(), here];
-            self.run(Split { lines: wide, stride: here, size, parts, long: depth.len(), chunk: STEP });
-        });
+        self.gather(from, [matrix.row_stride, matrix.depth_stride], form, parts);
     }
 
-    /// Splits lines of neighbours, `stride` apart, from an element on; see [`Split`].
-    fn split(
-        &self,
-        from: usize,
-        stride: usize,
-        size @ [count, len]: [usize; 2],
-        parts: &mut [bf16],
-        [long, chunk]: [usize; 2],
-    ) {
-        let view = &self.matrix.view;
-        match view.data {
-            Slice::F16(elements) => self.run(Split { lines: &elements[from..], stride, size, parts, long, chunk }),
-            Slice::F32(elements) => self.run(Split { lines: &elements[from..], stride, size, parts, long, chunk }),
-            _ => scratch::with(count * len, |wide: &mut [f32]| {
-                for (i, wide) in wide.chunks_exact_mut(len.max(1)).enumerate() {
-                    load(view, from + i * stride, 1, wide);
-                }
-                self.run(Split { lines: wide, stride: len, size, parts, long, chunk });
-            }),
+    /// Splits lines of neighbours, `stride` apart, from an element on.
+    fn split(&self, from: usize, stride: usize, form: Form, parts: &mut [bf16]) {
+        match self.matrix.view.data {
+            Slice::F16(elements) => self.run(Split { lines: &elements[from..], stride, form, parts }),
+            Slice::F32(elements) => self.run(Split { lines: &elements[from..], stride, form, parts }),
+            _ => self.gather(from, [stride, 1], form, parts),
         }
+    }
+
+    /// Splits lines of whatever is stored, so far apart and each with its elements so far apart, from an element on.
+    fn gather(&self, from: usize, [stride, step]: [usize; 2], form: Form, parts: &mut [bf16]) {
+        scratch::with(form.count * form.len, |wide: &mut [f32]| {
+            for (i, wide) in wide.chunks_exact_mut(form.len.max(1)).enumerate() {
+                load(&self.matrix.view, from + i * stride, step, wide);
+            }
+            self.run(Split { lines: wide, stride: form.len, form, parts });
+        });
     }
 
     fn run<T: Source>(&self, split: Split<T>) {

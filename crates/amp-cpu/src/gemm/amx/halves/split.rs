@@ -10,15 +10,26 @@ use half::{bf16, f16};
 /// Lines that memory is asked for in advance.
 const AHEAD: usize = 12;
 
-/// Splits `size` (lines, elements of each) numbers, rounded to F16: of each line, padded to `long`, the high parts of each
-/// chunk and then its low parts. Lines that are not there are zeros. Tells whether all numbers are finite.
+/// How lines are split.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    /// Lines, and elements of each; others are zeros.
+    pub count: usize,
+    pub len: usize,
+    /// Elements of a line with its padding.
+    pub long: usize,
+    /// Elements whose high parts follow one another, and then their low parts.
+    pub chunk: usize,
+    /// Where the lines begin that will be split after these.
+    pub next: usize,
+}
+
+/// Splits lines, `stride` apart, of numbers rounded to F16; tells whether all of them are finite.
 pub(super) struct Split<'a, T> {
     pub lines: &'a [T],
     pub stride: usize,
-    pub size: [usize; 2],
+    pub form: Form,
     pub parts: &'a mut [bf16],
-    pub long: usize,
-    pub chunk: usize,
 }
 
 impl<T: Source> Kernel for Split<'_, T> {
@@ -27,11 +38,13 @@ impl<T: Source> Kernel for Split<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self) -> bool {
         let mut rests = [0.0; STEP];
-        let Self { lines, stride, size: [count, len], parts, long, chunk } = self;
+        let Self { lines, stride, form: Form { count, len, long, chunk, next }, parts } = self;
         let (there, rest) = parts.split_at_mut(count * PARTS * long);
         rest.fill(bf16::ZERO);
         for (i, parts) in there.chunks_exact_mut(PARTS * long).enumerate() {
-            if let Some(line) = lines.get((i + AHEAD) * stride..) {
+            let ahead = i + AHEAD;
+            let start = if ahead < count { ahead * stride } else { next.wrapping_add((ahead - count) * stride) };
+            if let Some(line) = lines.get(start..) {
                 prefetch(&line[..len.min(line.len())]);
             }
             let line = &lines[i * stride..][..len];
