@@ -28,7 +28,7 @@
 
 use super::kernel::{Kernel as Tiles, Multiply, Tile};
 use super::operand::Matrix;
-use super::panel::Panel;
+use super::panel::{Panel, asks_for_lines};
 use super::product::{Sink, Threads, product_with};
 use crate::convert::{Cast, Compute};
 use crate::load::load;
@@ -120,7 +120,7 @@ impl Multiply for bf16 {
         out: &mut [Self],
     ) -> bool {
         let (Slice::F32(lines), Panel { width: COLUMNS, group: 2, .. }) = (lines, panel) else { return false };
-        dispatch(Rounding { lines, stride, groups, panels, panel_len, out });
+        dispatch(Rounding { lines, stride, groups, panels, asks: asks_for_lines(), panel_len, out });
         true
     }
 
@@ -138,6 +138,7 @@ struct Rounding<'a> {
     stride: usize,
     groups: usize,
     panels: usize,
+    asks: bool,
     panel_len: usize,
     out: &'a mut [bf16],
 }
@@ -154,7 +155,7 @@ impl Kernel for Rounding<'_> {
             narrow.to_bits().into()
         };
         for g in 0..self.groups {
-            for line in self.lines.chunks(self.stride.max(1)).skip((g + AHEAD) * 2).take(2) {
+            for line in self.lines.chunks(self.stride.max(1)).skip((g + AHEAD) * 2).take(2).filter(|_| self.asks) {
                 prefetch(&line[..line.len().min(self.panels * COLUMNS)]);
             }
             for p in 0..self.panels {
