@@ -5,6 +5,7 @@ use amp::nn::*;
 use amp::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+mod backward;
 mod models;
 
 type T = Tensor<F32>;

@@ -84,10 +84,12 @@ impl<'a> Pass<'a> {
     }
 
     /// The 16-bit precision that the gradient of input `i` is rounded to for others once it is complete, if it is: that of a
-    /// summand, where the input is a sum in F32. Nothing else is given to an input that has no gradient yet.
+    /// summand, where the input is a sum in F32, or of what it is a view of. Nothing else is given to an input that has no
+    /// gradient yet.
     pub(crate) fn narrows(&self, i: usize) -> Option<DType> {
         let edge = self.edge(i)?;
-        narrowed_by(edge, self.wanted).filter(|_| !self.collected.grads.contains_key(&edge.id()))
+        let also = narrowed_by(edge, self.wanted).or_else(|| viewed_in(edge));
+        also.filter(|_| !self.collected.grads.contains_key(&edge.id()))
     }
 
     /// Adds to the gradient of input `i`, summing over broadcast dimensions and rounding to its precision.
@@ -258,6 +260,19 @@ fn narrowed_by(edge: &Edge, wanted: &IdSet) -> Option<DType> {
     }
     let summands = node.inputs.iter().flatten().filter(|of| wanted.contains(&of.id()) && *of.shape() == node.shape);
     summands.map(Edge::dtype).find(|dtype| dtype.is_half())
+}
+
+/// The 16-bit precision of what `edge` shows all elements of in F32, in another shape.
+fn viewed_in(edge: &Edge) -> Option<DType> {
+    let Edge::Node(node) = edge else { return None };
+    let [Some(from)] = &node.inputs[..] else { return None };
+    let held = node.held.lock().unwrap_or_else(PoisonError::into_inner);
+    let views = matches!(held.turn, Some(Turn::Sizes(_))) && from.shape().count() == node.shape.count();
+    match from.dtype() {
+        _ if !views || node.dtype != DType::F32 => None,
+        DType::F32 => viewed_in(from),
+        dtype => Some(dtype).filter(|dtype| dtype.is_half()),
+    }
 }
 
 /// Walks back from `root` with gradient `seed`. With `targets`, only towards those; otherwise to every leaf.

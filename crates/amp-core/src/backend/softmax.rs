@@ -31,15 +31,16 @@ pub trait Softmax {
     /// Loss and log-sum-exp of every row of logits `[N, C]`, both F32 (F64 for F64); ignored rows have loss 0.
     fn cross_entropy(&self, logits: Operand<'_>, labels: Labels<'_>) -> Result<(Buffer, Buffer)>;
 
-    /// Gradient of [`cross_entropy`](Self::cross_entropy), each row times its `scale`.
+    /// Gradient of [`cross_entropy`](Self::cross_entropy), each row times its `scale`, rounded to `out`; with its copy in `also`
+    /// where the device writes both at once.
     fn cross_entropy_grad(
         &self,
         logits: Operand<'_>,
         labels: Labels<'_>,
         lse: Operand<'_>,
         scale: Operand<'_>,
-        out: DType,
-    ) -> Result<Buffer>;
+        out: (DType, Option<DType>),
+    ) -> Result<(Buffer, Option<Buffer>)>;
 }
 
 /// How cross-entropy weighs classes and rows.

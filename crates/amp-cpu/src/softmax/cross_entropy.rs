@@ -4,6 +4,7 @@ use super::{exp_to, sum_of_exp};
 use crate::line::{Lines, map_lines};
 use crate::norm::parameters;
 use crate::num::{Num, Real, in_real};
+use crate::output::Output;
 use crate::reduce::block::{BLOCK, Itself, Tree, dot_of, largest, sum_of};
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::map_all;
@@ -49,14 +50,30 @@ pub fn cross_entropy(logits: &View, labels: Labels) -> CrossEntropy {
 
 /// Gradient of [`cross_entropy`] with respect to the logits: softmax minus target, times `scale` of the row.
 ///
-/// `lse` is what [`cross_entropy`] returned, `scale` `[N]` the gradient of each row's loss. Rounded to `out` once.
-pub fn cross_entropy_grad(logits: &View, labels: Labels, lse: &View, scale: &View, out: DType) -> Storage {
-    in_real!(logits.logical, A => {
+/// `lse` is what [`cross_entropy`] returned, `scale` `[N]` the gradient of each row's loss. Rounded to `out`, and in a copy to
+/// `also`, once each.
+pub fn cross_entropy_grad(
+    logits: &View,
+    labels: Labels,
+    lse: &View,
+    scale: &View,
+    (out, also): (DType, Option<DType>),
+) -> (Storage, Option<Storage>) {
+    let mut copy = also.map(|also| Storage::unwritten(also, logits.layout.count()));
+    let narrow = copy.as_mut().map(Output::new);
+    let dx = in_real!(logits.logical, A => {
         let rule = Rule::<A>::new(logits, labels);
         let rows = labels.targets.len();
         let (lse, scale) = (parameters::<A>(Some(lse), rows, 0.0), parameters::<A>(Some(scale), rows, 0.0));
-        map_lines::<A>(logits, 1, out, &|row, x, to| rule.gradient(row, x, to, lse[row], scale[row]))
-    })
+        map_lines::<A>(logits, 1, out, &|row, x, to| {
+            rule.gradient(row, x, to, lse[row], scale[row]);
+            if let Some(narrow) = narrow {
+                // SAFETY: each row has its own elements.
+                unsafe { narrow.store(row * rule.classes, 1, to) };
+            }
+        })
+    });
+    (dx, copy)
 }
 
 struct Rule<'a, A> {

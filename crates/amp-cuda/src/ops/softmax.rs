@@ -105,8 +105,8 @@ impl Softmax for Gpu {
         labels: Labels<'_>,
         lse: CoreOperand<'_>,
         scale: CoreOperand<'_>,
-        out: DType,
-    ) -> Result<Buffer> {
+        (out, _): (DType, Option<DType>),
+    ) -> Result<(Buffer, Option<Buffer>)> {
         let dx = self.memory("cross_entropy", logits.layout.count(), out)?;
         let args = CrossEntropyArgs {
             lse: Operand::new(self, "cross_entropy", lse)?,
@@ -118,6 +118,6 @@ impl Softmax for Gpu {
         let grid = ([logits.layout.shape[0] as u64, 1, 1], THREADS);
         let compute = Compute::real(&[logits.logical]);
         self.launch(Family::CrossEntropy, "cross_entropy_grad", Some(compute), grid, args)?;
-        Ok(dx.into_buffer())
+        Ok((dx.into_buffer(), None))
     }
 }

@@ -42,11 +42,14 @@ impl Softmax for CpuBackend {
         labels: Labels<'_>,
         lse: Operand<'_>,
         scale: Operand<'_>,
-        out: DType,
-    ) -> Result<Buffer> {
+        out: (DType, Option<DType>),
+    ) -> Result<(Buffer, Option<Buffer>)> {
         let logits = view("cross_entropy", logits)?;
         let (lse, scale) = (view("cross_entropy", lse)?, view("cross_entropy", scale)?);
-        with_labels(labels, |labels| Ok(Buffer::new(amp_cpu::cross_entropy_grad(&logits, labels, &lse, &scale, out))))
+        with_labels(labels, |labels| {
+            let (dx, copy) = amp_cpu::cross_entropy_grad(&logits, labels, &lse, &scale, out);
+            Ok((Buffer::new(dx), copy.map(Buffer::new)))
+        })
     }
 }
 

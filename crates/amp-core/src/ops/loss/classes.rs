@@ -167,6 +167,10 @@ fn flatten<P: Float>(op: &'static str, scores: &Tensor<P>, labels: &Tensor<I64>)
     if classes == 0 {
         return Err(Error::Empty { op, shape: found.into() });
     }
+    if scores.rank() == 2 {
+        // Rows already: with a node for each view between, 16-bit scores would have their gradient in F32 first.
+        return Ok((scores.clone(), classes));
+    }
     let mut order: Vec<isize> = (0..scores.rank() as isize).filter(|&a| a != axis as isize).collect();
     order.push(axis as isize);
     Ok((scores.permute(order)?.reshape([labels.count(), classes])?, classes))
@@ -186,8 +190,9 @@ fn cross_entropy(rows: &Rows, smoothing: f64) -> Result<RawTensor> {
             let scale = Rows::spread(OP, reduction, divisor.as_ref(), pass.grad(), labels.shape())?;
             let labels = kernel_labels((&labels, weight.as_ref(), ignored), smoothing)?;
             let (x, lse, scale) = (scores.operand()?, lse.operand()?, scale.operand()?);
-            let buffer = scores.backend().cross_entropy_grad(x, labels, lse, scale, pass.dtype(0))?;
-            pass.give(0, RawTensor::new(scores.device(), buffer, *scores.shape()))
+            let out = (pass.dtype(0), pass.narrows(0));
+            let (buffer, copy) = scores.backend().cross_entropy_grad(x, labels, lse, scale, out)?;
+            pass.give(0, RawTensor::new(scores.device(), buffer, *scores.shape()).with_narrowed(copy))
         }))
     })
 }
