@@ -3,8 +3,8 @@
 //! This is the gradient of a weight, whose sums are few and whose depth is all rows of a batch. Both sides lie across their
 //! vectors and are packed; here each part is multiplied as soon as it is, so that nothing goes to memory and comes back.
 
+use super::blocks::Blocks;
 use super::kernel::Multiply;
-use super::product::Blocks;
 use super::task::Task;
 use crate::scratch;
 
@@ -31,6 +31,7 @@ impl Blocks {
             n,
             rows: m.div_ceil(down).next_multiple_of(mr),
             columns: n.div_ceil(across).next_multiple_of(nr),
+            apart: true,
         };
         let fits = |blocks: &Self| {
             blocks.rows * blocks.columns <= SUMS && (blocks.down() * blocks.across()).is_multiple_of(threads)

@@ -7,6 +7,7 @@
 mod ahead;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod amx;
+mod blocks;
 pub(crate) mod cut;
 mod deep;
 pub(crate) mod dot;

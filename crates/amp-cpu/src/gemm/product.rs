@@ -14,10 +14,10 @@
 //! where it weighs most, 128 rows by 768 × 3072 run at 87 % of the rate of 2048 rows by 768 × 768, and kept panels would
 //! save no more than that eighth, for as many bytes again as the weights have.
 
+use super::blocks::Blocks;
 use super::kernel::{Finish, Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
-use super::panel::Panel;
 use super::task::Task;
 use crate::num_threads;
 use crate::output::{Finished, Output};
@@ -25,20 +25,10 @@ use crate::parallel::{self, WORTH_A_THREAD};
 use crate::scratch::{self, Plain};
 use std::ops::Range;
 
-/// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
-const ROWS: usize = 384;
-const COLUMNS: usize = 256;
-/// Multiply-adds from which as few blocks as threads do, where these are as high as the result and so pack the right side only
-/// once, each its own part: two threads of a Xeon take 11 % less for 384 × 2048 by 2048 × 1536, a weight's gradient, for 1024³ 5 %.
-/// Smaller products are over before a second thread that has to be woken has done half, and where rows are many packing in
-/// advance costs little.
-const LARGE: usize = 1 << 28;
-/// Blocks wanted at least, so that a few threads have something to do.
-const TASKS: usize = 8;
 /// Multiply-adds that cost as much as one operation of other kernels.
 pub(crate) const PER_CYCLE: usize = 32;
-/// The same of tiles that are too fast for blocks that go back and forth between memory: 256³ takes a thread 27 µs, and took two 33.
-const PER_CYCLE_OF_AMX: usize = 8 * PER_CYCLE;
+/// The same of tiles by AMX.
+const PER_CYCLE_OF_AMX: usize = 2 * PER_CYCLE;
 
 /// Where finished rows go.
 pub(crate) trait Sink<T: Plain>: Sync {
@@ -150,13 +140,14 @@ pub(crate) fn product_with<E: Multiply>(
     let collide = |lines: &Lines<E>| blocks.across() > 1 && alike(lines.stride * size_of::<E>()) > WAYS;
     let lines = a.lines().filter(|lines| by_lines && depth.is_multiple_of(left.step) && !collide(lines));
     let uses = match kernel.resident {
-        _ if lines.is_some() => 1,
+        _ if blocks.apart || lines.is_some() => 1,
         // Panels of few rows would be packed from short runs of memory.
         Some(_) if !by_lines => 2,
         Some(_) if blocks.across() <= a.repeats() => 1,
         _ => blocks.across(),
     };
-    let plans = [Plan::new(a, left, long, uses), Plan::new(b, kernel.right, long, blocks.down())];
+    let again = if blocks.apart { 1 } else { blocks.down() };
+    let plans = [Plan::new(a, left, long, uses), Plan::new(b, kernel.right, long, again)];
     let lens = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
     scratch::with(lens[0] + lens[1], |packed: &mut [E]| {
         // The right side's panels are whole cache lines: the first one begins at the start of one.
@@ -170,67 +161,6 @@ pub(crate) fn product_with<E: Multiply>(
             Task::new(&kernel, [&a, &b], blocks.get(task), depth, sink).run();
         });
     });
-}
-
-/// How the result is cut into tasks.
-pub(super) struct Blocks {
-    pub m: usize,
-    pub n: usize,
-    pub rows: usize,
-    pub columns: usize,
-}
-
-impl Blocks {
-    fn new<E: Multiply>(
-        kernel: &Kernel<E>,
-        by_lines: bool,
-        [m, n]: [usize; 2],
-        depth: usize,
-        threads: Threads,
-    ) -> Self {
-        let mr = if by_lines && kernel.lower.is_some() { kernel.left.width / 3 } else { kernel.left.width };
-        let nr = kernel.right.width;
-        let even = |size: usize, most: usize, unit| size.div_ceil(size.div_ceil(most)).next_multiple_of(unit);
-        if let Some(bytes) = kernel.resident {
-            let most = (bytes / (size_of::<E>() * depth.max(1))).clamp(COLUMNS / 2, 3 * COLUMNS) / nr * nr;
-            let blocks = Self { m, n, rows: m.next_multiple_of(mr), columns: even(n, most, nr) };
-            if threads == Threads::One {
-                return blocks;
-            }
-            if (COLUMNS..=depth).contains(&m) && m * n * depth >= LARGE {
-                let across = blocks.across().next_multiple_of(num_threads());
-                return Self { columns: n.div_ceil(across).next_multiple_of(nr), ..blocks };
-            }
-            return blocks.divided(&kernel.left, mr, 2 * nr);
-        }
-        let blocks = Self { m, n, rows: even(m, ROWS, mr), columns: even(n, COLUMNS, nr) };
-        if threads == Threads::One { blocks } else { blocks.divided(&kernel.left, mr, nr) }
-    }
-
-    /// Halves blocks until there are [`TASKS`], down to multiples of `mr` and of `nr`.
-    fn divided(mut self, left: &Panel, mr: usize, nr: usize) -> Self {
-        while self.down() * self.across() < TASKS && self.rows > 4 * left.width {
-            self.rows = (self.rows / 2).next_multiple_of(mr);
-        }
-        while self.down() * self.across() < TASKS && self.columns > nr {
-            self.columns = (self.columns / 2).next_multiple_of(nr);
-        }
-        self
-    }
-
-    pub(super) fn down(&self) -> usize {
-        self.m.div_ceil(self.rows)
-    }
-
-    pub(super) fn across(&self) -> usize {
-        self.n.div_ceil(self.columns)
-    }
-
-    fn get(&self, task: usize) -> [Range<usize>; 2] {
-        let row = task / self.across() * self.rows;
-        let column = task % self.across() * self.columns;
-        [row..self.m.min(row + self.rows), column..self.n.min(column + self.columns)]
-    }
 }
 
 /// Multiplies packed panels into a row-major block `stride` wide.
