@@ -114,8 +114,7 @@ impl Halves<'_> {
                 for start in depth.clone().step_by(STEP) {
                     let lines = STEP.min(matrix.depth.saturating_sub(start));
                     let from = matrix.offset + rows.start + first + start * matrix.depth_stride;
-                    let form =
-                        Form { count: lines, len: here, long: padded, chunk: padded, next: STEP * matrix.depth_stride };
+                    let form = Form { count: lines, len: here, long: padded, chunk: padded };
                     self.split(from, matrix.depth_stride, form, runs);
                     let count = [STEP / panel.group, padded / panel.width];
                     for part in 0..PARTS {
@@ -145,10 +144,7 @@ impl Halves<'_> {
         let matrix = self.matrix;
         let here = depth.end.min(matrix.depth).saturating_sub(depth.start);
         let from = matrix.offset + rows.start * matrix.row_stride + depth.start * matrix.depth_stride;
-        // The next part of the same rows, or the first one of the next rows.
-        let below = (rows.len() * matrix.row_stride).wrapping_sub(depth.start);
-        let next = if depth.end < matrix.depth { depth.len() } else { below };
-        let form = Form { count: rows.len(), len: here, long: depth.len(), chunk: STEP, next };
+        let form = Form { count: rows.len(), len: here, long: depth.len(), chunk: STEP };
         if matrix.depth_stride == 1 {
             return self.split(from, matrix.row_stride, form, parts);
         }

@@ -20,8 +20,6 @@ pub(super) struct Form {
     pub long: usize,
     /// Elements whose high parts follow one another, and then their low parts.
     pub chunk: usize,
-    /// Where the lines begin that will be split after these.
-    pub next: usize,
 }
 
 /// Splits lines, `stride` apart, of numbers rounded to F16; tells whether all of them are finite.
@@ -38,13 +36,11 @@ impl<T: Source> Kernel for Split<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self) -> bool {
         let mut rests = [0.0; STEP];
-        let Self { lines, stride, form: Form { count, len, long, chunk, next }, parts } = self;
+        let Self { lines, stride, form: Form { count, len, long, chunk }, parts } = self;
         let (there, rest) = parts.split_at_mut(count * PARTS * long);
         rest.fill(bf16::ZERO);
         for (i, parts) in there.chunks_exact_mut(PARTS * long).enumerate() {
-            let ahead = i + AHEAD;
-            let start = if ahead < count { ahead * stride } else { next.wrapping_add((ahead - count) * stride) };
-            if let Some(line) = lines.get(start..) {
+            if let Some(line) = lines.get((i + AHEAD) * stride..) {
                 prefetch(&line[..len.min(line.len())]);
             }
             let line = &lines[i * stride..][..len];
