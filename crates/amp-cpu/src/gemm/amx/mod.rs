@@ -180,6 +180,42 @@ macro_rules! end {
 }
 use end;
 
+/// A tile, step by step: the code of a step, what it starts from, and constants that it names, of which two say how far it is to
+/// the next step on either side.
+macro_rules! steps {
+    (
+        [$($step:expr),* $(,)?], $count:expr,
+        [$a:expr, $between:expr], $b:expr, [$c:expr, $stride:expr], $accumulate:expr,
+        $($name:ident = $value:expr),*
+    ) => {
+        asm!(
+            begin!(),
+            $($step,)*
+            "add {a}, {onward}",
+            "add {a_lower}, {onward}",
+            "add {b}, {onward_right}",
+            "dec {steps}",
+            "jnz 3b",
+            end!(),
+            $($name = const $value,)*
+            accumulate = in(reg) usize::from($accumulate),
+            stride = in(reg) $stride,
+            row = in(reg) ROW,
+            between = in(reg) $between,
+            c = in(reg) $c,
+            c_lower = in(reg) $c.wrapping_byte_add(ROWS * $stride),
+            a = inout(reg) $a => _,
+            a_lower = inout(reg) $a.wrapping_byte_add(ROWS * $between) => _,
+            b = inout(reg) $b => _,
+            steps = inout(reg) $count => _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        )
+    };
+}
+use steps;
+
 /// A tile of 32 rows and columns.
 ///
 /// # Safety
@@ -187,7 +223,7 @@ use end;
 unsafe fn tile(depth: usize, a: *const bf16, b: *const bf16, c: *mut f32, stride: usize, accumulate: bool) {
     // SAFETY: for each 32 along the depth, a panel of the left side has 32 rows of 64 bytes, one after the other; the rest is
     // the caller's duty.
-    unsafe { multiply(depth, a, [ROW, SIDE * ROW], b, c, stride, accumulate) }
+    unsafe { multiply::<{ SIDE * ROW }>(depth, a, ROW, b, c, stride, accumulate) }
 }
 
 /// The same from 32 lines.
@@ -205,7 +241,7 @@ unsafe fn direct(
 ) {
     // SAFETY: for each 32 along the depth, each of 32 lines has 64 bytes, which follow one another; the rest is the caller's
     // duty.
-    unsafe { multiply(depth, a, [a_stride * size_of::<bf16>(), ROW], b, c, stride, accumulate) }
+    unsafe { multiply::<ROW>(depth, a, a_stride * size_of::<bf16>(), b, c, stride, accumulate) }
 }
 
 /// The same from vectors whose steps lie somewhere else each.
@@ -264,15 +300,15 @@ unsafe fn scattered(
     }
 }
 
-/// A tile from a left side whose rows are `between` bytes apart, and those of the next 32 along the depth `onward` from them.
+/// A tile from a left side whose rows are `between` bytes apart, and those of the next 32 along the depth `ONWARD` from them.
 ///
 /// # Safety
 /// As [`tile`], with such a left side.
 #[inline(always)]
-unsafe fn multiply(
+unsafe fn multiply<const ONWARD: usize>(
     depth: usize,
     a: *const bf16,
-    [between, onward]: [usize; 2],
+    between: usize,
     b: *const bf16,
     c: *mut f32,
     stride: usize,
@@ -284,36 +320,24 @@ unsafe fn multiply(
     // `stride` apart, `c_lower` is its 17th; they are read only if `accumulate`, then written. All registers are configured
     // (caller) as 16 rows of 64 bytes, so shapes agree in every product.
     unsafe {
-        asm!(
-            begin!(),
-            "tileloadd tmm4, [{a} + {between}]",
-            "tileloadd tmm6, [{b} + {row} * 2]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b} + {row} * 2 + 64]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a_lower} + {between}]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "add {a}, {onward}",
-            "add {a_lower}, {onward}",
-            "add {b}, 2048",
-            "dec {steps}",
-            "jnz 3b",
-            end!(),
-            accumulate = in(reg) usize::from(accumulate),
-            stride = in(reg) stride,
-            row = in(reg) ROW,
-            between = in(reg) between,
-            onward = in(reg) onward,
-            c = in(reg) c,
-            c_lower = in(reg) c.wrapping_byte_add(ROWS * stride),
-            a = inout(reg) a => _,
-            a_lower = inout(reg) a.wrapping_byte_add(ROWS * between) => _,
-            b = inout(reg) b => _,
-            steps = inout(reg) depth / STEP => _,
-            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
+        steps!(
+            [
+                "tileloadd tmm4, [{a} + {between}]",
+                "tileloadd tmm6, [{b} + {row} * 2]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{b} + {row} * 2 + 64]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{a_lower} + {between}]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+            ],
+            depth / STEP,
+            [a, between],
+            b,
+            [c, stride],
+            accumulate,
+            onward = ONWARD,
+            onward_right = SIDE * ROW
         );
     }
 }

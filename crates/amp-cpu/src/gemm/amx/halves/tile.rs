@@ -3,8 +3,8 @@
 //! A step's high parts of the left side are multiplied by both parts of the right, so eight loads serve twelve products, where
 //! panels with the high parts repeated took twelve.
 
-use super::super::{ROW, ROWS, SIDE, begin, end};
-use super::STEP;
+use super::super::{ROW, ROWS, SIDE, begin, end, steps};
+use super::{PARTS, STEP};
 use half::bf16;
 use std::arch::asm;
 
@@ -60,53 +60,42 @@ unsafe fn multiply<const FOUR: bool, const LOW: usize>(
     accumulate: bool,
 ) {
     let stride = stride * size_of::<f32>();
-    /// Code of a step: the low rows of the left side after what is done to them first.
+    /// Code of a step, with what is done to the low rows of the left side first.
     macro_rules! multiply {
         ($($first:literal),*) => {
-            asm!(
-                begin!(),
-                "tileloadd tmm4, [{a} + {between} + {low}]",
-                "tileloadd tmm5, [{a_lower} + {between} + {low}]",
-                $($first,)*
-                "tileloadd tmm6, [{b} + {row} * 2]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {row} * 2 + 64]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "tileloadd tmm4, [{a} + {between}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{a_lower} + {between}]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "tileloadd tmm6, [{b} + {row} * 2 + {part}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {row} * 2 + {part} + 64]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "add {a}, 2 * {low}",
-                "add {a_lower}, 2 * {low}",
-                "add {b}, 2 * {part}",
-                "dec {steps}",
-                "jnz 3b",
-                end!(),
-                low = const LOW,
-                part = const PART,
-                accumulate = in(reg) usize::from(accumulate),
-                stride = in(reg) stride,
-                row = in(reg) ROW,
-                between = in(reg) between,
-                c = in(reg) c,
-                c_lower = in(reg) c.wrapping_byte_add(ROWS * stride),
-                a = inout(reg) a => _,
-                a_lower = inout(reg) a.wrapping_byte_add(ROWS * between) => _,
-                b = inout(reg) b => _,
-                steps = inout(reg) depth / (2 * STEP) => _,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
+            steps!(
+                [
+                    "tileloadd tmm4, [{a} + {between} + {low}]",
+                    "tileloadd tmm5, [{a_lower} + {between} + {low}]",
+                    $($first,)*
+                    "tileloadd tmm6, [{b} + {row} * 2]",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tileloadd tmm7, [{b} + {row} * 2 + 64]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                    "tileloadd tmm4, [{a} + {between}]",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tileloadd tmm5, [{a_lower} + {between}]",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                    "tileloadd tmm6, [{b} + {row} * 2 + {part}]",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tileloadd tmm7, [{b} + {row} * 2 + {part} + 64]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                ],
+                depth / (PARTS * STEP),
+                [a, between],
+                b,
+                [c, stride],
+                accumulate,
+                low = LOW,
+                part = PART,
+                onward = PARTS * LOW,
+                onward_right = PARTS * PART
             )
         };
     }
