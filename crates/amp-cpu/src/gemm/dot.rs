@@ -120,7 +120,7 @@ impl Multiply for bf16 {
         out: &mut [Self],
     ) -> bool {
         let (Slice::F32(lines), Panel { width: COLUMNS, group: 2, .. }) = (lines, panel) else { return false };
-        dispatch(Rounding { lines, stride, groups, panels, asks: asks_for_lines(), panel_len, out });
+        dispatch(Rounding { lines, stride, groups, panels, panel_len, out });
         true
     }
 
@@ -138,7 +138,6 @@ struct Rounding<'a> {
     stride: usize,
     groups: usize,
     panels: usize,
-    asks: bool,
     panel_len: usize,
     out: &'a mut [bf16],
 }
@@ -154,8 +153,9 @@ impl Kernel for Rounding<'_> {
             let narrow: bf16 = value.converted();
             narrow.to_bits().into()
         };
+        let asks = asks_for_lines();
         for g in 0..self.groups {
-            for line in self.lines.chunks(self.stride.max(1)).skip((g + AHEAD) * 2).take(2).filter(|_| self.asks) {
+            for line in self.lines.chunks(self.stride.max(1)).skip((g + AHEAD) * 2).take(2).filter(|_| asks) {
                 prefetch(&line[..line.len().min(self.panels * COLUMNS)]);
             }
             for p in 0..self.panels {

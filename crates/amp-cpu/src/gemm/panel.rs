@@ -78,17 +78,14 @@ impl Panel {
         out: &mut [E],
     ) {
         let Self { width, group, .. } = *self;
-        let asks = asks_for_lines();
         match (group, width) {
             (1 | 2, 32) => {
-                dispatch(Across::<E, 32> { lines, stride, groups, panels, width, group, asks, panel_len, out });
+                dispatch(Across::<E, 32> { lines, stride, groups, panels, width, group, panel_len, out });
             }
             (1 | 2, 12) => {
-                dispatch(Across::<E, 12> { lines, stride, groups, panels, width, group, asks, panel_len, out });
+                dispatch(Across::<E, 12> { lines, stride, groups, panels, width, group, panel_len, out });
             }
-            (1 | 2, _) => {
-                dispatch(Across::<E, 0> { lines, stride, groups, panels, width, group, asks, panel_len, out })
-            }
+            (1 | 2, _) => dispatch(Across::<E, 0> { lines, stride, groups, panels, width, group, panel_len, out }),
             _ => {
                 for g in 0..groups {
                     for p in 0..panels {
@@ -130,7 +127,6 @@ struct Across<'a, E, const WIDTH: usize> {
     panels: usize,
     width: usize,
     group: usize,
-    asks: bool,
     panel_len: usize,
     out: &'a mut [E],
 }
@@ -147,10 +143,11 @@ impl<E: Multiply, const WIDTH: usize> Kernel for Across<'_, E, WIDTH> {
         const BLOCK: usize = 4;
         let width = if WIDTH == 0 { self.width } else { WIDTH };
         let ahead = (AHEAD / (self.group * self.panels * width * size_of::<E>()).max(1)).min(MOST);
+        let asks = asks_for_lines();
         for first in (0..self.groups).step_by(BLOCK) {
             let block = first..self.groups.min(first + BLOCK);
             let next = self.lines.chunks(self.stride.max(1)).skip((first + ahead) * self.group);
-            for line in next.take(block.len() * self.group).filter(|_| self.asks) {
+            for line in next.take(block.len() * self.group).filter(|_| asks) {
                 prefetch(&line[..line.len().min(self.panels * width)]);
             }
             for p in 0..self.panels {
