@@ -130,13 +130,7 @@ impl<'a> Output<'a> {
                 Pointer::F16(p) => dispatch(RowsOfF16(Rows { to: p.add(offset), stride, columns, bias, lines })),
                 Pointer::BF16(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
                 Pointer::F32(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
-                Pointer::F64(_) => {
-                    for (i, line) in lines.chunks().enumerate() {
-                        let line = &mut line[..columns];
-                        line.iter_mut().zip(bias).for_each(|(value, &bias)| *value += bias);
-                        self.store(offset + i * stride, 1, line);
-                    }
-                }
+                Pointer::F64(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
             }
         }
     }
