@@ -7,7 +7,7 @@ mod tests;
 use crate::convert::Compute;
 use crate::simd::Simd;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use single::{EXP_LIMITS, EXP_POLYNOMIAL, LN_2_HIGH, LN_2_LOW};
+pub(crate) use single::{EXP_LIMITS, EXP_POLYNOMIAL, LN_2_HIGH, LN_2_LOW, ROUNDER};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 

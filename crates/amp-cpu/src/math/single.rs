@@ -7,7 +7,7 @@ use crate::simd::{Level, Simd};
 use std::f32::consts::{LN_2, LOG2_E};
 
 /// Adding and subtracting it rounds to an integer, which then stands in the low bits of the sum.
-const ROUNDER: f32 = 12_582_912.0;
+pub(crate) const ROUNDER: f32 = 12_582_912.0;
 const ROUNDER_F64: f64 = 6_755_399_441_055_744.0;
 
 /// `ln 2` with so few bits that small multiples are exact, and the rest.
@@ -66,13 +66,19 @@ fn expm1_reduced<S: Simd>(r: f32) -> f32 {
     S::mul_add(r * r, q, r)
 }
 
+/// `e^r` for `|r| <= ln(2) / 2`, in fewer steps than from [`expm1_reduced`].
+#[inline(always)]
+fn exp_reduced<S: Simd>(r: f32) -> f32 {
+    S::mul_add(S::mul_add(poly::<S, 5>(r, EXP_POLYNOMIAL), r, 1.0), r, 1.0)
+}
+
 /// `e^x` to 1.5 ulp.
 #[inline(always)]
 pub fn exp<S: Simd>(x: f32) -> f32 {
     let (n, r) = reduce::<S>(limit(x, EXP_LIMITS[0], EXP_LIMITS[1]));
     let half = n >> 1;
     // Two factors, so that neither overflows and a subnormal result is rounded once.
-    (1.0 + expm1_reduced::<S>(r)) * power_of_two(half) * power_of_two(n - half)
+    exp_reduced::<S>(r) * power_of_two(half) * power_of_two(n - half)
 }
 
 /// `e^x - 1` to 2 ulp.
@@ -219,7 +225,7 @@ const SCALE: f32 = f32::from_bits((127 - 64) << 23);
 fn exp_neg_square<S: Simd>(x: f32, factor: f32) -> f32 {
     let (square, rest) = square::<S>(x);
     let (n, r) = reduce::<S>(-factor * square);
-    (1.0 + expm1_reduced::<S>(S::mul_add(-factor, rest, r))) * power_of_two(n + 64)
+    exp_reduced::<S>(S::mul_add(-factor, rest, r)) * power_of_two(n + 64)
 }
 
 /// `x^2` as the sum of two numbers.

@@ -239,7 +239,8 @@ fn fold<S: Simd, A: Real, const I: usize, const O: usize>(
         let mean = load::<S, A>(&mean[lanes.clone()]);
         let mut all: [_; O] = std::array::from_fn(|o| load::<S, A>(&sums[o][lanes.clone()]));
         for start in (0..whole).step_by(width) {
-            all = f(inputs.map(|input| load::<S, A>(&input[start + lanes.start..start + lanes.end])), mean, all);
+            let at = start + lanes.start..start + lanes.end;
+            all = f(std::array::from_fn(|i| load::<S, A>(&inputs[i][at.clone()])), mean, all);
         }
         all.into_iter().zip(&mut sums).for_each(|(all, sums)| all.store_part(&mut sums[lanes.clone()]));
     }
