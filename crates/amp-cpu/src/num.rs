@@ -1,6 +1,6 @@
 //! What reductions ask of the types that kernels compute in.
 
-use crate::convert::Compute;
+use crate::convert::{Compute, Stored};
 use crate::math::Float;
 use crate::scratch::Plain;
 use crate::simd::{Array, Lanes, Simd};
@@ -37,7 +37,7 @@ pub(crate) trait Num: Compute + Plain {
 }
 
 /// A floating-point type to reduce in.
-pub(crate) trait Real: Num + Float + std::ops::AddAssign {
+pub(crate) trait Real: Num + Float + Stored<Self> + std::ops::AddAssign {
     /// Sixteen of them.
     type Lanes<S: Simd>: Lanes<Self>;
 }

@@ -36,6 +36,20 @@ pub(crate) trait Simd: Copy + 'static {
     /// Rounds whole vectors from the front with the level's own instruction; returns how many elements that were.
     fn narrow_f16(src: &[f32], dst: &mut [f16]) -> usize;
 
+    /// Fewer than sixteen elements of 16 bits, then `rest`.
+    #[inline(always)]
+    fn some_of_16(from: &[u16], rest: u16) -> [u16; LANES] {
+        let mut all = [rest; LANES];
+        all[..from.len()].copy_from_slice(from);
+        all
+    }
+
+    /// Writes the first elements of `all`, of which there are more.
+    #[inline(always)]
+    fn store_some(all: &[u16; 2 * LANES], to: &mut [u16]) {
+        to.copy_from_slice(&all[..to.len()]);
+    }
+
     /// As [`Self::narrow_f16`], for BF16, where that is better than LLVM's vectors.
     #[inline(always)]
     fn narrow_bf16(_: &[f32], _: &mut [bf16]) -> usize {
@@ -122,21 +136,28 @@ macro_rules! fused {
 }
 
 #[cfg(target_arch = "x86_64")]
-fused!(Avx2, lanes::Wide256, 8, widen_8, narrow_8,);
+fused! { Avx2, lanes::Wide256, 8, widen_8, narrow_8, }
 #[cfg(target_arch = "x86_64")]
-fused!(
-    Avx512,
-    lanes::Wide512,
-    16,
-    widen_16,
-    narrow_16,
+fused! { Avx512, lanes::Wide512, 16, widen_16, narrow_16,
     #[inline(always)]
     fn narrow_bf16(src: &[f32], dst: &mut [bf16]) -> usize {
         let ((src, _), (dst, _)) = (src.as_chunks(), dst.as_chunks_mut());
         // SAFETY: code with this level only runs inside `dispatch_at`, which found the features.
         src.iter().zip(dst).map(|(s, d)| unsafe { x86::round_32(s, d) }).count() * 32
     }
-);
+
+    #[inline(always)]
+    fn some_of_16(from: &[u16], rest: u16) -> [u16; LANES] {
+        // SAFETY: as above.
+        unsafe { x86::some_of_16(from, rest) }
+    }
+
+    #[inline(always)]
+    fn store_some(all: &[u16; 2 * LANES], to: &mut [u16]) {
+        // SAFETY: as above.
+        unsafe { x86::store_some(all, to) }
+    }
+}
 
 /// A loop with its arguments; see the module's documentation.
 pub(crate) trait Kernel {

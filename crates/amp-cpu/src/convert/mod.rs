@@ -4,6 +4,7 @@
 //! but zero is true.
 
 mod bits16;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use crate::{DType, Slice, SliceMut};
 use bits16::{NarrowBF16, NarrowF16, WidenF16, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
 use std::marker::PhantomData;
+pub(crate) use stored::Stored;
 
 /// Converts one element.
 pub(crate) trait Cast<T>: Copy {

@@ -11,10 +11,14 @@ pub(crate) use sort::ascending;
 pub use sort::sort;
 pub(crate) use span::{Cut, Span};
 
-use crate::num::Num;
+use crate::convert::Stored;
+use crate::num::{Num, Real};
 use crate::split::for_chunks;
 use crate::{DType, SliceMut, Storage, View, scratch};
 use span::ending_in;
+
+/// `f(number of the line, line, room for one in A, new line)`.
+type Rounding<'f, A, B> = dyn Fn(usize, &[B], &mut [A], &mut [B]) + Sync + 'f;
 
 /// Elements of one piece of work.
 const WORK: usize = 1 << 14;
@@ -54,6 +58,24 @@ pub(crate) fn map_lines<A: Num>(x: &View, axis: usize, out: DType, f: &ByLine<'_
         });
     }
     storage
+}
+
+/// [`map_lines`] without a conversion on the way, where those of `x` lie one after the other in the type `B`: into lines of that
+/// type.
+pub(crate) fn map_stored<A: Real, B: Stored<A>>(x: &View, axis: usize, f: &Rounding<'_, A, B>) -> Option<Storage> {
+    let lines = Lines::new(x, axis);
+    let all = lines.stored::<A, B>()?;
+    let mut storage = Storage::unwritten(x.data.dtype(), all.len());
+    let count = (WORK / lines.len.max(1)).max(1);
+    for_chunks(&mut storage, count * lines.len, &|i, piece| {
+        let piece = B::elements_mut(piece).expect("of the type of `x`");
+        scratch::with(lines.len, |room: &mut [A]| {
+            for (j, to) in piece.chunks_mut(lines.len).enumerate() {
+                f(i * count + j, &all[(i * count + j) * lines.len..][..lines.len], room, to);
+            }
+        });
+    });
+    Some(storage)
 }
 
 /// Lets `f` write its results straight to `out`, or by way of `scratch` when they have to be converted.
@@ -98,6 +120,11 @@ impl<'a> Lines<'a> {
     pub fn new(x: &'a View<'a>, axis: usize) -> Self {
         let shape = &x.layout.shape;
         Self { span: Span::new(x, ending_in(shape.len(), axis)), len: Cut::new(shape, axis).len }
+    }
+
+    /// All of them as they are stored, where they are row-major, along the last axis, and of this type.
+    pub fn stored<A: Real, B: Stored<A>>(&self) -> Option<&'a [B]> {
+        self.span.stored::<A, B>()
     }
 
     /// Loads line `number`.

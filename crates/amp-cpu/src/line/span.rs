@@ -1,8 +1,9 @@
 //! A strided view read as one long line.
 
 use crate::buffer::Buffer;
-use crate::convert::Compute;
+use crate::convert::{Compute, Stored};
 use crate::lockstep::Elements;
+use crate::num::Real;
 use crate::source::Source;
 use crate::{Dims, Layout, View};
 
@@ -52,6 +53,14 @@ impl<'a> Span<'a> {
     /// Elements `start .. start + len`: as they are stored where they follow one another, else loaded into `scratch`.
     pub fn elements<'s, A: Compute>(&'s self, start: usize, len: usize, scratch: &'s mut [A]) -> Elements<'s, A> {
         self.source.in_place(start, len).unwrap_or_else(|| Elements::Wide(self.read(start, len, scratch)))
+    }
+
+    /// All elements as they are stored, where they follow one another and are of this type.
+    pub fn stored<A: Real, B: Stored<A>>(&self) -> Option<&'a [B]> {
+        match self.source.in_place::<A>(0, self.len)? {
+            Elements::Wide(_) => None,
+            Elements::Stored(all) => B::elements(all),
+        }
     }
 
     /// Whether [`Self::elements`] needs no scratch.

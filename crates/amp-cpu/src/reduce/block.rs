@@ -1,5 +1,6 @@
 //! Folds of one line, inside the kernel that loaded it.
 
+use crate::convert::Stored;
 use crate::num::{Num, Real};
 use crate::parallel::CHUNK;
 use crate::simd::{Lanes, Simd};
@@ -99,10 +100,6 @@ pub(crate) struct Square<A>(pub A);
 #[derive(Clone, Copy)]
 pub(crate) struct Exponential<A>(pub A);
 
-/// `x · scale`
-#[derive(Clone, Copy)]
-pub(crate) struct Scaled<A>(pub A);
-
 impl<A: Real> Term<A> for Itself {
     #[inline(always)]
     fn nothing(self) -> A {
@@ -140,18 +137,6 @@ impl<A: Real> Term<A> for Exponential<A> {
     }
 }
 
-impl<A: Real> Term<A> for Scaled<A> {
-    #[inline(always)]
-    fn nothing(self) -> A {
-        A::ZERO
-    }
-
-    #[inline(always)]
-    fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
-        x * Lanes::splat(self.0)
-    }
-}
-
 /// `Σ term(x)` of a line of any length.
 #[inline(always)]
 pub(crate) fn sum_of<S: Simd, A: Real>(line: &[A], term: impl Term<A>) -> A {
@@ -178,7 +163,7 @@ pub(crate) fn sum_of<S: Simd, A: Real>(line: &[A], term: impl Term<A>) -> A {
 
 /// `Σ term(a) b` of two lines of one length.
 #[inline(always)]
-pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], term: impl Term<A>, b: &[A]) -> A {
+pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], term: impl Term<A>, b: &[impl Stored<A>]) -> A {
     let mut tree = Tree::new(A::ZERO);
     for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
         let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
@@ -186,15 +171,15 @@ pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], term: impl Term<A>, b: &[A]) -> 
         let mut sums = Accumulators::<S, A>::new();
         for (a, b) in a.iter().zip(b) {
             for i in 0..GROUP {
-                sums.add_product(i, term.of::<S>(Lanes::load(&a[i])), Lanes::load(&b[i]));
+                sums.add_product(i, term.of::<S>(Lanes::load(&a[i])), Stored::read::<S>(&b[i]));
             }
         }
         for (a, b) in a_single.iter().zip(b_single) {
-            sums.add_product(0, term.of::<S>(Lanes::load(a)), Lanes::load(b));
+            sums.add_product(0, term.of::<S>(Lanes::load(a)), Stored::read::<S>(b));
         }
         if !a_rest.is_empty() {
             let a = term.of::<S>(Lanes::load_part(a_rest, term.nothing()));
-            sums.add_product(1, a, Lanes::load_part(b_rest, A::ZERO));
+            sums.add_product(1, a, Stored::read_part::<S>(b_rest, Default::default()));
         }
         tree.push(sums.total(), Num::add);
     }
@@ -204,17 +189,17 @@ pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], term: impl Term<A>, b: &[A]) -> 
 /// The greatest element of a line, of nothing the least value; NaN may be passed over: who shifts exponentials by it finds NaN
 /// in their sum, and looking for it here took two instructions of three.
 #[inline(always)]
-pub(crate) fn largest<S: Simd, A: Real>(line: &[A]) -> A {
+pub(crate) fn largest<S: Simd, A: Real, B: Stored<A>>(line: &[B]) -> A {
     let (vectors, rest) = line.as_chunks();
     let (groups, single) = vectors.as_chunks::<GROUP>();
-    let mut most = [A::Lanes::<S>::load_part(rest, A::LEAST); GROUP];
+    let mut most = [B::read_part::<S>(rest, B::LOWEST); GROUP];
     for group in groups {
         for (most, x) in most.iter_mut().zip(group) {
-            *most = most.greater(Lanes::load(x));
+            *most = most.greater(Stored::read::<S>(x));
         }
     }
     for x in single {
-        most[0] = most[0].greater(Lanes::load(x));
+        most[0] = most[0].greater(Stored::read::<S>(x));
     }
     let [a, b, c, d] = most;
     greatest::<S, A>(a.greater(b).greater(c.greater(d)))

@@ -37,6 +37,12 @@ pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self>
     /// `e^x` to 1.5 ulp.
     fn exp(self) -> Self;
 
+    /// The same where no `x` is +inf, if that is less work.
+    #[inline(always)]
+    fn exp_below(self) -> Self {
+        self.exp()
+    }
+
     /// The first and every second one after it of these and the lanes that follow.
     #[inline(always)]
     fn evens(self, next: Self) -> Self {

@@ -1,6 +1,6 @@
 //! Softmax and cross-entropy in one pass.
 
-use super::{exp_to, sum_of_exp};
+use super::exponentials::{exp_to, sum_of_exp};
 use crate::line::{Lines, map_lines};
 use crate::norm::parameters;
 use crate::num::{Num, Real, in_real};
@@ -145,7 +145,7 @@ impl<A: Real> Kernel for Loss<'_, A> {
         let Self { rule, line, target } = self;
         let smooth = rule.labels.smoothing != 0.0;
         // Relative to the largest, so that logits far from zero keep their digits.
-        let max = largest::<S, A>(line);
+        let max = largest::<S, A, _>(line);
         let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
         let logit = line[target] - shift;
         let lse = sum_of_exp::<S, A>(line, shift).ln::<S>();
@@ -187,7 +187,7 @@ impl<A: Real> Kernel for Gradient<'_, A> {
         let Self { rule, x, to, target, lse, scale } = self;
         let sharp = rule.sharp(target);
         // The sum is 1 but for the rounding of `lse`, which is large where the logits are.
-        let all = (sharp + rule.even * rule.total) * scale / exp_to::<S, A>(x, lse, to);
+        let all = (sharp + rule.even * rule.total) * scale / exp_to::<S, A, _>(x, lse, to);
         if rule.even == A::ZERO {
             to.iter_mut().for_each(|e| *e = *e * all);
         } else {

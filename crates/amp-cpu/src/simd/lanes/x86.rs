@@ -1,7 +1,7 @@
 //! Sixteen F32 in the registers of AVX2 and AVX-512.
 
 use super::{LANES, Lanes};
-use crate::math::{EXP_LIMITS, EXP_POLYNOMIAL, LN_2_HIGH, LN_2_LOW};
+use crate::math::{EXP_LIMITS, EXP_POLYNOMIAL, LN_2_HIGH, LN_2_LOW, ROUNDER};
 use std::arch::x86_64::*;
 use std::f32::consts::LOG2_E;
 use std::ops::{Add, Mul, Sub};
@@ -126,14 +126,19 @@ impl Lanes<f32> for Wide512 {
     #[inline(always)]
     fn exp(self) -> Self {
         // SAFETY: see above. A limit as the first operand lets NaN pass.
+        unsafe { Self(_mm512_min_ps(_mm512_set1_ps(EXP_LIMITS[1]), self.0)).exp_below() }
+    }
+
+    #[inline(always)]
+    fn exp_below(self) -> Self {
+        // SAFETY: see above. A limit as the first operand lets NaN pass.
         unsafe {
             let x = _mm512_max_ps(_mm512_set1_ps(EXP_LIMITS[0]), self.0);
-            let x = _mm512_min_ps(_mm512_set1_ps(EXP_LIMITS[1]), x);
-            let n = _mm512_roundscale_ps::<_MM_FROUND_NO_EXC>(_mm512_mul_ps(x, _mm512_set1_ps(LOG2_E)));
+            let shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(LOG2_E), _mm512_set1_ps(ROUNDER));
+            let n = _mm512_sub_ps(shifted, _mm512_set1_ps(ROUNDER));
             let rest = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2_HIGH), x);
             let rest = Self(_mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2_LOW), rest));
-            let power = Self::splat(1.0) + minus_one(rest);
-            Self(_mm512_scalef_ps(power.0, n))
+            Self(_mm512_scalef_ps(power(rest).0, n))
         }
     }
 }
@@ -225,7 +230,7 @@ impl Lanes<f32> for Wide256 {
         // SAFETY: see above.
         unsafe {
             let (low, high) = (reduce_256(self.0), reduce_256(self.1));
-            let power = Self::splat(1.0) + minus_one(Self(low.1, high.1));
+            let power = power(Self(low.1, high.1));
             Self(scale_256(power.0, low.0), scale_256(power.1, high.0))
         }
     }
@@ -248,12 +253,12 @@ fn first_8(count: usize) -> [__m256i; 2] {
     [_mm256_cmpgt_epi32(count, lanes), _mm256_cmpgt_epi32(count, high)]
 }
 
-/// `e^r - 1` for `|r| <= ln(2) / 2`.
+/// `e^r` for `|r| <= ln(2) / 2`.
 #[inline(always)]
-fn minus_one<L: Lanes<f32>>(r: L) -> L {
+fn power<L: Lanes<f32>>(r: L) -> L {
     let [rest @ .., last] = EXP_POLYNOMIAL;
     let q = rest.into_iter().rev().fold(L::splat(last), |sum, c| sum.mul_add(r, L::splat(c)));
-    (r * r).mul_add(q, r)
+    q.mul_add(r, L::splat(1.0)).mul_add(r, L::splat(1.0))
 }
 
 #[inline]
@@ -279,10 +284,12 @@ fn swapped_256<const WIDTH: usize>(a: __m256) -> __m256 {
 fn reduce_256(x: __m256) -> (__m256i, __m256) {
     let x = _mm256_max_ps(_mm256_set1_ps(EXP_LIMITS[0]), x);
     let x = _mm256_min_ps(_mm256_set1_ps(EXP_LIMITS[1]), x);
-    let n =
-        _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(_mm256_mul_ps(x, _mm256_set1_ps(LOG2_E)));
+    let rounder = _mm256_set1_ps(ROUNDER);
+    let shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(LOG2_E), rounder);
+    let n = _mm256_sub_ps(shifted, rounder);
     let rest = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN_2_HIGH), x);
-    (_mm256_cvtps_epi32(n), _mm256_fnmadd_ps(n, _mm256_set1_ps(LN_2_LOW), rest))
+    let integer = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_castps_si256(rounder));
+    (integer, _mm256_fnmadd_ps(n, _mm256_set1_ps(LN_2_LOW), rest))
 }
 
 /// `x * 2^n` in two factors, so that neither overflows and a subnormal result is rounded once.
