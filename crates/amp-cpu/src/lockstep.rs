@@ -32,6 +32,34 @@ pub(crate) enum Elements<'a, A> {
     Stored(Slice<'a>),
 }
 
+/// Memory that is asked for little by little, while something else is computed: all at once it would be waited for.
+#[derive(Clone, Copy)]
+pub(crate) struct Upcoming {
+    start: *const u8,
+    /// Bytes of an element; 0 where nothing is known.
+    size: usize,
+}
+
+impl Default for Upcoming {
+    fn default() -> Self {
+        Self { start: [0_u8; 0].as_ptr(), size: 0 }
+    }
+}
+
+impl Upcoming {
+    /// The elements from `first` on, which need not be there.
+    pub fn new(all: Slice<'_>, first: usize) -> Self {
+        let size = all.dtype().size();
+        Self { start: all.start().wrapping_add(first * size), size }
+    }
+
+    /// Asks for the cache line that element `at` lies in.
+    #[inline(always)]
+    pub fn ask(self, at: usize) {
+        prefetch_at(self.start.wrapping_add(at * self.size), 1);
+    }
+}
+
 /// Memory for blocks, to be taken as [`rooms`].
 #[inline(always)]
 pub(crate) fn memory<A: Compute, const N: usize>() -> [Buffer<A, BLOCK>; N] {

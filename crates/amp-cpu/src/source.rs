@@ -3,7 +3,7 @@
 use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::load::expect;
-use crate::lockstep::Elements;
+use crate::lockstep::{Elements, Upcoming};
 use crate::walk::{Run, Walk};
 use crate::{DType, Layout, Slice, View};
 
@@ -77,6 +77,14 @@ impl<'a> Source<'a> {
         'a: 'b,
     {
         self.in_place(at, len).unwrap_or_else(|| Elements::Wide(self.load_lazily(at, len, buffer)))
+    }
+
+    /// The memory of the elements from `at` on, where all lie one after the other.
+    pub fn upcoming(&self, at: usize) -> Upcoming {
+        match self.walk.single_run() {
+            Some(Run { start, stride: 1, .. }) => Upcoming::new(self.data, start + at),
+            _ => Upcoming::default(),
+        }
     }
 
     /// Asks for the memory of elements `at..at + len`, as far as they are there, where all lie one after the other.

@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::convert::{Compute, Stored};
-use crate::lockstep::Elements;
+use crate::lockstep::{Elements, Upcoming};
 use crate::num::Real;
 use crate::source::Source;
 use crate::{Dims, Layout, View};
@@ -43,6 +43,11 @@ impl<'a> Span<'a> {
     /// Asks for the memory of elements `start .. start + len`, where that is one piece.
     pub fn expect(&self, start: usize, len: usize) {
         self.source.expect(start, len);
+    }
+
+    /// The memory of the elements from `start` on, where that is one piece.
+    pub fn upcoming(&self, start: usize) -> Upcoming {
+        self.source.upcoming(start)
     }
 
     /// Elements `start .. start + len`: the stored ones where no conversion is needed, else loaded into `scratch`.

@@ -14,10 +14,11 @@ pub use grad::{NormGrads, normalize_grad};
 pub(crate) use rows::parameters;
 
 use crate::line::{Span, store};
+use crate::lockstep::Upcoming;
 use crate::num::{Real, in_real};
 use crate::reduce::Moments;
 use crate::reduce::block::{Square, sum_of};
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Kernel, LANES, Level, Simd, dispatch};
 use crate::split::for_chunks;
 use crate::{DType, Storage, View, scratch};
 use rows::Rows;
@@ -123,12 +124,12 @@ fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A
             let (from, to) = buffer.split_at_mut(rows.len);
             let mut one = |j: usize| {
                 let row = i * per_piece + j;
-                rows.expect_after(row, &span);
                 let x = span.read(row * rows.len, rows.len, from);
                 let first = rows.first_channel(row);
                 let (weight, bias, repeat) = (&weight[first..], &bias[first..], rows.repeat);
                 store(&mut piece.range(j * rows.len, rows.len), to, |y| {
-                    dispatch(NormalizeRow { x, y, root, eps: A::of(eps), weight, bias, repeat })
+                    let next = rows.after(row, &span);
+                    dispatch(NormalizeRow { x, next, y, root, eps: A::of(eps), weight, bias, repeat })
                 })
             };
             (0..per_piece.min(rows.rows - i * per_piece)).map(&mut one).collect::<Vec<_>>()
@@ -137,12 +138,17 @@ fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A
     finished(y, statistics.into_iter().flatten().collect(), eps)
 }
 
+/// Elements that are computed for as many that are asked for; a quarter of them took BF16 a fifth longer.
+const ASKED: usize = 16 * LANES;
+
 /// Normalises one row and returns its statistics.
 ///
 /// Three passes over a row in the first-level cache (sum, squares, result); reading it from memory and writing it there
 /// take longer than all three.
 struct NormalizeRow<'a, A> {
     x: &'a [A],
+    /// Where a later row lies.
+    next: Upcoming,
     y: &'a mut [A],
     /// Root mean square: the mean counts as 0.
     root: bool,
@@ -158,7 +164,7 @@ impl<A: Real> Kernel for NormalizeRow<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) -> Statistics<A> {
-        let Self { x, y, root, eps, weight, bias, repeat } = self;
+        let Self { x, next, y, root, eps, weight, bias, repeat } = self;
         let (mean, var) = if root {
             (A::ZERO, sum_of::<S, A>(x, Square(A::ZERO)) / A::of(x.len() as f64))
         } else {
@@ -167,8 +173,14 @@ impl<A: Real> Kernel for NormalizeRow<'_, A> {
         };
         let rstd = A::ONE / (var + eps).sqrt();
         if repeat == 1 {
-            for (((y, &x), &w), &b) in y.iter_mut().zip(x).zip(weight).zip(bias) {
-                *y = (x - mean) * rstd * w + b;
+            let chunks = y.chunks_mut(ASKED).zip(x.chunks(ASKED)).zip(weight.chunks(ASKED).zip(bias.chunks(ASKED)));
+            for (i, ((y, x), (weight, bias))) in chunks.enumerate() {
+                for at in (i * ASKED..(i + 1) * ASKED).step_by(LANES) {
+                    next.ask(at);
+                }
+                for (((y, &x), &w), &b) in y.iter_mut().zip(x).zip(weight).zip(bias) {
+                    *y = (x - mean) * rstd * w + b;
+                }
             }
         } else {
             let runs = y.chunks_mut(repeat.max(1)).zip(x.chunks(repeat.max(1)));

@@ -3,6 +3,7 @@
 use super::NormKind;
 use crate::View;
 use crate::line::Span;
+use crate::lockstep::Upcoming;
 use crate::num::Real;
 
 /// Elements of one piece of work.
@@ -47,11 +48,10 @@ impl Rows {
         (4 * WORK / self.len.max(1)).clamp(1, 64)
     }
 
-    /// Asks for the memory of the rows that follow `row`, as [`crate::lockstep`] does; of a long one for its beginning.
-    pub fn expect_after(&self, row: usize, span: &Span) {
+    /// The memory of a row that will be read soon after `row`.
+    pub fn after(&self, row: usize, span: &Span) -> Upcoming {
         const ELEMENTS: usize = 1024;
-        let ahead = ELEMENTS.div_ceil(self.len.max(1));
-        span.expect((row + ahead) * self.len, self.len.min(4 * ELEMENTS));
+        span.upcoming((row + ELEMENTS.div_ceil(self.len.max(1))) * self.len)
     }
 
     /// The first parameter of `row`.
