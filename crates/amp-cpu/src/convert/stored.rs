@@ -29,15 +29,6 @@ pub(crate) trait Stored<A: Real>: Plain {
     /// Reads fewer than sixteen elements; the other lanes get `rest`.
     fn read_part<S: Simd>(from: &[Self], rest: Self) -> A::Lanes<S>;
 
-    /// Reads up to sixteen elements; the other lanes get 0.
-    #[inline(always)]
-    fn read_some<S: Simd>(from: &[Self]) -> A::Lanes<S> {
-        match from.try_into() {
-            Ok(all) => Self::read::<S>(all),
-            Err(_) => Self::read_part::<S>(from, Self::default()),
-        }
-    }
-
     /// Writes the lanes of two vectors.
     fn write<S: Simd>(lanes: [A::Lanes<S>; 2], to: &mut [Self; PAIR]);
 

@@ -100,6 +100,10 @@ pub(crate) struct Square<A>(pub A);
 #[derive(Clone, Copy)]
 pub(crate) struct Exponential<A>(pub A);
 
+/// `x · scale`
+#[derive(Clone, Copy)]
+pub(crate) struct Scaled<A>(pub A);
+
 impl<A: Real> Term<A> for Itself {
     #[inline(always)]
     fn nothing(self) -> A {
@@ -134,6 +138,18 @@ impl<A: Real> Term<A> for Exponential<A> {
     #[inline(always)]
     fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
         (x - Lanes::splat(self.0)).exp()
+    }
+}
+
+impl<A: Real> Term<A> for Scaled<A> {
+    #[inline(always)]
+    fn nothing(self) -> A {
+        A::ZERO
+    }
+
+    #[inline(always)]
+    fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
+        x * Lanes::splat(self.0)
     }
 }
 

@@ -187,7 +187,7 @@ impl<A: Real> Kernel for Gradient<'_, A> {
         let Self { rule, x, to, target, lse, scale } = self;
         let sharp = rule.sharp(target);
         // The sum is 1 but for the rounding of `lse`, which is large where the logits are.
-        let all = (sharp + rule.even * rule.total) * scale / exp_to::<S, A, _>(x, lse, to);
+        let all = (sharp + rule.even * rule.total) * scale / exp_to::<S, A, _>(x, lse, to, &[]);
         if rule.even == A::ZERO {
             to.iter_mut().for_each(|e| *e = *e * all);
         } else {

@@ -12,11 +12,11 @@ use crate::line::{Cut, Lines, map_lines, map_stored};
 use crate::load::computes_in_f64;
 use crate::num::{Num, Real, in_real};
 use crate::parallel;
-use crate::reduce::block::{Itself, dot_of, largest, sum_of};
+use crate::reduce::block::{Itself, Scaled, dot_of, largest, sum_of};
 use crate::reduce::converted;
 use crate::simd::{Kernel, Lanes, Level, Simd, dispatch};
 use crate::{DType, Storage, View, scratch};
-use exponentials::{exp_and_dot, exp_to, sum_of_exp};
+use exponentials::{exp_to, sum_of_exp};
 use half::{bf16, f16};
 
 /// Softmax of `x` along `axis`, or its logarithm.
@@ -181,7 +181,7 @@ impl<A: Real, B: Stored<A>> Kernel for Forward<'_, A, B> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { x, e, y } = self;
-        let scale = A::Lanes::<S>::splat(A::ONE / exp_to::<S, A, B>(x, largest::<S, A, B>(x), e));
+        let scale = A::Lanes::<S>::splat(A::ONE / exp_to::<S, A, B>(x, largest::<S, A, B>(x), e, &[]));
         let ((e, e_rest), (y, y_rest)) = (e.as_chunks(), y.as_chunks_mut());
         for (e, y) in e.iter().zip(y) {
             let [first, second] = A::read_pair::<S>(e);
@@ -201,7 +201,7 @@ impl<A: Real> Kernel for InPlace<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { x, y } = self;
-        let scale = A::ONE / exp_to::<S, A, A>(x, largest::<S, A, A>(x), y);
+        let scale = A::ONE / exp_to::<S, A, A>(x, largest::<S, A, A>(x), y, &[]);
         for y in y {
             *y = *y * scale;
         }
@@ -258,8 +258,9 @@ impl<A: Real, B: Stored<A>> Kernel for BackwardOfInput<'_, A, B> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { x, e, g, to } = self;
-        let [sum, dot] = exp_and_dot::<S, A, B>(x, largest::<S, A, B>(x), e, g);
-        slopes::<S, A, B>(e, A::ONE / sum, g, dot / sum, to);
+        let scale = A::ONE / exp_to::<S, A, B>(x, largest::<S, A, B>(x), e, &[g]);
+        // Of what the result was before it was rounded: the gradient has the bits of that of the result.
+        slopes::<S, A, B>(e, scale, g, dot_of::<S, A>(e, Scaled(scale), g), to);
     }
 }
 
