@@ -75,7 +75,24 @@ macro_rules! in_num {
     };
 }
 
-pub(crate) use {in_num, in_real};
+/// Runs `$body` with `$B` standing for `$dtype`, where that is a float of 16 bits; else there is none.
+macro_rules! in_half {
+    ($dtype:expr, $B:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::F16 => {
+                type $B = half::f16;
+                $body
+            }
+            $crate::DType::BF16 => {
+                type $B = half::bf16;
+                $body
+            }
+            _ => None,
+        }
+    };
+}
+
+pub(crate) use {in_half, in_num, in_real};
 
 macro_rules! num {
     ($type:ident, $tag:ident, $zero:expr, $one:expr, $least:expr, $greatest:expr, $add:expr, $mul:expr, $abs:expr) => {

@@ -3,6 +3,15 @@
 use crate::{Block, DType, Layout, cache};
 use half::{bf16, f16};
 
+/// A type that buffers hold.
+pub(crate) trait Element: Sized {
+    /// The elements themselves, when they are stored in this type.
+    fn same(slice: Slice<'_>) -> Option<&[Self]>;
+
+    /// The elements themselves, when they are stored in this type.
+    fn same_mut<'a>(slice: &'a mut SliceMut<'_>) -> Option<&'a mut [Self]>;
+}
+
 macro_rules! variants {
     ($($tag:ident: $type:ty),*) => {
         /// An owned buffer of one element type.
@@ -118,7 +127,17 @@ macro_rules! variants {
             }
         }
 
-        $(impl From<Vec<$type>> for Storage {
+        $(impl Element for $type {
+            fn same(slice: Slice<'_>) -> Option<&[Self]> {
+                if let Slice::$tag(v) = slice { Some(v) } else { None }
+            }
+
+            fn same_mut<'a>(slice: &'a mut SliceMut<'_>) -> Option<&'a mut [Self]> {
+                if let SliceMut::$tag(v) = slice { Some(v) } else { None }
+            }
+        }
+
+        impl From<Vec<$type>> for Storage {
             fn from(v: Vec<$type>) -> Self {
                 Self::$tag(v.into())
             }

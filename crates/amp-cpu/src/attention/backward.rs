@@ -3,7 +3,6 @@
 use super::slopes::{AttentionGrads, Place};
 use super::softmax::{Dot, Scale, Slopes};
 use super::{AHEAD, Attend, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
-use crate::convert::Compute;
 use crate::gemm::operand::Operand;
 use crate::gemm::product::Strips;
 use crate::load::{expect, load};
@@ -11,6 +10,7 @@ use crate::math::Float;
 use crate::num::{Num, Real};
 use crate::output::{Finished, Output};
 use crate::simd::dispatch;
+use crate::storage::Element;
 use crate::{DType, Storage, View, parallel, scratch};
 use std::ops::Range;
 

@@ -6,7 +6,6 @@ use super::order::Order;
 use super::planes::Planes;
 use super::slopes::Slopes;
 use super::tile::{self, Convolve, Kernel, Reading};
-use crate::convert::Compute;
 use crate::gemm::{
     self,
     product::{PER_CYCLE, Threads, tiles},
@@ -14,6 +13,7 @@ use crate::gemm::{
 use crate::num::{Num, Real};
 use crate::output::{Finished, Output};
 use crate::simd::{self, Level, Simd, dispatch};
+use crate::storage::Element;
 use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
 

@@ -9,6 +9,7 @@ mod stored;
 mod tests;
 
 use crate::simd::{Kernel, Level, Simd, dispatch, run_portable};
+use crate::storage::Element;
 use crate::{DType, Slice, SliceMut};
 use bits16::{NarrowBF16, NarrowF16, WidenF16, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
@@ -22,7 +23,8 @@ pub(crate) trait Cast<T>: Copy {
 
 /// A type that kernels compute in: F32, F64 or I64.
 pub(crate) trait Compute:
-    Copy
+    Element
+    + Copy
     + Default
     + PartialEq
     + PartialOrd
@@ -46,12 +48,6 @@ pub(crate) trait Compute:
     /// AVX2 were a sixth of the code of all kernels. Without them sums and norms in the caches take 1.5 times as long, softmax
     /// as long and gelu a third less; products have theirs. Integers are counted and compared, not multiplied.
     const WIDEST: Level;
-
-    /// The elements themselves, when they are stored in this type.
-    fn same(src: Slice<'_>) -> Option<&[Self]>;
-
-    /// The elements themselves, when they are stored in this type.
-    fn same_mut<'a>(dst: &'a mut SliceMut<'_>) -> Option<&'a mut [Self]>;
 
     /// Converts `src` to this type.
     fn widen(src: Slice<'_>, dst: &mut [Self]);
@@ -120,14 +116,6 @@ macro_rules! compute {
         impl Compute for $type {
             const STORED: DType = DType::$tag;
             const WIDEST: Level = Level::$widest;
-
-            fn same(src: Slice<'_>) -> Option<&[Self]> {
-                if let Slice::$tag(v) = src { Some(v) } else { None }
-            }
-
-            fn same_mut<'a>(dst: &'a mut SliceMut<'_>) -> Option<&'a mut [Self]> {
-                if let SliceMut::$tag(v) = dst { Some(v) } else { None }
-            }
 
             fn widen(src: Slice<'_>, dst: &mut [Self]) {
                 match src {

@@ -5,7 +5,7 @@ use super::bits16::{NarrowBF16, NarrowF16, WidenF16};
 use crate::num::Real;
 use crate::scratch::Plain;
 use crate::simd::{Kernel, LANES, Lanes, Simd};
-use crate::{Slice, SliceMut};
+use crate::storage::Element;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
 
@@ -13,18 +13,12 @@ use half::{bf16, f16};
 pub(crate) const PAIR: usize = 2 * LANES;
 
 /// A type of which elements are widened to `A` as they are read, and rounded as they are written.
-pub(crate) trait Stored<A: Real>: Plain {
-    /// The elements, when they are of this type.
-    fn elements(slice: Slice<'_>) -> Option<&[Self]>;
-
-    /// The elements, when they are of this type.
-    fn elements_mut<'a>(slice: SliceMut<'a>) -> Option<&'a mut [Self]>;
+pub(crate) trait Stored<A: Real>: Element + Plain {
+    /// Nothing is less.
+    const LOWEST: Self;
 
     /// Reads sixteen elements.
     fn read<S: Simd>(from: &[Self; LANES]) -> A::Lanes<S>;
-
-    /// Nothing is less.
-    const LOWEST: Self;
 
     /// Reads fewer than sixteen elements; the other lanes get `rest`.
     fn read_part<S: Simd>(from: &[Self], rest: Self) -> A::Lanes<S>;
@@ -51,17 +45,9 @@ pub(crate) trait Stored<A: Real>: Plain {
 }
 
 macro_rules! wide {
-    ($($type:ident $tag:ident)*) => {$(
+    ($($type:ident)*) => {$(
         impl Stored<$type> for $type {
             const LOWEST: Self = $type::NEG_INFINITY;
-
-            fn elements(slice: Slice<'_>) -> Option<&[Self]> {
-                if let Slice::$tag(all) = slice { Some(all) } else { None }
-            }
-
-            fn elements_mut<'a>(slice: SliceMut<'a>) -> Option<&'a mut [Self]> {
-                if let SliceMut::$tag(all) = slice { Some(all) } else { None }
-            }
 
             #[inline(always)]
             fn read<S: Simd>(from: &[Self; LANES]) -> <$type as Real>::Lanes<S> {
@@ -89,20 +75,12 @@ macro_rules! wide {
         }
     )*};
 }
-wide! { f32 F32 f64 F64 }
+wide! { f32 f64 }
 
 macro_rules! narrow {
-    ($($type:ident $tag:ident $widen:ident $narrow:ident)*) => {$(
+    ($($type:ident $widen:ident $narrow:ident)*) => {$(
         impl Stored<f32> for $type {
             const LOWEST: Self = $type::NEG_INFINITY;
-
-            fn elements(slice: Slice<'_>) -> Option<&[Self]> {
-                if let Slice::$tag(all) = slice { Some(all) } else { None }
-            }
-
-            fn elements_mut<'a>(slice: SliceMut<'a>) -> Option<&'a mut [Self]> {
-                if let SliceMut::$tag(all) = slice { Some(all) } else { None }
-            }
 
             #[inline(always)]
             fn read<S: Simd>(from: &[Self; LANES]) -> S::F32 {
@@ -118,20 +96,20 @@ macro_rules! narrow {
             }
 
             #[inline(always)]
+            fn write<S: Simd>(lanes: [S::F32; 2], to: &mut [Self; PAIR]) {
+                let mut wide = [0.0; PAIR];
+                f32::write::<S>(lanes, &mut wide);
+                $narrow(&wide, to).run::<S>();
+            }
+
+            #[inline(always)]
             fn write_rest<S: Simd>(lanes: [S::F32; 2], to: &mut [Self]) {
                 let mut all = [Self::ZERO; PAIR];
                 Self::write::<S>(lanes, &mut all);
                 let bits: &[u16] = all.reinterpret_cast();
                 S::store_some(bits.try_into().expect("as many"), to.reinterpret_cast_mut());
             }
-
-            #[inline(always)]
-            fn write<S: Simd>(lanes: [S::F32; 2], to: &mut [Self; PAIR]) {
-                let mut wide = [0.0; PAIR];
-                f32::write::<S>(lanes, &mut wide);
-                $narrow(&wide, to).run::<S>();
-            }
         }
     )*};
 }
-narrow! { f16 F16 WidenF16 NarrowF16 bf16 BF16 Each NarrowBF16 }
+narrow! { f16 WidenF16 NarrowF16 bf16 Each NarrowBF16 }

@@ -35,6 +35,7 @@ use crate::load::load;
 use crate::output::prefetch;
 use crate::scratch::same_bytes_mut;
 use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::storage::Element;
 use crate::{DType, Slice, SliceMut, View};
 use half::bf16;
 
@@ -125,7 +126,7 @@ impl Multiply for bf16 {
     }
 
     fn stored<'a>(view: &View<'a>) -> Option<&'a [Self]> {
-        if let Slice::BF16(elements) = view.data { Some(elements) } else { None }
+        Self::same(view.data)
     }
 }
 

@@ -9,11 +9,11 @@ use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
 use super::small::small;
-use crate::convert::Compute;
 use crate::load::load;
 use crate::num::Real;
 use crate::scratch::Plain;
 use crate::simd::Level;
+use crate::storage::Element;
 use crate::{Slice, View};
 
 /// Multiplies packed panels into a row-major tile: `c (+)= a · b`.

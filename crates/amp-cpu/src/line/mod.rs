@@ -17,9 +17,6 @@ use crate::split::for_chunks;
 use crate::{DType, SliceMut, Storage, View, scratch};
 use span::ending_in;
 
-/// `f(number of the line, line, room for one in A, new line)`.
-type Rounding<'f, A, B> = dyn Fn(usize, &[B], &mut [A], &mut [B]) + Sync + 'f;
-
 /// Elements of one piece of work.
 const WORK: usize = 1 << 14;
 /// Lines that lie side by side and are handled together.
@@ -27,6 +24,9 @@ const TILE: usize = 32;
 
 /// `f(number of the line, line, new line)`.
 type ByLine<'f, A> = dyn Fn(usize, &[A], &mut [A]) + Sync + 'f;
+
+/// `f(number of the line, line, room for one in A, new line)`.
+type ByStored<'f, A, B> = dyn Fn(usize, &[B], &mut [A], &mut [B]) + Sync + 'f;
 
 /// Turns every line of `x` along `axis` into one of `out`: `f(number of the line, line, new line)`.
 ///
@@ -62,13 +62,13 @@ pub(crate) fn map_lines<A: Num>(x: &View, axis: usize, out: DType, f: &ByLine<'_
 
 /// [`map_lines`] without a conversion on the way, where those of `x` lie one after the other in the type `B`: into lines of that
 /// type.
-pub(crate) fn map_stored<A: Real, B: Stored<A>>(x: &View, axis: usize, f: &Rounding<'_, A, B>) -> Option<Storage> {
+pub(crate) fn map_stored<A: Real, B: Stored<A>>(x: &View, axis: usize, f: &ByStored<'_, A, B>) -> Option<Storage> {
     let lines = Lines::new(x, axis);
     let all = lines.stored::<A, B>()?;
     let mut storage = Storage::unwritten(x.data.dtype(), all.len());
     let count = (WORK / lines.len.max(1)).max(1);
-    for_chunks(&mut storage, count * lines.len, &|i, piece| {
-        let piece = B::elements_mut(piece).expect("of the type of `x`");
+    for_chunks(&mut storage, count * lines.len, &|i, mut piece| {
+        let piece = B::same_mut(&mut piece).expect("of the type of `x`");
         scratch::with(lines.len, |room: &mut [A]| {
             for (j, to) in piece.chunks_mut(lines.len).enumerate() {
                 f(i * count + j, &all[(i * count + j) * lines.len..][..lines.len], room, to);

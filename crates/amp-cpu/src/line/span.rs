@@ -64,7 +64,7 @@ impl<'a> Span<'a> {
     pub fn stored<A: Real, B: Stored<A>>(&self) -> Option<&'a [B]> {
         match self.source.in_place::<A>(0, self.len)? {
             Elements::Wide(_) => None,
-            Elements::Stored(all) => B::elements(all),
+            Elements::Stored(all) => B::same(all),
         }
     }
 

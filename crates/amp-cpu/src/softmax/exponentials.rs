@@ -3,13 +3,19 @@
 use crate::convert::Stored;
 use crate::num::{Num, Real};
 use crate::output::prefetch_at;
-use crate::reduce::block::{Accumulators, BLOCK, Exponential, GROUP, Tree, sum_of};
+use crate::reduce::block::{Accumulators, BLOCK, Exponential, GROUP, Tree, largest, sum_of};
 use crate::simd::{LANES, Lanes, Simd};
 
 /// `Σ exp(x - shift)`; where the largest `x` is infinite the shift has to be 0, any other one makes NaN.
 #[inline(always)]
 pub(super) fn sum_of_exp<S: Simd, A: Real>(line: &[A], shift: A) -> A {
     sum_of::<S, A>(line, Exponential(shift))
+}
+
+/// `e ← exp(x - max x)`, as [`exp_to`]; returns what makes that the softmax of `x`.
+#[inline(always)]
+pub(super) fn exponentials<S: Simd, A: Real, B: Stored<A>>(x: &[B], e: &mut [A], others: &[&[B]]) -> A {
+    A::ONE / exp_to::<S, A, B>(x, largest::<S, A, B>(x), e, others)
 }
 
 /// `e ← exp(x - shift)`; returns the sum.

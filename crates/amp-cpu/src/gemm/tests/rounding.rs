@@ -2,8 +2,9 @@
 
 use super::super::*;
 use super::product_at;
-use crate::convert::{Cast, Compute};
+use crate::convert::Cast;
 use crate::gemm::product::product_with;
+use crate::storage::Element;
 use crate::testing::{Random, Tensor};
 
 /// Tiles that end sums add the bias, round and store as it is done behind other tiles, denormal numbers and NaN included.
