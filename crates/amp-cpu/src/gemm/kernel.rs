@@ -7,7 +7,7 @@
 use super::cut::Cut;
 use super::operand::Matrix;
 use super::panel::Panel;
-use super::product::{Sink, Threads, product_with};
+use super::product::{PER_CYCLE, Sink, Threads, product_with};
 use super::small::small;
 use crate::load::load;
 use crate::num::Real;
@@ -94,6 +94,8 @@ pub(crate) struct Kernel<E: Multiply> {
     pub left: Panel,
     /// Form of the right side: a tile has as many columns as a panel has vectors.
     pub right: Panel,
+    /// Multiply-adds that cost as much as one operation of other kernels.
+    pub(super) pace: usize,
     /// Depth of one packed block: a panel of the right side then fits the L1 cache.
     pub depth: Cut,
     /// What a thread does before its first tile of a block.
@@ -162,6 +164,7 @@ impl<E: Multiply> Kernel<E> {
         Self {
             left,
             right,
+            pace: PER_CYCLE,
             depth: Cut::at_most(depth, left.step),
             enter: nothing,
             tile,
@@ -232,7 +235,7 @@ impl Full for f32 {}
 impl Full for f64 {}
 
 macro_rules! full {
-    ($type:ident: $avx2:ident $avx2_columns:literal, $avx512:ident $avx512_columns:literal) => {
+    ($type:ident: $avx2:ident $avx2_columns:literal, $avx512:expr) => {
         impl Multiply for $type {
             type Sum = $type;
 
@@ -241,7 +244,7 @@ macro_rules! full {
                 match level.min(Level::best()) {
                     Level::Portable => Kernel::single(4, 8, portable::<$type>),
                     Level::Avx2 => Kernel::single(6, $avx2_columns, x86::$avx2),
-                    _ => Kernel::single(12, $avx512_columns, x86::$avx512),
+                    _ => $avx512,
                 }
             }
 
@@ -261,8 +264,8 @@ macro_rules! full {
     };
 }
 
-full!(f32: avx2_f32 16, avx512_f32 32);
-full!(f64: avx2_f64 8, avx512_f64 16);
+full!(f32: avx2_f32 16, super::avx512::kernel());
+full!(f64: avx2_f64 8, Kernel::single(12, 16, x86::avx512_f64));
 
 /// A register full of numbers.
 pub(crate) trait Vector: Copy {
@@ -433,6 +436,5 @@ pub(crate) mod x86 {
 
     kernel!(avx2_f32, "avx2,fma", F32x8, f32, 6);
     kernel!(avx2_f64, "avx2,fma", F64x4, f64, 6);
-    kernel!(avx512_f32, "avx512f", F32x16, f32, 12);
     kernel!(avx512_f64, "avx512f", F64x8, f64, 12);
 }

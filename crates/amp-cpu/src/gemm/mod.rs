@@ -7,6 +7,8 @@
 mod ahead;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod amx;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod blocks;
 pub(crate) mod cut;
 mod deep;

@@ -27,8 +27,6 @@ use std::ops::Range;
 
 /// Multiply-adds that cost as much as one operation of other kernels.
 pub(crate) const PER_CYCLE: usize = 32;
-/// The same of tiles by AMX.
-const PER_CYCLE_OF_AMX: usize = 2 * PER_CYCLE;
 
 /// Where finished rows go.
 pub(crate) trait Sink<T: Plain>: Sync {
@@ -121,8 +119,7 @@ pub(crate) fn product_with<E: Multiply>(
     }
     let by_lines = kernel.direct.is_some() && a.runs_along() && depth > 0;
     let left = if by_lines { kernel.left.lines() } else { kernel.left };
-    let pace = if kernel.resident.is_some() { PER_CYCLE_OF_AMX } else { PER_CYCLE };
-    let work = if threads == Threads::Many { m * n * depth / pace } else { 0 };
+    let work = if threads == Threads::Many { m * n * depth / kernel.pace } else { 0 };
     let threads = if work < WORTH_A_THREAD { Threads::One } else { threads };
     let long = kernel.depth.block(depth);
     if !by_lines && kernel.resident.is_some() {

@@ -422,19 +422,25 @@ fn lines_give_the_bits_that_panels_give() {
         [(12, 2, 1), (25, 64, 40), (37, 1030, 33), (26, 513, 70), (24, 512, 256), (48, 96, 257), (37, 515, 300)]
             .into_iter()
             .chain((4..30).map(|m| (m, 34, 64)))
+            .chain((1..10).map(|k| (13, k, 33)))
     {
-        let (wide, b) = (random.tensor(&[m, 2 * k], DType::BF16), random.tensor(&[k, n], DType::BF16));
-        let lines = wide.narrow(1, k, k);
-        let mut columns = vec![0.0; m * k];
-        for index in lines.indices() {
-            columns[index[1] * m + index[0]] = lines.at(&index);
-        }
-        let turned = Tensor::from_values(&[k, m], DType::BF16, &columns).transposed(0, 1);
-        for level in Level::ALL {
-            let got = product_at::<bf16>(level, &lines, &b);
-            compare(&lines, &b, None, &got);
-            assert_eq!(got.storage, product_at::<bf16>(level, &turned, &b).storage, "{level:?}: {m} x {k} x {n}");
-        }
+        check_lines::<bf16>(&mut random, [m, k, n], DType::BF16);
+        check_lines::<f32>(&mut random, [m, k, n], DType::F32);
+    }
+}
+
+fn check_lines<E: Multiply>(random: &mut Random, [m, k, n]: [usize; 3], dtype: DType) {
+    let (wide, b) = (random.tensor(&[m, 2 * k], dtype), random.tensor(&[k, n], dtype));
+    let lines = wide.narrow(1, k, k);
+    let mut columns = vec![0.0; m * k];
+    for index in lines.indices() {
+        columns[index[1] * m + index[0]] = lines.at(&index);
+    }
+    let turned = Tensor::from_values(&[k, m], dtype, &columns).transposed(0, 1);
+    for level in Level::ALL {
+        let got = product_at::<E>(level, &lines, &b);
+        compare(&lines, &b, None, &got);
+        assert_eq!(got.storage, product_at::<E>(level, &turned, &b).storage, "{level:?}: {m} x {k} x {n} {dtype:?}");
     }
 }
 

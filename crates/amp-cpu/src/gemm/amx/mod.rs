@@ -44,6 +44,7 @@ mod tests;
 use super::cut::Cut;
 use super::kernel::Kernel;
 use super::panel::Panel;
+use super::product::PER_CYCLE;
 pub(crate) use detect::is_usable;
 use half::bf16;
 use std::arch::asm;
@@ -67,6 +68,7 @@ pub(crate) fn kernel() -> Kernel<bf16> {
     let panels = [STEP, 2].map(|group| Panel { width: SIDE, group, step: STEP });
     let depth = Cut { usual: 256, longest: 384, step: STEP };
     Kernel {
+        pace: 2 * PER_CYCLE,
         depth,
         enter,
         direct: Some(direct),
