@@ -32,6 +32,7 @@ impl Blocks {
             rows: m.div_ceil(down).next_multiple_of(mr),
             columns: n.div_ceil(across).next_multiple_of(nr),
             apart: true,
+            resident: false,
         };
         let fits = |blocks: &Self| {
             blocks.rows * blocks.columns <= SUMS && (blocks.down() * blocks.across()).is_multiple_of(threads)

@@ -14,7 +14,7 @@
 //! where it weighs most, 128 rows by 768 × 3072 run at 87 % of the rate of 2048 rows by 768 × 768, and kept panels would
 //! save no more than that eighth, for as many bytes again as the weights have.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, resident_columns};
 use super::kernel::{Finish, Kernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
@@ -117,7 +117,10 @@ pub(crate) fn product_with<E: Multiply>(
     if m == 0 || n == 0 {
         return;
     }
-    let by_lines = kernel.direct.is_some() && a.runs_along() && depth > 0;
+    // Panels of a part of a long depth: short pieces of lines far apart took up to a third longer in F32, and 1.7 times as long as
+    // sums that stay ([`super::deep`]) in BF16 (512 × 16384 by 16384 × 512).
+    let fits = kernel.resident.is_none() || resident_columns(&kernel, depth).is_some();
+    let by_lines = kernel.direct.is_some() && a.runs_along() && depth > 0 && fits;
     let left = if by_lines { kernel.left.lines() } else { kernel.left };
     let work = if threads == Threads::Many { m * n * depth / kernel.pace } else { 0 };
     let threads = if work < WORTH_A_THREAD { Threads::One } else { threads };
@@ -135,14 +138,14 @@ pub(crate) fn product_with<E: Multiply>(
     let blocks = Blocks::new(&kernel, by_lines, [m, n], depth, threads);
     // What has to be padded is packed, and what would lie in the same few sets of a cache while it is used again and again.
     let alike = |bytes: usize| kernel.left.width.div_ceil(PAGE >> bytes.trailing_zeros().min(PAGE.ilog2()));
-    let again_and_again = kernel.resident.is_none() && blocks.across() > 1;
+    let again_and_again = !blocks.resident && blocks.across() > 1;
     let collide = |lines: &Lines<E>| again_and_again && alike(lines.stride * size_of::<E>()) > WAYS;
     let lines = a.lines().filter(|lines| by_lines && depth.is_multiple_of(left.step) && !collide(lines));
-    let uses = match kernel.resident {
+    let uses = match blocks.resident {
         _ if blocks.apart || lines.is_some() => 1,
         // Panels of few rows would be packed from short runs of memory.
-        Some(_) if !by_lines => 2,
-        Some(_) if blocks.across() <= a.repeats() => 1,
+        true if !by_lines => 2,
+        true if blocks.across() <= a.repeats() => 1,
         _ => blocks.across(),
     };
     let again = if blocks.apart { 1 } else { blocks.down() };
@@ -157,7 +160,8 @@ pub(crate) fn product_with<E: Multiply>(
         let a = Packed { operand: a, panel: left, whole: whole(&plans[0], of_a), lines };
         let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], of_b), lines: None };
         parallel::for_each(blocks.across() * blocks.down(), work, |task| {
-            Task::new(&kernel, [&a, &b], blocks.get(task), depth, sink).run();
+            let task = Task::new(&kernel, [&a, &b], blocks.get(task), depth, sink);
+            if blocks.resident { task.run_resident() } else { task.run() }
         });
     });
 }

@@ -50,9 +50,6 @@ impl<'a, E: Multiply> Task<'a, E> {
     }
 
     pub(super) fn run(&self) {
-        if self.kernel.resident.is_some() && self.depth > 0 {
-            return self.run_resident();
-        }
         let height = self.kernel.left.rows(self.rows.len());
         let longest = self.kernel.left.depth(self.depth.min(self.long));
         let high = if self.last > 0 { height } else { self.kernel.left.width };
