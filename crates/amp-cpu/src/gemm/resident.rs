@@ -57,10 +57,13 @@ impl<E: Multiply> Task<'_, E> {
         };
         let direct = self.kernel.direct.filter(|_| self.a.are_lines());
         assert!(if direct.is_some() { (mr - 1) * apart + depth } else { mr * depth } <= left.len());
-        let panels = part.right.chunks_exact(depth * nr).zip(sums.chunks_exact_mut(mr * nr));
-        for (column, (b, c)) in self.columns.clone().step_by(nr).zip(panels) {
+        // Tiles that need no later part have one place in turn: 96 products of 256 × 64 by 64 × 256, whose sums of a strip would
+        // fill the L1 cache, take 0.8 of the time.
+        let whole = ends && !accumulate;
+        for (i, (column, b)) in self.columns.clone().step_by(nr).zip(part.right.chunks_exact(depth * nr)).enumerate() {
+            let c = &mut sums[if whole { 0 } else { i * mr * nr }..][..mr * nr];
             // SAFETY: `b` is a whole panel (`chunks_exact`), the left side has `mr` lines or a panel as deep (asserted), `c` has
-            // the rows of a tile one after the other (`chunks_exact_mut`), a `Kernel` is only made for levels the CPU has, and
+            // the rows of a tile one after the other (cut to as many elements), a `Kernel` is only made for levels the CPU has, and
             // this thread is prepared for it.
             unsafe {
                 match direct {
