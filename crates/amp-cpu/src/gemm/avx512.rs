@@ -10,9 +10,7 @@
 //! together 1.12 to 1.29 (two threads, nothing turned; a left side that lies across its vectors 1.02 to 1.12). What made no difference:
 //! the depth of a block (192, 384, 512), bytes of the right side (a half, one and a half times as many).
 
-use super::cut::Cut;
 use super::kernel::{Finish, Kernel};
-use super::panel::Panel;
 use std::arch::{asm, x86_64::*};
 
 /// Rows and columns of a tile.
@@ -28,13 +26,11 @@ const RESIDENT: usize = 1 << 20;
 
 /// The kernel, for machines with AVX-512.
 pub(super) fn kernel() -> Kernel<f32> {
-    let panels = [ROWS, COLUMNS].map(|width| Panel { width, group: 1, step: 1 });
     Kernel {
-        depth: Cut::at_most(256, 1),
         direct: Some(direct),
         resident: Some(RESIDENT),
         round: Some(rounded),
-        ..Kernel::of_panels(panels, 256, tile)
+        ..Kernel::single(ROWS, COLUMNS, tile)
     }
 }
 

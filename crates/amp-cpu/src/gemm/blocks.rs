@@ -17,14 +17,14 @@ const ROWS: usize = 384;
 const COLUMNS: usize = 256;
 /// Most sums of a block that packs its operands itself, where they are kept until it ends.
 const APART: usize = 3 << 16;
-/// Least columns of a right side that stays in the cache: fewer would read the left side too often. 64 of 4096 elements of F32, half of
-/// what was kept before, make 4096³ 1.09 times as fast, 64 of 8192 in BF16 2048 × 8192 by 8192 × 2048 1.24; 4096³ in F16, whose
-/// left side is twice as large, takes 1.09 times as long.
-const LEAST_RESIDENT: usize = COLUMNS / 4;
 /// Least rows or columns of such a block: fewer would not be worth packing the other side again.
 const LEAST_APART: usize = 96;
 /// Blocks wanted at least otherwise, so that a few threads have something to do.
 const TASKS: usize = 8;
+/// Least columns of a right side that stays in the cache: fewer would read the left side too often. 64 of 4096 elements of F32, half of
+/// what was kept before, make 4096³ 1.09 times as fast, 64 of 8192 in BF16 2048 × 8192 by 8192 × 2048 1.24; 4096³ in F16, whose
+/// left side is twice as large, takes 1.09 times as long.
+const LEAST_RESIDENT: usize = COLUMNS / 4;
 
 /// Blocks of a result of `m` rows and `n` columns.
 pub(super) struct Blocks {
@@ -124,8 +124,8 @@ impl Blocks {
 
 /// Columns of a right side that stay in the cache, where the kernel has it so and enough of them do.
 pub(super) fn resident_columns<E: Multiply>(kernel: &Kernel<E>, depth: usize) -> Option<usize> {
-    let most = kernel.resident? / (size_of::<E>() * depth.max(1));
-    (depth > 0 && most >= LEAST_RESIDENT).then_some(most.min(3 * COLUMNS) / kernel.right.width * kernel.right.width)
+    let most = kernel.resident?.checked_div(size_of::<E>() * depth)?;
+    (most >= LEAST_RESIDENT).then_some(most.min(3 * COLUMNS) / kernel.right.width * kernel.right.width)
 }
 
 /// Parts of `size` that are alike, multiples of `unit` and no larger than `most`, about.

@@ -155,7 +155,7 @@ fn nothing() {}
 
 impl<E: Multiply> Kernel<E> {
     /// A kernel that takes one element of each vector at a time.
-    fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
+    pub(super) fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
         Self::of_panels([mr, nr].map(|width| Panel { width, group: 1, step: 1 }), 256, tile)
     }
 
