@@ -56,6 +56,23 @@ impl<'a> Images<'a> {
         }
     }
 
+    /// Loads a row of some channels, `[W][channels]`, rounded to the type of `out`.
+    pub(super) fn load_pixels<E: Multiply>(&self, image: usize, channels: Range<usize>, y: usize, out: &mut [E]) {
+        let (count, start, width) = (channels.len(), self.start(image, channels.start, y), self.size[1]);
+        if self.strides[1] != 1 && count > 1 {
+            return scratch::with(width * count, |lines: &mut [E]| {
+                self.load(image, channels, y..y + 1, lines);
+                transpose(lines, width, [count, width], out, count);
+            });
+        }
+        if self.strides[3] == count {
+            return E::load(self.view, start, 1, out);
+        }
+        for (x, pixel) in out.chunks_exact_mut(count).enumerate() {
+            E::load(self.view, start + x * self.strides[3], 1, pixel);
+        }
+    }
+
     /// [`load`](Self::load) where the channels of a pixel lie together.
     fn turn<E: Multiply>(&self, image: usize, channels: Range<usize>, rows: Range<usize>, out: &mut [E]) {
         let (count, width, span) = (channels.len(), self.size[1], rows.len() * self.size[1]);

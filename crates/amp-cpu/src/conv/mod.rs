@@ -11,13 +11,11 @@ mod gather;
 mod images;
 mod lanes;
 mod lattice;
-mod order;
 mod pack;
 mod patch;
 mod plan;
 mod planes;
 mod short;
-mod slopes;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -77,11 +77,14 @@ impl Patch {
     }
 }
 
-/// The distance of neighbours among pixels of which `half` at a time lie as far apart, all of them alike.
-pub(super) fn evenly(pixels: &[Pixel], half: usize) -> Option<usize> {
-    let between = pixels.get(1)?.at.checked_sub(pixels[0].at)?;
+/// The distance of neighbours among pixels of which `half` a tile at a time lie as far apart, all of them alike.
+pub(super) fn evenly(classes: &[Class], half: usize) -> Option<usize> {
+    let mut pixels = classes.iter().filter_map(|class| class.pixels.first_chunk::<2>());
+    let [first, second] = pixels.next()?;
+    let between = second.at.checked_sub(first.at)?;
     let even = |half: &[Pixel]| half.windows(2).all(|pair| pair[1].at == pair[0].at + between);
-    (pixels.len().is_multiple_of(half) && pixels.chunks(half).all(even)).then_some(between)
+    let all = |class: &Class| class.pixels.len().is_multiple_of(half) && class.pixels.chunks(half).all(even);
+    classes.iter().all(all).then_some(between)
 }
 
 /// What the pixels of a class read in a block, joined where it is neighbours.
@@ -99,6 +102,15 @@ fn runs(taps: &[usize], len: usize, class: &Class, block: std::ops::Range<usize>
 }
 
 impl Block {
+    /// Where the steps of a class's pixels lie, from the pixel and along the whole depth.
+    pub(super) fn steps(&self, class: usize, step: usize) -> Vec<[usize; 2]> {
+        let steps = |run: &Run| {
+            let (at, start) = (run.at, self.start + run.start);
+            (0..run.len).step_by(step).map(move |i| [at + i, start + i])
+        };
+        self.runs[class].iter().flat_map(steps).collect()
+    }
+
     /// Writes the patches of a panel's pixels, all of one class.
     pub(super) fn pack<E: Multiply>(&self, panel: Panel, data: &[E], pixels: &[Pixel], out: &mut [E]) {
         let Panel { width, group, step } = panel;

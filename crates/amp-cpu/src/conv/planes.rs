@@ -27,8 +27,9 @@ pub(super) struct Planes {
     channels: usize,
     /// Elements of a tap: the channels, and zeros.
     depth: usize,
-    /// Elements from pixel to pixel.
+    /// Elements from pixel to pixel, and from image to image.
     stride: usize,
+    image: usize,
     /// Rows of an image that are computed, and columns.
     grid: [usize; 2],
     /// Offset of each pixel.
@@ -46,20 +47,40 @@ impl Planes {
         ];
         let depth = channels.next_multiple_of(group);
         let stride = depth + apart;
-        let line = axes[1].len * stride;
+        let image = axes[0].len * axes[1].len * stride;
+        Self { axes, channels, depth, stride, image, grid: [band.rows.len(), grid[1]], pixels: Vec::new() }
+            .with_pixels(band.images.len())
+    }
+
+    /// The same with the images of a pixel side by side. What lies outside of images is not written.
+    pub(super) fn side_by_side(self, images: usize) -> Self {
+        Self { stride: images * self.stride, image: self.stride, ..self }.with_pixels(images)
+    }
+
+    fn with_pixels(mut self, images: usize) -> Self {
+        let Self { axes, stride, image, grid, .. } = &self;
         let paces = axes.each_ref().map(|axis| axis.pace());
-        let lines = (0..band.images.len()).flat_map(|image| {
-            let start = image * axes[0].len * line;
-            (0..band.rows.len()).map(move |y| start + y * paces[0] * line)
-        });
-        let mut pixels = Vec::with_capacity(band.images.len() * band.rows.len() * grid[1]);
+        let line = axes[1].len * stride;
+        let lines = (0..images).flat_map(|n| (0..grid[0]).map(move |y| n * image + y * paces[0] * line));
+        let mut pixels = Vec::with_capacity(images * grid[0] * grid[1]);
         lines.for_each(|start| pixels.extend((0..grid[1]).map(|x| start + x * paces[1] * stride)));
-        Self { axes, channels, depth, stride, grid: [band.rows.len(), grid[1]], pixels }
+        self.pixels = pixels;
+        self
+    }
+
+    /// Whether the images of a pixel lie side by side.
+    pub(super) fn are_side_by_side(&self) -> bool {
+        self.image < self.stride
     }
 
     /// Elements of the scratch of a band.
     pub(super) fn len(&self, band: &Band) -> usize {
-        band.images.len() * self.axes[0].len * self.axes[1].len * self.stride
+        self.of_image() + (band.images.len() - 1) * self.image
+    }
+
+    /// Elements from an image's first to behind its last.
+    fn of_image(&self) -> usize {
+        self.axes[0].len * self.axes[1].len * self.stride
     }
 
     /// Elements of a tap: a pixel's channels, and zeros.
@@ -88,6 +109,25 @@ impl Planes {
     pub(super) fn one_class(&self, phase: &Phase) -> Vec<Class> {
         let pixels = self.pixels.iter().enumerate().map(|(index, &at)| Pixel { at, index }).collect();
         vec![Class { inside: vec![true; phase.taps.len()], pixels }]
+    }
+
+    /// The pixels of a phase, by the taps that lie inside of an image of a `size`; all images of a pixel in turn.
+    pub(super) fn classes_by_pixel(&self, phase: &Phase, [height, width]: [usize; 2]) -> Vec<Class> {
+        let grid = self.grid;
+        let down = Parts::new(grid[0], phase.taps.iter().map(|tap| tap.y), &self.axes[0], height);
+        let across = Parts::new(grid[1], phase.taps.iter().map(|tap| tap.x), &self.axes[1], width);
+        let class = |(down, across): (&Part, &Part)| Class {
+            inside: both(&down.inside, &across.inside).collect(),
+            pixels: Vec::new(),
+        };
+        let mut classes: Vec<Class> = pairs(&down, &across).map(class).collect();
+        let of_image = grid[0] * grid[1];
+        for pixel in 0..of_image {
+            let images = (pixel..self.pixels.len()).step_by(of_image);
+            let class = &mut classes[down.of[pixel / grid[1]] * across.parts.len() + across.of[pixel % grid[1]]];
+            class.pixels.extend(images.map(|index| Pixel { at: self.pixels[index], index }));
+        }
+        classes
     }
 
     /// The pixels of a phase, by the taps that lie inside of an image of a `size`; told apart along an axis only if that
@@ -124,8 +164,14 @@ impl Planes {
             return;
         }
         let images = Images::new(source);
-        for (image, plane) in band.images.clone().zip(out.chunks_exact_mut(rows * line)) {
-            self.clear(&images, plane);
+        if self.are_side_by_side() && self.channels < self.depth {
+            out.fill(E::default());
+        }
+        for (i, image) in band.images.clone().enumerate() {
+            let plane = &mut out[i * self.image..][..rows * line];
+            if !self.are_side_by_side() {
+                self.clear(&images, plane);
+            }
             let inside: Vec<(usize, usize)> =
                 (0..rows).filter_map(|index| Some((index, self.axes[0].within(index, images.size[0])?))).collect();
             let stored = E::stored(source).filter(|_| images.strides[3] == 1 && self.skips());

@@ -87,6 +87,22 @@ impl<'a, T: Real> Target<'a, T> {
         results.or(sums.map(End::Sums)).map(|end| Ends { begin: None, end })
     }
 
+    /// Where results may be rounded to with the bias, which comes with it, `columns` channels of `count` pixels from an image's channel
+    /// and pixel on: if they are of this type and lie together there.
+    pub(super) fn rounded<R: Plain>(
+        &self,
+        [image, channel, first]: [usize; 3],
+        columns: usize,
+        count: usize,
+    ) -> Option<(Rows<R>, &'a [T])> {
+        if self.order != MemoryOrder::ChannelsLast || self.accumulate {
+            return None;
+        }
+        let at = (image * self.size[0] * self.size[1] + first) * self.channels + channel;
+        let to = self.output.rows(at, self.channels, count, columns)?;
+        Some((Rows { to, stride: self.channels }, self.bias.get(channel..channel + columns).unwrap_or_default()))
+    }
+
     /// Asks for the memory of all channels of `count` pixels, where they lie together.
     pub(super) fn expect(&self, image: usize, first: usize, count: usize) {
         if self.order == MemoryOrder::ChannelsLast {

@@ -65,21 +65,38 @@ impl Case {
         let (x, w, grad, spec) = (self.x.view(), self.w.view(), self.grad.view(), &self.spec);
         let y = forward(&x, &w, None, spec, (DType::F32, RowMajor), gather);
         let dx = transposed(&grad, &w, None, sizes(&x), spec, (DType::F32, RowMajor), gather);
-        let mut dw = Storage::zeros(DType::F32, w.layout.count());
         let ([_, _, height, width], [_, _, kh, kw]) = (sizes(&grad), sizes(&w));
         let lattice = Lattice::forward(spec, [height, width], [kh, kw]);
-        let target = weight::Target { shape: sizes(&w), into: &mut dw, accumulate: true };
-        weight::compute_with(kernel, &grad, &x, &lattice, target);
-        let (together, mut turned) = (self.grad.channels_last(), Storage::zeros(DType::F32, w.layout.count()));
-        let target = weight::Target { shape: sizes(&w), into: &mut turned, accumulate: true };
-        weight::compute_with(kernel, &together.view(), &self.x.channels_last().view(), &lattice, target);
-        assert_eq!(dw, turned);
-        self.compare(y, dx, dw);
+        // What rounds on the way is an instruction of this level.
+        if Level::best() >= Level::Avx512Bf16 {
+            let bias = Random::new(23).tensor(&[sizes(&w)[0]], DType::F32);
+            for bias in [None, Some(bias.view())] {
+                let of = |order| forward(&x, &w, bias.as_ref(), spec, (DType::BF16, order), gather);
+                let shape = self.grad.shape();
+                assert_eq!(of(RowMajor), Tensor::row_major(shape, ChannelsLast, &of(ChannelsLast)), "{shape:?}");
+            }
+        }
+        self.compare_images(y);
+        self.compare_gradients_of_images(dx);
+        let [together, x_together] = [&self.grad, &self.x].map(Tensor::channels_last);
+        let cut_small = weight::Limits { band: 1 << 8, whole: 1 << 9, partial: 1 << 11 };
+        for limits in [weight::LIMITS, cut_small] {
+            let of = |grad: &View, x: &View, accumulate| {
+                let mut into = Storage::zeros(DType::F32, w.layout.count());
+                let target = weight::Target { shape: sizes(&w), into: &mut into, accumulate };
+                weight::compute_with(kernel, limits, grad, x, &lattice, target);
+                into
+            };
+            let dw = of(&grad, &x, true);
+            assert_eq!(dw, of(&together.view(), &x_together.view(), true));
+            assert_eq!(dw, of(&together.view(), &x, false));
+            self.compare_kernels(dw);
+        }
     }
 
     pub(super) fn compare(&self, y: Storage, dx: Storage, dw: Storage) {
         self.compare_images(y);
-        Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w))).compare(dx, self.sum());
+        self.compare_gradients_of_images(dx);
         self.compare_kernels(dw);
     }
 
@@ -96,6 +113,10 @@ impl Case {
 
     pub(super) fn compare_images(&self, y: Storage) {
         Sums::new(self.grad.shape(), self, |y, x, w| (y, self.x.at(&x) * self.w.at(&w))).compare(y, self.sum());
+    }
+
+    fn compare_gradients_of_images(&self, dx: Storage) {
+        Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w))).compare(dx, self.sum());
     }
 
     pub(super) fn compare_kernels(&self, dw: Storage) {
@@ -264,6 +285,23 @@ fn patches_that_are_packed() {
             ([1, 64, 4, 64], [8, 32, 1, 1], spec([2; 2], [0; 2], [1; 2], 2)),
         ];
         check_packed!(&mut random, even.into_iter(), crate::gemm::amx::kernel());
+        // The images of a pixel side by side, of whole tiles and of a half, and some beside; pixels that read few taps, and none.
+        let side_by_side = [
+            ([35, 32, 3, 2], [33, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+            ([16, 32, 5, 3], [32, 32, 3, 2], spec([2; 2], [1; 2], [1; 2], 1)),
+            ([16, 64, 2, 1], [8, 32, 1, 1], spec([1; 2], [2, 1], [1; 2], 2)),
+            ([16, 416, 1, 2], [64, 416, 1, 3], spec([1; 2], [0, 1], [1; 2], 1)),
+        ];
+        check_packed!(&mut random, side_by_side.into_iter(), crate::gemm::amx::kernel());
+        // The same for gradients of kernels, in steps of one pixel or of neighbours.
+        let batches = [
+            ([64, 32, 4, 3], [34, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+            ([32, 40, 4, 5], [8, 20, 3, 2], spec([2; 2], [1; 2], [1; 2], 2)),
+            ([4, 18, 3, 8], [9, 18, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+            ([6, 16, 2, 16], [5, 16, 1, 3], spec([1; 2], [0, 2], [1, 2], 1)),
+            ([32, 16, 1, 1], [4, 16, 1, 1], spec([1; 2], [2, 1], [1; 2], 1)),
+        ];
+        check_packed!(&mut random, batches.into_iter(), crate::gemm::amx::kernel());
     }
 }
 
@@ -406,7 +444,7 @@ fn few_channels_and_lines_are_not_added_to() {
 fn one_and_two_threads_give_the_same_bits() {
     let mut random = Random::new(13);
     let padded = spec([1; 2], [1; 2], [1; 2], 1);
-    for (x, w) in [([6, 5, 17, 19], [7, 5, 3, 3]), ([9, 64, 8, 8], [96, 64, 3, 3])] {
+    for (x, w) in [([6, 5, 17, 19], [7, 5, 3, 3]), ([9, 64, 8, 8], [96, 64, 3, 3]), ([34, 64, 4, 4], [64, 64, 3, 3])] {
         let case = Case::new(&mut random, x, w, padded, DType::BF16);
         let (x, w, grad) = (case.x.view(), case.w.view(), case.grad.view());
         let run = |threads| {

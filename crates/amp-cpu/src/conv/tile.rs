@@ -117,6 +117,19 @@ impl<E: Convolve> Kernel<E> {
         let reading = Reading::Packed(gemm);
         Self { rows: left.width, columns: right.width, group: right.group, step: left.step, depth: gemm.depth, reading }
     }
+
+    /// Whether there is code for tiles whose steps lie anywhere.
+    pub(super) fn anywhere(&self) -> bool {
+        matches!(self.reading, Reading::Packed(gemm::kernel::Kernel { scattered: Some(_), .. }))
+    }
+
+    /// Code for tiles whose steps lie anywhere and are read once.
+    pub(super) fn streamed(&self) -> Option<gemm::kernel::Scattered<E>> {
+        match self.reading {
+            Reading::Packed(gemm) => gemm.streamed,
+            Reading::Direct(..) => None,
+        }
+    }
 }
 
 /// Types that convolutions multiply.

@@ -39,19 +39,20 @@ pub(crate) type Direct<E> = unsafe fn(
     accumulate: bool,
 );
 
-/// As [`Tile`] with a left side of which each step's vectors lie somewhere else: those of the first half of the rows at the first
-/// of `halves` and `between` elements from one to the next, those of the second half likewise, `steps` being added to both for
-/// each step of the depth.
+/// As [`Tile`] with steps that lie anywhere.
+///
+/// `steps` says of each how many elements it lies from both `halves` of the left side, and at which depth of the panel `b`. Of the
+/// left side, the vectors of the first half of the rows begin at the first of `halves`, `between` elements from one to the next,
+/// those of the second half likewise. The rows of `c` follow one another.
 ///
 /// # Safety
-/// As [`Tile`], with a step's elements of every row readable there.
+/// As [`Tile`], with a step's elements of every row readable there, and of every column in the panel.
 pub(crate) type Scattered<E> = unsafe fn(
-    steps: &[usize],
+    steps: &[[usize; 2]],
     halves: [*const E; 2],
     between: usize,
     b: *const E,
     c: *mut <E as Multiply>::Sum,
-    stride: usize,
     accumulate: bool,
 );
 
@@ -109,6 +110,8 @@ pub(crate) struct Kernel<E: Multiply> {
     pub(crate) direct: Option<Direct<E>>,
     /// Code that computes the same tile, in the same order, from where convolutions have their pixels; as [`Self::tile`].
     pub(crate) scattered: Option<Scattered<E>>,
+    /// The same for left sides that no other panel is multiplied with soon.
+    pub(crate) streamed: Option<Scattered<E>>,
     /// [`Self::direct`] for two thirds of the rows, where there is one: both together leave few rows over.
     pub(super) lower: Option<Direct<E>>,
     /// The same two for sums that end there.
@@ -122,7 +125,7 @@ pub(crate) struct Kernel<E: Multiply> {
     /// part of the depth to the next.
     pub(super) resident: Option<usize>,
     /// What ends the tiles of such strips.
-    pub(super) round: Option<Round<E>>,
+    pub(crate) round: Option<Round<E>>,
 }
 
 /// The tile of so many lines.
@@ -170,6 +173,7 @@ impl<E: Multiply> Kernel<E> {
             tile,
             direct: None,
             scattered: None,
+            streamed: None,
             lower: None,
             finishing: [None; 2],
             leave: nothing,

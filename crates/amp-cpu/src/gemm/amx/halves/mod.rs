@@ -65,7 +65,7 @@ fn kernel(depth: usize) -> Kernel<bf16> {
     } else {
         (tile::tile::<true> as _, tile::direct::<true> as _)
     };
-    Kernel { depth: cut, tile, direct: Some(direct), scattered: None, ..super::kernel() }
+    Kernel { depth: cut, tile, direct: Some(direct), scattered: None, streamed: None, ..super::kernel() }
 }
 
 /// A matrix of F16 as its parts.

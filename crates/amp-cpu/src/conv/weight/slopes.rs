@@ -1,10 +1,10 @@
 //! Packing of slopes: the panels that a weight gradient multiplies the vectors of pixels by.
 
-use super::images::Images;
-use super::lattice::Band;
+use super::super::images::Images;
+use super::super::lattice::Band;
+use super::super::tile::{Convolve, Kernel, Reading};
+use super::CACHE_LINE;
 use super::order::Order;
-use super::tile::{Convolve, Kernel, Reading};
-use super::weight::CACHE_LINE;
 use crate::output::prefetch;
 use crate::scratch;
 use crate::transpose::transpose;

@@ -1,14 +1,15 @@
 //! Convolution over a lattice: patches, read where they lie in scratch planes, times packed kernels.
 
+mod scattered;
+
 use super::images::Images;
 use super::lattice::{Band, Lattice, Phase};
 use super::pack::Weights;
-use super::patch::{Block, Patch};
-use super::plan::{Plan, Plans};
+use super::patch::Patch;
+use super::plan::{Plan, Plans, bands};
 use super::target::{TURNED, Target};
 use super::tile::{Convolve, End, Ends, Kernel, Patches, Reading, Rows};
 use crate::gemm;
-use crate::gemm::kernel::Scattered;
 use crate::gemm::product::{PER_CYCLE, tiles};
 use crate::simd::Level;
 use crate::transpose::transpose;
@@ -19,6 +20,7 @@ use std::ops::Range;
 const TASKS: usize = 8;
 /// Panels of outputs that packed patches are multiplied by at a time.
 const PANELS: usize = 6;
+
 /// Computes the target from all channels of `source`; `of_group` is the kernels of a group.
 pub(super) fn gather<'a, E: Convolve>(
     source: &View,
@@ -40,7 +42,7 @@ pub(super) fn gather_with<'a, E: Convolve>(
     target: &Target<E::Sum>,
 ) {
     let channels = source.layout.shape[1] / groups;
-    let bands = lattice.bands(source.layout.shape[0], channels, size_of::<E>());
+    let bands = bands(&kernel, lattice, source.layout.shape[0], channels);
     let plans = Plans::new(&kernel, lattice, &bands, channels, Images::new(source).size);
     let depth = channels.next_multiple_of(kernel.group);
     let panels = target.per_group.div_ceil(kernel.columns);
@@ -96,7 +98,12 @@ impl<E: Convolve> Part<'_, E> {
             planes.fill(source, self.band, self.group * channels, data);
             match self.kernel.reading {
                 Reading::Direct(patches, _) => self.direct(patches, data),
-                Reading::Packed(gemm) => self.packed(&gemm, data),
+                Reading::Packed(gemm) => {
+                    match gemm.scattered.filter(|_| self.plan.patches.iter().all(|patch| patch.even.is_some())) {
+                        Some(tile) => self.scattered(&gemm, tile, data),
+                        None => self.packed(&gemm, data),
+                    }
+                }
             }
         });
     }
@@ -223,12 +230,6 @@ impl<E: Convolve> Part<'_, E> {
         let of_panel = panels.len() / sums.len();
         let _prepared = gemm.prepared();
         for block in &patch.blocks {
-            if let Some((between, tile)) = patch.even.zip(gemm.scattered) {
-                for (panel, sums) in panels.chunks_exact(of_panel).zip(&mut sums) {
-                    self.scattered((tile, between), &panel[block.start * columns..], data, patch, block, sums);
-                }
-                continue;
-            }
             let depth = block.depth.next_multiple_of(step);
             scratch::with(pixels.len() * depth, |left: &mut [E]| {
                 for (pixels, left) in pixels.chunks_exact(rows).zip(left.chunks_exact_mut(rows * depth)) {
@@ -239,34 +240,6 @@ impl<E: Convolve> Part<'_, E> {
                     tiles(gemm, left, right, depth, sums, columns, block.start > 0);
                 }
             });
-        }
-    }
-
-    /// Sums of a phase's pixels for the outputs of one panel and a block of the depth, the patches read where they lie.
-    ///
-    /// Rows of 16 pixels or a multiple: on two threads of a Xeon 3 x 3 over 64 channels of 32 by 32 takes 3.5 ms where packing took 6.1
-    /// to 6.6 (128 images), over 128 of 16 by 16 3.3 and not 4.6, a step of ResNet-18 111 ms and not 119.
-    fn scattered(
-        &self,
-        (tile, between): (Scattered<E>, usize),
-        panel: &[E],
-        data: &[E],
-        patch: &Patch,
-        block: &Block,
-        sums: &mut [E::Sum],
-    ) {
-        let Kernel { rows, columns, step, .. } = self.kernel;
-        let runs = block.runs.iter().flatten();
-        let steps: Vec<usize> = runs.flat_map(|run| (run.at..run.at + run.len).step_by(step)).collect();
-        let farthest = steps.iter().max().map_or(0, |step| step + patch.last[0].at);
-        assert!(farthest + step <= data.len() && steps.len() * step * columns <= panel.len());
-        let pixels = patch.classes[0].pixels.chunks_exact(rows);
-        for (pixels, sums) in pixels.zip(sums.chunks_exact_mut(rows * columns)) {
-            let halves = [&pixels[0], &pixels[rows / 2]].map(|pixel| data[pixel.at..].as_ptr());
-            // SAFETY: half a tile's pixels lie `between` apart ([`evenly`](super::patch::evenly)), and each step of all of them
-            // ends inside `data`, the panel has the columns of all steps (both asserted), `sums` the rows of a tile
-            // (`chunks_exact_mut`); a `Kernel` is only made for levels the CPU has, and the caller has prepared this thread.
-            unsafe { tile(&steps, halves, between, panel.as_ptr(), sums.as_mut_ptr(), columns, block.start > 0) };
         }
     }
 

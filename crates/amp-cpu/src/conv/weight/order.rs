@@ -1,7 +1,7 @@
 //! The order in which a weight gradient sums the pixels of a band, and which of them a tap needs.
 
-use super::lattice::{Band, Lattice};
-use super::planes::Planes;
+use super::super::lattice::{Band, Lattice};
+use super::super::planes::Planes;
 use crate::scratch;
 use crate::scratch::Plain;
 use crate::transpose::transpose;
