@@ -3,7 +3,7 @@
 //! All three are one scheme, a [`lattice::Lattice`]: each output pixel gathers source pixels at fixed distances
 //! ("taps"). A task copies a band of the source into a zero-padded scratch plane in which the channels of a pixel lie
 //! together; a patch is then a vector at an offset for each pixel and tap, and tiles read it where it lies. The patch
-//! matrix never exists, not even as panels.
+//! matrix never exists: of patches that cannot be read so, there are those of a tile at a time ([`lines`]).
 
 mod axis;
 mod direct;
@@ -11,6 +11,7 @@ mod gather;
 mod images;
 mod lanes;
 mod lattice;
+mod lines;
 mod pack;
 mod patch;
 mod plan;
@@ -100,7 +101,7 @@ fn order(without_tiles: bool, channels: usize, x: &View, w: &View, spec: &Conv2d
 
 fn forward_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
     let [outputs, inputs, ..] = sizes(w);
-    gathers_without_tiles(x, sizes(w), spec, [outputs / spec.groups, inputs, sizes(x)[3] / spec.stride[1]])
+    gathers_without_tiles([x, w], spec, [outputs / spec.groups, inputs, sizes(x)[3] / spec.stride[1]])
 }
 
 /// Whether patches, short ones, are of BF16 that is multiplied in pairs, and neighbours read neighbours; AMX has no such kernel.
@@ -156,14 +157,14 @@ pub fn conv_transpose2d_acc(x: &View, w: &View, output: [usize; 4], spec: &Conv2
 
 fn transposed_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
     let [outputs, inputs, ..] = sizes(w);
-    gathers_without_tiles(x, sizes(w), spec, [inputs, outputs / spec.groups, sizes(x)[3]])
+    gathers_without_tiles([x, w], spec, [inputs, outputs / spec.groups, sizes(x)[3]])
 }
 
 /// Gradient of [`conv2d`] with respect to its kernel of shape `weight` `[O, C / groups, kh, kw]`, in F32 (F64).
 pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d) -> Storage {
     let dtype = if computes_in_f64(x) { DType::F64 } else { DType::F32 };
     let len = weight.iter().product();
-    if grad.layout.count() == 0 || x.layout.count() == 0 || sums_without_tiles(x, weight, spec, sizes(grad)[3]) {
+    if grad.layout.count() == 0 || x.layout.count() == 0 || sums_without_tiles([grad, x], weight, spec) {
         let mut into = Storage::zeros(dtype, len);
         conv2d_grad_weight_acc(grad, x, weight, spec, &mut into);
         return into;
@@ -178,7 +179,7 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
     if into.is_empty() || grad.layout.count() == 0 || x.layout.count() == 0 {
         return;
     }
-    if sums_without_tiles(x, weight, spec, sizes(grad)[3]) {
+    if sums_without_tiles([grad, x], weight, spec) {
         let lattice = lattice_of_weight(grad, weight, spec);
         let kernel = bf16::convolve(Level::current());
         if !in_pairs(grad, x, weight, spec) || !short::accumulate(kernel, grad, x, weight, &lattice, into) {
@@ -207,19 +208,37 @@ fn lattice_of_weight(grad: &View, [_, _, kh, kw]: [usize; 4], spec: &Conv2d) -> 
 /// thirds of the time without tiles in BF16 and half in F32, the gradient of its three channels under half and a third. (Where
 /// BF16 is multiplied in pairs there is a better way still: [`short`].)
 /// F64, which checks and references are in, always has tiles: those kernels for it were 4 % of the crate's code.
-fn gathers_without_tiles(x: &View, w: [usize; 4], spec: &Conv2d, [outputs, inputs, width]: [usize; 3]) -> bool {
+/// AMX is so fast that a tile may be empty but for a few sums.
+fn gathers_without_tiles([x, kernels]: [&View; 2], spec: &Conv2d, [outputs, inputs, width]: [usize; 3]) -> bool {
+    let w = sizes(kernels);
     let taps = w[2] * w[3];
     let one_plane = inputs * width <= PLANES && fills_vectors(width);
     // Sums of nothing have no vectors.
     let few = outputs <= DIRECT && inputs <= DIRECT
         || one_plane && taps > DIRECT && (outputs <= DIRECT / 2 || inputs * taps <= 4 * DIRECT && shares_rows(w, spec));
-    !computes_in_f64(x) && inputs > 0 && outputs > 0 && few
+    let amx = takes_amx(x, kernels) && tiles_of_amx_pay(outputs, inputs * taps);
+    !computes_in_f64(x) && inputs > 0 && outputs > 0 && few && !amx
+}
+
+/// Whether tiles, most of whose columns may be empty, take less time than vectors of as many outputs: in cycles for 32 pixels.
+fn tiles_of_amx_pay(outputs: usize, terms: usize) -> bool {
+    /// Beginning, rounding and storing a tile.
+    const TILE: usize = 500;
+    2 * terms * outputs.div_ceil(32) + TILE < outputs * terms
+}
+
+/// Whether tiles are those of AMX.
+fn takes_amx(a: &View, b: &View) -> bool {
+    Level::current() == Level::Amx && dot::multiplies(a, b)
 }
 
 /// Whether tiles do not pay for the gradient of kernels: strips of three neighbouring taps have few columns.
-fn sums_without_tiles(x: &View, w @ [outputs, inputs, _, kw]: [usize; 4], spec: &Conv2d, width: usize) -> bool {
+fn sums_without_tiles([grad, x]: [&View; 2], w @ [outputs, inputs, kh, kw]: [usize; 4], spec: &Conv2d) -> bool {
+    let [images, _, _, width] = sizes(grad);
     let short = inputs * kw <= DIRECT + DIRECT / 2 && shares_rows(w, spec) && fills_vectors(width);
-    !computes_in_f64(x) && (outputs <= DIRECT * spec.groups && inputs <= DIRECT || short)
+    let few = outputs <= DIRECT * spec.groups && inputs <= DIRECT;
+    let amx = takes_amx(grad, x) && tiles_of_amx_pay(outputs / spec.groups, inputs * kh * kw);
+    !computes_in_f64(x) && (few || short && !(amx && weight::takes_batches(images, &lattice_of_weight(grad, w, spec))))
 }
 
 /// Whether rows of pixels that are summed together read the same rows of the image.

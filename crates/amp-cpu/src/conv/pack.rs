@@ -5,6 +5,7 @@ use super::tile::{Convolve, Kernel};
 use crate::gemm::kernel::Multiply;
 use crate::transpose::{transpose, transpose_groups};
 use crate::{parallel, scratch};
+use std::ops::Range;
 
 /// Elements that are turned at a time: they stay in the L1 cache.
 const TURNED: usize = 1 << 12;
@@ -26,7 +27,7 @@ impl<E: Convolve> Weights<'_, E> {
     /// Writes panels of the kernel's columns, outputs padded with zeros: `[outputs / columns][taps][inputs][columns]`,
     /// inputs padded to groups, all of a panel to steps.
     pub(super) fn pack(&self, kernel: &Kernel<E>, phase: &Phase, out: &mut [E]) {
-        let depth = self.inputs[0].next_multiple_of(kernel.group);
+        let depth = self.inputs[0].next_multiple_of(kernel.padding());
         let used = phase.taps.len() * depth * kernel.columns;
         if used == 0 {
             return;
@@ -36,6 +37,9 @@ impl<E: Convolve> Weights<'_, E> {
             let first = index * kernel.columns;
             out[used..].fill(E::default());
             let count = kernel.columns.min(self.outputs[0] - first);
+            if !depth.is_multiple_of(kernel.group) {
+                return self.pack_terms(kernel, phase, first..first + count, out);
+            }
             let block = (TURNED / (self.taps * kernel.columns)).next_multiple_of(kernel.group);
             scratch::with(block * self.taps * kernel.columns, |turned: &mut [E]| {
                 for start in (0..self.inputs[0]).step_by(block) {
@@ -55,6 +59,19 @@ impl<E: Convolve> Weights<'_, E> {
                 }
             });
         });
+    }
+
+    /// The panel of some outputs where groups are of neighbouring taps, too: an odd number of channels without padding.
+    fn pack_terms(&self, kernel: &Kernel<E>, phase: &Phase, outputs: Range<usize>, out: &mut [E]) {
+        let Kernel { columns, group, .. } = *kernel;
+        out.fill(E::default());
+        let terms = phase.taps.iter().flat_map(|tap| (0..self.inputs[0]).map(|input| input * self.inputs[1] + tap.at));
+        for (term, place) in terms.enumerate() {
+            for (column, output) in outputs.clone().enumerate() {
+                out[(term / group * columns + column) * group + term % group] =
+                    self.data[output * self.outputs[1] + place];
+            }
+        }
     }
 
     /// Writes `[inputs][taps][columns]`, or `[inputs / group][taps][columns][group]` where [`Self::joined`].

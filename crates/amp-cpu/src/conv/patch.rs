@@ -1,9 +1,6 @@
 //! Patches: what a pixel is computed from, cut into blocks of the depth.
 
 use crate::gemm::cut::Cut;
-use crate::gemm::kernel::Multiply;
-use crate::gemm::panel::Panel;
-use crate::simd::{Kernel, Simd, dispatch};
 
 /// A phase's patches.
 pub(super) struct Patch {
@@ -32,8 +29,13 @@ pub(super) struct Class {
 pub(super) struct Pixel {
     /// Where it lies in the scratch plane.
     pub at: usize,
-    /// Which one of the band's it is.
+    /// Which one of the band's it is, or [`Self::NONE`].
     pub index: usize,
+}
+
+impl Pixel {
+    /// The index of a place that is computed with others and belongs to no pixel.
+    pub(super) const NONE: usize = usize::MAX;
 }
 
 /// A part of the depth.
@@ -109,53 +111,5 @@ impl Block {
             (0..run.len).step_by(step).map(move |i| [at + i, start + i])
         };
         self.runs[class].iter().flat_map(steps).collect()
-    }
-
-    /// Writes the patches of a panel's pixels, all of one class.
-    pub(super) fn pack<E: Multiply>(&self, panel: Panel, data: &[E], pixels: &[Pixel], out: &mut [E]) {
-        let Panel { width, group, step } = panel;
-        if !self.depth.is_multiple_of(step) {
-            out.fill(E::default());
-        }
-        for run in self.runs.iter().flatten() {
-            let (mut at, mut depth, end) = (run.at, run.start, run.at + run.len);
-            while at < end {
-                let (place, within) = (depth / group * width * group, depth % group);
-                let len = (group - within).min(end - at);
-                if len == LINE {
-                    dispatch(Lines { data: &data[at..], pixels, out: &mut out[place..][..width * group] });
-                    (at, depth) = (at + len, depth + len);
-                    continue;
-                }
-                for (row, pixel) in pixels.iter().enumerate() {
-                    let from = &data[pixel.at + at..][..len];
-                    out[place + row * group + within..][..len].copy_from_slice(from);
-                }
-                at += len;
-                depth += len;
-            }
-        }
-    }
-}
-
-/// Elements that are copied at once.
-const LINE: usize = 32;
-
-/// As many elements of each pixel as AMX takes, copied in place of a call for each: those were 14 % of a profile of ResNet-18 in
-/// the dry run that `gemm::amx` tells of, with copies in place all moves of memory are 8 %.
-struct Lines<'a, E> {
-    data: &'a [E],
-    pixels: &'a [Pixel],
-    out: &'a mut [E],
-}
-
-impl<E: Multiply> Kernel for Lines<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        for (to, pixel) in self.out.as_chunks_mut::<LINE>().0.iter_mut().zip(self.pixels) {
-            *to = *self.data[pixel.at..].first_chunk().expect("a patch ends inside");
-        }
     }
 }

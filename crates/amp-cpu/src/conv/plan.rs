@@ -3,7 +3,7 @@
 use super::lattice::{Band, Lattice, Phase};
 use super::patch::{Class, Patch, Pixel, evenly};
 use super::planes::Planes;
-use super::tile::{Convolve, Kernel, Reading};
+use super::tile::{Convolve, Kernel};
 use super::weight::CACHE_LINE;
 use crate::gemm::cut::Cut;
 use std::ops::Range;
@@ -60,33 +60,36 @@ impl Plans {
 
 impl Plan {
     fn new<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, band: &Band, channels: usize, size: [usize; 2]) -> Self {
-        let (images, half) = (band.images.len(), kernel.rows / 2);
-        let mut planes = Planes::new(lattice, band, channels, kernel.group, 0);
-        let anywhere = kernel.anywhere() && planes.depth().is_multiple_of(kernel.step);
-        let side_by_side = anywhere && turns(kernel, lattice) && images.is_multiple_of(half);
-        if side_by_side {
-            planes = Planes::new(lattice, band, channels, kernel.group, CACHE_LINE).side_by_side(images);
-        }
+        let order = Arrangement::new(kernel, lattice, band.images.len(), channels);
+        let planes = |apart| Planes::new(lattice, band, channels, kernel.padding(), apart);
+        let planes = match order {
+            Arrangement::SideBySide => planes(CACHE_LINE).side_by_side(band.images.len()),
+            _ => planes(0),
+        };
         let patch = |(index, phase): (usize, &Phase)| {
-            let mut classes = match kernel.reading {
-                Reading::Direct(..) => planes.classes(phase, size, kernel.rows),
-                Reading::Packed(_) if side_by_side => planes.classes_by_pixel(phase, size),
-                Reading::Packed(_) => planes.one_class(phase),
+            let mut classes = match order {
+                Arrangement::Told => planes.classes(phase, size, kernel.rows),
+                Arrangement::SideBySide => planes.classes_by_pixel(phase, size),
+                Arrangement::Plain => planes.one_class(phase),
+                Arrangement::Through => planes.one_class_through(phase, kernel.rows / 2),
             };
             for Class { pixels, .. } in &mut classes {
-                let place =
-                    |pixel: &Pixel| lattice.place(band, index, pixel.index).map(|index| Pixel { index, ..*pixel });
+                let place = |pixel: &Pixel| match pixel.index {
+                    Pixel::NONE => Some(*pixel),
+                    _ => lattice.place(band, index, pixel.index).map(|index| Pixel { index, ..*pixel }),
+                };
                 *pixels = pixels.iter().filter_map(place).collect();
                 // The last tile of a class repeats its last pixel, or the last half of a tile.
                 let missing = pixels.len().next_multiple_of(kernel.rows) - pixels.len();
-                if side_by_side && missing > 0 {
+                if order != Arrangement::Told && order != Arrangement::Plain && missing > 0 {
                     pixels.extend_from_within(pixels.len() - missing..);
                 } else if let Some(&last) = pixels.last() {
                     pixels.resize(pixels.len() + missing, last);
                 }
             }
-            let even = if anywhere { evenly(&classes, half) } else { None };
-            let cut = if even.is_some() { DEPTH } else { kernel.depth };
+            let whole = kernel.anywhere() && planes.depth().is_multiple_of(kernel.step);
+            let even = if whole { evenly(&classes, kernel.rows / 2) } else { None };
+            let cut = if kernel.anywhere() { DEPTH } else { kernel.depth };
             Patch { even, ..Patch::new(&planes.taps(phase), planes.depth(), classes, cut) }
         };
         let patches = lattice.phases.iter().enumerate().map(patch).collect();
@@ -94,9 +97,37 @@ impl Plan {
     }
 }
 
-/// Whether rows of pixels are no multiple of half a tile, so that the images of a pixel are put side by side.
-fn turns<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice) -> bool {
-    !lattice.grid[1].is_multiple_of(kernel.rows / 2)
+/// The pixels that tiles take in turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arrangement {
+    /// Those that read the same taps.
+    Told,
+    /// Those of rows, whatever they read.
+    Plain,
+    /// The images of a pixel that are side by side.
+    SideBySide,
+    /// Those of rows and what lies between these in the plane, through all rows.
+    Through,
+}
+
+impl Arrangement {
+    fn new<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, images: usize, channels: usize) -> Self {
+        if !kernel.anywhere() {
+            return Self::Told;
+        }
+        match turns(kernel, lattice, channels) {
+            true if images.is_multiple_of(kernel.rows / 2) => Self::SideBySide,
+            // What is between them must be little.
+            true if lattice.step == [1; 2] && lattice.grid[1] > kernel.rows / 2 => Self::Through,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// Whether patches can be read where they lie, but rows of pixels are no multiple of half a tile: the images of a pixel are put side
+/// by side.
+fn turns<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, channels: usize) -> bool {
+    kernel.anywhere() && channels.is_multiple_of(kernel.step) && !lattice.grid[1].is_multiple_of(kernel.rows / 2)
 }
 
 /// Bands of as many images as go side by side, and of the rest.
@@ -104,7 +135,7 @@ pub(super) fn bands<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, images: 
     let half = kernel.rows / 2;
     let of_image = channels * lattice.grid.iter().chain(&lattice.step).product::<usize>() * size_of::<E>();
     let at_once = (SIDE_BY_SIDE / (of_image * half).max(1)).min(2) * half;
-    if !kernel.anywhere() || !turns(kernel, lattice) || at_once == 0 || images < half {
+    if !turns(kernel, lattice, channels) || at_once == 0 || images < half {
         return lattice.bands(images, channels, size_of::<E>());
     }
     let whole = images / half * half;

@@ -111,6 +111,29 @@ impl Planes {
         vec![Class { inside: vec![true; phase.taps.len()], pixels }]
     }
 
+    /// All pixels in order, and what lies beside them in the plane as well: those of every image at even distances, a multiple of
+    /// `half` of them. The last ones read up to [`Self::through`] elements behind the planes.
+    ///
+    /// 64 channels of 56 by 56 (32 images), 3 x 3, take two threads of a Xeon with AMX 2.8 to 3.4 ms and not 5.8, as lines.
+    pub(super) fn one_class_through(&self, phase: &Phase, half: usize) -> Vec<Class> {
+        let [rows, columns] = [self.grid[0], self.axes[1].len];
+        let count = (rows * columns).next_multiple_of(half);
+        let pixel = |image: usize, place: usize| {
+            let (y, x) = (place / columns, place % columns);
+            let inside = y < rows && x < self.grid[1];
+            let index = if inside { (image * rows + y) * self.grid[1] + x } else { Pixel::NONE };
+            Pixel { at: image * self.image + place * self.stride, index }
+        };
+        let images = self.pixels.len() / (rows * self.grid[1]);
+        let pixels = (0..images).flat_map(|image| (0..count).map(move |place| pixel(image, place))).collect();
+        vec![Class { inside: vec![true; phase.taps.len()], pixels }]
+    }
+
+    /// Elements behind the planes that places beside pixels read.
+    pub(super) fn through(&self, half: usize) -> usize {
+        (self.axes[1].len + half) * self.stride
+    }
+
     /// The pixels of a phase, by the taps that lie inside of an image of a `size`; all images of a pixel in turn.
     pub(super) fn classes_by_pixel(&self, phase: &Phase, [height, width]: [usize; 2]) -> Vec<Class> {
         let grid = self.grid;

@@ -60,36 +60,41 @@ impl Case {
         (y, dx, conv2d_grad_weight(&grad, &x, sizes(&w), spec))
     }
 
-    /// As [`Self::check`] with patches that are packed for a kernel of matrix products.
-    fn check_packed(&self, gather: Gather<bf16>, kernel: tile::Kernel<bf16>) {
+    /// As [`Self::check`] with AMX, emulated where the machine has none.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    fn check_on_amx(&self) {
         let (x, w, grad, spec) = (self.x.view(), self.w.view(), self.grad.view(), &self.spec);
-        let y = forward(&x, &w, None, spec, (DType::F32, RowMajor), gather);
-        let dx = transposed(&grad, &w, None, sizes(&x), spec, (DType::F32, RowMajor), gather);
-        let ([_, _, height, width], [_, _, kh, kw]) = (sizes(&grad), sizes(&w));
-        let lattice = Lattice::forward(spec, [height, width], [kh, kw]);
         // What rounds on the way is an instruction of this level.
         if Level::best() >= Level::Avx512Bf16 {
             let bias = Random::new(23).tensor(&[sizes(&w)[0]], DType::F32);
             for bias in [None, Some(bias.view())] {
-                let of = |order| forward(&x, &w, bias.as_ref(), spec, (DType::BF16, order), gather);
+                let of = |order| forward(&x, &w, bias.as_ref(), spec, (DType::BF16, order), ON_AMX);
                 let shape = self.grad.shape();
                 assert_eq!(of(RowMajor), Tensor::row_major(shape, ChannelsLast, &of(ChannelsLast)), "{shape:?}");
             }
         }
-        self.compare_images(y);
+        self.compare_images(forward(&x, &w, None, spec, (DType::F32, RowMajor), ON_AMX));
+        let dx = transposed(&grad, &w, None, sizes(&x), spec, (DType::F32, RowMajor), ON_AMX);
         self.compare_gradients_of_images(dx);
-        let [together, x_together] = [&self.grad, &self.x].map(Tensor::channels_last);
+        self.check_kernels_packed(amx());
+    }
+
+    /// Checks the gradient of kernels with panels for the tiles of a matrix product.
+    fn check_kernels_packed(&self, kernel: tile::Kernel<bf16>) {
+        let ([_, _, height, width], w @ [_, _, kh, kw]) = (sizes(&self.grad.view()), sizes(&self.w.view()));
+        let lattice = Lattice::forward(&self.spec, [height, width], [kh, kw]);
+        let [grad, x] = [&self.grad, &self.x].map(Tensor::channels_last);
         let cut_small = weight::Limits { band: 1 << 8, whole: 1 << 9, partial: 1 << 11 };
         for limits in [weight::LIMITS, cut_small] {
-            let of = |grad: &View, x: &View, accumulate| {
-                let mut into = Storage::zeros(DType::F32, w.layout.count());
-                let target = weight::Target { shape: sizes(&w), into: &mut into, accumulate };
-                weight::compute_with(kernel, limits, grad, x, &lattice, target);
+            let of = |grad: &Tensor, x: &Tensor, accumulate| {
+                let mut into = Storage::zeros(DType::F32, w.iter().product());
+                let target = weight::Target { shape: w, into: &mut into, accumulate };
+                weight::compute_with(kernel, limits, &grad.view(), &x.view(), &lattice, target);
                 into
             };
-            let dw = of(&grad, &x, true);
-            assert_eq!(dw, of(&together.view(), &x_together.view(), true));
-            assert_eq!(dw, of(&together.view(), &x, false));
+            let dw = of(&self.grad, &self.x, true);
+            assert_eq!(dw, of(&grad, &x, true));
+            assert_eq!(dw, of(&grad, &self.x, false));
             self.compare_kernels(dw);
         }
     }
@@ -167,7 +172,7 @@ impl Sums {
     }
 }
 
-pub(super) fn spec(stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2], groups: usize) -> Conv2d {
+pub(super) const fn spec(stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2], groups: usize) -> Conv2d {
     Conv2d { stride, padding, dilation, groups }
 }
 
@@ -236,17 +241,16 @@ fn pixels_are_told_apart_where_it_pays() {
     assert_eq!(classes(1, 4), [(16, 9)]);
 }
 
-/// Checks geometries with the tiles of one kind of matrix product.
-macro_rules! check_packed {
-    ($random:expr, $cases:expr, $kernel:expr) => {
-        for (x, w, spec) in $cases {
-            let gather: Gather<bf16> = |source, of_group, groups, lattice, target| {
-                gather::gather_with(tile::Kernel::packed($kernel), source, of_group, groups, lattice, target)
-            };
-            Case::new($random, x, w, spec, DType::BF16).check_packed(gather, tile::Kernel::packed($kernel));
-        }
-    };
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn amx() -> tile::Kernel<bf16> {
+    crate::gemm::amx::emulator::install();
+    tile::Kernel::packed(crate::gemm::amx::kernel())
 }
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+const ON_AMX: Gather<bf16> = |source, of_group, groups, lattice, target| {
+    gather::gather_with(amx(), source, of_group, groups, lattice, target);
+};
 
 #[test]
 fn tiles_of_eleven_slopes_and_pixels_that_would_collide() {
@@ -261,47 +265,55 @@ fn tiles_of_eleven_slopes_and_pixels_that_would_collide() {
     Case::new(&mut random, [2, 256, 5, 5], [12, 256, 3, 3], spec, DType::F32).check(DType::F32);
 }
 
+/// Geometries of all kinds.
+const GEOMETRIES: [([usize; 4], [usize; 4], Conv2d); 6] = [
+    ([2, 3, 7, 5], [4, 3, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+    ([3, 9, 8, 7], [12, 9, 3, 3], spec([2, 1], [1; 2], [1, 2], 1)),
+    ([2, 33, 6, 6], [40, 33, 1, 1], spec([2; 2], [0; 2], [1; 2], 1)),
+    ([1, 32, 7, 16], [33, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
+    ([2, 10, 5, 5], [12, 5, 3, 3], spec([3; 2], [2; 2], [1; 2], 2)),
+    ([1, 4, 3, 300], [5, 4, 1, 2], spec([1; 2], [0; 2], [1; 2], 1)),
+];
+
 #[test]
-fn patches_that_are_packed() {
+fn slopes_and_vectors_that_are_packed() {
     let mut random = Random::new(14);
+    for (x, w, spec) in GEOMETRIES {
+        let case = Case::new(&mut random, x, w, spec, DType::BF16);
+        case.check_kernels_packed(tile::Kernel::packed(crate::gemm::dot::portable()));
+        case.check_kernels_packed(tile::Kernel::packed(bf16::kernel(Level::current())));
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn every_arrangement_of_pixels_on_amx() {
+    let mut random = Random::new(14);
+    let padded = spec([1; 2], [1; 2], [1; 2], 1);
     let cases = [
-        ([2, 3, 7, 5], [4, 3, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
-        ([3, 9, 8, 7], [12, 9, 3, 3], spec([2, 1], [1; 2], [1, 2], 1)),
-        ([2, 33, 6, 6], [40, 33, 1, 1], spec([2; 2], [0; 2], [1; 2], 1)),
-        ([1, 32, 7, 16], [33, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
-        ([2, 10, 5, 5], [12, 5, 3, 3], spec([3; 2], [2; 2], [1; 2], 2)),
-        ([1, 4, 3, 300], [5, 4, 1, 2], spec([1; 2], [0; 2], [1; 2], 1)),
+        // Patches at even distances: of two rows, of two images, and of every second column.
+        ([1, 32, 4, 16], [40, 32, 3, 3], padded),
+        ([2, 64, 1, 16], [33, 64, 1, 3], spec([1; 2], [0, 1], [1; 2], 1)),
+        ([1, 64, 4, 64], [8, 32, 1, 1], spec([2; 2], [0; 2], [1; 2], 2)),
+        // Images side by side, of whole tiles and of a half, and some beside; pixels that read few taps, and none; long patches.
+        ([35, 32, 3, 2], [33, 32, 3, 3], padded),
+        ([16, 32, 5, 3], [32, 32, 3, 2], spec([2; 2], [1; 2], [1; 2], 1)),
+        ([16, 64, 2, 1], [8, 32, 1, 1], spec([1; 2], [2, 1], [1; 2], 2)),
+        ([16, 416, 1, 2], [64, 416, 1, 3], spec([1; 2], [0, 1], [1; 2], 1)),
+        // Rows and what lies between them.
+        ([1, 32, 3, 20], [32, 32, 3, 3], padded),
+        ([3, 64, 3, 17], [12, 64, 2, 2], spec([1; 2], [0, 1], [2, 1], 1)),
+        // Steps of a gradient of kernels that are a pixel or neighbours, of patches, too.
+        ([64, 32, 4, 3], [34, 32, 3, 3], padded),
+        ([32, 40, 4, 5], [8, 20, 3, 2], spec([2; 2], [1; 2], [1; 2], 2)),
+        ([4, 18, 3, 8], [9, 18, 3, 3], padded),
+        ([6, 16, 2, 16], [5, 16, 1, 3], spec([1; 2], [0, 2], [1, 2], 1)),
+        ([32, 16, 1, 1], [4, 16, 1, 1], spec([1; 2], [2, 1], [1; 2], 1)),
+        ([32, 3, 5, 4], [33, 3, 3, 3], spec([2; 2], [1; 2], [1; 2], 1)),
+        ([2, 10, 4, 16], [12, 5, 3, 4], spec([1; 2], [1; 2], [1; 2], 2)),
     ];
-    check_packed!(&mut random, cases, crate::gemm::dot::portable());
-    check_packed!(&mut random, cases, bf16::kernel(Level::current()));
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    {
-        crate::gemm::amx::emulator::install();
-        check_packed!(&mut random, cases.into_iter().take(4), crate::gemm::amx::kernel());
-        // Pixels at even distances, which tiles take where they lie: of two rows, of two images, and of every second column.
-        let even = [
-            ([1, 32, 4, 16], [40, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
-            ([2, 64, 1, 16], [33, 64, 1, 3], spec([1; 2], [0, 1], [1; 2], 1)),
-            ([1, 64, 4, 64], [8, 32, 1, 1], spec([2; 2], [0; 2], [1; 2], 2)),
-        ];
-        check_packed!(&mut random, even.into_iter(), crate::gemm::amx::kernel());
-        // The images of a pixel side by side, of whole tiles and of a half, and some beside; pixels that read few taps, and none.
-        let side_by_side = [
-            ([35, 32, 3, 2], [33, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
-            ([16, 32, 5, 3], [32, 32, 3, 2], spec([2; 2], [1; 2], [1; 2], 1)),
-            ([16, 64, 2, 1], [8, 32, 1, 1], spec([1; 2], [2, 1], [1; 2], 2)),
-            ([16, 416, 1, 2], [64, 416, 1, 3], spec([1; 2], [0, 1], [1; 2], 1)),
-        ];
-        check_packed!(&mut random, side_by_side.into_iter(), crate::gemm::amx::kernel());
-        // The same for gradients of kernels, in steps of one pixel or of neighbours.
-        let batches = [
-            ([64, 32, 4, 3], [34, 32, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
-            ([32, 40, 4, 5], [8, 20, 3, 2], spec([2; 2], [1; 2], [1; 2], 2)),
-            ([4, 18, 3, 8], [9, 18, 3, 3], spec([1; 2], [1; 2], [1; 2], 1)),
-            ([6, 16, 2, 16], [5, 16, 1, 3], spec([1; 2], [0, 2], [1, 2], 1)),
-            ([32, 16, 1, 1], [4, 16, 1, 1], spec([1; 2], [2, 1], [1; 2], 1)),
-        ];
-        check_packed!(&mut random, batches.into_iter(), crate::gemm::amx::kernel());
+    for (x, w, spec) in cases.into_iter().chain(GEOMETRIES) {
+        Case::new(&mut random, x, w, spec, DType::BF16).check_on_amx();
     }
 }
 
@@ -414,14 +426,11 @@ fn gradients_of_images_begin_with_what_is_there() {
             let earlier = random.tensor(&x, case.sum());
             let add = |into: &mut Storage| conv_transpose2d_acc(&case.grad.view(), &case.w.view(), x, &spec, into);
             case.compare_onto(&earlier, add);
-            let packed: Gather<bf16> = |source, of_group, groups, lattice, target| {
-                let kernel = tile::Kernel::packed(crate::gemm::dot::portable());
-                gather::gather_with(kernel, source, of_group, groups, lattice, target);
-            };
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             if dtype == DType::BF16 {
                 case.compare_onto(&earlier, |into| {
                     let target = Target::onto(into, w[1], x[1], [x[2], x[3]]);
-                    gather_back(&case.grad.view(), &case.w.view(), &spec, &target, packed);
+                    gather_back(&case.grad.view(), &case.w.view(), &spec, &target, ON_AMX);
                     true
                 });
             }

@@ -118,9 +118,14 @@ impl<E: Convolve> Kernel<E> {
         Self { rows: left.width, columns: right.width, group: right.group, step: left.step, depth: gemm.depth, reading }
     }
 
-    /// Whether there is code for tiles whose steps lie anywhere.
+    /// Whether steps of the depth may lie anywhere: pixels are then in whatever order suits them.
     pub(super) fn anywhere(&self) -> bool {
-        matches!(self.reading, Reading::Packed(gemm::kernel::Kernel { scattered: Some(_), .. }))
+        matches!(self.reading, Reading::Packed(_))
+    }
+
+    /// What a pixel's channels are padded to a multiple of where patches are gathered.
+    pub(super) fn padding(&self) -> usize {
+        if self.anywhere() { 1 } else { self.group }
     }
 
     /// Code for tiles whose steps lie anywhere and are read once.

@@ -9,8 +9,7 @@ use super::patch::Patch;
 use super::plan::{Plan, Plans, bands};
 use super::target::{TURNED, Target};
 use super::tile::{Convolve, End, Ends, Kernel, Patches, Reading, Rows};
-use crate::gemm;
-use crate::gemm::product::{PER_CYCLE, tiles};
+use crate::gemm::product::PER_CYCLE;
 use crate::simd::Level;
 use crate::transpose::transpose;
 use crate::{MemoryOrder, View, parallel, scratch};
@@ -18,8 +17,6 @@ use std::ops::Range;
 
 /// Tasks wanted at least, so that a few threads have something to do.
 const TASKS: usize = 8;
-/// Panels of outputs that packed patches are multiplied by at a time.
-const PANELS: usize = 6;
 
 /// Computes the target from all channels of `source`; `of_group` is the kernels of a group.
 pub(super) fn gather<'a, E: Convolve>(
@@ -44,7 +41,7 @@ pub(super) fn gather_with<'a, E: Convolve>(
     let channels = source.layout.shape[1] / groups;
     let bands = bands(&kernel, lattice, source.layout.shape[0], channels);
     let plans = Plans::new(&kernel, lattice, &bands, channels, Images::new(source).size);
-    let depth = channels.next_multiple_of(kernel.group);
+    let depth = channels.next_multiple_of(kernel.padding());
     let panels = target.per_group.div_ceil(kernel.columns);
     let pixels = lattice.grid.iter().product::<usize>() * source.layout.shape[0];
     let splits = TASKS.div_ceil((groups * bands.len()).max(1)).min(panels);
@@ -94,16 +91,11 @@ struct Part<'a, E: Convolve> {
 impl<E: Convolve> Part<'_, E> {
     fn compute(&self, source: &View, channels: usize) {
         let planes = &self.plan.planes;
-        scratch::with(planes.len(self.band), |data: &mut [E]| {
+        scratch::with(planes.len(self.band) + planes.through(self.kernel.rows), |data: &mut [E]| {
             planes.fill(source, self.band, self.group * channels, data);
             match self.kernel.reading {
                 Reading::Direct(patches, _) => self.direct(patches, data),
-                Reading::Packed(gemm) => {
-                    match gemm.scattered.filter(|_| self.plan.patches.iter().all(|patch| patch.even.is_some())) {
-                        Some(tile) => self.scattered(&gemm, tile, data),
-                        None => self.packed(&gemm, data),
-                    }
-                }
+                Reading::Packed(gemm) => self.scattered(&gemm, data),
             }
         });
     }
@@ -117,23 +109,6 @@ impl<E: Convolve> Part<'_, E> {
                     self.strip(patches, packed, data, patch, sums, finish);
                 }
                 if finish.is_none() {
-                    self.store(panel, sums);
-                }
-            }
-        });
-    }
-
-    /// Computes a number of panels of outputs at once: patches are packed for all of them.
-    fn packed(&self, gemm: &gemm::kernel::Kernel<E>, data: &[E]) {
-        let (of_panel, at_once) = (self.of_panel(), PANELS.min(self.panels.len()));
-        scratch::with(at_once * of_panel, |sums: &mut [E::Sum]| {
-            for first in self.panels.clone().step_by(at_once) {
-                let panels = first..self.panels.end.min(first + at_once);
-                for (patch, packed) in self.phases(panels.clone()) {
-                    let sums = sums.chunks_exact_mut(of_panel).take(panels.len());
-                    self.multiply(gemm, packed, data, patch, sums.collect());
-                }
-                for (panel, sums) in panels.zip(sums.chunks_exact_mut(of_panel)) {
                     self.store(panel, sums);
                 }
             }
@@ -175,72 +150,6 @@ impl<E: Convolve> Part<'_, E> {
         }
         let top = self.lattice.written(self.band).start * self.lattice.size[1];
         self.target.finish([self.band.images.start, channel, top], columns, self.pixels())
-    }
-
-    /// Sums of a phase's pixels for the outputs of some panels, each at its place in `[pixels of all phases][columns]`.
-    fn multiply(
-        &self,
-        gemm: &gemm::kernel::Kernel<E>,
-        panels: &[E],
-        data: &[E],
-        patch: &Patch,
-        mut sums: Vec<&mut [E::Sum]>,
-    ) {
-        if patch.depth == 0 {
-            return sums.iter_mut().for_each(|sums| self.clear(patch, sums));
-        }
-        if self.lattice.phases.len() == 1 {
-            return self.strips(gemm, panels, data, patch, sums);
-        }
-        let (columns, pixels) = (self.kernel.columns, &patch.classes[0].pixels);
-        let apart = pixels.len() * columns;
-        scratch::with(sums.len() * apart, |products: &mut [E::Sum]| {
-            // Without pixels there are none.
-            self.strips(gemm, panels, data, patch, products.chunks_exact_mut(apart.max(1)).collect());
-            for (products, sums) in products.chunks_exact(apart.max(1)).zip(&mut sums) {
-                for (pixel, products) in pixels.iter().zip(products.chunks_exact(columns)) {
-                    sums[pixel.index * columns..][..columns].copy_from_slice(products);
-                }
-            }
-        });
-    }
-
-    /// Zeroes the sums of a phase that reads nothing.
-    fn clear(&self, patch: &Patch, sums: &mut [E::Sum]) {
-        let columns = self.kernel.columns;
-        for pixel in patch.classes.iter().flat_map(|class| &class.pixels) {
-            sums[pixel.index * columns..][..columns].fill(Default::default());
-        }
-    }
-
-    /// Sums of a phase's pixels for the outputs of some panels, in order; the patches are packed for all of them.
-    fn strips(
-        &self,
-        gemm: &gemm::kernel::Kernel<E>,
-        panels: &[E],
-        data: &[E],
-        patch: &Patch,
-        mut sums: Vec<&mut [E::Sum]>,
-    ) {
-        let Kernel { rows, columns, step, .. } = self.kernel;
-        let pixels = &patch.classes[0].pixels;
-        if pixels.is_empty() {
-            return;
-        }
-        let of_panel = panels.len() / sums.len();
-        let _prepared = gemm.prepared();
-        for block in &patch.blocks {
-            let depth = block.depth.next_multiple_of(step);
-            scratch::with(pixels.len() * depth, |left: &mut [E]| {
-                for (pixels, left) in pixels.chunks_exact(rows).zip(left.chunks_exact_mut(rows * depth)) {
-                    block.pack(gemm.left, data, pixels, left);
-                }
-                for (panel, sums) in panels.chunks_exact(of_panel).zip(&mut sums) {
-                    let right = &panel[block.start * columns..][..depth * columns];
-                    tiles(gemm, left, right, depth, sums, columns, block.start > 0);
-                }
-            });
-        }
     }
 
     /// Sums of a phase's pixels for the outputs of one panel, `[pixels][columns]`, or finished.

@@ -1,11 +1,13 @@
-//! Patches that tiles read where they lie, one tile of pixels after the other: each is multiplied by all kernels that stay in the L2
-//! cache, and what is summed is rounded while it is in L1.
+//! Patches for tiles that take steps from anywhere, one tile of pixels after the other: each is multiplied by all kernels that stay
+//! in the L2 cache, and what is summed is rounded while it is in L1. They are read where they lie or, where steps are no whole taps
+//! or pixels do not lie evenly, from lines.
 //!
 //! On two threads of a Xeon with AMX, 3 x 3 over 128 channels of 16 by 16 (128 images) takes 2.8 ms where a panel of kernels after the
 //! other took 3.1, and 4.6 before that, packed; 256 of 8 by 8, packed until images lay side by side, 2.8 and not 4.2, 512 of 4 by 4 2.8
 //! and not 5.3.
 
-use super::super::patch::Pixel;
+use super::super::lines::{self, Line};
+use super::super::patch::{Block, Patch, Pixel};
 use super::super::tile::{Convolve, Kernel, Rows};
 use super::Part;
 use crate::gemm;
@@ -17,8 +19,9 @@ use std::ops::Range;
 const RESIDENT: usize = 1 << 19;
 
 impl<E: Convolve> Part<'_, E> {
-    /// Computes a number of panels of outputs at once, one tile of pixels after the other, from patches that are read where they lie.
-    pub(super) fn scattered(&self, gemm: &gemm::kernel::Kernel<E>, tile: Scattered<E>, data: &[E]) {
+    /// Computes a number of panels of outputs at once, one tile of pixels after the other.
+    pub(super) fn scattered(&self, gemm: &gemm::kernel::Kernel<E>, data: &[E]) {
+        let tile = gemm.scattered.expect("kernels that take no vectors of pixels take steps from anywhere");
         let Kernel { columns, step, .. } = self.kernel;
         let depth: usize = self.plan.patches.iter().map(|patch| patch.depth.next_multiple_of(step)).sum();
         let at_once = (RESIDENT / (depth * columns).max(1)).clamp(1, self.panels.len());
@@ -31,7 +34,8 @@ impl<E: Convolve> Part<'_, E> {
                 }
                 None => scratch::with(panels.len() * self.of_panel(), |all: &mut [E::Sum]| {
                     self.tiles(tile, panels.clone(), data, &mut |pixels, panel, sums| {
-                        for (pixel, sums) in pixels.iter().zip(sums.chunks_exact(columns)) {
+                        let sums = pixels.iter().zip(sums.chunks_exact(columns));
+                        for (pixel, sums) in sums.filter(|(pixel, _)| pixel.index != Pixel::NONE) {
                             all[panel * self.of_panel() + pixel.index * columns..][..columns].copy_from_slice(sums);
                         }
                     });
@@ -47,16 +51,18 @@ impl<E: Convolve> Part<'_, E> {
     fn tiles(&self, tile: Scattered<E>, panels: Range<usize>, data: &[E], end: &mut End<E>) {
         let Kernel { rows, columns, step, .. } = self.kernel;
         for (patch, packed) in self.phases(panels.clone()) {
-            let between = patch.even.expect("tiles read where patches lie evenly");
             let places = if patch.blocks.len() > 1 { panels.len() } else { 1 };
-            scratch::with(places * rows * columns, |sums: &mut [E::Sum]| {
-                for (i, class) in patch.classes.iter().enumerate() {
-                    let steps = patch.blocks.iter().map(|block| block.steps(i, step)).collect();
-                    let tiles = Tiles::new(&self.kernel, steps, [packed, data], panels.len(), patch.last[i].at);
-                    for pixels in class.pixels.chunks_exact(rows) {
-                        tiles.multiply((tile, between), pixels, sums, end);
+            let deepest = patch.blocks.iter().map(|block| block.depth.next_multiple_of(step)).max().unwrap_or(0);
+            let of_lines = if patch.even.is_some() { 0 } else { rows * deepest };
+            scratch::with(of_lines, |lines: &mut [E]| {
+                scratch::with(places * rows * columns, |sums: &mut [E::Sum]| {
+                    for (class, members) in patch.classes.iter().enumerate() {
+                        let tiles = Tiles::new(&self.kernel, patch, class, [packed, data], panels.len());
+                        for pixels in members.pixels.chunks_exact(rows) {
+                            tiles.multiply(tile, pixels, lines, sums, end);
+                        }
                     }
-                }
+                });
             });
         }
     }
@@ -81,8 +87,7 @@ type End<'a, E> = dyn FnMut(&[Pixel], usize, &mut [<E as Multiply>::Sum]) + 'a;
 /// What pixels that read the same taps are computed from.
 struct Tiles<'a, E: Convolve> {
     kernel: &'a Kernel<E>,
-    /// Of each block of the depth.
-    steps: Vec<Vec<[usize; 2]>>,
+    blocks: Vec<Steps>,
     /// The first block that there is something of.
     first: Option<usize>,
     panels: Vec<&'a [E]>,
@@ -91,50 +96,74 @@ struct Tiles<'a, E: Convolve> {
     last: usize,
 }
 
+/// The steps of a block: where each lies on the left side and in a panel.
+struct Steps {
+    all: Vec<[usize; 2]>,
+    left: Left,
+}
+
+/// Where a tile reads its left side.
+enum Left {
+    /// Pixels of half a tile lie so far apart in the plane.
+    Plane(usize),
+    /// Lines of these steps.
+    Lines(Vec<Line>),
+}
+
 impl<'a, E: Convolve> Tiles<'a, E> {
-    fn new(
-        kernel: &'a Kernel<E>,
-        steps: Vec<Vec<[usize; 2]>>,
-        [packed, data]: [&'a [E]; 2],
-        count: usize,
-        last: usize,
-    ) -> Self {
-        let of_panel = packed.len() / count;
-        let inside = |&[at, depth]: &[usize; 2]| {
-            at + last + kernel.step <= data.len() && (depth + kernel.step) * kernel.columns <= of_panel
+    fn new(kernel: &'a Kernel<E>, patch: &Patch, class: usize, [packed, data]: [&'a [E]; 2], count: usize) -> Self {
+        let (of_panel, step, last) = (packed.len() / count, kernel.step, patch.last[class].at);
+        let steps = |block: &Block| {
+            if let Some(between) = patch.even {
+                return Steps { all: block.steps(class, step), left: Left::Plane(between) };
+            }
+            let lines = lines::of(block, class, step);
+            Steps {
+                all: lines.iter().enumerate().map(|(i, line)| [i * step, line.depth]).collect(),
+                left: Left::Lines(lines),
+            }
         };
-        assert!(steps.iter().flatten().all(inside));
-        let first = steps.iter().position(|steps| !steps.is_empty());
+        let blocks: Vec<Steps> = patch.blocks.iter().map(steps).collect();
+        let inside = |&[at, depth]: &[usize; 2]| {
+            (patch.even.is_none() || at + last + step <= data.len()) && (depth + step) * kernel.columns <= of_panel
+        };
+        assert!(blocks.iter().all(|block| block.all.iter().all(inside)));
+        let first = blocks.iter().position(|block| !block.all.is_empty());
         let panels = (0..count).map(|i| &packed[i * of_panel..][..of_panel]).collect();
-        Self { kernel, steps, first, panels, data, last }
+        Self { kernel, blocks, first, panels, data, last }
     }
 
     /// Multiplies the patches of a tile's pixels by all panels, a block of the depth after the other; `sums` has a place for each
-    /// panel if there are several blocks.
-    fn multiply(
-        &self,
-        (tile, between): (Scattered<E>, usize),
-        pixels: &[Pixel],
-        sums: &mut [E::Sum],
-        end: &mut End<E>,
-    ) {
-        let Kernel { rows, columns, .. } = *self.kernel;
-        let halves = [&pixels[0], &pixels[rows / 2]].map(|pixel| self.data[pixel.at..].as_ptr());
+    /// panel if there are several blocks, `lines` room for those of a block.
+    fn multiply(&self, tile: Scattered<E>, pixels: &[Pixel], lines: &mut [E], sums: &mut [E::Sum], end: &mut End<E>) {
+        let Kernel { rows, columns, step, .. } = *self.kernel;
         assert!(pixels.iter().all(|pixel| pixel.at <= self.last));
-        for (i, steps) in self.steps.iter().enumerate() {
+        for (i, block) in self.blocks.iter().enumerate() {
+            let steps = &block.all;
+            let (halves, between) = match &block.left {
+                Left::Plane(between) => {
+                    ([&pixels[0], &pixels[rows / 2]].map(|pixel| self.data[pixel.at..].as_ptr()), *between)
+                }
+                Left::Lines(of_pixel) => {
+                    let depth = step * steps.len();
+                    let lines = &mut lines[..rows * depth];
+                    lines::pack(of_pixel, self.data, pixels, lines);
+                    ([&lines[..], &lines[rows / 2 * depth..]].map(<[E]>::as_ptr), depth)
+                }
+            };
             for (j, panel) in self.panels.iter().enumerate() {
-                let at = if self.steps.len() > 1 { j * rows * columns } else { 0 };
+                let at = if self.blocks.len() > 1 { j * rows * columns } else { 0 };
                 let sums = &mut sums[at..][..rows * columns];
                 if !steps.is_empty() {
-                    // SAFETY: half a tile's pixels lie `between` apart ([`evenly`](super::super::patch::evenly)), and each step of all
-                    // of them ends inside `data`, the panel has the columns of all steps (asserted, here and in `new`), `sums` the
-                    // rows of a tile (cut to as many); a `Kernel` is only made for levels the CPU has, and the caller has prepared
-                    // this thread.
+                    // SAFETY: half a tile's pixels lie `between` apart in `data` ([`evenly`](super::super::patch::evenly)), where each
+                    // step of all of them ends inside (asserted, here and in `new`), or they are lines of all steps; the panel has the
+                    // columns of all steps (asserted in `new`), `sums` the rows of a tile (cut to as many); a `Kernel` is only made
+                    // for levels the CPU has, and the caller has prepared this thread.
                     unsafe { tile(steps, halves, between, panel.as_ptr(), sums.as_mut_ptr(), self.first < Some(i)) };
                 } else if self.first.is_none() {
                     sums.fill(Default::default());
                 }
-                if i + 1 == self.steps.len() {
+                if i + 1 == self.blocks.len() {
                     end(pixels, j, sums);
                 }
             }
@@ -156,19 +185,25 @@ impl<E: Convolve> Rounded<'_, E> {
     fn end(&self, round: Round<E>, pixels: &[Pixel], panel: usize, sums: &[E::Sum]) {
         let Self { to: Rows { to, stride }, bias, columns, .. } = *self;
         let bias = bias.get(panel * columns..).unwrap_or_default();
-        let between = pixels[1].index.wrapping_sub(pixels[0].index);
-        let even =
-            |pixels: &[Pixel]| pixels.windows(2).all(|pair| pair[1].index == pair[0].index.wrapping_add(between));
-        let at_once =
-            [pixels.len(), pixels.len() / 2].into_iter().find(|&len| pixels.chunks(len).all(even)).unwrap_or(1);
-        for (pixels, sums) in pixels.chunks(at_once).zip(sums.chunks(at_once * columns)) {
-            assert!(pixels.iter().all(|pixel| pixel.index < self.pixels) && sums.len() == pixels.len() * columns);
-            let to = to.wrapping_add(pixels[0].index * stride + panel * columns);
+        let mut rest = pixels;
+        while let Some((first, others)) = rest.split_first() {
+            let at = (pixels.len() - rest.len()) * columns;
+            if first.index == Pixel::NONE {
+                rest = others;
+                continue;
+            }
+            let between = others.first().map_or(1, |second| second.index.wrapping_sub(first.index));
+            let next =
+                |pair: &&[Pixel]| pair[1].index.wrapping_sub(pair[0].index) == between && pair[1].index != Pixel::NONE;
+            let (run, after) = rest.split_at(1 + rest.windows(2).take_while(next).count());
+            rest = after;
+            assert!(run.iter().all(|pixel| pixel.index < self.pixels) && sums.len() == pixels.len() * columns);
+            let (sums, to) = (&sums[at..], to.wrapping_add(first.index * stride + panel * columns));
             let stride = stride.wrapping_mul(between);
             // SAFETY: the rows of all pixels are writable there (asserted, and [`Target::rounded`]), by this thread alone: tasks differ
             // in group, outputs, image or rows. There are sums for each of them (asserted), and a `Kernel` is only made for levels
             // that the CPU has.
-            unsafe { round(sums.as_ptr(), pixels.len(), Finish { to, stride, bias }) };
+            unsafe { round(sums.as_ptr(), run.len(), Finish { to, stride, bias }) };
         }
     }
 }

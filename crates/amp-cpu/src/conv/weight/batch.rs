@@ -9,10 +9,13 @@
 
 use super::super::images::Images;
 use super::super::lattice::{Band, Lattice, Tap};
+use super::super::lines;
+use super::super::patch::Patch;
 use super::super::planes::Planes;
 use super::super::tile::{Convolve, Kernel, Reading};
 use super::CACHE_LINE;
 use super::part::{Part, Strip};
+use crate::gemm::cut::Cut;
 use crate::gemm::kernel::{Multiply, Scattered};
 use crate::simd::{self, Simd, dispatch};
 use crate::transpose::transpose;
@@ -21,8 +24,9 @@ use std::ops::Range;
 
 /// Images of a band: those of a step.
 const IMAGES: usize = 32;
-/// Fewest channels for which this pays: taps are not joined.
+/// Fewest channels of which every tap's are a strip. Of fewer, patches are strips, if they have no more elements than this.
 const CHANNELS: usize = 16;
+const PATCH: usize = 256;
 
 /// Where a band's pixels lie.
 pub(super) struct Batch {
@@ -30,10 +34,22 @@ pub(super) struct Batch {
     rows: Range<usize>,
     /// Pixels of a row.
     width: usize,
-    /// Positions of the source that the band reads of an image.
+    /// Whether the source is packed as patches, else as vectors of the positions that a tap reads.
+    patches: bool,
+    /// Patches of an image, or positions.
     positions: usize,
-    /// Of each tap and each of its steps: where it lies in a panel of slopes, and how many pixels before it in a block of the source.
+    /// Of each tap, or of all, the steps: where it lies in a panel of slopes, and how many pixels before it in a block of the source.
     steps: Vec<Vec<[usize; 2]>>,
+}
+
+/// Whether the steps of all bands are whole.
+pub(in super::super) fn takes_batches(images: usize, lattice: &Lattice) -> bool {
+    let (neighbours, width) = (lattice.step[1] == 1, lattice.grid[1]);
+    let even = |images: usize| {
+        images.is_multiple_of(IMAGES)
+            || neighbours && images.is_multiple_of(2) && (images * width).is_multiple_of(IMAGES)
+    };
+    even(images) || images > IMAGES && even(images % IMAGES)
 }
 
 impl Batch {
@@ -41,28 +57,28 @@ impl Batch {
     pub(super) fn bands(images: usize, channels: usize, lattice: &Lattice, elements: usize) -> Option<Vec<Band>> {
         let [height, width] = lattice.grid;
         let line = channels * width * lattice.step[0] * lattice.step[1];
-        if channels < CHANNELS || line * height == 0 {
+        if line * height == 0 || !takes_batches(images, lattice) {
             return None;
         }
         let whole = elements / (line * height);
         let at_once = if whole >= IMAGES { whole / IMAGES * IMAGES } else { IMAGES }.min(images);
         let rows = (elements / (at_once * line)).clamp(1, height);
         let rows = height.div_ceil(height.div_ceil(rows));
-        let neighbours = lattice.step[1] == 1;
-        let even = |images: usize| {
-            images.is_multiple_of(IMAGES)
-                || neighbours && images.is_multiple_of(2) && (images * width).is_multiple_of(IMAGES)
-        };
         let bands = (0..images).step_by(at_once).flat_map(|first| {
             let images = first..images.min(first + at_once);
             (0..height).step_by(rows).map(move |y| Band { images: images.clone(), rows: y..height.min(y + rows) })
         });
-        let bands: Vec<Band> = bands.collect();
-        bands.iter().all(|band| even(band.images.len())).then_some(bands)
+        Some(bands.collect())
     }
 
-    pub(super) fn new(lattice: &Lattice, band: &Band, size: [usize; 2], rows_of_panel: usize) -> Self {
+    fn new(lattice: &Lattice, band: &Band, size: [usize; 2], inputs: usize, rows_of_panel: usize) -> Self {
         let (images, width) = (band.images.len(), lattice.grid[1]);
+        let (pixels, of_patch) = (band.rows.len() * width, inputs * lattice.taps());
+        let (images_of_band, rows) = (band.images.clone(), band.rows.clone());
+        if inputs < CHANNELS && of_patch <= PATCH {
+            let steps = (0..pixels * images).step_by(IMAGES).map(|place| [place * rows_of_panel, place]).collect();
+            return Self { images: images_of_band, rows, width, patches: true, positions: pixels, steps: vec![steps] };
+        }
         let one = Band { images: 0..1, rows: band.rows.clone() };
         let planes = Planes::new(lattice, &one, 1, 1, 0);
         let [phase] = &lattice.phases[..] else { unreachable!("a convolution has one phase") };
@@ -83,7 +99,7 @@ impl Batch {
             steps
         };
         let steps = phase.taps.iter().zip(planes.taps(phase)).map(steps_of).collect();
-        Self { images: band.images.clone(), rows: band.rows.clone(), width, positions: planes.len(&one), steps }
+        Self { images: images_of_band, rows, width, patches: false, positions: planes.len(&one), steps }
     }
 
     /// Elements of a panel of slopes with so many rows.
@@ -138,32 +154,79 @@ impl Batch {
         });
     }
 
-    /// Writes blocks of some channels of the source, each `[positions][pairs of images][columns][2]`.
-    ///
-    pub(super) fn pack_source<E: Multiply>(
-        &self,
-        x: &View,
-        lattice: &Lattice,
-        [first, inputs]: [usize; 2],
-        columns: usize,
-        work: usize,
-        out: &mut [E],
-    ) {
-        let (of_block, at_once) = (self.of_block(columns), at_once(inputs, columns, work));
+    /// Writes blocks of columns of the source, each `[positions][pairs of images][columns][2]`.
+    fn pack_source<E: Multiply>(&self, source: &Source, columns: usize, work: usize, out: &mut [E]) {
+        let (of_block, all) =
+            (self.of_block(columns), if self.patches { source.of_patch() } else { source.channels[1] });
+        let at_once = at_once(all, columns, work);
         parallel::for_each_chunk_mut(out, at_once / columns * of_block, &|i, out| {
             let start = i * at_once;
-            let channels = at_once.min(inputs - start);
-            out[channels / columns * of_block..].fill(E::default());
-            let two = |first: usize| Band { images: first..first + 2, rows: self.rows.clone() };
-            let planes = Planes::new(lattice, &two(0), channels, 1, 0);
-            scratch::with(2 * self.positions * channels, |data: &mut [E]| {
+            let here = start..all.min(start + at_once);
+            out[here.len() / columns * of_block..].fill(E::default());
+            if self.patches {
+                self.pack_patches(source, here, columns, out)
+            } else {
+                self.pack_vectors(source, here, columns, out)
+            }
+        });
+    }
+
+    /// Two images of the band.
+    fn two(&self, first: usize) -> Band {
+        Band { images: first..first + 2, rows: self.rows.clone() }
+    }
+
+    /// Writes blocks of some channels.
+    fn pack_vectors<E: Multiply>(&self, source: &Source, channels: Range<usize>, columns: usize, out: &mut [E]) {
+        let (len, pairs) = (channels.len(), self.images.len() / 2);
+        let planes = Planes::new(source.lattice, &self.two(0), len, 1, 0);
+        scratch::with(2 * self.positions * len, |data: &mut [E]| {
+            for (pair, image) in self.images.clone().step_by(2).enumerate() {
+                planes.fill(source.x, &self.two(image), source.channels[0] + channels.start, data);
+                let images = data.split_at(self.positions * len);
+                dispatch(Pairs { images, channels: len, pair, pairs, columns, out });
+            }
+        });
+    }
+
+    /// Writes blocks of some elements of patches.
+    fn pack_patches<E: Multiply>(&self, source: &Source, elements: Range<usize>, columns: usize, out: &mut [E]) {
+        let (lattice, channels, pairs) = (source.lattice, source.channels[1], self.images.len() / 2);
+        let planes = Planes::new(lattice, &self.two(0), channels, 1, 0);
+        let (phase, one) = (&lattice.phases[0], Band { images: 0..1, rows: self.rows.clone() });
+        let classes = Planes::new(lattice, &one, channels, 1, 0).one_class(phase);
+        let patch = Patch::new(&planes.taps(phase), channels, classes, Cut::at_most(source.of_patch(), columns));
+        let lines = lines::of(&patch.blocks[0], 0, columns);
+        let lines = &lines[elements.start / columns..elements.end.div_ceil(columns)];
+        let (of_image, len) = (planes.len(&one), lines.len() * columns);
+        scratch::with(2 * of_image, |data: &mut [E]| {
+            scratch::with(2 * self.positions * len, |patches: &mut [E]| {
                 for (pair, image) in self.images.clone().step_by(2).enumerate() {
-                    planes.fill(x, &two(image), first + start, data);
-                    let images = data.split_at(self.positions * channels);
-                    dispatch(Pairs { images, channels, pair, pairs: self.images.len() / 2, columns, out });
+                    planes.fill(source.x, &self.two(image), source.channels[0], data);
+                    for (data, patches) in
+                        data.chunks_exact(of_image).zip(patches.chunks_exact_mut(self.positions * len))
+                    {
+                        lines::pack(lines, data, &patch.classes[0].pixels, patches);
+                    }
+                    let images = patches.split_at(self.positions * len);
+                    dispatch(Pairs { images, channels: len, pair, pairs, columns, out });
                 }
             });
         });
+    }
+}
+
+/// What slopes are multiplied by.
+struct Source<'a> {
+    x: &'a View<'a>,
+    lattice: &'a Lattice,
+    /// The first channel, and how many.
+    channels: [usize; 2],
+}
+
+impl Source<'_> {
+    fn of_patch(&self) -> usize {
+        self.channels[1] * self.lattice.taps()
     }
 }
 
@@ -172,17 +235,19 @@ impl<E: Convolve> Part<'_, E> {
     pub(super) fn add_batch(&self, tile: Scattered<E>, grad: &View, x: &View, inputs: [usize; 2]) {
         let Kernel { rows, columns, .. } = self.kernel;
         let (grad, work) = (Images::new(grad), self.work(inputs[1]));
-        let batch = Batch::new(self.lattice, self.band, Images::new(x).size, rows);
+        let source = Source { x, lattice: self.lattice, channels: inputs };
+        let batch = Batch::new(self.lattice, self.band, Images::new(x).size, inputs[1], rows);
         let (of_panel, of_block) = (batch.of_panel(rows), batch.of_block(columns));
-        let (panels, blocks) = (self.outputs[1].div_ceil(rows), inputs[1].div_ceil(columns));
+        let (taps, of_tap) = if batch.patches { (1, source.of_patch()) } else { (self.lattice.taps(), inputs[1]) };
+        let (panels, blocks) = (self.outputs[1].div_ceil(rows), of_tap.div_ceil(columns));
         scratch::with(panels * of_panel, |slopes: &mut [E]| {
             batch.pack_slopes(&grad, self.outputs, rows, work, slopes);
-            scratch::with(blocks * of_block, |source: &mut [E]| {
-                batch.pack_source(x, self.lattice, inputs, columns, work, source);
-                self.store(&strips(self.lattice.taps(), inputs[1], columns), inputs[1], work, &|strip, panel, sums| {
-                    let block = &source[strip.at / columns * of_block..][..of_block];
+            scratch::with(blocks * of_block, |packed: &mut [E]| {
+                batch.pack_source(&source, columns, work, packed);
+                self.store(&strips(taps, of_tap, columns), inputs[1], work, &|strip, panel, sums| {
+                    let block = &packed[strip.at / columns * of_block..][..of_block];
                     let panels = slopes[panel * of_panel..].chunks_exact(of_panel);
-                    self.multiply(tile, &batch.steps[strip.first / inputs[1]], panels, block, sums);
+                    self.multiply(tile, &batch.steps[strip.first / of_tap], panels, block, sums);
                 });
             });
         });
@@ -216,7 +281,7 @@ impl<E: Convolve> Part<'_, E> {
     }
 }
 
-/// Strips of every tap's channels.
+/// Strips of every tap's channels, or of a patch.
 fn strips(taps: usize, channels: usize, columns: usize) -> Vec<Strip> {
     let strip = |tap: usize, at: usize| Strip {
         first: tap * channels + at,
@@ -282,8 +347,8 @@ mod tests {
         assert_eq!(bands(32, 16, 2, 64), Some(vec![(32, 2); 8]));
         assert_eq!(bands(96, 4, 1, 128), Some(vec![(96, 4)]));
         assert_eq!(bands(40, 32, 1, 64), Some([vec![(32, 4); 8], vec![(8, 4); 8]].concat()));
-        // Few channels, an odd image, steps that end in the middle of a row, or whose pixels are no neighbours.
-        for [images, size, stride, channels] in [[32, 32, 1, 3], [33, 32, 1, 64], [6, 8, 1, 64], [8, 16, 2, 64]] {
+        // An odd image, steps that end in the middle of a row, or whose pixels are no neighbours.
+        for [images, size, stride, channels] in [[33, 32, 1, 64], [6, 8, 1, 64], [8, 16, 2, 64]] {
             assert_eq!(bands(images, size, stride, channels), None, "{images} images of {size} by {size}");
         }
     }

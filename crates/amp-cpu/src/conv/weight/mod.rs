@@ -18,6 +18,7 @@ use crate::storage::Element;
 use crate::transpose::transpose;
 use crate::{Storage, View, parallel, scratch};
 use batch::Batch;
+pub(super) use batch::takes_batches;
 use part::Part;
 
 /// The most partial sums there may be.
