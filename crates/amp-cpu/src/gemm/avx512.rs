@@ -249,24 +249,23 @@ unsafe fn direct(
     unsafe { multiply::<SIZE>(depth, a, a_stride * SIZE, b, c, stride, accumulate) }
 }
 
-/// Writes the rows of a tile, with the bias, where they belong: F32 as it is.
+/// Writes the rows of tiles, with the bias, where they belong: F32 as it is.
 ///
 /// # Safety
 /// As [`super::kernel::Round`].
 #[target_feature(enable = "avx512f")]
-unsafe fn rounded(sums: *const f32, rows: usize, finish: Finish<'_, f32>) {
-    // SAFETY: so many rows of sums are readable and as many of the result writable (caller); a bias has the tile's columns.
-    unsafe {
-        let bias = finish.bias.first_chunk::<COLUMNS>();
-        let bias = bias.map(|bias| [_mm512_loadu_ps(bias.as_ptr()), _mm512_loadu_ps(bias.as_ptr().add(16))]);
-        for row in 0..rows {
-            let (sums, to) = (sums.add(row * COLUMNS), finish.to.add(row * finish.stride));
-            let [mut left, mut right] = [_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(16))];
-            if let Some([of_left, of_right]) = bias {
-                (left, right) = (_mm512_add_ps(left, of_left), _mm512_add_ps(right, of_right));
+unsafe fn rounded(sums: *const f32, apart: usize, [rows, tiles]: [usize; 2], finish: Finish<'_, f32>) {
+    for row in 0..rows {
+        for column in (0..tiles * COLUMNS).step_by(16) {
+            let (tile, within) = (column / COLUMNS, column % COLUMNS);
+            // SAFETY: so many rows of sums are readable and as many of the result writable (caller).
+            unsafe {
+                let mut sum = _mm512_loadu_ps(sums.add(tile * apart + row * COLUMNS + within));
+                if let Some(bias) = finish.bias.get(column..).and_then(|bias| bias.first_chunk::<16>()) {
+                    sum = _mm512_add_ps(sum, _mm512_loadu_ps(bias.as_ptr()));
+                }
+                _mm512_storeu_ps(finish.to.add(row * finish.stride + column), sum);
             }
-            _mm512_storeu_ps(to, left);
-            _mm512_storeu_ps(to.add(16), right);
         }
     }
 }

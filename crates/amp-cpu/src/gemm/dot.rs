@@ -274,18 +274,26 @@ pub(super) mod x86 {
         unsafe { end(of_lines::<MR>(depth, a, a_stride, b, c, stride, accumulate), finish) }
     }
 
-    /// The rows of a tile whose sums are in memory, 32 each.
+    /// The rows of tiles whose sums are in memory, 32 each.
     ///
     /// # Safety
     /// As [`super::super::kernel::Round`].
     #[target_feature(enable = "avx512f,avx512dq,avx512bf16")]
-    pub(in super::super) unsafe fn rounded(sums: *const f32, rows: usize, finish: Finish<'_, bf16>) {
+    pub(in super::super) unsafe fn rounded(
+        sums: *const f32,
+        apart: usize,
+        [rows, tiles]: [usize; 2],
+        finish: Finish<'_, bf16>,
+    ) {
         for row in 0..rows {
-            // SAFETY: so many rows of sums are readable and as many of the result writable (caller).
-            unsafe {
-                let sums = sums.add(32 * row);
-                let to = finish.to.add(row * finish.stride);
-                end([[_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(16))]], Finish { to, ..finish });
+            for tile in 0..tiles {
+                // SAFETY: so many rows of sums are readable and as many of the result writable (caller).
+                unsafe {
+                    let sums = sums.add(tile * apart + 32 * row);
+                    let to = finish.to.add(row * finish.stride + 32 * tile);
+                    let bias = finish.bias.get(32 * tile..).unwrap_or_default();
+                    end([[_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(16))]], Finish { to, bias, ..finish });
+                }
             }
         }
     }

@@ -82,11 +82,15 @@ pub(crate) type Finishing<E> = unsafe fn(
     finish: Finish<'_, E>,
 );
 
-/// Rounds the sums of a tile, as many rows of its columns, one after the other, and writes them where they belong.
+/// Rounds the sums of tiles side by side, row after row, and writes them where they belong.
+///
+/// Of each tile there are as many rows of its columns, one after the other; `apart` is how far the next tile's sums are.
 ///
 /// # Safety
-/// The sums must be readable, as many rows writable where they belong, and the CPU must have the kernel's instructions.
-pub(crate) type Round<E> = unsafe fn(sums: *const <E as Multiply>::Sum, rows: usize, finish: Finish<'_, E>);
+/// The sums must be readable, as many rows of all columns writable where they belong, and the CPU must have the kernel's
+/// instructions.
+pub(crate) type Round<E> =
+    unsafe fn(sums: *const <E as Multiply>::Sum, apart: usize, size: [usize; 2], finish: Finish<'_, E>);
 
 /// A tile kernel with its sizes.
 #[derive(Clone, Copy)]

@@ -87,7 +87,7 @@ impl<E: Multiply> Task<'_, E> {
         {
             // SAFETY: so many rows of sums are there (cut), those of the result are writable ([`Output::rows`]) and this task's
             // alone ([`Sink`]), and a `Kernel` is only made for levels the CPU has.
-            return unsafe { round(sums.as_ptr(), rows.len(), finish) };
+            return unsafe { round(sums.as_ptr(), 0, [rows.len(), 1], finish) };
         }
         let lines = Finished { values: sums, len: nr };
         self.sink.store_rows(rows.start, column, columns, lines);

@@ -17,6 +17,8 @@ use std::ops::Range;
 
 /// Elements of kernels that are multiplied by one tile of pixels after the other: they stay in the L2 cache.
 const RESIDENT: usize = 1 << 19;
+/// Tiles of outputs that are rounded together.
+const SIDE_BY_SIDE: usize = 4;
 
 impl<E: Convolve> Part<'_, E> {
     /// Computes a number of panels of outputs at once, one tile of pixels after the other.
@@ -33,10 +35,12 @@ impl<E: Convolve> Part<'_, E> {
                     self.tiles(tile, panels, data, &mut |pixels, panel, sums| to.end(round, pixels, panel, sums));
                 }
                 None => scratch::with(panels.len() * self.of_panel(), |all: &mut [E::Sum]| {
-                    self.tiles(tile, panels.clone(), data, &mut |pixels, panel, sums| {
-                        let sums = pixels.iter().zip(sums.chunks_exact(columns));
-                        for (pixel, sums) in sums.filter(|(pixel, _)| pixel.index != Pixel::NONE) {
-                            all[panel * self.of_panel() + pixel.index * columns..][..columns].copy_from_slice(sums);
+                    self.tiles(tile, panels.clone(), data, &mut |pixels, first, sums| {
+                        for (panel, sums) in (first..).zip(sums.chunks_exact(pixels.len() * columns)) {
+                            let sums = pixels.iter().zip(sums.chunks_exact(columns));
+                            for (pixel, sums) in sums.filter(|(pixel, _)| pixel.index != Pixel::NONE) {
+                                all[panel * self.of_panel() + pixel.index * columns..][..columns].copy_from_slice(sums);
+                            }
                         }
                     });
                     for (panel, sums) in panels.clone().zip(all.chunks_exact_mut(self.of_panel())) {
@@ -51,7 +55,7 @@ impl<E: Convolve> Part<'_, E> {
     fn tiles(&self, tile: Scattered<E>, panels: Range<usize>, data: &[E], end: &mut End<E>) {
         let Kernel { rows, columns, step, .. } = self.kernel;
         for (patch, packed) in self.phases(panels.clone()) {
-            let places = if patch.blocks.len() > 1 { panels.len() } else { 1 };
+            let places = if patch.blocks.len() > 1 { panels.len() } else { SIDE_BY_SIDE.min(panels.len()) };
             let deepest = patch.blocks.iter().map(|block| block.depth.next_multiple_of(step)).max().unwrap_or(0);
             let of_lines = if patch.even.is_some() { 0 } else { rows * deepest };
             scratch::with(of_lines, |lines: &mut [E]| {
@@ -152,19 +156,24 @@ impl<'a, E: Convolve> Tiles<'a, E> {
                 }
             };
             for (j, panel) in self.panels.iter().enumerate() {
-                let at = if self.blocks.len() > 1 { j * rows * columns } else { 0 };
-                let sums = &mut sums[at..][..rows * columns];
+                let place = if self.blocks.len() > 1 { j } else { j % SIDE_BY_SIDE };
+                let here = &mut sums[place * rows * columns..][..rows * columns];
                 if !steps.is_empty() {
                     // SAFETY: half a tile's pixels lie `between` apart in `data` ([`evenly`](super::super::patch::evenly)), where each
                     // step of all of them ends inside (asserted, here and in `new`), or they are lines of all steps; the panel has the
                     // columns of all steps (asserted in `new`), `sums` the rows of a tile (cut to as many); a `Kernel` is only made
                     // for levels the CPU has, and the caller has prepared this thread.
-                    unsafe { tile(steps, halves, between, panel.as_ptr(), sums.as_mut_ptr(), self.first < Some(i)) };
+                    unsafe { tile(steps, halves, between, panel.as_ptr(), here.as_mut_ptr(), self.first < Some(i)) };
                 } else if self.first.is_none() {
-                    sums.fill(Default::default());
+                    here.fill(Default::default());
                 }
-                if i + 1 == self.blocks.len() {
-                    end(pixels, j, sums);
+                let tiles = j % SIDE_BY_SIDE + 1;
+                if i + 1 == self.blocks.len() && (tiles == SIDE_BY_SIDE || j + 1 == self.panels.len()) {
+                    end(
+                        pixels,
+                        j + 1 - tiles,
+                        &mut sums[(place + 1 - tiles) * rows * columns..(place + 1) * rows * columns],
+                    );
                 }
             }
         }
@@ -183,6 +192,7 @@ struct Rounded<'a, E: Convolve> {
 impl<E: Convolve> Rounded<'_, E> {
     /// Rounds the sums of a tile.
     fn end(&self, round: Round<E>, pixels: &[Pixel], panel: usize, sums: &[E::Sum]) {
+        let (of_tile, tiles) = (pixels.len() * self.columns, sums.len() / (pixels.len() * self.columns));
         let Self { to: Rows { to, stride }, bias, columns, .. } = *self;
         let bias = bias.get(panel * columns..).unwrap_or_default();
         let mut rest = pixels;
@@ -197,13 +207,13 @@ impl<E: Convolve> Rounded<'_, E> {
                 |pair: &&[Pixel]| pair[1].index.wrapping_sub(pair[0].index) == between && pair[1].index != Pixel::NONE;
             let (run, after) = rest.split_at(1 + rest.windows(2).take_while(next).count());
             rest = after;
-            assert!(run.iter().all(|pixel| pixel.index < self.pixels) && sums.len() == pixels.len() * columns);
+            assert!(run.iter().all(|pixel| pixel.index < self.pixels) && sums.len() == tiles * of_tile);
             let (sums, to) = (&sums[at..], to.wrapping_add(first.index * stride + panel * columns));
             let stride = stride.wrapping_mul(between);
             // SAFETY: the rows of all pixels are writable there (asserted, and [`Target::rounded`]), by this thread alone: tasks differ
             // in group, outputs, image or rows. There are sums for each of them (asserted), and a `Kernel` is only made for levels
             // that the CPU has.
-            unsafe { round(sums.as_ptr(), run.len(), Finish { to, stride, bias }) };
+            unsafe { round(sums.as_ptr(), of_tile, [run.len(), tiles], Finish { to, stride, bias }) };
         }
     }
 }
