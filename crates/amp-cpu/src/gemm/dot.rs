@@ -28,10 +28,10 @@
 
 use super::kernel::{Kernel as Tiles, Multiply, Tile};
 use super::operand::Matrix;
-use super::panel::{Panel, asks_for_lines};
+use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
 use crate::convert::{Cast, Compute};
-use crate::load::load;
+use crate::load::{asks_for_lines, load};
 use crate::output::prefetch;
 use crate::scratch::same_bytes_mut;
 use crate::simd::{Kernel, Level, Simd, dispatch};

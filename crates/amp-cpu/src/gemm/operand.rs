@@ -1,9 +1,9 @@
 //! What a product is made of: anything that can be packed into panels, matrices first of all.
 
 use super::kernel::Multiply;
-use super::panel::{Panel, asks_for_lines};
+use super::panel::Panel;
 use crate::View;
-use crate::load::expect;
+use crate::load::{asks_for_lines, expect};
 use crate::scratch;
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
 //! Panels: packed vectors, side by side, in the order in which a tile kernel reads them.
 
 use super::kernel::Multiply;
+use crate::load::asks_for_lines;
 use crate::output::{prefetch, prefetch_at};
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Kernel, Simd, dispatch};
 use crate::transpose::{transpose, transpose_groups};
 
 /// Form of a packed block.
@@ -100,15 +101,6 @@ impl Panel {
             }
         }
     }
-}
-
-/// Whether lines that are packed as they lie are asked for in advance.
-///
-/// A Xeon with AMX fetches them by itself, for what it is asked it has the same few buffers: 128 rows by 768 × 3072 took two of
-/// its threads 10 to 25 % longer with what Zen 5 gains from, of F32 operands 2 to 5 %; left sides that are rounded as lines, 2048 × 768
-/// by 768 × 768 2 to 4 % and 96 products of 256 × 64 by 64 × 256 9 %.
-pub(super) fn asks_for_lines() -> bool {
-    Level::current() < Level::Amx
 }
 
 /// [`Panel::weave_across`] for groups of one or two; `WIDTH` is the width where it is known, else 0.

@@ -18,7 +18,7 @@ pub(super) use weight::kernels;
 use super::super::images::Images;
 use super::super::lattice::{Lattice, Phase, Tap};
 use crate::gemm::kernel::Full;
-use crate::load::expect;
+use crate::load::{asks_for_lines, expect};
 use crate::num::Real;
 use crate::scratch;
 use crate::simd::{LANES, Lanes, Simd};
@@ -178,7 +178,9 @@ fn load<T: Full>(
     let start = source.start(image, channels.start, y) + x.start * next;
     if count == lanes && next == lanes {
         // Rows of a page of memory each would all be waited for anew.
-        expect(source.view.data, start + to.len(), to.len());
+        if asks_for_lines() {
+            expect(source.view.data, start + to.len(), to.len());
+        }
         return T::load(source.view, start, 1, to);
     }
     for (i, pixel) in to.chunks_exact_mut(lanes).enumerate() {
