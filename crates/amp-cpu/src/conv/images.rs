@@ -66,6 +66,7 @@ impl<'a> Images<'a> {
             });
         }
         if self.strides[3] == count {
+            // A stem's three channels take as long to ask for as a row does.
             return E::load(self.view, start, 1, out);
         }
         for (x, pixel) in out.chunks_exact_mut(count).enumerate() {
@@ -78,15 +79,7 @@ impl<'a> Images<'a> {
         let (count, width, span) = (channels.len(), self.size[1], rows.len() * self.size[1]);
         scratch::with(width * count, |pixels: &mut [E]| {
             for (i, y) in rows.enumerate() {
-                let start = self.start(image, channels.start, y);
-                if self.strides[3] == count {
-                    // A stem's three channels take as long to ask for as a row does.
-                    E::load(self.view, start, 1, pixels);
-                } else {
-                    for (x, pixel) in pixels.chunks_exact_mut(count).enumerate() {
-                        E::load(self.view, start + x * self.strides[3], 1, pixel);
-                    }
-                }
+                self.load_pixels(image, channels.clone(), y, pixels);
                 transpose(pixels, count, [width, count], &mut out[i * width..], span);
             }
         });

@@ -238,7 +238,7 @@ fn sums_without_tiles([grad, x]: [&View; 2], w @ [outputs, inputs, kh, kw]: [usi
     let short = inputs * kw <= DIRECT + DIRECT / 2 && shares_rows(w, spec) && fills_vectors(width);
     let few = outputs <= DIRECT * spec.groups && inputs <= DIRECT;
     let amx = takes_amx(grad, x) && tiles_of_amx_pay(outputs / spec.groups, inputs * kh * kw);
-    !computes_in_f64(x) && (few || short && !(amx && weight::takes_batches(images, &lattice_of_weight(grad, w, spec))))
+    !computes_in_f64(x) && (few || short && !(amx && weight::takes_batches(images, width, spec.stride[1])))
 }
 
 /// Whether rows of pixels that are summed together read the same rows of the image.

@@ -5,17 +5,10 @@ use super::patch::{Class, Patch, Pixel, evenly};
 use super::planes::Planes;
 use super::tile::{Convolve, Kernel};
 use super::weight::CACHE_LINE;
-use crate::gemm::cut::Cut;
 use std::ops::Range;
 
 /// Bytes of the images that are put side by side: they stay in the L2 cache beside kernels.
 const SIDE_BY_SIDE: usize = 3 << 18;
-
-/// The depth of blocks of patches that are read where they lie: what a tile reads of them stays in the L1 cache for all panels.
-///
-/// On a Xeon with AMX 384 and 512 are alike over 128 to 512 channels (3 x 3), 768 takes 5 to 15 % more over 512, all of it at once 15 %
-/// over 128.
-const DEPTH: Cut = Cut { usual: 384, longest: 576, step: 32 };
 
 /// What bands with the same rows and as many images have in common.
 ///
@@ -25,6 +18,8 @@ pub(super) struct Plan {
     rows: Range<usize>,
     images: usize,
     pub planes: Planes,
+    /// Elements that are read behind them.
+    pub behind: usize,
     /// Of each phase.
     pub patches: Vec<Patch>,
 }
@@ -60,6 +55,7 @@ impl Plans {
 
 impl Plan {
     fn new<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, band: &Band, channels: usize, size: [usize; 2]) -> Self {
+        let half = kernel.rows / 2;
         let order = Arrangement::new(kernel, lattice, band.images.len(), channels);
         let planes = |apart| Planes::new(lattice, band, channels, kernel.padding(), apart);
         let planes = match order {
@@ -71,7 +67,7 @@ impl Plan {
                 Arrangement::Told => planes.classes(phase, size, kernel.rows),
                 Arrangement::SideBySide => planes.classes_by_pixel(phase, size),
                 Arrangement::Plain => planes.one_class(phase),
-                Arrangement::Through => planes.one_class_through(phase, kernel.rows / 2),
+                Arrangement::Through => planes.one_class_through(phase, half),
             };
             for Class { pixels, .. } in &mut classes {
                 let place = |pixel: &Pixel| match pixel.index {
@@ -79,21 +75,21 @@ impl Plan {
                     _ => lattice.place(band, index, pixel.index).map(|index| Pixel { index, ..*pixel }),
                 };
                 *pixels = pixels.iter().filter_map(place).collect();
-                // The last tile of a class repeats its last pixel, or the last half of a tile.
+                // The last tile of a class repeats its last pixel, or its only half.
                 let missing = pixels.len().next_multiple_of(kernel.rows) - pixels.len();
-                if order != Arrangement::Told && order != Arrangement::Plain && missing > 0 {
-                    pixels.extend_from_within(pixels.len() - missing..);
+                if missing == half {
+                    pixels.extend_from_within(pixels.len() - half..);
                 } else if let Some(&last) = pixels.last() {
                     pixels.resize(pixels.len() + missing, last);
                 }
             }
             let whole = kernel.anywhere() && planes.depth().is_multiple_of(kernel.step);
-            let even = if whole { evenly(&classes, kernel.rows / 2) } else { None };
-            let cut = if kernel.anywhere() { DEPTH } else { kernel.depth };
-            Patch { even, ..Patch::new(&planes.taps(phase), planes.depth(), classes, cut) }
+            let even = if whole { evenly(&classes, half) } else { None };
+            Patch { even, ..Patch::new(&planes.taps(phase), planes.depth(), classes, kernel.depth) }
         };
         let patches = lattice.phases.iter().enumerate().map(patch).collect();
-        Self { rows: band.rows.clone(), images: band.images.len(), patches, planes }
+        let behind = if order == Arrangement::Through { planes.through(half) } else { 0 };
+        Self { rows: band.rows.clone(), images: band.images.len(), patches, planes, behind }
     }
 }
 

@@ -134,11 +134,17 @@ impl Planes {
         (self.axes[1].len + half) * self.stride
     }
 
+    /// The rows and the columns of the pixels, parted by the taps of a phase that lie inside of an image of a `size`.
+    fn parts(&self, phase: &Phase, [height, width]: [usize; 2]) -> [Parts; 2] {
+        [
+            Parts::new(self.grid[0], phase.taps.iter().map(|tap| tap.y), &self.axes[0], height),
+            Parts::new(self.grid[1], phase.taps.iter().map(|tap| tap.x), &self.axes[1], width),
+        ]
+    }
+
     /// The pixels of a phase, by the taps that lie inside of an image of a `size`; all images of a pixel in turn.
-    pub(super) fn classes_by_pixel(&self, phase: &Phase, [height, width]: [usize; 2]) -> Vec<Class> {
-        let grid = self.grid;
-        let down = Parts::new(grid[0], phase.taps.iter().map(|tap| tap.y), &self.axes[0], height);
-        let across = Parts::new(grid[1], phase.taps.iter().map(|tap| tap.x), &self.axes[1], width);
+    pub(super) fn classes_by_pixel(&self, phase: &Phase, size: [usize; 2]) -> Vec<Class> {
+        let (grid, [down, across]) = (self.grid, self.parts(phase, size));
         let class = |(down, across): (&Part, &Part)| Class {
             inside: both(&down.inside, &across.inside).collect(),
             pixels: Vec::new(),
@@ -155,12 +161,9 @@ impl Planes {
 
     /// The pixels of a phase, by the taps that lie inside of an image of a `size`; told apart along an axis only if that
     /// makes tiles of so many `rows` multiply less.
-    pub(super) fn classes(&self, phase: &Phase, [height, width]: [usize; 2], rows: usize) -> Vec<Class> {
+    pub(super) fn classes(&self, phase: &Phase, size: [usize; 2], rows: usize) -> Vec<Class> {
         let (grid, images) = (self.grid, self.pixels.len() / (self.grid[0] * self.grid[1]));
-        let along = [
-            Parts::new(grid[0], phase.taps.iter().map(|tap| tap.y), &self.axes[0], height),
-            Parts::new(grid[1], phase.taps.iter().map(|tap| tap.x), &self.axes[1], width),
-        ];
+        let along = self.parts(phase, size);
         let whole = grid.map(|size| Parts::whole(size, phase.taps.len()));
         let choices = [[&whole[0], &whole[1]], [&along[0], &whole[1]], [&whole[0], &along[1]], [&along[0], &along[1]]];
         let [down, across] =

@@ -41,6 +41,11 @@ impl<'a, T: Real> Target<'a, T> {
         Self { accumulate: true, ..target }
     }
 
+    /// Where a channel of an image's pixel lies, if the channels of a pixel lie together.
+    fn place(&self, [image, channel, pixel]: [usize; 3]) -> usize {
+        (image * self.size[0] * self.size[1] + pixel) * self.channels + channel
+    }
+
     /// Adds the bias to `count` neighbouring channels of pixels, from an image's channel and pixel on, and stores them where
     /// the channels of a pixel lie together: the first values of vectors of `len`, one for each pixel.
     ///
@@ -54,7 +59,7 @@ impl<'a, T: Real> Target<'a, T> {
         vectors: &mut [T],
     ) {
         let bias = self.bias.get(channel..channel + count).unwrap_or_default();
-        let at = (image * self.size[0] * self.size[1] + first) * self.channels + channel;
+        let at = self.place([image, channel, first]);
         if self.accumulate {
             for (pixel, vector) in vectors.chunks_exact(len).enumerate() {
                 // SAFETY: the caller's duty.
@@ -77,7 +82,7 @@ impl<'a, T: Real> Target<'a, T> {
         if self.order != MemoryOrder::ChannelsLast || !self.bias.is_empty() {
             return None;
         }
-        let at = (image * self.size[0] * self.size[1] + first) * self.channels + channel;
+        let at = self.place([image, channel, first]);
         let sums = self.output.rows(at, self.channels, count, columns).map(|to| Rows { to, stride: self.channels });
         if self.accumulate {
             return sums.map(|sums| Ends { begin: Some(sums), end: End::Sums(sums) });
@@ -98,7 +103,7 @@ impl<'a, T: Real> Target<'a, T> {
         if self.order != MemoryOrder::ChannelsLast || self.accumulate {
             return None;
         }
-        let at = (image * self.size[0] * self.size[1] + first) * self.channels + channel;
+        let at = self.place([image, channel, first]);
         let to = self.output.rows(at, self.channels, count, columns)?;
         Some((Rows { to, stride: self.channels }, self.bias.get(channel..channel + columns).unwrap_or_default()))
     }
@@ -106,7 +111,7 @@ impl<'a, T: Real> Target<'a, T> {
     /// Asks for the memory of all channels of `count` pixels, where they lie together.
     pub(super) fn expect(&self, image: usize, first: usize, count: usize) {
         if self.order == MemoryOrder::ChannelsLast {
-            let at = (image * self.size[0] * self.size[1] + first) * self.channels;
+            let at = self.place([image, 0, first]);
             self.output.expect(at, 0, 1, count * self.channels);
         }
     }

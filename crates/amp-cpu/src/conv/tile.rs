@@ -111,11 +111,15 @@ pub(super) enum Reading<E: Convolve> {
 }
 
 impl<E: Convolve> Kernel<E> {
-    /// The tiles of matrix products.
+    /// The tiles of matrix products, in blocks of the depth of which what a tile reads of patches stays in the L1 cache for all panels.
+    ///
+    /// On a Xeon with AMX 384 and 512 are alike over 128 to 512 channels (3 x 3), 768 takes 5 to 15 % more over 512, all of it at once
+    /// 15 % over 128.
     pub(super) fn packed(gemm: gemm::kernel::Kernel<E>) -> Self {
         let (left, right) = (gemm.left, gemm.right);
+        let depth = Cut { usual: 384, longest: 576, step: left.step };
         let reading = Reading::Packed(gemm);
-        Self { rows: left.width, columns: right.width, group: right.group, step: left.step, depth: gemm.depth, reading }
+        Self { rows: left.width, columns: right.width, group: right.group, step: left.step, depth, reading }
     }
 
     /// Whether steps of the depth may lie anywhere: pixels are then in whatever order suits them.

@@ -168,7 +168,7 @@ impl<E: Multiply, const WIDTH: usize> Kernel for Across<'_, E, WIDTH> {
 
 /// Elements of two lines in turn.
 #[inline(always)]
-fn pair<E: Copy>(even: &[E], odd: &[E], to: &mut [[E; 2]]) {
+pub(crate) fn pair<E: Copy>(even: &[E], odd: &[E], to: &mut [[E; 2]]) {
     for ((to, &even), &odd) in to.iter_mut().zip(even).zip(odd) {
         *to = [even, odd];
     }

@@ -91,7 +91,7 @@ struct Part<'a, E: Convolve> {
 impl<E: Convolve> Part<'_, E> {
     fn compute(&self, source: &View, channels: usize) {
         let planes = &self.plan.planes;
-        scratch::with(planes.len(self.band) + planes.through(self.kernel.rows), |data: &mut [E]| {
+        scratch::with(planes.len(self.band) + self.plan.behind, |data: &mut [E]| {
             planes.fill(source, self.band, self.group * channels, data);
             match self.kernel.reading {
                 Reading::Direct(patches, _) => self.direct(patches, data),
@@ -148,8 +148,12 @@ impl<E: Convolve> Part<'_, E> {
         if outputs < columns {
             return None;
         }
-        let top = self.lattice.written(self.band).start * self.lattice.size[1];
-        self.target.finish([self.band.images.start, channel, top], columns, self.pixels())
+        self.target.finish(self.place(channel), columns, self.pixels())
+    }
+
+    /// Image, channel and pixel from which on the band's results lie.
+    fn place(&self, channel: usize) -> [usize; 3] {
+        [self.band.images.start, channel, self.lattice.written(self.band).start * self.lattice.size[1]]
     }
 
     /// Sums of a phase's pixels for the outputs of one panel, `[pixels][columns]`, or finished.
@@ -216,7 +220,7 @@ impl<E: Convolve> Part<'_, E> {
     fn store(&self, panel: usize, sums: &mut [E::Sum]) {
         let (columns, (channel, outputs)) = (self.kernel.columns, self.outputs(panel));
         let (band, image, sums) = (self.band, self.image(), &mut sums[..self.pixels() * columns]);
-        let top = self.lattice.written(band).start * self.lattice.size[1];
+        let [_, _, top] = self.place(channel);
         if self.target.order == MemoryOrder::ChannelsLast {
             for (n, sums) in band.images.clone().zip(sums.chunks_exact_mut((image * columns).max(1))) {
                 // SAFETY: tasks differ in group, outputs, image or rows, so in what they store of a pixel.

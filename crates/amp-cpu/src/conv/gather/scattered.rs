@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Elements of kernels that are multiplied by one tile of pixels after the other: they stay in the L2 cache.
 const RESIDENT: usize = 1 << 19;
 /// Tiles of outputs that are rounded together.
-const SIDE_BY_SIDE: usize = 4;
+const TOGETHER: usize = 4;
 
 impl<E: Convolve> Part<'_, E> {
     /// Computes a number of panels of outputs at once, one tile of pixels after the other.
@@ -55,7 +55,7 @@ impl<E: Convolve> Part<'_, E> {
     fn tiles(&self, tile: Scattered<E>, panels: Range<usize>, data: &[E], end: &mut End<E>) {
         let Kernel { rows, columns, step, .. } = self.kernel;
         for (patch, packed) in self.phases(panels.clone()) {
-            let places = if patch.blocks.len() > 1 { panels.len() } else { SIDE_BY_SIDE.min(panels.len()) };
+            let places = if patch.blocks.len() > 1 { panels.len() } else { TOGETHER.min(panels.len()) };
             let deepest = patch.blocks.iter().map(|block| block.depth.next_multiple_of(step)).max().unwrap_or(0);
             let of_lines = if patch.even.is_some() { 0 } else { rows * deepest };
             scratch::with(of_lines, |lines: &mut [E]| {
@@ -78,9 +78,7 @@ impl<E: Convolve> Part<'_, E> {
         if outputs < columns {
             return None;
         }
-        let top = self.lattice.written(self.band).start * self.lattice.size[1];
-        let place = [self.band.images.start, channel, top];
-        let (to, bias) = self.target.rounded(place, panels.len() * columns, self.pixels())?;
+        let (to, bias) = self.target.rounded(self.place(channel), panels.len() * columns, self.pixels())?;
         Some(Rounded { to, bias, columns, pixels: self.pixels() })
     }
 }
@@ -156,7 +154,7 @@ impl<'a, E: Convolve> Tiles<'a, E> {
                 }
             };
             for (j, panel) in self.panels.iter().enumerate() {
-                let place = if self.blocks.len() > 1 { j } else { j % SIDE_BY_SIDE };
+                let place = if self.blocks.len() > 1 { j } else { j % TOGETHER };
                 let here = &mut sums[place * rows * columns..][..rows * columns];
                 if !steps.is_empty() {
                     // SAFETY: half a tile's pixels lie `between` apart in `data` ([`evenly`](super::super::patch::evenly)), where each
@@ -167,8 +165,8 @@ impl<'a, E: Convolve> Tiles<'a, E> {
                 } else if self.first.is_none() {
                     here.fill(Default::default());
                 }
-                let tiles = j % SIDE_BY_SIDE + 1;
-                if i + 1 == self.blocks.len() && (tiles == SIDE_BY_SIDE || j + 1 == self.panels.len()) {
+                let tiles = j % TOGETHER + 1;
+                if i + 1 == self.blocks.len() && (tiles == TOGETHER || j + 1 == self.panels.len()) {
                     end(
                         pixels,
                         j + 1 - tiles,

@@ -17,6 +17,7 @@ use super::CACHE_LINE;
 use super::part::{Part, Strip};
 use crate::gemm::cut::Cut;
 use crate::gemm::kernel::{Multiply, Scattered};
+use crate::gemm::panel::pair;
 use crate::simd::{self, Simd, dispatch};
 use crate::transpose::transpose;
 use crate::{View, parallel, scratch};
@@ -42,9 +43,9 @@ pub(super) struct Batch {
     steps: Vec<Vec<[usize; 2]>>,
 }
 
-/// Whether the steps of all bands are whole.
-pub(in super::super) fn takes_batches(images: usize, lattice: &Lattice) -> bool {
-    let (neighbours, width) = (lattice.step[1] == 1, lattice.grid[1]);
+/// Whether the steps of all bands are whole, for rows of `width` pixels that lie `step` apart in the source.
+pub(in super::super) fn takes_batches(images: usize, width: usize, step: usize) -> bool {
+    let neighbours = step == 1;
     let even = |images: usize| {
         images.is_multiple_of(IMAGES)
             || neighbours && images.is_multiple_of(2) && (images * width).is_multiple_of(IMAGES)
@@ -57,7 +58,7 @@ impl Batch {
     pub(super) fn bands(images: usize, channels: usize, lattice: &Lattice, elements: usize) -> Option<Vec<Band>> {
         let [height, width] = lattice.grid;
         let line = channels * width * lattice.step[0] * lattice.step[1];
-        if line * height == 0 || !takes_batches(images, lattice) {
+        if line * height == 0 || !takes_batches(images, width, lattice.step[1]) {
             return None;
         }
         let whole = elements / (line * height);
@@ -181,10 +182,10 @@ impl Batch {
         let (len, pairs) = (channels.len(), self.images.len() / 2);
         let planes = Planes::new(source.lattice, &self.two(0), len, 1, 0);
         scratch::with(2 * self.positions * len, |data: &mut [E]| {
-            for (pair, image) in self.images.clone().step_by(2).enumerate() {
+            for (index, image) in self.images.clone().step_by(2).enumerate() {
                 planes.fill(source.x, &self.two(image), source.channels[0] + channels.start, data);
                 let images = data.split_at(self.positions * len);
-                dispatch(Pairs { images, channels: len, pair, pairs, columns, out });
+                dispatch(Pairs { images, channels: len, index, pairs, columns, out });
             }
         });
     }
@@ -192,24 +193,22 @@ impl Batch {
     /// Writes blocks of some elements of patches.
     fn pack_patches<E: Multiply>(&self, source: &Source, elements: Range<usize>, columns: usize, out: &mut [E]) {
         let (lattice, channels, pairs) = (source.lattice, source.channels[1], self.images.len() / 2);
-        let planes = Planes::new(lattice, &self.two(0), channels, 1, 0);
-        let (phase, one) = (&lattice.phases[0], Band { images: 0..1, rows: self.rows.clone() });
-        let classes = Planes::new(lattice, &one, channels, 1, 0).one_class(phase);
-        let patch = Patch::new(&planes.taps(phase), channels, classes, Cut::at_most(source.of_patch(), columns));
+        let one = |image: usize| Band { images: image..image + 1, rows: self.rows.clone() };
+        let (phase, planes) = (&lattice.phases[0], Planes::new(lattice, &one(0), channels, 1, 0));
+        let whole = Cut::at_most(source.of_patch(), columns);
+        let patch = Patch::new(&planes.taps(phase), channels, planes.one_class(phase), whole);
         let lines = lines::of(&patch.blocks[0], 0, columns);
         let lines = &lines[elements.start / columns..elements.end.div_ceil(columns)];
-        let (of_image, len) = (planes.len(&one), lines.len() * columns);
-        scratch::with(2 * of_image, |data: &mut [E]| {
-            scratch::with(2 * self.positions * len, |patches: &mut [E]| {
-                for (pair, image) in self.images.clone().step_by(2).enumerate() {
-                    planes.fill(source.x, &self.two(image), source.channels[0], data);
-                    for (data, patches) in
-                        data.chunks_exact(of_image).zip(patches.chunks_exact_mut(self.positions * len))
-                    {
+        let len = self.positions * lines.len() * columns;
+        scratch::with(planes.len(&one(0)), |data: &mut [E]| {
+            scratch::with(2 * len, |patches: &mut [E]| {
+                for (index, image) in self.images.clone().step_by(2).enumerate() {
+                    for (image, patches) in (image..).zip(patches.chunks_exact_mut(len)) {
+                        planes.fill(source.x, &one(image), source.channels[0], data);
                         lines::pack(lines, data, &patch.classes[0].pixels, patches);
                     }
-                    let images = patches.split_at(self.positions * len);
-                    dispatch(Pairs { images, channels: len, pair, pairs, columns, out });
+                    let images = patches.split_at(len);
+                    dispatch(Pairs { images, channels: lines.len() * columns, index, pairs, columns, out });
                 }
             });
         });
@@ -303,7 +302,7 @@ struct Pairs<'a, E> {
     images: (&'a [E], &'a [E]),
     channels: usize,
     /// Which pair this is, and of how many.
-    pair: usize,
+    index: usize,
     pairs: usize,
     columns: usize,
     /// Blocks.
@@ -315,15 +314,15 @@ impl<E: Multiply> simd::Kernel for Pairs<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { images: (first, second), channels, pair, pairs, columns, out } = self;
+        let Self { images: (first, second), channels, index, pairs, columns, out } = self;
         let positions = first.len() / channels;
         for (position, both) in first.chunks_exact(channels).zip(second.chunks_exact(channels)).enumerate() {
             for (block, (first, second)) in both.0.chunks(columns).zip(both.1.chunks(columns)).enumerate() {
-                let at = ((block * positions + position) * pairs + pair) * 2 * columns;
+                let at = ((block * positions + position) * pairs + index) * 2 * columns;
                 let to = out[at..][..2 * columns].as_chunks_mut::<2>().0;
                 match (first.first_chunk::<32>(), second.first_chunk::<32>(), to.first_chunk_mut::<32>()) {
                     (Some(first), Some(second), Some(to)) => *to = std::array::from_fn(|i| [first[i], second[i]]),
-                    _ => to.iter_mut().zip(first.iter().zip(second)).for_each(|(to, (&a, &b))| *to = [a, b]),
+                    _ => pair(first, second, to),
                 }
             }
         }

@@ -83,8 +83,8 @@ pub(super) fn compute_with<E: Convolve>(
     // Sums of so large a gradient are not worth having in parts.
     let (turns, large) = (inputs.is_multiple_of(kernel.columns), limits.partial / size < PARTS);
     let of_batch = if turns && large { limits.whole.max(elements) } else { elements };
-    let of_batch = kernel.streamed().zip(Batch::bands(images, channels, lattice, of_batch));
-    let (streamed, bands) = match of_batch {
+    let batches = kernel.streamed().zip(Batch::bands(images, channels, lattice, of_batch));
+    let (streamed, bands) = match batches {
         Some((tile, bands)) => (Some(tile), bands),
         None => (None, lattice.bands_for(images, channels, elements)),
     };

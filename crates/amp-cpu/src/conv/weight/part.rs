@@ -47,9 +47,13 @@ pub(super) type Sum<'a, E> = dyn Fn(&Strip, usize, &mut [<E as Multiply>::Sum]) 
 impl<E: Convolve> Part<'_, E> {
     /// Multiply-adds of the part, if there are threads for them.
     pub(super) fn work(&self, inputs: usize) -> usize {
-        let pixels = self.band.images.len() * self.band.rows.len() * self.lattice.grid[1];
-        let all = self.outputs[1] * self.lattice.taps() * inputs * pixels / PER_CYCLE;
+        let all = self.outputs[1] * self.lattice.taps() * inputs * self.pixels() / PER_CYCLE;
         if self.threads == Threads::Many { all } else { 0 }
+    }
+
+    /// Pixels of the band.
+    fn pixels(&self) -> usize {
+        self.band.images.len() * self.band.rows.len() * self.lattice.grid[1]
     }
 
     /// Stores the sums of all strips: `sum` computes those of a strip's columns for outputs from a panel on.
@@ -71,8 +75,7 @@ impl<E: Convolve> Part<'_, E> {
     fn kernels(&self, strips: &[&Strip], sum: &Sum<E>) {
         let (Kernel { rows, columns, .. }, taps) = (self.kernel, strips.len());
         let (outputs, row) = (self.outputs[1], strips[0].total);
-        let pixels = self.band.images.len() * self.band.rows.len() * self.lattice.grid[1];
-        let at_once = (TURNED / (taps * columns)).min(SLOPES / pixels.max(1)).max(1).next_multiple_of(rows);
+        let at_once = (TURNED / (taps * columns)).min(SLOPES / self.pixels().max(1)).max(1).next_multiple_of(rows);
         scratch::with(taps * columns * (at_once + 1), |buffer: &mut [E::Sum]| {
             let (turned, sums) = buffer.split_at_mut(taps * columns);
             for first in (0..outputs).step_by(at_once) {

@@ -9,6 +9,7 @@ use super::order::Order;
 use super::part::{Part, Strip};
 use super::slopes::Slopes;
 use crate::gemm;
+use crate::gemm::panel::pair;
 use crate::gemm::product::{Threads, tiles};
 use crate::simd::{self, Simd, dispatch};
 use crate::{View, parallel, scratch};
@@ -149,8 +150,7 @@ impl<E: Convolve> simd::Kernel for Pairs<'_, E> {
             let vector = |pixel: usize| &data[pixel..][..columns];
             let out = out.as_chunks_mut::<2>().0;
             if let &[first, second] = pixels {
-                let both = vector(first).iter().zip(vector(second));
-                out.iter_mut().zip(both).for_each(|(to, (&first, &second))| *to = [first, second]);
+                pair(vector(first), vector(second), out);
             } else {
                 out.iter_mut().zip(vector(pixels[0])).for_each(|(to, &first)| *to = [first, E::default()]);
             }

@@ -5,6 +5,7 @@ use super::super::lattice::Band;
 use super::super::tile::{Convolve, Kernel, Reading};
 use super::CACHE_LINE;
 use super::order::Order;
+use crate::gemm::panel::pair;
 use crate::output::prefetch;
 use crate::scratch;
 use crate::transpose::transpose;
@@ -73,7 +74,7 @@ impl<E: Convolve> Slopes<'_, E> {
                 };
                 match group {
                     1 => woven[..outputs].copy_from_slice(line(0)),
-                    2 => interleave(line(0), line(1), &mut woven[..2 * outputs]),
+                    2 => pair(line(0), line(1), woven[..2 * outputs].as_chunks_mut().0),
                     group => unreachable!("no kernel has groups of {group}"),
                 }
                 for (panel, woven) in woven.chunks_exact(of_panel).enumerate() {
@@ -140,12 +141,6 @@ impl<E: Convolve> Slopes<'_, E> {
             self.grad.load(image, channel..channel + 1, rows.clone(), line);
         }
     }
-}
-
-/// Lists the elements of two lines in turn.
-fn interleave<E: Copy>(first: &[E], second: &[E], out: &mut [E]) {
-    let pairs = out.as_chunks_mut::<2>().0;
-    pairs.iter_mut().zip(first.iter().zip(second)).for_each(|(pair, (&a, &b))| *pair = [a, b]);
 }
 
 /// Copies a few elements, without a call for the usual numbers of them.
