@@ -9,12 +9,15 @@
 
 mod lanes;
 mod level;
+mod processor;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use half::{bf16, f16};
 pub(crate) use lanes::{Array, LANES, Lanes};
 pub use level::Level;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use processor::l2_bytes;
 
 /// The operations whose best form depends on the level; all else is left to LLVM.
 pub(crate) trait Simd: Copy + 'static {

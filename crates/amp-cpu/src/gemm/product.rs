@@ -149,7 +149,10 @@ pub(crate) fn product_with<E: Multiply>(
         _ => blocks.across(),
     };
     let again = if blocks.apart { 1 } else { blocks.down() };
-    let plans = [Plan::new(a, left, long, uses), Plan::new(b, kernel.right, long, again)];
+    // Strips that multiply one part of a line after the other find the next where the last one ended: 2048³ of F16 takes two threads
+    // of Zen 5 0.87 of the time.
+    let at_once = if by_lines && blocks.resident && left.step == 1 { depth } else { long };
+    let plans = [Plan::new(a, left, at_once, uses), Plan::new(b, kernel.right, long, again)];
     let lens = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
     scratch::with(lens[0] + lens[1], |packed: &mut [E]| {
         // The right side's panels are whole cache lines: the first one begins at the start of one.
@@ -157,6 +160,8 @@ pub(crate) fn product_with<E: Multiply>(
         Plan::run([(plans[0].as_ref(), &mut *of_a), (plans[1].as_ref(), &mut *of_b)], work);
         let (of_a, of_b) = (&*of_a, &*of_b);
         let whole = |plan: &Option<Plan<E>>, packed| plan.as_ref().map(|_| packed);
+        let packed = plans[0].as_ref().filter(|_| at_once > long);
+        let lines = packed.map_or(lines, |_| Some(Lines { elements: of_a, stride: depth }));
         let a = Packed { operand: a, panel: left, whole: whole(&plans[0], of_a), lines };
         let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], of_b), lines: None };
         parallel::for_each(blocks.across() * blocks.down(), work, |task| {

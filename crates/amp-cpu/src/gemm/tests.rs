@@ -444,6 +444,17 @@ fn check_lines<E: Multiply>(random: &mut Random, [m, k, n]: [usize; 3], dtype: D
     }
 }
 
+/// A left side that many blocks of columns multiply is widened in advance: it is then as if it had been stored so.
+#[test]
+fn lines_widened_in_advance_give_the_bits_of_lines_that_lie_there() {
+    let mut random = Random::new(21);
+    let (a, b) = (random.tensor(&[30, 2040], DType::F16), random.tensor(&[2040, 700], DType::F32));
+    let wide = Tensor::from_values(a.shape(), DType::F32, &a.values());
+    let epilogue = Epilogue::default();
+    let [narrow, wide] = [a, wide].map(|a| matmul(&a.meant_as(DType::F32).view(), &b.view(), &epilogue, DType::F32));
+    assert_eq!(narrow, wide);
+}
+
 /// F32 is rounded on the way into lines and panels as a cast would round it.
 #[test]
 fn operands_rounded_while_packed_give_the_bits_of_a_cast() {

@@ -1,5 +1,6 @@
 //! Which instruction set kernels use.
 
+use super::processor::is_amd;
 use std::sync::OnceLock;
 
 /// Instruction sets that kernels are compiled for, from the least to the most.
@@ -122,17 +123,6 @@ impl Level {
             Self::Amx => "amx",
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn is_amd() -> bool {
-    let vendor = std::arch::x86_64::__cpuid(0);
-    [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"AuthenticAMD"
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn is_amd() -> bool {
-    false
 }
 
 #[cfg(test)]
