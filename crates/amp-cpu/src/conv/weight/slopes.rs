@@ -12,6 +12,9 @@ use crate::transpose::transpose;
 
 /// Groups of pixels that are asked for in advance.
 const AHEAD: usize = 8;
+/// Groups that are woven before they are copied: what has just been written is waited for where it is read across its vectors. Gradients
+/// take two threads of Zen 5 0.94 to 1.0 of the time that one at a time took, of 1 x 1 by steps of two 0.83 to 0.94.
+const GROUPS: usize = 8;
 /// Pixels that are turned at a time.
 const TURNED: usize = 64;
 
@@ -57,31 +60,45 @@ impl<E: Convolve> Slopes<'_, E> {
     fn weave(&self, vectors: &[usize], padded: usize, out: &mut [E]) {
         let Kernel { rows, group, .. } = self.kernel;
         let (outputs, of_panel) = (self.outputs[1], rows * group);
-        let (whole, stored) = (outputs.next_multiple_of(rows), E::stored(self.grad.view));
-        scratch::with(group * (outputs + whole), |buffer: &mut [E]| {
+        let whole = outputs.next_multiple_of(rows);
+        scratch::with(group * (outputs + GROUPS * whole), |buffer: &mut [E]| {
             let (loaded, woven) = buffer.split_at_mut(group * outputs);
             woven.fill(E::default());
-            for (i, here) in vectors.chunks(group).enumerate() {
-                if let (Some(stored), Some(ahead)) = (stored, vectors.get((i + AHEAD) * group..)) {
-                    ahead.iter().take(group).for_each(|&at| prefetch(&stored[at..][..outputs]));
+            for start in (0..vectors.len().div_ceil(group)).step_by(GROUPS) {
+                let vectors = &vectors[start * group..];
+                let groups = vectors.len().div_ceil(group).min(GROUPS);
+                for (i, woven) in woven.chunks_exact_mut(group * whole).take(groups).enumerate() {
+                    self.weave_group(&vectors[i * group..], loaded, woven);
                 }
-                if stored.is_none() || here.len() < group {
-                    self.load_pixels(here, loaded);
-                }
-                let line = |of: usize| match (stored, here.get(of)) {
-                    (Some(stored), Some(&at)) => &stored[at..][..outputs],
-                    _ => &loaded[of * outputs..][..outputs],
-                };
-                match group {
-                    1 => woven[..outputs].copy_from_slice(line(0)),
-                    2 => pair(line(0), line(1), woven[..2 * outputs].as_chunks_mut().0),
-                    group => unreachable!("no kernel has groups of {group}"),
-                }
-                for (panel, woven) in woven.chunks_exact(of_panel).enumerate() {
-                    copy(woven, &mut out[panel * rows * padded + i * of_panel..][..of_panel]);
+                for panel in 0..whole / rows {
+                    let out = &mut out[panel * rows * padded + start * of_panel..][..groups * of_panel];
+                    for (woven, out) in woven.chunks_exact(group * whole).zip(out.chunks_exact_mut(of_panel)) {
+                        copy(&woven[panel * of_panel..][..of_panel], out);
+                    }
                 }
             }
         });
+    }
+
+    /// Weaves the vectors of the first group of pixels; `loaded` is where they are loaded to, if they have to be.
+    fn weave_group(&self, vectors: &[usize], loaded: &mut [E], woven: &mut [E]) {
+        let (group, outputs, stored) = (self.kernel.group, self.outputs[1], E::stored(self.grad.view));
+        let here = &vectors[..group.min(vectors.len())];
+        if let (Some(stored), Some(ahead)) = (stored, vectors.get(AHEAD * group..)) {
+            ahead.iter().take(group).for_each(|&at| prefetch(&stored[at..][..outputs]));
+        }
+        if stored.is_none() || here.len() < group {
+            self.load_pixels(here, loaded);
+        }
+        let line = |of: usize| match (stored, here.get(of)) {
+            (Some(stored), Some(&at)) => &stored[at..][..outputs],
+            _ => &loaded[of * outputs..][..outputs],
+        };
+        match group {
+            1 => woven[..outputs].copy_from_slice(line(0)),
+            2 => pair(line(0), line(1), woven[..2 * outputs].as_chunks_mut().0),
+            group => unreachable!("no kernel has groups of {group}"),
+        }
     }
 
     /// Loads the vectors of a group's pixels, zeros for those that it has not.
