@@ -135,3 +135,44 @@ fn what_is_asked_for_another_type_has_it() -> Result<()> {
     assert_eq!(sum.to_vec()?, (&h + 1.0)?.to_vec()?);
     Ok(())
 }
+
+/// Sums that begin with zeros, of what only the types of layers tell.
+#[autocast(bf16)]
+fn summed(fc: &Linear, xs: &[Tensor<F32>]) -> Result<Tensor<F32>> {
+    let mut sum = Tensor::zeros([2, 4], xs[0].device())?;
+    for x in xs {
+        sum = (sum + fc.forward(x)?)?;
+    }
+    Ok(sum)
+}
+
+/// States that begin with zeros.
+#[autocast(bf16)]
+fn carried(fc: &Linear, gate: &Linear, xs: &[Tensor<F32>]) -> Result<Tensor<F32>> {
+    let (mut h, mut c) = (Tensor::zeros([2, 4], xs[0].device())?, Tensor::zeros([2, 4], xs[0].device())?);
+    for x in xs {
+        let f = (fc.forward(x)? + gate.forward(&h)?)?;
+        c = ((f.sigmoid()? * &c)? + f.tanh()?)?;
+        h = (f.sigmoid()? * c.tanh()?)?;
+    }
+    Ok(h)
+}
+
+#[test]
+fn sums_and_states_that_begin_with_zeros_are_f32() -> Result<()> {
+    let device = Device::cpu();
+    let (fc, gate) = (Linear::new(4, 4, &device)?, Linear::new(4, 4, &device)?);
+    let xs = [random([2, 4])?, random([2, 4])?, random([2, 4])?];
+    let zeros = T::zeros([2, 4], &device)?;
+    let layer = |fc: &Linear, x: &T| fc.forward(&x.to::<BF16>()?);
+    let (mut sum, mut h, mut c) = (zeros.clone(), zeros.clone(), zeros);
+    for x in &xs {
+        sum = (sum + layer(&fc, x)?.to::<F32>()?)?;
+        let f = (layer(&fc, x)? + layer(&gate, &h)?)?;
+        c = ((f.sigmoid()?.to::<F32>()? * &c)? + f.tanh()?.to::<F32>()?)?;
+        h = (f.sigmoid()?.to::<F32>()? * c.tanh()?)?;
+    }
+    assert_eq!(summed(&fc, &xs)?.to_vec()?, sum.to_vec()?);
+    assert_eq!(carried(&fc, &gate, &xs)?.to_vec()?, h.to_vec()?);
+    Ok(())
+}

@@ -150,3 +150,28 @@ fn lists_side_by_side_keep_their_precision() -> Result<()> {
     }
     Ok(())
 }
+
+/// What stands in for an option or a result that holds nothing is F32: so is what it held.
+#[autocast(f16)]
+fn instead(fc: &Linear, x: &Tensor<F32>, y: Option<Tensor<F32>>) -> Result<[Tensor<F32>; 6]> {
+    let tried = x.matmul(x).or_else(|_| x.relu())?;
+    let layer = fc.forward(x).or_else(|_| x.relu())?;
+    let kept = x.matmul(x).ok().or_else(|| Some(x.clone())).expect("one of them");
+    let given = x.matmul(x).ok().or(Some(x.clone())).expect("one of them");
+    let first = Some(fc.forward(x)?).or(y.clone()).expect("one of them");
+    let second = y.or(Some(fc.forward(x)?)).expect("one of them");
+    Ok([tried, layer, kept, given, first, second])
+}
+
+#[test]
+fn what_stands_in_joins() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let half = x.to::<F16>()?;
+    let (product, layer) = (half.matmul(&half)?.to::<F32>()?.to_vec()?, fc.forward(&half)?.to::<F32>()?.to_vec()?);
+    let ours = instead(&fc, &x, Some(x.relu()?))?;
+    for (i, expected) in [&product, &layer, &product, &product, &layer, &x.relu()?.to_vec()?].into_iter().enumerate() {
+        assert_eq!(&ours[i].to_vec()?, expected, "value {i}");
+    }
+    assert_eq!(instead(&fc, &x, None)?[5].to_vec()?, layer);
+    Ok(())
+}

@@ -297,3 +297,34 @@ fn functions_that_are_called_as_operations_that_keep_are_take_f32() -> Result<()
     }
     Ok(())
 }
+
+/// Policies of one name in two modules, which other crates may use.
+mod wide_gelu {
+    amp::amp_policy! { pub wide { full: [gelu] } }
+}
+
+mod wide_tanh {
+    amp::amp_policy! { pub wide { full: [tanh] } }
+}
+
+#[autocast(f16, policy = wide_gelu::wide)]
+fn with_wide_gelu(x: &Tensor<F32>) -> Result<(Tensor<F32>, Tensor<F16>)> {
+    let h = x.matmul(x)?;
+    Ok((h.gelu()?, h.tanh()?))
+}
+
+#[autocast(f16, policy = wide_tanh::wide)]
+fn with_wide_tanh(x: &Tensor<F32>) -> Result<(Tensor<F16>, Tensor<F32>)> {
+    let h = x.matmul(x)?;
+    Ok((h.gelu()?, h.tanh()?))
+}
+
+#[test]
+fn policies_of_one_name_are_those_of_their_modules() -> Result<()> {
+    let x = random([4, 4])?;
+    let (wide, narrow) = with_wide_gelu(&x)?;
+    let (narrow_too, wide_too) = with_wide_tanh(&x)?;
+    assert_eq!(wide.to::<F16>()?.to_vec()?, narrow_too.to_vec()?);
+    assert_eq!(wide_too.to::<F16>()?.to_vec()?, narrow.to_vec()?);
+    Ok(())
+}

@@ -221,3 +221,54 @@ fn wherever_modules_are_they_run() {
     }
     assert!(cell.state.is_some() && cell.calls == 1);
 }
+
+struct Pair {
+    h: Tensor<F32>,
+    k: Tensor<F32>,
+}
+
+/// What is moved out of a field goes back into it.
+#[autocast(f16)]
+fn carried(mut pair: Pair, x: &Tensor<F32>, scale: f64) -> Result<Pair> {
+    for _ in 0..2 {
+        pair.h = (pair.h - x.matmul(&pair.k)?)?;
+    }
+    pair.k = (pair.k * scale)?;
+    let h = pair.h;
+    pair.h = h.matmul(x)?;
+    Ok(pair)
+}
+
+impl Pair {
+    #[autocast(f16)]
+    fn own(mut self, x: &Tensor<F32>) -> Result<Self> {
+        self.h = (self.h + x.matmul(&self.k)?)?;
+        Ok(self)
+    }
+}
+
+/// Those of a tuple struct that was made here, an element of a list.
+#[autocast(f16)]
+fn made_here(x: &Tensor<F32>, scale: f64) -> Result<(Tensor<F32>, Vec<Tensor<F32>>)> {
+    struct Both(Tensor<F32>, Vec<Tensor<F32>>);
+    let mut both = Both(x.matmul(x)?, vec![x.matmul(x)?]);
+    both.0 = (both.0 * scale)?;
+    both.1[0] = (&both.1[0] * scale)?;
+    Ok((both.0, both.1))
+}
+
+#[test]
+fn what_is_moved_out_of_a_field_goes_back() -> Result<()> {
+    let x = super::random([4, 4])?;
+    let product = |a: &T, b: &T| -> Result<T> { a.to::<F16>()?.matmul(&b.to::<F16>()?)?.to::<F32>() };
+    let pair = || Pair { h: x.clone(), k: x.clone() };
+    let once = product(&x, &x)?;
+    let ours = carried(pair(), &x, 3.0)?;
+    assert_eq!(ours.h.to_vec()?, product(&((&x - &once)? - &once)?, &x)?.to_vec()?);
+    assert_eq!(ours.k.to_vec()?, (&x * 3.0)?.to_vec()?);
+    assert_eq!(pair().own(&x)?.h.to_vec()?, (&x + &once)?.to_vec()?);
+    let (first, list) = made_here(&x, 3.0)?;
+    assert_eq!(first.to_vec()?, (&once * 3.0)?.to_vec()?);
+    assert_eq!(list[0].to_vec()?, first.to_vec()?);
+    Ok(())
+}

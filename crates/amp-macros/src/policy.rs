@@ -4,6 +4,7 @@ use crate::error::at;
 use crate::rules::{Rule, Rules};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use std::hash::{Hash, Hasher};
 use syn::parse::{ParseBuffer, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Ident, Result, Token, Visibility, braced, bracketed};
@@ -26,7 +27,7 @@ fn parse(input: ParseStream) -> Result<TokenStream> {
     if !input.is_empty() {
         return Err(at(input.span(), "unexpected token after the policy", "an `amp_policy!` defines one policy"));
     }
-    let hidden = format_ident!("__amp_policy_{name}");
+    let hidden = hidden(&name);
     // Only a policy that other crates may use needs to be exported.
     let (export, visibility) = match &vis {
         Visibility::Public(_) => (quote!(#[macro_export]), quote!(#vis)),
@@ -43,6 +44,14 @@ fn parse(input: ParseStream) -> Result<TokenStream> {
         #[allow(unused_imports)]
         #visibility use #hidden as #name;
     })
+}
+
+/// The name of the macro: those that are exported share one scope, so it says which of several modules' policies this is.
+fn hidden(name: &Ident) -> Ident {
+    let (file, start) = (name.span().file(), name.span().start());
+    let mut place = std::hash::DefaultHasher::new();
+    (file, start.line, start.column).hash(&mut place);
+    format_ident!("__amp_policy_{name}_{:x}", place.finish())
 }
 
 /// `class: [op, op], ..`

@@ -10,6 +10,8 @@ use syn::Expr;
 pub(crate) struct Var {
     name: String,
     pub(crate) value: Value,
+    /// It begins with a tensor that was made without a type.
+    pub(crate) made: bool,
     /// What is assigned to it after its declaration.
     pub(crate) assigned: Option<Value>,
     /// What is assigned to it is known to have one precision here and not known there.
@@ -89,11 +91,13 @@ impl Scopes {
         self.names.push((name.clone(), number));
         let fixed_fields = fixed && name != "self";
         let open = value.inferred && value.prec == Prec::Opaque && !declared;
+        let made = value.made;
         // What it is assigned later says its type.
-        let value = Value { made: value.made && fixed, ..value };
+        let value = Value { made: made && fixed, ..value };
         self.vars.push(Var {
             name,
             value,
+            made,
             assigned: None,
             mixed: false,
             scope,

@@ -27,13 +27,13 @@ pub(crate) fn of_f32(expr: Expr) -> Expr {
     enclosed(called(&quote_spanned!(whole.0=> __amp::of_f32), quote!(#expr), whole.1), whole)
 }
 
-/// A value for a place whose type decides whether it is widened.
+/// A value for a place whose type decides whether it is widened; what was there may have moved into the value.
 pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(ends(&expr).0);
-    given_to(expr, &quote_spanned!(site=> __amp::slot(&#place, __amp::Keep)))
+    given_to(expr, &only_asked(&quote_spanned!(site=> __amp::slot(&#place, __amp::Keep))))
 }
 
-/// As [`slot`], for a variable, which the value may be made of.
+/// As [`slot`], for a variable, whose type is known before the value's.
 pub(crate) fn variable_slot(variable: &Expr, expr: Expr) -> Expr {
     let whole = ends(&expr);
     let site = Span::mixed_site().located_at(whole.0);

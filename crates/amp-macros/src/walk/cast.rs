@@ -262,6 +262,8 @@ impl Walker<'_> {
     pub(super) fn widened(&self, expr: Expr, value: &Value) -> Expr {
         let target = self.target(&Prec::F32);
         match value.sure && value.prec.is_known() && value.shape.gives() {
+            // Its type is what it is asked for.
+            _ if value.made && !self.cx.host => emit::of_f32(expr),
             true => emit::recast_tensor(expr, &target),
             false => emit::recast(expr, &target),
         }

@@ -39,6 +39,8 @@ const HANDING: &[Handing] = &[
     passes("ok"),
     passes("ok_or"),
     passes("ok_or_else"),
+    passes("or"),
+    passes("or_else"),
     passes("context"),
     passes("with_context"),
     passes("to_owned"),

@@ -163,11 +163,12 @@ impl Walker<'_> {
 
     /// `let mut h = widened(h);` after a destructuring declaration.
     fn redeclare(&self, pat: &mut Pat, var: usize) -> Stmt {
+        let Var { made, .. } = self.scopes.vars[var];
         let name = self.scopes.vars[var].name();
         let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern").clone();
         // What the pattern declares is not what changes.
         Unchanging(name).visit_pat_mut(pat);
-        let value = self.widened(Expr::Verbatim(quote!(#ident)), &Value::opaque());
+        let value = self.widened(Expr::Verbatim(quote!(#ident)), &Value { made, ..Value::opaque() });
         Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
     }
 }

@@ -226,7 +226,8 @@ impl Walker<'_> {
             self.grows(receiver, call.growth.take());
         }
         let instead = match call.name {
-            "unwrap_or" => call.args.first(),
+            "unwrap_or" | "or" => call.args.first(),
+            "or_else" => call.closure.as_ref(),
             "unwrap_or_else" => call.closure.as_ref().filter(|given| given.shape.gives()),
             _ => None,
         };
@@ -257,6 +258,7 @@ impl Walker<'_> {
             "split_first" | "split_last" | "split_at" => Value::tuple(vec![item.clone(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
+            "or" | "or_else" => Value { constants: Vec::new(), ..value },
             "unwrap_or" | "unwrap_or_else" => Value { constants: Vec::new(), shape: Shape::Unknown, ..value },
             _ if let Some(method) = handing(name) => match method.itself {
                 true => Value { constants: Vec::new(), ..value },
