@@ -172,32 +172,41 @@ pub(crate) type Change = Box<dyn FnOnce(Option<&Skip>) -> Result<()> + Send + Sy
 
 /// A change of state made by a forward pass (running statistics) that lands once, when the optimizer step is taken.
 #[derive(Clone)]
-pub(crate) struct PendingUpdate(Arc<Mutex<Option<Change>>>);
+pub(crate) struct PendingUpdate {
+    change: Arc<Mutex<Option<Change>>>,
+    /// Those of the layer: the optimizer that has them decides.
+    parameters: Arc<[u64]>,
+}
 
 impl PendingUpdate {
-    pub(crate) fn new(change: Change) -> Self {
-        Self(Arc::new(Mutex::new(Some(change))))
+    pub(crate) fn new(change: Change, parameters: Arc<[u64]>) -> Self {
+        Self { change: Arc::new(Mutex::new(Some(change))), parameters }
+    }
+
+    /// The parameters of the layer that it is a change of.
+    pub(crate) fn parameters(&self) -> &[u64] {
+        &self.parameters
     }
 
     /// Makes the change, unless it has been made already, or the step was skipped.
     pub(crate) fn land(&self, skip: Option<&Skip>) -> Result<()> {
-        let change = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let change = self.change.lock().unwrap_or_else(PoisonError::into_inner).take();
         change.map_or(Ok(()), |change| change(skip))
     }
 
     /// Whether the change is still to be made.
     pub(crate) fn is_open(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.change.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     pub(crate) fn downgrade(&self) -> Weak<Mutex<Option<Change>>> {
-        Arc::downgrade(&self.0)
+        Arc::downgrade(&self.change)
     }
 }
 
 impl From<Arc<Mutex<Option<Change>>>> for PendingUpdate {
     fn from(slot: Arc<Mutex<Option<Change>>>) -> Self {
-        Self(slot)
+        Self { change: slot, parameters: Arc::new([]) }
     }
 }
 

@@ -9,7 +9,7 @@ use super::scale_state::{IsUnscaled, ScaleState, ScaleTag, Unscaled};
 use crate::autograd::IdMap;
 use crate::backend::Buffer;
 use crate::order::elementwise;
-use crate::param::PendingUpdate;
+use crate::param::{Parameter, PendingUpdate};
 use crate::precision::{Element, F32, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -178,6 +178,16 @@ impl<S: ScaleState> Gradients<S> {
     /// State changes of the forward passes; each is handed out once.
     pub(crate) fn take_pending(&self) -> Vec<PendingUpdate> {
         std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Those of layers of which one of these parameters is trained, and of layers without a gradient, about which any step decides.
+    pub(crate) fn take_pending_of(&self, parameters: &[Parameter]) -> Vec<PendingUpdate> {
+        let mine = |id: &u64| parameters.iter().any(|parameter| parameter.id() == *id);
+        let decided = |update: &mut PendingUpdate| {
+            let ids = update.parameters();
+            ids.iter().any(mine) || !ids.iter().any(|id| self.grads.contains_key(id))
+        };
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).extract_if(.., decided).collect()
     }
 
     /// What the backward pass saw of a gradient: for tests.

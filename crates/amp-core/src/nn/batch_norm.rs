@@ -155,7 +155,8 @@ impl BatchNorm2d {
             let flag = skip.map(|skip| skip.on(&device)).transpose()?;
             counter.change(|buffer| device.backend().count(buffer, flag.as_ref()))
         };
-        self.waiting.add(&y, Box::new(change))?;
+        let parameters = self.weight.iter().chain(&self.bias).map(Parameter::id).collect();
+        self.waiting.add(&y, parameters, Box::new(change))?;
         Ok(Tensor::from_raw(y))
     }
 }

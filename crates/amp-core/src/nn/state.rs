@@ -126,9 +126,10 @@ impl Waiting {
         Self::default()
     }
 
-    /// Ties `change` to the graph of `y`; without one it is made at once, or kept here under `no_grad`.
-    pub(crate) fn add(&self, y: &RawTensor, change: Change) -> Result<()> {
-        let update = PendingUpdate::new(change);
+    /// Ties `change` to the graph of `y`; without one it is made at once, or kept here under `no_grad`. Of several optimizers that
+    /// gradients are lent to, the one that has the layer's `parameters` decides about it.
+    pub(crate) fn add(&self, y: &RawTensor, parameters: Arc<[u64]>, change: Change) -> Result<()> {
+        let update = PendingUpdate::new(change, parameters);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Of forwards without a graph only the latest can still be meant by a later `commit`, and none of those that a
         // recorded one follows: the first run of a checkpointed segment is such a one.

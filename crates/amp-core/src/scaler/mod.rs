@@ -161,7 +161,8 @@ impl GradScaler {
     /// or unscaled, or a reference to unscaled ones that several optimizers share.
     ///
     /// A skipped step changes nothing at all; hand the returned [`Step`] to schedules and averages. Pending changes of
-    /// state (running statistics) are made when the step is taken.
+    /// state (running statistics) are made when the step is taken: of gradients that are lent, by the step of the optimizer that
+    /// has the layer's parameters, or by the first one where these have no gradient.
     ///
     /// # Errors
     /// [`Error::NoGradients`] when no parameter of the optimizer has a gradient; [`Error::SteppedTwice`] when a built-in

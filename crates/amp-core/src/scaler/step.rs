@@ -3,7 +3,7 @@
 use super::{GradScaler, Seen};
 use crate::autograd::{Gradients, Scaled, Unscaled};
 use crate::optim::{Optimizer, Step};
-use crate::param::Parameter;
+use crate::param::{Parameter, PendingUpdate};
 use crate::{Error, Result};
 
 /// What [`GradScaler::step`] takes: gradients by value, scaled or unscaled, or a reference to unscaled ones.
@@ -33,13 +33,15 @@ impl StepGradients for Gradients<Scaled> {
 
 impl StepGradients for Gradients<Unscaled> {
     fn step<O: Optimizer + ?Sized>(self, scaler: &mut GradScaler, optimizer: &mut O) -> Result<Step> {
-        scaler.decide(optimizer, &self)
+        let step = scaler.decide(optimizer, &self)?;
+        land(self.take_pending(), step)
     }
 }
 
 impl StepGradients for &Gradients<Unscaled> {
     fn step<O: Optimizer + ?Sized>(self, scaler: &mut GradScaler, optimizer: &mut O) -> Result<Step> {
-        scaler.decide(optimizer, self)
+        let step = scaler.decide(optimizer, self)?;
+        land(self.take_pending_of(optimizer.parameters()), step)
     }
 }
 
@@ -50,7 +52,7 @@ impl GradScaler {
         }
         if !self.enabled {
             optimizer.apply(grads)?;
-            return land(grads, Step::taken());
+            return Ok(Step::taken());
         }
         if grads.scale.scaler == 0 && !grads.is_empty() {
             return Err(Error::NotScaled);
@@ -77,12 +79,12 @@ impl GradScaler {
         // Only now: an update counts the steps that were decided, and a step that failed leaves the check of unscaling.
         self.seen.retain(|other| !(other.parameters.is_empty() && other.checked.is(&seen.checked)));
         self.seen.push(seen);
-        land(grads, step)
+        Ok(step)
     }
 }
 
-/// Makes the pending changes of state if the step was taken, and forgets them if not.
-fn land(grads: &Gradients<Unscaled>, step: Step) -> Result<Step> {
-    grads.take_pending().into_iter().try_for_each(|update| update.land(step.flag()))?;
+/// Makes these changes of state if the step was taken, and forgets them if not.
+fn land(pending: Vec<PendingUpdate>, step: Step) -> Result<Step> {
+    pending.into_iter().try_for_each(|update| update.land(step.flag()))?;
     Ok(step)
 }

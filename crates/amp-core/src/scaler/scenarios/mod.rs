@@ -20,7 +20,7 @@ mod training;
 mod unscale;
 
 use super::*;
-use crate::nn::{Linear, Module};
+use crate::nn::{BatchNorm1d, Linear, Module};
 use crate::optim::{Adam, AdamW, Sgd};
 use crate::precision::{BF16, F16, F32, Float};
 use crate::raw::RawTensor;

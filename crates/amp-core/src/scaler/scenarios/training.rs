@@ -151,6 +151,53 @@ fn s26_accumulation() {
     }
 }
 
+/// Of gradients that are lent to two optimizers, each decides about the running statistics of its own layers.
+#[test]
+fn statistics_move_with_the_step_of_their_layers_optimizer() {
+    for healthy_first in [true, false] {
+        let norms = [(); 2].map(|()| BatchNorm1d::new(3, &cpu()).unwrap());
+        let mut optimizers = norms.each_ref().map(|norm| Sgd::new(norm.parameters(), 0.1));
+        let x = Tensor::<F32>::from_fn([4, 3], |i| (i[0] * 3 + i[1]) as f32, &cpu()).unwrap();
+        let spoilt = (&x / 0.0).unwrap();
+        let mut scaler = scaler(128.0);
+        let loss = |norm: &BatchNorm1d, x: &Tensor<F32>| norm.forward(x).unwrap().sqr().unwrap().mean_all().unwrap();
+        let gradients = |scaler: &GradScaler, norm, x| scaler.scale(&loss(norm, x)).unwrap().backward().unwrap();
+        let mut grads = gradients(&scaler, &norms[0], &x);
+        grads.add(gradients(&scaler, &norms[1], &spoilt)).unwrap();
+        let grads = scaler.unscale(grads).unwrap();
+        for k in if healthy_first { [0, 1] } else { [1, 0] } {
+            let step = scaler.step(&mut optimizers[k], &grads).unwrap();
+            assert_eq!(step.was_taken().unwrap(), k == 0);
+        }
+        let [moved, kept] = norms.map(|norm| norm.running_mean().tensor().to_vec().unwrap());
+        assert!(moved.iter().zip([0.45, 0.55, 0.65]).all(|(a, b)| (a - b).abs() <= 1e-6), "{moved:?}");
+        assert_eq!(kept, [0.0; 3]);
+    }
+}
+
+/// Where the layer's parameters are not trained, any step decides; one that is given the gradients decides about all.
+#[test]
+fn statistics_of_other_layers_move_with_the_step() {
+    for lent in [true, false] {
+        let (below, norm) = (Linear::new(3, 3, &cpu()).unwrap(), BatchNorm1d::new(3, &cpu()).unwrap());
+        norm.set_trainable(!lent);
+        let (mut optimizer, mut scaler) = (Sgd::new(below.parameters(), 0.1), scaler(128.0));
+        let x = Tensor::<F32>::from_fn([4, 3], |i| (i[0] * 3 + i[1]) as f32, &cpu()).unwrap();
+        let loss = norm.forward(&below.forward(&x).unwrap()).unwrap().sqr().unwrap().mean_all().unwrap();
+        let grads = scaler.scale(&loss).unwrap().backward().unwrap();
+        let moved = || norm.running_mean().tensor().to_vec().unwrap().iter().all(|mean| *mean != 0.0);
+        assert!(!moved());
+        let step = match lent {
+            true => {
+                let grads = scaler.unscale(grads).unwrap();
+                scaler.step(&mut optimizer, &grads)
+            }
+            false => scaler.step(&mut optimizer, grads),
+        };
+        assert!(step.unwrap().was_taken().unwrap() && moved());
+    }
+}
+
 #[test]
 fn s27_two_models_two_losses_two_optimizers() {
     let (control, scaled, batches) = fixture(7);
