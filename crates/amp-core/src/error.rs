@@ -376,6 +376,16 @@ impl Error {
         }
     }
 
+    /// The same finding of an operation that another one is made of, under the name that the user called, and of an input with
+    /// the shape that was given.
+    pub(crate) fn within(self, op: &'static str, shape: &Dims) -> Self {
+        match self.given(op, shape) {
+            Self::Argument { argument, mismatch, .. } => Self::Argument { op, argument, mismatch },
+            Self::IndexOutOfRange { index, size, .. } => Self::IndexOutOfRange { op, index, size },
+            other => other.named(op),
+        }
+    }
+
     /// An [`Error::Argument`], with any printable value.
     pub fn argument(
         op: &'static str,

@@ -44,9 +44,10 @@ template <class C> __device__ void cross_entropy(const CrossEntropyArgs& a, C* s
         max = Greatest{}.join(max, x);
     }
     max = block_reduce(Greatest{}, max, shared);
-    // Relative to the largest, so that logits far from zero keep their digits; infinite ones are their own result.
-    bool infinite = max == Limits<C>::least() || max == Limits<C>::greatest();
-    C shift = infinite ? (C)0 : max;
+    // Relative to the largest, so that logits far from zero keep their digits. One that is infinite makes all NaN, as it makes the
+    // softmax.
+    bool none = max == Limits<C>::least();
+    C shift = none ? (C)0 : max;
     for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) {
         C x = load<C>(a.logits, base + k) - shift;
         sum += exp_of(x);
@@ -54,7 +55,7 @@ template <class C> __device__ void cross_entropy(const CrossEntropyArgs& a, C* s
     }
     sum = block_reduce(Add{}, sum, shared);
     i64 sure = within(target, a.classes);
-    C lse = infinite ? max : log_of(sum);
+    C lse = none ? max : log_of(sum);
     C loss = (C)(1 - a.smoothing) * weight_of<C>(a, sure) * (lse - (load<C>(a.logits, base + sure) - shift));
     if (a.smoothing != 0) {
         weighted = block_reduce(Add{}, weighted, shared);

@@ -49,12 +49,7 @@ impl From<i64> for Fill {
 
 impl Fill {
     fn value(self, dtype: DType) -> Result<f64> {
-        let largest = match dtype {
-            DType::F16 => 65504.0,
-            DType::BF16 => f64::from(half::bf16::MAX),
-            DType::F32 => f64::from(f32::MAX),
-            _ => f64::MAX,
-        };
+        let largest = largest(dtype);
         match self {
             Self::Value(v) if whole(dtype).is_some_and(|range| !range.contains(&v) || v.fract() != 0.0) => {
                 Err(Error::argument("masked_fill", "the value", format!("a value of {dtype}"), v))
@@ -72,6 +67,26 @@ impl Fill {
             Self::Value(v) => Ok(v),
         }
     }
+}
+
+/// The largest finite value of a float.
+pub(super) fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => f64::from(half::f16::MAX),
+        DType::BF16 => f64::from(half::bf16::MAX),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
+/// A number that an operation writes into a tensor: finite numbers must be finite in its precision.
+pub(super) fn written(op: &'static str, value: f64, dtype: DType) -> Result<f64> {
+    let largest = largest(dtype);
+    if value.is_finite() && value.abs() > largest {
+        let expected = format!("at most {largest:e} in {dtype}");
+        return Err(Error::argument(op, "the value", expected, format!("{value:e}")));
+    }
+    Ok(value)
 }
 
 /// What a precision of whole numbers holds.
@@ -230,6 +245,25 @@ mod tests {
         assert_eq!(error, format!("masked_fill: the value must be {rule}, found -1e9"));
         let wide = Tensor::<BF16>::zeros([3], &device).unwrap();
         assert_eq!(wide.masked_fill(&chosen, -1e9).unwrap().to_vec().unwrap()[1].to_f32(), 0.0);
+    }
+
+    #[test]
+    fn numbers_that_are_written_fit_the_precision() {
+        let device = Device::cpu();
+        let (x, first) = (Tensor::<F16>::ones([3], &device).unwrap(), Tensor::<I64>::zeros([1], &device).unwrap());
+        for (op, refused) in [
+            ("pad", x.pad([1, 0], 1e6)),
+            ("scatter", x.scatter(0, &first, 1e6)),
+            ("index_fill", x.index_fill(0, &first, -1e6)),
+            ("threshold", x.threshold(2.0, 1e6)),
+        ] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{op}: the value must be at most 6.5504e4 in F16, found")), "{error}");
+        }
+        let infinite = x.pad([1, 0], f64::NEG_INFINITY).unwrap().scatter(0, &first, 65504.0).unwrap();
+        assert_eq!(infinite.to_vec().unwrap()[0], f16::MAX);
+        assert!(Tensor::<F32>::ones([3], &device).unwrap().threshold(2.0, 1e300).is_err());
+        assert!(Tensor::<BF16>::ones([3], &device).unwrap().index_fill(0, &first, 1e6).is_ok());
     }
 
     #[test]

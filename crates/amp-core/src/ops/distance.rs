@@ -26,7 +26,8 @@ impl<P: Float> Tensor<P> {
     /// default). Differences are taken, and held in memory, one by one: near rows lose no digits.
     ///
     /// # Errors
-    /// [`Error::Rank`] for less than 2 dimensions, [`Error::InnerDimensions`] for rows of two sizes.
+    /// [`Error::Rank`] for less than 2 dimensions, [`Error::InnerDimensions`] for rows of two sizes, [`Error::Argument`] unless p
+    /// is above 0.
     #[track_caller]
     pub fn cdist<Q: Element>(&self, other: &Tensor<Q>, p: f64) -> Result<Self>
     where
@@ -45,7 +46,7 @@ impl<P: Float> Tensor<P> {
                 right: other.raw.shape().into(),
             });
         }
-        self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(p, -1, false)
+        self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(distance(OP, p)?, -1, false)
     }
 
     /// The p-norm of each row of `[N, M]` less each row behind it, `[N (N - 1) / 2]` (`F.pdist`, where p is 2 by default).
@@ -68,7 +69,7 @@ impl<P: Float> Tensor<P> {
             Tensor::<I64>::from_vec(on_host(OP, count, pairs.clone().map(end))?, [count], self.device())
         };
         let (first, second) = (rows(|(i, _)| i)?, rows(|(_, j)| j)?);
-        self.index_select(0, &first)?.sub(&self.index_select(0, &second)?)?.norm(p, -1, false)
+        self.index_select(0, &first)?.sub(&self.index_select(0, &second)?)?.norm(distance(OP, p)?, -1, false)
     }
 
     /// The p-norm of `self - other + eps` along the last axis, which stays with size 1 if `keep`
@@ -80,6 +81,12 @@ impl<P: Float> Tensor<P> {
     {
         self.sub(other)?.add(eps)?.norm(p, -1, keep)
     }
+}
+
+/// The p of a norm that is a distance.
+#[track_caller]
+fn distance(op: &'static str, p: f64) -> Result<f64> {
+    if p > 0.0 { Ok(p) } else { Err(Error::argument(op, "p", "a number above 0", p)) }
 }
 
 #[cfg(test)]
@@ -105,6 +112,9 @@ mod tests {
         let error = both[0].cdist(&both[1].narrow(1, 0, 2).unwrap(), 2.0).unwrap_err().to_string();
         assert_eq!(error, "cdist: inner dimensions differ, left is [2, 3], right is [3, 2]");
         assert!(both[0].cdist(&both[1].select(0, 0).unwrap(), 2.0).is_err());
+        let error = both[0].cdist(&both[0], -1.0).unwrap_err().to_string();
+        assert_eq!(error, "cdist: p must be a number above 0, found -1");
+        assert!(both[0].pdist(f64::NAN).unwrap_err().to_string().starts_with("pdist: p must be"));
         assert!(both[0].select(0, 0).unwrap().pdist(2.0).is_err());
         assert_eq!(both[0].narrow(0, 0, 1).unwrap().pdist(2.0).unwrap().dims(), [0]);
     }

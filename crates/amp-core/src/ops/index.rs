@@ -288,12 +288,17 @@ impl<P: Element> Tensor<P> {
     /// Of several elements for one place, the last in row-major order stays. Gradients go to each of them, as in PyTorch.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`] for an index outside the axis.
+    /// [`Error::IndexOutOfRange`] for an index outside the axis, [`Error::Argument`] for a finite number that is not finite in this
+    /// precision.
     #[track_caller]
     pub fn scatter<R: Operand<P>>(&self, axis: isize, index: &Tensor<I64>, src: R) -> Result<Self> {
         let src = match src.term() {
             Term::Tensor(src) => src,
-            number => number.beside(&self.raw)?.cast_view(P::DTYPE)?.broadcast_to("scatter", index.raw.shape())?,
+            number => number
+                .written("scatter", P::DTYPE)?
+                .beside(&self.raw)?
+                .cast_view(P::DTYPE)?
+                .broadcast_to("scatter", index.raw.shape())?,
         };
         let (base, index, src) = (lined(self)?, lined(index)?, lined(&Self::from_raw(src))?);
         let axis = shape::axis("scatter", axis, base.rank())?;

@@ -41,7 +41,8 @@ fn resized<P: InterpolatePrecision + Float>(x: &Tensor<P>, size: [usize; 2], how
 #[track_caller]
 fn line<P: InterpolatePrecision + Float>(op: &'static str, x: &Tensor<P>, size: usize, how: How) -> Result<Tensor<P>> {
     let [n, channels, _] = sizes(op, "3 dimensions", x)?;
-    resized(&x.unsqueeze(2)?, [1, size], how)?.reshape([n, channels, size])
+    let y = resized(&x.unsqueeze(2)?, [1, size], how).map_err(|error| error.within(op, x.raw.shape()))?;
+    y.reshape([n, channels, size])
 }
 
 /// Height and width, then the depth.
@@ -53,8 +54,10 @@ fn volume<P: InterpolatePrecision + Float>(
     how: How,
 ) -> Result<Tensor<P>> {
     let [n, channels, depth, height, width] = sizes(op, "5 dimensions", x)?;
-    let y = resized(&x.reshape([n, channels * depth, height, width])?, [h, w], how)?;
-    resized(&y.reshape([n, channels, depth, h * w])?, [d, h * w], how)?.reshape([n, channels, d, h, w])
+    let within = |error: Error| error.within(op, x.raw.shape());
+    let y = resized(&x.reshape([n, channels * depth, height, width])?, [h, w], how).map_err(within)?;
+    let z = resized(&y.reshape([n, channels, depth, h * w])?, [d, h * w], how).map_err(within)?;
+    z.reshape([n, channels, d, h, w])
 }
 
 impl<P: InterpolatePrecision + Float> Tensor<P> {

@@ -1,5 +1,6 @@
 //! Putting tensors together and taking them apart.
 
+use super::choice::written;
 use super::kernel::zeros;
 use crate::autograd::{Pass, Turn, record, record_turn};
 use crate::order::{tensor, walk};
@@ -161,7 +162,8 @@ impl<P: Element> Tensor<P> {
     /// dimension first: `[left, right, top, bottom]` (`torch.nn.functional.pad`).
     ///
     /// # Errors
-    /// [`Error::Argument`] unless there are two counts for each of at most all dimensions.
+    /// [`Error::Argument`] unless there are two counts for each of at most all dimensions, and when a finite value is not finite in
+    /// this precision.
     #[track_caller]
     pub fn pad(&self, padding: impl AsRef<[usize]>, value: f64) -> Result<Self> {
         let padding = padding.as_ref();
@@ -169,7 +171,7 @@ impl<P: Element> Tensor<P> {
             let expected = format!("two counts for each of at most {} dimensions", self.rank());
             return Err(Error::argument("pad", "padding", expected, format!("{padding:?}")));
         }
-        Ok(Self::from_raw(pad(&self.raw, padding, value)?))
+        Ok(Self::from_raw(pad(&self.raw, padding, written("pad", value, P::DTYPE)?)?))
     }
 }
 

@@ -233,6 +233,10 @@ pub(crate) fn group_norm(
 #[track_caller]
 pub(crate) fn instance_norm(x: &RawTensor, affine: Affine<'_>, eps: f64, writes: Option<DType>) -> Result<RawTensor> {
     let groups = channels("instance_norm", x)?;
+    if x.layout.count() > 0 && x.layout.count() == groups * x.shape()[0] {
+        let (what, expected) = ("the input", "[N, C, ..] with more than one value per channel and sample".into());
+        return Err(Error::Shape { op: "instance_norm", what, expected, found: x.shape().into() });
+    }
     affine.check("instance_norm", x, &[groups])?;
     Ok(normalize("instance_norm", x, NormKind::Group { groups }, affine, eps, writes)?.0)
 }
@@ -285,6 +289,9 @@ impl<P: Float> Tensor<P> {
 
     /// Normalises each channel of each sample of `[N, C, ..]`; `weight` and `bias` are `[C]`
     /// (`torch.nn.functional.instance_norm`).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for channels of one value, whose variance says nothing.
     #[track_caller]
     pub fn instance_norm(&self, weight: Option<&Self>, bias: Option<&Self>, eps: f64) -> Result<Self>
     where

@@ -1,5 +1,6 @@
 //! The second argument of operations that take a tensor or a number.
 
+use super::choice::written;
 use crate::Result;
 use crate::precision::{Element, Float, I64, SamePrecision, U8};
 use crate::raw::RawTensor;
@@ -32,6 +33,14 @@ pub enum Term {
 }
 
 impl Term {
+    /// The same, if it may be [`written`] into a tensor of a precision.
+    pub(super) fn written(self, op: &'static str, dtype: DType) -> Result<Self> {
+        if let Self::Number(number) = self {
+            written(op, number, dtype)?;
+        }
+        Ok(self)
+    }
+
     /// The operand as a tensor beside `other`, in the precision that arithmetic with `other` has.
     pub(super) fn beside(self, other: &RawTensor) -> Result<RawTensor> {
         let dtype = if other.logical.is_half() { DType::F32 } else { other.logical };

@@ -214,13 +214,14 @@ impl<P: Numeric> Tensor<P> {
     /// This tensor with a number in all places of the slices at the positions `index` `[K]` of `axis` (`torch.index_fill`).
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`] for an index outside the axis.
+    /// [`Error::IndexOutOfRange`] for an index outside the axis, [`Error::Argument`] for a finite number that is not finite in this
+    /// precision.
     #[track_caller]
     pub fn index_fill<R: Operand<P>>(&self, axis: isize, index: &Tensor<I64>, value: R) -> Result<Self> {
         const OP: &str = "index_fill";
         let at = shape::axis(OP, axis, self.rank())?;
         let index = spread(OP, index, at, self.dims())?;
-        let value = Self::from_raw(value.term().beside(&self.raw)?.cast_view(P::DTYPE)?);
+        let value = Self::from_raw(value.term().written(OP, P::DTYPE)?.beside(&self.raw)?.cast_view(P::DTYPE)?);
         if value.rank() > 0 {
             let (expected, found) = ("no dimensions", value.raw.shape().into());
             return Err(Error::Rank { op: OP, what: "the value", expected, found });

@@ -1,5 +1,6 @@
 //! Functions that give some elements as they are and replace others.
 
+use super::choice::{largest, written};
 use super::composed::wide;
 use super::kernel::{binary, compare, select, unary, zeros};
 use crate::autograd::{Pass, Saved, record};
@@ -72,11 +73,14 @@ impl<P: Float> Tensor<P> {
     }
 
     /// `x` where it is above `threshold`, `value` elsewhere; NaN stays NaN (`F.threshold`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when a finite value is not finite in this precision.
     #[track_caller]
     pub fn threshold(&self, threshold: impl Into<f64>, value: impl Into<f64>) -> Result<Self> {
-        let (x, threshold) = (&self.raw, threshold.into());
+        let (x, threshold, value) = (&self.raw, threshold.into(), written("threshold", value.into(), P::DTYPE)?);
         let below = move |x: &RawTensor| compare("threshold", Compare::Le, x, &number(x, threshold)?);
-        let y = select("threshold", &below(x)?, &number(x, value.into())?, x, x.logical)?;
+        let y = select("threshold", &below(x)?, &number(x, value)?, x, x.logical)?;
         Ok(Self::from_raw(passing("threshold", x, y, below)?))
     }
 
@@ -84,12 +88,7 @@ impl<P: Float> Tensor<P> {
     /// is replaced the derivative is 0.
     #[track_caller]
     pub fn nan_to_num(&self) -> Result<Self> {
-        let largest = match P::DTYPE {
-            crate::DType::F16 => f64::from(half::f16::MAX),
-            crate::DType::BF16 => f64::from(half::bf16::MAX),
-            crate::DType::F64 => f64::MAX,
-            _ => f64::from(f32::MAX),
-        };
+        let largest = largest(P::DTYPE);
         self.nan_to_num_with(0.0, largest, -largest)
     }
 

@@ -26,7 +26,8 @@ impl<P: Float> Tensor<P> {
         let pixels = shape::product(OP, &[height, width])?;
         let none = Self::zeros([n, channels, pixels], self.device())?;
         let places = indices.reshape([n, channels, h * w])?;
-        none.scatter(2, &places, &self.reshape([n, channels, h * w])?)?.reshape([n, channels, height, width])
+        let y = none.scatter(2, &places, &self.reshape([n, channels, h * w])?);
+        y.map_err(|error| error.within(OP, self.raw.shape()))?.reshape([n, channels, height, width])
     }
 }
 

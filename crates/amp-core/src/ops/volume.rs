@@ -251,9 +251,10 @@ fn pooled<P: Float>(op: &'static str, x: &Tensor<P>, windows: PoolOptions<3>, po
         count_include_pad,
     };
     let images = shape::product(op, &[n, channels, depth])?;
-    let y = pool.windows(&x.reshape([images, 1, height, width])?, flat)?;
+    let within = |error: Error| error.within(op, x.raw.shape());
+    let y = pool.windows(&x.reshape([images, 1, height, width])?, flat).map_err(within)?;
     let &[_, _, h, w] = y.dims() else { unreachable!("an image for each slice") };
-    let z = pool.windows(&y.reshape([n, channels, depth, h * w])?, deep)?;
+    let z = pool.windows(&y.reshape([n, channels, depth, h * w])?, deep).map_err(within)?;
     let count = z.dims()[2];
     z.reshape([n, channels, count, h, w])
 }
@@ -264,9 +265,13 @@ fn in_parts<P: Float>(op: &'static str, x: &Tensor<P>, size: [usize; 3], pool: P
     let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
     let [d, h, w] = size;
     let images = shape::product(op, &[n, channels, depth])?;
-    let y = pool.parts(&x.reshape([images, 1, height, width])?, [h, w])?;
+    let within = |error: Error| error.within(op, x.raw.shape());
+    let y = pool.parts(&x.reshape([images, 1, height, width])?, [h, w]).map_err(within)?;
     let columns = shape::product(op, &[h, w])?;
-    let z = pool.parts(&y.reshape([n, channels, depth, columns])?, [d, columns])?;
+    if columns == 0 {
+        return y.reshape([n, channels, d, h, w]);
+    }
+    let z = pool.parts(&y.reshape([n, channels, depth, columns])?, [d, columns]).map_err(within)?;
     z.reshape([n, channels, d, h, w])
 }
 

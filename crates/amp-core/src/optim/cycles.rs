@@ -60,7 +60,7 @@ impl CosineRestarts {
 
 /// Rises along a straight line to the full learning rate and falls again, over and over (`CyclicLR`, `triangular`).
 ///
-/// The optimizer's learning rate is the peak (`max_lr`).
+/// The optimizer's learning rate is the peak (`max_lr`). Its momentum stays as it is (`cycle_momentum=False`).
 #[derive(Clone, Debug)]
 pub struct CyclicLr {
     least: f64,

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use amp_cpu::DType;
 
 /// A moving average of parameters, in F32: `average = decay * average + (1 - decay) * value` after every step that was
-/// taken (`torch.optim.swa_utils.AveragedModel` with `get_ema_multi_avg_fn`).
+/// taken (`torch.optim.swa_utils.AveragedModel` with `get_ema_multi_avg_fn`, whose first update copies the values instead).
 ///
 /// 16 bits would not do: 1 - 0.9999 is below their resolution, and the average would stand still.
 #[derive(Debug)]

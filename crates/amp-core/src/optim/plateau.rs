@@ -34,7 +34,7 @@ pub struct ReduceOnPlateau {
 pub(crate) struct PlateauState {
     /// Of the learning rates that the optimizer was made with.
     factor: f64,
-    /// `None` before the first measure that is a number.
+    /// `None` before the first measure that is better than infinitely bad.
     best: Option<f64>,
     /// Calls without improvement.
     bad: u64,
@@ -96,7 +96,8 @@ impl ReduceOnPlateau {
     fn reduces(&mut self, measure: f64) -> bool {
         let PlateauState { best, bad, resting, .. } = &mut self.state;
         let better = match *best {
-            None => !measure.is_nan(),
+            // Anything is better than nothing but what no measure could be worse than.
+            None => measure < f64::INFINITY && !self.rising || measure > f64::NEG_INFINITY && self.rising,
             Some(best) if self.rising => measure > best * (1.0 + self.threshold),
             Some(best) => measure < best * (1.0 - self.threshold),
         };
@@ -154,6 +155,9 @@ mod tests {
         let nan = f64::NAN;
         assert_eq!(rates(ReduceOnPlateau::new(0.5, 0), &[nan, 3.0, nan, 2.0]), [0.5, 0.5, 0.25, 0.25]);
         assert_eq!(rates(ReduceOnPlateau::new(0.5, 0).least(0.3), &[1.0; 4]), [1.0, 0.5, 0.3, 0.3]);
+        let infinite = f64::INFINITY;
+        assert_eq!(rates(ReduceOnPlateau::new(0.5, 0), &[infinite, infinite, 5.0, 5.0]), [0.5, 0.25, 0.25, 0.125]);
+        assert_eq!(rates(ReduceOnPlateau::new(0.5, 0).rising(), &[-infinite, 1.0, 1.0, 1.0]), [0.5, 0.5, 0.25, 0.125]);
     }
 
     #[test]

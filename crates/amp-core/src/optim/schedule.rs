@@ -204,7 +204,7 @@ impl LinearWarmup {
 
 /// Rises by a cosine to the full learning rate and falls far below the start (`OneCycleLR`).
 ///
-/// The optimizer's learning rate is the peak.
+/// The optimizer's learning rate is the peak. Its momentum stays as it is (`cycle_momentum=False`).
 #[derive(Clone, Debug)]
 pub struct OneCycle {
     total: u64,

@@ -144,9 +144,10 @@ impl<A: Real> Kernel for Loss<'_, A> {
     fn run<S: Simd>(self) -> (A, A) {
         let Self { rule, line, target } = self;
         let smooth = rule.labels.smoothing != 0.0;
-        // Relative to the largest, so that logits far from zero keep their digits.
+        // Relative to the largest, so that logits far from zero keep their digits. One that is infinite makes all NaN, as it makes
+        // the softmax.
         let max = largest::<S, A, _>(line);
-        let shift = if max == A::LEAST || max == A::GREATEST { A::ZERO } else { max };
+        let shift = if max == A::LEAST { A::ZERO } else { max };
         let logit = line[target] - shift;
         let lse = sum_of_exp::<S, A>(line, shift).ln::<S>();
         // An infinite logit must not meet a weight of 0 that smoothing does not ask for.

@@ -131,6 +131,11 @@ fn infinite_logits() {
     assert!(y[0].is_nan() && y[1].is_nan() && y[4].is_nan());
     assert_eq!(y[2..4], [0.0, 1.0]);
     assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY, 0.0, f32::INFINITY].into()));
+    for smoothing in [0.0, 0.1] {
+        let labels = Labels { targets: &[0, 1, 1], weight: None, ignore_index: -100, smoothing };
+        let losses = Tensor::contiguous(&[3], cross_entropy(&x.view(), labels).loss).values();
+        assert!(losses[0].is_nan() && (losses[1] == if smoothing == 0.0 { 0.0 } else { inf }) && losses[2].is_nan());
+    }
 }
 
 /// The largest element is looked for without regard to NaN: the sum has to show it.

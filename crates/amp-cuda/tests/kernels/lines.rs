@@ -126,8 +126,14 @@ fn softmax_of_short_long_and_strided_lines() {
     let mut values = vec![f64::NEG_INFINITY; 40];
     (values[3], values[25], values[30]) = (1.0, f64::INFINITY, 65504.0);
     let x = Input::new(values, &[4, 10], DType::F16);
-    check_same("softmax of infinities", &[x], DType::F32, 20.0, &|b, x, out| {
+    check_same("softmax of infinities", &[x.clone()], DType::F32, 20.0, &|b, x, out| {
         Ok(vec![b.softmax(x[0], 1, false, out)?, b.softmax(x[0], 1, true, out)?, b.logsumexp(x[0], 1, out)?])
+    });
+    let targets = Input::new(vec![3.0, 0.0, 4.0, 1.0], &[4], DType::I64);
+    check_same("cross entropy of infinities", &[x, targets], DType::F32, 20.0, &|b, x, _| {
+        let labels = Labels { targets: x[1], weight: None, ignore_index: -100, smoothing: 0.0 };
+        let (loss, lse) = b.cross_entropy(x[0], labels)?;
+        Ok(vec![loss, lse])
     });
 }
 
