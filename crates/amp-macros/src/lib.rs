@@ -131,15 +131,19 @@ use proc_macro::TokenStream;
 ///   letter, or it is made a float (`DIM as f64`).
 /// - A number that the program computes is not judged: what a function gives (`eps()`, other than in `const { eps() }`), an
 ///   expression with a variable in it (`2.0 * eps`), what a block ends with.
-/// - A map that is extended with a list of pairs takes them as they are: `insert` widens what goes into it.
+/// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert(..)`:
+///   `insert` widens what goes into it. So does a list behind a guard (`list.borrow_mut().extend(..)`): `push` widens.
+/// - Results of two methods of one's own that are generic over the precision (`a.swish()? + b.swish()?`) meet where they are
+///   borrowed: `&a.swish()? + &b.swish()?`.
 /// - What a closure gives by `return` is not joined with what it gives at its end, unless its type is written out
 ///   (`|x| -> Result<Tensor<F32>> { .. }`): then both are widened.
 /// - A list that is made empty and filled with pairs is widened where it leaves by its own name for a type that is written
 ///   out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
 /// - A tensor's type by another name (`type T = Tensor<F32>`) says less: what a function of one's own or a method that is no
 ///   operation gives is widened where `Tensor<F32>` is written out.
-/// - A tensor that is made without a type (`Tensor::randn(..)?`) is F32 where others meet it, as PyTorch's is. In a variable that
-///   is assigned later, behind `+=`, or given to a function of one's own, it is what is asked for there.
+/// - A tensor that is made without a type (`Tensor::randn(..)?`) is F32 where others meet it, as PyTorch's is, and where a sum that
+///   is assigned to its variable does (`sum = (sum + fc.forward(x)?)?`). In a variable that is assigned anything else, behind `+=`,
+///   or given to a function of one's own, it is what is asked for there.
 /// - What is read on the host is of the precision that the tensor has: `h.to::<F32>()?.item()` is an `f32` in any region.
 /// - An option that starts as `None`, or a list of such, holds F32 if what it is given is a function's or a module's, unless
 ///   one call of a method (`insert`, `replace`) or one index puts all of it in. What it holds is a tuple, or goes to a module
@@ -157,7 +161,9 @@ pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
 /// Runs a block or an expression in mixed precision: `amp_region!(f16, { .. })`.
 ///
 /// Options are those of `#[autocast]` and come before the body. `?`, `return`, `break` and borrows keep their meaning.
-/// `amp_region!(f32, ..)` inside a region switches it off; what comes out of it is never narrowed again silently.
+/// `amp_region!(f32, ..)` inside a region switches it off; what comes out of it is never narrowed again silently. Outside of a
+/// region its value has the precision that its last operation gives: `amp_region!(f16, { x.matmul(&w)? })` is F16, and
+/// `amp_region!(f16, { x.matmul(&w)? }).to::<F32>()?` widens it.
 ///
 /// ```
 /// use amp::prelude::*;

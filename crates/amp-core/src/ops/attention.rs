@@ -46,7 +46,8 @@ impl<P: Float> Tensor<P> {
     ///
     /// # Precision
     /// Scores, softmax and sums in F32 (F64 for F64), never stored; the result is rounded once. Where the hardware multiplies
-    /// 16-bit numbers, the softmax is rounded before it is multiplied, as are slopes of scores for the gradients.
+    /// 16-bit numbers, the softmax is rounded before it is multiplied, as are slopes of scores for the gradients. The mean of a
+    /// row's slopes is taken from the rounded result.
     #[track_caller]
     pub fn scaled_dot_product_attention<Q: Element>(
         &self,

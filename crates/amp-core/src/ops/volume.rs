@@ -35,7 +35,8 @@ impl<P: Float> Tensor<P> {
     /// Convolution of volumes `[N, C, D, H, W]` with kernels `[O, C / groups, kd, kh, kw]` and a bias `[O]` (`F.conv3d`).
     ///
     /// The slices under a kernel are laid side by side as channels of images, for which there must be memory, and convolved
-    /// as [`conv2d`](Self::conv2d) does it, whose precision and gradients these are.
+    /// as [`conv2d`](Self::conv2d) does it, whose precision and gradients these are. That of the input is rounded for each slice, and
+    /// once more where slices that share it are summed.
     ///
     /// # Errors
     /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for a kernel that does not fit.
@@ -77,7 +78,7 @@ impl<P: Float> Tensor<P> {
     ///
     /// The slices that reach a place of the result are laid side by side as channels of images, zeros where there is none, for
     /// which there must be memory, as [`conv_transpose2d`](Self::conv_transpose2d) takes them, whose precision and gradients these
-    /// are.
+    /// are. That of the input is rounded for each slice, and once more where slices that share it are summed.
     ///
     /// # Errors
     /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for a kernel of no size or a depth without a result.

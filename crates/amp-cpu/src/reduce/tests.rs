@@ -225,6 +225,23 @@ fn variance_does_not_cancel() {
 }
 
 #[test]
+fn what_is_all_alike_has_no_variance() {
+    let mut random = Random::new(8);
+    for (dtype, value) in FLOATS.into_iter().flat_map(|dtype| [0.1, 12.3, -14.580299].map(|value| (dtype, value))) {
+        for shape in [[3, 7], [2, 300], [1025, 5], [4, 1025]] {
+            let scale = 1.0 + random.number().abs();
+            let x = Tensor::from_values(&shape, dtype, &vec![value * scale; shape.iter().product()]);
+            for axes in [&[0][..], &[1], &[0, 1]] {
+                let (mean, var) = variance(&x.view(), axes, 0.0, DType::F64);
+                let [mean, var] = [mean, var].map(|storage| Tensor::contiguous(&[storage.len()], storage).values());
+                assert!(var.iter().all(|var| *var == 0.0), "{dtype}, {shape:?} over {axes:?}: {var:?}");
+                assert!(mean.iter().all(|mean| *mean == x.at(&[0, 0])), "{dtype}, {shape:?} over {axes:?}: {mean:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn positions_are_the_first_of_equals() {
     let mut random = Random::new(7);
     for dtype in FLOATS {

@@ -22,6 +22,9 @@ pub fn variance(x: &View, axes: &[usize], correction: f64, out: DType) -> (Stora
     })
 }
 
+/// Deviations from the mean, in parts of it, that may be nothing but rounding.
+const RELATIVE: f64 = 1e-5;
+
 /// Count, mean and sum of squared deviations of some elements.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moments<A> {
@@ -36,7 +39,13 @@ impl<A: Real> Moments<A> {
     pub fn of<S: Simd>(block: &[A]) -> Self {
         let count = A::of(block.len() as f64);
         let mean = sum_of::<S, A>(block, Itself) / count;
-        Self { count, mean, squares: sum_of::<S, A>(block, Square(mean)) }
+        let squares = sum_of::<S, A>(block, Square(mean));
+        // Where all are alike, what deviates is the rounding of the mean.
+        let little = mean * A::of(RELATIVE);
+        if squares <= count * little * little && block.iter().all(|x| *x == block[0]) {
+            return Self { count, mean: block[0], squares: A::ZERO };
+        }
+        Self { count, mean, squares }
     }
 
     /// Moments of a line of any length.
