@@ -6,7 +6,7 @@ use super::graph::Differentiable;
 use super::peaks::Peaks;
 use super::rows::{Rows, Which};
 use super::scale_state::{IsUnscaled, ScaleState, ScaleTag, Unscaled};
-use crate::autograd::IdMap;
+use crate::autograd::{IdMap, IdSet};
 use crate::backend::Buffer;
 use crate::order::elementwise;
 use crate::param::{Parameter, PendingUpdate};
@@ -182,10 +182,10 @@ impl<S: ScaleState> Gradients<S> {
 
     /// Those of layers of which one of these parameters is trained, and of layers without a gradient, about which any step decides.
     pub(crate) fn take_pending_of(&self, parameters: &[Parameter]) -> Vec<PendingUpdate> {
-        let mine = |id: &u64| parameters.iter().any(|parameter| parameter.id() == *id);
+        let trained: IdSet = parameters.iter().map(Parameter::id).collect();
         let decided = |update: &mut PendingUpdate| {
             let ids = update.parameters();
-            ids.iter().any(mine) || !ids.iter().any(|id| self.grads.contains_key(id))
+            ids.iter().any(|id| trained.contains(id)) || !ids.iter().any(|id| self.grads.contains_key(id))
         };
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).extract_if(.., decided).collect()
     }

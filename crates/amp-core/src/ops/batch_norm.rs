@@ -1,7 +1,7 @@
 //! Batch normalisation, by the batch's own statistics or by given ones.
 
 use super::kernel::{binary, reduce, unary};
-use super::normalize::{Affine, channels, normalize};
+use super::normalize::{Affine, channels, checked_values, normalize};
 use crate::autograd::{Pass, Saved, record};
 use crate::backend::Statistics;
 use crate::order::{order_of, pixels, tensor};
@@ -130,11 +130,7 @@ fn of_nothing(x: &RawTensor) -> Result<(RawTensor, RawTensor)> {
 pub(super) fn correction(x: &RawTensor, affine: Affine<'_>) -> Result<f64> {
     let channels = channels("batch_norm", x)?;
     affine.check("batch_norm", x, &[channels])?;
-    let values = x.layout.count().checked_div(channels).unwrap_or(0);
-    if values == 1 {
-        let (what, expected) = ("the input", "[N, C, ..] with more than one value per channel".into());
-        return Err(Error::Shape { op: "batch_norm", what, expected, found: x.shape().into() });
-    }
+    let values = checked_values("batch_norm", x, channels, "channel")?;
     Ok(values as f64 / (values as f64 - 1.0))
 }
 

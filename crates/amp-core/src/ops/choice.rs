@@ -60,7 +60,7 @@ impl Fill {
             }
             Self::NegInf => Ok(f64::NEG_INFINITY),
             Self::Lowest => Ok(-largest),
-            Self::Value(v) if v.is_finite() && v.abs() > largest => {
+            Self::Value(v) if overflows(v, dtype) => {
                 let expected = format!("at most {largest:e} in {dtype}, or `Fill::NegInf` or `Fill::Lowest`");
                 Err(Error::argument("masked_fill", "the value", expected, format!("{v:e}")))
             }
@@ -79,11 +79,15 @@ pub(super) fn largest(dtype: DType) -> f64 {
     }
 }
 
+/// Whether a finite number is infinite in a precision.
+fn overflows(value: f64, dtype: DType) -> bool {
+    value.is_finite() && value.abs() > largest(dtype)
+}
+
 /// A number that an operation writes into a tensor: finite numbers must be finite in its precision.
 pub(super) fn written(op: &'static str, value: f64, dtype: DType) -> Result<f64> {
-    let largest = largest(dtype);
-    if value.is_finite() && value.abs() > largest {
-        let expected = format!("at most {largest:e} in {dtype}");
+    if overflows(value, dtype) {
+        let expected = format!("at most {:e} in {dtype}", largest(dtype));
         return Err(Error::argument(op, "the value", expected, format!("{value:e}")));
     }
     Ok(value)

@@ -34,6 +34,7 @@ impl<P: Float> Tensor<P> {
         P: CdistPrecision + SamePrecision<Q>,
     {
         const OP: &str = "cdist";
+        check_distance(OP, p)?;
         for (what, shape) in [("the first operand", self.raw.shape()), ("the second operand", other.raw.shape())] {
             if shape.len() < 2 {
                 return Err(Error::Rank { op: OP, what, expected: "at least 2 dimensions", found: shape.into() });
@@ -46,7 +47,7 @@ impl<P: Float> Tensor<P> {
                 right: other.raw.shape().into(),
             });
         }
-        self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(distance(OP, p)?, -1, false)
+        self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(p, -1, false)
     }
 
     /// The p-norm of each row of `[N, M]` less each row behind it, `[N (N - 1) / 2]` (`F.pdist`, where p is 2 by default).
@@ -59,6 +60,7 @@ impl<P: Float> Tensor<P> {
         P: PdistPrecision,
     {
         const OP: &str = "pdist";
+        check_distance(OP, p)?;
         let &[n, _] = self.dims() else {
             let found = self.raw.shape().into();
             return Err(Error::Rank { op: OP, what: "the input", expected: "2 dimensions", found });
@@ -69,7 +71,7 @@ impl<P: Float> Tensor<P> {
             Tensor::<I64>::from_vec(on_host(OP, count, pairs.clone().map(end))?, [count], self.device())
         };
         let (first, second) = (rows(|(i, _)| i)?, rows(|(_, j)| j)?);
-        self.index_select(0, &first)?.sub(&self.index_select(0, &second)?)?.norm(distance(OP, p)?, -1, false)
+        self.index_select(0, &first)?.sub(&self.index_select(0, &second)?)?.norm(p, -1, false)
     }
 
     /// The p-norm of `self - other + eps` along the last axis, which stays with size 1 if `keep`
@@ -83,10 +85,10 @@ impl<P: Float> Tensor<P> {
     }
 }
 
-/// The p of a norm that is a distance.
+/// Whether the norm of this p is a distance.
 #[track_caller]
-fn distance(op: &'static str, p: f64) -> Result<f64> {
-    if p > 0.0 { Ok(p) } else { Err(Error::argument(op, "p", "a number above 0", p)) }
+fn check_distance(op: &'static str, p: f64) -> Result<()> {
+    if p > 0.0 { Ok(()) } else { Err(Error::argument(op, "p", "a number above 0", p)) }
 }
 
 #[cfg(test)]

@@ -229,14 +229,21 @@ pub(crate) fn group_norm(
     Ok(normalize("group_norm", x, NormKind::Group { groups }, affine, eps, writes)?.0)
 }
 
+/// How many values each of so many statistics is of: one says nothing about its variance.
+pub(super) fn checked_values(op: &'static str, x: &RawTensor, statistics: usize, per: &str) -> Result<usize> {
+    let values = x.layout.count().checked_div(statistics).unwrap_or(0);
+    if values == 1 {
+        let (what, expected) = ("the input", format!("[N, C, ..] with more than one value per {per}"));
+        return Err(Error::Shape { op, what, expected, found: x.shape().into() });
+    }
+    Ok(values)
+}
+
 /// [`Tensor::instance_norm`] on an erased tensor, rounded to `writes`, if to anything.
 #[track_caller]
 pub(crate) fn instance_norm(x: &RawTensor, affine: Affine<'_>, eps: f64, writes: Option<DType>) -> Result<RawTensor> {
     let groups = channels("instance_norm", x)?;
-    if x.layout.count() > 0 && x.layout.count() == groups * x.shape()[0] {
-        let (what, expected) = ("the input", "[N, C, ..] with more than one value per channel and sample".into());
-        return Err(Error::Shape { op: "instance_norm", what, expected, found: x.shape().into() });
-    }
+    checked_values("instance_norm", x, groups * x.shape()[0], "channel and sample")?;
     affine.check("instance_norm", x, &[groups])?;
     Ok(normalize("instance_norm", x, NormKind::Group { groups }, affine, eps, writes)?.0)
 }

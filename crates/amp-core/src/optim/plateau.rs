@@ -97,7 +97,8 @@ impl ReduceOnPlateau {
         let PlateauState { best, bad, resting, .. } = &mut self.state;
         let better = match *best {
             // Anything is better than nothing but what no measure could be worse than.
-            None => measure < f64::INFINITY && !self.rising || measure > f64::NEG_INFINITY && self.rising,
+            None if self.rising => measure > f64::NEG_INFINITY,
+            None => measure < f64::INFINITY,
             Some(best) if self.rising => measure > best * (1.0 + self.threshold),
             Some(best) => measure < best * (1.0 - self.threshold),
         };

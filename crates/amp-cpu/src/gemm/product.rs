@@ -160,8 +160,8 @@ pub(crate) fn product_with<E: Multiply>(
         Plan::run([(plans[0].as_ref(), &mut *of_a), (plans[1].as_ref(), &mut *of_b)], work);
         let (of_a, of_b) = (&*of_a, &*of_b);
         let whole = |plan: &Option<Plan<E>>, packed| plan.as_ref().map(|_| packed);
-        let packed = plans[0].as_ref().filter(|_| at_once > long);
-        let lines = packed.map_or(lines, |_| Some(Lines { elements: of_a, stride: depth }));
+        let of_whole = plans[0].is_some() && at_once > long;
+        let lines = if of_whole { Some(Lines { elements: of_a, stride: depth }) } else { lines };
         let a = Packed { operand: a, panel: left, whole: whole(&plans[0], of_a), lines };
         let b = Packed { operand: b, panel: kernel.right, whole: whole(&plans[1], of_b), lines: None };
         parallel::for_each(blocks.across() * blocks.down(), work, |task| {

@@ -163,8 +163,8 @@ impl Walker<'_> {
 
     /// `let mut h = widened(h);` after a destructuring declaration.
     fn redeclare(&self, pat: &mut Pat, var: usize) -> Stmt {
-        let Var { made, .. } = self.scopes.vars[var];
-        let name = self.scopes.vars[var].name();
+        let var = &self.scopes.vars[var];
+        let (name, made) = (var.name(), var.made);
         let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern").clone();
         // What the pattern declares is not what changes.
         Unchanging(name).visit_pat_mut(pat);
