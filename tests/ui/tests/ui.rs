@@ -13,12 +13,20 @@ fn mistakes_do_not_compile() {
     cases.compile_fail("fail/*/*.rs");
 }
 
+/// A constant beside what only a type tells is judged when code is generated: these are built, not only checked.
+#[test]
+fn mistakes_that_only_code_shows_do_not_build() {
+    let cases = trybuild::TestCases::new();
+    cases.pass("built/pass/*.rs");
+    cases.compile_fail("built/fail/*.rs");
+}
+
 #[test]
 fn the_first_error_says_what_the_case_expects() {
     let mut faults = Vec::new();
     let all = cases(Path::new("fail"));
     assert!(all.len() >= 90, "only {} cases", all.len());
-    for case in all {
+    for case in all.into_iter().chain(cases(Path::new("built/fail"))) {
         if let Err(fault) = judge(&case) {
             faults.push(format!("{}: {fault}", case.display()));
         }

@@ -31,12 +31,13 @@ pub trait Cast<K> {
     /// std::hint::black_box(rounded);
     /// ```
     /// ```
-    /// # use amp_core::{Tensor, private::{AutocastPrecision, F16, F32, TO_F16, cast}};
+    /// # use amp_core::{Tensor, private::{AutocastPrecision, BF16, F16, F32, TO_BF16, TO_F16, cast}};
     /// # fn narrowed<P: AutocastPrecision>(x: &Tensor<P>) -> Tensor<F16> {
     /// #     cast(x, TO_F16)
     /// # }
     /// let (same, rounded): (fn(&Tensor<F16>) -> Tensor<F16>, fn(&Tensor<F32>) -> Tensor<F16>) = (narrowed, narrowed);
-    /// std::hint::black_box((same, rounded));
+    /// let kept: fn(&Tensor<BF16>) -> Tensor<BF16> = |x| cast(x, TO_BF16);
+    /// std::hint::black_box((same, rounded, kept));
     /// ```
     const TOGETHER: () = ();
     /// The same elements at the target; widening is exact, narrowing rounds once.

@@ -1,0 +1,12 @@
+//~ error: assertion failed
+use amp::__private::{Element, F16, Half, HeldIn, is_half, to, vanishes};
+
+struct Eps;
+
+impl<P: Element> HeldIn<P> for Eps {
+    const HELD: () = assert!(!(is_half::<P>(Half::F16) && vanishes(1e-8, Half::F16, false)));
+}
+
+fn main() {
+    to::<F16>().holds::<Eps>();
+}
