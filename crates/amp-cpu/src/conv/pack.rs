@@ -40,7 +40,7 @@ impl<E: Convolve> Weights<'_, E> {
             if !depth.is_multiple_of(kernel.group) {
                 return self.pack_terms(kernel, phase, first..first + count, out);
             }
-            let block = (TURNED / (self.taps * kernel.columns)).next_multiple_of(kernel.group);
+            let block = (TURNED / (self.taps * kernel.columns)).max(1).next_multiple_of(kernel.group);
             scratch::with(block * self.taps * kernel.columns, |turned: &mut [E]| {
                 for start in (0..self.inputs[0]).step_by(block) {
                     let inputs = block.min(self.inputs[0] - start);
