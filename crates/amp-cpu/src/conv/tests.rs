@@ -226,6 +226,21 @@ fn taps_outside_of_many_small_images() {
 }
 
 #[test]
+fn kernels_of_more_taps_than_are_turned_at_a_time() {
+    let mut random = Random::new(16);
+    for (x, w, spec) in [
+        ([2, 3, 17, 16], [5, 3, 16, 16], spec([16; 2], [0; 2], [1; 2], 1)),
+        ([1, 4, 25, 24], [4, 2, 23, 21], spec([1; 2], [1; 2], [1; 2], 2)),
+    ] {
+        for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
+            let case = Case::new(&mut random, x, w, spec, dtype);
+            let (y, dx, dw) = case.computed((dtype, RowMajor));
+            case.compare(y, dx, dw);
+        }
+    }
+}
+
+#[test]
 fn pixels_are_told_apart_where_it_pays() {
     let spec = spec([1; 2], [1; 2], [1; 2], 1);
     let classes = |images: usize, size: usize| {
