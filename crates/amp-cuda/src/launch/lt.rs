@@ -75,7 +75,7 @@ impl Lt {
         Ok(plan)
     }
 
-    /// Asks for the algorithm that cuBLASLt expects to be the fastest.
+    /// Asks for the algorithm that cuBLASLt expects to be the fastest, of those that never round a part of a sum.
     fn choose(&self, of: &Product, plan: &mut Plan) -> Result<(), CublasError> {
         use lt_sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
         let alignments = [
@@ -92,8 +92,12 @@ impl Lt {
         };
         let (size, bytes) = (Self::WORKSPACE, size_of::<usize>());
         let mut outcome = set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, (&raw const size).cast(), bytes);
+        // Sums of split terms are joined neither in 16 bits nor in the order of arrival, as other schemes do it.
+        let joined = lt_sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+        let (scheme, bytes) = (Attribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, size_of::<u32>());
+        outcome = outcome.and_then(|()| set(scheme, (&raw const joined).cast(), bytes));
         for (attribute, value) in alignments.into_iter().zip([a, b, c, c]) {
-            outcome = outcome.and_then(|()| set(attribute, (&raw const value).cast(), size_of::<u32>()));
+            outcome = outcome.and_then(|()| set(attribute, (&raw const value).cast(), bytes));
         }
         let found = outcome.and_then(|()| {
             let [l, r, y] = [plan.layouts[0], plan.layouts[1], plan.layouts[2]];

@@ -9,6 +9,8 @@ typedef int Status;
 enum { OK = 0, INVALID = 7, UNSUPPORTED = 15 };
 enum { R32 = 0, R64 = 1, R16 = 2, RB16 = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
+// How sums of split terms may be joined: in the type of the sums, or in all ways, rounded and by atomics among them.
+enum { IN_SUMS = 2, ANYHOW = 7 };
 enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, EPILOGUE_BGRADB = 512,
        EPILOGUE_GELU_AUX = 160, EPILOGUE_GELU_AUX_BIAS = 164, EPILOGUE_DGELU = 192,
        EPILOGUE_RELU_AUX_BIAS = 134, EPILOGUE_DRELU = 136 };
@@ -21,7 +23,7 @@ int standin_relu_mode();
 
 struct Desc { int compute, scale, transposed[2], epilogue; uintptr_t bias, aux; i64 aux_leading; };
 struct Matrix { int type; u64 rows, columns; i64 leading; int batch; i64 stride; };
-struct Preference { u64 workspace; unsigned alignment[4]; };
+struct Preference { u64 workspace; unsigned schemes, alignment[4]; };
 struct Heuristic { u64 algo[8]; size_t workspace; int state; float waves; int reserved[4]; };
 
 static const u64 MAGIC = 0x5374616e642d696eull;
@@ -154,10 +156,11 @@ Status cublasLtMatrixLayoutDestroy(Matrix* m) { delete m; return OK; }
 Status cublasLtMatrixLayoutSetAttribute(Matrix* m, int attribute, const void* value, size_t bytes) {
     return attribute == 5 ? put(m->batch, value, bytes) : attribute == 6 ? put(m->stride, value, bytes) : INVALID;
 }
-Status cublasLtMatmulPreferenceCreate(Preference** p) { *p = new Preference{0, {256, 256, 256, 256}}; return OK; }
+Status cublasLtMatmulPreferenceCreate(Preference** p) { *p = new Preference{0, ANYHOW, {256, 256, 256, 256}}; return OK; }
 Status cublasLtMatmulPreferenceDestroy(Preference* p) { delete p; return OK; }
 Status cublasLtMatmulPreferenceSetAttribute(Preference* p, int attribute, const void* value, size_t bytes) {
     if (attribute == 1) return put(p->workspace, value, bytes);
+    if (attribute == 3) return put(p->schemes, value, bytes);
     return attribute >= 5 && attribute <= 8 ? put(p->alignment[attribute - 5], value, bytes) : INVALID;
 }
 Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Matrix* a, Matrix* b, Matrix* c, Matrix* out, Preference* p, int,
@@ -166,6 +169,8 @@ Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Matrix* a, Matrix* b, Matr
     *count = 0;
     if (!fits(*d, *a, *b, *out) || c != out) return INVALID;
     if (!supported(*d, *a, *b, *out)) return UNSUPPORTED;
+    // The real one might take a scheme that the library does not want.
+    if (p->schemes & ~IN_SUMS) return UNSUPPORTED;
     memset(found, 0, sizeof *found);
     found->algo[0] = MAGIC;
     for (int i = 0; i < 4; ++i) found->algo[1 + i] = p->alignment[i];
