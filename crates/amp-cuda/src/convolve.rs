@@ -141,6 +141,7 @@ impl Convolutions {
         let workspace = gpu.memory(op, plan.workspace, DType::U8)?;
         let at = Tensors { workspace: Memory::address(&workspace), ..at };
         let failed = |e| Error::Backend { op, device: gpu.name().into(), message: format!("cuDNN: {e}") };
+        let _turn = gpu.turn(op)?;
         dnn.run(plan, &at, accumulate).map_err(failed)?;
         Ok(true)
     }

@@ -8,7 +8,7 @@ use crate::launch::{self, Argument, Notice, Notices, Plain};
 use crate::module::{Family, Modules};
 use crate::operand::Compute;
 use crate::product::Products;
-use crate::record::{Recorder, Region};
+use crate::record::{Recorder, Region, Turn};
 use amp_core::backend::{Buffer, DType, DeviceBuffer};
 use amp_core::{Error, Result};
 use cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
@@ -101,9 +101,9 @@ impl Gpu {
         &self.recorder
     }
 
-    /// An error while another thread records.
-    pub(crate) fn may_launch(&self, op: &'static str) -> Result<()> {
-        self.recorder.arena().map(|_| ()).map_err(|reason| self.refusal(op, reason))
+    /// The right to give the stream work; an error while another thread records.
+    pub(crate) fn turn(&self, op: &'static str) -> Result<Turn<'_>> {
+        self.recorder.turn().map_err(|reason| self.refusal(op, reason))
     }
 
     /// Host memory that kernels write to, if it can be had.
@@ -150,23 +150,27 @@ impl Gpu {
 
     /// Sets all bytes to 0.
     pub(crate) fn clear(&self, op: &'static str, memory: &Memory) -> Result<()> {
+        let _turn = self.turn(op)?;
         launch::clear(&self.stream, &memory.region).map_err(|e| error::driver(self, op, e))
     }
 
     /// Copies host data to the start of memory.
     pub(crate) fn write<T: Plain>(&self, op: &'static str, data: &[T], memory: &Memory) -> Result<()> {
-        let written = match self.recorder.number() {
-            0 => launch::upload(&self.stream, data, &memory.region),
+        let turn = self.turn(op)?;
+        let written = match turn {
+            Some(_) => launch::upload(&self.stream, data, &memory.region),
             // The host's memory may be gone when the graph is replayed.
-            _ => self.recorder.constant(self, data).and_then(|from| launch::copy(&self.stream, &from, &memory.region)),
+            None => {
+                self.recorder.constant(self, data).and_then(|from| launch::copy(&self.stream, &from, &memory.region))
+            }
         };
         written.map_err(|e| error::driver(self, op, e))
     }
 
     /// Copies the start of memory to the host, waiting for all work before.
     pub(crate) fn read<T: Plain>(&self, op: &'static str, memory: &Memory, data: &mut [T]) -> Result<()> {
-        self.may_launch(op)?;
-        if self.recorder.number() != 0 {
+        let turn = self.turn(op)?;
+        if turn.is_none() {
             let message = "the host would wait for the device, which a graph that is being captured cannot".into();
             return Err(self.refusal(op, message));
         }
@@ -197,12 +201,12 @@ impl Gpu {
             return Ok(());
         }
         let refused = |message| self.refusal(stem, message);
-        self.may_launch(stem)?;
         let function = self.modules.function(&self.context, family, stem, compute, args.size()).map_err(refused)?;
         let fits = grid[0] <= i32::MAX as u64 && grid[1] <= u64::from(u16::MAX) && grid[2] <= u64::from(u16::MAX);
         if !fits {
             return Err(refused(format!("a grid of {grid:?} blocks is larger than a launch can be")));
         }
+        let _turn = self.turn(stem)?;
         launch::launch(&self.stream, &function, grid.map(|n| n as u32), threads, args)
             .map_err(|e| error::driver(self, stem, e))
     }

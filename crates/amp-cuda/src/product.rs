@@ -269,7 +269,10 @@ impl Products {
     /// Runs the product, or returns `false` when cuBLASLt has no algorithm for it.
     pub fn multiply(&self, gpu: &Gpu, product: Product, at: Addresses, accumulate: bool) -> Result<bool> {
         let failed = |e| Error::Backend { op: "matmul", device: gpu.name().into(), message: format!("cuBLASLt: {e}") };
-        let done = self.planned(product, &at, |plan| self.lt.multiply(plan, at, accumulate));
-        done.transpose().map_err(failed).map(|done| done.is_some())
+        let done = self.planned(product, &at, |plan| {
+            let _turn = gpu.turn("matmul")?;
+            self.lt.multiply(plan, at, accumulate).map_err(failed)
+        });
+        done.transpose().map(|done| done.is_some())
     }
 }

@@ -4,6 +4,9 @@
 //! meanwhile comes from the graph's own [`Arena`]. Memory made before, once the step has touched it, stays reserved for the
 //! graph, whatever becomes of its tensor; frees of other such memory wait until the recording is over, for the recorded
 //! stream takes none. And what would wait for the device is refused.
+//!
+//! The device's one stream takes work of all threads, so whoever gives it some holds a [`Turn`] meanwhile, and a recording
+//! begins when nobody does. A turn is asked for last: what somebody may hold while waiting for one is not waited for during one.
 
 use crate::arena::Arena;
 use crate::checks::Pending;
@@ -15,7 +18,7 @@ use amp_core::{RandomState, Result};
 use cudarc::driver::DriverError;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::{self, ThreadId};
 
 /// What a device records, if it does.
@@ -24,7 +27,12 @@ pub(crate) struct Recorder {
     /// Number of the recording that runs, 0 for none: the answer that costs no lock.
     number: AtomicU64,
     state: Mutex<Option<State>>,
+    /// Read by whoever gives the stream work, written by who begins a recording.
+    turns: RwLock<()>,
 }
+
+/// The right to give the stream work: no recording begins before it is dropped. `None` for the thread that records.
+pub(crate) type Turn<'a> = Option<RwLockReadGuard<'a, ()>>;
 
 #[derive(Debug)]
 struct State {
@@ -97,28 +105,37 @@ impl Recorder {
         }
     }
 
-    /// The arena of the recording that runs, if one does.
+    /// A turn for the calling thread, which has none.
     ///
     /// # Errors
     /// When another thread records: the device's one stream would take this thread's work into that graph.
-    pub fn arena(&self) -> Result<Option<Arc<Arena>>, String> {
-        if self.number.load(Ordering::Acquire) == 0 {
+    pub fn turn(&self) -> Result<Turn<'_>, String> {
+        if self.number() != 0 {
             return Ok(None);
         }
-        match &*self.state() {
-            Some(state) if state.thread != thread::current().id() => Err("another thread is capturing a graph".into()),
-            state => Ok(state.as_ref().map(|state| state.arena.clone())),
+        let turn = self.turns.read().unwrap_or_else(PoisonError::into_inner);
+        self.idle().map(|()| Some(turn))
+    }
+
+    fn idle(&self) -> Result<(), String> {
+        match self.number.load(Ordering::Acquire) {
+            0 => Ok(()),
+            _ => Err("another thread is capturing a graph".into()),
         }
     }
 
     /// Memory for a buffer: the arena's while the thread records, else the pool's.
     pub fn allocate(self: &Arc<Self>, gpu: &Gpu, op: &'static str, bytes: usize) -> Result<Arc<Region>> {
         let failed = |e| error::allocation(gpu, op, bytes, e);
-        let Some(arena) = self.arena().map_err(|reason| gpu.refusal(op, reason))? else {
-            return self.pooled(gpu, bytes).map_err(failed);
-        };
+        let turn = gpu.turn(op)?;
+        let arena = if turn.is_none() { self.arena() } else { None };
+        let Some(arena) = arena else { return self.pooled(gpu, bytes).map_err(failed) };
         let address = arena.take(bytes).map_err(failed)?;
         Ok(Arc::new(Region { address, bytes: bytes.max(1), source: Source::Arena(arena) }))
+    }
+
+    fn arena(&self) -> Option<Arc<Arena>> {
+        self.state().as_ref().map(|state| state.arena.clone())
     }
 
     fn pooled(self: &Arc<Self>, gpu: &Gpu, bytes: usize) -> Result<Arc<Region>, DriverError> {
@@ -132,8 +149,7 @@ impl Recorder {
 
     /// Memory with these bytes that stays as it is while the graph lives.
     pub fn constant<T: launch::Plain>(self: &Arc<Self>, gpu: &Gpu, data: &[T]) -> Result<Arc<Region>, DriverError> {
-        let arena = self.state().as_ref().map(|state| state.arena.clone());
-        let Some(arena) = arena else { return Err(DriverError(launch::INVALID)) };
+        let Some(arena) = self.arena() else { return Err(DriverError(launch::INVALID)) };
         let block = launch::allocate_beside(arena.beside(), gpu.shared_stream(), size_of_val(data))?;
         let region = self.region(block);
         launch::upload(arena.beside(), data, &region)?;
@@ -176,13 +192,14 @@ impl Gpu {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let failed = |e| error::driver(self, OP, e);
         let recorder = self.recorder();
-        self.may_launch(OP)?;
         if recorder.number() != 0 {
             return Err(self.refusal(OP, "a graph is being captured already".into()));
         }
         let base = self.memory(OP, 2, DType::I64)?;
         let arena = Arc::new(Arena::new(self.shared_stream()).map_err(failed)?);
         let (thread, first_check) = (thread::current().id(), self.checks.made() + 1);
+        let _alone = recorder.turns.write().unwrap_or_else(PoisonError::into_inner);
+        recorder.idle().map_err(|reason| self.refusal(OP, reason))?;
         let mut state = recorder.state();
         launch::begin_capture(self.stream()).map_err(failed)?;
         let (touched, dropped) = Default::default();
@@ -229,15 +246,14 @@ pub(crate) struct Recorded {
 impl Replay for Recorded {
     fn replay(&self, at: RandomState) -> Result<()> {
         let gpu = &self.gpu;
-        gpu.may_launch(OP)?;
         if gpu.recorder().number() != 0 {
             return Err(gpu.refusal(OP, "a replay cannot be captured".into()));
         }
-        if let Some(base) = &self.base {
-            gpu.write(OP, &[at.seed as i64, at.offset as i64], base)?;
-        }
         gpu.checks.again(&self.checks);
-        self.graph.launch().map_err(|e| error::driver(gpu, OP, e))
+        let _turn = gpu.turn(OP)?;
+        let start = [at.seed as i64, at.offset as i64];
+        let begun = self.base.as_ref().map_or(Ok(()), |base| launch::upload(gpu.stream(), &start, base.region()));
+        begun.and_then(|()| self.graph.launch()).map_err(|e| error::driver(gpu, OP, e))
     }
 
     fn outliving(&self, results: &[&Buffer]) -> (usize, usize) {

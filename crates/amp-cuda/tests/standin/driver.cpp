@@ -8,11 +8,13 @@
 // it is given breaks the capture. A graph whose memory was freed refuses to run.
 #include "emulation.h"
 #include "driver.h"
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,7 @@ static size_t used;
 static Handle captured;  // the stream that is captured
 static bool idle;        // whether kernels do nothing
 static int relu;         // how ReLU of cuBLASLt's algorithms treats NaN, from now on
+static std::atomic<unsigned> delay;  // microseconds that a call takes to get to the device, for other threads to overtake it
 static bool broken;      // whether it was given what no graph can hold
 static auto& recording = *new std::unique_ptr<Graph>;
 
@@ -45,7 +48,7 @@ static i64 number(const char* name, i64 fallback) {
     return text ? atoll(text) : fallback;
 }
 static size_t total() { return (size_t)number("STANDIN_MEMORY", 8ll << 30); }
-#define COUNT std::lock_guard<std::mutex> held(lock); ++calls[__func__]
+#define COUNT if (delay) usleep(delay); std::lock_guard<std::mutex> held(lock); ++calls[__func__]
 // What a captured stream does not take.
 #define LIVE(stream) if ((stream) == captured) { broken = true; return UNSUPPORTED; }
 
@@ -97,6 +100,7 @@ const char* standin_all_calls() {
 }
 void standin_count(const char* name) { std::lock_guard<std::mutex> held(lock); ++calls[name]; }
 void standin_idle(int on) { std::lock_guard<std::mutex> held(lock); idle = on != 0; }
+void standin_delay(unsigned microseconds) { delay = microseconds; }
 void standin_relu(int mode) { std::lock_guard<std::mutex> held(lock); relu = mode; }
 int standin_relu_mode() { std::lock_guard<std::mutex> held(lock); return relu; }
 u64 standin_blocks() { std::lock_guard<std::mutex> held(lock); return allocations.size(); }

@@ -92,6 +92,15 @@ impl Standin {
         unsafe { idle.expect("a symbol of the stand-in")(i32::from(on)) }
     }
 
+    /// From now on every call of the driver takes so many microseconds to get to the device: other threads may overtake it.
+    pub fn delay(&self, microseconds: u32) {
+        let Some(library) = &self.library else { return };
+        // SAFETY: the symbol has this type in driver.cpp.
+        let delay = unsafe { library.get::<unsafe extern "C" fn(u32)>(b"standin_delay\0") };
+        // SAFETY: it takes any number.
+        unsafe { delay.expect("a symbol of the stand-in")(microseconds) }
+    }
+
     /// How ReLU of the algorithms that cuBLASLt proposes from now on treats NaN: keeps it (0), hides it (1), or keeps it but lets
     /// no gradient pass (2).
     pub fn relu(&self, mode: i32) {
