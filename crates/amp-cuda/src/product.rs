@@ -206,10 +206,10 @@ fn matrix([rows, columns]: [i64; 2], [down, right]: [i64; 2]) -> Option<(bool, i
     }
 }
 
-/// Biases are vectors of the result's type; F64 has none.
-fn takes_bias(bias: &Operand, out: DType) -> bool {
+/// Biases are vectors of the result's type that begin where 16 bytes are read at once; F64 has none.
+pub(crate) fn takes_bias(bias: &Operand, out: DType) -> bool {
     let dense = bias.rank == 1 && (bias.shape[0] == 1 || bias.strides[0] == 1);
-    dense && out != DType::F64 && bias.stored == tag(out) && bias.rounds < 0
+    dense && bias.data.is_multiple_of(16) && out != DType::F64 && bias.stored == tag(out) && bias.rounds < 0
 }
 
 fn alignment(address: u64) -> u32 {

@@ -85,9 +85,14 @@ fn biases() {
     goes("bias of a master", &inputs(DType::F16, DType::F32), DType::F16, 1, call);
     goes("bias in F32", &inputs(DType::F32, DType::F32), DType::F32, 1, call);
     goes("bias in F64", &inputs(DType::F64, DType::F64), DType::F64, 0, call);
+    for dtype in [DType::F16, DType::F32] {
+        let [a, b, _] = inputs(dtype, dtype);
+        let part = Input::strided(&[6], &[1], 2, dtype, 3);
+        goes("bias in the middle of a vector", &[a, b, part], dtype, 1, call);
+    }
     let [a, b, bias] = inputs(DType::F32, DType::F32);
     let one = Input { layout: Input::strided(&[6], &[0], 0, DType::F32, 1).layout, ..bias };
-    goes("one bias for all", &[a, b, one], DType::F32, 0, call);
+    goes("one bias for all", &[a, b, one], DType::F32, 1, call);
 }
 
 fn activations() {

@@ -2,7 +2,7 @@ use crate::args::MatmulArgs;
 use crate::device::{Gpu, Memory};
 use crate::module::Family::MatMul as FAMILY;
 use crate::operand::{Compute, Operand, tag};
-use crate::product::Product;
+use crate::product::{Product, takes_bias};
 use amp_core::Result;
 use amp_core::backend::{
     Buffer, DType, Layout, MAX_RANK, MatMul, Memory as _, Operand as CoreOperand, Unary, unary_after, unary_grad_after,
@@ -140,6 +140,15 @@ impl Gpu {
 }
 
 impl Gpu {
+    /// A copy of a bias that cuBLASLt does not take as it lies.
+    fn vector(&self, bias: CoreOperand<'_>, out: DType) -> Result<Option<(Buffer, Layout)>> {
+        let taken = takes_bias(&Operand::new(self, "matmul", bias)?, out);
+        if taken || bias.logical != out || out == DType::F64 || self.products().is_none() {
+            return Ok(None);
+        }
+        Ok(Some((self.copy(bias, out)?, Layout::contiguous(bias.layout.shape))))
+    }
+
     /// Makes memory for `a · b (+ bias)` and has `run` fill it.
     fn biased<T>(
         &self,
@@ -151,12 +160,7 @@ impl Gpu {
     ) -> Result<T> {
         let copies = self.alike(&a, &b)?;
         let (a, b) = (replaced(a, &copies[0]), replaced(b, &copies[1]));
-        let vector = match bias {
-            Some(bias) if bias.logical == out && bias.buffer.dtype() != out && self.products().is_some() => {
-                Some((self.copy(bias, out)?, Layout::contiguous(bias.layout.shape)))
-            }
-            _ => None,
-        };
+        let vector = bias.map(|bias| self.vector(bias, out)).transpose()?.flatten();
         let bias = bias.map(|bias| replaced(bias, &vector));
         let (args, compute) = self.product(a, b)?;
         let y = self.memory("matmul", (args.batch * args.rows * args.columns) as usize, out)?;

@@ -190,6 +190,7 @@ Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* x, Matrix* 
     if (keeps(*d) && (d->aux % 16 || !standin_within(d->aux, kept))) return INVALID;
     if (masks(*d) && (d->aux % 16 || !standin_within(d->aux, od->columns * d->aux_leading / 8))) return INVALID;
     u64 vector = biased(*d) ? od->rows : d->epilogue == EPILOGUE_BGRADB ? od->columns : 0;
+    if (biased(*d) && d->bias % 16) return INVALID;
     if (vector && !standin_within(d->bias, vector * bytes_of(od->type))) return INVALID;
     bool wide = a->type == R64;
     if ((wide ? *(const double*)alpha : (double)*(const float*)alpha) != 1) return INVALID;
