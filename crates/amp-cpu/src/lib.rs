@@ -73,7 +73,7 @@ pub use pool::{
     Pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d_grad, adaptive_max_pool2d, avg_pool2d, avg_pool2d_grad,
     max_pool2d, max_pool2d_grad,
 };
-pub use random::{random_mask, random_normal, random_uniform};
+pub use random::{random_mask, random_normal, random_uniform, uniform_last};
 pub use reduce::{arg_reduce, reduce, variance};
 pub use softmax::{
     CrossEntropy, Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad, softmax_grad_of_input,

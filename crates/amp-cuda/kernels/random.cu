@@ -7,7 +7,7 @@ struct RandomArgs {
     u64 seed;
     u64 offset;
     const u64* base;  // seed and a number to add to the offset, or null: what a graph's replays differ in
-    double p[2];  // low and width, mean and deviation, or the threshold of a mask in 1/2^32
+    double p[3];  // low, width and the last value, mean and deviation, or the threshold of a mask in 1/2^32
     int out;
 };
 
@@ -47,7 +47,7 @@ __device__ inline Stream stream_of(const RandomArgs& a) {
     return {a.base[0], a.base[1] + a.offset};
 }
 
-// Uniform on [low, low + width)
+// Uniform on [low, low + width): what would round to the end becomes the value before it.
 KERNEL(random_uniform, RandomArgs) {
     Stream s = stream_of(a);
     FOR_EACH(i, a.n) {
@@ -59,7 +59,8 @@ KERNEL(random_uniform, RandomArgs) {
         } else {
             u = (double)(word(s.seed, index) >> 8) / 16777216.0;
         }
-        store_as(a.y, a.out, i, a.p[0] + u * a.p[1]);
+        double v = a.p[0] + u * a.p[1];
+        store_as(a.y, a.out, i, v > a.p[2] ? a.p[2] : v);
     }
 }
 

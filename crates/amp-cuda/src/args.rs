@@ -23,7 +23,7 @@ args! {
     CopyArgs { x: Operand, y: u64, n: i64, out: i32, }
     CopyIntoArgs { x: Operand, y: Operand, n: i64, }
     FillArgs { y: u64, n: i64, out: i32, value: f64, }
-    RandomArgs { y: u64, n: i64, seed: u64, offset: u64, base: u64, p: [f64; 2], out: i32, }
+    RandomArgs { y: u64, n: i64, seed: u64, offset: u64, base: u64, p: [f64; 3], out: i32, }
     ReduceArgs {
         kept: Operand, inner: Operand, y: u64, outputs: i64, count: i64, per_split: i64, op: i32, out: i32, divisor: f64,
     }

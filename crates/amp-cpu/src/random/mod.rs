@@ -21,7 +21,7 @@ const TWO_POW_32: f64 = 4_294_967_296.0;
 ///
 /// A value that would round to `high` becomes the one before it.
 pub fn random_uniform(seed: u64, offset: u64, low: f64, high: f64, len: usize, dtype: DType) -> Storage {
-    let last = before(high, dtype).max(low);
+    let last = uniform_last(low, high, dtype);
     let range = Range { low, width: high - low, last };
     draw(seed, offset, len, dtype, |words, chunk| {
         let mut values = [0.0; CHUNK];
@@ -32,6 +32,11 @@ pub fn random_uniform(seed: u64, offset: u64, low: f64, high: f64, len: usize, d
         }
         f64::narrow(values, chunk);
     })
+}
+
+/// The largest value that [`random_uniform`] gives.
+pub fn uniform_last(low: f64, high: f64, dtype: DType) -> f64 {
+    before(high, dtype).max(low)
 }
 
 /// `len` values of the normal distribution by Box-Muller, computed in F32 (F64 for F64) and rounded to `dtype`.

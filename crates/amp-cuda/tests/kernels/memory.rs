@@ -1,7 +1,7 @@
-use crate::case::{Input, check_same, noise};
+use crate::case::{Input, check_same, noise, on_gpu, to_f64};
 use crate::standin;
 use amp_core::RandomState;
-use amp_core::backend::{DType, Layout, Operand, Storage};
+use amp_core::backend::{Backend, DType, Layout, Operand, Storage};
 use amp_core::{Dims, Error};
 
 const ALL: [DType; 7] = [DType::F16, DType::BF16, DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool];
@@ -82,6 +82,19 @@ fn random_streams_are_the_cpus() {
         check_same("fill", &[], dtype, 0.0, &|b, _, out| Ok(vec![b.fill(-1e9, 33, out)?, b.fill(0.0, 5, out)?]));
     }
     check_same("mask", &[], DType::Bool, 0.0, &|b, _, _| Ok(vec![b.mask(at, 0.9, 1000)?, b.mask(at, 1.0, 9)?]));
+}
+
+#[test]
+fn uniform_values_stay_below_the_end_in_every_precision() {
+    let at = RandomState { seed: 5, offset: 0 };
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        for (low, high) in [(0.0, 1.0), (-1.0, 0.0), (1000.0, 1001.0), (-3.0, -2.5), (2.0, 2.0)] {
+            let call = |b: &dyn Backend, _: &[Operand<'_>], out| Ok(vec![b.uniform(at, low, high, 20_000, out)?]);
+            let values = on_gpu("uniform", &[], dtype, &call).pop().map(to_f64).expect("one result");
+            let outside = values.iter().find(|v| !(**v >= low && (**v < high || low == high)));
+            assert_eq!(outside, None, "{dtype} on {low}..{high}");
+        }
+    }
 }
 
 #[test]
