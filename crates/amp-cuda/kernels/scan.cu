@@ -13,40 +13,40 @@ struct ScanArgs {
     int out;
 };
 
-// What is carried from tile to tile; thousands of roundings to float would add up.
-template <class C> struct Carry { typedef C Type; };
-template <> struct Carry<float> { typedef double Type; };
+// What floats are joined in: thousands of roundings would add up, and parts of a product overflow where the whole does not.
+template <class C> struct Wide { typedef C Type; };
+template <> struct Wide<float> { typedef double Type; };
 
 template <class C> __device__ inline C join(int op, C a, C b) { return op == SCAN_SUM ? plus(a, b) : times(a, b); }
 
 // One line per block, THREADS elements at a time; `carry` is the fold of all tiles before.
-template <class C> __device__ void scan(const ScanArgs& a, C* shared) {
+template <class C> __device__ void scan(const ScanArgs& a, typename Wide<C>::Type* shared) {
     i64 line = blockIdx.x, outer = divide(line, a.inner), base = outer * a.len * a.inner + (line - outer * a.inner);
-    typedef typename Carry<C>::Type Wide;
-    Wide carry = 0;
+    typedef typename Wide<C>::Type W;
+    W carry = 0;
     bool fresh = true;  // nothing carried yet, so that -0 and NaN of the first tile stay what they are
     for (i64 tile = 0; tile < a.len; tile += blockDim.x) {
         i64 k = tile + threadIdx.x, count = a.len - tile < blockDim.x ? a.len - tile : blockDim.x;
         i64 i = base + (a.reverse ? a.len - 1 - k : k) * a.inner;
-        C v = k < a.len ? load<C>(a.x, i) : (C)0;
+        W v = k < a.len ? load<C>(a.x, i) : (C)0;
         for (int step = 1; step < blockDim.x; step *= 2) {
             shared[threadIdx.x] = v;
             __syncthreads();
             if (threadIdx.x >= step) v = join(a.op, shared[threadIdx.x - step], v);
             __syncthreads();
         }
-        Wide folded = fresh ? (Wide)v : join(a.op, carry, (Wide)v);
+        W folded = fresh ? v : join(a.op, carry, v);
         if (k < a.len) store_as(a.y, a.out, i, (C)folded);
         shared[threadIdx.x] = v;
         __syncthreads();
-        Wide last = shared[count - 1];
+        W last = shared[count - 1];
         carry = fresh ? last : join(a.op, carry, last);
         fresh = false;
         __syncthreads();
     }
 }
 
-KERNEL(scan_f32, ScanArgs) { __shared__ float shared[THREADS]; scan<float>(a, shared); }
+KERNEL(scan_f32, ScanArgs) { __shared__ double shared[THREADS]; scan<float>(a, shared); }
 KERNEL(scan_f64, ScanArgs) { __shared__ double shared[THREADS]; scan<double>(a, shared); }
 KERNEL(scan_i64, ScanArgs) { __shared__ i64 shared[THREADS]; scan<i64>(a, shared); }
 

@@ -107,6 +107,19 @@ fn moments_positions_scans_and_sorting() {
 }
 
 #[test]
+fn running_sums_and_products_lose_nothing_on_the_way() {
+    let powers = [1e30, 1e30, 1e-30, 1e-30, 2.0, 3.0, 1e30, 1e-30];
+    let x = Input::new(powers.repeat(60), &[60, 8], DType::F32);
+    check("products that leave F32 and return", &[x], DType::F32, 2.0, &|b, x, out| {
+        Ok(vec![b.scan(Scan::Prod, x[0], 1, false, out)?, b.scan(Scan::Prod, x[0], 1, true, out)?])
+    });
+    let x = Input::new([1e8, 1.0, -1e8, 1.0].repeat(125), &[500], DType::F32);
+    check("sums whose parts cancel", &[x], DType::F32, 1.0, &|b, x, out| {
+        Ok(vec![b.scan(Scan::Sum, x[0], 0, false, out)?])
+    });
+}
+
+#[test]
 fn softmax_of_short_long_and_strided_lines() {
     for (i, dtype) in FLOATS.into_iter().enumerate() {
         let long = if i == 1 { 5000 } else { 40 };

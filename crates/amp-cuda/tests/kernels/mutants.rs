@@ -46,8 +46,8 @@ const MUTANTS: [Mutant; 15] = [
     ),
     mutant(
         "scan",
-        "            __syncthreads();\n        }\n        Wide folded",
-        "        }\n        Wide folded",
+        "            __syncthreads();\n        }\n        W folded",
+        "        }\n        W folded",
         "moments_positions",
     ),
     mutant("softmax", "    __syncthreads();\n    line.cache", "    line.cache", "softmax_of"),
