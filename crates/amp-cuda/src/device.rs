@@ -124,12 +124,12 @@ impl Gpu {
         &self.stream
     }
 
-    /// cuBLASLt, opened with the first product.
+    /// cuBLASLt, opened with the first product or recording.
     pub(crate) fn products(&self) -> Option<&Products> {
         self.products.get_or_init(|| Products::open(self)).as_ref()
     }
 
-    /// cuDNN, opened with the first convolution.
+    /// cuDNN, opened with the first convolution or recording.
     pub(crate) fn convolutions(&self) -> Option<&Convolutions> {
         self.convolutions.get_or_init(|| Convolutions::open(self)).as_ref()
     }

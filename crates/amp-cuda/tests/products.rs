@@ -31,6 +31,7 @@ fn product(b: &dyn Backend, x: &[Operand<'_>], out: DType) -> Result<Vec<Buffer>
 // One test: the counts are of the whole process.
 #[test]
 fn products_go_to_cublaslt_where_it_can_do_them() {
+    a_first_product_within_a_graph();
     every_layout();
     types();
     biases();
@@ -42,6 +43,20 @@ fn products_go_to_cublaslt_where_it_can_do_them() {
     batches();
     mixed_storage();
     plans_are_remembered();
+}
+
+/// What comes first in a graph goes to cuBLASLt, as what comes after it.
+fn a_first_product_within_a_graph() {
+    let (standin, _alone) = standin::open_with_products();
+    let (gpu, device) = (standin::gpu(), amp_core::Device::cuda(0).expect("the stand-in is a GPU"));
+    let buffer = gpu.fill(1.0, 16 * 16, DType::F32).expect("a fill");
+    let layout = Input::noise(&[16, 16], DType::F32, 1.0, 1).layout;
+    let x = Operand { buffer: &buffer, layout: &layout, logical: DType::F32 };
+    let step = || gpu.matmul(x, x, None, DType::F32).map(drop);
+    let graph = amp_core::cuda::Graph::capture(&device, step).expect("a graph");
+    graph.replay().expect("a replay");
+    step().expect("the same at once");
+    assert!(!standin.counts() || standin.calls("cublasLtMatmul") == 2);
 }
 
 fn every_layout() {
