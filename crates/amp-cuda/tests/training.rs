@@ -4,9 +4,9 @@
 #[path = "standin/mod.rs"]
 mod standin;
 
-use amp_core::nn::{BatchNorm2d, Linear, Module};
+use amp_core::nn::{BatchNorm2d, Embedding, Linear, Module};
 use amp_core::optim::{AdamW, Ema, Optimizer, Schedule, Step, StepLr};
-use amp_core::{Device, F16, F32, GradScaler, Result, Tensor};
+use amp_core::{Device, F16, F32, GradScaler, I64, Result, Tensor};
 
 /// What would make the host wait, or bring anything to it.
 const WAITING: [&str; 3] = ["cuStreamSynchronize", "cuCtxSynchronize", "cuMemcpyDtoHAsync_v2"];
@@ -81,6 +81,21 @@ fn a_loop_learns_grows_and_skips_without_waiting_for_the_host() -> Result<()> {
     let (last, taken) = training.step(1.0)?;
     assert!(taken.was_taken()?);
     assert!(last.item()? < 0.5 * first, "the loss fell from {first} to {} only", last.item()?);
+    Ok(())
+}
+
+#[test]
+fn rows_that_a_table_has_not_are_refused_whoever_had_the_report() -> Result<()> {
+    let (_, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let table = Embedding::new(4, 2, &device)?.sparse(true);
+    for bad in [9, -1] {
+        let words = Tensor::<I64>::from_vec(vec![1, bad], [2], &device)?;
+        let looked_up = table.forward(&words)?;
+        assert!(words.to_vec().is_err(), "the first download has the report");
+        let error = looked_up.sum_all()?.backward().expect_err("the table has four rows");
+        assert_eq!(error.to_string(), format!("embedding: index {bad} is out of range for size 4"));
+    }
     Ok(())
 }
 

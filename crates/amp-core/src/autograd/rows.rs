@@ -24,12 +24,17 @@ impl Rows {
     /// All parts as one, with every row once and in ascending order, summed in F32. Synchronises with the device.
     ///
     /// Rows that were used several times may overflow only in their sum, so gradients are always checked in this form.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for a row that the table has not. Where a device reports bad indices with a later
+    /// download, somebody else's may have had the report.
     pub(crate) fn coalesced(parts: &[Self]) -> Result<Self> {
         let first = parts.first().ok_or(Error::NothingChecked)?;
         let indices = parts.iter().map(|part| numbers(&part.which.index)).collect::<Result<Vec<_>>>()?;
         let mut unique = indices.concat();
         unique.sort_unstable();
         unique.dedup();
+        within(&unique, first.which.table[0])?;
         let count = unique.len();
         let place = |row: &i64| unique.binary_search(row).expect("every row is among the unique ones") as i64;
         let mut shape = *first.values.shape();
@@ -57,6 +62,15 @@ impl Rows {
         let values = &self.values;
         let buffer = values.backend().index_add(shape[0], 0, index.operand()?, values.operand()?, DType::F32)?;
         Ok(RawTensor::new(values.device(), buffer, shape))
+    }
+}
+
+/// Whether all of the ascending `rows` are among `size`.
+fn within(rows: &[i64], size: usize) -> Result<()> {
+    let outside = |row: &&i64| usize::try_from(**row).map_or(true, |row| row >= size);
+    match rows.first().filter(outside).or(rows.last().filter(outside)) {
+        Some(&index) => Err(Error::IndexOutOfRange { op: "embedding", index, size }),
+        None => Ok(()),
     }
 }
 
