@@ -1,8 +1,8 @@
 // Stable sorting along one axis by a bitonic network over positions.
 //
 // Ties are broken by position, which makes the network stable. Lines are padded to a power of two with positions past
-// the end, which sort last. Steps within SORT_TILE positions run in shared memory, longer ones in global memory, one
-// launch each.
+// the end, which sort last. Steps within a tile, a line or SORT_TILE positions of it, run in shared memory, longer ones in
+// global memory, one launch each.
 #include "common.cuh"
 
 #define SORT_TILE 512
@@ -12,7 +12,7 @@ struct SortArgs {
     i64* order;      // [lines, padded]
     i64 len;         // elements of a line
     i64 inner;       // distance of neighbours in row-major order
-    i64 padded;      // power of two, at least SORT_TILE
+    i64 padded;      // power of two
     i64 span;        // length of the sequences being merged
     i64 step;        // distance of the elements compared
     int descending;
@@ -48,21 +48,22 @@ template <class C> __device__ inline void exchange(const Keys<C>& keys, i64* ord
 
 // All steps that stay within a tile: a full sort of it when `first`, else the end of the merge of `span`.
 template <class C> __device__ void sort_tile(const SortArgs& a, i64* tile) {
-    i64 tiles = a.padded / SORT_TILE, line = divide(blockIdx.x, tiles), start = (blockIdx.x - line * tiles) * SORT_TILE;
+    int width = a.padded < SORT_TILE ? a.padded : SORT_TILE;
+    i64 tiles = a.padded / width, line = divide(blockIdx.x, tiles), start = (blockIdx.x - line * tiles) * width;
     i64* order = a.order + line * a.padded + start;
     Keys<C> keys = keys_of<C>(a, line);
-    for (int i = threadIdx.x; i < SORT_TILE; i += blockDim.x) tile[i] = a.first ? start + i : order[i];
-    for (i64 span = a.first ? 2 : a.span; span <= (a.first ? SORT_TILE : a.span); span *= 2) {
-        for (i64 step = span < SORT_TILE ? span / 2 : SORT_TILE / 2; step > 0; step /= 2) {
+    for (int i = threadIdx.x; i < width; i += blockDim.x) tile[i] = a.first ? start + i : order[i];
+    for (i64 span = a.first ? 2 : a.span; span <= (a.first ? width : a.span); span *= 2) {
+        for (i64 step = span < width ? span / 2 : width / 2; step > 0; step /= 2) {
             __syncthreads();
-            for (int t = threadIdx.x; t < SORT_TILE / 2; t += blockDim.x) {
+            for (int t = threadIdx.x; t < width / 2; t += blockDim.x) {
                 i64 i = t / step * (2 * step) + t % step;
                 exchange(keys, tile, i, step, ((start + i) & span) == 0);
             }
         }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < SORT_TILE; i += blockDim.x) order[i] = tile[i];
+    for (int i = threadIdx.x; i < width; i += blockDim.x) order[i] = tile[i];
 }
 
 // One step of a merge longer than a tile; a thread per pair.

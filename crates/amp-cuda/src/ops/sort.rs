@@ -6,7 +6,7 @@ use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{Buffer, DType, Operand as CoreOperand};
 
-/// Positions sorted in shared memory by one block; `SORT_TILE` of `sort.cu`.
+/// Positions sorted in shared memory by one block, where a line has so many; `SORT_TILE` of `sort.cu`.
 const TILE: usize = 512;
 
 /// Positions of each line of keys in sorted order, `[lines, padded]`.
@@ -18,7 +18,7 @@ pub(super) struct Order {
 impl Gpu {
     /// The stable order of the lines of `keys`.
     pub(super) fn order(&self, keys: Operand, cut: Cut, descending: bool, compute: Compute) -> Result<Order> {
-        let (padded, lines) = (cut.len.next_power_of_two().max(TILE), cut.lines());
+        let (padded, lines) = (cut.len.next_power_of_two(), cut.lines());
         let memory = self.memory("sort", lines * padded, DType::I64)?;
         let args = |span: usize, step: usize, first: bool| SortArgs {
             x: keys,
@@ -31,7 +31,7 @@ impl Gpu {
             descending: i32::from(descending),
             first: i32::from(first),
         };
-        let tiles = ([(lines * padded / TILE) as u64, 1, 1], THREADS);
+        let tiles = ([(lines * padded / padded.min(TILE)) as u64, 1, 1], THREADS);
         self.launch(FAMILY, "sort_tile", Some(compute), tiles, args(TILE, 0, true))?;
         let mut span = 2 * TILE;
         while span <= padded {

@@ -92,6 +92,12 @@ fn moments_positions_scans_and_sorting() {
             b.sort(x[0], 1, true)?.1,
         ])
     });
+    for len in [1, 2, 3, 64, 300, 512, 513] {
+        let x = Input::noise(&[3, len, 2], DType::F32, 2.0, len as u64);
+        check(&format!("order of lines of {len}"), &[x], DType::I64, 0.0, &|b, x, _| {
+            Ok(vec![b.sort(x[0], 1, false)?.1, b.sort(x[0], 1, true)?.1])
+        });
+    }
     let mut values: Vec<f64> = (0..1100).map(|i| f64::from(i * 37 % 19)).collect();
     (values[5], values[700], values[701]) = (f64::NAN, f64::NAN, f64::NEG_INFINITY);
     let x = Input::new(values, &[1100], DType::BF16);

@@ -111,6 +111,20 @@ fn running_out_of_memory_says_what_was_asked_for() {
 }
 
 #[test]
+fn short_lines_are_sorted_in_memory_of_about_their_own_size() {
+    let (standin, _alone) = standin::open();
+    let gpu = standin::gpu();
+    standin.idle(true);
+    // 512 positions of each would take all 8 GiB.
+    let lines = 1 << 21;
+    let layout = Layout::contiguous(Dims::new(&[lines, 2]).expect("rank 2"));
+    let x = gpu.fill(0.0, 2 * lines, DType::F32).expect("a fill");
+    let sorted = gpu.sort(Operand { buffer: &x, layout: &layout, logical: DType::F32 }, 1, false);
+    standin.idle(false);
+    sorted.expect("memory for it");
+}
+
+#[test]
 fn results_are_freed_and_work_does_not_wait() {
     let (standin, _alone) = standin::open();
     let gpu = standin::gpu();
