@@ -329,6 +329,13 @@ template <class Op, class C> __device__ inline C block_reduce(Op op, C v, C* sha
     return v;
 }
 
+// Whether squared deviations are so small in parts of the mean that they may be nothing but its rounding: then it is worth
+// a look whether all elements are alike.
+template <class C> __device__ inline bool may_be_rounding(C mean, C squares, i64 count) {
+    C little = mean * (C)1e-5;
+    return squares <= (C)count * little * little;
+}
+
 // A line of elements is worked on by a team: a whole block where the line is contiguous, and one thread where its
 // neighbours are, so that loads coalesce either way. Every thread of a block is in the same kind of team.
 template <class C> struct BlockTeam {

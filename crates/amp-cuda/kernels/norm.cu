@@ -45,7 +45,16 @@ template <class C> __device__ void norm_rows(const NormArgs& a, C* shared) {
         C d = load<C>(a.x, base + k) - mean;
         squares += d * d;
     }
-    C var = block_reduce(Add{}, squares, shared) / (C)a.len, rstd = 1 / sqrt_of(var + (C)a.eps);
+    squares = block_reduce(Add{}, squares, shared);
+    if (!a.rms && may_be_rounding(mean, squares, a.len)) {
+        C head = load<C>(a.x, base), others = 0;
+        for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) others += load<C>(a.x, base + k) != head;
+        if (block_reduce(Add{}, others, shared) == 0) {
+            mean = head;
+            squares = 0;
+        }
+    }
+    C var = squares / (C)a.len, rstd = 1 / sqrt_of(var + (C)a.eps);
     for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
         i64 c = channel_of(base + k, a.repeat, a.channels);
         C normal = (load<C>(a.x, base + k) - mean) * rstd;
@@ -76,7 +85,20 @@ __device__ void norm_packed_rows(const NormArgs& a, float* shared) {
         if (threadIdx.x + (i64)p * blockDim.x >= packs) break;
         for (int j = 0; j < PACK; ++j) squares += (v[p][j] - mean) * (v[p][j] - mean);
     }
-    float var = block_reduce(Add{}, squares, shared) / (float)a.len, rstd = 1 / sqrtf(var + (float)a.eps);
+    squares = block_reduce(Add{}, squares, shared);
+    if (!a.rms && may_be_rounding(mean, squares, a.len)) {
+        float head = load<float>(a.x, base * PACK), others = 0;
+#pragma unroll
+        for (int p = 0; p < KEPT; ++p) {
+            if (threadIdx.x + (i64)p * blockDim.x >= packs) break;
+            for (int j = 0; j < PACK; ++j) others += v[p][j] != head;
+        }
+        if (block_reduce(Add{}, others, shared) == 0) {
+            mean = head;
+            squares = 0;
+        }
+    }
+    float var = squares / (float)a.len, rstd = 1 / sqrtf(var + (float)a.eps);
 #pragma unroll
     for (int p = 0; p < KEPT; ++p) {
         i64 pack = threadIdx.x + (i64)p * blockDim.x;

@@ -103,6 +103,16 @@ template <class C, class Team> __device__ void moments(const MomentsArgs& a, Tea
         squares += d * d;
     }
     squares = team.reduce(Add{}, squares);
+    if (may_be_rounding(mean, squares, end - start)) {
+        C head = load_at<C>(a.kept, first + place(a.inner, start)), others = 0;
+        for (i64 r = start + team.rank(); r < end; r += team.size()) {
+            others += load_at<C>(a.kept, first + place(a.inner, r)) != head;
+        }
+        if (team.reduce(Add{}, others) == 0) {
+            mean = head;
+            squares = 0;
+        }
+    }
     if (team.rank() == 0) {
         ((C*)a.mean)[blockIdx.y * a.outputs + output] = mean;
         ((C*)a.squares)[blockIdx.y * a.outputs + output] = squares;
@@ -144,7 +154,7 @@ template <class C> __device__ void variance(const VarianceArgs& a) {
             if (part == 0) continue;
             C delta = other - mean, share = (C)part / both;
             mean += delta * share;
-            squares += ((const C*)a.squares)[s * a.outputs + output] + delta * delta * count * share;
+            squares += ((const C*)a.squares)[s * a.outputs + output] + delta * (delta * (count * share));
             count = both;
         }
         double degrees = (double)a.count - a.correction;

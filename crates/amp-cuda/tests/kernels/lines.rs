@@ -1,8 +1,8 @@
 //! Reductions, scans, sorting, softmax, normalisation, cross-entropy and indexing.
 
-use crate::case::{Input, check, check_same};
-use amp_core::Dims;
+use crate::case::{Input, check, check_same, converted, on_gpu, to_f64};
 use amp_core::backend::{Backend, Binary, Buffer, DType, Labels, Layout, NormKind, Operand, Reduce, Scan, Statistics};
+use amp_core::{Dims, Result};
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
@@ -219,6 +219,47 @@ fn normalisations_and_their_gradients() {
                     Ok(results)
                 },
             );
+        }
+    }
+}
+
+/// Mean and variance of values that are all alike are that value and nothing.
+fn has_no_variance(name: &str, shape: &[usize], value: f64, call: crate::case::Call) {
+    for dtype in FLOATS {
+        let x = Input::new(vec![value; shape.iter().product()], shape, dtype);
+        let exact = to_f64(converted(x.values.clone().into(), dtype))[0];
+        if !exact.is_finite() {
+            continue;
+        }
+        let pairs = on_gpu(name, &[x], wide(dtype), call);
+        for pair in pairs.chunks(2) {
+            let [mean, var] = [0, 1].map(|i| to_f64(pair[i].clone()));
+            assert!(mean.iter().all(|m| *m == exact), "{name} of {value} in {dtype}: mean {mean:?}");
+            assert!(var.iter().all(|v| *v == 0.0), "{name} of {value} in {dtype}: variance {var:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_all_alike_has_no_variance() {
+    for value in [0.1, 12.3, -14.580299, 1e20] {
+        for shape in [[3, 7], [1025, 3], [2, 5000]] {
+            has_no_variance("variance", &shape, value, &|b, x, out| {
+                let pairs = [&[0][..], &[1], &[0, 1]].map(|axes| b.variance(x[0], axes, 0.0, out));
+                Ok(pairs.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flat_map(<[_; 2]>::from).collect())
+            });
+        }
+        let kinds = [
+            (NormKind::Layer { inner: 40 }, &[6usize, 40][..]),
+            (NormKind::Layer { inner: 333 }, &[5, 333]),
+            (NormKind::Group { groups: 2 }, &[3, 4, 5, 3]),
+            (NormKind::Batch, &[150, 3, 5]),
+        ];
+        for (kind, shape) in kinds {
+            has_no_variance(&format!("{kind:?}"), shape, value, &|b, x, out| {
+                let n = b.normalize(x[0], kind, None, None, 1e-5, out)?;
+                Ok(vec![n.mean, n.var])
+            });
         }
     }
 }
