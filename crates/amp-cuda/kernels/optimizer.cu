@@ -94,7 +94,7 @@ struct MagnitudeArgs {
     Operand x;
     i64 n;
     i64* bad;             // [gridDim.x] how many are not finite
-    double* largest;      // [gridDim.x] largest magnitude that is not NaN
+    double* largest;      // [gridDim.x] largest magnitude of the others
 };
 
 KERNEL(magnitude, MagnitudeArgs) {
@@ -105,7 +105,7 @@ KERNEL(magnitude, MagnitudeArgs) {
     FOR_EACH(i, a.n) {
         double v = fabs(load<double>(a.x, i));
         bad += !is_finite(v);
-        largest = v > largest ? v : largest;
+        largest = is_finite(v) && v > largest ? v : largest;
     }
     bad = block_reduce(Add{}, bad, counts);
     largest = block_reduce(Larger{}, largest, values);

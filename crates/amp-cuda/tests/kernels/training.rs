@@ -183,7 +183,7 @@ fn reports_count_what_is_not_finite() {
     let layout = amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[4]).expect("rank 1"));
     let buffer = gpu.upload(Storage::F32(vec![1.0, f32::NAN, -7.5, f32::INFINITY].into())).expect("an upload");
     let x = Operand { buffer: &buffer, layout: &layout, logical: DType::F32 };
-    assert_eq!(gpu.magnitude(x).expect("a report"), (2, f64::INFINITY));
+    assert_eq!(gpu.magnitude(x).expect("a report"), (2, 7.5), "of the others");
     let short = gpu.fill(0.0, 2, DType::F32).expect("a fill");
     let steps = &mut gpu.fill(0.0, 1, DType::I64).expect("a fill");
     let slot = UpdateSlot { master: &mut { short }, grad: x, moments: &mut [], copies: vec![], steps };
