@@ -62,6 +62,9 @@ __device__ inline void rotate(float v[PACK], float last) {
     v[PACK - 1] = last;
 }
 
+// ln(1 + e^v) without an exponential that overflows.
+template <class C> __device__ inline C softplus(C v) { return (v > 0 ? v : (C)0) + log1p_of(exp_of(-fabs_of(v))); }
+
 template <class C> __device__ C unary(int op, C v, double p0, double p1) {
     switch (op) {
         case NEG: return -v;
@@ -80,7 +83,7 @@ template <class C> __device__ C unary(int op, C v, double p0, double p1) {
         case COS: return cos_of(v);
         case TANH: return tanh_of(v);
         case SIGMOID: return sigmoid(v);
-        case LOG_SIGMOID: return (v > 0 ? (C)0 : v) - log1p_of(exp_of(-fabs_of(v)));
+        case LOG_SIGMOID: return -softplus(-v);
         case ERF: return erf_of(v);
         case FLOOR: return floor_of(v);
         case CEIL: return ceil_of(v);
@@ -91,7 +94,7 @@ template <class C> __device__ C unary(int op, C v, double p0, double p1) {
         case GELU: return v * normal_cdf(v);
         case GELU_TANH: return v * gelu_gate(v);
         case SILU: return v * sigmoid(v);
-        case SOFTPLUS: return v * (C)p0 > (C)p1 ? v : log1p_of(exp_of(v * (C)p0)) / (C)p0;
+        case SOFTPLUS: return v * (C)p0 > (C)p1 ? v : softplus(v * (C)p0) / (C)p0;
         case HARDSWISH: return v * clamp(v + 3, (C)0, (C)6) / 6;
         case CLAMP: return clamp(v, (C)p0, (C)p1);
         case POWF: return powf_of(v, p0);

@@ -3,7 +3,7 @@ use amp_core::backend::{Binary, Compare, DType, Ternary, Unary};
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-const UNARY: [Unary; 34] = [
+const UNARY: [Unary; 36] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -32,6 +32,8 @@ const UNARY: [Unary; 34] = [
     Unary::GeluTanh,
     Unary::Silu,
     Unary::Softplus { beta: 1.5, threshold: 2.0 },
+    Unary::Softplus { beta: 1.0, threshold: 200.0 },
+    Unary::Softplus { beta: -2.0, threshold: 3.0 },
     Unary::Hardswish,
     Unary::Clamp { min: -0.5, max: 0.7 },
     Unary::Clamp { min: -1.0, max: 1.0 },
