@@ -1,7 +1,8 @@
-use crate::case::{Input, check_same, noise, on_gpu, to_f64};
+use crate::case::{self, check_same, noise, on_gpu, to_f64};
 use crate::standin;
-use amp_core::RandomState;
 use amp_core::backend::{Backend, DType, Layout, Operand, Storage};
+use amp_core::cuda::Input;
+use amp_core::{BF16, Device, F16, F32, F64, RandomState, Result, Tensor};
 use amp_core::{Dims, Error};
 
 const ALL: [DType; 7] = [DType::F16, DType::BF16, DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool];
@@ -34,7 +35,7 @@ fn every_pair_of_types_converts_as_on_the_cpu() {
     let n = values.len();
     for from in ALL {
         for to in ALL {
-            let x = Input::new(values.clone(), &[n], from);
+            let x = case::Input::new(values.clone(), &[n], from);
             check_same(&format!("{from} to {to}"), &[x], to, 0.0, &|b, x, out| Ok(vec![b.copy(x[0], out)?]));
         }
     }
@@ -60,10 +61,31 @@ fn all_16_bit_patterns_widen_and_round_exactly() {
     }
 }
 
+/// F32 would make ties of these, which round the other way.
+#[test]
+fn casts_of_f64_round_to_16_bits_once() -> Result<()> {
+    let (_, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let little = f64::powi(2.0, -40);
+    let x = Tensor::<F64>::from_vec(vec![1.0 + f64::powi(2.0, -11) + little; 12], [4, 3], &device)?;
+    for x in [x.clone(), x.narrow(0, 1, 1)?, x.transpose(0, 1)?] {
+        let narrow = x.to::<F16>()?;
+        assert!(narrow.to_vec()?.iter().all(|v| v.to_f64() == 1.0 + f64::powi(2.0, -10)));
+        assert!(narrow.to::<F64>()?.to_vec()?.iter().all(|v| *v == 1.0 + f64::powi(2.0, -10)));
+        let sums = narrow.to::<F32>()?.sum([0], false)?;
+        assert!(sums.to_vec()?.iter().all(|v| *v == x.dims()[0] as f32 * (1.0 + f32::powi(2.0, -10))));
+    }
+    let input = Input::new(&Tensor::<BF16>::zeros([3], &device)?)?;
+    let x = Tensor::<F64>::from_vec(vec![1.0 + f64::powi(2.0, -8) + little; 3], [3], &device)?;
+    input.set(&x.to::<BF16>()?)?;
+    assert!(input.tensor().to_vec()?.iter().all(|v| v.to_f64() == 1.0 + f64::powi(2.0, -7)));
+    Ok(())
+}
+
 #[test]
 fn copies_into_a_part_leave_the_rest() {
-    let x = Input::strided(&[3, 4], &[1, 3], 0, DType::F32, 1);
-    let base = Input::noise(&[40], DType::BF16, 1.0, 2);
+    let x = case::Input::strided(&[3, 4], &[1, 3], 0, DType::F32, 1);
+    let base = case::Input::noise(&[40], DType::BF16, 1.0, 2);
     check_same("copy_into", &[x, base], DType::BF16, 0.0, &|b, x, out| {
         let mut into = b.copy(x[1], out)?;
         let dims = |d: &[usize]| Dims::new(d).expect("a rank");
