@@ -5,6 +5,7 @@
 //! the driver before the graph and its results are gone.
 
 use crate::launch::{self, Block};
+use crate::record::Recorder;
 use cudarc::driver::{CudaStream, DriverError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +21,7 @@ pub(crate) struct Arena {
     /// The recorded stream takes no allocations while it records; this one does.
     beside: Arc<CudaStream>,
     stream: Arc<CudaStream>,
+    recorder: Arc<Recorder>,
     parts: Mutex<Parts>,
 }
 
@@ -33,9 +35,9 @@ struct Parts {
 }
 
 impl Arena {
-    pub fn new(stream: &Arc<CudaStream>) -> Result<Self, DriverError> {
+    pub fn new(stream: &Arc<CudaStream>, recorder: &Arc<Recorder>) -> Result<Self, DriverError> {
         let beside = stream.context().new_stream()?;
-        Ok(Self { beside, stream: stream.clone(), parts: Mutex::default() })
+        Ok(Self { beside, stream: stream.clone(), recorder: recorder.clone(), parts: Mutex::default() })
     }
 
     /// Address of uninitialised memory.
@@ -71,6 +73,14 @@ impl Arena {
     /// Waits until the memory is there.
     pub fn settle(&self) -> Result<(), DriverError> {
         self.beside.synchronize()
+    }
+}
+
+/// Another graph may be recorded meanwhile.
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let parts = self.parts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        parts.chunks.drain(..).for_each(|chunk| self.recorder.free(chunk));
     }
 }
 

@@ -86,7 +86,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         match &mut self.source {
-            Source::Pool(block, recorder) => recorder.free(block.take()),
+            Source::Pool(block, recorder) => block.take().into_iter().for_each(|block| recorder.free(block)),
             Source::Arena(arena) => arena.give_back(self.address),
         }
     }
@@ -165,10 +165,10 @@ impl Recorder {
     }
 
     /// Frees in stream order, or after the recording that runs.
-    fn free(&self, block: Option<Block>) {
+    pub fn free(&self, block: Block) {
         let mut state = self.state();
         match &mut *state {
-            Some(state) => state.dropped.extend(block),
+            Some(state) => state.dropped.push(block),
             // Under the lock: no recording may begin in between.
             None => drop(block),
         }
@@ -198,7 +198,7 @@ impl Gpu {
         // Opened by a recorded step they would want memory of the recorded stream, which gives none.
         let _ = (self.products(), self.convolutions());
         let base = self.memory(OP, 2, DType::I64)?;
-        let arena = Arc::new(Arena::new(self.shared_stream()).map_err(failed)?);
+        let arena = Arc::new(Arena::new(self.shared_stream(), recorder).map_err(failed)?);
         let (thread, first_check) = (thread::current().id(), self.checks.made() + 1);
         let _alone = recorder.turns.write().unwrap_or_else(PoisonError::into_inner);
         recorder.idle().map_err(|reason| self.refusal(OP, reason))?;

@@ -330,6 +330,24 @@ fn other_threads_may_drop_but_not_launch_meanwhile() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn graphs_may_go_while_another_is_captured() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let x = Input::new(&Tensor::<F32>::ones([3], &device)?)?;
+    let before = standin.bytes();
+    let double = || &x.tensor() + &x.tensor();
+    let mut old = Some((Graph::capture(&device, double)?, Graph::capture(&device, double)?.replay()?));
+    let graph = Graph::capture(&device, || {
+        old = None;
+        double()
+    })?;
+    assert_eq!(graph.replay()?.to_vec()?, [2.0; 3]);
+    drop(graph);
+    assert_eq!(standin.bytes(), before, "all memory is given back");
+    Ok(())
+}
+
 /// Uploads, launches and downloads; the outcome, or that the device was not free.
 fn doubled(device: &Device, x: f32) -> Result<()> {
     let x = Tensor::<F32>::full([3], x, device)?;
