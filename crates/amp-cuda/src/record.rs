@@ -215,8 +215,10 @@ impl Gpu {
         let recorder = self.recorder();
         let mut slot = recorder.state();
         let graph = launch::end_capture(self.shared_stream());
-        let state = slot.take();
+        let mut state = slot.take();
         recorder.number.store(0, Ordering::Release);
+        // Under the lock: no recording may begin in between.
+        state.iter_mut().for_each(|state| state.dropped.clear());
         drop(slot);
         let Some(state) = state else { return Err(self.refusal(OP, "no graph is being captured".into())) };
         let settled = state.arena.settle();

@@ -4,10 +4,13 @@
 mod standin;
 
 use amp_core::backend::{Backend, Conv2d, DType, Layout, Operand, Scan, Storage};
-use amp_core::{Dims, Result};
+use amp_core::cuda::Graph;
+use amp_core::{Device, Dims, F32, Result, Tensor};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::{env, fs};
 
 fn layout(shape: &[usize]) -> Layout {
@@ -106,4 +109,70 @@ fn threads_share_a_gpu_without_races() {
         return;
     }
     assert!(output.status.success(), "{}\n{errors}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Uploads, launches and downloads; the outcome, or that the device was not free.
+fn doubled(device: &Device, x: f32) -> Result<()> {
+    let x = Tensor::<F32>::full([3], x, device)?;
+    let y = Tensor::<F32>::from_vec(vec![1.0; 3], [3], device)?;
+    assert_eq!((&x.matmul(&y)? + &x)?.to_vec()?, [x.to_vec()?[0] * 4.0; 3]);
+    Ok(())
+}
+
+#[test]
+fn work_that_another_thread_is_about_to_launch_stays_out_of_a_graph() -> Result<()> {
+    const CAPTURES: usize = 200;
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    standin.delay(20);
+    let over = AtomicBool::new(false);
+    let work = || {
+        for i in 0.. {
+            let refusal = doubled(&device, i as f32 % 100.0 + 1.0).err().map(|e| e.to_string());
+            if let Some(refusal) = refusal {
+                assert!(refusal.ends_with("another thread is capturing a graph"), "{refusal}");
+            }
+            if over.load(Relaxed) {
+                return;
+            }
+        }
+    };
+    let graphs: Result<Vec<_>> = std::thread::scope(|scope| {
+        let worker = scope.spawn(work);
+        let graphs = (0..CAPTURES).map(|_| Graph::capture(&device, || Ok(()))).collect();
+        over.store(true, Relaxed);
+        worker.join().expect("what is launched is done");
+        graphs
+    });
+    standin.delay(0);
+    let launches = || ["fill", "matmul_f32", "binary_f32"].map(|kernel| standin.calls(kernel));
+    let before = launches();
+    graphs?.iter().try_for_each(Graph::replay)?;
+    assert_eq!(launches(), before, "the graphs hold nothing");
+    Ok(())
+}
+
+#[test]
+fn threads_that_capture_in_turn_keep_what_they_drop_out_of_each_others_graphs() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let made = Barrier::new(2);
+    let captures = || {
+        let mut tensors: Vec<_> = (0..300).map(|_| Tensor::<F32>::ones([3], &device).expect("memory")).collect();
+        made.wait();
+        while !tensors.is_empty() {
+            let captured = Graph::capture(&device, || {
+                tensors.pop();
+                Ok(())
+            });
+            if let Err(refusal) = captured.map_err(|e| e.to_string()) {
+                assert!(refusal.ends_with("another thread is capturing a graph"), "{refusal}");
+            }
+        }
+    };
+    standin.delay(20);
+    let sound = std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(captures)).map(|thread| thread.join().is_ok()));
+    standin.delay(0);
+    assert_eq!(sound, [true; 2]);
+    Ok(())
 }
