@@ -14,6 +14,7 @@ mod late;
 mod lists;
 mod made;
 mod models;
+mod numbers;
 mod objects;
 mod operators;
 mod options;

@@ -75,7 +75,7 @@ pub(crate) struct Value {
     pub(crate) pinned: Pin,
     /// Nothing but the name of the method it came out of says that it is a tensor.
     pub(crate) by_name: bool,
-    /// The numeric constants that it is one of, as written.
+    /// The numeric constants that it may be, as written.
     pub(crate) constants: Vec<(String, f64)>,
     /// Its type comes from the context (`collect()`, `None`): a cast would leave it without one.
     pub(crate) inferred: bool,
@@ -237,6 +237,12 @@ impl Value {
         if open(self) && !open(other) && other.prec != Prec::F32 { Pin::No } else { self.pinned }
     }
 
+    /// The constants of either.
+    pub(crate) fn constants_with(&self, other: &Self) -> Vec<(String, f64)> {
+        let new = other.constants.iter().filter(|number| !self.constants.contains(number));
+        self.constants.iter().chain(new).cloned().collect()
+    }
+
     pub(crate) fn join(&self, other: &Self) -> Self {
         if self.prec == Prec::Never {
             return other.clone();
@@ -254,7 +260,7 @@ impl Value {
             sure: self.sure && other.sure,
             pinned: self.pinned_beside(other).max(other.pinned_beside(self)),
             by_name: self.by_name || other.by_name,
-            constants: Vec::new(),
+            constants: self.constants_with(other),
             inferred: self.inferred && other.inferred,
             late: self.late && other.late,
             made: self.made && other.made,
@@ -323,6 +329,7 @@ impl Value {
                 | "i32" | "i64" | "i128" | "isize" | "f32" | "f64" | "Device" | "Fill",
                 None,
             ) => Self::other(),
+            (name, _) if has_operators(name) => Self::other(),
             _ => Self::opaque(),
         }
     }
@@ -340,6 +347,11 @@ impl Value {
             _ => Self::new(Prec::Unknown),
         }
     }
+}
+
+/// Whether this is a type of the standard library that has operators and holds no tensor.
+pub(crate) fn has_operators(name: &str) -> bool {
+    matches!(name, "Duration" | "Instant" | "SystemTime" | "Wrapping" | "Saturating")
 }
 
 #[cfg(test)]

@@ -25,10 +25,12 @@ impl Named {
     fn of_path(path: &Path, expr: TokenStream, generic: bool, bare: bool) -> Option<Self> {
         let last = path.segments.last()?;
         // What a literal says, too, is judged as one.
+        let span = Span::mixed_site().located_at(last.ident.span());
         (is_constant(&last.ident) && limit(path).is_none()).then(|| Self {
-            expr: quote!(__amp::Judged(#expr).number()),
+            // What is no number is shown where it stands.
+            expr: quote_spanned!(span=> __amp::Judged(#expr).number()),
             text: crate::args::param_name(path),
-            span: Span::mixed_site().located_at(last.ident.span()),
+            span,
             generic,
             bare,
         })

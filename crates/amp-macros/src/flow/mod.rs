@@ -4,6 +4,7 @@
 //! where the walk meets something that narrows it, binds it to a variable or commutes with rounding; everything else (a
 //! return, a place, a call that is not known, a `full` operation) leaves it open, and one open use keeps the result in F32.
 
+mod constants;
 mod pins;
 mod state;
 #[cfg(test)]
@@ -166,13 +167,15 @@ pub(crate) struct Flows {
     state: State,
     /// Results that were given up before anybody narrowed them.
     unused: BTreeSet<usize>,
+    /// Variables that closures assign to, nobody knows when.
+    disturbed: BTreeSet<usize>,
     pins: pins::Loops,
 }
 
 impl Default for Flows {
     fn default() -> Self {
-        let (uses, state, unused, pins) = Default::default();
-        Self { nodes: vec![Node::Foreign], uses, state, unused, pins }
+        let (uses, state, unused, disturbed, pins) = Default::default();
+        Self { nodes: vec![Node::Foreign], uses, state, unused, disturbed, pins }
     }
 }
 

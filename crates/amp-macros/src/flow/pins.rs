@@ -1,11 +1,18 @@
-//! Where casts to F32 that the user wrote are held: in variables and fields, and round loops.
+//! Where casts to F32 that the user wrote are held: in variables and fields. And what loops carry round: these, and numbers.
 
+use super::constants::Constants;
 use super::{Flows, Slot, State};
 use crate::pin::Pin;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The slots that control carries such a cast round a loop in, each with the number of the loop.
-pub(crate) type Carried = BTreeSet<(usize, Slot)>;
+/// What control carries round loops: slots, each with the number of the loop.
+#[derive(Clone, Default, PartialEq)]
+pub(crate) struct Carried {
+    /// Those that hold such a cast at the end of the loop's body.
+    pins: BTreeSet<(usize, Slot)>,
+    /// Those that hold another number there than before the loop.
+    numbers: BTreeSet<(usize, Slot)>,
+}
 
 /// The slots that hold such a cast, or may.
 #[derive(Clone, Default)]
@@ -26,6 +33,7 @@ pub(super) struct PinsBefore {
     /// How many variables were declared.
     declared: usize,
     pins: Pins,
+    constants: Constants,
 }
 
 impl Pins {
@@ -74,15 +82,19 @@ impl Flows {
     pub(super) fn enter_pins(&mut self, declared: usize) -> PinsBefore {
         let number = self.pins.count;
         self.pins.count += 1;
-        let pins = self.state.pins.clone();
-        let known = self.pins.known.iter().filter(|(of, _)| *of == number);
-        known.for_each(|(_, slot)| self.state.pins.add(slot, Pin::Kept));
-        PinsBefore { number, declared, pins }
+        let (pins, constants) = (self.state.pins.clone(), self.state.constants.clone());
+        let here = |known: &BTreeSet<(usize, Slot)>| known.iter().filter(|(of, _)| *of == number).cloned().collect();
+        let (kept, changed): (Vec<_>, Vec<_>) = (here(&self.pins.known.pins), here(&self.pins.known.numbers));
+        kept.iter().for_each(|(_, slot)| self.state.pins.add(slot, Pin::Kept));
+        changed.iter().for_each(|(_, slot)| self.forget_constants(slot));
+        PinsBefore { number, declared, pins, constants }
     }
 
     pub(super) fn carry_pins(&mut self, before: &PinsBefore, end: &State) {
         let kept = end.pins.0.iter().filter(|(slot, pin)| **pin == Pin::Kept && slot.var < before.declared);
         let new = kept.filter(|(slot, _)| before.pins.of(slot) != Pin::Kept);
-        self.pins.found.extend(new.map(|(slot, _)| (before.number, slot.clone())));
+        self.pins.found.pins.extend(new.map(|(slot, _)| (before.number, slot.clone())));
+        let changed = before.constants.changed(&end.constants);
+        self.pins.found.numbers.extend(changed.map(|slot| (before.number, slot.clone())));
     }
 }

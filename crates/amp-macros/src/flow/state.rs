@@ -1,5 +1,6 @@
 //! What the variables hold at a point of the walk, and how that joins where control does.
 
+use super::constants::Constants;
 use super::pins::{Pins, PinsBefore};
 use super::{FOREIGN, Flow, Flows, Node};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,8 @@ pub(crate) struct State {
     nodes: BTreeMap<Slot, usize>,
     /// Slots that hold, or may hold, what the user cast to F32.
     pub(super) pins: Pins,
+    /// Numbers that slots hold, or may hold, as they are written.
+    pub(super) constants: Constants,
     /// Results that nobody has narrowed on the way here, of who keeps more for that.
     waiting: BTreeSet<usize>,
     /// Control does not come here.
@@ -92,7 +95,10 @@ impl Flows {
         }
         let Some(first) = alive.first() else { return };
         let mut merged = first.clone();
-        alive.iter().for_each(|state| merged.pins.join(&state.pins));
+        for state in &alive {
+            merged.pins.join(&state.pins);
+            merged.constants.join(&state.constants);
+        }
         merged.waiting = alive.iter().flat_map(|state| state.waiting.clone()).collect();
         let slots: BTreeSet<&Slot> = alive.iter().flat_map(|state| state.nodes.keys()).collect();
         for slot in slots {
@@ -154,6 +160,7 @@ impl Flows {
     pub(crate) fn forget(&mut self, slot: &Slot) {
         self.state.nodes.retain(|other, _| !slot.holds(other));
         self.unpin(slot);
+        self.forget_constants(slot);
     }
 
     /// The variable is declared without a value.
@@ -164,6 +171,8 @@ impl Flows {
 
     /// The slot is assigned where it is not known when.
     pub(crate) fn disturb(&mut self, slot: &Slot) {
+        self.disturbed.insert(slot.var);
+        self.forget_constants(slot);
         let fields: Vec<Slot> = self.state.below(slot).map(|(slot, _)| slot.clone()).collect();
         for slot in fields.into_iter().chain([slot.clone()]) {
             let node = self.node(Node::Either(vec![self.state.of(&slot), FOREIGN]));
@@ -201,6 +210,7 @@ impl State {
         for end in ends {
             self.waiting.extend(&end.waiting);
             self.pins.join(&end.pins);
+            self.constants.join(&end.constants);
         }
         self
     }

@@ -128,7 +128,6 @@ impl Walker<'_> {
         let mut value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
         let values = arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never);
         value.take_flows(values.map(|arm| &mut arm.value).collect());
-        value.constants = constants(&arms);
         (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
         let lent = arms.iter_mut().any(is_reference);
         let agreement = match agreement(&arms) {
@@ -339,14 +338,5 @@ pub(super) fn end(end: End<'_>, wrap: impl FnOnce(Expr) -> Expr) {
             let wrapped = wrap(inner);
             *expr = Expr::Verbatim(quote!({ #wrapped }));
         }
-    }
-}
-
-/// The constants that branches end in, if all do.
-fn constants(arms: &[Arm<'_>]) -> Vec<(String, f64)> {
-    let mut ends = arms.iter().filter(|arm| arm.value.prec != Prec::Never).map(|arm| &arm.value.constants);
-    match ends.clone().any(Vec::is_empty) {
-        true => Vec::new(),
-        false => ends.by_ref().flatten().cloned().collect(),
     }
 }

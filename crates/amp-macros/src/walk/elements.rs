@@ -103,7 +103,7 @@ fn element<'e>((tuple, value): &'e mut (&mut Expr, &mut Value), i: usize) -> Opt
 
 /// The value of a container of these.
 pub(super) fn joined(values: Vec<Value>) -> Value {
-    let first = |value: Value| Value { constants: Vec::new(), ..value };
     let mut values = values.into_iter();
-    values.next().map_or_else(Value::inferred, |value| values.fold(first(value), |all, value| all.join(&value)))
+    let value = values.next().map_or_else(Value::inferred, |value| values.fold(value, |all, value| all.join(&value)));
+    Value { constants: Vec::new(), ..value }
 }

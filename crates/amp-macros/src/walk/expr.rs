@@ -39,6 +39,9 @@ impl Walker<'_> {
                 if let Some(var) = self.empty_variable(&inner.expr).filter(|_| inner.mutability.is_some()) {
                     self.scopes.vars[var].lent = true;
                 }
+                if inner.mutability.is_some() {
+                    self.changed(&inner.expr);
+                }
                 self.global(&mut inner.expr)
             }
             Expr::Paren(inner) => self.expr(&mut inner.expr),

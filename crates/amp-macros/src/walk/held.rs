@@ -28,6 +28,7 @@ impl Walker<'_> {
 
     fn hold_parts(&mut self, slot: &Slot, value: &Value) {
         self.flows.bind(slot.clone(), &value.flow);
+        self.flows.hold_constants(slot, &value.constants);
         for (i, part) in value.parts.iter().enumerate() {
             self.hold_parts(&slot.field(&value.part_name(i)), part);
         }
@@ -91,6 +92,13 @@ impl Walker<'_> {
         }
     }
 
+    /// The number in a place is no constant any more.
+    pub(super) fn changed(&mut self, place: &Expr) {
+        if let Some(slot) = self.slot_around(place) {
+            self.flows.forget_constants(&slot);
+        }
+    }
+
     /// The variable or the field that a place is, or is within.
     fn slot_around(&self, place: &Expr) -> Option<Slot> {
         match place {
@@ -114,7 +122,7 @@ impl Walker<'_> {
         let names: Vec<Slot> = (0..known.parts.len()).map(|i| slot.field(&known.part_name(i))).collect();
         let flow = self.flows.read(slot);
         let parts = known.parts.into_iter().zip(&names).map(|(part, slot)| self.held(slot, part)).collect();
-        Value { parts, flow, pinned: self.flows.pin_of(slot), ..known }
+        Value { parts, flow, pinned: self.flows.pin_of(slot), constants: self.flows.constants_of(slot), ..known }
     }
 
     /// What is known about the value of a variable.
@@ -122,7 +130,7 @@ impl Walker<'_> {
         let var = &self.scopes.vars[var];
         match &var.assigned {
             // Declared without a value: it holds what was assigned.
-            Some(assigned) if var.value.prec == Prec::Never => Value { constants: Vec::new(), ..assigned.clone() },
+            Some(assigned) if var.value.prec == Prec::Never => assigned.clone(),
             _ => var.value.clone(),
         }
     }

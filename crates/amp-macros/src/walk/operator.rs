@@ -195,6 +195,7 @@ impl Walker<'_> {
     /// `h += x`: `h` keeps its precision, so `x` may only be widened.
     fn compound(&mut self, binary: &mut ExprBinary, place: &Expr, left: Value, right: Value) {
         self.check_constant(&mut binary.right, &right, &left.prec, "+");
+        self.changed(place);
         let Some(var) = self.variable(place) else { return };
         if right.prec == Prec::Other || !(left.prec.is_tensor() || right.prec.is_tensor()) {
             return;

@@ -7,7 +7,7 @@ use super::operation::{Called, Form, castable, judged};
 use super::{Expect, Walker, shared};
 use crate::emit::{self, Operand};
 use crate::flow::Slot;
-use crate::lattice::{Prec, Value};
+use crate::lattice::{Prec, Value, has_operators};
 use crate::literal;
 use crate::rules::{Found, Rule};
 use crate::shape::Shape;
@@ -121,6 +121,7 @@ impl Walker<'_> {
         }
         match name {
             "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
+            name if has_operators(name) => Value::other(),
             // What is expected of `Cow::Owned(..)` is expected of its argument.
             name if name.starts_with(char::is_uppercase) => Value { flow, ..Value::opaque() },
             _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
@@ -309,7 +310,7 @@ fn names_operation(walker: &Walker<'_>, path: &syn::ExprPath) -> bool {
 fn constructed(walker: &Walker<'_>, path: &syn::ExprPath) -> Option<Value> {
     let qualifier = path.path.segments.iter().rev().nth(1)?;
     if qualifier.ident != "Tensor" {
-        return None;
+        return has_operators(&qualifier.ident.to_string()).then(Value::other);
     }
     let syn::PathArguments::AngleBracketed(list) = &qualifier.arguments else { return Some(made(path)) };
     match list.args.first() {

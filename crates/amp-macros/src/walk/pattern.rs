@@ -59,9 +59,6 @@ impl Walker<'_> {
         if ident.by_ref.is_some() {
             value.shape = value.shape.behind();
         }
-        if ident.mutability.is_some() {
-            value.constants.clear();
-        }
         let var = self.scopes.vars.len();
         let empty = value.prec == Prec::Never;
         // A variable that is declared before it has a value gets what the round before chose.

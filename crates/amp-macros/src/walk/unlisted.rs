@@ -250,7 +250,12 @@ impl Walker<'_> {
             _ if let Some(var) = choice => match closure {
                 Some(_) if self.chosen(var) == Some(Prec::F32) => Value::sure(Prec::F32),
                 Some(given) if given.prec.is_tensor() => Value::new(Prec::Unknown),
-                _ => Value::opaque(),
+                given => {
+                    let given = given.unwrap_or_else(Value::other);
+                    let constants =
+                        args.pop().map_or_else(|| given.constants.clone(), |other| other.constants_with(&given));
+                    Value { constants, ..Value::opaque() }
+                }
             },
             "into" if !value.constants.is_empty() => value,
             _ if MAPPING.contains(&name) => closure.unwrap_or_else(Value::opaque),
@@ -258,8 +263,12 @@ impl Walker<'_> {
             "split_first" | "split_last" | "split_at" => Value::tuple(vec![item.clone(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
+            "elapsed" | "duration_since" => Value::other(),
             "or" | "or_else" => Value { constants: Vec::new(), ..value },
-            "unwrap_or" | "unwrap_or_else" => Value { constants: Vec::new(), shape: Shape::Unknown, ..value },
+            "unwrap_or" | "unwrap_or_else" => {
+                let instead = args.pop().or(closure).unwrap_or_else(Value::other);
+                Value { constants: value.constants_with(&instead), shape: Shape::Unknown, ..value }
+            }
             _ if let Some(method) = handing(name) => match method.itself {
                 true => Value { constants: Vec::new(), ..value },
                 false => item,

@@ -1,0 +1,58 @@
+//! Numbers in variables that change, and constants that are no numbers.
+
+use super::*;
+use std::num::Wrapping;
+use std::time::{Duration, Instant};
+
+const BUDGET: Duration = Duration::from_secs(3600);
+const ONE: Wrapping<u64> = Wrapping(1);
+
+#[autocast(f16)]
+#[expect(unused_assignments)] // what is never read is the case
+fn changing(x: &T, steps: usize, tiny: Option<f64>) -> Result<T> {
+    let mut small = 1e-12;
+    small = f64::max(small, 1e-2);
+    let mut large = 1e9;
+    large /= 1e9;
+    let mut lent = 1e-12;
+    *(&mut lent) = 0.5;
+    let mut captured = 1e9;
+    let mut set = || captured = 2.0;
+    set();
+    let mut later = 1e-12;
+    if steps > 1 {
+        later = 0.25;
+    } else {
+        later = tiny.unwrap_or(1e-4);
+    }
+    let mut best = 1e9;
+    for step in 0..steps {
+        best = f64::min(best, step as f64);
+    }
+    (x.matmul(x)? * large)?.add(small)?.add(lent)?.mul(captured)?.add(later)?.add(best)
+}
+
+/// What a variable began with is not what it holds where it meets a tensor.
+#[test]
+fn numbers_that_change_are_not_judged_by_what_they_were() -> Result<()> {
+    let x = random([4, 4])?;
+    let half = x.to::<F16>()?;
+    let by_hand = ((half.matmul(&half)?.add(0.01)?.add(0.5)? * 2.0)? + 0.25)?.to::<F32>()?;
+    assert_eq!(changing(&x, 3, None)?.to_vec()?, by_hand.to_vec()?);
+    Ok(())
+}
+
+#[autocast(f16)]
+fn timed(x: &T, start: Instant, mut calls: Wrapping<u64>) -> Result<(T, Wrapping<u64>)> {
+    let end = start + BUDGET;
+    assert!(start.elapsed() + BUDGET >= BUDGET && Instant::now() + BUDGET > end);
+    calls = calls + ONE;
+    Ok((x.matmul(x)?.relu()?, calls + Wrapping(1)))
+}
+
+#[test]
+fn constants_of_times_and_counters_are_theirs() -> Result<()> {
+    let (y, calls) = timed(&random([4, 4])?, Instant::now(), Wrapping(u64::MAX))?;
+    assert_eq!((y.dims(), calls), (&[4, 4][..], ONE));
+    Ok(())
+}
