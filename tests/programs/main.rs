@@ -11,6 +11,7 @@ mod exclusive;
 mod filled;
 mod given;
 mod late;
+mod lints;
 mod lists;
 mod made;
 mod models;

@@ -50,9 +50,29 @@ fn timed(x: &T, start: Instant, mut calls: Wrapping<u64>) -> Result<(T, Wrapping
     Ok((x.matmul(x)?.relu()?, calls + Wrapping(1)))
 }
 
+#[derive(Clone, Copy)]
+struct Pad(usize);
+const PAD: Pad = Pad(2);
+
+struct Queue(usize);
+impl Queue {
+    fn add(&mut self, pad: Pad) {
+        self.0 += pad.0;
+    }
+}
+
+#[autocast(f16, skip(add))]
+fn queued(x: &T, queue: &mut Queue) -> Result<T> {
+    queue.add(PAD);
+    x.matmul(x)
+}
+
 #[test]
-fn constants_of_times_and_counters_are_theirs() -> Result<()> {
+fn constants_that_are_no_numbers_are_left_alone() -> Result<()> {
     let (y, calls) = timed(&random([4, 4])?, Instant::now(), Wrapping(u64::MAX))?;
     assert_eq!((y.dims(), calls), (&[4, 4][..], ONE));
+    let mut queue = Queue(0);
+    queued(&y, &mut queue)?;
+    assert_eq!(queue.0, PAD.0);
     Ok(())
 }

@@ -132,8 +132,8 @@ use proc_macro::TokenStream;
 /// - A number that the program computes is not judged: what a function gives (`eps()`, other than in `const { eps() }`), an
 ///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round. Literals are judged
 ///   wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`, `eps.unwrap_or(1e-8)`.
-/// - A constant of one's own that is no number (`queue.add(PAD)`, `self.spent + BUDGET`) is taken for one where the region does
-///   not know what it meets: `{ PAD }` is not.
+/// - A constant of one's own that is no number is taken for one beside what the region does not know: `queue.add(PAD)` needs
+///   `skip(add)`, `self.spent + BUDGET` a variable of that type, `let spent: Duration = self.spent`.
 /// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert(..)`:
 ///   `insert` widens what goes into it. So does a list behind a guard (`list.borrow_mut().extend(..)`): `push` widens.
 /// - Results of two methods of one's own that are generic over the precision (`a.swish()? + b.swish()?`) meet where they are

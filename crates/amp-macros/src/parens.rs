@@ -2,7 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr};
+use syn::{Block, Expr, ExprParen};
 
 /// Makes the compiler say nothing of the use of such parentheses.
 pub(crate) fn quiet(block: &Block) -> Block {
@@ -31,8 +31,19 @@ impl VisitMut for Needed {
 /// Makes parentheses those of the expansion, which lints leave alone.
 fn disown(expr: &mut Expr) {
     if let Expr::Paren(paren) = expr {
-        let mut group = Group::new(Delimiter::Parenthesis, TokenStream::new());
-        group.set_span(Span::mixed_site().located_at(paren.paren_token.span.join()));
-        paren.paren_token.span = group.delim_span();
+        own(paren);
+    }
+}
+
+fn own(paren: &mut ExprParen) {
+    let mut group = Group::new(Delimiter::Parenthesis, TokenStream::new());
+    group.set_span(Span::mixed_site().located_at(paren.paren_token.span.join()));
+    paren.paren_token.span = group.delim_span();
+}
+
+/// The same of parentheses around what a region has rewritten: without them the compiler would suggest what it takes for it.
+pub(crate) fn quiet_around(paren: &mut ExprParen) {
+    if let Expr::Verbatim(_) = *paren.expr {
+        own(paren);
     }
 }

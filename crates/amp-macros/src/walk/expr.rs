@@ -8,6 +8,7 @@ use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::literal::constant;
 use crate::named::is_constant;
+use crate::parens;
 use crate::pin::Pin;
 use crate::scope::Var;
 use crate::shape::Shape;
@@ -44,7 +45,11 @@ impl Walker<'_> {
                 }
                 self.global(&mut inner.expr)
             }
-            Expr::Paren(inner) => self.expr(&mut inner.expr),
+            Expr::Paren(inner) => {
+                let value = self.expr(&mut inner.expr);
+                parens::quiet_around(inner);
+                value
+            }
             Expr::Group(inner) => self.expr(&mut inner.expr),
             Expr::Try(inner) => self.beginning(&mut inner.expr, inner.question_token.span),
             Expr::Await(inner) => self.beginning(&mut inner.base, inner.dot_token.span),

@@ -48,7 +48,7 @@ pub(crate) use grown::Growth;
 use grown::same_lists;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Block, Expr, ExprBlock, Stmt, Type};
+use syn::{Block, Expr, ExprBlock, Stmt, Type, parse_quote};
 
 /// What stays the same for a whole function.
 pub(crate) struct Context {
@@ -134,6 +134,10 @@ pub(crate) struct Walker<'a> {
     returns: Expect,
     errors: Errors,
     rows: Vec<Row>,
+    /// What the macro of a region within this one is called here.
+    nested: Option<Ident>,
+    /// Whether blocks of the body have imports of their own.
+    imports: bool,
 }
 
 /// A body with its casts, and what was found out about it.
@@ -224,6 +228,8 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         returns: start.returns.clone(),
         errors: Errors::default(),
         rows: Vec::new(),
+        nested: None,
+        imports: false,
     };
     let mut body = body.clone();
     (start.declare)(&mut walker);
@@ -233,7 +239,11 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
 }
 
 impl Walker<'_> {
-    fn finish(self, body: Block) -> Walked {
+    fn finish(self, mut body: Block) -> Walked {
+        // The compiler would find an import of the macro, whose calls are gone, unused.
+        if let Some(name) = self.nested.filter(|_| !self.imports) {
+            body.stmts.insert(0, parse_quote!(#[allow(unused_imports)] use #name as _;));
+        }
         Walked { body, errors: self.errors, rows: self.rows }
     }
 

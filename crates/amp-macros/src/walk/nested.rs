@@ -120,6 +120,7 @@ impl Walker<'_> {
         listed::check(&args, &body.to_token_stream(), &mut self.errors);
         let inner = self.inside(&args, |walker| walker.region_body(&mut body));
         let value = if self.switches_off(&args.region) { inner.pinned() } else { inner };
+        self.nested = mac.path.get_ident().cloned();
         // What the compiler has to say of it begins where the user's macro does.
         let at = Span::mixed_site().located_at(mac.path.span());
         (value, Some(Expr::Verbatim(quote_spanned!(at=> (#body)))))

@@ -181,7 +181,8 @@ impl Walker<'_> {
                 self.check_constant(arg, value, &receiver_prec, name);
             }
         }
-        if found.rule != Rule::Full {
+        // What is skipped may be a method of something else, which takes no number.
+        if !matches!(found.rule, Rule::Full | Rule::Skip) {
             self.ask_tensor(call, judge, &values, name);
         }
         let tensor = values[0].prec.is_tensor();

@@ -39,6 +39,7 @@ impl Walker<'_> {
                 (value, Vec::new())
             }
             Stmt::Item(item) => {
+                self.imports |= matches!(item, Item::Use(_));
                 if let Item::Const(ItemConst { ident, .. }) | Item::Static(ItemStatic { ident, .. }) = item {
                     let item = self.scopes.declare(&ident.to_string(), Value::other(), self.steps.len(), true, true);
                     self.scopes.vars[item].item = true;

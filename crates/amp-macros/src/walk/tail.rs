@@ -8,6 +8,7 @@ use super::{Expect, Walker};
 use crate::emit;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
+use crate::parens;
 use crate::shape::Shape;
 use syn::{Expr, ExprCall, ExprReference};
 
@@ -27,7 +28,11 @@ impl Walker<'_> {
         match expr {
             Expr::Block(inner) if inner.label.is_none() => self.block(&mut inner.block, expect),
             Expr::Unsafe(inner) => self.block(&mut inner.block, expect),
-            Expr::Paren(inner) => self.begins(&mut inner.expr, expect),
+            Expr::Paren(inner) => {
+                let value = self.begins(&mut inner.expr, expect);
+                parens::quiet_around(inner);
+                value
+            }
             Expr::Group(inner) => self.begins(&mut inner.expr, expect),
             Expr::If(_) => self.branches(expr, expect),
             Expr::Match(_) => self.arms(expr, expect),

@@ -1,0 +1,31 @@
+//! What the compiler's lints have to say of a region is of what the user wrote.
+
+#![deny(unused_parens, unused_imports)]
+
+use super::{T, random};
+use amp::amp_region; // not by the prelude: the import would be said to be unused
+use amp::nn::*;
+use amp::prelude::{Result, autocast};
+
+/// Without these parentheses, which are of no use, nothing else is to go.
+#[autocast(f16)]
+fn enclosed(fc: &Linear, x: &T, b: &T) -> Result<T> {
+    let y = (fc.forward(x)? + b);
+    let y = (y? * 2.0)?;
+    let z = (&y + (x.matmul(&y)? + 1.0)?);
+    return (z?.matmul(b));
+}
+
+#[autocast(f16)]
+fn partly(fc: &Linear, x: &T, b: &T) -> Result<T> {
+    let y = amp_region!(f32, fc.forward(x)?.exp()?);
+    if y.dims().len() == 2 { fc.forward(&x.add(b)?) } else { Ok(y) }
+}
+
+#[test]
+fn lints_know_a_region_by_what_was_written() -> Result<()> {
+    let fc = Linear::new(4, 4, &amp::Device::cpu())?;
+    let (x, b) = (random([4, 4])?, random([4, 4])?);
+    assert_eq!((enclosed(&fc, &x, &b)?.dims(), partly(&fc, &x, &b)?.dims()), (&[4, 4][..], &[4, 4][..]));
+    Ok(())
+}
