@@ -6,6 +6,7 @@ mod accumulators;
 mod budget;
 mod closures;
 mod collected;
+mod conditional;
 mod elements;
 mod exclusive;
 mod filled;

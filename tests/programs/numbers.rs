@@ -15,7 +15,7 @@ fn changing(x: &T, steps: usize, tiny: Option<f64>) -> Result<T> {
     let mut large = 1e9;
     large /= 1e9;
     let mut lent = 1e-12;
-    *(&mut lent) = 0.5;
+    let _ = std::mem::replace(&mut lent, 0.5);
     let mut captured = 1e9;
     let mut set = || captured = 2.0;
     set();
@@ -43,11 +43,10 @@ fn numbers_that_change_are_not_judged_by_what_they_were() -> Result<()> {
 }
 
 #[autocast(f16)]
-fn timed(x: &T, start: Instant, mut calls: Wrapping<u64>) -> Result<(T, Wrapping<u64>)> {
+fn timed(x: &T, start: Instant, calls: Wrapping<u64>) -> Result<(T, Wrapping<u64>)> {
     let end = start + BUDGET;
     assert!(start.elapsed() + BUDGET >= BUDGET && Instant::now() + BUDGET > end);
-    calls = calls + ONE;
-    Ok((x.matmul(x)?.relu()?, calls + Wrapping(1)))
+    Ok((x.matmul(x)?.relu()?, Wrapping(1) + calls + ONE))
 }
 
 #[derive(Clone, Copy)]

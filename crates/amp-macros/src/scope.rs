@@ -128,6 +128,12 @@ impl Scopes {
         self.names.iter().rev().find(|(known, _)| known == name).map(|(_, number)| *number)
     }
 
+    /// The variable that the name of this one meant before it was declared.
+    pub(crate) fn before(&self, var: usize) -> Option<usize> {
+        let name = &self.vars[var].name;
+        self.names.iter().rev().find(|(known, number)| known == name && *number < var).map(|(_, number)| *number)
+    }
+
     /// What a name stands for.
     pub(crate) fn meaning(&self, name: &str) -> Meaning<'_> {
         match self.find(name).map(|number| &self.vars[number]) {

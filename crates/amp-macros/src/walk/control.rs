@@ -1,15 +1,17 @@
 //! Branches: where values of different precision join.
 
 use super::cast::never_cast;
+use super::configured::is_conditional;
 use super::pattern::has_struct;
 use super::tuples::{Wrapped, wrap_elements};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
+use crate::literal::with_items;
 use crate::shape::Shape;
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::{Block, Expr, Stmt};
 
 /// How the branches of one expression are made to agree.
@@ -96,7 +98,16 @@ impl Walker<'_> {
                 self.flows.merge(vec![before]);
                 before = self.flows.state();
             }
-            let value = self.body(&mut arm.body, expect);
+            let value = match is_conditional(&arm.attrs) {
+                true => {
+                    let (value, found) = self.conditionally(|walker| walker.body(&mut arm.body, expect));
+                    if let Some(found) = found {
+                        self.rewrite(&mut arm.body, |body| with_items(found.to_token_stream(), body));
+                    }
+                    value
+                }
+                false => self.body(&mut arm.body, expect),
+            };
             ends.push(self.flows.leave());
             self.steps.pop();
             self.scopes.leave(mark);

@@ -1,5 +1,6 @@
 //! Expressions that compute nothing with tensors themselves.
 
+use super::configured::may_be_absent;
 use super::tail::{as_declared, is_wrapper, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
@@ -68,6 +69,10 @@ impl Walker<'_> {
                 self.expr(&mut index.index);
                 let tuple = value.names.is_empty();
                 Value { parts: if tuple { value.parts } else { Vec::new() }, ..value }.without_uses()
+            }
+            Expr::Tuple(tuple) if tuple.elems.iter().any(may_be_absent) => {
+                tuple.elems.iter_mut().for_each(|elem| drop(self.expr(elem)));
+                Value::opaque()
             }
             Expr::Tuple(tuple) => Value::tuple(tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect()),
             Expr::Array(_) => self.array(expr),

@@ -8,6 +8,7 @@
 mod call;
 mod cast;
 mod closure;
+mod configured;
 mod control;
 mod direct;
 mod elements;
@@ -176,7 +177,7 @@ pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walk
 
 /// The last round of a body, its casts written.
 fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
-    let body = &parens::quiet(body);
+    let body = &configured::enclose(&parens::quiet(body));
     let mut settled = Settled { first: true, ..Settled::default() };
     let mut walker = round(start, body, settled.clone(), None).0;
     settled.first = walker.scopes.vars.iter().any(|var| var.empty);
@@ -281,16 +282,16 @@ impl Walker<'_> {
         let at = self.steps.len() - 1;
         let mut value = Value::other();
         self.functions(block);
-        let count = block.stmts.len();
+        let first_tail = configured::first_tail(&block.stmts);
         let mut after: Vec<(usize, Vec<Stmt>)> = Vec::new();
         for (i, stmt) in block.stmts.iter_mut().enumerate() {
             self.steps[at] = Step::Block(id, i);
-            let last = i + 1 == count;
-            if last && matches!(stmt, Stmt::Expr(_, None)) {
+            let last = i >= first_tail;
+            if i == first_tail && matches!(stmt, Stmt::Expr(_, None)) {
                 self.tails.push(id);
             }
             let (v, more) = self.statement(stmt, last, expect);
-            value = v;
+            value = if i > first_tail { value.join(&v) } else { v };
             if !more.is_empty() {
                 after.push((i + 1, more));
             }

@@ -1,5 +1,6 @@
 //! Statements: `let`, expressions, macros, items.
 
+use super::configured::{is_conditional, under};
 use super::expect::{lent, names_container};
 use super::methods::collects;
 use super::pattern::{find_ident, has_struct};
@@ -17,7 +18,13 @@ impl Walker<'_> {
     /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
     pub(super) fn statement(&mut self, stmt: &mut Stmt, last: bool, expect: &Expect) -> (Value, Vec<Stmt>) {
         match stmt {
+            Stmt::Local(local) if is_conditional(&local.attrs) => (Value::other(), self.conditional_local(local)),
             Stmt::Local(local) => (Value::other(), self.local(local)),
+            Stmt::Expr(Expr::Block(inner), semi) if is_conditional(&inner.attrs) => {
+                let ends = last && semi.is_none();
+                let value = self.conditional_block(&mut inner.block, if ends { expect } else { &Expect::Nothing });
+                (if ends { value } else { Value::other() }, Vec::new())
+            }
             Stmt::Expr(expr, None) if last => (self.begins(expr, expect), Vec::new()),
             Stmt::Expr(expr, semi) => {
                 let value = self.expr(expr);
@@ -57,6 +64,13 @@ impl Walker<'_> {
                 self.scopes.declare(&name, Value::other(), self.steps.len(), true, true);
             }
         }
+    }
+
+    fn conditional_local(&mut self, local: &mut Local) -> Vec<Stmt> {
+        let first = self.scopes.vars.len();
+        let (more, errors) = self.conditionally(|walker| walker.local(local));
+        self.may_be_others(first);
+        more.iter().chain(&errors).map(|stmt| under(&local.attrs, stmt)).collect()
     }
 
     fn local(&mut self, local: &mut Local) -> Vec<Stmt> {
