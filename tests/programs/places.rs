@@ -272,3 +272,49 @@ fn what_is_moved_out_of_a_field_goes_back() -> Result<()> {
     assert_eq!(list[0].to_vec()?, first.to_vec()?);
     Ok(())
 }
+
+type Two = (Tensor<F32>, Tensor<F32>);
+
+struct Pairs {
+    state: Option<Two>,
+    list: Vec<Two>,
+    boxed: Box<Two>,
+}
+
+fn made_of(state: Option<Two>, list: Vec<Two>, boxed: Box<Two>) -> Pairs {
+    Pairs { state, list, boxed }
+}
+
+#[autocast(f16)]
+fn pairs(fc: &Linear, x: &Tensor<F32>, deep: bool) -> Result<[Pairs; 3]> {
+    let written = Pairs {
+        state: Some((fc.forward(x)?, x.softmax(-1)?)),
+        list: vec![(fc.forward(x)?, x.softmax(-1)?)],
+        boxed: Box::new((fc.forward(x)?, x.softmax(-1)?)),
+    };
+    let given = made_of(
+        Some((fc.forward(x)?, x.softmax(-1)?)),
+        vec![(x.clone(), fc.forward(x)?), (fc.forward(x)?, x.softmax(-1)?)],
+        Box::new((fc.forward(x)?, x.softmax(-1)?)),
+    );
+    let mut assigned = made_of(None, Vec::new(), Box::new((x.clone(), x.clone())));
+    assigned.state = if deep { Some((fc.forward(x)?, x.softmax(-1)?)) } else { None };
+    assigned.list = vec![(fc.forward(x)?, x.softmax(-1)?)];
+    assigned.boxed = Box::new((fc.forward(x)?, x.softmax(-1)?));
+    Ok([written, given, assigned])
+}
+
+#[test]
+fn pairs_in_something_are_widened_for_the_places_they_go_to() -> Result<()> {
+    let fc = Linear::new(4, 4, &Device::cpu())?;
+    let x = super::random([4, 4])?;
+    let alone = fc.forward(&x.to::<F16>()?)?.to::<F32>()?.to_vec()?;
+    for pairs in pairs(&fc, &x, true)? {
+        let state = pairs.state.expect("a state");
+        let last = pairs.list.last().expect("a pair");
+        for (h, p) in [&state, last, &*pairs.boxed] {
+            assert_eq!((h.to_vec()?, p.to_vec()?), (alone.clone(), x.softmax(-1)?.to_vec()?));
+        }
+    }
+    Ok(())
+}

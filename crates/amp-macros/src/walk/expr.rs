@@ -265,7 +265,8 @@ impl Walker<'_> {
             return;
         }
         match emit::is_pure_place(place) {
-            _ if matches!(expr, Expr::Tuple(_)) => self.expected(expr, &mut value),
+            // Of what holds tuples, the compiler knows the elements.
+            _ if !value.parts.is_empty() => self.expected(expr, &mut value),
             true if may_differ(&value) && !lends(expr) => self.rewrite(expr, |inner| emit::slot(place, inner)),
             true => {}
             false if matches!(place, Expr::Infer(_)) => {}

@@ -109,7 +109,7 @@ impl Walker<'_> {
         if self.may_lie_in(expr, value) {
             return self.rewrite(expr, emit::expected_reference);
         }
-        if !may_differ(value) {
+        if !holds_narrow(value) {
             return;
         }
         match expr {
@@ -247,6 +247,11 @@ impl Walker<'_> {
 /// Whether a value that goes to a place of F32 may have to be widened.
 pub(super) fn may_differ(value: &Value) -> bool {
     matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred
+}
+
+/// Whether it is such a value, or holds one in a tuple.
+fn holds_narrow(value: &Value) -> bool {
+    may_differ(value) || !value.inferred && value.parts.iter().any(holds_narrow)
 }
 
 /// A value that left for such a place: outside, it is needed as its type declares it.
