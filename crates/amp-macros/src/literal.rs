@@ -107,7 +107,7 @@ pub(crate) fn blame(verdict: Verdict, text: &str, half: Half, op: &str) -> Optio
             format!("`{text}` does not fit in `{name}`"),
             match op {
                 "masked_fill" => "use `Fill::NegInf` or `Fill::Lowest`, which every precision has".to_owned(),
-                _ => format!("its largest finite value is {}; use a smaller constant, or {wide}", half.largest()),
+                _ => format!("its largest finite value is {}; use a smaller constant, or {wide}", largest(half)),
             },
         ),
         Verdict::Vanishes => (
@@ -122,6 +122,14 @@ pub(crate) fn blame(verdict: Verdict, text: &str, half: Half, op: &str) -> Optio
             },
         ),
     })
+}
+
+/// The largest finite value, as it is read best.
+fn largest(half: Half) -> String {
+    match half {
+        Half::F16 => half.largest().to_string(),
+        Half::BF16 => format!("{:.2e}", half.largest()),
+    }
 }
 
 /// How the tensor that a constant meets in `op` comes to have the range of F32.

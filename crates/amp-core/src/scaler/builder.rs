@@ -67,7 +67,8 @@ impl GradScalerBuilder {
         self
     }
 
-    /// A scale that never moves; steps with non-finite gradients are still skipped.
+    /// A scale that never moves; steps with non-finite gradients are still skipped, and too many of them running are an
+    /// error ([`give_up_after`](Self::give_up_after)).
     pub fn static_scale(mut self, scale: f32) -> Self {
         (self.init_scale, self.dynamic) = (scale, false);
         self
@@ -91,8 +92,8 @@ impl GradScalerBuilder {
         self
     }
 
-    /// How many times running the scale may need lowering at its floor before [`GradScaler::update`] reports an error
-    /// (5 by default).
+    /// How many times running the scale may need lowering at its floor, where a static one always is, before
+    /// [`GradScaler::update`] reports an error (5 by default).
     pub fn give_up_after(mut self, steps: u64) -> Self {
         self.patience = steps;
         self

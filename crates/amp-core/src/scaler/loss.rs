@@ -14,7 +14,7 @@ use amp_cpu::Dims;
 #[diagnostic::on_unimplemented(
     message = "a loss is scaled in `F32`",
     label = "this loss is a `{Self}` tensor",
-    note = "a loss of 2 times the scale 65536 is already infinite in F16; compute it in F32, or write `.to::<F32>()?` first"
+    note = "a loss of 2 times the scale 65536 is already infinite in F16, and BF16 has 8 bits of it; compute it in F32, or write `.to::<F32>()?` first"
 )]
 pub trait LossPrecision: Float {}
 
