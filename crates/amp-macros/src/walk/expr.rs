@@ -140,7 +140,11 @@ impl Walker<'_> {
 
     /// Walks an expression that another of the user's begins with.
     pub(super) fn beginning(&mut self, expr: &mut Expr, around: Span) -> Value {
-        let value = self.expr(expr);
+        let value = match expr {
+            // Needed for what follows them, they stay the user's.
+            Expr::Paren(inner) => self.expr(&mut inner.expr),
+            _ => self.expr(expr),
+        };
         emit::adopt(expr, around);
         value
     }
