@@ -190,6 +190,11 @@ impl Value {
         }
     }
 
+    /// Whether it is a tuple, or holds like ones, of which the elements are known.
+    pub(crate) fn is_tuple(&self) -> bool {
+        !self.parts.is_empty() && self.names.is_empty()
+    }
+
     /// What element `index` of the tuple, or field `index` of the struct, is called.
     pub(crate) fn part_name(&self, index: usize) -> String {
         self.names.get(index).cloned().unwrap_or_else(|| index.to_string())

@@ -270,7 +270,7 @@ impl Walker<'_> {
         }
         match emit::is_pure_place(place) {
             // Of what holds tuples, the compiler knows the elements.
-            _ if !value.parts.is_empty() => self.expected(expr, &mut value),
+            _ if value.is_tuple() => self.expected(expr, &mut value),
             true if may_differ(&value) && !lends(expr) => self.rewrite(expr, |inner| emit::slot(place, inner)),
             true => {}
             false if matches!(place, Expr::Infer(_)) => {}

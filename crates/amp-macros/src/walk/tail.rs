@@ -251,7 +251,7 @@ pub(super) fn may_differ(value: &Value) -> bool {
 
 /// Whether it is such a value, or holds one in a tuple.
 fn holds_narrow(value: &Value) -> bool {
-    may_differ(value) || !value.inferred && value.parts.iter().any(holds_narrow)
+    may_differ(value) || !value.inferred && value.is_tuple() && value.parts.iter().any(holds_narrow)
 }
 
 /// A value that left for such a place: outside, it is needed as its type declares it.
