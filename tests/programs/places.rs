@@ -304,6 +304,13 @@ fn pairs(fc: &Linear, x: &Tensor<F32>, deep: bool) -> Result<[Pairs; 3]> {
     Ok([written, given, assigned])
 }
 
+/// The type has a name of its own, and the pair one before.
+#[autocast(f16)]
+fn named(fc: &Linear, x: &Tensor<F32>, deep: bool) -> Result<Option<Two>> {
+    let pair = if deep { Some((fc.forward(x)?, x.softmax(-1)?)) } else { None };
+    Ok(pair)
+}
+
 #[test]
 fn pairs_in_something_are_widened_for_the_places_they_go_to() -> Result<()> {
     let fc = Linear::new(4, 4, &Device::cpu())?;
@@ -312,7 +319,8 @@ fn pairs_in_something_are_widened_for_the_places_they_go_to() -> Result<()> {
     for pairs in pairs(&fc, &x, true)? {
         let state = pairs.state.expect("a state");
         let last = pairs.list.last().expect("a pair");
-        for (h, p) in [&state, last, &*pairs.boxed] {
+        let named = named(&fc, &x, true)?.expect("a pair");
+        for (h, p) in [&state, last, &*pairs.boxed, &named] {
             assert_eq!((h.to_vec()?, p.to_vec()?), (alone.clone(), x.softmax(-1)?.to_vec()?));
         }
     }

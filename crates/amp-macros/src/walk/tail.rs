@@ -209,6 +209,8 @@ impl Walker<'_> {
             Expect::Prec(prec) => prec,
             Expect::Open => return self.as_expected(expr, value),
             Expect::Tuple(parts) if names_element(parts) => return self.as_expected(expr, value),
+            // The name of a tuple's type.
+            Expect::Named(_) if value.is_tuple() => return self.as_expected(expr, value),
             Expect::Named(ty) if may_differ(&value) => {
                 self.rewrite(expr, |inner| emit::declared(ty, inner));
                 return value;
