@@ -54,7 +54,7 @@ const CONVOLUTIONS: [Conv; 6] = [
 fn convolutions() {
     for device in &devices() {
         for (x, w, stride, padding, dilation, groups) in CONVOLUTIONS {
-            let options = || ConvOptions::default().stride(stride).padding(padding).dilation(dilation).groups(groups);
+            let options = || ConvOptions::new().stride(stride).padding(padding).dilation(dilation).groups(groups);
             let terms = Terms(w[1] * w[2] * w[3] + 1);
             let args = floats([&x, &w, &[w[0]]]);
             conform!(device, "conv2d", all, args, terms, |a| a.x[0].conv2d(&a.x[1], Some(&a.x[2]), options()));
@@ -63,7 +63,7 @@ fn convolutions() {
             conform!(device, "conv_transpose2d", all, back, terms, |a| {
                 a.x[0].conv_transpose2d(&a.x[1], Some(&a.x[2]), options())
             });
-            let options = || ConvOptions::default().stride(stride).padding(padding).dilation(dilation).groups(groups);
+            let options = || ConvOptions::new().stride(stride).padding(padding).dilation(dilation).groups(groups);
             let args = floats([&x[..3], &w[..3], &[w[0]]]);
             let terms = Terms(w[1] * w[2] + 1);
             conform!(device, "conv1d", all, args, terms, |a| a.x[0].conv1d(&a.x[1], Some(&a.x[2]), options()));

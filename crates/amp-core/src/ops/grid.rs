@@ -39,6 +39,11 @@ pub struct GridOptions {
 }
 
 impl GridOptions {
+    /// Bilinear, zeros outside, corners not aligned.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// How pixels are mixed.
     pub fn mode(mut self, mode: GridMode) -> Self {
         self.mode = mode;
@@ -305,7 +310,7 @@ mod tests {
         let map = Tensor::<F32>::from_vec(vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0], [1, 2, 3], &device).unwrap();
         let image = wave(&[1, 2, 5, 3], 0.3).to::<F32>().unwrap();
         let grid = map.affine_grid([5, 3], true).unwrap();
-        let options = GridOptions::default().align_corners(true);
+        let options = GridOptions::new().align_corners(true);
         let y = image.grid_sample(&grid, options).unwrap();
         assert!(y.allclose(&image, 0.0, 1e-6).unwrap());
         let narrow = image.to::<BF16>().unwrap();

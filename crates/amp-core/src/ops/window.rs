@@ -51,6 +51,11 @@ impl<const D: usize> Default for ConvOptions<D> {
 }
 
 impl<const D: usize> ConvOptions<D> {
+    /// Stride 1, no padding, no dilation, one group.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     builder! {
         /// Distance between neighbouring outputs, in input pixels.
         stride;
