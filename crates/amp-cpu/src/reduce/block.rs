@@ -156,25 +156,34 @@ impl<A: Real> Term<A> for Scaled<A> {
 /// `Σ term(x)` of a line of any length.
 #[inline(always)]
 pub(crate) fn sum_of<S: Simd, A: Real>(line: &[A], term: impl Term<A>) -> A {
+    if line.len() <= BLOCK {
+        return sum_in_block::<S, A>(line, term);
+    }
     let mut tree = Tree::new(A::ZERO);
     for block in line.chunks(BLOCK) {
-        let (vectors, rest) = block.as_chunks();
-        let (groups, single) = vectors.as_chunks::<GROUP>();
-        let mut sums = Accumulators::<S, A>::new();
-        for group in groups {
-            for (i, x) in group.iter().enumerate() {
-                sums.add(i, term.of::<S>(Lanes::load(x)));
-            }
-        }
-        for x in single {
-            sums.add(0, term.of::<S>(Lanes::load(x)));
-        }
-        if !rest.is_empty() {
-            sums.add(1, term.of::<S>(Lanes::load_part(rest, term.nothing())));
-        }
-        tree.push(sums.total(), Num::add);
+        tree.push(sum_in_block::<S, A>(block, term), Num::add);
     }
     tree.finish(Num::add)
+}
+
+/// As [`sum_of`], of one block, which needs no tree: making one took as long as a sum of 64 elements.
+#[inline(always)]
+fn sum_in_block<S: Simd, A: Real>(block: &[A], term: impl Term<A>) -> A {
+    let (vectors, rest) = block.as_chunks();
+    let (groups, single) = vectors.as_chunks::<GROUP>();
+    let mut sums = Accumulators::<S, A>::new();
+    for group in groups {
+        for (i, x) in group.iter().enumerate() {
+            sums.add(i, term.of::<S>(Lanes::load(x)));
+        }
+    }
+    for x in single {
+        sums.add(0, term.of::<S>(Lanes::load(x)));
+    }
+    if !rest.is_empty() {
+        sums.add(1, term.of::<S>(Lanes::load_part(rest, term.nothing())));
+    }
+    sums.total()
 }
 
 /// `Σ term(a) b` of two lines of one length.
