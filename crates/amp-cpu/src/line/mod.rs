@@ -3,6 +3,7 @@
 mod scan;
 mod sort;
 mod span;
+mod strip;
 #[cfg(test)]
 mod tests;
 
@@ -10,6 +11,7 @@ pub use scan::{cumprod_grad, scan};
 pub(crate) use sort::ascending;
 pub use sort::sort;
 pub(crate) use span::{Cut, Span};
+pub(crate) use strip::map_strips;
 
 use crate::convert::Stored;
 use crate::num::{Num, Real};

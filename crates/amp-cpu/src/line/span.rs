@@ -73,6 +73,11 @@ impl<'a> Span<'a> {
         self.source.in_place::<A>(0, 0).is_some()
     }
 
+    /// Elements `start .. start + len` as they are stored, where they follow one another and need no rounding.
+    pub fn in_place<A: Compute>(&self, start: usize, len: usize) -> Option<Elements<'a, A>> {
+        self.source.in_place(start, len)
+    }
+
     /// As [`Self::read`], with a buffer that is only touched when it is needed.
     pub fn read_lazily<'s, A: Compute>(&'s self, start: usize, len: usize, buffer: &'s mut Buffer<A>) -> &'s [A] {
         self.source.load_lazily(start, len, buffer)

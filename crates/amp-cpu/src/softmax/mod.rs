@@ -1,5 +1,6 @@
 //! Softmax, its logarithm, their gradients and log-sum-exp.
 
+mod columns;
 mod cross_entropy;
 mod exponentials;
 #[cfg(test)]
@@ -8,7 +9,7 @@ mod tests;
 pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad};
 
 use crate::convert::Stored;
-use crate::line::{Cut, Lines, map_lines, map_stored};
+use crate::line::{Cut, Lines, map_lines, map_stored, map_strips};
 use crate::load::computes_in_f64;
 use crate::num::{Num, Real, in_half, in_real};
 use crate::parallel;
@@ -23,6 +24,11 @@ use exponentials::{exponentials, sum_of_exp};
 /// Each line is loaded once, shifted by its largest element and normalised in F32 (F64), then rounded to `out`. A line of
 /// nothing but -inf gives NaN.
 pub fn softmax(x: &View, axis: usize, log: bool, out: DType) -> Storage {
+    if let Some(len) = side_by_side(x, axis) {
+        return in_real!(x.logical, A => map_strips([x], axis, len, out, &|[lines]: [&mut [A]; 1], width| {
+            dispatch(columns::Softmax { lines, width, log });
+        }));
+    }
     let registers = !log && !computes_in_f64(x);
     let narrow = if registers { in_half!(out, B => forward::<B>(x, axis)) } else { None };
     narrow.unwrap_or_else(|| {
@@ -33,6 +39,12 @@ pub fn softmax(x: &View, axis: usize, log: bool, out: DType) -> Storage {
     })
 }
 
+/// The length of lines along `axis` that lie side by side.
+fn side_by_side(x: &View, axis: usize) -> Option<usize> {
+    let cut = Cut::new(&x.layout.shape, axis);
+    (cut.inner > 1 && cut.len > 0).then_some(cut.len)
+}
+
 /// Where `x` lies as the result will: nothing is widened or rounded outside of registers.
 fn forward<B: Stored<f32>>(x: &View, axis: usize) -> Option<Storage> {
     map_stored::<f32, B>(x, axis, &|_, x, e, y| dispatch(Forward { x, e, y }))
@@ -40,6 +52,11 @@ fn forward<B: Stored<f32>>(x: &View, axis: usize) -> Option<Storage> {
 
 /// Gradient of [`softmax`] with respect to its input, from its output `y` and the gradient of that.
 pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -> Storage {
+    if let Some(len) = side_by_side(y, axis) {
+        return in_real!(y.logical, A => map_strips([y, grad], axis, len, out, &|[lines, grad]: [&mut [A]; 2], width| {
+            dispatch(columns::Slopes { lines, grad, width, log });
+        }));
+    }
     let len = Cut::new(&y.layout.shape, axis).len;
     in_real!(y.logical, A => {
         let outputs = Lines::new(y, axis);
@@ -59,6 +76,12 @@ pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -
 /// The same from the input `x` of [`softmax`], whose result is computed again in F32 (F64), line by line: where it was
 /// rounded as it was written, its gradient needs what it was before.
 pub fn softmax_grad_of_input(x: &View, grad: &View, axis: usize, log: bool, out: DType) -> Storage {
+    if let Some(len) = side_by_side(x, axis) {
+        return in_real!(x.logical, A => map_strips([x, grad], axis, len, out, &|[lines, grad]: [&mut [A]; 2], width| {
+            dispatch(columns::Softmax { lines: &mut *lines, width, log });
+            dispatch(columns::Slopes { lines, grad, width, log });
+        }));
+    }
     let len = Cut::new(&x.layout.shape, axis).len;
     let registers = !log && !computes_in_f64(x);
     let narrow = if registers { in_half!(out, B => backward::<B>(x, grad, axis)) } else { None };
@@ -98,6 +121,11 @@ fn backward<B: Stored<f32>>(x: &View, grad: &View, axis: usize) -> Option<Storag
 ///
 /// A line of nothing but -inf gives -inf, one that holds +inf gives +inf.
 pub fn logsumexp(x: &View, axis: usize, out: DType) -> Storage {
+    if side_by_side(x, axis).is_some() {
+        return in_real!(x.logical, A => map_strips([x], axis, 1, out, &|[lines]: [&mut [A]; 1], width| {
+            dispatch(columns::LogSum { lines, width });
+        }));
+    }
     let cut = Cut::new(&x.layout.shape, axis);
     in_real!(x.logical, A => {
         let lines = Lines::new(x, axis);

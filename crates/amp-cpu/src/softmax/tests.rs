@@ -1,6 +1,6 @@
 use super::{Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad, softmax_grad_of_input};
 use crate::testing::{Random, Tensor, epsilon};
-use crate::{DType, Storage};
+use crate::{DType, Storage, with_num_threads};
 
 const LENGTHS: [usize; 9] = [1, 2, 15, 16, 17, 64, 101, 1025, 3001];
 
@@ -50,6 +50,42 @@ fn lines_of_every_length_and_precision() {
             }
         }
     }
+}
+
+/// Strips of every width and several of them, blocks of rows and a tree of blocks: what the same lines give end to end, but for
+/// the order of sums, and the same bits on any number of threads.
+#[test]
+fn lines_side_by_side_are_those_end_to_end() {
+    let mut random = Random::new(9);
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let (out, eps) = (accumulator(dtype), epsilon(accumulator(dtype)));
+        for shape in [[2, 5, 3], [3, 16, 16], [2, 17, 300], [1, 257, 40], [1, 5000, 35]] {
+            let (x, g) = (random.tensor(&shape, dtype), random.tensor(&shape, dtype));
+            let (x_ends, g_ends) = (end_to_end(&x), end_to_end(&g));
+            let same = |what, f: &dyn Fn(&Tensor, &Tensor, usize) -> Storage, shapes: [&[usize]; 2], bound: f64| {
+                let found = with_num_threads(2, || f(&x, &g, 1));
+                assert_eq!(found, with_num_threads(1, || f(&x, &g, 1)), "{what} {dtype} {shape:?}");
+                let found = end_to_end(&Tensor::contiguous(shapes[0], found)).values();
+                let expected = Tensor::contiguous(shapes[1], f(&x_ends, &g_ends, 2)).values();
+                assert_close(what, &found, &expected, |e| bound * eps * (e.abs() + 1.0));
+            };
+            let [n, len, inner] = shape;
+            let (across, along) = (&[n, len, inner], &[n, inner, len]);
+            same("logsumexp", &|x, _, axis| logsumexp(&x.view(), axis, out), [&[n, 1, inner], &[n, inner, 1]], 40.0);
+            for log in [false, true] {
+                same("softmax", &|x, _, axis| softmax(&x.view(), axis, log, out), [across, along], 40.0);
+                let slopes = |x: &Tensor, g: &Tensor, axis| softmax_grad(&x.view(), &g.view(), axis, log, out);
+                // A sum of `len` products of numbers below 1, or below e.
+                same("gradient", &slopes, [across, along], 40.0 * (len as f64).sqrt());
+            }
+        }
+    }
+}
+
+/// Lines along the second axis as lines along the third.
+fn end_to_end(x: &Tensor) -> Tensor {
+    let turned = x.transposed(1, 2);
+    Tensor::contiguous(turned.shape(), crate::copy(&turned.view(), x.logical()))
 }
 
 /// Some lines with infinities and NaN among their elements.
