@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::load::expect;
 use crate::lockstep::{Elements, Upcoming};
+use crate::simd::{Kernel, Simd, dispatch};
 use crate::walk::{Run, Walk};
 use crate::{DType, Layout, Slice, View};
 
@@ -52,12 +53,12 @@ impl<'a> Source<'a> {
 
     /// Whether the elements are stored one after the other, in this type and precision.
     pub fn is_stored<T: Compute>(&self) -> bool {
-        self.stored::<T>(0, 0).is_some()
+        matches!(self.in_place::<T>(0, 0), Some(Elements::Wide(_)))
     }
 
     /// Elements `at..at + len` where they are stored one after the other, in this type and precision.
     fn stored<T: Compute>(&self, at: usize, len: usize) -> Option<&'a [T]> {
-        match self.in_place(at, len)? {
+        match self.in_run(at, len)? {
             Elements::Wide(all) => Some(all),
             Elements::Stored(_) => None,
         }
@@ -71,12 +72,30 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// As [`Self::in_place`], where these elements lie so.
+    pub fn in_run<T: Compute>(&self, at: usize, len: usize) -> Option<Elements<'a, T>> {
+        match (self.rounds_to, self.walk.run(at, len)) {
+            (None, Some(Run { start, stride: 1, .. })) => Some(Elements::new(self.data.range(start, len))),
+            _ => None,
+        }
+    }
+
     /// As [`Self::in_place`], else converted into `buffer`.
     pub fn elements<'b, T: Compute>(&self, at: usize, len: usize, buffer: &'b mut Buffer<T>) -> Elements<'b, T>
     where
         'a: 'b,
     {
         self.in_place(at, len).unwrap_or_else(|| Elements::Wide(self.load_lazily(at, len, buffer)))
+    }
+
+    /// Elements of the longest runs.
+    pub fn row(&self) -> usize {
+        self.walk.row()
+    }
+
+    /// After how many elements they come again, where they do.
+    pub fn period(&self) -> Option<usize> {
+        self.walk.period()
     }
 
     /// The memory of the elements from `at` on, where all lie one after the other.
@@ -108,6 +127,30 @@ impl<'a> Source<'a> {
 }
 
 fn read<T: Compute>(data: Slice<'_>, run: Run, dst: &mut [T]) {
+    match (run.stride, T::same(data)) {
+        // Short runs take no longer than choosing the instructions for a conversion.
+        (0, Some(all)) if run.len < LONG => dst.fill(all[run.start]),
+        (0, Some(all)) => dispatch(Fill(all[run.start], dst)),
+        (1, Some(all)) => dst.copy_from_slice(&all[run.start..][..run.len]),
+        _ => convert(data, run, dst),
+    }
+}
+
+/// Elements from which filling by the widest stores takes less, choosing them included.
+const LONG: usize = 128;
+
+struct Fill<'a, T>(T, &'a mut [T]);
+
+impl<T: Compute> Kernel for Fill<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        self.1.fill(self.0);
+    }
+}
+
+fn convert<T: Compute>(data: Slice<'_>, run: Run, dst: &mut [T]) {
     match run.stride {
         0 => {
             let mut first = [T::default()];

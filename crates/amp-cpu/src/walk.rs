@@ -51,6 +51,31 @@ impl Walk {
         (self.shape.len() == 1).then(|| Run { start: self.offset, stride: self.strides[0], len: self.shape[0] })
     }
 
+    /// Elements `at..at + len`, where they are one run.
+    pub fn run(&self, at: usize, len: usize) -> Option<Run> {
+        let (row, stride) = (self.row(), self.strides[self.shape.len() - 1]);
+        (row > 0 && at % row + len <= row).then(|| Run {
+            start: self.locate(at / row).1 + at % row * stride,
+            stride,
+            len,
+        })
+    }
+
+    /// Elements of the longest runs.
+    pub fn row(&self) -> usize {
+        self.shape[self.shape.len() - 1]
+    }
+
+    /// After how many elements they come again, where they do.
+    pub fn period(&self) -> Option<usize> {
+        let inner = self.shape.len() - 1;
+        match (self.strides[..inner].iter().all(|&stride| stride == 0), self.strides[inner]) {
+            (true, 0) => Some(1),
+            (true, _) if inner > 0 => Some(self.row()),
+            _ => None,
+        }
+    }
+
     /// Calls `f` for the runs that make up elements `at..at + len`.
     #[inline]
     pub fn for_each_run(&self, at: usize, len: usize, mut f: impl FnMut(Run)) {

@@ -3,7 +3,7 @@
 use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::lockstep::{BLOCK, Elements, memory, place, rooms, rounded};
-use crate::parallel::{CHUNK, Cost, for_each_chunk_of, for_each_part};
+use crate::parallel::{CHUNK, Cost, for_each_part};
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::source::Source;
 use crate::{DType, SliceMut, Storage, View};
@@ -44,17 +44,74 @@ pub(super) fn for_streams<T: Compute, const N: usize>(
     f: &Part<'_, T, N>,
 ) -> Storage {
     let sources = operands.map(Source::new);
-    let size = if sources.iter().all(|x| x.in_place::<T>(0, 0).is_some()) { usize::MAX } else { CHUNK };
+    let rows = sources.iter().filter(|x| x.in_place::<T>(0, 0).is_none()).map(Source::row);
+    let cut = rows.min().map_or(Cut::NONE, Cut::of_rows);
     let mut output = Storage::unwritten(out, operands[0].layout.count());
     for_each_part(output.as_mut_slice(), cost, &|start, part| {
-        let mut rooms: [_; N] = std::array::from_fn(|_| Buffer::new());
-        for_each_chunk_of(size, start, part, &mut |at, chunk| {
+        let mut rooms: [_; N] = std::array::from_fn(|_| Room::new());
+        cut.for_each(start, part, &mut |at, chunk| {
             let mut sources = sources.iter();
-            let x = rooms.each_mut().map(|room| sources.next().expect("N").elements(at, chunk.len(), room));
+            let x = rooms.each_mut().map(|room| room.elements(sources.next().expect("N"), at, chunk.len()));
             f(x, at, chunk);
         });
     });
     output
+}
+
+/// How elements are cut into chunks.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// No chunk crosses a multiple of this.
+    block: usize,
+    /// Elements of a chunk at most.
+    most: usize,
+}
+
+impl Cut {
+    /// Not at all.
+    const NONE: Self = Self { block: usize::MAX, most: usize::MAX };
+
+    /// Parts of a row, or whole ones: elements of a row then serve as they lie, and a row that is repeated is loaded once.
+    fn of_rows(len: usize) -> Self {
+        Self { block: if len < CHUNK { CHUNK / len.max(1) * len.max(1) } else { len }, most: CHUNK }
+    }
+
+    fn for_each(self, start: usize, mut part: SliceMut<'_>, f: &mut dyn FnMut(usize, &mut SliceMut<'_>)) {
+        let mut at = start;
+        while !part.is_empty() {
+            let len = (self.block - at % self.block).min(self.most).min(part.len());
+            let (mut chunk, rest) = part.split_at(len);
+            f(at, &mut chunk);
+            (part, at) = (rest, at + len);
+        }
+    }
+}
+
+/// Room for a chunk of an operand that does not serve as it lies.
+struct Room<T> {
+    buffer: Buffer<T>,
+    /// Loaded elements that are the next chunk's too, if that begins where what is repeated does.
+    repeated: usize,
+}
+
+impl<T: Compute> Room<T> {
+    fn new() -> Self {
+        Self { buffer: Buffer::new(), repeated: 0 }
+    }
+
+    /// Elements `at..at + len` of `source`.
+    fn elements<'b>(&'b mut self, source: &Source<'b>, at: usize, len: usize) -> Elements<'b, T> {
+        if let Some(elements) = source.in_run(at, len) {
+            return elements;
+        }
+        let repeats = source.period().is_some_and(|period| at % period == 0);
+        let elements = self.buffer.first(len);
+        if !repeats || self.repeated < len {
+            source.fill(at, elements);
+            self.repeated = if repeats { len } else { 0 };
+        }
+        Elements::Wide(elements)
+    }
 }
 
 /// A body with the elements of one part.
@@ -75,7 +132,8 @@ impl<T: Compute, B: Body<T, N>, const N: usize> Kernel for Stream<'_, '_, T, B, 
     fn run<S: Simd>(self) {
         let Self { body, at: first, x, y, mut also } = self;
         let wide = x.iter().all(Elements::is_wide) && y.dtype() == T::STORED && also.is_none();
-        let size = if wide { WHOLE } else { BLOCK };
+        // Of chunks what lies ahead has to be asked for, as of blocks.
+        let size = if wide && y.len() > CHUNK { WHOLE } else { BLOCK };
         let (mut inputs, mut result) = (memory(), memory());
         let len = if wide { 0 } else { y.len() };
         let (mut inputs, [result]): ([_; N], _) = (rooms(&mut inputs, len), rooms(&mut result, len));

@@ -81,6 +81,38 @@ fn strided_and_broadcast_operands_are_read_in_row_major_order() {
     }
 }
 
+fn viewed<'a>(stored: &'a Storage, layout: &'a Layout) -> View<'a> {
+    View { data: stored.as_slice(), layout, logical: stored.dtype() }
+}
+
+/// Rows, columns, channels and a scalar that are repeated, of lengths around that of a chunk, in parts of several threads.
+#[test]
+fn repeated_operands_meet_the_elements_of_their_places() {
+    for n in [1_usize, 3, 100, 512, 1023, 1024, 1025, 2100] {
+        let m = 210_000 / n;
+        let (rows, shape) = (m.div_ceil(3), [3, m.div_ceil(3), n]);
+        let whole = layout(&shape, &[rows * n, n, 1], 0);
+        let repeated = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [rows, 1, 0], [0, n, 1], [0, 0, 0]];
+        for dtype in [DType::F32, DType::BF16, DType::I64] {
+            let stored = storage(&values(shape.iter().product()), dtype);
+            for at in repeated.map(|strides| layout(&shape, &strides, 0)) {
+                let pairs = strided(&to_f64(&stored), &whole).into_iter().zip(strided(&to_f64(&stored), &at));
+                let expected: Vec<f64> = pairs.map(|(a, b)| a - 2.0 * b).collect();
+                let found = with_num_threads(2, || {
+                    let once = binary(Binary::Sub, &viewed(&stored, &whole), &viewed(&stored, &at), DType::F64);
+                    binary(Binary::Sub, &viewed(&once, &whole), &viewed(&stored, &at), DType::F64)
+                });
+                assert_eq!(to_f64(&found), expected, "{shape:?} {at:?} of {dtype}");
+                let twice =
+                    with_num_threads(2, || binary(Binary::Sub, &viewed(&stored, &at), &viewed(&stored, &whole), dtype));
+                let turned = binary(Binary::Sub, &viewed(&stored, &whole), &viewed(&stored, &at), dtype);
+                let negative: Vec<f64> = to_f64(&turned).iter().map(|v| -v).collect();
+                assert_eq!(to_f64(&twice), negative, "{shape:?} {at:?} of {dtype}");
+            }
+        }
+    }
+}
+
 #[test]
 fn copy_into_writes_the_named_places_and_no_others() {
     let x = values(6);
