@@ -2,6 +2,7 @@
 
 use crate::convert::{Compute, Stored};
 use crate::math::Float;
+use crate::reduce::block::{fold_block, sum_of_block};
 use crate::scratch::Plain;
 use crate::simd::{Array, Lanes, Simd};
 use crate::{DType, Storage};
@@ -27,6 +28,8 @@ pub(crate) trait Num: Compute + Plain {
     fn mul(self, other: Self) -> Self;
     /// `|a|`; integers wrap.
     fn magnitude(self) -> Self;
+    /// The sum of one block; integers wrap.
+    fn sum<S: Simd>(block: &[Self]) -> Self;
 
     /// Whether this is no number.
     #[inline(always)]
@@ -95,7 +98,7 @@ macro_rules! in_half {
 pub(crate) use {in_half, in_num, in_real};
 
 macro_rules! num {
-    ($type:ident, $tag:ident, $zero:expr, $one:expr, $least:expr, $greatest:expr, $add:expr, $mul:expr, $abs:expr) => {
+    ($type:ident, $tag:ident, $zero:expr, $one:expr, $least:expr, $greatest:expr, $add:expr, $mul:expr, $abs:expr, $sum:expr) => {
         impl Num for $type {
             const DTYPE: DType = DType::$tag;
             const ZERO: Self = $zero;
@@ -121,10 +124,42 @@ macro_rules! num {
             fn magnitude(self) -> Self {
                 $abs(self)
             }
+
+            #[inline(always)]
+            fn sum<S: Simd>(block: &[Self]) -> Self {
+                ($sum)(block)
+            }
         }
     };
 }
 
-num!(f32, F32, 0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY, |a, b| a + b, |a: f32, b| a * b, f32::abs);
-num!(f64, F64, 0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY, |a, b| a + b, |a: f64, b| a * b, f64::abs);
-num!(i64, I64, 0, 1, i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul, i64::wrapping_abs);
+num!(
+    f32,
+    F32,
+    0.0,
+    1.0,
+    f32::NEG_INFINITY,
+    f32::INFINITY,
+    |a, b| a + b,
+    |a: f32, b| a * b,
+    f32::abs,
+    sum_of_block::<S, f32>
+);
+num!(
+    f64,
+    F64,
+    0.0,
+    1.0,
+    f64::NEG_INFINITY,
+    f64::INFINITY,
+    |a, b| a + b,
+    |a: f64, b| a * b,
+    f64::abs,
+    sum_of_block::<S, f64>
+);
+num!(i64, I64, 0, 1, i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul, i64::wrapping_abs, wrapping_sum);
+
+#[inline(always)]
+fn wrapping_sum(block: &[i64]) -> i64 {
+    fold_block(block, 0, |x| x, i64::wrapping_add)
+}

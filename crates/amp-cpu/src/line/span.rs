@@ -35,6 +35,11 @@ impl<'a> Span<'a> {
         self.len
     }
 
+    /// Elements of the longest runs that lie at equal distances.
+    pub fn row(&self) -> usize {
+        self.source.row()
+    }
+
     /// Loads elements `start .. start + out.len()`.
     pub fn load<A: Compute>(&self, start: usize, out: &mut [A]) {
         self.source.fill(start, out);
@@ -76,6 +81,11 @@ impl<'a> Span<'a> {
     /// Elements `start .. start + len` as they are stored, where they follow one another and need no rounding.
     pub fn in_place<A: Compute>(&self, start: usize, len: usize) -> Option<Elements<'a, A>> {
         self.source.in_place(start, len)
+    }
+
+    /// Whether [`Self::read`] needs no scratch, wherever it starts.
+    pub fn is_wide<A: Compute>(&self) -> bool {
+        self.source.is_stored::<A>()
     }
 
     /// As [`Self::read`], with a buffer that is only touched when it is needed.

@@ -1,8 +1,7 @@
 //! Parallel folds over the elements of a view, in an order that depends on sizes alone.
 //!
-//! Elements are combined in a balanced tree over blocks of [`BLOCK`]; a block is combined by 64 independent
-//! accumulators. Errors therefore grow with the logarithm of the count, and results do not depend on the number of
-//! threads.
+//! Elements are combined in a balanced tree over blocks of [`BLOCK`], and of halves within a block. Errors
+//! therefore grow with the logarithm of the count, and results do not depend on the number of threads.
 
 use super::block::{BLOCK, fold_block};
 use super::columns::{Side, fold_columns, fold_transposed};
@@ -26,6 +25,15 @@ pub(crate) trait Fold<A>: Sync {
     fn map(x: A) -> A;
     /// Combines two values; associative up to rounding.
     fn join(a: A, b: A) -> A;
+
+    /// Folds one block; must be `#[inline(always)]`.
+    #[inline(always)]
+    fn block<S: Simd>(block: &[A]) -> A
+    where
+        A: Num,
+    {
+        fold_block(block, Self::START, Self::map, Self::join)
+    }
 }
 
 /// How the axes of a view fall into kept and reduced ones.
@@ -117,7 +125,7 @@ impl<A: Num, F: Fold<A>> Leaf<A> for Folded<F> {
 
     #[inline(always)]
     fn block<S: Simd>(&self, _: usize, block: &[A]) -> A {
-        fold_block(block, F::START, F::map, F::join)
+        F::block::<S>(block)
     }
 
     fn join(&self, a: A, b: A) -> A {
@@ -163,6 +171,9 @@ impl<A: Compute, L: Leaf<A>> Kernel for Blocks<'_, A, L> {
     }
 }
 
+/// Elements of short outputs that are folded one after the other.
+const PIECE: usize = 16 * BLOCK;
+
 /// Folds each output's elements, block by block, then in a tree.
 fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Leaves<A, P>) -> Vec<P> {
     let span = Span::new(x, axes.kept.iter().chain(&axes.reduced).copied());
@@ -170,7 +181,9 @@ fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Le
     if count == 0 {
         return out;
     }
-    let rows = (BLOCK / count).max(1);
+    // Nothing is loaded of what lies as it is wanted.
+    let rows = (if span.is_wide::<A>() { PIECE } else { BLOCK } / count).max(1);
+    let run = span.row().max(1);
     let short = |chunk: usize, out: &mut [P]| {
         let mut scratch = Buffer::new();
         let elements = span.read_lazily(chunk * rows * count, out.len() * count, &mut scratch);
@@ -183,7 +196,7 @@ fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Le
         out[0]
     };
     let long = |row: usize, out: &mut P| {
-        *out = fold_tree(0..count, &|range| block(row, range), &|a, b| leaf.join(a, b));
+        *out = fold_tree(0..count, run, &|range| block(row, range), &|a, b| leaf.join(a, b));
     };
     match (count <= BLOCK, axes.outputs * count < PARALLEL) {
         (true, true) => out.chunks_mut(rows).enumerate().for_each(|(i, out)| short(i, out)),
@@ -194,24 +207,26 @@ fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Le
     out
 }
 
-/// What `block` makes of the blocks of `range`, joined in a balanced tree.
+/// What `block` makes of the blocks of `range`, joined in a balanced tree. Blocks end where runs do, so as to serve as they lie.
 ///
 /// Its arguments come as `dyn`: one copy serves every fold of a type.
 fn fold_tree<P: Send>(
     range: Range<usize>,
+    run: usize,
     block: &(dyn Fn(Range<usize>) -> P + Sync),
     join: &(dyn Fn(P, P) -> P + Sync),
 ) -> P {
-    let Some(middle) = middle(range.len()).map(|m| range.start + m) else {
+    let Some(middle) = middle(range.len(), run).map(|m| range.start + m) else {
         return block(range);
     };
-    let left = || fold_tree(range.start..middle, block, join);
-    let right = || fold_tree(middle..range.end, block, join);
+    let left = || fold_tree(range.start..middle, run, block, join);
+    let right = || fold_tree(middle..range.end, run, block, join);
     let (a, b) = if range.len() >= 2 * PARALLEL { parallel::join(left, right) } else { (left(), right()) };
     join(a, b)
 }
 
-/// Where a run of more than one block is cut in two.
-fn middle(len: usize) -> Option<usize> {
-    (len > BLOCK).then(|| len.div_ceil(BLOCK) / 2 * BLOCK)
+/// Where some runs, or a run of more than one block, are cut in two.
+fn middle(len: usize, run: usize) -> Option<usize> {
+    let unit = if len > run && run >= BLOCK { run } else { BLOCK };
+    (len > BLOCK).then(|| len.div_ceil(unit) / 2 * unit)
 }

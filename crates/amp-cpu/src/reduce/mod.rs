@@ -13,6 +13,7 @@ pub use variance::variance;
 pub(crate) use variance::{Moments, moments};
 
 use crate::num::{Num, Real, in_num, in_real};
+use crate::simd::Simd;
 use crate::split::for_chunks;
 use crate::{DType, Reduce, Storage, View};
 use fold::{Axes, Fold, fold};
@@ -64,6 +65,28 @@ pub(crate) fn converted<A: Num>(values: Vec<A>, out: DType) -> Storage {
     storage
 }
 
+/// `a + b`
+pub(crate) struct Sum;
+
+impl<A: Num> Fold<A> for Sum {
+    const START: A = A::ZERO;
+
+    #[inline(always)]
+    fn map(x: A) -> A {
+        x
+    }
+
+    #[inline(always)]
+    fn join(a: A, b: A) -> A {
+        a.add(b)
+    }
+
+    #[inline(always)]
+    fn block<S: Simd>(block: &[A]) -> A {
+        A::sum::<S>(block)
+    }
+}
+
 macro_rules! folds {
     ($($(#[$doc:meta])* $name:ident: $start:ident, |$x:ident| $map:expr, |$a:ident, $b:ident| $join:expr;)*) => {$(
         $(#[$doc])*
@@ -86,8 +109,6 @@ macro_rules! folds {
 }
 
 folds! {
-    /// `a + b`
-    Sum: ZERO, |x| x, |a, b| a.add(b);
     /// `a * b`
     Product: ONE, |x| x, |a, b| a.mul(b);
     /// The greater; NaN wins.

@@ -94,6 +94,22 @@ fn every_subset_of_axes_of_every_layout_and_precision() {
     }
 }
 
+/// Blocks end where runs of elements that follow one another do.
+#[test]
+fn runs_of_more_and_less_than_a_block_between_other_axes() {
+    let mut random = Random::new(11);
+    for shape in [[3, 2, 41, 29], [5, 3, 1, 1024], [4, 2, 2, 1025], [2, 2, 33, 100], [40, 2, 7, 7]] {
+        for dtype in [DType::F32, DType::BF16] {
+            let x = random.tensor(&shape, dtype);
+            for view in [x.clone(), x.transposed(0, 1), x.every(3, 1), x.every(2, 1)] {
+                for op in [Reduce::Sum, Reduce::SumSquares, Reduce::Max, Reduce::Mean] {
+                    check(op, &view, &[0, 2, 3], DType::F32);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn every_operation_at_lengths_around_the_vector_width() {
     let mut random = Random::new(2);
