@@ -56,6 +56,27 @@ fn the_gradient_of_products_is_exact_at_zeros() {
     assert_eq!(cumprod_grad(&x.view(), &all.view(), 0, DType::F64), Storage::F64(vec![1.0, 38.0, 0.0, 0.0].into()));
 }
 
+/// Several strips of lines, of any layout: the bits of the same lines end to end.
+#[test]
+fn lines_side_by_side_have_the_bits_of_those_end_to_end() {
+    let mut random = Random::new(3);
+    for dtype in [DType::BF16, DType::F32, DType::F64] {
+        let out = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        let (x, g) = (random.tensor(&[2, 9, 300], dtype), random.tensor(&[2, 9, 300], out));
+        for (x, g) in [(x.clone(), g.clone()), (x.every(2, 3), g.every(2, 3)), (x.every(1, 8), g.every(1, 8))] {
+            let (ends, g_ends) = (x.transposed(1, 2), g.transposed(1, 2));
+            let same = |found: Storage, expected: Storage| {
+                let found = Tensor::contiguous(x.shape(), found).transposed(1, 2);
+                assert_eq!(found.values(), Tensor::contiguous(ends.shape(), expected).values(), "{dtype}");
+            };
+            same(cumprod_grad(&x.view(), &g.view(), 1, out), cumprod_grad(&ends.view(), &g_ends.view(), 2, out));
+            for (op, reverse) in [(Scan::Sum, false), (Scan::Sum, true), (Scan::Prod, false), (Scan::Prod, true)] {
+                same(scan(op, &x.view(), 1, reverse, dtype), scan(op, &ends.view(), 2, reverse, dtype));
+            }
+        }
+    }
+}
+
 #[test]
 fn sorting_is_stable_along_every_axis() {
     let mut random = Random::new(2);
