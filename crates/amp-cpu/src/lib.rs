@@ -64,7 +64,7 @@ pub use elementwise::{
 pub use gemm::{Epilogue, matmul, matmul_acc, matmul_sums};
 pub use index::{gather, index_add, index_bounds, index_select, indices, scatter, scatter_add};
 pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
-pub use line::{cumprod_grad, scan, sort};
+pub use line::{cumprod_grad, median, running_extreme, scan, sort, topk};
 pub use norm::{
     NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_grad, normalize_with,
 };

@@ -23,4 +23,27 @@ pub trait Reduction {
 
     /// Values sorted along an axis and the positions (I64) they came from; stable, NaN counts as largest.
     fn sort(&self, x: Operand<'_>, axis: usize, descending: bool) -> Result<(Buffer, Buffer)>;
+
+    /// The first `count` elements of each line of [`sort`](Self::sort); nothing where that does as well.
+    fn topk(
+        &self,
+        _x: Operand<'_>,
+        _axis: usize,
+        _count: usize,
+        _descending: bool,
+    ) -> Result<Option<(Buffer, Buffer)>> {
+        Ok(None)
+    }
+
+    /// Position (I64) of the middle element along an axis, which stays with size 1: of the lower of two, or of a NaN unless these
+    /// are `left_out`; nothing where [`sort`](Self::sort) finds it as well.
+    fn median(&self, _x: Operand<'_>, _axis: usize, _left_out: bool) -> Result<Option<Buffer>> {
+        Ok(None)
+    }
+
+    /// Positions (I64) of the largest or least elements so far along an axis: the later of equals, NaN once it has come; nothing
+    /// where element-wise operations find them as well.
+    fn running_extreme(&self, _max: bool, _x: Operand<'_>, _axis: usize) -> Result<Option<Buffer>> {
+        Ok(None)
+    }
 }

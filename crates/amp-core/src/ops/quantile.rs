@@ -1,8 +1,10 @@
 //! What stands at a place in the order of elements: medians and quantiles.
 
 use super::extreme::among_equals;
+use super::kernel::folded;
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Float, I64, full_range};
+use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
 use amp_cpu::DType;
@@ -109,8 +111,31 @@ fn median<P: Float>(
 ) -> Result<(Tensor<P>, Tensor<I64>)> {
     match x.line(axis)? {
         Some(line) => median(op, &line, 0, false, missing),
-        None => Ordered::new(op, x, axis, missing)?.middle(keep),
+        None => match chosen(op, x, axis, missing)? {
+            Some((values, positions)) if keep => Ok((values, positions)),
+            Some((values, positions)) => Ok((values.squeeze(axis)?, positions.squeeze(axis)?)),
+            None => Ordered::new(op, x, axis, missing)?.middle(keep),
+        },
     }
+}
+
+/// The middle elements along `axis`, which stays with size 1, where the device finds them without sorting.
+#[track_caller]
+fn chosen<P: Float>(
+    op: &'static str,
+    x: &Tensor<P>,
+    axis: isize,
+    missing: Missing,
+) -> Result<Option<(Tensor<P>, Tensor<I64>)>> {
+    let at = shape::axis(op, axis, x.rank())?;
+    if x.dims()[at] == 0 {
+        return Ok(None);
+    }
+    let Some(buffer) = x.raw.backend().median(x.raw.operand()?, at, missing == Missing::IsLeftOut)? else {
+        return Ok(None);
+    };
+    let positions = Tensor::<I64>::from_raw(RawTensor::new(x.device(), buffer, folded(x.raw.shape(), &[at])));
+    Ok(Some((x.gather(at as isize, &positions)?, positions)))
 }
 
 impl<P: Float> Tensor<P> {

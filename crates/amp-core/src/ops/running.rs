@@ -1,7 +1,8 @@
-//! Running extremes and running sums of exponentials, in as many steps as the size of the axis has digits.
+//! Running extremes and running sums of exponentials: in one pass, or as many steps as the size of the axis has digits.
 
 use crate::memory::on_host;
 use crate::precision::{Float, I64, full_range};
+use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Bool, Result, shape};
 
@@ -19,11 +20,15 @@ fn distances(size: usize) -> impl Iterator<Item = usize> {
 fn extremes<P: Float>(
     op: &'static str,
     x: &Tensor<P>,
-    axis: isize,
+    (max, axis): (bool, isize),
     wins: impl Fn(&Tensor<P>, &Tensor<P>) -> Result<Tensor<Bool>>,
 ) -> Result<(Tensor<P>, Tensor<I64>)> {
     let at = shape::axis(op, axis, x.rank())?;
     let (axis, size) = (at as isize, x.dims()[at]);
+    if let Some(places) = x.raw.backend().running_extreme(max, x.raw.operand()?, at)? {
+        let places = Tensor::<I64>::from_raw(RawTensor::new(x.device(), places, *x.raw.shape()));
+        return Ok((x.gather(axis, &places)?, places));
+    }
     let places = Tensor::<I64>::from_vec(on_host(op, size, 0..size as i64)?, [size], x.device())?;
     let line: Vec<usize> = (0..x.rank()).map(|a| if a == at { size } else { 1 }).collect();
     let (mut values, mut places) = (x.detach(), places.reshape(line)?.expand(x.dims())?);
@@ -44,7 +49,7 @@ impl<P: Float> Tensor<P> {
     pub fn cummax(&self, axis: isize) -> Result<(Self, Tensor<I64>)> {
         match self.line(axis)? {
             Some(line) => scalars(line.cummax(0)?),
-            None => extremes("cummax", self, axis, |new, old| new.ge(old)),
+            None => extremes("cummax", self, (true, axis), |new, old| new.ge(old)),
         }
     }
 
@@ -53,7 +58,7 @@ impl<P: Float> Tensor<P> {
     pub fn cummin(&self, axis: isize) -> Result<(Self, Tensor<I64>)> {
         match self.line(axis)? {
             Some(line) => scalars(line.cummin(0)?),
-            None => extremes("cummin", self, axis, |new, old| new.le(old)),
+            None => extremes("cummin", self, (false, axis), |new, old| new.le(old)),
         }
     }
 

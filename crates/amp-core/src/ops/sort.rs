@@ -1,10 +1,35 @@
 //! Sorting and the largest or least few.
 
 use crate::autograd::{Pass, record};
+use crate::backend::Buffer;
 use crate::precision::{Element, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
+
+/// `count` elements along `axis` of `x`, and their positions; gradients go back to where they came from.
+#[track_caller]
+fn taken<P: Element>(
+    name: &'static str,
+    x: &Tensor<P>,
+    axis: usize,
+    count: usize,
+    (values, positions): (Buffer, Buffer),
+) -> Result<(Tensor<P>, Tensor<I64>)> {
+    let (x, from, mut shape) = (&x.raw, *x.raw.shape(), *x.raw.shape());
+    shape[axis] = count;
+    let positions = RawTensor::new(x.device(), positions, shape);
+    let places = positions.clone();
+    let values = record(name, &[x], RawTensor::new(x.device(), values, shape), move |_| {
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let zero = RawTensor::full(places.device(), 0.0, from, pass.dtype(0))?;
+            let (base, index, grad) = (zero.operand()?, places.operand()?, pass.grad().operand()?);
+            let buffer = places.backend().scatter_add(base, axis, index, grad, pass.dtype(0))?;
+            pass.give(0, RawTensor::new(places.device(), buffer, from))
+        }))
+    })?;
+    Ok((Tensor::from_raw(values), Tensor::from_raw(positions)))
+}
 
 impl<P: Element> Tensor<P> {
     /// Elements in order along `axis`, and the positions they came from (`torch.sort`).
@@ -17,20 +42,8 @@ impl<P: Element> Tensor<P> {
             return Ok((values.reshape(())?, positions.reshape(())?));
         }
         let axis = shape::axis("sort", axis, self.rank())?;
-        let x = &self.raw;
-        let (values, positions) = x.backend().sort(x.operand()?, axis, descending)?;
-        let values = RawTensor::new(x.device(), values, *x.shape());
-        let positions = RawTensor::new(x.device(), positions, *x.shape());
-        let from = positions.clone();
-        let values = record("sort", &[x], values, move |_| {
-            Ok(Box::new(move |pass: &mut Pass<'_>| {
-                let zero = super::kernel::zeros(&from, pass.dtype(0))?;
-                let (base, index, grad) = (zero.operand()?, from.operand()?, pass.grad().operand()?);
-                let buffer = from.backend().scatter_add(base, axis, index, grad, pass.dtype(0))?;
-                pass.give(0, RawTensor::new(from.device(), buffer, *from.shape()))
-            }))
-        })?;
-        Ok((Self::from_raw(values), Tensor::from_raw(positions)))
+        let sorted = self.raw.backend().sort(self.raw.operand()?, axis, descending)?;
+        taken("sort", self, axis, self.dims()[axis], sorted)
     }
 
     /// Positions that would sort the elements along `axis` (`torch.argsort`).
@@ -48,9 +61,13 @@ impl<P: Element> Tensor<P> {
             let (values, positions) = line.topk(k.max(1), 0, largest)?;
             return Ok((values.reshape(())?, positions.reshape(())?));
         }
-        let size = self.dims()[shape::axis("topk", axis, self.rank())?];
+        let at = shape::axis("topk", axis, self.rank())?;
+        let size = self.dims()[at];
         if k > size {
             return Err(Error::argument("topk", "k", format!("at most {size}, the size of axis {axis}"), k));
+        }
+        if let Some(first) = self.raw.backend().topk(self.raw.operand()?, at, k, largest)? {
+            return taken("topk", self, at, k, first);
         }
         let (values, positions) = self.sort(axis, largest)?;
         Ok((values.narrow(axis, 0, k)?, positions.narrow(axis, 0, k)?))

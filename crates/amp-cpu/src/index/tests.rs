@@ -1,6 +1,6 @@
 use super::{gather, index_add, index_bounds, index_select, indices, scatter, scatter_add};
 use crate::testing::{Random, Tensor};
-use crate::{DType, Storage};
+use crate::{DType, Storage, with_num_threads};
 
 #[test]
 fn slices_along_every_axis_of_every_layout() {
@@ -66,6 +66,42 @@ fn added_slices_accumulate_in_f32() {
     let x = Tensor::from_values(&[2, 3], DType::F64, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let sums = index_add(2, 1, &[1, 0, 1], &x.view(), DType::F64);
     assert_eq!(sums, Storage::F64(vec![2.0, 4.0, 5.0, 10.0].into()));
+}
+
+/// Few and many blocks before the axis, slices of one element, a few and many, on any number of threads.
+#[test]
+fn slices_of_every_size_are_picked_and_added() {
+    let mut random = Random::new(3);
+    for shape in [[1, 70, 1], [1, 70, 40], [300, 70, 1], [17, 70, 3], [40, 70, 33]] {
+        let index: Vec<i64> = (0..50).map(|_| random.below(70) as i64).collect();
+        let across = [shape[0], index.len(), shape[2]];
+        for dtype in [DType::F16, DType::F32, DType::I64] {
+            let x = random.tensor(&shape, dtype);
+            let turned = random.tensor(&[shape[2], shape[1], shape[0]], dtype).transposed(0, 2);
+            for x in [x.clone(), turned, x.narrow(2, 0, 1)] {
+                let across = [across[0], across[1], x.shape()[2]];
+                let found = with_num_threads(2, || index_select(&x.view(), 1, &index));
+                let found = Tensor::contiguous(&across, found);
+                let from = |at: &Vec<usize>| [at[0], index[at[1]] as usize, at[2]];
+                assert!(found.indices().iter().all(|at| found.at(at) == x.at(&from(at))), "{shape:?} {dtype}");
+            }
+            let wide = if dtype.is_float() { DType::F32 } else { dtype };
+            let src = Tensor::from_values(&across, dtype, &ramp(across.iter().product()));
+            for out in [wide, dtype] {
+                let sums = with_num_threads(2, || index_add(70, 1, &index, &src.view(), out));
+                let mut expected = vec![0.0; shape.iter().product()];
+                for at in src.indices() {
+                    expected[(at[0] * 70 + index[at[1]] as usize) * shape[2] + at[2]] += src.at(&at);
+                }
+                assert_eq!(Tensor::contiguous(&shape, sums).values(), expected, "{shape:?} {dtype}");
+            }
+        }
+    }
+}
+
+/// Small integers, whose sums are exact.
+fn ramp(len: usize) -> Vec<f64> {
+    (0..len).map(|i| (i % 13) as f64 - 6.0).collect()
 }
 
 #[test]

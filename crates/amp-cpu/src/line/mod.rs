@@ -8,8 +8,7 @@ mod strip;
 mod tests;
 
 pub use scan::{cumprod_grad, scan};
-pub(crate) use sort::ascending;
-pub use sort::sort;
+pub use sort::{median, running_extreme, sort, topk};
 pub(crate) use span::{Cut, Span};
 pub(crate) use strip::map_strips;
 
@@ -127,11 +126,6 @@ impl<'a> Lines<'a> {
     /// All of them as they are stored, where they are row-major, along the last axis, and of this type.
     pub fn stored<A: Real, B: Stored<A>>(&self) -> Option<&'a [B]> {
         self.span.stored::<A, B>()
-    }
-
-    /// Loads line `number`.
-    pub fn load<A: Num>(&self, number: usize, out: &mut [A]) {
-        self.span.load(number * self.len, out);
     }
 
     /// Line `number`: the stored one where that serves as it is, else loaded into `scratch`.

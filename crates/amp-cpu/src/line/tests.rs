@@ -1,6 +1,7 @@
-use super::{cumprod_grad, scan, sort};
+use super::{cumprod_grad, median, running_extreme, scan, sort, topk};
 use crate::testing::{Random, Tensor, epsilon};
 use crate::{DType, Scan, Storage};
+use std::cmp::Ordering;
 
 /// Lines of `x` along `axis` as positions in row-major order.
 fn lines(shape: &[usize], axis: usize) -> Vec<Vec<usize>> {
@@ -91,16 +92,92 @@ fn sorting_is_stable_along_every_axis() {
                     let positions = Tensor::contiguous(view.shape(), positions).values();
                     let values = view.values();
                     for line in lines(view.shape(), axis) {
-                        let mut order: Vec<usize> = (0..line.len()).collect();
-                        order.sort_by(|&i, &j| {
-                            let order = values[line[i]].partial_cmp(&values[line[j]]).expect("numbers");
-                            if descending { order.reverse() } else { order }
-                        });
-                        for (k, &i) in order.iter().enumerate() {
+                        for (k, i) in in_order(&values, &line, descending).into_iter().enumerate() {
                             assert_eq!((sorted[line[k]], positions[line[k]]), (values[line[i]], i as f64));
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// A line's elements in order, the positions of equal ones in theirs, NaN last.
+fn in_order(values: &[f64], line: &[usize], descending: bool) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..line.len()).collect();
+    order.sort_by(|&i, &j| {
+        let (a, b) = (values[line[i]], values[line[j]]);
+        let order = a.is_nan().cmp(&b.is_nan()).then(a.partial_cmp(&b).unwrap_or(Ordering::Equal));
+        if descending { order.reverse() } else { order }
+    });
+    order
+}
+
+/// Ties, infinities and NaN in lines of which little or much is wanted, along every axis and in every layout.
+#[test]
+fn the_first_the_middle_and_the_extremes_so_far() {
+    let mut random = Random::new(4);
+    for dtype in [DType::F16, DType::F32, DType::F64] {
+        let mut values: Vec<f64> = (0..3 * 301 * 5).map(|_| (random.number() * 99.0).round()).collect();
+        for i in 0..40 {
+            values[random.below(3 * 301 * 5)] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0][i % 4];
+        }
+        let x = Tensor::from_values(&[3, 301, 5], dtype, &values);
+        for view in [x.clone(), x.transposed(0, 1), x.every(1, 3)] {
+            for axis in 0..3 {
+                for count in [0, 1, 3, view.shape()[axis]] {
+                    let count = count.min(view.shape()[axis]);
+                    check_first(&view, axis, count, count % 2 == 1);
+                }
+                check_middle(&view, axis);
+                check_extremes(&view, axis);
+            }
+        }
+    }
+}
+
+fn check_first(x: &Tensor, axis: usize, count: usize, descending: bool) {
+    let mut shape = x.shape().to_vec();
+    shape[axis] = count;
+    let (values, positions) = topk(&x.view(), axis, count, descending);
+    let (values, positions) =
+        (Tensor::contiguous(&shape, values).values(), Tensor::contiguous(&shape, positions).values());
+    let all = x.values();
+    for (line, places) in lines(x.shape(), axis).iter().zip(lines(&shape, axis)) {
+        for (&place, i) in places.iter().zip(in_order(&all, line, descending)) {
+            let (found, expected) = (values[place], all[line[i]]);
+            assert!(found == expected || found.is_nan() && expected.is_nan(), "{found} is not {expected}");
+            assert_eq!(positions[place], i as f64, "{count} along {axis}, {descending}");
+        }
+    }
+}
+
+fn check_middle(x: &Tensor, axis: usize) {
+    for left_out in [false, true] {
+        let found = median(&x.view(), axis, left_out);
+        let (found, values) = (Tensor::contiguous(&[found.len()], found).values(), x.values());
+        for (line, found) in lines(x.shape(), axis).iter().zip(found) {
+            let order = in_order(&values, line, false);
+            let numbers = order.iter().filter(|&&i| !values[line[i]].is_nan()).count();
+            let wins = numbers < line.len() && !left_out;
+            let place = if wins { line.len() - 1 } else { numbers.saturating_sub(1) / 2 };
+            assert_eq!(found, order[place] as f64, "along {axis}, {left_out}");
+        }
+    }
+}
+
+fn check_extremes(x: &Tensor, axis: usize) {
+    for max in [false, true] {
+        let found = Tensor::contiguous(x.shape(), running_extreme(max, &x.view(), axis)).values();
+        let values = x.values();
+        for line in lines(x.shape(), axis) {
+            let mut best = 0;
+            for (i, &at) in line.iter().enumerate() {
+                let (new, old) = (values[at], values[line[best]]);
+                if new.is_nan() || if max { new >= old } else { new <= old } {
+                    best = i;
+                }
+                assert_eq!(found[at], best as f64, "along {axis}, {max}");
             }
         }
     }
@@ -127,5 +204,9 @@ fn values_next_to_each_other_are_told_apart_and_zeros_are_not() {
 fn empty_lines() {
     let x = Tensor::from_values(&[2, 0], DType::F32, &[]);
     assert_eq!(scan(Scan::Sum, &x.view(), 1, false, DType::F32), Storage::F32(vec![].into()));
-    assert_eq!(sort(&x.view(), 0, false).0, Storage::F32(vec![].into()));
+    for axis in 0..2 {
+        assert_eq!(sort(&x.view(), axis, false).0, Storage::F32(vec![].into()));
+        assert_eq!(running_extreme(true, &x.view(), axis), Storage::I64(vec![].into()));
+    }
+    assert_eq!(topk(&x.transposed(0, 1).view(), 1, 0, true).1, Storage::I64(vec![].into()));
 }

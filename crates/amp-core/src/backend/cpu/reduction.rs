@@ -29,4 +29,17 @@ impl Reduction for CpuBackend {
         let (values, positions) = amp_cpu::sort(&view("sort", x)?, axis, descending);
         Ok((Buffer::new(values), Buffer::new(positions)))
     }
+
+    fn topk(&self, x: Operand<'_>, axis: usize, count: usize, descending: bool) -> Result<Option<(Buffer, Buffer)>> {
+        let (values, positions) = amp_cpu::topk(&view("topk", x)?, axis, count, descending);
+        Ok(Some((Buffer::new(values), Buffer::new(positions))))
+    }
+
+    fn median(&self, x: Operand<'_>, axis: usize, left_out: bool) -> Result<Option<Buffer>> {
+        Ok(Some(Buffer::new(amp_cpu::median(&view("median", x)?, axis, left_out))))
+    }
+
+    fn running_extreme(&self, max: bool, x: Operand<'_>, axis: usize) -> Result<Option<Buffer>> {
+        Ok(Some(Buffer::new(amp_cpu::running_extreme(max, &view("running extreme", x)?, axis))))
+    }
 }
