@@ -71,11 +71,15 @@ fn sum_of_magnitudes(x: &RawTensor, axes: &[usize], out: DType) -> Result<RawTen
 /// `sign(x) (|x| / y)^(p - 1)`, and 0 where the norm is 0; `p` is not 1.
 fn slope(x: &RawTensor, y: &RawTensor, p: f64) -> Result<RawTensor> {
     let dtype = x.logical;
-    let ratio = binary("norm", Binary::Div, x, y, dtype)?;
-    let slope = if p == 2.0 { ratio } else { signed_power(&ratio, p - 1.0, dtype)? };
     let zero = zeros(y, dtype)?;
-    let vanishes = compare("norm", Compare::Eq, y, &zero)?.broadcast_to("norm", x.shape())?;
-    select("norm", &vanishes, &zero, &slope, dtype)
+    let vanishes = compare("norm", Compare::Eq, y, &zero)?;
+    if p == 2.0 {
+        // Over infinity: choosing among all the ratios took longer than dividing.
+        let endless = RawTensor::full(y.device(), f64::INFINITY, *y.shape(), dtype)?;
+        return binary("norm", Binary::Div, x, &select("norm", &vanishes, &endless, y, dtype)?, dtype);
+    }
+    let slope = signed_power(&binary("norm", Binary::Div, x, y, dtype)?, p - 1.0, dtype)?;
+    select("norm", &vanishes.broadcast_to("norm", x.shape())?, &zero, &slope, dtype)
 }
 
 fn signed_power(x: &RawTensor, p: f64, dtype: DType) -> Result<RawTensor> {
