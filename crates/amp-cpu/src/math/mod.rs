@@ -1,5 +1,6 @@
 //! The functions of one real variable that kernels are made of, in F32 and F64.
 
+mod arc;
 mod single;
 #[cfg(test)]
 mod tests;
@@ -124,7 +125,7 @@ impl Float for f32 {
         sigmoid<S>(x) = single::sigmoid::<S>(x);
         softplus<S>(x) = single::softplus::<S>(x);
         pow<S>(x, p) = single::pow::<S>(x, p);
-        atan2<S>(y, x) = f32::atan2(y, x);
+        atan2<S>(y, x) = arc::atan2::<S>(y, x);
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@ pub(crate) const EXP_POLYNOMIAL: [f32; 5] = [0.5, 0.166_665_42, 0.041_666_28, 0.
 const EXP_SHORT: [f32; 4] = [0.499_992_3, 0.166_671_14, 0.041_890_156, 0.008_312_52];
 
 #[inline(always)]
-fn poly<S: Simd, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+pub(super) fn poly<S: Simd, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     let mut sum = coefficients[N - 1];
     for i in (0..N - 1).rev() {
         sum = S::mul_add(sum, x, coefficients[i]);

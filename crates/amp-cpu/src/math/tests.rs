@@ -1,6 +1,6 @@
 //! Every F32 function against F64, over all of its range, at every level of this machine.
 
-use super::{libm_erf, libm_erfc, single};
+use super::{arc, libm_erf, libm_erfc, single};
 use crate::simd::{Kernel, Lanes, Level, Simd, dispatch_at};
 
 /// Distance of `got` from `exact` in units of the last place of the F32 nearest to `exact`.
@@ -136,6 +136,43 @@ fn sine_and_cosine_keep_their_bounds_within_the_limit() {
         for f in [Function::Sin, Function::Cos] {
             let (error, at) = largest_error(level, f, &x);
             assert!(error <= 1.5, "{f:?} at {level:?}: {error} ulp at {at:e}");
+        }
+    }
+}
+
+struct Angles<'a> {
+    x: &'a [f32],
+    y: &'a [f32],
+    angles: &'a mut [f32],
+}
+
+impl Kernel for Angles<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for ((angle, &x), &y) in self.angles.iter_mut().zip(self.x).zip(self.y) {
+            *angle = arc::atan2::<S>(y, x);
+        }
+    }
+}
+
+#[test]
+fn angles_keep_their_bound_and_special_values() {
+    let special =
+        [0.0, 1.0, f32::INFINITY, f32::NAN, f32::MAX, 1e-45, 1e-38, 3e-20, 0.999_999_94, 0.414_213_54, 2.414_213_7];
+    let more = (0..400).map(|i| 1.03_f32.powi(i - 200));
+    let values: Vec<f32> = special.into_iter().chain(more).flat_map(|v| [v, -v]).collect();
+    let pairs = values.iter().flat_map(|&x| values.iter().map(move |&y| (x, y)));
+    let (x, y): (Vec<f32>, Vec<f32>) = pairs.chain(arguments().into_iter().map(|y| (1.0, y))).unzip();
+    for level in Level::ALL.into_iter().filter(|l| *l <= Level::best()) {
+        let mut angles = vec![0.0; x.len()];
+        dispatch_at(level, Angles { x: &x, y: &y, angles: &mut angles });
+        for ((&x, &y), &angle) in x.iter().zip(&y).zip(&angles) {
+            let exact = f64::from(y).atan2(f64::from(x));
+            let error = ulps(angle, exact);
+            assert!(error <= 2.5, "({x:e}, {y:e}) at {level:?}: {angle:e}, exactly {exact:e}, {error} ulp");
+            assert!(angle.is_nan() || angle.is_sign_negative() == exact.is_sign_negative(), "sign of ({x:e}, {y:e})");
         }
     }
 }
