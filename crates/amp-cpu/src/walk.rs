@@ -51,6 +51,12 @@ impl Walk {
         (self.shape.len() == 1).then(|| Run { start: self.offset, stride: self.strides[0], len: self.shape[0] })
     }
 
+    /// Whether each element lies behind the one before.
+    pub fn ascends(&self) -> bool {
+        let inner = self.shape.iter().zip(self.strides.iter()).skip(1).map(|(size, stride)| size * stride);
+        self.strides.iter().all(|&stride| stride > 0) && self.strides.iter().zip(inner).all(|(&s, next)| s >= next)
+    }
+
     /// Elements `at..at + len`, where they are one run.
     pub fn run(&self, at: usize, len: usize) -> Option<Run> {
         let (row, stride) = (self.row(), self.strides[self.shape.len() - 1]);

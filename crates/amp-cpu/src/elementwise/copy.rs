@@ -5,7 +5,7 @@ use super::stream::WHOLE;
 use crate::buffer::Buffer;
 use crate::cache::{self, Pooled};
 use crate::convert::{Cast, Compute, each_dtype};
-use crate::parallel::{CHUNK, Cost, for_each_chunk_mut, for_each_chunk_of, for_each_part};
+use crate::parallel::{CHUNK, Cost, distribute, for_each_chunk_mut, for_each_chunk_of, for_each_part};
 use crate::source::Source;
 use crate::split::PARALLEL;
 use crate::walk::{Run, Walk};
@@ -90,19 +90,40 @@ pub fn copy_into(x: &View, dst: &mut Storage, at: &Layout) {
     }
 }
 
-fn rearrange<E: Copy>(src: &[E], from: &Walk, dst: &mut [E], to: &Walk) {
-    let mut at = 0;
-    to.for_each_run(0, to.count(), |run| {
-        if run.stride == 1 {
-            from.read(src, at, &mut dst[run.start..][..run.len]);
-        } else {
-            for i in 0..run.len {
-                let place = run.start + i * run.stride;
-                from.read(src, at + i, &mut dst[place..][..1]);
-            }
-        }
-        at += run.len;
+/// Copies elements of `src` in the order of `from` to their places in `dst`, on several threads where these follow one another.
+///
+/// Those of places that lie apart were read one at a time: joining two tensors of 2 M F32 along a new last dimension took 24 ms.
+fn rearrange<E: Copy + Default + Send + Sync>(src: &[E], from: &Walk, dst: &mut [E], to: &Walk) {
+    let count = to.count();
+    let size = if to.ascends() { PARALLEL.max(count.div_ceil(64)) } else { count.max(1) };
+    let (mut parts, mut rest, mut base) = (Vec::with_capacity(count.div_ceil(size)), dst, 0);
+    for start in (0..count).step_by(size) {
+        let end = to.run(start + size, 1).filter(|_| start + size < count).map_or(base + rest.len(), |next| next.start);
+        let (part, later) = rest.split_at_mut(end - base);
+        parts.push((start, size.min(count - start), base, part));
+        (rest, base) = (later, end);
+    }
+    distribute(parts, &|_, (start, len, base, part)| {
+        let mut at = start;
+        to.for_each_run(start, len, |run| {
+            place(src, from, at, &mut part[run.start - base..], run);
+            at += run.len;
+        });
     });
+}
+
+/// The elements of a run from `at` on in the order of `from`.
+fn place<E: Copy + Default>(src: &[E], from: &Walk, at: usize, dst: &mut [E], run: Run) {
+    if run.stride == 1 {
+        return from.read(src, at, &mut dst[..run.len]);
+    }
+    let mut room = Buffer::<E>::new();
+    for start in (0..run.len).step_by(CHUNK) {
+        let values = room.first(CHUNK.min(run.len - start));
+        from.read(src, at + start, values);
+        let places = dst[start * run.stride..].iter_mut().step_by(run.stride.max(1));
+        places.zip(values).for_each(|(to, &mut value)| *to = value);
+    }
 }
 
 fn copy_into_as<T: Compute>(x: &View, mut dst: SliceMut<'_>, at: &Layout) {

@@ -129,6 +129,24 @@ fn copy_into_writes_the_named_places_and_no_others() {
     }
 }
 
+/// Enough elements for several threads: in places of every order, next to each other, apart, and between others.
+#[test]
+fn many_elements_are_copied_to_their_places() {
+    let data = storage(&values(90_000), DType::F32);
+    let shape = [3, 150, 200];
+    for from in [layout(&shape, &[30_000, 200, 1], 0), layout(&shape, &[1, 3, 450], 0), layout(&shape, &[0, 200, 1], 0)]
+    {
+        for strides in [[60_000, 400, 2], [90_000, 600, 3], [31_000, 200, 1], [30_000, 1, 150], [1, 3, 450]] {
+            let at = layout(&shape, &strides, 5);
+            let mut dst = fill(99.0, 300_000, DType::F32);
+            with_num_threads(2, || copy_into(&viewed(&data, &from), &mut dst, &at));
+            let all = to_f64(&dst);
+            assert_eq!(strided(&all, &at), strided(&to_f64(&data), &from), "{from:?} to {at:?}");
+            assert_eq!(all.iter().filter(|v| **v != 99.0).count(), 90_000, "{from:?} to {at:?}");
+        }
+    }
+}
+
 #[test]
 fn a_narrower_logical_precision_rounds_on_load() {
     let x = [1.0 + 2f64.powi(-12), 70000.0, 2f64.powi(-26)];
