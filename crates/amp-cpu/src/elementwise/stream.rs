@@ -104,7 +104,7 @@ impl<T: Compute> Room<T> {
         if let Some(elements) = source.in_run(at, len) {
             return elements;
         }
-        let repeats = source.period().is_some_and(|period| at % period == 0);
+        let repeats = source.period().is_some_and(|period| at.is_multiple_of(period));
         let elements = self.buffer.first(len);
         if !repeats || self.repeated < len {
             source.fill(at, elements);

@@ -88,6 +88,11 @@ impl<'a> Span<'a> {
         self.source.is_stored::<A>()
     }
 
+    /// Whether [`Self::read`] needs no scratch for elements of one run.
+    pub fn has_wide_rows<A: Compute>(&self) -> bool {
+        matches!(self.source.in_run::<A>(0, 0), Some(Elements::Wide(_)))
+    }
+
     /// As [`Self::read`], with a buffer that is only touched when it is needed.
     pub fn read_lazily<'s, A: Compute>(&'s self, start: usize, len: usize, buffer: &'s mut Buffer<A>) -> &'s [A] {
         self.source.load_lazily(start, len, buffer)

@@ -9,7 +9,7 @@ const PI_LOW: f32 = -8.742_278e-8;
 /// Tangent of π / 8: beyond it angles are taken from π / 4.
 const EIGHTH: f32 = 0.414_213_57;
 /// `(atan(t) / t - 1) / t²` for `|t| <= tan(π / 8)`; the fit's relative error is 2^-30.
-const POLYNOMIAL: [f32; 5] = [-0.333_333_16, 0.199_984_89, -0.142_438_38, 0.105_959_155, -0.060_832_236];
+const POLYNOMIAL: [f32; 5] = [-0.333_333_16, 0.199_984_9, -0.142_438_38, 0.105_959_155, -0.060_832_236];
 
 /// Angle of the point `(x, y)` to 2.5 ulp, with the special values of C's `atan2`.
 #[inline(always)]

@@ -116,7 +116,7 @@ impl Columns<'_> {
                 self.span.load(self.first + r * self.step, &mut row[..width]);
                 row[..width].iter().enumerate().for_each(|(j, &x)| elements[j * count + i] = x);
             }
-            return leaf.blocks(rows.start, count, &elements, out);
+            return leaf.blocks(rows.start, 0, count, &elements, out);
         }
         let middle = rows.start + count.div_ceil(TURNED.1) / 2 * TURNED.1;
         let mut right = vec![leaf.none(); width];

@@ -93,8 +93,8 @@ pub(crate) trait Leaf<A>: Sync {
 pub(super) trait Leaves<A, P>: Sync {
     /// [`Leaf::none`].
     fn none(&self) -> P;
-    /// [`Leaf::block`] of the `count` elements of each output, which follow one another.
-    fn blocks(&self, first: usize, count: usize, elements: &[A], out: &mut [P]);
+    /// [`Leaf::block`] of each `count` elements; from one to the next the number of the first one grows by `step`.
+    fn blocks(&self, first: usize, step: usize, count: usize, elements: &[A], out: &mut [P]);
     /// [`Leaf::join`].
     fn join(&self, a: P, b: P) -> P;
 }
@@ -104,8 +104,8 @@ impl<A: Compute, L: Leaf<A>> Leaves<A, L::Partial> for L {
         Leaf::none(self)
     }
 
-    fn blocks(&self, first: usize, count: usize, elements: &[A], out: &mut [L::Partial]) {
-        dispatch(Blocks { leaf: self, first, count, elements, out });
+    fn blocks(&self, first: usize, step: usize, count: usize, elements: &[A], out: &mut [L::Partial]) {
+        dispatch(Blocks { leaf: self, first, step, count, elements, out });
     }
 
     fn join(&self, a: L::Partial, b: L::Partial) -> L::Partial {
@@ -150,10 +150,11 @@ pub(crate) fn fold_leaf<A: Num, L: Leaf<A>>(x: &View, axes: &Axes, leaf: &L) -> 
     }
 }
 
-/// One block of each of several outputs.
+/// One block of each of several outputs, or several of one.
 struct Blocks<'a, A, L: Leaf<A>> {
     leaf: &'a L,
     first: usize,
+    step: usize,
     count: usize,
     elements: &'a [A],
     out: &'a mut [L::Partial],
@@ -165,13 +166,13 @@ impl<A: Compute, L: Leaf<A>> Kernel for Blocks<'_, A, L> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        for (o, row) in self.out.iter_mut().zip(self.elements.chunks(self.count)) {
-            *o = self.leaf.block::<S>(self.first, row);
+        for (i, (o, row)) in self.out.iter_mut().zip(self.elements.chunks(self.count)).enumerate() {
+            *o = self.leaf.block::<S>(self.first + i * self.step, row);
         }
     }
 }
 
-/// Elements of short outputs that are folded one after the other.
+/// Elements that are folded block after block where they serve as they lie.
 const PIECE: usize = 16 * BLOCK;
 
 /// Folds each output's elements, block by block, then in a tree.
@@ -184,19 +185,21 @@ fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Le
     // Nothing is loaded of what lies as it is wanted.
     let rows = (if span.is_wide::<A>() { PIECE } else { BLOCK } / count).max(1);
     let run = span.row().max(1);
+    let piece = if run >= BLOCK && span.has_wide_rows::<A>() { PIECE } else { BLOCK };
     let short = |chunk: usize, out: &mut [P]| {
         let mut scratch = Buffer::new();
         let elements = span.read_lazily(chunk * rows * count, out.len() * count, &mut scratch);
-        leaf.blocks(0, count, elements, out);
+        leaf.blocks(0, 0, count, elements, out);
     };
     let block = |row: usize, range: Range<usize>| {
-        let (mut scratch, mut out) = (Buffer::new(), [leaf.none()]);
+        let (mut scratch, mut parts) = (Buffer::new(), [leaf.none(); PIECE / BLOCK]);
+        let parts = &mut parts[..range.len().div_ceil(BLOCK)];
         let elements = span.read_lazily(row * count + range.start, range.len(), &mut scratch);
-        leaf.blocks(range.start, range.len(), elements, &mut out);
-        out[0]
+        leaf.blocks(range.start, BLOCK, BLOCK, elements, parts);
+        joined(parts, &|a, b| leaf.join(a, b))
     };
     let long = |row: usize, out: &mut P| {
-        *out = fold_tree(0..count, run, &|range| block(row, range), &|a, b| leaf.join(a, b));
+        *out = fold_tree(0..count, [run, piece], &|range| block(row, range), &|a, b| leaf.join(a, b));
     };
     match (count <= BLOCK, axes.outputs * count < PARALLEL) {
         (true, true) => out.chunks_mut(rows).enumerate().for_each(|(i, out)| short(i, out)),
@@ -207,26 +210,43 @@ fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Le
     out
 }
 
-/// What `block` makes of the blocks of `range`, joined in a balanced tree. Blocks end where runs do, so as to serve as they lie.
+/// All `parts` in a balanced tree, in their order.
+fn joined<P: Copy>(parts: &mut [P], join: &dyn Fn(P, P) -> P) -> P {
+    let mut count = parts.len();
+    while count > 1 {
+        for i in 0..count / 2 {
+            parts[i] = join(parts[2 * i], parts[2 * i + 1]);
+        }
+        if count % 2 == 1 {
+            parts[count / 2] = parts[count - 1];
+        }
+        count = count.div_ceil(2);
+    }
+    parts[0]
+}
+
+/// What `block` makes of the pieces of `range`, joined in a balanced tree. Pieces end where runs do, so as to serve as they lie.
 ///
 /// Its arguments come as `dyn`: one copy serves every fold of a type.
 fn fold_tree<P: Send>(
     range: Range<usize>,
-    run: usize,
+    [run, piece]: [usize; 2],
     block: &(dyn Fn(Range<usize>) -> P + Sync),
     join: &(dyn Fn(P, P) -> P + Sync),
 ) -> P {
-    let Some(middle) = middle(range.len(), run).map(|m| range.start + m) else {
+    let Some(middle) = middle(range.len(), run, piece).map(|m| range.start + m) else {
         return block(range);
     };
-    let left = || fold_tree(range.start..middle, run, block, join);
-    let right = || fold_tree(middle..range.end, run, block, join);
+    let left = || fold_tree(range.start..middle, [run, piece], block, join);
+    let right = || fold_tree(middle..range.end, [run, piece], block, join);
     let (a, b) = if range.len() >= 2 * PARALLEL { parallel::join(left, right) } else { (left(), right()) };
     join(a, b)
 }
 
-/// Where some runs, or a run of more than one block, are cut in two.
-fn middle(len: usize, run: usize) -> Option<usize> {
-    let unit = if len > run && run >= BLOCK { run } else { BLOCK };
-    (len > BLOCK).then(|| len.div_ceil(unit) / 2 * unit)
+/// Where some runs, or a run of more than one piece, are cut in two.
+fn middle(len: usize, run: usize, piece: usize) -> Option<usize> {
+    if len > run && run >= BLOCK {
+        return Some(len.div_ceil(run) / 2 * run);
+    }
+    (len > piece).then(|| len.div_ceil(piece) / 2 * piece)
 }
