@@ -15,6 +15,7 @@ mod buffer;
 mod cache;
 mod conv;
 mod convert;
+mod distance;
 mod dtype;
 mod elementwise;
 mod gemm;
@@ -56,6 +57,7 @@ pub use conv::{
     Conv2d, conv_transpose2d, conv_transpose2d_acc, conv_transpose2d_order, conv2d, conv2d_grad_weight,
     conv2d_grad_weight_acc, conv2d_order,
 };
+pub use distance::{distances, distances_grad};
 pub use dtype::DType;
 pub use elementwise::{
     alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, relu_grad_in_place, select, ternary, unary,

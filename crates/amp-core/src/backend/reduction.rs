@@ -46,4 +46,22 @@ pub trait Reduction {
     fn running_extreme(&self, _max: bool, _x: Operand<'_>, _axis: usize) -> Result<Option<Buffer>> {
         Ok(None)
     }
+
+    /// Euclidean distances of each row of `a` `[B, P, M]` from each of `b` `[B, R, M]`, as `[B, P, R]`; nothing where element-wise
+    /// operations find them as well.
+    fn distances(&self, _a: Operand<'_>, _b: Operand<'_>, _out: DType) -> Result<Option<Buffer>> {
+        Ok(None)
+    }
+
+    /// Gradient with respect to `a` of [`distances`](Self::distances) `y`, where these are found; 0 where a distance is.
+    fn distances_grad(
+        &self,
+        _a: Operand<'_>,
+        _b: Operand<'_>,
+        _y: Operand<'_>,
+        _grad: Operand<'_>,
+        _out: DType,
+    ) -> Result<Buffer> {
+        unreachable!("a device that finds distances has their gradient")
+    }
 }

@@ -1,9 +1,12 @@
 //! Distances between vectors: norms of differences.
 
+use crate::autograd::{Pass, Saved, record};
 use crate::memory::on_host;
 use crate::precision::{Element, Float, I64, SamePrecision, full_range};
+use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
+use amp_cpu::Dims;
 
 full_range! {
     DistPrecision, "`dist` must run in `F32`";
@@ -23,7 +26,8 @@ impl<P: Float> Tensor<P> {
     }
 
     /// The p-norm of each row of `[.., P, M]` less each row of `[.., R, M]`, as `[.., P, R]` (`torch.cdist`, where p is 2 by
-    /// default). Differences are taken, and held in memory, one by one: near rows lose no digits.
+    /// default). Differences are taken one by one, so that near rows lose no digits, and held in memory where p is not 2, where the
+    /// dimensions before the rows are not the same, and on a GPU.
     ///
     /// # Errors
     /// [`Error::Rank`] for less than 2 dimensions, [`Error::InnerDimensions`] for rows of two sizes, [`Error::Argument`] unless p
@@ -46,6 +50,9 @@ impl<P: Float> Tensor<P> {
                 left: self.raw.shape().into(),
                 right: other.raw.shape().into(),
             });
+        }
+        if let Some(y) = euclidean(self, other, p)? {
+            return Ok(y);
         }
         self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(p, -1, false)
     }
@@ -85,6 +92,57 @@ impl<P: Float> Tensor<P> {
     }
 }
 
+/// [`cdist`](Tensor::cdist) where the device finds it without the differences in memory.
+#[track_caller]
+fn euclidean<P: Float, Q: Element>(a: &Tensor<P>, b: &Tensor<Q>, p: f64) -> Result<Option<Tensor<P>>> {
+    a.device().check_same(b.device(), "cdist")?;
+    let (&[ref batch @ .., rows, size], &[ref other @ .., others, _]) = (a.dims(), b.dims()) else { return Ok(None) };
+    if p != 2.0 || batch != other || a.count() == 0 || b.count() == 0 {
+        return Ok(None);
+    }
+    let shape = [batch, &[rows, others]].concat();
+    let count = batch.iter().product();
+    let (a, b) = (a.reshape([count, rows, size])?.raw, b.reshape([count, others, size])?.raw);
+    let shape_of_all = Dims::new(&[count, rows, others]).expect("three dimensions");
+    let forward = move |a: &RawTensor, b: &RawTensor, out| -> Result<Option<RawTensor>> {
+        let buffer = a.backend().distances(a.operand()?, b.operand()?, out)?;
+        Ok(buffer.map(|buffer| RawTensor::written(a.device(), buffer, shape_of_all, a.logical)))
+    };
+    let Some(y) = forward(&a, &b, P::WRITES.unwrap_or(a.logical))? else { return Ok(None) };
+    let y = record("cdist", &[&a, &b], y, |y| {
+        // The gradient needs the distances before they were rounded.
+        let kept = if P::WRITES.is_some() { None } else { Some(Saved::new(y)?) };
+        let (a, b) = (Saved::new(&a)?, Saved::new(&b)?);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let again = if kept.is_none() { forward(&a, &b, a.logical)? } else { None };
+            let y = kept.as_deref().or(again.as_ref()).expect("saved or computed again").clone();
+            give_slopes(pass, 0, [&a, &b], [&y, &pass.grad().clone()])?;
+            give_slopes(pass, 1, [&b, &a], [&turned(&y), &turned(pass.grad())])
+        }))
+    })?;
+    Tensor::from_raw(y).reshape(shape).map(Some)
+}
+
+/// The gradient of the rows of `x`, which is operand `number`, from `distances` `[B, rows of x, rows of other]` and theirs.
+fn give_slopes(pass: &mut Pass<'_>, number: usize, x: [&RawTensor; 2], distances: [&RawTensor; 2]) -> Result<()> {
+    if !pass.wants(number) {
+        return Ok(());
+    }
+    let ([x, other], [y, grad]) = (x, distances);
+    let backend = x.backend();
+    let buffer =
+        backend.distances_grad(x.operand()?, other.operand()?, y.operand()?, grad.operand()?, pass.dtype(number))?;
+    pass.give(number, RawTensor::new(x.device(), buffer, *x.shape()))
+}
+
+/// `[B, P, R]` as `[B, R, P]`.
+fn turned(x: &RawTensor) -> RawTensor {
+    let mut layout = x.layout;
+    layout.shape.swap(1, 2);
+    layout.strides.swap(1, 2);
+    x.with_layout(layout)
+}
+
 /// Whether the norm of this p is a distance.
 #[track_caller]
 fn check_distance(op: &'static str, p: f64) -> Result<()> {
@@ -103,6 +161,10 @@ mod tests {
         let both = [a, b];
         for (name, worst) in [
             ("cdist", gradcheck(|x| x[0].cdist(&x[1], 2.0), &both)),
+            (
+                "cdist of batches",
+                gradcheck(|x| x[0].reshape([1, 2, 3])?.cdist(&x[1].t()?.reshape([1, 3, 3])?, 2.0), &both),
+            ),
             ("cdist of p = 1", gradcheck(|x| x[0].unsqueeze(0)?.cdist(&x[1], 1.0), &both)),
             ("pdist", gradcheck(|x| x[0].pdist(3.0), &both[1..])),
             ("dist", gradcheck(|x| x[0].dist(&x[1].narrow(0, 0, 2)?, 3.0), &both)),

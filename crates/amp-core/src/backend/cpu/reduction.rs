@@ -1,4 +1,4 @@
-use super::{CpuBackend, view};
+use super::{CpuBackend, room, view};
 use crate::Result;
 use crate::backend::{Buffer, Operand, Reduction};
 use amp_cpu::{DType, Reduce, Scan};
@@ -41,5 +41,23 @@ impl Reduction for CpuBackend {
 
     fn running_extreme(&self, max: bool, x: Operand<'_>, axis: usize) -> Result<Option<Buffer>> {
         Ok(Some(Buffer::new(amp_cpu::running_extreme(max, &view("running extreme", x)?, axis))))
+    }
+
+    fn distances(&self, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Option<Buffer>> {
+        let (a, b) = (view("cdist", a)?, view("cdist", b)?);
+        room("cdist", a.layout.count() / a.layout.shape[2] * b.layout.shape[1], out)?;
+        Ok(Some(Buffer::new(amp_cpu::distances(&a, &b, out))))
+    }
+
+    fn distances_grad(
+        &self,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        y: Operand<'_>,
+        grad: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        let (a, b, y, grad) = (view("cdist", a)?, view("cdist", b)?, view("cdist", y)?, view("cdist", grad)?);
+        Ok(Buffer::new(amp_cpu::distances_grad(&a, &b, &y, &grad, out)))
     }
 }
