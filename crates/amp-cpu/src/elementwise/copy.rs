@@ -10,6 +10,7 @@ use crate::source::Source;
 use crate::split::PARALLEL;
 use crate::walk::{Run, Walk};
 use crate::{Block, DType, Layout, Slice, SliceMut, Storage, View};
+use std::ops::Range;
 
 /// `$body` with the elements of both sides, when they have the same type.
 macro_rules! same_dtype {
@@ -95,28 +96,48 @@ pub fn copy_into(x: &View, dst: &mut Storage, at: &Layout) {
 /// Those of places that lie apart were read one at a time: joining two tensors of 2 M F32 along a new last dimension took 24 ms.
 fn rearrange<E: Copy + Default + Send + Sync>(src: &[E], from: &Walk, dst: &mut [E], to: &Walk) {
     let count = to.count();
-    let size = if to.ascends() { PARALLEL.max(count.div_ceil(64)) } else { count.max(1) };
+    if count < PARALLEL || !to.ascends() {
+        return rearrange_part(src, from, 0..count, dst, (to, 0));
+    }
+    let size = PARALLEL.max(count.div_ceil(64));
     let (mut parts, mut rest, mut base) = (Vec::with_capacity(count.div_ceil(size)), dst, 0);
     for start in (0..count).step_by(size) {
-        let end = to.run(start + size, 1).filter(|_| start + size < count).map_or(base + rest.len(), |next| next.start);
+        let next = if start + size < count { to.run(start + size, 1) } else { None };
+        let end = next.map_or(base + rest.len(), |next| next.start);
         let (part, later) = rest.split_at_mut(end - base);
-        parts.push((start, size.min(count - start), base, part));
+        parts.push((start..count.min(start + size), base, part));
         (rest, base) = (later, end);
     }
-    distribute(parts, &|_, (start, len, base, part)| {
-        let mut at = start;
-        to.for_each_run(start, len, |run| {
-            place(src, from, at, &mut part[run.start - base..], run);
-            at += run.len;
-        });
+    distribute(parts, &|_, (elements, base, part)| rearrange_part(src, from, elements, part, (to, base)));
+}
+
+/// Some of the elements, to places of which `dst` holds those from `base` on.
+fn rearrange_part<E: Copy + Default>(
+    src: &[E],
+    from: &Walk,
+    elements: Range<usize>,
+    dst: &mut [E],
+    (to, base): (&Walk, usize),
+) {
+    let mut at = elements.start;
+    to.for_each_run(at, elements.len(), |run| {
+        place(src, from, at, &mut dst[run.start - base..], run);
+        at += run.len;
     });
 }
 
 /// The elements of a run from `at` on in the order of `from`.
+#[inline]
 fn place<E: Copy + Default>(src: &[E], from: &Walk, at: usize, dst: &mut [E], run: Run) {
-    if run.stride == 1 {
-        return from.read(src, at, &mut dst[..run.len]);
+    match run.stride {
+        1 => from.read(src, at, &mut dst[..run.len]),
+        _ => place_apart(src, from, at, dst, run),
     }
+}
+
+/// Not inlined: what has a chunk on its stack takes longer to call.
+#[inline(never)]
+fn place_apart<E: Copy + Default>(src: &[E], from: &Walk, at: usize, dst: &mut [E], run: Run) {
     let mut room = Buffer::<E>::new();
     for start in (0..run.len).step_by(CHUNK) {
         let values = room.first(CHUNK.min(run.len - start));

@@ -132,8 +132,7 @@ impl<T: Compute, B: Body<T, N>, const N: usize> Kernel for Stream<'_, '_, T, B, 
     fn run<S: Simd>(self) {
         let Self { body, at: first, x, y, mut also } = self;
         let wide = x.iter().all(Elements::is_wide) && y.dtype() == T::STORED && also.is_none();
-        // Of chunks what lies ahead has to be asked for, as of blocks.
-        let size = if wide && y.len() > CHUNK { WHOLE } else { BLOCK };
+        let size = if wide { WHOLE } else { BLOCK };
         let (mut inputs, mut result) = (memory(), memory());
         let len = if wide { 0 } else { y.len() };
         let (mut inputs, [result]): ([_; N], _) = (rooms(&mut inputs, len), rooms(&mut result, len));

@@ -60,7 +60,14 @@ pub(crate) fn sum_of_block<S: Simd, A: Real>(block: &[A]) -> A {
             sums.add(i, Lanes::load(x));
         }
     }
-    sums.total() + sum_of::<S, A>(rest, Itself)
+    let (single, rest) = rest.as_chunks();
+    for x in single {
+        sums.add(0, Lanes::load(x));
+    }
+    if !rest.is_empty() {
+        sums.add(1, Lanes::load_part(rest, A::ZERO));
+    }
+    sums.total()
 }
 
 /// Levels of a tree: more leaves than any memory holds.

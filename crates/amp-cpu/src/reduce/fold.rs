@@ -184,8 +184,8 @@ fn fold_rows<A: Num, P: Copy + Send + Sync>(x: &View, axes: &Axes, leaf: &dyn Le
     }
     // Nothing is loaded of what lies as it is wanted.
     let rows = (if span.is_wide::<A>() { PIECE } else { BLOCK } / count).max(1);
-    let run = span.row().max(1);
-    let piece = if run >= BLOCK && span.has_wide_rows::<A>() { PIECE } else { BLOCK };
+    let whole = count > BLOCK && span.row() >= BLOCK && span.has_wide_rows::<A>();
+    let (run, piece) = (span.row().max(1), if whole { PIECE } else { BLOCK });
     let short = |chunk: usize, out: &mut [P]| {
         let mut scratch = Buffer::new();
         let elements = span.read_lazily(chunk * rows * count, out.len() * count, &mut scratch);
