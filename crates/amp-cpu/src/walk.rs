@@ -60,7 +60,7 @@ impl Walk {
     /// Elements `at..at + len`, where they are one run.
     pub fn run(&self, at: usize, len: usize) -> Option<Run> {
         let (row, stride) = (self.row(), self.strides[self.shape.len() - 1]);
-        (row > 0 && at % row + len <= row).then(|| Run {
+        (!self.shape.contains(&0) && at % row + len <= row).then(|| Run {
             start: self.locate(at / row).1 + at % row * stride,
             stride,
             len,

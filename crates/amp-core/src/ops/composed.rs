@@ -1,5 +1,6 @@
 //! Activations of several kernels each: one operation of the graph, computed in F32 throughout and rounded once.
 
+use super::join::{cat, part};
 use super::kernel::{binary, compare, select, unary};
 use crate::autograd::{Pass, Saved, record};
 use crate::order::elementwise;
@@ -215,28 +216,28 @@ impl<P: Float> Tensor<P> {
         if !size.is_multiple_of(2) {
             return Err(Error::argument("glu", "the size of the axis", "even", size));
         }
-        let (a, b) = (self.narrow(axis, 0, size / 2)?, self.narrow(axis, size / 2, size / 2)?);
-        Ok(Self::from_raw(gated(&a.raw, &b.raw)?))
+        Ok(Self::from_raw(gated(&self.raw, at)?))
     }
 }
 
-/// `a * sigmoid(b)`.
+/// `a * sigmoid(b)` of the halves of `x` along `axis`.
+///
+/// One operation: as narrowed tensors, each half had its gradient put among zeros, and the two were added.
 #[track_caller]
-fn gated(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    let y = binary("glu", Binary::Mul, a, &unary(Unary::Sigmoid, b, wide(b))?, a.logical)?;
-    record("glu", &[a, b], y, |_| {
-        let (a, b) = (Saved::new(a)?, Saved::new(b)?);
+fn gated(x: &RawTensor, axis: usize) -> Result<RawTensor> {
+    let half = x.shape()[axis] / 2;
+    let halves = move |x: &RawTensor| [part(x, axis, 0, half), part(x, axis, half, half)];
+    let [a, b] = halves(x);
+    let y = binary("glu", Binary::Mul, &a, &unary(Unary::Sigmoid, &b, wide(&b))?, x.logical)?;
+    record("glu", &[x], y, |_| {
+        let x = Saved::new(x)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let [a, b] = halves(&x);
             let gate = unary(Unary::Sigmoid, &b, wide(&b))?;
-            if pass.wants(0) {
-                pass.give(0, binary("glu", Binary::Mul, pass.grad(), &gate, pass.dtype(0))?)?;
-            }
-            if pass.wants(1) {
-                let shut = affine(&gate, -1.0, 1.0)?;
-                let slope = mul(&mul(&gate, &shut)?, &a)?;
-                pass.give(1, binary("glu", Binary::Mul, pass.grad(), &slope, pass.dtype(1))?)?;
-            }
-            Ok(())
+            let slope = mul(&mul(&gate, &affine(&gate, -1.0, 1.0)?)?, &a)?;
+            let given = |slope| binary("glu", Binary::Mul, pass.grad(), slope, pass.dtype(0));
+            let (of_a, of_b) = (given(&gate)?, given(&slope)?);
+            pass.give(0, cat("glu", &[&of_a, &of_b], axis)?)
         }))
     })
 }

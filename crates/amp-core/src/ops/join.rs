@@ -11,7 +11,7 @@ use crate::{Error, IntoShape, Result, shape};
 use amp_cpu::{Layout, MemoryOrder};
 
 /// Elements `start..start + length` of `axis`.
-fn part(x: &RawTensor, axis: usize, start: usize, length: usize) -> RawTensor {
+pub(super) fn part(x: &RawTensor, axis: usize, start: usize, length: usize) -> RawTensor {
     let mut layout = x.layout;
     layout.shape[axis] = length;
     layout.offset = if layout.count() == 0 { 0 } else { layout.offset + start * layout.strides[axis] };
@@ -19,7 +19,7 @@ fn part(x: &RawTensor, axis: usize, start: usize, length: usize) -> RawTensor {
 }
 
 #[track_caller]
-fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor> {
+pub(super) fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor> {
     let first = parts[0];
     let mut shape = *first.shape();
     shape[axis] = 0;

@@ -188,6 +188,22 @@ struct ElementRow<'a, A> {
 }
 
 impl<A: Real> ElementRow<'_, A> {
+    /// What [`Self::block`] gives of all blocks; one alone needs no tree.
+    #[inline(always)]
+    fn of_all_blocks<S: Simd>(&mut self) -> [A; 2] {
+        let len = self.g.len();
+        if len <= BLOCK {
+            return self.block::<S>(0..len);
+        }
+        let (mut shifts, mut slopes) = (Tree::new(A::ZERO), Tree::new(A::ZERO));
+        for start in (0..len).step_by(BLOCK) {
+            let [shift, slope] = self.block::<S>(start..len.min(start + BLOCK));
+            shifts.push(shift, Num::add);
+            slopes.push(slope, Num::add);
+        }
+        [shifts.finish(Num::add), slopes.finish(Num::add)]
+    }
+
     /// Adds a block's share to the parameters' sums; returns `Σ w g` and `Σ w g normal`.
     #[inline(always)]
     fn block<S: Simd>(&mut self, at: Range<usize>) -> [A; 2] {
@@ -227,16 +243,10 @@ impl<A: Real> Kernel for ElementRow<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self) {
-        let (len, mut shifts, mut slopes) = (self.g.len(), Tree::new(A::ZERO), Tree::new(A::ZERO));
-        for start in (0..len).step_by(BLOCK) {
-            let [shift, slope] = self.block::<S>(start..len.min(start + BLOCK));
-            shifts.push(shift, Num::add);
-            slopes.push(slope, Num::add);
-        }
+        let [shift, slope] = self.of_all_blocks::<S>();
         let Self { g, x, to, weight, mean, rstd, centred, .. } = self;
-        let count = A::of(len as f64);
-        let shift = if centred { shifts.finish(Num::add) / count } else { A::ZERO };
-        let slope = slopes.finish(Num::add) / count;
+        let count = A::of(g.len() as f64);
+        let (shift, slope) = (if centred { shift / count } else { A::ZERO }, slope / count);
         for (((to, &g), &x), &w) in to.iter_mut().zip(g).zip(x).zip(weight) {
             *to = (g * w - shift - (x - mean) * rstd * slope) * rstd;
         }

@@ -67,6 +67,16 @@ struct Statistics<A> {
 }
 
 impl<A: Real> Statistics<A> {
+    /// Those of a row; its mean counts as 0 for the `root` of the mean square.
+    #[inline(always)]
+    fn of_row<S: Simd>(x: &[A], root: bool) -> Self {
+        if root {
+            return Self { mean: A::ZERO, var: sum_of::<S, A>(x, Square(A::ZERO)) / A::of(x.len() as f64) };
+        }
+        let m = Moments::of_line::<S>(x);
+        Self { mean: m.mean, var: m.squares / m.count }
+    }
+
     fn rstd(&self, eps: f64) -> A {
         A::ONE / (self.var + A::of(eps)).sqrt()
     }
@@ -92,7 +102,12 @@ pub fn normalize(
                 let statistics = batch::taken::<A>(x, rows);
                 finished(batch::standardize(x, rows, &statistics, (weight, bias), eps, None, out).0, statistics, eps)
             }
-            _ => by_row::<A>(x, rows, kind, &weight, &bias, eps, out),
+            _ => {
+                let root = matches!(kind, NormKind::Rms { .. });
+                let rule = Rule { rows, root, eps, weight: &weight, bias: &bias };
+                let by_row = if rows.repeat == 1 && (1..=SHORT).contains(&rows.len) { short::<A> } else { by_row::<A> };
+                by_row(&Span::row_major(x), &rule, out)
+            }
         }
     })
 }
@@ -115,10 +130,20 @@ pub fn normalize_with(
     })
 }
 
-fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A], eps: f64, out: DType) -> Normalized {
-    let span = Span::row_major(x);
+/// What each row is normalised by.
+struct Rule<'a, A> {
+    rows: Rows,
+    /// Root mean square: the mean counts as 0.
+    root: bool,
+    eps: f64,
+    weight: &'a [A],
+    bias: &'a [A],
+}
+
+fn by_row<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType) -> Normalized {
+    let &Rule { rows, root, eps, weight, bias } = rule;
     let mut y = Storage::unwritten(out, rows.rows * rows.len);
-    let (per_piece, root) = (rows.per_piece(), matches!(kind, NormKind::Rms { .. }));
+    let per_piece = rows.per_piece();
     let statistics = for_chunks(&mut y, per_piece * rows.len, &|i, mut piece| {
         scratch::with(2 * rows.len, |buffer: &mut [A]| {
             let (from, to) = buffer.split_at_mut(rows.len);
@@ -128,7 +153,7 @@ fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A
                 let first = rows.first_channel(row);
                 let (weight, bias, repeat) = (&weight[first..], &bias[first..], rows.repeat);
                 store(&mut piece.range(j * rows.len, rows.len), to, |y| {
-                    let next = rows.after(row, &span);
+                    let next = rows.after(row, span);
                     dispatch(NormalizeRow { x, next, y, root, eps: A::of(eps), weight, bias, repeat })
                 })
             };
@@ -136,6 +161,55 @@ fn by_row<A: Real>(x: &View, rows: Rows, kind: NormKind, weight: &[A], bias: &[A
         })
     });
     finished(y, statistics.into_iter().flatten().collect(), eps)
+}
+
+/// Elements of a row up to which as many as a piece of work has are loaded, normalised and stored together.
+const SHORT: usize = 128;
+
+/// [`by_row`] for short rows.
+///
+/// Finding each row, and the instructions for it, took as long as normalising 64 elements.
+fn short<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType) -> Normalized {
+    let Rows { rows, len, .. } = rule.rows;
+    let mut y = Storage::unwritten(out, rows * len);
+    let per_piece = rule.rows.per_piece();
+    let statistics = for_chunks(&mut y, per_piece * len, &|i, mut piece| {
+        let count = per_piece.min(rows - i * per_piece);
+        scratch::with(2 * count * len, |buffer: &mut [A]| {
+            let (from, to) = buffer.split_at_mut(count * len);
+            let x = span.read(i * per_piece * len, count * len, from);
+            let mut statistics = Vec::with_capacity(count);
+            store(&mut piece, to, |y| dispatch(ShortRows { x, y, rule, statistics: &mut statistics }));
+            statistics
+        })
+    });
+    finished(y, statistics.into_iter().flatten().collect(), rule.eps)
+}
+
+/// Normalises short rows, one after the other.
+struct ShortRows<'a, A> {
+    x: &'a [A],
+    y: &'a mut [A],
+    rule: &'a Rule<'a, A>,
+    statistics: &'a mut Vec<Statistics<A>>,
+}
+
+impl<A: Real> Kernel for ShortRows<'_, A> {
+    type Output = ();
+    const WIDEST: Level = A::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { x, y, rule, statistics } = self;
+        for (x, y) in x.chunks_exact(rule.rows.len).zip(y.chunks_exact_mut(rule.rows.len)) {
+            let taken = Statistics::of_row::<S>(x, rule.root);
+            let (mean, rstd) = (taken.mean, taken.rstd(rule.eps));
+            for (((y, &x), &w), &b) in y.iter_mut().zip(x).zip(rule.weight).zip(rule.bias) {
+                *y = (x - mean) * rstd * w + b;
+            }
+            statistics.push(taken);
+        }
+    }
 }
 
 /// Elements that are computed for as many that are asked for; a quarter of them took BF16 a fifth longer.
@@ -165,12 +239,7 @@ impl<A: Real> Kernel for NormalizeRow<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self) -> Statistics<A> {
         let Self { x, next, y, root, eps, weight, bias, repeat } = self;
-        let (mean, var) = if root {
-            (A::ZERO, sum_of::<S, A>(x, Square(A::ZERO)) / A::of(x.len() as f64))
-        } else {
-            let m = Moments::of_line::<S>(x);
-            (m.mean, m.squares / m.count)
-        };
+        let Statistics { mean, var } = Statistics::of_row::<S>(x, root);
         let rstd = A::ONE / (var + eps).sqrt();
         if repeat == 1 {
             let chunks = y.chunks_mut(ASKED).zip(x.chunks(ASKED)).zip(weight.chunks(ASKED).zip(bias.chunks(ASKED)));

@@ -43,6 +43,8 @@ fn cases() -> Vec<(Vec<usize>, NormKind)> {
     vec![
         (vec![7, 1], NormKind::Layer { inner: 1 }),
         (vec![5, 17], NormKind::Layer { inner: 17 }),
+        (vec![200, 24], NormKind::Layer { inner: 24 }),
+        (vec![150, 128], NormKind::Rms { inner: 128 }),
         (vec![3, 5, 67], NormKind::Layer { inner: 335 }),
         (vec![70, 1500], NormKind::Layer { inner: 1500 }),
         (vec![9, 65], NormKind::Rms { inner: 65 }),
