@@ -1,6 +1,6 @@
 //! Activations of several kernels each: one operation of the graph, computed in F32 throughout and rounded once.
 
-use super::join::{cat, part};
+use super::join::{joined, part};
 use super::kernel::{binary, compare, select, unary};
 use crate::autograd::{Pass, Saved, record};
 use crate::order::elementwise;
@@ -237,7 +237,7 @@ fn gated(x: &RawTensor, axis: usize) -> Result<RawTensor> {
             let slope = mul(&mul(&gate, &affine(&gate, -1.0, 1.0)?)?, &a)?;
             let given = |slope| binary("glu", Binary::Mul, pass.grad(), slope, pass.dtype(0));
             let (of_a, of_b) = (given(&gate)?, given(&slope)?);
-            pass.give(0, cat("glu", &[&of_a, &of_b], axis)?)
+            pass.give(0, joined("glu", &[&of_a, &of_b], axis)?.0)
         }))
     })
 }

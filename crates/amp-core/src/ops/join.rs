@@ -18,8 +18,8 @@ pub(super) fn part(x: &RawTensor, axis: usize, start: usize, length: usize) -> R
     x.with_layout(layout)
 }
 
-#[track_caller]
-pub(super) fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor> {
+/// The tensors one after the other along `axis`, and where each of them begins and how long it is; recorded nowhere.
+pub(super) fn joined(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<(RawTensor, Vec<(usize, usize)>)> {
     let first = parts[0];
     let mut shape = *first.shape();
     shape[axis] = 0;
@@ -53,7 +53,13 @@ pub(super) fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result
         starts.push((start, x.shape()[axis]));
         start += x.shape()[axis];
     }
-    record_turn(op, parts, tensor(order, first.device(), buffer, shape).counted(first.logical), |_| {
+    Ok((tensor(order, first.device(), buffer, shape).counted(first.logical), starts))
+}
+
+#[track_caller]
+fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor> {
+    let (y, starts) = joined(op, parts, axis)?;
+    record_turn(op, parts, y, |_| {
         Ok(Turn::Sizes(Box::new(move |pass: &mut Pass<'_>| {
             for (i, &(start, length)) in starts.iter().enumerate() {
                 let grad = part(pass.grad(), axis, start, length);

@@ -105,7 +105,7 @@ pub fn normalize(
             _ => {
                 let root = matches!(kind, NormKind::Rms { .. });
                 let rule = Rule { rows, root, eps, weight: &weight, bias: &bias };
-                let by_row = if rows.repeat == 1 && (1..=SHORT).contains(&rows.len) { short::<A> } else { by_row::<A> };
+                let by_row = if rows.has_all_parameters() && (1..=SHORT).contains(&rows.len) { short::<A> } else { by_row::<A> };
                 by_row(&Span::row_major(x), &rule, out)
             }
         }

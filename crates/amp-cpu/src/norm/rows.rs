@@ -54,6 +54,11 @@ impl Rows {
         span.upcoming((row + ELEMENTS.div_ceil(self.len.max(1))) * self.len)
     }
 
+    /// Whether each row has an element for every parameter.
+    pub fn has_all_parameters(&self) -> bool {
+        self.repeat == 1 && self.len == self.channels
+    }
+
     /// The first parameter of `row`.
     pub fn first_channel(&self, row: usize) -> usize {
         row * (self.len / self.repeat.max(1)) % self.channels.max(1)
