@@ -11,7 +11,7 @@ use crate::{DType, Scan, Storage, View, scratch};
 /// running sum is one long chain, in which F32 would lose a digit every few thousand terms.
 pub fn scan(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
-    if x.logical.is_float() && cut.inner > 1 && cut.len > 0 {
+    if x.logical.is_float() && cut.is_side_by_side() {
         return side_by_side(op, x, axis, reverse, out);
     }
     if op == Scan::Sum && x.logical.is_float() && x.logical != DType::F64 {
@@ -121,7 +121,7 @@ impl<A: Real> Kernel for Folds<'_, A> {
 /// a whole product is that of the last running product.
 pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
-    if cut.inner > 1 && cut.len > 0 {
+    if cut.is_side_by_side() {
         return in_real!(x.logical, A => map_strips([grad, x], axis, cut.len, out, &|[g, x]: [&mut [A]; 2], width| {
             scratch::with(width, |before| dispatch(Slopes { x, g, before }));
         }));

@@ -121,6 +121,11 @@ impl Cut {
         }
     }
 
+    /// Whether there are lines and they lie side by side, not end to end.
+    pub fn is_side_by_side(&self) -> bool {
+        self.inner > 1 && self.len > 0
+    }
+
     /// Number of lines along the axis.
     pub fn lines(&self) -> usize {
         self.outer * self.inner

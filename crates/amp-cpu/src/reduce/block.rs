@@ -52,22 +52,7 @@ pub(crate) fn fold_block<A: Copy + Default>(
 /// `Σ x` of one block, in registers.
 #[inline(always)]
 pub(crate) fn sum_of_block<S: Simd, A: Real>(block: &[A]) -> A {
-    let (groups, rest) = block.as_chunks::<{ GROUP * LANES }>();
-    let mut sums = Accumulators::<S, A>::new();
-    for group in groups {
-        prefetch_at(group.as_ptr().wrapping_add(AHEAD), group.len());
-        for (i, x) in group.as_chunks().0.iter().enumerate() {
-            sums.add(i, Lanes::load(x));
-        }
-    }
-    let (single, rest) = rest.as_chunks();
-    for x in single {
-        sums.add(0, Lanes::load(x));
-    }
-    if !rest.is_empty() {
-        sums.add(1, Lanes::load_part(rest, A::ZERO));
-    }
-    sums.total()
+    sum_in_block::<S, A>(block, Itself, AHEAD)
 }
 
 /// Levels of a tree: more leaves than any memory holds.
@@ -190,22 +175,26 @@ impl<A: Real> Term<A> for Scaled<A> {
 #[inline(always)]
 pub(crate) fn sum_of<S: Simd, A: Real>(line: &[A], term: impl Term<A>) -> A {
     if line.len() <= BLOCK {
-        return sum_in_block::<S, A>(line, term);
+        return sum_in_block::<S, A>(line, term, 0);
     }
     let mut tree = Tree::new(A::ZERO);
     for block in line.chunks(BLOCK) {
-        tree.push(sum_in_block::<S, A>(block, term), Num::add);
+        tree.push(sum_in_block::<S, A>(block, term, 0), Num::add);
     }
     tree.finish(Num::add)
 }
 
-/// As [`sum_of`], of one block, which needs no tree: making one took as long as a sum of 64 elements.
+/// As [`sum_of`], of one block, which needs no tree: making one took as long as a sum of 64 elements. Memory is asked for so
+/// many elements `ahead`, if any.
 #[inline(always)]
-fn sum_in_block<S: Simd, A: Real>(block: &[A], term: impl Term<A>) -> A {
+fn sum_in_block<S: Simd, A: Real>(block: &[A], term: impl Term<A>, ahead: usize) -> A {
     let (vectors, rest) = block.as_chunks();
     let (groups, single) = vectors.as_chunks::<GROUP>();
     let mut sums = Accumulators::<S, A>::new();
     for group in groups {
+        if ahead > 0 {
+            prefetch_at(group.as_flattened().as_ptr().wrapping_add(ahead), GROUP * LANES);
+        }
         for (i, x) in group.iter().enumerate() {
             sums.add(i, term.of::<S>(Lanes::load(x)));
         }

@@ -42,7 +42,7 @@ pub fn softmax(x: &View, axis: usize, log: bool, out: DType) -> Storage {
 /// The length of lines along `axis` that lie side by side.
 fn side_by_side(x: &View, axis: usize) -> Option<usize> {
     let cut = Cut::new(&x.layout.shape, axis);
-    (cut.inner > 1 && cut.len > 0).then_some(cut.len)
+    cut.is_side_by_side().then_some(cut.len)
 }
 
 /// Where `x` lies as the result will: nothing is widened or rounded outside of registers.
