@@ -72,6 +72,19 @@ fn elements(fc: &Linear, x: &T) -> Result<T> {
     &pair.0 + &pair.1
 }
 
+/// Variables of a pattern that may not be there are declared where the pattern stands.
+#[autocast(f16)]
+fn pattern(fc: &Linear, x: &T) -> Result<T> {
+    #[cfg(true)]
+    let (mut h, scale) = (fc.forward(x)?, 2.0);
+    #[cfg(false)]
+    let (mut h, scale) = (x.softmax(-1)?, 3.0);
+    if scale > 1.0 {
+        h = h.softmax(-1)?;
+    }
+    h.mul(scale)
+}
+
 #[test]
 fn code_that_is_left_out_changes_nothing() -> Result<()> {
     let fc = Linear::new(4, 4, &Device::cpu())?;
@@ -83,6 +96,7 @@ fn code_that_is_left_out_changes_nothing() -> Result<()> {
     let alone = forward(&x)?.to::<F32>()?;
     assert_eq!(first_end(&fc, &x)?.to_vec()?, alone.to_vec()?);
     assert_eq!(second_end(&fc, &x)?.to_vec()?, alone.to_vec()?);
+    assert_eq!(pattern(&fc, &x)?.to_vec()?, alone.softmax(-1)?.mul(2.0)?.to_vec()?);
     assert_eq!(elements(&fc, &x)?.to_vec()?, (alone + x.softmax(-1)?)?.to_vec()?);
     Ok(())
 }

@@ -28,6 +28,8 @@ pub(crate) struct Var {
     pub(crate) fixed_fields: bool,
     /// Its type was declared: nothing is chosen for it.
     pub(crate) declared: bool,
+    /// The variable that its name means where the compiler leaves its declaration out.
+    pub(crate) otherwise: Option<usize>,
     /// What it expects of its elements, if its declaration says that it holds a tuple.
     pub(crate) tuple: Option<Expect>,
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
@@ -106,6 +108,7 @@ impl Scopes {
             given: None,
             fixed_fields,
             declared,
+            otherwise: None,
             tuple: None,
             empty: false,
             given_in: 0,

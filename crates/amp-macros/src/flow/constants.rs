@@ -27,7 +27,7 @@ impl Constants {
 impl Flows {
     /// The slot holds one of these from here on.
     pub(crate) fn hold_constants(&mut self, slot: &Slot, numbers: &[(String, f64)]) {
-        match numbers.is_empty() || self.disturbed.contains(&slot.var) {
+        match numbers.is_empty() {
             true => drop(self.state.constants.0.remove(slot)),
             false => drop(self.state.constants.0.insert(slot.clone(), numbers.to_vec())),
         }

@@ -172,7 +172,6 @@ impl Flows {
     /// The slot is assigned where it is not known when.
     pub(crate) fn disturb(&mut self, slot: &Slot) {
         self.disturbed.insert(slot.var);
-        self.forget_constants(slot);
         let fields: Vec<Slot> = self.state.below(slot).map(|(slot, _)| slot.clone()).collect();
         for slot in fields.into_iter().chain([slot.clone()]) {
             let node = self.node(Node::Either(vec![self.state.of(&slot), FOREIGN]));

@@ -41,7 +41,8 @@ fn taken_apart(stmt: &Stmt) -> Option<(Vec<Attribute>, Vec<Stmt>)> {
     is_conditional(&attrs).then_some((attrs, stmts))
 }
 
-fn begins_with_attribute(tokens: &impl ToTokens) -> bool {
+/// Whether something may not be there: only what has an attribute may not.
+pub(super) fn begins_with_attribute(tokens: &impl ToTokens) -> bool {
     tokens.to_token_stream().into_iter().next().is_some_and(|first| first.to_string() == "#")
 }
 
@@ -50,19 +51,9 @@ pub(super) fn is_conditional(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr"))
 }
 
-/// Whether an element of a tuple or of a list may not be there.
-pub(super) fn may_be_absent(elem: &Expr) -> bool {
-    begins_with_attribute(elem)
-}
-
-/// The block that a statement is, if it may not be there.
-pub(super) fn conditional(stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::Expr(Expr::Block(block), _) if is_conditional(&block.attrs))
-}
-
 /// The first of the statements that a block may end with: one of several, of which the compiler leaves one.
 pub(super) fn first_tail(stmts: &[Stmt]) -> usize {
-    let ends = |stmt: &Stmt| conditional(stmt) && matches!(stmt, Stmt::Expr(_, None));
+    let ends = |stmt: &Stmt| matches!(stmt, Stmt::Expr(Expr::Block(block), None) if is_conditional(&block.attrs));
     let before = stmts.len().saturating_sub(1);
     match stmts.last() {
         Some(last @ Stmt::Expr(_, None)) if ends(last) => {
@@ -75,14 +66,12 @@ pub(super) fn first_tail(stmts: &[Stmt]) -> usize {
 impl Walker<'_> {
     /// Walks a block that may not be there.
     pub(super) fn conditional_block(&mut self, block: &mut Block, expect: &Expect) -> Value {
-        let (before, errors) = (self.flows.state(), std::mem::take(&mut self.errors));
-        let node = self.fresh_id();
+        let (before, node) = (self.flows.state(), self.fresh_id());
         self.steps.push(Step::Branch(node, 0));
-        let value = self.block(block, expect);
+        let (value, found) = self.conditionally(|walker| walker.block(block, expect));
         self.steps.pop();
         self.flows.merge(vec![before]);
-        let found = std::mem::replace(&mut self.errors, errors);
-        block.stmts.splice(0..0, reported(found));
+        block.stmts.splice(0..0, found);
         value
     }
 
@@ -98,29 +87,30 @@ impl Walker<'_> {
     pub(super) fn may_be_others(&mut self, first: usize) {
         for var in first..self.scopes.vars.len() {
             let Some(other) = self.scopes.before(var) else { continue };
-            let (known, before) = (self.known(var), self.known(other));
-            let mut value = known.join(&before);
-            value.constants =
-                known.constants_with(&Value { constants: self.flows.constants_of(&Slot::of(other)), ..Value::other() });
-            if known.prec != before.prec {
+            let [own, before] = [var, other].map(|var| self.held(&Slot::of(var), self.known(var)));
+            let mut value = own.join(&before);
+            if own.prec != before.prec {
                 value.prec = if value.prec.is_tensor() { Prec::Unknown } else { Prec::Opaque };
             }
             value.sure &= value.prec.is_known();
-            self.flows.read_fields(&Slot::of(var));
-            drop((self.flows.read(&Slot::of(var)), self.flows.read(&Slot::of(other))));
             self.hold(&Slot::of(var), &value);
             self.scopes.vars[var].value = value;
+            // Only what changes is assigned to.
+            self.scopes.vars[var].otherwise = Some(other).filter(|&other| !self.scopes.vars[other].fixed);
         }
     }
 }
 
-/// Statements that say what is wrong.
+/// A statement that says what is wrong.
 fn reported(errors: Errors) -> Option<Stmt> {
-    (!errors.is_empty()).then(|| Stmt::Expr(Expr::Verbatim(errors.into_tokens()), None))
+    (!errors.is_empty()).then(|| {
+        let errors = errors.into_tokens();
+        Stmt::Expr(Expr::Verbatim(quote!({ #errors })), None)
+    })
 }
 
 /// `stmt`, if the compiler leaves what has these attributes.
 pub(super) fn under(attrs: &[Attribute], stmt: &Stmt) -> Stmt {
     let attrs = attrs.iter().filter(|attr| is_conditional(std::slice::from_ref(attr)));
-    Stmt::Expr(Expr::Verbatim(quote!(#(#attrs)* { #stmt })), None)
+    Stmt::Expr(Expr::Verbatim(quote!(#(#attrs)* #stmt)), None)
 }

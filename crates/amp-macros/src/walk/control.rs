@@ -233,6 +233,9 @@ impl Walker<'_> {
 
     /// Notes that a value is assigned to a variable.
     pub(super) fn assign_var(&mut self, var: usize, value: &Value) {
+        if let Some(other) = self.scopes.vars[var].otherwise {
+            self.assign_var(other, value);
+        }
         let var = &mut self.scopes.vars[var];
         if let Some(Step::Block(_, statement)) = self.steps.get(var.scope) {
             var.given = var.given.max(Some(*statement));

@@ -1,6 +1,6 @@
 //! Expressions that compute nothing with tensors themselves.
 
-use super::configured::may_be_absent;
+use super::configured::begins_with_attribute;
 use super::tail::{as_declared, is_wrapper, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
@@ -70,7 +70,7 @@ impl Walker<'_> {
                 let tuple = value.names.is_empty();
                 Value { parts: if tuple { value.parts } else { Vec::new() }, ..value }.without_uses()
             }
-            Expr::Tuple(tuple) if tuple.elems.iter().any(may_be_absent) => {
+            Expr::Tuple(tuple) if tuple.elems.iter().any(begins_with_attribute) => {
                 tuple.elems.iter_mut().for_each(|elem| drop(self.expr(elem)));
                 Value::opaque()
             }
