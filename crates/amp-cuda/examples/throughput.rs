@@ -105,7 +105,7 @@ fn memory_bound(bench: &Bench<'_>, dtype: DType) -> Result<()> {
     let rows = layout(&[count]);
     let targets = Operand { buffer: &targets, layout: &rows, logical: DType::I64 };
     let labels = Labels { targets, weight: None, ignore_index: -100, smoothing: 0.0 };
-    bench.time(&format!("cross_entropy {name}"), bytes, || gpu.cross_entropy(x, labels).map(drop))
+    bench.time(&format!("cross_entropy {name}"), bytes, || gpu.cross_entropy(x, 1, labels).map(drop))
 }
 
 fn matmul(bench: &Bench<'_>, dtype: DType) -> Result<()> {

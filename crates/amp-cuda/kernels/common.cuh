@@ -336,6 +336,12 @@ template <class C> __device__ inline bool may_be_rounding(C mean, C squares, i64
     return squares <= (C)count * little * little;
 }
 
+// Where a line of elements that are `inner` apart begins, in row-major order.
+__device__ inline i64 line_base(i64 line, i64 len, i64 inner) {
+    i64 outer = divide(line, inner);
+    return outer * len * inner + (line - outer * inner);
+}
+
 // A line of elements is worked on by a team: a whole block where the line is contiguous, and one thread where its
 // neighbours are, so that loads coalesce either way. Every thread of a block is in the same kind of team.
 template <class C> struct BlockTeam {

@@ -2,15 +2,17 @@
 #include "common.cuh"
 
 struct CrossEntropyArgs {
-    Operand logits;         // [N, C]
-    Operand targets;        // [N] class of each row
+    Operand logits;         // lines of classes, `inner` apart
+    Operand targets;        // [N] class of each line
     Operand weight;         // [C] weight of each class; null data for ones
     Operand lse;            // [N] for the gradient: what the forward pass returned
-    Operand scale;          // [N] for the gradient: gradient of each row's loss
-    void* loss;             // [N] forward only, 0 for ignored rows
+    Operand scale;          // [N] for the gradient: gradient of each line's loss
+    void* loss;             // [N] forward only, 0 for ignored lines
     void* lse_out;          // [N] forward only, ln(sum(exp(logits)))
-    void* dx;               // [N, C] gradient only
+    void* dx;               // as the logits, gradient only
+    i64 lines;
     i64 classes;
+    i64 inner;
     i64 ignore_index;
     double smoothing;       // share of the target that is spread evenly over all classes
     int out;
@@ -23,76 +25,87 @@ template <class C> __device__ inline C weight_of(const CrossEntropyArgs& a, i64 
     return a.weight.data ? load<C>(a.weight, k) : (C)1;
 }
 
-// Sum of the class weights; every thread gets it.
-template <class C> __device__ inline C total_weight(const CrossEntropyArgs& a, C* shared) {
+// Sum of the class weights; the whole team gets it.
+template <class C, class Team> __device__ inline C total_weight(const CrossEntropyArgs& a, Team team) {
     if (!a.weight.data) return (C)a.classes;
     C total = 0;
-    for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) total += weight_of<C>(a, k);
-    return block_reduce(Add{}, total, shared);
+    for (i64 k = team.rank(); k < a.classes; k += team.size()) total += weight_of<C>(a, k);
+    return team.reduce(Add{}, total);
 }
 
-// Row blockIdx.x: weighted loss and log-sum-exp.
-template <class C> __device__ void cross_entropy(const CrossEntropyArgs& a, C* shared) {
-    i64 row = blockIdx.x, base = row * a.classes, target = load<i64>(a.targets, row);
+// Line `team.number()`: weighted loss and log-sum-exp.
+template <class C, class Team> __device__ void cross_entropy(const CrossEntropyArgs& a, Team team) {
+    i64 line = team.number();
+    if (line >= a.lines) return;
+    i64 base = line_base(line, a.classes, a.inner), target = load<i64>(a.targets, line);
     if (target == a.ignore_index) {
-        if (threadIdx.x == 0) ((C*)a.loss)[row] = ((C*)a.lse_out)[row] = 0;
+        if (team.rank() == 0) ((C*)a.loss)[line] = ((C*)a.lse_out)[line] = 0;
         return;
     }
     C max = Limits<C>::least(), sum = 0, weighted = 0;
-    for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) {
-        C x = load<C>(a.logits, base + k);
+    for (i64 k = team.rank(); k < a.classes; k += team.size()) {
+        C x = load<C>(a.logits, base + k * a.inner);
         max = Greatest{}.join(max, x);
     }
-    max = block_reduce(Greatest{}, max, shared);
+    max = team.reduce(Greatest{}, max);
     // Relative to the largest, so that logits far from zero keep their digits. One that is infinite makes all NaN, as it makes the
     // softmax.
     bool none = max == Limits<C>::least();
     C shift = none ? (C)0 : max;
-    for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) {
-        C x = load<C>(a.logits, base + k) - shift;
+    for (i64 k = team.rank(); k < a.classes; k += team.size()) {
+        C x = load<C>(a.logits, base + k * a.inner) - shift;
         sum += exp_of(x);
         if (a.smoothing != 0) weighted += weight_of<C>(a, k) * x;
     }
-    sum = block_reduce(Add{}, sum, shared);
+    sum = team.reduce(Add{}, sum);
     i64 sure = within(target, a.classes);
     C lse = none ? max : log_of(sum);
-    C loss = (C)(1 - a.smoothing) * weight_of<C>(a, sure) * (lse - (load<C>(a.logits, base + sure) - shift));
+    C loss = (C)(1 - a.smoothing) * weight_of<C>(a, sure) * (lse - (load<C>(a.logits, base + sure * a.inner) - shift));
     if (a.smoothing != 0) {
-        weighted = block_reduce(Add{}, weighted, shared);
-        loss += (C)(a.smoothing / (double)a.classes) * (total_weight(a, shared) * lse - weighted);
+        weighted = team.reduce(Add{}, weighted);
+        loss += (C)(a.smoothing / (double)a.classes) * (total_weight<C>(a, team) * lse - weighted);
     }
-    if (threadIdx.x == 0) {
-        ((C*)a.loss)[row] = loss;
-        ((C*)a.lse_out)[row] = shift + lse;
+    if (team.rank() == 0) {
+        ((C*)a.loss)[line] = loss;
+        ((C*)a.lse_out)[line] = shift + lse;
     }
 }
 
 // A log-sum-exp so far from zero that its rounding shows in the softmax.
 template <class C> __device__ inline bool rounded(C lse) { return !(lse > -(C)32 && lse < (C)32); }
 
-// Row blockIdx.x: (softmax - target) times the row's scale.
-template <class C> __device__ void cross_entropy_grad(const CrossEntropyArgs& a, C* shared) {
-    i64 row = blockIdx.x, base = row * a.classes, target = load<i64>(a.targets, row);
+// Line `team.number()`: (softmax - target) times the line's scale.
+template <class C, class Team> __device__ void cross_entropy_grad(const CrossEntropyArgs& a, Team team) {
+    i64 line = team.number();
+    if (line >= a.lines) return;
+    i64 base = line_base(line, a.classes, a.inner), target = load<i64>(a.targets, line);
     bool ignored = target == a.ignore_index;
     C sharp = ignored ? (C)0 : (C)(1 - a.smoothing) * weight_of<C>(a, within(target, a.classes));
-    C even = (C)(a.smoothing / (double)a.classes), scale = load<C>(a.scale, row), lse = load<C>(a.lse, row);
-    C all = (sharp + (a.smoothing != 0 ? even * total_weight(a, shared) : (C)0)) * scale;
+    C even = (C)(a.smoothing / (double)a.classes), scale = load<C>(a.scale, line), lse = load<C>(a.lse, line);
+    C all = (sharp + (a.smoothing != 0 ? even * total_weight<C>(a, team) : (C)0)) * scale;
     if (!ignored && rounded(lse)) {
         C sum = 0;
-        for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) sum += exp_of(load<C>(a.logits, base + k) - lse);
-        all /= block_reduce(Add{}, sum, shared);
+        for (i64 k = team.rank(); k < a.classes; k += team.size()) sum += exp_of(load<C>(a.logits, base + k * a.inner) - lse);
+        all /= team.reduce(Add{}, sum);
     }
-    for (i64 k = threadIdx.x; k < a.classes; k += blockDim.x) {
+    for (i64 k = team.rank(); k < a.classes; k += team.size()) {
         C d = 0;
         if (!ignored) {
-            d = exp_of(load<C>(a.logits, base + k) - lse) * all - even * weight_of<C>(a, k) * scale;
+            d = exp_of(load<C>(a.logits, base + k * a.inner) - lse) * all - even * weight_of<C>(a, k) * scale;
             if (k == target) d -= sharp * scale;
         }
-        store_as(a.dx, a.out, base + k, d);
+        store_as(a.dx, a.out, base + k * a.inner, d);
     }
 }
 
-KERNEL(cross_entropy_f32, CrossEntropyArgs) { __shared__ float shared[WARP]; cross_entropy<float>(a, shared); }
-KERNEL(cross_entropy_f64, CrossEntropyArgs) { __shared__ double shared[WARP]; cross_entropy<double>(a, shared); }
-KERNEL(cross_entropy_grad_f32, CrossEntropyArgs) { __shared__ float shared[WARP]; cross_entropy_grad<float>(a, shared); }
-KERNEL(cross_entropy_grad_f64, CrossEntropyArgs) { __shared__ double shared[WARP]; cross_entropy_grad<double>(a, shared); }
+#define CROSS_ENTROPY(stem, C, name)                                                                    \
+    KERNEL(stem##_rows_##name, CrossEntropyArgs) {                                                      \
+        __shared__ C shared[WARP];                                                                      \
+        stem<C>(a, BlockTeam<C>{shared});                                                               \
+    }                                                                                                   \
+    KERNEL(stem##_columns_##name, CrossEntropyArgs) { stem<C>(a, ThreadTeam<C>{nullptr}); }
+CROSS_ENTROPY(cross_entropy, float, f32)
+CROSS_ENTROPY(cross_entropy, double, f64)
+CROSS_ENTROPY(cross_entropy_grad, float, f32)
+CROSS_ENTROPY(cross_entropy_grad, double, f64)
+#undef CROSS_ENTROPY

@@ -23,11 +23,6 @@ template <class C> struct Line {
     __device__ inline C get(i64 k) const { return cache ? cache[k] : load<C>(x, base + k * inner); }
 };
 
-__device__ inline i64 line_base(i64 line, i64 len, i64 inner) {
-    i64 outer = divide(line, inner);
-    return outer * len * inner + (line - outer * inner);
-}
-
 // Line `team.number()`, in `cache` if it fits; whole packs where the line is aligned.
 template <class C, class Team>
 __device__ inline Line<C> open(const Operand& x, i64 base, i64 len, i64 inner, C* cache, Team team) {

@@ -28,14 +28,16 @@ pub trait Softmax {
     /// `ln(Σ exp(x))` along `axis`, without that axis.
     fn logsumexp(&self, x: Operand<'_>, axis: usize, out: DType) -> Result<Buffer>;
 
-    /// Loss and log-sum-exp of every row of logits `[N, C]`, both F32 (F64 for F64); ignored rows have loss 0.
-    fn cross_entropy(&self, logits: Operand<'_>, labels: Labels<'_>) -> Result<(Buffer, Buffer)>;
+    /// Loss and log-sum-exp of every line of logits, whose classes lie along `axis`, both F32 (F64 for F64); ignored lines have
+    /// loss 0. Lines are numbered in row-major order of the other axes.
+    fn cross_entropy(&self, logits: Operand<'_>, axis: usize, labels: Labels<'_>) -> Result<(Buffer, Buffer)>;
 
-    /// Gradient of [`cross_entropy`](Self::cross_entropy), each row times its `scale`, rounded to `out`; with its copy in `also`
+    /// Gradient of [`cross_entropy`](Self::cross_entropy), each line times its `scale`, rounded to `out`; with its copy in `also`
     /// where the device writes both at once.
     fn cross_entropy_grad(
         &self,
         logits: Operand<'_>,
+        axis: usize,
         labels: Labels<'_>,
         lse: Operand<'_>,
         scale: Operand<'_>,
@@ -43,14 +45,14 @@ pub trait Softmax {
     ) -> Result<(Buffer, Option<Buffer>)>;
 }
 
-/// How cross-entropy weighs classes and rows.
+/// How cross-entropy weighs classes and lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'a> {
-    /// Class of each row, I64 `[N]`; checked by the caller.
+    /// Class of each line, I64 `[N]`; checked by the caller.
     pub targets: Operand<'a>,
     /// Weight of each class `[C]`.
     pub weight: Option<Operand<'a>>,
-    /// The target whose rows count nothing.
+    /// The target whose lines count nothing.
     pub ignore_index: i64,
     /// Share of the target that is spread evenly over all classes.
     pub smoothing: f64,

@@ -10,7 +10,7 @@ mod tests;
 pub use scan::{cumprod_grad, scan};
 pub use sort::{median, running_extreme, sort, topk};
 pub(crate) use span::{Cut, Span};
-pub(crate) use strip::map_strips;
+pub(crate) use strip::{Strip, map_strips};
 
 use crate::convert::Stored;
 use crate::num::{Num, Real};

@@ -51,12 +51,12 @@ fn run<A: Num>(x: &[A], line: &mut [A], reverse: bool, join: impl Fn(A, A) -> A)
 fn side_by_side(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
     let len = x.layout.shape[axis];
     if op == Scan::Sum && x.logical != DType::F64 {
-        return map_strips([x], axis, len, out, &|[lines]: [&mut [f32]; 1], width| {
-            scratch::with(width, |sums| dispatch(Sums { lines, sums, reverse }));
+        return map_strips([x], axis, len, out, &|[lines]: [&mut [f32]; 1], strip| {
+            scratch::with(strip.width, |sums| dispatch(Sums { lines, sums, reverse }));
         });
     }
-    in_real!(x.logical, A => map_strips([x], axis, len, out, &|[lines]: [&mut [A]; 1], width| {
-        dispatch(Folds { adds: op == Scan::Sum, lines, width, reverse });
+    in_real!(x.logical, A => map_strips([x], axis, len, out, &|[lines]: [&mut [A]; 1], strip| {
+        dispatch(Folds { adds: op == Scan::Sum, lines, width: strip.width, reverse });
     }))
 }
 
@@ -122,8 +122,8 @@ impl<A: Real> Kernel for Folds<'_, A> {
 pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
     if cut.is_side_by_side() {
-        return in_real!(x.logical, A => map_strips([grad, x], axis, cut.len, out, &|[g, x]: [&mut [A]; 2], width| {
-            scratch::with(width, |before| dispatch(Slopes { x, g, before }));
+        return in_real!(x.logical, A => map_strips([grad, x], axis, cut.len, out, &|[g, x]: [&mut [A]; 2], strip| {
+            scratch::with(strip.width, |before| dispatch(Slopes { x, g, before }));
         }));
     }
     let len = cut.len;

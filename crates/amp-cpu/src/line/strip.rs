@@ -18,10 +18,19 @@ const WIDEST: usize = 256;
 /// Rows that memory is asked for in advance: they lie further apart than the hardware looks.
 const AHEAD: usize = 8;
 
-/// `f(strips of all operands, elements from one row to the next)`; the result is left in the first rows of the first.
-///
-/// Rows consist of whole vectors; what becomes of elements beyond the lines is not looked at.
-type ByStrip<'f, A, const N: usize> = dyn Fn([&mut [A]; N], usize) + Sync + 'f;
+/// Neighbouring lines, one row below the other. Rows consist of whole vectors; what becomes of elements beyond the lines is not
+/// looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Strip {
+    /// Elements from one row to the next.
+    pub width: usize,
+    /// Number of the first line, in row-major order of the other axes.
+    pub first: usize,
+    pub lines: usize,
+}
+
+/// `f(elements of all operands, where they are)`; the result is left in the first rows of the first.
+type ByStrip<'f, A, const N: usize> = dyn Fn([&mut [A]; N], Strip) + Sync + 'f;
 
 /// Turns the lines along `axis` of operands of one shape into lines of `rows` floats, no more than there were.
 pub(crate) fn map_strips<A: Num, const N: usize>(
@@ -46,7 +55,7 @@ pub(crate) fn map_strips<A: Num, const N: usize>(
                 place(cut.len).load(span, count, strip);
                 strip
             });
-            f(strips, width);
+            f(strips, Strip { width, first: outer * cut.inner + first, lines: count });
             // SAFETY: no other piece has these elements.
             unsafe { place(rows).store(&room[..rows * width], count, output) };
         });

@@ -105,7 +105,7 @@ impl<A: Real> Kernel for LogSum<'_, A> {
 
 /// The greatest element of each line; NaN may be passed over, as by [`crate::reduce::block::largest`].
 #[inline(always)]
-fn largest<S: Simd, A: Real>(lines: &[[A; LANES]], step: usize) -> A::Lanes<S> {
+pub(super) fn largest<S: Simd, A: Real>(lines: &[[A; LANES]], step: usize) -> A::Lanes<S> {
     let mut most = A::Lanes::<S>::splat(A::LEAST);
     for x in lines.iter().step_by(step) {
         most = most.greater(Lanes::load(x));
@@ -114,14 +114,14 @@ fn largest<S: Simd, A: Real>(lines: &[[A; LANES]], step: usize) -> A::Lanes<S> {
 }
 
 /// What is summed of each vector: types and not closures, which might be compiled without the level's instructions.
-trait Terms<S: Simd, A: Real> {
+pub(super) trait Terms<S: Simd, A: Real> {
     /// Adds that of vector `at` to `sum`; must be `#[inline(always)]`.
     fn add(&self, at: usize, sum: A::Lanes<S>) -> A::Lanes<S>;
 }
 
-struct Themselves<'a, A>(&'a [[A; LANES]]);
+pub(super) struct Themselves<'a, A>(pub &'a [[A; LANES]]);
 struct Products<'a, A>(&'a [[A; LANES]], &'a [[A; LANES]]);
-struct Exponentials<'a, A, L>(&'a [[A; LANES]], L);
+pub(super) struct Exponentials<'a, A, L>(pub &'a [[A; LANES]], pub L);
 
 impl<S: Simd, A: Real> Terms<S, A> for Themselves<'_, A> {
     #[inline(always)]
@@ -146,7 +146,7 @@ impl<S: Simd, A: Real> Terms<S, A> for Exponentials<'_, A, A::Lanes<S>> {
 
 /// The sum of every `step`-th term, in a tree over blocks; of short lines the tree's memory would take as long.
 #[inline(always)]
-fn sum<S: Simd, A: Real>(terms: &impl Terms<S, A>, end: usize, step: usize) -> A::Lanes<S> {
+pub(super) fn sum<S: Simd, A: Real>(terms: &impl Terms<S, A>, end: usize, step: usize) -> A::Lanes<S> {
     let none = A::Lanes::<S>::splat(A::ZERO);
     if end <= ROWS * step {
         return sum_of_block(terms, 0, end, step);
@@ -168,7 +168,7 @@ fn sum_of_block<S: Simd, A: Real>(terms: &impl Terms<S, A>, start: usize, end: u
 }
 
 #[inline(always)]
-fn logarithms<S: Simd, A: Real>(x: A::Lanes<S>) -> A::Lanes<S> {
+pub(super) fn logarithms<S: Simd, A: Real>(x: A::Lanes<S>) -> A::Lanes<S> {
     let mut all = x.array();
     for x in &mut all {
         *x = x.ln::<S>();
@@ -177,7 +177,7 @@ fn logarithms<S: Simd, A: Real>(x: A::Lanes<S>) -> A::Lanes<S> {
 }
 
 #[inline(always)]
-fn inverses<S: Simd, A: Real>(x: A::Lanes<S>) -> A::Lanes<S> {
+pub(super) fn inverses<S: Simd, A: Real>(x: A::Lanes<S>) -> A::Lanes<S> {
     let mut all = x.array();
     for x in &mut all {
         *x = A::ONE / *x;

@@ -1,7 +1,8 @@
 //! Softmax and cross-entropy in one pass.
 
 use super::exponentials::{exp_to, sum_of_exp};
-use crate::line::{Lines, map_lines};
+use super::labelled_columns;
+use crate::line::{Cut, Lines, map_lines};
 use crate::norm::parameters;
 use crate::num::{Num, Real, in_real};
 use crate::output::Output;
@@ -10,35 +11,40 @@ use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::split::map_all;
 use crate::{DType, Storage, View, scratch};
 
-/// What [`cross_entropy`] computes for every row.
+/// What [`cross_entropy`] computes for every line of logits.
 #[derive(Debug)]
 pub struct CrossEntropy {
-    /// Weighted loss `[N]`, 0 for ignored rows; F32, F64 for F64 logits.
+    /// Weighted loss `[N]`, 0 for ignored lines; F32, F64 for F64 logits.
     pub loss: Storage,
     /// `ln(Σ exp(logits))` `[N]`, kept for the gradient.
     pub lse: Storage,
 }
 
-/// How [`cross_entropy`] weighs classes and rows.
+/// How [`cross_entropy`] weighs classes and lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'a> {
-    /// Class of each row.
+    /// Class of each line.
     pub targets: &'a [i64],
     /// Weight of each class `[C]`.
     pub weight: Option<&'a View<'a>>,
-    /// The target whose rows count nothing.
+    /// The target whose lines count nothing.
     pub ignore_index: i64,
     /// Share of the target that is spread evenly over all classes.
     pub smoothing: f64,
 }
 
-/// Cross-entropy between logits `[N, C]` and labels, row by row, in F32 (F64).
+/// Cross-entropy between logits, whose classes lie along `axis`, and labels, line by line, in F32 (F64).
 ///
-/// PyTorch: `cross_entropy(.., reduction = "none")`. Targets other than `ignore_index` lie in `0..C`.
-pub fn cross_entropy(logits: &View, labels: Labels) -> CrossEntropy {
+/// PyTorch: `cross_entropy(.., reduction = "none")`. Lines are numbered in row-major order of the other axes. Targets other than
+/// `ignore_index` lie in `0..C`.
+pub fn cross_entropy(logits: &View, axis: usize, labels: Labels) -> CrossEntropy {
+    let cut = Cut::new(&logits.layout.shape, axis);
     in_real!(logits.logical, A => {
-        let rule = Rule::<A>::new(logits, labels);
-        let lines = Lines::new(logits, 1);
+        let rule = Rule::<A>::new(cut.len, labels);
+        if cut.is_side_by_side() {
+            return labelled_columns::losses(logits, axis, &rule);
+        }
+        let lines = Lines::new(logits, axis);
         let rows: Vec<usize> = (0..labels.targets.len()).collect();
         let results = map_all(&rows, logits.layout.count(), |&row| {
             scratch::with(rule.classes, |line: &mut [A]| rule.loss(row, lines.read(row, line)))
@@ -50,22 +56,28 @@ pub fn cross_entropy(logits: &View, labels: Labels) -> CrossEntropy {
 
 /// Gradient of [`cross_entropy`] with respect to the logits: softmax minus target, times `scale` of the row.
 ///
-/// `lse` is what [`cross_entropy`] returned, `scale` `[N]` the gradient of each row's loss. Rounded to `out`, and in a copy to
+/// `lse` is what [`cross_entropy`] returned, `scale` `[N]` the gradient of each line's loss. Rounded to `out`, and in a copy to
 /// `also`, once each.
 pub fn cross_entropy_grad(
     logits: &View,
+    axis: usize,
     labels: Labels,
     lse: &View,
     scale: &View,
     (out, also): (DType, Option<DType>),
 ) -> (Storage, Option<Storage>) {
+    let cut = Cut::new(&logits.layout.shape, axis);
     let mut copy = also.map(|also| Storage::unwritten(also, logits.layout.count()));
     let narrow = copy.as_mut().map(Output::new);
     let dx = in_real!(logits.logical, A => {
-        let rule = Rule::<A>::new(logits, labels);
-        let rows = labels.targets.len();
-        let (lse, scale) = (parameters::<A>(Some(lse), rows, 0.0), parameters::<A>(Some(scale), rows, 0.0));
-        map_lines::<A>(logits, 1, out, &|row, x, to| {
+        let rule = Rule::<A>::new(cut.len, labels);
+        let each = |of| parameters::<A>(Some(of), labels.targets.len(), 0.0);
+        let (lse, scale) = (each(lse), each(scale));
+        if cut.is_side_by_side() {
+            let dx = labelled_columns::gradients(logits, axis, &rule, [&lse, &scale], out, narrow);
+            return (dx, copy);
+        }
+        map_lines::<A>(logits, axis, out, &|row, x, to| {
             rule.gradient(row, x, to, lse[row], scale[row]);
             if let Some(narrow) = narrow {
                 // SAFETY: each row has its own elements.
@@ -76,42 +88,47 @@ pub fn cross_entropy_grad(
     (dx, copy)
 }
 
-struct Rule<'a, A> {
-    labels: Labels<'a>,
-    classes: usize,
-    weight: Vec<A>,
-    total: A,
+/// What the labels make of the logits.
+pub(super) struct Rule<'a, A> {
+    pub labels: Labels<'a>,
+    pub classes: usize,
+    pub weight: Vec<A>,
+    pub total: A,
     /// Weight of the loss of each class in a smoothed target.
-    even: A,
+    pub even: A,
 }
 
 impl<'a, A: Real> Rule<'a, A> {
-    fn new(logits: &View, labels: Labels<'a>) -> Self {
-        let classes = logits.layout.shape[1];
+    fn new(classes: usize, labels: Labels<'a>) -> Self {
         let weight = parameters(labels.weight, classes, 1.0);
         let total = dispatch(Total(&weight));
         Self { labels, classes, weight, total, even: A::of(labels.smoothing / classes as f64) }
     }
 
     fn loss(&self, row: usize, line: &[A]) -> (A, A) {
-        let target = self.labels.targets[row];
-        if target == self.labels.ignore_index {
-            return (A::ZERO, A::ZERO);
+        match self.target(row) {
+            Some(target) => dispatch(Loss { rule: self, line, target }),
+            None => (A::ZERO, A::ZERO),
         }
-        dispatch(Loss { rule: self, line, target: target as usize })
     }
 
     fn gradient(&self, row: usize, x: &[A], to: &mut [A], lse: A, scale: A) {
-        let target = self.labels.targets[row];
-        if target == self.labels.ignore_index {
-            return to.fill(A::ZERO);
+        match self.target(row) {
+            Some(target) => dispatch(Gradient { rule: self, x, to, target, lse, scale }),
+            None => to.fill(A::ZERO),
         }
-        dispatch(Gradient { rule: self, x, to, target: target as usize, lse, scale });
+    }
+
+    /// The class of a line, if it counts.
+    #[inline(always)]
+    pub fn target(&self, line: usize) -> Option<usize> {
+        let target = self.labels.targets[line];
+        (target != self.labels.ignore_index).then_some(target as usize)
     }
 
     /// Weight of the label's own loss.
     #[inline(always)]
-    fn sharp(&self, target: usize) -> A {
+    pub fn sharp(&self, target: usize) -> A {
         A::of(1.0 - self.labels.smoothing) * self.weight[target]
     }
 }

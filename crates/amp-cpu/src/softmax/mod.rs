@@ -3,13 +3,14 @@
 mod columns;
 mod cross_entropy;
 mod exponentials;
+mod labelled_columns;
 #[cfg(test)]
 mod tests;
 
 pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad};
 
 use crate::convert::Stored;
-use crate::line::{Cut, Lines, map_lines, map_stored, map_strips};
+use crate::line::{Cut, Lines, Strip, map_lines, map_stored, map_strips};
 use crate::load::computes_in_f64;
 use crate::num::{Num, Real, in_half, in_real};
 use crate::parallel;
@@ -25,7 +26,7 @@ use exponentials::{exponentials, sum_of_exp};
 /// nothing but -inf gives NaN.
 pub fn softmax(x: &View, axis: usize, log: bool, out: DType) -> Storage {
     if let Some(len) = side_by_side(x, axis) {
-        return in_real!(x.logical, A => map_strips([x], axis, len, out, &|[lines]: [&mut [A]; 1], width| {
+        return in_real!(x.logical, A => map_strips([x], axis, len, out, &|[lines]: [&mut [A]; 1], Strip { width, .. }| {
             dispatch(columns::Softmax { lines, width, log });
         }));
     }
@@ -53,7 +54,7 @@ fn forward<B: Stored<f32>>(x: &View, axis: usize) -> Option<Storage> {
 /// Gradient of [`softmax`] with respect to its input, from its output `y` and the gradient of that.
 pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -> Storage {
     if let Some(len) = side_by_side(y, axis) {
-        return in_real!(y.logical, A => map_strips([y, grad], axis, len, out, &|[lines, grad]: [&mut [A]; 2], width| {
+        return in_real!(y.logical, A => map_strips([y, grad], axis, len, out, &|[lines, grad]: [&mut [A]; 2], Strip { width, .. }| {
             dispatch(columns::Slopes { lines, grad, width, log });
         }));
     }
@@ -77,7 +78,7 @@ pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -
 /// rounded as it was written, its gradient needs what it was before.
 pub fn softmax_grad_of_input(x: &View, grad: &View, axis: usize, log: bool, out: DType) -> Storage {
     if let Some(len) = side_by_side(x, axis) {
-        return in_real!(x.logical, A => map_strips([x, grad], axis, len, out, &|[lines, grad]: [&mut [A]; 2], width| {
+        return in_real!(x.logical, A => map_strips([x, grad], axis, len, out, &|[lines, grad]: [&mut [A]; 2], Strip { width, .. }| {
             dispatch(columns::Softmax { lines: &mut *lines, width, log });
             dispatch(columns::Slopes { lines, grad, width, log });
         }));
@@ -122,7 +123,7 @@ fn backward<B: Stored<f32>>(x: &View, grad: &View, axis: usize) -> Option<Storag
 /// A line of nothing but -inf gives -inf, one that holds +inf gives +inf.
 pub fn logsumexp(x: &View, axis: usize, out: DType) -> Storage {
     if side_by_side(x, axis).is_some() {
-        return in_real!(x.logical, A => map_strips([x], axis, 1, out, &|[lines]: [&mut [A]; 1], width| {
+        return in_real!(x.logical, A => map_strips([x], axis, 1, out, &|[lines]: [&mut [A]; 1], Strip { width, .. }| {
             dispatch(columns::LogSum { lines, width });
         }));
     }

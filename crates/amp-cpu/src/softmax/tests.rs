@@ -169,7 +169,7 @@ fn infinite_logits() {
     assert_eq!(logsumexp(&x.view(), 1, DType::F32), Storage::F32(vec![f32::NEG_INFINITY, 0.0, f32::INFINITY].into()));
     for smoothing in [0.0, 0.1] {
         let labels = Labels { targets: &[0, 1, 1], weight: None, ignore_index: -100, smoothing };
-        let losses = Tensor::contiguous(&[3], cross_entropy(&x.view(), labels).loss).values();
+        let losses = Tensor::contiguous(&[3], cross_entropy(&x.view(), 1, labels).loss).values();
         assert!(losses[0].is_nan() && (losses[1] == if smoothing == 0.0 { 0.0 } else { inf }) && losses[2].is_nan());
     }
 }
@@ -187,8 +187,16 @@ fn nan_anywhere_makes_the_whole_line_nan() {
                 let x = Tensor::from_values(&[1, len], dtype, &values);
                 let labels = Labels { targets: &[0], weight: None, ignore_index: -100, smoothing: 0.0 };
                 let all = [softmax(&x.view(), 1, false, dtype), softmax(&x.view(), 1, true, dtype)];
-                let one = [logsumexp(&x.view(), 1, dtype), cross_entropy(&x.view(), labels).loss];
-                for (storage, len) in all.into_iter().map(|s| (s, len)).chain(one.map(|s| (s, 1))) {
+                let columns = stored_turned(&Tensor::from_values(&[1, 2, len], dtype, &values.repeat(2)));
+                let both = Labels { targets: &[0, 0], ..labels };
+                let one = [
+                    logsumexp(&x.view(), 1, dtype),
+                    cross_entropy(&x.view(), 1, labels).loss,
+                    cross_entropy(&columns.view(), 1, both).loss,
+                ];
+                for (storage, len) in
+                    all.into_iter().map(|s| (s, len)).chain(one.map(|s| (s.len(), s)).map(|(n, s)| (s, n)))
+                {
                     let found = Tensor::contiguous(&[len], storage).values();
                     assert!(found.iter().all(|v| v.is_nan()), "{dtype}, {place} of {len} beside {beside}: {found:?}");
                 }
@@ -208,43 +216,58 @@ fn empty_axes() {
 #[test]
 fn cross_entropy_with_every_option() {
     let mut random = Random::new(3);
-    for (dtype, classes) in [(DType::F16, 10), (DType::F32, 1000), (DType::F64, 37)] {
+    for (dtype, classes, lines) in
+        [(DType::F16, 10, 3), (DType::F32, 1000, 21), (DType::F64, 37, 300), (DType::F32, 1, 5)]
+    {
         let (out, eps) = (accumulator(dtype), epsilon(accumulator(dtype)));
-        let x = random.tensor(&[5, classes], dtype);
+        let x = random.tensor(&[2, lines, classes], dtype);
+        let columns = stored_turned(&x);
         let weight = random.tensor(&[classes], out);
-        let targets = [0, classes as i64 - 1, -100, 3, 3];
-        for smoothing in [0.0, 0.1] {
-            for weighted in [false, true] {
-                let view = weight.view();
-                let labels =
-                    Labels { targets: &targets, weight: weighted.then_some(&view), ignore_index: -100, smoothing };
-                let rows = cross_entropy(&x.view(), labels);
-                let scale = Tensor::filled(&[5], out, 0.5);
-                let (loss, lse) = (Tensor::contiguous(&[5], rows.loss), Tensor::contiguous(&[5], rows.lse));
-                let both = (out, Some(DType::BF16));
-                let (grad, copy) = cross_entropy_grad(&x.view(), labels, &lse.view(), &scale.view(), both);
-                let [grad, copy] = [grad, copy.expect("asked for")].map(|grad| Tensor::contiguous(&[5, classes], grad));
-                let grad = grad.values();
-                let rounded = |&x: &f64| f64::from(half::bf16::from_f64(x));
-                assert_eq!(copy.values(), grad.iter().map(rounded).collect::<Vec<_>>());
-                let w: Vec<f64> = if weighted { weight.values() } else { vec![1.0; classes] };
-                for (row, line) in x.values().chunks(classes).enumerate() {
-                    let (p, log, _) = reference(line);
-                    let (loss, grad) = (loss.values()[row], &grad[row * classes..][..classes]);
-                    let Ok(t) = usize::try_from(targets[row]) else {
-                        assert!(loss == 0.0 && grad.iter().all(|&g| g == 0.0));
-                        continue;
-                    };
-                    let share =
-                        |c: usize| w[c] * (smoothing / classes as f64 + if c == t { 1.0 - smoothing } else { 0.0 });
-                    let expected: f64 = (0..classes).map(|c| -share(c) * log[c]).sum();
-                    let total: f64 = (0..classes).map(share).sum();
-                    let size: f64 = (0..classes).map(|c| share(c).abs()).sum::<f64>() * 10.0;
-                    assert_close("loss", &[loss], &[expected], |_| 40.0 * eps * size);
-                    let expected: Vec<f64> = (0..classes).map(|c| 0.5 * (p[c] * total - share(c))).collect();
-                    assert_close("gradient", grad, &expected, |_| 40.0 * eps * size);
-                }
+        let targets: Vec<i64> =
+            (0..2 * lines).map(|i| if i % 7 == 2 { -100 } else { (i * 13 % classes) as i64 }).collect();
+        let all = [2 * lines];
+        for (smoothing, weighted, side_by_side) in options() {
+            let view = weight.view();
+            let labels = Labels { targets: &targets, weight: weighted.then_some(&view), ignore_index: -100, smoothing };
+            let (x, axis) = if side_by_side { (&columns, 1) } else { (&x, 2) };
+            let found = cross_entropy(&x.view(), axis, labels);
+            let scale = Tensor::filled(&all, out, 0.5);
+            let (loss, lse) = (Tensor::contiguous(&all, found.loss), Tensor::contiguous(&all, found.lse));
+            let both = (out, Some(DType::BF16));
+            let (grad, copy) = cross_entropy_grad(&x.view(), axis, labels, &lse.view(), &scale.view(), both);
+            let [grad, copy] = [grad, copy.expect("asked for")].map(|grad| Tensor::contiguous(x.shape(), grad));
+            assert!(copy.storage == crate::copy(&grad.view(), DType::BF16), "{dtype}, side by side: {side_by_side}");
+            let [x, grad] = match side_by_side {
+                true => [x.transposed(1, 2), grad.transposed(1, 2)].map(|tensor| tensor.values()),
+                false => [x.values(), grad.values()],
+            };
+            let w: Vec<f64> = if weighted { weight.values() } else { vec![1.0; classes] };
+            for (row, line) in x.chunks(classes).enumerate() {
+                let (p, log, _) = reference(line);
+                let (loss, grad) = (loss.values()[row], &grad[row * classes..][..classes]);
+                let Ok(t) = usize::try_from(targets[row]) else {
+                    assert!(loss == 0.0 && grad.iter().all(|&g| g == 0.0));
+                    continue;
+                };
+                let share = |c: usize| w[c] * (smoothing / classes as f64 + if c == t { 1.0 - smoothing } else { 0.0 });
+                let expected: f64 = (0..classes).map(|c| -share(c) * log[c]).sum();
+                let total: f64 = (0..classes).map(share).sum();
+                let size: f64 = (0..classes).map(|c| share(c).abs()).sum::<f64>() * 10.0;
+                assert_close("loss", &[loss], &[expected], |_| 40.0 * eps * size);
+                let expected: Vec<f64> = (0..classes).map(|c| 0.5 * (p[c] * total - share(c))).collect();
+                assert_close("gradient", grad, &expected, |_| 40.0 * eps * size);
             }
         }
     }
+}
+
+/// `[N, lines, classes]` stored as `[N, classes, lines]`.
+fn stored_turned(x: &Tensor) -> Tensor {
+    let turned = x.transposed(1, 2);
+    Tensor::from_values(turned.shape(), x.logical(), &turned.values())
+}
+
+/// Smoothing, whether classes are weighted, whether lines lie side by side.
+fn options() -> impl Iterator<Item = (f64, bool, bool)> {
+    (0..8).map(|i| (if i & 1 == 0 { 0.0 } else { 0.1 }, i & 2 != 0, i & 4 != 0))
 }

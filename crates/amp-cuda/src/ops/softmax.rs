@@ -1,6 +1,6 @@
 use super::{Cut, team};
 use crate::args::{CrossEntropyArgs, SoftmaxArgs, SoftmaxGradArgs};
-use crate::device::{Gpu, Memory, THREADS};
+use crate::device::{Gpu, Memory};
 use crate::module::Family;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
@@ -29,7 +29,7 @@ impl Gpu {
         self.launch(Family::Softmax, stems[usize::from(columns)], Some(Compute::real(&[x.logical])), grid, args)
     }
 
-    fn labelled(&self, logits: CoreOperand<'_>, labels: Labels<'_>) -> Result<CrossEntropyArgs> {
+    fn labelled(&self, logits: CoreOperand<'_>, cut: Cut, labels: Labels<'_>) -> Result<CrossEntropyArgs> {
         Ok(CrossEntropyArgs {
             logits: Operand::new(self, "cross_entropy", logits)?,
             targets: Operand::new(self, "cross_entropy", labels.targets)?,
@@ -39,7 +39,9 @@ impl Gpu {
             loss: 0,
             lse_out: 0,
             dx: 0,
-            classes: logits.layout.shape[1] as i64,
+            lines: cut.lines() as i64,
+            classes: cut.len as i64,
+            inner: cut.inner as i64,
             ignore_index: labels.ignore_index,
             smoothing: labels.smoothing,
             out: 0,
@@ -89,35 +91,40 @@ impl Softmax for Gpu {
         Ok(y.into_buffer())
     }
 
-    fn cross_entropy(&self, logits: CoreOperand<'_>, labels: Labels<'_>) -> Result<(Buffer, Buffer)> {
-        let (rows, compute) = (logits.layout.shape[0], Compute::real(&[logits.logical]));
-        let result = || self.memory("cross_entropy", rows, compute.dtype());
+    fn cross_entropy(&self, logits: CoreOperand<'_>, axis: usize, labels: Labels<'_>) -> Result<(Buffer, Buffer)> {
+        let (cut, compute) = (Cut::new(&logits.layout.shape, axis), Compute::real(&[logits.logical]));
+        let result = || self.memory("cross_entropy", cut.lines(), compute.dtype());
         let (loss, lse) = (result()?, result()?);
-        let args = CrossEntropyArgs { loss: loss.address(), lse_out: lse.address(), ..self.labelled(logits, labels)? };
-        let grid = ([rows as u64, 1, 1], THREADS);
-        self.launch(Family::CrossEntropy, "cross_entropy", Some(compute), grid, args)?;
+        let labelled = self.labelled(logits, cut, labels)?;
+        let args = CrossEntropyArgs { loss: loss.address(), lse_out: lse.address(), ..labelled };
+        let columns = cut.inner > 1;
+        let stem = if columns { "cross_entropy_columns" } else { "cross_entropy_rows" };
+        self.launch(Family::CrossEntropy, stem, Some(compute), team(cut.lines(), columns), args)?;
         Ok((loss.into_buffer(), lse.into_buffer()))
     }
 
     fn cross_entropy_grad(
         &self,
         logits: CoreOperand<'_>,
+        axis: usize,
         labels: Labels<'_>,
         lse: CoreOperand<'_>,
         scale: CoreOperand<'_>,
         (out, _): (DType, Option<DType>),
     ) -> Result<(Buffer, Option<Buffer>)> {
+        let cut = Cut::new(&logits.layout.shape, axis);
         let dx = self.memory("cross_entropy", logits.layout.count(), out)?;
         let args = CrossEntropyArgs {
             lse: Operand::new(self, "cross_entropy", lse)?,
             scale: Operand::new(self, "cross_entropy", scale)?,
             dx: dx.address(),
             out: tag(out),
-            ..self.labelled(logits, labels)?
+            ..self.labelled(logits, cut, labels)?
         };
-        let grid = ([logits.layout.shape[0] as u64, 1, 1], THREADS);
+        let columns = cut.inner > 1;
+        let stem = if columns { "cross_entropy_grad_columns" } else { "cross_entropy_grad_rows" };
         let compute = Compute::real(&[logits.logical]);
-        self.launch(Family::CrossEntropy, "cross_entropy_grad", Some(compute), grid, args)?;
+        self.launch(Family::CrossEntropy, stem, Some(compute), team(cut.lines(), columns), args)?;
         Ok((dx.into_buffer(), None))
     }
 }

@@ -151,15 +151,16 @@ fn softmax_of_short_long_and_strided_lines() {
     let targets = Input::new(vec![3.0, 0.0, 4.0, 1.0], &[4], DType::I64);
     check_same("cross entropy of infinities", &[x, targets], DType::F32, 20.0, &|b, x, _| {
         let labels = Labels { targets: x[1], weight: None, ignore_index: -100, smoothing: 0.0 };
-        let (loss, lse) = b.cross_entropy(x[0], labels)?;
+        let (loss, lse) = b.cross_entropy(x[0], 1, labels)?;
         Ok(vec![loss, lse])
     });
 }
 
 #[test]
 fn cross_entropy_with_weights_smoothing_and_ignored_rows() {
-    for (i, dtype) in FLOATS.into_iter().enumerate() {
-        let logits = Input::noise(&[6, 77], dtype, 5.0, i as u64);
+    for (i, shape) in [&[6, 77][..], &[2, 77, 3], &[77, 6]].into_iter().cycle().take(8).enumerate() {
+        let (axis, dtype) = (usize::from(shape[0] != 77), FLOATS[i % 4]);
+        let logits = Input::noise(shape, dtype, 5.0, i as u64);
         let targets = Input::new(vec![0.0, 76.0, -100.0, 5.0, 5.0, 40.0], &[6], DType::I64);
         let weight = Input::new(crate::case::noise(77, 9).iter().map(|v| v.abs()).collect(), &[77], DType::F32);
         let scale = Input::noise(&[6], DType::F32, 1.0, 3);
@@ -167,10 +168,10 @@ fn cross_entropy_with_weights_smoothing_and_ignored_rows() {
             let inputs = [logits.clone(), targets.clone(), weight.clone(), scale.clone()];
             check("cross entropy", &inputs, dtype, 300.0, &|b, x, out| {
                 let labels = Labels { targets: x[1], weight: weighted.then_some(x[2]), ignore_index: -100, smoothing };
-                let (loss, lse) = b.cross_entropy(x[0], labels)?;
+                let (loss, lse) = b.cross_entropy(x[0], axis, labels)?;
                 let layout = x[3].layout;
                 let kept = Operand { buffer: &lse, layout, logical: lse.dtype() };
-                let (dx, _) = b.cross_entropy_grad(x[0], labels, kept, x[3], (out, None))?;
+                let (dx, _) = b.cross_entropy_grad(x[0], axis, labels, kept, x[3], (out, None))?;
                 Ok(vec![loss, lse, dx])
             });
         }

@@ -29,9 +29,9 @@ impl Softmax for CpuBackend {
         Ok(Buffer::new(amp_cpu::logsumexp(&view("logsumexp", x)?, axis, out)))
     }
 
-    fn cross_entropy(&self, logits: Operand<'_>, labels: Labels<'_>) -> Result<(Buffer, Buffer)> {
+    fn cross_entropy(&self, logits: Operand<'_>, axis: usize, labels: Labels<'_>) -> Result<(Buffer, Buffer)> {
         with_labels(labels, |labels| {
-            let rows = amp_cpu::cross_entropy(&view("cross_entropy", logits)?, labels);
+            let rows = amp_cpu::cross_entropy(&view("cross_entropy", logits)?, axis, labels);
             Ok((Buffer::new(rows.loss), Buffer::new(rows.lse)))
         })
     }
@@ -39,6 +39,7 @@ impl Softmax for CpuBackend {
     fn cross_entropy_grad(
         &self,
         logits: Operand<'_>,
+        axis: usize,
         labels: Labels<'_>,
         lse: Operand<'_>,
         scale: Operand<'_>,
@@ -47,7 +48,7 @@ impl Softmax for CpuBackend {
         let logits = view("cross_entropy", logits)?;
         let (lse, scale) = (view("cross_entropy", lse)?, view("cross_entropy", scale)?);
         with_labels(labels, |labels| {
-            let (dx, copy) = amp_cpu::cross_entropy_grad(&logits, labels, &lse, &scale, out);
+            let (dx, copy) = amp_cpu::cross_entropy_grad(&logits, axis, labels, &lse, &scale, out);
             Ok((Buffer::new(dx), copy.map(Buffer::new)))
         })
     }

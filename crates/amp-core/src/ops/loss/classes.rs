@@ -4,7 +4,8 @@ use super::LossReduction;
 use crate::autograd::{Pass, Saved, record};
 use crate::backend::Labels;
 use crate::ops::index::valid_labels;
-use crate::ops::kernel::{binary, reduce, scaled, select, zeros};
+use crate::ops::kernel::{binary, folded, reduce, scaled, select, zeros};
+use crate::order::{order_of, tensor, walk};
 use crate::precision::{Element, Float, I64, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -42,7 +43,7 @@ impl<P: Element> CrossEntropy<P> {
         Self { weight: Some(weight), ..self }
     }
 
-    /// Rows with this label count nothing.
+    /// What has this label counts nothing.
     pub fn ignore_index(self, label: i64) -> Self {
         Self { ignore_index: label, ..self }
     }
@@ -52,15 +53,17 @@ impl<P: Element> CrossEntropy<P> {
         Self { label_smoothing: share, ..self }
     }
 
-    /// What becomes of the losses of the rows.
+    /// What becomes of the losses of the single labels.
     pub fn reduction(self, reduction: LossReduction) -> Self {
         Self { reduction, ..self }
     }
 }
 
-/// Rows `[N, C]` of scores with their labels, checked.
-struct Rows {
+/// Lines of scores along `axis` with their labels, checked.
+struct Lines {
     scores: RawTensor,
+    axis: usize,
+    /// The label of each line `[N]`, in row-major order of the other axes.
     labels: RawTensor,
     weight: Option<RawTensor>,
     ignored: i64,
@@ -69,7 +72,7 @@ struct Rows {
     shape: Dims,
 }
 
-impl Rows {
+impl Lines {
     fn new<P: Float>(
         op: &'static str,
         scores: &Tensor<P>,
@@ -77,7 +80,7 @@ impl Rows {
         options: &CrossEntropy<P>,
     ) -> Result<Self> {
         scores.device().check_same(labels.device(), op)?;
-        let (flat, classes) = flatten(op, scores, labels)?;
+        let (axis, classes) = classes(op, scores, labels)?;
         if let Some(weight) = &options.weight {
             scores.device().check_same(weight.device(), op)?;
             if weight.dims() != [classes] {
@@ -88,7 +91,8 @@ impl Rows {
         let flat_labels = labels.reshape([labels.count()])?.raw;
         flat_labels.backend().check_indices(op, flat_labels.operand()?, classes, Some(options.ignore_index))?;
         Ok(Self {
-            scores: flat.raw,
+            scores: scores.raw.clone(),
+            axis,
             labels: flat_labels,
             weight: options.weight.as_ref().map(|w| w.raw.detached()),
             ignored: options.ignore_index,
@@ -97,29 +101,30 @@ impl Rows {
         })
     }
 
-    /// Weight of each row's label `[N]`, 0 for ignored rows.
-    fn weights(&self, op: &'static str) -> Result<RawTensor> {
+    /// Weight of each line's label `[N]`, unless all have 1; `valid` are the labels that count, and any others.
+    fn weights(&self, valid: &RawTensor) -> Result<Option<RawTensor>> {
+        let weigh = |w: &RawTensor| {
+            let buffer = w.backend().index_select(w.operand()?, 0, valid.operand()?)?;
+            Ok(RawTensor::new(w.device(), buffer, *valid.shape()))
+        };
+        self.weight.as_ref().filter(|w| w.layout.count() > 0).map(weigh).transpose()
+    }
+
+    /// What the losses of the lines are divided by: the sum of the weights of those that count, for a mean.
+    fn divisor(&self, op: &'static str) -> Result<Option<RawTensor>> {
+        if self.reduction != LossReduction::Mean {
+            return Ok(None);
+        }
         let (valid, counts) = valid_labels(op, &self.labels, self.ignored)?;
         let dtype = self.scores.logical;
-        let weights = match &self.weight {
-            Some(w) if w.layout.count() > 0 => {
-                let buffer = w.backend().index_select(w.operand()?, 0, valid.operand()?)?;
-                RawTensor::new(w.device(), buffer, *valid.shape())
-            }
-            _ => RawTensor::full(valid.device(), 1.0, *valid.shape(), dtype)?,
+        let weights = match self.weights(&valid)? {
+            Some(weights) => select(op, &counts, &weights, &zeros(&weights, dtype)?, dtype)?,
+            None => counts,
         };
-        select(op, &counts, &weights, &zeros(&weights, dtype)?, dtype)
+        Ok(Some(whole(reduce(Reduce::Sum, &weights, &[0], dtype)?)))
     }
 
-    /// What the losses of the rows are divided by: the sum of their weights for a mean.
-    fn divisor(&self, op: &'static str) -> Result<Option<RawTensor>> {
-        Ok(match self.reduction {
-            LossReduction::Mean => Some(whole(reduce(Reduce::Sum, &self.weights(op)?, &[0], self.scores.logical)?)),
-            _ => None,
-        })
-    }
-
-    /// The losses of the rows as the caller asked for them.
+    /// The losses of the lines as the caller asked for them.
     fn apply(&self, op: &'static str, losses: RawTensor, divisor: Option<&RawTensor>) -> Result<RawTensor> {
         match (self.reduction, divisor) {
             (LossReduction::None, _) => Ok(losses.with_layout(Layout::contiguous(self.shape))),
@@ -128,21 +133,21 @@ impl Rows {
         }
     }
 
-    /// Gradient of each row's loss `[N]`.
+    /// Gradient of each line's loss `[N]`.
     fn spread(
         op: &'static str,
         reduction: LossReduction,
         divisor: Option<&RawTensor>,
         grad: &RawTensor,
-        rows: &Dims,
+        lines: &Dims,
     ) -> Result<RawTensor> {
         match (reduction, divisor) {
             (LossReduction::None, _) => {
                 let grad = grad.contiguous()?;
-                Ok(grad.with_layout(Layout { offset: grad.layout.offset, ..Layout::contiguous(*rows) }))
+                Ok(grad.with_layout(Layout { offset: grad.layout.offset, ..Layout::contiguous(*lines) }))
             }
-            (_, Some(divisor)) => binary(op, Binary::Div, grad, divisor, divisor.logical)?.broadcast_to(op, rows),
-            (reduction, None) => reduction.spread(grad, rows),
+            (_, Some(divisor)) => binary(op, Binary::Div, grad, divisor, divisor.logical)?.broadcast_to(op, lines),
+            (reduction, None) => reduction.spread(grad, lines),
         }
     }
 }
@@ -152,8 +157,8 @@ fn whole(x: RawTensor) -> RawTensor {
     x.with_layout(Layout::contiguous(Dims::default()))
 }
 
-/// Scores `[C]`, `[N, C]` or `[N, C, ..]` as rows `[N.., C]`, with the number of classes.
-fn flatten<P: Float>(op: &'static str, scores: &Tensor<P>, labels: &Tensor<I64>) -> Result<(Tensor<P>, usize)> {
+/// The axis of the classes of scores `[C]`, `[N, C]` or `[N, C, ..]`, and their number.
+fn classes<P: Float>(op: &'static str, scores: &Tensor<P>, labels: &Tensor<I64>) -> Result<(usize, usize)> {
     let found = *scores.raw.shape();
     let axis = usize::from(scores.rank() > 1);
     let Some(&classes) = found.get(axis) else {
@@ -167,37 +172,38 @@ fn flatten<P: Float>(op: &'static str, scores: &Tensor<P>, labels: &Tensor<I64>)
     if classes == 0 {
         return Err(Error::Empty { op, shape: found.into() });
     }
-    if scores.rank() == 2 {
-        // Rows already: with a node for each view between, 16-bit scores would have their gradient in F32 first.
-        return Ok((scores.clone(), classes));
-    }
-    let mut order: Vec<isize> = (0..scores.rank() as isize).filter(|&a| a != axis as isize).collect();
-    order.push(axis as isize);
-    Ok((scores.permute(order)?.reshape([labels.count(), classes])?, classes))
+    Ok((axis, classes))
 }
 
 #[track_caller]
-fn cross_entropy(rows: &Rows, smoothing: f64) -> Result<RawTensor> {
+fn cross_entropy(lines: &Lines, smoothing: f64) -> Result<RawTensor> {
     const OP: &str = "cross_entropy";
-    let (scores, labels) = (&rows.scores, &rows.labels);
-    let (loss, lse) = scores.backend().cross_entropy(scores.operand()?, kernel_labels(rows.labels(), smoothing)?)?;
-    let tensor = |buffer| RawTensor::new(scores.device(), buffer, *labels.shape());
-    let (loss, lse, divisor) = (tensor(loss), tensor(lse), rows.divisor(OP)?);
-    record(OP, &[scores], rows.apply(OP, loss, divisor.as_ref())?, |_| {
+    let (scores, labels, axis) = (&lines.scores, &lines.labels, lines.axis);
+    let order = order_of([scores]);
+    let along = order.axis(axis, scores.shape().len());
+    let targets = kernel_labels(lines.labels(), smoothing)?;
+    let (loss, lse) = walk(order, [scores], |backend, [scores]| backend.cross_entropy(scores, along, targets))?;
+    let tensor_of = |buffer| RawTensor::new(scores.device(), buffer, *labels.shape());
+    let (loss, lse, divisor) = (tensor_of(loss), tensor_of(lse), lines.divisor(OP)?);
+    record(OP, &[scores], lines.apply(OP, loss, divisor.as_ref())?, |_| {
         let (scores, labels, lse) = (Saved::new(scores)?, labels.clone(), Saved::new(&lse)?);
-        let (weight, ignored, reduction) = (rows.weight.clone(), rows.ignored, rows.reduction);
+        let (weight, ignored, reduction) = (lines.weight.clone(), lines.ignored, lines.reduction);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let scale = Rows::spread(OP, reduction, divisor.as_ref(), pass.grad(), labels.shape())?;
+            let scale = Lines::spread(OP, reduction, divisor.as_ref(), pass.grad(), labels.shape())?;
             let labels = kernel_labels((&labels, weight.as_ref(), ignored), smoothing)?;
-            let (x, lse, scale) = (scores.operand()?, lse.operand()?, scale.operand()?);
+            let (lse, scale) = (lse.operand()?, scale.operand()?);
             let out = (pass.dtype(0), pass.narrows(0));
-            let (buffer, copy) = scores.backend().cross_entropy_grad(x, labels, lse, scale, out)?;
-            pass.give(0, RawTensor::new(scores.device(), buffer, *scores.shape()).with_narrowed(copy))
+            let order = order_of([&*scores]);
+            let along = order.axis(axis, scores.shape().len());
+            let (buffer, copy) = walk(order, [&*scores], |backend, [scores]| {
+                backend.cross_entropy_grad(scores, along, labels, lse, scale, out)
+            })?;
+            pass.give(0, tensor(order, scores.device(), buffer, *scores.shape()).with_narrowed(copy))
         }))
     })
 }
 
-impl Rows {
+impl Lines {
     fn labels(&self) -> (&RawTensor, Option<&RawTensor>, i64) {
         (&self.labels, self.weight.as_ref(), self.ignored)
     }
@@ -211,32 +217,35 @@ fn kernel_labels<'a>(
     Ok(Labels { targets: targets.operand()?, weight, ignore_index, smoothing })
 }
 
-/// `-weight[label] * scores[label]` of each row.
+/// `-weight[label] * scores[label]` of each line.
 #[track_caller]
-fn nll(rows: &Rows) -> Result<RawTensor> {
+fn nll(lines: &Lines) -> Result<RawTensor> {
     const OP: &str = "nll_loss";
-    let scores = &rows.scores;
-    let (valid, counts) = valid_labels(OP, &rows.labels, rows.ignored)?;
-    let column = Dims::new(&[valid.layout.count(), 1]).expect("two dimensions");
-    let index = valid.with_layout(Layout::contiguous(column));
-    let picked = scores.backend().gather(scores.operand()?, 1, index.operand()?)?;
+    let (scores, axis) = (&lines.scores, lines.axis);
+    let (valid, counts) = valid_labels(OP, &lines.labels, lines.ignored)?;
+    let one = folded(scores.shape(), &[axis]);
+    let index = valid.with_layout(Layout::contiguous(one));
+    let picked = scores.backend().gather(scores.operand()?, axis, index.operand()?)?;
     let picked = RawTensor::new(scores.device(), picked, *valid.shape());
-    let factors = scaled(&rows.weights(OP)?, -1.0)?;
-    let losses = binary(OP, Binary::Mul, &picked, &factors, scores.logical)?;
-    // An ignored row may hold anything, also what times 0 is NaN.
+    let weights = lines.weights(&valid)?;
+    let weighted = move |x: &RawTensor| match &weights {
+        Some(weights) => binary(OP, Binary::Mul, &scaled(x, -1.0)?, weights, x.logical),
+        None => scaled(x, -1.0),
+    };
+    let losses = weighted(&picked)?;
+    // An ignored line may hold anything, also what times 0 is NaN.
     let losses = select(OP, &counts, &losses, &zeros(&losses, losses.logical)?, losses.logical)?;
-    let divisor = rows.divisor(OP)?;
-    record(OP, &[scores], rows.apply(OP, losses, divisor.as_ref())?, |_| {
-        let (shape, dtype, reduction) = (*scores.shape(), scores.logical, rows.reduction);
+    let divisor = lines.divisor(OP)?;
+    record(OP, &[scores], lines.apply(OP, losses, divisor.as_ref())?, |_| {
+        let (shape, dtype, reduction) = (*scores.shape(), scores.logical, lines.reduction);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let scale = Rows::spread(OP, reduction, divisor.as_ref(), pass.grad(), factors.shape())?;
             // Where no label counts, the scale is not finite.
-            let values = binary(OP, Binary::Mul, &factors, &scale, dtype)?;
+            let values = weighted(&Lines::spread(OP, reduction, divisor.as_ref(), pass.grad(), counts.shape())?)?;
             let values = select(OP, &counts, &values, &zeros(&values, dtype)?, dtype)?;
             let values = values.with_layout(Layout::contiguous(*index.shape()));
             let zero = RawTensor::full(index.device(), 0.0, shape, pass.dtype(0))?;
             let (zero, at, values) = (zero.operand()?, index.operand()?, values.operand()?);
-            let buffer = index.backend().scatter_add(zero, 1, at, values, pass.dtype(0))?;
+            let buffer = index.backend().scatter_add(zero, axis, at, values, pass.dtype(0))?;
             pass.give(0, RawTensor::new(index.device(), buffer, shape))
         }))
     })
@@ -269,8 +278,8 @@ impl<P: Float> Tensor<P> {
             let found = options.label_smoothing;
             return Err(Error::argument("cross_entropy", "label_smoothing", "from 0 to 1", found));
         }
-        let rows = Rows::new("cross_entropy", self, labels, options)?;
-        Ok(Self::from_raw(cross_entropy(&rows, options.label_smoothing)?))
+        let lines = Lines::new("cross_entropy", self, labels, options)?;
+        Ok(Self::from_raw(cross_entropy(&lines, options.label_smoothing)?))
     }
 
     /// Mean of `-self[label]` over rows of log-probabilities `[N, C]` (or `[C]`, or `[N, C, ..]`)
@@ -296,7 +305,7 @@ impl<P: Float> Tensor<P> {
             let found = options.label_smoothing;
             return Err(Error::argument("nll_loss", "label_smoothing", "0; use `cross_entropy_with`", found));
         }
-        Ok(Self::from_raw(nll(&Rows::new("nll_loss", self, labels, options)?)?))
+        Ok(Self::from_raw(nll(&Lines::new("nll_loss", self, labels, options)?)?))
     }
 }
 
@@ -352,6 +361,26 @@ mod tests {
         let fused = x.cross_entropy_with(&t, &options).unwrap().item().unwrap();
         let composed = x.log_softmax(1).unwrap().nll_loss_with(&t, &options).unwrap().item().unwrap();
         assert!((fused - composed).abs() <= 1e-12, "{fused} is not {composed}");
+    }
+
+    #[test]
+    fn scores_lie_as_they_like() {
+        let t = labels(&[0, 2, -100, 1, 1, 0, 2, 2], &[2, 4]);
+        let together = logits(&[2, 4, 3]).transpose(1, 2).unwrap();
+        let apart = together.contiguous().unwrap();
+        let every_second = logits(&[2, 3, 8]).slice(2, 2..6).unwrap();
+        for (x, same) in [(&together, &apart), (&every_second, &every_second.contiguous().unwrap())] {
+            let found = [x, same].map(|x| {
+                let x = x.detach().tracked();
+                let loss = x.cross_entropy(&t).unwrap();
+                let grad = loss.backward().unwrap().get(&x).unwrap().unwrap();
+                (loss.item().unwrap(), grad.to_vec().unwrap())
+            });
+            let [(loss, grad), (expected, slopes)] = &found;
+            assert!((loss - expected).abs() <= 1e-14, "{loss} is not {expected}");
+            let close = grad.iter().zip(slopes).all(|(a, b)| (a - b).abs() <= 1e-14);
+            assert!(close && grad.len() == 24, "{grad:?} is not {slopes:?}");
+        }
     }
 
     #[test]
