@@ -75,6 +75,13 @@ pub enum Unary {
         /// Largest result
         max: f64,
     },
+    /// `x^2 / 2` up to `delta` from zero, then its tangent; times `factor`
+    Huber {
+        /// Where the tangents begin
+        delta: f64,
+        /// Factor of the whole
+        factor: f64,
+    },
     /// `x^p` for a constant exponent
     Powf(f64),
     /// `mul * x + add`

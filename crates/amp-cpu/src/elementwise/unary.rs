@@ -115,6 +115,14 @@ impl<T: Float> Body<T, 1> for Forward {
                 let (min, max) = (T::of(min), T::of(max));
                 each!(y, (x) => clamp(x, min, max));
             }
+            Unary::Huber { delta, factor } => {
+                let (delta, factor) = (T::of(delta), T::of(factor));
+                // With `c` limited to `delta`, parabola and tangents are both `c (x - c / 2)`.
+                each!(y, (x) => {
+                    let c = clamp(x, zero - delta, delta);
+                    c * (x - T::of(0.5) * c) * factor
+                });
+            }
             Unary::Powf(p) => powf::<S, T>(p, x, y),
             Unary::Affine { mul, add } => {
                 let (mul, add) = (T::of(mul), T::of(add));
@@ -188,6 +196,10 @@ impl<T: Float> Body<T, 2> for Backward {
                 let (min, max) = (T::of(min), T::of(max));
                 let open = [min == T::of(f64::NEG_INFINITY), max == T::of(f64::INFINITY)];
                 each!(y, (s, g) => if (open[0] | (s > min)) & (open[1] | (s < max)) { g } else { zero });
+            }
+            Unary::Huber { delta, factor } => {
+                let (delta, factor) = (T::of(delta), T::of(factor));
+                each!(y, (s, g) => clamp(s, zero - delta, delta) * factor * g);
             }
             Unary::Powf(p) => powf_grad::<S, T>(p, s, g, y),
             Unary::Affine { mul, .. } => {

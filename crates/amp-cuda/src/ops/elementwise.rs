@@ -38,8 +38,9 @@ fn unary_code(op: Unary) -> (i32, [f64; 2]) {
         Unary::Softplus { beta, threshold } => (27, [beta, threshold]),
         Unary::Hardswish => (28, [0.0; 2]),
         Unary::Clamp { min, max } => (29, [min, max]),
-        Unary::Powf(p) => (30, [p, 0.0]),
-        Unary::Affine { mul, add } => (31, [mul, add]),
+        Unary::Huber { delta, factor } => (30, [delta, factor]),
+        Unary::Powf(p) => (31, [p, 0.0]),
+        Unary::Affine { mul, add } => (32, [mul, add]),
     }
 }
 

@@ -3,7 +3,7 @@ use amp_core::backend::{Binary, Compare, DType, Ternary, Unary};
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-const UNARY: [Unary; 36] = [
+const UNARY: [Unary; 37] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -36,6 +36,7 @@ const UNARY: [Unary; 36] = [
     Unary::Softplus { beta: -2.0, threshold: 3.0 },
     Unary::Hardswish,
     Unary::Clamp { min: -0.5, max: 0.7 },
+    Unary::Huber { delta: 0.7, factor: 1.5 },
     Unary::Clamp { min: -1.0, max: 1.0 },
     Unary::Clamp { min: -1.0, max: f64::INFINITY },
     Unary::Powf(1.7),

@@ -17,60 +17,22 @@ full_range! {
     HuberPrecision, "`huber_loss` must run in `F32`";
 }
 
-/// A function of the difference `d`.
-#[derive(Clone, Copy)]
-enum Curve {
-    /// `d²`
-    Square,
-    /// `|d|`
-    Absolute,
-    /// `d² / 2` up to `delta`, then the tangent; times `factor`.
-    Huber { delta: f64, factor: f64 },
-}
-
-impl Curve {
-    fn value(self, d: &RawTensor) -> Result<RawTensor> {
-        match self {
-            Self::Square => unary(Unary::Sqr, d, d.logical),
-            Self::Absolute => unary(Unary::Abs, d, d.logical),
-            Self::Huber { delta, factor } => {
-                // With c = clamp(d, -delta, delta) both branches are c (d - c / 2).
-                let c = unary(Unary::Clamp { min: -delta, max: delta }, d, d.logical)?;
-                let rest = binary("loss", Binary::Sub, d, &scaled(&c, 0.5)?, d.logical)?;
-                scaled(&binary("loss", Binary::Mul, &c, &rest, d.logical)?, factor)
-            }
-        }
-    }
-
-    /// `grad` times the slope at `d`.
-    fn gradient(self, d: &RawTensor, grad: &RawTensor) -> Result<RawTensor> {
-        let at_once =
-            |op| order::elementwise([d, grad], |backend, [d, grad]| backend.unary_grad(op, d, grad, d.logical));
-        match self {
-            Self::Square => at_once(Unary::Sqr),
-            Self::Absolute => at_once(Unary::Abs),
-            Self::Huber { delta, factor } => {
-                let slope = scaled(&unary(Unary::Clamp { min: -delta, max: delta }, d, d.logical)?, factor)?;
-                binary("loss", Binary::Mul, &slope, grad, d.logical)
-            }
-        }
-    }
-}
-
 #[track_caller]
 fn distance(
     op: &'static str,
-    curve: Curve,
+    of_difference: Unary,
     input: &RawTensor,
     target: &RawTensor,
     reduction: LossReduction,
 ) -> Result<RawTensor> {
     check_target(op, input, target)?;
     let d = binary(op, Binary::Sub, input, target, input.logical)?;
-    let losses = curve.value(&d)?;
+    let losses = unary(of_difference, &d, d.logical)?;
     let d = Saved::new(&d)?;
     elementwise(op, &[input, target], losses, reduction, move |i, grad| {
-        let grad = curve.gradient(&d, grad)?;
+        let grad = order::elementwise([&*d, grad], |backend, [x, grad]| {
+            backend.unary_grad(of_difference, x, grad, d.logical)
+        })?;
         if i == 0 { Ok(grad) } else { scaled(&grad, -1.0) }
     })
 }
@@ -91,7 +53,7 @@ impl<P: Float> Tensor<P> {
     where
         P: MsePrecision + SamePrecision<Q>,
     {
-        Ok(Self::from_raw(distance("mse_loss", Curve::Square, &self.raw, &target.raw, reduction)?))
+        Ok(Self::from_raw(distance("mse_loss", Unary::Sqr, &self.raw, &target.raw, reduction)?))
     }
 
     /// Mean of `|self - target|` (`torch.nn.functional.l1_loss`).
@@ -109,7 +71,7 @@ impl<P: Float> Tensor<P> {
     where
         P: L1Precision + SamePrecision<Q>,
     {
-        Ok(Self::from_raw(distance("l1_loss", Curve::Absolute, &self.raw, &target.raw, reduction)?))
+        Ok(Self::from_raw(distance("l1_loss", Unary::Abs, &self.raw, &target.raw, reduction)?))
     }
 
     /// Mean of `d² / 2 beta` where `|d| < beta`, else of `|d| - beta / 2` (`torch.nn.functional.smooth_l1_loss`).
@@ -138,7 +100,7 @@ impl<P: Float> Tensor<P> {
         if beta.is_nan() || beta < 0.0 {
             return Err(Error::argument("smooth_l1_loss", "beta", "0 or more", beta));
         }
-        let curve = if beta == 0.0 { Curve::Absolute } else { Curve::Huber { delta: beta, factor: 1.0 / beta } };
+        let curve = if beta == 0.0 { Unary::Abs } else { Unary::Huber { delta: beta, factor: 1.0 / beta } };
         Ok(Self::from_raw(distance("smooth_l1_loss", curve, &self.raw, &target.raw, reduction)?))
     }
 
@@ -163,7 +125,7 @@ impl<P: Float> Tensor<P> {
         if delta.is_nan() || delta <= 0.0 {
             return Err(Error::argument("huber_loss", "delta", "greater than 0", delta));
         }
-        let curve = Curve::Huber { delta, factor: 1.0 };
+        let curve = Unary::Huber { delta, factor: 1.0 };
         Ok(Self::from_raw(distance("huber_loss", curve, &self.raw, &target.raw, reduction)?))
     }
 }

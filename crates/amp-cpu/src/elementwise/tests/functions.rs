@@ -5,7 +5,7 @@ use crate::testing::{Random, Tensor};
 use crate::*;
 
 /// All functions, with arguments that take every branch.
-const FUNCTIONS: [Unary; 40] = [
+const FUNCTIONS: [Unary; 41] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -37,6 +37,7 @@ const FUNCTIONS: [Unary; 40] = [
     Unary::Softplus { beta: -2.0, threshold: 3.0 },
     Unary::Hardswish,
     Unary::Clamp { min: -1.5, max: 2.0 },
+    Unary::Huber { delta: 1.25, factor: 0.8 },
     Unary::Powf(0.0),
     Unary::Powf(0.5),
     Unary::Powf(-0.5),
