@@ -171,8 +171,9 @@ fn poolings_and_resizing_keep_the_channels_together() {
             assert!(lies_together(&grads.get(&x).unwrap().unwrap()));
         }
     }
-    // One pixel is both: its channels are a row without a copy, and the gradient behind them lies together again.
-    let y = x.adaptive_avg_pool2d(1).unwrap();
+    // One pixel is both: its channels are a row without a copy, and the gradient, one pixel for all, lies together again behind
+    // what reads it.
+    let y = x.relu().unwrap().adaptive_avg_pool2d(1).unwrap();
     let row = y.flatten(1, -1).unwrap();
     assert!(y.is_contiguous() && row.is_contiguous() && row.dims() == [2, 24]);
     assert!(lies_together(&row.sqr().unwrap().sum_all().unwrap().backward().unwrap().get(&x).unwrap().unwrap()));

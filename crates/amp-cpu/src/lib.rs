@@ -73,7 +73,7 @@ pub use norm::{
 pub use op::{Binary, Compare, Reduce, Scan, Ternary, Unary};
 pub use pool::{
     Pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d_grad, adaptive_max_pool2d, avg_pool2d, avg_pool2d_grad,
-    max_pool2d, max_pool2d_grad,
+    max_pool2d, max_pool2d_grad, max_pool2d_values,
 };
 pub use random::{random_mask, random_normal, random_uniform, uniform_last};
 pub use reduce::{arg_reduce, reduce, variance};

@@ -100,6 +100,7 @@ fn resize_grad<T: Real>(grad: &View, input: [usize; 2], how: Interpolation, out:
     let (rows, columns) = (mixes::<T>(input[0], height, how), mixes::<T>(input[1], width, how));
     let corners = corners(how);
     map_planes::<T>(grad, input, out, |source, plane, _| {
+        plane.fill(T::ZERO);
         for (row, line) in rows.iter().zip(source.chunks_exact(width.max(1))) {
             for (column, &slope) in columns.iter().zip(line) {
                 for &y in corners {

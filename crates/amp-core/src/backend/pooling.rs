@@ -21,6 +21,22 @@ pub trait Pooling {
     /// [`max_pool2d`](Self::max_pool2d) with `size` windows that divide the plane.
     fn adaptive_max_pool2d(&self, x: Operand<'_>, size: [usize; 2], order: MemoryOrder) -> Result<(Buffer, Buffer)>;
 
+    /// The values of [`max_pool2d`](Self::max_pool2d) by `spec`, or by `size` windows that divide the plane, for whoever asks for no
+    /// positions.
+    fn max_pool2d_values(
+        &self,
+        x: Operand<'_>,
+        spec: Option<&Pool2d>,
+        size: [usize; 2],
+        order: MemoryOrder,
+    ) -> Result<Buffer> {
+        let (values, _) = match spec {
+            Some(spec) => self.max_pool2d(x, spec, order)?,
+            None => self.adaptive_max_pool2d(x, size, order)?,
+        };
+        Ok(values)
+    }
+
     /// Adds each element of `grad` to the position its maximum came from; `indices` as returned by the pooling by `spec`, or by
     /// windows that divide the plane.
     fn max_pool2d_grad(

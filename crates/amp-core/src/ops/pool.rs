@@ -1,8 +1,8 @@
 //! Pooling over lines and images.
 
-use super::kernel::reduce;
+use super::reduce::fold;
 use super::window::{IntoExtent, PoolOptions, flat};
-use crate::autograd::{Pass, record};
+use crate::autograd::{Pass, grad_enabled, record};
 use crate::backend::{Buffer, MemoryOrder};
 use crate::order::{in_order, tensor};
 use crate::precision::{Float, I64};
@@ -19,7 +19,8 @@ macro_rules! poolings {
             /// side by side. Exact; NaN counts as the largest, and the gradient goes to the first of equal values.
             #[track_caller]
             pub fn $max(&self, windows: impl Into<PoolOptions<$dims>>) -> Result<Self> {
-                Ok(self.$max_with_indices(windows)?.0)
+                let windows = Windows::new(stringify!($max), $dims, &self.raw)?.fixed(windows.into())?;
+                Ok(Self::from_raw(windows.largest(&self.raw)?))
             }
 
             #[doc = concat!("[`", stringify!($max), "`](Self::", stringify!($max), ") and the position of each maximum in its line or plane.")]
@@ -33,7 +34,8 @@ macro_rules! poolings {
             #[doc = concat!("Largest value of each of `size` parts of `", $shape, "` (`F.", stringify!($adaptive_max), "`).")]
             #[track_caller]
             pub fn $adaptive_max(&self, size: impl IntoExtent<$dims>) -> Result<Self> {
-                Ok(self.$adaptive_max_with_indices(size)?.0)
+                let windows = Windows::new(stringify!($adaptive_max), $dims, &self.raw)?.adaptive(size.into_extent())?;
+                Ok(Self::from_raw(windows.largest(&self.raw)?))
             }
 
             #[doc = concat!("[`", stringify!($adaptive_max), "`](Self::", stringify!($adaptive_max), ") and the position of each maximum in its line or plane.")]
@@ -145,6 +147,11 @@ impl Windows {
         shape.into_shape(self.op)
     }
 
+    /// Fixed windows, if they are.
+    fn spec(&self) -> Option<&Pool2d> {
+        if let Kind::Fixed { spec, .. } = &self.kind { Some(spec) } else { None }
+    }
+
     /// The tensor in order; a line with a height.
     fn lifted(&self, x: &RawTensor) -> Result<RawTensor> {
         if self.dims == 2 {
@@ -154,6 +161,18 @@ impl Windows {
         let layout = &x.layout;
         let (shape, strides) = (inserted(&layout.shape, 1), inserted(&layout.strides, 0));
         Ok(x.with_layout(Layout { shape, strides, offset: layout.offset }))
+    }
+
+    /// The maxima alone, of which only the gradient asks for the positions.
+    #[track_caller]
+    fn largest(self, x: &RawTensor) -> Result<RawTensor> {
+        if grad_enabled() && x.edge.is_some() {
+            return Ok(self.max(x)?.0);
+        }
+        let y = x.backend().max_pool2d_values(self.lifted(x)?.operand()?, self.spec(), self.size, self.order)?;
+        record(self.op, &[x], tensor(self.order, x.device(), y, self.result(self.size)?), |_| {
+            unreachable!("a gradient is recorded with positions")
+        })
     }
 
     #[track_caller]
@@ -168,8 +187,7 @@ impl Windows {
         let y = record(self.op, &[x], tensor(self.order, x.device(), y, shape), |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| {
                 self.give(pass, |grad, out| {
-                    let spec = if let Kind::Fixed { spec, .. } = &self.kind { Some(spec) } else { None };
-                    grad.backend().max_pool2d_grad(grad.operand()?, &indices, self.input, spec, out)
+                    grad.backend().max_pool2d_grad(grad.operand()?, &indices, self.input, self.spec(), out)
                 })
             }))
         })?;
@@ -178,6 +196,11 @@ impl Windows {
 
     #[track_caller]
     fn average(self, x: &RawTensor) -> Result<RawTensor> {
+        if matches!(self.kind, Kind::Adaptive) && self.size == [1, 1] {
+            // One part is a mean: a sum that loses no digits ([300, 300] of 60000 were 59952), and a gradient that is not stored.
+            let (axes, pixels): (Vec<usize>, usize) = ((2..self.shape.len()).collect(), self.input.iter().product());
+            return fold(self.op, Reduce::Mean, x, &axes, 1.0 / pixels as f64);
+        }
         let y = self.averages(x)?;
         record(self.op, &[x], y, |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| {
@@ -193,10 +216,6 @@ impl Windows {
 
     fn averages(&self, x: &RawTensor) -> Result<RawTensor> {
         let shape = self.result(self.size)?;
-        if self.is_one_large() {
-            let axes: Vec<usize> = (2..self.shape.len()).collect();
-            return Ok(reduce(Reduce::Mean, x, &axes, x.logical)?.with_layout(Layout::contiguous(shape)));
-        }
         let image = self.lifted(x)?;
         let y = match &self.kind {
             Kind::Fixed { spec, count_include_pad } => {
@@ -205,13 +224,6 @@ impl Windows {
             Kind::Adaptive => x.backend().adaptive_avg_pool2d(image.operand()?, self.size, self.order)?,
         };
         Ok(tensor(self.order, x.device(), y, shape))
-    }
-
-    /// Whether each plane is one part of many pixels: the pooling adds them one after the other, which would lose digits that
-    /// the reduction keeps (`[300, 300]` of 60000 were 59952).
-    fn is_one_large(&self) -> bool {
-        const LARGE: usize = 64;
-        matches!(self.kind, Kind::Adaptive) && self.size == [1, 1] && self.input.iter().product::<usize>() > LARGE
     }
 
     fn give(

@@ -1,12 +1,14 @@
 //! Average pooling and its gradient.
 
 use super::lanes::{Divided, Row, Spread, Sums};
+use super::rows::{Joined, Quotients, Run, Shares, Sum};
 use super::{Pool2d, Window};
 use crate::num::{Real, in_real};
 use crate::pixel::{Images, map_rows};
 use crate::plane::{map_planes, planes};
 use crate::simd::dispatch;
 use crate::{DType, MemoryOrder, Storage, View, scratch};
+use std::marker::PhantomData;
 
 /// Mean of each window, in the precision of `x`; `count_include_pad` counts the padding it covers as zeros.
 ///
@@ -56,12 +58,6 @@ impl Windows {
         [self.axes[0].len(), self.axes[1].len()]
     }
 
-    /// All windows, row-major, with the number of pixels they average over.
-    fn each<T: Real>(&self) -> impl Iterator<Item = (&Window, &Window, T)> {
-        let pairs = self.axes[0].iter().flat_map(|row| self.axes[1].iter().map(move |column| (row, column)));
-        pairs.map(|(row, column)| (row, column, self.count(row, column)))
-    }
-
     /// The number of pixels that a window averages over.
     fn count<T: Real>(&self, row: &Window, column: &Window) -> T {
         T::of(if self.count_include_pad { row.size * column.size } else { row.pixels().len() * column.pixels().len() }
@@ -84,16 +80,11 @@ fn mean(x: &View, windows: &Windows, order: MemoryOrder) -> Storage {
 
 fn mean_in<T: Real>(x: &View, windows: &Windows) -> Storage {
     let (_, [_, width]) = planes(x);
-    map_planes::<T>(x, windows.size(), x.logical, |source, plane, _| {
-        for ((row, column, count), to) in windows.each::<T>().zip(plane) {
-            let mut sum = T::default();
-            for y in row.pixels() {
-                for &value in &source[y * width + column.start..y * width + column.end] {
-                    sum += value;
-                }
-            }
-            *to = sum / count;
-        }
+    let ([rows, columns], counts) = (&windows.axes, windows.counts::<T>().concat());
+    let runs = Run::all(columns);
+    map_planes::<T>(x, windows.size(), x.logical, |source, to, _| {
+        let sums = Joined { rows, columns: &runs, width, source, to, places: None, join: PhantomData::<Sum> };
+        dispatch(Quotients { sums, counts: &counts });
     })
 }
 
@@ -105,16 +96,12 @@ fn spread(grad: &View, input: [usize; 2], windows: &Windows, (out, order): (DTyp
 }
 
 fn spread_in<T: Real>(grad: &View, input: [usize; 2], windows: &Windows, out: DType) -> Storage {
-    let width = input[1];
-    map_planes::<T>(grad, input, out, |source, plane, _| {
-        for ((row, column, count), &slope) in windows.each::<T>().zip(source) {
-            let share = slope / count;
-            for y in row.pixels() {
-                for to in &mut plane[y * width + column.start..y * width + column.end] {
-                    *to += share;
-                }
-            }
-        }
+    let ([rows, columns], counts) = (&windows.axes, windows.counts::<T>().concat());
+    let (width, runs) = (input[1], Run::all(columns));
+    map_planes::<T>(grad, input, out, |grad, to, _| {
+        scratch::with(grad.len(), |shares: &mut [T]| {
+            dispatch(Shares { rows, columns: &runs, width, grad, counts: &counts, shares, to });
+        });
     })
 }
 

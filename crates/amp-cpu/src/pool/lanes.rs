@@ -57,6 +57,28 @@ impl<T: Real> Kernel for Largest<'_, T> {
     }
 }
 
+/// [`Largest`] without its place.
+pub(super) struct Greater<'a, T> {
+    pub row: Row<'a>,
+    pub source: &'a [T],
+    pub best: &'a mut [T],
+}
+
+impl<T: Real> Kernel for Greater<'_, T> {
+    type Output = ();
+    const WIDEST: Level = T::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { row, source, best } = self;
+        row.pairs(|window, pixel, _| {
+            for (&value, best) in source[pixel].iter().zip(&mut best[window]) {
+                *best = if (value > *best) | value.is_nan() { value } else { *best };
+            }
+        });
+    }
+}
+
 /// Adds the gradient of each window to the pixel that its maximum came from; the first one of the row has number `first`.
 pub(super) struct Routed<'a, T> {
     pub row: Row<'a>,

@@ -1,7 +1,9 @@
 //! Max pooling, its indices and its gradient.
 
-use super::lanes::{Largest, Routed, Row};
+use super::lanes::{Greater, Largest, Routed, Row};
+use super::rows::{self, Joined, Run};
 use super::{Pool2d, Window};
+use crate::line::{Span, store};
 use crate::num::{Real, in_real};
 use crate::output::Output;
 use crate::pixel::{Images, Rows, map_rows};
@@ -9,7 +11,7 @@ use crate::plane::{map_planes, planes};
 use crate::simd::dispatch;
 use crate::split::for_chunks;
 use crate::{DType, MemoryOrder, SliceMut, Storage, View, scratch};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::marker::PhantomData;
 
 /// Largest value of each window, in the precision of `x`, and its position in the plane `[H, W]` as I64; -1 in a window whose
 /// pixels all are padding.
@@ -22,6 +24,17 @@ pub fn max_pool2d(x: &View, spec: &Pool2d, order: MemoryOrder) -> (Storage, Stor
 /// [`max_pool2d`] with windows that divide the plane into `size` parts.
 pub fn adaptive_max_pool2d(x: &View, size: [usize; 2], order: MemoryOrder) -> (Storage, Storage) {
     pool(x, Window::axes(None, planes(x).1, size), order)
+}
+
+/// The values of [`max_pool2d`] by `spec`, or by windows that divide the plane into `size` parts, without their positions.
+///
+/// These are twice as many bytes as F32 values.
+pub fn max_pool2d_values(x: &View, spec: Option<&Pool2d>, size: [usize; 2], order: MemoryOrder) -> Storage {
+    let windows = Window::axes(spec, planes(x).1, size);
+    in_real!(x.logical, T => match order {
+        MemoryOrder::RowMajor => values_in::<T>(x, &windows),
+        MemoryOrder::ChannelsLast => values_of_pixels::<T>(x, &windows),
+    })
 }
 
 /// Gradient of the max poolings by `spec`, or by windows that divide the plane: adds each element of `grad` `[N, C, oh, ow]` to
@@ -49,19 +62,64 @@ fn pool(x: &View, windows: [Vec<Window>; 2], order: MemoryOrder) -> (Storage, St
 }
 
 fn pool_in<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storage, Storage) {
-    let (count, [_, width]) = planes(x);
-    let size = [rows.len(), columns.len()];
-    let indices: Vec<AtomicI64> = (0..count * size[0] * size[1]).map(|_| AtomicI64::new(0)).collect();
-    let y = map_planes::<T>(x, size, x.logical, |source, plane, index| {
-        let mut places = indices[index * plane.len()..].iter();
-        let windows = rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column)));
-        for ((row, column), to) in windows.zip(plane) {
-            let (value, place) = largest(source, width, row, column);
-            *to = value;
-            places.next().expect("one place per window").store(place, Ordering::Relaxed);
-        }
+    let (count, [height, width]) = planes(x);
+    let (from, to) = (height * width, rows.len() * columns.len());
+    let (span, runs) = (Span::row_major(x), Run::all(columns));
+    let mut y = Storage::unwritten(x.logical, count * to);
+    let mut indices = Storage::unwritten(DType::I64, y.len());
+    let output = Output::new(&mut y);
+    for_chunks(&mut indices, to, &|index, places| {
+        let SliceMut::I64(places) = places else { unreachable!("indices are I64") };
+        scratch::with(from + to, |buffer: &mut [T]| {
+            let (room, plane) = buffer.split_at_mut(from);
+            let source = span.read(index * from, from, room);
+            // SAFETY: each task has its own plane.
+            let mut part = unsafe { output.part(index * to, to) };
+            store(&mut part, plane, |to| {
+                if from > MARKS {
+                    return each_largest(source, width, [rows, columns], to, places);
+                }
+                let places = Some(places);
+                dispatch(Joined {
+                    rows,
+                    columns: &runs,
+                    width,
+                    source,
+                    to,
+                    places,
+                    join: PhantomData::<rows::Largest>,
+                });
+            });
+        });
     });
-    (y, Storage::I64(indices.into_iter().map(AtomicI64::into_inner).collect()))
+    (y, indices)
+}
+
+fn values_in<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> Storage {
+    let (_, [_, width]) = planes(x);
+    let runs = Run::all(columns);
+    map_planes::<T>(x, [rows.len(), columns.len()], x.logical, |source, to, _| {
+        let join = PhantomData::<rows::Largest>;
+        dispatch(Joined { rows, columns: &runs, width, source, to, places: None, join });
+    })
+}
+
+/// Largest planes whose pixels' numbers are F32.
+const MARKS: usize = 1 << 24;
+
+/// Window by window.
+pub(super) fn each_largest<T: Real>(
+    source: &[T],
+    width: usize,
+    windows: [&[Window]; 2],
+    to: &mut [T],
+    places: &mut [i64],
+) {
+    let [rows, columns] = windows;
+    let windows = rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column)));
+    for ((row, column), (to, place)) in windows.zip(to.iter_mut().zip(places)) {
+        (*to, *place) = largest(source, width, row, column);
+    }
 }
 
 fn largest<T: Real>(source: &[T], width: usize, row: &Window, column: &Window) -> (T, i64) {
@@ -85,6 +143,7 @@ fn first_place(width: usize, row: &Window, column: &Window) -> i64 {
 
 fn scatter<T: Real>(grad: &View, indices: &[i64], input: [usize; 2], out: DType) -> Storage {
     map_planes::<T>(grad, input, out, |source, plane, index| {
+        plane.fill(T::ZERO);
         for (&slope, &place) in source.iter().zip(&indices[index * source.len()..]) {
             // There is no place -1.
             plane.get_mut(place as usize).into_iter().for_each(|to| *to += slope);
@@ -110,6 +169,17 @@ fn pool_pixels<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storag
         });
     });
     (y, indices)
+}
+
+/// [`values_in`] of images whose channels lie together.
+fn values_of_pixels<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> Storage {
+    map_rows::<T>(x, [rows.len(), columns.len()], x.logical, |mut source, i, to| {
+        let channels = source.images.channels;
+        to.fill(T::LEAST);
+        for y in rows[i].pixels() {
+            dispatch(Greater { row: Row { windows: columns, channels }, source: source.read(y), best: to });
+        }
+    })
 }
 
 fn largest_of_rows<T: Real>(

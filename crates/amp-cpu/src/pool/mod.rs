@@ -6,11 +6,12 @@
 mod average;
 mod lanes;
 mod max;
+mod rows;
 #[cfg(test)]
 mod tests;
 
 pub use average::{adaptive_avg_pool2d, adaptive_avg_pool2d_grad, avg_pool2d, avg_pool2d_grad};
-pub use max::{adaptive_max_pool2d, max_pool2d, max_pool2d_grad};
+pub use max::{adaptive_max_pool2d, max_pool2d, max_pool2d_grad, max_pool2d_values};
 
 /// Windows of a pooling; pairs are (vertical, horizontal).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -174,6 +174,8 @@ fn everything(x: &Tensor, spec: &Pool2d, size: [usize; 2], order: MemoryOrder) -
             None => adaptive_max_pool2d(&x, size, order),
         };
         let Storage::I64(places) = &indices else { panic!("indices are I64") };
+        let values = max_pool2d_values(&x, spec, output, order);
+        assert_eq!(format!("{values:?}"), format!("{y:?}"), "{spec:?}");
         let dx = max_pool2d_grad(&grad, places, input, spec, (logical, order));
         let ordered = |shape: &[usize], result| format!("{:?}", Tensor::row_major(shape, order, &result));
         results.extend([ordered(&shape, y), ordered(&shape, indices), ordered(x.layout.shape.as_ref(), dx)]);
@@ -207,7 +209,7 @@ fn both_orders_have_the_same_bits() {
     let mut random = Random::new(26);
     let mut specs = specs();
     specs.push(pool([3, 2], [1, 2], [1, 1], [2, 3]));
-    let shapes = [[2, 3, 7, 9], [1, 37, 7, 9]];
+    let shapes = [[2, 3, 7, 9], [1, 37, 7, 9], [1, 2, 8, 75], [0, 2, 7, 9]];
     for (spec, dtype) in
         specs.iter().flat_map(|s| [DType::F32, DType::BF16, DType::F16, DType::F64].map(|dtype| (s, dtype)))
     {
@@ -229,6 +231,20 @@ fn any_number_of_threads_gives_the_same_bits() {
     for order in [MemoryOrder::RowMajor, MemoryOrder::ChannelsLast] {
         let [one, two] = [1, 2].map(|n| with_num_threads(n, || everything(&x, &spec, [2, 1], order)));
         assert!(one == two, "{order:?}");
+    }
+}
+
+#[test]
+fn windows_side_by_side_and_one_by_one_have_the_same_maxima() {
+    let x = wild(&mut Random::new(30), &[1, 1, 11, 45], DType::F32);
+    let Storage::F32(source) = &x.storage else { panic!("made so") };
+    for spec in specs() {
+        let [rows, columns] = spec.windows([11, 45]);
+        let mut each = (vec![0.0; rows.len() * columns.len()], vec![0; rows.len() * columns.len()]);
+        max::each_largest(source, 45, [&rows, &columns], &mut each.0, &mut each.1);
+        let (y, indices) = max_pool2d(&x.view(), &spec, ROWS.1);
+        let found = format!("{y:?} {indices:?}");
+        assert_eq!(found, format!("{:?} {:?}", Storage::from(each.0), Storage::from(each.1)), "{spec:?}");
     }
 }
 

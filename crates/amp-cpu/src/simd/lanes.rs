@@ -34,6 +34,19 @@ pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self>
     /// The greater of each two; either where one is NaN.
     fn greater(self, other: Self) -> Self;
 
+    /// In each lane `other` and the second mark where it is greater or NaN; else the lane itself and the first mark.
+    #[inline(always)]
+    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+    fn outdone(self, other: Self, marks: [Self; 2]) -> [Self; 2] {
+        let [mut best, other, mut mark, other_mark] = [self, other, marks[0], marks[1]].map(Self::array);
+        for i in 0..LANES {
+            let greater = (other[i] > best[i]) | (other[i] != other[i]);
+            best[i] = if greater { other[i] } else { best[i] };
+            mark[i] = if greater { other_mark[i] } else { mark[i] };
+        }
+        [Self::load(&best), Self::load(&mark)]
+    }
+
     /// `e^x` to 1.5 ulp.
     fn exp(self) -> Self;
 
@@ -172,6 +185,36 @@ mod tests {
             let mut all = [7.0; LANES];
             S::F32::load_part(self.0, -1.0).greater(Lanes::load_part(self.1, 2.0)).store_part(&mut all[..LANES - 1]);
             all
+        }
+    }
+
+    /// What stays of elements and their marks when others come.
+    struct Outdone<'a>([&'a [f32; LANES]; 2]);
+
+    impl Kernel for Outdone<'_> {
+        type Output = [[f32; LANES]; 2];
+
+        #[inline(always)]
+        fn run<S: Simd>(self) -> [[f32; LANES]; 2] {
+            let marks = [1.0, 2.0].map(S::F32::splat);
+            S::F32::load(self.0[0]).outdone(Lanes::load(self.0[1]), marks).map(Lanes::array)
+        }
+    }
+
+    #[test]
+    fn what_is_greater_or_nan_outdoes() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        let cases =
+            [(1.0, 2.0, 2.0), (2.0, 1.0, 1.0), (0.0, -0.0, 1.0), (-0.0, 0.0, 1.0), (nan, 1.0, 1.0), (1.0, nan, 2.0)];
+        let rare = [(nan, nan, 2.0), (-inf, -inf, 1.0), (-inf, -1.0, 2.0), (nan, inf, 1.0), (inf, nan, 2.0)];
+        for turn in 0..LANES {
+            let each: [_; LANES] = std::array::from_fn(|i| cases.iter().chain(&rare).cycle().nth(i + turn).copied());
+            let each = each.map(|case| case.expect("without end"));
+            for level in Level::ALL.into_iter().filter(|level| *level <= Level::best()) {
+                let [best, mark] = dispatch_at(level, Outdone([&each.map(|case| case.0), &each.map(|case| case.1)]));
+                let expected = each.map(|(a, b, mark)| if mark == 1.0 { a } else { b }.to_bits());
+                assert_eq!((best.map(f32::to_bits), mark), (expected, each.map(|case| case.2)), "{level:?}");
+            }
         }
     }
 

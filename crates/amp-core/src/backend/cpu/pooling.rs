@@ -19,6 +19,17 @@ impl Pooling for CpuBackend {
         Ok((Buffer::new(y), Buffer::new(indices)))
     }
 
+    fn max_pool2d_values(
+        &self,
+        x: Operand<'_>,
+        spec: Option<&Pool2d>,
+        size: [usize; 2],
+        order: MemoryOrder,
+    ) -> Result<Buffer> {
+        let x = resized(if spec.is_some() { "max_pool2d" } else { "adaptive_max_pool2d" }, x, size)?;
+        Ok(Buffer::new(amp_cpu::max_pool2d_values(&x, spec, size, order)))
+    }
+
     fn max_pool2d_grad(
         &self,
         grad: Operand<'_>,

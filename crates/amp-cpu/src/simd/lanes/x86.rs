@@ -101,6 +101,16 @@ impl Lanes<f32> for Wide512 {
     }
 
     #[inline(always)]
+    fn outdone(self, other: Self, marks: [Self; 2]) -> [Self; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let greater = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(other.0, self.0);
+            let either = greater | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
+            [(self, other), (marks[0], marks[1])].map(|(a, b)| Self(_mm512_mask_mov_ps(a.0, either, b.0)))
+        }
+    }
+
+    #[inline(always)]
     fn evens(self, next: Self) -> Self {
         // SAFETY: see above.
         unsafe {
@@ -207,6 +217,17 @@ impl Lanes<f32> for Wide256 {
     }
 
     #[inline(always)]
+    fn outdone(self, other: Self, marks: [Self; 2]) -> [Self; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let low = outdone_256(other.0, self.0);
+            let high = outdone_256(other.1, self.1);
+            [(self, other), (marks[0], marks[1])]
+                .map(|(a, b)| Self(_mm256_blendv_ps(a.0, b.0, low), _mm256_blendv_ps(a.1, b.1, high)))
+        }
+    }
+
+    #[inline(always)]
     fn evens(self, next: Self) -> Self {
         // SAFETY: see above.
         unsafe { Self(evens_256(self.0, self.1), evens_256(next.0, next.1)) }
@@ -234,6 +255,13 @@ impl Lanes<f32> for Wide256 {
             Self(scale_256(power.0, low.0), scale_256(power.1, high.0))
         }
     }
+}
+
+/// Where `other` is greater or NaN.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn outdone_256(other: __m256, best: __m256) -> __m256 {
+    _mm256_or_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(other, best), _mm256_cmp_ps::<_CMP_UNORD_Q>(other, other))
 }
 
 /// The mask of the first lanes; there are sixteen.
