@@ -19,6 +19,7 @@ mod distance;
 mod dtype;
 mod elementwise;
 mod gemm;
+mod grid;
 mod index;
 mod layout;
 mod line;
@@ -64,6 +65,7 @@ pub use elementwise::{
     unary_grad,
 };
 pub use gemm::{Epilogue, matmul, matmul_acc, matmul_sums};
+pub use grid::{GridMode, GridPadding, Sampling, grid_sample, grid_sample_grad, grid_sample_grad_grid};
 pub use index::{gather, index_add, index_bounds, index_select, indices, scatter, scatter_add};
 pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
 pub use line::{cumprod_grad, median, running_extreme, scan, sort, topk};

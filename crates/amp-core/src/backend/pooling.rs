@@ -2,7 +2,7 @@
 
 use super::{Buffer, Operand};
 use crate::Result;
-use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d};
+use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d, Sampling};
 
 /// Pooling and resampling of `[N, C, H, W]` planes, in F32 (F64 for F64); results are rounded once.
 ///
@@ -89,4 +89,39 @@ pub trait Pooling {
         how: Interpolation,
         out: (DType, MemoryOrder),
     ) -> Result<Buffer>;
+
+    /// Images at the places of a grid `[N, h, w, 2]`; nothing where element-wise operations find them as well.
+    fn grid_sample(
+        &self,
+        _x: Operand<'_>,
+        _grid: Operand<'_>,
+        _how: Sampling,
+        _out: (DType, MemoryOrder),
+    ) -> Result<Option<Buffer>> {
+        Ok(None)
+    }
+
+    /// Gradient of [`grid_sample`](Self::grid_sample) with respect to images of `input`, where these are sampled.
+    fn grid_sample_grad(
+        &self,
+        _grad: Operand<'_>,
+        _grid: Operand<'_>,
+        _input: [usize; 2],
+        _how: Sampling,
+        _out: (DType, MemoryOrder),
+    ) -> Result<Buffer> {
+        unreachable!("a device that samples images has their gradient")
+    }
+
+    /// Gradient of [`grid_sample`](Self::grid_sample) with respect to the grid, where images are sampled.
+    fn grid_sample_grad_grid(
+        &self,
+        _x: Operand<'_>,
+        _grid: Operand<'_>,
+        _grad: Operand<'_>,
+        _how: Sampling,
+        _out: DType,
+    ) -> Result<Buffer> {
+        unreachable!("a device that samples images has the gradient of the places")
+    }
 }

@@ -1,42 +1,22 @@
 //! Images sampled at places that a grid names, as spatial transformers do.
 
+mod composed;
+
 use super::window::IntoExtent;
+use crate::autograd::{Pass, Saved, record};
 use crate::memory::on_host;
-use crate::precision::{Bool, Element, F64, Float, I64, SamePrecision};
+use crate::order::tensor;
+use crate::precision::{Element, F64, Float, SamePrecision};
+use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use crate::{Device, Error, Result, shape};
-
-/// How [`Tensor::grid_sample`] mixes the pixels around a place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GridMode {
-    /// The four around it, by their distance.
-    #[default]
-    Bilinear,
-    /// The nearest one; halfway, that of the even number.
-    Nearest,
-    /// The sixteen around it, by a cubic of slope -0.75.
-    Bicubic,
-}
-
-/// What [`Tensor::grid_sample`] finds outside of an image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GridPadding {
-    /// Zeros.
-    #[default]
-    Zeros,
-    /// The pixel at the border.
-    Border,
-    /// The image, reflected at its borders as often as it takes.
-    Reflection,
-}
+use crate::{Device, Error, IntoShape, Result, shape};
+use amp_cpu::Sampling;
+pub use amp_cpu::{GridMode, GridPadding};
+pub(super) use composed::{cubic, plus};
 
 /// Options of [`Tensor::grid_sample`]; `Default` is PyTorch's: bilinear, zeros outside, corners not aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GridOptions {
-    mode: GridMode,
-    padding: GridPadding,
-    align_corners: bool,
-}
+pub struct GridOptions(Sampling);
 
 impl GridOptions {
     /// Bilinear, zeros outside, corners not aligned.
@@ -46,125 +26,20 @@ impl GridOptions {
 
     /// How pixels are mixed.
     pub fn mode(mut self, mode: GridMode) -> Self {
-        self.mode = mode;
+        self.0.mode = mode;
         self
     }
 
     /// What lies outside of an image.
     pub fn padding(mut self, padding: GridPadding) -> Self {
-        self.padding = padding;
+        self.0.padding = padding;
         self
     }
 
     /// Whether -1 and 1 are the centres of the corner pixels, not their outer edges.
     pub fn align_corners(mut self, align_corners: bool) -> Self {
-        self.align_corners = align_corners;
+        self.0.align_corners = align_corners;
         self
-    }
-}
-
-/// Pixels of a line that take part in each place: their numbers, whole, and their shares.
-type Taps<W> = Vec<(Tensor<W>, Tensor<W>)>;
-
-/// One of the two directions of an image of `size` pixels.
-#[derive(Clone, Copy)]
-struct Line {
-    size: usize,
-    options: GridOptions,
-}
-
-impl Line {
-    /// -1 to 1 as numbers of pixels.
-    #[track_caller]
-    fn pixels<W: Float>(self, place: &Tensor<W>) -> Result<Tensor<W>> {
-        let size = self.size as f64;
-        match self.options.align_corners {
-            true => place.add(1.0)?.mul((size - 1.0) / 2.0),
-            false => place.add(1.0)?.mul(size)?.sub(1.0)?.div(2.0),
-        }
-    }
-
-    /// Numbers of pixels brought into the image, unless zeros lie outside. What is brought to a border has no slope.
-    #[track_caller]
-    fn inside<W: Float>(self, pixel: Tensor<W>) -> Result<Tensor<W>> {
-        let pixel = match self.options.padding {
-            GridPadding::Zeros => return Ok(pixel),
-            GridPadding::Border => pixel,
-            GridPadding::Reflection => self.reflected(&pixel)?,
-        };
-        let last = (self.size - 1) as f64;
-        let least = pixel.detach().gt(0.0)?.where_(&pixel, 0.0)?;
-        pixel.detach().lt(last)?.where_(&least, last)
-    }
-
-    /// Reflected at the ends: the centres of the first and the last pixel, or their outer edges.
-    #[track_caller]
-    fn reflected<W: Float>(self, pixel: &Tensor<W>) -> Result<Tensor<W>> {
-        let (low, span) =
-            if self.options.align_corners { (0.0, self.size as f64 - 1.0) } else { (-0.5, self.size as f64) };
-        if span == 0.0 {
-            return pixel.zeros_like();
-        }
-        let from = pixel.sub(low)?;
-        let from = from.detach().lt(0.0)?.where_(&from.neg()?, &from)?;
-        let times = from.detach().div(span)?.floor()?;
-        let rest = from.sub(&times.mul(span)?)?;
-        let odd = times.remainder(2.0)?.eq(1.0)?;
-        odd.where_(&rest.neg()?.add(span)?, &rest)?.add(low)
-    }
-
-    #[track_caller]
-    fn taps<W: Float>(self, place: &Tensor<W>) -> Result<Taps<W>> {
-        let pixel = self.pixels(place)?;
-        match self.options.mode {
-            GridMode::Nearest => {
-                let pixel = self.inside(pixel)?.detach().round()?;
-                Ok(vec![(pixel.clone(), pixel.ones_like()?)])
-            }
-            GridMode::Bilinear => {
-                let pixel = self.inside(pixel)?;
-                let first = pixel.detach().floor()?;
-                let share = pixel.sub(&first)?;
-                Ok(vec![(first.clone(), share.neg()?.add(1.0)?), (first.add(1.0)?, share)])
-            }
-            GridMode::Bicubic => {
-                let first = pixel.detach().floor()?;
-                let shares = cubic(&pixel.sub(&first)?)?;
-                let mut taps = Taps::new();
-                for (step, share) in (-1..3).zip(shares) {
-                    taps.push((self.inside(first.add(f64::from(step))?)?, share));
-                }
-                Ok(taps)
-            }
-        }
-    }
-}
-
-/// Shares of the four pixels around a place at a distance of `t` behind the second (Keys, 1981, with `a = -0.75`).
-#[track_caller]
-pub(super) fn cubic<W: Float>(t: &Tensor<W>) -> Result<[Tensor<W>; 4]> {
-    let rest = t.neg()?.add(1.0)?;
-    Ok([far(&t.add(1.0)?)?, near(t)?, near(&rest)?, far(&rest.add(1.0)?)?])
-}
-
-const A: f64 = -0.75;
-
-#[track_caller]
-fn near<W: Float>(x: &Tensor<W>) -> Result<Tensor<W>> {
-    x.mul(A + 2.0)?.sub(A + 3.0)?.mul(x)?.mul(x)?.add(1.0)
-}
-
-#[track_caller]
-fn far<W: Float>(x: &Tensor<W>) -> Result<Tensor<W>> {
-    x.mul(A)?.sub(5.0 * A)?.mul(x)?.add(8.0 * A)?.mul(x)?.sub(4.0 * A)
-}
-
-/// One term more of a sum.
-#[track_caller]
-pub(super) fn plus<W: Float>(sum: Option<Tensor<W>>, term: Tensor<W>) -> Result<Tensor<W>> {
-    match sum {
-        None => Ok(term),
-        Some(sum) => sum.add(&term),
     }
 }
 
@@ -183,57 +58,57 @@ impl<P: Float> Tensor<P> {
         P: SamePrecision<Q>,
     {
         const OP: &str = "grid_sample";
-        let &[n, channels, height, width] = self.dims() else {
+        let &[n, _, height, width] = self.dims() else {
             let found = self.raw.shape().into();
             return Err(Error::Rank { op: OP, what: "the input", expected: "4 dimensions", found });
         };
-        let &[grids, h, w, 2] = grid.dims() else { return Err(not_a_grid(n, grid)) };
+        let &[grids, _, _, 2] = grid.dims() else { return Err(not_a_grid(n, grid)) };
         if grids != n {
             return Err(not_a_grid(n, grid));
         }
         if height == 0 || width == 0 {
             return Err(Error::Empty { op: OP, shape: self.raw.shape().into() });
         }
-        let places = grid.to::<P::Wide>()?.reshape([n, h * w, 2])?;
-        let places = places.eq(&places)?.where_(&places, -1.0)?;
-        let columns = Line { size: width, options }.taps(&places.select(2, 0)?)?;
-        let rows = Line { size: height, options }.taps(&places.select(2, 1)?)?;
-        let pixels = self.to::<P::Wide>()?.reshape([n, channels, height * width])?;
-        let mut sum: Option<Tensor<P::Wide>> = None;
-        for (row, down) in &rows {
-            for (column, across) in &columns {
-                let term = taken(&pixels, [(row, down, height), (column, across, width)])?;
-                sum = Some(plus(sum, term)?);
-            }
+        let how = options.0;
+        match sampled(&self.raw, &grid.raw, how)? {
+            Some(y) => Ok(Self::from_raw(y)),
+            None => composed::grid_sample(self, grid, how),
         }
-        sum.expect("at least one tap").reshape([n, channels, h, w])?.to()
     }
+}
+
+/// The images at the places, where the device has a kernel for it.
+#[track_caller]
+fn sampled(x: &RawTensor, grid: &RawTensor, how: Sampling) -> Result<Option<RawTensor>> {
+    x.device().check_same(grid.device(), "grid_sample")?;
+    let (order, from) = (x.backend().pooling_order(&x.layout), *x.shape());
+    let sampled = x.backend().grid_sample(x.operand()?, grid.operand()?, how, (x.logical, order))?;
+    let Some(buffer) = sampled else { return Ok(None) };
+    let shape = [from[0], from[1], grid.shape()[1], grid.shape()[2]].into_shape("grid_sample")?;
+    let y = tensor(order, x.device(), buffer, shape);
+    let y = record("grid_sample", &[x, grid], y, |_| {
+        let kept = grid.edge.is_some().then(|| Saved::new(x)).transpose()?;
+        let grid = Saved::new(grid)?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let (grad, input) = (pass.grad().clone(), [from[2], from[3]]);
+            if pass.wants(0) {
+                let out = (pass.dtype(0), order);
+                let slopes = grad.backend().grid_sample_grad(grad.operand()?, grid.operand()?, input, how, out)?;
+                pass.give(0, tensor(order, grad.device(), slopes, from))?;
+            }
+            let Some(x) = kept.as_ref().filter(|_| pass.wants(1)) else { return Ok(()) };
+            let (x, places, slopes) = (x.operand()?, grid.operand()?, grad.operand()?);
+            let slopes = grad.backend().grid_sample_grad_grid(x, places, slopes, how, pass.dtype(1))?;
+            pass.give(1, RawTensor::new(grad.device(), slopes, *grid.shape()))
+        }))
+    })?;
+    Ok(Some(y))
 }
 
 #[track_caller]
 fn not_a_grid<Q: Element>(n: usize, grid: &Tensor<Q>) -> Error {
     let expected = format!("[{n}, h, w, 2]");
     Error::Shape { op: "grid_sample", what: "the grid", expected, found: grid.raw.shape().into() }
-}
-
-/// Pixels `[N, C, H W]` in rows and columns `[N, places]` times both shares; 0 outside of the image.
-#[track_caller]
-fn taken<W: Float>(pixels: &Tensor<W>, [row, column]: [(&Tensor<W>, &Tensor<W>, usize); 2]) -> Result<Tensor<W>> {
-    let ((y, in_rows), (x, in_columns)) = (number(row.0, row.2)?, number(column.0, column.2)?);
-    let within = (in_rows & in_columns)?;
-    let share = row.1.mul(column.1)?;
-    let share = within.where_(&share, 0.0)?;
-    let place = y.mul(column.2 as i64)?.add(&x)?.unsqueeze(1)?;
-    let &[n, _, places] = place.dims() else { unreachable!("three dimensions") };
-    let each = pixels.gather(2, &place.expand([n, pixels.dims()[1], places])?)?;
-    each.mul(&share.unsqueeze(1)?)
-}
-
-/// The number of a pixel, 0 where that is outside of a line of `size`, and whether it is within.
-#[track_caller]
-fn number<W: Float>(pixel: &Tensor<W>, size: usize) -> Result<(Tensor<I64>, Tensor<Bool>)> {
-    let within = (pixel.ge(0.0)? & pixel.le((size - 1) as f64)?)?;
-    Ok((within.where_(pixel, 0.0)?.to::<I64>()?, within))
 }
 
 impl<P: Float> Tensor<P> {
@@ -280,7 +155,7 @@ fn places<W: Float>([h, w]: [usize; 2], align_corners: bool, device: &Device) ->
 
 #[cfg(test)]
 mod tests {
-    use super::{GridMode, GridOptions, GridPadding};
+    use super::{GridMode, GridOptions, GridPadding, composed};
     use crate::{BF16, Device, F32, F64, Tensor, gradcheck};
 
     fn wave(shape: &[usize], step: f64) -> Tensor<F64> {
@@ -297,6 +172,11 @@ mod tests {
                     let options = GridOptions::default().mode(mode).padding(padding).align_corners(align);
                     let worst = gradcheck(|x| x[0].grid_sample(&x[1], options), &both).unwrap();
                     assert!(worst.error <= 1e-5, "{options:?}: {worst:?}");
+                    let worst = gradcheck(|x| composed::grid_sample(&x[0], &x[1], options.0), &both).unwrap();
+                    assert!(worst.error <= 1e-5, "{options:?}, composed: {worst:?}");
+                    let (y, composed) =
+                        (both[0].grid_sample(&both[1], options), composed::grid_sample(&both[0], &both[1], options.0));
+                    assert!(y.unwrap().allclose(&composed.unwrap(), 0.0, 1e-12).unwrap(), "{options:?}");
                 }
             }
         }

@@ -1,7 +1,7 @@
 use super::{CpuBackend, foreign, room, view};
 use crate::Result;
 use crate::backend::{Buffer, Operand, Pooling};
-use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d, Slice, Storage, View};
+use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d, Sampling, Slice, Storage, View};
 
 impl Pooling for CpuBackend {
     fn pooling_order(&self, x: &Layout) -> MemoryOrder {
@@ -90,6 +90,42 @@ impl Pooling for CpuBackend {
         out: (DType, MemoryOrder),
     ) -> Result<Buffer> {
         Ok(Buffer::new(amp_cpu::upsample2d_grad(&view("upsample", grad)?, input, how, out)))
+    }
+
+    fn grid_sample(
+        &self,
+        x: Operand<'_>,
+        grid: Operand<'_>,
+        how: Sampling,
+        out: (DType, MemoryOrder),
+    ) -> Result<Option<Buffer>> {
+        let grid = view("grid_sample", grid)?;
+        let x = resized("grid_sample", x, [grid.layout.shape[1], grid.layout.shape[2]])?;
+        Ok(Some(Buffer::new(amp_cpu::grid_sample(&x, &grid, how, out))))
+    }
+
+    fn grid_sample_grad(
+        &self,
+        grad: Operand<'_>,
+        grid: Operand<'_>,
+        input: [usize; 2],
+        how: Sampling,
+        out: (DType, MemoryOrder),
+    ) -> Result<Buffer> {
+        let (grad, grid) = (view("grid_sample", grad)?, view("grid_sample", grid)?);
+        Ok(Buffer::new(amp_cpu::grid_sample_grad(&grad, &grid, input, how, out)))
+    }
+
+    fn grid_sample_grad_grid(
+        &self,
+        x: Operand<'_>,
+        grid: Operand<'_>,
+        grad: Operand<'_>,
+        how: Sampling,
+        out: DType,
+    ) -> Result<Buffer> {
+        let (x, grid, grad) = (view("grid_sample", x)?, view("grid_sample", grid)?, view("grid_sample", grad)?);
+        Ok(Buffer::new(amp_cpu::grid_sample_grad_grid(&x, &grid, &grad, how, out)))
     }
 }
 
