@@ -41,9 +41,9 @@ pub trait Reduction {
         Ok(None)
     }
 
-    /// Positions (I64) of the largest or least elements so far along an axis: the later of equals, NaN once it has come; nothing
-    /// where element-wise operations find them as well.
-    fn running_extreme(&self, _max: bool, _x: Operand<'_>, _axis: usize) -> Result<Option<Buffer>> {
+    /// The largest or least elements so far along an axis and their positions (I64): the later of equals, NaN once it has come;
+    /// nothing where element-wise operations find them as well.
+    fn running_extreme(&self, _max: bool, _x: Operand<'_>, _axis: usize) -> Result<Option<(Buffer, Buffer)>> {
         Ok(None)
     }
 

@@ -1,8 +1,8 @@
 //! Running extremes and running sums of exponentials: in one pass, or as many steps as the size of the axis has digits.
 
+use super::sort::taken;
 use crate::memory::on_host;
 use crate::precision::{Float, I64, full_range};
-use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Bool, Result, shape};
 
@@ -25,9 +25,8 @@ fn extremes<P: Float>(
 ) -> Result<(Tensor<P>, Tensor<I64>)> {
     let at = shape::axis(op, axis, x.rank())?;
     let (axis, size) = (at as isize, x.dims()[at]);
-    if let Some(places) = x.raw.backend().running_extreme(max, x.raw.operand()?, at)? {
-        let places = Tensor::<I64>::from_raw(RawTensor::new(x.device(), places, *x.raw.shape()));
-        return Ok((x.gather(axis, &places)?, places));
+    if let Some(found) = x.raw.backend().running_extreme(max, x.raw.stored().operand()?, at)? {
+        return taken(op, x, at, size, found);
     }
     let places = Tensor::<I64>::from_vec(on_host(op, size, 0..size as i64)?, [size], x.device())?;
     let line: Vec<usize> = (0..x.rank()).map(|a| if a == at { size } else { 1 }).collect();

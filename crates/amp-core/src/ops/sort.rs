@@ -9,7 +9,7 @@ use crate::{Error, Result, shape};
 
 /// `count` elements along `axis` of `x`, and their positions; gradients go back to where they came from.
 #[track_caller]
-fn taken<P: Element>(
+pub(super) fn taken<P: Element>(
     name: &'static str,
     x: &Tensor<P>,
     axis: usize,
@@ -20,7 +20,7 @@ fn taken<P: Element>(
     shape[axis] = count;
     let positions = RawTensor::new(x.device(), positions, shape);
     let places = positions.clone();
-    let values = record(name, &[x], RawTensor::new(x.device(), values, shape), move |_| {
+    let values = record(name, &[x], RawTensor::written(x.device(), values, shape, x.logical), move |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let zero = RawTensor::full(places.device(), 0.0, from, pass.dtype(0))?;
             let (base, index, grad) = (zero.operand()?, places.operand()?, pass.grad().operand()?);

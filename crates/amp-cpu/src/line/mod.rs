@@ -1,5 +1,6 @@
 //! Kernels that turn lines along an axis into lines.
 
+mod extreme;
 mod scan;
 mod sort;
 mod span;
@@ -7,8 +8,9 @@ mod strip;
 #[cfg(test)]
 mod tests;
 
+pub use extreme::running_extreme;
 pub use scan::{cumprod_grad, scan};
-pub use sort::{median, running_extreme, sort, topk};
+pub use sort::{median, sort, topk};
 pub(crate) use span::{Cut, Span};
 pub(crate) use strip::{Strip, map_strips};
 

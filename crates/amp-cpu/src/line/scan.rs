@@ -1,115 +1,84 @@
 //! Running sums and products.
 
 use super::{Cut, Lines, map_lines, map_strips};
-use crate::num::{Num, Real, in_num, in_real};
+use crate::convert::Cast;
+use crate::num::{Num, Real, in_real};
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{DType, Scan, Storage, View, scratch};
 
 /// Running fold of `x` along `axis`, from the last element to the first when `reverse`.
 ///
-/// Runs in F32 (F64, wrapping I64); every element is rounded to `out` once. Sums of up to F32 are carried in F64: a
-/// running sum is one long chain, in which F32 would lose a digit every few thousand terms.
+/// Runs in F64 (wrapping I64); every element is rounded to `out` once. A running sum is one long chain, in which F32 would lose a
+/// digit every few thousand terms.
 pub fn scan(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
     if x.logical.is_float() && cut.is_side_by_side() {
         return side_by_side(op, x, axis, reverse, out);
     }
-    if op == Scan::Sum && x.logical.is_float() && x.logical != DType::F64 {
-        return map_lines::<f32>(x, axis, out, &|_, x, line| sum_in_f64(x, line, reverse));
+    if x.logical.is_float() {
+        return in_real!(x.logical, A => end_to_end::<A, f64>(op, x, axis, reverse, out));
     }
-    in_num!(x.logical, A => match op {
-        Scan::Sum => map_lines::<A>(x, axis, out, &|_, x, line| run(x, line, reverse, A::add)),
-        Scan::Prod => map_lines::<A>(x, axis, out, &|_, x, line| run(x, line, reverse, A::mul)),
-    })
+    end_to_end::<i64, i64>(op, x, axis, reverse, out)
 }
 
-fn sum_in_f64(x: &[f32], line: &mut [f32], reverse: bool) {
-    line.copy_from_slice(x);
-    let mut sum = 0.0;
-    let step = |x: &mut f32| {
-        sum += f64::from(*x);
-        *x = sum as f32;
-    };
-    if reverse { line.iter_mut().rev().for_each(step) } else { line.iter_mut().for_each(step) }
+/// [`scan`] of one line after the other, in `C`.
+fn end_to_end<A: Num + Cast<C>, C: Num + Cast<A>>(
+    op: Scan,
+    x: &View,
+    axis: usize,
+    reverse: bool,
+    out: DType,
+) -> Storage {
+    match op {
+        Scan::Sum => map_lines::<A>(x, axis, out, &|_, x, line| run(x, line, reverse, C::ZERO, C::add)),
+        Scan::Prod => map_lines::<A>(x, axis, out, &|_, x, line| run(x, line, reverse, C::ONE, C::mul)),
+    }
 }
 
-fn run<A: Num>(x: &[A], line: &mut [A], reverse: bool, join: impl Fn(A, A) -> A) {
-    line.copy_from_slice(x);
-    let step = |acc: &mut Option<A>, x: &mut A| {
-        *x = acc.map_or(*x, |a| join(a, *x));
-        *acc = Some(*x);
+fn run<A: Cast<C>, C: Cast<A>>(x: &[A], line: &mut [A], reverse: bool, first: C, join: impl Fn(C, C) -> C) {
+    let mut fold = first;
+    let step = |(to, &x): (&mut A, &A)| {
+        fold = join(fold, x.converted());
+        *to = fold.converted();
     };
-    let mut acc = None;
-    if reverse {
-        line.iter_mut().rev().for_each(|x| step(&mut acc, x))
-    } else {
-        line.iter_mut().for_each(|x| step(&mut acc, x))
-    }
+    if reverse { line.iter_mut().zip(x).rev().for_each(step) } else { line.iter_mut().zip(x).for_each(step) }
 }
 
 /// [`scan`] of lines that lie side by side, a row of all of them at a time: the same bits.
 fn side_by_side(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
     let len = x.layout.shape[axis];
-    if op == Scan::Sum && x.logical != DType::F64 {
-        return map_strips([x], axis, len, out, &|[lines]: [&mut [f32]; 1], strip| {
-            scratch::with(strip.width, |sums| dispatch(Sums { lines, sums, reverse }));
-        });
-    }
+    let adds = op == Scan::Sum;
     in_real!(x.logical, A => map_strips([x], axis, len, out, &|[lines]: [&mut [A]; 1], strip| {
-        dispatch(Folds { adds: op == Scan::Sum, lines, width: strip.width, reverse });
+        scratch::with(strip.width, |folds| dispatch(Folds { adds, lines, folds, reverse }));
     }))
 }
 
-/// Running sums, carried in F64.
-struct Sums<'a> {
-    lines: &'a mut [f32],
-    sums: &'a mut [f64],
-    reverse: bool,
-}
-
-/// Running sums or products.
+/// Running sums or products, carried in F64.
 struct Folds<'a, A> {
     adds: bool,
     lines: &'a mut [A],
-    width: usize,
+    folds: &'a mut [f64],
     reverse: bool,
 }
 
-impl Kernel for Sums<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { lines, sums, reverse } = self;
-        let rows = lines.len() / sums.len();
-        sums.fill(0.0);
-        for k in 0..rows {
-            let row = &mut lines[if reverse { rows - 1 - k } else { k } * sums.len()..][..sums.len()];
-            for (sum, x) in sums.iter_mut().zip(row) {
-                *sum += f64::from(*x);
-                *x = *sum as f32;
-            }
-        }
-    }
-}
-
-impl<A: Real> Kernel for Folds<'_, A> {
+impl<A: Real> Kernel for Folds<'_, A>
+where
+    f64: Cast<A>,
+{
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { adds, lines, width, reverse } = self;
-        let rows = lines.len() / width;
-        for k in 1..rows {
-            let at = if reverse { rows - k } else { k } * width;
-            let (before, after) = lines.split_at_mut(at);
-            let (last, next) = (&mut before[at - width..], &mut after[..width]);
-            let (fold, row) = if reverse { (next, last) } else { (last, next) };
-            if adds {
-                row.iter_mut().zip(fold).for_each(|(x, sum)| *x = *sum + *x);
-            } else {
-                row.iter_mut().zip(fold).for_each(|(x, product)| *x = *product * *x);
+        let Self { adds, lines, folds, reverse } = self;
+        let rows = lines.len() / folds.len();
+        folds.fill(if adds { 0.0 } else { 1.0 });
+        for k in 0..rows {
+            let row = &mut lines[if reverse { rows - 1 - k } else { k } * folds.len()..][..folds.len()];
+            for (fold, x) in folds.iter_mut().zip(row) {
+                let value: f64 = x.converted();
+                *fold = if adds { *fold + value } else { *fold * value };
+                *x = fold.converted();
             }
         }
     }

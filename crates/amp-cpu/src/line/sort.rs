@@ -1,7 +1,7 @@
-//! Places in the order of a line's elements: stable sorting, the first few, the middle, and running extremes.
+//! Places in the order of a line's elements: stable sorting, the first few and the middle.
 
 use super::{Cut, Span, WORK};
-use crate::num::{Num, in_num};
+use crate::simd::{Kernel, Simd, dispatch};
 use crate::split::for_chunks;
 use crate::{DType, Dims, Layout, SliceMut, Storage, View, copy, gather, scratch};
 
@@ -27,45 +27,37 @@ pub fn median(x: &View, axis: usize, left_out: bool) -> Storage {
     positions(x, axis, 1, &Middle { left_out })
 }
 
-/// Where the largest (or least) element so far along `axis` is, as I64: the later of equals, NaN once it has come.
-pub fn running_extreme(max: bool, x: &View, axis: usize) -> Storage {
-    let len = Cut::new(&x.layout.shape, axis).len;
-    in_num!(x.logical, A => by_line(x, axis, len, &|lines, number, out| {
-        scratch::with(len, |line: &mut [A]| running(max, lines.read(number * len, len, line), out));
-    }))
-}
-
-fn running<A: Num>(max: bool, line: &[A], out: &mut [i64]) {
-    let (mut best, mut place) = (if max { A::LEAST } else { A::GREATEST }, 0);
-    for (i, (&x, out)) in (0..).zip(line.iter().zip(out)) {
-        if x.is_nan() || if max { x >= best } else { x <= best } {
-            (best, place) = (x, i);
-        }
-        *out = place;
-    }
+/// What `f(x, axis)` makes of lines that lie end to end, `count` elements of each, in the order of `x`.
+///
+/// Lines that lie side by side are turned first, and what is made of them is turned back: gathering each took longer than sorting.
+pub(super) fn end_to_end<const N: usize>(
+    x: &View,
+    axis: usize,
+    count: usize,
+    f: &dyn Fn(&View, usize) -> [Storage; N],
+) -> [Storage; N] {
+    let last = x.layout.shape.len() - 1;
+    let moved = |layout: &Layout, from, to| Layout {
+        shape: layout.shape.moved(from, to),
+        strides: layout.strides.moved(from, to),
+        offset: layout.offset,
+    };
+    let turned = copy(&View { layout: &moved(x.layout, axis, last), ..*x }, x.logical);
+    let layout = Layout::contiguous(x.layout.shape.moved(axis, last));
+    let found = f(&View { data: turned.as_slice(), layout: &layout, logical: x.logical }, last);
+    let back = moved(&Layout::contiguous(with_size(layout.shape, last, count)), last, axis);
+    found.map(|found| copy(&View { data: found.as_slice(), layout: &back, logical: found.dtype() }, found.dtype()))
 }
 
 /// `f(all lines, number of one, its positions)`.
 type ByLine<'f> = dyn Fn(&Span, usize, &mut [i64]) + Sync + 'f;
 
 /// I64 made of each line of `x`, `count` along `axis`.
-///
-/// Lines that lie side by side are turned first, and what is made of them is turned back: gathering each took longer than sorting.
 fn by_line(x: &View, axis: usize, count: usize, f: &ByLine<'_>) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
     if cut.inner > 1 {
-        let last = x.layout.shape.len() - 1;
-        let moved = |layout: &Layout, from, to| Layout {
-            shape: layout.shape.moved(from, to),
-            strides: layout.strides.moved(from, to),
-            offset: layout.offset,
-        };
-        let turned = copy(&View { layout: &moved(x.layout, axis, last), ..*x }, x.logical);
-        let layout = Layout::contiguous(x.layout.shape.moved(axis, last));
-        let found = by_line(&View { data: turned.as_slice(), layout: &layout, logical: x.logical }, last, count, f);
-        let layout = Layout::contiguous(with_size(layout.shape, last, count));
-        let back = moved(&layout, last, axis);
-        return copy(&View { data: found.as_slice(), layout: &back, logical: DType::I64 }, DType::I64);
+        let [found] = end_to_end(x, axis, count, &|x, last| [by_line(x, last, count, f)]);
+        return found;
     }
     let (span, lines) = (Span::row_major(x), (WORK / cut.len.max(1)).max(1));
     let mut storage = Storage::unwritten(DType::I64, cut.outer * count * cut.inner);
@@ -82,64 +74,107 @@ fn with_size(mut shape: Dims, axis: usize, size: usize) -> Dims {
     shape
 }
 
-/// Positions that are picked from a line's keys.
+/// Positions that are picked from a line.
 trait Pick: Sync {
     /// Whether the greatest comes first.
     fn descending(&self) -> bool {
         false
     }
 
-    /// Fills `out`.
-    fn pick<K: Key>(&self, keys: impl Iterator<Item = K>, out: &mut [i64]);
+    /// Fills `out`. Must be `#[inline(always)]`, as what it calls for each element: see [`Kernel::run`].
+    fn pick<A: Copy, R: Rank>(&self, line: &[A], rank: impl Fn(A) -> R, out: &mut [i64]);
 }
 
 fn positions(x: &View, axis: usize, count: usize, pick: &impl Pick) -> Storage {
     let len = Cut::new(&x.layout.shape, axis).len;
-    let flip = if pick.descending() { -1 } else { 0 };
     by_line(x, axis, count, &|lines, number, out| match x.logical {
         DType::F64 => scratch::with(len, |line: &mut [f64]| {
-            let line = lines.read(number * len, len, line).iter();
-            pick.pick((0..).zip(line).map(|(i, &x)| (rank(x) ^ flip, i)), out);
+            dispatch(Picked { pick, line: lines.read(number * len, len, line), rank, out });
         }),
         _ if x.logical.is_float() && u32::try_from(len).is_ok() => scratch::with(len, |line: &mut [f32]| {
-            let line = lines.read(number * len, len, line).iter();
-            pick.pick((0..).zip(line).map(|(i, &x)| (i64::from(short_rank(x)) ^ flip) << 32 | i), out);
+            dispatch(Picked { pick, line: lines.read(number * len, len, line), rank: short_rank, out });
         }),
         _ => scratch::with(len, |line: &mut [i64]| {
-            let line = lines.read(number * len, len, line).iter();
-            pick.pick((0..).zip(line).map(|(i, &x)| (x ^ flip, i)), out);
+            dispatch(Picked { pick, line: lines.read(number * len, len, line), rank: |x| x, out });
         }),
     })
 }
 
-/// What orders elements: the rank of their value, then their position. Of floats of up to 32 bits both are one number.
-trait Key: Ord + Copy {
-    fn position(self) -> i64;
-    /// Whether the value is NaN, in ascending order.
-    fn is_nan(self) -> bool;
+/// What is picked from one line.
+struct Picked<'a, A, P, F> {
+    pick: &'a P,
+    line: &'a [A],
+    rank: F,
+    out: &'a mut [i64],
 }
 
-impl Key for (i64, i64) {
-    fn position(self) -> i64 {
-        self.1
-    }
+impl<A: Copy, R: Rank, P: Pick, F: Fn(A) -> R> Kernel for Picked<'_, A, P, F> {
+    type Output = ();
 
-    fn is_nan(self) -> bool {
-        self.0 == i64::MAX
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { pick, line, rank, out } = self;
+        let flip = if pick.descending() { R::ALL } else { R::NONE };
+        pick.pick(line, |x| rank(x) ^ flip, out);
     }
 }
 
-impl Key for i64 {
-    fn position(self) -> i64 {
-        self & i64::from(u32::MAX)
+/// What orders the values of elements.
+trait Rank: Ord + Copy + std::ops::BitXor<Output = Self> {
+    /// That and the position; of floats of up to 32 bits both are one number.
+    type Key: Ord + Copy;
+    /// No bits.
+    const NONE: Self;
+    /// All bits, which turn the order round.
+    const ALL: Self;
+    /// That of NaN, in ascending order.
+    const NAN: Self;
+
+    fn at(self, position: usize) -> Self::Key;
+    fn position(key: Self::Key) -> i64;
+    fn of(key: Self::Key) -> Self;
+}
+
+impl Rank for i64 {
+    type Key = (i64, i64);
+    const NONE: Self = 0;
+    const ALL: Self = -1;
+    const NAN: Self = i64::MAX;
+
+    fn at(self, position: usize) -> Self::Key {
+        (self, position as i64)
     }
 
-    fn is_nan(self) -> bool {
-        self >> 32 == i64::from(i32::MAX)
+    fn position(key: Self::Key) -> i64 {
+        key.1
+    }
+
+    fn of(key: Self::Key) -> Self {
+        key.0
+    }
+}
+
+impl Rank for i32 {
+    type Key = i64;
+    const NONE: Self = 0;
+    const ALL: Self = -1;
+    const NAN: Self = i32::MAX;
+
+    fn at(self, position: usize) -> i64 {
+        i64::from(self) << 32 | position as i64
+    }
+
+    fn position(key: i64) -> i64 {
+        key & i64::from(u32::MAX)
+    }
+
+    fn of(key: i64) -> Self {
+        (key >> 32) as i32
     }
 }
 
 /// Numbers in order, both zeros as one, then NaN.
+#[inline(always)]
 fn rank(value: f64) -> i64 {
     if value.is_nan() {
         return i64::MAX;
@@ -150,6 +185,7 @@ fn rank(value: f64) -> i64 {
 }
 
 /// [`rank`] in 32 bits.
+#[inline(always)]
 fn short_rank(value: f32) -> i32 {
     if value.is_nan() {
         return i32::MAX;
@@ -168,23 +204,33 @@ impl Pick for First {
         self.descending
     }
 
-    /// Whatever is behind as many as are wanted is passed over: ten of 1024 took as long as sorting all.
-    fn pick<K: Key>(&self, keys: impl Iterator<Item = K>, out: &mut [i64]) {
+    /// Whatever is behind as many as are wanted is passed over, a block at a time where all of it is: ten of 1024 took as long as
+    /// sorting all. What is let through is looked at often: with room for 64, hardly a block was passed over when five were wanted.
+    #[inline(always)]
+    fn pick<A: Copy, R: Rank>(&self, line: &[A], rank: impl Fn(A) -> R, out: &mut [i64]) {
+        const BLOCK: usize = 16;
         let (count, mut bound) = (out.len(), None);
-        let most = 2 * count.max(32);
+        let most = 2 * count.max(8);
         let mut first = Vec::with_capacity(most);
-        for key in keys {
-            if bound.is_some_and(|bound| key > bound) {
+        for (number, block) in line.chunks(BLOCK).enumerate() {
+            // Of equals the earlier is wanted.
+            if bound.is_some_and(|bound| !block.iter().fold(false, |found, &x| found | (rank(x) < bound))) {
                 continue;
             }
-            first.push(key);
-            if first.len() == most {
-                bound = Some(*first.select_nth_unstable(count - 1).1);
-                first.truncate(count);
+            for (i, &x) in block.iter().enumerate() {
+                let rank = rank(x);
+                if bound.is_some_and(|bound| rank >= bound) {
+                    continue;
+                }
+                first.push(rank.at(number * BLOCK + i));
+                if first.len() == most && count > 0 {
+                    bound = Some(R::of(*first.select_nth_unstable(count - 1).1));
+                    first.truncate(count);
+                }
             }
         }
         first.sort_unstable();
-        out.iter_mut().zip(first).for_each(|(out, key)| *out = key.position());
+        out.iter_mut().zip(first).for_each(|(out, key)| *out = R::position(key));
     }
 }
 
@@ -194,11 +240,12 @@ struct Middle {
 }
 
 impl Pick for Middle {
-    fn pick<K: Key>(&self, keys: impl Iterator<Item = K>, out: &mut [i64]) {
-        let mut keys: Vec<K> = keys.collect();
-        let numbers = keys.iter().filter(|key| !key.is_nan()).count();
+    #[inline(always)]
+    fn pick<A: Copy, R: Rank>(&self, line: &[A], rank: impl Fn(A) -> R, out: &mut [i64]) {
+        let mut keys: Vec<R::Key> = line.iter().enumerate().map(|(i, &x)| rank(x).at(i)).collect();
+        let numbers = keys.iter().filter(|&&key| R::of(key) != R::NAN).count();
         let wins = numbers < keys.len() && !self.left_out;
         let place = if wins { keys.len() - 1 } else { numbers.saturating_sub(1) / 2 };
-        out[0] = keys.select_nth_unstable(place).1.position();
+        out[0] = R::position(*keys.select_nth_unstable(place).1);
     }
 }

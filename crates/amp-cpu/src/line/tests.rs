@@ -1,6 +1,6 @@
 use super::{cumprod_grad, median, running_extreme, scan, sort, topk};
 use crate::testing::{Random, Tensor, epsilon};
-use crate::{DType, Scan, Storage};
+use crate::{DType, Scan, Storage, with_num_threads};
 use std::cmp::Ordering;
 
 /// Lines of `x` along `axis` as positions in row-major order.
@@ -168,8 +168,12 @@ fn check_middle(x: &Tensor, axis: usize) {
 
 fn check_extremes(x: &Tensor, axis: usize) {
     for max in [false, true] {
-        let found = Tensor::contiguous(x.shape(), running_extreme(max, &x.view(), axis)).values();
-        let values = x.values();
+        let (extremes, found) = with_num_threads(2, || running_extreme(max, &x.view(), axis));
+        assert_eq!(found, with_num_threads(1, || running_extreme(max, &x.view(), axis)).1);
+        let (extremes, found) =
+            (Tensor::contiguous(x.shape(), extremes), Tensor::contiguous(x.shape(), found).values());
+        assert_eq!(extremes.logical(), x.logical());
+        let (values, extremes) = (x.values(), extremes.values());
         for line in lines(x.shape(), axis) {
             let mut best = 0;
             for (i, &at) in line.iter().enumerate() {
@@ -178,6 +182,7 @@ fn check_extremes(x: &Tensor, axis: usize) {
                     best = i;
                 }
                 assert_eq!(found[at], best as f64, "along {axis}, {max}");
+                assert_eq!(extremes[at].to_bits(), values[line[best]].to_bits(), "along {axis}, {max}");
             }
         }
     }
@@ -206,7 +211,7 @@ fn empty_lines() {
     assert_eq!(scan(Scan::Sum, &x.view(), 1, false, DType::F32), Storage::F32(vec![].into()));
     for axis in 0..2 {
         assert_eq!(sort(&x.view(), axis, false).0, Storage::F32(vec![].into()));
-        assert_eq!(running_extreme(true, &x.view(), axis), Storage::I64(vec![].into()));
+        assert_eq!(running_extreme(true, &x.view(), axis).1, Storage::I64(vec![].into()));
     }
     assert_eq!(topk(&x.transposed(0, 1).view(), 1, 0, true).1, Storage::I64(vec![].into()));
 }

@@ -39,8 +39,9 @@ impl Reduction for CpuBackend {
         Ok(Some(Buffer::new(amp_cpu::median(&view("median", x)?, axis, left_out))))
     }
 
-    fn running_extreme(&self, max: bool, x: Operand<'_>, axis: usize) -> Result<Option<Buffer>> {
-        Ok(Some(Buffer::new(amp_cpu::running_extreme(max, &view("running extreme", x)?, axis))))
+    fn running_extreme(&self, max: bool, x: Operand<'_>, axis: usize) -> Result<Option<(Buffer, Buffer)>> {
+        let (values, places) = amp_cpu::running_extreme(max, &view("running extreme", x)?, axis);
+        Ok(Some((Buffer::new(values), Buffer::new(places))))
     }
 
     fn distances(&self, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Option<Buffer>> {
