@@ -4,8 +4,8 @@ use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::load::expect;
 use crate::lockstep::{Elements, Upcoming};
-use crate::simd::{Kernel, Simd, dispatch};
-use crate::walk::{Run, Walk};
+use crate::simd::{Kernel, LANES, Level, Simd, dispatch};
+use crate::walk::{Run, Walk, copy_run};
 use crate::{DType, Layout, Slice, View};
 
 /// An operand prepared for reading in row-major order.
@@ -115,14 +115,23 @@ impl<'a> Source<'a> {
 
     /// Converts the elements from `at` on into `dst`.
     pub fn fill<T: Compute>(&self, at: usize, dst: &mut [T]) {
+        match T::same(self.data) {
+            Some(all) if self.walk.row() < LONG && dst.len() >= LONG => {
+                dispatch(ShortRows { all, walk: &self.walk, at, dst: &mut *dst });
+            }
+            _ => self.fill_runs(at, dst),
+        }
+        if let Some(logical) = self.rounds_to {
+            T::round_to(logical, dst);
+        }
+    }
+
+    fn fill_runs<T: Compute>(&self, at: usize, dst: &mut [T]) {
         let mut filled = 0;
         self.walk.for_each_run(at, dst.len(), |run| {
             read(self.data, run, &mut dst[filled..][..run.len]);
             filled += run.len;
         });
-        if let Some(logical) = self.rounds_to {
-            T::round_to(logical, dst);
-        }
     }
 }
 
@@ -131,7 +140,7 @@ fn read<T: Compute>(data: Slice<'_>, run: Run, dst: &mut [T]) {
         // Short runs take no longer than choosing the instructions for a conversion.
         (0, Some(all)) if run.len < LONG => dst.fill(all[run.start]),
         (0, Some(all)) => dispatch(Fill(all[run.start], dst)),
-        (1, Some(all)) => dst.copy_from_slice(&all[run.start..][..run.len]),
+        (1, Some(all)) => copy_run(&all[run.start..][..run.len], dst),
         _ => convert(data, run, dst),
     }
 }
@@ -148,6 +157,54 @@ impl<T: Compute> Kernel for Fill<'_, T> {
     fn run<S: Simd>(self) {
         self.1.fill(self.0);
     }
+}
+
+/// Rows that are too short for calls of their own: of 32 elements, a Kronecker product took twice as long by single ones.
+struct ShortRows<'a, T> {
+    all: &'a [T],
+    walk: &'a Walk,
+    at: usize,
+    dst: &'a mut [T],
+}
+
+impl<T: Compute> Kernel for ShortRows<'_, T> {
+    type Output = ();
+    const WIDEST: Level = T::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self { all, walk, at, dst } = self;
+        let mut filled = 0;
+        walk.for_each_group(at, dst.len(), |run, rows, step| {
+            let group = &mut dst[filled..][..rows * run.len];
+            for (r, row) in group.chunks_exact_mut(run.len).enumerate() {
+                let from = &all[run.start + r * step..];
+                match run.stride {
+                    0 => fill_short(row, from[0]),
+                    1 => copy_short(&from[..run.len], row),
+                    stride => row.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
+                }
+            }
+            filled += group.len();
+        });
+    }
+}
+
+/// Fills a few vectors without a call.
+#[inline(always)]
+fn fill_short<T: Copy>(row: &mut [T], value: T) {
+    let (vectors, rest) = row.as_chunks_mut::<LANES>();
+    vectors.iter_mut().for_each(|to| *to = [value; LANES]);
+    rest.iter_mut().for_each(|to| *to = value);
+}
+
+/// Copies a few vectors without a call.
+#[inline(always)]
+fn copy_short<T: Copy>(from: &[T], row: &mut [T]) {
+    let (vectors, rest) = from.as_chunks::<LANES>();
+    let (targets, rest_of_row) = row.as_chunks_mut::<LANES>();
+    targets.iter_mut().zip(vectors).for_each(|(to, from)| *to = *from);
+    rest_of_row.iter_mut().zip(rest).for_each(|(to, &x)| *to = x);
 }
 
 fn convert<T: Compute>(data: Slice<'_>, run: Run, dst: &mut [T]) {

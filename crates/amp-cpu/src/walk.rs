@@ -5,6 +5,23 @@ use crate::{Dims, Layout, MAX_RANK};
 /// Rows of a transposed matrix that are read together: few enough that their ends stay in the first-level cache.
 const GROUP: usize = 8;
 
+/// Copies elements that follow one another on both sides: by pieces of 256 bytes, unless it is pages of them that lie alike in
+/// their cache lines.
+///
+/// What the C library does with more at a time depends on where they lie: rows of 4 KiB that move by 12 bytes, which it leaves to
+/// one instruction, took seven times as long on a core of Zen 4, two halves of rows that are joined twice as long.
+#[inline(always)]
+pub(crate) fn copy_run<E: Copy>(src: &[E], dst: &mut [E]) {
+    const PIECE: usize = 256;
+    const PAGE: usize = 4096;
+    let apart = src.as_ptr().addr() ^ dst.as_ptr().addr();
+    let (bytes, piece) = (size_of_val(src), PIECE / size_of::<E>());
+    if bytes <= PIECE || (bytes >= PAGE && apart.is_multiple_of(64)) {
+        return dst.copy_from_slice(src);
+    }
+    dst.chunks_mut(piece).zip(src.chunks(piece)).for_each(|(dst, src)| dst.copy_from_slice(src));
+}
+
 /// Consecutive elements that lie at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -107,6 +124,27 @@ impl Walk {
         }
     }
 
+    /// Calls `f(run, rows, step)` for the groups of rows that make up elements `at..at + len`: whole ones which begin `step` apart, and
+    /// what is left of one at both ends.
+    #[inline(always)]
+    pub fn for_each_group(&self, at: usize, len: usize, mut f: impl FnMut(Run, usize, usize)) {
+        let (row, rank) = (self.row(), self.shape.len());
+        let (mut at, end) = (at, at + len);
+        while at < end {
+            let (index, start) = self.locate(at / row);
+            let (column, stride) = (at % row, self.strides[rank - 1]);
+            let whole = if column > 0 { 0 } else { (end - at) / row };
+            let (rows, step) = match whole {
+                0 => (1, 0),
+                _ if rank == 1 => (1, 0),
+                _ => (whole.min(self.shape[rank - 2] - index[rank - 2]), self.strides[rank - 2]),
+            };
+            let len = (row - column).min(end - at);
+            f(Run { start: start + column * stride, stride, len }, rows, step);
+            at += rows * len;
+        }
+    }
+
     /// Copies elements `at..at + dst.len()` of `src` in this layout's order.
     pub fn read<E: Copy>(&self, src: &[E], at: usize, dst: &mut [E]) {
         let (row, rank) = (self.shape[self.shape.len() - 1], self.shape.len());
@@ -140,7 +178,7 @@ impl Walk {
             filled += run.len;
             match run.stride {
                 0 if run.len > 0 => dst.fill(src[run.start]),
-                1 => dst.copy_from_slice(&src[run.start..][..run.len]),
+                1 => copy_run(&src[run.start..][..run.len], dst),
                 stride => dst.iter_mut().zip(src[run.start..].iter().step_by(stride.max(1))).for_each(|(d, &s)| *d = s),
             }
         });

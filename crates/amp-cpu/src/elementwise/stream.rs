@@ -71,9 +71,11 @@ impl Cut {
     /// Not at all.
     const NONE: Self = Self { block: usize::MAX, most: usize::MAX };
 
-    /// Parts of a row, or whole ones: elements of a row then serve as they lie, and a row that is repeated is loaded once.
+    /// Parts of a row, or whole ones: elements of a row then serve as they lie, and a row that is repeated is loaded once. Of rows that
+    /// are not worth a chunk of their own, as many as fill one.
     fn of_rows(len: usize) -> Self {
-        Self { block: if len < CHUNK { CHUNK / len.max(1) * len.max(1) } else { len }, most: CHUNK }
+        const WORTH: usize = CHUNK / 4;
+        Self { block: if len < WORTH { CHUNK / len.max(1) * len.max(1) } else { len }, most: CHUNK }
     }
 
     fn for_each(self, start: usize, mut part: SliceMut<'_>, f: &mut dyn FnMut(usize, &mut SliceMut<'_>)) {
