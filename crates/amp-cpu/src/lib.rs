@@ -9,6 +9,7 @@
 #![cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code, unused_imports, unused_variables))]
 
 mod arena;
+mod assemble;
 mod attention;
 mod block;
 mod buffer;
@@ -21,6 +22,7 @@ mod elementwise;
 mod gemm;
 mod grid;
 mod index;
+mod join;
 mod layout;
 mod line;
 mod load;
@@ -51,6 +53,7 @@ mod upsample;
 mod walk;
 
 pub use arena::lasting;
+pub use assemble::{Stretch, assemble};
 pub use attention::{Attended, AttentionGrads, Scores, attention, attention_grad};
 pub use block::Block;
 pub use cache::{cached_bytes, empty_cache, has_room, set_cache_limit};
@@ -61,12 +64,13 @@ pub use conv::{
 pub use distance::{distances, distances_grad};
 pub use dtype::DType;
 pub use elementwise::{
-    alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, relu_grad_in_place, select, ternary, unary,
-    unary_grad,
+    alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, glu, glu_grad, relu_grad_in_place, select,
+    ternary, unary, unary_grad,
 };
 pub use gemm::{Epilogue, matmul, matmul_acc, matmul_sums};
 pub use grid::{GridMode, GridPadding, Sampling, grid_sample, grid_sample_grad, grid_sample_grad_grid};
-pub use index::{gather, index_add, index_bounds, index_select, indices, scatter, scatter_add};
+pub use index::{gather, index_add, index_select, indices, outside, scatter, scatter_add};
+pub use join::join;
 pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
 pub use line::{cumprod_grad, median, running_extreme, scan, sort, topk};
 pub use norm::{

@@ -16,6 +16,7 @@ enum Pointer {
     BF16(*mut bf16),
     F32(*mut f32),
     F64(*mut f64),
+    I64(*mut i64),
 }
 
 /// Finished values: lines of `len`, one below the other.
@@ -31,7 +32,7 @@ impl<'a, T> Finished<'a, T> {
     }
 }
 
-/// A float buffer that tasks write disjoint parts of.
+/// A buffer that tasks write disjoint parts of.
 #[derive(Clone, Copy)]
 pub(crate) struct Output<'a> {
     pointer: Pointer,
@@ -46,7 +47,7 @@ unsafe impl Send for Output<'_> {}
 unsafe impl Sync for Output<'_> {}
 
 impl<'a> Output<'a> {
-    /// Borrows the whole of a float buffer.
+    /// Borrows the whole of a buffer of floats or I64.
     pub(crate) fn new(storage: &'a mut Storage) -> Self {
         let len = storage.len();
         let pointer = match storage.as_mut_slice() {
@@ -54,7 +55,8 @@ impl<'a> Output<'a> {
             SliceMut::BF16(s) => Pointer::BF16(s.as_mut_ptr()),
             SliceMut::F32(s) => Pointer::F32(s.as_mut_ptr()),
             SliceMut::F64(s) => Pointer::F64(s.as_mut_ptr()),
-            SliceMut::I64(_) | SliceMut::U8(_) | SliceMut::Bool(_) => unreachable!("float kernels write float buffers"),
+            SliceMut::I64(s) => Pointer::I64(s.as_mut_ptr()),
+            SliceMut::U8(_) | SliceMut::Bool(_) => unreachable!("nothing computes in bytes"),
         };
         Self { pointer, len, buffer: PhantomData }
     }
@@ -77,6 +79,7 @@ impl<'a> Output<'a> {
                 Pointer::BF16(p) => SliceMut::BF16(std::slice::from_raw_parts_mut(p.add(offset), len)),
                 Pointer::F32(p) => SliceMut::F32(std::slice::from_raw_parts_mut(p.add(offset), len)),
                 Pointer::F64(p) => SliceMut::F64(std::slice::from_raw_parts_mut(p.add(offset), len)),
+                Pointer::I64(p) => SliceMut::I64(std::slice::from_raw_parts_mut(p.add(offset), len)),
             }
         }
     }
@@ -97,6 +100,7 @@ impl<'a> Output<'a> {
                 Pointer::BF16(p) => scatter(p.add(offset), stride, values, |s| SliceMut::BF16(s)),
                 Pointer::F32(p) => scatter(p.add(offset), stride, values, |s| SliceMut::F32(s)),
                 Pointer::F64(p) => scatter(p.add(offset), stride, values, |s| SliceMut::F64(s)),
+                Pointer::I64(p) => scatter(p.add(offset), stride, values, |s| SliceMut::I64(s)),
             }
         }
     }
@@ -131,6 +135,7 @@ impl<'a> Output<'a> {
                 Pointer::BF16(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
                 Pointer::F32(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
                 Pointer::F64(p) => dispatch(Rows { to: p.add(offset), stride, columns, bias, lines }),
+                Pointer::I64(_) => unreachable!("products are floats"),
             }
         }
     }
@@ -143,6 +148,7 @@ impl<'a> Output<'a> {
             Pointer::BF16(p) => p,
             Pointer::F32(p) => p,
             Pointer::F64(p) => p,
+            Pointer::I64(p) => p,
         };
         pointer.downcast_ref::<*mut T>().map(|p| p.wrapping_add(offset))
     }
@@ -154,6 +160,7 @@ impl<'a> Output<'a> {
             Pointer::BF16(p) => (p.cast_const().cast(), size_of::<bf16>()),
             Pointer::F32(p) => (p.cast_const().cast(), size_of::<f32>()),
             Pointer::F64(p) => (p.cast_const().cast(), size_of::<f64>()),
+            Pointer::I64(p) => (p.cast_const().cast(), size_of::<i64>()),
         };
         (0..rows).for_each(|row| prefetch_at(start.wrapping_add((offset + row * stride) * size), columns * size));
     }

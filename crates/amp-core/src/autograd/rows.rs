@@ -60,7 +60,7 @@ impl Rows {
 
     fn added_to(&self, index: &RawTensor, shape: Dims) -> Result<RawTensor> {
         let values = &self.values;
-        let buffer = values.backend().index_add(shape[0], 0, index.operand()?, values.operand()?, DType::F32)?;
+        let buffer = values.backend().index_add(None, shape[0], 0, index.operand()?, values.operand()?, DType::F32)?;
         Ok(RawTensor::new(values.device(), buffer, shape))
     }
 }

@@ -49,4 +49,16 @@ pub trait Elementwise {
 
     /// `op(a, b, c)`
     fn ternary(&self, op: Ternary, a: Operand<'_>, b: Operand<'_>, c: Operand<'_>, out: DType) -> Result<Buffer>;
+
+    /// The first half of `x` along `axis` times the sigmoid of the second; `None` where the device has no kernel for that.
+    fn glu(&self, x: Operand<'_>, axis: usize, out: DType) -> Result<Option<Buffer>> {
+        let _ = (x, axis, out);
+        Ok(None)
+    }
+
+    /// Gradient of [`glu`](Self::glu); `None` where the device has no kernel for that.
+    fn glu_grad(&self, x: Operand<'_>, grad: Operand<'_>, axis: usize, out: DType) -> Result<Option<Buffer>> {
+        let _ = (x, grad, axis, out);
+        Ok(None)
+    }
 }

@@ -1,11 +1,11 @@
 //! Selecting and adding by index.
 
-use super::{Buffer, Operand};
+use super::{Buffer, Memory, Operand};
 use crate::Result;
-use amp_cpu::DType;
+use amp_cpu::{DType, Dims, Layout, Storage, Stretch};
 
 /// Kernels that follow I64 indices, which callers have checked with [`check_indices`](Self::check_indices).
-pub trait Indexing {
+pub trait Indexing: Memory {
     /// Refuses indices outside `0..size` other than `ignored`.
     ///
     /// A device that would have to wait for the answer may report it with a later call.
@@ -38,6 +38,53 @@ pub trait Indexing {
         out: DType,
     ) -> Result<Buffer>;
 
-    /// Zeros with `len` slices along `axis`, to which the slices of `src` are added at the positions `index` `[K]`.
-    fn index_add(&self, len: usize, axis: usize, index: Operand<'_>, src: Operand<'_>, out: DType) -> Result<Buffer>;
+    /// `base`, or zeros, with `len` slices along `axis`, to which the slices of `src` are added at the positions `index` `[K]`; sums
+    /// run as those of [`scatter_add`](Self::scatter_add).
+    fn index_add(
+        &self,
+        base: Option<Operand<'_>>,
+        len: usize,
+        axis: usize,
+        index: Operand<'_>,
+        src: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer>;
+
+    /// The elements of `x` at the positions that the stretches of each axis name, in its precision.
+    ///
+    /// Where a device has no kernel for it, axis after axis: reversed ones are picked by index, the stretches of others copied.
+    fn assemble(&self, x: Operand<'_>, axes: &[Vec<Stretch>]) -> Result<Buffer> {
+        let mut layout = *x.layout;
+        let mut found = None;
+        for (axis, stretches) in axes.iter().enumerate() {
+            if *stretches == [Stretch::new(0, layout.shape[axis])] {
+                continue;
+            }
+            let from = found.as_ref().map_or(x, |buffer| Operand { buffer, layout: &layout, logical: x.logical });
+            let next = assembled(self, from, axis, stretches)?;
+            layout.shape[axis] = stretches.iter().map(|s| s.len).sum();
+            (layout, found) = (Layout::contiguous(layout.shape), Some(next));
+        }
+        found.map_or_else(|| self.copy(x, x.logical), Ok)
+    }
+}
+
+/// [`Indexing::assemble`] along one axis.
+fn assembled<B: Indexing + ?Sized>(on: &B, x: Operand<'_>, axis: usize, stretches: &[Stretch]) -> Result<Buffer> {
+    if stretches.iter().any(|s| s.reversed) {
+        let places: Vec<i64> = stretches.iter().flat_map(|s| s.positions()).map(|at| at as i64).collect();
+        let layout = Layout::contiguous(Dims::new(&[places.len()]).expect("one dimension"));
+        let index = on.upload(Storage::from(places))?;
+        return on.index_select(x, axis, Operand { buffer: &index, layout: &layout, logical: DType::I64 });
+    }
+    let layouts: Vec<Layout> = stretches.iter().map(|stretch| part(x.layout, axis, stretch)).collect();
+    let parts: Vec<Operand<'_>> = layouts.iter().map(|layout| Operand { layout, ..x }).collect();
+    on.join(&parts, axis, x.logical)
+}
+
+fn part(layout: &Layout, axis: usize, stretch: &Stretch) -> Layout {
+    let mut part = *layout;
+    part.offset += stretch.start * part.strides[axis];
+    part.shape[axis] = stretch.len;
+    part
 }

@@ -15,6 +15,11 @@ pub trait Memory {
     /// A buffer of `len` equal elements.
     fn fill(&self, value: f64, len: usize, dtype: DType) -> Result<Buffer>;
 
+    /// A buffer of `len` elements, all of which [`copy_into`](Self::copy_into) is going to write.
+    fn unwritten(&self, len: usize, dtype: DType) -> Result<Buffer> {
+        self.fill(0.0, len, dtype)
+    }
+
     /// A contiguous copy of an operand in another precision.
     fn copy(&self, x: Operand<'_>, out: DType) -> Result<Buffer>;
 
@@ -26,4 +31,19 @@ pub trait Memory {
 
     /// Writes an operand into part of a buffer that nobody else holds; `at` has the operand's shape.
     fn copy_into(&self, x: Operand<'_>, into: &mut Buffer, at: &Layout) -> Result<()>;
+
+    /// Operands one after the other along `axis`; their other sizes are the same.
+    fn join(&self, parts: &[Operand<'_>], axis: usize, out: DType) -> Result<Buffer> {
+        let mut shape = parts[0].layout.shape;
+        shape[axis] = parts.iter().map(|part| part.layout.shape[axis]).sum();
+        let (mut buffer, mut at) = (self.unwritten(shape.count(), out)?, Layout::contiguous(shape));
+        for part in parts {
+            at.shape[axis] = part.layout.shape[axis];
+            if at.count() > 0 {
+                self.copy_into(*part, &mut buffer, &at)?;
+            }
+            at.offset += at.shape[axis] * at.strides[axis];
+        }
+        Ok(buffer)
+    }
 }

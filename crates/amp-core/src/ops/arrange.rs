@@ -3,24 +3,31 @@
 use super::kernel::{select, zeros};
 use crate::autograd::{Pass, record};
 use crate::memory::on_host;
+use crate::order::{order_of, tensor, walk};
 use crate::precision::Element;
 use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
-use amp_cpu::{Dims, Storage};
+use amp_cpu::{Dims, Storage, Stretch};
+
+/// The elements at the positions that the stretches of each axis name, in the order in which `x` lies; out of the graph.
+pub(super) fn assembled(x: &RawTensor, axes: &[Vec<Stretch>]) -> Result<RawTensor> {
+    let (order, rank) = (order_of([x]), axes.len());
+    let mut shape = *x.shape();
+    shape.iter_mut().zip(axes).for_each(|(size, axis)| *size = axis.iter().map(|s| s.len).sum());
+    let mut walked = axes.to_vec();
+    axes.iter().enumerate().for_each(|(axis, stretches)| walked[order.axis(axis, rank)].clone_from(stretches));
+    let buffer = walk(order, [x], |backend, [x]| backend.assemble(x, &walked))?;
+    Ok(tensor(order, x.device(), buffer, shape))
+}
 
 /// Reverses `axes`; its own inverse.
 fn reversed(x: &RawTensor, axes: &[usize]) -> Result<RawTensor> {
-    let mut x = x.detached();
-    for &axis in axes {
-        let len = x.shape()[axis];
-        let index = x.backend().upload(Storage::from(on_host("flip", len, (0..len as i64).rev())?))?;
-        let index = RawTensor::new(x.device(), index, Dims::new(&[len]).expect("one dimension"));
-        let buffer = x.backend().index_select(x.operand()?, axis, index.operand()?)?;
-        x = RawTensor::new(x.device(), buffer, *x.shape());
-    }
-    Ok(x)
+    let along = |(axis, &size): (usize, &usize)| {
+        vec![if axes.contains(&axis) { Stretch::backward(size) } else { Stretch::new(0, size) }]
+    };
+    assembled(x, &x.shape().iter().enumerate().map(along).collect::<Vec<_>>())
 }
 
 /// Zeros out what `kept(row, column)` refuses in each of the matrices in the last two dimensions.

@@ -227,11 +227,20 @@ impl<P: Float> Tensor<P> {
 fn gated(x: &RawTensor, axis: usize) -> Result<RawTensor> {
     let half = x.shape()[axis] / 2;
     let halves = move |x: &RawTensor| [part(x, axis, 0, half), part(x, axis, half, half)];
-    let [a, b] = halves(x);
-    let y = binary("glu", Binary::Mul, &a, &unary(Unary::Sigmoid, &b, wide(&b))?, x.logical)?;
+    let y = match x.backend().glu(x.operand()?, axis, x.logical)? {
+        Some(buffer) => RawTensor::new(x.device(), buffer, *halves(x)[0].shape()),
+        None => {
+            let [a, b] = halves(x);
+            binary("glu", Binary::Mul, &a, &unary(Unary::Sigmoid, &b, wide(&b))?, x.logical)?
+        }
+    };
     record("glu", &[x], y, |_| {
         let x = Saved::new(x)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let grad = pass.grad().operand()?;
+            if let Some(buffer) = x.backend().glu_grad(x.operand()?, grad, axis, pass.dtype(0))? {
+                return pass.give(0, RawTensor::new(x.device(), buffer, *x.shape()));
+            }
             let [a, b] = halves(&x);
             let gate = unary(Unary::Sigmoid, &b, wide(&b))?;
             let slope = mul(&mul(&gate, &affine(&gate, -1.0, 1.0)?)?, &a)?;

@@ -1,6 +1,6 @@
 //! Selecting, gathering and adding by index.
 
-use super::kernel::{binary, compare, select, zeros};
+use super::kernel::{compare, select, zeros};
 use super::matmul::with_axis;
 use super::operand::{Operand, Term};
 use crate::autograd::{Pass, Rows, Which, record};
@@ -8,7 +8,7 @@ use crate::precision::{Element, Float, I64, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
-use amp_cpu::{Binary, Compare, DType, Dims};
+use amp_cpu::{Compare, Dims};
 
 /// Slices of `x` at positions `index` `[K]` of `axis`; their gradients are added up in F32, apart from that of row `frozen`
 /// of a table.
@@ -30,7 +30,7 @@ fn index_select(
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = &without(frozen, &index, pass.grad())?;
             let buffer =
-                grad.backend().index_add(from[axis], axis, index.operand()?, grad.operand()?, pass.dtype(0))?;
+                grad.backend().index_add(None, from[axis], axis, index.operand()?, grad.operand()?, pass.dtype(0))?;
             pass.give(0, RawTensor::new(grad.device(), buffer, from))
         }))
     })
@@ -137,11 +137,10 @@ fn index_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) 
     }
     let size = base.shape()[axis];
     base.backend().check_indices(OP, index.operand()?, size, None)?;
-    let wide = if base.logical == DType::F64 { DType::F64 } else { DType::F32 };
-    let sums = base.backend().index_add(size, axis, index.operand()?, src.operand()?, wide)?;
-    let sums = RawTensor::new(base.device(), sums, *base.shape());
+    let (b, i, s) = (base.operand()?, index.operand()?, src.operand()?);
+    let buffer = base.backend().index_add(Some(b), size, axis, i, s, base.logical)?;
     let index = index.clone();
-    record(OP, &[base, src], binary(OP, Binary::Add, base, &sums, base.logical)?, |_| {
+    record(OP, &[base, src], RawTensor::new(base.device(), buffer, *base.shape()), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let grad = pass.grad().clone();
             if pass.wants(1) {

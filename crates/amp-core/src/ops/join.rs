@@ -3,7 +3,8 @@
 use super::choice::written;
 use super::kernel::zeros;
 use crate::autograd::{Pass, Turn, record, record_turn};
-use crate::order::{tensor, walk};
+use crate::backend::Operand;
+use crate::order::tensor;
 use crate::precision::Element;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -23,6 +24,7 @@ pub(super) fn joined(op: &'static str, parts: &[&RawTensor], axis: usize) -> Res
     let first = parts[0];
     let mut shape = *first.shape();
     shape[axis] = 0;
+    let mut starts = Vec::with_capacity(parts.len());
     for x in parts {
         first.device().check_same(x.device(), op)?;
         let mut rest = *x.shape();
@@ -32,6 +34,7 @@ pub(super) fn joined(op: &'static str, parts: &[&RawTensor], axis: usize) -> Res
             let expected = format!("{:?} in every dimension but axis {axis}", first.shape());
             return Err(Error::Shape { op, what: "each tensor", expected, found: rest.into() });
         }
+        starts.push((shape[axis], rest[axis]));
         rest[axis] += shape[axis];
         shape = shape::IntoShape::into_shape(rest, op)?;
     }
@@ -40,19 +43,9 @@ pub(super) fn joined(op: &'static str, parts: &[&RawTensor], axis: usize) -> Res
     let out = if parts.iter().all(|x| x.stored().logical == stored) { stored } else { first.logical };
     // The first part whose elements follow one another says how the result lies.
     let order = MemoryOrder::of(&parts.iter().map(|x| &x.layout).collect::<Vec<_>>());
-    let mut buffer = first.backend().fill(0.0, shape.count(), out)?;
-    let (mut start, mut starts) = (0, Vec::with_capacity(parts.len()));
-    for x in parts {
-        let mut at = order.layout(shape);
-        at.offset = start * at.strides[axis];
-        at.shape = *x.shape();
-        if x.layout.count() > 0 {
-            let at = order.walked(&at);
-            walk(order, [x], |backend, [x]| backend.copy_into(x, &mut buffer, &at))?;
-        }
-        starts.push((start, x.shape()[axis]));
-        start += x.shape()[axis];
-    }
+    let layouts: Vec<Layout> = parts.iter().map(|x| order.walked(&x.layout)).collect();
+    let operands = parts.iter().zip(&layouts).map(|(x, layout)| Ok(Operand { layout, ..x.operand()? }));
+    let buffer = first.backend().join(&operands.collect::<Result<Vec<_>>>()?, order.axis(axis, shape.len()), out)?;
     Ok((tensor(order, first.device(), buffer, shape).counted(first.logical), starts))
 }
 
@@ -149,16 +142,18 @@ impl<P: Element> Tensor<P> {
         }
         let sizes: Vec<usize> = x.dims().iter().zip(times).map(|(&size, &n)| size.saturating_mul(n)).collect();
         sizes.into_shape("repeat")?;
-        for (axis, &n) in times.iter().enumerate().filter(|&(_, &n)| n != 1) {
-            x = match n {
-                0 => x.narrow(axis as isize, 0, 0)?,
-                // A list of so many copies of nothing could need any amount of memory.
-                _ if x.count() == 0 => {
-                    let mut more = x.dims().to_vec();
-                    more[axis] *= n - 1;
-                    Self::cat(&[&x, &Self::zeros(more, x.device())?], axis as isize)?
-                }
-                _ => Self::cat(&vec![&x; n], axis as isize)?,
+        // The last axis first: what is copied twice is then the smaller part.
+        for (axis, &n) in times.iter().enumerate().rev().filter(|&(_, &n)| n != 1) {
+            let mut shape = x.dims().to_vec();
+            shape[axis] *= n;
+            x = if n == 0 {
+                x.narrow(axis as isize, 0, 0)?
+            } else if x.count() == 0 {
+                shape[axis] -= x.dims()[axis];
+                Self::cat(&[&x, &Self::zeros(shape, x.device())?], axis as isize)?
+            } else {
+                let (outer, line) = (x.dims()[..axis].iter().product(), x.dims()[axis..].iter().product());
+                x.reshape([outer, 1, line])?.expand([outer, n, line])?.reshape(shape)?
             };
         }
         Ok(x)

@@ -1,10 +1,13 @@
 //! Moving elements about: parts along an axis, rotations, repetitions, channels to space.
 
+use super::arrange::assembled;
+use crate::autograd::{Pass, record};
 use crate::precision::Element;
+use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
-use amp_cpu::MAX_RANK;
+use amp_cpu::{MAX_RANK, Stretch};
 
 impl<P: Element> Tensor<P> {
     /// The tensors along `axis`, without that axis (`torch.unbind`).
@@ -26,15 +29,18 @@ impl<P: Element> Tensor<P> {
             let expected = format!("one for each of the {} axes", axes.len());
             return Err(Error::argument("roll", "shifts", expected, format!("{shifts:?}")));
         }
-        shifts.iter().zip(axes).try_fold(self.clone(), |x, (&shift, &axis)| {
-            let size = x.dims()[shape::axis("roll", axis, x.rank())?];
-            let front = if size == 0 { 0 } else { shift.rem_euclid(size as isize) as usize };
-            if front == 0 {
-                return Ok(x);
+        let mut fronts = vec![0; self.rank()];
+        for (&shift, &axis) in shifts.iter().zip(axes) {
+            let axis = shape::axis("roll", axis, self.rank())?;
+            let size = self.dims()[axis];
+            if size > 0 {
+                fronts[axis] = (fronts[axis] + shift.rem_euclid(size as isize) as usize) % size;
             }
-            let (head, tail) = (x.narrow(axis, 0, size - front)?, x.narrow(axis, size - front, front)?);
-            Self::cat(&[&tail, &head], axis)
-        })
+        }
+        if fronts.iter().all(|&front| front == 0) {
+            return Ok(self.clone());
+        }
+        Ok(Self::from_raw(rolled(&self.raw, fronts)?))
     }
 
     /// Each element `times` times in a row along `axis` (`torch.repeat_interleave`), as when groups of queries share a key.
@@ -110,6 +116,25 @@ impl<P: Element> Tensor<P> {
         let parts = self.reshape([n, groups, channels / groups, pixels])?;
         parts.transpose(1, 2)?.reshape(self.dims())
     }
+}
+
+/// The last `fronts[axis]` positions of each axis first.
+fn turned(x: &RawTensor, fronts: &[usize]) -> Result<RawTensor> {
+    let along = |(&size, &front): (&usize, &usize)| match front {
+        0 => vec![Stretch::new(0, size)],
+        _ => vec![Stretch::new(size - front, front), Stretch::new(0, size - front)],
+    };
+    assembled(x, &x.shape().iter().zip(fronts).map(along).collect::<Vec<_>>())
+}
+
+#[track_caller]
+fn rolled(x: &RawTensor, fronts: Vec<usize>) -> Result<RawTensor> {
+    let y = turned(&x.stored(), &fronts)?.counted(x.logical);
+    record("roll", &[x], y, |y| {
+        let back = |(&size, front): (&usize, usize)| if front == 0 { 0 } else { size - front };
+        let back: Vec<usize> = y.shape().iter().zip(fronts).map(back).collect();
+        Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, turned(pass.grad(), &back)?)))
+    })
 }
 
 /// Channels, height and width of `[.., C, H, W]`, and what stands before them.

@@ -28,6 +28,8 @@ macro_rules! same_dtype {
     };
 }
 
+pub(crate) use same_dtype;
+
 /// The elements of `x` in row-major order, converted to `out`: bit for bit where that is the stored type, exact where it
 /// is wider, else to nearest even.
 pub fn copy(x: &View, out: DType) -> Storage {

@@ -31,6 +31,7 @@ macro_rules! each {
 mod binary;
 mod bits;
 mod copy;
+mod glu;
 mod relu;
 mod signs;
 mod stream;
@@ -41,7 +42,9 @@ mod tests;
 mod unary;
 
 pub use binary::{binary, binary_narrowed, compare};
+pub(crate) use copy::same_dtype;
 pub use copy::{copy, copy_into, fill};
+pub use glu::{glu, glu_grad};
 pub use relu::relu_grad_in_place;
 pub(crate) use signs::mask;
 pub use signs::{alive, dead};

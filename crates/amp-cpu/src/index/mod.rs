@@ -1,17 +1,21 @@
-//! Selecting, gathering and adding by index. The caller has checked the indices.
+//! Selecting and adding by index. The caller has checked the indices.
 
+mod along;
 #[cfg(test)]
 mod tests;
+
+pub use along::{gather, scatter, scatter_add};
 
 use crate::cache::{Pooled, take};
 use crate::convert::{Compute, each_dtype};
 use crate::line::{Cut, Span, store};
-use crate::load::offset_of;
+use crate::lockstep::Elements;
 use crate::num::{Num, in_num};
 use crate::parallel;
-use crate::reduce::converted;
-use crate::split::for_chunks;
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::split::{for_chunks, map_all};
 use crate::{Block, DType, Slice, Storage, View, scratch};
+use std::borrow::Cow;
 
 /// Elements of one piece of work.
 const WORK: usize = 1 << 14;
@@ -21,20 +25,45 @@ const SHORT: usize = 16;
 /// Of as many slices one has to be wanted for all of them to be copied first, where they lie apart.
 const MOST: usize = 4;
 
-/// Least and greatest of the I64 elements of `index`; `None` when there are none.
-pub fn index_bounds(index: &View) -> Option<(i64, i64)> {
-    indices(index).into_iter().fold(None, |range, i| {
-        let (least, greatest) = range.unwrap_or((i, i));
-        Some((least.min(i), greatest.max(i)))
+/// The first of the I64 elements of `index`, in row-major order, that is outside `0..size` and not `ignored`.
+pub fn outside(index: &View, size: usize, ignored: Option<i64>) -> Option<i64> {
+    let index = indices(index);
+    let pieces: Vec<&[i64]> = index.chunks(WORK).collect();
+    map_all(&pieces, index.len(), |piece| {
+        let is_outside = |&&i: &&i64| usize::try_from(i).map_or(true, |i| i >= size) && Some(i) != ignored;
+        if dispatch(Outside { index: piece, size, ignored }) { piece.iter().find(is_outside).copied() } else { None }
     })
+    .into_iter()
+    .flatten()
+    .next()
 }
 
-/// The elements of an I64 view, in row-major order.
-pub fn indices(index: &View) -> Vec<i64> {
+/// Whether an index is outside, of all without stopping at the first.
+struct Outside<'a> {
+    index: &'a [i64],
+    size: usize,
+    ignored: Option<i64>,
+}
+
+impl Kernel for Outside<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> bool {
+        let (size, counts, ignored) = (self.size as i64, self.ignored.is_none(), self.ignored.unwrap_or(0));
+        self.index.iter().fold(false, |found, &i| found | (((i < 0) | (i >= size)) & (counts | (i != ignored))))
+    }
+}
+
+/// The elements of an I64 view, in row-major order; as they lie, where they do so.
+pub fn indices<'a>(index: &View<'a>) -> Cow<'a, [i64]> {
     let span = Span::row_major(index);
+    if let Some(Elements::Wide(all)) = span.in_place(0, span.len()) {
+        return Cow::Borrowed(all);
+    }
     let mut values = vec![0; span.len()];
     span.load(0, &mut values);
-    values
+    Cow::Owned(values)
 }
 
 /// The slices of `x` at positions `index` of `axis`, in `x`'s precision.
@@ -107,154 +136,108 @@ fn pick<T: Copy>(x: &[T], index: &[i64], inner: usize, out: &mut [T]) {
     }
 }
 
-/// `out[i][j][k] = x[i][index[i][j][k]][k]` for axis 1, and likewise for others; in `x`'s precision.
+/// `base`, or zeros, with `len` slices along `axis`, and slice `j` of `src` added to slice `index[j]`.
 ///
-/// PyTorch: `gather`. `index` (I64) may be smaller than `x` along the other axes.
-pub fn gather(x: &View, axis: usize, index: &View) -> Storage {
-    let positions = Positions::new(x, axis, index);
-    if x.layout.is_contiguous() && x.data.dtype() == x.logical {
-        return each_dtype!(x.data, Slice, v => positions.pick(&v[x.layout.offset..]).into());
-    }
-    let whole = crate::copy(x, x.logical);
-    each_dtype!(whole.as_slice(), Slice, v => positions.pick(v).into())
-}
-
-/// `base`, with `src[i][j][k]` added at `[i][index[i][j][k]][k]` for axis 1, and likewise for others.
-///
-/// PyTorch: `scatter_add`. Sums run in F32 (F64, I64) in row-major order of `src`, so they are deterministic, and are
-/// rounded to `out` once.
-pub fn scatter_add(base: &View, axis: usize, index: &View, src: &View, out: DType) -> Storage {
-    scattered(true, base, axis, index, src, out)
-}
-
-/// `base`, with `src[i][j][k]` in the place of `[i][index[i][j][k]][k]` for axis 1, and likewise for others.
-///
-/// PyTorch: `scatter`. Of several elements for one place, the last in row-major order of `src` stays.
-pub fn scatter(base: &View, axis: usize, index: &View, src: &View, out: DType) -> Storage {
-    scattered(false, base, axis, index, src, out)
-}
-
-fn scattered(adds: bool, base: &View, axis: usize, index: &View, src: &View, out: DType) -> Storage {
-    let positions = Positions::new(base, axis, index);
+/// PyTorch: `index_add`; from zeros, the gradient of [`index_select`]. Sums run in F32 (F64) in the order of `index`, whatever the
+/// number of threads, and are rounded to `out` once.
+pub fn index_add(base: Option<&View>, len: usize, axis: usize, index: &[i64], src: &View, out: DType) -> Storage {
+    let sums = Sums {
+        base: base.map(Span::row_major),
+        src: Span::row_major(src),
+        cut: Cut::new(&src.layout.shape, axis),
+        len,
+    };
     in_num!(out, A => {
-        let mut sums = vec![<A as Num>::ZERO; base.layout.count()];
-        Span::row_major(base).load(0, &mut sums);
-        let rank = src.layout.shape.len();
-        // `src` may be larger than `index`: only the part of its shape counts.
-        let source = crate::Layout { shape: index.layout.shape, ..*src.layout };
-        let source = View { layout: &source, ..*src };
-        let span = Span::new(&source, 0..rank);
-        let mut values = vec![A::ZERO; positions.index.len()];
-        span.load(0, &mut values);
-        positions.for_each(0, values.len(), |i, at| {
-            sums[at] = if adds { sums[at].add(values[i]) } else { values[i] };
-        });
-        converted(sums, out)
+        if sums.cut.inner < SHORT || sums.cut.outer >= SHORT {
+            sums.in_order::<A>(index, out)
+        } else {
+            sums.by_target::<A>(index, out)
+        }
     })
 }
 
-/// Zeros with `len` slices along `axis`, and slice `j` of `src` added to slice `index[j]`.
-///
-/// The gradient of [`index_select`]. Sums run in F32 (F64) in the order of `index`, whatever the number of threads.
-pub fn index_add(len: usize, axis: usize, index: &[i64], src: &View, out: DType) -> Storage {
-    let cut = Cut::new(&src.layout.shape, axis);
-    let span = Span::row_major(src);
-    if cut.inner < SHORT || cut.outer >= SHORT {
-        return in_num!(out, A => added_in_order::<A>(&span, cut, len, index, out));
+/// Slices that are added.
+struct Sums<'a> {
+    /// What they are added to, if not zeros.
+    base: Option<Span<'a>>,
+    src: Span<'a>,
+    /// That of `src`.
+    cut: Cut,
+    /// Slices of the result in each block before the axis.
+    len: usize,
+}
+
+impl Sums<'_> {
+    /// The elements from `at` on, before anything is added.
+    fn begin<A: Num>(&self, at: usize, sums: &mut [A]) {
+        match &self.base {
+            Some(base) => base.load(at, sums),
+            None => sums.fill(A::ZERO),
+        }
     }
-    let order = ascending(index);
-    let mut storage = Storage::zeros(out, cut.outer * len * cut.inner);
-    let rows = (WORK / cut.inner.max(1)).max(1);
-    in_num!(out, A => {
-        for_chunks(&mut storage, rows * cut.inner, &|piece, mut part| {
-            let (mut sum, mut slice) = (vec![<A as Num>::ZERO; cut.inner], vec![A::ZERO; cut.inner]);
-            for i in 0..part.len() / cut.inner {
-                let (outer, target) = ((piece * rows + i) / len, ((piece * rows + i) % len) as i64);
-                let first = order.partition_point(|&j| index[j] < target);
-                sum.fill(A::ZERO);
-                for &j in order[first..].iter().take_while(|&&j| index[j] == target) {
-                    span.load((outer * cut.len + j) * cut.inner, &mut slice);
-                    sum.iter_mut().zip(&slice).for_each(|(s, &x)| *s = s.add(x));
-                }
-                A::narrow(&sum, &mut part.range(i * cut.inner, cut.inner));
-            }
-        });
-    });
-    storage
-}
 
-/// The positions of `keys` from the least to the greatest; of equal ones in their order.
-fn ascending(keys: &[i64]) -> Vec<usize> {
-    let mut positions: Vec<usize> = (0..keys.len()).collect();
-    positions.sort_by_key(|&i| keys[i]);
-    positions
-}
-
-/// [`index_add`], slice after slice, of each block before the axis: what is added to one place is added in the same order.
-///
-/// Sorting the index, and looking every place up in it, took fifty times as long for slices of one element.
-fn added_in_order<A: Num>(span: &Span, cut: Cut, len: usize, index: &[i64], out: DType) -> Storage {
-    let (block, inner) = (cut.len * cut.inner, cut.inner);
-    let mut storage = Storage::unwritten(out, cut.outer * len * inner);
-    let loaded = if span.is_wide::<A>() { 0 } else { block };
-    let summed = if out == A::DTYPE { 0 } else { len * inner };
-    for_chunks(&mut storage, len * inner, &|outer, mut piece| {
-        scratch::with(loaded + summed, |room: &mut [A]| {
-            let (from, sums) = room.split_at_mut(loaded);
-            let slices = span.read(outer * block, block, from);
-            store(&mut piece, sums, |sums| {
-                sums.fill(A::ZERO);
-                for (slice, &at) in slices.chunks_exact(inner).zip(index) {
-                    let sums = &mut sums[at as usize * inner..][..inner];
-                    sums.iter_mut().zip(slice).for_each(|(sum, &x)| *sum = sum.add(x));
+    /// One slice of the result after the other.
+    fn by_target<A: Num>(&self, index: &[i64], out: DType) -> Storage {
+        let (Cut { outer, len: terms, inner }, len) = (self.cut, self.len);
+        let (starts, order) = by_value(index, len);
+        let mut storage = Storage::unwritten(out, outer * len * inner);
+        let rows = (WORK / inner).max(1);
+        for_chunks(&mut storage, rows * inner, &|piece, mut part| {
+            scratch::with(2 * inner, |room: &mut [A]| {
+                let (sums, slice) = room.split_at_mut(inner);
+                for i in 0..part.len() / inner {
+                    let (outer, target) = ((piece * rows + i) / len, (piece * rows + i) % len);
+                    store(&mut part.range(i * inner, inner), sums, |sums| {
+                        self.begin((outer * len + target) * inner, sums);
+                        for &j in &order[starts[target]..starts[target + 1]] {
+                            add(sums, self.src.read((outer * terms + j) * inner, inner, slice));
+                        }
+                    });
                 }
             });
         });
-    });
-    storage
-}
-
-/// Where in the row-major order of a view the elements named by an index tensor lie.
-struct Positions {
-    index: Vec<i64>,
-    shape: crate::Dims,
-    steps: crate::Dims,
-    step: usize,
-}
-
-impl Positions {
-    fn new(x: &View, axis: usize, index: &View) -> Self {
-        let mut steps = x.layout.shape.contiguous_strides();
-        let step = steps.get(axis).copied().unwrap_or(0);
-        if axis < steps.len() {
-            steps[axis] = 0;
-        }
-        Self { index: indices(index), shape: index.layout.shape, steps, step }
+        storage
     }
 
-    fn pick<T: Pooled + Copy + Send + Sync>(&self, x: &[T]) -> Block<T> {
-        let mut out = take::<T>(self.index.len());
-        parallel::for_each_chunk_mut(&mut out, WORK, &|piece, part| {
-            self.for_each(piece * WORK, part.len(), |i, at| part[i - piece * WORK] = x[at]);
-        });
-        out
-    }
-
-    /// Calls `f` with elements `start..start + count` of the index, by number, and where each points to.
+    /// Slice after slice of `src`, of each block before the axis: what is added to one place is added in the same order.
     ///
-    /// Dividing for each of them by every size took five times as long as the rest of gathering.
-    fn for_each(&self, start: usize, count: usize, mut f: impl FnMut(usize, usize)) {
-        let (sizes, steps) = (&self.shape[..], &self.steps[..]);
-        let (row, step) = (sizes.last().map_or(1, |&size| size), steps.last().map_or(0, |&step| step));
-        let (mut at, end) = (start, start + count);
-        while at < end {
-            let column = at % row;
-            let first = offset_of(at / row, &sizes[..sizes.len().max(1) - 1], &steps[..sizes.len().max(1) - 1]);
-            let rest = (row - column).min(end - at);
-            for (k, &index) in self.index[at..][..rest].iter().enumerate() {
-                f(at + k, first + (column + k) * step + index as usize * self.step);
-            }
-            at += rest;
-        }
+    /// Looking for every place's terms took fifty times as long for slices of one element.
+    fn in_order<A: Num>(&self, index: &[i64], out: DType) -> Storage {
+        let (block, inner, len) = (self.cut.len * self.cut.inner, self.cut.inner, self.len);
+        let mut storage = Storage::unwritten(out, self.cut.outer * len * inner);
+        let loaded = if self.src.is_wide::<A>() { 0 } else { block };
+        let summed = if out == A::DTYPE { 0 } else { len * inner };
+        for_chunks(&mut storage, len * inner, &|outer, mut piece| {
+            scratch::with(loaded + summed, |room: &mut [A]| {
+                let (from, sums) = room.split_at_mut(loaded);
+                let slices = self.src.read(outer * block, block, from);
+                store(&mut piece, sums, |sums| {
+                    self.begin(outer * len * inner, sums);
+                    for (slice, &at) in slices.chunks_exact(inner).zip(index) {
+                        add(&mut sums[at as usize * inner..][..inner], slice);
+                    }
+                });
+            });
+        });
+        storage
     }
+}
+
+fn add<A: Num>(sums: &mut [A], slice: &[A]) {
+    sums.iter_mut().zip(slice).for_each(|(sum, &x)| *sum = sum.add(x));
+}
+
+/// The positions of `keys`, which are less than `len`, by their value, and where in this order each value begins.
+fn by_value(keys: &[i64], len: usize) -> (Vec<usize>, Vec<usize>) {
+    let mut starts = vec![0; len + 1];
+    keys.iter().for_each(|&key| starts[key as usize + 1] += 1);
+    for value in 0..len {
+        starts[value + 1] += starts[value];
+    }
+    let (mut next, mut order) = (starts.clone(), vec![0; keys.len()]);
+    for (position, &key) in keys.iter().enumerate() {
+        order[next[key as usize]] = position;
+        next[key as usize] += 1;
+    }
+    (starts, order)
 }

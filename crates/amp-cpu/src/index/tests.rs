@@ -1,4 +1,4 @@
-use super::{gather, index_add, index_bounds, index_select, indices, scatter, scatter_add};
+use super::{gather, index_add, index_select, indices, outside, scatter, scatter_add};
 use crate::testing::{Random, Tensor};
 use crate::{DType, Storage, with_num_threads};
 
@@ -60,11 +60,11 @@ fn gathered_and_scattered_elements() {
 fn added_slices_accumulate_in_f32() {
     let ones = Tensor::filled(&[5000, 3], DType::F16, 1.0);
     let index: Vec<i64> = (0..5000).map(|i| i % 2 * 2).collect();
-    let sums = index_add(4, 0, &index, &ones.view(), DType::F32);
+    let sums = index_add(None, 4, 0, &index, &ones.view(), DType::F32);
     let row = |v: f32| [v; 3];
     assert_eq!(sums, Storage::from([row(2500.0), row(0.0), row(2500.0), row(0.0)].concat()));
     let x = Tensor::from_values(&[2, 3], DType::F64, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-    let sums = index_add(2, 1, &[1, 0, 1], &x.view(), DType::F64);
+    let sums = index_add(None, 2, 1, &[1, 0, 1], &x.view(), DType::F64);
     assert_eq!(sums, Storage::F64(vec![2.0, 4.0, 5.0, 10.0].into()));
 }
 
@@ -88,12 +88,52 @@ fn slices_of_every_size_are_picked_and_added() {
             let wide = if dtype.is_float() { DType::F32 } else { dtype };
             let src = Tensor::from_values(&across, dtype, &ramp(across.iter().product()));
             for out in [wide, dtype] {
-                let sums = with_num_threads(2, || index_add(70, 1, &index, &src.view(), out));
-                let mut expected = vec![0.0; shape.iter().product()];
+                let base = Tensor::from_values(&shape, dtype, &ramp(shape.iter().product()));
+                let base = if out == dtype { Some(base) } else { None };
+                let view = base.as_ref().map(Tensor::view);
+                let sums =
+                    |threads| with_num_threads(threads, || index_add(view.as_ref(), 70, 1, &index, &src.view(), out));
+                let mut expected = base.as_ref().map_or(vec![0.0; shape.iter().product()], Tensor::values);
                 for at in src.indices() {
                     expected[(at[0] * 70 + index[at[1]] as usize) * shape[2] + at[2]] += src.at(&at);
                 }
-                assert_eq!(Tensor::contiguous(&shape, sums).values(), expected, "{shape:?} {dtype}");
+                assert_eq!(Tensor::contiguous(&shape, sums(2)).values(), expected, "{shape:?} {dtype}");
+                assert_eq!(sums(1), sums(2), "{shape:?} {dtype}");
+            }
+        }
+    }
+}
+
+/// Indices that are smaller than the tensor beside the axis, sources that are larger or repeat, on any number of threads.
+#[test]
+fn elements_of_many_lines_are_gathered_and_scattered() {
+    let mut random = Random::new(4);
+    for (shape, across) in [([9, 70, 130], [8, 33, 129]), ([2, 3, 20_000], [2, 3, 19_999]), ([1, 1, 7], [1, 0, 7])] {
+        for (axis, dtype) in (0..3).flat_map(|axis| [DType::F32, DType::BF16, DType::I64].map(|dtype| (axis, dtype))) {
+            let places: Vec<f64> = (0..across.iter().product()).map(|_| random.below(shape[axis]) as f64).collect();
+            let index = Tensor::from_values(&across, DType::I64, &places);
+            let base = Tensor::from_values(&shape, dtype, &ramp(shape.iter().product()));
+            let large = across.map(|size| size + 1);
+            let src = Tensor::from_values(&large, dtype, &ramp(large.iter().product()));
+            let turned = src.transposed(0, 2).transposed(0, 2);
+            for src in [src, turned, Tensor::filled(&[1, 1, 1], dtype, 3.0).broadcast(&across)] {
+                let sums = |threads| {
+                    let (base, index, src) = (base.view(), index.view(), src.view());
+                    with_num_threads(threads, || [scatter_add, scatter].map(|f| f(&base, axis, &index, &src, dtype)))
+                };
+                let (mut added, mut replaced) = (base.values(), base.values());
+                let picked =
+                    Tensor::contiguous(&across, with_num_threads(2, || gather(&base.view(), axis, &index.view())));
+                for at in index.indices() {
+                    let mut to = at.clone();
+                    to[axis] = index.at(&at) as usize;
+                    assert_eq!(picked.at(&at), base.at(&to));
+                    let place = to.iter().zip(shape).fold(0, |place, (i, size)| place * size + i);
+                    (added[place], replaced[place]) = (added[place] + src.at(&at), src.at(&at));
+                }
+                let [sums, last] = sums(2).map(|sums| Tensor::contiguous(&shape, sums));
+                assert_eq!(sums.values(), added, "{shape:?} {axis} {dtype}");
+                assert_eq!(last.values(), replaced, "{shape:?} {axis} {dtype}");
             }
         }
     }
@@ -107,11 +147,23 @@ fn ramp(len: usize) -> Vec<f64> {
 #[test]
 fn bounds_and_order() {
     let index = Tensor::from_values(&[2, 3], DType::I64, &[5.0, -2.0, 0.0, 9.0, 1.0, 3.0]);
-    assert_eq!(index_bounds(&index.view()), Some((-2, 9)));
-    assert_eq!(indices(&index.transposed(0, 1).view()), [5, 9, -2, 1, 0, 3]);
+    assert_eq!(outside(&index.view(), 9, None), Some(-2));
+    assert_eq!(outside(&index.transposed(0, 1).view(), 9, Some(-2)), Some(9));
+    assert_eq!(outside(&index.view(), 10, Some(-2)), None);
+    let mut many: Vec<f64> = (0..100_003).map(|i| f64::from(i % 7)).collect();
+    (many[70_001], many[100_002]) = (7.0, -1.0);
+    let many = Tensor::from_values(&[many.len()], DType::I64, &many);
+    for threads in [1, 2] {
+        let found = |size, ignored| with_num_threads(threads, || outside(&many.view(), size, ignored));
+        assert_eq!(
+            [found(7, None), found(7, Some(7)), found(8, Some(-1)), found(0, None)],
+            [Some(7), Some(-1), None, Some(0)]
+        );
+    }
+    assert_eq!(*indices(&index.transposed(0, 1).view()), [5, 9, -2, 1, 0, 3]);
     let empty = Tensor::from_values(&[0], DType::I64, &[]);
-    assert_eq!(index_bounds(&empty.view()), None);
+    assert_eq!(outside(&empty.view(), 0, None), None);
     let x = Tensor::filled(&[2, 2], DType::F32, 1.0);
     assert_eq!(index_select(&x.view(), 0, &[]), Storage::F32(vec![].into()));
-    assert_eq!(index_add(2, 0, &[], &Tensor::from_values(&[0, 2], DType::F32, &[]).view(), DType::F32).len(), 4);
+    assert_eq!(index_add(None, 2, 0, &[], &Tensor::from_values(&[0, 2], DType::F32, &[]).view(), DType::F32).len(), 4);
 }

@@ -131,23 +131,30 @@ impl Indexing for Gpu {
 
     fn index_add(
         &self,
+        base: Option<CoreOperand<'_>>,
         len: usize,
         axis: usize,
         index: CoreOperand<'_>,
         src: CoreOperand<'_>,
         out: DType,
     ) -> Result<Buffer> {
+        use amp_core::backend::Memory as _;
         let cut = Cut::new(&src.layout.shape, axis);
-        let y = self.zeros("index_add", cut.outer * len * cut.inner, out)?;
+        let y = match base {
+            Some(base) => self.copy(base, out)?,
+            None => self.fill(0.0, cut.outer * len * cut.inner, out)?,
+        };
+        let base = base.map_or(Ok(Operand::NONE), |base| Operand::new(self, "index_add", base))?;
+        let Some(sums) = y.downcast::<Memory>() else { return Err(crate::error::foreign(self, "index_add")) };
         let targets = self.memory("index_add", cut.len, DType::I64)?;
         let index = Operand::new(self, "index_add", index)?;
         let args = TargetsArgs { index, y: targets.address(), n: cut.len as i64, size: len as i64 };
         self.launch(FAMILY, "slice_targets", None, self.spread(cut.len), args)?;
         let source = Operand::new(self, "index_add", src)?;
         if len > 0 {
-            self.segments(false, &y, (Operand::NONE, source), (&targets, cut), len)?;
+            self.segments(false, sums, (base, source), (&targets, cut), len)?;
         }
-        Ok(y.into_buffer())
+        Ok(y)
     }
 }
 

@@ -60,6 +60,10 @@ impl Memory for Gpu {
         Ok(y.into_buffer())
     }
 
+    fn unwritten(&self, len: usize, dtype: DType) -> Result<Buffer> {
+        Ok(self.memory("unwritten", len, dtype)?.into_buffer())
+    }
+
     fn copy(&self, x: CoreOperand<'_>, out: DType) -> Result<Buffer> {
         let n = x.layout.count();
         let y = self.memory("copy", n, out)?;

@@ -276,7 +276,8 @@ fn selecting_gathering_and_adding_by_index() {
             b.check_indices("index", x[1], 9, None)?;
             Ok(vec![
                 b.index_select(x[0], 1, x[1])?,
-                b.index_add(9, 1, x[1], x[2], out)?,
+                b.index_add(None, 9, 1, x[1], x[2], out)?,
+                b.index_add(Some(x[0]), 9, 1, x[1], x[2], out)?,
                 b.gather(x[0], 1, x[3])?,
                 b.scatter_add(x[0], 1, x[3], x[2], out)?,
                 b.scatter(x[0], 1, x[3], x[2], out)?,
@@ -286,7 +287,7 @@ fn selecting_gathering_and_adding_by_index() {
     let many = Input::new((0..1300).map(|k| f64::from(k * 31 % 11)).collect(), &[1300], DType::I64);
     let src = Input::noise(&[1300, 3], DType::F32, 1.0, 2);
     check("embedding gradient", &[many, src], DType::F32, 200.0, &|b, x, out| {
-        Ok(vec![b.index_add(11, 0, x[0], x[1], out)?])
+        Ok(vec![b.index_add(None, 11, 0, x[0], x[1], out)?])
     });
 }
 

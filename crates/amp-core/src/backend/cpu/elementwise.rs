@@ -54,4 +54,12 @@ impl Elementwise for CpuBackend {
         let (a, b, c) = (view("ternary", a)?, view("ternary", b)?, view("ternary", c)?);
         Ok(Buffer::new(amp_cpu::ternary(op, &a, &b, &c, out)))
     }
+
+    fn glu(&self, x: Operand<'_>, axis: usize, out: DType) -> Result<Option<Buffer>> {
+        Ok(Some(Buffer::new(amp_cpu::glu(&view("glu", x)?, axis, out))))
+    }
+
+    fn glu_grad(&self, x: Operand<'_>, grad: Operand<'_>, axis: usize, out: DType) -> Result<Option<Buffer>> {
+        Ok(Some(Buffer::new(amp_cpu::glu_grad(&view("glu", x)?, &view("glu", grad)?, axis, out))))
+    }
 }

@@ -1,19 +1,19 @@
 use super::{CpuBackend, room, view};
 use crate::backend::{Buffer, Indexing, Operand};
 use crate::{Error, Result};
-use amp_cpu::DType;
+use amp_cpu::{DType, Stretch};
 
 impl Indexing for CpuBackend {
     fn check_indices(&self, op: &'static str, index: Operand<'_>, size: usize, ignored: Option<i64>) -> Result<()> {
-        let valid = |&i: &i64| Some(i) == ignored || usize::try_from(i).is_ok_and(|i| i < size);
-        match amp_cpu::indices(&view(op, index)?).into_iter().find(|i| !valid(i)) {
+        match amp_cpu::outside(&view(op, index)?, size, ignored) {
             Some(index) => Err(Error::IndexOutOfRange { op, index, size }),
             None => Ok(()),
         }
     }
 
     fn index_select(&self, x: Operand<'_>, axis: usize, index: Operand<'_>) -> Result<Buffer> {
-        let (x, index) = (view("index_select", x)?, amp_cpu::indices(&view("index_select", index)?));
+        let (x, index) = (view("index_select", x)?, view("index_select", index)?);
+        let index = amp_cpu::indices(&index);
         let others = x.layout.shape.removed(axis).count();
         room("index_select", others.saturating_mul(index.len()), x.logical)?;
         Ok(Buffer::new(amp_cpu::index_select(&x, axis, &index)))
@@ -47,8 +47,27 @@ impl Indexing for CpuBackend {
         Ok(Buffer::new(amp_cpu::scatter(&base, axis, &index, &src, out)))
     }
 
-    fn index_add(&self, len: usize, axis: usize, index: Operand<'_>, src: Operand<'_>, out: DType) -> Result<Buffer> {
-        let index = amp_cpu::indices(&view("index_add", index)?);
-        Ok(Buffer::new(amp_cpu::index_add(len, axis, &index, &view("index_add", src)?, out)))
+    fn index_add(
+        &self,
+        base: Option<Operand<'_>>,
+        len: usize,
+        axis: usize,
+        index: Operand<'_>,
+        src: Operand<'_>,
+        out: DType,
+    ) -> Result<Buffer> {
+        const OP: &str = "index_add";
+        let (base, index, src) = (base.map(|base| view(OP, base)).transpose()?, view(OP, index)?, view(OP, src)?);
+        Ok(Buffer::new(amp_cpu::index_add(base.as_ref(), len, axis, &amp_cpu::indices(&index), &src, out)))
+    }
+
+    fn assemble(&self, x: Operand<'_>, axes: &[Vec<Stretch>]) -> Result<Buffer> {
+        let x = view("assemble", x)?;
+        room(
+            "assemble",
+            axes.iter().map(|axis| axis.iter().map(|s| s.len).sum()).fold(1, usize::saturating_mul),
+            x.logical,
+        )?;
+        Ok(Buffer::new(amp_cpu::assemble(&x, axes)))
     }
 }

@@ -35,4 +35,10 @@ impl Memory for CpuBackend {
         amp_cpu::copy_into(&view("copy_into", x)?, storage_mut("copy_into", into)?, at);
         Ok(())
     }
+
+    fn join(&self, parts: &[Operand<'_>], axis: usize, out: DType) -> Result<Buffer> {
+        let parts = parts.iter().map(|&part| view("join", part)).collect::<Result<Vec<_>>>()?;
+        room("join", parts.iter().map(|part| part.layout.count()).fold(0, usize::saturating_add), out)?;
+        Ok(Buffer::new(amp_cpu::join(&parts, axis, out)))
+    }
 }

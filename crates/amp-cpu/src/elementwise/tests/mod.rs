@@ -167,7 +167,15 @@ fn every_level_passes_these_tests() {
         if level < simd::Level::best() {
             let run = std::process::Command::new(&program)
                 .args(["elementwise::tests", "convert::tests", "random::tests", "softmax::tests", "norm::tests"])
-                .args(["reduce::tests", "line::tests", "gemm::tests"])
+                .args([
+                    "reduce::tests",
+                    "line::tests",
+                    "gemm::tests",
+                    "glu::tests",
+                    "index::tests",
+                    "assemble::tests",
+                    "join::tests",
+                ])
                 .env("AMP_CPU", name)
                 .output();
             let run = run.expect("the test binary starts");
