@@ -2,6 +2,7 @@
 
 use super::{Buffer, Memory, Operand};
 use crate::Result;
+use crate::memory::on_host;
 use amp_cpu::{DType, Dims, Layout, Storage, Stretch};
 
 /// Kernels that follow I64 indices, which callers have checked with [`check_indices`](Self::check_indices).
@@ -53,7 +54,7 @@ pub trait Indexing: Memory {
     /// The elements of `x` at the positions that the stretches of each axis name, in its precision.
     ///
     /// Where a device has no kernel for it, axis after axis: reversed ones are picked by index, the stretches of others copied.
-    fn assemble(&self, x: Operand<'_>, axes: &[Vec<Stretch>]) -> Result<Buffer> {
+    fn assemble(&self, op: &'static str, x: Operand<'_>, axes: &[Vec<Stretch>]) -> Result<Buffer> {
         let mut layout = *x.layout;
         let mut found = None;
         for (axis, stretches) in axes.iter().enumerate() {
@@ -61,7 +62,7 @@ pub trait Indexing: Memory {
                 continue;
             }
             let from = found.as_ref().map_or(x, |buffer| Operand { buffer, layout: &layout, logical: x.logical });
-            let next = assembled(self, from, axis, stretches)?;
+            let next = assembled(self, op, from, axis, stretches)?;
             layout.shape[axis] = stretches.iter().map(|s| s.len).sum();
             (layout, found) = (Layout::contiguous(layout.shape), Some(next));
         }
@@ -70,16 +71,23 @@ pub trait Indexing: Memory {
 }
 
 /// [`Indexing::assemble`] along one axis.
-fn assembled<B: Indexing + ?Sized>(on: &B, x: Operand<'_>, axis: usize, stretches: &[Stretch]) -> Result<Buffer> {
+fn assembled<B: Indexing + ?Sized>(
+    on: &B,
+    op: &'static str,
+    x: Operand<'_>,
+    axis: usize,
+    stretches: &[Stretch],
+) -> Result<Buffer> {
     if stretches.iter().any(|s| s.reversed) {
-        let places: Vec<i64> = stretches.iter().flat_map(|s| s.positions()).map(|at| at as i64).collect();
+        let len = stretches.iter().map(|s| s.len).sum();
+        let places = on_host(op, len, stretches.iter().flat_map(|s| s.positions()).map(|at| at as i64))?;
         let layout = Layout::contiguous(Dims::new(&[places.len()]).expect("one dimension"));
         let index = on.upload(Storage::from(places))?;
         return on.index_select(x, axis, Operand { buffer: &index, layout: &layout, logical: DType::I64 });
     }
     let layouts: Vec<Layout> = stretches.iter().map(|stretch| part(x.layout, axis, stretch)).collect();
     let parts: Vec<Operand<'_>> = layouts.iter().map(|layout| Operand { layout, ..x }).collect();
-    on.join(&parts, axis, x.logical)
+    on.join(op, &parts, axis, x.logical)
 }
 
 fn part(layout: &Layout, axis: usize, stretch: &Stretch) -> Layout {

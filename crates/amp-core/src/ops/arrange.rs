@@ -12,13 +12,13 @@ use crate::{Error, Result, shape};
 use amp_cpu::{Dims, Storage, Stretch};
 
 /// The elements at the positions that the stretches of each axis name, in the order in which `x` lies; out of the graph.
-pub(super) fn assembled(x: &RawTensor, axes: &[Vec<Stretch>]) -> Result<RawTensor> {
+pub(super) fn assembled(op: &'static str, x: &RawTensor, axes: &[Vec<Stretch>]) -> Result<RawTensor> {
     let (order, rank) = (order_of([x]), axes.len());
     let mut shape = *x.shape();
     shape.iter_mut().zip(axes).for_each(|(size, axis)| *size = axis.iter().map(|s| s.len).sum());
     let mut walked = axes.to_vec();
     axes.iter().enumerate().for_each(|(axis, stretches)| walked[order.axis(axis, rank)].clone_from(stretches));
-    let buffer = walk(order, [x], |backend, [x]| backend.assemble(x, &walked))?;
+    let buffer = walk(order, [x], |backend, [x]| backend.assemble(op, x, &walked))?;
     Ok(tensor(order, x.device(), buffer, shape))
 }
 
@@ -27,7 +27,7 @@ fn reversed(x: &RawTensor, axes: &[usize]) -> Result<RawTensor> {
     let along = |(axis, &size): (usize, &usize)| {
         vec![if axes.contains(&axis) { Stretch::backward(size) } else { Stretch::new(0, size) }]
     };
-    assembled(x, &x.shape().iter().enumerate().map(along).collect::<Vec<_>>())
+    assembled("flip", x, &x.shape().iter().enumerate().map(along).collect::<Vec<_>>())
 }
 
 /// Zeros out what `kept(row, column)` refuses in each of the matrices in the last two dimensions.

@@ -45,7 +45,8 @@ pub(super) fn joined(op: &'static str, parts: &[&RawTensor], axis: usize) -> Res
     let order = MemoryOrder::of(&parts.iter().map(|x| &x.layout).collect::<Vec<_>>());
     let layouts: Vec<Layout> = parts.iter().map(|x| order.walked(&x.layout)).collect();
     let operands = parts.iter().zip(&layouts).map(|(x, layout)| Ok(Operand { layout, ..x.operand()? }));
-    let buffer = first.backend().join(&operands.collect::<Result<Vec<_>>>()?, order.axis(axis, shape.len()), out)?;
+    let buffer =
+        first.backend().join(op, &operands.collect::<Result<Vec<_>>>()?, order.axis(axis, shape.len()), out)?;
     Ok((tensor(order, first.device(), buffer, shape).counted(first.logical), starts))
 }
 

@@ -7,7 +7,7 @@ use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
-use amp_cpu::{MAX_RANK, Stretch};
+use amp_cpu::{Dims, MAX_RANK, Stretch};
 
 impl<P: Element> Tensor<P> {
     /// The tensors along `axis`, without that axis (`torch.unbind`).
@@ -29,7 +29,7 @@ impl<P: Element> Tensor<P> {
             let expected = format!("one for each of the {} axes", axes.len());
             return Err(Error::argument("roll", "shifts", expected, format!("{shifts:?}")));
         }
-        let mut fronts = vec![0; self.rank()];
+        let mut fronts = Dims::new(&vec![0; self.rank()]).expect("as many as dimensions");
         for (&shift, &axis) in shifts.iter().zip(axes) {
             let axis = shape::axis("roll", axis, self.rank())?;
             let size = self.dims()[axis];
@@ -124,15 +124,18 @@ fn turned(x: &RawTensor, fronts: &[usize]) -> Result<RawTensor> {
         0 => vec![Stretch::new(0, size)],
         _ => vec![Stretch::new(size - front, front), Stretch::new(0, size - front)],
     };
-    assembled(x, &x.shape().iter().zip(fronts).map(along).collect::<Vec<_>>())
+    assembled("roll", x, &x.shape().iter().zip(fronts).map(along).collect::<Vec<_>>())
 }
 
 #[track_caller]
-fn rolled(x: &RawTensor, fronts: Vec<usize>) -> Result<RawTensor> {
+fn rolled(x: &RawTensor, fronts: Dims) -> Result<RawTensor> {
     let y = turned(&x.stored(), &fronts)?.counted(x.logical);
     record("roll", &[x], y, |y| {
-        let back = |(&size, front): (&usize, usize)| if front == 0 { 0 } else { size - front };
-        let back: Vec<usize> = y.shape().iter().zip(fronts).map(back).collect();
+        let mut back = fronts;
+        back.iter_mut()
+            .zip(y.shape().iter())
+            .filter(|(front, _)| **front > 0)
+            .for_each(|(front, size)| *front = size - *front);
         Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, turned(pass.grad(), &back)?)))
     })
 }

@@ -61,13 +61,9 @@ impl Indexing for CpuBackend {
         Ok(Buffer::new(amp_cpu::index_add(base.as_ref(), len, axis, &amp_cpu::indices(&index), &src, out)))
     }
 
-    fn assemble(&self, x: Operand<'_>, axes: &[Vec<Stretch>]) -> Result<Buffer> {
-        let x = view("assemble", x)?;
-        room(
-            "assemble",
-            axes.iter().map(|axis| axis.iter().map(|s| s.len).sum()).fold(1, usize::saturating_mul),
-            x.logical,
-        )?;
+    fn assemble(&self, op: &'static str, x: Operand<'_>, axes: &[Vec<Stretch>]) -> Result<Buffer> {
+        let x = view(op, x)?;
+        room(op, axes.iter().map(|axis| axis.iter().map(|s| s.len).sum()).fold(1, usize::saturating_mul), x.logical)?;
         Ok(Buffer::new(amp_cpu::assemble(&x, axes)))
     }
 }

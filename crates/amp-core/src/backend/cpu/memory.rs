@@ -36,9 +36,9 @@ impl Memory for CpuBackend {
         Ok(())
     }
 
-    fn join(&self, parts: &[Operand<'_>], axis: usize, out: DType) -> Result<Buffer> {
-        let parts = parts.iter().map(|&part| view("join", part)).collect::<Result<Vec<_>>>()?;
-        room("join", parts.iter().map(|part| part.layout.count()).fold(0, usize::saturating_add), out)?;
+    fn join(&self, op: &'static str, parts: &[Operand<'_>], axis: usize, out: DType) -> Result<Buffer> {
+        let parts = parts.iter().map(|&part| view(op, part)).collect::<Result<Vec<_>>>()?;
+        room(op, parts.iter().map(|part| part.layout.count()).fold(0, usize::saturating_add), out)?;
         Ok(Buffer::new(amp_cpu::join(&parts, axis, out)))
     }
 }
