@@ -44,8 +44,7 @@ pub(super) fn for_streams<T: Compute, const N: usize>(
     f: &Part<'_, T, N>,
 ) -> Storage {
     let sources = operands.map(Source::new);
-    let rows = sources.iter().filter(|x| x.in_place::<T>(0, 0).is_none()).map(Source::row);
-    let cut = rows.min().map_or(Cut::NONE, Cut::of_rows);
+    let cut = Cut::of::<T>(&sources);
     let mut output = Storage::unwritten(out, operands[0].layout.count());
     for_each_part(output.as_mut_slice(), cost, &|start, part| {
         let mut rooms: [_; N] = std::array::from_fn(|_| Room::new());
@@ -67,15 +66,25 @@ struct Cut {
     most: usize,
 }
 
+/// Elements of a chunk: of a quarter, finding what is added took a fifth of the time of adding rows, columns or channels.
+const ROOM: usize = 4 * CHUNK;
+/// Elements that are worth a chunk of their own.
+const WORTH: usize = CHUNK / 4;
+
 impl Cut {
     /// Not at all.
     const NONE: Self = Self { block: usize::MAX, most: usize::MAX };
 
-    /// Parts of a row, or whole ones: elements of a row then serve as they lie, and a row that is repeated is loaded once. Of rows that
-    /// are not worth a chunk of their own, as many as fill one.
-    fn of_rows(len: usize) -> Self {
-        const WORTH: usize = CHUNK / 4;
-        Self { block: if len < WORTH { CHUNK / len.max(1) * len.max(1) } else { len }, most: CHUNK }
+    /// As many rows of the operands that do not serve as they lie as fill their room; where rows serve by themselves, and are worth a
+    /// chunk of their own, parts of one.
+    fn of<T: Compute>(sources: &[Source]) -> Self {
+        let apart = || sources.iter().filter(|x| x.in_place::<T>(0, 0).is_none());
+        let Some(len) = apart().map(Source::row).min() else { return Self::NONE };
+        let serves = |x: &Source| x.period().is_none() && x.in_run::<T>(0, len).is_some();
+        if len >= ROOM || len >= WORTH && apart().any(serves) {
+            return Self { block: len, most: ROOM };
+        }
+        Self { block: ROOM / len.max(1) * len.max(1), most: ROOM }
     }
 
     fn for_each(self, start: usize, mut part: SliceMut<'_>, f: &mut dyn FnMut(usize, &mut SliceMut<'_>)) {
@@ -91,7 +100,7 @@ impl Cut {
 
 /// Room for a chunk of an operand that does not serve as it lies.
 struct Room<T> {
-    buffer: Buffer<T>,
+    buffer: Buffer<T, ROOM>,
     /// Loaded elements that are the next chunk's too, if that begins where what is repeated does.
     repeated: usize,
 }
