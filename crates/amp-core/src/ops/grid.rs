@@ -199,6 +199,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_number_stays_where_it_is() {
+        let device = Device::cpu();
+        let image = Tensor::<F32>::from_vec(vec![f32::NAN, 1.0, 1.0, 1.0, 1.0, 1.0], [1, 1, 2, 3], &device).unwrap();
+        let grid = Tensor::<F32>::from_vec(vec![3.0, 3.0, 1.0, 1.0], [1, 1, 2, 2], &device).unwrap();
+        for mode in [GridMode::Bilinear, GridMode::Nearest] {
+            let options = GridOptions::new().mode(mode).align_corners(true);
+            for y in [image.grid_sample(&grid, options), composed::grid_sample(&image, &grid, options.0)] {
+                assert_eq!(y.unwrap().to_vec().unwrap(), [0.0, 1.0], "{mode:?}");
+            }
+        }
+    }
+
+    #[test]
     fn places_that_are_no_numbers_and_shapes_that_do_not_fit() {
         let device = Device::cpu();
         let image = Tensor::<F32>::from_vec(vec![1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], &device).unwrap();

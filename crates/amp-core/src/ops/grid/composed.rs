@@ -140,6 +140,8 @@ fn taken<W: Float>(pixels: &Tensor<W>, [row, column]: [(&Tensor<W>, &Tensor<W>, 
     let place = y.mul(column.2 as i64)?.add(&x)?.unsqueeze(1)?;
     let &[n, _, places] = place.dims() else { unreachable!("three dimensions") };
     let each = pixels.gather(2, &place.expand([n, pixels.dims()[1], places])?)?;
+    // What stands in for a pixel outside may be anything, also what times 0 is NaN.
+    let each = within.unsqueeze(1)?.where_(&each, 0.0)?;
     each.mul(&share.unsqueeze(1)?)
 }
 
