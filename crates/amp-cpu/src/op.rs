@@ -124,6 +124,8 @@ pub enum Binary {
     Maximum,
     /// Angle of the point `(b, a)`
     Atan2,
+    /// `a`, times `b` unless it is above 0
+    Leaky,
 }
 
 /// `y = a ? b`, truth values out.

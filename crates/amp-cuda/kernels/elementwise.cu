@@ -16,7 +16,7 @@ enum Unary {
     NEG, ABS, SIGN, SQR, SQRT, RSQRT, RECIP, EXP, EXPM1, LOG, LOG1P, LOG2, SIN, COS, TANH, SIGMOID, LOG_SIGMOID, ERF,
     FLOOR, CEIL, ROUND, RELU, LEAKY_RELU, ELU, GELU, GELU_TANH, SILU, SOFTPLUS, HARDSWISH, CLAMP, HUBER, POWF, AFFINE
 };
-enum Binary { ADD, SUB, MUL, DIV, POW, MINIMUM, MAXIMUM, ATAN2 };
+enum Binary { ADD, SUB, MUL, DIV, POW, MINIMUM, MAXIMUM, LEAKY, ATAN2 };
 enum Compare { EQ, NE, LT, LE, GT, GE };
 enum Ternary { ADDCMUL, ADDCDIV, LERP };
 
@@ -261,6 +261,7 @@ template <class C> __device__ inline C binary(int op, C l, C r) {
         case POW: return pow_of(l, r);
         case MINIMUM: return l < r || is_nan(l) ? l : r;
         case MAXIMUM: return l > r || is_nan(l) ? l : r;
+        case LEAKY: return l > 0 ? l : l * r;
         default: return atan2_of(l, r);
     }
 }
@@ -283,6 +284,7 @@ template <> __device__ inline i64 binary<i64>(int op, i64 l, i64 r) {
         case POW: return integer_power(l, r);
         case MINIMUM: return l < r ? l : r;
         case MAXIMUM: return l > r ? l : r;
+        case LEAKY: return l > 0 ? l : times(l, r);
         default: return to_i64(atan2((double)l, (double)r));
     }
 }

@@ -102,13 +102,11 @@ fn per_channel(x: &Dims, weight: &Dims) -> Result<Dims> {
 
 #[track_caller]
 fn prelu(x: &RawTensor, weight: &RawTensor) -> Result<RawTensor> {
-    let positive = |x: &RawTensor| compare("prelu", Compare::Gt, x, &zeros(x, x.logical)?);
-    let scaled = binary("prelu", Binary::Mul, x, weight, x.logical)?;
-    let y = select("prelu", &positive(x)?, x, &scaled, x.logical)?;
+    let y = binary("prelu", Binary::Leaky, x, weight, x.logical)?;
     record("prelu", &[x, weight], y, |_| {
         let (x, weight) = (Saved::new(x)?, Saved::new(weight)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let positive = positive(&x)?;
+            let positive = compare("prelu", Compare::Gt, &x, &zeros(&x, x.logical)?)?;
             if pass.wants(0) {
                 let below = binary("prelu", Binary::Mul, pass.grad(), &weight, pass.summand(0))?;
                 pass.give(0, select("prelu", &positive, pass.grad(), &below, pass.summand(0))?)?;

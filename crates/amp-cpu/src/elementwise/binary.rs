@@ -56,6 +56,7 @@ impl<T: Float> Body<T, 2> for Arithmetic {
             Binary::Minimum => each!(y, (a, b) => if (a < b) | is_nan(a) { a } else { b }),
             Binary::Maximum => each!(y, (a, b) => if (a > b) | is_nan(a) { a } else { b }),
             Binary::Atan2 => each!(y, (a, b) => a.atan2::<S>(b)),
+            Binary::Leaky => each!(y, (a, b) => if a > T::of(0.0) { a } else { a * b }),
         }
     }
 }
@@ -72,6 +73,7 @@ impl Body<i64, 2> for Arithmetic {
             Binary::Minimum => each!(y, (a, b) => i64::min(a, b)),
             Binary::Maximum => each!(y, (a, b) => i64::max(a, b)),
             Binary::Atan2 => each!(y, (a, b) => (a as f64).atan2(b as f64) as i64),
+            Binary::Leaky => each!(y, (a, b) => if a > 0 { a } else { a.wrapping_mul(b) }),
         }
     }
 }

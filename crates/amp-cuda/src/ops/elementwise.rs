@@ -53,7 +53,8 @@ fn binary_code(op: Binary) -> i32 {
         Binary::Pow => 4,
         Binary::Minimum => 5,
         Binary::Maximum => 6,
-        Binary::Atan2 => 7,
+        Binary::Leaky => 7,
+        Binary::Atan2 => 8,
     }
 }
 

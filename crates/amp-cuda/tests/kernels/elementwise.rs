@@ -126,8 +126,9 @@ fn integers_stay_integers() {
 #[test]
 fn two_and_three_operands_of_any_layout() {
     let shape = [3, 5, 7];
-    let ops = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Minimum, Binary::Maximum, Binary::Atan2];
-    for (i, op) in ops.into_iter().enumerate() {
+    let limits = [Binary::Minimum, Binary::Maximum, Binary::Leaky];
+    let ops = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Atan2].into_iter().chain(limits);
+    for (i, op) in ops.enumerate() {
         let dtype = FLOATS[i % 4];
         let a = Input::strided(&shape, &[35, 7, 1], 0, dtype, 1);
         let b = Input::strided(&shape, &[1, 21, 3], 2, dtype, 2);

@@ -182,13 +182,14 @@ fn functions_of_two_agree_with_f64_in_every_pair_of_types() {
             let (x, y) = (storage(&a, left), storage(&b, right));
             let x = View { data: x.as_slice(), layout: &at, logical: left };
             let y = View { data: y.as_slice(), layout: &at, logical: right };
-            for op in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Minimum, Binary::Maximum] {
+            for op in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Minimum, Binary::Maximum, Binary::Leaky] {
                 let exact = a.iter().zip(&b).map(|(a, b)| match op {
                     Binary::Add => a + b,
                     Binary::Sub => a - b,
                     Binary::Mul => a * b,
                     Binary::Minimum => a.min(*b),
-                    _ => a.max(*b),
+                    Binary::Maximum => a.max(*b),
+                    _ => *a,
                 });
                 assert_eq!(to_f64(&binary(op, &x, &y, DType::F64)), exact.collect::<Vec<_>>(), "{op:?} {left} {right}");
             }
@@ -196,6 +197,23 @@ fn functions_of_two_agree_with_f64_in_every_pair_of_types() {
             assert_eq!(less, a.iter().zip(&b).map(|(a, b)| a < b).collect::<Vec<_>>(), "{left} < {right}");
         }
     }
+}
+
+#[test]
+fn what_is_not_above_zero_leaks() {
+    let at = layout(&[6], &[1], 0);
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let (a, b) = ([3.0, -2.0, 0.0, nan, -inf, inf], [nan, 0.25, 5.0, 0.5, 0.5, -1.0]);
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let (a, b) = (storage(&a, dtype), storage(&b, dtype));
+        let [a, b] = [&a, &b].map(|data| View { data: data.as_slice(), layout: &at, logical: dtype });
+        let found = to_f64(&binary(Binary::Leaky, &a, &b, dtype));
+        let same = found.iter().zip([3.0, -0.5, 0.0, nan, -inf, inf]).all(|(f, e)| *f == e || f.is_nan() && e.is_nan());
+        assert!(same, "{dtype}: {found:?}");
+    }
+    let (a, b) = (storage(&[-4.0, 4.0, 0.0, -1.0, 7.0, -2.0], DType::I64), storage(&[3.0; 6], DType::I64));
+    let [a, b] = [&a, &b].map(|data| View { data: data.as_slice(), layout: &at, logical: DType::I64 });
+    assert_eq!(to_f64(&binary(Binary::Leaky, &a, &b, DType::I64)), [-12.0, 4.0, 0.0, -3.0, 7.0, -6.0]);
 }
 
 #[test]
