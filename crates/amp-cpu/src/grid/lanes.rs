@@ -5,23 +5,6 @@ use crate::num::Real;
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd};
 use std::ops::Range;
 
-/// Some channels of a pixel.
-#[inline(always)]
-fn load<S: Simd, T: Real>(channels: &[T]) -> T::Lanes<S> {
-    match channels.first_chunk() {
-        Some(all) => Lanes::load(all),
-        None => Lanes::load_part(channels, T::ZERO),
-    }
-}
-
-#[inline(always)]
-fn store<S: Simd, T: Real>(lanes: T::Lanes<S>, channels: &mut [T]) {
-    match channels.first_chunk_mut() {
-        Some(all) => lanes.store(all),
-        None => lanes.store_part(channels),
-    }
-}
-
 /// The pixels of an image mixed at places, place by place.
 pub(super) struct Sampled<'a, T> {
     pub taps: Taps,
@@ -45,9 +28,9 @@ impl<T: Real> Kernel for Sampled<'_, T> {
                 let mut sum = T::Lanes::<S>::splat(T::ZERO);
                 for tap in taps {
                     let pixel = &pixels[tap.pixel * channels + i * LANES..][..to.len()];
-                    sum = load::<S, T>(pixel).mul_add(Lanes::splat(tap.share), sum);
+                    sum = T::Lanes::<S>::load_up_to(pixel).mul_add(Lanes::splat(tap.share), sum);
                 }
-                store::<S, T>(sum, to);
+                sum.store_up_to(to);
             }
         }
     }
@@ -77,8 +60,9 @@ impl<T: Real> Kernel for Scattered<'_, T> {
             for tap in taps.of(place, &mut room) {
                 let pixel = &mut to[tap.pixel * block.len()..][..block.len()];
                 for (to, slopes) in pixel.chunks_mut(LANES).zip(slopes.chunks(LANES)) {
-                    let sum = load::<S, T>(slopes).mul_add(Lanes::splat(tap.share), load::<S, T>(to));
-                    store::<S, T>(sum, to);
+                    let slopes = T::Lanes::<S>::load_up_to(slopes);
+                    let sum = slopes.mul_add(Lanes::splat(tap.share), Lanes::load_up_to(to));
+                    sum.store_up_to(to);
                 }
             }
         }
@@ -118,11 +102,11 @@ fn slope<S: Simd, T: Real>(taps: &[Tap<T>], pixels: &[T], slopes: &[T]) -> [T; 2
     for (i, channels) in slopes.chunks(LANES).enumerate() {
         let mut rise = [T::Lanes::<S>::splat(T::ZERO); 2];
         for tap in taps {
-            let pixel = load::<S, T>(&pixels[tap.pixel * slopes.len() + i * LANES..][..channels.len()]);
+            let pixel = T::Lanes::<S>::load_up_to(&pixels[tap.pixel * slopes.len() + i * LANES..][..channels.len()]);
             rise[0] = pixel.mul_add(Lanes::splat(tap.slopes[0]), rise[0]);
             rise[1] = pixel.mul_add(Lanes::splat(tap.slopes[1]), rise[1]);
         }
-        let channels = load::<S, T>(channels);
+        let channels = T::Lanes::<S>::load_up_to(channels);
         sums = [rise[0].mul_add(channels, sums[0]), rise[1].mul_add(channels, sums[1])];
     }
     // A fold was compiled on its own, without the level's instructions.

@@ -126,11 +126,7 @@ impl<T: Real, J: Join<T>> Joined<'_, T, J> {
     fn write<S: Simd>(&mut self, first: usize, row: &Window, run: &Run, windows: Range<usize>) {
         let (at, to) = (run.start + windows.start * run.stride, first + run.first + windows.start);
         let [values, marks] = self.joined::<S>(row, run, at, windows.len());
-        let values_to = &mut self.to[to..][..windows.len()];
-        match values_to.first_chunk_mut() {
-            Some(to) => values.store(to),
-            None => values.store_part(values_to),
-        }
+        values.store_up_to(&mut self.to[to..][..windows.len()]);
         if let Some(places) = &mut self.places {
             let places = &mut places[to..][..windows.len()];
             if row.start >= row.end || run.pixels == 0 {
@@ -163,25 +159,17 @@ impl<T: Real, J: Join<T>> Joined<'_, T, J> {
 #[inline(always)]
 fn every<S: Simd, T: Real>(line: &[T], stride: usize, count: usize) -> T::Lanes<S> {
     match stride {
-        1 => some::<S, T>(&line[..count]),
+        1 => Lanes::load_up_to(&line[..count]),
         2 => {
             let pixels = &line[..2 * count - 1];
             let (low, high) = pixels.split_at(pixels.len().min(LANES));
-            some::<S, T>(low).evens(some::<S, T>(high))
+            T::Lanes::<S>::load_up_to(low).evens(Lanes::load_up_to(high))
         }
         _ => {
             let mut all = [T::ZERO; LANES];
             all[..count].iter_mut().enumerate().for_each(|(i, to)| *to = line[i * stride]);
             Lanes::load(&all)
         }
-    }
-}
-
-#[inline(always)]
-fn some<S: Simd, T: Real>(pixels: &[T]) -> T::Lanes<S> {
-    match pixels.first_chunk() {
-        Some(all) => Lanes::load(all),
-        None => Lanes::load_part(pixels, T::ZERO),
     }
 }
 

@@ -98,6 +98,24 @@ pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self>
         to.copy_from_slice(&self.array()[..to.len()]);
     }
 
+    /// Reads sixteen elements, or all where there are fewer; the other lanes get 0.
+    #[inline(always)]
+    fn load_up_to(from: &[A]) -> Self {
+        match from.first_chunk() {
+            Some(all) => Self::load(all),
+            None => Self::load_part(from, A::of(0.0)),
+        }
+    }
+
+    /// Writes all lanes, or as many as there is room for.
+    #[inline(always)]
+    fn store_up_to(self, to: &mut [A]) {
+        match to.first_chunk_mut() {
+            Some(all) => self.store(all),
+            None => self.store_part(to),
+        }
+    }
+
     /// All lanes.
     #[inline(always)]
     fn array(self) -> [A; LANES] {

@@ -64,8 +64,7 @@ impl<A: Real> Group<A> {
     /// What each line has of `all`, one for every line.
     #[inline(always)]
     fn of<S: Simd>(&self, all: &[A]) -> A::Lanes<S> {
-        let first = self.first.min(all.len());
-        Lanes::load_part(&all[first..all.len().min(first + LANES)], A::ZERO)
+        Lanes::load_up_to(all.get(self.first..).unwrap_or_default())
     }
 
     /// The lines that count, each with its label.
