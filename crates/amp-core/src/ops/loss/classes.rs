@@ -101,27 +101,30 @@ impl Lines {
         })
     }
 
-    /// Weight of each line's label `[N]`, unless all have 1; `valid` are the labels that count, and any others.
-    fn weights(&self, valid: &RawTensor) -> Result<Option<RawTensor>> {
+    /// What the labels say of their lines.
+    fn counted(&self, op: &'static str) -> Result<Counted> {
+        let (valid, counts) = valid_labels(op, &self.labels, self.ignored)?;
         let weigh = |w: &RawTensor| {
             let buffer = w.backend().index_select(w.operand()?, 0, valid.operand()?)?;
             Ok(RawTensor::new(w.device(), buffer, *valid.shape()))
         };
-        self.weight.as_ref().filter(|w| w.layout.count() > 0).map(weigh).transpose()
+        let weights = self.weight.as_ref().filter(|w| w.layout.count() > 0).map(weigh).transpose()?;
+        Ok(Counted { valid, counts, weights })
     }
 
-    /// What the losses of the lines are divided by: the sum of the weights of those that count, for a mean.
-    fn divisor(&self, op: &'static str) -> Result<Option<RawTensor>> {
-        if self.reduction != LossReduction::Mean {
-            return Ok(None);
-        }
-        let (valid, counts) = valid_labels(op, &self.labels, self.ignored)?;
-        let dtype = self.scores.logical;
-        let weights = match self.weights(&valid)? {
-            Some(weights) => select(op, &counts, &weights, &zeros(&weights, dtype)?, dtype)?,
+    /// Whether the losses are divided by the [`total`](Self::total).
+    fn is_mean(&self) -> bool {
+        self.reduction == LossReduction::Mean
+    }
+
+    /// The sum of the weights of the lines that count.
+    fn total(&self, op: &'static str, counted: &Counted) -> Result<RawTensor> {
+        let (Counted { counts, weights, .. }, dtype) = (counted, self.scores.logical);
+        let weights = match weights {
+            Some(weights) => &select(op, counts, weights, &zeros(weights, dtype)?, dtype)?,
             None => counts,
         };
-        Ok(Some(whole(reduce(Reduce::Sum, &weights, &[0], dtype)?)))
+        Ok(whole(reduce(Reduce::Sum, weights, &[0], dtype)?))
     }
 
     /// The losses of the lines as the caller asked for them.
@@ -150,6 +153,16 @@ impl Lines {
             (reduction, None) => reduction.spread(grad, lines),
         }
     }
+}
+
+/// What labels `[N]` say of their lines.
+struct Counted {
+    /// The labels that count, and any others.
+    valid: RawTensor,
+    /// Which of them count.
+    counts: RawTensor,
+    /// The weight of each, unless all have 1.
+    weights: Option<RawTensor>,
 }
 
 /// A tensor of one element without its dimensions.
@@ -184,7 +197,8 @@ fn cross_entropy(lines: &Lines, smoothing: f64) -> Result<RawTensor> {
     let targets = kernel_labels(lines.labels(), smoothing)?;
     let (loss, lse) = walk(order, [scores], |backend, [scores]| backend.cross_entropy(scores, along, targets))?;
     let tensor_of = |buffer| RawTensor::new(scores.device(), buffer, *labels.shape());
-    let (loss, lse, divisor) = (tensor_of(loss), tensor_of(lse), lines.divisor(OP)?);
+    let (loss, lse) = (tensor_of(loss), tensor_of(lse));
+    let divisor = lines.is_mean().then(|| lines.total(OP, &lines.counted(OP)?)).transpose()?;
     record(OP, &[scores], lines.apply(OP, loss, divisor.as_ref())?, |_| {
         let (scores, labels, lse) = (Saved::new(scores)?, labels.clone(), Saved::new(&lse)?);
         let (weight, ignored, reduction) = (lines.weight.clone(), lines.ignored, lines.reduction);
@@ -222,12 +236,13 @@ fn kernel_labels<'a>(
 fn nll(lines: &Lines) -> Result<RawTensor> {
     const OP: &str = "nll_loss";
     let (scores, axis) = (&lines.scores, lines.axis);
-    let (valid, counts) = valid_labels(OP, &lines.labels, lines.ignored)?;
+    let counted = lines.counted(OP)?;
+    let divisor = lines.is_mean().then(|| lines.total(OP, &counted)).transpose()?;
+    let Counted { valid, counts, weights } = counted;
     let one = folded(scores.shape(), &[axis]);
     let index = valid.with_layout(Layout::contiguous(one));
     let picked = scores.backend().gather(scores.operand()?, axis, index.operand()?)?;
     let picked = RawTensor::new(scores.device(), picked, *valid.shape());
-    let weights = lines.weights(&valid)?;
     let weighted = move |x: &RawTensor| match &weights {
         Some(weights) => binary(OP, Binary::Mul, &scaled(x, -1.0)?, weights, x.logical),
         None => scaled(x, -1.0),
@@ -235,7 +250,6 @@ fn nll(lines: &Lines) -> Result<RawTensor> {
     let losses = weighted(&picked)?;
     // An ignored line may hold anything, also what times 0 is NaN.
     let losses = select(OP, &counts, &losses, &zeros(&losses, losses.logical)?, losses.logical)?;
-    let divisor = lines.divisor(OP)?;
     record(OP, &[scores], lines.apply(OP, losses, divisor.as_ref())?, |_| {
         let (shape, dtype, reduction) = (*scores.shape(), scores.logical, lines.reduction);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
