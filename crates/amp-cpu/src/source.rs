@@ -93,9 +93,21 @@ impl<'a> Source<'a> {
         self.walk.row()
     }
 
-    /// After how many elements they come again, where they do.
-    pub fn period(&self) -> Option<usize> {
-        self.walk.period()
+    /// Whether the longest runs are single elements that are repeated, or serve as they are stored.
+    pub fn serves_by_rows(&self) -> bool {
+        self.rounds_to.is_none() && self.walk.stride() <= 1
+    }
+
+    /// What is stored from the row of `len` elements at `at` on, for a `len` that the longest runs consist of, and how far from it the
+    /// next row begins.
+    pub fn rows<T: Compute>(&self, at: usize, len: usize) -> (Elements<'a, T>, usize) {
+        let (start, step) = self.walk.rows(at, len);
+        (Elements::new(self.data.range(start, self.data.len() - start)), step)
+    }
+
+    /// How its elements follow one another.
+    pub fn walk(&self) -> &Walk {
+        &self.walk
     }
 
     /// The memory of the elements from `at` on, where all lie one after the other.

@@ -76,7 +76,10 @@ impl Walk {
 
     /// Elements `at..at + len`, where they are one run.
     pub fn run(&self, at: usize, len: usize) -> Option<Run> {
-        let (row, stride) = (self.row(), self.strides[self.shape.len() - 1]);
+        if let Some(run) = self.single_run() {
+            return Some(Run { start: run.start + at * run.stride, len, ..run });
+        }
+        let (row, stride) = (self.row(), self.stride());
         (!self.shape.contains(&0) && at % row + len <= row).then(|| Run {
             start: self.locate(at / row).1 + at % row * stride,
             stride,
@@ -89,14 +92,28 @@ impl Walk {
         self.shape[self.shape.len() - 1]
     }
 
-    /// After how many elements they come again, where they do.
-    pub fn period(&self) -> Option<usize> {
+    /// Distance between the elements of a run.
+    pub fn stride(&self) -> usize {
+        self.strides[self.strides.len() - 1]
+    }
+
+    /// Elements of as many rows as lie evenly apart.
+    pub fn even(&self) -> usize {
         let inner = self.shape.len() - 1;
-        match (self.strides[..inner].iter().all(|&stride| stride == 0), self.strides[inner]) {
-            (true, 0) => Some(1),
-            (true, _) if inner > 0 => Some(self.row()),
-            _ => None,
-        }
+        if inner > 0 { self.row() * self.shape[inner - 1] } else { self.row() }
+    }
+
+    /// Whether rows are repeated, one after the other.
+    pub fn repeats(&self) -> bool {
+        let inner = self.shape.len() - 1;
+        inner > 0 && self.strides[inner - 1] == 0
+    }
+
+    /// Where the row of `len` elements at `at` begins, and how far apart from it the next one, for a `len` that runs consist of.
+    pub fn rows(&self, at: usize, len: usize) -> (usize, usize) {
+        let (row, inner) = (self.row(), self.shape.len() - 1);
+        let start = self.locate(at / row).1 + at % row * self.stride();
+        (start, if inner > 0 && len == row { self.strides[inner - 1] } else { len * self.stride() })
     }
 
     /// Calls `f` for the runs that make up elements `at..at + len`.
@@ -188,10 +205,14 @@ impl Walk {
     fn locate(&self, mut row: usize) -> ([usize; MAX_RANK], usize) {
         let mut index = [0; MAX_RANK];
         let mut start = self.offset;
-        for axis in (0..self.shape.len() - 1).rev() {
+        for axis in (1..self.shape.len() - 1).rev() {
             index[axis] = row % self.shape[axis];
             row /= self.shape[axis];
             start += index[axis] * self.strides[axis];
+        }
+        if self.shape.len() > 1 {
+            index[0] = row;
+            start += row * self.strides[0];
         }
         (index, start)
     }

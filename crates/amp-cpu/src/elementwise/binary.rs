@@ -1,9 +1,10 @@
 //! Functions and comparisons of two operands.
 
 use super::Domain;
+use super::operand::{Chunk, Operand};
 use super::stream::{Body, Stream, WHOLE, for_streams, stream};
 use crate::convert::Compute;
-use crate::lockstep::{BLOCK, Elements, memory, rooms};
+use crate::lockstep::{BLOCK, memory, rooms};
 use crate::math::Float;
 use crate::output::Output;
 use crate::parallel::Cost;
@@ -27,10 +28,10 @@ pub fn binary(op: Binary, a: &View, b: &View, out: DType) -> Storage {
 pub fn binary_narrowed(op: Binary, a: &View, b: &View, also: DType) -> (Storage, Storage) {
     let mut copy = Storage::unwritten(also, a.layout.count());
     let narrow = Output::new(&mut copy);
-    let wide = for_streams::<f32, 2>([a, b], DType::F32, Cost::Light, &|x, at, y| {
+    let wide = for_streams::<f32, 2>([a, b], DType::F32, Cost::Light, &|x, chunk, y| {
         // SAFETY: each part has its own elements.
-        let also = unsafe { narrow.part(at, y.len()) };
-        dispatch(Stream { body: Arithmetic(op), at, x, y, also: Some(also) });
+        let also = unsafe { narrow.part(chunk.at, y.len()) };
+        dispatch(Stream { body: Arithmetic(op), chunk, x, y, also: Some(also) });
     });
     (wide, copy)
 }
@@ -44,19 +45,32 @@ fn is_nan<T: Float>(v: T) -> bool {
     v != v
 }
 
+/// `op(a, b)` for all elements of the slices named in brackets.
+macro_rules! each_of {
+    ($op:expr, $y:ident, $a:ident, $b:ident, $slices:tt) => {
+        match $op {
+            Binary::Add => each!($y, $slices => $a + $b),
+            Binary::Sub => each!($y, $slices => $a - $b),
+            Binary::Mul => each!($y, $slices => $a * $b),
+            Binary::Div => each!($y, $slices => $a / $b),
+            Binary::Pow => each!($y, $slices => $a.pow::<S>($b)),
+            Binary::Minimum => each!($y, $slices => if ($a < $b) | is_nan($a) { $a } else { $b }),
+            Binary::Maximum => each!($y, $slices => if ($a > $b) | is_nan($a) { $a } else { $b }),
+            Binary::Atan2 => each!($y, $slices => $a.atan2::<S>($b)),
+            Binary::Leaky => each!($y, $slices => if $a > T::of(0.0) { $a } else { $a * $b }),
+        }
+    };
+}
+
 impl<T: Float> Body<T, 2> for Arithmetic {
+    const SINGLES: bool = true;
+
     #[inline(always)]
-    fn run<S: Simd>(self, _: usize, [a, b]: [&[T]; 2], y: &mut [T]) {
-        match self.0 {
-            Binary::Add => each!(y, (a, b) => a + b),
-            Binary::Sub => each!(y, (a, b) => a - b),
-            Binary::Mul => each!(y, (a, b) => a * b),
-            Binary::Div => each!(y, (a, b) => a / b),
-            Binary::Pow => each!(y, (a, b) => a.pow::<S>(b)),
-            Binary::Minimum => each!(y, (a, b) => if (a < b) | is_nan(a) { a } else { b }),
-            Binary::Maximum => each!(y, (a, b) => if (a > b) | is_nan(a) { a } else { b }),
-            Binary::Atan2 => each!(y, (a, b) => a.atan2::<S>(b)),
-            Binary::Leaky => each!(y, (a, b) => if a > T::of(0.0) { a } else { a * b }),
+    fn run<S: Simd>(self, _: usize, x: [&[T]; 2], y: &mut [T]) {
+        match x {
+            [&[a], b] => each_of!(self.0, y, a, b, (b)),
+            [a, &[b]] => each_of!(self.0, y, a, b, (a)),
+            [a, b] => each_of!(self.0, y, a, b, (a, b)),
         }
     }
 }
@@ -105,17 +119,18 @@ pub fn compare(op: Compare, a: &View, b: &View) -> Storage {
 }
 
 fn compare_as<T: Compute>(op: Compare, a: &View, b: &View) -> Storage {
-    for_streams::<T, 2>([a, b], DType::Bool, Cost::Light, &|[a, b], _, chunk| {
-        if let SliceMut::Bool(y) = chunk {
-            dispatch(Comparison { op, a, b, y });
+    for_streams::<T, 2>([a, b], DType::Bool, Cost::Light, &|[a, b], chunk, y| {
+        if let SliceMut::Bool(y) = y {
+            dispatch(Comparison { op, chunk, a, b, y });
         }
     })
 }
 
 struct Comparison<'a, T> {
     op: Compare,
-    a: Elements<'a, T>,
-    b: Elements<'a, T>,
+    chunk: Chunk,
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
     y: &'a mut [bool],
 }
 
@@ -125,12 +140,12 @@ impl<T: Compute> Kernel for Comparison<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let size = if self.a.is_wide() && self.b.is_wide() { WHOLE } else { BLOCK };
+        let size = if self.a.is_wide(false) && self.b.is_wide(false) { WHOLE } else { BLOCK };
         let mut memory = memory();
         let [left, right] = rooms(&mut memory, self.y.len());
-        for (i, y) in self.y.chunks_mut(size).enumerate() {
-            let a = self.a.block::<S>(i * size, y.len(), left);
-            let b = self.b.block::<S>(i * size, y.len(), right);
+        for step in self.chunk.steps(size, self.y.len()) {
+            let (a, b) = (self.a.block::<S>(step, left, false), self.b.block::<S>(step, right, false));
+            let y = &mut self.y[step.at..][..step.len];
             match self.op {
                 Compare::Eq => each!(y, (a, b) => a == b),
                 Compare::Ne => each!(y, (a, b) => a != b),

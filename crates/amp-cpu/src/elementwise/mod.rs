@@ -31,7 +31,9 @@ macro_rules! each {
 mod binary;
 mod bits;
 mod copy;
+mod cut;
 mod glu;
+mod operand;
 mod relu;
 mod signs;
 mod stream;

@@ -1,5 +1,6 @@
 //! Functions of one operand, and their derivatives.
 
+use super::operand::{Chunk, Operand, Place};
 use super::stream::{Body, Stream, stream};
 use super::{Domain, relu, table};
 use crate::lockstep::Elements;
@@ -308,8 +309,9 @@ impl Body<i64, 1> for Forward {
                 each!(y, (x) => x.wrapping_mul(mul as i64).wrapping_add(add as i64));
             }
             _ => {
-                let (x, y) = ([Elements::<f64>::new(Slice::I64(x))], &mut SliceMut::I64(y));
-                dispatch(Stream { body: self, at, x, y, also: None });
+                let x = Operand { elements: Elements::<f64>::new(Slice::I64(x)), place: Place::PLAIN };
+                let y = &mut SliceMut::I64(y);
+                dispatch(Stream { body: self, chunk: Chunk::plain(at), x: [x], y, also: None });
             }
         }
     }

@@ -113,6 +113,48 @@ fn repeated_operands_meet_the_elements_of_their_places() {
     }
 }
 
+/// Operands of which dimensions are repeated, turned or left out in every combination: what one of them comes in cuts the others.
+#[test]
+fn operands_of_different_layouts_meet_place_by_place() {
+    let shapes: [&[usize]; 7] =
+        [&[3, 5, 128], &[2, 700], &[40, 64], &[7, 300, 1], &[3, 1100], &[2, 3, 2, 150], &[11, 150, 130]];
+    for shape in shapes {
+        let count: usize = shape.iter().product();
+        let plain = layout(shape, &Layout::contiguous(Dims::new(shape).expect("few dimensions")).strides, 0);
+        let layouts: Vec<Layout> = (0..1_usize << shape.len())
+            .map(|kept| {
+                let mut step = 1 + kept % 2;
+                let mut strides = vec![0; shape.len()];
+                for axis in (0..shape.len()).rev().filter(|axis| kept >> axis & 1 == 1) {
+                    (strides[axis], step) = (step, step * shape[axis]);
+                }
+                layout(shape, &strides, kept % 3)
+            })
+            .chain([plain])
+            .collect();
+        for (dtype, logical) in [(DType::F32, DType::F32), (DType::BF16, DType::BF16), (DType::F32, DType::BF16)] {
+            let stored = storage(&values(2 * count + 3), dtype);
+            let rounded =
+                to_f64(&copy(&View { logical, ..viewed(&stored, &layout(&[2 * count + 3], &[1], 0)) }, DType::F64));
+            for (a, b) in layouts.iter().flat_map(|a| layouts.iter().map(move |b| (a, b))) {
+                let view = |at| View { logical, ..viewed(&stored, at) };
+                let pairs = || strided(&rounded, a).into_iter().zip(strided(&rounded, b));
+                let (less, difference, which) = with_num_threads(2, || {
+                    let less = compare(Compare::Lt, &view(a), &view(b));
+                    let which = select(&view(&plain), &view(a), &view(b), DType::F32);
+                    (less, binary(Binary::Sub, &view(a), &view(b), DType::F32), which)
+                });
+                let (less, difference, which) = (to_f64(&less), to_f64(&difference), to_f64(&which));
+                for (i, (a_i, b_i)) in pairs().enumerate() {
+                    let chosen = if rounded[i] != 0.0 { a_i } else { b_i };
+                    let expected = (f64::from(a_i < b_i), f64::from((a_i - b_i) as f32), chosen);
+                    assert_eq!((less[i], difference[i], which[i]), expected, "element {i} of {a:?} and {b:?}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn copy_into_writes_the_named_places_and_no_others() {
     let x = values(6);
