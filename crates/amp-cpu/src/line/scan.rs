@@ -3,6 +3,7 @@
 use super::{Cut, Lines, map_lines, map_strips};
 use crate::convert::Cast;
 use crate::num::{Num, Real, in_real};
+use crate::scratch::Plain;
 use crate::simd::{Kernel, Level, Simd, dispatch};
 use crate::{DType, Scan, Storage, View, scratch};
 
@@ -11,28 +12,31 @@ use crate::{DType, Scan, Storage, View, scratch};
 /// Runs in F64 (wrapping I64); every element is rounded to `out` once. A running sum is one long chain, in which F32 would lose a
 /// digit every few thousand terms.
 pub fn scan(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
-    let cut = Cut::new(&x.layout.shape, axis);
-    if x.logical.is_float() && cut.is_side_by_side() {
-        return side_by_side(op, x, axis, reverse, out);
-    }
     if x.logical.is_float() {
-        return in_real!(x.logical, A => end_to_end::<A, f64>(op, x, axis, reverse, out));
+        return in_real!(x.logical, A => scan_in::<A, f64>(op, x, axis, reverse, out));
     }
-    end_to_end::<i64, i64>(op, x, axis, reverse, out)
+    scan_in::<i64, i64>(op, x, axis, reverse, out)
 }
 
-/// [`scan`] of one line after the other, in `C`.
-fn end_to_end<A: Num + Cast<C>, C: Num + Cast<A>>(
+/// [`scan`] carried in `C`.
+fn scan_in<A: Num + Cast<C>, C: Num + Plain + Cast<A>>(
     op: Scan,
     x: &View,
     axis: usize,
     reverse: bool,
     out: DType,
 ) -> Storage {
-    match op {
-        Scan::Sum => map_lines::<A>(x, axis, out, &|_, x, line| run(x, line, reverse, C::ZERO, C::add)),
-        Scan::Prod => map_lines::<A>(x, axis, out, &|_, x, line| run(x, line, reverse, C::ONE, C::mul)),
+    let (cut, adds) = (Cut::new(&x.layout.shape, axis), op == Scan::Sum);
+    if cut.is_side_by_side() {
+        return map_strips([x], axis, cut.len, out, &|[lines]: [&mut [A]; 1], strip| {
+            scratch::with(strip.width, |folds: &mut [C]| dispatch(Folds { adds, lines, folds, reverse }));
+        });
     }
+    map_lines::<A>(x, cut.len, out, &|_, x, y| {
+        for (x, y) in x.chunks(cut.len).zip(y.chunks_mut(cut.len)) {
+            if adds { run(x, y, reverse, C::ZERO, C::add) } else { run(x, y, reverse, C::ONE, C::mul) }
+        }
+    })
 }
 
 fn run<A: Cast<C>, C: Cast<A>>(x: &[A], line: &mut [A], reverse: bool, first: C, join: impl Fn(C, C) -> C) {
@@ -44,27 +48,15 @@ fn run<A: Cast<C>, C: Cast<A>>(x: &[A], line: &mut [A], reverse: bool, first: C,
     if reverse { line.iter_mut().zip(x).rev().for_each(step) } else { line.iter_mut().zip(x).for_each(step) }
 }
 
-/// [`scan`] of lines that lie side by side, a row of all of them at a time: the same bits.
-fn side_by_side(op: Scan, x: &View, axis: usize, reverse: bool, out: DType) -> Storage {
-    let len = x.layout.shape[axis];
-    let adds = op == Scan::Sum;
-    in_real!(x.logical, A => map_strips([x], axis, len, out, &|[lines]: [&mut [A]; 1], strip| {
-        scratch::with(strip.width, |folds| dispatch(Folds { adds, lines, folds, reverse }));
-    }))
-}
-
-/// Running sums or products, carried in F64.
-struct Folds<'a, A> {
+/// Running sums or products of lines that lie side by side, a row of all of them at a time: the bits of [`run`].
+struct Folds<'a, A, C> {
     adds: bool,
     lines: &'a mut [A],
-    folds: &'a mut [f64],
+    folds: &'a mut [C],
     reverse: bool,
 }
 
-impl<A: Real> Kernel for Folds<'_, A>
-where
-    f64: Cast<A>,
-{
+impl<A: Num + Cast<C>, C: Num + Cast<A>> Kernel for Folds<'_, A, C> {
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 
@@ -72,12 +64,12 @@ where
     fn run<S: Simd>(self) {
         let Self { adds, lines, folds, reverse } = self;
         let rows = lines.len() / folds.len();
-        folds.fill(if adds { 0.0 } else { 1.0 });
+        folds.fill(if adds { C::ZERO } else { C::ONE });
         for k in 0..rows {
             let row = &mut lines[if reverse { rows - 1 - k } else { k } * folds.len()..][..folds.len()];
             for (fold, x) in folds.iter_mut().zip(row) {
-                let value: f64 = x.converted();
-                *fold = if adds { *fold + value } else { *fold * value };
+                let value: C = x.converted();
+                *fold = if adds { fold.add(value) } else { fold.mul(value) };
                 *x = fold.converted();
             }
         }
@@ -98,10 +90,12 @@ pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
     let len = cut.len;
     in_real!(x.logical, A => {
         let lines = Lines::new(x, axis);
-        map_lines::<A>(grad, axis, out, &|number, grad, g| {
-            let mut x = vec![A::ZERO; len];
+        map_lines::<A>(grad, len, out, &|first, grad, g| {
             g.copy_from_slice(grad);
-            product_slopes(lines.read(number, &mut x), g);
+            scratch::with(g.len(), |x: &mut [A]| {
+                let x = lines.read_all(first, x);
+                x.chunks(len).zip(g.chunks_mut(len)).for_each(|(x, g)| product_slopes(x, g));
+            });
         })
     })
 }

@@ -211,26 +211,35 @@ fn sum_in_block<S: Simd, A: Real>(block: &[A], term: impl Term<A>, ahead: usize)
 /// `Σ term(a) b` of two lines of one length.
 #[inline(always)]
 pub(crate) fn dot_of<S: Simd, A: Real>(a: &[A], term: impl Term<A>, b: &[impl Stored<A>]) -> A {
+    if a.len() <= BLOCK {
+        return dot_in_block::<S, A>(a, term, b);
+    }
     let mut tree = Tree::new(A::ZERO);
     for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
-        let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
-        let ((a, a_single), (b, b_single)) = (a.as_chunks::<GROUP>(), b.as_chunks::<GROUP>());
-        let mut sums = Accumulators::<S, A>::new();
-        for (a, b) in a.iter().zip(b) {
-            for i in 0..GROUP {
-                sums.add_product(i, term.of::<S>(Lanes::load(&a[i])), Stored::read::<S>(&b[i]));
-            }
-        }
-        for (a, b) in a_single.iter().zip(b_single) {
-            sums.add_product(0, term.of::<S>(Lanes::load(a)), Stored::read::<S>(b));
-        }
-        if !a_rest.is_empty() {
-            let a = term.of::<S>(Lanes::load_part(a_rest, term.nothing()));
-            sums.add_product(1, a, Stored::read_part::<S>(b_rest, Default::default()));
-        }
-        tree.push(sums.total(), Num::add);
+        tree.push(dot_in_block::<S, A>(a, term, b), Num::add);
     }
     tree.finish(Num::add)
+}
+
+/// As [`dot_of`], of one block.
+#[inline(always)]
+fn dot_in_block<S: Simd, A: Real>(a: &[A], term: impl Term<A>, b: &[impl Stored<A>]) -> A {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
+    let ((a, a_single), (b, b_single)) = (a.as_chunks::<GROUP>(), b.as_chunks::<GROUP>());
+    let mut sums = Accumulators::<S, A>::new();
+    for (a, b) in a.iter().zip(b) {
+        for i in 0..GROUP {
+            sums.add_product(i, term.of::<S>(Lanes::load(&a[i])), Stored::read::<S>(&b[i]));
+        }
+    }
+    for (a, b) in a_single.iter().zip(b_single) {
+        sums.add_product(0, term.of::<S>(Lanes::load(a)), Stored::read::<S>(b));
+    }
+    if !a_rest.is_empty() {
+        let a = term.of::<S>(Lanes::load_part(a_rest, term.nothing()));
+        sums.add_product(1, a, Stored::read_part::<S>(b_rest, Default::default()));
+    }
+    sums.total()
 }
 
 /// The greatest element of a line, of nothing the least value; NaN may be passed over: who shifts exponentials by it finds NaN

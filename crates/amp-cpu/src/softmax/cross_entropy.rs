@@ -77,11 +77,13 @@ pub fn cross_entropy_grad(
             let dx = labelled_columns::gradients(logits, axis, &rule, [&lse, &scale], out, narrow);
             return (dx, copy);
         }
-        map_lines::<A>(logits, axis, out, &|row, x, to| {
-            rule.gradient(row, x, to, lse[row], scale[row]);
+        map_lines::<A>(logits, rule.classes, out, &|first, x, to| {
+            for (i, (x, to)) in x.chunks(rule.classes).zip(to.chunks_mut(rule.classes)).enumerate() {
+                rule.gradient(first + i, x, to, lse[first + i], scale[first + i]);
+            }
             if let Some(narrow) = narrow {
                 // SAFETY: each row has its own elements.
-                unsafe { narrow.store(row * rule.classes, 1, to) };
+                unsafe { narrow.store(first * rule.classes, 1, to) };
             }
         })
     });

@@ -26,33 +26,50 @@ pub(super) fn exponentials<S: Simd, A: Real, B: Stored<A>>(x: &[B], e: &mut [A],
 /// at once took longer than not to ask.
 #[inline(always)]
 pub(super) fn exp_to<S: Simd, A: Real, B: Stored<A>>(x: &[B], shift: A, e: &mut [A], others: &[&[B]]) -> A {
-    let (mut tree, shift) = (Tree::new(A::ZERO), A::Lanes::<S>::splat(shift));
-    for (i, (line, e)) in x.chunks(BLOCK).zip(e.chunks_mut(BLOCK)).enumerate() {
-        let ((line, line_rest), (e, e_rest)) = (line.as_chunks(), e.as_chunks_mut());
-        let ((line, line_single), (e, e_single)) = (line.as_chunks::<GROUP>(), e.as_chunks_mut::<GROUP>());
-        let mut sums = Accumulators::<S, A>::new();
-        for (j, (line, e)) in line.iter().zip(e).enumerate() {
-            let next = x.len() + i * BLOCK + j * GROUP * LANES;
-            prefetch_at(x.as_ptr().wrapping_add(next), GROUP * LANES);
-            for other in others {
-                prefetch_at(other.as_ptr().wrapping_add(next), GROUP * LANES);
-            }
-            for i in 0..GROUP {
-                let power = (B::read::<S>(&line[i]) - shift).exp_below();
-                power.store(&mut e[i]);
-                sums.add(i, power);
-            }
-        }
-        for (line, e) in line_single.iter().zip(e_single) {
-            let power = (B::read::<S>(line) - shift).exp_below();
-            power.store(e);
-            sums.add(0, power);
-        }
-        if !line_rest.is_empty() {
-            (B::read_part::<S>(line_rest, B::LOWEST) - shift).exp_below().store_part(e_rest);
-            sums.add(1, Lanes::load_part(e_rest, A::ZERO));
-        }
-        tree.push(sums.total(), Num::add);
+    if x.len() <= BLOCK {
+        return exp_block::<S, A, B>(x, shift, e, x.len(), others, x.len());
+    }
+    let mut tree = Tree::new(A::ZERO);
+    for (i, (block, e)) in x.chunks(BLOCK).zip(e.chunks_mut(BLOCK)).enumerate() {
+        let sum = exp_block::<S, A, B>(block, shift, e, x.len(), others, x.len() + i * BLOCK);
+        tree.push(sum, Num::add);
     }
     tree.finish(Num::add)
+}
+
+/// [`exp_to`] of one block, which needs no tree; asks for what is `ahead` of it, and for the same part of `others` from `next` on.
+#[inline(always)]
+fn exp_block<S: Simd, A: Real, B: Stored<A>>(
+    x: &[B],
+    shift: A,
+    e: &mut [A],
+    ahead: usize,
+    others: &[&[B]],
+    next: usize,
+) -> A {
+    let shift = A::Lanes::<S>::splat(shift);
+    let ((x, x_rest), (e, e_rest)) = (x.as_chunks(), e.as_chunks_mut());
+    let ((x, x_single), (e, e_single)) = (x.as_chunks::<GROUP>(), e.as_chunks_mut::<GROUP>());
+    let mut sums = Accumulators::<S, A>::new();
+    for (j, (x, e)) in x.iter().zip(e).enumerate() {
+        prefetch_at(x.as_flattened().as_ptr().wrapping_add(ahead), GROUP * LANES);
+        for other in others {
+            prefetch_at(other.as_ptr().wrapping_add(next + j * GROUP * LANES), GROUP * LANES);
+        }
+        for i in 0..GROUP {
+            let power = (B::read::<S>(&x[i]) - shift).exp_below();
+            power.store(&mut e[i]);
+            sums.add(i, power);
+        }
+    }
+    for (x, e) in x_single.iter().zip(e_single) {
+        let power = (B::read::<S>(x) - shift).exp_below();
+        power.store(e);
+        sums.add(0, power);
+    }
+    if !x_rest.is_empty() {
+        (B::read_part::<S>(x_rest, B::LOWEST) - shift).exp_below().store_part(e_rest);
+        sums.add(1, Lanes::load_part(e_rest, A::ZERO));
+    }
+    sums.total()
 }

@@ -10,7 +10,7 @@ mod tests;
 pub use cross_entropy::{CrossEntropy, Labels, cross_entropy, cross_entropy_grad};
 
 use crate::convert::Stored;
-use crate::line::{Cut, Lines, Strip, map_lines, map_stored, map_strips};
+use crate::line::{Cut, Lines, Span, Strip, map_lines, map_stored, map_strips};
 use crate::load::computes_in_f64;
 use crate::num::{Num, Real, in_half, in_real};
 use crate::parallel;
@@ -31,11 +31,12 @@ pub fn softmax(x: &View, axis: usize, log: bool, out: DType) -> Storage {
         }));
     }
     let registers = !log && !computes_in_f64(x);
-    let narrow = if registers { in_half!(out, B => forward::<B>(x, axis)) } else { None };
+    let len = Cut::new(&x.layout.shape, axis).len;
+    let narrow = if registers { in_half!(out, B => forward::<B>(x, len)) } else { None };
     narrow.unwrap_or_else(|| {
-        in_real!(x.logical, A => map_lines::<A>(x, axis, out, &|_, x, y| match log {
-            true => dispatch(Logarithm { x, y }),
-            false => dispatch(InPlace { x, y }),
+        in_real!(x.logical, A => map_lines::<A>(x, len, out, &|_, x, y| match log {
+            true => dispatch(Logarithm { len, x, y }),
+            false => dispatch(InPlace { len, x, y }),
         }))
     })
 }
@@ -47,8 +48,8 @@ fn side_by_side(x: &View, axis: usize) -> Option<usize> {
 }
 
 /// Where `x` lies as the result will: nothing is widened or rounded outside of registers.
-fn forward<B: Stored<f32>>(x: &View, axis: usize) -> Option<Storage> {
-    map_stored::<f32, B>(x, axis, &|_, x, e, y| dispatch(Forward { x, e, y }))
+fn forward<B: Stored<f32>>(x: &View, len: usize) -> Option<Storage> {
+    map_stored::<f32, B>(x, len, &|_, x, e, y| dispatch(Forward { x, e, y }))
 }
 
 /// Gradient of [`softmax`] with respect to its input, from its output `y` and the gradient of that.
@@ -61,13 +62,13 @@ pub fn softmax_grad(y: &View, grad: &View, axis: usize, log: bool, out: DType) -
     let len = Cut::new(&y.layout.shape, axis).len;
     in_real!(y.logical, A => {
         let outputs = Lines::new(y, axis);
-        map_lines::<A>(grad, axis, out, &|number, g, to| {
-            scratch::with(len, |y: &mut [A]| {
-                let y = outputs.read(number, y);
+        map_lines::<A>(grad, len, out, &|first, g, to| {
+            scratch::with(g.len(), |y: &mut [A]| {
+                let y = outputs.read_all(first, y);
                 if log {
-                    dispatch(BackwardOfLogarithm { y, g, to });
+                    dispatch(BackwardOfLogarithm { len, y, g, to });
                 } else {
-                    dispatch(Backward { y, g, to });
+                    dispatch(Backward { len, y, g, to });
                 }
             });
         })
@@ -85,19 +86,19 @@ pub fn softmax_grad_of_input(x: &View, grad: &View, axis: usize, log: bool, out:
     }
     let len = Cut::new(&x.layout.shape, axis).len;
     let registers = !log && !computes_in_f64(x);
-    let narrow = if registers { in_half!(out, B => backward::<B>(x, grad, axis)) } else { None };
+    let narrow = if registers { in_half!(out, B => backward::<B>(x, grad, len)) } else { None };
     narrow.unwrap_or_else(|| {
         in_real!(x.logical, A => {
             let inputs = Lines::new(x, axis);
-            map_lines::<A>(grad, axis, out, &|number, g, to| {
-                scratch::with(2 * len, |room: &mut [A]| {
-                    let (x, y) = room.split_at_mut(len);
-                    let x = inputs.read(number, x);
+            map_lines::<A>(grad, len, out, &|first, g, to| {
+                scratch::with(2 * g.len(), |room: &mut [A]| {
+                    let (x, y) = room.split_at_mut(g.len());
+                    let x = inputs.read_all(first, x);
                     if log {
-                        dispatch(Logarithm { x, y: &mut *y });
-                        dispatch(BackwardOfLogarithm { y, g, to });
+                        dispatch(Logarithm { len, x, y: &mut *y });
+                        dispatch(BackwardOfLogarithm { len, y, g, to });
                     } else {
-                        dispatch(BackwardOfInput { x, e: y, g, to });
+                        dispatch(BackwardOfInput { x, e: &mut y[..len], g, to });
                     }
                 });
             })
@@ -110,10 +111,10 @@ pub fn softmax_grad_of_input(x: &View, grad: &View, axis: usize, log: bool, out:
 /// With the sum of the exponentials in a pass of 15 operations for 18, 4096 lines of 1024 BF16 take two threads of a Xeon with AMX
 /// 0.60 ms and their gradient 0.74, where lines widened and rounded in passes of their own took 0.81 and 1.10; lines of 197 four
 /// fifths of the time.
-fn backward<B: Stored<f32>>(x: &View, grad: &View, axis: usize) -> Option<Storage> {
-    let inputs = Lines::new(x, axis).stored::<f32, B>()?;
-    map_stored::<f32, B>(grad, axis, &|number, g, e, to| {
-        let x = &inputs[number * g.len()..][..g.len()];
+fn backward<B: Stored<f32>>(x: &View, grad: &View, len: usize) -> Option<Storage> {
+    let inputs = Span::row_major(x).stored::<f32, B>()?;
+    map_stored::<f32, B>(grad, len, &|first, g, e, to| {
+        let x = &inputs[first * e.len()..][..g.len()];
         dispatch(BackwardOfInput { x, e, g, to });
     })
 }
@@ -143,31 +144,34 @@ pub fn logsumexp(x: &View, axis: usize, out: DType) -> Storage {
     })
 }
 
-/// `y ← exp(x - max x) / Σ exp(x - max x)` of one line.
+/// `y ← exp(x - max x) / Σ exp(x - max x)` of each line.
 struct Forward<'a, A, B> {
     x: &'a [B],
-    /// Room for the exponentials.
+    /// Room for the exponentials of one.
     e: &'a mut [A],
     y: &'a mut [B],
 }
 
 /// [`Forward`] with the exponentials where their quotients will be.
 struct InPlace<'a, A> {
+    len: usize,
     x: &'a [A],
     y: &'a mut [A],
 }
 
-/// `y ← (x - max x) - ln(Σ exp(x - max x))` of one line.
+/// `y ← (x - max x) - ln(Σ exp(x - max x))` of each line.
 struct Logarithm<'a, A> {
+    len: usize,
     x: &'a [A],
     y: &'a mut [A],
 }
 
-/// `to ← y (g - Σ g y)` of one line.
+/// `to ← y (g - Σ g y)` of each line.
 ///
 /// Takes the time of a loop that adds two operands from memory and writes a third: 1.0 ms for 4 M F32 on one thread of a Zen 5,
 /// of which 0.4 are left when they come from the second-level cache.
 struct Backward<'a, A> {
+    len: usize,
     y: &'a [A],
     g: &'a [A],
     to: &'a mut [A],
@@ -176,14 +180,15 @@ struct Backward<'a, A> {
 /// [`Backward`] from the input of the softmax.
 struct BackwardOfInput<'a, A, B> {
     x: &'a [B],
-    /// Room for the exponentials.
+    /// Room for the exponentials of one line.
     e: &'a mut [A],
     g: &'a [B],
     to: &'a mut [B],
 }
 
-/// `to ← g - exp(y) Σ g` of one line: from the logarithm of a softmax.
+/// `to ← g - exp(y) Σ g` of each line: from the logarithm of a softmax.
 struct BackwardOfLogarithm<'a, A> {
+    len: usize,
     y: &'a [A],
     g: &'a [A],
     to: &'a mut [A],
@@ -201,16 +206,25 @@ impl<A: Real, B: Stored<A>> Kernel for Forward<'_, A, B> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { x, e, y } = self;
-        let scale = A::Lanes::<S>::splat(exponentials::<S, A, B>(x, e, &[]));
-        let ((e, e_rest), (y, y_rest)) = (e.as_chunks(), y.as_chunks_mut());
-        for (e, y) in e.iter().zip(y) {
-            let [first, second] = A::read_pair::<S>(e);
-            B::write::<S>([first * scale, second * scale], y);
+        for (x, y) in x.chunks(e.len()).zip(y.chunks_mut(e.len())) {
+            let scale = exponentials::<S, A, B>(x, e, &[]);
+            scaled_to::<S, A, B>(e, scale, y);
         }
-        if !y_rest.is_empty() {
-            let [first, second] = A::read_rest::<S>(e_rest);
-            B::write_rest::<S>([first * scale, second * scale], y_rest);
-        }
+    }
+}
+
+/// `y ← e · scale`
+#[inline(always)]
+fn scaled_to<S: Simd, A: Real, B: Stored<A>>(e: &[A], scale: A, y: &mut [B]) {
+    let scale = A::Lanes::<S>::splat(scale);
+    let ((e, e_rest), (y, y_rest)) = (e.as_chunks(), y.as_chunks_mut());
+    for (e, y) in e.iter().zip(y) {
+        let [first, second] = A::read_pair::<S>(e);
+        B::write::<S>([first * scale, second * scale], y);
+    }
+    if !y_rest.is_empty() {
+        let [first, second] = A::read_rest::<S>(e_rest);
+        B::write_rest::<S>([first * scale, second * scale], y_rest);
     }
 }
 
@@ -220,10 +234,12 @@ impl<A: Real> Kernel for InPlace<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { x, y } = self;
-        let scale = exponentials::<S, A, A>(x, y, &[]);
-        for y in y {
-            *y = *y * scale;
+        let Self { len, x, y } = self;
+        for (x, y) in x.chunks(len).zip(y.chunks_mut(len)) {
+            let scale = exponentials::<S, A, A>(x, y, &[]);
+            for y in y {
+                *y = *y * scale;
+            }
         }
     }
 }
@@ -234,11 +250,13 @@ impl<A: Real> Kernel for Logarithm<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { x, y } = self;
-        let max = largest::<S, A, _>(x);
-        let log_sum = sum_of_exp::<S, A>(x, max).ln::<S>();
-        for (y, &x) in y.iter_mut().zip(x) {
-            *y = (x - max) - log_sum;
+        let Self { len, x, y } = self;
+        for (x, y) in x.chunks(len).zip(y.chunks_mut(len)) {
+            let max = largest::<S, A, _>(x);
+            let log_sum = sum_of_exp::<S, A>(x, max).ln::<S>();
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = (x - max) - log_sum;
+            }
         }
     }
 }
@@ -276,8 +294,10 @@ impl<A: Real> Kernel for Backward<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { y, g, to } = self;
-        slopes::<S, A, A>(y, A::ONE, g, dot_of::<S, A>(y, Itself, g), to);
+        let Self { len, y, g, to } = self;
+        for ((y, g), to) in y.chunks(len).zip(g.chunks(len)).zip(to.chunks_mut(len)) {
+            slopes::<S, A, A>(y, A::ONE, g, dot_of::<S, A>(y, Itself, g), to);
+        }
     }
 }
 
@@ -288,9 +308,12 @@ impl<A: Real, B: Stored<A>> Kernel for BackwardOfInput<'_, A, B> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { x, e, g, to } = self;
-        let scale = exponentials::<S, A, B>(x, e, &[g]);
-        // Of what the result was before it was rounded: the gradient has the bits of that of the result.
-        slopes::<S, A, B>(e, scale, g, dot_of::<S, A>(e, Scaled(scale), g), to);
+        let len = e.len();
+        for ((x, g), to) in x.chunks(len).zip(g.chunks(len)).zip(to.chunks_mut(len)) {
+            let scale = exponentials::<S, A, B>(x, e, &[g]);
+            // Of what the result was before it was rounded: the gradient has the bits of that of the result.
+            slopes::<S, A, B>(e, scale, g, dot_of::<S, A>(e, Scaled(scale), g), to);
+        }
     }
 }
 
@@ -300,10 +323,12 @@ impl<A: Real> Kernel for BackwardOfLogarithm<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { y, g, to } = self;
-        let sum = sum_of::<S, A>(g, Itself);
-        for ((to, &g), &y) in to.iter_mut().zip(g).zip(y) {
-            *to = g - y.exp::<S>() * sum;
+        let Self { len, y, g, to } = self;
+        for ((y, g), to) in y.chunks(len).zip(g.chunks(len)).zip(to.chunks_mut(len)) {
+            let sum = sum_of::<S, A>(g, Itself);
+            for ((to, &g), &y) in to.iter_mut().zip(g).zip(y) {
+                *to = g - y.exp::<S>() * sum;
+            }
         }
     }
 }
