@@ -53,6 +53,12 @@ impl Upcoming {
         Self { start: all.start().wrapping_add(first * size), size }
     }
 
+    /// The same from `count` elements further on.
+    #[inline(always)]
+    pub fn moved(self, count: usize) -> Self {
+        Self { start: self.start.wrapping_add(count * self.size), ..self }
+    }
+
     /// Asks for the cache line that element `at` lies in.
     #[inline(always)]
     pub fn ask(self, at: usize) {

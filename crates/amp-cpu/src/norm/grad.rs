@@ -73,7 +73,7 @@ struct Rule<'a, A> {
 impl<A: Real> Rule<'_, A> {
     fn by_row(&self, centred: bool, out: DType, also: Option<DType>) -> NormGrads {
         let Rows { rows, len, channels, .. } = self.rows;
-        let per_piece = self.rows.per_piece_with_sums();
+        let (per_piece, together) = (self.rows.per_piece_with_sums(), self.rows.together());
         let mut dx = Storage::unwritten(out, rows * len);
         let mut copy = also.map(|also| Storage::unwritten(also, rows * len));
         let narrow = copy.as_mut().map(Output::new);
@@ -87,20 +87,21 @@ impl<A: Real> Rule<'_, A> {
             let mut sums = by_piece[i].lock().unwrap_or_else(PoisonError::into_inner);
             sums.fill(A::ZERO);
             let sums = sums.split_at_mut(channels);
-            scratch::with(4 * len + channels, |buffer: &mut [A]| {
-                let (g, rest) = buffer.split_at_mut(len);
-                let (x, rest) = rest.split_at_mut(len);
-                let (normal, rest) = rest.split_at_mut(len);
-                let (to, weight) = rest.split_at_mut(len);
+            let count = per_piece.min(rows - i * per_piece);
+            scratch::with(4 * together * len + channels, |buffer: &mut [A]| {
+                let (g, rest) = buffer.split_at_mut(together * len);
+                let (x, rest) = rest.split_at_mut(together * len);
+                let (normal, rest) = rest.split_at_mut(together * len);
+                let (to, weight) = rest.split_at_mut(together * len);
                 // In whole cache lines: with vectors that lie across two of them rows of 1024 take a tenth longer.
                 weight.copy_from_slice(&self.weight);
-                for j in 0..per_piece.min(rows - i * per_piece) {
-                    let row = i * per_piece + j;
-                    let (g, x) = (self.grad.read(row * len, len, g), self.x.read(row * len, len, x));
-                    store(&mut piece.range(j * len, len), to, |to| {
+                for j in (0..count).step_by(together) {
+                    let (row, size) = (i * per_piece + j, together.min(count - j) * len);
+                    let (g, x) = (self.grad.read(row * len, size, g), self.x.read(row * len, size, x));
+                    store(&mut piece.range(j * len, size), &mut to[..size], |to| {
                         self.row(row, centred, (g, x, weight), normal, to, (&mut *sums.0, &mut *sums.1));
                         if let Some(onto) = &self.onto {
-                            dispatch(Onto { earlier: onto.read(row * len, len, normal), to });
+                            dispatch(Onto { earlier: onto.read(row * len, size, normal), to });
                         }
                         if let Some(narrow) = narrow {
                             // SAFETY: each row has its own elements.
@@ -117,7 +118,7 @@ impl<A: Real> Rule<'_, A> {
         NormGrads { x: dx, narrowed: copy, weight: A::storage(weight), bias: A::storage(bias) }
     }
 
-    /// The gradient `to` of one row, and what it adds to the sums of the parameters.
+    /// The gradient `to` of one row, or of those that are handled together, and what it adds to the sums of the parameters.
     fn row(
         &self,
         row: usize,
@@ -128,18 +129,19 @@ impl<A: Real> Rule<'_, A> {
         sums: (&mut [A], &mut [A]),
     ) {
         let first = self.rows.first_channel(row);
-        let (mean, rstd, weight) = (self.mean[row], self.rstd[row], &weight[first..]);
+        let weight = &weight[first..];
         let added = (&mut sums.0[first..], &mut sums.1[first..]);
         match self.rows.repeat {
             1 => {
                 let spans = [Some(&self.grad), Some(&self.x), self.onto.as_ref()];
                 let next = spans.map(|span| span.map_or_else(Upcoming::default, |span| self.rows.after(row, span)));
-                dispatch(ElementRow { g, x, next, to, weight, mean, rstd, centred, sums: added });
+                let statistics = (&self.mean[row..], &self.rstd[row..]);
+                dispatch(ElementRows { len: self.rows.len, g, x, next, to, weight, statistics, centred, sums: added });
             }
             repeat => {
                 let statistics = (&self.mean[row..=row], &self.rstd[row..=row]);
                 dispatch(ParameterGradients { g, x, normal, statistics, repeat, weight: added.0, bias: added.1 });
-                dispatch(InputGradient { g, to, normal, weight, repeat: repeat.max(1), rstd, centred });
+                dispatch(InputGradient { g, to, normal, weight, repeat: repeat.max(1), rstd: self.rstd[row], centred });
             }
         }
     }
@@ -204,6 +206,17 @@ impl<A: Real> ElementRow<'_, A> {
         [shifts.finish(Num::add), slopes.finish(Num::add)]
     }
 
+    #[inline(always)]
+    fn run<S: Simd>(mut self) {
+        let [shift, slope] = self.of_all_blocks::<S>();
+        let Self { g, x, to, weight, mean, rstd, centred, .. } = self;
+        let count = A::of(g.len() as f64);
+        let (shift, slope) = (if centred { shift / count } else { A::ZERO }, slope / count);
+        for (((to, &g), &x), &w) in to.iter_mut().zip(g).zip(x).zip(weight) {
+            *to = (g * w - shift - (x - mean) * rstd * slope) * rstd;
+        }
+    }
+
     /// Adds a block's share to the parameters' sums; returns `Σ w g` and `Σ w g normal`.
     #[inline(always)]
     fn block<S: Simd>(&mut self, at: Range<usize>) -> [A; 2] {
@@ -237,18 +250,32 @@ impl<A: Real> ElementRow<'_, A> {
     }
 }
 
-impl<A: Real> Kernel for ElementRow<'_, A> {
+/// [`ElementRow`]s, one after the other.
+struct ElementRows<'a, A> {
+    /// Elements of each.
+    len: usize,
+    g: &'a [A],
+    x: &'a [A],
+    next: [Upcoming; 3],
+    to: &'a mut [A],
+    weight: &'a [A],
+    /// Means and their like, from the first row's on.
+    statistics: (&'a [A], &'a [A]),
+    centred: bool,
+    sums: (&'a mut [A], &'a mut [A]),
+}
+
+impl<A: Real> Kernel for ElementRows<'_, A> {
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 
     #[inline(always)]
-    fn run<S: Simd>(mut self) {
-        let [shift, slope] = self.of_all_blocks::<S>();
-        let Self { g, x, to, weight, mean, rstd, centred, .. } = self;
-        let count = A::of(g.len() as f64);
-        let (shift, slope) = (if centred { shift / count } else { A::ZERO }, slope / count);
-        for (((to, &g), &x), &w) in to.iter_mut().zip(g).zip(x).zip(weight) {
-            *to = (g * w - shift - (x - mean) * rstd * slope) * rstd;
+    fn run<S: Simd>(self) {
+        let Self { len, g, x, next, to, weight, statistics: (means, rstds), centred, sums } = self;
+        let rows = g.chunks_exact(len).zip(x.chunks_exact(len)).zip(to.chunks_exact_mut(len));
+        for (j, (((g, x), to), (&mean, &rstd))) in rows.zip(means.iter().zip(rstds)).enumerate() {
+            let next = next.map(|next| next.moved(j * len));
+            ElementRow { g, x, next, to, weight, mean, rstd, centred, sums: (&mut *sums.0, &mut *sums.1) }.run::<S>();
         }
     }
 }

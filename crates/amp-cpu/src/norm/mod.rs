@@ -21,7 +21,7 @@ use crate::reduce::block::{Square, sum_of};
 use crate::simd::{Kernel, LANES, Level, Simd, dispatch};
 use crate::split::for_chunks;
 use crate::{DType, Storage, View, scratch};
-use rows::Rows;
+use rows::{Rows, SHORT};
 
 /// Which elements share their statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,10 +163,7 @@ fn by_row<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType) -> Normalized {
     finished(y, statistics.into_iter().flatten().collect(), eps)
 }
 
-/// Elements of a row up to which as many as a piece of work has are loaded, normalised and stored together.
-const SHORT: usize = 128;
-
-/// [`by_row`] for short rows.
+/// [`by_row`] for short rows: as many as a piece of work has are loaded, normalised and stored together.
 ///
 /// Finding each row, and the instructions for it, took as long as normalising 64 elements.
 fn short<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType) -> Normalized {

@@ -9,6 +9,9 @@ use crate::num::Real;
 /// Elements of one piece of work.
 pub(super) const WORK: usize = 1 << 14;
 
+/// Elements of a row up to which several are handled together.
+pub(super) const SHORT: usize = 128;
+
 /// Rows of elements with shared statistics, and how parameters repeat along them.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
@@ -46,6 +49,12 @@ impl Rows {
     /// As [`Self::per_piece`], where each piece has sums of its own for all parameters: fewer pieces, fewer sums to join.
     pub fn per_piece_with_sums(&self) -> usize {
         (4 * WORK / self.len.max(1)).clamp(1, 64)
+    }
+
+    /// Rows whose gradients are loaded, computed and stored together: finding each took longer than a row of 64 elements.
+    pub fn together(&self) -> usize {
+        const ELEMENTS: usize = 2048;
+        if self.has_all_parameters() && self.len <= SHORT { ELEMENTS / self.len.max(1) } else { 1 }
     }
 
     /// The memory of a row that will be read soon after `row`.
