@@ -2,7 +2,8 @@
 
 use crate::convert::{Compute, Stored};
 use crate::math::Float;
-use crate::reduce::block::{fold_block, sum_of_block};
+use crate::reduce::block::{fold_block, fold_in_registers};
+use crate::reduce::fold::Fold;
 use crate::scratch::Plain;
 use crate::simd::{Array, Lanes, Simd};
 use crate::{DType, Storage};
@@ -28,8 +29,8 @@ pub(crate) trait Num: Compute + Plain {
     fn mul(self, other: Self) -> Self;
     /// `|a|`; integers wrap.
     fn magnitude(self) -> Self;
-    /// The sum of one block; integers wrap.
-    fn sum<S: Simd>(block: &[Self]) -> Self;
+    /// What `F` makes of one block.
+    fn fold<S: Simd, F: Fold<Self>>(block: &[Self]) -> Self;
 
     /// Whether this is no number.
     #[inline(always)]
@@ -98,7 +99,7 @@ macro_rules! in_half {
 pub(crate) use {in_half, in_num, in_real};
 
 macro_rules! num {
-    ($type:ident, $tag:ident, $zero:expr, $one:expr, $least:expr, $greatest:expr, $add:expr, $mul:expr, $abs:expr, $sum:expr) => {
+    ($type:ident, $tag:ident, $zero:expr, $one:expr, $least:expr, $greatest:expr, $add:expr, $mul:expr, $abs:expr, $fold:ident) => {
         impl Num for $type {
             const DTYPE: DType = DType::$tag;
             const ZERO: Self = $zero;
@@ -126,8 +127,8 @@ macro_rules! num {
             }
 
             #[inline(always)]
-            fn sum<S: Simd>(block: &[Self]) -> Self {
-                ($sum)(block)
+            fn fold<S: Simd, F: Fold<Self>>(block: &[Self]) -> Self {
+                $fold::<S, Self, F>(block)
             }
         }
     };
@@ -143,7 +144,7 @@ num!(
     |a, b| a + b,
     |a: f32, b| a * b,
     f32::abs,
-    sum_of_block::<S, f32>
+    fold_in_registers
 );
 num!(
     f64,
@@ -155,11 +156,6 @@ num!(
     |a, b| a + b,
     |a: f64, b| a * b,
     f64::abs,
-    sum_of_block::<S, f64>
+    fold_in_registers
 );
-num!(i64, I64, 0, 1, i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul, i64::wrapping_abs, wrapping_sum);
-
-#[inline(always)]
-fn wrapping_sum(block: &[i64]) -> i64 {
-    fold_block(block, 0, |x| x, i64::wrapping_add)
-}
+num!(i64, I64, 0, 1, i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul, i64::wrapping_abs, fold_block);

@@ -3,22 +3,22 @@
 //! Elements are combined in a balanced tree over blocks of [`BLOCK`], and of halves within a block. Errors
 //! therefore grow with the logarithm of the count, and results do not depend on the number of threads.
 
-use super::block::{BLOCK, fold_block};
+use super::block::BLOCK;
 use super::columns::{Side, fold_columns, fold_transposed};
 use crate::View;
 use crate::buffer::Buffer;
 use crate::convert::Compute;
 use crate::line::Span;
-use crate::num::Num;
+use crate::num::{Num, Real};
 use crate::parallel;
-use crate::simd::{Kernel, Level, Simd, dispatch};
+use crate::simd::{Kernel, Lanes, Level, Simd, dispatch};
 use crate::split::PARALLEL;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// What is folded: `join(.., join(map(x0), map(x1)))`. Both functions must be `#[inline(always)]`.
+/// What is folded: `join(.., join(map(x0), map(x1)))`. All functions must be `#[inline(always)]`.
 pub(crate) trait Fold<A>: Sync {
-    /// Neutral element of `join`.
+    /// Neutral element of `join`, and what `map` makes of it.
     const START: A;
 
     /// Prepares one element.
@@ -26,13 +26,23 @@ pub(crate) trait Fold<A>: Sync {
     /// Combines two values; associative up to rounding.
     fn join(a: A, b: A) -> A;
 
-    /// Folds one block; must be `#[inline(always)]`.
+    /// Prepares sixteen.
     #[inline(always)]
-    fn block<S: Simd>(block: &[A]) -> A
+    fn map_lanes<S: Simd>(x: A::Lanes<S>) -> A::Lanes<S>
     where
-        A: Num,
+        A: Real,
     {
-        fold_block(block, Self::START, Self::map, Self::join)
+        Lanes::load(&x.array().map(Self::map))
+    }
+
+    /// Combines sixteen and sixteen.
+    #[inline(always)]
+    fn join_lanes<S: Simd>(a: A::Lanes<S>, b: A::Lanes<S>) -> A::Lanes<S>
+    where
+        A: Real,
+    {
+        let (a, b) = (a.array(), b.array());
+        Lanes::load(&std::array::from_fn(|i| Self::join(a[i], b[i])))
     }
 }
 
@@ -125,7 +135,7 @@ impl<A: Num, F: Fold<A>> Leaf<A> for Folded<F> {
 
     #[inline(always)]
     fn block<S: Simd>(&self, _: usize, block: &[A]) -> A {
-        F::block::<S>(block)
+        A::fold::<S, F>(block)
     }
 
     fn join(&self, a: A, b: A) -> A {

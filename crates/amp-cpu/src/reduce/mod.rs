@@ -13,7 +13,7 @@ pub use variance::variance;
 pub(crate) use variance::{Moments, moments};
 
 use crate::num::{Num, Real, in_num, in_real};
-use crate::simd::Simd;
+use crate::simd::{Lanes, Simd};
 use crate::split::for_chunks;
 use crate::{DType, Reduce, Storage, View};
 use fold::{Axes, Fold, fold};
@@ -65,30 +65,9 @@ pub(crate) fn converted<A: Num>(values: Vec<A>, out: DType) -> Storage {
     storage
 }
 
-/// `a + b`
-pub(crate) struct Sum;
-
-impl<A: Num> Fold<A> for Sum {
-    const START: A = A::ZERO;
-
-    #[inline(always)]
-    fn map(x: A) -> A {
-        x
-    }
-
-    #[inline(always)]
-    fn join(a: A, b: A) -> A {
-        a.add(b)
-    }
-
-    #[inline(always)]
-    fn block<S: Simd>(block: &[A]) -> A {
-        A::sum::<S>(block)
-    }
-}
-
 macro_rules! folds {
-    ($($(#[$doc:meta])* $name:ident: $start:ident, |$x:ident| $map:expr, |$a:ident, $b:ident| $join:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $start:ident,
+        |$x:ident| $map:expr, |$a:ident, $b:ident| $join:expr $(, [$map_lanes:expr, $join_lanes:expr])?;)*) => {$(
         $(#[$doc])*
         pub(crate) struct $name;
 
@@ -104,21 +83,41 @@ macro_rules! folds {
             fn join($a: A, $b: A) -> A {
                 $join
             }
+
+            $(
+                #[inline(always)]
+                fn map_lanes<S: Simd>($x: A::Lanes<S>) -> A::Lanes<S>
+                where
+                    A: Real,
+                {
+                    $map_lanes
+                }
+
+                #[inline(always)]
+                fn join_lanes<S: Simd>($a: A::Lanes<S>, $b: A::Lanes<S>) -> A::Lanes<S>
+                where
+                    A: Real,
+                {
+                    $join_lanes
+                }
+            )?
         }
     )*};
 }
 
 folds! {
+    /// `a + b`
+    Sum: ZERO, |x| x, |a, b| a.add(b), [x, a + b];
     /// `a * b`
-    Product: ONE, |x| x, |a, b| a.mul(b);
+    Product: ONE, |x| x, |a, b| a.mul(b), [x, a * b];
     /// The greater; NaN wins.
-    Largest: LEAST, |x| x, |a, b| if (b > a) | b.is_nan() { b } else { a };
+    Largest: LEAST, |x| x, |a, b| if (b > a) | b.is_nan() { b } else { a }, [x, a.greatest(b)];
     /// The lesser; NaN wins.
-    Least: GREATEST, |x| x, |a, b| if (b < a) | b.is_nan() { b } else { a };
+    Least: GREATEST, |x| x, |a, b| if (b < a) | b.is_nan() { b } else { a }, [x, a.least(b)];
     /// Sum of squares.
-    Squares: ZERO, |x| x.mul(x), |a, b| a.add(b);
+    Squares: ZERO, |x| x.mul(x), |a, b| a.add(b), [x * x, a + b];
     /// Sum of magnitudes.
-    Magnitudes: ZERO, |x| x.magnitude(), |a, b| a.add(b);
+    Magnitudes: ZERO, |x| x.magnitude(), |a, b| a.add(b), [x.greater(x * Lanes::splat(A::of(-1.0))), a + b];
     /// 1 if all are non-zero, else 0.
     All: ONE, |x| if x == A::ZERO { A::ZERO } else { A::ONE }, |a, b| a.mul(b);
     /// 1 if any is non-zero, else 0.

@@ -1,6 +1,5 @@
 //! Positions of extremes.
 
-use super::block::fold_block;
 use super::fold::{Axes, Fold, Leaf, fold_leaf};
 use super::{Largest, Least};
 use crate::num::{Num, in_num};
@@ -34,7 +33,7 @@ impl<A: Num, F: Fold<A>> Leaf<A> for Best<F> {
 
     #[inline(always)]
     fn block<S: Simd>(&self, first: usize, block: &[A]) -> (A, i64) {
-        let best = fold_block(block, F::START, F::map, F::join);
+        let best = A::fold::<S, F>(block);
         let here = block.iter().position(|&x| x == best || x.is_nan()).unwrap_or(0);
         (best, (first + here) as i64)
     }

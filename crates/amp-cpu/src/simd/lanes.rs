@@ -34,6 +34,22 @@ pub(crate) trait Lanes<A: Float>: Copy + Add<Output = Self> + Sub<Output = Self>
     /// The greater of each two; either where one is NaN.
     fn greater(self, other: Self) -> Self;
 
+    /// The greater of each two; NaN where one of them is.
+    #[inline(always)]
+    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+    fn greatest(self, other: Self) -> Self {
+        let (a, b) = (self.array(), other.array());
+        Self::load(&std::array::from_fn(|i| if (b[i] > a[i]) | (b[i] != b[i]) { b[i] } else { a[i] }))
+    }
+
+    /// The lesser of each two; NaN where one of them is.
+    #[inline(always)]
+    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+    fn least(self, other: Self) -> Self {
+        let (a, b) = (self.array(), other.array());
+        Self::load(&std::array::from_fn(|i| if (b[i] < a[i]) | (b[i] != b[i]) { b[i] } else { a[i] }))
+    }
+
     /// In each lane `other` and the second mark where it is greater or NaN; else the lane itself and the first mark.
     #[inline(always)]
     #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
@@ -232,6 +248,37 @@ mod tests {
                 let [best, mark] = dispatch_at(level, Outdone([&each.map(|case| case.0), &each.map(|case| case.1)]));
                 let expected = each.map(|(a, b, mark)| if mark == 1.0 { a } else { b }.to_bits());
                 assert_eq!((best.map(f32::to_bits), mark), (expected, each.map(|case| case.2)), "{level:?}");
+            }
+        }
+    }
+
+    /// The greater and the lesser of each two.
+    struct Extremes<'a>([&'a [f32; LANES]; 2]);
+
+    impl Kernel for Extremes<'_> {
+        type Output = [[f32; LANES]; 2];
+
+        #[inline(always)]
+        fn run<S: Simd>(self) -> [[f32; LANES]; 2] {
+            let [a, b] = self.0.map(S::F32::load);
+            [a.greatest(b), a.least(b)].map(Lanes::array)
+        }
+    }
+
+    #[test]
+    fn nan_is_both_the_greatest_and_the_least() {
+        let all = [f32::NAN, 1.0, f32::INFINITY, 0.0, -0.0, -1.5, f32::NEG_INFINITY, 2.0];
+        for (turn, level) in (0..8).flat_map(|turn| Level::ALL.map(|level| (turn, level))) {
+            if level > Level::best() {
+                continue;
+            }
+            let a: [f32; LANES] = std::array::from_fn(|i| all[i % 8]);
+            let b: [f32; LANES] = std::array::from_fn(|i| all[(i + turn) % 8]);
+            let [greatest, least] = dispatch_at(level, Extremes([&a, &b])).map(|found| found.map(f32::to_bits));
+            for i in 0..LANES {
+                let expected = |second: bool| if second || b[i].is_nan() { b[i] } else { a[i] }.to_bits();
+                assert_eq!(greatest[i], expected(b[i] > a[i]), "{level:?}: {} and {}", a[i], b[i]);
+                assert_eq!(least[i], expected(b[i] < a[i]), "{level:?}: {} and {}", a[i], b[i]);
             }
         }
     }

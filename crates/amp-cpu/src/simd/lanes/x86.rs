@@ -101,6 +101,24 @@ impl Lanes<f32> for Wide512 {
     }
 
     #[inline(always)]
+    fn greatest(self, other: Self) -> Self {
+        // SAFETY: see above. Where one is NaN the maximum is its second operand.
+        unsafe {
+            let (nan, most) = (_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0), _mm512_max_ps(other.0, self.0));
+            Self(_mm512_mask_mov_ps(most, nan, other.0))
+        }
+    }
+
+    #[inline(always)]
+    fn least(self, other: Self) -> Self {
+        // SAFETY: see above. Where one is NaN the minimum is its second operand.
+        unsafe {
+            let (nan, least) = (_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0), _mm512_min_ps(other.0, self.0));
+            Self(_mm512_mask_mov_ps(least, nan, other.0))
+        }
+    }
+
+    #[inline(always)]
     fn outdone(self, other: Self, marks: [Self; 2]) -> [Self; 2] {
         // SAFETY: see above.
         unsafe {
@@ -214,6 +232,20 @@ impl Lanes<f32> for Wide256 {
     fn greater(self, other: Self) -> Self {
         // SAFETY: see above.
         unsafe { Self(_mm256_max_ps(other.0, self.0), _mm256_max_ps(other.1, self.1)) }
+    }
+
+    #[inline(always)]
+    fn greatest(self, other: Self) -> Self {
+        // SAFETY: see above. Where one is NaN the maximum is its second operand.
+        let each = |a, b| unsafe { _mm256_blendv_ps(_mm256_max_ps(b, a), b, _mm256_cmp_ps::<_CMP_UNORD_Q>(b, b)) };
+        Self(each(self.0, other.0), each(self.1, other.1))
+    }
+
+    #[inline(always)]
+    fn least(self, other: Self) -> Self {
+        // SAFETY: see above. Where one is NaN the minimum is its second operand.
+        let each = |a, b| unsafe { _mm256_blendv_ps(_mm256_min_ps(b, a), b, _mm256_cmp_ps::<_CMP_UNORD_Q>(b, b)) };
+        Self(each(self.0, other.0), each(self.1, other.1))
     }
 
     #[inline(always)]
