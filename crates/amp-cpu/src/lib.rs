@@ -64,8 +64,8 @@ pub use conv::{
 pub use distance::{distances, distances_grad};
 pub use dtype::DType;
 pub use elementwise::{
-    alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, glu, glu_grad, relu_grad_in_place, select,
-    ternary, unary, unary_grad,
+    alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, glu, glu_grad, loss_grad, loss_total, losses,
+    relu_grad_in_place, select, ternary, unary, unary_grad,
 };
 pub use gemm::{Epilogue, matmul, matmul_acc, matmul_sums};
 pub use grid::{GridMode, GridPadding, Sampling, grid_sample, grid_sample_grad, grid_sample_grad_grid};
@@ -76,7 +76,7 @@ pub use line::{cumprod_grad, median, running_extreme, scan, sort, topk};
 pub use norm::{
     NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_grad, normalize_with,
 };
-pub use op::{Binary, Compare, Reduce, Scan, Ternary, Unary};
+pub use op::{Binary, Compare, PairLoss, Reduce, Scan, Ternary, Unary};
 pub use pool::{
     Pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d_grad, adaptive_max_pool2d, avg_pool2d, avg_pool2d_grad,
     max_pool2d, max_pool2d_grad, max_pool2d_values,

@@ -105,6 +105,24 @@ impl Unary {
     }
 }
 
+/// A loss of an element `x` and its target `t`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PairLoss {
+    /// `(x - t)^2`
+    Squared,
+    /// `|x - t|`
+    Absolute,
+    /// [`Unary::Huber`] of `x - t`
+    Huber {
+        /// Where the tangents begin
+        delta: f64,
+        /// Factor of the whole
+        factor: f64,
+    },
+    /// Cross-entropy of `sigmoid(x)` and the probability `t`
+    Logits,
+}
+
 /// `y = f(a, b)` with both operands of one shape (broadcasting is a stride of 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {

@@ -2,7 +2,7 @@
 
 use super::{Buffer, Operand};
 use crate::Result;
-use amp_cpu::{Binary, Compare, DType, Ternary, Unary};
+use amp_cpu::{Binary, Compare, DType, PairLoss, Ternary, Unary};
 
 /// Element-wise kernels. Arithmetic is in F32 (F64 where an operand is F64); results are rounded once, to `out`.
 pub trait Elementwise {
@@ -60,5 +60,36 @@ pub trait Elementwise {
     fn glu_grad(&self, x: Operand<'_>, grad: Operand<'_>, axis: usize, out: DType) -> Result<Option<Buffer>> {
         let _ = (x, grad, axis, out);
         Ok(None)
+    }
+
+    /// The loss of each element of `x` and its target `t`; `None` where the device has no kernel for that.
+    fn losses(&self, loss: PairLoss, x: Operand<'_>, t: Operand<'_>, out: DType) -> Result<Option<Buffer>> {
+        let _ = (loss, x, t, out);
+        Ok(None)
+    }
+
+    /// The sum of [`losses`](Self::losses), or their mean, one element; `None` where the device has no kernel for that.
+    fn loss_total(
+        &self,
+        loss: PairLoss,
+        x: Operand<'_>,
+        t: Operand<'_>,
+        mean: bool,
+        out: DType,
+    ) -> Result<Option<Buffer>> {
+        let _ = (loss, x, t, mean, out);
+        Ok(None)
+    }
+
+    /// `grad` times the derivative of [`losses`](Self::losses), where there are such, with respect to `x`, or to the target.
+    fn loss_grad(
+        &self,
+        _loss: PairLoss,
+        _operands: [Operand<'_>; 2],
+        _grad: Operand<'_>,
+        _of_target: bool,
+        _out: DType,
+    ) -> Result<Buffer> {
+        unreachable!("a device that has losses has their gradient")
     }
 }

@@ -231,14 +231,14 @@ fn repair_large<T: Float>(x: &[T], y: &mut [T], exact: fn(f64) -> f64) {
 }
 
 #[inline(always)]
-fn sign<T: Float>(v: T) -> T {
+pub(super) fn sign<T: Float>(v: T) -> T {
     let (zero, one) = (T::of(0.0), T::of(1.0));
     let positive = if v > zero { one } else { zero };
     if v < zero { -one } else { positive }
 }
 
 #[inline(always)]
-fn clamp<T: Float>(v: T, min: T, max: T) -> T {
+pub(super) fn clamp<T: Float>(v: T, min: T, max: T) -> T {
     let v = if v < min { min } else { v };
     if v > max { max } else { v }
 }

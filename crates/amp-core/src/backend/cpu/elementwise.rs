@@ -1,7 +1,7 @@
 use super::{CpuBackend, foreign, view};
 use crate::Result;
 use crate::backend::{Buffer, Elementwise, Operand};
-use amp_cpu::{Binary, Compare, DType, Storage, Ternary, Unary};
+use amp_cpu::{Binary, Compare, DType, PairLoss, Storage, Ternary, Unary};
 
 impl Elementwise for CpuBackend {
     fn unary(&self, op: Unary, x: Operand<'_>, out: DType) -> Result<Buffer> {
@@ -61,5 +61,32 @@ impl Elementwise for CpuBackend {
 
     fn glu_grad(&self, x: Operand<'_>, grad: Operand<'_>, axis: usize, out: DType) -> Result<Option<Buffer>> {
         Ok(Some(Buffer::new(amp_cpu::glu_grad(&view("glu", x)?, &view("glu", grad)?, axis, out))))
+    }
+
+    fn losses(&self, loss: PairLoss, x: Operand<'_>, t: Operand<'_>, out: DType) -> Result<Option<Buffer>> {
+        Ok(Some(Buffer::new(amp_cpu::losses(loss, &view("loss", x)?, &view("loss", t)?, out))))
+    }
+
+    fn loss_total(
+        &self,
+        loss: PairLoss,
+        x: Operand<'_>,
+        t: Operand<'_>,
+        mean: bool,
+        out: DType,
+    ) -> Result<Option<Buffer>> {
+        Ok(Some(Buffer::new(amp_cpu::loss_total(loss, &view("loss", x)?, &view("loss", t)?, mean, out))))
+    }
+
+    fn loss_grad(
+        &self,
+        loss: PairLoss,
+        [x, t]: [Operand<'_>; 2],
+        grad: Operand<'_>,
+        of_target: bool,
+        out: DType,
+    ) -> Result<Buffer> {
+        let (x, t, grad) = (view("loss", x)?, view("loss", t)?, view("loss", grad)?);
+        Ok(Buffer::new(amp_cpu::loss_grad(loss, &x, &t, &grad, of_target, out)))
     }
 }

@@ -1,5 +1,6 @@
 //! Losses between probabilities, or their logits, and targets from 0 to 1.
 
+use super::pair::fused;
 use super::{LossReduction, check_target, elementwise};
 use crate::autograd::Saved;
 use crate::ops::kernel::{binary, scaled, unary};
@@ -7,7 +8,7 @@ use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, DType, Reduce, Unary};
+use amp_cpu::{Binary, DType, PairLoss, Reduce, Unary};
 
 full_range! {
     BceWithLogitsPrecision, "`bce_with_logits` must run in `F32`";
@@ -33,6 +34,11 @@ fn with_logits(
     const OP: &str = "bce_with_logits";
     check_target(OP, x, target)?;
     refuse_nan(OP, target)?;
+    if pos_weight.is_none()
+        && let Some(result) = fused(OP, PairLoss::Logits, x, target, reduction)?
+    {
+        return Ok(result);
+    }
     let weight = match pos_weight {
         Some(w) => affine(&product(&affine(w, 1.0, -1.0)?, target)?, 1.0, 1.0)?.broadcast_to(OP, x.shape())?,
         None => RawTensor::full(x.device(), 1.0, *x.shape(), x.logical)?,

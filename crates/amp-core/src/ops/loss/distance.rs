@@ -1,5 +1,6 @@
 //! Losses of the difference between input and target.
 
+use super::pair::fused;
 use super::{LossReduction, check_target, elementwise};
 use crate::autograd::Saved;
 use crate::ops::kernel::{binary, scaled, unary};
@@ -8,7 +9,7 @@ use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, Unary};
+use amp_cpu::{Binary, PairLoss, Unary};
 
 full_range! {
     MsePrecision, "`mse_loss` must run in `F32`";
@@ -20,12 +21,20 @@ full_range! {
 #[track_caller]
 fn distance(
     op: &'static str,
-    of_difference: Unary,
+    loss: PairLoss,
     input: &RawTensor,
     target: &RawTensor,
     reduction: LossReduction,
 ) -> Result<RawTensor> {
     check_target(op, input, target)?;
+    if let Some(result) = fused(op, loss, input, target, reduction)? {
+        return Ok(result);
+    }
+    let of_difference = match loss {
+        PairLoss::Squared => Unary::Sqr,
+        PairLoss::Huber { delta, factor } => Unary::Huber { delta, factor },
+        _ => Unary::Abs,
+    };
     let d = binary(op, Binary::Sub, input, target, input.logical)?;
     let losses = unary(of_difference, &d, d.logical)?;
     let d = Saved::new(&d)?;
@@ -53,7 +62,7 @@ impl<P: Float> Tensor<P> {
     where
         P: MsePrecision + SamePrecision<Q>,
     {
-        Ok(Self::from_raw(distance("mse_loss", Unary::Sqr, &self.raw, &target.raw, reduction)?))
+        Ok(Self::from_raw(distance("mse_loss", PairLoss::Squared, &self.raw, &target.raw, reduction)?))
     }
 
     /// Mean of `|self - target|` (`torch.nn.functional.l1_loss`).
@@ -71,7 +80,7 @@ impl<P: Float> Tensor<P> {
     where
         P: L1Precision + SamePrecision<Q>,
     {
-        Ok(Self::from_raw(distance("l1_loss", Unary::Abs, &self.raw, &target.raw, reduction)?))
+        Ok(Self::from_raw(distance("l1_loss", PairLoss::Absolute, &self.raw, &target.raw, reduction)?))
     }
 
     /// Mean of `d² / 2 beta` where `|d| < beta`, else of `|d| - beta / 2` (`torch.nn.functional.smooth_l1_loss`).
@@ -100,7 +109,10 @@ impl<P: Float> Tensor<P> {
         if beta.is_nan() || beta < 0.0 {
             return Err(Error::argument("smooth_l1_loss", "beta", "0 or more", beta));
         }
-        let curve = if beta == 0.0 { Unary::Abs } else { Unary::Huber { delta: beta, factor: 1.0 / beta } };
+        let curve = match beta {
+            0.0 => PairLoss::Absolute,
+            _ => PairLoss::Huber { delta: beta, factor: 1.0 / beta },
+        };
         Ok(Self::from_raw(distance("smooth_l1_loss", curve, &self.raw, &target.raw, reduction)?))
     }
 
@@ -125,7 +137,7 @@ impl<P: Float> Tensor<P> {
         if delta.is_nan() || delta <= 0.0 {
             return Err(Error::argument("huber_loss", "delta", "greater than 0", delta));
         }
-        let curve = Unary::Huber { delta, factor: 1.0 };
+        let curve = PairLoss::Huber { delta, factor: 1.0 };
         Ok(Self::from_raw(distance("huber_loss", curve, &self.raw, &target.raw, reduction)?))
     }
 }

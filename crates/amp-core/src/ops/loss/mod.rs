@@ -7,12 +7,13 @@ pub(super) mod distance;
 pub(super) mod divergence;
 mod likelihood;
 mod margin;
+mod pair;
 pub(super) mod ranking;
 
 pub use classes::CrossEntropy;
 
 use super::kernel::scaled;
-use crate::autograd::{Pass, record};
+use crate::autograd::{Backward, Pass, record};
 use crate::precision::FullRange;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -93,16 +94,24 @@ fn elementwise(
     reduction: LossReduction,
     slope: impl Fn(usize, &RawTensor) -> Result<RawTensor> + Send + Sync + 'static,
 ) -> Result<RawTensor> {
-    let (shape, count) = (*losses.shape(), inputs.len());
-    record(op, inputs, reduction.apply(losses)?, move |_| {
-        Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let each = reduction.spread(pass.grad(), &shape)?;
-            for i in 0..count {
-                if pass.wants(i) {
-                    pass.give(i, slope(i, &each)?)?;
-                }
+    let count = inputs.len();
+    record(op, inputs, reduction.apply(losses)?, move |_| Ok(slopes(*inputs[0].shape(), count, reduction, slope)))
+}
+
+/// What the gradient of losses of one `shape`, as they were reduced, gives each of the inputs.
+fn slopes(
+    shape: Dims,
+    inputs: usize,
+    reduction: LossReduction,
+    slope: impl Fn(usize, &RawTensor) -> Result<RawTensor> + Send + Sync + 'static,
+) -> Backward {
+    Box::new(move |pass: &mut Pass<'_>| {
+        let each = reduction.spread(pass.grad(), &shape)?;
+        for i in 0..inputs {
+            if pass.wants(i) {
+                pass.give(i, slope(i, &each)?)?;
             }
-            Ok(())
-        }))
+        }
+        Ok(())
     })
 }

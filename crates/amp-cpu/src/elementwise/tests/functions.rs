@@ -50,7 +50,7 @@ const FUNCTIONS: [Unary; 41] = [
 ];
 
 /// What is not a number, what is barely one, and everything between -12 and 12 in F16's steps.
-fn arguments() -> Vec<f64> {
+pub(super) fn arguments() -> Vec<f64> {
     let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 65504.0, -65504.0, 6e-8, -6e-8, 0.5, -0.5];
     let fine = (-3072..3072).map(|i| f64::from(i) / 256.0);
     special.into_iter().chain(fine).collect()

@@ -1,6 +1,7 @@
 //! Every layout and dtype pair of the element-wise kernels against plain loops in F64.
 
 mod functions;
+mod losses;
 
 use crate::*;
 

@@ -1,0 +1,48 @@
+//! Losses of elements and their targets by the device's own kernels.
+
+use super::{LossReduction, slopes};
+use crate::Result;
+use crate::autograd::{Saved, record};
+use crate::ops::kernel::scaled;
+use crate::order::{self, order_of, walk};
+use crate::raw::RawTensor;
+use amp_cpu::{Dims, PairLoss};
+
+/// The loss of `input` and a `target` of its shape, one pass over both, where the device has a kernel for that.
+///
+/// What is kept for the gradient are the operands alone.
+#[track_caller]
+pub(super) fn fused(
+    op: &'static str,
+    loss: PairLoss,
+    input: &RawTensor,
+    target: &RawTensor,
+    reduction: LossReduction,
+) -> Result<Option<RawTensor>> {
+    let (shape, pair) = (*input.shape(), [input, target]);
+    let Some(result) = reduced(loss, pair, reduction)? else { return Ok(None) };
+    let result = record(op, &pair, result, move |_| {
+        let (x, t) = (Saved::new(input)?, Saved::new(target)?);
+        Ok(slopes(shape, 2, reduction, move |i, grad| {
+            order::elementwise([&*x, &*t, grad], |backend, [x, t, g]| {
+                backend.loss_grad(loss, [x, t], g, i == 1, grad.logical)
+            })
+        }))
+    })?;
+    Ok(Some(result))
+}
+
+fn reduced(loss: PairLoss, pair: [&RawTensor; 2], reduction: LossReduction) -> Result<Option<RawTensor>> {
+    let (order, device, out) = (order_of(pair), pair[0].device(), pair[0].logical);
+    if reduction == LossReduction::None {
+        let losses = walk(order, pair, |backend, [x, t]| backend.losses(loss, x, t, out))?;
+        return Ok(losses.map(|losses| order::tensor(order, device, losses, *pair[0].shape())));
+    }
+    let mean = reduction == LossReduction::Mean;
+    let Some(total) = walk(order, pair, |backend, [x, t]| backend.loss_total(loss, x, t, mean, out))? else {
+        return Ok(None);
+    };
+    let total = RawTensor::new(device, total, Dims::default());
+    let factor = if reduction == LossReduction::BatchMean { reduction.factor(pair[0].shape()) } else { 1.0 };
+    Ok(Some(if factor == 1.0 { total } else { scaled(&total, factor)? }))
+}
