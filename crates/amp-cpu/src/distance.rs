@@ -5,7 +5,7 @@ use crate::line::Span;
 use crate::num::{Num, Real, in_real};
 use crate::reduce::block::{Accumulators, BLOCK, GROUP, Tree};
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch};
-use crate::split::for_chunks;
+use crate::split::for_chunks_of;
 use crate::{DType, Storage, View, line, scratch};
 
 /// Terms of a gradient that are summed before their sum is added to the others.
@@ -21,7 +21,7 @@ pub fn distances(a: &View, b: &View, out: DType) -> Storage {
         let (a_span, b_span) = (Span::row_major(a), Span::row_major(b));
         let (from, to) = (Matrices::<A>::new(&a_span, a, &mut a_room), Matrices::<A>::new(&b_span, b, &mut b_room));
         let mut storage = Storage::unwritten(out, a.layout.shape[0] * rows * others);
-        for_chunks(&mut storage, others, &|row, mut piece| {
+        for_chunks_of(&mut storage, others, a.layout.count() * others, &|row, mut piece| {
             scratch::with(others, |room: &mut [A]| line::store(&mut piece, room, |out| {
                 dispatch(Distances { from: from.row(row), to: to.matrix(row / rows), out });
             }));
@@ -41,7 +41,7 @@ pub fn distances_grad(a: &View, b: &View, y: &View, grad: &View, out: DType) -> 
         let (from, to) = (Matrices::<A>::new(&a_span, a, &mut a_room), Matrices::<A>::new(&b_span, b, &mut b_room));
         let (lengths, slopes) = (Span::row_major(y), Span::row_major(grad));
         let mut storage = Storage::unwritten(out, a.layout.count());
-        for_chunks(&mut storage, size, &|row, mut piece| {
+        for_chunks_of(&mut storage, size, a.layout.count() * others, &|row, mut piece| {
             scratch::with(size + 2 * others, |room: &mut [A]| {
                 let (room, terms) = room.split_at_mut(size);
                 let (inverse, grad) = terms.split_at_mut(others);

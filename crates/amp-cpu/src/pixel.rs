@@ -3,7 +3,7 @@
 
 use crate::line::{Span, store};
 use crate::num::Real;
-use crate::split::for_chunks;
+use crate::split::for_chunks_of;
 use crate::{DType, Storage, View, scratch};
 
 /// Images that are read row by row in the order `[N, H, W, C]`.
@@ -52,7 +52,8 @@ pub(crate) fn map_rows<T: Real>(
     let images = Images::new(view);
     let len = size[1] * images.channels;
     let mut result = Storage::unwritten(out, images.count * size[0] * len);
-    for_chunks(&mut result, len, &|i, mut row| {
+    let elements = result.len().max(view.layout.count());
+    for_chunks_of(&mut result, len, elements, &|i, mut row| {
         scratch::with(images.row + len, |buffer: &mut [T]| {
             let (scratch, to) = buffer.split_at_mut(images.row);
             let source = Rows { images: &images, image: i / size[0], scratch };

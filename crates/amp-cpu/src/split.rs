@@ -12,10 +12,21 @@ pub(crate) fn for_chunks<R: Send>(
     chunk: usize,
     f: &(dyn Fn(usize, SliceMut) -> R + Sync),
 ) -> Vec<R> {
-    let (len, chunk) = (storage.len(), chunk.max(1));
-    let count = len.div_ceil(chunk);
+    let elements = storage.len();
+    for_chunks_of(storage, chunk, elements, f)
+}
+
+/// [`for_chunks`] of results that are made of so many elements.
+pub(crate) fn for_chunks_of<R: Send>(
+    storage: &mut Storage,
+    chunk: usize,
+    elements: usize,
+    f: &(dyn Fn(usize, SliceMut) -> R + Sync),
+) -> Vec<R> {
+    let chunk = chunk.max(1);
+    let count = storage.len().div_ceil(chunk);
     let mut results: Vec<Option<R>> = (0..count).map(|_| None).collect();
-    let grain = if len < PARALLEL { count } else { count.div_ceil(64) }.max(1);
+    let grain = if elements < PARALLEL { count } else { count.div_ceil(64) }.max(1);
     let (mut groups, mut rest) = (Vec::with_capacity(count.div_ceil(grain)), storage.as_mut_slice());
     for results in results.chunks_mut(grain) {
         let n = rest.len().min(results.len() * chunk);

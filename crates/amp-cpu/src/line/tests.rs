@@ -136,6 +136,30 @@ fn the_first_the_middle_and_the_extremes_so_far() {
     }
 }
 
+/// Lines of several groups of blocks and a rest: in order, in reverse, all alike, of few numbers and of many.
+#[test]
+fn the_first_few_of_long_lines() {
+    let mut random = Random::new(6);
+    for (len, dtype) in
+        [(255, DType::F32), (256, DType::F32), (600, DType::I64), (1111, DType::F32), (2049, DType::F64)]
+    {
+        let kinds: [&mut dyn FnMut(usize) -> f64; 6] = [
+            &mut |i| i as f64,
+            &mut |i| -(i as f64),
+            &mut |_| 3.0,
+            &mut |i| (i % 7) as f64,
+            &mut |_| (random.number() * 9000.0).round(),
+            &mut |i| if i % 100 == 99 && dtype != DType::I64 { f64::NAN } else { ((i * 37) % 101) as f64 },
+        ];
+        let values: Vec<f64> = kinds.into_iter().flat_map(|kind| (0..len).map(kind).collect::<Vec<_>>()).collect();
+        let x = Tensor::from_values(&[6, len], dtype, &values);
+        for count in [1, 2, 5, len / 32, len / 32 + 1, len / 2] {
+            check_first(&x, 1, count, false);
+            check_first(&x, 1, count, true);
+        }
+    }
+}
+
 fn check_first(x: &Tensor, axis: usize, count: usize, descending: bool) {
     let mut shape = x.shape().to_vec();
     shape[axis] = count;

@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::pixel::{Images, Rows, map_rows};
 use crate::plane::{map_planes, planes};
 use crate::simd::dispatch;
-use crate::split::for_chunks;
+use crate::split::for_chunks_of;
 use crate::{DType, MemoryOrder, SliceMut, Storage, View, scratch};
 use std::marker::PhantomData;
 
@@ -68,7 +68,7 @@ fn pool_in<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storage, S
     let mut y = Storage::unwritten(x.logical, count * to);
     let mut indices = Storage::unwritten(DType::I64, y.len());
     let output = Output::new(&mut y);
-    for_chunks(&mut indices, to, &|index, places| {
+    for_chunks_of(&mut indices, to, x.layout.count(), &|index, places| {
         let SliceMut::I64(places) = places else { unreachable!("indices are I64") };
         scratch::with(from + to, |buffer: &mut [T]| {
             let (room, plane) = buffer.split_at_mut(from);
@@ -158,7 +158,7 @@ fn pool_pixels<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storag
     let mut y = Storage::unwritten(x.logical, images.count * rows.len() * len);
     let mut indices = Storage::unwritten(DType::I64, y.len());
     let output = Output::new(&mut y);
-    for_chunks(&mut indices, len, &|i, places| {
+    for_chunks_of(&mut indices, len, x.layout.count(), &|i, places| {
         let SliceMut::I64(places) = places else { unreachable!("indices are I64") };
         scratch::with(images.row + len, |buffer: &mut [T]| {
             let (scratch, best) = buffer.split_at_mut(images.row);
