@@ -33,6 +33,7 @@ mod num;
 mod op;
 pub mod optim;
 mod output;
+mod pad;
 mod parallel;
 mod pixel;
 mod plane;
@@ -77,6 +78,7 @@ pub use norm::{
     NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_grad, normalize_with,
 };
 pub use op::{Binary, Compare, PairLoss, Reduce, Scan, Ternary, Unary};
+pub use pad::pad;
 pub use pool::{
     Pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d_grad, adaptive_max_pool2d, avg_pool2d, avg_pool2d_grad,
     max_pool2d, max_pool2d_grad, max_pool2d_values,

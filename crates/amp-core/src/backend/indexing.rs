@@ -51,6 +51,18 @@ pub trait Indexing: Memory {
         out: DType,
     ) -> Result<Buffer>;
 
+    /// `x` in its precision, with so many `value`s before and behind it along each axis; `shape` is what comes of it.
+    fn pad(&self, x: Operand<'_>, around: &[[usize; 2]], value: f64, shape: Dims) -> Result<Buffer> {
+        let mut inner = Layout::contiguous(shape);
+        inner.offset = around.iter().zip(inner.strides.iter()).map(|([before, _], stride)| before * stride).sum();
+        inner.shape = x.layout.shape;
+        let mut buffer = self.fill(value, shape.count(), x.logical)?;
+        if x.layout.count() > 0 {
+            self.copy_into(x, &mut buffer, &inner)?;
+        }
+        Ok(buffer)
+    }
+
     /// The elements of `x` at the positions that the stretches of each axis name, in its precision.
     ///
     /// Where a device has no kernel for it, axis after axis: reversed ones are picked by index, the stretches of others copied.

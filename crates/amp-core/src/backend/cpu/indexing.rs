@@ -1,7 +1,7 @@
 use super::{CpuBackend, room, view};
 use crate::backend::{Buffer, Indexing, Operand};
 use crate::{Error, Result};
-use amp_cpu::{DType, Stretch};
+use amp_cpu::{DType, Dims, Stretch};
 
 impl Indexing for CpuBackend {
     fn check_indices(&self, op: &'static str, index: Operand<'_>, size: usize, ignored: Option<i64>) -> Result<()> {
@@ -59,6 +59,11 @@ impl Indexing for CpuBackend {
         const OP: &str = "index_add";
         let (base, index, src) = (base.map(|base| view(OP, base)).transpose()?, view(OP, index)?, view(OP, src)?);
         Ok(Buffer::new(amp_cpu::index_add(base.as_ref(), len, axis, &amp_cpu::indices(&index), &src, out)))
+    }
+
+    fn pad(&self, x: Operand<'_>, around: &[[usize; 2]], value: f64, shape: Dims) -> Result<Buffer> {
+        room("pad", shape.count(), x.logical)?;
+        Ok(Buffer::new(amp_cpu::pad(&view("pad", x)?, around, value)))
     }
 
     fn assemble(&self, op: &'static str, x: Operand<'_>, axes: &[Vec<Stretch>]) -> Result<Buffer> {
