@@ -121,6 +121,8 @@ pub enum PairLoss {
     },
     /// Cross-entropy of `sigmoid(x)` and the probability `t`
     Logits,
+    /// Cross-entropy of the probabilities `x` and `t`, of logarithms no less than -100
+    Probabilities,
 }
 
 /// `y = f(a, b)` with both operands of one shape (broadcasting is a stride of 0).

@@ -31,7 +31,9 @@ const ROOM: usize = 4 * CHUNK;
 /// Elements of a tile at most: few enough to stay in the first-level cache.
 const TILE: usize = 2 * CHUNK;
 /// Elements of a row that are worth a step of their own.
-const WORTH: usize = 128;
+const STEP: usize = 128;
+/// Elements that are worth a chunk of their own.
+const WORTH: usize = CHUNK;
 
 impl Cut {
     /// The longest chunks in which every operand keeps its way: tiles the same rows, rows their distance.
@@ -83,11 +85,12 @@ enum Way {
 
 impl Way {
     fn of(x: &Source) -> Self {
-        let (row, again) = (x.walk().row(), x.walk().repeats());
-        match x.serves_by_rows() {
-            true if row >= BLOCK => Self::Rows,
-            _ if again && row <= TILE => Self::Tiles,
-            true if row >= WORTH => Self::Rows,
+        let walk = x.walk();
+        match walk.row() {
+            _ if walk.even() < WORTH => Self::Loaded,
+            row if row >= BLOCK && x.serves_by_rows() => Self::Rows,
+            row if row <= TILE && walk.repeats() => Self::Tiles,
+            row if row >= STEP && x.serves_by_rows() => Self::Rows,
             _ => Self::Loaded,
         }
     }

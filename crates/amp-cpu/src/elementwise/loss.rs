@@ -65,7 +65,7 @@ pub fn loss_grad(loss: PairLoss, x: &View, t: &View, grad: &View, of_target: boo
 }
 
 fn cost(loss: PairLoss) -> Cost {
-    if loss == PairLoss::Logits { Cost::Heavy } else { Cost::Light }
+    if matches!(loss, PairLoss::Logits | PairLoss::Probabilities) { Cost::Heavy } else { Cost::Light }
 }
 
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ struct Slope {
 impl<T: Float> Body<T, 2> for Each {
     #[inline(always)]
     fn run<S: Simd>(self, _: usize, [x, t]: [&[T]; 2], y: &mut [T]) {
-        let half = T::of(0.5);
+        let (half, one) = (T::of(0.5), T::of(1.0));
         match self.0 {
             PairLoss::Squared => each!(y, (x, t) => (x - t) * (x - t)),
             PairLoss::Absolute => each!(y, (x, t) => (x - t).abs()),
@@ -92,7 +92,10 @@ impl<T: Float> Body<T, 2> for Each {
                 });
             }
             // `t` times the negative logarithm of `sigmoid(x)`, and the rest times that of `sigmoid(-x)`: no logit overflows.
-            PairLoss::Logits => each!(y, (x, t) => (T::of(1.0) - t) * x + (-x).softplus::<S>()),
+            PairLoss::Logits => each!(y, (x, t) => (one - t) * x + (-x).softplus::<S>()),
+            PairLoss::Probabilities => each!(y, (x, t) => {
+                T::of(0.0) - (t * log::<S, T>(x) + (one - t) * log::<S, T>(one - x))
+            }),
         }
     }
 }
@@ -111,8 +114,23 @@ impl<T: Float> Body<T, 3> for Slope {
             }
             PairLoss::Logits if self.of_target => each!(y, (x, g) => -x * g),
             PairLoss::Logits => each!(y, (x, t, g) => ((one - t) - (-x).sigmoid::<S>()) * g),
+            PairLoss::Probabilities if self.of_target => {
+                each!(y, (x, g) => (log::<S, T>(one - x) - log::<S, T>(x)) * g);
+            }
+            PairLoss::Probabilities => each!(y, (x, t, g) => {
+                let spread = x * (one - x);
+                let least = T::of(1e-12);
+                (x - t) / (if spread < least { least } else { spread }) * g
+            }),
         }
     }
+}
+
+/// The logarithm of a probability, no less than -100, as in PyTorch.
+#[inline(always)]
+fn log<S: Simd, T: Float>(p: T) -> T {
+    let (log, least) = (p.ln::<S>(), T::of(-100.0));
+    if log < least { least } else { log }
 }
 
 /// The sum of the losses of some elements.

@@ -71,6 +71,9 @@ fn on_probabilities(p: &RawTensor, target: &RawTensor, reduction: LossReduction)
     check_target(OP, p, target)?;
     refuse_nan(OP, target)?;
     refuse_outside(OP, p)?;
+    if let Some(result) = fused(OP, PairLoss::Probabilities, p, target, reduction)? {
+        return Ok(result);
+    }
     let log = |x: &RawTensor| {
         let log = unary(Unary::Log, x, x.logical)?;
         unary(Unary::Clamp { min: -100.0, max: f64::INFINITY }, &log, x.logical)

@@ -4,8 +4,21 @@ use super::functions::arguments;
 use super::{layout, storage, to_f64, values, viewed};
 use crate::*;
 
-const LOSSES: [PairLoss; 4] =
-    [PairLoss::Squared, PairLoss::Absolute, PairLoss::Huber { delta: 0.75, factor: 1.0 / 0.75 }, PairLoss::Logits];
+const LOSSES: [PairLoss; 5] = [
+    PairLoss::Squared,
+    PairLoss::Absolute,
+    PairLoss::Huber { delta: 0.75, factor: 1.0 / 0.75 },
+    PairLoss::Logits,
+    PairLoss::Probabilities,
+];
+
+/// Elements from about -8 to 8 as arguments of a loss: probabilities from `0.5 - reach` to `0.5 + reach` where it takes such.
+fn fit(loss: PairLoss, x: &[f64], reach: f64) -> Vec<f64> {
+    match loss {
+        PairLoss::Probabilities => x.iter().map(|x| 0.5 + x * reach / 8.0).collect(),
+        _ => x.to_vec(),
+    }
+}
 
 /// The loss of each element by operations of one or two operands.
 fn one_by_one(loss: PairLoss, x: &View, t: &View) -> Storage {
@@ -22,6 +35,18 @@ fn one_by_one(loss: PairLoss, x: &View, t: &View) -> Storage {
                 (unary(Unary::Affine { mul: -1.0, add: 1.0 }, t, dtype), unary(Unary::LogSigmoid, x, dtype));
             let linear = binary(Binary::Mul, &whole(&rest, x), x, dtype);
             return binary(Binary::Sub, &whole(&linear, x), &whole(&log, x), dtype);
+        }
+        PairLoss::Probabilities => {
+            let rest = |of: &View| unary(Unary::Affine { mul: -1.0, add: 1.0 }, of, dtype);
+            let log = |of: &View| {
+                let log = unary(Unary::Log, of, dtype);
+                unary(Unary::Clamp { min: -100.0, max: f64::INFINITY }, &whole(&log, x), dtype)
+            };
+            let (of_x, of_rest) = (log(x), log(&whole(&rest(x), x)));
+            let hit = binary(Binary::Mul, t, &whole(&of_x, x), dtype);
+            let miss = binary(Binary::Mul, &whole(&rest(t), x), &whole(&of_rest, x), dtype);
+            let sum = binary(Binary::Add, &whole(&hit, x), &whole(&miss, x), dtype);
+            return unary(Unary::Affine { mul: -1.0, add: 0.0 }, &whole(&sum, x), dtype);
         }
     };
     let difference = binary(Binary::Sub, x, t, dtype);
@@ -58,28 +83,27 @@ fn slopes_of_losses_agree_with_differences() {
         (0..997).map(|i| (f64::from(i % 89) / 11.0 - 4.03, f64::from(i % 97) / 97.0)).filter(away).unzip();
     let g: Vec<f64> = (0..x.len()).map(|i| 0.25 + (i % 5) as f64).collect();
     let at = layout(&[x.len()], &[1], 0);
-    for loss in LOSSES {
-        for of_target in [false, true] {
-            let moved = |by: f64| {
-                let [x, t] = [(&x, !of_target), (&t, of_target)]
-                    .map(|(of, moves)| of.iter().map(|v| if moves { v + by } else { *v }).collect::<Vec<_>>())
-                    .map(|values| storage(&values, DType::F64));
-                let view = |data| View { data, layout: &at, logical: DType::F64 };
-                to_f64(&losses(loss, &view(x.as_slice()), &view(t.as_slice()), DType::F64))
-            };
-            let (above, below) = (moved(1e-5), moved(-1e-5));
-            for (dtype, bound) in [(DType::F64, 1e-8), (DType::F32, 4e-6)] {
-                let [x, t, g] = [&x, &t, &g].map(|values| storage(values, dtype));
-                let view = |data| View { data, layout: &at, logical: dtype };
-                let (x, t, grad) = (view(x.as_slice()), view(t.as_slice()), view(g.as_slice()));
-                let slopes = to_f64(&loss_grad(loss, &x, &t, &grad, of_target, dtype));
-                for (i, slope) in slopes.iter().enumerate() {
-                    let g = 0.25 + (i % 5) as f64;
-                    let expected = (above[i] - below[i]) / 2e-5 * g;
-                    // Twice a difference of numbers up to 5, in units of 2^-24.
-                    let tolerance = bound * (1.0 + expected.abs() + 8.0 * g);
-                    assert!((slope - expected).abs() <= tolerance, "{loss:?} {dtype} {i}: {slope}, not {expected}");
-                }
+    for (loss, of_target) in LOSSES.into_iter().flat_map(|loss| [(loss, false), (loss, true)]) {
+        let x = fit(loss, &x, 0.5);
+        let moved = |by: f64| {
+            let [x, t] = [(&x, !of_target), (&t, of_target)]
+                .map(|(of, moves)| of.iter().map(|v| if moves { v + by } else { *v }).collect::<Vec<_>>())
+                .map(|values| storage(&values, DType::F64));
+            let view = |data| View { data, layout: &at, logical: DType::F64 };
+            to_f64(&losses(loss, &view(x.as_slice()), &view(t.as_slice()), DType::F64))
+        };
+        let (above, below) = (moved(1e-5), moved(-1e-5));
+        for (dtype, bound) in [(DType::F64, 1e-8), (DType::F32, 4e-6)] {
+            let [x, t, g] = [&x, &t, &g].map(|values| storage(values, dtype));
+            let view = |data| View { data, layout: &at, logical: dtype };
+            let (x, t, grad) = (view(x.as_slice()), view(t.as_slice()), view(g.as_slice()));
+            let slopes = to_f64(&loss_grad(loss, &x, &t, &grad, of_target, dtype));
+            for (i, slope) in slopes.iter().enumerate() {
+                let g = 0.25 + (i % 5) as f64;
+                let expected = (above[i] - below[i]) / 2e-5 * g;
+                // Twice a difference of numbers up to 5, in units of 2^-24.
+                let tolerance = bound * (1.0 + expected.abs() + 8.0 * g);
+                assert!((slope - expected).abs() <= tolerance, "{loss:?} {dtype} {i}: {slope}, not {expected}");
             }
         }
     }
@@ -88,13 +112,14 @@ fn slopes_of_losses_agree_with_differences() {
 #[test]
 fn totals_of_losses_are_sums_of_all() {
     for n in [0, 1, 1023, 1025, 50_000, 200_001] {
-        let (x, at) = (values(2 * n + 1), layout(&[n], &[2], 1));
+        let (numbers, at) = (values(2 * n + 1), layout(&[n], &[2], 1));
         let t: Vec<f64> = (0..n).map(|i| (i % 3) as f64 / 2.0).collect();
         let row = layout(&[n], &[1], 0);
         for (dtype, out) in [(DType::F32, DType::F32), (DType::BF16, DType::F32), (DType::F64, DType::F64)] {
-            let (x, t) = (storage(&x, dtype), storage(&t, dtype));
-            let (x, t) = (viewed(&x, &at), viewed(&t, &row));
+            let t = storage(&t, dtype);
             for loss in LOSSES {
+                let x = storage(&fit(loss, &numbers, 0.45), dtype);
+                let (x, t) = (viewed(&x, &at), viewed(&t, &row));
                 let each = to_f64(&losses(loss, &x, &t, DType::F64));
                 let total = |mean| loss_total(loss, &x, &t, mean, out);
                 let alone = with_num_threads(1, || total(false));
