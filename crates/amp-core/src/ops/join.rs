@@ -179,21 +179,19 @@ impl<P: Element> Tensor<P> {
 
 #[track_caller]
 fn pad(x: &RawTensor, padding: &[usize], value: f64) -> Result<RawTensor> {
-    let (from, mut shape) = (*x.shape(), *x.shape());
+    let (from, mut shape, mut starts) = (*x.shape(), *x.shape(), *x.shape());
+    starts.fill(0);
     let mut around = vec![[0; 2]; from.len()];
     for (i, pair) in padding.chunks(2).enumerate() {
         let axis = from.len() - 1 - i;
-        around[axis] = [pair[0], pair[1]];
+        (around[axis], starts[axis]) = ([pair[0], pair[1]], pair[0]);
         shape[axis] = shape[axis].saturating_add(pair[0]).saturating_add(pair[1]);
     }
     let shape = shape::IntoShape::into_shape(shape, "pad")?;
     let buffer = x.backend().pad(x.operand()?, &around, value, shape)?;
     record("pad", &[x], RawTensor::new(x.device(), buffer, shape), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let grad = around
-                .iter()
-                .enumerate()
-                .fold(pass.grad().clone(), |g, (axis, [before, _])| part(&g, axis, *before, from[axis]));
+            let grad = (0..from.len()).fold(pass.grad().clone(), |g, axis| part(&g, axis, starts[axis], from[axis]));
             pass.give(0, if from.count() == 0 { zeros(&grad, pass.dtype(0))? } else { grad })
         }))
     })
