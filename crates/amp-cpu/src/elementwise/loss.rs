@@ -2,7 +2,7 @@
 
 use super::Domain;
 use super::stream::{Body, stream};
-use super::unary::{clamp, sign};
+use super::unary::{huber, huber_slope, sign};
 use crate::buffer::Buffer;
 use crate::line::Span;
 use crate::math::Float;
@@ -80,16 +80,13 @@ struct Slope {
 impl<T: Float> Body<T, 2> for Each {
     #[inline(always)]
     fn run<S: Simd>(self, _: usize, [x, t]: [&[T]; 2], y: &mut [T]) {
-        let (half, one) = (T::of(0.5), T::of(1.0));
+        let one = T::of(1.0);
         match self.0 {
             PairLoss::Squared => each!(y, (x, t) => (x - t) * (x - t)),
             PairLoss::Absolute => each!(y, (x, t) => (x - t).abs()),
             PairLoss::Huber { delta, factor } => {
                 let (delta, factor) = (T::of(delta), T::of(factor));
-                each!(y, (x, t) => {
-                    let c = clamp(x - t, -delta, delta);
-                    c * ((x - t) - half * c) * factor
-                });
+                each!(y, (x, t) => huber(x - t, delta, factor));
             }
             // `t` times the negative logarithm of `sigmoid(x)`, and the rest times that of `sigmoid(-x)`: no logit overflows.
             PairLoss::Logits => each!(y, (x, t) => (one - t) * x + (-x).softplus::<S>()),
@@ -110,7 +107,7 @@ impl<T: Float> Body<T, 3> for Slope {
             PairLoss::Absolute => each!(y, (x, t, g) => g * sign(x - t) * side),
             PairLoss::Huber { delta, factor } => {
                 let (delta, factor) = (T::of(delta), T::of(factor));
-                each!(y, (x, t, g) => clamp(x - t, -delta, delta) * factor * g * side);
+                each!(y, (x, t, g) => huber_slope(x - t, delta, factor) * g * side);
             }
             PairLoss::Logits if self.of_target => each!(y, (x, g) => -x * g),
             PairLoss::Logits => each!(y, (x, t, g) => ((one - t) - (-x).sigmoid::<S>()) * g),

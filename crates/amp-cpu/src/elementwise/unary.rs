@@ -118,11 +118,7 @@ impl<T: Float> Body<T, 1> for Forward {
             }
             Unary::Huber { delta, factor } => {
                 let (delta, factor) = (T::of(delta), T::of(factor));
-                // With `c` limited to `delta`, parabola and tangents are both `c (x - c / 2)`.
-                each!(y, (x) => {
-                    let c = clamp(x, zero - delta, delta);
-                    c * (x - T::of(0.5) * c) * factor
-                });
+                each!(y, (x) => huber(x, delta, factor));
             }
             Unary::Powf(p) => powf::<S, T>(p, x, y),
             Unary::Affine { mul, add } => {
@@ -200,7 +196,7 @@ impl<T: Float> Body<T, 2> for Backward {
             }
             Unary::Huber { delta, factor } => {
                 let (delta, factor) = (T::of(delta), T::of(factor));
-                each!(y, (s, g) => clamp(s, zero - delta, delta) * factor * g);
+                each!(y, (s, g) => huber_slope(s, delta, factor) * g);
             }
             Unary::Powf(p) => powf_grad::<S, T>(p, s, g, y),
             Unary::Affine { mul, .. } => {
@@ -238,9 +234,23 @@ pub(super) fn sign<T: Float>(v: T) -> T {
 }
 
 #[inline(always)]
-pub(super) fn clamp<T: Float>(v: T, min: T, max: T) -> T {
+fn clamp<T: Float>(v: T, min: T, max: T) -> T {
     let v = if v < min { min } else { v };
     if v > max { max } else { v }
+}
+
+/// [`Unary::Huber`]
+#[inline(always)]
+pub(super) fn huber<T: Float>(x: T, delta: T, factor: T) -> T {
+    // With `c` limited to `delta`, parabola and tangents are both `c (x - c / 2)`.
+    let c = clamp(x, -delta, delta);
+    c * (x - T::of(0.5) * c) * factor
+}
+
+/// The derivative of [`huber`].
+#[inline(always)]
+pub(super) fn huber_slope<T: Float>(x: T, delta: T, factor: T) -> T {
+    clamp(x, -delta, delta) * factor
 }
 
 const GELU_SCALE: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;

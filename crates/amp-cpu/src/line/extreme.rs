@@ -1,7 +1,7 @@
 //! Running extremes.
 
 use super::sort::end_to_end;
-use super::{Cut, Span, WORK};
+use super::{Cut, Span, WORK, lines_of};
 use crate::num::{Num, in_num};
 use crate::output::Output;
 use crate::simd::{Kernel, Level, Simd, dispatch};
@@ -24,7 +24,7 @@ pub fn running_extreme(max: bool, x: &View, axis: usize) -> (Storage, Storage) {
     let span = Span::row_major(x);
     let count = outer * len * inner;
     let (mut values, mut places) = (Storage::unwritten(x.logical, count), Storage::unwritten(DType::I64, count));
-    let (output, lines) = (Output::new(&mut values), (WORK / len.max(1)).max(1));
+    let (output, lines) = (Output::new(&mut values), lines_of(WORK, len));
     in_num!(x.logical, A => {
         for_chunks(&mut places, lines * len, &|piece, places| {
             let SliceMut::I64(places) = places else { unreachable!("made as I64") };

@@ -1,6 +1,6 @@
 //! Places in the order of a line's elements: stable sorting, the first few and the middle.
 
-use super::{Cut, Span, WORK};
+use super::{Cut, Span, WORK, lines_of};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::split::for_chunks_of;
 use crate::{DType, Dims, Layout, SliceMut, Storage, View, copy, gather, scratch};
@@ -59,7 +59,7 @@ fn by_line(x: &View, axis: usize, count: usize, f: &ByLine<'_>) -> Storage {
         let [found] = end_to_end(x, axis, count, &|x, last| [by_line(x, last, count, f)]);
         return found;
     }
-    let (span, lines) = (Span::row_major(x), (WORK / cut.len.max(1)).max(1));
+    let (span, lines) = (Span::row_major(x), lines_of(WORK, cut.len));
     let mut storage = Storage::unwritten(DType::I64, cut.outer * count * cut.inner);
     for_chunks_of(&mut storage, lines * count, x.layout.count(), &|chunk, piece| {
         if let SliceMut::I64(piece) = piece {

@@ -51,8 +51,12 @@ impl LossReduction {
         let axes: Vec<usize> = (0..losses.shape().len()).collect();
         let op = if self == Self::Mean { Reduce::Mean } else { Reduce::Sum };
         let buffer = losses.backend().reduce(op, losses.operand()?, &axes, losses.logical)?;
-        let total = RawTensor::new(losses.device(), buffer, Dims::default());
-        if self == Self::BatchMean { scaled(&total, self.factor(losses.shape())) } else { Ok(total) }
+        self.finished(RawTensor::new(losses.device(), buffer, Dims::default()), losses.shape())
+    }
+
+    /// What is asked for, from the mean of losses of shape `shape` where that is it, else from their sum.
+    fn finished(self, total: RawTensor, shape: &Dims) -> Result<RawTensor> {
+        if self == Self::BatchMean { scaled(&total, self.factor(shape)) } else { Ok(total) }
     }
 
     /// Gradient of each single loss, from the gradient of what [`apply`](Self::apply) made of them.

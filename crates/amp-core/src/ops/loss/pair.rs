@@ -3,7 +3,6 @@
 use super::{LossReduction, slopes};
 use crate::Result;
 use crate::autograd::{Saved, record};
-use crate::ops::kernel::scaled;
 use crate::order::{self, order_of, walk};
 use crate::raw::RawTensor;
 use amp_cpu::{Dims, PairLoss};
@@ -42,7 +41,5 @@ fn reduced(loss: PairLoss, pair: [&RawTensor; 2], reduction: LossReduction) -> R
     let Some(total) = walk(order, pair, |backend, [x, t]| backend.loss_total(loss, x, t, mean, out))? else {
         return Ok(None);
     };
-    let total = RawTensor::new(device, total, Dims::default());
-    let factor = if reduction == LossReduction::BatchMean { reduction.factor(pair[0].shape()) } else { 1.0 };
-    Ok(Some(if factor == 1.0 { total } else { scaled(&total, factor)? }))
+    reduction.finished(RawTensor::new(device, total, Dims::default()), pair[0].shape()).map(Some)
 }
