@@ -109,6 +109,9 @@ fn functions_that_need_full_precision() {
         conform!(device, "log1p", full, unary(POSITIVE), Ulps(4.0), |a| a.x[0].log1p());
         conform!(device, "log2", full, unary(POSITIVE), Ulps(4.0), |a| a.x[0].log2());
         conform!(device, "log10", full, unary(POSITIVE), Ulps(4.0), |a| a.x[0].log10());
+        conform!(device, "lgamma", full, unary(Values::Uniform(2.5, 9.0)), Ulps(2.0), |a| a.x[0].lgamma());
+        conform!(device, "digamma", full, unary(Values::Uniform(2.0, 9.0)), Ulps(2.0), |a| a.x[0].digamma());
+        conform!(device, "erfinv", full, unary(Values::Uniform(-1.0, 1.0)), Ulps(2.0), |a| a.x[0].erfinv());
         conform!(device, "exp2", full, unary(REAL), Ulps(2.0), |a| a.x[0].exp2());
         conform!(device, "tan", full, ordinary(REAL), Ulps(4.0), |a| a.x[0].tan());
         conform!(device, "asin", full, unary(Values::Uniform(-1.0, 1.0)), Ulps(4.0), |a| a.x[0].asin());

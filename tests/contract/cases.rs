@@ -105,6 +105,9 @@ cases! {
     square full -> F32, [3, 4] [1] [1]: |a, b, c| a.square();
     reciprocal full -> F32, [3, 4] [1] [1]: |a, b, c| a.reciprocal();
     log10 full -> F32, [3, 4] [1] [1]: |a, b, c| a.log10();
+    lgamma full -> F32, [3, 4] [1] [1]: |a, b, c| a.lgamma();
+    digamma full -> F32, [3, 4] [1] [1]: |a, b, c| a.digamma();
+    erfinv full -> F32, [3, 4] [1] [1]: |a, b, c| a.erfinv();
     exp2 full -> F32, [3, 4] [1] [1]: |a, b, c| a.exp2();
     tan full -> F32, [3, 4] [1] [1]: |a, b, c| a.tan();
     asin full -> F32, [3, 4] [1] [1]: |a, b, c| a.asin();

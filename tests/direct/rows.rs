@@ -59,6 +59,9 @@ operations! {
     square: square, |x, _y| x.square()?;
     reciprocal: reciprocal, |x, _y| x.reciprocal()?;
     log10: log10, |x, _y| x.log10()?;
+    lgamma: lgamma, |x, _y| x.lgamma()?;
+    digamma: digamma, |x, _y| x.digamma()?;
+    erfinv: erfinv, |x, _y| (x * 0.05)?.erfinv()?;
     exp2: exp2, |x, _y| x.exp2()?;
     tan: tan, |x, _y| x.tan()?;
     sinh: sinh, |x, _y| x.sinh()?;

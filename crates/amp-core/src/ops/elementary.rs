@@ -159,6 +159,8 @@ macro_rules! full {
         )* }
     };
 }
+pub(super) use full;
+
 full! {
     /// Logarithm to base 10, to 2 ulp (`torch.log10`). Needs full precision: arguments below 6e-8 are 0 in F16.
     log10, Log10Precision, |x, out| unary(Unary::Affine { mul: LOG10_2, add: -0.0 }, &of(Unary::Log2, x)?, out),

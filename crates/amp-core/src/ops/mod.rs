@@ -29,6 +29,7 @@ mod elementary;
 mod extreme;
 mod feed_forward;
 pub mod functional;
+mod gamma;
 mod grid;
 mod hyperbolic;
 mod in_place;

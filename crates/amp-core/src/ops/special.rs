@@ -2,15 +2,19 @@
 
 use super::broadcast_pair;
 use super::composed::{affine, composed, composed_pair, wide};
-use super::elementary::{number, of, on};
+use super::elementary::{full, number, of, on};
 use super::kernel::{binary, compare, select};
 use super::operand::Operand;
 use crate::Result;
-use crate::precision::{Float, Numeric, SamePrecision};
+use crate::precision::{Float, Numeric, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use amp_cpu::{Binary, Compare, DType, Unary};
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
+
+full_range! {
+    ErfinvPrecision, "`erfinv` must run in `F32`";
+}
 
 /// From where on a continued fraction of so many terms gives 11 digits of `erfc`, and `1 - erf` less and less.
 const TAIL: (f64, u32) = (3.0, 16);
@@ -20,18 +24,58 @@ fn bell(x: &RawTensor) -> Result<RawTensor> {
     of(Unary::Exp, &affine(&of(Unary::Sqr, x)?, -1.0, (FRAC_2_SQRT_PI / 2.0).ln())?)
 }
 
-/// In F64, which `1 - erf(x)` leaves enough digits.
-fn erfc(x: &RawTensor) -> Result<RawTensor> {
+/// `near` up to where [`TAIL`] begins and `far` above.
+fn beside_tail(x: &RawTensor, near: &RawTensor, far: &RawTensor, out: DType) -> Result<RawTensor> {
+    select("erfc", &compare("erfc", Compare::Gt, x, &number(x, TAIL.0)?)?, far, near, out)
+}
+
+/// `erfc(x)` where [`TAIL`] has begun; `x` in F64.
+fn tail(x: &RawTensor) -> Result<RawTensor> {
     let (start, terms) = TAIL;
-    let wide = x.cast_view(DType::F64)?;
-    let rest = affine(&of(Unary::Erf, &wide)?, -1.0, 1.0)?;
-    let far = of(Unary::Clamp { min: start, max: f64::INFINITY }, &wide)?;
+    let far = of(Unary::Clamp { min: start, max: f64::INFINITY }, x)?;
     let fraction = (1..=terms).rev().try_fold(far.clone(), |below, k| {
-        let part = on(Binary::Div, &number(&wide, f64::from(k) / 2.0)?, &below)?;
+        let part = on(Binary::Div, &number(x, f64::from(k) / 2.0)?, &below)?;
         on(Binary::Add, &far, &part)
     })?;
-    let tail = on(Binary::Div, &bell(&far)?, &fraction)?;
-    select("erfc", &compare("erfc", Compare::Gt, &wide, &number(&wide, start)?)?, &tail, &rest, x.logical)
+    on(Binary::Div, &bell(&far)?, &fraction)
+}
+
+/// In F64, which `1 - erf(x)` leaves enough digits.
+fn erfc(x: &RawTensor) -> Result<RawTensor> {
+    let wide = x.cast_view(DType::F64)?;
+    beside_tail(&wide, &affine(&of(Unary::Erf, &wide)?, -1.0, 1.0)?, &tail(&wide)?, x.logical)
+}
+
+/// A first guess at `erfinv(x)` for `x` of at least 0, 2e-3 of it off (S. Winitzki, A handy approximation for the error
+/// function and its inverse, 2008).
+fn near_inverse(x: &RawTensor) -> Result<RawTensor> {
+    const A: f64 = 0.147;
+    let log = of(Unary::Log, &on(Binary::Mul, &affine(x, -1.0, 1.0)?, &affine(x, 1.0, 1.0)?)?)?;
+    let half = affine(&log, 0.5, 2.0 / (PI * A))?;
+    let ratio = affine(&log, -1.0 / A, -0.0)?;
+    let root = of(Unary::Sqrt, &on(Binary::Add, &of(Unary::Sqr, &half)?, &ratio)?)?;
+    of(Unary::Sqrt, &on(Binary::Div, &ratio, &on(Binary::Add, &root, &half)?)?)
+}
+
+/// By two of Halley's steps, each of which cubes what is missing.
+fn erfinv(x: &RawTensor) -> Result<RawTensor> {
+    let x = x.cast_view(DType::F64)?;
+    let size = of(Unary::Abs, &x)?;
+    let rest = affine(&size, -1.0, 1.0)?;
+    let y = (0..2).try_fold(near_inverse(&size)?, |y, _| {
+        let (near, far) = (on(Binary::Sub, &of(Unary::Erf, &y)?, &size)?, on(Binary::Sub, &rest, &tail(&y)?)?);
+        let step = on(Binary::Div, &beside_tail(&y, &near, &far, DType::F64)?, &affine(&bell(&y)?, 2.0, -0.0)?)?;
+        let bent = affine(&on(Binary::Mul, &y, &step)?, 1.0, 1.0)?;
+        on(Binary::Sub, &y, &on(Binary::Div, &step, &bent)?)
+    })?;
+    let end = compare("erfinv", Compare::Eq, &size, &number(&size, 1.0)?)?;
+    let y = select("erfinv", &end, &number(&size, f64::INFINITY)?, &y, DType::F64)?;
+    on(Binary::Mul, &of(Unary::Sign, &x)?, &y)
+}
+
+/// `sqrt(pi) / 2 * e^(y²)` with `y = erfinv(x)`.
+fn erfinv_slope(x: &RawTensor) -> Result<RawTensor> {
+    of(Unary::Exp, &affine(&of(Unary::Sqr, &erfinv(x)?)?, 1.0, -FRAC_2_SQRT_PI.ln())?)
 }
 
 /// `sin(pi x) / (pi x)` in precision `out`, 1 at 0.
@@ -137,6 +181,12 @@ impl<P: Float> Tensor<P> {
     }
 }
 
+full! {
+    /// The number whose `erf` this is: infinite at ±1, NaN beyond (`torch.erfinv`). Computed in F64, to 1e-11 of it, rounded
+    /// once. Needs full precision: it is steep near ±1.
+    erfinv, ErfinvPrecision, |x, out| erfinv(x)?.cast_view(out), erfinv_slope(x)?.cast_view(wide(x));
+}
+
 impl<P: Numeric> Tensor<P> {
     /// -1, 0 or 1 (`torch.sgn`): [`sign`](Self::sign) under its other name.
     #[track_caller]
@@ -173,6 +223,7 @@ mod tests {
         let both = [a, b];
         for (name, worst) in [
             ("erfc", gradcheck(|x| x[0].erfc(), &both[..1])),
+            ("erfinv", gradcheck(|x| x[0].erfinv(), &[both[1].sin().unwrap()])),
             ("sinc", gradcheck(|x| x[0].sinc(), &both[..1])),
             ("deg2rad", gradcheck(|x| x[0].deg2rad(), &both[..1])),
             ("rad2deg", gradcheck(|x| x[0].rad2deg(), &both[..1])),
@@ -199,6 +250,21 @@ mod tests {
         for (found, truth) in x.erfc().unwrap().to_vec().unwrap().into_iter().zip(truth) {
             assert!((found - truth).abs() <= 1e-11 * truth, "{found:e} is not {truth:e}");
         }
+    }
+
+    #[test]
+    fn the_inverse_of_erf_inverts_it() {
+        let y: Vec<f64> =
+            (0..=110).map(|i| f64::from(i) * 0.05 - 2.75).chain([1e-12, -1e-300, 3.3, -3.7, 5.0]).collect();
+        let x = Tensor::<F64>::from_slice(&y, [y.len()], &Device::cpu()).unwrap().erf().unwrap();
+        for (found, &y) in x.erfinv().unwrap().to_vec().unwrap().into_iter().zip(&y) {
+            // What half a unit in the last place of erf(y) moves y by, beside the digits that the tail has.
+            let blurred = f64::EPSILON * (y * y).exp();
+            assert!((found - y).abs() <= 1e-11 * y.abs() + blurred, "{found:e} is not {y:e}");
+        }
+        let ends = numbers(&[1.0, -1.0, 0.0, 1.5, f32::NAN]).erfinv().unwrap().to_vec().unwrap();
+        assert_eq!(ends[..3], [f32::INFINITY, -f32::INFINITY, 0.0]);
+        assert!(ends[3..].iter().all(|value| value.is_nan()), "{ends:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub(crate) const OPS: &[Op] = &[
         .direct(),
     Op::new("sinh", Family::Pointwise, Class::Full, "exponential range overflow").implemented().direct(),
     Op::new("tan", Family::Pointwise, Class::Full, "poles give huge values").implemented().direct(),
-    Op::new("erfinv", Family::Pointwise, Class::Full, "unbounded near +-1"),
+    Op::new("erfinv", Family::Pointwise, Class::Full, "unbounded near +-1").implemented().direct(),
     Op::new("exp", Family::Pointwise, Class::Full, "overflow: exp(11.1)>65504 in fp16").implemented().direct(),
     Op::new("expm1", Family::Pointwise, Class::Full, "overflow plus cancellation").implemented().direct(),
     Op::new("log", Family::Pointwise, Class::Full, "small arguments: fp16 flushes below 6e-8 to 0 giving -inf")
@@ -124,8 +124,14 @@ pub(crate) const OPS: &[Op] = &[
         .departs("has the range of exp, which is on the list")
         .implemented()
         .direct(),
-    Op::new("digamma", Family::Pointwise, Class::Keep, "unlisted in PyTorch; MXNet forces fp32"),
-    Op::new("lgamma", Family::Pointwise, Class::Keep, "unlisted in PyTorch; MXNet forces fp32"),
+    Op::new("digamma", Family::Pointwise, Class::Full, "unlisted in PyTorch; MXNet forces fp32")
+        .departs("has the poles of reciprocal, which is on the list")
+        .implemented()
+        .direct(),
+    Op::new("lgamma", Family::Pointwise, Class::Full, "unlisted in PyTorch; MXNet forces fp32")
+        .departs("overflows fp16 above 8e3, where exp is on the list for less")
+        .implemented()
+        .direct(),
     Op::new("logit", Family::Pointwise, Class::Keep, "unlisted").implemented(),
     Op::new("logit_with", Family::Pointwise, Class::Keep, "unlisted").torch("logit").implemented(),
     Op::new("linalg_cross", Family::Pointwise, Class::Widest, "unlisted although torch.cross promotes (gap)")
