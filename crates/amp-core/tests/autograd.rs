@@ -172,6 +172,33 @@ fn a_product_keeps_the_input_of_an_activation_and_not_its_output() -> Result<()>
     Ok(())
 }
 
+#[test]
+fn a_convolution_of_volumes_keeps_them_and_not_the_slices_under_its_kernel() -> Result<()> {
+    let _turn = turn();
+    let x = ramp::<BF16>(&[2, 8, 6, 8], 0.25)?.reshape([1, 2, 8, 6, 8])?.tracked();
+    let w = Parameter::new(&ramp(&[4, 2, 3, 3], 0.125)?.reshape([4, 2, 3, 3, 1])?)?;
+    for transposed in [false, true] {
+        let before = saved_bytes().now;
+        let y = x.relu()?;
+        let held = saved_bytes().now - before;
+        let options = ConvOptions::<3>::default().padding(1);
+        let w = w.to::<BF16>()?;
+        let z = if transposed {
+            y.conv_transpose3d(&w.permute([1, 0, 2, 3, 4])?, None, options)?
+        } else {
+            y.conv3d(&w, None, options)?
+        };
+        // Relu keeps its output, too.
+        let bytes = 2 * (w.count() + y.count());
+        assert!(saved_bytes().now - before <= held + bytes, "{} bytes", saved_bytes().now - before - held);
+        drop(y);
+        let grads = z.to::<F32>()?.sum_all()?.backward()?;
+        assert_eq!(saved_bytes().now, before);
+        assert!(grads.get(&x)?.is_some());
+    }
+    Ok(())
+}
+
 /// `scale * (i mod 11 - 5)`: exact in BF16 for the scales used here.
 fn ramp<P: Float>(shape: &[usize], scale: f32) -> Result<Tensor<P>> {
     let strides = [7, 3, 5, 2];

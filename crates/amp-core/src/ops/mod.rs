@@ -61,6 +61,7 @@ mod sampling;
 mod search;
 mod selection;
 mod shrink;
+mod slices;
 mod softmax;
 mod sort;
 mod special;

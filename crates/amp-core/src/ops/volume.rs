@@ -1,8 +1,8 @@
 //! Convolution and pooling over volumes, as convolution and pooling over images.
 
+use super::slices::Places;
 use super::window::{ConvOptions, IntoExtent, PoolOptions};
-use crate::memory::on_host;
-use crate::precision::{Element, Float, I64, SamePrecision, full_range};
+use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
 
@@ -31,12 +31,21 @@ fn check_channels<P: Element, Q: Element>(
     Err(Error::Shape { op, what: "the input", expected, found: x.raw.shape().into() })
 }
 
+/// Whether the channels of the input can be parted so.
+#[track_caller]
+fn check_groups(op: &'static str, groups: usize, channels: usize) -> Result<()> {
+    if groups > 0 && channels.is_multiple_of(groups) {
+        return Ok(());
+    }
+    Err(Error::argument(op, "groups", format!("a divisor of the input's {channels} channels"), groups))
+}
+
 impl<P: Float> Tensor<P> {
     /// Convolution of volumes `[N, C, D, H, W]` with kernels `[O, C / groups, kd, kh, kw]` and a bias `[O]` (`F.conv3d`).
     ///
     /// The slices under a kernel are laid side by side as channels of images, for which there must be memory, and convolved
     /// as [`conv2d`](Self::conv2d) does it, whose precision and gradients these are. That of the input is rounded for each slice, and
-    /// once more where slices that share it are summed.
+    /// once more where slices that share it are summed. What is kept for the gradient is the input.
     ///
     /// # Errors
     /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for a kernel that does not fit.
@@ -46,9 +55,10 @@ impl<P: Float> Tensor<P> {
         P: SamePrecision<Q>,
     {
         const OP: &str = "conv3d";
-        let [n, channels, depth, height, width] = volumes(OP, "the input", self)?;
+        let [n, channels, depth, ..] = volumes(OP, "the input", self)?;
         let [outputs, inputs, kd, kh, kw] = volumes(OP, "the weight", weight)?;
         check_channels(OP, self, weight, inputs.saturating_mul(options.groups))?;
+        check_groups(OP, options.groups, channels)?;
         let [(stride, sh, sw), (pad, ph, pw), (dilation, dh, dw)] =
             [options.stride, options.padding, options.dilation].map(|[d, h, w]| (d, h, w));
         let reach = dilation.saturating_mul(kd.saturating_sub(1)).saturating_add(1);
@@ -60,13 +70,10 @@ impl<P: Float> Tensor<P> {
             return Err(Error::argument(OP, "kernel", expected, format!("{:?}", [kd, kh, kw])));
         }
         let count = (padded - reach) / stride + 1;
-        let x = if pad > 0 { &self.pad([0, 0, 0, 0, pad, pad], 0.0)? } else { self };
-        let length = shape::product(OP, &[count, kd])?;
-        let places = on_host(OP, length, (0..length).map(|i| (i / kd * stride + i % kd * dilation) as i64))?;
-        let slices = x.index_select(2, &Tensor::<I64>::from_vec(places, [length], x.device())?)?;
-        let images = slices.reshape([n, channels, count, kd, height, width])?.permute([0, 2, 1, 3, 4, 5])?;
-        let images = images.reshape([n * count, channels * kd, height, width])?;
-        let kernel = weight.reshape([outputs, inputs * kd, kh, kw])?;
+        let at = |place: usize, k: usize| (place * stride + k * dilation).checked_sub(pad);
+        let places = Places::new(OP, &self.raw, [count, kd, options.groups], at)?;
+        let images = Self::from_raw(places.of(&self.raw)?);
+        let kernel = weight.permute([0, 2, 1, 3, 4])?.reshape([outputs, kd * inputs, kh, kw])?;
         let flat = ConvOptions::default().stride([sh, sw]).padding([ph, pw]).dilation([dh, dw]).groups(options.groups);
         let y = images.conv2d(&kernel, bias, flat)?;
         let &[_, _, h, w] = y.dims() else { unreachable!("an image for each place") };
@@ -78,7 +85,8 @@ impl<P: Float> Tensor<P> {
     ///
     /// The slices that reach a place of the result are laid side by side as channels of images, zeros where there is none, for
     /// which there must be memory, as [`conv_transpose2d`](Self::conv_transpose2d) takes them, whose precision and gradients these
-    /// are. That of the input is rounded for each slice, and once more where slices that share it are summed.
+    /// are. That of the input is rounded for each slice, and once more where slices that share it are summed. What is kept for the
+    /// gradient is the input.
     ///
     /// # Errors
     /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for a kernel of no size or a depth without a result.
@@ -93,17 +101,20 @@ impl<P: Float> Tensor<P> {
         P: SamePrecision<Q>,
     {
         const OP: &str = "conv_transpose3d";
-        let [n, channels, depth, height, width] = volumes(OP, "the input", self)?;
+        let [n, _, depth, ..] = volumes(OP, "the input", self)?;
         let [inputs, outputs, kd, kh, kw] = volumes(OP, "the weight", weight)?;
         check_channels(OP, self, weight, inputs)?;
-        let places = slices_of_result(depth, kd, options)?;
-        let count = places.len() / kd;
-        let places = Tensor::<I64>::from_vec(places, [count * kd], self.device())?;
-        // Behind the last slice stands one of zeros, for places that no slice reaches.
-        let slices = self.pad([0, 0, 0, 0, 0, 1], 0.0)?.index_select(2, &places)?;
-        let images = slices.reshape([n, channels, count, kd, height, width])?.permute([0, 2, 1, 3, 4, 5])?;
-        let images = images.reshape([n * count, channels * kd, height, width])?;
-        let kernel = weight.permute([0, 2, 1, 3, 4])?.reshape([inputs * kd, outputs, kh, kw])?;
+        check_groups(OP, options.groups, inputs)?;
+        let count = slices_of_result(depth, kd, options)?;
+        let ([stride, ..], [pad, ..], [dilation, ..]) = (options.stride, options.padding, options.dilation);
+        let at = |place: usize, k: usize| {
+            let below = (place + pad).checked_sub(k * dilation)?;
+            (below % stride == 0).then_some(below / stride)
+        };
+        let places = Places::new(OP, &self.raw, [count, kd, options.groups], at)?;
+        let images = Self::from_raw(places.of(&self.raw)?);
+        let kernel = weight.reshape([options.groups, inputs / options.groups, outputs, kd, kh, kw])?;
+        let kernel = kernel.permute([0, 3, 1, 2, 4, 5])?.reshape([inputs * kd, outputs, kh, kw])?;
         let flat = ConvOptions::default()
             .stride(image(options.stride))
             .padding(image(options.padding))
@@ -177,10 +188,9 @@ fn image([_, height, width]: [usize; 3]) -> [usize; 2] {
     [height, width]
 }
 
-/// For each slice of the result of a transposed convolution, that of the input under each slice of the kernel, or `depth`
-/// where there is none.
+/// How many slices a transposed convolution gives.
 #[track_caller]
-fn slices_of_result(depth: usize, kernel: usize, options: ConvOptions<3>) -> Result<Vec<i64>> {
+fn slices_of_result(depth: usize, kernel: usize, options: ConvOptions<3>) -> Result<usize> {
     const OP: &str = "conv_transpose3d";
     let first = |numbers: [usize; 3]| numbers[0];
     let (stride, dilation, extra) = (first(options.stride), first(options.dilation), first(options.output_padding));
@@ -193,16 +203,10 @@ fn slices_of_result(depth: usize, kernel: usize, options: ConvOptions<3>) -> Res
         let padded = (depth - 1).checked_mul(stride)?.checked_add(reach)?;
         padded.checked_sub(first(options.padding).checked_mul(2)?).filter(|count| *count > 0)
     };
-    let Some(count) = (if depth == 0 { None } else { all(depth) }) else {
+    (if depth == 0 { None } else { all(depth) }).ok_or_else(|| {
         let expected = format!("less than half of what a depth of {depth} gives");
-        return Err(Error::argument(OP, "padding", expected, first(options.padding)));
-    };
-    let at = |place: usize| {
-        let below = (place / kernel + first(options.padding)).checked_sub(place % kernel * dilation)?;
-        Some(below / stride).filter(|slice| below % stride == 0 && *slice < depth)
-    };
-    let length = shape::product(OP, &[count, kernel])?;
-    on_host(OP, length, (0..length).map(|place| at(place).unwrap_or(depth) as i64))
+        Error::argument(OP, "padding", expected, first(options.padding))
+    })
 }
 
 /// What is made of the elements of a window.
@@ -320,6 +324,25 @@ mod tests {
         }
     }
 
+    /// Convolved slice by slice: each slice of a kernel, with the slices of the input that lie under it.
+    #[test]
+    fn sums_of_convolutions_over_slices() {
+        let (x, w) = (wave(&[2, 4, 5, 4, 3]), wave(&[6, 2, 3, 2, 2]));
+        let options = ConvOptions::<3>::default().stride([2, 1, 1]).padding([2, 1, 0]).dilation([2, 1, 1]).groups(2);
+        let y = x.conv3d(&w, None, options).unwrap();
+        let flat = ConvOptions::<2>::default().padding([1, 0]).groups(2);
+        assert_eq!(y.dims(), [2, 6, 3, 5, 2]);
+        for place in 0..3 {
+            let under = (0..3).filter_map(|k| Some((k, (place * 2 + k * 2_usize).checked_sub(2).filter(|d| *d < 5)?)));
+            let sum = under.fold(Tensor::zeros([2, 6, 5, 2], &Device::cpu()).unwrap(), |sum: Tensor<F64>, (k, d)| {
+                let slice = x.select(2, d as isize).unwrap();
+                (sum + slice.conv2d(&w.select(2, k as isize).unwrap(), None, flat).unwrap()).unwrap()
+            });
+            let apart = (sum - y.select(2, place as isize).unwrap()).unwrap().abs().unwrap().amax([], false).unwrap();
+            assert!(apart.item().unwrap() <= 1e-12, "slice {place}: {apart:?}");
+        }
+    }
+
     #[test]
     fn volumes_that_do_not_fit_are_errors() {
         let x = wave(&[1, 2, 3, 4, 4]);
@@ -348,6 +371,14 @@ mod tests {
                 .contains("[N, 3, ..] to fit the weight")
         );
         assert!(turned(&[2, 1, 0, 1, 1], ConvOptions::default()).is_err());
+        assert_eq!(
+            text(turned(&[2, 1, 1, 1, 1], ConvOptions::default().groups(0))),
+            "conv_transpose3d: groups must be a divisor of the input's 2 channels, found 0"
+        );
+        assert!(turned(&[2, 1, 1, 1, 1], ConvOptions::default().groups(3)).is_err());
+        assert!(
+            wave(&[1, 0, 3, 4, 4]).conv3d(&wave(&[1, 1, 1, 1, 1]), None, ConvOptions::default().groups(0)).is_err()
+        );
         assert!(
             text(x.select(0, 0).and_then(|x| x.adaptive_avg_pool3d(2))).contains("the input must have 5 dimensions")
         );
