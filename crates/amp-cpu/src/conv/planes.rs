@@ -247,7 +247,7 @@ impl Planes {
             return;
         }
         let span = (bottom - top) * images.size[1];
-        let block = (LINES / span).next_multiple_of(16).min(self.channels);
+        let block = (LINES / span).max(1).next_multiple_of(16).min(self.channels);
         scratch::with(block * span, |lines: &mut [E]| {
             for start in (0..self.channels).step_by(block) {
                 let count = block.min(self.channels - start);
