@@ -7,8 +7,8 @@ use crate::device::Device;
 use crate::raw::RawTensor;
 use crate::{Error, Result};
 use amp_cpu::{DType, Dims};
-#[cfg(test)]
 use std::cell::RefCell;
+use std::sync::Arc;
 #[cfg(not(test))]
 use std::sync::{Mutex, PoisonError};
 
@@ -21,16 +21,92 @@ pub struct RandomState {
     pub offset: u64,
 }
 
+/// What a thread does with its draws beside making them.
+#[derive(Default)]
+struct Draws {
+    /// Where they start, for each part that is to run again; the innermost at the end.
+    noted: Vec<Vec<RandomState>>,
+    /// A part runs again.
+    repeated: Option<Repeated>,
+}
+
+/// The draws of a part that runs again, and where its stream stands; the global one is left alone.
+struct Repeated {
+    draws: Arc<[RandomState]>,
+    next: usize,
+    state: RandomState,
+}
+
+impl Repeated {
+    fn reserve(&mut self, count: usize) -> RandomState {
+        let start = self.draws.get(self.next).copied().unwrap_or(self.state);
+        self.next += 1;
+        self.state = RandomState { offset: start.offset.wrapping_add(count as u64), ..start };
+        start
+    }
+}
+
+thread_local! {
+    static DRAWS: RefCell<Draws> = RefCell::default();
+}
+
+/// What `f` gives, and where each of its draws on this thread started.
+pub(crate) fn noted<R>(f: impl FnOnce() -> R) -> (R, Arc<[RandomState]>) {
+    /// A part that panicked leaves nothing behind.
+    struct Guard(usize);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            DRAWS.with_borrow_mut(|draws| draws.noted.truncate(self.0));
+        }
+    }
+    let depth = DRAWS.with_borrow_mut(|draws| {
+        draws.noted.push(Vec::new());
+        draws.noted.len() - 1
+    });
+    let _guard = Guard(depth);
+    let result = f();
+    let mine = DRAWS.with_borrow_mut(|draws| {
+        let mine = draws.noted.pop().unwrap_or_default();
+        if let Some(around) = draws.noted.last_mut() {
+            around.extend_from_slice(&mine);
+        }
+        mine
+    });
+    (result, mine.into())
+}
+
+/// Runs `f`, whose draws on this thread are those `draws`; those of others go on.
+pub(crate) fn repeated<R>(draws: Arc<[RandomState]>, f: impl FnOnce() -> R) -> R {
+    struct Guard(Draws);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            DRAWS.set(std::mem::take(&mut self.0));
+        }
+    }
+    let state = draws.first().copied().unwrap_or_else(random_state);
+    let _guard = Guard(DRAWS.take());
+    let repeated = Some(Repeated { draws, next: 0, state });
+    DRAWS.set(Draws { noted: Vec::new(), repeated });
+    f()
+}
+
 /// What `f` makes of the state.
-#[cfg(not(test))]
 fn with_state<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
+    DRAWS.with_borrow_mut(|draws| match &mut draws.repeated {
+        Some(repeated) => f(&mut repeated.state),
+        None => with_global(f),
+    })
+}
+
+#[cfg(not(test))]
+fn with_global<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
     static STATE: Mutex<RandomState> = Mutex::new(RandomState { seed: 0, offset: 0 });
     f(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Unit tests run side by side, each in a thread: what one draws must not move the numbers of another.
 #[cfg(test)]
-fn with_state<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
+fn with_global<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
     thread_local!(static STATE: RefCell<RandomState> = const { RefCell::new(RandomState { seed: 0, offset: 0 }) });
     STATE.with_borrow_mut(f)
 }
@@ -52,9 +128,18 @@ pub fn set_random_state(state: RandomState) {
 
 /// Reserves `count` elements of the stream and returns where they start.
 pub(crate) fn reserve(count: usize) -> RandomState {
-    with_state(|state| {
-        let start = *state;
-        state.offset = state.offset.wrapping_add(count as u64);
+    DRAWS.with_borrow_mut(|draws| {
+        let start = match &mut draws.repeated {
+            Some(repeated) => repeated.reserve(count),
+            None => with_global(|state| {
+                let start = *state;
+                state.offset = state.offset.wrapping_add(count as u64);
+                start
+            }),
+        };
+        if let Some(noted) = draws.noted.last_mut() {
+            noted.push(start);
+        }
         start
     })
 }

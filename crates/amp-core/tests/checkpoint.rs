@@ -172,3 +172,71 @@ fn running_statistics_change_once() -> Result<()> {
     assert_eq!(found?, expected?);
     Ok(())
 }
+
+/// `dropout` of ones is its own gradient, if the second run has the masks of the first.
+fn masks_agree() -> Result<bool> {
+    let x = Tensor::<F32>::ones([64], &Device::cpu())?.tracked();
+    let y = checkpoint(|x: &Tensor<F32>| x.dropout(0.3, true)?.dropout(0.3, true), &x)?;
+    let masks = y.to_vec()?;
+    Ok(y.sum_all()?.backward()?.get(&x)?.unwrap().to_vec()? == masks)
+}
+
+#[test]
+fn masks_are_the_same_whatever_other_threads_draw() -> Result<()> {
+    let _turn = turn();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let drawing = scope.spawn(|| -> Result<Vec<f32>> {
+            let mut drawn = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                drawn.extend(Tensor::<F32>::rand([4], &Device::cpu())?.to_vec()?);
+            }
+            Ok(drawn)
+        });
+        let agree = (0..300).map(|_| masks_agree()).collect::<Result<Vec<bool>>>();
+        over.store(true, Ordering::Relaxed);
+        let drawn = drawing.join().expect("no panic")?;
+        assert!(agree?.into_iter().all(|agree| agree));
+        // Four numbers are drawn from one counter: were a counter used twice, all four would come again.
+        let mut fours: Vec<[u32; 4]> = drawn.chunks_exact(4).map(|x| [0, 1, 2, 3].map(|i| x[i].to_bits())).collect();
+        let count = fours.len();
+        fours.sort_unstable();
+        fours.dedup();
+        assert_eq!(fours.len(), count);
+        Ok(())
+    })
+}
+
+#[test]
+fn parts_within_parts_draw_the_same_again() -> Result<()> {
+    let _turn = turn();
+    let part = |x: &Tensor<F32>| {
+        checkpoint(|x: &Tensor<F32>| x.dropout(0.5, true), &x.dropout(0.5, true)?)?.dropout(0.5, true)
+    };
+    let x = Tensor::<F32>::ones([256], &Device::cpu())?.tracked();
+    let y = checkpoint(part, &x)?;
+    let (masks, before) = (y.to_vec()?, random_state());
+    assert_eq!(y.sum_all()?.backward()?.get(&x)?.unwrap().to_vec()?, masks);
+    assert_eq!(random_state(), before);
+    Ok(())
+}
+
+#[test]
+fn a_panic_in_the_second_run_leaves_the_generator_where_it_was() -> Result<()> {
+    let _turn = turn();
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let x = Tensor::<F32>::ones([8], &Device::cpu())?.tracked();
+    let part = |x: &Tensor<F32>| {
+        let y = x.dropout(0.5, true);
+        assert!(RUNS.fetch_add(1, Ordering::Relaxed) == 0, "the second run");
+        y
+    };
+    let loss = checkpoint(part, &x)?.sum_all()?;
+    let before = random_state();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| loss.backward())).is_err();
+    assert!(panicked && random_state() == before);
+    let next = Tensor::<F32>::rand([8], &Device::cpu())?.to_vec()?;
+    set_random_state(before);
+    assert_eq!(Tensor::<F32>::rand([8], &Device::cpu())?.to_vec()?, next);
+    Ok(())
+}

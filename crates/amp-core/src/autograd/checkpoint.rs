@@ -4,7 +4,7 @@ use super::engine::Pass;
 use super::grad_mode::{GradMode, grad_enabled, with_grad_mode};
 use super::graph::record;
 use crate::precision::{Element, Float};
-use crate::random::{RandomState, random_state, set_random_state};
+use crate::random::{noted, repeated};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
@@ -12,8 +12,8 @@ use crate::{Error, Result};
 /// Runs `f(x)` without keeping its intermediate results and runs it again when the backward pass needs them
 /// (`torch.utils.checkpoint`).
 ///
-/// The second run calls the same compiled function with the same random state, so neither its precision nor its dropout
-/// masks can differ. Parameters and other tensors that `f` uses receive their gradients as usual. It is kept for the backward
+/// The second run calls the same compiled function, and what that draws on the thread that runs it are the same random numbers,
+/// whatever others have drawn since: neither its precision nor its dropout masks can differ. Parameters and other tensors that `f` uses receive their gradients as usual. It is kept for the backward
 /// pass, and so holds what it uses: parts of a model are shared by an `Arc`, which a module may have in place of a field.
 ///
 /// ```
@@ -51,9 +51,9 @@ where
     if !grad_enabled() {
         return f(x);
     }
-    let random = random_state();
     // Shows the walk which parameters and captured tensors the part depends on, and which operations run in it.
-    let outline = with_grad_mode(GradMode::Outline, || f(x))?;
+    let (outline, draws) = noted(|| with_grad_mode(GradMode::Outline, || f(x)));
+    let outline = outline?;
     if !outline.requires_grad() {
         return Ok(outline);
     }
@@ -61,7 +61,7 @@ where
     let raw = record("checkpoint", &[&x.raw, &outline.raw], outline.raw.detached(), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let x = Tensor::from_raw(RawTensor { edge: pass.input(0), ..input.detached() });
-            let y = again(random, || f(&x))?;
+            let y = repeated(draws.clone(), || with_grad_mode(GradMode::On, || f(&x)))?;
             if y.raw.shape() != pass.grad().shape() {
                 let (expected, found) = (format!("{:?}, as it had", pass.grad().shape()), (*y.raw.shape()).into());
                 return Err(Error::Shape { op: "checkpoint", what: "the result of the second run", expected, found });
@@ -70,13 +70,4 @@ where
         }))
     })?;
     Ok(Tensor::from_raw(raw))
-}
-
-/// Runs `f` recorded, with the `random` state of its first run.
-fn again<R>(random: RandomState, f: impl FnOnce() -> R) -> R {
-    let now = random_state();
-    set_random_state(random);
-    let result = with_grad_mode(GradMode::On, f);
-    set_random_state(now);
-    result
 }
