@@ -39,6 +39,8 @@ pub(crate) struct Group {
 /// What an optimizer remembers of one parameter.
 #[derive(Debug)]
 pub(crate) struct State {
+    /// What the moments are, as [`UpdateRule::moments`] says it.
+    pub(crate) kinds: &'static [&'static str],
     pub(crate) moments: Vec<Buffer>,
     /// Steps taken: one I64, on the device, so that a skipped step need not be known to the host.
     pub(crate) steps: Buffer,
@@ -47,20 +49,23 @@ pub(crate) struct State {
 /// What a file says about an optimizer: learning rates of the groups, and moments and steps of the parameters.
 pub(crate) struct SavedGroups {
     pub(crate) rates: Vec<[f64; 2]>,
-    pub(crate) states: IdMap<(Vec<Buffer>, Buffer)>,
+    pub(crate) states: IdMap<State>,
 }
 
 impl State {
     pub(super) fn new(device: &Device) -> Result<Self> {
-        Ok(Self { moments: Vec::new(), steps: device.backend().fill(0.0, 1, DType::I64)? })
+        Ok(Self { kinds: &[], moments: Vec::new(), steps: device.backend().fill(0.0, 1, DType::I64)? })
     }
 
-    /// Makes the state that `rule` needs; a setting that was changed in mid-training keeps what is there.
+    /// Makes the state that `rule` needs; of a setting that was changed in mid-training it keeps what is of the same kind.
     pub(super) fn fit(&mut self, rule: &UpdateRule, len: usize, device: &Device) -> Result<()> {
-        self.moments.truncate(rule.moments());
-        while self.moments.len() < rule.moments() {
-            self.moments.push(lasting(|| device.backend().fill(rule.start(), len, DType::F32))?);
+        if self.kinds == rule.moments() {
+            return Ok(());
         }
+        let new = || lasting(|| device.backend().fill(rule.start(), len, DType::F32));
+        let kept = |kind| self.kinds.iter().position(|k| *k == kind).map(|i| self.moments[i].clone());
+        let moments = rule.moments().iter().map(|kind| kept(*kind).map_or_else(new, Ok)).collect::<Result<_>>()?;
+        (self.kinds, self.moments) = (rule.moments(), moments);
         Ok(())
     }
 }
@@ -196,10 +201,10 @@ impl ParameterGroups {
         self.present().into_iter().map(|[now, _, initial]| [initial, now]).collect()
     }
 
-    /// How many buffers of state the parameter's rule keeps.
-    pub(crate) fn moments_of(&self, p: &Parameter) -> usize {
+    /// What state the parameter's rule keeps.
+    pub(crate) fn moments_of(&self, p: &Parameter) -> &'static [&'static str] {
         let group = self.groups.iter().find(|g| g.parameters.iter().any(|q| q.id() == p.id()));
-        group.map_or(0, |g| g.rule.moments())
+        group.map_or(&[], |g| g.rule.moments())
     }
 
     /// Goes on from a saved state, which was checked.
@@ -208,8 +213,7 @@ impl ParameterGroups {
             group.initial_lr = initial;
             *lr(&mut group.rule) = now;
         }
-        let state = |(id, (moments, steps))| (id, State { moments, steps });
-        self.state = saved.states.into_iter().map(state).collect();
+        self.state = saved.states;
         self.tell();
     }
 

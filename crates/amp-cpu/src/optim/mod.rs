@@ -29,7 +29,7 @@ pub struct UpdateSlot<'a> {
     pub master: &'a mut [f32],
     /// Its gradient, of the same length.
     pub grad: &'a [f32],
-    /// State, as many as [`UpdateRule::moments`] says, each of the same length.
+    /// State, that of [`UpdateRule::moments`] in its order, each of the same length.
     pub moments: Vec<&'a mut [f32]>,
     /// 16-bit copies of the master that are rewritten in the same pass.
     pub copies: Vec<SliceMut<'a>>,

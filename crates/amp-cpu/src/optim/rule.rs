@@ -117,14 +117,22 @@ pub enum UpdateRule {
 }
 
 impl UpdateRule {
-    /// How many F32 buffers of state each parameter has.
-    pub fn moments(&self) -> usize {
+    /// The F32 buffers of state that each parameter has, by what they hold.
+    pub fn moments(&self) -> &'static [&'static str] {
         match *self {
-            Self::Sgd { momentum, .. } => usize::from(momentum != 0.0),
-            Self::Adam { amsgrad, .. } => 2 + usize::from(amsgrad),
-            Self::RmsProp { momentum, centered, .. } => 1 + usize::from(centered) + usize::from(momentum != 0.0),
-            Self::Adagrad { .. } | Self::Lion { .. } => 1,
-            Self::Adadelta { .. } | Self::RAdam { .. } | Self::Adamax { .. } => 2,
+            Self::Sgd { momentum: 0.0, .. } => &[],
+            Self::Sgd { .. } | Self::Lion { .. } => &["momentum"],
+            Self::Adam { amsgrad: false, .. } | Self::RAdam { .. } => &["first", "second"],
+            Self::Adam { amsgrad: true, .. } => &["first", "second", "largest"],
+            Self::RmsProp { momentum, centered, .. } => match (centered, momentum != 0.0) {
+                (false, false) => &["square"],
+                (false, true) => &["square", "momentum"],
+                (true, false) => &["square", "mean"],
+                (true, true) => &["square", "mean", "momentum"],
+            },
+            Self::Adagrad { .. } => &["sum"],
+            Self::Adadelta { .. } => &["square", "update"],
+            Self::Adamax { .. } => &["first", "largest"],
         }
     }
 

@@ -15,7 +15,7 @@ fn updated(b: &dyn Backend, rule: &UpdateRule, x: &[Operand<'_>]) -> Result<Vec<
     let mut results = Vec::new();
     for pair in x.chunks(2) {
         let mut master = b.copy(pair[0], DType::F32)?;
-        let mut moments = (0..rule.moments()).map(|_| zeros(b, &pair[0])).collect::<Result<Vec<_>>>()?;
+        let mut moments = rule.moments().iter().map(|_| zeros(b, &pair[0])).collect::<Result<Vec<_>>>()?;
         let mut copies = [b.copy(pair[0], DType::F16)?, b.copy(pair[0], DType::BF16)?];
         let mut steps = b.upload(Storage::I64(vec![0].into()))?;
         for skip in [None, Some(&skips[1]), Some(&skips[0])] {
@@ -82,7 +82,7 @@ fn rows_alone_are_updated_as_on_the_cpu() {
             let half = b.fill(0.5, 1, DType::F32)?;
             let skips = [b.upload(Storage::U8(vec![0].into()))?, b.upload(Storage::U8(vec![1].into()))?];
             let mut master = b.copy(x[0], DType::F32)?;
-            let mut moments = (0..rule.moments()).map(|_| zeros(b, &x[0])).collect::<Result<Vec<_>>>()?;
+            let mut moments = rule.moments().iter().map(|_| zeros(b, &x[0])).collect::<Result<Vec<_>>>()?;
             let mut copies = [b.copy(x[0], DType::BF16)?];
             let mut steps = b.upload(Storage::I64(vec![0].into()))?;
             for skip in [None, Some(&skips[1]), Some(&skips[0])] {
