@@ -25,6 +25,7 @@ impl<S: ScaleState> Gradients<S> {
     ///
     /// # Errors
     /// [`Error::Argument`] when `max` is negative or NaN.
+    #[doc(alias = "clip_grad_norm_")]
     pub fn clip_norm(&mut self, max: f32) -> Result<Tensor<F32>>
     where
         S: IsUnscaled,
@@ -45,6 +46,7 @@ impl<S: ScaleState> Gradients<S> {
     ///
     /// # Errors
     /// [`Error::Argument`] when `max` is negative or NaN.
+    #[doc(alias = "clip_grad_value_")]
     pub fn clip_value(&mut self, max: f32) -> Result<()>
     where
         S: IsUnscaled,

@@ -342,7 +342,12 @@ fn step(
         return Ok(());
     }
     let mut held = node.held.lock().unwrap_or_else(PoisonError::into_inner);
-    collected.pending.extend(held.pending.drain(..).rev());
+    // Each lands once: behind a retained graph those of the pass that is stepped with.
+    if retain {
+        collected.pending.extend(held.pending.iter().rev().cloned());
+    } else {
+        collected.pending.extend(held.pending.drain(..).rev());
+    }
     if let Some(part) = collected.joining.remove(&node.id) {
         let part = part.spread(node.shape)?;
         let sum = collected.grads.remove(&node.id).map_or(Ok(part.clone()), |other| add(&other, &part, node.dtype))?;

@@ -40,4 +40,4 @@ pub use saved::{SavedBytes, saved_bytes};
 pub(crate) use scale_state::ScaleTag;
 pub use scale_state::{IsUnscaled, ScaleState, Scaled, Unscaled};
 pub use watch::{Culprit, diagnose};
-pub(crate) use watch::{on as watching, watch};
+pub(crate) use watch::{Watch, on as watching};

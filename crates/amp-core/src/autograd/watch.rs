@@ -11,7 +11,7 @@ use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::Location;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError, Weak};
 
 /// The first place where a value was not finite.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,9 +52,15 @@ impl fmt::Display for Culprit {
     }
 }
 
+/// Why a thread's operations are watched: somebody looks into a problem, or a scaler is in trouble.
+const DIAGNOSED: u8 = 1;
+const GUARDED: u8 = 2;
+
 thread_local! {
-    static ON: Cell<bool> = const { Cell::new(false) };
+    static ON: Cell<u8> = const { Cell::new(0) };
     static FOUND: RefCell<Option<Culprit>> = const { RefCell::new(None) };
+    /// Of the scaler's watch.
+    static GUARD: RefCell<Weak<()>> = const { RefCell::new(Weak::new()) };
 }
 
 /// Runs `f`, usually a whole training iteration, and reports the first place where a value or a gradient was not
@@ -70,30 +76,60 @@ thread_local! {
 /// ```
 pub fn diagnose<R>(f: impl FnOnce() -> R) -> (R, Option<Culprit>) {
     /// Ends the watch also when the closure panics.
-    struct Restore(bool, Option<Culprit>);
+    struct Restore(u8, Option<Culprit>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            ON.set(self.0);
+            ON.set(ON.get() & !DIAGNOSED | self.0);
             FOUND.set(self.1.take());
         }
     }
-    let _restore = Restore(ON.replace(true), FOUND.take());
+    let _restore = Restore(ON.get() & DIAGNOSED, FOUND.take());
+    ON.set(ON.get() | DIAGNOSED);
     let result = f();
     (result, FOUND.take())
 }
 
-/// Watches everything on this thread from now on, or stops it; what was found so far is returned.
-pub(crate) fn watch(on: bool) -> Option<Culprit> {
-    ON.set(on);
-    FOUND.take()
+/// A watch over everything on the thread that it was begun on, until it is dropped, on whichever thread.
+#[derive(Debug)]
+pub(crate) struct Watch(#[expect(dead_code, reason = "it is the thread that looks whether it is there still")] Arc<()>);
+
+impl Watch {
+    /// Begins one, in place of one that may be there; nothing is found yet.
+    pub(crate) fn begin() -> Self {
+        let guard = Arc::new(());
+        GUARD.set(Arc::downgrade(&guard));
+        if ON.get() & DIAGNOSED == 0 {
+            FOUND.take();
+        }
+        ON.set(ON.get() | GUARDED);
+        Self(guard)
+    }
+
+    /// What was found on this thread since a watch began; [`diagnose`] will say it, too, where it runs.
+    pub(crate) fn found() -> Option<Culprit> {
+        match ON.get() {
+            0 => None,
+            on if on & DIAGNOSED == 0 => FOUND.take(),
+            _ => FOUND.with_borrow(Clone::clone),
+        }
+    }
 }
 
 pub(crate) fn on() -> bool {
-    ON.get()
+    ON.get() != 0 && still_on()
+}
+
+/// Whether there is still somebody who wants to know.
+#[cold]
+fn still_on() -> bool {
+    if ON.get() & GUARDED != 0 && GUARD.with_borrow(|guard| guard.strong_count() == 0) {
+        ON.set(ON.get() & !GUARDED);
+    }
+    ON.get() != 0
 }
 
 fn searching() -> bool {
-    ON.get() && FOUND.with_borrow(Option::is_none)
+    on() && FOUND.with_borrow(Option::is_none)
 }
 
 /// Looks at the result of an operation.

@@ -266,7 +266,28 @@ impl Module for BatchNorm2d {
 #[cfg(test)]
 mod tests {
     use super::{BatchNorm1d, BatchNorm2d, BatchNorm3d};
-    use crate::{Device, F16, F32, Module, Tensor};
+    use crate::optim::Sgd;
+    use crate::{Device, F16, F32, GradScaler, Module, Tensor};
+
+    #[test]
+    fn statistics_move_with_the_pass_of_a_retained_graph_that_is_stepped_with() {
+        let device = Device::cpu();
+        let norm = BatchNorm1d::new(1, &device).unwrap();
+        let mut optimizer = Sgd::new(norm.parameters(), 0.1);
+        let mut scaler = GradScaler::builder().init_scale(2f32.powi(127)).build(&device).unwrap();
+        let x = Tensor::<F32>::from_vec(vec![1.0, 5.0], [2, 1], &device).unwrap();
+        let loss = (norm.forward(&x).unwrap().sqr().unwrap().sum_all().unwrap() * 64.0).unwrap();
+        let mut moved = Vec::new();
+        for _ in 0..3 {
+            let grads = scaler.scale(&loss).unwrap().backward_retained().unwrap();
+            scaler.step(&mut optimizer, grads).unwrap();
+            moved.push(norm.running_mean().tensor().to_vec().unwrap()[0]);
+            scaler.update_to(1024.0).unwrap();
+        }
+        // Skipped, then taken, then taken again: the mean of 3 enters once, with a tenth of its weight.
+        assert_eq!(moved[0], 0.0);
+        assert!((moved[1] - 0.3).abs() < 1e-6 && moved[2] == moved[1], "{moved:?}");
+    }
 
     #[test]
     fn features_and_lines_are_images() {

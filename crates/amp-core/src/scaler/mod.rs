@@ -17,7 +17,7 @@ pub use loss::{LossPrecision, ScaledLoss};
 pub use state::ScalerState;
 pub use step::StepGradients;
 
-use crate::autograd::{Checked, Gradients, ScaleTag, Scaled, Unscaled, next_id, watch};
+use crate::autograd::{Checked, Gradients, ScaleTag, Scaled, Unscaled, Watch, next_id};
 use crate::backend::Buffer;
 use crate::optim::{Optimizer, Step, describe};
 use crate::param::Parameter;
@@ -52,8 +52,8 @@ pub struct GradScaler {
     round: u64,
     /// What was seen since the last update.
     seen: Vec<Seen>,
-    /// Whether operations of this thread are watched, because the scale could not be lowered.
-    watching: bool,
+    /// Over the operations of the thread that updates, when the scale could not be lowered.
+    watch: Option<Watch>,
 }
 
 /// The scale and its inverse, as computed while a recording of this number ran.
@@ -102,7 +102,7 @@ impl GradScaler {
             factors: Mutex::default(),
             round: 0,
             seen: Vec::new(),
-            watching: false,
+            watch: None,
         })
     }
 
@@ -112,6 +112,7 @@ impl GradScaler {
     }
 
     /// The present scale, 1 when disabled; synchronises with the device.
+    #[doc(alias = "get_scale")]
     pub fn scale_value(&self) -> Result<f32> {
         if !self.enabled {
             return Ok(1.0);
@@ -215,9 +216,8 @@ impl GradScaler {
     /// where it began.
     fn refuse_to_go_on(&mut self, seen: &[Seen]) -> Result<()> {
         let refused = self.device.backend().refused(&self.state)?;
-        let trouble = refused > 0;
-        let culprit = if trouble || self.watching { watch(trouble).map(Box::new) } else { None };
-        self.watching = trouble;
+        let culprit = self.watch.take().and_then(|_| Watch::found()).map(Box::new);
+        self.watch = (refused > 0).then(Watch::begin);
         if refused < self.patience {
             return Ok(());
         }
@@ -280,15 +280,6 @@ impl GradScaler {
 fn upload(state: &ScaleState, device: &Device) -> Result<Buffer> {
     let numbers = [i64::from(state.exponent), state.clean as i64, state.bad as i64, state.refused as i64];
     device.backend().scale_state(numbers)
-}
-
-/// A scaler that is given up in trouble leaves no watch behind.
-impl Drop for GradScaler {
-    fn drop(&mut self) {
-        if self.watching {
-            watch(false);
-        }
-    }
 }
 
 impl Seen {

@@ -83,8 +83,12 @@ impl GradScaler {
     }
 }
 
-/// Makes these changes of state if the step was taken, and forgets them if not.
+/// Makes these changes of state if the step was taken, and forgets them if not. Where that is known at once, a graph that is
+/// retained can still make them with a later pass.
 fn land(pending: Vec<PendingUpdate>, step: Step) -> Result<Step> {
+    if step.flag().is_some_and(|skip| skip.device().is_cpu()) && !step.was_taken()? {
+        return Ok(step);
+    }
     pending.into_iter().try_for_each(|update| update.land(step.flag()))?;
     Ok(step)
 }

@@ -148,3 +148,38 @@ fn misuse_is_an_error() {
     let least = GradScaler::builder().init_scale(2f32.powi(-140)).build(&cpu()).unwrap_err().to_string();
     assert!(least.contains("init_scale must be at least 2^-126"), "{least}");
 }
+
+/// One iteration with a gradient that is not finite, at a scale that cannot fall.
+fn stuck(scaler: &mut GradScaler) -> Result<()> {
+    let (w, mut opt) = one_parameter(&[1]);
+    let loss = (w.tensor() + 1e3)?.exp()?.sum_all()?;
+    let grads = scaler.scale(&loss)?.backward()?;
+    scaler.step(&mut opt, grads)?;
+    scaler.update()
+}
+
+#[test]
+fn a_scaler_in_trouble_takes_nothing_from_a_diagnosis() {
+    let scaler = || GradScaler::builder().static_scale(1.0).build(&cpu()).unwrap();
+    let mut one = scaler();
+    let (result, culprit) = crate::diagnose(|| stuck(&mut one));
+    assert!(result.is_ok() && culprit.is_some_and(|culprit| culprit.op == "exp"));
+    let (_, culprit) = crate::diagnose(|| {
+        drop(one);
+        (cpu_ones() * f32::INFINITY).map(drop)
+    });
+    assert!(culprit.is_some(), "a scaler that is dropped ends its own watch only");
+}
+
+#[test]
+fn a_watch_ends_with_its_scaler_on_whichever_thread() {
+    let mut scaler = GradScaler::builder().static_scale(1.0).build(&cpu()).unwrap();
+    stuck(&mut scaler).unwrap();
+    assert!(crate::autograd::watching());
+    std::thread::spawn(move || drop(scaler)).join().unwrap();
+    assert!(!crate::autograd::watching());
+}
+
+fn cpu_ones() -> Tensor<F32> {
+    Tensor::ones([2], &cpu()).unwrap()
+}
