@@ -106,6 +106,7 @@ def reductions():
     case("norm/p_1", norm, (3, 4), axes=[1], p=1.0)
     case("norm/p_3", norm, (3, 4), axes=[1], p=3.0)
     case("norm/p_half", norm, (3, 4), axes=[1], p=0.5)
+    case("norm/p_half_zeros", norm, torch.tensor([[0.0, 1.0, -4.0], [0.0, 0.0, 0.0]]), axes=[1], p=0.5)
     case("norm/largest", norm, vec(1.0, -3.0, 3.0, 0.5), axes=[0], p=inf)
     case("norm/least", norm, vec(1.0, -0.5, 3.0, 0.5), axes=[0], p=-inf)
     case("norm/zero", norm, torch.tensor([[0.0, 0.0], [3.0, 4.0]]), axes=[1])

@@ -69,6 +69,8 @@ impl<P: Float> Tensor<P> {
     /// Rows of this table `[count, width]` by bags of indices: the rows of `[N, L]`, or of `[T]` where each of the `offsets`
     /// `[N]` begins a bag; as `[N, width]` (`F.embedding_bag`, where the mode is `Mean` by default).
     ///
+    /// The gradient of a maximum is shared evenly among equal rows; PyTorch gives it to the first of them.
+    ///
     /// # Precision
     /// Reduced in F32 (F64 for F64), rounded once.
     ///

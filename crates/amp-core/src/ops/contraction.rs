@@ -1,7 +1,7 @@
 //! Products of tensors of any number of dimensions, under PyTorch's names.
 
 use super::broadcast_pair;
-use crate::precision::{Element, Float, SamePrecision};
+use crate::precision::{Bool, Element, Float, SamePrecision};
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
@@ -171,7 +171,9 @@ impl<P: Float> Tensor<P> {
             return Err(Error::Shape { op: OP, what, expected, found: found.into() });
         }
         let Some(top) = exponent.checked_ilog2() else {
-            return Tensor::<P>::ones([rows], self.device())?.diag_embed(0)?.expand(found)?.contiguous();
+            let identity = Tensor::<P>::ones([rows], self.device())?.diag_embed(0)?;
+            // Of each element a part of 0: that is its gradient.
+            return Tensor::<Bool>::zeros((), self.device())?.where_(self, &identity);
         };
         (0..top).rev().try_fold(self.clone(), |power, bit| {
             let square = power.matmul(&power)?;
@@ -213,7 +215,9 @@ mod tests {
         assert_eq!(a.tensordot(&b, 0)?.dims(), [2, 3, 4, 3, 4, 2]);
         let x = wave(&[3, 3]);
         assert_eq!(x.matrix_power(3)?.to_vec()?, x.matmul(&x)?.matmul(&x)?.to_vec()?);
-        assert_eq!(x.matrix_power(0)?.sum_all()?.item()?, 3.0);
+        let x = x.tracked();
+        let identity = x.matrix_power(0)?.sum_all()?;
+        assert_eq!((identity.item()?, identity.backward()?.get(&x)?.unwrap().to_vec()?), (3.0, vec![0.0; 9]));
         assert_eq!(wave(&[3]).inner(&wave(&[2, 3]))?.dims(), [2]);
         assert_eq!(wave(&[3]).kron(&wave(&[2, 2]))?.dims(), [2, 6]);
         Ok(())

@@ -68,7 +68,8 @@ fn sum_of_magnitudes(x: &RawTensor, axes: &[usize], out: DType) -> Result<RawTen
     })
 }
 
-/// `sign(x) (|x| / y)^(p - 1)`, and 0 where the norm is 0; `p` is not 1.
+/// `sign(x) (|x| / y)^(p - 1)`, and 0 where the norm is 0, or where an element is whose slope would be infinite (as PyTorch has
+/// it); `p` is not 1.
 fn slope(x: &RawTensor, y: &RawTensor, p: f64) -> Result<RawTensor> {
     let dtype = x.logical;
     let zero = zeros(y, dtype)?;
@@ -79,7 +80,9 @@ fn slope(x: &RawTensor, y: &RawTensor, p: f64) -> Result<RawTensor> {
         return binary("norm", Binary::Div, x, &select("norm", &vanishes, &endless, y, dtype)?, dtype);
     }
     let slope = signed_power(&binary("norm", Binary::Div, x, y, dtype)?, p - 1.0, dtype)?;
-    select("norm", &vanishes.broadcast_to("norm", x.shape())?, &zero, &slope, dtype)
+    // An element of 0 is one of its kind with a norm of 0 wherever p lies below 1.
+    let level = if (0.0..1.0).contains(&p) { compare("norm", Compare::Eq, x, &zero)? } else { vanishes };
+    select("norm", &level.broadcast_to("norm", x.shape())?, &zero, &slope, dtype)
 }
 
 fn signed_power(x: &RawTensor, p: f64, dtype: DType) -> Result<RawTensor> {

@@ -75,7 +75,7 @@ impl<P: Float> Tensor<P> {
         let images = Self::from_raw(places.of(&self.raw)?);
         let kernel = weight.permute([0, 2, 1, 3, 4])?.reshape([outputs, kd * inputs, kh, kw])?;
         let flat = ConvOptions::default().stride([sh, sw]).padding([ph, pw]).dilation([dh, dw]).groups(options.groups);
-        let y = images.conv2d(&kernel, bias, flat)?;
+        let y = images.conv2d(&kernel, bias, flat).map_err(|error| error.within(OP, self.raw.shape()))?;
         let &[_, _, h, w] = y.dims() else { unreachable!("an image for each place") };
         y.reshape([n, count, outputs, h, w])?.permute([0, 2, 1, 3, 4])
     }
@@ -121,7 +121,7 @@ impl<P: Float> Tensor<P> {
             .output_padding(image(options.output_padding))
             .dilation(image(options.dilation))
             .groups(options.groups);
-        let y = images.conv_transpose2d(&kernel, bias, flat)?;
+        let y = images.conv_transpose2d(&kernel, bias, flat).map_err(|error| error.within(OP, self.raw.shape()))?;
         let &[_, outputs, h, w] = y.dims() else { unreachable!("an image for each place") };
         y.reshape([n, count, outputs, h, w])?.permute([0, 2, 1, 3, 4])
     }

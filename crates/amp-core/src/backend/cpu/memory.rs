@@ -18,7 +18,9 @@ impl Memory for CpuBackend {
     }
 
     fn download(&self, buffer: &Buffer) -> Result<Storage> {
-        buffer.downcast::<Storage>().cloned().ok_or_else(|| super::foreign("download"))
+        let storage = buffer.downcast::<Storage>().ok_or_else(|| super::foreign("download"))?;
+        room("download", storage.len(), storage.dtype())?;
+        Ok(storage.clone())
     }
 
     fn fill(&self, value: f64, len: usize, dtype: DType) -> Result<Buffer> {
