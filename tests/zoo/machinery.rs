@@ -210,7 +210,7 @@ fn resume_in_the_middle() -> Result<()> {
     let make = || -> Result<_> {
         let net = Builder::new().build(&d)?;
         let mut opt = AdamW::new(net.parameters(), 1e-2);
-        let warm = LinearWarmup::new(&mut opt, 3).then(3, CosineLr::new(10).least(0.1));
+        let warm = LinearWarmup::new(&mut opt, 3).then(3, CosineLr::new(10).least(0.1), &mut opt);
         let ema = Ema::new(net.parameters(), 0.9)?;
         let scaler = GradScaler::builder().growth_interval(2).init_scale(8.0).build(&d)?;
         Ok((net, opt, warm, ema, scaler))

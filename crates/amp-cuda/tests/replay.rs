@@ -118,7 +118,7 @@ fn replays_are_the_steps_bit_for_bit() -> Result<()> {
 
 /// Warm-up, then a cosine: every factor differs from the one before.
 fn schedule(optimizer: &mut AdamW) -> Chain<LinearWarmup, CosineLr> {
-    LinearWarmup::new(optimizer, 4).then(4, CosineLr::new(20).least(0.1))
+    LinearWarmup::new(optimizer, 4).then(4, CosineLr::new(20).least(0.1), optimizer)
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! Loading a model's state, all of it or nothing.
 
-use super::module::{Item, walk};
+use super::module::{Identity, Item, walk};
 use super::{Module, Statistics};
-use crate::autograd::IdMap;
 use crate::io::TensorFile;
 use crate::param::Parameter;
-use crate::precision::F32;
+use crate::precision::{F32, F64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::DType;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 /// A value on its way to its place.
 pub(crate) enum Staged {
@@ -59,6 +59,7 @@ impl Unmatched {
 
 /// See [`Module::load_state_matching`].
 pub(super) fn load_matching<M: Module + ?Sized>(module: &M, file: &TensorFile) -> Result<Unmatched> {
+    check_paths("load", module)?;
     let shared = shared(module, file, "");
     let (mut staged, mut used, mut unmatched) = (Vec::new(), HashSet::new(), Unmatched::default());
     let mut result = Ok(());
@@ -67,8 +68,7 @@ pub(super) fn load_matching<M: Module + ?Sized>(module: &M, file: &TensorFile) -
             return;
         }
         used.insert(path.to_owned());
-        let first = if let Item::Parameter(p) = item { shared.get(&p.id()) } else { None };
-        match first {
+        match item.identity().and_then(|id| shared.get(&id)) {
             Some(first) if first != path => result = same(path, first, file),
             _ if file.raw(path).is_none() => unmatched.missing.push(path.into()),
             _ => match one(path, item, file) {
@@ -91,14 +91,14 @@ pub(crate) fn stage<M: Module + ?Sized>(
     prefix: &str,
     used: &mut HashSet<String>,
 ) -> Result<Vec<Staged>> {
+    check_paths("load", module)?;
     let shared = shared(module, file, prefix);
     let mut staged = Vec::new();
     let mut result = Ok(());
     walk(module, &mut |path, item| {
         if result.is_ok() && matches!(item, Item::Parameter(_) | Item::Statistics(_)) {
             let name = format!("{prefix}{path}");
-            let first = if let Item::Parameter(p) = item { shared.get(&p.id()) } else { None };
-            match first {
+            match item.identity().and_then(|id| shared.get(&id)) {
                 Some(first) if *first != name => result = same(&name, first, file),
                 _ => result = one(&name, item, file).map(|value| staged.extend(value)),
             }
@@ -108,15 +108,29 @@ pub(crate) fn stage<M: Module + ?Sized>(
     result.map(|()| staged)
 }
 
-/// The first name under which the file holds each parameter: one that is used in several places may stand there once.
-fn shared<M: Module + ?Sized>(module: &M, file: &TensorFile, prefix: &str) -> IdMap<String> {
-    let mut names = IdMap::default();
+/// An error when two tensors of a model have one path: a file could hold one of them.
+pub(crate) fn check_paths<M: Module + ?Sized>(op: &'static str, module: &M) -> Result<()> {
+    let (mut found, mut twice) = (HashMap::new(), None);
     walk(module, &mut |path, item| {
-        if let Item::Parameter(p) = item {
-            let name = format!("{prefix}{path}");
-            if file.raw(&name).is_some() {
-                names.entry(p.id()).or_insert(name);
-            }
+        if let Some(id) = item.identity()
+            && *found.entry(path.to_owned()).or_insert(id) != id
+        {
+            twice.get_or_insert_with(|| path.to_owned());
+        }
+    });
+    let Some(path) = twice else { return Ok(()) };
+    let reason = "two tensors of the model have this path, and a file could hold one of them; give a field another name by \
+                  `#[module(name = \"..\")]`, or a map other keys";
+    Err(Error::State { op, name: path.into(), reason: reason.into() })
+}
+
+/// The first name under which the file holds each tensor: one that is used in several places may stand there once.
+fn shared<M: Module + ?Sized>(module: &M, file: &TensorFile, prefix: &str) -> HashMap<Identity, String> {
+    let mut names = HashMap::new();
+    walk(module, &mut |path, item| {
+        let name = format!("{prefix}{path}");
+        if let (Some(id), Some(_)) = (item.identity(), file.raw(&name)) {
+            names.entry(id).or_insert(name);
         }
     });
     names
@@ -124,8 +138,8 @@ fn shared<M: Module + ?Sized>(module: &M, file: &TensorFile, prefix: &str) -> Id
 
 /// An error when the file holds another value for `name` than for `first`, which is the same parameter here.
 fn same(name: &str, first: &str, file: &TensorFile) -> Result<()> {
-    let (Some(a), Some(b)) = (file.get::<F32>(first)?, file.get::<F32>(name)?) else { return Ok(()) };
-    let bits = |x: Tensor<F32>| Ok::<_, Error>(x.to_vec()?.into_iter().map(f32::to_bits).collect::<Vec<_>>());
+    let (Some(a), Some(b)) = (file.get::<F64>(first)?, file.get::<F64>(name)?) else { return Ok(()) };
+    let bits = |x: Tensor<F64>| Ok::<_, Error>(x.to_vec()?.into_iter().map(f64::to_bits).collect::<Vec<_>>());
     if a.dims() == b.dims() && bits(a)? == bits(b)? {
         return Ok(());
     }
@@ -133,9 +147,30 @@ fn same(name: &str, first: &str, file: &TensorFile) -> Result<()> {
     Err(Error::State { op: "load", name: name.into(), reason })
 }
 
+/// An error about a file's tensors, with the file's name in it.
+pub(super) fn in_file(error: Error, path: &Path) -> Error {
+    match error {
+        Error::State { op, name, reason } => {
+            Error::State { op, name, reason: format!("{reason} (in {})", path.display()) }
+        }
+        other => other,
+    }
+}
+
+/// Why there is no tensor of that name.
+fn absent(name: &str, file: &TensorFile) -> String {
+    let none = "the file has no such tensor";
+    match file.raw(&format!("model.0.{name}")) {
+        Some(_) => {
+            format!("{none}, but one for `model.0`: it is a training state, whose `part(\"model.0\")` is the model's")
+        }
+        None => none.into(),
+    }
+}
+
 fn one(name: &str, item: Item<'_>, file: &TensorFile) -> Result<Option<Staged>> {
     let bad = |reason: String| Error::State { op: "load", name: name.into(), reason };
-    let raw = file.raw(name).ok_or_else(|| bad("the file has no such tensor".into()))?;
+    let raw = file.raw(name).ok_or_else(|| bad(absent(name, file)))?;
     let shape = match item {
         Item::Parameter(p) => *p.tensor().raw.shape(),
         Item::Statistics(s) => *s.raw().shape(),
@@ -166,7 +201,10 @@ fn one(name: &str, item: Item<'_>, file: &TensorFile) -> Result<Option<Staged>> 
 mod tests {
     use crate::io::TensorFile;
     use crate::nn::{BatchNorm1d, Embedding, Linear};
+    use crate::train::TrainState;
     use crate::{Device, F32, F64, I64, Module, Tensor};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     fn tied(device: &Device) -> (Embedding, Linear) {
         let table = Embedding::new(5, 3, device).unwrap();
@@ -241,6 +279,57 @@ mod tests {
         let reason = "the model shares it with `0.weight`, the file has another value for it";
         assert_eq!(error, format!("load: tensor `1.weight`: {reason}"));
         assert_eq!(to.0.weight().to_vec().unwrap(), before);
+    }
+
+    #[test]
+    fn shared_statistics_may_stand_in_the_file_once() {
+        let device = Device::cpu();
+        let norm = Arc::new(BatchNorm1d::new(2, &device).unwrap());
+        let (net, mut file) = ((norm.clone(), norm.clone()), TensorFile::new());
+        let state = net.state();
+        for name in state.names().filter(|name| name.starts_with("1.")) {
+            file.insert_raw(name, state.raw(name).unwrap().clone());
+        }
+        file.insert("1.running_mean", &Tensor::<F32>::full([2], 3.0, &device).unwrap());
+        net.load_state(&file).unwrap();
+        assert_eq!(norm.running_mean().tensor().to_vec().unwrap(), [3.0; 2]);
+        file.insert("0.running_mean", &Tensor::<F32>::ones([2], &device).unwrap());
+        let error = net.load_state(&file).unwrap_err().to_string();
+        let reason = "the model shares it with `0.running_mean`, the file has another value for it";
+        assert_eq!(error, format!("load: tensor `1.running_mean`: {reason}"));
+    }
+
+    #[test]
+    fn two_tensors_of_one_path_are_an_error() {
+        let device = Device::cpu();
+        let layer = || Linear::new(1, 1, &device).unwrap().without_bias();
+        let net = BTreeMap::from([
+            ("a".to_owned(), BTreeMap::from([("b.c".to_owned(), layer())])),
+            ("a.b".to_owned(), BTreeMap::from([("c".to_owned(), layer())])),
+        ]);
+        let path = std::env::temp_dir().join(format!("amp-paths-{}.safetensors", std::process::id()));
+        for (op, error) in [
+            ("save", net.save(&path).unwrap_err()),
+            ("load", net.load_state(&net.state()).unwrap_err()),
+            ("load", net.load_state_matching(&net.state()).unwrap_err()),
+            ("save", TrainState::of(&net).save(&path).unwrap_err()),
+        ] {
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{op}: tensor `a.b.c.weight`: two tensors")), "{text}");
+        }
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_file_lacks_is_said_with_its_name() {
+        let device = Device::cpu();
+        let net = Linear::new(1, 1, &device).unwrap();
+        let path = std::env::temp_dir().join(format!("amp-lacks-{}.safetensors", std::process::id()));
+        TrainState::of(&net).save(&path).unwrap();
+        let error = net.load(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        let hint = "it is a training state, whose `part(\"model.0\")` is the model's";
+        assert!(error.contains(hint) && error.contains("amp-lacks"), "{error}");
     }
 
     #[test]

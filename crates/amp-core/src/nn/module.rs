@@ -65,7 +65,9 @@ pub trait Module {
         self.parameters().iter().for_each(|p| p.set_trainable(trainable));
     }
 
-    /// Every parameter and every running statistic by its path: the file that [`save`](Self::save) writes.
+    /// Every parameter and every running statistic by its path: the file that [`save`](Self::save) writes. Of several tensors with
+    /// one path, which `save` and [`load_state`](Self::load_state) refuse, it holds the last.
+    #[doc(alias = "state_dict")]
     fn state(&self) -> TensorFile {
         let mut file = TensorFile::new();
         walk(self, &mut |path, item| match item {
@@ -83,6 +85,7 @@ pub trait Module {
     /// [`Error::State`](crate::Error::State) when a tensor is missing, has another shape or a finite value beyond F32, or
     /// belongs to nothing here; a parameter that is used in several places may stand in the file once, but not with two
     /// values. Nothing has changed then.
+    #[doc(alias = "load_state_dict")]
     fn load_state(&self, file: &TensorFile) -> Result<()> {
         super::load(self, file)
     }
@@ -98,10 +101,15 @@ pub trait Module {
     }
 
     /// Writes parameters and running statistics to a safetensors file, which Python's `safetensors` reads too.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) when the file cannot be written, [`Error::State`](crate::Error::State) when two tensors of
+    /// the model have one path.
     fn save(&self, path: impl AsRef<Path>) -> Result<()>
     where
         Self: Sized,
     {
+        super::check_paths("save", self)?;
         self.state().save(path)
     }
 
@@ -113,7 +121,8 @@ pub trait Module {
     where
         Self: Sized,
     {
-        self.load_state(&TensorFile::load(path, &Device::cpu())?)
+        let path = path.as_ref();
+        self.load_state(&TensorFile::load(path, &Device::cpu())?).map_err(|error| super::in_file(error, path))
     }
 
     /// Reads what fits from a safetensors file, as [`load_state_matching`](Self::load_state_matching) does.
@@ -124,7 +133,8 @@ pub trait Module {
     where
         Self: Sized,
     {
-        self.load_state_matching(&TensorFile::load(path, &Device::cpu())?)
+        let path = path.as_ref();
+        self.load_state_matching(&TensorFile::load(path, &Device::cpu())?).map_err(|error| super::in_file(error, path))
     }
 
     /// Makes the changes of state (running statistics) of forward passes whose step was not taken; for calibration
@@ -162,6 +172,24 @@ pub(super) enum Item<'a> {
     Statistics(&'a Statistics),
     Mode(&'a Mode),
     Waiting(&'a Waiting),
+}
+
+/// Which tensor of a model something is: a shared one is one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Identity {
+    Parameter(u64),
+    Statistics(usize),
+}
+
+impl Item<'_> {
+    /// The identity of what a file of the model's state holds.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        match self {
+            Self::Parameter(p) => Some(Identity::Parameter(p.id())),
+            Self::Statistics(s) => Some(Identity::Statistics(s.address())),
+            Self::Mode(_) | Self::Waiting(_) => None,
+        }
+    }
 }
 
 /// Walks a model; [`Module::visit`] calls it for every field.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 ///
 /// F32 by signature: an exponential average with a small weight stands still in 16 bits. Clones are handles of the
 /// same tensor.
+#[doc(alias = "register_buffer")]
 #[derive(Clone)]
 pub struct Statistics(Arc<RwLock<RawTensor>>);
 
@@ -45,6 +46,11 @@ impl Statistics {
     /// [`Error::Shape`] when the shapes differ.
     pub fn set(&self, tensor: &Tensor<F32>) -> Result<()> {
         self.set_raw(tensor.raw.detached())
+    }
+
+    /// Which tensor this is a handle of.
+    pub(super) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     pub(crate) fn raw(&self) -> RawTensor {

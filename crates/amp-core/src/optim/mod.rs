@@ -26,7 +26,7 @@ pub use adamax::Adamax;
 pub use cycles::{CosineRestarts, CyclicLr};
 pub use ema::Ema;
 pub use groups::ParameterGroups;
-pub(crate) use groups::{SavedGroups, describe};
+pub(crate) use groups::{SavedGroups, State, describe};
 pub use lion::Lion;
 pub(crate) use plateau::PlateauState;
 pub use plateau::ReduceOnPlateau;
@@ -51,6 +51,9 @@ pub trait Optimizer {
     fn parameters(&self) -> &[Parameter];
 
     /// One update from gradients at their true size; parameters without a gradient stay as they are.
+    ///
+    /// What optimizers implement; training calls [`step`](Self::step), which looks at where the gradients come from and moves
+    /// running statistics too.
     fn apply(&mut self, grads: &Gradients<Unscaled>) -> Result<()>;
 
     /// Multiplies the learning rate that each group was made with by `factor`; schedules call it. Steps that a GPU was
@@ -70,7 +73,7 @@ pub trait Optimizer {
     /// that the forward pass left pending (running statistics) are made too.
     ///
     /// Gradients of a scaled loss go through [`GradScaler::step`](crate::GradScaler::step), unscaled ones too: what the
-    /// scaler has found in them decides about the step.
+    /// scaler has found in them decides about the step. Behind a `&mut dyn Optimizer` it is `(&mut optimizer).step(&grads)`.
     ///
     /// # Errors
     /// [`Error::PastScaler`] when a [`GradScaler`](crate::GradScaler) unscaled these gradients; [`Error::Argument`] when a
@@ -79,37 +82,45 @@ pub trait Optimizer {
     where
         Self: Sized,
     {
-        let grads = S::unscaled(grads);
-        if grads.scale.scaler != 0 {
-            return Err(Error::PastScaler);
+        step(self, S::unscaled(grads))
+    }
+}
+
+fn step(optimizer: &mut (impl Optimizer + ?Sized), grads: &Gradients<Unscaled>) -> Result<()> {
+    if grads.scale.scaler != 0 {
+        return Err(Error::PastScaler);
+    }
+    optimizer.apply(grads)?;
+    grads.take_pending().into_iter().try_for_each(|update| update.land(None))
+}
+
+/// An optimizer that is chosen at run time, or lent.
+macro_rules! pointers {
+    ($($pointer:ty),*) => { $(
+        impl<O: Optimizer + ?Sized> Optimizer for $pointer {
+            fn parameters(&self) -> &[Parameter] {
+                (**self).parameters()
+            }
+
+            fn apply(&mut self, grads: &Gradients<Unscaled>) -> Result<()> {
+                (**self).apply(grads)
+            }
+
+            fn schedule(&mut self, factor: f64) {
+                (**self).schedule(factor);
+            }
+
+            fn learning_rate(&self) -> f64 {
+                (**self).learning_rate()
+            }
+
+            fn groups(&mut self) -> Option<&mut ParameterGroups> {
+                (**self).groups()
+            }
         }
-        self.apply(grads)?;
-        grads.take_pending().into_iter().try_for_each(|update| update.land(None))
-    }
+    )* };
 }
-
-/// An optimizer that is chosen at run time.
-impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
-    fn parameters(&self) -> &[Parameter] {
-        (**self).parameters()
-    }
-
-    fn apply(&mut self, grads: &Gradients<Unscaled>) -> Result<()> {
-        (**self).apply(grads)
-    }
-
-    fn schedule(&mut self, factor: f64) {
-        (**self).schedule(factor);
-    }
-
-    fn learning_rate(&self) -> f64 {
-        (**self).learning_rate()
-    }
-
-    fn groups(&mut self) -> Option<&mut ParameterGroups> {
-        (**self).groups()
-    }
-}
+pointers!(Box<O>, &mut O);
 
 /// Whether a step was taken: schedules, averages and statistics move only then.
 #[derive(Clone, Debug)]

@@ -49,12 +49,24 @@ pub trait Schedule {
         Ok(())
     }
 
-    /// Goes over to `next` after `steps` steps, as from a warm-up to a decay.
-    fn then<T: Schedule>(self, steps: u64, next: T) -> Chain<Self, T>
+    /// Goes over to `next` after `steps` steps, as from a warm-up to a decay (`SequentialLR`).
+    ///
+    /// The optimizer is taken to where the first schedule starts: making `next` may have taken it elsewhere.
+    ///
+    /// ```
+    /// # use amp_core::optim::{LambdaLr, LinearWarmup, Optimizer, Schedule, Sgd};
+    /// # let mut optimizer = Sgd::new([], 1.0);
+    /// let decay = LambdaLr::new(&mut optimizer, |steps| 0.9_f64.powi(steps as i32));
+    /// let schedule = LinearWarmup::new(&mut optimizer, 10).then(10, decay, &mut optimizer);
+    /// # assert_eq!([0, 9, 10, 11].map(|steps| schedule.factor(steps)), [0.1, 1.0, 1.0, 0.9]);
+    /// ```
+    fn then<T: Schedule>(self, steps: u64, next: T, optimizer: &mut dyn Optimizer) -> Chain<Self, T>
     where
         Self: Sized,
     {
-        Chain { first: self, at: steps, next, steps: Taken::default() }
+        let chain = Chain { first: self, at: steps, next, steps: Taken::default() };
+        optimizer.schedule(chain.factor(0));
+        chain
     }
 }
 
@@ -344,7 +356,18 @@ pub(super) mod tests {
     #[test]
     fn a_chain_continues_where_the_first_ends() {
         let mut opt = optimizer(1.0);
-        let mut both = LinearWarmup::new(&mut opt, 2).then(2, StepLr::new(1, 0.1));
+        let mut both = LinearWarmup::new(&mut opt, 2).then(2, StepLr::new(1, 0.1), &mut opt);
         close(&rates(&mut both, &mut opt, 3), &[0.5, 1.0, 1.0, 0.1]);
+    }
+
+    #[test]
+    fn a_chain_starts_where_the_first_does() {
+        let mut opt = optimizer(1.0);
+        let warm = LinearWarmup::new(&mut opt, 4);
+        let mut both = warm.then(2, OneCycle::new(&mut opt, 10).unwrap(), &mut opt);
+        close(&rates(&mut both, &mut opt, 3), &[0.25, 0.5, 0.04, 0.52]);
+        let mut opt = optimizer(1.0);
+        let mut both = CosineLr::new(2).then(1, LinearWarmup::new(&mut opt, 4), &mut opt);
+        close(&rates(&mut both, &mut opt, 2), &[1.0, 0.25, 0.5]);
     }
 }

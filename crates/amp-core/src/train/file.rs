@@ -4,8 +4,8 @@ use super::{Change, TrainState, landing};
 use crate::autograd::IdMap;
 use crate::backend::Buffer;
 use crate::io::TensorFile;
-use crate::nn::{Module, stage};
-use crate::optim::{ParameterGroups, PlateauState, SavedGroups};
+use crate::nn::{Module, check_paths, stage};
+use crate::optim::{ParameterGroups, PlateauState, SavedGroups, State};
 use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::{Error, RandomState, Result, ScalerState, random_state, set_random_state};
@@ -21,6 +21,7 @@ impl TrainState<'_> {
         let mut file = TensorFile::new();
         let names = names(&self.models);
         for (m, model) in self.models.iter().enumerate() {
+            check_paths("save", *model)?;
             let state = model.state();
             for name in state.names() {
                 file.insert_raw(format!("model.{m}.{name}"), state.raw(name).expect("a name of its own").clone());
@@ -49,8 +50,8 @@ impl TrainState<'_> {
         }
         let RandomState { seed, offset } = random_state();
         file.set_metadata("random", format!("{seed} {offset}"));
-        if let Some(counter) = &self.counter {
-            file.set_metadata("counter", counter.to_string());
+        for (c, counter) in self.counters.iter().enumerate() {
+            file.set_metadata(format!("counter.{c}"), counter.to_string());
         }
         file.set_metadata("amp.format", "train-state");
         file.set_metadata("amp.version", VERSION);
@@ -107,8 +108,8 @@ impl TrainState<'_> {
                 Ok(())
             }));
         }
-        if let Some(counter) = &mut self.counter {
-            let value = reader.number("counter")?;
+        for (c, counter) in self.counters.iter_mut().enumerate() {
+            let value = reader.number(&format!("counter.{c}"))?;
             changes.push(Box::new(move || {
                 **counter = value;
                 Ok(())
@@ -190,9 +191,9 @@ fn write_optimizer(
         let Some(state) = groups.state().get(&p.id()) else { continue };
         let steps = RawTensor::new(p.device(), state.steps.clone(), Dims::new(&[1]).expect("one dimension"));
         file.insert_raw(format!("{prefix}.steps"), steps);
-        for (m, moment) in state.moments.iter().enumerate() {
+        for (kind, moment) in state.kinds.iter().zip(&state.moments) {
             let shape = *p.tensor().raw.shape();
-            file.insert_raw(format!("{prefix}.moment.{m}"), RawTensor::new(p.device(), moment.clone(), shape));
+            file.insert_raw(format!("{prefix}.moment.{kind}"), RawTensor::new(p.device(), moment.clone(), shape));
         }
     }
     Ok(())
@@ -218,8 +219,10 @@ fn read_optimizer<'c>(
             continue;
         }
         let steps = reader.steps(&format!("{prefix}.steps"), p)?;
-        let moments = (0..groups.moments_of(p)).map(|m| reader.moment(&format!("{prefix}.moment.{m}"), p));
-        states.insert(p.id(), (moments.collect::<Result<Vec<_>>>()?, steps));
+        let kinds = groups.moments_of(p);
+        let moments =
+            kinds.iter().map(|kind| reader.moment(&format!("{prefix}.moment.{kind}"), p)).collect::<Result<_>>()?;
+        states.insert(p.id(), State { kinds, moments, steps });
     }
     Ok(Box::new(move || {
         groups.restore(SavedGroups { rates, states });

@@ -144,7 +144,7 @@ fn forged_contents_are_refused_or_harmless() -> Result<()> {
         assert!(run.state().read(&file).is_err());
     }
     let wide = Tensor::<F32>::zeros([1, 3], &d)?;
-    for name in ["model.0.0.weight", "optimizer.0.0.0.weight.moment.0", "model.0.1.running_mean", "stranger"] {
+    for name in ["model.0.0.weight", "optimizer.0.0.0.weight.moment.first", "model.0.1.running_mean", "stranger"] {
         let file = forged(&mut run, |file| file.insert(name, &wide));
         assert!(run.state().read(&file).is_err(), "{name}");
     }

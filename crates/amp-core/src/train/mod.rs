@@ -15,8 +15,8 @@ use crate::optim::{Ema, Optimizer, ReduceOnPlateau, Schedule};
 use crate::{Device, GradScaler, Result};
 use std::path::Path;
 
-/// Everything that training changes: models, optimizers, scaler, schedules, averages, the global random state and a step
-/// counter. Saved and loaded in the order in which they are named.
+/// Everything that training changes: models, optimizers, scaler, schedules, averages, the global random state and
+/// counters. Saved and loaded in the order in which they are named.
 ///
 /// The file is written under a temporary name and renamed, and loading changes everything or nothing. A resumed run
 /// continues bit for bit.
@@ -43,7 +43,7 @@ pub struct TrainState<'a> {
     schedules: Vec<&'a mut dyn Schedule>,
     plateaus: Vec<&'a mut ReduceOnPlateau>,
     averages: Vec<&'a mut Ema>,
-    counter: Option<&'a mut u64>,
+    counters: Vec<&'a mut u64>,
 }
 
 impl<'a> TrainState<'a> {
@@ -61,7 +61,7 @@ impl<'a> TrainState<'a> {
             schedules: Vec::new(),
             plateaus: Vec::new(),
             averages: Vec::new(),
-            counter: None,
+            counters: Vec::new(),
         }
     }
 
@@ -103,7 +103,7 @@ impl<'a> TrainState<'a> {
 
     /// A counter of one's own, such as the number of steps or epochs.
     pub fn counter(mut self, counter: &'a mut u64) -> Self {
-        self.counter = Some(counter);
+        self.counters.push(counter);
         self
     }
 

@@ -1,6 +1,6 @@
 //! Gradient penalties by a first-order route.
 
-use crate::autograd::IdSet;
+use crate::autograd::{IdSet, first_f16};
 use crate::precision::F32;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -79,22 +79,41 @@ fn scores(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, n: 
     y.reshape([n])
 }
 
+/// Loss scales that a direction is looked for with, one after the other, while a sample's gradient is not finite: a constant
+/// factor does not change a direction; a large one keeps small gradients in F16 from vanishing, large ones need a small one.
+const SCALES: [f64; 4] = [1024.0, 1.0, 1.0 / 1024.0, 1.0 / 1_048_576.0];
+
 /// The gradient of each sample's score, divided by its norm; zeros where it is zero.
 fn direction(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, n: usize) -> Result<Tensor<F32>> {
     let probe = x.tracked();
     let sum = scores(f, &probe, n)?.sum_all()?;
     let id = crate::autograd::Differentiable::grad_id(&probe).expect("just tracked");
-    // A constant factor does not change a direction, and keeps small gradients in F16 from vanishing.
-    let seed = |shape| RawTensor::full(x.device(), 1024.0, shape, DType::F32);
-    let mut collected = backward(&sum.raw, seed, Some(&IdSet::from_iter([id])), false, false)?;
-    let Some(grad) = collected.grads.remove(&id) else { return x.detach().zeros_like() };
-    let grad = Tensor::<F32>::from_raw(grad.cast_view(DType::F32)?);
-    let squares = grad.sqr()?.reshape([n, x.count() / n.max(1)])?.sum([1], false)?;
-    let mut shape = vec![1; x.rank()];
+    let scales = if first_f16(&sum.raw).is_some() { &SCALES[..] } else { &[1.0] };
+    let mut found: Option<Tensor<F32>> = None;
+    for (i, &scale) in scales.iter().enumerate() {
+        let seed = |shape| RawTensor::full(x.device(), scale, shape, DType::F32);
+        let retain = i + 1 < scales.len();
+        let mut collected = backward(&sum.raw, seed, Some(&IdSet::from_iter([id])), retain, false)?;
+        let Some(grad) = collected.grads.remove(&id) else { return x.detach().zeros_like() };
+        let unit = unit(&Tensor::from_raw(grad.cast_view(DType::F32)?), n)?;
+        let unit = found.map_or(Ok(unit.clone()), |found| found.isnan()?.where_(&unit, &found))?;
+        if !unit.isnan()?.any([], false)?.item()? {
+            return Ok(unit);
+        }
+        found = Some(unit);
+    }
+    Ok(found.expect("there is a scale to begin with"))
+}
+
+/// Each sample's gradient at length 1, all NaN where it is not finite.
+fn unit(grad: &Tensor<F32>, n: usize) -> Result<Tensor<F32>> {
+    let squares = grad.sqr()?.reshape([n, grad.count() / n.max(1)])?.sum([1], false)?;
+    let mut shape = vec![1; grad.rank()];
     shape[0] = n;
     let norm = squares.sqrt()?.reshape(shape)?;
-    // The least normal number stands in for a norm of 0, so that 0 / 0 gives 0.
-    grad.div(&norm.clamp_min(f32::MIN_POSITIVE)?)
+    // The least normal number stands in for a norm of 0, so that 0 / 0 gives 0; infinity times 0 is NaN.
+    let unit = grad.div(&norm.clamp_min(f32::MIN_POSITIVE)?)?;
+    unit + (norm * 0.0)?
 }
 
 #[cfg(test)]
@@ -125,6 +144,25 @@ mod tests {
         }
         assert!(gradient_norm(|x| x.sum([1], false), &x, 0.0).is_err());
         assert!(gradient_norm(|x| x.sum_all(), &x, 0.1).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn gradients_that_f16_holds_only_without_a_scale_have_a_norm() -> Result<()> {
+        let d = Device::cpu();
+        let [a, b] =
+            [[0.01, 0.0], [100.0, 0.0]].map(|w| crate::Parameter::new(&Tensor::from_vec(w.to_vec(), [2, 1], &d)?));
+        let (a, b) = (a?, b?);
+        let x = Tensor::<F32>::from_vec(vec![3.0, -2.0], [2, 1], &d)?;
+        let score = |x: &Tensor<F32>| {
+            let hidden = x.to::<F16>()?.matmul(&a.to::<F16>()?.t()?)?;
+            hidden.matmul(&b.to::<F16>()?)?.to::<F32>()
+        };
+        for norm in gradient_norm(score, &x, 1e-2)?.to_vec()? {
+            assert!((norm - 1.0).abs() <= 0.1, "{norm}");
+        }
+        let infinite = |x: &Tensor<F32>| (x * f32::INFINITY)?.to::<F16>()?.to::<F32>();
+        assert!(gradient_norm(infinite, &x, 1e-2)?.to_vec()?.into_iter().all(f32::is_nan));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::io::TensorFile;
 use crate::nn::{BatchNorm2d, Dropout, Linear};
-use crate::optim::{AdamW, CosineLr, ReduceOnPlateau, Sgd};
+use crate::optim::{AdamW, CosineLr, ReduceOnPlateau, RmsProp, Sgd};
 use crate::precision::{F16, F32};
 use crate::{Error, Tensor, manual_seed, random_state};
 use std::path::PathBuf;
@@ -212,7 +212,7 @@ fn whatever_was_saved_must_be_named_and_of_its_kind() -> Result<()> {
     run.state().save(&path)?;
     let before = run.fingerprint()?;
     let Run { net, opt, scaler, schedule, ema, steps } = &mut run;
-    let mut other = CosineLr::new(20).then(10, crate::optim::StepLr::new(2, 0.5));
+    let mut other = CosineLr::new(20).then(10, crate::optim::StepLr::new(2, 0.5), &mut crate::optim::Sgd::new([], 1.0));
     let refused = |words: &str, state: TrainState<'_>| {
         let error = state.load(&path).expect_err(words).to_string();
         assert!(error.contains(words) && error.contains("amp-train"), "`{error}` should say `{words}`");
@@ -222,7 +222,7 @@ fn whatever_was_saved_must_be_named_and_of_its_kind() -> Result<()> {
     let base = TrainState::of(net).optimizer(opt).ema(ema);
     refused("`schedule.0`", base.scaler(scaler).counter(steps));
     let base = TrainState::of(net).optimizer(opt).ema(ema);
-    refused("`counter`", base.scaler(scaler).schedule(schedule));
+    refused("`counter.0`", base.scaler(scaler).schedule(schedule));
     let base = TrainState::of(net).optimizer(opt).ema(ema).scaler(scaler).counter(steps);
     refused("saved by CosineLr, not by CosineLr, then StepLr", base.schedule(&mut other));
     assert_eq!(Schedule::steps(&other), 0);
@@ -311,5 +311,54 @@ fn a_skipped_step_changes_nothing_whatever_the_pattern() -> Result<()> {
             assert_eq!(trained(&mut run)? == before, poison, "seed {seed}, step {i}");
         }
     }
+    Ok(())
+}
+
+#[test]
+fn moments_are_of_a_kind() -> Result<()> {
+    let (d, path) = (cpu(), path("moments"));
+    let net = Linear::new(1, 1, &d)?.without_bias();
+    let x = Tensor::<F32>::ones([1, 1], &d)?;
+    let step = |opt: &mut RmsProp| opt.step(&net.forward(&x)?.sum_all()?.backward()?);
+    let mut opt = RmsProp::new(net.parameters(), 0.01).momentum(0.9);
+    (0..5).try_for_each(|_| step(&mut opt))?;
+    TrainState::of(&net).optimizer(&mut opt).save(&path)?;
+    let mut centered = RmsProp::new(net.parameters(), 0.01).centered(true);
+    let error = TrainState::of(&net).optimizer(&mut centered).load(&path).unwrap_err().to_string();
+    std::fs::remove_file(&path).ok();
+    assert!(error.contains("moment.mean"), "{error}");
+    // In mid-training what is of another kind starts anew: the mean of equal gradients is a part of them, and a step is small.
+    let (before, mut opt) = (net.weight().to_vec()?[0], opt.momentum(0.0).centered(true));
+    step(&mut opt)?;
+    let moved = (net.weight().to_vec()?[0] - before).abs();
+    assert!(moved > 0.0 && moved < 0.2, "{moved}");
+    Ok(())
+}
+
+#[test]
+fn there_may_be_several_counters() -> Result<()> {
+    let (net, path) = (Linear::new(1, 1, &cpu())?, path("counters"));
+    let (mut step, mut epoch) = (17, 3);
+    TrainState::of(&net).counter(&mut step).counter(&mut epoch).save(&path)?;
+    (step, epoch) = (0, 0);
+    TrainState::of(&net).counter(&mut step).counter(&mut epoch).load(&path)?;
+    std::fs::remove_file(&path).ok();
+    assert_eq!((step, epoch), (17, 3));
+    Ok(())
+}
+
+#[test]
+fn an_optimizer_behind_a_reference_steps() -> Result<()> {
+    let (d, norm) = (cpu(), BatchNorm2d::new(1, &cpu())?);
+    let mut opt = Sgd::new(norm.parameters(), 0.1);
+    let mut opt: &mut dyn Optimizer = &mut opt;
+    let x = Tensor::<F32>::from_vec(vec![1.0, 3.0], [2, 1, 1, 1], &d)?;
+    let grads = norm.forward(&x)?.sqr()?.sum_all()?.backward()?;
+    (&mut opt).step(&grads)?;
+    assert!((norm.running_mean().tensor().to_vec()?[0] - 0.2).abs() < 1e-6);
+    let mut scaler = GradScaler::new(&d)?;
+    let grads = scaler.scale(&norm.forward(&x)?.sqr()?.sum_all()?)?.backward()?;
+    let grads = scaler.unscale(grads)?;
+    assert!(matches!((&mut opt).step(&grads), Err(Error::PastScaler)));
     Ok(())
 }
