@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each crate may import from its siblings (DESIGN: "Crates").
+/// What each crate may import from its siblings (ARCHITECTURE.md).
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("amp-policy", &[]),
     ("amp-cpu", &[]),

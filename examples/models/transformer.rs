@@ -13,9 +13,7 @@ pub struct Block {
     norm2: LayerNorm,
     up: Linear,
     down: Linear,
-    #[module(skip)]
     heads: usize,
-    #[module(skip)]
     causal: bool,
 }
 

@@ -9,8 +9,8 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use std::collections::HashSet;
 use syn::spanned::Spanned;
 use syn::{
-    Data, DeriveInput, Error, Field, Fields, GenericArgument, Generics, Ident, Index, Path, PathArguments, Result,
-    Type, WherePredicate,
+    Data, DeriveInput, Error, Field, Fields, GenericArgument, Generics, Ident, Index, Path, PathArguments, PathSegment,
+    Result, Type, TypeParam, TypeParamBound, WherePredicate,
 };
 
 /// The whole derive; on a mistake, its message beside an empty implementation, so that one mistake gives one error.
@@ -167,6 +167,7 @@ fn fields(
         let value = access(i, field);
         let visit = quote_spanned!(field.ty.span().resolved_at(Span::mixed_site())=> visit_field);
         let otherwise = match mentions(field.ty.to_token_stream(), generics) {
+            true if holds_modules(&field.ty, generics) => quote!(DenyField as _),
             true => quote!(IgnoreGeneric as _),
             false => quote!(IgnoreField as _, DenyField as _),
         };
@@ -184,6 +185,50 @@ fn mentions(ty: TokenStream, generics: &Generics) -> bool {
         TokenTree::Ident(ident) => generics.type_params().any(|p| p.ident == ident),
         TokenTree::Group(group) => mentions(group.stream(), generics),
         _ => false,
+    })
+}
+
+/// Whether a type may hold what its type parameters stand for, and one of these is a module by its bounds.
+fn holds_modules(ty: &Type, generics: &Generics) -> bool {
+    match ty {
+        Type::Array(array) => holds_modules(&array.elem, generics),
+        Type::Group(group) => holds_modules(&group.elem, generics),
+        Type::Paren(paren) => holds_modules(&paren.elem, generics),
+        Type::Tuple(tuple) => tuple.elems.iter().any(|ty| holds_modules(ty, generics)),
+        Type::Path(path) => {
+            let last = path.path.segments.last();
+            let marker = last.is_some_and(|last| last.ident == "PhantomData");
+            !marker && (stands_for_module(&path.path, generics) || last.is_some_and(|last| any_holds(last, generics)))
+        }
+        _ => false,
+    }
+}
+
+fn any_holds(segment: &PathSegment, generics: &Generics) -> bool {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return false };
+    arguments.args.iter().any(|argument| matches!(argument, GenericArgument::Type(ty) if holds_modules(ty, generics)))
+}
+
+fn stands_for_module(path: &Path, generics: &Generics) -> bool {
+    let parameter = |p: &&TypeParam| path.is_ident(&p.ident);
+    generics
+        .type_params()
+        .find(parameter)
+        .is_some_and(|p| p.bounds.iter().any(is_module) || where_bounds(&p.ident, generics).any(is_module))
+}
+
+fn is_module(bound: &TypeParamBound) -> bool {
+    matches!(bound, TypeParamBound::Trait(bound) if bound.path.segments.last().is_some_and(|last| last.ident == "Module"))
+}
+
+/// The bounds of a type parameter in the `where` clause.
+fn where_bounds<'g>(parameter: &'g Ident, generics: &'g Generics) -> impl Iterator<Item = &'g TypeParamBound> {
+    let predicates = generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+    predicates.flat_map(move |predicate| match predicate {
+        WherePredicate::Type(bound) if matches!(&bound.bounded_ty, Type::Path(ty) if ty.path.is_ident(parameter)) => {
+            bound.bounds.iter().collect()
+        }
+        _ => Vec::new(),
     })
 }
 

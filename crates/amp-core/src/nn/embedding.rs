@@ -6,7 +6,7 @@ use crate::param::Parameter;
 use crate::precision::{F32, I64};
 use crate::shape::IntoShape;
 use crate::tensor::Tensor;
-use crate::{Device, Position, Result, shape};
+use crate::{Device, Error, Position, Result, shape};
 
 /// A vector for each index (`torch.nn.Embedding`).
 ///
@@ -27,6 +27,21 @@ impl Embedding {
         Ok(Self { weight, sparse: false, padding: None })
     }
 
+    /// From an existing table `[count, width]` (`Embedding.from_pretrained(freeze=False)`). It may be shared with another module.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] unless it has 2 dimensions.
+    #[doc(alias = "from_pretrained")]
+    pub fn from_parameters(weight: Parameter) -> Result<Self> {
+        match weight.dims().len() {
+            2 => Ok(Self { weight, sparse: false, padding: None }),
+            _ => {
+                let (what, found) = ("the table", *weight.tensor().raw.shape());
+                Err(Error::Rank { op: "Embedding", what, expected: "2 dimensions", found: found.into() })
+            }
+        }
+    }
+
     /// Whether gradients hold only the rows that were looked up (not by default): for large tables, with
     /// [`SparseAdam`](crate::optim::SparseAdam) or [`Sgd`](crate::optim::Sgd).
     pub fn sparse(mut self, sparse: bool) -> Self {
@@ -38,7 +53,7 @@ impl Embedding {
     /// (`padding_idx`).
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) when there is no such row.
+    /// [`Error::IndexOutOfRange`] when there is no such row.
     pub fn padding(mut self, index: impl Position) -> Result<Self> {
         let table = self.weight.tensor().detach();
         let row = shape::position("Embedding", index, table.dims()[0])?;
@@ -56,7 +71,7 @@ impl Embedding {
     /// Indices `[..]` to vectors `[.., width]`, in F32.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) when an index has no row.
+    /// [`Error::IndexOutOfRange`] when an index has no row.
     #[track_caller]
     pub fn forward(&self, indices: &Tensor<I64>) -> Result<Tensor<F32>> {
         self.weight.tensor().looked_up(indices, self.sparse, self.padding)

@@ -542,3 +542,17 @@ fn state_is_loaded_whole_or_not_at_all() -> Result<()> {
     assert_eq!(error, "load: tensor `1.bias`: the model has no such tensor");
     Ok(())
 }
+
+#[test]
+fn a_table_may_be_given_and_shared() -> Result<()> {
+    let out = Linear::new(3, 5, &cpu())?.without_bias();
+    let table = Embedding::from_parameters(out.weight().clone())?;
+    let x = table.forward(&Tensor::<I64>::arange(0, 5, &cpu())?)?;
+    assert_eq!(x.to_vec()?, out.weight().to_vec()?);
+    let tied = (table, out);
+    assert_eq!(names(&tied), ["0.weight"]);
+    let line = Parameter::new(&randn(&[4]))?;
+    let error = Embedding::from_parameters(line).unwrap_err().to_string();
+    assert_eq!(error, "Embedding: the table must have 2 dimensions, found shape [4]");
+    Ok(())
+}

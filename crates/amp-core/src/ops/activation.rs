@@ -14,6 +14,7 @@ full_range! {
 
 impl<P: Numeric> Tensor<P> {
     /// `x` limited to `min..=max`; NaN stays NaN, and `max` wins where the limits cross (`torch.clamp`).
+    #[doc(alias = "clip")]
     #[track_caller]
     pub fn clamp(&self, min: impl Into<f64>, max: impl Into<f64>) -> Result<Self> {
         let (min, max) = (min.into(), max.into());

@@ -24,7 +24,10 @@ impl AttentionOptions {
         Self::default()
     }
 
-    /// Whether query `t` attends to keys `0..=t` only.
+    /// Whether query `t` attends to keys `0..=t` only, counted from the first of each (`is_causal`).
+    ///
+    /// Not for queries that follow keys kept from before, as in a cache: a single query may attend to all of those and itself, and
+    /// needs no mask; several need one in which query `t` of `T` may attend to keys `0..=t + S - T`.
     pub fn causal(mut self, causal: bool) -> Self {
         self.causal = causal;
         self

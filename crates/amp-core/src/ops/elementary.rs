@@ -113,6 +113,7 @@ impl<P: Float> Tensor<P> {
     }
 
     /// Arc tangent in radians (`torch.atan`). Computed in F32, rounded once.
+    #[doc(alias = "arctan")]
     #[track_caller]
     pub fn atan(&self) -> Result<Self> {
         let forward = |x: &RawTensor| binary("atan", Binary::Atan2, x, &number(x, 1.0)?, x.logical);
@@ -172,9 +173,11 @@ full! {
     tan, TanPrecision, |x, out| binary("tan", Binary::Div, &of(Unary::Sin, x)?, &of(Unary::Cos, x)?, out),
         of(Unary::Sqr, &of(Unary::Recip, &of(Unary::Cos, x)?)?);
     /// Arc sine in radians; NaN beyond ±1 (`torch.asin`). Needs full precision: it is steep near ±1.
+    #[doc(alias = "arcsin")]
     asin, AsinPrecision, |x, out| binary("asin", Binary::Atan2, x, &leg(x)?, out),
         of(Unary::Rsqrt, &rest_of_square(x)?);
     /// Arc cosine in radians; NaN beyond ±1 (`torch.acos`). Needs full precision: it is steep near ±1.
+    #[doc(alias = "arccos")]
     acos, AcosPrecision, |x, out| binary("acos", Binary::Atan2, &leg(x)?, x, out),
         affine(&of(Unary::Rsqrt, &rest_of_square(x)?)?, -1.0, -0.0);
     /// Hyperbolic sine (`torch.sinh`). Needs full precision: it overflows F16 as `exp` does.

@@ -1,4 +1,5 @@
-//! Operations as free functions, for those who write `functional::softmax(&x, -1)` (`torch.nn.functional`).
+//! The commonest operations as free functions, for those who write `functional::softmax(&x, -1)` (`torch.nn.functional`). All
+//! others are methods of [`Tensor`].
 //!
 //! Each forwards to the method of the same name on its first argument; regions treat both spellings alike.
 

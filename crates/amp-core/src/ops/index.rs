@@ -171,7 +171,10 @@ fn check_index(op: &'static str, x: &RawTensor, axis: usize, index: &RawTensor) 
     let (limit, found) = (*x.shape(), *index.shape());
     let fits = limit.len() == found.len() && (0..limit.len()).all(|a| a == axis || found[a] <= limit[a]);
     if !fits {
-        let expected = format!("{limit:?} or less in every dimension but axis {axis}");
+        let expected = match limit.len() == found.len() {
+            true => format!("{limit:?} or less in every dimension but axis {axis}"),
+            false => format!("as many dimensions as the input, {limit:?}; `unsqueeze` gives it one more"),
+        };
         return Err(Error::Shape { op, what: "the index", expected, found: found.into() });
     }
     x.backend().check_indices(op, index.operand()?, limit[axis], None)

@@ -130,6 +130,7 @@ impl<P: Element> Tensor<P> {
     ///
     /// # Errors
     /// [`Error::Argument`] when there are fewer numbers than dimensions.
+    #[doc(alias = "tile")]
     #[track_caller]
     pub fn repeat(&self, times: impl AsRef<[usize]>) -> Result<Self> {
         let times = times.as_ref();

@@ -99,6 +99,7 @@ macro_rules! keep {
 }
 impl<P: Numeric> Tensor<P> {
     /// `|x|` (`torch.abs`); its derivative at 0 is 0.
+    #[doc(alias = "absolute")]
     #[track_caller]
     pub fn abs(&self) -> Result<Self> {
         Ok(Self::from_raw(exact("abs", Unary::Abs, &self.raw, P::WRITES)?))

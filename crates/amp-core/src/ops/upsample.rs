@@ -16,6 +16,7 @@ full_range! {
 impl<P: Float> Tensor<P> {
     /// `[N, C, H, W]` resized to `size`, each pixel a copy of the one at the same relative place
     /// (`F.interpolate(mode="nearest")`).
+    #[doc(alias = "interpolate")]
     #[track_caller]
     pub fn upsample_nearest(&self, size: impl IntoExtent<2>) -> Result<Self>
     where
@@ -27,6 +28,7 @@ impl<P: Float> Tensor<P> {
 
     /// `[N, C, H, W]` resized to `size`, each pixel a mix of the four around its place
     /// (`F.interpolate(mode="bilinear")`); `align_corners` lets the centres of the corner pixels coincide.
+    #[doc(alias = "interpolate")]
     #[track_caller]
     pub fn upsample_bilinear(&self, size: impl IntoExtent<2>, align_corners: bool) -> Result<Self>
     where

@@ -59,6 +59,33 @@ impl Ema {
         Some(Tensor::from_raw(self.averages[at].detached()))
     }
 
+    /// Writes the averages to the parameters of another model of the same kind, in the order of those averaged: for a target network
+    /// that is used beside the one that is trained.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for another number of parameters, or while parameters and averages are exchanged;
+    /// [`Error::Shape`] where a shape differs. Nothing has changed then.
+    pub fn copy_to(&self, parameters: impl IntoIterator<Item = Parameter>) -> Result<()> {
+        self.check_in_training("Ema::copy_to")?;
+        let to: Vec<Parameter> = parameters.into_iter().collect();
+        if to.len() != self.parameters.len() {
+            let expected = format!("{}, as many as are averaged", self.parameters.len());
+            return Err(Error::argument("Ema::copy_to", "the number of parameters", expected, to.len()));
+        }
+        for (p, average) in to.iter().zip(&self.averages) {
+            if p.dims() != &**average.shape() {
+                let (what, expected) = ("a parameter", format!("{:?}", average.shape()));
+                return Err(Error::Shape {
+                    op: "Ema::copy_to",
+                    what,
+                    expected,
+                    found: (*p.tensor().raw.shape()).into(),
+                });
+            }
+        }
+        to.iter().zip(&self.averages).try_for_each(|(p, average)| p.set(&Tensor::from_raw(average.detached())))
+    }
+
     /// Exchanges parameters and averages: once for evaluation with the averages, once more to go on training.
     pub fn swap(&mut self) -> Result<()> {
         self.swapped = !self.swapped;
@@ -112,5 +139,24 @@ mod tests {
         ema.swap().unwrap();
         ema.update(&Step::taken()).unwrap();
         assert_eq!((p.to_vec().unwrap()[0], ema.get(&p).unwrap().item().unwrap()), (3.0, 2.0));
+    }
+
+    #[test]
+    fn another_model_may_have_the_averages() {
+        let device = Device::cpu();
+        let parameter = |len, v: f32| Parameter::new(&Tensor::<F32>::full(len, v, &device).unwrap()).unwrap();
+        let [(a, b), (c, d)] = [1.0, 9.0].map(|v| (parameter(1, v), parameter(2, v)));
+        let mut ema = Ema::new([a.clone(), b], 0.5).unwrap();
+        a.set(&Tensor::full(1, 3.0, &device).unwrap()).unwrap();
+        ema.update(&Step::taken()).unwrap();
+        ema.copy_to([c.clone(), d.clone()]).unwrap();
+        let all = || [&c, &d].map(|p| p.to_vec().unwrap()).concat();
+        assert_eq!((all(), a.to_vec().unwrap()), (vec![2.0, 1.0, 1.0], vec![3.0]));
+        for wrong in [vec![c.clone()], vec![parameter(1, 0.0), parameter(3, 0.0)]] {
+            assert!(ema.copy_to(wrong).is_err());
+        }
+        ema.swap().unwrap();
+        assert!(ema.copy_to([c.clone(), d.clone()]).is_err());
+        assert_eq!(all(), [2.0, 1.0, 1.0]);
     }
 }

@@ -136,7 +136,7 @@ pub struct MultiStepLr {
 }
 
 impl MultiStepLr {
-    /// Multiplies by `gamma` when each of the `milestones` is reached.
+    /// Multiplies by `gamma` when each of the `milestones`, from 1 on, is reached.
     pub fn new(milestones: impl IntoIterator<Item = u64>, gamma: f64) -> Self {
         Self { milestones: milestones.into_iter().collect(), gamma, steps: Taken::default() }
     }

@@ -26,6 +26,7 @@ use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
 use amp_cpu::Storage;
 use amp_cpu::optim::{ScaleRule, ScaleState};
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// Scales losses so that F16 gradients neither vanish nor overflow (`torch.amp.GradScaler`).
@@ -36,7 +37,6 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// Gradients belong to the scaler that scaled them: handing them to another one is a run-time error
 /// ([`Error::ForeignGradients`]).
-#[derive(Debug)]
 pub struct GradScaler {
     id: u64,
     enabled: bool,
@@ -280,6 +280,17 @@ impl GradScaler {
 fn upload(state: &ScaleState, device: &Device) -> Result<Buffer> {
     let numbers = [i64::from(state.exponent), state.clean as i64, state.bad as i64, state.refused as i64];
     device.backend().scale_state(numbers)
+}
+
+/// Synchronises with the device, where the scale is.
+impl fmt::Debug for GradScaler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut scaler, state) = (f.debug_struct("GradScaler"), self.state().ok().flatten());
+        if let Some(state) = state {
+            scaler.field("scale", &state.scale).field("growth_tracker", &state.growth_tracker);
+        }
+        scaler.field("enabled", &self.enabled).field("device", &self.device).finish_non_exhaustive()
+    }
 }
 
 impl Seen {

@@ -34,6 +34,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Size of each dimension.
+    #[doc(alias("shape", "size"))]
     pub fn dims(&self) -> &[usize] {
         self.raw.shape()
     }
@@ -44,11 +45,13 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Number of dimensions.
+    #[doc(alias("ndim", "dim"))]
     pub fn rank(&self) -> usize {
         self.dims().len()
     }
 
     /// Number of elements.
+    #[doc(alias("numel", "nelement"))]
     pub fn count(&self) -> usize {
         self.raw.layout.count()
     }
@@ -74,6 +77,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// The elements in row-major order; synchronises with the device.
+    #[doc(alias("tolist", "numpy"))]
     pub fn to_vec(&self) -> Result<Vec<P::Host>> {
         let storage = self.raw.to_storage()?;
         Ok(P::unwrap(storage).expect("a tensor's logical precision is its type parameter"))
@@ -95,6 +99,7 @@ impl<P: Element> Tensor<P> {
     /// # Precision
     /// Widening is exact and a view. Narrowing rounds to nearest even, once, when a kernel first loads the values.
     /// Floats become integers by truncation (NaN becomes 0), anything but zero becomes `true`.
+    #[doc(alias("float", "half", "bfloat16", "double", "astype"))]
     pub fn to<Q: Element>(&self) -> Result<Tensor<Q>> {
         let mut raw = self.raw.cast_view(Q::DTYPE)?;
         if P::DTYPE.is_float() && Q::DTYPE.is_float() {
@@ -120,6 +125,7 @@ impl<P: Element> Tensor<P> {
 
 impl<P: Float> Tensor<P> {
     /// The same elements as a new leaf of the graph, whose gradient a backward pass reports (`requires_grad_`).
+    #[doc(alias = "requires_grad_")]
     pub fn tracked(&self) -> Self {
         let mut raw = self.raw.detached();
         raw.edge = Some(crate::autograd::leaf(&raw));

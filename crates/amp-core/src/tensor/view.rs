@@ -14,6 +14,7 @@ impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
     ///
     /// In a tuple, `..` is the size that is left (PyTorch's `-1`): `x.reshape((n, heads, ..))`; alone it is one dimension of all.
+    #[doc(alias("view", "view_as"))]
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoReshape) -> Result<Self> {
         self.shaped("reshape", shape.into_reshape("reshape", self.count())?)
@@ -49,6 +50,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Axes in another order (`torch.permute`).
+    #[doc(alias("movedim", "moveaxis"))]
     #[track_caller]
     pub fn permute(&self, order: impl AsRef<[isize]>) -> Result<Self> {
         let order = order.as_ref();
@@ -78,6 +80,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Swaps two axes (`torch.transpose`).
+    #[doc(alias("swapaxes", "swapdims"))]
     #[track_caller]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Self> {
         if shape::is_line(a, self.rank()) && shape::is_line(b, self.rank()) {

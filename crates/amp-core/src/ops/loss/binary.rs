@@ -135,6 +135,7 @@ impl<P: Float> Tensor<P> {
     ///
     /// # Errors
     /// [`Error::Argument`] for a target that is NaN.
+    #[doc(alias = "binary_cross_entropy_with_logits")]
     #[track_caller]
     pub fn bce_with_logits<Q: Element>(&self, target: &Tensor<Q>) -> Result<Self>
     where

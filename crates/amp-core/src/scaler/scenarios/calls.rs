@@ -183,3 +183,11 @@ fn a_watch_ends_with_its_scaler_on_whichever_thread() {
 fn cpu_ones() -> Tensor<F32> {
     Tensor::ones([2], &cpu()).unwrap()
 }
+
+#[test]
+fn a_scaler_shows_its_scale() {
+    let scaler = |enabled| GradScaler::builder().init_scale(8.0).enabled(enabled).build(&cpu()).unwrap();
+    let shown = format!("{:?}", scaler(true));
+    assert_eq!(shown, "GradScaler { scale: 8.0, growth_tracker: 0, enabled: true, device: Device(cpu), .. }");
+    assert_eq!(format!("{:?}", scaler(false)), "GradScaler { enabled: false, device: Device(cpu), .. }");
+}
