@@ -244,11 +244,11 @@ fn lines_longer_than_the_scratch_that_they_are_turned_in() {
     for (x, w, stride) in [
         ([1, 16, 1, 4097], [16, 16, 1, 3], 1),
         ([1, 4, 1, 9001], [16, 4, 1, 3], 3),
-        ([2, 16, 1, 20_011], [3, 16, 1, 2], 2),
+        ([2, 16, 1, 8501], [3, 16, 1, 2], 2),
         ([1, 16, 3, 1501], [8, 16, 3, 3], 1),
         ([1, 8, 1, 5000], [16, 8, 1, 4], 2),
     ] {
-        for dtype in [DType::F32, DType::BF16, DType::F16] {
+        for dtype in [DType::F32, DType::BF16] {
             Case::new(&mut random, x, w, spec([1, stride], [0, 1], [1; 2], 1), dtype).check(DType::F32);
         }
     }

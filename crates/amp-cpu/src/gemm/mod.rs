@@ -19,6 +19,7 @@ mod packed;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 pub(crate) mod panel;
+mod parts;
 pub(crate) mod product;
 mod resident;
 mod residual;
@@ -43,6 +44,7 @@ use product::{Place, Sink, Threads};
 use residual::Residual;
 use small::is_small;
 use std::ops::Range;
+use std::sync::Mutex;
 pub use sums::matmul_sums;
 use thin::thin;
 
@@ -322,27 +324,22 @@ impl<'a> Problem<'a> {
     }
 
     fn one<E: Multiply, S: Sink<E::Sum>>(&self, index: usize, sink: &(dyn Fn(Places) -> S + Sync), threads: Threads) {
-        let [a, b] = self.operands(index);
+        let sides = self.operands(index);
+        let [a, b] = &sides;
         let places =
             Places { product: index, start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
         let turned = Places { row_stride: 1, column_stride: b.rows, turned: true, ..places };
-        if is_small(&a, &b) {
-            return match small::is_better_turned(&a, &b) {
-                true => E::small(&b, &a, &sink(turned)),
-                false => E::small(&a, &b, &sink(places)),
-            };
-        }
-        match (a.rows, b.rows) {
-            (..=thin::ROWS, _) => thin(&a, &b, &sink(places), threads),
-            (_, ..=thin::ROWS) => thin(&b, &a, &sink(turned), threads),
-            _ if self.is_better_turned::<E>() => E::product(&b, &a, &sink(turned), threads),
-            _ if self.count == 1 => E::product(&a, &b, &sink(places), threads),
-            _ => {
-                let next = self.operands((index + num_threads()) % self.count);
-                let next = next.map(|matrix| Some(matrix).filter(|matrix| E::stored(&matrix.view).is_none()));
-                let size = [a.rows, b.rows];
-                E::product(&a, &b, &Ahead { sink: sink(places), size, next }, threads)
-            }
+        match parts::part(a, b) {
+            Some(part) if !is_small(a, b) => in_parts::<E>([a, b], part, &sink(places), threads),
+            _ => whole::<E, S>(
+                [a, b],
+                |is_turned| sink(if is_turned { turned } else { places }),
+                threads,
+                || {
+                    let next = (self.count > 1).then(|| self.operands((index + num_threads()) % self.count));
+                    next.map(|sides| sides.map(|side| Some(side).filter(|side| E::stored(&side.view).is_none())))
+                },
+            ),
         }
     }
 
@@ -353,16 +350,63 @@ impl<'a> Problem<'a> {
             Matrix { offset: matrix.offset + offset_of(index, &self.batch, strides), ..*matrix }
         })
     }
+}
 
-    /// Whether the transpose wastes less of the kernel's tiles: with few columns and many rows.
-    fn is_better_turned<E: Multiply>(&self) -> bool {
-        let kernel = E::kernel(Level::current());
-        let padded = |rows: usize, columns: usize| {
-            rows.next_multiple_of(kernel.left.width) * columns.next_multiple_of(kernel.right.width)
+/// `a · bᵀ` by whichever way is the fastest for their shape, into a sink that may be asked to take it turned; `next` is what will be
+/// multiplied soon.
+fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
+    [a, b]: [&Matrix; 2],
+    sink: impl Fn(bool) -> S,
+    threads: Threads,
+    next: impl FnOnce() -> Option<[Option<Matrix<'m>>; 2]>,
+) {
+    if is_small(a, b) {
+        return match small::is_better_turned(a, b) {
+            true => E::small(b, a, &sink(true)),
+            false => E::small(a, b, &sink(false)),
         };
-        let (m, n) = (self.a.rows, self.b.rows);
-        4 * padded(n, m) < 3 * padded(m, n)
     }
+    match (a.rows, b.rows) {
+        (..=thin::ROWS, _) => thin(a, b, &sink(false), threads),
+        (_, ..=thin::ROWS) => thin(b, a, &sink(true), threads),
+        _ if is_better_turned::<E>(a, b) => E::product(b, a, &sink(true), threads),
+        _ => match next() {
+            None => E::product(a, b, &sink(false), threads),
+            Some(next) => E::product(a, b, &Ahead { sink: sink(false), size: [a.rows, b.rows], next }, threads),
+        },
+    }
+}
+
+/// `a · bᵀ` as the sum of products that are `part` deep.
+fn in_parts<E: Multiply>([a, b]: [&Matrix; 2], part: usize, sink: &dyn Sink<E::Sum>, threads: Threads) {
+    let (size, count) = (a.rows * b.rows, a.depth.div_ceil(part));
+    // Memory is the limit.
+    let work = if threads == Threads::Many { (a.rows + b.rows) * a.depth } else { 0 };
+    scratch::with(count * size, |sums: &mut [E::Sum]| {
+        let parts: Vec<Mutex<&mut [E::Sum]>> = sums.chunks_exact_mut(size).map(Mutex::new).collect();
+        parallel::for_each(count, work, |index| {
+            let sides = [a, b].map(|side| parts::cut(side, part, index));
+            let sink = |turned| parts::Part { sums: &parts[index], columns: b.rows, turned };
+            whole::<E, _>([&sides[0], &sides[1]], sink, Threads::One, || None);
+        });
+        drop(parts);
+        let (total, others) = sums.split_at_mut(size);
+        for other in others.chunks_exact(size) {
+            total.iter_mut().zip(other).for_each(|(total, &other)| *total += other);
+        }
+        for (row, values) in total.chunks_exact_mut(b.rows).enumerate() {
+            sink.store(row, 0, values);
+        }
+    });
+}
+
+/// Whether the transpose wastes less of the kernel's tiles: with few columns and many rows.
+fn is_better_turned<E: Multiply>(a: &Matrix, b: &Matrix) -> bool {
+    let kernel = E::kernel(Level::current());
+    let padded = |rows: usize, columns: usize| {
+        rows.next_multiple_of(kernel.left.width) * columns.next_multiple_of(kernel.right.width)
+    };
+    4 * padded(b.rows, a.rows) < 3 * padded(a.rows, b.rows)
 }
 
 /// The stride of the one dimension that these dimensions can be seen as, if they can.

@@ -9,9 +9,10 @@ use super::dot;
 use super::kernel::{Kernel as Tiles, Multiply};
 use super::operand::{Matrix, Operand};
 use super::panel::Panel;
+use super::parts::part;
 use super::product::{Threads, product_with};
 use super::small::{Side, is_small, with_side};
-use super::{Places, Problem, Rounded, in_panels, thin};
+use super::{Places, Problem, Rounded, in_panels, is_better_turned, thin};
 use crate::convert::Cast;
 use crate::math::Float;
 use crate::num::Num;
@@ -40,7 +41,9 @@ pub(super) fn multiply<E: Grouped>(kernel: &Tiles<E>, a: &View, b: &View, out: D
     if is_small(&left, &right) {
         return small::<E>(&problem, out);
     }
-    let apart = left.rows.min(right.rows) <= thin::ROWS || problem.is_better_turned::<E>();
+    let apart = left.rows.min(right.rows) <= thin::ROWS
+        || is_better_turned::<E>(&left, &right)
+        || part(&left, &right).is_some();
     let fits = kernel.left.group == E::GROUP && LANES.is_multiple_of(kernel.left.width);
     if problem.count != 1 || apart || !fits || left.depth_stride == 1 {
         return None;

@@ -365,6 +365,39 @@ fn one_and_two_threads_give_the_same_bits() {
     assert_eq!(run(1), run(2));
 }
 
+/// A depth that is summed in parts, from sides of every order, and lone rows of many columns.
+#[test]
+fn small_results_of_long_depths_and_wide_rows() {
+    let mut random = Random::new(29);
+    let all = [DType::F16, DType::BF16, DType::F32, DType::F64];
+    for ((m, k, n), dtypes) in [
+        ((16, 16_400, 16), &all[1..2]),
+        ((20, 8195, 44), &all[2..]),
+        ((2, 75_000, 5), &all[2..3]),
+        ((1, 263_001, 1), &all[2..3]),
+        ((1, 9, 5001), &all[..]),
+        ((3, 30, 2300), &all[1..3]),
+    ] {
+        for &dtype in dtypes {
+            let (a, b) = (random.tensor(&[m, k], dtype), random.tensor(&[k, n], dtype));
+            let [across, along] = [[k, m], [n, k]].map(|shape| random.tensor(&shape, dtype).transposed(0, 1));
+            let (bias, residual) = (random.tensor(&[n], dtype), random.tensor(&[m, n], dtype));
+            check_added(&a, &b, [Some(&bias), Some(&residual)], DType::F32);
+            check_added(&across, &along, [Some(&bias), None], dtype);
+            let sums = if dtype == DType::F64 { dtype } else { DType::F32 };
+            let run = |threads| {
+                let product = || matmul(&across.view(), &b.view(), &Epilogue::default(), sums);
+                crate::with_num_threads(threads, product)
+            };
+            assert_eq!(run(1), run(2));
+            let mut into = run(2);
+            matmul_acc(&across.view(), &b.view(), &mut into);
+            let values = |storage| Tensor::contiguous(&[m, n], storage).values();
+            assert!(values(into).iter().zip(values(run(2))).all(|(twice, once)| *twice == 2.0 * once));
+        }
+    }
+}
+
 /// Keeps the whole result, row-major.
 pub(super) struct Collect<T>(std::sync::Mutex<Vec<T>>, usize);
 
