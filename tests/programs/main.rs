@@ -23,6 +23,7 @@ mod options;
 mod own;
 mod pairs;
 mod parameters;
+mod pasted;
 mod places;
 mod references;
 mod signatures;

@@ -2,6 +2,7 @@
 
 use crate::error::{at, spanned};
 use crate::lattice::Prec;
+use crate::parens;
 use crate::rules::{Rule, Rules};
 use amp_policy::Half;
 use proc_macro2::{Span, TokenStream, TokenTree};
@@ -186,7 +187,11 @@ impl Args {
         }
         let before = input.fork();
         match name.as_str() {
-            "enabled" => self.enabled = Some(value(input, &key, "a `bool` expression")?),
+            "enabled" => {
+                let mut enabled = value(input, &key, "a `bool` expression")?;
+                parens::grouped(&mut enabled);
+                self.enabled = Some(enabled);
+            }
             "policy" => self.policy = Some(value(input, &key, "the path of an `amp_policy!`")?),
             "crate" => self.krate = Some(value(input, &key, "the path of the crate")?),
             "host" => {

@@ -2,6 +2,7 @@
 
 use crate::args::Region;
 use crate::error::spanned;
+use crate::parens;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
@@ -37,7 +38,8 @@ impl Parse for Function {
             let help = if kind == STATEMENT { INSIDE } else { WHERE };
             return Err(spanned(found, format!("`#[autocast]` goes on a function, not on {kind}"), help));
         }
-        let sig: Signature = input.parse()?;
+        let mut sig: Signature = input.parse()?;
+        parens::grouped_in(&mut sig);
         if input.peek(Token![;]) {
             input.parse::<Token![;]>()?;
             return Err(spanned(

@@ -5,6 +5,7 @@ use crate::budget;
 use crate::emit;
 use crate::error::at;
 use crate::listed;
+use crate::parens;
 use crate::plan;
 use crate::rules::Rules;
 use crate::walk::{Context, Expect, Start, Walked, walk, walk_both};
@@ -23,7 +24,8 @@ pub(crate) fn parse(input: ParseStream) -> Result<(Args, Expr)> {
             "write `amp_region!(f16, { .. })` or `amp_region!(f16, expression)`",
         ));
     }
-    let body = input.parse::<Expr>()?;
+    let mut body = input.parse::<Expr>()?;
+    parens::grouped(&mut body);
     if !input.is_empty() {
         let rest: TokenStream = input.parse()?;
         let first: TokenStream = rest.into_iter().take(1).collect();

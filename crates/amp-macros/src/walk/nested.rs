@@ -7,7 +7,7 @@ use crate::error::at;
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
 use crate::shape::Shape;
-use crate::{listed, region};
+use crate::{listed, parens, region};
 use proc_macro2::Span;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
@@ -71,6 +71,7 @@ impl Walker<'_> {
             Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac })
         };
         if let Ok(mut list) = parser.parse2(mac.tokens.clone()) {
+            list.iter_mut().for_each(parens::grouped);
             if mac.path.is_ident("vec") {
                 let mut array =
                     Expr::Array(ExprArray { attrs: Vec::new(), bracket_token: Default::default(), elems: list });
@@ -91,6 +92,7 @@ impl Walker<'_> {
             Ok((value, input.parse::<Expr>()?))
         };
         let (mut value, mut count) = repeat.parse2(mac.tokens.clone()).ok()?;
+        [&mut value, &mut count].into_iter().for_each(parens::grouped);
         let known = self.expr(&mut value);
         self.expr(&mut count);
         Some((known, with(quote!(#value; #count))))
