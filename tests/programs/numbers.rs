@@ -75,3 +75,33 @@ fn constants_that_are_no_numbers_are_left_alone() -> Result<()> {
     assert_eq!(queue.0, PAD.0);
     Ok(())
 }
+
+#[autocast(f16)]
+fn in_lists(x: &T, mut given: Option<f64>) -> Result<T> {
+    let [one, tiny] = [1.0, 1e-12];
+    let pair = [0.5, 1e9];
+    let mut set = [1e9, 0.5];
+    set[0] = 1.0;
+    let mut filled = vec![1e9; 2];
+    filled.fill(0.25);
+    let mut halved = [2e9, 1e9];
+    for number in &mut halved {
+        *number = 0.5;
+    }
+    let mut captured = [1e9];
+    let mut reset = || captured[0] = 0.5;
+    reset();
+    let mut taken = Some(1e9);
+    given = taken.take().and(given);
+    let sum = [1e-12, 2.0].iter().sum::<f64>();
+    let h = ((x.matmul(x)? * one)? + pair[0])? + (set[0] + tiny);
+    let h = ((h? + filled[0])? + halved[1])? + captured[0];
+    (h? + given.unwrap_or(0.5))? + sum
+}
+
+#[test]
+fn numbers_in_lists_are_judged_one_by_one_and_not_by_what_they_were() -> Result<()> {
+    let x = T::ones([2, 2], &Device::cpu())?;
+    assert_eq!(in_lists(&x, None)?.to_vec()?, [7.25; 4]);
+    Ok(())
+}

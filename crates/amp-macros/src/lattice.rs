@@ -75,7 +75,7 @@ pub(crate) struct Value {
     pub(crate) pinned: Pin,
     /// Nothing but the name of the method it came out of says that it is a tensor.
     pub(crate) by_name: bool,
-    /// The numeric constants that it may be, as written.
+    /// The numeric constants that it may be, as written; those of a list of such, one by one.
     pub(crate) constants: Vec<(String, f64)>,
     /// Its type comes from the context (`collect()`, `None`): a cast would leave it without one.
     pub(crate) inferred: bool,
@@ -246,6 +246,12 @@ impl Value {
     pub(crate) fn constants_with(&self, other: &Self) -> Vec<(String, f64)> {
         let new = other.constants.iter().filter(|number| !self.constants.contains(number));
         self.constants.iter().chain(new).cloned().collect()
+    }
+
+    /// What is known of element `i` of a list.
+    pub(crate) fn element(&self, i: usize) -> Self {
+        let constants = self.constants.get(i).map_or_else(|| self.constants.clone(), |number| vec![number.clone()]);
+        Self { constants, ..self.clone() }
     }
 
     pub(crate) fn join(&self, other: &Self) -> Self {

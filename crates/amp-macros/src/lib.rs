@@ -130,8 +130,9 @@ use proc_macro::TokenStream;
 /// - A constant beside what a module gives is judged when its type is known, unless it may be a parameter: its name is a single
 ///   letter, or it is made a float (`DIM as f64`).
 /// - A number that the program computes is not judged: what a function gives (`eps()`, other than in `const { eps() }`), an
-///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round. Literals are judged
-///   wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`, `eps.unwrap_or(1e-8)`.
+///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round, an element of a list in
+///   which one such stands. Literals are judged wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`,
+///   `eps.unwrap_or(1e-8)`, `for mask in [0.0, -1e9]`.
 /// - A constant of one's own that is no number is taken for one beside what the region does not know: `queue.add(PAD)` needs
 ///   `skip(add)`, `self.spent + BUDGET` a variable of that type, `let spent: Duration = self.spent`.
 /// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert(..)`:

@@ -38,6 +38,11 @@ impl Flows {
         self.state.constants.0.retain(|other, _| other != slot && !slot.holds(other));
     }
 
+    /// The variable is changed where it is not known when.
+    pub(crate) fn distrust_constants(&mut self, var: usize) {
+        self.disturbed.insert(var);
+    }
+
     pub(crate) fn constants_of(&self, slot: &Slot) -> Numbers {
         let held = self.state.constants.0.get(slot).filter(|_| !self.disturbed.contains(&slot.var));
         held.cloned().unwrap_or_default()

@@ -101,9 +101,11 @@ fn element<'e>((tuple, value): &'e mut (&mut Expr, &mut Value), i: usize) -> Opt
     }
 }
 
-/// The value of a container of these.
+/// The value of a container of these. Its numbers are known one by one, or not at all.
 pub(super) fn joined(values: Vec<Value>) -> Value {
+    let number = |value: &Value| value.constants.first().filter(|_| value.constants.len() == 1).cloned();
+    let constants = values.iter().map(number).collect::<Option<Vec<_>>>().unwrap_or_default();
     let mut values = values.into_iter();
     let value = values.next().map_or_else(Value::inferred, |value| values.fold(value, |all, value| all.join(&value)));
-    Value { constants: Vec::new(), ..value }
+    Value { constants, ..value }
 }

@@ -15,7 +15,7 @@ use crate::scope::Var;
 use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Expr, ExprAssign, ExprPath, ExprTuple, Pat, UnOp};
+use syn::{Expr, ExprAssign, ExprLit, ExprPath, ExprTuple, Lit, Pat, UnOp};
 
 impl Walker<'_> {
     /// Walks an expression and puts its casts in.
@@ -44,7 +44,9 @@ impl Walker<'_> {
                 if inner.mutability.is_some() {
                     self.changed(&inner.expr);
                 }
-                self.global(&mut inner.expr)
+                let value = self.global(&mut inner.expr);
+                let constants = if inner.mutability.is_some() { Vec::new() } else { value.constants };
+                Value { constants, ..value }
             }
             Expr::Paren(inner) => {
                 let value = self.expr(&mut inner.expr);
@@ -65,8 +67,9 @@ impl Walker<'_> {
             }
             Expr::Field(field) => self.field(field),
             Expr::Index(index) => {
-                let value = self.expr(&mut index.expr);
+                let list = self.expr(&mut index.expr);
                 self.expr(&mut index.index);
+                let value = position(&index.index).map_or_else(|| list.clone(), |i| list.element(i));
                 let tuple = value.names.is_empty();
                 Value { parts: if tuple { value.parts } else { Vec::new() }, ..value }.without_uses()
             }
@@ -261,6 +264,7 @@ impl Walker<'_> {
                 }
                 self.put(place, &value);
                 if let Expr::Index(index) = place {
+                    self.changed(&index.expr);
                     self.mixed(&index.expr, &held, &value);
                 }
             }
@@ -325,6 +329,14 @@ impl Walker<'_> {
     /// Binds a closure's parameter.
     pub(super) fn bind_parameter(&mut self, pat: &Pat, given: Option<&Value>) {
         self.bind(pat, given.unwrap_or(&Value::opaque()), false);
+    }
+}
+
+/// The number that an index is written as.
+fn position(index: &Expr) -> Option<usize> {
+    match index {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
+        _ => None,
     }
 }
 

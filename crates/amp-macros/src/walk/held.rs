@@ -94,8 +94,10 @@ impl Walker<'_> {
 
     /// The number in a place is no constant any more.
     pub(super) fn changed(&mut self, place: &Expr) {
-        if let Some(slot) = self.slot_around(place) {
-            self.flows.forget_constants(&slot);
+        let Some(slot) = self.slot_around(place) else { return };
+        self.flows.forget_constants(&slot);
+        if self.is_captured(slot.var) {
+            self.flows.distrust_constants(slot.var);
         }
     }
 

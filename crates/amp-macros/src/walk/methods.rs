@@ -99,6 +99,18 @@ pub(super) fn handing(name: &str) -> Option<&'static Handing> {
     HANDING.iter().find(|method| name == method.name)
 }
 
+/// Methods through which what is in a container may become something else.
+pub(super) fn changes(name: &str) -> bool {
+    matches!(name, "iter_mut" | "as_mut")
+}
+
+/// Whether a method of a container leaves it as it is.
+pub(super) fn reads(name: &str) -> bool {
+    let takes = matches!(name, "pop" | "pop_front" | "pop_back" | "remove" | "swap_remove") || changes(name);
+    let asks = matches!(name, "len" | "is_empty" | "is_some" | "is_none" | "contains");
+    asks || ITERATING.contains(&name) || handing(name).is_some() && !takes
+}
+
 /// Methods of iterators, options and results that give their elements, as they are, to the closure's last parameter.
 pub(super) const ITERATING: &[&str] =
     &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "fold", "try_fold", "try_for_each"];

@@ -88,9 +88,12 @@ impl Called<'_> {
             Rule::Widest => self.met(),
             // A method was found on it, so its type is known by now.
             Rule::Keep => {
-                // A tuple has no other of these methods.
-                let parts = if self.name == "clone" { first.parts.clone() } else { Vec::new() };
-                Value { constants: Vec::new(), inferred: false, parts, ..first.clone() }
+                // A tuple has no other of these methods, and of a number they give another.
+                let (parts, constants) = match self.name {
+                    "clone" => (first.parts.clone(), first.constants.clone()),
+                    _ => Default::default(),
+                };
+                Value { constants, inferred: false, parts, ..first.clone() }
             }
             Rule::Skip | Rule::Banned => Value::opaque(),
         };

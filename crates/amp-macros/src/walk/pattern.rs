@@ -40,7 +40,8 @@ impl Walker<'_> {
             }
             Pat::Slice(slice) => {
                 let value = value.clone().shaped(Shape::Unknown);
-                slice.elems.iter().for_each(|pat| self.declare(pat, &value, declared));
+                let elems = slice.elems.iter().enumerate();
+                elems.for_each(|(i, pat)| self.declare(pat, &value.element(i), declared));
             }
             // Every alternative declares the same names.
             Pat::Or(or) => {

@@ -1,8 +1,8 @@
 //! Calls of methods that are no operations: what goes into them, what they keep, and what those of `std` give.
 
 use super::methods::{
-    ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before,
-    folds_f32, handing, hands_elements, is_list, is_once, iterates, parameters,
+    ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before, changes,
+    folds_f32, handing, hands_elements, is_list, is_once, iterates, parameters, reads,
 };
 use super::operation::is_tensor;
 use super::protocol::trains;
@@ -124,7 +124,7 @@ impl Walker<'_> {
         let holds = Some(Expect::of_value(&value)).filter(Expect::wants_f32);
         Unlisted {
             name,
-            item: Value { constants: Vec::new(), shape: Shape::Unknown, ..value.clone() },
+            item: item_of(&value, name),
             collected: collected.clone(),
             empty,
             iterated,
@@ -203,6 +203,9 @@ impl Walker<'_> {
 
     /// Notes what the receiver holds from here on.
     fn keeps(&mut self, call: &mut Unlisted, receiver: &mut Expr) {
+        if !reads(call.name) && self.variable(receiver).is_none_or(|var| !self.scopes.vars[var].fixed) {
+            self.changed(receiver);
+        }
         if let Some(var) = call.empty {
             if let Some(given) = &call.closure {
                 self.put_into(var, given);
@@ -264,20 +267,23 @@ impl Walker<'_> {
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
             "elapsed" | "duration_since" => Value::other(),
-            "or" | "or_else" => Value { constants: Vec::new(), ..value },
+            "or" | "or_else" => {
+                let instead = args.pop().or(closure).unwrap_or_else(Value::other);
+                Value { constants: value.constants_with(&instead), ..value }
+            }
             "unwrap_or" | "unwrap_or_else" => {
                 let instead = args.pop().or(closure).unwrap_or_else(Value::other);
                 Value { constants: value.constants_with(&instead), shape: Shape::Unknown, ..value }
             }
             _ if let Some(method) = handing(name) => match method.itself {
-                true => Value { constants: Vec::new(), ..value },
+                true => value,
                 false => item,
             },
             _ if INFERRED.contains(&name) && !typed => {
                 let prec = if value.prec.is_tensor() { value.prec } else { Prec::Opaque };
                 Value { prec, pinned: value.pinned, ..Value::inferred() }
             }
-            _ if INFERRED.contains(&name) => Value { inferred: false, ..item },
+            _ if INFERRED.contains(&name) => Value { inferred: false, constants: Vec::new(), ..item },
             _ => Value::opaque(),
         }
     }
@@ -355,4 +361,11 @@ impl Walker<'_> {
         };
         self.scopes.vars[var].value = held;
     }
+}
+
+/// What a container holds, as a method of it gives it: of pieces of it, the numbers stand in other places.
+fn item_of(container: &Value, method: &str) -> Value {
+    let in_pieces = method.starts_with("split") || matches!(method, "chunks" | "chunks_exact" | "windows");
+    let constants = if in_pieces || changes(method) { Vec::new() } else { container.constants.clone() };
+    Value { constants, shape: Shape::Unknown, ..container.clone() }
 }
