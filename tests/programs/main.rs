@@ -7,6 +7,7 @@ mod budget;
 mod closures;
 mod collected;
 mod conditional;
+mod destructured;
 mod elements;
 mod exclusive;
 mod filled;

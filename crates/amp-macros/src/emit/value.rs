@@ -140,12 +140,12 @@ pub(super) fn given(value: &Ident, target: &TokenStream, (first, last): (Span, S
     called(&quote_spanned!(first=> __amp::owned(&#value, #target).give), quote!(#value, #target), last)
 }
 
-/// A tuple whose elements are in locals, of which others are made.
-pub(crate) fn taken_apart(tuple: &Expr, names: &[Ident], elems: &[Expr]) -> Expr {
-    let whole = ends(tuple);
+/// A tuple of what is made of the locals that a pattern takes a value apart into.
+pub(crate) fn taken_apart(value: &Expr, pattern: &TokenStream, elems: &[Expr]) -> Expr {
+    let whole = ends(value);
     let site = Span::mixed_site().located_at(whole.0);
-    let tuple = scrutinee(tuple);
-    enclosed(quote_spanned!(site=> match #tuple { (#(#names,)*) => (#(#elems,)*) }), whole)
+    let value = scrutinee(value);
+    enclosed(quote_spanned!(site=> match #value { #pattern => (#(#elems,)*) }), whole)
 }
 
 /// The branches of an expression are wrapped in `JoinN`; this joins them.
@@ -191,7 +191,7 @@ pub(crate) fn rewrapped(expr: &Expr, places: &[bool], elem: impl Fn(&Expr) -> Ex
         let name = Expr::Verbatim(name.to_token_stream());
         if *here { elem(&name) } else { name }
     });
-    taken_apart(expr, &names, &elems.collect::<Vec<_>>())
+    taken_apart(expr, &quote!((#(#names,)*)), &elems.collect::<Vec<_>>())
 }
 
 fn joined_by(expr: Expr, joins: impl FnOnce(&Ident) -> TokenStream) -> Expr {

@@ -1,6 +1,7 @@
 //! Expressions that compute nothing with tensors themselves.
 
 use super::configured::begins_with_attribute;
+use super::destructure::{is_pattern, is_taken_apart, pair_up};
 use super::tail::{as_declared, is_wrapper, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
@@ -13,9 +14,8 @@ use crate::parens;
 use crate::pin::Pin;
 use crate::scope::Var;
 use crate::shape::Shape;
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote;
-use syn::{Expr, ExprAssign, ExprLit, ExprPath, ExprTuple, Lit, Pat, UnOp};
+use proc_macro2::{Span, TokenStream};
+use syn::{Expr, ExprAssign, ExprLit, ExprPath, Lit, Pat, UnOp};
 
 impl Walker<'_> {
     /// Walks an expression and puts its casts in.
@@ -201,25 +201,6 @@ impl Walker<'_> {
         Value::other()
     }
 
-    /// Assigns the elements of a tuple that is not written out.
-    fn assign_elements(&mut self, places: &mut Expr, tuple: &mut Expr, value: &Value) {
-        let Expr::Tuple(ExprTuple { elems: places, .. }) = places else { return };
-        let at = emit::ends(tuple).0;
-        let names: Vec<Ident> = (0..places.len()).map(|i| emit::local("p", i, at)).collect();
-        let mut changes = false;
-        let mut elems = Vec::new();
-        for (i, place) in places.iter_mut().enumerate() {
-            let name = &names[i];
-            let mut elem = Expr::Verbatim(quote!(#name));
-            self.assign_value(place, &mut elem, value.same_part(i));
-            changes |= elem != Expr::Verbatim(quote!(#name));
-            elems.push(elem);
-        }
-        if changes {
-            self.rewrite(tuple, |inner| emit::taken_apart(&inner, &names, &elems));
-        }
-    }
-
     /// What is assigned to a place.
     fn assigned(&mut self, place: &Expr, expr: &mut Expr) -> Value {
         let expect = self.variable(place).map(|var| self.expected_of_variable(var));
@@ -232,7 +213,7 @@ impl Walker<'_> {
     }
 
     /// Assigns the value that an expression has.
-    fn assign_value(&mut self, place: &mut Expr, expr: &mut Expr, mut value: Value) {
+    pub(super) fn assign_value(&mut self, place: &mut Expr, expr: &mut Expr, mut value: Value) {
         if let Some(var) = self.variable(place) {
             // A cast whose target the variable says is none to F32 where that is narrow.
             let narrow = matches!(self.scopes.vars[var].value.prec, Prec::Half(_));
@@ -257,6 +238,7 @@ impl Walker<'_> {
         };
         match slot {
             Some((slot, _)) => self.reassigned(&slot, &value),
+            None if is_pattern(place) => self.assign_unseen(place),
             None => {
                 let held = self.filling(filled, |walker| walker.expr(place));
                 if let Expr::Field(field) = place {
@@ -347,20 +329,4 @@ fn lends(expr: &Expr) -> bool {
         Expr::Call(call) => is_wrapper(call) && lends(&call.args[0]),
         _ => false,
     }
-}
-
-/// The places of a destructuring assignment beside what is assigned to each, as far as both sides are written out.
-fn pair_up<'e>(place: &'e mut Expr, expr: &'e mut Expr, pairs: &mut Vec<(&'e mut Expr, &'e mut Expr)>) {
-    let width = |expr: &Expr| if let Expr::Tuple(tuple) = expr { Some(tuple.elems.len()) } else { None };
-    if width(place).is_none() || width(place) != width(expr) {
-        return pairs.push((place, expr));
-    }
-    if let (Expr::Tuple(places), Expr::Tuple(values)) = (place, expr) {
-        places.elems.iter_mut().zip(&mut values.elems).for_each(|(place, value)| pair_up(place, value, pairs));
-    }
-}
-
-/// Whether a place is a tuple of places, one for each element.
-fn is_taken_apart(place: &Expr) -> bool {
-    matches!(place, Expr::Tuple(places) if !places.elems.iter().any(|place| matches!(place, Expr::Range(_))))
 }

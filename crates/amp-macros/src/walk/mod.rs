@@ -10,6 +10,7 @@ mod cast;
 mod closure;
 mod configured;
 mod control;
+mod destructure;
 mod direct;
 mod elements;
 mod expect;
