@@ -25,6 +25,7 @@ mod own;
 mod pairs;
 mod parameters;
 mod pasted;
+mod paths;
 mod places;
 mod references;
 mod signatures;

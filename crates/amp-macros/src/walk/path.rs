@@ -15,7 +15,7 @@ use proc_macro2::Ident;
 use quote::ToTokens;
 use std::rc::Rc;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprCall, ExprPath};
+use syn::{Expr, ExprCall, ExprPath, PathArguments, PathSegment, QSelf, Type, parse_quote};
 
 impl Walker<'_> {
     /// A call of a path.
@@ -171,6 +171,9 @@ impl Walker<'_> {
                 self.check_constant(&mut call.args[i], value, &prec, &text);
             }
         }
+        if let (true, Expr::Path(path)) = (method_form, &mut *call.func) {
+            open_precision(path);
+        }
         let form = form_of(call, method_form);
         let sure = method_form || found.rule == Rule::Lower;
         let called = Called { name: &text, found, values, tensors, site: self.site(), form, sure };
@@ -284,6 +287,23 @@ pub(super) fn on_tensor(path: &syn::ExprPath) -> bool {
     path.qself.is_some() || path.path.segments.iter().rev().nth(1).is_some_and(|segment| segment.ident == "Tensor")
 }
 
+/// Takes the precision out of `Tensor::<F32>::op` and `<Tensor<F32>>::op`: the tensor that it is given says its own.
+fn open_precision(path: &mut ExprPath) {
+    let ty = match &mut path.qself {
+        Some(QSelf { ty, position: 0, .. }) => match &mut **ty {
+            Type::Path(ty) => ty.path.segments.last_mut(),
+            _ => None,
+        },
+        Some(_) => None,
+        None => path.path.segments.iter_mut().rev().nth(1),
+    };
+    if let Some(PathSegment { ident, arguments: PathArguments::AngleBracketed(list) }) = ty
+        && ident == "Tensor"
+    {
+        list.args = parse_quote!(_);
+    }
+}
+
 /// What a path to something other than an operation of the library has in it.
 const FOREIGN: &[&str] = &[
     "Self", "self", "super", "crate", "std", "core", "alloc", "cmp", "mem", "ptr", "iter", "str", "f32", "f64",
@@ -298,7 +318,7 @@ fn names_operation(walker: &Walker<'_>, path: &syn::ExprPath) -> bool {
     if let Some(ident) = path.path.get_ident() {
         return walker.scopes.find(&ident.to_string()).is_none();
     }
-    let foreign = |segment: &syn::PathSegment| FOREIGN.iter().any(|name| segment.ident == name);
+    let foreign = |segment: &PathSegment| FOREIGN.iter().any(|name| segment.ident == name);
     let qualifier = path.path.segments.iter().rev().nth(1);
     let is_type = qualifier.is_some_and(|segment| segment.ident.to_string().starts_with(|c: char| c.is_uppercase()));
     // `use amp::functional as F`, as in PyTorch.
@@ -312,7 +332,7 @@ fn constructed(walker: &Walker<'_>, path: &syn::ExprPath) -> Option<Value> {
     if qualifier.ident != "Tensor" {
         return has_operators(&qualifier.ident.to_string()).then(Value::other);
     }
-    let syn::PathArguments::AngleBracketed(list) = &qualifier.arguments else { return Some(made(path)) };
+    let PathArguments::AngleBracketed(list) = &qualifier.arguments else { return Some(made(path)) };
     match list.args.first() {
         Some(syn::GenericArgument::Type(ty)) => Some(walker.marker(ty)),
         _ => Some(Value::new(Prec::Unknown)),

@@ -1,0 +1,24 @@
+//! Operations that are called by a path that names their tensor's precision.
+
+use super::*;
+
+#[autocast(f16)]
+fn by_paths(x: &T, w: &T) -> Result<T> {
+    let h = <Tensor<F32>>::matmul(x, w)?;
+    let h = Tensor::<F32>::matmul(&h, w)?;
+    let h = Tensor::<F32>::abs(&h)?;
+    let h = <amp::Tensor<F32>>::add(&h, x)?;
+    Tensor::<F32>::log_softmax(&Tensor::<F32>::relu(&h)?, -1)
+}
+
+#[autocast(f16)]
+fn by_methods(x: &T, w: &T) -> Result<T> {
+    x.matmul(w)?.matmul(w)?.abs()?.add(x)?.relu()?.log_softmax(-1)
+}
+
+#[test]
+fn the_precision_in_a_path_is_that_of_the_region() -> Result<()> {
+    let (x, w) = (super::random([4, 4])?, super::random([4, 4])?);
+    assert_eq!(by_paths(&x, &w)?.to_vec()?, by_methods(&x, &w)?.to_vec()?);
+    Ok(())
+}
