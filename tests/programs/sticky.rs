@@ -161,3 +161,21 @@ fn casts_to_a_precision_by_another_name_are_told_by_type() -> Result<()> {
     assert_eq!(renamed::<BF16>(&x)?.to_vec()?, expected);
     Ok(())
 }
+
+#[autocast(bf16)]
+fn exchanged(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let (mut a, mut b) = (x.matmul(x)?.to::<F32>()?, x.clone());
+    std::mem::swap(&mut a, &mut b);
+    let y = a.matmul(x)?;
+    let before = std::mem::replace(&mut b, y.matmul(x)?);
+    b.matmul(x)? + before
+}
+
+#[test]
+fn what_took_the_place_of_a_cast_is_narrowed() -> Result<()> {
+    let x = random([4, 4])?;
+    let half = x.to::<BF16>()?;
+    let by_hand = half.matmul(&half)?.matmul(&half)?.matmul(&half)?.to::<F32>()? + half.matmul(&half)?.to::<F32>()?;
+    assert_eq!(exchanged(&x)?.to_vec()?, by_hand?.to_vec()?);
+    Ok(())
+}

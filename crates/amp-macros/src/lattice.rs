@@ -153,17 +153,6 @@ impl Value {
         }
     }
 
-    /// Whether narrowing it would undo what the user wrote; of a module's result in full precision nothing says F32.
-    pub(crate) fn is_pinned(&self) -> bool {
-        !matches!(self.pinned, Pin::No | Pin::Named(_))
-            && match self.prec {
-                Prec::F32 | Prec::Unknown => true,
-                // A field that it was put into.
-                Prec::Opaque => !self.inferred,
-                Prec::Never | Prec::Other | Prec::Half(_) => false,
-            }
-    }
-
     /// Whether the compiler may not know its type where it is asked for it.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.late || self.inferred && self.prec == Prec::Opaque

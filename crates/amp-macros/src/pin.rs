@@ -1,5 +1,7 @@
 //! Casts that the user wrote.
 
+use crate::lattice::{Prec, Value};
+
 /// Whether the user cast a value to F32, or a region that is switched off made it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pin {
@@ -18,5 +20,24 @@ impl Pin {
     /// That of a region's value, by whether the region is `switched_off`.
     pub(crate) fn of_region(switched_off: bool) -> Self {
         if switched_off { Self::Kept } else { Self::No }
+    }
+}
+
+impl Value {
+    /// Whether narrowing it would undo what the user wrote; of a module's result in full precision nothing says F32.
+    pub(crate) fn is_pinned(&self) -> bool {
+        !matches!(self.pinned, Pin::No | Pin::Named(_))
+            && match self.prec {
+                Prec::F32 | Prec::Unknown => true,
+                // A field that it was put into.
+                Prec::Opaque => !self.inferred,
+                Prec::Never | Prec::Other | Prec::Half(_) => false,
+            }
+    }
+
+    /// What holds it, or is given by who made it, and is known by no more than that narrowing it would undo a cast.
+    pub(crate) fn kept(&self) -> Option<Self> {
+        let pinned = self.is_pinned().then(|| Self { pinned: self.pinned, ..Self::new(Prec::F32) });
+        pinned.or_else(|| self.parts.iter().find_map(Self::kept))
     }
 }

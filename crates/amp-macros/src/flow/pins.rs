@@ -75,6 +75,22 @@ impl Flows {
         self.state.pins.0.retain(|other, _| other != slot && !slot.holds(other));
     }
 
+    /// Each of two variables holds what the other did.
+    pub(crate) fn swap_pins(&mut self, one: usize, other: usize) {
+        let pins = std::mem::take(&mut self.state.pins.0).into_iter();
+        let swapped = |(mut slot, pin): (Slot, Pin)| {
+            slot.var = if slot.var == one {
+                other
+            } else if slot.var == other {
+                one
+            } else {
+                slot.var
+            };
+            (slot, pin)
+        };
+        self.state.pins.0 = pins.map(swapped).collect();
+    }
+
     pub(crate) fn pin_of(&self, slot: &Slot) -> Pin {
         self.state.pins.of(slot)
     }

@@ -15,8 +15,8 @@ impl Walker<'_> {
     pub(super) fn closure_variable(&mut self, closure: &mut ExprClosure) -> Value {
         let params = vec![Value::late(); closure.inputs.len()];
         // The variable stands for what calls of the closure give.
-        let Value { flow, .. } = self.closure(closure, &params);
-        Value { flow, ..Value::other() }
+        let Value { flow, pinned, .. } = self.closure(closure, &params);
+        Value { flow, pinned, ..Value::other() }
     }
 
     /// Walks a closure that is called with these values; gives the value of its body, which whoever calls it uses.

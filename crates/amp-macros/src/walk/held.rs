@@ -36,8 +36,11 @@ impl Walker<'_> {
 
     /// The value is put into a place, or into what the place is within.
     pub(super) fn put(&mut self, place: &Expr, value: &Value) {
-        if let Some(slot) = self.slot_around(place) {
-            self.pin(&slot, value);
+        let Some(slot) = self.slot_around(place) else { return };
+        self.pin(&slot, value);
+        // What a reference was made of holds it.
+        if let (Expr::Unary(_), Some(origin)) = (place, self.scopes.vars[slot.var].origin.clone()) {
+            origin.variables().into_iter().for_each(|var| self.pin(&Slot::of(var), value));
         }
     }
 

@@ -15,18 +15,14 @@ use proc_macro2::Ident;
 use quote::ToTokens;
 use std::rc::Rc;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprCall, ExprPath, PathArguments, PathSegment, QSelf, Type, parse_quote};
+use syn::{Expr, ExprCall, ExprClosure, ExprPath, PathArguments, PathSegment, QSelf, Type, parse_quote};
 
 impl Walker<'_> {
     /// A call of a path.
     pub(super) fn call(&mut self, expr: &mut Expr) -> Value {
         let source = expr.clone();
         let Expr::Call(call) = expr else { return Value::opaque() };
-        let Expr::Path(path) = &*call.func else {
-            self.expr(&mut call.func);
-            call.args.iter_mut().for_each(|arg| drop(self.argument(arg)));
-            return Value::opaque();
-        };
+        let Expr::Path(path) = &*call.func else { return self.called(call) };
         let path = path.clone();
         let Some(last) = path.path.segments.last() else { return Value::opaque() };
         let name = last.ident.to_string();
@@ -58,6 +54,19 @@ impl Walker<'_> {
                 value
             }
         }
+    }
+
+    /// A call of what is no path; of a closure that is written there it is seen what it gives.
+    fn called(&mut self, call: &mut ExprCall) -> Value {
+        let given = match written_closure(&mut call.func) {
+            Some(closure) => self.closure_into(closure, &[], Expect::Open),
+            None => {
+                self.expr(&mut call.func);
+                Value::opaque()
+            }
+        };
+        call.args.iter_mut().for_each(|arg| drop(self.argument(arg)));
+        given.kept().unwrap_or_else(Value::opaque)
     }
 
     /// What the language and its library wrap or make values with, whose result is of what they are given.
@@ -93,6 +102,7 @@ impl Walker<'_> {
             _ => None,
         };
         if let [Some(one), Some(other)] = *call.args.iter().map(variable).collect::<Vec<_>>() {
+            self.flows.swap_pins(one, other);
             let (value, of_other) = (self.known(one), self.known(other));
             self.assign_var(one, &of_other);
             self.assign_var(other, &value);
@@ -104,13 +114,15 @@ impl Walker<'_> {
         if let Some(Expr::Reference(place)) = call.args.first()
             && let Some(var) = self.variable(&place.expr).filter(|_| place.mutability.is_some())
         {
+            self.reassigned(&Slot::of(var), given);
             self.assign_var(var, given);
         }
     }
 
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
         let values: Vec<Value> = call.args.iter_mut().map(|arg| self.argument(arg)).collect();
-        let flow = self.variable(&call.func).map(|closure| self.flows.read(&Slot::of(closure))).unwrap_or_default();
+        let closure = self.variable(&call.func).map(Slot::of);
+        let flow = closure.as_ref().map(|closure| self.flows.read(closure)).unwrap_or_default();
         if name == "replace"
             && let [_, given] = values.as_slice()
         {
@@ -118,6 +130,13 @@ impl Walker<'_> {
         }
         if let Some(value) = constructed(self, path) {
             return value.shaped(Shape::Unknown);
+        }
+        let kept = match &closure {
+            Some(closure) => Value { pinned: self.flows.pin_of(closure), ..Value::new(Prec::F32) }.kept(),
+            None => values.iter().find_map(Value::kept).filter(|_| keeps(&path.path)),
+        };
+        if let Some(kept) = kept {
+            return Value { flow, ..kept };
         }
         match name {
             "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
@@ -256,6 +275,40 @@ impl Walker<'_> {
 /// Whether a path names something of `Box`, `Rc` or `Arc`.
 pub(super) fn is_pointer(path: &syn::Path) -> bool {
     path.segments.iter().rev().nth(1).is_some_and(|s| s.ident == "Box" || s.ident == "Rc" || s.ident == "Arc")
+}
+
+/// Whether what is called holds what it is given, or gives that back.
+fn keeps(path: &syn::Path) -> bool {
+    const HOLDERS: &[&str] = &[
+        "Vec",
+        "VecDeque",
+        "LinkedList",
+        "HashMap",
+        "BTreeMap",
+        "Box",
+        "Rc",
+        "Arc",
+        "Cow",
+        "Cell",
+        "RefCell",
+        "OnceCell",
+        "Mutex",
+        "RwLock",
+        "OnceLock",
+    ];
+    let mut segments = path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let (name, qualifier) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
+    HOLDERS.contains(&qualifier.as_str())
+        || matches!((&*qualifier, &*name), ("iter" | "", "once" | "repeat") | ("mem", "take" | "replace"))
+}
+
+/// The closure that is called where it is written.
+fn written_closure(func: &mut Expr) -> Option<&mut ExprClosure> {
+    match func {
+        Expr::Closure(closure) => Some(closure),
+        Expr::Paren(inner) => written_closure(&mut inner.expr),
+        _ => None,
+    }
 }
 
 /// How a call of an operation is written.

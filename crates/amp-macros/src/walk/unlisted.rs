@@ -228,6 +228,9 @@ impl Walker<'_> {
             self.filled(receiver, &call.value, given, call.args.len());
             self.grows(receiver, call.growth.take());
         }
+        if let ("clone_from", [given]) = (call.name, call.args.as_slice()) {
+            self.put(receiver, given);
+        }
         let instead = match call.name {
             "unwrap_or" | "or" => call.args.first(),
             "or_else" => call.closure.as_ref(),
@@ -279,6 +282,7 @@ impl Walker<'_> {
                 true => value,
                 false => item,
             },
+            "lock" | "read" | "write" | "borrow_mut" | "get_mut" | "into_inner" if item.is_pinned() => item,
             _ if INFERRED.contains(&name) && !typed => {
                 let prec = if value.prec.is_tensor() { value.prec } else { Prec::Opaque };
                 Value { prec, pinned: value.pinned, ..Value::inferred() }

@@ -1,0 +1,13 @@
+//~ error: this cast to `F32` would be undone by `matmul`
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut h = x.clone();
+    let place = &mut h;
+    *place = x.matmul(w)?.to::<F32>()?;
+    h.matmul(w)
+    //~ ^ here
+}
+
+fn main() {}

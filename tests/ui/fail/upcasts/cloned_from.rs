@@ -1,0 +1,12 @@
+//~ error: this cast to `F32` would be undone by `matmul`
+use amp::prelude::*;
+
+#[autocast(f16)]
+pub fn f(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut h = x.clone();
+    h.clone_from(&x.matmul(w)?.to::<F32>()?);
+    h.matmul(w)
+    //~ ^ here
+}
+
+fn main() {}
