@@ -2,10 +2,11 @@
 
 use crate::lattice::Value;
 use crate::literal::{blame, constant, faults, limit, nears_one, wrapped};
+use crate::plan::as_written;
 use crate::scope::{Meaning, Scopes};
 use amp_policy::{Half, Verdict};
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::{BinOp, Expr, ExprCall, Path};
 
 /// What the compiler can compute of an operand.
@@ -15,6 +16,8 @@ struct Named {
     /// As messages show it.
     text: String,
     span: Span,
+    /// Of its last token.
+    end: Span,
     /// It names parameters of what surrounds it.
     generic: bool,
     /// It names something by one word that is declared outside the function: a parameter, if it is no float.
@@ -31,6 +34,7 @@ impl Named {
             expr: quote_spanned!(span=> __amp::Judged(#expr).number()),
             text: crate::args::param_name(path),
             span,
+            end: span,
             generic,
             bare,
         })
@@ -38,9 +42,9 @@ impl Named {
 
     /// `2.0 * EPS`, `const { .. }`
     fn of_expr(expr: &Expr, generic: bool, bare: bool) -> Self {
-        let span = Span::mixed_site().located_at(crate::emit::ends(expr).0);
-        let text = expr.to_token_stream().to_string();
-        Self { expr: quote!((#expr) as f64), text, span, generic, bare }
+        let (first, last) = crate::emit::ends(expr);
+        let [span, end] = [first, last].map(|at| Span::mixed_site().located_at(at));
+        Self { expr: quote!((#expr) as f64), text: as_written(expr), span, end, generic, bare }
     }
 
     /// Assertions that fail if `half` does not hold it; `generic` if they are about a parameter `P`.
@@ -54,8 +58,12 @@ impl Named {
             let message = format!("{message}\nhelp: {help}").replace('{', "{{").replace('}', "}}");
             let fault = Ident::new(fault, span);
             let concerned = generic.map(|span| quote_spanned!(span=> __amp::is_half::<P>(__amp::Half::#marker) &&));
-            Some(quote_spanned!(span=>
-                ::core::assert!(!(#concerned __amp::#fault(#expr, __amp::Half::#marker, #scales)), #message);))
+            let judged =
+                quote_spanned!(span=> !(#concerned __amp::#fault(#expr, __amp::Half::#marker, #scales)), #message);
+            let mut judged = Group::new(Delimiter::Parenthesis, judged);
+            // The compiler shows all from the first token of the assertion to its last.
+            judged.set_span(if generic.is_some() { span } else { self.end });
+            Some(quote_spanned!(span=> ::core::assert! #judged;))
         };
         faults.into_iter().filter_map(fault).collect()
     }

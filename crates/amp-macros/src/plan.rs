@@ -87,9 +87,18 @@ impl Row {
     }
 }
 
-/// The source of a call on one line, spaced as people write it.
+/// The source of a call.
 fn snippet(source: &Expr) -> String {
     const LONGEST: usize = 60;
+    let line = as_written(source);
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}..", &line[..end]),
+        None => line,
+    }
+}
+
+/// An expression on one line, spaced as people write it.
+pub(crate) fn as_written(source: &Expr) -> String {
     let text = source.to_token_stream().to_string();
     let mut line = String::with_capacity(text.len());
     for word in text.split_ascii_whitespace() {
@@ -98,10 +107,7 @@ fn snippet(source: &Expr) -> String {
         }
         line.push_str(word);
     }
-    match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}..", &line[..end]),
-        None => line,
-    }
+    line
 }
 
 /// Whether people write a space between what stands in a line and the next word of tokens.
