@@ -86,7 +86,8 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
             }
             let full = full.body.stmts;
             let enabled = emit::scrutinee(enabled);
-            quote!(if #enabled { #(#lower)* } else { #(#full)* })
+            let [lower, full] = [lower, full].map(|stmts| function.returning(quote!(#(#stmts)*)));
+            quote!(if #enabled #lower else #full)
         }
     };
     if !errors.is_empty() && has_unparsed(function.body.to_token_stream()) {

@@ -6,6 +6,7 @@ use crate::parens;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, Expr, Ident, Result, ReturnType, Signature, Token, Type, TypeParamBound, Visibility,
     WherePredicate,
@@ -155,6 +156,15 @@ impl Function {
         let mut block = Group::new(Delimiter::Brace, body);
         block.set_span(self.body.span());
         quote!(#(#attrs)* #doc #vis #default #sig #block)
+    }
+
+    /// A block that gives what the function does: where it gives nothing, the compiler shows what is to be returned.
+    pub(crate) fn returning(&self, stmts: TokenStream) -> Group {
+        let mut block = Group::new(Delimiter::Brace, stmts);
+        if let ReturnType::Type(_, ty) = &self.sig.output {
+            block.set_span(ty.span());
+        }
+        block
     }
 
     /// The signature with a body that has any type, so that one mistake is one error.
