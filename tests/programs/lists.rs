@@ -397,3 +397,35 @@ fn what_is_taken_out_of_lists_is_what_lies_in_them() -> Result<()> {
     assert_eq!(bits(&unzipped(&fc, &x)?), bits(&(&y + &y.exp()?)?));
     Ok(())
 }
+
+#[autocast(f16)]
+fn references_of_both(x: &Tensor<F32>, w: &Tensor<F32>, fc: &Linear) -> Result<T> {
+    let h = x.matmul(w)?;
+    let mut sum = x.clone();
+    for t in [&h, x, w] {
+        sum = (sum + t)?;
+    }
+    let all = [&h, x].iter().map(|t| t.relu()).collect::<Result<Vec<_>>>()?;
+    for (t, factor) in [(&h, 1.0), (x, 2.0), (&x.matmul(x)?, 3.0)] {
+        sum = (sum + (t * factor)?)?;
+    }
+    let before = sum.clone();
+    let kept = [&x.matmul(w)?, &before, x];
+    let y = fc.forward(x)?;
+    let open = vec![x, &y, &h];
+    for t in all.iter().chain(kept).chain(open) {
+        sum = (sum + t)?;
+    }
+    Ok(sum)
+}
+
+#[test]
+fn references_are_widened_where_they_are_written_in_a_list() -> Result<()> {
+    let x = T::ones([1, 1], &Device::cpu())?;
+    let fc = Linear::new(1, 1, &Device::cpu())?;
+    let given = fc.forward(&x)?.to::<F16>()?.to::<F32>()?.item()?;
+    let sum = references_of_both(&x, &x, &fc)?.item()?;
+    // Each is 1, but for factors, the sum before the last loop and what the layer gives.
+    assert!(((4.0 + 6.0) * 2.0 + 6.0 + given - sum).abs() < 0.01, "{sum} {given}");
+    Ok(())
+}

@@ -21,6 +21,12 @@ pub(crate) fn recast_tensor(expr: Expr, target: &TokenStream) -> Expr {
     enclosed(called(&quote_spanned!(whole.0=> __amp::recast), quote!(#expr, #target), whole.1), whole)
 }
 
+/// The tensor that a reference is to, cast.
+pub(crate) fn cast(lent: &Expr, target: &TokenStream) -> Expr {
+    let whole = ends(lent);
+    Expr::Verbatim(called(&quote_spanned!(whole.0=> __amp::cast), quote!(#lent, #target), whole.1))
+}
+
 /// A tensor that was made without a type, in F32.
 pub(crate) fn of_f32(expr: Expr) -> Expr {
     let whole = ends(&expr);

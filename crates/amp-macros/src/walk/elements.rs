@@ -5,6 +5,7 @@ use super::tuples::{takes_its_type, wrap_elements};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
+use crate::shape::Shape;
 use proc_macro2::Ident;
 use syn::Expr;
 
@@ -38,9 +39,11 @@ impl Walker<'_> {
 
     /// Where what elements that are references refer to lives when it is widened.
     fn slots_of(&mut self, elems: &mut [Arm<'_>]) -> Vec<Ident> {
-        let mut lent: Vec<&mut Expr> = elems.iter_mut().filter_map(|elem| reference(&mut elem.end)).collect();
-        lent.iter_mut().for_each(|elem| self.keep(elem));
-        lent.iter().map_while(|_| self.slot()).collect()
+        if !are_lent(elems) {
+            return Vec::new();
+        }
+        elems.iter_mut().filter_map(|elem| reference(&mut elem.end)).for_each(|elem| self.keep(elem));
+        elems.iter().map_while(|_| self.slot()).collect()
     }
 
     /// Walks like elements, and widens what stands beside F32.
@@ -51,9 +54,12 @@ impl Walker<'_> {
     }
 
     /// Widens what stands beside F32 in like elements, in pairs one by one.
-    fn agree(&self, elems: &mut [(&mut Expr, &mut Value)]) {
+    fn agree(&mut self, elems: &mut [(&mut Expr, &mut Value)]) {
         if elems.iter().any(|(_, value)| value.is_surely(&Prec::F32) && value.shape.gives()) {
             return elems.iter_mut().for_each(|(elem, value)| self.widen_owned(elem, value));
+        }
+        if elems.iter().any(|(_, value)| value.is_surely(&Prec::F32) && value.shape == Shape::Pointer) {
+            return elems.iter_mut().for_each(|(elem, value)| self.widen_lent(elem, value));
         }
         let parts = elems.iter().map(|(_, value)| value.parts.len()).min().unwrap_or(0);
         for i in 0..parts {
@@ -75,6 +81,20 @@ impl Walker<'_> {
         }
     }
 
+    /// Widens what a written reference among references to F32 refers to: it lives as long as they may.
+    fn widen_lent(&mut self, expr: &mut Expr, value: &mut Value) {
+        let written = matches!(expr, Expr::Reference(inner) if inner.mutability.is_none());
+        let narrow = value.sure && matches!(value.prec, Prec::Half(_)) && value.shape == Shape::Pointer;
+        if written
+            && narrow
+            && let Some(slot) = self.slot()
+        {
+            let target = self.target(&Prec::F32);
+            self.rewrite(expr, |lent| emit::kept(&slot, &emit::cast(&lent, &target)));
+            value.prec = Prec::F32;
+        }
+    }
+
     /// Walks like elements of one container.
     pub(super) fn elements<'e>(&mut self, elems: impl Iterator<Item = &'e mut Expr>) -> Value {
         joined(elems.map(|elem| self.expr(elem)).collect())
@@ -83,7 +103,7 @@ impl Walker<'_> {
 
 /// Whether nothing but the types tells where elements meet.
 fn is_open(elems: &mut [Arm<'_>]) -> bool {
-    let lent = elems.iter_mut().all(|elem| reference(&mut elem.end).is_some() && elem.value.prec.is_tensor());
+    let lent = are_lent(elems);
     let coerced = elems.iter_mut().any(|elem| last(&mut elem.end).is_some_and(|elem| takes_its_type(elem)));
     let values: Vec<&Value> = typed(elems).map(|elem| &elem.value).collect();
     let settled = values.iter().all(|value| !value.inferred && !value.is_unsettled() && value.parts.is_empty());
@@ -91,6 +111,17 @@ fn is_open(elems: &mut [Arm<'_>]) -> bool {
     let none = values.iter().any(|value| value.prec == Prec::Other);
     let alike = values.iter().all(|value| value.prec.is_known() && value.prec == values[0].prec);
     (2..=MOST).contains(&values.len()) && settled && tensors && !none && !alike && (!coerced || lent)
+}
+
+/// Whether elements are references to tensors, one of which is written as such.
+fn are_lent(elems: &mut [Arm<'_>]) -> bool {
+    let mut any = false;
+    let all = elems.iter_mut().all(|elem| {
+        let written = reference(&mut elem.end).is_some();
+        any |= written;
+        elem.value.prec.is_tensor() && (written || elem.value.shape == Shape::Pointer)
+    });
+    all && any
 }
 
 /// Element `i` of a tuple.
