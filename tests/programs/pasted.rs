@@ -36,6 +36,20 @@ macro_rules! gain {
     };
 }
 
+amp_policy! { plain_rules { full: [gelu] } }
+
+macro_rules! by_policy {
+    ($name:ident($x:ident), $k:expr, $off:expr) => {
+        #[autocast(bf16, policy = plain_rules, enabled = !$off)]
+        fn $name($x: &T) -> Result<T> {
+            let y = ($x.matmul($x)? * -$k)?;
+            let narrow = std::any::type_name_of_val(&y).contains("BF16");
+            amp_region!(bf16, policy = plain_rules, y * (2.0 * $k))? + f64::from(narrow)
+        }
+    };
+}
+by_policy!(by_policy(x), 1.0 - 2.0, x.rank() == 1 || x.rank() == 2);
+
 macro_rules! nested {
     ($name:ident($x:ident), $k:expr, $off:expr) => {
         #[autocast(bf16, enabled = !$off)]
@@ -78,6 +92,7 @@ fn what_a_macro_was_given_stays_together() -> Result<()> {
     }
     assert_eq!(gain!(0.5 + 0.25), 1.5);
     assert_eq!(nested(&x)?.to_vec()?, [-1.0; 4]);
+    assert_eq!(by_policy(&x)?.to_vec()?, [-4.0; 4]);
     assert_eq!(typed(&x, &8.5)?.to_vec()?, [2.0; 4]);
     Ok(())
 }
