@@ -179,3 +179,35 @@ fn what_took_the_place_of_a_cast_is_narrowed() -> Result<()> {
     assert_eq!(exchanged(&x)?.to_vec()?, by_hand?.to_vec()?);
     Ok(())
 }
+
+/// What is held beside such a cast, and what is done with it in F32, is as it was written.
+#[autocast(f16)]
+fn held(x: &Tensor<F32>) -> Result<(Vec<Tensor<F32>>, usize)> {
+    let wide = x.matmul(x)?.to::<F32>()?;
+    let by_key = std::collections::BTreeMap::from([(3, wide.clone()), (4, x.clone())]);
+    let mut total = 0;
+    let mut given = Vec::new();
+    for (key, wide) in &by_key {
+        total += key + 1;
+        given.push((wide * *key as f32)?.exp()?);
+    }
+    for (key, wide) in by_key.clone() {
+        total += key * 2;
+        let half = x.matmul(x)?;
+        given.push((half + wide)?);
+    }
+    total += by_key.keys().sum::<usize>();
+    let cell = std::cell::RefCell::new(vec![wide.clone()]);
+    cell.borrow_mut().push(x.exp()?);
+    total += cell.borrow().len();
+    given.extend(cell.into_inner());
+    let (pair, count) = (|| (wide.clone(), total + 1))();
+    total += count;
+    let counted = |t: &Tensor<F32>| Ok::<_, Error>((t.to::<F32>()?, 1));
+    let (again, one) = counted(&pair)?;
+    total += one;
+    given.push((again + pair)?);
+    let shared = std::sync::Mutex::new(Some(wide));
+    given.extend(shared.lock().expect("not poisoned").take());
+    Ok((given, total))
+}
