@@ -182,6 +182,7 @@ fn what_took_the_place_of_a_cast_is_narrowed() -> Result<()> {
 
 /// What is held beside such a cast, and what is done with it in F32, is as it was written.
 #[autocast(f16)]
+#[expect(clippy::redundant_closure_call)] // the form is the case
 fn held(x: &Tensor<F32>) -> Result<(Vec<Tensor<F32>>, usize)> {
     let wide = x.matmul(x)?.to::<F32>()?;
     let by_key = std::collections::BTreeMap::from([(3, wide.clone()), (4, x.clone())]);
