@@ -4,6 +4,7 @@
 
 mod accumulators;
 mod budget;
+mod changed;
 mod closures;
 mod collected;
 mod conditional;

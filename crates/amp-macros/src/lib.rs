@@ -10,6 +10,7 @@
 mod amp_op;
 mod args;
 mod budget;
+mod changes;
 mod derive_module;
 mod emit;
 mod error;

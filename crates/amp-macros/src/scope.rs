@@ -4,7 +4,7 @@ use crate::lattice::{Prec, Value};
 use crate::place::Place;
 use crate::walk::{Expect, Growth};
 use std::rc::Rc;
-use syn::Expr;
+use syn::{Expr, Type};
 
 /// A variable of the function.
 pub(crate) struct Var {
@@ -76,6 +76,19 @@ pub(crate) enum Hold {
     /// By value.
     Owned,
     Unknown,
+}
+
+impl Hold {
+    /// What a declared type says.
+    pub(crate) fn of_type(ty: &Type) -> Self {
+        match ty {
+            Type::Group(inner) => Self::of_type(&inner.elem),
+            Type::Paren(inner) => Self::of_type(&inner.elem),
+            Type::Reference(reference) if reference.mutability.is_some() => Self::Exclusive,
+            Type::Reference(_) => Self::Shared,
+            _ => Self::Owned,
+        }
+    }
 }
 
 /// All variables of one round, and which names mean which.
@@ -212,6 +225,11 @@ impl Var {
             Prec::Unknown if all.iter().all(|prec| **prec == Prec::Unknown) => Some(Prec::F32),
             _ => None,
         }
+    }
+
+    /// Whether it neither is nor holds an exclusive reference.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.hold == Hold::Shared || self.value.shape.is_owned()
     }
 
     /// The name, for messages and keys.

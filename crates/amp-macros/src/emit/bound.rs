@@ -122,7 +122,7 @@ impl Bound {
             }
         };
         let repeats = input || unsettled || narrows || is_place(expr);
-        if self.name.is_some() || is_pure(expr) || borrowed && is_pure_place(expr) || !repeats {
+        if self.name.is_some() || is_pure(expr) || is_place(expr) && is_pure_place(expr) || !repeats {
             let held = held(self.asked(at), self.value(at));
             return quote_spanned!(site=> (#held));
         }

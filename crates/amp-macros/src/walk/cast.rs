@@ -108,10 +108,22 @@ impl Walker<'_> {
         let mut operands = Vec::new();
         for &i in tensors {
             let slot = if i == 0 { &mut *call.receiver } else { call.args.get_mut(i - 1)? };
-            let role = if i == 0 { Role::Receiver } else { shared::argument(source, i) };
+            let role = match shared::argument(source, i) {
+                _ if i == 0 => Role::Receiver,
+                Role::Argument if !gated && self.is_lent(slot) => Role::Shared,
+                role => role,
+            };
             operands.push(self.take(slot, (values, i), goal, (source, &name), (role, gated)));
         }
         Some(operands)
+    }
+
+    /// Whether an argument that a tensor's method takes is, or may be, an exclusive reference that stays where it is.
+    fn is_lent(&self, arg: &Expr) -> bool {
+        match arg {
+            Expr::Index(_) => true,
+            arg => self.variable(arg).is_some_and(|var| self.scopes.vars[var].hold == Hold::Exclusive),
+        }
     }
 
     /// Takes operand `i` of the call of `name` out of it; it is `gated` if the call may be none of an operation.
@@ -334,6 +346,14 @@ impl Walker<'_> {
 
     /// The variable and the fields of a place that does not change.
     pub(super) fn fixed_place(&self, place: &Expr) -> Option<(usize, String)> {
+        self.bound_place(place).filter(|(var, fields)| {
+            let var = &self.scopes.vars[*var];
+            var.is_shared() || !self.changes.reach(&format!("{}{fields}", var.name()))
+        })
+    }
+
+    /// As [`fixed_place`](Self::fixed_place), if it does not change through an exclusive reference either.
+    fn bound_place(&self, place: &Expr) -> Option<(usize, String)> {
         match place {
             Expr::Path(_) => {
                 let var = self.variable(place)?;
@@ -342,13 +362,13 @@ impl Walker<'_> {
             Expr::Field(field) => {
                 let (var, mut fields) = match &*field.base {
                     Expr::Path(_) => (self.variable(&field.base)?, String::new()),
-                    base => self.fixed_place(base)?,
+                    base => self.bound_place(base)?,
                 };
                 let member = field.member.to_token_stream();
                 fields.push_str(&format!(".{member}"));
                 self.scopes.vars[var].fixed_fields.then_some((var, fields))
             }
-            Expr::Paren(inner) => self.fixed_place(&inner.expr),
+            Expr::Paren(inner) => self.bound_place(&inner.expr),
             _ => None,
         }
     }

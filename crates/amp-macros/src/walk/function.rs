@@ -3,7 +3,7 @@
 use super::Walker;
 use crate::lattice::Value;
 use crate::scope::Hold;
-use syn::{FnArg, Pat, Signature, Type};
+use syn::{FnArg, Pat, Signature};
 
 impl Walker<'_> {
     /// Declares the parameters of a function.
@@ -24,16 +24,11 @@ impl Walker<'_> {
                     let first = self.scopes.vars.len();
                     let value = self.type_value(&typed.ty);
                     self.bind(&typed.pat, &value, true);
-                    let exclusive =
-                        matches!(bare(&typed.ty), Type::Reference(reference) if reference.mutability.is_some());
+                    let hold = Hold::of_type(&typed.ty);
                     if let (Pat::Ident(_), Some(var)) = (&*typed.pat, self.scopes.vars.get_mut(first)) {
-                        var.hold = match bare(&typed.ty) {
-                            Type::Reference(_) if exclusive => Hold::Exclusive,
-                            Type::Reference(_) => Hold::Shared,
-                            _ => Hold::Owned,
-                        };
+                        var.hold = hold;
                     }
-                    if exclusive || !matches!(&*typed.pat, Pat::Ident(_)) {
+                    if hold == Hold::Exclusive || !matches!(&*typed.pat, Pat::Ident(_)) {
                         self.scopes.vars[first..]
                             .iter_mut()
                             .for_each(|var| (var.fixed, var.fixed_fields) = (false, false));
@@ -41,14 +36,5 @@ impl Walker<'_> {
                 }
             }
         }
-    }
-}
-
-/// A type without the groups that macros put around it.
-fn bare(ty: &Type) -> &Type {
-    match ty {
-        Type::Group(inner) => bare(&inner.elem),
-        Type::Paren(inner) => bare(&inner.elem),
-        ty => ty,
     }
 }

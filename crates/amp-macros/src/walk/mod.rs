@@ -37,6 +37,7 @@ mod tuples;
 mod unlisted;
 
 use crate::args::{Region, param_name};
+use crate::changes::Changes;
 use crate::error::Errors;
 use crate::flow::{Carried, Direct, Flows, Site};
 use crate::hoist::{Hoists, Step, Use};
@@ -50,6 +51,7 @@ pub(crate) use grown::Growth;
 use grown::same_lists;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
+use std::rc::Rc;
 use syn::{Block, Expr, ExprBlock, Stmt, Type, parse_quote};
 
 /// What stays the same for a whole function.
@@ -102,6 +104,7 @@ pub(crate) struct Walker<'a> {
     /// It runs in full precision within one that does not: how many variables there were before it.
     switched_off: Option<usize>,
     rules: Rules,
+    changes: Rc<Changes>,
     scopes: Scopes,
     settled: Settled,
     steps: Vec<Step>,
@@ -179,8 +182,9 @@ pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walk
 /// The last round of a body, its casts written.
 fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
     let body = &configured::enclose(&parens::quiet(body));
+    let changes = Rc::new(Changes::of(body, start.rules));
     let mut settled = Settled { first: true, ..Settled::default() };
-    let mut walker = round(start, body, settled.clone(), None).0;
+    let mut walker = round(start, (body, &changes), settled.clone(), None).0;
     settled.first = walker.scopes.vars.iter().any(|var| var.empty);
     for _ in 0..MAX_ROUNDS {
         let (vars, carried) = (walker.scopes.choose(), walker.flows.carried().clone());
@@ -190,16 +194,21 @@ fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
             break;
         }
         settled = next;
-        walker = round(start, body, settled.clone(), None).0;
+        walker = round(start, (body, &changes), settled.clone(), None).0;
     }
     settled.direct = walker.flows.direct();
     settled.mentions = walker.mentions;
     let hoists = Hoists::plan(&walker.uses);
-    round(start, body, settled, Some(hoists))
+    round(start, (body, &changes), settled, Some(hoists))
 }
 
 /// Casts are written when it is known which of them are made ahead.
-fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<Hoists>) -> (Walker<'a>, Block, Value) {
+fn round<'a>(
+    start: &Start<'a>,
+    (body, changes): (&Block, &Rc<Changes>),
+    settled: Settled,
+    hoists: Option<Hoists>,
+) -> (Walker<'a>, Block, Value) {
     let flows = Flows::knowing(settled.carried.clone());
     let mut walker = Walker {
         writes: hoists.is_some(),
@@ -207,6 +216,7 @@ fn round<'a>(start: &Start<'a>, body: &Block, settled: Settled, hoists: Option<H
         region: start.region.clone(),
         switched_off: None,
         rules: start.rules.clone(),
+        changes: changes.clone(),
         scopes: Scopes::default(),
         settled,
         steps: Vec::new(),

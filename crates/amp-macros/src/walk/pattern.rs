@@ -4,10 +4,11 @@ use super::Walker;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
 use crate::place::Place;
+use crate::scope::Hold;
 use crate::shape::Shape;
 use quote::ToTokens;
 use std::rc::Rc;
-use syn::{Expr, Member, Pat, PatIdent, PatTuple, PatTupleStruct};
+use syn::{Expr, Member, Pat, PatIdent, PatTuple, PatTupleStruct, Type};
 
 impl Walker<'_> {
     /// Declares the variables of a pattern that may not match, or holds what it matches: the value is needed as it is.
@@ -24,7 +25,9 @@ impl Walker<'_> {
             Pat::Type(typed) => {
                 let declared = self.type_value(&typed.ty);
                 let known = declared.prec != Prec::Opaque;
+                let first = self.scopes.vars.len();
                 self.declare(&typed.pat, if known { &declared } else { value }, known);
+                self.hold_as(&typed.pat, first, &typed.ty);
             }
             Pat::Reference(inner) => self.declare(&inner.pat, &value.clone().shaped(value.shape.behind()), declared),
             Pat::Paren(inner) => self.declare(&inner.pat, value, declared),
@@ -50,6 +53,13 @@ impl Walker<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Notes how a variable of a declared type, which is declared, has what it stands for.
+    pub(super) fn hold_as(&mut self, pat: &Pat, var: usize, ty: &Type) {
+        if let (Pat::Ident(PatIdent { by_ref: None, .. }), Type::Reference(_)) = (pat, ty) {
+            self.scopes.vars[var].hold = Hold::of_type(ty);
         }
     }
 

@@ -111,8 +111,11 @@ impl Walker<'_> {
         if is_unchanging(&pat) {
             self.scopes.vars[first].constant = constant;
         }
-        if let (Pat::Ident(_), Some(hold)) = (&pat, held_by(&init.expr)) {
+        if let (Pat::Ident(PatIdent { by_ref: None, .. }), Some(hold)) = (&pat, held_by(&init.expr)) {
             self.scopes.vars[first].hold = hold;
+        }
+        if let Some(ty) = &named {
+            self.hold_as(&pat, first, ty);
         }
         let Local { pat, init: Some(init), .. } = local else { return Vec::new() };
         if let Pat::Ident(_) = pat {
