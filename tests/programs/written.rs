@@ -175,3 +175,22 @@ fn folds_begin_with_what_branches_joined() -> Result<()> {
     assert_eq!(bits(&chained(Some(&norm), &blocks, &x)?), bits(&normed));
     Ok(())
 }
+
+#[autocast(f16)]
+fn named_in_a_macro(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let s = x.softmax(-1)?;
+    macro_rules! probabilities {
+        () => {
+            s.clone()
+        };
+    }
+    s.matmul(w)?;
+    Ok(probabilities!())
+}
+
+#[test]
+fn what_a_macro_of_the_body_names_is_not_rounded() -> Result<()> {
+    let x = random([4, 4])?;
+    assert_eq!(bits(&named_in_a_macro(&x, &x)?), bits(&x.softmax(-1)?));
+    Ok(())
+}

@@ -9,7 +9,7 @@ use crate::rules::{Rule, Rules};
 use quote::ToTokens;
 use syn::parse::Parser;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Block, Expr, ExprMethodCall, Macro, UnOp};
+use syn::{BinOp, Block, Expr, ExprMethodCall, ItemMacro, Macro, UnOp};
 
 /// Methods that are no operations and only look at what they are called on.
 const LOOKING: &[&str] = &[
@@ -22,6 +22,8 @@ pub(crate) struct Changes {
     whole: Vec<String>,
     /// Places of which only what is in their fields may change: they are borrowed by a method, which may not be a tensor's.
     within: Vec<String>,
+    /// The names in macros that the body defines: who calls them uses these variables, and it is not seen how.
+    in_macros: Vec<String>,
 }
 
 impl Changes {
@@ -29,6 +31,11 @@ impl Changes {
         let mut search = Search { rules, found: Self::default() };
         search.visit_block(body);
         search.found
+    }
+
+    /// Whether a macro that the body defines names this variable.
+    pub(crate) fn in_macros(&self, variable: &str) -> bool {
+        self.in_macros.iter().any(|name| name == variable)
     }
 
     /// Whether a place, or what it is a part of, may change, or what is a part of it.
@@ -131,6 +138,11 @@ impl Visit<'_> for Search<'_> {
             Expr::Verbatim(tokens) => self.found.whole.extend(names(tokens)),
             expr => visit::visit_expr(self, expr),
         }
+    }
+
+    fn visit_item_macro(&mut self, item: &ItemMacro) {
+        self.found.in_macros.extend(names(&item.mac.tokens));
+        self.visit_macro(&item.mac);
     }
 
     /// Of the tokens of a macro nobody knows what becomes of them, but of those of a region.

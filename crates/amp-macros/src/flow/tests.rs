@@ -217,6 +217,9 @@ fn every_full_operation_is_written_narrow_or_has_a_reason() {
 #[test]
 fn what_somebody_needs_in_f32_is_not() {
     for body in [
+        "let n = x.softmax(-1)?; macro_rules! n { () => { n.clone() } } n.matmul(w)?; Ok(n!())",
+        "let mut n; macro_rules! n { () => { n.clone() } } n = x.softmax(-1)?; n.matmul(w)?; Ok(n!())",
+        "let n = (x.softmax(-1)?, w); macro_rules! n { () => { n.0.clone() } } n.0.matmul(w)?; Ok(n!())",
         "x.softmax(-1)",
         "let n = x.softmax(-1)?; n.matmul(w)?; Ok(n)",
         "let n = x.softmax(-1)?; if c { return Ok(n); } n.matmul(w)",

@@ -140,8 +140,7 @@ impl Walker<'_> {
     pub(super) fn named_in(&mut self, tokens: &TokenStream) {
         for name in emit::names(tokens) {
             if let Some(var) = self.scopes.find(&name) {
-                self.flows.read(&Slot::of(var));
-                self.flows.read_fields(&Slot::of(var));
+                self.needed(&Slot::of(var));
             }
         }
     }

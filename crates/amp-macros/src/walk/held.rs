@@ -14,6 +14,15 @@ impl Walker<'_> {
         self.flows.forget(slot);
         self.hold_parts(slot, value);
         self.pin(slot, value);
+        if self.changes.in_macros(self.scopes.vars[slot.var].name()) {
+            self.needed(slot);
+        }
+    }
+
+    /// What the slot holds is needed as it is.
+    pub(super) fn needed(&mut self, slot: &Slot) {
+        self.flows.read(slot);
+        self.flows.read_fields(slot);
     }
 
     /// The slot may hold the value, or something of it: a cast to F32 that the user wrote is not undone there either.
