@@ -1,7 +1,7 @@
 //! Closures and async blocks that share tensors with what is around them.
 
 use super::{T, random};
-use amp::nn::Linear;
+use amp::nn::{LayerNorm, Linear};
 use amp::prelude::*;
 use std::task::{Context, Poll, Waker};
 
@@ -148,5 +148,160 @@ fn one_of_what_two_arguments_make_joins_as_branches_do() -> Result<()> {
             assert_eq!(got.to_vec()?, expected.to_vec()?);
         }
     }
+    Ok(())
+}
+
+type Call<'a> = Box<dyn Fn(&Tensor<F32>) -> Result<Tensor<F32>> + 'a>;
+
+mod kept {
+    use super::{Call, T};
+    use amp::nn::{LayerNorm, Linear};
+    use amp::prelude::*;
+    use std::collections::HashMap;
+
+    #[autocast(f16)]
+    pub fn pushed(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let mut all: Vec<Call<'_>> = Vec::new();
+        all.push(Box::new(|t| t.matmul(w)));
+        all[0](x)
+    }
+
+    #[autocast(f16)]
+    pub fn pushed_by_name(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let mut all: Vec<Call<'_>> = Vec::new();
+        for _ in 0..2 {
+            let one = |t: &Tensor<F32>| -> Result<Tensor<F32>> { t.matmul(w) };
+            all.push(Box::new(one));
+        }
+        all[1](x)
+    }
+
+    #[autocast(f16)]
+    pub fn in_branches(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let one: Call<'_> = if x.rank() == 2 { Box::new(|t| t.matmul(w)) } else { Box::new(|t| w.matmul(t)) };
+        one(x)
+    }
+
+    #[autocast(f16)]
+    pub fn borrowed_in_branches(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let one: &dyn Fn(&Tensor<F32>) -> Result<Tensor<F32>> =
+            if x.rank() == 2 { &|t| t.matmul(w) } else { &|t| w.matmul(t) };
+        one(x)
+    }
+
+    #[autocast(f16)]
+    pub fn later(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let one: Call<'_>;
+        if x.rank() == 2 {
+            one = Box::new(|t| t.matmul(w));
+        } else {
+            one = Box::new(|t| w.matmul(t));
+        }
+        one(x)
+    }
+
+    #[autocast(f16)]
+    pub fn inserted(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let mut all: HashMap<&str, Call<'_>> = HashMap::new();
+        all.insert("a", Box::new(|t| t.matmul(w)));
+        all["a"](x)
+    }
+
+    #[autocast(f16)]
+    pub fn of_a_block(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let one = {
+            let w = w;
+            |t: &Tensor<F32>| t.matmul(w)
+        };
+        one(x)
+    }
+
+    #[autocast(f16)]
+    pub fn iterated(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let list = [x];
+        let mut all: Vec<Box<dyn Iterator<Item = Result<Tensor<F32>>> + '_>> = Vec::new();
+        all.push(Box::new(list.iter().map(|t| -> Result<Tensor<F32>> { t.matmul(w) })));
+        all[0].next().unwrap()
+    }
+
+    fn hold<'a>(all: &mut Vec<Call<'a>>, one: impl Fn(&Tensor<F32>) -> Result<Tensor<F32>> + 'a) {
+        all.push(Box::new(one));
+    }
+
+    #[autocast(f16)]
+    pub fn handed_on(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        let mut all = Vec::new();
+        hold(&mut all, |t| t.matmul(w));
+        all[0](x)
+    }
+
+    #[autocast(f16)]
+    pub fn by_another_name(x: &T, w: &T) -> Result<T> {
+        let one = {
+            let w: &T = w;
+            |t: &T| w.matmul(t)?.matmul(w)
+        };
+        one(w)?.matmul(x)
+    }
+
+    #[autocast(f16)]
+    fn made<'a>(w: &'a Tensor<F32>) -> Call<'a> {
+        Box::new(|t| t.matmul(w))
+    }
+
+    /// Each captures what the parameters refer to, and outlives them.
+    #[autocast(f16)]
+    pub fn of_modules<'a>(fc: &'a Linear, ln: &'a LayerNorm, w: &'a Tensor<F32>) -> Vec<Call<'a>> {
+        let mut all: Vec<Call<'a>> = Vec::new();
+        all.push(Box::new(|t| ln.forward(&fc.forward(t)?)));
+        all.push(Box::new(|t| fc.forward(&w.softmax(-1)?.matmul(t)?)));
+        all.push(Box::new(|t| amp::functional::linear(t, w, None)));
+        all.push(Box::new(|t| Tensor::cat(&[w, &t.matmul(w)?], 0)));
+        all
+    }
+
+    pub fn returned(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
+        made(w)(x)
+    }
+}
+
+/// What is used up where it stands shares its casts with what is around it.
+#[autocast(f16, max_casts = 4)]
+fn used_up(x: &Tensor<F32>, ws: &[Tensor<F32>; 1]) -> Result<T> {
+    let h = x.matmul(x)?;
+    let by_x = |t: &Tensor<F32>| t.matmul(x);
+    let mut all = ws.iter().map(|w| w.matmul(x)).collect::<Result<Vec<_>>>()?;
+    all.extend(ws.iter().map(|w| by_x(w)).collect::<Result<Vec<_>>>()?);
+    for y in ws.iter().map(|w| x.matmul(w)) {
+        all.push(y?);
+    }
+    all.iter().try_fold(h.to::<F32>()?, |sum, y| sum + y)
+}
+
+#[test]
+fn closures_that_are_kept_narrow_for_themselves() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let by_hand = x.to::<F16>()?.matmul(&w.to::<F16>()?)?.to::<F32>()?.to_vec()?;
+    let kept = [
+        kept::pushed,
+        kept::pushed_by_name,
+        kept::in_branches,
+        kept::borrowed_in_branches,
+        kept::later,
+        kept::inserted,
+        kept::of_a_block,
+        kept::iterated,
+        kept::handed_on,
+        kept::returned,
+    ];
+    for (i, f) in kept.iter().enumerate() {
+        assert_eq!(f(&x, &w)?.to_vec()?, by_hand, "{i}");
+    }
+    let (fc, ln) = (Linear::new(4, 4, &Device::cpu())?, LayerNorm::new(4, &Device::cpu())?);
+    for f in kept::of_modules(&fc, &ln, &w) {
+        assert_eq!(f(&x)?.dims()[1], 4);
+    }
+    assert_eq!(kept::by_another_name(&x, &w)?.dims(), [4, 4]);
+    assert_eq!(used_up(&x, &[w])?.dims(), [4, 4]);
     Ok(())
 }

@@ -135,6 +135,11 @@ impl Visit<'_> for Search<'_> {
                 self.look(&binary.right);
             }
             Expr::MethodCall(call) => self.method(call),
+            // What is called holds no tensors that it could be asked for.
+            Expr::Call(call) => {
+                self.look(&call.func);
+                call.args.iter().for_each(|arg| self.visit_expr(arg));
+            }
             Expr::Verbatim(tokens) => self.found.whole.extend(names(tokens)),
             expr => visit::visit_expr(self, expr),
         }
@@ -174,6 +179,7 @@ mod tests {
             ("{ if let Some(k) = s.slot { renew!(k.w) } }", "s.slot k.w w", "s.k"),
             ("{ amp_region!(f32, { *k = x.relu()? }) }", "k", "x"),
             ("{ xs.iter().map(|x| x.matmul(k)).collect() }", "", "xs x k"),
+            ("{ xs.iter().map(|x| f(&x)).collect::<Vec<_>>() }", "", "xs f"),
         ] {
             let changes = Changes::of(&syn::parse_str(text).unwrap(), &Rules::default());
             changed.split_whitespace().for_each(|place| assert!(changes.reach(place), "{text} changes {place}"));

@@ -1,7 +1,8 @@
 //! Where a narrowing is made: once, at the lowest point that all its uses share, and outside of loops.
 //!
 //! Uses in exclusive branches are not merged (a path that uses the value nowhere would pay for them), and nothing is
-//! lifted out of a `move` closure or an async block or shared with it: it would then own the copy.
+//! lifted out of a `move` closure or an async block or shared with it: it would then own the copy. Nor is anything lifted
+//! out of a closure that somebody may keep for longer than the copy lives.
 
 use std::collections::HashMap;
 use syn::Expr;
@@ -15,9 +16,9 @@ pub(crate) enum Step {
     Branch(u32, u32),
     /// The body or condition of a loop.
     Loop(u32),
-    /// A closure that borrows.
+    /// A closure that borrows, and is used up where it stands or held by a variable.
     Closure(u32),
-    /// A `move` closure or async block.
+    /// A `move` closure, one that may be kept, or an async block.
     Barrier(u32),
 }
 

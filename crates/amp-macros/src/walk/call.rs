@@ -1,6 +1,7 @@
 //! Calls of methods.
 
 use super::Walker;
+use super::consumed::{consumes, hands_on};
 use super::methods::is_iterator_fold;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
@@ -13,6 +14,7 @@ impl Walker<'_> {
         let source = expr.clone();
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let name = call.method.to_string();
+        self.consumed = consumes(&name) || self.consumed && hands_on(&name);
         if name == "to" && self.rules.find("to").is_none_or(|found| !found.listed) {
             return match call.turbofish {
                 Some(_) => self.explicit_cast(call, &source),

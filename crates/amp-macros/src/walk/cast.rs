@@ -12,7 +12,7 @@ use crate::scope::Hold;
 use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, PathArguments, Type};
+use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, PathArguments, Type, parse_quote_spanned};
 
 /// What the tensor arguments of a call are cast to.
 pub(super) enum Goal {
@@ -146,8 +146,33 @@ impl Walker<'_> {
             Some(treatment) => (treatment, None),
             None => self.treatment(slot, value, goal, receiver, gated),
         };
-        let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
+        let expr = self.taken(slot, &treatment);
         Operand { expr, role, treatment, late: value.is_unsettled(), tally }
+    }
+
+    /// Takes an operand out of its call.
+    pub(super) fn taken(&self, slot: &mut Expr, treatment: &Treatment) -> Expr {
+        let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
+        match self.captured_reference(&expr).filter(|_| !matches!(treatment, Treatment::Nothing)) {
+            Some(at) => parse_quote_spanned!(at=> &*#expr),
+            None => expr,
+        }
+    }
+
+    /// The place of a module, to be borrowed.
+    pub(super) fn referred(&self, place: Expr) -> Expr {
+        match self.captured_reference(&place) {
+            Some(at) => parse_quote_spanned!(at=> (*#place)),
+            None => place,
+        }
+    }
+
+    /// Where an expression stands that is a variable, a shared reference, of what is around a closure: the closure captures
+    /// what it refers to, as in the call as written, and may outlive the variable.
+    fn captured_reference(&self, expr: &Expr) -> Option<Span> {
+        let var = self.variable(expr)?;
+        let captured = self.scopes.vars[var].hold == Hold::Shared && self.is_captured(var);
+        captured.then(|| Span::mixed_site().located_at(emit::ends(expr).0))
     }
 
     /// A cast the user wrote must not be undone.

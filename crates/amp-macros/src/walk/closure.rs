@@ -10,23 +10,31 @@ use crate::scope::Hold;
 use std::rc::Rc;
 use syn::{ExprClosure, ReturnType};
 
+/// What is known about who a closure is given to.
+#[derive(Clone, Default)]
+pub(super) struct Given<'p> {
+    /// Where its result goes.
+    pub(super) place: Expect,
+    /// The place that its last parameter is an item of.
+    pub(super) items: Option<&'p Rc<Place>>,
+    /// They may keep it for longer than what is made in the block around it lives.
+    pub(super) kept: bool,
+}
+
 impl Walker<'_> {
-    /// Walks the closure that a variable holds: who calls it comes later, and with it the types of its parameters.
-    pub(super) fn closure_variable(&mut self, closure: &mut ExprClosure) -> Value {
+    /// Walks the closure that a variable holds: who calls it comes later, and with it the types of its parameters. It
+    /// may be given to somebody who keeps it.
+    pub(super) fn closure_variable(&mut self, closure: &mut ExprClosure, given: bool) -> Value {
         let params = vec![Value::late(); closure.inputs.len()];
         // The variable stands for what calls of the closure give.
-        let Value { flow, pinned, .. } = self.closure(closure, &params);
+        let Value { flow, pinned, .. } = self.closure_over(closure, &params, Given { kept: given, ..Given::default() });
         Value { flow, pinned, ..Value::other() }
     }
 
-    /// Walks a closure that is called with these values; gives the value of its body, which whoever calls it uses.
-    pub(super) fn closure(&mut self, closure: &mut ExprClosure, params: &[Value]) -> Value {
-        self.closure_into(closure, params, Expect::Nothing)
-    }
-
-    /// As [`closure`](Self::closure), where the result goes to a place of this kind, if it declares none itself.
-    pub(super) fn closure_into(&mut self, closure: &mut ExprClosure, params: &[Value], place: Expect) -> Value {
-        self.closure_over(closure, params, place, None)
+    /// Walks a closure that is given to somebody who may keep it, and whose result goes to a place of this kind, if it
+    /// declares none itself; gives the value of its body, which whoever calls it uses.
+    pub(super) fn closure_into(&mut self, closure: &mut ExprClosure, place: Expect) -> Value {
+        self.closure_over(closure, &[], Given { place, kept: true, items: None })
     }
 
     /// Walks the closure of a fold, where this variable stands for what has been folded so far.
@@ -35,27 +43,22 @@ impl Walker<'_> {
         var: usize,
         closure: &mut ExprClosure,
         mut params: Vec<Value>,
-        (place, items): (Expect, Option<&Rc<Place>>),
+        given: Given<'_>,
     ) -> Value {
         self.repeated(|walker| {
             params.iter_mut().take(1).for_each(|so_far| so_far.pinned = walker.flows.pin_of(&Slot::of(var)));
-            let result = walker.closure_over(closure, &params, place, items);
+            let result = walker.closure_over(closure, &params, given.clone());
             walker.assign_var(var, &result);
             walker.pin(&Slot::of(var), &result);
             result
         })
     }
 
-    /// As [`closure_into`](Self::closure_into), where the last parameter is an item of this place.
-    pub(super) fn closure_over(
-        &mut self,
-        closure: &mut ExprClosure,
-        params: &[Value],
-        place: Expect,
-        items: Option<&Rc<Place>>,
-    ) -> Value {
+    /// Walks a closure that is called with these values.
+    pub(super) fn closure_over(&mut self, closure: &mut ExprClosure, params: &[Value], given_to: Given<'_>) -> Value {
+        let Given { place, items, kept } = given_to;
         let node = self.fresh_id();
-        let owns = closure.capture.is_some() || closure.asyncness.is_some();
+        let owns = kept || closure.capture.is_some() || closure.asyncness.is_some();
         self.steps.push(if owns { Step::Barrier(node) } else { Step::Closure(node) });
         let given = given(&closure.body);
         let given = given.iter().filter_map(|name| self.scopes.find(name));

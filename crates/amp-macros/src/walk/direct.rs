@@ -96,7 +96,7 @@ impl Walker<'_> {
     fn condition(&self, takers: &[Rc<Taker>], depth: u32) -> Option<TokenStream> {
         takers.iter().try_fold(self.target(&self.lower()), |others, taker| {
             let View { expr: place, whole, typed } = taker.place.seen_from(&self.scopes)?;
-            let plain = whole && taker.fixed;
+            let (plain, place) = (whole && taker.fixed, self.referred(place));
             // A closure captures what is named in it, even where that does not run.
             let askable = typed && taker.closures.starts_with(&self.closures());
             if !plain && !askable {

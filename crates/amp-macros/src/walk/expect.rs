@@ -4,8 +4,9 @@ use crate::lattice::{Prec, Value};
 use syn::{ReturnType, Type};
 
 /// What the place that a value goes to declares.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Expect {
+    #[default]
     Nothing,
     /// A tensor (or a container of tensors) of this precision.
     Prec(Prec),

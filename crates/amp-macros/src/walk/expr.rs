@@ -20,6 +20,7 @@ use syn::{Expr, ExprAssign, ExprLit, ExprPath, Lit, Pat, UnOp};
 impl Walker<'_> {
     /// Walks an expression and puts its casts in.
     pub(super) fn expr(&mut self, expr: &mut Expr) -> Value {
+        self.consumed &= matches!(expr, Expr::MethodCall(_) | Expr::Try(_) | Expr::Paren(_));
         let shape = Shape::of_expr(expr);
         let value = self.walk_expr(expr);
         let shape = shape(value.shape);
@@ -54,7 +55,10 @@ impl Walker<'_> {
                 value
             }
             Expr::Group(inner) => self.expr(&mut inner.expr),
-            Expr::Try(inner) => self.beginning(&mut inner.expr, inner.question_token.span),
+            Expr::Try(inner) => {
+                self.consumed = true;
+                self.beginning(&mut inner.expr, inner.question_token.span)
+            }
             Expr::Await(inner) => self.beginning(&mut inner.base, inner.dot_token.span),
             Expr::Unary(unary) => {
                 let deref = matches!(unary.op, UnOp::Deref(_));
@@ -116,7 +120,7 @@ impl Walker<'_> {
             Expr::Async(inner) => self.async_block(inner),
             Expr::Closure(inner) => {
                 // Who calls it says what it returns.
-                let Value { flow, .. } = self.closure_into(inner, &[], Expect::Open);
+                let Value { flow, .. } = self.closure_into(inner, Expect::Open);
                 Value { flow, ..Value::other() }
             }
             Expr::Return(inner) => {

@@ -9,7 +9,7 @@ use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
 use crate::plan::Row;
 use crate::shape::Shape;
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::Span;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprCall};
@@ -63,12 +63,10 @@ impl Walker<'_> {
         };
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
-        let operand = |(elem, value): (&mut Expr, &Value)| Operand {
-            expr: std::mem::replace(elem, Expr::Verbatim(TokenStream::new())),
-            role: Role::Argument,
-            treatment: treatment(value),
-            late: value.is_unsettled(),
-            tally: None,
+        let operand = |(elem, value): (&mut Expr, &Value)| {
+            let treatment = treatment(value);
+            let expr = self.taken(elem, &treatment);
+            Operand { expr, role: Role::Argument, treatment, late: value.is_unsettled(), tally: None }
         };
         let elems = literal_list(&mut call.args[0]).into_iter().flatten();
         let operands = elems.zip(values).map(operand).collect();

@@ -36,6 +36,7 @@ impl Walker<'_> {
 
     pub(super) fn for_loop(&mut self, expr: &mut ExprForLoop) -> Value {
         let place = self.place(&expr.expr);
+        self.consumed = true;
         let items = self.expr(&mut expr.expr);
         let mark = self.scopes.enter();
         let node = self.fresh_id();

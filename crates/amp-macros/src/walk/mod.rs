@@ -9,6 +9,7 @@ mod call;
 mod cast;
 mod closure;
 mod configured;
+mod consumed;
 mod control;
 mod destructure;
 mod direct;
@@ -114,6 +115,8 @@ pub(crate) struct Walker<'a> {
     binding_scope: Option<usize>,
     /// What the elements are expected to be that the iterator which is walked next is collected into.
     collected: Option<Expect>,
+    /// What is walked next, an iterator or an option, is used up where it stands.
+    consumed: bool,
     next_id: u32,
     flows: Flows,
     next_site: Site,
@@ -223,6 +226,7 @@ fn round<'a>(
         tails: Vec::new(),
         binding_scope: None,
         collected: None,
+        consumed: false,
         next_id: 0,
         flows,
         next_site: 0,

@@ -80,16 +80,20 @@ impl Walker<'_> {
         // What its own type says of it, it says better than the module's.
         let other_half = |i: usize| matches!(values[i].prec, Prec::Half(_)) && values[i].prec != self.lower();
         let asked_of = |i: usize| other_half(i) || i == 0 && !values[i].prec.is_known();
-        let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-        let operand = |(&i, (late, tally)): (&usize, (bool, Option<Ident>))| Operand {
-            treatment: if late { Treatment::Late(region.clone()) } else { Treatment::To(region.clone()) },
-            expr: take(&mut call.args[i]),
-            role: if late || asked_of(i) { Role::Input } else { shared::argument(source, i + 1) },
-            late: values[i].is_unsettled(),
-            tally,
+        let operand = |(&i, (late, tally)): (&usize, (bool, Option<Ident>))| {
+            let treatment = if late { Treatment::Late(region.clone()) } else { Treatment::To(region.clone()) };
+            let role = if late || asked_of(i) { Role::Input } else { shared::argument(source, i + 1) };
+            Operand {
+                expr: self.taken(&mut call.args[i], &treatment),
+                role,
+                treatment,
+                late: values[i].is_unsettled(),
+                tally,
+            }
         };
         let operands = asked.iter().zip(late.into_iter().zip(tallies)).map(operand).collect();
-        let receiver = take(&mut call.receiver);
+        let receiver = std::mem::replace(&mut *call.receiver, Expr::Verbatim(TokenStream::new()));
+        let receiver = self.referred(receiver);
         let place = (emit::ends(source).0, call.method.span(), call.paren_token.span.join());
         let mut whole = call.clone();
         let half = matches!(self.lower(), Prec::Half(_));

@@ -2,6 +2,7 @@
 
 use super::Walker;
 use super::cast::{Goal, as_written};
+use super::closure::Given;
 use super::made::settled;
 use super::methods::{INFERRED, gives_what_is_asked};
 use super::tail::may_differ;
@@ -148,13 +149,14 @@ impl Walker<'_> {
     pub(super) fn operation(&mut self, expr: &mut Expr, source: &Expr, name: &str, found: Found) -> Value {
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let site = self.site();
+        let kept = !self.consumed;
         let mut values = vec![self.global(&mut call.receiver)];
         let item = values[0].clone().shaped(Shape::Unknown);
         let own = self.may_be_own(&values[0]);
         for arg in &mut call.args {
             values.push(match arg {
                 Expr::Closure(inner) => {
-                    drop(self.closure(inner, std::slice::from_ref(&item)));
+                    drop(self.closure_over(inner, std::slice::from_ref(&item), Given { kept, ..Given::default() }));
                     Value::other()
                 }
                 arg => match own.then(|| self.listed(arg)).flatten() {

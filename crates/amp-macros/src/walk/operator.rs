@@ -172,10 +172,9 @@ impl Walker<'_> {
     ) {
         let Expr::Binary(binary) = expr else { return };
         let at = binary.op.span();
-        let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Verbatim(TokenStream::new()));
-        let operands = [take(&mut binary.left), take(&mut binary.right)].into_iter().zip(treatments).zip(values);
-        let operand = |((expr, treatment), value): ((Expr, Treatment), &Value)| Operand {
-            expr,
+        let operands = [&mut *binary.left, &mut *binary.right].into_iter().zip(treatments).zip(values);
+        let operand = |((expr, treatment), value): ((&mut Expr, Treatment), &Value)| Operand {
+            expr: self.taken(expr, &treatment),
             role: Role::Operator,
             treatment,
             late: value.is_unsettled(),

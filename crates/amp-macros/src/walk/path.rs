@@ -1,6 +1,7 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
 use super::cast::{Goal, as_written};
+use super::closure::Given;
 use super::direct::Written;
 use super::made::{made, settled};
 use super::operation::{Called, Form, castable, judged};
@@ -59,7 +60,7 @@ impl Walker<'_> {
     /// A call of what is no path; of a closure that is written there it is seen what it gives.
     fn called(&mut self, call: &mut ExprCall) -> Value {
         let given = match written_closure(&mut call.func) {
-            Some(closure) => self.closure_into(closure, &[], Expect::Open),
+            Some(closure) => self.closure_over(closure, &[], Given { place: Expect::Open, ..Given::default() }),
             None => {
                 self.expr(&mut call.func);
                 Value::opaque()
@@ -85,7 +86,7 @@ impl Walker<'_> {
             }
             // What a list or an iterator is made with gives its elements.
             "from_fn" | "repeat_with" if one && let Expr::Closure(closure) = &mut call.args[0] => {
-                Some(self.closure_into(closure, &[], Expect::Open).shaped(Shape::Unknown))
+                Some(self.closure_into(closure, Expect::Open).shaped(Shape::Unknown))
             }
             "Err" => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
@@ -152,7 +153,7 @@ impl Walker<'_> {
     pub(super) fn argument(&mut self, arg: &mut Expr) -> Value {
         if let Expr::Closure(closure) = arg {
             // Who calls it says what it returns.
-            drop(self.closure_into(closure, &[], Expect::Open));
+            drop(self.closure_into(closure, Expect::Open));
             return Value::other();
         }
         if let Some(list) = self.listed(arg) {

@@ -90,7 +90,8 @@ impl Walker<'_> {
         let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
         let constant = named::is_named(&init.expr, &self.scopes).then(|| Rc::new((*init.expr).clone()));
-        let mut value = self.initial(init, named.as_ref(), &expect.of_variable());
+        let hold = self.held_by(&init.expr);
+        let mut value = self.initial(init, (&pat, named.as_ref()), &expect.of_variable());
         let list = named.as_ref().map_or(matches!(pat, Pat::Slice(_)), names_container);
         value.inferred &= !(list && collects(&init.expr));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
@@ -111,7 +112,7 @@ impl Walker<'_> {
         if is_unchanging(&pat) {
             self.scopes.vars[first].constant = constant;
         }
-        if let (Pat::Ident(PatIdent { by_ref: None, .. }), Some(hold)) = (&pat, held_by(&init.expr)) {
+        if let (Pat::Ident(PatIdent { by_ref: None, .. }), Some(hold)) = (&pat, hold) {
             self.scopes.vars[first].hold = hold;
         }
         if let Some(ty) = &named {
@@ -125,10 +126,23 @@ impl Walker<'_> {
         self.widen_declared(first, pat, &value, &mut init.expr)
     }
 
+    /// How a variable holds what it is given, where the expression says so.
+    fn held_by(&self, init: &Expr) -> Option<Hold> {
+        match init {
+            Expr::Reference(init) if init.mutability.is_some() => Some(Hold::Exclusive),
+            Expr::Reference(_) => Some(Hold::Shared),
+            Expr::Path(_) => Some(self.scopes.vars[self.variable(init)?].hold).filter(|hold| *hold == Hold::Shared),
+            init => is_construction(init).then_some(Hold::Owned),
+        }
+    }
+
     /// What a variable begins with.
-    fn initial(&mut self, init: &mut LocalInit, named: Option<&Type>, expect: &Expect) -> Value {
+    fn initial(&mut self, init: &mut LocalInit, (pat, named): (&Pat, Option<&Type>), expect: &Expect) -> Value {
         let mut value = match &mut *init.expr {
-            Expr::Closure(closure) => self.closure_variable(closure),
+            Expr::Closure(closure) => {
+                let given = !matches!(pat, Pat::Ident(pat) if !self.changes.reach(&pat.ident.to_string()));
+                self.closure_variable(closure, given)
+            }
             init => self.begins(init, expect),
         };
         let lent = named.and_then(lent).map(|ty| Expect::of_type(ty, self.cx.param.as_deref()));
@@ -219,15 +233,6 @@ fn asserted(declared: Value, mut value: Value) -> Value {
     let pinned = if declared.prec == Prec::F32 { value.pinned } else { Pin::No };
     let constants = std::mem::take(&mut value.constants);
     Value { pinned, constants, ..declared.asserted_of(value) }
-}
-
-/// How a variable holds what it is given, where the expression says so.
-fn held_by(init: &Expr) -> Option<Hold> {
-    match init {
-        Expr::Reference(init) if init.mutability.is_some() => Some(Hold::Exclusive),
-        Expr::Reference(_) => Some(Hold::Shared),
-        init => is_construction(init).then_some(Hold::Owned),
-    }
 }
 
 /// Whether an expression makes a value of a type that it names and that is no tensor's: `Timer { .. }`, `Timer::new(..)`.

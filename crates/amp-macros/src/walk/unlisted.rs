@@ -1,5 +1,6 @@
 //! Calls of methods that are no operations: what goes into them, what they keep, and what those of `std` give.
 
+use super::closure::Given;
 use super::methods::{
     ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before, changes,
     folds_f32, handing, hands_elements, is_list, is_once, iterates, parameters, reads,
@@ -30,6 +31,8 @@ struct Unlisted<'m> {
     /// Whether closures are called with what the receiver's iterator gives, and of which place that is.
     iterated: bool,
     items: Option<Rc<Place>>,
+    /// The closures may be kept by what the method gives.
+    kept: bool,
     /// The method that makes what a list grows by.
     growth: Option<Growth>,
     /// Whether what goes into the receiver goes to F32.
@@ -103,7 +106,7 @@ impl Walker<'_> {
 
     /// Walks the receiver.
     fn called_on<'m>(&mut self, call: &mut ExprMethodCall, name: &'m str) -> Unlisted<'m> {
-        let asked = self.collected.take();
+        let (asked, kept) = (self.collected.take(), !self.consumed);
         let collected = self.named_container(call, name).or(asked);
         self.collected = match &*call.receiver {
             Expr::MethodCall(_) => collected.clone().and_then(|expect| before(name, expect)),
@@ -129,6 +132,7 @@ impl Walker<'_> {
             empty,
             iterated,
             items,
+            kept,
             growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
             takes: fills && (wanted || value.is_surely(&Prec::F32)),
             extends,
@@ -163,11 +167,12 @@ impl Walker<'_> {
             // Who calls it says what it returns.
             _ => Expect::Open,
         };
-        let (params, items) = (parameters(call.name, &call.args, &call.item), call.items.as_ref());
+        let params = parameters(call.name, &call.args, &call.item);
+        let to = Given { place, items: call.items.as_ref(), kept: call.kept };
         let given = match call.folded {
-            Some(var) => self.folding(var, closure, params, (place, items)),
-            None if call.iterated => self.repeated(|walker| walker.closure_over(closure, &params, place, items)),
-            None => self.closure_over(closure, &params, place, items),
+            Some(var) => self.folding(var, closure, params, to),
+            None if call.iterated => self.repeated(|walker| walker.closure_over(closure, &params, to.clone())),
+            None => self.closure_over(closure, &params, to),
         };
         if let Some(var) = call.choice {
             self.assign_var(var, &given);
@@ -182,6 +187,7 @@ impl Walker<'_> {
         if let Some(list) = self.listed(arg) {
             return call.args.push(list);
         }
+        self.consumed = call.extends;
         let mut given = self.expr(arg);
         match call.takes {
             _ if call.empty.or(call.choice).is_some_and(|var| self.fill(var, arg, &given)) => {}
