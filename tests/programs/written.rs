@@ -194,3 +194,25 @@ fn what_a_macro_of_the_body_names_is_not_rounded() -> Result<()> {
     assert_eq!(bits(&named_in_a_macro(&x, &x)?), bits(&x.softmax(-1)?));
     Ok(())
 }
+
+/// What a module gives is F32 in a variable that is assigned to, unless its type is written.
+#[autocast(bf16)]
+fn cached(key: &Linear, x: &Tensor<F32>, past: Option<&Tensor<BF16>>) -> Result<(Tensor<F32>, Tensor<BF16>)> {
+    let mut k: Tensor<BF16> = key.forward(x)?;
+    if let Some(past) = past {
+        k = Tensor::cat(&[past, &k], 0)?;
+    }
+    Ok((k.sum_all()?, k))
+}
+
+#[test]
+fn a_variable_of_a_written_type_keeps_its_precision() -> Result<()> {
+    let (key, x) = (Linear::new(4, 4, &Device::cpu())?, random([2, 4])?);
+    let half = key.forward(&x.to::<BF16>()?)?;
+    let (_, first) = cached(&key, &x, None)?;
+    let (sum, second) = cached(&key, &x, Some(&first))?;
+    let by_hand = Tensor::cat(&[&half, &half], 0)?;
+    assert_eq!(second.to_vec()?, by_hand.to_vec()?);
+    assert_eq!(bits(&sum), bits(&by_hand.to::<F32>()?.sum_all()?));
+    Ok(())
+}

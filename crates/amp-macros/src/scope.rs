@@ -45,6 +45,8 @@ pub(crate) struct Var {
     pub(crate) open: bool,
     /// It leaves for a place that declares tensors of F32 in it.
     pub(crate) wanted: bool,
+    /// It begins with what may be narrow and is F32 because of what it is assigned.
+    pub(crate) widened: bool,
     pub(crate) hold: Hold,
     /// What it was made of, if its declaration says so: an expression of its type.
     pub(crate) origin: Option<Rc<Place>>,
@@ -130,6 +132,7 @@ impl Scopes {
             lent: false,
             open,
             wanted: false,
+            widened: false,
             hold: Hold::Unknown,
             origin: None,
             growth: None,

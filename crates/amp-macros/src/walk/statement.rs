@@ -162,6 +162,7 @@ impl Walker<'_> {
         let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
         for &var in &widened {
             self.scopes.vars[var].value = Value::sure(Prec::F32);
+            self.scopes.vars[var].widened = true;
         }
         match pat {
             pat if !widened.is_empty() && is_name_only(pat) => {

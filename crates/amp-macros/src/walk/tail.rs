@@ -204,6 +204,13 @@ impl Walker<'_> {
         Value::tuple(expected.iter().map(Expect::given).collect())
     }
 
+    /// How to declare a variable that is F32 only because of what it is assigned.
+    fn declared_as(&self, expr: &Expr, half: &str) -> Option<String> {
+        let var = &self.scopes.vars[self.variable(expr)?];
+        let name = var.name();
+        var.widened.then(|| format!(", or `let mut {name}: Tensor<{half}> = ..` if all it is given is `{half}`"))
+    }
+
     fn leave(&mut self, expr: &mut Expr, original: &Expr, value: Value, expect: &Expect) -> Value {
         let prec = match expect {
             Expect::Prec(prec) => prec,
@@ -234,10 +241,11 @@ impl Walker<'_> {
                 Value { flow: value.flow, pinned: value.pinned, ..Value::sure(Prec::F32) }
             }
             (Prec::Half(name), Prec::F32) => {
+                let declared = self.declared_as(original, name).unwrap_or_default();
                 self.errors.push(spanned(
                     original,
                     format!("this `F32` value would be narrowed to `{name}` on return"),
-                    format!("declare `Tensor<F32>`, or write the cast: `.to::<{name}>()`"),
+                    format!("declare `Tensor<F32>`, or write the cast: `.to::<{name}>()`{declared}"),
                 ));
                 value
             }
