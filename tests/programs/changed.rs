@@ -7,6 +7,9 @@ struct S {
     k: T,
 }
 impl S {
+    fn is_one(&self) -> bool {
+        self.k.dims() == [1, 1]
+    }
     fn up(&mut self, u: &T) {
         self.k = u.clone();
     }
@@ -314,6 +317,33 @@ mod read {
     }
 
     #[autocast(f16, max_casts = 2)]
+    pub fn shared(x: &Tensor<F32>, all: &mut [S]) -> Result<T> {
+        let mut h = x.relu()?;
+        for (_, s) in all.iter().enumerate() {
+            assert!(s.is_one());
+            h = x.matmul(&s.k)?.matmul(&s.k)?;
+        }
+        Ok(h)
+    }
+
+    #[autocast(f16, max_casts = 2)]
+    pub fn shared_parameter(x: &Tensor<F32>, all: &mut [S]) -> Result<T> {
+        let all = &*all;
+        all.iter().try_fold(x.relu()?, |_, s| {
+            assert!(s.is_one());
+            x.matmul(&s.k)?.matmul(&s.k)
+        })
+    }
+
+    #[autocast(f16, max_casts = 2)]
+    pub fn matched(x: &Tensor<F32>, all: &mut [S]) -> Result<T> {
+        match &*all {
+            [s] if s.is_one() => x.matmul(&s.k)?.matmul(&s.k),
+            _ => x.relu(),
+        }
+    }
+
+    #[autocast(f16, max_casts = 2)]
     pub fn parameter(x: &Tensor<F32>, all: &mut [S]) -> Result<T> {
         let one = |k: &mut Tensor<F32>| -> Result<T> { x.matmul(k)?.matmul(k) };
         one(&mut all[0].k)
@@ -322,7 +352,9 @@ mod read {
 
 #[test]
 fn what_does_not_change_is_narrowed_once() -> Result<()> {
-    for f in [read::typed, read::field, read::item, read::parameter] {
+    let read =
+        [read::typed, read::field, read::item, read::shared, read::shared_parameter, read::matched, read::parameter];
+    for f in read {
         assert_eq!(f(&filled(3.0), &mut [S { k: filled(2.0) }])?.to_vec()?, [12.0]);
     }
     Ok(())

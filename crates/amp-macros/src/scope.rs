@@ -48,6 +48,8 @@ pub(crate) struct Var {
     /// It begins with what may be narrow and is F32 because of what it is assigned.
     pub(crate) widened: bool,
     pub(crate) hold: Hold,
+    /// It was taken out of what is shared.
+    pub(crate) shared: bool,
     /// What it was made of, if its declaration says so: an expression of its type.
     pub(crate) origin: Option<Rc<Place>>,
     /// The method that made it of a list, if that is all it is.
@@ -134,6 +136,7 @@ impl Scopes {
             wanted: false,
             widened: false,
             hold: Hold::Unknown,
+            shared: false,
             origin: None,
             growth: None,
             item: false,
@@ -232,7 +235,7 @@ impl Var {
 
     /// Whether it neither is nor holds an exclusive reference.
     pub(crate) fn is_shared(&self) -> bool {
-        self.hold == Hold::Shared || self.value.shape.is_owned()
+        self.hold == Hold::Shared || self.shared || self.value.shape.is_owned()
     }
 
     /// The name, for messages and keys.

@@ -17,6 +17,8 @@ pub(super) struct Given<'p> {
     pub(super) place: Expect,
     /// The place that its last parameter is an item of.
     pub(super) items: Option<&'p Rc<Place>>,
+    /// Its last parameter is an item of what is shared.
+    pub(super) shared: bool,
     /// They may keep it for longer than what is made in the block around it lives.
     pub(super) kept: bool,
 }
@@ -34,7 +36,7 @@ impl Walker<'_> {
     /// Walks a closure that is given to somebody who may keep it, and whose result goes to a place of this kind, if it
     /// declares none itself; gives the value of its body, which whoever calls it uses.
     pub(super) fn closure_into(&mut self, closure: &mut ExprClosure, place: Expect) -> Value {
-        self.closure_over(closure, &[], Given { place, kept: true, items: None })
+        self.closure_over(closure, &[], Given { place, kept: true, ..Given::default() })
     }
 
     /// Walks the closure of a fold, where this variable stands for what has been folded so far.
@@ -56,7 +58,7 @@ impl Walker<'_> {
 
     /// Walks a closure that is called with these values.
     pub(super) fn closure_over(&mut self, closure: &mut ExprClosure, params: &[Value], given_to: Given<'_>) -> Value {
-        let Given { place, items, kept } = given_to;
+        let Given { place, items, shared, kept } = given_to;
         let node = self.fresh_id();
         let owns = kept || closure.capture.is_some() || closure.asyncness.is_some();
         self.steps.push(if owns { Step::Barrier(node) } else { Step::Closure(node) });
@@ -66,8 +68,10 @@ impl Walker<'_> {
         self.givers.extend(given.map(|var| (node, var)));
         let mark = self.scopes.enter();
         for (i, pat) in closure.inputs.iter().enumerate() {
+            let first = self.scopes.vars.len();
             self.bind_parameter(pat, params.get(i));
             let last = i + 1 == closure.inputs.len();
+            self.taken_out_of(last && shared, first);
             self.made_of(pat, items.filter(|_| last).map(|items| items.item()).as_ref());
         }
         let expect = match &closure.output {

@@ -81,7 +81,7 @@ impl Walker<'_> {
     /// Walks a `match`.
     pub(super) fn arms(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
         let Expr::Match(matching) = expr else { return self.expr(expr) };
-        let place = self.place(&matching.expr);
+        let (place, shared) = (self.place(&matching.expr), self.is_shared(&matching.expr));
         let scrutinee = self.expr(&mut matching.expr);
         let node = self.fresh_id();
         let mut arms = Vec::new();
@@ -91,7 +91,9 @@ impl Walker<'_> {
             let mark = self.scopes.enter();
             self.steps.push(Step::Branch(node, i as u32));
             self.flows.resume(before.clone());
+            let first = self.scopes.vars.len();
             self.bind(&arm.pat, &scrutinee, false);
+            self.taken_out_of(shared, first);
             self.made_of(&arm.pat, place.as_ref().filter(|_| !has_struct(&arm.pat)));
             if let Some((_, guard)) = &mut arm.guard {
                 self.expr(guard);

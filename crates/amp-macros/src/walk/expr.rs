@@ -89,9 +89,11 @@ impl Walker<'_> {
             Expr::Binary(_) => self.binary(expr),
             Expr::Assign(_) => self.assign(expr),
             Expr::Let(condition) => {
-                let place = self.place(&condition.expr);
+                let (place, shared) = (self.place(&condition.expr), self.is_shared(&condition.expr));
                 let value = self.expr(&mut condition.expr);
+                let first = self.scopes.vars.len();
                 self.bind_condition(&condition.pat, &value, place.as_ref());
+                self.taken_out_of(shared, first);
                 Value::other()
             }
             Expr::Macro(inner) => {

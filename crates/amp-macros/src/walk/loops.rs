@@ -35,7 +35,7 @@ impl Walker<'_> {
     }
 
     pub(super) fn for_loop(&mut self, expr: &mut ExprForLoop) -> Value {
-        let place = self.place(&expr.expr);
+        let (place, shared) = (self.place(&expr.expr), self.is_shared(&expr.expr));
         self.consumed = true;
         let items = self.expr(&mut expr.expr);
         let mark = self.scopes.enter();
@@ -43,7 +43,9 @@ impl Walker<'_> {
         self.steps.push(Step::Loop(node));
         let head = self.loop_head();
         let done = self.flows.state();
+        let first = self.scopes.vars.len();
         self.bind(&expr.pat, &items.shaped(Shape::Unknown), false);
+        self.taken_out_of(shared, first);
         self.made_of(&expr.pat, place.map(|place| place.item()).as_ref());
         self.loop_body(expr.label.as_ref(), &mut expr.body, &head, Some(done));
         self.scopes.leave(mark);

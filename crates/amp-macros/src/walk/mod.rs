@@ -19,6 +19,7 @@ mod expr;
 mod function;
 mod grown;
 mod held;
+mod lent;
 mod list;
 mod loops;
 mod made;

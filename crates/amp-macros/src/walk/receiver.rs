@@ -40,7 +40,7 @@ impl Walker<'_> {
     }
 
     /// The variable that a place begins with.
-    fn root(&self, place: &Expr) -> Option<usize> {
+    pub(super) fn root(&self, place: &Expr) -> Option<usize> {
         match place {
             Expr::Field(field) => self.root(&field.base),
             Expr::Index(index) => self.root(&index.expr),

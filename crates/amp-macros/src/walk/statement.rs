@@ -90,7 +90,7 @@ impl Walker<'_> {
         let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
         let constant = named::is_named(&init.expr, &self.scopes).then(|| Rc::new((*init.expr).clone()));
-        let hold = self.held_by(&init.expr);
+        let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
         let mut value = self.initial(init, (&pat, named.as_ref()), &expect.of_variable());
         let list = named.as_ref().map_or(matches!(pat, Pat::Slice(_)), names_container);
         value.inferred &= !(list && collects(&init.expr));
@@ -105,6 +105,7 @@ impl Walker<'_> {
             true => self.bind(&pat, &value, is_declared),
             false => self.declare(&pat, &value, is_declared),
         }
+        self.taken_out_of(shared, first);
         if let (Pat::Ident(_), Some(_)) = (&pat, &tuple) {
             self.scopes.vars[first].tuple = tuple;
         }

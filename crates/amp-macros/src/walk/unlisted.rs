@@ -31,6 +31,8 @@ struct Unlisted<'m> {
     /// Whether closures are called with what the receiver's iterator gives, and of which place that is.
     iterated: bool,
     items: Option<Rc<Place>>,
+    /// What it gives its closures is shared.
+    shared: bool,
     /// The closures may be kept by what the method gives.
     kept: bool,
     /// The method that makes what a list grows by.
@@ -116,6 +118,7 @@ impl Walker<'_> {
         let empty = self.empty_variable(&call.receiver).filter(|_| puts);
         let iterated = ITERATING.contains(&name) && iterates(&call.receiver);
         let items = if iterated { self.place(&call.receiver) } else { None };
+        let shared = iterated && self.is_shared(&call.receiver);
         let mut value = self.filling(empty, |walker| walker.beginning(&mut call.receiver, call.dot_token.span));
         if matches!(collected, Some(Expect::Prec(Prec::F32))) && (CONVERTING.contains(&name) || name == "into_iter") {
             self.widen_held(&mut call.receiver, &mut value);
@@ -132,6 +135,7 @@ impl Walker<'_> {
             empty,
             iterated,
             items,
+            shared,
             kept,
             growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
             takes: fills && (wanted || value.is_surely(&Prec::F32)),
@@ -168,7 +172,7 @@ impl Walker<'_> {
             _ => Expect::Open,
         };
         let params = parameters(call.name, &call.args, &call.item);
-        let to = Given { place, items: call.items.as_ref(), kept: call.kept };
+        let to = Given { place, items: call.items.as_ref(), shared: call.shared, kept: call.kept };
         let given = match call.folded {
             Some(var) => self.folding(var, closure, params, to),
             None if call.iterated => self.repeated(|walker| walker.closure_over(closure, &params, to.clone())),
