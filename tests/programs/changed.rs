@@ -28,7 +28,7 @@ mod behind_types {
     use amp::prelude::*;
 
     #[autocast(f16)]
-    pub fn local(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn local(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         let last: &mut Tensor<F32> = w.last_mut().unwrap();
         let h = x.matmul(last)?;
         *last = (&*last * u)?;
@@ -36,7 +36,7 @@ mod behind_types {
     }
 
     #[autocast(f16)]
-    pub fn receiver(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn receiver(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         let last: &mut Tensor<F32> = w.last_mut().unwrap();
         let h = last.matmul(x)?;
         up(last, u);
@@ -44,7 +44,7 @@ mod behind_types {
     }
 
     #[autocast(f16)]
-    pub fn swapped(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn swapped(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         let (mut u, last): (T, &mut T) = (u.clone(), w.last_mut().unwrap());
         let h = x.linear(last, None)?;
         std::mem::swap(last, &mut u);
@@ -52,7 +52,7 @@ mod behind_types {
     }
 
     #[autocast(f16)]
-    pub fn closure(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn closure(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         let mut all = w.iter_mut().map(|k: &mut Tensor<F32>| -> Result<Tensor<F32>> {
             let h = x.matmul(k)?;
             *k = (&*k * u)?;
@@ -62,7 +62,7 @@ mod behind_types {
     }
 
     #[autocast(f16)]
-    pub fn folded(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn folded(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         w.iter_mut().try_fold(x.clone(), |h, k: &mut T| {
             let h = h.matmul(k)?;
             up(k, u);
@@ -79,7 +79,7 @@ mod behind_types {
         h.matmul(k)
     }
 
-    pub fn renamed(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn renamed(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         renamed_parameter(x, u, &mut w[0])
     }
 
@@ -94,12 +94,12 @@ mod behind_types {
         h.matmul(held.k)
     }
 
-    pub fn held(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn held(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         of_held(x, u, Held { k: &mut w[0] })
     }
 
     #[autocast(f16)]
-    pub fn by_macro(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn by_macro(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         let last: &mut T = &mut w[0];
         macro_rules! renew {
             () => {
@@ -112,7 +112,7 @@ mod behind_types {
     }
 
     #[autocast(f16)]
-    pub fn handed_on(x: &T, u: &T, w: &mut Vec<T>) -> Result<T> {
+    pub fn handed_on(x: &T, u: &T, w: &mut [T]) -> Result<T> {
         let last: &mut T = &mut w[0];
         let h = x.matmul(last)?;
         {
@@ -319,7 +319,7 @@ mod read {
     #[autocast(f16, max_casts = 2)]
     pub fn shared(x: &Tensor<F32>, all: &mut [S]) -> Result<T> {
         let mut h = x.relu()?;
-        for (_, s) in all.iter().enumerate() {
+        for s in all.iter().rev() {
             assert!(s.is_one());
             h = x.matmul(&s.k)?.matmul(&s.k)?;
         }
@@ -376,7 +376,7 @@ fn what_changes_between_its_uses_is_narrowed_again() -> Result<()> {
         behind_types::handed_on,
     ];
     for (i, f) in typed.iter().enumerate() {
-        assert_eq!(f(&one, &ten, &mut vec![one.clone()])?.to_vec()?, [10.0], "type {i}");
+        assert_eq!(f(&one, &ten, &mut [one.clone()])?.to_vec()?, [10.0], "type {i}");
     }
     let patterns = [
         patterns::looped,

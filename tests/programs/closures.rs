@@ -210,8 +210,8 @@ mod kept {
     #[autocast(f16)]
     pub fn of_a_block(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<T> {
         let one = {
-            let w = w;
-            |t: &Tensor<F32>| t.matmul(w)
+            let v = w;
+            |t: &Tensor<F32>| t.matmul(v)
         };
         one(x)
     }
@@ -271,7 +271,7 @@ fn used_up(x: &Tensor<F32>, ws: &[Tensor<F32>; 1]) -> Result<T> {
     let h = x.matmul(x)?;
     let by_x = |t: &Tensor<F32>| t.matmul(x);
     let mut all = ws.iter().map(|w| w.matmul(x)).collect::<Result<Vec<_>>>()?;
-    all.extend(ws.iter().map(|w| by_x(w)).collect::<Result<Vec<_>>>()?);
+    all.extend(ws.iter().map(|w| by_x(&w.relu()?)).collect::<Result<Vec<_>>>()?);
     for y in ws.iter().map(|w| x.matmul(w)) {
         all.push(y?);
     }
