@@ -104,6 +104,8 @@ use proc_macro::TokenStream;
 ///   names what it points to.
 /// - A variable that a closure captures is borrowed for a call that has an operation's name: a method of that name which is
 ///   no operation and takes `&mut self`, or `self` of a type that cannot be copied, needs `skip(name)` there.
+/// - A closure that is kept for longer than a variable of a loop or a pattern that it names lives captures that variable, not
+///   what it refers to: `for w in &self.all { calls.push(Box::new(move |x| x.matmul(w))) }` needs the `move`.
 /// - What is given to a field, a container, a function or a module of one's own, or to a variable whose type is written
 ///   (`let h: Tensor<F32> = fc.forward(&x)?`), is widened where the type there says F32; it is never narrowed: a function that
 ///   takes the region's precision is given a value of it or `x.to::<F16>()?`, and `let h: Tensor<F16>` asserts that it is one.

@@ -11,8 +11,8 @@ use crate::plan::Row;
 use crate::scope::Hold;
 use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
-use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, PathArguments, Type, parse_quote_spanned};
+use quote::quote;
+use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, PathArguments, Type};
 
 /// What the tensor arguments of a call are cast to.
 pub(super) enum Goal {
@@ -148,31 +148,6 @@ impl Walker<'_> {
         };
         let expr = self.taken(slot, &treatment);
         Operand { expr, role, treatment, late: value.is_unsettled(), tally }
-    }
-
-    /// Takes an operand out of its call.
-    pub(super) fn taken(&self, slot: &mut Expr, treatment: &Treatment) -> Expr {
-        let expr = std::mem::replace(slot, Expr::Verbatim(TokenStream::new()));
-        match self.captured_reference(&expr).filter(|_| !matches!(treatment, Treatment::Nothing)) {
-            Some(at) => parse_quote_spanned!(at=> &*#expr),
-            None => expr,
-        }
-    }
-
-    /// The place of a module, to be borrowed.
-    pub(super) fn referred(&self, place: Expr) -> Expr {
-        match self.captured_reference(&place) {
-            Some(at) => parse_quote_spanned!(at=> (*#place)),
-            None => place,
-        }
-    }
-
-    /// Where an expression stands that is a variable, a shared reference, of what is around a closure: the closure captures
-    /// what it refers to, as in the call as written, and may outlive the variable.
-    fn captured_reference(&self, expr: &Expr) -> Option<Span> {
-        let var = self.variable(expr)?;
-        let captured = self.scopes.vars[var].hold == Hold::Shared && self.is_captured(var);
-        captured.then(|| Span::mixed_site().located_at(emit::ends(expr).0))
     }
 
     /// A cast the user wrote must not be undone.
@@ -357,45 +332,6 @@ impl Walker<'_> {
             Step::Block(..) | Step::Branch(..) | Step::Loop(_) => false,
         };
         self.steps.iter().skip(scope).rposition(owns).map_or(scope, |at| scope + at + 1)
-    }
-
-    /// Whether a variable declared without a value got it in a statement before this one.
-    fn has_its_value(&self, var: usize) -> bool {
-        let var = &self.scopes.vars[var];
-        let here = match self.steps.get(var.scope) {
-            Some(Step::Block(_, statement)) => Some(*statement),
-            _ => None,
-        };
-        var.once && var.given.is_some() && here > var.given
-    }
-
-    /// The variable and the fields of a place that does not change.
-    pub(super) fn fixed_place(&self, place: &Expr) -> Option<(usize, String)> {
-        self.bound_place(place).filter(|(var, fields)| {
-            let var = &self.scopes.vars[*var];
-            var.is_shared() || !self.changes.reach(&format!("{}{fields}", var.name()))
-        })
-    }
-
-    /// As [`fixed_place`](Self::fixed_place), if it does not change through an exclusive reference either.
-    fn bound_place(&self, place: &Expr) -> Option<(usize, String)> {
-        match place {
-            Expr::Path(_) => {
-                let var = self.variable(place)?;
-                (self.scopes.vars[var].fixed || self.has_its_value(var)).then(|| (var, String::new()))
-            }
-            Expr::Field(field) => {
-                let (var, mut fields) = match &*field.base {
-                    Expr::Path(_) => (self.variable(&field.base)?, String::new()),
-                    base => self.bound_place(base)?,
-                };
-                let member = field.member.to_token_stream();
-                fields.push_str(&format!(".{member}"));
-                self.scopes.vars[var].fixed_fields.then_some((var, fields))
-            }
-            Expr::Paren(inner) => self.bound_place(&inner.expr),
-            _ => None,
-        }
     }
 }
 

@@ -75,12 +75,6 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether a variable is one of the function that what is being walked is a closure in.
-    pub(super) fn is_captured(&self, var: usize) -> bool {
-        let captures = |step: &Step| matches!(step, Step::Closure(_) | Step::Barrier(_));
-        self.steps.iter().skip(self.scopes.vars[var].scope).any(captures)
-    }
-
     /// Whether the result of a call is written narrow; the call may be one of a function of this Rust module.
     pub(super) fn written(&self, site: Site, functions: Option<&Rc<Path>>) -> Option<Written> {
         let decision = self.settled.direct.get(site)?;

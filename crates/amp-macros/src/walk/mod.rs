@@ -6,6 +6,7 @@
 //! changes, and one more writes the casts. Single calls never depend on these facts: they are decided by type.
 
 mod call;
+mod captured;
 mod cast;
 mod closure;
 mod configured;
@@ -16,10 +17,10 @@ mod direct;
 mod elements;
 mod expect;
 mod expr;
+mod fixed;
 mod function;
 mod grown;
 mod held;
-mod lent;
 mod list;
 mod loops;
 mod made;
