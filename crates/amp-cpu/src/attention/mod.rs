@@ -6,6 +6,7 @@
 //! are less than a third of it; exponentials, whose rows of 96 are too short to hide latencies, are another forwards.
 
 mod backward;
+mod few;
 mod forward;
 mod slopes;
 mod softmax;
@@ -49,11 +50,13 @@ pub struct Scores<'a> {
 /// `softmax(scale * q · kᵀ) · v` for `q` `[B, H, T, D]`, `k` `[B, H, S, D]`, `v` `[B, H, S, E]`.
 ///
 /// Scores, statistics and sums in F32 (F64 for F64 operands); the result is rounded once. Where BF16 operands are
-/// multiplied as BF16, so are the weights, each rounded once before it is multiplied (as PyTorch's flash attention does);
-/// their sums are those of the weights before. A query that may attend to no key gives zeros.
+/// multiplied as BF16, so are the weights, each rounded once before it is multiplied (as PyTorch's flash attention does), but
+/// for a few queries; their sums are those of the weights before. A query that may attend to no key gives zeros.
 pub fn attention(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> Attended {
     if computes_in_f64(q) {
         forward::run::<f64>(q, k, v, scores, out)
+    } else if q.layout.shape[2] <= few::QUERIES && k.layout.shape[2] > 0 {
+        few::run(q, k, v, scores, out)
     } else if dot::multiplies(q, k) && dot::multiplies(q, v) {
         forward::run::<bf16>(q, k, v, scores, out)
     } else {

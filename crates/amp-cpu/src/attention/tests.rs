@@ -168,9 +168,15 @@ fn gradients_of_a_tensor_taken_apart_lie_as_its_parts_do() {
 #[test]
 fn every_size_mask_and_precision() {
     let mut random = Random::new(41);
-    for sizes in
-        [[1, 1, 1, 1, 1, 1], [2, 3, 5, 7, 4, 6], [1, 2, 37, 71, 16, 8], [1, 1, 70, 70, 9, 5], [1, 1, 131, 197, 33, 35]]
-    {
+    for sizes in [
+        [1, 1, 1, 1, 1, 1],
+        [2, 3, 5, 7, 4, 6],
+        [1, 2, 37, 71, 16, 8],
+        [1, 1, 70, 70, 9, 5],
+        [1, 1, 131, 197, 33, 35],
+        [2, 1, 1, 333, 70, 16],
+        [1, 1, 3, 700, 16, 1],
+    ] {
         for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
             let mut case = Case::new(&mut random, sizes, dtype);
             for causal in [false, true] {
@@ -226,16 +232,18 @@ fn nans_stay_in_their_row() {
 #[test]
 fn one_and_two_threads_give_the_same_bits() {
     let mut random = Random::new(45);
-    let mut case = Case::new(&mut random, [1, 3, 90, 150, 32, 32], DType::BF16);
-    case.causal = true;
-    let grad = random.tensor(&case.shape(), DType::BF16);
-    let run = |threads| {
-        crate::with_num_threads(threads, || {
-            let forward = case.run(DType::F32);
-            let y = case.result(forward.y);
-            let views = [&case.q.view(), &case.k.view(), &case.v.view()];
-            (attention_grad(&grad.view(), views, &y.view(), &forward.lse, &case.scores(), DType::F32), y.storage)
-        })
-    };
-    assert_eq!(run(1), run(2));
+    for sizes in [[1, 3, 90, 150, 32, 32], [3, 5, 2, 900, 64, 64], [1, 1, 1, 2000, 64, 64]] {
+        let mut case = Case::new(&mut random, sizes, DType::BF16);
+        case.causal = true;
+        let grad = random.tensor(&case.shape(), DType::BF16);
+        let run = |threads| {
+            crate::with_num_threads(threads, || {
+                let forward = case.run(DType::F32);
+                let y = case.result(forward.y);
+                let views = [&case.q.view(), &case.k.view(), &case.v.view()];
+                (attention_grad(&grad.view(), views, &y.view(), &forward.lse, &case.scores(), DType::F32), y.storage)
+            })
+        };
+        assert_eq!(run(1), run(2));
+    }
 }

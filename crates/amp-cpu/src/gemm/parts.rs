@@ -1,7 +1,7 @@
 //! A long depth in parts, where the result is too small to be shared out: each part has sums of its own, which are added in order.
 //!
 //! This is the gradient of a layer of few features over many samples, and the inner product of long vectors. Zen 5, two threads,
-//! F32, least times while other work ran: 16 × 100000 × 16 2260 µs in one task, 231 in parts; 1 × 4000000 × 1 3200 and 910.
+//! F32, least times while other work ran: 16 × 100000 × 16 2260 µs in one task, 231 in parts; 1 × 4000000 × 1 3200 and 270.
 
 use super::operand::Matrix;
 use super::product::Sink;
