@@ -6,6 +6,7 @@
 use crate::emit::names;
 use crate::region;
 use crate::rules::{Rule, Rules};
+use crate::walk::consumed::{consumes, hands_on, takes_function};
 use quote::ToTokens;
 use syn::parse::Parser;
 use syn::visit::{self, Visit};
@@ -28,7 +29,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     pub(crate) fn of(body: &Block, rules: &Rules) -> Self {
-        let mut search = Search { rules, found: Self::default() };
+        let mut search = Search { rules, found: Self::default(), consumed: false };
         search.visit_block(body);
         search.found
     }
@@ -72,6 +73,8 @@ fn assigns(op: BinOp) -> bool {
 struct Search<'a> {
     rules: &'a Rules,
     found: Changes,
+    /// What is visited next is used up where it stands, with the closures in it.
+    consumed: bool,
 }
 
 impl Search<'_> {
@@ -105,15 +108,20 @@ impl Search<'_> {
             Some(receiver) if operation || LOOKING.contains(&name.as_str()) => self.found.within.push(receiver),
             changed => self.found.whole.extend(changed),
         }
+        let consumed = consumes(&name) || self.consumed && hands_on(&name);
+        self.consumed = consumed;
         self.look(&call.receiver);
-        for arg in &call.args {
-            if operation { self.look(arg) } else { self.visit_expr(arg) }
+        self.consumed = false;
+        for (i, arg) in call.args.iter().enumerate() {
+            let function = consumed && i + 1 == call.args.len() && takes_function(&name);
+            if operation || function { self.look(arg) } else { self.visit_expr(arg) }
         }
     }
 }
 
 impl Visit<'_> for Search<'_> {
     fn visit_expr(&mut self, expr: &Expr) {
+        self.consumed &= matches!(expr, Expr::MethodCall(_) | Expr::Try(_) | Expr::Paren(_));
         match expr {
             Expr::Path(_) | Expr::Field(_) | Expr::Index(_) => self.change(expr),
             Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => self.change(expr),
@@ -180,6 +188,8 @@ mod tests {
             ("{ amp_region!(f32, { *k = x.relu()? }) }", "k", "x"),
             ("{ xs.iter().map(|x| x.matmul(k)).collect() }", "", "xs x k"),
             ("{ xs.iter().map(|x| f(&x)).collect::<Vec<_>>() }", "", "xs f"),
+            ("{ xs.iter().map(head).collect()?; xs.last().map_or(k, add) }", "k", "xs head add"),
+            ("{ let it = xs.iter().map(head); g(xs.iter().map(tail)).collect() }", "head tail", "xs"),
         ] {
             let changes = Changes::of(&syn::parse_str(text).unwrap(), &Rules::default());
             changed.split_whitespace().for_each(|place| assert!(changes.reach(place), "{text} changes {place}"));

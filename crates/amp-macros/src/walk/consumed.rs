@@ -65,12 +65,20 @@ const CONSUMING: &[&str] = &[
     "resize_with",
 ];
 
+/// Of these methods those whose last argument is a value.
+const OF_VALUES: &[&str] = &["zip", "nth", "expect", "unwrap_or", "ok_or", "extend"];
+
+/// Whether what such a method is given last is a function, or a closure that a variable holds.
+pub(crate) fn takes_function(name: &str) -> bool {
+    !OF_VALUES.contains(&name)
+}
+
 /// Whether what is made of an iterator, an option or a result by this method keeps its closures, for the next method.
-pub(super) fn hands_on(name: &str) -> bool {
+pub(crate) fn hands_on(name: &str) -> bool {
     HANDING_ON.contains(&name) || handing(name).is_some_and(|method| method.adapts)
 }
 
 /// Whether a method uses up what it is called on and its closures.
-pub(super) fn consumes(name: &str) -> bool {
+pub(crate) fn consumes(name: &str) -> bool {
     CONSUMING.contains(&name)
 }

@@ -10,7 +10,7 @@ mod captured;
 mod cast;
 mod closure;
 mod configured;
-mod consumed;
+pub(crate) mod consumed;
 mod control;
 mod destructure;
 mod direct;
