@@ -225,8 +225,12 @@ impl Layout {
 
     /// The same elements with the channels of `[N, C, ..]` as the last dimension.
     pub fn with_channels_last(&self) -> Self {
-        let last = self.shape.len() - 1;
-        Self { shape: self.shape.moved(1, last), strides: self.strides.moved(1, last), offset: self.offset }
+        self.moved(1, self.shape.len() - 1)
+    }
+
+    /// The same elements with dimension `from` where `to` is; those between them move up.
+    pub fn moved(&self, from: usize, to: usize) -> Self {
+        Self { shape: self.shape.moved(from, to), strides: self.strides.moved(from, to), offset: self.offset }
     }
 
     /// Whether the elements of images `[N, C, H, W]` follow one another with the channels of a pixel together, and not in

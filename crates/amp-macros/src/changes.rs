@@ -6,7 +6,7 @@
 use crate::emit::names;
 use crate::region;
 use crate::rules::{Rule, Rules};
-use crate::walk::consumed::{consumes, hands_on, takes_function};
+use crate::walk::consumed::{consumed_by, passes_on, takes_function};
 use quote::ToTokens;
 use syn::parse::Parser;
 use syn::visit::{self, Visit};
@@ -108,7 +108,7 @@ impl Search<'_> {
             Some(receiver) if operation || LOOKING.contains(&name.as_str()) => self.found.within.push(receiver),
             changed => self.found.whole.extend(changed),
         }
-        let consumed = consumes(&name) || self.consumed && hands_on(&name);
+        let consumed = consumed_by(&name, self.consumed);
         self.consumed = consumed;
         self.look(&call.receiver);
         self.consumed = false;
@@ -121,7 +121,7 @@ impl Search<'_> {
 
 impl Visit<'_> for Search<'_> {
     fn visit_expr(&mut self, expr: &Expr) {
-        self.consumed &= matches!(expr, Expr::MethodCall(_) | Expr::Try(_) | Expr::Paren(_));
+        self.consumed &= passes_on(expr);
         match expr {
             Expr::Path(_) | Expr::Field(_) | Expr::Index(_) => self.change(expr),
             Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => self.change(expr),

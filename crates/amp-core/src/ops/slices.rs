@@ -71,7 +71,7 @@ impl Places {
     fn laid(&self, volumes: &RawTensor) -> Result<RawTensor> {
         let x = volumes.stored();
         let &[n, channels, depth, height, width] = &x.shape()[..] else { unreachable!("volumes") };
-        let mut deep = x.with_layout(moved(&x.layout, 2, 1));
+        let mut deep = x.with_layout(x.layout.moved(2, 1));
         if self.beyond {
             let shape = [n, depth + 1, channels, height, width].into_shape(self.op)?;
             let around = [[0, 0], [0, 1], [0, 0], [0, 0], [0, 0]];
@@ -80,7 +80,7 @@ impl Places {
         let picked = x.backend().index_select(deep.operand()?, 1, self.index.operand()?)?;
         let shape = [n, self.count(), self.kernel, self.groups, channels / self.groups, height, width];
         let picked = RawTensor::new(x.device(), picked, shape.into_shape(self.op)?);
-        let images = picked.with_layout(moved(&picked.layout, 3, 2)).contiguous()?;
+        let images = picked.with_layout(picked.layout.moved(3, 2)).contiguous()?;
         let shape = [n * self.count(), self.kernel * channels, height, width].into_shape(self.op)?;
         Ok(images.with_layout(Layout::contiguous(shape)).counted(volumes.logical))
     }
@@ -90,7 +90,7 @@ impl Places {
         let &[n, channels, depth, height, width] = &volumes[..] else { unreachable!("volumes") };
         let shape = [n, self.count(), self.groups, self.kernel, channels / self.groups, height, width];
         let images = images.contiguous()?.with_layout(Layout::contiguous(shape.into_shape(self.op)?));
-        let slices = images.with_layout(moved(&images.layout, 3, 2)).contiguous()?;
+        let slices = images.with_layout(images.layout.moved(3, 2)).contiguous()?;
         let shape = [n, self.count() * self.kernel, channels, height, width].into_shape(self.op)?;
         let slices = slices.with_layout(Layout::contiguous(shape));
         let deep = [n, depth + usize::from(self.beyond), channels, height, width].into_shape(self.op)?;
@@ -98,10 +98,6 @@ impl Places {
         let buffer = images.backend().index_add(None, deep[1], 1, index, slices, out)?;
         let mut layout = Layout::contiguous(deep);
         layout.shape[1] = depth;
-        Ok(RawTensor::new(images.device(), buffer, deep).with_layout(moved(&layout, 1, 2)))
+        Ok(RawTensor::new(images.device(), buffer, deep).with_layout(layout.moved(1, 2)))
     }
-}
-
-fn moved(layout: &Layout, from: usize, to: usize) -> Layout {
-    Layout { shape: layout.shape.moved(from, to), strides: layout.strides.moved(from, to), ..*layout }
 }

@@ -82,16 +82,13 @@ pub trait Optimizer {
     where
         Self: Sized,
     {
-        step(self, S::unscaled(grads))
+        let grads = S::unscaled(grads);
+        if grads.scale.scaler != 0 {
+            return Err(Error::PastScaler);
+        }
+        self.apply(grads)?;
+        grads.take_pending().into_iter().try_for_each(|update| update.land(None))
     }
-}
-
-fn step(optimizer: &mut (impl Optimizer + ?Sized), grads: &Gradients<Unscaled>) -> Result<()> {
-    if grads.scale.scaler != 0 {
-        return Err(Error::PastScaler);
-    }
-    optimizer.apply(grads)?;
-    grads.take_pending().into_iter().try_for_each(|update| update.land(None))
 }
 
 /// An optimizer that is chosen at run time, or lent.

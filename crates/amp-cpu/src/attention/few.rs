@@ -7,12 +7,12 @@
 use super::softmax::{Exponentials, Scale};
 use super::{Attended, Problem, Scores, columns_of, rows_of};
 use crate::gemm::operand::Matrix;
-use crate::gemm::product::{Sink, Threads};
+use crate::gemm::product::{Kept, Threads};
 use crate::gemm::thin;
 use crate::output::Output;
 use crate::simd::dispatch;
 use crate::{DType, Dims, Layout, Slice, Storage, View, parallel, scratch};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Most queries that count as few.
 pub(super) const QUERIES: usize = thin::ROWS;
@@ -44,8 +44,8 @@ fn answer(
 ) {
     let [output, statistics] = outputs;
     let (queries, keys, width) = (problem.queries, problem.keys, problem.value_width);
-    let places = Rows { values: Mutex::new(&mut *weights), columns: keys };
-    thin::thin::<f32>(&rows_of(problem.q, head), &rows_of(problem.k, head), &places, threads);
+    let kept = Kept { values: &Mutex::new(&mut *weights), columns: keys, turned: false };
+    thin::thin::<f32>(&rows_of(problem.q, head), &rows_of(problem.k, head), &kept, threads);
     let mut totals = [0.0; QUERIES];
     for (query, row) in weights.chunks_exact_mut(keys.max(1)).enumerate() {
         let (row, rest) = row.split_at_mut(problem.allowed(query, &(0..keys)));
@@ -61,26 +61,13 @@ fn answer(
     let shape = Dims::new(&[queries, keys]).expect("two dimensions");
     let view = View { data: Slice::F32(weights), layout: &Layout::contiguous(shape), logical: DType::F32 };
     let of_weights = Matrix { view, offset: 0, rows: queries, depth: keys, row_stride: keys, depth_stride: 1 };
-    let places = Rows { values: Mutex::new(&mut *sums), columns: width };
-    thin::thin::<f32>(&of_weights, &columns_of(problem.v, head), &places, threads);
+    let kept = Kept { values: &Mutex::new(&mut *sums), columns: width, turned: false };
+    thin::thin::<f32>(&of_weights, &columns_of(problem.v, head), &kept, threads);
     for (query, row) in sums.chunks_exact_mut(width.max(1)).enumerate() {
         if totals[query] != 0.0 {
             dispatch(Scale { row: &mut *row, factor: 1.0 / totals[query] });
         }
         // SAFETY: as above.
         unsafe { output.store(problem.place(head, query), 1, row) };
-    }
-}
-
-/// Rows of a product, one after the other.
-struct Rows<'a> {
-    values: Mutex<&'a mut [f32]>,
-    columns: usize,
-}
-
-impl Sink<f32> for Rows<'_> {
-    fn store(&self, row: usize, column: usize, values: &mut [f32]) {
-        let mut all = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        all[row * self.columns + column..][..values.len()].copy_from_slice(values);
     }
 }

@@ -40,7 +40,7 @@ use ahead::Ahead;
 use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
-use product::{Place, Sink, Threads};
+use product::{Kept, Place, Sink, Threads};
 use residual::Residual;
 use small::is_small;
 use std::ops::Range;
@@ -386,7 +386,7 @@ fn in_parts<E: Multiply>([a, b]: [&Matrix; 2], part: usize, sink: &dyn Sink<E::S
         let parts: Vec<Mutex<&mut [E::Sum]>> = sums.chunks_exact_mut(size).map(Mutex::new).collect();
         parallel::for_each(count, work, |index| {
             let sides = [a, b].map(|side| parts::cut(side, part, index));
-            let sink = |turned| parts::Part { sums: &parts[index], columns: b.rows, turned };
+            let sink = |turned| Kept { values: &parts[index], columns: b.rows, turned };
             whole::<E, _>([&sides[0], &sides[1]], sink, Threads::One, || None);
         });
         drop(parts);

@@ -24,6 +24,7 @@ use crate::output::{Finished, Output};
 use crate::parallel::{self, WORTH_A_THREAD};
 use crate::scratch::{self, Plain};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Multiply-adds that cost as much as one operation of other kernels.
 pub(crate) const PER_CYCLE: usize = 32;
@@ -65,6 +66,25 @@ pub(crate) trait Sink<T: Plain>: Sync {
             write(values);
             self.store_rows(row, 0, columns, Finished { values, len: columns });
         });
+    }
+}
+
+/// A sink that keeps rows of `columns` one after the other; of a `turned` product, the rows that it has turned.
+pub(crate) struct Kept<'a, 'b, T> {
+    pub values: &'a Mutex<&'b mut [T]>,
+    pub columns: usize,
+    pub turned: bool,
+}
+
+impl<T: Plain> Sink<T> for Kept<'_, '_, T> {
+    fn store(&self, row: usize, column: usize, values: &mut [T]) {
+        let mut all = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.turned {
+            return all[row * self.columns + column..][..values.len()].copy_from_slice(values);
+        }
+        for (i, value) in values.iter().enumerate() {
+            all[(column + i) * self.columns + row] = *value;
+        }
     }
 }
 

@@ -37,15 +37,10 @@ pub(super) fn end_to_end<const N: usize>(
     f: &dyn Fn(&View, usize) -> [Storage; N],
 ) -> [Storage; N] {
     let last = x.layout.shape.len() - 1;
-    let moved = |layout: &Layout, from, to| Layout {
-        shape: layout.shape.moved(from, to),
-        strides: layout.strides.moved(from, to),
-        offset: layout.offset,
-    };
-    let turned = copy(&View { layout: &moved(x.layout, axis, last), ..*x }, x.logical);
+    let turned = copy(&View { layout: &x.layout.moved(axis, last), ..*x }, x.logical);
     let layout = Layout::contiguous(x.layout.shape.moved(axis, last));
     let found = f(&View { data: turned.as_slice(), layout: &layout, logical: x.logical }, last);
-    let back = moved(&Layout::contiguous(with_size(layout.shape, last, count)), last, axis);
+    let back = Layout::contiguous(with_size(layout.shape, last, count)).moved(last, axis);
     found.map(|found| copy(&View { data: found.as_slice(), layout: &back, logical: found.dtype() }, found.dtype()))
 }
 

@@ -1,7 +1,7 @@
 //! Calls of methods.
 
 use super::Walker;
-use super::consumed::{consumes, hands_on};
+use super::consumed::consumed_by;
 use super::methods::is_iterator_fold;
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
@@ -14,7 +14,7 @@ impl Walker<'_> {
         let source = expr.clone();
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let name = call.method.to_string();
-        self.consumed = consumes(&name) || self.consumed && hands_on(&name);
+        self.consumed = consumed_by(&name, self.consumed);
         if name == "to" && self.rules.find("to").is_none_or(|found| !found.listed) {
             return match call.turbofish {
                 Some(_) => self.explicit_cast(call, &source),

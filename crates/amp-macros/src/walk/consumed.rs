@@ -1,6 +1,7 @@
 //! Who uses a closure up where it stands: what is cast for that lives as long as the statement. Anybody else may keep it.
 
 use super::methods::handing;
+use syn::Expr;
 
 /// Methods that adapt an iterator, an option or a result by a closure or another iterator, which may be kept for later.
 const HANDING_ON: &[&str] =
@@ -73,12 +74,17 @@ pub(crate) fn takes_function(name: &str) -> bool {
     !OF_VALUES.contains(&name)
 }
 
-/// Whether what is made of an iterator, an option or a result by this method keeps its closures, for the next method.
-pub(crate) fn hands_on(name: &str) -> bool {
-    HANDING_ON.contains(&name) || handing(name).is_some_and(|method| method.adapts)
+/// Whether what such a method is called on is used up with its closures: by itself, or by who uses what it gives.
+pub(crate) fn consumed_by(name: &str, outer: bool) -> bool {
+    CONSUMING.contains(&name) || outer && hands_on(name)
 }
 
-/// Whether a method uses up what it is called on and its closures.
-pub(crate) fn consumes(name: &str) -> bool {
-    CONSUMING.contains(&name)
+/// Whether what is used up is what stands in an expression.
+pub(crate) fn passes_on(expr: &Expr) -> bool {
+    matches!(expr, Expr::MethodCall(_) | Expr::Try(_) | Expr::Paren(_))
+}
+
+/// Whether what is made of an iterator, an option or a result by this method keeps its closures, for the next method.
+fn hands_on(name: &str) -> bool {
+    HANDING_ON.contains(&name) || handing(name).is_some_and(|method| method.adapts)
 }

@@ -1,6 +1,7 @@
 //! Expressions that compute nothing with tensors themselves.
 
 use super::configured::begins_with_attribute;
+use super::consumed::passes_on;
 use super::destructure::{is_pattern, is_taken_apart, pair_up};
 use super::tail::{as_declared, is_wrapper, may_differ};
 use super::{Expect, Walker};
@@ -20,7 +21,7 @@ use syn::{Expr, ExprAssign, ExprLit, ExprPath, Lit, Pat, UnOp};
 impl Walker<'_> {
     /// Walks an expression and puts its casts in.
     pub(super) fn expr(&mut self, expr: &mut Expr) -> Value {
-        self.consumed &= matches!(expr, Expr::MethodCall(_) | Expr::Try(_) | Expr::Paren(_));
+        self.consumed &= passes_on(expr);
         let shape = Shape::of_expr(expr);
         let value = self.walk_expr(expr);
         let shape = shape(value.shape);
