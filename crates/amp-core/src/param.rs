@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, Weak};
 
 /// A trainable tensor: an F32 master that optimizers update in place.
 ///
-/// A 16-bit copy is made at most once per update, when a region first needs it, and shared by micro-batches, evaluation
-/// and recomputation. Clones are handles of the same parameter.
+/// Products of many rows round it as they pack it; for others a 16-bit copy is made at most once per update, when a region
+/// first needs it, and shared by micro-batches, evaluation and recomputation. Clones are handles of the same parameter.
 ///
 /// It is not `Unpin`, by which `#[derive(Module)]` knows a field that has parameters in it and is no module.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! The backward walk.
 
 use super::graph::{Edge, Node, Turn};
+use super::later::{Later, give_later};
 use super::parts::Part;
 use super::peaks::{Lookout, Peaks, Spread};
 use super::rows::{Rows, Which};
@@ -15,8 +16,8 @@ use amp_cpu::{Binary, DType, Dims, MemoryOrder};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::panic::Location;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 /// What a backward pass leaves behind.
 #[derive(Debug, Default)]
@@ -31,17 +32,19 @@ pub(crate) struct Collected {
     given_rows: IdMap<Vec<Rows>>,
     /// Parts of gradients of nodes that may be joined by others.
     joining: IdMap<Part>,
+    /// Shares of leaves that are still to be computed.
+    pub(super) later: Vec<Later>,
     /// Largest magnitudes of the gradients, where they were asked for.
     pub(crate) peaks: Peaks,
 }
 
 /// One node's turn: the gradient of its output, and where to put those of its inputs.
 pub(crate) struct Pass<'a> {
-    node: &'a Node,
-    grad: RawTensor,
-    wanted: &'a IdSet,
-    collected: &'a mut Collected,
-    lookout: Option<&'a mut Lookout>,
+    pub(super) node: &'a Arc<Node>,
+    pub(super) grad: RawTensor,
+    pub(super) wanted: &'a IdSet,
+    pub(super) collected: &'a mut Collected,
+    pub(super) lookout: Option<&'a mut Lookout>,
 }
 
 impl<'a> Pass<'a> {
@@ -225,16 +228,19 @@ impl<'a> Pass<'a> {
         if wanted.contains(&edge.id()) {
             self.give_to(edge, self.grad.clone(), None)?;
         }
+        let earlier = std::mem::take(&mut self.collected.later);
         for node in nodes.values().rev() {
             step(node, &wanted, false, self.collected, self.lookout.as_deref_mut())?;
             if watch::on() {
                 watch::backward(node, &self.collected.grads);
             }
         }
+        give_later(&wanted, self.collected, self.lookout.as_deref_mut())?;
+        self.collected.later = earlier;
         Ok(())
     }
 
-    fn edge(&self, i: usize) -> Option<&'a Edge> {
+    pub(super) fn edge(&self, i: usize) -> Option<&'a Edge> {
         self.node.inputs.get(i)?.as_ref().filter(|edge| self.wanted.contains(&edge.id()))
     }
 }
@@ -288,7 +294,7 @@ pub(crate) fn run(
     let nodes = reachable(edge, 0);
     let wanted = wanted(&nodes, edge, targets);
     let mut collected = Collected::default();
-    let mut lookout = look.then(|| Lookout::new(nodes.values().copied()));
+    let mut lookout = look.then(|| Lookout::new(nodes.values().map(|node| &***node)));
     if wanted.contains(&edge.id()) {
         collected.grads.insert(edge.id(), seed.cast_view(edge.dtype())?);
     }
@@ -301,8 +307,9 @@ pub(crate) fn run(
             watch::backward(node, &collected.grads);
         }
     }
+    give_later(&wanted, &mut collected, lookout.as_mut())?;
     if watch::on() {
-        watch::finish(nodes.values().copied(), &collected.grads);
+        watch::finish(nodes.values().map(|node| &***node), &collected.grads);
     }
     join_rows(&mut collected, lookout.as_mut())?;
     if let Some(lookout) = lookout {
@@ -332,7 +339,7 @@ fn join_rows(collected: &mut Collected, mut lookout: Option<&mut Lookout>) -> Re
 }
 
 fn step(
-    node: &Node,
+    node: &Arc<Node>,
     wanted: &IdSet,
     retain: bool,
     collected: &mut Collected,
@@ -397,7 +404,7 @@ pub(crate) fn first_f16(root: &RawTensor) -> Option<(&'static str, &'static Loca
 }
 
 /// Every node younger than `since` that `root` depends on, oldest first. Handles of their own would be counted up and down.
-fn reachable(root: &Edge, since: u64) -> BTreeMap<u64, &Node> {
+fn reachable(root: &Edge, since: u64) -> BTreeMap<u64, &Arc<Node>> {
     let mut found = BTreeMap::new();
     let mut stack = vec![root];
     while let Some(edge) = stack.pop() {
@@ -406,14 +413,14 @@ fn reachable(root: &Edge, since: u64) -> BTreeMap<u64, &Node> {
             && let std::collections::btree_map::Entry::Vacant(slot) = found.entry(node.id)
         {
             stack.extend(node.inputs.iter().flatten());
-            slot.insert(&**node);
+            slot.insert(node);
         }
     }
     found
 }
 
 /// Ids of all leaves and nodes that lie on a way to a target.
-fn wanted(nodes: &BTreeMap<u64, &Node>, root: &Edge, targets: Option<&IdSet>) -> IdSet {
+fn wanted(nodes: &BTreeMap<u64, &Arc<Node>>, root: &Edge, targets: Option<&IdSet>) -> IdSet {
     let mut wanted = IdSet::with_capacity_and_hasher(2 * nodes.len(), Default::default());
     let is_target = |edge: &Edge| match (edge, targets) {
         (_, Some(targets)) => targets.contains(&edge.id()),

@@ -15,6 +15,7 @@ mod gradcheck;
 mod gradients;
 mod graph;
 mod ids;
+mod later;
 mod parts;
 mod peaks;
 mod rows;

@@ -6,6 +6,13 @@ use amp_cpu::{Binary, DType, Dims, Layout, Unary};
 
 /// Matrix products of `[.., M, K]` and `[.., K, N]` operands with one batch shape; accumulators are F32 (F64 for F64).
 pub trait MatMul: Elementwise {
+    /// Whether products, and convolutions, round an F32 operand to the 16 bits it counts as in no more time than they read a
+    /// copy, where each of its elements meets so many of the other operand.
+    fn rounds_as_it_packs(&self, met: usize) -> bool {
+        let _ = met;
+        false
+    }
+
     /// `a · b (+ bias)`, rounded once to `out`; `bias` is `[N]`.
     fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer>;
 

@@ -117,7 +117,7 @@ impl Conv {
         self.check_options(four(&image))?;
         let sizes = self.check(&image, &kernel, bias)?;
         let operand = bias.map(RawTensor::operand).transpose()?;
-        let (backend, from, with) = (x.backend(), image.operand()?, kernel.operand()?);
+        let (backend, from, with) = (x.backend(), image.operand()?, kernel.factor(pixels(&image))?);
         let (buffer, order) = match self.direction {
             Direction::Forward => (
                 backend.conv2d(from, with, operand, &self.spec, x.logical)?,
@@ -141,9 +141,9 @@ impl Conv {
         let (grad, w) = (self.lifted(pass.grad(), "the gradient")?, self.lifted(w, "the weight")?);
         let (backend, of) = (grad.backend(), grad.operand()?);
         if let Some(shape) = pass.shape(0)
-            && !self.add_input(pass, of, w.operand()?, image)?
+            && !self.add_input(pass, of, w.factor(pixels(&grad))?, image)?
         {
-            let (with, dtype) = (w.operand()?, pass.dtype(0));
+            let (with, dtype) = (w.factor(pixels(&grad))?, pass.dtype(0));
             let (buffer, order) = match self.direction {
                 Direction::Forward => (
                     backend.conv_transpose2d(of, with, None, image, &self.spec, dtype)?,
@@ -159,11 +159,8 @@ impl Conv {
         }
         if pass.wants(1) {
             let x = self.lifted(&*x.get()?, "the input")?;
-            let (slope, image) = match self.direction {
-                Direction::Forward => (of, x.operand()?),
-                Direction::Transposed => (x.operand()?, of),
-            };
-            self.give_weight(pass, &grad, four(&w), slope, image)?;
+            let (conv, grad, weight) = (*self, grad.clone(), four(&w));
+            pass.share(1, [&grad.clone(), &x.clone()], move |pass| conv.give_weight(pass, &grad, &x, weight))?;
         }
         if pass.wants(2) {
             let sums = reduce(Reduce::Sum, &grad, &[0, 2, 3], pass.dtype(2))?;
@@ -202,17 +199,14 @@ impl Conv {
         Dims::new(&whole).expect("four dimensions")
     }
 
-    fn give_weight(
-        &self,
-        pass: &mut Pass<'_>,
-        grad: &RawTensor,
-        weight: [usize; 4],
-        slope: Operand<'_>,
-        image: Operand<'_>,
-    ) -> Result<()> {
+    fn give_weight(&self, pass: &mut Pass<'_>, grad: &RawTensor, x: &RawTensor, weight: [usize; 4]) -> Result<()> {
+        let (slope, image) = match self.direction {
+            Direction::Forward => (grad.operand()?, x.operand()?),
+            Direction::Transposed => (x.operand()?, grad.operand()?),
+        };
         let backend = grad.backend();
         if pass.dtype(1) == accumulator(slope.logical) {
-            let depth = slope.layout.shape[0] * slope.layout.shape[2] * slope.layout.shape[3];
+            let depth = pixels(if self.direction == Direction::Forward { grad } else { x });
             return accumulate(
                 pass,
                 1,
@@ -304,6 +298,12 @@ impl Conv {
         };
         Some([along(0)?, along(1)?])
     }
+}
+
+/// Pixels of all images of `x` `[N, C, H, W]`.
+fn pixels(x: &RawTensor) -> usize {
+    let [n, _, height, width] = four(x);
+    n * height * width
 }
 
 fn four(x: &RawTensor) -> [usize; 4] {

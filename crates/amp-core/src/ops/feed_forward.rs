@@ -1,6 +1,6 @@
 //! Two dense layers with an activation between them.
 
-use super::linear::{check, give_parameters, matrices};
+use super::linear::{check, count, give_parameters, matrices};
 use super::matmul::{give_product, turned};
 use crate::Result;
 use crate::autograd::{Pass, Saved, SavedInput, record};
@@ -25,12 +25,12 @@ pub(crate) fn feed_forward(x: &RawTensor, up: Dense<'_>, op: Unary, down: Dense<
     let left = rows(x)?;
     let bias = up.1.map(RawTensor::operand).transpose()?;
     let [turned_up, turned_down] = [up.0, down.0].map(|weight| turned(&weight.layout));
-    let weight = Operand { layout: &turned_up, ..up.0.operand()? };
+    let weight = Operand { layout: &turned_up, ..up.0.factor(count(&left))? };
     let [sums, hidden] = backend.matmul_unary(left.operand()?, weight, bias, op, logical)?;
     let [sums, hidden] = [sums, hidden].map(|buffer| RawTensor::new(device, buffer, hidden_shape));
     let bias = down.1.map(RawTensor::operand).transpose()?;
     let product = matrices(&hidden, true);
-    let weight = Operand { layout: &turned_down, ..down.0.operand()? };
+    let weight = Operand { layout: &turned_down, ..down.0.factor(count(&left))? };
     let y = backend.matmul(product.operand()?, weight, bias, logical)?;
 
     let weights = [x, up.0, down.0].map(Some);
@@ -54,11 +54,16 @@ pub(crate) fn feed_forward(x: &RawTensor, up: Dense<'_>, op: Unary, down: Dense<
                 return Ok(());
             }
             let saved = matrices(&kept, true);
-            let derived =
-                grad.backend().matmul_unary_grad(grad.operand()?, down.operand()?, op, saved.operand()?, logical)?;
+            let derived = grad.backend().matmul_unary_grad(
+                grad.operand()?,
+                down.factor(count(&grad))?,
+                op,
+                saved.operand()?,
+                logical,
+            )?;
             let outputs = RawTensor::new(grad.device(), derived, *kept.shape());
             let grad = matrices(&outputs, true);
-            give_product(pass, 0, grad.operand()?, up.operand()?)?;
+            give_product(pass, 0, grad.operand()?, up.factor(count(&grad))?)?;
             if pass.wants(1) {
                 return give_parameters(pass, [1, up_bias], &outputs, &grad, &rows(&*x.get()?)?);
             }

@@ -30,17 +30,16 @@ impl<P: Float> Tensor<P> {
 pub(super) fn matmul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     a.device().check_same(b.device(), "matmul")?;
     let plan = Plan::new(a, b)?;
-    let (left, right) = (plan.left(a)?, plan.right(b)?);
-    let buffer = a.backend().matmul(left.operand()?, right.operand()?, None, a.logical)?;
+    let (left, right, [m, _, n]) = (plan.left(a)?, plan.right(b)?, plan.sizes);
+    let buffer = a.backend().matmul(left.factor(n)?, right.factor(m)?, None, a.logical)?;
     let y = RawTensor::new(a.device(), buffer, plan.result);
     record("matmul", &[a, b], y, |_| {
         let (a, b) = (Saved::new(a)?, Saved::new(b)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let (grad, left, right) = (plan.grad(pass.grad())?, plan.left(&a)?, plan.right(&b)?);
-            let [turned_left, turned_right] = [&left, &right].map(|x| turned(&x.layout));
-            let (grad, left, right) = (grad.operand()?, left.operand()?, right.operand()?);
-            give_product(pass, 0, grad, Operand { layout: &turned_right, ..right })?;
-            give_product(pass, 1, Operand { layout: &turned_left, ..left }, grad)
+            let [grad, a, b] = [pass.grad(), &a, &b].map(RawTensor::detached);
+            let of = grad.clone();
+            pass.share(0, [&grad, &b.clone()], move |pass| plan.give_left(pass, &of, &b))?;
+            pass.share(1, [&grad.clone(), &a.clone()], move |pass| plan.give_right(pass, &grad, &a))
         }))
     })
 }
@@ -95,6 +94,20 @@ impl Plan {
     fn right(&self, b: &RawTensor) -> Result<RawTensor> {
         let layout = if self.vectors[1] { with_axis(&b.layout, 1)? } else { b.layout };
         self.repeated(&b.with_layout(layout), self.sizes[1], self.sizes[2])
+    }
+
+    /// Gives input 0 the gradient of the result, times the turned right operand.
+    fn give_left(&self, pass: &mut Pass<'_>, grad: &RawTensor, b: &RawTensor) -> Result<()> {
+        let (grad, right) = (self.grad(grad)?, self.right(b)?);
+        let layout = turned(&right.layout);
+        give_product(pass, 0, grad.operand()?, Operand { layout: &layout, ..right.factor(self.sizes[0])? })
+    }
+
+    /// Gives input 1 the turned left operand, times the gradient of the result.
+    fn give_right(&self, pass: &mut Pass<'_>, grad: &RawTensor, a: &RawTensor) -> Result<()> {
+        let (grad, left) = (self.grad(grad)?, self.left(a)?);
+        let layout = turned(&left.layout);
+        give_product(pass, 1, Operand { layout: &layout, ..left.factor(self.sizes[2])? }, grad.operand()?)
     }
 
     fn repeated(&self, x: &RawTensor, rows: usize, columns: usize) -> Result<RawTensor> {

@@ -4,6 +4,12 @@ use crate::backend::{Buffer, MatMul, Operand, unary_grad_after};
 use amp_cpu::{DType, Epilogue, Storage, Unary, View};
 
 impl MatMul for CpuBackend {
+    /// From where on the products themselves take most of the time. Fewer rows, as of a recurrent layer's step or of a token that
+    /// is generated, wait for memory, and a copy is half of it.
+    fn rounds_as_it_packs(&self, met: usize) -> bool {
+        met >= 512
+    }
+
     fn matmul(&self, a: Operand<'_>, b: Operand<'_>, bias: Option<Operand<'_>>, out: DType) -> Result<Buffer> {
         product(a, b, [bias, None], out).map(Buffer::new)
     }

@@ -59,6 +59,22 @@ fn large_gradients_are_seen_while_the_pass_goes_on() {
 }
 
 #[test]
+fn gradients_of_wide_layers_are_seen_when_they_come() {
+    let (layer, d) = (Linear::new(600, 800, &cpu()).unwrap(), cpu());
+    for (bad, infinite) in [(1.0, false), (f32::INFINITY, true), (f32::NAN, true)] {
+        let x = Tensor::<F32>::from_fn([2, 600], |at| if at == [1, 7] { bad } else { 0.5 }, &d).unwrap();
+        let y = layer.forward(&x.to::<F16>().unwrap()).unwrap();
+        // What is not finite reaches the weight's gradient through the input alone.
+        let loss = y.to::<F32>().unwrap().nan_to_num().unwrap().sum_all().unwrap();
+        let mut scaler = scaler(8.0);
+        let grads = scaler.scale(&loss).unwrap().backward().unwrap();
+        assert_seen(&grads, 2);
+        let step = scaler.step(&mut Sgd::new(layer.parameters(), 1.0), grads).unwrap();
+        assert_eq!(step.was_taken().unwrap(), !infinite, "{bad}");
+    }
+}
+
+#[test]
 fn added_up_gradients_are_judged_by_their_sum() {
     let (p, _) = one_parameter(&[3]);
     // (micro-batches, whether the step is taken); the scale is 1
