@@ -30,16 +30,17 @@ impl fmt::Debug for Later {
 }
 
 impl Pass<'_> {
-    /// Has `share`, which gives input `i` alone or with others of the node its gradient from `operands`, run when all nodes had
-    /// their turns, if `i` is a leaf whose gradient takes more memory than they do; otherwise at once.
+    /// Has `share`, which gives `inputs` their gradients from `operands`, run when all nodes had their turns, if the first is a leaf
+    /// whose gradient takes more memory than they do, and none of the others a node, whose turn it would miss; otherwise at once.
     pub(crate) fn share(
         &mut self,
-        i: usize,
+        inputs: &[usize],
         operands: [&RawTensor; 2],
         share: impl FnOnce(&mut Pass<'_>) -> Result<()> + 'static,
     ) -> Result<()> {
-        match self.edge(i) {
-            Some(Edge::Leaf(leaf)) if self.waits(leaf, operands) => {
+        let all_end_here = inputs.iter().all(|&i| !matches!(self.edge(i), Some(Edge::Node(_))));
+        match self.edge(inputs[0]) {
+            Some(Edge::Leaf(leaf)) if all_end_here && self.waits(leaf, operands) => {
                 let (node, grad) = (self.node.clone(), self.grad.clone());
                 self.collected.later.push(Later { node, grad, leaf: leaf.id, share: Box::new(share) });
                 Ok(())
@@ -101,7 +102,7 @@ mod tests {
                 let (grad, seen, activation, leaf) =
                     (pass.grad().detached(), seen.clone(), activation.clone(), leaf.clone());
                 pass.give(0, grad.clone())?;
-                pass.share(1, [&grad, &grad], move |pass| {
+                pass.share(&[1], [&grad, &grad], move |pass| {
                     *seen.lock().unwrap() = Some(activation.strong_count() > 0);
                     pass.give(1, leaf)
                 })
@@ -151,6 +152,17 @@ mod tests {
         let once = gradient(&x.linear(&w, None).unwrap().sum_all().unwrap(), &w);
         for (twice, once) in twice.iter().zip(once) {
             assert!((twice - 3.0 * once).abs() <= 1e-5, "{twice} is not three times {once}");
+        }
+    }
+
+    #[test]
+    fn a_bias_that_is_computed_has_its_gradient_in_time() {
+        let (x, w, b) = (wave([3, 512]), wave([1024, 512]).tracked(), wave([1, 1024]).tracked());
+        let bias = (&b * 2.0).unwrap().squeeze(0).unwrap();
+        let full = x.linear(&w, Some(&bias)).unwrap();
+        let half = x.to::<BF16>().unwrap().linear(&w.to::<BF16>().unwrap(), Some(&bias.to::<BF16>().unwrap())).unwrap();
+        for y in [full, half.to::<F32>().unwrap()] {
+            assert_eq!(gradient(&y.sum_all().unwrap(), &b), [6.0; 1024]);
         }
     }
 

@@ -160,7 +160,7 @@ impl Conv {
         if pass.wants(1) {
             let x = self.lifted(&*x.get()?, "the input")?;
             let (conv, grad, weight) = (*self, grad.clone(), four(&w));
-            pass.share(1, [&grad.clone(), &x.clone()], move |pass| conv.give_weight(pass, &grad, &x, weight))?;
+            pass.share(&[1], [&grad.clone(), &x.clone()], move |pass| conv.give_weight(pass, &grad, &x, weight))?;
         }
         if pass.wants(2) {
             let sums = reduce(Reduce::Sum, &grad, &[0, 2, 3], pass.dtype(2))?;

@@ -107,7 +107,7 @@ pub(super) fn give_parameters(
     x: &RawTensor,
 ) -> Result<()> {
     let [out, of, with] = [outputs, grad, x].map(RawTensor::detached);
-    pass.share(weight, [grad, x], move |pass| give_both(pass, [weight, bias], &out, &of, &with))
+    pass.share(&[weight, bias], [grad, x], move |pass| give_both(pass, [weight, bias], &out, &of, &with))
 }
 
 /// [`give_parameters`], from one pass where both are collected in the accumulators' precision.
