@@ -62,6 +62,7 @@ forwarded! {
     exp();
     log();
     sqr();
+    square();
     sqrt();
     recip();
     clamp(min: impl Into<f64>, max: impl Into<f64>);
