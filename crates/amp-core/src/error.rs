@@ -220,7 +220,7 @@ pub enum Error {
     /// The saved tensors of the graph are gone.
     #[error(
         "backward: the saved tensors of `{op}` ({location}) were freed by an earlier backward; \
-         use `backward_retained` for the first of several passes"
+         use `backward_retained` or `backward_for_retained` for the first of several passes"
     )]
     GraphFreed {
         /// Operation whose saved tensors are gone

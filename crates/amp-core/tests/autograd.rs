@@ -2,7 +2,8 @@
 
 use amp_core::nn::{BatchNorm2d, LayerNorm};
 use amp_core::{
-    BF16, ConvOptions, Device, Error, F16, F32, Float, Parameter, Result, Tensor, grad_enabled, no_grad, saved_bytes,
+    BF16, ConvOptions, Device, Error, F16, F32, Float, GradScaler, Parameter, Result, Tensor, grad_enabled, no_grad,
+    saved_bytes,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -59,6 +60,29 @@ fn backward_for_walks_only_towards_its_targets() -> Result<()> {
     assert!(grads.get(&a)?.is_some() && grads.get(&b)?.is_none());
     // The part of the graph that leads to `b` only is still there for another loss.
     assert!(other.backward_for([&b])?.get(&b)?.is_some());
+    Ok(())
+}
+
+#[test]
+fn losses_are_weighed_by_gradients_of_a_layer_before_their_sum_is_walked() -> Result<()> {
+    let _turn = turn();
+    let (a, b) = (vector(&[1.0, 0.5]).tracked(), vector(&[2.0, -1.0]).tracked());
+    let losses = || -> Result<_> {
+        let y = (a.exp()? * &b)?;
+        Ok((y.sqr()?.sum_all()?, y.tanh()?.sum_all()?))
+    };
+    let (one, other) = losses()?;
+    let norm = |loss: &Tensor<F32>| loss.backward_for_retained([&b])?.norm()?.item();
+    let share = norm(&one)? / norm(&other)?;
+    let mut scaler = GradScaler::new(&Device::cpu())?;
+    let again = scaler.scale(&other)?.backward_for_retained([&b])?;
+    assert!((scaler.unscale(again)?.norm()?.item()? * share / norm(&one)? - 1.0).abs() < 1e-6);
+    let grads = (one + (other * share)?)?.backward()?;
+    let (one, other) = losses()?;
+    let want = (one + (other * share)?)?.backward()?;
+    for of in [&a, &b] {
+        assert_eq!(grads.get(of)?.unwrap().to_vec()?, want.get(of)?.unwrap().to_vec()?);
+    }
     Ok(())
 }
 

@@ -31,6 +31,7 @@ rejected! {
 rejected! {
     Backward "`backward` does not belong inside an autocast region"
     BackwardFor "`backward_for` does not belong inside an autocast region"
+    BackwardForRetained "`backward_for_retained` does not belong inside an autocast region"
     BackwardRetained "`backward_retained` does not belong inside an autocast region"
     BackwardWith "`backward_with` does not belong inside an autocast region",
     "gradients have the precision of what they belong to",
@@ -67,6 +68,8 @@ pub fn set_trainable<T: SetTrainable>(_on: CalledOn<T>) {}
 pub fn backward<T: Backward>(_on: CalledOn<T>) {}
 /// `loss.backward_for(..)`
 pub fn backward_for<T: BackwardFor>(_on: CalledOn<T>) {}
+/// `loss.backward_for_retained(..)`
+pub fn backward_for_retained<T: BackwardForRetained>(_on: CalledOn<T>) {}
 /// `loss.backward_retained()`
 pub fn backward_retained<T: BackwardRetained>(_on: CalledOn<T>) {}
 /// `loss.backward_with(..)`

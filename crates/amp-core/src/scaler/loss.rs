@@ -58,6 +58,15 @@ impl ScaledLoss {
         self.walk(Some(&targets), false)
     }
 
+    /// As [`backward_for`](Self::backward_for), and all of the graph can be walked again.
+    pub fn backward_for_retained<'a, D: Differentiable + 'a>(
+        self,
+        targets: impl IntoIterator<Item = &'a D>,
+    ) -> Result<Gradients<Scaled>> {
+        let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
+        self.walk(Some(&targets), true)
+    }
+
     /// The product of loss and scale as a tensor of the graph, for losses that are built from scaled parts.
     pub fn tensor(&self) -> Result<Tensor<F32>> {
         let loss = Tensor::<F32>::from_raw(self.loss.clone());

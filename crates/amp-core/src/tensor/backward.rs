@@ -44,7 +44,7 @@ impl<P: Float> Tensor<P> {
         self.walk(None, true)
     }
 
-    /// As [`backward`](Self::backward), only towards the given parameters or tensors; the rest of the graph stays usable.
+    /// As [`backward`](Self::backward), only towards the given parameters or tensors; what lies on no way to them stays usable.
     pub fn backward_for<'a, D: Differentiable + 'a>(
         &self,
         targets: impl IntoIterator<Item = &'a D>,
@@ -55,6 +55,20 @@ impl<P: Float> Tensor<P> {
         self.refuse_unscaled_f16()?;
         let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
         self.walk(Some(&targets), false)
+    }
+
+    /// As [`backward_for`](Self::backward_for), and all of the graph can be walked again, as when losses are weighed by their
+    /// gradients of one layer before their sum is walked (`torch.autograd.grad(.., retain_graph=True)`).
+    pub fn backward_for_retained<'a, D: Differentiable + 'a>(
+        &self,
+        targets: impl IntoIterator<Item = &'a D>,
+    ) -> Result<Gradients<Unscaled>>
+    where
+        P: BackwardPrecision,
+    {
+        self.refuse_unscaled_f16()?;
+        let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
+        self.walk(Some(&targets), true)
     }
 }
 

@@ -11,7 +11,7 @@ use syn::{Expr, ExprMethodCall, ExprPath, Lit};
 /// Methods that optimizers, the scaler, parameters and their averages have.
 const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "swap", "set_trainable"];
 /// Methods that walk a graph back.
-const BACKWARD: &[&str] = &["backward", "backward_for", "backward_retained", "backward_with"];
+const BACKWARD: &[&str] = &["backward", "backward_for", "backward_for_retained", "backward_retained", "backward_with"];
 /// Methods that load a model.
 const LOADING: &[&str] = &["load", "load_matching", "load_state", "load_state_matching"];
 
