@@ -140,6 +140,12 @@ impl Conv {
     fn backward(&self, pass: &mut Pass<'_>, x: &SavedInput, w: &RawTensor, image: [usize; 4]) -> Result<()> {
         let (grad, w) = (self.lifted(pass.grad(), "the gradient")?, self.lifted(w, "the weight")?);
         let (backend, of) = (grad.backend(), grad.operand()?);
+        // First, so that an input that is computed again is gone when the input's gradient comes.
+        if pass.wants(1) {
+            let x = self.lifted(&*x.get()?, "the input")?;
+            let (conv, grad, weight) = (*self, grad.clone(), four(&w));
+            pass.share(&[1], [&grad.clone(), &x.clone()], move |pass| conv.give_weight(pass, &grad, &x, weight))?;
+        }
         if let Some(shape) = pass.shape(0)
             && !self.add_input(pass, of, w.factor(pixels(&grad))?, image)?
         {
@@ -156,11 +162,6 @@ impl Conv {
             let whole = tensor(order, grad.device(), buffer, self.lowered(self.returned(image, &grad, &w)));
             let layout = Layout { shape, ..whole.layout };
             pass.give(0, whole.with_layout(layout))?;
-        }
-        if pass.wants(1) {
-            let x = self.lifted(&*x.get()?, "the input")?;
-            let (conv, grad, weight) = (*self, grad.clone(), four(&w));
-            pass.share(&[1], [&grad.clone(), &x.clone()], move |pass| conv.give_weight(pass, &grad, &x, weight))?;
         }
         if pass.wants(2) {
             let sums = reduce(Reduce::Sum, &grad, &[0, 2, 3], pass.dtype(2))?;

@@ -48,13 +48,13 @@ fn recorded(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>, y: RawTensor
             let fold = pass.grad().layout.is_contiguous() && x.is_contiguous();
             let outputs = pass.grad().clone();
             let grad = matrices(&outputs, fold);
-            if pass.wants(0) {
-                give_input(pass, &grad, &*repeated(&w, &grad)?, fold)?;
-            }
+            // First, so that an input that is computed again is gone when the input's gradient comes.
             if pass.wants(1) {
-                return give_parameters(pass, [1, 2], &outputs, &grad, &matrices(&*x.get()?, fold));
+                give_parameters(pass, [1, 2], &outputs, &grad, &matrices(&*x.get()?, fold))?;
+            } else {
+                pass.give(2, outputs.detached())?;
             }
-            pass.give(2, outputs.detached())
+            if pass.wants(0) { give_input(pass, &grad, &*repeated(&w, &grad)?, fold) } else { Ok(()) }
         }))
     })
 }

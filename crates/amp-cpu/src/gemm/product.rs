@@ -174,9 +174,8 @@ pub(crate) fn product_with<E: Multiply>(
     let at_once = if by_lines && blocks.resident && left.step == 1 { depth } else { long };
     let plans = [Plan::new(a, left, at_once, uses), Plan::new(b, kernel.right, long, again)];
     let lens = plans.each_ref().map(|plan| plan.as_ref().map_or(0, Plan::len));
-    scratch::with(lens[0] + lens[1], |packed: &mut [E]| {
-        // The right side's panels are whole cache lines: the first one begins at the start of one.
-        let (of_b, of_a) = packed.split_at_mut(lens[1]);
+    // Apart, as large as what they are packed from: that has left room for each of them before.
+    with_both(lens, |of_a: &mut [E], of_b: &mut [E]| {
         Plan::run([(plans[0].as_ref(), &mut *of_a), (plans[1].as_ref(), &mut *of_b)], work);
         let (of_a, of_b) = (&*of_a, &*of_b);
         let whole = |plan: &Option<Plan<E>>, packed| plan.as_ref().map(|_| packed);
@@ -189,6 +188,11 @@ pub(crate) fn product_with<E: Multiply>(
             if blocks.resident { task.run_resident() } else { task.run() }
         });
     });
+}
+
+/// Working memory of two lengths.
+fn with_both<E: Plain>(lens: [usize; 2], body: impl FnOnce(&mut [E], &mut [E])) {
+    scratch::with(lens[0], |a| scratch::with(lens[1], |b| body(a, b)));
 }
 
 /// Multiplies packed panels into a row-major block `stride` wide.
