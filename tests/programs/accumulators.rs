@@ -344,3 +344,22 @@ fn containers_hold_the_widest_of_what_they_are_given() -> Result<()> {
     }
     Ok(())
 }
+
+/// What the products of a list are reduced to has their precision, until it meets F32.
+#[autocast(f16)]
+fn reduced(ws: &[Tensor<F32>], x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut y = ws.iter().map(|w| x.matmul(w)).reduce(|a, b| a? + b?).expect("there are some")?;
+    for w in ws {
+        y = (y * w.mean_all()?)?;
+    }
+    Ok(y)
+}
+
+#[test]
+fn what_a_list_is_reduced_to_joins_as_its_elements_do() -> Result<()> {
+    let (x, ws) = (random([4, 4])?, [random([4, 4])?, random([4, 4])?]);
+    let [a, b] = [0, 1].map(|i: usize| x.to::<F16>()?.matmul(&ws[i].to::<F16>()?));
+    let by_hand = (((a? + b?)?.to::<F32>()? * ws[0].mean_all()?)? * ws[1].mean_all()?)?;
+    assert_eq!(reduced(&ws, &x)?.to_vec()?, by_hand.to_vec()?);
+    Ok(())
+}

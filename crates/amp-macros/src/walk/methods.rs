@@ -81,6 +81,7 @@ const HANDING: &[Handing] = &[
     hands("next"),
     hands("nth"),
     hands("find"),
+    hands("reduce"),
     hands("max_by"),
     hands("min_by"),
     hands("max_by_key"),
