@@ -2,6 +2,7 @@
 
 use super::cast::never_cast;
 use super::configured::is_conditional;
+use super::nested::diverges;
 use super::pattern::has_struct;
 use super::tuples::{Wrapped, wrap_elements};
 use super::{Expect, Walker};
@@ -301,6 +302,8 @@ pub(super) fn wrap_in_variants(arms: Vec<Arm<'_>>) {
         number += usize::from(!neutral);
         end(arm.end, |expr| match expr {
             jump @ (Expr::Return(_) | Expr::Break(_) | Expr::Continue(_)) => jump,
+            // A wrapper of what does not come back would be code that is not reached.
+            panic if diverges(&panic) => panic,
             expr => Expr::Verbatim(quote!(__amp::#name::#variant(#expr))),
         });
     }

@@ -40,6 +40,12 @@ const TRANSPARENT: &[&str] = &[
     "ensure",
 ];
 
+/// Whether an expression is a call of a macro that does not come back.
+pub(super) fn diverges(expr: &Expr) -> bool {
+    let Expr::Macro(call) = expr else { return false };
+    call.mac.path.segments.last().is_some_and(|last| DIVERGING.iter().any(|name| last.ident == name))
+}
+
 impl Walker<'_> {
     /// Walks a macro call; the second part replaces it.
     pub(super) fn macro_call(&mut self, mac: &Macro) -> (Value, Option<Expr>) {
