@@ -305,3 +305,24 @@ fn closures_that_are_kept_narrow_for_themselves() -> Result<()> {
     assert_eq!(used_up(&x, &[w])?.dims(), [4, 4]);
     Ok(())
 }
+
+/// A cast says what the closure in it returns.
+#[autocast(f16)]
+fn cast<'a>(ws: &'a [Tensor<F32>]) -> Vec<Box<Kernel<'a>>> {
+    let mut all: Vec<_> = ws.iter().map(|w| Box::new(move |x: &Tensor<F32>| x.matmul(w)) as Box<Kernel<'a>>).collect();
+    all.push(Box::new(|x: &Tensor<F32>| x.exp()) as Box<dyn Fn(&Tensor<F32>) -> Result<Tensor<F32>>>);
+    all
+}
+
+type Kernel<'a> = dyn Fn(&Tensor<F32>) -> Result<Tensor<F32>> + 'a;
+
+#[test]
+fn closures_that_are_cast_to_objects_give_what_these_do() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let by_hand = x.to::<F16>()?.matmul(&w.to::<F16>()?)?.to::<F32>()?;
+    let ws = [w];
+    let calls = cast(&ws);
+    assert_eq!(calls[0](&x)?.to_vec()?, by_hand.to_vec()?);
+    assert_eq!(calls[1](&x)?.to_vec()?, x.exp()?.to_vec()?);
+    Ok(())
+}

@@ -29,7 +29,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 pub(crate) use receiver::{AsWritten, Asks};
 use syn::{Expr, Path};
 pub(crate) use value::{
-    cast, declared, expected, expected_behind, expected_reference, grown, grown_by, joined, joined_behind,
+    as_object, cast, declared, expected, expected_behind, expected_reference, grown, grown_by, joined, joined_behind,
     joined_elements_behind, kept, mapped, of_f32, recast, recast_tensor, rewrapped, slot, taken_apart, unless_f32,
     variable_slot, vector,
 };

@@ -78,6 +78,14 @@ pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
     given_to(expr, &quote_spanned!(site=> __amp::declared::<#ty>()))
 }
 
+/// A cast as a call that its operand is the argument of: the closure in it learns what its type says that it returns.
+pub(crate) fn as_object(expr: Expr) -> Expr {
+    let Expr::Cast(cast) = expr else { return expr };
+    let (ty, operand) = (&cast.ty, &cast.expr);
+    let site = Span::mixed_site().located_at(ends(operand).0);
+    Expr::Verbatim(quote_spanned!(site=> ::core::convert::identity::<#ty>(#operand)))
+}
+
 /// A value given away to where nothing but the compiler knows what is expected: as it is, or widened if that makes it
 /// what is expected there. What leaves the block by `break` has the type that is.
 pub(crate) fn expected(expr: Expr) -> Expr {

@@ -68,6 +68,9 @@ impl Walker<'_> {
             }
             Expr::Cast(cast) => {
                 let value = self.expr(&mut cast.expr);
+                if makes_object_of_closure(&cast.expr) {
+                    self.rewrite(expr, emit::as_object);
+                }
                 Value { constants: value.constants, ..Value::other() }
             }
             Expr::Field(field) => self.field(field),
@@ -327,6 +330,11 @@ fn position(index: &Expr) -> Option<usize> {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
         _ => None,
     }
+}
+
+/// `Box::new(|x| ..)`: what the cast of it says is not asked by the closure.
+fn makes_object_of_closure(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(call) if is_wrapper(call) && matches!(call.args[0], Expr::Closure(_)))
 }
 
 /// Whether an expression is a reference, or what was made of one: `Some(&x)`.
