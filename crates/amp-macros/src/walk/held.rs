@@ -202,7 +202,14 @@ impl Walker<'_> {
             }
             fields.push((field.member.to_token_stream().to_string(), value));
         }
-        literal.rest.iter_mut().for_each(|rest| drop(self.expr(rest)));
+        // `..base` gives what is not written.
+        let rest = literal.rest.as_mut().map(|rest| self.expr(rest)).unwrap_or_else(Value::opaque);
+        for (i, part) in rest.parts.iter().enumerate() {
+            let name = rest.part_name(i);
+            if fields.iter().all(|(written, _)| *written != name) {
+                fields.push((name, part.clone()));
+            }
+        }
         fields.sort_by(|one, other| one.0.cmp(&other.0));
         let (names, parts) = fields.into_iter().unzip();
         Value { parts, names, ..Value::opaque() }
