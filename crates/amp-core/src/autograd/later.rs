@@ -1,7 +1,7 @@
 //! Shares of gradients that are computed after everybody had their turns.
 
 use super::engine::{Collected, Pass};
-use super::graph::{Edge, Leaf, Node};
+use super::graph::{Edge, Node};
 use super::peaks::Lookout;
 use super::{IdSet, watch};
 use crate::Result;
@@ -30,35 +30,41 @@ impl fmt::Debug for Later {
 }
 
 impl Pass<'_> {
-    /// Has `share`, which gives `inputs` their gradients from `operands`, run when all nodes had their turns, if the first is a leaf
-    /// whose gradient takes more memory than they do, and none of the others a node, whose turn it would miss; otherwise at once.
+    /// Has `share`, which gives `inputs` their gradients from `operands`, run [later](Self::later) if that [saves
+    /// memory](Self::waits), otherwise at once.
     pub(crate) fn share(
         &mut self,
         inputs: &[usize],
         operands: [&RawTensor; 2],
         share: impl FnOnce(&mut Pass<'_>) -> Result<()> + 'static,
     ) -> Result<()> {
-        let all_end_here = inputs.iter().all(|&i| !matches!(self.edge(i), Some(Edge::Node(_))));
-        match self.edge(inputs[0]) {
-            Some(Edge::Leaf(leaf)) if all_end_here && self.waits(leaf, operands) => {
-                let (node, grad) = (self.node.clone(), self.grad.clone());
-                self.collected.later.push(Later { node, grad, leaf: leaf.id, share: Box::new(share) });
-                Ok(())
-            }
-            _ => share(self),
+        if self.waits(inputs, operands) {
+            self.later(inputs[0], share);
+            return Ok(());
         }
+        share(self)
     }
 
-    /// Whether the gradient of `leaf` is to be made later of `operands`. Not where one is there already, nor where every
+    /// Has `share`, which gives input `i`, a leaf, its gradient, run when all nodes had their turns.
+    pub(crate) fn later(&mut self, i: usize, share: impl FnOnce(&mut Pass<'_>) -> Result<()> + 'static) {
+        let Some(leaf) = self.edge(i).map(Edge::id) else { return };
+        let (node, grad) = (self.node.clone(), self.grad.clone());
+        self.collected.later.push(Later { node, grad, leaf, share: Box::new(share) });
+    }
+
+    /// Whether gradients of `inputs` are to be made later of `operands`: the first is a leaf whose gradient takes more memory than
+    /// they do, and none of the others a node, whose turn it would miss. Not where a gradient is there already, nor where every
     /// node's turn is watched.
-    fn waits(&self, leaf: &Leaf, operands: [&RawTensor; 2]) -> bool {
+    pub(crate) fn waits(&self, inputs: &[usize], operands: [&RawTensor; 2]) -> bool {
         /// Bytes that are not worth it.
         const SMALL: usize = 1 << 20;
+        let Some(Edge::Leaf(leaf)) = self.edge(inputs[0]) else { return false };
         let bytes = leaf.shape.count() * leaf.dtype.size();
         let held: usize = operands.map(|of| of.layout.count() * of.value.buffer.dtype().size()).iter().sum();
         let Collected { grads, later, .. } = &*self.collected;
         let is_first = || !grads.contains_key(&leaf.id) && later.iter().all(|later| later.leaf != leaf.id);
-        bytes > held.max(SMALL) && !watch::on() && is_first()
+        let all_end_here = || inputs.iter().all(|&i| !matches!(self.edge(i), Some(Edge::Node(_))));
+        bytes > held.max(SMALL) && all_end_here() && is_first() && !watch::on()
     }
 }
 

@@ -106,8 +106,12 @@ pub(super) fn give_parameters(
     grad: &RawTensor,
     x: &RawTensor,
 ) -> Result<()> {
-    let [out, of, with] = [outputs, grad, x].map(RawTensor::detached);
-    pass.share(&[weight, bias], [grad, x], move |pass| give_both(pass, [weight, bias], &out, &of, &with))
+    if pass.waits(&[weight, bias], [grad, x]) {
+        let [outputs, grad, x] = [outputs, grad, x].map(RawTensor::detached);
+        pass.later(weight, move |pass| give_both(pass, [weight, bias], &outputs, &grad, &x));
+        return Ok(());
+    }
+    give_both(pass, [weight, bias], outputs, grad, x)
 }
 
 /// [`give_parameters`], from one pass where both are collected in the accumulators' precision.
