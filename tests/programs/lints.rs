@@ -37,7 +37,7 @@ fn along(ws: &[T], x: &T) -> Result<Option<T>> {
 fn lints_know_a_region_by_what_was_written() -> Result<()> {
     let fc = Linear::new(4, 4, &amp::Device::cpu())?;
     let (x, b) = (random([4, 4])?, random([4, 4])?);
-    assert!(along(&[x.clone()], &x)?.is_some());
+    assert!(along(std::slice::from_ref(&x), &x)?.is_some());
     assert_eq!((enclosed(&fc, &x, &b)?.dims(), partly(&fc, &x, &b)?.dims()), (&[4, 4][..], &[4, 4][..]));
     Ok(())
 }

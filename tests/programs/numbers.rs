@@ -105,3 +105,16 @@ fn numbers_in_lists_are_judged_one_by_one_and_not_by_what_they_were() -> Result<
     assert_eq!(in_lists(&x, None)?.to_vec()?, [7.75; 4]);
     Ok(())
 }
+
+#[autocast(f16)]
+fn held_against(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let h = x.matmul(x)?;
+    h.threshold(1e-9, 0.0)?.hardshrink(1e-9)?.dropout(1e-12, false)
+}
+
+#[test]
+fn numbers_that_meet_no_element_may_be_smaller_than_any() -> Result<()> {
+    let x = Tensor::from_slice(&[1.0, -2.0, 0.5, 0.0], [2, 2], &Device::cpu())?;
+    assert_eq!(held_against(&x)?.to_vec()?, [0.0, 0.0, 0.5, 0.0]);
+    Ok(())
+}

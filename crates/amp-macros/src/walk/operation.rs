@@ -24,6 +24,8 @@ const NO_FLOAT: &[&str] = &[
     "argmax", "argmin", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "equal", "isnan", "isinf", "isfinite",
     "isclose", "one_hot", "nonzero", "all", "any",
 ];
+/// Operations whose first number is a chance, or what elements are only held against.
+const MEETS_NO_ELEMENT: &[&str] = &["dropout", "alpha_dropout", "threshold", "hardshrink"];
 /// Operations that return a tensor and something besides.
 const PAIRS: &[&str] = &[
     "sort",
@@ -381,7 +383,8 @@ pub(super) fn is_asked(expr: &Expr, value: &Value) -> bool {
 /// Whether an argument is a number that meets the tensor's elements, not an axis or a size.
 pub(super) fn judged(op: &str, i: usize, value: &Value) -> bool {
     // What a comparison holds a tensor against is not rounded.
-    !NO_FLOAT.contains(&op)
+    let meets_elements = !NO_FLOAT.contains(&op) && (i != 1 || !MEETS_NO_ELEMENT.contains(&op));
+    meets_elements
         && (matches!(op, "masked_fill" | "where_" | "add" | "sub" | "mul" | "div" | "maximum" | "minimum")
             || op.starts_with("clamp")
             || op == "pad" && i == 2
