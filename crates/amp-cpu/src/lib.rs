@@ -75,8 +75,7 @@ pub use join::join;
 pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
 pub use line::{cumprod_grad, median, running_extreme, scan, sort, topk};
 pub use norm::{
-    NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_again, normalize_grad,
-    normalize_keeping, normalize_with,
+    NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_grad, normalize_with,
 };
 pub use op::{Binary, Compare, PairLoss, Reduce, Scan, Ternary, Unary};
 pub use pad::pad;

@@ -18,7 +18,6 @@ struct NormArgs {
     i64 channels;
     i64 repeat;       // consecutive elements of one channel
     double eps;
-    void* normal;     // null, or where elements go in the type of y before weight and bias
     int rms;
     int out;
 };
@@ -59,7 +58,6 @@ template <class C> __device__ void norm_rows(const NormArgs& a, C* shared) {
     for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
         i64 c = channel_of(base + k, a.repeat, a.channels);
         C normal = (load<C>(a.x, base + k) - mean) * rstd;
-        if (a.normal) store_as(a.normal, a.out, base + k, normal);
         store_as(a.y, a.out, base + k, normal * parameter<C>(a.weight, c, 1) + parameter<C>(a.bias, c, 0));
     }
     if (threadIdx.x == 0) {
@@ -107,7 +105,6 @@ __device__ void norm_packed_rows(const NormArgs& a, float* shared) {
         if (pack >= packs) break;
         float parameters[PACK];
         for (int j = 0; j < PACK; ++j) v[p][j] = (v[p][j] - mean) * rstd;
-        if (a.normal) store_pack(a.normal, a.out, (base + pack) * PACK, v[p]);
         if (a.weight.data) {
             load_pack(a.weight, pack, parameters);
             for (int j = 0; j < PACK; ++j) v[p][j] *= parameters[j];
@@ -138,17 +135,6 @@ KERNEL(norm_rows_f32, NormArgs) {
 }
 KERNEL(norm_rows_f64, NormArgs) { __shared__ double shared[WARP]; norm_rows<double>(a, shared); }
 
-// What norm_rows wrote, from the elements that it kept.
-template <class C> __device__ void norm_again(const NormArgs& a) {
-    FOR_EACH(i, a.n) {
-        i64 c = channel_of(i, a.repeat, a.channels);
-        store_as(a.y, a.out, i, load<C>(a.x, i) * parameter<C>(a.weight, c, 1) + parameter<C>(a.bias, c, 0));
-    }
-}
-
-KERNEL(norm_again_f32, NormArgs) { norm_again<float>(a); }
-KERNEL(norm_again_f64, NormArgs) { norm_again<double>(a); }
-
 // Batch norm by given statistics: mean and variance per channel.
 template <class C> __device__ void norm_apply(const NormArgs& a) {
     FOR_EACH(i, a.n) {
@@ -169,7 +155,7 @@ struct NormGradArgs {
     Operand grad;
     Operand x;
     Operand weight;
-    const void* mean;        // null where x is normalised already
+    const void* mean;
     const void* rstd;
     const void* sum_grad;    // batch norm: sums over each channel, from norm_sums
     const void* sum_normal;
@@ -188,26 +174,20 @@ struct NormGradArgs {
     int narrow_type;
 };
 
-// x of the rows with statistics `row`, normalised
-template <class C> __device__ inline C normal_of(const NormGradArgs& a, i64 i, i64 row) {
-    C x = load<C>(a.x, i);
-    return a.mean ? (x - ((const C*)a.mean)[row]) * ((const C*)a.rstd)[row] : x;
-}
-
 // dx = rstd (w g - mean(w g) - normal mean(w g normal)), row blockIdx.x
 template <class C> __device__ void norm_rows_grad(const NormGradArgs& a, C* shared) {
     i64 base = blockIdx.x * a.len;
-    C rstd = ((const C*)a.rstd)[blockIdx.x], shift = 0, slope = 0;
+    C mean = ((const C*)a.mean)[blockIdx.x], rstd = ((const C*)a.rstd)[blockIdx.x], shift = 0, slope = 0;
     for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
         C g = load<C>(a.grad, base + k) * parameter<C>(a.weight, channel_of(base + k, a.repeat, a.channels), 1);
         shift += g;
-        slope += g * normal_of<C>(a, base + k, blockIdx.x);
+        slope += g * ((load<C>(a.x, base + k) - mean) * rstd);
     }
     slope = block_reduce(Add{}, slope, shared) / (C)a.len;
     shift = a.rms ? (C)0 : block_reduce(Add{}, shift, shared) / (C)a.len;
     for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
         C g = load<C>(a.grad, base + k) * parameter<C>(a.weight, channel_of(base + k, a.repeat, a.channels), 1);
-        C normal = normal_of<C>(a, base + k, blockIdx.x);
+        C normal = (load<C>(a.x, base + k) - mean) * rstd;
         C dx = (g - shift - normal * slope) * rstd;
         store_as(a.dx, a.out, base + k, dx);
         if (a.narrow) store_as(a.narrow, a.narrow_type, base + k, dx);
@@ -227,7 +207,7 @@ template <class C, class Team> __device__ void norm_sums(const NormGradArgs& a, 
         i64 sample = divide(e, a.repeat), i = (sample * a.channels + c) * a.repeat + (e - sample * a.repeat);
         i64 row = a.groups == 0 ? c : sample * a.groups + divide(c * a.groups, a.channels);
         C g = load<C>(a.grad, i);
-        sum_normal += g * normal_of<C>(a, i, row);
+        sum_normal += g * ((load<C>(a.x, i) - ((const C*)a.mean)[row]) * ((const C*)a.rstd)[row]);
         sum_grad += g;
     }
     sum_normal = team.reduce(Add{}, sum_normal);

@@ -47,7 +47,7 @@ args! {
     }
     NormArgs {
         x: Operand, weight: Operand, bias: Operand, y: u64, mean: u64, var: u64, rstd: u64, n: i64, len: i64,
-        channels: i64, repeat: i64, eps: f64, normal: u64, rms: i32, out: i32,
+        channels: i64, repeat: i64, eps: f64, rms: i32, out: i32,
     }
     NormGradArgs {
         grad: Operand, x: Operand, weight: Operand, mean: u64, rstd: u64, sum_grad: u64, sum_normal: u64, dx: u64,

@@ -151,11 +151,6 @@ impl Drop for Node {
     }
 }
 
-/// Whether an operation on `inputs` is recorded with what its backward pass needs.
-pub(crate) fn records(inputs: &[&RawTensor]) -> bool {
-    grad_mode() == GradMode::On && inputs.iter().any(|x| x.edge.is_some())
-}
-
 /// Puts `out` into the graph when recording is on and an input asks for a gradient; `backward` is made only then.
 #[track_caller]
 pub(crate) fn record(

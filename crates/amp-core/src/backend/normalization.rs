@@ -17,50 +17,6 @@ pub trait Normalization {
         out: DType,
     ) -> Result<Normalized>;
 
-    /// As [`normalize`](Self::normalize) by rows or groups, and the normalised elements without weight and bias, rounded to the
-    /// second of `out`. `None` where the device has no kernel for that: then the gradient is taken from the input.
-    fn normalize_keeping(
-        &self,
-        x: Operand<'_>,
-        kind: NormKind,
-        weight: Option<Operand<'_>>,
-        bias: Option<Operand<'_>>,
-        eps: f64,
-        out: (DType, DType),
-    ) -> Result<Option<(Normalized, Buffer)>> {
-        let _ = (x, kind, weight, bias, eps, out);
-        Ok(None)
-    }
-
-    /// The result of [`normalize_keeping`](Self::normalize_keeping) from the elements that it kept. Only asked of devices that
-    /// have the other.
-    fn normalize_again(
-        &self,
-        normal: Operand<'_>,
-        kind: NormKind,
-        weight: Option<Operand<'_>>,
-        bias: Option<Operand<'_>>,
-        out: DType,
-    ) -> Result<Buffer> {
-        let _ = (normal, kind, weight, bias, out);
-        unreachable!("a device that keeps normalised elements makes results of them")
-    }
-
-    /// As [`normalize_grad`](Self::normalize_grad), from the elements that [`normalize_keeping`](Self::normalize_keeping) kept,
-    /// with what the input's gradient is added to, if to anything. Only asked of devices that have the other.
-    fn normalize_kept_grad(
-        &self,
-        grad: (Operand<'_>, Option<Operand<'_>>),
-        normal: Operand<'_>,
-        rstd: Operand<'_>,
-        weight: Option<Operand<'_>>,
-        kind: NormKind,
-        out: (DType, Option<DType>),
-    ) -> Result<NormGrads> {
-        let _ = (grad, normal, rstd, weight, kind, out);
-        unreachable!("a device that keeps normalised elements makes gradients of them")
-    }
-
     /// Normalises each channel of `[N, C, ...]` by given statistics.
     fn normalize_with(
         &self,

@@ -1,17 +1,16 @@
 //! Layer, RMS, group and instance normalisation.
 
-mod recorded;
-
-use crate::autograd::Saved;
-use crate::backend::{Buffer, Operand};
+use super::matmul::accumulator;
+use crate::autograd::{Origin, Pass, Saved, note_origin, record};
+use crate::backend::{Buffer, MemoryOrder, NormGrads, Operand};
+use crate::order::{order_of, pixels, tensor};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::shape::IntoShape;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{DType, Dims, NormKind};
-
-pub(super) use recorded::normalize;
+use std::sync::Arc;
 
 full_range! {
     LayerNormPrecision, "`layer_norm` must run in `F32`";
@@ -89,6 +88,82 @@ pub(super) fn row(x: &RawTensor, buffer: Buffer) -> RawTensor {
 
 fn vector(len: usize) -> Dims {
     Dims::new(&[len]).expect("one dimension")
+}
+
+/// Normalises `x` by its own statistics and records the gradients; returns the means and variances too. The result is
+/// rounded to `writes`, if to anything.
+#[track_caller]
+pub(super) fn normalize(
+    name: &'static str,
+    x: &RawTensor,
+    kind: NormKind,
+    affine: Affine<'_>,
+    eps: f64,
+    writes: Option<DType>,
+) -> Result<(RawTensor, RawTensor, RawTensor)> {
+    let (weight, bias) = affine.operands()?;
+    // Only for batch normalisation a pixel is what a sample is.
+    let order = if kind == NormKind::Batch { order_of([x]) } else { MemoryOrder::RowMajor };
+    let n =
+        x.backend().normalize(pixels(order, x)?.operand()?, kind, weight, bias, eps, writes.unwrap_or(x.logical))?;
+    let (mean, var, rstd) = (row(x, n.mean), row(x, n.var), row(x, n.rstd));
+    // A missing parameter takes the input's place in the list of inputs, out of the graph.
+    let absent = x.detached();
+    let inputs = [x, affine.weight.unwrap_or(&absent), affine.bias.unwrap_or(&absent)];
+    let y = record(name, &inputs, tensor(order, x.device(), n.y, *x.shape()).counted(x.logical), |y| {
+        let kept = Arc::new(Kept { x: Saved::new(x)?, affine: SavedAffine::new(affine)?, kind, eps });
+        if kind != NormKind::Batch && in_16_bits(&kept.x, y) {
+            note_origin(y, &kept);
+        }
+        let (mean, rstd) = (Saved::new(&mean)?, Saved::new(&rstd)?);
+        let parameters = affine.shape(x, kind);
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let (x, grads) = (&kept.x, kept.gradients(pass, order, (&mean, &rstd))?);
+            pass.give(0, tensor(order, x.device(), grads.x, *x.shape()).with_narrowed(grads.narrowed))?;
+            pass.give(1, RawTensor::new(x.device(), grads.weight, parameters))?;
+            pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))
+        }))
+    })?;
+    Ok((y, mean, var))
+}
+
+/// A normalisation by the input that its backward pass keeps. Statistics of rows and groups are taken again as the row is read,
+/// by the same kernel.
+#[derive(Debug)]
+struct Kept {
+    x: Saved,
+    affine: SavedAffine,
+    kind: NormKind,
+    eps: f64,
+}
+
+impl Kept {
+    /// The gradients, that of the input with what others gave to it so far where the device adds them at once.
+    fn gradients(&self, pass: &mut Pass<'_>, order: MemoryOrder, saved: (&Saved, &Saved)) -> Result<NormGrads> {
+        let Self { x, kind, .. } = self;
+        let earlier = if *kind == NormKind::Batch { None } else { pass.take_sum(0, accumulator(x.logical)) };
+        let out = (pass.dtype(0), pass.narrows(0));
+        let (grad, input, weight) = (pixels(order, pass.grad())?, pixels(order, x)?, self.affine.operands()?.0);
+        let (backend, grad, input) = (x.backend(), grad.operand()?, input.operand()?);
+        let saved = (saved.0.operand()?, saved.1.operand()?);
+        if let Some(earlier) = &earlier {
+            let grads = backend.normalize_grad_onto((grad, earlier.operand()?), input, saved, weight, *kind, out)?;
+            if let Some(grads) = grads {
+                return Ok(grads);
+            }
+        }
+        let also = out.1.filter(|_| earlier.is_none());
+        let grads = backend.normalize_grad(grad, input, saved, weight, *kind, (out.0, also))?;
+        earlier.into_iter().for_each(|earlier| pass.put_back(0, earlier));
+        Ok(grads)
+    }
+}
+
+impl Origin for Kept {
+    fn again(&self, out: DType) -> Result<Buffer> {
+        let ((weight, bias), x) = (self.affine.operands()?, pixels(MemoryOrder::RowMajor, &self.x)?);
+        Ok(x.backend().normalize(x.operand()?, self.kind, weight, bias, self.eps, out)?.y)
+    }
 }
 
 /// Number of elements of the trailing dimensions `normalized`, which must be those of `x`.
@@ -235,10 +310,7 @@ impl<P: Float> Tensor<P> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{Affine, group_norm, layer_norm, rms_norm};
-    use crate::{BF16, DType, Device, F32, F64, Tensor, gradcheck};
-    use amp_cpu::NormKind;
-    use std::sync::atomic::Ordering;
+    use crate::{BF16, Device, F32, F64, Tensor, gradcheck};
 
     pub(in crate::ops) fn wave(shape: &[usize], phase: f64) -> Tensor<F64> {
         let mut i = 0.0;
@@ -318,57 +390,6 @@ pub(super) mod tests {
     impl Tensor<F32> {
         fn sqr_sum(&self) -> Self {
             (self * self).unwrap().sum_all().unwrap()
-        }
-    }
-
-    /// Gradients of the input, the weight and the bias, and of a weight behind the norm, whose product reads the result again.
-    fn gradients(kind: NormKind, x: &Tensor<F64>, writes: Option<DType>) -> Vec<Vec<f64>> {
-        let shape = x.dims().to_vec();
-        let parameters = if let NormKind::Group { .. } = kind { shape[1] } else { shape[2] };
-        let leaf = |x: Tensor<F64>| x.to::<F32>().unwrap().contiguous().unwrap().tracked();
-        let (start, w, b, behind) = (
-            leaf(x.clone()),
-            leaf(wave(&[parameters], 0.5)),
-            leaf(wave(&[parameters], 0.9)),
-            leaf(wave(&[6, shape[2]], 0.4)),
-        );
-        // A residual, as nobody else keeps it.
-        let x = (&start + 0.0).unwrap();
-        let affine = Affine::new(Some(&w), Some(&b));
-        let y = match kind {
-            NormKind::Layer { inner } => layer_norm(&x.raw, [inner], affine, 1e-5, writes),
-            NormKind::Rms { inner } => rms_norm(&x.raw, [inner], Affine::new(Some(&w), None), 1e-5, writes),
-            _ => group_norm(&x.raw, 2, affine, 1e-5, writes),
-        };
-        let y = Tensor::<F32>::from_raw(y.unwrap());
-        assert_eq!(x.raw.value.saves.load(Ordering::Relaxed) == 0, writes.is_some(), "F32 is kept in F32 only");
-        let y = if writes.is_some() {
-            y.to::<BF16>().unwrap().linear(&behind.to::<BF16>().unwrap(), None).unwrap().to::<F32>()
-        } else {
-            y.linear(&behind, None)
-        };
-        let slope = wave(&[shape[0], shape[1], 6], 0.7).to::<F32>().unwrap();
-        let grads = (y.unwrap() * slope).unwrap().sum_all().unwrap().backward().unwrap();
-        let values = |leaf: &Tensor<F32>| grads.get(leaf).unwrap().map(|g| g.to::<F64>().unwrap().to_vec().unwrap());
-        [&start, &w, &b, &behind].into_iter().filter_map(values).collect()
-    }
-
-    #[test]
-    fn what_is_kept_in_16_bits_gives_the_gradients_to_the_rounding_of_16_bits() {
-        let x = wave(&[3, 8, 10], 0.1);
-        let inputs = [x.clone(), (&x * 1e5).unwrap(), (&x + 300.0).unwrap(), (&x * 1e-3).unwrap()];
-        for kind in [NormKind::Layer { inner: 10 }, NormKind::Rms { inner: 10 }, NormKind::Group { groups: 2 }] {
-            for (i, x) in inputs.iter().enumerate() {
-                let (exact, found) = (gradients(kind, x, None), gradients(kind, x, Some(DType::BF16)));
-                assert_eq!(exact.len(), found.len());
-                for (which, (exact, found)) in exact.iter().zip(&found).enumerate() {
-                    let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
-                    let error = norm(&mut exact.iter().zip(found).map(|(e, f)| e - f));
-                    // Both factors of a product, the result between them and its gradient are rounded to 8 bits.
-                    let bound = 8.0 / 256.0 * norm(&mut exact.iter().copied());
-                    assert!(error <= bound, "{kind:?}, input {i}, gradient {which}: off by {error}, bound {bound}");
-                }
-            }
         }
     }
 }

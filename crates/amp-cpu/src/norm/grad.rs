@@ -27,8 +27,7 @@ pub struct NormGrads {
     pub bias: Storage,
 }
 
-/// Gradients of [`normalize`](crate::normalize) from the gradient of its output, its input and its statistics; without means, from
-/// what [`normalize_keeping`](crate::normalize_keeping) kept.
+/// Gradients of [`normalize`](crate::normalize) from the gradient of its output, its input and its statistics.
 ///
 /// The gradient of the input is added to `onto`, of the type that is computed in, if to anything, and rounded to `out`, and in
 /// a copy from there to `also` (neither for statistics of batches).
@@ -36,7 +35,7 @@ pub struct NormGrads {
 pub fn normalize_grad(
     (grad, onto): (&View, Option<&View>),
     x: &View,
-    mean: Option<&View>,
+    mean: &View,
     rstd: &View,
     weight: Option<&View>,
     kind: NormKind,
@@ -44,7 +43,6 @@ pub fn normalize_grad(
 ) -> NormGrads {
     if kind == NormKind::Batch {
         debug_assert!(onto.is_none(), "only row by row");
-        let mean = mean.expect("batches are normalised by their means");
         return batch_norm_grad((grad, None), x, mean, rstd, weight, out);
     }
     in_real!(x.logical, A => {
@@ -52,9 +50,8 @@ pub fn normalize_grad(
         let rule = Rule::<A> {
             grad: Span::row_major(grad),
             x: Span::row_major(x),
-            mean: parameters(mean, rows.rows, 0.0),
-            scale: parameters(mean.and(Some(rstd)), rows.rows, 1.0),
-            rstd: parameters(Some(rstd), rows.rows, 0.0),
+            mean: parameters(Some(mean), mean.layout.count(), 0.0),
+            rstd: parameters(Some(rstd), rstd.layout.count(), 0.0),
             weight: parameters(weight, rows.channels, 1.0),
             onto: onto.map(Span::row_major),
             rows,
@@ -67,8 +64,6 @@ struct Rule<'a, A> {
     grad: Span<'a>,
     x: Span<'a>,
     mean: Vec<A>,
-    /// `1 / sqrt(var + eps)`, or 1 where `x` is normalised already.
-    scale: Vec<A>,
     rstd: Vec<A>,
     weight: Vec<A>,
     onto: Option<Span<'a>>,
@@ -140,11 +135,11 @@ impl<A: Real> Rule<'_, A> {
             1 => {
                 let spans = [Some(&self.grad), Some(&self.x), self.onto.as_ref()];
                 let next = spans.map(|span| span.map_or_else(Upcoming::default, |span| self.rows.after(row, span)));
-                let statistics = [&self.mean[row..], &self.scale[row..], &self.rstd[row..]];
+                let statistics = (&self.mean[row..], &self.rstd[row..]);
                 dispatch(ElementRows { len: self.rows.len, g, x, next, to, weight, statistics, centred, sums: added });
             }
             repeat => {
-                let statistics = (&self.mean[row..=row], &self.scale[row..=row]);
+                let statistics = (&self.mean[row..=row], &self.rstd[row..=row]);
                 dispatch(ParameterGradients { g, x, normal, statistics, repeat, weight: added.0, bias: added.1 });
                 dispatch(InputGradient { g, to, normal, weight, repeat: repeat.max(1), rstd: self.rstd[row], centred });
             }
@@ -189,7 +184,6 @@ struct ElementRow<'a, A> {
     to: &'a mut [A],
     weight: &'a [A],
     mean: A,
-    scale: A,
     rstd: A,
     centred: bool,
     sums: (&'a mut [A], &'a mut [A]),
@@ -215,11 +209,11 @@ impl<A: Real> ElementRow<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(mut self) {
         let [shift, slope] = self.of_all_blocks::<S>();
-        let Self { g, x, to, weight, mean, scale, rstd, centred, .. } = self;
+        let Self { g, x, to, weight, mean, rstd, centred, .. } = self;
         let count = A::of(g.len() as f64);
         let (shift, slope) = (if centred { shift / count } else { A::ZERO }, slope / count);
         for (((to, &g), &x), &w) in to.iter_mut().zip(g).zip(x).zip(weight) {
-            *to = (g * w - shift - (x - mean) * scale * slope) * rstd;
+            *to = (g * w - shift - (x - mean) * rstd * slope) * rstd;
         }
     }
 
@@ -230,14 +224,14 @@ impl<A: Real> ElementRow<'_, A> {
         let (weight, weight_rest) = self.weight[at.clone()].as_chunks();
         let (dw, dw_rest) = self.sums.0[at.clone()].as_chunks_mut();
         let (db, db_rest) = self.sums.1[at.clone()].as_chunks_mut();
-        let (mean, scale) = (A::Lanes::<S>::splat(self.mean), A::Lanes::<S>::splat(self.scale));
+        let (mean, rstd) = (A::Lanes::<S>::splat(self.mean), A::Lanes::<S>::splat(self.rstd));
         let mut sums = [A::Lanes::<S>::splat(A::ZERO); 2];
         let places = at.step_by(LANES);
         for ((((g, x), w), (dw, db)), at) in g.iter().zip(x).zip(weight).zip(dw.iter_mut().zip(db)).zip(places) {
             self.next[0].ask(at);
             self.next[1].ask(at);
             self.next[2].ask(at);
-            let (g, normal) = (A::Lanes::<S>::load(g), (A::Lanes::<S>::load(x) - mean) * scale);
+            let (g, normal) = (A::Lanes::<S>::load(g), (A::Lanes::<S>::load(x) - mean) * rstd);
             g.mul_add(normal, Lanes::load(dw)).store(dw);
             (g + Lanes::load(db)).store(db);
             let slope = g * Lanes::load(w);
@@ -247,7 +241,7 @@ impl<A: Real> ElementRow<'_, A> {
         for (((&g, &x), &w), (dw, db)) in
             g_rest.iter().zip(x_rest).zip(weight_rest).zip(dw_rest.iter_mut().zip(db_rest))
         {
-            let normal = (x - self.mean) * self.scale;
+            let normal = (x - self.mean) * self.rstd;
             *dw += g * normal;
             *db += g;
             sums = [sums[0] + g * w, sums[1] + g * w * normal];
@@ -265,8 +259,8 @@ struct ElementRows<'a, A> {
     next: [Upcoming; 3],
     to: &'a mut [A],
     weight: &'a [A],
-    /// Means, scales and reciprocal deviations, from the first row's on.
-    statistics: [&'a [A]; 3],
+    /// Means and their like, from the first row's on.
+    statistics: (&'a [A], &'a [A]),
     centred: bool,
     sums: (&'a mut [A], &'a mut [A]),
 }
@@ -277,13 +271,11 @@ impl<A: Real> Kernel for ElementRows<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { len, g, x, next, to, weight, statistics: [means, scales, rstds], centred, sums } = self;
+        let Self { len, g, x, next, to, weight, statistics: (means, rstds), centred, sums } = self;
         let rows = g.chunks_exact(len).zip(x.chunks_exact(len)).zip(to.chunks_exact_mut(len));
-        let statistics = means.iter().zip(scales).zip(rstds);
-        for (j, (((g, x), to), ((&mean, &scale), &rstd))) in rows.zip(statistics).enumerate() {
+        for (j, (((g, x), to), (&mean, &rstd))) in rows.zip(means.iter().zip(rstds)).enumerate() {
             let next = next.map(|next| next.moved(j * len));
-            ElementRow { g, x, next, to, weight, mean, scale, rstd, centred, sums: (&mut *sums.0, &mut *sums.1) }
-                .run::<S>();
+            ElementRow { g, x, next, to, weight, mean, rstd, centred, sums: (&mut *sums.0, &mut *sums.1) }.run::<S>();
         }
     }
 }

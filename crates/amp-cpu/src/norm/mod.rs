@@ -16,7 +16,6 @@ pub(crate) use rows::parameters;
 use crate::line::{Span, store};
 use crate::lockstep::Upcoming;
 use crate::num::{Real, in_real};
-use crate::output::Output;
 use crate::reduce::Moments;
 use crate::reduce::block::{Square, sum_of};
 use crate::simd::{Kernel, LANES, Level, Simd, dispatch};
@@ -61,23 +60,6 @@ pub struct Normalized {
     pub rstd: Storage,
 }
 
-/// What a row is divided by.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum By {
-    /// The standard deviation; its mean is taken away.
-    Deviation,
-    /// The root of the mean square; its mean counts as 0.
-    Root,
-    /// It is normalised already.
-    Nothing,
-}
-
-impl From<NormKind> for By {
-    fn from(kind: NormKind) -> Self {
-        if matches!(kind, NormKind::Rms { .. }) { Self::Root } else { Self::Deviation }
-    }
-}
-
 /// Statistics of one row, group or channel.
 struct Statistics<A> {
     mean: A,
@@ -85,16 +67,14 @@ struct Statistics<A> {
 }
 
 impl<A: Real> Statistics<A> {
+    /// Those of a row; its mean counts as 0 for the `root` of the mean square.
     #[inline(always)]
-    fn of_row<S: Simd>(x: &[A], by: By) -> Self {
-        match by {
-            By::Deviation => {
-                let m = Moments::of_line::<S>(x);
-                Self { mean: m.mean, var: m.squares / m.count }
-            }
-            By::Root => Self { mean: A::ZERO, var: sum_of::<S, A>(x, Square(A::ZERO)) / A::of(x.len() as f64) },
-            By::Nothing => Self { mean: A::ZERO, var: A::ONE },
+    fn of_row<S: Simd>(x: &[A], root: bool) -> Self {
+        if root {
+            return Self { mean: A::ZERO, var: sum_of::<S, A>(x, Square(A::ZERO)) / A::of(x.len() as f64) };
         }
+        let m = Moments::of_line::<S>(x);
+        Self { mean: m.mean, var: m.squares / m.count }
     }
 
     fn rstd(&self, eps: f64) -> A {
@@ -122,41 +102,13 @@ pub fn normalize(
                 let statistics = batch::taken::<A>(x, rows);
                 finished(batch::standardize(x, rows, &statistics, (weight, bias), eps, None, out).0, statistics, eps)
             }
-            _ => by_row(x, &Rule { rows, by: By::from(kind), eps, weight: &weight, bias: &bias }, out, None),
+            _ => {
+                let root = matches!(kind, NormKind::Rms { .. });
+                let rule = Rule { rows, root, eps, weight: &weight, bias: &bias };
+                let by_row = if rows.has_all_parameters() && (1..=SHORT).contains(&rows.len) { short::<A> } else { by_row::<A> };
+                by_row(&Span::row_major(x), &rule, out)
+            }
         }
-    })
-}
-
-/// As [`normalize`], not for statistics of batches, and `(x - mean) * rstd` of each element, rounded to the second of `out`.
-pub fn normalize_keeping(
-    x: &View,
-    kind: NormKind,
-    weight: Option<&View>,
-    bias: Option<&View>,
-    eps: f64,
-    (out, kept): (DType, DType),
-) -> (Normalized, Storage) {
-    in_real!(x.logical, A => {
-        let rows = Rows::new(x, kind);
-        let (weight, bias) = (parameters::<A>(weight, rows.channels, 1.0), parameters::<A>(bias, rows.channels, 0.0));
-        let mut normal = Storage::unwritten(kept, rows.rows * rows.len);
-        let rule = Rule { rows, by: By::from(kind), eps, weight: &weight, bias: &bias };
-        (by_row(x, &rule, out, Some(Output::new(&mut normal))), normal)
-    })
-}
-
-/// `normal * weight + bias`, of what [`normalize_keeping`] kept.
-pub fn normalize_again(
-    normal: &View,
-    kind: NormKind,
-    weight: Option<&View>,
-    bias: Option<&View>,
-    out: DType,
-) -> Storage {
-    in_real!(normal.logical, A => {
-        let rows = Rows::new(normal, kind);
-        let (weight, bias) = (parameters::<A>(weight, rows.channels, 1.0), parameters::<A>(bias, rows.channels, 0.0));
-        by_row(normal, &Rule { rows, by: By::Nothing, eps: 0.0, weight: &weight, bias: &bias }, out, None).y
     })
 }
 
@@ -181,22 +133,15 @@ pub fn normalize_with(
 /// What each row is normalised by.
 struct Rule<'a, A> {
     rows: Rows,
-    by: By,
+    /// Root mean square: the mean counts as 0.
+    root: bool,
     eps: f64,
     weight: &'a [A],
     bias: &'a [A],
 }
 
-/// Normalises each row; what is `kept` of it has no parameters yet.
-fn by_row<A: Real>(x: &View, rule: &Rule<'_, A>, out: DType, kept: Option<Output<'_>>) -> Normalized {
-    let (rows, span) = (&rule.rows, Span::row_major(x));
-    let is_short = rows.has_all_parameters() && (1..=SHORT).contains(&rows.len);
-    let by_row = if is_short { short::<A> } else { one_by_one::<A> };
-    by_row(&span, rule, out, kept)
-}
-
-fn one_by_one<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType, kept: Option<Output<'_>>) -> Normalized {
-    let &Rule { rows, by, eps, weight, bias } = rule;
+fn by_row<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType) -> Normalized {
+    let &Rule { rows, root, eps, weight, bias } = rule;
     let mut y = Storage::unwritten(out, rows.rows * rows.len);
     let per_piece = rows.per_piece();
     let statistics = for_chunks(&mut y, per_piece * rows.len, &|i, mut piece| {
@@ -207,14 +152,10 @@ fn one_by_one<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType, kept: Option
                 let x = span.read(row * rows.len, rows.len, from);
                 let first = rows.first_channel(row);
                 let (weight, bias, repeat) = (&weight[first..], &bias[first..], rows.repeat);
-                let taken = store(&mut piece.range(j * rows.len, rows.len), &mut *to, |y| {
+                store(&mut piece.range(j * rows.len, rows.len), to, |y| {
                     let next = rows.after(row, span);
-                    dispatch(NormalizeRow { x, next, y, by, eps: A::of(eps), weight, bias, repeat })
-                });
-                if let Some(kept) = &kept {
-                    keep(kept, row * rows.len, (x, rows.len), std::slice::from_ref(&taken), eps, to);
-                }
-                taken
+                    dispatch(NormalizeRow { x, next, y, root, eps: A::of(eps), weight, bias, repeat })
+                })
             };
             (0..per_piece.min(rows.rows - i * per_piece)).map(&mut one).collect::<Vec<_>>()
         })
@@ -222,10 +163,10 @@ fn one_by_one<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType, kept: Option
     finished(y, statistics.into_iter().flatten().collect(), eps)
 }
 
-/// [`one_by_one`] for short rows: as many as a piece of work has are loaded, normalised and stored together.
+/// [`by_row`] for short rows: as many as a piece of work has are loaded, normalised and stored together.
 ///
 /// Finding each row, and the instructions for it, took as long as normalising 64 elements.
-fn short<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType, kept: Option<Output<'_>>) -> Normalized {
+fn short<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType) -> Normalized {
     let Rows { rows, len, .. } = rule.rows;
     let mut y = Storage::unwritten(out, rows * len);
     let per_piece = rule.rows.per_piece();
@@ -235,52 +176,11 @@ fn short<A: Real>(span: &Span, rule: &Rule<'_, A>, out: DType, kept: Option<Outp
             let (from, to) = buffer.split_at_mut(count * len);
             let x = span.read(i * per_piece * len, count * len, from);
             let mut statistics = Vec::with_capacity(count);
-            store(&mut piece, &mut *to, |y| dispatch(ShortRows { x, y, rule, statistics: &mut statistics }));
-            if let Some(kept) = &kept {
-                keep(kept, i * per_piece * len, (x, len), &statistics, rule.eps, to);
-            }
+            store(&mut piece, to, |y| dispatch(ShortRows { x, y, rule, statistics: &mut statistics }));
             statistics
         })
     });
     finished(y, statistics.into_iter().flatten().collect(), rule.eps)
-}
-
-/// Writes rows `x` of `len` elements, normalised, to `kept` from `at` on.
-fn keep<A: Real>(
-    kept: &Output<'_>,
-    at: usize,
-    (x, len): (&[A], usize),
-    statistics: &[Statistics<A>],
-    eps: f64,
-    normal: &mut [A],
-) {
-    dispatch(Standardize { x, len, statistics, eps, normal });
-    // SAFETY: each row has its own elements.
-    unsafe { kept.store(at, 1, normal) };
-}
-
-/// `normal ← (x - mean) * rstd` for rows of `len` elements.
-struct Standardize<'a, A> {
-    x: &'a [A],
-    len: usize,
-    statistics: &'a [Statistics<A>],
-    eps: f64,
-    normal: &'a mut [A],
-}
-
-impl<A: Real> Kernel for Standardize<'_, A> {
-    type Output = ();
-    const WIDEST: Level = A::WIDEST;
-
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let Self { x, len, statistics, eps, normal } = self;
-        let rows = normal.chunks_exact_mut(len).zip(x.chunks_exact(len));
-        for ((normal, x), of) in rows.zip(statistics) {
-            let (mean, rstd) = (of.mean, of.rstd(eps));
-            normal.iter_mut().zip(x).for_each(|(normal, &x)| *normal = (x - mean) * rstd);
-        }
-    }
 }
 
 /// Normalises short rows, one after the other.
@@ -299,7 +199,7 @@ impl<A: Real> Kernel for ShortRows<'_, A> {
     fn run<S: Simd>(self) {
         let Self { x, y, rule, statistics } = self;
         for (x, y) in x.chunks_exact(rule.rows.len).zip(y.chunks_exact_mut(rule.rows.len)) {
-            let taken = Statistics::of_row::<S>(x, rule.by);
+            let taken = Statistics::of_row::<S>(x, rule.root);
             let (mean, rstd) = (taken.mean, taken.rstd(rule.eps));
             for (((y, &x), &w), &b) in y.iter_mut().zip(x).zip(rule.weight).zip(rule.bias) {
                 *y = (x - mean) * rstd * w + b;
@@ -321,7 +221,8 @@ struct NormalizeRow<'a, A> {
     /// Where a later row lies.
     next: Upcoming,
     y: &'a mut [A],
-    by: By,
+    /// Root mean square: the mean counts as 0.
+    root: bool,
     eps: A,
     weight: &'a [A],
     bias: &'a [A],
@@ -334,8 +235,8 @@ impl<A: Real> Kernel for NormalizeRow<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) -> Statistics<A> {
-        let Self { x, next, y, by, eps, weight, bias, repeat } = self;
-        let Statistics { mean, var } = Statistics::of_row::<S>(x, by);
+        let Self { x, next, y, root, eps, weight, bias, repeat } = self;
+        let Statistics { mean, var } = Statistics::of_row::<S>(x, root);
         let rstd = A::ONE / (var + eps).sqrt();
         if repeat == 1 {
             let chunks = y.chunks_mut(ASKED).zip(x.chunks(ASKED)).zip(weight.chunks(ASKED).zip(bias.chunks(ASKED)));

@@ -6,8 +6,7 @@ use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{
-    Binary, Buffer, DType, Elementwise, Layout, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand,
-    Statistics,
+    Buffer, DType, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Statistics,
 };
 
 /// Elements of a channel that one thread or block sums.
@@ -71,25 +70,9 @@ impl Gpu {
             channels: rows.channels as i64,
             repeat: rows.repeat as i64,
             eps,
-            normal: 0,
             rms: 0,
             out: tag(out),
         })
-    }
-
-    /// Normalises row by row; gives means, variances and the reciprocals of their roots.
-    fn norm_rows(&self, args: NormArgs, rows: Rows, kind: NormKind, compute: Compute) -> Result<[Memory; 3]> {
-        let statistic = || self.memory("normalize", rows.rows, compute.dtype());
-        let [mean, var, rstd] = [statistic()?, statistic()?, statistic()?];
-        let args = NormArgs {
-            mean: mean.address(),
-            var: var.address(),
-            rstd: rstd.address(),
-            rms: i32::from(matches!(kind, NormKind::Rms { .. })),
-            ..args
-        };
-        self.launch(FAMILY, "norm_rows", Some(compute), ([rows.rows as u64, 1, 1], THREADS), args)?;
-        Ok([mean, var, rstd])
     }
 
     /// Sums over each channel of `grad * normal` and of `grad`.
@@ -133,7 +116,16 @@ impl Normalization for Gpu {
             let args = NormArgs { mean: mean.address(), var: var.address(), ..args };
             self.launch(FAMILY, "norm_apply", Some(compute), self.spread(rows.count()), args)?;
         } else {
-            [mean, var, rstd] = self.norm_rows(args, rows, kind, compute)?;
+            let statistic = || self.memory("normalize", rows.rows, compute.dtype());
+            (mean, var, rstd) = (statistic()?, statistic()?, statistic()?);
+            let args = NormArgs {
+                mean: mean.address(),
+                var: var.address(),
+                rstd: rstd.address(),
+                rms: i32::from(matches!(kind, NormKind::Rms { .. })),
+                ..args
+            };
+            self.launch(FAMILY, "norm_rows", Some(compute), ([rows.rows as u64, 1, 1], THREADS), args)?;
         }
         let [mean, var, rstd] = [mean, var, rstd].map(Memory::into_buffer);
         Ok(Normalized { y: y.into_buffer(), mean, var, rstd })
@@ -160,81 +152,11 @@ impl Normalization for Gpu {
         Ok(y.into_buffer())
     }
 
-    fn normalize_keeping(
-        &self,
-        x: CoreOperand<'_>,
-        kind: NormKind,
-        weight: Option<CoreOperand<'_>>,
-        bias: Option<CoreOperand<'_>>,
-        eps: f64,
-        (out, kept): (DType, DType),
-    ) -> Result<Option<(Normalized, Buffer)>> {
-        if out != kept {
-            return Ok(None);
-        }
-        let (rows, compute) = (Rows::new(x, kind), Compute::real(&[x.logical]));
-        let [y, normal] = [self.memory("normalize", rows.count(), out)?, self.memory("normalize", rows.count(), out)?];
-        let args = self.norm_args(x, rows, [weight, bias], eps, (&y, out))?;
-        let statistics = self.norm_rows(NormArgs { normal: normal.address(), ..args }, rows, kind, compute)?;
-        let [mean, var, rstd] = statistics.map(Memory::into_buffer);
-        Ok(Some((Normalized { y: y.into_buffer(), mean, var, rstd }, normal.into_buffer())))
-    }
-
-    fn normalize_again(
-        &self,
-        normal: CoreOperand<'_>,
-        kind: NormKind,
-        weight: Option<CoreOperand<'_>>,
-        bias: Option<CoreOperand<'_>>,
-        out: DType,
-    ) -> Result<Buffer> {
-        let (rows, compute) = (Rows::new(normal, kind), Compute::real(&[normal.logical]));
-        let y = self.memory("normalize", rows.count(), out)?;
-        let args = self.norm_args(normal, rows, [weight, bias], 0.0, (&y, out))?;
-        self.launch(FAMILY, "norm_again", Some(compute), self.spread(rows.count()), args)?;
-        Ok(y.into_buffer())
-    }
-
-    fn normalize_kept_grad(
-        &self,
-        (grad, onto): (CoreOperand<'_>, Option<CoreOperand<'_>>),
-        normal: CoreOperand<'_>,
-        rstd: CoreOperand<'_>,
-        weight: Option<CoreOperand<'_>>,
-        kind: NormKind,
-        (out, also): (DType, Option<DType>),
-    ) -> Result<NormGrads> {
-        let Some(onto) = onto else { return self.norm_grad(grad, normal, (None, rstd), weight, kind, (out, also)) };
-        let grads = self.norm_grad(grad, normal, (None, rstd), weight, kind, (out, None))?;
-        let layout = Layout::contiguous(normal.layout.shape);
-        let dx = CoreOperand { buffer: &grads.x, layout: &layout, logical: out };
-        let (x, narrowed) = match also {
-            Some(also) => self.binary_narrowed(Binary::Add, onto, dx, out, also)?,
-            None => (self.binary(Binary::Add, onto, dx, out)?, None),
-        };
-        Ok(NormGrads { x, narrowed, ..grads })
-    }
-
     fn normalize_grad(
         &self,
         grad: CoreOperand<'_>,
         x: CoreOperand<'_>,
         (mean, rstd): (CoreOperand<'_>, CoreOperand<'_>),
-        weight: Option<CoreOperand<'_>>,
-        kind: NormKind,
-        out: (DType, Option<DType>),
-    ) -> Result<NormGrads> {
-        self.norm_grad(grad, x, (Some(mean), rstd), weight, kind, out)
-    }
-}
-
-impl Gpu {
-    /// Gradients of a normalisation; without means, `x` is normalised already.
-    fn norm_grad(
-        &self,
-        grad: CoreOperand<'_>,
-        x: CoreOperand<'_>,
-        (mean, rstd): (Option<CoreOperand<'_>>, CoreOperand<'_>),
         weight: Option<CoreOperand<'_>>,
         kind: NormKind,
         (out, also): (DType, Option<DType>),
@@ -248,7 +170,7 @@ impl Gpu {
             grad: Operand::new(self, "normalize", grad)?,
             x: Operand::new(self, "normalize", x)?,
             weight: Operand::optional(self, "normalize", weight)?,
-            mean: mean.map_or(Ok(0), statistic)?,
+            mean: statistic(mean)?,
             rstd: statistic(rstd)?,
             sum_grad: 0,
             sum_normal: 0,

@@ -18,44 +18,6 @@ impl Normalization for CpuBackend {
         Ok(normalized(n))
     }
 
-    fn normalize_keeping(
-        &self,
-        x: Operand<'_>,
-        kind: NormKind,
-        weight: Option<Operand<'_>>,
-        bias: Option<Operand<'_>>,
-        eps: f64,
-        out: (DType, DType),
-    ) -> Result<Option<(Normalized, Buffer)>> {
-        let (x, weight, bias) = (view("normalize", x)?, optional(weight)?, optional(bias)?);
-        let (n, kept) = amp_cpu::normalize_keeping(&x, kind, weight.as_ref(), bias.as_ref(), eps, out);
-        Ok(Some((normalized(n), Buffer::new(kept))))
-    }
-
-    fn normalize_again(
-        &self,
-        normal: Operand<'_>,
-        kind: NormKind,
-        weight: Option<Operand<'_>>,
-        bias: Option<Operand<'_>>,
-        out: DType,
-    ) -> Result<Buffer> {
-        let (normal, weight, bias) = (view("normalize", normal)?, optional(weight)?, optional(bias)?);
-        Ok(Buffer::new(amp_cpu::normalize_again(&normal, kind, weight.as_ref(), bias.as_ref(), out)))
-    }
-
-    fn normalize_kept_grad(
-        &self,
-        grad: (Operand<'_>, Option<Operand<'_>>),
-        normal: Operand<'_>,
-        rstd: Operand<'_>,
-        weight: Option<Operand<'_>>,
-        kind: NormKind,
-        out: (DType, Option<DType>),
-    ) -> Result<NormGrads> {
-        gradients(grad, normal, (None, rstd), weight, kind, out)
-    }
-
     fn normalize_with(
         &self,
         x: Operand<'_>,
@@ -80,7 +42,7 @@ impl Normalization for CpuBackend {
         kind: NormKind,
         out: (DType, Option<DType>),
     ) -> Result<NormGrads> {
-        gradients((grad, None), x, (Some(saved.0), saved.1), weight, kind, out)
+        gradients((grad, None), x, saved, weight, kind, out)
     }
 
     fn normalize_grad_onto(
@@ -92,7 +54,7 @@ impl Normalization for CpuBackend {
         kind: NormKind,
         out: (DType, Option<DType>),
     ) -> Result<Option<NormGrads>> {
-        gradients((grad, Some(onto)), x, (Some(saved.0), saved.1), weight, kind, out).map(Some)
+        gradients((grad, Some(onto)), x, saved, weight, kind, out).map(Some)
     }
 
     fn batch_norm_relu(
@@ -134,14 +96,14 @@ impl Normalization for CpuBackend {
 fn gradients(
     (grad, onto): (Operand<'_>, Option<Operand<'_>>),
     x: Operand<'_>,
-    (mean, rstd): (Option<Operand<'_>>, Operand<'_>),
+    saved: (Operand<'_>, Operand<'_>),
     weight: Option<Operand<'_>>,
     kind: NormKind,
     out: (DType, Option<DType>),
 ) -> Result<NormGrads> {
     let (grad, x, weight, onto) = (view("normalize", grad)?, view("normalize", x)?, optional(weight)?, optional(onto)?);
-    let (mean, rstd) = (optional(mean)?, view("normalize", rstd)?);
-    let grads = amp_cpu::normalize_grad((&grad, onto.as_ref()), &x, mean.as_ref(), &rstd, weight.as_ref(), kind, out);
+    let (mean, rstd) = (view("normalize", saved.0)?, view("normalize", saved.1)?);
+    let grads = amp_cpu::normalize_grad((&grad, onto.as_ref()), &x, &mean, &rstd, weight.as_ref(), kind, out);
     let [x, weight, bias] = [grads.x, grads.weight, grads.bias].map(Buffer::new);
     Ok(NormGrads { x, narrowed: grads.narrowed.map(Buffer::new), weight, bias })
 }

@@ -90,15 +90,8 @@ fn gradients_are_those_of_what_is_above_zero() {
             let what = format!("{shape:?} {dtype}, {of_grad} to {out}");
             let (mean, rstd, w) = (mean.view(), rstd.view(), w.view());
             let run = || batch_norm_relu_grad((&slopes, &signs), &view, &mean, &rstd, Some(&w), out);
-            let parts = normalize_grad(
-                (&masked.view(), None),
-                &view,
-                Some(&mean),
-                &rstd,
-                Some(&w),
-                NormKind::Batch,
-                (out, None),
-            );
+            let parts =
+                normalize_grad((&masked.view(), None), &view, &mean, &rstd, Some(&w), NormKind::Batch, (out, None));
             for found in [run(), with_num_threads(1, run)] {
                 for (found, part) in [(&found.x, &parts.x), (&found.weight, &parts.weight), (&found.bias, &parts.bias)]
                 {
