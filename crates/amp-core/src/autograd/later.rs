@@ -54,13 +54,13 @@ impl Pass<'_> {
 
     /// Whether gradients of `inputs` are to be made later of `operands`: the first is a leaf whose gradient takes more memory than
     /// they do, and none of the others a node, whose turn it would miss. Not where a gradient is there already, nor where every
-    /// node's turn is watched.
+    /// node's turn is watched. By the precision that operands count as: what is rounded as it is written has the same turn.
     pub(crate) fn waits(&self, inputs: &[usize], operands: [&RawTensor; 2]) -> bool {
         /// Bytes that are not worth it.
         const SMALL: usize = 1 << 20;
         let Some(Edge::Leaf(leaf)) = self.edge(inputs[0]) else { return false };
         let bytes = leaf.shape.count() * leaf.dtype.size();
-        let held: usize = operands.map(|of| of.layout.count() * of.value.buffer.dtype().size()).iter().sum();
+        let held: usize = operands.map(|of| of.layout.count() * of.logical.size()).iter().sum();
         let Collected { grads, later, .. } = &*self.collected;
         let is_first = || !grads.contains_key(&leaf.id) && later.iter().all(|later| later.leaf != leaf.id);
         let all_end_here = || inputs.iter().all(|&i| !matches!(self.edge(i), Some(Edge::Node(_))));
