@@ -294,7 +294,7 @@ pub(crate) fn run(
     let nodes = reachable(edge, 0);
     let wanted = wanted(&nodes, edge, targets);
     let mut collected = Collected::default();
-    let mut lookout = look.then(|| Lookout::new(nodes.values().map(|node| &***node)));
+    let mut lookout = look.then(|| Lookout::new(nodes.values().copied()));
     if wanted.contains(&edge.id()) {
         collected.grads.insert(edge.id(), seed.cast_view(edge.dtype())?);
     }
@@ -309,7 +309,7 @@ pub(crate) fn run(
     }
     give_later(&wanted, &mut collected, lookout.as_mut())?;
     if watch::on() {
-        watch::finish(nodes.values().map(|node| &***node), &collected.grads);
+        watch::finish(nodes.values().copied(), &collected.grads);
     }
     join_rows(&mut collected, lookout.as_mut())?;
     if let Some(lookout) = lookout {

@@ -3,7 +3,7 @@
 use super::engine::Pass;
 use super::grad_mode::{GradMode, grad_mode};
 use super::saved::SavedSigns;
-use super::watch;
+use super::{IdSet, watch};
 use crate::Result;
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
@@ -206,6 +206,11 @@ fn with_node(
 /// A new leaf that collects the gradient of `tensor` in its own precision.
 pub(crate) fn leaf(tensor: &RawTensor) -> Edge {
     Edge::Leaf(Arc::new(Leaf::new(*tensor.shape(), tensor.logical)))
+}
+
+/// The places of those targets that collect a gradient.
+pub(crate) fn grad_ids<'a, D: Differentiable + 'a>(targets: impl IntoIterator<Item = &'a D>) -> IdSet {
+    targets.into_iter().filter_map(Differentiable::grad_id).collect()
 }
 
 /// Something whose gradient can be looked up in [`super::Gradients`]: a tensor or a parameter.

@@ -30,19 +30,19 @@ impl fmt::Debug for Later {
 }
 
 impl Pass<'_> {
-    /// Has `share`, which gives `inputs` their gradients from `operands`, run [later](Self::later) if that [saves
+    /// Has `share`, which gives input `i` its gradient from `operands`, run [later](Self::later) if that [saves
     /// memory](Self::waits), otherwise at once.
     pub(crate) fn share(
         &mut self,
-        inputs: &[usize],
-        operands: [&RawTensor; 2],
-        share: impl FnOnce(&mut Pass<'_>) -> Result<()> + 'static,
+        i: usize,
+        operands: [RawTensor; 2],
+        share: impl FnOnce(&mut Pass<'_>, &[RawTensor; 2]) -> Result<()> + 'static,
     ) -> Result<()> {
-        if self.waits(inputs, operands) {
-            self.later(inputs[0], share);
+        if self.waits(&[i], operands.each_ref()) {
+            self.later(i, move |pass| share(pass, &operands));
             return Ok(());
         }
-        share(self)
+        share(self, &operands)
     }
 
     /// Has `share`, which gives input `i`, a leaf, its gradient, run when all nodes had their turns.
@@ -108,7 +108,7 @@ mod tests {
                 let (grad, seen, activation, leaf) =
                     (pass.grad().detached(), seen.clone(), activation.clone(), leaf.clone());
                 pass.give(0, grad.clone())?;
-                pass.share(&[1], [&grad, &grad], move |pass| {
+                pass.share(1, [grad.clone(), grad], move |pass, _| {
                     *seen.lock().unwrap() = Some(activation.strong_count() > 0);
                     pass.give(1, leaf)
                 })

@@ -31,7 +31,7 @@ pub use grad_mode::{grad_enabled, no_grad};
 pub use gradcheck::{GradCheck, gradcheck};
 pub use gradients::{Gradients, Typed};
 pub use graph::Differentiable;
-pub(crate) use graph::{Backward, Edge, Leaf, Turn, leaf, next_id, record, record_turn};
+pub(crate) use graph::{Backward, Edge, Leaf, Turn, grad_ids, leaf, next_id, record, record_turn};
 pub(crate) use ids::{IdMap, IdSet};
 pub(crate) use parts::{part_of, spread};
 pub(crate) use peaks::Spread;

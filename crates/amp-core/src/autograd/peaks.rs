@@ -11,6 +11,7 @@ use crate::autograd::IdMap;
 use crate::backend::Operand;
 use crate::raw::RawTensor;
 use amp_cpu::DType;
+use std::sync::Arc;
 
 /// Gradients are looked at together once they are this large: less would be wasted on waking threads.
 const BATCH: usize = 2 << 20;
@@ -80,7 +81,7 @@ pub(super) struct Lookout {
 }
 
 impl Lookout {
-    pub(super) fn new<'n>(nodes: impl Iterator<Item = &'n Node>) -> Self {
+    pub(super) fn new<'n>(nodes: impl Iterator<Item = &'n Arc<Node>>) -> Self {
         let mut open = IdMap::default();
         for edge in nodes.flat_map(|node| node.inputs.iter().flatten()) {
             *open.entry(edge.id()).or_insert(0) += 1;

@@ -149,7 +149,7 @@ pub(super) fn backward(node: &Node, grads: &IdMap<RawTensor>) {
 }
 
 /// Names the parameters that a finished pass left with gradients that are not finite.
-pub(super) fn finish<'n>(nodes: impl Iterator<Item = &'n Node>, grads: &IdMap<RawTensor>) {
+pub(super) fn finish<'n>(nodes: impl Iterator<Item = &'n Arc<Node>>, grads: &IdMap<RawTensor>) {
     let mut bad = Vec::new();
     for edge in nodes.flat_map(|node| node.inputs.iter().flatten()) {
         let Edge::Leaf(leaf) = edge else { continue };

@@ -143,8 +143,8 @@ impl Conv {
         // First, so that an input that is computed again is gone when the input's gradient comes.
         if pass.wants(1) {
             let x = self.lifted(&*x.get()?, "the input")?;
-            let (conv, grad, weight) = (*self, grad.clone(), four(&w));
-            pass.share(&[1], [&grad.clone(), &x.clone()], move |pass| conv.give_weight(pass, &grad, &x, weight))?;
+            let (conv, weight) = (*self, four(&w));
+            pass.share(1, [grad.clone(), x], move |pass, [grad, x]| conv.give_weight(pass, grad, x, weight))?;
         }
         if let Some(shape) = pass.shape(0)
             && !self.add_input(pass, of, w.factor(pixels(&grad))?, image)?
@@ -201,13 +201,11 @@ impl Conv {
     }
 
     fn give_weight(&self, pass: &mut Pass<'_>, grad: &RawTensor, x: &RawTensor, weight: [usize; 4]) -> Result<()> {
-        let (slope, image) = match self.direction {
-            Direction::Forward => (grad.operand()?, x.operand()?),
-            Direction::Transposed => (x.operand()?, grad.operand()?),
-        };
+        let (slope, image) = if self.direction == Direction::Forward { (grad, x) } else { (x, grad) };
+        let depth = pixels(slope);
+        let (slope, image) = (slope.operand()?, image.operand()?);
         let backend = grad.backend();
         if pass.dtype(1) == accumulator(slope.logical) {
-            let depth = pixels(if self.direction == Direction::Forward { grad } else { x });
             return accumulate(
                 pass,
                 1,

@@ -37,9 +37,8 @@ pub(super) fn matmul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
         let (a, b) = (Saved::new(a)?, Saved::new(b)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             let [grad, a, b] = [pass.grad(), &a, &b].map(RawTensor::detached);
-            let of = grad.clone();
-            pass.share(&[0], [&grad, &b.clone()], move |pass| plan.give_left(pass, &of, &b))?;
-            pass.share(&[1], [&grad.clone(), &a.clone()], move |pass| plan.give_right(pass, &grad, &a))
+            pass.share(0, [grad.clone(), b], move |pass, [grad, b]| plan.give_left(pass, grad, b))?;
+            pass.share(1, [grad, a], move |pass, [grad, a]| plan.give_right(pass, grad, a))
         }))
     })
 }

@@ -1,8 +1,7 @@
 //! A loss on its way to a backward pass.
 
 use crate::Result;
-use crate::autograd::IdSet;
-use crate::autograd::{Differentiable, Gradients, ScaleTag, Scaled};
+use crate::autograd::{Differentiable, Gradients, IdSet, ScaleTag, Scaled, grad_ids};
 use crate::backend::Buffer;
 use crate::precision::{F32, Float};
 use crate::raw::RawTensor;
@@ -54,8 +53,7 @@ impl ScaledLoss {
         self,
         targets: impl IntoIterator<Item = &'a D>,
     ) -> Result<Gradients<Scaled>> {
-        let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
-        self.walk(Some(&targets), false)
+        self.walk(Some(&grad_ids(targets)), false)
     }
 
     /// As [`backward_for`](Self::backward_for), and all of the graph can be walked again.
@@ -63,8 +61,7 @@ impl ScaledLoss {
         self,
         targets: impl IntoIterator<Item = &'a D>,
     ) -> Result<Gradients<Scaled>> {
-        let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
-        self.walk(Some(&targets), true)
+        self.walk(Some(&grad_ids(targets)), true)
     }
 
     /// The product of loss and scale as a tensor of the graph, for losses that are built from scaled parts.

@@ -1,8 +1,7 @@
 //! Starting a backward pass from a loss.
 
 use super::Tensor;
-use crate::autograd::IdSet;
-use crate::autograd::{Collected, Differentiable, Gradients, Unscaled, run};
+use crate::autograd::{Collected, Differentiable, Gradients, IdSet, Unscaled, grad_ids, run};
 use crate::precision::{Float, FullRange};
 use crate::raw::RawTensor;
 use crate::{Error, Result};
@@ -53,8 +52,7 @@ impl<P: Float> Tensor<P> {
         P: BackwardPrecision,
     {
         self.refuse_unscaled_f16()?;
-        let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
-        self.walk(Some(&targets), false)
+        self.walk(Some(&grad_ids(targets)), false)
     }
 
     /// As [`backward_for`](Self::backward_for), and all of the graph can be walked again, as when losses are weighed by their
@@ -67,8 +65,7 @@ impl<P: Float> Tensor<P> {
         P: BackwardPrecision,
     {
         self.refuse_unscaled_f16()?;
-        let targets = targets.into_iter().filter_map(Differentiable::grad_id).collect();
-        self.walk(Some(&targets), true)
+        self.walk(Some(&grad_ids(targets)), true)
     }
 }
 
