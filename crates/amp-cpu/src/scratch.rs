@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use std::cell::RefCell;
 
 /// More bytes come from where tensors do, and lie where an activation was or will be: sides of products that are packed whole.
-/// No second-level cache would have them still. Kept apart, they were 10 of the 205 MiB of a step of GPT in BF16.
+/// Kept apart, they were 10 MiB more of a step of GPT in BF16.
 const LARGE: usize = 1 << 20;
 
 /// A cache line: buffers begin at one, so that no vector that is loaded from a multiple of its size crosses two.

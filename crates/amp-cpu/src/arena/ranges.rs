@@ -4,8 +4,8 @@ use super::segment::{Segment, system};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranges of this many bytes and more are taken from the first free one with room, where the activations of a step then lie in
-/// the order of their layers and come back in one piece; smaller ones fill what fits them best. A step of ViT in BF16 spans
-/// 226 MiB of the 222 that it holds, one of ResNet-18 at batch 32 116 of 112; with the best fit up to 4 MiB 230 and 121.
+/// the order of their layers and come back in one piece; smaller ones fill what fits them best. A step of ResNet-18 in BF16
+/// at batch 32 spanned 116 MiB of the 112 that it held, and 121 with the best fit up to 4 MiB.
 const LARGE: usize = 1 << 20;
 
 /// Free bytes in a row.
