@@ -7,7 +7,7 @@ use crate::scope::{Meaning, Scopes};
 use amp_policy::{Half, Verdict};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{BinOp, Expr, ExprCall, Path};
+use syn::{BinOp, Block, Expr, ExprCall, Path, Stmt, UnOp};
 
 /// What the compiler can compute of an operand.
 struct Named {
@@ -47,6 +47,11 @@ impl Named {
         Self { expr: quote!((#expr) as f64), text: as_written(expr), span, end, generic, bare }
     }
 
+    /// Made a number of another type: so is a parameter `const DIM: usize`, and no number that is a parameter is a float.
+    fn converted(self) -> Self {
+        Self { generic: self.generic || self.bare, ..self }
+    }
+
     /// Assertions that fail if `half` does not hold it; `generic` if they are about a parameter `P`.
     fn faults(&self, half: Half, scales: bool, op: &str, generic: Option<Span>) -> Vec<TokenStream> {
         let (expr, span) = (&self.expr, generic.unwrap_or(self.span));
@@ -78,32 +83,63 @@ pub(crate) fn doubtful(operand: &Expr, value: &Value, op: &str, scopes: &Scopes)
         operand => operand,
     };
     let span = Span::mixed_site().located_at(crate::emit::ends(number).0);
-    let checks: Vec<TokenStream> = match value.constants.is_empty() {
-        true => {
-            let named = named(operand, scopes).filter(|named| !named.generic)?;
-            [Half::F16, Half::BF16].iter().flat_map(|&half| named.faults(half, false, op, Some(span))).collect()
-        }
-        false => [Half::F16, Half::BF16].iter().flat_map(|&half| faults(&value.constants, half, op, span)).collect(),
-    };
+    let named: Vec<Named> = all(operand, scopes).into_iter().filter(|named| !named.generic).collect();
+    let checks = [Half::F16, Half::BF16].into_iter().flat_map(|half| {
+        let named = named.iter().flat_map(move |named| named.faults(half, false, op, Some(span)));
+        faults(&value.constants, half, op, span).into_iter().chain(named)
+    });
+    let checks: Vec<TokenStream> = checks.collect();
     (!checks.is_empty()).then(|| quote_spanned!(span=> #(#checks)*))
 }
 
-/// An item that makes the compiler judge a constant of the program's own (`f32::MIN`, `MASK`).
+/// Items that make the compiler judge the constants of the program's own that an operand may be (`f32::MIN`, `MASK`).
 pub(crate) fn check(operand: &Expr, half: Half, op: &str, scopes: &Scopes) -> Option<TokenStream> {
-    let named = named(operand, scopes)?;
-    let checks = named.faults(half, nears_one(op), op, None);
-    Some(match named.generic {
-        // An item cannot name the parameters of what surrounds it; a block can, but is judged only when code is generated.
-        true => quote_spanned!(named.span=> const { #(#checks)* };),
-        false => quote_spanned!(named.span=> const _: () = { #(#checks)* };),
-    })
+    let items: Vec<TokenStream> = all(operand, scopes)
+        .iter()
+        .map(|named| {
+            let checks = named.faults(half, nears_one(op), op, None);
+            match named.generic {
+                // An item cannot name the parameters of what surrounds it; a block can, but is judged only when code is generated.
+                true => quote_spanned!(named.span=> const { #(#checks)* };),
+                false => quote_spanned!(named.span=> const _: () = { #(#checks)* };),
+            }
+        })
+        .collect();
+    (!items.is_empty()).then(|| quote!(#(#items)*))
 }
 
-/// The constant that a variable begins with, if that is one of the program's own.
+/// Whether an expression is a constant of the program's own, or may be one.
 pub(crate) fn is_named(expr: &Expr, scopes: &Scopes) -> bool {
-    named(expr, scopes).is_some()
+    !all(expr, scopes).is_empty()
 }
 
+/// The constants of the program's own that an expression may be: that of each branch.
+fn all(expr: &Expr, scopes: &Scopes) -> Vec<Named> {
+    let of_block = |block: &Block| match &block.stmts[..] {
+        [Stmt::Expr(tail, None)] => all(tail, scopes),
+        _ => Vec::new(),
+    };
+    match expr {
+        Expr::If(branch) => {
+            let mut named = of_block(&branch.then_branch);
+            named.extend(branch.else_branch.iter().flat_map(|(_, other)| all(other, scopes)));
+            named
+        }
+        Expr::Match(branches) => branches.arms.iter().flat_map(|arm| all(&arm.body, scopes)).collect(),
+        Expr::Block(inner) if inner.label.is_none() => of_block(&inner.block),
+        Expr::Paren(inner) => all(&inner.expr, scopes),
+        Expr::Group(inner) => all(&inner.expr, scopes),
+        Expr::Cast(cast) => all(&cast.expr, scopes).into_iter().map(Named::converted).collect(),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => all(&unary.expr, scopes),
+        Expr::Path(path) => match path.path.get_ident().map(|ident| scopes.meaning(&ident.to_string())) {
+            Some(Meaning::Constant(constant)) => all(constant, scopes),
+            _ => named(expr, scopes).into_iter().collect(),
+        },
+        _ => named(expr, scopes).into_iter().collect(),
+    }
+}
+
+/// The constant of the program's own that an expression is.
 fn named(operand: &Expr, scopes: &Scopes) -> Option<Named> {
     match operand {
         Expr::Path(path) => match (path.path.get_ident(), &path.qself) {
@@ -117,13 +153,13 @@ fn named(operand: &Expr, scopes: &Scopes) -> Option<Named> {
             },
             (_, qself) => Named::of_path(&path.path, quote!(#path), qself.is_some() || is_generic(&path.path), false),
         },
-        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => named(&unary.expr, scopes),
-        Expr::Call(call) if is_from(call) => converted(wrapped(call)?, scopes),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => named(&unary.expr, scopes),
+        Expr::Call(call) if is_from(call) => named(wrapped(call)?, scopes).map(Named::converted),
         Expr::Call(call) => named(wrapped(call)?, scopes),
-        Expr::Cast(cast) => converted(&cast.expr, scopes),
+        Expr::Cast(cast) => named(&cast.expr, scopes).map(Named::converted),
         Expr::Paren(inner) => named(&inner.expr, scopes),
         Expr::Group(inner) => named(&inner.expr, scopes),
-        Expr::MethodCall(call) if call.method == "into" => converted(&call.receiver, scopes),
+        Expr::MethodCall(call) if call.method == "into" => named(&call.receiver, scopes).map(Named::converted),
         Expr::Const(_) => Some(Named::of_expr(operand, true, false)),
         Expr::Binary(binary) if matches!(binary.op, BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_)) => {
             let sides = [&binary.left, &binary.right].map(|side| (constant(side).is_some(), named(side, scopes)));
@@ -134,11 +170,6 @@ fn named(operand: &Expr, scopes: &Scopes) -> Option<Named> {
         }
         _ => None,
     }
-}
-
-/// What is made a number of another type: so is a parameter `const DIM: usize`, and no number that is a parameter is a float.
-fn converted(operand: &Expr, scopes: &Scopes) -> Option<Named> {
-    named(operand, scopes).map(|named| Named { generic: named.generic || named.bare, ..named })
 }
 
 /// `f64::from(..)`

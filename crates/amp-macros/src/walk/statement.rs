@@ -89,7 +89,7 @@ impl Walker<'_> {
         let expect = named.as_ref().map_or(Expect::Nothing, |ty| Expect::of_type(ty, self.cx.param.as_deref()));
         let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
-        let constant = named::is_named(&init.expr, &self.scopes).then(|| Rc::new((*init.expr).clone()));
+        let constants = self.constants_of(&pat, &init.expr);
         let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
         let mut value = self.initial(init, (&pat, named.as_ref()), &expect.of_variable());
         let list = named.as_ref().map_or(matches!(pat, Pat::Slice(_)), names_container);
@@ -110,8 +110,10 @@ impl Walker<'_> {
             self.scopes.vars[first].tuple = tuple;
         }
         self.made_of(&pat, place.filter(|_| init.diverge.is_none() || !has_struct(&pat)).as_ref());
-        if is_unchanging(&pat) {
-            self.scopes.vars[first].constant = constant;
+        for (name, constant) in constants {
+            if let Some(var) = self.scopes.find(&name) {
+                self.scopes.vars[var].constant = Some(constant);
+            }
         }
         if let (Pat::Ident(PatIdent { by_ref: None, .. }), Some(hold)) = (&pat, hold) {
             self.scopes.vars[first].hold = hold;
@@ -125,6 +127,19 @@ impl Walker<'_> {
             self.begin_grown(first, &mut init.expr, &value);
         }
         self.widen_declared(first, pat, &value, &mut init.expr)
+    }
+
+    /// The variables of a declaration that begin as constants of the program's own and do not change.
+    fn constants_of(&self, pat: &Pat, init: &Expr) -> Vec<(String, Rc<Expr>)> {
+        match (pat, init) {
+            (Pat::Tuple(pats), Expr::Tuple(elems)) if pats.elems.len() == elems.elems.len() => {
+                pats.elems.iter().zip(&elems.elems).flat_map(|(pat, elem)| self.constants_of(pat, elem)).collect()
+            }
+            (Pat::Ident(ident), init) if is_unchanging(pat) && named::is_named(init, &self.scopes) => {
+                vec![(ident.ident.to_string(), Rc::new(init.clone()))]
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// How a variable holds what it is given, where the expression says so.
