@@ -143,7 +143,7 @@ impl Walker<'_> {
             "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
             name if has_operators(name) => Value::other(),
             // What is expected of `Cow::Owned(..)` is expected of its argument.
-            name if name.starts_with(char::is_uppercase) => Value { flow, ..Value::opaque() },
+            name if name.starts_with(char::is_uppercase) => Value { flow, ..fields_of(&values) },
             _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
             _ => Value { flow, ..Value::opaque() },
         }
@@ -271,6 +271,12 @@ impl Walker<'_> {
         }
         operands
     }
+}
+
+/// The value of a tuple struct with these in its fields, whose types are the struct's business.
+fn fields_of(values: &[Value]) -> Value {
+    let parts = values.iter().map(|value| Value { pinned: value.pinned, ..Value::opaque() }).collect();
+    Value { names: (0..values.len()).map(|i| i.to_string()).collect(), parts, ..Value::opaque() }
 }
 
 /// Whether a path names something of `Box`, `Rc` or `Arc`.
