@@ -1,6 +1,7 @@
 //! Calls of modules.
 
 use super::operand::braced;
+use super::value::reaching;
 use super::{Joint, Operand, Treatment, call, enclosed, is_place, is_pure_place, local, scrutinee, unless_f32};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -12,7 +13,7 @@ pub(crate) fn module_call(
     (first, at, end): (Span, Span, Span),
     receiver: Expr,
     (region, written): (&TokenStream, Option<TokenStream>),
-    pinned: &[(Span, Option<Type>)],
+    pinned: &[((Span, Span), Option<Type>)],
     operands: Vec<Operand>,
     build: impl FnOnce(Expr, Vec<Expr>) -> Expr,
 ) -> Expr {
@@ -31,12 +32,18 @@ pub(crate) fn module_call(
         })
         .collect();
     let inner = call((first, at, end), operands, Joint::None, None, |args| build(callee, args));
-    let checks = pinned.iter().map(|(first, named)| {
-        let at = Span::mixed_site().located_at(*first);
+    let checks = pinned.iter().map(|(whole, named)| {
+        let at = Span::mixed_site().located_at(whole.0);
         let target = Ident::new(&target.to_string(), at);
+        // Two tokens at least, for the first and the last of what the compiler shows.
+        let target = quote_spanned!(at=> *&#target);
         match named {
-            Some(ty) => unless_f32(ty, &target.to_token_stream(), *first),
-            None => quote_spanned!(at=> __amp::pinned(#target)),
+            Some(ty) => unless_f32(ty, &target, *whole),
+            None => {
+                let [check, target] =
+                    [&quote_spanned!(at=> __amp::pinned), &target].map(|tokens| reaching(tokens, *whole));
+                quote_spanned!(at=> #check(#target))
+            }
         }
     });
     let asks = match written {

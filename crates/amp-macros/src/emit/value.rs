@@ -1,7 +1,7 @@
 //! Values given away: returned, assigned, joined.
 
 use super::{called, enclosed, ends, local, only_asked, scrutinee};
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, Lifetime};
 
@@ -130,14 +130,21 @@ fn expected_by(method: &str, args: TokenStream, value: &Ident, whole: (Span, Spa
 }
 
 /// A target, unless it would narrow what the user cast to this precision and that is F32.
-pub(crate) fn unless_f32(ty: &syn::Type, target: &TokenStream, at: Span) -> TokenStream {
-    let site = Span::mixed_site().located_at(at);
-    let here = target.clone().into_iter().map(|mut token| {
-        token.set_span(token.span().located_at(at));
-        token
-    });
-    let target: TokenStream = here.collect();
-    quote_spanned!(site=> __amp::marked::<#ty>().keeps(#target))
+pub(crate) fn unless_f32(ty: &syn::Type, target: &TokenStream, whole: (Span, Span)) -> TokenStream {
+    let site = Span::mixed_site().located_at(whole.0);
+    let check = quote_spanned!(site=> __amp::Marked::<#ty>::keeps);
+    let [check, target] = [&check, target].map(|tokens| reaching(tokens, whole));
+    quote_spanned!(site=> #check(__amp::marked(), #target))
+}
+
+/// Tokens of an expression, for the compiler to show what stands between these when it shows the expression.
+pub(super) fn reaching(tokens: &TokenStream, (first, last): (Span, Span)) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    let end = tokens.len().saturating_sub(1);
+    for (i, token) in tokens.iter_mut().enumerate() {
+        token.set_span(token.span().located_at(if i == end { last } else { first }));
+    }
+    tokens.into_iter().collect()
 }
 
 /// A value for the place that a probe asks about.

@@ -220,7 +220,7 @@ impl Walker<'_> {
             }
             Goal::To(prec) if value.is_surely(prec) => (Treatment::Nothing, None),
             Goal::To(prec @ Prec::Half(_)) if let Some(ty) = self.marked(value) => {
-                let target = emit::unless_f32(ty, &self.target(prec), emit::ends(expr).0);
+                let target = emit::unless_f32(ty, &self.target(prec), emit::ends(expr));
                 (Treatment::To(target), self.cost(value, prec, true))
             }
             Goal::To(prec) => match self.hoist(expr, value, prec, receiver, gated) {

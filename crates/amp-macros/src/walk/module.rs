@@ -76,7 +76,7 @@ impl Walker<'_> {
         let region = self.target(&self.lower());
         // A module of the user's says by its signature what it takes.
         let by_signature = |i: usize| may_differ(&values[i]) && !self.cx.host;
-        let spans: Vec<Span> = call.args.iter().map(|arg| emit::ends(arg).0).collect();
+        let spans: Vec<(Span, Span)> = call.args.iter().map(emit::ends).collect();
         // What its own type says of it, it says better than the module's.
         let other_half = |i: usize| matches!(values[i].prec, Prec::Half(_)) && values[i].prec != self.lower();
         let asked_of = |i: usize| other_half(i) || i == 0 && !values[i].prec.is_known();
@@ -102,7 +102,7 @@ impl Walker<'_> {
             Some(ty) => Some((spans[i], Some(ty.clone()))),
             None => values[i].is_pinned().then_some((spans[i], None)),
         });
-        let pinned: Vec<(Span, Option<Type>)> = pinned.take(1).collect();
+        let pinned: Vec<((Span, Span), Option<Type>)> = pinned.take(1).collect();
         let given = |callee: Expr, passed: Vec<Expr>| {
             *whole.receiver = callee;
             for (&i, arg) in asked.iter().zip(passed) {
