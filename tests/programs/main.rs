@@ -18,6 +18,7 @@ mod lints;
 mod lists;
 mod made;
 mod models;
+mod numbered;
 mod numbers;
 mod objects;
 mod operators;

@@ -32,6 +32,8 @@ pub(crate) struct Var {
     pub(crate) otherwise: Option<usize>,
     /// What it expects of its elements, if its declaration says that it holds a tuple.
     pub(crate) tuple: Option<Expect>,
+    /// It begins with a tuple that is written out: it can be taken apart.
+    pub(crate) apart: bool,
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
     pub(crate) empty: bool,
     /// In how many places it is assigned to, and in how many of them something is put into what it holds.
@@ -127,6 +129,7 @@ impl Scopes {
             declared,
             otherwise: None,
             tuple: None,
+            apart: false,
             empty: false,
             given_in: 0,
             filled_in: 0,

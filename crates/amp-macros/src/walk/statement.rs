@@ -89,6 +89,7 @@ impl Walker<'_> {
         let expect = named.as_ref().map_or(Expect::Nothing, |ty| Expect::of_type(ty, self.cx.param.as_deref()));
         let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
+        let apart = named.is_none() && matches!(&*init.expr, Expr::Tuple(_));
         let constants = self.constants_of(&pat, &init.expr);
         let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
         let mut value = self.initial(init, (&pat, named.as_ref()), &expect.of_variable());
@@ -124,6 +125,7 @@ impl Walker<'_> {
         let Local { pat, init: Some(init), .. } = local else { return Vec::new() };
         if let Pat::Ident(_) = pat {
             self.scopes.vars[first].growth = growth;
+            self.scopes.vars[first].apart = apart;
             self.begin_grown(first, &mut init.expr, &value);
         }
         self.widen_declared(first, pat, &value, &mut init.expr)

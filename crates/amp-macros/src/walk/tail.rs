@@ -10,6 +10,8 @@ use crate::error::spanned;
 use crate::lattice::{Prec, Value};
 use crate::parens;
 use crate::shape::Shape;
+use proc_macro2::Ident;
+use quote::quote;
 use syn::{Expr, ExprCall, ExprReference};
 
 impl Walker<'_> {
@@ -99,6 +101,9 @@ impl Walker<'_> {
             *value = Value::tuple(std::mem::take(&mut value.parts));
             return;
         }
+        if self.is_apart(expr, value) {
+            return self.expected_apart(expr, value);
+        }
         // What is expected of what wraps a value is expected of the value.
         if let Some(inner) = wrapped(expr) {
             return self.expected(inner, value);
@@ -121,6 +126,28 @@ impl Walker<'_> {
             expr => self.expected_of(expr),
         }
         (value.prec, value.sure) = (Prec::Unknown, false);
+    }
+
+    /// Whether an expression is a variable with a tuple, of which some elements are tensors that may be narrow and others
+    /// are none.
+    fn is_apart(&self, expr: &Expr, value: &Value) -> bool {
+        let parted = self.variable(expr).is_some_and(|var| self.scopes.vars[var].apart) && value.is_tuple();
+        parted && !self.cx.host && holds_narrow(value) && value.parts.iter().any(|part| part.prec == Prec::Other)
+    }
+
+    /// Asks for the elements of such a tuple one by one: the type of a number is the one that is expected of it, which the
+    /// compiler does not find behind a question.
+    fn expected_apart(&self, expr: &mut Expr, value: &mut Value) {
+        let at = emit::ends(expr).0;
+        let names: Vec<Ident> = (0..value.parts.len()).map(|i| emit::local("p", i, at)).collect();
+        let elems = names.iter().zip(&mut value.parts).map(|(name, part)| {
+            let mut elem = Expr::Verbatim(quote!(#name));
+            self.expected(&mut elem, part);
+            elem
+        });
+        let elems: Vec<Expr> = elems.collect();
+        self.rewrite(expr, |whole| emit::taken_apart(&whole, &quote!((#(#names,)*)), &elems));
+        *value = Value::tuple(std::mem::take(&mut value.parts));
     }
 
     /// Whether an expression borrows what lies in a container that was made here, of what only the compiler knows.
@@ -194,13 +221,16 @@ impl Walker<'_> {
     }
 
     /// A tuple that is not written out, of which some elements are to be F32: the compiler knows the others.
-    fn leave_tuple(&self, expr: &mut Expr, value: Value, expected: &[Expect]) -> Value {
+    fn leave_tuple(&self, expr: &mut Expr, mut value: Value, expected: &[Expect]) -> Value {
         let settled = self.cx.host || value.inferred || matches!(value.prec, Prec::Never | Prec::Other);
         let known = !value.parts.is_empty() && !value.parts.iter().any(may_be_narrow);
         if settled || known {
             return value;
         }
-        self.expected_of(expr);
+        match self.is_apart(expr, &value) {
+            true => self.expected_apart(expr, &mut value),
+            false => self.expected_of(expr),
+        }
         Value::tuple(expected.iter().map(Expect::given).collect())
     }
 
