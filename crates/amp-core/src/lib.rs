@@ -26,6 +26,8 @@ mod replay;
 mod scaler;
 mod shape;
 mod tensor;
+#[cfg(test)]
+mod testing;
 pub mod train;
 
 pub use amp_cpu::{DType, Dims, num_threads, set_num_threads, with_num_threads};

@@ -1,4 +1,5 @@
-//! The check of gradients for overflow: once, at the time of unscaling, and decisive whatever is done to them afterwards.
+//! The check of gradients for overflow: made once, when they are unscaled; it decides about the step, whatever is done to the
+//! gradients afterwards.
 
 use super::gradients::multiplied;
 use super::{Gradients, IdMap, ScaleState};
@@ -11,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A number for each gradient that is finite exactly when the gradient is (its sum of squares, or its largest magnitude),
-/// and where each one stands.
+/// and the place of each in the list.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     pub(crate) sums: RawTensor,
@@ -32,8 +33,9 @@ impl Checked {
 }
 
 impl<S: ScaleState> Gradients<S> {
-    /// Makes way for a check of sums with other gradients. What the present one has found is marked by NaN in the gradients
-    /// themselves, where changes since may have hidden it.
+    /// Drops the check, because the gradients are going to be added to others and checked anew.
+    ///
+    /// Clipping or replacing gradients since may have hidden what the check found: then NaN marks it in the gradients.
     pub(super) fn forget_check(&mut self) -> Result<()> {
         let (checked, changed) = (self.checked.take(), std::mem::take(&mut self.changed));
         self.fresh = false;
@@ -57,7 +59,7 @@ impl<S: ScaleState> Gradients<S> {
         ids
     }
 
-    /// The check that needs no look at the gradients, because the backward pass had one at each of them.
+    /// The check from the magnitudes that the backward pass took, if it took that of every gradient.
     fn seen(&self) -> Result<Option<Checked>> {
         let ids = self.ids();
         let peaks: Option<Vec<f32>> = ids.iter().map(|id| self.peaks.0.get(id).copied()).collect();
@@ -68,7 +70,7 @@ impl<S: ScaleState> Gradients<S> {
             let Storage::F32(values) = device.backend().download(buffer)? else { return Ok(None) };
             factor *= values[0];
         }
-        // A bound that overflows says nothing, unlike a magnitude.
+        // A bound may overflow although every element is finite.
         if peaks.iter().any(|peak| peak.is_finite() && !(peak * factor).is_finite()) {
             return Ok(None);
         }
@@ -103,7 +105,7 @@ impl<S: ScaleState> Gradients<S> {
         Ok(self.checked.as_ref())
     }
 
-    /// The check that decides about a step: that of the time of unscaling, or one of now.
+    /// The check that decides about a step: the one made at unscaling, otherwise a new one.
     pub(crate) fn decisive(&self) -> Result<Checked> {
         if let Some(checked) = self.checked.clone().map_or_else(|| self.seen(), |checked| Ok(Some(checked)))? {
             return Ok(checked);
@@ -116,7 +118,7 @@ impl<S: ScaleState> Gradients<S> {
     }
 }
 
-/// F32 and contiguous, as the multi-tensor kernels want gradients.
+/// The gradient in F32 and contiguous, as the multi-tensor kernels need it.
 pub(crate) fn flat(grad: &RawTensor) -> Result<Cow<'_, RawTensor>> {
     let is_flat = (grad.logical, grad.value.buffer.dtype()) == (DType::F32, DType::F32) && grad.layout.is_contiguous();
     if is_flat { Ok(Cow::Borrowed(grad)) } else { grad.cast_view(DType::F32)?.contiguous().map(Cow::Owned) }

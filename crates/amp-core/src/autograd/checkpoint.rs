@@ -1,8 +1,8 @@
 //! Trading time for memory: run again in the backward pass what was not kept.
 
-use super::engine::Pass;
 use super::grad_mode::{GradMode, grad_enabled, with_grad_mode};
 use super::graph::record;
+use super::pass::Pass;
 use crate::precision::{Element, Float};
 use crate::random::{noted, repeated};
 use crate::raw::RawTensor;
@@ -12,9 +12,11 @@ use crate::{Error, Result};
 /// Runs `f(x)` without keeping its intermediate results and runs it again when the backward pass needs them
 /// (`torch.utils.checkpoint`).
 ///
-/// The second run calls the same compiled function, and what that draws on the thread that runs it are the same random numbers,
-/// whatever others have drawn since: neither its precision nor its dropout masks can differ. Parameters and other tensors that `f` uses receive their gradients as usual. It is kept for the backward
-/// pass, and so holds what it uses: parts of a model are shared by an `Arc`, which a module may have in place of a field.
+/// The second run calls the same compiled function and draws the same random numbers, whatever has been drawn since: neither
+/// precision nor dropout masks can differ. Parameters and other tensors that `f` uses receive their gradients as usual.
+///
+/// `f` is kept for the backward pass and owns what it uses. Parts of a model are shared with it through an `Arc`, which a
+/// module may hold in place of a plain field:
 ///
 /// ```
 /// # use amp_core::{checkpoint, nn::Linear, Device, F32, Result, Tensor};
@@ -51,7 +53,7 @@ where
     if !grad_enabled() {
         return f(x);
     }
-    // Shows the walk which parameters and captured tensors the part depends on, and which operations run in it.
+    // The outline tells the backward walk which parameters and captured tensors `f` depends on, and what runs in F16.
     let (outline, draws) = noted(|| with_grad_mode(GradMode::Outline, || f(x)));
     let outline = outline?;
     if !outline.requires_grad() {

@@ -1,4 +1,4 @@
-//! The norm of gradients and clipping, which take them at their true size.
+//! The norm of gradients, and clipping.
 
 use super::check::Checked;
 use super::{Gradients, IsUnscaled, ScaleState};
@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
 use amp_cpu::{DType, Dims, Reduce, Unary};
 
-/// The bound says in the user's words what is missing.
+/// Norms and clipping need gradients at their true size; the bound says so in the user's words.
 impl<S: ScaleState> Gradients<S> {
     /// The L2 norm of all gradients together, accumulated in F64; not finite when a gradient is not.
     pub fn norm(&self) -> Result<Tensor<F32>>
@@ -76,7 +76,7 @@ impl<S: ScaleState> Gradients<S> {
     }
 }
 
-/// `min(1, max / (norm + 1e-6))`, where the tensors are.
+/// `min(1, max / (norm + 1e-6))`, computed on the device: the host does not wait.
 fn clip_factor(norm: &RawTensor, max: f64) -> Result<Buffer> {
     let steps = [
         Unary::Affine { mul: 1.0, add: 1e-6 },

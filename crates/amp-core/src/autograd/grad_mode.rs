@@ -29,6 +29,14 @@ impl Drop for Restore {
 /// Runs `f` without recording anything for a backward pass; results do not require a gradient.
 ///
 /// Applies to the calling thread (`torch.no_grad`).
+///
+/// ```
+/// # use amp_core::{no_grad, Device, F32, Tensor};
+/// let x = Tensor::<F32>::ones([2], &Device::cpu())?.tracked();
+/// assert!(x.exp()?.requires_grad());
+/// assert!(!no_grad(|| x.exp())?.requires_grad());
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
     with_grad_mode(GradMode::Off, f)
 }

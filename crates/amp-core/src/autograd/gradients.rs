@@ -1,8 +1,9 @@
 //! The result of a backward pass, typed by whether it is still multiplied by a loss scale.
 
 use super::check::Checked;
-use super::engine::{Collected, add};
+use super::engine::Collected;
 use super::graph::Differentiable;
+use super::pass::add;
 use super::peaks::Peaks;
 use super::rows::{Rows, Which};
 use super::scale_state::{IsUnscaled, ScaleState, ScaleTag, Unscaled};
@@ -19,15 +20,33 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-/// Gradients of one backward pass (or of several, accumulated), by parameter or tensor.
+/// Gradients of one backward pass, or the sum of several, by parameter or tensor.
 ///
-/// `S` says whether they are [`Scaled`](super::Scaled) by a loss scale; only [`Unscaled`] ones can be read, clipped or stepped with.
-/// Factors (the inverse of the loss scale, a clipping coefficient) are remembered and applied by the kernel that reads
-/// the gradients next: unscaling and clipping cost no pass of their own.
+/// `S` says whether they are still [`Scaled`](super::Scaled) by a loss scale; only [`Unscaled`] ones can be read, clipped or
+/// stepped with. Unscaling and clipping cost no pass of their own: their factors are remembered, and the kernel that reads
+/// the gradients next applies them.
+///
+/// ```
+/// # use amp_core::{optim::{Optimizer, Sgd}, Device, Gradients, Parameter, Tensor};
+/// let w = Parameter::new(&Tensor::ones([2], &Device::cpu())?)?;
+/// let mut optimizer = Sgd::new([w.clone()], 0.1);
+///
+/// let mut grads = Gradients::accumulator();
+/// for factor in [1.0, 3.0] {
+///     let loss = (w.tensor() * factor)?.sum_all()?; // of one micro-batch
+///     grads.add(loss.backward()?)?;
+/// }
+/// assert_eq!(grads.get(&w)?.expect("the losses depend on w").to_vec()?, [4.0, 4.0]);
+///
+/// let norm = grads.clip_norm(1.0)?; // the norm before clipping
+/// assert!((norm.item()? - 32.0_f32.sqrt()).abs() <= 32.0_f32.sqrt() * f32::EPSILON);
+/// optimizer.step(&grads)?;
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 #[must_use = "gradients change nothing until an optimizer steps with them"]
 pub struct Gradients<S = Unscaled> {
     pub(crate) grads: IdMap<RawTensor>,
-    /// Which rows those gradients hold that are not whole: F32 `[K, ..]` of a table `[V, ..]`, each row once.
+    /// Which rows of its table `[V, ..]` a sparse gradient holds: it is F32 `[K, ..]`, each row once.
     pub(crate) rows: IdMap<Which>,
     pending: Mutex<Vec<PendingUpdate>>,
     pub(crate) scale: ScaleTag,
@@ -77,7 +96,7 @@ impl<S: ScaleState> Gradients<S> {
         self.grads.len()
     }
 
-    /// The same gradients counted as in state `T`; the scaler alone may say so.
+    /// The same gradients in state `T`; only a scaler may decide that.
     pub(crate) fn into_state<T>(self) -> Gradients<T> {
         let Self { grads, rows, pending, scale, factors, peaks, checked, fresh, changed, .. } = self;
         Gradients { grads, rows, pending, scale, factors, peaks, checked, fresh, changed, state: PhantomData }
@@ -85,8 +104,8 @@ impl<S: ScaleState> Gradients<S> {
 
     /// Adds the gradients of another micro-batch, in F32 for parameters.
     ///
-    /// Scaled ones are best added before they are unscaled, which then costs one pass for all. Where unscaled ones are
-    /// added, what a check has found to be infinite or NaN stays so, even if it was clipped or replaced since.
+    /// Add scaled gradients before they are unscaled, which then is one pass for all of them. Where unscaled ones are added, a
+    /// gradient that a check has found to be infinite or NaN stays so, even if it was clipped or replaced since.
     ///
     /// # Errors
     /// [`Error::MixedScales`] when the two were scaled by different scalers, or with an `update` in between.
@@ -154,7 +173,7 @@ impl<S: ScaleState> Gradients<S> {
     }
 
     fn same_factors(&self, other: &Self) -> bool {
-        self.factors.len() == other.factors.len() && self.factors.iter().zip(&other.factors).all(|(a, b)| a.is(b))
+        self.factors.len() == other.factors.len() && self.factors.iter().zip(&other.factors).all(|(a, b)| a.ptr_eq(b))
     }
 
     /// Applies the remembered factors to the stored values.
@@ -180,7 +199,8 @@ impl<S: ScaleState> Gradients<S> {
         std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Those of layers of which one of these parameters is trained, and of layers without a gradient, about which any step decides.
+    /// The changes of layers that one of `parameters` belongs to, and of layers without any gradient, which no optimizer's step
+    /// could claim.
     pub(crate) fn take_pending_of(&self, parameters: &[Parameter]) -> Vec<PendingUpdate> {
         let trained: IdSet = parameters.iter().map(Parameter::id).collect();
         let decided = |update: &mut PendingUpdate| {
@@ -234,7 +254,7 @@ impl<S: ScaleState> Gradients<S> {
     /// Replaces the gradient of one parameter or tensor, for rules of one's own.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the shapes differ or there is no such gradient.
+    /// [`Error::Shape`] when the shapes differ, [`Error::Argument`] when there is no such gradient.
     pub fn set<P: Element>(&mut self, of: &(impl Differentiable + Typed<P>), grad: &Tensor<P>) -> Result<()>
     where
         S: IsUnscaled,
@@ -250,12 +270,8 @@ impl<S: ScaleState> Gradients<S> {
             self.rows.remove(&id);
         }
         let Some(slot) = of.grad_id().and_then(|id| self.grads.get_mut(&id)) else {
-            return Err(Error::Shape {
-                op: "set",
-                what: "the new gradient",
-                expected: "of no gradient".into(),
-                found: found.into(),
-            });
+            let expected = "one that has a gradient here";
+            return Err(Error::argument("set", "the parameter or tensor", expected, "one without"));
         };
         if *slot.shape() != found {
             let expected = format!("{:?}", slot.shape());

@@ -1,7 +1,7 @@
 //! Nodes, edges and leaves of the recorded graph.
 
-use super::engine::Pass;
 use super::grad_mode::{GradMode, grad_mode};
+use super::pass::Pass;
 use super::saved::SavedSigns;
 use super::{IdSet, watch};
 use crate::Result;
@@ -20,7 +20,7 @@ pub(crate) type Backward = Box<dyn Shares>;
 pub(crate) trait Shares: Send + Sync {
     fn give(&self, pass: &mut Pass<'_>) -> Result<()>;
 
-    /// Whether it holds memory; one that knows no more than shapes and numbers serves every later pass.
+    /// Whether it holds memory; one that knows only shapes and numbers is kept for later passes.
     fn holds(&self) -> bool;
 }
 
@@ -37,7 +37,7 @@ impl<F: Fn(&mut Pass<'_>) -> Result<()> + Send + Sync> Shares for F {
 /// What a node does when its turn comes.
 pub(crate) enum Turn {
     Backward(Backward),
-    /// Knows no more than sizes, if many: it serves every later pass.
+    /// Holds nothing but sizes, though perhaps on the heap: every later pass can use it, none frees it.
     Sizes(Backward),
     /// Gives its input the gradient where relu let it through; a product that gives to the node may have done so already.
     Relu(Arc<SavedSigns>),
@@ -83,7 +83,7 @@ pub(crate) struct Node {
 
 /// What a node keeps for its turn in a backward pass.
 pub(crate) struct Held {
-    /// Gone once it was the node's turn and the graph is not retained, if it held anything; a node of an outline has none.
+    /// Taken by the pass that frees the graph, if it holds memory. None in an outline ([`GradMode::Outline`]).
     pub(crate) turn: Option<Turn>,
     /// Changes of state (running statistics) that wait for the optimizer step to be taken.
     pub(crate) pending: Vec<PendingUpdate>,

@@ -1,16 +1,16 @@
-//! Maps by the numbers of parameters and nodes.
+//! Maps and sets keyed by the ids of leaves and nodes.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map from the number of a parameter or node.
+/// A map keyed by the id of a leaf or node.
 pub(crate) type IdMap<T> = HashMap<u64, T, BuildHasherDefault<Scatter>>;
-/// A set of numbers of parameters or nodes.
+/// A set of ids of leaves and nodes.
 pub(crate) type IdSet = HashSet<u64, BuildHasherDefault<Scatter>>;
 
-/// Hashes the numbers that this crate counts up itself.
+/// Hashes ids, which this crate counts up itself.
 ///
-/// Nobody chooses them, so a multiplication does; the standard hasher took a twentieth of a small model's step.
+/// No attacker chooses them, so one multiplication is enough; the standard hasher took a twentieth of a small model's step.
 #[derive(Default)]
 pub(crate) struct Scatter(u64);
 

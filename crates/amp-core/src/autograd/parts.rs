@@ -1,8 +1,8 @@
-//! Gradients of a tensor's parts that lie in one buffer as the parts do in the tensor.
+//! Gradients of a tensor's parts that lie in one buffer, each where its part lies in the tensor.
 //!
-//! So attention leaves those of one projection's queries, keys and values: put together they are the whole, and nothing is
-//! copied. Zeros, sums and copies were 1.7 % of a step of GPT and 3 % of one of ViT (BF16, two threads of Zen 5); without them,
-//! and with rows stored at once, steps took 2 and 4 % less processor time.
+//! Attention writes the gradients of queries, keys and values like that where one projection made all three. Joined, they are
+//! the projection's gradient, and nothing is copied: filling with zeros, adding and copying took 1.7 % of a step of GPT and 3 %
+//! of one of ViT (BF16, two threads of Zen 5).
 
 use crate::Result;
 use crate::backend::Buffer;
@@ -19,13 +19,13 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// A part of a gradient in precision `dtype`, unless `grad` has its buffer to itself: then it is added to the others at once.
+    /// A part of a gradient in precision `dtype`; `None` where no other part can lie beside `grad` in its buffer.
     pub(crate) fn new(axis: usize, start: usize, grad: &RawTensor, dtype: DType) -> Option<Self> {
         let shares = grad.layout.count() < grad.value.buffer.len();
         (shares && grad.logical == dtype).then(|| Self { axis, start, grad: grad.detached() })
     }
 
-    /// This part and the one behind it as one, if they lie so.
+    /// Both as one part, if `next` follows this one in the tensor and in memory.
     pub(crate) fn joined(&self, next: &Self) -> Option<Self> {
         let (axis, a, b) = (self.axis, &self.grad, &next.grad);
         let length = a.shape()[axis];
@@ -37,7 +37,7 @@ impl Part {
         }
         let along = |x: &RawTensor| {
             let mut layout = Layout { offset: a.layout.offset, ..x.layout };
-            // Of one element the stride says nothing.
+            // With a single element along the axis its stride is arbitrary.
             layout.strides[axis] = if x.shape()[axis] == 1 { stride } else { layout.strides[axis] };
             layout.shape[axis] = length + b.shape()[axis];
             layout
@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-/// The part of a gradient of `count` elements that lies `at` some place in it, in precision `dtype`; zero elsewhere.
+/// A gradient of `count` elements in precision `dtype`: `part` at the places that `at` names, zero elsewhere.
 pub(crate) fn spread(part: &RawTensor, at: &Layout, count: usize, dtype: DType) -> Result<Buffer> {
     let backend = part.backend();
     let mut whole = backend.fill(0.0, count, dtype)?;

@@ -13,7 +13,7 @@ use crate::raw::RawTensor;
 use amp_cpu::DType;
 use std::sync::Arc;
 
-/// Gradients are looked at together once they are this large: less would be wasted on waking threads.
+/// Bytes of complete gradients that are read in one go: fewer are not worth waking threads for.
 const BATCH: usize = 2 << 20;
 
 /// A bound on the magnitude of each gradient: not finite exactly when one of its elements is not.
@@ -24,7 +24,7 @@ pub(crate) struct Peaks(pub(crate) IdMap<f32>);
 ///
 /// A sum of products of F16 numbers cannot overflow F32, so an element is not finite only where a factor was not. Such a
 /// factor spoils whole rows `[r, ..]`, or in whole columns `[.., c, ..]` at least one and the same place of every row of
-/// its group. So the first column, and the first row of each group, tell of all.
+/// its group. So it is enough to look at the first column, and at the first row of each group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     /// Bound on the magnitude where all factors are finite.
@@ -89,7 +89,7 @@ impl Lookout {
         Self { open, ready: Vec::new(), bytes: 0, spreads: IdMap::default(), peaks: Peaks::default() }
     }
 
-    /// Says that `node` has given what it had.
+    /// Notes that `node` has had its turn.
     pub(super) fn done(&mut self, node: &Node, grads: &IdMap<RawTensor>) -> Result<()> {
         for edge in node.inputs.iter().flatten() {
             let Some(left) = self.open.get_mut(&edge.id()) else { continue };

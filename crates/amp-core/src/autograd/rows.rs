@@ -1,4 +1,4 @@
-//! Gradients of tables of which a few rows were used.
+//! Sparse gradients: those of tables of which only some rows were used.
 
 use crate::raw::RawTensor;
 use crate::{Error, Result};
@@ -26,8 +26,8 @@ impl Rows {
     /// Rows that were used several times may overflow only in their sum, so gradients are always checked in this form.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`] for a row that the table has not. Where a device reports bad indices with a later
-    /// download, somebody else's may have had the report.
+    /// [`Error::IndexOutOfRange`] for a row that the table does not have. It is checked here again, because a device reports a
+    /// bad index with the next download, which may have been that of something else.
     pub(crate) fn coalesced(parts: &[Self]) -> Result<Self> {
         let first = parts.first().ok_or(Error::NothingChecked)?;
         let indices = parts.iter().map(|part| numbers(&part.which.index)).collect::<Result<Vec<_>>>()?;
@@ -44,7 +44,7 @@ impl Rows {
             let places = vector(&part.values, index.iter().map(place).collect())?;
             let share = part.added_to(&places, shape)?;
             sum = Some(match sum {
-                Some(earlier) => super::engine::add(&earlier, &share, DType::F32)?,
+                Some(earlier) => super::pass::add(&earlier, &share, DType::F32)?,
                 None => share,
             });
         }

@@ -75,7 +75,7 @@ impl Deref for Saved {
     }
 }
 
-/// What a result can be computed by again, as long as the backward pass of the operation that made it keeps its input.
+/// An operation that can compute its result again, as long as its own backward pass keeps its input.
 pub(crate) trait Origin: Debug + Send + Sync {
     /// The result's elements as they lay in memory, rounded once, to `out`.
     fn again(&self, out: DType) -> Result<Buffer>;
@@ -88,7 +88,7 @@ pub(crate) fn note_origin<O: Origin + 'static>(y: &RawTensor, origin: &Arc<O>) {
     let _ = y.value.origin.set(origin);
 }
 
-/// An element-wise operation by the input that its backward pass keeps.
+/// An element-wise operation together with the input that its backward pass keeps.
 #[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) op: Unary,
@@ -111,10 +111,10 @@ impl Origin for Applied {
     }
 }
 
-/// The input of a product, of which the backward pass makes the weight's gradient.
+/// The input of a product, kept for the gradient of the weight.
 ///
-/// The output of an activation or a normalisation is not kept: its input is, for their own backward pass, and gives the same
-/// bits again at a small part of what the product costs.
+/// The output of an activation or a normalisation is not kept. Their own backward pass keeps their input anyway, from which the
+/// same bits are computed again at a fraction of what the product costs.
 #[derive(Debug)]
 pub(crate) enum SavedInput {
     Held(Saved),
@@ -124,7 +124,7 @@ pub(crate) enum SavedInput {
 impl SavedInput {
     pub(crate) fn new(x: &RawTensor) -> Result<Self> {
         let stored = &x.value.buffer;
-        // Rounding the result later is rounding it once, too.
+        // A result computed again is rounded once, as this one was.
         let rounds = stored.dtype() == x.logical || (stored.dtype() == DType::F32 && x.logical.is_half());
         let whole = x.layout.count() == stored.len() && rounds;
         let origin = x.value.origin.get().filter(|_| whole);
@@ -179,18 +179,18 @@ impl SavedSigns {
         Ok(signs)
     }
 
-    /// As [`new`](Self::new) for the output of `x` that was rounded as it was written.
+    /// As [`new`](Self::new), from relu's input `x`, for an output that was rounded as it was written.
     pub(crate) fn of_input(x: &RawTensor) -> Result<Arc<Self>> {
         let order = order_of([x]);
         Ok(Arc::new(Self { shape: *x.shape(), order, held: Mutex::new(dead(x, order)?) }))
     }
 
-    /// As [`new`](Self::new) for an output that lies in an order, of which the `bits` are known already.
+    /// As [`new`](Self::new), for an output in `order` whose `bits` a kernel wrote along with it.
     pub(crate) fn of_bits(device: &Device, bits: Buffer, shape: Dims, order: MemoryOrder) -> Result<Arc<Self>> {
         Ok(Arc::new(Self { shape, order, held: Mutex::new(packed(device, bits)?) }))
     }
 
-    /// What `body` makes of the bits, eight in a byte.
+    /// Calls `body` with the bits, eight in a byte.
     pub(crate) fn with_bits<T>(&self, body: impl FnOnce(&Buffer) -> T) -> T {
         body(&self.held.lock().unwrap_or_else(PoisonError::into_inner).value.buffer)
     }
@@ -202,7 +202,7 @@ impl SavedSigns {
         whole.then(|| held.detached())
     }
 
-    /// Lets the output go, if it has not yet; a 16-bit copy of it has been made.
+    /// Replaces the output, if it is still held, by a bit for each element; called when a 16-bit copy of it is made.
     pub(crate) fn shrink(&self) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.logical.is_float() {

@@ -52,14 +52,14 @@ impl fmt::Display for Culprit {
     }
 }
 
-/// Why a thread's operations are watched: somebody looks into a problem, or a scaler is in trouble.
+/// Why a thread's operations are watched: [`diagnose`] runs, or a scaler could not lower its scale.
 const DIAGNOSED: u8 = 1;
 const GUARDED: u8 = 2;
 
 thread_local! {
     static ON: Cell<u8> = const { Cell::new(0) };
     static FOUND: RefCell<Option<Culprit>> = const { RefCell::new(None) };
-    /// Of the scaler's watch.
+    /// The scaler's [`Watch`], while it exists.
     static GUARD: RefCell<Weak<()>> = const { RefCell::new(Weak::new()) };
 }
 
@@ -89,12 +89,14 @@ pub fn diagnose<R>(f: impl FnOnce() -> R) -> (R, Option<Culprit>) {
     (result, FOUND.take())
 }
 
-/// A watch over everything on the thread that it was begun on, until it is dropped, on whichever thread.
+/// Watches the operations of the thread that began it, until it is dropped, on any thread.
 #[derive(Debug)]
-pub(crate) struct Watch(#[expect(dead_code, reason = "it is the thread that looks whether it is there still")] Arc<()>);
+pub(crate) struct Watch(
+    #[expect(dead_code, reason = "the thread checks with a `Weak` whether it still exists")] Arc<()>,
+);
 
 impl Watch {
-    /// Begins one, in place of one that may be there; nothing is found yet.
+    /// Begins a watch in place of an earlier one; what that found is forgotten, unless [`diagnose`] runs, too.
     pub(crate) fn begin() -> Self {
         let guard = Arc::new(());
         GUARD.set(Arc::downgrade(&guard));
@@ -119,7 +121,7 @@ pub(crate) fn on() -> bool {
     ON.get() != 0 && still_on()
 }
 
-/// Whether there is still somebody who wants to know.
+/// Whether a watch or [`diagnose`] is still there; forgets a watch that was dropped.
 #[cold]
 fn still_on() -> bool {
     if ON.get() & GUARDED != 0 && GUARD.with_borrow(|guard| guard.strong_count() == 0) {

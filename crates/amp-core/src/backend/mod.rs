@@ -1,8 +1,7 @@
 //! The seam between tensors and devices: erased operands in, buffers out.
 //!
-//! A backend implements the traits of this module. It may assume that shapes fit (operations check them first) and must
-//! take any stored and logical precision of an operand: widening and rounding on load is its business, casts are not
-//! kernels of their own.
+//! A backend implements the traits of this module. It may assume that shapes fit, because operations check them first. It must
+//! take operands of any stored and logical precision: kernels widen and round as they load, so that casts need no kernels.
 
 mod attention;
 mod convolution;
@@ -67,7 +66,7 @@ pub trait Backend:
     /// Name as printed: `cpu`, `cuda:0`.
     fn name(&self) -> String;
 
-    /// Number of the recording of work that runs, 0 for none.
+    /// Number of the recording of work that is in progress, 0 for none.
     fn recording(&self) -> u64 {
         0
     }
@@ -79,7 +78,7 @@ pub trait Backend:
         Err(Error::Backend { op: "Graph", device: self.name().into(), message })
     }
 
-    /// Ends the recording; what was recorded has not been done.
+    /// Ends the recording; the recorded work has not been done.
     fn end_recording(&self) -> Result<Box<dyn Replay>> {
         let message = "no graph is being captured".into();
         Err(Error::Backend { op: "Graph", device: self.name().into(), message })
@@ -195,8 +194,8 @@ impl Buffer {
         Arc::get_mut(&mut self.0)?.as_any_mut().downcast_mut()
     }
 
-    /// Whether both are handles of one memory.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    /// Whether both are handles of the same memory.
+    pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 

@@ -140,11 +140,11 @@ impl Conv {
     fn backward(&self, pass: &mut Pass<'_>, x: &SavedInput, w: &RawTensor, image: [usize; 4]) -> Result<()> {
         let (grad, w) = (self.lifted(pass.grad(), "the gradient")?, self.lifted(w, "the weight")?);
         let (backend, of) = (grad.backend(), grad.operand()?);
-        // First, so that an input that is computed again is gone when the input's gradient comes.
+        // First: an input that is computed again for this is freed before its gradient is made.
         if pass.wants(1) {
             let x = self.lifted(&*x.get()?, "the input")?;
             let (conv, weight) = (*self, four(&w));
-            pass.share(1, [grad.clone(), x], move |pass, [grad, x]| conv.give_weight(pass, grad, x, weight))?;
+            pass.give_or_defer(1, [grad.clone(), x], move |pass, [grad, x]| conv.give_weight(pass, grad, x, weight))?;
         }
         if let Some(shape) = pass.shape(0)
             && !self.add_input(pass, of, w.factor(pixels(&grad))?, image)?
@@ -171,7 +171,7 @@ impl Conv {
         Ok(())
     }
 
-    /// Adds the gradient of the input to what that has collected, where it is written in F32 and a kernel can; whether it did.
+    /// Adds the gradient of the input to what that has collected, where it is written in F32 and a kernel can; returns whether it did.
     fn add_input(&self, pass: &mut Pass<'_>, of: Operand<'_>, w: Operand<'_>, image: [usize; 4]) -> Result<bool> {
         if self.direction == Direction::Transposed || pass.dtype(0) != accumulator(of.logical) {
             return Ok(false);

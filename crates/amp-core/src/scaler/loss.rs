@@ -1,7 +1,7 @@
 //! A loss on its way to a backward pass.
 
 use crate::Result;
-use crate::autograd::{Differentiable, Gradients, IdSet, ScaleTag, Scaled, grad_ids};
+use crate::autograd::{Differentiable, Gradients, IdSet, ScaleTag, Scaled, Walk, grad_ids};
 use crate::backend::Buffer;
 use crate::precision::{F32, Float};
 use crate::raw::RawTensor;
@@ -78,7 +78,8 @@ impl ScaledLoss {
             Some((scale, _)) => self.scalar(scale).broadcast_to("backward", &shape),
             None => RawTensor::full(self.loss.device(), 1.0, shape, self.loss.logical),
         };
-        let collected = backward(&self.loss, seed, targets, retain, self.factors.is_some())?;
+        let walk = Walk { targets, retain, peaks: self.factors.is_some() };
+        let collected = backward(&self.loss, seed, walk)?;
         Ok(Gradients::new(collected, self.tag, self.factors.as_ref().map(|(_, inverse)| inverse.clone())))
     }
 
@@ -86,7 +87,8 @@ impl ScaledLoss {
     #[cfg(test)]
     pub(super) fn looked_at(self) -> Result<Gradients<Scaled>> {
         let seed = |shape: Dims| RawTensor::full(self.loss.device(), 1.0, shape, self.loss.logical);
-        Ok(Gradients::new(backward(&self.loss, seed, None, false, true)?, self.tag, None))
+        let walk = Walk { peaks: true, ..Walk::default() };
+        Ok(Gradients::new(backward(&self.loss, seed, walk)?, self.tag, None))
     }
 
     fn scalar(&self, buffer: &Buffer) -> RawTensor {

@@ -1,7 +1,7 @@
 //! Starting a backward pass from a loss.
 
 use super::Tensor;
-use crate::autograd::{Collected, Differentiable, Gradients, IdSet, Unscaled, grad_ids, run};
+use crate::autograd::{Collected, Differentiable, Gradients, IdSet, Unscaled, Walk, grad_ids, run};
 use crate::precision::{Float, FullRange};
 use crate::raw::RawTensor;
 use crate::{Error, Result};
@@ -79,7 +79,8 @@ impl<P: FullRange> Tensor<P> {
 
     fn walk(&self, targets: Option<&IdSet>, retain: bool) -> Result<Gradients<Unscaled>> {
         let seed = |shape| RawTensor::full(self.device(), 1.0, shape, P::DTYPE);
-        Ok(Gradients::new(backward(&self.raw, seed, targets, retain, false)?, Default::default(), None))
+        let walk = Walk { targets, retain, peaks: false };
+        Ok(Gradients::new(backward(&self.raw, seed, walk)?, Default::default(), None))
     }
 }
 
@@ -95,7 +96,7 @@ impl<P: Float> Tensor<P> {
             let (expected, found) = (format!("{:?}", self.raw.shape()), *grad.raw.shape());
             return Err(Error::Shape { op: "backward_with", what: "the gradient", expected, found: found.into() });
         }
-        let collected = run(&self.raw, grad.raw.detached(), None, false, false)?;
+        let collected = run(&self.raw, grad.raw.detached(), Walk::default())?;
         Ok(Gradients::new(collected, Default::default(), None))
     }
 }
@@ -104,12 +105,10 @@ impl<P: Float> Tensor<P> {
 pub(crate) fn backward(
     loss: &RawTensor,
     seed: impl FnOnce(Dims) -> Result<RawTensor>,
-    targets: Option<&IdSet>,
-    retain: bool,
-    look: bool,
+    walk: Walk<'_>,
 ) -> Result<Collected> {
     if loss.layout.count() != 1 {
         return Err(Error::LossNotScalar { shape: loss.shape().into() });
     }
-    run(loss, seed(*loss.shape())?, targets, retain, look)
+    run(loss, seed(*loss.shape())?, walk)
 }

@@ -1,6 +1,6 @@
 //! Gradient penalties by a first-order route.
 
-use crate::autograd::{IdSet, first_f16};
+use crate::autograd::{IdSet, Walk, first_f16};
 use crate::precision::F32;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
@@ -93,7 +93,9 @@ fn direction(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, 
     for (i, &scale) in scales.iter().enumerate() {
         let seed = |shape| RawTensor::full(x.device(), scale, shape, DType::F32);
         let retain = i + 1 < scales.len();
-        let mut collected = backward(&sum.raw, seed, Some(&IdSet::from_iter([id])), retain, false)?;
+        let targets = IdSet::from_iter([id]);
+        let walk = Walk { targets: Some(&targets), retain, peaks: false };
+        let mut collected = backward(&sum.raw, seed, walk)?;
         let Some(grad) = collected.grads.remove(&id) else { return x.detach().zeros_like() };
         let unit = unit(&Tensor::from_raw(grad.cast_view(DType::F32)?), n)?;
         let unit = found.map_or(Ok(unit.clone()), |found| found.isnan()?.where_(&unit, &found))?;

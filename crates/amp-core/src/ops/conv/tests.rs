@@ -1,14 +1,6 @@
 use crate::ops::window::ConvOptions;
+use crate::testing::numbers;
 use crate::{BF16, Device, F16, F32, F64, Tensor, gradcheck};
-
-fn numbers(shape: &[usize], start: f64) -> Tensor<F64> {
-    let mut value = start;
-    let mut next = |_: &[usize]| {
-        value = (value * 7.3 + 0.41).fract();
-        value - 0.5
-    };
-    Tensor::<F64>::from_fn(shape, &mut next, &Device::cpu()).unwrap()
-}
 
 #[test]
 fn image_gradients_agree_with_differences() {
@@ -21,7 +13,7 @@ fn image_gradients_agree_with_differences() {
     ] {
         let inputs = [numbers(&x, 0.1), numbers(&w, 0.2), numbers(&[o], 0.3)];
         let worst = gradcheck(|x| x[0].conv2d(&x[1], Some(&x[2]), options), &inputs).unwrap();
-        assert!(worst.error <= 1e-6, "{x:?} {w:?} {options:?}: {worst:?}");
+        assert!(worst.agrees(), "{x:?} {w:?} {options:?}: {worst:?}");
     }
 }
 
@@ -35,7 +27,7 @@ fn transposed_gradients_agree_with_differences() {
     ] {
         let inputs = [numbers(&x, 0.1), numbers(&w, 0.2), numbers(&[o], 0.3)];
         let worst = gradcheck(|x| x[0].conv_transpose2d(&x[1], Some(&x[2]), options), &inputs).unwrap();
-        assert!(worst.error <= 1e-6, "{x:?} {w:?} {options:?}: {worst:?}");
+        assert!(worst.agrees(), "{x:?} {w:?} {options:?}: {worst:?}");
     }
 }
 
@@ -44,10 +36,10 @@ fn line_gradients_agree_with_differences() {
     let options = ConvOptions::<1>::default().stride(2).padding(1).dilation(2);
     let inputs = [numbers(&[2, 2, 9], 0.1), numbers(&[3, 2, 3], 0.2), numbers(&[3], 0.3)];
     let worst = gradcheck(|x| x[0].conv1d(&x[1], Some(&x[2]), options), &inputs).unwrap();
-    assert!(worst.error <= 1e-6, "{worst:?}");
+    assert!(worst.agrees(), "{worst:?}");
     let inputs = [numbers(&[2, 3, 4], 0.1), numbers(&[3, 2, 3], 0.2), numbers(&[2], 0.3)];
     let worst = gradcheck(|x| x[0].conv_transpose1d(&x[1], Some(&x[2]), options), &inputs).unwrap();
-    assert!(worst.error <= 1e-6, "{worst:?}");
+    assert!(worst.agrees(), "{worst:?}");
 }
 
 #[test]
@@ -61,7 +53,7 @@ fn gradients_of_two_ways_through_a_block_meet() {
             skip + start.conv2d(&x[2], None, padded)?
         };
         let worst = gradcheck(block, &inputs).unwrap();
-        assert!(worst.error <= 1e-6, "{skips}: {worst:?}");
+        assert!(worst.agrees(), "{skips}: {worst:?}");
     }
 }
 
@@ -224,7 +216,7 @@ fn an_output_padding_of_a_stride_has_gradients() {
     ] {
         let inputs = [numbers(&[2, 2, 3, 4], 0.1), numbers(&[2, 3, 2, 3], 0.2), numbers(&[3], 0.3)];
         let worst = gradcheck(|x| x[0].conv_transpose2d(&x[1], Some(&x[2]), options), &inputs).unwrap();
-        assert!(worst.error <= 1e-6, "{options:?}: {worst:?}");
+        assert!(worst.agrees(), "{options:?}: {worst:?}");
     }
 }
 

@@ -1,7 +1,8 @@
-//! Shares of gradients that are computed after everybody had their turns.
+//! Gradients of leaves that are computed last, in the memory that activations had.
 
-use super::engine::{Collected, Pass};
+use super::engine::Collected;
 use super::graph::{Edge, Node};
+use super::pass::Pass;
 use super::peaks::Lookout;
 use super::{IdSet, watch};
 use crate::Result;
@@ -11,66 +12,72 @@ use std::sync::Arc;
 
 type Share = Box<dyn FnOnce(&mut Pass<'_>) -> Result<()>>;
 
-/// What a node still has to give to leaves.
+/// A leaf's gradient that is still to be computed.
 ///
-/// The gradient of a wide layer's weight may be many times as large as what it is a product of: ResNet-18's last four layers have
-/// 33 of 43 MiB of gradients, of activations of 0.5 MiB each. Made in their turn, they lie beside the activations of all layers
-/// before; made later, where those were.
-pub(crate) struct Later {
+/// The gradient of a wide layer's weight may be many times as large as the activations it is a product of: ResNet-18's last
+/// four layers have 33 of 43 MiB of gradients, from activations of 0.5 MiB each. Computed in their turn, they would need memory
+/// beside the activations of all earlier layers; computed later, they take the memory that those had.
+pub(crate) struct Deferred {
     node: Arc<Node>,
     grad: RawTensor,
     leaf: u64,
     share: Share,
 }
 
-impl fmt::Debug for Later {
+impl fmt::Debug for Deferred {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a gradient of {} at {}", self.node.op, self.node.location)
     }
 }
 
 impl Pass<'_> {
-    /// Has `share`, which gives input `i` its gradient from `operands`, run [later](Self::later) if that [saves
-    /// memory](Self::waits), otherwise at once.
-    pub(crate) fn share(
+    /// Runs `share`, which gives input `i` its gradient from `operands`: [later](Self::defer) if that
+    /// [saves memory](Self::defers), otherwise at once.
+    pub(crate) fn give_or_defer(
         &mut self,
         i: usize,
         operands: [RawTensor; 2],
         share: impl FnOnce(&mut Pass<'_>, &[RawTensor; 2]) -> Result<()> + 'static,
     ) -> Result<()> {
-        if self.waits(&[i], operands.each_ref()) {
-            self.later(i, move |pass| share(pass, &operands));
+        if self.defers(&[i], operands.each_ref()) {
+            self.defer(i, move |pass| share(pass, &operands));
             return Ok(());
         }
         share(self, &operands)
     }
 
-    /// Has `share`, which gives input `i`, a leaf, its gradient, run when all nodes had their turns.
-    pub(crate) fn later(&mut self, i: usize, share: impl FnOnce(&mut Pass<'_>) -> Result<()> + 'static) {
+    /// Runs `share`, which gives input `i`, a leaf, its gradient, after all nodes had their turns.
+    pub(crate) fn defer(&mut self, i: usize, share: impl FnOnce(&mut Pass<'_>) -> Result<()> + 'static) {
         let Some(leaf) = self.edge(i).map(Edge::id) else { return };
         let (node, grad) = (self.node.clone(), self.grad.clone());
-        self.collected.later.push(Later { node, grad, leaf, share: Box::new(share) });
+        self.collected.deferred.push(Deferred { node, grad, leaf, share: Box::new(share) });
     }
 
-    /// Whether gradients of `inputs` are to be made later of `operands`: the first is a leaf whose gradient takes more memory than
-    /// they do, and none of the others a node, whose turn it would miss. Not where a gradient is there already, nor where every
-    /// node's turn is watched. By the precision that operands count as: what is rounded as it is written has the same turn.
-    pub(crate) fn waits(&self, inputs: &[usize], operands: [&RawTensor; 2]) -> bool {
-        /// Bytes that are not worth it.
+    /// Whether computing the gradients of `inputs` from `operands` later saves memory: the first input is a leaf, and its
+    /// gradient takes more memory than the operands.
+    ///
+    /// Not where another input is a node, which would miss its turn, nor where the leaf has a share already, nor while every
+    /// turn is watched. Operands count at their logical precision, so that the answer does not depend on how they are stored.
+    pub(crate) fn defers(&self, inputs: &[usize], operands: [&RawTensor; 2]) -> bool {
+        /// Gradients of up to this many bytes are not deferred.
         const SMALL: usize = 1 << 20;
         let Some(Edge::Leaf(leaf)) = self.edge(inputs[0]) else { return false };
         let bytes = leaf.shape.count() * leaf.dtype.size();
         let held: usize = operands.map(|of| of.layout.count() * of.logical.size()).iter().sum();
-        let Collected { grads, later, .. } = &*self.collected;
-        let is_first = || !grads.contains_key(&leaf.id) && later.iter().all(|later| later.leaf != leaf.id);
+        let Collected { grads, deferred, .. } = &*self.collected;
+        let is_first = || !grads.contains_key(&leaf.id) && deferred.iter().all(|other| other.leaf != leaf.id);
         let all_end_here = || inputs.iter().all(|&i| !matches!(self.edge(i), Some(Edge::Node(_))));
         bytes > held.max(SMALL) && all_end_here() && is_first() && !watch::on()
     }
 }
 
-/// Gives the shares that were to come later, each of which frees what it is computed from.
-pub(super) fn give_later(wanted: &IdSet, collected: &mut Collected, mut lookout: Option<&mut Lookout>) -> Result<()> {
-    for Later { node, grad, share, .. } in std::mem::take(&mut collected.later) {
+/// Computes the deferred gradients; each frees its operands.
+pub(super) fn give_deferred(
+    wanted: &IdSet,
+    collected: &mut Collected,
+    mut lookout: Option<&mut Lookout>,
+) -> Result<()> {
+    for Deferred { node, grad, share, .. } in std::mem::take(&mut collected.deferred) {
         share(&mut Pass { node: &node, grad, wanted, collected, lookout: lookout.as_deref_mut() })?;
     }
     Ok(())
@@ -78,7 +85,7 @@ pub(super) fn give_later(wanted: &IdSet, collected: &mut Collected, mut lookout:
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::Pass;
+    use super::super::Pass;
     use super::super::{Saved, record};
     use crate::{BF16, Device, F32, Result, Tensor, checkpoint};
     use std::sync::{Arc, Mutex};
@@ -108,7 +115,7 @@ mod tests {
                 let (grad, seen, activation, leaf) =
                     (pass.grad().detached(), seen.clone(), activation.clone(), leaf.clone());
                 pass.give(0, grad.clone())?;
-                pass.share(1, [grad.clone(), grad], move |pass, _| {
+                pass.give_or_defer(1, [grad.clone(), grad], move |pass, _| {
                     *seen.lock().unwrap() = Some(activation.strong_count() > 0);
                     pass.give(1, leaf)
                 })
