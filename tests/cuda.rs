@@ -9,7 +9,7 @@ fn a_machine_without_a_gpu_is_told_why() {
         Ok(device) => assert_eq!(Device::best(), device),
         Err(Error::DeviceUnavailable { device, reason }) => {
             assert_eq!(device, "cuda:0");
-            assert_ne!(reason, "this build has no CUDA backend");
+            assert!(!reason.contains("no CUDA backend"), "{reason}");
             assert!(Device::best().is_cpu(), "{reason}");
         }
         Err(other) => panic!("{other}"),

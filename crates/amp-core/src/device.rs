@@ -7,7 +7,15 @@ use std::sync::{Arc, OnceLock};
 
 /// A device: the CPU or a GPU. Cheap to clone; equal when it is the same device.
 ///
-/// The CPU, of which every value of a step has a clone, is counted by nobody.
+/// ```
+/// # use amp_core::{Device, F32, Tensor};
+/// let device = Device::best();
+/// let x = Tensor::<F32>::zeros([2], &device)?;
+/// assert_eq!(x.device(), &device);
+/// assert_eq!(x.to_device(&Device::cpu())?.device().name(), "cpu");
+/// # Ok::<_, amp_core::Error>(())
+/// ```
+// The CPU is `None` and not an `Arc`: every value holds a clone, and counting references would cost on each of them.
 #[derive(Clone)]
 pub struct Device(Option<Arc<dyn Backend>>);
 
@@ -29,7 +37,7 @@ impl Device {
     pub fn cuda(index: usize) -> Result<Self> {
         let factory = CUDA.get().ok_or_else(|| Error::DeviceUnavailable {
             device: format!("cuda:{index}"),
-            reason: "this build has no CUDA backend".into(),
+            reason: "this build has no CUDA backend; enable the `cuda` feature of amp".into(),
         })?;
         Ok(Self(Some(factory(index)?)))
     }

@@ -17,6 +17,22 @@ use std::path::{Path, PathBuf};
 type Entry = (Dtype, Vec<usize>, Vec<u8>);
 
 /// Named tensors and a few lines of text about them; reads and writes `.safetensors` files.
+///
+/// ```
+/// # use amp_core::{io::TensorFile, Device, F16, F32, Tensor};
+/// # let device = Device::cpu();
+/// # let path = std::env::temp_dir().join(format!("amp-io-{}.safetensors", std::process::id()));
+/// let mut file = TensorFile::new();
+/// file.insert("head.weight", &Tensor::<F32>::ones([2, 3], &device)?);
+/// file.set_metadata("epoch", "12");
+/// file.save(&path)?;
+///
+/// let file = TensorFile::load(&path, &device)?;
+/// let weight = file.get::<F16>("head.weight")?.expect("saved above");
+/// assert_eq!((weight.dims(), file.metadata("epoch")), ([2, 3].as_slice(), Some("12")));
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct TensorFile {
     tensors: BTreeMap<String, RawTensor>,

@@ -17,10 +17,21 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, Weak};
 
 /// A trainable tensor: an F32 master that optimizers update in place.
 ///
-/// Products of many rows round it as they pack it; for others a 16-bit copy is made at most once per update, when a region
-/// first needs it, and shared by micro-batches, evaluation and recomputation. Clones are handles of the same parameter.
+/// Products of many rows round the master as they pack it. For other operations a 16-bit copy is made at most once per
+/// update, when a region first needs it, and is shared by micro-batches, evaluation and recomputation. Clones are handles of
+/// the same parameter.
 ///
-/// It is not `Unpin`, by which `#[derive(Module)]` knows a field that has parameters in it and is no module.
+/// ```
+/// # use amp_core::{Device, Parameter, Tensor};
+/// let w = Parameter::new(&Tensor::ones([2], &Device::cpu())?)?;
+/// let grads = (w.tensor() * 3.0)?.sum_all()?.backward()?;
+/// assert_eq!(grads.get(&w)?.expect("the loss depends on w").to_vec()?, [3.0, 3.0]);
+///
+/// w.set_trainable(false); // frozen: graphs do not lead here any more
+/// assert!(!w.tensor().requires_grad());
+/// # Ok::<_, amp_core::Error>(())
+/// ```
+// Not `Unpin`: so `#[derive(Module)]` finds fields that hold parameters and are no modules (see `nn::derive`).
 #[derive(Clone)]
 pub struct Parameter(Arc<Inner>, PhantomPinned);
 
@@ -105,7 +116,7 @@ impl Parameter {
         self.0.leaf.name.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers a path, unless a longer one is known: that of a model that this one is part of.
+    /// Remembers a path, unless a longer one is known: then this model is part of the one with that path.
     pub(crate) fn name_as(&self, path: &str) {
         let mut name = self.0.leaf.name.write().unwrap_or_else(PoisonError::into_inner);
         if path.len() >= name.len() {
@@ -147,7 +158,7 @@ impl Parameter {
 pub(crate) struct ParameterGuard<'a>(RwLockWriteGuard<'a, Arc<Value>>);
 
 impl ParameterGuard<'_> {
-    /// The F32 master and those 16-bit copies that want refreshing with it.
+    /// The F32 master and the 16-bit copies that are to be refreshed with it.
     pub(crate) fn open(&mut self) -> (&mut Buffer, Vec<&mut Buffer>) {
         Arc::get_mut(&mut self.0).expect("`write` made the value its own and holds the lock").open()
     }
@@ -167,14 +178,14 @@ impl fmt::Debug for Parameter {
     }
 }
 
-/// What a forward pass wants to change, unless the step that it is given was skipped.
+/// Makes a change of state, unless the flag of a step that it is given says that the step was skipped.
 pub(crate) type Change = Box<dyn FnOnce(Option<&Skip>) -> Result<()> + Send + Sync>;
 
 /// A change of state made by a forward pass (running statistics) that lands once, when the optimizer step is taken.
 #[derive(Clone)]
 pub(crate) struct PendingUpdate {
     change: Arc<Mutex<Option<Change>>>,
-    /// Those of the layer: the optimizer that has them decides.
+    /// Ids of the layer's parameters: the step of the optimizer that has them decides about the change.
     parameters: Arc<[u64]>,
 }
 
@@ -183,7 +194,7 @@ impl PendingUpdate {
         Self { change: Arc::new(Mutex::new(Some(change))), parameters }
     }
 
-    /// The parameters of the layer that it is a change of.
+    /// Ids of the parameters of the layer that it changes.
     pub(crate) fn parameters(&self) -> &[u64] {
         &self.parameters
     }

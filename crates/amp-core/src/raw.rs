@@ -18,9 +18,9 @@ pub(crate) struct Value {
     pub(crate) device: Device,
     pub(crate) buffer: Buffer,
     narrowed: [OnceLock<Buffer>; 2],
-    /// The node that holds this value for its signs only.
+    /// What a node of relu holds of this value; told when a 16-bit copy is made ([`SavedSigns::shrink`]).
     signs: OnceLock<Weak<SavedSigns>>,
-    /// What the value can be computed from again.
+    /// The operation that can compute the value again, while its node lives.
     pub(crate) origin: OnceLock<Weak<dyn Origin>>,
     /// How many saved tensors hold this value; it counts once towards the bytes of saved activations.
     pub(crate) saves: AtomicUsize,
@@ -34,7 +34,7 @@ impl Value {
         Self { device, buffer, narrowed, signs, origin, saves: AtomicUsize::new(0), is_leaf }
     }
 
-    /// The memory and its 16-bit copies, for an optimizer to write; copies that are still read elsewhere are dropped.
+    /// The memory and its 16-bit copies, for an optimizer to write. Copies that somebody else still holds are dropped.
     pub(crate) fn open(&mut self) -> (&mut Buffer, Vec<&mut Buffer>) {
         let mut copies = Vec::new();
         for slot in &mut self.narrowed {
@@ -65,15 +65,16 @@ impl Value {
         Ok(copy)
     }
 
-    /// Has `signs` shrink when a 16-bit copy of this value, which was made just now, is made.
+    /// Lets `signs` know when a 16-bit copy of this new value is made: then it need not hold the value any more.
     pub(crate) fn on_narrowing(&self, signs: Weak<SavedSigns>) {
         let _ = self.signs.set(signs);
     }
 }
 
-/// Elements of which a copy takes memory that is worth saving.
+/// Parameters with fewer elements may have a 16-bit copy where they could do without: it takes hardly any memory.
 const MANY: usize = 1 << 14;
 
+/// Where [`Value`] keeps its copy in a 16-bit precision.
 fn slot(dtype: DType) -> Option<usize> {
     match dtype {
         DType::F16 => Some(0),
@@ -92,7 +93,7 @@ pub struct RawTensor {
 }
 
 impl RawTensor {
-    /// A contiguous tensor over a fresh buffer.
+    /// A contiguous tensor over a buffer that nobody else holds.
     pub(crate) fn new(device: &Device, buffer: Buffer, shape: Dims) -> Self {
         debug_assert_eq!(buffer.len(), shape.count());
         let logical = buffer.dtype();
@@ -100,16 +101,16 @@ impl RawTensor {
         Self { value, layout: Layout::contiguous(shape), logical, edge: None }
     }
 
-    /// The tensor with its copy in 16 bits, which came with it.
+    /// The tensor together with the 16-bit copy that a kernel wrote in the same pass.
     pub(crate) fn with_narrowed(self, copy: Option<Buffer>) -> Self {
         if let Some((slot, copy)) = copy.and_then(|copy| Some((slot(copy.dtype())?, copy))) {
-            // The value was made just now: nobody can have asked for another copy.
+            // The value is new: nobody can have asked for another copy.
             let _ = self.value.narrowed[slot].set(copy);
         }
         self
     }
 
-    /// As [`new`](Self::new), for a result that counts as `logical` although it was rounded as it was written.
+    /// As [`new`](Self::new), for a result that counts as `logical` although the kernel rounded it to a narrower storage.
     pub(crate) fn written(device: &Device, buffer: Buffer, shape: Dims, logical: DType) -> Self {
         Self::new(device, buffer, shape).counted(logical)
     }
@@ -123,12 +124,16 @@ impl RawTensor {
         Ok(Self { layout: Layout { shape, strides, offset: 0 }, ..scalar })
     }
 
-    /// The memory for writing, when it holds just these elements and nobody else holds it; otherwise the tensor itself.
-    #[expect(clippy::result_large_err, reason = "what cannot be had comes back as it was")]
-    pub(crate) fn into_buffer(self) -> std::result::Result<Buffer, Self> {
+    /// Whether the buffer holds just these elements, row-major and in their logical precision.
+    fn fills_its_buffer(&self) -> bool {
         let buffer = &self.value.buffer;
-        let whole = self.layout.is_contiguous() && self.layout.count() == buffer.len();
-        if !whole || buffer.dtype() != self.logical {
+        self.layout.is_contiguous() && self.layout.count() == buffer.len() && buffer.dtype() == self.logical
+    }
+
+    /// The memory for writing, when it holds just these elements and nobody else holds it; otherwise the tensor itself.
+    #[expect(clippy::result_large_err, reason = "a tensor that cannot be taken apart is handed back")]
+    pub(crate) fn into_buffer(self) -> std::result::Result<Buffer, Self> {
+        if !self.fills_its_buffer() {
             return Err(self);
         }
         let RawTensor { value, layout, logical, edge } = self;
@@ -141,10 +146,7 @@ impl RawTensor {
 
     /// The memory for writing in place, copied first where it is shared or holds other elements too.
     pub(crate) fn own(&mut self) -> Result<&mut Buffer> {
-        let buffer = &self.value.buffer;
-        let whole =
-            self.layout.is_contiguous() && self.layout.count() == buffer.len() && buffer.dtype() == self.logical;
-        if !(whole && Arc::get_mut(&mut self.value).is_some_and(|value| value.buffer.is_unique())) {
+        if !(self.fills_its_buffer() && Arc::get_mut(&mut self.value).is_some_and(|value| value.buffer.is_unique())) {
             let buffer = self.backend().copy(self.operand()?, self.logical)?;
             *self = Self::new(self.device(), buffer, *self.shape());
         }
@@ -179,10 +181,10 @@ impl RawTensor {
         Ok(Operand { buffer, layout: &self.layout, logical: self.logical })
     }
 
-    /// As [`operand`](Self::operand), for a product that meets each element with so many of its other operand.
+    /// As [`operand`](Self::operand), for a product that multiplies each element with `met` elements of the other operand.
     ///
-    /// A parameter has no 16-bit copy for that where the device rounds it as it packs it: beside GPT's AdamW the copies were
-    /// 20 of 243 MiB that a step takes, and writing them with each update costs what reading twice as much does.
+    /// Where the device rounds as it packs, a parameter is handed over as it is and gets no 16-bit copy: in a step of GPT with
+    /// AdamW the copies were 20 of 243 MiB, and writing them with each update costs as much as reading twice the bytes.
     pub(crate) fn factor(&self, met: usize) -> Result<Operand<'_>> {
         let Value { buffer, narrowed, is_leaf, .. } = &*self.value;
         let is_narrowed = slot(self.logical).is_some_and(|slot| narrowed[slot].get().is_some());
@@ -236,10 +238,7 @@ impl RawTensor {
 
     /// The elements in row-major order on the host; synchronises with the device.
     pub(crate) fn to_storage(&self) -> Result<Storage> {
-        let whole = self.layout.is_contiguous()
-            && self.layout.count() == self.value.buffer.len()
-            && self.value.buffer.dtype() == self.logical;
-        if whole {
+        if self.fills_its_buffer() {
             return self.backend().download(&self.value.buffer);
         }
         let buffer = self.backend().copy(self.operand()?, self.logical)?;

@@ -9,7 +9,41 @@ use std::path::Path;
 
 /// A part of a model. Implemented with `#[derive(Module)]`; everything else follows from [`visit`](Self::visit).
 ///
-/// Methods take `&self`: parameters, statistics and the train/eval mode are handles with their own interior.
+/// Methods take `&self`: parameters, statistics and the train/eval mode are shared handles.
+///
+/// ```
+/// # use amp_core::{nn::{Dropout, Linear, Module, Visitor}, Device, F32, Result, Tensor};
+/// struct Net { fc: Linear, dropout: Dropout }
+///
+/// impl Net {
+///     fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+///         self.fc.forward(&self.dropout.forward(x)?)
+///     }
+/// }
+///
+/// // What `#[derive(Module)]` writes.
+/// impl Module for Net {
+///     fn visit(&self, visitor: &mut Visitor<'_>) {
+///         visitor.field("fc", &self.fc);
+///         visitor.field("dropout", &self.dropout);
+///     }
+/// }
+///
+/// # let device = Device::cpu();
+/// # let path = std::env::temp_dir().join(format!("amp-module-{}.safetensors", std::process::id()));
+/// let net = Net { fc: Linear::new(4, 2, &device)?, dropout: Dropout::new(0.5) };
+/// let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["fc.weight", "fc.bias"]);
+///
+/// net.save(&path)?;
+/// let copy = Net { fc: Linear::new(4, 2, &device)?, dropout: Dropout::new(0.5) };
+/// copy.load(&path)?;
+/// copy.eval(); // no dropout from here on
+/// # let x = Tensor::ones([1, 4], &device)?;
+/// # assert_eq!(copy.forward(&x)?.to_vec()?, net.fc.forward(&x)?.to_vec()?);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 pub trait Module {
     /// Shows the visitor every field that belongs to the model, under its name.
     fn visit(&self, visitor: &mut Visitor<'_>);
@@ -45,7 +79,7 @@ pub trait Module {
         found
     }
 
-    /// Number of trained values.
+    /// Number of elements of all parameters, frozen ones included.
     fn parameter_count(&self) -> usize {
         self.parameters().iter().map(Parameter::count).sum()
     }
@@ -65,8 +99,8 @@ pub trait Module {
         self.parameters().iter().for_each(|p| p.set_trainable(trainable));
     }
 
-    /// Every parameter and every running statistic by its path: the file that [`save`](Self::save) writes. Of several tensors with
-    /// one path, which `save` and [`load_state`](Self::load_state) refuse, it holds the last.
+    /// Every parameter and every running statistic by its path: the file that [`save`](Self::save) writes. If several tensors
+    /// have the same path, which `save` and [`load_state`](Self::load_state) refuse, it holds the last of them.
     #[doc(alias = "state_dict")]
     fn state(&self) -> TensorFile {
         let mut file = TensorFile::new();
@@ -137,12 +171,12 @@ pub trait Module {
         self.load_state_matching(&TensorFile::load(path, &Device::cpu())?).map_err(|error| super::in_file(error, path))
     }
 
-    /// Makes the changes of state (running statistics) of forward passes whose step was not taken; for calibration
-    /// without training. A training step does it by itself, of what its gradients went through: the statistics of a norm
-    /// whose output is only used behind `detach` wait for this call.
+    /// Makes the pending changes of state (running statistics) of forward passes that no step follows, as in calibration
+    /// without training.
     ///
-    /// Call it after each pass: of those under `no_grad` only the latest is kept, and a recorded one is forgotten with its
-    /// output.
+    /// A training step makes them itself for every layer that its gradients went through; those of a norm whose output is only
+    /// used behind `detach` wait for this call. Call it after each pass: of passes under `no_grad` only the latest change is
+    /// kept, and that of a recorded pass is dropped with its output.
     fn commit(&self) -> Result<()> {
         let mut result = Ok(());
         walk(self, &mut |_, item| {

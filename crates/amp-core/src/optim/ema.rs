@@ -12,6 +12,22 @@ use amp_cpu::DType;
 /// taken (`torch.optim.swa_utils.AveragedModel` with `get_ema_multi_avg_fn`, whose first update copies the values instead).
 ///
 /// 16 bits would not do: 1 - 0.9999 is below their resolution, and the average would stand still.
+///
+/// ```
+/// # use amp_core::{optim::{Ema, Optimizer, Sgd, Step}, Device, Parameter, Tensor};
+/// let w = Parameter::new(&Tensor::zeros([1], &Device::cpu())?)?;
+/// let mut optimizer = Sgd::new([w.clone()], 1.0);
+/// let mut average = Ema::new([w.clone()], 0.75)?;
+///
+/// optimizer.step(&w.tensor().sum_all()?.backward()?)?;
+/// average.update(&Step::taken())?; // with a scaler: the `Step` that `scaler.step` returned
+///
+/// average.swap()?; // evaluate with the averages
+/// assert_eq!(w.to_vec()?, [-0.25]);
+/// average.swap()?; // and train on
+/// assert_eq!(w.to_vec()?, [-1.0]);
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Ema {
     parameters: Vec<Parameter>,
@@ -20,7 +36,7 @@ pub struct Ema {
     swapped: bool,
 }
 
-// The parameters are a model's: a module may have their average beside them (see `nn::derive`).
+// A module may hold an average: its parameters are handles of ones that some model visits (see `nn::derive`).
 impl Unpin for Ema {}
 
 impl Ema {
@@ -59,8 +75,8 @@ impl Ema {
         Some(Tensor::from_raw(self.averages[at].detached()))
     }
 
-    /// Writes the averages to the parameters of another model of the same kind, in the order of those averaged: for a target network
-    /// that is used beside the one that is trained.
+    /// Writes the averages to `parameters`, those of another model of the same kind in the same order: for a target network that
+    /// is used beside the trained one.
     ///
     /// # Errors
     /// [`Error::Argument`] for another number of parameters, or while parameters and averages are exchanged;
@@ -97,7 +113,7 @@ impl Ema {
         Ok(())
     }
 
-    /// An error while the parameters hold the averages: what is trained or saved then would be taken for the other.
+    /// An error while the parameters hold the averages: training and saving would take the averages for the weights.
     pub(crate) fn check_in_training(&self, op: &'static str) -> Result<()> {
         let expected = "what is trained; call `swap` on their average once more first";
         if self.swapped { Err(Error::argument(op, "the parameters", expected, "their averages")) } else { Ok(()) }

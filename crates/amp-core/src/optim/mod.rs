@@ -44,20 +44,51 @@ use crate::{Device, Error, Result};
 
 /// Changes parameters by their gradients.
 ///
-/// Of an optimizer of one's own, only [`parameters`](Self::parameters), [`apply`](Self::apply) and the learning rate
-/// are asked for; [`GradScaler::step`](crate::GradScaler::step) then decides on the host whether to call it.
+/// An optimizer of your own implements [`parameters`](Self::parameters), [`apply`](Self::apply) and the two methods about the
+/// learning rate. [`GradScaler::step`](crate::GradScaler::step) then decides on the host whether to call it.
+///
+/// ```
+/// # use amp_core::{optim::Optimizer, Device, Gradients, Parameter, Result, Tensor};
+/// struct SignSgd { parameters: Vec<Parameter>, initial_lr: f64, lr: f64 }
+///
+/// impl Optimizer for SignSgd {
+///     fn parameters(&self) -> &[Parameter] {
+///         &self.parameters
+///     }
+///     fn apply(&mut self, grads: &Gradients) -> Result<()> {
+///         for p in &self.parameters {
+///             if let Some(grad) = grads.get(p)? {
+///                 p.set(&(p.detach() - (grad.sign()? * self.lr)?)?)?;
+///             }
+///         }
+///         Ok(())
+///     }
+///     fn schedule(&mut self, factor: f64) {
+///         self.lr = factor * self.initial_lr;
+///     }
+///     fn learning_rate(&self) -> f64 {
+///         self.lr
+///     }
+/// }
+///
+/// let w = Parameter::new(&Tensor::ones([2], &Device::cpu())?)?;
+/// let mut optimizer = SignSgd { parameters: vec![w.clone()], initial_lr: 0.5, lr: 0.5 };
+/// optimizer.step(&(w.tensor() * 3.0)?.sum_all()?.backward()?)?;
+/// assert_eq!(w.to_vec()?, [0.5, 0.5]);
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 pub trait Optimizer {
     /// Every parameter that this optimizer changes.
     fn parameters(&self) -> &[Parameter];
 
     /// One update from gradients at their true size; parameters without a gradient stay as they are.
     ///
-    /// What optimizers implement; training calls [`step`](Self::step), which looks at where the gradients come from and moves
-    /// running statistics too.
+    /// Optimizers implement it; training calls [`step`](Self::step), which also checks where the gradients come from and makes
+    /// pending changes of running statistics.
     fn apply(&mut self, grads: &Gradients<Unscaled>) -> Result<()>;
 
-    /// Multiplies the learning rate that each group was made with by `factor`; schedules call it. Steps that a GPU was
-    /// given already keep theirs, replays of a captured step take the new one.
+    /// Sets the learning rate of each group to `factor` times the one it was made with; schedules call it. Steps that are
+    /// queued on a GPU already keep the old rate, replays of a captured step take the new one.
     fn schedule(&mut self, factor: f64);
 
     /// The learning rate of the first group; synchronises with the device if a schedule has moved it there.

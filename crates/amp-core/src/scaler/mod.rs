@@ -37,6 +37,25 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// Gradients belong to the scaler that scaled them: handing them to another one is a run-time error
 /// ([`Error::ForeignGradients`]).
+///
+/// ```
+/// # use amp_core::{nn::{Linear, Module}, optim::Sgd, Device, F16, F32, GradScaler, Tensor};
+/// # let device = Device::cpu();
+/// # let (net, x) = (Linear::new(4, 1, &device)?, Tensor::<F32>::ones([8, 4], &device)?);
+/// let mut optimizer = Sgd::new(net.parameters(), 0.1);
+/// let mut scaler = GradScaler::new(&device)?;
+/// for _ in 0..3 {
+///     let loss = net.forward(&x.to::<F16>()?)?.to::<F32>()?.sqr()?.mean_all()?;
+///     let grads = scaler.scale(&loss)?.backward()?;
+///     // Only to clip them: `step` takes gradients that are still scaled, too.
+///     let mut grads = scaler.unscale(grads)?;
+///     grads.clip_norm(1.0)?;
+///     scaler.step(&mut optimizer, grads)?;
+///     scaler.update()?;
+/// }
+/// assert_eq!(scaler.scale_value()?, 65536.0);
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 pub struct GradScaler {
     id: u64,
     enabled: bool,
@@ -52,11 +71,11 @@ pub struct GradScaler {
     round: u64,
     /// What was seen since the last update.
     seen: Vec<Seen>,
-    /// Over the operations of the thread that updates, when the scale could not be lowered.
+    /// Looks for the operation at fault, once the scale could not be lowered.
     watch: Option<Watch>,
 }
 
-/// The scale and its inverse, as computed while a recording of this number ran.
+/// The scale and its inverse, and the number of the device's recording (0 for none) in which they were computed.
 #[derive(Clone, Debug)]
 struct Factors {
     recording: u64,
@@ -74,7 +93,7 @@ struct Seen {
     optimizer: Option<u64>,
 }
 
-// The parameters that it has seen are a model's: a module may have a scaler beside them (see `nn::derive`).
+// A module may hold a scaler: the parameters in it are handles of ones that some model visits (see `nn::derive`).
 impl Unpin for GradScaler {}
 
 impl GradScaler {
@@ -162,8 +181,8 @@ impl GradScaler {
     /// or unscaled, or a reference to unscaled ones that several optimizers share.
     ///
     /// A skipped step changes nothing at all; hand the returned [`Step`] to schedules and averages. Pending changes of
-    /// state (running statistics) are made when the step is taken: of gradients that are lent, by the step of the optimizer that
-    /// has the layer's parameters, or by the first one where these have no gradient.
+    /// state (running statistics) are made when the step is taken. Where several optimizers share the gradients, a layer's
+    /// changes are made by the step of the optimizer that has its parameters, or by the first step if these have no gradient.
     ///
     /// # Errors
     /// [`Error::NoGradients`] when no parameter of the optimizer has a gradient; [`Error::SteppedTwice`] when a built-in
@@ -212,8 +231,8 @@ impl GradScaler {
 
     /// An error when the scale sits at its floor and gradients still are not finite.
     ///
-    /// From the first backoff that is refused, the operations of this thread are watched, so that the error can say
-    /// where it began.
+    /// From the first refused backoff on, this thread's operations are watched, so that the error can say where the first
+    /// value that is not finite came from.
     fn refuse_to_go_on(&mut self, seen: &[Seen]) -> Result<()> {
         let refused = self.device.backend().refused(&self.state)?;
         let culprit = self.watch.take().and_then(|_| Watch::found()).map(Box::new);
@@ -230,8 +249,8 @@ impl GradScaler {
         Err(Error::ScaleAtFloor { scale: (state.exponent as f32).exp2(), times: state.refused, parameter, culprit })
     }
 
-    /// The scale and its inverse on the device, the same buffers until the scale moves. What was computed outside a
-    /// recording of the device's work is computed anew within, so that it moves with every replay.
+    /// The scale and its inverse on the device, the same buffers until the scale moves. While the device's work is recorded they
+    /// are computed anew, as part of the recording, so that every replay uses the scale of its time.
     fn factors(&self) -> Result<Factors> {
         let backend = self.device.backend();
         let recording = backend.recording();

@@ -6,6 +6,18 @@ use amp_cpu::optim::{ScaleRule, ScaleState};
 use serde_json::{Value, json};
 
 /// Everything a scaler remembers between iterations; take it after [`GradScaler::update`].
+///
+/// [`TrainState`](crate::train::TrainState) saves it with the rest of a training run; as text it goes to PyTorch and back:
+///
+/// ```
+/// # use amp_core::{Device, GradScaler, ScalerState};
+/// let mut scaler = GradScaler::builder().init_scale(1024.0).build(&Device::cpu())?;
+/// let text = scaler.state()?.expect("only a disabled scaler has no state").to_json();
+/// scaler.update_to(2.0)?;
+/// scaler.load_state(&ScalerState::from_json(&text)?)?;
+/// assert_eq!(scaler.scale_value()?, 1024.0);
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalerState {
     /// The scale.

@@ -16,6 +16,21 @@ use std::marker::PhantomData;
 /// A tensor of precision `P` with a shape known at run time.
 ///
 /// Cloning shares the memory; nothing mutates it. Operations are methods that return [`Result`]; operators do too.
+///
+/// ```
+/// # use amp_core::{BF16, DType, Device, F32, Tensor};
+/// let x = Tensor::<F32>::from_vec(vec![1.0, 2.0, 3.0, 4.0], [2, 2], &Device::cpu())?;
+/// let y = ((&x * 2.0)?.matmul(&x)? + 1.0)?;
+/// assert_eq!(y.sum(1, false)?.to_vec()?, [36.0, 76.0]);
+///
+/// let half = x.to::<BF16>()?; // a view of the same memory, rounded by the kernels that load it
+/// assert_eq!((half.dtype(), half.stored_dtype()), (DType::BF16, DType::F32));
+///
+/// let w = x.tracked();
+/// let grads = w.sqr()?.sum_all()?.backward()?;
+/// assert_eq!(grads.get(&w)?.expect("the loss depends on w").to_vec()?, [2.0, 4.0, 6.0, 8.0]);
+/// # Ok::<_, amp_core::Error>(())
+/// ```
 pub struct Tensor<P> {
     pub(crate) raw: RawTensor,
     precision: PhantomData<P>,
@@ -108,13 +123,12 @@ impl<P: Element> Tensor<P> {
         Ok(Tensor::from_raw(raw))
     }
 
-    /// The same elements on another device, out of the graph.
+    /// The same elements on `device`: this tensor where it lives there already, otherwise a copy out of the graph.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         if device == self.device() {
             return Ok(self.clone());
         }
-        let buffer = device.backend().upload(self.raw.to_storage()?)?;
-        Ok(Self::from_raw(RawTensor::new(device, buffer, *self.raw.shape())))
+        self.raw.to_device(device).map(Self::from_raw)
     }
 
     /// The same elements out of the graph (`torch.detach`).
