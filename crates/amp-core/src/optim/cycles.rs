@@ -1,4 +1,4 @@
-//! Schedules that come round again.
+//! Periodic schedules.
 
 use super::schedule::{Schedule, schedule};
 use super::{Optimizer, Taken};

@@ -17,13 +17,13 @@ macro_rules! optimizer {
                 lr: f64,
             ) -> Self {
                 let mut rule = $start;
-                *$crate::optim::rule::lr(&mut rule) = lr;
+                *$crate::optim::rule::lr_mut(&mut rule) = lr;
                 Self($crate::optim::ParameterGroups::new(parameters, lr, rule)$(.$setup())?)
             }
 
             /// Starts another parameter group with the settings so far; the builder calls that follow change it alone.
             ///
-            /// A parameter may be in one group only: steps of an optimizer that has it in two are errors.
+            /// A parameter may be in one group only: with one in two groups, every step is an error.
             pub fn group(mut self, parameters: impl IntoIterator<Item = $crate::Parameter>) -> Self {
                 self.0.next(parameters);
                 self
@@ -33,7 +33,7 @@ macro_rules! optimizer {
             pub fn lr(mut self, lr: f64) -> Self {
                 self.0.change(|group| {
                     group.initial_lr = lr;
-                    *$crate::optim::rule::lr(&mut group.rule) = lr;
+                    *$crate::optim::rule::lr_mut(&mut group.rule) = lr;
                 });
                 self
             }

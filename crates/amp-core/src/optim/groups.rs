@@ -1,7 +1,7 @@
 //! What all built-in optimizers share: groups of parameters and their state.
 
 use super::rates::{Rate, Rates};
-use super::rule::{lr, weight_decay};
+use super::rule::{lr, lr_mut, weight_decay};
 use crate::autograd::{IdMap, IdSet, next_id};
 use crate::backend::Buffer;
 use crate::param::Parameter;
@@ -16,16 +16,16 @@ pub struct ParameterGroups {
     pub(crate) id: u64,
     pub(super) groups: Vec<Group>,
     pub(super) all: Vec<Parameter>,
-    /// The first parameter that two groups name; builders cannot fail, so updates say so.
+    /// The first parameter that is in two groups: builder methods cannot fail, so the next update reports it.
     twice: Option<Parameter>,
     pub(super) state: IdMap<State>,
     /// Whether Adam moves only the rows of a sparse gradient, moments included.
     pub(super) lazy: bool,
-    /// The groups' rates where a device reads them, from the first update on.
+    /// The groups' rates in device memory, from the first update on.
     pub(super) rates: Option<Rates>,
 }
 
-// The parameters are a model's: a module may have an optimizer beside them (see `nn::derive`).
+// A module may hold an optimizer: its parameters are handles of ones that some model visits (see `nn::derive`).
 impl Unpin for ParameterGroups {}
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Group {
 /// What an optimizer remembers of one parameter.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// What the moments are, as [`UpdateRule::moments`] says it.
+    /// Names of the moments ([`UpdateRule::moments`]).
     pub(crate) kinds: &'static [&'static str],
     pub(crate) moments: Vec<Buffer>,
     /// Steps taken: one I64, on the device, so that a skipped step need not be known to the host.
@@ -57,7 +57,8 @@ impl State {
         Ok(Self { kinds: &[], moments: Vec::new(), steps: device.backend().fill(0.0, 1, DType::I64)? })
     }
 
-    /// Makes the state that `rule` needs; of a setting that was changed in mid-training it keeps what is of the same kind.
+    /// Allocates the state that `rule` needs. If the rule was changed in the middle of training, moments of a kind that it still
+    /// needs are kept.
     pub(super) fn fit(&mut self, rule: &UpdateRule, len: usize, device: &Device) -> Result<()> {
         if self.kinds == rule.moments() {
             return Ok(());
@@ -124,13 +125,9 @@ impl ParameterGroups {
         self.tell();
     }
 
-    /// Learning rate, weight decay and the learning rate to start from of each group, as the host has them.
+    /// Learning rate, weight decay and initial learning rate of each group, as far as the host knows.
     pub(super) fn told(&self) -> Vec<Rate> {
-        let rate = |g: &Group| {
-            let mut rule = g.rule;
-            [*lr(&mut rule), *weight_decay(&mut rule), g.initial_lr]
-        };
-        self.groups.iter().map(rate).collect()
+        self.groups.iter().map(|g| [lr(&g.rule), weight_decay(&g.rule), g.initial_lr]).collect()
     }
 
     /// As [`told`](Self::told), with what a schedule moved on the device; waits if it did.
@@ -142,7 +139,7 @@ impl ParameterGroups {
     fn recall(&mut self) {
         let present = self.present();
         for (group, [now, ..]) in self.groups.iter_mut().zip(present) {
-            *lr(&mut group.rule) = now;
+            *lr_mut(&mut group.rule) = now;
         }
     }
 
@@ -207,11 +204,11 @@ impl ParameterGroups {
         group.map_or(&[], |g| g.rule.moments())
     }
 
-    /// Goes on from a saved state, which was checked.
+    /// Continues from a saved state, which was checked before.
     pub(crate) fn restore(&mut self, saved: SavedGroups) {
         for (group, [initial, now]) in self.groups.iter_mut().zip(saved.rates) {
             group.initial_lr = initial;
-            *lr(&mut group.rule) = now;
+            *lr_mut(&mut group.rule) = now;
         }
         self.state = saved.states;
         self.tell();
@@ -220,7 +217,7 @@ impl ParameterGroups {
     /// Sets every group's learning rate to `factor` times the one it was made with.
     pub(super) fn schedule(&mut self, factor: f64) {
         for group in &mut self.groups {
-            *lr(&mut group.rule) = group.initial_lr * factor;
+            *lr_mut(&mut group.rule) = group.initial_lr * factor;
         }
         self.tell();
     }

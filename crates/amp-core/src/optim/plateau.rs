@@ -1,4 +1,4 @@
-//! A learning rate that falls when training stands still.
+//! A learning rate that falls when a measure stops improving.
 
 use super::Optimizer;
 use crate::{Error, Result};
@@ -32,13 +32,13 @@ pub struct ReduceOnPlateau {
 /// What changes from call to call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PlateauState {
-    /// Of the learning rates that the optimizer was made with.
+    /// The fraction of the full learning rate that is in use.
     factor: f64,
-    /// `None` before the first measure that is better than infinitely bad.
+    /// `None` until the first measure that is not infinitely bad.
     best: Option<f64>,
     /// Calls without improvement.
     bad: u64,
-    /// Calls that do not count still.
+    /// Calls of the cooldown that are left.
     resting: u64,
 }
 
@@ -50,25 +50,25 @@ impl ReduceOnPlateau {
         Self { gamma, patience, cooldown: 0, threshold: 1e-4, least: 0.0, rising: false, state }
     }
 
-    /// A greater measure is better, as of an accuracy (`mode="max"`).
+    /// Greater measures are better, as with an accuracy (`mode="max"`).
     pub fn rising(mut self) -> Self {
         self.rising = true;
         self
     }
 
-    /// By what share of the best measure another one has to be better (1e-4 by default).
+    /// Relative improvement over the best measure that counts as one (1e-4 by default).
     pub fn threshold(mut self, share: f64) -> Self {
         self.threshold = share;
         self
     }
 
-    /// So many calls after each reduction do not count (0 by default).
+    /// Number of calls after each reduction that do not count (0 by default).
     pub fn cooldown(mut self, calls: u64) -> Self {
         self.cooldown = calls;
         self
     }
 
-    /// Falls to this fraction of the full learning rate at most (0 by default).
+    /// The least fraction of the full learning rate (0 by default).
     pub fn least(mut self, factor: f64) -> Self {
         self.least = factor;
         self
@@ -96,7 +96,7 @@ impl ReduceOnPlateau {
     fn reduces(&mut self, measure: f64) -> bool {
         let PlateauState { best, bad, resting, .. } = &mut self.state;
         let better = match *best {
-            // Anything is better than nothing but what no measure could be worse than.
+            // The first measure is an improvement, unless it is the worst there is.
             None if self.rising => measure > f64::NEG_INFINITY,
             None => measure < f64::INFINITY,
             Some(best) if self.rising => measure > best * (1.0 + self.threshold),

@@ -1,5 +1,5 @@
-//! Learning rates and weight decays in the memory of a device whose updates read them there: they change without the host
-//! running the step, and without its waiting.
+//! Learning rates and weight decays in device memory, where updates read them: a replayed step takes the present ones, and the
+//! host need not wait to change them.
 
 use crate::backend::Buffer;
 use crate::raw::RawTensor;
@@ -16,12 +16,12 @@ pub(super) struct Rates {
     memory: Buffer,
     /// What the host wrote last.
     written: Vec<Rate>,
-    /// Whether a schedule has changed them since, by how much only the device knows.
+    /// Whether a schedule has changed them on the device since, so that the host does not know them.
     moved: bool,
 }
 
 impl Rates {
-    /// The rates in the device's memory, `None` where updates are told them.
+    /// The rates in the device's memory; `None` for devices that get them with every update.
     pub(super) fn new(device: &Device, rates: Vec<Rate>) -> Result<Option<Self>> {
         let memory = device.backend().rates(&rates)?;
         Ok(memory.map(|memory| Self { device: device.clone(), memory, written: rates, moved: false }))

@@ -3,8 +3,14 @@
 use crate::{Error, Result};
 use amp_cpu::optim::UpdateRule;
 
-/// The learning rate, to read or to set.
-pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
+/// The learning rate.
+pub(super) fn lr(rule: &UpdateRule) -> f64 {
+    let mut rule = *rule;
+    *lr_mut(&mut rule)
+}
+
+/// The learning rate, to set it.
+pub(super) fn lr_mut(rule: &mut UpdateRule) -> &mut f64 {
     match rule {
         UpdateRule::Sgd { lr, .. }
         | UpdateRule::Adam { lr, .. }
@@ -17,9 +23,9 @@ pub(super) fn lr(rule: &mut UpdateRule) -> &mut f64 {
     }
 }
 
-/// The weight decay, to read.
-pub(super) fn weight_decay(rule: &mut UpdateRule) -> &mut f64 {
-    match rule {
+/// The weight decay.
+pub(super) fn weight_decay(rule: &UpdateRule) -> f64 {
+    match *rule {
         UpdateRule::Sgd { weight_decay, .. }
         | UpdateRule::Adam { weight_decay, .. }
         | UpdateRule::RmsProp { weight_decay, .. }
@@ -31,7 +37,7 @@ pub(super) fn weight_decay(rule: &mut UpdateRule) -> &mut f64 {
     }
 }
 
-/// Settings that make sense, as PyTorch checks them.
+/// An error for settings that make no sense; the limits are PyTorch's.
 pub(super) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
     let at_least_0 = |name, value: f64| match value >= 0.0 && value.is_finite() {
         true => Ok(()),
@@ -41,56 +47,45 @@ pub(super) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
         true => Ok(()),
         false => Err(Error::argument(op, name, "at least 0 and below 1", value)),
     };
+    at_least_0("the learning rate", lr(rule))?;
     match *rule {
-        UpdateRule::Sgd { lr, momentum, dampening, nesterov, weight_decay } => {
-            at_least_0("the learning rate", lr)?;
+        UpdateRule::Sgd { momentum, dampening, nesterov, .. } => {
             at_least_0("momentum", momentum)?;
-            at_least_0("weight_decay", weight_decay)?;
             if nesterov && (momentum == 0.0 || dampening != 0.0) {
                 let found = format!("momentum {momentum}, dampening {dampening}");
                 return Err(Error::argument(op, "nesterov", "used with momentum and without dampening", found));
             }
-            match dampening.is_finite() {
-                true => Ok(()),
-                false => Err(Error::argument(op, "dampening", "finite", dampening)),
+            if !dampening.is_finite() {
+                return Err(Error::argument(op, "dampening", "finite", dampening));
             }
         }
-        UpdateRule::Adam { lr, beta1, beta2, eps, weight_decay, .. }
-        | UpdateRule::RAdam { lr, beta1, beta2, eps, weight_decay, .. }
-        | UpdateRule::Adamax { lr, beta1, beta2, eps, weight_decay } => {
-            at_least_0("the learning rate", lr)?;
+        UpdateRule::Adam { beta1, beta2, eps, .. }
+        | UpdateRule::RAdam { beta1, beta2, eps, .. }
+        | UpdateRule::Adamax { beta1, beta2, eps, .. } => {
             below_1("beta1", beta1)?;
             below_1("beta2", beta2)?;
             at_least_0("eps", eps)?;
-            at_least_0("weight_decay", weight_decay)
         }
-        UpdateRule::RmsProp { lr, alpha, eps, momentum, weight_decay, .. } => {
-            at_least_0("the learning rate", lr)?;
+        UpdateRule::RmsProp { alpha, eps, momentum, .. } => {
             below_1("alpha", alpha)?;
             at_least_0("eps", eps)?;
             at_least_0("momentum", momentum)?;
-            at_least_0("weight_decay", weight_decay)
         }
-        UpdateRule::Adagrad { lr, lr_decay, initial, eps, weight_decay } => {
-            at_least_0("the learning rate", lr)?;
+        UpdateRule::Adagrad { lr_decay, initial, eps, .. } => {
             at_least_0("lr_decay", lr_decay)?;
             at_least_0("initial_accumulator_value", initial)?;
             at_least_0("eps", eps)?;
-            at_least_0("weight_decay", weight_decay)
         }
-        UpdateRule::Adadelta { lr, rho, eps, weight_decay } => {
-            at_least_0("the learning rate", lr)?;
+        UpdateRule::Adadelta { rho, eps, .. } => {
             below_1("rho", rho)?;
             at_least_0("eps", eps)?;
-            at_least_0("weight_decay", weight_decay)
         }
-        UpdateRule::Lion { lr, beta1, beta2, weight_decay } => {
-            at_least_0("the learning rate", lr)?;
+        UpdateRule::Lion { beta1, beta2, .. } => {
             below_1("beta1", beta1)?;
             below_1("beta2", beta2)?;
-            at_least_0("weight_decay", weight_decay)
         }
     }
+    at_least_0("weight_decay", weight_decay(rule))
 }
 
 /// Whether the rule leaves rows without a gradient as they are.

@@ -16,22 +16,24 @@ pub trait Schedule {
     /// How many steps were taken; synchronises with a GPU that has steps to do still.
     fn steps(&self) -> u64;
 
-    /// Continues after `steps` steps, as when a checkpoint is loaded; the optimizer's own state tells its learning rate.
+    /// Continues after `steps` steps, as when a checkpoint is loaded; the learning rate comes with the optimizer's state.
     fn set_steps(&mut self, steps: u64);
 
-    /// The library's schedules' counter, which a device can move.
+    /// The counter of the library's own schedules, which a device can move.
     #[doc(hidden)]
     fn taken(&mut self) -> Option<&mut Taken> {
         None
     }
 
-    /// What it is, as training states tell it; the same for all schedules of one's own that do not say.
+    /// Name of the kind of schedule in a saved training state; schedules of your own that do not override it share one.
     fn kind(&self) -> String {
         "a schedule of one's own".into()
     }
 
-    /// Moves on if the step was taken, and leaves everything as it is if not. On a GPU the library's schedules and
-    /// optimizers do so in the order of its work: nothing waits. Schedules and optimizers of one's own synchronise.
+    /// Moves on if the step was taken, and leaves everything as it is if not.
+    ///
+    /// With the library's schedules and optimizers a GPU does so itself, and the host does not wait; schedules and optimizers
+    /// of your own synchronise with the device.
     ///
     /// # Errors
     /// [`Error::Backend`] while a graph is captured: a schedule moves after each replay, with the step that it returns.
@@ -157,7 +159,7 @@ impl PolynomialLr {
     }
 }
 
-/// A learning rate that a function of the steps taken says (`LambdaLR`).
+/// A learning rate given by a function of the number of steps taken (`LambdaLR`).
 pub struct LambdaLr<F> {
     factor: F,
     steps: Taken,

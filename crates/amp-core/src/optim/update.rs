@@ -18,7 +18,7 @@ struct Used<'g> {
     group: usize,
     /// Number of the parameter in its group.
     index: usize,
-    /// As the kernels want it.
+    /// F32 and contiguous.
     grad: Cow<'g, RawTensor>,
 }
 

@@ -1,11 +1,11 @@
 //! What stands in the file, and how it is checked.
 
-use super::{Change, TrainState, landing};
+use super::{Change, TrainState, assigning, landing};
 use crate::autograd::IdMap;
 use crate::backend::Buffer;
 use crate::io::TensorFile;
 use crate::nn::{Module, check_paths, stage};
-use crate::optim::{ParameterGroups, PlateauState, SavedGroups, State};
+use crate::optim::{Ema, ParameterGroups, PlateauState, SavedGroups, State};
 use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::{Error, RandomState, Result, ScalerState, random_state, set_random_state};
@@ -31,11 +31,7 @@ impl TrainState<'_> {
             write_optimizer(&mut file, o, groups(*optimizer)?, &names)?;
         }
         for (e, average) in self.averages.iter_mut().enumerate() {
-            average.check_in_training("save")?;
-            let parameters = average.parameters().to_vec();
-            for (i, (p, value)) in parameters.iter().zip(average.averages()).enumerate() {
-                file.insert_raw(format!("ema.{e}.{}", name_of(p, i, &names)), value.detached());
-            }
+            write_average(&mut file, e, average, &names)?;
         }
         for (s, scaler) in self.scalers.iter().enumerate() {
             let state = scaler.state()?.map_or("{}".into(), |state| state.to_json());
@@ -73,15 +69,7 @@ impl TrainState<'_> {
             changes.push(read_optimizer(&mut reader, o, groups(*optimizer)?, &names)?);
         }
         for (e, average) in self.averages.iter_mut().enumerate() {
-            average.check_in_training("load")?;
-            let parameters = average.parameters().to_vec();
-            for ((i, p), slot) in parameters.iter().enumerate().zip(average.averages()) {
-                let value = reader.tensor(&format!("ema.{e}.{}", name_of(p, i, &names)), p)?;
-                changes.push(Box::new(move || {
-                    *slot = value;
-                    Ok(())
-                }));
-            }
+            changes.extend(read_average(&mut reader, e, average, &names)?);
         }
         for (s, scaler) in self.scalers.iter_mut().enumerate() {
             let text = reader.text(&format!("scaler.{s}"))?;
@@ -109,11 +97,7 @@ impl TrainState<'_> {
             }));
         }
         for (c, counter) in self.counters.iter_mut().enumerate() {
-            let value = reader.number(&format!("counter.{c}"))?;
-            changes.push(Box::new(move || {
-                **counter = value;
-                Ok(())
-            }));
+            changes.push(assigning(*counter, reader.number(&format!("counter.{c}"))?));
         }
         let random = reader.random()?;
         reader.finish()?;
@@ -161,17 +145,39 @@ fn names(models: &[&dyn Module]) -> IdMap<String> {
     names
 }
 
-/// The path of a parameter, or its number where no model has it.
+/// The path of a parameter; for one that is in no model, its number in the optimizer or average.
 fn name_of(p: &Parameter, number: usize, names: &IdMap<String>) -> String {
     names.get(&p.id()).cloned().unwrap_or_else(|| format!("parameter.{number}"))
 }
 
 fn groups(optimizer: &mut dyn crate::optim::Optimizer) -> Result<&mut ParameterGroups> {
-    optimizer.groups().ok_or_else(|| Error::State {
-        op: "TrainState",
-        name: "optimizer".into(),
-        reason: "an optimizer of one's own keeps its state itself".into(),
-    })
+    let expected = "one of the library's (save the state of your own in a file of its own)";
+    optimizer.groups().ok_or_else(|| Error::argument("TrainState", "an optimizer", expected, "one of your own"))
+}
+
+fn write_average(file: &mut TensorFile, number: usize, average: &mut Ema, names: &IdMap<String>) -> Result<()> {
+    average.check_in_training("save")?;
+    let parameters = average.parameters().to_vec();
+    for (i, (p, value)) in parameters.iter().zip(average.averages()).enumerate() {
+        file.insert_raw(format!("ema.{number}.{}", name_of(p, i, names)), value.detached());
+    }
+    Ok(())
+}
+
+fn read_average<'c>(
+    reader: &mut Reader<'_>,
+    number: usize,
+    average: &'c mut Ema,
+    names: &IdMap<String>,
+) -> Result<Vec<Change<'c>>> {
+    average.check_in_training("load")?;
+    let parameters = average.parameters().to_vec();
+    let slots = parameters.iter().enumerate().zip(average.averages());
+    let change = |((i, p), slot)| {
+        let value = reader.tensor(&format!("ema.{number}.{}", name_of(p, i, names)), p)?;
+        Ok(assigning(slot, value))
+    };
+    slots.map(change).collect()
 }
 
 fn write_optimizer(
@@ -230,7 +236,7 @@ fn read_optimizer<'c>(
     }))
 }
 
-/// A file, and what was asked of it so far.
+/// A file, and the names that were read from it so far.
 struct Reader<'f> {
     file: &'f TensorFile,
     used: HashSet<String>,
@@ -319,7 +325,7 @@ impl<'f> Reader<'f> {
         }
     }
 
-    /// Nothing may be left over.
+    /// An error when the file holds something that was not read.
     fn finish(&self) -> Result<()> {
         if let Some(name) = self.file.names().find(|name| !self.used.contains(*name)) {
             let reason = "nothing here has such a tensor".into();

@@ -15,8 +15,8 @@ use crate::optim::{Ema, Optimizer, ReduceOnPlateau, Schedule};
 use crate::{Device, GradScaler, Result};
 use std::path::Path;
 
-/// Everything that training changes: models, optimizers, scaler, schedules, averages, the global random state and
-/// counters. Saved and loaded in the order in which they are named.
+/// Everything that training changes: models, optimizers, scalers, schedules, averages, counters and the global random
+/// state. Name them in the same order to save and to load.
 ///
 /// The file is written under a temporary name and renamed, and loading changes everything or nothing. A resumed run
 /// continues bit for bit.
@@ -31,7 +31,7 @@ use std::path::Path;
 /// TrainState::new(&net, &mut opt, &mut scaler).counter(&mut step).save(&path)?;
 /// TrainState::new(&net, &mut opt, &mut scaler).counter(&mut step).load(&path)?;
 ///
-/// // For inference: the first model alone. What the first average holds of its parameters is `part("ema.0.0")`.
+/// // For inference: the first model alone. The first average's values of its parameters are `part("ema.0.0")`.
 /// net.load_state(&TensorFile::load(&path, &device)?.part("model.0"))?;
 /// # std::fs::remove_file(path).ok();
 /// # Ok::<_, amp_core::Error>(())
@@ -89,7 +89,7 @@ impl<'a> TrainState<'a> {
         self
     }
 
-    /// A learning rate that falls when training stands still.
+    /// A learning rate that falls when a measure stops improving.
     pub fn plateau(mut self, plateau: &'a mut ReduceOnPlateau) -> Self {
         self.plateaus.push(plateau);
         self
@@ -111,15 +111,16 @@ impl<'a> TrainState<'a> {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the file cannot be written; a file that was there before is still there.
+    /// [`Error::Argument`](crate::Error::Argument) for an optimizer of your own, whose state is not known here.
     pub fn save(mut self, path: impl AsRef<Path>) -> Result<()> {
         self.write()?.save(path)
     }
 
-    /// Goes on from where the file stands.
+    /// Restores everything, so that training continues from where the file was saved.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the file cannot be read, [`Error::Format`](crate::Error::Format) when it is
-    /// truncated, damaged or of another version, or when it holds something that is not named here or is of another kind,
+    /// truncated, damaged or of another version, or holds something that is not named here or is of another kind,
     /// [`Error::State`](crate::Error::State) when its tensors belong to another model or optimizer. Nothing has changed
     /// then.
     pub fn load(mut self, path: impl AsRef<Path>) -> Result<()> {
@@ -137,6 +138,13 @@ impl std::fmt::Debug for TrainState<'_> {
 
 /// One change that loading makes, once everything was checked.
 type Change<'c> = Box<dyn FnOnce() -> Result<()> + 'c>;
+
+fn assigning<'c, T: 'c>(place: &'c mut T, value: T) -> Change<'c> {
+    Box::new(move || {
+        *place = value;
+        Ok(())
+    })
+}
 
 fn landing<'c>(staged: Staged) -> Change<'c> {
     Box::new(move || staged.land())
