@@ -1,4 +1,4 @@
-//! Quotients that are whole numbers, and what they leave.
+//! Integer division and remainders.
 
 use super::kernel::{binary, unary};
 use super::operand::Operand;
@@ -37,7 +37,7 @@ impl Division {
         }
     }
 
-    /// As PyTorch divides: the quotient is that of what the exact remainder leaves.
+    /// As in PyTorch: the quotient is that of the dividend less the exact remainder.
     fn exactly(self, a: f64, b: f64) -> f64 {
         let rest = a % b;
         let crosses = rest != 0.0 && (rest < 0.0) != (b < 0.0);
@@ -59,14 +59,14 @@ impl Division {
     fn of_numbers(self, a: &Tensor<F64>, b: &Tensor<F64>) -> Result<Tensor<F64>> {
         let ratio = (a / b)?.detach();
         let whole = ratio.trunc()?;
-        // A divisor of infinity leaves everything, and 0 times infinity nothing.
+        // Divided by infinity, `a` is left as it is; the product of 0 and infinity would make it NaN.
         let rest = whole.eq(0.0)?.where_(a, (a - (&whole * b)?)?)?;
         if let Self::Fmod = self {
             return Ok(rest);
         }
         let crosses = (rest.ne(0.0)? & rest.lt(0.0)?.ne(&b.lt(0.0)?)?)?;
         match self {
-            // As of an infinite dividend the remainder is no number, so is the quotient.
+            // The remainder of an infinite dividend is NaN, and so is the quotient.
             Self::Floor => {
                 let unknown = (a.isinf()? & b.ne(0.0)?)?;
                 crosses.where_(&(&whole - 1.0)?, &whole)?.masked_fill(&unknown, f64::NAN)
@@ -179,12 +179,9 @@ impl<P: Numeric> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F16, F32, F64, I64, Tensor, U8, gradcheck};
+    use crate::testing::line;
+    use crate::{Device, F16, F64, I64, Tensor, U8, gradcheck};
     use half::f16;
-
-    fn numbers(values: &[f32]) -> Tensor<F32> {
-        Tensor::from_slice(values, [values.len()], &Device::cpu()).unwrap()
-    }
 
     #[test]
     fn gradients_agree_with_differences() {
@@ -198,7 +195,7 @@ mod tests {
             ("remainder of a number", gradcheck(|x| x[0].remainder(-0.65), &both[..1])),
         ] {
             let worst = worst.unwrap();
-            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+            assert!(worst.agrees(), "{name}: {worst:?}");
         }
     }
 
@@ -231,16 +228,16 @@ mod tests {
 
     #[test]
     fn numbers_leave_exact_remainders() {
-        let (a, b) = (numbers(&[7.5, -7.5, -1.0, 1e9, -0.0]), numbers(&[2.0, 2.0, f32::INFINITY, 0.3, 2.0]));
+        let (a, b) = (line(&[7.5, -7.5, -1.0, 1e9, -0.0]), line(&[2.0, 2.0, f32::INFINITY, 0.3, 2.0]));
         let exact = f64::from(1e9_f32) % f64::from(0.3_f32);
         assert_eq!(a.remainder(&b).unwrap().to_vec().unwrap(), [1.5, 0.5, f32::INFINITY, exact as f32, 0.0]);
         assert_eq!(a.fmod(&b).unwrap().to_vec().unwrap(), [1.5, -1.5, -1.0, exact as f32, 0.0]);
         assert_eq!(a.floor_divide(2.0).unwrap().to_vec().unwrap(), [3.0, -4.0, -1.0, 5e8, 0.0]);
-        let endless = numbers(&[f32::INFINITY, f32::NEG_INFINITY]);
+        let endless = line(&[f32::INFINITY, f32::NEG_INFINITY]);
         assert!(endless.floor_divide(-1.5).unwrap().to_vec().unwrap().iter().all(|y| y.is_nan()));
         assert_eq!(endless.floor_divide(0.0).unwrap().to_vec().unwrap(), endless.to_vec().unwrap());
         assert!(a.remainder(0.0).unwrap().to_vec().unwrap().iter().all(|y| y.is_nan()));
-        let narrow = numbers(&[1024.0]).to::<F16>().unwrap();
+        let narrow = line(&[1024.0]).to::<F16>().unwrap();
         assert_eq!(narrow.remainder(0.3).unwrap().item().unwrap(), f16::from_f64(1024.0 % 0.3));
     }
 }

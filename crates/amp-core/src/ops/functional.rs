@@ -1,5 +1,5 @@
-//! The commonest operations as free functions, for those who write `functional::softmax(&x, -1)` (`torch.nn.functional`). All
-//! others are methods of [`Tensor`].
+//! The most common operations as free functions: `functional::softmax(&x, -1)` (`torch.nn.functional`). All others are methods
+//! of [`Tensor`] only.
 //!
 //! Each forwards to the method of the same name on its first argument; regions treat both spellings alike.
 

@@ -42,14 +42,14 @@ pub(super) fn select(
     elementwise([condition, &a, &b], |backend, [condition, a, b]| backend.select(condition, a, b, out))
 }
 
-/// `shape` with size 1 along `axes`.
+/// `shape` with size 1 along `axes`, as a fold leaves it.
 pub(super) fn folded(shape: &Dims, axes: &[usize]) -> Dims {
     let mut shape = *shape;
     axes.iter().for_each(|&a| shape[a] = 1);
     shape
 }
 
-/// Number of elements that are folded into one.
+/// Number of elements that `axes` fold into one.
 pub(super) fn folded_count(shape: &Dims, axes: &[usize]) -> usize {
     axes.iter().map(|&a| shape[a]).product()
 }

@@ -28,7 +28,7 @@ pub trait Operand<P: Element> {
 pub enum Term {
     Tensor(RawTensor),
     Number(f64),
-    /// A number that F64 does not hold.
+    /// An integer, which F64 may not hold exactly.
     Integer(i64),
 }
 

@@ -1,4 +1,4 @@
-//! Operations on parameters, which are those of the F32 tensor that a parameter is.
+//! Operations on parameters: those of the F32 tensor at the parameter's present value.
 
 use super::operand::{Operand, Term};
 use crate::param::Parameter;
@@ -22,7 +22,7 @@ macro_rules! forwarded {
     (@given $given:ty) => { $given };
 }
 
-// What moves elements.
+// Those that move elements.
 forwarded! {
     reshape(shape: impl IntoReshape);
     flatten(start: isize, end: isize);
@@ -50,7 +50,7 @@ forwarded! {
     masked_fill(mask: &Tensor<Bool>, value: impl Into<Fill>);
 }
 
-// What makes weights of what is trained, and what a penalty is made of.
+// Those that compute weights from trained values, and those that penalties are made of.
 forwarded! {
     neg();
     abs();

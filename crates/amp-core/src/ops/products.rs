@@ -9,7 +9,7 @@ use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// Operands of so many dimensions.
+/// An error unless the operands have these numbers of dimensions.
 #[track_caller]
 fn check_ranks(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<()> {
     for (x, (what, rank)) in [a, b].into_iter().zip(["the first operand", "the second operand"].into_iter().zip(ranks))
@@ -22,7 +22,7 @@ fn check_ranks(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]
     Ok(())
 }
 
-/// The product of tensors of so many dimensions.
+/// The product of tensors with these numbers of dimensions.
 #[track_caller]
 fn product(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<RawTensor> {
     check_ranks(op, a, b, ranks)?;
@@ -30,7 +30,7 @@ fn product(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) ->
     matmul(a, b)
 }
 
-/// Batches have one size.
+/// An error unless both batches have the same size.
 #[track_caller]
 fn check_batch(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<()> {
     if ranks == [3, 3] && a.shape()[0] != b.shape()[0] {
@@ -209,10 +209,10 @@ mod tests {
         for (input, a, b) in [(&[2, 4][..], [2, 3], [3, 4]), (&[4], [2, 3], [3, 4]), (&[], [1, 3], [3, 1])] {
             let inputs = [wide(input)?, wide(&a)?, wide(&b)?];
             let worst = gradcheck(|x| x[0].addmm(&x[1], &x[2]), &inputs)?;
-            assert!(worst.error <= 1e-6, "{input:?}: {worst:?}");
+            assert!(worst.agrees(), "{input:?}: {worst:?}");
             let batched = |i: usize| inputs[i].unsqueeze(0)?.repeat([2, 1, 1]);
             let worst = gradcheck(|x| x[0].baddbmm(&x[1], &x[2]), &[inputs[0].clone(), batched(1)?, batched(2)?])?;
-            assert!(worst.error <= 1e-6, "{input:?}, in a batch: {worst:?}");
+            assert!(worst.agrees(), "{input:?}, in a batch: {worst:?}");
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ mod tests {
             ("addbmm", gradcheck(|x| x[0].addbmm(&x[1], &x[2]), &[wide(&[4])?, a.clone(), b.clone()])),
         ] {
             let worst = worst?;
-            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+            assert!(worst.agrees(), "{name}: {worst:?}");
         }
         let (sum, one) = (a.matmul(&b)?.sum(0, false)?, Tensor::<F64>::ones((), &Device::cpu())?);
         assert!(one.addbmm(&a, &b)?.allclose(&(sum + 1.0)?, 1e-12, 0.0)?);

@@ -22,7 +22,7 @@ pub(super) fn fold(name: &'static str, op: Reduce, x: &RawTensor, axes: &[usize]
     fold_to(name, op, x, axes, factor, None)
 }
 
-/// As [`fold`], rounded to `writes`, if to anything.
+/// As [`fold`], rounded to `writes` if that is given.
 #[track_caller]
 fn fold_to(
     name: &'static str,

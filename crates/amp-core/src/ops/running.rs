@@ -1,4 +1,5 @@
-//! Running extremes and running sums of exponentials: in one pass, or as many steps as the size of the axis has digits.
+//! Running extremes and running sums of exponentials: in one pass where the device has a kernel, otherwise in `log2(size)`
+//! steps.
 
 use super::sort::taken;
 use crate::memory::on_host;
@@ -98,7 +99,7 @@ mod tests {
             ("logcumsumexp", gradcheck(|x| x[0].logcumsumexp(-1), x)),
         ] {
             let worst = worst.unwrap();
-            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+            assert!(worst.agrees(), "{name}: {worst:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Drawing from distributions that a tensor describes.
+//! Random sampling from distributions that a tensor describes.
 
 use super::softmax::SoftmaxPrecision;
 use crate::precision::{F64, Float, I64, full_range};

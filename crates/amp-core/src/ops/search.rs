@@ -1,4 +1,4 @@
-//! Places in sorted lines.
+//! Binary search in sorted lines.
 
 use crate::memory::on_host;
 use crate::precision::{F64, Float, I64, SamePrecision};

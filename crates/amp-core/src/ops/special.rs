@@ -209,11 +209,8 @@ impl<P: Numeric> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F16, F32, F64, I64, Tensor, gradcheck};
-
-    fn numbers(values: &[f32]) -> Tensor<F32> {
-        Tensor::from_slice(values, [values.len()], &Device::cpu()).unwrap()
-    }
+    use crate::testing::line;
+    use crate::{Device, F16, F64, I64, Tensor, gradcheck};
 
     #[test]
     fn gradients_agree_with_differences() {
@@ -232,7 +229,7 @@ mod tests {
             ("xlogy of a number", gradcheck(|x| x[0].xlogy(0.3), &both[..1])),
         ] {
             let worst = worst.unwrap();
-            assert!(worst.error <= 1e-6, "{name}: {worst:?}");
+            assert!(worst.agrees(), "{name}: {worst:?}");
         }
     }
 
@@ -262,7 +259,7 @@ mod tests {
             let blurred = f64::EPSILON * (y * y).exp();
             assert!((found - y).abs() <= 1e-11 * y.abs() + blurred, "{found:e} is not {y:e}");
         }
-        let ends = numbers(&[1.0, -1.0, 0.0, 1.5, f32::NAN]).erfinv().unwrap().to_vec().unwrap();
+        let ends = line(&[1.0, -1.0, 0.0, 1.5, f32::NAN]).erfinv().unwrap().to_vec().unwrap();
         assert_eq!(ends[..3], [f32::INFINITY, -f32::INFINITY, 0.0]);
         assert!(ends[3..].iter().all(|value| value.is_nan()), "{ends:?}");
     }
@@ -270,20 +267,20 @@ mod tests {
     #[test]
     fn lengths_and_logarithms_at_the_ends() {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
-        let (a, b) = (numbers(&[0.0, 3e38, 1e-40, inf, nan, 6e4]), numbers(&[0.0, 1e38, 0.0, nan, -inf, 8e4]));
+        let (a, b) = (line(&[0.0, 3e38, 1e-40, inf, nan, 6e4]), line(&[0.0, 1e38, 0.0, nan, -inf, 8e4]));
         let length = a.hypot(&b).unwrap().to_vec().unwrap();
         assert_eq!([length[0], length[2], length[3], length[4], length[5]], [0.0, 1e-40, inf, inf, 1e5]);
         assert!((length[1] / 3.162_277_7e38 - 1.0).abs() < 1e-6);
-        let far = numbers(&[3e4]).to::<F16>().unwrap();
+        let far = line(&[3e4]).to::<F16>().unwrap();
         assert_eq!(far.hypot(&far).unwrap().item().unwrap().to_f32(), 42432.0);
-        let logs = numbers(&[0.0, 0.0, 2.0, 0.0]).xlogy(numbers(&[0.0, inf, 0.0, nan])).unwrap().to_vec().unwrap();
+        let logs = line(&[0.0, 0.0, 2.0, 0.0]).xlogy(line(&[0.0, inf, 0.0, nan])).unwrap().to_vec().unwrap();
         assert_eq!(logs[..3], [0.0, 0.0, -inf]);
         assert!(logs[3].is_nan());
     }
 
     #[test]
     fn steps_and_signs() {
-        let x = numbers(&[-2.0, 0.0, 3.0]);
+        let x = line(&[-2.0, 0.0, 3.0]);
         assert_eq!(x.heaviside(0.5).unwrap().to_vec().unwrap(), [0.0, 0.5, 1.0]);
         assert_eq!(x.sgn().unwrap().to_vec().unwrap(), [-1.0, 0.0, 1.0]);
         let whole = Tensor::<I64>::from_vec(vec![-1, 0, 4], [3], &Device::cpu()).unwrap();

@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{Dims, Reduce};
 
-/// What becomes of the losses of the single elements or rows.
+/// How the losses of single elements or rows are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossReduction {
     /// Their mean (for weighted classes, divided by the sum of the weights).
@@ -54,7 +54,7 @@ impl LossReduction {
         self.finished(RawTensor::new(losses.device(), buffer, Dims::default()), losses.shape())
     }
 
-    /// What is asked for, from the mean of losses of shape `shape` where that is it, else from their sum.
+    /// The reduction of losses of shape `shape`: `total` is their mean where that was asked for, otherwise their sum.
     fn finished(self, total: RawTensor, shape: &Dims) -> Result<RawTensor> {
         if self == Self::BatchMean { scaled(&total, self.factor(shape)) } else { Ok(total) }
     }
@@ -78,7 +78,7 @@ fn reduced<P: FullRange>(losses: Tensor<P>, reduction: LossReduction) -> Result<
     }
 }
 
-/// The same shape, or an error: broadcasting a target is a mistake more often than a wish.
+/// An error unless both have the same shape: a target that broadcasts is usually a mistake.
 fn check_target(op: &'static str, input: &RawTensor, target: &RawTensor) -> Result<()> {
     input.device().check_same(target.device(), op)?;
     if input.shape() != target.shape() {

@@ -1,4 +1,4 @@
-//! Losses of elements and their targets by the device's own kernels.
+//! Element-wise losses by fused kernels.
 
 use super::{LossReduction, slopes};
 use crate::Result;
@@ -9,7 +9,7 @@ use amp_cpu::{Dims, PairLoss};
 
 /// The loss of `input` and a `target` of its shape, one pass over both, where the device has a kernel for that.
 ///
-/// What is kept for the gradient are the operands alone.
+/// Only the operands are kept for the gradient.
 #[track_caller]
 pub(super) fn fused(
     op: &'static str,
