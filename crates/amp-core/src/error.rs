@@ -18,7 +18,7 @@ pub struct Mismatch {
 
 /// An error names the operation first, then the rule, then the values that broke it.
 ///
-/// Every result of the library may carry one: what is wide stands behind a pointer. `Debug` is the message too.
+/// Every result of the library may carry one, so it is kept small: what is large stands in a box. `Debug` prints the message.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -209,13 +209,16 @@ pub enum Error {
         shape: Box<Dims>,
     },
     /// `item` reads a single value.
-    #[error("item: the tensor must hold a single value, found shape {shape:?}")]
+    #[error("item: the tensor must hold a single value, found shape {shape:?}; read several with `to_vec`")]
     NotScalar {
         /// Shape of the tensor
         shape: Box<Dims>,
     },
     /// Nothing that leads to this tensor asks for a gradient.
-    #[error("backward: this tensor does not depend on any tensor that requires a gradient")]
+    #[error(
+        "backward: this tensor does not depend on any tensor that requires a gradient; \
+         use parameters that are not frozen, or `tracked`, outside of `no_grad` and not behind `detach`"
+    )]
     NoGraph,
     /// The saved tensors of the graph are gone.
     #[error(
@@ -313,7 +316,7 @@ pub enum Error {
         /// What is wrong with it
         reason: String,
     },
-    /// A saved tensor does not fit to what it is loaded into.
+    /// A saved tensor does not fit what it is loaded into.
     #[error("{op}: tensor `{name}`: {reason}")]
     State {
         /// Operation
@@ -361,12 +364,12 @@ impl Error {
         Self::Other(error.into())
     }
 
-    /// The same lack of memory under the name of the operation that the user called.
+    /// An [`Error::OutOfMemory`] under the name of the operation that the user called; any other error as it is.
     pub(crate) fn named(self, op: &'static str) -> Self {
         if let Self::OutOfMemory { bytes, .. } = self { Self::OutOfMemory { op, bytes } } else { self }
     }
 
-    /// The same finding about an input, under the name that the user called and with the shape that was given.
+    /// An [`Error::Shape`] about the input, under the name of the operation that the user called and with the shape given to it.
     pub(crate) fn given(self, op: &'static str, shape: &Dims) -> Self {
         match self {
             Self::Shape { what: what @ "the input", expected, .. } => {
@@ -376,8 +379,8 @@ impl Error {
         }
     }
 
-    /// The same finding of an operation that another one is made of, under the name that the user called, and of an input with
-    /// the shape that was given.
+    /// An error of an operation that another one is composed of, as if that other one had found it: under its name, and with the
+    /// shape given to it.
     pub(crate) fn within(self, op: &'static str, shape: &Dims) -> Self {
         match self.given(op, shape) {
             Self::Argument { argument, mismatch, .. } => Self::Argument { op, argument, mismatch },

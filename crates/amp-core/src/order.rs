@@ -6,17 +6,17 @@ use crate::device::Device;
 use crate::raw::RawTensor;
 use amp_cpu::{DType, Dims, Layout, Reduce};
 
-/// That of the first operand whose elements follow one another; see [`MemoryOrder::of`].
+/// The order of the first operand whose elements follow one another in memory; see [`MemoryOrder::of`].
 pub(crate) fn order_of<const N: usize>(operands: [&RawTensor; N]) -> MemoryOrder {
     MemoryOrder::of(&operands.map(|x| &x.layout))
 }
 
-/// The result of a kernel that walked its operands in an order.
+/// The result of a kernel that wrote `buffer` in `order`.
 pub(crate) fn tensor(order: MemoryOrder, device: &Device, buffer: Buffer, shape: Dims) -> RawTensor {
     RawTensor { layout: order.layout(shape), ..RawTensor::new(device, buffer, shape) }
 }
 
-/// Runs a kernel over operands of one shape, walked in an order.
+/// Runs a kernel over operands of one shape, their dimensions arranged so that row-major loops visit elements in `order`.
 pub(crate) fn walk<R, const N: usize>(
     order: MemoryOrder,
     operands: [&RawTensor; N],
@@ -53,7 +53,7 @@ pub(crate) fn row_major(x: &RawTensor) -> Result<RawTensor> {
     if order_of([x]) == MemoryOrder::RowMajor { Ok(x.detached()) } else { x.packed() }
 }
 
-/// The tensor in an order, copied where it does not lie so; out of the graph.
+/// The tensor with its elements in `order`, copied where they lie otherwise; out of the graph.
 pub(crate) fn in_order(order: MemoryOrder, x: &RawTensor) -> Result<RawTensor> {
     if order == MemoryOrder::RowMajor {
         return row_major(x);

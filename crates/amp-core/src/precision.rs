@@ -7,20 +7,20 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Element type of a tensor, as a type.
+/// Element type of a tensor, as a type: the `P` of [`Tensor<P>`](crate::Tensor).
 pub trait Element: sealed::Sealed + Clone + Copy + Send + Sync + 'static + std::fmt::Debug {
     /// The Rust type of one element on the host.
     type Host: Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static;
 
-    /// The same as a value.
+    /// The element type as a value.
     const DTYPE: DType;
 
-    /// The precision to which `full` operations round their results as they write them, if not their own.
+    /// The precision to which `full` operations round their results as they write them, if it is another than their own.
     #[doc(hidden)]
     const WRITES: Option<DType> = None;
 
-    /// The precision of what a `full` operation gives when it is called as a function: another type than `Self` only
-    /// where the caller has to know whose function it was.
+    /// The precision of the result of a `full` operation that is called as a function. It differs from `Self` only for
+    /// [`Rounding`], so that a region can tell this library's functions from others of the same name.
     #[doc(hidden)]
     type Written: Element;
 
@@ -114,8 +114,7 @@ element!(
     Bool, bool
 );
 
-/// F32 whose `full` operations write their results in `L`: arithmetic and type are those of F32, and what is stored has
-/// been rounded once.
+/// F32 whose `full` operations store their results in `L`: they compute in F32, round once, and the result counts as F32.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rounding<L>(std::marker::PhantomData<L>);
@@ -240,10 +239,10 @@ apart! {
     BF16MeetsF32: BF16, F32, "cannot combine a `BF16` tensor with a `F32` tensor", "this tensor is `F32`, the other is `BF16`";
     F32MeetsF16: F32, F16, "cannot combine a `F32` tensor with a `F16` tensor", "this tensor is `F16`, the other is `F32`";
     F32MeetsBF16: F32, BF16, "cannot combine a `F32` tensor with a `BF16` tensor", "this tensor is `BF16`, the other is `F32`";
-    "F16 and BF16 are never cast to each other for you, in a region neither", "cast one side with `.to()`":
+    "F16 and BF16 are never cast to each other for you, not even in a region", "cast one side with `.to()`":
     F16MeetsBF16: F16, BF16, "cannot combine a `F16` tensor with a `BF16` tensor", "this tensor is `BF16`, the other is `F16`";
     BF16MeetsF16: BF16, F16, "cannot combine a `BF16` tensor with a `F16` tensor", "this tensor is `F16`, the other is `BF16`";
-    "F64 and integer tensors are never cast for you, in a region neither", "cast one side with `.to()`":
+    "F64 and integer tensors are never cast for you, not even in a region", "cast one side with `.to()`":
     F16MeetsF64: F16, F64, "cannot combine a `F16` tensor with a `F64` tensor", "this tensor is `F64`, the other is `F16`";
     F16MeetsI64: F16, I64, "cannot combine a `F16` tensor with a `I64` tensor", "this tensor is `I64`, the other is `F16`";
     BF16MeetsF64: BF16, F64, "cannot combine a `BF16` tensor with a `F64` tensor", "this tensor is `F64`, the other is `BF16`";
@@ -260,9 +259,11 @@ apart! {
     I64MeetsF64: I64, F64, "cannot combine a `I64` tensor with a `F64` tensor", "this tensor is `F64`, the other is `I64`";
 }
 
-/// Declares the bound of one operation that must run in full precision: [`FullRange`] under another name, for the error to
-/// tell the operation's; one that is made of another operation names that one's bound too. Usage, beside the operation:
+/// Declares the bound of one operation that must run in full precision, beside that operation:
 /// `full_range! { ExpPrecision, "`exp` must run in `F32`"; }`.
+///
+/// It is [`FullRange`] under a name of its own, so that the error can name the operation. An operation that is composed of
+/// another one also names that one's bound.
 macro_rules! full_range {
     ($($trait:ident $(: $base:path)?, $message:literal;)*) => { $(
         #[doc(hidden)]

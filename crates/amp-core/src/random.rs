@@ -21,16 +21,16 @@ pub struct RandomState {
     pub offset: u64,
 }
 
-/// What a thread does with its draws beside making them.
+/// How the draws of a thread are noted or repeated (for [`checkpoint`](crate::checkpoint)).
 #[derive(Default)]
 struct Draws {
-    /// Where they start, for each part that is to run again; the innermost at the end.
+    /// Where draws start, for each part that is to run again; the innermost part at the end.
     noted: Vec<Vec<RandomState>>,
-    /// A part runs again.
+    /// The draws of the part that runs again at present.
     repeated: Option<Repeated>,
 }
 
-/// The draws of a part that runs again, and where its stream stands; the global one is left alone.
+/// The noted draws of a part that runs again, and where its own stream stands; the global one does not move.
 struct Repeated {
     draws: Arc<[RandomState]>,
     next: usize,
@@ -50,9 +50,9 @@ thread_local! {
     static DRAWS: RefCell<Draws> = RefCell::default();
 }
 
-/// What `f` gives, and where each of its draws on this thread started.
+/// Runs `f` and returns its result and where each of its draws on this thread started.
 pub(crate) fn noted<R>(f: impl FnOnce() -> R) -> (R, Arc<[RandomState]>) {
-    /// A part that panicked leaves nothing behind.
+    /// Restores the list also when `f` panics.
     struct Guard(usize);
     impl Drop for Guard {
         fn drop(&mut self) {
@@ -75,7 +75,7 @@ pub(crate) fn noted<R>(f: impl FnOnce() -> R) -> (R, Arc<[RandomState]>) {
     (result, mine.into())
 }
 
-/// Runs `f`, whose draws on this thread are those `draws`; those of others go on.
+/// Runs `f` so that its draws on this thread repeat `draws`; those of other threads go on as usual.
 pub(crate) fn repeated<R>(draws: Arc<[RandomState]>, f: impl FnOnce() -> R) -> R {
     struct Guard(Draws);
     impl Drop for Guard {
@@ -90,7 +90,7 @@ pub(crate) fn repeated<R>(draws: Arc<[RandomState]>, f: impl FnOnce() -> R) -> R
     f()
 }
 
-/// What `f` makes of the state.
+/// Calls `f` with the state that draws of this thread start from.
 fn with_state<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
     DRAWS.with_borrow_mut(|draws| match &mut draws.repeated {
         Some(repeated) => f(&mut repeated.state),

@@ -4,7 +4,7 @@ use super::{Buffer, Operand};
 use crate::Result;
 use amp_cpu::{AttentionGrads, DType};
 
-/// Which scores of an attention count and what they are multiplied by.
+/// Which scores of an attention count, and their scale.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionScores<'a> {
     /// Bool `[B, H, T, S]`, true where a query may attend to a key.
@@ -23,7 +23,8 @@ pub trait Attention {
         false
     }
 
-    /// The result `[B, H, T, E]`, or as [`interleaves_heads`](Self::interleaves_heads) says, rounded once to `out`, and the log-sum-exp of each row of scores `[B, H, T]` in F32.
+    /// The result `[B, H, T, E]` (or as [`interleaves_heads`](Self::interleaves_heads) says), rounded once to `out`, and the
+    /// log-sum-exp of each row of scores `[B, H, T]` in F32.
     fn attention(
         &self,
         q: Operand<'_>,

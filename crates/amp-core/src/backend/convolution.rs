@@ -41,7 +41,7 @@ pub trait Convolution {
     ) -> Result<Buffer>;
 
     /// Adds [`conv_transpose2d`](Self::conv_transpose2d) in its order to a buffer of the accumulators' precision, where that is
-    /// less work than adding it afterwards; whether it did.
+    /// less work than adding it afterwards; returns whether it did.
     fn conv_transpose2d_accumulate(
         &self,
         x: Operand<'_>,

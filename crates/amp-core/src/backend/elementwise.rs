@@ -1,4 +1,4 @@
-//! Element by element; operands of one call all have the same shape.
+//! Element-wise kernels; operands of one call all have the same shape.
 
 use super::{Buffer, Operand};
 use crate::Result;

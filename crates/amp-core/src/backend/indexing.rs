@@ -28,8 +28,8 @@ pub trait Indexing: Memory {
         out: DType,
     ) -> Result<Buffer>;
 
-    /// `base` with `src` in the places where [`gather`](Self::gather) would read; of several for one place the last, in row-major
-    /// order, stays.
+    /// `base` with `src` in the places where [`gather`](Self::gather) would read; of several elements for one place the last in
+    /// row-major order stays.
     fn scatter(
         &self,
         base: Operand<'_>,
@@ -51,7 +51,8 @@ pub trait Indexing: Memory {
         out: DType,
     ) -> Result<Buffer>;
 
-    /// `x` in its precision, with so many `value`s before and behind it along each axis; `shape` is what comes of it.
+    /// `x` in its precision, padded with `value`: `around` holds the counts before and after it along each axis, `shape` is that
+    /// of the result.
     fn pad(&self, x: Operand<'_>, around: &[[usize; 2]], value: f64, shape: Dims) -> Result<Buffer> {
         let mut inner = Layout::contiguous(shape);
         inner.offset = around.iter().zip(inner.strides.iter()).map(|([before, _], stride)| before * stride).sum();
@@ -65,7 +66,7 @@ pub trait Indexing: Memory {
 
     /// The elements of `x` at the positions that the stretches of each axis name, in its precision.
     ///
-    /// Where a device has no kernel for it, axis after axis: reversed ones are picked by index, the stretches of others copied.
+    /// The default does one axis at a time: it picks reversed ones by index and copies the stretches of others.
     fn assemble(&self, op: &'static str, x: Operand<'_>, axes: &[Vec<Stretch>]) -> Result<Buffer> {
         let mut layout = *x.layout;
         let mut found = None;

@@ -6,8 +6,8 @@ use amp_cpu::{Binary, DType, Dims, Layout, Unary};
 
 /// Matrix products of `[.., M, K]` and `[.., K, N]` operands with one batch shape; accumulators are F32 (F64 for F64).
 pub trait MatMul: Elementwise {
-    /// Whether products, and convolutions, round an F32 operand to the 16 bits it counts as in no more time than they read a
-    /// copy, where each of its elements meets so many of the other operand.
+    /// Whether products and convolutions that multiply each element of an F32 operand with `met` elements of the other one can
+    /// round it to 16 bits as fast as they could read a 16-bit copy.
     fn rounds_as_it_packs(&self, met: usize) -> bool {
         let _ = met;
         false
@@ -46,9 +46,9 @@ pub trait MatMul: Elementwise {
         Ok(None)
     }
 
-    /// `a · b (+ bias)` rounded to `out`, and `op` of that rounded to `out`: the bits of [`matmul`](Self::matmul) and
-    /// [`unary`](Elementwise::unary) in turn. Products of a GPU that apply relu or gelu's approximation themselves do so before
-    /// they round, which is nearer to the exact value. Where [`Unary::grad_from_output`], both results may be the second.
+    /// `a · b (+ bias)` rounded to `out`, and `op` of that rounded to `out`: the bits of [`matmul`](Self::matmul) followed by
+    /// [`unary`](Elementwise::unary). A GPU may apply relu or gelu's approximation inside the product, before it rounds, which is
+    /// nearer to the exact value. Where [`Unary::grad_from_output`], both results may be the second.
     fn matmul_unary(
         &self,
         a: Operand<'_>,

@@ -23,7 +23,8 @@ pub trait Memory {
     /// A contiguous copy of an operand in another precision.
     fn copy(&self, x: Operand<'_>, out: DType) -> Result<Buffer>;
 
-    /// Writes an operand over a whole buffer, in its type, for all who hold it: what a recorded step reads.
+    /// Overwrites a whole buffer with an operand, converted to its type, for everybody who holds it: the inputs that a recorded
+    /// step reads.
     fn overwrite(&self, x: Operand<'_>, into: &Buffer) -> Result<()> {
         let _ = into;
         Err(crate::Error::Unsupported { op: "set", device: "this device".into(), dtype: x.logical })

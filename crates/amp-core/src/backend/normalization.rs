@@ -41,9 +41,9 @@ pub trait Normalization {
         out: (DType, Option<DType>),
     ) -> Result<NormGrads>;
 
-    /// As [`normalize_grad`](Self::normalize_grad) by rows or groups, the input's gradient added to the second of `grad` before it
-    /// is rounded, which has its shape and the precision that is computed in. `None` where the device has no kernel for that: then they are
-    /// added afterwards.
+    /// As [`normalize_grad`](Self::normalize_grad) by rows or groups, with the input's gradient added to the second of `grad`
+    /// before it is rounded; that has its shape and the precision of the arithmetic. `None` where the device has no kernel for
+    /// that: the caller adds them.
     fn normalize_grad_onto(
         &self,
         grad: (Operand<'_>, Operand<'_>),
@@ -74,8 +74,8 @@ pub trait Normalization {
         Ok(None)
     }
 
-    /// Gradients of [`batch_norm_relu`](Self::batch_norm_relu) by the batch's statistics, from that of its result and its bits:
-    /// of the input, rounded to `out`, and of the parameters. Only asked of devices that have the other.
+    /// Gradients of [`batch_norm_relu`](Self::batch_norm_relu) by the batch's statistics with respect to the input, rounded to
+    /// `out`, and to the parameters, from the result's gradient and bits. Only called on devices that have `batch_norm_relu`.
     fn batch_norm_relu_grad(
         &self,
         grad: (Operand<'_>, &Buffer),
@@ -111,7 +111,7 @@ pub struct Normalized {
     pub rstd: Buffer,
 }
 
-/// What relu made of a normalised tensor.
+/// The result of a normalisation followed by relu.
 #[derive(Debug)]
 pub struct Rectified {
     /// The result in place of the normalised tensor, and the statistics.

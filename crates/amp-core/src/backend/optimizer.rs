@@ -22,7 +22,7 @@ pub struct UpdateSlot<'a> {
     pub steps: &'a mut Buffer,
 }
 
-/// How an update is done: a rule, and where a device finds what of it changes between steps.
+/// How an update is done: a rule, and where a device finds the settings that change between steps.
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateSettings<'a> {
     /// The rule.
@@ -38,12 +38,12 @@ impl<'a> From<&'a UpdateRule> for UpdateSettings<'a> {
     }
 }
 
-/// Where a schedule goes with a step that the host does not know the outcome of.
+/// A schedule's move with a step whose outcome only the device knows.
 #[derive(Debug)]
 pub struct ScheduleMove<'a> {
     /// The step's flag: where it is set, nothing is counted.
     pub skip: Option<&'a Buffer>,
-    /// What learning rates are multiplied by after `first` counted steps, after one more, and so on.
+    /// Factors of the learning rates after `first` counted steps, after one more, and so on.
     pub factors: &'a [f64],
     /// See `factors`.
     pub first: u64,
@@ -103,7 +103,7 @@ pub trait Optimize: Memory {
         Ok(None)
     }
 
-    /// Counters of a schedule, I64 `[2]`: moves, and how many of them were of steps that were taken.
+    /// Counters of a schedule, I64 `[2]`: moves, and how many of those went with steps that were taken.
     fn schedule_state(&self) -> Result<Buffer> {
         self.fill(0.0, 2, DType::I64)
     }

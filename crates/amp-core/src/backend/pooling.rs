@@ -6,10 +6,10 @@ use amp_cpu::{DType, Interpolation, Layout, MemoryOrder, Pool2d, Sampling};
 
 /// Pooling and resampling of `[N, C, H, W]` planes, in F32 (F64 for F64); results are rounded once.
 ///
-/// Poolings give the precision of `x`. `input` and `size` are `[height, width]`. Results, gradients and indices lie in an order
-/// that [`pooling_order`](Self::pooling_order) gave; other operands may lie anyhow.
+/// Poolings keep the precision of `x`. `input` and `size` are `[height, width]`. Results, gradients and indices lie in an order
+/// that [`pooling_order`](Self::pooling_order) returned; other operands may have any strides.
 pub trait Pooling {
-    /// The order in which what is pooled or resized from a tensor is best written, and its gradient.
+    /// The order in which the result of pooling or resizing a tensor, and its gradient, are written fastest.
     fn pooling_order(&self, x: &Layout) -> MemoryOrder {
         let _ = x;
         MemoryOrder::RowMajor

@@ -53,7 +53,7 @@ activations! {
     Softsign, |x| x.softsign();
     /// `x - tanh(x)` (`torch.nn.Tanhshrink`).
     Tanhshrink, |x| x.tanhshrink();
-    /// What comes in, as a placeholder for a layer (`torch.nn.Identity`).
+    /// The input as it is, as a placeholder for a layer (`torch.nn.Identity`).
     Identity, |x| Ok(x.clone());
     /// `[N, ..]` to `[N, everything else]` (`torch.nn.Flatten`).
     Flatten, |x| x.flatten(1, -1);

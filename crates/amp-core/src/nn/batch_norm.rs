@@ -57,7 +57,7 @@ impl BatchNorm2d {
         self
     }
 
-    /// Leaves weight and bias away.
+    /// Removes weight and bias.
     pub fn without_affine(mut self) -> Self {
         (self.weight, self.bias) = (None, None);
         self
@@ -186,7 +186,7 @@ macro_rules! as_images {
                 Self(self.0.momentum(momentum))
             }
 
-            /// Leaves weight and bias away.
+            /// Removes weight and bias.
             pub fn without_affine(self) -> Self {
                 Self(self.0.without_affine())
             }

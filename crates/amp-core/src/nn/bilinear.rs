@@ -20,7 +20,7 @@ impl Bilinear {
         Ok(Self { weight, bias: Some(init::fan_in([outputs], first, device)?) })
     }
 
-    /// Leaves the bias away.
+    /// Removes the bias.
     pub fn without_bias(mut self) -> Self {
         self.bias = None;
         self

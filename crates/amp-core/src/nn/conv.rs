@@ -59,7 +59,7 @@ macro_rules! convolutions {
                 })
             }
 
-            /// Leaves the bias away.
+            /// Removes the bias.
             pub fn without_bias(mut self) -> Self {
                 self.bias = None;
                 self

@@ -1,5 +1,5 @@
-//! What `#[derive(Module)]` expands to: a field is visited if its type is a module, refused if it hides modules, else passed
-//! over.
+//! What `#[derive(Module)]` expands to: a field is visited if its type is a module, refused if it hides modules, and otherwise
+//! ignored.
 //!
 //! Method lookup on `&&Field` tries the traits of `&Field`, of `&&Field` and of `Field`, in this order, those by value last.
 //! That a type of the user's own has parameters in it shows in what the compiler derives by itself from field to field:

@@ -13,7 +13,7 @@ pub fn uniform(shape: impl IntoShape, bound: f64, device: &Device) -> Result<Par
 }
 
 /// Uniform values of `±1 / sqrt(fan_in)`, which is what PyTorch's Linear and convolutions start from
-/// (`kaiming_uniform_` with `a = sqrt(5)`). All zeros where nothing comes in.
+/// (`kaiming_uniform_` with `a = sqrt(5)`). All zeros for a `fan_in` of 0.
 pub fn fan_in(shape: impl IntoShape, fan_in: usize, device: &Device) -> Result<Parameter> {
     let bound = if fan_in == 0 { 0.0 } else { 1.0 / (fan_in as f64).sqrt() };
     uniform(shape, bound, device)
@@ -30,8 +30,8 @@ pub fn xavier_uniform(shape: impl IntoShape, fan_in: usize, fan_out: usize, devi
     uniform(shape, (6.0 / fans as f64).sqrt(), device)
 }
 
-/// Normal values with deviation `sqrt(2 / fan)`, for weights that a relu follows (`kaiming_normal_`); `fan` is what comes in, or
-/// goes out with `mode="fan_out"`.
+/// Normal values with deviation `sqrt(2 / fan)`, for weights that a relu follows (`kaiming_normal_`); `fan` is the number of
+/// inputs, or of outputs with `mode="fan_out"`.
 pub fn kaiming_normal(shape: impl IntoShape, fan: usize, device: &Device) -> Result<Parameter> {
     normal(shape, 0.0, (2.0 / fan.max(1) as f64).sqrt(), device)
 }
@@ -65,7 +65,7 @@ fn no_matrix(found: Dims) -> Error {
     Error::Rank { op: "orthogonal", what: "the parameter", expected: "at least 2 dimensions", found: found.into() }
 }
 
-/// Gram and Schmidt's process on lines of a length; what is taken off twice is off to the last digits.
+/// Gram-Schmidt on lines of `length`; projections are subtracted twice, which removes them to the last digits.
 fn orthonormalise(lines: &mut [f64], length: usize) {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     for i in 0..lines.len().checked_div(length).unwrap_or(0) {

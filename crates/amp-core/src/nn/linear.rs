@@ -22,7 +22,7 @@ impl Linear {
         Ok(Self { weight, bias: Some(init::fan_in([outputs], inputs, device)?) })
     }
 
-    /// Leaves the bias away.
+    /// Removes the bias.
     pub fn without_bias(mut self) -> Self {
         self.bias = None;
         self

@@ -108,7 +108,7 @@ pub(crate) fn stage<M: Module + ?Sized>(
     result.map(|()| staged)
 }
 
-/// An error when two tensors of a model have one path: a file could hold one of them.
+/// An error when two tensors of a model have the same path: a file can hold only one of them.
 pub(crate) fn check_paths<M: Module + ?Sized>(op: &'static str, module: &M) -> Result<()> {
     let (mut found, mut twice) = (HashMap::new(), None);
     walk(module, &mut |path, item| {
@@ -124,7 +124,7 @@ pub(crate) fn check_paths<M: Module + ?Sized>(op: &'static str, module: &M) -> R
     Err(Error::State { op, name: path.into(), reason: reason.into() })
 }
 
-/// The first name under which the file holds each tensor: one that is used in several places may stand there once.
+/// The first name under which the file holds each tensor: one that is used in several places may be in the file only once.
 fn shared<M: Module + ?Sized>(module: &M, file: &TensorFile, prefix: &str) -> HashMap<Identity, String> {
     let mut names = HashMap::new();
     walk(module, &mut |path, item| {

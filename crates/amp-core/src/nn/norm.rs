@@ -30,13 +30,13 @@ impl LayerNorm {
         self
     }
 
-    /// Leaves the bias away.
+    /// Removes the bias.
     pub fn without_bias(mut self) -> Self {
         self.bias = None;
         self
     }
 
-    /// Leaves weight and bias away.
+    /// Removes weight and bias.
     pub fn without_affine(mut self) -> Self {
         (self.weight, self.bias) = (None, None);
         self
@@ -83,7 +83,7 @@ impl RmsNorm {
         self
     }
 
-    /// Leaves the weight away.
+    /// Removes the weight.
     pub fn without_affine(mut self) -> Self {
         self.weight = None;
         self
@@ -176,7 +176,7 @@ impl GroupNorm {
         self
     }
 
-    /// Leaves weight and bias away.
+    /// Removes weight and bias.
     pub fn without_affine(mut self) -> Self {
         (self.weight, self.bias) = (None, None);
         self

@@ -25,7 +25,7 @@ macro_rules! pools {
                 Self(windows.into())
             }
 
-            /// As many images and channels, in the precision of `x`.
+            /// The same number of images and channels, in the precision of `x`.
             #[track_caller]
             pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
                 x.$op(self.0)
@@ -55,7 +55,7 @@ macro_rules! adaptive {
                 Self(size.into_extent())
             }
 
-            /// As many images and channels, in the precision of `x`.
+            /// The same number of images and channels, in the precision of `x`.
             #[track_caller]
             pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
                 x.$op(self.0)

@@ -1,4 +1,4 @@
-//! Channels and pixels moved about, as modules: they keep the precision of their input.
+//! Modules that move channels and pixels; they keep the precision of their input.
 
 use super::{Module, Visitor};
 use crate::Result;

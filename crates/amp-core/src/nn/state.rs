@@ -25,7 +25,7 @@ impl Statistics {
         Self::erased(tensor.raw.detached())
     }
 
-    /// Counts from 0 (`num_batches_tracked`).
+    /// A counter that starts at 0 (`num_batches_tracked`).
     pub(crate) fn counter(device: &Device) -> Result<Self> {
         Ok(Self::erased(Tensor::<I64>::zeros((), device)?.raw))
     }
@@ -112,10 +112,11 @@ impl fmt::Debug for Mode {
     }
 }
 
-/// Changes of state that forward passes made and no step has landed yet.
+/// Changes of state that forward passes want and no step has made yet.
 ///
-/// A graph owns its change and drops it with itself; a forward under `no_grad` leaves its change here. One that records
-/// and still has no graph, for nothing in it or below is trained, has no step to wait for.
+/// A graph owns the changes of its forward pass and drops them with itself; a forward pass under `no_grad` leaves its change
+/// here. A pass that is recorded but has no graph, because nothing in the layer or below is trained, has no step to wait for:
+/// its change is made at once.
 #[derive(Default)]
 pub struct Waiting(Mutex<Vec<Entry>>);
 
@@ -132,8 +133,8 @@ impl Waiting {
         Self::default()
     }
 
-    /// Ties `change` to the graph of `y`; without one it is made at once, or kept here under `no_grad`. Of several optimizers that
-    /// gradients are lent to, the one that has the layer's `parameters` decides about it.
+    /// Ties `change` to the graph of `y`. Without a graph it is made at once, or kept here under `no_grad`. Where several
+    /// optimizers share gradients, the one that has the layer's `parameters` decides about it.
     pub(crate) fn add(&self, y: &RawTensor, parameters: Arc<[u64]>, change: Change) -> Result<()> {
         let update = PendingUpdate::new(change, parameters);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);

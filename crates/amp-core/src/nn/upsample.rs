@@ -5,7 +5,7 @@ use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
 use crate::{IntoExtent, Result};
 
-/// Images some whole number of times as high and as wide, in F32 (`torch.nn.Upsample`).
+/// Enlarges images by whole factors; the result is F32 (`torch.nn.Upsample`).
 #[derive(Clone, Copy, Debug)]
 pub struct Upsample {
     factor: [usize; 2],

@@ -1,4 +1,4 @@
-//! Modules whose policy goes by their type: `self.fc.forward(&x)` is `lower` because `fc` is a `Linear`.
+//! Modules, whose policy depends on their type: `self.fc.forward(&x)` is `lower` because `fc` is a `Linear`.
 
 use super::{Commutes, Keep, Narrows, Probe, To, Writing, to, writing};
 use crate::precision::{BF16, F32};

@@ -1,9 +1,9 @@
 //! A `full` operation whose result is only ever narrowed writes the narrow result itself.
 //!
-//! Which calls these are is found by the macros; whether the tensor or the module at hand can do it, and whether modules
-//! that take the result narrow it, is found by type. The result's type stays F32, so that nothing else changes: it is a
-//! widened view of what was written, and narrowing that is free. Who cannot write another precision writes F32, and the
-//! result is narrowed where it is taken.
+//! The macros find these calls. The types decide whether the tensor or module at hand can do so, and whether modules that
+//! take the result narrow it. The result still has type F32, so nothing else changes: it is a widened view of what was
+//! written, and narrowing that is free. A tensor or module that cannot write another precision writes F32, which is narrowed
+//! where it is used.
 
 use super::{Cast, Inside, Keep, ModuleClass, Probe, Recast, Target, To, to};
 use crate::precision::F32;
@@ -29,11 +29,11 @@ pub const fn writing<L>() -> Writing<L> {
 /// A tensor whose `full` operations can write another precision than they compute in.
 pub trait WritesDirectly {}
 
-/// Whether all who take a result narrow it: `To<L>` if so, [`Keep`] if not.
+/// Whether everything that takes a result narrows it: `To<L>` if so, [`Keep`] if not.
 pub trait Condition: Copy {
-    /// The one that holds.
+    /// `A` if the condition holds, otherwise `B`.
     type Pick<A, B>;
-    /// Picks `a` if it holds.
+    /// `a` if the condition holds, otherwise `b`.
     fn pick<A, B>(self, a: A, b: B) -> Self::Pick<A, B>;
 }
 

@@ -1,7 +1,7 @@
-//! A function called by its bare name: the library's, or somebody's own that is called the same.
+//! A function called by its bare name: this library's, or another one of the same name.
 //!
-//! The name does not say, nor does the list of arguments; the type of the result does. Who takes a tensor that is to be
-//! written in `L` and says by its result that it was is one of the library's functions.
+//! Neither name nor arguments tell them apart; the type of the result does. Given a tensor whose results are to be written in
+//! `L`, only the library's functions return a tensor whose type says that this was done.
 
 use super::probe::Two;
 use super::{Keep, Probe, To, to};

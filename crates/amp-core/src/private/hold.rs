@@ -4,7 +4,7 @@ use super::{Cast, Inside, Probe, absent};
 
 /// A tensor at its target: the place that holds it, if it is there already, or its cast.
 ///
-/// Which of the two, the types say: of a release build nothing remains but the one that applies.
+/// The types decide which of the two it is; in a release build only that one remains.
 #[derive(Debug)]
 pub enum Held<A, T> {
     /// The place, and how its tensor is reached.

@@ -1,5 +1,5 @@
-//! What is given to what computes: a module takes no integers and no truth values, and what narrows takes nothing of the
-//! other 16-bit precision. It says so itself, so that the result it would have had is no second mistake.
+//! Checks of a module's input: no module takes integers or truth values, and one that narrows takes nothing of the other
+//! 16-bit precision. The check itself is the error, so that a missing result does not cause a second one.
 
 use super::{Cast, Casting, Given, Held, Inside, Keep, Late, Moved, Precise, Probe, To, Writing};
 use crate::precision::{AutocastPrecision, BF16, Bool, F16, F32, I64, Rounding, U8};

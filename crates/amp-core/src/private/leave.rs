@@ -1,4 +1,4 @@
-//! Values given away to where only the compiler knows what is expected: a field of a struct, an argument of a function.
+//! Values that are given to a place whose type only the compiler knows: a field of a struct, an argument of a function.
 
 use super::{Cast, Inside, Probe, Recast, To, to};
 use crate::precision::F32;

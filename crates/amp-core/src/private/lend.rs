@@ -1,5 +1,5 @@
-//! Lists and options that are lent to where the compiler knows that ones of F32 are expected: [`leaving`](super::leaving)
-//! says so of their type, and what is widened lives in a slot.
+//! Lists and options that are passed by reference to where the compiler expects ones of F32: [`leaving`](super::leaving) asks
+//! for that type, and widened tensors live in a slot.
 
 use super::{Cast, Inside, Probe, Recast, To, to};
 use crate::precision::F32;

@@ -1,5 +1,4 @@
-//! How many narrowings are made that only types tell of, those of modules and of what they give: `max_casts` is held
-//! against it.
+//! Counts the narrowings that only the types know of, those by modules and of their results, for `max_casts`.
 
 use super::input::Carries;
 use super::{Keep, Probe, To, Writing};

@@ -1,4 +1,4 @@
-//! Calls that train, which a region rejects: one function a method, so that the error names what was called.
+//! Calls that belong to training, which a region rejects: one function for each method, so that the error can name it.
 
 use super::guard::{CalledOn, Own};
 

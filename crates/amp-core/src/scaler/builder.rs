@@ -67,7 +67,7 @@ impl GradScalerBuilder {
         self
     }
 
-    /// A scale that never moves; steps with non-finite gradients are still skipped, and too many of them running are an
+    /// A scale that never moves; steps with non-finite gradients are still skipped, and too many of them in a row are an
     /// error ([`give_up_after`](Self::give_up_after)).
     pub fn static_scale(mut self, scale: f32) -> Self {
         (self.init_scale, self.dynamic) = (scale, false);
@@ -92,8 +92,8 @@ impl GradScalerBuilder {
         self
     }
 
-    /// How many times running the scale may need lowering at its floor, where a static one always is, before
-    /// [`GradScaler::update`] reports an error (5 by default).
+    /// How many times in a row the scale may need lowering below its floor before [`GradScaler::update`] reports an error (5
+    /// by default). A static scale is always at its floor.
     pub fn give_up_after(mut self, steps: u64) -> Self {
         self.patience = steps;
         self

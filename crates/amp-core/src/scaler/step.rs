@@ -24,7 +24,7 @@ impl StepGradients for Gradients<Scaled> {
         let checks = scaler.seen.len();
         let step = scaler.unscaled("step", self)?.step(scaler, optimizer);
         if step.is_err() {
-            // An update counts the steps that were decided.
+            // `update` must not count a step that failed.
             scaler.seen.truncate(checks);
         }
         step
@@ -76,15 +76,17 @@ impl GradScaler {
             None if step.was_taken()? => optimizer.apply(grads)?,
             None => {}
         }
-        // Only now: an update counts the steps that were decided, and a step that failed leaves the check of unscaling.
+        // Only now: a step that failed must not count as one that was decided, nor use up the check made at unscaling.
         self.seen.retain(|other| !(other.parameters.is_empty() && other.checked.is(&seen.checked)));
         self.seen.push(seen);
         Ok(step)
     }
 }
 
-/// Makes these changes of state if the step was taken, and forgets them if not. Where that is known at once, a graph that is
-/// retained can still make them with a later pass.
+/// Makes pending changes of state if the step was taken.
+///
+/// On a CPU a skipped step leaves them alone: a later pass of a retained graph may still make them. A GPU decides by the flag
+/// as it makes them, and then they are spent.
 fn land(pending: Vec<PendingUpdate>, step: Step) -> Result<Step> {
     if step.flag().is_some_and(|skip| skip.device().is_cpu()) && !step.was_taken()? {
         return Ok(step);

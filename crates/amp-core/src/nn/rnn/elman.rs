@@ -6,7 +6,7 @@ use crate::precision::Float;
 use crate::tensor::Tensor;
 use crate::{Device, Result};
 
-/// Recurrent network of one sum a step (`torch.nn.RNN`, batch first), with tanh unless it is told otherwise.
+/// Plain (Elman) recurrent network, with tanh by default (`torch.nn.RNN`, batch first).
 #[derive(Debug)]
 pub struct Rnn {
     stack: Stack,
@@ -19,12 +19,12 @@ impl Rnn {
         Self::stacked(inputs, hidden, 1, false, device)
     }
 
-    /// Several layers, each optionally in both directions.
-    pub fn stacked(inputs: usize, hidden: usize, layers: usize, both: bool, device: &Device) -> Result<Self> {
-        Ok(Self { stack: Stack::new(1, inputs, hidden, layers, both, device)?, relu: false })
+    /// Several layers, each in both directions if `bidirectional`.
+    pub fn stacked(inputs: usize, hidden: usize, layers: usize, bidirectional: bool, device: &Device) -> Result<Self> {
+        Ok(Self { stack: Stack::new(1, inputs, hidden, layers, bidirectional, device)?, relu: false })
     }
 
-    /// With relu for tanh (`nonlinearity="relu"`).
+    /// Uses relu in place of tanh (`nonlinearity="relu"`).
     pub fn relu(mut self) -> Self {
         self.relu = true;
         self
@@ -95,7 +95,7 @@ impl RnnCell {
         Ok(Self { cell: Single::new(1, inputs, hidden, device)?, relu: false })
     }
 
-    /// With relu for tanh (`nonlinearity="relu"`).
+    /// Uses relu in place of tanh (`nonlinearity="relu"`).
     pub fn relu(mut self) -> Self {
         self.relu = true;
         self

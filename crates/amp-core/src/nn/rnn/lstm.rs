@@ -39,9 +39,9 @@ impl Lstm {
         Self::stacked(inputs, hidden, 1, false, device)
     }
 
-    /// Several layers, each optionally in both directions.
-    pub fn stacked(inputs: usize, hidden: usize, layers: usize, both: bool, device: &Device) -> Result<Self> {
-        Ok(Self(Stack::new(4, inputs, hidden, layers, both, device)?))
+    /// Several layers, each in both directions if `bidirectional`.
+    pub fn stacked(inputs: usize, hidden: usize, layers: usize, bidirectional: bool, device: &Device) -> Result<Self> {
+        Ok(Self(Stack::new(4, inputs, hidden, layers, bidirectional, device)?))
     }
 
     /// `[N, T, inputs]` to `[N, T, directions * H]` and the last state, starting from zeros.

@@ -78,7 +78,7 @@ fn sum<P: Float>(a: &Tensor<P>, b: &Tensor<P>, i: usize, hidden: usize) -> Resul
     gate(a, i, hidden)? + gate(b, i, hidden)?
 }
 
-/// One kind of cell, with the states to start from. Methods and not closures, so that what they call is blamed on the
+/// One kind of cell, with the states to start from. A trait and not closures, because `#[track_caller]` methods pass on the
 /// line that called the layer.
 trait Recurrence<P: Float> {
     /// What a cell hands to itself from step to step.

@@ -1,14 +1,14 @@
-//! The receiver of a call that has an operation's name and may be no tensor: it has to be what it is in the call as
-//! written, which moves it, borrows it or borrows it exclusively.
+//! The receiver of a call that is named like an operation but may not be on a tensor. It must be passed as in the call as
+//! written: moved, borrowed, or borrowed exclusively.
 //!
-//! Which of the three a method does, its name does not say; an expansion asks the compiler. In code that is checked for
-//! its types and never runs, the call is made on a reference to the value, while a trait of the expansion gives every
-//! reference a method of that name: who has a method that takes `&self` (or `&mut self`) does not get as far as that
-//! trait's, which tells by the type of its result that there was none. What remains takes `self`. A method may leave the
-//! type of its result to who takes it: the call itself then gives what was asked for ([`Borrowed`], [`Mutates`]).
+//! A method's name does not say which of the three it is, so an expansion asks the compiler. In code that is type-checked but
+//! never runs, the call is made on a reference to the value, while a trait of the expansion gives every reference a method of
+//! that name. A type with a method of its own that takes `&self` (or `&mut self`) uses that and never reaches the trait's,
+//! whose result type says that there was none. What remains takes `self`. A method may leave the type of its result to its
+//! caller: the call itself then decides it ([`Borrowed`], [`Mutates`]).
 //!
-//! The receiver is then one of three expressions. All of them are checked for their types; the two that do not apply
-//! begin with a call that returns [`Void`], so that for moves and borrows they are no part of the function.
+//! The receiver then becomes one of three expressions. All of them are type-checked; the two that do not apply begin with a
+//! call that returns [`Void`], so that the borrow checker does not count their moves and borrows.
 
 use super::probe::{Casts, Copies, level};
 use super::{Cast, Inside, Probe};
