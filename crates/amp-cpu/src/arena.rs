@@ -1,9 +1,9 @@
 //! Memory from the system, lent out in spans: what the pool of buffers stands on.
 //!
-//! A span that comes back joins its free neighbours, and the smallest free range that is large enough serves the next
-//! request, whatever its element type: a step needs hardly more memory than it holds at one time. What outlives a step
-//! ([`lasting`]) lies apart, or it would stand between the buffers of every step: moments and 16-bit weights among the
-//! activations cost a step of ResNet-18 at batch 128 60 MiB of 434, and one of GPT 20 of 251.
+//! A span that comes back joins its free neighbours, and the range serves requests of any size and element type: a step needs
+//! hardly more memory than it holds at one time. Buffers that outlive a step ([`lasting`]) lie apart, so that they do not
+//! divide the memory of every step: moments and 16-bit weights among the activations cost a step of ResNet-18 at batch 128 60 of
+//! 434 MiB, and one of GPT 20 of 251.
 
 mod ranges;
 mod segment;
@@ -18,9 +18,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A cache line: spans begin at one, so that no vector that is loaded from a multiple of its size crosses two.
 const LINE: usize = 64;
 
-/// Spans of up to this many bytes are set aside as they come back, [`ASIDE`] of them at most, for requests of the same size: in
-/// steps of small models finding and joining ranges was a tenth of the instructions beside the kernels'. A larger request has
-/// them join first, so that they stand in nobody's way.
+/// Spans of up to this many bytes are set aside when they come back, [`ASIDE`] of them at most, for requests of the same size: in
+/// steps of small models, finding and joining ranges took a tenth of the instructions outside of kernels. Before a larger
+/// request they are joined, so that they do not divide free ranges.
 const SMALL: usize = 64 << 10;
 const ASIDE: usize = 16;
 
@@ -42,7 +42,7 @@ pub fn lasting<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Some initialised bytes of nobody else's, given back when dropped.
+/// Initialised bytes that nobody else holds, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Span {
     start: NonNull<u8>,
@@ -50,9 +50,9 @@ pub(crate) struct Span {
     lasting: bool,
 }
 
-// SAFETY: a span is the only way to its bytes.
+// SAFETY: a span owns its bytes, which are tied to no thread.
 unsafe impl Send for Span {}
-// SAFETY: as above; a shared span only tells where they are.
+// SAFETY: through a shared span only the address can be read.
 unsafe impl Sync for Span {}
 
 impl Span {
@@ -106,7 +106,7 @@ fn pool() -> MutexGuard<'static, Pool> {
 struct Pool {
     step: Arena,
     lasting: Arena,
-    /// Spans of the step by where they begin and how long they are, the last one to come back at the end.
+    /// Spans of a step that were set aside, as (start, bytes), the latest at the end.
     aside: Vec<(usize, usize)>,
     limit: usize,
 }
@@ -148,7 +148,7 @@ impl Pool {
         self.obey_limit();
     }
 
-    /// Has all that is set aside join its neighbours.
+    /// Joins all spans that were set aside with their free neighbours.
     fn settle(&mut self) {
         for (start, bytes) in self.aside.drain(..) {
             self.step.join(start, bytes, true);

@@ -3,9 +3,9 @@
 use super::segment::{Segment, system};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ranges of this many bytes and more are taken from the first free one with room, where the activations of a step then lie in
-/// the order of their layers and come back in one piece; smaller ones fill what fits them best. A step of ResNet-18 in BF16
-/// at batch 32 spanned 116 MiB of the 112 that it held, and 121 with the best fit up to 4 MiB.
+/// Requests of this many bytes and more take the first free range with room: the activations of a step then lie in the order of
+/// their layers and come back as one range. Smaller requests take the range that fits best. A step of ResNet-18 in BF16 at batch
+/// 32 holds 112 MiB and spans 116 of them; with the best fit for requests of up to 4 MiB it spanned 121.
 const LARGE: usize = 1 << 20;
 
 /// Free bytes in a row.
@@ -54,20 +54,20 @@ impl Arena {
         self.free.iter().find(|(_, range)| range.kept && range.bytes >= bytes).map(|(&start, _)| start)
     }
 
-    /// The smallest kept range with room for `bytes` bytes; of several the one behind the others, which left 32 MiB less of a
-    /// step of ResNet-18 between spans than the first one did.
+    /// The smallest kept range with room for `bytes` bytes; of several the last one, which left 32 MiB less of a step of
+    /// ResNet-18 unused between spans than the first one did.
     fn best_fit(&self, bytes: usize) -> Option<usize> {
         let &(least, _) = self.sizes.range((bytes, 0)..).next()?;
         self.sizes.range((least, 0)..=(least, usize::MAX)).next_back().map(|&(_, start)| start)
     }
 
-    /// Where `bytes` bytes lie in a row, with as few as possible that would be touched anew.
+    /// The start of `bytes` free bytes in a row, chosen so that as few fresh pages as possible are touched.
     fn run(&self, bytes: usize) -> Option<usize> {
         let starts = self.free.keys().filter_map(|&start| Some((self.fresh(start, bytes)?, start)));
         starts.min().map(|(_, start)| start)
     }
 
-    /// How many of the `bytes` bytes from `start` on would be touched anew, if all are free.
+    /// How many of the `bytes` bytes from `start` on are fresh pages; `None` unless all of them are free.
     fn fresh(&self, start: usize, bytes: usize) -> Option<usize> {
         let (mut end, mut fresh) = (start, 0);
         for (&at, range) in self.free.range(start..start + bytes) {
@@ -109,7 +109,8 @@ impl Arena {
         let kept: Vec<(usize, usize)> = self.sizes.iter().copied().collect();
         for (bytes, start) in kept {
             self.remove(start);
-            let kept = !system::give_up(start, bytes);
+            // SAFETY: a free range lies in one segment (`join` stops at their ends), and nobody holds it.
+            let kept = !unsafe { system::release_pages(start, bytes) };
             self.join(start, bytes, kept);
         }
         let idle = |(&start, segment): (&usize, &Segment)| {
@@ -122,7 +123,7 @@ impl Arena {
                 self.remove(at);
             }
             self.segments.remove(&start);
-            // SAFETY: all of it is free.
+            // SAFETY: all of it was free, and its ranges were removed above, so that none of it can be lent any more.
             unsafe { segment.free() };
         }
     }

@@ -3,29 +3,30 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Segments are huge pages of the system, if it has them: fewer faults and fewer misses of the TLB.
+/// Size of a huge page. Segments consist of them where the system has them: fewer page faults and fewer misses of the TLB.
 const HUGE: usize = 2 << 20;
 
-/// Least size of a segment, where the system gives that much. Only what is touched costs memory, and what is free in two
-/// segments is no room for one buffer: with segments of 64 MiB, a step of ResNet-18 whose buffers have 33 MiB needed 70 MiB
-/// more than it held at any time. Elsewhere than on Linux a part of a segment cannot be returned.
+/// Least size of a segment, where the system gives that much. A buffer cannot span two segments: with segments of 64 MiB, a
+/// step of ResNet-18, whose buffers have 33 MiB, needed 70 MiB more than it held at any time. Pages cost nothing until they are
+/// touched. Only on Linux can parts of a segment be returned, so segments are smaller elsewhere.
 const SEGMENT: usize = if cfg!(all(target_os = "linux", target_pointer_width = "64")) { 1 << 30 } else { 64 << 20 };
 
-/// What the system gave.
+/// Memory that the system gave in one piece.
 #[derive(Clone, Copy)]
 pub(super) struct Segment {
     pub bytes: usize,
-    /// What was asked for, of which the segment is the part from a huge page's boundary on.
+    /// The allocation; the segment is the part of it from a huge page's boundary on.
     whole: (NonNull<u8>, Layout),
 }
 
-// SAFETY: it says where memory lies that belongs to no thread; an arena, of which only one thread at a time has hold, frees it.
+// SAFETY: the pointer names an allocation that is tied to no thread, and is only used to free it.
 unsafe impl Send for Segment {}
 
 impl Segment {
-    /// Zeros from the system, untouched, and where they begin; just as many as are needed where it does not give more.
+    /// At least `bytes` bytes of zeros from the system and where they begin: a [`SEGMENT`] if it gives that much, otherwise no
+    /// more than needed.
     pub fn new(bytes: usize) -> (usize, Self) {
-        // With no more than the usual alignment the system's zeros are fresh pages; others would be written.
+        // Allocators zero memory of a larger alignment by writing to it; that of the usual alignment is fresh pages.
         let layout =
             |bytes| Layout::from_size_align(bytes + HUGE, 16).expect("callers ask for what a machine may have");
         // SAFETY: the layout is not empty.
@@ -47,7 +48,7 @@ impl Segment {
     /// # Safety
     /// Nothing of it may be lent.
     pub unsafe fn free(self) {
-        // SAFETY: this is what `new` got; the caller's duty.
+        // SAFETY: `new` got it with this layout, and nobody holds any of it (caller).
         unsafe { dealloc(self.whole.0.as_ptr(), self.whole.1) };
     }
 }
@@ -59,8 +60,8 @@ pub(super) mod system {
 
     const DONTNEED: c_int = 4;
     const HUGEPAGE: c_int = 14;
-    /// The largest page that systems are built with. Where they are larger than one thinks, they are returned whole, with what
-    /// is lent behind the end of the range.
+    /// The largest page size that systems are built with. The system returns whole pages: with a smaller size here, pages that
+    /// also hold lent bytes behind the end of a range would be lost.
     const PAGE: usize = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) { 4 << 10 } else { 64 << 10 };
 
     unsafe extern "C" {
@@ -69,16 +70,19 @@ pub(super) mod system {
 
     /// Asks for huge pages, which the system may not have.
     pub fn prefer_huge(start: usize, bytes: usize) {
-        // SAFETY: the advice changes no content.
+        // SAFETY: this advice changes no content, whatever the address.
         unsafe { madvise(with_exposed_provenance_mut(start), bytes, HUGEPAGE) };
     }
 
-    /// Returns the pages inside to the system: they read as zeros from now on.
-    pub fn give_up(start: usize, bytes: usize) -> bool {
+    /// Returns the whole pages among these bytes to the system, which read as zeros from now on; returns whether it did.
+    ///
+    /// # Safety
+    /// The bytes must lie in one [`Segment`](super::Segment), and nobody may hold any of them.
+    pub unsafe fn release_pages(start: usize, bytes: usize) -> bool {
         let first = start.next_multiple_of(PAGE);
         let whole = (start + bytes).saturating_sub(first) / PAGE * PAGE;
-        // SAFETY: nobody holds these bytes, whole pages of any size that the system may have, and zeros are as good as any
-        // content.
+        // SAFETY: the pages lie inside of the range, which is mapped memory that nobody holds (caller), so nobody sees that its
+        // content becomes zeros.
         whole == 0 || unsafe { madvise(with_exposed_provenance_mut(first), whole, DONTNEED) == 0 }
     }
 }
@@ -88,7 +92,10 @@ pub(super) mod system {
     pub fn prefer_huge(_: usize, _: usize) {}
 
     /// Elsewhere only whole segments can be returned.
-    pub fn give_up(_: usize, _: usize) -> bool {
+    ///
+    /// # Safety
+    /// None is needed here: it does nothing.
+    pub unsafe fn release_pages(_: usize, _: usize) -> bool {
         false
     }
 }
