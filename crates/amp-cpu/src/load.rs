@@ -29,17 +29,17 @@ pub(crate) fn load<T: Compute>(view: &View<'_>, offset: usize, stride: usize, ou
     }
 }
 
-/// Whether lines that are read one after the other are asked for in advance.
+/// Whether lines that are read one after the other are prefetched.
 ///
-/// A Xeon with AMX fetches them by itself, for what it is asked it has the same few buffers: 128 rows by 768 × 3072 took two of
+/// A Xeon with AMX fetches them by itself, into the same few buffers that prefetches use: 128 rows by 768 × 3072 took two of
 /// its threads 10 to 25 % longer with what Zen 5 gains from, of F32 operands 2 to 5 %; left sides that are rounded as lines, 2048 × 768
 /// by 768 × 768 2 to 4 % and 96 products of 256 × 64 by 64 × 256 9 %; depthwise 3 x 3 in BF16 3 to 6 %.
-pub(crate) fn asks_for_lines() -> bool {
+pub(crate) fn prefetches_lines() -> bool {
     Level::current() < Level::Amx
 }
 
-/// Asks for the memory of up to `len` neighbouring elements that will be loaded soon, as far as they are there.
-pub(crate) fn expect(data: Slice<'_>, offset: usize, len: usize) {
+/// Prefetches up to `len` neighbouring elements that will be loaded soon, those that exist.
+pub(crate) fn prefetch_range(data: Slice<'_>, offset: usize, len: usize) {
     let start = offset.min(data.len());
     let soon = data.range(start, len.min(data.len() - start));
     each_dtype!(soon, Slice, elements => prefetch(elements));

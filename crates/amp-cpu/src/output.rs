@@ -122,7 +122,7 @@ impl<'a> Output<'a> {
         let Some(last) = count.checked_sub(1) else { return };
         assert!(offset + last * stride + columns <= self.len && (last == 0 || stride >= columns));
         if bias.len() <= 1 && columns == lines.len && columns == stride {
-            // A line of sixteen takes as long as its loop's setting up: without gaps all of them are one.
+            // Setting up the loop of a short line takes as long as the line: without gaps, all lines are stored as one.
             let values = &mut lines.values[..(last + 1) * columns];
             bias.iter().for_each(|&bias| values.iter_mut().for_each(|value| *value += bias));
             // SAFETY: the rows follow each other, inside the buffer (checked above), this thread's alone (caller).
@@ -153,8 +153,8 @@ impl<'a> Output<'a> {
         pointer.downcast_ref::<*mut T>().map(|p| p.wrapping_add(offset))
     }
 
-    /// Asks for the memory of `rows` rows of `columns` elements, the first at `offset`, the others `stride` apart.
-    pub(crate) fn expect(&self, offset: usize, stride: usize, rows: usize, columns: usize) {
+    /// Prefetches `rows` rows of `columns` elements, the first at `offset`, the others `stride` apart.
+    pub(crate) fn prefetch(&self, offset: usize, stride: usize, rows: usize, columns: usize) {
         let (start, size): (*const u8, usize) = match self.pointer {
             Pointer::F16(p) => (p.cast_const().cast(), size_of::<f16>()),
             Pointer::BF16(p) => (p.cast_const().cast(), size_of::<bf16>()),
@@ -191,7 +191,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Asks for memory that will be read soon.
+/// Prefetches elements that will be read soon.
 pub(crate) fn prefetch<T>(elements: &[T]) {
     prefetch_at(elements.as_ptr(), elements.len());
 }
@@ -233,7 +233,7 @@ unsafe fn scatter<S: Copy + Default, T: Real>(
     }
 }
 
-/// Rows of a result, with what is rounded into them; only [`Output::store_rows`] makes one.
+/// Rows of a result, and the sums that are rounded into them; only [`Output::store_rows`] makes one.
 struct Rows<'a, S, T> {
     /// The first row: `columns` elements from here and from each `stride` on are writable by this thread alone.
     to: *mut S,
@@ -262,7 +262,7 @@ impl<S, T: Real + Cast<S>> Kernel for Rows<'_, S, T> {
     }
 }
 
-/// [`Rows`] for which there is an instruction, but no arithmetic that a compiler sees it in.
+/// [`Rows`] of F16: there is an instruction for rounding to it, which the compiler does not find by itself.
 struct RowsOfF16<'a, T>(Rows<'a, f16, T>);
 
 impl<T: Real> Kernel for RowsOfF16<'_, T> {

@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::convert::Compute;
-use crate::load::expect;
+use crate::load::prefetch_range;
 use crate::lockstep::{Elements, Upcoming};
 use crate::simd::{Kernel, LANES, Level, Simd, dispatch};
 use crate::walk::{Run, Walk, copy_run};
@@ -118,10 +118,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Asks for the memory of elements `at..at + len`, as far as they are there, where all lie one after the other.
-    pub fn expect(&self, at: usize, len: usize) {
+    /// Prefetches elements `at..at + len`, those that exist, if all lie one after the other.
+    pub fn prefetch(&self, at: usize, len: usize) {
         if let Some(Run { start, stride: 1, .. }) = self.walk.single_run() {
-            expect(self.data, start + at, len);
+            prefetch_range(self.data, start + at, len);
         }
     }
 

@@ -5,7 +5,7 @@ use super::softmax::{Dot, Scale, Slopes};
 use super::{AHEAD, Attend, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::gemm::operand::Operand;
 use crate::gemm::product::Strips;
-use crate::load::{expect, load};
+use crate::load::{load, prefetch_range};
 use crate::math::Float;
 use crate::num::{Num, Real};
 use crate::output::{Finished, Output};
@@ -154,7 +154,7 @@ impl<E: Attend> Backward<'_, E> {
             let (left, right) = lines.split_at_mut(grad.depth);
             for (row, mean) in means.iter_mut().enumerate() {
                 // Rows of a head lie too far apart for the hardware to see a pattern.
-                expect(y.view.data, y.offset + (row + AHEAD) * y.row_stride, y.depth);
+                prefetch_range(y.view.data, y.offset + (row + AHEAD) * y.row_stride, y.depth);
                 load(&grad.view, grad.offset + row * grad.row_stride, grad.depth_stride, left);
                 load(&y.view, y.offset + row * y.row_stride, y.depth_stride, right);
                 *mean = dispatch(Dot(left, right));

@@ -17,7 +17,7 @@ use crate::convert::Compute;
 use crate::gemm::dot;
 use crate::gemm::kernel::{Kernel, Multiply};
 use crate::gemm::operand::{Matrix, Operand};
-use crate::load::{computes_in_f64, expect, offset_of};
+use crate::load::{computes_in_f64, offset_of, prefetch_range};
 use crate::math::Float;
 use crate::num::Num;
 use crate::simd::{Level, dispatch};
@@ -157,7 +157,7 @@ impl<'a, E: Attend> Problem<'a, E> {
         }
         for (row, line) in rows.clone().zip(out.chunks_exact_mut(left.depth(width))) {
             // Rows of a head lie too far apart for the hardware to see a pattern.
-            expect(operand.view.data, operand.offset + (row + AHEAD) * operand.row_stride, width);
+            prefetch_range(operand.view.data, operand.offset + (row + AHEAD) * operand.row_stride, width);
             E::load(&operand.view, operand.offset + row * operand.row_stride, operand.depth_stride, &mut line[..width]);
             line[width..].fill(E::default());
         }

@@ -108,11 +108,11 @@ impl<'a, T: Real> Target<'a, T> {
         Some((Rows { to, stride: self.channels }, self.bias.get(channel..channel + columns).unwrap_or_default()))
     }
 
-    /// Asks for the memory of all channels of `count` pixels, where they lie together.
-    pub(super) fn expect(&self, image: usize, first: usize, count: usize) {
+    /// Prefetches all channels of `count` pixels, where they lie together.
+    pub(super) fn prefetch(&self, image: usize, first: usize, count: usize) {
         if self.order == MemoryOrder::ChannelsLast {
             let at = self.place([image, 0, first]);
-            self.output.expect(at, 0, 1, count * self.channels);
+            self.output.prefetch(at, 0, 1, count * self.channels);
         }
     }
 

@@ -46,8 +46,8 @@ pub(super) struct Rows<T> {
 }
 
 impl<T> Rows<T> {
-    /// Asks for the memory of a pixel's row.
-    pub(super) fn expect(&self, pixel: &Pixel, columns: usize) {
+    /// Prefetches a pixel's row.
+    pub(super) fn prefetch(&self, pixel: &Pixel, columns: usize) {
         prefetch_at(self.to.wrapping_add(pixel.index * self.stride), columns);
     }
 }

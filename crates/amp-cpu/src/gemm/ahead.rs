@@ -7,7 +7,7 @@
 
 use super::operand::Matrix;
 use super::product::{Place, Sink};
-use crate::load::expect;
+use crate::load::prefetch_range;
 use crate::output::Finished;
 use crate::scratch::Plain;
 use std::ops::Range;
@@ -27,11 +27,11 @@ impl<T: Plain, S: Sink<T>> Sink<T> for Ahead<'_, S> {
         for matrix in self.next.iter().flatten() {
             let (lines, len, stride) = matrix.along_memory();
             for line in done[0] * lines / (m * n)..done[1] * lines / (m * n) {
-                expect(matrix.view.data, matrix.offset + line * stride, len);
+                prefetch_range(matrix.view.data, matrix.offset + line * stride, len);
             }
         }
         if !stores {
-            self.sink.expect(rows, columns);
+            self.sink.prefetch(rows, columns);
         }
     }
 

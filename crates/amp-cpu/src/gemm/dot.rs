@@ -31,7 +31,7 @@ use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
 use crate::convert::{Cast, Compute};
-use crate::load::{asks_for_lines, load};
+use crate::load::{load, prefetches_lines};
 use crate::output::prefetch;
 use crate::scratch::same_bytes_mut;
 use crate::simd::{Kernel, Level, Simd, dispatch};
@@ -154,9 +154,9 @@ impl Kernel for Rounding<'_> {
             let narrow: bf16 = value.converted();
             narrow.to_bits().into()
         };
-        let asks = asks_for_lines();
+        let prefetches = prefetches_lines();
         for g in 0..self.groups {
-            for line in self.lines.chunks(self.stride.max(1)).skip((g + AHEAD) * 2).take(2).filter(|_| asks) {
+            for line in self.lines.chunks(self.stride.max(1)).skip((g + AHEAD) * 2).take(2).filter(|_| prefetches) {
                 prefetch(&line[..line.len().min(self.panels * COLUMNS)]);
             }
             for p in 0..self.panels {

@@ -139,9 +139,9 @@ impl Places {
         self.start + row * self.row_stride + column * self.column_stride
     }
 
-    fn expect(&self, output: &Output, rows: Range<usize>, columns: Range<usize>) {
+    fn prefetch(&self, output: &Output, rows: Range<usize>, columns: Range<usize>) {
         if !self.turned {
-            output.expect(self.at(rows.start, columns.start), self.row_stride, rows.len(), columns.len());
+            output.prefetch(self.at(rows.start, columns.start), self.row_stride, rows.len(), columns.len());
         }
     }
 
@@ -166,11 +166,11 @@ struct Rounded<'a, T> {
 }
 
 impl<T: Real> Sink<T> for Rounded<'_, T> {
-    fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
+    fn prefetch(&self, rows: Range<usize>, columns: Range<usize>) {
         if let Some(residual) = &self.residual {
-            residual.expect(rows.clone(), columns.clone());
+            residual.prefetch(rows.clone(), columns.clone());
         }
-        self.places.expect(&self.output, rows, columns);
+        self.places.prefetch(&self.output, rows, columns);
     }
 
     fn store(&self, row: usize, column: usize, values: &mut [T]) {

@@ -3,7 +3,7 @@
 use super::kernel::Multiply;
 use super::panel::Panel;
 use crate::View;
-use crate::load::{asks_for_lines, expect};
+use crate::load::{prefetch_range, prefetches_lines};
 use crate::scratch;
 use std::ops::Range;
 
@@ -115,11 +115,11 @@ impl Matrix<'_> {
     fn pack_lines<E: Multiply>(&self, start: usize, rows: usize, depth: usize, long: usize, out: &mut [E]) {
         let gapless = self.depth_stride == 1 && self.row_stride == depth && long == depth;
         let (lines, len) = if gapless { (1, rows * depth) } else { (rows, depth) };
-        let asks = asks_for_lines();
+        let prefetches = prefetches_lines();
         for (line, out) in out.chunks_exact_mut(len.next_multiple_of(long)).take(lines).enumerate() {
             let from = start + line * self.row_stride;
-            if asks {
-                expect(self.view.data, from + AHEAD * self.row_stride, len);
+            if prefetches {
+                prefetch_range(self.view.data, from + AHEAD * self.row_stride, len);
             }
             E::load(&self.view, from, self.depth_stride, &mut out[..len]);
             out[len..].fill(E::default());

@@ -1,7 +1,7 @@
 //! Panels: packed vectors, side by side, in the order in which a tile kernel reads them.
 
 use super::kernel::Multiply;
-use crate::load::asks_for_lines;
+use crate::load::prefetches_lines;
 use crate::output::{prefetch, prefetch_at};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::transpose::{transpose, transpose_groups};
@@ -136,11 +136,11 @@ impl<E: Multiply, const WIDTH: usize> Kernel for Across<'_, E, WIDTH> {
         const BLOCK: usize = 4;
         let width = if WIDTH == 0 { self.width } else { WIDTH };
         let ahead = (AHEAD / (self.group * self.panels * width * size_of::<E>()).max(1)).min(MOST);
-        let asks = asks_for_lines();
+        let prefetches = prefetches_lines();
         for first in (0..self.groups).step_by(BLOCK) {
             let block = first..self.groups.min(first + BLOCK);
             let next = self.lines.chunks(self.stride.max(1)).skip((first + ahead) * self.group);
-            for line in next.take(block.len() * self.group).filter(|_| asks) {
+            for line in next.take(block.len() * self.group).filter(|_| prefetches) {
                 prefetch(&line[..line.len().min(self.panels * width)]);
             }
             for p in 0..self.panels {

@@ -35,7 +35,7 @@ pub(crate) trait Sink<T: Plain>: Sync {
     fn store(&self, row: usize, column: usize, values: &mut [T]);
 
     /// Announces rows and columns that will be stored soon.
-    fn expect(&self, _rows: Range<usize>, _columns: Range<usize>) {}
+    fn prefetch(&self, _rows: Range<usize>, _columns: Range<usize>) {}
 
     /// Announces a tile that is about to be computed, or several side by side; `stores` says whether it writes its result
     /// at its [`place`](Self::place).

@@ -66,11 +66,11 @@ impl<'a> Residual<'a> {
         }
     }
 
-    /// Asks for the memory of some rows and columns, where these lie side by side.
-    pub fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
+    /// Prefetches some rows and columns, where these lie side by side.
+    pub fn prefetch(&self, rows: Range<usize>, columns: Range<usize>) {
         if self.column_stride == 1 {
             let first = self.offset + columns.start;
-            rows.for_each(|row| load::expect(self.view.data, first + row * self.row_stride, columns.len()));
+            rows.for_each(|row| load::prefetch_range(self.view.data, first + row * self.row_stride, columns.len()));
         }
     }
 }

@@ -94,7 +94,7 @@ impl<'a, E: Multiply> Task<'a, E> {
             let first = if self.last > 0 { here.start - self.rows.start } else { 0 };
             let strip = &mut sums[first * self.stride..][..self.kernel.left.width * self.stride];
             if ends {
-                self.sink.expect(here.clone(), self.columns.clone());
+                self.sink.prefetch(here.clone(), self.columns.clone());
             }
             if !multiply(here.clone(), strip) && ends {
                 let lines = Finished { values: &mut strip[..here.len() * self.stride], len: self.stride };

@@ -45,9 +45,9 @@ impl<'a> Span<'a> {
         self.source.fill(start, out);
     }
 
-    /// Asks for the memory of elements `start .. start + len`, where that is one piece.
-    pub fn expect(&self, start: usize, len: usize) {
-        self.source.expect(start, len);
+    /// Prefetches elements `start..start + len`, if they lie in one piece.
+    pub fn prefetch(&self, start: usize, len: usize) {
+        self.source.prefetch(start, len);
     }
 
     /// The memory of the elements from `start` on, where that is one piece.

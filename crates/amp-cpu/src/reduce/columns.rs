@@ -149,7 +149,7 @@ impl Columns<'_> {
         if rows.len() <= ROWS {
             let mut scratch = Buffer::new();
             for row in rows {
-                self.span.expect(self.first + (row + AHEAD) * self.step, out.len());
+                self.span.prefetch(self.first + (row + AHEAD) * self.step, out.len());
                 let row = self.span.read_lazily(self.first + row * self.step, out.len(), &mut scratch);
                 fold.add(row, out);
             }

@@ -194,7 +194,7 @@ impl<E: Convolve> Part<'_, E> {
                 let expected = onto.filter(|_| !begun);
                 for (tile, pixels) in class.pixels.chunks_exact(rows).enumerate() {
                     if let (Some(onto), Some(next)) = (expected, class.pixels.get((tile + 1) * rows..)) {
-                        next.iter().take(rows).for_each(|pixel| onto.expect(pixel, columns));
+                        next.iter().take(rows).for_each(|pixel| onto.prefetch(pixel, columns));
                     }
                     // SAFETY: the runs of every pixel end inside `data` and the panel holds the columns of all of them, each
                     // pixel has its place in `sums` (asserted), so one of the band's, for all of which `finish` has a place;

@@ -106,7 +106,7 @@ impl Short<'_> {
                 for y in (0..band.len()).step_by(self.at_once) {
                     let size = [self.at_once.min(band.len() - y), width];
                     let (first, pixels) = ((band.start + y) * width, size[0] * width);
-                    self.target.expect(image, first, pixels);
+                    self.target.prefetch(image, first, pixels);
                     let (data, panels) = (&data[y * line..], &self.panels[..]);
                     let rows = Rows { data, offsets, line, size, pitch, panels, outputs };
                     // SAFETY: a `Kernel` is only made for levels that the CPU has; tasks differ in the image or the rows that

@@ -18,7 +18,7 @@ pub(super) use weight::kernels;
 use super::super::images::Images;
 use super::super::lattice::{Lattice, Phase, Tap};
 use crate::gemm::kernel::Full;
-use crate::load::{asks_for_lines, expect};
+use crate::load::{prefetch_range, prefetches_lines};
 use crate::num::Real;
 use crate::scratch;
 use crate::simd::{LANES, Lanes, Simd};
@@ -178,8 +178,8 @@ fn load<T: Full>(
     let start = source.start(image, channels.start, y) + x.start * next;
     if count == lanes && next == lanes {
         // Rows of a page of memory each would all be waited for anew.
-        if asks_for_lines() {
-            expect(source.view.data, start + to.len(), to.len());
+        if prefetches_lines() {
+            prefetch_range(source.view.data, start + to.len(), to.len());
         }
         return T::load(source.view, start, 1, to);
     }

@@ -1,7 +1,7 @@
-//! Products whose operands are not all finite: what has no halves is left out, and computed in F32 afterwards.
+//! Products whose operands are not all finite: their elements that are NaN are left out, and computed in F32 afterwards.
 //!
-//! The low part of an infinity is no number, so neither is any sum that it goes into, and sums of finite parts are finite. Whoever
-//! packs such a number says so before a tile is computed from it: until then nobody looks for sums that are no numbers.
+//! The low part of an infinity is NaN, and so is every sum that it goes into, while sums of finite parts are finite. Packing
+//! such a number sets a flag before a tile is computed from it; as long as it is not set, sums are not searched for NaN.
 
 use crate::gemm::kernel::Multiply;
 use crate::gemm::operand::Matrix;
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Columns that are left out together: those of a tile, so that threads make no difference.
 const BLOCK: usize = super::super::SIDE;
 
-/// A sink that keeps sums that are no numbers from another.
+/// A sink that hands sums on to another, except for NaN.
 pub(super) struct Finite<'a> {
     sink: &'a dyn Sink<f32>,
     /// Rows and columns of the product.
     size: [usize; 2],
-    /// Whether an operand has a number that is not finite.
+    /// Whether an element of an operand is not finite.
     found: AtomicBool,
     /// For each row, and each block of columns within one, whether it was left out.
     left_out: OnceLock<Vec<AtomicBool>>,
@@ -30,7 +30,7 @@ impl<'a> Finite<'a> {
         Self { sink, size, found: AtomicBool::new(false), left_out: OnceLock::new() }
     }
 
-    /// Says that an operand has a number that is not finite.
+    /// Notes that an element of an operand is not finite.
     pub(super) fn found(&self) {
         self.found.store(true, Relaxed);
     }
@@ -54,8 +54,8 @@ impl<'a> Finite<'a> {
 }
 
 impl Sink<f32> for Finite<'_> {
-    fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
-        self.sink.expect(rows, columns);
+    fn prefetch(&self, rows: Range<usize>, columns: Range<usize>) {
+        self.sink.prefetch(rows, columns);
     }
 
     fn tiled(&self, rows: Range<usize>, columns: Range<usize>, stores: bool) {
