@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 
 /// Room for `LEN` elements, of which only those that were asked for are ever touched.
 ///
-/// A small tensor must not pay for clearing all of it: in folds that did it was a tenth of the instructions of a step of one
-/// small layer. In whole cache lines: as the stack has it, every vector of 64 bytes would lie across two, and functions of BF16
+/// A small tensor must not pay for clearing all of it: in folds, that took a tenth of the instructions of a step of one small
+/// layer. It is aligned to cache lines: otherwise every vector of 64 bytes would lie across two of them, and functions of BF16
 /// would take 5 to 14 % longer.
 #[repr(align(64))]
 pub(crate) struct Buffer<T, const LEN: usize = CHUNK> {

@@ -5,7 +5,7 @@
 //!
 //! The crate imports no sibling; `amp-core` is its only caller and checks shapes before it calls.
 
-// Where an instruction set is missing, so is what calls the parts that only its kernels use.
+// On other targets, nothing calls the code that only the kernels of these instruction sets use.
 #![cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code, unused_imports, unused_variables))]
 
 mod arena;

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// Elements that a kernel works on at a time: operands widened to F32 stay in the first-level cache.
 pub(crate) const CHUNK: usize = 1024;
 
-/// How long an element takes, which decides from how many on a second thread pays.
+/// How expensive an element is: from how many elements on a second thread pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {
     /// Loads, a few instructions, a store.
@@ -75,7 +75,7 @@ pub(crate) const WORTH_A_THREAD: usize = 1 << 17;
 /// How many pieces work is cut into at most: enough for threads to even out, whatever their number.
 const PIECES: usize = 64;
 
-/// Parts for each thread: enough for one to help out another that was held up.
+/// Parts for each thread: enough that the others can take over from one that was held up.
 const PARTS: usize = 4;
 
 /// Runs `task(0)` to `task(count - 1)`, on several threads where `work` operations in total are worth it.

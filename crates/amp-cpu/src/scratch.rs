@@ -4,8 +4,8 @@ use crate::arena::Span;
 use half::{bf16, f16};
 use std::cell::RefCell;
 
-/// More bytes come from where tensors do, and lie where an activation was or will be: sides of products that are packed whole.
-/// Kept apart, they were 10 MiB more of a step of GPT in BF16.
+/// Requests of more bytes, such as operands that are packed whole, are served by the pool of tensors, in memory that activations
+/// had or will have. Kept by each thread, they made a step of GPT in BF16 10 MiB larger.
 const LARGE: usize = 1 << 20;
 
 /// A cache line: buffers begin at one, so that no vector that is loaded from a multiple of its size crosses two.
@@ -56,7 +56,7 @@ pub(crate) fn with<T: Plain, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) ->
     result
 }
 
-/// Lines of so many bytes at least. Not generic, as [`keep`]: there are hundreds of callers.
+/// Lines of at least `bytes` bytes. Like [`keep`] not generic, because there are hundreds of callers.
 fn take(bytes: usize) -> Vec<Line> {
     let count = bytes.div_ceil(size_of::<Line>());
     let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();

@@ -4,8 +4,8 @@
 //! function that may use the best instruction set of this machine. Bodies are plain loops that LLVM vectorises, so
 //! `run` and everything it calls per element must be `#[inline(always)]`.
 //!
-//! `AMP_CPU=portable|avx2|avx512|avx512bf16|amx` forces a level; one that the machine lacks is replaced by the best it
-//! has, and a name that is none is left out of account: both are said once on the standard error stream.
+//! `AMP_CPU=portable|avx2|avx512|avx512bf16|amx` forces a level. One that the machine lacks is replaced by the best it has, and
+//! an unknown name is ignored; either is reported once on the standard error stream.
 
 mod lanes;
 mod level;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
-/// How often an idle thread looks for work before it sleeps: some tens of microseconds.
+/// How often an idle thread looks for work before it sleeps: this takes some tens of microseconds.
 const LOOKS: usize = 1 << 10;
 
 /// Threads that kernels of this process use; 0 until somebody asks.
@@ -53,7 +53,7 @@ fn configured() -> Option<usize> {
     let own = text("AMP_NUM_THREADS");
     let threads = own.as_ref().and_then(number);
     if let (None, Some(text)) = (threads, own) {
-        eprintln!("amp: AMP_NUM_THREADS={text}: not a number from 1 on; it is left out of account");
+        eprintln!("amp: AMP_NUM_THREADS={text} is ignored: it must be a whole number of at least 1");
     }
     threads.or_else(|| number(&text("RAYON_NUM_THREADS")?))
 }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_threads_that_is_none_is_said_once() {
+    fn an_invalid_number_of_threads_is_reported_once() {
         if std::env::var_os("AMP_NUM_THREADS").is_some() {
             std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(num_threads))));
             assert!(num_threads() >= 1);
@@ -310,7 +310,7 @@ mod tests {
         let program = std::env::current_exe().expect("the test binary has a path");
         let said = |threads: &str| {
             let mut again = std::process::Command::new(&program);
-            again.args(["--nocapture", "--exact", "threads::tests::a_number_of_threads_that_is_none_is_said_once"]);
+            again.args(["--nocapture", "--exact", "threads::tests::an_invalid_number_of_threads_is_reported_once"]);
             let output = again.env("AMP_NUM_THREADS", threads).output().expect("the test binary starts");
             assert!(output.status.success());
             String::from_utf8(output.stderr).expect("text")
@@ -318,7 +318,7 @@ mod tests {
         for none in ["abc", "0", "-1", "1.5"] {
             assert_eq!(
                 said(none),
-                format!("amp: AMP_NUM_THREADS={none}: not a number from 1 on; it is left out of account\n")
+                format!("amp: AMP_NUM_THREADS={none} is ignored: it must be a whole number of at least 1\n")
             );
         }
         assert_eq!(said("") + &said(" 3"), "");

@@ -24,8 +24,9 @@ pub(super) fn alive(saved: &View, grad: &View, out: DType) -> Option<Storage> {
     Some(output)
 }
 
-/// Writes 0 to `grad` where `saved` is 0 or below, if both hold floats of one type of at most 32 bits one after the other; whether
-/// they do. The bits of [`unary_grad`](super::unary_grad), without memory of its own.
+/// Writes 0 to `grad` where `saved` is 0 or below: [`unary_grad`](super::unary_grad), bit for bit, without memory of its own.
+///
+/// Returns false, and does nothing, unless both are contiguous and hold floats of one type of at most 32 bits.
 pub fn relu_grad_in_place(saved: &View, grad: &mut Storage) -> bool {
     let alike = saved.logical == grad.dtype() && saved.layout.count() == grad.len();
     match (grad.as_mut_slice(), bits(saved)) {

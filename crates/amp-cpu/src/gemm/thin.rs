@@ -115,7 +115,7 @@ fn turned<T: Full>(left: &[T], b: &Matrix, columns: &Range<usize>, sums: &mut [T
     });
 }
 
-/// All of [`turned`] for one row of F32, where the machine can; whether it did.
+/// All of [`turned`] for one row of F32, where the machine can; returns whether it did.
 fn at_once<T: Full>(left: &[T], side: Side<T>, sums: &mut [T]) -> bool {
     TypeId::of::<T>() == TypeId::of::<f32>()
         && add_products(same_bytes(side.values), side.row, same_bytes(left), same_bytes_mut(sums))

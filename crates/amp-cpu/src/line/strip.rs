@@ -1,7 +1,7 @@
 //! Lines along an axis that is not the last lie side by side: a strip of neighbours is worked on row by row.
 //!
-//! Turned into rows on one thread, and those of a second operand gathered one by one, softmax along the first axis of
-//! 4096 x 1024 F32 took 26 ms on two threads of a Zen 5 and its gradient 65, and takes 1.7 and 4.6.
+//! Softmax along the first axis of 4096 x 1024 F32 takes 1.7 ms like that, and its gradient 4.6, on two threads of a Zen 5; with
+//! lines transposed on one thread, and those of a second operand gathered one by one, they took 26 and 65 ms.
 
 use super::{Cut, Span, WORK};
 use crate::lockstep::Elements;

@@ -1,7 +1,7 @@
-//! Transposing small matrices: what brings the channels of a pixel together, or its neighbours.
+//! Transposing small matrices: it brings the channels of a pixel together, or neighbouring pixels of a channel.
 //!
-//! Rows that are not there are read, with an empty mask, from where a row is: on Zen 5 such a read of a page that is not
-//! mapped takes 150 ns, which made twelve rows four times as expensive as sixteen.
+//! Missing rows are read with an empty mask, at the address of a row that exists: reading an unmapped page so takes 150 ns on
+//! Zen 5, which made twelve rows four times as expensive as sixteen.
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +16,8 @@ pub(crate) fn transpose<T: Plain>(from: &[T], from_stride: usize, size: [usize; 
     transpose_at::<T, 1>(Level::current(), from, from_stride, size, to, to_stride);
 }
 
-/// `sums[row] += Σ from[row * stride + column] * factors[column]`, along the columns in order, where the machine turns squares in
-/// registers, of which nothing is stored; whether it does. The bits of a sum of transposed lines.
+/// `sums[row] += Σ from[row * stride + column] * factors[column]`, along the columns in order and with the bits of a sum of
+/// transposed lines; returns false, and does nothing, where the machine cannot transpose in registers.
 pub(crate) fn add_products(from: &[f32], stride: usize, factors: &[f32], sums: &mut [f32]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if Level::current() >= Level::Avx512 {

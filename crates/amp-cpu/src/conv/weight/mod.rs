@@ -80,7 +80,7 @@ pub(super) fn compute_with<E: Convolve>(
     let groups = x.layout.shape[1] / inputs;
     let channels = inputs.max(outputs / groups / lattice.step.iter().product::<usize>());
     let (images, elements) = (x.layout.shape[0], limits.band.max(size / 2));
-    // Sums of so large a gradient are not worth having in parts.
+    // Partial sums of so large a gradient would cost more than they gain.
     let (turns, large) = (inputs.is_multiple_of(kernel.columns), limits.partial / size < PARTS);
     let of_batch = if turns && large { limits.whole.max(elements) } else { elements };
     let batches = kernel.streamed().zip(Batch::bands(images, channels, lattice, of_batch));
@@ -119,22 +119,28 @@ pub(super) fn compute_with<E: Convolve>(
         }
     });
     let values = E::Sum::same(partial.as_slice()).expect("just made of this type");
-    let (output, taps) = (Output::new(into), kh * kw);
-    let row = inputs * taps;
+    add_parts(values, parts, Target { shape: weight, into, accumulate });
+}
+
+/// Adds up the partial sums in order and writes or adds them to the gradient.
+fn add_parts<T: Real>(values: &[T], parts: usize, Target { shape, into, accumulate }: Target) {
+    let [outputs, inputs, kh, kw] = shape;
+    let (size, taps) = (into.len(), kh * kw);
+    let (output, row) = (Output::new(into), inputs * taps);
     parallel::for_each(outputs, 2 * parts * size, |o| {
-        scratch::with(2 * row, |buffer: &mut [E::Sum]| {
+        scratch::with(2 * row, |buffer: &mut [T]| {
             let (total, turned) = buffer.split_at_mut(row);
             let of_part = |part: usize| &values[part * size + o * row..][..row];
             let total = if parts == 1 { of_part(0) } else { added(parts, of_part, total) };
             // The sums list the channels of each tap, the kernel lists the taps of each channel.
-            let turn = |to: &mut [E::Sum]| transpose(total, inputs, [taps, inputs], to, taps);
+            let turn = |to: &mut [T]| transpose(total, inputs, [taps, inputs], to, taps);
             // SAFETY: every task has its own output channel.
             unsafe {
                 if accumulate {
                     turn(turned);
                     output.accumulate(o * row, 1, turned);
                 } else {
-                    turn(E::Sum::same_mut(&mut output.part(o * row, row)).expect("a gradient has the sums' type"));
+                    turn(T::same_mut(&mut output.part(o * row, row)).expect("a gradient has the sums' type"));
                 }
             }
         });

@@ -4,8 +4,8 @@
 //! which has three bits at most and is no less than 2^-24, so both are exact. Each 32 steps of the depth (a tile's) lie as high
 //! parts and then low ones, and tiles sum `low·high + high·high + high·low`, of a depth of up to [`SHORT`] `low·low` too.
 //!
-//! Infinite numbers have no such parts (`∞·low` would be no number wherever `low` is zero): F32 arithmetic takes over where
-//! they are ([`finite`]).
+//! Infinities have no such parts (`∞·low` is NaN wherever `low` is zero): the elements that depend on them are computed in F32
+//! ([`finite`]).
 //!
 //! **Error.** `|low| <= 2^-8·|x|`, so leaving out `low·low` costs at most `2^-16·Σ|a·b|`, as much as 256 roundings of the
 //! sum: of a few terms that cancel it was most of the error of a result ([33, 2] · [2, 65], off by a unit in its last place),
@@ -71,7 +71,7 @@ fn kernel(depth: usize) -> Kernel<bf16> {
 /// A matrix of F16 as its parts.
 struct Halves<'a> {
     matrix: &'a Matrix<'a>,
-    /// Told of numbers that have none.
+    /// Told of elements that are not finite.
     finite: &'a Finite<'a>,
 }
 

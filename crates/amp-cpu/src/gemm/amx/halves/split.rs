@@ -63,7 +63,7 @@ impl<T: Source> Kernel for Split<'_, T> {
     }
 }
 
-/// Splits some numbers; `rests` remembers any that is not finite, whose rest is no number.
+/// Splits some numbers; `rests` remembers any that is not finite, whose rest is NaN.
 #[inline(always)]
 fn halve(from: [f32; STEP], highs: &mut [bf16; STEP], lows: &mut [bf16; STEP], rests: &mut [f32; STEP]) {
     for (((x, high), low), rests) in from.iter().zip(highs).zip(lows).zip(rests) {
