@@ -1,6 +1,6 @@
 //! Where tensors live and which kernels run on them.
 
-use crate::backend::{Backend, CpuBackend};
+use crate::backend::{Backend, Buffer, CpuBackend};
 use crate::{Error, Result};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -65,6 +65,14 @@ impl Device {
 
     pub(crate) fn backend(&self) -> &dyn Backend {
         self.0.as_deref().unwrap_or(&CpuBackend)
+    }
+
+    /// A buffer of this device on `other`: the same handle if that is this device, otherwise a copy by way of the host.
+    pub(crate) fn transfer(&self, buffer: &Buffer, other: &Self) -> Result<Buffer> {
+        if self == other {
+            return Ok(buffer.clone());
+        }
+        other.backend().upload(self.backend().download(buffer)?)
     }
 
     /// An error unless both are the same device.

@@ -10,6 +10,7 @@ pub mod backend;
 mod device;
 mod error;
 pub mod io;
+mod locks;
 pub mod memory;
 pub mod nn;
 mod ops;

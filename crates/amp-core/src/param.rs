@@ -4,16 +4,17 @@ use crate::Result;
 use crate::autograd::{Differentiable, Edge, GradMode, Leaf, Typed, grad_mode};
 use crate::backend::Buffer;
 use crate::device::Device;
+use crate::locks::{lock, read, write};
 use crate::optim::Skip;
 use crate::precision::{Element, F32};
 use crate::raw::{RawTensor, Value};
+use crate::shape::check_same;
 use crate::tensor::Tensor;
-use crate::{Error, raw};
 use amp_cpu::{DType, Layout};
 use std::fmt;
 use std::marker::PhantomPinned;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, RwLock, RwLockWriteGuard, Weak};
 
 /// A trainable tensor: an F32 master that optimizers update in place.
 ///
@@ -89,12 +90,9 @@ impl Parameter {
     /// Replaces the value by a copy of `tensor`.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the shapes differ; the parameter is then unchanged.
+    /// [`Error::Shape`](crate::Error::Shape) when the shapes differ; the parameter is then unchanged.
     pub fn set(&self, tensor: &Tensor<F32>) -> Result<()> {
-        if tensor.raw.shape() != &self.0.layout.shape {
-            let expected = format!("{:?}", self.0.layout.shape);
-            return Err(Error::Shape { op: "set", what: "the new value", expected, found: tensor.raw.shape().into() });
-        }
+        check_same("set", "the new value", self.dims(), tensor.dims())?;
         let tensor = tensor.to_device(&self.0.device)?;
         let buffer = self.0.device.backend().copy(tensor.raw.operand()?, DType::F32)?;
         self.replace(Value::new(self.0.device.clone(), buffer, true));
@@ -113,12 +111,12 @@ impl Parameter {
 
     /// Path in the model that [`Module::parameters`](crate::nn::Module::parameters) was last called on; empty before.
     pub fn name(&self) -> String {
-        self.0.leaf.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.0.leaf.name).clone()
     }
 
     /// Remembers a path, unless a longer one is known: then this model is part of the one with that path.
     pub(crate) fn name_as(&self, path: &str) {
-        let mut name = self.0.leaf.name.write().unwrap_or_else(PoisonError::into_inner);
+        let mut name = write(&self.0.leaf.name);
         if path.len() >= name.len() {
             path.clone_into(&mut name);
         }
@@ -130,8 +128,8 @@ impl Parameter {
     }
 
     /// The present value.
-    pub(crate) fn value(&self) -> Arc<raw::Value> {
-        self.0.value.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn value(&self) -> Arc<Value> {
+        read(&self.0.value).clone()
     }
 
     /// Locks the value for writing in place.
@@ -139,7 +137,7 @@ impl Parameter {
     /// A graph or tensor that still reads it keeps the old memory: then the guard holds a copy, and a tensor taken
     /// earlier never changes. Several parameters are locked in the order of their ids.
     pub(crate) fn write(&self) -> Result<ParameterGuard<'_>> {
-        let mut slot = self.0.value.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = write(&self.0.value);
         let own = Arc::get_mut(&mut slot).is_some_and(|value| value.buffer.is_unique());
         if !own {
             let whole = RawTensor { value: slot.clone(), layout: self.0.layout, logical: DType::F32, edge: None };
@@ -150,7 +148,7 @@ impl Parameter {
     }
 
     fn replace(&self, value: Value) {
-        *self.0.value.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+        *write(&self.0.value) = Arc::new(value);
     }
 }
 
@@ -201,13 +199,13 @@ impl PendingUpdate {
 
     /// Makes the change, unless it has been made already, or the step was skipped.
     pub(crate) fn land(&self, skip: Option<&Skip>) -> Result<()> {
-        let change = self.change.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let change = lock(&self.change).take();
         change.map_or(Ok(()), |change| change(skip))
     }
 
     /// Whether the change is still to be made.
     pub(crate) fn is_open(&self) -> bool {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        lock(&self.change).is_some()
     }
 
     pub(crate) fn downgrade(&self) -> Weak<Mutex<Option<Change>>> {

@@ -10,7 +10,7 @@ use amp_cpu::{DType, Dims};
 use std::cell::RefCell;
 use std::sync::Arc;
 #[cfg(not(test))]
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Where the global random stream stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ fn with_state<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
 #[cfg(not(test))]
 fn with_global<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
     static STATE: Mutex<RandomState> = Mutex::new(RandomState { seed: 0, offset: 0 });
-    f(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
+    f(&mut crate::locks::lock(&STATE))
 }
 
 /// Unit tests run side by side, each in a thread: what one draws must not move the numbers of another.

@@ -5,6 +5,7 @@ use crate::optim::Step;
 use crate::precision::Element;
 use crate::random::{RandomState, random_state, reserve, set_random_state};
 use crate::raw::{RawTensor, Value};
+use crate::shape::check_same;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
 use std::array;
@@ -177,10 +178,7 @@ impl<P: Element> Input<P> {
     /// [`Error::Shape`] when the shapes differ.
     pub fn set(&self, tensor: &Tensor<P>) -> Result<()> {
         let own = &self.tensor.raw;
-        if tensor.raw.shape() != own.shape() {
-            let expected = format!("{:?}", own.shape());
-            return Err(Error::Shape { op: "set", what: "the new value", expected, found: tensor.raw.shape().into() });
-        }
+        check_same("set", "the new value", own.shape(), tensor.dims())?;
         let from = tensor.raw.to_device(own.device())?;
         own.value.copies().try_for_each(|buffer| own.backend().overwrite(from.operand()?, buffer))
     }

@@ -231,6 +231,15 @@ pub(crate) fn axes(op: &'static str, given: &[isize], rank: usize) -> Result<Vec
     Ok(found)
 }
 
+/// An error unless `found` is the shape `expected`.
+pub(crate) fn check_same(op: &'static str, what: &'static str, expected: &[usize], found: &[usize]) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let found = Dims::new(found).expect("the shape of a tensor");
+    Err(Error::Shape { op, what, expected: format!("{expected:?}"), found: found.into() })
+}
+
 /// The product of sizes, or an error where no tensor could have it.
 pub(crate) fn product(op: &'static str, sizes: &[usize]) -> Result<usize> {
     let shape = sizes.into_shape(op)?;

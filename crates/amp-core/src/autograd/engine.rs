@@ -8,6 +8,7 @@ use super::peaks::{Lookout, Peaks};
 use super::rows::{Rows, Which};
 use super::watch;
 use crate::autograd::{IdMap, IdSet};
+use crate::locks::lock;
 use crate::param::PendingUpdate;
 use crate::raw::RawTensor;
 use crate::{Error, Result};
@@ -15,8 +16,8 @@ use amp_cpu::DType;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 /// What a backward pass leaves behind.
 #[derive(Debug, Default)]
@@ -110,7 +111,7 @@ pub(super) fn step(
     if !wanted.contains(&node.id) {
         return Ok(());
     }
-    let mut held = node.held.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = lock(&node.held);
     // Behind a retained graph several passes have the same changes: those of the pass that is stepped with land.
     if retain {
         collected.pending.extend(held.pending.iter().rev().cloned());

@@ -9,16 +9,18 @@ use super::rows::{Rows, Which};
 use super::scale_state::{IsUnscaled, ScaleState, ScaleTag, Unscaled};
 use crate::autograd::{IdMap, IdSet};
 use crate::backend::Buffer;
+use crate::locks::{lock, unlocked};
 use crate::order::elementwise;
 use crate::param::{Parameter, PendingUpdate};
 use crate::precision::{Element, F32, I64};
 use crate::raw::RawTensor;
+use crate::shape::check_same;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{Binary, DType, Dims};
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Gradients of one backward pass, or the sum of several, by parameter or tensor.
 ///
@@ -138,8 +140,8 @@ impl<S: ScaleState> Gradients<S> {
             };
             self.grads.insert(id, sum);
         }
-        let landed = other.pending.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.pending.get_mut().unwrap_or_else(PoisonError::into_inner).extend(landed);
+        let landed = std::mem::take(unlocked(&mut other.pending));
+        unlocked(&mut self.pending).extend(landed);
         Ok(())
     }
 
@@ -196,7 +198,7 @@ impl<S: ScaleState> Gradients<S> {
 
     /// State changes of the forward passes; each is handed out once.
     pub(crate) fn take_pending(&self) -> Vec<PendingUpdate> {
-        std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.pending))
     }
 
     /// The changes of layers that one of `parameters` belongs to, and of layers without any gradient, which no optimizer's step
@@ -207,7 +209,7 @@ impl<S: ScaleState> Gradients<S> {
             let ids = update.parameters();
             ids.iter().any(|id| trained.contains(id)) || !ids.iter().any(|id| self.grads.contains_key(id))
         };
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).extract_if(.., decided).collect()
+        lock(&self.pending).extract_if(.., decided).collect()
     }
 
     /// What the backward pass saw of a gradient: for tests.
@@ -259,7 +261,6 @@ impl<S: ScaleState> Gradients<S> {
     where
         S: IsUnscaled,
     {
-        let found = *grad.raw.shape();
         self.check()?;
         self.multiply_out()?;
         (self.fresh, self.changed) = (false, true);
@@ -273,10 +274,7 @@ impl<S: ScaleState> Gradients<S> {
             let expected = "one that has a gradient here";
             return Err(Error::argument("set", "the parameter or tensor", expected, "one without"));
         };
-        if *slot.shape() != found {
-            let expected = format!("{:?}", slot.shape());
-            return Err(Error::Shape { op: "set", what: "the new gradient", expected, found: found.into() });
-        }
+        check_same("set", "the new gradient", slot.shape(), grad.dims())?;
         *slot = grad.raw.cast_view(slot.logical)?;
         Ok(())
     }

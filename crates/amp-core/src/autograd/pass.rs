@@ -10,12 +10,13 @@ use super::watch;
 use crate::Result;
 use crate::autograd::IdSet;
 use crate::backend::Buffer;
+use crate::locks::lock;
 use crate::order::{elementwise, order_of, tensor, walk};
 use crate::raw::RawTensor;
 use amp_cpu::{Binary, DType, Dims, MemoryOrder};
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 /// One node's turn in the backward walk.
 pub(crate) struct Pass<'a> {
@@ -98,7 +99,7 @@ impl<'a> Pass<'a> {
         if !plain || relu.retain.load(Ordering::Relaxed) || watch::on() {
             return None;
         }
-        match &relu.held.lock().unwrap_or_else(PoisonError::into_inner).turn {
+        match &lock(&relu.held).turn {
             Some(Turn::Relu(signs)) => signs.output().map(|y| (y, before)),
             _ => None,
         }
@@ -263,7 +264,7 @@ fn narrowed_by(edge: &Edge, wanted: &IdSet) -> Option<DType> {
 fn viewed_in(edge: &Edge) -> Option<DType> {
     let Edge::Node(node) = edge else { return None };
     let [Some(from)] = &node.inputs[..] else { return None };
-    let held = node.held.lock().unwrap_or_else(PoisonError::into_inner);
+    let held = lock(&node.held);
     let views = matches!(held.turn, Some(Turn::Sizes(_))) && from.shape().count() == node.shape.count();
     match from.dtype() {
         _ if !views || node.dtype != DType::F32 => None,

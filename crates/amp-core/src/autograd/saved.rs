@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::backend::{Buffer, MemoryOrder};
 use crate::device::Device;
+use crate::locks::lock;
 use crate::order::{order_of, tensor, walk};
 use crate::raw::{RawTensor, Value};
 use amp_cpu::{Compare, DType, Dims, Layout, Unary};
@@ -10,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -192,19 +193,19 @@ impl SavedSigns {
 
     /// Calls `body` with the bits, eight in a byte.
     pub(crate) fn with_bits<T>(&self, body: impl FnOnce(&Buffer) -> T) -> T {
-        body(&self.held.lock().unwrap_or_else(PoisonError::into_inner).value.buffer)
+        body(&lock(&self.held).value.buffer)
     }
 
     /// The output, if it is still held and row-major.
     pub(crate) fn output(&self) -> Option<RawTensor> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = lock(&self.held);
         let whole = held.logical.is_float() && held.layout.is_contiguous();
         whole.then(|| held.detached())
     }
 
     /// Replaces the output, if it is still held, by a bit for each element; called when a 16-bit copy of it is made.
     pub(crate) fn shrink(&self) -> Result<()> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.held);
         if held.logical.is_float() {
             *held = dead(&held, self.order)?;
         }
@@ -213,7 +214,7 @@ impl SavedSigns {
 
     /// `grad` where the output is not 0, in precision `out`.
     pub(crate) fn grad(&self, grad: &RawTensor, out: DType) -> Result<RawTensor> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = lock(&self.held);
         let masked = match held.logical {
             DType::U8 => walk(self.order, [grad], |backend, [grad]| backend.alive(&held.value.buffer, grad, out))?,
             _ => None,

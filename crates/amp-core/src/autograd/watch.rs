@@ -5,13 +5,14 @@
 
 use super::graph::{Edge, Node};
 use crate::autograd::IdMap;
+use crate::locks::read;
 use crate::raw::RawTensor;
 use amp_cpu::DType;
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The first place where a value was not finite.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,7 +156,7 @@ pub(super) fn finish<'n>(nodes: impl Iterator<Item = &'n Arc<Node>>, grads: &IdM
     let mut bad = Vec::new();
     for edge in nodes.flat_map(|node| node.inputs.iter().flatten()) {
         let Edge::Leaf(leaf) = edge else { continue };
-        let name = leaf.name.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let name = read(&leaf.name).clone();
         let name = if name.is_empty() { format!("a tensor of shape {:?}", leaf.shape) } else { format!("`{name}`") };
         let finite = grads.get(&leaf.id).is_none_or(|grad| matches!(magnitude(grad), None | Some((0, _))));
         if !finite && !bad.contains(&name) {

@@ -5,6 +5,7 @@ use crate::autograd::watching;
 use crate::ops::linear_add;
 use crate::param::Parameter;
 use crate::precision::Float;
+use crate::shape::check_same;
 use crate::tensor::Tensor;
 use crate::{DType, Device, Error, Result};
 
@@ -42,9 +43,8 @@ impl Linear {
                 found: found.into(),
             });
         };
-        if let Some(b) = bias.as_ref().filter(|b| b.dims() != [outputs]) {
-            let (expected, found) = (format!("[{outputs}]"), *b.tensor().raw.shape());
-            return Err(Error::Shape { op: "Linear", what: "the bias", expected, found: found.into() });
+        if let Some(bias) = &bias {
+            check_same("Linear", "the bias", &[outputs], bias.dims())?;
         }
         Ok(Self { weight, bias })
     }

@@ -2,14 +2,16 @@
 
 use crate::autograd::{Edge, grad_enabled};
 use crate::backend::Buffer;
+use crate::locks::{lock, read, write};
 use crate::param::PendingUpdate;
 use crate::precision::{Element, F32, I64};
 use crate::raw::RawTensor;
+use crate::shape::check_same;
 use crate::tensor::Tensor;
-use crate::{Device, Error, Result};
+use crate::{Device, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 /// A persistent tensor of a module that no optimizer touches (`register_buffer`), such as a running mean.
 ///
@@ -43,7 +45,7 @@ impl Statistics {
     /// Replaces the value at once, whether or not a step is taken.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the shapes differ.
+    /// [`Error::Shape`](crate::Error::Shape) when the shapes differ.
     pub fn set(&self, tensor: &Tensor<F32>) -> Result<()> {
         self.set_raw(tensor.raw.detached())
     }
@@ -54,21 +56,18 @@ impl Statistics {
     }
 
     pub(crate) fn raw(&self) -> RawTensor {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.0).clone()
     }
 
     /// Changes the memory in place; tensors taken earlier keep the old one.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Buffer) -> Result<()>) -> Result<()> {
-        let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = write(&self.0);
         change(slot.own()?)
     }
 
     pub(crate) fn set_raw(&self, value: RawTensor) -> Result<()> {
-        let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if slot.shape() != value.shape() {
-            let expected = format!("{:?}", slot.shape());
-            return Err(Error::Shape { op: "set", what: "the new value", expected, found: value.shape().into() });
-        }
+        let mut slot = write(&self.0);
+        check_same("set", "the new value", slot.shape(), value.shape())?;
         *slot = value.cast_view(slot.logical)?;
         Ok(())
     }
@@ -137,14 +136,14 @@ impl Waiting {
     /// optimizers share gradients, the one that has the layer's `parameters` decides about it.
     pub(crate) fn add(&self, y: &RawTensor, parameters: Arc<[u64]>, change: Change) -> Result<()> {
         let update = PendingUpdate::new(change, parameters);
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.0);
         // Of forwards without a graph only the latest can still be meant by a later `commit`, and none of those that a
         // recorded one follows: the first run of a checkpointed segment is such a one.
         entries.retain(|entry| matches!(entry, Entry::InGraph(_)) && entry.is_open());
         let entry = match &y.edge {
             Some(Edge::Node(node)) if grad_enabled() => {
                 let weak = update.downgrade();
-                node.held.lock().unwrap_or_else(PoisonError::into_inner).pending.push(update);
+                lock(&node.held).pending.push(update);
                 Entry::InGraph(weak)
             }
             _ if grad_enabled() => return update.land(None),
@@ -156,7 +155,7 @@ impl Waiting {
 
     /// Makes all changes that are still open.
     pub(super) fn commit(&self) -> Result<()> {
-        let entries = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let entries = std::mem::take(&mut *lock(&self.0));
         entries.into_iter().try_for_each(|entry| match entry {
             Entry::InGraph(weak) => weak.upgrade().map_or(Ok(()), |slot| PendingUpdate::from(slot).land(None)),
             Entry::Here(update) => update.land(None),

@@ -2,13 +2,14 @@
 
 use super::kernel::{binary, reduce, unary};
 use super::normalize::{Affine, channels, checked_values, normalize};
+use crate::Result;
 use crate::autograd::{Pass, Saved, record};
 use crate::backend::Statistics;
 use crate::order::{order_of, pixels, tensor};
 use crate::precision::{Element, Float, full_range};
 use crate::raw::RawTensor;
+use crate::shape::check_same;
 use crate::tensor::Tensor;
-use crate::{Error, Result};
 use amp_cpu::{Binary, DType, Dims, Layout, NormKind, Reduce, Unary};
 
 full_range! {
@@ -156,10 +157,7 @@ pub(super) fn check_given(x: &RawTensor, statistics: [&RawTensor; 2], affine: Af
     let channels = channels("batch_norm", x)?;
     affine.check("batch_norm", x, &[channels])?;
     for (what, statistic) in ["the running mean", "the running variance"].into_iter().zip(statistics) {
-        if **statistic.shape() != [channels] {
-            let (expected, found) = (format!("[{channels}]"), *statistic.shape());
-            return Err(Error::Shape { op: "batch_norm", what, expected, found: found.into() });
-        }
+        check_same("batch_norm", what, &[channels], statistic.shape())?;
     }
     Ok(())
 }
@@ -174,7 +172,7 @@ impl<P: Float> Tensor<P> {
     /// Statistics, arithmetic and result are F32 (F64 for F64); half storage is widened as it is loaded.
     ///
     /// # Errors
-    /// [`Error::Shape`] when a channel has a single value, whose variance says nothing.
+    /// [`Error::Shape`](crate::Error::Shape) when a channel has a single value, whose variance says nothing.
     #[track_caller]
     pub fn batch_norm_train(
         &self,

@@ -7,6 +7,7 @@ use crate::backend::Operand;
 use crate::order::{reduce, tensor};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
+use crate::shape::check_same;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result};
 use amp_cpu::{Conv2d, Dims, Layout, MemoryOrder, Reduce};
@@ -264,15 +265,7 @@ impl Conv {
         }
         if let Some(bias) = bias {
             x.device().check_same(bias.device(), self.op)?;
-            if **bias.shape() != [made] {
-                let found = *bias.shape();
-                return Err(Error::Shape {
-                    op: self.op,
-                    what: "the bias",
-                    expected: format!("[{made}]"),
-                    found: found.into(),
-                });
-            }
+            check_same(self.op, "the bias", &[made], bias.shape())?;
         }
         let size = match self.direction {
             Direction::Forward => self.spec.output_size([height, width], [kh, kw]),

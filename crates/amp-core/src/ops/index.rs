@@ -127,14 +127,7 @@ fn index_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) 
     base.device().check_same(src.device(), OP)?;
     let mut expected = *base.shape();
     expected[axis] = index.layout.count();
-    if src.shape() != &expected {
-        return Err(Error::Shape {
-            op: OP,
-            what: "the source",
-            expected: format!("{expected:?}"),
-            found: src.shape().into(),
-        });
-    }
+    shape::check_same(OP, "the source", &expected, src.shape())?;
     let size = base.shape()[axis];
     base.backend().check_indices(OP, index.operand()?, size, None)?;
     let (b, i, s) = (base.operand()?, index.operand()?, src.operand()?);

@@ -88,10 +88,7 @@ impl<P: Element> Tensor<P> {
         let Some(first) = tensors.first() else {
             return Err(Error::argument("stack", "tensors", "one or more", "none"));
         };
-        if let Some(other) = tensors.iter().find(|t| t.dims() != first.dims()) {
-            let (what, expected) = ("each tensor", format!("{:?}", first.dims()));
-            return Err(Error::Shape { op: "stack", what, expected, found: other.raw.shape().into() });
-        }
+        tensors.iter().try_for_each(|t| shape::check_same("stack", "each tensor", first.dims(), t.dims()))?;
         let axis = shape::axis("stack", axis, first.rank() + 1)?;
         [first.dims(), &[1]].concat().into_shape("stack")?;
         let parts = tensors.iter().map(|t| t.unsqueeze(axis as isize)).collect::<Result<Vec<_>>>()?;

@@ -6,6 +6,7 @@ use crate::autograd::{Pass, Saved, SavedInput, Spread, record};
 use crate::backend::{Buffer, Operand};
 use crate::precision::{Element, Float, SamePrecision};
 use crate::raw::RawTensor;
+use crate::shape::check_same;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{Dims, Layout, Unary};
@@ -173,10 +174,7 @@ pub(super) fn check(
     shape[last] = weight[0];
     if let Some(bias) = bias {
         x.device().check_same(bias.device(), op)?;
-        if **bias.shape() != [weight[0]] {
-            let (expected, found) = (format!("[{}]", weight[0]), *bias.shape());
-            return Err(Error::Shape { op, what: "the bias", expected, found: found.into() });
-        }
+        check_same(op, "the bias", &[weight[0]], bias.shape())?;
     }
     crate::IntoShape::into_shape(shape, op)
 }

@@ -6,7 +6,7 @@ use crate::backend::{Buffer, MemoryOrder, NormGrads, Operand};
 use crate::order::{order_of, pixels, tensor};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
-use crate::shape::IntoShape;
+use crate::shape::{IntoShape, check_same};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{DType, Dims, NormKind};
@@ -36,9 +36,7 @@ impl<'a> Affine<'a> {
         for (what, parameter) in [("the weight", self.weight), ("the bias", self.bias)] {
             let Some(parameter) = parameter else { continue };
             x.device().check_same(parameter.device(), op)?;
-            if **parameter.shape() != *shape {
-                return Err(Error::Shape { op, what, expected: format!("{shape:?}"), found: parameter.shape().into() });
-            }
+            check_same(op, what, shape, parameter.shape())?;
         }
         Ok(())
     }

@@ -51,10 +51,7 @@ impl<P: Element> Tensor<P> {
         const OP: &str = "index_copy";
         let at = shape::axis(OP, axis, self.rank())?;
         let index = spread(OP, index, at, self.dims())?;
-        if src.dims() != index.dims() {
-            let (expected, found) = (format!("{:?}", index.dims()), src.raw.shape().into());
-            return Err(Error::Shape { op: OP, what: "the source", expected, found });
-        }
+        shape::check_same(OP, "the source", index.dims(), src.dims())?;
         self.scatter(axis, &index, src)
     }
 

@@ -18,10 +18,7 @@ impl<P: Float> Tensor<P> {
             let found = self.raw.shape().into();
             return Err(Error::Rank { op: OP, what: "the input", expected: "4 dimensions", found });
         };
-        if indices.dims() != self.dims() {
-            let (expected, found) = (format!("{:?}", self.dims()), indices.raw.shape().into());
-            return Err(Error::Shape { op: OP, what: "the indices", expected, found });
-        }
+        shape::check_same(OP, "the indices", self.dims(), indices.dims())?;
         let [height, width] = size.into_extent();
         let pixels = shape::product(OP, &[height, width])?;
         let none = Self::zeros([n, channels, pixels], self.device())?;

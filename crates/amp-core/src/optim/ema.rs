@@ -4,6 +4,7 @@ use super::Step;
 use crate::backend::Buffer;
 use crate::param::Parameter;
 use crate::raw::RawTensor;
+use crate::shape::check_same;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::DType;
@@ -89,15 +90,7 @@ impl Ema {
             return Err(Error::argument("Ema::copy_to", "the number of parameters", expected, to.len()));
         }
         for (p, average) in to.iter().zip(&self.averages) {
-            if p.dims() != &**average.shape() {
-                let (what, expected) = ("a parameter", format!("{:?}", average.shape()));
-                return Err(Error::Shape {
-                    op: "Ema::copy_to",
-                    what,
-                    expected,
-                    found: (*p.tensor().raw.shape()).into(),
-                });
-            }
+            check_same("Ema::copy_to", "a parameter", average.shape(), p.dims())?;
         }
         to.iter().zip(&self.averages).try_for_each(|(p, average)| p.set(&Tensor::from_raw(average.detached())))
     }

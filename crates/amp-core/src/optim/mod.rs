@@ -170,12 +170,9 @@ impl Skip {
         &self.flag
     }
 
-    /// The flag on a device; synchronises if it is another one.
+    /// The flag on `device`; synchronises if it is another one.
     pub(crate) fn on(&self, device: &Device) -> Result<Buffer> {
-        if device == &self.device {
-            return Ok(self.flag.clone());
-        }
-        device.backend().upload(self.device.backend().download(&self.flag)?)
+        self.device.transfer(&self.flag, device)
     }
 }
 

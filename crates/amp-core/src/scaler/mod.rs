@@ -19,6 +19,7 @@ pub use step::StepGradients;
 
 use crate::autograd::{Checked, Gradients, ScaleTag, Scaled, Unscaled, Watch, next_id};
 use crate::backend::Buffer;
+use crate::locks::{lock, unlocked};
 use crate::optim::{Optimizer, Step, describe};
 use crate::param::Parameter;
 use crate::raw::RawTensor;
@@ -27,7 +28,7 @@ use crate::{Device, Error, Result};
 use amp_cpu::Storage;
 use amp_cpu::optim::{ScaleRule, ScaleState};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Scales losses so that F16 gradients neither vanish nor overflow (`torch.amp.GradScaler`).
 ///
@@ -146,7 +147,8 @@ impl GradScaler {
         let factors = match self.enabled {
             true => {
                 let Factors { scale, inverse, .. } = self.factors()?;
-                Some((self.on(&scale, loss.device())?, self.on(&inverse, loss.device())?))
+                let on_loss = |factor| self.device.transfer(factor, loss.device());
+                Some((on_loss(&scale)?, on_loss(&inverse)?))
             }
             false => None,
         };
@@ -205,7 +207,7 @@ impl GradScaler {
         if self.seen.is_empty() {
             return Err(Error::NothingChecked);
         }
-        let flags = self.seen.iter().map(|seen| self.on(&seen.flag()?, &self.device)).collect::<Result<Vec<_>>>()?;
+        let flags = self.seen.iter().map(|seen| seen.flag_on(&self.device)).collect::<Result<Vec<_>>>()?;
         let flags: Vec<&Buffer> = flags.iter().collect();
         self.device.backend().next_scale(&self.rule, &flags, &mut self.state)?;
         self.forget_factors();
@@ -254,7 +256,7 @@ impl GradScaler {
     fn factors(&self) -> Result<Factors> {
         let backend = self.device.backend();
         let recording = backend.recording();
-        let mut known = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.factors);
         if let Some(factors) = known.as_ref().filter(|f| f.recording == recording) {
             return Ok(factors.clone());
         }
@@ -263,7 +265,7 @@ impl GradScaler {
     }
 
     fn forget_factors(&mut self) {
-        *self.factors.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        *unlocked(&mut self.factors) = None;
     }
 
     fn tag(&self) -> ScaleTag {
@@ -285,14 +287,6 @@ impl GradScaler {
         self.state = upload(state, &self.device)?;
         self.forget_factors();
         Ok(())
-    }
-
-    /// A small buffer of this scaler on `device`.
-    fn on(&self, buffer: &Buffer, device: &Device) -> Result<Buffer> {
-        if device == &self.device {
-            return Ok(buffer.clone());
-        }
-        device.backend().upload(self.device.backend().download(buffer)?)
     }
 }
 
@@ -321,6 +315,11 @@ impl Seen {
             false => self.parameters.iter().filter_map(|p| self.checked.index.get(&p.id()).copied()).collect(),
         };
         sums.backend().any_non_finite(&sums.value.buffer, &which)
+    }
+
+    /// The flag on `device`; synchronises if the gradients are on another one.
+    fn flag_on(&self, device: &Device) -> Result<Buffer> {
+        self.checked.sums.device().transfer(&self.flag()?, device)
     }
 
     /// The first parameter, in the optimizer's order, whose gradient is not finite; synchronises with the device.

@@ -4,6 +4,7 @@ use super::Tensor;
 use crate::autograd::{Collected, Differentiable, Gradients, IdSet, Unscaled, Walk, grad_ids, run};
 use crate::precision::{Float, FullRange};
 use crate::raw::RawTensor;
+use crate::shape::check_same;
 use crate::{Error, Result};
 use amp_cpu::Dims;
 
@@ -92,10 +93,7 @@ impl<P: Float> Tensor<P> {
     /// [`Error::Shape`] when the gradient has another shape; [`Error::NoGraph`] when nothing requires a gradient.
     pub fn backward_with(&self, grad: &Self) -> Result<Gradients<Unscaled>> {
         self.device().check_same(grad.device(), "backward_with")?;
-        if grad.raw.shape() != self.raw.shape() {
-            let (expected, found) = (format!("{:?}", self.raw.shape()), *grad.raw.shape());
-            return Err(Error::Shape { op: "backward_with", what: "the gradient", expected, found: found.into() });
-        }
+        check_same("backward_with", "the gradient", self.dims(), grad.dims())?;
         let collected = run(&self.raw, grad.raw.detached(), Walk::default())?;
         Ok(Gradients::new(collected, Default::default(), None))
     }

@@ -21,7 +21,7 @@ impl Rnn {
 
     /// Several layers, each in both directions if `bidirectional`.
     pub fn stacked(inputs: usize, hidden: usize, layers: usize, bidirectional: bool, device: &Device) -> Result<Self> {
-        Ok(Self { stack: Stack::new(1, inputs, hidden, layers, bidirectional, device)?, relu: false })
+        Ok(Self { stack: Stack::new("Rnn", 1, inputs, hidden, layers, bidirectional, device)?, relu: false })
     }
 
     /// Uses relu in place of tanh (`nonlinearity="relu"`).

@@ -18,7 +18,7 @@ impl Gru {
 
     /// Several layers, each in both directions if `bidirectional`.
     pub fn stacked(inputs: usize, hidden: usize, layers: usize, bidirectional: bool, device: &Device) -> Result<Self> {
-        Ok(Self(Stack::new(3, inputs, hidden, layers, bidirectional, device)?))
+        Ok(Self(Stack::new("Gru", 3, inputs, hidden, layers, bidirectional, device)?))
     }
 
     /// `[N, T, inputs]` to `[N, T, directions * H]` and the last states `[layers * directions, N, H]`, from zeros.

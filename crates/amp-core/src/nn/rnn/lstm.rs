@@ -41,7 +41,7 @@ impl Lstm {
 
     /// Several layers, each in both directions if `bidirectional`.
     pub fn stacked(inputs: usize, hidden: usize, layers: usize, bidirectional: bool, device: &Device) -> Result<Self> {
-        Ok(Self(Stack::new(4, inputs, hidden, layers, bidirectional, device)?))
+        Ok(Self(Stack::new("Lstm", 4, inputs, hidden, layers, bidirectional, device)?))
     }
 
     /// `[N, T, inputs]` to `[N, T, directions * H]` and the last state, starting from zeros.

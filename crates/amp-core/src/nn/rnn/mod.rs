@@ -104,6 +104,7 @@ struct Stack {
 
 impl Stack {
     fn new(
+        op: &'static str,
         gates: usize,
         inputs: usize,
         hidden: usize,
@@ -112,7 +113,7 @@ impl Stack {
         device: &Device,
     ) -> Result<Self> {
         if layers == 0 {
-            return Err(Error::argument("RNN", "layers", "at least 1", layers));
+            return Err(Error::argument(op, "layers", "at least 1", layers));
         }
         let directions = 1 + usize::from(bidirectional);
         let mut cells = Vec::new();
