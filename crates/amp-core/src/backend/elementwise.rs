@@ -81,15 +81,17 @@ pub trait Elementwise {
         Ok(None)
     }
 
-    /// `grad` times the derivative of [`losses`](Self::losses), where there are such, with respect to `x`, or to the target.
+    /// `grad` times the derivative of [`losses`](Self::losses) of `operands` `x` and `t`: with respect to `t` if `of_target`,
+    /// otherwise to `x`. Only called on devices that have losses.
     fn loss_grad(
         &self,
-        _loss: PairLoss,
-        _operands: [Operand<'_>; 2],
-        _grad: Operand<'_>,
-        _of_target: bool,
-        _out: DType,
+        loss: PairLoss,
+        operands: [Operand<'_>; 2],
+        grad: Operand<'_>,
+        of_target: bool,
+        out: DType,
     ) -> Result<Buffer> {
+        let _ = (loss, operands, grad, of_target, out);
         unreachable!("a device that has losses has their gradient")
     }
 }

@@ -34,7 +34,8 @@ pub trait Memory {
     fn copy_into(&self, x: Operand<'_>, into: &mut Buffer, at: &Layout) -> Result<()>;
 
     /// Operands one after the other along `axis`; their other sizes are the same.
-    fn join(&self, _op: &'static str, parts: &[Operand<'_>], axis: usize, out: DType) -> Result<Buffer> {
+    fn join(&self, op: &'static str, parts: &[Operand<'_>], axis: usize, out: DType) -> Result<Buffer> {
+        let _ = op;
         let mut shape = parts[0].layout.shape;
         shape[axis] = parts.iter().map(|part| part.layout.shape[axis]).sum();
         let (mut buffer, mut at) = (self.unwritten(shape.count(), out)?, Layout::contiguous(shape));

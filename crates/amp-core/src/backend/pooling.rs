@@ -90,38 +90,42 @@ pub trait Pooling {
         out: (DType, MemoryOrder),
     ) -> Result<Buffer>;
 
-    /// Images at the places of a grid `[N, h, w, 2]`; nothing where element-wise operations find them as well.
+    /// Images at the places of a grid `[N, h, w, 2]`; `None` where element-wise operations are to compute it.
     fn grid_sample(
         &self,
-        _x: Operand<'_>,
-        _grid: Operand<'_>,
-        _how: Sampling,
-        _out: (DType, MemoryOrder),
+        x: Operand<'_>,
+        grid: Operand<'_>,
+        how: Sampling,
+        out: (DType, MemoryOrder),
     ) -> Result<Option<Buffer>> {
+        let _ = (x, grid, how, out);
         Ok(None)
     }
 
-    /// Gradient of [`grid_sample`](Self::grid_sample) with respect to images of `input`, where these are sampled.
+    /// Gradient of [`grid_sample`](Self::grid_sample) with respect to images of size `input`. Only called on devices that have
+    /// `grid_sample`.
     fn grid_sample_grad(
         &self,
-        _grad: Operand<'_>,
-        _grid: Operand<'_>,
-        _input: [usize; 2],
-        _how: Sampling,
-        _out: (DType, MemoryOrder),
+        grad: Operand<'_>,
+        grid: Operand<'_>,
+        input: [usize; 2],
+        how: Sampling,
+        out: (DType, MemoryOrder),
     ) -> Result<Buffer> {
+        let _ = (grad, grid, input, how, out);
         unreachable!("a device that samples images has their gradient")
     }
 
-    /// Gradient of [`grid_sample`](Self::grid_sample) with respect to the grid, where images are sampled.
+    /// Gradient of [`grid_sample`](Self::grid_sample) with respect to the grid. Only called on devices that have `grid_sample`.
     fn grid_sample_grad_grid(
         &self,
-        _x: Operand<'_>,
-        _grid: Operand<'_>,
-        _grad: Operand<'_>,
-        _how: Sampling,
-        _out: DType,
+        x: Operand<'_>,
+        grid: Operand<'_>,
+        grad: Operand<'_>,
+        how: Sampling,
+        out: DType,
     ) -> Result<Buffer> {
+        let _ = (x, grid, grad, how, out);
         unreachable!("a device that samples images has the gradient of the places")
     }
 }

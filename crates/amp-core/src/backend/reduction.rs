@@ -24,44 +24,44 @@ pub trait Reduction {
     /// Values sorted along an axis and the positions (I64) they came from; stable, NaN counts as largest.
     fn sort(&self, x: Operand<'_>, axis: usize, descending: bool) -> Result<(Buffer, Buffer)>;
 
-    /// The first `count` elements of each line of [`sort`](Self::sort); nothing where that does as well.
-    fn topk(
-        &self,
-        _x: Operand<'_>,
-        _axis: usize,
-        _count: usize,
-        _descending: bool,
-    ) -> Result<Option<(Buffer, Buffer)>> {
+    /// The first `count` elements of each line of [`sort`](Self::sort); `None` where `sort` is as fast.
+    fn topk(&self, x: Operand<'_>, axis: usize, count: usize, descending: bool) -> Result<Option<(Buffer, Buffer)>> {
+        let _ = (x, axis, count, descending);
         Ok(None)
     }
 
     /// Position (I64) of the middle element along an axis, which stays with size 1: of the lower of two, or of a NaN unless these
-    /// are `left_out`; nothing where [`sort`](Self::sort) finds it as well.
-    fn median(&self, _x: Operand<'_>, _axis: usize, _left_out: bool) -> Result<Option<Buffer>> {
+    /// are `left_out`; `None` where [`sort`](Self::sort) is as fast.
+    fn median(&self, x: Operand<'_>, axis: usize, left_out: bool) -> Result<Option<Buffer>> {
+        let _ = (x, axis, left_out);
         Ok(None)
     }
 
     /// The largest or least elements so far along an axis and their positions (I64): the later of equals, NaN once it has come;
-    /// nothing where element-wise operations find them as well.
-    fn running_extreme(&self, _max: bool, _x: Operand<'_>, _axis: usize) -> Result<Option<(Buffer, Buffer)>> {
+    /// `None` where element-wise operations are to find them.
+    fn running_extreme(&self, max: bool, x: Operand<'_>, axis: usize) -> Result<Option<(Buffer, Buffer)>> {
+        let _ = (max, x, axis);
         Ok(None)
     }
 
-    /// Euclidean distances of each row of `a` `[B, P, M]` from each of `b` `[B, R, M]`, as `[B, P, R]`; nothing where element-wise
-    /// operations find them as well.
-    fn distances(&self, _a: Operand<'_>, _b: Operand<'_>, _out: DType) -> Result<Option<Buffer>> {
+    /// Euclidean distances of each row of `a` `[B, P, M]` from each of `b` `[B, R, M]`, as `[B, P, R]`; `None` where
+    /// element-wise operations are to find them.
+    fn distances(&self, a: Operand<'_>, b: Operand<'_>, out: DType) -> Result<Option<Buffer>> {
+        let _ = (a, b, out);
         Ok(None)
     }
 
-    /// Gradient with respect to `a` of [`distances`](Self::distances) `y`, where these are found; 0 where a distance is.
+    /// Gradient with respect to `a` of the [`distances`](Self::distances) `y`, 0 where a distance is 0. Only called on devices that
+    /// find distances.
     fn distances_grad(
         &self,
-        _a: Operand<'_>,
-        _b: Operand<'_>,
-        _y: Operand<'_>,
-        _grad: Operand<'_>,
-        _out: DType,
+        a: Operand<'_>,
+        b: Operand<'_>,
+        y: Operand<'_>,
+        grad: Operand<'_>,
+        out: DType,
     ) -> Result<Buffer> {
+        let _ = (a, b, y, grad, out);
         unreachable!("a device that finds distances has their gradient")
     }
 }
