@@ -77,6 +77,9 @@ impl Convolved {
             Pass::Data => (args.y, args.w.data, args.grad.data),
             Pass::Filter => (args.x.data, args.y, args.grad.data),
         };
+        if ![image, kernel, result, args.bias.data].iter().all(|at| at.is_multiple_of(ALIGNMENT)) {
+            return None;
+        }
         Some((of, Tensors { image, kernel, result, bias: args.bias.data, workspace: 0 }))
     }
 }
@@ -91,6 +94,9 @@ fn pair(of: [i64; 2]) -> Option<[i32; 2]> {
     let fits = of.iter().all(|&n| i32::try_from(n).is_ok());
     fits.then(|| of.map(|n| n as i32))
 }
+
+/// Bytes that divide the addresses of cuDNN's tensors: plans are made without addresses, for kernels that read so many at once.
+pub(crate) const ALIGNMENT: u64 = 16;
 
 /// Whether the elements lie in row-major order, side by side and in this type.
 pub(crate) fn lies(x: &Operand, stored: i32) -> bool {

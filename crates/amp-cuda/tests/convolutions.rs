@@ -148,6 +148,19 @@ fn other_layouts() {
     goes("a kernel's master", &[x.clone(), master, grad.clone()], DType::F16, 1, &|b, x, out| {
         forward(b, x, &spec, out)
     });
+    // The second image of a batch may begin anywhere.
+    let rows = |shape: [usize; 4], offset| {
+        let strides = [shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1];
+        Input::strided(&shape, &strides, offset, DType::F16, 5)
+    };
+    let [oh, ow] = spec.output_size([7, 6], KERNEL).expect("the kernel fits");
+    let odd = [rows([2, 4, 7, 6], 3), rows([6, 4, 3, 2], 5), rows([2, 6, oh, ow], 7)];
+    goes("elements from odd ones on", &odd, DType::F16, 2, &|b, x, out| {
+        let image = b.conv_transpose2d(x[2], x[1], None, [2, 4, 7, 6], &spec, out)?;
+        Ok([forward(b, x, &spec, out)?, vec![image]].concat())
+    });
+    let odd = odd.map(|x| x.stored(DType::F32)).map(|x| Input { logical: DType::F32, ..x });
+    goes("a gradient of a kernel from odd ones", &odd, DType::F32, 2, &|b, x, _| weight_gradient(b, x, &spec));
     goes("a wide result of halves", &[x, w, grad], DType::F32, 0, &|b, x, out| forward(b, x, &spec, out));
 }
 

@@ -1,6 +1,6 @@
 use super::matmul::replaced;
 use crate::args::ConvArgs;
-use crate::convolve::{Convolved, Pass};
+use crate::convolve::{ALIGNMENT, Convolved, Pass};
 use crate::device::{Gpu, Memory, THREADS};
 use crate::error::foreign;
 use crate::module::Family::Conv as FAMILY;
@@ -55,10 +55,11 @@ fn shaped(image: [usize; 4], kernel: [usize; 4], result: [usize; 2], spec: &Conv
 }
 
 impl Gpu {
-    /// A copy in row-major order and in the precision that the elements count as, if they lie otherwise and a library of the
-    /// vendor could use it.
+    /// A copy in row-major order and in the precision that the elements count as, if they lie otherwise, or begin where cuDNN
+    /// does not read, and a library of the vendor could use it.
     fn laid(&self, x: &CoreOperand<'_>) -> Result<Option<(Buffer, Layout)>> {
-        let lies = x.layout.is_contiguous() && x.buffer.dtype() == x.logical;
+        let aligned = Operand::new(self, "conv2d", *x)?.data.is_multiple_of(ALIGNMENT);
+        let lies = x.layout.is_contiguous() && x.buffer.dtype() == x.logical && aligned;
         let wanted = self.convolutions().is_some() || (x.logical.is_half() && self.products().is_some());
         if lies || !wanted {
             return Ok(None);

@@ -1,6 +1,6 @@
 // The part of cuDNN that the library uses, on the stand-in's memory: convolutions of row-major tensors and their gradients
 // with F32 (F64) sums and one rounding of the result. What the real one documents as unsupported is refused here too: tensors
-// of different types, TF32 and algorithms that sum in another order.
+// of different types, TF32, algorithms that sum in another order, and addresses that tensor cores do not read 16 bytes from.
 #include "emulation.h"
 #include "common.cuh"
 #include "driver.h"
@@ -92,6 +92,7 @@ static Status submit(Handle* h, const Work& k, const void* alpha, const void* wo
     standin_count("cudnnConvolution");
     if (!supported(k.x, k.w, k.y, k.c) || !fits(k.x, k.w, k.y, k.c)) return UNSUPPORTED;
     if (scalar(alpha, k.x) != 1 || bytes != 512 || !standin_within((uintptr_t)workspace, bytes)) return BAD_PARAM;
+    if (((uintptr_t)k.image | (uintptr_t)k.kernel | (uintptr_t)k.result | (uintptr_t)k.bias) % 16) return BAD_PARAM;
     if (!standin_within((uintptr_t)k.image, bytes_of(k.x)) || !standin_within((uintptr_t)k.kernel, bytes_of(k.w)) ||
         !standin_within((uintptr_t)k.result, bytes_of(k.y))) return BAD_PARAM;
     uintptr_t needs[5] = {(uintptr_t)k.image, (uintptr_t)k.kernel, (uintptr_t)k.result, (uintptr_t)k.bias, (uintptr_t)workspace};
