@@ -2,10 +2,11 @@
 
 use crate::args::ConvArgs;
 use crate::device::{Gpu, Memory};
+use crate::launch::dnn::unsupported;
 use crate::launch::{ConvPlan, Dnn};
 use crate::operand::{Operand, tag};
+use amp_core::Result;
 use amp_core::backend::DType;
-use amp_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -146,9 +147,17 @@ impl Convolutions {
         let Some(plan) = plan else { return Ok(false) };
         let workspace = gpu.memory(op, plan.workspace, DType::U8)?;
         let at = Tensors { workspace: Memory::address(&workspace), ..at };
-        let failed = |e| Error::Backend { op, device: gpu.name().into(), message: format!("cuDNN: {e}") };
-        let _turn = gpu.turn(op)?;
-        dnn.run(plan, &at, accumulate).map_err(failed)?;
-        Ok(true)
+        let turn = gpu.turn(op)?;
+        let done = dnn.run(plan, &at, accumulate);
+        drop(turn);
+        match done {
+            // That there is a workspace for it does not promise that there is code.
+            Err(e) if unsupported(e) => {
+                log::debug!("cuDNN does not do what it planned, {of:?}: {e}");
+                plans.insert(of, None);
+                Ok(false)
+            }
+            done => done.map(|()| true).map_err(|e| gpu.refusal(op, format!("cuDNN: {e}"))),
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::args::MatmulArgs;
 use crate::device::Gpu;
+use crate::launch::lt::unsupported;
 use crate::launch::{Lt, Plan};
 use crate::operand::{Operand, tag};
+use amp_core::Result;
 use amp_core::backend::DType;
-use amp_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -268,11 +269,19 @@ impl Products {
 
     /// Runs the product, or returns `false` when cuBLASLt has no algorithm for it.
     pub fn multiply(&self, gpu: &Gpu, product: Product, at: Addresses, accumulate: bool) -> Result<bool> {
-        let failed = |e| Error::Backend { op: "matmul", device: gpu.name().into(), message: format!("cuBLASLt: {e}") };
         let done = self.planned(product, &at, |plan| {
             let _turn = gpu.turn("matmul")?;
-            self.lt.multiply(plan, at, accumulate).map_err(failed)
+            Ok(self.lt.multiply(plan, at, accumulate))
         });
-        done.transpose().map(|done| done.is_some())
+        match done.transpose()? {
+            None => Ok(false),
+            // An algorithm that was proposed may yet turn out not to take the operands.
+            Some(Err(e)) if unsupported(e) => {
+                log::debug!("cuBLASLt does not do what it planned, {product:?}: {e}");
+                self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(product, None);
+                Ok(false)
+            }
+            Some(done) => done.map(|()| true).map_err(|e| gpu.refusal("matmul", format!("cuBLASLt: {e}"))),
+        }
     }
 }

@@ -55,6 +55,7 @@ fn convolutions_go_to_cudnn_where_it_can_do_them() {
     other_layouts();
     sizes_of_nothing();
     plans_are_remembered();
+    refusals_come_late();
 }
 
 // In a process of its own, so that the counts are not of two runs.
@@ -186,4 +187,21 @@ fn plans_are_remembered() {
         convolve();
     }
     assert_eq!((standin.calls("cudnnGetConvolutionWorkspaceSize"), standin.bytes()), before);
+}
+
+fn refusals_come_late() {
+    let standin = {
+        let (standin, _alone) = standin::open_with_products();
+        standin
+    };
+    let spec = Conv2d { padding: [0, 1], ..Conv2d::default() };
+    let all = inputs(&spec, DType::BF16);
+    standin.refuse(true);
+    check("what is planned but not done", &all, DType::BF16, 200.0, &|b, x, out| {
+        let image = b.conv_transpose2d(x[2], x[1], None, [2, 4, 7, 6], &spec, out)?;
+        Ok([forward(b, x, &spec, out)?, weight_gradient(b, x, &spec)?, vec![image]].concat())
+    });
+    standin.refuse(false);
+    // They are not asked again.
+    goes("what was refused", &all, DType::BF16, 0, &|b, x, out| forward(b, x, &spec, out));
 }

@@ -155,6 +155,11 @@ impl Dnn {
     }
 }
 
+/// Whether cuDNN says that it cannot do something at all: all its words for that are numbers of one thousand.
+pub(crate) fn unsupported(error: CudnnError) -> bool {
+    error.0 as u32 / 1000 == sys::cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED as u32 / 1000
+}
+
 impl Drop for Dnn {
     fn drop(&mut self) {
         if !self.identity.is_null() {

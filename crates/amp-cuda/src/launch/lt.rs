@@ -149,6 +149,11 @@ impl Lt {
     }
 }
 
+/// Whether cuBLASLt says that it cannot do something at all.
+pub(crate) fn unsupported(error: CublasError) -> bool {
+    error.0 == lt_sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
+}
+
 impl Drop for Lt {
     fn drop(&mut self) {
         // SAFETY: the handle was created with this value and is destroyed once.

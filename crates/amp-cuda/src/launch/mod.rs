@@ -9,8 +9,8 @@
 //! 3. All work of a device goes to one stream. A block is freed in stream order, so a kernel that was launched before has
 //!    finished with it. What a graph reads and writes is kept until the graph is gone.
 
-mod dnn;
-mod lt;
+pub(crate) mod dnn;
+pub(crate) mod lt;
 
 pub(crate) use dnn::{ConvPlan, Dnn};
 pub(crate) use lt::{Lt, Plan};

@@ -109,7 +109,9 @@ impl Gpu {
         let vector = nan.downcast::<Memory>().map_or(0, Memory::address);
         let [first, second, _] = at.matrices;
         let at = Addresses { matrices: [first, second, y.address()], vector, ..at };
-        products.multiply(self, product, at, false)?;
+        if !products.multiply(self, product, at, false)? {
+            return Ok(false);
+        }
         let mut bits = vec![0u8; passes.len()];
         self.read("matmul", passes, &mut bits)?;
         let set = bits.chunks(bits.len() / rows).all(|row| row[..columns / 8].iter().all(|&byte| byte == u8::MAX));

@@ -19,6 +19,7 @@ extern "C" {
 int standin_within(uintptr_t at, size_t bytes);
 void standin_count(const char* name);
 int standin_relu_mode();
+int standin_refuses();
 }
 
 struct Desc { int compute, scale, transposed[2], epilogue; uintptr_t bias, aux; i64 aux_leading; };
@@ -181,6 +182,7 @@ Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Matrix* a, Matrix* b, Matr
 Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* x, Matrix* a, const void* y, Matrix* b, const void* beta,
                       const void* z, Matrix* c, void* out, Matrix* od, const u64* algo, void* workspace, size_t bytes, void* stream) {
     standin_count("cublasLtMatmul");
+    if (standin_refuses()) return UNSUPPORTED;
     if (z != out || c != od || !fits(*d, *a, *b, *od) || !supported(*d, *a, *b, *od) || algo[0] != MAGIC) return INVALID;
     const void* at[3] = {x, y, out};
     for (int i = 0; i < 3; ++i) if ((uintptr_t)at[i] % algo[1 + i]) return INVALID;

@@ -39,6 +39,7 @@ static size_t used;
 static Handle captured;  // the stream that is captured
 static bool idle;        // whether kernels do nothing
 static int relu;         // how ReLU of cuBLASLt's algorithms treats NaN, from now on
+static bool late;        // whether libraries refuse to do what they planned
 static std::atomic<unsigned> delay;  // microseconds that a call takes to get to the device, for other threads to overtake it
 static bool broken;      // whether it was given what no graph can hold
 static auto& recording = *new std::unique_ptr<Graph>;
@@ -102,6 +103,8 @@ void standin_count(const char* name) { std::lock_guard<std::mutex> held(lock); +
 void standin_idle(int on) { std::lock_guard<std::mutex> held(lock); idle = on != 0; }
 void standin_delay(unsigned microseconds) { delay = microseconds; }
 void standin_relu(int mode) { std::lock_guard<std::mutex> held(lock); relu = mode; }
+void standin_late(int on) { std::lock_guard<std::mutex> held(lock); late = on != 0; }
+int standin_refuses() { std::lock_guard<std::mutex> held(lock); return late; }
 int standin_relu_mode() { std::lock_guard<std::mutex> held(lock); return relu; }
 u64 standin_blocks() { std::lock_guard<std::mutex> held(lock); return allocations.size(); }
 u64 standin_bytes() { std::lock_guard<std::mutex> held(lock); return used; }

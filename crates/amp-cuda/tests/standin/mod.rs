@@ -111,6 +111,15 @@ impl Standin {
         unsafe { relu.expect("a symbol of the stand-in")(mode) }
     }
 
+    /// From now on cuBLASLt and cuDNN refuse to do what they planned, though planning goes on as ever.
+    pub fn refuse(&self, on: bool) {
+        let Some(library) = &self.library else { return };
+        // SAFETY: the symbol has this type in driver.cpp.
+        let late = unsafe { library.get::<unsafe extern "C" fn(i32)>(b"standin_late\0") };
+        // SAFETY: it takes any number.
+        unsafe { late.expect("a symbol of the stand-in")(i32::from(on)) }
+    }
+
     /// The stand-in that the process opened already.
     pub fn opened(folder: &Path) -> Self {
         // SAFETY: the library is open, so that its initialisers do not run again.
