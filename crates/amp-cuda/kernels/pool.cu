@@ -10,7 +10,7 @@ struct Axis {
 struct PoolArgs {
     Operand x;         // the input, or the gradient of the result
     void* y;
-    i64* indices;      // of maxima, -1 in windows of padding alone; null where nobody asks
+    i64* indices;      // of maxima, -1 in windows of padding alone; null for means
     Axis axis[2];
     i64 planes;
     int adaptive;      // windows divide the plane; kernel, stride, padding and dilation do not count
@@ -59,19 +59,6 @@ template <class C> __device__ void max_pool(const PoolArgs& a) {
 KERNEL(max_pool_f32, PoolArgs) { max_pool<float>(a); }
 KERNEL(max_pool_f64, PoolArgs) { max_pool<double>(a); }
 
-struct PoolTargetsArgs {
-    const i64* indices;
-    i64* targets;
-    i64 n;
-    i64 outputs;       // of one plane
-    i64 inputs;
-};
-
-// Where each maximum came from, counted over all planes: what its gradient is scattered by. -1 for those from nowhere.
-KERNEL(pool_targets, PoolTargetsArgs) {
-    FOR_EACH(i, a.n) a.targets[i] = a.indices[i] < 0 ? -1 : divide(i, a.outputs) * a.inputs + a.indices[i];
-}
-
 template <class C> __device__ inline C covered(const PoolArgs& a, const Window& rows, const Window& columns) {
     return a.count_padding ? (C)(rows.size * columns.size) : (C)(pixels(rows) * pixels(columns));
 }
@@ -95,13 +82,35 @@ KERNEL(avg_pool_f64, PoolArgs) { avg_pool<double>(a); }
 
 // The windows along an axis that may cover pixel `p`.
 __device__ inline i64 first_window(const Axis& x, int adaptive, i64 p) {
-    i64 i = adaptive ? p * x.output / x.input - 1 : (p + x.padding - x.kernel + x.stride) / x.stride - 1;
+    i64 reach = (x.kernel - 1) * x.dilation + 1;
+    i64 i = adaptive ? p * x.output / x.input - 1 : (p + x.padding - reach + x.stride) / x.stride - 1;
     return i > 0 ? i : 0;
 }
 __device__ inline i64 last_window(const Axis& x, int adaptive, i64 p) {
     i64 i = adaptive ? (p + 1) * x.output / x.input + 1 : (p + x.padding) / x.stride;
     return i < x.output - 1 ? i : x.output - 1;
 }
+
+// What each pixel gets from the windows whose maximum it was.
+template <class C> __device__ void max_pool_grad(const PoolArgs& a) {
+    i64 inputs = a.axis[0].input * a.axis[1].input, outputs = a.axis[0].output * a.axis[1].output;
+    FOR_EACH(i, a.planes * inputs) {
+        i64 plane = divide(i, inputs), at = i - plane * inputs, y = divide(at, a.axis[1].input), x = at - y * a.axis[1].input;
+        i64 last_r = last_window(a.axis[0], a.adaptive, y), last_c = last_window(a.axis[1], a.adaptive, x);
+        i64 first_c = first_window(a.axis[1], a.adaptive, x);
+        C sum = 0;
+        for (i64 r = first_window(a.axis[0], a.adaptive, y); r <= last_r; ++r) {
+            for (i64 c = first_c; c <= last_c; ++c) {
+                i64 from = plane * outputs + r * a.axis[1].output + c;
+                if (a.indices[from] == at) sum += load<C>(a.x, from);
+            }
+        }
+        store_as(a.y, a.out, i, sum);
+    }
+}
+
+KERNEL(max_pool_grad_f32, PoolArgs) { max_pool_grad<float>(a); }
+KERNEL(max_pool_grad_f64, PoolArgs) { max_pool_grad<double>(a); }
 
 // Each pixel's share of the windows that cover it.
 template <class C> __device__ void avg_pool_grad(const PoolArgs& a) {

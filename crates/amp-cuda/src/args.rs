@@ -79,7 +79,6 @@ args! {
     PoolArgs {
         x: Operand, y: u64, indices: u64, axis: [PoolAxis; 2], planes: i64, adaptive: i32, count_padding: i32, out: i32,
     }
-    PoolTargetsArgs { indices: u64, targets: u64, n: i64, outputs: i64, inputs: i64, }
     UpsampleArgs { x: Operand, y: u64, input: [i64; 2], output: [i64; 2], planes: i64, how: i32, out: i32, }
     AttentionArgs {
         q: Operand, k: Operand, v: Operand, mask: Operand, y: Operand, grad: Operand, out: u64, out_k: u64, out_v: u64,

@@ -1,5 +1,4 @@
-use super::Cut;
-use crate::args::{PoolArgs, PoolAxis, PoolTargetsArgs, UpsampleArgs};
+use crate::args::{PoolArgs, PoolAxis, UpsampleArgs};
 use crate::device::{Gpu, Memory};
 use crate::error::foreign;
 use crate::module::Family::Pool as FAMILY;
@@ -137,25 +136,17 @@ impl Pooling for Gpu {
         grad: CoreOperand<'_>,
         indices: &Buffer,
         input: [usize; 2],
-        _: Option<&Pool2d>,
+        spec: Option<&Pool2d>,
         (out, _): (DType, MemoryOrder),
     ) -> Result<Buffer> {
         let (count, size) = planes(&grad);
-        let (n, inputs, outputs) = (grad.layout.count(), input[0] * input[1], size[0] * size[1]);
-        let dx = self.zeros("max_pool2d", count * inputs, out)?;
+        let windows = spec.map_or(Windows::Dividing(size), Windows::Fixed);
+        let dx = self.memory("max_pool2d", count * input[0] * input[1], out)?;
         let indices = indices.downcast::<Memory>().ok_or_else(|| foreign(self, "max_pool2d"))?;
-        let targets = self.memory("max_pool2d", n, DType::I64)?;
-        let args = PoolTargetsArgs {
-            indices: indices.address(),
-            targets: targets.address(),
-            n: n as i64,
-            outputs: outputs as i64,
-            inputs: inputs as i64,
-        };
-        self.launch(FAMILY, "pool_targets", None, self.spread(n), args)?;
-        let source = Operand::new(self, "max_pool2d", grad)?;
-        let line = Cut { outer: 1, len: n, inner: 1 };
-        self.segments(false, &dx, (Operand::NONE, source), (&targets, line), count * inputs)?;
+        let operand = Operand::new(self, "max_pool2d", grad)?;
+        let args = PoolArgs { indices: indices.address(), ..windows.args(count, input, operand, &dx) };
+        let compute = Compute::real(&[grad.logical, out]);
+        self.launch(FAMILY, "max_pool_grad", Some(compute), self.spread(dx.len()), args)?;
         Ok(dx.into_buffer())
     }
 

@@ -90,8 +90,16 @@ fn pooling_and_upsampling_with_their_gradients() {
             ])
         });
         let dilated = Pool2d { kernel: [3, 3], stride: [2, 1], padding: [1, 0], dilation: [2, 3], ceil_mode: false };
-        check("dilated maxima", &[x.clone()], dtype, 0.0, &|b, x, _| {
-            Ok(vec![b.max_pool2d(x[0], &dilated, RowMajor)?.0])
+        let [oh, ow] = dilated.output_size([7, 9]).expect("a window fits");
+        let slopes = Input::noise(&[2, 2, oh, ow], dtype, 1.0, 4);
+        check("dilated maxima", &[x.clone(), slopes], dtype, 40.0, &|b, x, out| {
+            let (y, indices) = b.max_pool2d(x[0], &dilated, RowMajor)?;
+            Ok(vec![y, b.max_pool2d_grad(x[1], &indices, [7, 9], Some(&dilated), (out, RowMajor))?])
+        });
+        let slopes = Input::noise(&[2, 2, 2, 5], dtype, 1.0, 5);
+        check("maxima of windows that divide the plane", &[x.clone(), slopes], dtype, 40.0, &|b, x, out| {
+            let (y, indices) = b.adaptive_max_pool2d(x[0], [2, 5], RowMajor)?;
+            Ok(vec![y, b.max_pool2d_grad(x[1], &indices, [7, 9], None, (out, RowMajor))?])
         });
         // The one row is skipped by windows of rows above and below it.
         let alone = Pool2d { kernel: [2, 1], stride: [1, 1], padding: [1, 0], dilation: [2, 1], ceil_mode: false };
