@@ -3,7 +3,7 @@
 
 use crate::launch;
 use crate::module::Family;
-use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
+use cudarc::nvrtc::Ptx;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -13,41 +13,39 @@ use std::{env, fs};
 pub(crate) fn code(family: Family, capability: (i32, i32)) -> Option<Ptx> {
     let source = family.source();
     let kept = cache_file(family, &source, capability);
-    if let Some(text) = kept.as_deref().and_then(kept_code) {
-        return Some(Ptx::from_src(text));
+    if let Some(code) = kept.as_deref().and_then(kept_code) {
+        return Some(Ptx::from_binary(code));
     }
     if !launch::compiler_present() {
         log::debug!("kernels of {}: no run-time compiler (libnvrtc), the driver compiles what ships", family.name());
         return None;
     }
-    let options = CompileOptions {
-        options: vec![format!("--gpu-architecture=compute_{}{}", capability.0, capability.1), "--std=c++17".into()],
-        name: Some(format!("{}.cu", family.name())),
-        ..CompileOptions::default()
-    };
-    let text = match compile_ptx_with_opts(&source, options) {
-        Ok(code) => code.to_src(),
-        Err(error) => {
-            log::warn!("kernels of {}: {error:?}; the driver compiles what ships", family.name());
-            return None;
-        }
-    };
+    // Not PTX: of that a driver reads what compilers write that are no newer, of machine code what all of its major version do.
+    let architecture = format!("--gpu-architecture=sm_{}{}", capability.0, capability.1);
+    let code =
+        match launch::machine_code(&source, &format!("{}.cu", family.name()), &[architecture, "--std=c++17".into()]) {
+            Ok(code) => code,
+            Err(error) => {
+                log::warn!("kernels of {}: {error}; the driver compiles what ships", family.name());
+                return None;
+            }
+        };
     if let Some(file) = kept {
-        keep(&file, &text);
+        keep(&file, &code);
     }
-    Some(Ptx::from_src(text))
+    Some(Ptx::from_binary(code))
 }
 
-/// What the text of every kept file ends with.
-const END: &str = "\n// whole\n";
+/// What every kept file ends with.
+const END: &[u8] = b"\n// whole\n";
 
 /// Writes a file that readers see whole or not at all; a cache that cannot be written costs time, nothing else.
 ///
 /// Whoever else writes it, a thread or a process here or on another machine, does so under another name.
-fn keep(file: &Path, text: &str) {
+fn keep(file: &Path, code: &[u8]) {
     let part = file.with_extension(format!("{:016x}.part", RandomState::new().build_hasher().finish()));
     let written =
-        file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&part, [text, END].concat()));
+        file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&part, [code, END].concat()));
     if let Err(error) = written.and_then(|()| fs::rename(&part, file)) {
         log::debug!("{}: {error}", file.display());
         // What a full disk has taken of it is of no use.
@@ -56,11 +54,11 @@ fn keep(file: &Path, text: &str) {
 }
 
 /// What was kept; `None` for a file that lost its end, as one of a system that stopped may have.
-fn kept_code(file: &Path) -> Option<String> {
-    let mut text = fs::read_to_string(file).ok()?;
-    let code = text.strip_suffix(END)?.len();
-    text.truncate(code);
-    Some(text)
+fn kept_code(file: &Path) -> Option<Vec<u8>> {
+    let mut code = fs::read(file).ok()?;
+    let whole = code.strip_suffix(END)?.len();
+    code.truncate(whole);
+    Some(code)
 }
 
 /// Named by all that the code depends on.
@@ -70,7 +68,7 @@ fn cache_file(family: Family, source: &str, capability: (i32, i32)) -> Option<Pa
         Some(cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?.join("amp-cuda"))
     })?;
     let key = format!("{} {capability:?} {source}", env!("CARGO_PKG_VERSION"));
-    Some(base.join(format!("{}-sm{}{}-{:016x}.ptx", family.name(), capability.0, capability.1, fnv(key.bytes()))))
+    Some(base.join(format!("{}-sm{}{}-{:016x}.cubin", family.name(), capability.0, capability.1, fnv(key.bytes()))))
 }
 
 /// FNV-1a of 64 bits: the same number wherever and whenever it is computed.
@@ -100,14 +98,14 @@ mod tests {
     fn kept_code_is_whole_whoever_else_writes_it() {
         let folder = env::temp_dir().join(format!("amp-cuda-kept-{}", std::process::id()));
         let file = folder.join("family.ptx");
-        let text = "// a line of code\n".repeat(10_000);
+        let code = "// a line of code\n".repeat(10_000).into_bytes();
         assert_eq!(kept_code(&file), None);
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..30 {
-                        keep(&file, &text);
-                        assert_eq!(kept_code(&file).as_ref(), Some(&text));
+                        keep(&file, &code);
+                        assert_eq!(kept_code(&file).as_ref(), Some(&code));
                     }
                 });
             }

@@ -128,7 +128,7 @@ impl Modules {
             return Ok(module.clone());
         }
         let refused = |e: DriverError| format!("module {}: {}", family.name(), error::text(&e));
-        // A compiler newer than the driver writes code that the driver cannot read.
+        // A compiler of a newer major version than the driver's writes code that the driver cannot read.
         let compiled = compile::code(family, self.capability).map(|code| context.load_module(code));
         let module = match compiled {
             Some(Ok(module)) => module,

@@ -135,6 +135,21 @@ fn code_that_ships_serves_where_there_is_no_compiler() {
 }
 
 #[test]
+fn a_compiler_newer_than_the_driver_serves() {
+    let (_, _alone) = standin::open();
+    let folder = env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened");
+    let cache = folder_of("cache", &[]);
+    let variables =
+        [("AMP_CUDA_LIB_DIR", &*folder), ("AMP_CUDA_CACHE_DIR", text(&cache)), ("STANDIN_VERSION", "12000")];
+    for time in ["compiled", "kept"] {
+        let text = printed(&variables);
+        assert!(text.contains(&format!("outcome: {WORKS}\n")) && !text.contains("what ships"), "{time}: {text}");
+    }
+    let kept = fs::read_dir(cache).expect("the cache").flatten().map(|e| e.path());
+    assert!(kept.filter(|file| file.extension().is_some_and(|e| e == "cubin")).count() > 0, "nothing is kept");
+}
+
+#[test]
 fn libraries_of_python_packages_are_found_without_a_search_path() {
     let (_, _alone) = standin::open();
     let standin = PathBuf::from(env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));

@@ -1,5 +1,5 @@
 //! Everything that talks to the driver without a safety net: libraries, memory, launches. The crate's only unsafe code; what
-//! calls cuBLASLt and cuDNN is in files of its own.
+//! calls cuBLASLt, cuDNN and the run-time compiler is in files of its own.
 //!
 //! What the proofs rest on:
 //! 1. A kernel takes one struct by value. Its Rust twin is `repr(C)`, and the size is compared with the compiled kernel's
@@ -11,9 +11,11 @@
 
 pub(crate) mod dnn;
 pub(crate) mod lt;
+mod rtc;
 
 pub(crate) use dnn::{ConvPlan, Dnn};
 pub(crate) use lt::{Lt, Plan};
+pub(crate) use rtc::machine_code;
 
 use crate::args::Args;
 use crate::record::Region;
@@ -102,7 +104,7 @@ pub(crate) fn driver_present() -> bool {
 
 /// Whether a run-time compiler can be opened.
 pub(crate) fn compiler_present() -> bool {
-    usable!(cudarc::nvrtc::sys, [&b"nvrtcCreateProgram\0"[..], b"nvrtcCompileProgram\0", b"nvrtcGetPTX\0"])
+    usable!(cudarc::nvrtc::sys, [&b"nvrtcCreateProgram\0"[..], b"nvrtcCompileProgram\0", b"nvrtcGetCUBIN\0"])
 }
 
 /// Version of the driver, as 1000 major + 10 minor.

@@ -21,7 +21,7 @@
 typedef int Result;
 typedef void* Handle;
 typedef uintptr_t Pointer;
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, UNSUPPORTED = 900, INVALIDATED = 901 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, UNSUPPORTED_PTX = 222, NOT_FOUND = 500, UNSUPPORTED = 900, INVALIDATED = 901 };
 
 // Work of a graph: what it does, and the allocations that it was given addresses of.
 struct Node {
@@ -254,7 +254,14 @@ Result cuDeviceGetDefaultMemPool(Handle* p, int) { *p = (Handle)4; return SUCCES
 Result cuMemPoolSetAttribute(Handle, int, void*) { return SUCCESS; }
 
 // ---- kernels
-Result cuModuleLoadData(Handle* m, const void* image) { COUNT; *m = (Handle)5; return image ? SUCCESS : INVALID_VALUE; }
+Result cuModuleLoadData(Handle* m, const void* image) {
+    COUNT;
+    *m = (Handle)5;
+    if (!image) return INVALID_VALUE;
+    // PTX is read up to the version of the driver's own compiler: 8.8 came with CUDA 12.9.
+    bool newer = memcmp(image, ".version 8.8", 12) == 0;
+    return newer && number("STANDIN_VERSION", 13000) < 12090 ? UNSUPPORTED_PTX : SUCCESS;
+}
 Result cuModuleLoad(Handle* m, const char*) { *m = (Handle)5; return SUCCESS; }
 Result cuModuleUnload(Handle) { return SUCCESS; }
 Result cuModuleGetFunction(Handle* f, Handle, const char* name) { *f = emulation::find(name); return *f ? SUCCESS : NOT_FOUND; }
