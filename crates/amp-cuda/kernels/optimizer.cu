@@ -60,18 +60,18 @@ KERNEL(square_sums, SquareSumsArgs) {
 }
 
 struct JoinPartsArgs {
-    const double* parts;  // [n, per]
-    double* sums;         // [n]
-    i64 n;
+    const double* parts;  // [gridDim.x, per]
+    double* sums;         // [gridDim.x]
     i64 per;
 };
 
+// Sum blockIdx.x.
 KERNEL(join_parts, JoinPartsArgs) {
-    FOR_EACH(i, a.n) {
-        double sum = 0;
-        for (i64 p = 0; p < a.per; ++p) sum += a.parts[i * a.per + p];
-        a.sums[i] = sum;
-    }
+    __shared__ double shared[WARP];
+    double sum = 0;
+    for (i64 p = threadIdx.x; p < a.per; p += blockDim.x) sum += a.parts[blockIdx.x * a.per + p];
+    sum = block_reduce(Add{}, sum, shared);
+    if (threadIdx.x == 0) a.sums[blockIdx.x] = sum;
 }
 
 #define CHOSEN 400
@@ -329,9 +329,15 @@ __device__ inline void lion(const Settings& s, Element& e, float g) {
 }
 
 KERNEL(update, UpdateArgs) {
+    __shared__ Settings shared;
     if (a.skip && *a.skip) return;
     const Parameter& p = a.tensor[blockIdx.y];
-    Settings s = settings_of(a, (double)(*p.steps + 1));
+    // The launch has blocks for its largest tensor.
+    if (blockIdx.x * (i64)blockDim.x >= p.n) return;
+    // Powers in double take longer than an element does: one thread has them for all.
+    if (threadIdx.x == 0) shared = settings_of(a, (double)(*p.steps + 1));
+    __syncthreads();
+    const Settings s = shared;
     FOR_EACH(k, p.n) {
         i64 i = p.rows ? p.rows[k / p.width] * p.width + k % p.width : k;
         Element e = {p.master[i], {0, 0, 0}};

@@ -92,7 +92,7 @@ args! {
     }
     AttentionDeltaArgs { of: AttentionArgs, rows: i64, }
     SquareSumsArgs { tensor: [Gradient; TENSORS], factors: Factors, parts: u64, }
-    JoinPartsArgs { parts: u64, sums: u64, n: i64, per: i64, }
+    JoinPartsArgs { parts: u64, sums: u64, per: i64, }
     AnyNonFiniteArgs { sums: u64, flag: u64, which: [i32; CHOSEN], count: i32, }
     MagnitudeArgs { x: Operand, n: i64, bad: u64, largest: u64, }
     NextScaleArgs {

@@ -14,7 +14,8 @@ use amp_core::{Error, Result};
 
 /// Elements that one thread handles before another block would help.
 const PER_THREAD: usize = 16;
-const MOST_PARTS: usize = 128;
+/// Blocks that fill a large GPU with one tensor.
+const MOST_PARTS: usize = 512;
 /// Numbers of a group in [`Optimize::rates`].
 const RATES: usize = 3;
 
@@ -208,9 +209,8 @@ impl Optimize for Gpu {
             self.launch(FAMILY, "square_sums", None, ([per as u64, chunk.len() as u64, 1], THREADS), args)?;
         }
         let sums = self.memory("square_sums", grads.len(), DType::F64)?;
-        let (n, per) = (grads.len() as i64, per as i64);
-        let args = JoinPartsArgs { parts: partial.address(), sums: sums.address(), n, per };
-        self.launch(FAMILY, "join_parts", None, self.spread(grads.len()), args)?;
+        let args = JoinPartsArgs { parts: partial.address(), sums: sums.address(), per: per as i64 };
+        self.launch(FAMILY, "join_parts", None, ([grads.len() as u64, 1, 1], THREADS), args)?;
         Ok(sums.into_buffer())
     }
 

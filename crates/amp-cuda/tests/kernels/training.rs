@@ -64,6 +64,31 @@ fn every_rule_updates_masters_state_and_copies_as_on_the_cpu() {
     }
 }
 
+/// Blocks are as many as the largest needs.
+#[test]
+fn parameters_of_all_sizes_are_updated_in_one_launch() {
+    let (lr, eps, weight_decay) = (0.1, 1e-8, 0.01);
+    let rule = UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: true, amsgrad: false };
+    let sizes = [1, 256, 257, 9000];
+    let inputs: Vec<Input> = (0..8).map(|i| Input::noise(&[sizes[i / 2]], DType::F32, 1.0, i as u64)).collect();
+    check_same("all sizes", &inputs, DType::F32, 60.0, &|b, x, _| {
+        let mut masters = x.chunks(2).map(|pair| b.copy(pair[0], DType::F32)).collect::<Result<Vec<_>>>()?;
+        let states = x.chunks(2).map(|pair| Ok([zeros(b, &pair[0])?, zeros(b, &pair[0])?]));
+        let mut states = states.collect::<Result<Vec<_>>>()?;
+        let mut steps = (0..4).map(|i| b.upload(Storage::I64(vec![i].into()))).collect::<Result<Vec<_>>>()?;
+        let slots = masters.iter_mut().zip(&mut states).zip(&mut steps).zip(x.chunks(2));
+        let slots = slots.map(|(((master, moments), steps), pair)| UpdateSlot {
+            master,
+            grad: pair[1],
+            moments,
+            copies: Vec::new(),
+            steps,
+        });
+        b.update((&rule).into(), slots.collect(), &[], None)?;
+        Ok([masters, states.into_iter().flatten().collect(), steps].concat())
+    });
+}
+
 #[test]
 fn rows_alone_are_updated_as_on_the_cpu() {
     let (lr, eps) = (0.1, 1e-8);
