@@ -86,6 +86,7 @@ template <bool TRANSPOSED> __device__ inline void load_matrices(u32 to[4], const
                      : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
     }
 #else
+    emulation::aligned(row);
     emulation::Shown<const u16*> rows(row);
     unsigned lane = threadIdx.x % 32, r = lane / 4, c = lane % 4 * 2;
     for (int i = 0; i < 4; ++i) {

@@ -1,5 +1,5 @@
 use crate::case::{Input, check, check_same, noise};
-use amp_core::backend::{Binary, Compare, DType, Ternary, Unary};
+use amp_core::backend::{Binary, Compare, DType, NormKind, Ternary, Unary};
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
@@ -140,6 +140,31 @@ fn two_and_three_operands_of_any_layout() {
     for op in [Ternary::Addcmul(0.5), Ternary::Addcdiv(-2.0), Ternary::Lerp] {
         let x: Vec<Input> = (0..3).map(|i| domain(Unary::Log, Input::noise(&[129], DType::BF16, 1.0, i))).collect();
         check(&format!("{op:?}"), &x, DType::F32, 64.0, &|b, x, out| Ok(vec![b.ternary(op, x[0], x[1], x[2], out)?]));
+    }
+}
+
+/// Packs of 16 bytes are for those alone that begin where a GPU reads so many.
+#[test]
+fn dense_operands_begin_at_any_element() {
+    for (i, dtype) in FLOATS.into_iter().enumerate() {
+        let dense = |shape: &[usize], offset| {
+            let strides = [shape[1], 1];
+            Input::strided(shape, &strides, offset, dtype, offset as u64)
+        };
+        let x = [dense(&[5, 24], 1), dense(&[5, 24], 3 + i), dense(&[5, 24], 5)];
+        check("from odd elements on", &x, DType::F32, 2000.0, &|b, x, out| {
+            Ok(vec![
+                b.unary(Unary::Tanh, x[0], out)?,
+                b.unary_grad(Unary::Tanh, x[0], x[1], out)?,
+                b.binary(Binary::Add, x[0], x[1], out)?,
+                b.ternary(Ternary::Lerp, x[0], x[1], x[2], out)?,
+                b.select(x[0], x[1], x[2], out)?,
+                b.compare(Compare::Lt, x[0], x[1])?,
+                b.copy(x[0], out)?,
+                b.softmax(x[0], 1, false, out)?,
+                b.normalize(x[0], NormKind::Layer { inner: 24 }, None, None, 1e-5, out)?.y,
+            ])
+        });
     }
 }
 

@@ -93,7 +93,12 @@ void block_barrier() { wait_as(AT_BLOCK); }
 void warp_barrier() { wait_as(AT_WARP); }
 void put(u64 bits) { fibers[current].slot = bits; }
 u64 peek(unsigned lane) { return fibers[current / 32 * 32 + lane].slot; }
+void aligned(const void* at) {
+    if ((uintptr_t)at % 16) __builtin_trap();
+}
 void copy_later(void* to, const void* from) {
+    aligned(to);
+    aligned(from);
     memset(to, 0xff, 16);
     fibers[current].copies.push_back({to, from});
 }

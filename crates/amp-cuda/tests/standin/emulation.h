@@ -44,6 +44,9 @@ template <class T> struct Shown {
     const T& operator[](unsigned lane) const { return *(const T*)(uintptr_t)peek(lane); }
 };
 
+// Ends the process where a GPU would not read 16 bytes.
+void aligned(const void* at);
+
 // 16 bytes that arrive in shared memory when their thread waits for them, no sooner; until then NaN is there.
 void copy_later(void* to, const void* from);
 void finish_copies();
