@@ -94,6 +94,13 @@ fn every_reason_for_having_no_gpu_has_its_words() {
     }
 }
 
+#[test]
+fn what_a_device_reads_late_is_waited_for() {
+    let (_, _alone) = standin::open();
+    let folder = env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened");
+    assert_eq!(outcome(&[("AMP_CUDA_LIB_DIR", &folder), ("STANDIN_COHERENT", "1")]), WORKS);
+}
+
 /// Sums, and products by the library's own kernels.
 const WORKS: &str = "[2.0, 4.0] on cuda:0, [1.0, 2.0, 2.0, 4.0] by own kernels";
 const WORKS_WITH_CUBLASLT: &str = "[2.0, 4.0] on cuda:0, [1.0, 2.0, 2.0, 4.0] by cuBLASLt";

@@ -183,8 +183,17 @@ pub(crate) fn upload<T: Plain>(stream: &CudaStream, from: &[T], to: &Arc<Region>
         return Ok(());
     }
     stream.context().bind_to_thread()?;
-    // SAFETY: the destination is large enough (asserted); the driver has read pageable host memory when it returns.
-    unsafe { result::memcpy_htod_async(to.address(), from, stream.cu_stream()) }
+    // SAFETY: the destination is large enough (asserted); pageable host memory was read when the driver returns, or is waited
+    // for below.
+    unsafe { result::memcpy_htod_async(to.address(), from, stream.cu_stream()) }?;
+    if reads_pageable(stream.context())? { stream.synchronize() } else { Ok(()) }
+}
+
+/// Whether the device reads the host's pageable memory as the host does (Grace Hopper). Then the driver need not stage what it
+/// copies from there, and may do so after it returned.
+fn reads_pageable(context: &CudaContext) -> Result<bool, DriverError> {
+    use sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES as HOST_PAGES;
+    Ok(context.attribute(HOST_PAGES)? != 0)
 }
 
 /// Copies the start of device memory to the host, waiting for all work before.

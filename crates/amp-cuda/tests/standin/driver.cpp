@@ -2,7 +2,8 @@
 //
 // Device memory is host memory filled with NaN; work is done when it is asked for. Modules are not read: kernels are
 // found by name among those compiled in. The environment makes it misbehave: STANDIN_NO_DEVICE, STANDIN_VERSION,
-// STANDIN_CAPABILITY, STANDIN_MEMORY (bytes).
+// STANDIN_CAPABILITY, STANDIN_MEMORY (bytes), STANDIN_COHERENT (copies from the host are late, and find nothing unless waited
+// for).
 //
 // A stream that is captured keeps kernels, fills and copies within the device, and a graph does them again; whatever else
 // it is given breaks the capture. A graph whose memory was freed refuses to run.
@@ -79,7 +80,12 @@ static std::vector<Pointer> addresses(const void* data, size_t bytes) {
     return found;
 }
 
+// Copies from the host that were not waited for yet.
+struct Late { Pointer to; const void* from; size_t bytes; };
+static auto& late_copies = *new std::vector<Late>;
+
 static void submit(Handle stream, std::function<void()> work, const void* data, size_t bytes) {
+    late_copies.clear();
     if (stream != captured) return work();
     recording->push_back({std::move(work), addresses(data, bytes)});
 }
@@ -125,6 +131,7 @@ Result cuDeviceGetAttribute(int* v, int attribute, int) {
         case 16: *v = 2; break;                      // multiprocessors
         case 75: *v = (int)(capability / 10); break;
         case 76: *v = (int)(capability % 10); break;
+        case 100: *v = getenv("STANDIN_COHERENT") != nullptr; break;
         case 115: *v = 1; break;                     // memory pools
         default: *v = 0;
     }
@@ -151,7 +158,13 @@ Result cuStreamCreate(Handle* s, unsigned) {
     return SUCCESS;
 }
 Result cuStreamDestroy_v2(Handle) { return SUCCESS; }
-Result cuStreamSynchronize(Handle s) { COUNT; LIVE(s) return SUCCESS; }
+Result cuStreamSynchronize(Handle s) {
+    COUNT;
+    LIVE(s)
+    for (auto& copy : late_copies) memcpy((void*)copy.to, copy.from, copy.bytes);
+    late_copies.clear();
+    return SUCCESS;
+}
 Result cuStreamBeginCapture_v2(Handle s, int) {
     COUNT;
     LIVE(s)
@@ -224,7 +237,12 @@ Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t n, Handle s) {
     COUNT;
     LIVE(s)
     if (!within(to, n)) return INVALID_VALUE;
-    memcpy((void*)to, from, n);
+    if (getenv("STANDIN_COHERENT")) {
+        memset((void*)to, 0xff, n);
+        late_copies.push_back({to, from, n});
+    } else {
+        memcpy((void*)to, from, n);
+    }
     return SUCCESS;
 }
 Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t n, Handle s) {
