@@ -13,12 +13,17 @@ use case::{Call, Input, check, check_same};
 
 /// Checks a call and how many products of each schedule's run went to cuBLASLt, where they are counted.
 fn goes(name: &str, inputs: &[Input], out: DType, products: u64, call: Call) {
+    goes_within(100.0, name, inputs, out, products, call);
+}
+
+/// As [`goes`], with the results of `terms` roundings.
+fn goes_within(terms: f64, name: &str, inputs: &[Input], out: DType, products: u64, call: Call) {
     let standin = {
         let (standin, _alone) = standin::open_with_products();
         standin
     };
     let before = standin.calls("cublasLtMatmul");
-    check(name, inputs, out, 100.0, call);
+    check(name, inputs, out, terms, call);
     let each = standin.calls("cublasLtMatmul") - before;
     let expected = if standin.counts() { products * standin::schedules().len() as u64 } else { 0 };
     assert_eq!(each, expected, "{name}: products that went to cuBLASLt");
@@ -124,8 +129,12 @@ fn activations() {
     };
     let launches = |name| standin::open_with_products().0.calls(name);
     let before = ["unary_f32", "unary_grad_f32"].map(launches);
-    goes("gelu of F16", &inputs(F16, 16), F16, 3, gelu);
-    goes("gelu of BF16", &inputs(BF16, 8), BF16, 3, gelu);
+    // A GPU's own tanh is off by up to 2^-11. Of its error GELU has x / 2 times as much, and its slope, for |x| < 2, no more than
+    // three times, times a gradient of up to three; the stand-in's is exact.
+    let exact = standin::open_with_products().0.counts();
+    let terms = if exact { 100.0 } else { 100.0 + 9.0 * 2f64.powi(-11) / 6e-8 };
+    goes_within(terms, "gelu of F16", &inputs(F16, 16), F16, 3, gelu);
+    goes_within(terms, "gelu of BF16", &inputs(BF16, 8), BF16, 3, gelu);
     assert_eq!(["unary_f32", "unary_grad_f32"].map(launches), before, "activations are part of the products");
     goes("gelu of F32 is a pass of its own", &inputs(F32, 8), F32, 3, gelu);
     let after = ["unary_f32", "unary_grad_f32"].map(launches);
