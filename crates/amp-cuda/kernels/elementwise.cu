@@ -65,7 +65,7 @@ __device__ inline void rotate(float v[PACK], float last) {
 // ln(1 + e^v) without an exponential that overflows.
 template <class C> __device__ inline C softplus(C v) { return (v > 0 ? v : (C)0) + log1p_of(exp_of(-fabs_of(v))); }
 
-template <class C> __device__ C unary(int op, C v, double p0, double p1) {
+template <class C> __device__ __forceinline__ C unary(int op, C v, double p0, double p1) {
     switch (op) {
         case NEG: return -v;
         case ABS: return fabs_of(v);
@@ -134,8 +134,34 @@ template <class C> __device__ void unary_rest(const UnaryArgs& a, i64 done) {
     }
 }
 
+// Operations that most elements are for are known when this is compiled, and have no branch for each element. The code that
+// ships does without.
+#if defined(COMPACT)
+#define KNOWN(...)
+#else
+#define KNOWN(...) __VA_ARGS__
+#endif
+
+template <int OP> __device__ inline i64 unary_known(const UnaryArgs& a) {
+    FOR_EACH(i, a.n / PACK) {
+        float v[PACK];
+        load_pack(a.x, i, v);
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) v[j] = unary<float>(OP, v[j], a.p[0], a.p[1]);
+        store_pack(a.y, a.out, i * PACK, v);
+    }
+    return a.n / PACK * PACK;
+}
+
 __device__ i64 unary_packs(const UnaryArgs& a) {
     if (!a.x.packed || !packable(a.out)) return 0;
+    KNOWN(switch (a.op) {
+        case RELU: return unary_known<RELU>(a);
+        case GELU: return unary_known<GELU>(a);
+        case GELU_TANH: return unary_known<GELU_TANH>(a);
+        case SILU: return unary_known<SILU>(a);
+        case AFFINE: return unary_known<AFFINE>(a);
+    })
     FOR_EACH(i, a.n / PACK) {
         float v[PACK];
         load_pack(a.x, i, v);
@@ -177,7 +203,7 @@ template <class C> __device__ inline C powf_grad(C x, C g, double p) {
     return g * (factor * pow_of(x, (C)(p - 1)));
 }
 
-template <class C> __device__ C unary_grad(int op, C s, C g, double p0, double p1) {
+template <class C> __device__ __forceinline__ C unary_grad(int op, C s, C g, double p0, double p1) {
     switch (op) {
         case NEG: return -g;
         case ABS: return g * sign_of(s);
@@ -220,8 +246,26 @@ template <class C> __device__ void unary_grad_rest(const UnaryGradArgs& a, i64 d
     }
 }
 
+template <int OP> __device__ inline i64 unary_grad_known(const UnaryGradArgs& a) {
+    FOR_EACH(i, a.n / PACK) {
+        float s[PACK], g[PACK];
+        load_pack(a.saved, i, s);
+        load_pack(a.grad, i, g);
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) g[j] = unary_grad<float>(OP, s[j], g[j], a.p[0], a.p[1]);
+        store_pack(a.y, a.out, i * PACK, g);
+    }
+    return a.n / PACK * PACK;
+}
+
 __device__ i64 unary_grad_packs(const UnaryGradArgs& a) {
     if (!a.saved.packed || !a.grad.packed || !packable(a.out)) return 0;
+    KNOWN(switch (a.op) {
+        case RELU: return unary_grad_known<RELU>(a);
+        case GELU: return unary_grad_known<GELU>(a);
+        case GELU_TANH: return unary_grad_known<GELU_TANH>(a);
+        case SILU: return unary_grad_known<SILU>(a);
+    })
     FOR_EACH(i, a.n / PACK) {
         float s[PACK], g[PACK];
         load_pack(a.saved, i, s);
@@ -298,8 +342,27 @@ template <class C> __device__ void binary_rest(const BinaryArgs& a, i64 done) {
     }
 }
 
+template <int OP> __device__ inline i64 binary_known(const BinaryArgs& a) {
+    FOR_EACH(i, a.n / PACK) {
+        float l[PACK], r[PACK];
+        load_pack(a.l, i, l);
+        load_pack(a.r, i, r);
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) l[j] = binary<float>(OP, l[j], r[j]);
+        store_pack(a.y, a.out, i * PACK, l);
+        if (a.narrow) store_pack(a.narrow, a.narrow_type, i * PACK, l);
+    }
+    return a.n / PACK * PACK;
+}
+
 __device__ i64 binary_packs(const BinaryArgs& a) {
     if (!a.l.packed || !a.r.packed || !packable(a.out)) return 0;
+    KNOWN(switch (a.op) {
+        case ADD: return binary_known<ADD>(a);
+        case SUB: return binary_known<SUB>(a);
+        case MUL: return binary_known<MUL>(a);
+        case DIV: return binary_known<DIV>(a);
+    })
     FOR_EACH(i, a.n / PACK) {
         float l[PACK], r[PACK];
         load_pack(a.l, i, l);
