@@ -198,8 +198,8 @@ impl Scopes {
 impl Var {
     fn choose_elements(&self) -> Vec<bool> {
         let Some(assigned) = self.assigned.as_ref().filter(|_| !self.declared) else { return Vec::new() };
-        let joined = self.value.parts.iter().zip(&assigned.parts).map(|(held, given)| held.prec.join(&given.prec));
-        joined.map(|prec| prec == Prec::F32).collect()
+        let parts = self.value.parts.iter().zip(&assigned.parts);
+        parts.map(|(held, given)| held.prec.join(&given.prec) == Prec::F32 || held.differs_by_type(given)).collect()
     }
 
     fn choose(&self) -> Option<Prec> {

@@ -250,7 +250,7 @@ impl Walker<'_> {
         }
         var.assigned = Some(match var.assigned.take() {
             Some(before) => {
-                var.mixed |= before.prec.is_known() != value.prec.is_known() && value.prec != Prec::Never;
+                var.mixed |= before.may_differ_from(value);
                 before.join(value)
             }
             None => value.clone(),
