@@ -1,6 +1,7 @@
 //! Normalisation and losses: full precision, whatever the storage.
 
 use amp::prelude::*;
+use amp::{LossReduction, TripletMargin};
 
 use crate::compare::Bound::OfLargest;
 use crate::compare::{Arg, conform};
@@ -139,6 +140,10 @@ fn losses() {
         });
         conform!(device, "triplet_margin_loss", full, pair(REAL, REAL), OfLargest(64.0), |a| {
             a.x[0].triplet_margin_loss(&a.x[1], &a.x[1].flip([0])?, 2.0)
+        });
+        conform!(device, "triplet_margin_loss of sums", full, pair(REAL, REAL), OfLargest(64.0), |a| {
+            let options = TripletMargin::new().p(1.0).swap(true).reduction(LossReduction::None);
+            a.x[0].triplet_margin_loss(&a.x[1], &a.x[1].flip([0])?, options)
         });
         conform!(device, "cosine_similarity", full, pair(REAL, positive), OfLargest(64.0), |a| {
             a.x[0].cosine_similarity(&a.x[1], -1, 1e-8)

@@ -1,7 +1,7 @@
 //! Losses.
 
 use amp::prelude::*;
-use amp::{CrossEntropy, LossReduction};
+use amp::{CrossEntropy, LossReduction, Margin, TripletMargin};
 
 use crate::case::Tolerance::Accumulated;
 use crate::case::{Case, Outs, Tolerance};
@@ -49,13 +49,19 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let y = x.ctc_loss_with(&c.index(1), inputs, targets, c.size("blank"), false, reduction(c))?;
             (Accumulated, y.into())
         }
+        "triplet_margin_loss" if c.given("swap") => {
+            let options = TripletMargin::from(c.float("margin")).p(c.float("power")).swap(c.flag("swap"));
+            let y = c.x(0).triplet_margin_loss(&c.x(1), &c.x(2), options.reduction(reduction(c)))?;
+            (Accumulated, y.into())
+        }
         "triplet_margin_loss" => (Accumulated, c.x(0).triplet_margin_loss(&c.x(1), &c.x(2), c.float("margin"))?.into()),
+        "margin_ranking_loss" if c.given("reduction") => {
+            (Accumulated, c.x(0).margin_ranking_loss(&c.x(1), &c.x(2).detach(), margin(c))?.into())
+        }
         "margin_ranking_loss" => {
             (Accumulated, c.x(0).margin_ranking_loss(&c.x(1), &c.x(2).detach(), c.float("margin"))?.into())
         }
-        "cosine_embedding_loss" => {
-            (Accumulated, c.x(0).cosine_embedding_loss(&c.x(1), &c.index(2), c.float("margin"))?.into())
-        }
+        "cosine_embedding_loss" => (Accumulated, c.x(0).cosine_embedding_loss(&c.x(1), &c.index(2), margin(c))?.into()),
         _ => return Ok(None),
     }))
 }
@@ -67,6 +73,10 @@ fn reduction(c: &Case) -> LossReduction {
         "batchmean" => LossReduction::BatchMean,
         _ => LossReduction::None,
     }
+}
+
+fn margin(c: &Case) -> Margin {
+    Margin::new(c.float("margin")).reduction(reduction(c))
 }
 
 fn classes(c: &Case) -> CrossEntropy<F32> {

@@ -4,7 +4,7 @@
 //! Each forwards to the method of the same name on its first argument; regions treat both spellings alike.
 
 use super::window::{ConvOptions, PoolOptions};
-use super::{AttentionOptions, CrossEntropy, Fill};
+use super::{AttentionOptions, CrossEntropy, Fill, Margin};
 use super::{loss, normalize, softmax as soft};
 use crate::precision::{Bool, Element, Float, I64, SamePrecision};
 use crate::shape::IntoShape;
@@ -102,7 +102,7 @@ functions! {
     binary_cross_entropy<Q>(target: &Tensor<Q>) where loss::binary::BinaryCrossEntropyPrecision;
     kl_div<Q>(target: &Tensor<Q>) where loss::divergence::KlDivPrecision;
     cosine_embedding_loss<Q>(
-        other: &Tensor<Q>, labels: &Tensor<I64>, margin: f64
+        other: &Tensor<Q>, labels: &Tensor<I64>, margin: impl Into<Margin>
     ) where loss::divergence::CosineEmbeddingPrecision;
 }
 

@@ -82,7 +82,7 @@ pub use choice::Fill;
 pub(crate) use feed_forward::feed_forward;
 pub use grid::{GridMode, GridOptions, GridPadding};
 pub(crate) use linear::linear_add;
-pub use loss::{CrossEntropy, LossReduction};
+pub use loss::{CrossEntropy, LossReduction, Margin, TripletMargin};
 pub(crate) use matmul::accumulate;
 pub(crate) use normalize::{Affine, group_norm, instance_norm, layer_norm, rms_norm};
 pub use operand::Operand;

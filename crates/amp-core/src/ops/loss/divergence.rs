@@ -1,6 +1,6 @@
 //! Divergence of distributions and angles between vectors.
 
-use super::{LossReduction, check_target, elementwise};
+use super::{LossReduction, Margin, check_target, elementwise, reduced};
 use crate::autograd::Saved;
 use crate::ops::arithmetic::{add, mul};
 use crate::ops::kernel::{binary, compare, scaled, select, unary, zeros};
@@ -73,7 +73,8 @@ impl<P: Float> Tensor<P> {
     }
 
     /// Mean of `1 - cos` where `labels` `[N]` are 1 and of `max(cos - margin, 0)` where they are -1; `cos` is that of the
-    /// angle between rows of `[N, D]` (`torch.nn.functional.cosine_embedding_loss`).
+    /// angle between rows of `[N, D]` (`torch.nn.functional.cosine_embedding_loss`, where the margin is 0 by default);
+    /// [`Margin`] for another reduction.
     ///
     /// # Errors
     /// [`Error::Shape`] unless the inputs have one shape `[N, D]` (or `[D]`) and the labels `[N]` (or none).
@@ -82,7 +83,7 @@ impl<P: Float> Tensor<P> {
         &self,
         other: &Tensor<Q>,
         labels: &Tensor<I64>,
-        margin: f64,
+        margin: impl Into<Margin>,
     ) -> Result<Self>
     where
         P: CosineEmbeddingPrecision + SamePrecision<Q>,
@@ -96,14 +97,13 @@ impl<P: Float> Tensor<P> {
             let (expected, found) = (format!("{rows:?}, one label for each row"), *labels.raw.shape());
             return Err(Error::Shape { op: COSINE, what: "the target", expected, found: found.into() });
         }
+        let Margin { margin, reduction } = margin.into();
         let cosine = cosine(&self.raw, &other.raw)?;
         let far = pointwise::unary(COSINE, Unary::Relu, &shifted(&cosine, 1.0, -margin)?)?;
         let near = shifted(&cosine, -1.0, 1.0)?;
         let labels = labels.unsqueeze(-1)?.raw;
         let losses = add(&masked(&near, &labels, 1)?, &masked(&far, &labels, -1)?)?;
-        let axes: Vec<usize> = (0..self.rank()).collect();
-        let factor = 1.0 / losses.layout.count() as f64;
-        Self::from_raw(fold(COSINE, Reduce::Mean, &losses, &axes, factor)?).drop_axes(&axes, false)
+        reduced(Self::from_raw(losses).squeeze(-1)?, reduction)
     }
 }
 
@@ -133,7 +133,7 @@ fn masked(x: &RawTensor, labels: &RawTensor, label: i64) -> Result<RawTensor> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F64, I64, LossReduction, Tensor, gradcheck};
+    use crate::{Device, F64, I64, LossReduction, Margin, Tensor, gradcheck};
 
     fn tensor(data: &[f64]) -> Tensor<F64> {
         Tensor::from_slice(data, [2, data.len() / 2], &Device::cpu()).unwrap()
@@ -145,10 +145,12 @@ mod tests {
         let t = tensor(&[0.5, 0.2, 0.3, 0.4, 0.35, 0.25]);
         let labels = Tensor::<I64>::from_vec(vec![1, -1], [2], &Device::cpu()).unwrap();
         let log = t.log().unwrap();
+        let each = Margin::new(-0.99).reduction(LossReduction::None);
         for (name, worst) in [
             ("kl_div", gradcheck(|x| x[0].kl_div(&x[1]), &[x.clone(), t.clone()])),
             ("log", gradcheck(|x| x[0].kl_div_with(&x[1], true, LossReduction::Mean), &[x.clone(), log])),
-            ("cosine", gradcheck(|x| x[0].cosine_embedding_loss(&x[1], &labels, -0.99), &[x, t])),
+            ("cosine", gradcheck(|x| x[0].cosine_embedding_loss(&x[1], &labels, -0.99), &[x.clone(), t.clone()])),
+            ("rows", gradcheck(|x| x[0].cosine_embedding_loss(&x[1], &labels, each), &[x, t])),
         ] {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");

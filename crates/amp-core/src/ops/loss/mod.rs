@@ -11,6 +11,7 @@ mod pair;
 pub(super) mod ranking;
 
 pub use classes::CrossEntropy;
+pub use ranking::{Margin, TripletMargin};
 
 use super::kernel::scaled;
 use crate::autograd::{Backward, Pass, record};
