@@ -53,7 +53,7 @@ pub fn run<P: AutocastPrecision>(
 fn accuracy<P: AutocastPrecision>(net: &Net, digits: &[Digit], device: &Device) -> Result<f64> {
     net.eval();
     let (images, classes) = digits::batch(digits.iter(), device)?;
-    let answers = no_grad(|| net.forward::<P>(&images)?.argmax(-1, false))?.to_vec()?;
-    let right = answers.iter().zip(&classes.to_vec()?).filter(|(answer, class)| answer == class).count();
+    let answers = no_grad(|| net.forward::<P>(&images)?.argmax(-1, false))?;
+    let right = answers.eq(&classes)?.sum_all()?.item()?;
     Ok(100.0 * right as f64 / digits.len() as f64)
 }

@@ -79,9 +79,8 @@ pub fn accuracy(batches: impl Iterator<Item = Result<(Tensor<F32>, Tensor<I64>)>
     let (mut right, mut all) = (0, 0);
     for batch in batches {
         let (scores, classes) = batch?;
-        let (found, wanted) = (scores.argmax(-1, false)?.to_vec()?, classes.to_vec()?);
-        right += found.iter().zip(&wanted).filter(|(found, wanted)| found == wanted).count();
-        all += wanted.len();
+        right += scores.argmax(-1, false)?.eq(&classes)?.sum_all()?.item()?;
+        all += classes.count();
     }
     Ok(100.0 * right as f64 / all.max(1) as f64)
 }

@@ -36,6 +36,24 @@ fn sums() {
 }
 
 #[test]
+fn counts() -> Result<()> {
+    let cpu = Device::cpu();
+    let counts = |device: &Device, shape: [usize; 3]| -> Result<Vec<Vec<i64>>> {
+        let value = |i: &[usize]| (i[0] * 31 + i[1] * 7 + i[2] * 3) as i64 % 11 - 4 + (1 << 50);
+        let x = Tensor::<I64>::from_fn(shape, value, &cpu)?.to_device(device)?;
+        let found = x.gt(1_i64 << 50)?;
+        let all = [x.sum([0, 2], true)?, x.cumsum(1)?, found.sum(1, false)?, found.cumsum(-1)?];
+        [x.sum_all()?, found.sum_all()?].iter().chain(&all).map(Tensor::to_vec).collect()
+    };
+    for device in &devices() {
+        for shape in ROWS {
+            assert_eq!(counts(device, shape)?, counts(&cpu, shape)?, "{device}, {shape:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn extremes_and_order() {
     for device in &devices() {
         for shape in ROWS {

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from record import SPECIAL, case, inf, nan, uniform, vec
+from record import SPECIAL, bools, case, inf, ints, nan, uniform, vec
 
 
 def dims(f):
@@ -30,6 +30,8 @@ def reductions():
         case(f"{op}/empty_rows", f, (0, 3), axes=[1])
         case(f"{op}/special", f, torch.stack([SPECIAL[:6], SPECIAL[4:10], SPECIAL[7:13]]), axes=[1], grad=False)
     case("sum/empty_axis", table["sum"], (2, 0), axes=[1])
+    case("sum/integers", table["sum"], ints([[3, -1, 1 << 60], [5, 2, 1]]), axes=[1], keepdim=True, grad=False)
+    case("sum/truths", table["sum"], bools([[True, False, True], [False, False, True]]), grad=False)
     case("mean/empty_axis", table["mean"], (2, 0), axes=[1], grad=False)
     case("logsumexp/large", table["logsumexp"], torch.tensor([[1000.0, 1000.5], [-1000.0, -999.0]]), axes=[1])
     case("logsumexp/minus_infinity", table["logsumexp"], torch.tensor([[-inf, -inf], [-inf, 1.0]]), axes=[1], grad=False)
@@ -124,6 +126,8 @@ def scans():
         case(f"{op}/size_one", f, (3, 1), axis=1)
         case(f"{op}/empty", f, (0, 3), axis=1)
         case(f"{op}/zeros", f, torch.tensor([[2.0, 0.0, 3.0, 4.0], [0.0, 1.0, 0.0, 0.5]]), axis=1)
+    case("cumsum/integers", lambda x, axis: torch.cumsum(x, axis), ints([[3, -1, 4], [5, 2, 1]]), axis=0, grad=False)
+    case("cumsum/truths", lambda x, axis: torch.cumsum(x, axis), bools([[True, False, True], [False, False, True]]), axis=-1, grad=False)
     case("cumsum/special", lambda x, axis: torch.cumsum(x, axis), vec(1.0, inf, 2.0, -inf, 3.0), axis=0, grad=False)
     sort = lambda x, axis, descending: torch.sort(x, dim=axis, descending=descending, stable=True)
     case("sort/ascending", sort, (3, 7), axis=1, descending=False)

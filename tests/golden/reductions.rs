@@ -8,6 +8,8 @@ use crate::case::{Case, Outs, Tolerance};
 /// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
 pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
     Ok(Some(match op {
+        "sum" if c.name.ends_with("integers") => (Exact, c.index(0).sum(axes(c), c.flag("keepdim"))?.into()),
+        "sum" if c.name.ends_with("truths") => (Exact, c.mask(0).sum(axes(c), false)?.into()),
         "sum" => (Accumulated, c.x(0).sum(axes(c), c.flag("keepdim"))?.into()),
         "mean" => (Accumulated, c.x(0).mean(axes(c), c.flag("keepdim"))?.into()),
         "max" => (Chosen, c.x(0).max(axes(c), c.flag("keepdim"))?.into()),
@@ -44,6 +46,8 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "cummin" => (Chosen, c.x(0).cummin(c.axis())?.into()),
         "logcumsumexp" => (Accumulated, c.x(0).logcumsumexp(c.int("dim") as isize)?.into()),
         "logsumexp" => (Accumulated, logsumexp(c)?.into()),
+        "cumsum" if c.name.ends_with("integers") => (Exact, c.index(0).cumsum(c.axis())?.into()),
+        "cumsum" if c.name.ends_with("truths") => (Exact, c.mask(0).cumsum(c.axis())?.into()),
         "cumsum" => (Accumulated, c.x(0).cumsum(c.axis())?.into()),
         "cumprod" => (Accumulated, c.x(0).cumprod(c.axis())?.into()),
         "softmax" => (Accumulated, c.x(0).softmax(c.axis())?.into()),

@@ -18,6 +18,7 @@ mod comparison;
 mod composed;
 mod contraction;
 mod conv;
+mod counts;
 mod covariance;
 mod cumulative;
 mod diagonal;
