@@ -83,6 +83,10 @@ fn indexed(index: &[usize], axis: usize) -> Vec<Vec<Arg>> {
 #[test]
 fn joining_and_arranging() {
     for device in &devices() {
+        conform!(device, "split by sizes", all, rank_3(), Exact, |a| {
+            let width = a.x[0].dims()[2];
+            Ok(a.x[0].split([width - 1, 1], -1)?.remove(0))
+        });
         conform!(device, "cat", all, rank_3(), Exact, |a| Tensor::cat(&[&a.x[0], &a.x[0], &a.x[0]], 1));
         conform!(device, "stack", all, rank_3(), Exact, |a| Tensor::stack(&[&a.x[0], &a.x[0]], -1));
         conform!(device, "repeat", all, rank_3(), Exact, |a| a.x[0].repeat([2, 1, 3]));

@@ -58,6 +58,7 @@ def shapes():
     case("stack/front", lambda *xs, axis: torch.stack(xs, axis), (2, 3), (2, 3), axis=0)
     case("stack/last", lambda *xs, axis: torch.stack(xs, axis), (2, 3), (2, 3), (2, 3), axis=-1)
     case("split/uneven", lambda x, size, axis: x.split(size, axis), (7, 2), size=3, axis=0)
+    case("split/sizes", lambda x, sizes, axis: x.split(sizes, axis), (2, 7), sizes=[3, 0, 4], axis=1)
     case("chunk/uneven", lambda x, chunks, axis: x.chunk(chunks, axis), (2, 7), chunks=3, axis=1)
     case("chunk/fewer", lambda x, chunks, axis: x.chunk(chunks, axis), (2, 5), chunks=4, axis=1)
     case("expand/front", lambda x, shape: x.expand(shape), (3, 1), shape=[2, 3, 4])

@@ -49,6 +49,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "embedding" => (Chosen, c.x(1).embedding(&c.index(0))?.into()),
         "cat" => (Exact, Tensor::cat(&refs(&all(c)), c.axis())?.into()),
         "stack" => (Exact, Tensor::stack(&refs(&all(c)), c.axis())?.into()),
+        "split" if c.given("sizes") => (Exact, c.x(0).split(c.sizes("sizes"), c.axis())?.into()),
         "split" => (Exact, c.x(0).split(c.size("size"), c.axis())?.into()),
         "chunk" => (Exact, c.x(0).chunk(c.size("chunks"), c.axis())?.into()),
         "repeat" => (Chosen, c.x(0).repeat(c.sizes("repeats"))?.into()),

@@ -11,6 +11,51 @@ use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
 use amp_cpu::{Layout, MemoryOrder};
 
+/// What [`Tensor::split`] cuts an axis into: parts of one size, or of several, `3`, `[2, 5, 1]`, `vec![..]`.
+pub trait Sections {
+    /// The sizes of the parts of an axis of size `len`.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when no such parts make it up.
+    fn sizes(&self, len: usize) -> Result<Vec<usize>>;
+}
+
+impl Sections for usize {
+    fn sizes(&self, len: usize) -> Result<Vec<usize>> {
+        match *self {
+            0 => Err(Error::argument("split", "size", "at least 1", self)),
+            size => Ok((0..len.max(1)).step_by(size).map(|start| size.min(len - start)).collect()),
+        }
+    }
+}
+
+impl Sections for [usize] {
+    fn sizes(&self, len: usize) -> Result<Vec<usize>> {
+        if self.iter().try_fold(0_usize, |sum, &size| sum.checked_add(size)) != Some(len) {
+            return Err(Error::argument("split", "size", format!("{len} elements in all"), format!("{self:?}")));
+        }
+        Ok(self.to_vec())
+    }
+}
+
+impl<const N: usize> Sections for [usize; N] {
+    fn sizes(&self, len: usize) -> Result<Vec<usize>> {
+        self[..].sizes(len)
+    }
+}
+
+impl Sections for Vec<usize> {
+    fn sizes(&self, len: usize) -> Result<Vec<usize>> {
+        self[..].sizes(len)
+    }
+}
+
+impl<T: Sections + ?Sized> Sections for &T {
+    fn sizes(&self, len: usize) -> Result<Vec<usize>> {
+        (**self).sizes(len)
+    }
+}
+
 /// Elements `start..start + length` of `axis`.
 pub(super) fn part(x: &RawTensor, axis: usize, start: usize, length: usize) -> RawTensor {
     let mut layout = x.layout;
@@ -96,18 +141,16 @@ impl<P: Element> Tensor<P> {
         Ok(Self::from_raw(cat("stack", &parts, axis)?))
     }
 
-    /// Views of `size` elements of `axis` each, the last one possibly shorter (`torch.split`).
+    /// Views of the elements of `axis`: of one size each, the last one possibly shorter, or of these sizes (`torch.split`).
     ///
     /// # Errors
-    /// [`Error::Argument`] when `size` is 0.
+    /// [`Error::Argument`] when the size is 0, or when the sizes are not as many elements as there are.
+    #[doc(alias = "split_with_sizes")]
     #[track_caller]
-    pub fn split(&self, size: usize, axis: isize) -> Result<Vec<Self>> {
-        let len = self.dims()[shape::axis("split", axis, self.rank())?];
-        if size == 0 {
-            return Err(Error::argument("split", "size", "at least 1", size));
-        }
-        let starts = (0..len.max(1)).step_by(size);
-        starts.map(|start| self.narrow(axis, start, size.min(len - start))).collect()
+    pub fn split(&self, size: impl Sections, axis: isize) -> Result<Vec<Self>> {
+        let sizes = size.sizes(self.dims()[shape::axis("split", axis, self.rank())?])?;
+        let starts = sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size)));
+        starts.zip(&sizes).map(|(start, &size)| self.narrow(axis, start, size)).collect()
     }
 
     /// At most `count` views of equal size along `axis`, the last one possibly shorter (`torch.chunk`).
@@ -215,6 +258,7 @@ mod tests {
             ("cat", gradcheck(|x| Tensor::cat(&[&x[0], &x[1].t()?, &x[0]], 1), &both)),
             ("stack", gradcheck(|x| Tensor::stack(&[&x[0], &x[1].t()?], -1), &both)),
             ("split", gradcheck(|x| Ok(x[0].split(2, 1)?.remove(1)), &both[..1])),
+            ("sizes", gradcheck(|x| Ok(x[0].split([1, 2], 1)?.remove(1)), &both[..1])),
             ("repeat", gradcheck(|x| x[0].repeat([2, 1, 3]), &both[..1])),
             ("pad", gradcheck(|x| x[0].pad([1, 0, 2, 1], 0.5), &both[..1])),
         ] {
@@ -238,6 +282,10 @@ mod tests {
         assert_eq!(counted(&[2]).pad([1, 2], 7.0).unwrap().to_vec().unwrap(), [7, 0, 1, 7, 7]);
         let sizes: Vec<usize> = counted(&[7]).chunk(3, 0).unwrap().iter().map(Tensor::count).collect();
         assert_eq!(sizes, [3, 3, 1]);
+        let parts = counted(&[7]).split([1, 0, 4, 2], 0).unwrap();
+        let values: Vec<Vec<i64>> = parts.iter().map(|part| part.to_vec().unwrap()).collect();
+        assert_eq!(values, [vec![0], vec![], vec![1, 2, 3, 4], vec![5, 6]]);
+        assert_eq!(counted(&[2, 3]).split(vec![2, 1], -1).unwrap()[1].to_vec().unwrap(), [2, 5]);
         let empty = Tensor::<F16>::zeros([0, 3], &Device::cpu()).unwrap();
         assert_eq!(Tensor::cat(&[&empty, &empty], 0).unwrap().dims(), [0, 3]);
         assert_eq!(empty.split(2, 0).unwrap().len(), 1);
@@ -253,6 +301,11 @@ mod tests {
         assert!(Tensor::<F64>::cat(&[], 0).is_err());
         assert!(Tensor::stack(&[&x(), &x().t().unwrap()], 0).is_err());
         assert!(x().split(0, 0).is_err());
+        assert_eq!(
+            x().split([1, 1], 1).unwrap_err().to_string(),
+            "split: size must be 3 elements in all, found [1, 1]"
+        );
+        assert!(x().split([usize::MAX, 4], 1).is_err());
         assert!(x().repeat([2]).is_err());
         assert!(x().pad([1], 0.0).is_err());
         assert!(x().pad([usize::MAX, 1], 0.0).is_err());
