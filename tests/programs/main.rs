@@ -13,6 +13,7 @@ mod elements;
 mod exclusive;
 mod filled;
 mod given;
+mod joined;
 mod late;
 mod lints;
 mod lists;

@@ -4,7 +4,7 @@
 //! Each forwards to the method of the same name on its first argument; regions treat both spellings alike.
 
 use super::window::{ConvOptions, PoolOptions};
-use super::{AttentionOptions, CrossEntropy, Fill, Margin};
+use super::{AttentionOptions, CrossEntropy, Fill, Margin, Part};
 use super::{loss, normalize, softmax as soft};
 use crate::precision::{Bool, Element, Float, I64, SamePrecision};
 use crate::shape::IntoShape;
@@ -108,13 +108,13 @@ functions! {
 
 /// [`Tensor::cat`] as a function.
 #[track_caller]
-pub fn cat<P: Element>(tensors: &[&Tensor<P>], axis: isize) -> Result<Tensor<P>> {
+pub fn cat<P: Element>(tensors: &[impl Part<P>], axis: isize) -> Result<Tensor<P>> {
     Tensor::cat(tensors, axis)
 }
 
 /// [`Tensor::stack`] as a function.
 #[track_caller]
-pub fn stack<P: Element>(tensors: &[&Tensor<P>], axis: isize) -> Result<Tensor<P>> {
+pub fn stack<P: Element>(tensors: &[impl Part<P>], axis: isize) -> Result<Tensor<P>> {
     Tensor::stack(tensors, axis)
 }
 

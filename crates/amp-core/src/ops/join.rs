@@ -10,6 +10,30 @@ use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
 use amp_cpu::{Layout, MemoryOrder};
+use std::ops::Deref;
+
+/// A tensor, or a reference to one: what a list holds that [`Tensor::cat`] and [`Tensor::stack`] join.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `{P}` tensor that can be joined with others",
+    label = "expected a list of tensors, or of references to tensors, all of one precision"
+)]
+pub trait Part<P: Element> {
+    /// The tensor.
+    fn tensor(&self) -> &Tensor<P>;
+}
+
+impl<P: Element> Part<P> for Tensor<P> {
+    fn tensor(&self) -> &Self {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: Element, R: Deref<Target: Part<P>>> Part<P> for R {
+    fn tensor(&self) -> &Tensor<P> {
+        (**self).tensor()
+    }
+}
 
 /// What [`Tensor::split`] cuts an axis into: parts of one size, or of several, `3`, `[2, 5, 1]`, `vec![..]`.
 pub trait Sections {
@@ -110,12 +134,13 @@ fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor>
 }
 
 impl<P: Element> Tensor<P> {
-    /// The tensors one after the other along `axis` (`torch.cat`).
+    /// The tensors, or what references there are to them, one after the other along `axis` (`torch.cat`).
     ///
     /// # Errors
     /// [`Error::Shape`] when another dimension differs, [`Error::Argument`] when there are no tensors.
     #[track_caller]
-    pub fn cat(tensors: &[&Self], axis: isize) -> Result<Self> {
+    pub fn cat(tensors: &[impl Part<P>], axis: isize) -> Result<Self> {
+        let tensors: Vec<&Self> = tensors.iter().map(Part::tensor).collect();
         let Some(first) = tensors.first() else {
             return Err(Error::argument("cat", "tensors", "one or more", "none"));
         };
@@ -124,12 +149,14 @@ impl<P: Element> Tensor<P> {
         Ok(Self::from_raw(cat("cat", &parts, axis)?))
     }
 
-    /// The tensors, all of one shape, along a new dimension before `axis` (`torch.stack`).
+    /// The tensors, or what references there are to them, all of one shape, along a new dimension before `axis`
+    /// (`torch.stack`).
     ///
     /// # Errors
     /// [`Error::Shape`] when the shapes differ, [`Error::Argument`] when there are no tensors.
     #[track_caller]
-    pub fn stack(tensors: &[&Self], axis: isize) -> Result<Self> {
+    pub fn stack(tensors: &[impl Part<P>], axis: isize) -> Result<Self> {
+        let tensors: Vec<&Self> = tensors.iter().map(Part::tensor).collect();
         let Some(first) = tensors.first() else {
             return Err(Error::argument("stack", "tensors", "one or more", "none"));
         };
@@ -272,6 +299,12 @@ mod tests {
         let (a, b) = (counted(&[2, 2]), counted(&[2, 1]));
         assert_eq!(Tensor::cat(&[&a, &b], -1).unwrap().to_vec().unwrap(), [0, 1, 0, 2, 3, 1]);
         assert_eq!(Tensor::stack(&[&b, &b], 0).unwrap().dims(), [2, 2, 1]);
+        let (owned, shared, borrowed) = (vec![b.clone(), b.clone()], [std::sync::Arc::new(b.clone())], &b);
+        assert_eq!(Tensor::cat(&owned, 0).unwrap().to_vec().unwrap(), [0, 1, 0, 1]);
+        assert_eq!(Tensor::stack(&[b.clone(), b.clone()], 0).unwrap().dims(), [2, 2, 1]);
+        assert_eq!(Tensor::stack(&shared, 0).unwrap().dims(), [1, 2, 1]);
+        assert_eq!(Tensor::cat(&[&borrowed, &borrowed], 0).unwrap().dims(), [4, 1]);
+        assert_eq!(Tensor::cat(&[borrowed, &b], 0).unwrap().dims(), [4, 1]);
         let none = x().narrow(0, 0, 0).unwrap();
         assert_eq!(
             none.repeat(vec![usize::MAX; none.rank()]).unwrap_err().to_string().split(':').next(),
@@ -298,7 +331,7 @@ mod tests {
             error.to_string(),
             "cat: each tensor must have shape [2, 3] in every dimension but axis 0, found [3, 2]"
         );
-        assert!(Tensor::<F64>::cat(&[], 0).is_err());
+        assert!(Tensor::cat(&Vec::<Tensor<F64>>::new(), 0).is_err());
         assert!(Tensor::stack(&[&x(), &x().t().unwrap()], 0).is_err());
         assert!(x().split(0, 0).is_err());
         assert_eq!(

@@ -82,7 +82,7 @@ pub(crate) use batch_norm_relu::{Relu, batch_norm_eval_relu, batch_norm_train_re
 pub use choice::Fill;
 pub(crate) use feed_forward::feed_forward;
 pub use grid::{GridMode, GridOptions, GridPadding};
-pub use join::Sections;
+pub use join::{Part, Sections};
 pub(crate) use linear::linear_add;
 pub use loss::{CrossEntropy, LossReduction, Margin, TripletMargin};
 pub(crate) use matmul::accumulate;

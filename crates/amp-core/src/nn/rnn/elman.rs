@@ -50,7 +50,7 @@ impl Rnn {
         const OP: &str = "Rnn";
         let start = RnnState { start: self.stack.state(OP, x, from)?, relu: self.relu };
         let (y, ends) = self.stack.run(OP, x, &start)?;
-        Ok((y, Tensor::stack(&ends.iter().collect::<Vec<_>>(), 0)?))
+        Ok((y, Tensor::stack(&ends, 0)?))
     }
 }
 

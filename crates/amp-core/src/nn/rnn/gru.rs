@@ -40,7 +40,7 @@ impl Gru {
     fn run<P: Float>(&self, x: &Tensor<P>, from: Option<&Tensor<P>>) -> Result<(Tensor<P>, Tensor<P>)> {
         const OP: &str = "Gru";
         let (y, ends) = self.0.run(OP, x, &GruState(self.0.state(OP, x, from)?))?;
-        Ok((y, Tensor::stack(&ends.iter().collect::<Vec<_>>(), 0)?))
+        Ok((y, Tensor::stack(&ends, 0)?))
     }
 }
 

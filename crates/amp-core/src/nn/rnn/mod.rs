@@ -158,10 +158,10 @@ impl Stack {
                 if cell.reverse {
                     outputs.reverse();
                 }
-                sides.push(Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 1)?);
+                sides.push(Tensor::stack(&outputs, 1)?);
                 ends.push(state);
             }
-            x = Tensor::cat(&sides.iter().collect::<Vec<_>>(), 2)?;
+            x = Tensor::cat(&sides, 2)?;
         }
         Ok((x, ends))
     }

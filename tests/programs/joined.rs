@@ -1,0 +1,58 @@
+//! Lists that are joined hold tensors or references to them, and what is counted is no tensor of floats.
+
+use super::*;
+use amp::DType;
+
+fn dtype<P: Float>(x: &Tensor<P>) -> DType {
+    x.dtype()
+}
+
+#[autocast(f16)]
+fn owned(fc: &Linear, x: &Tensor<F32>) -> Result<[DType; 5]> {
+    let (h, g) = (fc.forward(x)?, fc.forward(x)?);
+    let (n, m) = (h.softmax(-1)?, h.softmax(-1)?);
+    let narrow = Tensor::cat(&[h.clone(), g], -1)?;
+    let mixed = Tensor::cat(&[h.clone(), n], -1)?;
+    let literal = Tensor::stack(&[fc.forward(x)?, fc.forward(x)?.softmax(-1)?, m], 0)?;
+    let list = vec![h.clone(), fc.forward(x)?];
+    let of_list = Tensor::stack(&list, 0)?;
+    let collected = (0..3).map(|_| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    let of_collected = amp::functional::cat(&collected, 0)?;
+    Ok([dtype(&narrow), dtype(&mixed), dtype(&literal), dtype(&of_list), dtype(&of_collected)])
+}
+
+#[autocast(f16)]
+fn references(fc: &Linear, x: &Tensor<F32>) -> Result<[DType; 3]> {
+    let (h, y) = (fc.forward(x)?, &fc.forward(x)?);
+    let narrow = Tensor::cat(&[y, &h], -1)?;
+    let mixed = Tensor::cat(&[x, &h], -1)?;
+    let twice = Tensor::cat(&[&y, &y], -1)?;
+    Ok([dtype(&narrow), dtype(&mixed), dtype(&twice)])
+}
+
+#[test]
+fn lists_hold_tensors_or_references_to_them() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, Tensor::randn([3, 4], &Device::cpu())?);
+    assert_eq!(owned(&fc, &x)?, [DType::F16, DType::F32, DType::F32, DType::F16, DType::F16]);
+    assert_eq!(references(&fc, &x)?, [DType::F16, DType::F32, DType::F16]);
+    Ok(())
+}
+
+#[autocast(f16)]
+fn counted(fc: &Linear, x: &Tensor<F32>, classes: &Tensor<I64>) -> Result<(i64, f64)> {
+    let scores = fc.forward(x)?;
+    let found = scores.argmax(-1, false)?;
+    let right = found.eq(classes)?.sum_all()?.item()?;
+    let each = classes.one_hot(4)?.sum(0, false)?;
+    let so_far = each.cumsum(0)?.to_vec()?;
+    let share = (each.to::<F32>()? / so_far[3] as f32)?.sum_all()?.item()?;
+    Ok((right, f64::from(share)))
+}
+
+#[test]
+fn integers_are_counted_in_regions_as_outside() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, Tensor::randn([5, 4], &Device::cpu())?);
+    let classes = fc.forward(&x.to::<F16>()?)?.argmax(-1, false)?;
+    assert_eq!(counted(&fc, &x, &classes)?, (5, 1.0));
+    Ok(())
+}
