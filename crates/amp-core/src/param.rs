@@ -166,6 +166,10 @@ impl Differentiable for Parameter {
     fn grad_id(&self) -> Option<u64> {
         Some(self.id())
     }
+
+    fn grad_dims(&self) -> &[usize] {
+        self.dims()
+    }
 }
 
 impl Typed<F32> for Parameter {}

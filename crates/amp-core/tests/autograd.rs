@@ -1,9 +1,10 @@
 //! The graph: what it records, what it frees, what it refuses.
 
 use amp_core::nn::{BatchNorm2d, LayerNorm};
+use amp_core::optim::Sgd;
 use amp_core::{
-    BF16, ConvOptions, Device, Error, F16, F32, Float, GradScaler, Parameter, Result, Tensor, grad_enabled, no_grad,
-    saved_bytes,
+    BF16, ConvOptions, Device, Error, F16, F32, Float, GradScaler, Gradients, Optimizer, Parameter, Result, Tensor,
+    grad_enabled, no_grad, saved_bytes,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -141,6 +142,49 @@ fn parameters_share_one_16_bit_copy_and_keep_f32_gradients() -> Result<()> {
     assert_eq!(w.to::<BF16>()?.to_vec()?.iter().map(|v| v.to_f32()).collect::<Vec<_>>(), [4.0, 5.0, 6.0]);
     w.set_trainable(false);
     assert!(!w.tensor().requires_grad());
+    Ok(())
+}
+
+#[test]
+fn gradients_are_given_to_what_has_none() -> Result<()> {
+    let _turn = turn();
+    let (a, b) = (Parameter::new(&vector(&[1.0, 2.0]))?, Parameter::new(&vector(&[3.0]))?);
+    let mut grads: Gradients = Gradients::accumulator();
+    grads.set(&a, &vector(&[0.5, -0.5]))?;
+    let mut others = (a.tensor() * 2.0)?.sum_all()?.backward()?;
+    others.set(&b, &vector(&[4.0]))?;
+    grads.add(others)?;
+    assert_eq!(grads.get(&a)?.unwrap().to_vec()?, [2.5, 1.5]);
+    let mut opt = Sgd::new([a.clone(), b.clone()], 0.5);
+    opt.step(&grads)?;
+    assert_eq!((a.to_vec()?, b.to_vec()?), (vec![-0.25, 1.25], vec![1.0]));
+
+    let error = grads.set(&a, &vector(&[1.0])).unwrap_err();
+    assert_eq!(error.to_string(), "set: the new gradient must have shape [2], found [1]");
+    let error = grads.set(&vector(&[1.0]), &vector(&[1.0])).unwrap_err();
+    assert_eq!(error.to_string(), "set: of must be a parameter or a tracked tensor, found one that is not tracked");
+    Ok(())
+}
+
+#[test]
+fn a_gradient_that_is_given_hides_no_overflow() -> Result<()> {
+    let _turn = turn();
+    let (a, b) = (Parameter::new(&vector(&[1.0]))?, Parameter::new(&vector(&[3.0]))?);
+    let mut opt = Sgd::new([a.clone(), b.clone()], 0.5);
+    let mut scaler = GradScaler::new(&Device::cpu())?;
+    for (factor, taken) in [(f64::INFINITY, false), (1.0, true)] {
+        for replaced in [false, true] {
+            let loss = (a.tensor() * factor)?.sum_all()?;
+            let mut grads = scaler.unscale(scaler.scale(&loss)?.backward()?)?;
+            if replaced {
+                grads.set(&a, &vector(&[0.0]))?;
+            }
+            grads.set(&b, &vector(&[1.0]))?;
+            assert_eq!(scaler.step(&mut opt, grads)?.was_taken()?, taken, "{factor} {replaced}");
+            scaler.update()?;
+        }
+    }
+    assert_eq!((a.to_vec()?, b.to_vec()?), (vec![0.5], vec![2.0]));
     Ok(())
 }
 

@@ -253,29 +253,29 @@ impl<S: ScaleState> Gradients<S> {
         Ok(Some((Tensor::from_raw(which.index.clone()), Tensor::from_raw(values))))
     }
 
-    /// Replaces the gradient of one parameter or tensor, for rules of one's own.
+    /// Replaces the gradient of one parameter or tensor, or gives it one (`p.grad = g`), for rules of one's own.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the shapes differ, [`Error::Argument`] when there is no such gradient.
+    /// [`Error::Shape`] when the shapes differ, [`Error::Argument`] for a tensor that is not tracked.
     pub fn set<P: Element>(&mut self, of: &(impl Differentiable + Typed<P>), grad: &Tensor<P>) -> Result<()>
     where
         S: IsUnscaled,
     {
-        self.check()?;
-        self.multiply_out()?;
-        (self.fresh, self.changed) = (false, true);
-        if let Some(id) = of.grad_id()
-            && let Some(whole) = self.whole(id)?
-        {
-            self.grads.insert(id, whole);
-            self.rows.remove(&id);
-        }
-        let Some(slot) = of.grad_id().and_then(|id| self.grads.get_mut(&id)) else {
-            let expected = "one that has a gradient here";
-            return Err(Error::argument("set", "the parameter or tensor", expected, "one without"));
+        let Some(id) = of.grad_id() else {
+            return Err(Error::argument("set", "of", "a parameter or a tracked tensor", "one that is not tracked"));
         };
-        check_same("set", "the new gradient", slot.shape(), grad.dims())?;
-        *slot = grad.raw.cast_view(slot.logical)?;
+        check_same("set", "the new gradient", of.grad_dims(), grad.dims())?;
+        let earlier = self.grads.get(&id).map(|grad| grad.logical);
+        if earlier.is_some() {
+            self.check()?;
+            (self.fresh, self.changed) = (false, true);
+        } else {
+            // A check so far says nothing of this one.
+            self.forget_check()?;
+        }
+        self.multiply_out()?;
+        self.rows.remove(&id);
+        self.grads.insert(id, grad.raw.cast_view(earlier.unwrap_or(P::DTYPE))?);
         Ok(())
     }
 }

@@ -218,4 +218,8 @@ pub trait Differentiable {
     /// Identity of the place in the graph that collects the gradient, if any.
     #[doc(hidden)]
     fn grad_id(&self) -> Option<u64>;
+
+    /// The shape that its gradient has.
+    #[doc(hidden)]
+    fn grad_dims(&self) -> &[usize];
 }

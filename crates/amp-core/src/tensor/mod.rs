@@ -158,4 +158,8 @@ impl<P> Differentiable for Tensor<P> {
     fn grad_id(&self) -> Option<u64> {
         self.raw.edge.as_ref().map(Edge::id)
     }
+
+    fn grad_dims(&self) -> &[usize] {
+        self.raw.shape()
+    }
 }
