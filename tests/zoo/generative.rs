@@ -139,7 +139,7 @@ fn wgan_gp() -> Result<()> {
         let fake = no_grad(|| g.forward(&z))?;
         let eps = Tensor::<F32>::rand([4, 1, 1, 1], &d)?;
         let mixed = real.lerp(&fake, &eps)?;
-        let penalty = amp::train::gradient_norm(|x| c.forward(x), &mixed, 1e-2)?;
+        let penalty = amp::train::gradient_norm(|x| c.forward(x), &mixed, 0.1)?;
         let penalty = (penalty - 1.0)?.sqr()?.mean_all()?;
         let w = (c.forward(&fake)?.mean_all()? - c.forward(&real)?.mean_all()?)?;
         let loss = (w + (penalty * 10.0)?)?;

@@ -14,8 +14,9 @@ use amp_cpu::DType;
 /// `f` gives a score for each sample, `[N]` or `[N, 1]`, independently of the other samples. A backward pass through a
 /// backward pass is not needed: in direction `u = g / |g|` of the gradient, `|g|` is the slope of `f`, and
 /// `(f(x + h u) - f(x - h u)) / 2h` is an ordinary expression of two more forward passes. `h` is `step` times the
-/// root mean square of `x` (or `step` itself for zeros); 1e-2 suits F32 and regions. The result differs from the
-/// exact norm by terms of order `h²` and by rounding of order `eps / h`.
+/// root mean square of `x` (or `step` itself for zeros). The result differs from the exact norm by terms of order `h²` and
+/// by rounding of order `eps / h`, so that `step` grows with `eps`: 1e-2 suits scores that are computed in F32, 0.1 those
+/// of F16 regions and 0.2 those of BF16 ones; with 1e-2 these would be off by tenths.
 ///
 /// Where a gradient is zero or not finite, its norm is reported as 0 or NaN and nothing flows back from a zero.
 ///
@@ -32,7 +33,7 @@ use amp_cpu::DType;
 /// // WGAN-GP: the slope between real and made samples should be 1.
 /// let share = Tensor::<F32>::rand([8, 1], &device)?;
 /// let between = (&fake + (share * (&real - &fake)?)?)?.detach();
-/// let penalty = (gradient_norm(score, &between, 1e-2)? - 1.0)?.sqr()?.mean_all()?;
+/// let penalty = (gradient_norm(score, &between, 0.1)? - 1.0)?.sqr()?.mean_all()?;
 /// let loss = ((score(&fake)?.mean_all()? - score(&real)?.mean_all()?)? + (penalty * 10.0)?)?;
 /// let grads = scaler.scale(&loss)?.backward()?;
 /// scaler.step(&mut optimizer, grads)?;
@@ -123,7 +124,8 @@ mod tests {
     use super::*;
     use crate::nn::{Linear, Module, Tanh};
     use crate::optim::Sgd;
-    use crate::{Device, GradScaler, manual_seed, precision::F16};
+    use crate::precision::{BF16, F16, Float};
+    use crate::{Device, GradScaler, manual_seed};
 
     /// `Σ w x²` over the last axis: the gradient is `2 w x`, its norm `2 |w x|`.
     #[test]
@@ -169,6 +171,30 @@ mod tests {
     }
 
     /// Scenario 25: a penalty in mixed precision under a scaler trains as in full precision.
+    fn score<P: Float>(net: &(Linear, Linear), x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        net.1.forward(&Tanh.forward(&net.0.forward(&x.to::<P>()?)?)?)?.to()
+    }
+
+    #[test]
+    fn the_step_grows_with_the_rounding_of_scores() -> Result<()> {
+        let d = Device::cpu();
+        manual_seed(7);
+        let net = (Linear::new(8, 32, &d)?, Linear::new(32, 1, &d)?);
+        let x = Tensor::<F32>::randn([16, 8], &d)?.tracked();
+        let slopes = score::<F32>(&net, &x)?.sum_all()?.backward()?.get(&x)?.expect("x takes part");
+        let exact = slopes.norm(2.0, 1, false)?;
+        let mean = exact.mean_all()?.item()?;
+        let worst = |norms: Tensor<F32>| Ok::<_, Error>((norms - &exact)?.abs()?.max_all()?.item()? / mean);
+        for (name, worst, bound) in [
+            ("F32", worst(gradient_norm(|x| score::<F32>(&net, x), &x, 1e-2)?)?, 1e-3),
+            ("F16", worst(gradient_norm(|x| score::<F16>(&net, x), &x, 0.1)?)?, 0.05),
+            ("BF16", worst(gradient_norm(|x| score::<BF16>(&net, x), &x, 0.2)?)?, 0.15),
+        ] {
+            assert!(worst <= bound, "{name}: {worst}");
+        }
+        Ok(())
+    }
+
     #[test]
     fn s25_gradient_penalty() -> Result<()> {
         let train = |half: bool| -> Result<(Vec<f32>, f32)> {
