@@ -14,8 +14,9 @@ use std::ops::Deref;
 
 /// A tensor, or a reference to one: what a list holds that [`Tensor::cat`] and [`Tensor::stack`] join.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a `{P}` tensor that can be joined with others",
-    label = "expected a list of tensors, or of references to tensors, all of one precision"
+    message = "`cat` and `stack` join tensors, not `{Self}`",
+    label = "neither tensors nor references to tensors",
+    note = "a `Result` holds a tensor once it is unwrapped: put `?` behind it"
 )]
 pub trait Part<P: Element> {
     /// The tensor.
