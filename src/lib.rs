@@ -53,6 +53,7 @@
 //! | `x.shape`, `x.size(i)`, `x.ndim`, `x.numel()` | `x.dims()`, `x.size(i)?`, `x.rank()`, `x.count()` |
 //! | `x.sum()`, `x.sum(1, keepdim=True)`, `x[:, 0]`, `x[:, 2:5]` | `x.sum_all()?`, `x.sum(1, true)?`, `x.select(1, 0)?`, `x.slice(1, 2..5)?` |
 //! | `(x.argmax(-1) == y).sum().item()`, `x.split([2, 5])` | `x.argmax(-1, false)?.eq(&y)?.sum_all()?.item()?`, `x.split([2, 5], 0)?` |
+//! | `sum(losses)`, `torch.cat(parts, 1)` of a list | `losses.iter().sum::<Result<Tensor<F32>>>()?`, `Tensor::cat(&parts, 1)?` |
 //! | `x * 2 + y` | `((x * 2.0)? + y)?`: an operator, too, returns a result |
 //! | `x.max(1)`, `x.max(1).indices`, `x.squeeze()` | `x.amax(1, false)?`, `x.argmax(1, false)?`, `x.squeeze(axis)?` for each |
 //! | `F.binary_cross_entropy_with_logits(x, y)`, `F.interpolate(x, size)` | `x.bce_with_logits(&y)?`, `x.upsample_nearest(size)?`, or bilinear, bicubic |

@@ -39,6 +39,24 @@ fn lists_hold_tensors_or_references_to_them() -> Result<()> {
 }
 
 #[autocast(f16)]
+fn summed(fc: &Linear, x: &Tensor<F32>) -> Result<[DType; 4]> {
+    let narrow = [fc.forward(x)?, fc.forward(x)?];
+    let wide = vec![fc.forward(x)?.softmax(-1)?, x.clone()];
+    let a = narrow.iter().sum::<Result<Tensor<F16>>>()?;
+    let b = wide.iter().sum::<Result<Tensor<F32>>>()?;
+    let c: Result<_> = wide.into_iter().sum();
+    let d = (0..3).map(|_| x.matmul(x)).sum::<Result<Result<_>>>()??;
+    Ok([dtype(&a), dtype(&b), dtype(&c?), dtype(&d)])
+}
+
+#[test]
+fn lists_are_summed_in_their_precision() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, Tensor::randn([4, 4], &Device::cpu())?);
+    assert_eq!(summed(&fc, &x)?, [DType::F16, DType::F32, DType::F32, DType::F16]);
+    Ok(())
+}
+
+#[autocast(f16)]
 fn counted(fc: &Linear, x: &Tensor<F32>, classes: &Tensor<I64>) -> Result<(i64, f64)> {
     let scores = fc.forward(x)?;
     let found = scores.argmax(-1, false)?;

@@ -4,12 +4,13 @@ use super::kernel::{binary, unary};
 use super::matmul::accumulator;
 use super::operand::{Operand, Term};
 use super::pointwise::RecipPrecision;
-use crate::Result;
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Element, Float, Numeric};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
+use crate::{Error, Result};
 use amp_cpu::{Binary, DType, Dims, Unary};
+use std::iter::Sum;
 use std::ops;
 
 /// The four basic operations.
@@ -241,6 +242,25 @@ impl<P: Numeric> ops::Neg for Tensor<P> {
     }
 }
 
+/// The sum of a list of tensors, from the first to the last (`sum(losses)`): `losses.iter().sum::<Result<Tensor<F32>>>()?`.
+///
+/// # Errors
+/// [`Error::Argument`] when there are no tensors, [`Error::Broadcast`] when two do not fit.
+impl<'a, P: Numeric> Sum<&'a Tensor<P>> for Result<Tensor<P>> {
+    fn sum<I: Iterator<Item = &'a Tensor<P>>>(mut tensors: I) -> Self {
+        let first = tensors.next().ok_or_else(|| Error::argument("sum", "tensors", "one or more", "none"))?;
+        tensors.try_fold(first.clone(), |sum, tensor| sum.add(tensor))
+    }
+}
+
+/// As that of references.
+impl<P: Numeric> Sum<Tensor<P>> for Result<Tensor<P>> {
+    fn sum<I: Iterator<Item = Tensor<P>>>(mut tensors: I) -> Self {
+        let first = tensors.next().ok_or_else(|| Error::argument("sum", "tensors", "one or more", "none"))?;
+        tensors.try_fold(first, |sum, tensor| sum.add(&tensor))
+    }
+}
+
 impl<P: Numeric> Tensor<P> {
     /// `-self` (`torch.neg`).
     #[track_caller]
@@ -276,10 +296,21 @@ mod tests {
             ("numbers", gradcheck(|x| ((&x[0] * 3.0)? - 0.5)? / 0.7, std::slice::from_ref(&a))),
             ("reversed", gradcheck(|x| 2.0 * (1.5 - (0.25 + (3.0 / &x[0])?)?)?, std::slice::from_ref(&a))),
             ("neg", gradcheck(|x| -&x[0], std::slice::from_ref(&a))),
+            ("list", gradcheck(|x| x.iter().chain(x).sum(), &[a.clone(), b.clone()])),
         ] {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
         }
+    }
+
+    #[test]
+    fn lists_are_summed_from_the_first_to_the_last() {
+        let of = |values: &[i64]| Tensor::<I64>::from_slice(values, [values.len()], &Device::cpu()).unwrap();
+        let sum: crate::Result<Tensor<I64>> = [of(&[1, 2]), of(&[10]), of(&[100, 200])].into_iter().sum();
+        assert_eq!(sum.unwrap().to_vec().unwrap(), [111, 212]);
+        let none = [].iter().sum::<crate::Result<Tensor<F32>>>().unwrap_err();
+        assert_eq!(none.to_string(), "sum: tensors must be one or more, found none");
+        assert!([of(&[1, 2]), of(&[1, 2, 3])].iter().sum::<crate::Result<Tensor<I64>>>().is_err());
     }
 
     #[test]
