@@ -239,8 +239,12 @@ impl Value {
 
     /// Whether one of them is a tensor, and only its type tells what the other is.
     pub(crate) fn differs_by_type(&self, other: &Self) -> bool {
-        let open = |value: &Self| value.prec == Prec::Opaque && !value.inferred;
-        open(self) && other.prec.is_tensor() || open(other) && self.prec.is_tensor()
+        self.is_open() && other.prec.is_tensor() || other.is_open() && self.prec.is_tensor()
+    }
+
+    /// Whether only its type tells what it is.
+    pub(crate) fn is_open(&self) -> bool {
+        self.prec == Prec::Opaque && !self.inferred && self.parts.is_empty()
     }
 
     /// The constants of either.

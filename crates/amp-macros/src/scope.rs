@@ -199,7 +199,7 @@ impl Var {
     fn choose_elements(&self) -> Vec<bool> {
         let Some(assigned) = self.assigned.as_ref().filter(|_| !self.declared) else { return Vec::new() };
         let parts = self.value.parts.iter().zip(&assigned.parts);
-        parts.map(|(held, given)| held.prec.join(&given.prec) == Prec::F32 || held.differs_by_type(given)).collect()
+        parts.map(|(held, given)| held.prec.join(&given.prec) == Prec::F32 || held.may_differ_from(given)).collect()
     }
 
     fn choose(&self) -> Option<Prec> {
@@ -222,6 +222,10 @@ impl Var {
             let once = self.filled_in == 1 && self.given_in == 1 && !self.early && assigned.prec != Prec::F32;
             return Some(if once { Prec::Unknown } else { Prec::F32 });
         }
+        // Its elements are chosen one by one.
+        if self.apart && self.value.is_tuple() {
+            return None;
+        }
         let all = [&self.value.prec, &assigned.prec];
         if all.contains(&&Prec::Other) {
             return None;
@@ -229,7 +233,7 @@ impl Var {
         // What the macro does not know may be either; F32 holds both, and widening is free.
         match self.value.prec.join(&assigned.prec) {
             Prec::F32 => Some(Prec::F32),
-            Prec::Unknown if self.mixed => Some(Prec::F32),
+            Prec::Unknown if self.mixed || self.value.differs_by_type(assigned) => Some(Prec::F32),
             Prec::Unknown if all.iter().any(|prec| prec.is_known()) => Some(Prec::F32),
             Prec::Unknown if all.iter().all(|prec| **prec == Prec::Unknown) => Some(Prec::F32),
             _ => None,

@@ -16,7 +16,7 @@ use crate::pin::Pin;
 use crate::scope::Var;
 use crate::shape::Shape;
 use proc_macro2::{Span, TokenStream};
-use syn::{Expr, ExprAssign, ExprLit, ExprPath, Lit, Pat, UnOp};
+use syn::{Expr, ExprAssign, ExprField, ExprLit, ExprPath, Lit, Member, Pat, UnOp};
 
 impl Walker<'_> {
     /// Walks an expression and puts its casts in.
@@ -247,7 +247,10 @@ impl Walker<'_> {
             _ => None,
         };
         match slot {
-            Some((slot, _)) => self.reassigned(&slot, &value),
+            Some((slot, _)) => {
+                self.reassigned(&slot, &value);
+                self.assign_element(place, &value);
+            }
             None if is_pattern(place) => self.assign_unseen(place),
             None => {
                 let held = self.filling(filled, |walker| walker.expr(place));
@@ -272,6 +275,17 @@ impl Walker<'_> {
             false if matches!(place, Expr::Infer(_)) => {}
             // The place is not written twice.
             false => self.expected(expr, &mut value),
+        }
+    }
+
+    /// An element of a tuple that a variable holds is assigned to.
+    fn assign_element(&mut self, place: &Expr, value: &Value) {
+        let Expr::Field(ExprField { base, member: Member::Unnamed(index), .. }) = place else { return };
+        let Some(var) = self.variable(base) else { return };
+        let mut whole = self.scopes.vars[var].value.clone();
+        if let Some(part) = whole.parts.get_mut(index.index as usize).filter(|_| self.scopes.vars[var].apart) {
+            *part = value.clone();
+            self.assign_var(var, &whole);
         }
     }
 

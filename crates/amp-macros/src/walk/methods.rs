@@ -197,7 +197,7 @@ pub(super) fn iterates(expr: &Expr) -> bool {
 
 /// What is expected of the elements that a method gets, if this is of those it gives.
 pub(super) fn before(name: &str, expect: Expect) -> Option<Expect> {
-    let handed = matches!(name, "collect" | "try_collect" | "unwrap" | "expect");
+    let handed = matches!(name, "collect" | "try_collect" | "unzip" | "unwrap" | "expect");
     match (name, expect) {
         ("enumerate", Expect::Tuple(mut pair)) => pair.pop(),
         ("zip", Expect::Tuple(pair)) => pair.into_iter().next(),
@@ -209,7 +209,9 @@ pub(super) fn before(name: &str, expect: Expect) -> Option<Expect> {
 pub(super) fn collects(expr: &Expr) -> bool {
     match expr {
         Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => collects(&call.receiver),
-        Expr::MethodCall(call) => ["collect", "try_collect"].iter().chain(CONVERTING).any(|name| call.method == name),
+        Expr::MethodCall(call) => {
+            ["collect", "try_collect", "unzip"].iter().chain(CONVERTING).any(|name| call.method == name)
+        }
         Expr::Call(call) => call.args.len() == 1 && is_list(&call.args[0]) && makes_of_list(&call.func),
         Expr::Try(inner) => collects(&inner.expr),
         Expr::Paren(inner) => collects(&inner.expr),

@@ -62,14 +62,7 @@ impl Walker<'_> {
             None => (Value::inferred(), None),
         };
         match name.as_str() {
-            "vec" | "dbg" => (
-                Value {
-                    inferred: value.prec == Prec::Opaque && value.parts.is_empty(),
-                    shape: Shape::Unknown,
-                    ..value
-                },
-                expr,
-            ),
+            "vec" | "dbg" => (Value { shape: Shape::Unknown, ..value }, expr),
             name if DIVERGING.contains(&name) => (Value::never(), expr),
             "format" | "assert" | "assert_eq" | "assert_ne" | "debug_assert" | "println" | "print" | "eprintln"
             | "eprint" | "write" | "writeln" => (Value::other(), expr),

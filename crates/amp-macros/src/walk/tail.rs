@@ -79,7 +79,8 @@ impl Walker<'_> {
             (Expr::Call(call), Expect::Tuple(_)) if call.args.len() == 1 && wraps(&call.func) => {
                 self.widen_elements(&mut call.args[0], value, expect);
             }
-            (expr, Expect::Prec(Prec::F32)) if may_differ(value) => {
+            // Of what the macro does not know, its type says whether it is a tensor.
+            (expr, Expect::Prec(Prec::F32)) if may_differ(value) || value.is_open() => {
                 self.rewrite(expr, |inner| self.widened(inner, value));
                 (value.prec, value.sure) = (Prec::F32, true);
             }

@@ -7,7 +7,7 @@ use super::methods::{
 };
 use super::operation::is_tensor;
 use super::protocol::trains;
-use super::tail::may_differ;
+use super::tail::{is_wrapper, may_differ};
 use super::{Expect, Growth, Walker};
 use crate::emit;
 use crate::flow::Slot;
@@ -39,6 +39,8 @@ struct Unlisted<'m> {
     growth: Option<Growth>,
     /// Whether what goes into the receiver goes to F32.
     takes: bool,
+    /// Whether the last argument makes a value, which is no reference then.
+    makes: bool,
     /// Whether the elements of another container go into the receiver.
     extends: bool,
     /// What a container that is extended is known to hold.
@@ -138,6 +140,7 @@ impl Walker<'_> {
             shared,
             kept,
             growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
+            makes: call.args.last().is_some_and(makes_value),
             takes: fills && (wanted || value.is_surely(&Prec::F32)),
             extends,
             extended: match name {
@@ -196,6 +199,7 @@ impl Walker<'_> {
         match call.takes {
             _ if call.empty.or(call.choice).is_some_and(|var| self.fill(var, arg, &given)) => {}
             false if call.name == "push" && call.growth.is_none() && self.fill_grown(receiver, arg, &mut given) => {}
+            true if given.is_open() => self.expected(arg, &mut given),
             true => self.widen_owned(arg, &mut given),
             _ if call.extends
                 && call.name == "extend"
@@ -229,7 +233,10 @@ impl Walker<'_> {
         if (call.fills() || call.extends)
             && let Some(given) = call.args.last()
         {
-            self.mixed(receiver, &call.value, given);
+            // A list of references is none of tensors that could be widened; one that grows by what is made of it is asked.
+            if call.makes && call.growth.is_none() || given.prec == Prec::F32 {
+                self.mixed(receiver, &call.value, given);
+            }
             self.put(receiver, given);
         }
         if call.fills()
@@ -244,10 +251,14 @@ impl Walker<'_> {
         let instead = match call.name {
             "unwrap_or" | "or" => call.args.first(),
             "or_else" => call.closure.as_ref(),
-            "unwrap_or_else" => call.closure.as_ref().filter(|given| given.shape.gives()),
+            "unwrap_or_else" => call.closure.as_ref().filter(|given| given.shape.gives() || call.makes),
             _ => None,
         };
-        if instead.is_some_and(|given| given.is_surely(&Prec::F32)) {
+        let may_be_f32 = |given: &Value| {
+            let owned = call.makes && call.value.parts.is_empty();
+            owned && (given.prec == Prec::F32 || given.may_differ_from(&call.value))
+        };
+        if instead.is_some_and(|given| given.is_surely(&Prec::F32) || may_be_f32(given)) {
             self.widen_held(receiver, &mut call.value);
         }
     }
@@ -308,6 +319,8 @@ impl Walker<'_> {
         match holds {
             _ if !may_differ(value) || self.cx.host => return false,
             Some(Expect::Prec(Prec::F32)) => self.widen_held(list, value),
+            // The type of an array says nothing of that of a list.
+            None if asks && is_list(list) => self.rewrite(list, |inner| emit::slot(place, emit::vector(inner))),
             None if asks => self.rewrite(list, |inner| emit::slot(place, inner)),
             _ => return false,
         }
@@ -352,9 +365,10 @@ impl Walker<'_> {
         self.scopes.vars[var].open && self.chosen(var) == Some(Prec::F32)
     }
 
-    /// What is F32 and put into a variable's container is assigned to it, as what it may have to be widened for.
+    /// What is F32, or may be, and is put into a variable's container is assigned to it, as what it may have to be widened for.
     pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value) {
-        let joins = container.prec.is_tensor() && given.prec == Prec::F32 && given.parts.is_empty();
+        let joins =
+            container.prec.is_tensor() && (given.prec == Prec::F32 || given.is_open()) && given.parts.is_empty();
         if let Some(var) = self.variable(place).filter(|_| joins) {
             self.assign_var(var, given);
         }
@@ -382,4 +396,15 @@ fn item_of(container: &Value, method: &str) -> Value {
     let in_pieces = method.starts_with("split") || matches!(method, "chunks" | "chunks_exact" | "windows");
     let constants = if in_pieces || changes(method) { Vec::new() } else { container.constants.clone() };
     Value { constants, shape: Shape::Unknown, ..container.clone() }
+}
+
+/// Whether an expression, or the body of a closure, makes a value: `x.clone()`, `layer.forward(x)?`, `Some(self.start())`.
+fn makes_value(expr: &Expr) -> bool {
+    match expr {
+        Expr::Closure(closure) => makes_value(&closure.body),
+        Expr::Try(inner) => makes_value(&inner.expr),
+        Expr::Call(call) if is_wrapper(call) => makes_value(&call.args[0]),
+        Expr::MethodCall(call) => !call.method.to_string().starts_with("as_") && call.method != "unwrap",
+        _ => false,
+    }
 }
