@@ -35,6 +35,7 @@ mod signatures;
 mod states;
 mod sticky;
 mod switched;
+mod typed;
 mod values;
 mod written;
 

@@ -79,8 +79,7 @@ impl Walker<'_> {
             (Expr::Call(call), Expect::Tuple(_)) if call.args.len() == 1 && wraps(&call.func) => {
                 self.widen_elements(&mut call.args[0], value, expect);
             }
-            // Of what the macro does not know, its type says whether it is a tensor.
-            (expr, Expect::Prec(Prec::F32)) if may_differ(value) || value.is_open() => {
+            (expr, Expect::Prec(Prec::F32)) if is_unsure(value) => {
                 self.rewrite(expr, |inner| self.widened(inner, value));
                 (value.prec, value.sure) = (Prec::F32, true);
             }
@@ -288,6 +287,11 @@ impl Walker<'_> {
 /// Whether a value that goes to a place of F32 may have to be widened.
 pub(super) fn may_differ(value: &Value) -> bool {
     matches!(value.prec, Prec::Half(_) | Prec::Unknown) && !value.inferred
+}
+
+/// Whether it may be no tensor of F32; of what the macro does not know, its type says whether it is a tensor.
+fn is_unsure(value: &Value) -> bool {
+    may_differ(value) || value.is_open() || value.prec == Prec::F32 && !value.sure
 }
 
 /// Whether it is such a value, or holds one in a tuple.

@@ -3,7 +3,7 @@
 use super::closure::Given;
 use super::methods::{
     ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before, changes,
-    folds_f32, handing, hands_elements, is_list, is_once, iterates, parameters, reads,
+    collects, folds_f32, handing, hands_elements, is_list, is_once, iterates, parameters, reads,
 };
 use super::operation::is_tensor;
 use super::protocol::trains;
@@ -114,6 +114,7 @@ impl Walker<'_> {
         let collected = self.named_container(call, name).or(asked);
         self.collected = match &*call.receiver {
             Expr::MethodCall(_) => collected.clone().and_then(|expect| before(name, expect)),
+            receiver if name == "into_iter" && collects(receiver) => collected.clone(),
             receiver => collected.clone().filter(|_| hands_elements(name, receiver)),
         };
         let puts = PUTTING.contains(&name) && call.args.len() == 1;
@@ -404,6 +405,7 @@ fn makes_value(expr: &Expr) -> bool {
         Expr::Closure(closure) => makes_value(&closure.body),
         Expr::Try(inner) => makes_value(&inner.expr),
         Expr::Call(call) if is_wrapper(call) => makes_value(&call.args[0]),
+        Expr::Array(list) => list.elems.iter().all(makes_value),
         Expr::MethodCall(call) => !call.method.to_string().starts_with("as_") && call.method != "unwrap",
         _ => false,
     }

@@ -1,0 +1,144 @@
+//! Products beside what only its type tells: fields, parameters of a named type, what methods of one's own give.
+
+use super::*;
+
+struct Block {
+    fc: Linear,
+    start: T,
+}
+
+impl Block {
+    fn halved(&self, x: &T) -> Result<T> {
+        x * 0.5
+    }
+
+    fn from_the_start(&self) -> T {
+        self.start.clone()
+    }
+
+    #[autocast(f16)]
+    fn carried(&self, x: &T) -> Result<T> {
+        let mut h = self.fc.forward(x)?;
+        for _ in 0..2 {
+            h = self.halved(&h)?;
+        }
+        h.matmul(&self.start)
+    }
+
+    #[autocast(f16)]
+    fn reset(&self, x: &T, again: bool) -> Result<T> {
+        let mut h = self.fc.forward(x)?;
+        if again {
+            h = self.from_the_start();
+        }
+        h.relu()
+    }
+
+    #[autocast(f16)]
+    fn late(&self, x: &T, again: bool) -> Result<T> {
+        let h;
+        if again {
+            h = self.start.clone();
+        } else {
+            h = self.fc.forward(x)?;
+        }
+        Ok(h)
+    }
+
+    #[autocast(f16)]
+    fn broken_off(&self, x: &T, again: bool) -> Result<T> {
+        let h = loop {
+            if again {
+                break self.start.clone();
+            }
+            break self.fc.forward(x)?;
+        };
+        Ok(h)
+    }
+
+    #[autocast(f16)]
+    fn instead(&self, x: &T, again: bool) -> Result<[T; 4]> {
+        let given = || -> Result<Option<T>> { if again { Ok(None) } else { Ok(Some(x.clone())) } };
+        let product = if again { None } else { Some(x.matmul(x)?) };
+        let at_once = product.unwrap_or(self.start.exp()?);
+        let product = given()?.map(|x| x.matmul(&x)).transpose()?;
+        let asked = product.unwrap_or_else(|| self.from_the_start());
+        let product = if again { None } else { Some(x.matmul(x)?) };
+        let other = product.or(Some(self.start.clone())).expect("one of both");
+        let product = if again { None } else { Some(self.fc.forward(x)?) };
+        let chosen = product.map_or(self.start.clone(), |product| product);
+        Ok([at_once, asked, other, chosen])
+    }
+
+    #[autocast(f16)]
+    fn elements(&self, x: &T, again: bool) -> Result<(usize, T, T)> {
+        let mut pair = (x.matmul(x)?, x.clone());
+        if again {
+            pair.0 = self.start.clone();
+        }
+        let mut last = (0, self.start.clone());
+        for i in 1..3 {
+            last = (i, x.matmul(x)?);
+        }
+        Ok((last.0, pair.0, last.1))
+    }
+
+    #[autocast(f16)]
+    fn lists(&self, x: &T) -> Result<Vec<T>> {
+        let mut all = vec![x.matmul(x)?];
+        all.push(self.start.clone());
+        let mut more = vec![self.start.clone()];
+        more.extend([x.matmul(x)?]);
+        all.extend(more);
+        Ok(all)
+    }
+}
+
+#[autocast(f16)]
+fn unzipped(fcs: &[Linear], x: &T) -> Result<T> {
+    let (relus, exps): (Vec<Tensor<F32>>, Vec<Tensor<F32>>) = fcs
+        .iter()
+        .map(|fc| {
+            let h = fc.forward(x)?;
+            Ok((h.relu()?, h.exp()?))
+        })
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .unzip();
+    Tensor::stack(&relus, 0)? + Tensor::stack(&exps, 0)?
+}
+
+#[test]
+fn what_only_types_tell_apart_joins_at_f32() -> Result<()> {
+    let device = Device::cpu();
+    let block = Block { fc: Linear::new(4, 4, &device)?, start: random([4, 4])? };
+    let (x, start) = (random([4, 4])?, block.start.to_vec()?);
+    let x16 = x.to::<F16>()?;
+    let (given, product) = (block.fc.forward(&x16)?.to::<F32>()?, x16.matmul(&x16)?.to::<F32>()?);
+    let carried = (&given * 0.25)?.to::<F16>()?.matmul(&block.start.to::<F16>()?)?.to::<F32>()?;
+    assert_eq!(block.carried(&x)?.to_vec()?, carried.to_vec()?);
+    assert_eq!(block.reset(&x, false)?.to_vec()?, given.relu()?.to_vec()?);
+    assert_eq!(block.reset(&x, true)?.to_vec()?, block.start.relu()?.to_vec()?);
+    for found in [block.late(&x, false)?, block.broken_off(&x, false)?] {
+        assert_eq!(found.to_vec()?, given.to_vec()?);
+    }
+    for found in [block.late(&x, true)?, block.broken_off(&x, true)?] {
+        assert_eq!(found.to_vec()?, start);
+    }
+    for (found, expected) in block.instead(&x, false)?.iter().zip([&product, &product, &product, &given]) {
+        assert_eq!(found.to_vec()?, expected.to_vec()?);
+    }
+    let from_the_start = [&block.start.exp()?, &block.start, &block.start, &block.start];
+    for (found, expected) in block.instead(&x, true)?.iter().zip(from_the_start) {
+        assert_eq!(found.to_vec()?, expected.to_vec()?);
+    }
+    for (again, first) in [(false, &product), (true, &block.start)] {
+        let (count, found, last) = block.elements(&x, again)?;
+        assert_eq!((count, found.to_vec()?, last.to_vec()?), (2, first.to_vec()?, product.to_vec()?));
+    }
+    let lists: Vec<Vec<f32>> = block.lists(&x)?.iter().map(Tensor::to_vec).collect::<Result<_>>()?;
+    assert_eq!(lists, [product.to_vec()?, start.clone(), start, product.to_vec()?]);
+    let sum = unzipped(std::slice::from_ref(&block.fc), &x)?;
+    assert_eq!(sum.to_vec()?, (given.relu()? + given.exp()?)?.to_vec()?);
+    Ok(())
+}
