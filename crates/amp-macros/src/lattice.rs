@@ -231,22 +231,6 @@ impl Value {
         if open(self) && !open(other) && other.prec != Prec::F32 { Pin::No } else { self.pinned }
     }
 
-    /// Whether the macro does not see that two values for one place have one precision: it is known of one of them, or only
-    /// one of them certainly is a tensor.
-    pub(crate) fn may_differ_from(&self, other: &Self) -> bool {
-        self.differs_by_type(other) || self.prec.is_known() != other.prec.is_known() && other.prec != Prec::Never
-    }
-
-    /// Whether one of them is a tensor, and only its type tells what the other is.
-    pub(crate) fn differs_by_type(&self, other: &Self) -> bool {
-        self.is_open() && other.prec.is_tensor() || other.is_open() && self.prec.is_tensor()
-    }
-
-    /// Whether only its type tells what it is.
-    pub(crate) fn is_open(&self) -> bool {
-        self.prec == Prec::Opaque && !self.inferred && self.parts.is_empty()
-    }
-
     /// The constants of either.
     pub(crate) fn constants_with(&self, other: &Self) -> Vec<(String, f64)> {
         let new = other.constants.iter().filter(|number| !self.constants.contains(number));

@@ -1,7 +1,7 @@
 //! The macros of amp: `#[autocast]`, `amp_region!`, `#[amp_op]`, `amp_policy!`.
 //!
 //! One file a phase: `args` (grammar), `item` (what an attribute stands on), `rules` (the policy table and what the user
-//! changed in it), `lattice` and `scope` (what is known about values), `walk` (the interpreter that rewrites), `hoist`
+//! changed in it), `lattice`, `differ` and `scope` (what is known about values), `walk` (the interpreter that rewrites), `hoist`
 //! (where narrowings are made), `flow` (which results are written narrow), `literal` (constants), `listed` (options without effect), `emit` (tokens of casts), `plan` (what was decided), `expand`,
 //! `region`, `policy`, `amp_op` (entry points), `error` (messages). `derive_module` stands apart: `#[derive(Module)]`.
 
@@ -12,6 +12,7 @@ mod args;
 mod budget;
 mod changes;
 mod derive_module;
+mod differ;
 mod emit;
 mod error;
 mod expand;
@@ -119,12 +120,14 @@ use proc_macro::TokenStream;
 ///   or `Option<&Tensor<F32>>`, not where a bound says it (`impl Extend<Tensor<F32>>`, `impl Into<Option<Tensor<F32>>>`), and
 ///   not behind a function that is named (`.map(Arc::new)`): write `h.to::<F32>()?`. A tuple or an array of references is
 ///   widened where it is written (`block.forward((x, &h))`), not where a variable holds it.
-/// - A list holds the precision of what it is begun with, and of what a method makes of it that it grows by
-///   (`features.push(block.forward(&features)?)`). One that gets other values of both is declared: `Vec<Tensor<F32>>`.
+/// - A list holds the precision of what it is begun with, of what is made where it is put into it (`list.push(self.start())`),
+///   and of what a method makes of it that it grows by (`features.push(block.forward(&features)?)`). One that gets other values
+///   of both is declared: `Vec<Tensor<F32>>`.
 /// - A list of trait objects of several types that is written in a field of one's own (`Net { layers: vec![linear(x)?, norm(x)?] }`)
 ///   is declared before: `let layers: Vec<Box<dyn Layer>> = vec![..]`.
-/// - A variable that is assigned what a function or a module gives (`h = layer.forward(&h)?`) holds F32, whatever that is: a
-///   widened view, which is narrowed again for nothing, and whose sums are F32. `let mut h: Tensor<F16> = ..` keeps it narrow.
+/// - A variable that is assigned what a function, a method of one's own or a module gives (`h = layer.forward(&h)?`), or what
+///   lies in a field (`h = self.start.clone()`), holds F32, whatever that is, and so does what is unwrapped or else made
+///   (`h.unwrap_or_else(|| self.start())`): a widened view, which is narrowed again for nothing, and whose sums are F32. `let mut h: Tensor<F16> = ..` keeps it narrow.
 /// - A module of one's own that is generic over its precision (`fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>)`) runs in
 ///   that of what it is given: behind a norm this is F32, in any region. `self.block.forward(&h.to::<F16>()?)` runs it in
 ///   F16, `h.to::<P>()?` in the precision of a region that is generic itself.
@@ -135,7 +138,7 @@ use proc_macro::TokenStream;
 /// - A number that the program computes is not judged: what a function gives (`eps()`, other than in `const { eps() }`), an
 ///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round, an element of a list in
 ///   which one such stands. Literals are judged wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`,
-///   `eps.unwrap_or(1e-8)`, `for mask in [0.0, -1e9]`.
+///   `eps.unwrap_or(1e-8)`, `for mask in [0.0, -1e9]`; constants of one's own in branches and tuples are, too.
 /// - A constant of one's own that is no number is taken for one beside what the region does not know: `queue.add(PAD)` needs
 ///   `skip(add)`, `self.spent + BUDGET` a variable of that type, `let spent: Duration = self.spent`.
 /// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert(..)`:

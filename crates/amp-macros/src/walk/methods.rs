@@ -1,6 +1,7 @@
 //! The methods of `std` that a walk knows: what goes through them, and what they give.
 
 use super::Expect;
+use super::tail::is_wrapper;
 use crate::lattice::{Prec, Value};
 use syn::{Expr, ExprMethodCall};
 
@@ -256,4 +257,16 @@ pub(super) fn folds_f32(method: &str, given: &[Value]) -> bool {
 pub(super) fn is_iterator_fold(call: &ExprMethodCall) -> bool {
     call.args.is_empty() && ["sum", "product", "max", "min", "flatten"].iter().any(|name| call.method == name)
         || call.method == "fold" && matches!(call.args.last(), Some(Expr::Closure(_)))
+}
+
+/// Whether an expression, or the body of a closure, makes a value: `x.clone()`, `layer.forward(x)?`, `Some(self.start())`.
+pub(super) fn makes_value(expr: &Expr) -> bool {
+    match expr {
+        Expr::Closure(closure) => makes_value(&closure.body),
+        Expr::Try(inner) => makes_value(&inner.expr),
+        Expr::Call(call) if is_wrapper(call) => makes_value(&call.args[0]),
+        Expr::Array(list) => list.elems.iter().all(makes_value),
+        Expr::MethodCall(call) => !call.method.to_string().starts_with("as_") && call.method != "unwrap",
+        _ => false,
+    }
 }

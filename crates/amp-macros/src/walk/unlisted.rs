@@ -3,11 +3,11 @@
 use super::closure::Given;
 use super::methods::{
     ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before, changes,
-    collects, folds_f32, handing, hands_elements, is_list, is_once, iterates, parameters, reads,
+    collects, folds_f32, handing, hands_elements, is_list, is_once, iterates, makes_value, parameters, reads,
 };
 use super::operation::is_tensor;
 use super::protocol::trains;
-use super::tail::{is_wrapper, may_differ};
+use super::tail::may_differ;
 use super::{Expect, Growth, Walker};
 use crate::emit;
 use crate::flow::Slot;
@@ -397,16 +397,4 @@ fn item_of(container: &Value, method: &str) -> Value {
     let in_pieces = method.starts_with("split") || matches!(method, "chunks" | "chunks_exact" | "windows");
     let constants = if in_pieces || changes(method) { Vec::new() } else { container.constants.clone() };
     Value { constants, shape: Shape::Unknown, ..container.clone() }
-}
-
-/// Whether an expression, or the body of a closure, makes a value: `x.clone()`, `layer.forward(x)?`, `Some(self.start())`.
-fn makes_value(expr: &Expr) -> bool {
-    match expr {
-        Expr::Closure(closure) => makes_value(&closure.body),
-        Expr::Try(inner) => makes_value(&inner.expr),
-        Expr::Call(call) if is_wrapper(call) => makes_value(&call.args[0]),
-        Expr::Array(list) => list.elems.iter().all(makes_value),
-        Expr::MethodCall(call) => !call.method.to_string().starts_with("as_") && call.method != "unwrap",
-        _ => false,
-    }
 }
