@@ -12,7 +12,7 @@ impl Block {
         x * 0.5
     }
 
-    fn from_the_start(&self) -> T {
+    fn at_the_start(&self) -> T {
         self.start.clone()
     }
 
@@ -29,7 +29,7 @@ impl Block {
     fn reset(&self, x: &T, again: bool) -> Result<T> {
         let mut h = self.fc.forward(x)?;
         if again {
-            h = self.from_the_start();
+            h = self.at_the_start();
         }
         h.relu()
     }
@@ -47,11 +47,15 @@ impl Block {
 
     #[autocast(f16)]
     fn broken_off(&self, x: &T, again: bool) -> Result<T> {
+        let mut count = 0;
         let h = loop {
-            if again {
+            count += 1;
+            if again && count > 1 {
                 break self.start.clone();
             }
-            break self.fc.forward(x)?;
+            if !again {
+                break self.fc.forward(x)?;
+            }
         };
         Ok(h)
     }
@@ -62,7 +66,7 @@ impl Block {
         let product = if again { None } else { Some(x.matmul(x)?) };
         let at_once = product.unwrap_or(self.start.exp()?);
         let product = given()?.map(|x| x.matmul(&x)).transpose()?;
-        let asked = product.unwrap_or_else(|| self.from_the_start());
+        let asked = product.unwrap_or_else(|| self.at_the_start());
         let product = if again { None } else { Some(x.matmul(x)?) };
         let other = product.or(Some(self.start.clone())).expect("one of both");
         let product = if again { None } else { Some(self.fc.forward(x)?) };
