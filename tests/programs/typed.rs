@@ -87,6 +87,42 @@ impl Block {
         Ok((last.0, pair.0, last.1))
     }
 
+    /// As the shortcut of a residual block, which only some have.
+    #[autocast(f16)]
+    fn lent(&self, x: &T, again: bool) -> Result<[T; 2]> {
+        let shortcut = if again { None } else { Some(self.fc.forward(x)?) };
+        let identity = shortcut.as_ref().unwrap_or(x);
+        let list = if again { Vec::new() } else { vec![x.matmul(x)?] };
+        let last = list.last().unwrap_or(&self.start);
+        Ok([identity.matmul(x)?, last.relu()?])
+    }
+
+    #[autocast(f16)]
+    fn of_modules(&self, norm: &LayerNorm, x: &T, again: bool) -> Result<(T, usize, T)> {
+        let h;
+        if again {
+            h = norm.forward(x)?;
+        } else {
+            h = self.fc.forward(x)?;
+        }
+        let mut last = (0, norm.forward(x)?);
+        for i in 1..2 {
+            last = (i, self.fc.forward(x)?);
+        }
+        Ok((h, last.0, last.1))
+    }
+
+    #[autocast(f16)]
+    fn of_functions(&self, x: &T) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        all.push(x.matmul(x)?);
+        all.push(doubled(x)?);
+        let mut more = [x.matmul(x)?, x.matmul(x)?];
+        more[1] = doubled(x)?;
+        all.extend(more);
+        Ok(all)
+    }
+
     #[autocast(f16)]
     fn lists(&self, x: &T) -> Result<Vec<T>> {
         let mut all = vec![x.matmul(x)?];
@@ -96,6 +132,10 @@ impl Block {
         all.extend(more);
         Ok(all)
     }
+}
+
+fn doubled(x: &T) -> Result<T> {
+    x * 2.0
 }
 
 #[autocast(f16)]
@@ -142,6 +182,20 @@ fn what_only_types_tell_apart_joins_at_f32() -> Result<()> {
     }
     let lists: Vec<Vec<f32>> = block.lists(&x)?.iter().map(Tensor::to_vec).collect::<Result<_>>()?;
     assert_eq!(lists, [product.to_vec()?, start.clone(), start, product.to_vec()?]);
+    let half = |x: &T| x.to::<F16>();
+    for (again, identity, last) in [(false, &given, &product), (true, &x, &block.start)] {
+        let [found, other] = block.lent(&x, again)?;
+        assert_eq!(found.to_vec()?, half(identity)?.matmul(&x16)?.to::<F32>()?.to_vec()?);
+        assert_eq!(other.to_vec()?, last.relu()?.to_vec()?);
+    }
+    let norm = LayerNorm::new([4], &device)?;
+    for (again, expected) in [(false, &given), (true, &norm.forward(&x)?)] {
+        let (found, count, last) = block.of_modules(&norm, &x, again)?;
+        assert_eq!((found.to_vec()?, count, last.to_vec()?), (expected.to_vec()?, 1, given.to_vec()?));
+    }
+    let doubled: Vec<f32> = doubled(&x)?.to_vec()?;
+    let all: Vec<Vec<f32>> = block.of_functions(&x)?.iter().map(Tensor::to_vec).collect::<Result<_>>()?;
+    assert_eq!(all, [product.to_vec()?, doubled.clone(), product.to_vec()?, doubled]);
     let sum = unzipped(std::slice::from_ref(&block.fc), &x)?;
     assert_eq!(sum.to_vec()?, (given.relu()? + given.exp()?)?.to_vec()?);
     Ok(())

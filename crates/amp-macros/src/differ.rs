@@ -9,6 +9,12 @@ impl Value {
         self.differs_by_type(other) || self.prec.is_known() != other.prec.is_known() && other.prec != Prec::Never
     }
 
+    /// Whether a variable that begins with one and is given the other holds F32: both precisions are held by that.
+    pub(crate) fn joins_at_f32(&self, other: &Self) -> bool {
+        let unknown = self.prec == Prec::Unknown && other.prec == Prec::Unknown;
+        self.prec.join(&other.prec) == Prec::F32 || self.may_differ_from(other) || unknown
+    }
+
     /// Whether one of them is a tensor, and only its type tells what the other is.
     pub(crate) fn differs_by_type(&self, other: &Self) -> bool {
         self.is_open() && other.prec.is_tensor() || other.is_open() && self.prec.is_tensor()

@@ -199,7 +199,7 @@ impl Var {
     fn choose_elements(&self) -> Vec<bool> {
         let Some(assigned) = self.assigned.as_ref().filter(|_| !self.declared) else { return Vec::new() };
         let parts = self.value.parts.iter().zip(&assigned.parts);
-        parts.map(|(held, given)| held.prec.join(&given.prec) == Prec::F32 || held.may_differ_from(given)).collect()
+        parts.map(|(held, given)| held.joins_at_f32(given)).collect()
     }
 
     fn choose(&self) -> Option<Prec> {

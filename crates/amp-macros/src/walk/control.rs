@@ -250,7 +250,8 @@ impl Walker<'_> {
         }
         var.assigned = Some(match var.assigned.take() {
             Some(before) => {
-                var.mixed |= before.may_differ_from(value);
+                let modules = before.prec == Prec::Unknown && value.prec == Prec::Unknown;
+                var.mixed |= before.may_differ_from(value) || modules && var.value.prec == Prec::Never;
                 before.join(value)
             }
             None => value.clone(),

@@ -264,9 +264,19 @@ pub(super) fn makes_value(expr: &Expr) -> bool {
     match expr {
         Expr::Closure(closure) => makes_value(&closure.body),
         Expr::Try(inner) => makes_value(&inner.expr),
-        Expr::Call(call) if is_wrapper(call) => makes_value(&call.args[0]),
+        Expr::Call(call) => !is_wrapper(call) || makes_value(&call.args[0]),
         Expr::Array(list) => list.elems.iter().all(makes_value),
         Expr::MethodCall(call) => !call.method.to_string().starts_with("as_") && call.method != "unwrap",
+        _ => false,
+    }
+}
+
+/// Whether an expression calls a function, or is a list of such: what one of one's own gives may be F32.
+pub(super) fn calls_function(expr: &Expr) -> bool {
+    match expr {
+        Expr::Try(inner) => calls_function(&inner.expr),
+        Expr::Call(call) => !is_wrapper(call) || calls_function(&call.args[0]),
+        Expr::Array(list) => list.elems.iter().any(calls_function),
         _ => false,
     }
 }

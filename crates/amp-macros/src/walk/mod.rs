@@ -21,6 +21,7 @@ mod fixed;
 mod function;
 mod grown;
 mod held;
+mod instead;
 mod list;
 mod loops;
 mod made;

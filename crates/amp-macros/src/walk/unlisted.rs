@@ -2,8 +2,9 @@
 
 use super::closure::Given;
 use super::methods::{
-    ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before, changes,
-    collects, folds_f32, handing, hands_elements, is_list, is_once, iterates, makes_value, parameters, reads,
+    ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before,
+    calls_function, changes, collects, folds_f32, handing, hands_elements, is_list, is_once, iterates, makes_value,
+    parameters, reads,
 };
 use super::operation::is_tensor;
 use super::protocol::trains;
@@ -41,6 +42,8 @@ struct Unlisted<'m> {
     takes: bool,
     /// Whether the last argument makes a value, which is no reference then.
     makes: bool,
+    /// The last argument is what a function gives.
+    asks: bool,
     /// Whether the elements of another container go into the receiver.
     extends: bool,
     /// What a container that is extended is known to hold.
@@ -142,6 +145,7 @@ impl Walker<'_> {
             kept,
             growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
             makes: call.args.last().is_some_and(makes_value),
+            asks: call.args.last().is_some_and(calls_function),
             takes: fills && (wanted || value.is_surely(&Prec::F32)),
             extends,
             extended: match name {
@@ -236,7 +240,7 @@ impl Walker<'_> {
         {
             // A list of references is none of tensors that could be widened; one that grows by what is made of it is asked.
             if call.makes && call.growth.is_none() || given.prec == Prec::F32 {
-                self.mixed(receiver, &call.value, given);
+                self.mixed(receiver, &call.value, given, call.asks);
             }
             self.put(receiver, given);
         }
@@ -255,12 +259,8 @@ impl Walker<'_> {
             "unwrap_or_else" => call.closure.as_ref().filter(|given| given.shape.gives() || call.makes),
             _ => None,
         };
-        let may_be_f32 = |given: &Value| {
-            let owned = call.makes && call.value.parts.is_empty();
-            owned && (given.prec == Prec::F32 || given.may_differ_from(&call.value))
-        };
-        if instead.is_some_and(|given| given.is_surely(&Prec::F32) || may_be_f32(given)) {
-            self.widen_held(receiver, &mut call.value);
+        if let Some(instead) = instead.cloned() {
+            self.stands_in(receiver, &mut call.value, &instead, call.makes);
         }
     }
 
@@ -353,7 +353,7 @@ impl Walker<'_> {
     }
 
     /// Widens what an option or a result holds, by its type.
-    fn widen_held(&self, expr: &mut Expr, value: &mut Value) {
+    pub(super) fn widen_held(&self, expr: &mut Expr, value: &mut Value) {
         if may_differ(value) && !self.cx.host {
             let held = value.clone().shaped(Shape::Unknown);
             self.rewrite(expr, |inner| self.widened(inner, &held));
@@ -367,9 +367,9 @@ impl Walker<'_> {
     }
 
     /// What is F32, or may be, and is put into a variable's container is assigned to it, as what it may have to be widened for.
-    pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value) {
-        let joins =
-            container.prec.is_tensor() && (given.prec == Prec::F32 || given.is_open()) && given.parts.is_empty();
+    pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value, of_function: bool) {
+        let may_be_f32 = given.prec == Prec::F32 || given.is_open() || of_function && given.prec == Prec::Unknown;
+        let joins = container.prec.is_tensor() && may_be_f32 && given.parts.is_empty();
         if let Some(var) = self.variable(place).filter(|_| joins) {
             self.assign_var(var, given);
         }

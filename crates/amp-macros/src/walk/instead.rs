@@ -1,0 +1,33 @@
+//! What stands in for a value that is not there: `skip.unwrap_or(x)`, `or_else(|| self.start())`.
+
+use super::Walker;
+use super::methods::handing;
+use crate::lattice::{Prec, Value};
+use syn::Expr;
+
+impl Walker<'_> {
+    /// Makes an option or a result that holds what is narrow agree with what stands in for it, which is F32 or may be; it is no
+    /// reference if it is made here.
+    pub(super) fn stands_in(&mut self, receiver: &mut Expr, held: &mut Value, instead: &Value, made: bool) {
+        let may_be_f32 = instead.prec == Prec::F32 || instead.is_open();
+        let agrees = !made && may_be_f32 && self.lent_out_of(receiver, instead);
+        let owned = made && held.parts.is_empty() && (may_be_f32 || instead.may_differ_from(held));
+        if !agrees && (owned || instead.is_surely(&Prec::F32)) {
+            self.widen_held(receiver, held);
+        }
+    }
+
+    /// What stands in for a reference into what a variable holds (`skip.as_ref().unwrap_or(x)`) says what that holds: what is
+    /// lent cannot be widened there. Tells whether there is such a variable.
+    fn lent_out_of(&mut self, lent: &Expr, instead: &Value) -> bool {
+        match lent {
+            Expr::MethodCall(call) if handing(&call.method.to_string()).is_some() => {
+                self.lent_out_of(&call.receiver, instead)
+            }
+            place => {
+                let var = self.variable(place).filter(|&var| self.scopes.vars[var].value.prec.is_tensor());
+                var.inspect(|&var| self.assign_var(var, instead)).is_some()
+            }
+        }
+    }
+}
