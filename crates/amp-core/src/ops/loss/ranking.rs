@@ -103,7 +103,7 @@ fn triplet<P: Float + TripletPrecision>(
         let (expected, found) = ("at least 1 dimension", *anchor.raw.shape());
         return Err(Error::Rank { op: OP, what: "the input", expected, found: found.into() });
     }
-    let distance = |a: &Tensor<P>, b: &Tensor<P>| a.sub(b)?.add(options.eps)?.norm(options.p, -1, false);
+    let distance = |a: &Tensor<P>, b: &Tensor<P>| a.pairwise_distance(b, options.p, options.eps, false);
     let near = distance(anchor, positive)?;
     let mut far = distance(anchor, negative)?;
     if options.swap {
