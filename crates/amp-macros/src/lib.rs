@@ -2,8 +2,9 @@
 //!
 //! One file a phase: `args` (grammar), `item` (what an attribute stands on), `rules` (the policy table and what the user
 //! changed in it), `lattice`, `differ` and `scope` (what is known about values), `walk` (the interpreter that rewrites), `hoist`
-//! (where narrowings are made), `flow` (which results are written narrow), `literal` (constants), `listed` (options without effect), `emit` (tokens of casts), `plan` (what was decided), `expand`,
-//! `region`, `policy`, `amp_op` (entry points), `error` (messages). `derive_module` stands apart: `#[derive(Module)]`.
+//! (where narrowings are made), `flow` (which results are written narrow), `literal` (constants), `listed` (options without
+//! effect), `emit` (tokens of casts), `plan` (what was decided), `expand`, `region`, `policy`, `amp_op` (entry points), `error`
+//! (messages). `derive_module` stands apart: `#[derive(Module)]`.
 
 #![forbid(unsafe_code)]
 
@@ -127,7 +128,8 @@ use proc_macro::TokenStream;
 ///   is declared before: `let layers: Vec<Box<dyn Layer>> = vec![..]`.
 /// - A variable that is assigned what a function, a method of one's own or a module gives (`h = layer.forward(&h)?`), or what
 ///   lies in a field (`h = self.start.clone()`), holds F32, whatever that is, and so does what is unwrapped or else made
-///   (`h.unwrap_or_else(|| self.start())`): a widened view, which is narrowed again for nothing, and whose sums are F32. `let mut h: Tensor<F16> = ..` keeps it narrow.
+///   (`h.unwrap_or_else(|| self.start())`): a widened view, which is narrowed again for nothing, and whose sums are F32.
+///   `let mut h: Tensor<F16> = ..` keeps it narrow.
 /// - A module of one's own that is generic over its precision (`fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>)`) runs in
 ///   that of what it is given: behind a norm this is F32, in any region. `self.block.forward(&h.to::<F16>()?)` runs it in
 ///   F16, `h.to::<P>()?` in the precision of a region that is generic itself.
