@@ -5,6 +5,7 @@
 
 mod rule;
 mod scale;
+mod steps;
 
 pub use rule::UpdateRule;
 pub use scale::{ScaleRule, ScaleState};
