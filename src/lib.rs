@@ -57,6 +57,7 @@
 //! | `x * 2 + y` | `((x * 2.0)? + y)?`: an operator, too, returns a result |
 //! | `x.max(1)`, `x.max(1).indices`, `x.squeeze()` | `x.amax(1, false)?`, `x.argmax(1, false)?`, `x.squeeze(axis)?` for each |
 //! | `F.binary_cross_entropy_with_logits(x, y)`, `F.interpolate(x, size)` | `x.bce_with_logits(&y)?`, `x.upsample_nearest(size)?`, or bilinear, bicubic |
+//! | `F.cross_entropy(x, labels)`, of probabilities | `x.cross_entropy(&labels)?`, `x.soft_cross_entropy(&probabilities)?` |
 //! | `nn.Sequential(a, b)`, `nn.ModuleList`, `register_buffer` | `Sequential((a, b))`, a `Vec`, a field of type [`nn::Statistics`] |
 //! | `x.masked_fill(m, float("-inf"))`, `torch.where(m, a, b)` | `x.masked_fill(&m, Fill::NegInf)?`, `m.where_(&a, &b)?` |
 //! | `F.pad(x, p, mode="reflect")`, `"replicate"` | `x.reflection_pad2d(p)?`, `x.replication_pad2d(p)?`, or 1d, 3d |

@@ -197,6 +197,9 @@ cases! {
     cross_entropy full -> F32, [3, 4] [1] [1]: |a, b, c| a.cross_entropy(&labels(a, |i| i as i64)?);
     cross_entropy_with full -> F32, [3, 4] [1] [1]:
         |a, b, c| a.cross_entropy_with(&labels(a, |i| i as i64)?, &CrossEntropy::<F32>::new().label_smoothing(0.1));
+    soft_cross_entropy full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.soft_cross_entropy(b);
+    soft_cross_entropy_with full -> F32, [3, 4] [3, 4] [1]:
+        |a, b, c| a.soft_cross_entropy_with(b, &CrossEntropy::<F32>::new().label_smoothing(0.1));
     nll_loss full -> F32, [3, 4] [1] [1]: |a, b, c| a.nll_loss(&labels(a, |i| i as i64)?);
     nll_loss_with full -> F32, [3, 4] [1] [1]:
         |a, b, c| a.nll_loss_with(&labels(a, |i| i as i64)?, &CrossEntropy::<F32>::new());

@@ -14,6 +14,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "smooth_l1_loss" => (Accumulated, c.x(0).smooth_l1_loss_with(&c.x(1), c.float("beta"), reduction(c))?.into()),
         "huber_loss" => (Accumulated, c.x(0).huber_loss_with(&c.x(1), c.float("delta"), reduction(c))?.into()),
         "cross_entropy" => (Accumulated, c.x(0).cross_entropy_with(&c.index(1), &classes(c))?.into()),
+        "soft_cross_entropy" => (Accumulated, c.x(0).soft_cross_entropy_with(&c.x(1), &classes(c))?.into()),
         "nll_loss" => (Accumulated, c.x(0).log_softmax(1)?.nll_loss_with(&c.index(1), &classes(c))?.into()),
         "bce_with_logits" => (Accumulated, c.x(0).bce_with_logits_with(&c.x(1), None, reduction(c))?.into()),
         "binary_cross_entropy" => (Accumulated, c.x(0).binary_cross_entropy_with(&c.x(1), reduction(c))?.into()),

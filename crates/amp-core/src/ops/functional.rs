@@ -97,6 +97,7 @@ functions! {
     huber_loss<Q>(target: &Tensor<Q>, delta: f64) where loss::distance::HuberPrecision;
     cross_entropy(labels: &Tensor<I64>) where loss::classes::CrossEntropyPrecision;
     cross_entropy_with(labels: &Tensor<I64>, options: &CrossEntropy<P>) where loss::classes::CrossEntropyPrecision;
+    soft_cross_entropy<Q>(target: &Tensor<Q>) where loss::soft::SoftCrossEntropyPrecision;
     nll_loss(labels: &Tensor<I64>) where loss::classes::NllPrecision;
     bce_with_logits<Q>(target: &Tensor<Q>) where loss::binary::BceWithLogitsPrecision;
     binary_cross_entropy<Q>(target: &Tensor<Q>) where loss::binary::BinaryCrossEntropyPrecision;

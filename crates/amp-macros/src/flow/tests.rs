@@ -154,6 +154,8 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("nll_loss_with", LOSS),
     ("cross_entropy", LOSS),
     ("cross_entropy_with", LOSS),
+    ("soft_cross_entropy", LOSS),
+    ("soft_cross_entropy_with", LOSS),
     ("kl_div", LOSS),
     ("kl_div_with", LOSS),
     ("bce_with_logits", LOSS),

@@ -47,6 +47,14 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("cross_entropy_with", Family::Loss, Class::Full, "public name; composite of log_softmax and nll_loss")
         .torch("cross_entropy")
         .implemented(),
+    Op::new("soft_cross_entropy", Family::Loss, Class::Full, "log_softmax and sums over classes")
+        .torch("cross_entropy")
+        .tensors(&[0, 1])
+        .implemented(),
+    Op::new("soft_cross_entropy_with", Family::Loss, Class::Full, "log_softmax and sums over classes")
+        .torch("cross_entropy")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("kl_div", Family::Loss, Class::Full, "log/exp terms").tensors(&[0, 1]).implemented(),
     Op::new("kl_div_with", Family::Loss, Class::Full, "log/exp terms").torch("kl_div").tensors(&[0, 1]).implemented(),
     Op::new("poisson_nll_loss", Family::Loss, Class::Full, "exp of input").tensors(&[0, 1]).implemented(),

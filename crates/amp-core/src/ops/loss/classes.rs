@@ -17,18 +17,21 @@ full_range! {
     NllPrecision, "`nll_loss` must run in `F32`";
 }
 
-/// Options of [`Tensor::cross_entropy_with`] and [`Tensor::nll_loss_with`]; the defaults are PyTorch's.
+/// The label that is ignored unless another one is.
+const IGNORED: i64 = -100;
+
+/// Options of [`Tensor::cross_entropy_with`], [`Tensor::nll_loss_with`] and [`Tensor::soft_cross_entropy_with`]; the defaults are PyTorch's.
 #[derive(Clone, Debug)]
 pub struct CrossEntropy<P: Element> {
-    weight: Option<Tensor<P>>,
+    pub(super) weight: Option<Tensor<P>>,
     ignore_index: i64,
-    label_smoothing: f64,
-    reduction: LossReduction,
+    pub(super) label_smoothing: f64,
+    pub(super) reduction: LossReduction,
 }
 
 impl<P: Element> Default for CrossEntropy<P> {
     fn default() -> Self {
-        Self { weight: None, ignore_index: -100, label_smoothing: 0.0, reduction: LossReduction::Mean }
+        Self { weight: None, ignore_index: IGNORED, label_smoothing: 0.0, reduction: LossReduction::Mean }
     }
 }
 
@@ -57,6 +60,32 @@ impl<P: Element> CrossEntropy<P> {
     pub fn reduction(self, reduction: LossReduction) -> Self {
         Self { reduction, ..self }
     }
+
+    pub(super) fn check_weight(&self, op: &'static str, scores: &Tensor<P>, classes: usize) -> Result<()> {
+        let Some(weight) = &self.weight else { return Ok(()) };
+        scores.device().check_same(weight.device(), op)?;
+        if weight.dims() != [classes] {
+            let (expected, found) = (format!("[{classes}], one for each class"), *weight.raw.shape());
+            return Err(Error::Shape { op, what: "the class weights", expected, found: found.into() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_smoothing(&self, op: &'static str) -> Result<()> {
+        let found = self.label_smoothing;
+        if (0.0..=1.0).contains(&found) {
+            return Ok(());
+        }
+        Err(Error::argument(op, "label_smoothing", "from 0 to 1", found))
+    }
+
+    /// An error where a label is to be ignored by a loss that knows none.
+    pub(super) fn ignores_nothing(&self, op: &'static str) -> Result<()> {
+        if self.ignore_index == IGNORED {
+            return Ok(());
+        }
+        Err(Error::argument(op, "ignore_index", "unset: probabilities have no label", self.ignore_index))
+    }
 }
 
 /// Lines of scores along `axis` with their labels, checked.
@@ -81,13 +110,7 @@ impl Lines {
     ) -> Result<Self> {
         scores.device().check_same(labels.device(), op)?;
         let (axis, classes) = classes(op, scores, labels)?;
-        if let Some(weight) = &options.weight {
-            scores.device().check_same(weight.device(), op)?;
-            if weight.dims() != [classes] {
-                let (expected, found) = (format!("[{classes}], one for each class"), *weight.raw.shape());
-                return Err(Error::Shape { op, what: "the class weights", expected, found: found.into() });
-            }
-        }
+        options.check_weight(op, scores, classes)?;
         let flat_labels = labels.reshape([labels.count()])?.raw;
         flat_labels.backend().check_indices(op, flat_labels.operand()?, classes, Some(options.ignore_index))?;
         Ok(Self {
@@ -170,22 +193,26 @@ fn whole(x: RawTensor) -> RawTensor {
     x.with_layout(Layout::contiguous(Dims::default()))
 }
 
-/// The axis of the classes of scores `[C]`, `[N, C]` or `[N, C, ..]`, and their number.
+/// As [`axis_of_classes`], of scores whose labels have their shape without the classes.
 fn classes<P: Float>(op: &'static str, scores: &Tensor<P>, labels: &Tensor<I64>) -> Result<(usize, usize)> {
     let found = *scores.raw.shape();
-    let axis = usize::from(scores.rank() > 1);
-    let Some(&classes) = found.get(axis) else {
-        return Err(Error::Rank { op, what: "the input", expected: "at least 1 dimension", found: found.into() });
-    };
+    let (axis, classes) = axis_of_classes(op, &found)?;
     if *found.removed(axis) != *labels.dims() {
         let (expected, found) =
             (format!("{:?}, that of the input {found:?} without classes", found.removed(axis)), *labels.raw.shape());
         return Err(Error::Shape { op, what: "the target", expected, found: found.into() });
     }
-    if classes == 0 {
-        return Err(Error::Empty { op, shape: found.into() });
-    }
     Ok((axis, classes))
+}
+
+/// The axis of the classes of scores `[C]`, `[N, C]` or `[N, C, ..]`, and their number.
+pub(super) fn axis_of_classes(op: &'static str, scores: &Dims) -> Result<(usize, usize)> {
+    let axis = usize::from(scores.len() > 1);
+    match scores.get(axis) {
+        None => Err(Error::Rank { op, what: "the input", expected: "at least 1 dimension", found: scores.into() }),
+        Some(0) => Err(Error::Empty { op, shape: scores.into() }),
+        Some(&classes) => Ok((axis, classes)),
+    }
 }
 
 #[track_caller]
@@ -288,10 +315,7 @@ impl<P: Float> Tensor<P> {
     where
         P: CrossEntropyPrecision,
     {
-        if !(0.0..=1.0).contains(&options.label_smoothing) {
-            let found = options.label_smoothing;
-            return Err(Error::argument("cross_entropy", "label_smoothing", "from 0 to 1", found));
-        }
+        options.check_smoothing("cross_entropy")?;
         let lines = Lines::new("cross_entropy", self, labels, options)?;
         Ok(Self::from_raw(cross_entropy(&lines, options.label_smoothing)?))
     }

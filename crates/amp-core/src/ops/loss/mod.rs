@@ -9,6 +9,7 @@ mod likelihood;
 mod margin;
 mod pair;
 pub(super) mod ranking;
+pub(super) mod soft;
 
 pub use classes::CrossEntropy;
 pub use ranking::{Margin, TripletMargin};
