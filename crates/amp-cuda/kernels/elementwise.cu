@@ -177,6 +177,32 @@ KERNEL(unary_f64, UnaryArgs) { unary_rest<double>(a, 0); }
 KERNEL(unary_i64, UnaryArgs) { unary_rest<i64>(a, 0); }
 
 // -------------------------------------------------------------------------------------------------------------------
+// Two operands
+
+// Gives `put` what `f` makes of each pack of two operands; returns how many elements these were. An operation that is `known`
+// has a copy for each element, a switch over all of them is there once.
+template <bool known, class F, class Put>
+__device__ inline i64 pair_packs(const Operand& l, const Operand& r, i64 n, F f, Put put) {
+    FOR_EACH(i, n / PACK) {
+        float x[PACK], y[PACK];
+        load_pack(l, i, x);
+        load_pack(r, i, y);
+        if (known) {
+#pragma unroll
+            for (int j = 0; j < PACK; ++j) x[j] = f(x[j], y[j]);
+        } else {
+#pragma unroll 1
+            for (int j = 0; j < PACK; ++j) {
+                rotate(x, f(x[0], y[0]));
+                rotate(y, y[0]);
+            }
+        }
+        put(i * PACK, x);
+    }
+    return n / PACK * PACK;
+}
+
+// -------------------------------------------------------------------------------------------------------------------
 // dx = grad * op'(saved)
 
 struct UnaryGradArgs {
@@ -247,15 +273,9 @@ template <class C> __device__ void unary_grad_rest(const UnaryGradArgs& a, i64 d
 }
 
 template <int OP> __device__ inline i64 unary_grad_known(const UnaryGradArgs& a) {
-    FOR_EACH(i, a.n / PACK) {
-        float s[PACK], g[PACK];
-        load_pack(a.saved, i, s);
-        load_pack(a.grad, i, g);
-#pragma unroll
-        for (int j = 0; j < PACK; ++j) g[j] = unary_grad<float>(OP, s[j], g[j], a.p[0], a.p[1]);
-        store_pack(a.y, a.out, i * PACK, g);
-    }
-    return a.n / PACK * PACK;
+    return pair_packs<true>(a.saved, a.grad, a.n,
+        [&](float s, float g) { return unary_grad<float>(OP, s, g, a.p[0], a.p[1]); },
+        [&](i64 at, const float* y) { store_pack(a.y, a.out, at, y); });
 }
 
 __device__ i64 unary_grad_packs(const UnaryGradArgs& a) {
@@ -266,18 +286,9 @@ __device__ i64 unary_grad_packs(const UnaryGradArgs& a) {
         case GELU_TANH: return unary_grad_known<GELU_TANH>(a);
         case SILU: return unary_grad_known<SILU>(a);
     })
-    FOR_EACH(i, a.n / PACK) {
-        float s[PACK], g[PACK];
-        load_pack(a.saved, i, s);
-        load_pack(a.grad, i, g);
-#pragma unroll 1
-        for (int j = 0; j < PACK; ++j) {
-            rotate(g, unary_grad<float>(a.op, s[0], g[0], a.p[0], a.p[1]));
-            rotate(s, s[0]);
-        }
-        store_pack(a.y, a.out, i * PACK, g);
-    }
-    return a.n / PACK * PACK;
+    return pair_packs<false>(a.saved, a.grad, a.n,
+        [&](float s, float g) { return unary_grad<float>(a.op, s, g, a.p[0], a.p[1]); },
+        [&](i64 at, const float* y) { store_pack(a.y, a.out, at, y); });
 }
 
 KERNEL(unary_grad_f32, UnaryGradArgs) { unary_grad_rest<float>(a, unary_grad_packs(a)); }
@@ -342,17 +353,15 @@ template <class C> __device__ void binary_rest(const BinaryArgs& a, i64 done) {
     }
 }
 
+__device__ inline void store_twice(const BinaryArgs& a, i64 at, const float* y) {
+    store_pack(a.y, a.out, at, y);
+    if (a.narrow) store_pack(a.narrow, a.narrow_type, at, y);
+}
+
 template <int OP> __device__ inline i64 binary_known(const BinaryArgs& a) {
-    FOR_EACH(i, a.n / PACK) {
-        float l[PACK], r[PACK];
-        load_pack(a.l, i, l);
-        load_pack(a.r, i, r);
-#pragma unroll
-        for (int j = 0; j < PACK; ++j) l[j] = binary<float>(OP, l[j], r[j]);
-        store_pack(a.y, a.out, i * PACK, l);
-        if (a.narrow) store_pack(a.narrow, a.narrow_type, i * PACK, l);
-    }
-    return a.n / PACK * PACK;
+    return pair_packs<true>(a.l, a.r, a.n,
+        [](float l, float r) { return binary<float>(OP, l, r); },
+        [&](i64 at, const float* y) { store_twice(a, at, y); });
 }
 
 __device__ i64 binary_packs(const BinaryArgs& a) {
@@ -363,19 +372,9 @@ __device__ i64 binary_packs(const BinaryArgs& a) {
         case MUL: return binary_known<MUL>(a);
         case DIV: return binary_known<DIV>(a);
     })
-    FOR_EACH(i, a.n / PACK) {
-        float l[PACK], r[PACK];
-        load_pack(a.l, i, l);
-        load_pack(a.r, i, r);
-#pragma unroll 1
-        for (int j = 0; j < PACK; ++j) {
-            rotate(l, binary<float>(a.op, l[0], r[0]));
-            rotate(r, r[0]);
-        }
-        store_pack(a.y, a.out, i * PACK, l);
-        if (a.narrow) store_pack(a.narrow, a.narrow_type, i * PACK, l);
-    }
-    return a.n / PACK * PACK;
+    return pair_packs<false>(a.l, a.r, a.n,
+        [&](float l, float r) { return binary<float>(a.op, l, r); },
+        [&](i64 at, const float* y) { store_twice(a, at, y); });
 }
 
 KERNEL(binary_f32, BinaryArgs) { binary_rest<float>(a, binary_packs(a)); }
