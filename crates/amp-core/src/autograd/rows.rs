@@ -21,7 +21,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// All parts as one, with every row once and in ascending order, summed in F32. Synchronises with the device.
+    /// The parts, at least one, as one with every row once and in ascending order, summed in F32. Synchronises with the device.
     ///
     /// Rows that were used several times may overflow only in their sum, so gradients are always checked in this form.
     ///
@@ -29,7 +29,7 @@ impl Rows {
     /// [`Error::IndexOutOfRange`] for a row that the table does not have. It is checked here again, because a device reports a
     /// bad index with the next download, which may have been that of something else.
     pub(crate) fn coalesced(parts: &[Self]) -> Result<Self> {
-        let first = parts.first().ok_or(Error::NothingChecked)?;
+        let first = &parts[0];
         let indices = parts.iter().map(|part| numbers(&part.which.index)).collect::<Result<Vec<_>>>()?;
         let mut unique = indices.concat();
         unique.sort_unstable();
@@ -39,16 +39,13 @@ impl Rows {
         let place = |row: &i64| unique.binary_search(row).expect("every row is among the unique ones") as i64;
         let mut shape = *first.values.shape();
         shape[0] = count;
-        let mut sum: Option<RawTensor> = None;
-        for (part, index) in parts.iter().zip(&indices) {
-            let places = vector(&part.values, index.iter().map(place).collect())?;
-            let share = part.added_to(&places, shape)?;
-            sum = Some(match sum {
-                Some(earlier) => super::pass::add(&earlier, &share, DType::F32)?,
-                None => share,
-            });
+        let share = |(part, index): (&Self, &Vec<i64>)| {
+            part.added_to(&vector(&part.values, index.iter().map(place).collect())?, shape)
+        };
+        let mut values = share((first, &indices[0]))?;
+        for part in parts.iter().zip(&indices).skip(1) {
+            values = super::pass::add(&values, &share(part)?, DType::F32)?;
         }
-        let values = sum.ok_or(Error::NothingChecked)?;
         let which = Which { index: vector(&values, unique)?, table: first.which.table };
         Ok(Self { which, values })
     }
