@@ -39,16 +39,16 @@ pub fn distances_grad(a: &View, b: &View, y: &View, grad: &View, out: DType) -> 
         let (mut a_room, mut b_room) = (Vec::new(), Vec::new());
         let (a_span, b_span) = (Span::row_major(a), Span::row_major(b));
         let (from, to) = (Matrices::<A>::new(&a_span, a, &mut a_room), Matrices::<A>::new(&b_span, b, &mut b_room));
-        let (lengths, slopes) = (Span::row_major(y), Span::row_major(grad));
+        let (lengths, grads) = (Span::row_major(y), Span::row_major(grad));
         let mut storage = Storage::unwritten(out, a.layout.count());
         for_chunks_of(&mut storage, size, a.layout.count() * others, &|row, mut piece| {
             scratch::with(size + 2 * others, |room: &mut [A]| {
                 let (room, terms) = room.split_at_mut(size);
                 let (inverse, grad) = terms.split_at_mut(others);
                 lengths.load(row * others, inverse);
-                slopes.load(row * others, grad);
+                grads.load(row * others, grad);
                 line::store(&mut piece, room, |out| {
-                    dispatch(Slopes { from: from.row(row), to: to.matrix(row / rows), inverse, grad, out });
+                    dispatch(RowGrad { from: from.row(row), to: to.matrix(row / rows), inverse, grad, out });
                 });
             });
         });
@@ -132,7 +132,7 @@ fn block_of_squares<S: Simd, A: Real>(a: &[A], b: &[A]) -> A {
 }
 
 /// The gradient of one row from those of its distances.
-struct Slopes<'a, A> {
+struct RowGrad<'a, A> {
     from: &'a [A],
     to: &'a [A],
     /// The distances, of which the inverses are made.
@@ -141,7 +141,7 @@ struct Slopes<'a, A> {
     out: &'a mut [A],
 }
 
-impl<A: Real> Kernel for Slopes<'_, A> {
+impl<A: Real> Kernel for RowGrad<'_, A> {
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 
@@ -203,9 +203,9 @@ mod tests {
         let found = with_num_threads(2, || distances(&a.view(), &b.view(), out));
         assert_eq!(found, with_num_threads(1, || distances(&a.view(), &b.view(), out)));
         let y = Tensor::contiguous(&[batch, rows, others], found);
-        let slopes =
+        let grads =
             Tensor::contiguous(a.shape(), distances_grad(&a.view(), &b.view(), &y.view(), &g.view(), out)).values();
-        let mut expected = vec![0.0; slopes.len()];
+        let mut expected = vec![0.0; grads.len()];
         for at in y.indices() {
             let [n, i, j] = <[usize; 3]>::try_from(&at[..]).expect("three");
             let differences: Vec<f64> = (0..size).map(|k| a.at(&[n, i, k]) - b.at(&[n, j, k])).collect();
@@ -216,14 +216,14 @@ mod tests {
                 expected[(n * rows + i) * size + k] += d / exact * g.at(&at);
             }
         }
-        for (found, expected) in slopes.iter().zip(expected) {
+        for (found, expected) in grads.iter().zip(expected) {
             let tolerance = 40.0 * epsilon(out) * others as f64;
             assert!((found - expected).abs() <= tolerance, "{found} is not {expected} ± {tolerance}");
         }
     }
 
     #[test]
-    fn rows_that_are_alike_have_no_slope() {
+    fn rows_that_are_alike_have_no_gradient() {
         let x = Tensor::filled(&[1, 2, 20], DType::F32, 0.3);
         let y = Tensor::contiguous(&[1, 2, 2], distances(&x.view(), &x.view(), DType::F32));
         assert_eq!(y.values(), [0.0; 4]);

@@ -129,9 +129,9 @@ fn step(pool: &mut Pool, layers: usize, rows: usize, first: bool) -> usize {
         }
     }
     while let Some((start, bytes)) = kept.pop() {
-        let slope = lend(pool, 2 * bytes, &mut lent);
+        let gradient = lend(pool, 2 * bytes, &mut lent);
         grads.push(lend(pool, 1 << 20, &mut lent));
-        for (start, bytes) in [slope, (start, bytes)] {
+        for (start, bytes) in [gradient, (start, bytes)] {
             pool.take_back(start, bytes, false);
             lent -= bytes;
         }

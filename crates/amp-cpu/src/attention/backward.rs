@@ -1,7 +1,7 @@
 //! The backward pass: weights are recomputed block by block from the scores and the saved statistics.
 
-use super::slopes::{AttentionGrads, Place};
-use super::softmax::{Dot, Scale, Slopes};
+use super::grads::{AttentionGrads, Place};
+use super::softmax::{Dot, Scale, ScoreGrads};
 use super::{AHEAD, Attend, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
 use crate::gemm::operand::Operand;
 use crate::gemm::product::Strips;
@@ -25,7 +25,7 @@ struct Backward<'a, E: Attend> {
     lse: &'a [E::Sum],
     /// Parts that the keys of a head are divided into; each has its own sum for the queries.
     parts: usize,
-    slopes: [Place<'a>; 3],
+    places: [Place<'a>; 3],
     /// Where keys are divided: what each part adds to the gradient of the queries, `[parts, heads, queries, width]`.
     partial: Output<'a>,
 }
@@ -52,7 +52,7 @@ pub(super) fn run<E: Attend>(
         y,
         lse: E::Sum::same(lse.as_slice()).expect("statistics have the computing type"),
         parts,
-        slopes: grads.places(qkv),
+        places: grads.places(qkv),
         partial: Output::new(&mut partial),
     };
     parallel::for_each(heads * parts, work, |task| backward.part(task / parts, task % parts));
@@ -78,15 +78,15 @@ fn add_parts<T: Real>(partial: &[T], [parts, heads]: [usize; 2], to: &Place, wid
 }
 
 /// A head's queries in the forms that the products want.
-struct Questions<'a, E: Attend> {
+struct PackedQueries<'a, E: Attend> {
     /// Queries as left sides, and as right sides that sum over the queries of a block.
     rows: &'a [E],
     columns: &'a [E],
     /// The same of the gradient.
-    slope_rows: &'a [E],
-    slope_columns: &'a [E],
-    /// Mean slope of each query's scores.
-    means: &'a [E::Sum],
+    grad_rows: &'a [E],
+    grad_columns: &'a [E],
+    /// `rowsum(grad ∘ y)` of each query, FlashAttention's delta: the mean of the gradients of its weights, by weight.
+    deltas: &'a [E::Sum],
 }
 
 impl<E: Attend> Backward<'_, E> {
@@ -107,24 +107,24 @@ impl<E: Attend> Backward<'_, E> {
         scratch::with(sizes.iter().sum(), |packed: &mut [E]| {
             let (rows, rest) = packed.split_at_mut(sizes[0]);
             let (columns, rest) = rest.split_at_mut(sizes[1]);
-            let (slope_rows, slope_columns) = rest.split_at_mut(sizes[2]);
+            let (grad_rows, grad_columns) = rest.split_at_mut(sizes[2]);
             self.problem.pack_operand(&rows_of(self.problem.q, head), 0..queries, rows);
-            self.problem.pack_operand(&rows_of(self.grad, head), 0..queries, slope_rows);
+            self.problem.pack_operand(&rows_of(self.grad, head), 0..queries, grad_rows);
             for start in (0..queries).step_by(QUERIES) {
                 let end = queries.min(start + QUERIES);
                 let depth = right.depth(end - start);
                 let of_block = &mut columns[start * wide..][..depth * wide];
                 columns_of(self.problem.q, head).pack(0..width, start..end, right, of_block);
-                let of_block = &mut slope_columns[start * value_wide..][..depth * value_wide];
+                let of_block = &mut grad_columns[start * value_wide..][..depth * value_wide];
                 columns_of(self.grad, head).pack(0..value_width, start..end, right, of_block);
             }
             scratch::with(queries + left.rows(queries) * wide, |buffer: &mut [E::Sum]| {
-                let (means, sums) = buffer.split_at_mut(queries);
-                self.means(head, means);
+                let (deltas, sums) = buffer.split_at_mut(queries);
+                self.deltas(head, deltas);
                 sums.fill(Default::default());
-                let questions = Questions { rows, columns, slope_rows, slope_columns, means };
+                let packed_queries = PackedQueries { rows, columns, grad_rows, grad_columns, deltas };
                 for first in range.step_by(KEYS) {
-                    self.keys(head, first..keys.min(first + KEYS), &questions, sums);
+                    self.keys(head, first..keys.min(first + KEYS), &packed_queries, sums);
                 }
                 let sums = &mut sums[..queries * wide];
                 dispatch(Scale { row: &mut *sums, factor: self.scale() });
@@ -132,7 +132,7 @@ impl<E: Attend> Backward<'_, E> {
                 // SAFETY: each task has its own head and part.
                 unsafe {
                     if self.parts == 1 {
-                        return self.slopes[0].store(head, 0, lines);
+                        return self.places[0].store(head, 0, lines);
                     }
                     let at = (part * self.problem.heads + head) * queries * width;
                     self.partial.store_rows(at, width, width, &[], lines);
@@ -145,25 +145,25 @@ impl<E: Attend> Backward<'_, E> {
         E::Sum::of(self.problem.scores.scale)
     }
 
-    /// `Σ grad * y` of each query: the mean of its weights' slopes.
+    /// `Σ grad * y` of each query: the mean of the gradients of its weights, by weight (FlashAttention's delta).
     ///
     /// Was a fifth of the backward pass of 48 heads of 256 by 64 before rows of `y` were asked for in advance.
-    fn means(&self, head: usize, means: &mut [E::Sum]) {
+    fn deltas(&self, head: usize, deltas: &mut [E::Sum]) {
         let (grad, y) = (rows_of(self.grad, head), rows_of(self.y, head));
         scratch::with(2 * grad.depth, |lines: &mut [E::Sum]| {
             let (left, right) = lines.split_at_mut(grad.depth);
-            for (row, mean) in means.iter_mut().enumerate() {
+            for (row, delta) in deltas.iter_mut().enumerate() {
                 // Rows of a head lie too far apart for the hardware to see a pattern.
                 prefetch_range(y.view.data, y.offset + (row + AHEAD) * y.row_stride, y.depth);
                 load(&grad.view, grad.offset + row * grad.row_stride, grad.depth_stride, left);
                 load(&y.view, y.offset + row * y.row_stride, y.depth_stride, right);
-                *mean = dispatch(Dot(left, right));
+                *delta = dispatch(Dot(left, right));
             }
         });
     }
 
     /// Gradients of one block of keys and values.
-    fn keys(&self, head: usize, keys: Range<usize>, questions: &Questions<E>, sums: &mut [E::Sum]) {
+    fn keys(&self, head: usize, keys: Range<usize>, packed_queries: &PackedQueries<E>, sums: &mut [E::Sum]) {
         let Problem { kernel, width, value_width, .. } = self.problem;
         let (right, count) = (kernel.right, keys.len());
         let (wide, value_wide) = (right.rows(width), right.rows(value_width));
@@ -176,17 +176,17 @@ impl<E: Attend> Backward<'_, E> {
             columns_of(self.problem.k, head).pack(0..width, keys.clone(), right, key_columns);
             rows_of(self.problem.v, head).pack(keys.clone(), 0..value_width, right, value_rows);
             let height = kernel.left.rows(count);
-            scratch::with(height * (wide + value_wide), |slopes: &mut [E::Sum]| {
-                slopes.fill(Default::default());
-                let (dk, dv) = slopes.split_at_mut(height * wide);
-                let answers = Answers { key_rows, key_columns, value_rows };
-                self.queries(head, keys.clone(), questions, &answers, buffer, [sums, dk, dv]);
+            scratch::with(height * (wide + value_wide), |grads: &mut [E::Sum]| {
+                grads.fill(Default::default());
+                let (dk, dv) = grads.split_at_mut(height * wide);
+                let packed_keys = PackedKeys { key_rows, key_columns, value_rows };
+                self.queries(head, keys.clone(), packed_queries, &packed_keys, buffer, [sums, dk, dv]);
                 let (dk, dv) = (&mut dk[..count * wide], &mut dv[..count * value_wide]);
                 dispatch(Scale { row: &mut *dk, factor: self.scale() });
                 // SAFETY: each block of keys belongs to one task.
                 unsafe {
-                    self.slopes[1].store(head, keys.start, Finished { values: dk, len: wide });
-                    self.slopes[2].store(head, keys.start, Finished { values: dv, len: value_wide });
+                    self.places[1].store(head, keys.start, Finished { values: dk, len: wide });
+                    self.places[2].store(head, keys.start, Finished { values: dv, len: value_wide });
                 }
             });
         });
@@ -198,8 +198,8 @@ impl<E: Attend> Backward<'_, E> {
         &self,
         head: usize,
         keys: Range<usize>,
-        questions: &Questions<E>,
-        answers: &Answers<E>,
+        packed_queries: &PackedQueries<E>,
+        packed_keys: &PackedKeys<E>,
         buffer: &mut [E],
         [sums, dk, dv]: [&mut [E::Sum]; 3],
     ) {
@@ -211,7 +211,7 @@ impl<E: Attend> Backward<'_, E> {
         let (deep, value_deep, height) = (left.depth(width), left.depth(value_width), left.rows(count));
         let (buffer, packed) = buffer.split_at_mut(QUERIES * KEYS);
         scratch::with(2 * QUERIES * KEYS, |blocks: &mut [E::Sum]| {
-            let (weights, slopes) = blocks.split_at_mut(QUERIES * KEYS);
+            let (weights, grads) = blocks.split_at_mut(QUERIES * KEYS);
             for start in (first..queries).step_by(QUERIES) {
                 let block = start..queries.min(start + QUERIES);
                 let (tall, depth) = (left.rows(block.len()), left.depth(block.len()));
@@ -221,64 +221,63 @@ impl<E: Attend> Backward<'_, E> {
                     let earlier = if causal { (keys.start + rows.start).saturating_sub(start) } else { 0 };
                     earlier.min(depth)..depth
                 };
-                let left = &questions.rows[start * deep..][..tall * deep];
-                let q = Strips { left, lines, right: answers.key_rows, deep };
+                let left = &packed_queries.rows[start * deep..][..tall * deep];
+                let q = Strips { left, lines, right: packed_keys.key_rows, deep };
                 q.multiply(&kernel, weights, KEYS, false, &|rows| (0..deep, last(rows)));
-                let left = &questions.slope_rows[start * value_deep..][..tall * value_deep];
-                let g = Strips { left, lines, right: answers.value_rows, deep: value_deep };
-                g.multiply(&kernel, slopes, KEYS, false, &|rows| (0..value_deep, last(rows)));
-                self.weigh(head, block.clone(), keys.clone(), questions.means, weights, slopes);
+                let left = &packed_queries.grad_rows[start * value_deep..][..tall * value_deep];
+                let g = Strips { left, lines, right: packed_keys.value_rows, deep: value_deep };
+                g.multiply(&kernel, grads, KEYS, false, &|rows| (0..value_deep, last(rows)));
+                self.weigh(head, block.clone(), keys.clone(), packed_queries.deltas, weights, grads);
                 self.problem.pack_columns(weights, [block.len(), count], buffer, packed);
-                let right = &questions.slope_columns[start * value_wide..][..depth * value_wide];
+                let right = &packed_queries.grad_columns[start * value_wide..][..depth * value_wide];
                 let turned = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
                 turned.multiply(&kernel, dv, value_wide, true, &|rows| (from(rows), value_wide));
-                self.problem.pack_columns(slopes, [block.len(), count], buffer, packed);
-                let right = &questions.columns[start * wide..][..depth * wide];
+                self.problem.pack_columns(grads, [block.len(), count], buffer, packed);
+                let right = &packed_queries.columns[start * wide..][..depth * wide];
                 let turned = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
                 turned.multiply(&kernel, dk, wide, true, &|rows| (from(rows), wide));
                 let long = kernel.left.depth(count);
                 if !lines {
-                    self.problem.pack_rows(slopes, count, buffer, packed);
+                    self.problem.pack_rows(grads, count, buffer, packed);
                 }
                 let left = if lines { &buffer[..tall * long] } else { &packed[..tall * long] };
-                let slopes = Strips { left, lines, right: answers.key_columns, deep: long };
-                slopes.multiply(&kernel, &mut sums[start * wide..], wide, true, &|rows| (0..last(rows), wide));
+                let grads = Strips { left, lines, right: packed_keys.key_columns, deep: long };
+                grads.multiply(&kernel, &mut sums[start * wide..], wide, true, &|rows| (0..last(rows), wide));
             }
         });
     }
 
-    /// Turns a block of scores into weights and of slopes of weights into slopes of scores; zero outside of the block.
+    /// Turns a block of scores into weights and of gradients of weights into those of scores; zero outside of the block.
     fn weigh(
         &self,
         head: usize,
         queries: Range<usize>,
         keys: Range<usize>,
-        means: &[E::Sum],
+        deltas: &[E::Sum],
         weights: &mut [E::Sum],
-        slopes: &mut [E::Sum],
+        grads: &mut [E::Sum],
     ) {
-        let rows = weights.chunks_exact_mut(KEYS).zip(slopes.chunks_exact_mut(KEYS));
-        for (i, (scores, slopes)) in rows.enumerate() {
+        let rows = weights.chunks_exact_mut(KEYS).zip(grads.chunks_exact_mut(KEYS));
+        for (i, (scores, grads)) in rows.enumerate() {
             let query = queries.start + i;
             if query >= queries.end {
                 scores.fill(Default::default());
-                slopes.fill(Default::default());
+                grads.fill(Default::default());
                 continue;
             }
             let allowed = self.problem.allowed(query, &keys);
-            let ((scores, no_scores), (slopes, no_slopes)) =
-                (scores.split_at_mut(allowed), slopes.split_at_mut(allowed));
+            let ((scores, no_scores), (grads, no_grads)) = (scores.split_at_mut(allowed), grads.split_at_mut(allowed));
             no_scores.fill(Default::default());
-            no_slopes.fill(Default::default());
+            no_grads.fill(Default::default());
             let scale = self.problem.mask(head, query, keys.start, scores);
             let lse = self.lse[head * self.problem.queries + query];
-            dispatch(Slopes { scores, scale, slopes, lse, mean: means[query] });
+            dispatch(ScoreGrads { scores, scale, grads, lse, delta: deltas[query] });
         }
     }
 }
 
 /// A block of keys and values in the forms that the products want.
-struct Answers<'a, E> {
+struct PackedKeys<'a, E> {
     /// Keys and values as right sides.
     key_rows: &'a [E],
     value_rows: &'a [E],

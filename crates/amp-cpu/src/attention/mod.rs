@@ -8,7 +8,7 @@
 mod backward;
 mod few;
 mod forward;
-mod slopes;
+mod grads;
 mod softmax;
 #[cfg(test)]
 mod tests;
@@ -22,8 +22,8 @@ use crate::math::Float;
 use crate::num::Num;
 use crate::simd::{Level, dispatch};
 use crate::{DType, Slice, SliceMut, Storage, View};
+pub use grads::AttentionGrads;
 use half::bf16;
-pub use slopes::AttentionGrads;
 use softmax::Scale;
 use std::ops::Range;
 
@@ -67,8 +67,8 @@ pub fn attention(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> A
 /// Gradients of [`attention`] with respect to `q`, `k` and `v`, from that of its result, the result and `lse`.
 ///
 /// Sums in F32 (F64 for F64 operands), each rounded once to `out`. Where BF16 operands are multiplied as BF16, the weights
-/// and the slopes of the scores are rounded once before they are. Operands that are a buffer taken apart, as one projection's
-/// queries, keys and values, have their gradients in one buffer too, so nobody has to put them together.
+/// and the gradients of the scores are rounded once before they are multiplied. Operands that are a buffer taken apart, as one
+/// projection's queries, keys and values, have their gradients in one buffer too, so nobody has to put them together.
 pub fn attention_grad(
     grad: &View,
     qkv: [&View; 3],
@@ -94,7 +94,7 @@ const AHEAD: usize = 16;
 
 /// Types that the products of an attention are packed in.
 trait Attend: Multiply {
-    /// Rounds weights or slopes.
+    /// Rounds weights or gradients of scores.
     fn round(from: &[Self::Sum], to: &mut [Self]);
 }
 

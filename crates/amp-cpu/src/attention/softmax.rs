@@ -81,40 +81,40 @@ impl<T: Real> Kernel for Dot<'_, T> {
     }
 }
 
-/// Recomputes the weights of a row from its scores, and the slopes of the scores from those of the weights.
-pub(super) struct Slopes<'a, T> {
+/// Recomputes the weights of a row from its scores, and the gradients of the scores from those of the weights.
+pub(super) struct ScoreGrads<'a, T> {
     /// Scores but for the scale, which become weights.
     pub scores: &'a mut [T],
     /// Factor of the scores.
     pub scale: T,
-    /// Slopes of the weights, which become those of the scores.
-    pub slopes: &'a mut [T],
+    /// Gradients of the weights, which become those of the scores.
+    pub grads: &'a mut [T],
     /// Logarithm of the sum of exponentials of the whole row.
     pub lse: T,
-    /// Mean of the slopes of the whole row, by weight.
-    pub mean: T,
+    /// Mean of the gradients of the whole row, by weight.
+    pub delta: T,
 }
 
-impl<T: Real> Kernel for Slopes<'_, T> {
+impl<T: Real> Kernel for ScoreGrads<'_, T> {
     type Output = ();
     const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
         let shift = if self.lse == T::LEAST { T::ZERO } else { self.lse };
-        let (lse, mean) = (T::Lanes::<S>::splat(shift), T::Lanes::<S>::splat(self.mean));
+        let (lse, delta) = (T::Lanes::<S>::splat(shift), T::Lanes::<S>::splat(self.delta));
         let scale = T::Lanes::<S>::splat(self.scale);
         let (scores, scores_rest) = self.scores.as_chunks_mut::<LANES>();
-        let (slopes, slopes_rest) = self.slopes.as_chunks_mut::<LANES>();
-        for (score, slope) in scores.iter_mut().zip(slopes) {
+        let (grads, grads_rest) = self.grads.as_chunks_mut::<LANES>();
+        for (score, grad) in scores.iter_mut().zip(grads) {
             let weight = (T::Lanes::<S>::load(score) * scale - lse).exp();
             weight.store(score);
-            (weight * (T::Lanes::<S>::load(slope) - mean)).store(slope);
+            (weight * (T::Lanes::<S>::load(grad) - delta)).store(grad);
         }
         if !scores_rest.is_empty() {
             let weight = (T::Lanes::<S>::load_part(scores_rest, T::ZERO) * scale - lse).exp();
             weight.store_part(scores_rest);
-            (weight * (T::Lanes::<S>::load_part(slopes_rest, T::ZERO) - mean)).store_part(slopes_rest);
+            (weight * (T::Lanes::<S>::load_part(grads_rest, T::ZERO) - delta)).store_part(grads_rest);
         }
     }
 }

@@ -80,16 +80,16 @@ impl Case {
         let [mut dq, mut dk, mut dv] = [&self.q, &self.k, &self.v].map(|t| vec![(0.0, 0.0); t.values().len()]);
         for (b, h, t) in (0..batch * heads * queries).map(|i| (i / queries / heads, i / queries % heads, i % queries)) {
             let weights = self.weights(b, h, t);
-            let slope =
+            let grad_of_weight =
                 |s: usize| -> f64 { (0..value_width).map(|e| grad.at(&[b, h, t, e]) * self.v.at(&[b, h, s, e])).sum() };
-            let mean: f64 = weights.iter().enumerate().map(|(s, w)| w * slope(s)).sum();
+            let mean: f64 = weights.iter().enumerate().map(|(s, w)| w * grad_of_weight(s)).sum();
             for s in 0..keys {
                 let head = b * heads + h;
                 for e in 0..value_width {
                     add(&mut dv[(head * keys + s) * value_width + e], weights[s] * grad.at(&[b, h, t, e]));
                 }
                 for d in 0..width {
-                    let ds = weights[s] * (slope(s) - mean) * self.scale;
+                    let ds = weights[s] * (grad_of_weight(s) - mean) * self.scale;
                     add(&mut dq[(head * queries + t) * width + d], ds * self.k.at(&[b, h, s, d]));
                     add(&mut dk[(head * keys + s) * width + d], ds * self.q.at(&[b, h, t, d]));
                 }
@@ -110,8 +110,8 @@ impl Case {
             apart(got).into_iter().zip(self.expected_grads(&grad)).zip([&self.q, &self.k, &self.v])
         {
             for (got, (expected, magnitude)) in Tensor::contiguous(of.shape(), got).values().iter().zip(expected) {
-                // The row's mean slope is read from `y`, which was rounded to the operands' precision; weights and slopes
-                // that BF16 products multiply are rounded, too.
+                // The row's mean gradient is read from `y`, which was rounded to the operands' precision; weights and
+                // gradients of scores that BF16 products multiply are rounded, too.
                 let mean = self.v.shape()[3] as f64 * epsilon(self.q.logical());
                 let factors = if self.q.logical() == DType::BF16 { epsilon(DType::BF16) * magnitude } else { 0.0 };
                 let tolerance = 16.0 * terms * epsilon(acc) + mean + factors + epsilon(out) * expected.abs();

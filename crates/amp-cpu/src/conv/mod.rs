@@ -195,7 +195,7 @@ fn grad_weight(grad: &View, x: &View, spec: &Conv2d, target: weight::Target) {
     in_panels!(grad, x, E => weight::compute::<E>(grad, x, &lattice, target))
 }
 
-/// The pixels of the slopes, and the taps of the kernel.
+/// The pixels of the gradient, and the taps of the kernel.
 fn lattice_of_weight(grad: &View, [_, _, kh, kw]: [usize; 4], spec: &Conv2d) -> Lattice {
     let [_, _, height, width] = sizes(grad);
     Lattice::forward(spec, [height, width], [kh, kw])

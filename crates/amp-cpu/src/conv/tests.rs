@@ -282,7 +282,7 @@ const ON_AMX: Gather<bf16> = |source, of_group, groups, lattice, target| {
 };
 
 #[test]
-fn tiles_of_eleven_slopes_and_pixels_that_would_collide() {
+fn tiles_of_eleven_outputs_and_pixels_that_would_collide() {
     let mut random = Random::new(15);
     for (inputs, outputs) in [(32, 64), (66, 11), (16, 22), (512, 13)] {
         let spec = spec([1; 2], [1; 2], [1; 2], 1);
@@ -305,7 +305,7 @@ const GEOMETRIES: [([usize; 4], [usize; 4], Conv2d); 6] = [
 ];
 
 #[test]
-fn slopes_and_vectors_that_are_packed() {
+fn gradients_and_vectors_that_are_packed() {
     let mut random = Random::new(14);
     for (x, w, spec) in GEOMETRIES {
         let case = Case::new(&mut random, x, w, spec, DType::BF16);

@@ -5,7 +5,7 @@
 //! minimal trait, and each term goes through a fused multiply-add (a BF16 dot product of two) in a fixed order.
 //!
 //! On a core of Zen 5 (465 GFLOP/s of BF16 dot products, all in registers) patches reach 0.94 of that over 128 channels of
-//! 16 by 16, 3 x 3; slopes 0.8, of two pixels that have to be woven first (once for all panels took 5 % less time for 512
+//! 16 by 16, 3 x 3; weight gradients 0.8, of two pixels that have to be woven first (once for all panels took 5 % less time for 512
 //! outputs, 4 % more for 64; once as the planes are filled, of the same pixel of two images, 2 % less for 3 x 3, 5 % more for
 //! 1 x 1). Turning the image and what was summed, and storing it, are a sixth of the whole convolution.
 
@@ -68,14 +68,14 @@ pub(super) enum End<S, R> {
     Results(Rows<R>),
 }
 
-/// Multiplies one panel of slopes by the vectors that begin at each pixel: `c (+)= slopesᵀ · vectors`.
+/// Multiplies one panel of the gradient by the vectors that begin at each pixel: `c (+)= gradᵀ · vectors`.
 ///
 /// The panel has the kernel's rows for each pixel, grouped; the vectors are as long as the kernel has columns.
 ///
 /// # Safety
 /// The pointers must be valid for those elements, `c` for the writes of rows `stride` apart, and the CPU must have the
 /// kernel's instructions.
-pub(super) type Slopes<E> = unsafe fn(
+pub(super) type WeightGrad<E> = unsafe fn(
     panel: *const E,
     data: *const E,
     pixels: &[usize],
@@ -105,7 +105,7 @@ pub(super) struct Kernel<E: Convolve> {
 #[derive(Clone, Copy)]
 pub(super) enum Reading<E: Convolve> {
     /// Where it lies.
-    Direct(Patches<E>, Slopes<E>),
+    Direct(Patches<E>, WeightGrad<E>),
     /// From panels, as matrix products do: for instructions that want whole rows.
     Packed(gemm::kernel::Kernel<E>),
 }
@@ -149,8 +149,8 @@ pub(super) trait Convolve: Multiply {
     /// The kernels of an instruction set, or of the best this machine has if that is less.
     fn convolve(level: Level) -> Kernel<Self>;
 
-    /// [`Self::convolve`] for the slopes of so many outputs: they are the rows.
-    fn for_slopes(level: Level, _outputs: usize) -> Kernel<Self> {
+    /// [`Self::convolve`] for the gradient of so many outputs: they are the rows.
+    fn for_weight_grad(level: Level, _outputs: usize) -> Kernel<Self> {
         Self::convolve(level)
     }
 }
@@ -194,9 +194,9 @@ unsafe fn patches<L: Lanes, const ROWS: usize>(
 }
 
 /// # Safety
-/// As [`Slopes`].
+/// As [`WeightGrad`].
 #[inline(always)]
-unsafe fn slopes<L: Lanes, const ROWS: usize>(
+unsafe fn weight_grad<L: Lanes, const ROWS: usize>(
     panel: *const L::Element,
     data: *const L::Element,
     pixels: &[usize],
@@ -273,7 +273,7 @@ macro_rules! kernel {
             unsafe { patches::<L, $rows>(data, pixels, runs, panel, ends) }
         }
         $(#[target_feature(enable = $features)])?
-        unsafe fn of_slopes(
+        unsafe fn of_weight_grad(
             panel: *const $element,
             data: *const $element,
             pixels: &[usize],
@@ -282,10 +282,10 @@ macro_rules! kernel {
             accumulate: bool,
         ) {
             // SAFETY: the caller's duty; the instructions are enabled here.
-            unsafe { slopes::<L, $rows>(panel, data, pixels, c, stride, accumulate) }
+            unsafe { weight_grad::<L, $rows>(panel, data, pixels, c, stride, accumulate) }
         }
         let (columns, group) = (2 * <L as Lanes>::LANES, <L as Lanes>::GROUP);
-        let reading = Reading::Direct(of_patches, of_slopes);
+        let reading = Reading::Direct(of_patches, of_weight_grad);
         Kernel { rows: $rows, columns, group, step: group, depth: Cut::at_most($depth, group), reading }
     }};
 }
@@ -327,7 +327,7 @@ impl Convolve for bf16 {
     }
 
     /// Six tiles of 11 rows instead of 12 are a twelfth less to multiply for 64 outputs.
-    fn for_slopes(level: Level, outputs: usize) -> Kernel<Self> {
+    fn for_weight_grad(level: Level, outputs: usize) -> Kernel<Self> {
         match level.min(Level::best()) {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512Bf16 if outputs.next_multiple_of(11) < outputs.next_multiple_of(12) => {

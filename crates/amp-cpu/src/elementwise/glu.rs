@@ -37,7 +37,7 @@ impl<T: Float> Body<T, 2> for Gate {
 
 /// Gradient of [`glu`] with respect to `x`, from that of its result, in precision `out`.
 ///
-/// In one pass: of sigmoids, slopes and products one after the other, and joined, those of 4 M F32 took three times as long.
+/// In one pass: of sigmoids, derivatives and products one after the other, and joined, those of 4 M F32 took three times as long.
 pub fn glu_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
     let cut = Cut::new(&grad.layout.shape, axis);
     let half = cut.len * cut.inner;
@@ -55,13 +55,13 @@ pub fn glu_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
             let g = grad_span.read(at, count, g);
             // SAFETY: no other task has these elements, and the second half begins behind the first.
             let (mut left, mut right) = unsafe { (output.part(first, count), output.part(first + half, count)) };
-            store(&mut left, of_a, |of_a| store(&mut right, of_b, |of_b| dispatch(Slopes { a, b, g, of_a, of_b })));
+            store(&mut left, of_a, |of_a| store(&mut right, of_b, |of_b| dispatch(Gradient { a, b, g, of_a, of_b })));
         });
     }));
     storage
 }
 
-struct Slopes<'a, A> {
+struct Gradient<'a, A> {
     a: &'a [A],
     b: &'a [A],
     g: &'a [A],
@@ -69,7 +69,7 @@ struct Slopes<'a, A> {
     of_b: &'a mut [A],
 }
 
-impl<A: Real> Kernel for Slopes<'_, A> {
+impl<A: Real> Kernel for Gradient<'_, A> {
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 
@@ -98,8 +98,8 @@ mod tests {
             with_num_threads(threads, || [glu(&x, axis, out), glu_grad(&x, &grad, axis, out)])
         };
         assert_eq!(format!("{:?}", run(1)), format!("{:?}", run(2)));
-        let [y, slopes] = run(2);
-        let (y, slopes) = (Tensor::contiguous(grad.shape(), y), Tensor::contiguous(x.shape(), slopes));
+        let [y, dx] = run(2);
+        let (y, dx) = (Tensor::contiguous(grad.shape(), y), Tensor::contiguous(x.shape(), dx));
         // Half of what F16 has between 0 and the next number.
         let least = if out == DType::F16 { 2.0_f64.powi(-25) } else { f64::from(f32::MIN_POSITIVE) };
         let close = |found: f64, exact: f64| {
@@ -117,8 +117,8 @@ mod tests {
             let (a, b, g) = (x.at(&at), x.at(&behind), grad.at(&at));
             let (gate, rest) = (1.0 / (1.0 + (-b).exp()), 1.0 / (1.0 + b.exp()));
             close(y.at(&at), a * gate);
-            close(slopes.at(&at), g * gate);
-            let (of_b, exact) = (slopes.at(&behind), g * (gate * rest * a));
+            close(dx.at(&at), g * gate);
+            let (of_b, exact) = (dx.at(&behind), g * (gate * rest * a));
             // 1 less the gate is exact to a rounding of 1.
             let slack = 2.0 * epsilon(DType::F32) * (g * gate * a).abs() + least;
             let near = (of_b - exact).abs() <= slack;

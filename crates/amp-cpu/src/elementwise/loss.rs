@@ -2,7 +2,7 @@
 
 use super::Domain;
 use super::stream::{Body, stream};
-use super::unary::{huber, huber_slope, sign};
+use super::unary::{huber, huber_derivative, sign};
 use crate::buffer::Buffer;
 use crate::line::Span;
 use crate::math::Float;
@@ -59,8 +59,8 @@ fn total<A: Real>(loss: PairLoss, x: &View, t: &View) -> A {
 /// `grad` times the derivative of the loss with respect to `x`, or to the target.
 pub fn loss_grad(loss: PairLoss, x: &View, t: &View, grad: &View, of_target: bool, out: DType) -> Storage {
     match Domain::of(&[x.logical, t.logical, grad.logical, out]) {
-        Domain::F64 => stream::<f64, 3>([x, t, grad], out, cost(loss), Slope { loss, of_target }),
-        _ => stream::<f32, 3>([x, t, grad], out, cost(loss), Slope { loss, of_target }),
+        Domain::F64 => stream::<f64, 3>([x, t, grad], out, cost(loss), Gradient { loss, of_target }),
+        _ => stream::<f32, 3>([x, t, grad], out, cost(loss), Gradient { loss, of_target }),
     }
 }
 
@@ -72,7 +72,7 @@ fn cost(loss: PairLoss) -> Cost {
 struct Each(PairLoss);
 
 #[derive(Clone, Copy)]
-struct Slope {
+struct Gradient {
     loss: PairLoss,
     of_target: bool,
 }
@@ -97,7 +97,7 @@ impl<T: Float> Body<T, 2> for Each {
     }
 }
 
-impl<T: Float> Body<T, 3> for Slope {
+impl<T: Float> Body<T, 3> for Gradient {
     #[inline(always)]
     fn run<S: Simd>(self, _: usize, [x, t, g]: [&[T]; 3], y: &mut [T]) {
         let (one, two) = (T::of(1.0), T::of(2.0));
@@ -107,7 +107,7 @@ impl<T: Float> Body<T, 3> for Slope {
             PairLoss::Absolute => each!(y, (x, t, g) => g * sign(x - t) * side),
             PairLoss::Huber { delta, factor } => {
                 let (delta, factor) = (T::of(delta), T::of(factor));
-                each!(y, (x, t, g) => huber_slope(x - t, delta, factor) * g * side);
+                each!(y, (x, t, g) => huber_derivative(x - t, delta, factor) * g * side);
             }
             PairLoss::Logits if self.of_target => each!(y, (x, g) => -x * g),
             PairLoss::Logits => each!(y, (x, t, g) => ((one - t) - (-x).sigmoid::<S>()) * g),

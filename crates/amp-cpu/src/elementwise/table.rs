@@ -28,7 +28,7 @@ const FUNCTIONS: [Unary; 7] =
 type Tables<T> = [[OnceLock<Vec<T>>; 2]; FUNCTIONS.len()];
 
 static RESULTS: Tables<u16> = [const { [const { OnceLock::new() }; 2] }; FUNCTIONS.len()];
-static SLOPES: Tables<f32> = [const { [const { OnceLock::new() }; 2] }; FUNCTIONS.len()];
+static DERIVATIVES: Tables<f32> = [const { [const { OnceLock::new() }; 2] }; FUNCTIONS.len()];
 
 /// Bits of the elements of `x`, where looking them up pays.
 fn enough<'a>(x: &View<'a>) -> Option<&'a [u16]> {
@@ -85,7 +85,7 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
         return None;
     }
     let (x, dtype) = (enough(saved)?, saved.logical);
-    let table = SLOPES[function][precision].get_or_init(|| {
+    let table = DERIVATIVES[function][precision].get_or_init(|| {
         let (one, shape) = ([1.0_f32], Dims::new(&[VALUES]).expect("one dimension"));
         let layout = Layout { shape, strides: Dims::new(&[0]).expect("one dimension"), offset: 0 };
         let ones = View { data: Slice::F32(&one), layout: &layout, logical: DType::F32 };
@@ -94,18 +94,18 @@ pub(super) fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Op
             _ => unreachable!("F32 was asked for"),
         }
     });
-    let table: &[f32; VALUES] = table.as_slice().try_into().expect("a slope for every argument");
-    Some(stream::<f32, 1>([grad], out, Cost::Light, Slope { table, x }))
+    let table: &[f32; VALUES] = table.as_slice().try_into().expect("a derivative for every argument");
+    Some(stream::<f32, 1>([grad], out, Cost::Light, TimesDerivative { table, x }))
 }
 
-/// `grad` times the slope at the element of `x` at the same place.
+/// `grad` times the derivative at the element of `x` at the same place.
 #[derive(Clone, Copy)]
-struct Slope<'a> {
+struct TimesDerivative<'a> {
     table: &'a [f32; VALUES],
     x: &'a [u16],
 }
 
-impl Body<f32, 1> for Slope<'_> {
+impl Body<f32, 1> for TimesDerivative<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, at: usize, [grad]: [&[f32]; 1], y: &mut [f32]) {
         let x = &self.x[at..][..y.len()];
@@ -117,7 +117,7 @@ impl Body<f32, 1> for Slope<'_> {
     }
 }
 
-/// Slopes that are looked up before they are multiplied: with products of single numbers between them gelu's gradient of 4 M
+/// Derivatives that are looked up before they are multiplied: with products of single numbers between them gelu's gradient of 4 M
 /// BF16 took 1.80 ms, and not 1.57.
 const BLOCK: usize = 256;
 
@@ -199,7 +199,7 @@ mod tests {
                 let looked_up = tabulate(dtype, |x| unary(op, x, dtype).expect("as many as the table has"));
                 let found = tabulate(dtype, |x| computed(op, x, dtype));
                 assert_eq!(bits_of(&looked_up), bits_of(&found), "{op:?} of {dtype}");
-                let slope = |f: &dyn Fn(&View, &View) -> Storage| {
+                let gradient = |f: &dyn Fn(&View, &View) -> Storage| {
                     // Every argument with the gradient whose bits are the reverse.
                     let mut turned = all(dtype);
                     match &mut turned {
@@ -209,9 +209,9 @@ mod tests {
                     }
                     tabulate(dtype, |x| f(x, &View { data: turned.as_slice(), ..*x }))
                 };
-                let computed = slope(&|x, g| computed_grad(op, x, g, dtype));
-                let looked_up = slope(&|x, g| unary_grad(op, x, g, dtype).unwrap_or_else(|| computed.clone()));
-                assert_eq!(bits_of(&looked_up), bits_of(&computed), "slope of {op:?} of {dtype}");
+                let computed = gradient(&|x, g| computed_grad(op, x, g, dtype));
+                let looked_up = gradient(&|x, g| unary_grad(op, x, g, dtype).unwrap_or_else(|| computed.clone()));
+                assert_eq!(bits_of(&looked_up), bits_of(&computed), "gradient of {op:?} of {dtype}");
             }
         }
     }

@@ -196,7 +196,7 @@ impl<T: Float> Body<T, 2> for Backward {
             }
             Unary::Huber { delta, factor } => {
                 let (delta, factor) = (T::of(delta), T::of(factor));
-                each!(y, (s, g) => huber_slope(s, delta, factor) * g);
+                each!(y, (s, g) => huber_derivative(s, delta, factor) * g);
             }
             Unary::Powf(p) => powf_grad::<S, T>(p, s, g, y),
             Unary::Affine { mul, .. } => {
@@ -249,7 +249,7 @@ pub(super) fn huber<T: Float>(x: T, delta: T, factor: T) -> T {
 
 /// The derivative of [`huber`].
 #[inline(always)]
-pub(super) fn huber_slope<T: Float>(x: T, delta: T, factor: T) -> T {
+pub(super) fn huber_derivative<T: Float>(x: T, delta: T, factor: T) -> T {
     clamp(x, -delta, delta) * factor
 }
 

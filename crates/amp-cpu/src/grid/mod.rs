@@ -16,7 +16,7 @@ use crate::simd::dispatch;
 use crate::split::for_chunks;
 use crate::transpose::transpose;
 use crate::{DType, MemoryOrder, Storage, View, parallel, scratch};
-use lanes::{Sampled, Scattered, Slopes};
+use lanes::{GridGrad, Sampled, Scattered};
 use std::ops::Range;
 use taps::Taps;
 
@@ -99,7 +99,7 @@ pub fn grid_sample_grad(
     let mut result = Storage::unwritten(out, places.images * channels * size);
     in_real!(grad.logical, T => {
         let (mut room, taps, output) = (None, Taps::of_size(input, how), Output::new(&mut result));
-        let slopes = pixels::<T>(grad, &mut room);
+        let grad = pixels::<T>(grad, &mut room);
         let work = places.images * channels * (places.count + size);
         parallel::for_each(places.images * blocks, work, |task| {
             let (image, first) = (task / blocks, task % blocks * CHANNELS);
@@ -107,10 +107,10 @@ pub fn grid_sample_grad(
             scratch::with(2 * places.count + (size + PLACES) * block.len(), |room: &mut [T]| {
                 let (places_room, room) = room.split_at_mut(2 * places.count);
                 let (to, turned) = room.split_at_mut(size * block.len());
-                let slopes = of_image(slopes, image, places.count * channels);
+                let grad = of_image(grad, image, places.count * channels);
                 let places = places.read(image, 0..places.count, places_room);
                 to.fill(T::ZERO);
-                dispatch(Scattered { taps, places, slopes, channels, block: block.clone(), to });
+                dispatch(Scattered { taps, places, grad, channels, block: block.clone(), to });
                 let target = Target { output: &output, order, shape: [channels, size], image };
                 for (i, to) in to.chunks(PLACES * block.len()).enumerate() {
                     // SAFETY: each task has its own channels of an image.
@@ -134,12 +134,12 @@ pub fn grid_sample_grad_grid(x: &View, grid: &View, grad: &View, how: Sampling, 
     in_real!(x.logical, T => {
         let (mut rooms, taps, output) = ([None, None], Taps::new(x, how), Output::new(&mut result));
         let [x_room, grad_room] = &mut rooms;
-        let (pixels, slopes) = (pixels::<T>(x, x_room), pixels::<T>(grad, grad_room));
+        let (pixels, grad) = (pixels::<T>(x, x_room), pixels::<T>(grad, grad_room));
         places.for_each_block::<T>(2, |image, block, places_of_block, to| {
             let first = image * places.count + block.start;
             let pixels = of_image(pixels, image, taps.pixels() * channels);
-            let slopes = &slopes[first * channels..][..block.len() * channels];
-            dispatch(Slopes { taps, places: places_of_block, pixels, slopes, channels, to });
+            let grad = &grad[first * channels..][..block.len() * channels];
+            dispatch(GridGrad { taps, places: places_of_block, pixels, grad, channels, to });
             // SAFETY: each task has its own places.
             unsafe { output.store(2 * first, 1, to) };
         });

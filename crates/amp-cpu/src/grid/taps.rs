@@ -1,23 +1,23 @@
-//! The pixels that take part in a place, and their shares.
+//! The pixels that take part in a place, and their weights.
 
 use super::{GridMode, GridPadding, Sampling};
 use crate::View;
 use crate::num::Real;
 
-/// A pixel of an image, its share in a place, and how that grows with x and y.
+/// A pixel of an image, its weight in a place, and how that grows with x and y.
 #[derive(Clone, Copy)]
 pub(super) struct Tap<T> {
     pub pixel: usize,
-    pub share: T,
-    pub slopes: [T; 2],
+    pub weight: T,
+    pub derivatives: [T; 2],
 }
 
-/// A pixel of a line, its share and the share's slope; outside of the line there is none.
+/// A pixel of a line, its weight and the weight's derivative; outside of the line there is none.
 #[derive(Clone, Copy)]
 struct Part<T> {
     pixel: Option<usize>,
-    share: T,
-    slope: T,
+    weight: T,
+    derivative: T,
 }
 
 /// Finds the pixels around places of images of one size.
@@ -53,8 +53,8 @@ impl Taps {
         for row in &rows[..count] {
             for column in &columns[..count] {
                 if let (Some(y), Some(x)) = (row.pixel, column.pixel) {
-                    let slopes = [column.slope * row.share, column.share * row.slope];
-                    room[found] = Tap { pixel: y * width + x, share: column.share * row.share, slopes };
+                    let derivatives = [column.derivative * row.weight, column.weight * row.derivative];
+                    room[found] = Tap { pixel: y * width + x, weight: column.weight * row.weight, derivatives };
                     found += 1;
                 }
             }
@@ -65,7 +65,7 @@ impl Taps {
     /// Room for the pixels of a place.
     #[inline(always)]
     pub fn room<T: Real>() -> [Tap<T>; 16] {
-        [Tap { pixel: 0, share: T::ZERO, slopes: [T::ZERO; 2] }; 16]
+        [Tap { pixel: 0, weight: T::ZERO, derivatives: [T::ZERO; 2] }; 16]
     }
 }
 
@@ -80,8 +80,8 @@ impl Line {
     /// The pixels that take part, and how many these are.
     #[inline(always)]
     fn parts<T: Real>(self, place: T) -> ([Part<T>; 4], usize) {
-        let (pixel, slope) = self.pixel(place);
-        let none = Part { pixel: None, share: T::ONE, slope: T::ZERO };
+        let (pixel, derivative) = self.pixel(place);
+        let none = Part { pixel: None, weight: T::ONE, derivative: T::ZERO };
         match self.how.mode {
             GridMode::Nearest => {
                 let pixel = self.number(self.inside(pixel).0.round());
@@ -89,19 +89,19 @@ impl Line {
             }
             GridMode::Bilinear => {
                 let (pixel, inside) = self.inside(pixel);
-                let (first, slope) = (pixel.floor(), inside * slope);
-                let share = pixel - first;
-                let near = Part { pixel: self.number(first), share: T::ONE - share, slope: -slope };
-                ([near, Part { pixel: self.number(first + T::ONE), share, slope }, none, none], 2)
+                let (first, derivative) = (pixel.floor(), inside * derivative);
+                let weight = pixel - first;
+                let near = Part { pixel: self.number(first), weight: T::ONE - weight, derivative: -derivative };
+                ([near, Part { pixel: self.number(first + T::ONE), weight, derivative }, none, none], 2)
             }
             GridMode::Bicubic => {
                 let first = pixel.floor();
                 let t = pixel - first;
-                let part = |step: f64, (share, rise): (T, T)| {
+                let part = |step: f64, (weight, rise): (T, T)| {
                     let (pixel, _) = self.inside(first + T::of(step));
-                    Part { pixel: self.number(pixel), share, slope: rise * slope }
+                    Part { pixel: self.number(pixel), weight, derivative: rise * derivative }
                 };
-                let turned = |(share, rise): (T, T)| (share, -rise);
+                let turned = |(weight, rise): (T, T)| (weight, -rise);
                 let rest = T::ONE - t;
                 let last = turned(far(rest + T::ONE));
                 ([part(-1.0, far(t + T::ONE)), part(0.0, near(t)), part(1.0, turned(near(rest))), part(2.0, last)], 4)
@@ -120,17 +120,17 @@ impl Line {
         }
     }
 
-    /// The number of a pixel brought into the image, unless zeros lie outside, and its slope there: 0 at a border.
+    /// The number of a pixel brought into the image, unless zeros lie outside, and its derivative there: 0 at a border.
     #[inline(always)]
     fn inside<T: Real>(self, pixel: T) -> (T, T) {
-        let (pixel, slope) = match self.how.padding {
+        let (pixel, derivative) = match self.how.padding {
             GridPadding::Zeros => return (pixel, T::ONE),
             GridPadding::Border => (pixel, T::ONE),
             GridPadding::Reflection => self.reflected(pixel),
         };
         let last = T::of((self.size - 1) as f64);
         match (pixel > T::ZERO, pixel < last) {
-            (true, true) => (pixel, slope),
+            (true, true) => (pixel, derivative),
             (false, true) => (T::ZERO, T::ZERO),
             (_, false) => (last, T::ZERO),
         }
@@ -163,14 +163,14 @@ impl Line {
 /// The slope of the cubic of Keys (1981) at 1.
 const A: f64 = -0.75;
 
-/// The cubic, and its slope, up to a distance of 1.
+/// The cubic, and its derivative, up to a distance of 1.
 #[inline(always)]
 fn near<T: Real>(x: T) -> (T, T) {
     let (cubic, square) = (T::of(A + 2.0), T::of(A + 3.0));
     ((cubic * x - square) * x * x + T::ONE, (T::of(3.0) * cubic * x - T::of(2.0) * square) * x)
 }
 
-/// The cubic, and its slope, at a distance from 1 to 2.
+/// The cubic, and its derivative, at a distance from 1 to 2.
 #[inline(always)]
 fn far<T: Real>(x: T) -> (T, T) {
     let [cubic, square, line, rest] = [A, 5.0 * A, 8.0 * A, 4.0 * A].map(T::of);

@@ -1,4 +1,4 @@
-//! Against images sampled pixel by pixel in F64, with the gradient as the slope of that.
+//! Against images sampled pixel by pixel in F64, with the gradient as the derivative of that.
 
 use super::*;
 use crate::testing::{Random, Tensor, epsilon};
@@ -66,7 +66,7 @@ fn around(place: [f64; 2], [height, width]: [usize; 2], how: Sampling) -> Vec<([
     all
 }
 
-/// Places up to a little more than an image away, none of which is near to where the slope jumps.
+/// Places up to a little more than an image away, none of which is near to where the derivative jumps.
 fn places(random: &mut Random, shape: &[usize], size: [usize; 2], dtype: DType) -> Tensor {
     let mut values = vec![0.0; shape.iter().product()];
     for (i, value) in values.iter_mut().enumerate() {

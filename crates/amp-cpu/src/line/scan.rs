@@ -84,7 +84,7 @@ pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
     let cut = Cut::new(&x.layout.shape, axis);
     if cut.is_side_by_side() {
         return in_real!(x.logical, A => map_strips([grad, x], axis, cut.len, out, &|[g, x]: [&mut [A]; 2], strip| {
-            scratch::with(strip.width, |before| dispatch(Slopes { x, g, before }));
+            scratch::with(strip.width, |before| dispatch(ProductGrads { x, g, before }));
         }));
     }
     let len = cut.len;
@@ -94,13 +94,13 @@ pub fn cumprod_grad(x: &View, grad: &View, axis: usize, out: DType) -> Storage {
             g.copy_from_slice(grad);
             scratch::with(g.len(), |x: &mut [A]| {
                 let x = lines.read_all(first, x);
-                x.chunks(len).zip(g.chunks_mut(len)).for_each(|(x, g)| product_slopes(x, g));
+                x.chunks(len).zip(g.chunks_mut(len)).for_each(|(x, g)| product_grad(x, g));
             });
         })
     })
 }
 
-fn product_slopes<A: Real>(x: &[A], g: &mut [A]) {
+fn product_grad<A: Real>(x: &[A], g: &mut [A]) {
     // g ← Σ over later products of their gradient, each divided by everything up to here.
     for i in (1..g.len()).rev() {
         g[i - 1] += x[i] * g[i];
@@ -112,15 +112,15 @@ fn product_slopes<A: Real>(x: &[A], g: &mut [A]) {
     }
 }
 
-/// [`product_slopes`] of lines that lie side by side, a row of all of them at a time: the same bits.
-struct Slopes<'a, A> {
+/// [`product_grad`] of lines that lie side by side, a row of all of them at a time: the same bits.
+struct ProductGrads<'a, A> {
     x: &'a [A],
     g: &'a mut [A],
     /// Room for a row.
     before: &'a mut [A],
 }
 
-impl<A: Real> Kernel for Slopes<'_, A> {
+impl<A: Real> Kernel for ProductGrads<'_, A> {
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 

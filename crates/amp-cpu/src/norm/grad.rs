@@ -197,23 +197,23 @@ impl<A: Real> ElementRow<'_, A> {
         if len <= BLOCK {
             return self.block::<S>(0..len);
         }
-        let (mut shifts, mut slopes) = (Tree::new(A::ZERO), Tree::new(A::ZERO));
+        let (mut grads, mut projections) = (Tree::new(A::ZERO), Tree::new(A::ZERO));
         for start in (0..len).step_by(BLOCK) {
-            let [shift, slope] = self.block::<S>(start..len.min(start + BLOCK));
-            shifts.push(shift, Num::add);
-            slopes.push(slope, Num::add);
+            let [grad, projection] = self.block::<S>(start..len.min(start + BLOCK));
+            grads.push(grad, Num::add);
+            projections.push(projection, Num::add);
         }
-        [shifts.finish(Num::add), slopes.finish(Num::add)]
+        [grads.finish(Num::add), projections.finish(Num::add)]
     }
 
     #[inline(always)]
     fn run<S: Simd>(mut self) {
-        let [shift, slope] = self.of_all_blocks::<S>();
+        let [grad, projection] = self.of_all_blocks::<S>();
         let Self { g, x, to, weight, mean, rstd, centred, .. } = self;
         let count = A::of(g.len() as f64);
-        let (shift, slope) = (if centred { shift / count } else { A::ZERO }, slope / count);
+        let (grad_mean, projection) = (if centred { grad / count } else { A::ZERO }, projection / count);
         for (((to, &g), &x), &w) in to.iter_mut().zip(g).zip(x).zip(weight) {
-            *to = (g * w - shift - (x - mean) * rstd * slope) * rstd;
+            *to = (g * w - grad_mean - (x - mean) * rstd * projection) * rstd;
         }
     }
 
@@ -234,8 +234,8 @@ impl<A: Real> ElementRow<'_, A> {
             let (g, normal) = (A::Lanes::<S>::load(g), (A::Lanes::<S>::load(x) - mean) * rstd);
             g.mul_add(normal, Lanes::load(dw)).store(dw);
             (g + Lanes::load(db)).store(db);
-            let slope = g * Lanes::load(w);
-            sums = [sums[0] + slope, slope.mul_add(normal, sums[1])];
+            let weighted = g * Lanes::load(w);
+            sums = [sums[0] + weighted, weighted.mul_add(normal, sums[1])];
         }
         let mut sums = [total::<S, A>(sums[0]), total::<S, A>(sums[1])];
         for (((&g, &x), &w), (dw, db)) in
@@ -348,8 +348,8 @@ impl<A: Real> Kernel for InputGradient<'_, A> {
             to.iter_mut().zip(g).for_each(|(to, &g)| *to = g * w);
         }
         let count = A::of(to.len() as f64);
-        let shift = if centred { sum_of::<S, A>(to, Itself) / count } else { A::ZERO };
-        let slope = dot_of::<S, A>(to, Itself, normal) / count;
-        to.iter_mut().zip(normal).for_each(|(g, &n)| *g = (*g - shift - n * slope) * rstd);
+        let grad_mean = if centred { sum_of::<S, A>(to, Itself) / count } else { A::ZERO };
+        let projection = dot_of::<S, A>(to, Itself, normal) / count;
+        to.iter_mut().zip(normal).for_each(|(g, &n)| *g = (*g - grad_mean - n * projection) * rstd);
     }
 }

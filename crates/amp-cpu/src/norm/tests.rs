@@ -128,21 +128,22 @@ fn gradients_agree_with_the_formula() {
             .map(|at| (xs[at] - stats[places(&shape, kind, at).0].0) * rstd.values()[places(&shape, kind, at).0])
             .collect();
         let (mut dw, mut db) = (vec![0.0; parameters], vec![0.0; parameters]);
-        let (mut shift, mut slope, mut size) = (vec![0.0; stats.len()], vec![0.0; stats.len()], vec![0.0; stats.len()]);
+        let (mut grad_sum, mut projection, mut size) =
+            (vec![0.0; stats.len()], vec![0.0; stats.len()], vec![0.0; stats.len()]);
         for at in 0..count {
             let (group, parameter) = places(&shape, kind, at);
             dw[parameter] += gs[at] * normal[at];
             db[parameter] += gs[at];
             let weighted = gs[at] * w.at(&[parameter]);
-            (shift[group], slope[group], size[group]) =
-                (shift[group] + weighted, slope[group] + weighted * normal[at], size[group] + 1.0);
+            (grad_sum[group], projection[group], size[group]) =
+                (grad_sum[group] + weighted, projection[group] + weighted * normal[at], size[group] + 1.0);
         }
         let rms = matches!(kind, NormKind::Rms { .. });
         let expected: Vec<f64> = (0..count)
             .map(|at| {
                 let (group, parameter) = places(&shape, kind, at);
-                let shift = if rms { 0.0 } else { shift[group] / size[group] };
-                let rest = gs[at] * w.at(&[parameter]) - shift - normal[at] * slope[group] / size[group];
+                let grad_mean = if rms { 0.0 } else { grad_sum[group] / size[group] };
+                let rest = gs[at] * w.at(&[parameter]) - grad_mean - normal[at] * projection[group] / size[group];
                 rest * rstd.values()[group]
             })
             .collect();

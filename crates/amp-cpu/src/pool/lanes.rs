@@ -98,8 +98,8 @@ impl<T: Real> Kernel for Routed<'_, T> {
         row.pairs(|window, pixel, x| {
             let here = (first + x) as i64;
             let given = grad[window.clone()].iter().zip(&places[window]);
-            for (to, (&slope, &place)) in to[pixel].iter_mut().zip(given) {
-                *to += if place == here { slope } else { T::ZERO };
+            for (to, (&g, &place)) in to[pixel].iter_mut().zip(given) {
+                *to += if place == here { g } else { T::ZERO };
             }
         });
     }

@@ -144,9 +144,9 @@ fn first_place(width: usize, row: &Window, column: &Window) -> i64 {
 fn scatter<T: Real>(grad: &View, indices: &[i64], input: [usize; 2], out: DType) -> Storage {
     map_planes::<T>(grad, input, out, |source, plane, index| {
         plane.fill(T::ZERO);
-        for (&slope, &place) in source.iter().zip(&indices[index * source.len()..]) {
+        for (&g, &place) in source.iter().zip(&indices[index * source.len()..]) {
             // There is no place -1.
-            plane.get_mut(place as usize).into_iter().for_each(|to| *to += slope);
+            plane.get_mut(place as usize).into_iter().for_each(|to| *to += g);
         }
     })
 }

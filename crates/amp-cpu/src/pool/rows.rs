@@ -209,8 +209,8 @@ impl<T: Real> Kernel for Shares<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { rows, columns, width, grad, counts, shares, to } = self;
-        for (share, (&slope, &count)) in shares.iter_mut().zip(grad.iter().zip(counts)) {
-            *share = slope / count;
+        for (share, (&g, &count)) in shares.iter_mut().zip(grad.iter().zip(counts)) {
+            *share = g / count;
         }
         to.fill(T::ZERO);
         for (row, shares) in rows.iter().zip(shares.chunks_exact((grad.len() / rows.len()).max(1))) {

@@ -15,7 +15,7 @@ pub(super) struct Softmax<'a, A> {
 }
 
 /// Its gradient from the result and the gradient of that, in the place of the result.
-pub(super) struct Slopes<'a, A> {
+pub(super) struct Gradient<'a, A> {
     pub lines: &'a mut [A],
     pub grad: &'a [A],
     pub width: usize,
@@ -57,7 +57,7 @@ impl<A: Real> Kernel for Softmax<'_, A> {
     }
 }
 
-impl<A: Real> Kernel for Slopes<'_, A> {
+impl<A: Real> Kernel for Gradient<'_, A> {
     type Output = ();
     const WIDEST: Level = A::WIDEST;
 

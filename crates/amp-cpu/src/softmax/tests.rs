@@ -78,9 +78,9 @@ fn lines_side_by_side_are_those_end_to_end() {
             same("logsumexp", &|x, _, axis| logsumexp(&x.view(), axis, out), [&[n, 1, inner], &[n, inner, 1]], 40.0);
             for log in [false, true] {
                 same("softmax", &|x, _, axis| softmax(&x.view(), axis, log, out), [across, along], 40.0);
-                let slopes = |x: &Tensor, g: &Tensor, axis| softmax_grad(&x.view(), &g.view(), axis, log, out);
+                let gradient = |x: &Tensor, g: &Tensor, axis| softmax_grad(&x.view(), &g.view(), axis, log, out);
                 // A sum of `len` products of numbers below 1, or below e.
-                same("gradient", &slopes, [across, along], 40.0 * (len as f64).sqrt());
+                same("gradient", &gradient, [across, along], 40.0 * (len as f64).sqrt());
             }
         }
     }

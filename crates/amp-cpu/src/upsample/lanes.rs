@@ -111,7 +111,7 @@ impl<T: Real> Kernel for Parted<'_, T> {
                 for &i in corners {
                     let weight = row.weight[j] * column.weight[i];
                     let to = &mut to[pixel(column.at[i], channels)];
-                    to.iter_mut().zip(grad).for_each(|(to, &slope)| *to += weight * slope);
+                    to.iter_mut().zip(grad).for_each(|(to, &g)| *to += weight * g);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Kernels: every place of the patch sums what it reads times the slopes of the pixels.
+//! Kernels: every place of the patch sums what it reads times the gradient of the pixels.
 
 use super::super::images::Images;
 use super::super::lattice::Lattice;
@@ -59,10 +59,10 @@ pub(in crate::conv) fn accumulate_at<T: Full>(
     let patch = Patch::new(&planes, &lattice.phases[0], inputs);
     let offsets = patch.offsets(planes.line);
     let (per_group, taps) = (outputs / groups, kh * kw);
-    let slopes = Gradient { level, grad, x, inputs, per_group, taps, planes, patch, offsets };
+    let gradient = Gradient { level, grad, x, inputs, per_group, taps, planes, patch, offsets };
     let blocks: Vec<Range<usize>> = (0..groups).step_by(cut.groups).map(|g| g..groups.min(g + cut.groups)).collect();
     in_parts::<T>([blocks.len(), images], work, into, &|block, images, give| {
-        slopes.block(images, blocks[block].clone(), cut.rows, give);
+        gradient.block(images, blocks[block].clone(), cut.rows, give);
     });
 }
 
@@ -118,20 +118,17 @@ impl Gradient<'_> {
         let sizes = [inputs.len() * self.planes.of_channel() + SLACK, outputs.len() * band * width, places * LANES];
         scratch::with(sizes.iter().sum::<usize>() + places, |buffer: &mut [T]| {
             let (data, buffer) = buffer.split_at_mut(sizes[0]);
-            let (slopes, buffer) = buffer.split_at_mut(sizes[1]);
+            let (grad, buffer) = buffer.split_at_mut(sizes[1]);
             let (lanes, sums) = buffer.split_at_mut(sizes[2]);
             let lanes = lanes.as_chunks_mut::<LANES>().0;
             lanes.fill([T::ZERO; LANES]);
             for image in images {
                 for start in (0..height).step_by(band) {
                     let rows = start..height.min(start + band);
-                    let (count, slopes) = (rows.len(), &mut slopes[..outputs.len() * rows.len() * width]);
-                    self.grad.load(image, outputs.clone(), rows, slopes);
+                    let (count, grad) = (rows.len(), &mut grad[..outputs.len() * rows.len() * width]);
+                    self.grad.load(image, outputs.clone(), rows, grad);
                     with_channels(&self.x, &self.planes, image, inputs.clone(), start, |filling| {
-                        dispatch_at(
-                            self.level,
-                            Slopes { filling, data, slopes, sums: lanes, gradient: self, rows: count },
-                        );
+                        dispatch_at(self.level, Band { filling, data, grad, sums: lanes, gradient: self, rows: count });
                     });
                 }
             }
@@ -152,31 +149,31 @@ impl Gradient<'_> {
 }
 
 /// A band of an image: adds to the sums of all outputs, lane by lane.
-struct Slopes<'a, T> {
+struct Band<'a, T> {
     filling: Filling<'a, T>,
     data: &'a mut [T],
     /// `[outputs][rows][columns]`.
-    slopes: &'a [T],
+    grad: &'a [T],
     /// `[outputs][places]`.
     sums: &'a mut [[T; LANES]],
     gradient: &'a Gradient<'a>,
     rows: usize,
 }
 
-impl<T: Real> Kernel for Slopes<'_, T> {
+impl<T: Real> Kernel for Band<'_, T> {
     type Output = ();
     const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { filling, data, slopes, sums, gradient, rows } = self;
+        let Self { filling, data, grad, sums, gradient, rows } = self;
         let (planes, patch, width) = (&gradient.planes, &gradient.patch, gradient.grad.size[1]);
         let (inputs, per_group) = (gradient.inputs, gradient.per_group);
         let (batch, unit) = (filled(planes, inputs), inputs * planes.of_channel());
         let (columns, _) = patch.triples.as_chunks::<COLUMNS>();
         let singles = &gradient.offsets[columns.len() * COLUMNS * TRIPLE..];
-        let outputs = slopes.chunks_exact(rows * width).zip(sums.chunks_exact_mut(gradient.offsets.len()));
-        for (output, (slopes, sums)) in outputs.enumerate() {
+        let outputs = grad.chunks_exact(rows * width).zip(sums.chunks_exact_mut(gradient.offsets.len()));
+        for (output, (grad, sums)) in outputs.enumerate() {
             let group = output / per_group;
             if output % per_group == 0 && group % batch == 0 {
                 let last = (filling.channels[0] / inputs).min(group + batch);
@@ -184,10 +181,10 @@ impl<T: Real> Kernel for Slopes<'_, T> {
             }
             let data = &data[group % batch * unit..];
             assert!(planes.reach(patch, rows, width) <= data.len());
-            let plane = Plane { slopes: slopes.as_ptr(), rows, width, data: data.as_ptr(), next: planes.line };
+            let plane = Plane { grad: grad.as_ptr(), rows, width, data: data.as_ptr(), next: planes.line };
             let (of_columns, of_singles) = sums.split_at_mut(columns.len() * COLUMNS * TRIPLE);
             for (offsets, sums) in columns.iter().zip(of_columns.as_chunks_mut().0) {
-                // SAFETY: the slopes are a chunk of that size, and pixels read below `reach` (asserted above).
+                // SAFETY: the gradient is a chunk of that size, and pixels read below `reach` (asserted above).
                 unsafe { plane.columns::<S>(offsets, sums) };
             }
             for (offsets, sums) in singles.chunks(TRIPLE).zip(of_singles.chunks_mut(TRIPLE)) {
@@ -198,9 +195,9 @@ impl<T: Real> Kernel for Slopes<'_, T> {
     }
 }
 
-/// The slopes `[rows][width]` of one output channel, and where they read one group.
+/// The gradient `[rows][width]` of one output channel, and where its pixels read one group.
 struct Plane<T> {
-    slopes: *const T,
+    grad: *const T,
     rows: usize,
     width: usize,
     data: *const T,
@@ -211,7 +208,7 @@ impl<T: Real> Plane<T> {
     /// Adds to `sums[i][k]` the products with what the `k`-th line after `offsets[i]` reads.
     ///
     /// # Safety
-    /// All slopes, and what the pixels read at these offsets, must be readable.
+    /// All of the gradient, and what the pixels read at these offsets, must be readable.
     #[inline(always)]
     unsafe fn columns<S: Simd>(&self, offsets: &[usize; COLUMNS], sums: &mut [[T; LANES]; COLUMNS * TRIPLE]) {
         let mut of_columns = [[T::Lanes::<S>::splat(T::ZERO); TRIPLE]; COLUMNS];
@@ -243,15 +240,14 @@ impl<T: Real> Plane<T> {
             let count = LANES.min(self.width - x);
             // SAFETY: the caller's duty.
             unsafe {
-                let (slopes, data) = (self.slopes.add(y * self.width + x), self.data.add(y * self.next + x));
-                let slopes: [T::Lanes<S>; R] =
-                    std::array::from_fn(|r| first::<T, S>(slopes.add(r * self.width), count));
+                let (grad, data) = (self.grad.add(y * self.width + x), self.data.add(y * self.next + x));
+                let grad: [T::Lanes<S>; R] = std::array::from_fn(|r| first::<T, S>(grad.add(r * self.width), count));
                 for (&offset, sums) in offsets.iter().zip(sums.iter_mut()) {
                     for line in 0..R + TRIPLE - 1 {
                         let from = first::<T, S>(data.add(offset + line * self.next), count);
-                        for (r, &slope) in slopes.iter().enumerate() {
+                        for (r, &g) in grad.iter().enumerate() {
                             if let Some(sum) = line.checked_sub(r).and_then(|k| sums.get_mut(k)) {
-                                *sum = from.mul_add(slope, *sum);
+                                *sum = from.mul_add(g, *sum);
                             }
                         }
                     }
@@ -275,10 +271,10 @@ impl<T: Real> Plane<T> {
                 for (r, y) in (y..self.rows.min(y + 2)).enumerate() {
                     // SAFETY: the caller's duty.
                     unsafe {
-                        let slope = first::<T, S>(self.slopes.add(y * self.width + x), count);
+                        let g = first::<T, S>(self.grad.add(y * self.width + x), count);
                         for (offset, sums) in three.iter().zip(&mut of_rows) {
                             let from = first::<T, S>(self.data.add(offset + y * self.next + x), count);
-                            sums[r] = from.mul_add(slope, sums[r]);
+                            sums[r] = from.mul_add(g, sums[r]);
                         }
                     }
                 }

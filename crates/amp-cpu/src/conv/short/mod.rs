@@ -6,7 +6,7 @@
 //!
 //! On a core of Zen 5, 64 outputs of three channels of 32 by 32 by 3 x 3 take 0.56 of the time that F32 without tiles takes, and
 //! the gradient of the kernels 0.42. Half of what is left of the images is dot products, a quarter rounding. Asking for the
-//! memory of the images before they are computed is 3 % of that, asking for slopes nothing.
+//! memory of the images before they are computed is 3 % of that, asking for the gradient nothing.
 
 mod gather;
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Kernels: the patches of neighbouring pixels, as panels of terms, times the slopes of these pixels where they lie.
+//! Kernels: the patches of neighbouring pixels, as panels of terms, times the gradient of these pixels where they lie.
 
 use super::super::direct::in_parts;
 use super::super::images::Images;
 use super::super::lattice::Lattice;
-use super::super::tile::{Kernel, Reading, Slopes};
+use super::super::tile::{Kernel, Reading, WeightGrad};
 use super::Frame;
 use crate::gemm::kernel::Multiply;
 use crate::gemm::product::PER_CYCLE;
@@ -13,13 +13,13 @@ use crate::{Storage, View, scratch};
 use half::bf16;
 use std::ops::Range;
 
-/// Pixels that are summed at a time: their slopes and patches stay in the L1 cache.
+/// Pixels that are summed at a time: their gradient and patches stay in the L1 cache.
 const PIXELS: usize = 128;
 /// Elements of a row that are copied at a time.
 const COPIED: usize = 16;
 
-/// Adds the gradient with respect to kernels of shape `weight` to `into`; does nothing and says so where slopes do not lie as a
-/// kernel reads them.
+/// Adds the gradient with respect to kernels of shape `weight` to `into`; does nothing and says so where the result's gradient does
+/// not lie as a kernel reads it.
 pub(in crate::conv) fn accumulate(
     kernel: Kernel<bf16>,
     grad: &View,
@@ -28,7 +28,7 @@ pub(in crate::conv) fn accumulate(
     lattice: &Lattice,
     into: &mut Storage,
 ) -> bool {
-    let (Reading::Direct(_, of_slopes), Some(stored)) = (kernel.reading, bf16::stored(grad)) else { return false };
+    let (Reading::Direct(_, weight_grad), Some(stored)) = (kernel.reading, bf16::stored(grad)) else { return false };
     if !Images::new(grad).together() || !weight[0].is_multiple_of(kernel.columns) {
         return false;
     }
@@ -38,7 +38,7 @@ pub(in crate::conv) fn accumulate(
     let (grad, x) = (Images::new(grad), Images::new(x));
     let [.., down, across] = grad.strides;
     let pixels = (0..at_once).flat_map(|y| (0..width).map(move |x| y * down + x * across)).collect();
-    let short = Short { kernel, of_slopes, grad, stored, x, frame, at_once, pixels, outputs, terms };
+    let short = Short { kernel, weight_grad, grad, stored, x, frame, at_once, pixels, outputs, terms };
     let work = images * height * width * outputs * (8 + terms) / PER_CYCLE;
     in_parts::<f32>([1, images], work, into, &|_, images, give| {
         short.sum(images, height, &mut |sums| give(0, sums));
@@ -48,7 +48,7 @@ pub(in crate::conv) fn accumulate(
 
 struct Short<'a> {
     kernel: Kernel<bf16>,
-    of_slopes: Slopes<bf16>,
+    weight_grad: WeightGrad<bf16>,
     grad: Images<'a>,
     /// What `grad` is a view of.
     stored: &'a [bf16],
@@ -56,7 +56,7 @@ struct Short<'a> {
     frame: Frame,
     /// Rows that are summed at a time.
     at_once: usize,
-    /// Where the slopes of their pixels lie.
+    /// Where the gradient of their pixels lies.
     pixels: Vec<usize>,
     outputs: usize,
     /// Of a kernel.
@@ -117,19 +117,19 @@ impl Short<'_> {
         }
     }
 
-    /// Adds the products with the slopes of some rows, which begin at `start`, to `sums`, `[terms][outputs]`.
+    /// Adds the products with the gradient of some rows, which begins at `start`, to `sums`, `[terms][outputs]`.
     fn multiply(&self, start: usize, rows: usize, panels: &[bf16], sums: &mut [f32]) {
         let (Kernel { rows: tile, columns, .. }, outputs) = (self.kernel, self.outputs);
-        let (slopes, pixels) = (&self.stored[start..], &self.pixels[..rows * self.frame.width]);
+        let (grad, pixels) = (&self.stored[start..], &self.pixels[..rows * self.frame.width]);
         let last = pixels.iter().max().copied().unwrap_or(0);
-        assert!(last + outputs <= slopes.len() && outputs.is_multiple_of(columns));
+        assert!(last + outputs <= grad.len() && outputs.is_multiple_of(columns));
         for (panel, sums) in panels.chunks_exact(tile * self.stride()).zip(sums.chunks_exact_mut(tile * outputs)) {
             assert!(pixels.len().next_multiple_of(2) * tile <= panel.len());
             for output in (0..outputs).step_by(columns) {
-                let (slopes, sums) = (slopes[output..].as_ptr(), sums[output..].as_mut_ptr());
-                // SAFETY: `columns` slopes of every pixel, and the panel's terms of it, are there (asserted); `sums` has a
+                let (grad, sums) = (grad[output..].as_ptr(), sums[output..].as_mut_ptr());
+                // SAFETY: `columns` outputs of every pixel, and the panel's terms of it, are there (asserted); `sums` has a
                 // row of all outputs for each term; a `Kernel` is only made for levels that the CPU has.
-                unsafe { (self.of_slopes)(panel.as_ptr(), slopes, pixels, sums, outputs, true) };
+                unsafe { (self.weight_grad)(panel.as_ptr(), grad, pixels, sums, outputs, true) };
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) struct Batch {
     patches: bool,
     /// Patches of an image, or positions.
     positions: usize,
-    /// Of each tap, or of all, the steps: where it lies in a panel of slopes, and how many pixels before it in a block of the source.
+    /// Of each tap, or of all, the steps: where it lies in a panel of the gradient, and the pixels before it in a block of the source.
     steps: Vec<Vec<[usize; 2]>>,
 }
 
@@ -93,8 +93,8 @@ impl Batch {
                     false => (0..1, width * images),
                 };
                 for pixel in pixels.map(|x| y * width + x) {
-                    let [slopes, source] = [pixel, planes.pixels[pixel] + distance].map(|at| at * images);
-                    steps.extend((0..count).step_by(IMAGES).map(|i| [(slopes + i) * rows_of_panel, source + i]));
+                    let [grad, source] = [pixel, planes.pixels[pixel] + distance].map(|at| at * images);
+                    steps.extend((0..count).step_by(IMAGES).map(|i| [(grad + i) * rows_of_panel, source + i]));
                 }
             }
             steps
@@ -103,7 +103,7 @@ impl Batch {
         Self { images: images_of_band, rows, width, patches: false, positions: planes.len(&one), steps }
     }
 
-    /// Elements of a panel of slopes with so many rows.
+    /// Elements of a panel of the gradient with so many rows.
     pub(super) fn of_panel(&self, rows: usize) -> usize {
         rows * self.images.len() * self.rows.len() * self.width
     }
@@ -113,8 +113,8 @@ impl Batch {
         columns * self.images.len() * self.positions
     }
 
-    /// Writes panels of the slopes of some channels, each `[pixels / 32][rows][32 pixels]`.
-    pub(super) fn pack_slopes<E: Multiply>(
+    /// Writes panels of the gradient of some channels, each `[pixels / 32][rows][32 pixels]`.
+    pub(super) fn pack_grad<E: Multiply>(
         &self,
         grad: &Images,
         [first, outputs]: [usize; 2],
@@ -215,7 +215,7 @@ impl Batch {
     }
 }
 
-/// What slopes are multiplied by.
+/// What the gradient is multiplied by.
 struct Source<'a> {
     x: &'a View<'a>,
     lattice: &'a Lattice,
@@ -239,20 +239,20 @@ impl<E: Convolve> Part<'_, E> {
         let (of_panel, of_block) = (batch.of_panel(rows), batch.of_block(columns));
         let (taps, of_tap) = if batch.patches { (1, source.of_patch()) } else { (self.lattice.taps(), inputs[1]) };
         let (panels, blocks) = (self.outputs[1].div_ceil(rows), of_tap.div_ceil(columns));
-        scratch::with(panels * of_panel, |slopes: &mut [E]| {
-            batch.pack_slopes(&grad, self.outputs, rows, work, slopes);
+        scratch::with(panels * of_panel, |grad_panels: &mut [E]| {
+            batch.pack_grad(&grad, self.outputs, rows, work, grad_panels);
             scratch::with(blocks * of_block, |packed: &mut [E]| {
                 batch.pack_source(&source, columns, work, packed);
                 self.store(&strips(taps, of_tap, columns), inputs[1], work, &|strip, panel, sums| {
                     let block = &packed[strip.at / columns * of_block..][..of_block];
-                    let panels = slopes[panel * of_panel..].chunks_exact(of_panel);
+                    let panels = grad_panels[panel * of_panel..].chunks_exact(of_panel);
                     self.multiply(tile, &batch.steps[strip.first / of_tap], panels, block, sums);
                 });
             });
         });
     }
 
-    /// Products of panels of slopes and a block of the source with a tap: the sums of all their rows.
+    /// Products of panels of the gradient and a block of the source with a tap: the sums of all their rows.
     fn multiply<'b>(
         &self,
         tile: Scattered<E>,
@@ -267,12 +267,12 @@ impl<E: Convolve> Part<'_, E> {
             return sums.fill(Default::default());
         }
         let _prepared = gemm.prepared();
-        for (slopes, sums) in panels.zip(sums.chunks_exact_mut(rows * columns)) {
+        for (grad, sums) in panels.zip(sums.chunks_exact_mut(rows * columns)) {
             let inside =
-                |&[a, b]: &[usize; 2]| a + IMAGES * rows <= slopes.len() && (b + IMAGES) * columns <= source.len();
+                |&[a, b]: &[usize; 2]| a + IMAGES * rows <= grad.len() && (b + IMAGES) * columns <= source.len();
             assert!(rows.is_multiple_of(2) && steps.iter().all(inside));
-            let halves = [slopes, &slopes[rows / 2 * IMAGES..]].map(<[E]>::as_ptr);
-            // SAFETY: each step's slopes, a row of them after the other, and its part of the source are inside (asserted), `sums` has
+            let halves = [grad, &grad[rows / 2 * IMAGES..]].map(<[E]>::as_ptr);
+            // SAFETY: each step's pixels of the gradient, row after row, and of the source are inside (asserted), `sums` has
             // the rows of a tile (`chunks_exact_mut`); a `Kernel` is only made for levels that the CPU has, and this thread is
             // prepared for it.
             unsafe { tile(steps, halves, IMAGES, source.as_ptr(), sums.as_mut_ptr(), false) };

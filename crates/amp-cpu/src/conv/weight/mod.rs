@@ -1,12 +1,12 @@
-//! Gradient of a convolution with respect to its kernel: slopes times the vectors of the pixels that they belong to.
+//! Gradient of a convolution with respect to its kernel: that of each output pixel times the vectors it was made of.
 //!
 //! A band of pixels is summed as it lies ([`plain`]), or with the images of a pixel one after the other ([`batch`]).
 
 mod batch;
+mod grad_panels;
 mod order;
 mod part;
 mod plain;
-mod slopes;
 
 use super::lattice::Lattice;
 use super::tile::{Convolve, Kernel};
@@ -29,7 +29,7 @@ pub(super) const CACHE_LINE: usize = 32;
 /// How the work is cut.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// Elements of the source, and of the slopes, in a band: enough pixels that adding to the partial sums costs little.
+    /// Elements of the source, and of the gradient, in a band: enough pixels that adding to the partial sums costs little.
     pub band: usize,
     /// The same for bands of whole batches that are added to the gradient itself.
     pub whole: usize,
@@ -57,7 +57,7 @@ pub(super) struct Target<'a> {
 /// The bands are dealt to a number of partial sums that depends on the shapes alone; these are added in order.
 pub(super) fn compute<E: Convolve>(grad: &View, x: &View, lattice: &Lattice, target: Target) {
     let groups = x.layout.shape[1] / target.shape[1].max(1);
-    let kernel = E::for_slopes(Level::current(), target.shape[0] / groups.max(1));
+    let kernel = E::for_weight_grad(Level::current(), target.shape[0] / groups.max(1));
     compute_with(kernel, LIMITS, grad, x, lattice, target);
 }
 

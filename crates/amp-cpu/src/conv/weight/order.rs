@@ -7,9 +7,9 @@ use crate::scratch::Plain;
 use crate::transpose::transpose;
 use std::ops::Range;
 
-/// Pixels whose vectors stay in the L1 cache while they are multiplied by one panel of slopes after the other.
+/// Pixels whose vectors stay in the L1 cache while they are multiplied by one panel of the gradient after the other.
 const PIXELS: usize = 256;
-/// What part of the work bringing slopes into order takes: one in twenty.
+/// What part of the work bringing the gradient into order takes: one in twenty.
 ///
 /// 64 channels of 32 by 32 have a twenty-fifth less to multiply in that order, and took 7 % longer.
 const ARRANGING: usize = 20;

@@ -8,9 +8,9 @@ use crate::output::{Finished, Output};
 use crate::transpose::transpose;
 use crate::{parallel, scratch};
 
-/// Elements of sums that are turned at a time, and of slopes that are multiplied in turn by every tap: they stay in the L2 cache.
+/// Elements of sums that are turned at a time, and of panels of the gradient that every tap multiplies in turn: they stay in L2.
 const TURNED: usize = 1 << 16;
-const SLOPES: usize = 1 << 19;
+const GRAD: usize = 1 << 19;
 
 /// The pixels of a band and the outputs of a group.
 pub(super) struct Part<'a, E: Convolve> {
@@ -75,7 +75,7 @@ impl<E: Convolve> Part<'_, E> {
     fn kernels(&self, strips: &[&Strip], sum: &Sum<E>) {
         let (Kernel { rows, columns, .. }, taps) = (self.kernel, strips.len());
         let (outputs, row) = (self.outputs[1], strips[0].total);
-        let at_once = (TURNED / (taps * columns)).min(SLOPES / self.pixels().max(1)).max(1).next_multiple_of(rows);
+        let at_once = (TURNED / (taps * columns)).min(GRAD / self.pixels().max(1)).max(1).next_multiple_of(rows);
         scratch::with(taps * columns * (at_once + 1), |buffer: &mut [E::Sum]| {
             let (turned, sums) = buffer.split_at_mut(taps * columns);
             for first in (0..outputs).step_by(at_once) {

@@ -5,9 +5,9 @@ use super::super::lattice::Band;
 use super::super::planes::Planes;
 use super::super::tile::{self, Convolve, Kernel, Reading};
 use super::CACHE_LINE;
+use super::grad_panels::GradPanels;
 use super::order::Order;
 use super::part::{Part, Strip};
-use super::slopes::Slopes;
 use crate::gemm;
 use crate::gemm::panel::pair;
 use crate::gemm::product::{Threads, tiles};
@@ -31,13 +31,13 @@ impl<E: Convolve> Part<'_, E> {
         // A vector of the last pixel may end after it.
         scratch::with(planes.len(self.band) + columns, |data: &mut [E]| {
             self.fill(&planes, x, inputs[0], data);
-            scratch::with(panels * rows * padded, |slopes: &mut [E]| {
+            scratch::with(panels * rows * padded, |panels: &mut [E]| {
                 let source =
-                    Slopes { kernel: self.kernel, grad: Images::new(grad), outputs: self.outputs, order: &order };
-                source.pack(self.band, self.lattice.grid[1], slopes);
+                    GradPanels { kernel: self.kernel, grad: Images::new(grad), outputs: self.outputs, order: &order };
+                source.pack(self.band, self.lattice.grid[1], panels);
                 let strips = strips(&planes.taps(&self.lattice.phases[0]), planes.depth(), columns);
                 let last = order.pixels.iter().max().copied().unwrap_or(0);
-                let sources = Sources { slopes, data, order: &order, last, depth: planes.depth() };
+                let sources = Sources { grad: panels, data, order: &order, last, depth: planes.depth() };
                 self.store(&strips, inputs[1], self.work(inputs[1]), &|strip, panel, sums| {
                     self.sum(strip, panel, &sources, sums);
                 });
@@ -70,7 +70,7 @@ impl<E: Convolve> Part<'_, E> {
     /// Sums of one strip of columns for the outputs from a panel on, as many as there is room for.
     fn sum(&self, strip: &Strip, panel: usize, sources: &Sources<E>, sums: &mut [E::Sum]) {
         let Kernel { rows, columns, step, reading, .. } = self.kernel;
-        let Sources { slopes, data, order, last, depth } = *sources;
+        let Sources { grad, data, order, last, depth } = *sources;
         let (of_panel, data) = (rows * order.pixels.len().next_multiple_of(step), &data[strip.at..]);
         let pieces = &order.pieces[strip.first / depth];
         assert!(last + columns <= data.len());
@@ -78,38 +78,38 @@ impl<E: Convolve> Part<'_, E> {
             sums.fill(Default::default());
         }
         for (i, piece) in pieces.iter().enumerate() {
-            let panels = slopes[panel * of_panel..].chunks_exact(of_panel).map(|slopes| &slopes[piece.start * rows..]);
+            let panels = grad[panel * of_panel..].chunks_exact(of_panel).map(|grad| &grad[piece.start * rows..]);
             let tiles = panels.zip(sums.chunks_exact_mut(rows * columns));
             let pixels = &order.pixels[piece.clone()];
             match reading {
-                Reading::Direct(_, of_slopes) => self.direct(of_slopes, data, pixels, tiles, i > 0),
+                Reading::Direct(_, weight_grad) => self.direct(weight_grad, data, pixels, tiles, i > 0),
                 Reading::Packed(gemm) => self.packed(&gemm, data, pixels, tiles, i > 0),
             }
         }
     }
 
-    /// Multiplies the slopes of each panel by the vectors of some pixels, read where they lie; all of these end inside
+    /// Multiplies each panel of the gradient by the vectors of some pixels, read where they lie; all of these end inside
     /// `data`.
     fn direct<'b>(
         &self,
-        of_slopes: tile::Slopes<E>,
+        weight_grad: tile::WeightGrad<E>,
         data: &[E],
         pixels: &[usize],
         tiles: impl Iterator<Item = (&'b [E], &'b mut [E::Sum])>,
         accumulate: bool,
     ) {
         let Kernel { rows, columns, group, .. } = self.kernel;
-        for (slopes, sums) in tiles {
-            assert!(pixels.len().next_multiple_of(group) * rows <= slopes.len() && rows * columns <= sums.len());
+        for (grad, sums) in tiles {
+            assert!(pixels.len().next_multiple_of(group) * rows <= grad.len() && rows * columns <= sums.len());
             // SAFETY: each pixel's vector ends inside `data` (asserted in `sum` for the last of them), the panel has the rows
             // of all of them, and `sums` holds the tile (asserted); a `Kernel` is only made for levels that the CPU has.
             unsafe {
-                of_slopes(slopes.as_ptr(), data.as_ptr(), pixels, sums.as_mut_ptr(), columns, accumulate);
+                weight_grad(grad.as_ptr(), data.as_ptr(), pixels, sums.as_mut_ptr(), columns, accumulate);
             }
         }
     }
 
-    /// Multiplies the slopes of each panel by the vectors of some pixels, packed for all of them.
+    /// Multiplies each panel of the gradient by the vectors of some pixels, packed for all of them.
     fn packed<'b>(
         &self,
         gemm: &gemm::kernel::Kernel<E>,
@@ -125,8 +125,8 @@ impl<E: Convolve> Part<'_, E> {
             dispatch(Pairs { data, pixels, columns, out: pairs });
             rest.fill(E::default());
             let _prepared = gemm.prepared();
-            for (slopes, sums) in panels {
-                tiles(gemm, &slopes[..depth * rows], right, depth, sums, columns, accumulate);
+            for (grad, sums) in panels {
+                tiles(gemm, &grad[..depth * rows], right, depth, sums, columns, accumulate);
             }
         });
     }
@@ -161,7 +161,7 @@ impl<E: Convolve> simd::Kernel for Pairs<'_, E> {
 /// What all strips read.
 struct Sources<'a, E> {
     /// Panels.
-    slopes: &'a [E],
+    grad: &'a [E],
     /// The planes, and room for a vector.
     data: &'a [E],
     order: &'a Order,

@@ -77,7 +77,7 @@ fn losses_are_those_of_operations_one_by_one() {
 
 /// Derivatives by differences in F64, away from the corners; those in F32 beside them.
 #[test]
-fn slopes_of_losses_agree_with_differences() {
+fn gradients_of_losses_agree_with_differences() {
     let away = |(x, t): &(f64, f64)| [0.0, 0.75].iter().all(|corner| ((x - t).abs() - corner).abs() > 1e-3);
     let (x, t): (Vec<f64>, Vec<f64>) =
         (0..997).map(|i| (f64::from(i % 89) / 11.0 - 4.03, f64::from(i % 97) / 97.0)).filter(away).unzip();
@@ -97,13 +97,13 @@ fn slopes_of_losses_agree_with_differences() {
             let [x, t, g] = [&x, &t, &g].map(|values| storage(values, dtype));
             let view = |data| View { data, layout: &at, logical: dtype };
             let (x, t, grad) = (view(x.as_slice()), view(t.as_slice()), view(g.as_slice()));
-            let slopes = to_f64(&loss_grad(loss, &x, &t, &grad, of_target, dtype));
-            for (i, slope) in slopes.iter().enumerate() {
+            let grads = to_f64(&loss_grad(loss, &x, &t, &grad, of_target, dtype));
+            for (i, found) in grads.iter().enumerate() {
                 let g = 0.25 + (i % 5) as f64;
                 let expected = (above[i] - below[i]) / 2e-5 * g;
                 // Twice a difference of numbers up to 5, in units of 2^-24.
                 let tolerance = bound * (1.0 + expected.abs() + 8.0 * g);
-                assert!((slope - expected).abs() <= tolerance, "{loss:?} {dtype} {i}: {slope}, not {expected}");
+                assert!((found - expected).abs() <= tolerance, "{loss:?} {dtype} {i}: {found}, not {expected}");
             }
         }
     }

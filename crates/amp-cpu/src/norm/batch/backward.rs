@@ -134,10 +134,10 @@ impl<A: Real> Rule<'_, A> {
         let (runs, elements) = (Runs::new(self.rows), self.rows.rows * self.rows.len);
         let count = A::of((self.rows.rows * self.rows.repeat) as f64);
         let mean = runs.spread(self.mean.iter().copied());
-        let slope = runs.spread(weight.iter().zip(&self.rstd).map(|(&w, &rstd)| w / count * rstd));
-        let shift = runs.spread(bias.iter().map(|&b| b / count));
-        let scale = runs.spread(self.rstd.iter().zip(&self.weight).map(|(&rstd, &w)| rstd * w));
-        let parameters = [&mean[..], &slope, &shift, &scale];
+        let proj_scale = runs.spread(weight.iter().zip(&self.rstd).map(|(&w, &rstd)| w / count * rstd));
+        let grad_mean = runs.spread(bias.iter().map(|&b| b / count));
+        let grad_scale = runs.spread(self.rstd.iter().zip(&self.weight).map(|(&rstd, &w)| rstd * w));
+        let parameters = [&mean[..], &proj_scale, &grad_mean, &grad_scale];
         let mut dx = Storage::unwritten(out, elements);
         let line = line::<A>([Some(&self.grad), Some(&self.x)]);
         for_chunks(&mut dx, WORK, &|i, mut piece| {
@@ -219,7 +219,7 @@ fn block<S: Simd, A: Real>(g: &[A], x: &[A], mean: A) -> [A; 2] {
     [products.total(), sums.total()]
 }
 
-/// `to ← (g - shift - (x - mean) slope) scale` of a line.
+/// `to ← (g - grad_mean - (x - mean) proj_scale) grad_scale` of a line.
 struct InputGradient<'a, 'y, A> {
     /// The gradients, and the bits that say where they count as 0.
     g: Elements<'a, A>,
@@ -255,16 +255,17 @@ impl<A: Real> Kernel for InputGradient<'_, '_, A> {
 fn of_block<A: Real>(g: &[A], x: &[A], to: &mut [A], runs: Runs, first: usize, parameters: [&[A]; 4]) {
     for (elements, channels) in runs.along(first, to.len()) {
         let (to, g, x) = (&mut to[elements.clone()], &g[elements.clone()], &x[elements]);
-        let [mean, slope, shift, scale] = parameters.map(|all| &all[channels.clone()]);
-        if let ([mean], [slope], [shift], [scale]) = (mean, slope, shift, scale) {
+        let [mean, proj_scale, grad_mean, grad_scale] = parameters.map(|all| &all[channels.clone()]);
+        if let ([mean], [proj_scale], [grad_mean], [grad_scale]) = (mean, proj_scale, grad_mean, grad_scale) {
             let each = to.iter_mut().zip(g.iter().zip(x));
-            each.for_each(|(to, (&g, &x))| *to = (g - *shift - (x - *mean) * *slope) * *scale);
+            each.for_each(|(to, (&g, &x))| *to = (g - *grad_mean - (x - *mean) * *proj_scale) * *grad_scale);
             continue;
         }
-        let parameters = mean.iter().zip(slope).zip(shift.iter().zip(scale));
-        for ((to, (&g, &x)), ((&mean, &slope), (&shift, &scale))) in to.iter_mut().zip(g.iter().zip(x)).zip(parameters)
+        let parameters = mean.iter().zip(proj_scale).zip(grad_mean.iter().zip(grad_scale));
+        for ((to, (&g, &x)), ((&mean, &proj_scale), (&grad_mean, &grad_scale))) in
+            to.iter_mut().zip(g.iter().zip(x)).zip(parameters)
         {
-            *to = (g - shift - (x - mean) * slope) * scale;
+            *to = (g - grad_mean - (x - mean) * proj_scale) * grad_scale;
         }
     }
 }

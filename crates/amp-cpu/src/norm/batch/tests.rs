@@ -81,15 +81,15 @@ fn gradients_are_those_of_what_is_above_zero() {
     for (&shape, (dtype, of_grad)) in SHAPES.iter().flat_map(|shape| dtypes.map(|d| (shape, d))) {
         let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
         let (x, y, g) = (odd(&mut random, shape, dtype), random.tensor(shape, wide), random.tensor(shape, of_grad));
-        let slopes = View { logical: wide, ..g.view() };
+        let wide_grad = View { logical: wide, ..g.view() };
         let [w, mean, rstd] = [0; 3].map(|_| random.tensor(&[shape[1]], wide));
         let Storage::U8(signs) = dead(&y.view()) else { unreachable!("bits are bytes") };
         let view = View { logical: wide, ..x.view() };
-        let masked = Tensor::contiguous(shape, alive(&signs, &slopes, wide));
+        let masked = Tensor::contiguous(shape, alive(&signs, &wide_grad, wide));
         for out in [dtype, wide] {
             let what = format!("{shape:?} {dtype}, {of_grad} to {out}");
             let (mean, rstd, w) = (mean.view(), rstd.view(), w.view());
-            let run = || batch_norm_relu_grad((&slopes, &signs), &view, &mean, &rstd, Some(&w), out);
+            let run = || batch_norm_relu_grad((&wide_grad, &signs), &view, &mean, &rstd, Some(&w), out);
             let parts =
                 normalize_grad((&masked.view(), None), &view, &mean, &rstd, Some(&w), NormKind::Batch, (out, None));
             for found in [run(), with_num_threads(1, run)] {

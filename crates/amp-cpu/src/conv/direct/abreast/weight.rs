@@ -1,4 +1,4 @@
-//! Kernels of depthwise convolutions: sixteen channels of every tap sum what they read times the slopes of the pixels.
+//! Kernels of depthwise convolutions: sixteen channels of every tap sum what they read times the gradient of the pixels.
 
 use super::super::super::images::Images;
 use super::super::super::lattice::Lattice;
@@ -23,20 +23,20 @@ pub(in crate::conv::direct) fn kernels<T: Full>(
     let (taps, count) = (offsets.len(), frame.rows * width * lanes);
     scratch::with(frame.len() + count + 2 * taps * lanes, |buffer: &mut [T]| {
         let (data, buffer) = buffer.split_at_mut(frame.len());
-        let (slopes, buffer) = buffer.split_at_mut(count);
+        let (loaded, buffer) = buffer.split_at_mut(count);
         let (sums, kernels) = buffer.split_at_mut(taps * lanes);
         sums.fill(T::ZERO);
         for image in images {
             for band in frame.bands(height) {
                 frame.fill(x, image, block.clone(), &band, data);
-                let slopes = &mut slopes[..band.len() * width * lanes];
+                let loaded = &mut loaded[..band.len() * width * lanes];
                 if frame.turned {
-                    turn(grad, image, block.clone(), slopes);
+                    turn(grad, image, block.clone(), loaded);
                 } else {
-                    let rows = slopes.chunks_exact_mut((width * lanes).max(1));
+                    let rows = loaded.chunks_exact_mut((width * lanes).max(1));
                     rows.zip(band).for_each(|(row, y)| load(grad, [image, y], &block, 0..width, lanes, row));
                 }
-                dispatch_at(level, Slopes { frame, offsets: &offsets, data, slopes, width, sums: &mut *sums });
+                dispatch_at(level, Band { frame, offsets: &offsets, data, grad: loaded, width, sums: &mut *sums });
             }
         }
         for (i, sums) in sums.chunks_exact(lanes).enumerate() {
@@ -47,32 +47,32 @@ pub(in crate::conv::direct) fn kernels<T: Full>(
     });
 }
 
-/// Adds the slopes of a band's pixels times what they read to the sums of each tap.
-struct Slopes<'a, T> {
+/// Adds the gradient of a band's pixels times what they read to the sums of each tap.
+struct Band<'a, T> {
     frame: Frame,
     offsets: &'a [usize],
     data: &'a [T],
     /// `[height][width][lanes]`.
-    slopes: &'a [T],
+    grad: &'a [T],
     width: usize,
     /// `[taps][lanes]`.
     sums: &'a mut [T],
 }
 
-impl<T: Real> Kernel for Slopes<'_, T> {
+impl<T: Real> Kernel for Band<'_, T> {
     type Output = ();
     const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(mut self) {
-        let Self { frame, offsets, data, slopes, width, .. } = self;
+        let Self { frame, offsets, data, grad, width, .. } = self;
         let ([down, across], lanes) = (frame.steps(), frame.lanes);
-        let rows = slopes.len() / (width * lanes);
+        let rows = grad.len() / (width * lanes);
         let fits = |tap: &usize| tap + (rows - 1) * down + (width - 1) * across + lanes <= data.len();
         assert!(rows > 0 && lanes.is_multiple_of(LANES) && offsets.iter().all(fits));
         let square = offsets.len() == TAPS * TAPS && neighbours(offsets, [across, lanes]);
         for lane in (0..lanes).step_by(LANES) {
-            // SAFETY: all lanes of every pixel are in `data`, for every tap (asserted above), and `rows` rows of slopes.
+            // SAFETY: all lanes of every pixel are in `data`, for every tap (asserted above), and `grad` has `rows` rows.
             unsafe {
                 match square {
                     true => self.square::<S>(rows, lane),
@@ -83,8 +83,8 @@ impl<T: Real> Kernel for Slopes<'_, T> {
     }
 }
 
-impl<T: Real> Slopes<'_, T> {
-    /// [`Self::lane`] where the taps are three rows of three neighbours: slopes and pixels are read once for all of them.
+impl<T: Real> Band<'_, T> {
+    /// [`Self::lane`] where the taps are three rows of three neighbours: gradient and pixels are read once for all of them.
     ///
     /// 256 channels of 8 by 8 in BF16 take 0.65 to 0.7 of the time that three taps after the other took, 64 of 32 by 32 0.75.
     ///
@@ -92,22 +92,22 @@ impl<T: Real> Slopes<'_, T> {
     /// As [`Self::lane`].
     #[inline(always)]
     unsafe fn square<S: Simd>(&mut self, rows: usize, lane: usize) {
-        let Self { frame, offsets, data, slopes, width, ref mut sums } = *self;
+        let Self { frame, offsets, data, grad, width, ref mut sums } = *self;
         let (down, lanes, zero) = (frame.steps()[0], frame.lanes, T::Lanes::<S>::splat(T::ZERO));
         let mut of_taps = [[zero; TAPS]; TAPS];
         for y in 0..rows {
             // SAFETY: the caller's duty; what the third tap of a pixel reads ends what is read up to it.
             unsafe {
-                let slopes = slopes.as_ptr().add(y * width * lanes + lane);
+                let grad = grad.as_ptr().add(y * width * lanes + lane);
                 let lines: [*const T; TAPS] =
                     std::array::from_fn(|row| data.as_ptr().add(offsets[row * TAPS] + y * down + lane));
                 let mut read = lines.map(|line| [zero, vector::<T, S>(line), vector::<T, S>(line.add(lanes))]);
                 for x in 0..width {
-                    let slope = vector::<T, S>(slopes.add(x * lanes));
+                    let g = vector::<T, S>(grad.add(x * lanes));
                     for ((line, read), sums) in lines.iter().zip(&mut read).zip(&mut of_taps) {
                         *read = [read[1], read[2], vector::<T, S>(line.add((x + TAPS - 1) * lanes))];
                         for (sum, read) in sums.iter_mut().zip(*read) {
-                            *sum = read.mul_add(slope, *sum);
+                            *sum = read.mul_add(g, *sum);
                         }
                     }
                 }
@@ -122,10 +122,10 @@ impl<T: Real> Slopes<'_, T> {
     /// Sixteen lanes of all taps.
     ///
     /// # Safety
-    /// These lanes of every pixel of the rows must be readable, for every tap, and of its slopes.
+    /// These lanes of every pixel of the rows must be readable, for every tap, and of the gradient.
     #[inline(always)]
     unsafe fn lane<S: Simd>(&mut self, rows: usize, lane: usize) {
-        let Self { frame, offsets, data, slopes, width, ref mut sums } = *self;
+        let Self { frame, offsets, data, grad, width, ref mut sums } = *self;
         let ([down, across], lanes) = (frame.steps(), frame.lanes);
         let whole = width / NEXT * NEXT;
         for (first, offsets) in (0..).step_by(TAPS).zip(offsets.chunks(TAPS)) {
@@ -134,15 +134,15 @@ impl<T: Real> Slopes<'_, T> {
             for y in 0..rows {
                 // SAFETY: the caller's duty.
                 unsafe {
-                    let slopes = slopes.as_ptr().add(y * width * lanes + lane);
+                    let grad = grad.as_ptr().add(y * width * lanes + lane);
                     let data = data.as_ptr().add(y * down + lane);
                     for x in (0..whole).step_by(NEXT) {
-                        let (slopes, data) = (slopes.add(x * lanes), data.add(x * across));
-                        products::<T, S, NEXT>(slopes, data, [across, lanes], three, &mut of_taps);
+                        let (grad, data) = (grad.add(x * lanes), data.add(x * across));
+                        products::<T, S, NEXT>(grad, data, [across, lanes], three, &mut of_taps);
                     }
                     for x in whole..width {
-                        let (slopes, data) = (slopes.add(x * lanes), data.add(x * across));
-                        products::<T, S, 1>(slopes, data, [across, lanes], three, &mut of_taps);
+                        let (grad, data) = (grad.add(x * lanes), data.add(x * across));
+                        products::<T, S, 1>(grad, data, [across, lanes], three, &mut of_taps);
                     }
                 }
             }
@@ -157,10 +157,10 @@ impl<T: Real> Slopes<'_, T> {
 /// Adds the products of `R` pixels, each to a sum of its own.
 ///
 /// # Safety
-/// A vector must be readable for each of the pixels' slopes and taps.
+/// A vector must be readable for each of the pixels' gradients and taps.
 #[inline(always)]
 unsafe fn products<T: Real, S: Simd, const R: usize>(
-    slopes: *const T,
+    grad: *const T,
     data: *const T,
     [step, lanes]: [usize; 2],
     offsets: [usize; TAPS],
@@ -168,24 +168,24 @@ unsafe fn products<T: Real, S: Simd, const R: usize>(
 ) {
     // SAFETY: the caller's duty; what the third tap of a pixel reads ends what is read up to it, where they are neighbours.
     unsafe {
-        let slopes: [T::Lanes<S>; R] = std::array::from_fn(|r| vector::<T, S>(slopes.add(r * lanes)));
+        let grad: [T::Lanes<S>; R] = std::array::from_fn(|r| vector::<T, S>(grad.add(r * lanes)));
         if neighbours(&offsets, [step, lanes]) {
             let mut at = data.add(offsets[0]);
             let mut next = [vector::<T, S>(at), vector::<T, S>(at.add(lanes))];
             at = at.add(lanes);
-            for (r, &slope) in slopes.iter().enumerate() {
+            for (r, &g) in grad.iter().enumerate() {
                 at = at.add(lanes);
                 let read = [next[0], next[1], vector::<T, S>(at)];
                 for (read, sums) in read.into_iter().zip(sums.iter_mut()) {
-                    sums[r] = read.mul_add(slope, sums[r]);
+                    sums[r] = read.mul_add(g, sums[r]);
                 }
                 next = [read[1], read[2]];
             }
             return;
         }
         for (offset, sums) in offsets.into_iter().zip(sums) {
-            for (r, (slope, sum)) in slopes.iter().zip(sums).enumerate() {
-                *sum = vector::<T, S>(data.add(offset + r * step)).mul_add(*slope, *sum);
+            for (r, (g, sum)) in grad.iter().zip(sums).enumerate() {
+                *sum = vector::<T, S>(data.add(offset + r * step)).mul_add(*g, *sum);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Packing of slopes: the panels that a weight gradient multiplies the vectors of pixels by.
+//! Packing of the gradient: the panels that a weight gradient multiplies the vectors of pixels by.
 
 use super::super::images::Images;
 use super::super::lattice::Band;
@@ -18,8 +18,8 @@ const GROUPS: usize = 8;
 /// Pixels that are turned at a time.
 const TURNED: usize = 64;
 
-/// The slopes of a group's outputs, and the order in which panels list the pixels.
-pub(super) struct Slopes<'a, E: Convolve> {
+/// The gradient of a group's outputs, and the order in which panels list the pixels.
+pub(super) struct GradPanels<'a, E: Convolve> {
     pub kernel: Kernel<E>,
     pub grad: Images<'a>,
     /// First output channel, and how many.
@@ -27,7 +27,7 @@ pub(super) struct Slopes<'a, E: Convolve> {
     pub order: &'a Order,
 }
 
-impl<E: Convolve> Slopes<'_, E> {
+impl<E: Convolve> GradPanels<'_, E> {
     /// Writes the panels of all outputs, each `[pixels][rows]` in the kernel's groups, for a band of rows of `width` pixels;
     /// rows and pixels are padded with zeros.
     pub(super) fn pack(&self, band: &Band, width: usize, out: &mut [E]) {
