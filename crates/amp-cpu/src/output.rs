@@ -66,6 +66,16 @@ impl<'a> Output<'a> {
         self.len
     }
 
+    /// Whether `rows` rows of `columns` elements, the first at `offset`, the others `stride` apart, end inside the buffer.
+    ///
+    /// The proofs below rest on it, so it is checked: release code would let sums and products wrap around.
+    #[inline(always)]
+    fn holds(&self, offset: usize, stride: usize, rows: usize, columns: usize) -> bool {
+        let Some(last) = rows.checked_sub(1) else { return true };
+        let start = last.checked_mul(stride).and_then(|distance| distance.checked_add(offset));
+        start.and_then(|start| start.checked_add(columns)).is_some_and(|end| end <= self.len)
+    }
+
     /// Elements `offset..offset + len`.
     ///
     /// # Safety
@@ -92,7 +102,7 @@ impl<'a> Output<'a> {
         if values.is_empty() {
             return;
         }
-        assert!(offset + (values.len() - 1) * stride < self.len);
+        assert!(self.holds(offset, stride, values.len(), 1));
         // SAFETY: the elements lie inside the buffer (checked above) and are this thread's alone (caller).
         unsafe {
             match self.pointer {
@@ -120,7 +130,7 @@ impl<'a> Output<'a> {
     ) {
         let count = lines.values.len().checked_div(lines.len).unwrap_or(0);
         let Some(last) = count.checked_sub(1) else { return };
-        assert!(offset + last * stride + columns <= self.len && (last == 0 || stride >= columns));
+        assert!(self.holds(offset, stride, count, columns) && (last == 0 || stride >= columns));
         if bias.len() <= 1 && columns == lines.len && columns == stride {
             // Setting up the loop of a short line takes as long as the line: without gaps, all lines are stored as one.
             let values = &mut lines.values[..(last + 1) * columns];
@@ -142,7 +152,7 @@ impl<'a> Output<'a> {
 
     /// The first of `rows` rows of `columns` elements, the others `stride` apart, if they are of this type.
     pub(crate) fn rows<T: Plain>(&self, offset: usize, stride: usize, rows: usize, columns: usize) -> Option<*mut T> {
-        assert!(rows == 0 || offset + (rows - 1) * stride + columns <= self.len);
+        assert!(self.holds(offset, stride, rows, columns));
         let pointer: &dyn Any = match &self.pointer {
             Pointer::F16(p) => p,
             Pointer::BF16(p) => p,
@@ -170,8 +180,10 @@ impl<'a> Output<'a> {
     /// # Safety
     /// No other thread may touch these elements meanwhile.
     pub(crate) unsafe fn accumulate<T: Real>(&self, offset: usize, stride: usize, values: &[T]) {
-        let Some(last) = values.len().checked_sub(1) else { return };
-        assert!(offset + last * stride < self.len);
+        if values.is_empty() {
+            return;
+        }
+        assert!(self.holds(offset, stride, values.len(), 1));
         let pointer: *mut T = match self.pointer {
             Pointer::F32(p) if T::DTYPE == crate::DType::F32 => p.cast(),
             Pointer::F64(p) if T::DTYPE == crate::DType::F64 => p.cast(),
@@ -279,5 +291,36 @@ impl<T: Real> Kernel for RowsOfF16<'_, T> {
             let to = unsafe { std::slice::from_raw_parts_mut(to.add(i * stride), columns) };
             T::narrow_within::<L>(line, &mut SliceMut::F16(to), 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Output;
+    use crate::{DType, Storage};
+
+    #[test]
+    fn rows_end_inside_whatever_their_distance() {
+        let mut storage = Storage::zeros(DType::F32, 12);
+        let output = Output::new(&mut storage);
+        for inside in [[0, 4, 3, 4], [2, 5, 3, 0], [11, 0, 9, 1], [12, 1, 0, 7], [usize::MAX, usize::MAX, 0, 1]] {
+            let [offset, stride, rows, columns] = inside;
+            assert!(output.holds(offset, stride, rows, columns), "{inside:?}");
+        }
+        let half = 1 << (usize::BITS - 1);
+        for beyond in
+            [[0, 4, 3, 5], [1, 4, 3, 4], [13, 1, 1, 0], [0, half, 3, 1], [4, usize::MAX, 2, 1], [0, 1, 1, usize::MAX]]
+        {
+            let [offset, stride, rows, columns] = beyond;
+            assert!(!output.holds(offset, stride, rows, columns), "{beyond:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "holds")]
+    fn a_distance_that_wraps_around_is_no_place_inside() {
+        let mut storage = Storage::zeros(DType::F32, 12);
+        // SAFETY: no other thread knows of the buffer.
+        unsafe { Output::new(&mut storage).store(1, usize::MAX, &[1.0_f32, 2.0]) };
     }
 }
