@@ -2,12 +2,8 @@
 //! computed in and rounded from it where they are stored in another.
 //!
 //! Widening 4 KiB of one operand, then of the next, and storing as much at the end kept one stream of memory busy at a time, and
-//! each step was dispatched. On a core of Zen 5 a sum of 4 M BF16 took 0.65 ms that way, 3 ms while others used the memory too,
-//! and takes 0.48, at most 1.1. A batch norm with relu of 64 channels of 32 by 32 in BF16 takes 0.60 ms where it took 0.97 (32
-//! images), with a residual 0.69 (1.55) and its gradients 0.74 (1.07); 128 images, which no cache holds, 2.8 ms (4.3), 3.8 (7.3)
-//! and 4.4 (9 and more). A copy of the same bytes would take half as long. Selecting, and comparing 16-bit floats, takes two thirds
-//! of the time that it took by chunks, a batch norm of F16 four fifths.
-//! Storing past the caches made a sum of F32 a quarter faster and whoever read it next a half slower.
+//! each step was dispatched: a sum of 4 M BF16 took a core of Zen 5 0.65 ms that way and takes 0.48. Storing past the caches made
+//! a sum of F32 a quarter faster and whoever read it next a half slower. More in `benches/record/findings.md`.
 
 use crate::buffer::Buffer;
 use crate::convert::{Compute, each_dtype};

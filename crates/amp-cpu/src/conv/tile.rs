@@ -4,10 +4,8 @@
 //! pixel ([`super::planes`]): a patch is never copied. As in [`crate::gemm::kernel`] there is one algorithm over a
 //! minimal trait, and each term goes through a fused multiply-add (a BF16 dot product of two) in a fixed order.
 //!
-//! On a core of Zen 5 (465 GFLOP/s of BF16 dot products, all in registers) patches reach 0.94 of that over 128 channels of
-//! 16 by 16, 3 x 3; weight gradients 0.8, of two pixels that have to be woven first (once for all panels took 5 % less time for 512
-//! outputs, 4 % more for 64; once as the planes are filled, of the same pixel of two images, 2 % less for 3 x 3, 5 % more for
-//! 1 x 1). Turning the image and what was summed, and storing it, are a sixth of the whole convolution.
+//! Over 128 channels of 16 by 16, 3 x 3, a core of Zen 5 reaches 0.94 of 465 GFLOP/s of BF16 dot products with patches, and 0.8
+//! with gradients of weights, whose pixels have to be woven in pairs first. More in `benches/record/findings.md`.
 
 use super::lanes::{self, FourPairs, Lanes};
 use super::patch::{Pixel, Run};

@@ -4,14 +4,9 @@
 //! distances name, so that four steps cost four additions beside their 96 multiplications. Compilers add for every address, where
 //! multiplications wait: hence assembly.
 //!
-//! On a Xeon (two cores, L2 caches of 2 MiB) a core reaches 228 GFLOP/s in registers, 205 in tiles, and two 340 to 360 in products
-//! from 512³ to 2048³. Packed left sides and a block's sums in memory part after part of the depth were what stood in the way;
-//! lines, and a right side that stays in L2 ([`super::resident`]), gave 1.05 to 1.24, these loops instead of compiled ones
-//! together 1.12 to 1.29 (two threads, nothing turned; a left side that lies across its vectors 1.02 to 1.12). What made no difference:
-//! the depth of a block (192, 384, 512), bytes of the right side (a half, one and a half times as many).
-//!
-//! On Zen 5, whose L2 caches are half as large, two threads reach 470 GFLOP/s of 512. A right side of half the cache and not all of it
-//! takes 0.94 to 0.99 of the time, 4096³ of F16 0.77.
+//! On a Xeon a core reaches 205 GFLOP/s in tiles, of 228 in registers; on Zen 5 two threads reach 470 of 512 in products.
+//! Packed left sides and a block's sums in memory, part after part of the depth, were what stood in the way: hence lines, and a
+//! right side that stays in L2 ([`super::resident`]). More in `benches/record/findings.md`.
 
 use super::kernel::{Finish, Kernel};
 use crate::simd::l2_bytes;

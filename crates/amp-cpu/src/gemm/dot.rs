@@ -4,27 +4,10 @@
 //! is as exact as with F32 arithmetic, but the instruction takes subnormal operands as zero and rounds subnormal sums
 //! to zero: for a sum of `n` terms that is another error of at most `n * 2^-126 * (1 + max|a| + max|b|)`.
 //!
-//! On an AMD EPYC of the Zen 5 family it starts as often as an F32 multiply-add, which is half as much arithmetic: 512
-//! GFLOP/s on one core, of which the tile reaches 95 % with panels in L1 and products of 512³ and more 80 to 87 %. Blocks of
-//! 256, 384 or 512 terms, of 192 to 384 columns and of 192 to 768 rows make no difference that can be told from noise.
-//!
-//! F32 operands are rounded on the way into pairs of lines (`Rounding`) and, on the left, into lines: 5 to 35 % less time than
-//! rounding and then packing panels, the more the busier memory was. Strips of 8 rows where 12 leave some over: 3 to 6 % of 256³,
-//! nothing that can be told of 2048³.
-//!
-//! What is left is packing, rounding and above all waiting for memory, which hardware does not foresee where neighbouring
-//! rows lie far apart. So squares that are transposed, lines that are interleaved, rows of the left side and places of the
-//! result are asked for some steps in advance, and a left side in lines is not packed at all (`x86::direct`). Of 96 products
-//! in a batch, one of 256 × 64 by 64 × 256 took 37 µs before that and takes 29, one of 256 × 256 by 256 × 64 took 46 and
-//! takes 26; one of 2048 × 1536 by 1536 × 384 took 7.1 ms when its left side was packed for its several blocks of columns, and
-//! takes 6.1.
-//!
-//! By processor time of one core whose neighbours were busy, in alternation with PyTorch 2.15 (oneDNN), its time over ours: 256³
-//! 1.15 to 1.22, 512³ 0.98 to 1.16, 1024³ 1.10, 2048³ 1.05, 2048 × 768 by 768 × 768 1.07, 128 rows by 768 × 3072 0.95, the batch of
-//! 96 0.93; geometric mean 1.05, and 1.04 with the rounding of F32 operands. Both run at 58 to 85 % of what the instruction allows,
-//! so 1.15 times everywhere would take 90 % of it. The batch writes 12 MiB for its 0.8 GFLOP: half of its time is memory's.
-//! Rounding by `vcvtne2ps2bf16` (with subnormals by bit arithmetic) instead of bit arithmetic for all made no difference that
-//! could be told from noise, neither here nor in element-wise kernels.
+//! On Zen 5 it starts as often as an F32 multiply-add, which is half as much arithmetic: 512 GFLOP/s on one core, of which the
+//! tile reaches 95 % with panels in L1 and products of 512³ and more 80 to 87 %. What is left is packing, rounding and above
+//! all waiting for memory, which hardware does not foresee where neighbouring rows lie far apart: operands are prefetched some
+//! steps ahead, and a left side in lines is not packed at all (`x86::direct`). More in `benches/record/findings.md`.
 
 use super::kernel::{Kernel as Tiles, Multiply, Tile};
 use super::operand::Matrix;

@@ -105,14 +105,9 @@ impl Panel {
 
 /// [`Panel::weave_across`] for groups of one or two; `WIDTH` is the width where it is known, else 0.
 ///
-/// Panels of 12 were woven four pairs at a time by a loop of unknown length, a seventh of a weight gradient: with their width
-/// known, and memory asked for 8 KiB in advance instead of 4 groups, a product of 1152 × 2048 by 2048 × 384 takes two threads of
-/// Zen 5 5 to 10 % less.
-///
-/// Panels begin pages apart, in the same sets of the cache: a group of each in turn lost lines before they were full. Four groups
-/// of a panel at a time, in vectors, 512 lines of 384 in BF16 take 0.06 ns an element instead of 0.31 in panels of 12, 0.03
-/// instead of 0.21 in panels of 32. Expected 2.5 % of a step of GPT, where memory is not so near: 1 % of its processor time,
-/// 3 % of ViT's.
+/// The width is a constant where it is known: by a loop of unknown length, weaving panels of 12 was a seventh of a weight
+/// gradient. Panels begin pages apart, in the same sets of the cache: a group of each in turn lost lines before they were full,
+/// so four groups of a panel are woven at a time. More in `benches/record/findings.md`.
 struct Across<'a, E, const WIDTH: usize> {
     lines: &'a [E],
     stride: usize,

@@ -3,16 +3,10 @@
 //! A task owns a block of the result and keeps it in F32 (F64) until the whole depth is summed, so accumulators are
 //! never rounded. The depth is cut where the kernel says, whatever the threads do.
 //!
-//! Sinks add the bias and round; activations and derivatives are passes of their own. Inside a sink they were slower on an
-//! AMD EPYC of the Zen 5 family, for 2048 × 384 by 384 × 1536 on one thread: in BF16, where a table gives an activation in
-//! 0.25 ns an element, product and gelu take 6.4 ms in turn and took 9.3 ms in one, with its derivative 7.4 and 9.8 ms, with
-//! relu 6.1 and 6.8 ms; in F32 14.3 and 16.4, 14.6 and 17.8, 12.4 and 13.9 ms: two results at once push panels out of the
-//! first-level cache. A residual is read once and writes nothing more, so it is added in the sink ([`super::Epilogue`]).
-//!
-//! Nor are weights kept packed: a training step packs each of them once in each of two forms, and the optimizer then writes
-//! them anew, so there is nothing to keep but for accumulated gradients and inference. Packing weights is 1 % of a GPT step;
-//! where it weighs most, 128 rows by 768 × 3072 run at 87 % of the rate of 2048 rows by 768 × 768, and kept panels would
-//! save no more than that eighth, for as many bytes again as the weights have.
+//! Sinks add the bias and round. Activations and derivatives are passes of their own: inside a sink they were slower (product
+//! and gelu in BF16 9.3 ms instead of 6.4), for two results at once push panels out of the L1 cache. A residual is read once
+//! and writes nothing more, so it is added in the sink ([`super::Epilogue`]). Weights are not kept packed: a training step packs
+//! each of them once in each of two forms, then the optimizer writes them anew. More in `benches/record/findings.md`.
 
 use super::blocks::{Blocks, resident_columns};
 use super::kernel::{Finish, Kernel, Multiply};

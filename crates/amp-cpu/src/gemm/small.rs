@@ -1,11 +1,9 @@
 //! Products of matrices with few columns: a layer of sixteen neurons is done before a panel would be packed.
 //!
-//! The general product spends 20 to 30 ns on each row of such a matrix (loading, interleaving, storing it by itself); this
-//! one reads F32 where it lies and writes F32 where it belongs.
-//!
-//! Loops here have fixed ends and no closures that the compiler might leave as calls: sums then stay in registers. On Zen 5 in
-//! F32, 512 × 16 × 16 took 2.1 µs before that and takes 1.8, 512 × 1 × 16 took 0.8 and takes 0.5; with AVX2 15 and 2.6 µs. Panels
-//! took 10.5 µs for 512 × 32 × 32 and two threads 73 µs for 4096 × 32 × 32; here these are 4.7 and 37 µs.
+//! The general product spends 20 to 30 ns on each row of such a matrix (loading, interleaving, storing it by itself): 10.5 µs for
+//! 512 × 32 × 32 on Zen 5, where this one, which reads F32 where it lies and writes F32 where it belongs, takes 4.7. Loops here
+//! have fixed ends and no closures that the compiler might leave as calls, so that sums stay in registers. More in
+//! `benches/record/findings.md`.
 
 use super::kernel::{Full, Multiply};
 use super::operand::Matrix;

@@ -1,11 +1,9 @@
 //! Strips of rows that are multiplied as lines, and stored as their sums end.
 //!
 //! Tiles that end sums add the bias, round in registers and write where the result belongs, where all their rows and columns are
-//! wanted; the rest waits for a sink. Expected: what rounding behind them took, 7 % of a batch of 256 × 64 by 64 × 256 and 2 to 3 of
-//! a step of GPT or ViT. On one thread of Zen 5, least times of five alternating rounds, old over new: the batch 1.08 to 1.12, 256³
-//! 1.03, 128 rows by 768 × 3072 1.04, 2048 × 768 by 768 × 768 1.02 to 1.06, 1024³ and more 1.00, a step of GPT 1.06, of ViT 1.03.
-//! The batch's result is then not asked for in advance ([`super::ahead`]): whole cache lines are written at once, and asking took
-//! 1.09 times as long (of F32 operands 1.02). Not asking made no difference that can be told from noise for larger products.
+//! wanted; the rest waits for a sink. On one thread of Zen 5 a batch of 256 × 64 by 64 × 256 was 1.08 to 1.12 times as fast as with
+//! rounding behind the tiles, a step of GPT 1.06. The batch's result is then not prefetched ([`super::ahead`]): whole cache lines
+//! are written at once. More in `benches/record/findings.md`.
 
 use super::kernel::{Finish, Finishing, Kernel, Multiply, OfLines, Prepared};
 use super::operand::Lines;

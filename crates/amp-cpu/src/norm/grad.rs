@@ -169,13 +169,9 @@ impl<A: Real> Kernel for Onto<'_, A> {
 /// A row whose elements each have a parameter of their own: `Σ g · normal` and `Σ g` are added to the parameters' sums, and
 /// `to ← rstd (w g - mean(w g) - normal · mean(w g normal))`, without the first mean unless `centred`.
 ///
-/// Two passes over rows that the first one brings into the first-level cache. Rows of 1024 BF16 from memory take twice as long
-/// as those from the second-level cache; widening 256 elements at a time did not help there. The next row is asked for a line with
-/// each vector: all of it at once, which is waited for, 4096 rows of 1024 took two threads of a Xeon with AMX 1.35 ms in F32 and
-/// 1.10 in BF16, not at all 1.10 and 1.02, so 1.08 and 0.90.
-/// A loop like this takes 1.4 ms for 4 M F32 on one thread of a Zen 5, and 1.0 ms, as a sum of two operands from memory, without
-/// the parameters' sums, which presumably do not stay in the first-level cache beside three streams. Two and four rows side
-/// by side, a row's second pass beside the next one's first, and sums of up to 16 rows added later all took longer.
+/// Two passes over rows that the first one brings into the L1 cache. The next row is asked for a line with each vector: all of
+/// it at once is waited for (4096 rows of 1024 F32 took two threads of a Xeon 1.35 ms, and take 1.08). More in
+/// `benches/record/findings.md`.
 struct ElementRow<'a, A> {
     g: &'a [A],
     x: &'a [A],

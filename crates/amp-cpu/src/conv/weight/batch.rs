@@ -3,9 +3,8 @@
 //! A step of AMX sums 32 pixels, of which pairs lie together. Pairs of neighbours in a row are others for every tap, so that each
 //! tap wants them woven anew; pairs of images are the same for all. What lies outside of the images is left out as well.
 //!
-//! 3 x 3 on two threads of a Xeon with AMX, 128 images: over 64 channels of 32 by 32 6.0 ms and not 10.5, over 128 of 16 by 16 4.7 and
-//! not 7.1, over 256 of 8 by 8 5.0 and not 6.8, over 512 of 4 by 4 4.5 and not 8.0. Of the first, tiles are half (2.0 TFLOP/s a core of
-//! 3.85, both sides from L2), copying what is packed, from L3, a fifth. Bands of twice or half as many rows take a fifth and 5 % more.
+//! 3 x 3 over 64 channels of 32 by 32, 128 images, takes two threads of a Xeon with AMX 6.0 ms and not 10.5: tiles are half of it,
+//! copying what is packed a fifth. More in `benches/record/findings.md`.
 
 use super::super::images::Images;
 use super::super::lattice::{Band, Lattice, Tap};

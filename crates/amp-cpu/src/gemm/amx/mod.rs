@@ -16,25 +16,9 @@
 //! the only way to either, and nothing in between calls foreign code.
 //!
 //! **Speed.** `tdpbf16ps` starts every 16 cycles; two tile loads for two of them, a block of 256 terms at a time, leave the
-//! left side in the L2 cache and the right side's panel (16 KiB) in L1, where 95 % of that rate was measured. Loading and
-//! storing the sums costs about as much as 200 terms, so a block should not be much shorter: 384 terms, a depth of GPT, are
-//! one block (of 24 KiB, at which the rate lies between 95 % and the 74 % of 32 KiB), 576 of a convolution are two alike.
-//!
-//! On a Xeon (two cores, 3.75 GHz, L2 caches of 2 MiB) a core reaches 3.85 TFLOP/s in registers and 3.74 with the left side in L2 and
-//! a panel in L1. Writing a tile's sums to L2 and reading them again brings it down to 2.1, whatever the block, and a core reads and
-//! writes 30 GB/s of L3: products of 1024³ and of a layer of GPT reach 1.2 to 1.5 TFLOP/s on one core and 2.4 to 2.9 on two, in a
-//! training step, where results go to memory that nobody has touched for long, 1.2 to 2.2. So a right side stays in L2
-//! ([`super::resident`]), or the sums do ([`super::deep`]). It is loaded by `tileloaddt1`, which leaves nothing in L1, where the strip
-//! that all panels are multiplied by stays so: 2048 × 384 by 384 × 1536 takes 0.82 of the time, 2048³ 0.96, 2048 × 3072 by 3072 × 768
-//! 0.93, 2048 × 768 by 768 × 768 as long. What made no difference, or was slower: other cuts of the depth (384, 512),
-//! asking for memory in advance, storing past the caches (5 % of a step of GPT), packing left sides that could be read as they lie.
-//!
-//! What surrounds the tiles was looked at in a dry run on Zen 5: each tile replaced by loads and stores of the memory that it
-//! touches, at about that rate. That is no figure of AMX. Left sides that are read where they lie instead of from panels, in F16
-//! lines instead of panels, made products 1.05 to 1.2 times as fast in BF16 (256³ to 2048 × 768 × 768) and 1.4 in F16 (512³);
-//! a gradient's vectors woven in registers instead of element by element fell from 15 to 6 % of a profile of ResNet-18.
-//! Packing the patches of 384 pixels of a convolution at a time instead of a band's was no faster, for channels-last images
-//! rather slower.
+//! left side in the L2 cache and the right side's panel (16 KiB) in L1. On a Xeon a core reaches 3.74 TFLOP/s like that, of
+//! 3.85 in registers. Writing a tile's sums to L2 and reading them again brings it down to 2.1, so a right side stays in L2
+//! ([`super::resident`]), or the sums do ([`super::deep`]). More in `benches/record/findings.md`.
 
 mod detect;
 #[cfg(test)]

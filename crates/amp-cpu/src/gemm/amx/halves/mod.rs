@@ -12,11 +12,9 @@
 //! of more than [`SHORT`] it is small against what F32 arithmetic may cost. The sum of `3n` or `4n` exact products costs as
 //! many times `2^-24·Σ|a·b|·(1 + 2^-6)`. No product is subnormal.
 //!
-//! **Speed.** With the high parts repeated, as panels of three times the depth, every product loaded tiles of its own and a third
-//! more was packed: two threads of a Xeon took 4.0 ms for 2048 × 768 by 768 × 768 and take 2.9, 37 and 23 for 2048³, 0.56 and
-//! 0.30 for 512³; a step of GPT 420 and 310. Tiles reach 2.2 to 2.7 of the 3.85 TFLOP/s of a core, a third of it in products of F16.
-//! The depth is cut into parts of 128 steps: longer ones (160 to 384) were no faster, for both sides' parts have to stay in L1. What
-//! is left is splitting: a sixth of 512³ and an eighth of a step of GPT, which waits for memory.
+//! **Speed.** Tiles reach 2.2 to 2.7 of the 3.85 TFLOP/s of a core, a third of it in products of F16. High parts are loaded once,
+//! not once for each of the products; the depth is cut into parts of 128 steps, for both sides' parts have to stay in L1.
+//! More in `benches/record/findings.md`.
 
 mod finite;
 mod split;
