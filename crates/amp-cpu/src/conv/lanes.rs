@@ -1,7 +1,7 @@
 //! Registers full of sums, and what is multiplied into them: numbers, or pairs of BF16.
 
 use crate::convert::Cast;
-use crate::gemm::kernel::Vector;
+use crate::gemm::vector::Vector;
 use half::bf16;
 
 /// A register full of sums and what is multiplied into it.

@@ -1,7 +1,7 @@
 //! The innermost loops of convolutions: tiles of sums held in registers, operands read where they lie.
 //!
 //! Both kernels have one side packed as panels and read the other as vectors of a pixel's channels, at an offset for each
-//! pixel ([`super::planes`]): a patch is never copied. As in [`crate::gemm::kernel`] there is one algorithm over a
+//! pixel ([`super::planes`]): a patch is never copied. As in [`crate::gemm::vector`] there is one algorithm over a
 //! minimal trait, and each term goes through a fused multiply-add (a BF16 dot product of two) in a fixed order.
 //!
 //! Over 128 channels of 16 by 16, 3 x 3, a core of Zen 5 reaches 0.94 of 465 GFLOP/s of BF16 dot products with patches, and 0.8
@@ -296,12 +296,12 @@ macro_rules! full {
             fn convolve(level: Level) -> Kernel<Self> {
                 match level.min(Level::best()) {
                     #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 => kernel!(crate::gemm::kernel::x86::$avx2, 6, $type, 288, "avx2,fma"),
+                    Level::Avx2 => kernel!(crate::gemm::vector::x86::$avx2, 6, $type, 288, "avx2,fma"),
                     #[cfg(target_arch = "x86_64")]
                     level if level >= Level::Avx512 => {
-                        kernel!(crate::gemm::kernel::x86::$avx512, 12, $type, 288, "avx512f")
+                        kernel!(crate::gemm::vector::x86::$avx512, 12, $type, 288, "avx512f")
                     }
-                    _ => kernel!(crate::gemm::kernel::Four<$type>, 4, $type, 256),
+                    _ => kernel!(crate::gemm::vector::Four<$type>, 4, $type, 256),
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The functions of one real variable that kernels are made of, in F32 and F64.
 
 mod arc;
+mod erf;
 mod single;
 #[cfg(test)]
 mod tests;
@@ -121,7 +122,7 @@ impl Float for f32 {
         sin<S>(x) = single::sin::<S>(x);
         cos<S>(x) = single::cos::<S>(x);
         tanh<S>(x) = single::tanh::<S>(x);
-        erf<S>(x) = single::erf::<S>(x);
+        erf<S>(x) = erf::erf::<S>(x);
         sigmoid<S>(x) = single::sigmoid::<S>(x);
         softplus<S>(x) = single::softplus::<S>(x);
         pow<S>(x, p) = single::pow::<S>(x, p);
@@ -130,6 +131,6 @@ impl Float for f32 {
 
     #[inline(always)]
     fn normal<S: Simd>(self) -> (Self, Self) {
-        single::normal::<S>(self)
+        erf::normal::<S>(self)
     }
 }

@@ -1,6 +1,6 @@
 //! Every F32 function against F64, over all of its range, at every level of this machine.
 
-use super::{arc, libm_erf, libm_erfc, single};
+use super::{arc, erf, libm_erf, libm_erfc, single};
 use crate::simd::{Kernel, Lanes, Level, Simd, dispatch_at};
 
 /// Distance of `got` from `exact` in units of the last place of the F32 nearest to `exact`.
@@ -67,10 +67,10 @@ impl Kernel for Apply<'_, Function> {
             Function::Tanh => each(y, single::tanh::<S>),
             Function::Sigmoid => each(y, single::sigmoid::<S>),
             Function::Softplus => each(y, single::softplus::<S>),
-            Function::Erf => each(y, single::erf::<S>),
-            Function::Erfc => each(y, single::erfc::<S>),
-            Function::Cdf => each(y, |x| single::normal::<S>(x).0),
-            Function::Density => each(y, |x| single::normal::<S>(x).1),
+            Function::Erf => each(y, erf::erf::<S>),
+            Function::Erfc => each(y, erf::erfc::<S>),
+            Function::Cdf => each(y, |x| erf::normal::<S>(x).0),
+            Function::Density => each(y, |x| erf::normal::<S>(x).1),
             Function::Sin => each(y, single::sin::<S>),
             Function::Cos => each(y, single::cos::<S>),
         }

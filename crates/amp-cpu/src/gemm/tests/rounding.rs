@@ -1,7 +1,7 @@
 //! Where sums of BF16 products are rounded makes no difference.
 
 use super::super::*;
-use super::product_at;
+use super::levels::product_at;
 use crate::convert::Cast;
 use crate::gemm::product::product_with;
 use crate::storage::Element;
