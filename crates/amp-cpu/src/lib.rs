@@ -4,6 +4,19 @@
 //! (F64 for F64 operands) and writes one contiguous [`Storage`]. Nothing here knows of tensors or gradients.
 //!
 //! The crate imports no sibling; `amp-core` is its only caller and checks shapes before it calls.
+//!
+//! Words that recur in comments:
+//!
+//! * **Lanes** are the sixteen elements that a kernel works on at once ([`simd`]), in as many registers as the level needs.
+//! * A **line** is what an operation along an axis works on; lines lie **side by side** where the axis is not the last.
+//! * Images lie as **planes** (NCHW) or with the **channels** of a pixel **together** (NHWC, channels-last).
+//! * A product has a **left** and a **right** side (A and B) and a **depth** (K). It is computed by **tiles** of the result, which
+//!   stay in registers (the micro-kernel), from **panels**: vectors of a side that are packed and interleaved, as in BLIS. Left
+//!   sides may also stay **lines**, rows that are not interleaved. A **strip** is as many rows as a tile has, all columns wide; a
+//!   **sink** is the epilogue that takes finished rows.
+//! * A **patch** is what a convolution reads for one output pixel (a row of im2col's matrix), a **tap** one element of the kernel
+//!   and where it reads, a **band** some output pixels that a task computes.
+//! * Memory that is **asked for** is prefetched.
 
 // On other targets, nothing calls the code that only the kernels of these instruction sets use.
 #![cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code, unused_imports, unused_variables))]

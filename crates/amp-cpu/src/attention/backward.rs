@@ -230,12 +230,12 @@ impl<E: Attend> Backward<'_, E> {
                 self.weigh(head, block.clone(), keys.clone(), packed_queries.deltas, weights, grads);
                 self.problem.pack_columns(weights, [block.len(), count], buffer, packed);
                 let right = &packed_queries.grad_columns[start * value_wide..][..depth * value_wide];
-                let turned = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
-                turned.multiply(&kernel, dv, value_wide, true, &|rows| (from(rows), value_wide));
+                let transposed = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
+                transposed.multiply(&kernel, dv, value_wide, true, &|rows| (from(rows), value_wide));
                 self.problem.pack_columns(grads, [block.len(), count], buffer, packed);
                 let right = &packed_queries.columns[start * wide..][..depth * wide];
-                let turned = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
-                turned.multiply(&kernel, dk, wide, true, &|rows| (from(rows), wide));
+                let transposed = Strips { left: &packed[..height * depth], lines: false, right, deep: depth };
+                transposed.multiply(&kernel, dk, wide, true, &|rows| (from(rows), wide));
                 let long = kernel.left.depth(count);
                 if !lines {
                     self.problem.pack_rows(grads, count, buffer, packed);

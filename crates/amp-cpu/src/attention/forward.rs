@@ -1,4 +1,4 @@
-//! The forward pass: blocks of queries over blocks of keys, with running maxima and sums.
+//! The forward pass: blocks of queries over blocks of keys, with an online softmax (running maxima and sums).
 
 use super::softmax::{Exponentials, Scale};
 use super::{Attend, Attended, KEYS, Problem, QUERIES, Scores, columns_of, rows_of};
@@ -10,7 +10,7 @@ use crate::simd::dispatch;
 use crate::{DType, Storage, View, parallel, scratch};
 use std::ops::Range;
 
-/// Queries that one task answers: keys and values are packed once for them.
+/// Queries of a task: keys and values are packed once for them.
 const GROUP: usize = 2 * QUERIES;
 
 pub(super) fn run<E: Attend>(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> Attended {
@@ -27,7 +27,7 @@ pub(super) fn run<E: Attend>(q: &View, k: &View, v: &View, scores: &Scores, out:
     Attended { y, lse }
 }
 
-/// Answers the queries of one task.
+/// Attention of the queries of one task.
 fn group<E: Attend>(problem: &Problem<E>, head: usize, queries: Range<usize>, outputs: &[Output; 2]) {
     let Problem { kernel, width, value_width, .. } = *problem;
     let keys = problem.end_of_keys(queries.end);
@@ -44,13 +44,13 @@ fn group<E: Attend>(problem: &Problem<E>, head: usize, queries: Range<usize>, ou
         }
         for start in queries.clone().step_by(QUERIES) {
             let block = start..queries.end.min(start + QUERIES);
-            answer(problem, head, block, packed_keys, packed_values, outputs);
+            attend(problem, head, block, packed_keys, packed_values, outputs);
         }
     });
 }
 
-/// Answers one block of queries.
-fn answer<E: Attend>(
+/// Attention of one block of queries.
+fn attend<E: Attend>(
     problem: &Problem<E>,
     head: usize,
     queries: Range<usize>,
@@ -62,9 +62,9 @@ fn answer<E: Attend>(
     let (left, columns) = (kernel.left, kernel.right.rows(value_width));
     let (height, deep) = (left.rows(queries.len()), left.depth(width));
     scratch::with(height * (deep + KEYS) + left.width * KEYS, |packed: &mut [E]| {
-        let (question, rest) = packed.split_at_mut(height * deep);
+        let (packed_queries, rest) = packed.split_at_mut(height * deep);
         let (weights, lines) = rest.split_at_mut(height * KEYS);
-        problem.pack_operand(&rows_of(problem.q, head), queries.clone(), question);
+        problem.pack_operand(&rows_of(problem.q, head), queries.clone(), packed_queries);
         scratch::with(height * (KEYS + columns), |buffer: &mut [E::Sum]| {
             let (scores, sums) = buffer.split_at_mut(height * KEYS);
             sums.fill(Default::default());
@@ -76,8 +76,8 @@ fn answer<E: Attend>(
                 let block = first..first + count;
                 // The keys that the last query of a strip may attend to: none of its queries attends to more.
                 let last = |rows: Range<usize>| problem.allowed(queries.start + rows.end - 1, &block);
-                let question = Strips { left: question, lines: problem.in_lines(), right, deep };
-                question.multiply(&kernel, scores, KEYS, false, &|rows| (0..deep, last(rows)));
+                let packed_queries = Strips { left: packed_queries, lines: problem.in_lines(), right, deep };
+                packed_queries.multiply(&kernel, scores, KEYS, false, &|rows| (0..deep, last(rows)));
                 for ((i, query), Progress { most, total }) in queries.clone().enumerate().zip(&mut progress) {
                     let (row, rest) = scores[i * KEYS..][..count].split_at_mut(problem.allowed(query, &block));
                     rest.fill(E::Sum::ZERO);
@@ -102,7 +102,7 @@ fn answer<E: Attend>(
     });
 }
 
-/// The largest score of a query so far, and the sum of the exponentials relative to it.
+/// The state of an online softmax: the largest score of a query so far, and the sum of the exponentials relative to it.
 #[derive(Clone, Copy)]
 struct Progress<T> {
     most: T,
@@ -110,7 +110,7 @@ struct Progress<T> {
 }
 
 impl<T: Real> Progress<T> {
-    /// Stores a query's answer, given the sums, and its statistics.
+    /// Stores a query's result, given the sums, and its statistics.
     ///
     /// Outputs come by reference: copies of them, written and read in pieces of different sizes, waited for all stores before,
     /// a twentieth of the forward pass.

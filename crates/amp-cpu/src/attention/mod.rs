@@ -1,4 +1,5 @@
-//! Scaled dot-product attention and its gradient, a block of keys at a time; the score matrix never exists.
+//! Scaled dot-product attention and its gradient as in FlashAttention: a block of keys at a time, with an online softmax forwards
+//! and weights that are recomputed backwards, so that the score matrix never exists.
 //!
 //! A causal mask is a matter of bounds: what lies beyond it is neither multiplied nor exponentiated, and left sides are lines
 //! where the kernel takes them ([`Strips`](crate::gemm::product::Strips)). With that, on an AMD EPYC of the Zen 5 family, 48
@@ -6,7 +7,7 @@
 //! are less than a third of it; exponentials, whose rows of 96 are too short to hide latencies, are another forwards.
 
 mod backward;
-mod few;
+mod decode;
 mod forward;
 mod grads;
 mod softmax;
@@ -55,8 +56,8 @@ pub struct Scores<'a> {
 pub fn attention(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> Attended {
     if computes_in_f64(q) {
         forward::run::<f64>(q, k, v, scores, out)
-    } else if q.layout.shape[2] <= few::QUERIES && k.layout.shape[2] > 0 {
-        few::run(q, k, v, scores, out)
+    } else if q.layout.shape[2] <= decode::QUERIES && k.layout.shape[2] > 0 {
+        decode::run(q, k, v, scores, out)
     } else if dot::multiplies(q, k) && dot::multiplies(q, v) {
         forward::run::<bf16>(q, k, v, scores, out)
     } else {
@@ -179,7 +180,7 @@ impl<'a, E: Attend> Problem<'a, E> {
         let lines = &mut lines[..left.width * depth];
         for (rows, out) in rows.chunks_exact(left.width * KEYS).zip(out.chunks_exact_mut(left.width * depth)) {
             round(rows, lines);
-            left.weave(lines, depth, depth, out);
+            left.interleave(lines, depth, depth, out);
         }
     }
 
@@ -200,7 +201,7 @@ impl<'a, E: Attend> Problem<'a, E> {
             }
         }
         let panels = left.rows(count) / left.width;
-        left.weave_across(lines, long, [depth / left.group, panels], left.width * depth, out);
+        left.interleave_across(lines, long, [depth / left.group, panels], left.width * depth, out);
     }
 
     /// Where the result of a query begins.

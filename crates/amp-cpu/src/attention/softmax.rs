@@ -1,10 +1,11 @@
-//! Exponentials of a block of scores, row by row.
+//! What happens to a block of scores, row by row: the step of an online softmax, and its gradient.
 
 use crate::num::Real;
 use crate::reduce::block::{Itself, dot_of, greatest, total};
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd};
 
-/// Turns a row of scores times `scale` into exponentials relative to the largest so far, and updates that and their sum.
+/// A step of an online softmax: turns a row of scores times `scale` into exponentials relative to the largest so far, and
+/// updates that and their sum.
 ///
 /// Returns the factor by which everything summed before shrinks.
 pub(super) struct Exponentials<'a, T> {

@@ -1,4 +1,4 @@
-//! Images as kernels read them: `[N, C, H, W]` of any stored precision and strides.
+//! Images as kernels read them: `[N, C, H, W]` of any stored precision and strides, NCHW and NHWC (channels together) among them.
 
 use crate::gemm::kernel::Multiply;
 use crate::output::prefetch;

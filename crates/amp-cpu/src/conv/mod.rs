@@ -3,7 +3,8 @@
 //! All three are one scheme, a [`lattice::Lattice`]: each output pixel gathers source pixels at fixed distances
 //! ("taps"). A task copies a band of the source into a zero-padded scratch plane in which the channels of a pixel lie
 //! together; a patch is then a vector at an offset for each pixel and tap, and tiles read it where it lies. The patch
-//! matrix never exists: of patches that cannot be read so, there are those of a tile at a time ([`lines`]).
+//! matrix of im2col never exists (implicit GEMM): of patches that cannot be read so, there are those of a tile at a time
+//! ([`lines`]).
 
 mod axis;
 mod direct;

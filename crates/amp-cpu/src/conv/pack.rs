@@ -54,7 +54,7 @@ impl<E: Convolve> Weights<'_, E> {
                     }
                     for (t, tap) in phase.taps.iter().enumerate() {
                         let to = &mut out[(t * depth + start) * kernel.columns..];
-                        self.weave(kernel, turned, inputs.next_multiple_of(kernel.group), tap.at, to);
+                        self.interleave(kernel, turned, inputs.next_multiple_of(kernel.group), tap.at, to);
                     }
                 }
             });
@@ -105,7 +105,7 @@ impl<E: Convolve> Weights<'_, E> {
     }
 
     /// Groups the rows of one tap.
-    fn weave(&self, kernel: &Kernel<E>, turned: &[E], inputs: usize, at: usize, to: &mut [E]) {
+    fn interleave(&self, kernel: &Kernel<E>, turned: &[E], inputs: usize, at: usize, to: &mut [E]) {
         let Kernel { columns, group, .. } = *kernel;
         let row = |input: usize| &turned[(input * self.taps + at) * columns..][..columns];
         for (input, to) in (0..inputs).step_by(group).zip(to.chunks_exact_mut(group * columns)) {

@@ -1,7 +1,8 @@
 //! A task whose sums stay in the L2 cache: one part of the depth after the other is packed and multiplied.
 //!
-//! This is the gradient of a weight, whose sums are few and whose depth is all rows of a batch. Both sides lie across their
-//! vectors and are packed; here each part is multiplied as soon as it is, so that nothing goes to memory and comes back.
+//! This is for the gradient of a weight, whose sums are few and whose depth is all rows of a batch: the loop over the depth is
+//! outside of those over tiles. Both sides lie across their vectors and are packed; here each part is multiplied as soon as it
+//! is, so that nothing goes to memory and comes back.
 
 use super::blocks::Blocks;
 use super::kernel::Multiply;

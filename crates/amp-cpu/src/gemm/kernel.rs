@@ -229,8 +229,15 @@ pub(crate) trait Multiply: Plain {
     fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]);
 
     /// Packs whole panels of vectors that lie side by side and are rounded on the way, where there is a way to do so at
-    /// once; as [`Panel::weave_across`].
-    fn weave_rounded(_: Panel, _: Slice<'_>, _stride: usize, _: [usize; 2], _panel_len: usize, _: &mut [Self]) -> bool {
+    /// once; as [`Panel::interleave_across`].
+    fn interleave_rounded(
+        _: Panel,
+        _: Slice<'_>,
+        _stride: usize,
+        _: [usize; 2],
+        _panel_len: usize,
+        _: &mut [Self],
+    ) -> bool {
         false
     }
 

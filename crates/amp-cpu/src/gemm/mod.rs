@@ -19,12 +19,12 @@ mod packed;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 pub(crate) mod panel;
-mod parts;
 pub(crate) mod product;
 mod resident;
 mod residual;
 mod sinks;
 mod small;
+mod split_k;
 mod strip;
 mod sums;
 mod task;
@@ -203,14 +203,19 @@ impl<'a> Problem<'a> {
     fn one<E: Multiply, S: Sink<E::Sum>>(&self, index: usize, sink: &(dyn Fn(Places) -> S + Sync), threads: Threads) {
         let sides = self.operands(index);
         let [a, b] = &sides;
-        let places =
-            Places { product: index, start: index * self.size(), row_stride: b.rows, column_stride: 1, turned: false };
-        let turned = Places { row_stride: 1, column_stride: b.rows, turned: true, ..places };
-        match parts::part(a, b) {
-            Some(part) if !is_small(a, b) => in_parts::<E>([a, b], part, &sink(places), threads),
+        let places = Places {
+            product: index,
+            start: index * self.size(),
+            row_stride: b.rows,
+            column_stride: 1,
+            transposed: false,
+        };
+        let transposed = Places { row_stride: 1, column_stride: b.rows, transposed: true, ..places };
+        match split_k::depth_of_part(a, b) {
+            Some(part) if !is_small(a, b) => split_k::<E>([a, b], part, &sink(places), threads),
             _ => whole::<E, S>(
                 [a, b],
-                |is_turned| sink(if is_turned { turned } else { places }),
+                |is_transposed| sink(if is_transposed { transposed } else { places }),
                 threads,
                 || {
                     let next = (self.count > 1).then(|| self.operands((index + num_threads()) % self.count));
@@ -229,8 +234,8 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// `a · bᵀ` by whichever way is the fastest for their shape, into a sink that may be asked to take it turned; `next` is what will be
-/// multiplied soon.
+/// `a · bᵀ` by whichever way is the fastest for their shape, into a sink that may be asked to take it transposed; `next` is what
+/// will be multiplied soon.
 fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
     [a, b]: [&Matrix; 2],
     sink: impl Fn(bool) -> S,
@@ -238,7 +243,7 @@ fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
     next: impl FnOnce() -> Option<[Option<Matrix<'m>>; 2]>,
 ) {
     if is_small(a, b) {
-        return match small::is_better_turned(a, b) {
+        return match small::is_better_transposed(a, b) {
             true => E::small(b, a, &sink(true)),
             false => E::small(a, b, &sink(false)),
         };
@@ -246,7 +251,7 @@ fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
     match (a.rows, b.rows) {
         (..=thin::ROWS, _) => thin(a, b, &sink(false), threads),
         (_, ..=thin::ROWS) => thin(b, a, &sink(true), threads),
-        _ if is_better_turned::<E>(a, b) => E::product(b, a, &sink(true), threads),
+        _ if is_better_transposed::<E>(a, b) => E::product(b, a, &sink(true), threads),
         _ => match next() {
             None => E::product(a, b, &sink(false), threads),
             Some(next) => E::product(a, b, &Ahead { sink: sink(false), size: [a.rows, b.rows], next }, threads),
@@ -255,15 +260,15 @@ fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
 }
 
 /// `a · bᵀ` as the sum of products that are `part` deep.
-fn in_parts<E: Multiply>([a, b]: [&Matrix; 2], part: usize, sink: &dyn Sink<E::Sum>, threads: Threads) {
+fn split_k<E: Multiply>([a, b]: [&Matrix; 2], part: usize, sink: &dyn Sink<E::Sum>, threads: Threads) {
     let (size, count) = (a.rows * b.rows, a.depth.div_ceil(part));
     // Memory is the limit.
     let work = if threads == Threads::Many { (a.rows + b.rows) * a.depth } else { 0 };
     scratch::with(count * size, |sums: &mut [E::Sum]| {
         let parts: Vec<Mutex<&mut [E::Sum]>> = sums.chunks_exact_mut(size).map(Mutex::new).collect();
         parallel::for_each(count, work, |index| {
-            let sides = [a, b].map(|side| parts::cut(side, part, index));
-            let sink = |turned| Kept { values: &parts[index], columns: b.rows, turned };
+            let sides = [a, b].map(|side| split_k::cut(side, part, index));
+            let sink = |transposed| Kept { values: &parts[index], columns: b.rows, transposed };
             whole::<E, _>([&sides[0], &sides[1]], sink, Threads::One, || None);
         });
         drop(parts);
@@ -278,7 +283,7 @@ fn in_parts<E: Multiply>([a, b]: [&Matrix; 2], part: usize, sink: &dyn Sink<E::S
 }
 
 /// Whether the transpose wastes less of the kernel's tiles: with few columns and many rows.
-fn is_better_turned<E: Multiply>(a: &Matrix, b: &Matrix) -> bool {
+fn is_better_transposed<E: Multiply>(a: &Matrix, b: &Matrix) -> bool {
     let kernel = E::kernel(Level::current());
     let padded = |rows: usize, columns: usize| {
         rows.next_multiple_of(kernel.left.width) * columns.next_multiple_of(kernel.right.width)

@@ -145,14 +145,14 @@ impl Matrix<'_> {
                     d = depth / group * group;
                     let lines = &elements[start..];
                     let count = [d / group, here / width];
-                    panel.weave_across(lines, self.depth_stride, count, width * long, &mut out[first * long..]);
+                    panel.interleave_across(lines, self.depth_stride, count, width * long, &mut out[first * long..]);
                 } else if here == padded {
                     let whole = depth / group * group;
                     let lines = self.view.data.range(start, self.view.data.len() - start);
                     let count = [whole / group, here / width];
                     let out = &mut out[first * long..];
-                    let woven = E::weave_rounded(panel, lines, self.depth_stride, count, width * long, out);
-                    d = if woven { whole } else { 0 };
+                    let interleaved = E::interleave_rounded(panel, lines, self.depth_stride, count, width * long, out);
+                    d = if interleaved { whole } else { 0 };
                 }
                 while d < long {
                     let steps = (GROUPS * group).min(long - d);
@@ -162,7 +162,7 @@ impl Matrix<'_> {
                         run[here..].fill(E::default());
                     }
                     let count = [steps / group, padded / width];
-                    panel.weave_across(runs, padded, count, width * long, &mut out[first * long + d * width..]);
+                    panel.interleave_across(runs, padded, count, width * long, &mut out[first * long + d * width..]);
                     d += steps;
                 }
             }
@@ -177,7 +177,7 @@ impl Matrix<'_> {
         scratch::with(width * long, |lines: &mut [E]| {
             for (first, out) in (0..rows).step_by(width).zip(out.chunks_exact_mut(width * long)) {
                 if let Some(elements) = stored.filter(|_| first + width <= rows) {
-                    panel.weave_whole(&elements[start + first * self.row_stride..], self.row_stride, depth, out);
+                    panel.interleave_whole(&elements[start + first * self.row_stride..], self.row_stride, depth, out);
                     continue;
                 }
                 if gapless {
@@ -192,7 +192,7 @@ impl Matrix<'_> {
                         line[here..].fill(E::default());
                     }
                 }
-                panel.weave(lines, long, long, out);
+                panel.interleave(lines, long, long, out);
             }
         });
     }

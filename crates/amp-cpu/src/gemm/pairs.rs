@@ -1,8 +1,8 @@
 //! Products of BF16 matrices with few columns, two terms of each sum at a time, as [`super::dot`] has them.
 //!
 //! As [`super::small`], which multiplies what it widened to F32 and is the reference. A left side whose rows run along memory is
-//! multiplied as it lies; other sides are woven into pairs first. On Zen 5, 512 × 16 × 16 takes 1.3 µs where widening first took
-//! 2.4, and 16 × 512 × 16 of two sides that are woven 1.1 where it took 2.0.
+//! multiplied as it lies; other sides are interleaved into pairs first. On Zen 5, 512 × 16 × 16 takes 1.3 µs where widening first
+//! took 2.4, and 16 × 512 × 16 of two sides that are interleaved 1.1 where it took 2.0.
 
 use super::operand::Matrix;
 use super::panel::Panel;
@@ -45,17 +45,17 @@ struct Pairs<'a> {
     step: usize,
 }
 
-/// Calls `body` with pairs of a side's `rows` vectors: those that lie there, or `woven` so that each step's are side by side.
-fn with_pairs(side: Side<bf16>, [rows, depth]: [usize; 2], woven: bool, body: impl FnOnce(Pairs)) {
-    if !woven {
+/// Calls `body` with pairs of a side's `rows` vectors: those that lie there, or `interleaved` so that each step's are side by side.
+fn with_pairs(side: Side<bf16>, [rows, depth]: [usize; 2], interleaved: bool, body: impl FnOnce(Pairs)) {
+    if !interleaved {
         return body(Pairs { values: side.values, row: side.row, step: 2 });
     }
     scratch::with(rows * depth, |values: &mut [bf16]| {
         if side.depth == 1 {
-            Panel { width: rows, group: 2, step: 2 }.weave(side.values, side.row, depth, values);
+            Panel { width: rows, group: 2, step: 2 }.interleave(side.values, side.row, depth, values);
         } else {
             // SAFETY: as for the block.
-            unsafe { weave(side.values, side.depth, rows, values) };
+            unsafe { interleave(side.values, side.depth, rows, values) };
         }
         body(Pairs { values, row: 2, step: 2 * rows });
     });
@@ -66,7 +66,7 @@ fn with_pairs(side: Side<bf16>, [rows, depth]: [usize; 2], woven: bool, body: im
 /// # Safety
 /// The CPU must have AVX-512 BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn weave(lines: &[bf16], stride: usize, width: usize, out: &mut [bf16]) {
+unsafe fn interleave(lines: &[bf16], stride: usize, width: usize, out: &mut [bf16]) {
     let steps = out.len() / (2 * width);
     assert!((2 * steps - 1) * stride + width <= lines.len());
     for step in 0..steps {

@@ -43,7 +43,7 @@ impl Panel {
     }
 
     /// Turns `width` lines of the padded depth, `stride` apart, into one panel.
-    pub(crate) fn weave<E: Multiply>(&self, lines: &[E], stride: usize, depth: usize, out: &mut [E]) {
+    pub(crate) fn interleave<E: Multiply>(&self, lines: &[E], stride: usize, depth: usize, out: &mut [E]) {
         let Self { width, group, .. } = *self;
         match group {
             1 => transpose_groups::<E, 1>(lines, stride, [width, depth], out, width),
@@ -53,12 +53,12 @@ impl Panel {
         }
     }
 
-    /// [`Self::weave`] for lines of any depth, whose padding is not there.
-    pub(crate) fn weave_whole<E: Multiply>(&self, lines: &[E], stride: usize, depth: usize, out: &mut [E]) {
+    /// [`Self::interleave`] for lines of any depth, whose padding is not there.
+    pub(crate) fn interleave_whole<E: Multiply>(&self, lines: &[E], stride: usize, depth: usize, out: &mut [E]) {
         let Self { width, group, .. } = *self;
         let (groups, rest) = (depth / group, depth % group);
         let (out, padding) = out.split_at_mut(groups * group * width);
-        self.weave(lines, stride, groups * group, out);
+        self.interleave(lines, stride, groups * group, out);
         padding.fill(E::default());
         if rest > 0 {
             for (r, to) in padding[..group * width].chunks_exact_mut(group).enumerate() {
@@ -70,7 +70,7 @@ impl Panel {
     /// Turns lines of neighbouring depths, `stride` apart, into that part of some panels, which are `panel_len` apart.
     ///
     /// `lines` are whole groups, each line as long as the panels are wide together.
-    pub(crate) fn weave_across<E: Multiply>(
+    pub(crate) fn interleave_across<E: Multiply>(
         &self,
         lines: &[E],
         stride: usize,
@@ -103,11 +103,11 @@ impl Panel {
     }
 }
 
-/// [`Panel::weave_across`] for groups of one or two; `WIDTH` is the width where it is known, else 0.
+/// [`Panel::interleave_across`] for groups of one or two; `WIDTH` is the width where it is known, else 0.
 ///
-/// The width is a constant where it is known: by a loop of unknown length, weaving panels of 12 was a seventh of a weight
+/// The width is a constant where it is known: by a loop of unknown length, interleaving panels of 12 was a seventh of a weight
 /// gradient. Panels begin pages apart, in the same sets of the cache: a group of each in turn lost lines before they were full,
-/// so four groups of a panel are woven at a time. More in `benches/record/findings.md`.
+/// so four groups of a panel are interleaved at a time. More in `benches/record/findings.md`.
 struct Across<'a, E, const WIDTH: usize> {
     lines: &'a [E],
     stride: usize,

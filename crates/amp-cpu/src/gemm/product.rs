@@ -23,7 +23,7 @@ use std::sync::{Mutex, PoisonError};
 /// Multiply-adds that cost as much as one operation of other kernels.
 pub(crate) const PER_CYCLE: usize = 32;
 
-/// Where finished rows go.
+/// Where finished rows go: the epilogue of a product.
 pub(crate) trait Sink<T: Plain>: Sync {
     /// Takes columns `column..column + values.len()` of a row; calls never overlap.
     fn store(&self, row: usize, column: usize, values: &mut [T]);
@@ -63,17 +63,17 @@ pub(crate) trait Sink<T: Plain>: Sync {
     }
 }
 
-/// A sink that keeps rows of `columns` one after the other; of a `turned` product, the rows that it has turned.
+/// A sink that keeps rows of `columns` one after the other; of a `transposed` product, the rows that it has transposed.
 pub(crate) struct Kept<'a, 'b, T> {
     pub values: &'a Mutex<&'b mut [T]>,
     pub columns: usize,
-    pub turned: bool,
+    pub transposed: bool,
 }
 
 impl<T: Plain> Sink<T> for Kept<'_, '_, T> {
     fn store(&self, row: usize, column: usize, values: &mut [T]) {
         let mut all = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.turned {
+        if !self.transposed {
             return all[row * self.columns + column..][..values.len()].copy_from_slice(values);
         }
         for (i, value) in values.iter().enumerate() {

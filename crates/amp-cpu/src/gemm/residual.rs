@@ -49,7 +49,7 @@ impl<'a> Residual<'a> {
         let (layout, outer) = (self.view.layout, self.outer);
         let offset = self.offset + offset_of(places.product, &layout.shape[..outer], &layout.strides[..outer]);
         let (row_stride, column_stride) = (self.row_stride, self.column_stride);
-        match places.turned {
+        match places.transposed {
             true => Self { offset, row_stride: column_stride, column_stride: row_stride, ..self },
             false => Self { offset, ..self },
         }

@@ -15,7 +15,7 @@ pub(super) struct Places {
     pub start: usize,
     pub row_stride: usize,
     pub column_stride: usize,
-    pub turned: bool,
+    pub transposed: bool,
 }
 
 impl Places {
@@ -24,14 +24,14 @@ impl Places {
     }
 
     fn prefetch(&self, output: &Output, rows: Range<usize>, columns: Range<usize>) {
-        if !self.turned {
+        if !self.transposed {
             output.prefetch(self.at(rows.start, columns.start), self.row_stride, rows.len(), columns.len());
         }
     }
 
     /// Adds the bias, if any, to values of a row; of a transpose it is one for the whole row.
     fn add_bias<T: Real>(&self, bias: &[T], row: usize, column: usize, values: &mut [T]) {
-        if self.turned {
+        if self.transposed {
             if let Some(&bias) = bias.get(row) {
                 values.iter_mut().for_each(|value| *value += bias);
             }
@@ -68,7 +68,7 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
 
     fn place(&self, row: usize, column: usize) -> Option<Place<'_, T>> {
         let Self { output, places, bias, residual } = self;
-        if places.turned || residual.is_some() {
+        if places.transposed || residual.is_some() {
             return None;
         }
         let bias = if bias.is_empty() { bias } else { &bias[column..] };
@@ -76,8 +76,8 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
     }
 
     fn store_rows(&self, row: usize, column: usize, columns: usize, lines: Finished<'_, T>) {
-        let Places { row_stride, turned, .. } = self.places;
-        if turned || self.residual.is_some() {
+        let Places { row_stride, transposed, .. } = self.places;
+        if transposed || self.residual.is_some() {
             let lines = lines.chunks().enumerate();
             return lines.for_each(|(i, line)| self.store(row + i, column, &mut line[..columns]));
         }
@@ -87,12 +87,12 @@ impl<T: Real> Sink<T> for Rounded<'_, T> {
     }
 
     fn bias(&self) -> &[T] {
-        if self.places.turned { &[] } else { self.bias }
+        if self.places.transposed { &[] } else { self.bias }
     }
 
     fn write_rows(&self, row: usize, rows: usize, columns: usize, write: &mut dyn FnMut(&mut [T])) {
         let start = self.places.at(row, 0);
-        if self.places.turned {
+        if self.places.transposed {
             return scratch::with(rows * columns, |values: &mut [T]| {
                 write(values);
                 self.store_rows(row, 0, columns, Finished { values, len: columns });

@@ -45,7 +45,7 @@ pub(super) fn is_small(a: &Matrix, b: &Matrix) -> bool {
 /// Whether `b · aᵀ` is small, too, and takes fewer vectors: a layer of 16 for 8 inputs, whose weight's gradient of 16 rows would
 /// leave half of each empty. A step of 8-16-16-1 (batch 512, F32) was expected to
 /// lose 0.5 of 18.4 µs, and lost 0.7 with [`CHAINS`], of which 0.4 were expected.
-pub(super) fn is_better_turned(a: &Matrix, b: &Matrix) -> bool {
+pub(super) fn is_better_transposed(a: &Matrix, b: &Matrix) -> bool {
     is_small(b, a) && b.rows * a.rows.div_ceil(LANES) < a.rows * b.rows.div_ceil(LANES)
 }
 

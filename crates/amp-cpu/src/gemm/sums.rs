@@ -9,10 +9,10 @@ use super::dot;
 use super::kernel::{Kernel as Tiles, Multiply};
 use super::operand::{Matrix, Operand};
 use super::panel::Panel;
-use super::parts::part;
 use super::product::{Threads, product_with};
 use super::small::{Side, is_small, with_side};
-use super::{Places, Problem, Rounded, in_panels, is_better_turned, thin};
+use super::split_k::depth_of_part;
+use super::{Places, Problem, Rounded, in_panels, is_better_transposed, thin};
 use crate::convert::Cast;
 use crate::math::Float;
 use crate::num::Num;
@@ -42,14 +42,14 @@ pub(super) fn multiply<E: Grouped>(kernel: &Tiles<E>, a: &View, b: &View, out: D
         return small::<E>(&problem, out);
     }
     let apart = left.rows.min(right.rows) <= thin::ROWS
-        || is_better_turned::<E>(&left, &right)
-        || part(&left, &right).is_some();
+        || is_better_transposed::<E>(&left, &right)
+        || depth_of_part(&left, &right).is_some();
     let fits = kernel.left.group == E::GROUP && LANES.is_multiple_of(kernel.left.width);
     if problem.count != 1 || apart || !fits || left.depth_stride == 1 {
         return None;
     }
     let mut product = Storage::unwritten(out, problem.size());
-    let places = Places { product: 0, start: 0, row_stride: right.rows, column_stride: 1, turned: false };
+    let places = Places { product: 0, start: 0, row_stride: right.rows, column_stride: 1, transposed: false };
     let sink = Rounded { output: Output::new(&mut product), places, bias: &[], residual: None };
     let summed = Summed::new(left, kernel.depth.block(left.depth));
     product_with(*kernel, &summed, &right, &sink, Threads::Many);

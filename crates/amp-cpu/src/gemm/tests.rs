@@ -104,7 +104,7 @@ fn every_size_agrees_with_the_reference() {
     }
 }
 
-/// Small, thin, turned, in panels, by lines: with everything that may be added, in every precision.
+/// Small, thin, transposed, in panels, by lines: with everything that may be added, in every precision.
 #[test]
 fn random_sizes_agree_with_the_reference() {
     let mut random = Random::new(23);
@@ -167,7 +167,7 @@ fn strides_and_batches() {
     }
 }
 
-/// A few columns of short rows are turned, however they lie.
+/// A few columns of short rows are transposed, however they lie.
 #[test]
 fn few_columns_of_short_rows() {
     let mut random = Random::new(13);
@@ -231,7 +231,7 @@ fn every_number_of_rows_gives_the_same_rows() {
     }
 }
 
-/// Sizes that every kind of product takes part in: small, thin on either side, turned, in panels.
+/// Sizes that every kind of product takes part in: small, thin on either side, transposed, in panels.
 #[test]
 fn residuals_are_added_before_rounding() {
     let mut random = Random::new(11);

@@ -1,4 +1,5 @@
-//! Products with at most a few rows: every element of the other side is used so rarely that packing it does not pay.
+//! Products with at most a few rows (GEMV for one of them): every element of the other side is used so rarely that packing it
+//! does not pay.
 
 use super::kernel::Full;
 use super::operand::Matrix;
@@ -15,7 +16,7 @@ use std::ops::Range;
 
 /// Most rows that count as few.
 pub(crate) const ROWS: usize = 3;
-/// Depth up to which columns that run along memory are turned: too short for the lanes of a [`Dot`].
+/// Depth up to which columns that run along memory are transposed: too short for the lanes of a [`Dot`].
 const SHORT: usize = 64;
 /// Columns of a task: dot products, and most of rows that are read piece by piece, the longer the better.
 const COLUMNS: usize = 256;
@@ -41,7 +42,7 @@ pub(crate) fn thin<T: Full>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>, threads:
                 if is_across {
                     across(left, b, &range, sums)
                 } else if (1..=SHORT).contains(&depth) {
-                    turned(left, b, &range, sums)
+                    transposed(left, b, &range, sums)
                 } else {
                     along(left, b, &range, sums)
                 }
@@ -90,10 +91,10 @@ fn along<T: Full>(left: &[T], b: &Matrix, columns: &Range<usize>, sums: &mut [T]
 }
 
 /// As [`across`], of columns that run along memory. 512 of them, 16 deep in F32: 1.4 µs on Zen 5, where [`small`] took 1.8, and
-/// 0.9 where nothing turned is stored.
+/// 0.9 where nothing transposed is stored.
 ///
 /// [`small`]: super::small::small
-fn turned<T: Full>(left: &[T], b: &Matrix, columns: &Range<usize>, sums: &mut [T]) {
+fn transposed<T: Full>(left: &[T], b: &Matrix, columns: &Range<usize>, sums: &mut [T]) {
     let (depth, count) = (b.depth, columns.len());
     let part = Matrix { offset: b.offset + columns.start * b.row_stride, rows: count, ..*b };
     sums.fill(T::default());
@@ -115,7 +116,7 @@ fn turned<T: Full>(left: &[T], b: &Matrix, columns: &Range<usize>, sums: &mut [T
     });
 }
 
-/// All of [`turned`] for one row of F32, where the machine can; returns whether it did.
+/// All of [`transposed`] for one row of F32, where the machine can; returns whether it did.
 fn at_once<T: Full>(left: &[T], side: Side<T>, sums: &mut [T]) -> bool {
     TypeId::of::<T>() == TypeId::of::<f32>()
         && add_products(same_bytes(side.values), side.row, same_bytes(left), same_bytes_mut(sums))

@@ -4,7 +4,7 @@ use super::super::images::Images;
 use super::super::lattice::{Band, Lattice};
 use super::super::pack::Weights;
 use super::super::target::Target;
-use super::abreast::{self, Frame};
+use super::depthwise::{self, Frame};
 use super::fill::Filling;
 use super::patch::{Patch, TRIPLE};
 use super::planes::Planes;
@@ -43,7 +43,7 @@ pub(in crate::conv) fn gather_at<'a, T: Full>(
     let of_images = Images::new(source);
     let frame = Frame::new(lattice, of_images.size, [groups, channels], of_images.together());
     if let Some(frame) = frame.filter(|_| target.per_group == 1) {
-        return abreast::gather(level, frame, source, of_group, lattice, target);
+        return depthwise::gather(level, frame, source, of_group, lattice, target);
     }
     let (cut, source) = (Cut::new(lattice, groups, channels), of_images);
     let planes = Planes::new(lattice, source.size, cut.rows);

@@ -6,9 +6,9 @@
 //!
 //! On a core of Zen 5, 3 x 3 over 64 channels of 32 by 32 F32 moves about half the bytes in a second that a copy does. Rows
 //! that fill half a vector cost as much to copy, round and count as whole ones, so images that narrow are summed with
-//! sixteen channels side by side instead, and so are all whose pixels have their channels together ([`abreast`]).
+//! sixteen channels side by side instead, and so are all whose pixels have their channels together ([`depthwise`]).
 
-mod abreast;
+mod depthwise;
 mod fill;
 mod gather;
 mod patch;

@@ -2,7 +2,7 @@
 
 use super::super::images::Images;
 use super::super::lattice::Lattice;
-use super::abreast::{self, Frame};
+use super::depthwise::{self, Frame};
 use super::fill::Filling;
 use super::patch::{Patch, TRIPLE};
 use super::planes::Planes;
@@ -47,11 +47,11 @@ pub(in crate::conv) fn accumulate_at<T: Full>(
     let work = 2 * images * outputs * pixels * (8 + inputs * kh * kw) / PER_CYCLE;
     let frame = Frame::new(lattice, x.size, [groups, inputs], x.together() && grad.together());
     if let Some(frame) = frame.filter(|_| outputs == groups) {
-        let blocks: Vec<Range<usize>> = abreast::blocks(groups, frame.lanes).collect();
+        let blocks: Vec<Range<usize>> = depthwise::blocks(groups, frame.lanes).collect();
         return in_parts::<T>([blocks.len(), images], work, into, &|block, images, give| {
             let first = blocks[block].start * kh * kw;
             let give = &mut |sums: &[T]| give(first, sums);
-            abreast::kernels(level, frame, [&grad, &x], lattice, images, blocks[block].clone(), give);
+            depthwise::kernels(level, frame, [&grad, &x], lattice, images, blocks[block].clone(), give);
         });
     }
     let cut = Cut::new(lattice, groups, inputs);

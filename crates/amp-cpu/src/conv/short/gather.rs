@@ -1,4 +1,4 @@
-//! Images: the same two elements of the patches of neighbouring pixels are woven into pairs, which tiles multiply by panels of
+//! Images: the same two elements of the patches of neighbouring pixels are interleaved into pairs, which tiles multiply by panels of
 //! outputs.
 
 use super::super::images::Images;
@@ -14,7 +14,7 @@ use crate::{View, parallel, scratch};
 use half::bf16;
 use std::ops::Range;
 
-/// Pixels that are woven at a time: with their sums they stay in the L1 cache.
+/// Pixels that are interleaved at a time: with their sums they stay in the L1 cache.
 const PIXELS: usize = 96;
 
 /// The kernel of an instruction set.
@@ -28,9 +28,9 @@ pub(super) struct Kernel {
 macro_rules! kernel {
     ($lanes:ty, $rows:literal $(, $features:literal)?) => {{
         $(#[target_feature(enable = $features)])?
-        unsafe fn compute(rows: &Rows, woven: &mut [bf16], sums: &mut [f32]) {
+        unsafe fn compute(rows: &Rows, interleaved: &mut [bf16], sums: &mut [f32]) {
             // SAFETY: the caller's duty; the instructions are enabled here.
-            unsafe { rows.compute::<$lanes, $rows>(woven, sums) }
+            unsafe { rows.compute::<$lanes, $rows>(interleaved, sums) }
         }
         Kernel { tile: [$rows, 2 * <$lanes as Lanes>::LANES], compute }
     }};
@@ -86,7 +86,7 @@ struct Short<'a> {
     source: Images<'a>,
     target: &'a Target<'a, f32>,
     frame: Frame,
-    /// Rows that are woven at a time.
+    /// Rows that are interleaved at a time.
     at_once: usize,
     /// `[outputs / columns][pairs of terms][columns][2]`.
     panels: Vec<bf16>,
@@ -100,7 +100,7 @@ impl Short<'_> {
         let count = (self.at_once * width).next_multiple_of(pixels);
         let (pitch, planes) = (2 * (count + columns), self.frame.len());
         scratch::with(planes + columns + offsets.len().div_ceil(2) * pitch, |buffer: &mut [bf16]| {
-            let (data, woven) = buffer.split_at_mut(planes + columns);
+            let (data, interleaved) = buffer.split_at_mut(planes + columns);
             self.frame.fill(&self.source, image, band, data);
             scratch::with(count * outputs, |sums: &mut [f32]| {
                 for y in (0..band.len()).step_by(self.at_once) {
@@ -112,7 +112,7 @@ impl Short<'_> {
                     // SAFETY: a `Kernel` is only made for levels that the CPU has; tasks differ in the image or the rows that
                     // they store.
                     unsafe {
-                        (self.kernel.compute)(&rows, woven, sums);
+                        (self.kernel.compute)(&rows, interleaved, sums);
                         let (place, sums) = ([image, 0, first], &mut sums[..pixels * outputs]);
                         self.target.store_vectors(place, self.target.per_group, outputs, sums);
                     }
@@ -152,21 +152,21 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Weaves the pixels' patches and multiplies them by all panels: `sums` are `[pixels][outputs]`.
+    /// Interleaves the pixels' patches and multiplies them by all panels: `sums` are `[pixels][outputs]`.
     ///
     /// # Safety
     /// The CPU must have the instructions of `L`.
     #[inline(always)]
     unsafe fn compute<L: Lanes<Element = bf16, Sum = f32>, const ROWS: usize>(
         &self,
-        woven: &mut [bf16],
+        interleaved: &mut [bf16],
         sums: &mut [f32],
     ) {
         let Self { data, offsets, line, size: [rows, width], pitch, panels, outputs } = *self;
         let (columns, pairs) = (2 * L::LANES, offsets.len().div_ceil(2));
         let count = (rows * width).next_multiple_of(ROWS);
         let last = offsets.iter().max().copied().unwrap_or(0) + (rows - 1) * line + (width - 1);
-        assert!(last + columns <= data.len() && pairs * pitch <= woven.len() && 2 * (count + columns) <= pitch);
+        assert!(last + columns <= data.len() && pairs * pitch <= interleaved.len() && 2 * (count + columns) <= pitch);
         assert!(
             count * outputs <= sums.len() && pairs * outputs * 2 <= panels.len() && outputs.is_multiple_of(columns)
         );
@@ -174,7 +174,7 @@ impl Rows<'_> {
         // pixels of these pairs, panels are `columns` outputs, and there is a sum for each (all asserted above).
         unsafe {
             for (pair, terms) in offsets.chunks(2).enumerate() {
-                let to = woven.as_mut_ptr().add(pair * pitch);
+                let to = interleaved.as_mut_ptr().add(pair * pitch);
                 for y in 0..rows {
                     for x in (0..width).step_by(columns) {
                         let pixels = L::of_pixels(data.as_ptr().add(y * line + x), terms);
@@ -186,7 +186,7 @@ impl Rows<'_> {
                 for output in (0..outputs).step_by(columns) {
                     let mut tile = [[L::zero(); 2]; ROWS];
                     let mut panel = panels.as_ptr().add(output * 2 * pairs);
-                    let mut left = woven.as_ptr().add(2 * first);
+                    let mut left = interleaved.as_ptr().add(2 * first);
                     for _ in 0..pairs {
                         let right = [L::load(panel), L::load(panel.add(columns))];
                         for (i, sums) in tile.iter_mut().enumerate() {

@@ -80,7 +80,7 @@ impl Short<'_> {
                         self.frame.fill(&self.x, image, &band, data);
                         for y in (0..band.len()).step_by(self.at_once) {
                             let rows = self.at_once.min(band.len() - y);
-                            self.weave(&data[y * self.frame.line..], rows, lines, panels);
+                            self.interleave(&data[y * self.frame.line..], rows, lines, panels);
                             self.multiply(self.grad.start(image, 0, band.start + y), rows, panels, sums);
                         }
                     }
@@ -97,7 +97,7 @@ impl Short<'_> {
     }
 
     /// Writes what the pixels of some rows read as panels `[pairs of pixels][rows of a tile][2]`.
-    fn weave(&self, data: &[bf16], rows: usize, lines: &mut [bf16], panels: &mut [bf16]) {
+    fn interleave(&self, data: &[bf16], rows: usize, lines: &mut [bf16], panels: &mut [bf16]) {
         let (width, stride, tile) = (self.frame.width, self.stride(), self.kernel.rows);
         let count = rows * width;
         for (line, &offset) in lines.chunks_exact_mut(stride).zip(&self.frame.offsets) {

@@ -1,7 +1,7 @@
 //! Gradient of a kernel, the images of a pixel one after the other.
 //!
 //! A step of AMX sums 32 pixels, of which pairs lie together. Pairs of neighbours in a row are others for every tap, so that each
-//! tap wants them woven anew; pairs of images are the same for all. What lies outside of the images is left out as well.
+//! tap wants them interleaved anew; pairs of images are the same for all. What lies outside of the images is left out as well.
 //!
 //! 3 x 3 over 64 channels of 32 by 32, 128 images, takes two threads of a Xeon with AMX 6.0 ms and not 10.5: tiles are half of it,
 //! copying what is packed a fifth. More in `benches/record/findings.md`.
@@ -296,7 +296,7 @@ fn at_once(channels: usize, width: usize, work: usize) -> usize {
     channels.div_ceil(if work == 0 { 1 } else { PARTS }).next_multiple_of(width)
 }
 
-/// Weaves the vectors of two images' positions.
+/// Interleaves the vectors of two images' positions.
 struct Pairs<'a, E> {
     images: (&'a [E], &'a [E]),
     channels: usize,

@@ -12,8 +12,9 @@ use crate::transpose::transpose;
 
 /// Groups of pixels that are asked for in advance.
 const AHEAD: usize = 8;
-/// Groups that are woven before they are copied: what has just been written is waited for where it is read across its vectors. Gradients
-/// take two threads of Zen 5 0.94 to 1.0 of the time that one at a time took, of 1 x 1 by steps of two 0.83 to 0.94.
+/// Groups that are interleaved before they are copied: what has just been written is waited for where it is read across its
+/// vectors. Gradients take two threads of Zen 5 0.94 to 1.0 of the time that one at a time took, of 1 x 1 by steps of two 0.83 to
+/// 0.94.
 const GROUPS: usize = 8;
 /// Pixels that are turned at a time.
 const TURNED: usize = 64;
@@ -35,7 +36,7 @@ impl<E: Convolve> GradPanels<'_, E> {
         let padded = self.order.pixels.len().next_multiple_of(step);
         let together = self.grad.together();
         if together && matches!(reading, Reading::Direct(..)) {
-            return self.weave(&self.vectors(band, width), padded, out);
+            return self.interleave(&self.vectors(band, width), padded, out);
         }
         let vectors = if together { self.vectors(band, width) } else { Vec::new() };
         for (panel, out) in out.chunks_exact_mut(rows * padded).enumerate() {
@@ -55,33 +56,35 @@ impl<E: Convolve> GradPanels<'_, E> {
 
     /// Writes all panels from images whose pixels have their channels together.
     ///
-    /// Woven from where it lies: copying it first was 0.9 % of a step of ResNet-18, but weaving then waited for it as long;
-    /// asked for in advance weaving takes 1.1 % where both took 1.6.
-    fn weave(&self, vectors: &[usize], padded: usize, out: &mut [E]) {
+    /// Interleaved from where it lies: copying it first was 0.9 % of a step of ResNet-18, but interleaving then waited for it as
+    /// long; with memory that is prefetched interleaving takes 1.1 % where both took 1.6.
+    fn interleave(&self, vectors: &[usize], padded: usize, out: &mut [E]) {
         let Kernel { rows, group, .. } = self.kernel;
         let (outputs, of_panel) = (self.outputs[1], rows * group);
         let whole = outputs.next_multiple_of(rows);
         scratch::with(group * (outputs + GROUPS * whole), |buffer: &mut [E]| {
-            let (loaded, woven) = buffer.split_at_mut(group * outputs);
-            woven.fill(E::default());
+            let (loaded, interleaved) = buffer.split_at_mut(group * outputs);
+            interleaved.fill(E::default());
             for start in (0..vectors.len().div_ceil(group)).step_by(GROUPS) {
                 let vectors = &vectors[start * group..];
                 let groups = vectors.len().div_ceil(group).min(GROUPS);
-                for (i, woven) in woven.chunks_exact_mut(group * whole).take(groups).enumerate() {
-                    self.weave_group(&vectors[i * group..], loaded, woven);
+                for (i, interleaved) in interleaved.chunks_exact_mut(group * whole).take(groups).enumerate() {
+                    self.interleave_group(&vectors[i * group..], loaded, interleaved);
                 }
                 for panel in 0..whole / rows {
                     let out = &mut out[panel * rows * padded + start * of_panel..][..groups * of_panel];
-                    for (woven, out) in woven.chunks_exact(group * whole).zip(out.chunks_exact_mut(of_panel)) {
-                        copy(&woven[panel * of_panel..][..of_panel], out);
+                    for (interleaved, out) in
+                        interleaved.chunks_exact(group * whole).zip(out.chunks_exact_mut(of_panel))
+                    {
+                        copy(&interleaved[panel * of_panel..][..of_panel], out);
                     }
                 }
             }
         });
     }
 
-    /// Weaves the vectors of the first group of pixels; `loaded` is where they are loaded to, if they have to be.
-    fn weave_group(&self, vectors: &[usize], loaded: &mut [E], woven: &mut [E]) {
+    /// Interleaves the vectors of the first group of pixels; `loaded` is where they are loaded to, if they have to be.
+    fn interleave_group(&self, vectors: &[usize], loaded: &mut [E], interleaved: &mut [E]) {
         let (group, outputs, stored) = (self.kernel.group, self.outputs[1], E::stored(self.grad.view));
         let here = &vectors[..group.min(vectors.len())];
         if let (Some(stored), Some(ahead)) = (stored, vectors.get(AHEAD * group..)) {
@@ -95,8 +98,8 @@ impl<E: Convolve> GradPanels<'_, E> {
             _ => &loaded[of * outputs..][..outputs],
         };
         match group {
-            1 => woven[..outputs].copy_from_slice(line(0)),
-            2 => pair(line(0), line(1), woven[..2 * outputs].as_chunks_mut().0),
+            1 => interleaved[..outputs].copy_from_slice(line(0)),
+            2 => pair(line(0), line(1), interleaved[..2 * outputs].as_chunks_mut().0),
             group => unreachable!("no kernel has groups of {group}"),
         }
     }
@@ -130,7 +133,7 @@ impl<E: Convolve> GradPanels<'_, E> {
                 rest.fill(E::default());
             }
             if let Reading::Packed(gemm) = reading {
-                return gemm.left.weave(lines, stride, padded, out);
+                return gemm.left.interleave(lines, stride, padded, out);
             }
             if group == 1 {
                 return transpose(lines, stride, [rows, padded], out, rows);

@@ -132,7 +132,7 @@ impl<E: Convolve> Part<'_, E> {
     }
 }
 
-/// Weaves the vectors of two pixels at a time; the last one may have none beside it.
+/// Interleaves the vectors of two pixels at a time; the last one may have none beside it.
 struct Pairs<'a, E> {
     data: &'a [E],
     pixels: &'a [usize],

@@ -98,7 +98,7 @@ impl Multiply for bf16 {
         }
     }
 
-    fn weave_rounded(
+    fn interleave_rounded(
         panel: Panel,
         lines: Slice<'_>,
         stride: usize,

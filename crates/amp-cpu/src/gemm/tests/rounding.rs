@@ -48,7 +48,7 @@ fn rounded_by_tiles(level: Level, [a, b]: [&Tensor; 2], bias: Option<&Tensor>) -
     let problem = Problem::new(&a.view(), &b.view());
     let columns = problem.b.rows;
     let mut result = Storage::unwritten(DType::BF16, problem.size());
-    let places = Places { product: 0, start: 0, row_stride: columns, column_stride: 1, turned: false };
+    let places = Places { product: 0, start: 0, row_stride: columns, column_stride: 1, transposed: false };
     let bias = bias.map(|bias| f32::same(bias.storage.as_slice()).expect("F32")).unwrap_or_default();
     let sink = Rounded { output: Output::new(&mut result), places, bias, residual: None };
     product_with(bf16::kernel(level), &problem.a, &problem.b, &sink, Threads::Many);

@@ -118,7 +118,7 @@ impl Halves<'_> {
                     for part in 0..PARTS {
                         let at = first * long + (PARTS * (start - depth.start) + part * STEP) * panel.width;
                         let (runs, out) = (&runs[part * padded..], &mut out[at..]);
-                        panel.weave_across(runs, PARTS * padded, count, panel.width * long, out);
+                        panel.interleave_across(runs, PARTS * padded, count, panel.width * long, out);
                     }
                 }
             }
@@ -132,7 +132,7 @@ impl Halves<'_> {
             let firsts = rows.clone().step_by(panel.width);
             for (first, out) in firsts.zip(out.chunks_exact_mut(panel.width * long)) {
                 self.split_lines(first..rows.end.min(first + panel.width), depth.clone(), lines);
-                panel.weave(lines, long, long, out);
+                panel.interleave(lines, long, long, out);
             }
         });
     }

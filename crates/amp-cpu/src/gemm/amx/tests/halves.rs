@@ -97,12 +97,12 @@ fn infinities_and_nans_of_halves_arrive_where_they_belong() {
             values[17 * 41 + place] = special;
             let a = Tensor::from_values(&[35, 41], DType::F16, &values);
             let b = Tensor::filled(&[41, 33], DType::F16, other);
-            for (turned, y) in [
+            for (transposed, y) in [
                 (false, product_of_halves(&a, &b)),
                 (true, product_of_halves(&b.transposed(0, 1), &a.transposed(0, 1))),
             ] {
                 for index in y.indices() {
-                    let (row, got) = (index[usize::from(turned)], y.at(&index));
+                    let (row, got) = (index[usize::from(transposed)], y.at(&index));
                     let expected = special * other;
                     let right = got == expected || got.is_nan() && expected.is_nan();
                     assert!(if row == 17 { right } else { got.is_finite() }, "{got} instead of {expected}");
@@ -130,7 +130,7 @@ fn what_is_not_finite_is_left_out_and_then_computed() {
             with_num_threads(threads, || {
                 let mut storage = Tensor::filled(&[m, n], out, 0.0).storage;
                 let output = Output::new(&mut storage);
-                let places = Places { product: 0, start: 0, row_stride: n, column_stride: 1, turned: false };
+                let places = Places { product: 0, start: 0, row_stride: n, column_stride: 1, transposed: false };
                 let problem = Problem::new(&a.view(), &b.view());
                 let sink = Rounded { output, places, bias: &[1.0; 101], residual: None };
                 emulator::install();

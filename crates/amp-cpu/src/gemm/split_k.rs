@@ -1,4 +1,5 @@
-//! A long depth in parts, where the result is too small to be shared out: each part has sums of its own, which are added in order.
+//! Split-K: a long depth in parts, where the result is too small for many tasks. Each part has sums of its own, which are added in
+//! order.
 //!
 //! This is the gradient of a layer of few features over many samples, and the inner product of long vectors. Zen 5, two threads,
 //! F32, least times while other work ran: 16 × 100000 × 16 2260 µs in one task, 231 in parts; 1 × 4000000 × 1 3200 and 270.
@@ -15,7 +16,7 @@ const STEP: usize = 1 << 10;
 const PARTS: [usize; 2] = [4, 64];
 
 /// How deep the parts of a product are, if it is better done so. It depends on the shape alone, as the result's bits then do.
-pub(super) fn part(a: &Matrix, b: &Matrix) -> Option<usize> {
+pub(super) fn depth_of_part(a: &Matrix, b: &Matrix) -> Option<usize> {
     let ([least, most], rows) = (PARTS, a.rows + b.rows);
     // Most products are less deep: nothing is divided for them.
     if a.depth < least * STEP || a.rows * b.rows > RESULT || rows == 0 {

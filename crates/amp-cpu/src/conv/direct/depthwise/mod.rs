@@ -30,7 +30,7 @@ const PIXELS: usize = 1 << 10;
 /// Elements of a frame that is not, which stay there too.
 const BAND: usize = 1 << 16;
 /// Most channels side by side: a few rows of them stay in the L1 cache, and pixels do not push each other out of it.
-const ABREAST: usize = 256;
+const CHANNELS: usize = 256;
 /// Pixels that are summed at a time.
 const NEXT: usize = 4;
 /// Taps of a kernel that are summed at a time.
@@ -74,7 +74,7 @@ impl Frame {
         let ((top, down), (left, across)) = (along(|tap| tap.y), along(|tap| tap.x));
         let columns = grid[1].saturating_sub(1) * step[1] + across;
         let fitting = BAND / columns.saturating_mul(down) / LANES * LANES;
-        let lanes = if together { even(groups, fitting.min(ABREAST)).next_multiple_of(LANES) } else { LANES };
+        let lanes = if together { even(groups, fitting.min(CHANNELS)).next_multiple_of(LANES) } else { LANES };
         let rows = if together { (BAND / (columns * lanes)).saturating_sub(down) / step[0] + 1 } else { grid[0] };
         let rows = even(grid[0], rows);
         let frame =

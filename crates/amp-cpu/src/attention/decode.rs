@@ -1,5 +1,5 @@
-//! A few queries, as of a step of generation whose keys are kept: they are multiplied where they lie, for packing them would take
-//! longer than all the rest.
+//! A few queries, as of a step of generation (decoding) by cached keys and values: these are multiplied where they lie, for packing
+//! them would take longer than all the rest.
 //!
 //! Sums, weights and statistics are F32, and nothing is rounded before the result. Zen 5, two threads, F32: 256 heads of one
 //! query and 1024 keys of 64 took 10.6 ms by blocks, and take 6.4.
@@ -28,14 +28,14 @@ pub(super) fn run(q: &View, k: &View, v: &View, scores: &Scores, out: DType) -> 
     parallel::for_each(problem.heads, problem.work(), |head| {
         scratch::with(problem.queries * (problem.keys + problem.value_width), |buffer: &mut [f32]| {
             let (weights, sums) = buffer.split_at_mut(problem.queries * problem.keys);
-            answer(&problem, head, weights, sums, (&outputs, threads));
+            attend(&problem, head, weights, sums, (&outputs, threads));
         });
     });
     Attended { y, lse }
 }
 
-/// Answers the queries of one head.
-fn answer(
+/// Attention of the queries of one head.
+fn attend(
     problem: &Problem<f32>,
     head: usize,
     weights: &mut [f32],
@@ -44,7 +44,7 @@ fn answer(
 ) {
     let [output, statistics] = outputs;
     let (queries, keys, width) = (problem.queries, problem.keys, problem.value_width);
-    let kept = Kept { values: &Mutex::new(&mut *weights), columns: keys, turned: false };
+    let kept = Kept { values: &Mutex::new(&mut *weights), columns: keys, transposed: false };
     thin::thin::<f32>(&rows_of(problem.q, head), &rows_of(problem.k, head), &kept, threads);
     let mut totals = [0.0; QUERIES];
     for (query, row) in weights.chunks_exact_mut(keys.max(1)).enumerate() {
@@ -61,7 +61,7 @@ fn answer(
     let shape = Dims::new(&[queries, keys]).expect("two dimensions");
     let view = View { data: Slice::F32(weights), layout: &Layout::contiguous(shape), logical: DType::F32 };
     let of_weights = Matrix { view, offset: 0, rows: queries, depth: keys, row_stride: keys, depth_stride: 1 };
-    let kept = Kept { values: &Mutex::new(&mut *sums), columns: width, turned: false };
+    let kept = Kept { values: &Mutex::new(&mut *sums), columns: width, transposed: false };
     thin::thin::<f32>(&of_weights, &columns_of(problem.v, head), &kept, threads);
     for (query, row) in sums.chunks_exact_mut(width.max(1)).enumerate() {
         if totals[query] != 0.0 {
