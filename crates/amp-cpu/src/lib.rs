@@ -16,7 +16,6 @@
 //!   **sink** is the epilogue that takes finished rows.
 //! * A **patch** is what a convolution reads for one output pixel (a row of im2col's matrix), a **tap** one element of the kernel
 //!   and where it reads, a **band** some output pixels that a task computes.
-//! * Memory that is **asked for** is prefetched.
 
 // On other targets, nothing calls the code that only the kernels of these instruction sets use.
 #![cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code, unused_imports, unused_variables))]

@@ -147,7 +147,7 @@ impl<E: Attend> Backward<'_, E> {
 
     /// `Σ grad * y` of each query: the mean of the gradients of its weights, by weight (FlashAttention's delta).
     ///
-    /// Was a fifth of the backward pass of 48 heads of 256 by 64 before rows of `y` were asked for in advance.
+    /// Was a fifth of the backward pass of 48 heads of 256 by 64 before rows of `y` were prefetched.
     fn deltas(&self, head: usize, deltas: &mut [E::Sum]) {
         let (grad, y) = (rows_of(self.grad, head), rows_of(self.y, head));
         scratch::with(2 * grad.depth, |lines: &mut [E::Sum]| {

@@ -90,7 +90,7 @@ pub fn attention_grad(
 /// Queries and keys of a block: multiples of every kernel's rows, columns and steps.
 const QUERIES: usize = 96;
 const KEYS: usize = 96;
-/// Rows of an operand that memory is asked for in advance.
+/// Rows of an operand that are prefetched.
 const AHEAD: usize = 16;
 
 /// Types that the products of an attention are packed in.

@@ -66,7 +66,7 @@ impl<'a> Images<'a> {
             });
         }
         if self.strides[3] == count {
-            // A stem's three channels take as long to ask for as a row does.
+            // A call for a stem's three channels takes as long as one for a row.
             return E::load(self.view, start, 1, out);
         }
         for (x, pixel) in out.chunks_exact_mut(count).enumerate() {
@@ -85,7 +85,7 @@ impl<'a> Images<'a> {
         });
     }
 
-    /// Asks for what follows some channels in memory, as many elements: the next ones, where images are contiguous.
+    /// Prefetches what follows some channels in memory, as many elements: the next ones, where images are contiguous.
     ///
     /// Blocks of a few channels are shorter than the processor needs to see that they are read in order.
     pub(super) fn prefetch_after(&self, image: usize, channels: Range<usize>) {

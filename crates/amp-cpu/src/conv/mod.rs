@@ -138,8 +138,8 @@ pub fn conv_transpose2d_order(x: &View, w: &View, spec: &Conv2d) -> MemoryOrder 
 /// Adds [`conv_transpose2d`] to images of size `output` that lie in its order, in F32 (F64), where the channels of a pixel lie
 /// together in that; returns whether it did.
 ///
-/// Tiles begin with what is there, asked for one tile ahead: steps of ResNet-18, in which gradients of both ways through a
-/// block meet, take 3 to 4 % less processor time than with passes for storing and adding; not asked for, 0.5 to 2 % less.
+/// Tiles begin with what is there, prefetched one tile ahead: steps of ResNet-18, in which gradients of both ways through a
+/// block meet, take 3 to 4 % less processor time than with passes for storing and adding; not prefetched, 0.5 to 2 % less.
 /// `vdpbf16ps` takes denormal numbers that are there for zeros.
 pub fn conv_transpose2d_acc(x: &View, w: &View, output: [usize; 4], spec: &Conv2d, into: &mut Storage) -> bool {
     let ([_, channels, height, width], inputs) = (output, sizes(w)[1]);

@@ -64,7 +64,7 @@ impl Plan {
         };
         let patch = |(index, phase): (usize, &Phase)| {
             let mut classes = match order {
-                Arrangement::Told => planes.classes(phase, size, kernel.rows),
+                Arrangement::ByTaps => planes.classes(phase, size, kernel.rows),
                 Arrangement::SideBySide => planes.classes_by_pixel(phase, size),
                 Arrangement::Plain => planes.one_class(phase),
                 Arrangement::Through => planes.one_class_through(phase, half),
@@ -97,7 +97,7 @@ impl Plan {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrangement {
     /// Those that read the same taps.
-    Told,
+    ByTaps,
     /// Those of rows, whatever they read.
     Plain,
     /// The images of a pixel that are side by side.
@@ -109,9 +109,9 @@ enum Arrangement {
 impl Arrangement {
     fn new<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, images: usize, channels: usize) -> Self {
         if !kernel.anywhere() {
-            return Self::Told;
+            return Self::ByTaps;
         }
-        match turns(kernel, lattice, channels) {
+        match wants_side_by_side(kernel, lattice, channels) {
             true if images.is_multiple_of(kernel.rows / 2) => Self::SideBySide,
             // What is between them must be little.
             true if lattice.step == [1; 2] && lattice.grid[1] > kernel.rows / 2 => Self::Through,
@@ -122,7 +122,7 @@ impl Arrangement {
 
 /// Whether patches can be read where they lie, but rows of pixels are no multiple of half a tile: the images of a pixel are put side
 /// by side.
-fn turns<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, channels: usize) -> bool {
+fn wants_side_by_side<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, channels: usize) -> bool {
     kernel.anywhere() && channels.is_multiple_of(kernel.step) && !lattice.grid[1].is_multiple_of(kernel.rows / 2)
 }
 
@@ -131,7 +131,7 @@ pub(super) fn bands<E: Convolve>(kernel: &Kernel<E>, lattice: &Lattice, images: 
     let half = kernel.rows / 2;
     let of_image = channels * lattice.grid.iter().chain(&lattice.step).product::<usize>() * size_of::<E>();
     let at_once = (SIDE_BY_SIDE / (of_image * half).max(1)).min(2) * half;
-    if !turns(kernel, lattice, channels) || at_once == 0 || images < half {
+    if !wants_side_by_side(kernel, lattice, channels) || at_once == 0 || images < half {
         return lattice.bands(images, channels, size_of::<E>());
     }
     let whole = images / half * half;

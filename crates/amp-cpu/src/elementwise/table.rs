@@ -121,7 +121,7 @@ impl Body<f32, 1> for TimesDerivative<'_> {
 /// BF16 took 1.80 ms, and not 1.57.
 const BLOCK: usize = 256;
 
-/// Numbers that are asked for in advance, as [`crate::lockstep`] does: 62 % of the time that looking up took in a step of ViT was
+/// Numbers that are prefetched, as [`crate::lockstep`] does: 62 % of the time that looking up took in a step of ViT was
 /// spent waiting for them.
 const AHEAD: usize = 1024;
 

@@ -1,8 +1,8 @@
-//! What products of a batch ask for while one is computed.
+//! What products of a batch prefetch while one is computed.
 //!
-//! Such products are over before the memory that a burst asks for has arrived, so it is asked for tile by tile, the next
+//! Such products are over before the memory that a burst prefetches has arrived, so it is prefetched tile by tile, the next
 //! product's operands too where they are to be rounded. On Zen 5, processor time of one thread: 96 products of 256 × 64 by
-//! 64 × 256 take 2.37 ms instead of 2.64, of F32 operands 2.96 instead of 3.66. Asking for operands that are multiplied
+//! 64 × 256 take 2.37 ms instead of 2.64, of F32 operands 2.96 instead of 3.66. Prefetching operands that are multiplied
 //! as they lie made it slower (2.75).
 
 use super::operand::Matrix;
@@ -12,7 +12,7 @@ use crate::output::Finished;
 use crate::scratch::Plain;
 use std::ops::Range;
 
-/// A sink that asks for its own memory, and a part of the next product's operands, with each tile.
+/// A sink that prefetches its own memory, and a part of the next product's operands, with each tile.
 pub(super) struct Ahead<'a, S> {
     pub sink: S,
     /// Rows and columns of the product.

@@ -90,7 +90,7 @@ macro_rules! multiply {
 
 /// One step: `$step` is how far its elements lie from the first step's in bytes, `$vectors` how far its vectors of the right side.
 ///
-/// Those of sixteen steps later are asked for: they come from the L2 cache.
+/// Those of sixteen steps later are prefetched: they come from the L2 cache.
 macro_rules! step {
     ($step:literal, $vectors:literal) => {
         concat!(
@@ -160,7 +160,7 @@ unsafe fn multiply<const STEP: usize>(
 ) {
     // SAFETY: each of `depth` steps reads an element of twelve rows, which the three pointers and `apart` name, and two vectors of the
     // right side, four steps at a time and then those that are left. `c` has twelve rows of two vectors, `stride` elements apart,
-    // which are read only if `accumulate`, then written. What is asked for need not be readable. Upper halves are cleared as
+    // which are read only if `accumulate`, then written. What is prefetched need not be readable. Upper halves are cleared as
     // compiled code expects them, or its older instructions would wait for them.
     unsafe {
         asm!(

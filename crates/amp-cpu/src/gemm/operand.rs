@@ -7,7 +7,7 @@ use crate::load::{prefetch_range, prefetches_lines};
 use crate::scratch;
 use std::ops::Range;
 
-/// Lines that memory is asked for in advance.
+/// Lines that are prefetched.
 const AHEAD: usize = 12;
 
 /// One side of a product: `rows` vectors of length `depth` along which the product sums.

@@ -124,7 +124,7 @@ impl<E: Multiply, const WIDTH: usize> Kernel for Across<'_, E, WIDTH> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        /// Bytes that memory is asked for in advance, about, in so many groups at most.
+        /// Bytes that are prefetched, about, and groups at most that they may be.
         const AHEAD: usize = 8192;
         const MOST: usize = 16;
         /// Groups of a panel that are written at once: whole cache lines in panels of 12 and 32.

@@ -5,8 +5,8 @@
 //! ([`super::avx512`]) gains a tenth as well. Here the sums of a strip are all there are. Those of a tile lie together, so that
 //! their rows share no set of the L1 cache, and a tile that ends is rounded while it is there.
 //!
-//! Nothing is asked for in advance: on a Xeon with AMX, asking for the rows of the result with each tile made 2048 × 384 by
-//! 384 × 1536 a quarter slower and 1024³ 3 %, asking for those of the left side 10 and 3 %. Tiles wait for lines of the L2 cache
+//! Nothing is prefetched: on a Xeon with AMX, prefetching the rows of the result with each tile made 2048 × 384 by
+//! 384 × 1536 a quarter slower and 1024³ 3 %, prefetching those of the left side 10 and 3 %. Tiles wait for lines of the L2 cache
 //! behind those that come from further away.
 
 use super::kernel::Multiply;

@@ -48,7 +48,7 @@ impl<E: Multiply> Strip<'_, E> {
     /// Multiplies by packed panels of `nr` columns into rows `stride` wide, or as a [`finish`](Self::finish) of so many columns
     /// says, `tiled` being told each tile's.
     ///
-    /// Memory is asked for a few lines with each tile: as many as are under way at once, while a burst would be waited for.
+    /// A few lines are prefetched with each tile: as many as are under way at once, while a burst would be waited for.
     pub(super) fn multiply(
         &self,
         (right, nr): (&[E], usize),

@@ -38,7 +38,7 @@ type ByStored<'f, A, B> = dyn Fn(usize, &[B], &mut [A], &mut [B]) + Sync + 'f;
 /// Turns lines of `len` elements of `x`, one after the other, into as many of `out`.
 ///
 /// Lines are numbered in row-major order of the other axes. Each is read once, where it is stored if that is contiguous
-/// and of type `A`, and written once, likewise. Asking for all of the next line took longer than it saved: 1.76 ms and
+/// and of type `A`, and written once, likewise. Prefetching all of the next line took longer than it saved: 1.76 ms and
 /// not 1.16 for softmax of 4 M F32.
 pub(crate) fn map_lines<A: Num>(x: &View, len: usize, out: DType, f: &ByLines<'_, A>) -> Storage {
     let span = Span::row_major(x);

@@ -15,7 +15,7 @@ use crate::{DType, Storage, View, scratch};
 const BYTES: usize = 1 << 19;
 /// Neighbours in a strip at most.
 const WIDEST: usize = 256;
-/// Rows that memory is asked for in advance: they lie further apart than the hardware looks.
+/// Rows that are prefetched: they lie further apart than the hardware looks.
 const AHEAD: usize = 8;
 
 /// Neighbouring lines, one row below the other. Rows consist of whole vectors; what becomes of elements beyond the lines is not

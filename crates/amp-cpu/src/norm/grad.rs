@@ -169,7 +169,7 @@ impl<A: Real> Kernel for Onto<'_, A> {
 /// A row whose elements each have a parameter of their own: `Σ g · normal` and `Σ g` are added to the parameters' sums, and
 /// `to ← rstd (w g - mean(w g) - normal · mean(w g normal))`, without the first mean unless `centred`.
 ///
-/// Two passes over rows that the first one brings into the L1 cache. The next row is asked for a line with each vector: all of
+/// Two passes over rows that the first one brings into the L1 cache. The next row is prefetched, a line with each vector: all of
 /// it at once is waited for (4096 rows of 1024 F32 took two threads of a Xeon 1.35 ms, and take 1.08). More in
 /// `benches/record/findings.md`.
 struct ElementRow<'a, A> {
@@ -224,9 +224,9 @@ impl<A: Real> ElementRow<'_, A> {
         let mut sums = [A::Lanes::<S>::splat(A::ZERO); 2];
         let places = at.step_by(LANES);
         for ((((g, x), w), (dw, db)), at) in g.iter().zip(x).zip(weight).zip(dw.iter_mut().zip(db)).zip(places) {
-            self.next[0].ask(at);
-            self.next[1].ask(at);
-            self.next[2].ask(at);
+            self.next[0].prefetch(at);
+            self.next[1].prefetch(at);
+            self.next[2].prefetch(at);
             let (g, normal) = (A::Lanes::<S>::load(g), (A::Lanes::<S>::load(x) - mean) * rstd);
             g.mul_add(normal, Lanes::load(dw)).store(dw);
             (g + Lanes::load(db)).store(db);

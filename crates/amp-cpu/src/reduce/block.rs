@@ -12,7 +12,7 @@ use crate::simd::{LANES, Lanes, Simd};
 pub(crate) const BLOCK: usize = CHUNK;
 /// Elements from which a block is folded by halves.
 const HALVED: usize = 64;
-/// Elements that are asked for in advance, half as much before each half of a block: the hardware stops at the end of each page,
+/// Elements that are prefetched, half as much before each half of a block: the hardware stops at the end of each page,
 /// which is where blocks end.
 const AHEAD: usize = BLOCK;
 

@@ -112,9 +112,9 @@ pub(super) unsafe fn of_u32(
     to: *mut u32,
     to_stride: usize,
 ) {
-    /// Squares that memory is asked for in advance.
+    /// Squares that are prefetched.
     const AHEAD: usize = 3;
-    /// Bytes between rows that the hardware follows by itself: asking for them, too, was 0.2 µs of a transpose of 512 × 16.
+    /// Bytes between rows that the hardware follows by itself: prefetching them, too, was 0.2 µs of a transpose of 512 × 16.
     const NEAR: usize = 256;
     for row in (0..rows).step_by(16) {
         let count = 16.min(rows - row);

@@ -5,8 +5,8 @@
 //! are taken for each term of their sums, so 27 terms are 28 and not 36.
 //!
 //! On a core of Zen 5, 64 outputs of three channels of 32 by 32 by 3 x 3 take 0.56 of the time that F32 without tiles takes, and
-//! the gradient of the kernels 0.42. Half of what is left of the images is dot products, a quarter rounding. Asking for the
-//! memory of the images before they are computed is 3 % of that, asking for the gradient nothing.
+//! the gradient of the kernels 0.42. Half of what is left of the images is dot products, a quarter rounding. Prefetching the
+//! memory of the images before they are computed is 3 % of that, prefetching the gradient nothing.
 
 mod gather;
 #[cfg(test)]

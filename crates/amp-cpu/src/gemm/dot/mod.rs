@@ -134,7 +134,7 @@ impl Kernel for Rounding<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        /// Pairs of lines that memory is asked for in advance.
+        /// Pairs of lines that are prefetched.
         const AHEAD: usize = 4;
         let rounded = |value: f32| -> u32 {
             let narrow: bf16 = value.converted();

@@ -77,7 +77,7 @@ pub(super) fn given<A: Real>(mean: &View, var: &View, rows: Rows) -> Vec<Statist
 pub(super) struct After<'a> {
     /// Added to the normalised value before it is cut off at 0.
     residual: Option<Span<'a>>,
-    /// Whether it is asked where it was.
+    /// Whether to tell where it was cut off.
     signs: bool,
 }
 

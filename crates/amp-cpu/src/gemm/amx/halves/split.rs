@@ -7,7 +7,7 @@ use crate::simd::{Kernel, Simd};
 use crate::{Slice, SliceMut};
 use half::{bf16, f16};
 
-/// Lines that memory is asked for in advance.
+/// Lines that are prefetched.
 const AHEAD: usize = 12;
 
 /// How lines are split.
