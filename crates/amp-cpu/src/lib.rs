@@ -10,6 +10,7 @@
 //! * **Lanes** are the sixteen elements that a kernel works on at once ([`simd`]), in as many registers as the level needs.
 //! * A **line** is what an operation along an axis works on; lines lie **side by side** where the axis is not the last.
 //! * Images lie as **planes** (NCHW) or with the **channels** of a pixel **together** (NHWC, channels-last).
+//! * What is **turned** is transposed, from one of these orders to the other most of all.
 //! * A product has a **left** and a **right** side (A and B) and a **depth** (K). It is computed by **tiles** of the result, which
 //!   stay in registers (the micro-kernel), from **panels**: vectors of a side that are packed and interleaved, as in BLIS. Left
 //!   sides may also stay **lines**, rows that are not interleaved. A **strip** is as many rows as a tile has, all columns wide; a

@@ -1,4 +1,4 @@
-//! Which source pixels an output pixel gathers.
+//! Which source pixels an output pixel gathers: one description of convolutions and transposed ones, whatever their strides.
 
 use super::Conv2d;
 use std::ops::Range;

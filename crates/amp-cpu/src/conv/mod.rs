@@ -256,7 +256,7 @@ fn sizes(view: &View) -> [usize; 4] {
     std::array::from_fn(|i| view.layout.shape[i])
 }
 
-fn summands<T: Real>(bias: Option<&View>) -> Vec<T> {
+fn loaded_bias<T: Real>(bias: Option<&View>) -> Vec<T> {
     let mut values = vec![T::default(); bias.map_or(0, |bias| bias.layout.count())];
     if let Some(bias) = bias {
         load_all(bias, &mut values);
@@ -305,7 +305,7 @@ fn forward<E: Multiply>(
     let ([images, _, height, width], [outputs, inputs, kh, kw]) = (sizes(x), sizes(w));
     let size = spec.output_size([height, width], [kh, kw]).unwrap_or([0; 2]);
     let weights = loaded::<E>(w);
-    let bias = summands::<E::Sum>(bias);
+    let bias = loaded_bias::<E::Sum>(bias);
     let (per_group, taps) = (outputs / spec.groups, kh * kw);
     let mut result = Storage::unwritten(out, images * outputs * size[0] * size[1]);
     // The sizes of an empty result may be anything: nothing must run once for each of them.
@@ -333,7 +333,7 @@ fn transposed<E: Multiply>(
     gather: Gather<E>,
 ) -> Storage {
     let ([images, channels, height, width], inputs) = (output, sizes(w)[1]);
-    let bias = summands::<E::Sum>(bias);
+    let bias = loaded_bias::<E::Sum>(bias);
     let mut result = Storage::unwritten(out, images * channels * height * width);
     if !result.is_empty() {
         let target = Target::new(&mut result, inputs, channels, [height, width], &bias, order);

@@ -1,4 +1,4 @@
-//! Kernels of a convolution as panels.
+//! Packs the kernels of a convolution into panels.
 
 use super::lattice::Phase;
 use super::tile::{Convolve, Kernel};

@@ -1,4 +1,4 @@
-//! Where the operands of a band lie: found out once for all bands that are alike.
+//! Which pixels the tiles of a band take and where these read: worked out once for all bands that are alike.
 
 use super::lattice::{Band, Lattice, Phase};
 use super::patch::{Class, Patch, Pixel, evenly};
@@ -96,7 +96,7 @@ impl Plan {
 /// The pixels that tiles take in turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrangement {
-    /// Those that read the same taps.
+    /// Those that read the same taps, so that taps outside of the image are left out.
     ByTaps,
     /// Those of rows, whatever they read.
     Plain,

@@ -1,4 +1,4 @@
-//! Images: every pixel sums its patch times the kernel.
+//! Convolutions and transposed ones (gradients with respect to images): every pixel sums its patch times the kernel.
 
 use super::super::images::Images;
 use super::super::lattice::{Band, Lattice};

@@ -1,4 +1,4 @@
-//! Kernels: every place of the patch sums what it reads times the gradient of the pixels.
+//! Gradients with respect to kernels: every place of the patch sums what it reads times the gradient of the pixels.
 
 use super::super::images::Images;
 use super::super::lattice::Lattice;

@@ -1,6 +1,6 @@
-//! Patches for tiles that take steps from anywhere, one tile of pixels after the other: each is multiplied by all kernels that stay
-//! in the L2 cache, and what is summed is rounded while it is in L1. They are read where they lie or, where steps are no whole taps
-//! or pixels do not lie evenly, from lines.
+//! Convolution by tiles whose steps of the depth may lie anywhere (AMX). The patches of one tile of pixels at a time are multiplied
+//! by all kernels that stay in the L2 cache, and their sums are rounded while they are in L1. Patches are read where they lie or,
+//! where a step is no whole tap or pixels do not lie evenly, copied to lines ([`super::super::lines`]).
 //!
 //! On two threads of a Xeon with AMX, 3 x 3 over 128 channels of 16 by 16 (128 images) takes 2.8 ms where a panel of kernels after the
 //! other took 3.1, and 4.6 before that, packed; 256 of 8 by 8, packed until images lay side by side, 2.8 and not 4.2, 512 of 4 by 4 2.8

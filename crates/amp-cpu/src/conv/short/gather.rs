@@ -1,5 +1,5 @@
-//! Images: the same two elements of the patches of neighbouring pixels are interleaved into pairs, which tiles multiply by panels of
-//! outputs.
+//! The convolution itself: the same two elements of the patches of neighbouring pixels are interleaved into pairs, which tiles
+//! multiply by panels of outputs.
 
 use super::super::images::Images;
 use super::super::lanes::{self, Lanes};

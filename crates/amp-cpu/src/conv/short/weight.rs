@@ -1,4 +1,5 @@
-//! Kernels: the patches of neighbouring pixels, as panels of terms, times the gradient of these pixels where they lie.
+//! Its gradient with respect to kernels: the patches of neighbouring pixels, as panels of terms, times the gradient of these
+//! pixels where it lies.
 
 use super::super::direct::in_parts;
 use super::super::images::Images;

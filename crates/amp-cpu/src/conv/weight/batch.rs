@@ -1,4 +1,4 @@
-//! Gradient of a kernel, the images of a pixel one after the other.
+//! Gradient with respect to a kernel, the images of a pixel one after the other.
 //!
 //! A step of AMX sums 32 pixels, of which pairs lie together. Pairs of neighbours in a row are others for every tap, so that each
 //! tap wants them interleaved anew; pairs of images are the same for all. What lies outside of the images is left out as well.

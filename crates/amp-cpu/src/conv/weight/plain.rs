@@ -1,4 +1,4 @@
-//! Gradient of a kernel, image after image.
+//! Gradient with respect to a kernel, image after image.
 
 use super::super::images::Images;
 use super::super::lattice::Band;

@@ -1,4 +1,4 @@
-//! Images of depthwise convolutions: sixteen channels of every pixel sum their patches times their kernels.
+//! Depthwise convolutions and transposed ones: sixteen channels of every pixel sum their patches times their kernels.
 
 use super::super::super::images::Images;
 use super::super::super::lattice::{Band, Lattice};

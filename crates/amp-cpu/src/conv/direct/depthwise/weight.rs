@@ -1,4 +1,5 @@
-//! Kernels of depthwise convolutions: sixteen channels of every tap sum what they read times the gradient of the pixels.
+//! Gradients with respect to kernels of depthwise convolutions: sixteen channels of every tap sum what they read times the
+//! gradient of the pixels.
 
 use super::super::super::images::Images;
 use super::super::super::lattice::Lattice;
