@@ -1,5 +1,5 @@
-//! What passes over memory reads and writes a block of each operand at a time: a few cache lines, widened to the type that is
-//! computed in and rounded from it where they are stored in another.
+//! Passes over memory read and write a block of every operand at a time: a few cache lines of each, widened to the type that is
+//! computed in, and rounded from it, where they are stored in another.
 //!
 //! Widening 4 KiB of one operand, then of the next, and storing as much at the end kept one stream of memory busy at a time, and
 //! each step was dispatched: a sum of 4 M BF16 took a core of Zen 5 0.65 ms that way and takes 0.48. Storing past the caches made

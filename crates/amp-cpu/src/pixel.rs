@@ -1,4 +1,4 @@
-//! Kernels that turn images `[N, C, H, W]` whose channels lie together into such images, a row at a time; the channels of a
+//! Kernels that turn images `[N, C, H, W]` whose channels lie together (NHWC) into such images, a row at a time; the channels of a
 //! pixel are lanes.
 
 use crate::line::{Span, store};

@@ -1,9 +1,8 @@
-//! Where work on operands that do not lie as the result does is cut, and room for what has to be loaded of them.
+//! How work is cut where operands do not lie as the result does (broadcast, strided), and room for what has to be loaded of them.
 //!
-//! Loading each such operand by chunks of 4096 elements, constants too, took 1.6 to 2 times as long as adding two that lie alike: of
-//! 64 K F32 in the second-level cache of a Zen 5, 11 µs a column of 64, 9 µs a row of 1024 or of 64 and 11 µs an outer product.
-//! With rows that are looked up in one call, constants that the operation takes as such, and tiles, it is 6.2, 6.7 and 4.4 µs
-//! (alike: 5.7); rows of one element that are shorter than 128 are loaded still (12 µs at 64).
+//! Loading each such operand by chunks of 4096 elements, constants too, took 1.6 to 2 times as long as adding two that lie alike:
+//! hence rows that are looked up in one call, constants that the operation takes as such, and tiles. More in
+//! `benches/record/findings.md`.
 
 use super::operand::{Chunk, Operand, Place};
 use crate::SliceMut;

@@ -1,4 +1,5 @@
-//! Operands that do not lie as the result does: rows that lie apart, rows of one element, and tiles that come again and again.
+//! Operands that do not lie as the result does (broadcast, strided): rows that lie apart, rows of one element, and tiles that come
+//! again and again.
 
 use crate::convert::Compute;
 use crate::lockstep::Elements;

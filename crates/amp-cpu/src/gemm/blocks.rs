@@ -2,9 +2,8 @@
 //!
 //! What one core has just written is far away from another: on a Xeon with AMX two threads took as long as one for 256³ when each
 //! packed half of the operands for both. So blocks are as few as threads where that lets each pack what it multiplies
-//! ([`Blocks::apart`]), those lines too that another packs as well. Two threads, old over new: 256³ 1.5 in F32, 1.6 in BF16 (then
-//! on one thread), 1.5 in F16; 384³ 1.1 and 1.4; 512 × 1024 by 1024 × 256 1.26 in F32; 2048 × 384 by 384 × 384 1.15 and 2048 × 768
-//! by 768 × 768 1.03 in BF16.
+//! ([`Blocks::apart`]), those lines too that another packs as well: 256³ on two threads takes two thirds of the time. More in
+//! `benches/record/findings.md`.
 
 use super::kernel::{Kernel, Multiply};
 use super::panel::Panel;
@@ -12,7 +11,7 @@ use super::product::Threads;
 use crate::num_threads;
 use std::ops::Range;
 
-/// Most rows and columns of a task's block: its packed operands and its result then fit the L2 cache.
+/// Most rows and columns of a task's block (MC and NC of BLIS): its packed operands and its result then fit the L2 cache.
 const ROWS: usize = 384;
 const COLUMNS: usize = 256;
 /// Most sums of a block that packs its operands itself, where they are kept until it ends.

@@ -1,4 +1,4 @@
-//! Blocks of the depth: after each, the sums of a tile are written, and read again for the next.
+//! Blocks of the depth (KC of BLIS): after each, the sums of a tile are written, and read again for the next.
 
 /// How a depth is cut into blocks.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! A task whose right side stays in the L2 cache: one strip of rows after the other is multiplied by all of it.
 //!
-//! A part of the depth after the other, as [`super::task`] has it, reads and writes the sums of a whole block with each part, and
-//! its right side comes from the L3 cache again for the next rows; AMX is too fast for either, and F32 with AVX-512
-//! ([`super::avx512`]) gains a tenth as well. Here the sums of a strip are all there are. Those of a tile lie together, so that
-//! their rows share no set of the L1 cache, and a tile that ends is rounded while it is there.
+//! Going through the depth part by part, as [`super::task`] does, reads and writes the sums of a whole block with each part, and
+//! the right side comes from the L3 cache again for the next rows. AMX is too fast for either; F32 with AVX-512
+//! ([`super::avx512`]) gains a tenth as well. Here there are only the sums of one strip at a time. Those of a tile lie together,
+//! so that their rows share no set of the L1 cache, and a tile that ends is rounded while it is there.
 //!
 //! Nothing is prefetched: on a Xeon with AMX, prefetching the rows of the result with each tile made 2048 × 384 by
 //! 384 × 1536 a quarter slower and 1024³ 3 %, prefetching those of the left side 10 and 3 %. Tiles wait for lines of the L2 cache
