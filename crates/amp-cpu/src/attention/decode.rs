@@ -46,17 +46,17 @@ fn attend(
     let (queries, keys, width) = (problem.queries, problem.keys, problem.value_width);
     let kept = Kept { values: &Mutex::new(&mut *weights), columns: keys, transposed: false };
     thin::thin::<f32>(&rows_of(problem.q, head), &rows_of(problem.k, head), &kept, threads);
-    let mut totals = [0.0; QUERIES];
+    let mut sums_of_weights = [0.0; QUERIES];
     for (query, row) in weights.chunks_exact_mut(keys.max(1)).enumerate() {
         let (row, rest) = row.split_at_mut(problem.allowed(query, &(0..keys)));
         rest.fill(0.0);
         let scale = problem.mask(head, query, 0, row);
-        let (mut most, mut total) = (f32::NEG_INFINITY, 0.0);
-        dispatch(Exponentials { row, scale, most: &mut most, total: &mut total });
-        let shift = if most == f32::NEG_INFINITY { 0.0 } else { most };
-        totals[query] = total;
+        let (mut max, mut sum) = (f32::NEG_INFINITY, 0.0);
+        dispatch(Exponentials { row, scale, max: &mut max, sum: &mut sum });
+        let shift = if max == f32::NEG_INFINITY { 0.0 } else { max };
+        sums_of_weights[query] = sum;
         // SAFETY: each head has its own queries.
-        unsafe { statistics.store(head * queries + query, 1, &[total.ln() + shift]) };
+        unsafe { statistics.store(head * queries + query, 1, &[sum.ln() + shift]) };
     }
     let shape = Dims::new(&[queries, keys]).expect("two dimensions");
     let view = View { data: Slice::F32(weights), layout: &Layout::contiguous(shape), logical: DType::F32 };
@@ -64,8 +64,8 @@ fn attend(
     let kept = Kept { values: &Mutex::new(&mut *sums), columns: width, transposed: false };
     thin::thin::<f32>(&of_weights, &columns_of(problem.v, head), &kept, threads);
     for (query, row) in sums.chunks_exact_mut(width.max(1)).enumerate() {
-        if totals[query] != 0.0 {
-            dispatch(Scale { row: &mut *row, factor: 1.0 / totals[query] });
+        if sums_of_weights[query] != 0.0 {
+            dispatch(Scale { row: &mut *row, factor: 1.0 / sums_of_weights[query] });
         }
         // SAFETY: as above.
         unsafe { output.store(problem.place(head, query), 1, row) };

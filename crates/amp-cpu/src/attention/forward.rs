@@ -68,7 +68,7 @@ fn attend<E: Attend>(
         scratch::with(height * (KEYS + columns), |buffer: &mut [E::Sum]| {
             let (scores, sums) = buffer.split_at_mut(height * KEYS);
             sums.fill(Default::default());
-            let mut progress = [Progress { most: E::Sum::LEAST, total: E::Sum::ZERO }; QUERIES];
+            let mut states = [OnlineSoftmax { max: E::Sum::LEAST, sum: E::Sum::ZERO }; QUERIES];
             let keys = problem.end_of_keys(queries.end);
             for first in (0..keys).step_by(KEYS) {
                 let count = KEYS.min(keys - first);
@@ -78,11 +78,11 @@ fn attend<E: Attend>(
                 let last = |rows: Range<usize>| problem.allowed(queries.start + rows.end - 1, &block);
                 let packed_queries = Strips { left: packed_queries, lines: problem.in_lines(), right, deep };
                 packed_queries.multiply(&kernel, scores, KEYS, false, &|rows| (0..deep, last(rows)));
-                for ((i, query), Progress { most, total }) in queries.clone().enumerate().zip(&mut progress) {
+                for ((i, query), OnlineSoftmax { max, sum }) in queries.clone().enumerate().zip(&mut states) {
                     let (row, rest) = scores[i * KEYS..][..count].split_at_mut(problem.allowed(query, &block));
                     rest.fill(E::Sum::ZERO);
                     let scale = problem.mask(head, query, first, row);
-                    let factor = dispatch(Exponentials { row, scale, most, total });
+                    let factor = dispatch(Exponentials { row, scale, max, sum });
                     if factor != E::Sum::ONE {
                         dispatch(Scale { row: &mut sums[i * columns..][..columns], factor });
                     }
@@ -93,10 +93,10 @@ fn attend<E: Attend>(
                 let weights = Strips { left, lines: problem.in_lines(), right, deep: depth };
                 weights.multiply(&kernel, sums, columns, true, &|rows| (0..last(rows), columns));
             }
-            for ((i, query), progress) in queries.enumerate().zip(progress) {
+            for ((i, query), state) in queries.enumerate().zip(states) {
                 let at = head * problem.queries + query;
                 let places = [problem.place(head, query), at];
-                progress.store(places, &mut sums[i * columns..][..value_width], outputs);
+                state.store(places, &mut sums[i * columns..][..value_width], outputs);
             }
         });
     });
@@ -104,22 +104,22 @@ fn attend<E: Attend>(
 
 /// The state of an online softmax: the largest score of a query so far, and the sum of the exponentials relative to it.
 #[derive(Clone, Copy)]
-struct Progress<T> {
-    most: T,
-    total: T,
+struct OnlineSoftmax<T> {
+    max: T,
+    sum: T,
 }
 
-impl<T: Real> Progress<T> {
+impl<T: Real> OnlineSoftmax<T> {
     /// Stores a query's result, given the sums, and its statistics.
     ///
     /// Outputs come by reference: copies of them, written and read in pieces of different sizes, waited for all stores before,
     /// a twentieth of the forward pass.
     fn store(self, [place, at]: [usize; 2], sums: &mut [T], [output, statistics]: &[Output; 2]) {
-        if self.total != T::ZERO {
-            dispatch(Scale { row: sums, factor: T::ONE / self.total });
+        if self.sum != T::ZERO {
+            dispatch(Scale { row: sums, factor: T::ONE / self.sum });
         }
-        let shift = if self.most == T::LEAST { T::ZERO } else { self.most };
-        let log = self.total.ln::<crate::simd::Portable>() + shift;
+        let shift = if self.max == T::LEAST { T::ZERO } else { self.max };
+        let log = self.sum.ln::<crate::simd::Portable>() + shift;
         // SAFETY: each block has its own queries.
         unsafe { output.store(place, 1, sums) };
         // SAFETY: as above.

@@ -11,8 +11,8 @@ use crate::simd::{Kernel, LANES, Lanes, Level, Simd};
 pub(super) struct Exponentials<'a, T> {
     pub row: &'a mut [T],
     pub scale: T,
-    pub most: &'a mut T,
-    pub total: &'a mut T,
+    pub max: &'a mut T,
+    pub sum: &'a mut T,
 }
 
 impl<T: Real> Kernel for Exponentials<'_, T> {
@@ -27,11 +27,11 @@ impl<T: Real> Kernel for Exponentials<'_, T> {
         // Lanes that stand for no key repeat the first one, and are left out of the sum. Nothing is written that is read
         // again in other pieces: such reads wait.
         let part = T::Lanes::<S>::load_part(rest, first) * scale;
-        let here = vectors.iter().fold(part, |most, x| most.greater(T::Lanes::<S>::load(x) * scale));
+        let here = vectors.iter().fold(part, |max, x| max.greater(T::Lanes::<S>::load(x) * scale));
         let here = greatest::<S, T>(here);
-        let most = if here <= *self.most { *self.most } else { here };
+        let max = if here <= *self.max { *self.max } else { here };
         // A row without any allowed key stays at -inf; shifting by that would make NaN.
-        let shift = if most == T::LEAST { T::ZERO } else { most };
+        let shift = if max == T::LEAST { T::ZERO } else { max };
         let lanes = T::Lanes::<S>::splat(shift);
         let mut sum = T::Lanes::<S>::splat(T::ZERO);
         for x in vectors {
@@ -44,9 +44,9 @@ impl<T: Real> Kernel for Exponentials<'_, T> {
             e.store_part(rest);
             sum = sum + e.without(u16::MAX << rest.len());
         }
-        let factor = (*self.most - shift).exp::<S>();
-        *self.most = most;
-        *self.total = *self.total * factor + total::<S, T>(sum);
+        let factor = (*self.max - shift).exp::<S>();
+        *self.max = max;
+        *self.sum = *self.sum * factor + total::<S, T>(sum);
         factor
     }
 }
