@@ -16,7 +16,7 @@ mod tests;
 
 use crate::convert::Compute;
 use crate::gemm::dot;
-use crate::gemm::kernel::{Kernel, Multiply};
+use crate::gemm::kernel::{MicroKernel, Multiply};
 use crate::gemm::operand::{Matrix, Operand};
 use crate::load::{computes_in_f64, offset_of, prefetch_range};
 use crate::math::Float;
@@ -119,7 +119,7 @@ impl Attend for bf16 {
 
 /// The sizes of an attention, with its operands.
 struct Problem<'a, E: Attend> {
-    kernel: Kernel<E>,
+    kernel: MicroKernel<E>,
     q: &'a View<'a>,
     k: &'a View<'a>,
     v: &'a View<'a>,

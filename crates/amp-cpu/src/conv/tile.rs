@@ -105,7 +105,7 @@ pub(super) enum Reading<E: Convolve> {
     /// Where it lies.
     Direct(Patches<E>, WeightGrad<E>),
     /// From panels, as matrix products do: for instructions that want whole rows.
-    Packed(gemm::kernel::Kernel<E>),
+    Packed(gemm::kernel::MicroKernel<E>),
 }
 
 impl<E: Convolve> Kernel<E> {
@@ -113,7 +113,7 @@ impl<E: Convolve> Kernel<E> {
     ///
     /// On a Xeon with AMX 384 and 512 are alike over 128 to 512 channels (3 x 3), 768 takes 5 to 15 % more over 512, all of it at once
     /// 15 % over 128.
-    pub(super) fn packed(gemm: gemm::kernel::Kernel<E>) -> Self {
+    pub(super) fn packed(gemm: gemm::kernel::MicroKernel<E>) -> Self {
         let (left, right) = (gemm.left, gemm.right);
         let depth = Cut { usual: 384, longest: 576, step: left.step };
         let reading = Reading::Packed(gemm);

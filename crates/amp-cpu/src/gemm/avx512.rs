@@ -8,7 +8,7 @@
 //! Packed left sides and a block's sums in memory, part after part of the depth, were what stood in the way: hence lines, and a
 //! right side that stays in L2 ([`super::resident`]). More in `benches/record/findings.md`.
 
-use super::kernel::{Finish, Kernel};
+use super::kernel::{Finish, MicroKernel};
 use crate::simd::l2_bytes;
 use std::arch::{asm, x86_64::*};
 
@@ -21,12 +21,12 @@ const STEPS: usize = 4;
 const SIZE: usize = size_of::<f32>();
 
 /// The kernel, for machines with AVX-512.
-pub(super) fn kernel() -> Kernel<f32> {
-    Kernel {
+pub(super) fn kernel() -> MicroKernel<f32> {
+    MicroKernel {
         direct: Some(direct),
         resident: Some(l2_bytes() / 2),
         round: Some(rounded),
-        ..Kernel::single(ROWS, COLUMNS, tile)
+        ..MicroKernel::single(ROWS, COLUMNS, tile)
     }
 }
 

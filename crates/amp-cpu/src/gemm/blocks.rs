@@ -5,7 +5,7 @@
 //! ([`Blocks::apart`]), those lines too that another packs as well: 256³ on two threads takes two thirds of the time. More in
 //! `benches/record/findings.md`.
 
-use super::kernel::{Kernel, Multiply};
+use super::kernel::{MicroKernel, Multiply};
 use super::panel::Panel;
 use super::product::Threads;
 use crate::num_threads;
@@ -39,7 +39,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub(super) fn new<E: Multiply>(
-        kernel: &Kernel<E>,
+        kernel: &MicroKernel<E>,
         by_lines: bool,
         [m, n]: [usize; 2],
         depth: usize,
@@ -62,7 +62,7 @@ impl Blocks {
 
     /// For right sides of which at `most` so many columns stay in the cache.
     fn resident<E: Multiply>(
-        kernel: &Kernel<E>,
+        kernel: &MicroKernel<E>,
         most: usize,
         [m, n]: [usize; 2],
         depth: usize,
@@ -122,7 +122,7 @@ impl Blocks {
 }
 
 /// Columns of a right side that stay in the cache, where the kernel has it so and enough of them do.
-pub(super) fn resident_columns<E: Multiply>(kernel: &Kernel<E>, depth: usize) -> Option<usize> {
+pub(super) fn resident_columns<E: Multiply>(kernel: &MicroKernel<E>, depth: usize) -> Option<usize> {
     let most = kernel.resident?.checked_div(size_of::<E>() * depth)?;
     (most >= LEAST_RESIDENT).then_some(most.min(3 * COLUMNS) / kernel.right.width * kernel.right.width)
 }

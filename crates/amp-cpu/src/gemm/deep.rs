@@ -64,7 +64,7 @@ impl<E: Multiply> Task<'_, E> {
                     for (a, sums) in strips {
                         for (b, c) in right.chunks_exact(long * nr).zip(sums.chunks_exact_mut(mr * nr)) {
                             // SAFETY: `a` and `b` are whole panels (`chunks_exact`) of the same padded depth, `c` has the rows of a
-                            // tile one after the other (`chunks_exact_mut`), a `Kernel` is only made for levels the CPU has, and
+                            // tile one after the other (`chunks_exact_mut`), a `MicroKernel` is only made for levels the CPU has, and
                             // this thread is prepared for it.
                             unsafe { (self.kernel.tile)(long, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), nr, start > 0) }
                         }

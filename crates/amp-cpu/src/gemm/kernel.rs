@@ -94,9 +94,9 @@ pub(crate) type Finishing<E> = unsafe fn(
 pub(crate) type Round<E> =
     unsafe fn(sums: *const <E as Multiply>::Sum, apart: usize, size: [usize; 2], finish: Finish<'_, E>);
 
-/// A tile kernel with its sizes.
+/// A micro-kernel: code for a tile of the product, in the forms that it has, with its sizes.
 #[derive(Clone, Copy)]
-pub(crate) struct Kernel<E: Multiply> {
+pub(crate) struct MicroKernel<E: Multiply> {
     /// Form of the left side: a tile has as many rows as a panel has vectors.
     pub left: Panel,
     /// Form of the right side: a tile has as many columns as a panel has vectors.
@@ -148,13 +148,13 @@ pub(crate) struct Prepared {
     /// What ends it.
     ///
     /// # Safety
-    /// As [`Kernel::leave`].
+    /// As [`MicroKernel::leave`].
     leave: unsafe fn(),
 }
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        // SAFETY: a `Kernel` is only made for levels the CPU has, and this thread has entered.
+        // SAFETY: a `MicroKernel` is only made for levels the CPU has, and this thread has entered.
         unsafe { (self.leave)() }
     }
 }
@@ -162,7 +162,7 @@ impl Drop for Prepared {
 /// For kernels whose registers need no preparation.
 fn nothing() {}
 
-impl<E: Multiply> Kernel<E> {
+impl<E: Multiply> MicroKernel<E> {
     /// A kernel that takes one element of each vector at a time.
     pub(super) fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
         Self::of_panels([mr, nr].map(|width| Panel { width, group: 1, step: 1 }), 256, tile)
@@ -201,7 +201,7 @@ impl<E: Multiply> Kernel<E> {
     /// Prepares this thread for tiles of this kernel, of no other until the result is dropped. Within that, doing so again is
     /// free.
     pub(crate) fn prepared(&self) -> Prepared {
-        // SAFETY: a `Kernel` is only made for levels the CPU has.
+        // SAFETY: a `MicroKernel` is only made for levels the CPU has.
         unsafe { (self.enter)() };
         Prepared { leave: self.leave }
     }
@@ -213,7 +213,7 @@ pub(crate) trait Multiply: Plain {
     type Sum: Full;
 
     /// The kernel of an instruction set, or of the best this machine has if that is less.
-    fn kernel(level: Level) -> Kernel<Self>;
+    fn kernel(level: Level) -> MicroKernel<Self>;
 
     /// Computes `a · bᵀ` row by row into `sink`.
     fn product(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self::Sum>, threads: Threads) {
@@ -257,17 +257,17 @@ macro_rules! full {
             type Sum = $type;
 
             #[cfg(target_arch = "x86_64")]
-            fn kernel(level: Level) -> Kernel<Self> {
+            fn kernel(level: Level) -> MicroKernel<Self> {
                 match level.min(Level::best()) {
-                    Level::Portable => Kernel::single(4, 8, portable::<$type>),
-                    Level::Avx2 => Kernel::single(6, $avx2_columns, x86::$avx2),
+                    Level::Portable => MicroKernel::single(4, 8, portable::<$type>),
+                    Level::Avx2 => MicroKernel::single(6, $avx2_columns, x86::$avx2),
                     _ => $avx512,
                 }
             }
 
             #[cfg(not(target_arch = "x86_64"))]
-            fn kernel(_: Level) -> Kernel<Self> {
-                Kernel::single(4, 8, portable::<$type>)
+            fn kernel(_: Level) -> MicroKernel<Self> {
+                MicroKernel::single(4, 8, portable::<$type>)
             }
 
             fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {
@@ -282,4 +282,4 @@ macro_rules! full {
 }
 
 full!(f32: avx2_f32 16, super::avx512::kernel());
-full!(f64: avx2_f64 8, Kernel::single(12, 16, x86::avx512_f64));
+full!(f64: avx2_f64 8, MicroKernel::single(12, 16, x86::avx512_f64));

@@ -9,7 +9,7 @@
 //! each of them once in each of two forms, then the optimizer writes them anew. More in `benches/record/findings.md`.
 
 use super::blocks::{Blocks, resident_columns};
-use super::kernel::{Finish, Kernel, Multiply};
+use super::kernel::{Finish, MicroKernel, Multiply};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
 use super::task::Task;
@@ -121,7 +121,7 @@ pub(crate) enum Threads {
 
 /// Computes `a · bᵀ` row by row into `sink`, `a` and `b` being lists of vectors of the same length.
 pub(crate) fn product_with<E: Multiply>(
-    kernel: Kernel<E>,
+    kernel: MicroKernel<E>,
     a: &dyn Operand<E>,
     b: &dyn Operand<E>,
     sink: &dyn Sink<E::Sum>,
@@ -191,7 +191,7 @@ fn with_both<E: Plain>(lens: [usize; 2], body: impl FnOnce(&mut [E], &mut [E])) 
 
 /// Multiplies packed panels into a row-major block `stride` wide.
 pub(crate) fn tiles<E: Multiply>(
-    kernel: &Kernel<E>,
+    kernel: &MicroKernel<E>,
     left: &[E],
     right: &[E],
     depth: usize,
@@ -212,7 +212,7 @@ pub(crate) fn tiles<E: Multiply>(
             let c = &mut sums[i * mr * stride + j * nr..];
             assert!(c.len() >= (mr - 1) * stride + nr);
             // SAFETY: `a` and `b` are whole panels (`chunks_exact`), the tile's last row ends inside `c` (asserted),
-            // a `Kernel` is only made for levels the CPU has, and this thread is prepared for it.
+            // a `MicroKernel` is only made for levels the CPU has, and this thread is prepared for it.
             unsafe { (kernel.tile)(depth, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), stride, accumulate) }
         }
     }
@@ -235,7 +235,7 @@ impl<E: Multiply> Strips<'_, E> {
     /// many columns at least that `part` says, given the rows of the strip.
     pub(crate) fn multiply(
         &self,
-        kernel: &Kernel<E>,
+        kernel: &MicroKernel<E>,
         sums: &mut [E::Sum],
         stride: usize,
         accumulate: bool,
@@ -259,7 +259,7 @@ impl<E: Multiply> Strips<'_, E> {
                 let (b, c) = (b[start * nr..].as_ptr(), c.as_mut_ptr());
                 // SAFETY: `left` has `mr` lines or a panel, `b` one, each `deep` elements deep (`chunks_exact`), of which the
                 // part lies inside and needs no padding (asserted: `deep` and both ends are multiples of the step); the
-                // tile's last row ends inside `c` (asserted), a `Kernel` is only made for levels the CPU has, and this thread
+                // tile's last row ends inside `c` (asserted), a `MicroKernel` is only made for levels the CPU has, and this thread
                 // is prepared for it.
                 unsafe {
                     match kernel.direct.filter(|_| self.lines) {

@@ -63,7 +63,7 @@ impl<E: Multiply> Task<'_, E> {
         for (i, (column, b)) in self.columns.clone().step_by(nr).zip(part.right.chunks_exact(depth * nr)).enumerate() {
             let c = &mut sums[if whole { 0 } else { i * mr * nr }..][..mr * nr];
             // SAFETY: `b` is a whole panel (`chunks_exact`), the left side has `mr` lines or a panel as deep (asserted), `c` has
-            // the rows of a tile one after the other (cut to as many elements), a `Kernel` is only made for levels the CPU has, and
+            // the rows of a tile one after the other (cut to as many elements), a `MicroKernel` is only made for levels the CPU has, and
             // this thread is prepared for it.
             unsafe {
                 match direct {
@@ -86,7 +86,7 @@ impl<E: Multiply> Task<'_, E> {
             && let Some(finish) = place.finish(rows.len(), nr)
         {
             // SAFETY: so many rows of sums are there (cut), those of the result are writable ([`Output::rows`]) and this task's
-            // alone ([`Sink`]), and a `Kernel` is only made for levels the CPU has.
+            // alone ([`Sink`]), and a `MicroKernel` is only made for levels the CPU has.
             return unsafe { round(sums.as_ptr(), 0, [rows.len(), 1], finish) };
         }
         let lines = Finished { values: sums, len: nr };

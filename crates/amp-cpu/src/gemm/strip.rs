@@ -5,7 +5,7 @@
 //! rounding behind the tiles, a step of GPT 1.06. The batch's result is then not prefetched ([`super::ahead`]): whole cache lines
 //! are written at once. More in `benches/record/findings.md`.
 
-use super::kernel::{Finish, Finishing, Kernel, Multiply, OfLines, Prepared};
+use super::kernel::{Finish, Finishing, MicroKernel, Multiply, OfLines, Prepared};
 use super::operand::Lines;
 use super::product::Place;
 use crate::output::prefetch;
@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// Cuts rows into strips of a tile's height, the last ones lower where lines are multiplied and that saves some.
 pub(super) fn strips<E: Multiply>(
-    kernel: &Kernel<E>,
+    kernel: &MicroKernel<E>,
     rows: &Range<usize>,
     by_lines: bool,
 ) -> impl Iterator<Item = Range<usize>> {
@@ -70,7 +70,7 @@ impl<E: Multiply> Strip<'_, E> {
             assert!(c.len() >= (rows - 1) * stride + nr && (j + 1) * nr <= stride);
             let (a, b, c) = (elements.as_ptr(), b.as_ptr(), c.as_mut_ptr());
             // SAFETY: as many lines as the tile takes lie inside `elements` (asserted), `b` is a whole panel
-            // (`chunks_exact`) of the same padded depth, the tile's last row ends inside `c` (asserted), a `Kernel` is only
+            // (`chunks_exact`) of the same padded depth, the tile's last row ends inside `c` (asserted), a `MicroKernel` is only
             // made for levels the CPU has, and this thread is prepared for it. Columns up to `stride` (asserted) have their place
             // where sums finish ([`Output::rows`]), which is this thread's alone ([`Sink`]).
             unsafe {

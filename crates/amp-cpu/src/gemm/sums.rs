@@ -6,7 +6,7 @@
 //! to 284 ms and from 236 to 231 ms.
 
 use super::dot;
-use super::kernel::{Kernel as Tiles, Multiply};
+use super::kernel::{MicroKernel, Multiply};
 use super::operand::{Matrix, Operand};
 use super::panel::Panel;
 use super::product::{Threads, product_with};
@@ -35,7 +35,7 @@ pub fn matmul_sums(a: &View, b: &View, out: DType) -> Option<[Storage; 2]> {
     in_panels!(a, b, E => multiply(&E::kernel(Level::current()), a, b, out))
 }
 
-pub(super) fn multiply<E: Grouped>(kernel: &Tiles<E>, a: &View, b: &View, out: DType) -> Option<[Storage; 2]> {
+pub(super) fn multiply<E: Grouped>(kernel: &MicroKernel<E>, a: &View, b: &View, out: DType) -> Option<[Storage; 2]> {
     let problem = Problem::new(a, b);
     let (left, right) = (problem.a, problem.b);
     if is_small(&left, &right) {

@@ -3,7 +3,7 @@
 //! The last part of the depth is multiplied one strip of rows at a time, which is stored while it is in the L1 cache; a
 //! depth of one part alone needs no more room than a strip.
 
-use super::kernel::{Kernel, Multiply, Prepared};
+use super::kernel::{MicroKernel, Multiply, Prepared};
 use super::packed::Packed;
 use super::product::{Sink, tiles};
 use super::strip::{Strip, strips};
@@ -12,7 +12,7 @@ use crate::scratch;
 use std::ops::Range;
 
 pub(super) struct Task<'a, E: Multiply> {
-    pub(super) kernel: &'a Kernel<E>,
+    pub(super) kernel: &'a MicroKernel<E>,
     pub(super) a: &'a Packed<'a, E>,
     pub(super) b: &'a Packed<'a, E>,
     pub(super) rows: Range<usize>,
@@ -37,7 +37,7 @@ pub(super) struct Part<'a, E> {
 
 impl<'a, E: Multiply> Task<'a, E> {
     pub(super) fn new(
-        kernel: &'a Kernel<E>,
+        kernel: &'a MicroKernel<E>,
         [a, b]: [&'a Packed<'a, E>; 2],
         [rows, columns]: [Range<usize>; 2],
         depth: usize,

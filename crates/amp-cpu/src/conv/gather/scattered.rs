@@ -22,7 +22,7 @@ const TOGETHER: usize = 4;
 
 impl<E: Convolve> Part<'_, E> {
     /// Computes a number of panels of outputs at once, one tile of pixels after the other.
-    pub(super) fn scattered(&self, gemm: &gemm::kernel::Kernel<E>, data: &[E]) {
+    pub(super) fn scattered(&self, gemm: &gemm::kernel::MicroKernel<E>, data: &[E]) {
         let tile = gemm.scattered.expect("kernels that take no vectors of pixels take steps from anywhere");
         let Kernel { columns, step, .. } = self.kernel;
         let depth: usize = self.plan.patches.iter().map(|patch| patch.depth.next_multiple_of(step)).sum();

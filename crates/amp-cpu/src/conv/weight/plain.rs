@@ -112,7 +112,7 @@ impl<E: Convolve> Part<'_, E> {
     /// Multiplies each panel of the gradient by the vectors of some pixels, packed for all of them.
     fn packed<'b>(
         &self,
-        gemm: &gemm::kernel::Kernel<E>,
+        gemm: &gemm::kernel::MicroKernel<E>,
         data: &[E],
         pixels: &[usize],
         panels: impl Iterator<Item = (&'b [E], &'b mut [E::Sum])>,

@@ -1,7 +1,7 @@
 //! Whether this process may use AMX, and whether it computes what it should.
 
 use super::super::dot;
-use super::super::kernel::Kernel;
+use super::super::kernel::MicroKernel;
 use super::kernel;
 use crate::gemm::product::tiles;
 use half::bf16;
@@ -107,7 +107,7 @@ pub(super) fn computes_right() -> bool {
     const START: f32 = 5.0;
     let left = |row: usize, d: usize| ((row * 7 + d * 5) % 33) as f32 - 16.0;
     let right = |column: usize, d: usize| ((column * 11 + d * 3) % 29) as f32 - 14.0;
-    let product = |kernel: Kernel<bf16>, accumulate: bool| {
+    let product = |kernel: MicroKernel<bf16>, accumulate: bool| {
         let side = super::SIDE;
         let pack = |panel: super::Panel, value: &dyn Fn(usize, usize) -> f32| {
             let mut packed = vec![bf16::ZERO; panel.len(side, DEPTH)];

@@ -12,7 +12,7 @@
 //! which has at most `2n` results, that is another error of at most `n * 2^-126 * (2 + max|a| + max|b|)`.
 //!
 //! **State.** The registers are a thread's own and exist while its tiles are configured, from the first [`enter`] to the last
-//! [`leave`], for pairs of them may be nested: configuring takes as long as three steps of the depth. [`Kernel::prepared`] is
+//! [`leave`], for pairs of them may be nested: configuring takes as long as three steps of the depth. [`MicroKernel::prepared`] is
 //! the only way to either, and nothing in between calls foreign code.
 //!
 //! **Speed.** `tdpbf16ps` starts every 16 cycles; two tile loads for two of them, a block of 256 terms at a time, leave the
@@ -28,7 +28,7 @@ pub(crate) mod halves;
 mod tests;
 
 use super::cut::Cut;
-use super::kernel::Kernel;
+use super::kernel::MicroKernel;
 use super::panel::Panel;
 use super::product::PER_CYCLE;
 pub(crate) use detect::is_usable;
@@ -50,10 +50,10 @@ const SIDE: usize = 2 * ROWS;
 const RESIDENT: usize = 5 << 18;
 
 /// The kernel, for machines where [`is_usable`].
-pub(crate) fn kernel() -> Kernel<bf16> {
+pub(crate) fn kernel() -> MicroKernel<bf16> {
     let panels = [STEP, 2].map(|group| Panel { width: SIDE, group, step: STEP });
     let depth = Cut { usual: 256, longest: 384, step: STEP };
-    Kernel {
+    MicroKernel {
         pace: 2 * PER_CYCLE,
         depth,
         enter,
@@ -63,7 +63,7 @@ pub(crate) fn kernel() -> Kernel<bf16> {
         leave,
         resident: Some(RESIDENT),
         round: Some(super::dot::x86::rounded),
-        ..Kernel::of_panels(panels, depth.usual, tile)
+        ..MicroKernel::of_panels(panels, depth.usual, tile)
     }
 }
 

@@ -12,7 +12,7 @@
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86;
 
-use super::kernel::{Kernel as Tiles, Multiply, Tile};
+use super::kernel::{MicroKernel, Multiply, Tile};
 use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{Sink, Threads, product_with};
@@ -45,12 +45,12 @@ pub(super) fn multiplies_halves(_: &View<'_>, _: &View<'_>) -> bool {
 impl Multiply for bf16 {
     type Sum = f32;
 
-    fn kernel(level: Level) -> Tiles<Self> {
+    fn kernel(level: Level) -> MicroKernel<Self> {
         match level.min(Level::best()) {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             Level::Amx => super::amx::kernel(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512Bf16 => Tiles {
+            Level::Avx512Bf16 => MicroKernel {
                 direct: Some(x86::direct::<12>),
                 lower: Some(x86::direct::<8>),
                 finishing: [Some(x86::finishing::<12>), Some(x86::finishing::<8>)],
@@ -159,12 +159,12 @@ impl Kernel for Rounding<'_> {
 }
 
 /// The kernel that says what the others compute; runs on every CPU.
-pub(crate) fn portable() -> Tiles<bf16> {
+pub(crate) fn portable() -> MicroKernel<bf16> {
     in_pairs(4, 8, portable_tile)
 }
 
-fn in_pairs(mr: usize, nr: usize, tile: Tile<bf16>) -> Tiles<bf16> {
-    Tiles::of_panels([mr, nr].map(|width| Panel { width, group: 2, step: 2 }), 512, tile)
+fn in_pairs(mr: usize, nr: usize, tile: Tile<bf16>) -> MicroKernel<bf16> {
+    MicroKernel::of_panels([mr, nr].map(|width| Panel { width, group: 2, step: 2 }), 512, tile)
 }
 
 /// # Safety

@@ -4,7 +4,7 @@ use super::super::{kernel, sums};
 use super::*;
 
 /// A product that sums the rows of its left side, if it does, and the same product alone: rows of `a` as columns of memory.
-fn check_sums<E: sums::Grouped>(kernel: &kernel::Kernel<E>, [m, k, n]: [usize; 3], dtype: DType) -> bool {
+fn check_sums<E: sums::Grouped>(kernel: &kernel::MicroKernel<E>, [m, k, n]: [usize; 3], dtype: DType) -> bool {
     let mut random = Random::new(7);
     let (a, b) = (random.tensor(&[k, m], dtype).transposed(0, 1), random.tensor(&[k, n], dtype));
     let sums = |threads| crate::with_num_threads(threads, || sums::multiply(kernel, &a.view(), &b.view(), DType::F32));

@@ -21,7 +21,7 @@ mod split;
 mod tile;
 
 use crate::gemm::cut::Cut;
-use crate::gemm::kernel::Kernel;
+use crate::gemm::kernel::MicroKernel;
 use crate::gemm::operand::{Matrix, Operand};
 use crate::gemm::panel::Panel;
 use crate::gemm::product::{Sink, Threads, product_with};
@@ -56,14 +56,14 @@ pub(crate) fn product(a: &Matrix, b: &Matrix, sink: &dyn Sink<f32>, threads: Thr
 }
 
 /// The kernel for so many terms.
-fn kernel(depth: usize) -> Kernel<bf16> {
+fn kernel(depth: usize) -> MicroKernel<bf16> {
     let cut = Cut { usual: PARTS * STEP * 4, longest: PARTS * STEP * 6, step: PARTS * STEP };
     let (tile, direct) = if depth > SHORT {
         (tile::tile::<false> as _, tile::direct::<false> as _)
     } else {
         (tile::tile::<true> as _, tile::direct::<true> as _)
     };
-    Kernel { depth: cut, tile, direct: Some(direct), scattered: None, streamed: None, ..super::kernel() }
+    MicroKernel { depth: cut, tile, direct: Some(direct), scattered: None, streamed: None, ..super::kernel() }
 }
 
 /// A matrix of F16 as its parts.

@@ -11,7 +11,7 @@ use crate::testing::{Random, Tensor};
 use crate::{DType, with_num_threads};
 use half::bf16;
 
-fn product(kernel: Kernel<bf16>, a: &Tensor, b: &Tensor) -> Tensor {
+fn product(kernel: MicroKernel<bf16>, a: &Tensor, b: &Tensor) -> Tensor {
     emulator::install();
     let problem = Problem::new(&a.view(), &b.view());
     let (rows, columns) = (problem.a.rows, problem.b.rows);
