@@ -166,7 +166,7 @@ fused! { Avx512, lanes::Wide512, 16, widen_16, narrow_16,
 pub(crate) trait Kernel {
     /// What the loop returns.
     type Output;
-    /// No instruction set above this one is worth a copy of the body: see [`Compute::WIDEST`].
+    /// No instruction set above this one is worth a copy of the body: see [`Compute::WIDEST`](crate::convert::Compute::WIDEST).
     const WIDEST: Level = Level::Amx;
 
     /// The body: must be `#[inline(always)]`, or it is compiled without the level's instructions.

@@ -220,7 +220,7 @@ pub(crate) trait Multiply: Plain {
         product_with(Self::kernel(Level::current()), a, b, sink, threads);
     }
 
-    /// [`small`](super::small::small) for operands of this type.
+    /// [`small`] for operands of this type.
     fn small(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self::Sum>) {
         small(a, b, sink);
     }

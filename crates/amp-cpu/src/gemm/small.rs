@@ -18,7 +18,7 @@ use crate::transpose::transpose;
 const VECTORS: usize = 2;
 /// Elements of the left side and multiply-adds at most: larger products are worth a second thread.
 const MOST: [usize; 2] = [1 << 18, 1 << 22];
-/// The same of products that [`thin`] can do: it shares out a depth among the lanes.
+/// The same of products that [`thin`](fn@thin) can do: it shares out a depth among the lanes.
 const MOST_IF_THIN: [usize; 2] = [1 << 15, 1 << 18];
 /// Rows from which on few columns are better done as few rows, with a vector of rows at a time: of 512 rows and one column,
 /// 16 deep, fifteen sixteenths of the work here would be for nothing.

@@ -57,7 +57,7 @@ pub(super) fn multiply<E: Grouped>(kernel: &MicroKernel<E>, a: &View, b: &View, 
 }
 
 /// As [`multiply`], of a product that packs nothing: the left side's columns, which it has in the cache, are read once more. A
-/// pass of [`reduce`](crate::reduce) for the bias was 1 µs of the 9 that the gradients of a layer of 512 × 16 × 16 took.
+/// pass of [`reduce`](fn@crate::reduce) for the bias was 1 µs of the 9 that the gradients of a layer of 512 × 16 × 16 took.
 fn small<E: Grouped>(problem: &Problem, out: DType) -> Option<[Storage; 2]> {
     let Matrix { rows, row_stride, depth_stride, .. } = problem.a;
     if problem.count != 1 || (row_stride, depth_stride) != (1, rows) || !LANES.is_multiple_of(rows) {
