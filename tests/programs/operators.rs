@@ -234,3 +234,52 @@ fn what_a_number_of_unknown_type_is_divided_by_is_widened() -> Result<()> {
     assert_eq!(t.of_tensors(&l, &x)?.to_vec()?, (&t.keys / y)?.to_vec()?);
     Ok(())
 }
+
+/// A matrix of another library, which is moved into its operators.
+struct Matrix(Vec<f64>);
+
+impl Matrix {
+    fn exp(&self) -> Self {
+        Self(self.0.iter().map(|v| v.exp()).collect())
+    }
+}
+
+impl std::ops::Add for Matrix {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.into_iter().zip(other.0).map(|(a, b)| a + b).collect())
+    }
+}
+
+struct Settings {
+    scale: f64,
+    name: String,
+    width: usize,
+    matrix: Matrix,
+}
+
+/// What operations make of fields meets beside an operator; numbers, strings and others' matrices stay what they are.
+#[autocast(f16)]
+fn made_of_fields(lstm: &Lstm, x: &T, set: &Settings) -> Result<T> {
+    let (_, state) = lstm.forward(x)?;
+    let met = (state.h.squeeze(0)? + state.c.squeeze(0)?)?;
+    let (h, c) = (state.h.relu()?, state.c.relu()?);
+    let both = (h * c)?.squeeze(0)?;
+    let scale = set.scale.abs() * set.scale.sqrt();
+    let width = set.width.max(2) - set.width.min(1);
+    let name = set.name.repeat(2) + &set.name.repeat(3);
+    let matrix = set.matrix.exp() + set.matrix.exp();
+    let number = scale + (width + name.len()) as f64 + matrix.0[0];
+    (met + both)? * number
+}
+
+#[test]
+fn what_is_made_of_fields_meets() -> Result<()> {
+    let (lstm, x) = (Lstm::new(4, 4, &Device::cpu())?, random([2, 3, 4])?);
+    let set = Settings { scale: 4.0, name: "ab".into(), width: 5, matrix: Matrix(vec![0.0]) };
+    let (_, state) = lstm.forward(&x.to::<F16>()?)?;
+    let (h, c) = (state.h.to::<F32>()?.squeeze(0)?, state.c.squeeze(0)?);
+    let by_hand = (((&h + &c)? + (h.relu()? * c.relu()?)?)? * (8.0 + 14.0 + 2.0))?;
+    assert_eq!(made_of_fields(&lstm, &x, &set)?.to_vec()?, by_hand.to_vec()?);
+    Ok(())
+}

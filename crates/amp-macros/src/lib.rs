@@ -112,7 +112,7 @@ use proc_macro::TokenStream;
 ///   (`let h: Tensor<F32> = fc.forward(&x)?`), is widened where the type there says F32; it is never narrowed: a function that
 ///   takes the region's precision is given a value of it or `x.to::<F16>()?`, and `let h: Tensor<F16>` asserts that it is one.
 /// - What a field of one's own holds (`g(&self.half)`) is given as it is, and two such fields meet beside an operator where
-///   they are borrowed: `&self.half + &self.wide`.
+///   they are borrowed: `&self.half + &self.wide`. What operations make of them meets anyhow: `self.half.relu()? + self.wide.abs()?`.
 /// - `model.load(..)` is an error in a region where its argument is a string, a variable or a parameter. A call whose argument
 ///   is computed (`path.join("m")`) or a constant is not seen: weights that were narrowed before it are used again behind it.
 /// - The field of a state that a module gave has the region's precision (`state.h` of an `LstmState`): what is F32 does not go

@@ -95,8 +95,10 @@ impl Walker<'_> {
     fn met_unseen(&mut self, expr: &mut Expr, source: &Expr, left: &Value, right: &Value) -> Value {
         let Expr::Binary(binary) = &*expr else { return Value::opaque() };
         let other = left.prec == Prec::Other || right.prec == Prec::Other;
-        // Fields of the user's types may be tensors; references pass unchanged where they are not.
-        if !other && is_reference(&binary.left) && is_reference(&binary.right) {
+        // Fields of the user's types may be tensors; references pass unchanged where they are not, and so does what operations
+        // are called on.
+        let lent = is_reference(&binary.left) && is_reference(&binary.right);
+        if !other && (lent || left.by_name && right.by_name) {
             self.meet_operands(expr, emit::ends(source), left, right);
         }
         match (&left.prec, &right.prec) {
