@@ -49,6 +49,35 @@ fn summed(fc: &Linear, x: &Tensor<F32>) -> Result<[DType; 4]> {
     Ok([dtype(&a), dtype(&b), dtype(&c?), dtype(&d)])
 }
 
+#[autocast(f16)]
+fn summed_wide(layers: &[Linear], x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let narrow = layers.iter().map(|fc| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    let named = narrow.iter().sum::<Result<Tensor<F32>>>()?;
+    let typed: Tensor<F32> = narrow.iter().rev().sum::<Result<Tensor<F32>>>()?;
+    let result: Result<Tensor<F32>> = narrow.clone().into_iter().sum();
+    let fallible = layers.iter().map(|fc| fc.forward(x)).sum::<Result<Result<Tensor<F32>>>>()??;
+    let all = [named, typed, result?, fallible];
+    all.iter().chain(&[summed_at_the_end(layers, x)?]).sum()
+}
+
+#[autocast(f16)]
+fn summed_at_the_end(layers: &[Linear], x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let narrow = layers.iter().map(|fc| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    narrow.iter().sum()
+}
+
+#[test]
+fn lists_are_summed_in_f32_where_that_is_written() -> Result<()> {
+    let layers = (0..3).map(|_| Linear::new(4, 4, &Device::cpu())).collect::<Result<Vec<_>>>()?;
+    let x = Tensor::randn([4, 4], &Device::cpu())?;
+    let parts = layers.iter().map(|fc| fc.forward(&x.to::<F16>()?)?.to::<F32>()).collect::<Result<Vec<_>>>()?;
+    let (once, back): (Result<Tensor<F32>>, Result<Tensor<F32>>) = (parts.iter().sum(), parts.iter().rev().sum());
+    let once = once?;
+    let by_hand = [once.clone(), back?, once.clone(), once.clone(), once].iter().sum::<Result<Tensor<F32>>>()?;
+    assert_eq!(summed_wide(&layers, &x)?.to_vec()?, by_hand.to_vec()?);
+    Ok(())
+}
+
 #[test]
 fn lists_are_summed_in_their_precision() -> Result<()> {
     let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, Tensor::randn([4, 4], &Device::cpu())?);

@@ -24,6 +24,7 @@ mod lend;
 mod literal;
 mod probe;
 mod receiver;
+mod summand;
 mod tally;
 mod token;
 pub mod training;
@@ -47,6 +48,7 @@ pub use probe::{
     Probe, answered, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token, writer,
 };
 pub use receiver::{ASKING, MISSING, Missing, absent, found, never};
+pub use summand::{Summand, summands};
 pub use tally::{More, Zero, sum, tally};
 pub use token::{Keep, Pair, Quotient, TO_BF16, TO_F16, TO_F32, Through, To, pair, quotient, region, through, to};
 pub use typed::{OfF32, of_f32};

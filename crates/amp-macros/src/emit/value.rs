@@ -33,6 +33,12 @@ pub(crate) fn of_f32(expr: Expr) -> Expr {
     enclosed(called(&quote_spanned!(whole.0=> __amp::of_f32), quote!(#expr), whole.1), whole)
 }
 
+/// An iterator over what is summed, in F32.
+pub(crate) fn summands(elements: Expr) -> Expr {
+    let whole = ends(&elements);
+    enclosed(called(&quote_spanned!(whole.0=> __amp::summands), quote!(#elements), whole.1), whole)
+}
+
 /// A value for a place whose type decides whether it is widened; what was there may have moved into the value.
 pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(ends(&expr).0);

@@ -206,12 +206,13 @@ pub(super) fn before(name: &str, expect: Expect) -> Option<Expect> {
     }
 }
 
-/// Whether an iterator is collected, by the last of its methods.
+/// Whether an iterator is collected, or summed, by the last of its methods.
 pub(super) fn collects(expr: &Expr) -> bool {
     match expr {
         Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => collects(&call.receiver),
         Expr::MethodCall(call) => {
-            ["collect", "try_collect", "unzip"].iter().chain(CONVERTING).any(|name| call.method == name)
+            let sums = call.method == "sum" && call.args.is_empty();
+            sums || ["collect", "try_collect", "unzip"].iter().chain(CONVERTING).any(|name| call.method == name)
         }
         Expr::Call(call) => call.args.len() == 1 && is_list(&call.args[0]) && makes_of_list(&call.func),
         Expr::Try(inner) => collects(&inner.expr),

@@ -36,6 +36,7 @@ mod protocol;
 mod receiver;
 mod shared;
 mod statement;
+mod sums;
 mod tail;
 mod tuples;
 mod unlisted;

@@ -129,6 +129,9 @@ impl Walker<'_> {
         if matches!(collected, Some(Expect::Prec(Prec::F32))) && (CONVERTING.contains(&name) || name == "into_iter") {
             self.widen_held(&mut call.receiver, &mut value);
         }
+        if name == "sum" {
+            self.widen_summands(&mut call.receiver, &mut value, collected.as_ref());
+        }
         let fills = FILLING.contains(&name);
         // One's own may take several.
         let extends = EXTENDING.contains(&name) && call.args.len() == 1;
@@ -161,9 +164,9 @@ impl Walker<'_> {
         }
     }
 
-    /// What the type that a collection is written with, `collect::<Vec<Tensor<F32>>>()`, expects of its elements.
+    /// What the type that a collection or a sum is written with, `collect::<Vec<Tensor<F32>>>()`, expects of its elements.
     fn named_container(&self, call: &ExprMethodCall, name: &str) -> Option<Expect> {
-        let written = call.turbofish.as_ref().filter(|_| matches!(name, "collect" | "try_collect"))?;
+        let written = call.turbofish.as_ref().filter(|_| matches!(name, "collect" | "try_collect" | "sum"))?;
         let GenericArgument::Type(ty) = written.args.first()? else { return None };
         Some(Expect::of_type(ty, self.cx.param.as_deref())).filter(Expect::wants_f32)
     }

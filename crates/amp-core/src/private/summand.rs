@@ -1,0 +1,39 @@
+//! What an iterator gives to be summed where the sum is one of F32.
+
+use super::{TO_F32, cast, recast};
+use crate::precision::{AutocastPrecision, F32};
+use crate::tensor::Tensor;
+
+/// A tensor, a reference to one, or the result that either is in.
+pub trait Summand {
+    /// It in F32.
+    type Widened;
+    /// Widens it.
+    fn widened(self) -> Self::Widened;
+}
+
+impl<P: AutocastPrecision> Summand for Tensor<P> {
+    type Widened = Tensor<F32>;
+    fn widened(self) -> Tensor<F32> {
+        recast(self, TO_F32)
+    }
+}
+
+impl<P: AutocastPrecision> Summand for &Tensor<P> {
+    type Widened = Tensor<F32>;
+    fn widened(self) -> Tensor<F32> {
+        cast(self, TO_F32)
+    }
+}
+
+impl<T: Summand, E> Summand for Result<T, E> {
+    type Widened = Result<T::Widened, E>;
+    fn widened(self) -> Self::Widened {
+        self.map(T::widened)
+    }
+}
+
+/// An iterator whose elements are widened as they are summed.
+pub fn summands<I: Iterator<Item: Summand>>(elements: I) -> impl Iterator<Item = <I::Item as Summand>::Widened> {
+    elements.map(I::Item::widened)
+}
