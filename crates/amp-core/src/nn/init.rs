@@ -4,8 +4,9 @@ use crate::param::Parameter;
 use crate::precision::{F32, F64};
 use crate::shape::IntoShape;
 use crate::tensor::Tensor;
-use crate::{Device, Error, Result};
+use crate::{Device, Error, Result, random};
 use amp_cpu::Dims;
+use std::f64::consts::SQRT_2;
 
 /// Uniform values of `[-bound, bound)`.
 pub fn uniform(shape: impl IntoShape, bound: f64, device: &Device) -> Result<Parameter> {
@@ -24,19 +25,58 @@ pub fn normal(shape: impl IntoShape, mean: f64, std: f64, device: &Device) -> Re
     Parameter::new(&Tensor::normal(shape, mean, std, device)?)
 }
 
+/// Normal values without those outside of `[low, high]` (`trunc_normal_`, whose `a` and `b` are -2 and 2), which are values
+/// themselves and no multiples of `std`. Drawn in F64.
+///
+/// # Errors
+/// [`Error::Argument`] unless `std` is above 0 and `high` above `low`, and `mean` and `std` are finite.
+#[doc(alias = "trunc_normal_")]
+pub fn trunc_normal(
+    shape: impl IntoShape,
+    mean: f64,
+    std: f64,
+    (low, high): (f64, f64),
+    device: &Device,
+) -> Result<Parameter> {
+    const OP: &str = "trunc_normal";
+    let shape = shape.into_shape(OP)?;
+    random::check_normal(OP, mean, std)?;
+    if std == 0.0 {
+        return Err(Error::argument(OP, "std", "above 0", std));
+    }
+    let ascending = low < high;
+    if !ascending {
+        return Err(Error::argument(OP, "high", format!("above low = {low}"), high));
+    }
+    let ends = Tensor::<F64>::from_slice(&[low, high], [2], device)?;
+    let ends = ((ends - mean)? / (std * SQRT_2))?.erf()?.to_vec()?;
+    let drawn = Tensor::<F64>::uniform(shape, ends[0], ends[1], device)?.erfinv()?;
+    Parameter::new(&((drawn * (std * SQRT_2))? + mean)?.clamp(low, high)?.to::<F32>()?)
+}
+
 /// Uniform values of `±sqrt(6 / (fan_in + fan_out))` (`xavier_uniform_`).
+#[doc(alias = "xavier_uniform_")]
 pub fn xavier_uniform(shape: impl IntoShape, fan_in: usize, fan_out: usize, device: &Device) -> Result<Parameter> {
     let fans = fan_in.saturating_add(fan_out).max(1);
     uniform(shape, (6.0 / fans as f64).sqrt(), device)
 }
 
+/// Uniform values of `±sqrt(6 / fan)`, for weights that a relu follows (`kaiming_uniform_` with `a = 0`); `fan` is the number
+/// of inputs, or of outputs with `mode="fan_out"`. With `a = sqrt(5)` it is [`fan_in`].
+#[doc(alias = "kaiming_uniform_")]
+pub fn kaiming_uniform(shape: impl IntoShape, fan: usize, device: &Device) -> Result<Parameter> {
+    xavier_uniform(shape, fan, 0, device)
+}
+
 /// Normal values with deviation `sqrt(2 / fan)`, for weights that a relu follows (`kaiming_normal_`); `fan` is the number of
 /// inputs, or of outputs with `mode="fan_out"`.
+#[doc(alias = "kaiming_normal_")]
 pub fn kaiming_normal(shape: impl IntoShape, fan: usize, device: &Device) -> Result<Parameter> {
     normal(shape, 0.0, (2.0 / fan.max(1) as f64).sqrt(), device)
 }
 
 /// Normal values with deviation `sqrt(2 / (fan_in + fan_out))` (`xavier_normal_`).
+#[doc(alias = "xavier_normal_")]
 pub fn xavier_normal(shape: impl IntoShape, fan_in: usize, fan_out: usize, device: &Device) -> Result<Parameter> {
     kaiming_normal(shape, fan_in.saturating_add(fan_out), device)
 }
@@ -109,6 +149,34 @@ mod tests {
         ] {
             // Six times what 60000 draws leave uncertain.
             assert!((found / expected - 1.0).abs() < 6.0 / (2.0 * 60000f64).sqrt(), "{found} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn uniform_weights_have_the_bound_of_their_fan() {
+        let values = kaiming_uniform([200, 100], 24, &Device::cpu()).unwrap().to_vec().unwrap();
+        let largest = values.iter().fold(0.0f32, |all, v| all.max(v.abs()));
+        // The largest of 20000 draws is further below the bound once in 10^8 times.
+        assert!(largest <= 0.5 && largest > 0.4995, "{largest}");
+    }
+
+    #[test]
+    fn truncated_weights_lie_within_their_range_as_normal_ones_do() {
+        let d = Device::cpu();
+        let w = trunc_normal([300, 200], 1.0, 2.0, (-1.0, 3.0), &d).unwrap().tensor();
+        assert!(w.ge(-1.0).unwrap().all([], false).unwrap().item().unwrap());
+        assert!(w.le(3.0).unwrap().all([], false).unwrap().item().unwrap());
+        // Cut one deviation from the mean, a variance of 1 becomes 1 - 2 phi(1) / (Phi(1) - Phi(-1)).
+        let std = 2.0 * (1.0f64 - 2.0 * 0.241_970_724_5 / 0.682_689_492_1).sqrt();
+        let found = (w.mean_all().unwrap().item().unwrap(), w.std([0, 1], false).unwrap().item().unwrap());
+        // Six times what 60000 draws leave uncertain.
+        assert!((f64::from(found.0) - 1.0).abs() < 6.0 * std / 60000f64.sqrt(), "{found:?}");
+        assert!((f64::from(found.1) / std - 1.0).abs() < 6.0 / (2.0 * 60000f64).sqrt(), "{found:?}");
+
+        let all = trunc_normal([50], 0.0, 1.0, (f64::NEG_INFINITY, f64::INFINITY), &d).unwrap().tensor();
+        assert!(all.isfinite().unwrap().all([], false).unwrap().item().unwrap());
+        for (std, range) in [(0.0, (-2.0, 2.0)), (-1.0, (-2.0, 2.0)), (1.0, (2.0, 2.0)), (1.0, (f64::NAN, 2.0))] {
+            assert!(trunc_normal([2], 0.0, std, range, &d).is_err(), "{std}, {range:?}");
         }
     }
 

@@ -18,6 +18,7 @@ schedule! {
 }
 
 /// Half cosines from the full learning rate downwards, one after the other (`CosineAnnealingWarmRestarts`).
+#[doc(alias = "CosineAnnealingWarmRestarts")]
 #[derive(Clone, Debug)]
 pub struct CosineRestarts {
     period: u64,

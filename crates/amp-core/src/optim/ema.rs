@@ -29,6 +29,7 @@ use amp_cpu::DType;
 /// assert_eq!(w.to_vec()?, [-1.0]);
 /// # Ok::<_, amp_core::Error>(())
 /// ```
+#[doc(alias = "AveragedModel")]
 #[derive(Debug)]
 pub struct Ema {
     parameters: Vec<Parameter>,

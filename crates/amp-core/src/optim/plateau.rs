@@ -18,6 +18,7 @@ use crate::{Error, Result};
 /// assert_eq!(opt.learning_rate(), 0.05);
 /// # Ok::<_, amp_core::Error>(())
 /// ```
+#[doc(alias = "ReduceLROnPlateau")]
 #[derive(Clone, Debug)]
 pub struct ReduceOnPlateau {
     gamma: f64,

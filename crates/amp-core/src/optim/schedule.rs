@@ -115,6 +115,7 @@ schedule! {
 
 /// Multiplies the learning rate by `gamma` every so many steps (`torch.optim.lr_scheduler.StepLR`); after every one, this
 /// is `ExponentialLR`.
+#[doc(alias = "ExponentialLR")]
 #[derive(Clone, Debug)]
 pub struct StepLr {
     every: u64,
@@ -180,6 +181,7 @@ impl<F> fmt::Debug for LambdaLr<F> {
 }
 
 /// Half a cosine from the full learning rate to a fraction of it (`CosineAnnealingLR`).
+#[doc(alias = "CosineAnnealingLR")]
 #[derive(Clone, Debug)]
 pub struct CosineLr {
     total: u64,
@@ -201,6 +203,7 @@ impl CosineLr {
 }
 
 /// Rises linearly to the full learning rate (`LinearLR`): step number `n`, counted from 1, runs at `n / over` of it.
+#[doc(alias = "LinearLR")]
 #[derive(Clone, Debug)]
 pub struct LinearWarmup {
     over: u64,
@@ -219,6 +222,7 @@ impl LinearWarmup {
 /// Rises by a cosine to the full learning rate and falls far below the start (`OneCycleLR`).
 ///
 /// The optimizer's learning rate is the peak. Its momentum stays as it is (`cycle_momentum=False`).
+#[doc(alias = "OneCycleLR")]
 #[derive(Clone, Debug)]
 pub struct OneCycle {
     total: u64,
