@@ -200,3 +200,36 @@ fn what_only_types_tell_apart_joins_at_f32() -> Result<()> {
     assert_eq!(sum.to_vec()?, (given.relu()? + given.exp()?)?.to_vec()?);
     Ok(())
 }
+
+#[autocast(f16)]
+fn arrays(l: &Linear, x: &T) -> Result<[T; 3]> {
+    let pair: [T; 2] = [l.forward(x)?, l.forward(x)?];
+    let mixed: [T; 2] = [l.forward(x)?, x.clone()];
+    let options: [Option<T>; 2] = [Some(l.forward(x)?), None];
+    let [one, two] = &pair;
+    let [Some(three), None] = &options else { return Ok([one.clone(), two.clone(), x.clone()]) };
+    let numbers: [usize; 2] = [one.rank(), 1];
+    let scale = (numbers[0] / numbers[1]) as f64;
+    Ok([(one + &mixed[0])?, (two * scale)?, (three + &mixed[1])?])
+}
+
+#[autocast(f16)]
+fn made_before(l: &Linear, x: &T) -> Result<(T, [T; 2])> {
+    let made = [l.forward(x)?, l.forward(x)?.relu()?];
+    Ok((l.forward(x)?, made))
+}
+
+#[test]
+fn arrays_hold_f32_by_another_name() -> Result<()> {
+    let (l, x) = (Linear::new(4, 4, &Device::cpu())?, random([2, 4])?);
+    let h = l.forward(&x.to::<F16>()?)?.to::<F32>()?;
+    let [a, b, c] = arrays(&l, &x)?;
+    for (found, expected) in [(a, (&h + &h)?), (b, (&h * 2.0)?), (c, (&h + &x)?)] {
+        assert_eq!(found.to_vec()?, expected.to_vec()?);
+    }
+    let (first, [second, third]) = made_before(&l, &x)?;
+    for (found, expected) in [(first, &h), (second, &h), (third, &h.relu()?)] {
+        assert_eq!(found.to_vec()?, expected.to_vec()?);
+    }
+    Ok(())
+}
