@@ -98,7 +98,7 @@ pub mod __private {
 pub mod prelude {
     pub use amp_core::{
         AutocastPrecision, BF16, Bool, Device, Element, Error, F16, F32, F64, Fill, Float, FullRange, GradScaler,
-        Gradients, HalfPrecision, I64, Module, Optimizer, Parameter, Result, Step, Tensor, U8, no_grad,
+        Gradients, HalfPrecision, I64, IntegerSums, Module, Optimizer, Parameter, Result, Step, Tensor, U8, no_grad,
         optim::Schedule,
     };
     pub use amp_macros::{Module, amp_op, amp_policy, amp_region, autocast};

@@ -42,7 +42,7 @@ pub use nn::Module;
 pub use ops::functional;
 pub use ops::{
     AttentionOptions, BagMode, BatchStatistics, ConvOptions, CrossEntropy, Fill, GridMode, GridOptions, GridPadding,
-    IntoExtent, LossReduction, Margin, Operand, Part, PoolOptions, ScatterReduce, Sections, TripletMargin,
+    IntegerSums, IntoExtent, LossReduction, Margin, Operand, Part, PoolOptions, ScatterReduce, Sections, TripletMargin,
 };
 pub use optim::{Optimizer, Step};
 pub use param::Parameter;

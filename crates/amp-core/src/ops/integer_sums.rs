@@ -8,24 +8,39 @@ use crate::tensor::Tensor;
 use crate::{Result, shape};
 use amp_cpu::{DType, Reduce, Scan};
 
-macro_rules! counts {
-    ($($precision:ident: $sum:literal, $cumsum:literal;)*) => { $(
-        impl Tensor<$precision> {
-            #[doc = $sum]
-            ///
-            /// Over `axes` (all when none are given), which stay with size 1 if `keep`. Sums are exact, and wrap around.
-            pub fn sum(&self, axes: impl Axes, keep: bool) -> Result<Tensor<I64>> {
+/// Sums of I64, U8 and Bool, as I64 (`torch.sum`, `torch.cumsum`): exact; beyond 64 bits they wrap around.
+///
+/// ```
+/// use amp_core::{Bool, Device, IntegerSums, Tensor};
+///
+/// let found = Tensor::<Bool>::from_vec(vec![true, false, true], [3], &Device::cpu())?;
+/// assert_eq!(found.sum_all()?.item()?, 2);
+/// # Ok::<_, amp_core::Error>(())
+/// ```
+///
+/// A trait, so that a tensor whose precision is not known yet has the one `sum` of floating-point tensors.
+pub trait IntegerSums {
+    /// Sum over `axes` (all when none are given), which stay with size 1 if `keep`: of Bool, how many elements are true.
+    fn sum(&self, axes: impl Axes, keep: bool) -> Result<Tensor<I64>>;
+
+    /// [`sum`](Self::sum) of all elements, as a tensor of no dimensions.
+    fn sum_all(&self) -> Result<Tensor<I64>> {
+        self.sum([], false)
+    }
+
+    /// Running sum along `axis`.
+    fn cumsum(&self, axis: isize) -> Result<Tensor<I64>>;
+}
+
+macro_rules! integer_sums {
+    ($($precision:ty),*) => { $(
+        impl IntegerSums for Tensor<$precision> {
+            fn sum(&self, axes: impl Axes, keep: bool) -> Result<Tensor<I64>> {
                 let axes = shape::axes("sum", axes.as_axes(), self.rank())?;
                 Tensor::from_raw(reduce(Reduce::Sum, &self.raw, &axes, DType::I64)?).drop_axes(&axes, keep)
             }
 
-            /// [`sum`](Self::sum) of all elements, as a tensor of no dimensions.
-            pub fn sum_all(&self) -> Result<Tensor<I64>> {
-                self.sum([], false)
-            }
-
-            #[doc = $cumsum]
-            pub fn cumsum(&self, axis: isize) -> Result<Tensor<I64>> {
+            fn cumsum(&self, axis: isize) -> Result<Tensor<I64>> {
                 if let Some(line) = self.line(axis)? {
                     return line.cumsum(0)?.reshape(());
                 }
@@ -36,14 +51,11 @@ macro_rules! counts {
         }
     )* };
 }
-counts! {
-    I64: "Sum of integers (`torch.sum`).", "Running sum along `axis` (`torch.cumsum`).";
-    U8: "Sum of bytes, as I64 (`torch.sum`).", "Running sum along `axis`, as I64 (`torch.cumsum`).";
-    Bool: "How many elements are true (`torch.sum`).", "How many elements are true so far along `axis` (`torch.cumsum`).";
-}
+integer_sums!(I64, U8, Bool);
 
 #[cfg(test)]
 mod tests {
+    use super::IntegerSums;
     use crate::{Bool, Device, F32, I64, Result, Tensor, U8};
 
     #[test]
@@ -55,6 +67,15 @@ mod tests {
         assert_eq!(right.unsqueeze(0)?.sum(-1, true)?.to_vec()?, [2]);
         assert_eq!(right.cumsum(0)?.to_vec()?, [1, 1, 2]);
         assert_eq!(labels.one_hot(3)?.sum(0, false)?.to_vec()?, [2, 1, 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_precision_that_is_found_later_is_no_integer() -> Result<()> {
+        let x = Tensor::full([2, 3], 0.5, &Device::cpu())?;
+        let sums = x.sum(1, false)?;
+        let _: &Tensor<F32> = &x;
+        assert_eq!((sums.to_vec()?, x.sum_all()?.item()?), (vec![1.5; 2], 3.0));
         Ok(())
     }
 
