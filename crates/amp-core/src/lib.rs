@@ -33,8 +33,8 @@ pub mod train;
 
 pub use amp_cpu::{DType, Dims, num_threads, set_num_threads, with_num_threads};
 pub use autograd::{
-    Culprit, Differentiable, GradCheck, Gradients, IsUnscaled, SavedBytes, ScaleState, Scaled, Unscaled, checkpoint,
-    diagnose, grad_enabled, gradcheck, no_grad, saved_bytes,
+    Culprit, Differentiable, GradCheck, Gradients, IsScaled, IsUnscaled, SavedBytes, ScaleState, Scaled, Unscaled,
+    checkpoint, diagnose, grad_enabled, gradcheck, no_grad, saved_bytes,
 };
 pub use device::Device;
 pub use error::{Error, Mismatch, Result};

@@ -41,6 +41,6 @@ pub(crate) use rows::{Rows, Which};
 pub(crate) use saved::{Applied, Origin, Saved, SavedInput, SavedSigns, note_origin};
 pub use saved::{SavedBytes, saved_bytes};
 pub(crate) use scale_state::ScaleTag;
-pub use scale_state::{IsUnscaled, ScaleState, Scaled, Unscaled};
+pub use scale_state::{IsScaled, IsUnscaled, ScaleState, Scaled, Unscaled};
 pub use watch::{Culprit, diagnose};
 pub(crate) use watch::{Watch, on as watching};

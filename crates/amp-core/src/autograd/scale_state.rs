@@ -28,6 +28,24 @@ impl IsUnscaled for Unscaled {
     }
 }
 
+/// Bound of [`GradScaler::unscale`](crate::GradScaler::unscale), under which the error can say what is wrong.
+#[diagnostic::on_unimplemented(
+    message = "these gradients are not multiplied by a loss scale",
+    label = "unscaled before, or never scaled",
+    note = "unscale once, after all micro-batches were added; gradients of a loss that no scaler scaled need no unscaling"
+)]
+pub trait IsScaled: ScaleState + Sized {
+    /// Always the same gradients: there is one implementation.
+    #[doc(hidden)]
+    fn scaled(grads: Gradients<Self>) -> Gradients<Scaled>;
+}
+
+impl IsScaled for Scaled {
+    fn scaled(grads: Gradients<Self>) -> Gradients<Scaled> {
+        grads
+    }
+}
+
 /// [`Scaled`] or [`Unscaled`].
 pub trait ScaleState: 'static {
     /// Whether a loss scale is still in the values.

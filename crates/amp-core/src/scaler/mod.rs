@@ -17,7 +17,7 @@ pub use loss::{LossPrecision, ScaledLoss};
 pub use state::ScalerState;
 pub use step::StepGradients;
 
-use crate::autograd::{Checked, Gradients, ScaleTag, Scaled, Unscaled, Watch, next_id};
+use crate::autograd::{Checked, Gradients, IsScaled, ScaleTag, Scaled, Unscaled, Watch, next_id};
 use crate::backend::Buffer;
 use crate::locks::{lock, unlocked};
 use crate::optim::{Optimizer, Step, describe};
@@ -162,8 +162,8 @@ impl GradScaler {
     ///
     /// # Errors
     /// [`Error::ForeignGradients`] when another scaler scaled them.
-    pub fn unscale(&mut self, grads: Gradients<Scaled>) -> Result<Gradients<Unscaled>> {
-        self.unscaled("unscale", grads)
+    pub fn unscale<S: IsScaled>(&mut self, grads: Gradients<S>) -> Result<Gradients<Unscaled>> {
+        self.unscaled("unscale", S::scaled(grads))
     }
 
     fn unscaled(&mut self, op: &'static str, grads: Gradients<Scaled>) -> Result<Gradients<Unscaled>> {
