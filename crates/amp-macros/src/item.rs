@@ -7,8 +7,9 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
+use syn::token::Brace;
 use syn::{
-    Attribute, Error, Expr, Ident, Result, ReturnType, Signature, Token, Type, TypeParamBound, Visibility,
+    Attribute, Error, Expr, Ident, LitStr, Result, ReturnType, Signature, Token, Type, TypeParamBound, Visibility,
     WherePredicate,
 };
 
@@ -94,9 +95,17 @@ fn other_item(input: ParseStream) -> Option<&'static str> {
         "unsafe" if ahead.peek(Token![impl]) => "an impl block",
         "unsafe" if ahead.peek(Token![trait]) => "a trait",
         "extern" if ahead.peek(Token![crate]) => "an import",
+        "extern" if opens_block(&ahead) => "an extern block",
+        "unsafe" if ahead.parse::<Token![extern]>().is_ok() && opens_block(&ahead) => "an extern block",
         _ => return None,
     };
     Some(kind)
+}
+
+/// Whether what follows `extern`, but for the name of an ABI, is a block of declarations.
+fn opens_block(behind: ParseStream) -> bool {
+    let ahead = behind.fork();
+    ahead.parse::<Option<LitStr>>().is_ok() && ahead.peek(Brace)
 }
 
 impl Function {

@@ -7,7 +7,11 @@ use quote::{format_ident, quote};
 use std::hash::{Hash, Hasher};
 use syn::parse::{ParseBuffer, ParseStream, Parser};
 use syn::punctuated::Punctuated;
+use syn::token::Brace;
 use syn::{Attribute, Ident, Result, Token, Visibility, braced, bracketed};
+
+/// What a policy looks like.
+const EXAMPLE: &str = "write `amp_policy! { pub name { full: [op] } }`";
 
 /// Expands the macro.
 pub(crate) fn amp_policy(input: TokenStream) -> TokenStream {
@@ -17,9 +21,10 @@ pub(crate) fn amp_policy(input: TokenStream) -> TokenStream {
 fn parse(input: ParseStream) -> Result<TokenStream> {
     let attrs = input.call(Attribute::parse_outer)?;
     let vis: Visibility = input.parse()?;
-    let name: Ident = input.parse().map_err(|error| {
-        at(error.span(), "a policy needs a name", "write `amp_policy! { pub name { full: [op] } }`")
-    })?;
+    let name: Ident = input.parse().map_err(|error| at(error.span(), "a policy needs a name", EXAMPLE))?;
+    if !input.peek(Brace) {
+        return Err(at(input.span(), "the rules of a policy stand in braces behind its name", EXAMPLE));
+    }
     let content;
     braced!(content in input);
     let body = content.fork().parse::<TokenStream>()?;
