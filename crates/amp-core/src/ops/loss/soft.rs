@@ -42,7 +42,7 @@ impl<P: Float> Tensor<P> {
     /// probability is 0.
     ///
     /// # Errors
-    /// [`Error::Shape`] unless logits and probabilities have one shape.
+    /// [`Error::Shape`](crate::Error::Shape) unless logits and probabilities have one shape.
     #[track_caller]
     pub fn soft_cross_entropy<Q: Element>(&self, target: &Tensor<Q>) -> Result<Self>
     where
