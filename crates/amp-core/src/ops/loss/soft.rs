@@ -19,7 +19,7 @@ full_range! {
 
 const OP: &str = "soft_cross_entropy";
 
-/// `-Σ weight * target * log_softmax(scores)` along `axis`, which goes.
+/// `-Σ weight * target * log_softmax(scores)` along `axis`, which stays with size 1.
 #[track_caller]
 fn losses(scores: &RawTensor, axis: usize, target: &RawTensor, weight: Option<&RawTensor>) -> Result<RawTensor> {
     let logs = softmax(OP, true, scores, axis as isize, None)?;
