@@ -1,8 +1,7 @@
 //! What an iterator gives to be summed where the sum is one of F32.
 
-use super::{TO_F32, cast, recast};
-use crate::precision::{AutocastPrecision, F32};
-use crate::tensor::Tensor;
+use super::{Late, TO_F32, To};
+use crate::precision::F32;
 
 /// A tensor, a reference to one, or the result that either is in.
 pub trait Summand {
@@ -12,17 +11,10 @@ pub trait Summand {
     fn widened(self) -> Self::Widened;
 }
 
-impl<P: AutocastPrecision> Summand for Tensor<P> {
-    type Widened = Tensor<F32>;
-    fn widened(self) -> Tensor<F32> {
-        recast(self, TO_F32)
-    }
-}
-
-impl<P: AutocastPrecision> Summand for &Tensor<P> {
-    type Widened = Tensor<F32>;
-    fn widened(self) -> Tensor<F32> {
-        cast(self, TO_F32)
+impl<T: Late<To<F32>>> Summand for T {
+    type Widened = T::Output;
+    fn widened(self) -> T::Output {
+        self.late(TO_F32)
     }
 }
 
