@@ -20,10 +20,11 @@ full_range! {
 /// The label that is ignored unless another one is.
 const IGNORED: i64 = -100;
 
-/// Options of [`Tensor::cross_entropy_with`], [`Tensor::nll_loss_with`] and [`Tensor::soft_cross_entropy_with`]; the defaults are PyTorch's.
+/// Options of [`Tensor::cross_entropy_with`], [`Tensor::nll_loss_with`] and [`Tensor::soft_cross_entropy_with`]; the defaults are
+/// PyTorch's.
 #[derive(Clone, Debug)]
 pub struct CrossEntropy<P: Element> {
-    pub(super) weight: Option<Tensor<P>>,
+    weight: Option<Tensor<P>>,
     ignore_index: i64,
     pub(super) label_smoothing: f64,
     pub(super) reduction: LossReduction,
@@ -61,14 +62,15 @@ impl<P: Element> CrossEntropy<P> {
         Self { reduction, ..self }
     }
 
-    pub(super) fn check_weight(&self, op: &'static str, scores: &Tensor<P>, classes: usize) -> Result<()> {
-        let Some(weight) = &self.weight else { return Ok(()) };
+    /// The class weights, out of the graph, once they are seen to fit the scores.
+    pub(super) fn weights(&self, op: &'static str, scores: &Tensor<P>, classes: usize) -> Result<Option<RawTensor>> {
+        let Some(weight) = &self.weight else { return Ok(None) };
         scores.device().check_same(weight.device(), op)?;
         if weight.dims() != [classes] {
             let (expected, found) = (format!("[{classes}], one for each class"), *weight.raw.shape());
             return Err(Error::Shape { op, what: "the class weights", expected, found: found.into() });
         }
-        Ok(())
+        Ok(Some(weight.raw.detached()))
     }
 
     pub(super) fn check_smoothing(&self, op: &'static str) -> Result<()> {
@@ -110,14 +112,14 @@ impl Lines {
     ) -> Result<Self> {
         scores.device().check_same(labels.device(), op)?;
         let (axis, classes) = classes(op, scores, labels)?;
-        options.check_weight(op, scores, classes)?;
+        let weight = options.weights(op, scores, classes)?;
         let flat_labels = labels.reshape([labels.count()])?.raw;
         flat_labels.backend().check_indices(op, flat_labels.operand()?, classes, Some(options.ignore_index))?;
         Ok(Self {
             scores: scores.raw.clone(),
             axis,
             labels: flat_labels,
-            weight: options.weight.as_ref().map(|w| w.raw.detached()),
+            weight,
             ignored: options.ignore_index,
             reduction: options.reduction,
             shape: *labels.raw.shape(),

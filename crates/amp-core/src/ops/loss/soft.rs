@@ -62,9 +62,8 @@ impl<P: Float> Tensor<P> {
         options.ignores_nothing(OP)?;
         check_target(OP, &self.raw, &target.raw)?;
         let (axis, classes) = axis_of_classes(OP, self.raw.shape())?;
-        options.check_weight(OP, self, classes)?;
+        let weight = options.weights(OP, self, classes)?;
         let target = smoothed(&target.raw, options.label_smoothing, classes)?;
-        let weight = options.weight.as_ref().map(|w| w.raw.detached());
         let losses = losses(&self.raw, axis, &target, weight.as_ref())?;
         reduced(Self::from_raw(losses).squeeze(axis as isize)?, options.reduction)
     }
