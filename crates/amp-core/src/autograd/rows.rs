@@ -39,13 +39,12 @@ impl Rows {
         let place = |row: &i64| unique.binary_search(row).expect("every row is among the unique ones") as i64;
         let mut shape = *first.values.shape();
         shape[0] = count;
-        let share = |(part, index): (&Self, &Vec<i64>)| {
-            part.added_to(&vector(&part.values, index.iter().map(place).collect())?, shape)
-        };
-        let mut values = share((first, &indices[0]))?;
-        for part in parts.iter().zip(&indices).skip(1) {
-            values = super::pass::add(&values, &share(part)?, DType::F32)?;
-        }
+        let mut shares = parts
+            .iter()
+            .zip(&indices)
+            .map(|(part, index)| part.added_to(&vector(&part.values, index.iter().map(place).collect())?, shape));
+        let values = shares.next().expect("a share of the first part")?;
+        let values = shares.try_fold(values, |sum, share| super::pass::add(&sum, &share?, DType::F32))?;
         let which = Which { index: vector(&values, unique)?, table: first.which.table };
         Ok(Self { which, values })
     }
