@@ -28,8 +28,9 @@ template <class C> __device__ void conv(const ConvArgs& a, Tiles<C>& tiles) {
     auto left = [&](i64 m, i64 k) { return load<C>(a.w, (g * o + m) * c * taps + k); };
     auto right = [&](i64 k, i64 n) {
         i64 channel = divide(k, taps), tap = k - channel * taps, sample = divide(n, pixels), pixel = n - sample * pixels;
-        i64 h = pixel / a.ow * a.stride[0] + tap / a.kw * a.dilation[0] - a.padding[0];
-        i64 w = pixel % a.ow * a.stride[1] + tap % a.kw * a.dilation[1] - a.padding[1];
+        i64 down = divide(pixel, a.ow), tap_down = divide(tap, a.kw);
+        i64 h = down * a.stride[0] + tap_down * a.dilation[0] - a.padding[0];
+        i64 w = (pixel - down * a.ow) * a.stride[1] + (tap - tap_down * a.kw) * a.dilation[1] - a.padding[1];
         if (h < 0 || h >= a.height || w < 0 || w >= a.width) return (C)0;
         return load<C>(a.x, ((sample * a.channels + g * c + channel) * a.height + h) * a.width + w);
     };
@@ -47,9 +48,9 @@ KERNEL(conv_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv<double>(a, til
 // Position of a result along one axis that input position `at` meets at kernel position `tap`, or -1.
 __device__ inline i64 meets(i64 at, i64 tap, i64 stride, i64 padding, i64 dilation, i64 size) {
     i64 p = at + padding - tap * dilation;
-    if (p < 0 || p % stride != 0) return -1;
-    p /= stride;
-    return p < size ? p : -1;
+    if (p < 0) return -1;
+    i64 q = stride == 1 ? p : divide(p, stride);
+    return q * stride == p && q < size ? q : -1;
 }
 
 // Gradient of the image, and transposed convolution: channels of a group against (sample, pixel).
@@ -64,8 +65,9 @@ template <class C> __device__ void conv_grad_input(const ConvArgs& a, Tiles<C>& 
     };
     auto right = [&](i64 k, i64 n) {
         i64 filter = divide(k, taps), tap = k - filter * taps, sample = divide(n, pixels), pixel = n - sample * pixels;
-        i64 h = meets(pixel / a.width, tap / a.kw, a.stride[0], a.padding[0], a.dilation[0], a.oh);
-        i64 w = meets(pixel % a.width, tap % a.kw, a.stride[1], a.padding[1], a.dilation[1], a.ow);
+        i64 down = divide(pixel, a.width), tap_down = divide(tap, a.kw);
+        i64 h = meets(down, tap_down, a.stride[0], a.padding[0], a.dilation[0], a.oh);
+        i64 w = meets(pixel - down * a.width, tap - tap_down * a.kw, a.stride[1], a.padding[1], a.dilation[1], a.ow);
         if (h < 0 || w < 0) return (C)0;
         return load<C>(a.grad, ((sample * a.filters + g * o + filter) * a.oh + h) * a.ow + w);
     };
@@ -93,8 +95,9 @@ template <class C> __device__ void conv_grad_weight(const ConvArgs& a, Tiles<C>&
     };
     auto right = [&](i64 k, i64 n) {
         i64 channel = divide(n, taps), tap = n - channel * taps, sample = divide(k, pixels), pixel = k - sample * pixels;
-        i64 h = pixel / a.ow * a.stride[0] + tap / a.kw * a.dilation[0] - a.padding[0];
-        i64 w = pixel % a.ow * a.stride[1] + tap % a.kw * a.dilation[1] - a.padding[1];
+        i64 down = divide(pixel, a.ow), tap_down = divide(tap, a.kw);
+        i64 h = down * a.stride[0] + tap_down * a.dilation[0] - a.padding[0];
+        i64 w = (pixel - down * a.ow) * a.stride[1] + (tap - tap_down * a.kw) * a.dilation[1] - a.padding[1];
         if (h < 0 || h >= a.height || w < 0 || w >= a.width) return (C)0;
         return load<C>(a.x, ((sample * a.channels + g * c + channel) * a.height + h) * a.width + w);
     };
@@ -112,34 +115,58 @@ KERNEL(conv_grad_weight_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv_gr
 // -------------------------------------------------------------------------------------------------------------------
 // Around products of 16-bit matrices with F32 results, which the vendor's library multiplies
 
-// The pixels of image x that each result sums up: y is [C, kh, kw, samples, oh, ow], zero in the padding.
+// The pixels of 16-bit image x that each result sums up: y is [C, kh, kw, samples, oh, ow], zero in the padding. A thread
+// writes PACK neighbouring columns, for which it finds the place once.
 KERNEL(unfold_f32, ConvArgs) {
-    i64 pixels = a.oh * a.ow, taps = a.kh * a.kw, columns = a.samples * pixels;
-    FOR_EACH(i, a.channels * taps * columns) {
-        i64 row = divide(i, columns), channel = divide(row, taps), tap = row - channel * taps;
-        i64 sample = divide(i - row * columns, pixels), pixel = i - row * columns - sample * pixels;
-        i64 down = divide(pixel, a.ow), tap_down = divide(tap, a.kw);
-        i64 h = down * a.stride[0] + tap_down * a.dilation[0] - a.padding[0];
-        i64 w = (pixel - down * a.ow) * a.stride[1] + (tap - tap_down * a.kw) * a.dilation[1] - a.padding[1];
-        bool inside = h >= 0 && h < a.height && w >= 0 && w < a.width;
-        i64 from = (((a.first + sample) * a.channels + channel) * a.height + h) * a.width + w;
-        store_as(a.y, a.out, i, inside ? load<float>(a.x, from) : 0.0f);
+    i64 pixels = a.oh * a.ow, taps = a.kh * a.kw, columns = a.samples * pixels, packs = (columns + PACK - 1) / PACK;
+    FOR_EACH(p, a.channels * taps * packs) {
+        i64 row = divide(p, packs), first = (p - row * packs) * PACK;
+        i64 channel = divide(row, taps), tap = row - channel * taps, tap_down = divide(tap, a.kw);
+        i64 top = tap_down * a.dilation[0] - a.padding[0], left = (tap - tap_down * a.kw) * a.dilation[1] - a.padding[1];
+        i64 sample = divide(first, pixels), down = divide(first - sample * pixels, a.ow);
+        i64 right = first - sample * pixels - down * a.ow;
+        Bytes16 pack = {};
+        const u16* line = nullptr;
+        bool moved = true, inside = false;
+        for (int j = 0; j < PACK; ++j) {
+            if (moved) {
+                i64 h = down * a.stride[0] + top;
+                line = (const u16*)a.x.data + (((a.first + sample) * a.channels + channel) * a.height + h) * a.width;
+                inside = sample < a.samples && h >= 0 && h < a.height;
+            }
+            i64 w = right * a.stride[1] + left;
+            u32 pixel = inside && w >= 0 && w < a.width ? line[w] : 0;
+            pack.word[j / 2] |= pixel << (j % 2 * 16);
+            moved = ++right == a.ow;
+            if (moved) {
+                right = 0;
+                if (++down == a.oh) down = 0, ++sample;
+            }
+        }
+        u16* y = (u16*)a.y + row * columns + first;
+        if (columns % PACK == 0) {
+            *(Bytes16*)y = pack;
+        } else {
+            for (int j = 0; j < PACK && first + j < columns; ++j) y[j] = (u16)(pack.word[j / 2] >> (j % 2 * 16));
+        }
     }
 }
 
 // The way back: each pixel of image y sums up what x [C, kh, kw, samples, oh, ow] holds for it, in the order of the taps.
 KERNEL(fold_f32, ConvArgs) {
-    i64 taps = a.kh * a.kw, image = a.channels * a.height * a.width;
+    i64 plane = a.samples * a.oh * a.ow, image = a.channels * a.height * a.width;
     FOR_EACH(i, a.samples * image) {
-        i64 sample = divide(i, image), row = divide(i, a.width), channel = divide(row, a.height) - sample * a.channels;
-        i64 down = row - (sample * a.channels + channel) * a.height;
+        i64 row = divide(i, a.width), line = divide(row, a.height), right = i - row * a.width, down = row - line * a.height;
+        i64 sample = divide(line, a.channels), channel = line - sample * a.channels;
+        const float* x = (const float*)a.x.data + channel * a.kh * a.kw * plane + sample * a.oh * a.ow;
         float sum = 0;
-        for (i64 tap = 0; tap < taps; ++tap) {
-            i64 tap_down = divide(tap, a.kw);
+        for (i64 tap_down = 0; tap_down < a.kh; ++tap_down, x += a.kw * plane) {
             i64 h = meets(down, tap_down, a.stride[0], a.padding[0], a.dilation[0], a.oh);
-            i64 w = meets(i - row * a.width, tap - tap_down * a.kw, a.stride[1], a.padding[1], a.dilation[1], a.ow);
-            if (h < 0 || w < 0) continue;
-            sum += ((const float*)a.x.data)[(((channel * taps + tap) * a.samples + sample) * a.oh + h) * a.ow + w];
+            if (h < 0) continue;
+            for (i64 tap_right = 0; tap_right < a.kw; ++tap_right) {
+                i64 w = meets(right, tap_right, a.stride[1], a.padding[1], a.dilation[1], a.ow);
+                if (w >= 0) sum += x[tap_right * plane + h * a.ow + w];
+            }
         }
         if (a.bias.data) sum += load<float>(a.bias, channel);
         store_as(a.y, a.out, a.first * image + i, sum);

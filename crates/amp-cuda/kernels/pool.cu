@@ -23,23 +23,24 @@ struct Window { i64 start, end, step, size; };
 
 __device__ inline Window window(const Axis& x, int adaptive, i64 i) {
     if (adaptive) {
-        i64 start = i * x.input / x.output, end = ((i + 1) * x.input + x.output - 1) / x.output;
+        i64 start = divide(i * x.input, x.output), end = divide((i + 1) * x.input + x.output - 1, x.output);
         return {start, end, 1, end - start};
     }
     i64 low = i * x.stride, high = low + (x.kernel - 1) * x.dilation + 1;
-    i64 outside = x.padding > low ? (x.padding - low + x.dilation - 1) / x.dilation * x.dilation : 0;
+    i64 outside = x.padding > low ? divide(x.padding - low + x.dilation - 1, x.dilation) * x.dilation : 0;
     i64 end = high > x.padding ? high - x.padding : 0, reach = x.input + 2 * x.padding;
     return {low + outside - x.padding, end < x.input ? end : x.input, x.dilation, (high < reach ? high : reach) - low};
 }
 
-__device__ inline i64 pixels(const Window& w) { return w.end > w.start ? (w.end - w.start + w.step - 1) / w.step : 0; }
+__device__ inline i64 pixels(const Window& w) { return w.end > w.start ? divide(w.end - w.start + w.step - 1, w.step) : 0; }
 
 template <class C> __device__ void max_pool(const PoolArgs& a) {
     i64 outputs = a.axis[0].output * a.axis[1].output, width = a.axis[1].input;
     FOR_EACH(i, a.planes * outputs) {
         i64 plane = divide(i, outputs), at = i - plane * outputs, base = plane * a.axis[0].input * width;
-        Window rows = window(a.axis[0], a.adaptive, at / a.axis[1].output);
-        Window columns = window(a.axis[1], a.adaptive, at % a.axis[1].output);
+        i64 row = divide(at, a.axis[1].output);
+        Window rows = window(a.axis[0], a.adaptive, row);
+        Window columns = window(a.axis[1], a.adaptive, at - row * a.axis[1].output);
         C best = Limits<C>::least();
         i64 where = pixels(rows) && pixels(columns) ? rows.start * width + columns.start : -1;
         for (i64 y = rows.start; y < rows.end; y += rows.step) {
@@ -67,8 +68,9 @@ template <class C> __device__ void avg_pool(const PoolArgs& a) {
     i64 outputs = a.axis[0].output * a.axis[1].output, width = a.axis[1].input;
     FOR_EACH(i, a.planes * outputs) {
         i64 plane = divide(i, outputs), at = i - plane * outputs, base = plane * a.axis[0].input * width;
-        Window rows = window(a.axis[0], a.adaptive, at / a.axis[1].output);
-        Window columns = window(a.axis[1], a.adaptive, at % a.axis[1].output);
+        i64 row = divide(at, a.axis[1].output);
+        Window rows = window(a.axis[0], a.adaptive, row);
+        Window columns = window(a.axis[1], a.adaptive, at - row * a.axis[1].output);
         C sum = 0;
         for (i64 y = rows.start; y < rows.end; ++y) {
             for (i64 x = columns.start; x < columns.end; ++x) sum += load<C>(a.x, base + y * width + x);
@@ -83,11 +85,13 @@ KERNEL(avg_pool_f64, PoolArgs) { avg_pool<double>(a); }
 // The windows along an axis that may cover pixel `p`.
 __device__ inline i64 first_window(const Axis& x, int adaptive, i64 p) {
     i64 reach = (x.kernel - 1) * x.dilation + 1;
-    i64 i = adaptive ? p * x.output / x.input - 1 : (p + x.padding - reach + x.stride) / x.stride - 1;
-    return i > 0 ? i : 0;
+    i64 past = p + x.padding - reach;
+    if (adaptive) past = divide(p * x.output, x.input) - 2;
+    else past = past < 0 ? -1 : divide(past, x.stride);
+    return past < 0 ? 0 : past + 1;
 }
 __device__ inline i64 last_window(const Axis& x, int adaptive, i64 p) {
-    i64 i = adaptive ? (p + 1) * x.output / x.input + 1 : (p + x.padding) / x.stride;
+    i64 i = adaptive ? divide((p + 1) * x.output, x.input) + 1 : divide(p + x.padding, x.stride);
     return i < x.output - 1 ? i : x.output - 1;
 }
 
@@ -116,7 +120,7 @@ KERNEL(max_pool_grad_f64, PoolArgs) { max_pool_grad<double>(a); }
 template <class C> __device__ void avg_pool_grad(const PoolArgs& a) {
     i64 inputs = a.axis[0].input * a.axis[1].input, outputs = a.axis[0].output * a.axis[1].output;
     FOR_EACH(i, a.planes * inputs) {
-        i64 plane = divide(i, inputs), at = i - plane * inputs, y = at / a.axis[1].input, x = at % a.axis[1].input;
+        i64 plane = divide(i, inputs), at = i - plane * inputs, y = divide(at, a.axis[1].input), x = at - y * a.axis[1].input;
         C sum = 0;
         for (i64 r = first_window(a.axis[0], a.adaptive, y); r <= last_window(a.axis[0], a.adaptive, y); ++r) {
             Window rows = window(a.axis[0], a.adaptive, r);
@@ -169,8 +173,9 @@ template <class C> __device__ void upsample(const UpsampleArgs& a) {
     i64 outputs = a.output[0] * a.output[1];
     FOR_EACH(i, a.planes * outputs) {
         i64 plane = divide(i, outputs), at = i - plane * outputs, base = plane * a.input[0] * a.input[1];
-        Mix<C> r = mix<C>(at / a.output[1], a.input[0], a.output[0], a.how);
-        Mix<C> c = mix<C>(at % a.output[1], a.input[1], a.output[1], a.how);
+        i64 row = divide(at, a.output[1]);
+        Mix<C> r = mix<C>(row, a.input[0], a.output[0], a.how);
+        Mix<C> c = mix<C>(at - row * a.output[1], a.input[1], a.output[1], a.how);
         C top = load<C>(a.x, base + r.at[0] * a.input[1] + c.at[0]);
         if (a.how != NEAREST) {
             C right = load<C>(a.x, base + r.at[0] * a.input[1] + c.at[1]);
@@ -201,7 +206,7 @@ template <class C> __device__ inline i64 last_drawing(i64 p, i64 input, i64 outp
 template <class C> __device__ void upsample_grad(const UpsampleArgs& a) {
     i64 inputs = a.input[0] * a.input[1], corners = a.how == NEAREST ? 1 : 2;
     FOR_EACH(i, a.planes * inputs) {
-        i64 plane = divide(i, inputs), at = i - plane * inputs, y = at / a.input[1], x = at % a.input[1];
+        i64 plane = divide(i, inputs), at = i - plane * inputs, y = divide(at, a.input[1]), x = at - y * a.input[1];
         i64 base = plane * a.output[0] * a.output[1];
         C sum = 0;
         i64 last_r = last_drawing<C>(y, a.input[0], a.output[0], a.how);

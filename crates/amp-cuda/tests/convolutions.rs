@@ -51,6 +51,7 @@ fn weight_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d) -> Result<
 fn convolutions_go_to_cudnn_where_it_can_do_them() {
     every_pass_of_every_type();
     products_of_unfolded_images();
+    products_of_images_as_they_lie();
     biases();
     other_layouts();
     sizes_of_nothing();
@@ -116,6 +117,42 @@ fn products_of_unfolded_images() {
             });
         }
     }
+}
+
+/// Kernels of one pixel unfold nothing: images of whole packs, of others, in parts, in groups, with a bias and with a stride.
+fn products_of_images_as_they_lie() {
+    let plain = Conv2d::default();
+    let cases = [
+        ([4, 6], plain, usize::MAX, 1),
+        ([5, 7], plain, usize::MAX, 1),
+        ([4, 6], plain, 1, 3),
+        ([4, 6], Conv2d { groups: 2, ..plain }, usize::MAX, 1),
+        ([5, 7], Conv2d { stride: [2, 2], ..plain }, usize::MAX, 1),
+        ([4, 4], Conv2d { padding: [1, 0], ..plain }, usize::MAX, 1),
+    ];
+    for ([height, width], spec, bytes, parts) in cases {
+        amp_cuda::unfold_at_most(bytes);
+        let image = [3, 4, height, width];
+        let [oh, ow] = spec.output_size([height, width], [1, 1]).expect("the kernel fits");
+        for dtype in [DType::F16, DType::BF16] {
+            let noise = |shape: [usize; 4], seed| Input::noise(&shape, dtype, 1.0, seed);
+            let bias = Input::noise(&[4], DType::F32, 1.0, 4);
+            let all = [noise(image, 1), noise([6, 4 / spec.groups, 1, 1], 2), noise([3, 6, oh, ow], 3), bias];
+            let name = format!("{spec:?} of {dtype} {height} x {width} in {parts} parts");
+            goes_to("cublasLtMatmul", &format!("{name}: kernel"), &all, DType::F32, 2 * parts, &|b, x, _| {
+                weight_gradient(b, x, &spec)
+            });
+            let straight = spec == plain && height * width % 8 == 0;
+            let products = if straight { 1 } else { parts };
+            goes_to("cublasLtMatmul", &format!("{name}: image"), &all, DType::F32, products, &|b, x, out| {
+                Ok(vec![b.conv_transpose2d(x[2], x[1], None, image, &spec, out)?])
+            });
+            goes_to("cublasLtMatmul", &format!("{name}: transposed"), &all, dtype, parts, &|b, x, out| {
+                Ok(vec![b.conv_transpose2d(x[2], x[1], Some(x[3]), image, &spec, out)?])
+            });
+        }
+    }
+    amp_cuda::unfold_at_most(usize::MAX);
 }
 
 fn biases() {

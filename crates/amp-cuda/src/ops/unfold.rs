@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes of columns that are made at once, unless one image needs more; tests have it lower.
 pub(crate) static AT_ONCE: AtomicUsize = AtomicUsize::new(256 << 20);
 
+/// Neighbouring columns that one thread unfolds; `PACK` of `common.cuh`.
+const PACK: usize = 8;
+
 /// The 16-bit type that both operands lie in side by side, if they do.
 fn halves(operands: [&Operand; 2]) -> Option<DType> {
     [DType::F16, DType::BF16].into_iter().find(|&dtype| operands.iter().all(|x| lies(x, tag(dtype))))
@@ -32,15 +35,20 @@ fn parts(args: &ConvArgs, size: usize) -> impl Iterator<Item = (i64, i64)> {
     (0..batch).step_by(samples as usize).map(move |first| (first, samples.min(batch - first)))
 }
 
-/// A matrix for each group, one after the other, in memory of type `dtype` at `data`.
+/// Whether each result is about one pixel, at its place in the image, which then is the matrix of columns itself.
+fn pixelwise(args: &ConvArgs) -> bool {
+    ([args.kh, args.kw], args.stride, args.padding) == ([1, 1], [1, 1], [0, 0])
+}
+
+/// Matrices at one distance from each other, in memory of type `dtype` at `data`.
 #[derive(Clone, Copy)]
 struct Matrices {
     data: u64,
     dtype: DType,
     /// Distance of neighbouring rows, and of neighbouring columns.
     strides: [i64; 2],
-    /// Distance of neighbouring groups.
-    group: i64,
+    /// Distance of neighbouring matrices.
+    next: i64,
 }
 
 impl Gpu {
@@ -52,14 +60,12 @@ impl Gpu {
         }
         let ([rows, columns], groups) = (shape(args), args.groups);
         for (first, samples) in parts(args, dtype.size()) {
-            let terms = samples as usize * columns;
-            let (taken, terms) = (self.memory("conv2d", rows * terms, dtype)?, terms as i64);
-            let unfold = ConvArgs { y: taken.address(), out: tag(dtype), first, samples, ..*args };
-            self.launch(Family::Conv, "unfold", Some(Compute::F32), self.spread(taken.len()), unfold)?;
-            let grad = self.turned_grad(args, dtype, first, samples)?;
+            let terms = samples * columns as i64;
+            let taken = self.taken(args, dtype, first, samples)?;
+            let grad = self.turned(args.grad, [args.filters, args.oh * args.ow], dtype, first, samples)?;
             let (height, width) = (args.filters / groups, rows as i64 / groups);
-            let left = Matrices { data: grad.address(), dtype, strides: [terms, 1], group: height * terms };
-            let right = Matrices { data: taken.address(), dtype, strides: [1, terms], group: width * terms };
+            let left = Matrices { data: grad.address(), dtype, strides: [terms, 1], next: height * terms };
+            let right = Matrices { data: taken.address(), dtype, strides: [1, terms], next: width * terms };
             let product = products(groups, [height, width, terms], left, right);
             let y = into.address();
             self.multiply(MatmulArgs { y, out: tag(DType::F32), accumulate: 1, ..product }, Compute::F32)?;
@@ -70,14 +76,17 @@ impl Gpu {
     /// The gradient of the image from a 16-bit kernel, rounded once; `false` where the library's own kernel has to.
     pub(super) fn folded_grad_input(&self, args: &ConvArgs) -> Result<bool> {
         let Some(dtype) = halves([&args.w, &args.grad]).filter(|_| self.products().is_some()) else { return Ok(false) };
+        if self.pixelwise_grad_input(args, dtype)? {
+            return Ok(true);
+        }
         let ([rows, columns], groups) = (shape(args), args.groups);
         for (first, samples) in parts(args, DType::F32.size()) {
             let width = samples as usize * columns;
             let (sums, width) = (self.memory("conv2d", rows * width, DType::F32)?, width as i64);
-            let grad = self.turned_grad(args, dtype, first, samples)?;
+            let grad = self.turned(args.grad, [args.filters, args.oh * args.ow], dtype, first, samples)?;
             let (height, terms) = (rows as i64 / groups, args.filters / groups);
-            let left = Matrices { data: args.w.data, dtype, strides: [1, height], group: terms * height };
-            let right = Matrices { data: grad.address(), dtype, strides: [width, 1], group: terms * width };
+            let left = Matrices { data: args.w.data, dtype, strides: [1, height], next: terms * height };
+            let right = Matrices { data: grad.address(), dtype, strides: [width, 1], next: terms * width };
             let product = products(groups, [height, width, terms], left, right);
             self.multiply(MatmulArgs { y: sums.address(), out: tag(DType::F32), ..product }, Compute::F32)?;
             let fold = ConvArgs { x: Operand::whole(&sums), first, samples, ..*args };
@@ -87,35 +96,60 @@ impl Gpu {
         Ok(true)
     }
 
-    /// `[O, samples, oh, ow]` of the gradient `[N, O, oh, ow]`.
-    fn turned_grad(&self, args: &ConvArgs, dtype: DType, first: i64, samples: i64) -> Result<Memory> {
-        let [filters, samples, pixels] = [args.filters, samples, args.oh * args.ow].map(|n| n as usize);
-        let y = self.memory("conv2d", filters * samples * pixels, dtype)?;
-        let data = args.grad.data + (first as usize * filters * pixels * dtype.size()) as u64;
-        let x = Operand { data, ..args.grad }.laid_out(&[filters, samples, pixels], &[pixels, filters * pixels, 1]);
+    /// The gradient of the image where it is one product for each image and these lie as cuBLASLt reads them fast.
+    fn pixelwise_grad_input(&self, args: &ConvArgs, dtype: DType) -> Result<bool> {
+        let [channels, filters, pixels] = [args.channels, args.filters, args.oh * args.ow];
+        if !pixelwise(args) || args.groups != 1 || args.bias.data != 0 || pixels % 8 != 0 {
+            return Ok(false);
+        }
+        let left = Matrices { data: args.w.data, dtype, strides: [1, channels], next: 0 };
+        let right = Matrices { data: args.grad.data, dtype, strides: [pixels, 1], next: filters * pixels };
+        let product = products(args.batch, [channels, pixels, filters], left, right);
+        self.multiply(MatmulArgs { y: args.y, out: args.out, ..product }, Compute::F32)?;
+        Ok(true)
+    }
+
+    /// The columns of some images, as a matrix in row-major order.
+    fn taken(&self, args: &ConvArgs, dtype: DType, first: i64, samples: i64) -> Result<Memory> {
+        let [rows, columns] = shape(args);
+        if pixelwise(args) {
+            return self.turned(args.x, [args.channels, columns as i64], dtype, first, samples);
+        }
+        let taken = self.memory("conv2d", rows * samples as usize * columns, dtype)?;
+        let unfold = ConvArgs { y: taken.address(), first, samples, ..*args };
+        self.launch(Family::Conv, "unfold", Some(Compute::F32), self.spread(taken.len().div_ceil(PACK)), unfold)?;
+        Ok(taken)
+    }
+
+    /// `[C, samples, pixels]` of some images of `[N, C, pixels]`.
+    fn turned(&self, x: Operand, [channels, pixels]: [i64; 2], dtype: DType, first: i64, samples: i64) -> Result<Memory> {
+        let [channels, samples, pixels] = [channels, samples, pixels].map(|n| n as usize);
+        let y = self.memory("conv2d", channels * samples * pixels, dtype)?;
+        let data = x.data + (first as usize * channels * pixels * dtype.size()) as u64;
+        let x = Operand { data, ..x }.laid_out(&[channels, samples, pixels], &[pixels, channels * pixels, 1]);
         let copy = CopyArgs { x, y: y.address(), n: y.len() as i64, out: tag(dtype) };
         self.launch(Family::Elementwise, "copy", Some(Compute::F32), self.spread(y.len()), copy)?;
         Ok(y)
     }
 }
 
-/// The product of `[rows, terms]` and `[terms, columns]` in every group.
-fn products(groups: i64, [rows, columns, terms]: [i64; 3], left: Matrices, right: Matrices) -> MatmulArgs {
+/// The products of `[rows, terms]` and `[terms, columns]`, as many as `batch`.
+fn products(batch: i64, [rows, columns, terms]: [i64; 3], left: Matrices, right: Matrices) -> MatmulArgs {
     let operand = |m: Matrices| Operand { data: m.data, stored: tag(m.dtype), ..Operand::NONE };
     MatmulArgs {
         l: operand(left),
         r: operand(right),
         bias: Operand::NONE,
         y: 0,
-        batch_shape: padded(&[groups as usize]),
-        l_batch: padded(&[left.group as usize]),
-        r_batch: padded(&[right.group as usize]),
+        batch_shape: padded(&[batch as usize]),
+        l_batch: padded(&[left.next as usize]),
+        r_batch: padded(&[right.next as usize]),
         rows,
         columns,
         terms,
         l_strides: left.strides,
         r_strides: right.strides,
-        batch: groups,
+        batch,
         batch_rank: 1,
         out: 0,
         accumulate: 0,
