@@ -169,6 +169,13 @@ fn relus() {
         let (standin, _alone) = standin::open_with_products();
         standin.calls("unary_f32") + standin.calls("unary_grad_f32")
     };
+    // A GPU's product may round a sum to 16 bits before it adds a bias of at most 1: half a unit of |y| + 1.
+    let exact = standin::open_with_products().0.counts();
+    let terms = |dtype| match dtype {
+        F16 if !exact => 100.0 + 2f64.powi(-11) / 6e-8,
+        BF16 if !exact => 100.0 + 2f64.powi(-8) / 6e-8,
+        _ => 100.0,
+    };
     for (columns, mode) in [(16, 0), (24, 1), (32, 2)] {
         let before = launches();
         let standin = standin::open_with_products().0;
@@ -178,12 +185,12 @@ fn relus() {
             let name = format!("relu of {dtype}, {columns} columns, bias {bias}");
             let inputs = inputs(dtype, columns);
             // The first of its kind is tried.
-            check(&name, &inputs, dtype, 100.0, call);
-            goes(&name, &inputs, dtype, 2, call);
+            check(&name, &inputs, dtype, terms(dtype), call);
+            goes_within(terms(dtype), &name, &inputs, dtype, 2, call);
             let mut with_nan = inputs.clone();
             with_nan[0].values[12] = f64::NAN;
             with_nan[3].values[2] = f64::NAN;
-            check_same(&format!("{name}, with NaN"), &with_nan, dtype, 100.0, call);
+            check_same(&format!("{name}, with NaN"), &with_nan, dtype, terms(dtype), call);
         }
         let passes = launches() - before;
         assert!(!standin.counts() || (passes == 0) == (mode == 0), "mode {mode}: {passes} passes of their own");
