@@ -54,6 +54,11 @@ args! {
         parts: u64, n: i64, len: i64, channels: i64, repeat: i64, groups: i64, count: i64, per_split: i64, rms: i32,
         out: i32, narrow: u64, narrow_type: i32,
     }
+    SignArgs { x: Operand, dead: u64, y: u64, n: i64, out: i32, }
+    NormReluArgs {
+        x: Operand, weight: Operand, bias: Operand, residual: Operand, mean: u64, var: u64, y: u64, dead: u64, n: i64,
+        channels: i64, repeat: i64, eps: f64, out: i32,
+    }
     CumprodGradArgs { x: Operand, grad: Operand, scratch: u64, dx: u64, lines: i64, len: i64, inner: i64, out: i32, }
     CheckArgs { index: Operand, bad: u64, n: i64, size: i64, ignored: i64, check: i64, has_ignored: i32, }
     TargetsArgs { index: Operand, y: u64, n: i64, size: i64, }

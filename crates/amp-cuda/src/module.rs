@@ -42,6 +42,7 @@ families! {
     Softmax "softmax";
     CrossEntropy "cross_entropy";
     Norm "norm";
+    Relu "relu";
     Index "index";
     MatMul "matmul";
     Conv "conv";

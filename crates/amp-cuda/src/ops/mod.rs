@@ -14,6 +14,7 @@ mod optimizer;
 mod pooling;
 mod random;
 mod reduction;
+mod relu;
 mod scan;
 mod softmax;
 mod sort;

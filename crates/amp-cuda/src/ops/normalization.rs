@@ -6,7 +6,8 @@ use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{
-    Buffer, DType, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Statistics,
+    Buffer, DType, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Rectified,
+    Statistics,
 };
 
 /// Elements of a channel that one thread or block sums.
@@ -198,5 +199,28 @@ impl Normalization for Gpu {
         }
         let [x, weight, bias] = [dx, sum_normal, sum_grad].map(Memory::into_buffer);
         Ok(NormGrads { x, narrowed: narrowed.map(Memory::into_buffer), weight, bias })
+    }
+
+    fn batch_norm_relu(
+        &self,
+        x: CoreOperand<'_>,
+        given: Option<Statistics<'_>>,
+        affine: (Option<CoreOperand<'_>>, Option<CoreOperand<'_>>),
+        eps: f64,
+        after: (Option<CoreOperand<'_>>, bool),
+        out: DType,
+    ) -> Result<Option<Rectified>> {
+        self.normalize_batch_relu(x, given, affine, eps, after, out).map(Some)
+    }
+
+    fn batch_norm_relu_grad(
+        &self,
+        grad: (CoreOperand<'_>, &Buffer),
+        x: CoreOperand<'_>,
+        saved: (CoreOperand<'_>, CoreOperand<'_>),
+        weight: Option<CoreOperand<'_>>,
+        out: DType,
+    ) -> Result<NormGrads> {
+        self.normalize_batch_relu_grad(grad, x, saved, weight, out)
     }
 }

@@ -1,0 +1,110 @@
+//! ReLU by the bits that its backward pass keeps, alone and behind a batch normalisation.
+
+use super::reduction::Axes;
+use crate::args::{NormReluArgs, SignArgs};
+use crate::device::{Gpu, Memory};
+use crate::error::foreign;
+use crate::module::Family::Relu as FAMILY;
+use crate::operand::{Compute, Operand, tag};
+use amp_core::Result;
+use amp_core::backend::{
+    Buffer, DType, Layout, Memory as _, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand,
+    Rectified, Statistics,
+};
+
+/// Elements of a byte of bits, and of a thread; `PACK` of `common.cuh`.
+const PACK: usize = 8;
+
+impl Gpu {
+    /// A bit for each element where `x` is 0 or less.
+    pub(super) fn dead_bits(&self, x: CoreOperand<'_>) -> Result<Buffer> {
+        let n = x.layout.count();
+        let dead = self.memory("relu", n.div_ceil(PACK), DType::U8)?;
+        let x_operand = Operand::new(self, "relu", x)?;
+        let args = SignArgs { x: x_operand, dead: dead.address(), y: 0, n: n as i64, out: 0 };
+        self.launch(FAMILY, "dead", Some(Compute::real(&[x.logical])), self.spread(dead.len()), args)?;
+        Ok(dead.into_buffer())
+    }
+
+    /// `grad`, and 0 where there is a bit.
+    pub(super) fn where_alive(&self, dead: &Buffer, grad: CoreOperand<'_>, out: DType) -> Result<Buffer> {
+        let n = grad.layout.count();
+        let y = self.memory("relu", n, out)?;
+        let dead = dead.downcast::<Memory>().ok_or_else(|| foreign(self, "relu"))?.address();
+        let args =
+            SignArgs { x: Operand::new(self, "relu", grad)?, dead, y: y.address(), n: n as i64, out: tag(out) };
+        let compute = Compute::real(&[grad.logical, out]);
+        self.launch(FAMILY, "alive", Some(compute), self.spread(n.div_ceil(PACK)), args)?;
+        Ok(y.into_buffer())
+    }
+
+    /// Mean, variance and `1 / sqrt(var + eps)` of each channel; of given ones, the last is not made.
+    fn channel_statistics(
+        &self,
+        x: CoreOperand<'_>,
+        given: Option<Statistics<'_>>,
+        eps: f64,
+        compute: Compute,
+    ) -> Result<[Buffer; 3]> {
+        let dtype = compute.dtype();
+        if let Some(Statistics { mean, var }) = given {
+            let none = self.memory("normalize", 0, dtype)?;
+            return Ok([self.copy(mean, dtype)?, self.copy(var, dtype)?, none.into_buffer()]);
+        }
+        let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&axis| axis != 1).collect();
+        let axes = Axes::new(self, "normalize", x, &others)?;
+        let (mean, var, rstd) = self.moments(axes, 0.0, Some(eps), compute, dtype)?;
+        let rstd = rstd.map_or_else(|| self.memory("normalize", 0, dtype), Ok)?;
+        Ok([mean, var, rstd].map(Memory::into_buffer))
+    }
+
+    pub(super) fn normalize_batch_relu(
+        &self,
+        x: CoreOperand<'_>,
+        given: Option<Statistics<'_>>,
+        (weight, bias): (Option<CoreOperand<'_>>, Option<CoreOperand<'_>>),
+        eps: f64,
+        (residual, signs): (Option<CoreOperand<'_>>, bool),
+        out: DType,
+    ) -> Result<Rectified> {
+        let (n, compute) = (x.layout.count(), Compute::real(&[x.logical]));
+        let [mean, var, rstd] = self.channel_statistics(x, given, eps, compute)?;
+        let address = |b: &Buffer| b.downcast::<Memory>().map_or(0, Memory::address);
+        let y = self.memory("normalize", n, out)?;
+        let dead = signs.then(|| self.memory("normalize", n.div_ceil(PACK), DType::U8)).transpose()?;
+        let operand = |x| Operand::optional(self, "normalize", x);
+        let args = NormReluArgs {
+            x: Operand::new(self, "normalize", x)?,
+            weight: operand(weight)?,
+            bias: operand(bias)?,
+            residual: operand(residual)?,
+            mean: address(&mean),
+            var: address(&var),
+            y: y.address(),
+            dead: dead.as_ref().map_or(0, Memory::address),
+            n: n as i64,
+            channels: x.layout.shape[1] as i64,
+            repeat: x.layout.shape[2..].iter().product::<usize>() as i64,
+            eps,
+            out: tag(out),
+        };
+        self.launch(FAMILY, "batch_norm_relu", Some(compute), self.spread(n.div_ceil(PACK)), args)?;
+        let normalized = Normalized { y: y.into_buffer(), mean, var, rstd };
+        Ok(Rectified { normalized, dead: dead.map(Memory::into_buffer) })
+    }
+
+    /// Gradients of [`normalize_batch_relu`](Self::normalize_batch_relu).
+    pub(super) fn normalize_batch_relu_grad(
+        &self,
+        (grad, dead): (CoreOperand<'_>, &Buffer),
+        x: CoreOperand<'_>,
+        saved: (CoreOperand<'_>, CoreOperand<'_>),
+        weight: Option<CoreOperand<'_>>,
+        out: DType,
+    ) -> Result<NormGrads> {
+        let masked = self.where_alive(dead, grad, grad.logical)?;
+        let layout = Layout::contiguous(grad.layout.shape);
+        let grad = CoreOperand { buffer: &masked, layout: &layout, logical: grad.logical };
+        self.normalize_grad(grad, x, saved, weight, NormKind::Batch, (out, None))
+    }
+}
