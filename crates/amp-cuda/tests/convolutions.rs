@@ -98,6 +98,11 @@ fn products_of_unfolded_images() {
         Conv2d { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 1 },
         Conv2d { stride: [2, 2], padding: [1, 1], dilation: [1, 1], groups: 2 },
     ];
+    let colours = [[2, 3, 7, 6], [8, 3, 3, 3], [2, 8, 5, 4]];
+    let colours = colours.map(|shape| Input::noise(&shape, DType::F16, 1.0, 6));
+    goes_to("cublasLtMatmul", "a kernel for three colours", &colours, DType::F32, 2, &|b, x, _| {
+        weight_gradient(b, x, &Conv2d::default())
+    });
     // All images at once, and one by one.
     for (bytes, parts) in [(usize::MAX, 1), (1, 2)] {
         amp_cuda::unfold_at_most(bytes);

@@ -132,7 +132,8 @@ impl Gpu {
         self.add(Operand::whole(x), into, compute)
     }
 
-    fn add(&self, x: Operand, into: &Memory, compute: Compute) -> Result<()> {
+    /// `into += x`, of which `into` is contiguous and of the type of computation.
+    pub(super) fn add(&self, x: Operand, into: &Memory, compute: Compute) -> Result<()> {
         let args = BinaryArgs {
             l: Operand::whole(into),
             r: x,
