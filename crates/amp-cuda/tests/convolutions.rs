@@ -95,6 +95,8 @@ fn every_pass_of_every_type() {
 
 fn products_of_unfolded_images() {
     let specs = [
+        Conv2d { stride: [1, 1], padding: [1, 2], dilation: [1, 2], groups: 1 },
+        Conv2d { stride: [1, 1], padding: [2, 0], dilation: [2, 1], groups: 2 },
         Conv2d { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 1 },
         Conv2d { stride: [2, 2], padding: [1, 1], dilation: [1, 1], groups: 2 },
     ];

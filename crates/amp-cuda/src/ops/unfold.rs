@@ -99,6 +99,9 @@ impl Gpu {
         if self.pixelwise_grad_input(args, dtype)? {
             return Ok(true);
         }
+        if args.stride == [1, 1] {
+            return self.unfolded_grad_input(args, dtype).map(|()| true);
+        }
         let ([rows, columns], groups) = (shape(args), args.groups);
         for (first, samples) in parts(args, DType::F32.size()) {
             let width = samples as usize * columns;
@@ -109,11 +112,52 @@ impl Gpu {
             let right = Matrices { data: grad.address(), dtype, strides: [width, 1], next: terms * width };
             let product = products(groups, [height, width, terms], left, right);
             self.multiply(MatmulArgs { y: sums.address(), out: tag(DType::F32), ..product }, Compute::F32)?;
-            let fold = ConvArgs { x: Operand::whole(&sums), first, samples, ..*args };
-            let pixels = (samples * args.channels * args.height * args.width) as usize;
-            self.launch(Family::Conv, "fold", Some(Compute::F32), self.spread(pixels), fold)?;
+            self.fold_columns(args, &sums, first, samples)?;
         }
         Ok(true)
+    }
+
+    /// The gradient of the image where the kernel moves by one pixel: the result's gradient is unfolded, in half the bytes of what
+    /// would be folded in F32.
+    fn unfolded_grad_input(&self, args: &ConvArgs, dtype: DType) -> Result<()> {
+        let back = ConvArgs {
+            x: args.grad,
+            channels: args.filters,
+            height: args.oh,
+            width: args.ow,
+            oh: args.height,
+            ow: args.width,
+            padding: args.padding.map(|n| -n),
+            dilation: args.dilation.map(|n| -n),
+            ..*args
+        };
+        let ([rows, columns], groups, kernel) = (shape(&back), args.groups, self.turned_kernel(args, dtype)?);
+        let (height, terms) = (args.channels / groups, rows as i64 / groups);
+        for (first, samples) in parts(&back, dtype.size()) {
+            let (taken, width) = (self.taken(&back, dtype, first, samples)?, samples * columns as i64);
+            let sums = self.memory("conv2d", (args.channels * width) as usize, DType::F32)?;
+            let left = Matrices { data: kernel.address(), dtype, strides: [terms, 1], next: height * terms };
+            let right = Matrices { data: taken.address(), dtype, strides: [width, 1], next: terms * width };
+            let product = products(groups, [height, width, terms], left, right);
+            self.multiply(MatmulArgs { y: sums.address(), out: tag(DType::F32), ..product }, Compute::F32)?;
+            let (kh, kw, oh, ow) = (1, 1, args.height, args.width);
+            self.fold_columns(&ConvArgs { kh, kw, oh, ow, padding: [0, 0], ..*args }, &sums, first, samples)?;
+        }
+        Ok(())
+    }
+
+    /// Adds up the columns of some images, and a bias.
+    fn fold_columns(&self, args: &ConvArgs, columns: &Memory, first: i64, samples: i64) -> Result<()> {
+        let fold = ConvArgs { x: Operand::whole(columns), first, samples, ..*args };
+        let pixels = (samples * args.channels * args.height * args.width) as usize;
+        self.launch(Family::Conv, "fold", Some(Compute::F32), self.spread(pixels), fold)
+    }
+
+    /// `[groups, C, O, kh, kw]` of the kernel `[groups, O, C, kh, kw]`.
+    fn turned_kernel(&self, args: &ConvArgs, dtype: DType) -> Result<Memory> {
+        let [c, o] = [args.channels, args.filters].map(|n| (n / args.groups) as usize);
+        let (groups, taps) = (args.groups as usize, (args.kh * args.kw) as usize);
+        self.laid_anew(args.w, dtype, &[groups, c, o, taps], &[o * c * taps, taps, c * taps, 1])
     }
 
     /// The gradient of the image where it is one product for each image and these lie as cuBLASLt reads them fast.
@@ -144,10 +188,15 @@ impl Gpu {
     /// `[C, samples, pixels]` of some images of `[N, C, pixels]`.
     fn turned(&self, x: Operand, [channels, pixels]: [i64; 2], dtype: DType, first: i64, samples: i64) -> Result<Memory> {
         let [channels, samples, pixels] = [channels, samples, pixels].map(|n| n as usize);
-        let y = self.memory("conv2d", channels * samples * pixels, dtype)?;
         let data = x.data + (first as usize * channels * pixels * dtype.size()) as u64;
-        let x = Operand { data, ..x }.laid_out(&[channels, samples, pixels], &[pixels, channels * pixels, 1]);
-        let copy = CopyArgs { x, y: y.address(), n: y.len() as i64, out: tag(dtype) };
+        let shape = [channels, samples, pixels];
+        self.laid_anew(Operand { data, ..x }, dtype, &shape, &[pixels, channels * pixels, 1])
+    }
+
+    /// A row-major copy of `x` seen with that shape and these strides.
+    fn laid_anew(&self, x: Operand, dtype: DType, shape: &[usize], strides: &[usize]) -> Result<Memory> {
+        let y = self.memory("conv2d", shape.iter().product(), dtype)?;
+        let copy = CopyArgs { x: x.laid_out(shape, strides), y: y.address(), n: y.len() as i64, out: tag(dtype) };
         self.launch(Family::Elementwise, "copy", Some(Compute::F32), self.spread(y.len()), copy)?;
         Ok(y)
     }
