@@ -6,8 +6,7 @@ use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{
-    Buffer, DType, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Rectified,
-    Statistics,
+    Buffer, DType, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Rectified, Statistics,
 };
 
 /// Elements of a channel that one thread or block sums.

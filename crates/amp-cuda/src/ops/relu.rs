@@ -31,8 +31,7 @@ impl Gpu {
         let n = grad.layout.count();
         let y = self.memory("relu", n, out)?;
         let dead = dead.downcast::<Memory>().ok_or_else(|| foreign(self, "relu"))?.address();
-        let args =
-            SignArgs { x: Operand::new(self, "relu", grad)?, dead, y: y.address(), n: n as i64, out: tag(out) };
+        let args = SignArgs { x: Operand::new(self, "relu", grad)?, dead, y: y.address(), n: n as i64, out: tag(out) };
         let compute = Compute::real(&[grad.logical, out]);
         self.launch(FAMILY, "alive", Some(compute), self.spread(n.div_ceil(PACK)), args)?;
         Ok(y.into_buffer())

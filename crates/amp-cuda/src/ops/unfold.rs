@@ -80,7 +80,13 @@ impl Gpu {
 
     /// Adds products to F32 memory. Rows that 16 bytes do not divide, as those of kernels for three colours, take cuBLASLt's
     /// slowest code (0.5 ms for the first of ResNet-50 on an H200): where the columns are better, the result is made transposed.
-    fn add_products(&self, batch: i64, [rows, columns, terms]: [i64; 3], of: [Matrices; 2], into: &Memory) -> Result<()> {
+    fn add_products(
+        &self,
+        batch: i64,
+        [rows, columns, terms]: [i64; 3],
+        of: [Matrices; 2],
+        into: &Memory,
+    ) -> Result<()> {
         let ([left, right], out) = (of, tag(DType::F32));
         if batch != 1 || columns % 4 == 0 || rows % 4 != 0 {
             let product = products(batch, [rows, columns, terms], left, right);
@@ -186,7 +192,14 @@ impl Gpu {
     }
 
     /// `[C, samples, pixels]` of some images of `[N, C, pixels]`.
-    fn turned(&self, x: Operand, [channels, pixels]: [i64; 2], dtype: DType, first: i64, samples: i64) -> Result<Memory> {
+    fn turned(
+        &self,
+        x: Operand,
+        [channels, pixels]: [i64; 2],
+        dtype: DType,
+        first: i64,
+        samples: i64,
+    ) -> Result<Memory> {
         let [channels, samples, pixels] = [channels, samples, pixels].map(|n| n as usize);
         let data = x.data + (first as usize * channels * pixels * dtype.size()) as u64;
         let shape = [channels, samples, pixels];

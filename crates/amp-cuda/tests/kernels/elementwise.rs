@@ -98,7 +98,8 @@ fn functions_and_their_derivatives_in_every_precision() {
 /// The bits that relu keeps, and the gradient where there is none: whole bytes and parts of one, views, numbers that are none.
 #[test]
 fn signs_and_what_they_let_pass() {
-    let dtypes = [(DType::F16, DType::F16), (DType::BF16, DType::F32), (DType::F32, DType::F32), (DType::F64, DType::F64)];
+    let dtypes =
+        [(DType::F16, DType::F16), (DType::BF16, DType::F32), (DType::F32, DType::F32), (DType::F64, DType::F64)];
     for (dtype, stored) in dtypes {
         let mut values = specials();
         values.extend(noise(500, 3));

@@ -242,22 +242,30 @@ fn batch_normalisations_with_relu_and_their_gradients() {
         let var = Input { values: vec![0.5, 1.5, 2.0, 0.25, 1.0, 3.0][..shape[1]].to_vec(), ..parameter(6) };
         let inputs = [noise(1), noise(2), parameter(3), parameter(4), residual, var];
         let full = wide(dtype);
-        for (affine, added, out) in [(true, true, dtype), (true, false, full), (false, true, full), (false, false, dtype)] {
-            check(&format!("{shape:?} of {dtype}, affine {affine}, residual {added}"), &inputs, out, 400.0, &|b, x, out| {
-                let affine = if affine { (Some(x[2]), Some(x[3])) } else { (None, None) };
-                let after = (added.then_some(x[4]), true);
-                let y = b.batch_norm_relu(x[0], None, affine, 1e-5, after, out)?.expect("a kernel");
-                let (n, dead) = (y.normalized, y.dead.expect("bits"));
-                let layout =
-                    amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[n.mean.len()]).expect("rank 1"));
-                let kept = |buffer| Operand { buffer, layout: &layout, logical: n.mean.dtype() };
-                let saved = (kept(&n.mean), kept(&n.rstd));
-                let grads = b.batch_norm_relu_grad((x[1], &dead), x[0], saved, affine.0, wide(out))?;
-                let given = Some(Statistics { mean: x[3], var: x[5] });
-                let with = b.batch_norm_relu(x[0], given, affine, 1e-5, (after.0, false), out)?.expect("a kernel");
-                assert!(with.dead.is_none());
-                Ok(vec![n.y, dead, n.mean, n.var, n.rstd, grads.x, grads.weight, grads.bias, with.normalized.y])
-            });
+        for (affine, added, out) in
+            [(true, true, dtype), (true, false, full), (false, true, full), (false, false, dtype)]
+        {
+            check(
+                &format!("{shape:?} of {dtype}, affine {affine}, residual {added}"),
+                &inputs,
+                out,
+                400.0,
+                &|b, x, out| {
+                    let affine = if affine { (Some(x[2]), Some(x[3])) } else { (None, None) };
+                    let after = (added.then_some(x[4]), true);
+                    let y = b.batch_norm_relu(x[0], None, affine, 1e-5, after, out)?.expect("a kernel");
+                    let (n, dead) = (y.normalized, y.dead.expect("bits"));
+                    let layout =
+                        amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[n.mean.len()]).expect("rank 1"));
+                    let kept = |buffer| Operand { buffer, layout: &layout, logical: n.mean.dtype() };
+                    let saved = (kept(&n.mean), kept(&n.rstd));
+                    let grads = b.batch_norm_relu_grad((x[1], &dead), x[0], saved, affine.0, wide(out))?;
+                    let given = Some(Statistics { mean: x[3], var: x[5] });
+                    let with = b.batch_norm_relu(x[0], given, affine, 1e-5, (after.0, false), out)?.expect("a kernel");
+                    assert!(with.dead.is_none());
+                    Ok(vec![n.y, dead, n.mean, n.var, n.rstd, grads.x, grads.weight, grads.bias, with.normalized.y])
+                },
+            );
         }
     }
 }
