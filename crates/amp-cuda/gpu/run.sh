@@ -6,7 +6,9 @@
 # record/ gets what each part prints, and one page of figures and targets, which belongs into benches/record/ of the
 # repository. A part that fails, or does not end within its time, leaves the others alone; the last line names it, and what
 # could not be run for want of a tool. The exit status is 0 when nothing failed and nothing is missing, 2 when something is
-# missing only.
+# missing only. What is not timed runs side by side, before what is.
+#
+# AT_MOST=200 gives all parts together so many seconds.
 #
 # TINY=1 tries the script out on a machine without a GPU: small models, longer limits, and the stand-in driver where
 # AMP_CUDA_LIB_DIR names its folder.
@@ -15,9 +17,9 @@ cd "$(dirname "$0")" || exit 1
 mkdir -p record
 exec 2>&1
 tiny=${TINY:+--tiny}
-failed='' missing=''
+missing=''
 # Seconds that a part may take at most, together; in a try-out an emulated device on a busy machine does the work.
-slower=1 deadline=$(($(date +%s) + 570))
+slower=1 deadline=$(($(date +%s) + ${AT_MOST:-570}))
 [ -z "$tiny" ] || slower=20 deadline=$(($(date +%s) + 86400))
 
 found() {
@@ -48,7 +50,13 @@ record() {
     echo "$name,$code,$spent" >> record/parts.csv
     echo "== $name: exit status $code after $spent s"
     tail -q -n 3 "record/$name.txt" "record/$name.log" 2> /dev/null
-    [ "$code" -eq 0 ] || failed="$failed $name"
+}
+
+# Names of the parts that ended otherwise than well.
+failures() {
+    while IFS=, read -r name code _; do
+        [ "$code" -eq 0 ] || printf ' %s' "$name"
+    done < record/parts.csv
 }
 
 # As record, for training steps, with the most memory that the driver saw in use meanwhile.
@@ -110,13 +118,23 @@ else
     lacks torch "$(echo "$version" | tail -n 1)"
 fi
 
-# The first that loads kernels has them compiled, and keeps them for the others.
-record conformance 150 ./conformance --test-threads=4
-record training 40 ./training
-# What makes the device fall behind, or looks at another driver, has nothing to check here.
-record replay 40 ./replay --skip run_far_ahead
-record products 40 ./products
-record convolutions 40 ./convolutions --skip stay_within_their_memory
+counted="--skip mutants:: --skip running_out_of_memory --skip refused_backoffs"
+record conformance 150 ./conformance --test-threads=4 &
+# shellcheck disable=SC2086
+record kernels 90 ./kernels $counted &
+{
+    record training 60 ./training
+    # What makes the device fall behind, or looks at another driver, has nothing to check here.
+    record replay 40 ./replay --skip run_far_ahead
+    record digits 60 ./digits --data data ${tiny:+--epochs=1}
+} &
+{
+    record products 40 ./products
+    record convolutions 40 ./convolutions --skip stay_within_their_memory
+    # Models of all kinds take an emulated device too long.
+    if [ -z "$tiny" ]; then record zoo 60 ./zoo --test-threads=4; fi
+} &
+wait
 record throughput-amp 40 ./throughput ${tiny:+"$tiny"}
 [ -z "$torch" ] || record throughput-torch 40 python3 throughput.py ${tiny:+"$tiny"} ${device:+"$device"}
 for model in gpt resnet50; do
@@ -127,12 +145,6 @@ for model in gpt resnet50; do
     steps "$model-bf16-graph" ./steps "$model" bf16 --graph
     steps "$model-f32-amp" ./steps "$model" f32
 done
-record digits 60 ./digits --data data ${tiny:+--epochs=1}
-# Models of all kinds take an emulated device too long.
-if [ -z "$tiny" ]; then record zoo 60 ./zoo --test-threads=4; fi
-counted="--skip mutants:: --skip running_out_of_memory --skip refused_backoffs"
-# shellcheck disable=SC2086
-record kernels 90 ./kernels $counted
 if found compute-sanitizer; then
     for tool in memcheck racecheck; do
         # shellcheck disable=SC2086
@@ -143,10 +155,11 @@ else
     lacks racecheck "compute-sanitizer is not installed"
 fi
 if found python3; then
-    python3 summary.py record || failed="$failed summary"
+    record summary 30 python3 summary.py record
 else
     lacks summary "python3 is not installed, record/ holds the figures"
 fi
+failed=$(failures)
 echo "failed:${failed:- nothing}; missing:${missing:- nothing}"
 [ -z "$failed" ] || exit 1
 [ -z "$missing" ] || exit 2
