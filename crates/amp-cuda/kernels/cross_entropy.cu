@@ -25,6 +25,11 @@ template <class C> __device__ inline C weight_of(const CrossEntropyArgs& a, i64 
     return a.weight.data ? load<C>(a.weight, k) : (C)1;
 }
 
+// Weight by which class k shares in the target that is spread. Lines with such weights are not walked in packs.
+template <class C, int W> __device__ inline C share(const CrossEntropyArgs& a, i64 k) {
+    return W == 1 && a.smoothing != 0 ? weight_of<C>(a, k) : (C)1;
+}
+
 // Sum of the class weights; the whole team gets it.
 template <class C, class Team> __device__ inline C total_weight(const CrossEntropyArgs& a, Team team) {
     if (!a.weight.data) return (C)a.classes;
@@ -34,40 +39,34 @@ template <class C, class Team> __device__ inline C total_weight(const CrossEntro
 }
 
 // Line `team.number()`: weighted loss and log-sum-exp.
-template <class C, class Team> __device__ void cross_entropy(const CrossEntropyArgs& a, Team team) {
-    i64 line = team.number();
-    if (line >= a.lines) return;
-    i64 base = line_base(line, a.classes, a.inner), target = load<i64>(a.targets, line);
+template <class C, int W, class Team> __device__ void cross_entropy(const CrossEntropyArgs& a, Team team) {
+    i64 number = team.number();
+    if (number >= a.lines) return;
+    Line<C, W> line = {line_base(number, a.classes, a.inner), a.classes, a.inner};
+    i64 target = load<i64>(a.targets, number);
     if (target == a.ignore_index) {
-        if (team.rank() == 0) ((C*)a.loss)[line] = ((C*)a.lse_out)[line] = 0;
+        if (team.rank() == 0) ((C*)a.loss)[number] = ((C*)a.lse_out)[number] = 0;
         return;
     }
-    C max = Limits<C>::least(), sum = 0, weighted = 0;
-    for (i64 k = team.rank(); k < a.classes; k += team.size()) {
-        C x = load<C>(a.logits, base + k * a.inner);
-        max = Greatest{}.join(max, x);
-    }
-    max = team.reduce(Greatest{}, max);
+    SumExp<C> all;
+    line.each(team, {&a.logits}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) { all.add(v[0]); });
+    all.join(team);
     // Relative to the largest, so that logits far from zero keep their digits. One that is infinite makes all NaN, as it makes the
     // softmax.
-    bool none = max == Limits<C>::least();
-    C shift = none ? (C)0 : max;
-    for (i64 k = team.rank(); k < a.classes; k += team.size()) {
-        C x = load<C>(a.logits, base + k * a.inner) - shift;
-        sum += exp_of(x);
-        if (a.smoothing != 0) weighted += weight_of<C>(a, k) * x;
-    }
-    sum = team.reduce(Add{}, sum);
+    C shift = all.largest, lse = log_of(all.sum);
     i64 sure = within(target, a.classes);
-    C lse = none ? max : log_of(sum);
-    C loss = (C)(1 - a.smoothing) * weight_of<C>(a, sure) * (lse - (load<C>(a.logits, base + sure * a.inner) - shift));
+    C loss = (C)(1 - a.smoothing) * weight_of<C>(a, sure) * (lse - (load<C>(a.logits, line.base + sure * a.inner) - shift));
     if (a.smoothing != 0) {
+        C weighted = 0;
+        line.each(team, {&a.logits}, shift, [&](i64 k, const C (&v)[1][W]) {
+            for (int j = 0; j < W; ++j) weighted += share<C, W>(a, k) * (v[0][j] - shift);
+        });
         weighted = team.reduce(Add{}, weighted);
         loss += (C)(a.smoothing / (double)a.classes) * (total_weight<C>(a, team) * lse - weighted);
     }
     if (team.rank() == 0) {
-        ((C*)a.loss)[line] = loss;
-        ((C*)a.lse_out)[line] = shift + lse;
+        ((C*)a.loss)[number] = loss;
+        ((C*)a.lse_out)[number] = shift + lse;
     }
 }
 
@@ -75,37 +74,36 @@ template <class C, class Team> __device__ void cross_entropy(const CrossEntropyA
 template <class C> __device__ inline bool rounded(C lse) { return !(lse > -(C)32 && lse < (C)32); }
 
 // Line `team.number()`: (softmax - target) times the line's scale.
-template <class C, class Team> __device__ void cross_entropy_grad(const CrossEntropyArgs& a, Team team) {
-    i64 line = team.number();
-    if (line >= a.lines) return;
-    i64 base = line_base(line, a.classes, a.inner), target = load<i64>(a.targets, line);
+template <class C, int W, class Team> __device__ void cross_entropy_grad(const CrossEntropyArgs& a, Team team) {
+    i64 number = team.number();
+    if (number >= a.lines) return;
+    Line<C, W> line = {line_base(number, a.classes, a.inner), a.classes, a.inner};
+    i64 target = load<i64>(a.targets, number);
     bool ignored = target == a.ignore_index;
     C sharp = ignored ? (C)0 : (C)(1 - a.smoothing) * weight_of<C>(a, within(target, a.classes));
-    C even = (C)(a.smoothing / (double)a.classes), scale = load<C>(a.scale, line), lse = load<C>(a.lse, line);
+    C even = (C)(a.smoothing / (double)a.classes), scale = load<C>(a.scale, number), lse = load<C>(a.lse, number);
     C all = (sharp + (a.smoothing != 0 ? even * total_weight<C>(a, team) : (C)0)) * scale;
     if (!ignored && rounded(lse)) {
         C sum = 0;
-        for (i64 k = team.rank(); k < a.classes; k += team.size()) sum += exp_of(load<C>(a.logits, base + k * a.inner) - lse);
+        line.each(team, {&a.logits}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) {
+            for (int j = 0; j < W; ++j) sum += exp_fast(v[0][j] - lse);
+        });
         all /= team.reduce(Add{}, sum);
     }
-    for (i64 k = team.rank(); k < a.classes; k += team.size()) {
-        C d = 0;
-        if (!ignored) {
-            d = exp_of(load<C>(a.logits, base + k * a.inner) - lse) * all - even * weight_of<C>(a, k) * scale;
-            if (k == target) d -= sharp * scale;
+    line.each(team, {&a.logits}, lse, [&](i64 k, const C (&v)[1][W]) {
+        C d[W];
+        C spread = even * share<C, W>(a, k) * scale;
+        for (int j = 0; j < W; ++j) d[j] = ignored ? (C)0 : exp_fast(v[0][j] - lse) * all - spread;
+        if (!ignored && target >= k && target < k + W) {
+            for (int j = 0; j < W; ++j) if (k + j == target) d[j] -= sharp * scale;
         }
-        store_as(a.dx, a.out, base + k * a.inner, d);
-    }
+        line.store(a.dx, a.out, k, d);
+    });
 }
 
-#define CROSS_ENTROPY(stem, C, name)                                                                    \
-    KERNEL(stem##_rows_##name, CrossEntropyArgs) {                                                      \
-        __shared__ C shared[WARP];                                                                      \
-        stem<C>(a, BlockTeam<C>{shared});                                                               \
-    }                                                                                                   \
-    KERNEL(stem##_columns_##name, CrossEntropyArgs) { stem<C>(a, ThreadTeam<C>{nullptr}); }
-CROSS_ENTROPY(cross_entropy, float, f32)
-CROSS_ENTROPY(cross_entropy, double, f64)
-CROSS_ENTROPY(cross_entropy_grad, float, f32)
-CROSS_ENTROPY(cross_entropy_grad, double, f64)
-#undef CROSS_ENTROPY
+__device__ inline bool in_packs(const CrossEntropyArgs& a) {
+    return in_packs(a.logits) && in_packs(a.out) && (a.smoothing == 0 || !a.weight.data);
+}
+
+LINE_KERNELS(cross_entropy, CrossEntropyArgs)
+LINE_KERNELS(cross_entropy_grad, CrossEntropyArgs)

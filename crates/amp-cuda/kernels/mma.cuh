@@ -34,17 +34,6 @@ template <int T> __device__ inline float unpack(u32 both, int half) {
     return T == F16 ? f16_to_float(h) : bf16_to_float(h);
 }
 
-// 2^v; relative error below 2^-21, subnormal results are 0.
-__device__ inline float exp2_fast(float v) {
-#if defined(__CUDACC_RTC__)
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
-    return y;
-#else
-    return exp2f(v);
-#endif
-}
-
 // c += a * b
 template <int T> __device__ inline void multiply(float c[4], const u32 a[4], const u32 b[2]) {
 #if defined(__CUDACC_RTC__)

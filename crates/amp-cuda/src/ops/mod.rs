@@ -69,6 +69,17 @@ fn team(lines: usize, columns: bool) -> ([u64; 3], u32) {
     ([blocks as u64, 1, 1], threads)
 }
 
+/// As [`team`] for lines of `len` elements that are walked in packs: blocks are as large as the line needs.
+fn line_team(cut: Cut) -> ([u64; 3], u32) {
+    const PACK: usize = 8;
+    let (grid, threads) = team(cut.lines(), cut.inner > 1);
+    if cut.inner > 1 {
+        (grid, threads)
+    } else {
+        (grid, (cut.len.div_ceil(2 * PACK).next_multiple_of(32) as u32).clamp(32, threads))
+    }
+}
+
 /// A layout's kept axes, and the others, each as shape and strides.
 fn split_axes(layout: &Layout, axes: &[usize]) -> [(Vec<usize>, Vec<usize>); 2] {
     let part = |chosen: bool| {

@@ -1,4 +1,4 @@
-use super::{Cut, team};
+use super::{Cut, line_team};
 use crate::args::{CrossEntropyArgs, SoftmaxArgs, SoftmaxGradArgs};
 use crate::device::{Gpu, Memory};
 use crate::module::Family;
@@ -25,7 +25,7 @@ impl Gpu {
             out: tag(out),
         };
         let columns = cut.inner > 1;
-        let grid = team(cut.lines(), columns);
+        let grid = line_team(cut);
         self.launch(Family::Softmax, stems[usize::from(columns)], Some(Compute::real(&[x.logical])), grid, args)
     }
 
@@ -80,7 +80,7 @@ impl Softmax for Gpu {
         let columns = cut.inner > 1;
         let stem = if columns { "softmax_grad_columns" } else { "softmax_grad_rows" };
         let compute = Compute::real(&[grad.logical]);
-        self.launch(Family::Softmax, stem, Some(compute), team(cut.lines(), columns), args)?;
+        self.launch(Family::Softmax, stem, Some(compute), line_team(cut), args)?;
         Ok(dx.into_buffer())
     }
 
@@ -99,7 +99,7 @@ impl Softmax for Gpu {
         let args = CrossEntropyArgs { loss: loss.address(), lse_out: lse.address(), ..labelled };
         let columns = cut.inner > 1;
         let stem = if columns { "cross_entropy_columns" } else { "cross_entropy_rows" };
-        self.launch(Family::CrossEntropy, stem, Some(compute), team(cut.lines(), columns), args)?;
+        self.launch(Family::CrossEntropy, stem, Some(compute), line_team(cut), args)?;
         Ok((loss.into_buffer(), lse.into_buffer()))
     }
 
@@ -124,7 +124,7 @@ impl Softmax for Gpu {
         let columns = cut.inner > 1;
         let stem = if columns { "cross_entropy_grad_columns" } else { "cross_entropy_grad_rows" };
         let compute = Compute::real(&[logits.logical]);
-        self.launch(Family::CrossEntropy, stem, Some(compute), team(cut.lines(), columns), args)?;
+        self.launch(Family::CrossEntropy, stem, Some(compute), line_team(cut), args)?;
         Ok((dx.into_buffer(), None))
     }
 }

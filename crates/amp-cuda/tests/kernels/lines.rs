@@ -158,6 +158,81 @@ fn softmax_of_short_long_and_strided_lines() {
     });
 }
 
+/// Tensors whose lines begin anywhere in a pack, that end within one, or that cannot be read in packs.
+fn odd_lines(len: usize, scale: f64, seed: u64) -> Vec<Input> {
+    let scaled = |x: Input| Input { values: x.values.iter().map(|v| scale * v).collect(), ..x };
+    let whole = |dtype| Input::noise(&[5, len], dtype, scale, seed);
+    let part = |offset| scaled(Input::strided(&[5, len], &[len, 1], offset, DType::BF16, seed));
+    let rows = scaled(Input::strided(&[5, len], &[len + 3, 1], 0, DType::F16, seed));
+    let rounded = [DType::F16, DType::BF16].map(|dtype| whole(dtype).stored(DType::F32));
+    [DType::F16, DType::BF16, DType::F32]
+        .into_iter()
+        .map(whole)
+        .chain([part(8), part(3), rows])
+        .chain(rounded)
+        .collect()
+}
+
+#[test]
+fn lines_that_are_not_whole_packs() {
+    for (i, len) in [1, 7, 8, 9, 255, 1003, 4096, 4099].into_iter().enumerate() {
+        for (j, x) in odd_lines(len, 6.0, i as u64).into_iter().enumerate() {
+            let g = Input::noise(&[5, len], FLOATS[(i + j) % 3], 1.0, 50);
+            let out = FLOATS[j % 3];
+            check(&format!("softmax {:?} stored as {}", x.layout, x.stored), &[x, g], out, 200.0, &|b, x, out| {
+                let (y, log) = (b.softmax(x[0], 1, false, DType::F32)?, b.softmax(x[0], 1, true, DType::F32)?);
+                let layout = Layout::contiguous(x[0].layout.shape);
+                let kept = |buffer| Operand { buffer, layout: &layout, logical: DType::F32 };
+                let dx = b.softmax_grad(kept(&y), x[1], 1, false, out)?;
+                let dlog = b.softmax_grad(kept(&log), x[1], 1, true, out)?;
+                let narrow = [b.softmax(x[0], 1, false, out)?, b.softmax(x[0], 1, true, out)?];
+                Ok([vec![b.logsumexp(x[0], 1, out)?, dx, dlog, y, log], narrow.into()].concat())
+            });
+        }
+    }
+}
+
+#[test]
+fn cross_entropy_of_lines_that_are_not_whole_packs() {
+    for (i, len) in [6, 8, 9, 77, 1003, 4096, 4099].into_iter().enumerate() {
+        for (j, logits) in odd_lines(len, 6.0, i as u64).into_iter().enumerate() {
+            let out = FLOATS[(i + j) % 3];
+            let targets = [0.0, len as f64 - 1.0, -100.0, 5.0, 3.0];
+            let inputs = [logits, Input::new(targets.into(), &[5], DType::I64), Input::noise(&[5], DType::F32, 1.0, 3)];
+            check(&format!("cross entropy of {:?}", inputs[0].layout), &inputs, out, 300.0, &|b, x, out| {
+                let smoothing = if j % 2 == 0 { 0.0 } else { 0.1 };
+                let labels = Labels { targets: x[1], weight: None, ignore_index: -100, smoothing };
+                let (loss, lse) = b.cross_entropy(x[0], 1, labels)?;
+                let kept = Operand { buffer: &lse, layout: x[2].layout, logical: lse.dtype() };
+                let (dx, _) = b.cross_entropy_grad(x[0], 1, labels, kept, x[2], (out, None))?;
+                Ok(vec![loss, lse, dx])
+            });
+        }
+    }
+}
+
+#[test]
+fn infinities_and_nan_in_packs_of_a_line() {
+    let (most, none) = (f64::from(f32::MAX), f64::NEG_INFINITY);
+    let special = [
+        vec![none; 40],
+        vec![-most; 40],
+        [vec![none; 39], vec![-most]].concat(),
+        [vec![0.0; 25], vec![f64::INFINITY], vec![none; 14]].concat(),
+        [vec![0.0; 25], vec![f64::INFINITY, f64::NAN], vec![none; 13]].concat(),
+        [vec![1.0; 39], vec![f64::NAN]].concat(),
+        [vec![-most; 20], vec![most; 20]].concat(),
+    ];
+    let x = Input::new(special.concat(), &[7, 40], DType::F32);
+    let targets = Input::new(vec![0.0, 1.0, 39.0, 2.0, 3.0, 4.0, 39.0], &[7], DType::I64);
+    check_same("lines with infinities", &[x, targets], DType::F32, 20.0, &|b, x, _| {
+        let labels = Labels { targets: x[1], weight: None, ignore_index: -100, smoothing: 0.0 };
+        let (loss, lse) = b.cross_entropy(x[0], 1, labels)?;
+        let softmax = [b.softmax(x[0], 1, false, DType::F32)?, b.softmax(x[0], 1, true, DType::F32)?];
+        Ok([vec![loss, lse, b.logsumexp(x[0], 1, DType::F32)?], softmax.into()].concat())
+    });
+}
+
 #[test]
 fn cross_entropy_with_weights_smoothing_and_ignored_rows() {
     for (i, shape) in [&[6, 77][..], &[2, 77, 3], &[77, 6]].into_iter().cycle().take(8).enumerate() {

@@ -24,7 +24,7 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 const MUTANTS: [Mutant; 15] = [
     mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
     mutant("conv", "if (p < 0 || p % stride != 0) return -1;", "if (p < 0) return -1;", "convolutions_with"),
-    mutant("cross_entropy", "if (k == target) d -=", "if (k > target) d -=", "cross_entropy_with"),
+    mutant("cross_entropy", "if (k + j == target) d[j] -=", "if (k + j > target) d[j] -=", "cross_entropy_with"),
     mutant("elementwise", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),
     mutant("flash_attention", "__syncthreads();\n            load_tile(v,", "load_tile(v,", "flash_attention_with"),
     mutant("index", " || (p > 0 && a.target[a.order[p - 1]] == target)", "", "selecting_gathering"),
@@ -45,7 +45,7 @@ const MUTANTS: [Mutant; 15] = [
         "        }\n        W folded",
         "moments_positions",
     ),
-    mutant("softmax", "    __syncthreads();\n    line.cache", "    line.cache", "softmax_of"),
+    mutant("softmax", "scale = 1 / all.sum;", "scale = all.sum;", "softmax_of"),
     mutant(
         "sort",
         "            __syncthreads();\n            for (int t",
