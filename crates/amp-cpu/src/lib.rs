@@ -68,7 +68,7 @@ mod walk;
 
 pub use arena::lasting;
 pub use assemble::{Stretch, assemble};
-pub use attention::{Attended, AttentionGrads, Scores, attention, attention_grad};
+pub use attention::{Attended, AttentionGrads, Scores, attention, attention_grad, take_apart};
 pub use block::Block;
 pub use cache::{cached_bytes, empty_cache, has_room, set_cache_limit};
 pub use conv::{

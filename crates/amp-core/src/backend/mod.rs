@@ -39,7 +39,7 @@ use crate::{Error, Result};
 pub use amp_cpu::optim::{ScaleRule, UpdateRule};
 pub use amp_cpu::{
     AttentionGrads, Binary, Compare, Conv2d, DType, Interpolation, Layout, MAX_RANK, MemoryOrder, NormKind, Pool2d,
-    Reduce, Sampling, Scan, Storage, Stretch, Ternary, Unary, uniform_last,
+    Reduce, Sampling, Scan, Storage, Stretch, Ternary, Unary, take_apart, uniform_last,
 };
 use std::any::Any;
 use std::fmt::Debug;

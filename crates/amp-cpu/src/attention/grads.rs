@@ -28,7 +28,9 @@ impl<B> AttentionGrads<B> {
 impl AttentionGrads<Storage> {
     /// Buffers for the gradients of these operands.
     pub(super) fn unwritten(qkv: [&View; 3], out: DType) -> Self {
-        match lie_together(qkv) {
+        let data = qkv[0].data;
+        let shared = qkv.iter().all(|x| std::ptr::eq(x.data.start(), data.start()) && x.data.len() == data.len());
+        match shared && take_apart(data.len(), qkv.map(|x| x.layout)) {
             true => Self::Together(Storage::unwritten(out, qkv[0].data.len())),
             false => Self::Apart(qkv.map(|operand| Storage::unwritten(out, operand.layout.count()))),
         }
@@ -51,16 +53,13 @@ impl AttentionGrads<Storage> {
     }
 }
 
-/// Whether three operands are a buffer taken apart: no element belongs to two of them, or to none.
-fn lie_together([q, k, v]: [&View; 3]) -> bool {
-    let step = k.layout.offset.saturating_sub(q.layout.offset);
-    let alike = |other: &View, parts: usize| {
-        std::ptr::eq(other.data.start(), q.data.start())
-            && other.data.len() == q.data.len()
-            && (other.layout.shape, other.layout.strides) == (q.layout.shape, q.layout.strides)
-            && other.layout.offset == parts * step
+/// Whether three operands in a buffer of `len` elements take it apart: no element belongs to two of them, or to none.
+pub fn take_apart(len: usize, [q, k, v]: [&Layout; 3]) -> bool {
+    let step = k.offset.saturating_sub(q.offset);
+    let alike = |other: &Layout, parts: usize| {
+        (other.shape, other.strides) == (q.shape, q.strides) && other.offset == parts * step
     };
-    alike(q, 0) && alike(k, 1) && alike(v, 2) && fills(q.data.len(), &q.layout.shape, &q.layout.strides, step)
+    alike(q, 0) && alike(k, 1) && alike(v, 2) && fills(len, &q.shape, &q.strides, step)
 }
 
 /// Whether three times the elements of a layout, `step` apart, are `len` elements that follow one another in some order.

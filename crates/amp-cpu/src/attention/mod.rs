@@ -23,7 +23,7 @@ use crate::math::Float;
 use crate::num::Num;
 use crate::simd::{Level, dispatch};
 use crate::{DType, Slice, SliceMut, Storage, View};
-pub use grads::AttentionGrads;
+pub use grads::{AttentionGrads, take_apart};
 use half::bf16;
 use softmax::Scale;
 use std::ops::Range;

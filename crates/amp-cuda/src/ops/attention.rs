@@ -140,9 +140,9 @@ impl Attention for Gpu {
         out: DType,
     ) -> Result<AttentionGrads<Buffer>> {
         if let Some(flash) = Flash::new(self, qkv, scores, out)?
-            && let Some(grads) = flash.grad(self, grad, y, lse)?
+            && let Some(grads) = flash.grad(self, qkv, [grad, y], lse)?
         {
-            return Ok(AttentionGrads::Apart(grads));
+            return Ok(grads);
         }
         let args = self.attention_args(qkv, scores)?;
         let (variant, compute) = (Variant::new(args.width.max(args.value_width)), Compute::real(&[grad.logical]));

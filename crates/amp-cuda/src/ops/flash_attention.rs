@@ -7,7 +7,7 @@ use crate::error::foreign;
 use crate::module::Family::FlashAttention as FAMILY;
 use crate::operand::Operand;
 use amp_core::Result;
-use amp_core::backend::{AttentionScores, Buffer, DType, Layout, Operand as CoreOperand};
+use amp_core::backend::{AttentionGrads, AttentionScores, Buffer, DType, Layout, Operand as CoreOperand, take_apart};
 
 /// `FLASH_THREADS` of `flash_attention.cu`.
 const THREADS: u32 = 128;
@@ -111,30 +111,21 @@ impl Flash {
     pub fn grad(
         &self,
         gpu: &Gpu,
-        grad: CoreOperand<'_>,
-        y: CoreOperand<'_>,
+        qkv: [CoreOperand<'_>; 3],
+        [grad, y]: [CoreOperand<'_>; 2],
         lse: &Buffer,
-    ) -> Result<Option<[Buffer; 3]>> {
+    ) -> Result<Option<AttentionGrads<Buffer>>> {
         let heads_of = |x| Heads::new(gpu, x, self.variant.dtype);
         let (Some(grad), Some(y)) = (heads_of(grad)?, heads_of(y)?) else { return Ok(None) };
-        let FlashArgs { batch, heads, queries, keys, width, value_width, .. } = self.args;
-        let groups = batch * heads;
-        let delta = gpu.memory(OP, (groups * queries) as usize, DType::F32)?;
-        let memory = |rows, width| gpu.memory(OP, (groups * rows * width) as usize, self.out);
-        let grads = [memory(queries, width)?, memory(keys, width)?, memory(keys, value_width)?];
-        let contiguous = |x: &Memory, rows: i64, row: i64| Heads {
-            data: x.address(),
-            batch: heads * rows * row,
-            head: rows * row,
-            row,
-            packed: 0,
-        };
+        let FlashArgs { batch, heads, queries, keys, .. } = self.args;
+        let delta = gpu.memory(OP, (batch * heads * queries) as usize, DType::F32)?;
+        let (grads, [out, out_k, out_v]) = self.places(gpu, qkv)?;
         let args = FlashArgs {
             grad,
             y,
-            out: contiguous(&grads[0], queries, width),
-            out_k: contiguous(&grads[1], keys, width),
-            out_v: contiguous(&grads[2], keys, value_width),
+            out,
+            out_k,
+            out_v,
             lse: lse.downcast::<Memory>().ok_or_else(|| foreign(gpu, OP))?.address(),
             delta: delta.address(),
             ..self.args
@@ -142,6 +133,22 @@ impl Flash {
         self.launch(gpu, 1, queries, args)?;
         self.launch(gpu, 2, keys, args)?;
         Ok(Some(grads.map(Memory::into_buffer)))
+    }
+
+    /// Memory for the gradients of these operands, and where in it each of them goes.
+    fn places(&self, gpu: &Gpu, qkv: [CoreOperand<'_>; 3]) -> Result<(AttentionGrads<Memory>, [Heads; 3])> {
+        let memory = |len| gpu.memory(OP, len, self.out);
+        let (len, layouts) = (qkv[0].buffer.len(), qkv.map(|x| x.layout));
+        let address = |x: &CoreOperand<'_>| x.buffer.downcast::<Memory>().map(Memory::address);
+        if qkv.iter().all(|x| address(x) == address(&qkv[0])) && take_apart(len, layouts) {
+            let grads = memory(len)?;
+            let places = layouts.map(|layout| Heads::within(&grads, layout));
+            return Ok((AttentionGrads::Together(grads), places));
+        }
+        let [q, k, v] = layouts.map(|layout| memory(layout.count()));
+        let grads = [q?, k?, v?];
+        let places = std::array::from_fn(|i| Heads::within(&grads[i], &Layout::contiguous(layouts[i].shape)));
+        Ok((AttentionGrads::Apart(grads), places))
     }
 
     /// One of the three kernels, for all tiles of `rows` of each head.
@@ -163,5 +170,12 @@ impl Heads {
         let packed = far && shape[3].is_multiple_of(8) && data.is_multiple_of(16);
         let [batch, head, row] = std::array::from_fn(|i| strides[i] as i64);
         Ok(Some(Self { data, batch, head, row, packed: i64::from(packed) }))
+    }
+
+    /// The part of `memory` that `layout` describes, to be written.
+    fn within(memory: &Memory, layout: &Layout) -> Self {
+        let data = memory.address() + (layout.offset * memory.dtype().size()) as u64;
+        let [batch, head, row] = std::array::from_fn(|i| layout.strides[i] as i64);
+        Self { data, batch, head, row, packed: 0 }
     }
 }

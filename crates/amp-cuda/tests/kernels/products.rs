@@ -210,3 +210,27 @@ fn flash_attention_with_masks_and_its_gradients() {
         assert!(standin.calls("cuLaunchKernel") == 0 || !runs.contains(&0), "{variant}: {runs:?}");
     }
 }
+
+#[test]
+fn flash_attention_of_one_projection_has_its_gradients_in_one_buffer() {
+    let [b, h, t, d] = [2, 2, 37, 16];
+    let dims = |d: &[usize]| Dims::new(d).expect("a rank");
+    let inputs =
+        [Input::noise(&[b, t, 3, h, d], DType::BF16, 1.0, 1), Input::noise(&[b, h, t, d], DType::BF16, 1.0, 2)];
+    let terms = 600.0 + 8.0 * 2f64.powi(-8) / 6e-8;
+    check("flash attention of a projection", &inputs, DType::BF16, terms, &|backend, x, out| {
+        let layouts = [0, 1, 2].map(|i| {
+            let strides = dims(&[t * 3 * h * d, d, 3 * h * d, 1]);
+            Layout { shape: dims(&[b, h, t, d]), strides, offset: i * h * d }
+        });
+        let [q, k, v] = layouts.each_ref().map(|layout| Operand { layout, ..x[0] });
+        let scores = AttentionScores { mask: None, causal: true, scale: 0.3 };
+        let (y, lse) = backend.attention(q, k, v, &scores, out)?;
+        let interleaved = Layout { strides: dims(&[t * h * d, d, h * d, 1]), offset: 0, ..layouts[0] };
+        let layout = if backend.interleaves_heads() { &interleaved } else { x[1].layout };
+        let y = Operand { buffer: &y, layout, logical: out };
+        let grads = backend.attention_grad(x[1], [q, k, v], y, &lse, &scores, out)?;
+        let AttentionGrads::Together(grads) = grads else { unreachable!("operands that are a buffer taken apart") };
+        Ok(vec![grads])
+    });
+}
