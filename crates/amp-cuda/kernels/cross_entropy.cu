@@ -16,6 +16,8 @@ struct CrossEntropyArgs {
     i64 ignore_index;
     double smoothing;       // share of the target that is spread evenly over all classes
     int out;
+    void* narrow;           // gradient only: null, or where it goes in 16 bits too
+    int narrow_type;
 };
 
 // A target that a check has refused must not reach past the end before the host hears of it.
@@ -98,6 +100,7 @@ template <class C, int W, class Team> __device__ void cross_entropy_grad(const C
             for (int j = 0; j < W; ++j) if (k + j == target) d[j] -= sharp * scale;
         }
         line.store(a.dx, a.out, k, d);
+        if (a.narrow) line.store(a.narrow, a.narrow_type, k, d);
     });
 }
 

@@ -43,7 +43,8 @@ args! {
     SoftmaxGradArgs { y: Operand, grad: Operand, dx: u64, lines: i64, len: i64, inner: i64, log: i32, out: i32, }
     CrossEntropyArgs {
         logits: Operand, targets: Operand, weight: Operand, lse: Operand, scale: Operand, loss: u64, lse_out: u64,
-        dx: u64, lines: i64, classes: i64, inner: i64, ignore_index: i64, smoothing: f64, out: i32,
+        dx: u64, lines: i64, classes: i64, inner: i64, ignore_index: i64, smoothing: f64, out: i32, narrow: u64,
+        narrow_type: i32,
     }
     NormArgs {
         x: Operand, weight: Operand, bias: Operand, y: u64, mean: u64, var: u64, rstd: u64, n: i64, len: i64,

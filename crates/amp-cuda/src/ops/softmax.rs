@@ -45,6 +45,8 @@ impl Gpu {
             ignore_index: labels.ignore_index,
             smoothing: labels.smoothing,
             out: 0,
+            narrow: 0,
+            narrow_type: 0,
         })
     }
 }
@@ -110,21 +112,25 @@ impl Softmax for Gpu {
         labels: Labels<'_>,
         lse: CoreOperand<'_>,
         scale: CoreOperand<'_>,
-        (out, _): (DType, Option<DType>),
+        (out, also): (DType, Option<DType>),
     ) -> Result<(Buffer, Option<Buffer>)> {
         let cut = Cut::new(&logits.layout.shape, axis);
         let dx = self.memory("cross_entropy", logits.layout.count(), out)?;
+        let also = also.filter(|_| out == DType::F32 && logits.logical != DType::F64);
+        let narrowed = also.map(|also| self.memory("cross_entropy", logits.layout.count(), also)).transpose()?;
         let args = CrossEntropyArgs {
             lse: Operand::new(self, "cross_entropy", lse)?,
             scale: Operand::new(self, "cross_entropy", scale)?,
             dx: dx.address(),
             out: tag(out),
+            narrow: narrowed.as_ref().map_or(0, Memory::address),
+            narrow_type: also.map_or(0, tag),
             ..self.labelled(logits, cut, labels)?
         };
         let columns = cut.inner > 1;
         let stem = if columns { "cross_entropy_grad_columns" } else { "cross_entropy_grad_rows" };
         let compute = Compute::real(&[logits.logical]);
         self.launch(Family::CrossEntropy, stem, Some(compute), line_team(cut), args)?;
-        Ok((dx.into_buffer(), None))
+        Ok((dx.into_buffer(), narrowed.map(Memory::into_buffer)))
     }
 }

@@ -211,6 +211,26 @@ fn cross_entropy_of_lines_that_are_not_whole_packs() {
     }
 }
 
+/// The gradient rounded to 16 bits in the same pass has the bits of the wide one rounded.
+#[test]
+fn cross_entropy_writes_its_gradient_in_16_bits_too() {
+    for (i, len) in [9, 40].into_iter().enumerate() {
+        for (j, logits) in odd_lines(len, 4.0, 7).into_iter().enumerate() {
+            let also = [DType::BF16, DType::F16][(i + j) % 2];
+            let targets = Input::new(vec![0.0, 8.0, -100.0, 5.0, 3.0], &[5], DType::I64);
+            let inputs = [logits, targets, Input::noise(&[5], DType::F32, 1.0, 3)];
+            on_gpu(&format!("{len} in {also}"), &inputs, DType::F32, &|b, x, out| {
+                let labels = Labels { targets: x[1], weight: None, ignore_index: -100, smoothing: 0.0 };
+                let (_, lse) = b.cross_entropy(x[0], 1, labels)?;
+                let kept = Operand { buffer: &lse, layout: x[2].layout, logical: lse.dtype() };
+                let (wide, narrow) = b.cross_entropy_grad(x[0], 1, labels, kept, x[2], (out, Some(also)))?;
+                rounded_alike(b, &wide, &narrow.expect("a copy that was written too"));
+                Ok(vec![wide])
+            });
+        }
+    }
+}
+
 #[test]
 fn infinities_and_nan_in_packs_of_a_line() {
     let (most, none) = (f64::from(f32::MAX), f64::NEG_INFINITY);
