@@ -23,6 +23,8 @@ typedef long long i64;
 #define WARP 32
 // Elements that one thread loads at once: 16 bytes of a 16-bit type.
 #define PACK 8
+// The same of an element-wise loop, 16 bytes of float: what neighbours load or store is side by side whatever the types.
+#define QUAD 4
 
 // What reads and writes elements: inlined where code has to be fast, functions of their own in the code that ships, which
 // is less than half as large for it.
@@ -54,6 +56,10 @@ __device__ inline int size_of(int dtype) {
 }
 
 #if defined(__CUDACC_RTC__)
+// Whether floats are rounded to 16 bits by one instruction, two at a time.
+#if __CUDA_ARCH__ >= 800
+#define HALF_PAIRS
+#endif
 __device__ inline float f16_to_float(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 __device__ inline u16 float_to_f16(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 __device__ inline u32 bits_of(float f) { return __float_as_uint(f); }
@@ -86,12 +92,33 @@ inline float toward_zero(double d) {
 
 __device__ inline float bf16_to_float(u16 h) { return float_of((u32)h << 16); }
 
-// To nearest even in integer arithmetic, the same bits on every architecture.
+// Two numbers in one register, each rounded.
+__device__ inline u32 to_f16_pair(float low, float high) {
+#if defined(HALF_PAIRS)
+    u32 both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+#else
+    return float_to_f16(low) | (u32)float_to_f16(high) << 16;
+#endif
+}
+
+// To nearest even, the same bits on every architecture but for those of NaN.
+#if defined(HALF_PAIRS)
+__device__ inline u32 to_bf16_pair(float low, float high) {
+    u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+__device__ inline u16 float_to_bf16(float f) { return (u16)to_bf16_pair(f, 0); }
+#else
 __device__ inline u16 float_to_bf16(float f) {
     u32 bits = bits_of(f);
     if ((bits & 0x7fffffff) > 0x7f800000) return (u16)(bits >> 16 | 0x40);
     return (u16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
+__device__ inline u32 to_bf16_pair(float low, float high) { return float_to_bf16(low) | (u32)float_to_bf16(high) << 16; }
+#endif
 
 // A float that rounds to 16 bits as the double does: the last bit remembers whether something was cut off.
 __device__ inline float round_to_odd(double d) {
@@ -119,8 +146,7 @@ template <class C> __device__ inline u8 to_u8(C v) { return !(v > (C)0) ? 0 : v 
 __device__ inline u8 to_u8(i64 v) { return (u8)v; }
 
 // Bytes moved by one instruction.
-struct alignas(16) Bytes16 { u32 word[4]; };
-struct alignas(8) Bytes8 { u8 byte[8]; };
+template <int N> struct alignas(N) Bytes { u32 word[N / 4]; };
 
 template <class C> ACCESS C load_as(const void* data, int dtype, i64 i) {
     switch (dtype) {
@@ -169,51 +195,77 @@ template <class C> ACCESS C round_to(int dtype, C v) {
 // Whether packs of this type are moved in 16-byte (8-byte) accesses.
 __device__ inline bool packable(int dtype) { return dtype != F64 && dtype != I64; }
 
-// PACK elements from `i` on, which is a multiple of PACK in 16-byte aligned memory of a packable type.
-ACCESS void load_pack(const void* data, int dtype, i64 i, float v[PACK]) {
-    if (dtype == F16 || dtype == BF16) {
-        Bytes16 b = ((const Bytes16*)data)[i / PACK];
-        for (int j = 0; j < PACK; ++j) {
-            u16 h = (u16)(b.word[j / 2] >> (j % 2 * 16));
-            v[j] = dtype == F16 ? f16_to_float(h) : bf16_to_float(h);
-        }
-    } else if (dtype == F32) {
-        for (int half = 0; half < 2; ++half) {
-            Bytes16 b = ((const Bytes16*)data)[i / 4 + half];
-            for (int j = 0; j < 4; ++j) v[half * 4 + j] = float_of(b.word[j]);
-        }
-    } else {
-        Bytes8 b = ((const Bytes8*)data)[i / PACK];
-        for (int j = 0; j < PACK; ++j) v[j] = b.byte[j];
+// N elements as they are in memory, in as many words as their type needs.
+template <int N> struct Run { u32 word[N]; };
+
+template <int N, int SIZE> __device__ inline void fetch_run(const void* data, i64 i, Run<N>& run) {
+    const int MOST = N * SIZE < 16 ? N * SIZE : 16;
+    for (int k = 0; k < N * SIZE / MOST; ++k) {
+        Bytes<MOST> b = ((const Bytes<MOST>*)data)[i / N * (N * SIZE / MOST) + k];
+        for (int j = 0; j < MOST / 4; ++j) run.word[k * MOST / 4 + j] = b.word[j];
     }
 }
 
-ACCESS void store_pack(void* data, int dtype, i64 i, const float v[PACK]) {
-    if (dtype == F16 || dtype == BF16) {
-        Bytes16 b;
-        for (int j = 0; j < PACK; j += 2) {
-            u32 low = dtype == F16 ? to_f16(v[j]) : to_bf16(v[j]);
-            u32 high = dtype == F16 ? to_f16(v[j + 1]) : to_bf16(v[j + 1]);
-            b.word[j / 2] = low | high << 16;
-        }
-        ((Bytes16*)data)[i / PACK] = b;
-    } else if (dtype == F32) {
-        for (int half = 0; half < 2; ++half) {
-            Bytes16 b;
-            for (int j = 0; j < 4; ++j) b.word[j] = bits_of(v[half * 4 + j]);
-            ((Bytes16*)data)[i / 4 + half] = b;
-        }
-    } else {
-        Bytes8 b;
-        for (int j = 0; j < PACK; ++j) b.byte[j] = dtype == U8 ? to_u8(v[j]) : v[j] != 0;
-        ((Bytes8*)data)[i / PACK] = b;
+template <int N, int SIZE> __device__ inline void put_run(void* data, i64 i, const Run<N>& run) {
+    const int MOST = N * SIZE < 16 ? N * SIZE : 16;
+    for (int k = 0; k < N * SIZE / MOST; ++k) {
+        Bytes<MOST> b;
+        for (int j = 0; j < MOST / 4; ++j) b.word[j] = run.word[k * MOST / 4 + j];
+        ((Bytes<MOST>*)data)[i / N * (N * SIZE / MOST) + k] = b;
     }
 }
+
+// N elements of a packable type from `i` on, a multiple of N, in memory that is aligned for as many, up to 16 bytes.
+template <int N> ACCESS Run<N> fetch_run(const void* data, int dtype, i64 i) {
+    Run<N> run = {};
+    if (dtype == F16 || dtype == BF16) fetch_run<N, 2>(data, i, run);
+    else if (dtype == F32) fetch_run<N, 4>(data, i, run);
+    else fetch_run<N, 1>(data, i, run);
+    return run;
+}
+
+template <int N> ACCESS void widen_run(const Run<N>& run, int dtype, float* v) {
+    if (dtype == F32) {
+        for (int j = 0; j < N; ++j) v[j] = float_of(run.word[j]);
+    } else if (dtype == BF16) {
+        for (int j = 0; j < N; ++j) v[j] = bf16_to_float((u16)(run.word[j / 2] >> j % 2 * 16));
+    } else if (dtype == F16) {
+        for (int j = 0; j < N; ++j) v[j] = f16_to_float((u16)(run.word[j / 2] >> j % 2 * 16));
+    } else {
+        for (int j = 0; j < N; ++j) v[j] = (u8)(run.word[j / 4] >> j % 4 * 8);
+    }
+}
+
+template <int N> ACCESS void store_run(void* data, int dtype, i64 i, const float* v) {
+    Run<N> run = {};
+    if (dtype == F32) {
+        for (int j = 0; j < N; ++j) run.word[j] = bits_of(v[j]);
+        put_run<N, 4>(data, i, run);
+    } else if (dtype == BF16) {
+        for (int j = 0; j < N; j += 2) run.word[j / 2] = to_bf16_pair(v[j], v[j + 1]);
+        put_run<N, 2>(data, i, run);
+    } else if (dtype == F16) {
+        for (int j = 0; j < N; j += 2) run.word[j / 2] = to_f16_pair(v[j], v[j + 1]);
+        put_run<N, 2>(data, i, run);
+    } else {
+        for (int j = 0; j < N; ++j) run.word[j / 4] |= (u32)(dtype == U8 ? to_u8(v[j]) : v[j] != 0) << j % 4 * 8;
+        put_run<N, 1>(data, i, run);
+    }
+}
+
+// PACK elements from `i` on, which is a multiple of PACK in 16-byte aligned memory of a packable type.
+ACCESS void load_pack(const void* data, int dtype, i64 i, float v[PACK]) {
+    widen_run(fetch_run<PACK>(data, dtype, i), dtype, v);
+}
+ACCESS void store_pack(void* data, int dtype, i64 i, const float v[PACK]) { store_run<PACK>(data, dtype, i, v); }
 
 // -------------------------------------------------------------------------------------------------------------------
 // Operands
 
 #define MAX_RANK 8
+
+// Anyhow, side by side where one access reads them, or all in one place.
+enum Quads { SCATTERED, ADJACENT, REPEATED };
 
 // A strided tensor argument; dimensions that can be walked as one have been merged. `data` is at the first element.
 struct Operand {
@@ -222,6 +274,7 @@ struct Operand {
     int rounds;   // precision that they count as where it has fewer bits, else -1
     int rank;     // at least 1
     int packed;   // contiguous, 16-byte aligned and of a packable type
+    int quads;    // how QUAD elements lie that begin at a multiple of QUAD
     i64 shape[MAX_RANK];
     i64 strides[MAX_RANK];
 };
@@ -255,6 +308,29 @@ __device__ inline void load_pack(const Operand& x, i64 pack, float v[PACK]) {
     if (x.rounds >= 0) {
         for (int j = 0; j < PACK; ++j) v[j] = round_to(x.rounds, v[j]);
     }
+}
+
+// Where quad number `quad` begins in memory.
+__device__ inline i64 quad_place(const Operand& x, i64 quad) { return x.packed ? quad * QUAD : place(x, quad * QUAD); }
+
+__device__ inline void widen_quad(const Operand& x, const Run<QUAD>& run, float v[QUAD]) {
+    widen_run(run, x.stored, v);
+    if (x.rounds == BF16) {
+        for (int j = 0; j < QUAD; ++j) v[j] = bf16_to_float(to_bf16(v[j]));
+    } else if (x.rounds == F16) {
+        for (int j = 0; j < QUAD; ++j) v[j] = f16_to_float(to_f16(v[j]));
+    }
+}
+
+// Quad number `quad` of an operand that is not scattered.
+ACCESS void load_quad(const Operand& x, i64 quad, float v[QUAD]) {
+    i64 at = quad_place(x, quad);
+    if (x.quads == ADJACENT) {
+        widen_quad(x, fetch_run<QUAD>(x.data, x.stored, at), v);
+        return;
+    }
+    float one = load_at<float>(x, at);
+    for (int j = 0; j < QUAD; ++j) v[j] = one;
 }
 
 // Loops over 0..n with all threads of the grid.
@@ -299,6 +375,17 @@ __device__ inline i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
 FUNCTION(exp) FUNCTION(expm1) FUNCTION(log) FUNCTION(log1p) FUNCTION(log2) FUNCTION(sin) FUNCTION(cos) FUNCTION(tanh)
 FUNCTION(erf) FUNCTION(erfc) FUNCTION(sqrt) FUNCTION(floor) FUNCTION(ceil) FUNCTION(rint) FUNCTION(fabs)
 #undef FUNCTION
+// 2^v; relative error below 2^-21, subnormal results are 0.
+__device__ inline float exp2_fast(float v) {
+#if defined(__CUDACC_RTC__)
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
+    return y;
+#else
+    return exp2f(v);
+#endif
+}
+
 __device__ inline float pow_of(float v, float p) { return powf(v, p); }
 __device__ inline double pow_of(double v, double p) { return pow(v, p); }
 __device__ inline float atan2_of(float y, float x) { return atan2f(y, x); }

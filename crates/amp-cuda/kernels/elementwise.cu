@@ -3,7 +3,9 @@
 // Operands have the shape of the result; a stride of 0 repeats an element. The operation is a number, equal for all
 // threads. The lists mirror the CPU kernels', formula by formula.
 //
-// float kernels move whole packs where every operand is packed; what is left, and every other case, goes one by one.
+// float kernels move quads of elements where no operand is scattered; what is left, and every other case, goes one by one.
+// Operations that most elements are for have kernels of their own: next to all others they would get as many registers as
+// the greediest, and few threads would be there to wait for memory.
 #include "common.cuh"
 
 #define SQRT_HALF 0.70710678118654752440
@@ -33,6 +35,78 @@ template <class C> __device__ inline C gelu_gate(C v) {
 }
 
 // -------------------------------------------------------------------------------------------------------------------
+// Quads
+
+// Quads of `N` operands, elements of which `f` makes one. What is `known` has a copy for each element, a switch over all
+// operations is there once: it works on the first element, and the others move up.
+template <bool KNOWN, int N, class F> __device__ inline void join(float v[N][QUAD], F f, float y[QUAD]) {
+    if (KNOWN) {
+#pragma unroll
+        for (int j = 0; j < QUAD; ++j) {
+            float each[N];
+            for (int k = 0; k < N; ++k) each[k] = v[k][j];
+            y[j] = f(each);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int j = 0; j < QUAD; ++j) {
+        float each[N];
+        for (int k = 0; k < N; ++k) {
+            each[k] = v[k][0];
+            for (int i = 0; i + 1 < QUAD; ++i) v[k][i] = v[k][i + 1];
+        }
+        for (int i = 0; i + 1 < QUAD; ++i) y[i] = y[i + 1];
+        y[QUAD - 1] = f(each);
+    }
+}
+
+// What `f` makes of quad `i` of operands that are packed, and of M - 1 more, `step` apart, as far as they are below `quads`.
+// All are on their way before the first is used.
+template <bool KNOWN, int M, int N, class F, class Put>
+__device__ inline void join_packed(const Operand* const (&x)[N], i64 i, i64 step, i64 quads, F f, Put put) {
+    Run<QUAD> runs[M][N];
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+        if (i + m * step >= quads) continue;
+        for (int k = 0; k < N; ++k) runs[m][k] = fetch_run<QUAD>(x[k]->data, x[k]->stored, (i + m * step) * QUAD);
+    }
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+        if (i + m * step >= quads) continue;
+        float v[N][QUAD], y[QUAD] = {};
+        for (int k = 0; k < N; ++k) widen_quad(*x[k], runs[m][k], v[k]);
+        join<KNOWN, N>(v, f, y);
+        put((i + m * step) * QUAD, y);
+    }
+}
+
+// Gives `put` what `f` makes of all quads below `n`, if no operand is scattered; returns how many elements these are. A
+// thread has up to M quads of each packed operand in flight; the code that ships is smaller without.
+template <bool KNOWN, int M, int N, class F, class Put>
+__device__ inline i64 join_quads(const Operand* const (&x)[N], i64 n, int out, F f, Put put) {
+    bool packed = packable(out), placed = packed;
+    for (int k = 0; k < N; ++k) {
+        packed = packed && x[k]->packed;
+        placed = placed && x[k]->quads != SCATTERED;
+    }
+    i64 quads = placed ? n / QUAD : 0, step = (i64)gridDim.x * blockDim.x;
+    i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+#if !defined(COMPACT)
+    if (packed) {
+        for (; i < quads; i += M * step) join_packed<KNOWN, M, N>(x, i, step, quads, f, put);
+    }
+#endif
+    for (; i < quads; i += step) {
+        float v[N][QUAD], y[QUAD] = {};
+        for (int k = 0; k < N; ++k) load_quad(*x[k], i, v[k]);
+        join<KNOWN, N>(v, f, y);
+        put(i * QUAD, y);
+    }
+    return quads * QUAD;
+}
+
+// -------------------------------------------------------------------------------------------------------------------
 // y = op(x)
 
 struct UnaryArgs {
@@ -53,13 +127,6 @@ template <class C> __device__ inline C powf_of(C v, double p) {
     if (p == -1) return 1 / v;
     if (p == -2) return 1 / (v * v);
     return pow_of(v, (C)p);
-}
-
-// Drops the first element and appends another: a loop that works on v[0] eight times keeps the pack in registers, with
-// one copy of its body.
-__device__ inline void rotate(float v[PACK], float last) {
-    for (int j = 0; j + 1 < PACK; ++j) v[j] = v[j + 1];
-    v[PACK - 1] = last;
 }
 
 // ln(1 + e^v) without an exponential that overflows.
@@ -128,78 +195,31 @@ template <> __device__ i64 unary<i64>(int op, i64 v, double p0, double p1) {
     }
 }
 
-template <class C> __device__ void unary_rest(const UnaryArgs& a, i64 done) {
+template <class C> __device__ inline void unary_rest(const UnaryArgs& a, int op, i64 done) {
     FOR_EACH(i, a.n - done) {
-        store_as(a.y, a.out, done + i, unary<C>(a.op, load<C>(a.x, done + i), a.p[0], a.p[1]));
+        store_as(a.y, a.out, done + i, unary<C>(op, load<C>(a.x, done + i), a.p[0], a.p[1]));
     }
 }
 
-// Operations that most elements are for are known when this is compiled, and have no branch for each element. The code that
-// ships does without.
-#if defined(COMPACT)
-#define KNOWN(...)
-#else
-#define KNOWN(...) __VA_ARGS__
-#endif
-
-template <int OP> __device__ inline i64 unary_known(const UnaryArgs& a) {
-    FOR_EACH(i, a.n / PACK) {
-        float v[PACK];
-        load_pack(a.x, i, v);
-#pragma unroll
-        for (int j = 0; j < PACK; ++j) v[j] = unary<float>(OP, v[j], a.p[0], a.p[1]);
-        store_pack(a.y, a.out, i * PACK, v);
-    }
-    return a.n / PACK * PACK;
+template <bool KNOWN, int M> __device__ inline void unary_quads(const UnaryArgs& a, int op) {
+    i64 done = join_quads<KNOWN, M, 1>({&a.x}, a.n, a.out,
+        [&](const float* v) { return unary<float>(op, v[0], a.p[0], a.p[1]); },
+        [&](i64 at, const float* y) { store_run<QUAD>(a.y, a.out, at, y); });
+    unary_rest<float>(a, op, done);
 }
 
-__device__ i64 unary_packs(const UnaryArgs& a) {
-    if (!a.x.packed || !packable(a.out)) return 0;
-    KNOWN(switch (a.op) {
-        case RELU: return unary_known<RELU>(a);
-        case GELU: return unary_known<GELU>(a);
-        case GELU_TANH: return unary_known<GELU_TANH>(a);
-        case SILU: return unary_known<SILU>(a);
-        case AFFINE: return unary_known<AFFINE>(a);
-    })
-    FOR_EACH(i, a.n / PACK) {
-        float v[PACK];
-        load_pack(a.x, i, v);
-#pragma unroll 1
-        for (int j = 0; j < PACK; ++j) rotate(v, unary<float>(a.op, v[0], a.p[0], a.p[1]));
-        store_pack(a.y, a.out, i * PACK, v);
+KERNEL(unary_f32, UnaryArgs) { unary_quads<false, 1>(a, a.op); }
+KERNEL(unary_f64, UnaryArgs) { unary_rest<double>(a, a.op, 0); }
+KERNEL(unary_i64, UnaryArgs) { unary_rest<i64>(a, a.op, 0); }
+
+KERNEL(activation_f32, UnaryArgs) {
+    switch (a.op) {
+        case RELU: return unary_quads<true, 4>(a, RELU);
+        case GELU: return unary_quads<true, 4>(a, GELU);
+        case GELU_TANH: return unary_quads<true, 4>(a, GELU_TANH);
+        case SILU: return unary_quads<true, 4>(a, SILU);
+        default: return unary_quads<true, 4>(a, AFFINE);
     }
-    return a.n / PACK * PACK;
-}
-
-KERNEL(unary_f32, UnaryArgs) { unary_rest<float>(a, unary_packs(a)); }
-KERNEL(unary_f64, UnaryArgs) { unary_rest<double>(a, 0); }
-KERNEL(unary_i64, UnaryArgs) { unary_rest<i64>(a, 0); }
-
-// -------------------------------------------------------------------------------------------------------------------
-// Two operands
-
-// Gives `put` what `f` makes of each pack of two operands; returns how many elements these were. An operation that is `known`
-// has a copy for each element, a switch over all of them is there once.
-template <bool known, class F, class Put>
-__device__ inline i64 pair_packs(const Operand& l, const Operand& r, i64 n, F f, Put put) {
-    FOR_EACH(i, n / PACK) {
-        float x[PACK], y[PACK];
-        load_pack(l, i, x);
-        load_pack(r, i, y);
-        if (known) {
-#pragma unroll
-            for (int j = 0; j < PACK; ++j) x[j] = f(x[j], y[j]);
-        } else {
-#pragma unroll 1
-            for (int j = 0; j < PACK; ++j) {
-                rotate(x, f(x[0], y[0]));
-                rotate(y, y[0]);
-            }
-        }
-        put(i * PACK, x);
-    }
-    return n / PACK * PACK;
 }
 
 // -------------------------------------------------------------------------------------------------------------------
@@ -264,35 +284,32 @@ template <class C> __device__ __forceinline__ C unary_grad(int op, C s, C g, dou
     }
 }
 
-template <class C> __device__ void unary_grad_rest(const UnaryGradArgs& a, i64 done) {
+template <class C> __device__ inline void unary_grad_rest(const UnaryGradArgs& a, int op, i64 done) {
     FOR_EACH(k, a.n - done) {
         i64 i = done + k;
         C s = load<C>(a.saved, i), g = load<C>(a.grad, i);
-        store_as(a.y, a.out, i, unary_grad<C>(a.op, s, g, a.p[0], a.p[1]));
+        store_as(a.y, a.out, i, unary_grad<C>(op, s, g, a.p[0], a.p[1]));
     }
 }
 
-template <int OP> __device__ inline i64 unary_grad_known(const UnaryGradArgs& a) {
-    return pair_packs<true>(a.saved, a.grad, a.n,
-        [&](float s, float g) { return unary_grad<float>(OP, s, g, a.p[0], a.p[1]); },
-        [&](i64 at, const float* y) { store_pack(a.y, a.out, at, y); });
+template <bool KNOWN, int M> __device__ inline void unary_grad_quads(const UnaryGradArgs& a, int op) {
+    i64 done = join_quads<KNOWN, M, 2>({&a.saved, &a.grad}, a.n, a.out,
+        [&](const float* v) { return unary_grad<float>(op, v[0], v[1], a.p[0], a.p[1]); },
+        [&](i64 at, const float* y) { store_run<QUAD>(a.y, a.out, at, y); });
+    unary_grad_rest<float>(a, op, done);
 }
 
-__device__ i64 unary_grad_packs(const UnaryGradArgs& a) {
-    if (!a.saved.packed || !a.grad.packed || !packable(a.out)) return 0;
-    KNOWN(switch (a.op) {
-        case RELU: return unary_grad_known<RELU>(a);
-        case GELU: return unary_grad_known<GELU>(a);
-        case GELU_TANH: return unary_grad_known<GELU_TANH>(a);
-        case SILU: return unary_grad_known<SILU>(a);
-    })
-    return pair_packs<false>(a.saved, a.grad, a.n,
-        [&](float s, float g) { return unary_grad<float>(a.op, s, g, a.p[0], a.p[1]); },
-        [&](i64 at, const float* y) { store_pack(a.y, a.out, at, y); });
-}
+KERNEL(unary_grad_f32, UnaryGradArgs) { unary_grad_quads<false, 1>(a, a.op); }
+KERNEL(unary_grad_f64, UnaryGradArgs) { unary_grad_rest<double>(a, a.op, 0); }
 
-KERNEL(unary_grad_f32, UnaryGradArgs) { unary_grad_rest<float>(a, unary_grad_packs(a)); }
-KERNEL(unary_grad_f64, UnaryGradArgs) { unary_grad_rest<double>(a, 0); }
+KERNEL(activation_grad_f32, UnaryGradArgs) {
+    switch (a.op) {
+        case RELU: return unary_grad_quads<true, 2>(a, RELU);
+        case GELU: return unary_grad_quads<true, 2>(a, GELU);
+        case GELU_TANH: return unary_grad_quads<true, 2>(a, GELU_TANH);
+        default: return unary_grad_quads<true, 2>(a, SILU);
+    }
+}
 
 // -------------------------------------------------------------------------------------------------------------------
 // y = op(a, b)
@@ -344,42 +361,37 @@ template <> __device__ inline i64 binary<i64>(int op, i64 l, i64 r) {
     }
 }
 
-template <class C> __device__ void binary_rest(const BinaryArgs& a, i64 done) {
+template <class C> __device__ inline void binary_rest(const BinaryArgs& a, int op, i64 done) {
     FOR_EACH(k, a.n - done) {
         i64 i = done + k;
-        C y = binary<C>(a.op, load<C>(a.l, i), load<C>(a.r, i));
+        C y = binary<C>(op, load<C>(a.l, i), load<C>(a.r, i));
         store_as(a.y, a.out, i, y);
         if (a.narrow) store_as(a.narrow, a.narrow_type, i, y);
     }
 }
 
-__device__ inline void store_twice(const BinaryArgs& a, i64 at, const float* y) {
-    store_pack(a.y, a.out, at, y);
-    if (a.narrow) store_pack(a.narrow, a.narrow_type, at, y);
+template <bool KNOWN, int M> __device__ inline void binary_quads(const BinaryArgs& a, int op) {
+    i64 done = join_quads<KNOWN, M, 2>({&a.l, &a.r}, a.n, a.out,
+        [&](const float* v) { return binary<float>(op, v[0], v[1]); },
+        [&](i64 at, const float* y) {
+            store_run<QUAD>(a.y, a.out, at, y);
+            if (a.narrow) store_run<QUAD>(a.narrow, a.narrow_type, at, y);
+        });
+    binary_rest<float>(a, op, done);
 }
 
-template <int OP> __device__ inline i64 binary_known(const BinaryArgs& a) {
-    return pair_packs<true>(a.l, a.r, a.n,
-        [](float l, float r) { return binary<float>(OP, l, r); },
-        [&](i64 at, const float* y) { store_twice(a, at, y); });
-}
+KERNEL(binary_f32, BinaryArgs) { binary_quads<false, 1>(a, a.op); }
+KERNEL(binary_f64, BinaryArgs) { binary_rest<double>(a, a.op, 0); }
+KERNEL(binary_i64, BinaryArgs) { binary_rest<i64>(a, a.op, 0); }
 
-__device__ i64 binary_packs(const BinaryArgs& a) {
-    if (!a.l.packed || !a.r.packed || !packable(a.out)) return 0;
-    KNOWN(switch (a.op) {
-        case ADD: return binary_known<ADD>(a);
-        case SUB: return binary_known<SUB>(a);
-        case MUL: return binary_known<MUL>(a);
-        case DIV: return binary_known<DIV>(a);
-    })
-    return pair_packs<false>(a.l, a.r, a.n,
-        [&](float l, float r) { return binary<float>(a.op, l, r); },
-        [&](i64 at, const float* y) { store_twice(a, at, y); });
+KERNEL(arithmetic_f32, BinaryArgs) {
+    switch (a.op) {
+        case ADD: return binary_quads<true, 2>(a, ADD);
+        case SUB: return binary_quads<true, 2>(a, SUB);
+        case MUL: return binary_quads<true, 2>(a, MUL);
+        default: return binary_quads<true, 2>(a, DIV);
+    }
 }
-
-KERNEL(binary_f32, BinaryArgs) { binary_rest<float>(a, binary_packs(a)); }
-KERNEL(binary_f64, BinaryArgs) { binary_rest<double>(a, 0); }
-KERNEL(binary_i64, BinaryArgs) { binary_rest<i64>(a, 0); }
 
 template <class C> __device__ inline bool compare(int op, C l, C r) {
     switch (op) {
@@ -400,19 +412,13 @@ template <class C> __device__ void compare_rest(const BinaryArgs& a, i64 done) {
     }
 }
 
-__device__ i64 compare_packs(const BinaryArgs& a) {
-    if (!a.l.packed || !a.r.packed) return 0;
-    FOR_EACH(i, a.n / PACK) {
-        float l[PACK], r[PACK];
-        load_pack(a.l, i, l);
-        load_pack(a.r, i, r);
-        for (int j = 0; j < PACK; ++j) l[j] = compare<float>(a.op, l[j], r[j]);
-        store_pack(a.y, BOOL, i * PACK, l);
-    }
-    return a.n / PACK * PACK;
+__device__ inline i64 compare_quads(const BinaryArgs& a) {
+    return join_quads<true, 2, 2>({&a.l, &a.r}, a.n, BOOL,
+        [&](const float* v) { return (float)compare<float>(a.op, v[0], v[1]); },
+        [&](i64 at, const float* y) { store_run<QUAD>(a.y, BOOL, at, y); });
 }
 
-KERNEL(compare_f32, BinaryArgs) { compare_rest<float>(a, compare_packs(a)); }
+KERNEL(compare_f32, BinaryArgs) { compare_rest<float>(a, compare_quads(a)); }
 KERNEL(compare_f64, BinaryArgs) { compare_rest<double>(a, 0); }
 KERNEL(compare_i64, BinaryArgs) { compare_rest<i64>(a, 0); }
 
@@ -439,16 +445,6 @@ template <class C> __device__ inline C ternary(int op, C x, C y, C z, C value) {
     }
 }
 
-__device__ inline bool packed(const TernaryArgs& a) {
-    return a.x[0].packed && a.x[1].packed && a.x[2].packed && packable(a.out);
-}
-
-__device__ inline void load_packs(const TernaryArgs& a, i64 i, float x[PACK], float y[PACK], float z[PACK]) {
-    load_pack(a.x[0], i, x);
-    load_pack(a.x[1], i, y);
-    load_pack(a.x[2], i, z);
-}
-
 template <class C> __device__ void ternary_rest(const TernaryArgs& a, i64 done) {
     FOR_EACH(k, a.n - done) {
         i64 i = done + k;
@@ -457,18 +453,16 @@ template <class C> __device__ void ternary_rest(const TernaryArgs& a, i64 done) 
     }
 }
 
-__device__ i64 ternary_packs(const TernaryArgs& a) {
-    if (!packed(a)) return 0;
-    FOR_EACH(i, a.n / PACK) {
-        float x[PACK], y[PACK], z[PACK];
-        load_packs(a, i, x, y, z);
-        for (int j = 0; j < PACK; ++j) x[j] = ternary<float>(a.op, x[j], y[j], z[j], (float)a.p);
-        store_pack(a.y, a.out, i * PACK, x);
-    }
-    return a.n / PACK * PACK;
+template <class F> __device__ inline i64 ternary_quads(const TernaryArgs& a, F f) {
+    return join_quads<true, 2, 3>({&a.x[0], &a.x[1], &a.x[2]}, a.n, a.out, f,
+        [&](i64 at, const float* y) { store_run<QUAD>(a.y, a.out, at, y); });
 }
 
-KERNEL(ternary_f32, TernaryArgs) { ternary_rest<float>(a, ternary_packs(a)); }
+KERNEL(ternary_f32, TernaryArgs) {
+    float value = (float)a.p;
+    auto f = [&](const float* v) { return ternary<float>(a.op, v[0], v[1], v[2], value); };
+    ternary_rest<float>(a, ternary_quads(a, f));
+}
 KERNEL(ternary_f64, TernaryArgs) { ternary_rest<double>(a, 0); }
 
 template <class C> __device__ void select_rest(const TernaryArgs& a, i64 done) {
@@ -479,18 +473,9 @@ template <class C> __device__ void select_rest(const TernaryArgs& a, i64 done) {
     }
 }
 
-__device__ i64 select_packs(const TernaryArgs& a) {
-    if (!packed(a)) return 0;
-    FOR_EACH(i, a.n / PACK) {
-        float condition[PACK], x[PACK], y[PACK];
-        load_packs(a, i, condition, x, y);
-        for (int j = 0; j < PACK; ++j) x[j] = condition[j] != 0 ? x[j] : y[j];
-        store_pack(a.y, a.out, i * PACK, x);
-    }
-    return a.n / PACK * PACK;
+KERNEL(select_f32, TernaryArgs) {
+    select_rest<float>(a, ternary_quads(a, [](const float* v) { return v[0] != 0 ? v[1] : v[2]; }));
 }
-
-KERNEL(select_f32, TernaryArgs) { select_rest<float>(a, select_packs(a)); }
 KERNEL(select_f64, TernaryArgs) { select_rest<double>(a, 0); }
 KERNEL(select_i64, TernaryArgs) { select_rest<i64>(a, 0); }
 
@@ -508,17 +493,11 @@ template <class C> __device__ void copy_rest(const CopyArgs& a, i64 done) {
     FOR_EACH(i, a.n - done) store_as(a.y, a.out, done + i, load<C>(a.x, done + i));
 }
 
-__device__ i64 copy_packs(const CopyArgs& a) {
-    if (!a.x.packed || !packable(a.out)) return 0;
-    FOR_EACH(i, a.n / PACK) {
-        float v[PACK];
-        load_pack(a.x, i, v);
-        store_pack(a.y, a.out, i * PACK, v);
-    }
-    return a.n / PACK * PACK;
+KERNEL(copy_f32, CopyArgs) {
+    copy_rest<float>(a, join_quads<true, 4, 1>({&a.x}, a.n, a.out,
+        [](const float* v) { return v[0]; },
+        [&](i64 at, const float* y) { store_run<QUAD>(a.y, a.out, at, y); }));
 }
-
-KERNEL(copy_f32, CopyArgs) { copy_rest<float>(a, copy_packs(a)); }
 KERNEL(copy_f64, CopyArgs) { copy_rest<double>(a, 0); }
 KERNEL(copy_i64, CopyArgs) { copy_rest<i64>(a, 0); }
 
@@ -528,13 +507,23 @@ struct CopyIntoArgs {
     i64 n;
 };
 
-template <class C> __device__ void copy_into_kernel(const CopyIntoArgs& a) {
-    FOR_EACH(i, a.n) store_as((void*)a.y.data, a.y.stored, place(a.y, i), load<C>(a.x, i));
+template <class C> __device__ void copy_into_rest(const CopyIntoArgs& a, i64 done) {
+    FOR_EACH(k, a.n - done) {
+        i64 i = done + k;
+        store_as((void*)a.y.data, a.y.stored, place(a.y, i), load<C>(a.x, i));
+    }
 }
 
-KERNEL(copy_into_f32, CopyIntoArgs) { copy_into_kernel<float>(a); }
-KERNEL(copy_into_f64, CopyIntoArgs) { copy_into_kernel<double>(a); }
-KERNEL(copy_into_i64, CopyIntoArgs) { copy_into_kernel<i64>(a); }
+KERNEL(copy_into_f32, CopyIntoArgs) {
+    i64 n = a.y.quads == ADJACENT ? a.n : 0;
+    copy_into_rest<float>(a, join_quads<true, 4, 1>({&a.x}, n, a.y.stored,
+        [](const float* v) { return v[0]; },
+        [&](i64 at, const float* y) {
+            store_run<QUAD>((void*)a.y.data, a.y.stored, quad_place(a.y, at / QUAD), y);
+        }));
+}
+KERNEL(copy_into_f64, CopyIntoArgs) { copy_into_rest<double>(a, 0); }
+KERNEL(copy_into_i64, CopyIntoArgs) { copy_into_rest<i64>(a, 0); }
 
 struct FillArgs {
     void* y;

@@ -222,6 +222,15 @@ impl Gpu {
         let blocks = (work as u64).div_ceil(u64::from(THREADS)).min(self.multiprocessors * BLOCKS_PER_MULTIPROCESSOR);
         ([blocks, 1, 1], THREADS)
     }
+
+    /// As [`spread`](Self::spread) for `n` elements, of which a thread handles many where others keep the GPU full.
+    pub(crate) fn spread_elements(&self, n: usize) -> ([u64; 3], u32) {
+        const ELEMENTS_PER_THREAD: u64 = 16;
+        const LEAST_PER_MULTIPROCESSOR: u64 = 8;
+        let most = (n as u64).div_ceil(u64::from(THREADS));
+        let full = most.min(self.multiprocessors * LEAST_PER_MULTIPROCESSOR);
+        ([most.div_ceil(ELEMENTS_PER_THREAD).max(full), 1, 1], THREADS)
+    }
 }
 
 impl fmt::Debug for Gpu {

@@ -14,6 +14,7 @@ pub(crate) struct Operand {
     pub rounds: i32,
     pub rank: i32,
     pub packed: i32,
+    pub quads: i32,
     pub shape: [i64; MAX_RANK],
     pub strides: [i64; MAX_RANK],
 }
@@ -75,8 +76,16 @@ impl Compute {
 
 impl Operand {
     /// No tensor: kernels test for a null address.
-    pub const NONE: Self =
-        Self { data: 0, stored: 0, rounds: -1, rank: 1, packed: 0, shape: [0; MAX_RANK], strides: [0; MAX_RANK] };
+    pub const NONE: Self = Self {
+        data: 0,
+        stored: 0,
+        rounds: -1,
+        rank: 1,
+        packed: 0,
+        quads: 0,
+        shape: [0; MAX_RANK],
+        strides: [0; MAX_RANK],
+    };
 
     /// The tensor `x` of device `gpu`.
     ///
@@ -130,7 +139,35 @@ impl Operand {
         }
         self.rank = rank.max(1) as i32;
         self.packed = i32::from(rank <= 1 && self.is_dense() && self.data.is_multiple_of(16) && self.packable());
+        self.quads = self.quads();
         self
+    }
+
+    /// How four elements lie that begin at a multiple of four: `enum Quads` of `common.cuh`.
+    fn quads(&self) -> i32 {
+        const SCATTERED: i32 = 0;
+        const ADJACENT: i32 = 1;
+        const REPEATED: i32 = 2;
+        let fits = |of: i64| of % 4 == 0;
+        let last = self.rank as usize - 1;
+        if !self.packable() || (last > 0 && !fits(self.shape[last])) {
+            return SCATTERED;
+        }
+        let begins = self.data.is_multiple_of(4 * self.size()) && self.strides[..last].iter().all(|&s| fits(s));
+        match self.strides[last] {
+            0 => REPEATED,
+            1 if begins => ADJACENT,
+            _ => SCATTERED,
+        }
+    }
+
+    /// Bytes of an element of a packable type.
+    fn size(&self) -> u64 {
+        match self.stored {
+            stored if stored == tag(DType::F32) => 4,
+            stored if stored == tag(DType::F16) || stored == tag(DType::BF16) => 2,
+            _ => 1,
+        }
     }
 
     fn is_dense(&self) -> bool {

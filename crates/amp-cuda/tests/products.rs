@@ -128,16 +128,16 @@ fn activations() {
         Ok(vec![sums, y, plain, z, b.matmul_unary_grad(x[0], x[1], Unary::GeluTanh, x[3], out)?])
     };
     let launches = |name| standin::open_with_products().0.calls(name);
-    let before = ["unary_f32", "unary_grad_f32"].map(launches);
+    let before = ["activation_f32", "activation_grad_f32"].map(launches);
     // A GPU's own tanh is off by up to 2^-11. Of its error GELU has x / 2 times as much, and its slope, for |x| < 2, no more than
     // three times, times a gradient of up to three; the stand-in's is exact.
     let exact = standin::open_with_products().0.counts();
     let terms = if exact { 100.0 } else { 100.0 + 9.0 * 2f64.powi(-11) / 6e-8 };
     goes_within(terms, "gelu of F16", &inputs(F16, 16), F16, 3, gelu);
     goes_within(terms, "gelu of BF16", &inputs(BF16, 8), BF16, 3, gelu);
-    assert_eq!(["unary_f32", "unary_grad_f32"].map(launches), before, "activations are part of the products");
+    assert_eq!(["activation_f32", "activation_grad_f32"].map(launches), before, "activations are part of the products");
     goes("gelu of F32 is a pass of its own", &inputs(F32, 8), F32, 3, gelu);
-    let after = ["unary_f32", "unary_grad_f32"].map(launches);
+    let after = ["activation_f32", "activation_grad_f32"].map(launches);
     let counts = standin::open_with_products().0.counts();
     assert!(!counts || after.iter().zip(before).all(|(now, then)| *now > then), "{before:?} {after:?}");
     let [a, b, ..] = inputs(F16, 6);
@@ -167,7 +167,7 @@ fn relus() {
     };
     let launches = || {
         let (standin, _alone) = standin::open_with_products();
-        standin.calls("unary_f32") + standin.calls("unary_grad_f32")
+        standin.calls("activation_f32") + standin.calls("activation_grad_f32")
     };
     // A GPU's product may round a sum to 16 bits before it adds a bias of at most 1: half a unit of |y| + 1.
     let exact = standin::open_with_products().0.counts();
@@ -209,7 +209,7 @@ fn a_first_relu_within_a_graph() {
     let layout = Input::noise(&[16, 16], DType::F16, 1.0, 1).layout;
     let x = Operand { buffer: &buffer, layout: &layout, logical: DType::F16 };
     let step = || gpu.matmul_unary(x, x, None, Unary::Relu, DType::F32).map(drop);
-    let passes = || standin.calls("unary_f32");
+    let passes = || standin.calls("activation_f32");
     let before = passes();
     let graph = amp_core::cuda::Graph::capture(&device, step).expect("a graph");
     graph.replay().expect("a replay");

@@ -145,7 +145,7 @@ fn work_that_another_thread_is_about_to_launch_stays_out_of_a_graph() -> Result<
         graphs
     });
     standin.delay(0);
-    let launches = || ["fill", "matmul_f32", "binary_f32"].map(|kernel| standin.calls(kernel));
+    let launches = || ["fill", "matmul_f32", "arithmetic_f32"].map(|kernel| standin.calls(kernel));
     let before = launches();
     graphs?.iter().try_for_each(Graph::replay)?;
     assert_eq!(launches(), before, "the graphs hold nothing");

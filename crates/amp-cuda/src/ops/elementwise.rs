@@ -44,6 +44,20 @@ fn unary_code(op: Unary) -> (i32, [f64; 2]) {
     }
 }
 
+/// Whether an operation is one of the `activation` kernel, and of the `activation_grad` kernel.
+fn is_activation(op: Unary) -> bool {
+    matches!(op, Unary::Relu | Unary::Gelu | Unary::GeluTanh | Unary::Silu | Unary::Affine { .. })
+}
+fn has_activation_grad(op: Unary) -> bool {
+    matches!(op, Unary::Relu | Unary::Gelu | Unary::GeluTanh | Unary::Silu)
+}
+
+/// The kernel for operation number `op` of two operands.
+fn binary_stem(op: i32, compute: Compute) -> &'static str {
+    let arithmetic = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div].map(binary_code);
+    if compute == Compute::F32 && arithmetic.contains(&op) { "arithmetic" } else { "binary" }
+}
+
 fn binary_code(op: Binary) -> i32 {
     match op {
         Binary::Add => 0,
@@ -99,7 +113,8 @@ impl Gpu {
             narrow: narrowed.as_ref().map_or(0, Memory::address),
             narrow_type: also.map_or(0, tag),
         };
-        self.launch(FAMILY, "binary", Some(Compute::of(&[a.logical, b.logical, out])), self.spread(n), args)?;
+        let compute = Compute::of(&[a.logical, b.logical, out]);
+        self.launch(FAMILY, binary_stem(op, compute), Some(compute), self.spread_elements(n), args)?;
         Ok((y.into_buffer(), narrowed.map(Memory::into_buffer)))
     }
 
@@ -115,7 +130,7 @@ impl Gpu {
         let y = self.memory(stem, n, out)?;
         let [a, b, c] = operands.map(|x| Operand::new(self, stem, x));
         let args = TernaryArgs { x: [a?, b?, c?], y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(FAMILY, stem, Some(compute), self.spread(n), args)?;
+        self.launch(FAMILY, stem, Some(compute), self.spread_elements(n), args)?;
         Ok(y.into_buffer())
     }
 }
@@ -144,7 +159,7 @@ impl Gpu {
             narrow: 0,
             narrow_type: 0,
         };
-        self.launch(FAMILY, "binary", Some(compute), self.spread(into.len()), args)
+        self.launch(FAMILY, binary_stem(args.op, compute), Some(compute), self.spread_elements(into.len()), args)
     }
 }
 
@@ -152,9 +167,11 @@ impl Elementwise for Gpu {
     fn unary(&self, op: Unary, x: CoreOperand<'_>, out: DType) -> Result<Buffer> {
         let n = x.layout.count();
         let y = self.memory("unary", n, out)?;
+        let compute = Compute::of(&[x.logical, out]);
+        let stem = if compute == Compute::F32 && is_activation(op) { "activation" } else { "unary" };
         let (op, p) = unary_code(op);
         let args = UnaryArgs { x: Operand::new(self, "unary", x)?, y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(FAMILY, "unary", Some(Compute::of(&[x.logical, out])), self.spread(n), args)?;
+        self.launch(FAMILY, stem, Some(compute), self.spread_elements(n), args)?;
         Ok(y.into_buffer())
     }
 
@@ -163,9 +180,11 @@ impl Elementwise for Gpu {
         let y = self.memory("unary_grad", n, out)?;
         let compute = Compute::real(&[saved.logical, grad.logical, out]);
         let (saved, grad) = (Operand::new(self, "unary_grad", saved)?, Operand::new(self, "unary_grad", grad)?);
+        let fast = compute == Compute::F32 && has_activation_grad(op);
+        let stem = if fast { "activation_grad" } else { "unary_grad" };
         let (op, p) = unary_code(op);
         let args = UnaryGradArgs { saved, grad, y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(FAMILY, "unary_grad", Some(compute), self.spread(n), args)?;
+        self.launch(FAMILY, stem, Some(compute), self.spread_elements(n), args)?;
         Ok(y.into_buffer())
     }
 
@@ -191,7 +210,7 @@ impl Elementwise for Gpu {
         let (l, r) = (Operand::new(self, "compare", a)?, Operand::new(self, "compare", b)?);
         let (y_address, out, op) = (y.address(), tag(DType::Bool), compare_code(op));
         let args = BinaryArgs { l, r, y: y_address, n: n as i64, out, op, narrow: 0, narrow_type: 0 };
-        self.launch(FAMILY, "compare", Some(Compute::of(&[a.logical, b.logical])), self.spread(n), args)?;
+        self.launch(FAMILY, "compare", Some(Compute::of(&[a.logical, b.logical])), self.spread_elements(n), args)?;
         Ok(y.into_buffer())
     }
 

@@ -56,7 +56,7 @@ impl Memory for Gpu {
         }
         let y = self.memory("fill", len, dtype)?;
         let args = FillArgs { y: y.address(), n: len as i64, out: tag(dtype), value };
-        self.launch(FAMILY, "fill", None, self.spread(len), args)?;
+        self.launch(FAMILY, "fill", None, self.spread_elements(len), args)?;
         Ok(y.into_buffer())
     }
 
@@ -68,7 +68,7 @@ impl Memory for Gpu {
         let n = x.layout.count();
         let y = self.memory("copy", n, out)?;
         let args = CopyArgs { x: Operand::new(self, "copy", x)?, y: y.address(), n: n as i64, out: tag(out) };
-        self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread(n), args)?;
+        self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread_elements(n), args)?;
         Ok(y.into_buffer())
     }
 
@@ -80,7 +80,7 @@ impl Memory for Gpu {
         }
         let out = memory.dtype();
         let args = CopyArgs { x: Operand::new(self, "set", x)?, y: memory.address(), n: n as i64, out: tag(out) };
-        self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread(n), args)
+        self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread_elements(n), args)
     }
 
     fn copy_into(&self, x: CoreOperand<'_>, into: &mut Buffer, at: &Layout) -> Result<()> {
@@ -93,6 +93,6 @@ impl Memory for Gpu {
         let compute = Compute::of(&[x.logical, into.dtype()]);
         let y = Operand::new(self, "copy_into", target)?;
         let args = CopyIntoArgs { x: Operand::new(self, "copy_into", x)?, y, n: n as i64 };
-        self.launch(FAMILY, "copy_into", Some(compute), self.spread(n), args)
+        self.launch(FAMILY, "copy_into", Some(compute), self.spread_elements(n), args)
     }
 }

@@ -217,3 +217,66 @@ fn comparisons_selections_and_special_operands() {
         });
     }
 }
+
+/// Layouts of `[6, 20]` and `[6, 18]` that are read four elements at once, or one element for four, or one by one.
+fn layouts(dtype: DType) -> Vec<Input> {
+    let cases = [
+        (20, [20, 1], 0),
+        (20, [20, 1], 2),
+        (20, [28, 1], 4),
+        (20, [26, 1], 0),
+        (20, [0, 1], 4),
+        (20, [1, 0], 3),
+        (20, [0, 0], 1),
+        (20, [1, 6], 0),
+        (18, [18, 1], 0),
+        (18, [20, 1], 0),
+    ];
+    let input = |(columns, strides, offset): (usize, [usize; 2], usize)| {
+        Input::strided(&[6, columns], &strides, offset, dtype, (columns + strides[0] + offset) as u64)
+    };
+    cases.into_iter().map(input).collect()
+}
+
+#[test]
+fn rows_and_repeated_elements_of_every_layout() {
+    use DType::{BF16, F16, F32};
+    for (dtype, stored) in [(F32, F32), (BF16, BF16), (F16, F32), (BF16, F16), (F32, BF16)] {
+        let all: Vec<Input> = layouts(dtype).into_iter().map(|x| x.stored(stored)).collect();
+        for (i, x) in all.iter().enumerate() {
+            let alike = |y: &&Input| y.layout.shape == x.layout.shape;
+            let other = all.iter().cycle().skip(i + 3).find(alike).expect("itself at least");
+            let mixed = Input { stored: F32, ..all.iter().find(alike).expect("itself at least").clone() };
+            check(&format!("layout {i}"), &[x.clone(), other.clone(), mixed], dtype, 2000.0, &|b, x, out| {
+                Ok(vec![
+                    b.unary(Unary::Gelu, x[0], out)?,
+                    b.unary(Unary::Abs, x[0], out)?,
+                    b.unary_grad(Unary::Gelu, x[0], x[1], out)?,
+                    b.unary_grad(Unary::Abs, x[1], x[2], out)?,
+                    b.binary(Binary::Mul, x[0], x[1], out)?,
+                    b.binary(Binary::Minimum, x[2], x[0], out)?,
+                    b.compare(Compare::Lt, x[0], x[2])?,
+                    b.ternary(Ternary::Lerp, x[0], x[1], x[2], out)?,
+                    b.select(x[0], x[1], x[2], out)?,
+                    b.copy(x[0], out)?,
+                ])
+            });
+        }
+    }
+}
+
+#[test]
+fn more_elements_than_the_threads_take_at_once() {
+    for (dtype, stored) in [(DType::BF16, DType::BF16), (DType::F32, DType::F16)] {
+        let x = [1, 2, 3].map(|seed| Input::noise(&[70_007], dtype, 3.0, seed).stored(stored));
+        check("many elements", &x, dtype, 2000.0, &|b, x, out| {
+            Ok(vec![
+                b.unary(Unary::Silu, x[0], out)?,
+                b.unary_grad(Unary::Gelu, x[0], x[1], out)?,
+                b.binary(Binary::Sub, x[0], x[1], out)?,
+                b.select(x[0], x[1], x[2], out)?,
+                b.copy(x[0], out)?,
+            ])
+        });
+    }
+}

@@ -95,6 +95,23 @@ fn copies_into_a_part_leave_the_rest() {
 }
 
 #[test]
+fn copies_into_rows_leave_the_rest() {
+    use DType::{BF16, F16, F32, F64, I64};
+    for (from, to) in [(F32, BF16), (BF16, BF16), (F16, F32), (F32, F64), (I64, I64)] {
+        for (columns, strides, offset) in [(8, [12, 1], 4), (8, [12, 1], 2), (8, [1, 9], 0), (6, [8, 1], 0)] {
+            let x = case::Input::noise(&[5, columns], from, 9.0, 1);
+            let base = case::Input::noise(&[80], to, 9.0, 2);
+            check_same("copy_into", &[x, base], to, 0.0, &|b, x, out| {
+                let mut into = b.copy(x[1], out)?;
+                let dims = |d: &[usize]| Dims::new(d).expect("a rank");
+                b.copy_into(x[0], &mut into, &Layout { shape: dims(&[5, columns]), strides: dims(&strides), offset })?;
+                Ok(vec![into])
+            });
+        }
+    }
+}
+
+#[test]
 fn random_streams_are_the_cpus() {
     let at = RandomState { seed: 0x1234_5678_9abc, offset: 1023 };
     for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
