@@ -386,6 +386,17 @@ __device__ inline float exp2_fast(float v) {
 #endif
 }
 
+// 1 / v for magnitudes between 2^-126 and 2^126; relative error below 2^-22.
+__device__ inline float reciprocal_fast(float v) {
+#if defined(__CUDACC_RTC__)
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
+    return y;
+#else
+    return 1 / v;
+#endif
+}
+
 __device__ inline float pow_of(float v, float p) { return powf(v, p); }
 __device__ inline double pow_of(double v, double p) { return pow(v, p); }
 __device__ inline float atan2_of(float y, float x) { return atan2f(y, x); }

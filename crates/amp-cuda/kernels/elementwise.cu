@@ -25,10 +25,34 @@ enum Ternary { ADDCMUL, ADDCDIV, LERP };
 template <class C> __device__ inline C sign_of(C v) { return v > 0 ? (C)1 : v < 0 ? (C)-1 : (C)0; }
 template <class C> __device__ inline C clamp(C v, C min, C max) { v = v < min ? min : v; return v > max ? max : v; }
 template <class C> __device__ inline C sigmoid(C v) { return 1 / (1 + exp_of(-v)); }
-template <class C> __device__ inline C normal_cdf(C v) { return (C)0.5 * erfc_of(v * (C)-SQRT_HALF); }
-template <class C> __device__ inline C normal_pdf(C v) {
-    return (C)(0.5 * SQRT_HALF * TWO_OVER_SQRT_PI) * exp_of((C)-0.5 * v * v);
+
+// Density of the normal distribution at v, and its integral up to there.
+template <class C> struct Normal { C density, integral; };
+__device__ inline Normal<double> normal(double v) {
+    return {0.5 * SQRT_HALF * TWO_OVER_SQRT_PI * exp(-0.5 * v * v), 0.5 * erfc(v * -SQRT_HALF)};
 }
+// The integral up to -|v| is exp(-v * v / 2) times a polynomial in 1 / (1 + 0.34 |v|), fitted for |v| < 14 with a relative
+// error of 3e-8. Nothing cancels where it is small.
+__device__ inline Normal<float> normal(float v) {
+    const float LOG2_E_HALF = 0.72134752044448170f;
+    float bell = exp2_fast(-LOG2_E_HALF * v * v), t = reciprocal_fast(0.34f * fabsf(v) + 1);
+    float p = -0.026120556f;
+    p = p * t + 0.13949985f;
+    p = p * t - 0.27313341f;
+    p = p * t + 0.20218334f;
+    p = p * t - 0.044718852f;
+    p = p * t + 0.11535931f;
+    p = p * t + 0.11519786f;
+    p = p * t + 0.13611220f;
+    p = p * t + 0.13562050f;
+    float tail = bell * (p * t);
+    return {(float)(0.5 * SQRT_HALF * TWO_OVER_SQRT_PI) * bell, v < 0 ? tail : 1 - tail};
+}
+template <class C> __device__ inline C gelu_derivative(C v) {
+    Normal<C> at = normal(v);
+    return at.integral + v * at.density;
+}
+
 // (1 + tanh(z)) / 2 = sigmoid(2 z), which does not cancel where it is small.
 template <class C> __device__ inline C gelu_gate(C v) {
     return sigmoid((C)(2 * GELU_SCALE) * v * (v * v * (C)GELU_CUBIC + 1));
@@ -158,7 +182,7 @@ template <class C> __device__ __forceinline__ C unary(int op, C v, double p0, do
         case RELU: return v <= 0 ? (C)0 : v;
         case LEAKY_RELU: return v > 0 ? v : v * (C)p0;
         case ELU: return v > 0 ? v : (C)p0 * expm1_of(v);
-        case GELU: return v * normal_cdf(v);
+        case GELU: return v * normal(v).integral;
         case GELU_TANH: return v * gelu_gate(v);
         case SILU: return v * sigmoid(v);
         case SOFTPLUS: return v * (C)p0 > (C)p1 ? v : softplus(v * (C)p0) / (C)p0;
@@ -272,7 +296,7 @@ template <class C> __device__ __forceinline__ C unary_grad(int op, C s, C g, dou
         case RELU: return s <= 0 ? (C)0 : g;
         case LEAKY_RELU: return s > 0 ? g : g * (C)p0;
         case ELU: return s > 0 ? g : g * ((C)p0 * exp_of(s));
-        case GELU: return g * (normal_cdf(s) + s * normal_pdf(s));
+        case GELU: return g * gelu_derivative(s);
         case GELU_TANH: return g * gelu_tanh_derivative(s);
         case SILU: { C r = sigmoid(s); return g * (r * (1 + s * (1 - r))); }
         case SOFTPLUS: return s * (C)p0 > (C)p1 ? g : g * sigmoid(s * (C)p0);
