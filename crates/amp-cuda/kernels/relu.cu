@@ -30,50 +30,6 @@ template <> __device__ inline void write<float>(void* y, int out, i64 first, int
 // Elements of pack number `p` of `n` elements.
 __device__ inline int within_pack(i64 p, i64 n) { return n - p * PACK < PACK ? (int)(n - p * PACK) : PACK; }
 
-// -------------------------------------------------------------------------------------------------------------------
-// Alone
-
-struct SignArgs {
-    Operand x;   // what ReLU takes, or the gradient of its result
-    u8* dead;
-    void* y;     // the gradient of what ReLU took
-    i64 n;
-    int out;
-};
-
-// Where x is 0 or less.
-template <class C> __device__ void dead(const SignArgs& a) {
-    FOR_EACH(p, (a.n + PACK - 1) / PACK) {
-        C x[PACK];
-        int count = within_pack(p, a.n);
-        read<C>(a.x, p * PACK, count, x);
-        u32 bits = 0;
-        for (int j = 0; j < PACK; ++j) bits |= (u32)(j < count && x[j] <= (C)0) << j;
-        a.dead[p] = (u8)bits;
-    }
-}
-
-KERNEL(dead_f32, SignArgs) { dead<float>(a); }
-KERNEL(dead_f64, SignArgs) { dead<double>(a); }
-
-// The gradient, and 0 where there is a bit.
-template <class C> __device__ void alive(const SignArgs& a) {
-    FOR_EACH(p, (a.n + PACK - 1) / PACK) {
-        C g[PACK];
-        int count = within_pack(p, a.n);
-        read<C>(a.x, p * PACK, count, g);
-        u32 bits = a.dead[p];
-        for (int j = 0; j < PACK; ++j) g[j] = bits >> j & 1 ? (C)0 : g[j];
-        write<C>(a.y, a.out, p * PACK, count, g);
-    }
-}
-
-KERNEL(alive_f32, SignArgs) { alive<float>(a); }
-KERNEL(alive_f64, SignArgs) { alive<double>(a); }
-
-// -------------------------------------------------------------------------------------------------------------------
-// Behind a batch normalisation
-
 struct NormReluArgs {
     Operand x;          // [samples, channels, repeat]
     Operand weight;     // [channels]; null data for ones

@@ -55,7 +55,6 @@ args! {
         parts: u64, n: i64, len: i64, channels: i64, repeat: i64, groups: i64, count: i64, per_split: i64, rms: i32,
         out: i32, narrow: u64, narrow_type: i32,
     }
-    SignArgs { x: Operand, dead: u64, y: u64, n: i64, out: i32, }
     NormReluArgs {
         x: Operand, weight: Operand, bias: Operand, residual: Operand, mean: u64, var: u64, y: u64, dead: u64, n: i64,
         channels: i64, repeat: i64, eps: f64, out: i32,

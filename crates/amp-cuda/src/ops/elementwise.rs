@@ -230,12 +230,4 @@ impl Elementwise for Gpu {
         let compute = Compute::real(&[a.logical, b.logical, c.logical, out]);
         self.three("ternary", ternary_code(op), [a, b, c], compute, out)
     }
-
-    fn dead(&self, x: CoreOperand<'_>) -> Result<Option<Buffer>> {
-        self.dead_bits(x).map(Some)
-    }
-
-    fn alive(&self, dead: &Buffer, grad: CoreOperand<'_>, out: DType) -> Result<Option<Buffer>> {
-        self.where_alive(dead, grad, out).map(Some)
-    }
 }

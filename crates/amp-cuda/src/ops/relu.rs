@@ -1,9 +1,8 @@
 //! ReLU by the bits that its backward pass keeps, alone and behind a batch normalisation.
 
 use super::reduction::Axes;
-use crate::args::{NormReluArgs, SignArgs};
+use crate::args::NormReluArgs;
 use crate::device::{Gpu, Memory};
-use crate::error::foreign;
 use crate::module::Family::Relu as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
@@ -16,27 +15,6 @@ use amp_core::backend::{
 const PACK: usize = 8;
 
 impl Gpu {
-    /// A bit for each element where `x` is 0 or less.
-    pub(super) fn dead_bits(&self, x: CoreOperand<'_>) -> Result<Buffer> {
-        let n = x.layout.count();
-        let dead = self.memory("relu", n.div_ceil(PACK), DType::U8)?;
-        let x_operand = Operand::new(self, "relu", x)?;
-        let args = SignArgs { x: x_operand, dead: dead.address(), y: 0, n: n as i64, out: 0 };
-        self.launch(FAMILY, "dead", Some(Compute::real(&[x.logical])), self.spread(dead.len()), args)?;
-        Ok(dead.into_buffer())
-    }
-
-    /// `grad`, and 0 where there is a bit.
-    pub(super) fn where_alive(&self, dead: &Buffer, grad: CoreOperand<'_>, out: DType) -> Result<Buffer> {
-        let n = grad.layout.count();
-        let y = self.memory("relu", n, out)?;
-        let dead = dead.downcast::<Memory>().ok_or_else(|| foreign(self, "relu"))?.address();
-        let args = SignArgs { x: Operand::new(self, "relu", grad)?, dead, y: y.address(), n: n as i64, out: tag(out) };
-        let compute = Compute::real(&[grad.logical, out]);
-        self.launch(FAMILY, "alive", Some(compute), self.spread(n.div_ceil(PACK)), args)?;
-        Ok(y.into_buffer())
-    }
-
     /// Mean, variance and `1 / sqrt(var + eps)` of each channel; of given ones, the last is not made.
     fn channel_statistics(
         &self,

@@ -95,32 +95,6 @@ fn functions_and_their_derivatives_in_every_precision() {
     }
 }
 
-/// The bits that relu keeps, and the gradient where there is none: whole bytes and parts of one, views, numbers that are none.
-#[test]
-fn signs_and_what_they_let_pass() {
-    let dtypes =
-        [(DType::F16, DType::F16), (DType::BF16, DType::F32), (DType::F32, DType::F32), (DType::F64, DType::F64)];
-    for (dtype, stored) in dtypes {
-        let mut values = specials();
-        values.extend(noise(500, 3));
-        let (n, row) = (values.len(), Input::noise(&[3, 21], dtype, 1.0, 8));
-        let turned = Input::strided(&[3, 21], &[1, 3], 0, dtype, 9);
-        for inputs in [
-            [Input::new(values, &[n], dtype).stored(stored), Input::noise(&[n], dtype, 1.0, 4)],
-            [row.clone(), turned.clone()],
-            [turned, row],
-        ] {
-            for out in [dtype, if dtype == DType::F64 { dtype } else { DType::F32 }] {
-                check_same(&format!("signs of {dtype}"), &inputs, out, 0.0, &|b, x, out| {
-                    let dead = b.dead(x[0])?.expect("a kernel");
-                    let grad = b.alive(&dead, x[1], out)?.expect("a kernel");
-                    Ok(vec![dead, grad])
-                });
-            }
-        }
-    }
-}
-
 #[test]
 fn special_values_go_through_functions_as_on_the_cpu() {
     for op in UNARY {
