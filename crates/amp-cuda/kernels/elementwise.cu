@@ -336,6 +336,64 @@ KERNEL(activation_grad_f32, UnaryGradArgs) {
 }
 
 // -------------------------------------------------------------------------------------------------------------------
+// What relu lets pass: a bit for each element in row-major order, eight in a byte, the first one lowest
+
+struct SignsArgs {
+    Operand x;          // input or output of relu, or the gradient of the output
+    u8* dead;           // a bit is set where relu gives 0
+    void* y;            // where bits are read: x, and 0 where there is a bit
+    i64 n;
+    int out;
+};
+
+template <class C> __device__ inline void dead_bits(const SignsArgs& a) {
+    FOR_EACH(byte, (a.n + 7) / 8) {
+        u32 bits = 0;
+        for (int j = 0; j < 8; ++j) {
+            i64 i = byte * 8 + j;
+            if (i < a.n && load<C>(a.x, i) <= 0) bits |= 1u << j;
+        }
+        a.dead[byte] = (u8)bits;
+    }
+}
+template <> __device__ inline void dead_bits<float>(const SignsArgs& a) {
+    bool quads = a.x.quads != SCATTERED;
+    FOR_EACH(byte, (a.n + 7) / 8) {
+        i64 left = a.n - byte * 8;
+        float v[2 * QUAD];
+        if (quads && left >= 8) {
+            load_quad(a.x, 2 * byte, v);
+            load_quad(a.x, 2 * byte + 1, v + QUAD);
+        } else {
+            for (int j = 0; j < 8; ++j) v[j] = j < left ? load<float>(a.x, byte * 8 + j) : 1;
+        }
+        u32 bits = 0;
+        for (int j = 0; j < 8; ++j) bits |= (u32)(v[j] <= 0) << j;
+        a.dead[byte] = (u8)bits;
+    }
+}
+
+template <class C> __device__ inline void alive_rest(const SignsArgs& a, i64 done) {
+    FOR_EACH(k, a.n - done) {
+        i64 i = done + k;
+        store_as(a.y, a.out, i, a.dead[i / 8] >> i % 8 & 1 ? (C)0 : load<C>(a.x, i));
+    }
+}
+
+KERNEL(dead_f32, SignsArgs) { dead_bits<float>(a); }
+KERNEL(dead_f64, SignsArgs) { dead_bits<double>(a); }
+KERNEL(alive_f32, SignsArgs) {
+    alive_rest<float>(a, join_quads<true, 4, 1>({&a.x}, a.n, a.out,
+        [](const float* v) { return v[0]; },
+        [&](i64 at, float* y) {
+            u32 bits = a.dead[at / 8] >> at % 8;
+            for (int j = 0; j < QUAD; ++j) y[j] = bits >> j & 1 ? 0 : y[j];
+            store_run<QUAD>(a.y, a.out, at, y);
+        }));
+}
+KERNEL(alive_f64, SignsArgs) { alive_rest<double>(a, 0); }
+
+// -------------------------------------------------------------------------------------------------------------------
 // y = op(a, b)
 
 struct BinaryArgs {

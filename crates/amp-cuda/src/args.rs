@@ -18,6 +18,7 @@ macro_rules! args {
 args! {
     UnaryArgs { x: Operand, y: u64, n: i64, out: i32, op: i32, p: [f64; 2], }
     UnaryGradArgs { saved: Operand, grad: Operand, y: u64, n: i64, out: i32, op: i32, p: [f64; 2], }
+    SignsArgs { x: Operand, dead: u64, y: u64, n: i64, out: i32, }
     BinaryArgs { l: Operand, r: Operand, y: u64, n: i64, out: i32, op: i32, narrow: u64, narrow_type: i32, }
     TernaryArgs { x: [Operand; 3], y: u64, n: i64, out: i32, op: i32, p: f64, }
     CopyArgs { x: Operand, y: u64, n: i64, out: i32, }

@@ -1,5 +1,6 @@
-use crate::args::{BinaryArgs, TernaryArgs, UnaryArgs, UnaryGradArgs};
+use crate::args::{BinaryArgs, SignsArgs, TernaryArgs, UnaryArgs, UnaryGradArgs};
 use crate::device::{Gpu, Memory};
+use crate::error::foreign;
 use crate::module::Family::Elementwise as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
@@ -217,6 +218,30 @@ impl Elementwise for Gpu {
     fn select(&self, condition: CoreOperand<'_>, a: CoreOperand<'_>, b: CoreOperand<'_>, out: DType) -> Result<Buffer> {
         let compute = Compute::of(&[a.logical, b.logical, out]);
         self.three("select", (0, 0.0), [condition, a, b], compute, out)
+    }
+
+    fn dead(&self, x: CoreOperand<'_>) -> Result<Option<Buffer>> {
+        let n = x.layout.count();
+        let dead = self.memory("dead", n.div_ceil(8), DType::U8)?;
+        let compute = Compute::real(&[x.logical]);
+        let x = Operand::new(self, "dead", x)?;
+        let args = SignsArgs { x, dead: dead.address(), y: 0, n: n as i64, out: 0 };
+        self.launch(FAMILY, "dead", Some(compute), self.spread(dead.len()), args)?;
+        Ok(Some(dead.into_buffer()))
+    }
+
+    fn alive(&self, dead: &Buffer, grad: CoreOperand<'_>, out: DType) -> Result<Option<Buffer>> {
+        let n = grad.layout.count();
+        let bits = dead.downcast::<Memory>().filter(|m| m.belongs_to(self)).ok_or_else(|| foreign(self, "alive"))?;
+        if bits.dtype() != DType::U8 || bits.len() < n.div_ceil(8) {
+            return Err(self.refusal("alive", format!("{} bytes of bits for {n} elements", bits.len())));
+        }
+        let y = self.memory("alive", n, out)?;
+        let compute = Compute::real(&[grad.logical, out]);
+        let x = Operand::new(self, "alive", grad)?;
+        let args = SignsArgs { x, dead: bits.address(), y: y.address(), n: n as i64, out: tag(out) };
+        self.launch(FAMILY, "alive", Some(compute), self.spread_elements(n), args)?;
+        Ok(Some(y.into_buffer()))
     }
 
     fn ternary(

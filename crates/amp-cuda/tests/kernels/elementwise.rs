@@ -233,6 +233,7 @@ fn rows_and_repeated_elements_of_every_layout() {
                     b.ternary(Ternary::Lerp, x[0], x[1], x[2], out)?,
                     b.select(x[0], x[1], x[2], out)?,
                     b.copy(x[0], out)?,
+                    b.dead(x[0])?.expect("there is a kernel"),
                 ])
             });
         }
@@ -252,5 +253,22 @@ fn more_elements_than_the_threads_take_at_once() {
                 b.copy(x[0], out)?,
             ])
         });
+    }
+}
+
+#[test]
+fn signs_of_relu_are_bits() {
+    for n in [0, 1, 7, 8, 9, 12, 257, 9000] {
+        for dtype in FLOATS {
+            let values: Vec<f64> = specials().into_iter().chain(noise(n, 3)).take(n).collect();
+            let x = Input::new(values, &[n], dtype);
+            let grad = Input::noise(&[n], dtype, 1.0, 4);
+            check_same(&format!("signs of {n}"), &[x, grad], dtype, 0.0, &|b, x, out| {
+                let dead = b.dead(x[0])?.expect("there is a kernel");
+                let alive = b.alive(&dead, x[1], out)?.expect("there is a kernel");
+                let wide = b.alive(&dead, x[1], DType::F64)?.expect("there is a kernel");
+                Ok(vec![dead, alive, wide])
+            });
+        }
     }
 }
