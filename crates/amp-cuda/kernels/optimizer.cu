@@ -270,6 +270,10 @@ __device__ inline Settings settings_of(const UpdateArgs& a, double step) {
     return s;
 }
 
+__device__ inline void load_quad(const float* data, i64 i, float v[QUAD]) {
+    widen_run(fetch_run<QUAD>(data, F32, i), F32, v);
+}
+
 // Values of one element while it is updated.
 struct Element { float master, moments[3]; };
 
@@ -328,36 +332,87 @@ __device__ inline void lion(const Settings& s, Element& e, float g) {
     e.moments[0] = s.new2 * g + s.beta2 * e.moments[0];
 }
 
+// One element's step from its gradient.
+__device__ inline void advance(const UpdateArgs& a, const Settings& s, const Parameter& p, Element& e, float grad) {
+    float g = s.penalty * e.master + grad * s.factor;
+    if (a.rule == SGD) sgd(a, s, e, g, p.moments[0] != nullptr);
+    else if (a.rule == ADAM || a.rule == RADAM) adam(a, s, e, g);
+    else if (a.rule == ADAMAX) adamax(s, e, g);
+    else if (a.rule == LION) lion(s, e, g);
+    else if (a.rule == ADADELTA) adadelta(s, e, g);
+    else rmsprop(a, s, e, g, a.momentum != 0);
+}
+
+// Whether whole quads of a parameter may be moved in one access.
+__device__ inline bool in_quads(const Parameter& p) {
+    u64 any = (u64)p.master | (u64)p.grad, half = 0;
+    for (int m = 0; m < 3; ++m) any |= (u64)p.moments[m];
+    for (int c = 0; c < 2; ++c) half |= (u64)p.copy[c];
+    return any % 16 == 0 && half % 8 == 0 && (!p.rows || p.width % QUAD == 0);
+}
+
+// Where element `k` of the gradient is in the parameter.
+__device__ inline i64 in_parameter(const Parameter& p, i64 k) {
+    if (!p.rows) return k;
+    i64 row = divide(k, p.width);
+    return p.rows[row] * p.width + (k - row * p.width);
+}
+
+__device__ inline void advance_quad(const UpdateArgs& a, const Settings& s, const Parameter& p, i64 k) {
+    i64 at = in_parameter(p, k);
+    float master[QUAD], grad[QUAD], moments[3][QUAD] = {};
+    load_quad(p.master, at, master);
+    load_quad(p.grad, k, grad);
+    for (int m = 0; m < 3; ++m) {
+        if (p.moments[m]) load_quad(p.moments[m], at, moments[m]);
+    }
+    for (int j = 0; j < QUAD; ++j) {
+        Element e = {master[j], {moments[0][j], moments[1][j], moments[2][j]}};
+        advance(a, s, p, e, grad[j]);
+        master[j] = e.master;
+        for (int m = 0; m < 3; ++m) moments[m][j] = e.moments[m];
+    }
+    store_run<QUAD>(p.master, F32, at, master);
+    for (int m = 0; m < 3; ++m) {
+        if (p.moments[m]) store_run<QUAD>(p.moments[m], F32, at, moments[m]);
+    }
+    if (p.copy[0]) store_run<QUAD>(p.copy[0], F16, at, master);
+    if (p.copy[1]) store_run<QUAD>(p.copy[1], BF16, at, master);
+}
+
+__device__ inline void advance_one(const UpdateArgs& a, const Settings& s, const Parameter& p, i64 k) {
+    i64 i = in_parameter(p, k);
+    Element e = {p.master[i], {0, 0, 0}};
+    for (int m = 0; m < 3; ++m) {
+        if (p.moments[m]) e.moments[m] = p.moments[m][i];
+    }
+    advance(a, s, p, e, p.grad[k]);
+    p.master[i] = e.master;
+    for (int m = 0; m < 3; ++m) {
+        if (p.moments[m]) p.moments[m][i] = e.moments[m];
+    }
+    if (p.copy[0]) ((u16*)p.copy[0])[i] = to_f16(e.master);
+    if (p.copy[1]) ((u16*)p.copy[1])[i] = to_bf16(e.master);
+}
+
+// Quads, or elements where there are none, that a thread handles before another block would help.
+#define TURNS 8
+
 KERNEL(update, UpdateArgs) {
     __shared__ Settings shared;
     if (a.skip && *a.skip) return;
     const Parameter& p = a.tensor[blockIdx.y];
-    // The launch has blocks for its largest tensor.
-    if (blockIdx.x * (i64)blockDim.x >= p.n) return;
+    i64 quads = in_quads(p) ? p.n / QUAD : 0, first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    // The launch has blocks for its largest tensor, and settings are worth their time for several turns of a thread.
+    i64 blocks = ((quads > 0 ? quads : p.n) - 1) / blockDim.x / TURNS + 1;
+    if (blockIdx.x >= blocks) return;
+    i64 step = (blocks < gridDim.x ? blocks : gridDim.x) * blockDim.x;
     // Powers in double take longer than an element does: one thread has them for all.
     if (threadIdx.x == 0) shared = settings_of(a, (double)(*p.steps + 1));
     __syncthreads();
     const Settings s = shared;
-    FOR_EACH(k, p.n) {
-        i64 i = p.rows ? p.rows[k / p.width] * p.width + k % p.width : k;
-        Element e = {p.master[i], {0, 0, 0}};
-        for (int m = 0; m < 3; ++m) {
-            if (p.moments[m]) e.moments[m] = p.moments[m][i];
-        }
-        float g = s.penalty * e.master + p.grad[k] * s.factor;
-        if (a.rule == SGD) sgd(a, s, e, g, p.moments[0] != nullptr);
-        else if (a.rule == ADAM || a.rule == RADAM) adam(a, s, e, g);
-        else if (a.rule == ADAMAX) adamax(s, e, g);
-        else if (a.rule == LION) lion(s, e, g);
-        else if (a.rule == ADADELTA) adadelta(s, e, g);
-        else rmsprop(a, s, e, g, a.momentum != 0);
-        p.master[i] = e.master;
-        for (int m = 0; m < 3; ++m) {
-            if (p.moments[m]) p.moments[m][i] = e.moments[m];
-        }
-        if (p.copy[0]) ((u16*)p.copy[0])[i] = to_f16(e.master);
-        if (p.copy[1]) ((u16*)p.copy[1])[i] = to_bf16(e.master);
-    }
+    for (i64 quad = first; quad < quads; quad += step) advance_quad(a, s, p, quad * QUAD);
+    for (i64 k = quads * QUAD + first; k < p.n; k += step) advance_one(a, s, p, k);
 }
 
 struct AverageArgs {

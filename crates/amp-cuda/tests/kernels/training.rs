@@ -69,13 +69,17 @@ fn every_rule_updates_masters_state_and_copies_as_on_the_cpu() {
 fn parameters_of_all_sizes_are_updated_in_one_launch() {
     let (lr, eps, weight_decay) = (0.1, 1e-8, 0.01);
     let rule = UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: true, amsgrad: false };
-    let sizes = [1, 256, 257, 9000];
-    let inputs: Vec<Input> = (0..8).map(|i| Input::noise(&[sizes[i / 2]], DType::F32, 1.0, i as u64)).collect();
+    let sizes = [1, 256, 257, 9000, 40_003, 300];
+    // The last gradient begins where no four elements are read at once.
+    let offset = |i: usize| usize::from(i == 2 * sizes.len() - 1);
+    let input = |i: usize| Input::strided(&[sizes[i / 2]], &[1], offset(i), DType::F32, i as u64);
+    let inputs: Vec<Input> = (0..2 * sizes.len()).map(input).collect();
     check_same("all sizes", &inputs, DType::F32, 60.0, &|b, x, _| {
         let mut masters = x.chunks(2).map(|pair| b.copy(pair[0], DType::F32)).collect::<Result<Vec<_>>>()?;
         let states = x.chunks(2).map(|pair| Ok([zeros(b, &pair[0])?, zeros(b, &pair[0])?]));
         let mut states = states.collect::<Result<Vec<_>>>()?;
-        let mut steps = (0..4).map(|i| b.upload(Storage::I64(vec![i].into()))).collect::<Result<Vec<_>>>()?;
+        let mut steps =
+            (0..sizes.len() as i64).map(|i| b.upload(Storage::I64(vec![i].into()))).collect::<Result<Vec<_>>>()?;
         let slots = masters.iter_mut().zip(&mut states).zip(&mut steps).zip(x.chunks(2));
         let slots = slots.map(|(((master, moments), steps), pair)| UpdateSlot {
             master,
@@ -97,10 +101,10 @@ fn rows_alone_are_updated_as_on_the_cpu() {
         UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay: 0.0, decoupled: false, amsgrad: false },
         UpdateRule::Adagrad { lr, lr_decay: 0.0, initial: 0.0, eps, weight_decay: 0.0 },
     ];
-    for rule in rules {
+    for (rule, width) in rules.iter().flat_map(|rule| [(rule, 7), (rule, 8)]) {
         let inputs = [
-            Input::noise(&[9, 7], DType::F32, 1.0, 1),
-            Input::noise(&[3, 7], DType::F32, 1.0, 2),
+            Input::noise(&[9, width], DType::F32, 1.0, 1),
+            Input::noise(&[3, width], DType::F32, 1.0, 2),
             Input::new(vec![0.0, 4.0, 8.0], &[3], DType::I64),
         ];
         check_same(&format!("rows by {rule:?}"), &inputs, DType::F32, 60.0, &|b, x, _| {
@@ -113,7 +117,7 @@ fn rows_alone_are_updated_as_on_the_cpu() {
             for skip in [None, Some(&skips[1]), Some(&skips[0])] {
                 let (grad, copies) = (x[1], copies.iter_mut().collect());
                 let slot = UpdateSlot { master: &mut master, grad, moments: &mut moments, copies, steps: &mut steps };
-                b.update_rows((&rule).into(), vec![(slot, x[2])], &[&half], skip)?;
+                b.update_rows(rule.into(), vec![(slot, x[2])], &[&half], skip)?;
             }
             Ok([vec![master, steps], moments, copies.into()].into_iter().flatten().collect())
         });
