@@ -475,13 +475,13 @@ template <class C, int W> struct Ahead {
 };
 // or a pack as it lies in memory, so that others are on their way before it is looked at.
 template <> struct Ahead<float, PACK> {
-    Bytes16 half[2];  // 16-bit types fill the first
+    Bytes<16> half[2];  // 16-bit types fill the first
 
     // The pack at element `at`, a multiple of PACK; nothing is read past the end of the tensor.
     __device__ inline void fetch(const Operand& x, i64 at) {
         bool wide = x.stored == F32;
         if (at + PACK <= x.shape[0]) {
-            const Bytes16* from = (const Bytes16*)((const u8*)x.data + at * (wide ? 4 : 2));
+            const Bytes<16>* from = (const Bytes<16>*)((const u8*)x.data + at * (wide ? 4 : 2));
             half[0] = from[0];
             if (wide) half[1] = from[1];
             return;
@@ -559,17 +559,6 @@ template <class C, int W> struct Line {
         }
     }
 };
-
-// 2^v; relative error below 2^-21, subnormal results are 0.
-__device__ inline float exp2_fast(float v) {
-#if defined(__CUDACC_RTC__)
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
-    return y;
-#else
-    return exp2f(v);
-#endif
-}
 
 // e^v; float to about 2^-21, and |v| 2^-24 for a large v, and 0 where it would be subnormal.
 __device__ inline float exp_fast(float v) { return exp2_fast(v * 1.44269504f); }

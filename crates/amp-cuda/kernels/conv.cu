@@ -125,7 +125,7 @@ KERNEL(unfold_f32, ConvArgs) {
         i64 top = tap_down * a.dilation[0] - a.padding[0], left = (tap - tap_down * a.kw) * a.dilation[1] - a.padding[1];
         i64 sample = divide(first, pixels), down = divide(first - sample * pixels, a.ow);
         i64 right = first - sample * pixels - down * a.ow;
-        Bytes16 pack = {};
+        Bytes<16> pack = {};
         const u16* line = nullptr;
         bool moved = true, inside = false;
         for (int j = 0; j < PACK; ++j) {
@@ -145,7 +145,7 @@ KERNEL(unfold_f32, ConvArgs) {
         }
         u16* y = (u16*)a.y + row * columns + first;
         if (columns % PACK == 0) {
-            *(Bytes16*)y = pack;
+            *(Bytes<16>*)y = pack;
         } else {
             for (int j = 0; j < PACK && first + j < columns; ++j) y[j] = (u16)(pack.word[j / 2] >> (j % 2 * 16));
         }

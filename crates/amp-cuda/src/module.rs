@@ -42,7 +42,7 @@ families! {
     Softmax "softmax";
     CrossEntropy "cross_entropy";
     Norm "norm";
-    Relu "relu";
+    BatchNormRelu "batch_norm_relu";
     Index "index";
     MatMul "matmul";
     Conv "conv";

@@ -2,6 +2,7 @@
 //! and launches; nothing here waits for the device.
 
 mod attention;
+mod batch_norm_relu;
 mod convolution;
 mod elementwise;
 mod epilogue;
@@ -14,7 +15,6 @@ mod optimizer;
 mod pooling;
 mod random;
 mod reduction;
-mod relu;
 mod scan;
 mod softmax;
 mod sort;

@@ -1,14 +1,14 @@
-//! ReLU by the bits that its backward pass keeps, alone and behind a batch normalisation.
+//! Batch normalisation with relu behind it in one pass.
 
 use super::reduction::Axes;
 use crate::args::NormReluArgs;
 use crate::device::{Gpu, Memory};
-use crate::module::Family::Relu as FAMILY;
+use crate::module::Family::BatchNormRelu as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{
-    Buffer, DType, Layout, Memory as _, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand,
-    Rectified, Statistics,
+    Buffer, DType, Elementwise as _, Layout, Memory as _, NormGrads, NormKind, Normalization, Normalized,
+    Operand as CoreOperand, Rectified, Statistics,
 };
 
 /// Elements of a byte of bits, and of a thread; `PACK` of `common.cuh`.
@@ -79,7 +79,7 @@ impl Gpu {
         weight: Option<CoreOperand<'_>>,
         out: DType,
     ) -> Result<NormGrads> {
-        let masked = self.where_alive(dead, grad, grad.logical)?;
+        let masked = self.alive(dead, grad, grad.logical)?.expect("there is a kernel");
         let layout = Layout::contiguous(grad.layout.shape);
         let grad = CoreOperand { buffer: &masked, layout: &layout, logical: grad.logical };
         self.normalize_grad(grad, x, saved, weight, NormKind::Batch, (out, None))

@@ -1,5 +1,5 @@
-// ReLU whose backward pass needs no more than where its result was 0: a bit for each element, eight in a byte, the first one
-// lowest. Alone, and in one pass behind a batch normalisation. A thread takes the PACK elements of a byte.
+// Batch normalisation with the residual and relu that follow it in one pass. The backward pass needs no more of the result than
+// where it was 0: a bit for each element, eight in a byte, the first one lowest. A thread takes the PACK elements of a byte.
 #include "common.cuh"
 
 // The elements of `x` from `first` on, a multiple of PACK.
