@@ -34,11 +34,14 @@ typedef long long i64;
 #define ACCESS __device__ inline
 #endif
 
-// A kernel takes one struct by value; its fields are `a.field`. The second form names the largest block.
+// A kernel takes one struct by value; its fields are `a.field`. The second form names the largest block, the third has
+// registers for four blocks per multiprocessor, where they hide the latency of memory.
 #if defined(__CUDACC_RTC__)
 #define KERNEL(name, Args) KERNEL_OF(name, Args, THREADS)
 #define KERNEL_OF(name, Args, threads) \
     extern "C" __global__ void __launch_bounds__(threads, 2) name(const __grid_constant__ Args a)
+#define STREAMING_KERNEL(name, Args) \
+    extern "C" __global__ void __launch_bounds__(THREADS, 4) name(const __grid_constant__ Args a)
 #endif
 
 // -------------------------------------------------------------------------------------------------------------------
@@ -521,11 +524,10 @@ template <class C, int W> struct Line {
     __device__ inline bool has(i64 k) const { return k >= 0 && k < len; }
     __device__ inline bool whole(i64 k) const { return W == 1 || (k >= 0 && k + W <= len); }
 
-    // f(k, v) with elements k to k + W of all tensors, `missing` for those that the line does not have. Two packs are on their
-    // way at a time.
-    template <class Team, int N, class F>
+    // f(k, v) with elements k to k + W of all tensors, `missing` for those that the line does not have; v is f's to change.
+    // `packs` of every tensor are on their way at a time.
+    template <int packs = 1, class Team, int N, class F>
     __device__ inline void each(Team team, const Operand* const (&x)[N], C missing, F f) const {
-        constexpr int packs = N == 1 ? 2 : 1;
         i64 step = (i64)team.size() * W, k = (i64)team.rank() * W - (W == 1 ? 0 : base % W);
         for (; k < len; k += packs * step) {
             Ahead<C, W> ahead[packs][N];
@@ -560,6 +562,22 @@ template <class C, int W> struct Line {
     }
 };
 
+// All threads of the grid, and those of a block that walk a line of `len` together while others walk the next ones.
+struct GridTeam {
+    __device__ inline i64 rank() const { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
+    __device__ inline i64 size() const { return (i64)gridDim.x * blockDim.x; }
+};
+template <int W> struct Lanes {
+    int lanes = 1;
+    __device__ inline explicit Lanes(i64 len) {
+        while (lanes < (int)blockDim.x && (i64)lanes * W < len) lanes *= 2;
+    }
+    __device__ inline int rank() const { return threadIdx.x % lanes; }
+    __device__ inline int size() const { return lanes; }
+    __device__ inline int number() const { return threadIdx.x / lanes; }
+    __device__ inline int teams() const { return blockDim.x / lanes; }
+};
+
 // e^v; float to about 2^-21, and |v| 2^-24 for a large v, and 0 where it would be subnormal.
 __device__ inline float exp_fast(float v) { return exp2_fast(v * 1.44269504f); }
 __device__ inline double exp_fast(double v) { return exp(v); }
@@ -589,7 +607,7 @@ template <class C> struct SumExp {
 
 // The kernels of lines: by blocks where their elements are neighbours, in packs where `in_packs` says so; else by threads.
 #define LINE_KERNELS(stem, Args)                                                                    \
-    KERNEL(stem##_rows_f32, Args) {                                                                 \
+    STREAMING_KERNEL(stem##_rows_f32, Args) {                                                       \
         __shared__ float shared[WARP];                                                              \
         if (in_packs(a)) stem<float, PACK>(a, BlockTeam<float>{shared});                            \
         else stem<float, 1>(a, BlockTeam<float>{shared});                                           \

@@ -51,7 +51,7 @@ template <class C, int W, class Team> __device__ void cross_entropy(const CrossE
         return;
     }
     SumExp<C> all;
-    line.each(team, {&a.logits}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) { all.add(v[0]); });
+    line.template each<2>(team, {&a.logits}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) { all.add(v[0]); });
     all.join(team);
     // Relative to the largest, so that logits far from zero keep their digits. One that is infinite makes all NaN, as it makes the
     // softmax.
@@ -60,7 +60,7 @@ template <class C, int W, class Team> __device__ void cross_entropy(const CrossE
     C loss = (C)(1 - a.smoothing) * weight_of<C>(a, sure) * (lse - (load<C>(a.logits, line.base + sure * a.inner) - shift));
     if (a.smoothing != 0) {
         C weighted = 0;
-        line.each(team, {&a.logits}, shift, [&](i64 k, const C (&v)[1][W]) {
+        line.template each<2>(team, {&a.logits}, shift, [&](i64 k, const C (&v)[1][W]) {
             for (int j = 0; j < W; ++j) weighted += share<C, W>(a, k) * (v[0][j] - shift);
         });
         weighted = team.reduce(Add{}, weighted);
@@ -87,12 +87,12 @@ template <class C, int W, class Team> __device__ void cross_entropy_grad(const C
     C all = (sharp + (a.smoothing != 0 ? even * total_weight<C>(a, team) : (C)0)) * scale;
     if (!ignored && rounded(lse)) {
         C sum = 0;
-        line.each(team, {&a.logits}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) {
+        line.template each<2>(team, {&a.logits}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) {
             for (int j = 0; j < W; ++j) sum += exp_fast(v[0][j] - lse);
         });
         all /= team.reduce(Add{}, sum);
     }
-    line.each(team, {&a.logits}, lse, [&](i64 k, const C (&v)[1][W]) {
+    line.template each<2>(team, {&a.logits}, lse, [&](i64 k, const C (&v)[1][W]) {
         C d[W];
         C spread = even * share<C, W>(a, k) * scale;
         for (int j = 0; j < W; ++j) d[j] = ignored ? (C)0 : exp_fast(v[0][j] - lse) * all - spread;

@@ -22,44 +22,84 @@ struct NormArgs {
     int out;
 };
 
-// weight or bias of a channel
-template <class C> __device__ inline C parameter(const Operand& p, i64 channel, C missing) {
-    return p.data ? load<C>(p, channel) : missing;
+__device__ inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
+
+// f(channel, from, to) for the parts of elements i to i + W that are of one channel each.
+template <int W, class F> __device__ inline void each_channel(i64 i, i64 repeat, i64 channels, F f) {
+    i64 plane = repeat == 1 ? i : divide(i, repeat), channel = plane - divide(plane, channels) * channels;
+    int to = (int)least((plane + 1) * repeat - i, W), most = (int)least(repeat, W);
+#pragma unroll 1
+    for (int from = 0; from < W; from = to, to = from + most < W ? from + most : W) {
+        f(channel, from, to);
+        channel = channel + 1 < channels ? channel + 1 : 0;
+    }
 }
 
-// Channel of element i.
-__device__ inline i64 channel_of(i64 i, i64 repeat, i64 channels) {
-    i64 q = repeat == 1 ? i : divide(i, repeat);
-    return q - divide(q, channels) * channels;
+// weight or bias of a channel, of a tensor of one axis
+template <class C> __device__ inline C parameter(const Operand& p, i64 channel, C missing) {
+    return p.data ? load_at<C>(p, channel * p.strides[0]) : missing;
+}
+
+// Rows whose elements have a channel each, the same in every row.
+template <class Args> __device__ inline bool is_layer(const Args& a) { return a.repeat == 1 && a.len == a.channels; }
+
+// v = f(v, weight or bias) for elements k to k + W of a row, as far as it has them
+template <class C, int W, class Args, class F>
+__device__ inline void apply(const Args& a, const Operand& p, const Line<C, W>& row, i64 k, C v[W], F f) {
+    if (!p.data) return;
+    if (is_layer(a)) {
+        Ahead<C, W> ahead;
+        C of[W];
+        ahead.fetch(p, k);
+        ahead.widen(p, of);
+        for (int j = 0; j < W; ++j) v[j] = f(v[j], of[j]);
+        return;
+    }
+    each_channel<W>(row.at(k), a.repeat, a.channels, [&](i64 channel, int from, int to) {
+        C of = parameter(p, channel, (C)0);
+        for (int j = 0; j < W; ++j) v[j] = j >= from && j < to && row.has(k + j) ? f(v[j], of) : v[j];
+    });
+}
+
+__device__ inline bool whole(const Operand& p) { return !p.data || in_packs(p); }
+
+// Whether rows are walked in packs, of which each has a pack of parameters, or few channels.
+template <class Args> __device__ inline bool in_packs(const Args& a, const Operand& weight, const Operand& bias) {
+    bool parameters = is_layer(a) && a.len % PACK == 0 && whole(weight) && whole(bias);
+    return in_packs(a.x) && in_packs(a.out) && (a.repeat >= PACK || parameters);
 }
 
 // Row blockIdx.x: two passes for the statistics, one for the result.
-template <class C> __device__ void norm_rows(const NormArgs& a, C* shared) {
-    i64 base = blockIdx.x * a.len;
+template <class C, int W> __device__ void norm_rows(const NormArgs& a, BlockTeam<C> team) {
+    Line<C, W> row = {blockIdx.x * a.len, a.len, 1};
     C mean = 0, squares = 0;
     if (!a.rms) {
-        for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) mean += load<C>(a.x, base + k);
-        mean = block_reduce(Add{}, mean, shared) / (C)a.len;
+        row.template each<2>(team, {&a.x}, 0, [&](i64, const C (&v)[1][W]) {
+            for (int j = 0; j < W; ++j) mean += v[0][j];
+        });
+        mean = team.reduce(Add{}, mean) / (C)a.len;
     }
-    for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
-        C d = load<C>(a.x, base + k) - mean;
-        squares += d * d;
-    }
-    squares = block_reduce(Add{}, squares, shared);
+    row.template each<2>(team, {&a.x}, mean, [&](i64, const C (&v)[1][W]) {
+        for (int j = 0; j < W; ++j) squares += (v[0][j] - mean) * (v[0][j] - mean);
+    });
+    squares = team.reduce(Add{}, squares);
     if (!a.rms && may_be_rounding(mean, squares, a.len)) {
-        C head = load<C>(a.x, base), others = 0;
-        for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) others += load<C>(a.x, base + k) != head;
-        if (block_reduce(Add{}, others, shared) == 0) {
+        C head = load<C>(a.x, row.base), others = 0;
+        row.each(team, {&a.x}, head, [&](i64, const C (&v)[1][W]) {
+            for (int j = 0; j < W; ++j) others += v[0][j] != head;
+        });
+        if (team.reduce(Add{}, others) == 0) {
             mean = head;
             squares = 0;
         }
     }
     C var = squares / (C)a.len, rstd = 1 / sqrt_of(var + (C)a.eps);
-    for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
-        i64 c = channel_of(base + k, a.repeat, a.channels);
-        C normal = (load<C>(a.x, base + k) - mean) * rstd;
-        store_as(a.y, a.out, base + k, normal * parameter<C>(a.weight, c, 1) + parameter<C>(a.bias, c, 0));
-    }
+    row.each(team, {&a.x}, mean, [&](i64 k, C (&v)[1][W]) {
+        for (int j = 0; j < W; ++j) v[0][j] = (v[0][j] - mean) * rstd;
+        apply(a, a.weight, row, k, v[0], [](C normal, C weight) { return normal * weight; });
+        apply(a, a.bias, row, k, v[0], [](C normal, C bias) { return normal + bias; });
+        row.store(a.y, a.out, k, v[0]);
+    });
     if (threadIdx.x == 0) {
         ((C*)a.mean)[blockIdx.x] = mean;
         ((C*)a.var)[blockIdx.x] = var;
@@ -67,86 +107,31 @@ template <class C> __device__ void norm_rows(const NormArgs& a, C* shared) {
     }
 }
 
-// Rows of whole packs, kept in registers between the passes: up to 4 packs per thread.
-#define KEPT 4
-__device__ void norm_packed_rows(const NormArgs& a, float* shared) {
-    i64 packs = a.len / PACK, base = blockIdx.x * packs;
-    float v[KEPT][PACK], mean = 0, squares = 0;
-#pragma unroll
-    for (int p = 0; p < KEPT; ++p) {
-        i64 pack = threadIdx.x + (i64)p * blockDim.x;
-        if (pack >= packs) break;
-        load_pack(a.x, base + pack, v[p]);
-        for (int j = 0; j < PACK; ++j) mean += v[p][j];
-    }
-    mean = a.rms ? 0 : block_reduce(Add{}, mean, shared) / (float)a.len;
-#pragma unroll
-    for (int p = 0; p < KEPT; ++p) {
-        if (threadIdx.x + (i64)p * blockDim.x >= packs) break;
-        for (int j = 0; j < PACK; ++j) squares += (v[p][j] - mean) * (v[p][j] - mean);
-    }
-    squares = block_reduce(Add{}, squares, shared);
-    if (!a.rms && may_be_rounding(mean, squares, a.len)) {
-        float head = load<float>(a.x, base * PACK), others = 0;
-#pragma unroll
-        for (int p = 0; p < KEPT; ++p) {
-            if (threadIdx.x + (i64)p * blockDim.x >= packs) break;
-            for (int j = 0; j < PACK; ++j) others += v[p][j] != head;
-        }
-        if (block_reduce(Add{}, others, shared) == 0) {
-            mean = head;
-            squares = 0;
-        }
-    }
-    float var = squares / (float)a.len, rstd = 1 / sqrtf(var + (float)a.eps);
-#pragma unroll
-    for (int p = 0; p < KEPT; ++p) {
-        i64 pack = threadIdx.x + (i64)p * blockDim.x;
-        if (pack >= packs) break;
-        float parameters[PACK];
-        for (int j = 0; j < PACK; ++j) v[p][j] = (v[p][j] - mean) * rstd;
-        if (a.weight.data) {
-            load_pack(a.weight, pack, parameters);
-            for (int j = 0; j < PACK; ++j) v[p][j] *= parameters[j];
-        }
-        if (a.bias.data) {
-            load_pack(a.bias, pack, parameters);
-            for (int j = 0; j < PACK; ++j) v[p][j] += parameters[j];
-        }
-        store_pack(a.y, a.out, (base + pack) * PACK, v[p]);
-    }
-    if (threadIdx.x == 0) {
-        ((float*)a.mean)[blockIdx.x] = mean;
-        ((float*)a.var)[blockIdx.x] = var;
-        ((float*)a.rstd)[blockIdx.x] = rstd;
-    }
-}
-
-__device__ inline bool whole(const Operand& p) { return !p.data || p.packed; }
-
-KERNEL(norm_rows_f32, NormArgs) {
+STREAMING_KERNEL(norm_rows_f32, NormArgs) {
     __shared__ float shared[WARP];
-    bool packs = a.x.packed && a.len % PACK == 0 && a.len <= (i64)KEPT * PACK * blockDim.x && packable(a.out);
-    if (packs && a.repeat == 1 && a.len == a.channels && whole(a.weight) && whole(a.bias)) {
-        norm_packed_rows(a, shared);
-    } else {
-        norm_rows<float>(a, shared);
-    }
+    if (in_packs(a, a.weight, a.bias)) norm_rows<float, PACK>(a, {shared});
+    else norm_rows<float, 1>(a, {shared});
 }
-KERNEL(norm_rows_f64, NormArgs) { __shared__ double shared[WARP]; norm_rows<double>(a, shared); }
+KERNEL(norm_rows_f64, NormArgs) { __shared__ double shared[WARP]; norm_rows<double, 1>(a, {shared}); }
 
 // Batch norm by given statistics: mean and variance per channel.
-template <class C> __device__ void norm_apply(const NormArgs& a) {
-    FOR_EACH(i, a.n) {
-        i64 c = channel_of(i, a.repeat, a.channels);
-        C rstd = 1 / sqrt_of(((const C*)a.var)[c] + (C)a.eps), scale = rstd * parameter<C>(a.weight, c, 1);
-        C y = (load<C>(a.x, i) - ((const C*)a.mean)[c]) * scale + parameter<C>(a.bias, c, 0);
-        store_as(a.y, a.out, i, y);
-    }
+template <class C, int W> __device__ void norm_apply(const NormArgs& a) {
+    Line<C, W> all = {0, a.n, 1};
+    all.each(GridTeam{}, {&a.x}, 0, [&](i64 i, C (&v)[1][W]) {
+        each_channel<W>(i, a.repeat, a.channels, [&](i64 c, int from, int to) {
+            C rstd = 1 / sqrt_of(((const C*)a.var)[c] + (C)a.eps), scale = rstd * parameter<C>(a.weight, c, 1);
+            C mean = ((const C*)a.mean)[c], bias = parameter<C>(a.bias, c, 0);
+            for (int j = 0; j < W; ++j) v[0][j] = j >= from && j < to ? (v[0][j] - mean) * scale + bias : v[0][j];
+        });
+        all.store(a.y, a.out, i, v[0]);
+    });
 }
 
-KERNEL(norm_apply_f32, NormArgs) { norm_apply<float>(a); }
-KERNEL(norm_apply_f64, NormArgs) { norm_apply<double>(a); }
+STREAMING_KERNEL(norm_apply_f32, NormArgs) {
+    if (in_packs(a.x) && in_packs(a.out) && a.repeat >= PACK) norm_apply<float, PACK>(a);
+    else norm_apply<float, 1>(a);
+}
+KERNEL(norm_apply_f64, NormArgs) { norm_apply<double, 1>(a); }
 
 // -------------------------------------------------------------------------------------------------------------------
 // Gradients
@@ -174,72 +159,150 @@ struct NormGradArgs {
     int narrow_type;
 };
 
+// Elements k to k + W of dx, in 16 bits too if asked for.
+template <class C, int W> __device__ inline void store_dx(const NormGradArgs& a, const Line<C, W>& line, i64 k, const C v[W]) {
+    line.store(a.dx, a.out, k, v);
+    if (a.narrow) line.store(a.narrow, a.narrow_type, k, v);
+}
+
 // dx = rstd (w g - mean(w g) - normal mean(w g normal)), row blockIdx.x
-template <class C> __device__ void norm_rows_grad(const NormGradArgs& a, C* shared) {
-    i64 base = blockIdx.x * a.len;
+template <class C, int W> __device__ void norm_rows_grad(const NormGradArgs& a, BlockTeam<C> team) {
+    Line<C, W> row = {blockIdx.x * a.len, a.len, 1};
     C mean = ((const C*)a.mean)[blockIdx.x], rstd = ((const C*)a.rstd)[blockIdx.x], shift = 0, slope = 0;
-    for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
-        C g = load<C>(a.grad, base + k) * parameter<C>(a.weight, channel_of(base + k, a.repeat, a.channels), 1);
-        shift += g;
-        slope += g * ((load<C>(a.x, base + k) - mean) * rstd);
-    }
-    slope = block_reduce(Add{}, slope, shared) / (C)a.len;
-    shift = a.rms ? (C)0 : block_reduce(Add{}, shift, shared) / (C)a.len;
-    for (i64 k = threadIdx.x; k < a.len; k += blockDim.x) {
-        C g = load<C>(a.grad, base + k) * parameter<C>(a.weight, channel_of(base + k, a.repeat, a.channels), 1);
-        C normal = (load<C>(a.x, base + k) - mean) * rstd;
-        C dx = (g - shift - normal * slope) * rstd;
-        store_as(a.dx, a.out, base + k, dx);
-        if (a.narrow) store_as(a.narrow, a.narrow_type, base + k, dx);
-    }
+    row.each(team, {&a.grad, &a.x}, 0, [&](i64 k, C (&v)[2][W]) {
+        apply(a, a.weight, row, k, v[0], [](C g, C weight) { return g * weight; });
+        for (int j = 0; j < W; ++j) {
+            shift += v[0][j];
+            slope += v[0][j] * ((v[1][j] - mean) * rstd);
+        }
+    });
+    slope = team.reduce(Add{}, slope) / (C)a.len;
+    shift = a.rms ? (C)0 : team.reduce(Add{}, shift) / (C)a.len;
+    row.each(team, {&a.grad, &a.x}, 0, [&](i64 k, C (&v)[2][W]) {
+        apply(a, a.weight, row, k, v[0], [](C g, C weight) { return g * weight; });
+        for (int j = 0; j < W; ++j) v[0][j] = (v[0][j] - shift - (v[1][j] - mean) * rstd * slope) * rstd;
+        store_dx(a, row, k, v[0]);
+    });
 }
 
-KERNEL(norm_rows_grad_f32, NormGradArgs) { __shared__ float shared[WARP]; norm_rows_grad<float>(a, shared); }
-KERNEL(norm_rows_grad_f64, NormGradArgs) { __shared__ double shared[WARP]; norm_rows_grad<double>(a, shared); }
+KERNEL(norm_rows_grad_f32, NormGradArgs) {
+    __shared__ float shared[WARP];
+    if (in_packs(a.grad) && in_packs(a, a.weight, a.weight)) norm_rows_grad<float, PACK>(a, {shared});
+    else norm_rows_grad<float, 1>(a, {shared});
+}
+KERNEL(norm_rows_grad_f64, NormGradArgs) { __shared__ double shared[WARP]; norm_rows_grad<double, 1>(a, {shared}); }
 
-// Part blockIdx.y of the sums over channel `team.number()`.
-template <class C, class Team> __device__ void norm_sums(const NormGradArgs& a, Team team) {
-    i64 c = team.number();
+// Sums over elements of a channel, and where a block's part of them goes.
+template <class C> struct ChannelSums {
+    C normal = 0, grad = 0;
+
+    __device__ inline void add(C g, C x, C mean, C rstd) {
+        normal += g * ((x - mean) * rstd);
+        grad += g;
+    }
+    __device__ inline void store(const NormGradArgs& a, i64 channel) const {
+        ((C*)a.parts)[blockIdx.y * a.channels + channel] = normal;
+        ((C*)a.parts)[(gridDim.y + blockIdx.y) * a.channels + channel] = grad;
+    }
+};
+
+// Row of the statistics of a channel of a sample.
+__device__ inline i64 row_of(const NormGradArgs& a, i64 sample, i64 channel) {
+    return a.groups == 0 ? channel : sample * a.groups + divide(channel * a.groups, a.channels);
+}
+
+// Part blockIdx.y of the sums over channel blockIdx.x, whose elements are neighbours within a sample.
+template <class C, int W> __device__ void norm_sums(const NormGradArgs& a, BlockTeam<C> team) {
+    i64 c = blockIdx.x, start = blockIdx.y * a.per_split, end = least(start + a.per_split, a.count);
+    ChannelSums<C> sums;
+    Lanes<W> lanes(a.repeat);
+    for (i64 sample = divide(start, a.repeat) + lanes.number(); sample * a.repeat < end; sample += lanes.teams()) {
+        i64 from = start - sample * a.repeat, to = least(end - sample * a.repeat, a.repeat);
+        if (from < 0) from = 0;
+        Line<C, W> line = {(sample * a.channels + c) * a.repeat + from, to - from, 1};
+        i64 row = row_of(a, sample, c);
+        C mean = ((const C*)a.mean)[row], rstd = ((const C*)a.rstd)[row];
+        line.each(lanes, {&a.grad, &a.x}, 0, [&](i64, const C (&v)[2][W]) {
+            for (int j = 0; j < W; ++j) sums.add(v[0][j], v[1][j], mean, rstd);
+        });
+    }
+    sums.normal = team.reduce(Add{}, sums.normal);
+    sums.grad = team.reduce(Add{}, sums.grad);
+    if (threadIdx.x == 0) sums.store(a, c);
+}
+
+STREAMING_KERNEL(norm_sums_rows_f32, NormGradArgs) {
+    __shared__ float shared[WARP];
+    if (in_packs(a.grad) && in_packs(a.x)) norm_sums<float, PACK>(a, {shared});
+    else norm_sums<float, 1>(a, {shared});
+}
+KERNEL(norm_sums_rows_f64, NormGradArgs) { __shared__ double shared[WARP]; norm_sums<double, 1>(a, {shared}); }
+
+// The same, a thread per channel, where channels are neighbours.
+template <class C> __device__ void norm_sums_columns(const NormGradArgs& a) {
+    i64 c = ThreadTeam<C>{nullptr}.number();
     if (c >= a.channels) return;
-    i64 start = blockIdx.y * a.per_split, end = start + a.per_split < a.count ? start + a.per_split : a.count;
-    C sum_normal = 0, sum_grad = 0;
-    for (i64 e = start + team.rank(); e < end; e += team.size()) {
-        i64 sample = divide(e, a.repeat), i = (sample * a.channels + c) * a.repeat + (e - sample * a.repeat);
-        i64 row = a.groups == 0 ? c : sample * a.groups + divide(c * a.groups, a.channels);
-        C g = load<C>(a.grad, i);
-        sum_normal += g * ((load<C>(a.x, i) - ((const C*)a.mean)[row]) * ((const C*)a.rstd)[row]);
-        sum_grad += g;
+    i64 start = blockIdx.y * a.per_split, end = least(start + a.per_split, a.count);
+    ChannelSums<C> sums;
+    for (i64 sample = start; sample < end; ++sample) {
+        i64 i = sample * a.channels + c, row = row_of(a, sample, c);
+        sums.add(load<C>(a.grad, i), load<C>(a.x, i), ((const C*)a.mean)[row], ((const C*)a.rstd)[row]);
     }
-    sum_normal = team.reduce(Add{}, sum_normal);
-    sum_grad = team.reduce(Add{}, sum_grad);
-    if (team.rank() == 0) {
-        ((C*)a.parts)[blockIdx.y * a.channels + c] = sum_normal;
-        ((C*)a.parts)[(gridDim.y + blockIdx.y) * a.channels + c] = sum_grad;
-    }
+    sums.store(a, c);
 }
 
-#define NORM_SUMS(name, C)                                                                       \
-    KERNEL(norm_sums_rows_##name, NormGradArgs) {                                                \
-        __shared__ C shared[WARP];                                                               \
-        norm_sums<C>(a, BlockTeam<C>{shared});                                                   \
-    }                                                                                            \
-    KERNEL(norm_sums_columns_##name, NormGradArgs) { norm_sums<C>(a, ThreadTeam<C>{nullptr}); }
-NORM_SUMS(f32, float)
-NORM_SUMS(f64, double)
-#undef NORM_SUMS
+KERNEL(norm_sums_columns_f32, NormGradArgs) { norm_sums_columns<float>(a); }
+KERNEL(norm_sums_columns_f64, NormGradArgs) { norm_sums_columns<double>(a); }
+
+// The same for samples that are rows and channels that are whole packs: a warp reads a pack per lane of every eighth row.
+KERNEL(norm_sums_packs_f32, NormGradArgs) {
+    __shared__ float shared[2][THREADS / WARP][WARP * PACK];
+    i64 pack = (i64)blockIdx.x * WARP + threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    i64 start = blockIdx.y * a.per_split, end = least(start + a.per_split, a.count);
+    ChannelSums<float> sums[PACK];
+    for (i64 sample = start + warp; sample < end && pack * PACK < a.channels; sample += THREADS / WARP) {
+        Ahead<float, PACK> grad, x;
+        grad.fetch(a.grad, sample * a.channels + pack * PACK);
+        x.fetch(a.x, sample * a.channels + pack * PACK);
+        float mean = ((const float*)a.mean)[sample], rstd = ((const float*)a.rstd)[sample], v[2][PACK];
+        grad.widen(a.grad, v[0]);
+        x.widen(a.x, v[1]);
+        for (int j = 0; j < PACK; ++j) sums[j].add(v[0][j], v[1][j], mean, rstd);
+    }
+    for (int j = 0; j < PACK; ++j) {
+        shared[0][warp][threadIdx.x % WARP * PACK + j] = sums[j].normal;
+        shared[1][warp][threadIdx.x % WARP * PACK + j] = sums[j].grad;
+    }
+    __syncthreads();
+    i64 c = (i64)blockIdx.x * WARP * PACK + threadIdx.x;
+    if (c >= a.channels) return;
+    ChannelSums<float> all;
+    for (int w = 0; w < THREADS / WARP; ++w) {
+        all.normal += shared[0][w][threadIdx.x];
+        all.grad += shared[1][w][threadIdx.x];
+    }
+    all.store(a, c);
+}
 
 // dx of batch norm, from the sums over each channel
-template <class C> __device__ void norm_apply_grad(const NormGradArgs& a) {
-    FOR_EACH(i, a.n) {
-        i64 c = channel_of(i, a.repeat, a.channels);
-        C mean = ((const C*)a.mean)[c], rstd = ((const C*)a.rstd)[c];
-        C shift = ((const C*)a.sum_grad)[c] / (C)a.count, slope = ((const C*)a.sum_normal)[c] / (C)a.count;
-        C d = load<C>(a.grad, i) - shift - (load<C>(a.x, i) - mean) * rstd * slope;
-        C dx = d * (rstd * parameter<C>(a.weight, c, 1));
-        store_as(a.dx, a.out, i, dx);
-        if (a.narrow) store_as(a.narrow, a.narrow_type, i, dx);
-    }
+template <class C, int W> __device__ void norm_apply_grad(const NormGradArgs& a) {
+    Line<C, W> all = {0, a.n, 1};
+    all.each(GridTeam{}, {&a.grad, &a.x}, 0, [&](i64 i, C (&v)[2][W]) {
+        each_channel<W>(i, a.repeat, a.channels, [&](i64 c, int from, int to) {
+            C mean = ((const C*)a.mean)[c], rstd = ((const C*)a.rstd)[c], scale = rstd * parameter<C>(a.weight, c, 1);
+            C shift = ((const C*)a.sum_grad)[c] / (C)a.count, slope = ((const C*)a.sum_normal)[c] / (C)a.count;
+            for (int j = 0; j < W; ++j) {
+                C d = (v[0][j] - shift - (v[1][j] - mean) * rstd * slope) * scale;
+                v[0][j] = j >= from && j < to ? d : v[0][j];
+            }
+        });
+        store_dx(a, all, i, v[0]);
+    });
 }
 
-KERNEL(norm_apply_grad_f32, NormGradArgs) { norm_apply_grad<float>(a); }
-KERNEL(norm_apply_grad_f64, NormGradArgs) { norm_apply_grad<double>(a); }
+STREAMING_KERNEL(norm_apply_grad_f32, NormGradArgs) {
+    bool packs = in_packs(a.grad) && in_packs(a.x) && in_packs(a.out) && a.repeat >= PACK;
+    if (packs) norm_apply_grad<float, PACK>(a);
+    else norm_apply_grad<float, 1>(a);
+}
+KERNEL(norm_apply_grad_f64, NormGradArgs) { norm_apply_grad<double, 1>(a); }

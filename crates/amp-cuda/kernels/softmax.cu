@@ -18,10 +18,10 @@ template <class C, int W, class Team> __device__ void softmax(const SoftmaxArgs&
     if (team.number() >= a.lines) return;
     Line<C, W> line = {line_base(team.number(), a.len, a.inner), a.len, a.inner};
     SumExp<C> all;
-    line.each(team, {&a.x}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) { all.add(v[0]); });
+    line.template each<2>(team, {&a.x}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) { all.add(v[0]); });
     all.join(team);
     C log_sum = a.log ? log_of(all.sum) : 0, scale = 1 / all.sum;
-    line.each(team, {&a.x}, all.largest, [&](i64 k, const C (&v)[1][W]) {
+    line.template each<2>(team, {&a.x}, all.largest, [&](i64 k, const C (&v)[1][W]) {
         C y[W];
         for (int j = 0; j < W; ++j) {
             C shifted = v[0][j] - all.largest;
@@ -36,12 +36,12 @@ template <class C, int W, class Team> __device__ void logsumexp(const SoftmaxArg
     if (team.number() >= a.lines) return;
     Line<C, W> line = {line_base(team.number(), a.len, a.inner), a.len, a.inner};
     SumExp<C> all;
-    line.each(team, {&a.x}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) { all.add(v[0]); });
+    line.template each<2>(team, {&a.x}, Limits<C>::least(), [&](i64, const C (&v)[1][W]) { all.add(v[0]); });
     all.join(team);
     C result = all.largest + log_of(all.sum);
     if (all.largest == Limits<C>::greatest()) {
         C unknown = 0;
-        line.each(team, {&a.x}, 0, [&](i64, const C (&v)[1][W]) {
+        line.template each<2>(team, {&a.x}, 0, [&](i64, const C (&v)[1][W]) {
             for (int j = 0; j < W; ++j) unknown += is_nan(v[0][j]);
         });
         if (team.reduce(Add{}, unknown) == 0) result = all.largest;

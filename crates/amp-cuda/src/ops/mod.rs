@@ -69,15 +69,15 @@ fn team(lines: usize, columns: bool) -> ([u64; 3], u32) {
     ([blocks as u64, 1, 1], threads)
 }
 
-/// As [`team`] for lines of `len` elements that are walked in packs: blocks are as large as the line needs.
-fn line_team(cut: Cut) -> ([u64; 3], u32) {
-    const PACK: usize = 8;
-    let (grid, threads) = team(cut.lines(), cut.inner > 1);
-    if cut.inner > 1 {
-        (grid, threads)
-    } else {
-        (grid, (cut.len.div_ceil(2 * PACK).next_multiple_of(32) as u32).clamp(32, threads))
-    }
+/// Elements that a thread reads at once; `PACK` of `common.cuh`.
+const PACK: usize = 8;
+/// Threads that go together.
+const WARP: usize = 32;
+
+/// A block per line of `len` neighbours, no larger than it has work for threads that read `packs` packs of it.
+fn line_team(lines: usize, len: usize, packs: usize) -> ([u64; 3], u32) {
+    let threads = len.div_ceil(packs * PACK).next_multiple_of(WARP).clamp(WARP, crate::device::THREADS as usize);
+    ([lines as u64, 1, 1], threads as u32)
 }
 
 /// A layout's kept axes, and the others, each as shape and strides.

@@ -1,7 +1,7 @@
 use super::reduction::Axes;
-use super::team;
+use super::{PACK, WARP, line_team, team};
 use crate::args::{NormArgs, NormGradArgs};
-use crate::device::{Gpu, Memory, THREADS};
+use crate::device::{Gpu, Memory};
 use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
@@ -9,9 +9,15 @@ use amp_core::backend::{
     Buffer, DType, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Rectified, Statistics,
 };
 
-/// Elements of a channel that one thread or block sums.
+/// Elements of a channel that one thread or block sums, and rows that a block sums where channels are read in packs.
 const PER_THREAD: usize = 128;
 const PER_BLOCK: usize = 1 << 14;
+const PER_PACKS: usize = 64;
+
+/// Whether the kernels read an operand in packs; `in_packs` of `common.cuh`.
+fn in_packs(x: &Operand) -> bool {
+    x.packed != 0 && [DType::F16, DType::BF16, DType::F32].map(tag).contains(&x.stored)
+}
 
 /// `x` as `[samples, channels, repeat]`, and the rows that share statistics.
 #[derive(Clone, Copy)]
@@ -48,6 +54,11 @@ impl Rows {
     }
 }
 
+/// What threads of a loop over all of `x` have to read.
+fn pieces(rows: Rows, x: &Operand) -> usize {
+    if in_packs(x) { rows.count().div_ceil(PACK) } else { rows.count() }
+}
+
 impl Gpu {
     fn norm_args(
         &self,
@@ -78,16 +89,20 @@ impl Gpu {
     /// Sums over each channel of `grad * normal` and of `grad`.
     fn norm_sums(&self, args: NormGradArgs, rows: Rows, compute: Compute) -> Result<(Memory, Memory)> {
         let columns = rows.repeat == 1;
+        let packs = columns && compute == Compute::F32 && rows.groups == 1 && rows.channels.is_multiple_of(PACK);
+        let packs = packs && in_packs(&args.grad) && in_packs(&args.x);
         let count = rows.count().checked_div(rows.channels).unwrap_or(0);
-        let per_split = if columns { PER_THREAD } else { PER_BLOCK };
+        let (stem, per_split, (grid, threads)) = match (packs, columns) {
+            (true, _) => ("norm_sums_packs", PER_PACKS, team(rows.channels.div_ceil(PACK * WARP), false)),
+            (_, true) => ("norm_sums_columns", PER_THREAD, team(rows.channels, true)),
+            _ => ("norm_sums_rows", PER_BLOCK, team(rows.channels, false)),
+        };
         let splits = count.div_ceil(per_split).clamp(1, usize::from(u16::MAX));
         let per_split = count.div_ceil(splits).max(1);
         let half = splits * rows.channels;
         let parts = self.memory("normalize", 2 * half, compute.dtype())?;
         let args = NormGradArgs { parts: parts.address(), count: count as i64, per_split: per_split as i64, ..args };
-        let (([blocks, ..], threads), stem) =
-            (team(rows.channels, columns), if columns { "norm_sums_columns" } else { "norm_sums_rows" });
-        self.launch(FAMILY, stem, Some(compute), ([blocks, splits as u64, 1], threads), args)?;
+        self.launch(FAMILY, stem, Some(compute), ([grid[0], splits as u64, 1], threads), args)?;
         let [normal, grad] = [0, 1].map(|i| self.sum_part(&parts, i, splits, rows.channels, compute));
         Ok((normal?, grad?))
     }
@@ -114,7 +129,7 @@ impl Normalization for Gpu {
             (mean, var, inverse) = self.moments(axes, 0.0, Some(eps), compute, compute.dtype())?;
             rstd = inverse.map_or_else(|| self.memory("normalize", 0, compute.dtype()), Ok)?;
             let args = NormArgs { mean: mean.address(), var: var.address(), ..args };
-            self.launch(FAMILY, "norm_apply", Some(compute), self.spread(rows.count()), args)?;
+            self.launch(FAMILY, "norm_apply", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
         } else {
             let statistic = || self.memory("normalize", rows.rows, compute.dtype());
             (mean, var, rstd) = (statistic()?, statistic()?, statistic()?);
@@ -125,7 +140,7 @@ impl Normalization for Gpu {
                 rms: i32::from(matches!(kind, NormKind::Rms { .. })),
                 ..args
             };
-            self.launch(FAMILY, "norm_rows", Some(compute), ([rows.rows as u64, 1, 1], THREADS), args)?;
+            self.launch(FAMILY, "norm_rows", Some(compute), line_team(rows.rows, rows.len, 2), args)?;
         }
         let [mean, var, rstd] = [mean, var, rstd].map(Memory::into_buffer);
         Ok(Normalized { y: y.into_buffer(), mean, var, rstd })
@@ -148,7 +163,7 @@ impl Normalization for Gpu {
         let address = |b: &Buffer| b.downcast::<Memory>().map_or(0, Memory::address);
         let args = self.norm_args(x, rows, [weight, bias], eps, (&y, out))?;
         let args = NormArgs { mean: address(&mean), var: address(&var), ..args };
-        self.launch(FAMILY, "norm_apply", Some(compute), self.spread(rows.count()), args)?;
+        self.launch(FAMILY, "norm_apply", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
         Ok(y.into_buffer())
     }
 
@@ -191,9 +206,9 @@ impl Normalization for Gpu {
         let (sum_normal, sum_grad) = self.norm_sums(args, rows, compute)?;
         if kind == NormKind::Batch {
             let args = NormGradArgs { sum_grad: sum_grad.address(), sum_normal: sum_normal.address(), ..args };
-            self.launch(FAMILY, "norm_apply_grad", Some(compute), self.spread(rows.count()), args)?;
+            self.launch(FAMILY, "norm_apply_grad", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
         } else {
-            let grid = ([if rows.len == 0 { 0 } else { rows.rows as u64 }, 1, 1], THREADS);
+            let grid = line_team(if rows.len == 0 { 0 } else { rows.rows }, rows.len, 1);
             self.launch(FAMILY, "norm_rows_grad", Some(compute), grid, args)?;
         }
         let [x, weight, bias] = [dx, sum_normal, sum_grad].map(Memory::into_buffer);

@@ -1,10 +1,15 @@
-use super::{Cut, line_team};
+use super::{Cut, line_team, team};
 use crate::args::{CrossEntropyArgs, SoftmaxArgs, SoftmaxGradArgs};
 use crate::device::{Gpu, Memory};
 use crate::module::Family;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{Buffer, DType, Labels, Operand as CoreOperand, Softmax};
+
+/// A block per line, or a thread where neighbouring lines lie side by side.
+fn blocks(cut: Cut) -> ([u64; 3], u32) {
+    if cut.inner > 1 { team(cut.lines(), true) } else { line_team(cut.lines(), cut.len, 2) }
+}
 
 impl Gpu {
     fn softmax_like(
@@ -25,7 +30,7 @@ impl Gpu {
             out: tag(out),
         };
         let columns = cut.inner > 1;
-        let grid = line_team(cut);
+        let grid = blocks(cut);
         self.launch(Family::Softmax, stems[usize::from(columns)], Some(Compute::real(&[x.logical])), grid, args)
     }
 
@@ -82,7 +87,7 @@ impl Softmax for Gpu {
         let columns = cut.inner > 1;
         let stem = if columns { "softmax_grad_columns" } else { "softmax_grad_rows" };
         let compute = Compute::real(&[grad.logical]);
-        self.launch(Family::Softmax, stem, Some(compute), line_team(cut), args)?;
+        self.launch(Family::Softmax, stem, Some(compute), blocks(cut), args)?;
         Ok(dx.into_buffer())
     }
 
@@ -101,7 +106,7 @@ impl Softmax for Gpu {
         let args = CrossEntropyArgs { loss: loss.address(), lse_out: lse.address(), ..labelled };
         let columns = cut.inner > 1;
         let stem = if columns { "cross_entropy_columns" } else { "cross_entropy_rows" };
-        self.launch(Family::CrossEntropy, stem, Some(compute), line_team(cut), args)?;
+        self.launch(Family::CrossEntropy, stem, Some(compute), blocks(cut), args)?;
         Ok((loss.into_buffer(), lse.into_buffer()))
     }
 
@@ -130,7 +135,7 @@ impl Softmax for Gpu {
         let columns = cut.inner > 1;
         let stem = if columns { "cross_entropy_grad_columns" } else { "cross_entropy_grad_rows" };
         let compute = Compute::real(&[logits.logical]);
-        self.launch(Family::CrossEntropy, stem, Some(compute), line_team(cut), args)?;
+self.launch(Family::CrossEntropy, stem, Some(compute), blocks(cut), args)?;
         Ok((dx.into_buffer(), narrowed.map(Memory::into_buffer)))
     }
 }

@@ -275,6 +275,32 @@ fn cross_entropy_with_weights_smoothing_and_ignored_rows() {
     }
 }
 
+/// A normalisation and its gradients, with weights of a precision and without.
+fn normalisation(kind: NormKind, shape: &[usize], parameters: usize, [x, g, w]: [DType; 3], out: DType) {
+    let noise = |dtype, seed| Input::noise(shape, dtype, 1.0, seed);
+    let x = Input { values: noise(x, 3).values.iter().map(|v| 2.0 * v + 1.0).collect(), ..noise(x, 1) };
+    let inputs = [x, noise(g, 20), Input::noise(&[parameters], w, 1.0, 4), Input::noise(&[parameters], w, 1.0, 5)];
+    for weighted in [true, false] {
+        check(&format!("{kind:?} of {shape:?}"), &inputs, out, 400.0, &|b, x, out| {
+            let (weight, bias) = (weighted.then_some(x[2]), weighted.then_some(x[3]));
+            let n = b.normalize(x[0], kind, weight, bias, 1e-5, out)?;
+            let layout = Layout::contiguous(Dims::new(&[n.mean.len()]).expect("rank 1"));
+            let kept = |buffer| Operand { buffer, layout: &layout, logical: n.mean.dtype() };
+            let statistics = (kept(&n.mean), kept(&n.rstd));
+            let grads = b.normalize_grad(x[1], x[0], statistics, weight, kind, (out, Some(DType::BF16)))?;
+            let dx = Operand { buffer: &grads.x, layout: x[0].layout, logical: grads.x.dtype() };
+            let narrowed = grads.narrowed.map_or_else(|| b.copy(dx, DType::BF16), Ok)?;
+            let mut results = vec![narrowed, grads.x, grads.weight, grads.bias];
+            if kind == NormKind::Batch {
+                let statistics = Statistics { mean: kept(&n.mean), var: kept(&n.var) };
+                results.push(b.normalize_with(x[0], statistics, weight, bias, 1e-5, out)?);
+            }
+            results.extend([n.y, n.mean, n.var, n.rstd]);
+            Ok(results)
+        });
+    }
+}
+
 #[test]
 fn normalisations_and_their_gradients() {
     let kinds = [
@@ -288,36 +314,26 @@ fn normalisations_and_their_gradients() {
     ];
     for (i, (kind, shape, parameters)) in kinds.into_iter().enumerate() {
         let dtype = FLOATS[i % 4];
-        let x = Input {
-            values: crate::case::noise(shape.iter().product(), 3).iter().map(|v| 2.0 * v + 1.0).collect(),
-            ..Input::noise(shape, dtype, 1.0, 1)
-        };
-        let g = Input::noise(shape, dtype, 1.0, 20);
-        let (w, c) = (Input::noise(&[parameters], DType::F32, 1.0, 4), Input::noise(&[parameters], DType::F32, 1.0, 5));
-        for weighted in [true, false] {
-            check(
-                &format!("{kind:?}"),
-                &[x.clone(), g.clone(), w.clone(), c.clone()],
-                DType::F32,
-                400.0,
-                &|b, x, out| {
-                    let (weight, bias) = (weighted.then_some(x[2]), weighted.then_some(x[3]));
-                    let n = b.normalize(x[0], kind, weight, bias, 1e-5, out)?;
-                    let layout =
-                        amp_core::backend::Layout::contiguous(amp_core::Dims::new(&[n.mean.len()]).expect("rank 1"));
-                    let kept = |buffer| Operand { buffer, layout: &layout, logical: n.mean.dtype() };
-                    let grads =
-                        b.normalize_grad(x[1], x[0], (kept(&n.mean), kept(&n.rstd)), weight, kind, (out, None))?;
-                    let mut results = vec![grads.x, grads.weight, grads.bias];
-                    if kind == NormKind::Batch {
-                        let statistics = Statistics { mean: kept(&n.mean), var: kept(&n.var) };
-                        results.push(b.normalize_with(x[0], statistics, weight, bias, 1e-5, out)?);
-                    }
-                    results.extend([n.y, n.mean, n.var, n.rstd]);
-                    Ok(results)
-                },
-            );
-        }
+        normalisation(kind, shape, parameters, [dtype, dtype, DType::F32], DType::F32);
+    }
+}
+
+#[test]
+fn normalisations_in_packs_and_parts_of_packs() {
+    let kinds = [
+        (NormKind::Layer { inner: 264 }, &[130usize, 264][..], 264),
+        (NormKind::Rms { inner: 2104 }, &[3, 2104], 2104),
+        (NormKind::Group { groups: 2 }, &[2, 4, 49], 4),
+        (NormKind::Group { groups: 2 }, &[2, 6, 8], 6),
+        (NormKind::Batch, &[3, 5, 49], 5),
+        (NormKind::Batch, &[2, 3, 8], 3),
+        (NormKind::Batch, &[5, 2, 196], 2),
+        (NormKind::Batch, &[3, 1, 9001], 1),
+    ];
+    for (i, (kind, shape, parameters)) in kinds.into_iter().enumerate() {
+        let types = [0, 1, 2].map(|j| FLOATS[(i + j) % 3]);
+        normalisation(kind, shape, parameters, types, FLOATS[(i + 1) % 3]);
+        normalisation(kind, shape, parameters, [DType::BF16; 3], DType::F32);
     }
 }
 

@@ -74,6 +74,7 @@ template <class T> T __shfl_xor_sync(unsigned, T v, int mask) {
 inline int atomicMin(int* at, int v) { int old = *at; if (v < old) *at = v; return old; }
 
 #define KERNEL(name, Args) KERNEL_OF(name, Args, THREADS)
+#define STREAMING_KERNEL(name, Args) KERNEL_OF(name, Args, THREADS)
 #define KERNEL_OF(name, Args, threads)                                                        \
     static void name(const Args& a);                                                          \
     static emulation::Kernel name##_entry(#name, sizeof(Args), threads,                       \
