@@ -400,12 +400,12 @@ __device__ inline void advance_one(const UpdateArgs& a, const Settings& s, const
 
 KERNEL(update, UpdateArgs) {
     __shared__ Settings shared;
-    if (a.skip && *a.skip) return;
     const Parameter& p = a.tensor[blockIdx.y];
     i64 quads = in_quads(p) ? p.n / QUAD : 0, first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     // The launch has blocks for its largest tensor, and settings are worth their time for several turns of a thread.
     i64 blocks = ((quads > 0 ? quads : p.n) - 1) / blockDim.x / TURNS + 1;
     if (blockIdx.x >= blocks) return;
+    if (a.skip && *a.skip) return;
     i64 step = (blocks < gridDim.x ? blocks : gridDim.x) * blockDim.x;
     // Powers in double take longer than an element does: one thread has them for all.
     if (threadIdx.x == 0) shared = settings_of(a, (double)(*p.steps + 1));

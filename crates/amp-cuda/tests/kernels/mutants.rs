@@ -30,7 +30,7 @@ const MUTANTS: [Mutant; 15] = [
     mutant("index", " || (p > 0 && a.target[a.order[p - 1]] == target)", "", "selecting_gathering"),
     mutant("matmul", "if (a.bias.data) v +=", "if (a.bias.data && m > 0) v +=", "products_of"),
     mutant("norm", "C var = squares / (C)a.len, rstd", "C var = squares / (C)(a.len + 1), rstd", "normalisations_and"),
-    mutant("optimizer", "if (a.skip && *a.skip) return;\n    const Parameter", "const Parameter", "every_rule"),
+    mutant("optimizer", "if (a.skip && *a.skip) return;\n    i64 step", "i64 step", "every_rule"),
     mutant("pool", "if (v > best || is_nan(v)) {", "if (v >= best || is_nan(v)) {", "pooling_and"),
     mutant("random", "k1 += 0xBB67AE85u;", "", "random_streams"),
     mutant(
