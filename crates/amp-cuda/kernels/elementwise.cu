@@ -575,10 +575,51 @@ template <class C> __device__ void copy_rest(const CopyArgs& a, i64 done) {
     FOR_EACH(i, a.n - done) store_as(a.y, a.out, done + i, load<C>(a.x, done + i));
 }
 
+// Where QUAD elements from `i` on in row-major order lie.
+__device__ inline void quad_places(const Operand& x, i64 i, i64 at[QUAD]) {
+    i64 len = x.shape[x.rank - 1], step = x.strides[x.rank - 1], column = i - divide(i, len) * len;
+    at[0] = place(x, i);
+#pragma unroll
+    for (int j = 1; j < QUAD; ++j) {
+        bool same_row = ++column < len;
+        at[j] = same_row ? at[j - 1] + step : place(x, i + j);
+        column = same_row ? column : 0;
+    }
+}
+
+// Every element is on its way before the first is used.
+__device__ inline void gather_quad(const Operand& x, i64 i, float v[QUAD]) {
+    i64 at[QUAD];
+    quad_places(x, i, at);
+    Run<QUAD> run = {};
+    if (x.stored == F32) {
+        for (int j = 0; j < QUAD; ++j) run.word[j] = ((const u32*)x.data)[at[j]];
+    } else if (x.stored == F16 || x.stored == BF16) {
+        u16 half[QUAD];
+        for (int j = 0; j < QUAD; ++j) half[j] = ((const u16*)x.data)[at[j]];
+        for (int j = 0; j < QUAD; ++j) run.word[j / 2] |= (u32)half[j] << j % 2 * 16;
+    } else {
+        for (int j = 0; j < QUAD; ++j) v[j] = load_at<float>(x, at[j]);
+        return;
+    }
+    widen_quad(x, run, v);
+}
+
+// Gives `put` all quads below `n`, if what they go to is packable; returns how many elements these are.
+template <class Put> __device__ inline i64 copy_quads(const Operand& x, i64 n, int out, Put put) {
+    if (x.quads != SCATTERED || !packable(out)) {
+        return join_quads<true, 4, 1>({&x}, n, out, [](const float* v) { return v[0]; }, put);
+    }
+    FOR_EACH(quad, n / QUAD) {
+        float v[QUAD];
+        gather_quad(x, quad * QUAD, v);
+        put(quad * QUAD, v);
+    }
+    return n / QUAD * QUAD;
+}
+
 KERNEL(copy_f32, CopyArgs) {
-    copy_rest<float>(a, join_quads<true, 4, 1>({&a.x}, a.n, a.out,
-        [](const float* v) { return v[0]; },
-        [&](i64 at, const float* y) { store_run<QUAD>(a.y, a.out, at, y); }));
+    copy_rest<float>(a, copy_quads(a.x, a.n, a.out, [&](i64 at, const float* v) { store_run<QUAD>(a.y, a.out, at, v); }));
 }
 KERNEL(copy_f64, CopyArgs) { copy_rest<double>(a, 0); }
 KERNEL(copy_i64, CopyArgs) { copy_rest<i64>(a, 0); }
@@ -596,13 +637,15 @@ template <class C> __device__ void copy_into_rest(const CopyIntoArgs& a, i64 don
     }
 }
 
+__device__ inline void put_quad(const Operand& y, i64 i, const float v[QUAD]) {
+    if (y.quads == ADJACENT) return store_run<QUAD>((void*)y.data, y.stored, quad_place(y, i / QUAD), v);
+    i64 at[QUAD];
+    quad_places(y, i, at);
+    for (int j = 0; j < QUAD; ++j) store_as((void*)y.data, y.stored, at[j], v[j]);
+}
+
 KERNEL(copy_into_f32, CopyIntoArgs) {
-    i64 n = a.y.quads == ADJACENT ? a.n : 0;
-    copy_into_rest<float>(a, join_quads<true, 4, 1>({&a.x}, n, a.y.stored,
-        [](const float* v) { return v[0]; },
-        [&](i64 at, const float* y) {
-            store_run<QUAD>((void*)a.y.data, a.y.stored, quad_place(a.y, at / QUAD), y);
-        }));
+    copy_into_rest<float>(a, copy_quads(a.x, a.n, a.y.stored, [&](i64 i, const float* v) { put_quad(a.y, i, v); }));
 }
 KERNEL(copy_into_f64, CopyIntoArgs) { copy_into_rest<double>(a, 0); }
 KERNEL(copy_into_i64, CopyIntoArgs) { copy_into_rest<i64>(a, 0); }

@@ -95,6 +95,17 @@ fn copies_into_a_part_leave_the_rest() {
 }
 
 #[test]
+fn copies_of_turned_tensors_are_row_major() {
+    use DType::{BF16, Bool, F16, F32, F64};
+    for (from, to) in [(F32, BF16), (BF16, F32), (F16, F16), (F64, F32), (Bool, F32), (BF16, F64)] {
+        for strides in [[63, 9, 1], [9, 45, 1], [1, 5, 35], [1, 50, 5], [45, 1, 5], [0, 3, 0]] {
+            let x = case::Input::strided(&[5, 7, 9], &strides, 3, from, 1);
+            check_same("turned", &[x], to, 0.0, &|b, x, out| Ok(vec![b.copy(x[0], out)?]));
+        }
+    }
+}
+
+#[test]
 fn copies_into_rows_leave_the_rest() {
     use DType::{BF16, F16, F32, F64, I64};
     for (from, to) in [(F32, BF16), (BF16, BF16), (F16, F32), (F32, F64), (I64, I64)] {
