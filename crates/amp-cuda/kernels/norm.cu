@@ -157,12 +157,21 @@ struct NormGradArgs {
     int out;
     void* narrow;            // null, or where dx goes in 16 bits too
     int narrow_type;
+    Operand onto;            // rows and groups: null data, or what is added to dx
+    const u8* dead;          // batch norm: null, or a bit for each element whose gradient counts as 0
 };
 
 // Elements k to k + W of dx, in 16 bits too if asked for.
 template <class C, int W> __device__ inline void store_dx(const NormGradArgs& a, const Line<C, W>& line, i64 k, const C v[W]) {
     line.store(a.dx, a.out, k, v);
     if (a.narrow) line.store(a.narrow, a.narrow_type, k, v);
+}
+
+// The gradient of elements `at` to `at` + W, as far as relu let them pass.
+template <class C, int W> __device__ inline void mask(const u8* dead, i64 at, C g[W]) {
+    if (!dead) return;
+    u32 bits = dead[at / PACK] >> at % PACK;
+    for (int j = 0; j < W; ++j) g[j] = bits >> j & 1 ? (C)0 : g[j];
 }
 
 // dx = rstd (w g - mean(w g) - normal mean(w g normal)), row blockIdx.x
@@ -181,13 +190,19 @@ template <class C, int W> __device__ void norm_rows_grad(const NormGradArgs& a, 
     row.each(team, {&a.grad, &a.x}, 0, [&](i64 k, C (&v)[2][W]) {
         apply(a, a.weight, row, k, v[0], [](C g, C weight) { return g * weight; });
         for (int j = 0; j < W; ++j) v[0][j] = (v[0][j] - shift - (v[1][j] - mean) * rstd * slope) * rstd;
+        if (a.onto.data) {
+            Ahead<C, W> earlier;
+            earlier.fetch(a.onto, row.at(k));
+            earlier.widen(a.onto, v[1]);
+            for (int j = 0; j < W; ++j) v[0][j] += v[1][j];
+        }
         store_dx(a, row, k, v[0]);
     });
 }
 
 KERNEL(norm_rows_grad_f32, NormGradArgs) {
     __shared__ float shared[WARP];
-    if (in_packs(a.grad) && in_packs(a, a.weight, a.weight)) norm_rows_grad<float, PACK>(a, {shared});
+    if (in_packs(a.grad) && whole(a.onto) && in_packs(a, a.weight, a.weight)) norm_rows_grad<float, PACK>(a, {shared});
     else norm_rows_grad<float, 1>(a, {shared});
 }
 KERNEL(norm_rows_grad_f64, NormGradArgs) { __shared__ double shared[WARP]; norm_rows_grad<double, 1>(a, {shared}); }
@@ -222,7 +237,8 @@ template <class C, int W> __device__ void norm_sums(const NormGradArgs& a, Block
         Line<C, W> line = {(sample * a.channels + c) * a.repeat + from, to - from, 1};
         i64 row = row_of(a, sample, c);
         C mean = ((const C*)a.mean)[row], rstd = ((const C*)a.rstd)[row];
-        line.each(lanes, {&a.grad, &a.x}, 0, [&](i64, const C (&v)[2][W]) {
+        line.each(lanes, {&a.grad, &a.x}, 0, [&](i64 k, C (&v)[2][W]) {
+            mask<C, W>(a.dead, line.at(k), v[0]);
             for (int j = 0; j < W; ++j) sums.add(v[0][j], v[1][j], mean, rstd);
         });
     }
@@ -246,7 +262,9 @@ template <class C> __device__ void norm_sums_columns(const NormGradArgs& a) {
     ChannelSums<C> sums;
     for (i64 sample = start; sample < end; ++sample) {
         i64 i = sample * a.channels + c, row = row_of(a, sample, c);
-        sums.add(load<C>(a.grad, i), load<C>(a.x, i), ((const C*)a.mean)[row], ((const C*)a.rstd)[row]);
+        C g[1] = {load<C>(a.grad, i)};
+        mask<C, 1>(a.dead, i, g);
+        sums.add(g[0], load<C>(a.x, i), ((const C*)a.mean)[row], ((const C*)a.rstd)[row]);
     }
     sums.store(a, c);
 }
@@ -288,6 +306,7 @@ KERNEL(norm_sums_packs_f32, NormGradArgs) {
 template <class C, int W> __device__ void norm_apply_grad(const NormGradArgs& a) {
     Line<C, W> all = {0, a.n, 1};
     all.each(GridTeam{}, {&a.grad, &a.x}, 0, [&](i64 i, C (&v)[2][W]) {
+        mask<C, W>(a.dead, i, v[0]);
         each_channel<W>(i, a.repeat, a.channels, [&](i64 c, int from, int to) {
             C mean = ((const C*)a.mean)[c], rstd = ((const C*)a.rstd)[c], scale = rstd * parameter<C>(a.weight, c, 1);
             C shift = ((const C*)a.sum_grad)[c] / (C)a.count, slope = ((const C*)a.sum_normal)[c] / (C)a.count;

@@ -54,7 +54,7 @@ args! {
     NormGradArgs {
         grad: Operand, x: Operand, weight: Operand, mean: u64, rstd: u64, sum_grad: u64, sum_normal: u64, dx: u64,
         parts: u64, n: i64, len: i64, channels: i64, repeat: i64, groups: i64, count: i64, per_split: i64, rms: i32,
-        out: i32, narrow: u64, narrow_type: i32,
+        out: i32, narrow: u64, narrow_type: i32, onto: Operand, dead: u64,
     }
     NormReluArgs {
         x: Operand, weight: Operand, bias: Operand, residual: Operand, mean: u64, var: u64, y: u64, dead: u64, n: i64,

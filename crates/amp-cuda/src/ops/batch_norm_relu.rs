@@ -69,19 +69,4 @@ impl Gpu {
         let normalized = Normalized { y: y.into_buffer(), mean, var, rstd };
         Ok(Rectified { normalized, dead: dead.map(Memory::into_buffer) })
     }
-
-    /// Gradients of [`normalize_batch_relu`](Self::normalize_batch_relu).
-    pub(super) fn normalize_batch_relu_grad(
-        &self,
-        (grad, dead): (CoreOperand<'_>, &Buffer),
-        x: CoreOperand<'_>,
-        saved: (CoreOperand<'_>, CoreOperand<'_>),
-        weight: Option<CoreOperand<'_>>,
-        out: DType,
-    ) -> Result<NormGrads> {
-        let masked = self.alive(dead, grad, grad.logical)?.expect("there is a kernel");
-        let layout = Layout::contiguous(grad.layout.shape);
-        let grad = CoreOperand { buffer: &masked, layout: &layout, logical: grad.logical };
-        self.normalize_grad(grad, x, saved, weight, NormKind::Batch, (out, None))
-    }
 }

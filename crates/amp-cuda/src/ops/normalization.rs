@@ -2,6 +2,7 @@ use super::reduction::Axes;
 use super::{PACK, WARP, line_team, team};
 use crate::args::{NormArgs, NormGradArgs};
 use crate::device::{Gpu, Memory};
+use crate::error::foreign;
 use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
@@ -59,6 +60,15 @@ fn pieces(rows: Rows, x: &Operand) -> usize {
     if in_packs(x) { rows.count().div_ceil(PACK) } else { rows.count() }
 }
 
+/// The gradient of a normalisation's result.
+pub(super) struct Arriving<'a> {
+    pub grad: CoreOperand<'a>,
+    /// Batch normalisation: where relu behind it let nothing pass, a bit for each element.
+    pub dead: Option<&'a Buffer>,
+    /// Rows and groups: an earlier gradient of the input, to which this one is added.
+    pub onto: Option<CoreOperand<'a>>,
+}
+
 impl Gpu {
     fn norm_args(
         &self,
@@ -105,6 +115,59 @@ impl Gpu {
         self.launch(FAMILY, stem, Some(compute), ([grid[0], splits as u64, 1], threads), args)?;
         let [normal, grad] = [0, 1].map(|i| self.sum_part(&parts, i, splits, rows.channels, compute));
         Ok((normal?, grad?))
+    }
+
+    /// Gradients with respect to the input and the parameters.
+    pub(super) fn norm_grads(
+        &self,
+        Arriving { grad, dead, onto }: Arriving<'_>,
+        x: CoreOperand<'_>,
+        (mean, rstd): (CoreOperand<'_>, CoreOperand<'_>),
+        weight: Option<CoreOperand<'_>>,
+        kind: NormKind,
+        (out, also): (DType, Option<DType>),
+    ) -> Result<NormGrads> {
+        let (rows, compute) = (Rows::new(x, kind), Compute::real(&[x.logical]));
+        let dx = self.memory("normalize", rows.count(), out)?;
+        let also = also.filter(|_| out == DType::F32 && compute == Compute::F32);
+        let narrowed = also.map(|also| self.memory("normalize", rows.count(), also)).transpose()?;
+        let dead = dead.map(|dead| dead.downcast::<Memory>().ok_or_else(|| foreign(self, "batch_norm"))).transpose()?;
+        let dead = dead.map_or(0, Memory::address);
+        let statistic = |s: CoreOperand<'_>| Operand::new(self, "normalize", s).map(|s| s.data);
+        let args = NormGradArgs {
+            grad: Operand::new(self, "normalize", grad)?,
+            x: Operand::new(self, "normalize", x)?,
+            weight: Operand::optional(self, "normalize", weight)?,
+            mean: statistic(mean)?,
+            rstd: statistic(rstd)?,
+            sum_grad: 0,
+            sum_normal: 0,
+            dx: dx.address(),
+            parts: 0,
+            n: rows.count() as i64,
+            len: rows.len as i64,
+            channels: rows.channels as i64,
+            repeat: rows.repeat as i64,
+            groups: rows.groups as i64,
+            count: rows.len as i64,
+            per_split: 0,
+            rms: i32::from(matches!(kind, NormKind::Rms { .. })),
+            out: tag(out),
+            narrow: narrowed.as_ref().map_or(0, Memory::address),
+            narrow_type: also.map_or(0, tag),
+            onto: Operand::optional(self, "normalize", onto)?,
+            dead,
+        };
+        let (sum_normal, sum_grad) = self.norm_sums(args, rows, compute)?;
+        if kind == NormKind::Batch {
+            let args = NormGradArgs { sum_grad: sum_grad.address(), sum_normal: sum_normal.address(), ..args };
+            self.launch(FAMILY, "norm_apply_grad", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
+        } else {
+            let grid = line_team(if rows.len == 0 { 0 } else { rows.rows }, rows.len, 1);
+            self.launch(FAMILY, "norm_rows_grad", Some(compute), grid, args)?;
+        }
+        let [x, weight, bias] = [dx, sum_normal, sum_grad].map(Memory::into_buffer);
+        Ok(NormGrads { x, narrowed: narrowed.map(Memory::into_buffer), weight, bias })
     }
 }
 
@@ -171,48 +234,24 @@ impl Normalization for Gpu {
         &self,
         grad: CoreOperand<'_>,
         x: CoreOperand<'_>,
-        (mean, rstd): (CoreOperand<'_>, CoreOperand<'_>),
+        saved: (CoreOperand<'_>, CoreOperand<'_>),
         weight: Option<CoreOperand<'_>>,
         kind: NormKind,
-        (out, also): (DType, Option<DType>),
+        out: (DType, Option<DType>),
     ) -> Result<NormGrads> {
-        let (rows, compute) = (Rows::new(x, kind), Compute::real(&[x.logical]));
-        let dx = self.memory("normalize", rows.count(), out)?;
-        let also = also.filter(|_| out == DType::F32 && compute == Compute::F32);
-        let narrowed = also.map(|also| self.memory("normalize", rows.count(), also)).transpose()?;
-        let statistic = |s: CoreOperand<'_>| Operand::new(self, "normalize", s).map(|s| s.data);
-        let args = NormGradArgs {
-            grad: Operand::new(self, "normalize", grad)?,
-            x: Operand::new(self, "normalize", x)?,
-            weight: Operand::optional(self, "normalize", weight)?,
-            mean: statistic(mean)?,
-            rstd: statistic(rstd)?,
-            sum_grad: 0,
-            sum_normal: 0,
-            dx: dx.address(),
-            parts: 0,
-            n: rows.count() as i64,
-            len: rows.len as i64,
-            channels: rows.channels as i64,
-            repeat: rows.repeat as i64,
-            groups: rows.groups as i64,
-            count: rows.len as i64,
-            per_split: 0,
-            rms: i32::from(matches!(kind, NormKind::Rms { .. })),
-            out: tag(out),
-            narrow: narrowed.as_ref().map_or(0, Memory::address),
-            narrow_type: also.map_or(0, tag),
-        };
-        let (sum_normal, sum_grad) = self.norm_sums(args, rows, compute)?;
-        if kind == NormKind::Batch {
-            let args = NormGradArgs { sum_grad: sum_grad.address(), sum_normal: sum_normal.address(), ..args };
-            self.launch(FAMILY, "norm_apply_grad", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
-        } else {
-            let grid = line_team(if rows.len == 0 { 0 } else { rows.rows }, rows.len, 1);
-            self.launch(FAMILY, "norm_rows_grad", Some(compute), grid, args)?;
-        }
-        let [x, weight, bias] = [dx, sum_normal, sum_grad].map(Memory::into_buffer);
-        Ok(NormGrads { x, narrowed: narrowed.map(Memory::into_buffer), weight, bias })
+        self.norm_grads(Arriving { grad, dead: None, onto: None }, x, saved, weight, kind, out)
+    }
+
+    fn normalize_grad_onto(
+        &self,
+        (grad, onto): (CoreOperand<'_>, CoreOperand<'_>),
+        x: CoreOperand<'_>,
+        saved: (CoreOperand<'_>, CoreOperand<'_>),
+        weight: Option<CoreOperand<'_>>,
+        kind: NormKind,
+        out: (DType, Option<DType>),
+    ) -> Result<Option<NormGrads>> {
+        self.norm_grads(Arriving { grad, dead: None, onto: Some(onto) }, x, saved, weight, kind, out).map(Some)
     }
 
     fn batch_norm_relu(
@@ -229,12 +268,13 @@ impl Normalization for Gpu {
 
     fn batch_norm_relu_grad(
         &self,
-        grad: (CoreOperand<'_>, &Buffer),
+        (grad, dead): (CoreOperand<'_>, &Buffer),
         x: CoreOperand<'_>,
         saved: (CoreOperand<'_>, CoreOperand<'_>),
         weight: Option<CoreOperand<'_>>,
         out: DType,
     ) -> Result<NormGrads> {
-        self.normalize_batch_relu_grad(grad, x, saved, weight, out)
+        let arriving = Arriving { grad, dead: Some(dead), onto: None };
+        self.norm_grads(arriving, x, saved, weight, NormKind::Batch, (out, None))
     }
 }

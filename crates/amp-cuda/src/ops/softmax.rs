@@ -135,7 +135,7 @@ impl Softmax for Gpu {
         let columns = cut.inner > 1;
         let stem = if columns { "cross_entropy_grad_columns" } else { "cross_entropy_grad_rows" };
         let compute = Compute::real(&[logits.logical]);
-self.launch(Family::CrossEntropy, stem, Some(compute), blocks(cut), args)?;
+        self.launch(Family::CrossEntropy, stem, Some(compute), blocks(cut), args)?;
         Ok((dx.into_buffer(), narrowed.map(Memory::into_buffer)))
     }
 }

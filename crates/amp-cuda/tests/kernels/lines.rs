@@ -290,7 +290,15 @@ fn normalisation(kind: NormKind, shape: &[usize], parameters: usize, [x, g, w]: 
             let grads = b.normalize_grad(x[1], x[0], statistics, weight, kind, (out, Some(DType::BF16)))?;
             let dx = Operand { buffer: &grads.x, layout: x[0].layout, logical: grads.x.dtype() };
             let narrowed = grads.narrowed.map_or_else(|| b.copy(dx, DType::BF16), Ok)?;
-            let mut results = vec![narrowed, grads.x, grads.weight, grads.bias];
+            let mut results = vec![];
+            if kind != NormKind::Batch {
+                let earlier = b.copy(dx, n.mean.dtype())?;
+                let layout = Layout::contiguous(x[0].layout.shape);
+                let earlier = Operand { buffer: &earlier, layout: &layout, logical: n.mean.dtype() };
+                let sum = b.normalize_grad_onto((x[1], earlier), x[0], statistics, weight, kind, (out, None))?;
+                results.push(sum.expect("a kernel that adds").x);
+            }
+            results.extend([narrowed, grads.x, grads.weight, grads.bias]);
             if kind == NormKind::Batch {
                 let statistics = Statistics { mean: kept(&n.mean), var: kept(&n.var) };
                 results.push(b.normalize_with(x[0], statistics, weight, bias, 1e-5, out)?);
