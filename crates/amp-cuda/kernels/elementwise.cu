@@ -624,6 +624,69 @@ KERNEL(copy_f32, CopyArgs) {
 KERNEL(copy_f64, CopyArgs) { copy_rest<double>(a, 0); }
 KERNEL(copy_i64, CopyArgs) { copy_rest<i64>(a, 0); }
 
+#define TILE 32
+
+// A copy of a tensor whose elements lie side by side along `axis`, which is not the last one.
+struct TransposeArgs {
+    Operand x;
+    void* y;
+    i64 n;
+    int out;
+    int axis;
+};
+
+// Where a matrix of `axis` and the last one begins: matrix number `matrix` of those that the other axes number.
+struct Matrix { i64 from, to, row; };
+__device__ inline Matrix matrix_of(const TransposeArgs& a, i64 matrix) {
+    Matrix m = {0, 0, 1};
+    i64 size = a.x.shape[a.x.rank - 1];
+#pragma unroll 1
+    for (int d = a.x.rank - 2; d >= 0; --d) {
+        if (d == a.axis) {
+            m.row = size;
+        } else {
+            i64 rest = divide(matrix, a.x.shape[d]), at = matrix - rest * a.x.shape[d];
+            m.from += at * a.x.strides[d];
+            m.to += at * size;
+            matrix = rest;
+        }
+        size *= a.x.shape[d];
+    }
+    return m;
+}
+
+// Tiles go through shared memory, so that neighbours both read and write what lies side by side.
+template <class C> __device__ inline void transpose(const TransposeArgs& a, C (*tile)[TILE + 1]) {
+    i64 rows = a.x.shape[a.axis], columns = a.x.shape[a.x.rank - 1], step = a.x.strides[a.x.rank - 1];
+    i64 down = (rows - 1) / TILE + 1, across = (columns - 1) / TILE + 1, tiles = a.n / (rows * columns) * down * across;
+    int lane = threadIdx.x % TILE, warp = threadIdx.x / TILE;
+    for (i64 t = blockIdx.x; t < tiles; t += gridDim.x) {
+        i64 band = divide(t, across), matrix = divide(band, down);
+        i64 row = (band - matrix * down) * TILE, column = (t - band * across) * TILE;
+        Matrix m = matrix_of(a, matrix);
+        for (int k = warp; k < TILE; k += THREADS / TILE) {
+            if (row + lane >= rows || column + k >= columns) continue;
+            tile[k][lane] = load_at<C>(a.x, m.from + row + lane + (column + k) * step);
+        }
+        __syncthreads();
+        for (int k = warp; k < TILE; k += THREADS / TILE) {
+            if (row + k >= rows || column + lane >= columns) continue;
+            store_as(a.y, a.out, m.to + (row + k) * m.row + column + lane, tile[lane][k]);
+        }
+        __syncthreads();
+    }
+}
+
+#define TRANSPOSE(C, name)                       \
+    KERNEL(transpose_##name, TransposeArgs) {    \
+        __shared__ C tile[TILE][TILE + 1];       \
+        transpose<C>(a, tile);                   \
+    }
+TRANSPOSE(float, f32)
+TRANSPOSE(double, f64)
+TRANSPOSE(i64, i64)
+#undef TRANSPOSE
+
 struct CopyIntoArgs {
     Operand x;
     Operand y;  // written; no two of its places coincide

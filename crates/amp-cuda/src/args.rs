@@ -22,6 +22,7 @@ args! {
     BinaryArgs { l: Operand, r: Operand, y: u64, n: i64, out: i32, op: i32, narrow: u64, narrow_type: i32, }
     TernaryArgs { x: [Operand; 3], y: u64, n: i64, out: i32, op: i32, p: f64, }
     CopyArgs { x: Operand, y: u64, n: i64, out: i32, }
+    TransposeArgs { x: Operand, y: u64, n: i64, out: i32, axis: i32, }
     CopyIntoArgs { x: Operand, y: Operand, n: i64, }
     FillArgs { y: u64, n: i64, out: i32, value: f64, }
     RandomArgs { y: u64, n: i64, seed: u64, offset: u64, base: u64, p: [f64; 3], out: i32, }

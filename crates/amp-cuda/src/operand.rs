@@ -161,6 +161,15 @@ impl Operand {
         }
     }
 
+    /// The axis along which elements lie side by side, if that is not the last one and tiles of both are worth while.
+    pub fn turned(&self) -> Option<usize> {
+        const LEAST: i64 = 8;
+        let last = self.rank as usize - 1;
+        let wide = |axis: usize| self.shape[axis] >= LEAST;
+        let axis = (0..last).find(|&axis| self.strides[axis] == 1 && wide(axis))?;
+        (wide(last) && self.strides[last] > 1).then_some(axis)
+    }
+
     /// Bytes of an element of a packable type.
     fn size(&self) -> u64 {
         match self.stored {

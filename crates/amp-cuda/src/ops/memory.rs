@@ -1,4 +1,4 @@
-use crate::args::{CopyArgs, CopyIntoArgs, FillArgs};
+use crate::args::{CopyArgs, CopyIntoArgs, FillArgs, TransposeArgs};
 use crate::device::{Gpu, Memory as GpuMemory};
 use crate::error::foreign;
 use crate::launch::Plain;
@@ -20,6 +20,20 @@ impl Gpu {
         self.read("download", memory, &mut data)?;
         self.bad_index()?;
         Ok(data)
+    }
+
+    /// Writes `x` to memory of as many elements, in row-major order.
+    fn copy_to(&self, memory: &GpuMemory, op: &'static str, x: CoreOperand<'_>) -> Result<()> {
+        let (n, out) = (x.layout.count(), memory.dtype());
+        let compute = Some(Compute::of(&[x.logical, out]));
+        let (x, y, blocks) = (Operand::new(self, op, x)?, memory.address(), self.spread_elements(n));
+        match x.turned() {
+            Some(axis) => {
+                let args = TransposeArgs { x, y, n: n as i64, out: tag(out), axis: axis as i32 };
+                self.launch(FAMILY, "transpose", compute, blocks, args)
+            }
+            None => self.launch(FAMILY, "copy", compute, blocks, CopyArgs { x, y, n: n as i64, out: tag(out) }),
+        }
     }
 }
 
@@ -65,10 +79,8 @@ impl Memory for Gpu {
     }
 
     fn copy(&self, x: CoreOperand<'_>, out: DType) -> Result<Buffer> {
-        let n = x.layout.count();
-        let y = self.memory("copy", n, out)?;
-        let args = CopyArgs { x: Operand::new(self, "copy", x)?, y: y.address(), n: n as i64, out: tag(out) };
-        self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread_elements(n), args)?;
+        let y = self.memory("copy", x.layout.count(), out)?;
+        self.copy_to(&y, "copy", x)?;
         Ok(y.into_buffer())
     }
 
@@ -78,9 +90,7 @@ impl Memory for Gpu {
         if n != memory.len() {
             return Err(self.refusal("set", format!("{n} elements for memory of {}", memory.len())));
         }
-        let out = memory.dtype();
-        let args = CopyArgs { x: Operand::new(self, "set", x)?, y: memory.address(), n: n as i64, out: tag(out) };
-        self.launch(FAMILY, "copy", Some(Compute::of(&[x.logical, out])), self.spread_elements(n), args)
+        self.copy_to(memory, "set", x)
     }
 
     fn copy_into(&self, x: CoreOperand<'_>, into: &mut Buffer, at: &Layout) -> Result<()> {

@@ -103,6 +103,20 @@ fn copies_of_turned_tensors_are_row_major() {
             check_same("turned", &[x], to, 0.0, &|b, x, out| Ok(vec![b.copy(x[0], out)?]));
         }
     }
+    for (i, shape) in [[33, 8], [8, 65], [32, 31], [129, 70]].into_iter().enumerate() {
+        let (dtype, [rows, columns]) = (ALL[i], shape);
+        let x = [
+            case::Input::strided(&shape, &[1, rows + 3], 1, dtype, 1),
+            case::Input::strided(&[2, rows, 3, columns], &[4, 1, 4 * rows, 12 * rows], 0, dtype, 2),
+            case::Input::strided(&[rows, 2, 3, columns], &[1, 7 * rows, 0, 14 * rows], 5, dtype, 3),
+        ];
+        for (x, to) in x.iter().flat_map(|x| [(x, dtype), (x, ALL[(i + 2) % 4]), (x, DType::F64)]) {
+            check_same("transposed", &[x.clone()], to, 0.0, &|b, x, out| Ok(vec![b.copy(x[0], out)?]));
+        }
+    }
+    let (standin, _alone) = standin::open();
+    let tiled = ["transpose_f32", "transpose_f64"].map(|kernel| standin.calls(kernel));
+    assert!(!standin.counts() || !tiled.contains(&0), "{tiled:?}");
 }
 
 #[test]
