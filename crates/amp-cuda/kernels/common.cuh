@@ -461,6 +461,25 @@ template <class C> struct ThreadTeam {
     __device__ inline i64 number() const { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
     template <class Op> __device__ inline C reduce(Op, C v) const { return v; }
 };
+// The same by `height` threads of a block: those of a row of it have lines that are neighbours. All threads must call.
+template <class C> struct ColumnTeam {
+    C* shared;  // one element per thread
+    int height;
+    __device__ inline int width() const { return blockDim.x / height; }
+    __device__ inline int column() const { return threadIdx.x % width(); }
+    __device__ inline int rank() const { return threadIdx.x / width(); }
+    __device__ inline int size() const { return height; }
+    __device__ inline i64 number() const { return (i64)blockIdx.x * width() + column(); }
+    template <class Op> __device__ inline C reduce(Op op, C v) const {
+        if (height == 1) return v;
+        __syncthreads();  // an earlier call's readers are done with `shared`
+        shared[threadIdx.x] = v;
+        __syncthreads();
+        v = shared[column()];
+        for (int h = 1; h < height; ++h) v = op.join(v, shared[h * width() + column()]);
+        return v;
+    }
+};
 
 // -------------------------------------------------------------------------------------------------------------------
 // Lines of elements, walked in packs where their tensors allow it
@@ -562,21 +581,33 @@ template <class C, int W> struct Line {
     }
 };
 
-// All threads of the grid, and those of a block that walk a line of `len` together while others walk the next ones.
+// All threads of the grid, and those of a block that walk a line of `len` together while others walk the next ones: their
+// number is a power of two, as the block's has to be.
 struct GridTeam {
     __device__ inline i64 rank() const { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
     __device__ inline i64 size() const { return (i64)gridDim.x * blockDim.x; }
 };
-template <int W> struct Lanes {
+struct Lanes {
     int lanes = 1;
-    __device__ inline explicit Lanes(i64 len) {
-        while (lanes < (int)blockDim.x && (i64)lanes * W < len) lanes *= 2;
+    __device__ inline Lanes(i64 len, int elements) {  // of a thread
+        while (lanes < (int)blockDim.x && (i64)lanes * elements < len) lanes *= 2;
     }
     __device__ inline int rank() const { return threadIdx.x % lanes; }
     __device__ inline int size() const { return lanes; }
     __device__ inline int number() const { return threadIdx.x / lanes; }
     __device__ inline int teams() const { return blockDim.x / lanes; }
 };
+
+__device__ inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
+
+// f(lanes, number, from, to) for the parts of runs of `run` elements that lie in start..end, divided among the block's threads.
+template <class F> __device__ inline void each_run(i64 start, i64 end, i64 run, int elements, F f) {
+    Lanes lanes(run, elements);
+    for (i64 number = divide(start, run) + lanes.number(); number * run < end; number += lanes.teams()) {
+        i64 from = start - number * run, to = least(end - number * run, run);
+        f(lanes, number, from < 0 ? 0 : from, to);
+    }
+}
 
 // e^v; float to about 2^-21, and |v| 2^-24 for a large v, and 0 where it would be subnormal.
 __device__ inline float exp_fast(float v) { return exp2_fast(v * 1.44269504f); }

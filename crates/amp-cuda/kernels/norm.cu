@@ -22,8 +22,6 @@ struct NormArgs {
     int out;
 };
 
-__device__ inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
-
 // f(channel, from, to) for the parts of elements i to i + W that are of one channel each.
 template <int W, class F> __device__ inline void each_channel(i64 i, i64 repeat, i64 channels, F f) {
     i64 plane = repeat == 1 ? i : divide(i, repeat), channel = plane - divide(plane, channels) * channels;
@@ -230,10 +228,7 @@ __device__ inline i64 row_of(const NormGradArgs& a, i64 sample, i64 channel) {
 template <class C, int W> __device__ void norm_sums(const NormGradArgs& a, BlockTeam<C> team) {
     i64 c = blockIdx.x, start = blockIdx.y * a.per_split, end = least(start + a.per_split, a.count);
     ChannelSums<C> sums;
-    Lanes<W> lanes(a.repeat);
-    for (i64 sample = divide(start, a.repeat) + lanes.number(); sample * a.repeat < end; sample += lanes.teams()) {
-        i64 from = start - sample * a.repeat, to = least(end - sample * a.repeat, a.repeat);
-        if (from < 0) from = 0;
+    each_run(start, end, a.repeat, W, [&](Lanes lanes, i64 sample, i64 from, i64 to) {
         Line<C, W> line = {(sample * a.channels + c) * a.repeat + from, to - from, 1};
         i64 row = row_of(a, sample, c);
         C mean = ((const C*)a.mean)[row], rstd = ((const C*)a.rstd)[row];
@@ -241,7 +236,7 @@ template <class C, int W> __device__ void norm_sums(const NormGradArgs& a, Block
             mask<C, W>(a.dead, line.at(k), v[0]);
             for (int j = 0; j < W; ++j) sums.add(v[0][j], v[1][j], mean, rstd);
         });
-    }
+    });
     sums.normal = team.reduce(Add{}, sums.normal);
     sums.grad = team.reduce(Add{}, sums.grad);
     if (threadIdx.x == 0) sums.store(a, c);

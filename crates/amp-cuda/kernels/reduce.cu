@@ -8,6 +8,7 @@
 enum Reduce { SUM, MEAN, PROD, MAX, MIN, SUM_SQUARES, SUM_ABS, ALL, ANY };
 
 struct ReduceArgs {
+    Operand x;      // the tensor itself, in packs if it can be
     Operand kept;   // position of each output's first element
     Operand inner;  // distances of the others from it
     void* y;        // [splits, outputs]
@@ -17,7 +18,41 @@ struct ReduceArgs {
     int op;
     int out;
     double divisor;  // of a mean
+    int height;      // threads of a column
 };
+
+// Elements blockIdx.y * per_split and so on of an output, up to `count`.
+template <class Args> struct Part {
+    const Args& a;
+    i64 start, end, first;
+
+    __device__ inline Part(const Args& a, i64 output)
+        : a(a), start(blockIdx.y * a.per_split), end(least(start + a.per_split, a.count)), first(place(a.kept, output)) {}
+
+    template <class C> __device__ inline C head() const { return load_at<C>(a.kept, first + place(a.inner, start)); }
+
+    // f(v) with W elements of a thread's share after the other; `missing` stands for what of a pack is other outputs'.
+    template <int W, class C, class Team, class F> __device__ inline void each(Team team, C missing, F f) const {
+        if constexpr (W == 1) {
+            for (i64 r = start + team.rank(); r < end; r += team.size()) {
+                C v[1] = {load_at<C>(a.kept, first + place(a.inner, r))};
+                f(v);
+            }
+        } else {
+            i64 run = a.inner.shape[a.inner.rank - 1];
+            each_run(start, end, run, 2 * W, [&](Lanes lanes, i64 number, i64 from, i64 to) {
+                Line<C, W> line = {first + place(a.inner, number * run) + from, to - from, 1};
+                line.template each<2>(lanes, {&a.x}, missing, [&](i64, const C (&v)[1][W]) { f(v[0]); });
+            });
+        }
+    }
+};
+
+// Whether elements of an output are neighbours, in packs.
+template <class Args> __device__ inline bool in_packs(const Args& a) {
+    int last = a.inner.rank - 1;
+    return in_packs(a.x) && a.inner.strides[last] == 1 && a.inner.shape[last] >= PACK;
+}
 
 struct Fold {
     int op;
@@ -48,38 +83,49 @@ struct Fold {
 };
 
 // Output `team.number()`, part blockIdx.y of its elements.
-template <class C, class Team> __device__ void reduce(const ReduceArgs& a, Team team) {
-    i64 output = team.number();
-    if (output >= a.outputs) return;
+template <class C, int W, class Team> __device__ void reduce(const ReduceArgs& a, Team team) {
+    i64 output = least(team.number(), a.outputs - 1);
     Fold fold = {a.op};
-    i64 start = blockIdx.y * a.per_split, end = start + a.per_split < a.count ? start + a.per_split : a.count;
-    i64 first = place(a.kept, output);
     C acc = fold.start<C>();
-    for (i64 r = start + team.rank(); r < end; r += team.size()) {
-        acc = fold.join(acc, fold.map(load_at<C>(a.kept, first + place(a.inner, r))));
-    }
+    Part<ReduceArgs>(a, output).template each<W>(team, acc, [&](const C (&v)[W]) {
+        for (int j = 0; j < W; ++j) acc = fold.join(acc, fold.map(v[j]));
+    });
     acc = team.reduce(fold, acc);
-    if (team.rank() == 0) {
+    if (team.rank() == 0 && team.number() < a.outputs) {
         if (a.op == MEAN) acc = acc / (C)a.divisor;
         store_as(a.y, a.out, blockIdx.y * a.outputs + output, acc);
     }
 }
 
-#define REDUCE(name, C)                                        \
-    KERNEL(reduce_rows_##name, ReduceArgs) {                   \
-        __shared__ C shared[WARP];                             \
-        reduce<C>(a, BlockTeam<C>{shared});                    \
-    }                                                          \
-    KERNEL(reduce_columns_##name, ReduceArgs) { reduce<C>(a, ThreadTeam<C>{nullptr}); }
-REDUCE(f32, float)
-REDUCE(f64, double)
-REDUCE(i64, i64)
-#undef REDUCE
+// The kernels of outputs: by blocks where their elements are neighbours, else by columns of a block.
+#define OUTPUT_KERNELS(stem, Args, name, C)                                                 \
+    KERNEL(stem##_rows_##name, Args) {                                                      \
+        __shared__ C shared[WARP];                                                          \
+        stem<C, 1>(a, BlockTeam<C>{shared});                                                \
+    }                                                                                       \
+    OUTPUT_COLUMNS(stem, Args, name, C)
+#define OUTPUT_KERNELS_IN_PACKS(stem, Args)                                                 \
+    STREAMING_KERNEL(stem##_rows_f32, Args) {                                               \
+        __shared__ float shared[WARP];                                                      \
+        if (in_packs(a)) stem<float, PACK>(a, BlockTeam<float>{shared});                    \
+        else stem<float, 1>(a, BlockTeam<float>{shared});                                   \
+    }                                                                                       \
+    OUTPUT_COLUMNS(stem, Args, f32, float)
+#define OUTPUT_COLUMNS(stem, Args, name, C)                                                 \
+    KERNEL(stem##_columns_##name, Args) {                                                   \
+        __shared__ C shared[THREADS];                                                       \
+        stem<C, 1>(a, ColumnTeam<C>{shared, a.height});                                     \
+    }
+
+OUTPUT_KERNELS_IN_PACKS(reduce, ReduceArgs)
+OUTPUT_KERNELS(reduce, ReduceArgs, f64, double)
+OUTPUT_KERNELS(reduce, ReduceArgs, i64, i64)
 
 // -------------------------------------------------------------------------------------------------------------------
 // Mean and sum of squared deviations
 
 struct MomentsArgs {
+    Operand x;
     Operand kept;
     Operand inner;
     void* mean;     // [splits, outputs]
@@ -87,47 +133,43 @@ struct MomentsArgs {
     i64 outputs;
     i64 count;
     i64 per_split;
+    int height;
 };
 
 // Two passes over part blockIdx.y of the elements of an output; results are C.
-template <class C, class Team> __device__ void moments(const MomentsArgs& a, Team team) {
-    i64 output = team.number();
-    if (output >= a.outputs) return;
-    i64 start = blockIdx.y * a.per_split, end = start + a.per_split < a.count ? start + a.per_split : a.count;
-    i64 first = place(a.kept, output);
-    C sum = 0, squares = 0;
-    for (i64 r = start + team.rank(); r < end; r += team.size()) sum += load_at<C>(a.kept, first + place(a.inner, r));
-    C mean = team.reduce(Add{}, sum) / (C)(end - start);
-    for (i64 r = start + team.rank(); r < end; r += team.size()) {
-        C d = load_at<C>(a.kept, first + place(a.inner, r)) - mean;
-        squares += d * d;
-    }
+template <class C, int W, class Team> __device__ void moments(const MomentsArgs& a, Team team) {
+    i64 output = least(team.number(), a.outputs - 1);
+    Part<MomentsArgs> part(a, output);
+    C mean = 0, squares = 0;
+    part.template each<W>(team, (C)0, [&](const C (&v)[W]) {
+        for (int j = 0; j < W; ++j) mean += v[j];
+    });
+    mean = team.reduce(Add{}, mean) / (C)(part.end - part.start);
+    part.template each<W>(team, mean, [&](const C (&v)[W]) {
+        for (int j = 0; j < W; ++j) squares += (v[j] - mean) * (v[j] - mean);
+    });
     squares = team.reduce(Add{}, squares);
-    if (may_be_rounding(mean, squares, end - start)) {
-        C head = load_at<C>(a.kept, first + place(a.inner, start)), others = 0;
-        for (i64 r = start + team.rank(); r < end; r += team.size()) {
-            others += load_at<C>(a.kept, first + place(a.inner, r)) != head;
-        }
-        if (team.reduce(Add{}, others) == 0) {
-            mean = head;
-            squares = 0;
-        }
+    bool rounding = may_be_rounding(mean, squares, part.end - part.start);
+    C head = rounding ? part.template head<C>() : mean, others = 0;
+    if (rounding) {
+        part.template each<W>(team, head, [&](const C (&v)[W]) {
+            for (int j = 0; j < W; ++j) others += v[j] != head;
+        });
     }
-    if (team.rank() == 0) {
+    // Every line of a column's block comes here, for the barrier's sake.
+    others = team.reduce(Add{}, others);
+    if (rounding && others == 0) {
+        mean = head;
+        squares = 0;
+    }
+    if (team.rank() == 0 && team.number() < a.outputs) {
         ((C*)a.mean)[blockIdx.y * a.outputs + output] = mean;
         ((C*)a.squares)[blockIdx.y * a.outputs + output] = squares;
     }
 }
 
-#define MOMENTS(name, C)                                        \
-    KERNEL(moments_rows_##name, MomentsArgs) {                  \
-        __shared__ C shared[WARP];                              \
-        moments<C>(a, BlockTeam<C>{shared});                    \
-    }                                                           \
-    KERNEL(moments_columns_##name, MomentsArgs) { moments<C>(a, ThreadTeam<C>{nullptr}); }
-MOMENTS(f32, float)
-MOMENTS(f64, double)
-#undef MOMENTS
+OUTPUT_KERNELS_IN_PACKS(moments, MomentsArgs)
+OUTPUT_KERNELS(moments, MomentsArgs, f64, double)
 
 struct VarianceArgs {
     const void* mean;     // [splits, outputs]

@@ -27,9 +27,13 @@ args! {
     FillArgs { y: u64, n: i64, out: i32, value: f64, }
     RandomArgs { y: u64, n: i64, seed: u64, offset: u64, base: u64, p: [f64; 3], out: i32, }
     ReduceArgs {
-        kept: Operand, inner: Operand, y: u64, outputs: i64, count: i64, per_split: i64, op: i32, out: i32, divisor: f64,
+        x: Operand, kept: Operand, inner: Operand, y: u64, outputs: i64, count: i64, per_split: i64, op: i32, out: i32,
+        divisor: f64, height: i32,
     }
-    MomentsArgs { kept: Operand, inner: Operand, mean: u64, squares: u64, outputs: i64, count: i64, per_split: i64, }
+    MomentsArgs {
+        x: Operand, kept: Operand, inner: Operand, mean: u64, squares: u64, outputs: i64, count: i64, per_split: i64,
+        height: i32,
+    }
     VarianceArgs {
         mean: u64, squares: u64, mean_out: u64, var_out: u64, rstd_out: u64, outputs: i64, count: i64, per_split: i64,
         splits: i64, correction: f64, eps: f64, out: i32,

@@ -9,8 +9,14 @@ use amp_core::backend::{Buffer, DType, Operand as CoreOperand, Reduce, Reduction
 /// Elements that one thread of a column folds at most, and one block of a row.
 const PER_COLUMN: usize = 256;
 const PER_ROW: usize = 1 << 14;
-/// Rows shorter than this are folded by a thread each.
+/// Rows shorter than this are folded by a thread each, and those shorter than `MANY_SHORT` if there are many.
 const SHORT: usize = 32;
+const MANY_SHORT: usize = 128;
+const MANY: usize = 4096;
+/// Threads that share a column of at least `TALL` elements, unless there are columns for all threads of a GPU.
+const HEIGHT: usize = 8;
+const TALL: usize = 32;
+const ENOUGH: usize = 1 << 16;
 
 fn code(op: Reduce) -> i32 {
     match op {
@@ -37,11 +43,14 @@ fn join_of(op: Reduce) -> Reduce {
 /// The elements of every output: at `kept` position plus `inner` distance.
 #[derive(Clone, Copy)]
 pub(super) struct Axes {
+    /// The tensor as it is.
+    pub x: Operand,
     pub kept: Operand,
     pub inner: Operand,
     pub outputs: usize,
     pub count: usize,
     columns: bool,
+    height: usize,
 }
 
 /// How the elements of an output are divided.
@@ -59,21 +68,29 @@ impl Axes {
         let fastest = |strides: &[usize], shape: &[usize]| {
             strides.iter().zip(shape).filter(|(s, n)| **s > 0 && **n > 1).map(|(&s, _)| s).min().unwrap_or(usize::MAX)
         };
-        let columns = count < SHORT || fastest(&kept.1, &kept.0) < fastest(&inner.1, &inner.0);
+        let side_by_side = fastest(&kept.1, &kept.0) < fastest(&inner.1, &inner.0);
+        let short = count < SHORT || (count < MANY_SHORT && outputs >= MANY);
         Ok(Self {
+            x: operand,
             kept: operand.laid_out(&kept.0, &kept.1),
             inner: operand.laid_out(&inner.0, &inner.1),
             outputs,
             count,
-            columns,
+            columns: short || side_by_side,
+            height: if side_by_side { Self::height(outputs, count) } else { 1 },
         })
+    }
+
+    /// Threads of a column.
+    fn height(outputs: usize, count: usize) -> usize {
+        if count >= TALL && outputs < ENOUGH { HEIGHT } else { 1 }
     }
 
     /// Partial results `[splits, outputs]` as elements to fold over the splits.
     fn partial(memory: &Memory, splits: usize, outputs: usize) -> Self {
         let whole = Operand::whole(memory);
         let (kept, inner) = (whole.laid_out(&[outputs], &[1]), whole.laid_out(&[splits], &[outputs]));
-        Self { kept, inner, outputs, count: splits, columns: true }
+        Self { x: whole, kept, inner, outputs, count: splits, columns: true, height: Self::height(outputs, splits) }
     }
 
     pub fn parts(&self) -> Parts {
@@ -85,8 +102,12 @@ impl Axes {
 
     /// `rows` or `columns` of a pair of kernels, and the grid.
     pub fn grid(&self, parts: Parts, [rows, columns]: [&'static str; 2]) -> (&'static str, ([u64; 3], u32)) {
-        let (([blocks, ..], threads), stem) =
-            (super::team(self.outputs, self.columns), [rows, columns][usize::from(self.columns)]);
+        let (stem, ([blocks, ..], threads)) = if self.columns {
+            (columns, super::team(self.outputs * self.height, true))
+        } else {
+            let (grid, threads) = super::line_team(self.outputs, parts.per_split, 2);
+            (rows, (grid, threads.next_power_of_two())) // `Lanes` of `common.cuh` divide them
+        };
         (stem, ([blocks, parts.splits as u64, 1], threads))
     }
 }
@@ -100,6 +121,7 @@ impl Gpu {
         let dtype = if last { out } else { compute.dtype() };
         let y = self.memory("reduce", parts.splits * axes.outputs, dtype)?;
         let args = ReduceArgs {
+            x: axes.x,
             kept: axes.kept,
             inner: axes.inner,
             y: y.address(),
@@ -109,6 +131,7 @@ impl Gpu {
             op: code(round),
             out: tag(dtype),
             divisor,
+            height: axes.height as i32,
         };
         let (stem, grid) = axes.grid(parts, ["reduce_rows", "reduce_columns"]);
         self.launch(FAMILY, stem, Some(compute), grid, args)?;
@@ -146,6 +169,7 @@ impl Gpu {
         let (mean, squares) = (partial()?, partial()?);
         let (outputs, count, per_split) = (axes.outputs as i64, axes.count as i64, parts.per_split as i64);
         let args = MomentsArgs {
+            x: axes.x,
             kept: axes.kept,
             inner: axes.inner,
             mean: mean.address(),
@@ -153,6 +177,7 @@ impl Gpu {
             outputs,
             count,
             per_split,
+            height: axes.height as i32,
         };
         let (stem, grid) = axes.grid(parts, ["moments_rows", "moments_columns"]);
         self.launch(FAMILY, stem, Some(compute), grid, args)?;

@@ -44,6 +44,38 @@ fn long_reductions_are_split_in_a_fixed_order() {
 }
 
 #[test]
+fn reductions_of_runs_that_are_not_whole_packs_and_of_tall_columns() {
+    let ops = [Reduce::Mean, Reduce::Max, Reduce::Min, Reduce::SumSquares, Reduce::SumAbs, Reduce::Prod];
+    let shapes = [
+        (&[5usize, 4, 49][..], &[0usize, 2][..]),
+        (&[3, 2, 9001], &[0, 2]),
+        (&[9, 3, 8], &[0, 2]),
+        (&[7, 333], &[1]),
+        (&[4100, 49], &[1]),
+        (&[333, 70], &[0]),
+        (&[3, 65, 40], &[1]),
+    ];
+    for (i, (shape, axes)) in shapes.into_iter().enumerate() {
+        for (j, stored) in [FLOATS[i % 3], DType::F32].into_iter().enumerate() {
+            // Products of many numbers near 1 stay near it.
+            let values = crate::case::noise(shape.iter().product(), i as u64).iter().map(|v| 1.0 + 0.002 * v).collect();
+            let x = Input::new(values, shape, [FLOATS[i % 3], DType::BF16][j]).stored(stored);
+            check(&format!("{shape:?} {axes:?}"), &[x], DType::F32, 1000.0, &|b, x, out| {
+                let (mean, var) = b.variance(x[0], axes, 0.0, out)?;
+                let folded = ops[..5].iter().map(|op| b.reduce(*op, x[0], axes, out)).collect::<Result<Vec<_>>>()?;
+                Ok([vec![mean, var], folded].concat())
+            });
+        }
+    }
+    let x = Input::new(vec![1.0; 3 * 77], &[3, 77], DType::F32);
+    check("products of packs", &[x], DType::F32, 1.0, &|b, x, out| Ok(vec![b.reduce(ops[5], x[0], &[1], out)?]));
+    let negative = Input::new(vec![-2.0; 3 * 77], &[3, 77], DType::BF16);
+    check("extremes of packs", &[negative], DType::F32, 1.0, &|b, x, out| {
+        Ok(vec![b.reduce(Reduce::Max, x[0], &[1], out)?, b.reduce(Reduce::All, x[0], &[1], DType::Bool)?])
+    });
+}
+
+#[test]
 fn empty_reductions_and_special_values() {
     for op in [Reduce::Sum, Reduce::Mean, Reduce::Prod, Reduce::Max, Reduce::Min] {
         let empty = Input::new(vec![], &[3, 0], DType::F32);
