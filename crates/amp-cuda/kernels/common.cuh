@@ -472,7 +472,7 @@ template <class C> struct ColumnTeam {
     __device__ inline i64 number() const { return (i64)blockIdx.x * width() + column(); }
     template <class Op> __device__ inline C reduce(Op op, C v) const {
         if (height == 1) return v;
-        __syncthreads();  // an earlier call's readers are done with `shared`
+        __syncthreads();  // readers of an earlier value are done
         shared[threadIdx.x] = v;
         __syncthreads();
         v = shared[column()];
