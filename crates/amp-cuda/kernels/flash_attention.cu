@@ -1,16 +1,16 @@
 // Scaled dot-product attention of 16-bit vectors on tensor cores (sm_80 and newer), and its gradients: what attention.cu
 // does for all others.
 //
-// A block of four warps owns 64 queries (or keys), 16 per warp, and walks over tiles of keys (or queries) in shared memory.
-// Scores, statistics and sums are float and stay in registers: scores come out of one product as the next one wants its
-// left factor. That factor, weights or slopes of scores, is rounded to the operands' type, as in PyTorch's flash attention.
+// A block of four warps owns some queries (or keys), a warp one or two matrices of 16, and walks over tiles of keys (or
+// queries) in shared memory, where the next tile arrives while one is worked on. Factors that stay are kept in registers, as
+// are scores, statistics and sums, which are float: scores come out of one product as the next one wants its left factor.
+// That factor, weights or slopes of scores, is rounded to the operands' type, as in PyTorch's flash attention.
 // Vectors have up to W elements. Gradients of queries and of keys are kernels of their own, so that sums have an order.
 #include "common.cuh"
 #include "mma.cuh"
 #include "attention.cuh"
 
 #define FLASH_THREADS 128
-#define ROWS 64
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453f
 
@@ -41,32 +41,74 @@ template <int N, int W> struct alignas(16) Tile {
 
 // Which head of which sample; `group` counts both.
 struct Place {
-    i64 sample, head, group;
-    __device__ inline Place(const FlashArgs& a, i64 group) : sample(group / a.heads), head(group % a.heads), group(group) {}
-    __device__ inline i64 at(const Heads& x, i64 row) const { return sample * x.batch + head * x.head + row * x.row; }
+    int sample, head, group;
+    Place() = default;
+    __device__ inline Place(const FlashArgs& a, int group)
+        : sample(group / (int)a.heads), head(group % (int)a.heads), group(group) {}
+    __device__ inline i64 at(const Heads& x, int row) const { return sample * x.batch + head * x.head + row * x.row; }
 };
 
-// Starts to load rows row0.. of a head; what lies outside is 0.
-template <int N, int W>
-__device__ inline void load_tile(Tile<N, W>& tile, const Heads& x, const Place& place, i64 row0, i64 rows, i64 width) {
-#pragma unroll 2
-    for (int t = threadIdx.x; t < N * W / PACK; t += FLASH_THREADS) {
-        int r = t / (W / PACK), d = t % (W / PACK) * PACK;
-        const u16* from = (const u16*)x.data + place.at(x, row0 + r) + d;
-        u16* to = &tile.value[r][d];
-        bool inside = row0 + r < rows && d < width;
-        if (inside && x.packed) {
-            copy_later(to, from);
-        } else {
-            for (int j = 0; j < PACK; ++j) to[j] = inside && d + j < width ? from[j] : 0;
+// Starts to load rows row0.. of a head as rows at.. of a tile, K of them; what lies outside is 0.
+template <int K, int N, int W>
+__device__ inline void load_rows(Tile<N, W>& tile, int at, const Heads& x, const Place& place, int row0, i64 rows,
+                                 i64 width) {
+    const int PACKS = W / PACK, STEP = FLASH_THREADS / PACKS;
+    const u32 thread = thread_here();
+    const int first = thread / PACKS, d = thread % PACKS * PACK, inside = (int)rows - row0, left = (int)width - d;
+    const u16* from = (const u16*)x.data + place.at(x, row0 + first) + d;
+    if (x.packed) {
+#pragma unroll
+        for (int r = 0; r < K; r += STEP, from += STEP * x.row) {
+            copy_later(&tile.value[at + first + r][d], from, first + r < inside && left > 0);
+        }
+    } else {
+#pragma unroll 1
+        for (int r = first; r < K; r += STEP, from += STEP * x.row) {
+#pragma unroll 4
+            for (int j = 0; j < PACK; ++j) tile.value[at + r][d + j] = r < inside && j < left ? from[j] : 0;
         }
     }
 }
 
-// Rows row0.. and columns column0.. as a left factor.
-template <int N, int W> __device__ inline void load_left(u32 to[4], const Tile<N, W>& tile, int row0, int column0) {
+// Where a block's vectors go. What it owns fills both tiles, to be taken into registers; what it walks over takes their
+// halves in turns, of which one arrives while the other is worked on.
+template <int W> struct Block {
+    static const int M = W > 64 ? 1 : 2;  // matrices of 16 rows that a warp owns: as many as its registers hold
+    static const int ROWS = 16 * M * FLASH_THREADS / WARP, HALF = ROWS / 2;
+    Tile<ROWS, W> left, right;
+    Place place;
+
+    // Of two heads; queries or keys with gradients or values.
+    __device__ inline void load_own(const FlashArgs& a, const Heads& x, i64 x_width, const Heads& y, int row0, i64 rows) {
+        load_rows<ROWS>(left, 0, x, place, row0, rows, x_width);
+        load_rows<ROWS>(right, 0, y, place, row0, rows, a.value_width);
+    }
+    __device__ inline void load_next(int at, const FlashArgs& a, const Heads& x, const Heads& y, int row0, i64 rows) {
+        load_rows<HALF>(left, at, x, place, row0, rows, a.width);
+        load_rows<HALF>(right, at, y, place, row0, rows, a.value_width);
+    }
+
+    // Queries go where the second halves will be.
+    __device__ inline void load_queries(const FlashArgs& a, int row0) {
+        load_rows<HALF>(left, HALF, a.q, place, row0, a.queries, a.width);
+        load_rows<HALF>(right, HALF, a.q, place, row0 + HALF, a.queries, a.width);
+    }
+    __device__ inline void take_queries(u32 (&to)[M][W / 16][4], int row0) const {
+        load_left(to, row0 < HALF ? left : right, HALF + row0 % HALF);
+    }
+};
+
+// The warp's rows row0.. as left factors.
+template <int M, int N, int W>
+__device__ inline void load_left(u32 (&to)[M][W / 16][4], const Tile<N, W>& tile, int row0) {
     int lane = threadIdx.x % WARP;
-    load_matrices<false>(to, &tile.value[row0 + lane % 16][column0 + lane / 16 * 8]);
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+#pragma unroll
+        for (int k = 0; k < W / 16; ++k) {
+            load_matrices<false>(to[m][k], &tile.value[row0 + m * 16 + lane % 16][k * 16 + lane / 16 * 8]);
+        }
+    }
 }
 
 // Two right factors: columns row0.. and row0 + 8.. of the transposed tile, terms column0..
@@ -81,80 +123,94 @@ template <int N, int W> __device__ inline void load_right(u32 to[4], const Tile<
     load_matrices<true>(to, &tile.value[row0 + lane % 16][column0 + lane / 16 * 8]);
 }
 
-// c [16, N] = a [16, W] * transposed tile
-template <int T, int N, int W>
-__device__ inline void multiply_turned(float c[N / 8][4], const u32 a[W / 16][4], const Tile<N, W>& tile) {
+// c [16 M, columns] = a [16 M, W] * transposed rows row0.. of the tile
+template <int T, int M, int C, int N, int W>
+__device__ inline void multiply_turned(float (&c)[M][C][4], const u32 (&a)[M][W / 16][4], const Tile<N, W>& tile, int row0) {
 #pragma unroll
-    for (int n = 0; n < N / 8; ++n) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
+    for (int m = 0; m < M; ++m) {
+#pragma unroll
+        for (int n = 0; n < C; ++n) c[m][n][0] = c[m][n][1] = c[m][n][2] = c[m][n][3] = 0;
+    }
 #pragma unroll
     for (int k = 0; k < W / 16; ++k) {
 #pragma unroll
-        for (int n = 0; n < N / 16; ++n) {
+        for (int n = 0; n < C / 2; ++n) {
             u32 b[4];
-            load_turned(b, tile, n * 16, k * 16);
-            multiply<T>(c[2 * n], a[k], b);
-            multiply<T>(c[2 * n + 1], a[k], b + 2);
+            load_turned(b, tile, row0 + n * 16, k * 16);
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                multiply<T>(c[m][2 * n], a[m][k], b);
+                multiply<T>(c[m][2 * n + 1], a[m][k], b + 2);
+            }
         }
     }
 }
 
-// sums [16, W] += p [16, N] * tile, p rounded
-template <int T, int N, int W>
-__device__ inline void add_product(float sums[W / 8][4], const float p[N / 8][4], const Tile<N, W>& tile) {
+// sums [16 M, W] += p [16 M, terms] * rows row0.. of the tile, p rounded
+template <int T, int M, int C, int N, int W>
+__device__ inline void add_product(float (&sums)[M][W / 8][4], const float (&p)[M][C][4], const Tile<N, W>& tile, int row0) {
 #pragma unroll
-    for (int k = 0; k < N / 16; ++k) {
-        const float *left = p[2 * k], *right = p[2 * k + 1];
-        u32 a[4] = {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]), pack<T>(right[0], right[1]), pack<T>(right[2], right[3])};
+    for (int k = 0; k < C / 2; ++k) {
+        u32 a[M][4];
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const float* pair = &p[m][2 * k + i / 2][i % 2 * 2];
+                a[m][i] = pack<T>(pair[0], pair[1]);
+            }
+        }
 #pragma unroll
         for (int n = 0; n < W / 16; ++n) {
             u32 b[4];
-            load_right(b, tile, k * 16, n * 16);
-            multiply<T>(sums[2 * n], a, b);
-            multiply<T>(sums[2 * n + 1], a, b + 2);
+            load_right(b, tile, row0 + k * 16, n * 16);
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                multiply<T>(sums[m][2 * n], a[m], b);
+                multiply<T>(sums[m][2 * n + 1], a[m], b + 2);
+            }
         }
     }
 }
 
-// Rows row0.. of a head, `factor` times the warp's sums.
-template <int T, int W>
-__device__ inline void store_rows(const Heads& x, const Place& place, i64 row0, i64 rows, i64 width, int narrow,
-                                  const float sums[W / 8][4], const float factor[2]) {
-    int lane = threadIdx.x % WARP;
+// One of the thread's values, of 2 M rows and 2 C columns.
+template <int M, int C> __device__ inline float& value(float (&s)[M][C][4], int row, int column) {
+    return s[row / 2][column / 2][row % 2 * 2 + column % 2];
+}
+template <int M, int C> __device__ inline float value(const float (&s)[M][C][4], int row, int column) {
+    return s[row / 2][column / 2][row % 2 * 2 + column % 2];
+}
+
+// Rows row0.. of a head, factors times the warp's sums; elements of the operands' type go two at a time where they may.
+template <int T, int M, int C>
+__device__ inline void store_rows(const Heads& x, const Place& place, int row0, int rows, int width, int narrow,
+                                  const float (&sums)[M][C][4], const float (&factor)[M][2]) {
+    const int lane = threadIdx.x % WARP, d = lane % 4 * 2, left = width - d;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        i64 row = row0 + lane / 4 + half * 8;
+    for (int i = 0; i < 2 * M; ++i) {
+        const int row = row0 + lane / 4 + i * 8;
+        const i64 start = place.at(x, row) + d;
         if (row >= rows) continue;
-        i64 start = place.at(x, row);
+        const bool paired = narrow && start % 2 == 0 && width % 2 == 0;
+        const float f = factor[i / 2][i % 2];
 #pragma unroll
-        for (int n = 0; n < W / 8; ++n) {
-            i64 d = n * 8 + lane % 4 * 2;
-            float low = sums[n][2 * half] * factor[half], high = sums[n][2 * half + 1] * factor[half];
-            u32 both = pack<T>(low, high);
-            if (narrow && d + 1 < width && start % 2 == 0) {
-                ((u32*)x.data)[(start + d) / 2] = both;
-                continue;
-            }
-            for (int i = 0; i < 2; ++i) {
-                if (d + i >= width) continue;
-                if (narrow) {
-                    ((u16*)x.data)[start + d + i] = (u16)(both >> 16 * i);
-                } else {
-                    ((float*)x.data)[start + d + i] = i ? high : low;
-                }
+        for (int n = 0; n < C; ++n) {
+            const u32 both = pack<T>(value(sums, i, 2 * n) * f, value(sums, i, 2 * n + 1) * f);
+            if (paired && n * 8 < left) ((u32*)((u16*)x.data + start))[n * 4] = both;
+        }
+        if (paired) continue;
+#pragma unroll
+        for (int n = 0; n < 2 * C; ++n) {
+            const float v = value(sums, i, n) * f;
+            const int at = n / 2 * 8 + n % 2;
+            if (at >= left) continue;
+            if (narrow) {
+                ((u16*)x.data)[start + at] = (u16)pack<T>(v, 0);
+            } else {
+                ((float*)x.data)[start + at] = v;
             }
         }
     }
-}
-
-__device__ inline bool attends(const FlashArgs& a, const Place& place, i64 query, i64 key) {
-    if (!within(a, query, key)) return false;
-    const i64* s = a.mask_strides;
-    return !a.mask || a.mask[place.sample * s[0] + place.head * s[1] + query * s[2] + key * s[3]];
-}
-
-// Whether every query of query0.. may attend to every key of key0.., so that no pair has to be asked.
-__device__ inline bool all_attend(const FlashArgs& a, i64 query0, int queries, i64 key0, int keys) {
-    return !a.mask && query0 + queries <= a.queries && key0 + keys <= a.keys && (!a.causal || key0 + keys - 1 <= query0);
 }
 
 // Over the four lanes that share a row.
@@ -163,227 +219,371 @@ template <class Op> __device__ inline float row_join(Op op, float v) {
     return op.join(v, __shfl_xor_sync(0xffffffff, v, 2));
 }
 
-// The last tiles first: with a causal mask they have the most to do.
-__device__ inline i64 query_tile(const FlashArgs& a) {
-    i64 tiles = (a.queries + ROWS - 1) / ROWS;
-    return (tiles - 1 - blockIdx.x / (a.batch * a.heads)) * ROWS;
+// The thread's columns are two of every eight of a tile: of N, a bit for each of those that lie before `end`.
+template <int N> __device__ inline u32 columns_before(int end) {
+    end = end < 0 ? 0 : end > 4 * N ? 4 * N : end;
+    return (1u << (end / 8 * 2 + (end % 8 < 2 ? end % 8 : 2))) - 1;
+}
+
+// Of N columns of a row those that lie in from..to - 1 and that the mask, null for none, allows.
+template <int N> __device__ inline u32 columns_allowed(int from, int to, const u8* mask, i64 stride) {
+    u32 bits = columns_before<N>(to) & ~columns_before<N>(from);
+    if (!mask) return bits;
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+        if ((bits >> n & 1) && !mask[(n / 2 * 8 + n % 2) * stride]) bits ^= 1u << n;
+    }
+    return bits;
+}
+
+__device__ inline const u8* mask_at(const FlashArgs& a, const Place& place, int query, int key) {
+    const i64* s = a.mask_strides;
+    return a.mask ? a.mask + place.sample * s[0] + place.head * s[1] + query * s[2] + key * s[3] : nullptr;
+}
+
+// Which of the thread's pairs of queries query0.. and keys key0.. may attend, a bit for each: N columns, keys, of R rows.
+template <class Bits, int R, int N>
+__device__ inline Bits keys_allowed(const FlashArgs& a, const Place& place, int query0, int key0) {
+    const int lane = threadIdx.x % WARP, key = key0 + lane % 4 * 2;
+    Bits bits = 0;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+        const int query = query0 + lane / 4 + i * 8, end = query < (int)a.queries ? (int)keys_of(a, query + 1) : 0;
+        bits |= (Bits)columns_allowed<N>(0, end - key, mask_at(a, place, query, key), a.mask_strides[3]) << (i * N);
+    }
+    return bits;
+}
+
+// As above where columns are queries and rows are keys.
+template <class Bits, int R, int N>
+__device__ inline Bits queries_allowed(const FlashArgs& a, const Place& place, int query0, int key0) {
+    const int lane = threadIdx.x % WARP, query = query0 + lane % 4 * 2;
+    Bits bits = 0;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+        const int key = key0 + lane / 4 + i * 8, from = a.causal ? key : 0, end = key < (int)a.keys ? (int)a.queries : 0;
+        const u8* mask = mask_at(a, place, query, key);
+        bits |= (Bits)columns_allowed<N>(from - query, end - query, mask, a.mask_strides[2]) << (i * N);
+    }
+    return bits;
+}
+
+// In place of values of pairs without a bit.
+template <class Bits, int M, int C> __device__ inline void mask_pairs(float (&s)[M][C][4], Bits allowed, float masked) {
+#pragma unroll
+    for (int i = 0; i < 2 * M; ++i) {
+#pragma unroll
+        for (int n = 0; n < 2 * C; ++n) {
+            if (!(allowed >> (i * 2 * C + n) & 1)) value(s, i, n) = masked;
+        }
+    }
+}
+
+// Whether every query of query0.. may attend to every key of key0.., so that no pair has to be asked.
+__device__ inline bool all_attend(const FlashArgs& a, int query0, int queries, int key0, int keys) {
+    const bool within = query0 + queries <= (int)a.queries && key0 + keys <= (int)a.keys;
+    return within && !a.mask && (!a.causal || key0 + keys - 1 <= query0);
+}
+
+// Whether no query of query0.. may attend to any key from key0 on.
+__device__ inline bool none_attend(const FlashArgs& a, int query0, int queries, int key0) {
+    return a.causal && key0 >= query0 + queries;
+}
+
+__device__ inline u32 groups_of(const FlashArgs& a) { return (u32)(a.batch * a.heads); }
+
+// The last tiles of so many rows first: with a causal mask they have the most to do.
+__device__ inline int query_tile(const FlashArgs& a, int rows) {
+    const int tiles = ((int)a.queries + rows - 1) / rows;
+    return (tiles - 1 - (int)(blockIdx.x / groups_of(a))) * rows;
 }
 
 template <int T, int W> struct Flash {
-    Tile<ROWS, W> k, v;
+    static const int M = Block<W>::M, ROWS = Block<W>::ROWS, KEYS = Block<W>::HALF;
+    Block<W> block;
 
-    // Of tile q, which is the memory of k.
+    // Before some become -infinity, which cannot be multiplied by 0.
+    static __device__ inline void scale_scores(float (&s)[M][KEYS / 8][4], float scale) {
+#pragma unroll
+        for (int n = 0; n < M * KEYS / 2; ++n) s[n / (KEYS / 2)][n / 4 % (KEYS / 8)][n % 4] *= scale;
+    }
+
+    // Weights in place of scores, which are yet to be multiplied by `scale`, not negative. They are relative to `most`, which
+    // follows the row's largest score at a distance: weights of up to 2^8 are as exact, and sums are rarely scaled anew.
+    static __device__ inline void weigh(float (&s)[M][KEYS / 8][4], float scale, float (&y)[M][W / 8][4], float (&most)[M][2],
+                                        float (&total)[M][2]) {
+        float largest[M][2];
+        bool grown = false;
+#pragma unroll
+        for (int i = 0; i < 2 * M; ++i) {
+            float v = -INFINITY;
+#pragma unroll
+            for (int n = 0; n < KEYS / 4; ++n) v = fmaxf(v, value(s, i, n));
+            v = fmaxf(v, __shfl_xor_sync(0xffffffff, v, 1));
+            v = fmaxf(v, __shfl_xor_sync(0xffffffff, v, 2));
+            largest[i / 2][i % 2] = v * scale;
+            grown |= v * scale > most[i / 2][i % 2] + 8;
+        }
+        if (__any_sync(0xffffffff, grown)) follow(largest, y, most, total);
+#pragma unroll
+        for (int i = 0; i < 2 * M; ++i) {
+            const float shift = finite_shift(most[i / 2][i % 2]);
+#pragma unroll
+            for (int n = 0; n < KEYS / 4; ++n) {
+                float& v = value(s, i, n);
+                total[i / 2][i % 2] += v = exp2_fast(v * scale - shift);
+            }
+        }
+    }
+
+    // What weights are relative to; rows without any score have none.
+    static __device__ inline float finite_shift(float most) { return most == -INFINITY ? 0 : most; }
+
+    // Makes sums relative to the largest score where it has grown.
+    static __device__ inline void follow(const float (&largest)[M][2], float (&y)[M][W / 8][4], float (&most)[M][2],
+                                         float (&total)[M][2]) {
+#pragma unroll
+        for (int i = 0; i < 2 * M; ++i) {
+            float &now = most[i / 2][i % 2], before = now;
+            if (largest[i / 2][i % 2] > before + 8) now = largest[i / 2][i % 2];
+            const float kept = exp2_fast(before - finite_shift(now));
+            total[i / 2][i % 2] *= kept;
+#pragma unroll
+            for (int n = 0; n < W / 4; ++n) value(y, i, n) *= kept;
+        }
+    }
+
+    // The warp's queries as left factors, negated where that makes a factor of the scores positive.
+    __device__ inline void load_queries(u32 (&q)[M][W / 16][4], const FlashArgs& a, int row0) {
+        block.take_queries(q, row0);
+        const u32 sign = a.scale < 0 ? 0x80008000 : 0;
+#pragma unroll
+        for (int i = 0; i < M * W / 4; ++i) q[i / (W / 4)][i / 4 % (W / 16)][i % 4] ^= sign;
+    }
+
     __device__ inline void run(const FlashArgs& a) {
-        const int lane = threadIdx.x % WARP, row0 = threadIdx.x / WARP * 16;
-        const Place place(a, blockIdx.x % (a.batch * a.heads));
-        const i64 query0 = query_tile(a), query = query0 + row0 + lane / 4;
-        const i64 end = keys_of(a, query0 + ROWS);
-        const float scale = (float)(a.scale * LOG2_E);
-        u32 q[W / 16][4];
-        load_tile(k, a.q, place, query0, a.queries, a.width);
+        const int row0 = threadIdx.x / WARP * 16 * M;
+        if (threadIdx.x == 0) block.place = Place(a, blockIdx.x % groups_of(a));
+        __syncthreads();
+        const int first = query_tile(a, ROWS), query0 = first + row0, end = (int)keys_of(a, first + ROWS);
+        const float scale = fabsf((float)(a.scale * LOG2_E));
+        u32 q[M][W / 16][4];
+        block.load_queries(a, first);
+        block.load_next(0, a, a.k, a.v, 0, a.keys);
         finish_copies();
         __syncthreads();
+        load_queries(q, a, row0);
+        float y[M][W / 8][4] = {}, most[M][2], total[M][2] = {};
 #pragma unroll
-        for (int d = 0; d < W / 16; ++d) load_left(q[d], k, row0, d * 16);
-        __syncthreads();
-        load_tile(k, a.k, place, 0, a.keys, a.width);
-        float y[W / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, total[2] = {};
+        for (int m = 0; m < M; ++m) most[m][0] = most[m][1] = -INFINITY;
 #pragma unroll 1
-        for (i64 key0 = 0; key0 < end; key0 += ROWS) {
+        for (int key0 = 0; key0 < end; key0 += KEYS) {
+            const int at = (u32)key0 % ROWS;
             finish_copies();
             __syncthreads();
-            load_tile(v, a.v, place, key0, a.keys, a.value_width);
-            float s[ROWS / 8][4];
-            multiply_turned<T>(s, q, k);
-            const bool all = all_attend(a, query0 + row0, 16, key0, ROWS);
-            float largest[2] = {most[0], most[1]};
-#pragma unroll
-            for (int n = 0; n < ROWS / 8; ++n) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    i64 key = key0 + n * 8 + lane % 4 * 2 + i % 2;
-                    s[n][i] = all || attends(a, place, query + i / 2 * 8, key) ? s[n][i] * scale : -INFINITY;
-                    largest[i / 2] = Larger{}.join(largest[i / 2], s[n][i]);
-                }
+            if (key0 + KEYS < end) block.load_next(KEYS - at, a, a.k, a.v, key0 + KEYS, a.keys);
+            if (none_attend(a, query0, 16 * M, key0)) continue;
+            const bool all = all_attend(a, query0, 16 * M, key0, KEYS);
+            const u64 allowed = all ? 0 : keys_allowed<u64, 2 * M, KEYS / 4>(a, block.place, query0, key0);
+            float s[M][KEYS / 8][4];
+            multiply_turned<T>(s, q, block.left, at);
+            if (!all) {
+                scale_scores(s, scale);
+                mask_pairs(s, allowed, -INFINITY);
             }
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                largest[half] = row_join(Larger{}, largest[half]);
-                float shift = largest[half] == -INFINITY ? 0 : largest[half], kept = exp2_fast(most[half] - shift);
-                most[half] = largest[half];
-                total[half] *= kept;
-#pragma unroll
-                for (int n = 0; n < ROWS / 8; ++n) {
-#pragma unroll
-                    for (int i = 2 * half; i < 2 * half + 2; ++i) total[half] += s[n][i] = exp2_fast(s[n][i] - shift);
-                }
-#pragma unroll
-                for (int n = 0; n < W / 8; ++n) {
-                    y[n][2 * half] *= kept;
-                    y[n][2 * half + 1] *= kept;
-                }
-            }
-            finish_copies();
-            __syncthreads();
-            if (key0 + ROWS < end) load_tile(k, a.k, place, key0 + ROWS, a.keys, a.width);
-            add_product<T>(y, s, v);
+            weigh(s, all ? scale : 1, y, most, total);
+            add_product<T>(y, s, block.right, at);
         }
         finish_copies();
-        float inverse[2];
+        finish(a, block.place, query0, y, most, total);
+    }
+
+    static __device__ inline void finish(const FlashArgs& a, const Place& place, int query0, const float (&y)[M][W / 8][4],
+                                         const float (&most)[M][2], const float (&total)[M][2]) {
+        const int lane = threadIdx.x % WARP;
+        float inverse[M][2];
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            float sum = row_join(Add{}, total[half]);
-            inverse[half] = sum == 0 ? 0 : 1 / sum;
-            float shift = most[half] == -INFINITY ? 0 : most[half];
-            i64 row = query + half * 8;
-            if (lane % 4 == 0 && row < a.queries) a.lse[place.group * a.queries + row] = log_of(sum) + shift * LN_2;
+        for (int i = 0; i < 2 * M; ++i) {
+            const float sum = row_join(Add{}, total[i / 2][i % 2]);
+            inverse[i / 2][i % 2] = sum == 0 ? 0 : 1 / sum;
+            const int row = query0 + lane / 4 + i * 8;
+            if (lane % 4 == 0 && row < a.queries) {
+                a.lse[place.group * a.queries + row] = log_of(sum) + finite_shift(most[i / 2][i % 2]) * LN_2;
+            }
         }
-        store_rows<T, W>(a.out, place, query0 + row0, a.queries, a.value_width, a.narrow, y, inverse);
+        store_rows<T>(a.out, place, query0, a.queries, a.value_width, a.narrow, y, inverse);
     }
 };
 
-// Weight and slope of a pair, in place of its score and of the gradient of its weight.
+// Weights and slopes of pairs, in place of their scores and of the gradients of their weights.
 __device__ inline void pair_gradient(float& s, float& dp, float scale, float lse, float delta) {
     s = exp2_fast(s * scale - lse);
     dp = s * (dp - delta);
 }
 
 template <int T, int W> struct FlashGradientOfQueries {
-    static const int KEYS = 32;
-    struct Pair {
-        Tile<KEYS, W> k, v;
-    };
-    union {
-        Tile<ROWS, W> rows;
-        Pair of;
-    };
+    static const int M = Block<W>::M, ROWS = Block<W>::ROWS, KEYS = Block<W>::HALF, STEP = 32;
+    Block<W> block;
 
-    // The warp's rows of a tile of x, as left factors.
-    __device__ inline void load(u32 to[W / 16][4], const FlashArgs& a, const Heads& x, const Place& place, i64 query0, i64 width) {
-        __syncthreads();
-        load_tile(rows, x, place, query0, a.queries, width);
-        finish_copies();
-        __syncthreads();
+    // Sums of y * grad of the warp's rows, which are kept for the gradient of keys, and the rows' log-sum-exps, of base 2.
+    static __device__ inline void statistics(const FlashArgs& a, const Place& place, int query0, const u32 (&y)[M][W / 16][4],
+                                             const u32 (&g)[M][W / 16][4], float (&delta)[M][2], float (&lse)[M][2]) {
+        const int lane = threadIdx.x % WARP;
 #pragma unroll
-        for (int d = 0; d < W / 16; ++d) load_left(to[d], rows, threadIdx.x / WARP * 16, d * 16);
+        for (int i = 0; i < 2 * M; ++i) {
+            float sum = 0;
+#pragma unroll
+            for (int d = 0; d < W / 4; ++d) {
+                const int at = i % 2 + d / 2 % 2 * 2;
+                sum += unpack<T>(y[i / 2][d / 4][at], d % 2) * unpack<T>(g[i / 2][d / 4][at], d % 2);
+            }
+            delta[i / 2][i % 2] = sum = row_join(Add{}, sum);
+            const int row = query0 + lane / 4 + i * 8;
+            const i64 at = place.group * a.queries + row;
+            lse[i / 2][i % 2] = row < a.queries ? a.lse[at] * (float)LOG2_E : 0;
+            if (lane % 4 == 0 && row < a.queries) a.delta[at] = sum;
+        }
+    }
+
+    // Slopes of scores in place of gradients of weights, 0 for pairs that may not attend.
+    static __device__ inline void slopes(float (&s)[M][STEP / 8][4], float (&dp)[M][STEP / 8][4], float scale,
+                                         const float (&lse)[M][2], const float (&delta)[M][2]) {
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+#pragma unroll
+            for (int n = 0; n < STEP / 2; ++n) {
+                pair_gradient(s[m][n / 4][n % 4], dp[m][n / 4][n % 4], scale, lse[m][n / 2 % 2], delta[m][n / 2 % 2]);
+            }
+        }
     }
 
     __device__ inline void run(const FlashArgs& a) {
-        const int lane = threadIdx.x % WARP, row0 = threadIdx.x / WARP * 16;
-        const Place place(a, blockIdx.x % (a.batch * a.heads));
-        const i64 query0 = query_tile(a), query = query0 + row0 + lane / 4;
-        const i64 end = keys_of(a, query0 + ROWS);
+        const int row0 = threadIdx.x / WARP * 16 * M;
+        if (threadIdx.x == 0) block.place = Place(a, blockIdx.x % groups_of(a));
+        __syncthreads();
+        const int first = query_tile(a, ROWS), query0 = first + row0, end = (int)keys_of(a, first + ROWS);
         const float scale = (float)(a.scale * LOG2_E);
-        u32 q[W / 16][4], g[W / 16][4];
-        float delta[2] = {}, lse[2];
-        load(g, a, a.grad, place, query0, a.value_width);
-        load(q, a, a.y, place, query0, a.value_width);
-#pragma unroll
-        for (int d = 0; d < W / 16; ++d) {
-#pragma unroll
-            for (int i = 0; i < 8; ++i) delta[i / 2 % 2] += unpack<T>(q[d][i / 2], i % 2) * unpack<T>(g[d][i / 2], i % 2);
-        }
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            i64 row = query + half * 8, at = place.group * a.queries + row;
-            delta[half] = row_join(Add{}, delta[half]);
-            lse[half] = row < a.queries ? a.lse[at] * (float)LOG2_E : 0;
-            if (lane % 4 == 0 && row < a.queries) a.delta[at] = delta[half];
-        }
-        load(q, a, a.q, place, query0, a.width);
-        float dq[W / 8][4] = {};
+        u32 q[M][W / 16][4], g[M][W / 16][4];
+        float delta[M][2], lse[M][2], dq[M][W / 8][4] = {};
+        block.load_own(a, a.y, a.value_width, a.grad, first, a.queries);
+        finish_copies();
+        __syncthreads();
+        load_left(q, block.left, row0);
+        load_left(g, block.right, row0);
+        __syncthreads();
+        block.load_queries(a, first);
+        block.load_next(0, a, a.k, a.v, 0, a.keys);
+        statistics(a, block.place, query0, q, g, delta, lse);
+        finish_copies();
+        __syncthreads();
+        block.take_queries(q, row0);
 #pragma unroll 1
-        for (i64 key0 = 0; key0 < end; key0 += KEYS) {
-            __syncthreads();
-            load_tile(of.k, a.k, place, key0, a.keys, a.width);
-            load_tile(of.v, a.v, place, key0, a.keys, a.value_width);
-            finish_copies();
-            __syncthreads();
-            float s[KEYS / 8][4], dp[KEYS / 8][4];
-            multiply_turned<T>(s, q, of.k);
-            multiply_turned<T>(dp, g, of.v);
-            const bool all = all_attend(a, query0 + row0, 16, key0, KEYS);
-#pragma unroll
-            for (int n = 0; n < KEYS / 8; ++n) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    i64 key = key0 + n * 8 + lane % 4 * 2 + i % 2;
-                    pair_gradient(s[n][i], dp[n][i], scale, lse[i / 2], delta[i / 2]);
-                    if (!all && !attends(a, place, query + i / 2 * 8, key)) dp[n][i] = 0;
-                }
+        for (int key0 = 0; key0 < end; key0 += STEP) {
+            const int at = (u32)key0 % ROWS;
+            if (at % KEYS == 0) {
+                finish_copies();
+                __syncthreads();
+                if (key0 + KEYS < end) block.load_next(KEYS - at, a, a.k, a.v, key0 + KEYS, a.keys);
             }
-            add_product<T>(dq, dp, of.k);
+            if (none_attend(a, query0, 16 * M, key0)) continue;
+            const bool all = all_attend(a, query0, 16 * M, key0, STEP);
+            const u32 allowed = all ? 0 : keys_allowed<u32, 2 * M, STEP / 4>(a, block.place, query0, key0);
+            float s[M][STEP / 8][4], dp[M][STEP / 8][4];
+            multiply_turned<T>(s, q, block.left, at);
+            multiply_turned<T>(dp, g, block.right, at);
+            slopes(s, dp, scale, lse, delta);
+            if (!all) mask_pairs(dp, allowed, 0);
+            add_product<T>(dq, dp, block.left, at);
         }
-        const float factor[2] = {(float)a.scale, (float)a.scale};
-        store_rows<T, W>(a.out, place, query0 + row0, a.queries, a.width, a.narrow, dq, factor);
+        finish_copies();
+        float factor[M][2];
+#pragma unroll
+        for (int m = 0; m < M; ++m) factor[m][0] = factor[m][1] = (float)a.scale;
+        store_rows<T>(a.out, block.place, query0, a.queries, a.width, a.narrow, dq, factor);
     }
 };
 
 template <int T, int W> struct FlashGradientOfKeys {
-    static const int QUERIES = W > 64 ? 16 : 32;
-    Tile<ROWS, W> k, v;
-    Tile<QUERIES, W> q, g;
-    float lse[QUERIES], delta[QUERIES];
+    static const int M = Block<W>::M, ROWS = Block<W>::ROWS, QUERIES = Block<W>::HALF, STEP = 16;
+    Block<W> block;
+    float lse[ROWS], delta[ROWS];  // of the queries in the tiles
+    int first;
+    float scale;
 
-    // c [16, QUERIES] = the warp's rows of `left` * transposed tile
-    __device__ inline void multiply_rows(float c[QUERIES / 8][4], const Tile<ROWS, W>& left, const Tile<QUERIES, W>& tile) {
+    // The warp's first key. It and `scale` lie in shared memory, as registers are used up.
+    __device__ inline int key0() const { return first + threadIdx.x / WARP * 16 * M; }
+
+    __device__ inline void load_next(int at, const FlashArgs& a, int query0) {
+        block.load_next(at, a, a.q, a.grad, query0, a.queries);
+        if (threadIdx.x >= QUERIES) return;
+        const int query = query0 + threadIdx.x;
+        const i64 row = block.place.group * a.queries + query;
+        copy_later(&lse[at + threadIdx.x], a.lse + row, query < (int)a.queries);
+        copy_later(&delta[at + threadIdx.x], a.delta + row, query < (int)a.queries);
+    }
+
+    __device__ inline void slopes(float (&s)[M][STEP / 8][4], float (&dp)[M][STEP / 8][4], int at) {
+        const int lane = threadIdx.x % WARP;
 #pragma unroll
-        for (int n = 0; n < QUERIES / 8; ++n) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
+        for (int n = 0; n < STEP / 4; ++n) {
+            const int column = at + n / 2 * 8 + lane % 4 * 2 + n % 2;
+            const float l = lse[column] * (float)LOG2_E, d = delta[column];
 #pragma unroll
-        for (int d = 0; d < W; d += 16) {
-            u32 x[4];
-            load_left(x, left, threadIdx.x / WARP * 16, d);
-#pragma unroll
-            for (int n = 0; n < QUERIES / 16; ++n) {
-                u32 b[4];
-                load_turned(b, tile, n * 16, d);
-                multiply<T>(c[2 * n], x, b);
-                multiply<T>(c[2 * n + 1], x, b + 2);
+            for (int i = 0; i < 2 * M; ++i) {
+                pair_gradient(value(s, i, n), value(dp, i, n), scale, l, d);
             }
         }
     }
 
     __device__ inline void run(const FlashArgs& a) {
-        const int lane = threadIdx.x % WARP, row0 = threadIdx.x / WARP * 16;
-        const i64 groups = a.batch * a.heads;
-        const Place place(a, blockIdx.x % groups);
-        const i64 key0 = blockIdx.x / groups * ROWS, key = key0 + row0 + lane / 4;
-        const float scale = (float)(a.scale * LOG2_E);
-        load_tile(k, a.k, place, key0, a.keys, a.width);
-        load_tile(v, a.v, place, key0, a.keys, a.value_width);
-        float dk[W / 8][4] = {}, dv[W / 8][4] = {};
+        const int row0 = threadIdx.x / WARP * 16 * M;
+        if (threadIdx.x == 0) {
+            block.place = Place(a, blockIdx.x % groups_of(a));
+            first = (int)(blockIdx.x / groups_of(a)) * ROWS;
+            scale = (float)(a.scale * LOG2_E);
+        }
+        __syncthreads();
+        const int start = a.causal ? first : 0;
+        u32 k[M][W / 16][4], v[M][W / 16][4];
+        block.load_own(a, a.k, a.width, a.v, first, a.keys);
+        finish_copies();
+        __syncthreads();
+        load_left(k, block.left, row0);
+        load_left(v, block.right, row0);
+        __syncthreads();
+        float dk[M][W / 8][4] = {}, dv[M][W / 8][4] = {};
+        load_next(0, a, start);
 #pragma unroll 1
-        for (i64 query0 = a.causal ? key0 : 0; query0 < a.queries; query0 += QUERIES) {
-            __syncthreads();
-            load_tile(q, a.q, place, query0, a.queries, a.width);
-            load_tile(g, a.grad, place, query0, a.queries, a.value_width);
-            if (threadIdx.x < QUERIES) {
-                i64 row = query0 + threadIdx.x, at = place.group * a.queries + row;
-                lse[threadIdx.x] = row < a.queries ? a.lse[at] * (float)LOG2_E : 0;
-                delta[threadIdx.x] = row < a.queries ? a.delta[at] : 0;
+        for (int query0 = start; query0 < (int)a.queries; query0 += STEP) {
+            const int at = (u32)query0 % ROWS;
+            if (at % QUERIES == 0) {
+                finish_copies();
+                __syncthreads();
+                if (query0 + QUERIES < (int)a.queries) load_next(QUERIES - at, a, query0 + QUERIES);
             }
-            finish_copies();
-            __syncthreads();
-            float s[QUERIES / 8][4], dp[QUERIES / 8][4];
-            multiply_rows(s, k, q);
-            multiply_rows(dp, v, g);
-            const bool all = all_attend(a, query0, QUERIES, key0 + row0, 16);
-#pragma unroll
-            for (int n = 0; n < QUERIES / 8; ++n) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    int column = n * 8 + lane % 4 * 2 + i % 2;
-                    pair_gradient(s[n][i], dp[n][i], scale, lse[column], delta[column]);
-                    if (!all && !attends(a, place, query0 + column, key + i / 2 * 8)) s[n][i] = dp[n][i] = 0;
-                }
+            if (none_attend(a, query0, STEP, key0())) continue;
+            const bool all = all_attend(a, query0, STEP, key0(), 16 * M);
+            const u32 allowed = all ? 0 : queries_allowed<u32, 2 * M, STEP / 4>(a, block.place, query0, key0());
+            float s[M][STEP / 8][4], dp[M][STEP / 8][4];
+            multiply_turned<T>(s, k, block.left, at);
+            multiply_turned<T>(dp, v, block.right, at);
+            slopes(s, dp, at);
+            if (!all) {
+                mask_pairs(s, allowed, 0);
+                mask_pairs(dp, allowed, 0);
             }
-            add_product<T>(dv, s, g);
-            add_product<T>(dk, dp, q);
+            add_product<T>(dv, s, block.right, at);
+            add_product<T>(dk, dp, block.left, at);
         }
         finish_copies();
-        const float factor[2] = {(float)a.scale, (float)a.scale}, one[2] = {1, 1};
-        store_rows<T, W>(a.out_k, place, key0 + row0, a.keys, a.width, a.narrow, dk, factor);
-        store_rows<T, W>(a.out_v, place, key0 + row0, a.keys, a.value_width, a.narrow, dv, one);
+        float factor[M][2], one[M][2];
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+            factor[m][0] = factor[m][1] = (float)a.scale;
+            one[m][0] = one[m][1] = 1;
+        }
+        store_rows<T>(a.out_k, block.place, key0(), a.keys, a.width, a.narrow, dk, factor);
+        store_rows<T>(a.out_v, block.place, key0(), a.keys, a.value_width, a.narrow, dv, one);
     }
 };
 
@@ -400,6 +600,7 @@ template <int T, int W> struct FlashGradientOfKeys {
         __shared__ FlashGradientOfKeys<T, width> block;                   \
         block.run(a);                                                     \
     }
+
 FLASH(64_f16, F16, 64)
 FLASH(64_bf16, BF16, 64)
 FLASH(128_f16, F16, 128)

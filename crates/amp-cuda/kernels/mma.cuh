@@ -14,6 +14,17 @@
 __device__ inline u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
 #endif
 
+// threadIdx.x, read anew wherever it is asked for: what follows from it stays in no register between.
+__device__ inline u32 thread_here() {
+#if defined(__CUDACC_RTC__)
+    u32 thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+#else
+    return threadIdx.x;
+#endif
+}
+
 // Two numbers in one register, rounded.
 template <int T> __device__ inline u32 pack(float low, float high) {
 #if defined(__CUDACC_RTC__)
@@ -86,12 +97,23 @@ template <bool TRANSPOSED> __device__ inline void load_matrices(u32 to[4], const
 #endif
 }
 
-// Starts to copy 16 bytes into shared memory.
-__device__ inline void copy_later(u16* to, const u16* from) {
+// Starts to copy 16 bytes into shared memory; zeros, and nothing is read, unless they lie `inside`.
+__device__ inline void copy_later(u16* to, const u16* from, bool inside) {
 #if defined(__CUDACC_RTC__)
-    TENSOR_CORES("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared_address(to)), "l"(from) : "memory");
+    TENSOR_CORES("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 : : "r"(shared_address(to)), "l"(from), "r"(inside ? 16 : 0) : "memory");
 #else
-    emulation::copy_later(to, from);
+    emulation::copy_later(to, inside ? from : nullptr, 16);
+#endif
+}
+
+// As above, for one number.
+__device__ inline void copy_later(float* to, const float* from, bool inside) {
+#if defined(__CUDACC_RTC__)
+    TENSOR_CORES("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 : : "r"(shared_address(to)), "l"(from), "r"(inside ? 4 : 0) : "memory");
+#else
+    emulation::copy_later(to, inside ? from : nullptr, 4);
 #endif
 }
 

@@ -11,13 +11,15 @@ use amp_core::backend::{AttentionGrads, AttentionScores, Buffer, DType, Layout, 
 
 /// `FLASH_THREADS` of `flash_attention.cu`.
 const THREADS: u32 = 128;
-/// Queries or keys of a block; `ROWS` of `flash_attention.cu`.
-const ROWS: u64 = 64;
+/// Queries and keys are counted in 32 bits, with room for a tile's.
+const MOST: usize = 1 << 30;
 
-/// Kernels for vectors of up to so many elements of a type: forward, gradient of queries, gradient of keys.
+/// Kernels for vectors of up to so many elements of a type: forward, gradient of queries, gradient of keys. A block has so
+/// many rows, queries or keys, as `Block` of `flash_attention.cu`.
 struct Variant {
     dtype: DType,
     width: usize,
+    rows: u64,
     stems: [&'static str; 3],
 }
 
@@ -25,21 +27,25 @@ const VARIANTS: [Variant; 4] = [
     Variant {
         dtype: DType::F16,
         width: 64,
+        rows: 128,
         stems: ["flash_attention_64_f16", "flash_attention_grad_q_64_f16", "flash_attention_grad_k_64_f16"],
     },
     Variant {
         dtype: DType::BF16,
         width: 64,
+        rows: 128,
         stems: ["flash_attention_64_bf16", "flash_attention_grad_q_64_bf16", "flash_attention_grad_k_64_bf16"],
     },
     Variant {
         dtype: DType::F16,
         width: 128,
+        rows: 64,
         stems: ["flash_attention_128_f16", "flash_attention_grad_q_128_f16", "flash_attention_grad_k_128_f16"],
     },
     Variant {
         dtype: DType::BF16,
         width: 128,
+        rows: 64,
         stems: ["flash_attention_128_bf16", "flash_attention_grad_q_128_bf16", "flash_attention_grad_k_128_bf16"],
     },
 ];
@@ -65,7 +71,7 @@ impl Flash {
         let Some(variant) = VARIANTS.iter().find(wanted).filter(|_| gpu.can_run(FAMILY)) else { return Ok(None) };
         let heads_of = |x| Heads::new(gpu, x, variant.dtype);
         let (Some(q), Some(k), Some(v)) = (heads_of(q)?, heads_of(k)?, heads_of(v)?) else { return Ok(None) };
-        if out != variant.dtype && out != DType::F32 {
+        if (out != variant.dtype && out != DType::F32) || queries.max(keys).max(batch * heads) > MOST {
             return Ok(None);
         }
         let mask = scores.mask.map(|mask| Ok((Operand::new(gpu, OP, mask)?.data, mask.layout.strides)));
@@ -153,7 +159,7 @@ impl Flash {
 
     /// One of the three kernels, for all tiles of `rows` of each head.
     fn launch(&self, gpu: &Gpu, which: usize, rows: i64, args: FlashArgs) -> Result<()> {
-        let blocks = (rows as u64).div_ceil(ROWS) * (args.batch * args.heads) as u64;
+        let blocks = (rows as u64).div_ceil(self.variant.rows) * (args.batch * args.heads) as u64;
         gpu.launch(FAMILY, self.variant.stems[which], None, ([blocks, 1, 1], THREADS), args)
     }
 }

@@ -26,7 +26,12 @@ const MUTANTS: [Mutant; 15] = [
     mutant("conv", "if (p < 0 || p % stride != 0) return -1;", "if (p < 0) return -1;", "convolutions_with"),
     mutant("cross_entropy", "if (k + j == target) d[j] -=", "if (k + j > target) d[j] -=", "cross_entropy_with"),
     mutant("elementwise", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),
-    mutant("flash_attention", "__syncthreads();\n            load_tile(v,", "load_tile(v,", "flash_attention_with"),
+    mutant(
+        "flash_attention",
+        "            __syncthreads();\n            if (key0 + KEYS < end)",
+        "            if (key0 + KEYS < end)",
+        "flash_attention_with",
+    ),
     mutant("index", " || (p > 0 && a.target[a.order[p - 1]] == target)", "", "selecting_gathering"),
     mutant("matmul", "if (a.bias.data) v +=", "if (a.bias.data && m > 0) v +=", "products_of"),
     mutant("norm", "C var = squares / (C)a.len, rstd", "C var = squares / (C)(a.len + 1), rstd", "normalisations_and"),

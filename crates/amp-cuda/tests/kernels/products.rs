@@ -142,19 +142,25 @@ fn attended(name: &str, inputs: [Input; 4], out: DType, terms: f64) {
     let allowed = (0..scores).map(|i| f64::from(u8::from(i % 5 != 1 && i / keys % queries != 3))).collect();
     let mask = Input::new(allowed, &[inputs[3].layout.shape[0], heads, queries, keys], DType::Bool);
     let inputs = [inputs.as_slice(), &[mask]].concat();
-    for (causal, masked) in [(false, false), (true, false), (true, true)] {
-        check(&format!("{name}, causal {causal}, masked {masked}"), &inputs, out, terms, &|b, x, out| {
-            let scores = AttentionScores { mask: masked.then_some(x[4]), causal, scale: 0.3 };
-            let (y, lse) = b.attention(x[0], x[1], x[2], &scores, out)?;
-            let strides = [heads * queries * width, width, heads * width, 1];
-            let layout = Layout { strides: Dims::new(&strides).expect("rank 4"), offset: 0, ..*x[3].layout };
-            let kept = Operand { buffer: &y, layout: &layout, logical: out };
-            let grads = b.attention_grad(x[3], [x[0], x[1], x[2]], kept, &lse, &scores, out)?;
-            let AttentionGrads::Apart(grads) = grads else { unreachable!("operands in buffers of their own") };
-            let mut results = Vec::from(grads);
-            results.extend([b.copy(kept, out)?, lse]);
-            Ok(results)
-        });
+    for (causal, masked, scale) in [(false, false, 0.3), (true, false, -0.3), (true, true, 0.3), (true, true, 0.0)] {
+        check(
+            &format!("{name}, causal {causal}, masked {masked}, scale {scale}"),
+            &inputs,
+            out,
+            terms,
+            &|b, x, out| {
+                let scores = AttentionScores { mask: masked.then_some(x[4]), causal, scale };
+                let (y, lse) = b.attention(x[0], x[1], x[2], &scores, out)?;
+                let strides = [heads * queries * width, width, heads * width, 1];
+                let layout = Layout { strides: Dims::new(&strides).expect("rank 4"), offset: 0, ..*x[3].layout };
+                let kept = Operand { buffer: &y, layout: &layout, logical: out };
+                let grads = b.attention_grad(x[3], [x[0], x[1], x[2]], kept, &lse, &scores, out)?;
+                let AttentionGrads::Apart(grads) = grads else { unreachable!("operands in buffers of their own") };
+                let mut results = Vec::from(grads);
+                results.extend([b.copy(kept, out)?, lse]);
+                Ok(results)
+            },
+        );
     }
 }
 
@@ -188,6 +194,10 @@ fn flash_attention_with_masks_and_its_gradients() {
         (1, 2, 17, 70, 128, 96, F16),
         (2, 1, 1, 65, 33, 33, BF16),
         (1, 1, 65, 9, 8, 127, BF16),
+        // Several blocks, of several tiles each.
+        (1, 1, 129, 193, 64, 64, BF16),
+        (1, 1, 128, 128, 64, 64, F16),
+        (1, 1, 65, 97, 128, 128, BF16),
     ];
     for (b, h, t, s, d, e, dtype) in sizes {
         // As a projection leaves them: queries, keys and values of all heads beside each other.

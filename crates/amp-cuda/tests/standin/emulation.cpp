@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
-#include <utility>
 #include <vector>
 
 extern "C" {
@@ -29,13 +28,18 @@ Kernel* find(const char* name) {
 // Fibers
 
 enum State { READY, AT_WARP, AT_BLOCK, DONE };
+struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+};
 struct Fiber {
     void* stack_pointer;
     ucontext_t context;
     char* stack;
     State state;
     u64 slot;
-    std::vector<std::pair<void*, const void*>> copies;
+    std::vector<Copy> copies;
 };
 static const size_t STACK = 256 << 10;
 static auto& fibers = *new std::vector<Fiber>;  // never destroyed: threads may outlive `main`
@@ -96,14 +100,16 @@ u64 peek(unsigned lane) { return fibers[current / 32 * 32 + lane].slot; }
 void aligned(const void* at) {
     if ((uintptr_t)at % 16) __builtin_trap();
 }
-void copy_later(void* to, const void* from) {
-    aligned(to);
-    aligned(from);
-    memset(to, 0xff, 16);
-    fibers[current].copies.push_back({to, from});
+void copy_later(void* to, const void* from, size_t bytes) {
+    if (((uintptr_t)to | (uintptr_t)from) % bytes) __builtin_trap();
+    memset(to, 0xff, bytes);
+    fibers[current].copies.push_back({to, from, bytes});
 }
 void finish_copies() {
-    for (auto& copy : fibers[current].copies) memcpy(copy.first, copy.second, 16);
+    for (auto& copy : fibers[current].copies) {
+        if (copy.from) memcpy(copy.to, copy.from, copy.bytes);
+        else memset(copy.to, 0, copy.bytes);
+    }
     fibers[current].copies.clear();
 }
 

@@ -47,8 +47,9 @@ template <class T> struct Shown {
 // Ends the process where a GPU would not read 16 bytes.
 void aligned(const void* at);
 
-// 16 bytes that arrive in shared memory when their thread waits for them, no sooner; until then NaN is there.
-void copy_later(void* to, const void* from);
+// 4 or 16 bytes, zeros for null, that arrive in shared memory when their thread waits for them, no sooner; until then NaN
+// is there.
+void copy_later(void* to, const void* from, size_t bytes);
 void finish_copies();
 
 template <class T> T exchange(T v, unsigned lane) {
@@ -70,6 +71,10 @@ template <class T> T exchange(T v, unsigned lane) {
 #define __syncthreads() emulation::block_barrier()
 template <class T> T __shfl_xor_sync(unsigned, T v, int mask) {
     return emulation::exchange(v, (threadIdx.x % 32) ^ (unsigned)mask);
+}
+inline int __any_sync(unsigned all, int holds) {
+    for (int lane = 1; lane < 32; lane *= 2) holds |= __shfl_xor_sync(all, holds, lane);
+    return holds;
 }
 inline int atomicMin(int* at, int v) { int old = *at; if (v < old) *at = v; return old; }
 
