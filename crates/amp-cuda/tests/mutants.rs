@@ -29,12 +29,13 @@ const MUTANTS: [Mutant; 2] = [
 
 /// Calls whose results depend on every barrier of the mutated kernels, as F64.
 fn results(gpu: &dyn Backend) -> Vec<Storage> {
-    let values: Vec<f32> = (0..1000).map(|i| (i * 37 % 101) as f32 / 16.0 - 3.0).collect();
+    // Long enough for blocks of several warps.
+    let values: Vec<f32> = (0..4000).map(|i| (i * 37 % 101) as f32 / 16.0 - 3.0).collect();
     let buffer = gpu.upload(Storage::from(values)).expect("an upload");
-    let layout = Layout::contiguous(Dims::new(&[2, 500]).expect("rank 2"));
+    let layout = Layout::contiguous(Dims::new(&[2, 2000]).expect("rank 2"));
     let x = Operand { buffer: &buffer, layout: &layout, logical: DType::F32 };
     let out = DType::F32;
-    let normalized = gpu.normalize(x, NormKind::Layer { inner: 500 }, None, None, 1e-5, out).expect("a norm");
+    let normalized = gpu.normalize(x, NormKind::Layer { inner: 2000 }, None, None, 1e-5, out).expect("a norm");
     let sums = gpu.reduce(Reduce::Sum, x, &[1], out).expect("sums");
     let softmax = gpu.softmax(x, 1, false, out).expect("a softmax");
     let scan = gpu.scan(Scan::Sum, x, 1, false, out).expect("a scan");
