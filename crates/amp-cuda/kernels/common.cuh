@@ -602,6 +602,7 @@ __device__ inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
 
 // f(lanes, number, from, to) for the parts of runs of `run` elements that lie in start..end, divided among the block's threads.
 template <class F> __device__ inline void each_run(i64 start, i64 end, i64 run, int elements, F f) {
+    if (start >= end) return;  // runs may be empty
     Lanes lanes(run, elements);
     for (i64 number = divide(start, run) + lanes.number(); number * run < end; number += lanes.teams()) {
         i64 from = start - number * run, to = least(end - number * run, run);
