@@ -45,12 +45,14 @@ fn unary_code(op: Unary) -> (i32, [f64; 2]) {
     }
 }
 
-/// Whether an operation is one of the `activation` kernel, and of the `activation_grad` kernel.
-fn is_activation(op: Unary) -> bool {
-    matches!(op, Unary::Relu | Unary::Gelu | Unary::GeluTanh | Unary::Silu | Unary::Affine { .. })
-}
+/// Whether kernel `activation_grad` has an operation.
 fn has_activation_grad(op: Unary) -> bool {
     matches!(op, Unary::Relu | Unary::Gelu | Unary::GeluTanh | Unary::Silu)
+}
+
+/// Whether kernel `activation` has it.
+fn is_activation(op: Unary) -> bool {
+    has_activation_grad(op) || matches!(op, Unary::Affine { .. })
 }
 
 /// The kernel for operation number `op` of two operands.
