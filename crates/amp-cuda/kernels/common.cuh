@@ -287,6 +287,11 @@ __device__ inline i64 divide(i64 a, i64 b) {
     return (u64)(a | b) >> 32 ? a / b : (i64)((u32)a / (u32)b);
 }
 
+// The same by a stride, which mostly is 1 or 2.
+__device__ inline i64 divide_by_stride(i64 a, i64 stride) {
+    return stride == 1 ? a : stride == 2 ? a >> 1 : divide(a, stride);
+}
+
 // Position in memory of element `i` in row-major order.
 ACCESS i64 place(const Operand& x, i64 i) {
     i64 at = 0;

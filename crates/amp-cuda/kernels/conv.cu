@@ -49,7 +49,7 @@ KERNEL(conv_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv<double>(a, til
 __device__ inline i64 meets(i64 at, i64 tap, i64 stride, i64 padding, i64 dilation, i64 size) {
     i64 p = at + padding - tap * dilation;
     if (p < 0) return -1;
-    i64 q = stride == 1 ? p : divide(p, stride);
+    i64 q = divide_by_stride(p, stride);
     return q * stride == p && q < size ? q : -1;
 }
 
@@ -126,22 +126,23 @@ KERNEL(unfold_f32, ConvArgs) {
         i64 sample = divide(first, pixels), down = divide(first - sample * pixels, a.ow);
         i64 right = first - sample * pixels - down * a.ow;
         Bytes<16> pack = {};
-        const u16* line = nullptr;
-        bool moved = true, inside = false;
-        for (int j = 0; j < PACK; ++j) {
-            if (moved) {
-                i64 h = down * a.stride[0] + top;
-                line = (const u16*)a.x.data + (((a.first + sample) * a.channels + channel) * a.height + h) * a.width;
-                inside = sample < a.samples && h >= 0 && h < a.height;
-            }
-            i64 w = right * a.stride[1] + left;
-            u32 pixel = inside && w >= 0 && w < a.width ? line[w] : 0;
+        const u16* line;
+        bool inside;
+        auto enter = [&] {
+            i64 h = down * a.stride[0] + top;
+            line = (const u16*)a.x.data + (((a.first + sample) * a.channels + channel) * a.height + h) * a.width;
+            inside = sample < a.samples && h >= 0 && h < a.height;
+        };
+        enter();
+        i64 w = right * a.stride[1] + left;
+        for (int j = 0; j < PACK; ++j, w += a.stride[1]) {
+            u32 pixel = inside && (u64)w < (u64)a.width ? line[w] : 0;
             pack.word[j / 2] |= pixel << (j % 2 * 16);
-            moved = ++right == a.ow;
-            if (moved) {
-                right = 0;
-                if (++down == a.oh) down = 0, ++sample;
-            }
+            if (++right < a.ow) continue;
+            right = 0;
+            w = left - a.stride[1];
+            if (++down == a.oh) down = 0, ++sample;
+            enter();
         }
         u16* y = (u16*)a.y + row * columns + first;
         if (columns % PACK == 0) {
@@ -152,23 +153,27 @@ KERNEL(unfold_f32, ConvArgs) {
     }
 }
 
-// The way back: each pixel of image y sums up what x [C, kh, kw, samples, oh, ow] holds for it, in the order of the taps.
+// The way back: each pixel of image y sums up what x [C, kh, kw, samples, oh, ow] holds for it, in the order of the taps. A block
+// takes whole planes, so that a pixel costs one short division.
 KERNEL(fold_f32, ConvArgs) {
-    i64 plane = a.samples * a.oh * a.ow, image = a.channels * a.height * a.width;
-    FOR_EACH(i, a.samples * image) {
-        i64 row = divide(i, a.width), line = divide(row, a.height), right = i - row * a.width, down = row - line * a.height;
+    i64 plane = a.samples * a.oh * a.ow, pixels = a.height * a.width;
+    for (i64 line = blockIdx.x; line < a.samples * a.channels; line += gridDim.x) {
         i64 sample = divide(line, a.channels), channel = line - sample * a.channels;
-        const float* x = (const float*)a.x.data + channel * a.kh * a.kw * plane + sample * a.oh * a.ow;
-        float sum = 0;
-        for (i64 tap_down = 0; tap_down < a.kh; ++tap_down, x += a.kw * plane) {
-            i64 h = meets(down, tap_down, a.stride[0], a.padding[0], a.dilation[0], a.oh);
-            if (h < 0) continue;
-            for (i64 tap_right = 0; tap_right < a.kw; ++tap_right) {
-                i64 w = meets(right, tap_right, a.stride[1], a.padding[1], a.dilation[1], a.ow);
-                if (w >= 0) sum += x[tap_right * plane + h * a.ow + w];
+        const float* columns = (const float*)a.x.data + channel * a.kh * a.kw * plane + sample * a.oh * a.ow;
+        float bias = a.bias.data ? load<float>(a.bias, channel) : 0;
+        for (i64 pixel = threadIdx.x; pixel < pixels; pixel += blockDim.x) {
+            i64 down = divide(pixel, a.width), right = pixel - down * a.width;
+            const float* x = columns;
+            float sum = 0;
+            for (i64 tap_down = 0; tap_down < a.kh; ++tap_down, x += a.kw * plane) {
+                i64 h = meets(down, tap_down, a.stride[0], a.padding[0], a.dilation[0], a.oh);
+                if (h < 0) continue;
+                for (i64 tap_right = 0; tap_right < a.kw; ++tap_right) {
+                    i64 w = meets(right, tap_right, a.stride[1], a.padding[1], a.dilation[1], a.ow);
+                    if (w >= 0) sum += x[tap_right * plane + h * a.ow + w];
+                }
             }
+            store_as(a.y, a.out, (a.first * a.channels + line) * pixels + pixel, a.bias.data ? sum + bias : sum);
         }
-        if (a.bias.data) sum += load<float>(a.bias, channel);
-        store_as(a.y, a.out, a.first * image + i, sum);
     }
 }

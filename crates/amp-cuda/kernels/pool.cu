@@ -87,29 +87,31 @@ __device__ inline i64 first_window(const Axis& x, int adaptive, i64 p) {
     i64 reach = (x.kernel - 1) * x.dilation + 1;
     i64 past = p + x.padding - reach;
     if (adaptive) past = divide(p * x.output, x.input) - 2;
-    else past = past < 0 ? -1 : divide(past, x.stride);
+    else past = past < 0 ? -1 : divide_by_stride(past, x.stride);
     return past < 0 ? 0 : past + 1;
 }
 __device__ inline i64 last_window(const Axis& x, int adaptive, i64 p) {
-    i64 i = adaptive ? divide((p + 1) * x.output, x.input) + 1 : divide(p + x.padding, x.stride);
+    i64 i = adaptive ? divide((p + 1) * x.output, x.input) + 1 : divide_by_stride(p + x.padding, x.stride);
     return i < x.output - 1 ? i : x.output - 1;
 }
 
-// What each pixel gets from the windows whose maximum it was.
+// What each pixel gets from the windows whose maximum it was. A block takes whole planes, so that a pixel costs one division.
 template <class C> __device__ void max_pool_grad(const PoolArgs& a) {
     i64 inputs = a.axis[0].input * a.axis[1].input, outputs = a.axis[0].output * a.axis[1].output;
-    FOR_EACH(i, a.planes * inputs) {
-        i64 plane = divide(i, inputs), at = i - plane * inputs, y = divide(at, a.axis[1].input), x = at - y * a.axis[1].input;
-        i64 last_r = last_window(a.axis[0], a.adaptive, y), last_c = last_window(a.axis[1], a.adaptive, x);
-        i64 first_c = first_window(a.axis[1], a.adaptive, x);
-        C sum = 0;
-        for (i64 r = first_window(a.axis[0], a.adaptive, y); r <= last_r; ++r) {
-            for (i64 c = first_c; c <= last_c; ++c) {
-                i64 from = plane * outputs + r * a.axis[1].output + c;
-                if (a.indices[from] == at) sum += load<C>(a.x, from);
+    for (i64 plane = blockIdx.x; plane < a.planes; plane += gridDim.x) {
+        for (i64 at = threadIdx.x; at < inputs; at += blockDim.x) {
+            i64 y = divide(at, a.axis[1].input), x = at - y * a.axis[1].input;
+            i64 last_r = last_window(a.axis[0], a.adaptive, y), last_c = last_window(a.axis[1], a.adaptive, x);
+            i64 first_c = first_window(a.axis[1], a.adaptive, x);
+            C sum = 0;
+            for (i64 r = first_window(a.axis[0], a.adaptive, y); r <= last_r; ++r) {
+                for (i64 c = first_c; c <= last_c; ++c) {
+                    i64 from = plane * outputs + r * a.axis[1].output + c;
+                    if (a.indices[from] == at) sum += load<C>(a.x, from);
+                }
             }
+            store_as(a.y, a.out, plane * inputs + at, sum);
         }
-        store_as(a.y, a.out, i, sum);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Batch normalisation with relu behind it in one pass.
 
+use super::PACK;
 use super::reduction::Axes;
 use crate::args::NormReluArgs;
 use crate::device::{Gpu, Memory};
@@ -10,9 +11,6 @@ use amp_core::backend::{
     Buffer, DType, Elementwise as _, Layout, Memory as _, NormGrads, NormKind, Normalization, Normalized,
     Operand as CoreOperand, Rectified, Statistics,
 };
-
-/// Elements of a byte of bits, and of a thread; `PACK` of `common.cuh`.
-const PACK: usize = 8;
 
 impl Gpu {
     /// Mean, variance and `1 / sqrt(var + eps)` of each channel; of given ones, the last is not made.

@@ -1,3 +1,4 @@
+use super::line_team;
 use crate::args::{PoolArgs, PoolAxis, UpsampleArgs};
 use crate::device::{Gpu, Memory};
 use crate::error::foreign;
@@ -146,7 +147,7 @@ impl Pooling for Gpu {
         let operand = Operand::new(self, "max_pool2d", grad)?;
         let args = PoolArgs { indices: indices.address(), ..windows.args(count, input, operand, &dx) };
         let compute = Compute::real(&[grad.logical, out]);
-        self.launch(FAMILY, "max_pool_grad", Some(compute), self.spread(dx.len()), args)?;
+        self.launch(FAMILY, "max_pool_grad", Some(compute), line_team(count, input[0] * input[1], 1), args)?;
         Ok(dx.into_buffer())
     }
 

@@ -2,8 +2,9 @@
 //! image is unfolded into the columns of a matrix, or such columns are folded into an image.
 
 use super::matmul::padded;
+use super::{PACK, line_team};
 use crate::args::{ConvArgs, CopyArgs, MatmulArgs};
-use crate::convolve::lies;
+use crate::convolve::{ALIGNMENT, lies};
 use crate::device::{Gpu, Memory};
 use crate::module::Family;
 use crate::operand::{Compute, Operand, tag};
@@ -13,9 +14,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of columns that are made at once, unless one image needs more; tests have it lower.
 pub(crate) static AT_ONCE: AtomicUsize = AtomicUsize::new(256 << 20);
-
-/// Neighbouring columns that one thread unfolds; `PACK` of `common.cuh`.
-const PACK: usize = 8;
 
 /// The 16-bit type that both operands lie in side by side, if they do.
 fn halves(operands: [&Operand; 2]) -> Option<DType> {
@@ -146,17 +144,29 @@ impl Gpu {
             let right = Matrices { data: taken.address(), dtype, strides: [width, 1], next: terms * width };
             let product = products(groups, [height, width, terms], left, right);
             self.multiply(MatmulArgs { y: sums.address(), out: tag(DType::F32), ..product }, Compute::F32)?;
-            let (kh, kw, oh, ow) = (1, 1, args.height, args.width);
-            self.fold_columns(&ConvArgs { kh, kw, oh, ow, padding: [0, 0], ..*args }, &sums, first, samples)?;
+            self.turn_back(args, &sums, first, samples)?;
         }
         Ok(())
+    }
+
+    /// Writes some images from `[C, samples, height, width]`, with a bias where there is one.
+    fn turn_back(&self, args: &ConvArgs, sums: &Memory, first: i64, samples: i64) -> Result<()> {
+        let size = if args.out == tag(DType::F32) { DType::F32.size() } else { 2 };
+        let y = args.y + (first * args.channels * args.height * args.width) as u64 * size as u64;
+        if args.bias.data != 0 || !y.is_multiple_of(ALIGNMENT) {
+            let (kh, kw, oh, ow) = (1, 1, args.height, args.width);
+            return self.fold_columns(&ConvArgs { kh, kw, oh, ow, padding: [0, 0], ..*args }, sums, first, samples);
+        }
+        let [channels, samples, pixels] = [args.channels, samples, args.height * args.width].map(|n| n as usize);
+        let x = Operand::whole(sums).laid_out(&[samples, channels, pixels], &[pixels, samples * pixels, 1]);
+        self.copy_elements(CopyArgs { x, y, n: sums.len() as i64, out: args.out })
     }
 
     /// Adds up the columns of some images, and a bias.
     fn fold_columns(&self, args: &ConvArgs, columns: &Memory, first: i64, samples: i64) -> Result<()> {
         let fold = ConvArgs { x: Operand::whole(columns), first, samples, ..*args };
-        let pixels = (samples * args.channels * args.height * args.width) as usize;
-        self.launch(Family::Conv, "fold", Some(Compute::F32), self.spread(pixels), fold)
+        let (planes, pixels) = ((samples * args.channels) as usize, (args.height * args.width) as usize);
+        self.launch(Family::Conv, "fold", Some(Compute::F32), line_team(planes, pixels, 1), fold)
     }
 
     /// `[groups, C, O, kh, kw]` of the kernel `[groups, O, C, kh, kw]`.
@@ -210,8 +220,12 @@ impl Gpu {
     fn laid_anew(&self, x: Operand, dtype: DType, shape: &[usize], strides: &[usize]) -> Result<Memory> {
         let y = self.memory("conv2d", shape.iter().product(), dtype)?;
         let copy = CopyArgs { x: x.laid_out(shape, strides), y: y.address(), n: y.len() as i64, out: tag(dtype) };
-        self.launch(Family::Elementwise, "copy", Some(Compute::F32), self.spread(y.len()), copy)?;
+        self.copy_elements(copy)?;
         Ok(y)
+    }
+
+    fn copy_elements(&self, copy: CopyArgs) -> Result<()> {
+        self.launch(Family::Elementwise, "copy", Some(Compute::F32), self.spread_elements(copy.n as usize), copy)
     }
 }
 
