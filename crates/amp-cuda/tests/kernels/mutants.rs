@@ -21,9 +21,10 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 }
 
 /// Dropped barriers, wrong bounds and wrong conditions.
-const MUTANTS: [Mutant; 15] = [
+const MUTANTS: [Mutant; 16] = [
     mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
-    mutant("conv", "if (p < 0 || p % stride != 0) return -1;", "if (p < 0) return -1;", "convolutions_with"),
+    mutant("batch_norm_relu", "c = c + 1 == a.channels ? 0 : c + 1;", "c = c + 1;", "batch_normalisations_with"),
+    mutant("conv", "return q * stride == p && q < size", "return q < size", "convolutions_with"),
     mutant("cross_entropy", "if (k + j == target) d[j] -=", "if (k + j > target) d[j] -=", "cross_entropy_with"),
     mutant("elementwise", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),
     mutant(
