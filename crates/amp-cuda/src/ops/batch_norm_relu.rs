@@ -7,10 +7,7 @@ use crate::device::{Gpu, Memory};
 use crate::module::Family::BatchNormRelu as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
-use amp_core::backend::{
-    Buffer, DType, Elementwise as _, Layout, Memory as _, NormGrads, NormKind, Normalization, Normalized,
-    Operand as CoreOperand, Rectified, Statistics,
-};
+use amp_core::backend::{Buffer, DType, Memory as _, Normalized, Operand as CoreOperand, Rectified, Statistics};
 
 impl Gpu {
     /// Mean, variance and `1 / sqrt(var + eps)` of each channel; of given ones, the last is not made.
