@@ -40,8 +40,13 @@ typedef long long i64;
 #define KERNEL(name, Args) KERNEL_OF(name, Args, THREADS)
 #define KERNEL_OF(name, Args, threads) \
     extern "C" __global__ void __launch_bounds__(threads, 2) name(const __grid_constant__ Args a)
+// Four of them on a multiprocessor leave 64 registers, which are too few before sm_80.
+#if __CUDA_ARCH__ >= 800
 #define STREAMING_KERNEL(name, Args) \
     extern "C" __global__ void __launch_bounds__(THREADS, 4) name(const __grid_constant__ Args a)
+#else
+#define STREAMING_KERNEL(name, Args) KERNEL(name, Args)
+#endif
 #endif
 
 // -------------------------------------------------------------------------------------------------------------------
