@@ -1,5 +1,5 @@
 // Softmax and cross-entropy in one pass, and its gradient.
-#include "common.cuh"
+#include "lines.cuh"
 
 struct CrossEntropyArgs {
     Operand logits;         // lines of classes, `inner` apart

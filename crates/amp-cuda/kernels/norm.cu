@@ -3,7 +3,7 @@
 // x is seen as [samples, channels, repeat]; weight and bias have one element per channel. Rows that share statistics are
 // groups of neighbouring channels of one sample (layer and RMS norm: one group, repeat 1), or one channel of all samples
 // (batch norm). Statistics are F32, F64 for F64 input.
-#include "common.cuh"
+#include "lines.cuh"
 
 struct NormArgs {
     Operand x;

@@ -3,7 +3,7 @@
 // The elements of one output lie at kept position + inner position, for all positions of the reduced axes. Long
 // reductions are split: the host folds the partial results, a tensor [splits, outputs], with the same kernels until one
 // is left, so that the order of additions depends on sizes alone.
-#include "common.cuh"
+#include "lines.cuh"
 
 enum Reduce { SUM, MEAN, PROD, MAX, MIN, SUM_SQUARES, SUM_ABS, ALL, ANY };
 

@@ -1,7 +1,7 @@
 // Softmax, log-softmax, log-sum-exp and their gradients along one axis.
 //
 // A line's elements are `inner` apart in row-major order. The sum takes one pass over it, the result a second.
-#include "common.cuh"
+#include "lines.cuh"
 
 struct SoftmaxArgs {
     Operand x;

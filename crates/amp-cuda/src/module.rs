@@ -35,6 +35,7 @@ macro_rules! families {
 }
 families! {
     Elementwise "elementwise";
+    Copy "copy";
     Random "random";
     Reduce "reduce";
     Scan "scan";
@@ -69,10 +70,12 @@ impl Family {
 
     /// The whole program, headers included.
     pub fn source(self) -> String {
-        const HEADERS: [(&str, &str); 4] = [
+        const HEADERS: [(&str, &str); 6] = [
             ("#include \"gemm.cuh\"", include_str!("../kernels/gemm.cuh")),
             ("#include \"mma.cuh\"", include_str!("../kernels/mma.cuh")),
             ("#include \"attention.cuh\"", include_str!("../kernels/attention.cuh")),
+            ("#include \"quads.cuh\"", include_str!("../kernels/quads.cuh")),
+            ("#include \"lines.cuh\"", include_str!("../kernels/lines.cuh")),
             ("#include \"common.cuh\"", include_str!("../kernels/common.cuh")),
         ];
         let once = |text: &str| text.replace("#pragma once", "");

@@ -14,7 +14,7 @@ import pathlib
 import sys
 
 KERNELS = pathlib.Path(__file__).resolve().parent.parent / "kernels"
-HEADERS = ["gemm.cuh", "mma.cuh", "attention.cuh", "common.cuh"]
+HEADERS = ["gemm.cuh", "mma.cuh", "attention.cuh", "quads.cuh", "lines.cuh", "common.cuh"]
 LEAST = {"flash_attention.cu": "80"}
 
 

@@ -2,7 +2,7 @@ use crate::args::{CopyArgs, CopyIntoArgs, FillArgs, TransposeArgs};
 use crate::device::{Gpu, Memory as GpuMemory};
 use crate::error::foreign;
 use crate::launch::Plain;
-use crate::module::Family::Elementwise as FAMILY;
+use crate::module::Family::Copy as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::backend::{Buffer, DType, Layout, Memory, Operand as CoreOperand, Storage};
 use amp_core::{Error, Result};

@@ -15,7 +15,7 @@ const PER_THREAD: usize = 128;
 const PER_BLOCK: usize = 1 << 14;
 const PER_PACKS: usize = 64;
 
-/// Whether the kernels read an operand in packs; `in_packs` of `common.cuh`.
+/// Whether the kernels read an operand in packs; `in_packs` of `lines.cuh`.
 fn in_packs(x: &Operand) -> bool {
     x.packed != 0 && [DType::F16, DType::BF16, DType::F32].map(tag).contains(&x.stored)
 }

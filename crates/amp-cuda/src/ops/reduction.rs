@@ -106,7 +106,7 @@ impl Axes {
             (columns, super::team(self.outputs * self.height, true))
         } else {
             let (grid, threads) = super::line_team(self.outputs, parts.per_split, 2);
-            (rows, (grid, threads.next_power_of_two())) // `Lanes` of `common.cuh` divide them
+            (rows, (grid, threads.next_power_of_two())) // `Lanes` of `lines.cuh` divide them
         };
         (stem, ([blocks, parts.splits as u64, 1], threads))
     }

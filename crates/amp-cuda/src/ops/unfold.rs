@@ -225,7 +225,7 @@ impl Gpu {
     }
 
     fn copy_elements(&self, copy: CopyArgs) -> Result<()> {
-        self.launch(Family::Elementwise, "copy", Some(Compute::F32), self.spread_elements(copy.n as usize), copy)
+        self.launch(Family::Copy, "copy", Some(Compute::F32), self.spread_elements(copy.n as usize), copy)
     }
 }
 

@@ -1,0 +1,170 @@
+// Lines of elements, walked in packs where their tensors allow it; what softmax, losses, normalisations and sums are made of.
+#pragma once
+#include "common.cuh"
+
+// Whether lines of neighbours are walked in packs: of what is read, and of what is written beside it.
+__device__ inline bool in_packs(const Operand& x) { return x.packed && x.stored <= F32; }
+__device__ inline bool in_packs(int dtype) { return dtype <= F32; }
+
+// What a thread reads at once: one element of any type,
+template <class C, int W> struct Ahead {
+    C value;
+    __device__ inline void fetch(const Operand& x, i64 at) { value = load<C>(x, at); }
+    __device__ inline void widen(const Operand&, C v[W]) const { v[0] = value; }
+    static __device__ inline void store(void* y, int dtype, i64 at, const C v[W]) { store_as(y, dtype, at, v[0]); }
+};
+// or a pack as it lies in memory, so that others are on their way before it is looked at.
+template <> struct Ahead<float, PACK> {
+    Bytes<16> half[2];  // 16-bit types fill the first
+
+    // The pack at element `at`, a multiple of PACK; nothing is read past the end of the tensor.
+    __device__ inline void fetch(const Operand& x, i64 at) {
+        bool wide = x.stored == F32;
+        if (at + PACK <= x.shape[0]) {
+            const Bytes<16>* from = (const Bytes<16>*)((const u8*)x.data + at * (wide ? 4 : 2));
+            half[0] = from[0];
+            if (wide) half[1] = from[1];
+            return;
+        }
+        int count = (int)(x.shape[0] - at);
+        for (int j = 0; j < PACK; ++j) half[j / 4].word[j % 4] = wide && j < count ? ((const u32*)x.data)[at + j] : 0;
+        for (int j = 0; j < PACK; ++j) {
+            if (!wide && j < count) half[0].word[j / 2] |= (u32)((const u16*)x.data)[at + j] << j % 2 * 16;
+        }
+    }
+
+    __device__ inline void widen(const Operand& x, float v[PACK]) const {
+        if (x.stored == F32) {
+            for (int j = 0; j < PACK; ++j) v[j] = float_of(half[j / 4].word[j % 4]);
+        } else {
+            for (int j = 0; j < PACK; ++j) {
+                u16 h = (u16)(half[0].word[j / 2] >> j % 2 * 16);
+                v[j] = x.stored == F16 ? f16_to_float(h) : bf16_to_float(h);
+            }
+        }
+        if (x.rounds == F16) {
+            for (int j = 0; j < PACK; ++j) v[j] = f16_to_float(to_f16(v[j]));
+        } else if (x.rounds == BF16) {
+            for (int j = 0; j < PACK; ++j) v[j] = bf16_to_float(to_bf16(v[j]));
+        }
+    }
+
+    static __device__ inline void store(void* y, int dtype, i64 at, const float v[PACK]) { store_pack(y, dtype, at, v); }
+};
+
+// A line: `len` elements that lie `inner` apart from `base` on, in row-major order of its tensors. A thread works on W at
+// once; packs lie as the memory does, not as the line: of the first and the last, some elements may be other lines'.
+template <class C, int W> struct Line {
+    i64 base, len, inner;
+
+    __device__ inline i64 at(i64 k) const { return W == 1 ? base + k * inner : base + k; }
+    __device__ inline bool has(i64 k) const { return k >= 0 && k < len; }
+    __device__ inline bool whole(i64 k) const { return W == 1 || (k >= 0 && k + W <= len); }
+
+    // f(k, v) with elements k to k + W of all tensors, `missing` for those that the line does not have; v is f's to change.
+    // `packs` of every tensor are on their way at a time.
+    template <int packs = 1, class Team, int N, class F>
+    __device__ inline void each(Team team, const Operand* const (&x)[N], C missing, F f) const {
+        i64 step = (i64)team.size() * W, k = (i64)team.rank() * W - (W == 1 ? 0 : base % W);
+        for (; k < len; k += packs * step) {
+            Ahead<C, W> ahead[packs][N];
+#pragma unroll
+            for (int u = 0; u < packs; ++u) {
+#pragma unroll
+                for (int n = 0; n < N && k + u * step < len; ++n) ahead[u][n].fetch(*x[n], at(k + u * step));
+            }
+#pragma unroll
+            for (int u = 0; u < packs && k + u * step < len; ++u) open(k + u * step, x, ahead[u], missing, f);
+        }
+    }
+
+    template <int N, class F>
+    __device__ inline void open(i64 k, const Operand* const (&x)[N], const Ahead<C, W> (&ahead)[N], C missing, F f) const {
+        C v[N][W];
+        for (int n = 0; n < N; ++n) ahead[n].widen(*x[n], v[n]);
+        if (!whole(k)) {
+            for (int i = 0; i < N * W; ++i) v[i / W][i % W] = has(k + i % W) ? v[i / W][i % W] : missing;
+        }
+        f(k, v);
+    }
+
+    // Elements k to k + W of a result, as far as the line has them.
+    __device__ inline void store(void* y, int dtype, i64 k, const C v[W]) const {
+        if (whole(k)) return Ahead<C, W>::store(y, dtype, at(k), v);
+        for (int j = 0; j < W; ++j) {
+            if (!has(k + j)) continue;
+            if (dtype == F32) ((float*)y)[at(k + j)] = (float)v[j];
+            else ((u16*)y)[at(k + j)] = dtype == F16 ? to_f16(v[j]) : to_bf16(v[j]);
+        }
+    }
+};
+
+// All threads of the grid, and those of a block that walk a line of `len` together while others walk the next ones: their
+// number is a power of two, as the block's has to be.
+struct GridTeam {
+    __device__ inline i64 rank() const { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
+    __device__ inline i64 size() const { return (i64)gridDim.x * blockDim.x; }
+};
+struct Lanes {
+    int lanes = 1;
+    __device__ inline Lanes(i64 len, int elements) {  // of a thread
+        while (lanes < (int)blockDim.x && (i64)lanes * elements < len) lanes *= 2;
+    }
+    __device__ inline int rank() const { return threadIdx.x % lanes; }
+    __device__ inline int size() const { return lanes; }
+    __device__ inline int number() const { return threadIdx.x / lanes; }
+    __device__ inline int teams() const { return blockDim.x / lanes; }
+};
+
+__device__ inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
+
+// f(lanes, number, from, to) for the parts of runs of `run` elements that lie in start..end, divided among the block's threads.
+template <class F> __device__ inline void each_run(i64 start, i64 end, i64 run, int elements, F f) {
+    if (start >= end) return;  // runs may be empty
+    Lanes lanes(run, elements);
+    for (i64 number = divide(start, run) + lanes.number(); number * run < end; number += lanes.teams()) {
+        i64 from = start - number * run, to = least(end - number * run, run);
+        f(lanes, number, from < 0 ? 0 : from, to);
+    }
+}
+
+// e^v; float to about 2^-21, and |v| 2^-24 for a large v, and 0 where it would be subnormal.
+__device__ inline float exp_fast(float v) { return exp2_fast(v * 1.44269504f); }
+__device__ inline double exp_fast(double v) { return exp(v); }
+
+__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
+__device__ inline double larger(double a, double b) { return fmax(a, b); }
+
+// The largest of the elements added, and the sum of exp(x - largest), which a new largest scales: one read is enough.
+// NaN and infinity make the sum NaN; without anything but -infinity it is 0, and the largest finite.
+template <class C> struct SumExp {
+    C largest = Limits<C>::lowest(), sum = 0;
+
+    template <int W> __device__ inline void add(const C (&v)[W]) {
+        C most = largest;
+        for (int j = 0; j < W; ++j) most = larger(most, v[j]);
+        sum *= exp_fast(largest - most);
+        for (int j = 0; j < W; ++j) sum += exp_fast(v[j] - most);
+        largest = most;
+    }
+
+    template <class Team> __device__ inline void join(Team team) {
+        C most = team.reduce(Larger{}, largest);
+        sum = team.reduce(Add{}, sum * exp_fast(largest - most));
+        largest = most;
+    }
+};
+
+// The kernels of lines: by blocks where their elements are neighbours, in packs where `in_packs` says so; else by threads.
+#define LINE_KERNELS(stem, Args)                                                                    \
+    STREAMING_KERNEL(stem##_rows_f32, Args) {                                                       \
+        __shared__ float shared[WARP];                                                              \
+        if (in_packs(a)) stem<float, PACK>(a, BlockTeam<float>{shared});                            \
+        else stem<float, 1>(a, BlockTeam<float>{shared});                                           \
+    }                                                                                               \
+    KERNEL(stem##_rows_f64, Args) {                                                                 \
+        __shared__ double shared[WARP];                                                             \
+        stem<double, 1>(a, BlockTeam<double>{shared});                                              \
+    }                                                                                               \
+    KERNEL(stem##_columns_f32, Args) { stem<float, 1>(a, ThreadTeam<float>{nullptr}); }             \
+    KERNEL(stem##_columns_f64, Args) { stem<double, 1>(a, ThreadTeam<double>{nullptr}); }
