@@ -2,25 +2,27 @@
 // where it was 0: a bit for each element, eight in a byte, the first one lowest. A thread takes the PACK elements of a byte.
 #include "common.cuh"
 
+// Whole packs of float in one access: whether it could be.
+__device__ inline bool read_pack(const Operand& x, i64 first, float v[PACK]) {
+    if (x.packed) load_pack(x, first / PACK, v);
+    return x.packed;
+}
+__device__ inline bool read_pack(const Operand&, i64, double*) { return false; }
+__device__ inline bool write_pack(void* y, int out, i64 first, const float v[PACK]) {
+    if (packable(out)) store_pack(y, out, first, v);
+    return packable(out);
+}
+__device__ inline bool write_pack(void*, int, i64, const double*) { return false; }
+
 // The elements of `x` from `first` on, a multiple of PACK.
 template <class C> __device__ inline void read(const Operand& x, i64 first, int count, C v[PACK]) {
+    if (count == PACK && read_pack(x, first, v)) return;
 #pragma unroll
     for (int j = 0; j < PACK; ++j) v[j] = j < count ? load<C>(x, first + j) : (C)0;
 }
-template <> __device__ inline void read<float>(const Operand& x, i64 first, int count, float v[PACK]) {
-    if (x.packed && count == PACK) return load_pack(x, first / PACK, v);
-#pragma unroll
-    for (int j = 0; j < PACK; ++j) v[j] = j < count ? load<float>(x, first + j) : 0.0f;
-}
 
 template <class C> __device__ inline void write(void* y, int out, i64 first, int count, const C v[PACK]) {
-#pragma unroll
-    for (int j = 0; j < PACK; ++j) {
-        if (j < count) store_as(y, out, first + j, v[j]);
-    }
-}
-template <> __device__ inline void write<float>(void* y, int out, i64 first, int count, const float v[PACK]) {
-    if (packable(out) && count == PACK) return store_pack(y, out, first, v);
+    if (count == PACK && write_pack(y, out, first, v)) return;
 #pragma unroll
     for (int j = 0; j < PACK; ++j) {
         if (j < count) store_as(y, out, first + j, v[j]);

@@ -315,31 +315,29 @@ template <class C> __device__ inline C load_at(const Operand& x, i64 position) {
 
 template <class C> ACCESS C load(const Operand& x, i64 i) { return load_at<C>(x, place(x, i)); }
 
+// Elements of an operand, as they count.
+template <int N> __device__ inline void widen_run(const Operand& x, const Run<N>& run, float* v) {
+    widen_run(run, x.stored, v);
+    if (x.rounds == BF16) {
+        for (int j = 0; j < N; ++j) v[j] = bf16_to_float(to_bf16(v[j]));
+    } else if (x.rounds == F16) {
+        for (int j = 0; j < N; ++j) v[j] = f16_to_float(to_f16(v[j]));
+    }
+}
+
 // Elements of pack number `pack` of a packed operand.
 __device__ inline void load_pack(const Operand& x, i64 pack, float v[PACK]) {
-    load_pack(x.data, x.stored, pack * PACK, v);
-    if (x.rounds >= 0) {
-        for (int j = 0; j < PACK; ++j) v[j] = round_to(x.rounds, v[j]);
-    }
+    widen_run(x, fetch_run<PACK>(x.data, x.stored, pack * PACK), v);
 }
 
 // Where quad number `quad` begins in memory.
 __device__ inline i64 quad_place(const Operand& x, i64 quad) { return x.packed ? quad * QUAD : place(x, quad * QUAD); }
 
-__device__ inline void widen_quad(const Operand& x, const Run<QUAD>& run, float v[QUAD]) {
-    widen_run(run, x.stored, v);
-    if (x.rounds == BF16) {
-        for (int j = 0; j < QUAD; ++j) v[j] = bf16_to_float(to_bf16(v[j]));
-    } else if (x.rounds == F16) {
-        for (int j = 0; j < QUAD; ++j) v[j] = f16_to_float(to_f16(v[j]));
-    }
-}
-
 // Quad number `quad` of an operand that is not scattered.
 ACCESS void load_quad(const Operand& x, i64 quad, float v[QUAD]) {
     i64 at = quad_place(x, quad);
     if (x.quads == ADJACENT) {
-        widen_quad(x, fetch_run<QUAD>(x.data, x.stored, at), v);
+        widen_run(x, fetch_run<QUAD>(x.data, x.stored, at), v);
         return;
     }
     float one = load_at<float>(x, at);

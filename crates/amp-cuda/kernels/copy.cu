@@ -39,7 +39,7 @@ __device__ inline void gather_quad(const Operand& x, i64 i, float v[QUAD]) {
         for (int j = 0; j < QUAD; ++j) v[j] = load_at<float>(x, at[j]);
         return;
     }
-    widen_quad(x, run, v);
+    widen_run(x, run, v);
 }
 
 // Gives `put` all quads below `n`, if what they go to is packable; returns how many elements these are.

@@ -15,39 +15,23 @@ template <class C, int W> struct Ahead {
 };
 // or a pack as it lies in memory, so that others are on their way before it is looked at.
 template <> struct Ahead<float, PACK> {
-    Bytes<16> half[2];  // 16-bit types fill the first
+    Run<PACK> run;
 
     // The pack at element `at`, a multiple of PACK; nothing is read past the end of the tensor.
     __device__ inline void fetch(const Operand& x, i64 at) {
-        bool wide = x.stored == F32;
         if (at + PACK <= x.shape[0]) {
-            const Bytes<16>* from = (const Bytes<16>*)((const u8*)x.data + at * (wide ? 4 : 2));
-            half[0] = from[0];
-            if (wide) half[1] = from[1];
+            if (x.stored == F32) fetch_run<PACK, 4>(x.data, at, run);
+            else fetch_run<PACK, 2>(x.data, at, run);
             return;
         }
         int count = (int)(x.shape[0] - at);
-        for (int j = 0; j < PACK; ++j) half[j / 4].word[j % 4] = wide && j < count ? ((const u32*)x.data)[at + j] : 0;
+        for (int j = 0; j < PACK; ++j) run.word[j] = x.stored == F32 && j < count ? ((const u32*)x.data)[at + j] : 0;
         for (int j = 0; j < PACK; ++j) {
-            if (!wide && j < count) half[0].word[j / 2] |= (u32)((const u16*)x.data)[at + j] << j % 2 * 16;
+            if (x.stored != F32 && j < count) run.word[j / 2] |= (u32)((const u16*)x.data)[at + j] << j % 2 * 16;
         }
     }
 
-    __device__ inline void widen(const Operand& x, float v[PACK]) const {
-        if (x.stored == F32) {
-            for (int j = 0; j < PACK; ++j) v[j] = float_of(half[j / 4].word[j % 4]);
-        } else {
-            for (int j = 0; j < PACK; ++j) {
-                u16 h = (u16)(half[0].word[j / 2] >> j % 2 * 16);
-                v[j] = x.stored == F16 ? f16_to_float(h) : bf16_to_float(h);
-            }
-        }
-        if (x.rounds == F16) {
-            for (int j = 0; j < PACK; ++j) v[j] = f16_to_float(to_f16(v[j]));
-        } else if (x.rounds == BF16) {
-            for (int j = 0; j < PACK; ++j) v[j] = bf16_to_float(to_bf16(v[j]));
-        }
-    }
+    __device__ inline void widen(const Operand& x, float v[PACK]) const { widen_run(x, run, v); }
 
     static __device__ inline void store(void* y, int dtype, i64 at, const float v[PACK]) { store_pack(y, dtype, at, v); }
 };
@@ -155,13 +139,17 @@ template <class C> struct SumExp {
     }
 };
 
-// The kernels of lines: by blocks where their elements are neighbours, in packs where `in_packs` says so; else by threads.
-#define LINE_KERNELS(stem, Args)                                                                    \
+// A block for each line of neighbours, in packs where `in_packs` says so.
+#define ROW_KERNEL_IN_PACKS(stem, Args)                                                             \
     STREAMING_KERNEL(stem##_rows_f32, Args) {                                                       \
         __shared__ float shared[WARP];                                                              \
         if (in_packs(a)) stem<float, PACK>(a, BlockTeam<float>{shared});                            \
         else stem<float, 1>(a, BlockTeam<float>{shared});                                           \
-    }                                                                                               \
+    }
+
+// The kernels of lines: by blocks where their elements are neighbours, else by threads.
+#define LINE_KERNELS(stem, Args)                                                                    \
+    ROW_KERNEL_IN_PACKS(stem, Args)                                                                 \
     KERNEL(stem##_rows_f64, Args) {                                                                 \
         __shared__ double shared[WARP];                                                             \
         stem<double, 1>(a, BlockTeam<double>{shared});                                              \

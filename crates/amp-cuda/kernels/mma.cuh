@@ -27,17 +27,7 @@ __device__ inline u32 thread_here() {
 
 // Two numbers in one register, rounded.
 template <int T> __device__ inline u32 pack(float low, float high) {
-#if defined(__CUDACC_RTC__)
-    u32 both = 0;
-    if (T == F16) {
-        TENSOR_CORES("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    } else {
-        TENSOR_CORES("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    }
-    return both;
-#else
-    return T == F16 ? to_f16(low) | (u32)to_f16(high) << 16 : to_bf16(low) | (u32)to_bf16(high) << 16;
-#endif
+    return T == F16 ? to_f16_pair(low, high) : to_bf16_pair(low, high);
 }
 
 template <int T> __device__ inline float unpack(u32 both, int half) {

@@ -40,7 +40,7 @@ __device__ inline void join_packed(const Operand* const (&x)[N], i64 i, i64 step
     for (int m = 0; m < M; ++m) {
         if (i + m * step >= quads) continue;
         float v[N][QUAD], y[QUAD] = {};
-        for (int k = 0; k < N; ++k) widen_quad(*x[k], runs[m][k], v[k]);
+        for (int k = 0; k < N; ++k) widen_run(*x[k], runs[m][k], v[k]);
         join<KNOWN, N>(v, f, y);
         put((i + m * step) * QUAD, y);
     }

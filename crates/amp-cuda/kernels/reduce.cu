@@ -105,11 +105,7 @@ template <class C, int W, class Team> __device__ void reduce(const ReduceArgs& a
     }                                                                                       \
     OUTPUT_COLUMNS(stem, Args, name, C)
 #define OUTPUT_KERNELS_IN_PACKS(stem, Args)                                                 \
-    STREAMING_KERNEL(stem##_rows_f32, Args) {                                               \
-        __shared__ float shared[WARP];                                                      \
-        if (in_packs(a)) stem<float, PACK>(a, BlockTeam<float>{shared});                    \
-        else stem<float, 1>(a, BlockTeam<float>{shared});                                   \
-    }                                                                                       \
+    ROW_KERNEL_IN_PACKS(stem, Args)                                                         \
     OUTPUT_COLUMNS(stem, Args, f32, float)
 #define OUTPUT_COLUMNS(stem, Args, name, C)                                                 \
     KERNEL(stem##_columns_##name, Args) {                                                   \

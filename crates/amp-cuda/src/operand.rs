@@ -32,6 +32,15 @@ pub(crate) fn tag(dtype: DType) -> i32 {
     }
 }
 
+/// Bytes of an element of a packable type with that number.
+pub(crate) fn size(stored: i32) -> u64 {
+    match stored {
+        _ if stored == tag(DType::F32) => 4,
+        _ if stored == tag(DType::F16) || stored == tag(DType::BF16) => 2,
+        _ => 1,
+    }
+}
+
 /// The type that a kernel computes in; part of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Compute {
@@ -153,7 +162,7 @@ impl Operand {
         if !self.packable() || (last > 0 && !fits(self.shape[last])) {
             return SCATTERED;
         }
-        let begins = self.data.is_multiple_of(4 * self.size()) && self.strides[..last].iter().all(|&s| fits(s));
+        let begins = self.data.is_multiple_of(4 * size(self.stored)) && self.strides[..last].iter().all(|&s| fits(s));
         match self.strides[last] {
             0 => REPEATED,
             1 if begins => ADJACENT,
@@ -168,15 +177,6 @@ impl Operand {
         let wide = |axis: usize| self.shape[axis] >= LEAST;
         let axis = (0..last).find(|&axis| self.strides[axis] == 1 && wide(axis))?;
         (wide(last) && self.strides[last] > 1).then_some(axis)
-    }
-
-    /// Bytes of an element of a packable type.
-    fn size(&self) -> u64 {
-        match self.stored {
-            stored if stored == tag(DType::F32) => 4,
-            stored if stored == tag(DType::F16) || stored == tag(DType::BF16) => 2,
-            _ => 1,
-        }
     }
 
     fn is_dense(&self) -> bool {

@@ -1,35 +1,15 @@
 //! Batch normalisation with relu behind it in one pass.
 
 use super::PACK;
-use super::reduction::Axes;
+use super::normalization::address;
 use crate::args::NormReluArgs;
 use crate::device::{Gpu, Memory};
 use crate::module::Family::BatchNormRelu as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
-use amp_core::backend::{Buffer, DType, Memory as _, Normalized, Operand as CoreOperand, Rectified, Statistics};
+use amp_core::backend::{DType, Normalized, Operand as CoreOperand, Rectified, Statistics};
 
 impl Gpu {
-    /// Mean, variance and `1 / sqrt(var + eps)` of each channel; of given ones, the last is not made.
-    fn channel_statistics(
-        &self,
-        x: CoreOperand<'_>,
-        given: Option<Statistics<'_>>,
-        eps: f64,
-        compute: Compute,
-    ) -> Result<[Buffer; 3]> {
-        let dtype = compute.dtype();
-        if let Some(Statistics { mean, var }) = given {
-            let none = self.memory("normalize", 0, dtype)?;
-            return Ok([self.copy(mean, dtype)?, self.copy(var, dtype)?, none.into_buffer()]);
-        }
-        let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&axis| axis != 1).collect();
-        let axes = Axes::new(self, "normalize", x, &others)?;
-        let (mean, var, rstd) = self.moments(axes, 0.0, Some(eps), compute, dtype)?;
-        let rstd = rstd.map_or_else(|| self.memory("normalize", 0, dtype), Ok)?;
-        Ok([mean, var, rstd].map(Memory::into_buffer))
-    }
-
     pub(super) fn normalize_batch_relu(
         &self,
         x: CoreOperand<'_>,
@@ -41,7 +21,6 @@ impl Gpu {
     ) -> Result<Rectified> {
         let (n, compute) = (x.layout.count(), Compute::real(&[x.logical]));
         let [mean, var, rstd] = self.channel_statistics(x, given, eps, compute)?;
-        let address = |b: &Buffer| b.downcast::<Memory>().map_or(0, Memory::address);
         let y = self.memory("normalize", n, out)?;
         let dead = signs.then(|| self.memory("normalize", n.div_ceil(PACK), DType::U8)).transpose()?;
         let operand = |x| Operand::optional(self, "normalize", x);

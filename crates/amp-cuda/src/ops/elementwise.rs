@@ -166,6 +166,17 @@ impl Gpu {
     }
 }
 
+impl Gpu {
+    /// Where the bits of `n` elements are that relu keeps.
+    pub(super) fn bits(&self, op: &'static str, dead: &Buffer, n: usize) -> Result<u64> {
+        let bits = dead.downcast::<Memory>().filter(|m| m.belongs_to(self)).ok_or_else(|| foreign(self, op))?;
+        if bits.dtype() != DType::U8 || bits.len() < n.div_ceil(8) {
+            return Err(self.refusal(op, format!("{} bytes of bits for {n} elements", bits.len())));
+        }
+        Ok(bits.address())
+    }
+}
+
 impl Elementwise for Gpu {
     fn unary(&self, op: Unary, x: CoreOperand<'_>, out: DType) -> Result<Buffer> {
         let n = x.layout.count();
@@ -234,14 +245,11 @@ impl Elementwise for Gpu {
 
     fn alive(&self, dead: &Buffer, grad: CoreOperand<'_>, out: DType) -> Result<Option<Buffer>> {
         let n = grad.layout.count();
-        let bits = dead.downcast::<Memory>().filter(|m| m.belongs_to(self)).ok_or_else(|| foreign(self, "alive"))?;
-        if bits.dtype() != DType::U8 || bits.len() < n.div_ceil(8) {
-            return Err(self.refusal("alive", format!("{} bytes of bits for {n} elements", bits.len())));
-        }
+        let bits = self.bits("alive", dead, n)?;
         let y = self.memory("alive", n, out)?;
         let compute = Compute::real(&[grad.logical, out]);
         let x = Operand::new(self, "alive", grad)?;
-        let args = SignsArgs { x, dead: bits.address(), y: y.address(), n: n as i64, out: tag(out) };
+        let args = SignsArgs { x, dead: bits, y: y.address(), n: n as i64, out: tag(out) };
         self.launch(FAMILY, "alive", Some(compute), self.spread_elements(n), args)?;
         Ok(Some(y.into_buffer()))
     }

@@ -2,12 +2,12 @@ use super::reduction::Axes;
 use super::{PACK, WARP, line_team, team};
 use crate::args::{NormArgs, NormGradArgs};
 use crate::device::{Gpu, Memory};
-use crate::error::foreign;
 use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{
-    Buffer, DType, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Rectified, Statistics,
+    Buffer, DType, Memory as _, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Rectified,
+    Statistics,
 };
 
 /// Elements of a channel that one thread or block sums, and rows that a block sums where channels are read in packs.
@@ -60,6 +60,11 @@ fn pieces(rows: Rows, x: &Operand) -> usize {
     if in_packs(x) { rows.count().div_ceil(PACK) } else { rows.count() }
 }
 
+/// Where statistics are.
+pub(super) fn address(statistics: &Buffer) -> u64 {
+    statistics.downcast::<Memory>().map_or(0, Memory::address)
+}
+
 /// The gradient of a normalisation's result.
 pub(super) struct Arriving<'a> {
     pub grad: CoreOperand<'a>,
@@ -94,6 +99,33 @@ impl Gpu {
             rms: 0,
             out: tag(out),
         })
+    }
+
+    /// Mean, variance and `1 / sqrt(var + eps)` of each channel; of given ones, the last is not made.
+    /// Kernels read them as contiguous numbers of the type that they compute in.
+    pub(super) fn channel_statistics(
+        &self,
+        x: CoreOperand<'_>,
+        given: Option<Statistics<'_>>,
+        eps: f64,
+        compute: Compute,
+    ) -> Result<[Buffer; 3]> {
+        let dtype = compute.dtype();
+        if let Some(Statistics { mean, var }) = given {
+            let none = self.memory("normalize", 0, dtype)?;
+            return Ok([self.copy(mean, dtype)?, self.copy(var, dtype)?, none.into_buffer()]);
+        }
+        let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&axis| axis != 1).collect();
+        let axes = Axes::new(self, "normalize", x, &others)?;
+        let (mean, var, rstd) = self.moments(axes, 0.0, Some(eps), compute, dtype)?;
+        let rstd = rstd.map_or_else(|| self.memory("normalize", 0, dtype), Ok)?;
+        Ok([mean, var, rstd].map(Memory::into_buffer))
+    }
+
+    /// Normalises each channel by its mean and variance.
+    fn norm_apply(&self, args: NormArgs, rows: Rows, [mean, var]: [&Buffer; 2], compute: Compute) -> Result<()> {
+        let args = NormArgs { mean: address(mean), var: address(var), ..args };
+        self.launch(FAMILY, "norm_apply", Some(compute), self.spread(pieces(rows, &args.x)), args)
     }
 
     /// Sums over each channel of `grad * normal` and of `grad`.
@@ -131,8 +163,7 @@ impl Gpu {
         let dx = self.memory("normalize", rows.count(), out)?;
         let also = also.filter(|_| out == DType::F32 && compute == Compute::F32);
         let narrowed = also.map(|also| self.memory("normalize", rows.count(), also)).transpose()?;
-        let dead = dead.map(|dead| dead.downcast::<Memory>().ok_or_else(|| foreign(self, "batch_norm"))).transpose()?;
-        let dead = dead.map_or(0, Memory::address);
+        let dead = dead.map_or(Ok(0), |dead| self.bits("batch_norm", dead, rows.count()))?;
         let statistic = |s: CoreOperand<'_>| Operand::new(self, "normalize", s).map(|s| s.data);
         let args = NormGradArgs {
             grad: Operand::new(self, "normalize", grad)?,
@@ -184,27 +215,21 @@ impl Normalization for Gpu {
         let (rows, compute) = (Rows::new(x, kind), Compute::real(&[x.logical]));
         let y = self.memory("normalize", rows.count(), out)?;
         let args = self.norm_args(x, rows, [weight, bias], eps, (&y, out))?;
-        let (mean, var, rstd);
         if kind == NormKind::Batch {
-            let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&a| a != 1).collect();
-            let axes = Axes::new(self, "normalize", x, &others)?;
-            let inverse;
-            (mean, var, inverse) = self.moments(axes, 0.0, Some(eps), compute, compute.dtype())?;
-            rstd = inverse.map_or_else(|| self.memory("normalize", 0, compute.dtype()), Ok)?;
-            let args = NormArgs { mean: mean.address(), var: var.address(), ..args };
-            self.launch(FAMILY, "norm_apply", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
-        } else {
-            let statistic = || self.memory("normalize", rows.rows, compute.dtype());
-            (mean, var, rstd) = (statistic()?, statistic()?, statistic()?);
-            let args = NormArgs {
-                mean: mean.address(),
-                var: var.address(),
-                rstd: rstd.address(),
-                rms: i32::from(matches!(kind, NormKind::Rms { .. })),
-                ..args
-            };
-            self.launch(FAMILY, "norm_rows", Some(compute), line_team(rows.rows, rows.len, 2), args)?;
+            let [mean, var, rstd] = self.channel_statistics(x, None, eps, compute)?;
+            self.norm_apply(args, rows, [&mean, &var], compute)?;
+            return Ok(Normalized { y: y.into_buffer(), mean, var, rstd });
         }
+        let statistic = || self.memory("normalize", rows.rows, compute.dtype());
+        let (mean, var, rstd) = (statistic()?, statistic()?, statistic()?);
+        let args = NormArgs {
+            mean: mean.address(),
+            var: var.address(),
+            rstd: rstd.address(),
+            rms: i32::from(matches!(kind, NormKind::Rms { .. })),
+            ..args
+        };
+        self.launch(FAMILY, "norm_rows", Some(compute), line_team(rows.rows, rows.len, 2), args)?;
         let [mean, var, rstd] = [mean, var, rstd].map(Memory::into_buffer);
         Ok(Normalized { y: y.into_buffer(), mean, var, rstd })
     }
@@ -218,15 +243,11 @@ impl Normalization for Gpu {
         eps: f64,
         out: DType,
     ) -> Result<Buffer> {
-        use amp_core::backend::Memory as _;
         let (rows, compute) = (Rows::new(x, NormKind::Batch), Compute::real(&[x.logical]));
         let y = self.memory("normalize", rows.count(), out)?;
-        // The kernel reads statistics as contiguous numbers of the type it computes in.
-        let (mean, var) = (self.copy(statistics.mean, compute.dtype())?, self.copy(statistics.var, compute.dtype())?);
-        let address = |b: &Buffer| b.downcast::<Memory>().map_or(0, Memory::address);
+        let [mean, var, _] = self.channel_statistics(x, Some(statistics), eps, compute)?;
         let args = self.norm_args(x, rows, [weight, bias], eps, (&y, out))?;
-        let args = NormArgs { mean: address(&mean), var: address(&var), ..args };
-        self.launch(FAMILY, "norm_apply", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
+        self.norm_apply(args, rows, [&mean, &var], compute)?;
         Ok(y.into_buffer())
     }
 

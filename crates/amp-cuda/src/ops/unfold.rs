@@ -7,7 +7,7 @@ use crate::args::{ConvArgs, CopyArgs, MatmulArgs};
 use crate::convolve::{ALIGNMENT, lies};
 use crate::device::{Gpu, Memory};
 use crate::module::Family;
-use crate::operand::{Compute, Operand, tag};
+use crate::operand::{Compute, Operand, size, tag};
 use amp_core::Result;
 use amp_core::backend::DType;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -151,8 +151,7 @@ impl Gpu {
 
     /// Writes some images from `[C, samples, height, width]`, with a bias where there is one.
     fn turn_back(&self, args: &ConvArgs, sums: &Memory, first: i64, samples: i64) -> Result<()> {
-        let size = if args.out == tag(DType::F32) { DType::F32.size() } else { 2 };
-        let y = args.y + (first * args.channels * args.height * args.width) as u64 * size as u64;
+        let y = args.y + (first * args.channels * args.height * args.width) as u64 * size(args.out);
         if args.bias.data != 0 || !y.is_multiple_of(ALIGNMENT) {
             let (kh, kw, oh, ow) = (1, 1, args.height, args.width);
             return self.fold_columns(&ConvArgs { kh, kw, oh, ow, padding: [0, 0], ..*args }, sums, first, samples);
