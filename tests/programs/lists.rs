@@ -429,3 +429,18 @@ fn references_are_widened_where_they_are_written_in_a_list() -> Result<()> {
     assert!(((4.0 + 6.0) * 2.0 + 6.0 + given - sum).abs() < 0.01, "{sum} {given}");
     Ok(())
 }
+
+#[autocast(f16)]
+fn borrowed_by_another_name(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let all = vec![x.matmul(x)?, x.matmul(x)?];
+    let slice: &[T] = &all;
+    added(slice)
+}
+
+#[test]
+fn slices_of_what_is_f32_by_another_name_hold_f32() -> Result<()> {
+    let x = random([4, 4])?;
+    let h: T = x.to::<F16>()?.matmul(&x.to::<F16>()?)?.to()?;
+    assert_eq!(bits(&borrowed_by_another_name(&x)?), bits(&(&h * 2.0)?));
+    Ok(())
+}

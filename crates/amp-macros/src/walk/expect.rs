@@ -35,6 +35,7 @@ impl Expect {
             Type::Reference(_) => Self::Nothing,
             Type::Tuple(tuple) => Self::Tuple(tuple.elems.iter().map(|ty| Self::of_type(ty, param)).collect()),
             Type::Array(array) => Self::of_type(&array.elem, param),
+            Type::Slice(slice) => Self::of_type(&slice.elem, param),
             Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
                 (Some(inner), _) => Self::of_type(inner, param),
                 // What a map holds.
