@@ -4,6 +4,7 @@
 
 mod accumulators;
 mod budget;
+mod called;
 mod changed;
 mod closures;
 mod collected;
@@ -35,6 +36,7 @@ mod signatures;
 mod states;
 mod sticky;
 mod switched;
+mod tupled;
 mod typed;
 mod values;
 mod written;

@@ -1,6 +1,6 @@
 //! Options and results of pairs that branches end in: they join element by element.
 
-use super::{T, random};
+use super::{T, bits, random};
 use amp::nn::*;
 use amp::prelude::*;
 
@@ -173,5 +173,27 @@ fn what_stands_in_joins() -> Result<()> {
         assert_eq!(&ours[i].to_vec()?, expected, "value {i}");
     }
     assert_eq!(instead(&fc, &x, None)?[5].to_vec()?, layer);
+    Ok(())
+}
+
+#[autocast(f16)]
+fn chosen_by_name(x: &Tensor<F32>, w: &Tensor<F32>, there: bool) -> Result<Tensor<F32>> {
+    let h = there.then(|| x.matmul(w)).transpose()?;
+    h.map(|h| h.relu()).transpose()?.map_or_else(|| x.exp(), Ok)
+}
+
+#[autocast(f16)]
+fn kept_by_name(x: &Tensor<F32>, w: &Tensor<F32>, other: Option<Tensor<F32>>) -> Result<Option<Tensor<F32>>> {
+    let h = x.matmul(w)?;
+    Ok(other.map_or(Some(h), Some))
+}
+
+#[test]
+fn what_is_there_is_widened_beside_what_stands_in_for_it() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let h = x.to::<F16>()?.matmul(&w.to::<F16>()?)?.to::<F32>()?;
+    assert_eq!(bits(&chosen_by_name(&x, &w, true)?), bits(&h.relu()?));
+    assert_eq!(bits(&chosen_by_name(&x, &w, false)?), bits(&x.exp()?));
+    assert_eq!(kept_by_name(&x, &w, None)?.map(|h| bits(&h)), Some(bits(&h)));
     Ok(())
 }

@@ -143,8 +143,8 @@ use proc_macro::TokenStream;
 ///   `eps.unwrap_or(1e-8)`, `for mask in [0.0, -1e9]`; constants of one's own in branches and tuples are, too.
 /// - A constant of one's own that is no number is taken for one beside what the region does not know: `queue.add(PAD)` needs
 ///   `skip(add)`, `self.spent + BUDGET` a variable of that type, `let spent: Duration = self.spent`.
-/// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert(..)`:
-///   `insert` widens what goes into it. So does a list behind a guard (`list.borrow_mut().extend(..)`): `push` widens.
+/// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert_with(..)`:
+///   `insert` and `or_insert` widen what goes into it. So does a list behind a guard (`list.borrow_mut().extend(..)`): `push` widens.
 /// - Results of two methods of one's own that are generic over the precision (`a.swish()? + b.swish()?`) meet where they are
 ///   borrowed: `&a.swish()? + &b.swish()?`.
 /// - What a closure gives by `return` is not joined with what it gives at its end, unless its type is written out

@@ -34,6 +34,10 @@ pub(crate) struct Var {
     pub(crate) tuple: Option<Expect>,
     /// It begins with a tuple that is written out: it can be taken apart.
     pub(crate) apart: bool,
+    /// It begins with a vector that is written out.
+    pub(crate) vector: bool,
+    /// What the calls of the closure that it is are given, and whether some of them differ from others in precision.
+    pub(crate) arguments: Vec<(Value, bool)>,
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
     pub(crate) empty: bool,
     /// In how many places it is assigned to, and in how many of them something is put into what it holds.
@@ -130,6 +134,8 @@ impl Scopes {
             otherwise: None,
             tuple: None,
             apart: false,
+            vector: false,
+            arguments: Vec::new(),
             empty: false,
             given_in: 0,
             filled_in: 0,
@@ -188,7 +194,7 @@ impl Scopes {
         self.vars.iter().map(Var::choose).collect()
     }
 
-    /// The variables that hold tuples of which some elements have to be F32, and which.
+    /// The variables that hold tuples, or closures, of which some elements, or parameters, have to be F32, and which.
     pub(crate) fn choose_elements(&self) -> Vec<(usize, Vec<bool>)> {
         let chosen = self.vars.iter().map(Var::choose_elements).enumerate();
         chosen.filter(|(_, elements)| elements.contains(&true)).collect()
@@ -196,7 +202,23 @@ impl Scopes {
 }
 
 impl Var {
+    /// Notes what the closure that it is is called with.
+    pub(crate) fn called_with(&mut self, values: &[Value]) {
+        for (i, value) in values.iter().enumerate() {
+            match self.arguments.get_mut(i) {
+                Some((before, differ)) => {
+                    *differ |= before.may_differ_from(value) || before.prec != value.prec && before.joins_at_f32(value);
+                    *before = before.join(value);
+                }
+                None => self.arguments.push((value.clone(), false)),
+            }
+        }
+    }
+
     fn choose_elements(&self) -> Vec<bool> {
+        if !self.arguments.is_empty() {
+            return self.arguments.iter().map(|(_, differ)| *differ).collect();
+        }
         let Some(assigned) = self.assigned.as_ref().filter(|_| !self.declared) else { return Vec::new() };
         let parts = self.value.parts.iter().zip(&assigned.parts);
         parts.map(|(held, given)| held.joins_at_f32(given)).collect()
@@ -223,7 +245,7 @@ impl Var {
             return Some(if once { Prec::Unknown } else { Prec::F32 });
         }
         // Its elements are chosen one by one.
-        if self.apart && self.value.is_tuple() {
+        if (self.apart || self.holds_tuples()) && self.value.is_tuple() {
             return None;
         }
         let all = [&self.value.prec, &assigned.prec];
@@ -238,6 +260,11 @@ impl Var {
             Prec::Unknown if all.iter().all(|prec| **prec == Prec::Unknown) => Some(Prec::F32),
             _ => None,
         }
+    }
+
+    /// Whether what it holds, if these are tuples, lies in a container that is written out or was made empty.
+    pub(crate) fn holds_tuples(&self) -> bool {
+        self.vector || self.open
     }
 
     /// Whether it neither is nor holds an exclusive reference.

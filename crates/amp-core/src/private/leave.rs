@@ -46,7 +46,7 @@ pub trait LeavesWidened {
     fn hand(self, value: Self::Value, slot: &mut Option<()>) -> Self::Given;
 }
 
-impl<V: Recast<To<F32>, Output = E>, E> LeavesWidened for Probe<V, E> {
+impl<V: Recast<To<F32>, Output = E>, E> LeavesWidened for &Probe<V, E> {
     type Value = V;
     type Given = E;
     fn leave(self, value: V) -> E {
@@ -85,7 +85,8 @@ pub trait LeavesAsIs {
     fn hand(self, value: Self::Value, slot: &mut Option<()>) -> Self::Value;
 }
 
-impl<V, E> LeavesAsIs for &Probe<V, E> {
+// What is an answer of a temporary by an exclusive reference is looked for last.
+impl<V, E> LeavesAsIs for &mut Probe<V, E> {
     type Value = V;
     fn leave(self, value: V) -> V {
         value

@@ -22,6 +22,7 @@ mod join;
 mod leave;
 mod lend;
 mod literal;
+mod pairs;
 mod probe;
 mod receiver;
 mod summand;
@@ -75,6 +76,7 @@ pub mod kinds {
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};
     pub use super::lend::{HandsHeld as _, HandsOptional as _, HandsReferences as _};
     pub use super::literal::HoldsAtRuntime as _;
+    pub use super::pairs::LeavesPairs as _;
     pub use super::probe::{
         AsIsOwned as _, GateShut as _, Known as _, OwnedTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _,
         TokenRuntime as _, TokenTyped as _,

@@ -27,6 +27,19 @@ pub(crate) fn cast(lent: &Expr, target: &TokenStream) -> Expr {
     Expr::Verbatim(called(&quote_spanned!(whole.0=> __amp::cast), quote!(#lent, #target), whole.1))
 }
 
+/// A reference to it.
+pub(crate) fn lent_cast(lent: &Expr, target: &TokenStream) -> Expr {
+    let cast = cast(lent, target);
+    Expr::Verbatim(quote_spanned!(ends(lent).0=> &#cast))
+}
+
+/// A function, of another value made of the one it is given.
+pub(crate) fn applied(function: &Expr, made: impl FnOnce(Expr) -> Expr) -> Expr {
+    let value = local("a", 0, ends(function).0);
+    let made = made(Expr::Verbatim(value.to_token_stream()));
+    Expr::Verbatim(quote_spanned!(value.span()=> |#value| #function(#made)))
+}
+
 /// A tensor that was made without a type, in F32.
 pub(crate) fn of_f32(expr: Expr) -> Expr {
     let whole = ends(&expr);
@@ -219,6 +232,17 @@ pub(crate) fn rewrapped(expr: &Expr, places: &[bool], elem: impl Fn(&Expr) -> Ex
         if *here { elem(&name) } else { name }
     });
     taken_apart(expr, &quote!((#(#names,)*)), &elems.collect::<Vec<_>>())
+}
+
+/// A vector of such tuples, one by one.
+pub(crate) fn rewrapped_each(list: &Expr, places: &[bool], elem: impl Fn(&Expr) -> Expr) -> Expr {
+    let whole = ends(list);
+    let site = Span::mixed_site().located_at(whole.0);
+    let tuple = local("m", 0, whole.0);
+    let made = rewrapped(&Expr::Verbatim(tuple.to_token_stream()), places, elem);
+    let tuples = quote_spanned!(site=> ::core::iter::IntoIterator::into_iter(#list));
+    let made = quote_spanned!(site=> ::core::iter::Iterator::map(#tuples, |#tuple| #made));
+    enclosed(quote_spanned!(site=> ::core::iter::Iterator::collect::<::std::vec::Vec<_>>(#made)), whole)
 }
 
 fn joined_by(expr: Expr, joins: impl FnOnce(&Ident) -> TokenStream) -> Expr {

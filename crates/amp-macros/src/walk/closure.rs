@@ -1,14 +1,17 @@
 //! Closures.
 
+use super::tail::may_differ;
 use super::{Expect, Walker};
+use crate::emit;
 use crate::flow::Slot;
 use crate::given::given;
 use crate::hoist::Step;
-use crate::lattice::Value;
+use crate::lattice::{Prec, Value};
 use crate::place::Place;
 use crate::scope::Hold;
+use crate::shape::Shape;
 use std::rc::Rc;
-use syn::{ExprClosure, ReturnType};
+use syn::{Expr, ExprClosure, ReturnType};
 
 /// What is known about who a closure is given to.
 #[derive(Clone, Default)]
@@ -31,6 +34,34 @@ impl Walker<'_> {
         // The variable stands for what calls of the closure give.
         let Value { flow, pinned, .. } = self.closure_over(closure, &params, Given { kept: given, ..Given::default() });
         Value { flow, pinned, ..Value::other() }
+    }
+
+    /// Walks what a closure that a variable holds is called with: each of its parameters has one type in all of its calls.
+    pub(super) fn given_to_closure<'e>(&mut self, var: usize, args: impl Iterator<Item = &'e mut Expr>) -> Vec<Value> {
+        let chosen = match self.chosen_elements(var) {
+            Some(Expect::Tuple(parameters)) => parameters,
+            _ => Vec::new(),
+        };
+        let walked = args.enumerate().map(|(i, arg)| match chosen.get(i) {
+            Some(Expect::Prec(_)) => self.widened_argument(arg),
+            _ => self.argument(arg),
+        });
+        let values: Vec<Value> = walked.collect();
+        self.scopes.vars[var].called_with(&values);
+        values
+    }
+
+    /// Walks an argument and widens it; its value is what it was.
+    fn widened_argument(&mut self, arg: &mut Expr) -> Value {
+        let value = self.expr(arg);
+        let target = self.target(&Prec::F32);
+        match value.shape {
+            _ if !may_differ(&value) || self.cx.host => {}
+            Shape::Pointer => self.rewrite(arg, |lent| emit::lent_cast(&lent, &target)),
+            Shape::Unknown => self.expected(arg, &mut value.clone()),
+            _ => self.rewrite(arg, |arg| self.widened(arg, &value)),
+        }
+        value
     }
 
     /// Walks a closure that is given to somebody who may keep it, and whose result goes to a place of this kind, if it

@@ -237,6 +237,8 @@ impl Walker<'_> {
                 || (self.scopes.vars[var].declared && self.scopes.vars[var].value.is_surely(&Prec::F32));
             if widened && !value.is_surely(&Prec::F32) && !value.inferred && value.prec != Prec::Other {
                 self.rewrite(expr, |inner| self.widened(inner, &value));
+            } else if value.is_tuple() && self.scopes.vars[var].holds_tuples() {
+                self.expected(expr, &mut value);
             } else if self.is_unnamed(var) && may_differ(&value) && !self.cx.host {
                 self.rewrite(expr, |inner| emit::variable_slot(place, inner));
             }

@@ -2,6 +2,8 @@
 
 use super::Walker;
 use super::methods::handing;
+use super::tail::may_differ;
+use crate::emit;
 use crate::lattice::{Prec, Value};
 use syn::Expr;
 
@@ -15,6 +17,17 @@ impl Walker<'_> {
         if !agrees && (owned || instead.is_surely(&Prec::F32)) {
             self.widen_held(receiver, held);
         }
+    }
+
+    /// `Ok`, named as the function that makes one of what two arguments make: it makes that of what there is. Tells whether it is.
+    pub(super) fn chooses_by_name(&mut self, choice: Option<usize>, item: &Value, function: &mut Expr) -> bool {
+        let wraps = matches!(&*function, Expr::Path(path) if path.path.is_ident("Ok") || path.path.is_ident("Some"));
+        let Some(var) = choice.filter(|_| wraps) else { return false };
+        self.assign_var(var, item);
+        if self.chosen(var) == Some(Prec::F32) && may_differ(item) && !self.cx.host {
+            self.rewrite(function, |wrap| emit::applied(&wrap, |value| self.widened(value, item)));
+        }
+        true
     }
 
     /// What stands in for a reference into what a variable holds (`skip.as_ref().unwrap_or(x)`) says what that holds: what is

@@ -106,6 +106,14 @@ pub(super) fn changes(name: &str) -> bool {
     matches!(name, "iter_mut" | "as_mut")
 }
 
+/// What a method is called on, or the map whose entry this is: `map.entry(key).or_insert(value)` puts the value into the map.
+pub(super) fn container(receiver: &Expr) -> &Expr {
+    match receiver {
+        Expr::MethodCall(call) if call.method == "entry" || call.method == "and_modify" => container(&call.receiver),
+        receiver => receiver,
+    }
+}
+
 /// Whether a method of a container leaves it as it is.
 pub(super) fn reads(name: &str) -> bool {
     let takes = matches!(name, "pop" | "pop_front" | "pop_back" | "remove" | "swap_remove") || changes(name);
@@ -123,7 +131,8 @@ pub(super) const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
 /// Methods of options and results that give one of what two arguments make.
 pub(super) const CHOOSING: &[&str] = &["map_or", "map_or_else"];
 /// Methods that put an element into a container.
-pub(super) const FILLING: &[&str] = &["push", "push_back", "push_front", "insert", "replace", "get_or_insert"];
+pub(super) const FILLING: &[&str] =
+    &["push", "push_back", "push_front", "insert", "replace", "get_or_insert", "or_insert"];
 /// Methods that put a value into an option.
 pub(super) const PUTTING: &[&str] = &["replace", "insert", "get_or_insert", "get_or_insert_with"];
 /// Methods that put the elements of another container into one.

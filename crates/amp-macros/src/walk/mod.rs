@@ -11,6 +11,7 @@ mod cast;
 mod closure;
 mod configured;
 pub(crate) mod consumed;
+mod contained;
 mod control;
 mod destructure;
 mod direct;
@@ -38,6 +39,7 @@ mod shared;
 mod statement;
 mod sums;
 mod tail;
+mod tupled;
 mod tuples;
 mod unlisted;
 

@@ -121,8 +121,12 @@ impl Walker<'_> {
     }
 
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
-        let values: Vec<Value> = call.args.iter_mut().map(|arg| self.argument(arg)).collect();
-        let closure = self.variable(&call.func).map(Slot::of);
+        let closure = self.variable(&call.func);
+        let values = match closure.filter(|&var| !self.scopes.vars[var].declared) {
+            Some(var) => self.given_to_closure(var, call.args.iter_mut()),
+            None => call.args.iter_mut().map(|arg| self.argument(arg)).collect(),
+        };
+        let closure = closure.map(Slot::of);
         let flow = closure.as_ref().map(|closure| self.flows.read(closure)).unwrap_or_default();
         if name == "replace"
             && let [_, given] = values.as_slice()

@@ -4,6 +4,7 @@ use super::configured::{is_conditional, under};
 use super::expect::{lent, names_container};
 use super::methods::collects;
 use super::pattern::{find_ident, has_struct};
+use super::tupled::is_vector;
 use super::{Expect, Walker};
 use crate::lattice::{Prec, Value};
 use crate::named;
@@ -90,6 +91,7 @@ impl Walker<'_> {
         let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
         let apart = named.is_none() && matches!(&*init.expr, Expr::Tuple(_));
+        let vector = is_vector(&init.expr);
         let constants = self.constants_of(&pat, &init.expr);
         let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
         let mut value = self.initial(init, (&pat, named.as_ref()), &expect.of_variable());
@@ -126,6 +128,7 @@ impl Walker<'_> {
         if let Pat::Ident(_) = pat {
             self.scopes.vars[first].growth = growth;
             self.scopes.vars[first].apart = apart;
+            self.scopes.vars[first].vector = vector;
             self.begin_grown(first, &mut init.expr, &value);
         }
         self.widen_declared(first, pat, &value, &mut init.expr)
@@ -197,11 +200,12 @@ impl Walker<'_> {
 
     /// Makes those elements of the tuple that a variable begins with F32 that have to be.
     fn widen_tuple(&mut self, var: usize, init: &mut Expr) {
-        let Some((_, elements)) = self.settled.elements.iter().find(|(number, _)| *number == var) else { return };
-        let expect = elements.iter().map(|wide| if *wide { Expect::Prec(Prec::F32) } else { Expect::Nothing });
-        let expect = Expect::Tuple(expect.collect());
+        let Some(expect) = self.chosen_elements(var) else { return };
         let mut value = self.scopes.vars[var].value.clone();
-        self.widen_elements(init, &mut value, &expect);
+        match self.scopes.vars[var].vector {
+            true => self.widen_listed(init, &mut value, &expect),
+            false => self.widen_elements(init, &mut value, &expect),
+        }
         self.scopes.vars[var].value = value;
     }
 

@@ -3,12 +3,13 @@
 use super::closure::Given;
 use super::methods::{
     ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before,
-    calls_function, changes, collects, folds_f32, handing, hands_elements, is_list, is_once, iterates, makes_value,
-    parameters, reads,
+    calls_function, changes, collects, container, folds_f32, handing, hands_elements, is_list, is_once, iterates,
+    makes_value, parameters, reads,
 };
 use super::operation::is_tensor;
 use super::protocol::trains;
 use super::tail::may_differ;
+use super::tupled::call_functions;
 use super::{Expect, Growth, Walker};
 use crate::emit;
 use crate::flow::Slot;
@@ -44,6 +45,8 @@ struct Unlisted<'m> {
     makes: bool,
     /// The last argument is what a function gives.
     asks: bool,
+    /// Which elements of the last argument, a tuple, are.
+    asked: Vec<bool>,
     /// Whether the elements of another container go into the receiver.
     extends: bool,
     /// What a container that is extended is known to hold.
@@ -99,7 +102,7 @@ impl Walker<'_> {
         for arg in &mut call.args {
             match arg {
                 Expr::Closure(closure) => self.calls(&mut walked, closure),
-                arg => self.takes(&mut walked, &call.receiver, arg),
+                arg => self.takes(&mut walked, container(&call.receiver), arg),
             }
         }
         self.keeps(&mut walked, &mut call.receiver);
@@ -133,9 +136,13 @@ impl Walker<'_> {
             self.widen_summands(&mut call.receiver, &mut value, collected.as_ref());
         }
         let fills = FILLING.contains(&name);
+        let filled = self.variable(container(&call.receiver)).filter(|_| fills);
+        if let (Some(var), Expr::MethodCall(_)) = (filled, &*call.receiver) {
+            value = self.known(var);
+        }
         // One's own may take several.
         let extends = EXTENDING.contains(&name) && call.args.len() == 1;
-        let wanted = self.variable(&call.receiver).is_some_and(|var| self.is_wanted(var));
+        let wanted = filled.is_some_and(|var| self.is_wanted(var));
         let holds = Some(Expect::of_value(&value)).filter(Expect::wants_f32);
         Unlisted {
             name,
@@ -149,6 +156,7 @@ impl Walker<'_> {
             growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
             makes: call.args.last().is_some_and(makes_value),
             asks: call.args.last().is_some_and(calls_function),
+            asked: call.args.last().map(call_functions).unwrap_or_default(),
             takes: fills && (wanted || value.is_surely(&Prec::F32)),
             extends,
             extended: match name {
@@ -177,6 +185,7 @@ impl Walker<'_> {
         let place = match &call.collected {
             Some(expect) if call.maps() => expect.clone(),
             _ if folds_f32(call.name, &call.args) => Expect::Prec(Prec::F32),
+            _ if let Some(elements) = call.folded.and_then(|var| self.chosen_elements(var)) => elements,
             _ if call.empty.or(call.choice).is_some_and(|var| joins(self, var)) => Expect::Prec(Prec::F32),
             _ if call.maps() || ITERATING.contains(&call.name) => Expect::Nothing,
             // Who calls it says what it returns.
@@ -202,12 +211,19 @@ impl Walker<'_> {
         if let Some(list) = self.listed(arg) {
             return call.args.push(list);
         }
+        if self.chooses_by_name(call.choice, &call.item, arg) {
+            return call.args.push(call.item.clone());
+        }
         self.consumed = call.extends;
         let mut given = self.expr(arg);
         match call.takes {
             _ if call.empty.or(call.choice).is_some_and(|var| self.fill(var, arg, &given)) => {}
             false if call.name == "push" && call.growth.is_none() && self.fill_grown(receiver, arg, &mut given) => {}
             true if given.is_open() => self.expected(arg, &mut given),
+            false if call.fills() && given.is_tuple() => {
+                self.widen_tuple_for(receiver, arg, &mut given);
+                self.expected(arg, &mut given);
+            }
             true => self.widen_owned(arg, &mut given),
             _ if call.extends
                 && call.name == "extend"
@@ -225,8 +241,9 @@ impl Walker<'_> {
 
     /// Notes what the receiver holds from here on.
     fn keeps(&mut self, call: &mut Unlisted, receiver: &mut Expr) {
-        if !reads(call.name) && self.variable(receiver).is_none_or(|var| !self.scopes.vars[var].fixed) {
-            self.changed(receiver);
+        let place = container(receiver);
+        if !reads(call.name) && self.variable(place).is_none_or(|var| !self.scopes.vars[var].fixed) {
+            self.changed(place);
         }
         if let Some(var) = call.empty {
             if let Some(given) = &call.closure {
@@ -235,26 +252,29 @@ impl Walker<'_> {
             // What a method puts somewhere never had another type than it has.
             self.scopes.vars[var].early = false;
         }
-        if call.extends && call.args.iter().all(|given| given.is_surely(&Prec::F32)) && self.is_open(receiver) {
-            self.want(receiver);
+        if call.extends && call.args.iter().all(|given| given.is_surely(&Prec::F32)) && self.is_open(place) {
+            self.want(place);
         }
         if (call.fills() || call.extends)
             && let Some(given) = call.args.last()
         {
+            if given.is_tuple() {
+                self.mixed_tuple(place, (&call.value, given), &call.asked);
+            }
             // A list of references is none of tensors that could be widened; one that grows by what is made of it is asked.
             if call.makes && call.growth.is_none() || given.prec == Prec::F32 {
-                self.mixed(receiver, &call.value, given, call.asks);
+                self.mixed(place, &call.value, given, call.asks);
             }
-            self.put(receiver, given);
+            self.put(place, given);
         }
         if call.fills()
             && let Some(given) = call.args.last()
         {
-            self.filled(receiver, &call.value, given, call.args.len());
-            self.grows(receiver, call.growth.take());
+            self.filled(place, &call.value, given, call.args.len());
+            self.grows(place, call.growth.take());
         }
         if let ("clone_from", [given]) = (call.name, call.args.as_slice()) {
-            self.put(receiver, given);
+            self.put(place, given);
         }
         let instead = match call.name {
             "unwrap_or" | "or" => call.args.first(),
@@ -317,20 +337,6 @@ impl Walker<'_> {
         }
     }
 
-    /// Widens what a container is extended with: one that is known to hold F32, or whose type says so. Tells whether it did.
-    fn extend(&self, place: &Expr, holds: Option<&Expect>, list: &mut Expr, value: &mut Value) -> bool {
-        let asks = holds.is_none() && emit::is_pure_place(place) && !self.is_open(place);
-        match holds {
-            _ if !may_differ(value) || self.cx.host => return false,
-            Some(Expect::Prec(Prec::F32)) => self.widen_held(list, value),
-            // The type of an array says nothing of that of a list.
-            None if asks && is_list(list) => self.rewrite(list, |inner| emit::slot(place, emit::vector(inner))),
-            None if asks => self.rewrite(list, |inner| emit::slot(place, inner)),
-            _ => return false,
-        }
-        true
-    }
-
     /// What a fold begins with is what a variable that its closure assigns to does.
     fn begin_fold(&mut self, var: usize, init: &mut Expr, value: &mut Value) {
         let open = value.prec == Prec::Opaque && !value.is_unsettled();
@@ -350,6 +356,9 @@ impl Walker<'_> {
             value.sure |= value.prec == Prec::F32 && !self.cx.host;
             return;
         }
+        if let Some(elements) = self.chosen_elements(var) {
+            self.widen_elements(init, value, &elements);
+        }
         if !value.sure {
             self.expected(init, value);
         }
@@ -362,36 +371,6 @@ impl Walker<'_> {
             self.rewrite(expr, |inner| self.widened(inner, &held));
             (value.prec, value.sure) = (Prec::F32, true);
         }
-    }
-
-    /// Whether a variable is a container that was made empty and holds F32 where it leaves.
-    fn is_wanted(&self, var: usize) -> bool {
-        self.scopes.vars[var].open && self.chosen(var) == Some(Prec::F32)
-    }
-
-    /// What is F32, or may be, and is put into a variable's container is assigned to it, as what it may have to be widened for.
-    pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value, of_function: bool) {
-        let may_be_f32 = given.prec == Prec::F32 || given.is_open() || of_function && given.prec == Prec::Unknown;
-        let joins = container.prec.is_tensor() && may_be_f32 && given.parts.is_empty();
-        if let Some(var) = self.variable(place).filter(|_| joins) {
-            self.assign_var(var, given);
-        }
-    }
-
-    /// What is put into a container that was made empty says what the container holds.
-    fn filled(&mut self, place: &Expr, container: &Value, given: &Value, args: usize) {
-        let Some(var) = self.variable(place).filter(|_| container.inferred && container.prec == Prec::Opaque) else {
-            return;
-        };
-        let held = match &given.prec {
-            Prec::F32 if given.is_surely(&Prec::F32) && given.shape.gives() && args == 1 => Value::sure(Prec::F32),
-            Prec::F32 if self.is_wanted(var) || given.is_pinned() => Value::new(Prec::F32),
-            Prec::Half(_) | Prec::Unknown if given.parts.is_empty() && given.shape != Shape::Pointer => {
-                Value::new(Prec::Unknown)
-            }
-            _ => return,
-        };
-        self.scopes.vars[var].value = held;
     }
 }
 

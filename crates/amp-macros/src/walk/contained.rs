@@ -1,0 +1,57 @@
+//! What containers hold, by what is put into them.
+
+use super::methods::is_list;
+use super::tail::may_differ;
+use super::tupled::held_of;
+use super::{Expect, Walker};
+use crate::emit;
+use crate::lattice::{Prec, Value};
+use crate::shape::Shape;
+use syn::Expr;
+
+impl Walker<'_> {
+    /// Widens what a container is extended with: one that is known to hold F32, or whose type says so. Tells whether it did.
+    pub(super) fn extend(&self, place: &Expr, holds: Option<&Expect>, list: &mut Expr, value: &mut Value) -> bool {
+        let asks = holds.is_none() && emit::is_pure_place(place) && !self.is_open(place);
+        match holds {
+            _ if !may_differ(value) || self.cx.host => return false,
+            Some(Expect::Prec(Prec::F32)) => self.widen_held(list, value),
+            // The type of an array says nothing of that of a list.
+            None if asks && is_list(list) => self.rewrite(list, |inner| emit::slot(place, emit::vector(inner))),
+            None if asks => self.rewrite(list, |inner| emit::slot(place, inner)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether a variable is a container that was made empty and holds F32 where it leaves.
+    pub(super) fn is_wanted(&self, var: usize) -> bool {
+        self.scopes.vars[var].open && self.chosen(var) == Some(Prec::F32)
+    }
+
+    /// What is F32, or may be, and is put into a variable's container is assigned to it, as what it may have to be widened for.
+    pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value, of_function: bool) {
+        let may_be_f32 = given.prec == Prec::F32 || given.is_open() || of_function && given.prec == Prec::Unknown;
+        let joins = container.prec.is_tensor() && may_be_f32 && given.parts.is_empty();
+        if let Some(var) = self.variable(place).filter(|_| joins) {
+            self.assign_var(var, given);
+        }
+    }
+
+    /// What is put into a container that was made empty says what the container holds.
+    pub(super) fn filled(&mut self, place: &Expr, container: &Value, given: &Value, args: usize) {
+        let Some(var) = self.variable(place).filter(|_| container.inferred && container.prec == Prec::Opaque) else {
+            return;
+        };
+        let held = match &given.prec {
+            _ if given.is_tuple() => held_of(given),
+            Prec::F32 if given.is_surely(&Prec::F32) && given.shape.gives() && args == 1 => Value::sure(Prec::F32),
+            Prec::F32 if self.is_wanted(var) || given.is_pinned() => Value::new(Prec::F32),
+            Prec::Half(_) | Prec::Unknown if given.parts.is_empty() && given.shape != Shape::Pointer => {
+                Value::new(Prec::Unknown)
+            }
+            _ => return,
+        };
+        self.scopes.vars[var].value = held;
+    }
+}
