@@ -83,3 +83,31 @@ fn elements_are_widened() -> Result<()> {
     agree::<BF16>()?;
     agree::<F32>()
 }
+
+#[autocast(f16)]
+fn made_one_by_one(x: &Tensor<F32>, count: usize) -> Result<Vec<Tensor<F32>>> {
+    let mut left = count;
+    std::iter::from_fn(|| {
+        left = left.checked_sub(1)?;
+        Some(x.matmul(x))
+    })
+    .take(3)
+    .collect()
+}
+
+#[autocast(f16)]
+fn made_again(x: &Tensor<F32>) -> Vec<Tensor<F32>> {
+    std::iter::repeat_with(|| x.matmul(x).expect("square")).take(2).collect()
+}
+
+#[test]
+fn iterators_of_what_closures_make_are_collected_in_f32() -> Result<()> {
+    let x = random([4, 4])?;
+    let h = x.to::<F16>()?.matmul(&x.to::<F16>()?)?.to::<F32>()?;
+    let all = [made_one_by_one(&x, 5)?, made_one_by_one(&x, 2)?, made_again(&x)];
+    assert_eq!(all.each_ref().map(Vec::len), [3, 2, 2]);
+    for y in all.iter().flatten() {
+        assert_eq!(bits(y), bits(&h));
+    }
+    Ok(())
+}

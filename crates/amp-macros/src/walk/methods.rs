@@ -232,16 +232,18 @@ pub(super) fn collects(expr: &Expr) -> bool {
 
 /// Whether a method makes of what is written before it something that holds the same elements.
 pub(super) fn hands_elements(name: &str, receiver: &Expr) -> bool {
-    is_list(receiver) && (name == "into_iter" || CONVERTING.contains(&name)) || is_once(receiver) && name == "collect"
+    let adapts = name == "collect" || handing(name).is_some_and(|method| method.adapts);
+    is_list(receiver) && (name == "into_iter" || CONVERTING.contains(&name)) || is_made_here(receiver) && adapts
 }
 
-/// `iter::once(..)`
-pub(super) fn is_once(expr: &Expr) -> bool {
-    matches!(expr, Expr::Call(call) if call.args.len() == 1 && names_once(&call.func))
+/// An iterator of what is made where it is written: `iter::once(..)`, `iter::from_fn(|| ..)`.
+pub(super) fn is_made_here(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(call) if call.args.len() == 1 && names_maker(&call.func))
 }
 
-fn names_once(func: &Expr) -> bool {
-    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "once"))
+fn names_maker(func: &Expr) -> bool {
+    let made = |name: &syn::Ident| ["once", "from_fn", "repeat_with"].iter().any(|known| name == known);
+    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| made(&last.ident)))
 }
 
 /// `[..]` and `vec![..]`.

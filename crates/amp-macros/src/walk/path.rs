@@ -86,7 +86,8 @@ impl Walker<'_> {
             }
             // What a list or an iterator is made with gives its elements.
             "from_fn" | "repeat_with" if one && let Expr::Closure(closure) = &mut call.args[0] => {
-                Some(self.closure_into(closure, Expect::Open).shaped(Shape::Unknown))
+                let place = self.collected.take().unwrap_or(Expect::Open);
+                Some(self.closure_into(closure, place).shaped(Shape::Unknown))
             }
             "Err" => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));

@@ -3,7 +3,7 @@
 use super::closure::Given;
 use super::methods::{
     ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before,
-    calls_function, changes, collects, container, folds_f32, handing, hands_elements, is_list, is_once, iterates,
+    calls_function, changes, collects, container, folds_f32, handing, hands_elements, is_list, is_made_here, iterates,
     makes_value, parameters, reads,
 };
 use super::operation::is_tensor;
@@ -206,7 +206,8 @@ impl Walker<'_> {
 
     /// Walks an argument that is no closure.
     fn takes(&mut self, call: &mut Unlisted, receiver: &Expr, arg: &mut Expr) {
-        let collects = call.extended.is_some() && (is_list(arg) || is_once(arg) || matches!(arg, Expr::MethodCall(_)));
+        let collects =
+            call.extended.is_some() && (is_list(arg) || is_made_here(arg) || matches!(arg, Expr::MethodCall(_)));
         self.collected = call.extended.clone().filter(|_| collects);
         if let Some(list) = self.listed(arg) {
             return call.args.push(list);
