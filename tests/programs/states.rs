@@ -223,3 +223,28 @@ fn cloned_pairs_join_with_pairs_that_are_made() -> Result<()> {
     assert_eq!(last_or_made(&[(y, x.clone())], &x, 1)?.to_vec()?, given.to_vec()?);
     Ok(())
 }
+
+/// A state whose precision is written is given what has it.
+#[autocast(f16)]
+fn carried_in_f16(cell: &LstmCell, norm: &LayerNorm, xs: &[Tensor<F32>]) -> Result<Tensor<F32>> {
+    let mut state: Option<LstmState<F16>> = None;
+    for (i, x) in xs.iter().enumerate() {
+        let x = if i == 1 { norm.forward(x)? } else { x.clone() };
+        let next = match &state {
+            Some(state) => cell.forward_from(&x, state)?,
+            None => cell.forward(&x)?,
+        };
+        state = Some(next);
+    }
+    state.map_or_else(|| Ok(xs[0].clone()), |state| Ok(state.h))
+}
+
+#[test]
+fn options_of_states_have_the_precision_that_is_written() -> Result<()> {
+    let (cell, norm) = (LstmCell::new(4, 4, &Device::cpu())?, LayerNorm::new([4], &Device::cpu())?);
+    let x = Tensor::<F32>::randn([2, 4], &Device::cpu())?;
+    let first = cell.forward(&x.to::<F16>()?)?;
+    let second = cell.forward_from(&norm.forward(&x)?.to::<F16>()?, &first)?;
+    assert_eq!(carried_in_f16(&cell, &norm, &[x.clone(), x])?.to_vec()?, second.h.to::<F32>()?.to_vec()?);
+    Ok(())
+}

@@ -13,7 +13,10 @@ use crate::scope::{Hold, Var};
 use quote::quote;
 use std::rc::Rc;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, Stmt, Type};
+use syn::{
+    Block, Expr, GenericArgument, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, PathArguments, Stmt,
+    Type,
+};
 
 impl Walker<'_> {
     /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
@@ -98,9 +101,11 @@ impl Walker<'_> {
         let list = named.as_ref().map_or(matches!(pat, Pat::Slice(_)), names_container);
         value.inferred &= !(list && collects(&init.expr));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
-        let is_declared = declared.is_some();
+        let is_declared = declared.is_some() || named.as_ref().is_some_and(is_state);
         let value = match declared {
             Some(declared) => asserted(declared, value),
+            // It may begin as `None`.
+            None if is_declared && value.prec == Prec::Never => Value::opaque(),
             None => value,
         };
         let first = self.scopes.vars.len();
@@ -256,6 +261,20 @@ fn asserted(declared: Value, mut value: Value) -> Value {
     let pinned = if declared.prec == Prec::F32 { value.pinned } else { Pin::No };
     let constants = std::mem::take(&mut value.constants);
     Value { pinned, constants, ..declared.asserted_of(value) }
+}
+
+/// Whether a type is that of a module's state, or of an option of one, which says its precision.
+fn is_state(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    let Some(last) = path.path.segments.last() else { return false };
+    match &last.arguments {
+        PathArguments::AngleBracketed(list) => match list.args.first() {
+            Some(GenericArgument::Type(inner)) if last.ident == "LstmState" => !matches!(inner, Type::Infer(_)),
+            Some(GenericArgument::Type(inner)) => last.ident == "Option" && is_state(inner),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// Whether an expression makes a value of a type that it names and that is no tensor's: `Timer { .. }`, `Timer::new(..)`.
