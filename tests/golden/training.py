@@ -28,7 +28,7 @@ def optimizers():
     """in0: start [N]; in1: gradients [5, N]; out0: the parameter after each step [5, N]."""
     sgd, adam, adamw, rms = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop
     adagrad, adadelta = torch.optim.Adagrad, torch.optim.Adadelta
-    radam, adamax = torch.optim.RAdam, torch.optim.Adamax
+    radam, nadam, adamax = torch.optim.RAdam, torch.optim.NAdam, torch.optim.Adamax
     table = [
         ("sgd/plain", sgd, dict(lr=0.1)),
         ("sgd/momentum", sgd, dict(lr=0.1, momentum=0.9)),
@@ -55,6 +55,9 @@ def optimizers():
         ("radam/plain", radam, dict(lr=0.1)),
         ("radam/rectified", radam, dict(lr=0.1, betas=[0.8, 0.9], eps=1e-3, weight_decay=0.1)),
         ("radam/decoupled", radam, dict(lr=0.1, betas=[0.8, 0.9], weight_decay=0.1, decoupled_weight_decay=True)),
+        ("nadam/plain", nadam, dict(lr=0.01)),
+        ("nadam/decay", nadam, dict(lr=0.1, betas=[0.8, 0.9], eps=1e-3, weight_decay=0.1, momentum_decay=2.0)),
+        ("nadam/decoupled", nadam, dict(lr=0.1, weight_decay=0.1, decoupled_weight_decay=True)),
         ("adamax/plain", adamax, dict(lr=0.1)),
         ("adamax/decay", adamax, dict(lr=0.1, betas=[0.8, 0.7], eps=1e-3, weight_decay=0.1)),
         ("lion/plain", Lion, dict(lr=0.01)),

@@ -1,8 +1,8 @@
 //! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
 
 use amp::optim::{
-    Adadelta, Adagrad, Adam, AdamW, Adamax, CosineLr, LinearWarmup, Lion, OneCycle, RAdam, ReduceOnPlateau, RmsProp,
-    Sgd, StepLr,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, CosineLr, LinearWarmup, Lion, NAdam, OneCycle, RAdam, ReduceOnPlateau,
+    RmsProp, Sgd, StepLr,
 };
 use amp::prelude::*;
 
@@ -20,6 +20,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "optim_adadelta" => (Accumulated, steps(c, |p| adadelta(c, Adadelta::new([p], c.float("lr"))))?),
         "optim_adagrad" => (Accumulated, steps(c, |p| adagrad(c, Adagrad::new([p], c.float("lr"))))?),
         "optim_radam" => (Accumulated, steps(c, |p| radam(c, RAdam::new([p], c.float("lr"))))?),
+        "optim_nadam" => (Accumulated, steps(c, |p| nadam(c, NAdam::new([p], c.float("lr"))))?),
         "optim_adamax" => (Accumulated, steps(c, |p| adamax(c, Adamax::new([p], c.float("lr"))))?),
         "optim_lion" => (Accumulated, steps(c, |p| lion(c, Lion::new([p], c.float("lr"))))?),
         "schedule" => (Accumulated, schedule(c)?),
@@ -73,6 +74,12 @@ fn betas(c: &Case, usual: (f64, f64)) -> (f64, f64) {
 
 fn radam(c: &Case, o: RAdam) -> RAdam {
     let o = o.betas(betas(c, (0.9, 0.999))).eps(c.float_or("eps", 1e-8)).weight_decay(c.float_or("weight_decay", 0.0));
+    o.decoupled_weight_decay(c.flag("decoupled_weight_decay"))
+}
+
+fn nadam(c: &Case, o: NAdam) -> NAdam {
+    let o = o.betas(betas(c, (0.9, 0.999))).eps(c.float_or("eps", 1e-8)).weight_decay(c.float_or("weight_decay", 0.0));
+    let o = o.momentum_decay(c.float_or("momentum_decay", 4e-3));
     o.decoupled_weight_decay(c.flag("decoupled_weight_decay"))
 }
 

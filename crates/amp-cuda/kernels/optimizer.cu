@@ -203,7 +203,7 @@ KERNEL(move_schedule, MoveScheduleArgs) {
 // -------------------------------------------------------------------------------------------------------------------
 // Optimizer steps
 
-enum Rule { SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, RADAM, ADAMAX, LION };
+enum Rule { SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, RADAM, ADAMAX, LION, NADAM };
 
 struct Parameter {
     float* master;
@@ -231,7 +231,7 @@ struct UpdateArgs {
 
 // The settings of one launch, as the arithmetic needs them.
 struct Settings {
-    float factor, rate, momentum, entering, beta1, new1, beta2, new2, root2, eps, penalty, keep;
+    float factor, rate, ahead, momentum, entering, beta1, new1, beta2, new2, root2, eps, penalty, keep;
 };
 
 // RAdam is Adam with a factor of the rate; before the variance of the adaptive rate is finite, momentum alone.
@@ -243,6 +243,20 @@ __device__ inline void rectify(const UpdateArgs& a, Settings& s, double rate, do
     s.rate = (float)(adapts ? rate * sqrt(shares) * sqrt(1 - power) : rate);
     s.root2 = adapts ? 1.0f : 0.0f;
     s.eps = adapts ? s.eps : 1.0f;
+}
+
+// NAdam is Adam that looks one step ahead, with a momentum that grows to beta1; how fast stands in the place of dampening.
+__device__ inline void look_ahead(const UpdateArgs& a, Settings& s, double lr, double step) {
+    double factor = pow(0.96, a.dampening), power = 1, product = 1;
+    // A product this small changes no correction: it need not be kept over steps.
+    for (double t = 0; t < step && product > 0x1p-54; ++t) {
+        power *= factor;
+        product *= a.beta1 * (1 - 0.5 * power);
+    }
+    double now = a.beta1 * (1 - 0.5 * pow(0.96, step * a.dampening));
+    double next = a.beta1 * (1 - 0.5 * pow(0.96, (step + 1) * a.dampening));
+    s.rate = (float)(lr * (next / (1 - product * next)));
+    s.ahead = (float)(lr * ((1 - now) / (1 - product)));
 }
 
 __device__ inline Settings settings_of(const UpdateArgs& a, double step) {
@@ -265,8 +279,9 @@ __device__ inline Settings settings_of(const UpdateArgs& a, double step) {
         s.beta2 = s.new2 = 1;
     }
     if (a.rule == ADAM || a.rule == ADAMAX) s.rate = (float)(lr / (1 - pow(a.beta1, step)));
-    if (a.rule == ADAM) s.root2 = (float)(1 / sqrt(1 - pow(a.beta2, step)));
+    if (a.rule == ADAM || a.rule == NADAM) s.root2 = (float)(1 / sqrt(1 - pow(a.beta2, step)));
     if (a.rule == RADAM) rectify(a, s, lr / (1 - pow(a.beta1, step)), step);
+    if (a.rule == NADAM) look_ahead(a, s, lr, step);
     return s;
 }
 
@@ -290,7 +305,7 @@ __device__ inline void adam(const UpdateArgs& a, const Settings& s, Element& e, 
     e.moments[1] = s.new2 * (g * g) + s.beta2 * e.moments[1];
     float second = e.moments[1];
     if (a.amsgrad) second = e.moments[2] = e.moments[2] > second ? e.moments[2] : second;
-    e.master = s.keep * e.master - s.rate * e.moments[0] / (sqrtf(second) * s.root2 + s.eps);
+    e.master = s.keep * e.master - (s.rate * e.moments[0] + s.ahead * g) / (sqrtf(second) * s.root2 + s.eps);
 }
 
 __device__ inline void rmsprop(const UpdateArgs& a, const Settings& s, Element& e, float g, bool has_momentum) {
@@ -336,7 +351,7 @@ __device__ inline void lion(const Settings& s, Element& e, float g) {
 __device__ inline void advance(const UpdateArgs& a, const Settings& s, const Parameter& p, Element& e, float grad) {
     float g = s.penalty * e.master + grad * s.factor;
     if (a.rule == SGD) sgd(a, s, e, g, p.moments[0] != nullptr);
-    else if (a.rule == ADAM || a.rule == RADAM) adam(a, s, e, g);
+    else if (a.rule == ADAM || a.rule == RADAM || a.rule == NADAM) adam(a, s, e, g);
     else if (a.rule == ADAMAX) adamax(s, e, g);
     else if (a.rule == LION) lion(s, e, g);
     else if (a.rule == ADADELTA) adadelta(s, e, g);

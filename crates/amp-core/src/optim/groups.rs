@@ -188,6 +188,7 @@ impl ParameterGroups {
             UpdateRule::Adagrad { .. } => "Adagrad",
             UpdateRule::Adadelta { .. } => "Adadelta",
             UpdateRule::RAdam { .. } => "RAdam",
+            UpdateRule::NAdam { .. } => "NAdam",
             UpdateRule::Adamax { .. } => "Adamax",
             UpdateRule::Lion { .. } => "Lion",
         }

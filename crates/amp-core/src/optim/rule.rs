@@ -18,6 +18,7 @@ pub(super) fn lr_mut(rule: &mut UpdateRule) -> &mut f64 {
         | UpdateRule::Adagrad { lr, .. }
         | UpdateRule::Adadelta { lr, .. }
         | UpdateRule::RAdam { lr, .. }
+        | UpdateRule::NAdam { lr, .. }
         | UpdateRule::Adamax { lr, .. }
         | UpdateRule::Lion { lr, .. } => lr,
     }
@@ -32,6 +33,7 @@ pub(super) fn weight_decay(rule: &UpdateRule) -> f64 {
         | UpdateRule::Adagrad { weight_decay, .. }
         | UpdateRule::Adadelta { weight_decay, .. }
         | UpdateRule::RAdam { weight_decay, .. }
+        | UpdateRule::NAdam { weight_decay, .. }
         | UpdateRule::Adamax { weight_decay, .. }
         | UpdateRule::Lion { weight_decay, .. } => weight_decay,
     }
@@ -65,6 +67,12 @@ pub(super) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
             below_1("beta1", beta1)?;
             below_1("beta2", beta2)?;
             at_least_0("eps", eps)?;
+        }
+        UpdateRule::NAdam { beta1, beta2, eps, momentum_decay, .. } => {
+            below_1("beta1", beta1)?;
+            below_1("beta2", beta2)?;
+            at_least_0("eps", eps)?;
+            at_least_0("momentum_decay", momentum_decay)?;
         }
         UpdateRule::RmsProp { alpha, eps, momentum, .. } => {
             below_1("alpha", alpha)?;

@@ -91,6 +91,23 @@ pub enum UpdateRule {
         /// Weight decay acts on the weights and not on the gradient
         decoupled: bool,
     },
+    /// NAdam. State: first moment, second moment.
+    NAdam {
+        /// Learning rate
+        lr: f64,
+        /// Decay of the first moment
+        beta1: f64,
+        /// Decay of the second moment
+        beta2: f64,
+        /// Added to the denominator
+        eps: f64,
+        /// How fast the momentum of a step grows from half of `beta1` to all of it
+        momentum_decay: f64,
+        /// L2 penalty, or direct decay of the weights when `decoupled`
+        weight_decay: f64,
+        /// Weight decay acts on the weights and not on the gradient
+        decoupled: bool,
+    },
     /// Adamax. State: first moment, largest magnitude.
     Adamax {
         /// Learning rate
@@ -123,7 +140,7 @@ impl UpdateRule {
         match *self {
             Self::Sgd { momentum: 0.0, .. } => &[],
             Self::Sgd { .. } | Self::Lion { .. } => &["momentum"],
-            Self::Adam { amsgrad: false, .. } | Self::RAdam { .. } => &["first", "second"],
+            Self::Adam { amsgrad: false, .. } | Self::RAdam { .. } | Self::NAdam { .. } => &["first", "second"],
             Self::Adam { amsgrad: true, .. } => &["first", "second", "largest"],
             Self::RmsProp { momentum, centered, .. } => match (centered, momentum != 0.0) {
                 (false, false) => &["square"],
@@ -157,13 +174,19 @@ impl UpdateRule {
                 chunk,
             }),
             Self::Adam { lr, beta1, beta2, eps, weight_decay, decoupled, .. }
-            | Self::RAdam { lr, beta1, beta2, eps, weight_decay, decoupled } => {
+            | Self::RAdam { lr, beta1, beta2, eps, weight_decay, decoupled }
+            | Self::NAdam { lr, beta1, beta2, eps, weight_decay, decoupled, .. } => {
                 let [rectified, root2, eps] = match self {
                     Self::RAdam { .. } => rectified(beta2, step, eps),
                     _ => [1.0, (1.0 - beta2.powi(step)).sqrt().recip(), eps],
                 };
+                let [moment, gradient] = match *self {
+                    Self::NAdam { momentum_decay, .. } => nesterov(beta1, step, momentum_decay),
+                    _ => [rectified / (1.0 - beta1.powi(step)), 0.0],
+                };
                 dispatch(Adam {
-                    rate: (lr * rectified / (1.0 - beta1.powi(step))) as f32,
+                    rate: (lr * moment) as f32,
+                    ahead: (lr * gradient) as f32,
                     new1: (1.0 - beta1) as f32,
                     beta2: beta2 as f32,
                     new2: (1.0 - beta2) as f32,
@@ -242,4 +265,39 @@ fn rectified(beta2: f64, t: i32, eps: f64) -> [f64; 3] {
     }
     let shares = (length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length);
     [shares.sqrt() * correction2.sqrt(), 1.0, eps]
+}
+
+/// What NAdam's step `t` multiplies the first moment and the gradient by: `mu` grows with the steps, and what corrects the
+/// bias is the product of all of them so far.
+fn nesterov(beta1: f64, t: i32, decay: f64) -> [f64; 2] {
+    let mu = |power: f64| beta1 * (1.0 - 0.5 * power);
+    let (factor, mut power, mut product, mut i) = (0.96f64.powf(decay), 1.0, 1.0, 0);
+    // A product this small changes no correction: it need not be kept over steps, as PyTorch keeps it.
+    while i < t && product > f64::EPSILON / 4.0 {
+        power *= factor;
+        product *= mu(power);
+        i += 1;
+    }
+    let [now, next] = [t, t + 1].map(|t| mu(0.96f64.powf(f64::from(t) * decay)));
+    [next / (1.0 - product * next), (1.0 - now) / (1.0 - product)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nesterov;
+
+    #[test]
+    fn a_momentum_that_grows_is_corrected_as_if_its_product_were_kept() {
+        for (beta1, decay) in [(0.9, 4e-3), (0.9, 2.0), (0.99, 0.5), (0.0, 4e-3), (0.5, 0.0)] {
+            let mu = |t: i32| beta1 * (1.0 - 0.5 * 0.96f64.powf(f64::from(t) * decay));
+            let mut product = 1.0;
+            for t in 1..3000 {
+                product *= mu(t);
+                let expected = [mu(t + 1) / (1.0 - product * mu(t + 1)), (1.0 - mu(t)) / (1.0 - product)];
+                for (found, expected) in nesterov(beta1, t, decay).into_iter().zip(expected) {
+                    assert!((found - expected).abs() <= 1e-13 * expected, "{beta1} {decay} {t}: {found} {expected}");
+                }
+            }
+        }
+    }
 }

@@ -191,6 +191,17 @@ fn settings(rule: &UpdateRule, factors: Factors, skip: u64) -> UpdateArgs {
         UpdateRule::Lion { lr, beta1, beta2, weight_decay } => {
             UpdateArgs { rule: 7, lr, beta1, beta2, weight_decay, decoupled: 1, ..none }
         }
+        UpdateRule::NAdam { lr, beta1, beta2, eps, momentum_decay, weight_decay, decoupled } => UpdateArgs {
+            rule: 8,
+            lr,
+            beta1,
+            beta2,
+            eps,
+            dampening: momentum_decay,
+            weight_decay,
+            decoupled: i32::from(decoupled),
+            ..none
+        },
     }
 }
 

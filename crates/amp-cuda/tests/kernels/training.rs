@@ -54,6 +54,8 @@ fn every_rule_updates_masters_state_and_copies_as_on_the_cpu() {
         UpdateRule::RAdam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: false },
         UpdateRule::Adamax { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay },
         UpdateRule::Lion { lr, beta1: 0.9, beta2: 0.99, weight_decay },
+        UpdateRule::NAdam { lr, beta1: 0.9, beta2: 0.999, eps, momentum_decay: 4e-3, weight_decay, decoupled: false },
+        UpdateRule::NAdam { lr, beta1: 0.8, beta2: 0.9, eps, momentum_decay: 2.0, weight_decay, decoupled: true },
     ];
     for rule in rules {
         let inputs: Vec<Input> = [(37, 1), (37, 2), (5000, 3), (5000, 4)]
