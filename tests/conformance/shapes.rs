@@ -17,6 +17,9 @@ fn views_and_copies() {
         conform!(device, "contiguous", all, rank_3(), Exact, |a| a.x[0].contiguous());
         conform!(device, "permute", all, rank_3(), Exact, |a| a.x[0].permute([2, 0, 1]));
         conform!(device, "flatten", all, rank_3(), Exact, |a| a.x[0].flatten(0, -1));
+        conform!(device, "slice_step", all, rank_3(), Exact, |a| a.x[0].slice_step(2, 1.., 2)?.slice_step(0, .., 3));
+        conform!(device, "unflatten", all, rank_3(), Exact, |a| a.x[0].unflatten(1, (1, ..)));
+        conform!(device, "full_like", all, rank_3(), Exact, |a| a.x[0].full_like(0.25));
         conform!(device, "narrow", all, rank_3(), Exact, |a| a.x[0].narrow(1, 0, 1));
     }
 }
@@ -83,6 +86,7 @@ fn indexed(index: &[usize], axis: usize) -> Vec<Vec<Arg>> {
 #[test]
 fn joining_and_arranging() {
     for device in &devices() {
+        conform!(device, "tensor_split", all, rank_3(), Exact, |a| Ok(a.x[0].tensor_split(2, -1)?.remove(0)));
         conform!(device, "split by sizes", all, rank_3(), Exact, |a| {
             let width = a.x[0].dims()[2];
             Ok(a.x[0].split([width - 1, 1], -1)?.remove(0))
@@ -105,6 +109,10 @@ fn joining_and_arranging() {
 fn indexing() {
     for device in &devices() {
         conform!(device, "index_select", all, indexed(&[4], 0), Exact, |a| a.x[0].index_select(0, &a.index[0]));
+        conform!(device, "masked_scatter", all, indexed(&[1], 0), Exact, |a| {
+            let first = Tensor::<I64>::arange(0, a.x[0].dims()[0] as i64, a.x[0].device())?.eq(0)?.unsqueeze(1)?;
+            a.x[0].masked_scatter(&first, &a.x[0].neg()?)
+        });
         conform!(device, "embedding", all, indexed(&[2, 5], 0), Exact, |a| a.x[0].embedding(&a.index[0]));
         conform!(device, "gather", all, indexed(&[2, 1], 1), Exact, |a| a.x[0].gather(1, &a.index[0]));
         conform!(device, "index_add", all, indexed(&[2], 0), Terms(2), |a| {

@@ -141,6 +141,8 @@ cases! {
     nanmean full -> F32, [3, 4] [1] [1]: |a, b, c| a.nanmean([], false);
     var_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.var_mean(0, false)?; y.mul(&z) };
     std_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.std_mean(0, false)?; y.mul(&z) };
+    trapezoid full -> F32, [3, 4] [1] [1]: |a, b, c| a.trapezoid(0.5, 1);
+    trapezoid_over full -> F32, [3, 4] [4] [1]: |a, b, c| a.trapezoid_over(b, 1);
     logcumsumexp full -> F32, [3, 4] [1] [1]: |a, b, c| a.logcumsumexp(1);
     local_response_norm full -> F32, [2, 3, 4] [1] [1]: |a, b, c| a.local_response_norm(2, 0.1, 0.75, 1.0);
     cov full -> F32, [3, 4] [1] [1]: |a, b, c| a.cov(1.0);
@@ -257,8 +259,10 @@ cases! {
     scatter_reduce widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_reduce(0, &indices(b)?, b, amp::ScatterReduce::Max, true);
     searchsorted widest -> I64, [4] [3, 4] [1]: |a, b, c| a.sort(0, false)?.0.searchsorted(b, false);
     bucketize widest -> I64, [3, 4] [4] [1]: |a, b, c| a.bucketize(&b.sort(0, false)?.0, true);
+    masked_scatter widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.masked_scatter(&mask(a)?, b);
     scatter widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter(0, &indices(b)?, b);
     cat widest -> Q, [3, 4] [2, 4] [1]: |a, b, c| Tensor::cat(&[a, b], 0);
+    meshgrid widest -> Q, [3] [4] [1]: |a, b, c| { let lines = Tensor::meshgrid(&[a, b], amp::Indexing::Xy)?; lines[0].mul(&lines[1]) };
     stack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::stack(&[a, b], 1);
 
     abs keep -> Q, [3, 4] [1] [1]: |a, b, c| a.abs();
@@ -309,6 +313,7 @@ cases! {
     nan_to_num keep -> Q, [3, 4] [1] [1]: |a, b, c| a.nan_to_num();
     nan_to_num_with keep -> Q, [3, 4] [1] [1]: |a, b, c| a.nan_to_num_with(0.0, 1.0, -1.0);
     glu keep -> Q, [3, 4] [1] [1]: |a, b, c| a.glu(-1);
+    diff keep -> Q, [3, 4] [1] [1]: |a, b, c| a.diff(2, 1);
     unbind keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.unbind(0)?.remove(2));
     roll keep -> Q, [3, 4] [1] [1]: |a, b, c| a.roll([1, -1], [0, 1]);
     repeat_interleave keep -> Q, [3, 4] [1] [1]: |a, b, c| a.repeat_interleave(2, 1);
@@ -354,12 +359,14 @@ cases! {
     adaptive_avg_pool2d keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.adaptive_avg_pool2d(3);
     reshape keep -> Q, [3, 4] [1] [1]: |a, b, c| a.reshape([2, 6]);
     flatten keep -> Q, [3, 4] [1] [1]: |a, b, c| a.flatten(0, -1);
+    unflatten keep -> Q, [3, 4] [1] [1]: |a, b, c| a.unflatten(1, (2, ..));
     permute keep -> Q, [3, 4] [1] [1]: |a, b, c| a.permute([1, 0]);
     transpose keep -> Q, [3, 4] [1] [1]: |a, b, c| a.transpose(0, 1);
     t keep -> Q, [3, 4] [1] [1]: |a, b, c| a.t();
     squeeze keep -> Q, [3, 1] [1] [1]: |a, b, c| a.squeeze(1);
     unsqueeze keep -> Q, [3, 4] [1] [1]: |a, b, c| a.unsqueeze(0);
     slice keep -> Q, [3, 4] [1] [1]: |a, b, c| a.slice(0, 1..3);
+    slice_step keep -> Q, [3, 4] [1] [1]: |a, b, c| a.slice_step(1, 1.., 2);
     narrow keep -> Q, [3, 4] [1] [1]: |a, b, c| a.narrow(1, 1, 2);
     select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.select(0, 1);
     index_select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index_select(0, &labels(a, |i| (2 - i) as i64)?);
@@ -385,6 +392,7 @@ cases! {
     nonzero keep -> I64, [3, 4] [1] [1]: |a, b, c| a.nonzero();
     split keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.split(2, 0)?.remove(1));
     chunk keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.chunk(2, 0)?.remove(0));
+    tensor_split keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.tensor_split([1, 3], 0)?.remove(1));
     expand keep -> Q, [1, 4] [1] [1]: |a, b, c| a.expand([3, 4]);
     repeat keep -> Q, [3, 4] [1] [1]: |a, b, c| a.repeat([2, 1]);
     pad keep -> Q, [3, 4] [1] [1]: |a, b, c| a.pad([1, 0, 0, 2], 0.5);
@@ -406,6 +414,7 @@ cases! {
     contiguous keep -> Q, [3, 4] [1] [1]: |a, b, c| a.t()?.contiguous();
     detach keep -> Q, [3, 4] [1] [1]: |a, b, c| Ok(a.detach());
     zeros_like keep -> Q, [3, 4] [1] [1]: |a, b, c| a.zeros_like();
+    full_like keep -> Q, [3, 4] [1] [1]: |a, b, c| a.full_like(0.25);
     ones_like keep -> Q, [3, 4] [1] [1]: |a, b, c| a.ones_like();
     dropout keep -> Q, [3, 4] [1] [1]: |a, b, c| a.dropout(0.5, true);
     isnan keep -> Bool, [3, 4] [1] [1]: |a, b, c| a.isnan();

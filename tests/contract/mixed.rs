@@ -92,7 +92,9 @@ mixed! {
         |a, b, c| a.scatter_reduce(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b, amp::ScatterReduce::Mean, true);
     searchsorted -> I64, [4]: |a, b, c| a.sort(0, false)?.0.searchsorted(b, false);
     bucketize -> I64, [4]: |a, b, c| a.bucketize(&b.sort(0, false)?.0, true);
+    masked_scatter -> F32, [3, 4]: |a, b, c| a.masked_scatter(&rows()?.unsqueeze(1)?.gt(1)?, b);
     scatter -> F32, [3, 4]: |a, b, c| a.scatter(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
     cat -> F32, [3, 4]: |a, b, c| Tensor::cat(&[a, b], 0);
+    meshgrid -> F32, [4]: |a, b, c| { let grids = Tensor::meshgrid(&[a, b], amp::Indexing::Ij)?; grids[0].mul(&grids[1]) };
     stack -> F32, [3, 4]: |a, b, c| Tensor::stack(&[a, b], 1);
 }

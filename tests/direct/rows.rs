@@ -140,7 +140,7 @@ fn statistics_are_not_rounded() {
 }
 
 /// Full operations whose last step is none: what they give is narrowed afterwards.
-const NARROWED: [&str; 18] = [
+const NARROWED: [&str; 20] = [
     "corrcoef",
     "cov",
     "gumbel_softmax",
@@ -153,6 +153,8 @@ const NARROWED: [&str; 18] = [
     "quantile",
     "renorm",
     "std_mean",
+    "trapezoid",
+    "trapezoid_over",
     "upsample_bicubic2d",
     "upsample_linear1d",
     "upsample_nearest1d",

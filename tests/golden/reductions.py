@@ -118,6 +118,10 @@ def reductions():
 
 
 def scans():
+    case("trapezoid/spacing", lambda x, spacing, axis: torch.trapezoid(x, dx=spacing, dim=axis), (3, 5), spacing=0.3, axis=0)
+    trapezoid = lambda x, points, axis: torch.trapezoid(x, points, dim=axis)
+    case("trapezoid_over/line", trapezoid, (2, 5, 3), (5,), axis=1)
+    case("trapezoid_over/points", trapezoid, (2, 5), (2, 5), axis=-1)
     for op in ("cumsum", "cumprod"):
         f = lambda x, axis, op=op: getattr(torch, op)(x, axis)
         case(f"{op}/axis_0", f, (4, 3), axis=0)

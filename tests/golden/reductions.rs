@@ -44,6 +44,8 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "std_mean" => (Accumulated, both(c.x(0).std_mean(axes(c), c.flag("keepdim"))?)),
         "cummax" => (Chosen, c.x(0).cummax(c.axis())?.into()),
         "cummin" => (Chosen, c.x(0).cummin(c.axis())?.into()),
+        "trapezoid" => (Accumulated, c.x(0).trapezoid(c.float("spacing"), c.axis())?.into()),
+        "trapezoid_over" => (Accumulated, c.x(0).trapezoid_over(&c.x(1), c.axis())?.into()),
         "logcumsumexp" => (Accumulated, c.x(0).logcumsumexp(c.int("dim") as isize)?.into()),
         "logsumexp" => (Accumulated, logsumexp(c)?.into()),
         "cumsum" if c.name.ends_with("integers") => (Exact, c.index(0).cumsum(c.axis())?.into()),

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from record import case, ints, vec
+from record import case, ints, mask, record, vec
 
 
 def shapes():
@@ -13,6 +13,18 @@ def shapes():
     case("transpose/negative", lambda x, a, b: x.transpose(a, b), (2, 3, 4), a=-1, b=0)
     case("narrow/middle", lambda x, axis, start, length: x.narrow(axis, start, length), (3, 7), axis=1, start=2, length=3)
     case("narrow/nothing", lambda x, axis, start, length: x.narrow(axis, start, length), (3, 7), axis=0, start=3, length=0)
+    case("slice_step/middle", lambda x, start, end, step: x[:, start:end:step], (2, 9, 3), start=1, end=8, step=3)
+    case("unflatten/middle", lambda x, axis, sizes: x.unflatten(axis, sizes), (2, 12, 3), axis=1, sizes=[2, 3, 2])
+    mesh = lambda *lines, indexing: torch.meshgrid(*lines, indexing=indexing)
+    case("meshgrid/ij", mesh, (2,), (3,), (4,), indexing="ij")
+    case("meshgrid/xy", mesh, (2,), (3,), (4,), indexing="xy")
+    for name, steps in (("forth", dict(start=0.25, end=3.0, step=0.3)), ("back", dict(start=2.0, end=-1.0, step=-0.7))):
+        record(f"arange_step/{name}", dict(out0=torch.arange(**steps, dtype=torch.float32)), **steps)
+    case("tensor_split/parts", lambda x, parts, axis: x.tensor_split(parts, axis), (2, 7), parts=3, axis=1)
+    case("tensor_split/cuts", lambda x, cuts, axis: x.tensor_split(cuts, axis), (6, 2), cuts=[1, 3, 9], axis=0)
+    case("masked_scatter/broadcast", lambda x, m, src: x.masked_scatter(m, src), (3, 4), mask(1, 4), (3, 5))
+    case("diff/once", lambda x, times, axis: torch.diff(x, times, axis), (3, 5), times=1, axis=-1)
+    case("diff/twice", lambda x, times, axis: torch.diff(x, times, axis), (4, 2), times=2, axis=0)
     select = lambda x, i, axis: x.index_select(axis, i)
     case("index_select/rows", select, (5, 3), ints([4, 0, 0, 2]), axis=0)
     case("index_select/columns", select, (2, 5, 3), ints([1, 1, 4]), axis=1)

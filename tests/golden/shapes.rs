@@ -4,6 +4,7 @@ use amp::prelude::*;
 
 use crate::case::Tolerance::{Accumulated, Chosen, Exact};
 use crate::case::{Case, Outs, Tolerance};
+use crate::device;
 
 /// Runs operation `op` on the inputs of `c`; `None` when this table has no such operation.
 pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
@@ -11,6 +12,20 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "permute" => (Exact, c.x(0).permute(c.axes("axes"))?.into()),
         "transpose" => (Exact, c.x(0).transpose(c.int("a") as isize, c.int("b") as isize)?.into()),
         "narrow" => (Exact, c.x(0).narrow(c.axis(), c.size("start"), c.size("length"))?.into()),
+        "slice_step" => (Exact, c.x(0).slice_step(1, c.size("start")..c.size("end"), c.size("step"))?.into()),
+        "unflatten" => (Exact, c.x(0).unflatten(c.axis(), c.sizes("sizes"))?.into()),
+        "meshgrid" => {
+            let indexing = if c.text("indexing") == "xy" { amp::Indexing::Xy } else { amp::Indexing::Ij };
+            (Chosen, Tensor::meshgrid(&all(c), indexing)?.into())
+        }
+        "arange_step" => {
+            let [start, end, step] = ["start", "end", "step"].map(|key| c.float(key));
+            (Exact, Tensor::<F32>::arange_step(start, end, step, &device())?.into())
+        }
+        "tensor_split" if c.given("cuts") => (Exact, c.x(0).tensor_split(c.sizes("cuts"), c.axis())?.into()),
+        "tensor_split" => (Exact, c.x(0).tensor_split(c.size("parts"), c.axis())?.into()),
+        "masked_scatter" => (Chosen, c.x(0).masked_scatter(&c.mask(1), &c.x(2))?.into()),
+        "diff" => (Accumulated, c.x(0).diff(c.size("times"), c.axis())?.into()),
         "expand" => (Chosen, c.x(0).expand(c.sizes("shape"))?.into()),
         "reshape" if c.name.ends_with("of_transposed") => (Exact, c.x(0).t()?.reshape(c.sizes("shape"))?.into()),
         "reshape" => (Exact, c.x(0).reshape(c.sizes("shape"))?.into()),

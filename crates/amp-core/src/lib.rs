@@ -41,8 +41,9 @@ pub use error::{Error, Mismatch, Result};
 pub use nn::Module;
 pub use ops::functional;
 pub use ops::{
-    AttentionOptions, BagMode, BatchStatistics, ConvOptions, CrossEntropy, Fill, GridMode, GridOptions, GridPadding,
-    IntegerSums, IntoExtent, LossReduction, Margin, Operand, Part, PoolOptions, ScatterReduce, Sections, TripletMargin,
+    AttentionOptions, BagMode, BatchStatistics, ConvOptions, CrossEntropy, Cuts, Fill, GridMode, GridOptions,
+    GridPadding, IntegerSums, IntoExtent, LossReduction, Margin, Operand, Part, PoolOptions, ScatterReduce, Sections,
+    TripletMargin,
 };
 pub use optim::{Optimizer, Step};
 pub use param::Parameter;
@@ -53,7 +54,7 @@ pub use precision::{
 pub use random::{RandomState, manual_seed, random_state, set_random_state};
 pub use scaler::{GradScaler, GradScalerBuilder, LossPrecision, ScaledLoss, ScalerState, StepGradients};
 pub use shape::{Axes, IntoReshape, IntoShape, Position};
-pub use tensor::Tensor;
+pub use tensor::{Indexing, Tensor};
 
 /// What only GPUs have.
 pub mod cuda {

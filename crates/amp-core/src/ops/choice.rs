@@ -11,7 +11,7 @@ use crate::{Error, Result, shape};
 use amp_cpu::{Binary, Compare, DType};
 use std::ops::RangeInclusive;
 
-/// What [`Tensor::masked_fill`] writes.
+/// What [`Tensor::masked_fill`] and [`Tensor::full_like`] write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fill {
     /// Minus infinity: what a masked attention score should be in any precision.
@@ -48,21 +48,22 @@ impl From<i64> for Fill {
 }
 
 impl Fill {
-    fn value(self, dtype: DType) -> Result<f64> {
+    /// The number, for a tensor of precision `dtype`.
+    pub(crate) fn value(self, op: &'static str, dtype: DType) -> Result<f64> {
         let largest = largest(dtype);
         match self {
             Self::Value(v) if whole(dtype).is_some_and(|range| !range.contains(&v) || v.fract() != 0.0) => {
-                Err(Error::argument("masked_fill", "the value", format!("a value of {dtype}"), v))
+                Err(Error::argument(op, "the value", format!("a value of {dtype}"), v))
             }
             Self::NegInf if whole(dtype).is_some() => {
                 let expected = format!("a value of {dtype}, or `Fill::Lowest`");
-                Err(Error::argument("masked_fill", "the value", expected, "minus infinity"))
+                Err(Error::argument(op, "the value", expected, "minus infinity"))
             }
             Self::NegInf => Ok(f64::NEG_INFINITY),
             Self::Lowest => Ok(-largest),
             Self::Value(v) if overflows(v, dtype) => {
                 let expected = format!("at most {largest:e} in {dtype}, or `Fill::NegInf` or `Fill::Lowest`");
-                Err(Error::argument("masked_fill", "the value", expected, format!("{v:e}")))
+                Err(Error::argument(op, "the value", expected, format!("{v:e}")))
             }
             Self::Value(v) => Ok(v),
         }
@@ -123,7 +124,7 @@ impl<P: Element> Tensor<P> {
     /// integer precision: `-1` on U8, 0.5 on I64.
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor<Bool>, value: impl Into<Fill>) -> Result<Self> {
-        let value = value.into().value(P::DTYPE)?;
+        let value = value.into().value("masked_fill", P::DTYPE)?;
         Ok(Self::from_raw(masked_fill(&self.raw, &mask.raw, value)?))
     }
 }

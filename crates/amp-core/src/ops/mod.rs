@@ -21,6 +21,7 @@ mod conv;
 mod covariance;
 mod cumulative;
 mod diagonal;
+mod difference;
 mod distance;
 mod division;
 mod dropout;
@@ -66,6 +67,7 @@ mod slices;
 mod softmax;
 mod sort;
 mod special;
+mod split;
 mod unpool;
 mod upsample;
 mod variance;
@@ -91,6 +93,7 @@ pub(crate) use normalize::{Affine, group_norm, instance_norm, layer_norm, rms_no
 pub use operand::Operand;
 pub use places::ScatterReduce;
 pub(crate) use softmax::softmax;
+pub use split::Cuts;
 pub use window::{ConvOptions, IntoExtent, PoolOptions};
 
 use crate::raw::RawTensor;

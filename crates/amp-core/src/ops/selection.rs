@@ -2,10 +2,10 @@
 
 use super::kernel::{compare, zeros};
 use crate::memory::on_host;
-use crate::precision::{Bool, Element, I64};
+use crate::precision::{Bool, Element, I64, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use crate::{Result, shape};
+use crate::{Error, Result, shape};
 use amp_cpu::{Compare, Storage};
 
 /// Positions in row-major order of the elements of `x` that are not 0.
@@ -40,7 +40,7 @@ impl<P: Element> Tensor<P> {
     /// Waits for the device.
     ///
     /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) when the shapes do not broadcast.
+    /// [`Error::Broadcast`] when the shapes do not broadcast.
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor<Bool>) -> Result<Self> {
         const OP: &str = "masked_select";
@@ -51,11 +51,35 @@ impl<P: Element> Tensor<P> {
         let index = Tensor::<I64>::from_vec(places, [count], self.device())?;
         self.expand(shape)?.reshape([shape.count()])?.index_select(0, &index)
     }
+
+    /// The elements with those of `source`, one after the other in row-major order, where `mask` is true
+    /// (`torch.Tensor.masked_scatter`); tensor and mask broadcast. Waits for the device.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`] when the shapes do not broadcast, [`Error::Argument`] when the source has too few elements.
+    #[track_caller]
+    pub fn masked_scatter<Q: Element>(&self, mask: &Tensor<Bool>, source: &Tensor<Q>) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        const OP: &str = "masked_scatter";
+        self.device().check_same(mask.device(), OP)?;
+        let shape = shape::broadcast(OP, self.raw.shape(), mask.raw.shape())?;
+        let places = places(OP, &mask.raw.broadcast_to(OP, &shape)?)?;
+        let (needed, found) = (places.len(), source.count());
+        if found < needed {
+            let expected = format!("{needed} elements or more, one for each place of the mask");
+            return Err(Error::argument(OP, "the source", expected, found));
+        }
+        let index = Tensor::<I64>::from_vec(places, [needed], self.device())?;
+        let source = source.reshape([found])?.narrow(0, 0, needed)?;
+        self.expand(shape)?.reshape([shape.count()])?.index_copy(0, &index, &source)?.reshape(shape)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{BF16, Device, F32, F64, I64, Tensor, gradcheck};
+    use crate::{BF16, Device, F16, F32, F64, I64, Tensor, gradcheck};
 
     #[test]
     fn elements_are_found_in_row_major_order_of_any_view() {
@@ -85,6 +109,29 @@ mod tests {
         for (name, mask) in [("whole", &mask), ("broadcast", &row)] {
             let worst = gradcheck(|t| t[0].masked_select(mask)?.sqr(), std::slice::from_ref(&x)).unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
+        }
+    }
+    #[test]
+    fn a_mask_says_where_the_source_goes() {
+        let x = Tensor::<F64>::from_fn([2, 3], |i| (3 * i[0] + i[1]) as f64, &Device::cpu()).unwrap();
+        let source = (x.t().unwrap() + 10.0).unwrap();
+        let mask = x.gt(2.5).unwrap();
+        assert_eq!(x.masked_scatter(&mask, &source).unwrap().to_vec().unwrap(), [0.0, 1.0, 2.0, 10.0, 13.0, 11.0]);
+        let column = x.narrow(1, 0, 1).unwrap().gt(1.0).unwrap();
+        let row = x.select(0, 0).unwrap();
+        let both = row.masked_scatter(&column, &source).unwrap();
+        assert_eq!((both.dims(), both.to_vec().unwrap()), ([2, 3].as_slice(), vec![0.0, 1.0, 2.0, 10.0, 13.0, 11.0]));
+        let halves = x.to::<F16>().unwrap().masked_scatter(&mask, &source.to::<F16>().unwrap()).unwrap();
+        assert_eq!(halves.to::<F64>().unwrap().to_vec().unwrap()[3..], [10.0, 13.0, 11.0]);
+        let whole = x.to::<I64>().unwrap().masked_scatter(&mask, &source.to::<I64>().unwrap()).unwrap();
+        assert_eq!(whole.to_vec().unwrap(), [0, 1, 2, 10, 13, 11]);
+        let error = x.masked_scatter(&mask, &source.narrow(0, 0, 1).unwrap()).unwrap_err().to_string();
+        let rule = "masked_scatter: the source must be 3 elements or more, one for each place of the mask, found 2";
+        assert_eq!(error, rule);
+        for mask in [&mask, &column] {
+            let f = |x: &[Tensor<F64>]| x[0].masked_scatter(mask, &x[1])?.sqr();
+            let worst = gradcheck(f, &[x.clone(), source.clone()]).unwrap();
+            assert!(worst.agrees(), "{worst:?}");
         }
     }
 }

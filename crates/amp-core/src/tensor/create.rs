@@ -1,9 +1,10 @@
-//! Making tensors: from host data, constant, counted, random.
+//! Making tensors: from host data, constant, random.
 
 use super::Tensor;
 use crate::device::Device;
 use crate::memory::on_host;
-use crate::precision::{Element, F32, F64, Float, I64};
+use crate::ops::Fill;
+use crate::precision::{Element, F64, Float, I64};
 use crate::random;
 use crate::raw::RawTensor;
 use crate::shape::IntoShape;
@@ -78,13 +79,22 @@ impl<P: Element> Tensor<P> {
         Self::ones(*self.raw.shape(), self.device())
     }
 
+    /// `value` in every place of the same shape, precision and device (`torch.full_like`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a finite number that is not finite in this precision, or no value of an integer tensor.
+    pub fn full_like(&self, value: impl Into<Fill>) -> Result<Self> {
+        const OP: &str = "full_like";
+        Self::filled(OP, *self.raw.shape(), value.into().value(OP, P::DTYPE)?, self.device())
+    }
+
     fn filled(op: &'static str, shape: impl IntoShape, value: f64, device: &Device) -> Result<Self> {
         let shape = shape.into_shape(op)?;
         let buffer = device.backend().fill(value, shape.count(), P::DTYPE).map_err(|e| e.named(op))?;
         Ok(Self::from_raw(RawTensor::new(device, buffer, shape)))
     }
 
-    fn upload(data: Vec<P::Host>, shape: Dims, device: &Device) -> Result<Self> {
+    pub(super) fn upload(data: Vec<P::Host>, shape: Dims, device: &Device) -> Result<Self> {
         let buffer = device.backend().upload(P::wrap(data))?;
         Ok(Self::from_raw(RawTensor::new(device, buffer, shape)))
     }
@@ -135,13 +145,6 @@ impl<P: Float> Tensor<P> {
 }
 
 impl Tensor<I64> {
-    /// `start, start + 1, .., end - 1`; empty where `end` is not above `start` (`torch.arange`).
-    pub fn arange(start: i64, end: i64, device: &Device) -> Result<Self> {
-        let count = usize::try_from(i128::from(end) - i128::from(start)).unwrap_or(0);
-        let shape = [count].into_shape("arange")?;
-        Self::upload(on_host("arange", count, start..end)?, shape, device)
-    }
-
     /// Uniform integers of `low..high` from the global generator (`torch.randint`).
     ///
     /// # Errors
@@ -164,18 +167,6 @@ impl Tensor<I64> {
     }
 }
 
-impl Tensor<F32> {
-    /// `steps` values from `start` to `end`, both included.
-    ///
-    /// Positions and tables are F32 by signature: integers are exact only up to 256 in BF16 and 2048 in F16.
-    pub fn linspace(start: f32, end: f32, steps: usize, device: &Device) -> Result<Self> {
-        let step = if steps > 1 { (f64::from(end) - f64::from(start)) / (steps - 1) as f64 } else { 0.0 };
-        let shape = [steps].into_shape("linspace")?;
-        let values = (0..steps).map(|i| (f64::from(start) + step * i as f64) as f32);
-        Self::upload(on_host("linspace", steps, values)?, shape, device)
-    }
-}
-
 fn advance(index: &mut Dims, shape: &Dims) {
     for (i, &size) in index.iter_mut().zip(shape.iter()).rev() {
         *i += 1;
@@ -189,14 +180,26 @@ fn advance(index: &mut Dims, shape: &Dims) {
 #[cfg(test)]
 mod tests {
     use crate::nn::init;
-    use crate::{Device, F16, F32, F64, I64, Tensor};
+    use crate::{BF16, Bool, Device, F16, F32, F64, Fill, I64, Tensor};
 
     #[test]
-    fn counting_ends_before_the_end() {
-        let count = |start, end| Tensor::<I64>::arange(start, end, &Device::cpu());
-        assert_eq!(count(-2, 2).unwrap().to_vec().unwrap(), [-2, -1, 0, 1]);
-        assert_eq!(count(3, 1).unwrap().dims(), [0]);
-        assert!(count(i64::MIN, i64::MAX).is_err());
+    fn a_value_is_written_everywhere_if_the_precision_has_it() {
+        let x = Tensor::<F16>::zeros([2, 1], &Device::cpu()).unwrap();
+        let half = x.full_like(0.5).unwrap();
+        assert_eq!((half.dims(), half.to::<F32>().unwrap().to_vec().unwrap()), ([2, 1].as_slice(), vec![0.5; 2]));
+        let large = x.to::<BF16>().unwrap().full_like(2f64.powi(100)).unwrap();
+        assert_eq!(large.to::<F64>().unwrap().to_vec().unwrap(), [2f64.powi(100); 2]);
+        let error = x.full_like(1e6).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "full_like: the value must be at most 6.5504e4 in F16, or `Fill::NegInf` or `Fill::Lowest`, found 1e6"
+        );
+        assert_eq!(x.full_like(Fill::NegInf).unwrap().to::<F32>().unwrap().to_vec().unwrap(), [f32::NEG_INFINITY; 2]);
+        let whole = Tensor::<I64>::arange(0, 3, &Device::cpu()).unwrap();
+        assert_eq!(whole.full_like(-7).unwrap().to_vec().unwrap(), [-7; 3]);
+        assert!(whole.full_like(0.5).is_err());
+        let truth: Tensor<Bool> = whole.gt(5).unwrap().full_like(1).unwrap();
+        assert_eq!(truth.to_vec().unwrap(), [true; 3]);
     }
 
     #[test]

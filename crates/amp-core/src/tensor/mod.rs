@@ -1,9 +1,13 @@
 //! The typed tensor: an erased tensor plus its precision as a type parameter.
 
 pub(crate) mod backward;
+mod count;
 mod create;
 mod display;
+mod part;
 mod view;
+
+pub use count::Indexing;
 
 use crate::autograd::{Differentiable, Edge};
 use crate::device::Device;

@@ -1,14 +1,12 @@
 //! Reading the same memory through another shape: nothing is copied, gradients go back through the inverse view.
 
 use super::Tensor;
-use crate::autograd::{Edge, Pass, Turn, part_of, record, record_turn, spread};
-use crate::backend::Operand;
-use crate::ops::accumulate;
+use crate::autograd::{Edge, Pass, Turn, record_turn};
 use crate::precision::Element;
 use crate::raw::RawTensor;
-use crate::shape::{self, IntoReshape, IntoShape, Position};
+use crate::shape::{self, IntoReshape, IntoShape};
 use crate::{Error, Result};
-use amp_cpu::{Binary, Dims, Layout};
+use amp_cpu::{Dims, Layout};
 
 impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
@@ -47,6 +45,21 @@ impl<P: Element> Tensor<P> {
         dims.push(self.dims()[start..=end].iter().product());
         dims.extend(&self.dims()[end + 1..]);
         self.shaped("flatten", dims)
+    }
+
+    /// Makes several axes of `axis`, of these sizes (`torch.unflatten`); in a tuple, `..` is the size that is left.
+    ///
+    /// # Errors
+    /// [`Error::ElementCount`] unless the product of the sizes is that of the axis.
+    #[track_caller]
+    pub fn unflatten(&self, axis: isize, sizes: impl IntoReshape) -> Result<Self> {
+        let at = shape::axis("unflatten", axis, self.rank())?;
+        let (found, sizes) = (self.dims()[at], sizes.into_reshape("unflatten", self.dims()[at])?);
+        if sizes.count() != found {
+            let (expected, shape) = (sizes.count(), sizes.into());
+            return Err(Error::ElementCount { op: "unflatten", shape, expected, found });
+        }
+        self.shaped("unflatten", [&self.dims()[..at], &sizes, &self.dims()[at + 1..]].concat())
     }
 
     /// Axes in another order (`torch.permute`).
@@ -124,7 +137,7 @@ impl<P: Element> Tensor<P> {
     }
 
     #[track_caller]
-    fn squeezed(&self, op: &'static str, at: usize) -> Result<Self> {
+    pub(super) fn squeezed(&self, op: &'static str, at: usize) -> Result<Self> {
         let back = move |grad: &RawTensor| {
             with_axis(grad, at).ok_or(Error::TooManyDimensions { op, rank: grad.shape().len() + 1 })
         };
@@ -135,57 +148,6 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub(crate) fn line(&self, axis: isize) -> Result<Option<Self>> {
         shape::is_line(axis, self.rank()).then(|| self.unsqueeze(0)).transpose()
-    }
-
-    /// `length` elements of `axis` from `start` (`torch.narrow`).
-    #[track_caller]
-    pub fn narrow(&self, axis: isize, start: usize, length: usize) -> Result<Self> {
-        let axis = shape::axis("narrow", axis, self.rank())?;
-        self.part("narrow", axis, start, start.saturating_add(length))
-    }
-
-    /// The elements from `start` to before `end`.
-    #[track_caller]
-    fn part(&self, op: &'static str, axis: usize, start: usize, end: usize) -> Result<Self> {
-        if start > end || end > self.dims()[axis] {
-            return Err(Error::RangeOutOfBounds { op, start, end, axis, shape: self.raw.shape().into() });
-        }
-        let mut layout = self.raw.layout;
-        layout.shape[axis] = end - start;
-        layout.offset += start * layout.strides[axis];
-        if layout.count() == 0 {
-            layout.offset = 0;
-        }
-        let out = record(op, &[&self.raw], self.raw.with_layout(layout), |_| {
-            Ok(Box::new(move |pass: &mut Pass<'_>| add_part(pass, axis, start)))
-        })?;
-        Ok(Self::from_raw(out))
-    }
-
-    /// Elements `range` of `axis`: `x.slice(1, 2..5)` (half-open; also `..n` and `n..`).
-    #[track_caller]
-    pub fn slice(&self, axis: isize, range: impl std::ops::RangeBounds<usize>) -> Result<Self> {
-        use std::ops::Bound;
-        let at = shape::axis("slice", axis, self.rank())?;
-        let start = match range.start_bound() {
-            Bound::Included(&s) => s,
-            Bound::Excluded(&s) => s.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(&e) => e.saturating_add(1),
-            Bound::Excluded(&e) => e,
-            Bound::Unbounded => self.dims()[at],
-        };
-        self.part("slice", at, start, end)
-    }
-
-    /// The tensor at `index` of `axis`, without that axis; a negative index counts from the end (`torch.select`).
-    #[track_caller]
-    pub fn select(&self, axis: isize, index: impl Position) -> Result<Self> {
-        let at = shape::axis("select", axis, self.rank())?;
-        let index = shape::position("select", index, self.dims()[at])?;
-        self.part("select", at, index, index + 1)?.squeezed("select", at)
     }
 
     /// Repeats dimensions of size 1 to `shape` without copying (`torch.expand`).
@@ -274,50 +236,22 @@ fn without_axis(x: &RawTensor, at: usize) -> RawTensor {
     x.with_layout(Layout { shape, strides, offset: x.layout.offset })
 }
 
-/// Adds the gradient to elements of the input's gradient, those from `start` on along `axis`: what other parts have left there
-/// stays, and only the elements concerned are touched, so taking a tensor apart costs no more than its size.
-fn add_part(pass: &mut Pass<'_>, axis: usize, start: usize) -> Result<()> {
-    if pass.give_part(0, axis, start)? {
-        return Ok(());
-    }
-    let (grad, Some(shape)) = (pass.grad().clone(), pass.shape(0)) else { return Ok(()) };
-    let (backend, at) = (grad.backend(), part_of(shape, *grad.shape(), axis, start));
-    let fresh = |dtype| spread(&grad, &at, shape.count(), dtype);
-    accumulate(pass, 0, None, fresh, |whole| {
-        let part = Operand { buffer: whole, layout: &at, logical: whole.dtype() };
-        let sum = backend.binary(Binary::Add, part, grad.operand()?, whole.dtype())?;
-        backend.copy_into(RawTensor::new(grad.device(), sum, *grad.shape()).operand()?, whole, &at)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use crate::{Device, F64, Tensor, gradcheck};
 
     #[test]
-    fn a_negative_index_counts_from_the_end() {
-        let x = Tensor::<F64>::from_fn([3, 2], |i| (i[0] * 2 + i[1]) as f64, &Device::cpu()).unwrap();
-        for (back, front) in [(-1, 2), (-2, 1), (-3, 0usize)] {
-            let (a, b) = (x.select(0, back).unwrap(), x.select(0, front).unwrap());
-            assert_eq!(a.to_vec().unwrap(), b.to_vec().unwrap());
-        }
-        for outside in [3, -4, i64::MIN, i64::MAX] {
-            let error = x.select(0, outside).unwrap_err().to_string();
-            assert_eq!(error, format!("select: index {outside} is out of range for size 3"));
-        }
-        assert!(x.select(0, usize::MAX).is_err());
-    }
-
-    #[test]
-    fn parts_that_overlap_add_their_gradients() {
-        let x = Tensor::<F64>::from_fn([3, 5], |i| (i[0] * 5 + i[1]) as f64 * 0.3 - 2.0, &Device::cpu()).unwrap();
-        let f = |x: &[Tensor<F64>]| {
-            let (a, b) = (x[0].narrow(1, 0, 3)?, x[0].narrow(1, 2, 3)?);
-            let row = x[0].select(0, 1)?.narrow(0, 1, 3)?;
-            (&a * &b)? + (row * x[0].t()?.narrow(0, 1, 3)?.t()?)?
-        };
-        let worst = gradcheck(f, std::slice::from_ref(&x)).unwrap();
+    fn one_axis_becomes_several() {
+        let x = Tensor::<F64>::from_fn([2, 6], |i| (i[0] * 6 + i[1]) as f64, &Device::cpu()).unwrap();
+        assert_eq!(x.unflatten(1, [3, 2]).unwrap().dims(), [2, 3, 2]);
+        assert_eq!(x.unflatten(-2, (1, ..)).unwrap().dims(), [1, 2, 6]);
+        let turned = x.t().unwrap().unflatten(0, (2, ..)).unwrap();
+        assert_eq!((turned.dims(), &turned.to_vec().unwrap()[..4]), ([2, 3, 2].as_slice(), &[0.0, 6.0, 1.0, 7.0][..]));
+        let worst = gradcheck(|x| x[0].unflatten(1, [2, 3])?.sqr(), std::slice::from_ref(&x)).unwrap();
         assert!(worst.agrees(), "{worst:?}");
+        let error = x.unflatten(1, [4, 2]).unwrap_err().to_string();
+        assert_eq!(error, "unflatten: shape [4, 2] has 8 elements, found 6");
+        assert!(x.unflatten(2, [1]).is_err() && x.unflatten(0, [1; 8]).is_err());
     }
 
     #[test]

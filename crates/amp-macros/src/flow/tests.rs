@@ -195,6 +195,8 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("nanquantile", COMPOSED),
     ("nanmean", COMPOSED),
     ("logcumsumexp", COMPOSED),
+    ("trapezoid", COMPOSED),
+    ("trapezoid_over", COMPOSED),
     ("var_mean", "gives two tensors"),
     ("std_mean", "gives two tensors"),
 ];

@@ -11,6 +11,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("cpu", Family::Cast, Class::Keep, "Apex upcasts to fp32 before a device-to-host copy"),
     Op::new("zeros_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
     Op::new("ones_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
+    Op::new("full_like", Family::Factory, Class::Keep, "keeps the input dtype").torch("zeros_like").implemented(),
     Op::new("rand_like", Family::Random, Class::Keep, "keeps the input dtype").torch("zeros_like").implemented(),
     Op::new("randn_like", Family::Random, Class::Keep, "keeps the input dtype").torch("zeros_like").implemented(),
     Op::new("multinomial", Family::Random, Class::Full, "small weights and draws vanish in fp16")

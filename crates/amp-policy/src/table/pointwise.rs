@@ -55,6 +55,7 @@ pub(crate) const OPS: &[Op] = &[
         .tensors(&[0, 1])
         .implemented(),
     Op::new("sub", Family::Pointwise, Class::Widest, "native type promotion").tensors(&[0, 1]).implemented(),
+    Op::new("diff", Family::Pointwise, Class::Keep, "one subtraction").torch("sub").implemented(),
     Op::new("mul", Family::Pointwise, Class::Widest, "native type promotion").tensors(&[0, 1]).implemented(),
     Op::new("div", Family::Pointwise, Class::Widest, "native type promotion").tensors(&[0, 1]).implemented(),
     Op::new("floor_divide", Family::Pointwise, Class::Widest, "native type promotion").tensors(&[0, 1]).implemented(),

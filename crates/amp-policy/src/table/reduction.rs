@@ -136,6 +136,11 @@ pub(crate) const OPS: &[Op] = &[
         .implemented()
         .direct(),
     Op::new("nanmean", Family::Reduction, Class::Full, "unlisted").departs("a mean is a sum").implemented(),
+    Op::new("trapezoid", Family::Reduction, Class::Full, "a sum of many terms").torch("sum").implemented(),
+    Op::new("trapezoid_over", Family::Reduction, Class::Full, "a sum of many terms")
+        .torch("sum")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("logcumsumexp", Family::Reduction, Class::Full, "unlisted although it is exp-based (gap)")
         .departs("a cumulative sum of exponentials")
         .implemented(),
