@@ -195,7 +195,7 @@ cases! {
     kl_div full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.kl_div(b);
     kl_div_with full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.kl_div_with(b, false, SUM);
     bce_with_logits full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.bce_with_logits(b);
-    bce_with_logits_with full -> F32, [3, 4] [3, 4] [4]: |a, b, c| a.bce_with_logits_with(b, Some(c), SUM);
+    bce_with_logits_with full -> F32, [3, 4] [3, 4] [4]: |a, b, c| a.bce_with_logits_with(b, Some(c), Some(c), SUM);
     cross_entropy full -> F32, [3, 4] [1] [1]: |a, b, c| a.cross_entropy(&labels(a, |i| i as i64)?);
     cross_entropy_with full -> F32, [3, 4] [1] [1]:
         |a, b, c| a.cross_entropy_with(&labels(a, |i| i as i64)?, &CrossEntropy::<F32>::new().label_smoothing(0.1));

@@ -45,11 +45,18 @@ def losses():
     case("nll_loss/none", nll, (5, 7), labels(7, 5), **{**plain, "reduction": "none"})
     case("nll_loss/ignore_index", nll, (5, 4), ints([0, 3, -100, 1, -100]), **plain)
     case("nll_loss/weights", nll, (5, 4), labels(4, 5), uniform(0.5, 2.0, 4), **{**plain, "reduction": "mean"})
-    bce = lambda x, t, w=None, pos_weight=None, reduction="mean": F.binary_cross_entropy_with_logits(x, t, w, None, None, reduction, pos_weight)
+    def bce(x, t, w=None, pos_weight=None, reduction="mean"):
+        return F.binary_cross_entropy_with_logits(x, t, constant(w), None, None, reduction, constant(pos_weight))
+
     for reduction in ("mean", "sum", "none"):
         case(f"bce_with_logits/{reduction}", bce, (3, 4), uniform(0.0, 1.0, 3, 4), reduction=reduction)
     case("bce_with_logits/large", bce, vec(100.0, -100.0, 100.0, -100.0), vec(1.0, 0.0, 0.0, 1.0), reduction="mean")
+    weights = uniform(0.5, 2.0, 4), uniform(0.5, 2.0, 3, 1)
+    case("bce_with_logits/weighted_mean", bce, (3, 4), uniform(0.0, 1.0, 3, 4), weights[1], reduction="mean")
+    case("bce_with_logits/both_weights", bce, (3, 4), uniform(0.0, 1.0, 3, 4), *weights, reduction="sum")
     p = uniform(0.05, 0.95, 3, 4)
+    probabilistic = lambda p, t, w, reduction: F.binary_cross_entropy(p, t, constant(w), reduction=reduction)
+    case("binary_cross_entropy/weighted", probabilistic, p, uniform(0.0, 1.0, 3, 4), weights[0], reduction="mean")
     case("binary_cross_entropy/mean", F.binary_cross_entropy, p, uniform(0.0, 1.0, 3, 4), reduction="mean")
     case("binary_cross_entropy/sure", F.binary_cross_entropy, vec(0.0, 1.0, 0.0, 1.0), vec(0.0, 1.0, 1.0, 0.0), reduction="none", grad=False)
     kl = lambda x, t, log_target, reduction: F.kl_div(F.log_softmax(x, -1), t, reduction=reduction, log_target=log_target)

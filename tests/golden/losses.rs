@@ -16,8 +16,13 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "cross_entropy" => (Accumulated, c.x(0).cross_entropy_with(&c.index(1), &classes(c))?.into()),
         "soft_cross_entropy" => (Accumulated, c.x(0).soft_cross_entropy_with(&c.x(1), &classes(c))?.into()),
         "nll_loss" => (Accumulated, c.x(0).log_softmax(1)?.nll_loss_with(&c.index(1), &classes(c))?.into()),
-        "bce_with_logits" => (Accumulated, c.x(0).bce_with_logits_with(&c.x(1), None, reduction(c))?.into()),
-        "binary_cross_entropy" => (Accumulated, c.x(0).binary_cross_entropy_with(&c.x(1), reduction(c))?.into()),
+        "bce_with_logits" => (
+            Accumulated,
+            c.x(0).bce_with_logits_with(&c.x(1), c.maybe(2).as_ref(), c.maybe(3).as_ref(), reduction(c))?.into(),
+        ),
+        "binary_cross_entropy" => {
+            (Accumulated, c.x(0).binary_cross_entropy_with(&c.x(1), c.maybe(2).as_ref(), reduction(c))?.into())
+        }
         "kl_div" => {
             let y = c.x(0).log_softmax(-1)?.kl_div_with(&c.x(1), c.flag("log_target"), reduction(c))?;
             (Accumulated, y.into())

@@ -38,7 +38,7 @@ fn vae<P: AutocastPrecision>(scaled: bool) -> Result<Vec<f32>> {
     let x = Tensor::<F32>::rand([8, 12], &d)?;
     train(&mut opt, scaled, 10, |_| {
         let (recon, mu, logvar) = net.forward::<P>(&x)?;
-        let rec = recon.bce_with_logits_with(&x, None, amp::LossReduction::Sum)?;
+        let rec = recon.bce_with_logits_with(&x, None, None, amp::LossReduction::Sum)?;
         let kl = (((1.0 + &logvar)? - mu.sqr()?)? - logvar.exp()?)?.sum_all()?;
         let loss = (rec + (kl * -0.5)?)?;
         loss / 8.0

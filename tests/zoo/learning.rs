@@ -156,7 +156,7 @@ fn contrastive_loss(a: &Tensor<F32>, b: &Tensor<F32>, same: &Tensor<Bool>, margi
     same.where_(&dist.sqr()?, &far)?.mean_all()
 }
 fn focal(logits: &Tensor<F32>, target: &Tensor<F32>, gamma: f64) -> Result<Tensor<F32>> {
-    let ce = logits.bce_with_logits_with(target, None, amp::LossReduction::None)?;
+    let ce = logits.bce_with_logits_with(target, None, None, amp::LossReduction::None)?;
     let p = logits.sigmoid()?;
     let pt = ((&p * target)? + ((1.0 - &p)? * (1.0 - target)?)?)?;
     (ce * (1.0 - pt)?.pow(gamma)?)?.mean_all()

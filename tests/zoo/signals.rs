@@ -179,7 +179,7 @@ fn detector() -> Result<()> {
         let positive = obj.gt(0.5)?;
         let count = obj.sum_all()?.clamp_min(1.0)?;
         let box_loss = ((1.0 - iou)?.masked_fill(&obj.lt(0.5)?, 0.0)?.sum_all()? / &count)?;
-        let each = y.select(1, 4)?.bce_with_logits_with(&obj, None, amp::LossReduction::None)?;
+        let each = y.select(1, 4)?.bce_with_logits_with(&obj, None, None, amp::LossReduction::None)?;
         let negatives = each.masked_fill(&positive, 0.0)?;
         let (hard, _) = negatives.topk(9, 0, true)?;
         let obj_loss = ((each.masked_fill(&obj.lt(0.5)?, 0.0)?.sum_all()? + hard.sum_all()?)? / &count)?;

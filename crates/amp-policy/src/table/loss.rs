@@ -78,7 +78,7 @@ pub(crate) const OPS: &[Op] = &[
         "CUDA bans it: its gradient 1/(p(1-p)) must fit fp16 when input is fp16; CPU bf16 just upcasts",
     )
     .torch("binary_cross_entropy")
-    .tensors(&[0, 1])
+    .tensors(&[0, 1, 2])
     .replaced_by("bce_with_logits")
     .implemented(),
     Op::new(
@@ -94,7 +94,7 @@ pub(crate) const OPS: &[Op] = &[
         .implemented(),
     Op::new("bce_with_logits_with", Family::Loss, Class::Full, "fused sigmoid keeps gradients bounded; fp32")
         .torch("binary_cross_entropy_with_logits")
-        .tensors(&[0, 1, 2])
+        .tensors(&[0, 1, 2, 3])
         .implemented(),
     Op::new("hinge_embedding_loss", Family::Loss, Class::Full, "reduction accuracy").tensors(&[0, 1]).implemented(),
     Op::new("hinge_embedding_loss_with", Family::Loss, Class::Full, "reduction accuracy")

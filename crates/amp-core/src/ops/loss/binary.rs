@@ -1,10 +1,10 @@
 //! Losses between probabilities, or their logits, and targets from 0 to 1.
 
 use super::pair::fused;
-use super::{LossReduction, check_target, elementwise};
+use super::{LossReduction, check_target, elementwise, reduced};
 use crate::autograd::Saved;
 use crate::ops::kernel::{binary, scaled, unary};
-use crate::precision::{Element, Float, SamePrecision, full_range};
+use crate::precision::{Element, Float, FullRange, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
@@ -102,6 +102,20 @@ fn on_probabilities(p: &RawTensor, target: &RawTensor, reduction: LossReduction)
     })
 }
 
+/// The losses, each times its weight if there are weights, reduced.
+#[track_caller]
+fn weighted<P: FullRange>(
+    op: &'static str,
+    weight: Option<&Tensor<P>>,
+    reduction: LossReduction,
+    losses: impl FnOnce(LossReduction) -> Result<Tensor<P>>,
+) -> Result<Tensor<P>> {
+    let Some(weight) = weight else { return losses(reduction) };
+    let each = losses(LossReduction::None)?;
+    each.device().check_same(weight.device(), op)?;
+    reduced(each.mul(Tensor::from_raw(weight.raw.broadcast_to(op, each.raw.shape())?))?, reduction)
+}
+
 /// One element on the host.
 fn extreme(op: Reduce, x: &RawTensor) -> Result<f64> {
     let axes: Vec<usize> = (0..x.shape().len()).collect();
@@ -141,22 +155,26 @@ impl<P: Float> Tensor<P> {
     where
         P: BceWithLogitsPrecision + SamePrecision<Q>,
     {
-        self.bce_with_logits_with(target, None, LossReduction::Mean)
+        self.bce_with_logits_with(target, None, None, LossReduction::Mean)
     }
 
-    /// [`bce_with_logits`](Self::bce_with_logits) with a weight of the positive class, which broadcasts to the input, and
-    /// another reduction.
+    /// [`bce_with_logits`](Self::bce_with_logits) with a weight of each element's loss, a weight of the positive class, and
+    /// another reduction; weights broadcast to the input and have no gradient, and a mean is that of the weighted losses.
     #[track_caller]
     pub fn bce_with_logits_with<Q: Element>(
         &self,
         target: &Tensor<Q>,
+        weight: Option<&Self>,
         pos_weight: Option<&Self>,
         reduction: LossReduction,
     ) -> Result<Self>
     where
         P: BceWithLogitsPrecision + SamePrecision<Q>,
     {
-        Ok(Self::from_raw(with_logits(&self.raw, &target.raw, pos_weight.map(|w| &w.raw), reduction)?))
+        let pos_weight = pos_weight.map(|w| &w.raw);
+        weighted("bce_with_logits", weight, reduction, |reduction| {
+            Ok(Self::from_raw(with_logits(&self.raw, &target.raw, pos_weight, reduction)?))
+        })
     }
 
     /// Mean cross-entropy between probabilities and targets from 0 to 1 (`torch.nn.functional.binary_cross_entropy`).
@@ -171,16 +189,24 @@ impl<P: Float> Tensor<P> {
     where
         P: BinaryCrossEntropyPrecision + SamePrecision<Q>,
     {
-        self.binary_cross_entropy_with(target, LossReduction::Mean)
+        self.binary_cross_entropy_with(target, None, LossReduction::Mean)
     }
 
-    /// [`binary_cross_entropy`](Self::binary_cross_entropy) with another reduction.
+    /// [`binary_cross_entropy`](Self::binary_cross_entropy) with a weight of each element's loss, which broadcasts to the input
+    /// and has no gradient, and another reduction; a mean is that of the weighted losses.
     #[track_caller]
-    pub fn binary_cross_entropy_with<Q: Element>(&self, target: &Tensor<Q>, reduction: LossReduction) -> Result<Self>
+    pub fn binary_cross_entropy_with<Q: Element>(
+        &self,
+        target: &Tensor<Q>,
+        weight: Option<&Self>,
+        reduction: LossReduction,
+    ) -> Result<Self>
     where
         P: BinaryCrossEntropyPrecision + SamePrecision<Q>,
     {
-        Ok(Self::from_raw(on_probabilities(&self.raw, &target.raw, reduction)?))
+        weighted("binary_cross_entropy", weight, reduction, |reduction| {
+            Ok(Self::from_raw(on_probabilities(&self.raw, &target.raw, reduction)?))
+        })
     }
 }
 
@@ -200,9 +226,18 @@ mod tests {
         let p = tensor(&[0.3, 0.7, 0.9, 0.01, 0.22, 0.8]);
         for reduction in [LossReduction::Mean, LossReduction::None] {
             for (name, worst) in [
-                ("bce", gradcheck(|x| x[0].bce_with_logits_with(&x[1], None, reduction), &[x.clone(), t.clone()])),
-                ("pos", gradcheck(|x| x[0].bce_with_logits_with(&x[1], Some(&w), reduction), &[x.clone(), t.clone()])),
-                ("prob", gradcheck(|x| x[0].binary_cross_entropy_with(&x[1], reduction), &[p.clone(), t.clone()])),
+                (
+                    "bce",
+                    gradcheck(|x| x[0].bce_with_logits_with(&x[1], None, None, reduction), &[x.clone(), t.clone()]),
+                ),
+                (
+                    "pos",
+                    gradcheck(|x| x[0].bce_with_logits_with(&x[1], None, Some(&w), reduction), &[x.clone(), t.clone()]),
+                ),
+                (
+                    "prob",
+                    gradcheck(|x| x[0].binary_cross_entropy_with(&x[1], None, reduction), &[p.clone(), t.clone()]),
+                ),
             ] {
                 let worst = worst.unwrap();
                 assert!(worst.agrees(), "{name} {reduction:?}: {worst:?}");

@@ -200,7 +200,7 @@ impl<P: Float> Tensor<P> {
         P: MultilabelSoftMarginPrecision + SamePrecision<Q>,
     {
         check_target("multilabel_soft_margin_loss", &self.raw, &target.raw)?;
-        reduced(self.bce_with_logits_with(target, None, LossReduction::None)?.mean(-1, false)?, reduction)
+        reduced(self.bce_with_logits_with(target, None, None, LossReduction::None)?.mean(-1, false)?, reduction)
     }
 }
 
