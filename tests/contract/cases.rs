@@ -345,6 +345,11 @@ cases! {
     topk keep -> Q, [3, 4] [1] [1]: |a, b, c| a.topk(2, 0, true).map(|(y, _)| y);
     max_pool1d keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.max_pool1d(2);
     max_pool1d_with_indices keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.max_pool1d_with_indices(2).map(|(y, _)| y);
+    fractional_max_pool2d keep -> Q, [1, 2, 5, 5] [1] [1]: |a, b, c| { amp::manual_seed(7); a.fractional_max_pool2d(2, 3) };
+    fractional_max_pool2d_with keep -> Q, [1, 2, 5, 5] [1] [1]: |a, b, c| {
+        let samples = Tensor::<F32>::full([1, 2, 2], 0.4, &device())?;
+        a.fractional_max_pool2d_with(2, 3, &samples).map(|(y, _)| y)
+    };
     max_pool2d keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.max_pool2d(2);
     max_pool2d_with_indices keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.max_pool2d_with_indices(2).map(|(y, _)| y);
     adaptive_max_pool1d keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.adaptive_max_pool1d(3);

@@ -51,6 +51,9 @@ def norms():
 def pools():
     mp = lambda x, kernel, stride, padding, dilation=[1, 1], ceil_mode=False: F.max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
     base = dict(kernel=[2, 2], stride=[2, 2], padding=[0, 0])
+    fractional = lambda x, samples, kernel, size: F.fractional_max_pool2d_with_indices(x, kernel, size, _random_samples=samples.detach())
+    case("fractional_max_pool2d/uneven", fractional, (2, 3, 7, 9), uniform(0.0, 1.0, 2, 3, 2), kernel=[2, 3], size=[4, 5])
+    case("fractional_max_pool2d/one", fractional, (1, 2, 5, 4), uniform(0.0, 1.0, 1, 2, 2), kernel=[3, 2], size=[1, 3])
     case("max_pool2d/plain", mp, (2, 3, 6, 6), **base)
     case("max_pool2d/odd", mp, (1, 2, 7, 5), **base)
     case("max_pool2d/overlap", mp, (1, 2, 7, 6), kernel=[3, 2], stride=[1, 2], padding=[1, 0])

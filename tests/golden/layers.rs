@@ -29,6 +29,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let y = c.x(0).batch_norm_eval(&mean, &var, c.maybe(3).as_ref(), c.maybe(4).as_ref(), eps(c, 1e-5))?;
             (Accumulated, y.into())
         }
+        "fractional_max_pool2d" => {
+            let samples = c.x(1).detach();
+            (Chosen, c.x(0).fractional_max_pool2d_with(c.pair("kernel"), c.pair("size"), &samples)?.into())
+        }
         "max_pool2d" => (Chosen, c.x(0).max_pool2d(pool(c))?.into()),
         "avg_pool2d" => (Accumulated, c.x(0).avg_pool2d(pool(c))?.into()),
         "adaptive_max_pool2d" => (Chosen, c.x(0).adaptive_max_pool2d(c.pair("size"))?.into()),

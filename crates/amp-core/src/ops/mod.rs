@@ -29,6 +29,7 @@ mod einsum;
 mod elementary;
 mod extreme;
 mod feed_forward;
+mod fractional;
 pub mod functional;
 mod gamma;
 mod grid;
