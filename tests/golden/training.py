@@ -77,6 +77,34 @@ def optimizers():
         record(f"optim_{name}", dict(in0=start, in1=grads, out0=torch.stack(steps).float()), **options)
 
 
+def lbfgs():
+    """in0: start [N]; in1: how steep the loss is, in2: around where; out0: the parameter after each step, out1: losses before."""
+    table = [
+        ("fixed", dict(lr=0.6, max_iter=4)),
+        ("short_history", dict(lr=0.8, max_iter=6, history_size=2)),
+        ("strong_wolfe", dict(lr=1.0, max_iter=3, line_search_fn="strong_wolfe")),
+        ("long_first_step", dict(lr=40.0, max_iter=2, max_eval=12, line_search_fn="strong_wolfe")),
+    ]
+    for name, options in table:
+        torch.manual_seed(zlib.crc32(name.encode()))
+        start, steep, around = torch.randn(6), torch.rand(6) * 3 + 0.3, torch.randn(6)
+        p = start.double().requires_grad_()
+        optimizer = torch.optim.LBFGS([p], **options)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (steep.double() * (p - around.double()) ** 2 + 0.1 * p**4).sum()
+            loss.backward()
+            return loss
+
+        steps, losses = [], []
+        for _ in range(3):
+            losses.append(optimizer.step(closure).item())
+            steps.append(p.detach().clone())
+        outs = dict(out0=torch.stack(steps).float(), out1=torch.tensor(losses))
+        record(f"optim_lbfgs/{name}", dict(in0=start, in1=steep, in2=around, **outs), agrees=1e-3, **options)
+
+
 def schedules():
     """out0: the learning rate used by each of 20 steps."""
     from torch.optim import lr_scheduler as s

@@ -1,8 +1,8 @@
 //! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
 
 use amp::optim::{
-    Adadelta, Adagrad, Adam, AdamW, Adamax, CosineLr, LinearWarmup, Lion, NAdam, OneCycle, RAdam, ReduceOnPlateau,
-    RmsProp, Sgd, StepLr,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, CosineLr, Lbfgs, LinearWarmup, Lion, NAdam, OneCycle, RAdam,
+    ReduceOnPlateau, RmsProp, Sgd, StepLr,
 };
 use amp::prelude::*;
 
@@ -23,6 +23,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "optim_nadam" => (Accumulated, steps(c, |p| nadam(c, NAdam::new([p], c.float("lr"))))?),
         "optim_adamax" => (Accumulated, steps(c, |p| adamax(c, Adamax::new([p], c.float("lr"))))?),
         "optim_lion" => (Accumulated, steps(c, |p| lion(c, Lion::new([p], c.float("lr"))))?),
+        "optim_lbfgs" => (Accumulated, lbfgs(c)?),
         "schedule" => (Accumulated, schedule(c)?),
         "plateau" => (Accumulated, plateau(c)?),
         "grad_scaler" => (Accumulated, grad_scaler(c)?),
@@ -89,6 +90,26 @@ fn adamax(c: &Case, o: Adamax) -> Adamax {
 
 fn lion(c: &Case, o: Lion) -> Lion {
     o.betas(betas(c, (0.9, 0.99))).weight_decay(c.float_or("weight_decay", 0.0))
+}
+
+/// The parameter after each step, and the losses before.
+fn lbfgs(c: &Case) -> Result<Outs> {
+    let (p, steep, around) = (Parameter::new(&c.x(0))?, c.x(1).detach(), c.x(2).detach());
+    let history = if c.given("history_size") { c.size("history_size") } else { 100 };
+    let o = Lbfgs::new([p.clone()], c.float("lr")).max_iter(c.size("max_iter")).history_size(history);
+    let o = if c.given("max_eval") { o.max_eval(c.size("max_eval")) } else { o };
+    let mut optimizer = o.line_search(c.given("line_search_fn"));
+    let loss = || {
+        let x = p.tensor();
+        ((&steep * (&x - &around)?.sqr()?)? + (x.sqr()?.sqr()? * 0.1)?)?.sum_all()
+    };
+    let (mut steps, mut losses) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        losses.push(optimizer.step(loss)? as f32);
+        steps.push(p.detach());
+    }
+    let losses = Tensor::from_vec(losses, [3], &device())?;
+    Ok(vec![Tensor::stack(&steps, 0)?, losses].into())
 }
 
 /// The parameter after each step; `in1` holds the gradient of each.

@@ -8,6 +8,7 @@ mod cycles;
 mod declare;
 mod ema;
 mod groups;
+mod lbfgs;
 mod lion;
 mod nadam;
 mod plateau;
@@ -28,6 +29,7 @@ pub use cycles::{CosineRestarts, CyclicLr};
 pub use ema::Ema;
 pub use groups::ParameterGroups;
 pub(crate) use groups::{SavedGroups, State, describe};
+pub use lbfgs::Lbfgs;
 pub use lion::Lion;
 pub use nadam::NAdam;
 pub(crate) use plateau::PlateauState;
@@ -79,6 +81,11 @@ use crate::{Device, Error, Result};
 /// assert_eq!(w.to_vec()?, [0.5, 0.5]);
 /// # Ok::<_, amp_core::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no optimizer that steps with given gradients",
+    label = "does not implement `Optimizer`",
+    note = "`Lbfgs` evaluates the loss itself, several times a step, so it takes no scaler: `optimizer.step(|| ..)?`, in BF16 or F32"
+)]
 pub trait Optimizer {
     /// Every parameter that this optimizer changes.
     fn parameters(&self) -> &[Parameter];
