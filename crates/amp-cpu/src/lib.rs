@@ -40,6 +40,7 @@ mod layout;
 mod line;
 mod load;
 mod lockstep;
+mod lstm;
 mod math;
 mod norm;
 mod num;
@@ -87,6 +88,7 @@ pub use index::{gather, index_add, index_select, indices, outside, scatter, scat
 pub use join::join;
 pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
 pub use line::{cumprod_grad, median, running_extreme, scan, sort, topk};
+pub use lstm::{lstm_cell, lstm_cell_grad};
 pub use norm::{
     NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_grad, normalize_with,
 };

@@ -15,6 +15,7 @@ mod optimizer;
 mod pooling;
 mod random;
 mod recording;
+mod recurrent;
 mod reduction;
 mod softmax;
 
@@ -31,6 +32,7 @@ pub use optimizer::{Optimize, ScheduleMove, UpdateSettings, UpdateSlot};
 pub use pooling::Pooling;
 pub use random::Random;
 pub use recording::Replay;
+pub use recurrent::Recurrent;
 pub use reduction::Reduction;
 pub use softmax::{Labels, Softmax};
 
@@ -58,6 +60,7 @@ pub trait Backend:
     + Convolution
     + Pooling
     + Attention
+    + Recurrent
     + Optimize
     + Debug
     + Send

@@ -14,6 +14,7 @@ mod normalization;
 mod optimizer;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduction;
 mod scan;
 mod softmax;

@@ -10,6 +10,7 @@ mod normalization;
 mod optimizer;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduction;
 mod softmax;
 

@@ -2,6 +2,7 @@
 
 use super::{Cell, Recurrence, Single, Stack, sum};
 use crate::nn::{Module, Visitor};
+use crate::ops::lstm_cell;
 use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Result};
@@ -93,7 +94,11 @@ fn step<P: Float>(
     from_inputs: &Tensor<P>,
     (h, c): (Tensor<P>, Tensor<F32>),
 ) -> Result<(Tensor<P>, Tensor<F32>)> {
-    let (from_state, width) = (cell.hidden(&h)?, c.dims()[1]);
+    let from_state = cell.hidden(&h)?;
+    if let Some(states) = lstm_cell(from_inputs, &from_state, &c)? {
+        return Ok(states);
+    }
+    let width = c.dims()[1];
     let keep_in = sum(from_inputs, &from_state, 0, width)?.sigmoid()?;
     let keep_old = sum(from_inputs, &from_state, 1, width)?.sigmoid()?;
     let new = sum(from_inputs, &from_state, 2, width)?.tanh()?;
