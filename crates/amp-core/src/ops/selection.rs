@@ -111,6 +111,7 @@ mod tests {
             assert!(worst.agrees(), "{name}: {worst:?}");
         }
     }
+
     #[test]
     fn a_mask_says_where_the_source_goes() {
         let x = Tensor::<F64>::from_fn([2, 3], |i| (3 * i[0] + i[1]) as f64, &Device::cpu()).unwrap();

@@ -4,7 +4,7 @@ use super::Tensor;
 use crate::device::Device;
 use crate::memory::on_host;
 use crate::ops::Part;
-use crate::precision::{Element, F32, FullRange, I64};
+use crate::precision::{Element, F32, F64, FullRange, I64};
 use crate::shape::IntoShape;
 use crate::{Error, Result};
 
@@ -66,7 +66,7 @@ impl<P: FullRange> Tensor<P> {
         let count = ((end - start) / step).ceil() as usize;
         [count].into_shape(OP)?;
         let values = on_host(OP, count, (0..count).map(|i| start + step * i as f64))?;
-        Tensor::<crate::F64>::from_vec(values, [count], device)?.to()?.contiguous()
+        Tensor::<F64>::from_vec(values, [count], device)?.to()?.contiguous()
     }
 }
 

@@ -24,23 +24,24 @@ pub(super) struct History {
     pairs: VecDeque<Pair>,
     /// Stands for the inverse Hessian where nothing else is known.
     scale: f64,
-    /// The last step's gradient before it, and the step.
+    /// The last step's gradient before it, and the step, until the gradient behind it is known.
     last: Option<[Tensor<F32>; 2]>,
+    has_begun: bool,
 }
 
 impl History {
     pub(super) fn new(size: usize) -> Self {
-        Self { size, pairs: VecDeque::new(), scale: 1.0, last: None }
+        Self { size, pairs: VecDeque::new(), scale: 1.0, last: None, has_begun: false }
     }
 
     /// Whether a step was taken.
     pub(super) fn has_begun(&self) -> bool {
-        self.last.is_some() || !self.pairs.is_empty()
+        self.has_begun
     }
 
     /// Keeps a step until the gradient behind it is known.
     pub(super) fn remember(&mut self, grad: Tensor<F32>, step: Tensor<F32>) {
-        self.last = Some([grad, step]);
+        (self.last, self.has_begun) = (Some([grad, step]), true);
     }
 
     /// Minus the estimate of the inverse Hessian times `grad`.
@@ -62,12 +63,12 @@ impl History {
 
     /// Takes in how the last step changed the gradient.
     fn learn(&mut self, grad: &Tensor<F32>) -> Result<()> {
-        let Some([before, step]) = &self.last else { return Ok(()) };
+        let Some([before, step]) = self.last.take() else { return Ok(()) };
         let change = (grad - before)?;
-        let curvature = dot(&change, step)?;
+        let curvature = dot(&change, &step)?;
         if curvature > LEAST_CURVATURE {
             self.scale = curvature / dot(&change, &change)?;
-            self.pairs.push_back(Pair { step: step.clone(), change, curvature });
+            self.pairs.push_back(Pair { step, change, curvature });
             if self.pairs.len() > self.size {
                 self.pairs.pop_front();
             }
