@@ -9,7 +9,8 @@ use crate::math::Float;
 use crate::output::Output;
 use crate::parallel::{CHUNK, for_each};
 use crate::simd::{Kernel, Simd, dispatch};
-use crate::{DType, SliceMut, Storage, View, scratch};
+use crate::storage::Element;
+use crate::{DType, Storage, View, scratch};
 use std::ops::Range;
 
 /// Operations that an element of the state costs, with three sigmoids and two hyperbolic tangents.
@@ -40,23 +41,15 @@ pub fn lstm_cell(from_inputs: &View, from_state: &View, c: &View) -> [Storage; 2
             let a = a.read(4 * at, 4 * len, of_a);
             let (b, c) = (b.read(4 * at, 4 * len, of_b), c.read(at, len, of_c));
             // SAFETY: no other task has these rows of the states or the gates, and these parts do not overlap.
-            let parts = unsafe {
+            let mut parts = unsafe {
                 let hidden = to_states.part(at, len);
                 [to_gates.part(4 * at, 4 * len), hidden, to_states.part(rows * width + at, len)]
             };
-            let [gates, h, next] = parts.map(written);
+            let [gates, h, next] = parts.each_mut().map(|part| f32::same_mut(part).expect("made of this type"));
             dispatch(Step { width, a, b, c, gates, h, next });
         });
     });
     [states, gates]
-}
-
-/// F32 elements, where they are stored as such.
-fn written(part: SliceMut<'_>) -> &mut [f32] {
-    match part {
-        SliceMut::F32(elements) => elements,
-        _ => unreachable!("states and gates are F32"),
-    }
 }
 
 struct Step<'a> {
@@ -114,8 +107,8 @@ pub fn lstm_cell_grad(gates: &View, states: &View, c: &View, grad: &View, out: D
             let of_h = grad.read(at, len, of_h_grad);
             let of_next = grad.read(rows * width + at, len, of_c_grad);
             // SAFETY: no other task has these rows of either.
-            let (mut part, of_c) = unsafe { (to_gates.part(4 * at, 4 * len), to_c.part(at, len)) };
-            let of_c = written(of_c);
+            let (mut part, mut of_c) = unsafe { (to_gates.part(4 * at, 4 * len), to_c.part(at, len)) };
+            let of_c = f32::same_mut(&mut of_c).expect("made of this type");
             store(&mut part, of_gates, |of_gates| {
                 dispatch(Gradient { width, gates, c, next, of_h, of_next, of_gates, of_c });
             });
