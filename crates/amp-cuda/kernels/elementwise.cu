@@ -394,12 +394,12 @@ KERNEL(binary_f32, BinaryArgs) { binary_quads<false, 1>(a, a.op); }
 KERNEL(binary_f64, BinaryArgs) { binary_rest<double>(a, a.op, 0); }
 KERNEL(binary_i64, BinaryArgs) { binary_rest<i64>(a, a.op, 0); }
 
-KERNEL(arithmetic_f32, BinaryArgs) {
+STREAMING_KERNEL(arithmetic_f32, BinaryArgs) {
     switch (a.op) {
-        case ADD: return binary_quads<true, 2>(a, ADD);
-        case SUB: return binary_quads<true, 2>(a, SUB);
-        case MUL: return binary_quads<true, 2>(a, MUL);
-        default: return binary_quads<true, 2>(a, DIV);
+        case ADD: return binary_quads<true, 4>(a, ADD);
+        case SUB: return binary_quads<true, 4>(a, SUB);
+        case MUL: return binary_quads<true, 4>(a, MUL);
+        default: return binary_quads<true, 4>(a, DIV);
     }
 }
 

@@ -83,6 +83,52 @@ template <class C, int W> struct Line {
     }
 };
 
+// A line of neighbours that a block goes over more than once: read again each time, `packs` of a thread under way at once,
+template <class C, int W, int packs, int N> struct Reread {
+    Line<C, W> line;
+    BlockTeam<C> team;
+    const Operand* const x[N];
+    static const bool KEEPS = false;
+
+    template <class F> __device__ inline void each(C missing, F f) { line.template each<packs>(team, x, missing, f); }
+};
+// or read once and kept in registers, which have room for `packs` whole packs of a thread.
+template <int packs, int N> struct Kept {
+    Line<float, PACK> line;
+    BlockTeam<float> team;
+    float v[packs][N][PACK];
+    static const bool KEEPS = true;  // what v is changed to
+
+    // The code that ships is smaller without.
+    static __device__ inline bool fits(const Line<float, PACK>& line, BlockTeam<float> team) {
+#if defined(COMPACT)
+        return false;
+#else
+        return line.len % PACK == 0 && line.len <= (i64)packs * PACK * team.size();
+#endif
+    }
+    __device__ inline Kept(const Line<float, PACK>& line, BlockTeam<float> team, const Operand* const (&x)[N])
+        : line(line), team(team) {
+        Ahead<float, PACK> ahead[packs][N];
+#pragma unroll
+        for (int u = 0; u < packs; ++u) {
+            for (int n = 0; n < N && at(u) < line.len; ++n) ahead[u][n].fetch(*x[n], line.at(at(u)));
+        }
+#pragma unroll
+        for (int u = 0; u < packs; ++u) {
+            for (int n = 0; n < N && at(u) < line.len; ++n) ahead[u][n].widen(*x[n], v[u][n]);
+        }
+    }
+    __device__ inline i64 at(int u) const { return ((i64)u * team.size() + team.rank()) * PACK; }
+
+    template <class F> __device__ inline void each(float, F f) {
+#pragma unroll
+        for (int u = 0; u < packs; ++u) {
+            if (at(u) < line.len) f(at(u), v[u]);
+        }
+    }
+};
+
 // All threads of the grid, and those of a block that walk a line of `len` together while others walk the next ones: their
 // number is a power of two, as the block's has to be.
 struct GridTeam {

@@ -68,35 +68,34 @@ template <class Args> __device__ inline bool in_packs(const Args& a, const Opera
 }
 
 // Row blockIdx.x: two passes for the statistics, one for the result.
-template <class C, int W> __device__ void norm_rows(const NormArgs& a, BlockTeam<C> team) {
-    Line<C, W> row = {blockIdx.x * a.len, a.len, 1};
+template <class C, int W, class Row> __device__ void norm_rows(const NormArgs& a, Row row) {
     C mean = 0, squares = 0;
     if (!a.rms) {
-        row.template each<2>(team, {&a.x}, 0, [&](i64, const C (&v)[1][W]) {
+        row.each(0, [&](i64, const C (&v)[1][W]) {
             for (int j = 0; j < W; ++j) mean += v[0][j];
         });
-        mean = team.reduce(Add{}, mean) / (C)a.len;
+        mean = row.team.reduce(Add{}, mean) / (C)a.len;
     }
-    row.template each<2>(team, {&a.x}, mean, [&](i64, const C (&v)[1][W]) {
+    row.each(mean, [&](i64, const C (&v)[1][W]) {
         for (int j = 0; j < W; ++j) squares += (v[0][j] - mean) * (v[0][j] - mean);
     });
-    squares = team.reduce(Add{}, squares);
+    squares = row.team.reduce(Add{}, squares);
     if (!a.rms && may_be_rounding(mean, squares, a.len)) {
-        C head = load<C>(a.x, row.base), others = 0;
-        row.each(team, {&a.x}, head, [&](i64, const C (&v)[1][W]) {
+        C head = load<C>(a.x, row.line.base), others = 0;
+        row.each(head, [&](i64, const C (&v)[1][W]) {
             for (int j = 0; j < W; ++j) others += v[0][j] != head;
         });
-        if (team.reduce(Add{}, others) == 0) {
+        if (row.team.reduce(Add{}, others) == 0) {
             mean = head;
             squares = 0;
         }
     }
     C var = squares / (C)a.len, rstd = 1 / sqrt_of(var + (C)a.eps);
-    row.each(team, {&a.x}, mean, [&](i64 k, C (&v)[1][W]) {
+    row.each(mean, [&](i64 k, C (&v)[1][W]) {
         for (int j = 0; j < W; ++j) v[0][j] = (v[0][j] - mean) * rstd;
-        apply(a, a.weight, row, k, v[0], [](C normal, C weight) { return normal * weight; });
-        apply(a, a.bias, row, k, v[0], [](C normal, C bias) { return normal + bias; });
-        row.store(a.y, a.out, k, v[0]);
+        apply(a, a.weight, row.line, k, v[0], [](C normal, C weight) { return normal * weight; });
+        apply(a, a.bias, row.line, k, v[0], [](C normal, C bias) { return normal + bias; });
+        row.line.store(a.y, a.out, k, v[0]);
     });
     if (threadIdx.x == 0) {
         ((C*)a.mean)[blockIdx.x] = mean;
@@ -105,12 +104,28 @@ template <class C, int W> __device__ void norm_rows(const NormArgs& a, BlockTeam
     }
 }
 
+// The row of this block.
+template <class C, int W, class Args> __device__ inline Line<C, W> row_of_block(const Args& a) {
+    return {blockIdx.x * a.len, a.len, 1};
+}
+
 STREAMING_KERNEL(norm_rows_f32, NormArgs) {
     __shared__ float shared[WARP];
-    if (in_packs(a, a.weight, a.bias)) norm_rows<float, PACK>(a, {shared});
-    else norm_rows<float, 1>(a, {shared});
+    BlockTeam<float> team = {shared};
+    Line<float, PACK> row = row_of_block<float, PACK>(a);
+    typedef Kept<2, 1> Short;
+    if (!in_packs(a, a.weight, a.bias)) {
+        norm_rows<float, 1>(a, Reread<float, 1, 1, 1>{row_of_block<float, 1>(a), team, {&a.x}});
+    } else if (Short::fits(row, team)) {
+        norm_rows<float, PACK>(a, Short(row, team, {&a.x}));
+    } else {
+        norm_rows<float, PACK>(a, Reread<float, PACK, 2, 1>{row, team, {&a.x}});
+    }
 }
-KERNEL(norm_rows_f64, NormArgs) { __shared__ double shared[WARP]; norm_rows<double, 1>(a, {shared}); }
+KERNEL(norm_rows_f64, NormArgs) {
+    __shared__ double shared[WARP];
+    norm_rows<double, 1>(a, Reread<double, 1, 1, 1>{row_of_block<double, 1>(a), {shared}, {&a.x}});
+}
 
 // Batch norm by given statistics: mean and variance per channel.
 template <class C, int W> __device__ void norm_apply(const NormArgs& a) {
@@ -173,37 +188,47 @@ template <class C, int W> __device__ inline void mask(const u8* dead, i64 at, C 
 }
 
 // dx = rstd (w g - mean(w g) - normal mean(w g normal)), row blockIdx.x
-template <class C, int W> __device__ void norm_rows_grad(const NormGradArgs& a, BlockTeam<C> team) {
-    Line<C, W> row = {blockIdx.x * a.len, a.len, 1};
+template <class C, int W, class Row> __device__ void norm_rows_grad(const NormGradArgs& a, Row row) {
     C mean = ((const C*)a.mean)[blockIdx.x], rstd = ((const C*)a.rstd)[blockIdx.x], shift = 0, slope = 0;
-    row.each(team, {&a.grad, &a.x}, 0, [&](i64 k, C (&v)[2][W]) {
-        apply(a, a.weight, row, k, v[0], [](C g, C weight) { return g * weight; });
+    row.each(0, [&](i64 k, C (&v)[2][W]) {
+        apply(a, a.weight, row.line, k, v[0], [](C g, C weight) { return g * weight; });
         for (int j = 0; j < W; ++j) {
             shift += v[0][j];
             slope += v[0][j] * ((v[1][j] - mean) * rstd);
         }
     });
-    slope = team.reduce(Add{}, slope) / (C)a.len;
-    shift = a.rms ? (C)0 : team.reduce(Add{}, shift) / (C)a.len;
-    row.each(team, {&a.grad, &a.x}, 0, [&](i64 k, C (&v)[2][W]) {
-        apply(a, a.weight, row, k, v[0], [](C g, C weight) { return g * weight; });
+    slope = row.team.reduce(Add{}, slope) / (C)a.len;
+    shift = a.rms ? (C)0 : row.team.reduce(Add{}, shift) / (C)a.len;
+    row.each(0, [&](i64 k, C (&v)[2][W]) {
+        if (!Row::KEEPS) apply(a, a.weight, row.line, k, v[0], [](C g, C weight) { return g * weight; });
         for (int j = 0; j < W; ++j) v[0][j] = (v[0][j] - shift - (v[1][j] - mean) * rstd * slope) * rstd;
         if (a.onto.data) {
             Ahead<C, W> earlier;
-            earlier.fetch(a.onto, row.at(k));
+            earlier.fetch(a.onto, row.line.at(k));
             earlier.widen(a.onto, v[1]);
             for (int j = 0; j < W; ++j) v[0][j] += v[1][j];
         }
-        store_dx(a, row, k, v[0]);
+        store_dx(a, row.line, k, v[0]);
     });
 }
 
 KERNEL(norm_rows_grad_f32, NormGradArgs) {
     __shared__ float shared[WARP];
-    if (in_packs(a.grad) && whole(a.onto) && in_packs(a, a.weight, a.weight)) norm_rows_grad<float, PACK>(a, {shared});
-    else norm_rows_grad<float, 1>(a, {shared});
+    BlockTeam<float> team = {shared};
+    Line<float, PACK> row = row_of_block<float, PACK>(a);
+    typedef Kept<1, 2> Short;
+    if (!in_packs(a.grad) || !whole(a.onto) || !in_packs(a, a.weight, a.weight)) {
+        norm_rows_grad<float, 1>(a, Reread<float, 1, 1, 2>{row_of_block<float, 1>(a), team, {&a.grad, &a.x}});
+    } else if (Short::fits(row, team)) {
+        norm_rows_grad<float, PACK>(a, Short(row, team, {&a.grad, &a.x}));
+    } else {
+        norm_rows_grad<float, PACK>(a, Reread<float, PACK, 1, 2>{row, team, {&a.grad, &a.x}});
+    }
 }
-KERNEL(norm_rows_grad_f64, NormGradArgs) { __shared__ double shared[WARP]; norm_rows_grad<double, 1>(a, {shared}); }
+KERNEL(norm_rows_grad_f64, NormGradArgs) {
+    __shared__ double shared[WARP];
+    norm_rows_grad<double, 1>(a, Reread<double, 1, 1, 2>{row_of_block<double, 1>(a), {shared}, {&a.grad, &a.x}});
+}
 
 // Sums over elements of a channel, and where a block's part of them goes.
 template <class C> struct ChannelSums {

@@ -363,6 +363,7 @@ fn normalisations_in_packs_and_parts_of_packs() {
     let kinds = [
         (NormKind::Layer { inner: 264 }, &[130usize, 264][..], 264),
         (NormKind::Rms { inner: 2104 }, &[3, 2104], 2104),
+        (NormKind::Layer { inner: 4104 }, &[2, 4104], 4104),
         (NormKind::Group { groups: 2 }, &[2, 4, 49], 4),
         (NormKind::Group { groups: 2 }, &[2, 6, 8], 6),
         (NormKind::Batch, &[3, 5, 49], 5),
