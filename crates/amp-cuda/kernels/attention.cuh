@@ -1,4 +1,4 @@
-// What attention.cu and flash_attention.cu have in common: which pairs of a query and a key there are.
+// What attention.cu and flash.cuh have in common: which pairs of a query and a key there are.
 #pragma once
 
 // Whether the pair lies within the scores, mask aside.

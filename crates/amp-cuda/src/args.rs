@@ -142,7 +142,7 @@ pub(crate) struct PoolAxis {
     pub dilation: i64,
 }
 
-/// Twin of `Heads` in `flash_attention.cu`.
+/// Twin of `Heads` in `flash.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heads {

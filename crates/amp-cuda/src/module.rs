@@ -50,6 +50,7 @@ families! {
     Pool "pool";
     Attention "attention";
     FlashAttention "flash_attention";
+    FlashAttentionGrad "flash_attention_grad";
     Optimizer "optimizer";
 }
 
@@ -65,12 +66,13 @@ impl Family {
 
     /// The first compute capability that can run these kernels.
     pub fn least(self) -> (i32, i32) {
-        if self == Self::FlashAttention { (8, 0) } else { LEAST }
+        if matches!(self, Self::FlashAttention | Self::FlashAttentionGrad) { (8, 0) } else { LEAST }
     }
 
     /// The whole program, headers included.
     pub fn source(self) -> String {
-        const HEADERS: [(&str, &str); 6] = [
+        const HEADERS: [(&str, &str); 7] = [
+            ("#include \"flash.cuh\"", include_str!("../kernels/flash.cuh")),
             ("#include \"gemm.cuh\"", include_str!("../kernels/gemm.cuh")),
             ("#include \"mma.cuh\"", include_str!("../kernels/mma.cuh")),
             ("#include \"attention.cuh\"", include_str!("../kernels/attention.cuh")),

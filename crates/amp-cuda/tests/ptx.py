@@ -14,8 +14,8 @@ import pathlib
 import sys
 
 KERNELS = pathlib.Path(__file__).resolve().parent.parent / "kernels"
-HEADERS = ["gemm.cuh", "mma.cuh", "attention.cuh", "quads.cuh", "lines.cuh", "common.cuh"]
-LEAST = {"flash_attention.cu": "80"}
+HEADERS = ["flash.cuh", "gemm.cuh", "mma.cuh", "attention.cuh", "quads.cuh", "lines.cuh", "common.cuh"]
+LEAST = {"flash_attention.cu": "80", "flash_attention_grad.cu": "80"}
 
 
 def fnv(data):

@@ -4,18 +4,18 @@ use super::attention::OP;
 use crate::args::{FlashArgs, Heads};
 use crate::device::{Gpu, Memory};
 use crate::error::foreign;
-use crate::module::Family::FlashAttention as FAMILY;
+use crate::module::Family::{self, FlashAttention, FlashAttentionGrad};
 use crate::operand::Operand;
 use amp_core::Result;
 use amp_core::backend::{AttentionGrads, AttentionScores, Buffer, DType, Layout, Operand as CoreOperand, take_apart};
 
-/// `FLASH_THREADS` of `flash_attention.cu`.
+/// `FLASH_THREADS` of `flash.cuh`.
 const THREADS: u32 = 128;
 /// Queries and keys are counted in 32 bits, with room for a tile's.
 const MOST: usize = 1 << 30;
 
 /// Kernels for vectors of up to so many elements of a type: forward, gradient of queries, gradient of keys. A block has so
-/// many rows, queries or keys, as `Block` of `flash_attention.cu`.
+/// many rows, queries or keys, as `Block` of `flash.cuh`.
 struct Variant {
     dtype: DType,
     width: usize,
@@ -68,7 +68,9 @@ impl Flash {
         let [batch, heads, queries, width] = std::array::from_fn(|i| q.layout.shape[i]);
         let (keys, value_width) = (k.layout.shape[2], v.layout.shape[3]);
         let wanted = |variant: &&Variant| variant.dtype == q.logical && variant.width >= width.max(value_width);
-        let Some(variant) = VARIANTS.iter().find(wanted).filter(|_| gpu.can_run(FAMILY)) else { return Ok(None) };
+        let Some(variant) = VARIANTS.iter().find(wanted).filter(|_| gpu.can_run(FlashAttention)) else {
+            return Ok(None);
+        };
         let heads_of = |x| Heads::new(gpu, x, variant.dtype);
         let (Some(q), Some(k), Some(v)) = (heads_of(q)?, heads_of(k)?, heads_of(v)?) else { return Ok(None) };
         if (out != variant.dtype && out != DType::F32) || queries.max(keys).max(batch * heads) > MOST {
@@ -109,7 +111,7 @@ impl Flash {
         let y = gpu.memory(OP, lse.len() * value_width as usize, self.out)?;
         let row = heads * value_width;
         let out = Heads { data: y.address(), batch: queries * row, head: value_width, row, packed: 0 };
-        self.launch(gpu, 0, queries, FlashArgs { out, lse: lse.address(), ..self.args })?;
+        self.launch(gpu, FlashAttention, 0, queries, FlashArgs { out, lse: lse.address(), ..self.args })?;
         Ok((y.into_buffer(), lse.into_buffer()))
     }
 
@@ -136,8 +138,8 @@ impl Flash {
             delta: delta.address(),
             ..self.args
         };
-        self.launch(gpu, 1, queries, args)?;
-        self.launch(gpu, 2, keys, args)?;
+        self.launch(gpu, FlashAttentionGrad, 1, queries, args)?;
+        self.launch(gpu, FlashAttentionGrad, 2, keys, args)?;
         Ok(Some(grads.map(Memory::into_buffer)))
     }
 
@@ -158,9 +160,9 @@ impl Flash {
     }
 
     /// One of the three kernels, for all tiles of `rows` of each head.
-    fn launch(&self, gpu: &Gpu, which: usize, rows: i64, args: FlashArgs) -> Result<()> {
+    fn launch(&self, gpu: &Gpu, family: Family, which: usize, rows: i64, args: FlashArgs) -> Result<()> {
         let blocks = (rows as u64).div_ceil(self.variant.rows) * (args.batch * args.heads) as u64;
-        gpu.launch(FAMILY, self.variant.stems[which], None, ([blocks, 1, 1], THREADS), args)
+        gpu.launch(family, self.variant.stems[which], None, ([blocks, 1, 1], THREADS), args)
     }
 }
 

@@ -21,7 +21,7 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 }
 
 /// Dropped barriers, wrong bounds and wrong conditions.
-const MUTANTS: [Mutant; 17] = [
+const MUTANTS: [Mutant; 18] = [
     mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
     mutant("batch_norm_relu", "c = c + 1 == a.channels ? 0 : c + 1;", "c = c + 1;", "batch_normalisations_with"),
     mutant("conv", "return q * stride == p && q < size", "return q < size", "convolutions_with"),
@@ -34,6 +34,7 @@ const MUTANTS: [Mutant; 17] = [
         "            if (key0 + KEYS < end)",
         "flash_attention_with",
     ),
+    mutant("flash_attention_grad", "dp = s * (dp - delta);", "dp = s * dp;", "flash_attention_with"),
     mutant("index", " || (p > 0 && a.target[a.order[p - 1]] == target)", "", "selecting_gathering"),
     mutant("matmul", "if (a.bias.data) v +=", "if (a.bias.data && m > 0) v +=", "products_of"),
     mutant("norm", "C var = squares / (C)a.len, rstd", "C var = squares / (C)(a.len + 1), rstd", "normalisations_and"),
