@@ -34,7 +34,8 @@ macro_rules! families {
     };
 }
 families! {
-    Elementwise "elementwise";
+    Unary "unary";
+    Binary "binary";
     Copy "copy";
     Random "random";
     Reduce "reduce";

@@ -74,7 +74,7 @@ fn mutated(mutant: Option<&Mutant>, name: &str, flags: &[&str]) -> std::path::Pa
     let kernels = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).join("kernels");
     fs::create_dir_all(&kernels).expect("a folder");
     let mut texts = standin::sources();
-    texts.retain(|(name, _)| ["copy", "elementwise", "reduce", "norm", "softmax", "scan"].contains(&name.as_str()));
+    texts.retain(|(name, _)| ["copy", "unary", "binary", "reduce", "norm", "softmax", "scan"].contains(&name.as_str()));
     let mut headers = standin::headers();
     if let Some(Mutant { file, line, mistake }) = mutant {
         let all = texts

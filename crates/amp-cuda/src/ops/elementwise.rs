@@ -1,12 +1,12 @@
 use crate::args::{BinaryArgs, SignsArgs, TernaryArgs, UnaryArgs, UnaryGradArgs};
 use crate::device::{Gpu, Memory};
 use crate::error::foreign;
-use crate::module::Family::Elementwise as FAMILY;
+use crate::module::Family;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{Binary, Buffer, Compare, DType, Elementwise, Operand as CoreOperand, Ternary, Unary};
 
-/// Number of an operation in `elementwise.cu`, and its parameters.
+/// Number of an operation in `unary.cu`, and its parameters.
 fn unary_code(op: Unary) -> (i32, [f64; 2]) {
     match op {
         Unary::Neg => (0, [0.0; 2]),
@@ -117,7 +117,7 @@ impl Gpu {
             narrow_type: also.map_or(0, tag),
         };
         let compute = Compute::of(&[a.logical, b.logical, out]);
-        self.launch(FAMILY, binary_stem(op, compute), Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Binary, binary_stem(op, compute), Some(compute), self.spread_elements(n), args)?;
         Ok((y.into_buffer(), narrowed.map(Memory::into_buffer)))
     }
 
@@ -133,7 +133,7 @@ impl Gpu {
         let y = self.memory(stem, n, out)?;
         let [a, b, c] = operands.map(|x| Operand::new(self, stem, x));
         let args = TernaryArgs { x: [a?, b?, c?], y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(FAMILY, stem, Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Binary, stem, Some(compute), self.spread_elements(n), args)?;
         Ok(y.into_buffer())
     }
 }
@@ -162,7 +162,13 @@ impl Gpu {
             narrow: 0,
             narrow_type: 0,
         };
-        self.launch(FAMILY, binary_stem(args.op, compute), Some(compute), self.spread_elements(into.len()), args)
+        self.launch(
+            Family::Binary,
+            binary_stem(args.op, compute),
+            Some(compute),
+            self.spread_elements(into.len()),
+            args,
+        )
     }
 }
 
@@ -185,7 +191,7 @@ impl Elementwise for Gpu {
         let stem = if compute == Compute::F32 && is_activation(op) { "activation" } else { "unary" };
         let (op, p) = unary_code(op);
         let args = UnaryArgs { x: Operand::new(self, "unary", x)?, y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(FAMILY, stem, Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Unary, stem, Some(compute), self.spread_elements(n), args)?;
         Ok(y.into_buffer())
     }
 
@@ -198,7 +204,7 @@ impl Elementwise for Gpu {
         let stem = if fast { "activation_grad" } else { "unary_grad" };
         let (op, p) = unary_code(op);
         let args = UnaryGradArgs { saved, grad, y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(FAMILY, stem, Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Unary, stem, Some(compute), self.spread_elements(n), args)?;
         Ok(y.into_buffer())
     }
 
@@ -224,7 +230,13 @@ impl Elementwise for Gpu {
         let (l, r) = (Operand::new(self, "compare", a)?, Operand::new(self, "compare", b)?);
         let (y_address, out, op) = (y.address(), tag(DType::Bool), compare_code(op));
         let args = BinaryArgs { l, r, y: y_address, n: n as i64, out, op, narrow: 0, narrow_type: 0 };
-        self.launch(FAMILY, "compare", Some(Compute::of(&[a.logical, b.logical])), self.spread_elements(n), args)?;
+        self.launch(
+            Family::Binary,
+            "compare",
+            Some(Compute::of(&[a.logical, b.logical])),
+            self.spread_elements(n),
+            args,
+        )?;
         Ok(y.into_buffer())
     }
 
@@ -239,7 +251,7 @@ impl Elementwise for Gpu {
         let compute = Compute::real(&[x.logical]);
         let x = Operand::new(self, "dead", x)?;
         let args = SignsArgs { x, dead: dead.address(), y: 0, n: n as i64, out: 0 };
-        self.launch(FAMILY, "dead", Some(compute), self.spread(dead.len()), args)?;
+        self.launch(Family::Unary, "dead", Some(compute), self.spread(dead.len()), args)?;
         Ok(Some(dead.into_buffer()))
     }
 
@@ -250,7 +262,7 @@ impl Elementwise for Gpu {
         let compute = Compute::real(&[grad.logical, out]);
         let x = Operand::new(self, "alive", grad)?;
         let args = SignsArgs { x, dead: bits, y: y.address(), n: n as i64, out: tag(out) };
-        self.launch(FAMILY, "alive", Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Unary, "alive", Some(compute), self.spread_elements(n), args)?;
         Ok(Some(y.into_buffer()))
     }
 

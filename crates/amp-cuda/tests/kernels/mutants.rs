@@ -21,13 +21,13 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 }
 
 /// Dropped barriers, wrong bounds and wrong conditions.
-const MUTANTS: [Mutant; 18] = [
+const MUTANTS: [Mutant; 19] = [
     mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
     mutant("batch_norm_relu", "c = c + 1 == a.channels ? 0 : c + 1;", "c = c + 1;", "batch_normalisations_with"),
+    mutant("binary", "default: return l >= r;", "default: return l > r;", "elementwise"),
     mutant("conv", "return q * stride == p && q < size", "return q < size", "convolutions_with"),
     mutant("copy", "column = same_row ? column : 0;", "column = 0;", "memory::"),
     mutant("cross_entropy", "if (k + j == target) d[j] -=", "if (k + j > target) d[j] -=", "cross_entropy_with"),
-    mutant("elementwise", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),
     mutant(
         "flash_attention",
         "            __syncthreads();\n            if (key0 + KEYS < end)",
@@ -60,6 +60,7 @@ const MUTANTS: [Mutant; 18] = [
         "            for (int t",
         "moments_positions",
     ),
+    mutant("unary", "{ return v > 0 ? (C)1", "{ return v >= 0 ? (C)1", "elementwise"),
 ];
 
 /// A result that is written one element too far.

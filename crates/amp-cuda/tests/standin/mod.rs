@@ -329,7 +329,7 @@ pub fn sanitized() -> Option<(PathBuf, [(&'static str, String); 3])> {
 pub fn watched() -> Option<(PathBuf, [(&'static str, String); 2])> {
     let runtime = runtime("libtsan.so")?;
     let mut sources = sources();
-    sources.retain(|(name, _)| ["elementwise", "matmul"].contains(&name.as_str()));
+    sources.retain(|(name, _)| ["unary", "binary", "matmul"].contains(&name.as_str()));
     let folder = build(&sources, &headers(), &kernels(), "watched", &["-fsanitize=thread", "-g1"]);
     Some((folder, [("LD_PRELOAD", runtime), ("TSAN_OPTIONS", "ignore_noninstrumented_modules=1".into())]))
 }
