@@ -10,6 +10,7 @@ mod large;
 mod layers;
 mod pointwise;
 mod products;
+mod recurrent;
 mod reductions;
 mod sampling;
 mod shapes;

@@ -44,4 +44,10 @@ fn results_are_the_same_for_any_number_of_threads() {
         let grads = x.matmul(&x.t()?)?.tanh()?.sum_all()?.backward()?;
         grads.get(&x)?.expect("x takes part").to_vec()
     });
+    same("gradients of a gated recurrent unit", || {
+        let x = random([9, 4, 40])?.tracked();
+        let y = amp::nn::Gru::new(40, 300, &Device::cpu())?.forward(&x)?.0;
+        let grads = y.sqr()?.sum_all()?.backward()?;
+        Ok([y.to_vec()?, grads.get(&x)?.expect("x takes part").to_vec()?].concat())
+    });
 }

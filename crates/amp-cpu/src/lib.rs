@@ -40,7 +40,6 @@ mod layout;
 mod line;
 mod load;
 mod lockstep;
-mod lstm;
 mod math;
 mod norm;
 mod num;
@@ -53,6 +52,7 @@ mod pixel;
 mod plane;
 mod pool;
 mod random;
+mod recurrent;
 mod reduce;
 mod scratch;
 pub mod simd;
@@ -88,7 +88,6 @@ pub use index::{gather, index_add, index_select, indices, outside, scatter, scat
 pub use join::join;
 pub use layout::{Dims, Layout, MAX_RANK, MemoryOrder};
 pub use line::{cumprod_grad, median, running_extreme, scan, sort, topk};
-pub use lstm::{lstm_cell, lstm_cell_grad};
 pub use norm::{
     NormGrads, NormKind, Normalized, batch_norm_relu, batch_norm_relu_grad, normalize, normalize_grad, normalize_with,
 };
@@ -99,6 +98,7 @@ pub use pool::{
     max_pool2d, max_pool2d_grad, max_pool2d_values,
 };
 pub use random::{random_mask, random_normal, random_uniform, uniform_last};
+pub use recurrent::{gru_cell, gru_cell_grad, lstm_cell, lstm_cell_grad};
 pub use reduce::{arg_reduce, reduce, variance};
 pub use softmax::{
     CrossEntropy, Labels, cross_entropy, cross_entropy_grad, logsumexp, softmax, softmax_grad, softmax_grad_of_input,

@@ -1,25 +1,27 @@
 //! Cells of recurrent layers.
 
 use super::{Buffer, Operand};
-use crate::{Error, Result};
+use crate::Result;
 use amp_cpu::DType;
 
-/// What follows the products in a step of a recurrent layer, in one kernel on devices that have it; in F32.
+/// Recurrent layers, whose steps are composed of other operations where there are no kernels for them.
 pub trait Recurrent {
-    /// The states `[2, N, H]` after a step of an LSTM, hidden and cell, and its gates `[N, 4 H]`, from both summands of what
-    /// goes into these and the cell state before `[N, H]`; `None` where the device has no kernel for that.
-    fn lstm_cell(
-        &self,
-        from_inputs: Operand<'_>,
-        from_state: Operand<'_>,
-        c: Operand<'_>,
-    ) -> Result<Option<[Buffer; 2]>> {
-        let _ = (from_inputs, from_state, c);
-        Ok(None)
+    /// Kernels of steps, on devices that have them.
+    fn cells(&self) -> Option<&dyn Cells> {
+        None
     }
+}
+
+/// What follows the products in a step of a recurrent layer, in one kernel each way; in F32.
+///
+/// `from_inputs` and `from_state` are both summands of what goes into the gates.
+pub trait Cells {
+    /// The states `[2, N, H]` after a step of an LSTM, hidden and cell, and its gates `[N, 4 H]`, from both summands `[N, 4 H]`
+    /// and the cell state before `[N, H]`.
+    fn lstm_cell(&self, from_inputs: Operand<'_>, from_state: Operand<'_>, c: Operand<'_>) -> Result<[Buffer; 2]>;
 
     /// The gradients of either summand, in precision `out`, and of the cell state before, from the gates, the states and the
-    /// states' gradient; for devices that have [`lstm_cell`](Self::lstm_cell).
+    /// states' gradient.
     fn lstm_cell_grad(
         &self,
         gates: Operand<'_>,
@@ -27,8 +29,25 @@ pub trait Recurrent {
         c: Operand<'_>,
         grad: Operand<'_>,
         out: DType,
-    ) -> Result<[Buffer; 2]> {
-        let _ = (gates, states, c, grad, out);
-        Err(Error::Backend { op: "lstm_cell", device: "this device".into(), message: "there is no kernel".into() })
-    }
+    ) -> Result<[Buffer; 2]>;
+
+    /// The state `[N, H]` after a step of a GRU, rounded to `out`, and what its gradient needs of the gates, from both summands
+    /// `[N, 3 H]` and the state before `[N, H]`.
+    fn gru_cell(
+        &self,
+        from_inputs: Operand<'_>,
+        from_state: Operand<'_>,
+        h: Operand<'_>,
+        out: DType,
+    ) -> Result<[Buffer; 2]>;
+
+    /// The gradients of both summands and of the state before, each in its precision of `out`, from the gates, the state before
+    /// and the gradient of the state after.
+    fn gru_cell_grad(
+        &self,
+        gates: Operand<'_>,
+        h: Operand<'_>,
+        grad: Operand<'_>,
+        out: [DType; 3],
+    ) -> Result<[Buffer; 3]>;
 }

@@ -33,6 +33,7 @@ mod fractional;
 pub mod functional;
 mod gamma;
 mod grid;
+mod gru_cell;
 mod hyperbolic;
 mod in_place;
 mod index;
@@ -86,6 +87,7 @@ pub(crate) use batch_norm_relu::{Relu, batch_norm_eval_relu, batch_norm_train_re
 pub use choice::Fill;
 pub(crate) use feed_forward::feed_forward;
 pub use grid::{GridMode, GridOptions, GridPadding};
+pub(crate) use gru_cell::gru_cell;
 pub use integer_sums::IntegerSums;
 pub use join::{Part, Sections};
 pub(crate) use linear::linear_add;

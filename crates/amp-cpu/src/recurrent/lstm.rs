@@ -4,24 +4,13 @@
 //! (two layers of 256, 32 sequences of 64 words out of 2000) took two threads of Zen 4 138 ms in F32 and 86 in BF16 with those
 //! and take 125 and 72; of one layer of 16 for 512 sequences of 8, where rows are handled together, 1.9 and 2.5 ms and 1.6.
 
+use super::{cut, pieces, rows_of};
 use crate::line::{Span, store};
 use crate::math::Float;
 use crate::output::Output;
-use crate::parallel::{CHUNK, for_each};
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::storage::Element;
 use crate::{DType, Storage, View, scratch};
-use std::ops::Range;
-
-/// Operations that an element of the state costs, with three sigmoids and two hyperbolic tangents.
-const WORK: usize = 64;
-
-/// How the sequences of a batch are shared out: as many at a time as make a piece of work, however narrow the layer.
-fn pieces(rows: usize, width: usize, piece: impl Fn(Range<usize>) + Sync + Send) {
-    let together = (CHUNK / width.max(1)).max(1);
-    let count = if width == 0 { 0 } else { rows.div_ceil(together) };
-    for_each(count, WORK * rows * width, |i| piece(i * together..rows.min((i + 1) * together)));
-}
 
 /// The states `[2, N, H]` after a step, hidden and cell, and its gates `[N, 4 H]` (in, forget, new, out), which the gradient
 /// needs; both F32.
@@ -36,8 +25,7 @@ pub fn lstm_cell(from_inputs: &View, from_state: &View, c: &View) -> [Storage; 2
     pieces(rows, width, |piece| {
         let (at, len) = (piece.start * width, piece.len() * width);
         scratch::with(9 * len, |room: &mut [f32]| {
-            let (room, of_c) = room.split_at_mut(8 * len);
-            let (of_a, of_b) = room.split_at_mut(4 * len);
+            let [of_a, of_b, of_c] = cut(room, [4 * len, 4 * len, len]);
             let a = a.read(4 * at, 4 * len, of_a);
             let (b, c) = (b.read(4 * at, 4 * len, of_b), c.read(at, len, of_c));
             // SAFETY: no other task has these rows of the states or the gates, and these parts do not overlap.
@@ -73,7 +61,7 @@ impl Kernel for Step<'_> {
         }
         let states = h.chunks_exact_mut(width).zip(next.chunks_exact_mut(width));
         for ((gates, c), (h, next)) in gates.chunks_exact_mut(4 * width).zip(c.chunks_exact(width)).zip(states) {
-            let [keep_in, keep_old, new, out] = quarters_mut(gates, width);
+            let [keep_in, keep_old, new, out] = cut(gates, [width; 4]);
             for gate in [&mut *keep_in, &mut *keep_old, &mut *out] {
                 gate.iter_mut().for_each(|gate| *gate = gate.sigmoid::<S>());
             }
@@ -99,9 +87,8 @@ pub fn lstm_cell_grad(gates: &View, states: &View, c: &View, grad: &View, out: D
     pieces(rows, width, |piece| {
         let (at, len) = (piece.start * width, piece.len() * width);
         scratch::with(12 * len, |room: &mut [f32]| {
-            let (room, of_gates) = room.split_at_mut(8 * len);
-            let (of_rows, of_read) = room.split_at_mut(4 * len);
-            let [of_states, of_c, of_h_grad, of_c_grad] = quarters_mut(of_rows, len);
+            let [of_read, of_gates, of_rows] = cut(room, [4 * len; 3]);
+            let [of_states, of_c, of_h_grad, of_c_grad] = cut(of_rows, [len; 4]);
             let (gates, c) = (gates.read(4 * at, 4 * len, of_read), c.read(at, len, of_c));
             let next = states.read(rows * width + at, len, of_states);
             let of_h = grad.read(at, len, of_h_grad);
@@ -137,8 +124,8 @@ impl Kernel for Gradient<'_> {
         for (row, (gates, of_gates)) in
             gates.chunks_exact(4 * width).zip(of_gates.chunks_exact_mut(4 * width)).enumerate()
         {
-            let [keep_in, keep_old, new, out] = quarters(gates, width);
-            let [of_in, of_old, of_new, of_out] = quarters_mut(of_gates, width);
+            let [keep_in, keep_old, new, out] = rows_of(gates, width);
+            let [of_in, of_old, of_new, of_out] = cut(of_gates, [width; 4]);
             let [c, next, of_h, of_next] = [c, next, of_h, of_next].map(|all| &all[row * width..][..width]);
             let of_c = &mut of_c[row * width..][..width];
             for i in 0..width {
@@ -154,54 +141,24 @@ impl Kernel for Gradient<'_> {
     }
 }
 
-/// Four neighbouring rows of `width` elements.
-#[inline(always)]
-fn quarters(all: &[f32], width: usize) -> [&[f32]; 4] {
-    std::array::from_fn(|i| &all[i * width..][..width])
-}
-
-#[inline(always)]
-fn quarters_mut(all: &mut [f32], width: usize) -> [&mut [f32]; 4] {
-    let (first, second) = all.split_at_mut(2 * width);
-    let ((a, b), (c, d)) = (first.split_at_mut(width), second[..2 * width].split_at_mut(width));
-    [a, b, c, d]
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{PRECISIONS, SIZES, assert_near, for_any_threads, sigmoid};
     use super::{lstm_cell, lstm_cell_grad};
-    use crate::testing::{Random, Tensor, epsilon};
-    use crate::{DType, with_num_threads};
-
-    fn sigmoid(x: f64) -> f64 {
-        1.0 / (1.0 + (-x).exp())
-    }
-
-    /// Whether it is within some roundings, of F32 and one of `out`, of a sum of such terms.
-    fn assert_near(found: f64, terms: &[f64], out: DType, what: &str) {
-        let (exact, sizes): (f64, f64) = (terms.iter().sum(), terms.iter().map(|term| term.abs()).sum());
-        // Gates are off by 3 units at most, and so is 1 less a gate, of a unit of 1; a product of five has as many roundings.
-        let tolerance = 24.0 * epsilon(DType::F32) * (sizes + 1.0) + epsilon(out) * exact.abs();
-        assert!((found - exact).abs() <= tolerance, "{what}: {found} is not {exact}");
-    }
+    use crate::DType;
+    use crate::testing::{Random, Tensor};
 
     /// The gradients of every element's gates and cell state, against F64.
     fn check(from_inputs: &Tensor, from_state: &Tensor, c: &Tensor, grad: &Tensor, out: DType) {
         let &[rows, width] = c.shape() else { unreachable!("[N, H]") };
-        let run = |threads| {
-            with_num_threads(threads, || {
-                let [states, gates] = lstm_cell(&from_inputs.view(), &from_state.view(), &c.view());
-                let states = Tensor::contiguous(&[2, rows, width], states);
-                let gates = Tensor::contiguous(&[rows, 4 * width], gates);
-                let [of_gates, of_c] = lstm_cell_grad(&gates.view(), &states.view(), &c.view(), &grad.view(), out);
-                let of_gates = Tensor::contiguous(&[rows, 4 * width], of_gates);
-                [states, of_gates, Tensor::contiguous(c.shape(), of_c)]
-            })
-        };
-        let [states, of_gates, of_c] = run(2);
-        for (one, two) in run(1).iter().zip([&states, &of_gates, &of_c]) {
-            assert_eq!(format!("{one:?}"), format!("{two:?}"), "one thread and two");
-        }
+        let [states, of_gates, of_c] = for_any_threads(|| {
+            let [states, gates] = lstm_cell(&from_inputs.view(), &from_state.view(), &c.view());
+            let states = Tensor::contiguous(&[2, rows, width], states);
+            let gates = Tensor::contiguous(&[rows, 4 * width], gates);
+            let [of_gates, of_c] = lstm_cell_grad(&gates.view(), &states.view(), &c.view(), &grad.view(), out);
+            let of_gates = Tensor::contiguous(&[rows, 4 * width], of_gates);
+            [states, of_gates, Tensor::contiguous(c.shape(), of_c)]
+        });
         for at in c.indices() {
             let (row, i) = (at[0], at[1]);
             let place = |gate: usize| [row, gate * width + i];
@@ -230,8 +187,8 @@ mod tests {
     #[test]
     fn steps_of_every_size_and_precision_are_those_of_f64() {
         let mut random = Random::new(1);
-        for (rows, width) in [(1, 1), (3, 17), (501, 9), (32, 256), (2, 2100), (0, 4), (2, 0)] {
-            for dtype in [DType::F32, DType::BF16, DType::F16] {
+        for [rows, width] in SIZES {
+            for dtype in PRECISIONS {
                 let steps = random.tensor(&[rows, 12 * width], dtype);
                 let [state, c] = [4 * width, width].map(|n| random.tensor(&[rows, n], DType::F32));
                 let grad = random.tensor(&[2, rows, width], DType::F32);
