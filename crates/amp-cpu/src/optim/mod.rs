@@ -85,22 +85,31 @@ impl<'a> UpdateSlot<'a> {
 /// Applies `rule` to every slot, with each gradient multiplied by `factor` first, and rewrites the 16-bit copies.
 pub fn update(rule: &UpdateRule, factor: f32, slots: Vec<UpdateSlot<'_>>) {
     let elements: usize = slots.iter().map(|slot| slot.master.len()).sum();
-    let update = |piece: UpdateSlot<'_>| {
+    let update = |correction, piece: UpdateSlot<'_>| {
         // Chunk by chunk, so that the copies are made from what is still in a cache.
         let chunk = if piece.copies.is_empty() { PIECE } else { COPIED };
         piece.for_each_piece(chunk, |mut chunk| {
-            rule.apply(factor, &mut chunk);
+            rule.apply(factor, correction, &mut chunk);
             for copy in &mut chunk.copies {
                 f32::narrow(chunk.master, copy);
             }
         });
     };
+    let count = elements / PIECE + slots.len();
+    // NAdam's goes through all steps so far: once for all neighbours that have taken as many.
+    let mut known = (0, rule.correction(0));
+    let slots = slots.into_iter().map(|slot| {
+        if slot.step != known.0 {
+            known = (slot.step, rule.correction(slot.step));
+        }
+        (known.1, slot)
+    });
     if elements < PARALLEL {
-        return slots.into_iter().for_each(update);
+        return slots.for_each(|(correction, slot)| update(correction, slot));
     }
-    let mut pieces = Vec::with_capacity(elements / PIECE + slots.len());
-    slots.into_iter().for_each(|slot| slot.for_each_piece(PIECE, |piece| pieces.push(piece)));
-    distribute(pieces, &|_, piece| update(piece));
+    let mut pieces = Vec::with_capacity(count);
+    slots.for_each(|(correction, slot)| slot.for_each_piece(PIECE, |piece| pieces.push((correction, piece))));
+    distribute(pieces, &|_, (correction, piece)| update(correction, piece));
 }
 
 /// The sum of squares of each gradient times `factor`: finite exactly when every element times `factor` is.

@@ -159,9 +159,27 @@ impl UpdateRule {
         if let Self::Adagrad { initial, .. } = *self { initial } else { 0.0 }
     }
 
-    /// Updates one chunk: master and moments.
-    pub(super) fn apply(&self, factor: f32, chunk: &mut UpdateSlot<'_>) {
-        let step = chunk.step.min(i32::MAX as u64) as i32;
+    /// What the number of a step makes of the settings of Adam and its kin: the factors of the first moment, of the gradient and of
+    /// the second moment's root, and what is added to that. Others have none.
+    pub(super) fn correction(&self, step: u64) -> [f64; 4] {
+        let step = in_range(step);
+        let root2 = |beta2: f64| (1.0 - beta2.powi(step)).sqrt().recip();
+        match *self {
+            Self::Adam { beta1, beta2, eps, .. } => [(1.0 - beta1.powi(step)).recip(), 0.0, root2(beta2), eps],
+            Self::RAdam { beta1, beta2, eps, .. } => {
+                let [rectified, root2, eps] = rectified(beta2, step, eps);
+                [rectified / (1.0 - beta1.powi(step)), 0.0, root2, eps]
+            }
+            Self::NAdam { beta1, beta2, eps, momentum_decay, .. } => {
+                let [moment, gradient] = nesterov(beta1, step, momentum_decay);
+                [moment, gradient, root2(beta2), eps]
+            }
+            _ => [0.0; 4],
+        }
+    }
+
+    /// Updates one chunk, master and moments, with the [`correction`](Self::correction) of its step.
+    pub(super) fn apply(&self, factor: f32, correction: [f64; 4], chunk: &mut UpdateSlot<'_>) {
         match *self {
             Self::Sgd { lr, momentum, dampening, nesterov, weight_decay } => dispatch(Sgd {
                 lr: lr as f32,
@@ -173,17 +191,10 @@ impl UpdateRule {
                 factor,
                 chunk,
             }),
-            Self::Adam { lr, beta1, beta2, eps, weight_decay, decoupled, .. }
-            | Self::RAdam { lr, beta1, beta2, eps, weight_decay, decoupled }
-            | Self::NAdam { lr, beta1, beta2, eps, weight_decay, decoupled, .. } => {
-                let [rectified, root2, eps] = match self {
-                    Self::RAdam { .. } => rectified(beta2, step, eps),
-                    _ => [1.0, (1.0 - beta2.powi(step)).sqrt().recip(), eps],
-                };
-                let [moment, gradient] = match *self {
-                    Self::NAdam { momentum_decay, .. } => nesterov(beta1, step, momentum_decay),
-                    _ => [rectified / (1.0 - beta1.powi(step)), 0.0],
-                };
+            Self::Adam { lr, beta1, beta2, weight_decay, decoupled, .. }
+            | Self::RAdam { lr, beta1, beta2, weight_decay, decoupled, .. }
+            | Self::NAdam { lr, beta1, beta2, weight_decay, decoupled, .. } => {
+                let [moment, gradient, root2, eps] = correction;
                 dispatch(Adam {
                     rate: (lr * moment) as f32,
                     ahead: (lr * gradient) as f32,
@@ -231,7 +242,7 @@ impl UpdateRule {
                 chunk,
             }),
             Self::Adamax { lr, beta1, beta2, eps, weight_decay } => dispatch(Adamax {
-                rate: (lr / (1.0 - beta1.powi(step))) as f32,
+                rate: (lr / (1.0 - beta1.powi(in_range(chunk.step)))) as f32,
                 new1: (1.0 - beta1) as f32,
                 beta2: beta2 as f32,
                 eps: eps as f32,
@@ -251,6 +262,11 @@ impl UpdateRule {
             }),
         }
     }
+}
+
+/// The number of a step as an exponent.
+fn in_range(step: u64) -> i32 {
+    step.min(i32::MAX as u64) as i32
 }
 
 /// What RAdam's step `t` multiplies the first moment by, and how it divides by the second: `r m / (root2 √v + eps)`.
