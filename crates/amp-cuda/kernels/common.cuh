@@ -413,6 +413,8 @@ __device__ inline double pow_of(double v, double p) { return pow(v, p); }
 __device__ inline float atan2_of(float y, float x) { return atan2f(y, x); }
 __device__ inline double atan2_of(double y, double x) { return atan2(y, x); }
 
+template <class C> __device__ inline C sigmoid(C v) { return 1 / (1 + exp_of(-v)); }
+
 // -------------------------------------------------------------------------------------------------------------------
 // Reductions of a block, in an order that depends on the block's size alone
 

@@ -21,7 +21,6 @@ enum Unary {
 
 template <class C> __device__ inline C sign_of(C v) { return v > 0 ? (C)1 : v < 0 ? (C)-1 : (C)0; }
 template <class C> __device__ inline C clamp(C v, C min, C max) { v = v < min ? min : v; return v > max ? max : v; }
-template <class C> __device__ inline C sigmoid(C v) { return 1 / (1 + exp_of(-v)); }
 
 // Density of the normal distribution at v, and its integral up to there.
 template <class C> struct Normal { C density, integral; };

@@ -45,6 +45,17 @@ args! {
     }
     SortStepArgs { sort: SortArgs, lines: i64, }
     SortedArgs { x: Operand, order: u64, values: u64, positions: u64, n: i64, len: i64, inner: i64, padded: i64, out: i32, }
+    LstmArgs { from_inputs: Operand, from_state: Operand, c: Operand, states: u64, gates: u64, n: i64, width: i64, }
+    LstmGradArgs {
+        gates: Operand, states: Operand, c: Operand, grad: Operand, of_gates: u64, of_c: u64, n: i64, width: i64, out: i32,
+    }
+    GruArgs {
+        from_inputs: Operand, from_state: Operand, h: Operand, next: u64, gates: u64, n: i64, width: i64, out: i32,
+    }
+    GruGradArgs {
+        gates: Operand, h: Operand, grad: Operand, of_inputs: u64, of_state: u64, of_h: u64, n: i64, width: i64,
+        out: [i32; 3],
+    }
     SoftmaxArgs { x: Operand, y: u64, lines: i64, len: i64, inner: i64, log: i32, out: i32, }
     SoftmaxGradArgs { y: Operand, grad: Operand, dx: u64, lines: i64, len: i64, inner: i64, log: i32, out: i32, }
     CrossEntropyArgs {

@@ -49,6 +49,7 @@ families! {
     MatMul "matmul";
     Conv "conv";
     Pool "pool";
+    Recurrent "recurrent";
     Attention "attention";
     FlashAttention "flash_attention";
     FlashAttentionGrad "flash_attention_grad";

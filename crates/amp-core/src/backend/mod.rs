@@ -32,7 +32,7 @@ pub use optimizer::{Optimize, ScheduleMove, UpdateSettings, UpdateSlot};
 pub use pooling::Pooling;
 pub use random::Random;
 pub use recording::Replay;
-pub use recurrent::{Cells, Recurrent};
+pub use recurrent::Recurrent;
 pub use reduction::Reduction;
 pub use softmax::{Labels, Softmax};
 

@@ -4,18 +4,10 @@ use super::{Buffer, Operand};
 use crate::Result;
 use amp_cpu::DType;
 
-/// Recurrent layers, whose steps are composed of other operations where there are no kernels for them.
-pub trait Recurrent {
-    /// Kernels of steps, on devices that have them.
-    fn cells(&self) -> Option<&dyn Cells> {
-        None
-    }
-}
-
 /// What follows the products in a step of a recurrent layer, in one kernel each way; in F32.
 ///
 /// `from_inputs` and `from_state` are both summands of what goes into the gates.
-pub trait Cells {
+pub trait Recurrent {
     /// The states `[2, N, H]` after a step of an LSTM, hidden and cell, and its gates `[N, 4 H]`, from both summands `[N, 4 H]`
     /// and the cell state before `[N, H]`.
     fn lstm_cell(&self, from_inputs: Operand<'_>, from_state: Operand<'_>, c: Operand<'_>) -> Result<[Buffer; 2]>;

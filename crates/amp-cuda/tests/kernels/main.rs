@@ -11,4 +11,5 @@ mod lines;
 mod memory;
 mod mutants;
 mod products;
+mod recurrent;
 mod training;

@@ -21,7 +21,7 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 }
 
 /// Dropped barriers, wrong bounds and wrong conditions.
-const MUTANTS: [Mutant; 19] = [
+const MUTANTS: [Mutant; 20] = [
     mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
     mutant("batch_norm_relu", "c = c + 1 == a.channels ? 0 : c + 1;", "c = c + 1;", "batch_normalisations_with"),
     mutant("binary", "default: return l >= r;", "default: return l > r;", "elementwise"),
@@ -41,6 +41,12 @@ const MUTANTS: [Mutant; 19] = [
     mutant("optimizer", "if (a.skip && *a.skip) return;\n    i64 step", "i64 step", "every_rule"),
     mutant("pool", "if (v > best || is_nan(v)) {", "if (v >= best || is_nan(v)) {", "pooling_and"),
     mutant("random", "k1 += 0xBB67AE85u;", "", "random_streams"),
+    mutant(
+        "recurrent",
+        "store_as(a.of_h, a.out[2], i, grad * keep);",
+        "store_as(a.of_h, a.out[2], i, grad);",
+        "cells_of",
+    ),
     mutant(
         "reduce",
         "        __syncthreads();\n        if (threadIdx.x < half",

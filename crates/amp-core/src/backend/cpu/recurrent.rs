@@ -1,15 +1,9 @@
 use super::{CpuBackend, view};
 use crate::Result;
-use crate::backend::{Buffer, Cells, Operand, Recurrent};
+use crate::backend::{Buffer, Operand, Recurrent};
 use amp_cpu::DType;
 
 impl Recurrent for CpuBackend {
-    fn cells(&self) -> Option<&dyn Cells> {
-        Some(self)
-    }
-}
-
-impl Cells for CpuBackend {
     fn lstm_cell(&self, from_inputs: Operand<'_>, from_state: Operand<'_>, c: Operand<'_>) -> Result<[Buffer; 2]> {
         const OP: &str = "lstm_cell";
         let (inputs, state, c) = (view(OP, from_inputs)?, view(OP, from_state)?, view(OP, c)?);

@@ -1,8 +1,8 @@
 //! Plain recurrent networks.
 
-use super::{Cell, Recurrence, Single, Stack, sum};
+use super::{Cell, Recurrence, Single, Stack};
 use crate::nn::{Module, Visitor};
-use crate::precision::Float;
+use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Result};
 
@@ -78,7 +78,7 @@ impl<P: Float> Recurrence<P> for RnnState<P> {
 /// The hidden state after one step.
 #[track_caller]
 fn step<P: Float>(cell: &Cell, from_inputs: &Tensor<P>, h: &Tensor<P>, relu: bool) -> Result<Tensor<P>> {
-    let sum = sum(from_inputs, &cell.hidden(h)?, 0, h.dims()[1])?;
+    let sum = (from_inputs.to::<F32>()? + cell.hidden(h)?.to::<F32>()?)?;
     if relu { sum.relu()?.to() } else { sum.tanh()?.to() }
 }
 

@@ -1,9 +1,9 @@
 //! Gated recurrent units.
 
-use super::{Cell, Recurrence, Single, Stack, gate, sum};
+use super::{Cell, Recurrence, Single, Stack};
 use crate::nn::{Module, Visitor};
 use crate::ops::gru_cell;
-use crate::precision::{F32, Float};
+use crate::precision::Float;
 use crate::tensor::Tensor;
 use crate::{Device, Result};
 
@@ -66,15 +66,7 @@ impl<P: Float> Recurrence<P> for GruState<P> {
 /// The hidden state after one step.
 #[track_caller]
 fn step<P: Float>(cell: &Cell, from_inputs: &Tensor<P>, h: &Tensor<P>) -> Result<Tensor<P>> {
-    let (from_state, width) = (cell.hidden(h)?, h.dims()[1]);
-    if let Some(state) = gru_cell(from_inputs, &from_state, h)? {
-        return Ok(state);
-    }
-    let reset = sum(from_inputs, &from_state, 0, width)?.sigmoid()?;
-    let keep = sum(from_inputs, &from_state, 1, width)?.sigmoid()?;
-    let new = (gate(from_inputs, 2, width)? + (reset * gate(&from_state, 2, width)?)?)?.tanh()?;
-    let change = (keep * (h.to::<F32>()? - &new)?)?;
-    (new + change)?.to()
+    gru_cell(from_inputs, &cell.hidden(h)?, h)
 }
 
 /// One step of a GRU (`torch.nn.GRUCell`).

@@ -1,6 +1,6 @@
 //! Long short-term memory.
 
-use super::{Cell, Recurrence, Single, Stack, sum};
+use super::{Cell, Recurrence, Single, Stack};
 use crate::nn::{Module, Visitor};
 use crate::ops::lstm_cell;
 use crate::precision::{F32, Float};
@@ -94,17 +94,7 @@ fn step<P: Float>(
     from_inputs: &Tensor<P>,
     (h, c): (Tensor<P>, Tensor<F32>),
 ) -> Result<(Tensor<P>, Tensor<F32>)> {
-    let from_state = cell.hidden(&h)?;
-    if let Some(states) = lstm_cell(from_inputs, &from_state, &c)? {
-        return Ok(states);
-    }
-    let width = c.dims()[1];
-    let keep_in = sum(from_inputs, &from_state, 0, width)?.sigmoid()?;
-    let keep_old = sum(from_inputs, &from_state, 1, width)?.sigmoid()?;
-    let new = sum(from_inputs, &from_state, 2, width)?.tanh()?;
-    let out = sum(from_inputs, &from_state, 3, width)?.sigmoid()?;
-    let c = ((keep_old * c)? + (keep_in * new)?)?;
-    Ok(((out * c.tanh()?)?.to::<P>()?, c))
+    lstm_cell(from_inputs, &cell.hidden(&h)?, &c)
 }
 
 /// One step of an LSTM (`torch.nn.LSTMCell`).

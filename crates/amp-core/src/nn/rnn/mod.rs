@@ -10,7 +10,7 @@ pub use lstm::{Lstm, LstmCell, LstmState};
 
 use super::{Module, Visitor, init};
 use crate::param::Parameter;
-use crate::precision::{F32, Float};
+use crate::precision::Float;
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
 
@@ -64,18 +64,6 @@ impl Cell {
             visitor.field(&format!("{name}{}", self.suffix), parameter);
         }
     }
-}
-
-/// Gate number `i` of `[N, gates * H]`, widened for the arithmetic of the cell.
-#[track_caller]
-fn gate<P: Float>(gates: &Tensor<P>, i: usize, hidden: usize) -> Result<Tensor<F32>> {
-    gates.narrow(1, i * hidden, hidden)?.to()
-}
-
-/// Two parts of gate number `i`, added.
-#[track_caller]
-fn sum<P: Float>(a: &Tensor<P>, b: &Tensor<P>, i: usize, hidden: usize) -> Result<Tensor<F32>> {
-    gate(a, i, hidden)? + gate(b, i, hidden)?
 }
 
 /// One kind of cell, with the states to start from. A trait and not closures, because `#[track_caller]` methods pass on the
