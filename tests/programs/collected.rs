@@ -1,6 +1,7 @@
 //! What iterators collect goes where F32 is declared: elements are widened one by one, ahead of the collection.
 
 use super::*;
+use std::collections::BTreeMap;
 
 #[autocast(P)]
 fn tail<P: AutocastPrecision>(fc: &Linear, xs: &[T]) -> Result<Vec<Tensor<F32>>> {
@@ -109,5 +110,131 @@ fn iterators_of_what_closures_make_are_collected_in_f32() -> Result<()> {
     for y in all.iter().flatten() {
         assert_eq!(bits(y), bits(&h));
     }
+    Ok(())
+}
+
+type Heads = BTreeMap<String, Linear>;
+
+#[autocast(f16)]
+fn by_name(heads: &Heads, x: &T) -> Result<HashMap<String, T>> {
+    heads.iter().map(|(name, head)| Ok((name.clone(), head.forward(x)?))).collect()
+}
+
+#[autocast(f16)]
+fn declared(heads: &Heads, x: &T) -> Result<HashMap<String, T>> {
+    let outs: BTreeMap<&str, T> =
+        heads.iter().map(|(name, head)| Ok((name.as_str(), head.forward(x)?))).collect::<Result<_>>()?;
+    Ok(outs.into_iter().map(|(name, out)| (name.to_string(), out)).collect())
+}
+
+#[autocast(f16)]
+fn numbered(heads: &Heads, x: &T) -> Result<HashMap<String, (Tensor<F32>, usize)>> {
+    heads.iter().enumerate().map(|(i, (name, head))| Ok((name.clone(), (head.forward(x)?, i)))).collect()
+}
+
+#[autocast(f16)]
+fn with_shares(heads: &Heads, x: &T) -> Result<HashMap<String, (T, T)>> {
+    heads
+        .iter()
+        .map(|(name, head)| {
+            let y = head.forward(x)?;
+            Ok((name.clone(), (y.relu()?, y.softmax(-1)?)))
+        })
+        .collect()
+}
+
+#[autocast(f16)]
+fn in_lists(heads: &Heads, x: &T) -> Result<HashMap<String, Vec<T>>> {
+    let outs = |(name, head): (&String, &Linear)| -> Result<(String, Vec<T>)> {
+        let y = head.forward(x)?;
+        Ok((name.clone(), vec![y.relu()?, y]))
+    };
+    heads.iter().map(outs).collect()
+}
+
+#[test]
+fn maps_are_collected_of_pairs_in_f32() -> Result<()> {
+    let (a, b) = (Linear::new(4, 4, &Device::cpu())?, Linear::new(4, 4, &Device::cpu())?);
+    let heads = Heads::from([("a".to_string(), a), ("b".to_string(), b)]);
+    let x = random([2, 4])?;
+    for (i, (name, head)) in heads.iter().enumerate() {
+        let y = head.forward(&x.to::<F16>()?)?;
+        let [full, relu] = [y.to::<F32>()?, y.relu()?.to()?].map(|y| bits(&y));
+        let shares = bits(&y.to::<F32>()?.softmax(-1)?);
+        assert_eq!(bits(&by_name(&heads, &x)?[name]), full);
+        assert_eq!(bits(&declared(&heads, &x)?[name]), full);
+        let (out, place) = &numbered(&heads, &x)?[name];
+        assert_eq!((bits(out), *place), (full.clone(), i));
+        let (out, softmax) = &with_shares(&heads, &x)?[name];
+        assert_eq!((bits(out), bits(softmax)), (relu.clone(), shares));
+        let outs: Vec<_> = in_lists(&heads, &x)?[name].iter().map(bits).collect();
+        assert_eq!(outs, [relu, full]);
+    }
+    Ok(())
+}
+
+#[autocast(f16)]
+fn one_from_the_other(fc: &Linear, x: &T) -> Result<Vec<T>> {
+    std::iter::successors(Some(fc.forward(x)), |h| h.as_ref().ok().map(|h| fc.forward(h))).take(3).collect()
+}
+
+#[autocast(f16)]
+fn gates(fc: &Linear, x: &T) -> Result<[T; 2]> {
+    let gates: [T; 2] = fc.forward(x)?.chunk(2, -1)?.try_into().map_err(|_| Error::NoGraph)?;
+    let [i, o] = gates;
+    Ok([i.sigmoid()?, o])
+}
+
+#[test]
+fn what_makes_the_next_and_what_becomes_an_array_is_f32() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([2, 4])?);
+    let first = fc.forward(&x.to::<F16>()?)?;
+    let second = fc.forward(&first)?;
+    let by_hand = [&first, &second, &fc.forward(&second)?].map(|h| bits(&h.to().expect("on the CPU")));
+    assert_eq!(one_from_the_other(&fc, &x)?.iter().map(bits).collect::<Vec<_>>(), by_hand);
+    let halves = first.to::<F32>()?.chunk(2, -1)?;
+    assert_eq!(gates(&fc, &x)?.each_ref().map(bits), [bits(&halves[0].sigmoid()?), bits(&halves[1])]);
+    Ok(())
+}
+
+#[autocast(f16)]
+fn later(fc: &Linear, xs: &[T]) -> Result<Vec<T>> {
+    let outs = xs.iter().map(|x| fc.forward(x));
+    outs.collect()
+}
+
+#[autocast(f16)]
+fn later_in_part(fc: &Linear, xs: &[T]) -> Result<Vec<Tensor<F32>>> {
+    let mut outs = xs.iter().map(|x| fc.forward(x)).rev();
+    let first = outs.next().transpose()?;
+    let rest = outs.take(3).collect::<Result<Vec<Tensor<F32>>>>()?;
+    Ok(rest.into_iter().chain(first).collect())
+}
+
+#[autocast(f16)]
+fn copies(fc: &Linear, xs: &[T]) -> Result<Vec<T>> {
+    let outs = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    Ok(outs.iter().cloned().rev().collect())
+}
+
+#[autocast(f16)]
+fn by_the_names_of_functions(fc: &Linear, xs: &[T]) -> Result<Vec<T>> {
+    let outs = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    outs.iter().map(Tensor::relu).collect()
+}
+
+#[test]
+fn what_is_collected_later_is_f32() -> Result<()> {
+    let (fc, xs) = (Linear::new(4, 4, &Device::cpu())?, [random([2, 4])?, random([2, 4])?]);
+    let outs: Vec<Tensor<F16>> = xs.iter().map(|x| fc.forward(&x.to()?)).collect::<Result<_>>()?;
+    let wide = |out: &Tensor<F16>| Ok(bits(&out.to()?));
+    let by_hand: Vec<Vec<f32>> = outs.iter().map(wide).collect::<Result<_>>()?;
+    let activated: Vec<Vec<f32>> = outs.iter().map(|out| wide(&out.relu()?)).collect::<Result<_>>()?;
+    let all_of = |outs: Vec<T>| outs.iter().map(bits).collect::<Vec<_>>();
+    assert_eq!(all_of(later(&fc, &xs)?), by_hand);
+    assert_eq!(all_of(later_in_part(&fc, &xs)?), by_hand);
+    assert_eq!(all_of(by_the_names_of_functions(&fc, &xs)?), activated);
+    let turned: Vec<_> = by_hand.into_iter().rev().collect();
+    assert_eq!(all_of(copies(&fc, &xs)?), turned);
     Ok(())
 }

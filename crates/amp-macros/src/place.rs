@@ -37,6 +37,11 @@ impl Place {
         Some(Rc::new(Self { expr: expr.clone(), names }))
     }
 
+    /// What a variable without a name holds: its type cannot be asked for anywhere.
+    pub(crate) fn unnamed(var: usize) -> Rc<Self> {
+        Rc::new(Self { expr: parse_quote!(unnamed), names: vec![Some(Mention { var, origin: None })] })
+    }
+
     /// An element of it, as a loop or a pattern takes it out.
     pub(crate) fn item(&self) -> Rc<Self> {
         let expr = &self.expr;

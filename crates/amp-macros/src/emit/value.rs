@@ -52,6 +52,14 @@ pub(crate) fn summands(elements: Expr) -> Expr {
     enclosed(called(&quote_spanned!(whole.0=> __amp::summands), quote!(#elements), whole.1), whole)
 }
 
+/// An iterator over what is made of the elements of this one.
+pub(crate) fn each(elements: Expr, made: impl FnOnce(Expr) -> Expr) -> Expr {
+    let whole = ends(&elements);
+    let value = local("a", 0, whole.0);
+    let made = made(Expr::Verbatim(value.to_token_stream()));
+    Expr::Verbatim(quote_spanned!(value.span()=> #elements.map(|#value| #made)))
+}
+
 /// A value for a place whose type decides whether it is widened; what was there may have moved into the value.
 pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(ends(&expr).0);
@@ -100,9 +108,13 @@ pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
 /// A cast as a call that its operand is the argument of: the closure in it learns what its type says that it returns.
 pub(crate) fn as_object(expr: Expr) -> Expr {
     let Expr::Cast(cast) = expr else { return expr };
-    let (ty, operand) = (&cast.ty, &cast.expr);
-    let site = Span::mixed_site().located_at(ends(operand).0);
-    Expr::Verbatim(quote_spanned!(site=> ::core::convert::identity::<#ty>(#operand)))
+    typed(&cast.ty, *cast.expr)
+}
+
+/// A value that is made what its type says: it does not go to the place that says so.
+pub(crate) fn typed(ty: &syn::Type, expr: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(ends(&expr).0);
+    Expr::Verbatim(quote_spanned!(site=> ::core::convert::identity::<#ty>(#expr)))
 }
 
 /// A value given away to where nothing but the compiler knows what is expected: as it is, or widened if that makes it

@@ -20,6 +20,8 @@ pub(super) struct Given<'p> {
     pub(super) place: Expect,
     /// The place that its last parameter is an item of.
     pub(super) items: Option<&'p Rc<Place>>,
+    /// What its first parameter refers to, and changes from call to call.
+    pub(super) state: Option<Rc<Place>>,
     /// Its last parameter is an item of what is shared.
     pub(super) shared: bool,
     /// They may keep it for longer than what is made in the block around it lives.
@@ -89,7 +91,7 @@ impl Walker<'_> {
 
     /// Walks a closure that is called with these values.
     pub(super) fn closure_over(&mut self, closure: &mut ExprClosure, params: &[Value], given_to: Given<'_>) -> Value {
-        let Given { place, items, shared, kept } = given_to;
+        let Given { place, items, state, shared, kept } = given_to;
         let node = self.fresh_id();
         let owns = kept || closure.capture.is_some() || closure.asyncness.is_some();
         self.steps.push(if owns { Step::Barrier(node) } else { Step::Closure(node) });
@@ -104,6 +106,7 @@ impl Walker<'_> {
             let last = i + 1 == closure.inputs.len();
             self.taken_out_of(last && shared, first);
             self.made_of(pat, items.filter(|_| last).map(|items| items.item()).as_ref());
+            self.made_of(pat, state.as_ref().filter(|_| i == 0));
         }
         let expect = match &closure.output {
             ReturnType::Default => place,

@@ -6,6 +6,7 @@ use super::tupled::held_of;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
+use crate::scope::Var;
 use crate::shape::Shape;
 use syn::Expr;
 
@@ -31,10 +32,22 @@ impl Walker<'_> {
 
     /// What is F32, or may be, and is put into a variable's container is assigned to it, as what it may have to be widened for.
     pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value, of_function: bool) {
-        let may_be_f32 = given.prec == Prec::F32 || given.is_open() || of_function && given.prec == Prec::Unknown;
-        let joins = container.prec.is_tensor() && may_be_f32 && given.parts.is_empty();
-        if let Some(var) = self.variable(place).filter(|_| joins) {
+        if let Some(var) = self.variable(place).filter(|_| mixes(container, given, of_function)) {
             self.assign_var(var, given);
+        }
+    }
+
+    /// As [`mixed`](Self::mixed), of what is assigned to what a reference refers to: it lies in the variables that change
+    /// of those that the reference was made of.
+    pub(super) fn mixed_behind(&mut self, place: &Expr, given: &Value) {
+        let Expr::Unary(reference) = place else { return };
+        let Some(var) = self.variable(&reference.expr) else { return };
+        let Some(origin) = self.scopes.vars[var].origin.clone() else { return };
+        for var in origin.variables() {
+            let Var { fixed, value, .. } = &self.scopes.vars[var];
+            if !fixed && mixes(value, given, true) {
+                self.assign_var(var, given);
+            }
         }
     }
 
@@ -54,4 +67,10 @@ impl Walker<'_> {
         };
         self.scopes.vars[var].value = held;
     }
+}
+
+/// Whether what is put into a container of tensors is F32, or may be.
+fn mixes(container: &Value, given: &Value, of_function: bool) -> bool {
+    let may_be_f32 = given.prec == Prec::F32 || given.is_open() || of_function && given.prec == Prec::Unknown;
+    container.prec.is_tensor() && may_be_f32 && given.parts.is_empty()
 }

@@ -40,12 +40,15 @@ impl Expect {
                 (Some(inner), _) => Self::of_type(inner, param),
                 // What a map holds.
                 (None, Self::Tuple(_)) if let Some(tuple) = listed(&path.path) => Self::of_type(tuple, param),
-                (None, Self::Nothing) if let Some(held) = mapped(&path.path).or_else(|| listed(&path.path)) => {
-                    match Self::of_type(held, param) {
-                        expect @ (Self::Prec(_) | Self::Named(_) | Self::Object) => expect,
-                        _ => Self::Open,
-                    }
+                // A map is made of pairs.
+                (None, Self::Nothing) if let Some(pair) = mapped(&path.path) => {
+                    Self::Tuple(pair.map(|ty| Self::of_type(ty, param)).to_vec())
                 }
+                (None, Self::Nothing) if let Some(held) = listed(&path.path) => match Self::of_type(held, param) {
+                    _ if matches!(held, Type::Infer(_)) => Self::Nothing,
+                    expect @ (Self::Prec(_) | Self::Named(_) | Self::Object) => expect,
+                    _ => Self::Open,
+                },
                 (None, Self::Nothing) if is_name(path, param) => Self::Named(Box::new(ty.clone())),
                 (None, Self::Nothing) if path.path.segments.iter().any(|segment| !segment.arguments.is_none()) => {
                     Self::Open
@@ -76,9 +79,19 @@ impl Expect {
     pub(super) fn wants_f32(&self) -> bool {
         match self {
             Self::Prec(prec) => *prec == Prec::F32,
-            Self::Tuple(parts) => holds_f32(parts) || names_element(parts),
+            Self::Tuple(parts) => parts.iter().any(Self::wants_f32),
             Self::Named(_) => true,
             Self::Nothing | Self::Open | Self::Object => false,
+        }
+    }
+
+    /// Whether all tensors that are expected are F32, and some are.
+    pub(super) fn is_f32(&self) -> bool {
+        let may_be = |part: &Self| matches!(part, Self::Nothing | Self::Open) || part.is_f32();
+        match self {
+            Self::Prec(prec) => *prec == Prec::F32,
+            Self::Tuple(parts) => parts.iter().any(Self::is_f32) && parts.iter().all(may_be),
+            Self::Nothing | Self::Open | Self::Named(_) | Self::Object => false,
         }
     }
 
@@ -154,10 +167,11 @@ fn is_object(ty: &Type) -> bool {
     }
 }
 
-/// The type of the values of a map.
-fn mapped(path: &syn::Path) -> Option<&Type> {
+/// The types of the keys and the values of a map.
+fn mapped(path: &syn::Path) -> Option<[&Type; 2]> {
     let last = path.segments.last().filter(|last| last.ident == "HashMap" || last.ident == "BTreeMap")?;
-    type_arguments(last).nth(1)
+    let mut types = type_arguments(last);
+    Some([types.next()?, types.next()?])
 }
 
 /// The type of the elements of a list.

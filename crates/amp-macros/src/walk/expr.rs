@@ -3,7 +3,6 @@
 use super::configured::begins_with_attribute;
 use super::consumed::passes_on;
 use super::destructure::{is_pattern, is_taken_apart, pair_up};
-use super::methods::calls_function;
 use super::tail::{as_declared, is_wrapper, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
@@ -261,9 +260,12 @@ impl Walker<'_> {
                     self.clear(field);
                 }
                 self.put(place, &value);
-                if let Expr::Index(index) = place {
-                    self.changed(&index.expr);
-                    self.mixed(&index.expr, &held, &value, calls_function(expr));
+                match &*place {
+                    Expr::Index(index) => {
+                        self.changed(&index.expr);
+                        self.mixed(&index.expr, &held, &value, true);
+                    }
+                    _ => self.mixed_behind(place, &value),
                 }
             }
         }

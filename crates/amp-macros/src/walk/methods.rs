@@ -123,9 +123,9 @@ pub(super) fn reads(name: &str) -> bool {
 
 /// Methods of iterators, options and results that give their elements, as they are, to the closure's last parameter.
 pub(super) const ITERATING: &[&str] =
-    &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "fold", "try_fold", "try_for_each"];
+    &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "scan", "fold", "try_fold", "try_for_each"];
 /// Those whose closure gives the elements that come out.
-pub(super) const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while"];
+pub(super) const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while", "scan"];
 /// Methods whose closure makes what it is called with next.
 pub(super) const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
 /// Methods of options and results that give one of what two arguments make.
@@ -207,7 +207,7 @@ pub(super) fn iterates(expr: &Expr) -> bool {
 
 /// What is expected of the elements that a method gets, if this is of those it gives.
 pub(super) fn before(name: &str, expect: Expect) -> Option<Expect> {
-    let handed = matches!(name, "collect" | "try_collect" | "unzip" | "unwrap" | "expect");
+    let handed = matches!(name, "collect" | "try_collect" | "unzip") || UNWRAPPING.contains(&name);
     match (name, expect) {
         ("enumerate", Expect::Tuple(mut pair)) => pair.pop(),
         ("zip", Expect::Tuple(pair)) => pair.into_iter().next(),
@@ -238,12 +238,14 @@ pub(super) fn hands_elements(name: &str, receiver: &Expr) -> bool {
 
 /// An iterator of what is made where it is written: `iter::once(..)`, `iter::from_fn(|| ..)`.
 pub(super) fn is_made_here(expr: &Expr) -> bool {
-    matches!(expr, Expr::Call(call) if call.args.len() == 1 && names_maker(&call.func))
-}
-
-fn names_maker(func: &Expr) -> bool {
-    let made = |name: &syn::Ident| ["once", "from_fn", "repeat_with"].iter().any(|known| name == known);
-    matches!(func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| made(&last.ident)))
+    let Expr::Call(call) = expr else { return false };
+    let Expr::Path(path) = &*call.func else { return false };
+    let makers: &[&str] = match call.args.len() {
+        1 => &["once", "from_fn", "repeat_with"],
+        2 => &["successors"],
+        _ => &[],
+    };
+    path.path.segments.last().is_some_and(|last| makers.iter().any(|name| last.ident == name))
 }
 
 /// `[..]` and `vec![..]`.

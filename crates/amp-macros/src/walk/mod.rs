@@ -26,6 +26,7 @@ mod instead;
 mod list;
 mod loops;
 mod made;
+mod makers;
 mod methods;
 mod module;
 mod nested;

@@ -80,15 +80,7 @@ impl Walker<'_> {
                 let shape = value.shape.wrapped();
                 Some(value.shaped(shape))
             }
-            // It is collected.
-            "once" if one && let Some(expect) = self.collected.take() => {
-                Some(self.tail(&mut call.args[0], &expect).shaped(Shape::Unknown))
-            }
-            // What a list or an iterator is made with gives its elements.
-            "from_fn" | "repeat_with" if one && let Expr::Closure(closure) = &mut call.args[0] => {
-                let place = self.collected.take().unwrap_or(Expect::Open);
-                Some(self.closure_into(closure, place).shaped(Shape::Unknown))
-            }
+            "once" | "from_fn" | "repeat_with" | "successors" => self.iterator(call, name),
             "Err" => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
                 Some(Value::never())

@@ -6,6 +6,7 @@ use super::methods::collects;
 use super::pattern::{find_ident, has_struct};
 use super::tupled::is_vector;
 use super::{Expect, Walker};
+use crate::emit;
 use crate::lattice::{Prec, Value};
 use crate::named;
 use crate::pin::Pin;
@@ -192,7 +193,14 @@ impl Walker<'_> {
         }
         match pat {
             pat if !widened.is_empty() && is_name_only(pat) => {
-                self.rewrite(init, |inner| self.widened(inner, value));
+                let named = match pat {
+                    Pat::Type(typed) if collects(init) => Some(&*typed.ty),
+                    _ => None,
+                };
+                self.rewrite(init, |inner| match named {
+                    Some(ty) => self.widened(emit::typed(ty, inner), value),
+                    None => self.widened(inner, value),
+                });
                 Vec::new()
             }
             pat if widened.is_empty() && is_name_only(pat) => {

@@ -1,6 +1,7 @@
-//! Sums of iterators over tensors: `losses.iter().sum::<Result<Tensor<F32>>>()`.
+//! What iterators give on its way into sums and containers: `losses.iter().sum::<Result<Tensor<F32>>>()`, `ys.collect()`.
 
-use super::tail::may_differ;
+use super::methods::{MAPPING, handing, is_list, is_made_here};
+use super::tail::{holds_narrow, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
@@ -15,4 +16,45 @@ impl Walker<'_> {
             (value.prec, value.sure) = (Prec::F32, true);
         }
     }
+
+    /// Widens what the iterator `elements` gives where it is collected into what is declared to hold F32. What closures
+    /// that are written there make is F32 already.
+    pub(super) fn widen_collected(&self, elements: &mut Expr, value: &mut Value, container: Option<&Expect>) {
+        let narrow =
+            holds_narrow(value) || value.prec == Prec::Opaque && !value.inferred && is_mapped_by_name(elements);
+        if self.cx.host || !narrow || is_made_there(elements) {
+            return;
+        }
+        match container {
+            Some(expect) if expect.is_f32() => {
+                self.rewrite(elements, |inner| emit::each(inner, |element| self.widened(element, &Value::opaque())));
+                (value.prec, value.sure) = (Prec::F32, true);
+            }
+            Some(Expect::Named(ty)) => {
+                self.rewrite(elements, |inner| emit::each(inner, |element| emit::declared(ty, element)));
+                (value.prec, value.sure) = (Prec::Unknown, false);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether closures or lists that are written there make what an iterator gives.
+fn is_made_there(elements: &Expr) -> bool {
+    match elements {
+        Expr::MethodCall(call) if MAPPING.iter().any(|name| call.method == name) => {
+            matches!(call.args.last(), Some(Expr::Closure(_)))
+        }
+        Expr::MethodCall(call) => {
+            let name = call.method.to_string();
+            let hands = matches!(name.as_str(), "enumerate" | "zip" | "into_iter") || handing(&name).is_some();
+            hands && is_made_there(&call.receiver)
+        }
+        elements => is_list(elements) || is_made_here(elements),
+    }
+}
+
+/// `ys.map(Tensor::relu)`
+fn is_mapped_by_name(elements: &Expr) -> bool {
+    matches!(elements, Expr::MethodCall(call) if call.method == "map" && matches!(call.args.first(), Some(Expr::Path(_))))
 }

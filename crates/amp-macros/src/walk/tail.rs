@@ -295,7 +295,7 @@ fn is_unsure(value: &Value) -> bool {
 }
 
 /// Whether it is such a value, or holds one in a tuple.
-fn holds_narrow(value: &Value) -> bool {
+pub(super) fn holds_narrow(value: &Value) -> bool {
     may_differ(value) || !value.inferred && value.is_tuple() && value.parts.iter().any(holds_narrow)
 }
 

@@ -51,7 +51,7 @@ struct Unlisted<'m> {
     extends: bool,
     /// What a container that is extended is known to hold.
     extended: Option<Expect>,
-    /// The variable that stands for what has been folded so far.
+    /// The variable that stands for what has been folded so far, or for the state of a scan.
     folded: Option<usize>,
     /// The variable that stands for one of what two arguments make.
     choice: Option<usize>,
@@ -129,11 +129,21 @@ impl Walker<'_> {
         let items = if iterated { self.place(&call.receiver) } else { None };
         let shared = iterated && self.is_shared(&call.receiver);
         let mut value = self.filling(empty, |walker| walker.beginning(&mut call.receiver, call.dot_token.span));
-        if matches!(collected, Some(Expect::Prec(Prec::F32))) && (CONVERTING.contains(&name) || name == "into_iter") {
-            self.widen_held(&mut call.receiver, &mut value);
+        if CONVERTING.contains(&name) || name == "into_iter" {
+            match &collected {
+                Some(Expect::Prec(Prec::F32)) => self.widen_held(&mut call.receiver, &mut value),
+                Some(Expect::Named(ty)) if may_differ(&value) => {
+                    self.rewrite(&mut call.receiver, |inner| emit::declared(ty, inner));
+                    (value.prec, value.sure) = (Prec::Unknown, false);
+                }
+                _ => {}
+            }
         }
         if name == "sum" {
             self.widen_summands(&mut call.receiver, &mut value, collected.as_ref());
+        }
+        if matches!(name, "collect" | "try_collect") {
+            self.widen_collected(&mut call.receiver, &mut value, collected.as_ref());
         }
         let fills = FILLING.contains(&name);
         let filled = self.variable(container(&call.receiver)).filter(|_| fills);
@@ -164,7 +174,7 @@ impl Walker<'_> {
                 "chain" => collected.clone(),
                 _ => holds.filter(|_| extends),
             },
-            folded: FOLDING.contains(&name).then(|| self.unnamed()),
+            folded: (FOLDING.contains(&name) || name == "scan").then(|| self.unnamed()),
             choice: CHOOSING.contains(&name).then(|| self.unnamed()),
             closure: None,
             args: Vec::new(),
@@ -192,8 +202,11 @@ impl Walker<'_> {
             _ => Expect::Open,
         };
         let params = parameters(call.name, &call.args, &call.item);
-        let to = Given { place, items: call.items.as_ref(), shared: call.shared, kept: call.kept };
+        let to = Given { place, items: call.items.as_ref(), state: None, shared: call.shared, kept: call.kept };
         let given = match call.folded {
+            Some(var) if call.name == "scan" => self.repeated(|walker| {
+                walker.closure_over(closure, &params, Given { state: Some(Place::unnamed(var)), ..to.clone() })
+            }),
             Some(var) => self.folding(var, closure, params, to),
             None if call.iterated => self.repeated(|walker| walker.closure_over(closure, &params, to.clone())),
             None => self.closure_over(closure, &params, to),
@@ -295,6 +308,7 @@ impl Walker<'_> {
             // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
             "to" if value.prec == Prec::F32 => Value { pinned: Pin::Kept, ..Value::inferred() },
             "to" => Value { pinned: Pin::Widened, ..Value::inferred() },
+            "scan" => closure.unwrap_or_else(Value::opaque),
             _ if let Some(var) = folded.filter(|_| args.first().is_some_and(|init| init.prec.is_tensor())) => {
                 let folded = if folds_f32(name, &args) { Value::sure(Prec::F32) } else { Value::new(Prec::Unknown) };
                 Value { pinned: self.flows.pin_of(&Slot::of(var)), ..folded }

@@ -1,0 +1,32 @@
+//! Iterators and lists that functions of `std` make of values and closures.
+
+use super::{Expect, Walker};
+use crate::lattice::Value;
+use crate::shape::Shape;
+use syn::{Expr, ExprCall};
+
+impl Walker<'_> {
+    /// What such a function is given are the elements of what it makes.
+    pub(super) fn iterator(&mut self, call: &mut ExprCall, name: &str) -> Option<Value> {
+        let mut args = call.args.iter_mut();
+        let value = match (name, args.next()?, args.next()) {
+            // It is collected.
+            ("once", element, None) => {
+                let expect = self.collected.take()?;
+                self.tail(element, &expect)
+            }
+            ("from_fn" | "repeat_with", Expr::Closure(closure), None) => {
+                let place = self.collected.take().unwrap_or(Expect::Open);
+                self.closure_into(closure, place)
+            }
+            // What the closure makes is what it is given next.
+            ("successors", first, Some(Expr::Closure(next))) => {
+                let place = self.collected.take().unwrap_or(Expect::Open);
+                self.tail(first, &place);
+                self.closure_into(next, place)
+            }
+            _ => return None,
+        };
+        Some(value.shaped(Shape::Unknown))
+    }
+}
