@@ -106,10 +106,7 @@ fn scanned_by_layers(layers: &[Linear], x: &T) -> Result<Vec<T>> {
 fn scanned_in_an_option(layers: &[Linear], x: &T) -> Result<Vec<T>> {
     let outs = layers.iter().scan(Some(x.clone()), |state, layer| {
         let h = state.take()?;
-        let next = layer.forward(&h).map(|y| {
-            *state = Some(y.clone());
-            y
-        });
+        let next = layer.forward(&h).inspect(|y| *state = Some(y.clone()));
         Some(next)
     });
     outs.collect()

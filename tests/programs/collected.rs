@@ -223,6 +223,12 @@ fn by_the_names_of_functions(fc: &Linear, xs: &[T]) -> Result<Vec<T>> {
     outs.iter().map(Tensor::relu).collect()
 }
 
+#[autocast(f16)]
+fn the_first_that_is_there(fc: &Linear, xs: &[T]) -> Result<T> {
+    let first = xs.iter().map(|x| fc.forward(x)).filter_map(Result::ok).min_by_key(|y| y.count());
+    first.ok_or(Error::NoGraph)
+}
+
 #[test]
 fn what_is_collected_later_is_f32() -> Result<()> {
     let (fc, xs) = (Linear::new(4, 4, &Device::cpu())?, [random([2, 4])?, random([2, 4])?]);
@@ -234,6 +240,7 @@ fn what_is_collected_later_is_f32() -> Result<()> {
     assert_eq!(all_of(later(&fc, &xs)?), by_hand);
     assert_eq!(all_of(later_in_part(&fc, &xs)?), by_hand);
     assert_eq!(all_of(by_the_names_of_functions(&fc, &xs)?), activated);
+    assert_eq!(bits(&the_first_that_is_there(&fc, &xs)?), by_hand[0]);
     let turned: Vec<_> = by_hand.into_iter().rev().collect();
     assert_eq!(all_of(copies(&fc, &xs)?), turned);
     Ok(())

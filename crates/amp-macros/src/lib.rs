@@ -122,8 +122,11 @@ use proc_macro::TokenStream;
 ///   not behind a function that is named (`.map(Arc::new)`): write `h.to::<F32>()?`. A tuple or an array of references is
 ///   widened where it is written (`block.forward((x, &h))`), not where a variable holds it.
 /// - A list holds the precision of what it is begun with, of what is made where it is put into it (`list.push(self.start())`),
-///   and of what a method makes of it that it grows by (`features.push(block.forward(&features)?)`). One that gets other values
-///   of both is declared: `Vec<Tensor<F32>>`.
+///   and of what a method makes of it that it grows by (`features.push(block.forward(&features)?)`). One that other values of
+///   both are pushed on is declared: `Vec<Tensor<F32>>`. What is assigned to its elements, by their index or through references
+///   (`for h in &mut list { *h = norm.forward(h)? }`), makes it one of F32.
+/// - An iterator that a variable holds (`let outs = xs.iter().map(..)`) is widened as it is collected, where `Tensor<F32>` or a
+///   name for it is the type of the elements, or `Tensor<F32>` is written out in a tuple of them.
 /// - A list of trait objects of several types that is written in a field of one's own (`Net { layers: vec![linear(x)?, norm(x)?] }`)
 ///   is declared before: `let layers: Vec<Box<dyn Layer>> = vec![..]`.
 /// - A variable that is assigned what a function, a method of one's own or a module gives (`h = layer.forward(&h)?`), or what

@@ -62,6 +62,7 @@ const HANDING: &[Handing] = &[
     adapts("cloned"),
     adapts("copied"),
     adapts("filter"),
+    adapts("inspect"),
     adapts("peekable"),
     adapts("skip_while"),
     adapts("take_while"),
@@ -99,6 +100,14 @@ const HANDING: &[Handing] = &[
 
 pub(super) fn handing(name: &str) -> Option<&'static Handing> {
     HANDING.iter().find(|method| name == method.name)
+}
+
+/// Whether an expression names a function that hands on what it is given: `Result::ok`, `Option::Some`, `Arc::clone`.
+pub(super) fn names_handing(expr: &Expr) -> bool {
+    let Expr::Path(path) = expr else { return false };
+    let Some(last) = path.path.segments.last() else { return false };
+    let wraps = last.ident == "Ok" || last.ident == "Some";
+    wraps || path.path.segments.len() > 1 && handing(&last.ident.to_string()).is_some()
 }
 
 /// Methods through which what is in a container may become something else.

@@ -17,6 +17,18 @@ impl Walker<'_> {
         }
     }
 
+    /// Widens a list that becomes what is declared to hold F32.
+    pub(super) fn widen_converted(&self, list: &mut Expr, value: &mut Value, container: Option<&Expect>) {
+        match container {
+            Some(Expect::Prec(Prec::F32)) => self.widen_held(list, value),
+            Some(Expect::Named(ty)) if may_differ(value) && !self.cx.host => {
+                self.rewrite(list, |inner| emit::declared(ty, inner));
+                (value.prec, value.sure) = (Prec::Unknown, false);
+            }
+            _ => {}
+        }
+    }
+
     /// Widens what the iterator `elements` gives where it is collected into what is declared to hold F32. What closures
     /// that are written there make is F32 already.
     pub(super) fn widen_collected(&self, elements: &mut Expr, value: &mut Value, container: Option<&Expect>) {

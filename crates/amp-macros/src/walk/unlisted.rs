@@ -4,7 +4,7 @@ use super::closure::Given;
 use super::methods::{
     ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before,
     calls_function, changes, collects, container, folds_f32, handing, hands_elements, is_list, is_made_here, iterates,
-    makes_value, parameters, reads,
+    makes_value, names_handing, parameters, reads,
 };
 use super::operation::is_tensor;
 use super::protocol::trains;
@@ -45,6 +45,8 @@ struct Unlisted<'m> {
     makes: bool,
     /// The last argument is what a function gives.
     asks: bool,
+    /// The last argument is the name of a function that hands on what it is given: `Result::ok`.
+    hands: bool,
     /// Which elements of the last argument, a tuple, are.
     asked: Vec<bool>,
     /// Whether the elements of another container go into the receiver.
@@ -130,14 +132,7 @@ impl Walker<'_> {
         let shared = iterated && self.is_shared(&call.receiver);
         let mut value = self.filling(empty, |walker| walker.beginning(&mut call.receiver, call.dot_token.span));
         if CONVERTING.contains(&name) || name == "into_iter" {
-            match &collected {
-                Some(Expect::Prec(Prec::F32)) => self.widen_held(&mut call.receiver, &mut value),
-                Some(Expect::Named(ty)) if may_differ(&value) => {
-                    self.rewrite(&mut call.receiver, |inner| emit::declared(ty, inner));
-                    (value.prec, value.sure) = (Prec::Unknown, false);
-                }
-                _ => {}
-            }
+            self.widen_converted(&mut call.receiver, &mut value, collected.as_ref());
         }
         if name == "sum" {
             self.widen_summands(&mut call.receiver, &mut value, collected.as_ref());
@@ -166,6 +161,7 @@ impl Walker<'_> {
             growth: call.args.last().filter(|_| fills).and_then(|given| self.growth(given)),
             makes: call.args.last().is_some_and(makes_value),
             asks: call.args.last().is_some_and(calls_function),
+            hands: call.args.last().is_some_and(names_handing),
             asked: call.args.last().map(call_functions).unwrap_or_default(),
             takes: fills && (wanted || value.is_surely(&Prec::F32)),
             extends,
@@ -303,7 +299,7 @@ impl Walker<'_> {
 
     /// What the call gives.
     fn given_by(&mut self, call: Unlisted, typed: bool) -> Value {
-        let Unlisted { name, value, item, closure, mut args, folded, choice, .. } = call;
+        let Unlisted { name, value, item, closure, mut args, folded, choice, hands, .. } = call;
         match name {
             // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
             "to" if value.prec == Prec::F32 => Value { pinned: Pin::Kept, ..Value::inferred() },
@@ -324,7 +320,7 @@ impl Walker<'_> {
                 }
             },
             "into" if !value.constants.is_empty() => value,
-            _ if MAPPING.contains(&name) => closure.unwrap_or_else(Value::opaque),
+            _ if MAPPING.contains(&name) => closure.unwrap_or_else(|| if hands { item } else { Value::opaque() }),
             "enumerate" => Value::tuple(vec![Value::other(), item]),
             "split_first" | "split_last" | "split_at" => Value::tuple(vec![item.clone(), item]),
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
