@@ -115,6 +115,7 @@ def unary():
     case("elu/alpha", F.elu, (3, 5), alpha=1.7)
     case("softplus/beta", F.softplus, uniform(-30.0, 30.0, 12), beta=2.0, threshold=15.0)
     case("celu/alpha", F.celu, (3, 5), alpha=1.7)
+    case("celu/negative_alpha", F.celu, (3, 5), alpha=-1.3)
     case("hardtanh/limits", lambda x, min, max: F.hardtanh(x, min, max), (3, 5), min=-0.5, max=0.25)
     for axis in (0, -1):
         case(f"glu/axis_{axis}", lambda x, axis: F.glu(x, axis), (4, 6), axis=axis)

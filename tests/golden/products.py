@@ -64,6 +64,7 @@ def convolutions():
     t3 = lambda x, w, b, stride, padding, output_padding, dilation, groups: F.conv_transpose3d(x, w, b, stride, padding, output_padding, groups, dilation)
     case("conv_transpose3d/plain", t3, (2, 3, 3, 4, 4), (3, 4, 2, 3, 3), (4,), stride=[1, 1, 1], padding=[0, 0, 0], output_padding=[0, 0, 0], dilation=[1, 1, 1], groups=1)
     case("conv_transpose3d/all_options", t3, (1, 4, 3, 4, 3), (4, 3, 3, 3, 2), (6,), stride=[2, 1, 2], padding=[1, 1, 0], output_padding=[1, 0, 1], dilation=[2, 1, 2], groups=2)
+    case("conv_transpose3d/spread", t3, (1, 4, 3, 4, 3), (4, 3, 3, 3, 2), (6,), stride=[1, 2, 1], padding=[1, 1, 0], output_padding=[2, 0, 1], dilation=[3, 1, 2], groups=2)
     for tag, size in (("fewer", [2, 3, 4]), ("one", [1, 1, 1]), ("more", [7, 5, 9])):
         case(f"adaptive_max_pool3d/{tag}", lambda x, size: F.adaptive_max_pool3d(x, size), (2, 3, 6, 5, 7), size=size)
         case(f"adaptive_avg_pool3d/{tag}", lambda x, size: F.adaptive_avg_pool3d(x, size), (2, 3, 6, 5, 7), size=size)

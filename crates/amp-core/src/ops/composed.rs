@@ -75,12 +75,17 @@ fn within(x: &RawTensor, min: f64, max: f64, inside: f64) -> Result<RawTensor> {
     select("clamp", &compare("clamp", Compare::Gt, x, &number(min)?)?, &below, &none, wide(x))
 }
 
-/// The derivative of `scale * elu(inner * x)`.
-fn elu_slope(x: &RawTensor, alpha: f64, inner: f64, scale: f64) -> Result<RawTensor> {
-    let inside = affine(x, inner, -0.0)?;
-    let ones = RawTensor::full(x.device(), scale * inner, *x.shape(), wide(x))?;
-    let op = Unary::Elu(alpha);
-    elementwise([&inside, &ones], |backend, [inside, ones]| backend.unary_grad(op, inside, ones, wide(x)))
+/// The derivative of `scale * elu(x)`.
+fn elu_slope(x: &RawTensor, alpha: f64, scale: f64) -> Result<RawTensor> {
+    let scales = RawTensor::full(x.device(), scale, *x.shape(), wide(x))?;
+    let (op, out) = (Unary::Elu(alpha), wide(x));
+    elementwise([x, &scales], |backend, [x, scales]| backend.unary_grad(op, x, scales, out))
+}
+
+/// `above` where `x` is more than 0, `below` elsewhere, rounded to `out`.
+fn by_side(op: &'static str, x: &RawTensor, above: &RawTensor, below: &RawTensor, out: DType) -> Result<RawTensor> {
+    let zero = RawTensor::full(x.device(), 0.0, Dims::default(), wide(x))?;
+    select(op, &compare(op, Compare::Gt, x, &zero)?, above, below, out)
 }
 
 impl<P: Float> Tensor<P> {
@@ -140,7 +145,7 @@ impl<P: Float> Tensor<P> {
             let elu = unary(Unary::Elu(ALPHA), x, wide(x))?;
             unary(Unary::Affine { mul: SCALE, add: -0.0 }, &elu, x.logical)
         };
-        let slope = |x: &RawTensor| elu_slope(x, ALPHA, 1.0, SCALE);
+        let slope = |x: &RawTensor| elu_slope(x, ALPHA, SCALE);
         Ok(Self::from_raw(composed("selu", &self.raw, forward, slope)?))
     }
 
@@ -155,13 +160,12 @@ impl<P: Float> Tensor<P> {
         if alpha == 0.0 || !alpha.is_finite() {
             return Err(Error::argument("celu", "alpha", "a finite number other than 0", alpha));
         }
-        let forward = |x: &RawTensor| {
-            let below = unary(Unary::Elu(1.0), &affine(x, 1.0 / alpha, -0.0)?, wide(x))?;
-            let zero = RawTensor::full(x.device(), 0.0, Dims::default(), wide(x))?;
-            // Elements above 0 are taken as they are: divided and multiplied again, they would be rounded twice or overflow.
-            select("celu", &compare("celu", Compare::Gt, x, &zero)?, x, &affine(&below, alpha, -0.0)?, x.logical)
+        let power = move |op, x: &RawTensor| unary(op, &affine(x, 1.0 / alpha, -0.0)?, wide(x));
+        let forward = |x: &RawTensor| by_side("celu", x, x, &affine(&power(Unary::Expm1, x)?, alpha, -0.0)?, x.logical);
+        let slope = move |x: &RawTensor| {
+            let one = RawTensor::full(x.device(), 1.0, Dims::default(), wide(x))?;
+            by_side("celu", x, &one, &power(Unary::Exp, x)?, wide(x))
         };
-        let slope = move |x: &RawTensor| elu_slope(x, 1.0, 1.0 / alpha, alpha);
         Ok(Self::from_raw(composed("celu", &self.raw, forward, slope)?))
     }
 
@@ -258,12 +262,13 @@ mod tests {
 
     type Function = (&'static str, fn(&Tensor<F64>) -> Result<Tensor<F64>>);
 
-    const FUNCTIONS: [Function; 8] = [
+    const FUNCTIONS: [Function; 9] = [
         ("relu6", |x| x.relu6()),
         ("hardtanh", |x| x.hardtanh(-0.5, 1.5)),
         ("hardsigmoid", |x| x.hardsigmoid()),
         ("selu", |x| x.selu()),
         ("celu", |x| x.celu(1.7)),
+        ("celu of a negative alpha", |x| x.celu(-1.3)),
         ("mish", |x| x.mish()),
         ("softsign", |x| x.softsign()),
         ("glu", |x| x.glu(-1)),

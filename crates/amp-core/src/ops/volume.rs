@@ -194,9 +194,13 @@ fn slices_of_result(depth: usize, kernel: usize, options: ConvOptions<3>) -> Res
     const OP: &str = "conv_transpose3d";
     let first = |numbers: [usize; 3]| numbers[0];
     let (stride, dilation, extra) = (first(options.stride), first(options.dilation), first(options.output_padding));
-    if kernel == 0 || stride == 0 || dilation == 0 || (extra > 0 && extra >= stride) {
-        let expected = "at least 1, with a stride and a dilation of at least 1 and an output padding below the stride";
+    if kernel == 0 || stride == 0 || dilation == 0 {
+        let expected = "at least 1, with a stride and a dilation of at least 1";
         return Err(Error::argument(OP, "the depth of the kernel", expected, kernel));
+    }
+    if extra >= stride.max(dilation) {
+        let expected = "less than the stride or the dilation in each dimension";
+        return Err(Error::argument(OP, "output_padding", expected, format!("{:?}", options.output_padding)));
     }
     let all = |depth: usize| {
         let reach = dilation.checked_mul(kernel - 1)?.checked_add(1)?.checked_add(extra)?;
@@ -298,6 +302,11 @@ mod tests {
             .groups(2)
     }
 
+    /// Slices that nothing reaches are behind the others, which a dilation allows.
+    fn spread() -> ConvOptions<3> {
+        ConvOptions::default().stride([1, 2, 1]).dilation([3, 1, 2]).output_padding([2, 0, 1]).groups(2)
+    }
+
     fn turned_inputs() -> [Tensor<F64>; 3] {
         [wave(&[1, 4, 2, 3, 2]), wave(&[4, 1, 2, 2, 3]), wave(&[2])]
     }
@@ -309,6 +318,10 @@ mod tests {
         for (name, worst) in [
             ("conv3d", gradcheck(|x| x[0].conv3d(&x[1], Some(&x[2]), options()), &conv)),
             ("conv_transpose3d", gradcheck(|x| x[0].conv_transpose3d(&x[1], Some(&x[2]), turned()), &turned_inputs())),
+            (
+                "an output padding of a stride",
+                gradcheck(|x| x[0].conv_transpose3d(&x[1], Some(&x[2]), spread()), &turned_inputs()),
+            ),
             ("max_pool3d", gradcheck(|x| x[0].max_pool3d(windows()), &conv[..1])),
             ("avg_pool3d", gradcheck(|x| x[0].avg_pool3d(windows()), &conv[..1])),
             ("adaptive_max_pool3d", gradcheck(|x| x[0].adaptive_max_pool3d([3, 2, 1]), &conv[..1])),
@@ -357,7 +370,7 @@ mod tests {
             "conv_transpose3d: padding must be less than half of what a depth of 3 gives, found 2"
         );
         let extra = ConvOptions::default().output_padding([1, 0, 0]);
-        assert!(text(turned(&[2, 1, 2, 1, 1], extra)).contains("an output padding below the stride, found 2"));
+        assert!(text(turned(&[2, 1, 2, 1, 1], extra)).contains("output_padding must be less than the stride or the dilation"));
         assert_eq!(
             text(turned(&[3, 1, 1, 1, 1], ConvOptions::default())),
             "conv_transpose3d: the input must have shape [N, 3, ..] to fit the weight [3, 1, 1, 1, 1], found [1, 2, 3, 4, 4]"

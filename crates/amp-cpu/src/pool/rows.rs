@@ -47,6 +47,11 @@ impl Run {
         (self.stride, self.count) = (stride, self.count + 1);
         true
     }
+
+    /// How many windows these of a row are together.
+    fn windows(all: &[Self]) -> usize {
+        all.last().map_or(0, |run| run.first + run.count)
+    }
 }
 
 /// What is made of the pixels of windows: of each lane a value, and a mark of the pixel it comes from.
@@ -107,7 +112,7 @@ impl<T: Real, J: Join<T>> Kernel for Joined<'_, T, J> {
 impl<T: Real, J: Join<T>> Joined<'_, T, J> {
     #[inline(always)]
     fn write_all<S: Simd>(&mut self) {
-        let windows = self.columns.last().map_or(0, |run| run.first + run.count);
+        let windows = Run::windows(self.columns);
         for (i, row) in self.rows.iter().enumerate() {
             for run in self.columns {
                 let whole = run.count / LANES * LANES;
@@ -213,7 +218,7 @@ impl<T: Real> Kernel for Shares<'_, T> {
             *share = g / count;
         }
         to.fill(T::ZERO);
-        for (row, shares) in rows.iter().zip(shares.chunks_exact((grad.len() / rows.len()).max(1))) {
+        for (row, shares) in rows.iter().zip(shares.chunks_exact(Run::windows(columns).max(1))) {
             for y in row.pixels() {
                 let line = &mut to[y * width..][..width];
                 columns.iter().for_each(|run| run.spread(&shares[run.first..][..run.count], line));

@@ -135,7 +135,7 @@ fn means_and_their_gradient() {
 fn adaptive_windows_cover_everything() {
     let mut random = Random::new(24);
     let x = random.tensor(&SHAPE, DType::F32);
-    for size in [[1, 1], [7, 9], [3, 4], [10, 2]] {
+    for size in [[1, 1], [7, 9], [3, 4], [10, 2], [0, 4], [3, 0]] {
         let shape = [2, 3, size[0], size[1]];
         let mean = Tensor::contiguous(&shape, adaptive_avg_pool2d(&x.view(), size, ROWS.1));
         let (max, _) = adaptive_max_pool2d(&x.view(), size, ROWS.1);
