@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from record import case, ints, mask, vec
+from record import case, inf, ints, mask, vec
 
 
 def products():
@@ -42,6 +42,7 @@ def products():
     for p in (1.0, 2.0, 3.5):
         case(f"cdist/p_{p}", lambda a, b, p: torch.cdist(a, b, p), (2, 3, 4), (2, 5, 4), p=p)
     case("cdist/same", lambda a, b, p: torch.cdist(a, b, p), torch.ones(2, 3), torch.ones(1, 3), p=2.0)
+    case("cdist/no_elements", lambda a, b, p: torch.cdist(a, b, p), (2, 0), (3, 0), p=inf, grad=False)
     case("pairwise_distance/rows", lambda a, b: F.pairwise_distance(a, b), (3, 4), (3, 4))
     case("trace/wide", torch.trace, (3, 5))
     case("linear/bias", F.linear, (5, 4), (3, 4), (3,))

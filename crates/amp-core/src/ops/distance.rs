@@ -56,7 +56,7 @@ impl<P: Float> Tensor<P> {
         if let Some(y) = euclidean(self, other, p)? {
             return Ok(y);
         }
-        self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(p, -1, false)
+        self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(norm_of_rows(self, p), -1, false)
     }
 
     /// The p-norm of each row of `[N, M]` less each row behind it, `[N (N - 1) / 2]` (`F.pdist`, where p is 2 by default).
@@ -80,7 +80,8 @@ impl<P: Float> Tensor<P> {
             Tensor::<I64>::from_vec(on_host(OP, count, pairs.clone().map(end))?, [count], self.device())
         };
         let (first, second) = (rows(|(i, _)| i)?, rows(|(_, j)| j)?);
-        self.index_select(0, &first)?.sub(&self.index_select(0, &second)?)?.norm(p, -1, false)
+        let apart = self.index_select(0, &first)?.sub(&self.index_select(0, &second)?)?;
+        apart.norm(norm_of_rows(self, p), -1, false)
     }
 
     /// The p-norm of `self - other + eps` along the last axis, which stays with size 1 if `keep`
@@ -92,6 +93,11 @@ impl<P: Float> Tensor<P> {
     {
         self.sub(other)?.add(eps)?.norm(p, -1, keep)
     }
+}
+
+/// `p`, or 1 for rows without elements: they are 0 apart by any norm, but have no largest element.
+fn norm_of_rows<P: Float>(rows: &Tensor<P>, p: f64) -> f64 {
+    if rows.dims().last() == Some(&0) { 1.0 } else { p }
 }
 
 /// [`cdist`](Tensor::cdist) where the device finds it without the differences in memory.
@@ -183,5 +189,14 @@ mod tests {
         assert!(both[0].pdist(f64::NAN).unwrap_err().to_string().starts_with("pdist: p must be"));
         assert!(both[0].select(0, 0).unwrap().pdist(2.0).is_err());
         assert_eq!(both[0].narrow(0, 0, 1).unwrap().pdist(2.0).unwrap().dims(), [0]);
+    }
+
+    #[test]
+    fn rows_without_elements_are_nowhere_apart() {
+        let x = Tensor::<F64>::zeros([3, 0], &Device::cpu()).unwrap();
+        for p in [1.0, 2.0, f64::INFINITY] {
+            assert_eq!(x.cdist(&x.narrow(0, 0, 2).unwrap(), p).unwrap().to_vec().unwrap(), [0.0; 6]);
+            assert_eq!(x.pdist(p).unwrap().to_vec().unwrap(), [0.0; 3]);
+        }
     }
 }

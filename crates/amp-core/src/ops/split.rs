@@ -1,24 +1,27 @@
 //! Taking tensors apart at given places.
 
+use crate::memory::on_host;
 use crate::precision::Element;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
+
+const OP: &str = "tensor_split";
 
 /// Where [`Tensor::tensor_split`] cuts an axis: into so many parts, `3`, or before each of some indices, `[2, 5]`, `vec![..]`.
 pub trait Cuts {
     /// Where each part of an axis of `len` elements ends.
     ///
     /// # Errors
-    /// [`Error::Argument`] when there are no parts.
+    /// [`Error::Argument`] when there are no parts, [`Error::OutOfMemory`] when there are too many.
     fn ends(&self, len: usize) -> Result<Vec<usize>>;
 }
 
 impl Cuts for usize {
     fn ends(&self, len: usize) -> Result<Vec<usize>> {
         match *self {
-            0 => Err(Error::argument("tensor_split", "cuts", "at least 1 part", self)),
+            0 => Err(Error::argument(OP, "cuts", "at least 1 part", self)),
             // The first `len % parts` of them are longer by one element.
-            parts => Ok((1..=parts).map(|i| i * (len / parts) + i.min(len % parts)).collect()),
+            parts => on_host(OP, parts, (1..=parts).map(|i| i * (len / parts) + i.min(len % parts))),
         }
     }
 }
@@ -54,11 +57,11 @@ impl<P: Element> Tensor<P> {
     /// Indices beyond the axis leave empty parts, as does one that is not above the index before it.
     ///
     /// # Errors
-    /// [`Error::Argument`] for 0 parts.
+    /// [`Error::Argument`] for 0 parts, [`Error::OutOfMemory`] for more than there is memory for.
     #[doc(alias("hsplit", "vsplit", "dsplit"))]
     #[track_caller]
     pub fn tensor_split(&self, cuts: impl Cuts, axis: isize) -> Result<Vec<Self>> {
-        let ends = cuts.ends(self.dims()[shape::axis("tensor_split", axis, self.rank())?])?;
+        let ends = cuts.ends(self.dims()[shape::axis(OP, axis, self.rank())?])?;
         let starts = std::iter::once(0).chain(ends.iter().copied());
         starts.zip(&ends).map(|(start, &end)| self.narrow(axis, start, end.saturating_sub(start))).collect()
     }
@@ -85,7 +88,7 @@ mod tests {
         let x = Tensor::<I64>::arange(0, 4, &Device::cpu()).unwrap();
         let error = x.tensor_split(0, 0).unwrap_err().to_string();
         assert_eq!(error, "tensor_split: cuts must be at least 1 part, found 0");
-        assert!(x.tensor_split(2, 1).is_err());
+        assert!(x.tensor_split(2, 1).is_err() && x.tensor_split(usize::MAX, 0).is_err());
     }
 
     #[test]

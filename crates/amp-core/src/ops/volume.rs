@@ -370,7 +370,10 @@ mod tests {
             "conv_transpose3d: padding must be less than half of what a depth of 3 gives, found 2"
         );
         let extra = ConvOptions::default().output_padding([1, 0, 0]);
-        assert!(text(turned(&[2, 1, 2, 1, 1], extra)).contains("output_padding must be less than the stride or the dilation"));
+        assert!(
+            text(turned(&[2, 1, 2, 1, 1], extra))
+                .contains("output_padding must be less than the stride or the dilation")
+        );
         assert_eq!(
             text(turned(&[3, 1, 1, 1, 1], ConvOptions::default())),
             "conv_transpose3d: the input must have shape [N, 3, ..] to fit the weight [3, 1, 1, 1, 1], found [1, 2, 3, 4, 4]"
