@@ -165,7 +165,9 @@ fn nothing() {}
 impl<E: Multiply> MicroKernel<E> {
     /// A kernel that takes one element of each vector at a time.
     pub(super) fn single(mr: usize, nr: usize, tile: Tile<E>) -> Self {
-        Self::of_panels([mr, nr].map(|width| Panel { width, group: 1, step: 1 }), 256, tile)
+        let panels = [mr, nr].map(|width| Panel { width, group: 1, step: 1 });
+        // Half of what instructions for BF16 do in a cycle (`benches/record/findings.md`, few.rs).
+        Self { pace: PER_CYCLE / 2, ..Self::of_panels(panels, 256, tile) }
     }
 
     /// A kernel that multiplies panels alone, in registers that need no preparation.

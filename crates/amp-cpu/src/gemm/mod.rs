@@ -13,6 +13,7 @@ mod blocks;
 pub(crate) mod cut;
 mod deep;
 pub(crate) mod dot;
+mod few;
 pub(crate) mod kernel;
 pub(crate) mod operand;
 mod packed;
@@ -38,6 +39,7 @@ use crate::output::Output;
 use crate::simd::Level;
 use crate::{DType, Dims, Storage, View, num_threads, parallel, scratch};
 use ahead::Ahead;
+use few::{few, is_few};
 use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
@@ -249,6 +251,7 @@ fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
         };
     }
     match (a.rows, b.rows) {
+        _ if is_few::<E::Sum>(a, b) => few(a, b, &sink(false), threads),
         (..=thin::ROWS, _) => thin(a, b, &sink(false), threads),
         (_, ..=thin::ROWS) => thin(b, a, &sink(true), threads),
         _ if is_better_transposed::<E>(a, b) => E::product(b, a, &sink(true), threads),

@@ -15,7 +15,7 @@ use crate::simd::{Kernel, LANES, Lanes, Level, Simd, dispatch};
 use crate::transpose::transpose;
 
 /// Vectors of columns at most.
-const VECTORS: usize = 2;
+pub(super) const VECTORS: usize = 2;
 /// Elements of the left side and multiply-adds at most: larger products are worth a second thread.
 const MOST: [usize; 2] = [1 << 18, 1 << 22];
 /// The same of products that [`thin`](fn@thin) can do: it shares out a depth among the lanes.
@@ -57,15 +57,20 @@ pub(super) fn small<T: Full>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>) {
             for first in (0..a.rows).step_by(STORED) {
                 let left = Side { values: &a_side.values[first * a_side.row..], ..a_side };
                 sink.write_rows(first, STORED.min(a.rows - first), columns, &mut |sums| {
-                    if columns <= LANES {
-                        dispatch(Block::<T, 1, 16> { left, right, bias, depth, columns, sums });
-                    } else {
-                        dispatch(Block::<T, 2, 8> { left, right, bias, depth, columns, sums });
-                    }
+                    block(left, right, bias, [depth, columns], sums);
                 });
             }
         });
     });
+}
+
+/// As many rows of a product of up to [`VECTORS`] vectors of columns as `sums` has room for, with the bias if there is one.
+pub(super) fn block<T: Real>(left: Side<T>, right: Side<T>, bias: &[T], [depth, columns]: [usize; 2], sums: &mut [T]) {
+    if columns <= LANES {
+        dispatch(Block::<T, 1, 16> { left, right, bias, depth, columns, sums });
+    } else {
+        dispatch(Block::<T, 2, 8> { left, right, bias, depth, columns, sums });
+    }
 }
 
 /// One side of a product in the type that is computed in; one of its distances is 1.
@@ -102,7 +107,7 @@ pub(super) fn with_side<E: Multiply>(matrix: &Matrix, body: impl FnOnce(Side<E>)
 }
 
 /// As [`with_side`], with the elements of each step of the depth side by side.
-fn with_columns<T: Full>(matrix: &Matrix, body: impl FnOnce(Side<T>)) {
+pub(super) fn with_columns<T: Full>(matrix: &Matrix, body: impl FnOnce(Side<T>)) {
     with_side(matrix, |side| {
         let columns = matrix.rows;
         if side.row == 1 || columns == 1 {
