@@ -1,4 +1,4 @@
-//! Recurrent layers: steps by kernels of their own and steps composed of other operations are the same.
+//! Recurrent layers, whose steps have kernels of their own on every device.
 
 use crate::{devices, seeding};
 use amp::nn::{Gru, Lstm, Module};

@@ -83,9 +83,9 @@ fn elu_slope(x: &RawTensor, alpha: f64, scale: f64) -> Result<RawTensor> {
 }
 
 /// `above` where `x` is more than 0, `below` elsewhere, rounded to `out`.
-fn by_side(op: &'static str, x: &RawTensor, above: &RawTensor, below: &RawTensor, out: DType) -> Result<RawTensor> {
+fn by_side(x: &RawTensor, above: &RawTensor, below: &RawTensor, out: DType) -> Result<RawTensor> {
     let zero = RawTensor::full(x.device(), 0.0, Dims::default(), wide(x))?;
-    select(op, &compare(op, Compare::Gt, x, &zero)?, above, below, out)
+    select("celu", &compare("celu", Compare::Gt, x, &zero)?, above, below, out)
 }
 
 impl<P: Float> Tensor<P> {
@@ -161,10 +161,10 @@ impl<P: Float> Tensor<P> {
             return Err(Error::argument("celu", "alpha", "a finite number other than 0", alpha));
         }
         let power = move |op, x: &RawTensor| unary(op, &affine(x, 1.0 / alpha, -0.0)?, wide(x));
-        let forward = |x: &RawTensor| by_side("celu", x, x, &affine(&power(Unary::Expm1, x)?, alpha, -0.0)?, x.logical);
+        let forward = |x: &RawTensor| by_side(x, x, &affine(&power(Unary::Expm1, x)?, alpha, -0.0)?, x.logical);
         let slope = move |x: &RawTensor| {
             let one = RawTensor::full(x.device(), 1.0, Dims::default(), wide(x))?;
-            by_side("celu", x, &one, &power(Unary::Exp, x)?, wide(x))
+            by_side(x, &one, &power(Unary::Exp, x)?, wide(x))
         };
         Ok(Self::from_raw(composed("celu", &self.raw, forward, slope)?))
     }

@@ -41,7 +41,7 @@ pub(super) fn is_few<T: Full>(a: &Matrix, b: &Matrix) -> bool {
 /// `a · bᵀ`, one block of columns after the other; each sum runs along the depth in order.
 pub(super) fn few<T: Full>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>, threads: Threads) {
     let (rows, depth) = (a.rows, a.depth);
-    let work = if threads == Threads::Many { rows * b.rows * depth / T::kernel(Level::current()).pace } else { 0 };
+    let work = threads.share(rows * b.rows * depth / T::kernel(Level::current()).pace);
     with_side(a, |left| {
         parallel::for_each(b.rows.div_ceil(COLUMNS), work, |task| {
             let first = task * COLUMNS;

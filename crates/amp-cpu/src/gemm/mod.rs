@@ -266,7 +266,7 @@ fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
 fn split_k<E: Multiply>([a, b]: [&Matrix; 2], part: usize, sink: &dyn Sink<E::Sum>, threads: Threads) {
     let (size, count) = (a.rows * b.rows, a.depth.div_ceil(part));
     // Memory is the limit.
-    let work = if threads == Threads::Many { (a.rows + b.rows) * a.depth } else { 0 };
+    let work = threads.share((a.rows + b.rows) * a.depth);
     scratch::with(count * size, |sums: &mut [E::Sum]| {
         let parts: Vec<Mutex<&mut [E::Sum]>> = sums.chunks_exact_mut(size).map(Mutex::new).collect();
         parallel::for_each(count, work, |index| {

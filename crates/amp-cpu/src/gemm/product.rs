@@ -119,6 +119,13 @@ pub(crate) enum Threads {
     Many,
 }
 
+impl Threads {
+    /// So much work to be shared out, or none.
+    pub(crate) fn share(self, work: usize) -> usize {
+        if self == Self::Many { work } else { 0 }
+    }
+}
+
 /// Computes `a · bᵀ` row by row into `sink`, `a` and `b` being lists of vectors of the same length.
 pub(crate) fn product_with<E: Multiply>(
     kernel: MicroKernel<E>,
@@ -136,7 +143,7 @@ pub(crate) fn product_with<E: Multiply>(
     let fits = kernel.resident.is_none() || resident_columns(&kernel, depth).is_some();
     let by_lines = kernel.direct.is_some() && a.runs_along() && depth > 0 && fits;
     let left = if by_lines { kernel.left.lines() } else { kernel.left };
-    let work = if threads == Threads::Many { m * n * depth / kernel.pace } else { 0 };
+    let work = threads.share(m * n * depth / kernel.pace);
     let threads = if work < WORTH_A_THREAD { Threads::One } else { threads };
     let long = kernel.depth.block(depth);
     if !by_lines && kernel.resident.is_some() {

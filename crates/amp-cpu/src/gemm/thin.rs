@@ -32,7 +32,7 @@ pub(crate) fn thin<T: Full>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>, threads:
     }
     with_rows(a, |left| {
         // Memory is the limit: an element costs as much as a vector of multiply-adds would.
-        let work = if threads == Threads::Many { 8 * columns * depth / PER_CYCLE } else { 0 };
+        let work = threads.share(8 * columns * depth / PER_CYCLE);
         let is_across = b.row_stride == 1 && b.depth_stride != 1;
         let piece =
             if is_across { columns.div_ceil(num_threads()).next_multiple_of(64).clamp(COLUMNS, WIDE) } else { COLUMNS };

@@ -4,7 +4,7 @@ use super::attention::OP;
 use crate::args::{FlashArgs, Heads};
 use crate::device::{Gpu, Memory};
 use crate::error::foreign;
-use crate::module::Family::{self, FlashAttention, FlashAttentionGrad};
+use crate::module::Family;
 use crate::operand::Operand;
 use amp_core::Result;
 use amp_core::backend::{AttentionGrads, AttentionScores, Buffer, DType, Layout, Operand as CoreOperand, take_apart};
@@ -22,6 +22,9 @@ struct Variant {
     rows: u64,
     stems: [&'static str; 3],
 }
+
+/// Where these three are.
+const FAMILIES: [Family; 3] = [Family::FlashAttention, Family::FlashAttentionGrad, Family::FlashAttentionGrad];
 
 const VARIANTS: [Variant; 4] = [
     Variant {
@@ -68,9 +71,8 @@ impl Flash {
         let [batch, heads, queries, width] = std::array::from_fn(|i| q.layout.shape[i]);
         let (keys, value_width) = (k.layout.shape[2], v.layout.shape[3]);
         let wanted = |variant: &&Variant| variant.dtype == q.logical && variant.width >= width.max(value_width);
-        let Some(variant) = VARIANTS.iter().find(wanted).filter(|_| gpu.can_run(FlashAttention)) else {
-            return Ok(None);
-        };
+        let able = FAMILIES.iter().all(|&family| gpu.can_run(family));
+        let Some(variant) = VARIANTS.iter().find(wanted).filter(|_| able) else { return Ok(None) };
         let heads_of = |x| Heads::new(gpu, x, variant.dtype);
         let (Some(q), Some(k), Some(v)) = (heads_of(q)?, heads_of(k)?, heads_of(v)?) else { return Ok(None) };
         if (out != variant.dtype && out != DType::F32) || queries.max(keys).max(batch * heads) > MOST {
@@ -111,7 +113,7 @@ impl Flash {
         let y = gpu.memory(OP, lse.len() * value_width as usize, self.out)?;
         let row = heads * value_width;
         let out = Heads { data: y.address(), batch: queries * row, head: value_width, row, packed: 0 };
-        self.launch(gpu, FlashAttention, 0, queries, FlashArgs { out, lse: lse.address(), ..self.args })?;
+        self.launch(gpu, 0, queries, FlashArgs { out, lse: lse.address(), ..self.args })?;
         Ok((y.into_buffer(), lse.into_buffer()))
     }
 
@@ -138,8 +140,8 @@ impl Flash {
             delta: delta.address(),
             ..self.args
         };
-        self.launch(gpu, FlashAttentionGrad, 1, queries, args)?;
-        self.launch(gpu, FlashAttentionGrad, 2, keys, args)?;
+        self.launch(gpu, 1, queries, args)?;
+        self.launch(gpu, 2, keys, args)?;
         Ok(Some(grads.map(Memory::into_buffer)))
     }
 
@@ -160,9 +162,9 @@ impl Flash {
     }
 
     /// One of the three kernels, for all tiles of `rows` of each head.
-    fn launch(&self, gpu: &Gpu, family: Family, which: usize, rows: i64, args: FlashArgs) -> Result<()> {
+    fn launch(&self, gpu: &Gpu, which: usize, rows: i64, args: FlashArgs) -> Result<()> {
         let blocks = (rows as u64).div_ceil(self.variant.rows) * (args.batch * args.heads) as u64;
-        gpu.launch(family, self.variant.stems[which], None, ([blocks, 1, 1], THREADS), args)
+        gpu.launch(FAMILIES[which], self.variant.stems[which], None, ([blocks, 1, 1], THREADS), args)
     }
 }
 

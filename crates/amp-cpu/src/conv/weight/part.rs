@@ -47,8 +47,7 @@ pub(super) type Sum<'a, E> = dyn Fn(&Strip, usize, &mut [<E as Multiply>::Sum]) 
 impl<E: Convolve> Part<'_, E> {
     /// Multiply-adds of the part, if there are threads for them.
     pub(super) fn work(&self, inputs: usize) -> usize {
-        let all = self.outputs[1] * self.lattice.taps() * inputs * self.pixels() / PER_CYCLE;
-        if self.threads == Threads::Many { all } else { 0 }
+        self.threads.share(self.outputs[1] * self.lattice.taps() * inputs * self.pixels() / PER_CYCLE)
     }
 
     /// Pixels of the band.
