@@ -283,3 +283,27 @@ fn what_is_made_of_fields_meets() -> Result<()> {
     assert_eq!(made_of_fields(&lstm, &x, &set)?.to_vec()?, by_hand.to_vec()?);
     Ok(())
 }
+
+/// A field of what a module gave is what the function gives, behind a named type.
+#[autocast(f16)]
+fn first_of(lstm: &Lstm, x: &T) -> Result<T> {
+    Ok(lstm.forward(x)?.0)
+}
+
+#[autocast(f16)]
+fn of_state(lstm: &Lstm, x: &T) -> Result<(T, usize)> {
+    let given = lstm.forward(x)?;
+    let width = given.0.dims()[2];
+    let c: T = given.1.c;
+    Ok((c, width))
+}
+
+#[test]
+fn fields_of_what_a_module_gives_are_widened() -> Result<()> {
+    let (lstm, x) = (Lstm::new(4, 4, &Device::cpu())?, random([2, 3, 4])?);
+    let (out, state) = lstm.forward(&x.to::<F16>()?)?;
+    assert_eq!(first_of(&lstm, &x)?.to_vec()?, out.to::<F32>()?.to_vec()?);
+    let (c, width) = of_state(&lstm, &x)?;
+    assert_eq!((c.to_vec()?, width), (state.c.to::<F32>()?.to_vec()?, 4));
+    Ok(())
+}

@@ -159,7 +159,12 @@ impl Walker<'_> {
         let base = self.expr(&mut field.base);
         match &field.member {
             Member::Unnamed(index) if !base.parts.is_empty() => base.part(index.index as usize),
-            _ => Value { pinned: slot.map(|slot| self.flows.pin_of(&slot)).unwrap_or_default(), ..Value::opaque() },
+            _ => {
+                let pinned = slot.map(|slot| self.flows.pin_of(&slot)).unwrap_or_default();
+                // A tensor has no fields: this is a tuple or a struct that a module gave, and tensors may lie in it.
+                let prec = if may_differ(&base) { Prec::Unknown } else { Prec::Opaque };
+                Value { pinned, ..Value::new(prec) }
+            }
         }
     }
 
@@ -178,10 +183,6 @@ impl Walker<'_> {
         Some((slot.field(&name), base.part(index)))
     }
 
-    fn is_given(&self, base: &Expr) -> bool {
-        self.variable(base).is_some_and(|var| may_differ(&self.known(var)))
-    }
-
     /// A struct as it is written.
     pub(super) fn structure(&mut self, literal: &mut ExprStruct) -> Value {
         let mut fields: Vec<(String, Value)> = Vec::new();
@@ -192,8 +193,6 @@ impl Walker<'_> {
                 (Prec::Opaque, Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_)) if !value.inferred => {
                     self.expected_of(&mut field.expr);
                 }
-                // So may what lies in the field of what a module gave.
-                (Prec::Opaque, Expr::Field(inner)) if self.is_given(&inner.base) => self.expected_of(&mut field.expr),
                 _ => self.expected(&mut field.expr, &mut value),
             }
             // `Out { logits }` has no colon.
