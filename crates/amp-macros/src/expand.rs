@@ -11,8 +11,8 @@ use crate::rules::Rules;
 use crate::walk::{Context, Expect, Start, Walked, walk};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
+use syn::Block;
 use syn::parse::{ParseStream, Parser};
-use syn::{Block, braced};
 
 /// Expands the attribute.
 pub(crate) fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -21,15 +21,9 @@ pub(crate) fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Expands the attribute behind a policy: `{ rules } { arguments } item`.
 pub(crate) fn autocast_with(input: TokenStream) -> TokenStream {
-    let parser = |input: ParseStream| {
-        let (rules, args);
-        braced!(rules in input);
-        let rules = crate::policy::rules(&rules)?;
-        braced!(args in input);
-        Ok((rules, args.parse::<TokenStream>()?, input.parse::<TokenStream>()?))
-    };
-    match parser.parse2(input) {
-        Ok((rules, args, item)) => expand(args, item, rules),
+    match crate::policy::applied.parse2(input) {
+        Ok((Ok(rules), args, item)) => expand(args, item, rules),
+        Ok((Err(_), _, item)) => syn::parse2::<Function>(item).map(|function| function.stub()).unwrap_or_default(),
         Err(error) => error.to_compile_error(),
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::error::at;
 use crate::rules::{Rule, Rules};
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use proc_macro2::{Group, TokenStream};
+use quote::{ToTokens, format_ident, quote};
 use std::hash::{Hash, Hasher};
 use syn::parse::{ParseBuffer, ParseStream, Parser};
 use syn::punctuated::Punctuated;
@@ -25,10 +25,9 @@ fn parse(input: ParseStream) -> Result<TokenStream> {
     if !input.peek(Brace) {
         return Err(at(input.span(), "the rules of a policy stand in braces behind its name", EXAMPLE));
     }
-    let content;
-    braced!(content in input);
-    let body = content.fork().parse::<TokenStream>()?;
-    rules(&content)?;
+    // Rules that are wrong are handed on as well: who uses the policy then says nothing more, not that there is none.
+    let body: Group = input.parse()?;
+    let wrong = rules(&body).err().map(|error| error.to_compile_error());
     if !input.is_empty() {
         return Err(at(input.span(), "unexpected token after the policy", "an `amp_policy!` defines one policy"));
     }
@@ -40,10 +39,11 @@ fn parse(input: ParseStream) -> Result<TokenStream> {
         _ => (TokenStream::new(), quote!(#vis)),
     };
     Ok(quote! {
+        #wrong
         #[doc(hidden)]
         #export
         macro_rules! #hidden {
-            ([$($path:tt)*] $($rest:tt)*) => { $($path)*! { { #body } $($rest)* } };
+            ([$($path:tt)*] $($rest:tt)*) => { $($path)*! { #body $($rest)* } };
         }
         #(#attrs)*
         #[allow(unused_imports)]
@@ -59,8 +59,25 @@ fn hidden(name: &Ident) -> Ident {
     format_ident!("__amp_policy_{name}_{:x}", place.finish())
 }
 
-/// `class: [op, op], ..`
-pub(crate) fn rules(content: &ParseBuffer<'_>) -> Result<Rules> {
+/// What a policy hands on, `{ rules } { arguments } rest`. Rules that are wrong were reported where they are written.
+pub(crate) fn applied(input: ParseStream) -> Result<(Result<Rules>, TokenStream, TokenStream)> {
+    let args;
+    let body: Group = input.parse()?;
+    braced!(args in input);
+    Ok((rules(&body), args.parse()?, input.parse()?))
+}
+
+/// `{ class: [op, op], .. }`, by itself: the rest goes on when it is wrong.
+fn rules(body: &Group) -> Result<Rules> {
+    let parser = |input: ParseStream| {
+        let content;
+        braced!(content in input);
+        classes(&content)
+    };
+    parser.parse2(body.to_token_stream())
+}
+
+fn classes(content: &ParseBuffer<'_>) -> Result<Rules> {
     let mut rules = Rules::default();
     while !content.is_empty() {
         let class: Ident = content.parse()?;

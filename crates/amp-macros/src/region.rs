@@ -12,7 +12,7 @@ use crate::walk::{Context, Expect, Start, Walked, walk, walk_both};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
-use syn::{Block, Expr, Result, Stmt, braced};
+use syn::{Block, Expr, Result, Stmt};
 
 /// Parses what stands between the parentheses: options, then a block or an expression.
 pub(crate) fn parse(input: ParseStream) -> Result<(Args, Expr)> {
@@ -67,16 +67,10 @@ pub(crate) fn amp_region(input: TokenStream) -> TokenStream {
 
 /// Expands the macro behind a policy: `{ rules } { arguments } body`.
 pub(crate) fn region_with(input: TokenStream) -> TokenStream {
-    let parser = |input: ParseStream| {
-        let (rules, args);
-        braced!(rules in input);
-        let rules = crate::policy::rules(&rules)?;
-        braced!(args in input);
-        let (args, body) = (args.parse::<TokenStream>()?, input.parse::<TokenStream>()?);
-        Ok((rules, quote!(#args, #body)))
-    };
-    match parser.parse2(input) {
-        Ok((rules, input)) => expand(input, rules),
+    match crate::policy::applied.parse2(input) {
+        Ok((Ok(rules), args, body)) => expand(quote!(#args, #body), rules),
+        // Of any type, so that one mistake is one error.
+        Ok((Err(_), ..)) => quote!({ loop {} }),
         Err(error) => error.to_compile_error(),
     }
 }
