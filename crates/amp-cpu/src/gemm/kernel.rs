@@ -4,6 +4,7 @@
 //! element's value does not depend on where in the tile it stands.
 
 use super::cut::Cut;
+use super::few::few;
 use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{PER_CYCLE, Sink, Threads, product_with};
@@ -227,6 +228,12 @@ pub(crate) trait Multiply: Plain {
         small(a, b, sink);
     }
 
+    /// Computes `a · bᵀ` if one side has so few vectors that packing the other would take longer than multiplying; returns whether it
+    /// did.
+    fn few(_: &Matrix<'_>, _: &Matrix<'_>, _: &dyn Sink<Self::Sum>, _: Threads) -> bool {
+        false
+    }
+
     /// Loads `out.len()` elements of an operand that lie `stride` apart from `offset` on, rounded to this type.
     fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]);
 
@@ -270,6 +277,10 @@ macro_rules! full {
             #[cfg(not(target_arch = "x86_64"))]
             fn kernel(_: Level) -> MicroKernel<Self> {
                 MicroKernel::single(4, 8, portable::<$type>)
+            }
+
+            fn few(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self>, threads: Threads) -> bool {
+                few(a, b, sink, threads)
             }
 
             fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {

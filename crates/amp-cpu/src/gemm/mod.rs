@@ -23,6 +23,7 @@ pub(crate) mod panel;
 pub(crate) mod product;
 mod resident;
 mod residual;
+mod shallow;
 mod sinks;
 mod small;
 mod split_k;
@@ -39,12 +40,12 @@ use crate::output::Output;
 use crate::simd::Level;
 use crate::{DType, Dims, Storage, View, num_threads, parallel, scratch};
 use ahead::Ahead;
-use few::{few, is_few};
 use half::bf16;
 use kernel::Multiply;
 use operand::Matrix;
 use product::{Kept, Sink, Threads};
 use residual::Residual;
+use shallow::{is_shallow, shallow};
 use sinks::{Places, Rounded, Sums};
 use small::is_small;
 use std::sync::Mutex;
@@ -244,6 +245,9 @@ fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
     threads: Threads,
     next: impl FnOnce() -> Option<[Option<Matrix<'m>>; 2]>,
 ) {
+    if E::few(a, b, &sink(false), threads) {
+        return;
+    }
     if is_small(a, b) {
         return match small::is_better_transposed(a, b) {
             true => E::small(b, a, &sink(true)),
@@ -251,7 +255,7 @@ fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
         };
     }
     match (a.rows, b.rows) {
-        _ if is_few::<E::Sum>(a, b) => few(a, b, &sink(false), threads),
+        _ if is_shallow::<E>(a, b) => shallow::<E>(a, b, &sink(false)),
         (..=thin::ROWS, _) => thin(a, b, &sink(false), threads),
         (_, ..=thin::ROWS) => thin(b, a, &sink(true), threads),
         _ if is_better_transposed::<E>(a, b) => E::product(b, a, &sink(true), threads),

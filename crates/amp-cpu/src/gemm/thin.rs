@@ -171,7 +171,10 @@ impl<T: Real> Kernel for Dot<'_, T> {
                 lanes[i] = a[i].mul_add::<S>(b[i], lanes[i]);
             }
         }
-        let rest = left_rest.iter().zip(right_rest).fold(T::ZERO, |sum, (&a, &b)| a.mul_add::<S>(b, sum));
+        // One lane for all that is left would wait for each term: 1 × 105 by 105 × 512, transposed, took 22 µs.
+        for (lane, (&a, &b)) in lanes.iter_mut().zip(left_rest.iter().zip(right_rest)) {
+            *lane = a.mul_add::<S>(b, *lane);
+        }
         // Halves upon halves: one lane after the other waits for each sum. 1 × 256 by 256 × 384, transposed, took one thread of Zen 4
         // 21 µs that way, and takes 14.
         for half in [32, 16, 8, 4, 2, 1] {
@@ -179,7 +182,7 @@ impl<T: Real> Kernel for Dot<'_, T> {
                 lanes[i] += lanes[i + half];
             }
         }
-        lanes[0] + rest
+        lanes[0]
     }
 }
 

@@ -10,6 +10,8 @@
 //! steps ahead, and a left side in lines is not packed at all (`x86::direct`). More in `benches/record/findings.md`.
 
 #[cfg(target_arch = "x86_64")]
+mod few;
+#[cfg(target_arch = "x86_64")]
 pub(super) mod x86;
 
 use super::kernel::{MicroKernel, Multiply, Tile};
@@ -74,6 +76,11 @@ impl Multiply for bf16 {
             return super::pairs::small(a, b, sink);
         }
         super::small::small(a, b, sink);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn few(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<f32>, threads: Threads) -> bool {
+        few::few(a, b, sink, threads)
     }
 
     fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {
