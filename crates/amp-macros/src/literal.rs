@@ -141,19 +141,30 @@ fn way_out(op: &str) -> String {
     }
 }
 
-/// Assertions that fail for literals that `half` does not hold, if `P` is that.
-pub(crate) fn faults(constants: &[(String, f64)], half: Half, op: &str, span: Span) -> Vec<TokenStream> {
-    let marker = quote::format_ident!("{}", half.marker());
+/// What makes the compiler judge constants by the type of what they meet.
+pub(crate) struct Doubt {
+    pub(crate) faults: Vec<Fault>,
+    /// The format for which what the compiler computes is judged as types are checked.
+    pub(crate) early: Option<Half>,
+    /// Where the constant stands.
+    pub(crate) at: Span,
+}
+
+/// What is wrong with a constant in a half format.
+pub(crate) struct Fault {
+    pub(crate) half: Half,
+    pub(crate) message: String,
+    /// What the compiler computes to tell whether it is; of literals it is known.
+    pub(crate) condition: Option<TokenStream>,
+}
+
+/// What is wrong with literals in `half`, as far as that does not depend on what it meets.
+pub(crate) fn faults(constants: &[(String, f64)], half: Half, op: &str) -> Vec<Fault> {
     let blamed = constants.iter().filter_map(|(text, number)| {
         // What becomes 1 is judged where the macro itself sees what it meets.
         blame(half.judge(*number, false), text, half, op)
     });
-    blamed
-        .map(|(message, help)| {
-            let message = format!("{message}\nhelp: {help}");
-            quote::quote_spanned!(span=> ::core::assert!(!__amp::is_half::<P>(__amp::Half::#marker), #message);)
-        })
-        .collect()
+    blamed.map(|(message, help)| Fault { half, message: format!("{message}\nhelp: {help}"), condition: None }).collect()
 }
 
 /// Whether it matters that the numeric operand of `op` is not quite 1: it is a factor, or a bound.

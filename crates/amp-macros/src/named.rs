@@ -1,7 +1,7 @@
 //! Constants of the program's own that meet half-precision values: the compiler knows what they are.
 
 use crate::lattice::Value;
-use crate::literal::{blame, constant, faults, limit, nears_one, wrapped};
+use crate::literal::{Doubt, Fault, blame, constant, faults, limit, nears_one, wrapped};
 use crate::plan::as_written;
 use crate::scope::{Meaning, Scopes};
 use amp_policy::{Half, Verdict};
@@ -52,44 +52,54 @@ impl Named {
         Self { generic: self.generic || self.bare, ..self }
     }
 
-    /// Assertions that fail if `half` does not hold it; `generic` if they are about a parameter `P`.
-    fn faults(&self, half: Half, scales: bool, op: &str, generic: Option<Span>) -> Vec<TokenStream> {
-        let (expr, span) = (&self.expr, generic.unwrap_or(self.span));
-        let marker = quote::format_ident!("{}", half.marker());
+    /// What may be wrong with it in `half`; what the compiler computes of it stands at `span`.
+    fn faults(&self, half: Half, scales: bool, op: &str, span: Span) -> Vec<Fault> {
+        let (expr, marker) = (&self.expr, quote::format_ident!("{}", half.marker()));
         let faults =
             [(Verdict::Overflows, "overflows"), (Verdict::Vanishes, "vanishes"), (Verdict::BecomesOne, "becomes_one")];
         let fault = |(verdict, fault): (Verdict, &str)| {
             let (message, help) = blame(verdict, &self.text, half, op)?;
-            let message = format!("{message}\nhelp: {help}").replace('{', "{{").replace('}', "}}");
             let fault = Ident::new(fault, span);
-            let concerned = generic.map(|span| quote_spanned!(span=> __amp::is_half::<P>(__amp::Half::#marker) &&));
-            let judged =
-                quote_spanned!(span=> !(#concerned __amp::#fault(#expr, __amp::Half::#marker, #scales)), #message);
-            let mut judged = Group::new(Delimiter::Parenthesis, judged);
-            // The compiler shows all from the first token of the assertion to its last.
-            judged.set_span(if generic.is_some() { span } else { self.end });
-            Some(quote_spanned!(span=> ::core::assert! #judged;))
+            let condition = quote_spanned!(span=> __amp::#fault(#expr, __amp::Half::#marker, #scales));
+            Some(Fault { half, message: format!("{message}\nhelp: {help}"), condition: Some(condition) })
         };
-        faults.into_iter().filter_map(fault).collect()
+        let judged = |(verdict, _): &(Verdict, &str)| scales || *verdict != Verdict::BecomesOne;
+        faults.into_iter().filter(judged).filter_map(fault).collect()
+    }
+
+    /// Assertions that fail if `half` does not hold it.
+    fn assertions(&self, half: Half, op: &str) -> Vec<TokenStream> {
+        let span = self.span;
+        let assertion = |Fault { message, condition, .. }: Fault| {
+            let message = crate::emit::in_format(&message);
+            let mut judged = Group::new(Delimiter::Parenthesis, quote_spanned!(span=> !(#condition), #message));
+            // The compiler shows all from the first token of the assertion to its last.
+            judged.set_span(self.end);
+            quote_spanned!(span=> ::core::assert! #judged;)
+        };
+        self.faults(half, nears_one(op), op, span).into_iter().map(assertion).collect()
     }
 }
 
-/// Tokens of an impl that judges a constant, which not every half format holds, with the precision `P` of what it meets.
-///
-/// The assertions stand where the constant does, not in the library, for the compiler to show no more than the constant.
-pub(crate) fn doubtful(operand: &Expr, value: &Value, op: &str, scopes: &Scopes) -> Option<TokenStream> {
+/// What judges a constant, which not every half format holds, with the precision of what it meets.
+pub(crate) fn doubtful(
+    operand: &Expr,
+    value: &Value,
+    (op, region): (&str, Option<Half>),
+    scopes: &Scopes,
+) -> Option<Doubt> {
     let number = match operand {
         Expr::Unary(unary) => &unary.expr,
         operand => operand,
     };
-    let span = Span::mixed_site().located_at(crate::emit::ends(number).0);
+    let at = Span::mixed_site().located_at(crate::emit::ends(number).0);
     let named: Vec<Named> = all(operand, scopes).into_iter().filter(|named| !named.generic).collect();
-    let checks = [Half::F16, Half::BF16].into_iter().flat_map(|half| {
-        let named = named.iter().flat_map(move |named| named.faults(half, false, op, Some(span)));
-        faults(&value.constants, half, op, span).into_iter().chain(named)
-    });
-    let checks: Vec<TokenStream> = checks.collect();
-    (!checks.is_empty()).then(|| quote_spanned!(span=> #(#checks)*))
+    let of_half = |half| {
+        let named = named.iter().flat_map(move |named| named.faults(half, false, op, at));
+        faults(&value.constants, half, op).into_iter().chain(named)
+    };
+    let faults: Vec<Fault> = [Half::F16, Half::BF16].into_iter().flat_map(of_half).collect();
+    (!faults.is_empty()).then_some(Doubt { faults, early: region, at })
 }
 
 /// Items that make the compiler judge the constants of the program's own that an operand may be (`f32::MIN`, `MASK`).
@@ -97,7 +107,7 @@ pub(crate) fn check(operand: &Expr, half: Half, op: &str, scopes: &Scopes) -> Op
     let items: Vec<TokenStream> = all(operand, scopes)
         .iter()
         .map(|named| {
-            let checks = named.faults(half, nears_one(op), op, None);
+            let checks = named.assertions(half, op);
             match named.generic {
                 // An item cannot name the parameters of what surrounds it; a block can, but is judged only when code is generated.
                 true => quote_spanned!(named.span=> const { #(#checks)* };),

@@ -80,6 +80,18 @@ impl Keep {
     pub const fn holds<C>(self) {}
 }
 
+/// A constant of which it is known whether it is at fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Faulty<const IS: bool>;
+
+/// What stays as it is where a trait of an expansion does not say that its precision is one which does not hold a literal.
+pub trait HoldsAnything {
+    /// Nothing.
+    fn judged<C>(&self) {}
+}
+
+impl<T> HoldsAnything for T {}
+
 /// Where precision is known at run time only, constants are judged then.
 pub trait HoldsAtRuntime: super::RuntimeToken {
     /// Nothing.

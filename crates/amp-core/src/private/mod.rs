@@ -44,7 +44,7 @@ pub use hold::{Casting, Given, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use join::{Join2, Join3, Join4, Join5, Join6, Join7, Join8};
 pub use leave::{Nothing, Something, leaving};
-pub use literal::{HeldIn, HoldsAtRuntime, Judged, becomes_one, is_half, overflows, vanishes};
+pub use literal::{Faulty, HeldIn, HoldsAnything, HoldsAtRuntime, Judged, becomes_one, is_half, overflows, vanishes};
 pub use probe::{
     Probe, answered, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token, writer,
 };
@@ -75,7 +75,7 @@ pub mod kinds {
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};
     pub use super::lend::{HandsHeld as _, HandsOptional as _, HandsReferences as _};
-    pub use super::literal::HoldsAtRuntime as _;
+    pub use super::literal::{HoldsAnything as _, HoldsAtRuntime as _};
     pub use super::pairs::LeavesPairs as _;
     pub use super::probe::{
         AsIsOwned as _, GateShut as _, Known as _, OwnedTensor as _, SlotAsIs as _, SlotF32 as _, TokenNone as _,

@@ -254,14 +254,14 @@ impl Walker<'_> {
         }
         for (i, value) in values.iter().enumerate().skip(1).filter(|(i, _)| *i != judge) {
             let arg = &call.args[i - 1];
-            let Some(checks) = self.doubtful(arg, value, name).filter(|_| judged(name, i, value)) else { continue };
+            let Some(doubt) = self.doubtful(arg, value, name).filter(|_| judged(name, i, value)) else { continue };
             let tensor = if judge == 0 { &mut *call.receiver } else { &mut call.args[judge - 1] };
             match emit::is_pure_place(emit::unreferenced(tensor)) {
                 true => {
                     let place = emit::unreferenced(tensor).clone();
-                    self.rewrite(&mut call.args[i - 1], |constant| emit::beside(&place, &checks, &constant));
+                    self.rewrite(&mut call.args[i - 1], |constant| emit::beside(&place, &doubt, &constant));
                 }
-                false => self.rewrite(tensor, |inner| emit::holding(inner, &checks)),
+                false => self.rewrite(tensor, |inner| emit::holding(inner, &doubt)),
             }
         }
     }

@@ -6,13 +6,13 @@ use super::made::meets;
 use super::operation::is_asked;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
-use crate::literal;
+use crate::literal::{self, Doubt};
 use crate::named;
 use crate::pin::Pin;
 use crate::plan::Row;
 use crate::rules::Rule;
 use crate::shape::Shape;
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::Span;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprBinary};
@@ -210,15 +210,15 @@ impl Walker<'_> {
     /// Judges a constant beside a tensor whose precision only its type tells.
     fn ask_whether_held(&self, tensor: &mut Expr, value: &Value, constant: &Expr, number: &Value, op: &str) {
         if value.precision_is_open()
-            && let Some(checks) = self.doubtful(constant, number, op)
+            && let Some(doubt) = self.doubtful(constant, number, op)
         {
-            self.rewrite(tensor, |inner| emit::holding(inner, &checks));
+            self.rewrite(tensor, |inner| emit::holding(inner, &doubt));
         }
     }
 
     /// What judges a constant that not every half format holds.
-    pub(super) fn doubtful(&self, constant: &Expr, number: &Value, op: &str) -> Option<TokenStream> {
-        named::doubtful(constant, number, op, &self.scopes)
+    pub(super) fn doubtful(&self, constant: &Expr, number: &Value, op: &str) -> Option<Doubt> {
+        named::doubtful(constant, number, (op, literal::half(&self.lower())), &self.scopes)
     }
 
     /// Judges a numeric operand of something that runs in `prec`.
