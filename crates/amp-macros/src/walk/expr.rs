@@ -216,8 +216,14 @@ impl Walker<'_> {
         let expect = self.variable(place).map(|var| self.expected_of_variable(var));
         let says_type = self.variable(place).is_some_and(|var| self.scopes.vars[var].empty);
         let says_type = std::mem::replace(&mut self.says_type, says_type);
+        let declared = self.variable(place).map(|var| &self.scopes.vars[var]).filter(|var| var.declared);
+        let narrow = declared.filter(|var| matches!(var.value.prec, Prec::Half(_)));
+        let narrow = narrow.map(|var| (var.value.prec.clone(), var.name().to_owned(), expr.clone()));
         let mut value = self.expr(expr);
         self.says_type = says_type;
+        if let Some((declared, name, given)) = narrow {
+            self.check_declared(&given, &value, &declared, &name);
+        }
         self.widen_elements(expr, &mut value, &expect.unwrap_or(Expect::Nothing));
         value
     }

@@ -98,7 +98,12 @@ impl Walker<'_> {
         let vector = is_vector(&init.expr);
         let constants = self.constants_of(&pat, &init.expr);
         let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
+        let narrow = declared.as_ref().map(|declared| &declared.prec).filter(|prec| matches!(prec, Prec::Half(_)));
+        let narrow = narrow.map(|prec| (prec.clone(), init.expr.clone()));
         let mut value = self.initial(init, (&pat, named.as_ref()), &expect.of_variable());
+        if let (Pat::Ident(pat), Some((declared, given))) = (&pat, &narrow) {
+            self.check_declared(given, &value, declared, &pat.ident.to_string());
+        }
         let list = named.as_ref().map_or(matches!(pat, Pat::Slice(_)), names_container);
         value.inferred &= !(list && collects(&init.expr));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);

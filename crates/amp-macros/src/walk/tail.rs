@@ -272,15 +272,29 @@ impl Walker<'_> {
             }
             (Prec::Half(name), Prec::F32) => {
                 let declared = self.declared_as(original, name).unwrap_or_default();
-                self.errors.push(spanned(
-                    original,
-                    format!("this `F32` value would be narrowed to `{name}` on return"),
-                    format!("declare `Tensor<F32>`, or write the cast: `.to::<{name}>()`{declared}"),
-                ));
+                self.refuse_narrowing(original, name, ("on return", &declared));
                 value
             }
             _ => value,
         }
+    }
+
+    /// What is F32 goes into a variable that is declared to be narrower, by the name of the variable.
+    pub(super) fn check_declared(&mut self, given: &Expr, value: &Value, declared: &Prec, name: &str) {
+        if let (Prec::Half(half), Prec::F32) = (declared, &value.prec)
+            && !value.inferred
+            && !value.by_name
+        {
+            self.refuse_narrowing(given, half, (&format!("in `{name}`"), ""));
+        }
+    }
+
+    fn refuse_narrowing(&mut self, given: &Expr, half: &str, (place, more): (&str, &str)) {
+        self.errors.push(spanned(
+            given,
+            format!("this `F32` value would be narrowed to `{half}` {place}"),
+            format!("declare `Tensor<F32>`, or write the cast: `.to::<{half}>()`{more}"),
+        ));
     }
 }
 

@@ -1,4 +1,4 @@
-//~ error: `?` operator has incompatible types
+//~ error: this `F32` value would be narrowed to `F16` in `h`
 use amp::prelude::*;
 
 #[autocast(f16)]
