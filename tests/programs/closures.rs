@@ -151,6 +151,27 @@ fn one_of_what_two_arguments_make_joins_as_branches_do() -> Result<()> {
     Ok(())
 }
 
+/// A parameter without a type has one type in all calls: what the results of several modules meet in.
+#[autocast(f16)]
+fn called_with_several(fc: &Linear, ln: &LayerNorm, x: &T) -> Result<T> {
+    let scaled = |h, k: f64| h * k;
+    let last = |h: &_| fc.forward(h);
+    let (a, b) = (scaled(fc.forward(x)?, 2.0)?, scaled(ln.forward(x)?, 0.5)?);
+    (last(&a)? + last(&b)?)? + last(&ln.forward(x)?)?
+}
+
+#[test]
+fn parameters_without_a_type_hold_the_results_of_all_modules() -> Result<()> {
+    let (fc, ln) = (Linear::new(4, 4, &Device::cpu())?, LayerNorm::new(4, &Device::cpu())?);
+    let x = random([3, 4])?;
+    let last = |h: Tensor<F32>| fc.forward(&h.to::<F16>()?);
+    let a = (fc.forward(&x.to::<F16>()?)?.to::<F32>()? * 2.0)?;
+    let normed = ln.forward(&x)?;
+    let by_hand = ((last(a)? + last((&normed * 0.5)?)?)? + last(normed)?)?;
+    assert_eq!(called_with_several(&fc, &ln, &x)?.to_vec()?, by_hand.to::<F32>()?.to_vec()?);
+    Ok(())
+}
+
 type Call<'a> = Box<dyn Fn(&Tensor<F32>) -> Result<Tensor<F32>> + 'a>;
 
 mod kept {

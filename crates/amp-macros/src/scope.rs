@@ -38,6 +38,8 @@ pub(crate) struct Var {
     pub(crate) vector: bool,
     /// What the calls of the closure that it is are given, and whether some of them differ from others in precision.
     pub(crate) arguments: Vec<(Value, bool)>,
+    /// Which parameters of the closure that it is have no type.
+    pub(crate) untyped: Vec<bool>,
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
     pub(crate) empty: bool,
     /// In how many places it is assigned to, and in how many of them something is put into what it holds.
@@ -136,6 +138,7 @@ impl Scopes {
             apart: false,
             vector: false,
             arguments: Vec::new(),
+            untyped: Vec::new(),
             empty: false,
             given_in: 0,
             filled_in: 0,
@@ -205,8 +208,11 @@ impl Var {
     /// Notes what the closure that it is is called with.
     pub(crate) fn called_with(&mut self, values: &[Value]) {
         for (i, value) in values.iter().enumerate() {
+            let open = self.untyped.get(i) == Some(&true) && value.prec == Prec::Unknown;
             match self.arguments.get_mut(i) {
                 Some((before, differ)) => {
+                    // Of modules' results, their types say how they differ: too late for a parameter that has none.
+                    *differ |= open && before.prec == Prec::Unknown;
                     *differ |= before.may_differ_from(value) || before.prec != value.prec && before.joins_at_f32(value);
                     *before = before.join(value);
                 }

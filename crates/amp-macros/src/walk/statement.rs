@@ -140,6 +140,7 @@ impl Walker<'_> {
             self.scopes.vars[first].growth = growth;
             self.scopes.vars[first].apart = apart;
             self.scopes.vars[first].vector = vector;
+            self.scopes.vars[first].untyped = untyped_parameters(&init.expr);
             self.begin_grown(first, &mut init.expr, &value);
         }
         self.widen_declared(first, pat, &value, &mut init.expr)
@@ -253,6 +254,23 @@ impl VisitMut for Unchanging<'_> {
     fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
         pat.mutability.take_if(|_| pat.ident == self.0);
         visit_mut::visit_pat_ident_mut(self, pat);
+    }
+}
+
+/// Which parameters of a closure have no type.
+fn untyped_parameters(init: &Expr) -> Vec<bool> {
+    match init {
+        Expr::Closure(closure) => closure.inputs.iter().map(is_untyped).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// `h`, `h: &_`
+fn is_untyped(pat: &Pat) -> bool {
+    let Pat::Type(typed) = pat else { return true };
+    match &*typed.ty {
+        Type::Reference(lent) => matches!(*lent.elem, Type::Infer(_)),
+        ty => matches!(ty, Type::Infer(_)),
     }
 }
 
