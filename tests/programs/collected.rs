@@ -212,6 +212,12 @@ fn later_in_part(fc: &Linear, xs: &[T]) -> Result<Vec<Tensor<F32>>> {
 }
 
 #[autocast(f16)]
+fn numbered_later(fc: &Linear, xs: &[T]) -> Result<Vec<(usize, T)>> {
+    let outs = xs.iter().enumerate().map(|(i, x)| Ok((i, fc.forward(x)?)));
+    outs.collect()
+}
+
+#[autocast(f16)]
 fn copies(fc: &Linear, xs: &[T]) -> Result<Vec<T>> {
     let outs = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
     Ok(outs.iter().cloned().rev().collect())
@@ -239,6 +245,8 @@ fn what_is_collected_later_is_f32() -> Result<()> {
     let all_of = |outs: Vec<T>| outs.iter().map(bits).collect::<Vec<_>>();
     assert_eq!(all_of(later(&fc, &xs)?), by_hand);
     assert_eq!(all_of(later_in_part(&fc, &xs)?), by_hand);
+    let (places, numbered): (Vec<usize>, Vec<T>) = numbered_later(&fc, &xs)?.into_iter().unzip();
+    assert_eq!((places, all_of(numbered)), (vec![0, 1], by_hand.clone()));
     assert_eq!(all_of(by_the_names_of_functions(&fc, &xs)?), activated);
     assert_eq!(bits(&the_first_that_is_there(&fc, &xs)?), by_hand[0]);
     let turned: Vec<_> = by_hand.into_iter().rev().collect();

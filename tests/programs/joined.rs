@@ -56,7 +56,8 @@ fn summed_wide(layers: &[Linear], x: &Tensor<F32>) -> Result<Tensor<F32>> {
     let typed: Tensor<F32> = narrow.iter().rev().sum::<Result<Tensor<F32>>>()?;
     let result: Result<Tensor<F32>> = narrow.clone().into_iter().sum();
     let fallible = layers.iter().map(|fc| fc.forward(x)).sum::<Result<Result<Tensor<F32>>>>()??;
-    let all = [named, typed, result?, fallible];
+    let by_name = layers.iter().map(|fc| fc.forward(x)).sum::<Result<Result<T>>>()??;
+    let all = [named, typed, result?, fallible, by_name];
     all.iter().chain(&[summed_at_the_end(layers, x)?]).sum()
 }
 
@@ -73,7 +74,8 @@ fn lists_are_summed_in_f32_where_that_is_written() -> Result<()> {
     let parts = layers.iter().map(|fc| fc.forward(&x.to::<F16>()?)?.to::<F32>()).collect::<Result<Vec<_>>>()?;
     let (once, back): (Result<Tensor<F32>>, Result<Tensor<F32>>) = (parts.iter().sum(), parts.iter().rev().sum());
     let once = once?;
-    let by_hand = [once.clone(), back?, once.clone(), once.clone(), once].iter().sum::<Result<Tensor<F32>>>()?;
+    let by_hand =
+        [once.clone(), back?, once.clone(), once.clone(), once.clone(), once].iter().sum::<Result<Tensor<F32>>>()?;
     assert_eq!(summed_wide(&layers, &x)?.to_vec()?, by_hand.to_vec()?);
     Ok(())
 }

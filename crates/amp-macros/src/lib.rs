@@ -118,15 +118,17 @@ use proc_macro::TokenStream;
 /// - The field of a state that a module gave has the region's precision (`state.h` of an `LstmState`): what is F32 does not go
 ///   into it, but into a new state, `LstmState { h: (&state.h * &keep)?, c: state.c }`.
 /// - A list or an option that is lent (`&features`, `features.last()`) is widened where the type there says `&[Tensor<F32>]`
-///   or `Option<&Tensor<F32>>`, not where a bound says it (`impl Extend<Tensor<F32>>`, `impl Into<Option<Tensor<F32>>>`), and
-///   not behind a function that is named (`.map(Arc::new)`): write `h.to::<F32>()?`. A tuple or an array of references is
-///   widened where it is written (`block.forward((x, &h))`), not where a variable holds it.
+///   or `Option<&Tensor<F32>>`, not behind a function that is named (`.map(Arc::new)`): write `h.to::<F32>()?`. A tuple or an
+///   array of references is widened where it is written (`block.forward((x, &h))`), not where a variable holds it.
+/// - Nothing is widened where a bound alone says what is taken (`impl Extend<Tensor<F32>>`, `impl Into<Option<Tensor<F32>>>`,
+///   `h.into()` or `Out::from(h)` by an `impl From<Tensor<F32>> for Out`), nor what is matched as `Cow` or `ControlFlow`, or
+///   sent through a channel: write `h.to::<F32>()?`.
 /// - A list holds the precision of what it is begun with, of what is made where it is put into it (`list.push(self.start())`),
 ///   and of what a method makes of it that it grows by (`features.push(block.forward(&features)?)`). One that other values of
 ///   both are pushed on is declared: `Vec<Tensor<F32>>`. What is assigned to its elements, by their index or through references
 ///   (`for h in &mut list { *h = norm.forward(h)? }`), makes it one of F32.
 /// - An iterator that a variable holds (`let outs = xs.iter().map(..)`) is widened as it is collected, where `Tensor<F32>` or a
-///   name for it is the type of the elements, or `Tensor<F32>` is written out in a tuple of them.
+///   name for it is the type of the elements, or of the tensors in a tuple of them.
 /// - A list of trait objects of several types that is written in a field of one's own (`Net { layers: vec![linear(x)?, norm(x)?] }`)
 ///   is declared before: `let layers: Vec<Box<dyn Layer>> = vec![..]`.
 /// - A variable that is assigned what a function, a method of one's own or a module gives (`h = layer.forward(&h)?`), or what

@@ -95,6 +95,19 @@ impl Expect {
         }
     }
 
+    /// The name of the type of all tensors that are expected.
+    pub(super) fn name(&self) -> Option<&Type> {
+        match self {
+            Self::Named(ty) => Some(ty),
+            Self::Tuple(parts) => {
+                let mut tensors = parts.iter().filter(|part| !matches!(part, Self::Nothing | Self::Open));
+                let name = tensors.next()?.name()?;
+                tensors.all(|part| part.name() == Some(name)).then_some(name)
+            }
+            Self::Prec(_) | Self::Nothing | Self::Open | Self::Object => None,
+        }
+    }
+
     /// Whether trait objects are expected, or tuples with some.
     pub(super) fn coerces(&self) -> bool {
         match self {

@@ -5,16 +5,28 @@ use super::tail::{holds_narrow, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
-use syn::Expr;
+use syn::{Expr, Type};
 
 impl Walker<'_> {
     /// Widens what the iterator `elements` gives, which may be narrow, where the sum is declared to be F32.
     pub(super) fn widen_summands(&self, elements: &mut Expr, value: &mut Value, sum: Option<&Expect>) {
-        let iterates = matches!(elements, Expr::MethodCall(_));
-        if iterates && matches!(sum, Some(Expect::Prec(Prec::F32))) && may_differ(value) && !self.cx.host {
-            self.rewrite(elements, emit::summands);
-            (value.prec, value.sure) = (Prec::F32, true);
+        if !matches!(elements, Expr::MethodCall(_)) || !may_differ(value) || self.cx.host {
+            return;
         }
+        match sum {
+            Some(Expect::Prec(Prec::F32)) => {
+                self.rewrite(elements, emit::summands);
+                (value.prec, value.sure) = (Prec::F32, true);
+            }
+            Some(Expect::Named(ty)) => self.widen_each(elements, value, ty),
+            _ => {}
+        }
+    }
+
+    /// Widens what the iterator `elements` gives if this type says that it is F32.
+    fn widen_each(&self, elements: &mut Expr, value: &mut Value, ty: &Type) {
+        self.rewrite(elements, |inner| emit::each(inner, |element| emit::declared(ty, element)));
+        (value.prec, value.sure) = (Prec::Unknown, false);
     }
 
     /// Widens a list that becomes what is declared to hold F32.
@@ -37,16 +49,12 @@ impl Walker<'_> {
         if self.cx.host || !narrow || is_made_there(elements) {
             return;
         }
-        match container {
-            Some(expect) if expect.is_f32() => {
-                self.rewrite(elements, |inner| emit::each(inner, |element| self.widened(element, &Value::opaque())));
-                (value.prec, value.sure) = (Prec::F32, true);
-            }
-            Some(Expect::Named(ty)) => {
-                self.rewrite(elements, |inner| emit::each(inner, |element| emit::declared(ty, element)));
-                (value.prec, value.sure) = (Prec::Unknown, false);
-            }
-            _ => {}
+        let Some(expect) = container else { return };
+        if expect.is_f32() {
+            self.rewrite(elements, |inner| emit::each(inner, |element| self.widened(element, &Value::opaque())));
+            (value.prec, value.sure) = (Prec::F32, true);
+        } else if let Some(ty) = expect.name() {
+            self.widen_each(elements, value, ty);
         }
     }
 }
