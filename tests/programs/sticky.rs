@@ -107,6 +107,26 @@ fn concatenated(xs: &[Tensor<F32>], w: &Tensor<F32>) -> Result<Tensor<F32>> {
     Tensor::cat(&all, 0)?.matmul(w)
 }
 
+/// Truth values and integers have no precision that a cast could keep.
+#[autocast(bf16)]
+fn of_integers(x: &Tensor<F32>, ids: &Tensor<I64>) -> Result<Tensor<F32>> {
+    let table = x.matmul(x)?;
+    let rows = ids.one_hot(3)?.to::<F32>()?.matmul(&table)?;
+    table.gt(0.0)?.to::<F32>()?.matmul(&rows)
+}
+
+#[test]
+fn what_was_no_float_is_narrowed() -> Result<()> {
+    let x = random([3, 3])?;
+    let ids = Tensor::from_vec(vec![2, 0, 1], [3], &Device::cpu())?;
+    let half = x.to::<BF16>()?;
+    let table = half.matmul(&half)?;
+    let rows = ids.one_hot(3)?.to::<BF16>()?.matmul(&table)?;
+    let by_hand = table.gt(0.0)?.to::<BF16>()?.matmul(&rows)?;
+    assert_eq!(of_integers(&x, &ids)?.to_vec()?, by_hand.to::<F32>()?.to_vec()?);
+    Ok(())
+}
+
 #[test]
 fn what_is_not_the_cast_is_narrowed() -> Result<()> {
     let x = random([2, 2])?;

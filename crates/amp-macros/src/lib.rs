@@ -89,7 +89,7 @@ use proc_macro::TokenStream;
 /// # Limits
 /// - The classes listed on the attribute are those of operations that the function calls. Modules go by their own types:
 ///   `full(linear)` changes `x.linear(..)`, not `nn::Linear`, which runs in full precision in an `amp_region!(f32, ..)`.
-/// - A cast to F32 that is written holds for its value and for what moves, scales or activates its elements: a `lower`
+/// - A cast of floats to F32 that is written holds for its value and for what moves, scales or activates its elements: a `lower`
 ///   operation that undoes it is an error. What it is joined with, or what a `full` operation makes of it, is a new value.
 ///   It holds too in the variable or the field that the value is assigned to, on any way that control may come by, and in the
 ///   list or the map that it is put into, for all that is taken out of that. What was not F32 before the cast may be narrowed

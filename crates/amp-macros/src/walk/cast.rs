@@ -58,6 +58,8 @@ impl Walker<'_> {
         }
         let pinned = match (&to.prec, &from.prec) {
             (Prec::F32, Prec::F32) => Pin::Kept,
+            // Truth values and integers become floats: nothing says of which precision.
+            (Prec::F32, Prec::Other) => Pin::No,
             (Prec::F32, _) => Pin::Widened,
             (Prec::Unknown, _) => target.map_or(Pin::No, |ty| self.named_pin(ty)),
             _ => Pin::No,

@@ -174,7 +174,8 @@ impl Walker<'_> {
             if amp_policy::find(name).is_some_and(|op| op.implemented) && !found.listed {
                 self.check_apart(&values[0], &others, as_written(source, 0), name);
             }
-            return Value::opaque();
+            let keeps = found.rule == Rule::Keep && !found.listed;
+            return if keeps || NO_FLOAT.contains(&name) { Value::other() } else { Value::opaque() };
         }
         let tensors = tensor_positions(&found, &values, source);
         for &i in &settled(&found, &values, &tensors) {
