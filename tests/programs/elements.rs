@@ -1,6 +1,6 @@
 //! Elements of tuples and lists, and what pointers hold: what goes where F32 is declared is widened.
 
-use super::random;
+use super::{T, random};
 use amp::nn::{LayerNorm, Linear};
 use amp::prelude::*;
 use std::collections::{HashMap, VecDeque};
@@ -137,9 +137,26 @@ fn pointers(x: &Tensor<F32>) -> Result<(Arc<Tensor<F32>>, Rc<Tensor<F32>>, Box<T
 }
 
 #[autocast(f16)]
+fn one_pointer(fc: &Linear, ln: &LayerNorm, x: &T) -> Result<Rc<T>> {
+    let h = Rc::new(fc.forward(x)?);
+    let copy = Rc::clone(&h);
+    Ok(if h.rank() > 2 { Rc::new(ln.forward(&h)?) } else { copy })
+}
+
+#[autocast(f16)]
 fn stored(x: &Tensor<F32>, c: &mut Cache, i: usize) -> Result<()> {
     c.shared = Arc::new(x.clone());
     c.hs[(i + 1) % 2] = c.hs[i % 2].matmul(x)?;
+    Ok(())
+}
+
+#[test]
+fn pointers_of_several_modules_join_at_f32() -> Result<()> {
+    let (fc, ln) = (Linear::new(4, 4, &Device::cpu())?, LayerNorm::new(4, &Device::cpu())?);
+    let (flat, deep) = (random([2, 4])?, random([1, 2, 4])?);
+    let half = |x: &T| fc.forward(&x.to::<F16>()?);
+    assert_eq!(one_pointer(&fc, &ln, &flat)?.to_vec()?, half(&flat)?.to::<F32>()?.to_vec()?);
+    assert_eq!(one_pointer(&fc, &ln, &deep)?.to_vec()?, ln.forward(&half(&deep)?)?.to_vec()?);
     Ok(())
 }
 

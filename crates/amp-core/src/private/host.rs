@@ -147,6 +147,8 @@ pub trait Plain {}
 impl<T: Plain, E> Plain for Result<T, E> {}
 impl<T: Plain> Plain for Option<T> {}
 impl<T: Plain> Plain for Box<T> {}
+impl<T: Plain> Plain for Rc<T> {}
+impl<T: Plain> Plain for Arc<T> {}
 impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// A tensor whose precision is known at run time only.
@@ -203,6 +205,18 @@ impl<K, T: Recast<K>> Recast<K> for Box<T> {
         Box::new((*self).recast(to))
     }
 }
+
+macro_rules! shared {
+    ($($name:ident),*) => { $(
+        impl<K, T: Recast<K> + Clone> Recast<K> for $name<T> {
+            type Output = $name<T::Output>;
+            fn recast(self, to: K) -> Self::Output {
+                $name::new($name::unwrap_or_clone(self).recast(to))
+            }
+        }
+    )* };
+}
+shared!(Rc, Arc);
 
 impl<K: Copy, T: Recast<K>, const N: usize> Recast<K> for [T; N] {
     type Output = [T::Output; N];

@@ -128,6 +128,7 @@ macro_rules! joins {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl<$($variant: Recast<To<F32>, Output = Out>,)+ Out> Joins for $name<$($variant),+> {
             type Output = Out;
             fn widen(self) -> Out {
@@ -137,6 +138,7 @@ macro_rules! joins {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl<$($variant: Inside<Tensor: Cast<To<F32>, Output = Out>>,)+ Out> JoinsBehind for $name<$($variant),+> {
             type Lent = Out;
             fn widen_in(self, slot: &mut Option<Out>) -> &Out {
