@@ -270,7 +270,8 @@ macro_rules! full_range {
         #[diagnostic::on_unimplemented(
             message = $message,
             label = "this tensor has too little range or precision for it",
-            note = "inside `#[autocast(..)]` the cast to `F32` is inserted for you; here write `.to::<F32>()?` first"
+            note = "inside `#[autocast(..)]` the cast to `F32` is inserted for you; here write `.to::<F32>()?` first, \
+                    or bound a parameter `P` by `FullRange`"
         )]
         pub trait $trait: $crate::precision::FullRange $(+ $base)? {}
         #[diagnostic::do_not_recommend]
