@@ -150,21 +150,28 @@ pub(crate) struct Doubt {
     pub(crate) at: Span,
 }
 
-/// What is wrong with a constant in a half format.
+/// What is, or may be, wrong with a constant in a half format.
 pub(crate) struct Fault {
     pub(crate) half: Half,
-    pub(crate) message: String,
-    /// What the compiler computes to tell whether it is; of literals it is known.
-    pub(crate) condition: Option<TokenStream>,
+    /// An `f64` that the compiler computes; what is wrong with a literal is known.
+    pub(crate) number: Option<TokenStream>,
+    pub(crate) messages: Vec<(Verdict, String)>,
+}
+
+impl Fault {
+    /// What is said of a constant of which this is found.
+    pub(crate) fn message(verdict: Verdict, text: &str, half: Half, op: &str) -> Option<(Verdict, String)> {
+        let (message, help) = blame(verdict, text, half, op)?;
+        Some((verdict, format!("{message}\nhelp: {help}")))
+    }
 }
 
 /// What is wrong with literals in `half`, as far as that does not depend on what it meets.
 pub(crate) fn faults(constants: &[(String, f64)], half: Half, op: &str) -> Vec<Fault> {
-    let blamed = constants.iter().filter_map(|(text, number)| {
-        // What becomes 1 is judged where the macro itself sees what it meets.
-        blame(half.judge(*number, false), text, half, op)
-    });
-    blamed.map(|(message, help)| Fault { half, message: format!("{message}\nhelp: {help}"), condition: None }).collect()
+    // What becomes 1 is judged where the macro itself sees what it meets.
+    let found = |(text, number): &(String, f64)| Fault::message(half.judge(*number, false), text, half, op);
+    let found = constants.iter().filter_map(found);
+    found.map(|message| Fault { half, number: None, messages: vec![message] }).collect()
 }
 
 /// Whether it matters that the numeric operand of `op` is not quite 1: it is a factor, or a bound.

@@ -1,7 +1,8 @@
 //! Constants of the program's own that meet half-precision values: the compiler knows what they are.
 
+use crate::emit::{found, in_format};
 use crate::lattice::Value;
-use crate::literal::{Doubt, Fault, blame, constant, faults, limit, nears_one, wrapped};
+use crate::literal::{Doubt, Fault, constant, faults, limit, nears_one, wrapped};
 use crate::plan::as_written;
 use crate::scope::{Meaning, Scopes};
 use amp_policy::{Half, Verdict};
@@ -52,32 +53,26 @@ impl Named {
         Self { generic: self.generic || self.bare, ..self }
     }
 
-    /// What may be wrong with it in `half`; what the compiler computes of it stands at `span`.
-    fn faults(&self, half: Half, scales: bool, op: &str, span: Span) -> Vec<Fault> {
-        let (expr, marker) = (&self.expr, quote::format_ident!("{}", half.marker()));
-        let faults =
-            [(Verdict::Overflows, "overflows"), (Verdict::Vanishes, "vanishes"), (Verdict::BecomesOne, "becomes_one")];
-        let fault = |(verdict, fault): (Verdict, &str)| {
-            let (message, help) = blame(verdict, &self.text, half, op)?;
-            let fault = Ident::new(fault, span);
-            let condition = quote_spanned!(span=> __amp::#fault(#expr, __amp::Half::#marker, #scales));
-            Some(Fault { half, message: format!("{message}\nhelp: {help}"), condition: Some(condition) })
-        };
-        let judged = |(verdict, _): &(Verdict, &str)| scales || *verdict != Verdict::BecomesOne;
-        faults.into_iter().filter(judged).filter_map(fault).collect()
+    /// What may be wrong with it in `half`.
+    fn fault(&self, half: Half, scales: bool, op: &str) -> Fault {
+        let verdicts = [Verdict::Overflows, Verdict::Vanishes, Verdict::BecomesOne];
+        let judged = verdicts.into_iter().filter(|verdict| scales || *verdict != Verdict::BecomesOne);
+        let messages = judged.filter_map(|verdict| Fault::message(verdict, &self.text, half, op)).collect();
+        Fault { half, number: Some(self.expr.clone()), messages }
     }
 
     /// Assertions that fail if `half` does not hold it.
     fn assertions(&self, half: Half, op: &str) -> Vec<TokenStream> {
-        let span = self.span;
-        let assertion = |Fault { message, condition, .. }: Fault| {
-            let message = crate::emit::in_format(&message);
-            let mut judged = Group::new(Delimiter::Parenthesis, quote_spanned!(span=> !(#condition), #message));
+        let (span, scales) = (self.span, nears_one(op));
+        let Fault { number, messages, .. } = self.fault(half, scales, op);
+        let assertion = |(verdict, message): (Verdict, String)| {
+            let (wrong, message) = (found(verdict, &number, half, scales, span), in_format(&message));
+            let mut judged = Group::new(Delimiter::Parenthesis, quote_spanned!(span=> !#wrong, #message));
             // The compiler shows all from the first token of the assertion to its last.
             judged.set_span(self.end);
             quote_spanned!(span=> ::core::assert! #judged;)
         };
-        self.faults(half, nears_one(op), op, span).into_iter().map(assertion).collect()
+        messages.into_iter().map(assertion).collect()
     }
 }
 
@@ -95,7 +90,7 @@ pub(crate) fn doubtful(
     let at = Span::mixed_site().located_at(crate::emit::ends(number).0);
     let named: Vec<Named> = all(operand, scopes).into_iter().filter(|named| !named.generic).collect();
     let of_half = |half| {
-        let named = named.iter().flat_map(move |named| named.faults(half, false, op, at));
+        let named = named.iter().map(move |named| named.fault(half, false, op));
         faults(&value.constants, half, op).into_iter().chain(named)
     };
     let faults: Vec<Fault> = [Half::F16, Half::BF16].into_iter().flat_map(of_half).collect();

@@ -4,21 +4,11 @@ use super::{Keep, To};
 use crate::Fill;
 use crate::precision::Element;
 use amp_cpu::DType;
-use amp_policy::{Half, Verdict};
+use amp_policy::Half;
 
-/// Whether `value` becomes infinite in half precision.
-pub const fn overflows(value: f64, half: Half, scales: bool) -> bool {
-    matches!(half.judge(value, scales), Verdict::Overflows)
-}
-
-/// Whether `value` becomes 0 in half precision.
-pub const fn vanishes(value: f64, half: Half, scales: bool) -> bool {
-    matches!(half.judge(value, scales), Verdict::Vanishes)
-}
-
-/// Whether `value` becomes exactly 1 in half precision.
-pub const fn becomes_one(value: f64, half: Half, scales: bool) -> bool {
-    matches!(half.judge(value, scales), Verdict::BecomesOne)
+/// What becomes of `value` in half precision, as a number: 0 is nothing.
+pub const fn verdict(value: f64, half: Half, scales: bool) -> u8 {
+    half.judge(value, scales) as u8
 }
 
 /// A constant of the program's own.
@@ -62,10 +52,10 @@ impl<P: Element> To<P> {
     /// Makes the compiler judge a constant when it generates code for `P`.
     ///
     /// ```
-    /// # use amp_core::private::{BF16, Element, F32, HeldIn, to, vanishes, is_half, Half};
+    /// # use amp_core::private::{BF16, Element, F32, HeldIn, to, verdict, is_half, Half};
     /// struct Eps;
     /// impl<P: Element> HeldIn<P> for Eps {
-    ///     const HELD: () = assert!(!(is_half::<P>(Half::F16) && vanishes(1e-8, Half::F16, false)));
+    ///     const HELD: () = assert!(!(is_half::<P>(Half::F16) && verdict(1e-8, Half::F16, false) != 0));
     /// }
     /// to::<BF16>().holds::<Eps>(); // `to::<F16>().holds::<Eps>()` does not compile
     /// to::<F32>().holds::<Eps>();
@@ -80,14 +70,14 @@ impl Keep {
     pub const fn holds<C>(self) {}
 }
 
-/// A constant of which it is known whether it is at fault.
+/// A constant of which this is found.
 #[derive(Clone, Copy, Debug)]
-pub struct Faulty<const IS: bool>;
+pub struct Found<const VERDICT: u8>;
 
 /// What stays as it is where a trait of an expansion does not say that its precision is one which does not hold a literal.
 pub trait HoldsAnything {
     /// Nothing.
-    fn judged<C>(&self) {}
+    fn judged<C>(&self, _constants: C) {}
 }
 
 impl<T> HoldsAnything for T {}

@@ -3,6 +3,7 @@
 
 use super::{ends, local, scrutinee};
 use crate::literal::{Doubt, Fault};
+use amp_policy::{Half, Verdict};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 use syn::Expr;
@@ -27,10 +28,9 @@ pub(crate) fn beside(place: &Expr, doubt: &Doubt, constant: &Expr) -> Expr {
 fn question(value: &impl quote::ToTokens, Doubt { faults, early, at }: &Doubt, site: Span) -> TokenStream {
     let precision = local("p", 0, *at);
     let assertions = faults.iter().map(|fault| asserted(fault, *at));
-    let judged = faults.iter().filter(|fault| fault.condition.is_none() || Some(fault.half) == *early);
+    let judged = faults.iter().filter(|fault| fault.number.is_none() || Some(fault.half) == *early);
     let judged = judged.map(|fault| judged_early(&precision, fault));
-    quote_spanned!(site=> {
-        #[allow(non_camel_case_types, dead_code)]
+    quote_spanned!(site=> #[allow(non_camel_case_types, dead_code)] {
         struct __amp_constant;
         impl<P: __amp::Element> __amp::HeldIn<P> for __amp_constant {
             const HELD: () = { #(#assertions)* };
@@ -42,28 +42,49 @@ fn question(value: &impl quote::ToTokens, Doubt { faults, early, at }: &Doubt, s
 }
 
 /// Fails when code is generated for a precision `P` that is this one.
-fn asserted(Fault { half, message, condition }: &Fault, at: Span) -> TokenStream {
-    let (marker, message) = (format_ident!("{}", half.marker()), in_format(message));
-    let condition = condition.iter();
-    quote_spanned!(at=> ::core::assert!(!(__amp::is_half::<P>(__amp::Half::#marker) #(&& #condition)*), #message);)
+fn asserted(Fault { half, number, messages }: &Fault, at: Span) -> TokenStream {
+    let marker = format_ident!("{}", half.marker());
+    let wrong = messages.iter().map(|(verdict, _)| found(*verdict, number, *half, false, at));
+    let messages = messages.iter().map(|(_, message)| in_format(message));
+    quote_spanned!(at=> #(
+        ::core::assert!(!(__amp::is_half::<P>(__amp::Half::#marker) && #wrong), #messages);
+    )*)
 }
 
-/// Does not compile if a precision is this one.
-fn judged_early(precision: &Ident, Fault { half, message, condition }: &Fault) -> TokenStream {
-    let (site, marker, message) = (precision.span(), format_ident!("{}", half.marker()), in_format(message));
-    let condition = condition.clone().unwrap_or_else(|| quote_spanned!(site=> true));
+/// Whether this is found of a number.
+pub(crate) fn found(verdict: Verdict, number: &Option<TokenStream>, half: Half, scales: bool, at: Span) -> TokenStream {
+    let Some(number) = number else { return quote_spanned!(at=> true) };
+    let (code, marker) = (verdict as u8, format_ident!("{}", half.marker()));
+    quote_spanned!(at=> (__amp::verdict(#number, __amp::Half::#marker, #scales) == #code))
+}
+
+/// Does not compile if a precision is this one and the compiler finds a fault in the constant: it computes that once.
+fn judged_early(precision: &Ident, Fault { half, number, messages }: &Fault) -> TokenStream {
+    let (site, marker) = (precision.span(), format_ident!("{}", half.marker()));
+    let codes: Vec<u8> = messages.iter().map(|(verdict, _)| *verdict as u8).collect();
+    let verdict = match number {
+        Some(number) => quote_spanned!(site=> __amp::verdict(#number, __amp::Half::#marker, false)),
+        None => quote_spanned!(site=> #(#codes)*),
+    };
+    let names: Vec<Ident> = codes.iter().map(|code| format_ident!("__amp_held{code}", span = site)).collect();
+    let traits = messages.iter().zip(&names).zip(&codes).map(|(((_, message), name), code)| {
+        let message = in_format(message);
+        let others = codes.iter().filter(|other| *other != code);
+        quote_spanned!(site=>
+            #[diagnostic::on_unimplemented(message = #message, label = "this constant")]
+            trait #name {}
+            #[diagnostic::do_not_recommend]
+            impl #name for __amp::Found<0> {}
+            #(#[diagnostic::do_not_recommend] impl #name for __amp::Found<#others> {})*
+        )
+    });
     quote_spanned!(site=> {
-        #[diagnostic::on_unimplemented(message = #message, label = "this constant")]
-        #[allow(non_camel_case_types, dead_code)]
-        trait __amp_held {}
-        #[diagnostic::do_not_recommend]
-        impl __amp_held for __amp::Faulty<false> {}
-        #[allow(non_camel_case_types, dead_code)]
+        #(#traits)*
         trait __amp_judged: Sized {
-            fn judged<C: __amp_held>(self) {}
+            fn judged<C: #(#names)+*>(self, _: C) {}
         }
         impl __amp_judged for __amp::To<__amp::#marker> {}
-        #precision.judged::<__amp::Faulty<{ #condition }>>();
+        #precision.judged(__amp::Found::<{ #verdict }>);
     })
 }
 

@@ -20,7 +20,7 @@ mod value;
 
 use crate::args::Region;
 pub(crate) use bound::hoisted;
-pub(crate) use constant::{beside, holding, in_format};
+pub(crate) use constant::{beside, found, holding, in_format};
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;
 pub(crate) use operand::{Hoisted, Joint, Operand, Role, Treatment, call};
