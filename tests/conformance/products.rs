@@ -32,6 +32,8 @@ fn matrix_products() {
             conform!(device, "tensordot", all, args, Terms(k), |a| a.x[0].tensordot_over(&a.x[1], [2], [0]));
             let batched = [floats([&[3, 5, k], &[3, k, 7]]), floats([&[2, 1, 5, k], &[3, k, 2]])].concat();
             conform!(device, "matmul_batched", all, batched, Terms(k), |a| a.x[0].matmul(&a.x[1]));
+            let args = floats([&[2, 3, k], &[3, k]]);
+            conform!(device, "vecdot", all, args, Terms(k), |a| a.x[0].vecdot(&a.x[1], -1));
             let args = floats([&[2, 3, k], &[5, k], &[5]]);
             conform!(device, "linear", all, args, Terms(k + 1), |a| a.x[0].linear(&a.x[1], Some(&a.x[2])));
         }

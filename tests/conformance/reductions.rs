@@ -79,6 +79,8 @@ fn scans() {
             let n = shape[1];
             conform!(device, "cumsum", full, one(REAL, &shape), Terms(n), |a| a.x[0].cumsum(1));
             conform!(device, "trapezoid", full, one(REAL, &shape), Terms(2 * n), |a| a.x[0].trapezoid(0.5, 1));
+            conform!(device, "cumulative_trapezoid", full, one(REAL, &shape), Terms(2 * n), |a| a.x[0]
+                .cumulative_trapezoid(0.5, 1));
             conform!(device, "diff", all, one(REAL, &shape), Ulps(1.0), |a| a.x[0].diff(1, 1));
             conform!(device, "logcumsumexp", full, one(REAL, &shape), OfLargest(16.0), |a| a.x[0].logcumsumexp(1));
             conform!(device, "quantile", full, one(REAL, &shape), OfLargest(4.0), |a| a.x[0].quantile(0.3, 1, true));

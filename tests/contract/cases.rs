@@ -81,6 +81,7 @@ cases! {
     addr lower -> P, [3, 4] [3] [4]: |a, b, c| a.addr(b, c);
     addbmm lower -> P, [5] [2, 3, 4] [2, 4, 5]: |a, b, c| a.addbmm(b, c);
     matrix_power lower -> P, [3, 3] [1] [1]: |a, b, c| a.matrix_power(3);
+    vecdot lower -> P, [2, 3, 4] [3, 4] [1]: |a, b, c| a.vecdot(b, -1);
     mv lower -> P, [3, 4] [4] [1]: |a, b, c| a.mv(b);
     einsum lower -> P, [2, 3, 4] [2, 5, 4] [1]: |a, b, c| a.einsum("bik,bjk->jbi", b);
     linear lower -> P, [3, 4] [5, 4] [5]: |a, b, c| a.linear(b, Some(c));
@@ -142,6 +143,10 @@ cases! {
     var_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.var_mean(0, false)?; y.mul(&z) };
     std_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.std_mean(0, false)?; y.mul(&z) };
     trapezoid full -> F32, [3, 4] [1] [1]: |a, b, c| a.trapezoid(0.5, 1);
+    vector_norm full -> F32, [3, 4] [1] [1]: |a, b, c| a.vector_norm(3.0, [1], false);
+    matrix_norm full -> F32, [2, 3, 4] [1] [1]: |a, b, c| a.matrix_norm(amp::MatrixNorm::LargestRow, [-2, -1], false);
+    cumulative_trapezoid full -> F32, [3, 4] [1] [1]: |a, b, c| a.cumulative_trapezoid(0.5, 1);
+    cumulative_trapezoid_over full -> F32, [3, 4] [4] [1]: |a, b, c| a.cumulative_trapezoid_over(b, 1);
     trapezoid_over full -> F32, [3, 4] [4] [1]: |a, b, c| a.trapezoid_over(b, 1);
     logcumsumexp full -> F32, [3, 4] [1] [1]: |a, b, c| a.logcumsumexp(1);
     local_response_norm full -> F32, [2, 3, 4] [1] [1]: |a, b, c| a.local_response_norm(2, 0.1, 0.75, 1.0);
@@ -350,6 +355,17 @@ cases! {
         let samples = Tensor::<F32>::full([1, 2, 2], 0.4, &device())?;
         a.fractional_max_pool2d_with(2, 3, &samples).map(|(y, _)| y)
     };
+    fractional_max_pool3d keep -> Q, [1, 2, 3, 5, 4] [1] [1]: |a, b, c| { amp::manual_seed(7); a.fractional_max_pool3d(2, 2) };
+    fractional_max_pool3d_with keep -> Q, [1, 2, 3, 5, 4] [1] [1]: |a, b, c| {
+        let samples = Tensor::<F32>::full([1, 2, 3], 0.4, &device())?;
+        a.fractional_max_pool3d_with(2, 2, &samples).map(|(y, _)| y)
+    };
+    max_pool3d_with_indices keep -> Q, [1, 2, 4, 4, 4] [1] [1]: |a, b, c| a.max_pool3d_with_indices(2).map(|(y, _)| y);
+    max_unpool3d keep -> Q, [1, 2, 1, 2, 2] [1] [1]: |a, b, c| {
+        let places = Tensor::from_fn(a.dims(), |i| (i[3] * 8 + i[4] * 2) as i64, &device())?;
+        a.max_unpool3d(&places, [2, 4, 4])
+    };
+    rrelu keep -> Q, [3, 4] [1] [1]: |a, b, c| { amp::manual_seed(7); a.neg()?.rrelu(0.1, 0.4, true) };
     max_pool2d keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.max_pool2d(2);
     max_pool2d_with_indices keep -> Q, [2, 3, 4, 4] [1] [1]: |a, b, c| a.max_pool2d_with_indices(2).map(|(y, _)| y);
     adaptive_max_pool1d keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.adaptive_max_pool1d(3);

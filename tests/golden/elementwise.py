@@ -64,6 +64,7 @@ def unary():
         "softshrink": (F.softshrink, real),
         "tanhshrink": (F.tanhshrink, real),
         "leaky_relu": (F.leaky_relu, real),
+        "rrelu": (F.rrelu, real),
         "elu": (F.elu, real),
     }
     for op, (f, values) in table.items():

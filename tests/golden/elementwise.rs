@@ -70,6 +70,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "neg" => (Exact, (-c.x(0))?.into()),
         "sign" => (Exact, c.x(0).sign()?.into()),
         "relu" => (Exact, c.x(0).relu()?.into()),
+        "rrelu" => (Pointwise, c.x(0).rrelu(0.125, 1.0 / 3.0, false)?.into()),
         "leaky_relu" => (Pointwise, c.x(0).leaky_relu(c.float_or("negative_slope", 0.01))?.into()),
         "elu" => (Pointwise, c.x(0).elu(c.float_or("alpha", 1.0))?.into()),
         "softplus" => (Pointwise, c.x(0).softplus_with(c.float_or("beta", 1.0), c.float_or("threshold", 20.0))?.into()),

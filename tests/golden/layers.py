@@ -53,6 +53,8 @@ def pools():
     base = dict(kernel=[2, 2], stride=[2, 2], padding=[0, 0])
     fractional = lambda x, samples, kernel, size: F.fractional_max_pool2d_with_indices(x, kernel, size, _random_samples=samples.detach())
     case("fractional_max_pool2d/uneven", fractional, (2, 3, 7, 9), uniform(0.0, 1.0, 2, 3, 2), kernel=[2, 3], size=[4, 5])
+    solid = lambda x, samples, kernel, size: F.fractional_max_pool3d_with_indices(x, kernel, size, _random_samples=samples.detach())
+    case("fractional_max_pool3d/uneven", solid, (2, 2, 5, 7, 6), uniform(0.0, 1.0, 2, 2, 3), kernel=[2, 3, 1], size=[3, 4, 5])
     case("fractional_max_pool2d/one", fractional, (1, 2, 5, 4), uniform(0.0, 1.0, 1, 2, 2), kernel=[3, 2], size=[1, 3])
     case("max_pool2d/plain", mp, (2, 3, 6, 6), **base)
     case("max_pool2d/odd", mp, (1, 2, 7, 5), **base)

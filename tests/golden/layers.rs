@@ -33,6 +33,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let samples = c.x(1).detach();
             (Chosen, c.x(0).fractional_max_pool2d_with(c.pair("kernel"), c.pair("size"), &samples)?.into())
         }
+        "fractional_max_pool3d" => {
+            let (kernel, size, samples) = (c.extent::<3>("kernel"), c.extent::<3>("size"), c.x(1).detach());
+            (Chosen, c.x(0).fractional_max_pool3d_with(kernel, size, &samples)?.into())
+        }
         "max_pool2d" => (Chosen, c.x(0).max_pool2d(pool(c))?.into()),
         "avg_pool2d" => (Accumulated, c.x(0).avg_pool2d(pool(c))?.into()),
         "adaptive_max_pool2d" => (Chosen, c.x(0).adaptive_max_pool2d(c.pair("size"))?.into()),

@@ -26,6 +26,8 @@ def products():
     case("vdot/plain", torch.vdot, (7,), (7,))
     case("inner/matrices", torch.inner, (3, 4), (5, 4))
     case("inner/scalar", torch.inner, vec(1.5).reshape(()), (5, 4))
+    case("vecdot/broadcast", lambda a, b, axis: torch.linalg.vecdot(a, b, dim=axis), (2, 3, 4), (3, 4), axis=-2)
+    case("vecdot/lines", lambda a, b, axis: torch.linalg.vecdot(a, b, dim=axis), (5,), (5,), axis=0)
     case("tensordot/two", lambda a, b, axes: torch.tensordot(a, b, axes), (2, 3, 4), (3, 4, 5), axes=2)
     over = lambda a, b, left, right: torch.tensordot(a, b, (left, right))
     case("tensordot_over/crossed", over, (2, 3, 4), (4, 5, 2), left=[0, -1], right=[2, 0])
@@ -75,6 +77,8 @@ def convolutions():
     for mode in ("sum", "mean", "max"):
         case(f"embedding_bag/{mode}", bag, ints([1, 3, 3, 0, 4, 2]), (5, 3), offsets=[0, 3, 3, 4], mode=mode)
     case("max_pool3d/uneven", lambda x, kernel, stride, padding: F.max_pool3d(x, kernel, stride, padding), (2, 3, 6, 5, 7), kernel=[3, 2, 2], stride=[2, 2, 1], padding=[1, 0, 1])
+    found = lambda x, kernel, stride, padding: F.max_pool3d(x, kernel, stride, padding, return_indices=True)
+    case("max_pool3d_with_indices/uneven", found, (2, 3, 6, 5, 7), kernel=[3, 2, 2], stride=[2, 2, 1], padding=[1, 0, 1])
     case("avg_pool3d/uneven", lambda x, kernel, stride, padding: F.avg_pool3d(x, kernel, stride, padding), (2, 3, 6, 5, 7), kernel=[3, 2, 2], stride=[2, 2, 1], padding=[1, 0, 1])
     case("lp_pool2d/plain", lambda x, p, kernel: F.lp_pool2d(x, p, kernel), (2, 3, 6, 5), p=2.0, kernel=2)
     c2 = F.conv2d

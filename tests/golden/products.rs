@@ -12,6 +12,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "matmul" => (Accumulated, c.x(0).matmul(&c.x(1))?.into()),
         "vdot" => (Accumulated, c.x(0).vdot(&c.x(1))?.into()),
         "inner" => (Accumulated, c.x(0).inner(&c.x(1))?.into()),
+        "vecdot" => (Accumulated, c.x(0).vecdot(&c.x(1), c.axis())?.into()),
         "tensordot" => (Accumulated, c.x(0).tensordot(&c.x(1), c.size("axes"))?.into()),
         "tensordot_over" => (Accumulated, c.x(0).tensordot_over(&c.x(1), c.axes("left"), c.axes("right"))?.into()),
         "kron" => (Accumulated, c.x(0).kron(&c.x(1))?.into()),
@@ -52,6 +53,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             (Accumulated, c.x(1).embedding_bag(&c.index(0), Some(&offsets), mode)?.into())
         }
         "max_pool3d" => (Accumulated, c.x(0).max_pool3d(volumes(c))?.into()),
+        "max_pool3d_with_indices" => (Accumulated, c.x(0).max_pool3d_with_indices(volumes(c))?.into()),
         "avg_pool3d" => (Accumulated, c.x(0).avg_pool3d(volumes(c))?.into()),
         "lp_pool2d" => (Accumulated, c.x(0).lp_pool2d(c.float("p"), c.size("kernel"))?.into()),
         "conv2d" => (Accumulated, c.x(0).conv2d(&c.x(1), c.maybe(2).as_ref(), conv2d(c))?.into()),

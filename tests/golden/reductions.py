@@ -46,6 +46,8 @@ def reductions():
     case("renorm/sums", lambda x, p, axis, most: torch.renorm(x, p, axis, most), (3, 4), p=1.0, axis=1, most=2.0)
     case("cov/rows", lambda x, correction: torch.cov(x, correction=correction), (3, 7), correction=1)
     case("cov/biased", lambda x, correction: torch.cov(x, correction=correction), (3, 7), correction=0)
+    case("cov/one_row", lambda x, correction: torch.cov(x, correction=correction), (1, 7), correction=1)
+    case("corrcoef/one_row", torch.corrcoef, (1, 7), grad=False)
     case("cov/one", lambda x, correction: torch.cov(x, correction=correction), (7,), correction=1)
     case("corrcoef/rows", torch.corrcoef, (3, 7))
     for p in (1.0, 2.0, 3.5):
@@ -111,6 +113,12 @@ def reductions():
     case("norm/p_half_zeros", norm, torch.tensor([[0.0, 1.0, -4.0], [0.0, 0.0, 0.0]]), axes=[1], p=0.5)
     case("norm/largest", norm, vec(1.0, -3.0, 3.0, 0.5), axes=[0], p=inf)
     case("norm/least", norm, vec(1.0, -0.5, 3.0, 0.5), axes=[0], p=-inf)
+    case("norm/p_0", norm, torch.tensor([[0.0, 0.0], [3.0, 4.0]]), axes=[1], p=0.0)
+    case("vector_norm/p_3", norm, (3, 4), axes=[1], p=3.0)
+    matrices = lambda x, kind, axes, keepdim=False: torch.linalg.matrix_norm(x, kind, axes, keepdim)
+    for kind in ("fro", 1, -1, inf, -inf):
+        case(f"matrix_norm/{kind}", matrices, (2, 3, 4), kind=kind, axes=[-2, -1])
+        case(f"matrix_norm/turned_{kind}", matrices, (3, 2, 4), kind=kind, axes=[2, 0], keepdim=True)
     case("norm/zero", norm, torch.tensor([[0.0, 0.0], [3.0, 4.0]]), axes=[1])
     case("norm/large", norm, torch.tensor([[300.0, 400.0], [65504.0, 65504.0]]), axes=[1])
     case("max/ties", table["max"], torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), axes=[1])
@@ -122,6 +130,10 @@ def scans():
     trapezoid = lambda x, points, axis: torch.trapezoid(x, points, dim=axis)
     case("trapezoid_over/line", trapezoid, (2, 5, 3), (5,), axis=1)
     case("trapezoid_over/points", trapezoid, (2, 5), (2, 5), axis=-1)
+    case("cumulative_trapezoid/spacing", lambda x, spacing, axis: torch.cumulative_trapezoid(x, dx=spacing, dim=axis), (3, 5), spacing=0.3, axis=0)
+    running = lambda x, points, axis: torch.cumulative_trapezoid(x, points, dim=axis)
+    case("cumulative_trapezoid_over/line", running, (2, 5, 3), (5,), axis=1)
+    case("cumulative_trapezoid_over/points", running, (2, 5), (2, 5), axis=-1)
     for op in ("cumsum", "cumprod"):
         f = lambda x, axis, op=op: getattr(torch, op)(x, axis)
         case(f"{op}/axis_0", f, (4, 3), axis=0)

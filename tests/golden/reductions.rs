@@ -1,5 +1,6 @@
 //! Reductions, scans, sorting, softmax.
 
+use amp::MatrixNorm;
 use amp::prelude::*;
 
 use crate::case::Tolerance::{Accumulated, Chosen, Exact};
@@ -45,6 +46,13 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "cummax" => (Chosen, c.x(0).cummax(c.axis())?.into()),
         "cummin" => (Chosen, c.x(0).cummin(c.axis())?.into()),
         "trapezoid" => (Accumulated, c.x(0).trapezoid(c.float("spacing"), c.axis())?.into()),
+        "vector_norm" => (Accumulated, c.x(0).vector_norm(c.float("p"), axes(c), c.flag("keepdim"))?.into()),
+        "matrix_norm" => {
+            let &[rows, columns] = axes(c).as_slice() else { panic!("{}: two axes", c.name) };
+            (Accumulated, c.x(0).matrix_norm(matrix_norm(c), [rows, columns], c.flag("keepdim"))?.into())
+        }
+        "cumulative_trapezoid" => (Accumulated, c.x(0).cumulative_trapezoid(c.float("spacing"), c.axis())?.into()),
+        "cumulative_trapezoid_over" => (Accumulated, c.x(0).cumulative_trapezoid_over(&c.x(1), c.axis())?.into()),
         "trapezoid_over" => (Accumulated, c.x(0).trapezoid_over(&c.x(1), c.axis())?.into()),
         "logcumsumexp" => (Accumulated, c.x(0).logcumsumexp(c.int("dim") as isize)?.into()),
         "logsumexp" => (Accumulated, logsumexp(c)?.into()),
@@ -67,6 +75,17 @@ fn both((a, b): (Tensor<F32>, Tensor<F32>)) -> Outs {
 /// The axes of a reduction; none given means all.
 fn axes(c: &Case) -> Vec<isize> {
     if c.given("axes") { c.axes("axes") } else { Vec::new() }
+}
+
+fn matrix_norm(c: &Case) -> MatrixNorm {
+    match c.options["kind"].to_string().trim_matches('"') {
+        "fro" => MatrixNorm::Frobenius,
+        "1" => MatrixNorm::LargestColumn,
+        "-1" => MatrixNorm::LeastColumn,
+        "inf" => MatrixNorm::LargestRow,
+        "-inf" => MatrixNorm::LeastRow,
+        other => panic!("{}: no norm {other}", c.name),
+    }
 }
 
 /// One axis after the other: the sum of exponentials over several axes is that of the sums over one.

@@ -58,6 +58,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "roll" => (Exact, c.x(0).roll(c.axes("shifts"), c.axes("axes"))?.into()),
         "repeat_interleave" => (Chosen, c.x(0).repeat_interleave(c.size("times"), c.axis())?.into()),
         "channel_shuffle" => (Exact, c.x(0).channel_shuffle(c.size("groups"))?.into()),
+        "max_unpool3d" => (Chosen, c.x(0).max_unpool3d(&c.index(1), c.extent::<3>("size"))?.into()),
         "max_unpool2d" => (Chosen, c.x(0).max_unpool2d(&c.index(1), c.pair("size"))?.into()),
         "pixel_shuffle" => (Exact, c.x(0).pixel_shuffle(c.size("factor"))?.into()),
         "pixel_unshuffle" => (Exact, c.x(0).pixel_unshuffle(c.size("factor"))?.into()),

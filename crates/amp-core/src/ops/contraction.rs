@@ -69,6 +69,25 @@ impl<P: Float> Tensor<P> {
         contracted("inner", self, &other, [&[self.rank() - 1], &[other.rank() - 1]])
     }
 
+    /// Scalar products of the vectors along `axis`, -1 in PyTorch by default (`torch.linalg.vecdot`); the tensors broadcast.
+    ///
+    /// Precision and gradients are those of [`matmul`](Self::matmul).
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`] when the shapes do not broadcast, [`Error::Axis`] for tensors without dimensions.
+    #[track_caller]
+    pub fn vecdot<Q: Element>(&self, other: &Tensor<Q>, axis: isize) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        const OP: &str = "vecdot";
+        let shape = *broadcast_pair(OP, &self.raw, &other.raw)?.0.shape();
+        let at = shape::axis(OP, axis, shape.len())?;
+        let last: Vec<isize> = (0..shape.len()).filter(|a| *a != at).chain([at]).map(|a| a as isize).collect();
+        let (row, column) = (self.expand(shape)?.permute(&last)?, other.expand(shape)?.permute(&last)?);
+        row.unsqueeze(-2)?.matmul(&column.unsqueeze(-1)?)?.reshape(shape.removed(at))
+    }
+
     /// Products, summed over the last `axes` axes of this tensor and the first of the other (`torch.tensordot`, where there
     /// are 2 by default).
     ///
@@ -197,6 +216,8 @@ mod tests {
             ("tensordot_over", gradcheck(|x| x[0].tensordot_over(&x[1], [-1, 0], [1, 2]), &[c, d])),
             ("kron", gradcheck(|x| x[0].kron(&x[1]), &[a.clone(), b.clone()])),
             ("matrix_power", gradcheck(|x| x[0].matrix_power(5), &[wave(&[2, 3, 3])])),
+            ("vecdot", gradcheck(|x| x[0].vecdot(&x[1].narrow(0, 0, 2)?, 0), &[a.clone(), b.clone()])),
+            ("vecdot of a line", gradcheck(|x| x[0].vecdot(&x[1], -1), &[b.clone(), wave(&[3])])),
             ("cross", gradcheck(|x| x[0].unsqueeze(1)?.cross(&x[1], -1), &[a, b])),
         ] {
             let worst = worst.unwrap();
@@ -209,6 +230,8 @@ mod tests {
         let (a, b) = (wave(&[2, 3, 4]), wave(&[3, 4, 2]));
         assert_eq!(a.tensordot(&b, 2)?.to_vec()?, a.einsum("ijk,jkl->il", &b)?.to_vec()?);
         assert_eq!(a.tensordot(&b, 0)?.dims(), [2, 3, 4, 3, 4, 2]);
+        assert_eq!(a.vecdot(&a, 1)?.to_vec()?, a.einsum("ijk,ijk->ik", &a)?.to_vec()?);
+        assert!(a.vecdot(&b, 0).is_err() && a.sum_all()?.vecdot(&a.sum_all()?, 0).is_err());
         let x = wave(&[3, 3]);
         assert_eq!(x.matrix_power(3)?.to_vec()?, x.matmul(&x)?.matmul(&x)?.to_vec()?);
         let x = x.tracked();

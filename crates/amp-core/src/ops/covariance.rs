@@ -10,8 +10,8 @@ full_range! {
 }
 
 impl<P: Float> Tensor<P> {
-    /// Covariances `[V, V]` of variables `[V, N]` with N observations each, or the variance of one variable `[N]`
-    /// (`torch.cov`, where the correction is 1 by default); divided by `N - correction`.
+    /// Covariances `[V, V]` of variables `[V, N]` with N observations each, or the variance of one variable, `[N]` or `[1, N]`,
+    /// as a tensor without dimensions (`torch.cov`, where the correction is 1 by default); divided by `N - correction`.
     ///
     /// # Precision
     /// Deviations are taken from the means, products summed in F32 (F64 for F64); PyTorch multiplies them in the region's
@@ -35,11 +35,11 @@ impl<P: Float> Tensor<P> {
         let apart = rows.sub(&rows.mean(1, true)?)?;
         let degrees = (rows.dims()[1] as f64 - correction).max(0.0);
         let all = apart.matmul(&apart.t()?)?.div(degrees)?;
-        if self.rank() == 1 { all.reshape(()) } else { Ok(all) }
+        if all.count() == 1 { all.reshape(()) } else { Ok(all) }
     }
 
-    /// Correlations `[V, V]` of variables `[V, N]` with N observations each, or that of one variable `[N]`, which is 1
-    /// (`torch.corrcoef`); NaN for a variable that does not vary.
+    /// Correlations `[V, V]` of variables `[V, N]` with N observations each, or that of one variable, `[N]` or `[1, N]`, which is 1,
+    /// as a tensor without dimensions (`torch.corrcoef`); NaN for a variable that does not vary.
     ///
     /// # Errors
     /// [`Error::Rank`] for more than 2 dimensions.
@@ -84,6 +84,8 @@ mod tests {
         assert_eq!(x.corrcoef().unwrap().to_vec().unwrap(), [1.0, -1.0, -1.0, 1.0]);
         assert_eq!(x.select(0, 1).unwrap().cov(0.0).unwrap().item().unwrap(), 8.0 / 3.0);
         assert_eq!(x.select(0, 1).unwrap().corrcoef().unwrap().item().unwrap(), 1.0);
+        assert_eq!(x.narrow(0, 1, 1).unwrap().cov(0.0).unwrap().item().unwrap(), 8.0 / 3.0);
+        assert_eq!(x.narrow(0, 1, 1).unwrap().corrcoef().unwrap().dims(), [0; 0]);
         assert!(x.unsqueeze(0).unwrap().cov(1.0).is_err());
         assert!(x.narrow(1, 0, 1).unwrap().cov(1.0).unwrap().isnan().unwrap().all([], false).unwrap().item().unwrap());
     }

@@ -7,6 +7,8 @@ use crate::{Error, Result, shape};
 full_range! {
     TrapezoidPrecision, "`trapezoid` must run in `F32`";
     TrapezoidOverPrecision: TrapezoidPrecision, "`trapezoid_over` must run in `F32`";
+    CumulativeTrapezoidPrecision, "`cumulative_trapezoid` must run in `F32`";
+    CumulativeTrapezoidOverPrecision, "`cumulative_trapezoid_over` must run in `F32`";
 }
 
 /// Each element but the last along axis `at`, and the one that follows it.
@@ -30,6 +32,37 @@ impl<P: Numeric> Tensor<P> {
     }
 }
 
+/// Twice the areas between neighbours along axis `at`, of points that are 1 apart.
+#[track_caller]
+fn bands<P: Float>(x: &Tensor<P>, at: usize) -> Result<Tensor<P>> {
+    let [left, right] = neighbours(x, at)?;
+    &left + &right
+}
+
+/// Twice the areas between neighbours along axis `at` over their points, which are a line or broadcast with the values.
+#[track_caller]
+fn bands_over<P: Float + SamePrecision<Q>, Q: Element>(
+    op: &'static str,
+    x: &Tensor<P>,
+    points: &Tensor<Q>,
+    at: usize,
+) -> Result<Tensor<P>> {
+    let points = Tensor::<P>::from_raw(points.raw.clone());
+    let behind = x.rank() - 1 - at;
+    // A line runs along the axis.
+    let points = match points.rank() {
+        1 => points.reshape([&[points.count()], vec![1; behind].as_slice()].concat())?,
+        _ => points,
+    };
+    let along = shape::axis(op, -1 - behind as isize, points.rank())?;
+    let (values, found) = (x.dims()[at], points.dims()[along]);
+    if found != values {
+        return Err(Error::argument(op, "the points", format!("{values} along the axis, as the values"), found));
+    }
+    let [near, far] = neighbours(&points, along)?;
+    (&far - &near)? * bands(x, at)?
+}
+
 impl<P: Float> Tensor<P> {
     /// The integral along `axis` of a function known at points `spacing` apart, by the trapezoid rule (`torch.trapezoid`); 0
     /// where there are fewer than two. Needs full precision.
@@ -40,8 +73,7 @@ impl<P: Float> Tensor<P> {
         P: TrapezoidPrecision,
     {
         let at = shape::axis("trapezoid", axis, self.rank())?;
-        let [left, right] = neighbours(self, at)?;
-        (&left + &right)?.sum(at as isize, false)? * (spacing / 2.0)
+        bands(self, at)?.sum(at as isize, false)? * (spacing / 2.0)
     }
 
     /// [`trapezoid`](Self::trapezoid) of a function known at `points`: a line as long as the axis, or points that broadcast with
@@ -57,20 +89,35 @@ impl<P: Float> Tensor<P> {
     {
         const OP: &str = "trapezoid_over";
         let at = shape::axis(OP, axis, self.rank())?;
-        let points = Self::from_raw(points.raw.clone());
-        let behind = self.rank() - 1 - at;
-        // A line runs along the axis.
-        let points = match points.rank() {
-            1 => points.reshape([&[points.count()], vec![1; behind].as_slice()].concat())?,
-            _ => points,
-        };
-        let along = shape::axis(OP, -1 - behind as isize, points.rank())?;
-        let (values, found) = (self.dims()[at], points.dims()[along]);
-        if found != values {
-            return Err(Error::argument(OP, "the points", format!("{values} along the axis, as the values"), found));
-        }
-        let ([near, far], [left, right]) = (neighbours(&points, along)?, neighbours(self, at)?);
-        ((&far - &near)? * (&left + &right)?)?.sum(at as isize, false)? * 0.5
+        let bands = bands_over(OP, self, points, at)?;
+        bands.sum(at as isize - self.rank() as isize, false)? * 0.5
+    }
+
+    /// The integrals along `axis` up to each point but the first, `spacing` apart, by the trapezoid rule
+    /// (`torch.cumulative_trapezoid`). Needs full precision.
+    #[track_caller]
+    pub fn cumulative_trapezoid(&self, spacing: f64, axis: isize) -> Result<Self>
+    where
+        P: CumulativeTrapezoidPrecision,
+    {
+        let at = shape::axis("cumulative_trapezoid", axis, self.rank())?;
+        bands(self, at)?.cumsum(at as isize)? * (spacing / 2.0)
+    }
+
+    /// [`cumulative_trapezoid`](Self::cumulative_trapezoid) of a function known at `points`, as
+    /// [`trapezoid_over`](Self::trapezoid_over) takes them.
+    ///
+    /// # Errors
+    /// Those of [`trapezoid_over`](Self::trapezoid_over).
+    #[track_caller]
+    pub fn cumulative_trapezoid_over<Q: Element>(&self, points: &Tensor<Q>, axis: isize) -> Result<Self>
+    where
+        P: CumulativeTrapezoidOverPrecision + SamePrecision<Q>,
+    {
+        const OP: &str = "cumulative_trapezoid_over";
+        let at = shape::axis(OP, axis, self.rank())?;
+        let bands = bands_over(OP, self, points, at)?;
+        bands.cumsum(at as isize - self.rank() as isize)? * 0.5
     }
 }
 
@@ -91,6 +138,8 @@ mod tests {
             ("diff twice", gradcheck(|x| x[0].diff(2, -1)?.sqr(), &[x()])),
             ("trapezoid", gradcheck(|x| x[0].sqr()?.trapezoid(0.3, 1), &[x()])),
             ("trapezoid over a line", gradcheck(|x| x[0].trapezoid_over(&x[1], 1), &[x(), points])),
+            ("cumulative", gradcheck(|x| x[0].sqr()?.cumulative_trapezoid(0.3, 1), &[x()])),
+            ("cumulative over points", gradcheck(|x| x[0].cumulative_trapezoid_over(&x[1], 1), &[x(), each.clone()])),
             ("trapezoid over points", gradcheck(|x| x[0].trapezoid_over(&x[1], 0), &[x(), each])),
         ] {
             let worst = worst.unwrap();
@@ -119,6 +168,10 @@ mod tests {
         assert_eq!(points.trapezoid(2.0, 0)?.item()?, 5.0);
         assert_eq!(x().narrow(1, 0, 1)?.trapezoid(1.0, 1)?.to_vec()?, [0.0, 0.0]);
         assert_eq!(x().narrow(1, 0, 0)?.trapezoid(1.0, 1)?.to_vec()?, [0.0, 0.0]);
+        assert_eq!(points.cumulative_trapezoid_over(&points, 0)?.to_vec()?, [0.5, 4.5]);
+        assert_eq!(points.cumulative_trapezoid(2.0, 0)?.to_vec()?, [1.0, 5.0]);
+        assert_eq!(x().narrow(1, 0, 0)?.cumulative_trapezoid(1.0, 1)?.dims(), [2, 0]);
+        assert!(x().cumulative_trapezoid_over(&points, 0).is_err() && x().cumulative_trapezoid(1.0, 2).is_err());
         assert!(x().trapezoid_over(&points, 0).is_err() && points.sum_all()?.trapezoid(1.0, 0).is_err());
         Ok(())
     }

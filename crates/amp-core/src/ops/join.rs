@@ -181,17 +181,21 @@ impl<P: Element> Tensor<P> {
         starts.zip(&sizes).map(|(start, &size)| self.narrow(axis, start, size)).collect()
     }
 
-    /// At most `count` views of equal size along `axis`, the last one possibly shorter (`torch.chunk`).
+    /// At most `count` views of equal size along `axis`, the last one possibly shorter; `count` empty ones of an axis without
+    /// elements (`torch.chunk`).
     ///
     /// # Errors
-    /// [`Error::Argument`] when `count` is 0.
+    /// [`Error::Argument`] when `count` is 0, [`Error::OutOfMemory`] for more empty views than there is memory for.
     #[track_caller]
     pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Self>> {
         let len = self.dims()[shape::axis("chunk", axis, self.rank())?];
         if count == 0 {
             return Err(Error::argument("chunk", "count", "at least 1", count));
         }
-        self.split(len.div_ceil(count).max(1), axis)
+        match len {
+            0 => self.tensor_split(count, axis).map_err(|error| error.named("chunk")),
+            _ => self.split(len.div_ceil(count), axis),
+        }
     }
 
     /// The tensor `times[i]` times along dimension `i`; new dimensions come first (`torch.Tensor.repeat`).
@@ -323,6 +327,8 @@ mod tests {
         let empty = Tensor::<F16>::zeros([0, 3], &Device::cpu()).unwrap();
         assert_eq!(Tensor::cat(&[&empty, &empty], 0).unwrap().dims(), [0, 3]);
         assert_eq!(empty.split(2, 0).unwrap().len(), 1);
+        assert_eq!(empty.chunk(3, 0).unwrap().iter().map(Tensor::dims).collect::<Vec<_>>(), [[0, 3]; 3]);
+        assert_eq!(empty.chunk(2, 1).unwrap().iter().map(Tensor::dims).collect::<Vec<_>>(), [[0, 2], [0, 1]]);
     }
 
     #[test]

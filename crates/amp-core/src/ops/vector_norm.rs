@@ -16,6 +16,7 @@ use amp_cpu::{Binary, Compare, DType, Reduce, Unary};
 full_range! {
     NormPrecision, "`norm` must run in `F32`";
     NormAllPrecision: NormPrecision, "`norm_all` must run in `F32`";
+    VectorNormPrecision: NormPrecision, "`vector_norm` must run in `F32`";
     RenormPrecision: NormPrecision, "`renorm` must run in `F32`";
     NormalizePrecision, "`normalize` must run in `F32`";
     CosineSimilarityPrecision, "`cosine_similarity` must run in `F32`";
@@ -91,23 +92,28 @@ fn signed_power(x: &RawTensor, p: f64, dtype: DType) -> Result<RawTensor> {
 }
 
 impl<P: Float> Tensor<P> {
-    /// `(Σ |x|^p)^(1/p)` over `axes` (all when none are given); infinite `p` gives the largest or least magnitude
-    /// (`torch.linalg.vector_norm`).
+    /// `(Σ |x|^p)^(1/p)` over `axes` (all when none are given); infinite `p` gives the largest or least magnitude, and 0 the
+    /// number of elements that are not 0, which has no gradient (`torch.norm`).
     ///
     /// # Precision
     /// Squares are summed in F32 (F64 for F64).
     ///
     /// # Errors
-    /// [`Error::Argument`] for `p` that is 0 or NaN.
+    /// [`Error::Argument`] for `p` that is NaN.
     #[track_caller]
     pub fn norm(&self, p: f64, axes: impl Axes, keep: bool) -> Result<Self>
     where
         P: NormPrecision,
     {
-        if p == 0.0 || p.is_nan() {
-            return Err(Error::argument("norm", "p", "a number other than 0", p));
+        if p.is_nan() {
+            return Err(Error::argument("norm", "p", "a number", p));
         }
         let axes = shape::axes("norm", axes.as_axes(), self.rank())?;
+        if p == 0.0 {
+            let found = compare("norm", Compare::Ne, &self.raw, &zeros(&self.raw, self.raw.logical)?)?;
+            let number = reduce(Reduce::Sum, &found, &axes, P::WRITES.unwrap_or(P::DTYPE))?;
+            return Self::from_raw(number.counted(P::DTYPE)).drop_axes(&axes, keep);
+        }
         if p.is_infinite() {
             let magnitude = self.pointwise("norm", Unary::Abs)?;
             let (name, fold) = if p > 0.0 { ("max", Reduce::Max) } else { ("min", Reduce::Min) };
@@ -117,6 +123,15 @@ impl<P: Float> Tensor<P> {
             };
         }
         Self::from_raw(norm_to(&self.raw, p, &axes, P::WRITES)?).drop_axes(&axes, keep)
+    }
+
+    /// [`norm`](Self::norm) by the name that it has in `torch.linalg` (`torch.linalg.vector_norm`).
+    #[track_caller]
+    pub fn vector_norm(&self, p: f64, axes: impl Axes, keep: bool) -> Result<Self>
+    where
+        P: VectorNormPrecision,
+    {
+        self.norm(p, axes, keep)
     }
 
     /// Euclidean norm of all elements, as a tensor of no dimensions.
@@ -272,6 +287,16 @@ mod tests {
         let x = Tensor::<F32>::zeros([3], &Device::cpu()).unwrap().tracked();
         let grads = x.norm_all().unwrap().backward().unwrap();
         assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [0.0; 3]);
-        assert!(x.norm(0.0, [], false).is_err());
+        assert!(x.norm(f64::NAN, [], false).is_err());
+    }
+
+    #[test]
+    fn the_norm_of_no_power_counts() {
+        let values = vec![0.0, -0.0, 1.0, f32::NAN, f32::INFINITY, -2.0];
+        let x = Tensor::<F32>::from_vec(values, [2, 3], &Device::cpu()).unwrap().tracked();
+        let counts = x.vector_norm(0.0, 1, true).unwrap();
+        assert_eq!((counts.dims(), counts.to_vec().unwrap()), ([2, 1].as_slice(), vec![1.0, 3.0]));
+        assert!(!counts.requires_grad());
+        assert_eq!(x.norm(0.0, [], false).unwrap().item().unwrap(), 4.0);
     }
 }

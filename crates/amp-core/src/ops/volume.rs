@@ -1,18 +1,14 @@
-//! Convolution and pooling over volumes, as convolution and pooling over images.
+//! Convolution over volumes, as convolution over images.
 
 use super::slices::Places;
-use super::window::{ConvOptions, IntoExtent, PoolOptions};
-use crate::precision::{Element, Float, SamePrecision, full_range};
+use super::window::ConvOptions;
+use crate::precision::{Element, Float, SamePrecision};
 use crate::tensor::Tensor;
-use crate::{Error, Result, shape};
-
-full_range! {
-    LpPoolPrecision, "`lp_pool2d` must run in `F32`";
-}
+use crate::{Error, Result};
 
 /// The sizes of volumes `[N, C, D, H, W]`.
 #[track_caller]
-fn volumes<P: Element>(op: &'static str, what: &'static str, x: &Tensor<P>) -> Result<[usize; 5]> {
+pub(super) fn volumes<P: Element>(op: &'static str, what: &'static str, x: &Tensor<P>) -> Result<[usize; 5]> {
     x.dims().try_into().map_err(|_| Error::Rank { op, what, expected: "5 dimensions", found: x.raw.shape().into() })
 }
 
@@ -125,66 +121,10 @@ impl<P: Float> Tensor<P> {
         let &[_, outputs, h, w] = y.dims() else { unreachable!("an image for each place") };
         y.reshape([n, count, outputs, h, w])?.permute([0, 2, 1, 3, 4])
     }
-
-    /// Greatest value of each window of volumes `[N, C, D, H, W]` (`F.max_pool3d`).
-    ///
-    /// # Errors
-    /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for windows that do not fit.
-    #[track_caller]
-    pub fn max_pool3d(&self, windows: impl Into<PoolOptions<3>>) -> Result<Self> {
-        pooled("max_pool3d", self, windows.into(), Pool::Max)
-    }
-
-    /// Mean of each window of volumes `[N, C, D, H, W]` (`F.avg_pool3d`). Computed in F32, rounded once.
-    ///
-    /// # Errors
-    /// [`Error::Rank`] unless there are 5 dimensions, [`Error::Argument`] for windows that do not fit.
-    #[track_caller]
-    pub fn avg_pool3d(&self, windows: impl Into<PoolOptions<3>>) -> Result<Self> {
-        pooled("avg_pool3d", &self.to::<P::Wide>()?, windows.into(), Pool::Mean)?.to()
-    }
-
-    /// Greatest value of each of `size` parts of volumes `[N, C, D, H, W]` (`F.adaptive_max_pool3d`).
-    ///
-    /// # Errors
-    /// [`Error::Rank`] unless there are 5 dimensions.
-    #[track_caller]
-    pub fn adaptive_max_pool3d(&self, size: impl IntoExtent<3>) -> Result<Self> {
-        in_parts("adaptive_max_pool3d", self, size.into_extent(), Pool::Max)
-    }
-
-    /// Mean of each of `size` parts of volumes `[N, C, D, H, W]` (`F.adaptive_avg_pool3d`). Computed in F32, rounded once.
-    ///
-    /// # Errors
-    /// [`Error::Rank`] unless there are 5 dimensions.
-    #[track_caller]
-    pub fn adaptive_avg_pool3d(&self, size: impl IntoExtent<3>) -> Result<Self> {
-        let wide = self.to::<P::Wide>()?;
-        in_parts("adaptive_avg_pool3d", &wide, size.into_extent(), Pool::Mean)?.to()
-    }
-
-    /// `(Σ x^p)^(1/p)` of each window of images `[N, C, H, W]` (`F.lp_pool2d`). Needs full precision, as
-    /// [`norm`](Self::norm) does.
-    ///
-    /// # Errors
-    /// [`Error::Rank`] unless there are 4 dimensions, [`Error::Argument`] for windows that do not fit or are padded.
-    #[track_caller]
-    pub fn lp_pool2d(&self, p: f64, windows: impl Into<PoolOptions<2>>) -> Result<Self>
-    where
-        P: LpPoolPrecision,
-    {
-        let windows = windows.into();
-        if windows.padding != [0, 0] {
-            return Err(Error::argument("lp_pool2d", "padding", "0", format!("{:?}", windows.padding)));
-        }
-        let means = self.pow(p)?.avg_pool2d(windows)?;
-        let sums = means.mul((windows.kernel[0] * windows.kernel[1]) as f64)?;
-        sums.sign()?.mul(&sums.abs()?.relu()?)?.pow(1.0 / p)
-    }
 }
 
 /// Numbers of height and width, without that of the depth.
-fn image([_, height, width]: [usize; 3]) -> [usize; 2] {
+pub(super) fn image([_, height, width]: [usize; 3]) -> [usize; 2] {
     [height, width]
 }
 
@@ -213,81 +153,10 @@ fn slices_of_result(depth: usize, kernel: usize, options: ConvOptions<3>) -> Res
     })
 }
 
-/// How the elements of a window are reduced.
-#[derive(Clone, Copy)]
-enum Pool {
-    Max,
-    Mean,
-}
-
-impl Pool {
-    #[track_caller]
-    fn windows<P: Float>(self, x: &Tensor<P>, windows: PoolOptions<2>) -> Result<Tensor<P>> {
-        match self {
-            Self::Max => x.max_pool2d(windows),
-            Self::Mean => x.avg_pool2d(windows),
-        }
-    }
-
-    #[track_caller]
-    fn parts<P: Float>(self, x: &Tensor<P>, size: [usize; 2]) -> Result<Tensor<P>> {
-        match self {
-            Self::Max => x.adaptive_max_pool2d(size),
-            Self::Mean => x.adaptive_avg_pool2d(size),
-        }
-    }
-}
-
-/// Windows over height and width, then over the depth.
-#[track_caller]
-fn pooled<P: Float>(op: &'static str, x: &Tensor<P>, windows: PoolOptions<3>, pool: Pool) -> Result<Tensor<P>> {
-    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
-    let PoolOptions { kernel, stride, padding, dilation, ceil_mode, count_include_pad } = windows;
-    let flat = PoolOptions {
-        kernel: image(kernel),
-        stride: image(stride),
-        padding: image(padding),
-        dilation: image(dilation),
-        ceil_mode,
-        count_include_pad,
-    };
-    let deep = PoolOptions {
-        kernel: [kernel[0], 1],
-        stride: [stride[0], 1],
-        padding: [padding[0], 0],
-        dilation: [dilation[0], 1],
-        ceil_mode,
-        count_include_pad,
-    };
-    let images = shape::product(op, &[n, channels, depth])?;
-    let within = |error: Error| error.within(op, x.raw.shape());
-    let y = pool.windows(&x.reshape([images, 1, height, width])?, flat).map_err(within)?;
-    let &[_, _, h, w] = y.dims() else { unreachable!("an image for each slice") };
-    let z = pool.windows(&y.reshape([n, channels, depth, h * w])?, deep).map_err(within)?;
-    let count = z.dims()[2];
-    z.reshape([n, channels, count, h, w])
-}
-
-/// Parts of height and width, then of the depth.
-#[track_caller]
-fn in_parts<P: Float>(op: &'static str, x: &Tensor<P>, size: [usize; 3], pool: Pool) -> Result<Tensor<P>> {
-    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
-    let [d, h, w] = size;
-    let images = shape::product(op, &[n, channels, depth])?;
-    let within = |error: Error| error.within(op, x.raw.shape());
-    let y = pool.parts(&x.reshape([images, 1, height, width])?, [h, w]).map_err(within)?;
-    let columns = shape::product(op, &[h, w])?;
-    if columns == 0 {
-        return y.reshape([n, channels, d, h, w]);
-    }
-    let z = pool.parts(&y.reshape([n, channels, depth, columns])?, [d, columns]).map_err(within)?;
-    z.reshape([n, channels, d, h, w])
-}
-
 #[cfg(test)]
 mod tests {
     use crate::testing::wave;
-    use crate::{ConvOptions, Device, F64, PoolOptions, Result, Tensor, gradcheck};
+    use crate::{ConvOptions, Device, F64, Result, Tensor, gradcheck};
 
     fn options() -> ConvOptions<3> {
         ConvOptions::default().stride([2, 1, 1]).padding([1, 0, 1]).dilation([2, 1, 1]).groups(2)
@@ -314,7 +183,6 @@ mod tests {
     #[test]
     fn gradients_agree_with_differences() {
         let conv = [wave(&[1, 4, 4, 3, 3]), wave(&[2, 2, 2, 2, 3]), wave(&[2])];
-        let windows = || PoolOptions::new([2, 2, 1]).padding([1, 0, 0]);
         for (name, worst) in [
             ("conv3d", gradcheck(|x| x[0].conv3d(&x[1], Some(&x[2]), options()), &conv)),
             ("conv_transpose3d", gradcheck(|x| x[0].conv_transpose3d(&x[1], Some(&x[2]), turned()), &turned_inputs())),
@@ -322,11 +190,6 @@ mod tests {
                 "an output padding of a stride",
                 gradcheck(|x| x[0].conv_transpose3d(&x[1], Some(&x[2]), spread()), &turned_inputs()),
             ),
-            ("max_pool3d", gradcheck(|x| x[0].max_pool3d(windows()), &conv[..1])),
-            ("avg_pool3d", gradcheck(|x| x[0].avg_pool3d(windows()), &conv[..1])),
-            ("adaptive_max_pool3d", gradcheck(|x| x[0].adaptive_max_pool3d([3, 2, 1]), &conv[..1])),
-            ("adaptive_avg_pool3d", gradcheck(|x| x[0].adaptive_avg_pool3d([3, 2, 2]), &conv[..1])),
-            ("lp_pool2d", gradcheck(|x| x[0].select(0, 0)?.lp_pool2d(2.0, 2), &conv[..1])),
         ] {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
@@ -362,8 +225,6 @@ mod tests {
              found [4, 2, 2]"
         );
         assert!(text(x.conv3d(&wave(&[1, 2, 2]), None, ConvOptions::default())).contains("the weight must have 5"));
-        assert!(text(x.select(0, 0).and_then(|x| x.max_pool3d(2))).contains("the input must have 5 dimensions"));
-        assert!(x.avg_pool3d(5).is_err());
         let turned = |kernel: &[usize], options| x.conv_transpose3d(&wave(kernel), None, options);
         assert_eq!(
             text(turned(&[2, 1, 2, 1, 1], ConvOptions::default().padding([2, 0, 0]))),
@@ -390,9 +251,6 @@ mod tests {
         assert!(turned(&[2, 1, 1, 1, 1], ConvOptions::default().groups(3)).is_err());
         assert!(
             wave(&[1, 0, 3, 4, 4]).conv3d(&wave(&[1, 1, 1, 1, 1]), None, ConvOptions::default().groups(0)).is_err()
-        );
-        assert!(
-            text(x.select(0, 0).and_then(|x| x.adaptive_avg_pool3d(2))).contains("the input must have 5 dimensions")
         );
     }
 }

@@ -33,6 +33,9 @@ const PAIRS: &[&str] = &[
     "batch_norm_train",
     "max_pool1d_with_indices",
     "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+    "fractional_max_pool2d_with",
+    "fractional_max_pool3d_with",
     "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d_with_indices",
 ];

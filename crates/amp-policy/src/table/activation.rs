@@ -52,5 +52,5 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("log_sigmoid", Family::Activation, Class::Keep, "stable formulation").torch("logsigmoid").implemented(),
     Op::new("threshold", Family::Activation, Class::Keep, "exact").implemented(),
     Op::new("glu", Family::Activation, Class::Keep, "sigmoid gate").implemented(),
-    Op::new("rrelu", Family::Activation, Class::Keep, "near exact"),
+    Op::new("rrelu", Family::Activation, Class::Keep, "near exact").implemented(),
 ];

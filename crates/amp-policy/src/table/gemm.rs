@@ -49,7 +49,10 @@ pub(crate) const OPS: &[Op] = &[
         "sequence of GEMMs; CPU not registered but inherits lower from matmul (mixed inputs raise)",
     )
     .list(),
-    Op::new("linalg_vecdot", Family::Gemm, Class::Lower, "batched dot lowered as matmul").tensors(&[0, 1]),
+    Op::new("vecdot", Family::Gemm, Class::Lower, "batched dot lowered as matmul")
+        .torch("linalg_vecdot")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new(
         "einsum",
         Family::Gemm,

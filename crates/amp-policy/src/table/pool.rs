@@ -48,14 +48,20 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("adaptive_avg_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
+    Op::new("max_pool3d_with_indices", Family::Pool, Class::Keep, "no 16-bit CPU kernel")
+        .torch("max_pool3d")
+        .implemented(),
     Op::new("adaptive_max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("fractional_max_pool2d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("fractional_max_pool2d_with", Family::Pool, Class::Keep, "no 16-bit CPU kernel")
         .torch("fractional_max_pool2d")
         .implemented(),
-    Op::new("fractional_max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
+    Op::new("fractional_max_pool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
+    Op::new("fractional_max_pool3d_with", Family::Pool, Class::Keep, "no 16-bit CPU kernel")
+        .torch("fractional_max_pool3d")
+        .implemented(),
     Op::new("max_unpool2d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
-    Op::new("max_unpool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel"),
+    Op::new("max_unpool3d", Family::Pool, Class::Keep, "no 16-bit CPU kernel").implemented(),
     Op::new("reflection_pad1d", Family::Pad, Class::Keep, "no 16-bit CPU kernel when listed").implemented(),
     Op::new("reflection_pad2d", Family::Pad, Class::Keep, "no 16-bit CPU kernel when listed").implemented(),
     Op::new("replication_pad1d", Family::Pad, Class::Keep, "no 16-bit CPU kernel when listed").implemented(),

@@ -38,8 +38,13 @@ pub(crate) const OPS: &[Op] = &[
         .torch("norm")
         .implemented()
         .direct(),
-    Op::new("linalg_vector_norm", Family::Reduction, Class::Full, "squares overflow"),
-    Op::new("linalg_matrix_norm", Family::Reduction, Class::Full, "squares overflow"),
+    Op::new("vector_norm", Family::Reduction, Class::Full, "squares overflow")
+        .torch("linalg_vector_norm")
+        .implemented()
+        .direct(),
+    Op::new("matrix_norm", Family::Reduction, Class::Full, "squares overflow")
+        .torch("linalg_matrix_norm")
+        .implemented(),
     Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow"),
     Op::new("nuclear_norm", Family::Reduction, Class::Full, "needs an SVD; no half kernel"),
     Op::new("renorm", Family::Reduction, Class::Full, "norm inside").implemented(),
@@ -139,6 +144,13 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("trapezoid", Family::Reduction, Class::Full, "a sum of many terms").torch("sum").implemented(),
     Op::new("trapezoid_over", Family::Reduction, Class::Full, "a sum of many terms")
         .torch("sum")
+        .tensors(&[0, 1])
+        .implemented(),
+    Op::new("cumulative_trapezoid", Family::Reduction, Class::Full, "a running sum of many terms")
+        .torch("cumsum")
+        .implemented(),
+    Op::new("cumulative_trapezoid_over", Family::Reduction, Class::Full, "a running sum of many terms")
+        .torch("cumsum")
         .tensors(&[0, 1])
         .implemented(),
     Op::new("logcumsumexp", Family::Reduction, Class::Full, "unlisted although it is exp-based (gap)")
