@@ -89,6 +89,33 @@ fn attention() {
     }
 }
 
+/// The matrices, made positive definite.
+fn definite<P: Float>(x: &Tensor<P>) -> Result<Tensor<P>> {
+    let n = x.dims()[x.rank() - 1];
+    x.matmul(&x.transpose(-2, -1)?)? + Tensor::<P>::eye(n, n, x.device())?
+}
+
+#[test]
+fn factors_and_systems() {
+    for device in &devices() {
+        for n in [0, 1, 2, 7, 20] {
+            // Eigenvalues lie between 1 and 1 + n², and so does what a rounding may be magnified by; each sum has n terms.
+            let bound = OfLargest(32.0 * (1.0 + (n * n * n) as f64));
+            let args = || floats([&[2, n, n], &[2, n, 3]]);
+            conform!(device, "cholesky", full, args(), bound, |a| definite(&a.x[0])?.cholesky());
+            conform!(device, "inverse", full, args(), bound, |a| definite(&a.x[0])?.inverse());
+            conform!(device, "solve", full, args(), bound, |a| definite(&a.x[0])?.solve(&a.x[1]));
+            conform!(device, "det", full, args(), bound, |a| definite(&a.x[0])?.det());
+            conform!(device, "slogdet", full, args(), bound, |a| Ok(definite(&a.x[0])?.slogdet()?.1));
+            conform!(device, "cholesky_solve", full, args(), bound, |a| a.x[1]
+                .cholesky_solve(&definite(&a.x[0])?.cholesky()?, false));
+            conform!(device, "solve_triangular", full, args(), bound, |a| definite(&a.x[0])?
+                .cholesky()?
+                .solve_triangular(&a.x[1], false, false));
+        }
+    }
+}
+
 #[test]
 fn pooling() {
     for device in &devices() {

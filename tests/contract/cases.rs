@@ -69,6 +69,12 @@ fn mask<P: Element>(x: &Tensor<P>) -> Result<Tensor<Bool>> {
     Tensor::from_fn(x.dims(), |i| i.iter().sum::<usize>() % 2 == 0, &device())
 }
 
+/// The matrices, in F32, with a diagonal so large that, with elements below 1 beside it, they are positive definite.
+fn definite<P: Float>(x: &Tensor<P>) -> Result<Tensor<F32>> {
+    let n = x.dims()[x.rank() - 1];
+    x.to::<F32>()? + (Tensor::<F32>::eye(n, n, x.device())? * n as f64)?
+}
+
 const SUM: LossReduction = LossReduction::Sum;
 
 cases! {
@@ -143,6 +149,13 @@ cases! {
     var_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.var_mean(0, false)?; y.mul(&z) };
     std_mean full -> F32, [3, 4] [1] [1]: |a, b, c| { let (y, z) = a.std_mean(0, false)?; y.mul(&z) };
     trapezoid full -> F32, [3, 4] [1] [1]: |a, b, c| a.trapezoid(0.5, 1);
+    cholesky full -> F32, [2, 3, 3] [1] [1]: |a, b, c| definite(a)?.cholesky();
+    cholesky_solve full -> F32, [3, 2] [3, 3] [1]: |a, b, c| a.cholesky_solve(b, false);
+    solve_triangular full -> F32, [2, 3, 3] [3, 2] [1]: |a, b, c| a.solve_triangular(b, true, false);
+    solve full -> F32, [2, 3, 3] [3, 2] [1]: |a, b, c| a.solve(b);
+    inverse full -> F32, [2, 3, 3] [1] [1]: |a, b, c| a.inverse();
+    det full -> F32, [2, 3, 3] [1] [1]: |a, b, c| a.det();
+    slogdet full -> F32, [2, 3, 3] [1] [1]: |a, b, c| { let (sign, log) = a.slogdet()?; sign.mul(&log) };
     vector_norm full -> F32, [3, 4] [1] [1]: |a, b, c| a.vector_norm(3.0, [1], false);
     matrix_norm full -> F32, [2, 3, 4] [1] [1]: |a, b, c| a.matrix_norm(amp::MatrixNorm::LargestRow, [-2, -1], false);
     cumulative_trapezoid full -> F32, [3, 4] [1] [1]: |a, b, c| a.cumulative_trapezoid(0.5, 1);

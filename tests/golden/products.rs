@@ -13,6 +13,16 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "vdot" => (Accumulated, c.x(0).vdot(&c.x(1))?.into()),
         "inner" => (Accumulated, c.x(0).inner(&c.x(1))?.into()),
         "vecdot" => (Accumulated, c.x(0).vecdot(&c.x(1), c.axis())?.into()),
+        "cholesky" => (Accumulated, c.x(0).cholesky()?.into()),
+        "cholesky_solve" => (Accumulated, c.x(0).cholesky_solve(&c.x(1), c.flag("upper"))?.into()),
+        "solve_triangular" => (Accumulated, c.x(0).solve_triangular(&c.x(1), c.flag("upper"), c.flag("unit"))?.into()),
+        "solve" => (Accumulated, c.x(0).solve(&c.x(1))?.into()),
+        "inverse" => (Accumulated, c.x(0).inverse()?.into()),
+        "det" => (Accumulated, c.x(0).det()?.into()),
+        "slogdet" => {
+            let (sign, log) = c.x(0).slogdet()?;
+            (Accumulated, vec![sign, log].into())
+        }
         "tensordot" => (Accumulated, c.x(0).tensordot(&c.x(1), c.size("axes"))?.into()),
         "tensordot_over" => (Accumulated, c.x(0).tensordot_over(&c.x(1), c.axes("left"), c.axes("right"))?.into()),
         "kron" => (Accumulated, c.x(0).kron(&c.x(1))?.into()),

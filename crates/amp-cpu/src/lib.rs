@@ -32,6 +32,7 @@ mod convert;
 mod distance;
 mod dtype;
 mod elementwise;
+mod factor;
 mod gemm;
 mod grid;
 mod index;
@@ -82,6 +83,7 @@ pub use elementwise::{
     alive, binary, binary_narrowed, compare, copy, copy_into, dead, fill, glu, glu_grad, loss_grad, loss_total, losses,
     relu_grad_in_place, select, ternary, unary, unary_grad,
 };
+pub use factor::{Triangle, cholesky, lu, solve_triangular};
 pub use gemm::{Epilogue, matmul, matmul_acc, matmul_sums};
 pub use grid::{GridMode, GridPadding, Sampling, grid_sample, grid_sample_grad, grid_sample_grad_grid};
 pub use index::{gather, index_add, index_select, indices, outside, scatter, scatter_add};

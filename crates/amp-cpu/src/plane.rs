@@ -10,7 +10,7 @@ const TASKS: usize = 64;
 
 /// Sizes of the last two dimensions, and how many planes there are before them.
 pub(crate) fn planes(view: &View) -> (usize, [usize; 2]) {
-    let (outer, size) = view.layout.shape.split_at(2);
+    let (outer, size) = view.layout.shape.split_at(view.layout.shape.len() - 2);
     (outer.iter().product(), [size[0], size[1]])
 }
 

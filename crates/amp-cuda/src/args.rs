@@ -49,6 +49,9 @@ args! {
     LstmGradArgs {
         gates: Operand, states: Operand, c: Operand, grad: Operand, of_gates: u64, of_c: u64, n: i64, width: i64, out: i32,
     }
+    CholeskyArgs { x: Operand, y: u64, n: i64, }
+    LuArgs { x: Operand, y: u64, rows: u64, signs: u64, n: i64, }
+    SolveTriangularArgs { a: Operand, b: Operand, x: u64, n: i64, columns: i64, tiles: i64, upper: i32, unit: i32, }
     GruArgs {
         from_inputs: Operand, from_state: Operand, h: Operand, next: u64, gates: u64, n: i64, width: i64, out: i32,
     }

@@ -50,6 +50,7 @@ families! {
     Conv "conv";
     Pool "pool";
     Recurrent "recurrent";
+    Factor "factor";
     Attention "attention";
     FlashAttention "flash_attention";
     FlashAttentionGrad "flash_attention_grad";

@@ -7,6 +7,7 @@ mod attention;
 mod convolution;
 mod cpu;
 mod elementwise;
+mod factorization;
 mod indexing;
 mod matmul;
 mod memory;
@@ -24,6 +25,7 @@ pub use convolution::Convolution;
 pub use cpu::{CpuBackend, cast_kernels};
 
 pub use elementwise::Elementwise;
+pub use factorization::Factorization;
 pub use indexing::Indexing;
 pub use matmul::{MatMul, unary_after, unary_grad_after};
 pub use memory::Memory;
@@ -41,7 +43,7 @@ use crate::{Error, Result};
 pub use amp_cpu::optim::{ScaleRule, UpdateRule};
 pub use amp_cpu::{
     AttentionGrads, Binary, Compare, Conv2d, DType, Interpolation, Layout, MAX_RANK, MemoryOrder, NormKind, Pool2d,
-    Reduce, Sampling, Scan, Storage, Stretch, Ternary, Unary, take_apart, uniform_last,
+    Reduce, Sampling, Scan, Storage, Stretch, Ternary, Triangle, Unary, take_apart, uniform_last,
 };
 use std::any::Any;
 use std::fmt::Debug;
@@ -61,6 +63,7 @@ pub trait Backend:
     + Pooling
     + Attention
     + Recurrent
+    + Factorization
     + Optimize
     + Debug
     + Send

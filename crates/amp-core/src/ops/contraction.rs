@@ -1,6 +1,7 @@
 //! Products of tensors of any number of dimensions, under PyTorch's names.
 
 use super::broadcast_pair;
+use super::triangular::square;
 use crate::precision::{Bool, Element, Float, SamePrecision};
 use crate::shape::Axes;
 use crate::tensor::Tensor;
@@ -180,15 +181,7 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn matrix_power(&self, exponent: u32) -> Result<Self> {
         const OP: &str = "matrix_power";
-        let found = *self.raw.shape();
-        let [.., rows, columns] = *found else {
-            let expected = "at least 2 dimensions";
-            return Err(Error::Rank { op: OP, what: "the input", expected, found: found.into() });
-        };
-        if rows != columns {
-            let (what, expected) = ("each matrix", format!("[{rows}, {rows}]"));
-            return Err(Error::Shape { op: OP, what, expected, found: found.into() });
-        }
+        let rows = square(OP, &self.raw)?;
         let Some(top) = exponent.checked_ilog2() else {
             let identity = Tensor::<P>::ones([rows], self.device())?.diag_embed(0)?;
             // The identity, in a graph that gives every element a gradient of 0.

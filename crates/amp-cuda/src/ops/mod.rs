@@ -6,6 +6,7 @@ mod batch_norm_relu;
 mod convolution;
 mod elementwise;
 mod epilogue;
+mod factorization;
 mod flash_attention;
 mod indexing;
 mod matmul;

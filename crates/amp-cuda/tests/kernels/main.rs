@@ -7,6 +7,7 @@ mod standin;
 
 mod case;
 mod elementwise;
+mod factorization;
 mod lines;
 mod memory;
 mod mutants;

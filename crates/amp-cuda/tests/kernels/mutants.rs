@@ -21,13 +21,14 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 }
 
 /// Dropped barriers, wrong bounds and wrong conditions.
-const MUTANTS: [Mutant; 20] = [
+const MUTANTS: [Mutant; 21] = [
     mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
     mutant("batch_norm_relu", "c = c + 1 == a.channels ? 0 : c + 1;", "c = c + 1;", "batch_normalisations_with"),
     mutant("binary", "default: return l >= r;", "default: return l > r;", "elementwise"),
     mutant("conv", "return q * stride == p && q < size", "return q < size", "convolutions_with"),
     mutant("copy", "column = same_row ? column : 0;", "column = 0;", "memory::"),
     mutant("cross_entropy", "if (k + j == target) d[j] -=", "if (k + j > target) d[j] -=", "cross_entropy_with"),
+    mutant("factor", "__syncthreads();  // all have read the pivot", "", "factors_of"),
     mutant(
         "flash_attention",
         "            __syncthreads();\n            if (key0 + KEYS < end)",

@@ -196,6 +196,13 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("nanmean", COMPOSED),
     ("logcumsumexp", COMPOSED),
     ("matrix_norm", COMPOSED),
+    ("cholesky", FACTORS),
+    ("cholesky_solve", FACTORS),
+    ("solve_triangular", FACTORS),
+    ("solve", FACTORS),
+    ("inverse", FACTORS),
+    ("det", COMPOSED),
+    ("slogdet", "gives two tensors"),
     ("cumulative_trapezoid", COMPOSED),
     ("cumulative_trapezoid_over", COMPOSED),
     ("trapezoid", COMPOSED),
@@ -203,6 +210,7 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("var_mean", "gives two tensors"),
     ("std_mean", "gives two tensors"),
 ];
+const FACTORS: &str = "is computed in place, in F32 from the first step to the last";
 const COMPOSED: &str = "is composed of other operations, the last of which would have to write narrow";
 const LOSS: &str = "gives the number that is scaled and differentiated, which nothing multiplies by a matrix";
 

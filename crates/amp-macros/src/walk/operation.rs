@@ -30,6 +30,7 @@ const MEETS_NO_ELEMENT: &[&str] = &["dropout", "alpha_dropout", "threshold", "ha
 const PAIRS: &[&str] = &[
     "sort",
     "topk",
+    "slogdet",
     "batch_norm_train",
     "max_pool1d_with_indices",
     "max_pool2d_with_indices",

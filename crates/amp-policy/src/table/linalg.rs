@@ -6,28 +6,34 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("linalg_matrix_exp", Family::Linalg, Class::Full, "not listed; stays in input dtype")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("inverse", Family::Linalg, Class::Full, "LAPACK has no 16-bit routines")
-        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
+        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
+        .implemented(),
     Op::new("pinverse", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("linalg_inv", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("linalg_inv_ex", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
-    Op::new("linalg_solve", Family::Linalg, Class::Full, "LAPACK only")
+    Op::new("solve", Family::Linalg, Class::Full, "LAPACK only")
+        .torch("linalg_solve")
         .tensors(&[0, 1])
-        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
+        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
+        .implemented(),
     Op::new("linalg_lstsq", Family::Linalg, Class::Full, "LAPACK only")
         .tensors(&[0, 1])
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
-    Op::new("linalg_cholesky", Family::Linalg, Class::Full, "LAPACK only")
-        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
+    Op::new("cholesky", Family::Linalg, Class::Full, "LAPACK only")
+        .torch("linalg_cholesky")
+        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
+        .implemented(),
     Op::new("linalg_cholesky_ex", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("cholesky_inverse", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("cholesky_solve", Family::Linalg, Class::Full, "LAPACK only")
         .tensors(&[0, 1])
-        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
+        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
+        .implemented(),
     Op::new("linalg_svd", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("linalg_svdvals", Family::Linalg, Class::Full, "LAPACK only")
@@ -72,13 +78,19 @@ pub(crate) const OPS: &[Op] = &[
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("_lu_with_info", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
-    Op::new("triangular_solve", Family::Linalg, Class::Full, "LAPACK only")
+    Op::new("solve_triangular", Family::Linalg, Class::Full, "LAPACK only")
+        .torch("triangular_solve")
         .tensors(&[0, 1])
-        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
-    Op::new("linalg_det", Family::Linalg, Class::Full, "unlisted: raises on 16-bit CPU input (no LU kernel)")
-        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
-    Op::new("linalg_slogdet", Family::Linalg, Class::Full, "unlisted: explicitly rejects 16-bit")
-        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
+        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
+        .implemented(),
+    Op::new("det", Family::Linalg, Class::Full, "unlisted: raises on 16-bit CPU input (no LU kernel)")
+        .torch("linalg_det")
+        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
+        .implemented(),
+    Op::new("slogdet", Family::Linalg, Class::Full, "unlisted: explicitly rejects 16-bit")
+        .torch("linalg_slogdet")
+        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
+        .implemented(),
     Op::new("linalg_lu_factor", Family::Linalg, Class::Full, "unlisted: raises on 16-bit CPU input")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("fft_fft", Family::Fft, Class::Full, "no 16-bit CPU FFT; half FFT needs power-of-two sizes")

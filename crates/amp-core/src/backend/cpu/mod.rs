@@ -3,6 +3,7 @@
 mod attention;
 mod convolution;
 mod elementwise;
+mod factorization;
 mod indexing;
 mod matmul;
 mod memory;
