@@ -47,6 +47,8 @@ fn steps_are_the_same_on_every_device() -> Result<()> {
     // Five steps of two layers each round some sums of a few terms, and states and gradients in 16 bits.
     check::<F32, _>("Lstm", lstm, |layer, x| Ok(layer.forward(x)?.0), 1e-5)?;
     check::<F32, _>("Gru", gru, |layer, x| Ok(layer.forward(x)?.0), 1e-5)?;
+    let padded = |layer: &Gru, x: &Tensor<F32>| Ok(layer.forward_padded(x, &[2, 5, 4])?.0);
+    check::<F32, _>("Gru over padded sequences", gru, padded, 1e-5)?;
     check::<BF16, _>("Lstm", lstm, |layer, x| Ok(layer.forward(x)?.0), 1.0 / 32.0)?;
     check::<BF16, _>("Gru", gru, |layer, x| Ok(layer.forward(x)?.0), 1.0 / 32.0)
 }

@@ -34,6 +34,11 @@ def modules():
     module_case("gru/one_layer", gru(3, 4, batch_first=True), (2, 5, 3), input=3, hidden=4, layers=1, bidirectional=False)
     module_case("gru/two_layers", gru(3, 4, 2, batch_first=True), (2, 4, 3), input=3, hidden=4, layers=2, bidirectional=False)
     module_case("gru/bidirectional", gru(3, 2, bidirectional=True, batch_first=True), (2, 4, 3), input=3, hidden=2, layers=1, bidirectional=True)
+    options = dict(batch_first=True, num_layers=2, bidirectional=True)
+    for name, kind in (("lstm", lstm), ("gru", gru), ("rnn", torch.nn.RNN)):
+        extra = dict(relu=False) if name == "rnn" else {}
+        module = Padded(kind(3, 4, **options), lengths=[3, 5, 1])
+        module_case(f"{name}/padded", module, (3, 5, 3), input=3, hidden=4, layers=2, bidirectional=True, lengths=[3, 5, 1], **extra)
     for tag, options in (
         ("plain", dict(causal=False)),
         ("causal", dict(causal=True)),
@@ -66,6 +71,20 @@ def modules():
 def twice(kind):
     """A cell that takes the same step from zeros and from where it got."""
     return type("Twice", (kind,), {"forward": lambda self, x: kind.forward(self, x, kind.forward(self, x))})
+
+
+class Padded(torch.nn.Module):
+    """A recurrent layer over sequences that end after so many steps each."""
+
+    def __init__(self, layer, lengths):
+        super().__init__()
+        self.layer = layer
+        self.lengths = lengths
+
+    def forward(self, x):
+        pack = torch.nn.utils.rnn.pack_padded_sequence
+        y, state = self.layer(pack(x, self.lengths, batch_first=True, enforce_sorted=False))
+        return torch.nn.utils.rnn.pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])[0], state
 
 
 class SelfAttention(torch.nn.Module):

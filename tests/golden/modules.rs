@@ -15,14 +15,20 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));
             let module = nn::Lstm::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
             load(c, &module)?;
-            let (y, state) = module.forward(&c.x(0))?;
+            let (y, state) = match lengths(c) {
+                Some(lengths) => module.forward_padded(&c.x(0), &lengths)?,
+                None => module.forward(&c.x(0))?,
+            };
             (Accumulated, vec![y, state.h, state.c].into())
         }
         "gru" => {
             let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));
             let module = nn::Gru::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
             load(c, &module)?;
-            let (y, h) = module.forward(&c.x(0))?;
+            let (y, h) = match lengths(c) {
+                Some(lengths) => module.forward_padded(&c.x(0), &lengths)?,
+                None => module.forward(&c.x(0))?,
+            };
             (Accumulated, vec![y, h].into())
         }
         "rnn" => {
@@ -30,7 +36,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let module = nn::Rnn::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
             let module = if c.flag("relu") { module.relu() } else { module };
             load(c, &module)?;
-            let (y, h) = module.forward(&c.x(0))?;
+            let (y, h) = match lengths(c) {
+                Some(lengths) => module.forward_padded(&c.x(0), &lengths)?,
+                None => module.forward(&c.x(0))?,
+            };
             (Accumulated, vec![y, h].into())
         }
         "lstm_cell_twice" => {
@@ -91,13 +100,18 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
     }))
 }
 
+/// After how many steps each sequence ends.
+fn lengths(c: &Case) -> Option<Vec<usize>> {
+    c.given("lengths").then(|| c.sizes("lengths"))
+}
+
 /// Sets the module's parameters to inputs 1, 2, .. in the order of PyTorch's names.
 fn load(c: &Case, module: &dyn Module) -> Result<()> {
     let own = module.named_parameters();
     let names = c.texts("weights");
     assert_eq!(own.len(), names.len(), "{}: number of parameters", c.name);
     for (i, name) in names.iter().enumerate() {
-        let name = name.trim_start_matches("mha.");
+        let name = name.trim_start_matches("mha.").trim_start_matches("layer.");
         let (_, parameter) = own.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{}: no {name}", c.name));
         c.set(i + 1, parameter)?;
     }

@@ -386,6 +386,45 @@ fn recurrent_layers_go_on_from_a_state() -> Result<()> {
 }
 
 #[test]
+fn padded_sequences_are_as_they_are_alone() -> Result<()> {
+    manual_seed(13);
+    let (d, lengths) = (cpu(), [4, 1, 6]);
+    let x = randn(&[3, 6, 3]);
+    // What stands in the padding does not matter.
+    let padded = first(&lengths, 6)?.unsqueeze(2)?.where_(&x, f64::NAN)?.tracked();
+    let (lstm, gru, rnn) =
+        (Lstm::stacked(3, 5, 2, true, &d)?, Gru::stacked(3, 5, 2, true, &d)?, Rnn::stacked(3, 5, 2, true, &d)?);
+    let (y, end) = lstm.forward_padded(&padded, &lengths)?;
+    let (gru_y, gru_end) = gru.forward_padded(&padded, &lengths)?;
+    let (rnn_y, rnn_end) = rnn.forward_padded(&padded, &lengths)?;
+    for (i, &length) in lengths.iter().enumerate() {
+        let alone = x.narrow(0, i, 1)?.narrow(1, 0, length)?;
+        let (expected, last) = lstm.forward(&alone)?;
+        let (of_gru, of_rnn) = (gru.forward(&alone)?, rnn.forward(&alone)?);
+        for (y, expected) in [(&y, &expected), (&gru_y, &of_gru.0), (&rnn_y, &of_rnn.0)] {
+            let y = y.narrow(0, i, 1)?;
+            within(&y.narrow(1, 0, length)?, expected, 1e-6);
+            assert_eq!(y.narrow(1, length, 6 - length)?.count_nonzero([])?.item()?, 0);
+        }
+        let ends = [(&end.h, &last.h), (&end.c, &last.c), (&gru_end, &of_gru.1), (&rnn_end, &of_rnn.1)];
+        for (end, expected) in ends {
+            within(&end.narrow(1, i, 1)?, expected, 1e-6);
+        }
+    }
+    let grads = ((y.sum_all()? + gru_y.sum_all()?)? + rnn_y.sum_all()?)?.backward()?;
+    assert!(grads.get(&padded)?.expect("x takes part").to_vec()?.iter().all(|v| v.is_finite()));
+    for parameter in lstm.parameters() {
+        assert!(grads.get(&parameter)?.expect("every parameter takes part").to_vec()?.iter().all(|v| v.is_finite()));
+    }
+    let (_, middle) = gru.forward_padded(&x.narrow(1, 0, 2)?, &[2, 1, 2])?;
+    assert_eq!(gru.forward_padded_from(&x.narrow(1, 2, 4)?, &[2, 1, 4], &middle)?.0.dims(), [3, 4, 10]);
+    let error = lstm.forward_padded(&x, &[4, 0, 6]).unwrap_err().to_string();
+    assert_eq!(error, "Lstm: lengths must be 3 numbers from 1 to 6, one for each sequence, found [4, 0, 6]");
+    assert!(lstm.forward_padded(&x, &[4, 7, 6]).is_err() && gru.forward_padded(&x, &[4, 1]).is_err());
+    Ok(())
+}
+
+#[test]
 fn dropout_follows_the_mode_through_the_tree() -> Result<()> {
     manual_seed(14);
     let net = (vec![Dropout::new(0.5)], Some(Dropout::new(0.5)));

@@ -3,7 +3,7 @@
 use super::{Cell, Recurrence, Single, Stack};
 use crate::nn::{Module, Visitor};
 use crate::ops::gru_cell;
-use crate::precision::Float;
+use crate::precision::{Bool, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Result};
 
@@ -28,19 +28,47 @@ impl Gru {
     /// Products in the precision of `x`; gates in F32.
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<(Tensor<P>, Tensor<P>)> {
-        self.run(x, None)
+        self.run(x, None, None)
     }
 
     /// As [`forward`](Self::forward), going on from `state`.
     #[track_caller]
     pub fn forward_from<P: Float>(&self, x: &Tensor<P>, state: &Tensor<P>) -> Result<(Tensor<P>, Tensor<P>)> {
-        self.run(x, Some(state))
+        self.run(x, None, Some(state))
+    }
+
+    /// As [`forward`](Self::forward), over sequences that end after so many of the T steps each, one or more: outputs beyond are
+    /// 0, the last state is that of a sequence's own last step, and the reverse direction begins there. PyTorch does this with
+    /// `pack_padded_sequence` and `pad_packed_sequence` around the layer. What lies beyond is not read, but takes as long as steps
+    /// that count.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) unless there is a length from 1 to T for each sequence.
+    #[track_caller]
+    pub fn forward_padded<P: Float>(&self, x: &Tensor<P>, lengths: &[usize]) -> Result<(Tensor<P>, Tensor<P>)> {
+        self.run(x, Some(lengths), None)
+    }
+
+    /// As [`forward_padded`](Self::forward_padded), going on from `state`.
+    #[track_caller]
+    pub fn forward_padded_from<P: Float>(
+        &self,
+        x: &Tensor<P>,
+        lengths: &[usize],
+        state: &Tensor<P>,
+    ) -> Result<(Tensor<P>, Tensor<P>)> {
+        self.run(x, Some(lengths), Some(state))
     }
 
     #[track_caller]
-    fn run<P: Float>(&self, x: &Tensor<P>, from: Option<&Tensor<P>>) -> Result<(Tensor<P>, Tensor<P>)> {
+    fn run<P: Float>(
+        &self,
+        x: &Tensor<P>,
+        lengths: Option<&[usize]>,
+        from: Option<&Tensor<P>>,
+    ) -> Result<(Tensor<P>, Tensor<P>)> {
         const OP: &str = "Gru";
-        let (y, ends) = self.0.run(OP, x, &GruState(self.0.state(OP, x, from)?))?;
+        let (y, ends) = self.0.run(OP, x, lengths, &GruState(self.0.state(OP, x, from)?))?;
         Ok((y, Tensor::stack(&ends, 0)?))
     }
 }
@@ -60,6 +88,11 @@ impl<P: Float> Recurrence<P> for GruState<P> {
     fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, h: Tensor<P>) -> Result<(Tensor<P>, Tensor<P>)> {
         let h = step(cell, from_inputs, &h)?;
         Ok((h.clone(), h))
+    }
+
+    #[track_caller]
+    fn held(&self, present: &Tensor<Bool>, after: Tensor<P>, before: Tensor<P>) -> Result<Tensor<P>> {
+        present.where_(&after, &before)
     }
 }
 

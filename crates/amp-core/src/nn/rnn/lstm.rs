@@ -3,7 +3,7 @@
 use super::{Cell, Recurrence, Single, Stack};
 use crate::nn::{Module, Visitor};
 use crate::ops::lstm_cell;
-use crate::precision::{F32, Float};
+use crate::precision::{Bool, F32, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Result};
 
@@ -51,21 +51,49 @@ impl Lstm {
     /// Products in the precision of `x`; gates and cell states in F32.
     #[track_caller]
     pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<(Tensor<P>, LstmState<P>)> {
-        self.run(x, None)
+        self.run(x, None, None)
     }
 
     /// As [`forward`](Self::forward), going on from `state`.
     #[track_caller]
     pub fn forward_from<P: Float>(&self, x: &Tensor<P>, state: &LstmState<P>) -> Result<(Tensor<P>, LstmState<P>)> {
-        self.run(x, Some(state))
+        self.run(x, None, Some(state))
+    }
+
+    /// As [`forward`](Self::forward), over sequences that end after so many of the T steps each, one or more: outputs beyond are
+    /// 0, the last state is that of a sequence's own last step, and the reverse direction begins there. PyTorch does this with
+    /// `pack_padded_sequence` and `pad_packed_sequence` around the layer. What lies beyond is not read, but takes as long as steps
+    /// that count.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) unless there is a length from 1 to T for each sequence.
+    #[track_caller]
+    pub fn forward_padded<P: Float>(&self, x: &Tensor<P>, lengths: &[usize]) -> Result<(Tensor<P>, LstmState<P>)> {
+        self.run(x, Some(lengths), None)
+    }
+
+    /// As [`forward_padded`](Self::forward_padded), going on from `state`.
+    #[track_caller]
+    pub fn forward_padded_from<P: Float>(
+        &self,
+        x: &Tensor<P>,
+        lengths: &[usize],
+        state: &LstmState<P>,
+    ) -> Result<(Tensor<P>, LstmState<P>)> {
+        self.run(x, Some(lengths), Some(state))
     }
 
     #[track_caller]
-    fn run<P: Float>(&self, x: &Tensor<P>, from: Option<&LstmState<P>>) -> Result<(Tensor<P>, LstmState<P>)> {
+    fn run<P: Float>(
+        &self,
+        x: &Tensor<P>,
+        lengths: Option<&[usize]>,
+        from: Option<&LstmState<P>>,
+    ) -> Result<(Tensor<P>, LstmState<P>)> {
         const OP: &str = "Lstm";
         let h = self.0.state(OP, x, from.map(|s| &s.h))?;
         let c = self.0.state(OP, &x.to::<F32>()?, from.map(|s| &s.c))?;
-        let (y, ends) = self.0.run(OP, x, &LstmState { h, c })?;
+        let (y, ends) = self.0.run(OP, x, lengths, &LstmState { h, c })?;
         let h = Tensor::stack(&ends.iter().map(|(h, _)| h).collect::<Vec<_>>(), 0)?;
         let c = Tensor::stack(&ends.iter().map(|(_, c)| c).collect::<Vec<_>>(), 0)?;
         Ok((y, LstmState { h, c }))
@@ -84,6 +112,11 @@ impl<P: Float> Recurrence<P> for LstmState<P> {
     fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, state: Self::State) -> Result<(Tensor<P>, Self::State)> {
         let (h, c) = step(cell, from_inputs, state)?;
         Ok((h.clone(), (h, c)))
+    }
+
+    #[track_caller]
+    fn held(&self, present: &Tensor<Bool>, after: Self::State, before: Self::State) -> Result<Self::State> {
+        Ok((present.where_(&after.0, &before.0)?, present.where_(&after.1, &before.1)?))
     }
 }
 

@@ -10,7 +10,7 @@ pub use lstm::{Lstm, LstmCell, LstmState};
 
 use super::{Module, Visitor, init};
 use crate::param::Parameter;
-use crate::precision::Float;
+use crate::precision::{Bool, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
 
@@ -70,7 +70,7 @@ impl Cell {
 /// line that called the layer.
 trait Recurrence<P: Float> {
     /// What a cell hands to itself from step to step.
-    type State;
+    type State: Clone;
 
     /// The state of cell number `i` before the first step.
     #[track_caller]
@@ -79,6 +79,10 @@ trait Recurrence<P: Float> {
     /// Hidden state `[N, H]` and state after one step, from the inputs' part of the gates.
     #[track_caller]
     fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, state: Self::State) -> Result<(Tensor<P>, Self::State)>;
+
+    /// The state after a step of the sequences that are `present` `[N, 1]`, and of the others the state before.
+    #[track_caller]
+    fn held(&self, present: &Tensor<Bool>, after: Self::State, before: Self::State) -> Result<Self::State>;
 }
 
 /// All layers and directions of a recurrent network.
@@ -115,15 +119,16 @@ impl Stack {
         Ok(Self { cells, inputs, hidden, directions })
     }
 
-    /// Runs all layers; returns the outputs and the last state of each cell.
+    /// Runs all layers over sequences of these lengths, if they are given; returns the outputs and the last state of each cell.
     #[track_caller]
     fn run<P: Float, R: Recurrence<P>>(
         &self,
         op: &'static str,
         x: &Tensor<P>,
+        lengths: Option<&[usize]>,
         kind: &R,
     ) -> Result<(Tensor<P>, Vec<R::State>)> {
-        let &[_, steps, inputs] = x.dims() else {
+        let &[n, steps, inputs] = x.dims() else {
             let (what, expected) = ("the input", "3 dimensions, [N, T, inputs]");
             return Err(Error::Rank { op, what, expected, found: x.raw.shape().into() });
         };
@@ -131,23 +136,17 @@ impl Stack {
             let expected = format!("[N, T, {}] with T at least 1", self.inputs);
             return Err(Error::Shape { op, what: "the input", expected, found: x.raw.shape().into() });
         }
-        let (mut x, mut ends) = (x.clone(), Vec::new());
+        let present = lengths.map(|lengths| present(op, lengths, [n, steps], x.device())).transpose()?;
+        // Padding has no part in anything, whatever it is.
+        let mut x = present.as_ref().map_or(Ok(x.clone()), |present| present.where_(x, 0.0))?;
+        let mut ends = Vec::new();
         for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
             let mut sides = Vec::new();
             for (d, cell) in cells.iter().enumerate() {
-                let gates = cell.inputs(&x)?;
-                let mut state = kind.start(layer * self.directions + d)?;
-                let mut outputs = Vec::with_capacity(steps);
-                for t in 0..steps {
-                    let t = if cell.reverse { steps - 1 - t } else { t };
-                    let (h, next) = kind.step(cell, &gates.select(1, t)?, state)?;
-                    (state, outputs) = (next, pushed(outputs, h));
-                }
-                if cell.reverse {
-                    outputs.reverse();
-                }
-                sides.push(Tensor::stack(&outputs, 1)?);
-                ends.push(state);
+                let start = kind.start(layer * self.directions + d)?;
+                let (outputs, end) = walked(cell, &x, present.as_ref(), kind, start)?;
+                sides.push(outputs);
+                ends.push(end);
             }
             x = Tensor::cat(&sides, 2)?;
         }
@@ -167,6 +166,43 @@ impl Stack {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         self.cells.iter().for_each(|cell| cell.visit(visitor));
     }
+}
+
+/// Which steps the sequences have, `[N, T, 1]`.
+#[track_caller]
+fn present(op: &'static str, lengths: &[usize], [n, steps]: [usize; 2], device: &Device) -> Result<Tensor<Bool>> {
+    if lengths.len() != n || lengths.iter().any(|length| !(1..=steps).contains(length)) {
+        let expected = format!("{n} numbers from 1 to {steps}, one for each sequence");
+        return Err(Error::argument(op, "lengths", expected, format!("{lengths:?}")));
+    }
+    Tensor::from_fn([n, steps, 1], |i| i[1] < lengths[i[0]], device)
+}
+
+/// Outputs `[N, T, H]` of one cell over all steps, and its last state; where a sequence is not present, its output is 0 and its
+/// state stays.
+#[track_caller]
+fn walked<P: Float, R: Recurrence<P>>(
+    cell: &Cell,
+    x: &Tensor<P>,
+    present: Option<&Tensor<Bool>>,
+    kind: &R,
+    mut state: R::State,
+) -> Result<(Tensor<P>, R::State)> {
+    let (gates, steps) = (cell.inputs(x)?, x.dims()[1]);
+    let mut outputs = Vec::with_capacity(steps);
+    for t in 0..steps {
+        let t = if cell.reverse { steps - 1 - t } else { t };
+        let (mut h, mut next) = kind.step(cell, &gates.select(1, t)?, state.clone())?;
+        if let Some(present) = present {
+            let now = present.select(1, t)?;
+            (h, next) = (now.where_(&h, 0.0)?, kind.held(&now, next, state)?);
+        }
+        (state, outputs) = (next, pushed(outputs, h));
+    }
+    if cell.reverse {
+        outputs.reverse();
+    }
+    Ok((Tensor::stack(&outputs, 1)?, state))
 }
 
 /// One cell by itself, for sequences that are walked step by step.
