@@ -86,7 +86,7 @@ impl<P: Float> Tensor<P> {
         square(OP, &self.raw)?;
         let lu = Lu::new(&self.raw)?;
         let pivots = pivots::<P>(&lu.factors)?;
-        let sign = pivots.sign()?.prod(-1, false)?.mul(&Self::from_raw(lu.sign.clone()))?;
+        let sign = pivots.sign()?.prod(-1, false)?.mul(Self::from_raw(lu.sign.clone()))?;
         let log = record(OP, &[&self.raw], pivots.abs()?.log()?.sum(-1, false)?.raw, |_| {
             let (factors, rows) = (Saved::new(&lu.factors)?, Saved::new(&lu.rows)?);
             Ok(Box::new(move |pass: &mut Pass<'_>| {

@@ -49,10 +49,7 @@ mod tests {
     }
 
     /// The same to the last bit with one thread and with two.
-    fn for_any_threads<R: std::fmt::Debug>(run: impl Fn() -> R + Sync + Send) -> R
-    where
-        R: Send,
-    {
+    fn for_any_threads<R: std::fmt::Debug + Send>(run: impl Fn() -> R + Sync + Send) -> R {
         let [one, two] = [1, 2].map(|threads| with_num_threads(threads, &run));
         assert_eq!(format!("{one:?}"), format!("{two:?}"), "one thread and two");
         two
