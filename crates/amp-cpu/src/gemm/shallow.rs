@@ -19,9 +19,13 @@ const PART: usize = VECTORS * LANES;
 const COLUMNS: usize = 4 * PART;
 const DEPTH: usize = 32;
 
-/// Whether parts are the faster way to `a · bᵀ`. Instructions for BF16 are faster with whole panels.
+/// Whether parts are the faster way to `a · bᵀ`. Instructions for BF16 are faster with whole panels, those of AVX2 with any.
 pub(super) fn is_shallow<E: Multiply>(a: &Matrix, b: &Matrix) -> bool {
-    let pays = TypeId::of::<E>() == TypeId::of::<f32>() || b.rows % PART != 0 && Level::current() < Level::Amx;
+    let full = TypeId::of::<E>() == TypeId::of::<f32>();
+    let pays = match Level::current() {
+        Level::Amx => full,
+        level => level.reaches(Level::Avx512) && (full || !b.rows.is_multiple_of(PART)),
+    };
     let sizes = a.depth <= DEPTH && a.rows > thin::ROWS && (PART + 1..=COLUMNS).contains(&b.rows);
     sizes && pays && is_small(a, &Matrix { rows: PART, ..*b })
 }
