@@ -23,7 +23,10 @@ pub(crate) fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
 pub(crate) fn autocast_with(input: TokenStream) -> TokenStream {
     match crate::policy::applied.parse2(input) {
         Ok((Ok(rules), args, item)) => expand(args, item, rules),
-        Ok((Err(_), _, item)) => syn::parse2::<Function>(item).map(|function| function.stub()).unwrap_or_default(),
+        Ok((Err(_), args, item)) => match syn::parse2::<Function>(item.clone()) {
+            Ok(function) => function.stub(),
+            Err(_) => expand(args, item, Rules::default()),
+        },
         Err(error) => error.to_compile_error(),
     }
 }
