@@ -7,7 +7,7 @@
 use super::kernel::Full;
 use super::operand::Matrix;
 use super::product::{Sink, Threads};
-use super::small::{FEW, Side, VECTORS, block, is_small, with_columns, with_side};
+use super::small::{FEW, Side, VECTORS, block, with_columns, with_side};
 use super::thin;
 use crate::output::Finished;
 use crate::simd::{LANES, Level};
@@ -24,8 +24,8 @@ const COLUMNS: usize = VECTORS * LANES;
 /// packing it where no cache holds it (32 × 2048 × 2048 twice as long).
 const LARGEST: usize = 1 << 20;
 
-/// Whether [`few`] does it.
-fn is_few<T: Full>(a: &Matrix, b: &Matrix) -> bool {
+/// Whether [`few`] is the faster way to `a · bᵀ`.
+pub(super) fn is_few<T: Full>(a: &Matrix, b: &Matrix) -> bool {
     let [high, low] = ROWS;
     let rows = match (b.row_stride == 1, Level::current().reaches(Level::Avx512)) {
         (true, _) if b.rows * b.depth > LARGEST => return false,
@@ -38,12 +38,8 @@ fn is_few<T: Full>(a: &Matrix, b: &Matrix) -> bool {
     lies && a.depth > 0 && rows.contains(&a.rows) && b.rows > thin::ROWS
 }
 
-/// `a · bᵀ` if it is done faster so, one block of columns after the other; each sum runs along the depth in order. Returns whether
-/// it was.
-pub(super) fn few<T: Full>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>, threads: Threads) -> bool {
-    if is_small(a, b) || !is_few::<T>(a, b) {
-        return false;
-    }
+/// `a · bᵀ`, one block of columns after the other; each sum runs along the depth in order.
+pub(super) fn few<T: Full>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>, threads: Threads) {
     let (rows, depth) = (a.rows, a.depth);
     let work = threads.share(rows * b.rows * depth / T::kernel(Level::current()).pace);
     with_side(a, |left| {
@@ -61,7 +57,6 @@ pub(super) fn few<T: Full>(a: &Matrix, b: &Matrix, sink: &dyn Sink<T>, threads: 
             });
         });
     });
-    true
 }
 
 /// First rows and how many: all, or a multiple of [`HIGH`] and the last [`FEW`] where those take in all others.

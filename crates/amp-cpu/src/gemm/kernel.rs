@@ -4,7 +4,7 @@
 //! element's value does not depend on where in the tile it stands.
 
 use super::cut::Cut;
-use super::few::few;
+use super::few::{few, is_few};
 use super::operand::Matrix;
 use super::panel::Panel;
 use super::product::{PER_CYCLE, Sink, Threads, product_with};
@@ -228,10 +228,15 @@ pub(crate) trait Multiply: Plain {
         small(a, b, sink);
     }
 
-    /// Computes `a · bᵀ` if one side has so few vectors that packing the other would take longer than multiplying; returns whether it
-    /// did.
-    fn few(_: &Matrix<'_>, _: &Matrix<'_>, _: &dyn Sink<Self::Sum>, _: Threads) -> bool {
+    /// Whether one side has so few vectors that packing the other would take longer than [`few`](Self::few); and so would
+    /// [`small`](Self::small) if that `is_small`.
+    fn is_few(_: &Matrix<'_>, _: &Matrix<'_>, _is_small: bool) -> bool {
         false
+    }
+
+    /// Computes `a · bᵀ` without packing, where [`is_few`](Self::is_few).
+    fn few(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self::Sum>, threads: Threads) {
+        Self::product(a, b, sink, threads);
     }
 
     /// Loads `out.len()` elements of an operand that lie `stride` apart from `offset` on, rounded to this type.
@@ -279,8 +284,12 @@ macro_rules! full {
                 MicroKernel::single(4, 8, portable::<$type>)
             }
 
-            fn few(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self>, threads: Threads) -> bool {
-                few(a, b, sink, threads)
+            fn is_few(a: &Matrix<'_>, b: &Matrix<'_>, is_small: bool) -> bool {
+                !is_small && is_few::<Self>(a, b)
+            }
+
+            fn few(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self>, threads: Threads) {
+                few(a, b, sink, threads);
             }
 
             fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {

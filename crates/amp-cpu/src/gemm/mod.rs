@@ -245,10 +245,11 @@ fn whole<'m, E: Multiply, S: Sink<E::Sum>>(
     threads: Threads,
     next: impl FnOnce() -> Option<[Option<Matrix<'m>>; 2]>,
 ) {
-    if E::few(a, b, &sink(false), threads) {
-        return;
+    let is_small = is_small(a, b);
+    if E::is_few(a, b, is_small) {
+        return E::few(a, b, &sink(false), threads);
     }
-    if is_small(a, b) {
+    if is_small {
         return match small::is_better_transposed(a, b) {
             true => E::small(b, a, &sink(true)),
             false => E::small(a, b, &sink(false)),

@@ -9,7 +9,7 @@ use super::multiplies;
 use crate::gemm::kernel::Multiply;
 use crate::gemm::operand::Matrix;
 use crate::gemm::product::{PER_CYCLE, Sink, Threads};
-use crate::gemm::small::{Side, is_small, with_side};
+use crate::gemm::small::{Side, with_side};
 use crate::gemm::thin;
 use crate::output::Finished;
 use crate::simd::Level;
@@ -31,35 +31,34 @@ const ELEMENTS: usize = 1 << 17;
 /// Elements of a vector.
 const STEP: usize = 32;
 
-/// `a · bᵀ` if it is done faster so; returns whether it was.
-pub(super) fn few(a: &Matrix, b: &Matrix, sink: &dyn Sink<f32>, threads: Threads) -> bool {
-    let most = match a.depth {
+/// Whether [`few`] is the faster way to `a · bᵀ`, also than [`small`](crate::gemm::small) if that `is_small`.
+pub(super) fn is_few(a: &Matrix, b: &Matrix, is_small: bool) -> bool {
+    let fits = a.depth >= DEEP && (serves(a, b) || serves(b, a)) && multiplies(&a.view, &b.view);
+    fits && !(is_small && is_better_small(a, b))
+}
+
+/// Whether one side has few vectors, and those of the other can be read where they lie.
+fn serves(few: &Matrix, many: &Matrix) -> bool {
+    let most = match few.depth {
         _ if Level::current() == Level::Amx => FEW_WITH_AMX,
         LONG.. => FEW_AND_LONG,
         _ => FEW,
     };
-    let serves = |few: &Matrix, many: &Matrix| {
-        let lies = many.depth_stride == 1 && bf16::stored(&many.view).is_some();
-        lies && (1..=most.min(many.rows)).contains(&few.rows) && !(is_small(a, b) && is_better_small(few))
-    };
-    if a.depth < DEEP || !multiplies(&a.view, &b.view) {
-        return false;
-    }
-    match () {
-        () if serves(a, b) => run([a, b], false, sink, threads),
-        () if serves(b, a) => run([b, a], true, sink, threads),
-        () => return false,
-    }
-    true
+    let lies = many.depth_stride == 1 && bf16::stored(&many.view).is_some();
+    lies && (1..=most.min(many.rows)).contains(&few.rows)
 }
 
-/// Whether [`small`](crate::gemm::small) is faster, where it serves: its vectors are those of a pair of neighbours each, and not half empty.
-fn is_better_small(few: &Matrix) -> bool {
-    few.depth.is_multiple_of(2) && (few.rows > 8 || few.depth < 16 * few.rows)
+/// Whether [`small`](crate::gemm::small) is faster: it multiplies pairs of neighbours by whole vectors of columns.
+fn is_better_small(a: &Matrix, b: &Matrix) -> bool {
+    let few = a.rows.min(b.rows);
+    a.depth.is_multiple_of(2) && (few > 8 || a.depth < 16 * few)
 }
 
-/// The products of few vectors and many, whose result has a column for each of the many, or a row if it is `transposed`.
-fn run([few, many]: [&Matrix; 2], transposed: bool, sink: &dyn Sink<f32>, threads: Threads) {
+/// `a · bᵀ`, some of the many vectors after the others.
+pub(super) fn few(a: &Matrix, b: &Matrix, sink: &dyn Sink<f32>, threads: Threads) {
+    assert!(multiplies(&a.view, &b.view), "only where BF16 is multiplied");
+    let transposed = !serves(a, b);
+    let [few, many] = if transposed { [b, a] } else { [a, b] };
     // A line is waited for as long as it takes to multiply it by four vectors.
     let work = threads.share(many.rows * many.depth * few.rows.max(4) / PER_CYCLE);
     with_lines(few, |few_lines| {
@@ -71,7 +70,7 @@ fn run([few, many]: [&Matrix; 2], transposed: bool, sink: &dyn Sink<f32>, thread
                 Lines { values: &stored[many.offset + first * many.row_stride..], stride: many.row_stride, count };
             scratch::with(few.rows * count, |values: &mut [f32]| {
                 let apart = if transposed { [1, few.rows] } else { [count, 1] };
-                // SAFETY: only where the level, and so the CPU, multiplies BF16 in pairs (`multiplies`).
+                // SAFETY: the level, and so the CPU, multiplies BF16 in pairs (asserted).
                 unsafe { Block { few: few_lines, many: lines, depth: many.depth, apart }.run(values) };
                 match transposed {
                     true => sink.store_rows(first, 0, few.rows, Finished { values, len: few.rows }),

@@ -79,8 +79,13 @@ impl Multiply for bf16 {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn few(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<f32>, threads: Threads) -> bool {
-        few::few(a, b, sink, threads)
+    fn is_few(a: &Matrix<'_>, b: &Matrix<'_>, is_small: bool) -> bool {
+        few::is_few(a, b, is_small)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn few(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<f32>, threads: Threads) {
+        few::few(a, b, sink, threads);
     }
 
     fn load(view: &View<'_>, offset: usize, stride: usize, out: &mut [Self]) {
