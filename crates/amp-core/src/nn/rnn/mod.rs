@@ -137,8 +137,11 @@ impl Stack {
             return Err(Error::Shape { op, what: "the input", expected, found: x.raw.shape().into() });
         }
         let present = lengths.map(|lengths| present(op, lengths, [n, steps], x.device())).transpose()?;
-        // Padding has no part in anything, whatever it is.
-        let mut x = present.as_ref().map_or(Ok(x.clone()), |present| present.where_(x, 0.0))?;
+        // Padding has no part in anything, whatever it is. (A closure would not be on the caller's line.)
+        let mut x = match &present {
+            Some(present) => present.where_(x, 0.0)?,
+            None => x.clone(),
+        };
         let mut ends = Vec::new();
         for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
             let mut sides = Vec::new();
