@@ -1,19 +1,16 @@
 //! Triangles whose squares are matrices that are positive definite.
 
-use super::triangular::{solved, square, transposed};
+use super::triangular::{UPPER, solved, square, transposed};
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::Triangle;
 
 full_range! {
     CholeskyPrecision, "`cholesky` must run in `F32`";
     CholeskySolvePrecision, "`cholesky_solve` must run in `F32`";
 }
-
-const UPPER: Triangle = Triangle { upper: true, unit: false };
 
 impl<P: Float> Tensor<P> {
     /// Lower triangles `L` with `L · Lᵀ` the matrices `[.., N, N]`, which are positive definite (`torch.linalg.cholesky`); of these

@@ -1,6 +1,6 @@
 //! Systems of equations by any matrices, by elimination with exchanged rows.
 
-use super::triangular::{of_matrices, sides, solved, square, transposed};
+use super::triangular::{UPPER, of_matrices, sides, solved, square, transposed};
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Element, Float, I64, SamePrecision, full_range};
 use crate::raw::RawTensor;
@@ -13,7 +13,6 @@ full_range! {
     InversePrecision, "`inverse` must run in `F32`";
 }
 
-const UPPER: Triangle = Triangle { upper: true, unit: false };
 const LOWER: Triangle = Triangle { upper: false, unit: false };
 /// The factor whose diagonal is not stored, and its transpose.
 const UNIT: Triangle = Triangle { upper: false, unit: true };

@@ -12,6 +12,9 @@ full_range! {
     SolveTriangularPrecision, "`solve_triangular` must run in `F32`";
 }
 
+/// What lies on and above the diagonal.
+pub(super) const UPPER: Triangle = Triangle { upper: true, unit: false };
+
 /// The number of rows of square matrices `[.., N, N]`.
 #[track_caller]
 pub(super) fn square(op: &'static str, x: &RawTensor) -> Result<usize> {

@@ -1,8 +1,8 @@
 //! Plain recurrent networks.
 
-use super::{Cell, Recurrence, Single, Stack};
+use super::{Cell, Recurrence, Single, Stack, padded};
 use crate::nn::{Module, Visitor};
-use crate::precision::{Bool, F32, Float};
+use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Result};
 
@@ -45,29 +45,6 @@ impl Rnn {
         self.run(x, None, Some(state))
     }
 
-    /// As [`forward`](Self::forward), over sequences that end after so many of the T steps each, one or more: outputs beyond are
-    /// 0, the last state is that of a sequence's own last step, and the reverse direction begins there. PyTorch does this with
-    /// `pack_padded_sequence` and `pad_packed_sequence` around the layer. What lies beyond is not read, but takes as long as steps
-    /// that count.
-    ///
-    /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) unless there is a length from 1 to T for each sequence.
-    #[track_caller]
-    pub fn forward_padded<P: Float>(&self, x: &Tensor<P>, lengths: &[usize]) -> Result<(Tensor<P>, Tensor<P>)> {
-        self.run(x, Some(lengths), None)
-    }
-
-    /// As [`forward_padded`](Self::forward_padded), going on from `state`.
-    #[track_caller]
-    pub fn forward_padded_from<P: Float>(
-        &self,
-        x: &Tensor<P>,
-        lengths: &[usize],
-        state: &Tensor<P>,
-    ) -> Result<(Tensor<P>, Tensor<P>)> {
-        self.run(x, Some(lengths), Some(state))
-    }
-
     #[track_caller]
     fn run<P: Float>(
         &self,
@@ -81,6 +58,8 @@ impl Rnn {
         Ok((y, Tensor::stack(&ends, 0)?))
     }
 }
+
+padded!(Rnn, Tensor<P>);
 
 /// Hidden states to start from, `[layers * directions, N, H]`.
 struct RnnState<P: Float> {
@@ -100,11 +79,6 @@ impl<P: Float> Recurrence<P> for RnnState<P> {
     fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, h: Tensor<P>) -> Result<(Tensor<P>, Tensor<P>)> {
         let h = step(cell, from_inputs, &h, self.relu)?;
         Ok((h.clone(), h))
-    }
-
-    #[track_caller]
-    fn held(&self, present: &Tensor<Bool>, after: Tensor<P>, before: Tensor<P>) -> Result<Tensor<P>> {
-        present.where_(&after, &before)
     }
 }
 

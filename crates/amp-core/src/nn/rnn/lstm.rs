@@ -1,9 +1,9 @@
 //! Long short-term memory.
 
-use super::{Cell, Recurrence, Single, Stack};
+use super::{Cell, Recurrence, Single, Stack, padded};
 use crate::nn::{Module, Visitor};
 use crate::ops::lstm_cell;
-use crate::precision::{Bool, F32, Float};
+use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Result};
 
@@ -60,29 +60,6 @@ impl Lstm {
         self.run(x, None, Some(state))
     }
 
-    /// As [`forward`](Self::forward), over sequences that end after so many of the T steps each, one or more: outputs beyond are
-    /// 0, the last state is that of a sequence's own last step, and the reverse direction begins there. PyTorch does this with
-    /// `pack_padded_sequence` and `pad_packed_sequence` around the layer. What lies beyond is not read, but takes as long as steps
-    /// that count.
-    ///
-    /// # Errors
-    /// [`Error::Argument`](crate::Error::Argument) unless there is a length from 1 to T for each sequence.
-    #[track_caller]
-    pub fn forward_padded<P: Float>(&self, x: &Tensor<P>, lengths: &[usize]) -> Result<(Tensor<P>, LstmState<P>)> {
-        self.run(x, Some(lengths), None)
-    }
-
-    /// As [`forward_padded`](Self::forward_padded), going on from `state`.
-    #[track_caller]
-    pub fn forward_padded_from<P: Float>(
-        &self,
-        x: &Tensor<P>,
-        lengths: &[usize],
-        state: &LstmState<P>,
-    ) -> Result<(Tensor<P>, LstmState<P>)> {
-        self.run(x, Some(lengths), Some(state))
-    }
-
     #[track_caller]
     fn run<P: Float>(
         &self,
@@ -100,6 +77,8 @@ impl Lstm {
     }
 }
 
+padded!(Lstm, LstmState<P>);
+
 impl<P: Float> Recurrence<P> for LstmState<P> {
     type State = (Tensor<P>, Tensor<F32>);
 
@@ -112,11 +91,6 @@ impl<P: Float> Recurrence<P> for LstmState<P> {
     fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, state: Self::State) -> Result<(Tensor<P>, Self::State)> {
         let (h, c) = step(cell, from_inputs, state)?;
         Ok((h.clone(), (h, c)))
-    }
-
-    #[track_caller]
-    fn held(&self, present: &Tensor<Bool>, after: Self::State, before: Self::State) -> Result<Self::State> {
-        Ok((present.where_(&after.0, &before.0)?, present.where_(&after.1, &before.1)?))
     }
 }
 

@@ -70,7 +70,7 @@ impl Cell {
 /// line that called the layer.
 trait Recurrence<P: Float> {
     /// What a cell hands to itself from step to step.
-    type State: Clone;
+    type State: Held;
 
     /// The state of cell number `i` before the first step.
     #[track_caller]
@@ -79,11 +79,59 @@ trait Recurrence<P: Float> {
     /// Hidden state `[N, H]` and state after one step, from the inputs' part of the gates.
     #[track_caller]
     fn step(&self, cell: &Cell, from_inputs: &Tensor<P>, state: Self::State) -> Result<(Tensor<P>, Self::State)>;
-
-    /// The state after a step of the sequences that are `present` `[N, 1]`, and of the others the state before.
-    #[track_caller]
-    fn held(&self, present: &Tensor<Bool>, after: Self::State, before: Self::State) -> Result<Self::State>;
 }
+
+/// What a cell hands to itself, which stays as it was for sequences that have ended.
+trait Held: Clone {
+    /// This for the sequences that are `present` `[N, 1]`, and what was `before` for the others.
+    #[track_caller]
+    fn held(&self, present: &Tensor<Bool>, before: &Self) -> Result<Self>;
+}
+
+impl<P: Float> Held for Tensor<P> {
+    #[track_caller]
+    fn held(&self, present: &Tensor<Bool>, before: &Self) -> Result<Self> {
+        present.where_(self, before)
+    }
+}
+
+impl<A: Held, B: Held> Held for (A, B) {
+    #[track_caller]
+    fn held(&self, present: &Tensor<Bool>, before: &Self) -> Result<Self> {
+        Ok((self.0.held(present, &before.0)?, self.1.held(present, &before.1)?))
+    }
+}
+
+/// What all layers have for sequences of different lengths; `$state` is what they begin and end with.
+macro_rules! padded {
+    ($layer:ident, $state:ty) => {
+        impl $layer {
+            /// As [`forward`](Self::forward), over sequences that end after so many of the T steps each, one or more: outputs
+            /// beyond are 0, the last state is that of a sequence's own last step, and the reverse direction begins there. PyTorch
+            /// does this with `pack_padded_sequence` and `pad_packed_sequence` around the layer. What lies beyond is not read,
+            /// but takes as long as steps that count.
+            ///
+            /// # Errors
+            /// [`Error::Argument`](crate::Error::Argument) unless there is a length from 1 to T for each sequence.
+            #[track_caller]
+            pub fn forward_padded<P: Float>(&self, x: &Tensor<P>, lengths: &[usize]) -> Result<(Tensor<P>, $state)> {
+                self.run(x, Some(lengths), None)
+            }
+
+            /// As [`forward_padded`](Self::forward_padded), going on from `state`.
+            #[track_caller]
+            pub fn forward_padded_from<P: Float>(
+                &self,
+                x: &Tensor<P>,
+                lengths: &[usize],
+                state: &$state,
+            ) -> Result<(Tensor<P>, $state)> {
+                self.run(x, Some(lengths), Some(state))
+            }
+        }
+    };
+}
+use padded;
 
 /// All layers and directions of a recurrent network.
 #[derive(Debug)]
@@ -195,10 +243,11 @@ fn walked<P: Float, R: Recurrence<P>>(
     let mut outputs = Vec::with_capacity(steps);
     for t in 0..steps {
         let t = if cell.reverse { steps - 1 - t } else { t };
-        let (mut h, mut next) = kind.step(cell, &gates.select(1, t)?, state.clone())?;
-        if let Some(present) = present {
+        let before = present.map(|present| (present, state.clone()));
+        let (mut h, mut next) = kind.step(cell, &gates.select(1, t)?, state)?;
+        if let Some((present, before)) = before {
             let now = present.select(1, t)?;
-            (h, next) = (now.where_(&h, 0.0)?, kind.held(&now, next, state)?);
+            (h, next) = (now.where_(&h, 0.0)?, next.held(&now, &before)?);
         }
         (state, outputs) = (next, pushed(outputs, h));
     }
