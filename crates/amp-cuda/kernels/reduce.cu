@@ -180,31 +180,46 @@ struct VarianceArgs {
     double correction;
     double eps;
     int out;
+    int height;
 };
 
-// Merges the parts of each output in order (Chan, Golub, LeVeque); the variance divides by count - correction.
-template <class C> __device__ void variance(const VarianceArgs& a) {
-    FOR_EACH(output, a.outputs) {
-        C count = 0, mean = 0, squares = 0;
-        for (i64 s = 0; s < a.splits; ++s) {
-            i64 part = a.count - s * a.per_split < a.per_split ? a.count - s * a.per_split : a.per_split;
-            C other = ((const C*)a.mean)[s * a.outputs + output], both = count + (C)part;
-            if (part == 0) continue;
-            C delta = other - mean, share = (C)part / both;
-            mean += delta * share;
-            squares += ((const C*)a.squares)[s * a.outputs + output] + delta * (delta * (count * share));
-            count = both;
-        }
-        double degrees = (double)a.count - a.correction;
-        C var = squares / (C)(degrees > 0 ? degrees : 0);
-        if (a.mean_out) store_as(a.mean_out, a.out, output, a.count == 0 ? (C)NAN : mean);
-        store_as(a.var_out, a.out, output, var);
-        if (a.rstd_out) store_as(a.rstd_out, a.out, output, 1 / sqrt_of(var + (C)a.eps));
-    }
+// Elements of part `s`.
+template <class C> __device__ inline C size_of_part(const VarianceArgs& a, i64 s) {
+    return (C)least(a.count - s * a.per_split, a.per_split);
 }
 
-KERNEL(variance_f32, VarianceArgs) { variance<float>(a); }
-KERNEL(variance_f64, VarianceArgs) { variance<double>(a); }
+// Joins the parts of each output (Chan, Golub, LeVeque), exactly where all of them are the same; the variance divides by
+// count - correction.
+template <class C> __device__ void variance(const VarianceArgs& a, ColumnTeam<C> team) {
+    i64 output = least(team.number(), a.outputs - 1);
+    const C *means = (const C*)a.mean + output, *sums = (const C*)a.squares + output;
+    C first = means[0], mean = 0, squares = 0;
+    for (i64 s = team.rank(); s < a.splits; s += team.size()) {
+        C other = means[s * a.outputs];
+        if (other != first) mean += (other - first) * size_of_part<C>(a, s);
+    }
+    mean = first + team.reduce(Add{}, mean) / (C)a.count;
+    for (i64 s = team.rank(); s < a.splits; s += team.size()) {
+        C d = means[s * a.outputs] - mean;
+        squares += sums[s * a.outputs] + d * d * size_of_part<C>(a, s);
+    }
+    squares = team.reduce(Add{}, squares);
+    if (team.rank() != 0 || team.number() >= a.outputs) return;
+    double degrees = (double)a.count - a.correction;
+    C var = squares / (C)(degrees > 0 ? degrees : 0);
+    if (a.mean_out) store_as(a.mean_out, a.out, output, a.count == 0 ? (C)NAN : mean);
+    store_as(a.var_out, a.out, output, var);
+    if (a.rstd_out) store_as(a.rstd_out, a.out, output, 1 / sqrt_of(var + (C)a.eps));
+}
+
+KERNEL(variance_f32, VarianceArgs) {
+    __shared__ float shared[THREADS];
+    variance(a, ColumnTeam<float>{shared, a.height});
+}
+KERNEL(variance_f64, VarianceArgs) {
+    __shared__ double shared[THREADS];
+    variance(a, ColumnTeam<double>{shared, a.height});
+}
 
 // -------------------------------------------------------------------------------------------------------------------
 // Position of the largest or least element: the first of equals, NaN before all numbers, -1 where there is none

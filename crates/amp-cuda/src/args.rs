@@ -36,7 +36,7 @@ args! {
     }
     VarianceArgs {
         mean: u64, squares: u64, mean_out: u64, var_out: u64, rstd_out: u64, outputs: i64, count: i64, per_split: i64,
-        splits: i64, correction: f64, eps: f64, out: i32,
+        splits: i64, correction: f64, eps: f64, out: i32, height: i32,
     }
     ArgReduceArgs { kept: Operand, inner: Operand, y: u64, outputs: i64, count: i64, max: i32, }
     ScanArgs { x: Operand, y: u64, len: i64, inner: i64, op: i32, reverse: i32, out: i32, }
@@ -78,6 +78,15 @@ args! {
     NormReluArgs {
         x: Operand, weight: Operand, bias: Operand, residual: Operand, mean: u64, var: u64, y: u64, dead: u64, n: i64,
         channels: i64, repeat: i64, eps: f64, out: i32,
+    }
+    PixelMomentsArgs { x: Operand, mean: u64, squares: u64, pixels: i64, channels: i64, per_split: i64, }
+    PixelNormArgs {
+        x: Operand, residual: Operand, weight: Operand, bias: Operand, mean: u64, var: u64, y: u64, dead: u64, pixels: i64,
+        channels: i64, eps: f64, relu: i32, out: i32,
+    }
+    PixelNormGradArgs {
+        grad: Operand, x: Operand, weight: Operand, mean: u64, rstd: u64, sum_grad: u64, sum_normal: u64, parts: u64,
+        dx: u64, narrow: u64, dead: u64, pixels: i64, channels: i64, per_split: i64, out: i32, narrow_type: i32,
     }
     CumprodGradArgs { x: Operand, grad: Operand, scratch: u64, dx: u64, lines: i64, len: i64, inner: i64, out: i32, }
     CheckArgs { index: Operand, bad: u64, n: i64, size: i64, ignored: i64, check: i64, has_ignored: i32, }

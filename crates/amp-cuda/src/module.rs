@@ -45,6 +45,7 @@ families! {
     CrossEntropy "cross_entropy";
     Norm "norm";
     BatchNormRelu "batch_norm_relu";
+    PixelNorm "pixel_norm";
     Index "index";
     MatMul "matmul";
     Conv "conv";

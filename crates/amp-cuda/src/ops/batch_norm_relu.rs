@@ -1,13 +1,19 @@
 //! Batch normalisation with relu behind it in one pass.
 
 use super::PACK;
-use super::normalization::address;
-use crate::args::NormReluArgs;
+use super::normalization::{Rows, address};
+use crate::args::{NormReluArgs, PixelNormArgs};
 use crate::device::{Gpu, Memory};
 use crate::module::Family::BatchNormRelu as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
-use amp_core::backend::{DType, Normalized, Operand as CoreOperand, Rectified, Statistics};
+use amp_core::backend::{DType, NormKind, Normalized, Operand as CoreOperand, Rectified, Statistics};
+
+/// The same call where channels lie together.
+fn pixel_args(args: &NormReluArgs) -> PixelNormArgs {
+    let &NormReluArgs { x, weight, bias, residual, mean, var, y, dead, eps, out, .. } = args;
+    PixelNormArgs { x, residual, weight, bias, mean, var, y, dead, pixels: 0, channels: 0, eps, relu: 1, out }
+}
 
 impl Gpu {
     pub(super) fn normalize_batch_relu(
@@ -39,7 +45,10 @@ impl Gpu {
             eps,
             out: tag(out),
         };
-        self.launch(FAMILY, "batch_norm_relu", Some(compute), self.spread(n.div_ceil(PACK)), args)?;
+        match Rows::new(x, NormKind::Batch).pixels(compute, &[&args.x, &args.residual], args.out) {
+            Some(of) => self.pixel_norm(of, pixel_args(&args))?,
+            None => self.launch(FAMILY, "batch_norm_relu", Some(compute), self.spread(n.div_ceil(PACK)), args)?,
+        }
         let normalized = Normalized { y: y.into_buffer(), mean, var, rstd };
         Ok(Rectified { normalized, dead: dead.map(Memory::into_buffer) })
     }

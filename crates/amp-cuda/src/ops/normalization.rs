@@ -1,6 +1,7 @@
+use super::pixel_norm::Pixels;
 use super::reduction::Axes;
 use super::{PACK, WARP, line_team, team};
-use crate::args::{NormArgs, NormGradArgs};
+use crate::args::{NormArgs, NormGradArgs, PixelNormArgs, PixelNormGradArgs};
 use crate::device::{Gpu, Memory};
 use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
@@ -22,7 +23,7 @@ fn in_packs(x: &Operand) -> bool {
 
 /// `x` as `[samples, channels, repeat]`, and the rows that share statistics.
 #[derive(Clone, Copy)]
-struct Rows {
+pub(super) struct Rows {
     rows: usize,
     len: usize,
     channels: usize,
@@ -32,7 +33,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(x: CoreOperand<'_>, kind: NormKind) -> Self {
+    pub fn new(x: CoreOperand<'_>, kind: NormKind) -> Self {
         let (shape, count) = (&x.layout.shape, x.layout.count());
         match kind {
             NormKind::Layer { inner } | NormKind::Rms { inner } => {
@@ -53,11 +54,41 @@ impl Rows {
     fn count(&self) -> usize {
         self.rows * self.len
     }
+
+    /// A batch whose channels lie together, if all tensors of a call lie in whole packs of them.
+    pub fn pixels(self, compute: Compute, read: &[&Operand], out: i32) -> Option<Pixels> {
+        let together = self.groups == 0 && self.repeat == 1;
+        Pixels::new([self.len, self.channels], compute, read, out).filter(|_| together)
+    }
 }
 
 /// What threads of a loop over all of `x` have to read.
 fn pieces(rows: Rows, x: &Operand) -> usize {
     if in_packs(x) { rows.count().div_ceil(PACK) } else { rows.count() }
+}
+
+/// The same gradient where channels lie together.
+fn pixel_args(args: &NormGradArgs) -> PixelNormGradArgs {
+    let &NormGradArgs { grad, x, weight, mean, rstd, dx, dead, out, narrow, narrow_type, .. } = args;
+    let (sum_grad, sum_normal, parts, pixels, channels, per_split) = (0, 0, 0, 0, 0, 0);
+    PixelNormGradArgs {
+        grad,
+        x,
+        weight,
+        mean,
+        rstd,
+        sum_grad,
+        sum_normal,
+        parts,
+        dx,
+        narrow,
+        dead,
+        pixels,
+        channels,
+        per_split,
+        out,
+        narrow_type,
+    }
 }
 
 /// Where statistics are.
@@ -115,9 +146,15 @@ impl Gpu {
             let none = self.memory("normalize", 0, dtype)?;
             return Ok([self.copy(mean, dtype)?, self.copy(var, dtype)?, none.into_buffer()]);
         }
-        let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&axis| axis != 1).collect();
-        let axes = Axes::new(self, "normalize", x, &others)?;
-        let (mean, var, rstd) = self.moments(axes, 0.0, Some(eps), compute, dtype)?;
+        let (rows, operand) = (Rows::new(x, NormKind::Batch), Operand::new(self, "normalize", x)?);
+        let moments = match rows.pixels(compute, &[&operand], operand.stored) {
+            Some(of) => self.pixel_moments(of, operand)?,
+            None => {
+                let others: Vec<usize> = (0..x.layout.shape.len()).filter(|&axis| axis != 1).collect();
+                self.moments(Axes::new(self, "normalize", x, &others)?, compute)?
+            }
+        };
+        let (mean, var, rstd) = self.variances(&moments, 0.0, Some(eps), compute, dtype)?;
         let rstd = rstd.map_or_else(|| self.memory("normalize", 0, dtype), Ok)?;
         Ok([mean, var, rstd].map(Memory::into_buffer))
     }
@@ -125,6 +162,13 @@ impl Gpu {
     /// Normalises each channel by its mean and variance.
     fn norm_apply(&self, args: NormArgs, rows: Rows, [mean, var]: [&Buffer; 2], compute: Compute) -> Result<()> {
         let args = NormArgs { mean: address(mean), var: address(var), ..args };
+        if let Some(of) = rows.pixels(compute, &[&args.x], args.out) {
+            let NormArgs { x, weight, bias, mean, var, y, eps, out, .. } = args;
+            let (residual, dead, relu) = (Operand::NONE, 0, 0);
+            let args =
+                PixelNormArgs { x, residual, weight, bias, mean, var, y, dead, pixels: 0, channels: 0, eps, relu, out };
+            return self.pixel_norm(of, args);
+        }
         self.launch(FAMILY, "norm_apply", Some(compute), self.spread(pieces(rows, &args.x)), args)
     }
 
@@ -147,6 +191,19 @@ impl Gpu {
         self.launch(FAMILY, stem, Some(compute), ([grid[0], splits as u64, 1], threads), args)?;
         let [normal, grad] = [0, 1].map(|i| self.sum_part(&parts, i, splits, rows.channels, compute));
         Ok((normal?, grad?))
+    }
+
+    /// As [`norm_sums`](Self::norm_sums), and the gradient of the input.
+    fn row_grads(&self, args: NormGradArgs, rows: Rows, compute: Compute) -> Result<(Memory, Memory)> {
+        let (sum_normal, sum_grad) = self.norm_sums(args, rows, compute)?;
+        if rows.groups == 0 {
+            let args = NormGradArgs { sum_grad: sum_grad.address(), sum_normal: sum_normal.address(), ..args };
+            self.launch(FAMILY, "norm_apply_grad", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
+        } else {
+            let grid = line_team(if rows.len == 0 { 0 } else { rows.rows }, rows.len, 1);
+            self.launch(FAMILY, "norm_rows_grad", Some(compute), grid, args)?;
+        }
+        Ok((sum_normal, sum_grad))
     }
 
     /// Gradients with respect to the input and the parameters.
@@ -189,14 +246,10 @@ impl Gpu {
             onto: Operand::optional(self, "normalize", onto)?,
             dead,
         };
-        let (sum_normal, sum_grad) = self.norm_sums(args, rows, compute)?;
-        if kind == NormKind::Batch {
-            let args = NormGradArgs { sum_grad: sum_grad.address(), sum_normal: sum_normal.address(), ..args };
-            self.launch(FAMILY, "norm_apply_grad", Some(compute), self.spread(pieces(rows, &args.x)), args)?;
-        } else {
-            let grid = line_team(if rows.len == 0 { 0 } else { rows.rows }, rows.len, 1);
-            self.launch(FAMILY, "norm_rows_grad", Some(compute), grid, args)?;
-        }
+        let (sum_normal, sum_grad) = match rows.pixels(compute, &[&args.grad, &args.x], args.out) {
+            Some(of) => self.pixel_norm_grad(of, pixel_args(&args))?,
+            None => self.row_grads(args, rows, compute)?,
+        };
         let [x, weight, bias] = [dx, sum_normal, sum_grad].map(Memory::into_buffer);
         Ok(NormGrads { x, narrowed: narrowed.map(Memory::into_buffer), weight, bias })
     }

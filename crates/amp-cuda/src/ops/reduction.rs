@@ -60,6 +60,16 @@ pub(super) struct Parts {
     pub splits: usize,
 }
 
+/// Means and sums of squared deviations `[splits, outputs]` of parts of `per_split` of the `count` elements of each output.
+pub(super) struct Moments {
+    pub mean: Memory,
+    pub squares: Memory,
+    pub outputs: usize,
+    pub count: usize,
+    pub per_split: usize,
+    pub splits: usize,
+}
+
 impl Axes {
     pub fn new(gpu: &Gpu, op: &'static str, x: CoreOperand<'_>, axes: &[usize]) -> Result<Self> {
         let operand = Operand::new(gpu, op, x)?;
@@ -155,51 +165,63 @@ impl Gpu {
         self.fold(Reduce::Sum, axes, 1.0, compute, compute.dtype())
     }
 
+    /// Mean and squared deviations of the elements of every output, in parts.
+    pub(super) fn moments(&self, axes: Axes, compute: Compute) -> Result<Moments> {
+        let Parts { per_split, splits } = axes.parts();
+        let partial = || self.memory("variance", splits * axes.outputs, compute.dtype());
+        let made = Moments {
+            mean: partial()?,
+            squares: partial()?,
+            outputs: axes.outputs,
+            count: axes.count,
+            per_split,
+            splits,
+        };
+        let args = MomentsArgs {
+            x: axes.x,
+            kept: axes.kept,
+            inner: axes.inner,
+            mean: made.mean.address(),
+            squares: made.squares.address(),
+            outputs: axes.outputs as i64,
+            count: axes.count as i64,
+            per_split: per_split as i64,
+            height: axes.height as i32,
+        };
+        let (stem, grid) = axes.grid(Parts { per_split, splits }, ["moments_rows", "moments_columns"]);
+        self.launch(FAMILY, stem, Some(compute), grid, args)?;
+        Ok(made)
+    }
+
     /// Mean, variance and, for a given epsilon, `1 / sqrt(variance + eps)` of every output.
-    pub(super) fn moments(
+    pub(super) fn variances(
         &self,
-        axes: Axes,
+        of: &Moments,
         correction: f64,
         eps: Option<f64>,
         compute: Compute,
         out: DType,
     ) -> Result<(Memory, Memory, Option<Memory>)> {
-        let parts = axes.parts();
-        let partial = || self.memory("variance", parts.splits * axes.outputs, compute.dtype());
-        let (mean, squares) = (partial()?, partial()?);
-        let (outputs, count, per_split) = (axes.outputs as i64, axes.count as i64, parts.per_split as i64);
-        let args = MomentsArgs {
-            x: axes.x,
-            kept: axes.kept,
-            inner: axes.inner,
-            mean: mean.address(),
-            squares: squares.address(),
-            outputs,
-            count,
-            per_split,
-            height: axes.height as i32,
-        };
-        let (stem, grid) = axes.grid(parts, ["moments_rows", "moments_columns"]);
-        self.launch(FAMILY, stem, Some(compute), grid, args)?;
-        let result = || self.memory("variance", axes.outputs, out);
-        let (mean_out, var_out) = (result()?, result()?);
-        let rstd_out = eps.map(|_| result()).transpose()?;
+        let result = || self.memory("variance", of.outputs, out);
+        let (mean, var, rstd) = (result()?, result()?, eps.map(|_| result()).transpose()?);
+        let height = if of.splits < HEIGHT { 1 } else { HEIGHT };
         let args = VarianceArgs {
-            mean: mean.address(),
-            squares: squares.address(),
-            mean_out: mean_out.address(),
-            var_out: var_out.address(),
-            rstd_out: rstd_out.as_ref().map_or(0, Memory::address),
-            outputs,
-            count,
-            per_split,
-            splits: parts.splits as i64,
+            mean: of.mean.address(),
+            squares: of.squares.address(),
+            mean_out: mean.address(),
+            var_out: var.address(),
+            rstd_out: rstd.as_ref().map_or(0, Memory::address),
+            outputs: of.outputs as i64,
+            count: of.count as i64,
+            per_split: of.per_split as i64,
+            splits: of.splits as i64,
             correction,
             eps: eps.unwrap_or(0.0),
             out: tag(out),
+            height: height as i32,
         };
-        self.launch(FAMILY, "variance", Some(compute), self.spread(axes.outputs), args)?;
-        Ok((mean_out, var_out, rstd_out))
+        self.launch(FAMILY, "variance", Some(compute), super::team(of.outputs * height, true), args)?;
+        Ok((mean, var, rstd))
     }
 }
 
@@ -212,7 +234,8 @@ impl Reduction for Gpu {
 
     fn variance(&self, x: CoreOperand<'_>, axes: &[usize], correction: f64, out: DType) -> Result<(Buffer, Buffer)> {
         let axes = Axes::new(self, "variance", x, axes)?;
-        let (mean, var, _) = self.moments(axes, correction, None, Compute::real(&[x.logical]), out)?;
+        let compute = Compute::real(&[x.logical]);
+        let (mean, var, _) = self.variances(&self.moments(axes, compute)?, correction, None, compute, out)?;
         Ok((mean.into_buffer(), var.into_buffer()))
     }
 

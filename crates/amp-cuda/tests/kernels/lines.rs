@@ -370,6 +370,9 @@ fn normalisations_in_packs_and_parts_of_packs() {
         (NormKind::Batch, &[2, 3, 8], 3),
         (NormKind::Batch, &[5, 2, 196], 2),
         (NormKind::Batch, &[3, 1, 9001], 1),
+        (NormKind::Batch, &[3, 8], 8),
+        (NormKind::Batch, &[1111, 24], 24),
+        (NormKind::Batch, &[13, 2080], 2080),
     ];
     for (i, (kind, shape, parameters)) in kinds.into_iter().enumerate() {
         let types = [0, 1, 2].map(|j| FLOATS[(i + j) % 3]);
@@ -382,7 +385,7 @@ fn normalisations_in_packs_and_parts_of_packs() {
 /// missing, a residual that is broadcast, and the gradient through the bits.
 #[test]
 fn batch_normalisations_with_relu_and_their_gradients() {
-    let shapes = [&[3, 4, 16][..], &[2, 5, 7, 3], &[9, 3], &[2, 6, 1, 2], &[1, 2, 35]];
+    let shapes = [&[3, 4, 16][..], &[2, 5, 7, 3], &[9, 3], &[2, 6, 1, 2], &[1, 2, 35], &[37, 16]];
     for (i, (shape, dtype)) in shapes.into_iter().flat_map(|s| FLOATS.map(|dtype| (s, dtype))).enumerate() {
         let noise = |seed| Input::noise(shape, dtype, 2.0, seed);
         let parameter = |seed| Input::noise(&shape[1..2], DType::F32, 1.0, seed);
@@ -391,7 +394,8 @@ fn batch_normalisations_with_relu_and_their_gradients() {
             0 => Input::strided(shape, &strides, 0, dtype, 5),
             _ => noise(5).stored(if dtype == DType::F64 { dtype } else { DType::F32 }),
         };
-        let var = Input { values: vec![0.5, 1.5, 2.0, 0.25, 1.0, 3.0][..shape[1]].to_vec(), ..parameter(6) };
+        let variances = [0.5, 1.5, 2.0, 0.25, 1.0, 3.0].iter().cycle().take(shape[1]);
+        let var = Input { values: variances.copied().collect(), ..parameter(6) };
         let inputs = [noise(1), noise(2), parameter(3), parameter(4), residual, var];
         let full = wide(dtype);
         for (affine, added, out) in
@@ -453,6 +457,7 @@ fn what_is_all_alike_has_no_variance() {
             (NormKind::Layer { inner: 333 }, &[5, 333]),
             (NormKind::Group { groups: 2 }, &[3, 4, 5, 3]),
             (NormKind::Batch, &[150, 3, 5]),
+            (NormKind::Batch, &[1157, 16]),
         ];
         for (kind, shape) in kinds {
             has_no_variance(&format!("{kind:?}"), shape, value, &|b, x, out| {
