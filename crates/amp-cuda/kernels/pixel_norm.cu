@@ -79,7 +79,7 @@ struct PackMoments {
             }
             float delta = v[0][j] + sum * one - mean[j];
             mean[j] += delta * share;
-            squares[j] += square - sum * sum * one + delta * delta * weight;
+            squares[j] += square - sum * sum * one + delta * (delta * weight);
         }
         count = both;
     }
@@ -114,7 +114,7 @@ KERNEL(pixel_moments_f32, PixelMomentsArgs) {
         float joined = means[0] + shift / (float)(end - start);
         for (int r = 0; r < p.rows; ++r) {
             float d = means[r * p.lanes] - joined;
-            sum += sums[r * p.lanes] + d * d * (float)p.taken(r, end - start);
+            sum += sums[r * p.lanes] + d * (d * (float)p.taken(r, end - start));
         }
         a.mean[blockIdx.y * a.channels + p.channel_of(i)] = joined;
         a.squares[blockIdx.y * a.channels + p.channel_of(i)] = sum;

@@ -40,7 +40,7 @@ const MUTANTS: [Mutant; 22] = [
     mutant("matmul", "if (a.bias.data) v +=", "if (a.bias.data && m > 0) v +=", "products_of"),
     mutant("norm", "C var = squares / (C)a.len, rstd", "C var = squares / (C)(a.len + 1), rstd", "normalisations_and"),
     mutant("optimizer", "if (a.skip && *a.skip) return;\n    i64 step", "i64 step", "every_rule"),
-    mutant("pixel_norm", "delta * delta * weight;", "delta * delta;", "normalisations_in_packs"),
+    mutant("pixel_norm", "delta * (delta * weight);", "delta * delta;", "normalisations_in_packs"),
     mutant("pool", "if (v > best || is_nan(v)) {", "if (v >= best || is_nan(v)) {", "pooling_and"),
     mutant("random", "k1 += 0xBB67AE85u;", "", "random_streams"),
     mutant(
