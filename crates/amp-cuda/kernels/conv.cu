@@ -1,23 +1,7 @@
 // Convolution of [N, C, H, W] with [O, C / groups, kh, kw] and its gradients, as matrix products whose operands are
 // read straight from the image (implicit GEMM).
 #include "gemm.cuh"
-
-struct ConvArgs {
-    Operand x;       // image [N, C, H, W], or null data when it is what is computed
-    Operand w;       // kernel [O, C / groups, kh, kw]
-    Operand grad;    // result [N, O, oh, ow], for the gradients
-    Operand bias;    // [O] (forward) or [C] (transposed); null data for none
-    void* y;
-    i64 batch, channels, height, width;
-    i64 filters, kh, kw, oh, ow;
-    i64 stride[2], padding[2], dilation[2];
-    i64 groups;
-    i64 per_split;   // weight gradient: terms of one part
-    i64 first;       // unfold and fold: the samples that they are about
-    i64 samples;
-    int out;
-    int accumulate;
-};
+#include "conv.cuh"
 
 // Forward: filters of a group against (sample, output pixel), a product for each group.
 template <class C> __device__ void conv(const ConvArgs& a, Tiles<C>& tiles) {
@@ -44,14 +28,6 @@ template <class C> __device__ void conv(const ConvArgs& a, Tiles<C>& tiles) {
 
 KERNEL(conv_f32, ConvArgs) { __shared__ Tiles<float> tiles; conv<float>(a, tiles); }
 KERNEL(conv_f64, ConvArgs) { __shared__ Tiles<double> tiles; conv<double>(a, tiles); }
-
-// Position of a result along one axis that input position `at` meets at kernel position `tap`, or -1.
-__device__ inline i64 meets(i64 at, i64 tap, i64 stride, i64 padding, i64 dilation, i64 size) {
-    i64 p = at + padding - tap * dilation;
-    if (p < 0) return -1;
-    i64 q = divide_by_stride(p, stride);
-    return q * stride == p && q < size ? q : -1;
-}
 
 // Gradient of the image, and transposed convolution: channels of a group against (sample, pixel).
 template <class C> __device__ void conv_grad_input(const ConvArgs& a, Tiles<C>& tiles) {

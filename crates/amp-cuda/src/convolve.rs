@@ -6,7 +6,7 @@ use crate::launch::dnn::unsupported;
 use crate::launch::{ConvPlan, Dnn};
 use crate::operand::{Operand, tag};
 use amp_core::Result;
-use amp_core::backend::DType;
+use amp_core::backend::{DType, MemoryOrder};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ pub(crate) enum Pass {
     Filter,
 }
 
-/// A convolution as cuDNN counts it: tensors in row-major order, `[N, C, H, W]`.
+/// A convolution as cuDNN counts it: tensors `[N, C, H, W]`, all of them in row-major order or with the channels last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Convolved {
     pub pass: Pass,
@@ -32,6 +32,7 @@ pub(crate) struct Convolved {
     pub padding: [i32; 2],
     pub dilation: [i32; 2],
     pub groups: i32,
+    pub channels_last: bool,
     /// Element types of what is read and of what is written.
     pub types: [DType; 2],
 }
@@ -49,8 +50,8 @@ pub(crate) struct Tensors {
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
 impl Convolved {
-    /// The convolution that `args` asks for, if cuDNN can do it on the operands as they lie in memory.
-    pub fn new(pass: Pass, args: &ConvArgs) -> Option<(Self, Tensors)> {
+    /// The convolution that `args` asks for, if cuDNN can do it on the operands as they lie in memory, in that order.
+    pub fn new(pass: Pass, order: MemoryOrder, args: &ConvArgs) -> Option<(Self, Tensors)> {
         let read = match pass {
             Pass::Forward { .. } => [&args.x, &args.w],
             Pass::Data => [&args.grad, &args.w],
@@ -71,6 +72,7 @@ impl Convolved {
             padding: pair(args.padding)?,
             dilation: pair(args.dilation)?,
             groups: i32::try_from(args.groups).ok()?,
+            channels_last: order == MemoryOrder::ChannelsLast,
             types: [factor, written],
         };
         let (image, kernel, result) = match pass {
@@ -99,7 +101,7 @@ fn pair(of: [i64; 2]) -> Option<[i32; 2]> {
 /// Bytes that divide the addresses of cuDNN's tensors: plans are made without addresses, for kernels that read so many at once.
 pub(crate) const ALIGNMENT: u64 = 16;
 
-/// Whether the elements lie in row-major order, side by side and in this type.
+/// Whether the elements lie side by side and in this type, in the order in which the operand sees them.
 pub(crate) fn lies(x: &Operand, stored: i32) -> bool {
     x.stored == stored && x.rounds < 0 && x.rank == 1 && (x.shape[0] == 1 || x.strides[0] == 1)
 }

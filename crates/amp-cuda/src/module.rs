@@ -49,6 +49,7 @@ families! {
     Index "index";
     MatMul "matmul";
     Conv "conv";
+    PixelConv "pixel_conv";
     Pool "pool";
     Recurrent "recurrent";
     Factor "factor";
@@ -75,7 +76,8 @@ impl Family {
 
     /// The whole program, headers included.
     pub fn source(self) -> String {
-        const HEADERS: [(&str, &str); 7] = [
+        const HEADERS: [(&str, &str); 8] = [
+            ("#include \"conv.cuh\"", include_str!("../kernels/conv.cuh")),
             ("#include \"flash.cuh\"", include_str!("../kernels/flash.cuh")),
             ("#include \"gemm.cuh\"", include_str!("../kernels/gemm.cuh")),
             ("#include \"mma.cuh\"", include_str!("../kernels/mma.cuh")),

@@ -5,8 +5,8 @@ mod case;
 #[path = "standin/mod.rs"]
 mod standin;
 
-use amp_core::Result;
-use amp_core::backend::{Backend, Buffer, Conv2d, DType, Operand};
+use amp_core::backend::{Backend, Binary, Buffer, Conv2d, DType, Layout, MemoryOrder, Operand};
+use amp_core::{Dims, Result};
 use case::{Call, Input, check};
 
 /// Checks a call and how much of each schedule's run went to cuDNN, or to cuBLASLt, where calls are counted.
@@ -35,8 +35,27 @@ fn inputs(spec: &Conv2d, dtype: DType) -> [Input; 3] {
     [Input::noise(&[2, 4, 7, 6], dtype, 1.0, 1), w, Input::noise(&[2, 6, oh, ow], dtype, 1.0, 3)]
 }
 
+/// Images of that shape that lie in `order`, in row-major order.
+fn row_major(b: &dyn Backend, images: &Buffer, order: MemoryOrder, shape: [usize; 4]) -> Result<Buffer> {
+    let layout = order.layout(Dims::new(&shape).expect("four dimensions"));
+    b.copy(Operand { buffer: images, layout: &layout, logical: images.dtype() }, images.dtype())
+}
+
+fn sizes(x: &Operand<'_>) -> [usize; 4] {
+    std::array::from_fn(|i| x.layout.shape[i])
+}
+
 fn forward(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d, out: DType) -> Result<Vec<Buffer>> {
-    Ok(vec![b.conv2d(x[0], x[1], x.get(3).copied(), spec, out)?])
+    let y = b.conv2d(x[0], x[1], x.get(3).copied(), spec, out)?;
+    let ([n, _, height, width], [filters, _, kh, kw]) = (sizes(&x[0]), sizes(&x[1]));
+    let [oh, ow] = spec.output_size([height, width], [kh, kw]).expect("the kernel fits");
+    Ok(vec![row_major(b, &y, b.conv2d_order(x[0], x[1], spec)?, [n, filters, oh, ow])?])
+}
+
+/// The gradient of the image, or with a bias of its channels the transposed convolution.
+fn image_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d, out: DType) -> Result<Vec<Buffer>> {
+    let image = b.conv_transpose2d(x[2], x[1], x.get(3).copied(), sizes(&x[0]), spec, out)?;
+    Ok(vec![row_major(b, &image, b.conv_transpose2d_order(x[2], x[1], spec)?, sizes(&x[0]))?])
 }
 
 fn weight_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d) -> Result<Vec<Buffer>> {
@@ -52,6 +71,7 @@ fn convolutions_go_to_cudnn_where_it_can_do_them() {
     every_pass_of_every_type();
     products_of_unfolded_images();
     products_of_images_as_they_lie();
+    channels_that_lie_together();
     biases();
     other_layouts();
     sizes_of_nothing();
@@ -160,6 +180,89 @@ fn products_of_images_as_they_lie() {
         }
     }
     amp_cuda::unfold_at_most(usize::MAX);
+}
+
+/// Whole packs of channels: cuDNN's passes, what is left to products, images in any order, in parts, and nothing at all.
+fn channels_that_lie_together() {
+    let one = Conv2d::default();
+    let cases = [
+        ([8, 16], [3, 3], Conv2d { padding: [1, 1], ..one }),
+        ([16, 8], [3, 2], Conv2d { padding: [1, 2], dilation: [1, 2], ..one }),
+        ([8, 8], [3, 3], Conv2d { stride: [2, 2], padding: [1, 1], ..one }),
+        ([24, 8], [2, 3], Conv2d { stride: [2, 1], padding: [0, 1], ..one }),
+        ([16, 24], [1, 1], one),
+        ([8, 16], [1, 1], Conv2d { stride: [2, 2], ..one }),
+        ([8, 16], [1, 1], Conv2d { padding: [1, 0], ..one }),
+        ([3, 8], [3, 3], Conv2d { stride: [2, 2], padding: [1, 1], ..one }),
+        ([5, 16], [1, 1], one),
+    ];
+    for (i, ([channels, filters], [kh, kw], spec)) in cases.into_iter().enumerate() {
+        for (bytes, parts) in [(usize::MAX, 1), (1, 3)] {
+            amp_cuda::unfold_at_most(bytes);
+            let dtype = [DType::F16, DType::BF16][i % 2];
+            let [oh, ow] = spec.output_size([7, 6], [kh, kw]).expect("the kernel fits");
+            let image = [3, channels, 7, 6];
+            let all = [
+                if i % 3 == 0 { last(image, dtype, 1) } else { Input::noise(&image, dtype, 1.0, 1) },
+                Input::noise(&[filters, channels, kh, kw], dtype, 1.0, 2),
+                if i % 2 == 0 {
+                    last([3, filters, oh, ow], dtype, 3)
+                } else {
+                    Input::noise(&[3, filters, oh, ow], dtype, 1.0, 3)
+                },
+            ];
+            let name = format!("{channels} to {filters} channels, {kh} x {kw}, {spec:?} in {parts} parts");
+            goes(&format!("{name}: result"), &all, dtype, 1, &|b, x, out| forward(b, x, &spec, out));
+            goes_to("cublasLtMatmul", &format!("{name}: result in F32"), &all, DType::F32, parts, &|b, x, out| {
+                forward(b, x, &spec, out)
+            });
+            goes_to("cublasLtMatmul", &format!("{name}: kernel"), &all, DType::F32, 2 * parts, &|b, x, _| {
+                weight_gradient(b, x, &spec)
+            });
+            if channels % 8 == 0 {
+                goes(&format!("{name}: image"), &all, dtype, 1, &|b, x, out| image_gradient(b, x, &spec, out));
+            }
+            goes_to("cublasLtMatmul", &format!("{name}: image in F32"), &all, DType::F32, parts, &|b, x, out| {
+                image_gradient(b, x, &spec, out)
+            });
+            added_to_what_is_there(&name, &all, &spec);
+            let with = |bias: Input| [all.clone().to_vec(), vec![bias]].concat();
+            let bias = |n: usize| Input::noise(&[n], DType::F32, 1.0, 4);
+            goes_to(
+                "cublasLtMatmul",
+                &format!("{name}: transposed"),
+                &with(bias(channels)),
+                dtype,
+                parts,
+                &|b, x, out| image_gradient(b, x, &spec, out),
+            );
+            goes_to("cublasLtMatmul", &format!("{name}: biased"), &with(bias(filters)), dtype, parts, &|b, x, out| {
+                forward(b, x, &spec, out)
+            });
+            let bias = Input::noise(&[filters], dtype, 1.0, 4).stored(DType::F32);
+            goes(&format!("{name}: biased alike"), &with(bias), dtype, 1, &|b, x, out| forward(b, x, &spec, out));
+        }
+    }
+    amp_cuda::unfold_at_most(usize::MAX);
+}
+
+/// Noise with the channels last.
+fn last([n, c, h, w]: [usize; 4], dtype: DType, seed: u64) -> Input {
+    Input::strided(&[n, c, h, w], &[c * h * w, 1, w * c, c], 0, dtype, seed)
+}
+
+/// The gradient of the image in F32, twice.
+fn added_to_what_is_there(name: &str, inputs: &[Input; 3], spec: &Conv2d) {
+    check(&format!("{name}: image, added"), inputs, DType::F32, 200.0, &|b, x, out| {
+        let order = b.conv_transpose2d_order(x[2], x[1], spec)?;
+        let mut sum = b.conv_transpose2d(x[2], x[1], None, sizes(&x[0]), spec, out)?;
+        if !b.conv_transpose2d_accumulate(x[2], x[1], sizes(&x[0]), spec, &mut sum)? {
+            let layout = Layout::contiguous(Dims::new(&[sum.len()]).expect("one dimension"));
+            let one = Operand { buffer: &sum, layout: &layout, logical: sum.dtype() };
+            sum = b.binary(Binary::Add, one, one, out)?;
+        }
+        Ok(vec![row_major(b, &sum, order, sizes(&x[0]))?])
+    });
 }
 
 fn biases() {

@@ -207,7 +207,10 @@ impl ConvPlan {
     }
 
     fn describe(&self, of: &Convolved) -> Result<(), CudnnError> {
-        let rows = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
+        let order = match of.channels_last {
+            true => sys::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC,
+            false => sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW,
+        };
         let [factor, written] = of.types.map(element);
         let (image, kernel, result) = match of.pass {
             Pass::Forward { .. } => (factor, factor, written),
@@ -226,10 +229,10 @@ impl ConvPlan {
         };
         // SAFETY: all descriptions were made by `new`.
         unsafe {
-            dnn::set_tensor4d_descriptor(self.image, rows, image, of.image)?;
-            dnn::set_tensor4d_descriptor(self.result, rows, result, of.result)?;
-            dnn::set_tensor4d_descriptor(self.bias, rows, written, [1, of.kernel[0], 1, 1])?;
-            dnn::set_filter4d_descriptor(self.kernel, kernel, rows, of.kernel)?;
+            dnn::set_tensor4d_descriptor(self.image, order, image, of.image)?;
+            dnn::set_tensor4d_descriptor(self.result, order, result, of.result)?;
+            dnn::set_tensor4d_descriptor(self.bias, order, written, [1, of.kernel[0], 1, 1])?;
+            dnn::set_filter4d_descriptor(self.kernel, kernel, order, of.kernel)?;
             let c = self.convolution;
             dnn::set_convolution2d_descriptor(c, pad_h, pad_w, down, right, dilation_h, dilation_w, mode, compute)?;
             dnn::set_convolution_group_count(c, of.groups)?;

@@ -6,7 +6,7 @@ use crate::error::foreign;
 use crate::module::Family::Conv as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
-use amp_core::backend::{Buffer, Conv2d, Convolution, DType, Layout, Memory as _, Operand as CoreOperand};
+use amp_core::backend::{Buffer, Conv2d, Convolution, DType, Layout, Memory as _, MemoryOrder, Operand as CoreOperand};
 
 /// Rows and columns of the tile that one block computes; `TILE` of `gemm.cuh`.
 const TILE: usize = 64;
@@ -68,8 +68,8 @@ impl Gpu {
     }
 
     /// Runs a convolution on cuDNN, if it can do it.
-    fn convolve(&self, op: &'static str, pass: Pass, args: &ConvArgs) -> Result<bool> {
-        match (self.convolutions(), Convolved::new(pass, args)) {
+    pub(super) fn convolve(&self, op: &'static str, pass: Pass, order: MemoryOrder, args: &ConvArgs) -> Result<bool> {
+        match (self.convolutions(), Convolved::new(pass, order, args)) {
             (Some(library), Some((of, at))) => library.convolve(self, op, of, at, args.accumulate != 0),
             _ => Ok(false),
         }
@@ -86,6 +86,11 @@ impl Gpu {
         compute: Compute,
     ) -> Result<()> {
         let [batch, _, oh, ow] = sizes(&grad);
+        let order = self.conv_order([&grad, &x], &weight[..2], spec);
+        if order == MemoryOrder::ChannelsLast && into.dtype() == DType::F32 {
+            let args = shaped(sizes(&x), weight, [oh, ow], spec);
+            return self.pixel_grad_weight([grad, x], args, into);
+        }
         let copies = [self.laid(&grad)?, self.laid(&x)?];
         let (grad, x) = (replaced(grad, &copies[0]), replaced(x, &copies[1]));
         let args = ConvArgs {
@@ -96,7 +101,9 @@ impl Gpu {
             accumulate: 1,
             ..shaped(sizes(&x), weight, [oh, ow], spec)
         };
-        if self.convolve("conv2d", Pass::Filter, &args)? || self.unfolded_grad_weight(&args, into)? {
+        if self.convolve("conv2d", Pass::Filter, MemoryOrder::RowMajor, &args)?
+            || self.unfolded_grad_weight(&args, into)?
+        {
             return Ok(());
         }
         let (terms, count) = (batch * oh * ow, weight.iter().product::<usize>());
@@ -123,6 +130,14 @@ impl Gpu {
 }
 
 impl Convolution for Gpu {
+    fn conv2d_order(&self, x: CoreOperand<'_>, w: CoreOperand<'_>, spec: &Conv2d) -> Result<MemoryOrder> {
+        Ok(self.conv_order([&x, &w], &w.layout.shape[..1], spec))
+    }
+
+    fn conv_transpose2d_order(&self, x: CoreOperand<'_>, w: CoreOperand<'_>, spec: &Conv2d) -> Result<MemoryOrder> {
+        Ok(self.conv_order([&x, &w], &w.layout.shape[..2], spec))
+    }
+
     fn conv2d(
         &self,
         x: CoreOperand<'_>,
@@ -135,6 +150,12 @@ impl Convolution for Gpu {
         let result = spec.output_size([image[2], image[3]], [kernel[2], kernel[3]]).unwrap_or_default();
         let pixels = image[0] * result[0] * result[1];
         let y = self.memory("conv2d", kernel[0] * pixels, out)?;
+        if self.conv2d_order(x, w, spec)? == MemoryOrder::ChannelsLast {
+            let args = ConvArgs { y: y.address(), out: tag(out), ..shaped(image, kernel, result, spec) };
+            let vector = bias.filter(|bias| bias.logical == out).map(|bias| self.laid(&bias)).transpose()?.flatten();
+            self.pixel_conv([x, w], bias.map(|bias| replaced(bias, &vector)), args)?;
+            return Ok(y.into_buffer());
+        }
         let library = out == x.logical && out == w.logical;
         let copies = if library { [self.laid(&x)?, self.laid(&w)?] } else { [None, None] };
         let (x, w) = (replaced(x, &copies[0]), replaced(w, &copies[1]));
@@ -151,7 +172,7 @@ impl Convolution for Gpu {
             out: tag(out),
             ..shaped(image, kernel, result, spec)
         };
-        if self.convolve("conv2d", Pass::Forward { bias: bias.is_some() }, &args)? {
+        if self.convolve("conv2d", Pass::Forward { bias: bias.is_some() }, MemoryOrder::RowMajor, &args)? {
             return Ok(y.into_buffer());
         }
         let grid = tiles(kernel[0] / spec.groups, pixels, spec.groups, 1);
@@ -171,8 +192,14 @@ impl Convolution for Gpu {
         let (from, kernel) = (sizes(&x), sizes(&w));
         let y = self.memory("conv_transpose2d", output.iter().product(), out)?;
         let size = spec.output_size([output[2], output[3]], [kernel[2], kernel[3]]);
+        let is_gradient = size == Some([from[2], from[3]]);
+        if self.conv_transpose2d_order(x, w, spec)? == MemoryOrder::ChannelsLast {
+            let args = ConvArgs { y: y.address(), out: tag(out), ..shaped(output, kernel, [from[2], from[3]], spec) };
+            self.pixel_conv_transpose([x, w], bias, args, is_gradient)?;
+            return Ok(y.into_buffer());
+        }
         // The library has no bias there: it is added in the result, which in 16 bits would round twice.
-        let library = out == x.logical && (bias.is_none() || !out.is_half()) && size == Some([from[2], from[3]]);
+        let library = out == x.logical && (bias.is_none() || !out.is_half()) && is_gradient;
         let alike = x.logical == w.logical && (library || x.logical.is_half());
         let copies = if alike { [self.laid(&x)?, self.laid(&w)?] } else { [None, None] };
         let (x, w) = (replaced(x, &copies[0]), replaced(w, &copies[1]));
@@ -185,7 +212,7 @@ impl Convolution for Gpu {
             ..shaped(output, kernel, [from[2], from[3]], spec)
         };
         let plain = ConvArgs { bias: Operand::NONE, ..args };
-        if library && self.convolve("conv_transpose2d", Pass::Data, &plain)? {
+        if library && self.convolve("conv_transpose2d", Pass::Data, MemoryOrder::RowMajor, &plain)? {
             if let Some(bias) = bias {
                 self.add_bias(bias, &y, output)?;
             }
@@ -197,6 +224,24 @@ impl Convolution for Gpu {
         let grid = tiles(output[1] / spec.groups, output[0] * output[2] * output[3], spec.groups, 1);
         self.launch(FAMILY, "conv_grad_input", Some(Compute::real(&[x.logical])), grid, args)?;
         Ok(y.into_buffer())
+    }
+
+    fn conv_transpose2d_accumulate(
+        &self,
+        x: CoreOperand<'_>,
+        w: CoreOperand<'_>,
+        output: [usize; 4],
+        spec: &Conv2d,
+        into: &mut Buffer,
+    ) -> Result<bool> {
+        let into = into.downcast_mut::<Memory>().ok_or_else(|| foreign(self, "conv_transpose2d"))?;
+        if self.conv_transpose2d_order(x, w, spec)? != MemoryOrder::ChannelsLast || into.dtype() != DType::F32 {
+            return Ok(false);
+        }
+        let [_, _, height, width] = sizes(&x);
+        let args = shaped(output, sizes(&w), [height, width], spec);
+        let args = ConvArgs { y: into.address(), out: tag(DType::F32), accumulate: 1, ..args };
+        self.pixel_conv_transpose([x, w], None, args, true).map(|()| true)
     }
 
     fn conv2d_grad_weight(

@@ -13,6 +13,7 @@ mod matmul;
 mod memory;
 mod normalization;
 mod optimizer;
+mod pixel_conv;
 mod pixel_norm;
 mod pooling;
 mod random;

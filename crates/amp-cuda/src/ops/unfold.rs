@@ -21,12 +21,12 @@ fn halves(operands: [&Operand; 2]) -> Option<DType> {
 }
 
 /// Rows of the matrix of columns, and columns that one image makes.
-fn shape(args: &ConvArgs) -> [usize; 2] {
+pub(super) fn shape(args: &ConvArgs) -> [usize; 2] {
     [(args.channels * args.kh * args.kw) as usize, (args.oh * args.ow) as usize]
 }
 
 /// First image and number of images of each part whose columns, of `size` bytes an element, are made at once.
-fn parts(args: &ConvArgs, size: usize) -> impl Iterator<Item = (i64, i64)> {
+pub(super) fn parts(args: &ConvArgs, size: usize) -> impl Iterator<Item = (i64, i64)> {
     let [rows, columns] = shape(args);
     let samples = (AT_ONCE.load(Ordering::Relaxed) / (rows * columns * size).max(1)).max(1) as i64;
     let batch = args.batch;
@@ -34,19 +34,35 @@ fn parts(args: &ConvArgs, size: usize) -> impl Iterator<Item = (i64, i64)> {
 }
 
 /// Whether each result is about one pixel, at its place in the image, which then is the matrix of columns itself.
-fn pixelwise(args: &ConvArgs) -> bool {
+pub(super) fn pixelwise(args: &ConvArgs) -> bool {
     ([args.kh, args.kw], args.stride, args.padding) == ([1, 1], [1, 1], [0, 0])
+}
+
+/// The convolution of the result's gradient that gives the image's, for a kernel that moves by one pixel.
+pub(super) fn backwards(args: &ConvArgs) -> ConvArgs {
+    ConvArgs {
+        x: args.grad,
+        channels: args.filters,
+        height: args.oh,
+        width: args.ow,
+        filters: args.channels,
+        oh: args.height,
+        ow: args.width,
+        padding: args.padding.map(|n| -n),
+        dilation: args.dilation.map(|n| -n),
+        ..*args
+    }
 }
 
 /// Matrices at one distance from each other, in memory of type `dtype` at `data`.
 #[derive(Clone, Copy)]
-struct Matrices {
-    data: u64,
-    dtype: DType,
+pub(super) struct Matrices {
+    pub data: u64,
+    pub dtype: DType,
     /// Distance of neighbouring rows, and of neighbouring columns.
-    strides: [i64; 2],
+    pub strides: [i64; 2],
     /// Distance of neighbouring matrices.
-    next: i64,
+    pub next: i64,
 }
 
 impl Matrices {
@@ -124,17 +140,7 @@ impl Gpu {
     /// The gradient of the image where the kernel moves by one pixel: the result's gradient is unfolded, in half the bytes of what
     /// would be folded in F32.
     fn unfolded_grad_input(&self, args: &ConvArgs, dtype: DType) -> Result<()> {
-        let back = ConvArgs {
-            x: args.grad,
-            channels: args.filters,
-            height: args.oh,
-            width: args.ow,
-            oh: args.height,
-            ow: args.width,
-            padding: args.padding.map(|n| -n),
-            dilation: args.dilation.map(|n| -n),
-            ..*args
-        };
+        let back = backwards(args);
         let ([rows, columns], groups, kernel) = (shape(&back), args.groups, self.turned_kernel(args, dtype)?);
         let (height, terms) = (args.channels / groups, rows as i64 / groups);
         for (first, samples) in parts(&back, dtype.size()) {
@@ -229,7 +235,7 @@ impl Gpu {
 }
 
 /// The products of `[rows, terms]` and `[terms, columns]`, as many as `batch`.
-fn products(batch: i64, [rows, columns, terms]: [i64; 3], left: Matrices, right: Matrices) -> MatmulArgs {
+pub(super) fn products(batch: i64, [rows, columns, terms]: [i64; 3], left: Matrices, right: Matrices) -> MatmulArgs {
     let operand = |m: Matrices| Operand { data: m.data, stored: tag(m.dtype), ..Operand::NONE };
     MatmulArgs {
         l: operand(left),

@@ -1,6 +1,6 @@
-// The part of cuDNN that the library uses, on the stand-in's memory: convolutions of row-major tensors and their gradients
-// with F32 (F64) sums and one rounding of the result. What the real one documents as unsupported is refused here too: tensors
-// of different types, TF32, algorithms that sum in another order, and addresses that tensor cores do not read 16 bytes from.
+// The part of cuDNN that the library uses, on the stand-in's memory: convolutions of tensors in row-major order, or with their
+// channels last, and their gradients, with F32 (F64) sums and one rounding of the result. What the real one documents as unsupported is refused here too: tensors
+// of different types and orders, TF32, algorithms that sum in another order, and addresses that tensor cores do not read 16 bytes from.
 #include "emulation.h"
 #include "common.cuh"
 #include "driver.h"
@@ -9,7 +9,7 @@
 typedef int Status;
 enum { OK = 0, BAD_PARAM = 2000, UNSUPPORTED = 3000 };
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
-enum { CROSS_CORRELATION = 1, TENSOR_OP_MATH = 1, FMA_MATH = 3, IDENTITY = 5, NCHW = 0, PRECOMP_GEMM = 1, ALGO_1 = 1 };
+enum { CROSS_CORRELATION = 1, TENSOR_OP_MATH = 1, FMA_MATH = 3, IDENTITY = 5, NCHW = 0, NHWC = 1, PRECOMP_GEMM = 1, ALGO_1 = 1 };
 
 extern "C" {
 int standin_within(uintptr_t at, size_t bytes);
@@ -17,7 +17,7 @@ void standin_count(const char* name);
 int standin_refuses();
 }
 
-struct Tensor { int type, size[4]; };
+struct Tensor { int type, size[4], format; };
 struct Convolution { int pad[2], stride[2], dilation[2], mode, compute, groups, math; };
 struct Activation { int mode; };
 struct Handle { void* stream; };
@@ -29,6 +29,7 @@ static size_t bytes_of(const Tensor& t) {
     return n;
 }
 static i64 at(const Tensor& t, i64 a, i64 b, i64 c, i64 d) {
+    if (t.format == NHWC) return ((a * t.size[2] + c) * t.size[3] + d) * t.size[1] + b;
     return ((a * t.size[1] + b) * t.size[2] + c) * t.size[3] + d;
 }
 
@@ -36,6 +37,7 @@ static bool supported(const Tensor& x, const Tensor& w, const Tensor& y, const C
     const char* capability = getenv("STANDIN_CAPABILITY");
     if (x.type == BFLOAT16 && capability && atoi(capability) < 80) return false;
     bool half = x.type == HALF || x.type == BFLOAT16;
+    if (x.format != w.format || x.format != y.format) return false;
     if (x.type != w.type || x.type != y.type || c.compute != (x.type == DOUBLE ? DOUBLE : FLOAT)) return false;
     return c.mode == CROSS_CORRELATION && c.math == (half ? TENSOR_OP_MATH : FMA_MATH);
 }
@@ -80,7 +82,7 @@ template <class C> static void compute(const Work& k) {
         else sums[w] += load_as<C>(k.image, read, x) * load_as<C>(k.result, read, y);
     });
     for (size_t i = 0; i < count; ++i) {
-        if (k.bias) sums[i] += load_as<C>(k.bias, type, (i64)(i / plane % out.size[1]));
+        if (k.bias) sums[i] += load_as<C>(k.bias, type, (i64)((out.format == NHWC ? i : i / plane) % out.size[1]));
         if (k.beta != 0) sums[i] += (C)k.beta * load_as<C>(to, type, (i64)i);
         store_as<C>(to, type, (i64)i, sums[i]);
     }
@@ -117,8 +119,8 @@ Status cudnnSetStream(Handle* h, void* stream) { h->stream = stream; return OK; 
 Status cudnnCreateTensorDescriptor(Tensor** t) { *t = new Tensor{}; return OK; }
 Status cudnnDestroyTensorDescriptor(Tensor* t) { delete t; return OK; }
 Status cudnnSetTensor4dDescriptor(Tensor* t, int format, int type, int n, int c, int h, int w) {
-    if (format != NCHW || n < 1 || c < 1 || h < 1 || w < 1) return BAD_PARAM;
-    *t = Tensor{type, {n, c, h, w}};
+    if ((format != NCHW && format != NHWC) || n < 1 || c < 1 || h < 1 || w < 1) return BAD_PARAM;
+    *t = Tensor{type, {n, c, h, w}, format};
     return OK;
 }
 Status cudnnCreateFilterDescriptor(Tensor** t) { return cudnnCreateTensorDescriptor(t); }

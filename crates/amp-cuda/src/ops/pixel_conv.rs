@@ -1,0 +1,203 @@
+//! Convolutions in 16 bits of images whose channels lie together, `[N, H, W, C]`. Seen as matrices of pixels and channels, images
+//! and gradients are what products read and write as they lie: for kernels of one pixel they are the factors themselves, for
+//! larger ones the pixels that each result sums up are laid side by side.
+
+use super::matmul::replaced;
+use super::normalization::address;
+use super::unfold::{Matrices, backwards, parts, pixelwise, products, shape};
+use super::{PACK, line_team};
+use crate::args::{ConvArgs, MatmulArgs};
+use crate::convolve::{ALIGNMENT, Pass, lies};
+use crate::device::{Gpu, Memory};
+use crate::module::Family::PixelConv as FAMILY;
+use crate::operand::{Compute, Operand, size, tag};
+use amp_core::Result;
+use amp_core::backend::{Buffer, Conv2d, DType, Layout, Memory as _, MemoryOrder, Operand as CoreOperand};
+
+const LAST: MemoryOrder = MemoryOrder::ChannelsLast;
+
+impl Gpu {
+    /// The order of what comes from `x` and `w` and has `whole` channels on all sides that have to have whole packs.
+    ///
+    /// Libraries multiply images with the tensor cores in this order alone, and turn others there and back: half of the time of
+    /// ResNet-50's convolutions on an H200.
+    pub(super) fn conv_order(&self, [x, w]: [&CoreOperand<'_>; 2], whole: &[usize], spec: &Conv2d) -> MemoryOrder {
+        let halves = x.logical.is_half() && x.logical == w.logical;
+        let lines = [x, w].iter().all(|x| x.layout.shape[2] == 1);
+        let packs = whole.iter().all(|n| n.is_multiple_of(PACK));
+        let taken = halves && packs && !lines && spec.groups == 1 && self.products().is_some();
+        if taken { MemoryOrder::ChannelsLast } else { MemoryOrder::RowMajor }
+    }
+
+    /// A copy with the channels last, in the precision that the elements count as, if they lie otherwise.
+    fn pixels_of(&self, x: &CoreOperand<'_>) -> Result<Option<(Buffer, Layout)>> {
+        let layout = x.layout.with_channels_last();
+        let aligned = Operand::new(self, "conv2d", *x)?.data.is_multiple_of(ALIGNMENT);
+        if layout.is_contiguous() && x.buffer.dtype() == x.logical && aligned {
+            return Ok(None);
+        }
+        let turned = CoreOperand { layout: &layout, ..*x };
+        Ok(Some((self.copy(turned, x.logical)?, MemoryOrder::ChannelsLast.layout(x.layout.shape))))
+    }
+
+    /// An operand whose channels lie last, as they lie.
+    fn pixels(&self, x: CoreOperand<'_>) -> Result<Operand> {
+        Operand::with_layout(self, "conv2d", x, &x.layout.with_channels_last())
+    }
+
+    /// [`conv2d`](amp_core::backend::Convolution::conv2d) in this order; `args` has sizes and result.
+    pub(super) fn pixel_conv(
+        &self,
+        [x, w]: [CoreOperand<'_>; 2],
+        bias: Option<CoreOperand<'_>>,
+        args: ConvArgs,
+    ) -> Result<()> {
+        let dtype = x.logical;
+        let copies = [self.pixels_of(&x)?, self.pixels_of(&w)?];
+        let (x, w) = (self.pixels(replaced(x, &copies[0]))?, self.pixels(replaced(w, &copies[1]))?);
+        let args = ConvArgs { x, w, bias: Operand::optional(self, "conv2d", bias)?, ..args };
+        if args.out == tag(dtype) && self.convolve("conv2d", Pass::Forward { bias: bias.is_some() }, LAST, &args)? {
+            return Ok(());
+        }
+        let right = Matrices { data: w.data, dtype, strides: [1, shape(&args)[0] as i64], next: 0 };
+        self.pixel_products(&args, right)
+    }
+
+    /// [`conv_transpose2d`](amp_core::backend::Convolution::conv_transpose2d) in this order, added to what is there if `args`,
+    /// which has sizes and result, says so. Libraries do only what `is_gradient` of a convolution.
+    pub(super) fn pixel_conv_transpose(
+        &self,
+        [grad, w]: [CoreOperand<'_>; 2],
+        bias: Option<CoreOperand<'_>>,
+        args: ConvArgs,
+        is_gradient: bool,
+    ) -> Result<()> {
+        const OP: &str = "conv_transpose2d";
+        let dtype = grad.logical;
+        let copies = [self.pixels_of(&grad)?, self.pixels_of(&w)?];
+        let (grad, kernel) = (self.pixels(replaced(grad, &copies[0]))?, self.pixels(replaced(w, &copies[1]))?);
+        let args = ConvArgs { grad, w: kernel, bias: Operand::optional(self, OP, bias)?, ..args };
+        let library = is_gradient && args.out == tag(dtype) && bias.is_none() && args.accumulate == 0;
+        if library && self.convolve(OP, Pass::Data, LAST, &args)? {
+            return Ok(());
+        }
+        let right = |data, strides| Matrices { data, dtype, strides, next: 0 };
+        if pixelwise(&args) {
+            return self.pixel_products(&backwards(&args), right(kernel.data, [args.channels, 1]));
+        }
+        if args.stride == [1, 1] {
+            let layout = w.layout.moved(0, 3);
+            let turned = self.copy(CoreOperand { layout: &layout, ..w }, dtype)?;
+            let back = backwards(&args);
+            return self.pixel_products(&back, right(address(&turned), [1, shape(&back)[0] as i64]));
+        }
+        self.folded_pixels(&args, dtype)
+    }
+
+    /// As [`pixel_conv_transpose`](Self::pixel_conv_transpose), for kernels that move by more than a pixel: what each pixel of the
+    /// result gives is added up in F32.
+    fn folded_pixels(&self, args: &ConvArgs, dtype: DType) -> Result<()> {
+        let ([terms, pixels], filters) = (shape(args).map(|n| n as i64), args.filters);
+        for (first, samples) in parts(args, DType::F32.size()) {
+            let sums = self.memory("conv2d", (samples * pixels * terms) as usize, DType::F32)?;
+            let data = args.grad.data + (first * pixels * filters) as u64 * dtype.size() as u64;
+            let left = Matrices { data, dtype, strides: [filters, 1], next: 0 };
+            let right = Matrices { data: args.w.data, dtype, strides: [terms, 1], next: 0 };
+            let product = products(1, [samples * pixels, terms, filters], left, right);
+            self.multiply(MatmulArgs { y: sums.address(), out: tag(DType::F32), ..product }, Compute::F32)?;
+            self.fold_pixels(args, &sums, first, samples)?;
+        }
+        Ok(())
+    }
+
+    /// Adds up what `sums` has for each pixel of some images, and a bias.
+    fn fold_pixels(&self, args: &ConvArgs, sums: &Memory, first: i64, samples: i64) -> Result<()> {
+        let fold = ConvArgs { x: Operand::whole(sums), first, samples, ..*args };
+        let grid = line_team((samples * args.height) as usize, (args.width * args.channels) as usize, 1);
+        self.launch(FAMILY, "pixel_fold", Some(Compute::F32), grid, fold)
+    }
+
+    /// Adds the gradient of a kernel to F32 memory, from images that both have whole packs of channels.
+    pub(super) fn pixel_grad_weight(
+        &self,
+        [grad, x]: [CoreOperand<'_>; 2],
+        args: ConvArgs,
+        into: &Memory,
+    ) -> Result<()> {
+        let dtype = grad.logical;
+        let copies = [self.pixels_of(&grad)?, self.pixels_of(&x)?];
+        let (grad, x) = (self.pixels(replaced(grad, &copies[0]))?, self.pixels(replaced(x, &copies[1]))?);
+        let args = ConvArgs { grad, x, ..args };
+        let ([terms, pixels], filters) = (shape(&args).map(|n| n as i64), args.filters);
+        let turned = match args.kh * args.kw {
+            1 => None,
+            _ => Some(self.zeros("conv2d", into.len(), DType::F32)?),
+        };
+        let y = turned.as_ref().unwrap_or(into).address();
+        for (first, samples) in parts(&args, dtype.size()) {
+            let taken = self.taken_pixels(&args, dtype, first, samples)?;
+            let data = grad.data + (first * pixels * filters) as u64 * dtype.size() as u64;
+            let left = Matrices { data, dtype, strides: [1, filters], next: 0 };
+            let product = products(1, [filters, terms, samples * pixels], left, taken.matrix(terms));
+            self.multiply(MatmulArgs { y, out: tag(DType::F32), accumulate: 1, ..product }, Compute::F32)?;
+        }
+        let Some(turned) = turned else { return Ok(()) };
+        let [o, c, taps] = [filters, args.channels, args.kh * args.kw].map(|n| n as usize);
+        self.add(Operand::whole(&turned).laid_out(&[o, c, taps], &[taps * c, 1, c]), into, Compute::F32)
+    }
+
+    /// Products of the pixels that each result sums up, in parts, with the kernel that is `right`. A bias of another type than the
+    /// result's, which the library does not take, is added to F32 results.
+    fn pixel_products(&self, args: &ConvArgs, right: Matrices) -> Result<()> {
+        let [terms, pixels] = shape(args).map(|n| n as i64);
+        let adds = args.bias.data == 0 || (lies(&args.bias, args.out) && args.bias.data.is_multiple_of(ALIGNMENT));
+        for (first, samples) in parts(args, right.dtype.size()) {
+            let taken = self.taken_pixels(args, right.dtype, first, samples)?;
+            let product = products(1, [samples * pixels, args.filters, terms], taken.matrix(terms), right);
+            if adds {
+                let y = args.y + (first * pixels * args.filters) as u64 * size(args.out);
+                let (bias, out, accumulate) = (args.bias, args.out, args.accumulate);
+                self.multiply(MatmulArgs { bias, y, out, accumulate, ..product }, Compute::F32)?;
+            } else {
+                let sums = self.memory("conv2d", (samples * pixels * args.filters) as usize, DType::F32)?;
+                self.multiply(MatmulArgs { y: sums.address(), out: tag(DType::F32), ..product }, Compute::F32)?;
+                self.fold_pixels(&in_place(args), &sums, first, samples)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pixels of some images that each result sums up, as rows of a matrix.
+    fn taken_pixels(&self, args: &ConvArgs, dtype: DType, first: i64, samples: i64) -> Result<Taken> {
+        let [terms, pixels] = shape(args);
+        if pixelwise(args) {
+            let data = args.x.data + (first as usize * pixels * terms * dtype.size()) as u64;
+            return Ok(Taken { data, dtype, _copy: None });
+        }
+        let copy = self.memory("conv2d", samples as usize * pixels * terms, dtype)?;
+        let unfold = ConvArgs { y: copy.address(), first, samples, ..*args };
+        let grid = line_team((samples * args.oh) as usize, (args.ow * args.channels) as usize, 1);
+        self.launch(FAMILY, "pixel_unfold", Some(Compute::F32), grid, unfold)?;
+        Ok(Taken { data: copy.address(), dtype, _copy: Some(copy) })
+    }
+}
+
+/// Folding that adds nothing but a bias to the results of a convolution.
+fn in_place(args: &ConvArgs) -> ConvArgs {
+    let (channels, height, width) = (args.filters, args.oh, args.ow);
+    let (kh, kw, stride, padding) = (1, 1, [1, 1], [0, 0]);
+    ConvArgs { channels, height, width, kh, kw, stride, padding, ..*args }
+}
+
+/// Pixels that each result sums up: where they lie in an image, or a copy of them.
+struct Taken {
+    data: u64,
+    dtype: DType,
+    _copy: Option<Memory>,
+}
+
+impl Taken {
+    fn matrix(&self, terms: i64) -> Matrices {
+        Matrices { data: self.data, dtype: self.dtype, strides: [terms, 1], next: 0 }
+    }
+}
