@@ -2,12 +2,15 @@
 
 #[path = "kernels/case.rs"]
 mod case;
+#[path = "kernels/convolve.rs"]
+mod convolve;
 #[path = "standin/mod.rs"]
 mod standin;
 
-use amp_core::backend::{Backend, Binary, Buffer, Conv2d, DType, Layout, MemoryOrder, Operand};
-use amp_core::{Dims, Result};
+use amp_core::Dims;
+use amp_core::backend::{Backend as _, Binary, Conv2d, DType, Layout, Operand};
 use case::{Call, Input, check};
+use convolve::{forward, image_gradient, last, row_major, sizes, weight_gradient};
 
 /// Checks a call and how much of each schedule's run went to cuDNN, or to cuBLASLt, where calls are counted.
 fn goes_to(library: &str, name: &str, inputs: &[Input], out: DType, times: u64, call: Call) {
@@ -33,36 +36,6 @@ fn inputs(spec: &Conv2d, dtype: DType) -> [Input; 3] {
     let [oh, ow] = spec.output_size([7, 6], KERNEL).expect("the kernel fits");
     let w = Input::noise(&[6, 4 / spec.groups, KERNEL[0], KERNEL[1]], dtype, 1.0, 2);
     [Input::noise(&[2, 4, 7, 6], dtype, 1.0, 1), w, Input::noise(&[2, 6, oh, ow], dtype, 1.0, 3)]
-}
-
-/// Images of that shape that lie in `order`, in row-major order.
-fn row_major(b: &dyn Backend, images: &Buffer, order: MemoryOrder, shape: [usize; 4]) -> Result<Buffer> {
-    let layout = order.layout(Dims::new(&shape).expect("four dimensions"));
-    b.copy(Operand { buffer: images, layout: &layout, logical: images.dtype() }, images.dtype())
-}
-
-fn sizes(x: &Operand<'_>) -> [usize; 4] {
-    std::array::from_fn(|i| x.layout.shape[i])
-}
-
-fn forward(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d, out: DType) -> Result<Vec<Buffer>> {
-    let y = b.conv2d(x[0], x[1], x.get(3).copied(), spec, out)?;
-    let ([n, _, height, width], [filters, _, kh, kw]) = (sizes(&x[0]), sizes(&x[1]));
-    let [oh, ow] = spec.output_size([height, width], [kh, kw]).expect("the kernel fits");
-    Ok(vec![row_major(b, &y, b.conv2d_order(x[0], x[1], spec)?, [n, filters, oh, ow])?])
-}
-
-/// The gradient of the image, or with a bias of its channels the transposed convolution.
-fn image_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d, out: DType) -> Result<Vec<Buffer>> {
-    let image = b.conv_transpose2d(x[2], x[1], x.get(3).copied(), sizes(&x[0]), spec, out)?;
-    Ok(vec![row_major(b, &image, b.conv_transpose2d_order(x[2], x[1], spec)?, sizes(&x[0]))?])
-}
-
-fn weight_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d) -> Result<Vec<Buffer>> {
-    let kernel = std::array::from_fn(|i| x[1].layout.shape[i]);
-    let mut sum = b.conv2d_grad_weight(x[2], x[0], kernel, spec)?;
-    b.conv2d_grad_weight_accumulate(x[2], x[0], kernel, spec, &mut sum)?;
-    Ok(vec![sum])
 }
 
 // One test: the counts are of the whole process.
@@ -244,11 +217,6 @@ fn channels_that_lie_together() {
         }
     }
     amp_cuda::unfold_at_most(usize::MAX);
-}
-
-/// Noise with the channels last.
-fn last([n, c, h, w]: [usize; 4], dtype: DType, seed: u64) -> Input {
-    Input::strided(&[n, c, h, w], &[c * h * w, 1, w * c, c], 0, dtype, seed)
 }
 
 /// The gradient of the image in F32, twice.

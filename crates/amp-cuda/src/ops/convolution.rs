@@ -86,24 +86,24 @@ impl Gpu {
         compute: Compute,
     ) -> Result<()> {
         let [batch, _, oh, ow] = sizes(&grad);
-        let order = self.conv_order([&grad, &x], &weight[..2], spec);
+        let order = Self::conv_order([&grad, &x], &weight[..2], spec);
         if order == MemoryOrder::ChannelsLast && into.dtype() == DType::F32 {
             let args = shaped(sizes(&x), weight, [oh, ow], spec);
             return self.pixel_grad_weight([grad, x], args, into);
         }
-        let copies = [self.laid(&grad)?, self.laid(&x)?];
+        let together = spec.groups == 1 && into.dtype() == DType::F32 && self.is_read_together(&grad)?;
+        let copies = [if together { None } else { self.laid(&grad)? }, self.laid(&x)?];
         let (grad, x) = (replaced(grad, &copies[0]), replaced(x, &copies[1]));
         let args = ConvArgs {
             x: Operand::new(self, "conv2d", x)?,
-            grad: Operand::new(self, "conv2d", grad)?,
+            grad: if together { self.pixels(grad)? } else { Operand::new(self, "conv2d", grad)? },
             y: into.address(),
             out: tag(compute.dtype()),
             accumulate: 1,
             ..shaped(sizes(&x), weight, [oh, ow], spec)
         };
-        if self.convolve("conv2d", Pass::Filter, MemoryOrder::RowMajor, &args)?
-            || self.unfolded_grad_weight(&args, into)?
-        {
+        let library = !together && self.convolve("conv2d", Pass::Filter, MemoryOrder::RowMajor, &args)?;
+        if library || self.unfolded_grad_weight(&args, together, into)? {
             return Ok(());
         }
         let (terms, count) = (batch * oh * ow, weight.iter().product::<usize>());
@@ -131,11 +131,11 @@ impl Gpu {
 
 impl Convolution for Gpu {
     fn conv2d_order(&self, x: CoreOperand<'_>, w: CoreOperand<'_>, spec: &Conv2d) -> Result<MemoryOrder> {
-        Ok(self.conv_order([&x, &w], &w.layout.shape[..1], spec))
+        Ok(Self::conv_order([&x, &w], &w.layout.shape[..1], spec))
     }
 
     fn conv_transpose2d_order(&self, x: CoreOperand<'_>, w: CoreOperand<'_>, spec: &Conv2d) -> Result<MemoryOrder> {
-        Ok(self.conv_order([&x, &w], &w.layout.shape[..2], spec))
+        Ok(Self::conv_order([&x, &w], &w.layout.shape[..2], spec))
     }
 
     fn conv2d(

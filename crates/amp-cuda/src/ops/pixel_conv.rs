@@ -4,7 +4,7 @@
 
 use super::matmul::replaced;
 use super::normalization::address;
-use super::unfold::{Matrices, backwards, parts, pixelwise, products, shape};
+use super::unfold::{Laid, Matrices, backwards, parts, pixelwise, products, shape};
 use super::{PACK, line_team};
 use crate::args::{ConvArgs, MatmulArgs};
 use crate::convolve::{ALIGNMENT, Pass, lies};
@@ -21,12 +21,19 @@ impl Gpu {
     ///
     /// Libraries multiply images with the tensor cores in this order alone, and turn others there and back: half of the time of
     /// ResNet-50's convolutions on an H200.
-    pub(super) fn conv_order(&self, [x, w]: [&CoreOperand<'_>; 2], whole: &[usize], spec: &Conv2d) -> MemoryOrder {
+    pub(super) fn conv_order([x, w]: [&CoreOperand<'_>; 2], whole: &[usize], spec: &Conv2d) -> MemoryOrder {
         let halves = x.logical.is_half() && x.logical == w.logical;
         let lines = [x, w].iter().all(|x| x.layout.shape[2] == 1);
         let packs = whole.iter().all(|n| n.is_multiple_of(PACK));
-        let taken = halves && packs && !lines && spec.groups == 1 && self.products().is_some();
-        if taken { MemoryOrder::ChannelsLast } else { MemoryOrder::RowMajor }
+        if halves && packs && !lines && spec.groups == 1 { MemoryOrder::ChannelsLast } else { MemoryOrder::RowMajor }
+    }
+
+    /// Whether products can read 16-bit elements with the channels last as they lie.
+    pub(super) fn is_read_together(&self, x: &CoreOperand<'_>) -> Result<bool> {
+        let aligned = Operand::new(self, "conv2d", *x)?.data.is_multiple_of(ALIGNMENT);
+        let lies =
+            x.layout.with_channels_last().is_contiguous() && x.buffer.dtype() == x.logical && x.logical.is_half();
+        Ok(lies && aligned && self.products().is_some())
     }
 
     /// A copy with the channels last, in the precision that the elements count as, if they lie otherwise.
@@ -41,7 +48,7 @@ impl Gpu {
     }
 
     /// An operand whose channels lie last, as they lie.
-    fn pixels(&self, x: CoreOperand<'_>) -> Result<Operand> {
+    pub(super) fn pixels(&self, x: CoreOperand<'_>) -> Result<Operand> {
         Operand::with_layout(self, "conv2d", x, &x.layout.with_channels_last())
     }
 
@@ -138,7 +145,7 @@ impl Gpu {
             let taken = self.taken_pixels(&args, dtype, first, samples)?;
             let data = grad.data + (first * pixels * filters) as u64 * dtype.size() as u64;
             let left = Matrices { data, dtype, strides: [1, filters], next: 0 };
-            let product = products(1, [filters, terms, samples * pixels], left, taken.matrix(terms));
+            let product = products(1, [filters, terms, samples * pixels], left, taken.of);
             self.multiply(MatmulArgs { y, out: tag(DType::F32), accumulate: 1, ..product }, Compute::F32)?;
         }
         let Some(turned) = turned else { return Ok(()) };
@@ -153,7 +160,7 @@ impl Gpu {
         let adds = args.bias.data == 0 || (lies(&args.bias, args.out) && args.bias.data.is_multiple_of(ALIGNMENT));
         for (first, samples) in parts(args, right.dtype.size()) {
             let taken = self.taken_pixels(args, right.dtype, first, samples)?;
-            let product = products(1, [samples * pixels, args.filters, terms], taken.matrix(terms), right);
+            let product = products(1, [samples * pixels, args.filters, terms], taken.of, right);
             if adds {
                 let y = args.y + (first * pixels * args.filters) as u64 * size(args.out);
                 let (bias, out, accumulate) = (args.bias, args.out, args.accumulate);
@@ -168,17 +175,18 @@ impl Gpu {
     }
 
     /// The pixels of some images that each result sums up, as rows of a matrix.
-    fn taken_pixels(&self, args: &ConvArgs, dtype: DType, first: i64, samples: i64) -> Result<Taken> {
+    fn taken_pixels(&self, args: &ConvArgs, dtype: DType, first: i64, samples: i64) -> Result<Laid> {
         let [terms, pixels] = shape(args);
+        let matrix = |data| Matrices { data, dtype, strides: [terms as i64, 1], next: 0 };
         if pixelwise(args) {
             let data = args.x.data + (first as usize * pixels * terms * dtype.size()) as u64;
-            return Ok(Taken { data, dtype, _copy: None });
+            return Ok(Laid { of: matrix(data), _memory: None });
         }
         let copy = self.memory("conv2d", samples as usize * pixels * terms, dtype)?;
         let unfold = ConvArgs { y: copy.address(), first, samples, ..*args };
         let grid = line_team((samples * args.oh) as usize, (args.ow * args.channels) as usize, 1);
         self.launch(FAMILY, "pixel_unfold", Some(Compute::F32), grid, unfold)?;
-        Ok(Taken { data: copy.address(), dtype, _copy: Some(copy) })
+        Ok(Laid { of: matrix(copy.address()), _memory: Some(copy) })
     }
 }
 
@@ -187,17 +195,4 @@ fn in_place(args: &ConvArgs) -> ConvArgs {
     let (channels, height, width) = (args.filters, args.oh, args.ow);
     let (kh, kw, stride, padding) = (1, 1, [1, 1], [0, 0]);
     ConvArgs { channels, height, width, kh, kw, stride, padding, ..*args }
-}
-
-/// Pixels that each result sums up: where they lie in an image, or a copy of them.
-struct Taken {
-    data: u64,
-    dtype: DType,
-    _copy: Option<Memory>,
-}
-
-impl Taken {
-    fn matrix(&self, terms: i64) -> Matrices {
-        Matrices { data: self.data, dtype: self.dtype, strides: [terms, 1], next: 0 }
-    }
 }

@@ -65,6 +65,12 @@ pub(super) struct Matrices {
     pub next: i64,
 }
 
+/// Matrices as they lie, or in memory that they were laid into.
+pub(super) struct Laid {
+    pub of: Matrices,
+    pub _memory: Option<Memory>,
+}
+
 impl Matrices {
     fn transposed(self) -> Self {
         let [down, right] = self.strides;
@@ -73,8 +79,9 @@ impl Matrices {
 }
 
 impl Gpu {
-    /// Adds the gradient of a 16-bit kernel to F32 memory; `false` where the library's own kernel has to.
-    pub(super) fn unfolded_grad_weight(&self, args: &ConvArgs, into: &Memory) -> Result<bool> {
+    /// Adds the gradient of a 16-bit kernel to F32 memory; `false` where the library's own kernel has to. The result's gradient may
+    /// have its channels `together`, if there is one group of them.
+    pub(super) fn unfolded_grad_weight(&self, args: &ConvArgs, together: bool, into: &Memory) -> Result<bool> {
         let Some(dtype) = halves([&args.x, &args.grad]).filter(|_| self.products().is_some()) else { return Ok(false) };
         if into.dtype() != DType::F32 {
             return Ok(false);
@@ -83,13 +90,25 @@ impl Gpu {
         for (first, samples) in parts(args, dtype.size()) {
             let terms = samples * columns as i64;
             let taken = self.taken(args, dtype, first, samples)?;
-            let grad = self.turned(args.grad, [args.filters, args.oh * args.ow], dtype, first, samples)?;
             let (height, width) = (args.filters / groups, rows as i64 / groups);
-            let left = Matrices { data: grad.address(), dtype, strides: [terms, 1], next: height * terms };
+            let left = self.gradients(args, together, dtype, first, samples)?;
             let right = Matrices { data: taken.address(), dtype, strides: [1, terms], next: width * terms };
-            self.add_products(groups, [height, width, terms], [left, right], into)?;
+            self.add_products(groups, [height, width, terms], [left.of, right], into)?;
         }
         Ok(true)
+    }
+
+    /// `[O, samples, pixels]` of the result's gradient of some images, a matrix for each group.
+    fn gradients(&self, args: &ConvArgs, together: bool, dtype: DType, first: i64, samples: i64) -> Result<Laid> {
+        let (filters, pixels) = (args.filters, args.oh * args.ow);
+        if together {
+            let data = args.grad.data + (first * pixels * filters) as u64 * dtype.size() as u64;
+            return Ok(Laid { of: Matrices { data, dtype, strides: [1, filters], next: 0 }, _memory: None });
+        }
+        let turned = self.turned(args.grad, [filters, pixels], dtype, first, samples)?;
+        let (terms, next) = (samples * pixels, filters / args.groups * samples * pixels);
+        let of = Matrices { data: turned.address(), dtype, strides: [terms, 1], next };
+        Ok(Laid { of, _memory: Some(turned) })
     }
 
     /// Adds products to F32 memory. Rows that 16 bytes do not divide, as those of kernels for three colours, take cuBLASLt's

@@ -7,7 +7,7 @@ use amp_core::{Dims, Result};
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
 /// The precision that statistics of `dtype` have.
-fn wide(dtype: DType) -> DType {
+pub fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 

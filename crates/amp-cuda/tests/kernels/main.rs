@@ -6,6 +6,7 @@
 mod standin;
 
 mod case;
+mod convolve;
 mod elementwise;
 mod factorization;
 mod lines;

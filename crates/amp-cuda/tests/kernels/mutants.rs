@@ -21,11 +21,11 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 }
 
 /// Dropped barriers, wrong bounds and wrong conditions.
-const MUTANTS: [Mutant; 22] = [
+const MUTANTS: [Mutant; 23] = [
     mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
     mutant("batch_norm_relu", "c = c + 1 == a.channels ? 0 : c + 1;", "c = c + 1;", "batch_normalisations_with"),
     mutant("binary", "default: return l >= r;", "default: return l > r;", "elementwise"),
-    mutant("conv", "return q * stride == p && q < size", "return q < size", "convolutions_with"),
+    mutant("conv", "if (a.accumulate) v += ((C*)a.y)[i];", "", "convolutions_with"),
     mutant("copy", "column = same_row ? column : 0;", "column = 0;", "memory::"),
     mutant("cross_entropy", "if (k + j == target) d[j] -=", "if (k + j > target) d[j] -=", "cross_entropy_with"),
     mutant("factor", "__syncthreads();  // all have read the pivot", "", "factors_of"),
@@ -40,6 +40,7 @@ const MUTANTS: [Mutant; 22] = [
     mutant("matmul", "if (a.bias.data) v +=", "if (a.bias.data && m > 0) v +=", "products_of"),
     mutant("norm", "C var = squares / (C)a.len, rstd", "C var = squares / (C)(a.len + 1), rstd", "normalisations_and"),
     mutant("optimizer", "if (a.skip && *a.skip) return;\n    i64 step", "i64 step", "every_rule"),
+    mutant("pixel_conv", "i64 h = top + down * a.dilation[0];", "i64 h = top + down;", "convolutions_of_whole"),
     mutant("pixel_norm", "delta * (delta * weight);", "delta * delta;", "normalisations_in_packs"),
     mutant("pool", "if (v > best || is_nan(v)) {", "if (v >= best || is_nan(v)) {", "pooling_and"),
     mutant("random", "k1 += 0xBB67AE85u;", "", "random_streams"),

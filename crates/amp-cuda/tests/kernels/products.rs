@@ -1,8 +1,10 @@
 use crate::case::{Input, check};
+use crate::convolve::{forward, image_gradient, last, row_major, sizes, weight_gradient};
+use crate::lines::wide;
 use amp_core::Dims;
 use amp_core::backend::DType;
 use amp_core::backend::MemoryOrder::RowMajor;
-use amp_core::backend::{AttentionGrads, AttentionScores, Conv2d, Interpolation, Layout, Operand, Pool2d};
+use amp_core::backend::{AttentionGrads, AttentionScores, Binary, Conv2d, Interpolation, Layout, Operand, Pool2d};
 
 #[test]
 fn products_of_any_layout_and_precision() {
@@ -62,6 +64,43 @@ fn convolutions_with_strides_padding_dilation_and_groups() {
     check("a long weight gradient", &[x, grad], DType::F32, 4000.0, &|b, x, _| {
         Ok(vec![b.conv2d_grad_weight(x[1], x[0], [2, 1, 3, 3], &spec)?])
     });
+}
+
+/// Images whose channels lie together: unfolded, folded and as they lie, added up, with biases that are rounded and that are not.
+#[test]
+fn convolutions_of_whole_packs_of_channels() {
+    let one = Conv2d::default();
+    let cases = [
+        ([8, 16], [3, 2], Conv2d { padding: [1, 2], dilation: [2, 1], ..one }),
+        ([16, 8], [3, 3], Conv2d { stride: [2, 1], padding: [1, 0], ..one }),
+        ([8, 8], [1, 1], one),
+        ([3, 8], [2, 3], Conv2d { stride: [2, 2], padding: [1, 1], ..one }),
+    ];
+    for (i, ([channels, filters], [kh, kw], spec)) in cases.into_iter().enumerate() {
+        let dtype = [DType::F16, DType::BF16][i % 2];
+        let [oh, ow] = spec.output_size([7, 6], [kh, kw]).expect("the kernel fits");
+        let (x, grad) = (last([2, channels, 7, 6], dtype, 1), Input::noise(&[2, filters, oh, ow], dtype, 1.0, 3));
+        let w = Input::noise(&[filters, channels, kh, kw], dtype, 1.0, 2);
+        let biases = [filters, channels].map(|n| Input::noise(&[n], DType::F32, 1.0, 4));
+        let rounded = Input { logical: dtype, ..biases[0].clone() };
+        let [of_filters, of_channels] = biases;
+        check(&format!("{spec:?}"), &[x, w, grad, of_filters, of_channels, rounded], dtype, 200.0, &|b, x, out| {
+            let mut sum = b.conv_transpose2d(x[2], x[1], None, sizes(&x[0]), &spec, wide(out))?;
+            let order = b.conv_transpose2d_order(x[2], x[1], &spec)?;
+            if !b.conv_transpose2d_accumulate(x[2], x[1], sizes(&x[0]), &spec, &mut sum)? {
+                let layout = Layout::contiguous(Dims::new(&[sum.len()]).expect("one dimension"));
+                let one = Operand { buffer: &sum, layout: &layout, logical: sum.dtype() };
+                sum = b.binary(Binary::Add, one, one, wide(out))?;
+            }
+            let mut results = vec![row_major(b, &sum, order, sizes(&x[0]))?];
+            for bias in [3, 5] {
+                results.extend(forward(b, &[x[0], x[1], x[2], x[bias]], &spec, out)?);
+            }
+            results.extend(image_gradient(b, &[x[0], x[1], x[2], x[4]], &spec, out)?);
+            results.extend(weight_gradient(b, x, &spec)?);
+            Ok(results)
+        });
+    }
 }
 
 #[test]
