@@ -175,13 +175,13 @@ struct PixelNormGradArgs {
     Operand weight;           // [channels]; null data for ones
     const float* mean;        // [channels]
     const float* rstd;
-    const float* sum_grad;    // sums over each channel, from pixel_norm_sums
-    const float* sum_normal;
-    float* parts;             // pixel_norm_sums: [2, splits, channels], of grad * normal and of grad
+    float* sum_normal;        // sums over each channel of grad * normal, and of grad
+    float* sum_grad;
+    float* parts;             // [2, splits, channels] of these
     void* dx;
     void* narrow;             // null, or where dx goes in 16 bits too
     const u8* dead;           // null, or a bit for each element whose gradient counts as 0
-    i64 pixels, channels, per_split;
+    i64 pixels, channels, per_split, splits;
     int out;
     int narrow_type;
 };
@@ -211,15 +211,30 @@ KERNEL(pixel_norm_sums_f32, PixelNormGradArgs) {
         sums[PACK + j][threadIdx.x] = grad[j];
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < p.lanes * PACK; i += blockDim.x) {
-        i64 c = p.channel_of(i);
-        for (int which = 0; which < 2; ++which) {
-            const float* of = sums[which * PACK + i / p.lanes] + i % p.lanes;
-            float sum = 0;
-            for (int r = 0; r < p.rows; ++r) sum += of[r * p.lanes];
-            a.parts[((i64)which * gridDim.y + blockIdx.y) * a.channels + c] = which == 0 ? sum * a.rstd[c] : sum;
-        }
+    for (int i = threadIdx.x; i < 2 * p.lanes * PACK; i += blockDim.x) {
+        int which = i / (p.lanes * PACK), own = i - which * p.lanes * PACK;
+        const float* of = sums[which * PACK + own / p.lanes] + own % p.lanes;
+        float sum = 0;
+        for (int r = 0; r < p.rows; ++r) sum += of[r * p.lanes];
+        a.parts[(which * a.splits + blockIdx.y) * a.channels + p.channel_of(own)] = sum;
     }
+}
+
+// Threads that share the parts of a channel; the same in ops/pixel_norm.rs.
+#define JOINING 32
+
+// Both sums of each channel from their parts.
+KERNEL(pixel_norm_join_f32, PixelNormGradArgs) {
+    __shared__ float shared[THREADS];
+    ColumnTeam<float> team = {shared, JOINING};
+    i64 output = least(team.number(), 2 * a.channels - 1), which = output >= a.channels, c = output - which * a.channels;
+    const float* parts = a.parts + which * a.splits * a.channels + c;
+    float sum = 0;
+    for (i64 s = team.rank(); s < a.splits; s += team.size()) sum += parts[s * a.channels];
+    sum = team.reduce(Add{}, sum);
+    if (team.rank() != 0 || team.number() >= 2 * a.channels) return;
+    if (which) a.sum_grad[c] = sum;
+    else a.sum_normal[c] = sum * a.rstd[c];
 }
 
 // dx = (grad - mean(grad) - normal mean(grad normal)) rstd weight

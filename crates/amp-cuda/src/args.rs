@@ -85,8 +85,9 @@ args! {
         channels: i64, eps: f64, relu: i32, out: i32,
     }
     PixelNormGradArgs {
-        grad: Operand, x: Operand, weight: Operand, mean: u64, rstd: u64, sum_grad: u64, sum_normal: u64, parts: u64,
-        dx: u64, narrow: u64, dead: u64, pixels: i64, channels: i64, per_split: i64, out: i32, narrow_type: i32,
+        grad: Operand, x: Operand, weight: Operand, mean: u64, rstd: u64, sum_normal: u64, sum_grad: u64, parts: u64,
+        dx: u64, narrow: u64, dead: u64, pixels: i64, channels: i64, per_split: i64, splits: i64, out: i32,
+        narrow_type: i32,
     }
     CumprodGradArgs { x: Operand, grad: Operand, scratch: u64, dx: u64, lines: i64, len: i64, inner: i64, out: i32, }
     CheckArgs { index: Operand, bad: u64, n: i64, size: i64, ignored: i64, check: i64, has_ignored: i32, }

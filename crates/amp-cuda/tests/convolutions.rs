@@ -8,7 +8,7 @@ mod convolve;
 mod standin;
 
 use amp_core::Dims;
-use amp_core::backend::{Backend as _, Binary, Conv2d, DType, Layout, Operand};
+use amp_core::backend::{Binary, Conv2d, DType, Layout, Operand};
 use case::{Call, Input, check};
 use convolve::{forward, image_gradient, last, row_major, sizes, weight_gradient};
 

@@ -1,7 +1,7 @@
 //! Batch normalisation with relu behind it in one pass.
 
 use super::PACK;
-use super::normalization::{Rows, address};
+use super::normalization::Rows;
 use crate::args::{NormReluArgs, PixelNormArgs};
 use crate::device::{Gpu, Memory};
 use crate::module::Family::BatchNormRelu as FAMILY;
@@ -26,7 +26,7 @@ impl Gpu {
         out: DType,
     ) -> Result<Rectified> {
         let (n, compute) = (x.layout.count(), Compute::real(&[x.logical]));
-        let [mean, var, rstd] = self.channel_statistics(x, given, eps, compute)?;
+        let statistics = self.channel_statistics(x, given, eps, compute)?;
         let y = self.memory("normalize", n, out)?;
         let dead = signs.then(|| self.memory("normalize", n.div_ceil(PACK), DType::U8)).transpose()?;
         let operand = |x| Operand::optional(self, "normalize", x);
@@ -35,8 +35,8 @@ impl Gpu {
             weight: operand(weight)?,
             bias: operand(bias)?,
             residual: operand(residual)?,
-            mean: address(&mean),
-            var: address(&var),
+            mean: statistics.mean,
+            var: statistics.var,
             y: y.address(),
             dead: dead.as_ref().map_or(0, Memory::address),
             n: n as i64,
@@ -49,6 +49,7 @@ impl Gpu {
             Some(of) => self.pixel_norm(of, pixel_args(&args))?,
             None => self.launch(FAMILY, "batch_norm_relu", Some(compute), self.spread(n.div_ceil(PACK)), args)?,
         }
+        let [mean, var, rstd] = statistics.made;
         let normalized = Normalized { y: y.into_buffer(), mean, var, rstd };
         Ok(Rectified { normalized, dead: dead.map(Memory::into_buffer) })
     }

@@ -2,6 +2,7 @@ use super::pixel_norm::Pixels;
 use super::reduction::Axes;
 use super::{PACK, WARP, line_team, team};
 use crate::args::{NormArgs, NormGradArgs, PixelNormArgs, PixelNormGradArgs};
+use crate::convolve::lies;
 use crate::device::{Gpu, Memory};
 use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
@@ -70,15 +71,15 @@ fn pieces(rows: Rows, x: &Operand) -> usize {
 /// The same gradient where channels lie together.
 fn pixel_args(args: &NormGradArgs) -> PixelNormGradArgs {
     let &NormGradArgs { grad, x, weight, mean, rstd, dx, dead, out, narrow, narrow_type, .. } = args;
-    let (sum_grad, sum_normal, parts, pixels, channels, per_split) = (0, 0, 0, 0, 0, 0);
+    let (sum_normal, sum_grad, parts, pixels, channels, per_split, splits) = (0, 0, 0, 0, 0, 0, 0);
     PixelNormGradArgs {
         grad,
         x,
         weight,
         mean,
         rstd,
-        sum_grad,
         sum_normal,
+        sum_grad,
         parts,
         dx,
         narrow,
@@ -86,6 +87,7 @@ fn pixel_args(args: &NormGradArgs) -> PixelNormGradArgs {
         pixels,
         channels,
         per_split,
+        splits,
         out,
         narrow_type,
     }
@@ -94,6 +96,14 @@ fn pixel_args(args: &NormGradArgs) -> PixelNormGradArgs {
 /// Where statistics are.
 pub(super) fn address(statistics: &Buffer) -> u64 {
     statistics.downcast::<Memory>().map_or(0, Memory::address)
+}
+
+/// Where kernels read mean and variance of each channel, as contiguous numbers of the type that they compute in.
+pub(super) struct ChannelStatistics {
+    pub mean: u64,
+    pub var: u64,
+    /// Mean, variance and `1 / sqrt(var + eps)`; of given ones, empty buffers or copies.
+    pub made: [Buffer; 3],
 }
 
 /// The gradient of a normalisation's result.
@@ -132,19 +142,19 @@ impl Gpu {
         })
     }
 
-    /// Mean, variance and `1 / sqrt(var + eps)` of each channel; of given ones, the last is not made.
-    /// Kernels read them as contiguous numbers of the type that they compute in.
+    /// Mean, variance and `1 / sqrt(var + eps)` of each channel, where they are not given.
     pub(super) fn channel_statistics(
         &self,
         x: CoreOperand<'_>,
         given: Option<Statistics<'_>>,
         eps: f64,
         compute: Compute,
-    ) -> Result<[Buffer; 3]> {
+    ) -> Result<ChannelStatistics> {
         let dtype = compute.dtype();
         if let Some(Statistics { mean, var }) = given {
-            let none = self.memory("normalize", 0, dtype)?;
-            return Ok([self.copy(mean, dtype)?, self.copy(var, dtype)?, none.into_buffer()]);
+            let ((mean, first), (var, second)) = (self.dense(mean, dtype)?, self.dense(var, dtype)?);
+            let made = [first, second, self.memory("normalize", 0, dtype)?.into_buffer()];
+            return Ok(ChannelStatistics { mean, var, made });
         }
         let (rows, operand) = (Rows::new(x, NormKind::Batch), Operand::new(self, "normalize", x)?);
         let moments = match rows.pixels(compute, &[&operand], operand.stored) {
@@ -156,12 +166,23 @@ impl Gpu {
         };
         let (mean, var, rstd) = self.variances(&moments, 0.0, Some(eps), compute, dtype)?;
         let rstd = rstd.map_or_else(|| self.memory("normalize", 0, dtype), Ok)?;
-        Ok([mean, var, rstd].map(Memory::into_buffer))
+        let made = [mean, var, rstd].map(Memory::into_buffer);
+        Ok(ChannelStatistics { mean: address(&made[0]), var: address(&made[1]), made })
+    }
+
+    /// Where kernels read a vector as contiguous numbers of a type, and a copy if it has to be one.
+    fn dense(&self, x: CoreOperand<'_>, dtype: DType) -> Result<(u64, Buffer)> {
+        let operand = Operand::new(self, "normalize", x)?;
+        if lies(&operand, tag(dtype)) {
+            return Ok((operand.data, self.memory("normalize", 0, dtype)?.into_buffer()));
+        }
+        let copy = self.copy(x, dtype)?;
+        Ok((address(&copy), copy))
     }
 
     /// Normalises each channel by its mean and variance.
-    fn norm_apply(&self, args: NormArgs, rows: Rows, [mean, var]: [&Buffer; 2], compute: Compute) -> Result<()> {
-        let args = NormArgs { mean: address(mean), var: address(var), ..args };
+    fn norm_apply(&self, args: NormArgs, rows: Rows, by: &ChannelStatistics, compute: Compute) -> Result<()> {
+        let args = NormArgs { mean: by.mean, var: by.var, ..args };
         if let Some(of) = rows.pixels(compute, &[&args.x], args.out) {
             let NormArgs { x, weight, bias, mean, var, y, eps, out, .. } = args;
             let (residual, dead, relu) = (Operand::NONE, 0, 0);
@@ -269,8 +290,9 @@ impl Normalization for Gpu {
         let y = self.memory("normalize", rows.count(), out)?;
         let args = self.norm_args(x, rows, [weight, bias], eps, (&y, out))?;
         if kind == NormKind::Batch {
-            let [mean, var, rstd] = self.channel_statistics(x, None, eps, compute)?;
-            self.norm_apply(args, rows, [&mean, &var], compute)?;
+            let statistics = self.channel_statistics(x, None, eps, compute)?;
+            self.norm_apply(args, rows, &statistics, compute)?;
+            let [mean, var, rstd] = statistics.made;
             return Ok(Normalized { y: y.into_buffer(), mean, var, rstd });
         }
         let statistic = || self.memory("normalize", rows.rows, compute.dtype());
@@ -298,9 +320,9 @@ impl Normalization for Gpu {
     ) -> Result<Buffer> {
         let (rows, compute) = (Rows::new(x, NormKind::Batch), Compute::real(&[x.logical]));
         let y = self.memory("normalize", rows.count(), out)?;
-        let [mean, var, _] = self.channel_statistics(x, Some(statistics), eps, compute)?;
+        let statistics = self.channel_statistics(x, Some(statistics), eps, compute)?;
         let args = self.norm_args(x, rows, [weight, bias], eps, (&y, out))?;
-        self.norm_apply(args, rows, [&mean, &var], compute)?;
+        self.norm_apply(args, rows, &statistics, compute)?;
         Ok(y.into_buffer())
     }
 

@@ -1,7 +1,7 @@
 //! Batch normalisation of images whose channels lie together, `[pixels, channels]`, in packs of neighbouring channels.
 
-use super::PACK;
 use super::reduction::Moments;
+use super::{PACK, team};
 use crate::args::{PixelMomentsArgs, PixelNormArgs, PixelNormGradArgs};
 use crate::device::{Gpu, Memory, THREADS};
 use crate::module::Family::PixelNorm as FAMILY;
@@ -13,6 +13,8 @@ use amp_core::backend::DType;
 const PARTS: usize = 256;
 /// Packs of a thread that are worth what it reads for its channels first.
 const PER_THREAD: usize = 4;
+/// Threads that share the parts of a channel.
+const JOINING: usize = 32;
 
 /// Images as a matrix `[pixels, channels]`.
 #[derive(Clone, Copy, Debug)]
@@ -87,20 +89,22 @@ impl Gpu {
 
     /// Gradient of the input, and sums over each channel of `grad * normal` and of `grad`; sizes, parts and sums are filled in.
     pub(super) fn pixel_norm_grad(&self, of: Pixels, args: PixelNormGradArgs) -> Result<(Memory, Memory)> {
-        let ((splits, per_split), compute) = (of.parts(), Compute::F32);
-        let parts = self.memory("normalize", 2 * splits * of.channels, DType::F32)?;
+        let ((splits, per_split), compute) = (of.parts(), Some(Compute::F32));
+        let memory = |len| self.memory("normalize", len, DType::F32);
+        let (parts, normal, grad) = (memory(2 * splits * of.channels)?, memory(of.channels)?, memory(of.channels)?);
         let args = PixelNormGradArgs {
+            sum_normal: normal.address(),
+            sum_grad: grad.address(),
             parts: parts.address(),
             pixels: of.pixels as i64,
             channels: of.channels as i64,
             per_split: per_split as i64,
+            splits: splits as i64,
             ..args
         };
-        self.launch(FAMILY, "pixel_norm_sums", Some(compute), of.grid(splits), args)?;
-        let [normal, grad] = [0, 1].map(|i| self.sum_part(&parts, i, splits, of.channels, compute));
-        let (normal, grad) = (normal?, grad?);
-        let args = PixelNormGradArgs { sum_normal: normal.address(), sum_grad: grad.address(), ..args };
-        self.launch(FAMILY, "pixel_norm_grad", Some(compute), self.all(of), args)?;
+        self.launch(FAMILY, "pixel_norm_sums", compute, of.grid(splits), args)?;
+        self.launch(FAMILY, "pixel_norm_join", compute, team(2 * of.channels * JOINING, true), args)?;
+        self.launch(FAMILY, "pixel_norm_grad", compute, self.all(of), args)?;
         Ok((normal, grad))
     }
 }

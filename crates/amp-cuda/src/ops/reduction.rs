@@ -17,6 +17,8 @@ const MANY: usize = 4096;
 const HEIGHT: usize = 8;
 const TALL: usize = 32;
 const ENOUGH: usize = 1 << 16;
+/// Threads that join the parts of a variance, at most.
+const JOINING: usize = 32;
 
 fn code(op: Reduce) -> i32 {
     match op {
@@ -204,7 +206,7 @@ impl Gpu {
     ) -> Result<(Memory, Memory, Option<Memory>)> {
         let result = || self.memory("variance", of.outputs, out);
         let (mean, var, rstd) = (result()?, result()?, eps.map(|_| result()).transpose()?);
-        let height = if of.splits < HEIGHT { 1 } else { HEIGHT };
+        let height = of.splits.next_power_of_two().min(JOINING);
         let args = VarianceArgs {
             mean: of.mean.address(),
             squares: of.squares.address(),
