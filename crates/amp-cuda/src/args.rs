@@ -112,9 +112,12 @@ args! {
         groups: i64, per_split: i64, first: i64, samples: i64, out: i32, accumulate: i32,
     }
     PoolArgs {
-        x: Operand, y: u64, indices: u64, axis: [PoolAxis; 2], planes: i64, adaptive: i32, count_padding: i32, out: i32,
+        x: Operand, y: u64, indices: u64, axis: [PoolAxis; 2], images: i64, channels: i64, adaptive: i32,
+        count_padding: i32, out: i32,
     }
-    UpsampleArgs { x: Operand, y: u64, input: [i64; 2], output: [i64; 2], planes: i64, how: i32, out: i32, }
+    UpsampleArgs {
+        x: Operand, y: u64, input: [i64; 2], output: [i64; 2], images: i64, channels: i64, how: i32, out: i32,
+    }
     AttentionArgs {
         q: Operand, k: Operand, v: Operand, mask: Operand, y: Operand, grad: Operand, out: u64, out_k: u64, out_v: u64,
         lse: u64, delta: u64, sums: u64, sums_v: u64, heads: i64, queries: i64, keys: i64, width: i64, value_width: i64,

@@ -1,16 +1,35 @@
-use super::line_team;
+use super::{PACK, line_team};
 use crate::args::{PoolArgs, PoolAxis, UpsampleArgs};
 use crate::device::{Gpu, Memory};
 use crate::error::foreign;
 use crate::module::Family::Pool as FAMILY;
 use crate::operand::{Compute, Operand, tag};
 use amp_core::Result;
-use amp_core::backend::{Buffer, DType, Interpolation, MemoryOrder, Operand as CoreOperand, Pool2d, Pooling};
+use amp_core::backend::{Buffer, DType, Interpolation, Layout, MemoryOrder, Operand as CoreOperand, Pool2d, Pooling};
 
-/// Planes of a tensor, and their height and width.
-fn planes(x: &CoreOperand<'_>) -> (usize, [usize; 2]) {
-    let (outer, size) = x.layout.shape.split_at(2);
-    (outer.iter().product(), [size[0], size[1]])
+/// Images of pixels whose channels lie together; planes that follow one another are images of one channel.
+#[derive(Clone, Copy)]
+struct Images {
+    count: usize,
+    channels: usize,
+    size: [usize; 2],
+}
+
+impl Images {
+    /// Images `[N, C, H, W]` that lie in that order.
+    fn new(x: &CoreOperand<'_>, order: MemoryOrder) -> Self {
+        let (outer, size) = x.layout.shape.split_at(2);
+        let (count, channels) = match order {
+            MemoryOrder::RowMajor => (outer[0] * outer[1], 1),
+            MemoryOrder::ChannelsLast => (outer[0], outer[1]),
+        };
+        Self { count, channels, size: [size[0], size[1]] }
+    }
+
+    /// The number of elements if the images had that size.
+    fn elements(self, size: [usize; 2]) -> usize {
+        self.count * self.channels * size[0] * size[1]
+    }
 }
 
 /// The windows of a pooling: fixed ones, or as many as divide the plane.
@@ -45,13 +64,15 @@ impl Windows<'_> {
         })
     }
 
-    fn args(self, count: usize, input: [usize; 2], x: Operand, y: &Memory) -> PoolArgs {
+    /// `x` are images of that number, or the gradient of their result.
+    fn args(self, images: Images, input: [usize; 2], x: Operand, y: &Memory) -> PoolArgs {
         PoolArgs {
             x,
             y: y.address(),
             indices: 0,
             axis: self.axes(input),
-            planes: count as i64,
+            images: images.count as i64,
+            channels: images.channels as i64,
             adaptive: i32::from(matches!(self, Self::Dividing(_))),
             count_padding: 0,
             out: tag(y.dtype()),
@@ -59,24 +80,53 @@ impl Windows<'_> {
     }
 }
 
+/// The one of two kernels that runs, for single channels and for packs of them, and how many parts its threads have.
+fn kernel([single, packs]: [&'static str; 2], compute: Compute, args: &PoolArgs, n: usize) -> (&'static str, usize) {
+    let out = [DType::F16, DType::BF16, DType::F32].map(tag).contains(&args.out);
+    let whole = args.channels % PACK as i64 == 0 && args.x.packed != 0;
+    if whole && out && compute == Compute::F32 { (packs, n / PACK) } else { (single, n) }
+}
+
+/// Blocks that stay within an image each, and no more of them than have work.
+fn image_team(images: usize, parts: usize) -> ([u64; 3], u32) {
+    let ([blocks, ..], threads) = line_team(images, parts, 1);
+    let splits = parts.div_ceil(PACK * threads as usize).min(usize::from(u16::MAX));
+    ([blocks, splits as u64, 1], threads)
+}
+
 impl Gpu {
-    fn maxima(&self, x: CoreOperand<'_>, windows: Windows<'_>) -> Result<(Buffer, Buffer)> {
-        let (count, input) = planes(&x);
-        let n = count * windows.output(input).iter().product::<usize>();
+    /// Images, and their elements numbered in that order.
+    fn images(&self, op: &'static str, x: CoreOperand<'_>, order: MemoryOrder) -> Result<(Images, Operand)> {
+        Ok((Images::new(&x, order), Operand::with_layout(self, op, x, &order.walked(x.layout))?))
+    }
+
+    fn pool(&self, stems: [&'static str; 2], compute: Compute, args: PoolArgs, n: usize) -> Result<()> {
+        let (stem, parts) = kernel(stems, compute, &args, n);
+        self.launch(FAMILY, stem, Some(compute), self.spread(parts), args)
+    }
+
+    fn maxima(&self, x: CoreOperand<'_>, windows: Windows<'_>, order: MemoryOrder) -> Result<(Buffer, Buffer)> {
+        let (images, operand) = self.images("max_pool2d", x, order)?;
+        let n = images.elements(windows.output(images.size));
         let (y, indices) = (self.memory("max_pool2d", n, x.logical)?, self.memory("max_pool2d", n, DType::I64)?);
-        let x_operand = Operand::new(self, "max_pool2d", x)?;
-        let args = PoolArgs { indices: indices.address(), ..windows.args(count, input, x_operand, &y) };
-        self.launch(FAMILY, "max_pool", Some(Compute::real(&[x.logical])), self.spread(n), args)?;
+        let args = PoolArgs { indices: indices.address(), ..windows.args(images, images.size, operand, &y) };
+        self.pool(["max_pool", "max_pool_packs"], Compute::real(&[x.logical]), args, n)?;
         Ok((y.into_buffer(), indices.into_buffer()))
     }
 
-    fn means(&self, x: CoreOperand<'_>, windows: Windows<'_>, count_padding: bool) -> Result<Buffer> {
-        let (count, input) = planes(&x);
-        let n = count * windows.output(input).iter().product::<usize>();
+    fn means(
+        &self,
+        x: CoreOperand<'_>,
+        windows: Windows<'_>,
+        count_padding: bool,
+        order: MemoryOrder,
+    ) -> Result<Buffer> {
+        let (images, operand) = self.images("avg_pool2d", x, order)?;
+        let n = images.elements(windows.output(images.size));
         let y = self.memory("avg_pool2d", n, x.logical)?;
-        let x_operand = Operand::new(self, "avg_pool2d", x)?;
-        let args = PoolArgs { count_padding: i32::from(count_padding), ..windows.args(count, input, x_operand, &y) };
-        self.launch(FAMILY, "avg_pool", Some(Compute::real(&[x.logical])), self.spread(n), args)?;
+        let args =
+            PoolArgs { count_padding: i32::from(count_padding), ..windows.args(images, images.size, operand, &y) };
+        self.pool(["avg_pool", "avg_pool_packs"], Compute::real(&[x.logical]), args, n)?;
         Ok(y.into_buffer())
     }
 
@@ -86,14 +136,13 @@ impl Gpu {
         input: [usize; 2],
         windows: Windows<'_>,
         count_padding: bool,
-        out: DType,
+        (out, order): (DType, MemoryOrder),
     ) -> Result<Buffer> {
-        let (count, _) = planes(&grad);
-        let n = count * input[0] * input[1];
+        let (images, operand) = self.images("avg_pool2d", grad, order)?;
+        let n = images.elements(input);
         let dx = self.memory("avg_pool2d", n, out)?;
-        let operand = Operand::new(self, "avg_pool2d", grad)?;
-        let args = PoolArgs { count_padding: i32::from(count_padding), ..windows.args(count, input, operand, &dx) };
-        self.launch(FAMILY, "avg_pool_grad", Some(Compute::real(&[grad.logical])), self.spread(n), args)?;
+        let args = PoolArgs { count_padding: i32::from(count_padding), ..windows.args(images, input, operand, &dx) };
+        self.pool(["avg_pool_grad", "avg_pool_grad_packs"], Compute::real(&[grad.logical]), args, n)?;
         Ok(dx.into_buffer())
     }
 
@@ -103,14 +152,16 @@ impl Gpu {
         x: CoreOperand<'_>,
         (input, output): ([usize; 2], [usize; 2]),
         how: Interpolation,
-        y: Memory,
+        (y, order): (Memory, MemoryOrder),
     ) -> Result<Buffer> {
+        let (images, operand) = self.images("upsample2d", x, order)?;
         let args = UpsampleArgs {
-            x: Operand::new(self, "upsample2d", x)?,
+            x: operand,
             y: y.address(),
             input: input.map(|n| n as i64),
             output: output.map(|n| n as i64),
-            planes: planes(&x).0 as i64,
+            images: images.count as i64,
+            channels: images.channels as i64,
             how: match how {
                 Interpolation::Nearest => 0,
                 Interpolation::Bilinear { align_corners: false } => 1,
@@ -124,12 +175,21 @@ impl Gpu {
 }
 
 impl Pooling for Gpu {
-    fn max_pool2d(&self, x: CoreOperand<'_>, spec: &Pool2d, _: MemoryOrder) -> Result<(Buffer, Buffer)> {
-        self.maxima(x, Windows::Fixed(spec))
+    fn pooling_order(&self, x: &Layout) -> MemoryOrder {
+        MemoryOrder::of(&[x])
     }
 
-    fn adaptive_max_pool2d(&self, x: CoreOperand<'_>, size: [usize; 2], _: MemoryOrder) -> Result<(Buffer, Buffer)> {
-        self.maxima(x, Windows::Dividing(size))
+    fn max_pool2d(&self, x: CoreOperand<'_>, spec: &Pool2d, order: MemoryOrder) -> Result<(Buffer, Buffer)> {
+        self.maxima(x, Windows::Fixed(spec), order)
+    }
+
+    fn adaptive_max_pool2d(
+        &self,
+        x: CoreOperand<'_>,
+        size: [usize; 2],
+        order: MemoryOrder,
+    ) -> Result<(Buffer, Buffer)> {
+        self.maxima(x, Windows::Dividing(size), order)
     }
 
     fn max_pool2d_grad(
@@ -138,21 +198,28 @@ impl Pooling for Gpu {
         indices: &Buffer,
         input: [usize; 2],
         spec: Option<&Pool2d>,
-        (out, _): (DType, MemoryOrder),
+        (out, order): (DType, MemoryOrder),
     ) -> Result<Buffer> {
-        let (count, size) = planes(&grad);
-        let windows = spec.map_or(Windows::Dividing(size), Windows::Fixed);
-        let dx = self.memory("max_pool2d", count * input[0] * input[1], out)?;
+        let (images, operand) = self.images("max_pool2d", grad, order)?;
+        let windows = spec.map_or(Windows::Dividing(images.size), Windows::Fixed);
+        let n = images.elements(input);
+        let dx = self.memory("max_pool2d", n, out)?;
         let indices = indices.downcast::<Memory>().ok_or_else(|| foreign(self, "max_pool2d"))?;
-        let operand = Operand::new(self, "max_pool2d", grad)?;
-        let args = PoolArgs { indices: indices.address(), ..windows.args(count, input, operand, &dx) };
+        let args = PoolArgs { indices: indices.address(), ..windows.args(images, input, operand, &dx) };
         let compute = Compute::real(&[grad.logical, out]);
-        self.launch(FAMILY, "max_pool_grad", Some(compute), line_team(count, input[0] * input[1], 1), args)?;
+        let (stem, parts) = kernel(["max_pool_grad", "max_pool_grad_packs"], compute, &args, n);
+        self.launch(FAMILY, stem, Some(compute), image_team(images.count, parts / images.count.max(1)), args)?;
         Ok(dx.into_buffer())
     }
 
-    fn avg_pool2d(&self, x: CoreOperand<'_>, spec: &Pool2d, count_include_pad: bool, _: MemoryOrder) -> Result<Buffer> {
-        self.means(x, Windows::Fixed(spec), count_include_pad)
+    fn avg_pool2d(
+        &self,
+        x: CoreOperand<'_>,
+        spec: &Pool2d,
+        count_include_pad: bool,
+        order: MemoryOrder,
+    ) -> Result<Buffer> {
+        self.means(x, Windows::Fixed(spec), count_include_pad, order)
     }
 
     fn avg_pool2d_grad(
@@ -161,22 +228,23 @@ impl Pooling for Gpu {
         input: [usize; 2],
         spec: &Pool2d,
         count_include_pad: bool,
-        (out, _): (DType, MemoryOrder),
+        out: (DType, MemoryOrder),
     ) -> Result<Buffer> {
         self.means_grad(grad, input, Windows::Fixed(spec), count_include_pad, out)
     }
 
-    fn adaptive_avg_pool2d(&self, x: CoreOperand<'_>, size: [usize; 2], _: MemoryOrder) -> Result<Buffer> {
-        self.means(x, Windows::Dividing(size), false)
+    fn adaptive_avg_pool2d(&self, x: CoreOperand<'_>, size: [usize; 2], order: MemoryOrder) -> Result<Buffer> {
+        self.means(x, Windows::Dividing(size), false, order)
     }
 
     fn adaptive_avg_pool2d_grad(
         &self,
         grad: CoreOperand<'_>,
         input: [usize; 2],
-        (out, _): (DType, MemoryOrder),
+        out: (DType, MemoryOrder),
     ) -> Result<Buffer> {
-        self.means_grad(grad, input, Windows::Dividing(planes(&grad).1), false, out)
+        let size = Images::new(&grad, out.1).size;
+        self.means_grad(grad, input, Windows::Dividing(size), false, out)
     }
 
     fn upsample2d(
@@ -184,11 +252,11 @@ impl Pooling for Gpu {
         x: CoreOperand<'_>,
         size: [usize; 2],
         how: Interpolation,
-        (out, _): (DType, MemoryOrder),
+        (out, order): (DType, MemoryOrder),
     ) -> Result<Buffer> {
-        let (count, input) = planes(&x);
-        let y = self.memory("upsample2d", count * size[0] * size[1], out)?;
-        self.resample("upsample", x, (input, size), how, y)
+        let images = Images::new(&x, order);
+        let y = self.memory("upsample2d", images.elements(size), out)?;
+        self.resample("upsample", x, (images.size, size), how, (y, order))
     }
 
     fn upsample2d_grad(
@@ -196,10 +264,10 @@ impl Pooling for Gpu {
         grad: CoreOperand<'_>,
         input: [usize; 2],
         how: Interpolation,
-        (out, _): (DType, MemoryOrder),
+        (out, order): (DType, MemoryOrder),
     ) -> Result<Buffer> {
-        let (count, size) = planes(&grad);
-        let dx = self.memory("upsample2d", count * input[0] * input[1], out)?;
-        self.resample("upsample_grad", grad, (input, size), how, dx)
+        let images = Images::new(&grad, order);
+        let dx = self.memory("upsample2d", images.elements(input), out)?;
+        self.resample("upsample_grad", grad, (input, images.size), how, (dx, order))
     }
 }

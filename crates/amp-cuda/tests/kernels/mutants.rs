@@ -21,7 +21,7 @@ const fn mutant(file: &'static str, line: &'static str, mistake: &'static str, t
 }
 
 /// Dropped barriers, wrong bounds and wrong conditions.
-const MUTANTS: [Mutant; 23] = [
+const MUTANTS: [Mutant; 24] = [
     mutant("attention", "* a.keys + key) != 0;", "* a.keys + key) == 0;", "::attention_with"),
     mutant("batch_norm_relu", "c = c + 1 == a.channels ? 0 : c + 1;", "c = c + 1;", "batch_normalisations_with"),
     mutant("binary", "default: return l >= r;", "default: return l > r;", "elementwise"),
@@ -42,7 +42,8 @@ const MUTANTS: [Mutant; 23] = [
     mutant("optimizer", "if (a.skip && *a.skip) return;\n    i64 step", "i64 step", "every_rule"),
     mutant("pixel_conv", "i64 h = top + down * a.dilation[0];", "i64 h = top + down;", "convolutions_of_whole"),
     mutant("pixel_norm", "delta * (delta * weight);", "delta * delta;", "normalisations_in_packs"),
-    mutant("pool", "if (v > best || is_nan(v)) {", "if (v >= best || is_nan(v)) {", "pooling_and"),
+    mutant("pool", "if (v[j] > best[j] ||", "if (v[j] >= best[j] ||", "pooling_and"),
+    mutant("pool", "if (where.at[j] == at) sum[j]", "sum[j]", "channels_that_lie"),
     mutant("random", "k1 += 0xBB67AE85u;", "", "random_streams"),
     mutant(
         "recurrent",

@@ -1,10 +1,12 @@
-use crate::case::{Input, check};
+use crate::case::{Input, check, on_gpu, to_f64};
 use crate::convolve::{forward, image_gradient, last, row_major, sizes, weight_gradient};
 use crate::lines::wide;
-use amp_core::Dims;
-use amp_core::backend::DType;
-use amp_core::backend::MemoryOrder::RowMajor;
-use amp_core::backend::{AttentionGrads, AttentionScores, Binary, Conv2d, Interpolation, Layout, Operand, Pool2d};
+use amp_core::backend::MemoryOrder::{ChannelsLast, RowMajor};
+use amp_core::backend::{
+    AttentionGrads, AttentionScores, Backend, Binary, Buffer, Conv2d, DType, Interpolation, Layout, MemoryOrder, Operand,
+    Pool2d,
+};
+use amp_core::{Dims, Result};
 
 #[test]
 fn products_of_any_layout_and_precision() {
@@ -114,20 +116,11 @@ fn pooling_and_upsampling_with_their_gradients() {
         let x = Input::strided(&[2, 2, 7, 9], &[126, 1, 18, 2], 0, dtype, 1);
         let [oh, ow] = spec.output_size([7, 9]).expect("a window fits");
         let grad = Input::noise(&[2, 2, oh, ow], dtype, 1.0, 2);
-        check(&format!("{spec:?}"), &[x.clone(), grad.clone()], dtype, 40.0, &|b, x, out| {
-            let (y, indices) = b.max_pool2d(x[0], &spec, RowMajor)?;
-            Ok(vec![
-                y,
-                b.max_pool2d_grad(x[1], &indices, [7, 9], Some(&spec), (out, RowMajor))?,
-                indices,
-                b.avg_pool2d(x[0], &spec, true, RowMajor)?,
-                b.avg_pool2d_grad(x[1], [7, 9], &spec, false, (out, RowMajor))?,
-                b.avg_pool2d_grad(x[1], [7, 9], &spec, true, (out, RowMajor))?,
-                b.adaptive_avg_pool2d(x[0], [3, 4], RowMajor)?,
-                b.adaptive_avg_pool2d_grad(x[1], [7, 9], (out, RowMajor))?,
-                b.adaptive_max_pool2d(x[0], [2, 5], RowMajor)?.0,
-            ])
-        });
+        for order in [RowMajor, ChannelsLast] {
+            check(&format!("{spec:?}, {order:?}"), &[x.clone(), grad.clone()], dtype, 40.0, &|b, x, out| {
+                pooled(b, x, &spec, (out, order))
+            });
+        }
         let dilated = Pool2d { kernel: [3, 3], stride: [2, 1], padding: [1, 0], dilation: [2, 3], ceil_mode: false };
         let [oh, ow] = dilated.output_size([7, 9]).expect("a window fits");
         let slopes = Input::noise(&[2, 2, oh, ow], dtype, 1.0, 4);
@@ -154,19 +147,109 @@ fn pooling_and_upsampling_with_their_gradients() {
             let (y, indices) = b.max_pool2d(x[0], &spec, RowMajor)?;
             Ok(vec![y, indices])
         });
-        let ways = [
-            Interpolation::Nearest,
-            Interpolation::Bilinear { align_corners: false },
-            Interpolation::Bilinear { align_corners: true },
-        ];
-        for how in ways {
-            check(&format!("{how:?}"), &[x.clone(), grad.clone()], dtype, 100.0, &|b, x, out| {
-                Ok(vec![
-                    b.upsample2d(x[0], [13, 5], how, (out, RowMajor))?,
-                    b.upsample2d_grad(x[1], [3, 2], how, (out, RowMajor))?,
-                    b.upsample2d_grad(x[1], [1, 11], how, (out, RowMajor))?,
-                ])
-            });
+        for how in WAYS {
+            for order in [RowMajor, ChannelsLast] {
+                check(&format!("{how:?}, {order:?}"), &[x.clone(), grad.clone()], dtype, 100.0, &|b, x, out| {
+                    resized(b, x, how, (out, order))
+                });
+            }
+        }
+    }
+}
+
+/// What pools `x[0]`, with the gradients of results of the size of `x[1]`.
+fn pooled(
+    b: &dyn Backend,
+    x: &[Operand<'_>],
+    spec: &Pool2d,
+    (out, order): (DType, MemoryOrder),
+) -> Result<Vec<Buffer>> {
+    let [input, size] = [x[0], x[1]].map(|x| [x.layout.shape[2], x.layout.shape[3]]);
+    let (y, indices) = b.max_pool2d(x[0], spec, order)?;
+    let (largest, places) = b.adaptive_max_pool2d(x[0], size, order)?;
+    Ok(vec![
+        y,
+        b.max_pool2d_grad(x[1], &indices, input, Some(spec), (out, order))?,
+        indices,
+        b.avg_pool2d(x[0], spec, true, order)?,
+        b.avg_pool2d_grad(x[1], input, spec, false, (out, order))?,
+        b.avg_pool2d_grad(x[1], input, spec, true, (out, order))?,
+        b.adaptive_avg_pool2d(x[0], [3, 4], order)?,
+        b.adaptive_avg_pool2d_grad(x[1], input, (out, order))?,
+        largest,
+        b.max_pool2d_grad(x[1], &places, input, None, (out, order))?,
+    ])
+}
+
+/// `x[0]` resized, and `x[1]` as the gradient of what was.
+fn resized(b: &dyn Backend, x: &[Operand<'_>], how: Interpolation, out: (DType, MemoryOrder)) -> Result<Vec<Buffer>> {
+    Ok(vec![
+        b.upsample2d(x[0], [13, 5], how, out)?,
+        b.upsample2d_grad(x[1], [3, 2], how, out)?,
+        b.upsample2d_grad(x[1], [1, 11], how, out)?,
+    ])
+}
+
+const WAYS: [Interpolation; 3] = [
+    Interpolation::Nearest,
+    Interpolation::Bilinear { align_corners: false },
+    Interpolation::Bilinear { align_corners: true },
+];
+
+#[test]
+fn channels_that_lie_together_are_pooled_as_planes() {
+    let spec = Pool2d { kernel: [3, 2], stride: [2, 1], padding: [1, 1], dilation: [1, 1], ceil_mode: false };
+    let cases = [
+        ([2, 16, 7, 9], DType::BF16),
+        ([1, 8, 4, 5], DType::F16),
+        ([2, 24, 1, 6], DType::F32),
+        ([2, 8, 5, 4], DType::F64),
+        ([2, 3, 5, 7], DType::BF16),
+        ([3, 16, 1, 1], DType::BF16),
+        ([0, 16, 5, 4], DType::BF16),
+    ];
+    for (shape, dtype) in cases {
+        let [oh, ow] = spec.output_size([shape[2], shape[3]]).expect("a window fits");
+        let inputs = [shape, [shape[0], shape[1], oh, ow]].map(|shape| images(&shape, dtype));
+        for name in ["packed", "scattered"] {
+            let mut inputs = inputs.clone();
+            if name == "scattered" {
+                inputs.iter_mut().for_each(|x| x.layout = Layout::contiguous(x.layout.shape));
+            }
+            let name = format!("{shape:?} {dtype}, {name}");
+            same_as_planes(&name, &inputs, dtype, &|b, x, out| pooled(b, x, &spec, out));
+            for how in WAYS {
+                same_as_planes(&format!("{name}, {how:?}"), &inputs, dtype, &|b, x, out| resized(b, x, how, out));
+            }
+        }
+    }
+}
+
+/// Noise in images whose channels lie together.
+fn images(shape: &[usize; 4], dtype: DType) -> Input {
+    let x = Input::noise(shape, dtype, 1.0, 3);
+    Input { layout: Layout::channels_last(x.layout.shape), ..x }
+}
+
+/// A call whose results lie in an order that is given.
+type Ordered<'a> = &'a dyn Fn(&dyn Backend, &[Operand<'_>], (DType, MemoryOrder)) -> Result<Vec<Buffer>>;
+
+/// Checks that results are the CPU's, and the same bits as those of planes.
+fn same_as_planes(name: &str, inputs: &[Input], dtype: DType, call: Ordered) {
+    check(name, inputs, dtype, 100.0, &|b, x, out| call(b, x, (out, ChannelsLast)));
+    let [planes, pixels] = [RowMajor, ChannelsLast]
+        .map(|order| on_gpu(name, inputs, dtype, &|b, x, out| call(b, x, (out, order))).into_iter().map(to_f64));
+    let (n, channels) = (inputs[0].layout.shape[0], inputs[0].layout.shape[1]);
+    for (number, (planes, pixels)) in planes.zip(pixels).enumerate() {
+        let size = planes.len() / (n * channels).max(1);
+        for (i, value) in planes.iter().enumerate() {
+            let (plane, pixel) = (i / size, i % size);
+            let place = (plane / channels * size + pixel) * channels + plane % channels;
+            assert_eq!(
+                pixels[place].to_bits(),
+                value.to_bits(),
+                "{name}: result {number}, plane {plane}, pixel {pixel}"
+            );
         }
     }
 }
