@@ -143,17 +143,16 @@ impl BatchNorm2d {
             // Nothing was seen that the running statistics could follow.
             return Ok(Tensor::from_raw(y));
         }
-        let moves = [(self.running_mean.clone(), mean), (self.running_var.clone(), var)];
+        let (running_mean, running_var) = (self.running_mean.clone(), self.running_var.clone());
         let (counter, momentum) = (self.num_batches_tracked.clone(), self.momentum);
         let change = move |skip: Option<&Skip>| {
-            for (running, batch) in &moves {
-                let flag = skip.map(|skip| skip.on(batch.device())).transpose()?;
-                let (backend, x) = (batch.backend(), batch.operand()?);
-                running.change(|buffer| backend.average(buffer, x, momentum, flag.as_ref()))?;
-            }
-            let device = counter.raw().device().clone();
-            let flag = skip.map(|skip| skip.on(&device)).transpose()?;
-            counter.change(|buffer| device.backend().count(buffer, flag.as_ref()))
+            let flag = skip.map(|skip| skip.on(mean.device())).transpose()?;
+            let (backend, batch) = (mean.backend(), [mean.operand()?, var.operand()?]);
+            running_mean.change(|mean| {
+                running_var.change(|var| {
+                    counter.change(|counter| backend.track([mean, var], batch, counter, momentum, flag.as_ref()))
+                })
+            })
         };
         let parameters = self.weight.iter().chain(&self.bias).map(Parameter::id).collect();
         self.waiting.add(&y, parameters, Box::new(change))?;

@@ -136,6 +136,32 @@ impl Gpu {
     fn flag(&self, flag: Option<&Buffer>) -> Result<u64> {
         flag.map_or(Ok(0), |f| self.typed(f, DType::U8, 1))
     }
+
+    /// Moves one average or two towards what they follow, and counts that at an address other than 0.
+    fn move_averages(
+        &self,
+        moves: &[(&mut Buffer, CoreOperand<'_>)],
+        counter: u64,
+        share: f64,
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
+        let mut args = AverageArgs {
+            into: [0; 2],
+            x: [Operand::NONE; 2],
+            n: [0; 2],
+            counter,
+            skip: self.flag(skip)?,
+            share: share as f32,
+        };
+        for (i, (into, x)) in moves.iter().enumerate() {
+            let n = x.layout.count();
+            args.into[i] = self.typed(into, DType::F32, n)?;
+            args.x[i] = Operand::new(self, "average", *x)?;
+            args.n[i] = n as i64;
+        }
+        let [first, second] = args.n;
+        self.launch(FAMILY, "average", None, self.spread(first.max(second).max(1) as usize), args)
+    }
 }
 
 /// The settings of a rule, without tensors.
@@ -323,22 +349,19 @@ impl Optimize for Gpu {
     }
 
     fn average(&self, into: &mut Buffer, x: CoreOperand<'_>, share: f64, skip: Option<&Buffer>) -> Result<()> {
-        let n = x.layout.count();
-        let args = AverageArgs {
-            into: self.typed(into, DType::F32, n)?,
-            x: Operand::new(self, "average", x)?,
-            n: n as i64,
-            skip: self.flag(skip)?,
-            share: share as f32,
-        };
-        self.launch(FAMILY, "average", None, self.spread(n), args)
+        self.move_averages(&[(into, x)], 0, share, skip)
     }
 
-    fn count(&self, counter: &mut Buffer, skip: Option<&Buffer>) -> Result<()> {
-        let mut steps = [0; CHOSEN];
-        steps[0] = self.typed(counter, DType::I64, 1)?;
-        let args = CountStepsArgs { steps, skip: self.flag(skip)?, count: 1 };
-        self.launch(FAMILY, "count_steps", None, self.spread(1), args)
+    fn track(
+        &self,
+        [mean, var]: [&mut Buffer; 2],
+        batch: [CoreOperand<'_>; 2],
+        counter: &mut Buffer,
+        share: f64,
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
+        let counter = self.typed(counter, DType::I64, 1)?;
+        self.move_averages(&[(mean, batch[0]), (var, batch[1])], counter, share, skip)
     }
 
     fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<()> {

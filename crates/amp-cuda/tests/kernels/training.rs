@@ -179,15 +179,21 @@ fn the_scale_moves_as_on_the_cpu() {
 #[test]
 fn averages_and_counters_move_unless_the_step_was_skipped() {
     for share in [0.0, 0.1, 0.5, 1.0] {
-        let inputs = [Input::noise(&[700], DType::F32, 1.0, 1), Input::noise(&[700], DType::F16, 3.0, 2)];
+        let inputs = [
+            Input::noise(&[700], DType::F32, 1.0, 1),
+            Input::noise(&[700], DType::F16, 3.0, 2),
+            Input::noise(&[700], DType::F32, 2.0, 3),
+        ];
         check_same(&format!("average of share {share}"), &inputs, DType::F32, 2.0, &|b, x, _| {
             let flags = [b.upload(Storage::U8(vec![0].into()))?, b.upload(Storage::U8(vec![1].into()))?];
-            let (mut average, mut counter) = (b.copy(x[0], DType::F32)?, b.upload(Storage::I64(vec![7].into()))?);
+            let mut average = b.copy(x[0], DType::F32)?;
+            let (mut mean, mut var) = (b.copy(x[0], DType::F32)?, b.copy(x[2], DType::F32)?);
+            let mut counter = b.upload(Storage::I64(vec![7].into()))?;
             for skip in [None, Some(&flags[0]), Some(&flags[1])] {
                 b.average(&mut average, x[1], share, skip)?;
-                b.count(&mut counter, skip)?;
+                b.track([&mut mean, &mut var], [x[1], x[0]], &mut counter, share, skip)?;
             }
-            Ok(vec![average, counter])
+            Ok(vec![average, mean, var, counter])
         });
     }
 }

@@ -98,11 +98,21 @@ impl Optimize for CpuBackend {
         Ok(())
     }
 
-    fn count(&self, counter: &mut Buffer, skip: Option<&Buffer>) -> Result<()> {
+    fn track(
+        &self,
+        running: [&mut Buffer; 2],
+        batch: [Operand<'_>; 2],
+        counter: &mut Buffer,
+        share: f64,
+        skip: Option<&Buffer>,
+    ) -> Result<()> {
         if skip.map(flag).transpose()?.unwrap_or(false) {
             return Ok(());
         }
-        let Storage::I64(number) = storage_mut("count", counter)? else { return Err(foreign("count")) };
+        for (into, x) in running.into_iter().zip(batch) {
+            self.average(into, x, share, None)?;
+        }
+        let Storage::I64(number) = storage_mut("track", counter)? else { return Err(foreign("track")) };
         number.iter_mut().for_each(|n| *n = n.saturating_add(1));
         Ok(())
     }
