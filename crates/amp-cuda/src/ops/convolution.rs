@@ -91,7 +91,8 @@ impl Gpu {
             let args = shaped(sizes(&x), weight, [oh, ow], spec);
             return self.pixel_grad_weight([grad, x], args, into);
         }
-        let together = spec.groups == 1 && into.dtype() == DType::F32 && self.is_read_together(&grad)?;
+        let alike = grad.logical == x.logical && into.dtype() == DType::F32 && spec.groups == 1;
+        let together = alike && self.is_read_together(&grad)?;
         let copies = [if together { None } else { self.laid(&grad)? }, self.laid(&x)?];
         let (grad, x) = (replaced(grad, &copies[0]), replaced(x, &copies[1]));
         let args = ConvArgs {

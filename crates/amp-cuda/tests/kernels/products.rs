@@ -3,8 +3,8 @@ use crate::convolve::{forward, image_gradient, last, row_major, sizes, weight_gr
 use crate::lines::wide;
 use amp_core::backend::MemoryOrder::{ChannelsLast, RowMajor};
 use amp_core::backend::{
-    AttentionGrads, AttentionScores, Backend, Binary, Buffer, Conv2d, DType, Interpolation, Layout, MemoryOrder, Operand,
-    Pool2d,
+    AttentionGrads, AttentionScores, Backend, Binary, Buffer, Conv2d, DType, Interpolation, Layout, MemoryOrder,
+    Operand, Pool2d,
 };
 use amp_core::{Dims, Result};
 
