@@ -12,6 +12,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("model", choices=["gpt", "resnet50"])
 parser.add_argument("precision", choices=["f32", "f16", "bf16"])
 parser.add_argument("--tiny", action="store_true")
+parser.add_argument("--channels-last", action="store_true")
 parser.add_argument("--device", default="cuda")
 parser.add_argument("--seconds", type=float, default=10)
 args = parser.parse_args()
@@ -97,6 +98,8 @@ else:
     model = ResNet50(width, classes).to(device)
     x = torch.randn(batch, 3, side, side, device=device)
     y = torch.arange(batch, device=device) % classes
+    if args.channels_last:
+        model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
 dtype = {"f32": None, "f16": torch.float16, "bf16": torch.bfloat16}[args.precision]
 scaler = torch.amp.GradScaler(device.type, enabled=args.precision == "f16")

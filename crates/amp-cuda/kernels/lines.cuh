@@ -158,6 +158,20 @@ template <class F> __device__ inline void each_run(i64 start, i64 end, i64 run, 
     }
 }
 
+// f(s, x[s * step]) for a team's parts of all that are below `n`, of which many are on their way before the first is used.
+template <class C, class Team, class F> __device__ inline void each_part(Team team, const C* x, i64 n, i64 step, F f) {
+    const int AT_ONCE = 8;
+    for (i64 first = team.rank(); first < n; first += AT_ONCE * team.size()) {
+        C v[AT_ONCE];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; ++u) v[u] = first + u * team.size() < n ? x[(first + u * team.size()) * step] : (C)0;
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; ++u) {
+            if (first + u * team.size() < n) f(first + u * team.size(), v[u]);
+        }
+    }
+}
+
 // e^v; float to about 2^-21, and |v| 2^-24 for a large v, and 0 where it would be subnormal.
 __device__ inline float exp_fast(float v) { return exp2_fast(v * 1.44269504f); }
 __device__ inline double exp_fast(double v) { return exp(v); }

@@ -24,6 +24,14 @@ struct Pixels {
     // The channel of lane `i % lanes` at place `i / lanes` of its pack.
     __device__ inline i64 channel_of(int i) const { return ((i64)blockIdx.x * blockDim.x + i % lanes) * PACK + i / lanes; }
 
+    // What belongs to the channels of the pack, which threads read before anything else: all of it at once, as it is on the way
+    // to each block for a microsecond.
+    __device__ inline void fetch(const float* of, float v[PACK]) const { load_pack(of, F32, works() ? channel : 0, v); }
+    __device__ inline void fetch(const Operand& of, float missing, float v[PACK]) const {
+        if (of.data) load_pack(of, works() ? channel / PACK : 0, v);
+        else for (int j = 0; j < PACK; ++j) v[j] = missing;
+    }
+
     // f(pixel, v) with the packs of all tensors at the thread's pixels from `start` on; `packs` of each are under way at a time.
     template <int packs, int N, class F>
     __device__ inline void each(const Operand* const (&x)[N], i64 start, i64 end, i64 step, F f) const {
@@ -141,13 +149,12 @@ struct PixelNormArgs {
 
 template <int N> __device__ inline void pixel_norm(const PixelNormArgs& a, const Operand* const (&x)[N]) {
     Pixels p(a.channels);
-    float mean[PACK], scale[PACK], bias[PACK];
-    for (int j = 0; p.works() && j < PACK; ++j) {
-        i64 c = p.channel + j;
-        mean[j] = a.mean[c];
-        scale[j] = 1 / sqrt_of(a.var[c] + (float)a.eps) * (a.weight.data ? load<float>(a.weight, c) : 1);
-        bias[j] = a.bias.data ? load<float>(a.bias, c) : 0;
-    }
+    float mean[PACK], scale[PACK], weight[PACK], bias[PACK];
+    p.fetch(a.mean, mean);
+    p.fetch(a.var, scale);
+    p.fetch(a.weight, 1, weight);
+    p.fetch(a.bias, 0, bias);
+    for (int j = 0; j < PACK; ++j) scale[j] = 1 / sqrt_of(scale[j] + (float)a.eps) * weight[j];
     p.each<4 / N>(x, a.pixels, [&](i64 pixel, float (&v)[N][PACK]) {
         u32 dead = 0;
         for (int j = 0; j < PACK; ++j) {
@@ -197,7 +204,7 @@ KERNEL(pixel_norm_sums_f32, PixelNormGradArgs) {
     Pixels p(a.channels);
     i64 start = blockIdx.y * a.per_split, end = least(start + a.per_split, a.pixels);
     float mean[PACK], normal[PACK] = {}, grad[PACK] = {};
-    for (int j = 0; p.works() && j < PACK; ++j) mean[j] = a.mean[p.channel + j];
+    p.fetch(a.mean, mean);
     p.each<2>({&a.grad, &a.x}, start, end, p.rows, [&](i64 pixel, float (&v)[2][PACK]) {
         mask(a.dead, p.at(pixel), v[0]);
         for (int j = 0; j < PACK; ++j) {
@@ -230,7 +237,7 @@ KERNEL(pixel_norm_join_f32, PixelNormGradArgs) {
     i64 output = least(team.number(), 2 * a.channels - 1), which = output >= a.channels, c = output - which * a.channels;
     const float* parts = a.parts + which * a.splits * a.channels + c;
     float sum = 0;
-    for (i64 s = team.rank(); s < a.splits; s += team.size()) sum += parts[s * a.channels];
+    each_part(team, parts, a.splits, a.channels, [&](i64, float part) { sum += part; });
     sum = team.reduce(Add{}, sum);
     if (team.rank() != 0 || team.number() >= 2 * a.channels) return;
     if (which) a.sum_grad[c] = sum;
@@ -240,14 +247,16 @@ KERNEL(pixel_norm_join_f32, PixelNormGradArgs) {
 // dx = (grad - mean(grad) - normal mean(grad normal)) rstd weight
 KERNEL(pixel_norm_grad_f32, PixelNormGradArgs) {
     Pixels p(a.channels);
-    float mean[PACK], scale[PACK], shift[PACK], slope[PACK];
-    for (int j = 0; p.works() && j < PACK; ++j) {
-        i64 c = p.channel + j;
-        float rstd = a.rstd[c];
-        mean[j] = a.mean[c];
-        scale[j] = rstd * (a.weight.data ? load<float>(a.weight, c) : 1);
-        shift[j] = a.sum_grad[c] / (float)a.pixels;
-        slope[j] = a.sum_normal[c] / (float)a.pixels * rstd;
+    float mean[PACK], scale[PACK], shift[PACK], slope[PACK], weight[PACK], one = 1 / (float)a.pixels;
+    p.fetch(a.mean, mean);
+    p.fetch(a.rstd, scale);
+    p.fetch(a.sum_grad, shift);
+    p.fetch(a.sum_normal, slope);
+    p.fetch(a.weight, 1, weight);
+    for (int j = 0; j < PACK; ++j) {
+        shift[j] *= one;
+        slope[j] *= one * scale[j];
+        scale[j] *= weight[j];
     }
     p.each<2>({&a.grad, &a.x}, a.pixels, [&](i64 pixel, float (&v)[2][PACK]) {
         mask(a.dead, p.at(pixel), v[0]);

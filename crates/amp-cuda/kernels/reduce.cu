@@ -194,15 +194,15 @@ template <class C> __device__ void variance(const VarianceArgs& a, ColumnTeam<C>
     i64 output = least(team.number(), a.outputs - 1);
     const C *means = (const C*)a.mean + output, *sums = (const C*)a.squares + output;
     C first = means[0], mean = 0, squares = 0;
-    for (i64 s = team.rank(); s < a.splits; s += team.size()) {
-        C other = means[s * a.outputs];
+    each_part(team, means, a.splits, a.outputs, [&](i64 s, C other) {
         if (other != first) mean += (other - first) * size_of_part<C>(a, s);
-    }
+    });
     mean = first + team.reduce(Add{}, mean) / (C)a.count;
-    for (i64 s = team.rank(); s < a.splits; s += team.size()) {
-        C d = means[s * a.outputs] - mean;
-        squares += sums[s * a.outputs] + d * d * size_of_part<C>(a, s);
-    }
+    each_part(team, means, a.splits, a.outputs, [&](i64 s, C other) {
+        C d = other - mean;
+        squares += d * (d * size_of_part<C>(a, s));
+    });
+    each_part(team, sums, a.splits, a.outputs, [&](i64, C part) { squares += part; });
     squares = team.reduce(Add{}, squares);
     if (team.rank() != 0 || team.number() >= a.outputs) return;
     double degrees = (double)a.count - a.correction;

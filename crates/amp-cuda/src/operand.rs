@@ -170,9 +170,10 @@ impl Operand {
         }
     }
 
-    /// The axis along which elements lie side by side, if that is not the last one and tiles of both are worth while.
+    /// The axis along which elements lie side by side, if that is not the last one and tiles of both are worth while: of the 9
+    /// pixels of a kernel they are not (54 us for 512 x 512 of them on an H200).
     pub fn turned(&self) -> Option<usize> {
-        const LEAST: i64 = 8;
+        const LEAST: i64 = 16;
         let last = self.rank as usize - 1;
         let wide = |axis: usize| self.shape[axis] >= LEAST;
         let axis = (0..last).find(|&axis| self.strides[axis] == 1 && wide(axis))?;

@@ -45,7 +45,11 @@ impl Gpu {
             eps,
             out: tag(out),
         };
-        match Rows::new(x, NormKind::Batch).pixels(compute, &[&args.x, &args.residual], args.out) {
+        match Rows::new(x, NormKind::Batch).pixels(
+            compute,
+            &[&args.x, &args.residual, &args.weight, &args.bias],
+            args.out,
+        ) {
             Some(of) => self.pixel_norm(of, pixel_args(&args))?,
             None => self.launch(FAMILY, "batch_norm_relu", Some(compute), self.spread(n.div_ceil(PACK)), args)?,
         }

@@ -2,7 +2,7 @@ use super::pixel_norm::Pixels;
 use super::reduction::Axes;
 use super::{PACK, WARP, line_team, team};
 use crate::args::{NormArgs, NormGradArgs, PixelNormArgs, PixelNormGradArgs};
-use crate::convolve::lies;
+use crate::convolve::{ALIGNMENT, lies};
 use crate::device::{Gpu, Memory};
 use crate::module::Family::Norm as FAMILY;
 use crate::operand::{Compute, Operand, tag};
@@ -98,7 +98,7 @@ pub(super) fn address(statistics: &Buffer) -> u64 {
     statistics.downcast::<Memory>().map_or(0, Memory::address)
 }
 
-/// Where kernels read mean and variance of each channel, as contiguous numbers of the type that they compute in.
+/// Where kernels read mean and variance of each channel, as aligned contiguous numbers of the type that they compute in.
 pub(super) struct ChannelStatistics {
     pub mean: u64,
     pub var: u64,
@@ -173,7 +173,7 @@ impl Gpu {
     /// Where kernels read a vector as contiguous numbers of a type, and a copy if it has to be one.
     fn dense(&self, x: CoreOperand<'_>, dtype: DType) -> Result<(u64, Buffer)> {
         let operand = Operand::new(self, "normalize", x)?;
-        if lies(&operand, tag(dtype)) {
+        if lies(&operand, tag(dtype)) && operand.data.is_multiple_of(ALIGNMENT) {
             return Ok((operand.data, self.memory("normalize", 0, dtype)?.into_buffer()));
         }
         let copy = self.copy(x, dtype)?;
@@ -183,7 +183,7 @@ impl Gpu {
     /// Normalises each channel by its mean and variance.
     fn norm_apply(&self, args: NormArgs, rows: Rows, by: &ChannelStatistics, compute: Compute) -> Result<()> {
         let args = NormArgs { mean: by.mean, var: by.var, ..args };
-        if let Some(of) = rows.pixels(compute, &[&args.x], args.out) {
+        if let Some(of) = rows.pixels(compute, &[&args.x, &args.weight, &args.bias], args.out) {
             let NormArgs { x, weight, bias, mean, var, y, eps, out, .. } = args;
             let (residual, dead, relu) = (Operand::NONE, 0, 0);
             let args =
@@ -267,7 +267,9 @@ impl Gpu {
             onto: Operand::optional(self, "normalize", onto)?,
             dead,
         };
-        let (sum_normal, sum_grad) = match rows.pixels(compute, &[&args.grad, &args.x], args.out) {
+        let aligned = args.mean.is_multiple_of(ALIGNMENT) && args.rstd.is_multiple_of(ALIGNMENT);
+        let pixels = rows.pixels(compute, &[&args.grad, &args.x, &args.weight], args.out).filter(|_| aligned);
+        let (sum_normal, sum_grad) = match pixels {
             Some(of) => self.pixel_norm_grad(of, pixel_args(&args))?,
             None => self.row_grads(args, rows, compute)?,
         };

@@ -81,28 +81,29 @@ impl Gpu {
     ) -> Result<()> {
         const OP: &str = "conv_transpose2d";
         let dtype = grad.logical;
-        let copies = [self.pixels_of(&grad)?, self.pixels_of(&w)?];
-        let (grad, kernel) = (self.pixels(replaced(grad, &copies[0]))?, self.pixels(replaced(w, &copies[1]))?);
-        let args = ConvArgs { grad, w: kernel, bias: Operand::optional(self, OP, bias)?, ..args };
+        let copy = self.pixels_of(&grad)?;
+        let grad = self.pixels(replaced(grad, &copy))?;
+        let args = ConvArgs { grad, bias: Operand::optional(self, OP, bias)?, ..args };
         let library = is_gradient && args.out == tag(dtype) && bias.is_none() && args.accumulate == 0;
+        let right = |data, strides| Matrices { data, dtype, strides, next: 0 };
+        if args.stride == [1, 1] && !pixelwise(&args) && !library {
+            let (back, layout) = (backwards(&args), w.layout.moved(0, 3));
+            let turned = self.copy(CoreOperand { layout: &layout, ..w }, dtype)?;
+            return self.pixel_products(&back, right(address(&turned), [1, shape(&back)[0] as i64]));
+        }
+        let copy = self.pixels_of(&w)?;
+        let args = ConvArgs { w: self.pixels(replaced(w, &copy))?, ..args };
         if library && self.convolve(OP, Pass::Data, LAST, &args)? {
             return Ok(());
         }
-        let right = |data, strides| Matrices { data, dtype, strides, next: 0 };
         if pixelwise(&args) {
-            return self.pixel_products(&backwards(&args), right(kernel.data, [args.channels, 1]));
-        }
-        if args.stride == [1, 1] {
-            let layout = w.layout.moved(0, 3);
-            let turned = self.copy(CoreOperand { layout: &layout, ..w }, dtype)?;
-            let back = backwards(&args);
-            return self.pixel_products(&back, right(address(&turned), [1, shape(&back)[0] as i64]));
+            return self.pixel_products(&backwards(&args), right(args.w.data, [args.channels, 1]));
         }
         self.folded_pixels(&args, dtype)
     }
 
-    /// As [`pixel_conv_transpose`](Self::pixel_conv_transpose), for kernels that move by more than a pixel: what each pixel of the
-    /// result gives is added up in F32.
+    /// As [`pixel_conv_transpose`](Self::pixel_conv_transpose), where what each pixel of the result
+    /// gives is added up in F32: kernels that move by more than a pixel.
     fn folded_pixels(&self, args: &ConvArgs, dtype: DType) -> Result<()> {
         let ([terms, pixels], filters) = (shape(args).map(|n| n as i64), args.filters);
         for (first, samples) in parts(args, DType::F32.size()) {

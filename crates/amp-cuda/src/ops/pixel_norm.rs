@@ -24,7 +24,8 @@ pub(super) struct Pixels {
 }
 
 impl Pixels {
-    /// `[pixels, channels]`, if all tensors of the call lie in whole packs of channels; `out` is the type of the result.
+    /// `[pixels, channels]`, if all tensors of the call and vectors of channels lie in whole packs of channels; `out` is the type of
+    /// the result.
     pub fn new([pixels, channels]: [usize; 2], compute: Compute, read: &[&Operand], out: i32) -> Option<Self> {
         let packs = [DType::F16, DType::BF16, DType::F32].map(tag);
         let lies = |x: &&Operand| x.data == 0 || (x.packed != 0 && packs.contains(&x.stored));
