@@ -434,18 +434,19 @@ struct AverageArgs {
     float* into[2];       // [n] each; the second may be none, of no elements
     Operand x[2];         // [n] each
     i64 n[2];
+    float factor[2];      // of x
     i64* counter;         // of moves, or null
     const u8* skip;
     float share;
 };
 
-// Running averages move a share of the way to x: from the nearer end, so that a share of 1 gives x exactly.
+// Running averages move a share of the way to x, times its factor: from the nearer end, so that a share of 1 gives x exactly.
 KERNEL(average, AverageArgs) {
     if (a.skip && *a.skip) return;
     if (a.counter && blockIdx.x == 0 && threadIdx.x == 0) *a.counter += 1;
     for (int k = 0; k < 2; ++k) {
         FOR_EACH(i, a.n[k]) {
-            float from = a.into[k][i], to = load<float>(a.x[k], i), way = to - from;
+            float from = a.into[k][i], to = a.factor[k] * load<float>(a.x[k], i), way = to - from;
             a.into[k][i] = a.share < 0.5f ? from + a.share * way : to - way * (1 - a.share);
         }
     }

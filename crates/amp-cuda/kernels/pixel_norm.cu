@@ -32,6 +32,15 @@ struct Pixels {
         else for (int j = 0; j < PACK; ++j) v[j] = missing;
     }
 
+    // The packs at the thread's next pixels from `pixel` on, and how many these are; behind them is the first once more.
+    template <int N> __device__ inline int ahead(const Operand& x, i64 pixel, i64 end, Ahead<float, PACK> (&ahead)[N]) const {
+        if (!works() || pixel >= end) return 0;
+        int n = (int)least((end - pixel + rows - 1) / rows, N);
+#pragma unroll
+        for (int u = 0; u < N; ++u) ahead[u].fetch(x, at(pixel + (u < n ? u * rows : 0)));
+        return n;
+    }
+
     // f(pixel, v) with the packs of all tensors at the thread's pixels from `start` on; `packs` of each are under way at a time.
     template <int packs, int N, class F>
     __device__ inline void each(const Operand* const (&x)[N], i64 start, i64 end, i64 step, F f) const {
@@ -99,15 +108,16 @@ KERNEL(pixel_moments_f32, PixelMomentsArgs) {
     Pixels p(a.channels);
     i64 start = blockIdx.y * a.per_split, end = least(start + a.per_split, a.pixels);
     PackMoments moments;
-    for (i64 pixel = start + p.row; p.works() && pixel < end; pixel += PackMoments::AT_ONCE * p.rows) {
-        Ahead<float, PACK> ahead[PackMoments::AT_ONCE];
+    Ahead<float, PACK> ahead[PackMoments::AT_ONCE];
+    i64 pixel = start + p.row;
+    for (int n = p.ahead(a.x, pixel, end, ahead); n > 0;) {
         float v[PackMoments::AT_ONCE][PACK];
-        int n = (int)least((end - pixel + p.rows - 1) / p.rows, PackMoments::AT_ONCE);
-#pragma unroll
-        for (int u = 0; u < PackMoments::AT_ONCE; ++u) ahead[u].fetch(a.x, p.at(pixel + (u < n ? u * p.rows : 0)));
+        int here = n;
 #pragma unroll
         for (int u = 0; u < PackMoments::AT_ONCE; ++u) ahead[u].widen(a.x, v[u]);
-        moments.add(v, n);
+        pixel += PackMoments::AT_ONCE * p.rows;
+        n = p.ahead(a.x, pixel, end, ahead);  // on their way while these are added up
+        moments.add(v, here);
     }
 #pragma unroll
     for (int j = 0; j < PACK; ++j) {

@@ -145,7 +145,7 @@ args! {
         factors: [f64; MOVES], skip: u64, state: u64, notice: u64, rates: u64, groups: i64, first: i64, count: i32,
     }
     ScaleOfArgs { state: u64, scale: u64, inverse: u64, }
-    AverageArgs { into: [u64; 2], x: [Operand; 2], n: [i64; 2], counter: u64, skip: u64, share: f32, }
+    AverageArgs { into: [u64; 2], x: [Operand; 2], n: [i64; 2], factor: [f32; 2], counter: u64, skip: u64, share: f32, }
     CountStepsArgs { steps: [u64; CHOSEN], skip: u64, count: i32, }
 }
 

@@ -135,12 +135,13 @@ pub trait Optimize: Memory {
     /// Moves an F32 buffer a `share` of the way to `x` (`torch.lerp`), unless the flag `skip` is set.
     fn average(&self, into: &mut Buffer, x: Operand<'_>, share: f64, skip: Option<&Buffer>) -> Result<()>;
 
-    /// Moves running statistics a `share` of the way to those of a batch, as [`average`](Self::average) does, and adds 1 to
-    /// the I64 that counts batches; where the flag `skip` is set, nothing at all changes.
+    /// Moves running statistics a `share` of the way to mean and variance of a batch, the latter times a factor, as
+    /// [`average`](Self::average) does, and adds 1 to the I64 that counts batches; where the flag `skip` is set, nothing at all
+    /// changes.
     fn track(
         &self,
         running: [&mut Buffer; 2],
-        batch: [Operand<'_>; 2],
+        batch: ([Operand<'_>; 2], f64),
         counter: &mut Buffer,
         share: f64,
         skip: Option<&Buffer>,

@@ -2,7 +2,9 @@
 
 use super::norm::tensor;
 use super::{Mode, Module, Statistics, Visitor, Waiting, init};
-use crate::ops::{Affine, Relu, batch_norm_eval, batch_norm_eval_relu, batch_norm_train, batch_norm_train_relu};
+use crate::ops::{
+    Affine, Moments, Relu, batch_norm_eval, batch_norm_eval_relu, batch_norm_train, batch_norm_train_relu,
+};
 use crate::optim::Skip;
 use crate::param::Parameter;
 use crate::precision::{F32, Float};
@@ -138,7 +140,7 @@ impl BatchNorm2d {
             None => batch_norm_train(&x.raw, affine, self.eps, P::WRITES),
             Some(relu) => batch_norm_train_relu(&x.raw, affine, self.eps, relu, P::WRITES),
         };
-        let (y, mean, var) = made.map_err(|e| e.given("BatchNorm2d", x.raw.shape()))?;
+        let (y, Moments { mean, var, correction }) = made.map_err(|e| e.given("BatchNorm2d", x.raw.shape()))?;
         if x.raw.layout.count() == 0 {
             // Nothing was seen that the running statistics could follow.
             return Ok(Tensor::from_raw(y));
@@ -147,7 +149,7 @@ impl BatchNorm2d {
         let (counter, momentum) = (self.num_batches_tracked.clone(), self.momentum);
         let change = move |skip: Option<&Skip>| {
             let flag = skip.map(|skip| skip.on(mean.device())).transpose()?;
-            let (backend, batch) = (mean.backend(), [mean.operand()?, var.operand()?]);
+            let (backend, batch) = (mean.backend(), ([mean.operand()?, var.operand()?], correction));
             running_mean.change(|mean| {
                 running_var.change(|var| {
                     counter.change(|counter| backend.track([mean, var], batch, counter, momentum, flag.as_ref()))

@@ -109,22 +109,36 @@ pub(crate) fn batch_norm_train(
     affine: Affine<'_>,
     eps: f64,
     writes: Option<DType>,
-) -> Result<(RawTensor, RawTensor, RawTensor)> {
+) -> Result<(RawTensor, Moments)> {
     let correction = correction(x, affine)?;
     if x.layout.count() == 0 {
-        let (mean, var) = of_nothing(x)?;
-        return Ok((normalize_with(x, [&mean, &var], affine, eps, writes)?, mean, var));
+        let moments = Moments::of_nothing(x)?;
+        return Ok((normalize_with(x, [&moments.mean, &moments.var], affine, eps, writes)?, moments));
     }
     let (y, mean, var) = normalize("batch_norm", x, NormKind::Batch, affine, eps, writes)?;
-    let var = corrected(&var, correction)?;
-    Ok((y, mean, var))
+    Ok((y, Moments { mean, var, correction }))
 }
 
-/// Mean and variance of a batch without values, which change nothing: those of what is normalised already.
-fn of_nothing(x: &RawTensor) -> Result<(RawTensor, RawTensor)> {
-    let channels = Dims::new(&[x.shape()[1]]).expect("one dimension");
-    let filled = |value| RawTensor::full(x.device(), value, channels, x.logical);
-    Ok((filled(0.0)?, filled(1.0)?))
+/// Statistics of the channels of a batch.
+pub(crate) struct Moments {
+    pub mean: RawTensor,
+    /// Divided by the number of values.
+    pub var: RawTensor,
+    /// What makes the variance one that is divided by a value less.
+    pub correction: f64,
+}
+
+impl Moments {
+    /// Those of a batch without values, which change nothing: those of what is normalised already.
+    fn of_nothing(x: &RawTensor) -> Result<Self> {
+        let channels = Dims::new(&[x.shape()[1]]).expect("one dimension");
+        let filled = |value| RawTensor::full(x.device(), value, channels, x.logical);
+        Ok(Self { mean: filled(0.0)?, var: filled(1.0)?, correction: 1.0 })
+    }
+
+    fn corrected(&self) -> Result<RawTensor> {
+        unary(Unary::Affine { mul: self.correction, add: 0.0 }, &self.var, self.var.logical)
+    }
 }
 
 /// What makes the variance of a batch one that is divided by `n - 1`, after a look at the shapes.
@@ -133,10 +147,6 @@ pub(super) fn correction(x: &RawTensor, affine: Affine<'_>) -> Result<f64> {
     affine.check("batch_norm", x, &[channels])?;
     let values = checked_values("batch_norm", x, channels, "channel")?;
     Ok(values as f64 / (values as f64 - 1.0))
-}
-
-pub(super) fn corrected(var: &RawTensor, correction: f64) -> Result<RawTensor> {
-    unary(Unary::Affine { mul: correction, add: 0.0 }, var, var.logical)
 }
 
 /// [`Tensor::batch_norm_eval`] on an erased tensor, rounded to `writes` if that is given.
@@ -183,8 +193,9 @@ impl<P: Float> Tensor<P> {
     where
         P: BatchNormPrecision,
     {
-        let (y, mean, var) = batch_norm_train(&self.raw, Affine::new(weight, bias), eps, P::WRITES)?;
-        Ok((Self::from_raw(y), BatchStatistics { mean: Self::from_raw(mean), var: Self::from_raw(var) }))
+        let (y, moments) = batch_norm_train(&self.raw, Affine::new(weight, bias), eps, P::WRITES)?;
+        let var = Self::from_raw(moments.corrected()?);
+        Ok((Self::from_raw(y), BatchStatistics { mean: Self::from_raw(moments.mean), var }))
     }
 
     /// Normalises each channel of `[N, C, ..]` by running statistics `mean` and `var` `[C]`, then scales and shifts

@@ -1,7 +1,7 @@
 //! Batch normalisation with the residual and relu that follow it, in its own passes where the device has a kernel for that.
 
 use super::arithmetic;
-use super::batch_norm::{GivenGradient, batch_norm_eval, batch_norm_train, check_given, corrected, correction};
+use super::batch_norm::{GivenGradient, Moments, batch_norm_eval, batch_norm_train, check_given, correction};
 use super::normalize::{Affine, SavedAffine, in_16_bits, row};
 use super::pointwise::exact;
 use crate::Result;
@@ -30,15 +30,15 @@ pub(crate) fn batch_norm_train_relu(
     eps: f64,
     relu: Relu<'_>,
     writes: Option<DType>,
-) -> Result<(RawTensor, RawTensor, RawTensor)> {
+) -> Result<(RawTensor, Moments)> {
     let (correction, order) = (correction(x, affine)?, order_of([x]));
     let fused = match x.layout.count() {
         0 => None,
         _ => relu.fused(x, None, affine, eps, writes)?,
     };
     let Some(Rectified { normalized: n, dead }) = fused else {
-        let (y, mean, var) = batch_norm_train(x, affine, eps, relu.first(writes))?;
-        return Ok((relu.after(&y, writes)?, mean, var));
+        let (y, moments) = batch_norm_train(x, affine, eps, relu.first(writes))?;
+        return Ok((relu.after(&y, writes)?, moments));
     };
     let (mean, var, rstd) = (row(x, n.mean), row(x, n.var), row(x, n.rstd));
     let y = tensor(order, x.device(), n.y, *x.shape()).counted(x.logical);
@@ -73,8 +73,7 @@ pub(crate) fn batch_norm_train_relu(
             pass.give(2, RawTensor::new(x.device(), grads.bias, parameters))
         }))
     })?;
-    let var = corrected(&var, correction)?;
-    Ok((y, mean, var))
+    Ok((y, Moments { mean, var, correction }))
 }
 
 /// A normalisation with relu by the input that its backward pass keeps, and the batch's statistics. A residual would have to be

@@ -89,7 +89,7 @@ pub use attention::AttentionOptions;
 pub use bag::BagMode;
 pub(crate) use bag::Bags;
 pub use batch_norm::BatchStatistics;
-pub(crate) use batch_norm::{batch_norm_eval, batch_norm_train};
+pub(crate) use batch_norm::{Moments, batch_norm_eval, batch_norm_train};
 pub(crate) use batch_norm_relu::{Relu, batch_norm_eval_relu, batch_norm_train_relu};
 pub use choice::Fill;
 pub(crate) use feed_forward::feed_forward;

@@ -137,10 +137,10 @@ impl Gpu {
         flag.map_or(Ok(0), |f| self.typed(f, DType::U8, 1))
     }
 
-    /// Moves one average or two towards what they follow, and counts that at an address other than 0.
+    /// Moves one average or two towards what they follow, times a factor, and counts that at an address other than 0.
     fn move_averages(
         &self,
-        moves: &[(&mut Buffer, CoreOperand<'_>)],
+        moves: &[(&mut Buffer, CoreOperand<'_>, f64)],
         counter: u64,
         share: f64,
         skip: Option<&Buffer>,
@@ -149,15 +149,17 @@ impl Gpu {
             into: [0; 2],
             x: [Operand::NONE; 2],
             n: [0; 2],
+            factor: [1.0; 2],
             counter,
             skip: self.flag(skip)?,
             share: share as f32,
         };
-        for (i, (into, x)) in moves.iter().enumerate() {
+        for (i, (into, x, factor)) in moves.iter().enumerate() {
             let n = x.layout.count();
             args.into[i] = self.typed(into, DType::F32, n)?;
             args.x[i] = Operand::new(self, "average", *x)?;
             args.n[i] = n as i64;
+            args.factor[i] = *factor as f32;
         }
         let [first, second] = args.n;
         self.launch(FAMILY, "average", None, self.spread(first.max(second).max(1) as usize), args)
@@ -349,19 +351,19 @@ impl Optimize for Gpu {
     }
 
     fn average(&self, into: &mut Buffer, x: CoreOperand<'_>, share: f64, skip: Option<&Buffer>) -> Result<()> {
-        self.move_averages(&[(into, x)], 0, share, skip)
+        self.move_averages(&[(into, x, 1.0)], 0, share, skip)
     }
 
     fn track(
         &self,
         [mean, var]: [&mut Buffer; 2],
-        batch: [CoreOperand<'_>; 2],
+        (batch, factor): ([CoreOperand<'_>; 2], f64),
         counter: &mut Buffer,
         share: f64,
         skip: Option<&Buffer>,
     ) -> Result<()> {
         let counter = self.typed(counter, DType::I64, 1)?;
-        self.move_averages(&[(mean, batch[0]), (var, batch[1])], counter, share, skip)
+        self.move_averages(&[(mean, batch[0], 1.0), (var, batch[1], factor)], counter, share, skip)
     }
 
     fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<()> {

@@ -191,7 +191,7 @@ fn averages_and_counters_move_unless_the_step_was_skipped() {
             let mut counter = b.upload(Storage::I64(vec![7].into()))?;
             for skip in [None, Some(&flags[0]), Some(&flags[1])] {
                 b.average(&mut average, x[1], share, skip)?;
-                b.track([&mut mean, &mut var], [x[1], x[0]], &mut counter, share, skip)?;
+                b.track([&mut mean, &mut var], ([x[1], x[0]], 1.25), &mut counter, share, skip)?;
             }
             Ok(vec![average, mean, var, counter])
         });

@@ -2,7 +2,7 @@ use super::{CpuBackend, foreign, storage_mut};
 use crate::backend::{Buffer, Elementwise, Operand, Optimize, UpdateSettings, UpdateSlot};
 use crate::{Error, Result};
 use amp_cpu::optim::{self, ScaleRule, ScaleState};
-use amp_cpu::{DType, Layout, Slice, SliceMut, Storage, Ternary};
+use amp_cpu::{DType, Layout, Slice, SliceMut, Storage, Ternary, Unary};
 
 impl Optimize for CpuBackend {
     fn square_sums(&self, grads: &[Operand<'_>], factors: &[&Buffer]) -> Result<Buffer> {
@@ -100,8 +100,8 @@ impl Optimize for CpuBackend {
 
     fn track(
         &self,
-        running: [&mut Buffer; 2],
-        batch: [Operand<'_>; 2],
+        [mean, var]: [&mut Buffer; 2],
+        ([batch_mean, batch_var], factor): ([Operand<'_>; 2], f64),
         counter: &mut Buffer,
         share: f64,
         skip: Option<&Buffer>,
@@ -109,9 +109,10 @@ impl Optimize for CpuBackend {
         if skip.map(flag).transpose()?.unwrap_or(false) {
             return Ok(());
         }
-        for (into, x) in running.into_iter().zip(batch) {
-            self.average(into, x, share, None)?;
-        }
+        self.average(mean, batch_mean, share, None)?;
+        let scaled = self.unary(Unary::Affine { mul: factor, add: 0.0 }, batch_var, batch_var.logical)?;
+        let layout = Layout::contiguous(batch_var.layout.shape);
+        self.average(var, Operand { buffer: &scaled, layout: &layout, ..batch_var }, share, None)?;
         let Storage::I64(number) = storage_mut("track", counter)? else { return Err(foreign("track")) };
         number.iter_mut().for_each(|n| *n = n.saturating_add(1));
         Ok(())
