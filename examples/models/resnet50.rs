@@ -47,7 +47,7 @@ impl ResNet50 {
     #[autocast(P)]
     pub fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
         let window = PoolOptions::new(3).stride(2).padding(1);
-        let mut h = self.stem.forward_relu::<P>(x)?.max_pool2d(window)?;
+        let mut h = self.stem.norm.forward_relu(&self.stem.conv.forward(x)?)?.max_pool2d(window)?;
         for block in &self.blocks {
             h = block.forward::<P>(&h)?;
         }
@@ -65,16 +65,6 @@ impl Unit {
     fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
         self.norm.forward(&self.conv.forward(x)?)
     }
-
-    #[autocast(P)]
-    fn forward_relu<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
-        self.norm.forward_relu(&self.conv.forward(x)?)
-    }
-
-    #[autocast(P)]
-    fn forward_add_relu<P: AutocastPrecision>(&self, x: &Tensor<F32>, residual: &Tensor<F32>) -> Result<Tensor<F32>> {
-        self.norm.forward_add_relu(&self.conv.forward(x)?, residual)
-    }
 }
 
 impl Bottleneck {
@@ -88,13 +78,15 @@ impl Bottleneck {
         })
     }
 
+    /// All in one region, so that what only convolutions read is written in their precision.
     #[autocast(P)]
     fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
-        let h = self.middle.forward_relu::<P>(&self.reduce.forward_relu::<P>(x)?)?;
+        let h = self.reduce.norm.forward_relu(&self.reduce.conv.forward(x)?)?;
+        let h = self.middle.norm.forward_relu(&self.middle.conv.forward(&h)?)?;
         let skip = match &self.down {
             Some(down) => down.forward::<P>(x)?,
             None => x.clone(),
         };
-        self.expand.forward_add_relu::<P>(&h, &skip)
+        self.expand.norm.forward_add_relu(&self.expand.conv.forward(&h)?, &skip)
     }
 }
