@@ -18,6 +18,7 @@ struct Pixels {
 
     // Threads that are too few for another pixel have nothing to do.
     __device__ inline bool works() const { return row < rows; }
+    __device__ inline Run<PACK> fetch(const Operand& x, i64 pixel) const { return fetch_run<PACK>(x.data, x.stored, at(pixel)); }
     __device__ inline i64 at(i64 pixel) const { return pixel * channels + channel; }
     // How many of `count` pixels the threads of a row take.
     __device__ inline int taken(int row, i64 count) const { return count > row ? (int)((count - row - 1) / rows) + 1 : 0; }
@@ -33,11 +34,11 @@ struct Pixels {
     }
 
     // The packs at the thread's next pixels from `pixel` on, and how many these are; behind them is the first once more.
-    template <int N> __device__ inline int ahead(const Operand& x, i64 pixel, i64 end, Ahead<float, PACK> (&ahead)[N]) const {
+    template <int N> __device__ inline int ahead(const Operand& x, i64 pixel, i64 end, Run<PACK> (&runs)[N]) const {
         if (!works() || pixel >= end) return 0;
         int n = (int)least((end - pixel + rows - 1) / rows, N);
 #pragma unroll
-        for (int u = 0; u < N; ++u) ahead[u].fetch(x, at(pixel + (u < n ? u * rows : 0)));
+        for (int u = 0; u < N; ++u) runs[u] = fetch(x, pixel + (u < n ? u * rows : 0));
         return n;
     }
 
@@ -46,17 +47,17 @@ struct Pixels {
     __device__ inline void each(const Operand* const (&x)[N], i64 start, i64 end, i64 step, F f) const {
         if (!works()) return;
         for (i64 pixel = start + row; pixel < end; pixel += packs * step) {
-            Ahead<float, PACK> ahead[packs][N];
+            Run<PACK> runs[packs][N];
 #pragma unroll
             for (int u = 0; u < packs; ++u) {
 #pragma unroll
-                for (int n = 0; n < N && pixel + u * step < end; ++n) ahead[u][n].fetch(*x[n], at(pixel + u * step));
+                for (int n = 0; n < N && pixel + u * step < end; ++n) runs[u][n] = fetch(*x[n], pixel + u * step);
             }
 #pragma unroll
             for (int u = 0; u < packs; ++u) {
                 if (pixel + u * step >= end) continue;
                 float v[N][PACK];
-                for (int n = 0; n < N; ++n) ahead[u][n].widen(*x[n], v[n]);
+                for (int n = 0; n < N; ++n) widen_run(*x[n], runs[u][n], v[n]);
                 f(pixel + u * step, v);
             }
         }
@@ -108,15 +109,15 @@ KERNEL(pixel_moments_f32, PixelMomentsArgs) {
     Pixels p(a.channels);
     i64 start = blockIdx.y * a.per_split, end = least(start + a.per_split, a.pixels);
     PackMoments moments;
-    Ahead<float, PACK> ahead[PackMoments::AT_ONCE];
+    Run<PACK> runs[PackMoments::AT_ONCE];
     i64 pixel = start + p.row;
-    for (int n = p.ahead(a.x, pixel, end, ahead); n > 0;) {
+    for (int n = p.ahead(a.x, pixel, end, runs); n > 0;) {
         float v[PackMoments::AT_ONCE][PACK];
         int here = n;
 #pragma unroll
-        for (int u = 0; u < PackMoments::AT_ONCE; ++u) ahead[u].widen(a.x, v[u]);
+        for (int u = 0; u < PackMoments::AT_ONCE; ++u) widen_run(a.x, runs[u], v[u]);
         pixel += PackMoments::AT_ONCE * p.rows;
-        n = p.ahead(a.x, pixel, end, ahead);  // on their way while these are added up
+        n = p.ahead(a.x, pixel, end, runs);  // on their way while these are added up
         moments.add(v, here);
     }
 #pragma unroll
