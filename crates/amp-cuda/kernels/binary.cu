@@ -64,13 +64,18 @@ template <class C> __device__ inline void binary_rest(const BinaryArgs& a, int o
     }
 }
 
-template <bool KNOWN, int M> __device__ inline void binary_quads(const BinaryArgs& a, int op) {
-    i64 done = join_quads<KNOWN, M, 2>({&a.l, &a.r}, a.n, a.out,
+struct IntoBoth {
+    Into y, narrow;
+    template <int W> __device__ inline void operator()(i64 at, const float (&v)[W]) const {
+        y(at, v);
+        if (narrow.data) narrow(at, v);
+    }
+};
+
+template <bool KNOWN, int M, int H = M> __device__ inline void binary_quads(const BinaryArgs& a, int op) {
+    i64 done = join_quads<KNOWN, M, 2, H>({&a.l, &a.r}, a.n, a.out,
         [&](const float* v) { return binary<float>(op, v[0], v[1]); },
-        [&](i64 at, const float* y) {
-            store_run<QUAD>(a.y, a.out, at, y);
-            if (a.narrow) store_run<QUAD>(a.narrow, a.narrow_type, at, y);
-        });
+        IntoBoth{{a.y, a.out}, {a.narrow, a.narrow_type}});
     binary_rest<float>(a, op, done);
 }
 
@@ -83,7 +88,7 @@ STREAMING_KERNEL(arithmetic_f32, BinaryArgs) {
         case ADD: return binary_quads<true, 4>(a, ADD);
         case SUB: return binary_quads<true, 4>(a, SUB);
         case MUL: return binary_quads<true, 4>(a, MUL);
-        default: return binary_quads<true, 4>(a, DIV);
+        default: return binary_quads<true, 4, 2>(a, DIV);  // it needs registers of its own
     }
 }
 
@@ -109,7 +114,7 @@ template <class C> __device__ void compare_rest(const BinaryArgs& a, i64 done) {
 __device__ inline i64 compare_quads(const BinaryArgs& a) {
     return join_quads<true, 2, 2>({&a.l, &a.r}, a.n, BOOL,
         [&](const float* v) { return (float)compare<float>(a.op, v[0], v[1]); },
-        [&](i64 at, const float* y) { store_run<QUAD>(a.y, BOOL, at, y); });
+        Into{a.y, BOOL});
 }
 
 KERNEL(compare_f32, BinaryArgs) { compare_rest<float>(a, compare_quads(a)); }
@@ -148,8 +153,7 @@ template <class C> __device__ void ternary_rest(const TernaryArgs& a, i64 done) 
 }
 
 template <class F> __device__ inline i64 ternary_quads(const TernaryArgs& a, F f) {
-    return join_quads<true, 2, 3>({&a.x[0], &a.x[1], &a.x[2]}, a.n, a.out, f,
-        [&](i64 at, const float* y) { store_run<QUAD>(a.y, a.out, at, y); });
+    return join_quads<true, 2, 3, 1>({&a.x[0], &a.x[1], &a.x[2]}, a.n, a.out, f, Into{a.y, a.out});
 }
 
 KERNEL(ternary_f32, TernaryArgs) {

@@ -56,7 +56,7 @@ template <class Put> __device__ inline i64 copy_quads(const Operand& x, i64 n, i
 }
 
 KERNEL(copy_f32, CopyArgs) {
-    copy_rest<float>(a, copy_quads(a.x, a.n, a.out, [&](i64 at, const float* v) { store_run<QUAD>(a.y, a.out, at, v); }));
+    copy_rest<float>(a, copy_quads(a.x, a.n, a.out, Into{a.y, a.out}));
 }
 KERNEL(copy_f64, CopyArgs) { copy_rest<double>(a, 0); }
 KERNEL(copy_i64, CopyArgs) { copy_rest<i64>(a, 0); }
@@ -144,8 +144,16 @@ __device__ inline void put_quad(const Operand& y, i64 i, const float v[QUAD]) {
     for (int j = 0; j < QUAD; ++j) store_as((void*)y.data, y.stored, at[j], v[j]);
 }
 
+struct IntoPlaces {
+    const Operand& y;
+    template <int W> __device__ inline void operator()(i64 i, const float (&v)[W]) const {
+        if (W == PACK && y.packed) return Into{(void*)y.data, y.stored}(i, v);
+        for (int j = 0; j < W; j += QUAD) put_quad(y, i + j, v + j);
+    }
+};
+
 KERNEL(copy_into_f32, CopyIntoArgs) {
-    copy_into_rest<float>(a, copy_quads(a.x, a.n, a.y.stored, [&](i64 i, const float* v) { put_quad(a.y, i, v); }));
+    copy_into_rest<float>(a, copy_quads(a.x, a.n, a.y.stored, IntoPlaces{a.y}));
 }
 KERNEL(copy_into_f64, CopyIntoArgs) { copy_into_rest<double>(a, 0); }
 KERNEL(copy_into_i64, CopyIntoArgs) { copy_into_rest<i64>(a, 0); }

@@ -152,7 +152,7 @@ template <class C> __device__ inline void unary_rest(const UnaryArgs& a, int op,
 template <bool KNOWN, int M> __device__ inline void unary_quads(const UnaryArgs& a, int op) {
     i64 done = join_quads<KNOWN, M, 1>({&a.x}, a.n, a.out,
         [&](const float* v) { return unary<float>(op, v[0], a.p[0], a.p[1]); },
-        [&](i64 at, const float* y) { store_run<QUAD>(a.y, a.out, at, y); });
+        Into{a.y, a.out});
     unary_rest<float>(a, op, done);
 }
 
@@ -243,7 +243,7 @@ template <class C> __device__ inline void unary_grad_rest(const UnaryGradArgs& a
 template <bool KNOWN, int M> __device__ inline void unary_grad_quads(const UnaryGradArgs& a, int op) {
     i64 done = join_quads<KNOWN, M, 2>({&a.saved, &a.grad}, a.n, a.out,
         [&](const float* v) { return unary_grad<float>(op, v[0], v[1], a.p[0], a.p[1]); },
-        [&](i64 at, const float* y) { store_run<QUAD>(a.y, a.out, at, y); });
+        Into{a.y, a.out});
     unary_grad_rest<float>(a, op, done);
 }
 
@@ -304,15 +304,18 @@ template <class C> __device__ inline void alive_rest(const SignsArgs& a, i64 don
     }
 }
 
+struct IntoAlive {
+    const SignsArgs& a;
+    template <int W> __device__ inline void operator()(i64 at, float (&y)[W]) const {
+        u32 bits = a.dead[at / 8] >> at % 8;
+        for (int j = 0; j < W; ++j) y[j] = bits >> j & 1 ? 0 : y[j];
+        Into{a.y, a.out}(at, y);
+    }
+};
+
 KERNEL(dead_f32, SignsArgs) { dead_bits<float>(a); }
 KERNEL(dead_f64, SignsArgs) { dead_bits<double>(a); }
 KERNEL(alive_f32, SignsArgs) {
-    alive_rest<float>(a, join_quads<true, 4, 1>({&a.x}, a.n, a.out,
-        [](const float* v) { return v[0]; },
-        [&](i64 at, float* y) {
-            u32 bits = a.dead[at / 8] >> at % 8;
-            for (int j = 0; j < QUAD; ++j) y[j] = bits >> j & 1 ? 0 : y[j];
-            store_run<QUAD>(a.y, a.out, at, y);
-        }));
+    alive_rest<float>(a, join_quads<true, 4, 1>({&a.x}, a.n, a.out, [](const float* v) { return v[0]; }, IntoAlive{a}));
 }
 KERNEL(alive_f64, SignsArgs) { alive_rest<double>(a, 0); }

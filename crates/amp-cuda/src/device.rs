@@ -6,7 +6,7 @@ use crate::convolve::Convolutions;
 use crate::error;
 use crate::launch::{self, Argument, Notice, Notices, Plain};
 use crate::module::{Family, Modules};
-use crate::operand::Compute;
+use crate::operand::{Compute, size};
 use crate::product::Products;
 use crate::record::{Recorder, Region, Turn};
 use amp_core::backend::{Buffer, DType, DeviceBuffer};
@@ -223,13 +223,14 @@ impl Gpu {
         ([blocks, 1, 1], THREADS)
     }
 
-    /// As [`spread`](Self::spread) for `n` elements, of which a thread handles many where others keep the GPU full.
-    pub(crate) fn spread_elements(&self, n: usize) -> ([u64; 3], u32) {
-        const ELEMENTS_PER_THREAD: u64 = 16;
+    /// As [`spread`](Self::spread) for `n` elements of a result whose type has number `out`: a thread handles many where
+    /// others keep the GPU full, four accesses of 16 bytes of F32 or of 16-bit types.
+    pub(crate) fn spread_elements(&self, n: usize, out: i32) -> ([u64; 3], u32) {
         const LEAST_PER_MULTIPROCESSOR: u64 = 8;
+        let elements_per_thread = if size(out) == 2 { 32 } else { 16 };
         let most = (n as u64).div_ceil(u64::from(THREADS));
         let full = most.min(self.multiprocessors * LEAST_PER_MULTIPROCESSOR);
-        ([most.div_ceil(ELEMENTS_PER_THREAD).max(full), 1, 1], THREADS)
+        ([most.div_ceil(elements_per_thread).max(full), 1, 1], THREADS)
     }
 }
 

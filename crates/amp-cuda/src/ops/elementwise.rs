@@ -117,7 +117,7 @@ impl Gpu {
             narrow_type: also.map_or(0, tag),
         };
         let compute = Compute::of(&[a.logical, b.logical, out]);
-        self.launch(Family::Binary, binary_stem(op, compute), Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Binary, binary_stem(op, compute), Some(compute), self.spread_elements(n, args.out), args)?;
         Ok((y.into_buffer(), narrowed.map(Memory::into_buffer)))
     }
 
@@ -133,7 +133,7 @@ impl Gpu {
         let y = self.memory(stem, n, out)?;
         let [a, b, c] = operands.map(|x| Operand::new(self, stem, x));
         let args = TernaryArgs { x: [a?, b?, c?], y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(Family::Binary, stem, Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Binary, stem, Some(compute), self.spread_elements(n, args.out), args)?;
         Ok(y.into_buffer())
     }
 }
@@ -166,7 +166,7 @@ impl Gpu {
             Family::Binary,
             binary_stem(args.op, compute),
             Some(compute),
-            self.spread_elements(into.len()),
+            self.spread_elements(into.len(), args.out),
             args,
         )
     }
@@ -191,7 +191,7 @@ impl Elementwise for Gpu {
         let stem = if compute == Compute::F32 && is_activation(op) { "activation" } else { "unary" };
         let (op, p) = unary_code(op);
         let args = UnaryArgs { x: Operand::new(self, "unary", x)?, y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(Family::Unary, stem, Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Unary, stem, Some(compute), self.spread_elements(n, args.out), args)?;
         Ok(y.into_buffer())
     }
 
@@ -204,7 +204,7 @@ impl Elementwise for Gpu {
         let stem = if fast { "activation_grad" } else { "unary_grad" };
         let (op, p) = unary_code(op);
         let args = UnaryGradArgs { saved, grad, y: y.address(), n: n as i64, out: tag(out), op, p };
-        self.launch(Family::Unary, stem, Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Unary, stem, Some(compute), self.spread_elements(n, args.out), args)?;
         Ok(y.into_buffer())
     }
 
@@ -234,7 +234,7 @@ impl Elementwise for Gpu {
             Family::Binary,
             "compare",
             Some(Compute::of(&[a.logical, b.logical])),
-            self.spread_elements(n),
+            self.spread_elements(n, args.out),
             args,
         )?;
         Ok(y.into_buffer())
@@ -262,7 +262,7 @@ impl Elementwise for Gpu {
         let compute = Compute::real(&[grad.logical, out]);
         let x = Operand::new(self, "alive", grad)?;
         let args = SignsArgs { x, dead: bits, y: y.address(), n: n as i64, out: tag(out) };
-        self.launch(Family::Unary, "alive", Some(compute), self.spread_elements(n), args)?;
+        self.launch(Family::Unary, "alive", Some(compute), self.spread_elements(n, args.out), args)?;
         Ok(Some(y.into_buffer()))
     }
 

@@ -26,7 +26,7 @@ impl Gpu {
     fn copy_to(&self, memory: &GpuMemory, op: &'static str, x: CoreOperand<'_>) -> Result<()> {
         let (n, out) = (x.layout.count(), memory.dtype());
         let compute = Some(Compute::of(&[x.logical, out]));
-        let (x, y, blocks) = (Operand::new(self, op, x)?, memory.address(), self.spread_elements(n));
+        let (x, y, blocks) = (Operand::new(self, op, x)?, memory.address(), self.spread_elements(n, tag(out)));
         match x.turned() {
             Some(axis) => {
                 let args = TransposeArgs { x, y, n: n as i64, out: tag(out), axis: axis as i32 };
@@ -70,7 +70,7 @@ impl Memory for Gpu {
         }
         let y = self.memory("fill", len, dtype)?;
         let args = FillArgs { y: y.address(), n: len as i64, out: tag(dtype), value };
-        self.launch(FAMILY, "fill", None, self.spread_elements(len), args)?;
+        self.launch(FAMILY, "fill", None, self.spread_elements(len, args.out), args)?;
         Ok(y.into_buffer())
     }
 
@@ -103,6 +103,6 @@ impl Memory for Gpu {
         let compute = Compute::of(&[x.logical, into.dtype()]);
         let y = Operand::new(self, "copy_into", target)?;
         let args = CopyIntoArgs { x: Operand::new(self, "copy_into", x)?, y, n: n as i64 };
-        self.launch(FAMILY, "copy_into", Some(compute), self.spread_elements(n), args)
+        self.launch(FAMILY, "copy_into", Some(compute), self.spread_elements(n, y.stored), args)
     }
 }

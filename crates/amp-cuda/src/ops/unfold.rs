@@ -249,7 +249,7 @@ impl Gpu {
     }
 
     fn copy_elements(&self, copy: CopyArgs) -> Result<()> {
-        self.launch(Family::Copy, "copy", Some(Compute::F32), self.spread_elements(copy.n as usize), copy)
+        self.launch(Family::Copy, "copy", Some(Compute::F32), self.spread_elements(copy.n as usize, copy.out), copy)
     }
 }
 

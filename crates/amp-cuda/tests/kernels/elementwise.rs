@@ -243,7 +243,7 @@ fn rows_and_repeated_elements_of_every_layout() {
 #[test]
 fn more_elements_than_the_threads_take_at_once() {
     for (dtype, stored) in [(DType::BF16, DType::BF16), (DType::F32, DType::F16)] {
-        let x = [1, 2, 3].map(|seed| Input::noise(&[70_007], dtype, 3.0, seed).stored(stored));
+        let x = [1, 2, 3].map(|seed| Input::noise(&[140_007], dtype, 3.0, seed).stored(stored));
         check("many elements", &x, dtype, 2000.0, &|b, x, out| {
             Ok(vec![
                 b.unary(Unary::Silu, x[0], out)?,

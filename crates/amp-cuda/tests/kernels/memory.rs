@@ -123,7 +123,9 @@ fn copies_of_turned_tensors_are_row_major() {
 fn copies_into_rows_leave_the_rest() {
     use DType::{BF16, F16, F32, F64, I64};
     for (from, to) in [(F32, BF16), (BF16, BF16), (F16, F32), (F32, F64), (I64, I64)] {
-        for (columns, strides, offset) in [(8, [12, 1], 4), (8, [12, 1], 2), (8, [1, 9], 0), (6, [8, 1], 0)] {
+        for (columns, strides, offset) in
+            [(8, [12, 1], 4), (8, [12, 1], 2), (8, [1, 9], 0), (6, [8, 1], 0), (8, [8, 1], 8), (8, [8, 1], 4)]
+        {
             let x = case::Input::noise(&[5, columns], from, 9.0, 1);
             let base = case::Input::noise(&[80], to, 9.0, 2);
             check_same("copy_into", &[x, base], to, 0.0, &|b, x, out| {
