@@ -209,7 +209,7 @@ template <int N> struct Run { u32 word[N]; };
 template <int N, int SIZE> __device__ inline void fetch_run(const void* data, i64 i, Run<N>& run) {
     const int MOST = N * SIZE < 16 ? N * SIZE : 16;
     for (int k = 0; k < N * SIZE / MOST; ++k) {
-        Bytes<MOST> b = ((const Bytes<MOST>*)data)[i / N * (N * SIZE / MOST) + k];
+        Bytes<MOST> b = ((const Bytes<MOST>*)((const u8*)data + i * SIZE))[k];
         for (int j = 0; j < MOST / 4; ++j) run.word[k * MOST / 4 + j] = b.word[j];
     }
 }
@@ -219,7 +219,7 @@ template <int N, int SIZE> __device__ inline void put_run(void* data, i64 i, con
     for (int k = 0; k < N * SIZE / MOST; ++k) {
         Bytes<MOST> b;
         for (int j = 0; j < MOST / 4; ++j) b.word[j] = run.word[k * MOST / 4 + j];
-        ((Bytes<MOST>*)data)[i / N * (N * SIZE / MOST) + k] = b;
+        ((Bytes<MOST>*)((u8*)data + i * SIZE))[k] = b;
     }
 }
 
