@@ -10,6 +10,7 @@ __device__ inline bool in_packs(int dtype) { return dtype <= F32; }
 template <class C, int W> struct Ahead {
     C value;
     __device__ inline void fetch(const Operand& x, i64 at) { value = load<C>(x, at); }
+    __device__ inline void fetch_whole(const Operand& x, i64 at) { fetch(x, at); }
     __device__ inline void widen(const Operand&, C v[W]) const { v[0] = value; }
     static __device__ inline void store(void* y, int dtype, i64 at, const C v[W]) { store_as(y, dtype, at, v[0]); }
 };
@@ -17,13 +18,17 @@ template <class C, int W> struct Ahead {
 template <> struct Ahead<float, PACK> {
     Run<PACK> run;
 
-    // The pack at element `at`, a multiple of PACK; nothing is read past the end of the tensor.
+    // The pack at element `at`, a multiple of PACK, where the tensor has all of it. Words that are not read are set: loads
+    // under a condition would keep registers for what these were before.
+    __device__ inline void fetch_whole(const Operand& x, i64 at) {
+        run = {};
+        if (x.stored == F32) fetch_run<PACK, 4>(x.data, at, run);
+        else fetch_run<PACK, 2>(x.data, at, run);
+    }
+
+    // The same anywhere; nothing is read past the end of the tensor.
     __device__ inline void fetch(const Operand& x, i64 at) {
-        if (at + PACK <= x.shape[0]) {
-            if (x.stored == F32) fetch_run<PACK, 4>(x.data, at, run);
-            else fetch_run<PACK, 2>(x.data, at, run);
-            return;
-        }
+        if (at + PACK <= x.shape[0]) return fetch_whole(x, at);
         int count = (int)(x.shape[0] - at);
         for (int j = 0; j < PACK; ++j) run.word[j] = x.stored == F32 && j < count ? ((const u32*)x.data)[at + j] : 0;
         for (int j = 0; j < PACK; ++j) {
@@ -91,11 +96,19 @@ template <class C, int W, int packs, int N> struct Reread {
     static const bool KEEPS = false;
 
     template <class F> __device__ inline void each(C missing, F f) { line.template each<packs>(team, x, missing, f); }
+    __device__ inline void store(void* y, int dtype, i64 k, const C v[W]) const { line.store(y, dtype, k, v); }
 };
-// or read once and kept in registers, which have room for `packs` whole packs of a thread.
-template <int packs, int N> struct Kept {
+// or, if it is of whole packs, read once and kept in registers.
+struct KeptLine {
     Line<float, PACK> line;
     BlockTeam<float> team;
+
+    __device__ inline u32 at(int u) const { return (u32)(u * team.size() + team.rank()) * PACK; }
+    __device__ inline bool has(int u) const { return at(u) < (u32)line.len; }
+    __device__ inline void store(void* y, int dtype, i64 k, const float v[PACK]) const { store_pack(y, dtype, line.at(k), v); }
+};
+// These have room for `packs` of a thread, as floats
+template <int packs, int N> struct Kept : KeptLine {
     float v[packs][N][PACK];
     static const bool KEEPS = true;  // what v is changed to
 
@@ -108,23 +121,48 @@ template <int packs, int N> struct Kept {
 #endif
     }
     __device__ inline Kept(const Line<float, PACK>& line, BlockTeam<float> team, const Operand* const (&x)[N])
-        : line(line), team(team) {
+        : KeptLine{line, team} {
         Ahead<float, PACK> ahead[packs][N];
 #pragma unroll
         for (int u = 0; u < packs; ++u) {
-            for (int n = 0; n < N && at(u) < line.len; ++n) ahead[u][n].fetch(*x[n], line.at(at(u)));
+            for (int n = 0; n < N && has(u); ++n) ahead[u][n].fetch_whole(*x[n], line.at(at(u)));
         }
 #pragma unroll
         for (int u = 0; u < packs; ++u) {
-            for (int n = 0; n < N && at(u) < line.len; ++n) ahead[u][n].widen(*x[n], v[u][n]);
+            for (int n = 0; n < N && has(u); ++n) ahead[u][n].widen(*x[n], v[u][n]);
         }
     }
-    __device__ inline i64 at(int u) const { return ((i64)u * team.size() + team.rank()) * PACK; }
 
     template <class F> __device__ inline void each(float, F f) {
 #pragma unroll
         for (int u = 0; u < packs; ++u) {
-            if (at(u) < line.len) f(at(u), v[u]);
+            if (has(u)) f(at(u), v[u]);
+        }
+    }
+};
+// or, of elements of 16 bits, as they lie in memory, which takes half as many.
+template <int packs> struct KeptHalves : KeptLine {
+    const Operand& x;
+    Run<PACK> runs[packs];
+
+    static __device__ inline bool fits(const Line<float, PACK>& line, BlockTeam<float> team, const Operand& x) {
+        return x.stored != F32 && Kept<packs, 1>::fits(line, team);
+    }
+    __device__ inline KeptHalves(const Line<float, PACK>& line, BlockTeam<float> team, const Operand& x)
+        : KeptLine{line, team}, x(x) {
+#pragma unroll
+        for (int u = 0; u < packs; ++u) {
+            if (has(u)) fetch_run<PACK, 2>(x.data, line.at(at(u)), runs[u]);
+        }
+    }
+
+    template <class F> __device__ inline void each(float, F f) {
+#pragma unroll
+        for (int u = 0; u < packs; ++u) {
+            if (!has(u)) continue;
+            float v[1][PACK];
+            widen_run(x, runs[u], v[0]);
+            f(at(u), v);
         }
     }
 };

@@ -5,7 +5,7 @@ use crate::args::{NormArgs, NormGradArgs, PixelNormArgs, PixelNormGradArgs};
 use crate::convolve::{ALIGNMENT, lies};
 use crate::device::{Gpu, Memory};
 use crate::module::Family::Norm as FAMILY;
-use crate::operand::{Compute, Operand, tag};
+use crate::operand::{Compute, Operand, size, tag};
 use amp_core::Result;
 use amp_core::backend::{
     Buffer, DType, Memory as _, NormGrads, NormKind, Normalization, Normalized, Operand as CoreOperand, Rectified,
@@ -306,7 +306,10 @@ impl Normalization for Gpu {
             rms: i32::from(matches!(kind, NormKind::Rms { .. })),
             ..args
         };
-        self.launch(FAMILY, "norm_rows", Some(compute), line_team(rows.rows, rows.len, 2), args)?;
+        // 64 bytes of a row, which a thread keeps.
+        let packs = if size(args.x.stored) == 2 { 4 } else { 2 };
+        let grid = line_team(rows.rows, rows.len, packs);
+        self.launch(FAMILY, "norm_rows", Some(compute), grid, args)?;
         let [mean, var, rstd] = [mean, var, rstd].map(Memory::into_buffer);
         Ok(Normalized { y: y.into_buffer(), mean, var, rstd })
     }

@@ -373,6 +373,7 @@ fn normalisations_in_packs_and_parts_of_packs() {
         (NormKind::Batch, &[3, 8], 8),
         (NormKind::Batch, &[1111, 24], 24),
         (NormKind::Batch, &[13, 2080], 2080),
+        (NormKind::Layer { inner: 8200 }, &[1, 8200], 8200),
     ];
     for (i, (kind, shape, parameters)) in kinds.into_iter().enumerate() {
         let types = [0, 1, 2].map(|j| FLOATS[(i + j) % 3]);
