@@ -197,12 +197,12 @@ template <class C> __device__ void variance(const VarianceArgs& a, ColumnTeam<C>
     each_part(team, means, a.splits, a.outputs, [&](i64 s, C other) {
         if (other != first) mean += (other - first) * size_of_part<C>(a, s);
     });
+    each_part(team, sums, a.splits, a.outputs, [&](i64, C part) { squares += part; });
     mean = first + team.reduce(Add{}, mean) / (C)a.count;
     each_part(team, means, a.splits, a.outputs, [&](i64 s, C other) {
         C d = other - mean;
         squares += d * (d * size_of_part<C>(a, s));
     });
-    each_part(team, sums, a.splits, a.outputs, [&](i64, C part) { squares += part; });
     squares = team.reduce(Add{}, squares);
     if (team.rank() != 0 || team.number() >= a.outputs) return;
     double degrees = (double)a.count - a.correction;

@@ -86,9 +86,9 @@ impl Gpu {
         compute: Compute,
     ) -> Result<()> {
         let [batch, _, oh, ow] = sizes(&grad);
-        let order = Self::conv_order([&grad, &x], &weight[..2], spec);
-        if order == MemoryOrder::ChannelsLast && into.dtype() == DType::F32 {
-            let args = shaped(sizes(&x), weight, [oh, ow], spec);
+        if into.dtype() == DType::F32 && Self::conv_order([&grad, &x], &weight[..2], spec) == MemoryOrder::ChannelsLast
+        {
+            let args = ConvArgs { accumulate: 1, ..shaped(sizes(&x), weight, [oh, ow], spec) };
             return self.pixel_grad_weight([grad, x], args, into);
         }
         let alike = grad.logical == x.logical && into.dtype() == DType::F32 && spec.groups == 1;
@@ -252,8 +252,14 @@ impl Convolution for Gpu {
         weight: [usize; 4],
         spec: &Conv2d,
     ) -> Result<Buffer> {
-        let compute = Compute::real(&[x.logical]);
-        let into = self.zeros("conv2d", weight.iter().product(), compute.dtype())?;
+        let (compute, count) = (Compute::real(&[x.logical]), weight.iter().product());
+        let [batch, _, oh, ow] = sizes(&grad);
+        if batch > 0 && Self::conv_order([&grad, &x], &weight[..2], spec) == MemoryOrder::ChannelsLast {
+            let into = self.memory("conv2d", count, DType::F32)?;
+            self.pixel_grad_weight([grad, x], shaped(sizes(&x), weight, [oh, ow], spec), &into)?;
+            return Ok(into.into_buffer());
+        }
+        let into = self.zeros("conv2d", count, compute.dtype())?;
         self.grad_weight(grad, x, weight, spec, &into, compute)?;
         Ok(into.into_buffer())
     }

@@ -6,7 +6,7 @@ use super::matmul::replaced;
 use super::normalization::address;
 use super::unfold::{Laid, Matrices, backwards, parts, pixelwise, products, shape};
 use super::{PACK, line_team};
-use crate::args::{ConvArgs, MatmulArgs};
+use crate::args::{ConvArgs, CopyArgs, MatmulArgs};
 use crate::convolve::{ALIGNMENT, Pass, lies};
 use crate::device::{Gpu, Memory};
 use crate::module::Family::PixelConv as FAMILY;
@@ -125,7 +125,8 @@ impl Gpu {
         self.launch(FAMILY, "pixel_fold", Some(Compute::F32), grid, fold)
     }
 
-    /// Adds the gradient of a kernel to F32 memory, from images that both have whole packs of channels.
+    /// The gradient of a kernel in F32 memory, from images that both have whole packs of channels, added to what is there if `args`,
+    /// which has the sizes, says so. Without images nothing is written.
     pub(super) fn pixel_grad_weight(
         &self,
         [grad, x]: [CoreOperand<'_>; 2],
@@ -136,22 +137,33 @@ impl Gpu {
         let copies = [self.pixels_of(&grad)?, self.pixels_of(&x)?];
         let (grad, x) = (self.pixels(replaced(grad, &copies[0]))?, self.pixels(replaced(x, &copies[1]))?);
         let args = ConvArgs { grad, x, ..args };
-        let ([terms, pixels], filters) = (shape(&args).map(|n| n as i64), args.filters);
-        let turned = match args.kh * args.kw {
-            1 => None,
-            _ => Some(self.zeros("conv2d", into.len(), DType::F32)?),
-        };
-        let y = turned.as_ref().unwrap_or(into).address();
-        for (first, samples) in parts(&args, dtype.size()) {
-            let taken = self.taken_pixels(&args, dtype, first, samples)?;
-            let data = grad.data + (first * pixels * filters) as u64 * dtype.size() as u64;
+        let taps = (args.kh * args.kw) as usize;
+        if taps == 1 || args.batch == 0 {
+            return self.grad_of_taps(&args, dtype, into);
+        }
+        // Products have the taps of a channel apart.
+        let apart = self.memory("conv2d", into.len(), DType::F32)?;
+        self.grad_of_taps(&ConvArgs { accumulate: 0, ..args }, dtype, &apart)?;
+        let [o, c] = [args.filters, args.channels].map(|n| n as usize);
+        let together = Operand::whole(&apart).laid_out(&[o, c, taps], &[taps * c, 1, c]);
+        if args.accumulate != 0 {
+            return self.add(together, into, Compute::F32);
+        }
+        self.copy_elements(CopyArgs { x: together, y: into.address(), n: into.len() as i64, out: tag(DType::F32) })
+    }
+
+    /// `[O, kh, kw, C]` of the gradient of a kernel.
+    fn grad_of_taps(&self, args: &ConvArgs, dtype: DType, into: &Memory) -> Result<()> {
+        let ([terms, pixels], filters) = (shape(args).map(|n| n as i64), args.filters);
+        for (first, samples) in parts(args, dtype.size()) {
+            let taken = self.taken_pixels(args, dtype, first, samples)?;
+            let data = args.grad.data + (first * pixels * filters) as u64 * dtype.size() as u64;
             let left = Matrices { data, dtype, strides: [1, filters], next: 0 };
             let product = products(1, [filters, terms, samples * pixels], left, taken.of);
-            self.multiply(MatmulArgs { y, out: tag(DType::F32), accumulate: 1, ..product }, Compute::F32)?;
+            let (y, accumulate) = (into.address(), i32::from(first > 0 || args.accumulate != 0));
+            self.multiply(MatmulArgs { y, out: tag(DType::F32), accumulate, ..product }, Compute::F32)?;
         }
-        let Some(turned) = turned else { return Ok(()) };
-        let [o, c, taps] = [filters, args.channels, args.kh * args.kw].map(|n| n as usize);
-        self.add(Operand::whole(&turned).laid_out(&[o, c, taps], &[taps * c, 1, c]), into, Compute::F32)
+        Ok(())
     }
 
     /// Products of the pixels that each result sums up, in parts, with the kernel that is `right`. A bias of another type than the

@@ -248,7 +248,7 @@ impl Gpu {
         Ok(y)
     }
 
-    fn copy_elements(&self, copy: CopyArgs) -> Result<()> {
+    pub(super) fn copy_elements(&self, copy: CopyArgs) -> Result<()> {
         self.launch(Family::Copy, "copy", Some(Compute::F32), self.spread_elements(copy.n as usize, copy.out), copy)
     }
 }
