@@ -216,7 +216,7 @@ KERNEL(pixel_norm_sums_f32, PixelNormGradArgs) {
     i64 start = blockIdx.y * a.per_split, end = least(start + a.per_split, a.pixels);
     float mean[PACK], normal[PACK] = {}, grad[PACK] = {};
     p.fetch(a.mean, mean);
-    p.each<2>({&a.grad, &a.x}, start, end, p.rows, [&](i64 pixel, float (&v)[2][PACK]) {
+    p.each<4>({&a.grad, &a.x}, start, end, p.rows, [&](i64 pixel, float (&v)[2][PACK]) {
         mask(a.dead, p.at(pixel), v[0]);
         for (int j = 0; j < PACK; ++j) {
             normal[j] += v[0][j] * (v[1][j] - mean[j]);

@@ -216,6 +216,10 @@ impl Gpu {
         self.modules.can_run(family)
     }
 
+    pub(crate) fn multiprocessors(&self) -> usize {
+        self.multiprocessors as usize
+    }
+
     /// Blocks for a loop over `work` items with every thread of the grid.
     pub(crate) fn spread(&self, work: usize) -> ([u64; 3], u32) {
         const BLOCKS_PER_MULTIPROCESSOR: u64 = 16;

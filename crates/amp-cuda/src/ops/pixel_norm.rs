@@ -51,10 +51,12 @@ impl Pixels {
 }
 
 impl Gpu {
-    /// Blocks for a loop over all pixels.
+    /// Blocks for a loop over all pixels: as many as run at a time, so that none waits to read what belongs to its channels while
+    /// others have nothing on their way.
     fn all(&self, of: Pixels) -> ([u64; 3], u32) {
+        const PER_MULTIPROCESSOR: usize = 4;
         let (beside, rows) = of.blocks();
-        let most = (self.spread(usize::MAX).0[0] as usize).div_ceil(beside);
+        let most = (self.multiprocessors() * PER_MULTIPROCESSOR).div_ceil(beside);
         of.grid(of.pixels.div_ceil(rows * PER_THREAD).min(most))
     }
 
