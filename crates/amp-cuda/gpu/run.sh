@@ -141,6 +141,8 @@ for model in gpt resnet50; do
     for precision in bf16 f16; do
         steps "$model-$precision-amp" ./steps "$model" "$precision"
         [ -z "$torch" ] || steps "$model-$precision-torch" python3 steps.py "$model" "$precision" ${device:+"$device"}
+        [ -z "$torch" ] || [ "$model" = gpt ] ||
+            steps "$model-$precision-torch-last" python3 steps.py "$model" "$precision" --channels-last ${device:+"$device"}
     done
     steps "$model-bf16-graph" ./steps "$model" bf16 --graph
     steps "$model-f32-amp" ./steps "$model" f32

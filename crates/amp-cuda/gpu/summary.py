@@ -42,7 +42,11 @@ def shown(value, form="%.2f×"):
 
 KERNELS = [figures("throughput-amp"), figures("throughput-torch")]
 STEPS = {m + "-" + p: next(iter(figures(m + "-" + p).values()), None) for m in MODELS for p in
-         [d + "-" + who for d in DTYPES for who in ("amp", "torch", "graph")]}
+         [d + "-" + who for d in DTYPES for who in ("amp", "torch", "torch-last", "graph")]}
+# PyTorch's images lie as they are fastest.
+for last in [name for name in STEPS if name.endswith("-last") and STEPS[name]]:
+    name = last.removesuffix("-last")
+    STEPS[name] = min(filter(None, (STEPS[name], STEPS[last])))
 MEMORY = {fields[0]: float(fields[1]) for fields in lines("memory.csv") if len(fields) == 2 and fields[1].strip().isdigit()}
 
 
