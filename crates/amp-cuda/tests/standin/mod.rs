@@ -83,7 +83,7 @@ impl Standin {
         unsafe { number.expect("a symbol of the stand-in")() }
     }
 
-    /// From now on kernels and libraries do nothing: for tests of what is asked of the driver, thousands of times.
+    /// From now on kernels do nothing: for tests of what is asked of the driver, thousands of times.
     pub fn idle(&self, on: bool) {
         let Some(library) = &self.library else { return };
         // SAFETY: the symbol has this type in driver.cpp.
