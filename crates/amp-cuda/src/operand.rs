@@ -41,6 +41,11 @@ pub(crate) fn size(stored: i32) -> u64 {
     }
 }
 
+/// Whether elements of the type with that number are read and written in packs; `in_packs` of `lines.cuh`.
+pub(crate) fn in_packs(stored: i32) -> bool {
+    [DType::F16, DType::BF16, DType::F32].map(tag).contains(&stored)
+}
+
 /// The type that a kernel computes in; part of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Compute {
@@ -178,6 +183,11 @@ impl Operand {
         let wide = |axis: usize| self.shape[axis] >= LEAST;
         let axis = (0..last).find(|&axis| self.strides[axis] == 1 && wide(axis))?;
         (wide(last) && self.strides[last] > 1).then_some(axis)
+    }
+
+    /// Whether kernels read the tensor in packs.
+    pub fn is_in_packs(&self) -> bool {
+        self.packed != 0 && in_packs(self.stored)
     }
 
     fn is_dense(&self) -> bool {

@@ -17,11 +17,6 @@ const PER_THREAD: usize = 128;
 const PER_BLOCK: usize = 1 << 14;
 const PER_PACKS: usize = 64;
 
-/// Whether the kernels read an operand in packs; `in_packs` of `lines.cuh`.
-fn in_packs(x: &Operand) -> bool {
-    x.packed != 0 && [DType::F16, DType::BF16, DType::F32].map(tag).contains(&x.stored)
-}
-
 /// `x` as `[samples, channels, repeat]`, and the rows that share statistics.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
@@ -65,7 +60,7 @@ impl Rows {
 
 /// What threads of a loop over all of `x` have to read.
 fn pieces(rows: Rows, x: &Operand) -> usize {
-    if in_packs(x) { rows.count().div_ceil(PACK) } else { rows.count() }
+    if x.is_in_packs() { rows.count().div_ceil(PACK) } else { rows.count() }
 }
 
 /// The same gradient where channels lie together.
@@ -197,7 +192,7 @@ impl Gpu {
     fn norm_sums(&self, args: NormGradArgs, rows: Rows, compute: Compute) -> Result<(Memory, Memory)> {
         let columns = rows.repeat == 1;
         let packs = columns && compute == Compute::F32 && rows.groups == 1 && rows.channels.is_multiple_of(PACK);
-        let packs = packs && in_packs(&args.grad) && in_packs(&args.x);
+        let packs = packs && args.grad.is_in_packs() && args.x.is_in_packs();
         let count = rows.count().checked_div(rows.channels).unwrap_or(0);
         let (stem, per_split, (grid, threads)) = match (packs, columns) {
             (true, _) => ("norm_sums_packs", PER_PACKS, team(rows.channels.div_ceil(PACK * WARP), false)),

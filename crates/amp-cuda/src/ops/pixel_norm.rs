@@ -5,7 +5,7 @@ use super::{PACK, team};
 use crate::args::{PixelMomentsArgs, PixelNormArgs, PixelNormGradArgs};
 use crate::device::{Gpu, Memory, THREADS};
 use crate::module::Family::PixelNorm as FAMILY;
-use crate::operand::{Compute, Operand, tag};
+use crate::operand::{Compute, Operand, in_packs};
 use amp_core::Result;
 use amp_core::backend::DType;
 
@@ -27,10 +27,9 @@ impl Pixels {
     /// `[pixels, channels]`, if all tensors of the call and vectors of channels lie in whole packs of channels; `out` is the type of
     /// the result.
     pub fn new([pixels, channels]: [usize; 2], compute: Compute, read: &[&Operand], out: i32) -> Option<Self> {
-        let packs = [DType::F16, DType::BF16, DType::F32].map(tag);
-        let lies = |x: &&Operand| x.data == 0 || (x.packed != 0 && packs.contains(&x.stored));
+        let lies = |x: &&Operand| x.data == 0 || x.is_in_packs();
         let whole = pixels > 0 && channels > 0 && channels.is_multiple_of(PACK) && compute == Compute::F32;
-        (whole && read.iter().all(lies) && packs.contains(&out)).then_some(Self { pixels, channels })
+        (whole && read.iter().all(lies) && in_packs(out)).then_some(Self { pixels, channels })
     }
 
     /// Blocks side by side, and pixels that one takes at a time; `Pixels` of `pixel_norm.cu`.

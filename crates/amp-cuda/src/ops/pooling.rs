@@ -3,7 +3,7 @@ use crate::args::{PoolArgs, PoolAxis, UpsampleArgs};
 use crate::device::{Gpu, Memory};
 use crate::error::foreign;
 use crate::module::Family::Pool as FAMILY;
-use crate::operand::{Compute, Operand, tag};
+use crate::operand::{Compute, Operand, in_packs, tag};
 use amp_core::Result;
 use amp_core::backend::{Buffer, DType, Interpolation, Layout, MemoryOrder, Operand as CoreOperand, Pool2d, Pooling};
 
@@ -82,9 +82,8 @@ impl Windows<'_> {
 
 /// The one of two kernels that runs, for single channels and for packs of them, and how many parts its threads have.
 fn kernel([single, packs]: [&'static str; 2], compute: Compute, args: &PoolArgs, n: usize) -> (&'static str, usize) {
-    let out = [DType::F16, DType::BF16, DType::F32].map(tag).contains(&args.out);
     let whole = args.channels % PACK as i64 == 0 && args.x.packed != 0;
-    if whole && out && compute == Compute::F32 { (packs, n / PACK) } else { (single, n) }
+    if whole && in_packs(args.out) && compute == Compute::F32 { (packs, n / PACK) } else { (single, n) }
 }
 
 /// Blocks that stay within an image each, and no more of them than have work.
