@@ -168,3 +168,14 @@ struct FillArgs {
 KERNEL(fill, FillArgs) {
     FOR_EACH(i, a.n) store_as(a.y, a.out, i, a.value);
 }
+
+struct PutArgs {
+    u8* y;
+    i64 n;          // bytes
+    u64 words[64];  // which these are
+};
+
+// A few bytes of the host travel with the launch: for a copy of its memory the driver may wait until all that is queued is done.
+KERNEL(put, PutArgs) {
+    FOR_EACH(i, a.n) a.y[i] = (u8)(a.words[i / 8] >> i % 8 * 8);
+}

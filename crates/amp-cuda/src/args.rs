@@ -25,6 +25,7 @@ args! {
     TransposeArgs { x: Operand, y: u64, n: i64, out: i32, axis: i32, }
     CopyIntoArgs { x: Operand, y: Operand, n: i64, }
     FillArgs { y: u64, n: i64, out: i32, value: f64, }
+    PutArgs { y: u64, n: i64, words: [u64; WORDS], }
     RandomArgs { y: u64, n: i64, seed: u64, offset: u64, base: u64, p: [f64; 3], out: i32, }
     ReduceArgs {
         x: Operand, kept: Operand, inner: Operand, y: u64, outputs: i64, count: i64, per_split: i64, op: i32, out: i32,
@@ -148,6 +149,9 @@ args! {
     AverageArgs { into: [u64; 2], x: [Operand; 2], n: [i64; 2], factor: [f32; 2], counter: u64, skip: u64, share: f32, }
     CountStepsArgs { steps: [u64; CHOSEN], skip: u64, count: i32, }
 }
+
+/// Words of the host that travel with a launch.
+pub(crate) const WORDS: usize = 64;
 
 /// Tensors of one launch of the optimizer's kernels, factors of a gradient, numbers and flags of one launch.
 pub(crate) const TENSORS: usize = 40;

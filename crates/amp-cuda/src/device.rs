@@ -1,6 +1,6 @@
 //! One GPU: its context, stream, kernels and memory.
 
-use crate::args::Args;
+use crate::args::{Args, PutArgs};
 use crate::checks::Checks;
 use crate::convolve::Convolutions;
 use crate::error;
@@ -156,6 +156,11 @@ impl Gpu {
 
     /// Copies host data to the start of memory.
     pub(crate) fn write<T: Plain>(&self, op: &'static str, data: &[T], memory: &Memory) -> Result<()> {
+        if let Some(words) = launch::words(data) {
+            let n = size_of_val(data);
+            let args = PutArgs { y: memory.address(), n: n as i64, words };
+            return self.launch(Family::Copy, "put", None, self.spread(n), args);
+        }
         let turn = self.turn(op)?;
         let written = match turn {
             Some(_) => launch::upload(&self.stream, data, &memory.region),

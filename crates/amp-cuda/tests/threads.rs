@@ -17,17 +17,17 @@ fn layout(shape: &[usize]) -> Layout {
     Layout::contiguous(Dims::new(shape).expect("a rank"))
 }
 
-/// Products and convolutions by the libraries, with memory that comes and goes.
+/// Products and convolutions by the libraries, with memory that comes and goes, of more bytes than travel with a launch.
 fn work(gpu: &dyn Backend) -> Result<()> {
-    let (matrix, image) = (layout(&[4, 4]), layout(&[1, 1, 4, 4]));
+    let (matrix, image) = (layout(&[12, 12]), layout(&[1, 1, 12, 12]));
     for turn in 0..3000 {
-        let x = gpu.upload(Storage::F32((0..16).map(|i| (i + turn) as f32).collect::<Vec<_>>().into()))?;
+        let x = gpu.upload(Storage::F32((0..144).map(|i| ((i + turn) % 100) as f32).collect::<Vec<_>>().into()))?;
         let [x, as_image] = [&matrix, &image].map(|layout| Operand { buffer: &x, layout, logical: DType::F32 });
         let product = gpu.matmul(x, x, None, DType::F32)?;
         let convolved = gpu.conv2d(as_image, as_image, None, &Conv2d::default(), DType::F32)?;
-        let sum: f32 = (0..16).map(|i| ((i + turn) as f32).powi(2)).sum();
+        let sum: f32 = (0..144).map(|i| (((i + turn) % 100) as f32).powi(2)).sum();
         assert_eq!(gpu.download(&convolved)?, Storage::F32(vec![sum].into()));
-        assert_eq!(gpu.download(&product)?.len(), 16);
+        assert_eq!(gpu.download(&product)?.len(), 144);
     }
     Ok(())
 }
@@ -59,10 +59,11 @@ fn builder() {
     let folder = standin::build(&[(UNIT.into(), text)], &standin::headers(), &standin::kernels(), UNIT, &[]);
     let (_, _alone) = standin::open_in(&folder);
     let gpu = standin::gpu();
-    let x = gpu.upload(Storage::F32(vec![1.0, 2.0, 3.0].into())).expect("an upload");
-    let x = Operand { buffer: &x, layout: &layout(&[3]), logical: DType::F32 };
+    let x = gpu.upload(Storage::F32(vec![1.0; 200].into())).expect("an upload");
+    let x = Operand { buffer: &x, layout: &layout(&[200]), logical: DType::F32 };
     let sums = gpu.scan(Scan::Sum, x, 0, false, DType::F32).expect("sums");
-    assert_eq!(gpu.download(&sums).expect("a download"), Storage::F32(vec![1.0, 3.0, 6.0].into()));
+    let counted = (1..=200).map(|i| i as f32).collect::<Vec<_>>();
+    assert_eq!(gpu.download(&sums).expect("a download"), Storage::F32(counted.into()));
 }
 
 const UNIT: &str = "contended";

@@ -70,6 +70,17 @@ impl Plain for i64 {}
 impl Plain for f32 {}
 impl Plain for f64 {}
 
+/// The bytes of host data as words, if they are as few.
+pub(crate) fn words<T: Plain, const N: usize>(data: &[T]) -> Option<[u64; N]> {
+    let (mut words, bytes) = ([0; N], size_of_val(data));
+    if bytes > size_of_val(&words) {
+        return None;
+    }
+    // SAFETY: both hold so many bytes and are apart; numbers have no padding, and any bytes make a word.
+    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr().cast::<u8>(), words.as_mut_ptr().cast(), bytes) };
+    Some(words)
+}
+
 /// Opens a library for good, so that a later request for its name finds it wherever it lies.
 pub(crate) fn preload(path: &Path) -> bool {
     // SAFETY: initialisers of the vendor's libraries have no preconditions; the handle is never closed.
