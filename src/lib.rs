@@ -52,6 +52,7 @@
 //! | `x.half()`, `x.float()`, `x.type(torch.bfloat16)` | `x.to::<F16>()?`, `x.to::<F32>()?`, `x.to::<BF16>()?` |
 //! | `x.shape`, `x.size(i)`, `x.ndim`, `x.numel()` | `x.dims()`, `x.size(i)?`, `x.rank()`, `x.count()` |
 //! | `x.sum()`, `x.sum(1, keepdim=True)`, `x[:, 0]`, `x[:, 2:5]` | `x.sum_all()?`, `x.sum(1, true)?`, `x.select(1, 0)?`, `x.slice(1, 2..5)?` |
+//! | `torch.arange(n)`, `torch.arange(0., n)`, `torch.arange(0., 1., 0.1)` | `Tensor::<I64>::arange(0, n, &d)?`, `Tensor::<F32>::arange(0, n, &d)?`, `arange_step(0.0, 1.0, 0.1, &d)?` |
 //! | `(x.argmax(-1) == y).sum().item()`, `x.split([2, 5])` | `x.argmax(-1, false)?.eq(&y)?.sum_all()?.item()?`, `x.split([2, 5], 0)?` |
 //! | `sum(losses)`, `torch.cat(parts, 1)` of a list | `losses.iter().sum::<Result<Tensor<F32>>>()?`, `Tensor::cat(&parts, 1)?` |
 //! | `x * 2 + y` | `((x * 2.0)? + y)?`: an operator, too, returns a result |
@@ -97,9 +98,9 @@ pub mod __private {
 /// Everything a training program needs: `use amp::prelude::*;`.
 pub mod prelude {
     pub use amp_core::{
-        AutocastPrecision, BF16, Bool, Device, Element, Error, F16, F32, F64, Fill, Float, FullRange, GradScaler,
-        Gradients, HalfPrecision, I64, IntegerSums, Module, Optimizer, Parameter, Result, Step, Tensor, U8, no_grad,
-        optim::Schedule,
+        AutocastPrecision, BF16, Bool, Device, Element, Error, F16, F32, F64, Fill, Float, FloatRange, FullRange,
+        GradScaler, Gradients, HalfPrecision, I64, IntegerSums, Module, Optimizer, Parameter, Result, Step, Tensor, U8,
+        no_grad, optim::Schedule,
     };
     pub use amp_macros::{Module, amp_op, amp_policy, amp_region, autocast};
 }

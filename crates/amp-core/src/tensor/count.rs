@@ -21,7 +21,7 @@ pub enum Indexing {
 impl Tensor<I64> {
     /// `start, start + 1, .., end - 1`; empty where `end` is not above `start` (`torch.arange`).
     ///
-    /// Of floats, and by other steps, it is [`arange_step`](Tensor::arange_step).
+    /// Of floats it is [`FloatRange::arange`], by other steps [`arange_step`](Tensor::arange_step).
     pub fn arange(start: i64, end: i64, device: &Device) -> Result<Self> {
         let count = usize::try_from(i128::from(end) - i128::from(start)).unwrap_or(0);
         let shape = [count].into_shape("arange")?;
@@ -67,6 +67,32 @@ impl<P: FullRange> Tensor<P> {
         [count].into_shape(OP)?;
         let values = on_host(OP, count, (0..count).map(|i| start + step * i as f64))?;
         Tensor::<F64>::from_vec(values, [count], device)?.to()?.contiguous()
+    }
+}
+
+/// Counting in F32 and F64 (`torch.arange` of floats).
+///
+/// ```
+/// use amp_core::{Device, F32, FloatRange, Tensor};
+///
+/// let x = Tensor::<F32>::arange(0, 3, &Device::cpu())?;
+/// assert_eq!(x.to_vec()?, [0.0, 1.0, 2.0]);
+/// # Ok::<_, amp_core::Error>(())
+/// ```
+///
+/// A trait, so that `Tensor::arange(..)` without a type counts in I64, as PyTorch does.
+pub trait FloatRange: Sized {
+    /// `start, start + 1, ..` up to before `end`; empty where `end` is not above `start`. By other steps it is
+    /// [`arange_step`](Tensor::arange_step).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless both are finite.
+    fn arange(start: impl Into<f64>, end: impl Into<f64>, device: &Device) -> Result<Self>;
+}
+
+impl<P: FullRange> FloatRange for Tensor<P> {
+    fn arange(start: impl Into<f64>, end: impl Into<f64>, device: &Device) -> Result<Self> {
+        Self::arange_step(start.into(), end.into(), 1.0, device)
     }
 }
 
@@ -116,6 +142,7 @@ impl<P: Element> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
+    use super::FloatRange;
     use super::Indexing::{Ij, Xy};
     use crate::{Device, F32, F64, I64, Tensor, gradcheck};
 
@@ -125,6 +152,17 @@ mod tests {
         assert_eq!(count(-2, 2).unwrap().to_vec().unwrap(), [-2, -1, 0, 1]);
         assert_eq!(count(3, 1).unwrap().dims(), [0]);
         assert!(count(i64::MIN, i64::MAX).is_err());
+    }
+
+    #[test]
+    fn floats_are_counted_by_one() {
+        let d = &Device::cpu();
+        assert_eq!(Tensor::<F32>::arange(0.5, 3, d).unwrap().to_vec().unwrap(), [0.5, 1.5, 2.5]);
+        assert_eq!(Tensor::<F64>::arange(2, -1, d).unwrap().dims(), [0]);
+        assert!(Tensor::<F32>::arange(0, f32::NAN, d).is_err());
+        // Without a type it counts in integers.
+        let found: Vec<i64> = Tensor::arange(0, 2, d).unwrap().to_vec().unwrap();
+        assert_eq!(found, [0, 1]);
     }
 
     #[test]

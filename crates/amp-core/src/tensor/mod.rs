@@ -7,7 +7,7 @@ mod display;
 mod part;
 mod view;
 
-pub use count::Indexing;
+pub use count::{FloatRange, Indexing};
 
 use crate::autograd::{Differentiable, Edge};
 use crate::device::Device;
