@@ -248,3 +248,43 @@ fn options_of_states_have_the_precision_that_is_written() -> Result<()> {
     assert_eq!(carried_in_f16(&cell, &norm, &[x.clone(), x])?.to_vec()?, second.h.to::<F32>()?.to_vec()?);
     Ok(())
 }
+
+struct Remembered {
+    h: Tensor<F32>,
+    c: Tensor<F32>,
+    steps: usize,
+}
+
+#[autocast(f16)]
+fn taken_apart(l: &LstmCell, fc: &Linear, x: &Tensor<F32>, s: Remembered) -> Result<(Tensor<F32>, Remembered)> {
+    let Remembered { h, c, steps } = s;
+    let LstmState { h, c } = l.forward_from(x, &LstmState { h, c })?;
+    let y = fc.forward(&h)?;
+    Ok((y, Remembered { h, c, steps: steps + 1 }))
+}
+
+#[autocast(f16)]
+fn in_a_tuple(l: &Lstm, x: &Tensor<F32>) -> Result<Remembered> {
+    let (y, LstmState { h: last, c }) = l.forward(x)?;
+    let h = (y.mean(1, false)?.unsqueeze(0)? + &last)?;
+    Ok(Remembered { h, c, steps: x.dims()[1].pow(1) })
+}
+
+#[test]
+fn parts_of_a_state_that_a_pattern_names_are_widened_where_others_hold_them() -> Result<()> {
+    let cpu = Device::cpu();
+    let (cell, fc, x) = (LstmCell::new(4, 4, &cpu)?, Linear::new(4, 2, &cpu)?, random([2, 4])?);
+    let (h, c) = (random([2, 4])?, random([2, 4])?);
+    let state = LstmState { h: h.clone(), c: c.clone() }.to::<F16>()?;
+    let by_hand = cell.forward_from(&x.to::<F16>()?, &state)?;
+    let (y, s) = taken_apart(&cell, &fc, &x, Remembered { h, c, steps: 1 })?;
+    assert_eq!(bits(&y), bits(&fc.forward(&by_hand.h)?.to()?));
+    assert_eq!((bits(&s.h), bits(&s.c), s.steps), (bits(&by_hand.h.to()?), bits(&by_hand.c.to()?), 2));
+
+    let (l, x) = (Lstm::new(4, 4, &cpu)?, random([2, 3, 4])?);
+    let (y, by_hand) = l.forward(&x.to::<F16>()?)?;
+    let h = (y.to::<F32>()?.mean(1, false)?.unsqueeze(0)? + by_hand.h.to::<F32>()?)?;
+    let s = in_a_tuple(&l, &x)?;
+    assert_eq!((bits(&s.h), bits(&s.c), s.steps), (bits(&h), bits(&by_hand.c.to()?), 3));
+    Ok(())
+}

@@ -161,9 +161,7 @@ impl Walker<'_> {
             Member::Unnamed(index) if !base.parts.is_empty() => base.part(index.index as usize),
             _ => {
                 let pinned = slot.map(|slot| self.flows.pin_of(&slot)).unwrap_or_default();
-                // A tensor has no fields: this is a tuple or a struct that a module gave, and tensors may lie in it.
-                let prec = if may_differ(&base) { Prec::Unknown } else { Prec::Opaque };
-                Value { pinned, ..Value::new(prec) }
+                Value { pinned, ..of_unseen(&base) }
             }
         }
     }
@@ -213,4 +211,10 @@ impl Walker<'_> {
         let (names, parts) = fields.into_iter().unzip();
         Value { parts, names, ..Value::opaque() }
     }
+}
+
+/// A field of a value of which the fields are not known. A tensor has none: what may be narrow is a tuple or a struct that a
+/// module gave, and tensors may lie in it.
+pub(super) fn of_unseen(base: &Value) -> Value {
+    Value::new(if may_differ(base) { Prec::Unknown } else { Prec::Opaque })
 }

@@ -1,6 +1,7 @@
 //! Patterns, which declare variables.
 
 use super::Walker;
+use super::held::of_unseen;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
 use crate::place::Place;
@@ -37,7 +38,7 @@ impl Walker<'_> {
                 for field in &fields.fields {
                     let name = field.member.to_token_stream().to_string();
                     let known = (0..value.parts.len()).find(|&i| value.part_name(i) == name);
-                    let part = known.map_or_else(Value::opaque, |i| value.same_part(i));
+                    let part = known.map_or_else(|| of_unseen(value), |i| value.same_part(i));
                     self.declare(&field.pat, &part, false);
                 }
             }
