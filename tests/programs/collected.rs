@@ -1,7 +1,7 @@
 //! What iterators collect goes where F32 is declared: elements are widened one by one, ahead of the collection.
 
 use super::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 #[autocast(P)]
 fn tail<P: AutocastPrecision>(fc: &Linear, xs: &[T]) -> Result<Vec<Tensor<F32>>> {
@@ -252,4 +252,78 @@ fn what_is_collected_later_is_f32() -> Result<()> {
     let turned: Vec<_> = by_hand.into_iter().rev().collect();
     assert_eq!(all_of(copies(&fc, &xs)?), turned);
     Ok(())
+}
+
+/// Which collections hold F32 only their declarations say.
+#[derive(Default)]
+struct Recorded {
+    outs: Vec<T>,
+    named: HashMap<String, T>,
+    last: VecDeque<T>,
+    lists: BTreeMap<usize, Vec<T>>,
+    sizes: Vec<usize>,
+}
+
+impl Recorded {
+    fn joined(outs: Vec<T>, names: &[String]) -> Result<T> {
+        assert_eq!(names.len(), outs.len());
+        Tensor::cat(&outs, 0)
+    }
+}
+
+#[autocast(P)]
+fn in_fields<P: AutocastPrecision>(fc: &Linear, xs: &[T]) -> Result<Recorded> {
+    let ys = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    Ok(Recorded {
+        outs: xs.iter().map(|x| fc.forward(x)).collect::<Result<_>>()?,
+        named: xs.iter().enumerate().map(|(i, x)| Ok((i.to_string(), fc.forward(x)?))).collect::<Result<_, Error>>()?,
+        last: ys.iter().rev().map(|y| y.detach()).collect(),
+        sizes: ys.iter().map(|y| y.count()).collect(),
+        ..Recorded::default()
+    })
+}
+
+#[autocast(P)]
+fn in_places<P: AutocastPrecision>(fc: &Linear, xs: &[T], to: &mut Recorded) -> Result<T> {
+    let ys = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    to.outs = ys.iter().map(Tensor::detach).collect();
+    to.named = ys.iter().enumerate().map(|(i, y)| (i.to_string(), y.clone())).collect();
+    to.last = xs.iter().rev().map(|x| fc.forward(x)).collect::<Result<_>>()?;
+    to.lists.insert(0, xs.iter().map(|x| fc.forward(x)).collect::<Result<_>>()?);
+    to.sizes = xs.iter().map(|x| x.count().pow(1)).collect();
+    let (even, odd): (Vec<T>, Vec<T>) = ys.clone().into_iter().partition(|y| y.rank() == 2);
+    assert_eq!((even.len(), odd.len()), (ys.len(), 0));
+    Recorded::joined(ys.into_iter().collect(), &xs.iter().map(|x| format!("{:?}", x.dims())).collect::<Vec<_>>())
+}
+
+#[autocast(P)]
+fn drained<P: AutocastPrecision>(fc: &Linear, xs: &[T]) -> Result<Vec<T>> {
+    let mut ys = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    Ok(ys.drain(..).collect())
+}
+
+fn same_in_places<P: AutocastPrecision>() -> Result<()> {
+    let (fc, xs) = (Linear::new(4, 4, &Device::cpu())?, [random([2, 4])?, random([2, 4])?]);
+    let by_hand = xs.iter().map(|x| fc.forward(&x.to::<P>()?)?.to()).collect::<Result<Vec<T>>>()?;
+    let same = |outs: &[T]| assert!(outs.iter().map(bits).eq(by_hand.iter().map(bits)));
+    let mut made = in_fields::<P>(&fc, &xs)?;
+    let joined = in_places::<P>(&fc, &xs, &mut Recorded::default())?;
+    assert_eq!(bits(&joined), bits(&Tensor::cat(&by_hand, 0)?));
+    for _ in 0..2 {
+        same(&made.outs);
+        same(&[made.named["0"].clone(), made.named["1"].clone()]);
+        same(&made.last.iter().rev().cloned().collect::<Vec<_>>());
+        assert_eq!(made.sizes, [8, 8]);
+        in_places::<P>(&fc, &xs, &mut made)?;
+    }
+    same(&made.lists[&0]);
+    same(&drained::<P>(&fc, &xs)?);
+    Ok(())
+}
+
+#[test]
+fn what_is_collected_into_fields_and_arguments_is_widened_where_they_say_so() -> Result<()> {
+    same_in_places::<F16>()?;
+    same_in_places::<BF16>()?;
+    same_in_places::<F32>()
 }

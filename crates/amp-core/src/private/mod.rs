@@ -14,6 +14,7 @@
 mod class;
 mod direct;
 mod function;
+mod gather;
 mod guard;
 mod hold;
 mod host;
@@ -39,6 +40,7 @@ pub use class::{
 };
 pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, WritesDirectly, Writing, finished, writing, written};
 pub use function::function;
+pub use gather::{Fails, gathering};
 pub use guard::{CalledOn, HasPolicy, OnOther, OnTensor, Own};
 pub use hold::{Casting, Given, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
@@ -63,6 +65,7 @@ pub mod kinds {
         IndirectTensor as _, NoTensor as _, NotDirectModule as _, SeenThrough as _, TakesFull as _,
     };
     pub use super::function::{Others as _, Ours2 as _, Ours3 as _, Ours4 as _, Ours5 as _};
+    pub use super::gather::{GathersAsIs as _, GathersWidened as _};
     pub use super::guard::{
         Anywhere as _, AtRuntimeReceiver as _, Loads as _, LoadsExclusive as _, LoadsNot as _, LoadsShared as _,
         NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _, OutsideExclusive as _, OutsideShared as _,

@@ -122,7 +122,9 @@ pub(crate) fn typed(ty: &syn::Type, expr: Expr) -> Expr {
 pub(crate) fn expected(expr: Expr) -> Expr {
     let whole = ends(&expr);
     let value = local("v", 0, whole.0);
-    let given = expected_by("leave", quote!(#value), &value, whole);
+    let given = expected_by(&quote!(__amp::leaving), &value, whole, |asked| {
+        called(&quote_spanned!(whole.0=> #asked.leave), quote!(#value), whole.1)
+    });
     let expr = scrutinee(&expr);
     enclosed(quote_spanned!(value.span()=> match #expr { #value => #given }), whole)
 }
@@ -140,23 +142,46 @@ pub(crate) fn expected_behind(expr: Expr, slot: &Ident) -> Expr {
 fn lent_out_of(expr: Expr, kept: &TokenStream) -> Expr {
     let whole = ends(&expr);
     let (value, slot) = (local("v", 0, whole.0), local("s", 0, whole.0));
-    let given = expected_by("hand", quote!(#value, #slot), &value, whole);
+    let given = expected_by(&quote!(__amp::leaving), &value, whole, |asked| {
+        called(&quote_spanned!(whole.0=> #asked.hand), quote!(#value, #slot), whole.1)
+    });
     let tokens = quote_spanned!(value.span()=> match (#expr, &mut #kept) { (#value, #slot) => #given });
     enclosed(tokens, whole)
 }
 
-fn expected_by(method: &str, args: TokenStream, value: &Ident, whole: (Span, Span)) -> TokenStream {
+/// What is collected where nothing but the compiler knows into what: its elements are as they are, or widened if they fit
+/// only then. Those that are results of this type are, behind a `?`.
+pub(crate) fn gathered(elements: &Expr, result: Option<&syn::Type>, whole: (Span, Span)) -> Expr {
+    let value = local("v", 0, whole.0);
+    let (probe, tried) = match result {
+        Some(result) => (quote!(__amp::gathering::<#result, _, _>), Some(quote_spanned!(whole.1=> ?))),
+        None => (quote!(__amp::leaving), None),
+    };
+    let given = expected_by(&probe, &value, whole, |asked| {
+        let gathered = called(&quote_spanned!(whole.0=> #asked.gather), quote!(#value), whole.1);
+        quote!(#gathered #tried)
+    });
+    let elements = scrutinee(elements);
+    enclosed(quote_spanned!(value.span()=> match #elements { #value => #given }), whole)
+}
+
+/// What is made of a value by the answer to a probe that knows what is expected.
+fn expected_by(
+    probe: &TokenStream,
+    value: &Ident,
+    whole: (Span, Span),
+    given: impl FnOnce(Group) -> TokenStream,
+) -> TokenStream {
     let site = value.span();
     let (place, none) = (local("e", 0, whole.0), local("n", 0, whole.0));
     let label = Lifetime::new("'__amp_expected", site);
     let question = quote_spanned!(site=> match __amp::Nothing {
         __amp::Something(#place) => break #label #place,
-        #none => __amp::leaving(&#value, &#none),
+        #none => #probe(&#value, &#none),
     });
     let mut asked = Group::new(Delimiter::Parenthesis, question);
     asked.set_span(whole.0);
-    let method = Ident::new(method, whole.0);
-    let given = called(&quote_spanned!(whole.0=> #asked.#method), args, whole.1);
+    let given = given(asked);
     quote_spanned!(site=> #label: { #given })
 }
 

@@ -3,6 +3,7 @@
 use super::configured::begins_with_attribute;
 use super::consumed::passes_on;
 use super::destructure::{is_pattern, is_taken_apart, pair_up};
+use super::gathered::gathers;
 use super::tail::{as_declared, is_wrapper, may_differ};
 use super::{Expect, Walker};
 use crate::emit;
@@ -279,8 +280,8 @@ impl Walker<'_> {
             return;
         }
         match emit::is_pure_place(place) {
-            // Of what holds tuples, the compiler knows the elements.
-            _ if value.is_tuple() => self.expected(expr, &mut value),
+            // Of what holds tuples, and of what is collected, the compiler knows the elements.
+            _ if value.is_tuple() || gathers(expr, &value) => self.expected(expr, &mut value),
             true if may_differ(&value) && !lends(expr) => self.rewrite(expr, |inner| emit::slot(place, inner)),
             true => {}
             false if matches!(place, Expr::Infer(_)) => {}

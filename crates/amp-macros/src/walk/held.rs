@@ -1,6 +1,7 @@
 //! What variables hold: a value, and the fields of one that was written as a tuple or a struct.
 
 use super::Walker;
+use super::gathered::gathers;
 use super::tail::may_differ;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
@@ -188,7 +189,9 @@ impl Walker<'_> {
             let mut value = self.expr(&mut field.expr);
             match (&value.prec, &field.expr) {
                 // What somebody's own function gives may be a tensor.
-                (Prec::Opaque, Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_)) if !value.inferred => {
+                (Prec::Opaque, Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_))
+                    if !value.inferred && !gathers(&field.expr, &value) =>
+                {
                     self.expected_of(&mut field.expr);
                 }
                 _ => self.expected(&mut field.expr, &mut value),

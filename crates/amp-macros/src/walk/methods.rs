@@ -48,6 +48,7 @@ const HANDING: &[Handing] = &[
     begins("iter"),
     begins("iter_mut"),
     begins("into_iter"),
+    begins("drain"),
     begins("as_mut"),
     begins("first"),
     begins("last"),
@@ -125,7 +126,7 @@ pub(super) fn container(receiver: &Expr) -> &Expr {
 
 /// Whether a method of a container leaves it as it is.
 pub(super) fn reads(name: &str) -> bool {
-    let takes = matches!(name, "pop" | "pop_front" | "pop_back" | "remove" | "swap_remove") || changes(name);
+    let takes = matches!(name, "pop" | "pop_front" | "pop_back" | "remove" | "swap_remove" | "drain") || changes(name);
     let asks = matches!(name, "len" | "is_empty" | "is_some" | "is_none" | "contains");
     asks || ITERATING.contains(&name) || handing(name).is_some() && !takes
 }
@@ -153,6 +154,8 @@ pub(super) const UNWRAPPING: &[&str] =
     &["unwrap", "expect", "unwrap_or", "unwrap_or_else", "unwrap_or_default", "map_err", "ok"];
 /// Methods that make a container of another, of the same elements.
 pub(super) const CONVERTING: &[&str] = &["into", "try_into"];
+/// Methods that put the elements of an iterator into containers.
+const COLLECTING: &[&str] = &["collect", "try_collect", "unzip", "partition"];
 /// Methods whose result has the type that the context asks for.
 pub(super) const INFERRED: &[&str] =
     &["collect", "into", "try_into", "parse", "sum", "product", "unwrap_or_default", "try_collect"];
@@ -216,10 +219,10 @@ pub(super) fn iterates(expr: &Expr) -> bool {
 
 /// What is expected of the elements that a method gets, if this is of those it gives.
 pub(super) fn before(name: &str, expect: Expect) -> Option<Expect> {
-    let handed = matches!(name, "collect" | "try_collect" | "unzip") || UNWRAPPING.contains(&name);
+    let handed = COLLECTING.contains(&name) || UNWRAPPING.contains(&name);
     match (name, expect) {
         ("enumerate", Expect::Tuple(mut pair)) => pair.pop(),
-        ("zip", Expect::Tuple(pair)) => pair.into_iter().next(),
+        ("zip" | "partition", Expect::Tuple(pair)) => pair.into_iter().next(),
         (_, expect) => (handed || handing(name).is_some_and(|method| method.adapts)).then_some(expect),
     }
 }
@@ -230,7 +233,7 @@ pub(super) fn collects(expr: &Expr) -> bool {
         Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => collects(&call.receiver),
         Expr::MethodCall(call) => {
             let sums = call.method == "sum" && call.args.is_empty();
-            sums || ["collect", "try_collect", "unzip"].iter().chain(CONVERTING).any(|name| call.method == name)
+            sums || COLLECTING.iter().chain(CONVERTING).any(|name| call.method == name)
         }
         Expr::Call(call) => call.args.len() == 1 && is_list(&call.args[0]) && makes_of_list(&call.func),
         Expr::Try(inner) => collects(&inner.expr),

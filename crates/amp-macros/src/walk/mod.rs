@@ -20,6 +20,7 @@ mod expect;
 mod expr;
 mod fixed;
 mod function;
+mod gathered;
 mod grown;
 mod held;
 mod instead;

@@ -137,8 +137,9 @@ impl Walker<'_> {
         if name == "sum" {
             self.widen_summands(&mut call.receiver, &mut value, collected.as_ref());
         }
-        if matches!(name, "collect" | "try_collect") {
-            self.widen_collected(&mut call.receiver, &mut value, collected.as_ref());
+        if matches!(name, "collect" | "try_collect" | "partition") {
+            let elements = collected.clone().and_then(|expect| before(name, expect));
+            self.widen_collected(&mut call.receiver, &mut value, elements.as_ref());
         }
         let fills = FILLING.contains(&name);
         let filled = self.variable(container(&call.receiver)).filter(|_| fills);
