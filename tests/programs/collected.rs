@@ -302,6 +302,18 @@ fn drained<P: AutocastPrecision>(fc: &Linear, xs: &[T]) -> Result<Vec<T>> {
     Ok(ys.drain(..).collect())
 }
 
+#[autocast(P)]
+fn extended<P: AutocastPrecision>(fc: &Linear, xs: &[T], to: &mut Recorded) -> Result<Vec<(usize, Tensor<F32>)>> {
+    let ys = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    to.outs.extend(ys.iter().map(|y| y.detach()));
+    to.last.extend(ys.iter().rev().cloned());
+    to.named.extend(ys.iter().enumerate().map(|(i, y)| (i.to_string(), y.clone())));
+    let mut all = vec![xs[0].clone()];
+    all.extend(ys.iter().cloned());
+    assert_eq!(Tensor::cat(&all, 0)?.dims(), [6, 4]);
+    Ok([0, 1].into_iter().zip(ys).collect())
+}
+
 fn same_in_places<P: AutocastPrecision>() -> Result<()> {
     let (fc, xs) = (Linear::new(4, 4, &Device::cpu())?, [random([2, 4])?, random([2, 4])?]);
     let by_hand = xs.iter().map(|x| fc.forward(&x.to::<P>()?)?.to()).collect::<Result<Vec<T>>>()?;
@@ -318,6 +330,12 @@ fn same_in_places<P: AutocastPrecision>() -> Result<()> {
     }
     same(&made.lists[&0]);
     same(&drained::<P>(&fc, &xs)?);
+    let mut made = Recorded::default();
+    let pairs = extended::<P>(&fc, &xs, &mut made)?;
+    same(&pairs.into_iter().map(|(_, y)| y).collect::<Vec<_>>());
+    same(&made.outs);
+    same(&made.last.iter().rev().cloned().collect::<Vec<_>>());
+    same(&[made.named["0"].clone(), made.named["1"].clone()]);
     Ok(())
 }
 

@@ -31,7 +31,7 @@ use syn::{Expr, Path};
 pub(crate) use value::{
     applied, as_object, cast, declared, each, expected, expected_behind, expected_reference, gathered, grown, grown_by,
     joined, joined_behind, joined_elements_behind, kept, lent_cast, mapped, of_f32, recast, recast_tensor, rewrapped,
-    rewrapped_each, slot, summands, taken_apart, typed, unless_f32, variable_slot, vector,
+    rewrapped_each, slot, slot_each, summands, taken_apart, typed, unless_f32, variable_slot, vector,
 };
 
 /// What an expansion begins with: `__amp`, which everything in it is named by, and the traits behind the probes.

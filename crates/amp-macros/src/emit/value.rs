@@ -66,6 +66,20 @@ pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     given_to(expr, &only_asked(&quote_spanned!(site=> __amp::slot(&#place, __amp::Keep))))
 }
 
+/// As [`slot`], of each element of an iterator.
+pub(crate) fn slot_each(place: &Expr, elements: Expr) -> Expr {
+    let whole = ends(&elements);
+    let site = Span::mixed_site().located_at(whole.0);
+    let (all, target) = (local("a", 0, whole.0), local("t", 0, whole.0));
+    let question = only_asked(&quote_spanned!(site=> __amp::slot(&#place, __amp::Keep)));
+    let value = local("v", 0, whole.0);
+    let given = given(&value, &quote!(#target), whole);
+    let tokens = quote_spanned!(site=>
+        match (#elements, #question.slot()) { (#all, #target) => #all.map(move |#value| #given) }
+    );
+    enclosed(tokens, whole)
+}
+
 /// As [`slot`], for a variable, whose type is known before the value's.
 pub(crate) fn variable_slot(variable: &Expr, expr: Expr) -> Expr {
     let whole = ends(&expr);

@@ -1,6 +1,6 @@
 //! What containers hold, by what is put into them.
 
-use super::methods::is_list;
+use super::methods::{is_adapted, is_list};
 use super::tail::may_differ;
 use super::tupled::held_of;
 use super::{Expect, Walker};
@@ -16,9 +16,11 @@ impl Walker<'_> {
         let asks = holds.is_none() && emit::is_pure_place(place) && !self.is_open(place);
         match holds {
             _ if !may_differ(value) || self.cx.host => return false,
+            Some(Expect::Prec(Prec::F32)) if is_adapted(list) => self.widen_each_part(list, value),
             Some(Expect::Prec(Prec::F32)) => self.widen_held(list, value),
             // The type of an array says nothing of that of a list.
             None if asks && is_list(list) => self.rewrite(list, |inner| emit::slot(place, emit::vector(inner))),
+            None if asks && is_adapted(list) => self.rewrite(list, |inner| emit::slot_each(place, inner)),
             None if asks => self.rewrite(list, |inner| emit::slot(place, inner)),
             _ => return false,
         }

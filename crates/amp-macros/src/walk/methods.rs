@@ -217,6 +217,15 @@ pub(super) fn iterates(expr: &Expr) -> bool {
     }
 }
 
+/// Whether the last of its methods makes an expression an iterator, or an option, of elements that are not borrowed.
+pub(super) fn is_adapted(expr: &Expr) -> bool {
+    let Expr::MethodCall(call) = expr else { return false };
+    let name = call.method.to_string();
+    matches!(name.as_str(), "into_iter" | "drain" | "into_values")
+        || MAPPING.contains(&name.as_str())
+        || handing(&name).is_some_and(|method| method.adapts)
+}
+
 /// What is expected of the elements that a method gets, if this is of those it gives.
 pub(super) fn before(name: &str, expect: Expect) -> Option<Expect> {
     let handed = COLLECTING.contains(&name) || UNWRAPPING.contains(&name);

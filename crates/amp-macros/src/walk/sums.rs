@@ -51,11 +51,26 @@ impl Walker<'_> {
         }
         let Some(expect) = container else { return };
         if expect.is_f32() {
-            self.rewrite(elements, |inner| emit::each(inner, |element| self.widened(element, &Value::opaque())));
-            (value.prec, value.sure) = (Prec::F32, true);
+            self.widen_each_part(elements, value);
         } else if let Some(ty) = expect.name() {
             self.widen_each(elements, value, ty);
         }
+    }
+
+    /// Widens what the iterator `elements` gives.
+    pub(super) fn widen_each_part(&self, elements: &mut Expr, value: &mut Value) {
+        self.rewrite(elements, |inner| emit::each(inner, |element| self.widened_parts(element, value)));
+        (value.prec, value.sure) = (Prec::F32, true);
+    }
+
+    /// An element that is widened; of a tuple, what may be a tensor in it.
+    fn widened_parts(&self, element: Expr, value: &Value) -> Expr {
+        let widened = |part: Expr| self.widened(part, &Value::opaque());
+        if !value.is_tuple() {
+            return widened(element);
+        }
+        let places: Vec<bool> = value.parts.iter().map(|part| part.prec != Prec::Other).collect();
+        emit::rewrapped(&element, &places, |part| widened(part.clone()))
     }
 }
 
@@ -68,7 +83,9 @@ fn is_made_there(elements: &Expr) -> bool {
         Expr::MethodCall(call) => {
             let name = call.method.to_string();
             let hands = matches!(name.as_str(), "enumerate" | "zip" | "into_iter") || handing(&name).is_some();
-            hands && is_made_there(&call.receiver)
+            // Pairs are made there if both halves are.
+            let beside = call.args.iter().filter(|_| name == "zip");
+            hands && beside.chain([&*call.receiver]).all(is_made_there)
         }
         elements => is_list(elements) || is_made_here(elements),
     }
