@@ -49,11 +49,9 @@ impl Region {
     fn from_path(path: Path) -> Result<Self> {
         let Some(ident) = path.get_ident() else {
             let last = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
-            return match last.as_str() {
-                "F16" | "BF16" | "F32" | "f16" | "bf16" | "f32" => {
-                    Err(spanned(&path, "a precision is one word here", format!("write `{}`", last.to_lowercase())))
-                }
-                _ => Ok(Self::Param(path)),
+            return match meant(&last) {
+                Some(name) => Err(spanned(&path, "a precision is one word here", format!("write `{name}`"))),
+                None => Ok(Self::Param(path)),
             };
         };
         let name = ident.to_string();
@@ -107,14 +105,19 @@ pub(crate) struct Args {
     pub(crate) forwarded: TokenStream,
 }
 
-/// The precision that `= torch.float16, ..` means.
-fn precision_in(tokens: TokenStream) -> &'static str {
-    let word = |token: TokenTree| match token.to_string().trim_matches('"') {
+/// What we call the precision that has this name here or elsewhere.
+fn meant(word: &str) -> Option<&'static str> {
+    match word {
         "bf16" | "bfloat16" | "BF16" => Some("bf16"),
         "f32" | "float32" | "F32" => Some("f32"),
         "f16" | "float16" | "half" | "F16" => Some("f16"),
         _ => None,
-    };
+    }
+}
+
+/// The precision that `= torch.float16, ..` means.
+fn precision_in(tokens: TokenStream) -> &'static str {
+    let word = |token: TokenTree| meant(token.to_string().trim_matches('"'));
     tokens.into_iter().find_map(word).unwrap_or("f16")
 }
 

@@ -128,7 +128,9 @@ use proc_macro::TokenStream;
 ///   both are pushed on is declared: `Vec<Tensor<F32>>`. What is assigned to its elements, by their index or through references
 ///   (`for h in &mut list { *h = norm.forward(h)? }`), makes it one of F32.
 /// - An iterator that a variable holds (`let outs = xs.iter().map(..)`) is widened as it is collected, where `Tensor<F32>` or a
-///   name for it is the type of the elements, or of the tensors in a tuple of them.
+///   name for it is the type of the elements, or of the tensors in a tuple of them. What it is collected into is written,
+///   `let kept: Vec<_> = outs.collect()`, where a field of one's own is assigned it later; `collect()` in the field's place needs
+///   nothing.
 /// - A list of trait objects of several types that is written in a field of one's own (`Net { layers: vec![linear(x)?, norm(x)?] }`)
 ///   is declared before: `let layers: Vec<Box<dyn Layer>> = vec![..]`.
 /// - A variable that is assigned what a function, a method of one's own or a module gives (`h = layer.forward(&h)?`), or what

@@ -21,41 +21,41 @@ pub const fn gathering<R: Fails, I, E>(_elements: &I, _expected: &Option<E>) -> 
 }
 
 impl<I: Iterator, E: FromIterator<I::Item>> Probe<I, E> {
-    /// Collects the elements as they are.
-    pub fn gather(self, elements: I) -> E {
-        elements.collect()
+    /// Gives the elements as they are: what is expected is made of such.
+    pub fn ready(self, elements: I) -> I {
+        elements
     }
 }
 
-/// An iterator that can be collected into what is expected when the tensors of its elements are widened.
-pub trait GathersWidened {
+/// An iterator that makes what is expected when the tensors of its elements are widened.
+pub trait ReadyWidened {
     /// The iterator.
     type Elements;
-    /// What is expected.
-    type Gathered;
-    /// Collects the widened elements.
-    fn gather(self, elements: Self::Elements) -> Self::Gathered;
+    /// One over widened elements.
+    type Widened;
+    /// Widens the elements.
+    fn ready(self, elements: Self::Elements) -> Self::Widened;
 }
 
-impl<I: Iterator<Item: Recast<To<F32>, Output = W>>, W, E: FromIterator<W>> GathersWidened for &Probe<I, E> {
+impl<I: Iterator<Item: Recast<To<F32>, Output = W>>, W, E: FromIterator<W>> ReadyWidened for &Probe<I, E> {
     type Elements = I;
-    type Gathered = E;
-    fn gather(self, elements: I) -> E {
-        elements.map(|element| element.recast(to())).collect()
+    type Widened = std::iter::Map<I, fn(I::Item) -> W>;
+    fn ready(self, elements: I) -> Self::Widened {
+        elements.map(|element| element.recast(to()))
     }
 }
 
-/// Any other iterator, which may be collected into what is coerced: the compiler says what is wrong otherwise.
-pub trait GathersAsIs {
+/// Any other iterator: the compiler says what is wrong with it.
+pub trait ReadyAsIs {
     /// The iterator.
-    type Elements: Iterator;
-    /// Collects the elements.
-    fn gather<C: FromIterator<<Self::Elements as Iterator>::Item>>(self, elements: Self::Elements) -> C;
+    type Elements;
+    /// Gives the elements.
+    fn ready(self, elements: Self::Elements) -> Self::Elements;
 }
 
-impl<I: Iterator, E> GathersAsIs for &mut Probe<I, E> {
+impl<I, E> ReadyAsIs for &mut Probe<I, E> {
     type Elements = I;
-    fn gather<C: FromIterator<I::Item>>(self, elements: I) -> C {
-        elements.collect()
+    fn ready(self, elements: I) -> I {
+        elements
     }
 }

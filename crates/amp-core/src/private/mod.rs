@@ -65,7 +65,7 @@ pub mod kinds {
         IndirectTensor as _, NoTensor as _, NotDirectModule as _, SeenThrough as _, TakesFull as _,
     };
     pub use super::function::{Others as _, Ours2 as _, Ours3 as _, Ours4 as _, Ours5 as _};
-    pub use super::gather::{GathersAsIs as _, GathersWidened as _};
+    pub use super::gather::{ReadyAsIs as _, ReadyWidened as _};
     pub use super::guard::{
         Anywhere as _, AtRuntimeReceiver as _, Loads as _, LoadsExclusive as _, LoadsNot as _, LoadsShared as _,
         NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _, OutsideExclusive as _, OutsideShared as _,

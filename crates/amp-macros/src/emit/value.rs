@@ -164,16 +164,17 @@ fn lent_out_of(expr: Expr, kept: &TokenStream) -> Expr {
 }
 
 /// What is collected where nothing but the compiler knows into what: its elements are as they are, or widened if they fit
-/// only then. Those that are results of this type are, behind a `?`.
-pub(crate) fn gathered(elements: &Expr, result: Option<&syn::Type>, whole: (Span, Span)) -> Expr {
+/// only then. Those that are results of this type are collected behind a `?`.
+pub(crate) fn gathered(elements: &Expr, result: Option<&syn::Type>, collect: impl FnOnce(Expr) -> Expr) -> Expr {
+    let whole = ends(elements);
     let value = local("v", 0, whole.0);
-    let (probe, tried) = match result {
-        Some(result) => (quote!(__amp::gathering::<#result, _, _>), Some(quote_spanned!(whole.1=> ?))),
-        None => (quote!(__amp::leaving), None),
+    let probe = match result {
+        Some(result) => quote!(__amp::gathering::<#result, _, _>),
+        None => quote!(__amp::leaving),
     };
     let given = expected_by(&probe, &value, whole, |asked| {
-        let gathered = called(&quote_spanned!(whole.0=> #asked.gather), quote!(#value), whole.1);
-        quote!(#gathered #tried)
+        let ready = called(&quote_spanned!(whole.0=> #asked.ready), quote!(#value), whole.1);
+        collect(Expr::Verbatim(ready)).into_token_stream()
     });
     let elements = scrutinee(elements);
     enclosed(quote_spanned!(value.span()=> match #elements { #value => #given }), whole)

@@ -3,7 +3,7 @@
 use super::Walker;
 use crate::emit;
 use crate::lattice::{Prec, Value};
-use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, GenericArgument, PathArguments, Type, parse_quote};
+use syn::{Expr, ExprMethodCall, GenericArgument, PathArguments, Type, parse_quote};
 
 impl Walker<'_> {
     /// Widens what is collected here if it fits what is expected only then; tells whether something is collected.
@@ -11,10 +11,13 @@ impl Walker<'_> {
         if !gathers(expr, value) {
             return false;
         }
-        let whole = emit::ends(expr);
-        self.rewrite(expr, |inner| match collected(&inner) {
-            Some((call, result)) => emit::gathered(&call.receiver, result.as_ref(), whole),
-            None => inner,
+        self.rewrite(expr, |mut inner| {
+            let result = collected(&inner).flatten();
+            let elements = std::mem::replace(elements_of(&mut inner), Expr::PLACEHOLDER);
+            emit::gathered(&elements, result.as_ref(), |ready| {
+                *elements_of(&mut inner) = ready;
+                inner
+            })
         });
         true
     }
@@ -25,23 +28,30 @@ pub(super) fn gathers(expr: &Expr, value: &Value) -> bool {
     !matches!(value.prec, Prec::Other | Prec::Never | Prec::F32) && collected(expr).is_some()
 }
 
-/// `elements.collect()`, and `elements.collect::<Result<_>>()?` with the type of the result.
-fn collected(expr: &Expr) -> Option<(&ExprMethodCall, Option<Type>)> {
+/// Whether this is `elements.collect()`, or `elements.collect::<Result<_>>()?`, and of that the type of the result.
+fn collected(expr: &Expr) -> Option<Option<Type>> {
     match expr {
-        Expr::MethodCall(call) if call.method == "collect" && call.turbofish.is_none() => Some((call, None)),
+        Expr::MethodCall(call) if call.method == "collect" && call.turbofish.is_none() => Some(None),
         Expr::Try(inner) => match &*inner.expr {
-            Expr::MethodCall(call) if call.method == "collect" => {
-                Some((call, Some(result_of_nothing(call.turbofish.as_ref()?)?)))
-            }
+            Expr::MethodCall(call) if call.method == "collect" => Some(Some(result_of_nothing(call)?)),
             _ => None,
         },
         _ => None,
     }
 }
 
+/// What is collected.
+fn elements_of(expr: &mut Expr) -> &mut Expr {
+    match expr {
+        Expr::Try(inner) => elements_of(&mut inner.expr),
+        Expr::MethodCall(call) => &mut call.receiver,
+        expr => expr,
+    }
+}
+
 /// `Result<()>` for `Result<_>`, which says what the error is.
-fn result_of_nothing(turbofish: &AngleBracketedGenericArguments) -> Option<Type> {
-    let Some(GenericArgument::Type(Type::Path(path))) = turbofish.args.first() else { return None };
+fn result_of_nothing(call: &ExprMethodCall) -> Option<Type> {
+    let Some(GenericArgument::Type(Type::Path(path))) = call.turbofish.as_ref()?.args.first() else { return None };
     let mut path = path.clone();
     let PathArguments::AngleBracketed(args) = &mut path.path.segments.last_mut()?.arguments else { return None };
     match args.args.first_mut()? {
