@@ -7,10 +7,9 @@ mod convolve;
 #[path = "standin/mod.rs"]
 mod standin;
 
-use amp_core::Dims;
-use amp_core::backend::{Binary, Conv2d, DType, Layout, Operand};
+use amp_core::backend::{Conv2d, DType, Operand};
 use case::{Call, Input, check};
-use convolve::{forward, image_gradient, last, row_major, sizes, weight_gradient};
+use convolve::{forward, image_gradient, image_gradient_twice, last, weight_gradient};
 
 /// Checks a call and how much of each schedule's run went to cuDNN, or to cuBLASLt, where calls are counted.
 fn goes_to(library: &str, name: &str, inputs: &[Input], out: DType, times: u64, call: Call) {
@@ -198,7 +197,9 @@ fn channels_that_lie_together() {
             goes_to("cublasLtMatmul", &format!("{name}: image in F32"), &all, DType::F32, parts, &|b, x, out| {
                 image_gradient(b, x, &spec, out)
             });
-            added_to_what_is_there(&name, &all, &spec);
+            check(&format!("{name}: image, added"), &all, DType::F32, 200.0, &|b, x, out| {
+                Ok(vec![image_gradient_twice(b, x, &spec, out)?])
+            });
             let with = |bias: Input| [all.clone().to_vec(), vec![bias]].concat();
             let bias = |n: usize| Input::noise(&[n], DType::F32, 1.0, 4);
             goes_to(
@@ -217,20 +218,6 @@ fn channels_that_lie_together() {
         }
     }
     amp_cuda::unfold_at_most(usize::MAX);
-}
-
-/// The gradient of the image in F32, twice.
-fn added_to_what_is_there(name: &str, inputs: &[Input; 3], spec: &Conv2d) {
-    check(&format!("{name}: image, added"), inputs, DType::F32, 200.0, &|b, x, out| {
-        let order = b.conv_transpose2d_order(x[2], x[1], spec)?;
-        let mut sum = b.conv_transpose2d(x[2], x[1], None, sizes(&x[0]), spec, out)?;
-        if !b.conv_transpose2d_accumulate(x[2], x[1], sizes(&x[0]), spec, &mut sum)? {
-            let layout = Layout::contiguous(Dims::new(&[sum.len()]).expect("one dimension"));
-            let one = Operand { buffer: &sum, layout: &layout, logical: sum.dtype() };
-            sum = b.binary(Binary::Add, one, one, out)?;
-        }
-        Ok(vec![row_major(b, &sum, order, sizes(&x[0]))?])
-    });
 }
 
 fn biases() {

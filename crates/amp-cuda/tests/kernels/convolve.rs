@@ -1,16 +1,16 @@
 //! Convolutions and their gradients as calls of a test, in row-major order whatever the backend's is.
 
 use crate::case::Input;
-use amp_core::backend::{Backend, Buffer, Conv2d, DType, MemoryOrder, Operand};
+use amp_core::backend::{Backend, Binary, Buffer, Conv2d, DType, Layout, MemoryOrder, Operand};
 use amp_core::{Dims, Result};
 
 /// Images of that shape that lie in `order`, in row-major order.
-pub fn row_major(b: &dyn Backend, images: &Buffer, order: MemoryOrder, shape: [usize; 4]) -> Result<Buffer> {
+fn row_major(b: &dyn Backend, images: &Buffer, order: MemoryOrder, shape: [usize; 4]) -> Result<Buffer> {
     let layout = order.layout(Dims::new(&shape).expect("four dimensions"));
     b.copy(Operand { buffer: images, layout: &layout, logical: images.dtype() }, images.dtype())
 }
 
-pub fn sizes(x: &Operand<'_>) -> [usize; 4] {
+fn sizes(x: &Operand<'_>) -> [usize; 4] {
     std::array::from_fn(|i| x.layout.shape[i])
 }
 
@@ -25,6 +25,18 @@ pub fn forward(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d, out: DType) ->
 pub fn image_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d, out: DType) -> Result<Vec<Buffer>> {
     let image = b.conv_transpose2d(x[2], x[1], x.get(3).copied(), sizes(&x[0]), spec, out)?;
     Ok(vec![row_major(b, &image, b.conv_transpose2d_order(x[2], x[1], spec)?, sizes(&x[0]))?])
+}
+
+/// The gradient of the image in the precision `out` of sums, added to itself where it is made if the backend does that.
+pub fn image_gradient_twice(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d, out: DType) -> Result<Buffer> {
+    let order = b.conv_transpose2d_order(x[2], x[1], spec)?;
+    let mut sum = b.conv_transpose2d(x[2], x[1], None, sizes(&x[0]), spec, out)?;
+    if !b.conv_transpose2d_accumulate(x[2], x[1], sizes(&x[0]), spec, &mut sum)? {
+        let layout = Layout::contiguous(Dims::new(&[sum.len()]).expect("one dimension"));
+        let one = Operand { buffer: &sum, layout: &layout, logical: sum.dtype() };
+        sum = b.binary(Binary::Add, one, one, out)?;
+    }
+    row_major(b, &sum, order, sizes(&x[0]))
 }
 
 pub fn weight_gradient(b: &dyn Backend, x: &[Operand<'_>], spec: &Conv2d) -> Result<Vec<Buffer>> {
