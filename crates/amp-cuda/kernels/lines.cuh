@@ -210,6 +210,13 @@ template <class C, class Team, class F> __device__ inline void each_part(Team te
     }
 }
 
+// The gradient of elements `at` to `at` + W, as far as relu let them pass.
+template <class C, int W> __device__ inline void mask(const u8* dead, i64 at, C g[W]) {
+    if (!dead) return;
+    u32 bits = dead[at / PACK] >> at % PACK;
+    for (int j = 0; j < W; ++j) g[j] = bits >> j & 1 ? (C)0 : g[j];
+}
+
 // e^v; float to about 2^-21, and |v| 2^-24 for a large v, and 0 where it would be subnormal.
 __device__ inline float exp_fast(float v) { return exp2_fast(v * 1.44269504f); }
 __device__ inline double exp_fast(double v) { return exp(v); }

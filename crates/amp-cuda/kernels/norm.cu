@@ -187,13 +187,6 @@ template <class C, int W> __device__ inline void store_dx(const NormGradArgs& a,
     if (a.narrow) line.store(a.narrow, a.narrow_type, k, v);
 }
 
-// The gradient of elements `at` to `at` + W, as far as relu let them pass.
-template <class C, int W> __device__ inline void mask(const u8* dead, i64 at, C g[W]) {
-    if (!dead) return;
-    u32 bits = dead[at / PACK] >> at % PACK;
-    for (int j = 0; j < W; ++j) g[j] = bits >> j & 1 ? (C)0 : g[j];
-}
-
 // dx = rstd (w g - mean(w g) - normal mean(w g normal)), row blockIdx.x
 template <class C, int W, class Row> __device__ void norm_rows_grad(const NormGradArgs& a, Row row) {
     C mean = ((const C*)a.mean)[blockIdx.x], rstd = ((const C*)a.rstd)[blockIdx.x], shift = 0, slope = 0;

@@ -203,11 +203,6 @@ struct PixelNormGradArgs {
     int narrow_type;
 };
 
-__device__ inline void mask(const u8* dead, i64 at, float g[PACK]) {
-    u32 bits = dead ? dead[at / PACK] : 0;
-    for (int j = 0; j < PACK; ++j) g[j] = bits >> j & 1 ? 0 : g[j];
-}
-
 // Part blockIdx.y of the sums.
 KERNEL(pixel_norm_sums_f32, PixelNormGradArgs) {
     __shared__ float sums[2 * PACK][THREADS];
@@ -216,7 +211,7 @@ KERNEL(pixel_norm_sums_f32, PixelNormGradArgs) {
     float mean[PACK], normal[PACK] = {}, grad[PACK] = {};
     p.fetch(a.mean, mean);
     p.each<4>({&a.grad, &a.x}, start, end, p.rows, [&](i64 pixel, float (&v)[2][PACK]) {
-        mask(a.dead, p.at(pixel), v[0]);
+        mask<float, PACK>(a.dead, p.at(pixel), v[0]);
         for (int j = 0; j < PACK; ++j) {
             normal[j] += v[0][j] * (v[1][j] - mean[j]);
             grad[j] += v[0][j];
@@ -269,7 +264,7 @@ KERNEL(pixel_norm_grad_f32, PixelNormGradArgs) {
         scale[j] *= weight[j];
     }
     p.each<2>({&a.grad, &a.x}, a.pixels, [&](i64 pixel, float (&v)[2][PACK]) {
-        mask(a.dead, p.at(pixel), v[0]);
+        mask<float, PACK>(a.dead, p.at(pixel), v[0]);
         for (int j = 0; j < PACK; ++j) v[0][j] = (v[0][j] - shift[j] - (v[1][j] - mean[j]) * slope[j]) * scale[j];
         store_pack(a.dx, a.out, p.at(pixel), v[0]);
         if (a.narrow) store_pack(a.narrow, a.narrow_type, p.at(pixel), v[0]);

@@ -28,21 +28,23 @@ impl Gpu {
         if halves && packs && !lines && spec.groups == 1 { LAST } else { MemoryOrder::RowMajor }
     }
 
+    /// Whether elements lie with the channels last, in the precision that they count as, from where libraries read on.
+    fn lies_together(&self, x: &CoreOperand<'_>) -> Result<bool> {
+        let aligned = Operand::new(self, "conv2d", *x)?.data.is_multiple_of(ALIGNMENT);
+        Ok(aligned && x.layout.with_channels_last().is_contiguous() && x.buffer.dtype() == x.logical)
+    }
+
     /// Whether products can read 16-bit elements with the channels last as they lie.
     pub(super) fn is_read_together(&self, x: &CoreOperand<'_>) -> Result<bool> {
-        let aligned = Operand::new(self, "conv2d", *x)?.data.is_multiple_of(ALIGNMENT);
-        let lies =
-            x.layout.with_channels_last().is_contiguous() && x.buffer.dtype() == x.logical && x.logical.is_half();
-        Ok(lies && aligned && self.products().is_some())
+        Ok(x.logical.is_half() && self.products().is_some() && self.lies_together(x)?)
     }
 
     /// A copy with the channels last, in the precision that the elements count as, if they lie otherwise.
     fn pixels_of(&self, x: &CoreOperand<'_>) -> Result<Option<(Buffer, Layout)>> {
-        let layout = x.layout.with_channels_last();
-        let aligned = Operand::new(self, "conv2d", *x)?.data.is_multiple_of(ALIGNMENT);
-        if layout.is_contiguous() && x.buffer.dtype() == x.logical && aligned {
+        if self.lies_together(x)? {
             return Ok(None);
         }
+        let layout = x.layout.with_channels_last();
         let turned = CoreOperand { layout: &layout, ..*x };
         Ok(Some((self.copy(turned, x.logical)?, LAST.layout(x.layout.shape))))
     }

@@ -1,6 +1,6 @@
 //! Batch normalisation of images whose channels lie together, `[pixels, channels]`, in packs of neighbouring channels.
 
-use super::reduction::Moments;
+use super::reduction::{JOINING, Moments};
 use super::{PACK, team};
 use crate::args::{PixelMomentsArgs, PixelNormArgs, PixelNormGradArgs};
 use crate::device::{Gpu, Memory, THREADS};
@@ -13,8 +13,6 @@ use amp_core::backend::DType;
 const PARTS: usize = 256;
 /// Packs of a thread that are worth what it reads for its channels first.
 const PER_THREAD: usize = 4;
-/// Threads that share the parts of a channel.
-const JOINING: usize = 32;
 
 /// Images as a matrix `[pixels, channels]`.
 #[derive(Clone, Copy, Debug)]

@@ -17,8 +17,8 @@ const MANY: usize = 4096;
 const HEIGHT: usize = 8;
 const TALL: usize = 32;
 const ENOUGH: usize = 1 << 16;
-/// Threads that join the parts of a variance, at most.
-const JOINING: usize = 32;
+/// Threads that join the parts of an output of a normalisation, at most; `JOINING` of `pixel_norm.cu`.
+pub(super) const JOINING: usize = 32;
 
 fn code(op: Reduce) -> i32 {
     match op {
