@@ -2,13 +2,10 @@
 #include "emulation.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <ucontext.h>
 #include <vector>
-
-extern "C" {
-extern char __start_emulated_shared[];
-extern char __stop_emulated_shared[];
-}
+#ifndef __x86_64__
+#include <ucontext.h>
+#endif
 
 namespace emulation {
 Index thread_index, block_index, block_size, grid_size;
@@ -17,8 +14,8 @@ Index thread_index, block_index, block_size, grid_size;
 // Registry
 
 static Kernel* kernels;
-Kernel::Kernel(const char* name, size_t args, unsigned threads, void (*run)(const void*))
-    : name(name), args(args), threads(threads), run(run), next(kernels) { kernels = this; }
+Kernel::Kernel(const char* name, size_t args, unsigned threads, Range shared, void (*run)(const void*))
+    : name(name), args(args), threads(threads), shared(shared), run(run), next(kernels) { kernels = this; }
 Kernel* find(const char* name) {
     for (Kernel* k = kernels; k; k = k->next) if (!strcmp(k->name, name)) return k;
     return nullptr;
@@ -34,20 +31,26 @@ struct Copy {
     size_t bytes;
 };
 struct Fiber {
+#ifdef __x86_64__
     void* stack_pointer;
+#else
     ucontext_t context;
+#endif
     char* stack;
     State state;
     u64 slot;
     std::vector<Copy> copies;
 };
 static const size_t STACK = 256 << 10;
-static auto& fibers = *new std::vector<Fiber>;  // never destroyed: threads may outlive `main`
+// Never destroyed: threads may outlive `main`.
+static auto& fibers = *new std::vector<Fiber>;
 static unsigned current, count;
 static const Kernel* kernel;
 static const void* arguments;
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+// Not ucontext's switch, where there is another: it asks the kernel for signals each time, and AddressSanitizer clears what it
+// knows of a whole stack, which took nine tenths of the time.
+#ifdef __x86_64__
 extern "C" void emulation_switch(void** from, void* to);
 asm(".globl emulation_switch\n.hidden emulation_switch\nemulation_switch:\n"
     "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
@@ -153,16 +156,17 @@ static bool pick() {
         if (ready(current)) return true;
         for (unsigned i = 0; i < 32; ++i) if (ready(current / 32 * 32 + i)) { current = current / 32 * 32 + i; return true; }
     }
-    unsigned start = schedule == RANDOM ? draw() % count : schedule == FORWARD ? current + 1 : schedule == REVERSE ? current + count - 1 : 0;
-    for (unsigned i = 0; i < count; ++i) {
-        unsigned at = (schedule == REVERSE ? start + count - i : start + i) % count;
+    auto after = [](unsigned i) { return i + 1 == count ? 0 : i + 1; };
+    auto before = [](unsigned i) { return i ? i - 1 : count - 1; };
+    unsigned at = schedule == RANDOM ? draw() % count : schedule == FORWARD ? after(current) : schedule == REVERSE ? before(current) : 0;
+    for (unsigned i = 0; i < count; ++i, at = schedule == REVERSE ? before(at) : after(at)) {
         if (ready(at)) { current = at; return true; }
     }
     return false;
 }
 
 static void run_block() {
-    memset(__start_emulated_shared, 0xff, __stop_emulated_shared - __start_emulated_shared);
+    if (kernel->shared.start) memset(kernel->shared.start, 0xff, kernel->shared.stop - kernel->shared.start);
     for (unsigned i = 0; i < count; ++i) {
         fibers[i].state = READY;
         fibers[i].copies.clear();
@@ -174,7 +178,7 @@ static void run_block() {
     current = schedule == REVERSE ? 0 : count - 1;
     if (schedule == DEPTH_FIRST) current = 0;
     while (pick()) {
-        thread_index = {current, 0, 0};
+        thread_index.x = current;
         resume();
         release();
     }
@@ -191,7 +195,8 @@ void launch(const Kernel& which, const void* args, Index grid, Index block) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) fail("bad grid size");
     while (fibers.size() < count) {
         fibers.emplace_back();
-        fibers.back().stack = (char*)malloc(STACK);
+        // Tops of stacks that lie alike would share the few lines of one set of the cache.
+        fibers.back().stack = (char*)malloc(STACK + 4096) + fibers.size() % 64 * 64;
     }
     u64 blocks = (u64)grid.x * grid.y * grid.z;
     u64 offset = schedule == RANDOM ? draw() % blocks : 0;

@@ -14,8 +14,18 @@ typedef long long i64;
 
 #define __device__
 #define __forceinline__ inline
-// Shared memory of the one block that runs: filled with NaN before each block.
-#define __shared__ static __attribute__((section("emulated_shared")))
+// Shared memory of the one block that runs, that of a file's kernels side by side: filled with NaN before each block.
+#ifdef UNIT
+#define OF_UNIT_(name, unit) name##unit
+#define OF_UNIT(name, unit) OF_UNIT_(name, unit)
+#define TEXT_(name) #name
+#define TEXT(name) TEXT_(name)
+#define __shared__ static __attribute__((section(TEXT(OF_UNIT(shared_, UNIT)))))
+// Where the section begins and ends; null if no kernel has any.
+#define SHARED_START OF_UNIT(__start_shared_, UNIT)
+#define SHARED_STOP OF_UNIT(__stop_shared_, UNIT)
+extern "C" __attribute__((weak, visibility("hidden"))) char SHARED_START[], SHARED_STOP[];
+#endif
 
 struct Index { unsigned x, y, z; };
 
@@ -26,13 +36,15 @@ void warp_barrier();
 void put(u64 bits);
 u64 peek(unsigned lane);
 
+struct Range { char *start, *stop; };
 struct Kernel {
     const char* name;
     size_t args;
     unsigned threads;
+    Range shared;
     void (*run)(const void*);
     Kernel* next;
-    Kernel(const char* name, size_t args, unsigned threads, void (*run)(const void*));
+    Kernel(const char* name, size_t args, unsigned threads, Range shared, void (*run)(const void*));
 };
 Kernel* find(const char* name);
 void launch(const Kernel& kernel, const void* args, Index grid, Index block);
@@ -82,6 +94,6 @@ inline int atomicMin(int* at, int v) { int old = *at; if (v < old) *at = v; retu
 #define STREAMING_KERNEL(name, Args) KERNEL_OF(name, Args, THREADS)
 #define KERNEL_OF(name, Args, threads)                                                        \
     static void name(const Args& a);                                                          \
-    static emulation::Kernel name##_entry(#name, sizeof(Args), threads,                       \
+    static emulation::Kernel name##_entry(#name, sizeof(Args), threads, {SHARED_START, SHARED_STOP}, \
                                           [](const void* args) { name(*(const Args*)args); }); \
     static void name(const Args& a)
