@@ -10,6 +10,17 @@ use crate::{Error, Result};
 
 /// `count` values on the host, or an error where there is no memory for them.
 pub(crate) fn on_host<T>(op: &'static str, count: usize, values: impl Iterator<Item = T>) -> Result<Vec<T>> {
+    check_room::<T>(op, count)?;
+    Ok(values.take(count).collect())
+}
+
+/// As [`on_host`], of equal values.
+pub(crate) fn filled<T: Clone>(op: &'static str, count: usize, value: T) -> Result<Vec<T>> {
+    check_room::<T>(op, count)?;
+    Ok(vec![value; count])
+}
+
+fn check_room<T>(op: &'static str, count: usize) -> Result<()> {
     let bytes = count.saturating_mul(size_of::<T>());
-    if amp_cpu::has_room(bytes) { Ok(values.take(count).collect()) } else { Err(Error::OutOfMemory { op, bytes }) }
+    if amp_cpu::has_room(bytes) { Ok(()) } else { Err(Error::OutOfMemory { op, bytes }) }
 }

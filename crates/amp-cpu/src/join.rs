@@ -49,7 +49,45 @@ impl<'a> Line<'a> {
 }
 
 /// The elements from `start` on of the lines side by side, `len` of all of them in each.
-fn fill<E: Element + Copy>(lines: &[Line], len: usize, start: usize, mut part: &mut [E]) {
+fn fill<E: Element + Copy>(lines: &[Line], len: usize, start: usize, part: &mut [E]) {
+    let first = part.len().min(start.next_multiple_of(len) - start);
+    if len > ROWS.min(lines.len() * SHORT) || part.len() < first + len {
+        return row_by_row(lines, len, start, part);
+    }
+    let (first, rest) = part.split_at_mut(first);
+    let (rows, last) = rest.split_at_mut(rest.len() / len * len);
+    let start = start + first.len();
+    row_by_row(lines, len, start - first.len(), first);
+    line_by_line(lines, len, start / len, rows);
+    row_by_row(lines, len, start + rows.len(), last);
+}
+
+/// Lines of up to this many elements are dealt out among the rows of the result: to look each of them up by itself took 17 ns, so
+/// that two tensors of 262 144 F32 that are stacked along a last axis took 4.5 ms of a Zen 4.
+const SHORT: usize = 16;
+
+/// [`fill`] of one whole row or more from `number` on, so many at a time that they stay in the first-level cache.
+fn line_by_line<E: Element + Copy>(lines: &[Line], len: usize, mut number: usize, rows: &mut [E]) {
+    let mut buffer = [rows[0]; ROWS];
+    for rows in rows.chunks_mut(ROWS / len * len) {
+        let (count, mut column) = (rows.len() / len, 0);
+        for line in lines.iter().filter(|line| line.len > 0) {
+            let dealt = &mut buffer[..count * line.len];
+            line.walk.read(E::same(line.data).expect("of the type of the result"), number * line.len, dealt);
+            for (row, dealt) in rows.chunks_exact_mut(len).zip(dealt.chunks_exact(line.len)) {
+                row[column..].iter_mut().zip(dealt).for_each(|(to, &from)| *to = from);
+            }
+            column += line.len;
+        }
+        number += count;
+    }
+}
+
+/// Elements of the result that are written at a time.
+const ROWS: usize = 2048;
+
+/// [`fill`] row after row, of which the first and the last may be parts of one.
+fn row_by_row<E: Element + Copy>(lines: &[Line], len: usize, start: usize, mut part: &mut [E]) {
     let (mut number, mut column) = (start / len, start % len);
     while !part.is_empty() {
         for line in lines {
@@ -103,6 +141,18 @@ mod tests {
         let narrow = random.tensor(&[3, 5, 7], DType::BF16);
         check(&[&narrow, &wide, &narrow.clone().meant_as(DType::F32)], 1, DType::F32);
         check(&[&narrow, &wide.meant_as(DType::BF16)], 2, DType::BF16);
+    }
+
+    #[test]
+    fn short_lines_are_dealt_out() {
+        let mut random = Random::new(3);
+        for dtype in [DType::BF16, DType::F32, DType::Bool] {
+            let x = random.tensor(&[911, 7, 3], dtype);
+            let one = x.narrow(2, 1, 1);
+            check(&[&one, &one], 2, dtype);
+            check(&[&x, &one, &x.narrow(2, 0, 0), &x.every(2, 2)], 2, dtype);
+            check(&[&x.narrow(1, 2, 4), &x.narrow(1, 0, 1)], 1, dtype);
+        }
     }
 
     #[test]

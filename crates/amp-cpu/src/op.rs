@@ -75,6 +75,13 @@ pub enum Unary {
         /// Largest result
         max: f64,
     },
+    /// As [`Self::Clamp`], of floats; its derivative is 1 for NaN and 0 at limits that are infinite
+    Hardtanh {
+        /// Least result
+        min: f64,
+        /// Largest result
+        max: f64,
+    },
     /// `x^2 / 2` up to `delta` from zero, then its tangent; times `factor`
     Huber {
         /// Where the tangents begin

@@ -5,6 +5,9 @@ use crate::{Dims, Layout, MAX_RANK};
 /// Rows of a transposed matrix that are read together: few enough that their ends stay in the first-level cache.
 const GROUP: usize = 8;
 
+/// Runs of up to this many elements are read group by group.
+const SHORT: usize = 16;
+
 /// Copies elements that follow one another on both sides: by pieces of 256 bytes, unless it is pages of them that lie alike in
 /// their cache lines.
 ///
@@ -189,6 +192,9 @@ impl Walk {
     }
 
     fn read_runs<E: Copy>(&self, src: &[E], at: usize, dst: &mut [E]) {
+        if self.row() <= SHORT {
+            return self.read_short_runs(src, at, dst);
+        }
         let mut filled = 0;
         self.for_each_run(at, dst.len(), |run| {
             let dst = &mut dst[filled..][..run.len];
@@ -197,6 +203,19 @@ impl Walk {
                 0 if run.len > 0 => dst.fill(src[run.start]),
                 1 => copy_run(&src[run.start..][..run.len], dst),
                 stride => dst.iter_mut().zip(src[run.start..].iter().step_by(stride.max(1))).for_each(|(d, &s)| *d = s),
+            }
+        });
+    }
+
+    /// To find each of the runs by itself takes longer than reading it.
+    fn read_short_runs<E: Copy>(&self, src: &[E], at: usize, dst: &mut [E]) {
+        let mut filled = 0;
+        self.for_each_group(at, dst.len(), |Run { start, stride, len }, rows, step| {
+            let group = &mut dst[filled..][..rows * len];
+            filled += group.len();
+            for (i, row) in group.chunks_exact_mut(len).enumerate() {
+                let src = &src[start + i * step..];
+                row.iter_mut().enumerate().for_each(|(column, to)| *to = src[column * stride]);
             }
         });
     }

@@ -16,7 +16,8 @@
 
 enum Unary {
     NEG, ABS, SIGN, SQR, SQRT, RSQRT, RECIP, EXP, EXPM1, LOG, LOG1P, LOG2, SIN, COS, TANH, SIGMOID, LOG_SIGMOID, ERF,
-    FLOOR, CEIL, ROUND, RELU, LEAKY_RELU, ELU, GELU, GELU_TANH, SILU, SOFTPLUS, HARDSWISH, CLAMP, HUBER, POWF, AFFINE
+    FLOOR, CEIL, ROUND, RELU, LEAKY_RELU, ELU, GELU, GELU_TANH, SILU, SOFTPLUS, HARDSWISH, CLAMP, HUBER, POWF, AFFINE,
+    HARDTANH
 };
 
 template <class C> __device__ inline C sign_of(C v) { return v > 0 ? (C)1 : v < 0 ? (C)-1 : (C)0; }
@@ -111,7 +112,7 @@ template <class C> __device__ __forceinline__ C unary(int op, C v, double p0, do
         case SILU: return v * sigmoid(v);
         case SOFTPLUS: return v * (C)p0 > (C)p1 ? v : softplus(v * (C)p0) / (C)p0;
         case HARDSWISH: return v * clamp(v + 3, (C)0, (C)6) / 6;
-        case CLAMP: return clamp(v, (C)p0, (C)p1);
+        case CLAMP: case HARDTANH: return clamp(v, (C)p0, (C)p1);
         case HUBER: {
             // With c limited to delta, parabola and tangents are both c (v - c / 2).
             C c = clamp(v, -(C)p0, (C)p0);
@@ -226,6 +227,7 @@ template <class C> __device__ __forceinline__ C unary_grad(int op, C s, C g, dou
         case SOFTPLUS: return s * (C)p0 > (C)p1 ? g : g * sigmoid(s * (C)p0);
         case HARDSWISH: return s <= -3 ? (C)0 : s >= 3 ? g : g * (s / 3 + (C)0.5);
         case CLAMP: return (s > (C)p0 || p0 == -INFINITY) && (s < (C)p1 || p1 == INFINITY) ? g : (C)0;
+        case HARDTANH: return s <= (C)p0 || s >= (C)p1 ? (C)0 : g;
         case HUBER: return clamp(s, -(C)p0, (C)p0) * (C)p1 * g;
         case POWF: return powf_grad(s, g, p0);
         default: return g * (C)p0;

@@ -101,7 +101,13 @@ impl Applied {
     pub(crate) fn is_activation(&self) -> bool {
         matches!(
             self.op,
-            Unary::Gelu | Unary::GeluTanh | Unary::Silu | Unary::Hardswish | Unary::LeakyRelu(_) | Unary::Elu(_)
+            Unary::Gelu
+                | Unary::GeluTanh
+                | Unary::Silu
+                | Unary::Hardswish
+                | Unary::Hardtanh { .. }
+                | Unary::LeakyRelu(_)
+                | Unary::Elu(_)
         )
     }
 }

@@ -7,6 +7,7 @@ use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use amp_cpu::{Binary, Compare, Dims, Unary};
+use std::cmp::Ordering;
 
 full_range! {
     SoftplusPrecision, "`softplus` must run in `F32`";
@@ -50,6 +51,30 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn elu(&self, alpha: impl Into<f64>) -> Result<Self> {
         self.pointwise("elu", Unary::Elu(alpha.into()))
+    }
+
+    /// `x` limited to `0..=6` (`F.relu6`); its derivative at 0 and at 6 is 0.
+    #[track_caller]
+    pub fn relu6(&self) -> Result<Self> {
+        self.hardtanh_as("relu6", 0.0, 6.0)
+    }
+
+    /// `x` limited to `min..=max` (`F.hardtanh`, where they are -1 and 1 by default); its derivative at the limits is 0, and
+    /// 1 for NaN, unlike that of [`clamp`](Self::clamp).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless `min` is less than `max`.
+    #[track_caller]
+    pub fn hardtanh(&self, min: impl Into<f64>, max: impl Into<f64>) -> Result<Self> {
+        self.hardtanh_as("hardtanh", min.into(), max.into())
+    }
+
+    #[track_caller]
+    fn hardtanh_as(&self, op: &'static str, min: f64, max: f64) -> Result<Self> {
+        if min.partial_cmp(&max) != Some(Ordering::Less) {
+            return Err(Error::argument(op, "max", format!("above min = {min}"), max));
+        }
+        self.pointwise(op, Unary::Hardtanh { min, max })
     }
 
     /// `ln(1 + e^x)` without overflow (`F.softplus`). Needs full precision.
@@ -137,6 +162,8 @@ mod tests {
             ("clamp", gradcheck(|x| x[0].clamp(-1.0, 1.5), one)),
             ("clamp_min", gradcheck(|x| x[0].clamp_min(0.1), one)),
             ("clamp_max", gradcheck(|x| x[0].clamp_max(0.1), one)),
+            ("relu6", gradcheck(|x| (&x[0] * 4)?.relu6(), one)),
+            ("hardtanh", gradcheck(|x| x[0].hardtanh(-0.5, 1.5), one)),
             ("leaky_relu", gradcheck(|x| x[0].leaky_relu(0.2), one)),
             ("elu", gradcheck(|x| x[0].elu(1.7), one)),
             ("softplus", gradcheck(|x| x[0].softplus(), one)),
@@ -167,5 +194,23 @@ mod tests {
         assert_eq!(error, "prelu: the weight must have shape [1] or [3], found [4]");
         let error = x.clamp(f64::NAN, 1.0).unwrap_err().to_string();
         assert_eq!(error, "clamp: min must be a number, found NaN");
+    }
+
+    #[test]
+    fn nan_is_beyond_no_end() {
+        let x = Tensor::<F32>::from_vec(vec![f32::NAN, -1.0, 0.0, 2.0, 6.0], [5], &Device::cpu()).unwrap().tracked();
+        for y in [x.relu6().unwrap(), x.hardtanh(0, 6).unwrap()] {
+            assert!(y.to_vec().unwrap()[0].is_nan());
+            let grads = y.sum_all().unwrap().backward().unwrap();
+            assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [1.0, 0.0, 0.0, 1.0, 0.0]);
+        }
+    }
+
+    #[test]
+    fn limits_in_the_wrong_order_are_errors() {
+        let x = Tensor::<F32>::zeros([3], &Device::cpu()).unwrap();
+        let text = |min: f64, max: f64| x.hardtanh(min, max).unwrap_err().to_string();
+        assert_eq!(text(1.0, 1.0), "hardtanh: max must be above min = 1, found 1");
+        assert_eq!(text(f64::NAN, 1.0), "hardtanh: max must be above min = NaN, found 1");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::kernel::{select, zeros};
 use crate::autograd::{Pass, record};
-use crate::memory::on_host;
+use crate::memory::filled;
 use crate::order::{order_of, tensor, walk};
 use crate::precision::Element;
 use crate::raw::RawTensor;
@@ -10,6 +10,7 @@ use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
 use amp_cpu::{Dims, Storage, Stretch};
+use std::ops::Range;
 
 /// The elements at the positions that the stretches of each axis name, in the order in which `x` lies; out of the graph.
 pub(super) fn assembled(op: &'static str, x: &RawTensor, axes: &[Vec<Stretch>]) -> Result<RawTensor> {
@@ -30,16 +31,20 @@ fn reversed(x: &RawTensor, axes: &[usize]) -> Result<RawTensor> {
     assembled("flip", x, &x.shape().iter().enumerate().map(along).collect::<Vec<_>>())
 }
 
-/// Zeros out what `kept(row, column)` refuses in each of the matrices in the last two dimensions.
+/// Zeros out all but the columns `kept(row)` in each of the matrices in the last two dimensions.
 #[track_caller]
-fn triangle(op: &'static str, x: &RawTensor, kept: impl Fn(i64, i64) -> bool) -> Result<RawTensor> {
+fn triangle(op: &'static str, x: &RawTensor, kept: impl Fn(i64) -> Range<i64>) -> Result<RawTensor> {
     let found = *x.shape();
     let [.., rows, columns] = *found else {
         return Err(Error::Rank { op, what: "the input", expected: "at least 2 dimensions", found: found.into() });
     };
     let count = crate::shape::product(op, &[rows, columns])?;
-    let kept = (0..count).map(|i| kept((i / columns) as i64, (i % columns) as i64));
-    let mask = on_host(op, count, kept)?;
+    let mut mask = filled(op, count, false)?;
+    for (i, row) in mask.chunks_mut(columns.max(1)).enumerate() {
+        let Range { start, end } = kept(i as i64);
+        let [start, end] = [start, end].map(|column| column.clamp(0, columns as i64) as usize);
+        row[start..end.max(start)].fill(true);
+    }
     let mask = x.backend().upload(Storage::from(mask))?;
     let mask = RawTensor::new(x.device(), mask, Dims::new(&[rows, columns]).expect("two dimensions"));
     let mask = mask.broadcast_to(op, &found)?;
@@ -68,14 +73,14 @@ impl<P: Element> Tensor<P> {
     /// counts upwards from the main one (`torch.tril`).
     #[track_caller]
     pub fn tril(&self, diagonal: i64) -> Result<Self> {
-        Ok(Self::from_raw(triangle("tril", &self.raw, |i, j| j.saturating_sub(i) <= diagonal)?))
+        Ok(Self::from_raw(triangle("tril", &self.raw, |i| 0..i.saturating_add(diagonal).saturating_add(1))?))
     }
 
     /// Keeps what lies on or above a diagonal of each matrix in the last two dimensions, zeros elsewhere; `diagonal`
     /// counts upwards from the main one (`torch.triu`).
     #[track_caller]
     pub fn triu(&self, diagonal: i64) -> Result<Self> {
-        Ok(Self::from_raw(triangle("triu", &self.raw, |i, j| j.saturating_sub(i) >= diagonal)?))
+        Ok(Self::from_raw(triangle("triu", &self.raw, |i| i.saturating_add(diagonal)..i64::MAX)?))
     }
 }
 
@@ -105,6 +110,9 @@ mod tests {
         assert_eq!(x.tril(0).unwrap().to_vec().unwrap(), [1, 0, 0, 4, 5, 0]);
         assert_eq!(x.triu(1).unwrap().to_vec().unwrap(), [0, 2, 3, 0, 0, 6]);
         assert_eq!(x.tril(i64::MAX).unwrap().to_vec().unwrap(), x.to_vec().unwrap());
+        assert_eq!(x.triu(i64::MIN).unwrap().to_vec().unwrap(), x.to_vec().unwrap());
+        assert_eq!(x.tril(i64::MIN).unwrap().to_vec().unwrap(), [0; 6]);
+        assert_eq!(x.t().unwrap().tril(-1).unwrap().to_vec().unwrap(), [0, 0, 2, 0, 3, 6]);
         let empty = Tensor::<F64>::zeros([2, 0], &Device::cpu()).unwrap();
         assert_eq!(empty.tril(0).unwrap().dims(), [2, 0]);
         assert_eq!(empty.flip([]).unwrap().dims(), [2, 0]);

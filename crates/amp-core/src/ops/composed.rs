@@ -89,41 +89,6 @@ fn by_side(x: &RawTensor, above: &RawTensor, below: &RawTensor, out: DType) -> R
 }
 
 impl<P: Float> Tensor<P> {
-    /// `x` limited to `0..=6` (`F.relu6`); its derivative at 0 and at 6 is 0.
-    #[track_caller]
-    pub fn relu6(&self) -> Result<Self> {
-        level(self, "relu6", 0.0, 6.0)
-    }
-
-    /// `x` limited to `min..=max` (`F.hardtanh`, where they are -1 and 1 by default); its derivative at the limits is 0, unlike
-    /// that of [`clamp`](Self::clamp).
-    ///
-    /// # Errors
-    /// [`Error::Argument`] unless `min` is less than `max`.
-    #[track_caller]
-    pub fn hardtanh(&self, min: impl Into<f64>, max: impl Into<f64>) -> Result<Self> {
-        level(self, "hardtanh", min.into(), max.into())
-    }
-}
-
-#[track_caller]
-fn level<P: Float>(x: &Tensor<P>, op: &'static str, min: f64, max: f64) -> Result<Tensor<P>> {
-    if min.partial_cmp(&max) != Some(std::cmp::Ordering::Less) {
-        return Err(Error::argument(op, "max", format!("above min = {min}"), max));
-    }
-    let forward = |x: &RawTensor| unary(Unary::Clamp { min, max }, x, x.logical);
-    Ok(Tensor::from_raw(composed(op, &x.raw, forward, move |x| not_beyond(x, min, max))?))
-}
-
-/// 0 where `x` is at or beyond one of the ends, 1 elsewhere and where `x` is NaN.
-fn not_beyond(x: &RawTensor, min: f64, max: f64) -> Result<RawTensor> {
-    let number = |value| RawTensor::full(x.device(), value, Dims::default(), wide(x));
-    let none = number(0.0)?;
-    let above = select("clamp", &compare("clamp", Compare::Ge, x, &number(max)?)?, &none, &number(1.0)?, wide(x))?;
-    select("clamp", &compare("clamp", Compare::Le, x, &number(min)?)?, &none, &above, wide(x))
-}
-
-impl<P: Float> Tensor<P> {
     /// `clamp(x + 3, 0, 6) / 6` (`F.hardsigmoid`). Computed in F32, rounded once.
     #[track_caller]
     pub fn hardsigmoid(&self) -> Result<Self> {
@@ -262,9 +227,7 @@ mod tests {
 
     type Function = (&'static str, fn(&Tensor<F64>) -> Result<Tensor<F64>>);
 
-    const FUNCTIONS: [Function; 9] = [
-        ("relu6", |x| x.relu6()),
-        ("hardtanh", |x| x.hardtanh(-0.5, 1.5)),
+    const FUNCTIONS: [Function; 7] = [
         ("hardsigmoid", |x| x.hardsigmoid()),
         ("selu", |x| x.selu()),
         ("celu", |x| x.celu(1.7)),
@@ -296,15 +259,6 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_level_and_nan_stays() {
-        let x = Tensor::<F32>::from_vec(vec![0.0, 6.0, 3.0, f32::NAN], [4], &Device::cpu()).unwrap().tracked();
-        let y = x.relu6().unwrap();
-        assert!(y.to_vec().unwrap()[3].is_nan());
-        let grads = y.sum_all().unwrap().backward().unwrap();
-        assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap()[..3], [0.0, 0.0, 1.0]);
-    }
-
-    #[test]
     fn celu_gives_what_is_above_zero_as_it_is() {
         let values = vec![0.1, 3.0, 1e-40, f32::MAX, f32::INFINITY];
         let x = Tensor::<F32>::from_vec(values.clone(), [5], &Device::cpu()).unwrap().tracked();
@@ -318,20 +272,8 @@ mod tests {
     fn arguments_that_make_no_sense_are_errors() {
         let x = Tensor::<F32>::zeros([3], &Device::cpu()).unwrap();
         let text = |result: Result<Tensor<F32>>| result.unwrap_err().to_string();
-        assert_eq!(text(x.hardtanh(1.0, 1.0)), "hardtanh: max must be above min = 1, found 1");
-        assert_eq!(text(x.hardtanh(f64::NAN, 1.0)), "hardtanh: max must be above min = NaN, found 1");
         assert_eq!(text(x.celu(0.0)), "celu: alpha must be a finite number other than 0, found 0");
         assert_eq!(text(x.glu(0)), "glu: the size of the axis must be even, found 3");
         assert_eq!(text(x.glu(1)), "glu: axis 1 does not exist in a tensor of 1 dimensions");
-    }
-
-    #[test]
-    fn nan_is_beyond_no_end() {
-        let x = Tensor::<F32>::from_vec(vec![f32::NAN, -1.0, 0.0, 2.0, 6.0], [5], &Device::cpu()).unwrap().tracked();
-        for y in [x.relu6().unwrap(), x.hardtanh(0, 6).unwrap()] {
-            assert!(y.to_vec().unwrap()[0].is_nan());
-            let grads = y.sum_all().unwrap().backward().unwrap();
-            assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [1.0, 0.0, 0.0, 1.0, 0.0]);
-        }
     }
 }

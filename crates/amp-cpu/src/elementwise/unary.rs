@@ -112,7 +112,7 @@ impl<T: Float> Body<T, 1> for Forward {
                 each!(y, (x) => if x * beta > threshold { x } else { (x * beta).softplus::<S>() / beta });
             }
             Unary::Hardswish => each!(y, (x) => x * clamp(x + T::of(3.0), zero, T::of(6.0)) / T::of(6.0)),
-            Unary::Clamp { min, max } => {
+            Unary::Clamp { min, max } | Unary::Hardtanh { min, max } => {
                 let (min, max) = (T::of(min), T::of(max));
                 each!(y, (x) => clamp(x, min, max));
             }
@@ -193,6 +193,10 @@ impl<T: Float> Body<T, 2> for Backward {
                 let (min, max) = (T::of(min), T::of(max));
                 let open = [min == T::of(f64::NEG_INFINITY), max == T::of(f64::INFINITY)];
                 each!(y, (s, g) => if (open[0] | (s > min)) & (open[1] | (s < max)) { g } else { zero });
+            }
+            Unary::Hardtanh { min, max } => {
+                let (min, max) = (T::of(min), T::of(max));
+                each!(y, (s, g) => if (s <= min) | (s >= max) { zero } else { g });
             }
             Unary::Huber { delta, factor } => {
                 let (delta, factor) = (T::of(delta), T::of(factor));

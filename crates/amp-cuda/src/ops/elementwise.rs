@@ -42,6 +42,7 @@ fn unary_code(op: Unary) -> (i32, [f64; 2]) {
         Unary::Huber { delta, factor } => (30, [delta, factor]),
         Unary::Powf(p) => (31, [p, 0.0]),
         Unary::Affine { mul, add } => (32, [mul, add]),
+        Unary::Hardtanh { min, max } => (33, [min, max]),
     }
 }
 

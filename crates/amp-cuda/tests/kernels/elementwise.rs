@@ -3,7 +3,7 @@ use amp_core::backend::{Binary, Compare, DType, NormKind, Ternary, Unary};
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-const UNARY: [Unary; 37] = [
+const UNARY: [Unary; 38] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -39,6 +39,7 @@ const UNARY: [Unary; 37] = [
     Unary::Huber { delta: 0.7, factor: 1.5 },
     Unary::Clamp { min: -1.0, max: 1.0 },
     Unary::Clamp { min: -1.0, max: f64::INFINITY },
+    Unary::Hardtanh { min: -1.0, max: 1.0 },
     Unary::Powf(1.7),
     Unary::Affine { mul: 1.5, add: -0.25 },
 ];

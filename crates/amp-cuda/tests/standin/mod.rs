@@ -248,7 +248,9 @@ fn target() -> PathBuf {
 
 /// Each file in its own namespace: two files may use one name for different things.
 fn wrapped(name: &str, text: &str) -> String {
-    format!("#define UNIT {name}\n#include \"emulation.h\"\nnamespace of_{name} {{\n#line 1 \"{name}.cu\"\n{text}\n}}\n")
+    format!(
+        "#define UNIT {name}\n#include \"emulation.h\"\nnamespace of_{name} {{\n#line 1 \"{name}.cu\"\n{text}\n}}\n"
+    )
 }
 
 /// Where the object of a unit is: one that comes from the same text and what it depends on serves every stand-in.

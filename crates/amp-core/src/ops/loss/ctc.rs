@@ -2,7 +2,7 @@
 
 use super::{LossReduction, reduced};
 use crate::autograd::{Pass, record};
-use crate::memory::on_host;
+use crate::memory::filled;
 use crate::ops::kernel::binary;
 use crate::precision::{Float, I64, full_range};
 use crate::raw::RawTensor;
@@ -140,7 +140,7 @@ impl Batch {
     }
 
     fn slopes(&self) -> Result<Vec<f64>> {
-        let mut slopes = on_host(OP, self.data.len(), self.data.iter().map(|_| 0.0))?;
+        let mut slopes = filled(OP, self.data.len(), 0.0)?;
         for n in 0..self.sizes[1] {
             let sequence = self.sequence(n);
             let ways = sequence.forward();

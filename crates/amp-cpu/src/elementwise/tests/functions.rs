@@ -5,7 +5,7 @@ use crate::testing::{Random, Tensor};
 use crate::*;
 
 /// All functions, with arguments that take every branch.
-const FUNCTIONS: [Unary; 41] = [
+const FUNCTIONS: [Unary; 42] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -37,6 +37,7 @@ const FUNCTIONS: [Unary; 41] = [
     Unary::Softplus { beta: -2.0, threshold: 3.0 },
     Unary::Hardswish,
     Unary::Clamp { min: -1.5, max: 2.0 },
+    Unary::Hardtanh { min: -0.5, max: 1.25 },
     Unary::Huber { delta: 1.25, factor: 0.8 },
     Unary::Powf(0.0),
     Unary::Powf(0.5),
@@ -139,7 +140,7 @@ fn derivatives_at_nan_are_nan_unless_a_threshold_gives_them() {
         for op in FUNCTIONS {
             let expected = match op {
                 Unary::Neg => -2.0,
-                Unary::Relu => 2.0,
+                Unary::Relu | Unary::Hardtanh { .. } => 2.0,
                 Unary::LeakyRelu(slope) => 2.0 * slope,
                 Unary::Affine { mul, .. } => 2.0 * mul,
                 Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => 0.0,
