@@ -1,6 +1,6 @@
 //! Methods of one's own types, and one's own methods of tensors, whose names mean something else to a region.
 
-use super::random;
+use super::{T, bits, random};
 use amp::DType;
 use amp::nn::*;
 use amp::prelude::*;
@@ -326,5 +326,42 @@ fn policies_of_one_name_are_those_of_their_modules() -> Result<()> {
     let (narrow_too, wide_too) = with_wide_tanh(&x)?;
     assert_eq!(wide.to::<F16>()?.to_vec()?, narrow_too.to_vec()?);
     assert_eq!(wide_too.to::<F16>()?.to_vec()?, narrow.to_vec()?);
+    Ok(())
+}
+
+/// Takes several tensors.
+#[amp_op(full)]
+fn log_mean(xs: &[Tensor<F32>]) -> Result<Tensor<F32>> {
+    Tensor::stack(xs, 0)?.logsumexp(0, false)
+}
+
+/// Takes several tensors of the region's precision.
+#[amp_op(lower)]
+fn chain<P: AutocastPrecision>(xs: &[Tensor<P>]) -> Result<Tensor<P>> {
+    xs[0].matmul(&xs[1])
+}
+
+amp_policy! {
+    /// Operations over lists.
+    listing {
+        full: [log_mean],
+        lower: [chain],
+    }
+}
+
+#[autocast(f16, policy = listing)]
+fn over_lists(fc: &Linear, xs: &[Tensor<F32>], pair: &[T; 2]) -> Result<[T; 4]> {
+    let hs = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
+    Ok([log_mean(&hs)?, chain(xs)?.to()?, chain(pair)?.to()?, chain(&hs)?.to()?])
+}
+
+#[test]
+fn lists_are_cast_for_operations_of_ones_own() -> Result<()> {
+    let (fc, pair) = (Linear::new(4, 4, &Device::cpu())?, [random([4, 4])?, random([4, 4])?]);
+    let [a, b] = [pair[0].to::<F16>()?, pair[1].to::<F16>()?];
+    let hs = [fc.forward(&a)?, fc.forward(&b)?];
+    let product: T = a.matmul(&b)?.to()?;
+    let by_hand = [&log_mean(&[hs[0].to()?, hs[1].to()?])?, &product, &product, &hs[0].matmul(&hs[1])?.to()?].map(bits);
+    assert_eq!(over_lists(&fc, &pair, &pair)?.each_ref().map(bits), by_hand);
     Ok(())
 }

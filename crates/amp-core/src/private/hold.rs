@@ -1,6 +1,6 @@
 //! What an argument becomes between its cast and the call.
 
-use super::{Cast, Inside, Probe, absent};
+use super::{Cast, Inside, Probe, Recast, absent};
 
 /// A tensor at its target: the place that holds it, if it is there already, or its cast.
 ///
@@ -58,6 +58,45 @@ impl<A: Inside<Tensor: Cast<K>>, K> Casting<Option<A>> for K {
     fn held(self, place: Option<A>) -> Self::Held {
         HeldOption(place.map(|value| value.inside().cast(self)))
     }
+}
+
+/// A list of tensors that was cast, for an operation of somebody's own that takes several.
+#[derive(Debug)]
+pub struct HeldList<L>(L);
+
+impl<L> HeldList<L> {
+    /// The argument of the call.
+    pub fn pass(&self) -> &L {
+        &self.0
+    }
+}
+
+/// The same of a slice.
+#[derive(Debug)]
+pub struct HeldSlice<T>(Vec<T>);
+
+impl<T> HeldSlice<T> {
+    /// The argument of the call.
+    pub fn pass(&self) -> &[T] {
+        &self.0
+    }
+}
+
+macro_rules! lists {
+    ($([$($count:tt)*] $list:ty, $held:ident, $kept:ty;)*) => { $(
+        impl<V: Clone + Recast<K> + Inside<Tensor: Cast<K>>, K: Copy, $($count)*> Casting<&$list> for K {
+            type Held = $held<$kept>;
+            const TOGETHER: () = <V::Tensor as Cast<K>>::TOGETHER;
+            fn held(self, list: &$list) -> Self::Held {
+                $held(list.to_owned().recast(self))
+            }
+        }
+    )* };
+}
+lists! {
+    [] [V], HeldSlice, V::Output;
+    [] Vec<V>, HeldList, Vec<V::Output>;
+    [const N: usize] [V; N], HeldList, [V::Output; N];
 }
 
 /// A value and what it is cast to if it is a tensor: `.hold()` of an argument, `.lend()` of a reference to a place.
