@@ -216,3 +216,24 @@ fn a_variable_of_a_written_type_keeps_its_precision() -> Result<()> {
     assert_eq!(bits(&sum), bits(&by_hand.to::<F32>()?.sum_all()?));
     Ok(())
 }
+
+#[autocast(f16)]
+fn converted(fc: &Linear, x: &Tensor<F32>) -> Result<[T; 5]> {
+    let h = fc.forward(x)?;
+    let [a, b] = <[T; 2]>::try_from(h.chunk(2, 0)?).unwrap_or_else(|_| unreachable!());
+    let Ok([c, _]) = <[Tensor<F32>; 2]>::try_from(h.chunk(2, 0)?) else { unreachable!() };
+    let boxed: Box<[T]> = h.chunk(2, 0)?.into_boxed_slice();
+    let mut queue = std::collections::VecDeque::from(h.chunk(2, 0)?);
+    let first = queue.pop_front().expect("two");
+    Ok([exp(&a)?, exp(&b)?, c, boxed[1].clone(), first])
+}
+
+#[test]
+fn what_is_converted_holds_what_it_was_made_of_or_what_its_type_says() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let halves = fc.forward(&x.to::<F16>()?)?.to::<F32>()?.chunk(2, 0)?;
+    let (a, b) = (&halves[0], &halves[1]);
+    let by_hand = [&a.exp()?, &b.exp()?, a, b, a].map(bits);
+    assert_eq!(converted(&fc, &x)?.each_ref().map(bits), by_hand);
+    Ok(())
+}

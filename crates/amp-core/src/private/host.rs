@@ -199,6 +199,13 @@ impl<K, T: Recast<K>> Recast<K> for Option<T> {
     }
 }
 
+impl<K: Copy, T: Recast<K>> Recast<K> for Box<[T]> {
+    type Output = Box<[T::Output]>;
+    fn recast(self, to: K) -> Self::Output {
+        self.into_iter().map(|element| element.recast(to)).collect()
+    }
+}
+
 impl<K, T: Recast<K>> Recast<K> for Box<T> {
     type Output = Box<T::Output>;
     fn recast(self, to: K) -> Self::Output {

@@ -45,6 +45,7 @@ const HANDING: &[Handing] = &[
     passes("context"),
     passes("with_context"),
     passes("to_owned"),
+    passes("into_boxed_slice"),
     begins("iter"),
     begins("iter_mut"),
     begins("into_iter"),

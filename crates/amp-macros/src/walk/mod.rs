@@ -13,6 +13,7 @@ mod configured;
 pub(crate) mod consumed;
 mod contained;
 mod control;
+mod converted;
 mod destructure;
 mod direct;
 mod elements;

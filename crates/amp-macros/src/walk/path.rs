@@ -119,6 +119,7 @@ impl Walker<'_> {
             Some(var) => self.given_to_closure(var, call.args.iter_mut()),
             None => call.args.iter_mut().map(|arg| self.argument(arg)).collect(),
         };
+        let gives = closure.map(|var| self.scopes.vars[var].gives.clone()).filter(Value::holds_tensors);
         let closure = closure.map(Slot::of);
         let flow = closure.as_ref().map(|closure| self.flows.read(closure)).unwrap_or_default();
         if name == "replace"
