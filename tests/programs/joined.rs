@@ -105,3 +105,47 @@ fn integers_are_counted_in_regions_as_outside() -> Result<()> {
     assert_eq!(counted(&fc, &x, &classes)?, (5, 1.0));
     Ok(())
 }
+
+#[autocast(f16)]
+fn moved_in(fc: &Linear, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut out: Option<T> = None;
+    let mut open = None;
+    for _ in 0..2 {
+        let (y, z) = (fc.forward(x)?, fc.forward(x)?);
+        out = Some(match out.take() {
+            Some(so_far) => Tensor::cat(&[so_far, y], 0)?,
+            None => y,
+        });
+        open = match open {
+            Some(so_far) => Some(Tensor::cat(&[so_far, z], 0)?),
+            None => Some(z),
+        };
+    }
+    out.expect("two") + open.expect("two")
+}
+
+#[test]
+fn what_is_moved_into_a_list_stands_beside_what_is_widened() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([3, 4])?);
+    let h: T = fc.forward(&x.to::<F16>()?)?.to()?;
+    assert_eq!(bits(&moved_in(&fc, &x)?), bits(&(Tensor::cat(&[&h, &h], 0)? * 2.0)?));
+    Ok(())
+}
+
+/// The type of `x` is only named.
+#[autocast(f16)]
+fn listed(fc: &Linear, x: &T) -> Result<Tensor<F32>> {
+    let h = fc.forward(x)?;
+    let (array, list) = ([x, &h], vec![&h, x]);
+    let sum = array.into_iter().try_fold(x.zeros_like()?, |sum, y| sum + y)?;
+    list.iter().try_fold(sum, |sum, y| sum + *y)
+}
+
+#[test]
+fn references_in_a_list_meet_at_f32() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([3, 4])?);
+    let h: T = fc.forward(&x.to::<F16>()?)?.to()?;
+    let by_hand = (((x.zeros_like()? + &x)? + &h)? + &h)? + &x;
+    assert_eq!(bits(&listed(&fc, &x)?), bits(&by_hand?));
+    Ok(())
+}

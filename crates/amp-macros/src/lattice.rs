@@ -172,6 +172,7 @@ impl Value {
     /// The value of one element of a tuple, or of a container of like elements.
     pub(crate) fn part(&self, index: usize) -> Self {
         match self.parts.get(index) {
+            Some(part) if self.shape == Shape::Wrapped => part.clone(),
             // A pattern may have bound it by reference.
             Some(part) => part.clone().shaped(part.shape.behind()),
             None if self.parts.is_empty() && self.prec != Prec::Other => self.clone().shaped(Shape::Unknown),

@@ -15,7 +15,7 @@ pub(crate) enum Shape {
     Pointer,
     /// What an operation returns: a tensor, or an error in its place.
     Fallible,
-    /// What was made of one of these: an option, a box.
+    /// What was made of such, or holds them: an option, a box, a tuple that was written out.
     Wrapped,
 }
 
@@ -88,7 +88,7 @@ impl Shape {
                 |shape| shape
             }
             // They say it themselves.
-            Expr::MethodCall(_) | Expr::Call(_) | Expr::Binary(_) => |shape| shape,
+            Expr::MethodCall(_) | Expr::Call(_) | Expr::Binary(_) | Expr::Tuple(_) => |shape| shape,
             Expr::Reference(_) => Self::behind,
             Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => Self::behind,
             Expr::Try(_) => |shape| if shape == Self::Fallible { Self::Tensor } else { Self::Unknown },

@@ -5,6 +5,7 @@ use super::tuples::{takes_its_type, wrap_elements};
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
+use crate::scope::Hold;
 use crate::shape::Shape;
 use proc_macro2::Ident;
 use syn::Expr;
@@ -21,9 +22,10 @@ impl Walker<'_> {
         let value = joined(values.clone());
         let elems = elems.into_iter().zip(values).map(|(elem, value)| Arm { value, end: End::Expr(elem) });
         let mut elems: Vec<Arm<'_>> = elems.collect();
-        if is_open(&mut elems) {
+        let lent = self.are_lent(&mut elems);
+        if is_open(&mut elems, lent) {
             let sure = typed(&elems).any(|elem| elem.value.is_surely(&Prec::F32));
-            let slots = self.slots_of(&mut elems);
+            let slots = if lent { self.slots_of(&mut elems) } else { Vec::new() };
             wrap_in_variants(elems);
             self.rewrite(expr, |array| match slots.is_empty() {
                 true => emit::mapped(&array, 1, |elem| emit::joined(elem.clone())),
@@ -39,11 +41,22 @@ impl Walker<'_> {
 
     /// Where what elements that are references refer to lives when it is widened.
     fn slots_of(&mut self, elems: &mut [Arm<'_>]) -> Vec<Ident> {
-        if !are_lent(elems) {
-            return Vec::new();
-        }
         elems.iter_mut().filter_map(|elem| reference(&mut elem.end)).for_each(|elem| self.keep(elem));
         elems.iter().map_while(|_| self.slot()).collect()
+    }
+
+    /// Whether elements are references, one of which is written as such, to tensors, or to what only the compiler knows.
+    fn are_lent(&self, elems: &mut [Arm<'_>]) -> bool {
+        let mut any = false;
+        let all = elems.iter_mut().all(|elem| {
+            let written = reference(&mut elem.end).is_some();
+            any |= written;
+            let var = last(&mut elem.end).and_then(|expr| self.variable(expr));
+            let shared = var.is_some_and(|var| self.scopes.vars[var].hold == Hold::Shared);
+            let tensor = elem.value.prec.is_tensor() || elem.value.prec == Prec::Opaque;
+            tensor && (written || shared || elem.value.shape == Shape::Pointer)
+        });
+        all && any
     }
 
     /// Walks like elements, and widens what stands beside F32.
@@ -101,9 +114,8 @@ impl Walker<'_> {
     }
 }
 
-/// Whether nothing but the types tells where elements meet.
-fn is_open(elems: &mut [Arm<'_>]) -> bool {
-    let lent = are_lent(elems);
+/// Whether nothing but the types tells where elements, which may be references, meet.
+fn is_open(elems: &mut [Arm<'_>], lent: bool) -> bool {
     let coerced = elems.iter_mut().any(|elem| last(&mut elem.end).is_some_and(|elem| takes_its_type(elem)));
     let values: Vec<&Value> = typed(elems).map(|elem| &elem.value).collect();
     let settled = values.iter().all(|value| !value.inferred && !value.is_unsettled() && value.parts.is_empty());
@@ -111,17 +123,6 @@ fn is_open(elems: &mut [Arm<'_>]) -> bool {
     let none = values.iter().any(|value| value.prec == Prec::Other);
     let alike = values.iter().all(|value| value.prec.is_known() && value.prec == values[0].prec);
     (2..=MOST).contains(&values.len()) && settled && tensors && !none && !alike && (!coerced || lent)
-}
-
-/// Whether elements are references to tensors, one of which is written as such.
-fn are_lent(elems: &mut [Arm<'_>]) -> bool {
-    let mut any = false;
-    let all = elems.iter_mut().all(|elem| {
-        let written = reference(&mut elem.end).is_some();
-        any |= written;
-        elem.value.prec.is_tensor() && (written || elem.value.shape == Shape::Pointer)
-    });
-    all && any
 }
 
 /// Element `i` of a tuple.

@@ -86,7 +86,10 @@ impl Walker<'_> {
                 tuple.elems.iter_mut().for_each(|elem| drop(self.expr(elem)));
                 Value::opaque()
             }
-            Expr::Tuple(tuple) => Value::tuple(tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect()),
+            Expr::Tuple(tuple) => {
+                let parts = tuple.elems.iter_mut().map(|elem| self.expr(elem)).collect();
+                Value::tuple(parts).shaped(Shape::Wrapped)
+            }
             Expr::Array(_) => self.array(expr),
             Expr::Repeat(repeat) => self.expr(&mut repeat.expr),
             Expr::MethodCall(_) => self.method(expr),

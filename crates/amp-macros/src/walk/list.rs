@@ -57,7 +57,7 @@ impl Walker<'_> {
         let Expr::Call(call) = expr else { return };
         let late = values.iter().any(Value::is_late_f32);
         let treatment = |value: &Value| match late {
-            true if value.is_surely(&Prec::F32) => Treatment::Nothing,
+            true if value.is_surely(&Prec::F32) => Treatment::Late(self.target(&Prec::F32)),
             true => Treatment::To(self.target(&Prec::F32)),
             false => Treatment::Meet,
         };
