@@ -137,3 +137,25 @@ fn folds_of_tuples_widen_what_they_carry() -> Result<()> {
     assert_eq!(bits(&folded_in_turns(&x, &ws)?), bits(&(first + second)?));
     Ok(())
 }
+
+#[autocast(f16)]
+fn folded_from_a_variable(fcs: &[Linear], norm: &LayerNorm, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let h = fcs[0].forward(x)?;
+    let start = (h.clone(), h.zeros_like()?, 0);
+    let (left, sum, _) = fcs.iter().try_fold(start, |(left, sum, n), _| -> Result<_> {
+        let y = norm.forward(&left)?;
+        Ok(((left - &y)?, (sum + y)?, n + 1))
+    })?;
+    left + sum
+}
+
+#[test]
+fn tuples_in_variables_begin_folds_in_f32() -> Result<()> {
+    let (fcs, norm) = ([Linear::new(4, 4, &Device::cpu())?], LayerNorm::new([4], &Device::cpu())?);
+    let x = random([3, 4])?;
+    let h: T = fcs[0].forward(&x.to::<F16>()?)?.to()?;
+    let y = norm.forward(&h)?;
+    let by_hand = (&h - &y)? + (h.zeros_like()? + &y)?;
+    assert_eq!(bits(&folded_from_a_variable(&fcs, &norm, &x)?), bits(&by_hand?));
+    Ok(())
+}

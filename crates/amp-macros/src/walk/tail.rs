@@ -79,6 +79,7 @@ impl Walker<'_> {
             (Expr::Call(call), Expect::Tuple(_)) if call.args.len() == 1 && wraps(&call.func) => {
                 self.widen_elements(&mut call.args[0], value, expect);
             }
+            (expr, Expect::Tuple(expected)) if self.lies_apart(expr, value) => self.widen_apart(expr, value, expected),
             (expr, Expect::Prec(Prec::F32)) if is_unsure(value) => {
                 self.rewrite(expr, |inner| self.widened(inner, value));
                 (value.prec, value.sure) = (Prec::F32, true);
@@ -131,8 +132,12 @@ impl Walker<'_> {
     /// Whether an expression is a variable with a tuple, of which some elements are tensors that may be narrow and others
     /// are none.
     fn is_apart(&self, expr: &Expr, value: &Value) -> bool {
-        let parted = self.variable(expr).is_some_and(|var| self.scopes.vars[var].apart) && value.is_tuple();
-        parted && !self.cx.host && holds_narrow(value) && value.parts.iter().any(|part| part.prec == Prec::Other)
+        self.lies_apart(expr, value) && holds_narrow(value) && value.parts.iter().any(|part| part.prec == Prec::Other)
+    }
+
+    /// Whether an expression is a variable that began with a tuple that was written out.
+    fn lies_apart(&self, expr: &Expr, value: &Value) -> bool {
+        !self.cx.host && value.is_tuple() && self.variable(expr).is_some_and(|var| self.scopes.vars[var].apart)
     }
 
     /// Asks for the elements of such a tuple one by one: the type of a number is the one that is expected of it, which the

@@ -25,17 +25,33 @@ impl Walker<'_> {
     /// As [`widen_elements`](Self::widen_elements), of the tuples in a vector.
     pub(super) fn widen_listed(&self, list: &mut Expr, value: &mut Value, expect: &Expect) {
         let Expect::Tuple(expected) = expect else { return };
+        if let Some(places) = self.widened_places(value, expected) {
+            self.rewrite(list, |list| emit::rewrapped_each(&list, &places, |elem| self.widened_element(elem)));
+        }
+    }
+
+    /// As [`widen_elements`](Self::widen_elements), of a tuple that a variable holds.
+    pub(super) fn widen_apart(&self, tuple: &mut Expr, value: &mut Value, expected: &[Expect]) {
+        if let Some(places) = self.widened_places(value, expected) {
+            self.rewrite(tuple, |tuple| emit::rewrapped(&tuple, &places, |elem| self.widened_element(elem)));
+        }
+    }
+
+    fn widened_element(&self, elem: &Expr) -> Expr {
+        self.widened(elem.clone(), &Value::opaque())
+    }
+
+    /// Which elements have to be widened, if some have; of these it is known to be done.
+    fn widened_places(&self, value: &mut Value, expected: &[Expect]) -> Option<Vec<bool>> {
         let wide = expected.iter().map(|elem| matches!(elem, Expect::Prec(Prec::F32)));
         let places: Vec<bool> =
             wide.zip(&value.parts).map(|(wide, part)| wide && !part.is_surely(&Prec::F32)).collect();
         if !places.contains(&true) || self.cx.host {
-            return;
+            return None;
         }
-        self.rewrite(list, |list| {
-            emit::rewrapped_each(&list, &places, |elem| self.widened(elem.clone(), &Value::opaque()))
-        });
-        let widened = value.parts.iter_mut().zip(places).filter(|(_, wide)| *wide);
+        let widened = value.parts.iter_mut().zip(&places).filter(|(_, wide)| **wide);
         widened.for_each(|(part, _)| (part.prec, part.sure) = (Prec::F32, true));
+        Some(places)
     }
 
     /// A tuple that is put into a variable's container, where others lie: those of its elements that may be F32 are assigned to it.
