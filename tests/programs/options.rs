@@ -197,3 +197,42 @@ fn what_is_there_is_widened_beside_what_stands_in_for_it() -> Result<()> {
     assert_eq!(kept_by_name(&x, &w, None)?.map(|h| bits(&h)), Some(bits(&h)));
     Ok(())
 }
+
+type Low = Tensor<F16>;
+
+/// The macro does not see what the name of the type stands for.
+#[autocast(f16)]
+fn named(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<[T; 3]> {
+    let (mut sum, mut last): (Option<T>, Option<T>) = (None, None);
+    let mut kept: Option<T> = None;
+    let mut low: Option<Low> = None;
+    for _ in 0..2 {
+        let y = x.matmul(w)?;
+        kept = match kept {
+            Some(so_far) => Some((so_far + &y)?),
+            None => Some(y.clone()),
+        };
+        low = match low {
+            Some(so_far) => Some((so_far + &y)?),
+            None => Some(y.clone()),
+        };
+        if let Some(sum) = &mut sum {
+            *sum = (&*sum + &y)?;
+        } else {
+            sum = Some(y.clone());
+        }
+        last = Some(y);
+    }
+    let wide = (sum.expect("two") + kept.expect("two"))?;
+    Ok([wide, last.expect("one"), low.expect("two").to()?])
+}
+
+#[test]
+fn options_of_a_named_type_hold_what_the_name_says() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let y16 = x.to::<F16>()?.matmul(&w.to::<F16>()?)?;
+    let y = y16.to::<F32>()?;
+    let by_hand = [((&y + &y)? * 2.0)?, y, (&y16 + &y16)?.to()?];
+    assert_eq!(named(&x, &w)?.map(|y| bits(&y)), by_hand.map(|y| bits(&y)));
+    Ok(())
+}

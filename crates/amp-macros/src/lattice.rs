@@ -180,6 +180,11 @@ impl Value {
         }
     }
 
+    /// Whether it is a tensor, or a tuple with some.
+    pub(crate) fn holds_tensors(&self) -> bool {
+        self.prec.is_tensor() || self.parts.iter().any(Self::holds_tensors)
+    }
+
     /// Whether it is a tuple, or holds like ones, of which the elements are known.
     pub(crate) fn is_tuple(&self) -> bool {
         !self.parts.is_empty() && self.names.is_empty()

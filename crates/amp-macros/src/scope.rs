@@ -38,6 +38,8 @@ pub(crate) struct Var {
     pub(crate) vector: bool,
     /// What the calls of the closure that it is are given, and whether some of them differ from others in precision.
     pub(crate) arguments: Vec<(Value, bool)>,
+    /// What calls of the closure that it is give.
+    pub(crate) gives: Value,
     /// Which parameters of the closure that it is have no type.
     pub(crate) untyped: Vec<bool>,
     /// It starts as `None`: what is assigned to it says what it holds, also where it is read before that.
@@ -138,6 +140,7 @@ impl Scopes {
             apart: false,
             vector: false,
             arguments: Vec::new(),
+            gives: Value::opaque(),
             untyped: Vec::new(),
             empty: false,
             given_in: 0,

@@ -1,6 +1,7 @@
 //! Closures.
 
 use super::tail::may_differ;
+use super::tupled::held_of;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::flow::Slot;
@@ -31,11 +32,13 @@ pub(super) struct Given<'p> {
 impl Walker<'_> {
     /// Walks the closure that a variable holds: who calls it comes later, and with it the types of its parameters. It
     /// may be given to somebody who keeps it.
-    pub(super) fn closure_variable(&mut self, closure: &mut ExprClosure, given: bool) -> Value {
+    ///
+    /// The variable stands for what calls of the closure give; the second value is what is known of that.
+    pub(super) fn closure_variable(&mut self, closure: &mut ExprClosure, given: bool) -> (Value, Value) {
         let params = vec![Value::late(); closure.inputs.len()];
-        // The variable stands for what calls of the closure give.
-        let Value { flow, pinned, .. } = self.closure_over(closure, &params, Given { kept: given, ..Given::default() });
-        Value { flow, pinned, ..Value::other() }
+        let gives = self.closure_over(closure, &params, Given { kept: given, ..Given::default() });
+        let known = if gives.by_name { Value::opaque() } else { held_of(&gives) };
+        (Value { flow: gives.flow, pinned: gives.pinned, ..Value::other() }, known)
     }
 
     /// Walks what a closure that a variable holds is called with: each of its parameters has one type in all of its calls.

@@ -95,6 +95,19 @@ impl Expect {
         }
     }
 
+    /// Whether a value holds nothing yet where only the name of a type is known: the compiler knows what it will hold.
+    pub(super) fn opens(&self, value: &Value) -> bool {
+        match self {
+            Self::Named(_) => value.prec == Prec::Never,
+            Self::Tuple(parts) if parts.len() == value.parts.len() => {
+                let mut empty =
+                    parts.iter().zip(&value.parts).filter(|(_, value)| value.prec != Prec::Other).peekable();
+                empty.peek().is_some() && empty.all(|(part, value)| part.opens(value))
+            }
+            _ => false,
+        }
+    }
+
     /// The name of the type of all tensors that are expected.
     pub(super) fn name(&self) -> Option<&Type> {
         match self {

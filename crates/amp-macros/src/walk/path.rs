@@ -81,6 +81,7 @@ impl Walker<'_> {
                 Some(value.shaped(shape))
             }
             "once" | "from_fn" | "repeat_with" | "successors" => self.iterator(call, name),
+            "from" | "try_from" => self.conversion(call, path),
             "Err" => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
                 Some(Value::never())
@@ -142,6 +143,7 @@ impl Walker<'_> {
             name if has_operators(name) => Value::other(),
             // What is expected of `Cow::Owned(..)` is expected of its argument.
             name if name.starts_with(char::is_uppercase) => Value { flow, ..fields_of(&values) },
+            _ if let Some(gives) = gives => Value { flow, ..gives },
             _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
             _ => Value { flow, ..Value::opaque() },
         }

@@ -100,17 +100,19 @@ impl Walker<'_> {
         let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
         let narrow = declared.as_ref().map(|declared| &declared.prec).filter(|prec| matches!(prec, Prec::Half(_)));
         let narrow = narrow.map(|prec| (prec.clone(), init.expr.clone()));
-        let mut value = self.initial(init, (&pat, named.as_ref()), &expect.of_variable());
+        let (mut value, gives) = self.initial(init, (&pat, named.as_ref()), &expect.clone().of_variable());
         if let (Pat::Ident(pat), Some((declared, given))) = (&pat, &narrow) {
             self.check_declared(given, &value, declared, &pat.ident.to_string());
         }
         let list = named.as_ref().map_or(matches!(pat, Pat::Slice(_)), names_container);
         value.inferred &= !(list && collects(&init.expr));
         let declared = declared.filter(|declared| declared.prec != Prec::Opaque);
-        let is_declared = declared.is_some() || named.as_ref().is_some_and(is_state);
+        let opens = expect.opens(&value) && !self.cx.host;
+        let is_declared = declared.is_some() || named.as_ref().is_some_and(is_state) || opens;
         let value = match declared {
             Some(declared) => asserted(declared, value),
             // It may begin as `None`.
+            None if opens => expect.given(),
             None if is_declared && value.prec == Prec::Never => Value::opaque(),
             None => value,
         };
@@ -141,6 +143,7 @@ impl Walker<'_> {
             self.scopes.vars[first].apart = apart;
             self.scopes.vars[first].vector = vector;
             self.scopes.vars[first].untyped = untyped_parameters(&init.expr);
+            self.scopes.vars[first].gives = gives;
             self.begin_grown(first, &mut init.expr, &value);
         }
         self.widen_declared(first, pat, &value, &mut init.expr)
@@ -169,14 +172,19 @@ impl Walker<'_> {
         }
     }
 
-    /// What a variable begins with.
-    fn initial(&mut self, init: &mut LocalInit, (pat, named): (&Pat, Option<&Type>), expect: &Expect) -> Value {
-        let mut value = match &mut *init.expr {
+    /// What a variable begins with, and what calls of it give if it is a closure.
+    fn initial(
+        &mut self,
+        init: &mut LocalInit,
+        (pat, named): (&Pat, Option<&Type>),
+        expect: &Expect,
+    ) -> (Value, Value) {
+        let (mut value, gives) = match &mut *init.expr {
             Expr::Closure(closure) => {
                 let given = !matches!(pat, Pat::Ident(pat) if !self.changes.reach(&pat.ident.to_string()));
                 self.closure_variable(closure, given)
             }
-            init => self.begins(init, expect),
+            init => (self.begins(init, expect), Value::opaque()),
         };
         let lent = named.and_then(lent).map(|ty| Expect::of_type(ty, self.cx.param.as_deref()));
         if lent.is_some_and(|lent| lent.wants_f32()) {
@@ -187,7 +195,7 @@ impl Walker<'_> {
             self.expr(diverge);
             self.flows.resume(matched);
         }
-        value
+        (value, gives)
     }
 
     /// Makes those of the variables from `first` on F32 that have to be; gives statements to add for them.

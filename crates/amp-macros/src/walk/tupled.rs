@@ -66,15 +66,17 @@ impl Walker<'_> {
     }
 }
 
-/// What a container that was made empty holds when this tuple was put into it.
-pub(super) fn held_of(tuple: &Value) -> Value {
-    let held = |part: &Value| match part.prec {
-        Prec::F32 if part.is_surely(&Prec::F32) => Value::sure(Prec::F32),
+/// What is known of a value, or of the elements of a tuple, behind what others may be put into.
+pub(super) fn held_of(given: &Value) -> Value {
+    if given.is_tuple() {
+        return Value::tuple(given.parts.iter().map(held_of).collect());
+    }
+    match given.prec {
+        Prec::F32 if given.is_surely(&Prec::F32) => Value::sure(Prec::F32),
         Prec::F32 | Prec::Half(_) | Prec::Unknown => Value::new(Prec::Unknown),
         Prec::Other => Value::other(),
         _ => Value::opaque(),
-    };
-    Value::tuple(tuple.parts.iter().map(held).collect())
+    }
 }
 
 /// Which elements of a tuple are what functions give, which may be F32.
