@@ -307,3 +307,23 @@ fn fields_of_what_a_module_gives_are_widened() -> Result<()> {
     assert_eq!((c.to_vec()?, width), (state.c.to::<F32>()?.to_vec()?, 4));
     Ok(())
 }
+
+/// The traits of the operators, by their names.
+#[autocast(f16)]
+fn by_trait(fc: &Linear, x: &Tensor<F32>, scale: f64) -> Result<Tensor<F32>> {
+    use std::ops::{Add, Div, Mul, Sub};
+    let h = fc.forward(x)?;
+    let sum = std::ops::Add::add(&h, x)?;
+    let all = [h, x.clone()].into_iter().map(Ok).reduce(|a, b| a.and_then(|a| Add::add(a, b?)));
+    let scaled = Mul::mul(Sub::sub(sum, all.expect("two")?)?, Mul::mul(scale + 1.0, 2.0))?;
+    Add::add(scaled, Div::div(x, if scale > 0.0 { 2.0 } else { 4.0 })?)
+}
+
+#[test]
+fn operators_by_the_names_of_their_traits_meet_at_f32() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([2, 4])?);
+    let sum = (fc.forward(&x.to::<F16>()?)?.to::<F32>()? + &x)?;
+    let by_hand = (((&sum - &sum)? * 6.0)? + (&x / 2.0)?)?;
+    assert_eq!(by_trait(&fc, &x, 2.0)?.to_vec()?, by_hand.to_vec()?);
+    Ok(())
+}

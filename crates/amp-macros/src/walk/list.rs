@@ -2,7 +2,7 @@
 
 use super::Walker;
 use super::made::meets;
-use super::path::on_tensor;
+use super::names::on_tensor;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::flow::Flow;
 use crate::lattice::{Prec, Value};

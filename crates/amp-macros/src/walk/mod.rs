@@ -31,6 +31,7 @@ mod made;
 mod makers;
 mod methods;
 mod module;
+mod names;
 mod nested;
 mod operation;
 mod operator;

@@ -4,6 +4,7 @@ use super::cast::{Goal, as_written};
 use super::closure::Given;
 use super::direct::Written;
 use super::made::{made, settled};
+use super::names::{names_operation, on_tensor};
 use super::operation::{Called, Form, castable, judged};
 use super::{Expect, Walker, shared};
 use crate::emit::{self, Operand};
@@ -342,11 +343,6 @@ fn is_bare(func: &Expr) -> bool {
     matches!(func, Expr::Path(ExprPath { qself: None, path, .. }) if path.get_ident().is_some())
 }
 
-/// `Tensor::op` and `Tensor::<P>::op`: the first argument is the receiver.
-pub(super) fn on_tensor(path: &syn::ExprPath) -> bool {
-    path.qself.is_some() || path.path.segments.iter().rev().nth(1).is_some_and(|segment| segment.ident == "Tensor")
-}
-
 /// Takes the precision out of `Tensor::<F32>::op` and `<Tensor<F32>>::op`: the tensor that it is given says its own.
 fn open_precision(path: &mut ExprPath) {
     let ty = match &mut path.qself {
@@ -362,28 +358,6 @@ fn open_precision(path: &mut ExprPath) {
     {
         list.args = parse_quote!(_);
     }
-}
-
-/// What a path to something other than an operation of the library has in it.
-const FOREIGN: &[&str] = &[
-    "Self", "self", "super", "crate", "std", "core", "alloc", "cmp", "mem", "ptr", "iter", "str", "f32", "f64",
-    "usize", "isize", "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128",
-];
-
-/// Whether a path may name an operation: not a local, not `Self::helper`, not `f32::exp` or something of `std`.
-fn names_operation(walker: &Walker<'_>, path: &syn::ExprPath) -> bool {
-    if path.qself.is_some() {
-        return true;
-    }
-    if let Some(ident) = path.path.get_ident() {
-        return walker.scopes.find(&ident.to_string()).is_none();
-    }
-    let foreign = |segment: &PathSegment| FOREIGN.iter().any(|name| segment.ident == name);
-    let qualifier = path.path.segments.iter().rev().nth(1);
-    let is_type = qualifier.is_some_and(|segment| segment.ident.to_string().starts_with(|c: char| c.is_uppercase()));
-    // `use amp::functional as F`, as in PyTorch.
-    let known = qualifier.is_some_and(|segment| segment.ident == "Tensor" || segment.ident == "F");
-    !(path.path.segments.iter().any(foreign) || is_type && !known)
 }
 
 /// `Tensor::<F32>::zeros(..)` and the like say their precision.

@@ -1,7 +1,7 @@
 //! What trains does not belong in a region.
 
 use super::Walker;
-use super::path::on_tensor;
+use super::names::on_tensor;
 use crate::emit;
 use crate::error::spanned;
 use proc_macro2::Ident;
