@@ -166,8 +166,22 @@ mod glob {
     }
 }
 
+/// What a closure that is called here takes with it and gives.
+#[autocast(P)]
+fn moved<P: AutocastPrecision>(t: &[Tensor<F32>]) -> Result<Tensor<F32>> {
+    let a = t[0].softmax(-1)?;
+    let give = move || a;
+    give().matmul(&t[2])
+}
+
+fn moved_by_hand<P: AutocastPrecision>(t: &[Tensor<F32>]) -> Result<Tensor<F32>> {
+    let a = t[0].softmax(-1)?;
+    a.to::<P>()?.matmul(&t[2].to::<P>()?)?.to()
+}
+
 fn all<P: AutocastPrecision>() {
     let _turn = alone();
+    compare("a closure", SHAPES_OF_TWO, 0, moved::<P>, moved_by_hand::<P>);
     compare("bare names", SHAPES, 3, bare::region::<P>, bare::by_hand::<P>);
     compare("own bare names", SHAPES_OF_TWO, 0, shadowing::region::<P>, shadowing::by_hand::<P>);
     compare("all names", SHAPES, 2, glob::region::<P>, glob::by_hand::<P>);

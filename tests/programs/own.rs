@@ -335,6 +335,12 @@ fn log_mean(xs: &[Tensor<F32>]) -> Result<Tensor<F32>> {
     Tensor::stack(xs, 0)?.logsumexp(0, false)
 }
 
+/// Takes references to several.
+#[amp_op(full)]
+fn weighed(xs: &[&Tensor<F32>], weight: &Tensor<F32>) -> Result<Tensor<F32>> {
+    (Tensor::stack(xs, 0)? * weight)?.sum(0, false)
+}
+
 /// Takes several tensors of the region's precision.
 #[amp_op(lower)]
 fn chain<P: AutocastPrecision>(xs: &[Tensor<P>]) -> Result<Tensor<P>> {
@@ -344,15 +350,15 @@ fn chain<P: AutocastPrecision>(xs: &[Tensor<P>]) -> Result<Tensor<P>> {
 amp_policy! {
     /// Operations over lists.
     listing {
-        full: [log_mean],
+        full: [log_mean, weighed],
         lower: [chain],
     }
 }
 
 #[autocast(f16, policy = listing)]
-fn over_lists(fc: &Linear, xs: &[Tensor<F32>], pair: &[T; 2]) -> Result<[T; 4]> {
+fn over_lists(fc: &Linear, xs: &[Tensor<F32>], pair: &[T; 2]) -> Result<[T; 5]> {
     let hs = xs.iter().map(|x| fc.forward(x)).collect::<Result<Vec<_>>>()?;
-    Ok([log_mean(&hs)?, chain(xs)?.to()?, chain(pair)?.to()?, chain(&hs)?.to()?])
+    Ok([log_mean(&hs)?, chain(xs)?.to()?, chain(pair)?.to()?, chain(&hs)?.to()?, weighed(&[&hs[0], &hs[1]], &hs[0])?])
 }
 
 #[test]
@@ -361,7 +367,9 @@ fn lists_are_cast_for_operations_of_ones_own() -> Result<()> {
     let [a, b] = [pair[0].to::<F16>()?, pair[1].to::<F16>()?];
     let hs = [fc.forward(&a)?, fc.forward(&b)?];
     let product: T = a.matmul(&b)?.to()?;
-    let by_hand = [&log_mean(&[hs[0].to()?, hs[1].to()?])?, &product, &product, &hs[0].matmul(&hs[1])?.to()?].map(bits);
+    let (of_hs, [a, b]) = (hs[0].matmul(&hs[1])?.to()?, [hs[0].to()?, hs[1].to()?]);
+    let weighed = weighed(&[&a, &b], &a)?;
+    let by_hand = [&log_mean(&[a, b])?, &product, &product, &of_hs, &weighed].map(bits);
     assert_eq!(over_lists(&fc, &pair, &pair)?.each_ref().map(bits), by_hand);
     Ok(())
 }

@@ -377,7 +377,14 @@ fn tensor_positions(found: &Found, values: &[Value], source: &Expr) -> Vec<usize
 pub(super) fn castable(arg: &Expr, value: &Value) -> bool {
     !matches!(value.prec, Prec::Other | Prec::Never)
         && !matches!(arg, Expr::Closure(_) | Expr::Range(_) | Expr::Array(_))
+        && !lends_elements(arg)
         && !is_asked(arg, value)
+}
+
+/// Whether an argument is a list of references as it is written: what is widened for one lives as long as the list.
+pub(super) fn lends_elements(arg: &Expr) -> bool {
+    let Expr::Reference(list) = arg else { return false };
+    matches!(&*list.expr, Expr::Array(list) if list.elems.iter().any(|elem| matches!(elem, Expr::Reference(_))))
 }
 
 /// Whether an expression, as it is written, has whatever type is asked of it: `name.into()`, `Default::default()`.

@@ -5,7 +5,7 @@ use super::closure::Given;
 use super::direct::Written;
 use super::made::{made, settled};
 use super::names::{names_operation, on_tensor};
-use super::operation::{Called, Form, castable, judged};
+use super::operation::{Called, Form, castable, judged, lends_elements};
 use super::{Expect, Walker, shared};
 use crate::emit::{self, Operand};
 use crate::flow::Slot;
@@ -175,7 +175,11 @@ impl Walker<'_> {
         method_form: bool,
     ) -> Value {
         let Expr::Call(call) = expr else { return Value::opaque() };
-        let mut values: Vec<Value> = call.args.iter_mut().map(|arg| self.expr(arg)).collect();
+        let walked = call.args.iter_mut().map(|arg| match lends_elements(arg) && !method_form {
+            true => self.argument(arg),
+            false => self.expr(arg),
+        });
+        let mut values: Vec<Value> = walked.collect();
         let named = |i: &usize| found.tensors.is_none_or(|positions| positions.iter().any(|&at| usize::from(at) == *i));
         let tensors = (0..values.len()).filter(named).filter(|&i| castable(as_written(source, i), &values[i]));
         let tensors: Vec<usize> = tensors.collect();
