@@ -236,3 +236,25 @@ fn options_of_a_named_type_hold_what_the_name_says() -> Result<()> {
     assert_eq!(named(&x, &w)?.map(|y| bits(&y)), by_hand.map(|y| bits(&y)));
     Ok(())
 }
+
+#[autocast(f16)]
+fn named_pair(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<(T, T)> {
+    let mut kept: (Option<T>, Option<T>) = (None, None);
+    for _ in 0..2 {
+        let y = x.matmul(w)?;
+        kept = match kept {
+            (Some(sum), Some(last)) => (Some((sum + &y)?), Some((last.exp()? + y)?)),
+            _ => (Some(y.clone()), Some(y)),
+        };
+    }
+    Ok((kept.0.expect("two"), kept.1.expect("two")))
+}
+
+#[test]
+fn pairs_of_options_hold_what_their_names_say() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let y: T = x.to::<F16>()?.matmul(&w.to::<F16>()?)?.to()?;
+    let (sum, last) = named_pair(&x, &w)?;
+    assert_eq!([bits(&sum), bits(&last)], [bits(&(&y + &y)?), bits(&(y.exp()? + &y)?)]);
+    Ok(())
+}

@@ -223,7 +223,11 @@ impl Walker<'_> {
         let declared = self.variable(place).map(|var| &self.scopes.vars[var]).filter(|var| var.declared);
         let narrow = declared.filter(|var| matches!(var.value.prec, Prec::Half(_)));
         let narrow = narrow.map(|var| (var.value.prec.clone(), var.name().to_owned(), expr.clone()));
-        let mut value = self.expr(expr);
+        let branches = matches!(expr, Expr::If(_) | Expr::Match(_));
+        let mut value = match &expect {
+            Some(expect) if branches && expect.wants_f32() => self.begins(expr, expect),
+            _ => self.expr(expr),
+        };
         self.says_type = says_type;
         if let Some((declared, name, given)) = narrow {
             self.check_declared(&given, &value, &declared, &name);
