@@ -111,3 +111,29 @@ fn options_hold_what_they_are_filled_with() -> Result<()> {
     assert_eq!([first.to_vec()?, second.to_vec()?], [x.to_vec()?, y.to_vec()?]);
     Ok(())
 }
+
+struct Seen {
+    all: Vec<T>,
+}
+
+#[autocast(f16)]
+fn appended(fc: &Linear, x: &Tensor<F32>, seen: &mut Seen) -> Result<Tensor<F32>> {
+    let mut all = vec![x.clone()];
+    let mut more = vec![fc.forward(x)?, fc.forward(x)?];
+    let mut others = more.clone();
+    all.append(&mut more);
+    seen.all.append(&mut others);
+    assert_eq!(more.len() + others.len(), 0);
+    Tensor::cat(&all, 0)
+}
+
+#[test]
+fn what_a_list_is_emptied_of_is_widened_on_its_way() -> Result<()> {
+    let (fc, x) = (Linear::new(4, 4, &Device::cpu())?, random([2, 4])?);
+    let h: T = fc.forward(&x.to::<F16>()?)?.to()?;
+    let mut seen = Seen { all: Vec::new() };
+    assert_eq!(appended(&fc, &x, &mut seen)?.to_vec()?, Tensor::cat(&[&x, &h, &h], 0)?.to_vec()?);
+    assert_eq!(seen.all.len(), 2);
+    assert_eq!(seen.all[1].to_vec()?, h.to_vec()?);
+    Ok(())
+}

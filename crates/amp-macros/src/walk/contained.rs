@@ -8,7 +8,7 @@ use crate::emit;
 use crate::lattice::{Prec, Value};
 use crate::scope::Var;
 use crate::shape::Shape;
-use syn::Expr;
+use syn::{Expr, parse_quote};
 
 impl Walker<'_> {
     /// Widens what a container is extended with: one that is known to hold F32, or whose type says so. Tells whether it did.
@@ -25,6 +25,17 @@ impl Walker<'_> {
             _ => return false,
         }
         true
+    }
+
+    /// As [`extend`](Self::extend), of what another container is emptied of.
+    pub(super) fn append(&self, place: &Expr, holds: Option<&Expect>, list: &mut Expr, value: &mut Value) -> bool {
+        let Expr::Reference(lent) = list else { return false };
+        let mut taken = parse_quote!(::core::mem::take(#lent));
+        let extends = self.extend(place, holds, &mut taken, value);
+        if extends {
+            *lent.expr = taken;
+        }
+        extends
     }
 
     /// Whether a variable is a container that was made empty and holds F32 where it leaves.

@@ -240,6 +240,9 @@ impl Walker<'_> {
                 && call.name == "extend"
                 && !collects
                 && self.extend(receiver, call.extended.as_ref(), arg, &mut given) => {}
+            _ if call.extends
+                && call.name == "append"
+                && self.append(receiver, call.extended.as_ref(), arg, &mut given) => {}
             false if call.name == "unwrap_or" => self.given_back(arg, &mut given),
             false if let Some(var) = call.folded => self.begin_fold(var, arg, &mut given),
             // What is beside it expects nothing of it.
