@@ -111,6 +111,7 @@ fn factors_and_systems() {
             conform!(device, "inverse", full, args(), bound, |a| definite(&a.x[0])?.inverse());
             conform!(device, "solve", full, args(), bound, |a| definite(&a.x[0])?.solve(&a.x[1]));
             conform!(device, "det", full, args(), bound, |a| definite(&a.x[0])?.det());
+            conform!(device, "logdet", full, args(), bound, |a| definite(&a.x[0])?.logdet());
             conform!(device, "slogdet", full, args(), bound, |a| Ok(definite(&a.x[0])?.slogdet()?.1));
             conform!(device, "cholesky_solve", full, args(), bound, |a| a.x[1]
                 .cholesky_solve(&definite(&a.x[0])?.cholesky()?, false));

@@ -15,6 +15,7 @@ fn rank_3() -> Vec<Vec<Arg>> {
 fn views_and_copies() {
     for device in &devices() {
         conform!(device, "contiguous", all, rank_3(), Exact, |a| a.x[0].contiguous());
+        conform!(device, "movedim", all, rank_3(), Exact, |a| a.x[0].movedim([0, 1], [2, 0]));
         conform!(device, "permute", all, rank_3(), Exact, |a| a.x[0].permute([2, 0, 1]));
         conform!(device, "flatten", all, rank_3(), Exact, |a| a.x[0].flatten(0, -1));
         conform!(device, "slice_step", all, rank_3(), Exact, |a| a.x[0].slice_step(2, 1.., 2)?.slice_step(0, .., 3));
@@ -92,6 +93,10 @@ fn joining_and_arranging() {
             Ok(a.x[0].split([width - 1, 1], -1)?.remove(0))
         });
         conform!(device, "cat", all, rank_3(), Exact, |a| Tensor::cat(&[&a.x[0], &a.x[0], &a.x[0]], 1));
+        conform!(device, "hstack", all, rank_3(), Exact, |a| Tensor::hstack(&[&a.x[0], &a.x[0]]));
+        conform!(device, "vstack", all, rank_3(), Exact, |a| Tensor::vstack(&[&a.x[0], &a.x[0]]));
+        conform!(device, "dstack", all, rank_3(), Exact, |a| Tensor::dstack(&[&a.x[0], &a.x[0]]));
+        conform!(device, "column_stack", all, rank_3(), Exact, |a| Tensor::column_stack(&[&a.x[0], &a.x[0]]));
         conform!(device, "stack", all, rank_3(), Exact, |a| Tensor::stack(&[&a.x[0], &a.x[0]], -1));
         conform!(device, "repeat", all, rank_3(), Exact, |a| a.x[0].repeat([2, 1, 3]));
         conform!(device, "pad", all, rank_3(), Exact, |a| a.x[0].pad([1, 2, 0, 1], 0.5));

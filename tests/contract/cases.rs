@@ -155,6 +155,7 @@ cases! {
     solve full -> F32, [2, 3, 3] [3, 2] [1]: |a, b, c| a.solve(b);
     inverse full -> F32, [2, 3, 3] [1] [1]: |a, b, c| a.inverse();
     det full -> F32, [2, 3, 3] [1] [1]: |a, b, c| a.det();
+    logdet full -> F32, [2, 3] [1] [1]: |a, b, c| a.exp()?.diag_embed(0)?.logdet();
     slogdet full -> F32, [2, 3, 3] [1] [1]: |a, b, c| { let (sign, log) = a.slogdet()?; sign.mul(&log) };
     vector_norm full -> F32, [3, 4] [1] [1]: |a, b, c| a.vector_norm(3.0, [1], false);
     matrix_norm full -> F32, [2, 3, 4] [1] [1]: |a, b, c| a.matrix_norm(amp::MatrixNorm::LargestRow, [-2, -1], false);
@@ -281,6 +282,10 @@ cases! {
     scatter widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter(0, &indices(b)?, b);
     cat widest -> Q, [3, 4] [2, 4] [1]: |a, b, c| Tensor::cat(&[a, b], 0);
     meshgrid widest -> Q, [3] [4] [1]: |a, b, c| { let lines = Tensor::meshgrid(&[a, b], amp::Indexing::Xy)?; lines[0].mul(&lines[1]) };
+    hstack widest -> Q, [3, 4] [3, 2] [1]: |a, b, c| Tensor::hstack(&[a, b]);
+    vstack widest -> Q, [3, 4] [4] [1]: |a, b, c| Tensor::vstack(&[a, b]);
+    dstack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::dstack(&[a, b]);
+    column_stack widest -> Q, [3] [3, 4] [1]: |a, b, c| Tensor::column_stack(&[a, b]);
     stack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::stack(&[a, b], 1);
 
     abs keep -> Q, [3, 4] [1] [1]: |a, b, c| a.abs();
@@ -394,6 +399,7 @@ cases! {
     reshape keep -> Q, [3, 4] [1] [1]: |a, b, c| a.reshape([2, 6]);
     flatten keep -> Q, [3, 4] [1] [1]: |a, b, c| a.flatten(0, -1);
     unflatten keep -> Q, [3, 4] [1] [1]: |a, b, c| a.unflatten(1, (2, ..));
+    movedim keep -> Q, [3, 4, 2] [1] [1]: |a, b, c| a.movedim([0, 1], [2, 0]);
     permute keep -> Q, [3, 4] [1] [1]: |a, b, c| a.permute([1, 0]);
     transpose keep -> Q, [3, 4] [1] [1]: |a, b, c| a.transpose(0, 1);
     t keep -> Q, [3, 4] [1] [1]: |a, b, c| a.t();
@@ -423,10 +429,13 @@ cases! {
     embedding keep -> Q, [3, 4] [1] [1]: |a, b, c| a.embedding(&labels(a, |i| i as i64 % 2)?);
     masked_fill keep -> Q, [3, 4] [1] [1]: |a, b, c| a.masked_fill(&mask(a)?, 0.5);
     masked_select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.masked_select(&mask(a)?);
+    unique keep -> Q, [3, 4] [1] [1]: |a, b, c| a.unique();
+    unique_with_counts keep -> Q, [3, 4] [1] [1]: |a, b, c| { let (values, _, _) = a.unique_with_counts()?; Ok(values) };
     nonzero keep -> I64, [3, 4] [1] [1]: |a, b, c| a.nonzero();
     split keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.split(2, 0)?.remove(1));
     chunk keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.chunk(2, 0)?.remove(0));
     tensor_split keep -> Q, [4, 3] [1] [1]: |a, b, c| Ok(a.tensor_split([1, 3], 0)?.remove(1));
+    expand_as keep -> Q, [1, 4] [3, 4] [1]: |a, b, c| a.expand_as(b);
     expand keep -> Q, [1, 4] [1] [1]: |a, b, c| a.expand([3, 4]);
     repeat keep -> Q, [3, 4] [1] [1]: |a, b, c| a.repeat([2, 1]);
     pad keep -> Q, [3, 4] [1] [1]: |a, b, c| a.pad([1, 0, 0, 2], 0.5);

@@ -96,5 +96,9 @@ mixed! {
     scatter -> F32, [3, 4]: |a, b, c| a.scatter(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
     cat -> F32, [3, 4]: |a, b, c| Tensor::cat(&[a, b], 0);
     meshgrid -> F32, [4]: |a, b, c| { let grids = Tensor::meshgrid(&[a, b], amp::Indexing::Ij)?; grids[0].mul(&grids[1]) };
+    hstack -> F32, [3, 4]: |a, b, c| Tensor::hstack(&[a, b]);
+    vstack -> F32, [3, 4]: |a, b, c| Tensor::vstack(&[a, b]);
+    dstack -> F32, [3, 4]: |a, b, c| Tensor::dstack(&[a, b]);
+    column_stack -> F32, [3, 4]: |a, b, c| Tensor::column_stack(&[a, b]);
     stack -> F32, [3, 4]: |a, b, c| Tensor::stack(&[a, b], 1);
 }

@@ -49,6 +49,8 @@ def products():
     case("det/batch", torch.linalg.det, regular(2, 3))
     case("det/singular", torch.linalg.det, torch.tensor([[1.0, 2.0], [2.0, 4.0]]), grad=False)
     case("det/empty", torch.linalg.det, (2, 0, 0), grad=False)
+    case("logdet/batch", torch.logdet, definite)
+    case("logdet/none", torch.logdet, torch.tensor([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]]), grad=False)
     case("slogdet/batch", torch.linalg.slogdet, regular(2, 3))
     case("slogdet/singular", torch.linalg.slogdet, torch.tensor([[1.0, 2.0], [2.0, 4.0]]), grad=False)
     case("tensordot/two", lambda a, b, axes: torch.tensordot(a, b, axes), (2, 3, 4), (3, 4, 5), axes=2)

@@ -19,6 +19,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "solve" => (Accumulated, c.x(0).solve(&c.x(1))?.into()),
         "inverse" => (Accumulated, c.x(0).inverse()?.into()),
         "det" => (Accumulated, c.x(0).det()?.into()),
+        "logdet" => (Accumulated, c.x(0).logdet()?.into()),
         "slogdet" => {
             let (sign, log) = c.x(0).slogdet()?;
             (Accumulated, vec![sign, log].into())

@@ -10,6 +10,14 @@ use crate::device;
 pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
     Ok(Some(match op {
         "permute" => (Exact, c.x(0).permute(c.axes("axes"))?.into()),
+        "movedim" => (Exact, c.x(0).movedim(c.axes("source"), c.axes("to"))?.into()),
+        "expand_as" => (Chosen, c.x(0).expand_as(&c.x(1))?.into()),
+        "unique" => (Exact, c.x(0).unique()?.into()),
+        "unique_with_counts" => {
+            let (_, inverse, counts) = c.x(0).unique_with_counts()?;
+            (Exact, Outs::from(Tensor::cat(&[inverse.flatten(0, -1)?, counts], 0)?))
+        }
+        "bincount" => (Exact, c.index(0).bincount(c.size("least"))?.into()),
         "transpose" => (Exact, c.x(0).transpose(c.int("a") as isize, c.int("b") as isize)?.into()),
         "narrow" => (Exact, c.x(0).narrow(c.axis(), c.size("start"), c.size("length"))?.into()),
         "slice_step" => (Exact, c.x(0).slice_step(1, c.size("start")..c.size("end"), c.size("step"))?.into()),
@@ -64,6 +72,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "pixel_unshuffle" => (Exact, c.x(0).pixel_unshuffle(c.size("factor"))?.into()),
         "embedding" => (Chosen, c.x(1).embedding(&c.index(0))?.into()),
         "cat" => (Exact, Tensor::cat(&refs(&all(c)), c.axis())?.into()),
+        "hstack" => (Exact, Tensor::hstack(&all(c))?.into()),
+        "vstack" => (Exact, Tensor::vstack(&all(c))?.into()),
+        "dstack" => (Exact, Tensor::dstack(&all(c))?.into()),
+        "column_stack" => (Exact, Tensor::column_stack(&all(c))?.into()),
         "stack" => (Exact, Tensor::stack(&refs(&all(c)), c.axis())?.into()),
         "split" if c.given("sizes") => (Exact, c.x(0).split(c.sizes("sizes"), c.axis())?.into()),
         "split" => (Exact, c.x(0).split(c.size("size"), c.axis())?.into()),

@@ -12,6 +12,7 @@ use amp_cpu::DType;
 full_range! {
     DetPrecision, "`det` must run in `F32`";
     SlogdetPrecision, "`slogdet` must run in `F32`";
+    LogdetPrecision: SlogdetPrecision, "`logdet` must run in `F32`";
 }
 
 /// Pivots `[.., N]` of matrices that have been taken apart.
@@ -76,7 +77,6 @@ impl<P: Float> Tensor<P> {
     /// # Errors
     /// [`Error::Rank`](crate::Error::Rank) for less than 2 dimensions, [`Error::Shape`](crate::Error::Shape) for matrices that are
     /// not square.
-    #[doc(alias = "logdet")]
     #[track_caller]
     pub fn slogdet(&self) -> Result<(Self, Self)>
     where
@@ -95,6 +95,25 @@ impl<P: Float> Tensor<P> {
             }))
         })?;
         Ok((sign, Self::from_raw(log)))
+    }
+
+    /// The logarithms `[..]` of the determinants of matrices `[.., N, N]` (`torch.logdet`): minus infinity for one that is
+    /// singular, NaN and no gradient where the determinant is negative.
+    ///
+    /// # Precision
+    /// F32 (F64 for F64) throughout; the determinant itself, which may overflow or vanish, is not computed.
+    ///
+    /// # Errors
+    /// [`Error::Rank`](crate::Error::Rank) for less than 2 dimensions, [`Error::Shape`](crate::Error::Shape) for matrices that are
+    /// not square.
+    #[track_caller]
+    pub fn logdet(&self) -> Result<Self>
+    where
+        P: LogdetPrecision,
+    {
+        square("logdet", &self.raw)?;
+        let (sign, log) = self.slogdet().map_err(|error| error.named("logdet"))?;
+        log.masked_fill(&sign.lt(0.0)?, f64::NAN)
     }
 }
 
@@ -115,6 +134,7 @@ mod tests {
             ("det", gradcheck(|x| x[0].det(), &a)),
             ("det of one", gradcheck(|x| x[0].select(0, 0)?.det(), &a)),
             ("slogdet", gradcheck(|x| Ok(x[0].slogdet()?.1), &a)),
+            ("logdet", gradcheck(|x| x[0].matmul(&x[0].t()?)?.logdet(), &a)),
         ] {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
@@ -128,6 +148,10 @@ mod tests {
         assert_eq!(x.det()?.to_vec()?, [-6.0, 10.0, 0.0]);
         let (signs, logs) = x.slogdet()?;
         assert_eq!((signs.to_vec()?, logs.to_vec()?[2]), (vec![-1.0, 1.0, 0.0], f64::NEG_INFINITY));
+        let logs = x.logdet()?.to_vec()?;
+        assert!(logs[0].is_nan() && (logs[1] - 10_f64.ln()).abs() <= 1e-15 * 10_f64.ln(), "{logs:?}");
+        assert_eq!(logs[2], f64::NEG_INFINITY);
+        assert!(x.select(0, 0)?.select(0, 0)?.logdet().unwrap_err().to_string().starts_with("logdet: "));
         let none = Tensor::<F32>::zeros([2, 0, 0], &Device::cpu())?;
         assert_eq!((none.det()?.to_vec()?, none.slogdet()?.1.to_vec()?), (vec![1.0; 2], vec![0.0; 2]));
         assert!(x.narrow(1, 0, 1)?.det().is_err() && x.flatten(0, -1)?.slogdet().is_err());

@@ -121,7 +121,7 @@ pub(super) fn joined(op: &'static str, parts: &[&RawTensor], axis: usize) -> Res
 }
 
 #[track_caller]
-fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor> {
+pub(super) fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result<RawTensor> {
     let (y, starts) = joined(op, parts, axis)?;
     record_turn(op, parts, y, |_| {
         Ok(Turn::Sizes(Box::new(move |pass: &mut Pass<'_>| {

@@ -4,7 +4,7 @@ use super::Tensor;
 use crate::autograd::{Edge, Pass, Turn, record_turn};
 use crate::precision::Element;
 use crate::raw::RawTensor;
-use crate::shape::{self, IntoReshape, IntoShape};
+use crate::shape::{self, Axes, IntoReshape, IntoShape};
 use crate::{Error, Result};
 use amp_cpu::{Dims, Layout};
 
@@ -12,7 +12,7 @@ impl<P: Element> Tensor<P> {
     /// The same elements in row-major order under another shape (`torch.reshape`); copies only strided tensors.
     ///
     /// In a tuple, `..` is the size that is left (PyTorch's `-1`): `x.reshape((n, heads, ..))`; alone it is one dimension of all.
-    #[doc(alias("view", "view_as"))]
+    #[doc(alias("view", "view_as", "reshape_as"))]
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoReshape) -> Result<Self> {
         self.shaped("reshape", shape.into_reshape("reshape", self.count())?)
@@ -63,7 +63,6 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Axes in another order (`torch.permute`).
-    #[doc(alias("movedim", "moveaxis"))]
     #[track_caller]
     pub fn permute(&self, order: impl AsRef<[isize]>) -> Result<Self> {
         let order = order.as_ref();
@@ -83,6 +82,34 @@ impl<P: Element> Tensor<P> {
         }
         let view = permuted(&self.raw, &axes);
         self.viewed("permute", view, move |grad| Ok(permuted(grad, &inverse)))
+    }
+
+    /// Moves axes to other places; the others keep their order (`torch.movedim`): `x.movedim(-1, 1)`, `x.movedim([0, 1], [2, 0])`.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless there is a place for each axis, [`Error::RepeatedAxis`] when one is given twice.
+    #[doc(alias = "moveaxis")]
+    #[track_caller]
+    pub fn movedim(&self, from: impl Axes, to: impl Axes) -> Result<Self> {
+        const OP: &str = "movedim";
+        let (from, to) = (from.as_axes(), to.as_axes());
+        if from.len() != to.len() {
+            let expected = format!("one for each of the axes {from:?}");
+            return Err(Error::argument(OP, "the places", expected, format!("{to:?}")));
+        }
+        let rank = self.rank();
+        let [moved, _] = [shape::axes(OP, from, rank)?, shape::axes(OP, to, rank)?];
+        if rank == 0 || from.is_empty() {
+            return Ok(self.clone());
+        }
+        let front = |axis: &isize| axis.rem_euclid(rank as isize);
+        let mut places: Vec<_> = to.iter().map(front).zip(from.iter().map(front)).collect();
+        places.sort_unstable();
+        let mut order: Vec<isize> = (0..rank).filter(|axis| !moved.contains(axis)).map(|axis| axis as isize).collect();
+        for (place, axis) in places {
+            order.insert(place as usize, axis);
+        }
+        self.permute(order)
     }
 
     #[track_caller]
@@ -156,6 +183,14 @@ impl<P: Element> Tensor<P> {
         let shape = shape.into_shape("expand")?;
         let view = self.raw.broadcast_to("expand", &shape)?;
         self.viewed("expand", view, |grad| Ok(grad.clone()))
+    }
+
+    /// As [`expand`](Self::expand), to the shape of `other`, whatever its precision (`torch.Tensor.expand_as`).
+    #[track_caller]
+    pub fn expand_as(&self, other: &Tensor<impl Element>) -> Result<Self> {
+        let shape = *other.raw.shape();
+        let view = self.raw.broadcast_to("expand_as", &shape)?;
+        self.viewed("expand_as", view, |grad| Ok(grad.clone()))
     }
 
     /// The elements in row-major order in memory; shares the memory where they already are. A pending narrowing is made.
@@ -252,6 +287,32 @@ mod tests {
         let error = x.unflatten(1, [4, 2]).unwrap_err().to_string();
         assert_eq!(error, "unflatten: shape [4, 2] has 8 elements, found 6");
         assert!(x.unflatten(2, [1]).is_err() && x.unflatten(0, [1; 8]).is_err());
+    }
+
+    #[test]
+    fn axes_are_moved_and_the_others_keep_their_order() {
+        let x = Tensor::<F64>::from_fn([2, 3, 4], |i| (i[0] * 12 + i[1] * 4 + i[2]) as f64, &Device::cpu()).unwrap();
+        assert_eq!(x.movedim(-1, 0).unwrap().dims(), [4, 2, 3]);
+        assert_eq!(x.movedim([0, 1], [2, 0]).unwrap().dims(), [3, 4, 2]);
+        assert!(x.movedim(0, 2).unwrap().equal(&x.permute([1, 2, 0]).unwrap()).unwrap());
+        assert!(x.movedim([], []).unwrap().equal(&x).unwrap());
+        assert_eq!(x.sum_all().unwrap().movedim(-1, 0).unwrap().rank(), 0);
+        let worst = gradcheck(|x| x[0].movedim([2, 0], [0, 1])?.sqr(), std::slice::from_ref(&x)).unwrap();
+        assert!(worst.agrees(), "{worst:?}");
+        let error = x.movedim([0, 1], 2).unwrap_err().to_string();
+        assert_eq!(error, "movedim: the places must be one for each of the axes [0, 1], found [2]");
+        assert!(x.movedim(3, 0).is_err() && x.movedim(0, 3).is_err());
+        assert!(x.movedim([0, -3], [0, 1]).is_err() && x.movedim([0, 1], [2, -1]).is_err());
+    }
+
+    #[test]
+    fn another_tensor_says_the_shape() {
+        let x = Tensor::<F64>::from_fn([3, 1], |i| i[0] as f64, &Device::cpu()).unwrap();
+        let other = Tensor::<crate::I64>::zeros([2, 3, 2], &Device::cpu()).unwrap();
+        assert_eq!(x.expand_as(&other).unwrap().dims(), [2, 3, 2]);
+        let worst = gradcheck(|x| x[0].expand_as(&other)?.sqr(), std::slice::from_ref(&x)).unwrap();
+        assert!(worst.agrees(), "{worst:?}");
+        assert!(x.expand_as(&x.t().unwrap()).unwrap_err().to_string().starts_with("expand_as: "));
     }
 
     #[test]

@@ -204,6 +204,7 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("inverse", FACTORS),
     ("det", COMPOSED),
     ("slogdet", "gives two tensors"),
+    ("logdet", COMPOSED),
     ("cumulative_trapezoid", COMPOSED),
     ("cumulative_trapezoid_over", COMPOSED),
     ("trapezoid", COMPOSED),

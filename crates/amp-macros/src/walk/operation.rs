@@ -31,6 +31,7 @@ const PAIRS: &[&str] = &[
     "sort",
     "topk",
     "slogdet",
+    "unique_with_counts",
     "batch_norm_train",
     "max_pool1d_with_indices",
     "max_pool2d_with_indices",

@@ -91,6 +91,10 @@ pub(crate) const OPS: &[Op] = &[
         .torch("linalg_slogdet")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
         .implemented(),
+    Op::new("logdet", Family::Linalg, Class::Full, "unlisted: explicitly rejects 16-bit")
+        .torch("linalg_slogdet")
+        .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only")
+        .implemented(),
     Op::new("linalg_lu_factor", Family::Linalg, Class::Full, "unlisted: raises on 16-bit CPU input")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("fft_fft", Family::Fft, Class::Full, "no 16-bit CPU FFT; half FFT needs power-of-two sizes")

@@ -11,6 +11,10 @@ pub(crate) const OPS: &[Op] = &[
         .list()
         .implemented(),
     Op::new("stack", Family::Shape, Class::Widest, "widest input wins").list().implemented(),
+    Op::new("hstack", Family::Shape, Class::Widest, "widest input wins").torch("cat").list().implemented(),
+    Op::new("vstack", Family::Shape, Class::Widest, "widest input wins").torch("cat").list().implemented(),
+    Op::new("dstack", Family::Shape, Class::Widest, "widest input wins").torch("cat").list().implemented(),
+    Op::new("column_stack", Family::Shape, Class::Widest, "widest input wins").torch("cat").list().implemented(),
     Op::new("index_copy", Family::Index, Class::Widest, "CPU only: source and destination must match")
         .tensors(&[0, 3])
         .implemented(),
@@ -28,9 +32,11 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("transpose", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
     Op::new("t", Family::Shape, Class::Keep, "metadata only").torch("transpose").implemented().commutes(),
     Op::new("permute", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
+    Op::new("movedim", Family::Shape, Class::Keep, "metadata only").torch("permute").implemented().commutes(),
     Op::new("squeeze", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
     Op::new("unsqueeze", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
     Op::new("expand", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
+    Op::new("expand_as", Family::Shape, Class::Keep, "metadata only").torch("expand").implemented().commutes(),
     Op::new("flatten", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
     Op::new("unflatten", Family::Shape, Class::Keep, "metadata only").torch("reshape").implemented().commutes(),
     Op::new("slice", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
@@ -92,6 +98,8 @@ pub(crate) const OPS: &[Op] = &[
     .implemented(),
     Op::new("embedding_bag", Family::Index, Class::Keep, "lookup plus reduction in table dtype").implemented(),
     Op::new("nonzero", Family::Index, Class::Keep, "integer output").torch("one_hot").implemented(),
+    Op::new("unique", Family::Index, Class::Keep, "exact selection").torch("sort").implemented(),
+    Op::new("unique_with_counts", Family::Index, Class::Keep, "exact selection").torch("sort").implemented(),
     Op::new("masked_select", Family::Index, Class::Keep, "data movement").torch("index_select").implemented(),
     Op::new("one_hot", Family::Index, Class::Keep, "integer output").implemented(),
     Op::new("channel_shuffle", Family::Shape, Class::Keep, "data movement").implemented(),
