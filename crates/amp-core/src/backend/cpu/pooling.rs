@@ -129,10 +129,12 @@ impl Pooling for CpuBackend {
     }
 }
 
-/// Images `[N, C, ..]` for whose result of another size there is memory.
+/// Images `[N, C, ..]` for whose result of another size there is memory, and for the numbers that say where each of its rows and
+/// columns comes from, at most four.
 fn resized<'a>(op: &'static str, x: Operand<'a>, size: [usize; 2]) -> Result<View<'a>> {
     let x = view(op, x)?;
     let planes = x.layout.shape[0] * x.layout.shape[1];
     room(op, planes.saturating_mul(size[0]).saturating_mul(size[1]), x.logical)?;
+    room(op, size[0].saturating_add(size[1]).saturating_mul(4), DType::F64)?;
     Ok(x)
 }
