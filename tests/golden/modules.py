@@ -49,6 +49,14 @@ def modules():
         torch.nn.init.normal_(mha.in_proj_bias)
         torch.nn.init.normal_(mha.out_proj.bias)
         module_case(f"multi_head_attention/{tag}", SelfAttention(mha, **options), (2, 5, 6), heads=2, **options)
+    for first in (False, True):
+        for activation in ("relu", "gelu"):
+            options = dict(norm_first=first, activation=activation)
+            tag = f"{activation}_{'pre' if first else 'post'}"
+            encoder = torch.nn.TransformerEncoderLayer(6, 2, 10, dropout=0.0, batch_first=True, **options)
+            module_case(f"transformer_encoder_layer/{tag}", spread(encoder), (2, 5, 6), **options)
+            decoder = torch.nn.TransformerDecoderLayer(6, 2, 10, dropout=0.0, batch_first=True, **options)
+            module_case(f"transformer_decoder_layer/{tag}", Decoder(spread(decoder)), (2, 5, 6), **options)
     for tag, weights in (("shared", 1), ("per_channel", 3)):
         module_case(f"prelu_layer/{tag}", torch.nn.PReLU(weights), (2, 3, 4, 2), count=weights)
     norm = torch.nn.InstanceNorm2d(3, eps=1e-3, affine=True)
@@ -97,6 +105,27 @@ class SelfAttention(torch.nn.Module):
         hidden = torch.triu(torch.ones(steps, steps, dtype=torch.bool), 1) if self.causal else None
         padding = torch.arange(steps) >= torch.tensor(self.lengths)[:, None] if self.lengths else None
         return self.mha(x, x, x, need_weights=False, attn_mask=hidden, key_padding_mask=padding)[0]
+
+
+def spread(module):
+    """With biases and normalisations that are not 0 and 1."""
+    for parameter in module.parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.normal_(parameter)
+    return module
+
+
+class Decoder(torch.nn.Module):
+    """A causal decoder that attends to some positions of a part of its own input."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        later = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool), 1)
+        hidden = torch.tensor([[False, False, True], [False, True, False]])
+        return self.layer(x, x[:, :3], tgt_mask=later, memory_key_padding_mask=hidden)
 
 
 def initialisations():

@@ -75,6 +75,20 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             };
             (Accumulated, y.into())
         }
+        "transformer_encoder_layer" => {
+            let module = nn::TransformerEncoderLayer::new(6, 2, 10, &device)?.dropout(0.0);
+            let module = module.activation(activation(c)).norm_first(c.flag("norm_first"));
+            load(c, &module)?;
+            (Accumulated, module.forward(&c.x(0), None)?.into())
+        }
+        "transformer_decoder_layer" => {
+            let module = nn::TransformerDecoderLayer::new(6, 2, 10, &device)?.dropout(0.0).causal(true);
+            let module = module.activation(activation(c)).norm_first(c.flag("norm_first"));
+            load(c, &module)?;
+            let (x, present) = (c.x(0), [true, true, false, true, false, true]);
+            let present = Tensor::<Bool>::from_slice(&present, [2, 1, 1, 3], &device)?;
+            (Accumulated, module.forward(&x, &x.narrow(1, 0, 3)?, None, Some(&present))?.into())
+        }
         "prelu_layer" => {
             let module = nn::PRelu::new(c.size("count"), &device)?;
             load(c, &module)?;
@@ -98,6 +112,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         }
         _ => return Ok(None),
     }))
+}
+
+fn activation(c: &Case) -> nn::Activation {
+    if c.text("activation") == "gelu" { nn::Activation::Gelu } else { nn::Activation::Relu }
 }
 
 /// After how many steps each sequence ends.

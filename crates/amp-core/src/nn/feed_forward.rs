@@ -21,6 +21,19 @@ pub enum Activation {
     Silu,
 }
 
+impl Activation {
+    /// Same shape and precision.
+    #[track_caller]
+    pub(super) fn of<P: Float>(self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        match self {
+            Self::Relu => x.relu(),
+            Self::Gelu => x.gelu(),
+            Self::GeluTanh => x.gelu_tanh(),
+            Self::Silu => x.silu(),
+        }
+    }
+}
+
 /// `down(activation(up(x)))`: bit for bit what `Sequential((up, Gelu, down))` computes on a CPU.
 ///
 /// It is one operation of the graph: the backward pass keeps one tensor of the hidden layer. A GPU may compute

@@ -26,6 +26,7 @@ mod shuffle;
 mod state;
 #[cfg(test)]
 mod tests;
+mod transformer;
 mod upsample;
 
 pub use activation::{
@@ -54,4 +55,5 @@ pub use rnn::{Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell};
 pub use sequential::{Layer, Sequential};
 pub use shuffle::{ChannelShuffle, PixelShuffle, PixelUnshuffle, Unflatten};
 pub use state::{Mode, Statistics, Waiting};
+pub use transformer::{TransformerDecoderLayer, TransformerEncoderLayer};
 pub use upsample::Upsample;

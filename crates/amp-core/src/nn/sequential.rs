@@ -58,7 +58,7 @@ macro_rules! lower {
         }
     )* };
 }
-lower! { MultiHeadAttention, Lstm, LstmCell, Gru, GruCell, Rnn, RnnCell }
+lower! { MultiHeadAttention, TransformerEncoderLayer, TransformerDecoderLayer, Lstm, LstmCell, Gru, GruCell, Rnn, RnnCell }
 
 impl ModuleClass for Bilinear {
     type Class = Full;
