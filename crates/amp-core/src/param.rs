@@ -68,11 +68,13 @@ impl Parameter {
     }
 
     /// Size of each dimension.
+    #[doc(alias("shape", "size"))]
     pub fn dims(&self) -> &[usize] {
         &self.0.layout.shape
     }
 
     /// Number of elements.
+    #[doc(alias("numel", "nelement"))]
     pub fn count(&self) -> usize {
         self.0.layout.count()
     }
@@ -91,6 +93,7 @@ impl Parameter {
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) when the shapes differ; the parameter is then unchanged.
+    #[doc(alias = "copy_")]
     pub fn set(&self, tensor: &Tensor<F32>) -> Result<()> {
         check_same("set", "the new value", self.dims(), tensor.dims())?;
         let tensor = tensor.to_device(&self.0.device)?;
@@ -100,11 +103,13 @@ impl Parameter {
     }
 
     /// Whether the parameter takes part in training.
+    #[doc(alias = "requires_grad")]
     pub fn is_trainable(&self) -> bool {
         self.0.trainable.load(Ordering::Relaxed)
     }
 
     /// Freezes the parameter, or lets it train again (`requires_grad_`).
+    #[doc(alias("requires_grad_", "freeze"))]
     pub fn set_trainable(&self, trainable: bool) {
         self.0.trainable.store(trainable, Ordering::Relaxed);
     }

@@ -36,6 +36,7 @@ macro_rules! convolutions {
             ///
             /// # Errors
             /// [`Error::Argument`] unless `groups` divides both numbers of channels.
+            #[doc(alias = "groups")]
             pub fn grouped(
                 channels_in: usize,
                 channels_out: usize,

@@ -9,6 +9,7 @@ use amp_cpu::Dims;
 use std::f64::consts::SQRT_2;
 
 /// Uniform values of `[-bound, bound)`.
+#[doc(alias = "uniform_")]
 pub fn uniform(shape: impl IntoShape, bound: f64, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::uniform(shape, -bound, bound, device)?)
 }
@@ -21,6 +22,7 @@ pub fn fan_in(shape: impl IntoShape, fan_in: usize, device: &Device) -> Result<P
 }
 
 /// Normal values.
+#[doc(alias = "normal_")]
 pub fn normal(shape: impl IntoShape, mean: f64, std: f64, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::normal(shape, mean, std, device)?)
 }
@@ -86,6 +88,7 @@ pub fn xavier_normal(shape: impl IntoShape, fan_in: usize, fan_out: usize, devic
 ///
 /// # Errors
 /// [`Error::Rank`] for fewer than 2 dimensions.
+#[doc(alias = "orthogonal_")]
 pub fn orthogonal(shape: impl IntoShape, gain: f64, device: &Device) -> Result<Parameter> {
     let shape = shape.into_shape("orthogonal")?;
     let [rows, rest @ ..] = &*shape else { return Err(no_matrix(shape)) };
@@ -121,16 +124,19 @@ fn orthonormalise(lines: &mut [f64], length: usize) {
 }
 
 /// Equal values.
+#[doc(alias = "constant_")]
 pub fn constant(shape: impl IntoShape, value: f64, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::full(shape, value as f32, device)?)
 }
 
 /// All zeros.
+#[doc(alias = "zeros_")]
 pub fn zeros(shape: impl IntoShape, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::zeros(shape, device)?)
 }
 
 /// All ones.
+#[doc(alias = "ones_")]
 pub fn ones(shape: impl IntoShape, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::ones(shape, device)?)
 }

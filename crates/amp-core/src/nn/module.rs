@@ -95,6 +95,7 @@ pub trait Module {
     }
 
     /// Freezes every parameter, or lets all train again (`requires_grad_`).
+    #[doc(alias("requires_grad_", "freeze"))]
     fn set_trainable(&self, trainable: bool) {
         self.parameters().iter().for_each(|p| p.set_trainable(trainable));
     }

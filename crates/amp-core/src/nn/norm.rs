@@ -199,6 +199,7 @@ impl GroupNorm {
 
 /// Normalises each channel of each sample over its positions (`torch.nn.InstanceNorm1d`, `2d` and `3d`, which by default have
 /// neither weights nor running statistics either).
+#[doc(alias("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"))]
 #[derive(Debug)]
 pub struct InstanceNorm {
     weight: Option<Parameter>,

@@ -6,6 +6,7 @@ use crate::tensor::Tensor;
 use crate::{IntoExtent, Result};
 
 /// Enlarges images by whole factors; the result is F32 (`torch.nn.Upsample`).
+#[doc(alias = "UpsamplingNearest2d")]
 #[derive(Clone, Copy, Debug)]
 pub struct Upsample {
     factor: [usize; 2],

@@ -45,6 +45,7 @@ fn nearest_volume<P: InterpolatePrecision + Float>(x: &Tensor<P>, [d, h, w]: [us
 impl<P: InterpolatePrecision + Float> Tensor<P> {
     /// `[N, C, L]` resized to `size`, each element a copy of the one at the same relative place
     /// (`F.interpolate(mode="nearest")`).
+    #[doc(alias = "interpolate")]
     #[track_caller]
     pub fn upsample_nearest1d(&self, size: usize) -> Result<Self> {
         nearest_line(self, size)
@@ -52,6 +53,7 @@ impl<P: InterpolatePrecision + Float> Tensor<P> {
 
     /// `[N, C, D, H, W]` resized to `size`, each element a copy of the one at the same relative place
     /// (`F.interpolate(mode="nearest")`).
+    #[doc(alias = "interpolate")]
     #[track_caller]
     pub fn upsample_nearest3d(&self, size: impl IntoExtent<3>) -> Result<Self> {
         nearest_volume(self, size.into_extent())
@@ -59,6 +61,7 @@ impl<P: InterpolatePrecision + Float> Tensor<P> {
 
     /// `[N, C, L]` resized to `size`, each element a mix of the two around its place (`F.interpolate(mode="linear")`);
     /// `align_corners` lets the centres of the first and the last coincide.
+    #[doc(alias = "interpolate")]
     #[track_caller]
     pub fn upsample_linear1d(&self, size: usize, align_corners: bool) -> Result<Self> {
         const OP: &str = "upsample_linear1d";
@@ -68,6 +71,7 @@ impl<P: InterpolatePrecision + Float> Tensor<P> {
 
     /// `[N, C, D, H, W]` resized to `size`, each element a mix of the eight around its place
     /// (`F.interpolate(mode="trilinear")`); `align_corners` lets the centres of the corners coincide.
+    #[doc(alias = "interpolate")]
     #[track_caller]
     pub fn upsample_trilinear3d(&self, size: impl IntoExtent<3>, align_corners: bool) -> Result<Self> {
         const OP: &str = "upsample_trilinear3d";
@@ -82,6 +86,7 @@ impl<P: InterpolatePrecision + Float> Tensor<P> {
     ///
     /// # Precision
     /// Shares are computed in F64, sums in F32 (F64 for F64).
+    #[doc(alias = "interpolate")]
     #[track_caller]
     pub fn upsample_bicubic2d(&self, size: impl IntoExtent<2>, align_corners: bool) -> Result<Self> {
         const OP: &str = "upsample_bicubic2d";

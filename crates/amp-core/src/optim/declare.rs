@@ -24,6 +24,7 @@ macro_rules! optimizer {
             /// Starts another parameter group with the settings so far; the builder calls that follow change it alone.
             ///
             /// A parameter may be in one group only: with one in two groups, every step is an error.
+            #[doc(alias("param_groups", "add_param_group"))]
             pub fn group(mut self, parameters: impl IntoIterator<Item = $crate::Parameter>) -> Self {
                 self.0.next(parameters);
                 self

@@ -98,9 +98,11 @@ pub trait Optimizer {
 
     /// Sets the learning rate of each group to `factor` times the one it was made with; schedules call it. Steps that are
     /// queued on a GPU already keep the old rate, replays of a captured step take the new one.
+    #[doc(alias = "set_lr")]
     fn schedule(&mut self, factor: f64);
 
     /// The learning rate of the first group; synchronises with the device if a schedule has moved it there.
+    #[doc(alias = "get_last_lr")]
     fn learning_rate(&self) -> f64;
 
     /// The built-in optimizers' common core, which skips a step without asking the host.

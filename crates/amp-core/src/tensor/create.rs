@@ -16,6 +16,7 @@ impl<P: Element> Tensor<P> {
     ///
     /// # Errors
     /// [`Error::ElementCount`] when the shape has another number of elements.
+    #[doc(alias("tensor", "from_numpy"))]
     pub fn from_vec(data: Vec<P::Host>, shape: impl IntoShape, device: &Device) -> Result<Self> {
         let shape = shape.into_shape("from_vec")?;
         if data.len() != shape.count() {
@@ -30,6 +31,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Copies the elements in row-major order.
+    #[doc(alias("tensor", "as_tensor"))]
     pub fn from_slice(data: &[P::Host], shape: impl IntoShape, device: &Device) -> Result<Self> {
         Self::from_vec(data.to_vec(), shape, device)
     }
@@ -53,6 +55,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// All zeros (`false` for Bool).
+    #[doc(alias("empty", "new_zeros"))]
     pub fn zeros(shape: impl IntoShape, device: &Device) -> Result<Self> {
         Self::filled("zeros", shape, 0.0, device)
     }
@@ -83,6 +86,7 @@ impl<P: Element> Tensor<P> {
     ///
     /// # Errors
     /// [`Error::Argument`] for a finite number that is not finite in this precision, or no value of an integer tensor.
+    #[doc(alias = "fill_")]
     pub fn full_like(&self, value: impl Into<Fill>) -> Result<Self> {
         const OP: &str = "full_like";
         Self::filled(OP, *self.raw.shape(), value.into().value(OP, P::DTYPE)?, self.device())

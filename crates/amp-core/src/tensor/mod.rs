@@ -118,7 +118,7 @@ impl<P: Element> Tensor<P> {
     /// # Precision
     /// Widening is exact and a view. Narrowing rounds to nearest even, once, when a kernel first loads the values.
     /// Floats become integers by truncation (NaN becomes 0), anything but zero becomes `true`.
-    #[doc(alias("float", "half", "bfloat16", "double", "astype"))]
+    #[doc(alias("float", "half", "bfloat16", "double", "long", "bool", "astype"))]
     pub fn to<Q: Element>(&self) -> Result<Tensor<Q>> {
         let mut raw = self.raw.cast_view(Q::DTYPE)?;
         if P::DTYPE.is_float() && Q::DTYPE.is_float() {
@@ -128,6 +128,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// The same elements on `device`: this tensor where it lives there already, otherwise a copy out of the graph.
+    #[doc(alias("cpu", "cuda"))]
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         if device == self.device() {
             return Ok(self.clone());

@@ -131,6 +131,7 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Transposes a matrix; on more dimensions, each of the matrices in the last two.
+    #[doc(alias = "mT")]
     #[track_caller]
     pub fn t(&self) -> Result<Self> {
         let (rank, expected) = (self.rank(), "at least 2 dimensions");

@@ -36,6 +36,7 @@ use std::path::Path;
 /// # std::fs::remove_file(path).ok();
 /// # Ok::<_, amp_core::Error>(())
 /// ```
+#[doc(alias = "checkpoint")]
 pub struct TrainState<'a> {
     models: Vec<&'a dyn Module>,
     optimizers: Vec<&'a mut dyn Optimizer>,

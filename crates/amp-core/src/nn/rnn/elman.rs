@@ -20,6 +20,7 @@ impl Rnn {
     }
 
     /// Several layers, each in both directions if `bidirectional`.
+    #[doc(alias = "num_layers")]
     pub fn stacked(inputs: usize, hidden: usize, layers: usize, bidirectional: bool, device: &Device) -> Result<Self> {
         Ok(Self { stack: Stack::new("Rnn", 1, inputs, hidden, layers, bidirectional, device)?, relu: false })
     }

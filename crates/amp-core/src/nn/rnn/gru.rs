@@ -18,6 +18,7 @@ impl Gru {
     }
 
     /// Several layers, each in both directions if `bidirectional`.
+    #[doc(alias = "num_layers")]
     pub fn stacked(inputs: usize, hidden: usize, layers: usize, bidirectional: bool, device: &Device) -> Result<Self> {
         Ok(Self(Stack::new("Gru", 3, inputs, hidden, layers, bidirectional, device)?))
     }

@@ -41,6 +41,7 @@ impl Lstm {
     }
 
     /// Several layers, each in both directions if `bidirectional`.
+    #[doc(alias = "num_layers")]
     pub fn stacked(inputs: usize, hidden: usize, layers: usize, bidirectional: bool, device: &Device) -> Result<Self> {
         Ok(Self(Stack::new("Lstm", 4, inputs, hidden, layers, bidirectional, device)?))
     }

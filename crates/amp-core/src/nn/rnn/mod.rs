@@ -113,6 +113,7 @@ macro_rules! padded {
             ///
             /// # Errors
             /// [`Error::Argument`](crate::Error::Argument) unless there is a length from 1 to T for each sequence.
+            #[doc(alias("pack_padded_sequence", "pad_packed_sequence"))]
             #[track_caller]
             pub fn forward_padded<P: Float>(&self, x: &Tensor<P>, lengths: &[usize]) -> Result<(Tensor<P>, $state)> {
                 self.run(x, Some(lengths), None)

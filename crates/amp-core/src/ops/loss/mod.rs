@@ -23,6 +23,7 @@ use crate::{Error, Result};
 use amp_cpu::{Dims, Reduce};
 
 /// How the losses of single elements or rows are reduced.
+#[doc(alias = "Reduction")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossReduction {
     /// Their mean (for weighted classes, divided by the sum of the weights).
