@@ -97,6 +97,9 @@ fn joining_and_arranging() {
         conform!(device, "vstack", all, rank_3(), Exact, |a| Tensor::vstack(&[&a.x[0], &a.x[0]]));
         conform!(device, "dstack", all, rank_3(), Exact, |a| Tensor::dstack(&[&a.x[0], &a.x[0]]));
         conform!(device, "column_stack", all, rank_3(), Exact, |a| Tensor::column_stack(&[&a.x[0], &a.x[0]]));
+        conform!(device, "pad_sequence", all, rank_3(), Exact, |a| {
+            Tensor::pad_sequence(&[&a.x[0], &a.x[0].narrow(0, 0, 0)?], 0.5)
+        });
         conform!(device, "stack", all, rank_3(), Exact, |a| Tensor::stack(&[&a.x[0], &a.x[0]], -1));
         conform!(device, "repeat", all, rank_3(), Exact, |a| a.x[0].repeat([2, 1, 3]));
         conform!(device, "pad", all, rank_3(), Exact, |a| a.x[0].pad([1, 2, 0, 1], 0.5));

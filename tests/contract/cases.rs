@@ -286,6 +286,7 @@ cases! {
     vstack widest -> Q, [3, 4] [4] [1]: |a, b, c| Tensor::vstack(&[a, b]);
     dstack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::dstack(&[a, b]);
     column_stack widest -> Q, [3] [3, 4] [1]: |a, b, c| Tensor::column_stack(&[a, b]);
+    pad_sequence widest -> Q, [3, 4] [2, 4] [1]: |a, b, c| Tensor::pad_sequence(&[a, b], 0.5);
     stack widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| Tensor::stack(&[a, b], 1);
 
     abs keep -> Q, [3, 4] [1] [1]: |a, b, c| a.abs();

@@ -100,5 +100,6 @@ mixed! {
     vstack -> F32, [3, 4]: |a, b, c| Tensor::vstack(&[a, b]);
     dstack -> F32, [3, 4]: |a, b, c| Tensor::dstack(&[a, b]);
     column_stack -> F32, [3, 4]: |a, b, c| Tensor::column_stack(&[a, b]);
+    pad_sequence -> F32, [3, 4]: |a, b, c| Tensor::pad_sequence(&[a, b], 0.5);
     stack -> F32, [3, 4]: |a, b, c| Tensor::stack(&[a, b], 1);
 }

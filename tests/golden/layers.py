@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from record import case, nan, record, uniform
+from record import case, inf, nan, record, uniform
 
 
 def norms():
@@ -88,6 +88,7 @@ def pools():
         case(f"upsample_bilinear2d/from_one_{tag}", bil, (1, 2, 1, 1), size=[3, 2], align_corners=align)
         size = lambda mode: lambda x, size, align_corners: F.interpolate(x, size=size, mode=mode, align_corners=align_corners)
         case(f"upsample_linear1d/longer_{tag}", size("linear"), (2, 3, 5), size=[8], align_corners=align)
+        case(f"upsample_linear1d/infinite_{tag}", size("linear"), torch.tensor([[[1.0, inf, 2.0]]]), size=[5], align_corners=align, grad=False)
         case(f"upsample_linear1d/shorter_{tag}", size("linear"), (2, 3, 5), size=[3], align_corners=align)
         case(f"upsample_trilinear3d/uneven_{tag}", size("trilinear"), (1, 2, 3, 2, 4), size=[5, 4, 3], align_corners=align)
         case(f"upsample_bicubic2d/twice_{tag}", size("bicubic"), (1, 2, 3, 4), size=[6, 8], align_corners=align)

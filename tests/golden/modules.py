@@ -57,6 +57,8 @@ def modules():
             module_case(f"transformer_encoder_layer/{tag}", spread(encoder), (2, 5, 6), **options)
             decoder = torch.nn.TransformerDecoderLayer(6, 2, 10, dropout=0.0, batch_first=True, **options)
             module_case(f"transformer_decoder_layer/{tag}", Decoder(spread(decoder)), (2, 5, 6), **options)
+    case("weight_norm_layer/plain", lambda v, g: torch._weight_norm(v, g, 0), (3, 4, 2), (3, 1, 1))
+    case("spectral_norm_layer/plain", spectral_norm, (3, 4, 2), (8,))
     for tag, weights in (("shared", 1), ("per_channel", 3)):
         module_case(f"prelu_layer/{tag}", torch.nn.PReLU(weights), (2, 3, 4, 2), count=weights)
     norm = torch.nn.InstanceNorm2d(3, eps=1e-3, affine=True)
@@ -105,6 +107,15 @@ class SelfAttention(torch.nn.Module):
         hidden = torch.triu(torch.ones(steps, steps, dtype=torch.bool), 1) if self.causal else None
         padding = torch.arange(steps) >= torch.tensor(self.lengths)[:, None] if self.lengths else None
         return self.mha(x, x, x, need_weights=False, attn_mask=hidden, key_padding_mask=padding)[0]
+
+
+def spectral_norm(weight, right):
+    """What the first forward pass in training gives, from this right singular vector."""
+    layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Conv1d(4, 3, 2)).to(weight.dtype)
+    norm = layer.parametrizations.weight[0]
+    with torch.no_grad():
+        norm._v.copy_(right)
+    return norm(weight)
 
 
 def spread(module):

@@ -89,6 +89,18 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let present = Tensor::<Bool>::from_slice(&present, [2, 1, 1, 3], &device)?;
             (Accumulated, module.forward(&x, &x.narrow(1, 0, 3)?, None, Some(&present))?.into())
         }
+        "weight_norm_layer" => {
+            let module = nn::WeightNorm::new(&Parameter::new(&c.x(0))?)?;
+            c.set(0, module.direction())?;
+            c.set(1, module.magnitude())?;
+            (Accumulated, module.weight()?.into())
+        }
+        "spectral_norm_layer" => {
+            let module = nn::SpectralNorm::new(&Parameter::new(&c.x(0))?)?;
+            c.set(0, module.original())?;
+            module.named_statistics()[1].1.set(&c.x(1))?;
+            (Accumulated, module.weight()?.into())
+        }
         "prelu_layer" => {
             let module = nn::PRelu::new(c.size("count"), &device)?;
             load(c, &module)?;

@@ -81,6 +81,8 @@ def shapes():
         case(f"{name}/lines", f, (3,), (3,))
         case(f"{name}/matrices", f, (2, 3), (2, 3))
         case(f"{name}/volumes", f, (2, 3, 4), (2, 3, 4))
+    sequences = lambda *xs, value: torch.nn.utils.rnn.pad_sequence(xs, batch_first=True, padding_value=value)
+    case("pad_sequence/rows", sequences, (2, 3), (4, 3), (1, 3), value=-0.5)
     case("stack/front", lambda *xs, axis: torch.stack(xs, axis), (2, 3), (2, 3), axis=0)
     case("stack/last", lambda *xs, axis: torch.stack(xs, axis), (2, 3), (2, 3), (2, 3), axis=-1)
     case("split/uneven", lambda x, size, axis: x.split(size, axis), (7, 2), size=3, axis=0)

@@ -76,6 +76,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "vstack" => (Exact, Tensor::vstack(&all(c))?.into()),
         "dstack" => (Exact, Tensor::dstack(&all(c))?.into()),
         "column_stack" => (Exact, Tensor::column_stack(&all(c))?.into()),
+        "pad_sequence" => (Exact, Tensor::pad_sequence(&all(c), c.float("value"))?.into()),
         "stack" => (Exact, Tensor::stack(&refs(&all(c)), c.axis())?.into()),
         "split" if c.given("sizes") => (Exact, c.x(0).split(c.sizes("sizes"), c.axis())?.into()),
         "split" => (Exact, c.x(0).split(c.size("size"), c.axis())?.into()),

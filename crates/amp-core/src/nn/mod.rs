@@ -20,6 +20,7 @@ mod module;
 mod norm;
 mod padding;
 mod pool;
+mod reparametrized;
 mod rnn;
 mod sequential;
 mod shuffle;
@@ -51,6 +52,7 @@ pub use pool::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
     AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
 };
+pub use reparametrized::{SpectralNorm, WeightNorm};
 pub use rnn::{Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell};
 pub use sequential::{Layer, Sequential};
 pub use shuffle::{ChannelShuffle, PixelShuffle, PixelUnshuffle, Unflatten};

@@ -58,6 +58,29 @@ impl<P: Element> Tensor<P> {
         joined("column_stack", &parts, 1)
     }
 
+    /// Sequences `[T, ..]` of different lengths as one tensor `[N, longest T, ..]`, with `value` behind those that are shorter
+    /// (`torch.nn.utils.rnn.pad_sequence`, batch first).
+    ///
+    /// # Errors
+    /// [`Error::Rank`] for a tensor without dimensions, [`Error::Shape`] when another dimension differs, [`Error::Argument`] when
+    /// there are no tensors or a finite value is not finite in this precision.
+    #[track_caller]
+    pub fn pad_sequence(tensors: &[impl Part<P>], value: f64) -> Result<Self> {
+        const OP: &str = "pad_sequence";
+        let tensors: Vec<&Self> = tensors.iter().map(Part::tensor).collect();
+        if let Some(single) = tensors.iter().find(|t| t.rank() == 0) {
+            let (expected, found) = ("at least 1 dimension", single.raw.shape().into());
+            return Err(Error::Rank { op: OP, what: "each tensor", expected, found });
+        }
+        let longest = tensors.iter().map(|t| t.dims()[0]).max().unwrap_or(0);
+        let padded = |t: &&Self| {
+            let mut around = vec![0; 2 * t.rank()];
+            around[2 * t.rank() - 1] = longest - t.dims()[0];
+            t.pad(around, value)?.unsqueeze(0)
+        };
+        joined(OP, &tensors.iter().map(padded).collect::<Result<Vec<_>>>()?, 0)
+    }
+
     /// With dimensions of size 1, if it has fewer than `rank`: before a line, behind a matrix.
     #[track_caller]
     fn at_least(&self, rank: usize) -> Result<Self> {
@@ -72,7 +95,7 @@ impl<P: Element> Tensor<P> {
 #[cfg(test)]
 mod tests {
     use crate::testing::numbers;
-    use crate::{Device, F64, I64, Result, Tensor, gradcheck};
+    use crate::{Device, F64, I64, IntegerSums, Result, Tensor, gradcheck};
 
     fn counted(shape: &[usize], from: i64) -> Result<Tensor<I64>> {
         let count: usize = shape.iter().product();
@@ -105,6 +128,21 @@ mod tests {
         let shapes = [Tensor::hstack(&[&value, &line])?.rank(), Tensor::dstack(&[&value, &value])?.rank()];
         assert_eq!((shapes, Tensor::vstack(&[&value, &value])?.dims()), ([1, 3], [2, 1].as_slice()));
         assert_eq!(Tensor::column_stack(&[value])?.dims(), [1, 1]);
+        Ok(())
+    }
+
+    #[test]
+    fn sequences_are_filled_up() -> Result<()> {
+        let (long, short, none) = (counted(&[3, 2], 0)?, counted(&[1, 2], 7)?, counted(&[0, 2], 0)?);
+        let both = Tensor::pad_sequence(&[&long, &short, &none], -1.0)?;
+        assert_eq!(both.dims(), [3, 3, 2]);
+        assert_eq!(both.select(0, 1)?.to_vec()?, [7, 8, -1, -1, -1, -1]);
+        let pair = [numbers(&[2, 3], 0.3), numbers(&[4, 3], 0.7)];
+        let worst = gradcheck(|x| Tensor::pad_sequence(x, 0.5)?.sqr(), &pair)?;
+        assert!(worst.agrees(), "{worst:?}");
+        let error = Tensor::pad_sequence(&[&long, &counted(&[2, 3], 0)?], 0.0).unwrap_err().to_string();
+        assert!(error.starts_with("pad_sequence: each tensor must have shape"), "{error}");
+        assert!(Tensor::pad_sequence(&[long.sum([], false)?], 0.0).is_err());
         Ok(())
     }
 

@@ -15,6 +15,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("vstack", Family::Shape, Class::Widest, "widest input wins").torch("cat").list().implemented(),
     Op::new("dstack", Family::Shape, Class::Widest, "widest input wins").torch("cat").list().implemented(),
     Op::new("column_stack", Family::Shape, Class::Widest, "widest input wins").torch("cat").list().implemented(),
+    Op::new("pad_sequence", Family::Shape, Class::Widest, "widest input wins").torch("cat").list().implemented(),
     Op::new("index_copy", Family::Index, Class::Widest, "CPU only: source and destination must match")
         .tensors(&[0, 3])
         .implemented(),
