@@ -60,7 +60,7 @@ impl Rnn {
     }
 }
 
-padded!(Rnn, Tensor<P>);
+padded!(Rnn, stack, Tensor<P>);
 
 /// Hidden states to start from, `[layers * directions, N, H]`.
 struct RnnState<P: Float> {

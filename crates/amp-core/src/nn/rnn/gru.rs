@@ -51,7 +51,7 @@ impl Gru {
     }
 }
 
-padded!(Gru, Tensor<P>);
+padded!(Gru, 0, Tensor<P>);
 
 /// Hidden states to start from, `[layers * directions, N, H]`.
 struct GruState<P: Float>(Tensor<P>);

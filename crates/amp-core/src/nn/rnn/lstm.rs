@@ -78,7 +78,7 @@ impl Lstm {
     }
 }
 
-padded!(Lstm, LstmState<P>);
+padded!(Lstm, 0, LstmState<P>);
 
 impl<P: Float> Recurrence<P> for LstmState<P> {
     type State = (Tensor<P>, Tensor<F32>);

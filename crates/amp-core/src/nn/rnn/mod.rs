@@ -8,7 +8,7 @@ pub use elman::{Rnn, RnnCell};
 pub use gru::{Gru, GruCell};
 pub use lstm::{Lstm, LstmCell, LstmState};
 
-use super::{Module, Visitor, init};
+use super::{Dropout, Module, Visitor, init};
 use crate::param::Parameter;
 use crate::precision::{Bool, Float};
 use crate::tensor::Tensor;
@@ -102,10 +102,17 @@ impl<A: Held, B: Held> Held for (A, B) {
     }
 }
 
-/// What all layers have for sequences of different lengths; `$state` is what they begin and end with.
+/// What all layers have besides: dropout between them, and passes over sequences of different lengths; `$state` is what they
+/// begin and end with, `$stack` the field that has the layers.
 macro_rules! padded {
-    ($layer:ident, $state:ty) => {
+    ($layer:ident, $stack:tt, $state:ty) => {
         impl $layer {
+            /// The probability with which elements that one layer hands to the next are dropped in training (none by default).
+            pub fn dropout(mut self, p: f64) -> Self {
+                self.$stack.dropout = Some($crate::nn::Dropout::new(p));
+                self
+            }
+
             /// As [`forward`](Self::forward), over sequences that end after so many of the T steps each, one or more: outputs
             /// beyond are 0, the last state is that of a sequence's own last step, and the reverse direction begins there. PyTorch
             /// does this with `pack_padded_sequence` and `pad_packed_sequence` around the layer. What lies beyond is not read,
@@ -141,6 +148,8 @@ struct Stack {
     inputs: usize,
     hidden: usize,
     directions: usize,
+    /// What stands between the layers.
+    dropout: Option<Dropout>,
 }
 
 impl Stack {
@@ -165,7 +174,7 @@ impl Stack {
                 cells.push(Cell::new(from, hidden, gates, suffix, device)?);
             }
         }
-        Ok(Self { cells, inputs, hidden, directions })
+        Ok(Self { cells, inputs, hidden, directions, dropout: None })
     }
 
     /// Runs all layers over sequences of these lengths, if they are given; returns the outputs and the last state of each cell.
@@ -193,6 +202,9 @@ impl Stack {
         };
         let mut ends = Vec::new();
         for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
+            if let (Some(dropout), true) = (&self.dropout, layer > 0) {
+                x = dropout.forward(&x)?;
+            }
             let mut sides = Vec::new();
             for (d, cell) in cells.iter().enumerate() {
                 let start = kind.start(layer * self.directions + d)?;
@@ -217,6 +229,7 @@ impl Stack {
 
     fn visit(&self, visitor: &mut Visitor<'_>) {
         self.cells.iter().for_each(|cell| cell.visit(visitor));
+        visitor.field("dropout", &self.dropout);
     }
 }
 
@@ -309,4 +322,27 @@ fn of_shape<P: Float>(op: &'static str, state: &Tensor<P>, shape: &[usize]) -> R
 fn pushed<T>(mut list: Vec<T>, item: T) -> Vec<T> {
     list.push(item);
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gru, Lstm, Rnn};
+    use crate::testing::numbers;
+    use crate::{Device, F32, Module, Result};
+
+    #[test]
+    fn dropout_stands_between_layers() -> Result<()> {
+        let (d, x) = (Device::cpu(), numbers(&[2, 4, 3], 0.3).to::<F32>()?);
+        let gru = Gru::stacked(3, 5, 2, true, &d)?.dropout(0.5);
+        let run = || Ok::<_, crate::Error>(gru.forward(&x)?.0);
+        assert!(!run()?.equal(&run()?)?);
+        gru.eval();
+        assert!(run()?.equal(&run()?)?);
+        // Nothing reaches the second layer: it gives the same for every sequence.
+        let (y, _) = Lstm::stacked(3, 5, 2, false, &d)?.dropout(1.0).forward(&x)?;
+        assert!(y.select(0, 0)?.equal(&y.select(0, 1)?)?);
+        let single = Rnn::new(3, 5, &d)?.dropout(0.5);
+        assert!(single.forward(&x)?.0.equal(&single.forward(&x)?.0)?);
+        Ok(())
+    }
 }
