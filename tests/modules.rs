@@ -2,7 +2,7 @@
 
 use amp::nn::{
     BatchNorm2d, Conv2d, Dropout, Embedding, InstanceNorm, LayerNorm, Linear, Lstm, LstmState, MultiHeadAttention,
-    PRelu, Relu, Sequential,
+    PRelu, Relu, Sequential, TransformerDecoderLayer, TransformerEncoderLayer, WeightNorm,
 };
 use amp::prelude::*;
 use std::sync::Arc;
@@ -227,6 +227,51 @@ fn layers_over_padded_sequences_are_those_with_casts_by_hand() -> Result<()> {
     same!(F32);
     same!(BF16);
     same!(F16);
+    Ok(())
+}
+
+#[derive(Module)]
+struct Translator {
+    encoder: TransformerEncoderLayer,
+    decoder: TransformerDecoderLayer,
+    head: WeightNorm,
+}
+
+impl Translator {
+    #[autocast(P)]
+    fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>, seen: &Tensor<Bool>) -> Result<Tensor<F32>> {
+        let memory = self.encoder.forward(x, Some(seen))?;
+        let y = self.decoder.forward(x, &memory, None, Some(seen))?;
+        y.linear(&self.head.weight()?, None)
+    }
+
+    fn by_hand<P: AutocastPrecision>(&self, x: &Tensor<F32>, seen: &Tensor<Bool>) -> Result<Tensor<F32>> {
+        let x = x.to::<P>()?;
+        let memory = self.encoder.forward(&x, Some(seen))?.to::<P>()?;
+        let y = self.decoder.forward(&x, &memory, None, Some(seen))?.to::<P>()?;
+        y.linear(&self.head.weight()?.to::<P>()?, None)?.to()
+    }
+}
+
+/// Transformers' layers are given the region's precision, masks as they are, and return F32.
+#[test]
+fn layers_of_transformers_are_those_with_casts_by_hand() -> Result<()> {
+    let device = Device::best();
+    let net = Translator {
+        encoder: TransformerEncoderLayer::new(4, 2, 8, &device)?.dropout(0.0),
+        decoder: TransformerDecoderLayer::new(4, 2, 8, &device)?.dropout(0.0).norm_first(true).causal(true),
+        head: WeightNorm::new(Linear::new(4, 3, &device)?.weight())?,
+    };
+    let x = Tensor::<F32>::randn([2, 3, 4], &device)?;
+    let seen = Tensor::<Bool>::from_slice(&[true, true, false, true, true, true], [2, 1, 1, 3], &device)?;
+    macro_rules! same {
+        ($($P:ty),*) => { $(
+            let (found, by_hand) = (net.forward::<$P>(&x, &seen)?, net.by_hand::<$P>(&x, &seen)?);
+            assert_eq!(found.to_vec()?, by_hand.to_vec()?);
+            assert!(found.to_vec()?.iter().all(|v| v.is_finite()));
+        )* };
+    }
+    same!(F32, BF16, F16);
     Ok(())
 }
 
