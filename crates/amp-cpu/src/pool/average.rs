@@ -1,14 +1,13 @@
 //! Average pooling and its gradient.
 
-use super::lanes::{Divided, Row, Spread, Sums};
-use super::rows::{Joined, Quotients, Run, Shares, Sum};
+use super::lanes::{Added, Divided, Row, Spread, Sums};
+use super::rows::{Means, Run, Shares};
 use super::{Pool2d, Window};
 use crate::num::{Real, in_real};
 use crate::pixel::{Images, map_rows};
 use crate::plane::{map_planes, planes};
 use crate::simd::dispatch;
 use crate::{DType, MemoryOrder, Storage, View, scratch};
-use std::marker::PhantomData;
 
 /// Mean of each window, in the precision of `x`; `count_include_pad` counts the padding it covers as zeros.
 ///
@@ -83,8 +82,9 @@ fn mean_in<T: Real>(x: &View, windows: &Windows) -> Storage {
     let ([rows, columns], counts) = (&windows.axes, windows.counts::<T>().concat());
     let runs = Run::all(columns);
     map_planes::<T>(x, windows.size(), x.logical, |source, to, _| {
-        let sums = Joined { rows, columns: &runs, width, source, to, places: None, join: PhantomData::<Sum> };
-        dispatch(Quotients { sums, counts: &counts });
+        scratch::with(width, |line: &mut [T]| {
+            dispatch(Means { rows, columns: &runs, source, counts: &counts, line, to });
+        });
     })
 }
 
@@ -109,10 +109,14 @@ fn spread_in<T: Real>(grad: &View, input: [usize; 2], windows: &Windows, out: DT
 fn mean_of_pixels<T: Real>(x: &View, windows: &Windows) -> Storage {
     let ([rows, columns], counts) = (&windows.axes, windows.counts::<T>());
     map_rows::<T>(x, windows.size(), x.logical, |mut source, i, to| {
-        let channels = source.images.channels;
-        for y in rows[i].pixels() {
-            dispatch(Sums { row: Row { windows: columns, channels }, source: source.read(y), to });
-        }
+        let Images { channels, row: len, .. } = *source.images;
+        scratch::with(len, |line: &mut [T]| {
+            line.fill(T::ZERO);
+            for y in rows[i].pixels() {
+                dispatch(Added { to: line, source: source.read(y) });
+            }
+            dispatch(Sums { row: Row { windows: columns, channels }, source: line, to });
+        });
         dispatch(Divided { counts: &counts[i], channels, to });
     })
 }

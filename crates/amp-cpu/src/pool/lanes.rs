@@ -105,6 +105,22 @@ impl<T: Real> Kernel for Routed<'_, T> {
     }
 }
 
+/// Adds a row of pixels to another.
+pub(super) struct Added<'a, T> {
+    pub to: &'a mut [T],
+    pub source: &'a [T],
+}
+
+impl<T: Real> Kernel for Added<'_, T> {
+    type Output = ();
+    const WIDEST: Level = T::WIDEST;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        self.to.iter_mut().zip(self.source).for_each(|(to, &value)| *to += value);
+    }
+}
+
 /// Adds the pixels of each window.
 pub(super) struct Sums<'a, T> {
     pub row: Row<'a>,

@@ -1,7 +1,7 @@
 //! Max pooling, its indices and its gradient.
 
 use super::lanes::{Greater, Largest, Routed, Row};
-use super::rows::{self, Joined, Run};
+use super::rows::{self, Run};
 use super::{Pool2d, Window};
 use crate::line::{Span, store};
 use crate::num::{Real, in_real};
@@ -11,7 +11,6 @@ use crate::plane::{map_planes, planes};
 use crate::simd::dispatch;
 use crate::split::for_chunks_of;
 use crate::{DType, MemoryOrder, SliceMut, Storage, View, scratch};
-use std::marker::PhantomData;
 
 /// Largest value of each window, in the precision of `x`, and its position in the plane `[H, W]` as I64; -1 in a window whose
 /// pixels all are padding.
@@ -79,16 +78,7 @@ fn pool_in<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> (Storage, S
                 if from > MARKS {
                     return each_largest(source, width, [rows, columns], to, places);
                 }
-                let places = Some(places);
-                dispatch(Joined {
-                    rows,
-                    columns: &runs,
-                    width,
-                    source,
-                    to,
-                    places,
-                    join: PhantomData::<rows::Largest>,
-                });
+                dispatch(rows::Largest { rows, columns: &runs, width, source, to, places: Some(places) });
             });
         });
     });
@@ -99,8 +89,7 @@ fn values_in<T: Real>(x: &View, [rows, columns]: &[Vec<Window>; 2]) -> Storage {
     let (_, [_, width]) = planes(x);
     let runs = Run::all(columns);
     map_planes::<T>(x, [rows.len(), columns.len()], x.logical, |source, to, _| {
-        let join = PhantomData::<rows::Largest>;
-        dispatch(Joined { rows, columns: &runs, width, source, to, places: None, join });
+        dispatch(rows::Largest { rows, columns: &runs, width, source, to, places: None });
     })
 }
 

@@ -7,7 +7,6 @@
 use super::Window;
 use crate::num::Real;
 use crate::simd::{Kernel, LANES, Lanes, Level, Simd};
-use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Windows side by side at equal distances, with as many pixels each.
@@ -54,41 +53,8 @@ impl Run {
     }
 }
 
-/// What is made of the pixels of windows: of each lane a value, and a mark of the pixel it comes from.
-pub(super) trait Join<T: Real> {
-    /// The value of no pixels.
-    const START: T;
-
-    /// With one pixel more of each window, which has `mark`.
-    fn join<S: Simd>(sofar: [T::Lanes<S>; 2], pixel: T::Lanes<S>, mark: T) -> [T::Lanes<S>; 2];
-}
-
-/// The sum.
-pub(super) struct Sum;
-
-impl<T: Real> Join<T> for Sum {
-    const START: T = T::ZERO;
-
-    #[inline(always)]
-    fn join<S: Simd>([sum, mark]: [T::Lanes<S>; 2], pixel: T::Lanes<S>, _: T) -> [T::Lanes<S>; 2] {
-        [sum + pixel, mark]
-    }
-}
-
-/// The first of the largest; NaN is larger than everything.
-pub(super) struct Largest;
-
-impl<T: Real> Join<T> for Largest {
-    const START: T = T::LEAST;
-
-    #[inline(always)]
-    fn join<S: Simd>([best, place]: [T::Lanes<S>; 2], pixel: T::Lanes<S>, mark: T) -> [T::Lanes<S>; 2] {
-        best.outdone(pixel, [place, Lanes::splat(mark)])
-    }
-}
-
-/// A plane and windows over it, whose pixels are joined row by row.
-pub(super) struct Joined<'a, T, J> {
+/// The first of the largest pixels of each window, row by row; NaN is larger than everything.
+pub(super) struct Largest<'a, T> {
     pub rows: &'a [Window],
     pub columns: &'a [Run],
     pub width: usize,
@@ -96,10 +62,9 @@ pub(super) struct Joined<'a, T, J> {
     pub to: &'a mut [T],
     /// Where the pixels that the values come from lie in the plane, which has at most 2^24 pixels; -1 for no pixels.
     pub places: Option<&'a mut [i64]>,
-    pub join: PhantomData<J>,
 }
 
-impl<T: Real, J: Join<T>> Kernel for Joined<'_, T, J> {
+impl<T: Real> Kernel for Largest<'_, T> {
     type Output = ();
     const WIDEST: Level = T::WIDEST;
 
@@ -109,7 +74,7 @@ impl<T: Real, J: Join<T>> Kernel for Joined<'_, T, J> {
     }
 }
 
-impl<T: Real, J: Join<T>> Joined<'_, T, J> {
+impl<T: Real> Largest<'_, T> {
     #[inline(always)]
     fn write_all<S: Simd>(&mut self) {
         let windows = Run::windows(self.columns);
@@ -126,11 +91,11 @@ impl<T: Real, J: Join<T>> Joined<'_, T, J> {
         }
     }
 
-    /// Joins the pixels of some windows of a run, at most sixteen, of the row whose first window has number `first`.
+    /// Some windows of a run, at most sixteen, of the row whose first window has number `first`.
     #[inline(always)]
     fn write<S: Simd>(&mut self, first: usize, row: &Window, run: &Run, windows: Range<usize>) {
         let (at, to) = (run.start + windows.start * run.stride, first + run.first + windows.start);
-        let [values, marks] = self.joined::<S>(row, run, at, windows.len());
+        let [values, marks] = self.found::<S>(row, run, at, windows.len());
         values.store_up_to(&mut self.to[to..][..windows.len()]);
         if let Some(places) = &mut self.places {
             let places = &mut places[to..][..windows.len()];
@@ -146,14 +111,15 @@ impl<T: Real, J: Join<T>> Joined<'_, T, J> {
     }
 
     #[inline(always)]
-    fn joined<S: Simd>(&self, row: &Window, run: &Run, at: usize, windows: usize) -> [T::Lanes<S>; 2] {
-        let mut all = [Lanes::splat(J::START), Lanes::splat(T::ZERO)];
+    fn found<S: Simd>(&self, row: &Window, run: &Run, at: usize, windows: usize) -> [T::Lanes<S>; 2] {
+        let mut all = [Lanes::splat(T::LEAST), Lanes::splat(T::ZERO)];
         for (down, y) in row.pixels().enumerate() {
             let line = &self.source[y * self.width..][..self.width];
             for across in 0..run.pixels {
                 let pixels = every::<S, T>(&line[at + across * run.step..], run.stride, windows);
                 let mark = down * row.step * self.width + across * run.step;
-                all = J::join(all, pixels, T::of(mark as f64));
+                let [best, place] = all;
+                all = T::Lanes::<S>::outdone(best, pixels, [place, Lanes::splat(T::of(mark as f64))]);
             }
         }
         all
@@ -178,20 +144,37 @@ fn every<S: Simd, T: Real>(line: &[T], stride: usize, count: usize) -> T::Lanes<
     }
 }
 
-/// The means of windows from their sums and numbers of pixels.
-pub(super) struct Quotients<'a, T> {
-    pub sums: Joined<'a, T, Sum>,
+/// The means of windows. The rows of a window are added first, then its columns; so are those of images whose channels lie
+/// together.
+///
+/// Means of 8 by 8, windows side by side, that took one pixel of each window after the other were 1.1 ms of [8, 32, 56, 56] on a
+/// Zen 4.
+pub(super) struct Means<'a, T> {
+    pub rows: &'a [Window],
+    pub columns: &'a [Run],
+    pub source: &'a [T],
     pub counts: &'a [T],
+    /// Room for a row of pixels.
+    pub line: &'a mut [T],
+    pub to: &'a mut [T],
 }
 
-impl<T: Real> Kernel for Quotients<'_, T> {
+impl<T: Real> Kernel for Means<'_, T> {
     type Output = ();
     const WIDEST: Level = T::WIDEST;
 
     #[inline(always)]
-    fn run<S: Simd>(mut self) {
-        self.sums.write_all::<S>();
-        self.sums.to.iter_mut().zip(self.counts).for_each(|(to, &count)| *to = *to / count);
+    fn run<S: Simd>(self) {
+        let Self { rows, columns, source, counts, line, to } = self;
+        let (windows, width) = (Run::windows(columns).max(1), line.len());
+        for (row, to) in rows.iter().zip(to.chunks_exact_mut(windows)) {
+            line.fill(T::ZERO);
+            for y in row.pixels() {
+                line.iter_mut().zip(&source[y * width..]).for_each(|(sum, &value)| *sum += value);
+            }
+            columns.iter().for_each(|run| run.sums::<S, T>(line, &mut to[run.first..][..run.count]));
+        }
+        to.iter_mut().zip(counts).for_each(|(to, &count)| *to = *to / count);
     }
 }
 
@@ -228,6 +211,26 @@ impl<T: Real> Kernel for Shares<'_, T> {
 }
 
 impl Run {
+    /// The sum of the pixels of each window.
+    #[inline(always)]
+    fn sums<S: Simd, T: Real>(&self, line: &[T], to: &mut [T]) {
+        if self.stride > 2 {
+            for (i, to) in to.iter_mut().enumerate() {
+                let pixels = line[self.start + i * self.stride..].iter().step_by(self.step).take(self.pixels);
+                *to = pixels.fold(T::ZERO, |sum, &value| sum + value);
+            }
+            return;
+        }
+        for (at, to) in (0..self.count).step_by(LANES).zip(to.chunks_mut(LANES)) {
+            let mut sums = Lanes::splat(T::ZERO);
+            for pixel in 0..self.pixels {
+                let first = self.start + at * self.stride + pixel * self.step;
+                sums = sums + every::<S, T>(&line[first..], self.stride, to.len());
+            }
+            T::Lanes::<S>::store_up_to(sums, to);
+        }
+    }
+
     /// Adds the share of each window to its pixels, those of earlier windows first.
     #[inline(always)]
     fn spread<T: Real>(&self, shares: &[T], line: &mut [T]) {
@@ -236,6 +239,13 @@ impl Run {
             for ([left, right], &share) in pairs.iter_mut().zip(shares) {
                 *left += share;
                 *right += share;
+            }
+            return;
+        }
+        if self.step == 1 && self.stride > 2 {
+            for (i, &share) in shares.iter().enumerate() {
+                let pixels = &mut line[self.start + i * self.stride..][..self.pixels];
+                pixels.iter_mut().for_each(|to| *to += share);
             }
             return;
         }
