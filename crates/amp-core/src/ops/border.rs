@@ -1,10 +1,15 @@
 //! Padding with what lies near the border.
 
+use super::arrange::assembled;
 use super::window::IntoExtent;
+use crate::autograd::{Pass, record};
 use crate::memory::on_host;
 use crate::precision::{Element, I64};
+use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result};
+use amp_cpu::Stretch;
+use std::iter::repeat_n;
 
 /// Where elements beyond the border come from.
 #[derive(Clone, Copy)]
@@ -16,12 +21,19 @@ enum Border {
 }
 
 impl Border {
-    /// The place in an axis of `size` elements that place `at` of the padded one is filled from, `before` having been added.
-    fn source(self, at: usize, before: usize, size: usize) -> i64 {
-        let (at, before, last) = (at as i64, before as i64, size as i64 - 1);
+    /// What an axis of `size` elements is filled from.
+    fn stretches(self, op: &'static str, size: usize, [before, after]: [usize; 2]) -> Result<Vec<Stretch>> {
+        let mirrored = |start, len| Stretch { start, len, reversed: true };
+        let last = size.saturating_sub(1);
         match self {
-            Self::Reflection => last - (last - (at - before).abs()).abs(),
-            Self::Replication => (at - before).clamp(0, last),
+            Self::Reflection => {
+                Ok(vec![mirrored(before, before), Stretch::new(0, size), mirrored(last.saturating_sub(1), after)])
+            }
+            Self::Replication => {
+                let repeated = |place, times| repeat_n(Stretch::new(place, 1), times);
+                let all = repeated(0, before).chain([Stretch::new(0, size)]).chain(repeated(last, after));
+                on_host(op, before.saturating_add(after).saturating_add(1), all)
+            }
         }
     }
 
@@ -87,12 +99,37 @@ fn beyond<P: Element>(op: &'static str, x: &Tensor<P>, padding: &[usize], border
         }
         shape[axis] = shape[axis].saturating_add(pair[0]).saturating_add(pair[1]);
     }
-    let shape = shape.into_shape(op)?;
-    let changed = (first..x.rank()).rev().zip(pairs).filter(|(_, pair)| **pair != [0, 0]);
-    changed.into_iter().try_fold(x.clone(), |x, (axis, &[before, _])| {
-        let size = x.dims()[axis];
-        let places = on_host(op, shape[axis], (0..shape[axis]).map(|at| border.source(at, before, size)))?;
-        x.index_select(axis as isize, &Tensor::<I64>::from_vec(places, [shape[axis]], x.device())?)
+    shape.into_shape(op)?;
+    let mut around = vec![[0; 2]; x.rank()];
+    around[first..].iter_mut().rev().zip(pairs).for_each(|(around, pair)| *around = *pair);
+    Ok(Tensor::from_raw(framed(op, &x.raw, &around, border)?))
+}
+
+/// Padded by `around` along each axis.
+#[track_caller]
+fn framed(op: &'static str, x: &RawTensor, around: &[[usize; 2]], border: Border) -> Result<RawTensor> {
+    let axes = x.shape().iter().zip(around).map(|(&size, &around)| border.stretches(op, size, around));
+    let axes = axes.collect::<Result<Vec<_>>>()?;
+    let y = assembled(op, &x.stored(), &axes)?.counted(x.logical);
+    let from = *x.shape();
+    record(op, &[x], y, |y| {
+        let changed = axes.iter().enumerate().filter(|(axis, _)| around[*axis] != [0; 2]);
+        let places = |(axis, stretches): (usize, &Vec<Stretch>)| {
+            let places = stretches.iter().flat_map(|s| s.positions()).map(|at| at as i64);
+            let size = y.shape()[axis];
+            Ok((axis, Tensor::<I64>::from_vec(on_host(op, size, places)?, [size], y.device())?.raw))
+        };
+        let changed = changed.map(places).collect::<Result<Vec<(usize, RawTensor)>>>()?;
+        Ok(Box::new(move |pass: &mut Pass<'_>| {
+            let folded = changed.iter().try_fold(pass.grad().clone(), |grad, (axis, places)| {
+                let (mut shape, out) = (*grad.shape(), pass.dtype(0));
+                shape[*axis] = from[*axis];
+                let (backend, places) = (grad.backend(), places.operand()?);
+                let sums = backend.index_add(None, from[*axis], *axis, places, grad.operand()?, out)?;
+                Result::Ok(RawTensor::new(grad.device(), sums, shape))
+            })?;
+            pass.give(0, folded)
+        }))
     })
 }
 
