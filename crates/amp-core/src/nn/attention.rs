@@ -1,6 +1,6 @@
 //! Multi-head attention.
 
-use super::{Linear, Module, Visitor, init};
+use super::{Linear, Mode, Module, Visitor, init};
 use crate::param::Parameter;
 use crate::precision::{Bool, Float};
 use crate::tensor::Tensor;
@@ -14,6 +14,8 @@ pub struct MultiHeadAttention {
     out_proj: Linear,
     heads: usize,
     options: AttentionOptions,
+    dropout: f64,
+    mode: Mode,
 }
 
 impl MultiHeadAttention {
@@ -35,6 +37,8 @@ impl MultiHeadAttention {
             out_proj: Linear::from_parameters(out_weight, Some(init::zeros([width], device)?))?,
             heads,
             options: AttentionOptions::default(),
+            dropout: 0.0,
+            mode: Mode::new(),
         })
     }
 
@@ -44,13 +48,19 @@ impl MultiHeadAttention {
         self
     }
 
+    /// The probability with which weights are dropped in training (none by default); they are then stored.
+    pub fn dropout(mut self, p: f64) -> Self {
+        self.dropout = p;
+        self
+    }
+
     /// Queries `[N, T, width]`, keys and values `[N, S, width]`, to `[N, T, width]`, in the precision of the query.
     ///
     /// `mask` broadcasts to `[N, heads, T, S]` and is true where a query may attend to a key; keys that only fill up a
     /// sequence are left out by [`forward_padded`](Self::forward_padded).
     ///
     /// # Precision
-    /// Scores and softmax are F32 and never stored.
+    /// Scores and softmax are F32, and stored for dropout only.
     #[track_caller]
     pub fn forward<P: Float>(
         &self,
@@ -65,7 +75,9 @@ impl MultiHeadAttention {
             split.push(self.projected(i, x)?);
         }
         fits(query, key, value)?;
-        let out = split[0].scaled_dot_product_attention(&split[1], &split[2], mask, self.options)?;
+        let dropout = if self.mode.is_training() { self.dropout } else { 0.0 };
+        let options = self.options.dropout(dropout);
+        let out = split[0].scaled_dot_product_attention(&split[1], &split[2], mask, options)?;
         let (n, t) = (query.dims()[0], query.dims()[1]);
         self.out_proj.forward(&out.transpose(1, 2)?.reshape([n, t, self.width()])?)
     }
@@ -77,7 +89,7 @@ impl MultiHeadAttention {
     /// key, which PyTorch makes NaN, gets the output's bias, and no gradient goes by way of its attention.
     ///
     /// # Precision
-    /// Scores and softmax are F32 and never stored.
+    /// Scores and softmax are F32, and stored for dropout only.
     #[track_caller]
     pub fn forward_padded<P: Float>(
         &self,
@@ -137,5 +149,24 @@ impl Module for MultiHeadAttention {
         visitor.field("in_proj_weight", &self.in_proj_weight);
         visitor.field("in_proj_bias", &self.in_proj_bias);
         visitor.field("out_proj", &self.out_proj);
+        visitor.field("mode", &self.mode);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MultiHeadAttention;
+    use crate::testing::numbers;
+    use crate::{Device, F32, Module, Result};
+
+    #[test]
+    fn weights_are_dropped_in_training() -> Result<()> {
+        let x = numbers(&[2, 5, 8], 0.3).to::<F32>()?;
+        let layer = MultiHeadAttention::new(8, 2, &Device::cpu())?.dropout(0.5);
+        let run = || layer.forward(&x, &x, &x, None);
+        assert!(!run()?.equal(&run()?)?);
+        layer.eval();
+        assert!(run()?.equal(&run()?)?);
+        Ok(())
     }
 }

@@ -56,13 +56,14 @@ impl Hidden {
 
 /// The options that layers of both kinds have.
 macro_rules! options {
-    ($($layer:ident),*) => { $(
+    ($layer:ident, $($attention:ident),*) => {
         impl $layer {
-            /// The probability with which elements of the hidden layer and of what each part adds are dropped in training
-            /// (0.1 by default). Weights of the attention are not dropped.
+            /// The probability with which weights of attentions, elements of the hidden layer and of what each part adds are
+            /// dropped in training (0.1 by default).
             pub fn dropout(mut self, p: f64) -> Self {
                 self.hidden.dropout = Dropout::new(p);
                 self.around.iter_mut().for_each(|around| around.dropout = Dropout::new(p));
+                $( self.$attention = self.$attention.dropout(p); )*
                 self
             }
 
@@ -92,9 +93,10 @@ macro_rules! options {
                 self
             }
         }
-    )* };
+    };
 }
-options!(TransformerEncoderLayer, TransformerDecoderLayer);
+options!(TransformerEncoderLayer, attention);
+options!(TransformerDecoderLayer, attention, across);
 
 /// Attention of a sequence to itself, then two linear layers (`torch.nn.TransformerEncoderLayer`, batch first).
 ///
@@ -128,7 +130,7 @@ impl TransformerEncoderLayer {
     /// [`Error::Argument`](crate::Error::Argument) unless `heads` divides `width`.
     pub fn new(width: usize, heads: usize, hidden: usize, device: &Device) -> Result<Self> {
         Ok(Self {
-            attention: MultiHeadAttention::new(width, heads, device)?,
+            attention: MultiHeadAttention::new(width, heads, device)?.dropout(DROPOUT),
             hidden: Hidden::new(width, hidden, device)?,
             around: [Around::new(width, device)?, Around::new(width, device)?],
             norm_first: false,
@@ -181,8 +183,8 @@ impl TransformerDecoderLayer {
     /// [`Error::Argument`](crate::Error::Argument) unless `heads` divides `width`.
     pub fn new(width: usize, heads: usize, hidden: usize, device: &Device) -> Result<Self> {
         Ok(Self {
-            attention: MultiHeadAttention::new(width, heads, device)?,
-            across: MultiHeadAttention::new(width, heads, device)?,
+            attention: MultiHeadAttention::new(width, heads, device)?.dropout(DROPOUT),
+            across: MultiHeadAttention::new(width, heads, device)?.dropout(DROPOUT),
             hidden: Hidden::new(width, hidden, device)?,
             around: [Around::new(width, device)?, Around::new(width, device)?, Around::new(width, device)?],
             norm_first: false,

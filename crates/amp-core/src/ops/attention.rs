@@ -1,21 +1,23 @@
 //! Scaled dot-product attention.
 
+use super::dropped_attention::dropped;
 use super::matmul::{accumulator, with_axis};
 use crate::autograd::{Pass, Saved, record};
 use crate::backend::{AttentionScores, Buffer};
-use crate::precision::{Bool, Element, Float, SamePrecision};
+use crate::precision::{Bool, Element, F32, F64, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
-use amp_cpu::{AttentionGrads, Dims, Layout};
+use amp_cpu::{AttentionGrads, DType, Dims, Layout};
 
-const OP: &str = "scaled_dot_product_attention";
+pub(super) const OP: &str = "scaled_dot_product_attention";
 
 /// Which scores of an attention count and what they are multiplied by; `Default` is all of them, scaled by `1 / sqrt(D)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AttentionOptions {
     pub(crate) causal: bool,
     pub(crate) scale: Option<f64>,
+    pub(crate) dropout: f64,
 }
 
 impl AttentionOptions {
@@ -38,6 +40,14 @@ impl AttentionOptions {
         self.scale = Some(scale);
         self
     }
+
+    /// The probability with which weights, which add up to 1, are dropped (`dropout_p`); the others are divided by `1 - p`.
+    /// None by default, and none in evaluation, of which the caller knows.
+    #[doc(alias = "dropout_p")]
+    pub fn dropout(mut self, p: f64) -> Self {
+        self.dropout = p;
+        self
+    }
 }
 
 impl<P: Float> Tensor<P> {
@@ -50,7 +60,7 @@ impl<P: Float> Tensor<P> {
     /// # Precision
     /// Scores, softmax and sums in F32 (F64 for F64), never stored; the result is rounded once. Where the hardware multiplies
     /// 16-bit numbers, the softmax is rounded before it is multiplied, as are slopes of scores for the gradients. The mean of a
-    /// row's slopes is taken from the rounded result.
+    /// row's slopes is taken from the rounded result. With dropout, scores and weights are stored, in F32.
     #[track_caller]
     pub fn scaled_dot_product_attention<Q: Element>(
         &self,
@@ -62,8 +72,15 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        let mask = mask.map(|mask| &mask.raw);
-        Ok(Self::from_raw(attention([&self.raw, &key.raw, &value.raw], mask, options)?))
+        let (qkv, raw_mask) = ([&self.raw, &key.raw, &value.raw], mask.map(|mask| &mask.raw));
+        if options.dropout == 0.0 {
+            return Ok(Self::from_raw(attention(qkv, raw_mask, options)?));
+        }
+        Plan::new(qkv, raw_mask, options)?;
+        match P::DTYPE {
+            DType::F64 => dropped::<F64, P>([self, &key.to()?, &value.to()?], mask, options),
+            _ => dropped::<F32, P>([self, &key.to()?, &value.to()?], mask, options),
+        }
     }
 }
 

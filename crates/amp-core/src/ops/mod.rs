@@ -27,6 +27,7 @@ mod difference;
 mod distance;
 mod division;
 mod dropout;
+mod dropped_attention;
 mod einsum;
 mod elementary;
 mod extreme;

@@ -1,0 +1,106 @@
+//! Attention some of whose weights are dropped.
+
+use super::attention::{AttentionOptions, OP};
+use super::choice::Fill;
+use super::softmax::SoftmaxPrecision;
+use crate::precision::{Bool, Float};
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+
+/// `dropout(softmax(scale · q · kᵀ)) · v` with the weights in memory, in precision `W`; a query that may attend to no key gives
+/// zeros. Shapes were checked.
+#[track_caller]
+pub(super) fn dropped<W: Float + SoftmaxPrecision, P: Float>(
+    [query, key, value]: [&Tensor<P>; 3],
+    mask: Option<&Tensor<Bool>>,
+    options: AttentionOptions,
+) -> Result<Tensor<P>> {
+    if !(0.0..=1.0).contains(&options.dropout) {
+        return Err(Error::argument(OP, "dropout", "a probability between 0 and 1", options.dropout));
+    }
+    let scale = options.scale.unwrap_or(1.0 / (query.size(-1)? as f64).sqrt());
+    let scores = query.to::<W>()?.matmul(&key.to::<W>()?.transpose(-2, -1)?)?.mul(scale)?;
+    let weights = match refused(&scores, mask, options.causal)? {
+        None => scores.softmax(-1)?,
+        // The lowest number and not minus infinity, of which a row would be NaN.
+        Some(refused) => scores.masked_fill(&refused, Fill::Lowest)?.softmax(-1)?.masked_fill(&refused, 0.0)?,
+    };
+    weights.dropout(options.dropout, true)?.to::<P>()?.matmul(value)
+}
+
+/// Where a query may not attend to a key.
+#[track_caller]
+fn refused<W: Float>(scores: &Tensor<W>, mask: Option<&Tensor<Bool>>, causal: bool) -> Result<Option<Tensor<Bool>>> {
+    let masked = mask.map(Tensor::logical_not).transpose()?;
+    if !causal {
+        return Ok(masked);
+    }
+    let later = Tensor::<Bool>::ones(&scores.dims()[scores.rank() - 2..], scores.device())?.triu(1)?;
+    Ok(Some(match masked {
+        None => later,
+        Some(masked) => masked.logical_or(&later)?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AttentionOptions;
+    use crate::testing::numbers;
+    use crate::{BF16, Device, F32, F64, Result, Tensor, gradcheck, manual_seed};
+
+    /// As good as nothing is dropped.
+    const HARDLY: f64 = 1e-18;
+
+    fn inputs() -> [Tensor<F64>; 3] {
+        [numbers(&[2, 3, 4, 6], 0.3), numbers(&[2, 1, 5, 6], 1.1), numbers(&[2, 1, 5, 7], 2.7)]
+    }
+
+    #[test]
+    fn without_anything_dropped_it_is_attention() -> Result<()> {
+        let [q, k, v] = inputs();
+        let mask = numbers(&[4, 5], 0.9).gt(0.0)?;
+        let none = mask.logical_and(&Tensor::zeros([4, 1], &Device::cpu())?)?;
+        for mask in [None, Some(&mask), Some(&none)] {
+            for causal in [false, true] {
+                let options = AttentionOptions::new().causal(causal).scale(0.7);
+                let whole = q.scaled_dot_product_attention(&k, &v, mask, options)?;
+                let dropped = q.scaled_dot_product_attention(&k, &v, mask, options.dropout(HARDLY))?;
+                let apart = (whole - dropped)?.abs()?.max_all()?.item()?;
+                // A product of 6 terms, a softmax of 5 and a product of 5, of numbers up to 1.
+                assert!(apart <= 64.0 * f64::EPSILON, "{apart}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() -> Result<()> {
+        let mask = numbers(&[4, 5], 0.9).gt(0.0)?;
+        let attend = |x: &[Tensor<F64>]| {
+            manual_seed(5);
+            x[0].scaled_dot_product_attention(&x[1], &x[2], Some(&mask), AttentionOptions::new().dropout(0.4))
+        };
+        let worst = gradcheck(attend, &inputs())?;
+        assert!(worst.agrees(), "{worst:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn so_many_weights_are_dropped_and_the_others_grow() -> Result<()> {
+        let device = Device::cpu();
+        let (zeros, ones) = (Tensor::<F32>::zeros([1, 64, 8], &device)?, Tensor::<F32>::ones([1, 64, 1], &device)?);
+        let options = AttentionOptions::new().dropout(0.25);
+        let [zeros, ones] = [zeros.to::<BF16>()?, ones.to::<BF16>()?];
+        let sums = zeros.scaled_dot_product_attention(&zeros, &ones, None, options)?.to::<F32>()?;
+        // 4096 weights of 1 / 64, each kept with a probability of 3 in 4: within 5 standard deviations, whatever the seed.
+        let mean = f64::from(sums.mean_all()?.item()?);
+        assert!((mean - 1.0).abs() <= 5.0 * (0.25_f64 / 0.75 / 4096.0).sqrt() + 1.0 / 256.0, "{mean}");
+        assert!(sums.amax([], false)?.item()? > sums.amin([], false)?.item()?);
+        let all = zeros.scaled_dot_product_attention(&zeros, &ones, None, options.dropout(1.0))?;
+        assert_eq!(all.to::<F32>()?.max_all()?.item()?, 0.0);
+        let error = zeros.scaled_dot_product_attention(&zeros, &ones, None, options.dropout(1.5)).unwrap_err();
+        let expected = "scaled_dot_product_attention: dropout must be a probability between 0 and 1, found 1.5";
+        assert_eq!(error.to_string(), expected);
+        Ok(())
+    }
+}
