@@ -17,6 +17,8 @@ pub enum Bound {
     /// An average of the last input by weights that add up to 1: as [`Bound::OfLargest`], and in BF16, and in F16 on GPUs, where the weights may
     /// be rounded before they are multiplied, that part of the largest value that one rounding is.
     Average(f64),
+    /// As [`Bound::Average`], where the weights are rounded in F16 on every device.
+    RoundedAverage(f64),
     /// A sum of so many terms: that many units in the last place of the sum of the terms' magnitudes, which the same
     /// operation on the inputs' magnitudes gives.
     Terms(usize),
@@ -163,9 +165,10 @@ impl Conformance<'_> {
                 let largest = expected.iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(0.0, f64::max);
                 vec![ulps * epsilon * largest; expected.len()]
             }
-            Bound::Average(ulps) => {
+            Bound::Average(ulps) | Bound::RoundedAverage(ulps) => {
                 let largest = |values: &[f64]| values.iter().fold(0.0_f64, |largest, v| largest.max(v.abs()));
-                let narrow = precision == DType::BF16 || (precision == DType::F16 && *self.device != Device::cpu());
+                let everywhere = matches!(self.bound, Bound::RoundedAverage(_)) || *self.device != Device::cpu();
+                let narrow = precision == DType::BF16 || (precision == DType::F16 && everywhere);
                 let weights = if narrow { roundoff(precision) } else { 0.0 };
                 let averaged = wide.x.last().map_or(Ok(vec![]), Tensor::to_vec)?;
                 vec![ulps * epsilon * largest(&expected) + weights * largest(&averaged); expected.len()]

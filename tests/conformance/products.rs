@@ -3,7 +3,7 @@
 use amp::prelude::*;
 use amp::{AttentionOptions, ConvOptions, PoolOptions};
 
-use crate::compare::Bound::{Average, Exact, OfLargest, Terms};
+use crate::compare::Bound::{Average, Exact, OfLargest, RoundedAverage, Terms};
 use crate::compare::{Arg, conform};
 use crate::devices;
 use crate::inputs::Values;
@@ -89,6 +89,11 @@ fn attention() {
             conform!(device, "attention_causal", all, args(), Average(64.0), |a| {
                 let options = AttentionOptions::default().causal(true).scale(0.7);
                 a.x[0].scaled_dot_product_attention(&a.x[1], &a.x[2], None, options)
+            });
+            let args = || floats([&[2, 3, l, e], &[2, 3, s, e], &[3, 1, s], &[2, 3, s, 5]]);
+            conform!(device, "attention_biased", all, args(), RoundedAverage(64.0), |a| {
+                let options = AttentionOptions::default().causal(true);
+                a.x[0].scaled_dot_product_attention_biased(&a.x[1], &a.x[3], &a.x[2], None, options)
             });
         }
     }

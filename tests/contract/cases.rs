@@ -61,6 +61,11 @@ fn indices<P: Element>(x: &Tensor<P>) -> Result<Tensor<I64>> {
     Tensor::from_fn(x.dims(), |i| (i[0] % 2) as i64, &device())
 }
 
+/// What is added to scores, [4, 4].
+fn distances() -> Result<Tensor<F32>> {
+    Tensor::from_fn([4, 4], |i| (i[0] as f32 - i[1] as f32) / 4.0, &device())
+}
+
 fn targets() -> Result<Tensor<I64>> {
     Tensor::from_vec(vec![1, 2, 2, 0], [2, 2], &device())
 }
@@ -99,6 +104,8 @@ cases! {
     conv_transpose3d lower -> P, [1, 2, 2, 3, 3] [2, 3, 2, 2, 2] [3]: |a, b, c| a.conv_transpose3d(b, Some(c), ConvOptions::default());
     scaled_dot_product_attention lower -> P, [1, 2, 4, 8] [1, 2, 4, 8] [1, 2, 4, 8]:
         |a, b, c| a.scaled_dot_product_attention(b, c, None, AttentionOptions::default());
+    scaled_dot_product_attention_biased lower -> P, [1, 2, 4, 8] [1, 2, 4, 8] [1, 2, 4, 8]:
+        |a, b, c| a.scaled_dot_product_attention_biased(b, c, &distances()?, None, AttentionOptions::default());
     prelu lower -> P, [3, 4] [4] [1]: |a, b, c| a.prelu(b);
 
     exp full -> F32, [3, 4] [1] [1]: |a, b, c| a.exp();

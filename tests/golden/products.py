@@ -144,6 +144,14 @@ def attention():
     case(f"{name}/scale", sdpa, (1, 2, 4, 4), (1, 2, 4, 4), (1, 2, 4, 4), scale=0.3)
     case(f"{name}/odd", sdpa, (1, 1, 13, 7), (1, 1, 11, 7), (1, 1, 11, 7))
     case(f"{name}/one_key", sdpa, (1, 1, 3, 4), (1, 1, 1, 4), (1, 1, 1, 4))
+    def biased(q, k, v, bias, is_causal=False):
+        t, s = q.shape[-2], k.shape[-2]
+        later = torch.ones(t, s, dtype=torch.bool).triu(1) & is_causal
+        return F.scaled_dot_product_attention(q, k, v, bias.masked_fill(later, float("-inf")))
+
+    name = "scaled_dot_product_attention_biased"
+    case(f"{name}/heads", biased, (2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 3), (3, 5, 6), is_causal=False)
+    case(f"{name}/causal", biased, (1, 2, 4, 4), (1, 2, 4, 4), (1, 2, 4, 4), (1, 2, 4, 4), is_causal=True)
     case("embedding/plain", lambda i, w: F.embedding(i, w), ints([0, 2, 4]), (5, 3))
     case("embedding/repeated", lambda i, w: F.embedding(i, w), ints([[1, 1, 0], [3, 1, 4]]), (5, 3))
     case("embedding/empty", lambda i, w: F.embedding(i, w), ints([]), (5, 3))

@@ -79,6 +79,11 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             let y = c.x(0).scaled_dot_product_attention(&c.x(1), &c.x(2), mask.as_ref(), options)?;
             (Accumulated, y.into())
         }
+        "scaled_dot_product_attention_biased" => {
+            let options = AttentionOptions::default().causal(c.flag("is_causal"));
+            let y = c.x(0).scaled_dot_product_attention_biased(&c.x(1), &c.x(2), &c.x(3), None, options)?;
+            (Accumulated, y.into())
+        }
         _ => return Ok(None),
     }))
 }

@@ -1,7 +1,7 @@
 //! Scaled dot-product attention.
 
-use super::dropped_attention::dropped;
 use super::matmul::{accumulator, with_axis};
+use super::stored_attention::stored;
 use crate::autograd::{Pass, Saved, record};
 use crate::backend::{AttentionScores, Buffer};
 use crate::precision::{Bool, Element, F32, F64, Float, SamePrecision};
@@ -72,14 +72,47 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        let (qkv, raw_mask) = ([&self.raw, &key.raw, &value.raw], mask.map(|mask| &mask.raw));
         if options.dropout == 0.0 {
-            return Ok(Self::from_raw(attention(qkv, raw_mask, options)?));
+            let qkv = [&self.raw, &key.raw, &value.raw];
+            return Ok(Self::from_raw(attention(qkv, mask.map(|mask| &mask.raw), options)?));
         }
-        Plan::new(qkv, raw_mask, options)?;
+        self.stored_attention::<P>([&key.to()?, &value.to()?], None, mask, options)
+    }
+
+    /// As [`scaled_dot_product_attention`](Self::scaled_dot_product_attention), with `bias` added to the scores, to
+    /// `[.., T, S]` of which it broadcasts: distances of positions, learned or not (a float `attn_mask`).
+    ///
+    /// # Precision
+    /// Scores, biases, softmax and weights are stored, in F32 (F64 for F64); weights are rounded before they multiply the values.
+    #[track_caller]
+    pub fn scaled_dot_product_attention_biased<Q: Element, R: Float>(
+        &self,
+        key: &Tensor<Q>,
+        value: &Tensor<Q>,
+        bias: &Tensor<R>,
+        mask: Option<&Tensor<Bool>>,
+        options: AttentionOptions,
+    ) -> Result<Self>
+    where
+        P: SamePrecision<Q>,
+    {
+        self.stored_attention([&key.to()?, &value.to()?], Some(bias), mask, options)
+    }
+
+    #[track_caller]
+    fn stored_attention<R: Float>(
+        &self,
+        [key, value]: [&Self; 2],
+        bias: Option<&Tensor<R>>,
+        mask: Option<&Tensor<Bool>>,
+        options: AttentionOptions,
+    ) -> Result<Self> {
+        let plan = Plan::new([&self.raw, &key.raw, &value.raw], mask.map(|mask| &mask.raw), options)?;
+        plan.mask(bias.map(|bias| &bias.raw))?;
+        let qkv = [self, key, value];
         match P::DTYPE {
-            DType::F64 => dropped::<F64, P>([self, &key.to()?, &value.to()?], mask, options),
-            _ => dropped::<F32, P>([self, &key.to()?, &value.to()?], mask, options),
+            DType::F64 => stored::<F64, P>(qkv, bias.map(Tensor::to).transpose()?.as_ref(), mask, options),
+            _ => stored::<F32, P>(qkv, bias.map(Tensor::to).transpose()?.as_ref(), mask, options),
         }
     }
 }

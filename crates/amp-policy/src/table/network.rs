@@ -89,6 +89,15 @@ pub(crate) const OPS: &[Op] = &[
     .tensors(&[0, 1, 2])
     .implemented(),
     Op::new(
+        "scaled_dot_product_attention_biased",
+        Family::Attention,
+        Class::Lower,
+        "products of 16 bits; scores, biases and softmax are F32 inside",
+    )
+    .torch("scaled_dot_product_attention")
+    .tensors(&[0, 1, 2])
+    .implemented(),
+    Op::new(
         "_scaled_dot_product_flash_attention",
         Family::Attention,
         Class::Lower,

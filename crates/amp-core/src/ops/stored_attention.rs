@@ -1,4 +1,4 @@
-//! Attention some of whose weights are dropped.
+//! Attention whose scores and weights are stored: biases are added to them, and some are dropped.
 
 use super::attention::{AttentionOptions, OP};
 use super::choice::Fill;
@@ -7,11 +7,12 @@ use crate::precision::{Bool, Float};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// `dropout(softmax(scale · q · kᵀ)) · v` with the weights in memory, in precision `W`; a query that may attend to no key gives
+/// `dropout(softmax(scale · q · kᵀ + bias)) · v` with scores and weights in precision `W`; a query that may attend to no key gives
 /// zeros. Shapes were checked.
 #[track_caller]
-pub(super) fn dropped<W: Float + SoftmaxPrecision, P: Float>(
+pub(super) fn stored<W: Float + SoftmaxPrecision, P: Float>(
     [query, key, value]: [&Tensor<P>; 3],
+    bias: Option<&Tensor<W>>,
     mask: Option<&Tensor<Bool>>,
     options: AttentionOptions,
 ) -> Result<Tensor<P>> {
@@ -19,7 +20,10 @@ pub(super) fn dropped<W: Float + SoftmaxPrecision, P: Float>(
         return Err(Error::argument(OP, "dropout", "a probability between 0 and 1", options.dropout));
     }
     let scale = options.scale.unwrap_or(1.0 / (query.size(-1)? as f64).sqrt());
-    let scores = query.to::<W>()?.matmul(&key.to::<W>()?.transpose(-2, -1)?)?.mul(scale)?;
+    let mut scores = query.to::<W>()?.matmul(&key.to::<W>()?.transpose(-2, -1)?)?.mul(scale)?;
+    if let Some(bias) = bias {
+        scores = scores.add(bias)?;
+    }
     let weights = match refused(&scores, mask, options.causal)? {
         None => scores.softmax(-1)?,
         // The lowest number and not minus infinity, of which a row would be NaN.
@@ -76,12 +80,31 @@ mod tests {
     #[test]
     fn gradients_agree_with_differences() -> Result<()> {
         let mask = numbers(&[4, 5], 0.9).gt(0.0)?;
+        let options = AttentionOptions::new().dropout(0.4);
         let attend = |x: &[Tensor<F64>]| {
             manual_seed(5);
-            x[0].scaled_dot_product_attention(&x[1], &x[2], Some(&mask), AttentionOptions::new().dropout(0.4))
+            x[0].scaled_dot_product_attention_biased(&x[1], &x[2], &x[3], Some(&mask), options)
         };
-        let worst = gradcheck(attend, &inputs())?;
+        let [q, k, v] = inputs();
+        let worst = gradcheck(attend, &[q, k, v, numbers(&[3, 1, 5], 1.7)])?;
         assert!(worst.agrees(), "{worst:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn biases_stay_wide_and_fit_the_scores() -> Result<()> {
+        let device = Device::cpu();
+        let zeros = Tensor::<BF16>::zeros([1, 2, 4], &device)?;
+        let value = Tensor::<F32>::eye(2, 2, &device)?.unsqueeze(0)?.to::<BF16>()?;
+        let bias = Tensor::<F32>::from_slice(&[8.0, 8.0 + 1.0 / 128.0], [2], &device)?;
+        let y = zeros.scaled_dot_product_attention_biased(&zeros, &value, &bias, None, AttentionOptions::new())?;
+        let [first, second] = [y.to::<F32>()?.to_vec()?[0], y.to::<F32>()?.to_vec()?[1]];
+        // Rounded to BF16 both would be 8.
+        assert!(first < second, "{first} {second}");
+        let wide = Tensor::<F32>::zeros([3, 2, 2], &device)?;
+        let error = zeros.scaled_dot_product_attention_biased(&zeros, &value, &wide, None, AttentionOptions::new());
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("scaled_dot_product_attention: ") && error.contains("[3, 2, 2]"), "{error}");
         Ok(())
     }
 
