@@ -9,6 +9,9 @@ const GROUP: usize = 8;
 /// take 0.39.
 const SHORT: usize = 16;
 
+/// Elements of a group, at least, for which finding it pays.
+const EVEN: usize = 24;
+
 /// Copies elements that follow one another on both sides: by pieces of 256 bytes, unless it is pages of them that lie alike in
 /// their cache lines.
 ///
@@ -193,7 +196,7 @@ impl Walk {
     }
 
     fn read_runs<E: Copy>(&self, src: &[E], at: usize, dst: &mut [E]) {
-        if self.row() <= SHORT {
+        if self.row() <= SHORT && self.even() >= EVEN {
             return self.read_short_runs(src, at, dst);
         }
         let mut filled = 0;
