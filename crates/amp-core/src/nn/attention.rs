@@ -14,7 +14,6 @@ pub struct MultiHeadAttention {
     out_proj: Linear,
     heads: usize,
     options: AttentionOptions,
-    dropout: f64,
     mode: Mode,
 }
 
@@ -37,7 +36,6 @@ impl MultiHeadAttention {
             out_proj: Linear::from_parameters(out_weight, Some(init::zeros([width], device)?))?,
             heads,
             options: AttentionOptions::default(),
-            dropout: 0.0,
             mode: Mode::new(),
         })
     }
@@ -50,7 +48,7 @@ impl MultiHeadAttention {
 
     /// The probability with which weights are dropped in training (none by default); they are then stored.
     pub fn dropout(mut self, p: f64) -> Self {
-        self.dropout = p;
+        self.options = self.options.dropout(p);
         self
     }
 
@@ -75,8 +73,7 @@ impl MultiHeadAttention {
             split.push(self.projected(i, x)?);
         }
         fits(query, key, value)?;
-        let dropout = if self.mode.is_training() { self.dropout } else { 0.0 };
-        let options = self.options.dropout(dropout);
+        let options = if self.mode.is_training() { self.options } else { self.options.dropout(0.0) };
         let out = split[0].scaled_dot_product_attention(&split[1], &split[2], mask, options)?;
         let (n, t) = (query.dims()[0], query.dims()[1]);
         self.out_proj.forward(&out.transpose(1, 2)?.reshape([n, t, self.width()])?)

@@ -50,9 +50,9 @@ impl Activation {
 /// ```
 #[derive(Debug)]
 pub struct FeedForward {
-    up: Linear,
-    activation: Activation,
-    down: Linear,
+    pub(super) up: Linear,
+    pub(super) activation: Activation,
+    pub(super) down: Linear,
 }
 
 impl FeedForward {

@@ -1,6 +1,6 @@
 //! Layers of transformers: attention and a feed-forward part, each added to what it was given and normalised.
 
-use super::{Activation, Dropout, LayerNorm, Linear, Module, MultiHeadAttention, Visitor};
+use super::{Activation, Dropout, FeedForward, LayerNorm, Module, MultiHeadAttention, Visitor};
 use crate::precision::{Bool, F32, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Result};
@@ -36,21 +36,20 @@ const DROPOUT: f64 = 0.1;
 /// Two linear layers with an activation and a dropout between them.
 #[derive(Debug)]
 struct Hidden {
-    up: Linear,
-    activation: Activation,
+    layers: FeedForward,
     dropout: Dropout,
-    down: Linear,
 }
 
 impl Hidden {
     fn new(width: usize, hidden: usize, device: &Device) -> Result<Self> {
-        let (up, down) = (Linear::new(width, hidden, device)?, Linear::new(hidden, width, device)?);
-        Ok(Self { up, activation: Activation::Relu, dropout: Dropout::new(DROPOUT), down })
+        let layers = FeedForward::new(width, hidden, Activation::Relu, device)?;
+        Ok(Self { layers, dropout: Dropout::new(DROPOUT) })
     }
 
     #[track_caller]
     fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
-        self.down.forward(&self.dropout.forward(&self.activation.of(&self.up.forward(x)?)?)?)
+        let FeedForward { up, activation, down } = &self.layers;
+        down.forward(&self.dropout.forward(&activation.of(&up.forward(x)?)?)?)
     }
 }
 
@@ -69,7 +68,7 @@ macro_rules! options {
 
             /// What stands between the linear layers ([`Activation::Relu`] by default).
             pub fn activation(mut self, activation: Activation) -> Self {
-                self.hidden.activation = activation;
+                self.hidden.layers.activation = activation;
                 self
             }
 
@@ -124,7 +123,7 @@ pub struct TransformerEncoderLayer {
 
 impl TransformerEncoderLayer {
     /// Over sequences of `width` elements a position, with a layer of `hidden` elements (2048 in PyTorch by default) between
-    /// the linear layers; parameters as of [`MultiHeadAttention::new`], [`Linear::new`] and [`LayerNorm::new`].
+    /// the linear layers; parameters as of [`MultiHeadAttention::new`], [`Linear::new`](super::Linear::new) and [`LayerNorm::new`].
     ///
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) unless `heads` divides `width`.
@@ -155,9 +154,9 @@ impl Module for TransformerEncoderLayer {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         let [attended, fed] = &self.around;
         visitor.field("self_attn", &self.attention);
-        visitor.field("linear1", &self.hidden.up);
+        visitor.field("linear1", &self.hidden.layers.up);
         visitor.field("dropout", &self.hidden.dropout);
-        visitor.field("linear2", &self.hidden.down);
+        visitor.field("linear2", &self.hidden.layers.down);
         visitor.field("norm1", &attended.norm);
         visitor.field("norm2", &fed.norm);
         visitor.field("dropout1", &attended.dropout);
@@ -217,9 +216,9 @@ impl Module for TransformerDecoderLayer {
         let [attended, crossed, fed] = &self.around;
         visitor.field("self_attn", &self.attention);
         visitor.field("multihead_attn", &self.across);
-        visitor.field("linear1", &self.hidden.up);
+        visitor.field("linear1", &self.hidden.layers.up);
         visitor.field("dropout", &self.hidden.dropout);
-        visitor.field("linear2", &self.hidden.down);
+        visitor.field("linear2", &self.hidden.layers.down);
         visitor.field("norm1", &attended.norm);
         visitor.field("norm2", &crossed.norm);
         visitor.field("norm3", &fed.norm);

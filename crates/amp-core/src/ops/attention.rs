@@ -109,10 +109,10 @@ impl<P: Float> Tensor<P> {
     ) -> Result<Self> {
         let plan = Plan::new([&self.raw, &key.raw, &value.raw], mask.map(|mask| &mask.raw), options)?;
         plan.mask(bias.map(|bias| &bias.raw))?;
-        let qkv = [self, key, value];
+        let (qkv, scale) = ([self, key, value], plan.scale);
         match P::DTYPE {
-            DType::F64 => stored::<F64, P>(qkv, bias.map(Tensor::to).transpose()?.as_ref(), mask, options),
-            _ => stored::<F32, P>(qkv, bias.map(Tensor::to).transpose()?.as_ref(), mask, options),
+            DType::F64 => stored::<F64, P>(qkv, bias.map(Tensor::to).transpose()?.as_ref(), mask, scale, options),
+            _ => stored::<F32, P>(qkv, bias.map(Tensor::to).transpose()?.as_ref(), mask, scale, options),
         }
     }
 }

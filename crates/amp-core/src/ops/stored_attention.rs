@@ -14,12 +14,12 @@ pub(super) fn stored<W: Float + SoftmaxPrecision, P: Float>(
     [query, key, value]: [&Tensor<P>; 3],
     bias: Option<&Tensor<W>>,
     mask: Option<&Tensor<Bool>>,
+    scale: f64,
     options: AttentionOptions,
 ) -> Result<Tensor<P>> {
     if !(0.0..=1.0).contains(&options.dropout) {
         return Err(Error::argument(OP, "dropout", "a probability between 0 and 1", options.dropout));
     }
-    let scale = options.scale.unwrap_or(1.0 / (query.size(-1)? as f64).sqrt());
     let mut scores = query.to::<W>()?.matmul(&key.to::<W>()?.transpose(-2, -1)?)?.mul(scale)?;
     if let Some(bias) = bias {
         scores = scores.add(bias)?;
