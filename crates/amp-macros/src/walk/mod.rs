@@ -152,6 +152,8 @@ pub(crate) struct Walker<'a> {
     returns: Expect,
     errors: Errors,
     rows: Vec<Row>,
+    /// Places that training calls are made on.
+    trainers: Vec<(usize, String)>,
     /// What the macro of a region within this one is called here.
     nested: Option<Ident>,
     /// Whether blocks of the body have imports of their own.
@@ -254,6 +256,7 @@ fn round<'a>(
         returns: start.returns.clone(),
         errors: Errors::default(),
         rows: Vec::new(),
+        trainers: Vec::new(),
         nested: None,
         imports: false,
     };

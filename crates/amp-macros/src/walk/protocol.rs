@@ -1,11 +1,12 @@
 //! What trains does not belong in a region.
 
 use super::Walker;
+use super::methods::UNWRAPPING;
 use super::names::on_tensor;
 use crate::emit;
 use crate::error::spanned;
 use proc_macro2::Ident;
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::{Expr, ExprMethodCall, ExprPath, Lit};
 
 /// Methods that optimizers, the scaler, parameters and their averages have.
@@ -55,10 +56,27 @@ impl Walker<'_> {
                 format!("`{name}` does not belong inside an autocast region"),
                 "return the loss and call it outside: gradients have the precision of what they belong to",
             ));
-        } else if BACKWARD.contains(&name.as_str()) {
-            self.rewrite(expr, |call| emit::guarded(on.0, method, "walks", call));
-        } else if TRAINING.contains(&name.as_str()) {
-            self.rewrite(expr, |call| emit::guarded(on.0, method, "outside", call));
+        } else if trains(&name) && self.is_first_on(on.0) {
+            let question = if BACKWARD.contains(&name.as_str()) { "walks" } else { "outside" };
+            self.rewrite(expr, |call| emit::guarded(on.0, method, question, call));
+        }
+    }
+
+    /// Whether no training call was made on this place before: its type is judged once, which is one error for a whole step.
+    fn is_first_on(&mut self, on: &Expr) -> bool {
+        let Some(place) = self.trainer(on) else { return true };
+        let first = !self.trainers.contains(&place);
+        self.trainers.push(place);
+        first
+    }
+
+    /// The variable and the place that a training call is made on: of `scaler.scale(&loss)?.backward()`, the scaler.
+    fn trainer(&self, on: &Expr) -> Option<(usize, String)> {
+        match on {
+            Expr::Try(inner) => self.trainer(&inner.expr),
+            Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => self.trainer(&call.receiver),
+            Expr::MethodCall(call) if call.method == "scale" => self.trainer(&call.receiver),
+            place => Some((self.root(place)?, place.to_token_stream().to_string())),
         }
     }
 
