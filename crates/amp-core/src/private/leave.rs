@@ -1,7 +1,8 @@
 //! Values that are given to a place whose type only the compiler knows: a field of a struct, an argument of a function.
 
-use super::{Cast, Inside, Probe, Recast, To, to};
-use crate::precision::F32;
+use super::{Cast, Inside, Precise, Probe, Recast, To, absent, to};
+use crate::precision::{AutocastPrecision, F32};
+use crate::tensor::Tensor;
 use std::marker::PhantomData;
 
 /// What becomes of a value where `E` is expected: `.leave(..)`, and `.hand(..)` of a reference.
@@ -54,6 +55,44 @@ impl<V: Recast<To<F32>, Output = E>, E> LeavesWidened for &Probe<V, E> {
     }
     fn hand(self, value: V, _slot: &mut Option<()>) -> E {
         value.recast(to())
+    }
+}
+
+/// Implemented by nothing: the bound that rejects what would be narrowed.
+#[diagnostic::on_unimplemented(
+    message = "this `F32` value would be narrowed here",
+    label = "a tensor of less precision is expected",
+    note = "declare `Tensor<F32>`, or write the cast: `.to()?`"
+)]
+pub trait NarrowedUnasked {}
+
+/// A tensor of F32 where one of the region's precision is expected.
+pub trait LeavesNarrowed<V> {
+    /// What is expected.
+    type Given;
+    /// Rejects it.
+    fn leave(self, value: V) -> Self::Given
+    where
+        V: NarrowedUnasked;
+    /// Rejects it where it may be a reference.
+    fn hand(self, value: V, slot: &mut Option<()>) -> Self::Given
+    where
+        V: NarrowedUnasked;
+}
+
+impl<V: Precise<Precision = F32>, P: AutocastPrecision> LeavesNarrowed<V> for Probe<V, Tensor<P>> {
+    type Given = Tensor<P>;
+    fn leave(self, _value: V) -> Tensor<P>
+    where
+        V: NarrowedUnasked,
+    {
+        absent()
+    }
+    fn hand(self, _value: V, _slot: &mut Option<()>) -> Tensor<P>
+    where
+        V: NarrowedUnasked,
+    {
+        absent()
     }
 }
 

@@ -76,7 +76,7 @@ pub mod kinds {
         AnyInput as _, BF16ForF16 as _, F16ForBF16 as _, F32Input as _, NoInput as _, Together as _, WrappedInput as _,
     };
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
-    pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesWidened as _};
+    pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesNarrowed as _, LeavesWidened as _};
     pub use super::lend::{HandsHeld as _, HandsOptional as _, HandsReferences as _};
     pub use super::literal::{HoldsAnything as _, HoldsAtRuntime as _};
     pub use super::pairs::LeavesPairs as _;

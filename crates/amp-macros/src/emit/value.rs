@@ -1,6 +1,6 @@
 //! Values given away: returned, assigned, joined.
 
-use super::{called, enclosed, ends, local, only_asked, scrutinee};
+use super::{called, enclosed, ends, local, only_asked, outlined, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, Lifetime};
@@ -137,10 +137,15 @@ pub(crate) fn expected(expr: Expr) -> Expr {
     let whole = ends(&expr);
     let value = local("v", 0, whole.0);
     let given = expected_by(&quote!(__amp::leaving), &value, whole, |asked| {
-        called(&quote_spanned!(whole.0=> #asked.leave), quote!(#value), whole.1)
+        called(&quote_spanned!(whole.0=> #asked.leave), instead_of(&value, whole), whole.1)
     });
     let expr = scrutinee(&expr);
     enclosed(quote_spanned!(value.span()=> match #expr { #value => #given }), whole)
+}
+
+/// A local where an error is to point at the user's expression that it holds.
+fn instead_of(value: &Ident, whole: (Span, Span)) -> TokenStream {
+    outlined(quote_spanned!(value.span()=> match () { () => #value }), whole)
 }
 
 /// As [`expected`], of a reference: what is widened lives as long as a temporary does.
