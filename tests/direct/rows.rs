@@ -176,9 +176,9 @@ const NARROWED: [&str; 31] = [
     "var_mean",
 ];
 
-/// Losses give the number that is scaled and differentiated; `multinomial` gives positions.
+/// Losses give the number that is scaled and differentiated; `multinomial` gives positions, `item` a number of the host.
 fn gives_nothing_to_multiply(op: &amp_policy::Op) -> bool {
-    op.family == amp_policy::Family::Loss || op.name == "multinomial"
+    op.family == amp_policy::Family::Loss || matches!(op.name, "multinomial" | "item")
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod parameters;
 mod pasted;
 mod paths;
 mod places;
+mod read;
 mod references;
 mod signatures;
 mod states;

@@ -84,6 +84,8 @@ use proc_macro::TokenStream;
 /// between them) writes the narrow result itself: `F32 as F16` in the plan, and no cast behind it. A result that is
 /// returned, stored, given to an unknown function or taken by an operation in F32 is written in F32.
 ///
+/// `item` reads an `f32` in a region, as it does in full precision; `to_vec` gives what the tensor holds.
+///
 /// The plan, one row an operation, is added to the function's documentation and listed by `amp::plan::all()`.
 ///
 /// # Limits

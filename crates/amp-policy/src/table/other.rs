@@ -9,6 +9,10 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("bernoulli", Family::Random, Class::Keep, "sampling").implemented(),
     Op::new("to", Family::Cast, Class::Keep, "explicit cast always honoured").implemented(),
     Op::new("cpu", Family::Cast, Class::Keep, "Apex upcasts to fp32 before a device-to-host copy"),
+    Op::new("item", Family::Cast, Class::Full, "a number of the host, which is no 16-bit one")
+        .torch("cpu")
+        .departs("PyTorch gives a Python float, whatever the tensor holds")
+        .implemented(),
     Op::new("zeros_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
     Op::new("ones_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
     Op::new("full_like", Family::Factory, Class::Keep, "keeps the input dtype").torch("zeros_like").implemented(),
