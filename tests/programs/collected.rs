@@ -179,6 +179,12 @@ fn one_from_the_other(fc: &Linear, x: &T) -> Result<Vec<T>> {
 }
 
 #[autocast(f16)]
+fn one_of_a_row(fc: &Linear, x: &T, at: usize) -> Result<T> {
+    let row: Vec<_> = std::iter::successors(Some(fc.forward(x)?), |h| h.relu().ok()).take(2).collect();
+    Ok(row[at].clone())
+}
+
+#[autocast(f16)]
 fn gates(fc: &Linear, x: &T) -> Result<[T; 2]> {
     let gates: [T; 2] = fc.forward(x)?.chunk(2, -1)?.try_into().map_err(|_| Error::NoGraph)?;
     let [i, o] = gates;
@@ -192,6 +198,8 @@ fn what_makes_the_next_and_what_becomes_an_array_is_f32() -> Result<()> {
     let second = fc.forward(&first)?;
     let by_hand = [&first, &second, &fc.forward(&second)?].map(|h| bits(&h.to().expect("on the CPU")));
     assert_eq!(one_from_the_other(&fc, &x)?.iter().map(bits).collect::<Vec<_>>(), by_hand);
+    assert_eq!(bits(&one_of_a_row(&fc, &x, 0)?), by_hand[0]);
+    assert_eq!(bits(&one_of_a_row(&fc, &x, 1)?), bits(&first.relu()?.to()?));
     let halves = first.to::<F32>()?.chunk(2, -1)?;
     assert_eq!(gates(&fc, &x)?.each_ref().map(bits), [bits(&halves[0].sigmoid()?), bits(&halves[1])]);
     Ok(())

@@ -1,5 +1,6 @@
 //! Iterators and lists that functions of `std` make of values and closures.
 
+use super::closure::Given;
 use super::{Expect, Walker};
 use crate::lattice::Value;
 use crate::shape::Shape;
@@ -22,8 +23,9 @@ impl Walker<'_> {
             // What the closure makes is what it is given next.
             ("successors", first, Some(Expr::Closure(next))) => {
                 let place = self.collected.take().unwrap_or(Expect::Open);
-                self.tail(first, &place);
-                self.closure_into(next, place)
+                let begun = self.tail(first, &place).shaped(Shape::Unknown);
+                let given = Given { place, kept: true, ..Given::default() };
+                self.closure_over(next, std::slice::from_ref(&begun), given).join(&begun)
             }
             _ => return None,
         };
