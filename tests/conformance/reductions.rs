@@ -62,6 +62,7 @@ fn extremes_and_order() {
                 conform!(device, "min", all, one(values, &shape), Exact, |a| a.x[0].min([1], true));
                 conform!(device, "sort", all, one(values, &shape), Exact, |a| Ok(a.x[0].sort(1, false)?.0));
                 conform!(device, "topk", all, one(values, &shape), Exact, |a| Ok(a.x[0].topk(1, 1, true)?.0));
+                conform!(device, "kthvalue", all, one(values, &shape), Exact, |a| Ok(a.x[0].kthvalue(1, 1, false)?.0));
                 conform!(device, "cummax", all, one(values, &shape), Exact, |a| Ok(a.x[0].cummax(1)?.0));
                 conform!(device, "nanmedian", all, one(values, &shape), Exact, |a| Ok(a.x[0].nanmedian(1, true)?.0));
                 conform!(device, "argmax", all, one(values, &shape), Exact, |a| a.x[0].argmax(1, false)?.to::<F64>());

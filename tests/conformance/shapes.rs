@@ -72,6 +72,7 @@ fn borders_and_patches() {
     for device in &devices() {
         conform!(device, "reflection_pad2d", all, padded(), Exact, |a| a.x[0].reflection_pad2d([1, 2, 0, 1]));
         conform!(device, "replication_pad2d", all, padded(), Exact, |a| a.x[0].replication_pad2d([3, 0, 1, 5]));
+        conform!(device, "circular_pad2d", all, padded(), Exact, |a| a.x[0].circular_pad2d([2, 0, 1, 3]));
         conform!(device, "unfold", all, padded(), Exact, |a| a.x[0].unfold([2, 1], patches().stride([2, 1])));
         conform!(device, "fold", all, columns(), Terms(2), |a| a.x[0].fold([2, 4], [2, 1], patches()));
     }
@@ -125,6 +126,13 @@ fn indexing() {
         conform!(device, "gather", all, indexed(&[2, 1], 1), Exact, |a| a.x[0].gather(1, &a.index[0]));
         conform!(device, "index_add", all, indexed(&[2], 0), Terms(2), |a| {
             a.x[0].index_add(0, &a.index[0], &Tensor::cat(&[&a.x[0], &a.x[0]], 0)?.narrow(0, 0, 2)?)
+        });
+        conform!(device, "index", all, indexed(&[2], 0), Exact, |a| a.x[0].index(&[&a.index[0]]));
+        conform!(device, "index_put", all, indexed(&[1], 0), Exact, |a| {
+            a.x[0].index_put(&[&a.index[0]], &a.x[0].neg()?.narrow(0, 0, 1)?)
+        });
+        conform!(device, "index_put_add", all, indexed(&[2], 0), Terms(2), |a| {
+            a.x[0].index_put_add(&[&a.index[0]], &a.x[0].narrow(0, 0, 1)?)
         });
         conform!(device, "scatter_add", all, indexed(&[2, 1], 1), Terms(2), |a| {
             a.x[0].scatter_add(1, &a.index[0], &a.x[0].narrow(0, 0, 2)?.narrow(1, 0, 1)?)

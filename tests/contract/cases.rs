@@ -283,6 +283,8 @@ cases! {
     index_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_add(0, &labels(a, |i| (2 - i) as i64)?, b);
     scatter_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_add(0, &indices(b)?, b);
     index_copy widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_copy(0, &labels(a, |i| (2 - i) as i64)?, b);
+    index_put widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_put(&[labels(a, |i| (2 - i) as i64)?], b);
+    index_put_add widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.index_put_add(&[labels(a, |i| (2 - i) as i64)?], b);
     scatter_reduce widest -> Q, [3, 4] [3, 4] [1]: |a, b, c| a.scatter_reduce(0, &indices(b)?, b, amp::ScatterReduce::Max, true);
     searchsorted widest -> I64, [4] [3, 4] [1]: |a, b, c| a.sort(0, false)?.0.searchsorted(b, false);
     bucketize widest -> I64, [3, 4] [4] [1]: |a, b, c| a.bucketize(&b.sort(0, false)?.0, true);
@@ -375,6 +377,7 @@ cases! {
     argsort keep -> I64, [3, 4] [1] [1]: |a, b, c| a.argsort(0, false);
     sort keep -> Q, [3, 4] [1] [1]: |a, b, c| a.sort(0, true).map(|(y, _)| y);
     topk keep -> Q, [3, 4] [1] [1]: |a, b, c| a.topk(2, 0, true).map(|(y, _)| y);
+    kthvalue keep -> Q, [3, 4] [1] [1]: |a, b, c| a.kthvalue(2, 0, true).map(|(y, _)| y);
     max_pool1d keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.max_pool1d(2);
     max_pool1d_with_indices keep -> Q, [2, 3, 8] [1] [1]: |a, b, c| a.max_pool1d_with_indices(2).map(|(y, _)| y);
     fractional_max_pool2d keep -> Q, [1, 2, 5, 5] [1] [1]: |a, b, c| { amp::manual_seed(7); a.fractional_max_pool2d(2, 3) };
@@ -419,6 +422,7 @@ cases! {
     narrow keep -> Q, [3, 4] [1] [1]: |a, b, c| a.narrow(1, 1, 2);
     select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.select(0, 1);
     index_select keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index_select(0, &labels(a, |i| (2 - i) as i64)?);
+    index keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index(&[labels(a, |i| (2 - i) as i64)?]);
     index_fill keep -> Q, [3, 4] [1] [1]: |a, b, c| a.index_fill(0, &labels(a, |i| i as i64 % 2)?, 0.3);
     take_along_dim keep -> Q, [3, 4] [1] [1]: |a, b, c| a.take_along_dim(&indices(a)?, 0);
     channel_shuffle keep -> Q, [3, 4] [1] [1]: |a, b, c| a.channel_shuffle(2);
@@ -454,6 +458,9 @@ cases! {
     replication_pad1d keep -> Q, [3, 4] [1] [1]: |a, b, c| a.replication_pad1d([1, 2]);
     replication_pad2d keep -> Q, [3, 4] [1] [1]: |a, b, c| a.replication_pad2d(1);
     replication_pad3d keep -> Q, [2, 3, 4] [1] [1]: |a, b, c| a.replication_pad3d(1);
+    circular_pad1d keep -> Q, [3, 4] [1] [1]: |a, b, c| a.circular_pad1d([1, 2]);
+    circular_pad2d keep -> Q, [3, 4] [1] [1]: |a, b, c| a.circular_pad2d(1);
+    circular_pad3d keep -> Q, [2, 3, 4] [1] [1]: |a, b, c| a.circular_pad3d(1);
     unfold keep -> Q, [1, 2, 3, 4] [1] [1]: |a, b, c| a.unfold(2, amp::ConvOptions::default());
     fold keep -> Q, [1, 8, 6] [1] [1]: |a, b, c| a.fold([3, 4], 2, amp::ConvOptions::default());
     flip keep -> Q, [3, 4] [1] [1]: |a, b, c| a.flip([0]);

@@ -88,6 +88,8 @@ mixed! {
     index_add -> F32, [3, 4]: |a, b, c| a.index_add(0, &rows()?, b);
     scatter_add -> F32, [3, 4]: |a, b, c| a.scatter_add(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);
     index_copy -> F32, [3, 4]: |a, b, c| a.index_copy(0, &rows()?, b);
+    index_put -> F32, [3, 4]: |a, b, c| a.index_put(&[rows()?], b);
+    index_put_add -> F32, [3, 4]: |a, b, c| a.index_put_add(&[rows()?], b);
     scatter_reduce -> F32, [3, 4]:
         |a, b, c| a.scatter_reduce(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b, amp::ScatterReduce::Mean, true);
     searchsorted -> I64, [4]: |a, b, c| a.sort(0, false)?.0.searchsorted(b, false);

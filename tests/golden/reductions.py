@@ -74,6 +74,9 @@ def reductions():
         case(f"{op}/last", f, (3, 5), axis=-1)
         case(f"{op}/even_keep", f, (4, 3), axis=0, keepdim=True)
         case(f"{op}/nan", lambda x, axis, f=f: f(x, axis)[0], rows, axis=1, grad=False)
+    kth = lambda x, k, axis, keepdim=False: torch.kthvalue(x, k, axis, keepdim)
+    case("kthvalue/last", kth, (3, 5), k=2, axis=-1)
+    case("kthvalue/columns_keep", kth, (4, 3), k=4, axis=0, keepdim=True)
     case("median_all/plain", torch.median, (3, 4))
     for op in ("quantile", "nanquantile"):
         f = lambda x, q, axis, keepdim=False, op=op: getattr(torch, op)(x, q, axis, keepdim)

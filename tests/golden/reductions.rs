@@ -34,6 +34,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "nanmedian" if c.name.ends_with("nan") => (Exact, c.x(0).nanmedian(c.axis(), false)?.0.into()),
         "median" => (Exact, c.x(0).median(c.axis(), c.flag("keepdim"))?.into()),
         "nanmedian" => (Exact, c.x(0).nanmedian(c.axis(), c.flag("keepdim"))?.into()),
+        "kthvalue" => (Exact, c.x(0).kthvalue(c.size("k"), c.axis(), c.flag("keepdim"))?.into()),
         "median_all" => (Exact, c.x(0).median_all()?.into()),
         "quantile" => (Accumulated, c.x(0).quantile(c.float("q"), c.axis(), c.flag("keepdim"))?.into()),
         "nanquantile" => (Accumulated, c.x(0).nanquantile(c.float("q"), c.axis(), c.flag("keepdim"))?.into()),

@@ -61,6 +61,12 @@ def shapes():
     case("searchsorted/left", search, vec(1.0, 3.0, 3.0, 5.0), vec(3.0, 0.0, 9.0, 5.0), right=False, grad=False)
     case("searchsorted/right", search, vec(1.0, 3.0, 3.0, 5.0), vec(3.0, 0.0, 9.0, 5.0), right=True, grad=False)
     case("bucketize/right", lambda v, x, right: torch.bucketize(v, x, right=right), vec(3.0, 0.0, 9.0, 5.0), vec(1.0, 3.0, 5.0), right=True, grad=False)
+    at = ints([[2], [0]]), ints([3, 1, 1])
+    case("index/grid", lambda x, i, j: x[i, j], (3, 4, 2), *at)
+    case("index/rows", lambda x, i: x[i], (3, 4), ints([2, 0, 2]))
+    case("index_put/grid", lambda x, v, i, j: x.index_put((i, j), v), (3, 4, 2), (2, 3, 1), ints([[2], [0]]), ints([3, 0, 1]))
+    for name, values in (("grid", (2, 3, 2)), ("row", (3, 1))):
+        case(f"index_put_add/{name}", lambda x, v, i, j: x.index_put((i, j), v, accumulate=True), (3, 4, 2), values, *at)
     add = lambda x, i, src, axis: x.index_add(axis, i, src)
     case("index_add/rows", add, (4, 3), ints([3, 0, 3]), (3, 3), axis=0)
     case("index_add/columns", add, (2, 5), ints([4, 4, 1, 0]), (2, 4), axis=-1)
@@ -99,7 +105,7 @@ def shapes():
     pad = lambda x, pads, value: F.pad(x, pads, value=value)
     case("pad/last", pad, (2, 3), pads=[1, 2], value=0.5)
     case("pad/two_axes", pad, (2, 3, 4), pads=[1, 0, 2, 1], value=0.0)
-    for mode, name in (("reflect", "reflection_pad"), ("replicate", "replication_pad")):
+    for mode, name in (("reflect", "reflection_pad"), ("replicate", "replication_pad"), ("circular", "circular_pad")):
         f = lambda x, pads, mode=mode: F.pad(x, pads, mode=mode)
         case(f"{name}1d/uneven", f, (2, 3, 5), pads=[4, 1])
         case(f"{name}2d/uneven", f, (2, 3, 4, 5), pads=[1, 0, 3, 2])

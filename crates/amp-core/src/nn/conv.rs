@@ -5,6 +5,7 @@ use crate::param::Parameter;
 use crate::precision::Float;
 use crate::tensor::Tensor;
 use crate::{ConvOptions, Device, Error, IntoExtent, Result};
+use std::array::from_fn;
 
 macro_rules! convolutions {
     ($(
@@ -19,6 +20,7 @@ macro_rules! convolutions {
             weight: Parameter,
             bias: Option<Parameter>,
             options: ConvOptions<$dims>,
+            same: bool,
         }
 
         impl $name {
@@ -57,6 +59,7 @@ macro_rules! convolutions {
                     weight: init::fan_in(shape, fan_in, device)?,
                     bias: Some(init::fan_in([channels_out], fan_in, device)?),
                     options: ConvOptions::default().groups(groups),
+                    same: false,
                 })
             }
 
@@ -74,7 +77,7 @@ macro_rules! convolutions {
 
             /// Zeros added on both sides of the input (0 by default).
             pub fn padding(mut self, padding: impl IntoExtent<$dims>) -> Self {
-                self.options = self.options.padding(padding);
+                (self.options, self.same) = (self.options.padding(padding), false);
                 self
             }
 
@@ -98,7 +101,12 @@ macro_rules! convolutions {
             #[track_caller]
             pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
                 let bias = self.bias.as_ref().map(Parameter::to::<P>).transpose()?;
-                x.$op(&self.weight.to::<P>()?, bias.as_ref(), self.options)
+                let weight = self.weight.to::<P>()?;
+                if !self.same {
+                    return x.$op(&weight, bias.as_ref(), self.options);
+                }
+                let (x, options) = kept_in_size(stringify!($op), x, &weight.dims()[2..], self.options)?;
+                x.$op(&weight, bias.as_ref(), options)
             }
         }
 
@@ -125,6 +133,43 @@ convolutions! {
     ConvTranspose3d, 3, conv_transpose3d, transposed: true, "[N, in, d, h, w]" => "[N, out, D, H, W]";
 }
 
+/// The input and the options of a convolution whose result has the size of `x`. The zero that an even number of kernel
+/// elements has too many for both sides stands behind.
+#[track_caller]
+fn kept_in_size<P: Float, const D: usize>(
+    op: &'static str,
+    x: &Tensor<P>,
+    kernel: &[usize],
+    options: ConvOptions<D>,
+) -> Result<(Tensor<P>, ConvOptions<D>)> {
+    if options.stride != [1; D] {
+        let expected = "1 for a result of the size of the input";
+        return Err(Error::argument(op, "stride", expected, format!("{:?}", options.stride)));
+    }
+    let zeros: [usize; D] = from_fn(|d| options.dilation[d].saturating_mul(kernel[d].saturating_sub(1)));
+    let options = options.padding(zeros.map(|zeros| zeros / 2));
+    if zeros.iter().all(|zeros| zeros % 2 == 0) {
+        return Ok((x.clone(), options));
+    }
+    let behind: Vec<usize> = zeros.iter().rev().flat_map(|zeros| [0, zeros % 2]).collect();
+    Ok((x.pad(behind, 0.0)?, options))
+}
+
+macro_rules! same_padding {
+    ($($name:ident),*) => { $(
+        impl $name {
+            /// As many zeros around the input as give a result of its size (`padding="same"`), with a stride of 1 only. Where
+            /// their number is odd, there is one more behind.
+            #[doc(alias = "same")]
+            pub fn same_padding(mut self) -> Self {
+                self.same = true;
+                self
+            }
+        }
+    )* };
+}
+same_padding! { Conv1d, Conv2d, Conv3d }
+
 impl ConvTranspose1d {
     /// Elements added on one side of the result, less than the stride (0 by default).
     pub fn output_padding(mut self, padding: usize) -> Self {
@@ -146,5 +191,42 @@ impl ConvTranspose3d {
     pub fn output_padding(mut self, padding: impl IntoExtent<3>) -> Self {
         self.options = self.options.output_padding(padding);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::F32;
+    use crate::testing::numbers;
+
+    #[test]
+    fn the_same_padding_keeps_the_size_whatever_follows() -> Result<()> {
+        let device = Device::cpu();
+        let x = numbers(&[2, 3, 7, 5], 0.3).to::<F32>()?;
+        for (kernel, dilation) in [([3, 3], [1, 1]), ([4, 2], [1, 1]), ([3, 4], [2, 3]), ([1, 1], [1, 1])] {
+            let layer = Conv2d::new(3, 2, kernel, &device)?.same_padding().dilation(dilation);
+            let y = layer.forward(&x)?;
+            let zeros: [usize; 2] = from_fn(|d| dilation[d] * (kernel[d] - 1));
+            let sides = zeros.iter().rev().flat_map(|zeros| [zeros / 2, zeros.div_ceil(2)]).collect::<Vec<_>>();
+            let by_hand = x.pad(sides, 0.0)?.conv2d(
+                &layer.weight().tensor(),
+                layer.bias().map(Parameter::tensor).as_ref(),
+                ConvOptions::new().dilation(dilation),
+            )?;
+            assert_eq!(y.dims(), [2, 2, 7, 5]);
+            assert!(y.equal(&by_hand)?, "{kernel:?} {dilation:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_same_padding_needs_a_stride_of_one() -> Result<()> {
+        let layer = Conv1d::new(1, 1, 3, &Device::cpu())?.same_padding().stride(2);
+        let x = Tensor::<F32>::ones([1, 1, 4], &Device::cpu())?;
+        let text = layer.forward(&x).unwrap_err().to_string();
+        assert_eq!(text, "conv1d: stride must be 1 for a result of the size of the input, found [2]");
+        assert_eq!(layer.padding(1).forward(&x)?.dims(), [1, 1, 2]);
+        Ok(())
     }
 }

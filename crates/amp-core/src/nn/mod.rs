@@ -47,7 +47,10 @@ pub(crate) use load::{Staged, check_paths, stage};
 use load::{in_file, load, load_matching};
 pub use module::{Module, Visitor};
 pub use norm::{GroupNorm, InstanceNorm, LayerNorm, LocalResponseNorm, RmsNorm};
-pub use padding::{ReflectionPad1d, ReflectionPad2d, ReplicationPad1d, ReplicationPad2d, ZeroPad2d};
+pub use padding::{
+    CircularPad1d, CircularPad2d, CircularPad3d, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d,
+    ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d,
+};
 pub use pool::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
     AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,

@@ -18,7 +18,7 @@ macro_rules! paddings {
                 Self(padding.into_extent())
             }
 
-            /// `[.., L]` or `[.., H, W]` to a larger one, in the precision of `x`.
+            /// `[.., L]`, `[.., H, W]` or `[.., D, H, W]` to a larger one, in the precision of `x`.
             #[track_caller]
             pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
                 x.$op(self.0 $(, $value)?)
@@ -31,14 +31,28 @@ macro_rules! paddings {
     )* };
 }
 paddings! {
+    /// Zeros around the last dimension (`torch.nn.ZeroPad1d`).
+    ZeroPad1d, 1, pad(0.0);
     /// Zeros around the last two dimensions (`torch.nn.ZeroPad2d`).
     ZeroPad2d, 2, pad(0.0);
+    /// Zeros around the last three dimensions (`torch.nn.ZeroPad3d`).
+    ZeroPad3d, 3, pad(0.0);
     /// The last dimension mirrored about its ends (`torch.nn.ReflectionPad1d`).
     ReflectionPad1d, 1, reflection_pad1d;
     /// The last two dimensions mirrored about their ends (`torch.nn.ReflectionPad2d`).
     ReflectionPad2d, 2, reflection_pad2d;
+    /// The last three dimensions mirrored about their ends (`torch.nn.ReflectionPad3d`).
+    ReflectionPad3d, 3, reflection_pad3d;
     /// The ends of the last dimension repeated (`torch.nn.ReplicationPad1d`).
     ReplicationPad1d, 1, replication_pad1d;
     /// The ends of the last two dimensions repeated (`torch.nn.ReplicationPad2d`).
     ReplicationPad2d, 2, replication_pad2d;
+    /// The ends of the last three dimensions repeated (`torch.nn.ReplicationPad3d`).
+    ReplicationPad3d, 3, replication_pad3d;
+    /// The last dimension continued with its other end (`torch.nn.CircularPad1d`).
+    CircularPad1d, 1, circular_pad1d;
+    /// The last two dimensions continued with their other ends (`torch.nn.CircularPad2d`).
+    CircularPad2d, 2, circular_pad2d;
+    /// The last three dimensions continued with their other ends (`torch.nn.CircularPad3d`).
+    CircularPad3d, 3, circular_pad3d;
 }

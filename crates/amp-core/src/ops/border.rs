@@ -18,6 +18,8 @@ enum Border {
     Reflection,
     /// From the last element.
     Replication,
+    /// From the other end, as if the axis began anew.
+    Circular,
 }
 
 impl Border {
@@ -34,6 +36,9 @@ impl Border {
                 let all = repeated(0, before).chain([Stretch::new(0, size)]).chain(repeated(last, after));
                 on_host(op, before.saturating_add(after).saturating_add(1), all)
             }
+            Self::Circular => {
+                Ok(vec![Stretch::new(size - before, before), Stretch::new(0, size), Stretch::new(0, after)])
+            }
         }
     }
 
@@ -42,6 +47,7 @@ impl Border {
         match self {
             Self::Reflection => before.max(after) < size,
             Self::Replication => size > 0 || before + after == 0,
+            Self::Circular => before.max(after) <= size,
         }
     }
 
@@ -49,6 +55,7 @@ impl Border {
         match self {
             Self::Reflection => format!("less than the {size} elements of axis {axis}"),
             Self::Replication => format!("0 for axis {axis}, which has no element to be repeated"),
+            Self::Circular => format!("at most the {size} elements of axis {axis}"),
         }
     }
 }
@@ -83,6 +90,12 @@ padded! {
     replication_pad2d, 2, Replication;
     /// Repeats the first and last elements of the last three dimensions (`nn.ReplicationPad3d`).
     replication_pad3d, 3, Replication;
+    /// Continues the last dimension with its other end (`F.pad(mode="circular")`, `nn.CircularPad1d`).
+    circular_pad1d, 1, Circular;
+    /// Continues the last two dimensions with their other ends (`nn.CircularPad2d`).
+    circular_pad2d, 2, Circular;
+    /// Continues the last three dimensions with their other ends (`nn.CircularPad3d`).
+    circular_pad3d, 3, Circular;
 }
 
 #[track_caller]
@@ -148,6 +161,9 @@ mod tests {
             ("replication_pad1d", gradcheck(|x| x[0].replication_pad1d([5, 1])?.sqr(), x)),
             ("replication_pad2d", gradcheck(|x| x[0].replication_pad2d([1, 0, 2, 4])?.sqr(), x)),
             ("replication_pad3d", gradcheck(|x| x[0].replication_pad3d(2)?.sqr(), x)),
+            ("circular_pad1d", gradcheck(|x| x[0].circular_pad1d([4, 1])?.sqr(), x)),
+            ("circular_pad2d", gradcheck(|x| x[0].circular_pad2d([1, 0, 2, 3])?.sqr(), x)),
+            ("circular_pad3d", gradcheck(|x| x[0].circular_pad3d(1)?.sqr(), x)),
         ] {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
@@ -155,10 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_mirrored_and_repeated() {
+    fn lines_are_mirrored_repeated_and_continued() {
         let x = Tensor::<I64>::arange(0, 4, &Device::cpu()).unwrap();
         assert_eq!(x.reflection_pad1d([3, 2]).unwrap().to_vec().unwrap(), [3, 2, 1, 0, 1, 2, 3, 2, 1]);
         assert_eq!(x.replication_pad1d([2, 3]).unwrap().to_vec().unwrap(), [0, 0, 0, 1, 2, 3, 3, 3, 3]);
+        assert_eq!(x.circular_pad1d([1, 4]).unwrap().to_vec().unwrap(), [3, 0, 1, 2, 3, 0, 1, 2, 3]);
         assert_eq!(x.reflection_pad1d(0).unwrap().to_vec().unwrap(), [0, 1, 2, 3]);
         let one = x.narrow(0, 2, 1).unwrap();
         assert_eq!(one.replication_pad1d(2).unwrap().to_vec().unwrap(), [2; 5]);
@@ -175,6 +192,10 @@ mod tests {
         assert_eq!(
             text(x.narrow(2, 0, 0).unwrap().replication_pad1d(1)),
             "replication_pad1d: padding must be 0 for axis 2, which has no element to be repeated, found [1, 1]"
+        );
+        assert_eq!(
+            text(x.circular_pad1d([1, 5])),
+            "circular_pad1d: padding must be at most the 4 elements of axis 2, found [1, 5]"
         );
         let line = x.flatten(0, -1).unwrap();
         assert_eq!(

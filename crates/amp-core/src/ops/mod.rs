@@ -39,6 +39,7 @@ mod gru_cell;
 mod hyperbolic;
 mod in_place;
 mod index;
+mod index_put;
 mod integer_sums;
 mod interpolate;
 mod join;

@@ -72,6 +72,27 @@ impl<P: Element> Tensor<P> {
         let (values, positions) = self.sort(axis, largest)?;
         Ok((values.narrow(axis, 0, k)?, positions.narrow(axis, 0, k)?))
     }
+
+    /// The element that is number `k` from the least, counted from 1, along `axis`, and its position; the axis stays with size 1
+    /// if `keep` (`torch.kthvalue`). NaN counts as largest.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `k` is 0 or exceeds the size of the axis.
+    #[track_caller]
+    pub fn kthvalue(&self, k: usize, axis: isize, keep: bool) -> Result<(Self, Tensor<I64>)> {
+        if let Some(line) = self.line(axis)? {
+            let (value, position) = line.kthvalue(k, 0, keep)?;
+            return Ok((value.reshape(())?, position.reshape(())?));
+        }
+        let size = self.dims()[shape::axis("kthvalue", axis, self.rank())?];
+        if !(1..=size).contains(&k) {
+            let expected = format!("from 1 to {size}, the size of axis {axis}");
+            return Err(Error::argument("kthvalue", "k", expected, k));
+        }
+        let (values, positions) = self.topk(k, axis, false)?;
+        let (value, position) = (values.narrow(axis, k - 1, 1)?, positions.narrow(axis, k - 1, 1)?);
+        if keep { Ok((value, position)) } else { Ok((value.squeeze(axis)?, position.squeeze(axis)?)) }
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +105,7 @@ mod tests {
         for (name, worst) in [
             ("sort", gradcheck(|x| Ok(x[0].sort(0, false)?.0), std::slice::from_ref(&x))),
             ("topk", gradcheck(|x| Ok(x[0].topk(2, -1, true)?.0), std::slice::from_ref(&x))),
+            ("kthvalue", gradcheck(|x| Ok(x[0].kthvalue(2, -1, false)?.0), std::slice::from_ref(&x))),
         ] {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
@@ -99,5 +121,11 @@ mod tests {
         assert_eq!(values.to::<F32>().unwrap().to_vec().unwrap(), [1.0, 2.0]);
         assert_eq!(positions.to_vec().unwrap(), [2, 0]);
         assert!(x.topk(5, 0, true).is_err());
+        assert_eq!(x.kthvalue(1, 0, true).unwrap().0.to_vec().unwrap(), [1.0]);
+        assert_eq!(x.kthvalue(4, 0, false).unwrap().1.item().unwrap(), 1);
+        assert_eq!(
+            x.kthvalue(0, -1, false).unwrap_err().to_string(),
+            "kthvalue: k must be from 1 to 4, the size of axis -1, found 0"
+        );
     }
 }

@@ -30,6 +30,7 @@ const MEETS_NO_ELEMENT: &[&str] = &["dropout", "alpha_dropout", "threshold", "ha
 const PAIRS: &[&str] = &[
     "sort",
     "topk",
+    "kthvalue",
     "slogdet",
     "unique_with_counts",
     "batch_norm_train",

@@ -90,4 +90,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("lp_pool2d", Family::Pool, Class::Full, "not registered: CUDA inherits fp32 from pow").implemented(),
     Op::new("pad", Family::Pad, Class::Keep, "constant fill").implemented(),
     Op::new("reflection_pad3d", Family::Pad, Class::Keep, "not on the CPU list although 1d and 2d are").implemented(),
+    Op::new("circular_pad1d", Family::Pad, Class::Keep, "data movement").torch("pad").implemented(),
+    Op::new("circular_pad2d", Family::Pad, Class::Keep, "data movement").torch("pad").implemented(),
+    Op::new("circular_pad3d", Family::Pad, Class::Keep, "data movement").torch("pad").implemented(),
 ];

@@ -3,7 +3,14 @@
 use crate::{Class, Family, Op};
 
 pub(crate) const OPS: &[Op] = &[
-    Op::new("index_put", Family::Index, Class::Widest, "values and destination must share a dtype").tensors(&[0, 2]),
+    Op::new("index_put", Family::Index, Class::Widest, "values and destination must share a dtype")
+        .tensors(&[0, 2])
+        .implemented(),
+    Op::new("index_put_add", Family::Index, Class::Widest, "values and destination must share a dtype")
+        .torch("index_put")
+        .tensors(&[0, 2])
+        .implemented(),
+    Op::new("index", Family::Index, Class::Keep, "data movement").torch("index_select").implemented(),
     Op::new("scatter_add", Family::Index, Class::Widest, "source and destination must share a dtype")
         .tensors(&[0, 3])
         .implemented(),
@@ -27,6 +34,7 @@ pub(crate) const OPS: &[Op] = &[
     )
     .implemented(),
     Op::new("sort", Family::Index, Class::Keep, "exact selection").implemented(),
+    Op::new("kthvalue", Family::Index, Class::Keep, "exact selection").torch("sort").implemented(),
     Op::new("argsort", Family::Index, Class::Keep, "integer output").implemented(),
     Op::new("reshape", Family::Shape, Class::Keep, "data movement").implemented().commutes(),
     Op::new("view", Family::Shape, Class::Keep, "metadata only"),
