@@ -91,7 +91,7 @@ impl<T: Float> Body<T, 2> for Each {
             // `t` times the negative logarithm of `sigmoid(x)`, and the rest times that of `sigmoid(-x)`: no logit overflows.
             PairLoss::Logits => each!(y, (x, t) => (one - t) * x + (-x).softplus::<S>()),
             PairLoss::Probabilities => each!(y, (x, t) => {
-                T::of(0.0) - (t * log::<S, T>(x) + (one - t) * log::<S, T>(one - x))
+                T::of(0.0) - (t * log::<S, T>(x) + (one - t) * log_of_rest::<S, T>(x))
             }),
         }
     }
@@ -112,7 +112,7 @@ impl<T: Float> Body<T, 3> for Gradient {
             PairLoss::Logits if self.of_target => each!(y, (x, g) => -x * g),
             PairLoss::Logits => each!(y, (x, t, g) => ((one - t) - (-x).sigmoid::<S>()) * g),
             PairLoss::Probabilities if self.of_target => {
-                each!(y, (x, g) => (log::<S, T>(one - x) - log::<S, T>(x)) * g);
+                each!(y, (x, g) => (log_of_rest::<S, T>(x) - log::<S, T>(x)) * g);
             }
             PairLoss::Probabilities => each!(y, (x, t, g) => {
                 let spread = x * (one - x);
@@ -126,7 +126,18 @@ impl<T: Float> Body<T, 3> for Gradient {
 /// The logarithm of a probability, no less than -100, as in PyTorch.
 #[inline(always)]
 fn log<S: Simd, T: Float>(p: T) -> T {
-    let (log, least) = (p.ln::<S>(), T::of(-100.0));
+    bounded(p.ln::<S>())
+}
+
+/// That of what is left to 1, which keeps a probability that 1 would swallow in a difference.
+#[inline(always)]
+fn log_of_rest<S: Simd, T: Float>(p: T) -> T {
+    bounded((T::of(0.0) - p).ln_1p::<S>())
+}
+
+#[inline(always)]
+fn bounded<T: Float>(log: T) -> T {
+    let least = T::of(-100.0);
     if log < least { least } else { log }
 }
 

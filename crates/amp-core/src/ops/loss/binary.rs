@@ -69,17 +69,17 @@ fn with_logits(
 fn on_probabilities(p: &RawTensor, target: &RawTensor, reduction: LossReduction) -> Result<RawTensor> {
     const OP: &str = "binary_cross_entropy";
     check_target(OP, p, target)?;
-    refuse_nan(OP, target)?;
-    refuse_outside(OP, p)?;
+    refuse_outside(OP, "input", p)?;
+    refuse_outside(OP, "target", target)?;
     if let Some(result) = fused(OP, PairLoss::Probabilities, p, target, reduction)? {
         return Ok(result);
     }
-    let log = |x: &RawTensor| {
-        let log = unary(Unary::Log, x, x.logical)?;
+    let log = |op: Unary, x: &RawTensor| {
+        let log = unary(op, x, x.logical)?;
         unary(Unary::Clamp { min: -100.0, max: f64::INFINITY }, &log, x.logical)
     };
-    let rest = affine(p, -1.0, 1.0)?;
-    let (success, failure) = (log(p)?, log(&rest)?);
+    // 1 would swallow a small probability in a difference; its logarithm is that probability.
+    let (success, failure) = (log(Unary::Log, p)?, log(Unary::Log1p, &scaled(p, -1.0)?)?);
     let sum = binary(
         OP,
         Binary::Add,
@@ -134,10 +134,10 @@ fn refuse_nan(op: &'static str, target: &RawTensor) -> Result<()> {
     Ok(())
 }
 
-fn refuse_outside(op: &'static str, p: &RawTensor) -> Result<()> {
+fn refuse_outside(op: &'static str, what: &'static str, p: &RawTensor) -> Result<()> {
     for found in [extreme(Reduce::Min, p)?, extreme(Reduce::Max, p)?] {
         if p.layout.count() > 0 && !(0.0..=1.0).contains(&found) {
-            return Err(Error::argument(op, "input", "probabilities from 0 to 1", found));
+            return Err(Error::argument(op, what, "probabilities from 0 to 1", found));
         }
     }
     Ok(())
@@ -255,10 +255,23 @@ mod tests {
     }
 
     #[test]
+    fn small_probabilities_of_what_did_not_happen_count() {
+        let p = Tensor::<F32>::from_vec(vec![1e-9, 1e-20], [2], &Device::cpu()).unwrap();
+        let never = p.zeros_like().unwrap();
+        for reduction in [LossReduction::None, LossReduction::Sum] {
+            let losses = p.binary_cross_entropy_with(&never, None, reduction).unwrap().to_vec().unwrap();
+            assert_eq!(losses[0], 1e-9, "{reduction:?}");
+        }
+    }
+
+    #[test]
     fn bad_values_are_errors() {
         let x = tensor(&[0.5, 1.5]);
         let error = x.binary_cross_entropy(&x).unwrap_err();
         assert_eq!(error.to_string(), "binary_cross_entropy: input must be probabilities from 0 to 1, found 1.5");
+        let error = tensor(&[0.5, 1.0]).binary_cross_entropy(&tensor(&[0.5, 3.0])).unwrap_err();
+        assert_eq!(error.to_string(), "binary_cross_entropy: target must be probabilities from 0 to 1, found 3");
+        assert!(tensor(&[0.5, 1.0]).binary_cross_entropy(&tensor(&[0.5, f64::NAN])).is_err());
         assert!(x.bce_with_logits(&tensor(&[0.5, f64::NAN])).is_err());
         assert!(tensor(&[]).bce_with_logits(&tensor(&[])).unwrap().item().unwrap().is_nan());
     }

@@ -37,14 +37,14 @@ fn one_by_one(loss: PairLoss, x: &View, t: &View) -> Storage {
             return binary(Binary::Sub, &whole(&linear, x), &whole(&log, x), dtype);
         }
         PairLoss::Probabilities => {
-            let rest = |of: &View| unary(Unary::Affine { mul: -1.0, add: 1.0 }, of, dtype);
-            let log = |of: &View| {
-                let log = unary(Unary::Log, of, dtype);
+            let negated = |add| move |of: &View| unary(Unary::Affine { mul: -1.0, add }, of, dtype);
+            let log = |op: Unary, of: &View| {
+                let log = unary(op, of, dtype);
                 unary(Unary::Clamp { min: -100.0, max: f64::INFINITY }, &whole(&log, x), dtype)
             };
-            let (of_x, of_rest) = (log(x), log(&whole(&rest(x), x)));
+            let (of_x, of_rest) = (log(Unary::Log, x), log(Unary::Log1p, &whole(&negated(0.0)(x), x)));
             let hit = binary(Binary::Mul, t, &whole(&of_x, x), dtype);
-            let miss = binary(Binary::Mul, &whole(&rest(t), x), &whole(&of_rest, x), dtype);
+            let miss = binary(Binary::Mul, &whole(&negated(1.0)(t), x), &whole(&of_rest, x), dtype);
             let sum = binary(Binary::Add, &whole(&hit, x), &whole(&miss, x), dtype);
             return unary(Unary::Affine { mul: -1.0, add: 0.0 }, &whole(&sum, x), dtype);
         }
