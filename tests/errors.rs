@@ -78,6 +78,8 @@ const VIEWS: &[Bad] = &[
 ];
 
 const ARITHMETIC: &[Bad] = &[
+    (&["corrcoef: ", "[2, 3, 4]"], || f32([2, 3, 4]).corrcoef().map(drop)),
+    (&["lp_pool2d: ", "[3, 4, 4]"], || f32([3, 4, 4]).lp_pool2d(2.0, 2).map(drop)),
     (&["add: ", "[2, 3]", "[4]"], || (f32([2, 3]) + f32([4])).map(drop)),
     (&["mul: ", "[2]", "[0]"], || (f32([2]) * f32([0])).map(drop)),
     (&["matmul: ", "[2, 3]", "[4, 5]"], || f32([2, 3]).matmul(&f32([4, 5])).map(drop)),
@@ -94,6 +96,9 @@ const INDEXING: &[Bad] = &[
     (&["gather: ", "9"], || f32([2, 3]).gather(1, &i64([9, 0]).reshape([2, 1])?).map(drop)),
     (&["index_add: ", "3", "size 2"], || f32([2, 3]).index_add(0, &i64([3]), &f32([1, 3])).map(drop)),
     (&["index_add: ", "[1, 3]", "[3]"], || f32([2, 3]).index_add(0, &i64([0]), &f32(3)).map(drop)),
+    (&["take_along_dim: ", "5", "size 3"], || f32([2, 3]).take_along_dim(&i64([5]).reshape([1, 1])?, 1).map(drop)),
+    (&["index_put: ", "2", "size 2"], || f32([2, 3]).index_put(&[i64([2])], &f32([3])).map(drop)),
+    (&["kthvalue: ", "4", "1 to 3"], || f32([2, 3]).kthvalue(4, 1, false).map(drop)),
     (&["multinomial: ", "[1, 1, 1]"], || f32([1, 1, 1]).multinomial(1, true).map(drop)),
     (&["multinomial: ", "3", "4"], || f32(3).multinomial(4, false).map(drop)),
     (&["one_hot: ", "5"], || i64([0, 5]).one_hot(5).map(drop)),

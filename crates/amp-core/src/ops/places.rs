@@ -73,6 +73,7 @@ impl<P: Element> Tensor<P> {
             x
         };
         let mut common = shape::broadcast(OP, &without(self.raw.shape()), &without(index.raw.shape()))?;
+        index.raw.backend().check_indices(OP, index.raw.operand()?, self.dims()[at], None)?;
         common[at] = index.dims()[at];
         let index = index.expand(common)?;
         common[at] = self.dims()[at];

@@ -79,9 +79,14 @@ impl<P: Float> Tensor<P> {
     where
         P: LpPoolPrecision,
     {
+        const OP: &str = "lp_pool2d";
         let windows = windows.into();
+        if self.rank() != 4 {
+            let (expected, found) = ("4 dimensions", self.raw.shape().into());
+            return Err(Error::Rank { op: OP, what: "the input", expected, found });
+        }
         if windows.padding != [0, 0] {
-            return Err(Error::argument("lp_pool2d", "padding", "0", format!("{:?}", windows.padding)));
+            return Err(Error::argument(OP, "padding", "0", format!("{:?}", windows.padding)));
         }
         let means = self.pow(p)?.avg_pool2d(windows)?;
         let sums = means.mul((windows.kernel[0] * windows.kernel[1]) as f64)?;
