@@ -129,4 +129,7 @@ def shapes():
     case("diagonal/batch", axes, (2, 3, 4), diagonal=1, rows=1, columns=-1)
     case("diagonal/turned", axes, (2, 3, 4), diagonal=-1, rows=2, columns=0)
     case("diag_embed/batch", lambda x, diagonal: torch.diag_embed(x, diagonal), (2, 3), diagonal=2)
+    for name in ("tril_indices", "triu_indices"):
+        places = getattr(torch, name)(4, 3, offset=-1)
+        record(f"{name}/below", dict(out0=places), rows=4, columns=3, diagonal=-1)
     case("one_hot/plain", lambda i, classes: F.one_hot(i, classes), ints([[0, 2], [3, 3]]), classes=4)

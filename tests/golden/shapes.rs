@@ -106,6 +106,12 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
             (Exact, c.x(0).diagonal(c.int("diagonal"), c.int("rows") as isize, c.int("columns") as isize)?.into())
         }
         "diag_embed" => (Exact, c.x(0).diag_embed(c.int("diagonal"))?.into()),
+        "tril_indices" => {
+            (Exact, Tensor::tril_indices(c.size("rows"), c.size("columns"), c.int("diagonal"), &device())?.into())
+        }
+        "triu_indices" => {
+            (Exact, Tensor::triu_indices(c.size("rows"), c.size("columns"), c.int("diagonal"), &device())?.into())
+        }
         "one_hot" => (Exact, c.index(0).one_hot(c.size("classes"))?.into()),
         _ => return Ok(None),
     }))

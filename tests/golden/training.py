@@ -114,6 +114,8 @@ def schedules():
         ("cosine", s.CosineAnnealingLR, dict(T_max=20)),
         ("cosine_eta_min", s.CosineAnnealingLR, dict(T_max=20, eta_min=0.01)),
         ("linear_warmup", s.LinearLR, dict(start_factor=1 / 8, total_iters=7)),
+        ("linear", s.LinearLR, dict(start_factor=0.3, end_factor=0.75, total_iters=6)),
+        ("constant", s.ConstantLR, dict(factor=0.25, total_iters=6)),
         ("one_cycle", s.OneCycleLR, dict(max_lr=0.1, total_steps=20)),
         ("one_cycle_early_peak", s.OneCycleLR, dict(max_lr=0.1, total_steps=20, pct_start=0.15)),
     ]

@@ -1,8 +1,8 @@
 //! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
 
 use amp::optim::{
-    Adadelta, Adagrad, Adam, AdamW, Adamax, CosineLr, Lbfgs, LinearWarmup, Lion, NAdam, OneCycle, RAdam,
-    ReduceOnPlateau, RmsProp, Sgd, StepLr,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, ConstantLr, CosineLr, Lbfgs, LinearLr, LinearWarmup, Lion, NAdam, OneCycle,
+    RAdam, ReduceOnPlateau, RmsProp, Sgd, StepLr,
 };
 use amp::prelude::*;
 
@@ -134,6 +134,11 @@ fn schedule(c: &Case) -> Result<Outs> {
     let mut schedule: Box<dyn Schedule> = match c.name {
         "schedule/step_lr" => Box::new(StepLr::new(steps("step_size"), c.float("gamma"))),
         "schedule/linear_warmup" => Box::new(LinearWarmup::new(&mut optimizer, steps("total_iters") + 1)),
+        "schedule/linear" => {
+            let [start, end] = ["start_factor", "end_factor"].map(|key| c.float(key));
+            Box::new(LinearLr::new(&mut optimizer, start, end, steps("total_iters")))
+        }
+        "schedule/constant" => Box::new(ConstantLr::new(&mut optimizer, c.float("factor"), steps("total_iters"))),
         "schedule/one_cycle" => Box::new(OneCycle::new(&mut optimizer, steps("total_steps"))?),
         "schedule/one_cycle_early_peak" => {
             let plain = OneCycle::new(&mut optimizer, steps("total_steps"))?;

@@ -5,7 +5,7 @@ use crate::memory::on_host;
 use crate::precision::{Bool, Element, I64, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use crate::{Error, Result, shape};
+use crate::{Device, Error, IntoShape, Result, shape};
 use amp_cpu::{Compare, Storage};
 
 /// Positions in row-major order of the elements of `x` that are not 0.
@@ -77,6 +77,28 @@ impl<P: Element> Tensor<P> {
     }
 }
 
+macro_rules! triangles {
+    ($($(#[$doc:meta])* $name:ident, $kept:ident;)*) => {
+        impl Tensor<I64> { $(
+            $(#[$doc])*
+            /// `diagonal` counts upwards from the main one. Waits for the device.
+            #[track_caller]
+            pub fn $name(rows: usize, columns: usize, diagonal: i64, device: &Device) -> Result<Self> {
+                const OP: &str = stringify!($name);
+                let shape = [rows, columns].into_shape(OP)?;
+                let all = Tensor::<Bool>::ones(shape, device).map_err(|error| error.named(OP))?;
+                all.$kept(diagonal)?.nonzero()?.t()?.contiguous()
+            }
+        )* }
+    };
+}
+triangles! {
+    /// Rows and columns of what lies on or below a diagonal of a matrix, in row-major order: `[2, K]` (`torch.tril_indices`).
+    tril_indices, tril;
+    /// Rows and columns of what lies on or above a diagonal of a matrix, in row-major order: `[2, K]` (`torch.triu_indices`).
+    triu_indices, triu;
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{BF16, Device, F16, F32, F64, I64, Tensor, gradcheck};
@@ -91,6 +113,21 @@ mod tests {
         assert_eq!((found.dims(), found.to_vec().unwrap()), ([1, 2].as_slice(), vec![0, 1]));
         assert_eq!(x.sum_all().unwrap().nonzero().unwrap().dims(), [1, 0]);
         assert_eq!(Tensor::<I64>::zeros([0, 3], &Device::cpu()).unwrap().nonzero().unwrap().dims(), [0, 2]);
+    }
+
+    #[test]
+    fn triangles_are_listed_in_row_major_order() {
+        let listed = |places: crate::Result<Tensor<I64>>| {
+            let places = places.unwrap();
+            (places.dims().to_vec(), places.to_vec().unwrap())
+        };
+        let device = Device::cpu();
+        assert_eq!(listed(Tensor::tril_indices(2, 3, 0, &device)), (vec![2, 3], vec![0, 1, 1, 0, 0, 1]));
+        assert_eq!(listed(Tensor::triu_indices(3, 3, 1, &device)), (vec![2, 3], vec![0, 0, 1, 1, 2, 2]));
+        assert_eq!(listed(Tensor::tril_indices(2, 2, -2, &device)), (vec![2, 0], vec![]));
+        assert_eq!(listed(Tensor::triu_indices(0, 3, 0, &device)), (vec![2, 0], vec![]));
+        let error = Tensor::tril_indices(1 << 22, 1 << 23, 0, &device).unwrap_err().to_string();
+        assert!(error.starts_with("tril_indices: no memory"), "{error}");
     }
 
     #[test]

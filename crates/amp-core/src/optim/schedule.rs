@@ -202,8 +202,8 @@ impl CosineLr {
     }
 }
 
-/// Rises linearly to the full learning rate (`LinearLR`): step number `n`, counted from 1, runs at `n / over` of it.
-#[doc(alias = "LinearLR")]
+/// Rises linearly to the full learning rate: step number `n`, counted from 1, runs at `n / over` of it (`LinearLR` from `1 / over`
+/// on; [`LinearLr`](super::LinearLr) takes any two ends).
 #[derive(Clone, Debug)]
 pub struct LinearWarmup {
     over: u64,

@@ -7,7 +7,7 @@ use crate::rules::{Found, Rule};
 use syn::{Expr, ExprPath};
 
 /// Functions of `Tensor` that make integers.
-const INTEGERS: &[&str] = &["arange", "randint", "randperm"];
+const INTEGERS: &[&str] = &["arange", "randint", "randperm", "tril_indices", "triu_indices"];
 
 impl Walker<'_> {
     /// Says that what was made without a type is F32.
