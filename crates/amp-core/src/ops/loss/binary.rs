@@ -183,7 +183,7 @@ impl<P: Float> Tensor<P> {
     /// fit F16, so it is banned in autocast regions.
     ///
     /// # Errors
-    /// [`Error::Argument`] for an input outside 0 to 1 or a target that is NaN.
+    /// [`Error::Argument`] for an input or a target outside 0 to 1, also one that is NaN.
     #[track_caller]
     pub fn binary_cross_entropy<Q: Element>(&self, target: &Tensor<Q>) -> Result<Self>
     where
