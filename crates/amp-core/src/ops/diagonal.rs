@@ -13,9 +13,11 @@ full_range! {
 /// The diagonal that lies `above` the main one (below, if negative) of the matrices that axes `rows` and `columns` make, as
 /// the last axis of a view.
 fn line(layout: &Layout, [rows, columns]: [usize; 2], above: i64) -> Layout {
-    let (down, right) = (above.min(0).unsigned_abs() as usize, above.max(0).unsigned_abs() as usize);
     let (height, width) = (layout.shape[rows], layout.shape[columns]);
-    let length = height.saturating_sub(down).min(width.saturating_sub(right));
+    // A diagonal further out has no elements either, and an offset that need not be addressable.
+    let away = |by: u64, size: usize| usize::try_from(by).map_or(size, |by| by.min(size));
+    let (down, right) = (away(above.min(0).unsigned_abs(), height), away(above.max(0).unsigned_abs(), width));
+    let length = (height - down).min(width - right);
     let others = || (0..layout.shape.len()).filter(|&axis| axis != rows && axis != columns);
     let shape: Vec<usize> = others().map(|axis| layout.shape[axis]).chain([length]).collect();
     let strides: Vec<usize> =
@@ -137,6 +139,10 @@ mod tests {
         assert_eq!(x.t()?.diag(1)?.to_vec()?, [4, 9]);
         assert_eq!(x.diag(-2)?.to_vec()?, [8]);
         assert_eq!(x.diag(7)?.dims(), [0]);
+        for far in [i64::MIN, i64::MAX] {
+            assert_eq!(x.diag(far)?.dims(), [0]);
+            assert_eq!(x.diagonal(far, 1, 0)?.dims(), [0]);
+        }
         assert_eq!(x.select(0, 1)?.narrow(0, 0, 2)?.diag(1)?.to_vec()?, [0, 4, 0, 0, 0, 5, 0, 0, 0]);
         assert_eq!(x.reshape([3, 2, 2])?.diagonal(0, 0, 2)?.to_vec()?, [0, 5, 2, 7]);
         Ok(())
