@@ -22,11 +22,11 @@ pub(super) trait Lanes {
     /// # Safety
     /// The CPU must have the vector's instructions; a group for each lane must be readable.
     unsafe fn load(from: *const Self::Element) -> Self::Factors;
-    /// Two registers of which each lane holds an element of every pixel, zero where there are fewer than a group.
+    /// One register or two of which each lane holds an element of every pixel, zero where there are fewer than a group.
     ///
     /// # Safety
-    /// The CPU must have the vector's instructions; two registers' lanes must be readable from each pixel.
-    unsafe fn of_pixels(data: *const Self::Element, pixels: &[usize]) -> [Self::Factors; 2];
+    /// The CPU must have the vector's instructions; so many registers' lanes must be readable from each pixel.
+    unsafe fn of_pixels<const N: usize>(data: *const Self::Element, pixels: &[usize]) -> [Self::Factors; N];
     /// # Safety
     /// The CPU must have the vector's instructions.
     unsafe fn multiply_add(a: Self::Factors, b: Self::Factors, c: Self::Sums) -> Self::Sums;
@@ -39,11 +39,11 @@ pub(super) trait Lanes {
     /// # Safety
     /// The CPU must have the vector's instructions; all lanes must be writable.
     unsafe fn write(sums: Self::Sums, to: *mut Self::Sum);
-    /// Rounds two registers' sums.
+    /// Rounds one register's sums or two's.
     ///
     /// # Safety
-    /// The CPU must have the vector's instructions; all lanes of both must be writable.
-    unsafe fn finish(sums: [Self::Sums; 2], to: *mut Self::Result);
+    /// The CPU must have the vector's instructions; all their lanes must be writable.
+    unsafe fn finish<const N: usize>(sums: [Self::Sums; N], to: *mut Self::Result);
 }
 
 impl<V: Vector> Lanes for V {
@@ -68,9 +68,9 @@ impl<V: Vector> Lanes for V {
     }
 
     #[inline(always)]
-    unsafe fn of_pixels(data: *const V::Element, pixels: &[usize]) -> [V; 2] {
+    unsafe fn of_pixels<const N: usize>(data: *const V::Element, pixels: &[usize]) -> [V; N] {
         // SAFETY: the caller's duty.
-        unsafe { [<V as Vector>::load(data.add(pixels[0])), <V as Vector>::load(data.add(pixels[0] + V::LANES))] }
+        std::array::from_fn(|v| unsafe { <V as Vector>::load(data.add(pixels[0] + v * V::LANES)) })
     }
 
     #[inline(always)]
@@ -98,11 +98,10 @@ impl<V: Vector> Lanes for V {
     }
 
     #[inline(always)]
-    unsafe fn finish([first, second]: [V; 2], to: *mut V::Element) {
-        // SAFETY: the caller's duty.
-        unsafe {
-            first.store(to);
-            second.store(to.add(V::LANES));
+    unsafe fn finish<const N: usize>(sums: [V; N], to: *mut V::Element) {
+        for (v, sums) in sums.iter().enumerate() {
+            // SAFETY: the caller's duty.
+            unsafe { sums.store(to.add(v * V::LANES)) };
         }
     }
 }
@@ -132,10 +131,10 @@ impl Lanes for FourPairs {
     }
 
     #[inline(always)]
-    unsafe fn of_pixels(data: *const bf16, pixels: &[usize]) -> [Self::Factors; 2] {
-        // SAFETY: eight elements are readable from each pixel (caller).
-        let of = |pixel: usize| unsafe { data.add(pixel).cast::<[[bf16; 4]; 2]>().read_unaligned() };
-        let (even, odd) = (of(pixels[0]), pixels.get(1).map_or_else(Default::default, |&pixel| of(pixel)));
+    unsafe fn of_pixels<const N: usize>(data: *const bf16, pixels: &[usize]) -> [Self::Factors; N] {
+        // SAFETY: four elements are readable for each register from each pixel (caller).
+        let of = |pixel: usize| unsafe { data.add(pixel).cast::<[[bf16; 4]; N]>().read_unaligned() };
+        let (even, odd) = (of(pixels[0]), pixels.get(1).map_or([Default::default(); N], |&pixel| of(pixel)));
         std::array::from_fn(|half| std::array::from_fn(|lane| [even[half][lane], odd[half][lane]]))
     }
 
@@ -163,9 +162,9 @@ impl Lanes for FourPairs {
     }
 
     #[inline(always)]
-    unsafe fn finish(sums: [[f32; 4]; 2], to: *mut bf16) {
-        // SAFETY: eight elements are writable (caller).
-        unsafe { to.cast::<[[bf16; 4]; 2]>().write_unaligned(sums.map(|sums| sums.map(Cast::converted))) }
+    unsafe fn finish<const N: usize>(sums: [[f32; 4]; N], to: *mut bf16) {
+        // SAFETY: four elements are writable for each register (caller).
+        unsafe { to.cast::<[[bf16; 4]; N]>().write_unaligned(sums.map(|sums| sums.map(Cast::converted))) }
     }
 }
 
@@ -200,7 +199,7 @@ pub(super) mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn of_pixels(data: *const bf16, pixels: &[usize]) -> [__m512i; 2] {
+        unsafe fn of_pixels<const N: usize>(data: *const bf16, pixels: &[usize]) -> [__m512i; N] {
             const fn places(from: u16) -> [u16; 32] {
                 let mut places = [0; 32];
                 let mut i = 0;
@@ -212,17 +211,17 @@ pub(super) mod x86 {
                 places
             }
             const PLACES: [[u16; 32]; 2] = [places(0), places(16)];
-            // SAFETY: 32 elements are readable from each pixel, the instructions exist (caller), and the tables are as
-            // long as a register.
+            // SAFETY: 16 elements are readable for each register from each pixel, the instructions exist (caller), and the
+            // tables are as long as a register.
             unsafe {
-                let even = _mm512_loadu_si512(data.add(pixels[0]).cast());
-                let odd = match pixels.get(1) {
-                    Some(&pixel) => _mm512_loadu_si512(data.add(pixel).cast()),
-                    None => _mm512_setzero_si512(),
+                let of = |pixel: usize| match N {
+                    1 => _mm512_zextsi256_si512(_mm256_loadu_si256(data.add(pixel).cast())),
+                    _ => _mm512_loadu_si512(data.add(pixel).cast()),
                 };
-                PLACES
-                    .each_ref()
-                    .map(|places| _mm512_permutex2var_epi16(even, _mm512_loadu_si512(places.as_ptr().cast()), odd))
+                let (even, odd) = (of(pixels[0]), pixels.get(1).map_or(_mm512_setzero_si512(), |&pixel| of(pixel)));
+                std::array::from_fn(|half| {
+                    _mm512_permutex2var_epi16(even, _mm512_loadu_si512(PLACES[half].as_ptr().cast()), odd)
+                })
             }
         }
 
@@ -258,10 +257,14 @@ pub(super) mod x86 {
 
         /// The instruction takes denormal numbers for zeros, and sums of the other one are none.
         #[inline(always)]
-        unsafe fn finish([first, second]: [__m512; 2], to: *mut bf16) {
-            // SAFETY: writable, and the instruction exists (caller); the vector types are both 64 bytes of plain bits.
+        unsafe fn finish<const N: usize>(sums: [__m512; N], to: *mut bf16) {
+            // SAFETY: writable, and the instruction exists (caller); the vector types are of as many bytes of plain bits.
             unsafe {
-                let rounded = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first));
+                if N == 1 {
+                    let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums[0]));
+                    return _mm256_storeu_si256(to.cast(), rounded);
+                }
+                let rounded = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(sums[1], sums[0]));
                 _mm512_storeu_si512(to.cast(), rounded);
             }
         }

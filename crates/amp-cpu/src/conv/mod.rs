@@ -8,6 +8,7 @@
 
 mod axis;
 mod direct;
+mod disjoint;
 mod gather;
 mod images;
 mod lanes;
@@ -78,6 +79,9 @@ impl Conv2d {
 ///
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`, in either order; [`conv2d_order`] is the faster.
 pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: (DType, MemoryOrder)) -> Storage {
+    if disjoint::are_rows(sizes(w), spec, [sizes(x)[2], sizes(x)[3]]) {
+        return disjoint::forward(x, w, bias, out);
+    }
     if forward_without_tiles(x, w, spec) {
         if in_pairs(x, w, sizes(w), spec) {
             return forward::<bf16>(x, w, bias, spec, out, short::gather);
@@ -124,6 +128,9 @@ pub fn conv_transpose2d(
     spec: &Conv2d,
     out: (DType, MemoryOrder),
 ) -> Storage {
+    if disjoint::are_whole(sizes(w), spec, [output[2], output[3]]) {
+        return disjoint::transposed(x, w, bias, out);
+    }
     if transposed_without_tiles(x, w, spec) {
         return transposed::<f32>(x, w, bias, output, spec, out, direct::gather);
     }
@@ -143,8 +150,14 @@ pub fn conv_transpose2d_order(x: &View, w: &View, spec: &Conv2d) -> MemoryOrder 
 /// `vdpbf16ps` takes denormal numbers that are there for zeros.
 pub fn conv_transpose2d_acc(x: &View, w: &View, output: [usize; 4], spec: &Conv2d, into: &mut Storage) -> bool {
     let ([_, channels, height, width], inputs) = (output, sizes(w)[1]);
-    let together = conv_transpose2d_order(x, w, spec) == MemoryOrder::ChannelsLast;
-    if !together || transposed_without_tiles(x, w, spec) {
+    if conv_transpose2d_order(x, w, spec) != MemoryOrder::ChannelsLast {
+        return false;
+    }
+    if disjoint::are_whole(sizes(w), spec, [height, width]) {
+        disjoint::add_transposed(x, w, into);
+        return true;
+    }
+    if transposed_without_tiles(x, w, spec) {
         return false;
     }
     if !into.is_empty() {
@@ -165,12 +178,18 @@ fn transposed_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
 pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d) -> Storage {
     let dtype = if computes_in_f64(x) { DType::F64 } else { DType::F32 };
     let len = weight.iter().product();
-    if grad.layout.count() == 0 || x.layout.count() == 0 || sums_without_tiles([grad, x], weight, spec) {
+    let nothing = grad.layout.count() == 0 || x.layout.count() == 0;
+    let disjoint = disjoint::are_patches(weight, spec, [sizes(x)[2], sizes(x)[3]]);
+    if nothing || !disjoint && sums_without_tiles([grad, x], weight, spec) {
         let mut into = Storage::zeros(dtype, len);
         conv2d_grad_weight_acc(grad, x, weight, spec, &mut into);
         return into;
     }
     let mut into = Storage::unwritten(dtype, len);
+    if disjoint {
+        disjoint::grad_weight(grad, x, weight, &mut into, false);
+        return into;
+    }
     grad_weight(grad, x, spec, weight::Target { shape: weight, into: &mut into, accumulate: false });
     into
 }
@@ -179,6 +198,9 @@ pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv
 pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d, into: &mut Storage) {
     if into.is_empty() || grad.layout.count() == 0 || x.layout.count() == 0 {
         return;
+    }
+    if disjoint::are_patches(weight, spec, [sizes(x)[2], sizes(x)[3]]) {
+        return disjoint::grad_weight(grad, x, weight, into, true);
     }
     if sums_without_tiles([grad, x], weight, spec) {
         let lattice = lattice_of_weight(grad, weight, spec);

@@ -101,12 +101,12 @@ impl<E: Convolve> Part<'_, E> {
     }
 
     /// Computes one panel of outputs after the other from patches that are read where they lie.
-    fn direct(&self, patches: Patches<E>, data: &[E]) {
+    fn direct(&self, patches: [Patches<E>; 2], data: &[E]) {
         scratch::with(self.of_panel(), |sums: &mut [E::Sum]| {
             for panel in self.panels.clone() {
-                let finish = self.finish(panel);
+                let (finish, form) = (self.finish(panel), self.kernel.form(self.outputs(panel).1));
                 for (patch, packed) in self.phases(panel..panel + 1) {
-                    self.strip(patches, packed, data, patch, sums, finish);
+                    self.strip(patches[form], packed, data, patch, sums, finish);
                 }
                 if finish.is_none() {
                     self.store(panel, sums);
@@ -144,7 +144,8 @@ impl<E: Convolve> Part<'_, E> {
 
     /// Where tiles store the sums of a panel's outputs, all of the band's pixels', if they can.
     fn finish(&self, panel: usize) -> Option<Ends<E::Sum, E::Result>> {
-        let (columns, (channel, outputs)) = (self.kernel.columns, self.outputs(panel));
+        let (channel, outputs) = self.outputs(panel);
+        let columns = self.kernel.computed(outputs);
         if outputs < columns {
             return None;
         }

@@ -177,7 +177,7 @@ impl Rows<'_> {
                 let to = interleaved.as_mut_ptr().add(pair * pitch);
                 for y in 0..rows {
                     for x in (0..width).step_by(columns) {
-                        let pixels = L::of_pixels(data.as_ptr().add(y * line + x), terms);
+                        let pixels = L::of_pixels::<2>(data.as_ptr().add(y * line + x), terms);
                         to.add(2 * (y * width + x)).cast::<[L::Factors; 2]>().write_unaligned(pixels);
                     }
                 }
@@ -197,7 +197,7 @@ impl Rows<'_> {
                         // Behind the last pair there is nothing.
                         (panel, left) = (panel.add(2 * columns), left.wrapping_add(pitch));
                     }
-                    end::<L, ROWS>(tile, sums.as_mut_ptr().add(first * outputs + output), |i| i * outputs);
+                    end::<L, ROWS, 2>(tile, sums.as_mut_ptr().add(first * outputs + output), |i| i * outputs);
                 }
             }
         }

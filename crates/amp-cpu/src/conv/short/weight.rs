@@ -29,7 +29,9 @@ pub(in crate::conv) fn accumulate(
     lattice: &Lattice,
     into: &mut Storage,
 ) -> bool {
-    let (Reading::Direct(_, weight_grad), Some(stored)) = (kernel.reading, bf16::stored(grad)) else { return false };
+    let (Reading::Direct(_, [weight_grad, _]), Some(stored)) = (kernel.reading, bf16::stored(grad)) else {
+        return false;
+    };
     if !Images::new(grad).together() || !weight[0].is_multiple_of(kernel.columns) {
         return false;
     }

@@ -35,7 +35,7 @@ impl Case {
         }
     }
 
-    pub(super) fn check(&self, out: DType) {
+    pub(in crate::conv) fn check(&self, out: DType) {
         let (y, dx, dw) = self.computed((out, RowMajor));
         let turned = Self { x: self.x.channels_last(), grad: self.grad.channels_last(), w: self.w.clone(), ..*self };
         let (turned_y, turned_dx, turned_dw) = turned.computed((out, ChannelsLast));
@@ -101,7 +101,7 @@ impl Case {
     }
 
     /// Compares what is added to images, in the order of pixels.
-    pub(super) fn compare_onto(&self, earlier: &Tensor, add: impl Fn(&mut Storage) -> bool) {
+    pub(in crate::conv) fn compare_onto(&self, earlier: &Tensor, add: impl Fn(&mut Storage) -> bool) {
         let mut into = earlier.channels_last().storage;
         assert!(add(&mut into), "tiles pay for {:?}", self.x.shape());
         let mut sums = Sums::new(self.x.shape(), self, |y, x, w| (x, self.grad.at(&y) * self.w.at(&w)));
@@ -124,7 +124,7 @@ impl Case {
     }
 
     /// What products are summed in.
-    pub(super) fn sum(&self) -> DType {
+    pub(in crate::conv) fn sum(&self) -> DType {
         if self.x.logical() == DType::F64 { DType::F64 } else { DType::F32 }
     }
 }

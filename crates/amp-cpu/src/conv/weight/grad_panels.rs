@@ -173,5 +173,5 @@ fn copy<E: Copy>(from: &[E], to: &mut [E]) {
             }
         };
     }
-    known! { 11 12 22 24 }
+    known! { 8 11 12 16 22 24 }
 }

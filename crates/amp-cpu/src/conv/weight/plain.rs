@@ -82,7 +82,9 @@ impl<E: Convolve> Part<'_, E> {
             let tiles = panels.zip(sums.chunks_exact_mut(rows * columns));
             let pixels = &order.pixels[piece.clone()];
             match reading {
-                Reading::Direct(_, weight_grad) => self.direct(weight_grad, data, pixels, tiles, i > 0),
+                Reading::Direct(_, weight_grad) => {
+                    self.direct(weight_grad[self.kernel.form(strip.len)], data, pixels, tiles, i > 0);
+                }
                 Reading::Packed(gemm) => self.packed(&gemm, data, pixels, tiles, i > 0),
             }
         }
