@@ -19,7 +19,7 @@ const BLOCK: usize = 1 << 13;
 ///
 /// Rows of 14 are two lots of 7, where two of 8 would overlap. On a core of Zen 4, 7 x 7 over 384 channels of 14 by 14 takes 0.92
 /// of the time that lots of 8 and 4 took, of 768 channels of 7 by 7 0.75.
-fn at_once(columns: usize) -> usize {
+fn pixels_at_once(columns: usize) -> usize {
     let lots = |&size: &usize| columns.div_ceil(size) * (size + 1);
     [8, 7, 6, NEXT].into_iter().filter(|&size| size <= columns).min_by_key(lots).unwrap_or(1)
 }
@@ -109,7 +109,7 @@ impl<T: Real> Kernel for Pixels<'_, T> {
             let (top, left) = (index / across, index % across);
             let columns = (width - left).div_ceil(across);
             let neighbours = neighbours(taps, [steps[1], lanes]);
-            let size = at_once(columns);
+            let size = pixels_at_once(columns);
             let line = Line { taps, weights: of_phase, step: steps[1], across, lanes, neighbours };
             for (gy, y) in (top..rows).step_by(down).enumerate() {
                 let (data, sums) = (&data[gy * steps[0]..], &mut sums[(y * width + left) * lanes..]);
