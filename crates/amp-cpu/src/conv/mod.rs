@@ -128,7 +128,8 @@ pub fn conv_transpose2d(
     spec: &Conv2d,
     out: (DType, MemoryOrder),
 ) -> Storage {
-    if disjoint::are_whole(sizes(w), spec, [output[2], output[3]]) {
+    let grid = [sizes(x)[2], sizes(x)[3]];
+    if disjoint::are_blocks(grid, sizes(w), spec, [output[2], output[3]]) {
         return disjoint::transposed(x, w, bias, out);
     }
     if transposed_without_tiles(x, w, spec) {
@@ -153,7 +154,7 @@ pub fn conv_transpose2d_acc(x: &View, w: &View, output: [usize; 4], spec: &Conv2
     if conv_transpose2d_order(x, w, spec) != MemoryOrder::ChannelsLast {
         return false;
     }
-    if disjoint::are_whole(sizes(w), spec, [height, width]) {
+    if disjoint::are_blocks([sizes(x)[2], sizes(x)[3]], sizes(w), spec, [height, width]) {
         disjoint::add_transposed(x, w, into);
         return true;
     }
@@ -178,18 +179,17 @@ fn transposed_without_tiles(x: &View, w: &View, spec: &Conv2d) -> bool {
 pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv2d) -> Storage {
     let dtype = if computes_in_f64(x) { DType::F64 } else { DType::F32 };
     let len = weight.iter().product();
-    let nothing = grad.layout.count() == 0 || x.layout.count() == 0;
-    let disjoint = disjoint::are_patches(weight, spec, [sizes(x)[2], sizes(x)[3]]);
-    if nothing || !disjoint && sums_without_tiles([grad, x], weight, spec) {
+    let nothing = len == 0 || grad.layout.count() == 0 || x.layout.count() == 0;
+    let of_patches = disjoint::are_patches(weight, spec, [sizes(x)[2], sizes(x)[3]]);
+    if of_patches && !nothing {
+        return disjoint::grad_weight(grad, x, weight);
+    }
+    if nothing || sums_without_tiles([grad, x], weight, spec) {
         let mut into = Storage::zeros(dtype, len);
         conv2d_grad_weight_acc(grad, x, weight, spec, &mut into);
         return into;
     }
     let mut into = Storage::unwritten(dtype, len);
-    if disjoint {
-        disjoint::grad_weight(grad, x, weight, &mut into, false);
-        return into;
-    }
     grad_weight(grad, x, spec, weight::Target { shape: weight, into: &mut into, accumulate: false });
     into
 }
@@ -200,7 +200,7 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
         return;
     }
     if disjoint::are_patches(weight, spec, [sizes(x)[2], sizes(x)[3]]) {
-        return disjoint::grad_weight(grad, x, weight, into, true);
+        return disjoint::add_grad_weight(grad, x, weight, into);
     }
     if sums_without_tiles([grad, x], weight, spec) {
         let lattice = lattice_of_weight(grad, weight, spec);
