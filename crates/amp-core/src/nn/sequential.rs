@@ -47,7 +47,11 @@ classes! {
         AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d;
     In, P => In, |x| x.clone()
 }
-classes! { KeepClass: CircularPad1d, CircularPad2d, CircularPad3d, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d; In, P => In, |x| x.clone() }
+classes! {
+    KeepClass: CircularPad1d, CircularPad2d, CircularPad3d, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d,
+        ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d;
+    In, P => In, |x| x.clone()
+}
 classes! { KeepSigns: Relu; In, P => In, |x| x.clone() }
 classes! { KeepCommuting: Flatten, Identity, ChannelShuffle, PixelShuffle, PixelUnshuffle, Unflatten; In, P => In, |x| x.clone() }
 

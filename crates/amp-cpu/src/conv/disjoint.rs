@@ -1,10 +1,10 @@
 //! Convolutions whose patches do not overlap: products of matrices.
 //!
 //! Where a kernel moves as far as it reaches, without padding, every pixel is in one patch: 1 x 1, the patches that transformers
-//! cut images into, steps of two by 2 x 2 and their transpose. Patches are then rows of a matrix, as they lie where that is
-//! one, otherwise from a copy. In a lattice each element of a kernel is a phase of its own, whose tiles have as many columns
-//! as there are channels: on a core of Zen 4, 192 outputs of three channels of 64 by 64 (16 images), 16 x 16, took 51 ms with gradients
-//! in F32, and take 2.6.
+//! cut images into, steps of two by 2 x 2 and their transpose. Patches are then rows of a matrix, as they lie where that is one,
+//! otherwise from a copy. In a lattice each element of a kernel is a phase of its own, whose tiles have as many columns as there
+//! are channels: on a core of Zen 4, 192 outputs of three channels of 64 by 64 (16 images), 16 x 16, took 51 ms with gradients in
+//! F32, and take 2.6.
 
 use super::{Conv2d, loaded_bias, sizes};
 use crate::elementwise::copy;
