@@ -383,6 +383,9 @@ impl Error {
     /// shape given to it.
     pub(crate) fn within(self, op: &'static str, shape: &Dims) -> Self {
         match self.given(op, shape) {
+            Self::Rank { what: what @ "the input", expected, .. } => {
+                Self::Rank { op, what, expected, found: shape.into() }
+            }
             Self::Argument { argument, mismatch, .. } => Self::Argument { op, argument, mismatch },
             Self::IndexOutOfRange { index, size, .. } => Self::IndexOutOfRange { op, index, size },
             other => other.named(op),

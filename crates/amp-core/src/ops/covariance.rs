@@ -24,7 +24,18 @@ impl<P: Float> Tensor<P> {
     where
         P: CovPrecision,
     {
-        covariances("cov", self, correction)
+        let rows = match self.dims() {
+            [_, _] => self.clone(),
+            [_] => self.unsqueeze(0)?,
+            _ => {
+                let found = self.raw.shape().into();
+                return Err(Error::Rank { op: "cov", what: "the input", expected: "1 or 2 dimensions", found });
+            }
+        };
+        let apart = rows.sub(&rows.mean(1, true)?)?;
+        let degrees = (rows.dims()[1] as f64 - correction).max(0.0);
+        let all = apart.matmul(&apart.t()?)?.div(degrees)?;
+        if all.count() == 1 { all.reshape(()) } else { Ok(all) }
     }
 
     /// Correlations `[V, V]` of variables `[V, N]` with N observations each, or that of one variable, `[N]` or `[1, N]`, which is 1,
@@ -37,32 +48,13 @@ impl<P: Float> Tensor<P> {
     where
         P: CorrcoefPrecision,
     {
-        let all = covariances("corrcoef", self, 1.0)?;
+        let all = self.cov(1.0).map_err(|error| error.within("corrcoef", self.raw.shape()))?;
         if all.rank() == 0 {
             return all.div(&all);
         }
         let deviation = all.diagonal(0, 0, 1)?.sqrt()?;
         all.div(&deviation.unsqueeze(1)?)?.div(&deviation.unsqueeze(0)?)?.clamp(-1.0, 1.0)
     }
-}
-
-#[track_caller]
-fn covariances<P>(op: &'static str, x: &Tensor<P>, correction: f64) -> Result<Tensor<P>>
-where
-    P: Float + CovPrecision,
-{
-    let rows = match x.dims() {
-        [_, _] => x.clone(),
-        [_] => x.unsqueeze(0)?,
-        _ => {
-            let found = x.raw.shape().into();
-            return Err(Error::Rank { op, what: "the input", expected: "1 or 2 dimensions", found });
-        }
-    };
-    let apart = rows.sub(&rows.mean(1, true)?)?;
-    let degrees = (rows.dims()[1] as f64 - correction).max(0.0);
-    let all = apart.matmul(&apart.t()?)?.div(degrees)?;
-    if all.count() == 1 { all.reshape(()) } else { Ok(all) }
 }
 
 #[cfg(test)]

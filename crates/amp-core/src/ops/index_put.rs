@@ -90,10 +90,21 @@ impl<P: Element> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        const OP: &str = "index_put";
-        let places = Places::new(OP, self.dims(), indices)?;
-        let values = places.values(OP, values)?;
-        places.lines(self)?.index_copy(0, &places.flat, &values)?.reshape(self.dims())
+        self.with_places("index_put", indices, values, |lines, at, values| lines.index_copy(0, at, values))
+    }
+
+    /// What `write` makes of the tensor with one axis in place of those that have coordinates, of the places along it and of the
+    /// values for each.
+    #[track_caller]
+    fn with_places<Q: Element>(
+        &self,
+        op: &'static str,
+        indices: &[impl Part<I64>],
+        values: &Tensor<Q>,
+        write: impl FnOnce(&Self, &Tensor<I64>, &Tensor<Q>) -> Result<Self>,
+    ) -> Result<Self> {
+        let places = Places::new(op, self.dims(), indices)?;
+        write(&places.lines(self)?, &places.flat, &places.values(op, values)?)?.reshape(self.dims())
     }
 }
 
@@ -112,10 +123,7 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        const OP: &str = "index_put_add";
-        let places = Places::new(OP, self.dims(), indices)?;
-        let values = places.values(OP, values)?;
-        places.lines(self)?.index_add(0, &places.flat, &values)?.reshape(self.dims())
+        self.with_places("index_put_add", indices, values, |lines, at, values| lines.index_add(0, at, values))
     }
 }
 

@@ -73,11 +73,10 @@ impl<P: Element> Tensor<P> {
             x
         };
         let mut common = shape::broadcast(OP, &without(self.raw.shape()), &without(index.raw.shape()))?;
-        index.raw.backend().check_indices(OP, index.raw.operand()?, self.dims()[at], None)?;
         common[at] = index.dims()[at];
         let index = index.expand(common)?;
         common[at] = self.dims()[at];
-        self.expand(common)?.gather(axis, &index)
+        self.expand(common)?.gather(axis, &index).map_err(|error| error.within(OP, self.raw.shape()))
     }
 
     /// A quarter turn from axis `from` to axis `to`, `times` times (`torch.rot90`, where the axes are 0 and 1 by default).

@@ -81,14 +81,10 @@ impl<P: Float> Tensor<P> {
     {
         const OP: &str = "lp_pool2d";
         let windows = windows.into();
-        if self.rank() != 4 {
-            let (expected, found) = ("4 dimensions", self.raw.shape().into());
-            return Err(Error::Rank { op: OP, what: "the input", expected, found });
-        }
         if windows.padding != [0, 0] {
             return Err(Error::argument(OP, "padding", "0", format!("{:?}", windows.padding)));
         }
-        let means = self.pow(p)?.avg_pool2d(windows)?;
+        let means = self.pow(p)?.avg_pool2d(windows).map_err(|error| error.within(OP, self.raw.shape()))?;
         let sums = means.mul((windows.kernel[0] * windows.kernel[1]) as f64)?;
         sums.sign()?.mul(&sums.abs()?.relu()?)?.pow(1.0 / p)
     }
