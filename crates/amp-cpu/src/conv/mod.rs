@@ -79,7 +79,7 @@ impl Conv2d {
 ///
 /// Sums and bias in F32 (F64 for F64 operands), rounded once to `out`, in either order; [`conv2d_order`] is the faster.
 pub fn conv2d(x: &View, w: &View, bias: Option<&View>, spec: &Conv2d, out: (DType, MemoryOrder)) -> Storage {
-    if disjoint::are_rows(sizes(w), spec, [sizes(x)[2], sizes(x)[3]]) {
+    if disjoint::are_rows(sizes(w), spec, Images::new(x).size) {
         return disjoint::forward(x, w, bias, out);
     }
     if forward_without_tiles(x, w, spec) {
@@ -128,8 +128,7 @@ pub fn conv_transpose2d(
     spec: &Conv2d,
     out: (DType, MemoryOrder),
 ) -> Storage {
-    let grid = [sizes(x)[2], sizes(x)[3]];
-    if disjoint::are_blocks(grid, sizes(w), spec, [output[2], output[3]]) {
+    if disjoint::are_blocks(Images::new(x).size, sizes(w), spec, [output[2], output[3]]) {
         return disjoint::transposed(x, w, bias, out);
     }
     if transposed_without_tiles(x, w, spec) {
@@ -154,7 +153,7 @@ pub fn conv_transpose2d_acc(x: &View, w: &View, output: [usize; 4], spec: &Conv2
     if conv_transpose2d_order(x, w, spec) != MemoryOrder::ChannelsLast {
         return false;
     }
-    if disjoint::are_blocks([sizes(x)[2], sizes(x)[3]], sizes(w), spec, [height, width]) {
+    if disjoint::are_blocks(Images::new(x).size, sizes(w), spec, [height, width]) {
         disjoint::add_transposed(x, w, into);
         return true;
     }
@@ -180,7 +179,7 @@ pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv
     let dtype = if computes_in_f64(x) { DType::F64 } else { DType::F32 };
     let len = weight.iter().product();
     let nothing = len == 0 || grad.layout.count() == 0 || x.layout.count() == 0;
-    let of_patches = disjoint::are_patches(weight, spec, [sizes(x)[2], sizes(x)[3]]);
+    let of_patches = disjoint::are_patches(weight, spec, Images::new(x).size);
     if of_patches && !nothing {
         return disjoint::grad_weight(grad, x, weight);
     }
@@ -199,7 +198,7 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
     if into.is_empty() || grad.layout.count() == 0 || x.layout.count() == 0 {
         return;
     }
-    if disjoint::are_patches(weight, spec, [sizes(x)[2], sizes(x)[3]]) {
+    if disjoint::are_patches(weight, spec, Images::new(x).size) {
         return disjoint::add_grad_weight(grad, x, weight, into);
     }
     if sums_without_tiles([grad, x], weight, spec) {

@@ -74,8 +74,9 @@ impl Walker<'_> {
     fn trainer(&self, on: &Expr) -> Option<(usize, String)> {
         match on {
             Expr::Try(inner) => self.trainer(&inner.expr),
-            Expr::MethodCall(call) if UNWRAPPING.iter().any(|name| call.method == name) => self.trainer(&call.receiver),
-            Expr::MethodCall(call) if call.method == "scale" => self.trainer(&call.receiver),
+            Expr::MethodCall(call) if call.method == "scale" || UNWRAPPING.iter().any(|name| call.method == name) => {
+                self.trainer(&call.receiver)
+            }
             place => Some((self.root(place)?, place.to_token_stream().to_string())),
         }
     }
