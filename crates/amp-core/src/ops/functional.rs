@@ -95,10 +95,10 @@ functions! {
     l1_loss<Q>(target: &Tensor<Q>) where loss::distance::L1Precision;
     smooth_l1_loss<Q>(target: &Tensor<Q>, beta: f64) where loss::distance::SmoothL1Precision;
     huber_loss<Q>(target: &Tensor<Q>, delta: f64) where loss::distance::HuberPrecision;
-    cross_entropy(labels: &Tensor<I64>) where loss::classes::CrossEntropyPrecision;
-    cross_entropy_with(labels: &Tensor<I64>, options: &CrossEntropy<P>) where loss::classes::CrossEntropyPrecision;
+    cross_entropy(labels: &Tensor<I64>) where loss::cross_entropy::CrossEntropyPrecision;
+    cross_entropy_with(labels: &Tensor<I64>, options: &CrossEntropy<P>) where loss::cross_entropy::CrossEntropyPrecision;
     soft_cross_entropy<Q>(target: &Tensor<Q>) where loss::soft::SoftCrossEntropyPrecision;
-    nll_loss(labels: &Tensor<I64>) where loss::classes::NllPrecision;
+    nll_loss(labels: &Tensor<I64>) where loss::nll::NllPrecision;
     bce_with_logits<Q>(target: &Tensor<Q>) where loss::binary::BceWithLogitsPrecision;
     binary_cross_entropy<Q>(target: &Tensor<Q>) where loss::binary::BinaryCrossEntropyPrecision;
     kl_div<Q>(target: &Tensor<Q>) where loss::divergence::KlDivPrecision;

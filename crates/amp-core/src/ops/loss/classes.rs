@@ -1,21 +1,12 @@
-//! Losses between scores of classes and labels.
+//! Options, scores and labels of the losses of classes.
 
 use super::LossReduction;
-use crate::autograd::{Pass, Saved, record};
-use crate::backend::Labels;
-use crate::ops::index::valid_labels;
-use crate::ops::kernel::{binary, folded, reduce, scaled, select, zeros};
-use crate::order::{order_of, tensor, walk};
-use crate::precision::{Element, Float, I64, full_range};
+use crate::ops::kernel::{binary, compare, reduce, select, zeros};
+use crate::precision::{Element, Float, I64};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, Dims, Layout, Reduce};
-
-full_range! {
-    CrossEntropyPrecision, "`cross_entropy` must run in `F32`";
-    NllPrecision, "`nll_loss` must run in `F32`";
-}
+use amp_cpu::{Binary, Compare, Dims, Layout, Reduce};
 
 /// The label that is ignored unless another one is.
 const IGNORED: i64 = -100;
@@ -91,20 +82,20 @@ impl<P: Element> CrossEntropy<P> {
 }
 
 /// Lines of scores along `axis` with their labels, checked.
-struct Lines {
-    scores: RawTensor,
-    axis: usize,
+pub(super) struct Lines {
+    pub(super) scores: RawTensor,
+    pub(super) axis: usize,
     /// The label of each line `[N]`, in row-major order of the other axes.
-    labels: RawTensor,
-    weight: Option<RawTensor>,
-    ignored: i64,
-    reduction: LossReduction,
+    pub(super) labels: RawTensor,
+    pub(super) weight: Option<RawTensor>,
+    pub(super) ignored: i64,
+    pub(super) reduction: LossReduction,
     /// Shape of the labels as they were given.
     shape: Dims,
 }
 
 impl Lines {
-    fn new<P: Float>(
+    pub(super) fn new<P: Float>(
         op: &'static str,
         scores: &Tensor<P>,
         labels: &Tensor<I64>,
@@ -127,7 +118,7 @@ impl Lines {
     }
 
     /// What the labels mean for their lines.
-    fn counted(&self, op: &'static str) -> Result<Counted> {
+    pub(super) fn counted(&self, op: &'static str) -> Result<Counted> {
         let (valid, counts) = valid_labels(op, &self.labels, self.ignored)?;
         let weigh = |w: &RawTensor| {
             let buffer = w.backend().index_select(w.operand()?, 0, valid.operand()?)?;
@@ -138,12 +129,12 @@ impl Lines {
     }
 
     /// Whether the losses are divided by the [`total`](Self::total).
-    fn is_mean(&self) -> bool {
+    pub(super) fn is_mean(&self) -> bool {
         self.reduction == LossReduction::Mean
     }
 
     /// The sum of the weights of the lines that count.
-    fn total(&self, op: &'static str, counted: &Counted) -> Result<RawTensor> {
+    pub(super) fn total(&self, op: &'static str, counted: &Counted) -> Result<RawTensor> {
         let (Counted { counts, weights, .. }, dtype) = (counted, self.scores.logical);
         let weights = match weights {
             Some(weights) => &select(op, counts, weights, &zeros(weights, dtype)?, dtype)?,
@@ -153,7 +144,7 @@ impl Lines {
     }
 
     /// The losses of the lines as the caller asked for them.
-    fn apply(&self, op: &'static str, losses: RawTensor, divisor: Option<&RawTensor>) -> Result<RawTensor> {
+    pub(super) fn apply(&self, op: &'static str, losses: RawTensor, divisor: Option<&RawTensor>) -> Result<RawTensor> {
         match (self.reduction, divisor) {
             (LossReduction::None, _) => Ok(losses.with_layout(Layout::contiguous(self.shape))),
             (_, Some(divisor)) => binary(op, Binary::Div, &LossReduction::Sum.apply(losses)?, divisor, divisor.logical),
@@ -162,7 +153,7 @@ impl Lines {
     }
 
     /// Gradient of each line's loss `[N]`.
-    fn spread(
+    pub(super) fn spread(
         op: &'static str,
         reduction: LossReduction,
         divisor: Option<&RawTensor>,
@@ -181,13 +172,13 @@ impl Lines {
 }
 
 /// What the labels `[N]` mean for their lines.
-struct Counted {
+pub(super) struct Counted {
     /// The labels that count, and any others.
-    valid: RawTensor,
+    pub(super) valid: RawTensor,
     /// Which of them count.
-    counts: RawTensor,
+    pub(super) counts: RawTensor,
     /// The weight of each, unless all have 1.
-    weights: Option<RawTensor>,
+    pub(super) weights: Option<RawTensor>,
 }
 
 /// A tensor of one element without its dimensions.
@@ -217,144 +208,23 @@ pub(super) fn axis_of_classes(op: &'static str, scores: &Dims) -> Result<(usize,
     }
 }
 
-#[track_caller]
-fn cross_entropy(lines: &Lines, smoothing: f64) -> Result<RawTensor> {
-    const OP: &str = "cross_entropy";
-    let (scores, labels, axis) = (&lines.scores, &lines.labels, lines.axis);
-    let order = order_of([scores]);
-    let along = order.axis(axis, scores.shape().len());
-    let targets = kernel_labels(lines.labels(), smoothing)?;
-    let (loss, lse) = walk(order, [scores], |backend, [scores]| backend.cross_entropy(scores, along, targets))?;
-    let tensor_of = |buffer| RawTensor::new(scores.device(), buffer, *labels.shape());
-    let (loss, lse) = (tensor_of(loss), tensor_of(lse));
-    let divisor = lines.is_mean().then(|| lines.total(OP, &lines.counted(OP)?)).transpose()?;
-    record(OP, &[scores], lines.apply(OP, loss, divisor.as_ref())?, |_| {
-        let (scores, labels, lse) = (Saved::new(scores)?, labels.clone(), Saved::new(&lse)?);
-        let (weight, ignored, reduction) = (lines.weight.clone(), lines.ignored, lines.reduction);
-        Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let scale = Lines::spread(OP, reduction, divisor.as_ref(), pass.grad(), labels.shape())?;
-            let labels = kernel_labels((&labels, weight.as_ref(), ignored), smoothing)?;
-            let (lse, scale) = (lse.operand()?, scale.operand()?);
-            let out = (pass.dtype(0), pass.narrows(0));
-            let order = order_of([&*scores]);
-            let along = order.axis(axis, scores.shape().len());
-            let (buffer, copy) = walk(order, [&*scores], |backend, [scores]| {
-                backend.cross_entropy_grad(scores, along, labels, lse, scale, out)
-            })?;
-            pass.give(0, tensor(order, scores.device(), buffer, *scores.shape()).with_narrowed(copy))
-        }))
-    })
-}
-
-impl Lines {
-    fn labels(&self) -> (&RawTensor, Option<&RawTensor>, i64) {
-        (&self.labels, self.weight.as_ref(), self.ignored)
-    }
-}
-
-fn kernel_labels<'a>(
-    (targets, weight, ignore_index): (&'a RawTensor, Option<&'a RawTensor>, i64),
-    smoothing: f64,
-) -> Result<Labels<'a>> {
-    let weight = weight.map(RawTensor::operand).transpose()?;
-    Ok(Labels { targets: targets.operand()?, weight, ignore_index, smoothing })
-}
-
-/// `-weight[label] * scores[label]` of each line.
-#[track_caller]
-fn nll(lines: &Lines) -> Result<RawTensor> {
-    const OP: &str = "nll_loss";
-    let (scores, axis) = (&lines.scores, lines.axis);
-    let counted = lines.counted(OP)?;
-    let divisor = lines.is_mean().then(|| lines.total(OP, &counted)).transpose()?;
-    let Counted { valid, counts, weights } = counted;
-    let one = folded(scores.shape(), &[axis]);
-    let index = valid.with_layout(Layout::contiguous(one));
-    let picked = scores.backend().gather(scores.operand()?, axis, index.operand()?)?;
-    let picked = RawTensor::new(scores.device(), picked, *valid.shape());
-    let weighted = move |x: &RawTensor| match &weights {
-        Some(weights) => binary(OP, Binary::Mul, &scaled(x, -1.0)?, weights, x.logical),
-        None => scaled(x, -1.0),
-    };
-    let losses = weighted(&picked)?;
-    // An ignored line may hold anything: infinity times a weight of 0 would be NaN.
-    let losses = select(OP, &counts, &losses, &zeros(&losses, losses.logical)?, losses.logical)?;
-    record(OP, &[scores], lines.apply(OP, losses, divisor.as_ref())?, |_| {
-        let (shape, dtype, reduction) = (*scores.shape(), scores.logical, lines.reduction);
-        Ok(Box::new(move |pass: &mut Pass<'_>| {
-            // Where no label counts, the scale is not finite.
-            let values = weighted(&Lines::spread(OP, reduction, divisor.as_ref(), pass.grad(), counts.shape())?)?;
-            let values = select(OP, &counts, &values, &zeros(&values, dtype)?, dtype)?;
-            let values = values.with_layout(Layout::contiguous(*index.shape()));
-            let zero = RawTensor::full(index.device(), 0.0, shape, pass.dtype(0))?;
-            let (zero, at, values) = (zero.operand()?, index.operand()?, values.operand()?);
-            let buffer = index.backend().scatter_add(zero, axis, at, values, pass.dtype(0))?;
-            pass.give(0, RawTensor::new(index.device(), buffer, shape))
-        }))
-    })
-}
-
-impl<P: Float> Tensor<P> {
-    /// Mean cross-entropy between logits `[N, C]` (or `[C]`, or `[N, C, ..]`) and labels `[N]` (or none, or `[N, ..]`)
-    /// (`torch.nn.functional.cross_entropy`).
-    ///
-    /// # Precision
-    /// Softmax and loss are one pass over the logits in F32 (F64 for F64); so is the gradient.
-    ///
-    /// # Errors
-    /// [`Error::IndexOutOfRange`] for a label outside `0..C` other than -100, which is ignored.
-    #[track_caller]
-    pub fn cross_entropy(&self, labels: &Tensor<I64>) -> Result<Self>
-    where
-        P: CrossEntropyPrecision,
-    {
-        self.cross_entropy_with(labels, &CrossEntropy::default())
-    }
-
-    /// [`cross_entropy`](Self::cross_entropy) with class weights, label smoothing, another ignored label or reduction.
-    #[track_caller]
-    pub fn cross_entropy_with(&self, labels: &Tensor<I64>, options: &CrossEntropy<P>) -> Result<Self>
-    where
-        P: CrossEntropyPrecision,
-    {
-        options.check_smoothing("cross_entropy")?;
-        let lines = Lines::new("cross_entropy", self, labels, options)?;
-        Ok(Self::from_raw(cross_entropy(&lines, options.label_smoothing)?))
-    }
-
-    /// Mean of `-self[label]` over rows of log-probabilities `[N, C]` (or `[C]`, or `[N, C, ..]`)
-    /// (`torch.nn.functional.nll_loss`).
-    ///
-    /// # Errors
-    /// [`Error::IndexOutOfRange`] for a label outside `0..C` other than -100, which is ignored.
-    #[track_caller]
-    pub fn nll_loss(&self, labels: &Tensor<I64>) -> Result<Self>
-    where
-        P: NllPrecision,
-    {
-        self.nll_loss_with(labels, &CrossEntropy::default())
-    }
-
-    /// [`nll_loss`](Self::nll_loss) with class weights, another ignored label or reduction; smoothing does not apply.
-    #[track_caller]
-    pub fn nll_loss_with(&self, labels: &Tensor<I64>, options: &CrossEntropy<P>) -> Result<Self>
-    where
-        P: NllPrecision,
-    {
-        if options.label_smoothing != 0.0 {
-            let found = options.label_smoothing;
-            return Err(Error::argument("nll_loss", "label_smoothing", "0; use `cross_entropy_with`", found));
-        }
-        Ok(Self::from_raw(nll(&Lines::new("nll_loss", self, labels, options)?)?))
-    }
+/// The labels with every `ignored` one replaced by 0, which is a valid index, and which labels count.
+fn valid_labels(op: &'static str, labels: &RawTensor, ignored: i64) -> Result<(RawTensor, RawTensor)> {
+    let ignored = RawTensor::new(
+        labels.device(),
+        labels.backend().upload(amp_cpu::Storage::I64(vec![ignored].into()))?,
+        Dims::default(),
+    );
+    let counts = compare(op, Compare::Ne, labels, &ignored)?;
+    let valid = select(op, &counts, labels, &zeros(labels, labels.logical)?, labels.logical)?;
+    Ok((valid, counts))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::CrossEntropy;
-    use crate::{Device, F16, F32, F64, I64, LossReduction, Tensor, gradcheck};
+pub(super) mod tests {
+    use crate::{CrossEntropy, Device, F32, F64, I64, LossReduction, Tensor, gradcheck};
 
-    fn logits(shape: &[usize]) -> Tensor<F64> {
+    pub fn logits(shape: &[usize]) -> Tensor<F64> {
         let mut i = 0.0;
         let next = |_: &[usize]| {
             i += 1.0;
@@ -363,7 +233,7 @@ mod tests {
         Tensor::from_fn(shape, next, &Device::cpu()).unwrap()
     }
 
-    fn labels(data: &[i64], shape: &[usize]) -> Tensor<I64> {
+    pub fn labels(data: &[i64], shape: &[usize]) -> Tensor<I64> {
         Tensor::from_slice(data, shape, &Device::cpu()).unwrap()
     }
 
@@ -401,34 +271,6 @@ mod tests {
         let fused = x.cross_entropy_with(&t, &options).unwrap().item().unwrap();
         let composed = x.log_softmax(1).unwrap().nll_loss_with(&t, &options).unwrap().item().unwrap();
         assert!((fused - composed).abs() <= 1e-12, "{fused} is not {composed}");
-    }
-
-    #[test]
-    fn scores_lie_as_they_like() {
-        let t = labels(&[0, 2, -100, 1, 1, 0, 2, 2], &[2, 4]);
-        let together = logits(&[2, 4, 3]).transpose(1, 2).unwrap();
-        let apart = together.contiguous().unwrap();
-        let every_second = logits(&[2, 3, 8]).slice(2, 2..6).unwrap();
-        for (x, same) in [(&together, &apart), (&every_second, &every_second.contiguous().unwrap())] {
-            let found = [x, same].map(|x| {
-                let x = x.detach().tracked();
-                let loss = x.cross_entropy(&t).unwrap();
-                let grad = loss.backward().unwrap().get(&x).unwrap().unwrap();
-                (loss.item().unwrap(), grad.to_vec().unwrap())
-            });
-            let [(loss, grad), (expected, slopes)] = &found;
-            assert!((loss - expected).abs() <= 1e-14, "{loss} is not {expected}");
-            let close = grad.iter().zip(slopes).all(|(a, b)| (a - b).abs() <= 1e-14);
-            assert!(close && grad.len() == 24, "{grad:?} is not {slopes:?}");
-        }
-    }
-
-    #[test]
-    fn half_logits_give_a_finite_f32_loss() {
-        let x =
-            Tensor::<F16>::full([2, 3], half::f16::from_f32(60_000.0), &Device::cpu()).unwrap().to::<F32>().unwrap();
-        let loss = x.cross_entropy(&labels(&[0, 2], &[2])).unwrap().item().unwrap();
-        assert!((loss - 3.0_f32.ln()).abs() <= 0.004, "{loss}");
     }
 
     #[test]

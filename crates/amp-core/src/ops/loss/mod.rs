@@ -1,12 +1,14 @@
 //! Losses. All run in full precision and give F32 (F64 for F64).
 
 pub(super) mod binary;
-pub(super) mod classes;
+mod classes;
+pub(super) mod cross_entropy;
 mod ctc;
 pub(super) mod distance;
 pub(super) mod divergence;
 mod likelihood;
 mod margin;
+pub(super) mod nll;
 mod pair;
 pub(super) mod ranking;
 pub(super) mod soft;
