@@ -19,6 +19,7 @@ mod pooling;
 mod random;
 mod recurrent;
 mod reduction;
+mod rule;
 mod scan;
 mod softmax;
 mod sort;

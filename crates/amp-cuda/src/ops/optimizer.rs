@@ -1,3 +1,6 @@
+//! Optimizers, their schedules, averages of weights and the scale of the loss.
+
+use super::rule;
 use crate::args::{
     AnyNonFiniteArgs, AverageArgs, CHOSEN, CountStepsArgs, FACTORS, FLAGS, Factors, Gradient, JoinPartsArgs, MOVES,
     MagnitudeArgs, MoveScheduleArgs, NextScaleArgs, Parameter, ScaleOfArgs, SquareSumsArgs, TENSORS, UpdateArgs,
@@ -8,7 +11,7 @@ use crate::launch::Notice;
 use crate::module::Family::Optimizer as FAMILY;
 use crate::operand::Operand;
 use amp_core::backend::{
-    Buffer, DType, Operand as CoreOperand, Optimize, ScaleRule, ScheduleMove, UpdateRule, UpdateSettings, UpdateSlot,
+    Buffer, DType, Operand as CoreOperand, Optimize, ScaleRule, ScheduleMove, UpdateSettings, UpdateSlot,
 };
 use amp_core::{Error, Result};
 
@@ -130,7 +133,7 @@ impl Gpu {
             }
             None => 0,
         };
-        Ok(UpdateArgs { rates, ..settings(of.rule, self.factors(factors)?, self.flag(skip)?) })
+        Ok(UpdateArgs { rates, ..rule::settings(of.rule, self.factors(factors)?, self.flag(skip)?) })
     }
 
     fn flag(&self, flag: Option<&Buffer>) -> Result<u64> {
@@ -163,73 +166,6 @@ impl Gpu {
         }
         let [first, second] = args.n;
         self.launch(FAMILY, "average", None, self.spread(first.max(second).max(1) as usize), args)
-    }
-}
-
-/// The settings of a rule, without tensors.
-fn settings(rule: &UpdateRule, factors: Factors, skip: u64) -> UpdateArgs {
-    let none = UpdateArgs {
-        tensor: [Parameter::default(); TENSORS],
-        factors,
-        skip,
-        rates: 0,
-        lr: 0.0,
-        momentum: 0.0,
-        dampening: 0.0,
-        beta1: 0.0,
-        beta2: 0.0,
-        eps: 0.0,
-        weight_decay: 0.0,
-        rule: 0,
-        nesterov: 0,
-        amsgrad: 0,
-        decoupled: 0,
-        centered: 0,
-    };
-    match *rule {
-        UpdateRule::Sgd { lr, momentum, dampening, nesterov, weight_decay } => {
-            UpdateArgs { lr, momentum, dampening, nesterov: i32::from(nesterov), weight_decay, ..none }
-        }
-        UpdateRule::Adam { lr, beta1, beta2, eps, weight_decay, decoupled, amsgrad } => UpdateArgs {
-            rule: 1,
-            lr,
-            beta1,
-            beta2,
-            eps,
-            weight_decay,
-            decoupled: i32::from(decoupled),
-            amsgrad: i32::from(amsgrad),
-            ..none
-        },
-        UpdateRule::RmsProp { lr, alpha, eps, momentum, centered, weight_decay } => {
-            UpdateArgs { rule: 2, lr, beta2: alpha, eps, momentum, centered: i32::from(centered), weight_decay, ..none }
-        }
-        UpdateRule::Adagrad { lr, lr_decay, eps, weight_decay, .. } => {
-            UpdateArgs { rule: 3, lr, dampening: lr_decay, eps, weight_decay, ..none }
-        }
-        UpdateRule::Adadelta { lr, rho, eps, weight_decay } => {
-            UpdateArgs { rule: 4, lr, beta2: rho, eps, weight_decay, ..none }
-        }
-        UpdateRule::RAdam { lr, beta1, beta2, eps, weight_decay, decoupled } => {
-            UpdateArgs { rule: 5, lr, beta1, beta2, eps, weight_decay, decoupled: i32::from(decoupled), ..none }
-        }
-        UpdateRule::Adamax { lr, beta1, beta2, eps, weight_decay } => {
-            UpdateArgs { rule: 6, lr, beta1, beta2, eps, weight_decay, ..none }
-        }
-        UpdateRule::Lion { lr, beta1, beta2, weight_decay } => {
-            UpdateArgs { rule: 7, lr, beta1, beta2, weight_decay, decoupled: 1, ..none }
-        }
-        UpdateRule::NAdam { lr, beta1, beta2, eps, momentum_decay, weight_decay, decoupled } => UpdateArgs {
-            rule: 8,
-            lr,
-            beta1,
-            beta2,
-            eps,
-            dampening: momentum_decay,
-            weight_decay,
-            decoupled: i32::from(decoupled),
-            ..none
-        },
     }
 }
 

@@ -1,6 +1,6 @@
 use crate::case::{Input, check, on_gpu, to_f64};
 use crate::convolve::{forward, image_gradient, image_gradient_twice, last, weight_gradient};
-use crate::lines::wide;
+use crate::wide;
 use amp_core::backend::MemoryOrder::{ChannelsLast, RowMajor};
 use amp_core::backend::{
     AttentionGrads, AttentionScores, Backend, Buffer, Conv2d, DType, Interpolation, Layout, MemoryOrder, Operand,
