@@ -1,6 +1,5 @@
 //! The dense layer's product.
 
-use super::arithmetic;
 use super::matmul::{accumulate, accumulator, give_product, turned};
 use crate::autograd::{Pass, Saved, SavedInput, Spread, record};
 use crate::backend::{Buffer, Operand};
@@ -41,7 +40,7 @@ fn linear(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>) -> Result<RawT
 
 /// `y` in the graph as the result of a layer.
 #[track_caller]
-fn recorded(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>, y: RawTensor) -> Result<RawTensor> {
+pub(super) fn recorded(x: &RawTensor, w: &RawTensor, bias: Option<&RawTensor>, y: RawTensor) -> Result<RawTensor> {
     let inputs = [x, w, bias.unwrap_or(w)];
     record("linear", &inputs[..2 + usize::from(bias.is_some())], y, |_| {
         let (x, w) = (SavedInput::new(x)?, Saved::new(w)?);
@@ -71,32 +70,6 @@ fn give_input(pass: &mut Pass<'_>, grad: &RawTensor, weight: &RawTensor, fold: b
     let (a, b) = (grad.operand()?, weight.factor(count(grad))?);
     let buffer = grad.backend().matmul_unary_grad(a, b, Unary::Relu, saved.operand()?, dtype)?;
     pass.give_to(before, RawTensor::new(grad.device(), buffer, *y.shape()), None)
-}
-
-/// `residual + x · wᵀ + bias` in the precision of `residual`, which broadcasts to the result's shape; added to the accumulators
-/// and rounded once. In the graph it is a layer in the precision of `x`, and a sum.
-#[track_caller]
-pub(crate) fn linear_add(
-    residual: &RawTensor,
-    x: &RawTensor,
-    w: &RawTensor,
-    bias: Option<&RawTensor>,
-) -> Result<RawTensor> {
-    const OP: &str = "linear_add";
-    let shape = check(OP, x, *x.shape(), w, bias)?;
-    x.device().check_same(residual.device(), OP)?;
-    let added = residual.broadcast_to(OP, &shape)?;
-    let fold = x.layout.is_contiguous() && added.layout.is_contiguous();
-    let (left, added) = (matrices(x, fold), matrices(&added, fold));
-    let weight = repeated(w, &left)?;
-    let right = turned(&weight.layout);
-    let right = Operand { layout: &right, ..weight.factor(count(&left))? };
-    let operand = bias.map(RawTensor::operand).transpose()?;
-    let buffer = x.backend().matmul_add(left.operand()?, right, operand, added.operand()?, residual.logical)?;
-    let sum = RawTensor::new(x.device(), buffer, shape);
-    // Nobody reads the layer's own output: the tensor in its place is there for its edge.
-    let layer = recorded(x, w, bias, sum.clone().counted(x.logical))?;
-    arithmetic::recorded_sum(residual, &layer, sum)
 }
 
 /// Gives inputs `weight` and `bias` theirs: `grad` `[.., R, O]`, turned, times `x` `[.., R, I]`, and the sums of the rows of
@@ -203,7 +176,7 @@ pub(super) fn count(matrices: &RawTensor) -> usize {
 }
 
 /// The weight, once for every one of `matrices`.
-fn repeated<'w>(w: &'w RawTensor, matrices: &RawTensor) -> Result<Cow<'w, RawTensor>> {
+pub(super) fn repeated<'w>(w: &'w RawTensor, matrices: &RawTensor) -> Result<Cow<'w, RawTensor>> {
     let outer = matrices.shape().len() - 2;
     if outer == 0 {
         return Ok(Cow::Borrowed(w));
@@ -214,13 +187,17 @@ fn repeated<'w>(w: &'w RawTensor, matrices: &RawTensor) -> Result<Cow<'w, RawTen
 }
 
 #[cfg(test)]
-mod tests {
-    use super::linear_add;
+pub(super) mod tests {
     use crate::nn::Linear;
     use crate::param::Parameter;
     use crate::precision::Float;
     use crate::testing::numbers;
-    use crate::{BF16, DType, Device, F32, F64, Result, Tensor, gradcheck};
+    use crate::{BF16, Device, F32, F64, Result, Tensor, gradcheck};
+
+    pub fn layer(w: &Tensor<F64>, b: Option<&Tensor<F64>>) -> Linear {
+        let parameter = |x: &Tensor<F64>| Parameter::new(&x.to::<F32>().unwrap()).unwrap();
+        Linear::from_parameters(parameter(w), b.map(parameter)).unwrap()
+    }
 
     #[test]
     fn gradients_agree_with_differences() {
@@ -236,86 +213,6 @@ mod tests {
         let strided = |x: &[Tensor<F64>]| x[0].transpose(0, 2)?.linear(&x[1], Some(&x[2]));
         let worst = gradcheck(strided, &[x, w, b]).unwrap();
         assert!(worst.agrees(), "strided: {worst:?}");
-    }
-
-    fn layer(w: &Tensor<F64>, b: Option<&Tensor<F64>>) -> Linear {
-        let parameter = |x: &Tensor<F64>| Parameter::new(&x.to::<F32>().unwrap()).unwrap();
-        Linear::from_parameters(parameter(w), b.map(parameter)).unwrap()
-    }
-
-    #[test]
-    fn gradients_of_a_layer_added_agree_with_differences() {
-        let (w, b) = (numbers(&[3, 4], 0.1), numbers(&[3], 0.2));
-        for (shape, residual) in [
-            (vec![4], vec![3]),
-            (vec![2, 4], vec![2, 3]),
-            (vec![2, 5, 4], vec![2, 5, 3]),
-            (vec![2, 5, 4], vec![2, 1, 1]),
-            (vec![0, 4], vec![3]),
-        ] {
-            let inputs = [numbers(&residual, 0.3), numbers(&shape, 0.4), w.clone(), b.clone()];
-            let f = |x: &[Tensor<F64>]| {
-                let y = linear_add(&x[0].raw, &x[1].raw, &x[2].raw, x.get(3).map(|b| &b.raw))?;
-                Ok(Tensor::from_raw(y))
-            };
-            for inputs in [&inputs[..], &inputs[..3]] {
-                let worst = gradcheck(f, inputs).unwrap();
-                assert!(worst.agrees(), "{shape:?} to {residual:?}: {worst:?}");
-            }
-        }
-        let strided = |x: &[Tensor<F64>]| {
-            let (residual, x1) = (x[0].transpose(0, 2)?, x[1].transpose(0, 2)?);
-            linear_add(&residual.raw, &x1.raw, &x[2].raw, Some(&x[3].raw)).map(Tensor::from_raw)
-        };
-        let worst = gradcheck(strided, &[numbers(&[3, 2, 3], 0.3), numbers(&[4, 2, 3], 0.4), w, b]).unwrap();
-        assert!(worst.agrees(), "strided: {worst:?}");
-    }
-
-    /// Result, and gradients of what is added, of the input and of the parameters.
-    fn added<P: Float, R: Float>(fused: bool) -> Vec<Vec<f64>> {
-        let layer = layer(&numbers(&[7, 40], 0.1), Some(&numbers(&[7], 0.2)));
-        let x = numbers(&[6, 5, 40], 0.3).to::<P>().unwrap().tracked();
-        let residual = numbers(&[6, 5, 7], 0.4).to::<R>().unwrap().tracked();
-        let y = if fused {
-            layer.forward_add(&x, &residual).unwrap()
-        } else {
-            residual.add(layer.forward(&x).unwrap().to::<R>().unwrap()).unwrap()
-        };
-        // The slopes are the same whatever was rounded on the way to `y`.
-        let slopes = numbers(&[6, 5, 7], 0.7).to::<F32>().unwrap();
-        let loss = (&y.to::<F32>().unwrap() * &slopes).unwrap().sum_all().unwrap();
-        let grads = loss.backward().unwrap();
-        let wide = |x: Tensor<F32>| x.to::<F64>().unwrap().to_vec().unwrap();
-        let mut found = vec![y.to::<F64>().unwrap().to_vec().unwrap()];
-        found.push(grads.get(&residual).unwrap().unwrap().to::<F64>().unwrap().to_vec().unwrap());
-        found.push(grads.get(&x).unwrap().unwrap().to::<F64>().unwrap().to_vec().unwrap());
-        let parameters = [layer.weight(), layer.bias().unwrap()];
-        found.extend(parameters.map(|parameter| wide(grads.get(parameter).unwrap().unwrap())));
-        found
-    }
-
-    /// Gradients are those of the sum of both, bit for bit; the sum itself is rounded once and not twice.
-    fn check_added<P: Float, R: Float>() {
-        let [fused, parts] = [true, false].map(added::<P, R>);
-        assert!(fused[1..] == parts[1..], "gradients of {:?} added to {:?}", P::DTYPE, R::DTYPE);
-        let epsilon = |dtype| match dtype {
-            DType::BF16 => 2.0_f64.powi(-8),
-            _ => 2.0_f64.powi(-23) * 42.0,
-        };
-        // Products are below 10 in magnitude; they are rounded to `P`, and their sums to `R`.
-        let tolerance = 10.0 * epsilon(P::DTYPE) + 11.0 * 2.0 * epsilon(R::DTYPE);
-        for (fused, parts) in fused[0].iter().zip(&parts[0]) {
-            assert!((fused - parts).abs() <= tolerance, "{fused} and {parts}: {:?} to {:?}", P::DTYPE, R::DTYPE);
-        }
-    }
-
-    #[test]
-    fn a_layer_is_added_in_the_precision_of_the_other_summand() {
-        check_added::<F32, F32>();
-        check_added::<BF16, F32>();
-        check_added::<BF16, BF16>();
-        check_added::<F32, F64>();
-        check_added::<F64, F32>();
     }
 
     type Step<P> = fn(&Tensor<P>) -> Result<Tensor<P>>;
@@ -397,8 +294,6 @@ mod tests {
         let expected = "linear: the input must have shape [.., 4] to fit the weight [3, 4], found [2, 5]";
         assert_eq!(text(&[2, 5], &[3, 4], &[3]), expected);
         assert_eq!(text(&[2, 4], &[3, 4], &[4]), "linear: the bias must have shape [3], found [4]");
-        let residual = layer(&numbers(&[3, 4], 0.1), None).forward_add(&zeros(&[2, 4]), &zeros(&[3, 3]));
-        assert_eq!(residual.err().unwrap().to_string(), "linear_add: shapes [3, 3] and [2, 3] do not broadcast");
         assert_eq!(text(&[2, 4], &[3], &[3]), "linear: the weight must have 2 dimensions, found shape [3]");
     }
 
