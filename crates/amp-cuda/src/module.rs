@@ -76,7 +76,7 @@ impl Family {
 
     /// The whole program, headers included.
     pub fn source(self) -> String {
-        const HEADERS: [(&str, &str); 8] = [
+        const HEADERS: [(&str, &str); 9] = [
             ("#include \"conv.cuh\"", include_str!("../kernels/conv.cuh")),
             ("#include \"flash.cuh\"", include_str!("../kernels/flash.cuh")),
             ("#include \"gemm.cuh\"", include_str!("../kernels/gemm.cuh")),
@@ -85,6 +85,7 @@ impl Family {
             ("#include \"quads.cuh\"", include_str!("../kernels/quads.cuh")),
             ("#include \"lines.cuh\"", include_str!("../kernels/lines.cuh")),
             ("#include \"common.cuh\"", include_str!("../kernels/common.cuh")),
+            ("#include \"elements.cuh\"", include_str!("../kernels/elements.cuh")),
         ];
         let once = |text: &str| text.replace("#pragma once", "");
         HEADERS.iter().fold(self.text().into(), |text, (line, header)| text.replacen(line, &once(header), 1))

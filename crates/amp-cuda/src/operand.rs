@@ -19,7 +19,7 @@ pub(crate) struct Operand {
     pub strides: [i64; MAX_RANK],
 }
 
-/// Number of an element type, as in `enum DType` of `common.cuh`.
+/// Number of an element type, as in `enum DType` of `elements.cuh`.
 pub(crate) fn tag(dtype: DType) -> i32 {
     match dtype {
         DType::F16 => 0,

@@ -14,7 +14,8 @@ import pathlib
 import sys
 
 KERNELS = pathlib.Path(__file__).resolve().parent.parent / "kernels"
-HEADERS = ["conv.cuh", "flash.cuh", "gemm.cuh", "mma.cuh", "attention.cuh", "quads.cuh", "lines.cuh", "common.cuh"]
+HEADERS = ["conv.cuh", "flash.cuh", "gemm.cuh", "mma.cuh", "attention.cuh"]
+HEADERS += ["quads.cuh", "lines.cuh", "common.cuh", "elements.cuh"]
 LEAST = {"flash_attention.cu": "80", "flash_attention_grad.cu": "80"}
 
 

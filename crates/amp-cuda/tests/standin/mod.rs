@@ -202,9 +202,19 @@ pub fn sources() -> Vec<(String, String)> {
 /// Name and text of the headers that kernel files share.
 pub fn headers() -> Vec<(String, String)> {
     let text = |name: &str| (name.to_owned(), fs::read_to_string(kernels().join(name)).expect("a header"));
-    ["common.cuh", "conv.cuh", "gemm.cuh", "mma.cuh", "attention.cuh", "flash.cuh", "quads.cuh", "lines.cuh"]
-        .map(text)
-        .into()
+    [
+        "common.cuh",
+        "elements.cuh",
+        "conv.cuh",
+        "gemm.cuh",
+        "mma.cuh",
+        "attention.cuh",
+        "flash.cuh",
+        "quads.cuh",
+        "lines.cuh",
+    ]
+    .map(text)
+    .into()
 }
 
 /// Builds the given kernels with the emulation and returns the folder. Any number of processes may build and use it at once.
