@@ -239,6 +239,7 @@ cases! {
     margin_ranking_loss full -> F32, [3, 4] [3, 4] [3, 4]: |a, b, c| a.margin_ranking_loss(b, c, 0.5);
     multinomial full -> I64, [3, 4] [1] [1]: |a, b, c| a.sqr()?.multinomial(2, true);
     item full -> F32, [1] [1] [1]: |a, b, c| Tensor::from_vec(vec![a.item()?], [1], &device());
+    to_vec full -> F32, [3] [1] [1]: |a, b, c| Tensor::from_vec(a.to_vec()?, [3], &device());
     upsample_nearest full -> F32, [1, 2, 3, 3] [1] [1]: |a, b, c| a.upsample_nearest([6, 6]);
     upsample_bilinear full -> F32, [1, 2, 3, 3] [1] [1]: |a, b, c| a.upsample_bilinear([5, 5], false);
 

@@ -178,7 +178,7 @@ const NARROWED: [&str; 31] = [
 
 /// Losses give the number that is scaled and differentiated; `multinomial` gives positions, `item` a number of the host.
 fn gives_nothing_to_multiply(op: &amp_policy::Op) -> bool {
-    op.family == amp_policy::Family::Loss || matches!(op.name, "multinomial" | "item")
+    op.family == amp_policy::Family::Loss || matches!(op.name, "multinomial" | "item" | "to_vec")
 }
 
 #[test]

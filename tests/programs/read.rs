@@ -1,6 +1,6 @@
 //! Numbers that are read out of tensors: those of the host are F32, whatever a region computes in.
 
-use super::{T, random};
+use super::{T, bits, random};
 use amp::prelude::*;
 use std::collections::BTreeMap;
 
@@ -24,6 +24,29 @@ fn measured<P: AutocastPrecision>(x: &T, w: &T, log: &mut Vec<f32>) -> Result<T>
 fn counted(x: &T, w: &T) -> Result<(i64, f64)> {
     let h = x.matmul(w)?;
     Ok((h.argmax(0, false)?.select(0, 0)?.item()?, h.to::<F64>()?.max_all()?.item()?))
+}
+
+/// Histograms, plots and metrics of the host take an `f32`; a list of sizes or of tensors that is copied is none of it.
+#[autocast(P)]
+fn plotted<P: AutocastPrecision>(x: &T, w: &T, all: &[T]) -> Result<(Vec<f32>, f32, T)> {
+    let h = x.matmul(w)?;
+    let (values, sizes) = (h.to_vec()?, h.dims().to_vec());
+    let most = h.exp()?.to_vec()?.into_iter().fold(0.0, f32::max);
+    let hidden = vec![h].to_vec();
+    let (rows, all) = (sizes[0], all.to_vec());
+    Ok((values, most, (all[0].matmul(&hidden[0].t()?)? * rows as f64)?))
+}
+
+#[test]
+fn numbers_that_are_listed_are_f32() -> Result<()> {
+    let (x, w) = (random([3, 4])?, random([4, 4])?);
+    let (values, most, y) = plotted::<BF16>(&x, &w, std::slice::from_ref(&x))?;
+    let h = x.to::<BF16>()?.matmul(&w.to::<BF16>()?)?;
+    let wide = h.to::<F32>()?;
+    assert_eq!(values, wide.to_vec()?);
+    assert_eq!(most, wide.exp()?.max_all()?.item()?);
+    assert_eq!(bits(&y), bits(&(x.to::<BF16>()?.matmul(&h.t()?)? * 3.0)?.to()?));
+    Ok(())
 }
 
 #[test]

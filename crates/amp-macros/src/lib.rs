@@ -84,7 +84,7 @@ use proc_macro::TokenStream;
 /// between them) writes the narrow result itself: `F32 as F16` in the plan, and no cast behind it. A result that is
 /// returned, stored, given to an unknown function or taken by an operation in F32 is written in F32.
 ///
-/// `item` reads an `f32` in a region, as it does in full precision; `to_vec` gives what the tensor holds.
+/// `item` and `to_vec` read `f32` in a region, as they do in full precision.
 ///
 /// The plan, one row an operation, is added to the function's documentation and listed by `amp::plan::all()`.
 ///
@@ -165,15 +165,12 @@ use proc_macro::TokenStream;
 /// - A tensor that is made without a type (`Tensor::randn(..)?`) is F32 where others meet it, as PyTorch's is, and where a sum that
 ///   is assigned to its variable does (`sum = (sum + fc.forward(x)?)?`). In a variable that is assigned anything else, behind `+=`,
 ///   or given to a function of one's own, it is what is asked for there.
-/// - What is read on the host is of the precision that the tensor has: `h.to::<F32>()?.item()` is an `f32` in any region.
 /// - An option that starts as `None`, or a list of such, holds F32 if what it is given is a function's or a module's, unless
 ///   one call of a method (`insert`, `replace`) or one index puts all of it in. What it holds is a tuple, or goes to a module
 ///   behind its first input, only where its type is written: `let mut state: Option<Tensor<F32>> = None`.
 /// - A closure's parameter without a type goes to operations, and to modules as their first input. One that meets what a module
 ///   gave (`y + h`) needs a type.
 /// - Fields of a struct of one's own that share a type parameter have the precision of the first: write `y.to::<F32>()?`.
-/// - What comes out of an iterator or a closure that a function returns is widened where the closure says what it returns:
-///   `xs.iter().map(|x| -> Result<Tensor<F32>> { .. })`.
 #[proc_macro_attribute]
 pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::autocast(args.into(), item.into()).into()

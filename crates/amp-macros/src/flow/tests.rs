@@ -144,6 +144,7 @@ fn exchanged_variables_are_read_before_either_is_written() {
 const NOT_WRITTEN: &[(&str, &str)] = &[
     ("multinomial", "gives positions, which are no floats"),
     ("item", "gives a number of the host"),
+    ("to_vec", "gives numbers of the host"),
     ("mse_loss", LOSS),
     ("mse_loss_with", LOSS),
     ("l1_loss", LOSS),

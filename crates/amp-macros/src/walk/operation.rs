@@ -22,7 +22,7 @@ use syn::{Expr, ExprMethodCall, Path};
 /// Operations whose result is no tensor that autocast casts.
 const NO_FLOAT: &[&str] = &[
     "argmax", "argmin", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "equal", "isnan", "isinf", "isfinite",
-    "isclose", "one_hot", "nonzero", "all", "any", "item",
+    "isclose", "one_hot", "nonzero", "all", "any", "item", "to_vec",
 ];
 /// Operations whose first number is a chance, or what elements are only held against.
 const MEETS_NO_ELEMENT: &[&str] = &["dropout", "alpha_dropout", "threshold", "hardshrink"];
@@ -111,6 +111,8 @@ impl Called<'_> {
         let result = Value { by_name, ..result.shaped(shape) };
         match self.name {
             name if INFERRED.contains(&name) && first.prec == Prec::Opaque => Value::inferred(),
+            // Of a list it makes another list.
+            "to_vec" if !is_tensor(first) => Value::opaque(),
             name if NO_FLOAT.contains(&name) => Value::other(),
             name if PAIRS.contains(&name) => Value::tuple(vec![result, Value::other()]),
             _ => result,

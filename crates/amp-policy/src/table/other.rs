@@ -13,6 +13,10 @@ pub(crate) const OPS: &[Op] = &[
         .torch("cpu")
         .departs("PyTorch gives a Python float, whatever the tensor holds")
         .implemented(),
+    Op::new("to_vec", Family::Cast, Class::Full, "numbers of the host, which are no 16-bit ones")
+        .torch("cpu")
+        .departs("PyTorch's `tolist` gives Python floats, whatever the tensor holds")
+        .implemented(),
     Op::new("zeros_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
     Op::new("ones_like", Family::Factory, Class::Keep, "keeps the input dtype").implemented(),
     Op::new("full_like", Family::Factory, Class::Keep, "keeps the input dtype").torch("zeros_like").implemented(),
