@@ -66,7 +66,18 @@ impl<V: Recast<To<F32>, Output = E>, E> LeavesWidened for &Probe<V, E> {
 )]
 pub trait NarrowedUnasked {}
 
-/// A tensor of F32 where one of the region's precision is expected.
+/// A tensor of F32, a reference to one or a list of such, where `E` is of less precision.
+pub trait Wider<E> {}
+
+impl<T: Precise<Precision = F32>, P: AutocastPrecision> Wider<Tensor<P>> for T {}
+impl<T: Precise<Precision = F32>, P: AutocastPrecision> Wider<&Tensor<P>> for &T {}
+impl<V: Wider<E>, E> Wider<Option<E>> for Option<V> {}
+impl<V: Wider<E>, E> Wider<Vec<E>> for Vec<V> {}
+impl<V: Wider<E>, E> Wider<&[E]> for &[V] {}
+impl<V: Wider<E>, E> Wider<&[E]> for &Vec<V> {}
+impl<V: Wider<E>, E, const N: usize> Wider<&[E]> for &[V; N] {}
+
+/// A value of F32 where one of the region's precision is expected.
 pub trait LeavesNarrowed<V> {
     /// What is expected.
     type Given;
@@ -80,15 +91,15 @@ pub trait LeavesNarrowed<V> {
         V: NarrowedUnasked;
 }
 
-impl<V: Precise<Precision = F32>, P: AutocastPrecision> LeavesNarrowed<V> for Probe<V, Tensor<P>> {
-    type Given = Tensor<P>;
-    fn leave(self, _value: V) -> Tensor<P>
+impl<V: Wider<E>, E> LeavesNarrowed<V> for Probe<V, E> {
+    type Given = E;
+    fn leave(self, _value: V) -> E
     where
         V: NarrowedUnasked,
     {
         absent()
     }
-    fn hand(self, _value: V, _slot: &mut Option<()>) -> Tensor<P>
+    fn hand(self, _value: V, _slot: &mut Option<()>) -> E
     where
         V: NarrowedUnasked,
     {

@@ -162,7 +162,8 @@ fn lent_out_of(expr: Expr, kept: &TokenStream) -> Expr {
     let whole = ends(&expr);
     let (value, slot) = (local("v", 0, whole.0), local("s", 0, whole.0));
     let given = expected_by(&quote!(__amp::leaving), &value, whole, |asked| {
-        called(&quote_spanned!(whole.0=> #asked.hand), quote!(#value, #slot), whole.1)
+        let lent = instead_of(&value, whole);
+        called(&quote_spanned!(whole.0=> #asked.hand), quote!(#lent, #slot), whole.1)
     });
     let tokens = quote_spanned!(value.span()=> match (#expr, &mut #kept) { (#value, #slot) => #given });
     enclosed(tokens, whole)
