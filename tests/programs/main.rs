@@ -6,6 +6,7 @@ mod accumulators;
 mod behind;
 mod budget;
 mod called;
+mod chained;
 mod changed;
 mod closures;
 mod collected;

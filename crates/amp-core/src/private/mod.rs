@@ -11,6 +11,7 @@
 //!
 //! Nothing here is public API.
 
+mod chain;
 mod class;
 mod direct;
 mod function;
@@ -35,6 +36,7 @@ mod typed;
 pub use crate::plan::Registered;
 pub use crate::precision::{AutocastPrecision, BF16, Element, F16, F32};
 pub use amp_policy::Half;
+pub use chain::{Grown, Lending, chaining};
 pub use class::{
     Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsF32, Lower, Marked, ModuleClass, Target, marked, pinned,
 };
@@ -60,6 +62,7 @@ pub use typed::{OfF32, of_f32};
 /// that says nothing else: somebody's own.
 pub mod kinds {
     pub use super::FOREIGN as __AMP_FUNCTIONS;
+    pub use super::chain::{ChainsAsIs as _, ChainsReferences as _, ChainsWidened as _};
     pub use super::class::{MarkedOther as _, NotModule as _};
     pub use super::direct::{
         IndirectTensor as _, NoTensor as _, NotDirectModule as _, SeenThrough as _, TakesFull as _,

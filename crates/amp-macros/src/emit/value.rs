@@ -3,7 +3,7 @@
 use super::{called, enclosed, ends, local, only_asked, outlined, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Expr, Lifetime};
+use syn::{Expr, Lifetime, parse_quote};
 
 /// A value given away, cast where it is a tensor or holds tensors.
 pub(crate) fn recast(expr: Expr, target: &TokenStream) -> Expr {
@@ -38,6 +38,12 @@ pub(crate) fn applied(function: &Expr, made: impl FnOnce(Expr) -> Expr) -> Expr 
     let value = local("a", 0, ends(function).0);
     let made = made(Expr::Verbatim(value.to_token_stream()));
     Expr::Verbatim(quote_spanned!(value.span()=> |#value| #function(#made)))
+}
+
+/// A closure that calls a function with what it is given.
+pub(crate) fn calling(function: &Expr) -> Expr {
+    let value = local("a", 0, ends(function).0);
+    parse_quote!(|#value| #function(#value))
 }
 
 /// A tensor that was made without a type, in F32.
@@ -246,6 +252,21 @@ pub(crate) fn taken_apart(value: &Expr, pattern: &TokenStream, elems: &[Expr]) -
     enclosed(quote_spanned!(site=> match #value { #pattern => (#(#elems,)*) }), whole)
 }
 
+/// A chain of two iterators, `one.chain(other)`; what is widened of references lives in the slot.
+pub(crate) fn chained(call: Expr, slot: Option<&Ident>) -> Expr {
+    let Expr::MethodCall(call) = call else { return call };
+    let whole = ends(&Expr::MethodCall(call.clone()));
+    let site = Span::mixed_site().located_at(whole.0);
+    let [one, other, kept] = [1, 2, 3].map(|i| local("c", i, whole.0));
+    let (receiver, arg) = (&call.receiver, &call.args[0]);
+    let slot = slot.map_or_else(|| quote!(__amp::Nothing), ToTokens::to_token_stream);
+    let method = quote_spanned!(call.method.span()=> chain);
+    let at = call.paren_token.span.join();
+    let args =
+        called(&quote_spanned!(whole.0=> __amp::chaining(&#one, &#other).#method), quote!(#one, #other, #kept), at);
+    enclosed(quote_spanned!(site=> match (#receiver, #arg, &mut #slot) { (#one, #other, #kept) => #args }), whole)
+}
+
 /// The branches of an expression are wrapped in `JoinN`; this joins them.
 pub(crate) fn joined(expr: Expr) -> Expr {
     joined_by(expr, |value| quote_spanned!(value.span()=> join(#value)))
@@ -266,8 +287,9 @@ pub(crate) fn joined_elements_behind(array: &Expr, slots: &[Ident]) -> Expr {
 
 /// A vector of the elements of an array.
 pub(crate) fn vector(array: Expr) -> Expr {
-    let site = Span::mixed_site().located_at(ends(&array).0);
-    Expr::Verbatim(quote_spanned!(site=> (::std::vec::Vec::from(#array))))
+    let whole = ends(&array);
+    let site = Span::mixed_site().located_at(whole.0);
+    enclosed(quote_spanned!(site=> ::std::vec::Vec::from(#array)), whole)
 }
 
 /// What is so deep in options and results, made anew.

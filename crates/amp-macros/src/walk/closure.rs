@@ -1,6 +1,7 @@
 //! Closures.
 
-use super::tail::may_differ;
+use super::methods::{ONE_BY_ONE, names_handing};
+use super::tail::{holds_narrow, may_differ};
 use super::tupled::held_of;
 use super::{Expect, Walker};
 use crate::emit;
@@ -67,6 +68,15 @@ impl Walker<'_> {
             _ => self.rewrite(arg, |arg| self.widened(arg, &value)),
         }
         value
+    }
+
+    /// A function of one's own that is named where a closure could stand is called as by a closure, `|x| wide(x)`: what it is
+    /// given may have to be cast.
+    pub(super) fn write_out(&self, method: &str, item: &Value, function: &mut Expr) {
+        let named = matches!(function, Expr::Path(_)) && !names_handing(function) && self.variable(function).is_none();
+        if named && ONE_BY_ONE.contains(&method) && holds_narrow(item) {
+            *function = emit::calling(function);
+        }
     }
 
     /// Walks a closure that is given to somebody who may keep it, and whose result goes to a place of this kind, if it

@@ -146,7 +146,7 @@ impl Walker<'_> {
         let lent = arms.iter_mut().any(is_reference);
         let agreement = match agreement(&arms) {
             Agreement::F32 if lent && typed(&arms).any(|arm| arm.value.inferred) => Agreement::None,
-            _ if matches!(expect, Expect::Object) => Agreement::None,
+            _ if matches!(expect, Expect::Object | Expect::Items(_)) => Agreement::None,
             agreement => agreement,
         };
         match agreement {

@@ -1,7 +1,8 @@
 //! What the places declare that values go to.
 
 use crate::lattice::{Prec, Value};
-use syn::{ReturnType, Type};
+use syn::punctuated::Punctuated;
+use syn::{GenericArgument, ParenthesizedGenericArguments, PathArguments, ReturnType, Token, Type, TypeParamBound};
 
 /// What the place that a value goes to declares.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,10 @@ pub(crate) enum Expect {
     Named(Box<Type>),
     /// A trait object: values of several types are coerced to it.
     Object,
+    /// An iterator over such, of a type that is not written.
+    Items(Box<Expect>),
+    /// A closure that returns such.
+    Function(Box<Expect>),
 }
 
 impl Expect {
@@ -31,7 +36,14 @@ impl Expect {
     pub(super) fn of_type(ty: &Type, param: Option<&str>) -> Self {
         // A reference is handed on; there is no owned value to widen.
         match ty {
+            ty if let Some(item) = item_of(ty).map(|item| Self::of_type(item, param)).filter(Self::wants_f32) => {
+                Self::Items(Box::new(item))
+            }
             ty if is_object(ty) => Self::Object,
+            Type::ImplTrait(_) => match result_of(ty).map(|result| Self::of_type(result, param)) {
+                Some(result) => Self::Function(Box::new(result)),
+                None => Self::Nothing,
+            },
             Type::Reference(_) => Self::Nothing,
             Type::Tuple(tuple) => Self::Tuple(tuple.elems.iter().map(|ty| Self::of_type(ty, param)).collect()),
             Type::Array(array) => Self::of_type(&array.elem, param),
@@ -81,7 +93,7 @@ impl Expect {
             Self::Prec(prec) => *prec == Prec::F32,
             Self::Tuple(parts) => parts.iter().any(Self::wants_f32),
             Self::Named(_) => true,
-            Self::Nothing | Self::Open | Self::Object => false,
+            Self::Nothing | Self::Open | Self::Object | Self::Items(_) | Self::Function(_) => false,
         }
     }
 
@@ -91,7 +103,7 @@ impl Expect {
         match self {
             Self::Prec(prec) => *prec == Prec::F32,
             Self::Tuple(parts) => parts.iter().any(Self::is_f32) && parts.iter().all(may_be),
-            Self::Nothing | Self::Open | Self::Named(_) | Self::Object => false,
+            _ => false,
         }
     }
 
@@ -117,7 +129,7 @@ impl Expect {
                 let name = tensors.next()?.name()?;
                 tensors.all(|part| part.name() == Some(name)).then_some(name)
             }
-            Self::Prec(_) | Self::Nothing | Self::Open | Self::Object => None,
+            _ => None,
         }
     }
 
@@ -135,7 +147,7 @@ impl Expect {
         match self {
             Self::Prec(prec) => Value::sure(prec.clone()),
             Self::Tuple(parts) => Value::tuple(parts.iter().map(Self::given).collect()),
-            Self::Nothing | Self::Open | Self::Named(_) | Self::Object => Value::opaque(),
+            _ => Value::opaque(),
         }
     }
 
@@ -144,8 +156,8 @@ impl Expect {
     pub(super) fn of_variable(self) -> Self {
         match self {
             Self::Tuple(parts) => Self::Tuple(parts.into_iter().map(Self::of_variable).collect()),
-            Self::Prec(Prec::F32) | Self::Named(_) | Self::Open | Self::Object => self,
-            Self::Prec(_) | Self::Nothing => Self::Nothing,
+            Self::Prec(prec) if prec != Prec::F32 => Self::Nothing,
+            other => other,
         }
     }
 
@@ -193,6 +205,48 @@ fn is_object(ty: &Type) -> bool {
     }
 }
 
+/// What the iterator gives that this type stands for: `impl Iterator<Item = Tensor<F32>>`, `Box<dyn Iterator<Item = ..>>`.
+fn item_of(ty: &Type) -> Option<&Type> {
+    bounds_of(ty)?.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else { return None };
+        let last = bound.path.segments.last()?;
+        let name = last.ident.to_string();
+        let PathArguments::AngleBracketed(list) = &last.arguments else { return None };
+        list.args.iter().filter(|_| name.ends_with("Iterator") && name != "IntoIterator").find_map(|arg| match arg {
+            GenericArgument::AssocType(item) if item.ident == "Item" => Some(&item.ty),
+            _ => None,
+        })
+    })
+}
+
+/// What the closure returns that this type stands for: `impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>`.
+fn result_of(ty: &Type) -> Option<&Type> {
+    bounds_of(ty)?.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else { return None };
+        match &bound.path.segments.last()?.arguments {
+            PathArguments::Parenthesized(ParenthesizedGenericArguments { output: ReturnType::Type(_, ty), .. }) => {
+                Some(&**ty)
+            }
+            _ => None,
+        }
+    })
+}
+
+/// The traits that are all that is known of a type.
+fn bounds_of(ty: &Type) -> Option<&Punctuated<TypeParamBound, Token![+]>> {
+    match ty {
+        Type::ImplTrait(ty) => Some(&ty.bounds),
+        Type::TraitObject(ty) => Some(&ty.bounds),
+        Type::Paren(inner) => bounds_of(&inner.elem),
+        Type::Group(inner) => bounds_of(&inner.elem),
+        Type::Path(path) => {
+            let last = path.path.segments.last().filter(|last| last.ident == "Box")?;
+            type_arguments(last).next().and_then(bounds_of)
+        }
+        _ => None,
+    }
+}
+
 /// The types of the keys and the values of a map.
 fn mapped(path: &syn::Path) -> Option<[&Type; 2]> {
     let last = path.segments.last().filter(|last| last.ident == "HashMap" || last.ident == "BTreeMap")?;
@@ -214,11 +268,11 @@ fn container(path: &syn::Path) -> Option<&Type> {
 
 fn type_arguments(segment: &syn::PathSegment) -> impl Iterator<Item = &Type> {
     let args = match &segment.arguments {
-        syn::PathArguments::AngleBracketed(list) => Some(&list.args),
+        PathArguments::AngleBracketed(list) => Some(&list.args),
         _ => None,
     };
     args.into_iter().flatten().filter_map(|arg| match arg {
-        syn::GenericArgument::Type(ty) => Some(ty),
+        GenericArgument::Type(ty) => Some(ty),
         _ => None,
     })
 }

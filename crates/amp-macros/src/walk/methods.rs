@@ -135,6 +135,9 @@ pub(super) fn reads(name: &str) -> bool {
 /// Methods of iterators, options and results that give their elements, as they are, to the closure's last parameter.
 pub(super) const ITERATING: &[&str] =
     &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "scan", "fold", "try_fold", "try_for_each"];
+/// Those whose closure is given an element alone.
+pub(super) const ONE_BY_ONE: &[&str] =
+    &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "try_for_each"];
 /// Those whose closure gives the elements that come out.
 pub(super) const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while", "scan"];
 /// Methods whose closure makes what it is called with next.

@@ -8,6 +8,7 @@
 mod call;
 mod captured;
 mod cast;
+mod chained;
 mod closure;
 mod configured;
 pub(crate) mod consumed;

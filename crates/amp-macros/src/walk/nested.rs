@@ -13,6 +13,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::token::Bracket;
 use syn::{Expr, ExprArray, Macro, Token};
 
 /// Macros that do not come back.
@@ -79,8 +80,8 @@ impl Walker<'_> {
         if let Ok(mut list) = parser.parse2(mac.tokens.clone()) {
             list.iter_mut().for_each(parens::grouped);
             if mac.path.is_ident("vec") {
-                let mut array =
-                    Expr::Array(ExprArray { attrs: Vec::new(), bracket_token: Default::default(), elems: list });
+                let bracket_token = Bracket { span: *mac.delimiter.span() };
+                let mut array = Expr::Array(ExprArray { attrs: Vec::new(), bracket_token, elems: list });
                 let value = self.array(&mut array);
                 let list = match array {
                     Expr::Array(ExprArray { elems, .. }) => with(quote!(#elems)),

@@ -52,6 +52,16 @@ impl Walker<'_> {
             }
             Expr::Call(call) if is_wrapper(call) => self.begins(&mut call.args[0], expect).shaped(Shape::Unknown),
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.expr(expr),
+            Expr::Closure(closure) if let Expect::Function(result) = expect => {
+                let Value { flow, .. } = self.closure_into(closure, (**result).clone());
+                Value { flow, ..Value::other() }
+            }
+            _ if let Expect::Items(item) = expect => {
+                self.collected = Some((**item).clone());
+                let mut value = self.expr(expr);
+                self.widen_collected(expr, &mut value, Some(item));
+                value
+            }
             _ => {
                 let original = expr.clone();
                 self.collect_into(expr, expect);

@@ -76,6 +76,9 @@ impl Unlisted<'_> {
 impl Walker<'_> {
     /// A method that is no operation.
     pub(super) fn unlisted(&mut self, expr: &mut Expr, name: &str) -> Value {
+        if let Some(chained) = self.chain(expr) {
+            return chained;
+        }
         let Expr::MethodCall(call) = expr else { return Value::opaque() };
         let method = call.method.clone();
         let loaded = self.loaded(call);
@@ -102,6 +105,7 @@ impl Walker<'_> {
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
         let mut walked = self.called_on(call, name);
         for arg in &mut call.args {
+            self.write_out(name, &walked.item, arg);
             match arg {
                 Expr::Closure(closure) => self.calls(&mut walked, closure),
                 arg => self.takes(&mut walked, container(&call.receiver), arg),
