@@ -10,6 +10,7 @@ mod chained;
 mod changed;
 mod closures;
 mod collected;
+mod compared;
 mod conditional;
 mod destructured;
 mod elements;

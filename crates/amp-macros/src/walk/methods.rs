@@ -140,6 +140,8 @@ pub(super) const ONE_BY_ONE: &[&str] =
     &["map", "for_each", "flat_map", "filter_map", "and_then", "map_while", "try_for_each"];
 /// Those whose closure gives the elements that come out.
 pub(super) const MAPPING: &[&str] = &["map", "and_then", "flat_map", "filter_map", "then", "map_while", "scan"];
+/// Methods whose closure is given two elements.
+const COMPARING: &[&str] = &["sort_by", "sort_unstable_by", "min_by", "max_by", "dedup_by", "is_sorted_by", "chunk_by"];
 /// Methods whose closure makes what it is called with next.
 pub(super) const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
 /// Methods of options and results that give one of what two arguments make.
@@ -201,7 +203,7 @@ pub(super) fn parameters(method: &str, given: &[Value], item: &Value) -> Vec<Val
     match method {
         name if FOLDING.contains(&name) => vec![folded, item.clone()],
         "scan" => vec![Value::opaque(), item.clone()],
-        "reduce" => vec![item.clone(), item.clone()],
+        name if name == "reduce" || COMPARING.contains(&name) => vec![item.clone(), item.clone()],
         _ => vec![item.clone()],
     }
 }

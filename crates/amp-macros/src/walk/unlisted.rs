@@ -330,7 +330,8 @@ impl Walker<'_> {
             "into" if !value.constants.is_empty() => value,
             _ if MAPPING.contains(&name) => closure.unwrap_or_else(|| if hands { item } else { Value::opaque() }),
             "enumerate" => Value::tuple(vec![Value::other(), item]),
-            "split_first" | "split_last" | "split_at" => Value::tuple(vec![item.clone(), item]),
+            "split_first" | "split_last" | "split_at" | "partition" => Value::tuple(vec![item.clone(), item]),
+            "unzip" if item.is_tuple() => item,
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
             "elapsed" | "duration_since" => Value::other(),
@@ -349,7 +350,8 @@ impl Walker<'_> {
             "lock" | "read" | "write" | "borrow_mut" | "get_mut" | "into_inner" if item.is_pinned() => item,
             _ if INFERRED.contains(&name) && !typed => {
                 let prec = if value.prec.is_tensor() { value.prec } else { Prec::Opaque };
-                Value { prec, pinned: value.pinned, ..Value::inferred() }
+                let parts = if name == "collect" { value.parts } else { Vec::new() };
+                Value { prec, pinned: value.pinned, parts, ..Value::inferred() }
             }
             _ if INFERRED.contains(&name) => Value { inferred: false, constants: Vec::new(), ..item },
             _ => Value::opaque(),
