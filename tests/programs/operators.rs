@@ -327,3 +327,43 @@ fn operators_by_the_names_of_their_traits_meet_at_f32() -> Result<()> {
     assert_eq!(by_trait(&fc, &x, 2.0)?.to_vec()?, by_hand.to_vec()?);
     Ok(())
 }
+
+/// A sum of one's own, which takes tensors of F32.
+struct Total(T);
+
+impl std::ops::AddAssign<&T> for Total {
+    fn add_assign(&mut self, x: &T) {
+        self.0 = (&self.0 + x).expect("one shape");
+    }
+}
+
+impl std::ops::SubAssign<T> for Total {
+    fn sub_assign(&mut self, x: T) {
+        self.0 = (&self.0 - x).expect("one shape");
+    }
+}
+
+struct Ledger {
+    total: Total,
+}
+
+#[autocast(P)]
+fn booked<P: AutocastPrecision>(l: &Linear, x: &T) -> Result<T> {
+    let mut total = Total(x.clone());
+    let y = l.forward(x)?;
+    total += &y;
+    total -= x.matmul(x)?;
+    let mut ledger = Ledger { total };
+    ledger.total += &y;
+    Ok(ledger.total.0)
+}
+
+#[test]
+fn what_changes_a_sum_of_ones_own_is_widened() -> Result<()> {
+    let (l, x) = (Linear::new(4, 4, &Device::cpu())?, random([4, 4])?);
+    let half = x.to::<BF16>()?;
+    let y = l.forward(&half)?.to::<F32>()?;
+    let by_hand = (((&x + &y)? - half.matmul(&half)?.to::<F32>()?)? + &y)?;
+    assert_eq!(booked::<BF16>(&l, &x)?.to_vec()?, by_hand.to_vec()?);
+    Ok(())
+}

@@ -4,6 +4,7 @@ use super::Walker;
 use super::cast::is_direct;
 use super::made::meets;
 use super::operation::is_asked;
+use super::tail::may_differ;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};
 use crate::literal::{self, Doubt};
@@ -193,10 +194,14 @@ impl Walker<'_> {
         });
     }
 
-    /// `h += x`: `h` keeps its precision, so `x` may only be widened.
-    fn compound(&mut self, binary: &mut ExprBinary, place: &Expr, left: Value, right: Value) {
+    /// `h += x`: `h` keeps its precision, so `x` may only be widened. What is no tensor may be a type of one's own that takes
+    /// such.
+    fn compound(&mut self, binary: &mut ExprBinary, place: &Expr, left: Value, mut right: Value) {
         self.check_constant(&mut binary.right, &right, &left.prec, "+");
         self.changed(place);
+        if left.prec == Prec::Opaque && may_differ(&right) {
+            return self.expected(&mut binary.right, &mut right);
+        }
         let Some(var) = self.variable(place) else { return };
         if right.prec == Prec::Other || !(left.prec.is_tensor() || right.prec.is_tensor()) {
             return;
