@@ -5,21 +5,10 @@ fn scaled(x: &Tensor<F16>) -> Result<Tensor<F16>> {
     x * 2.0
 }
 
-fn first(all: &[Tensor<F16>]) -> &Tensor<F16> {
-    &all[0]
-}
-
 #[autocast(f16)]
 fn forward(norm: &LayerNorm, x: &Tensor<F32>) -> Result<Tensor<F32>> {
     let y = norm.forward(x)?;
     scaled(&y)
-    //~ ^ here
-}
-
-#[autocast(f16)]
-fn of_a_list(norm: &LayerNorm, x: &Tensor<F32>) -> Result<Tensor<F32>> {
-    let all = vec![norm.forward(x)?];
-    first(&all).relu()
     //~ ^ here
 }
 
