@@ -1,6 +1,6 @@
 //! Gathering from, and scattering to, places along an axis.
 
-use super::{WORK, indices};
+use super::{WORK, index_add, index_select, indices};
 use crate::cache::{Pooled, take};
 use crate::convert::each_dtype;
 use crate::line::Span;
@@ -19,6 +19,9 @@ const COLUMNS: usize = 64;
 ///
 /// PyTorch: `gather`. `index` (I64) may be smaller than `x` along the other axes.
 pub fn gather(x: &View, axis: usize, index: &View) -> Storage {
+    if let Some(slices) = slices(&x.layout.shape, axis, index) {
+        return index_select(x, axis, &slices);
+    }
     let positions = Positions::new(x, axis, index);
     if x.layout.is_contiguous() && x.data.dtype() == x.logical {
         return each_dtype!(x.data, Slice, v => positions.pick(&v[x.layout.offset..]).into());
@@ -32,6 +35,10 @@ pub fn gather(x: &View, axis: usize, index: &View) -> Storage {
 /// PyTorch: `scatter_add`. Sums run in F32 (F64, I64) in row-major order of `src`, so they are deterministic, and are
 /// rounded to `out` once.
 pub fn scatter_add(base: &View, axis: usize, index: &View, src: &View, out: DType) -> Storage {
+    if let Some(slices) = slices(&base.layout.shape, axis, index) {
+        let layout = cropped(src, index);
+        return index_add(Some(base), base.layout.shape[axis], axis, &slices, &View { layout: &layout, ..*src }, out);
+    }
     scattered(true, base, axis, index, src, out)
 }
 
@@ -44,8 +51,7 @@ pub fn scatter(base: &View, axis: usize, index: &View, src: &View, out: DType) -
 
 fn scattered(adds: bool, base: &View, axis: usize, index: &View, src: &View, out: DType) -> Storage {
     let lines = Lines::new(&base.layout.shape, axis, index);
-    // `src` may be larger than `index`: only the part of its shape counts.
-    let layout = Layout { shape: index.layout.shape, ..*src.layout };
+    let layout = cropped(src, index);
     let src = View { layout: &layout, ..*src };
     in_num!(out, A => {
         let mut sums = copy(base, A::DTYPE);
@@ -66,6 +72,25 @@ fn scattered(adds: bool, base: &View, axis: usize, index: &View, src: &View, out
         let layout = Layout::contiguous(base.layout.shape);
         copy(&View { data: sums.as_slice(), layout: &layout, logical: A::DTYPE }, out)
     })
+}
+
+/// The part of `src` that an index names places for, whose shape may be smaller.
+fn cropped(src: &View, index: &View) -> Layout {
+    Layout { shape: index.layout.shape, ..*src.layout }
+}
+
+/// The index along its axis, if it was expanded along all others to those of a tensor of a `shape`, so that it names whole slices.
+///
+/// PyTorch's users sum messages along the edges of graphs so. With 27,000 edges of 128 channels on a core of Zen 4, FOUND.
+fn slices<'a>(shape: &Dims, axis: usize, index: &View<'a>) -> Option<Cow<'a, [i64]>> {
+    let Layout { shape: sizes, strides, offset } = *index.layout;
+    let whole = |i: usize| i == axis || sizes[i] == shape[i] && (strides[i] == 0 || sizes[i] == 1);
+    if sizes.len() < 2 || sizes.count() == 0 || !(0..sizes.len()).all(whole) {
+        return None;
+    }
+    let line = |values: &Dims| Dims::new(&[values[axis]]).expect("one dimension");
+    let layout = Layout { shape: line(&sizes), strides: line(&strides), offset };
+    Some(Cow::Owned(indices(&View { layout: &layout, ..*index }).into_owned()))
 }
 
 /// Lines of an index along its axis, and where the tensor begins that they point into. Where the axis is not the last one, those

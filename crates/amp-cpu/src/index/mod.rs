@@ -27,7 +27,11 @@ const MOST: usize = 4;
 
 /// The first of the I64 elements of `index`, in row-major order, that is outside `0..size` and not `ignored`.
 pub fn outside(index: &View, size: usize, ignored: Option<i64>) -> Option<i64> {
-    let index = indices(index);
+    // What was expanded is looked at once.
+    let mut layout = *index.layout;
+    let expanded = |(size, stride): (&mut usize, &usize)| *size = if *stride == 0 { 1.min(*size) } else { *size };
+    layout.shape.iter_mut().zip(&layout.strides[..]).for_each(expanded);
+    let index = indices(&View { layout: &layout, ..*index });
     let pieces: Vec<&[i64]> = index.chunks(WORK).collect();
     map_all(&pieces, index.len(), |piece| {
         let is_outside = |&&i: &&i64| usize::try_from(i).map_or(true, |i| i >= size) && Some(i) != ignored;

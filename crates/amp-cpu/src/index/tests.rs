@@ -56,6 +56,33 @@ fn gathered_and_scattered_elements() {
     }
 }
 
+/// An index that names whole slices, since it was expanded, and the same that was copied.
+#[test]
+fn expanded_indices_name_whole_slices() {
+    let mut random = Random::new(4);
+    for (logical, out) in [(DType::F32, DType::F32), (DType::BF16, DType::F32), (DType::F32, DType::F16)] {
+        let base = random.tensor(&[4, 3, 20], DType::F32).meant_as(logical);
+        for axis in 0..3 {
+            let mut shape = [4, 3, 20];
+            shape[axis] = 7;
+            let places: Vec<f64> = (0..7).map(|i| (i * 5 % base.shape()[axis]) as f64).collect();
+            let mut line = [1; 3];
+            line[axis] = 7;
+            let index = Tensor::from_values(&line, DType::I64, &places).broadcast(&shape);
+            let copied = Tensor::from_values(&shape, DType::I64, &index.values());
+            // Larger than the index: the rest does not count.
+            let src = random.tensor(&[8, 7, 21], DType::F32);
+            let [picked, expected] = [&index, &copied].map(|index| gather(&base.view(), axis, &index.view()));
+            assert_eq!(picked, expected);
+            let [sums, expected] =
+                [&index, &copied].map(|index| scatter_add(&base.view(), axis, &index.view(), &src.view(), out));
+            assert_eq!(sums, expected);
+            assert_eq!(outside(&index.view(), 1, Some(0)), outside(&copied.view(), 1, Some(0)));
+            assert_eq!(outside(&index.view(), base.shape()[axis], None), None);
+        }
+    }
+}
+
 #[test]
 fn added_slices_accumulate_in_f32() {
     let ones = Tensor::filled(&[5000, 3], DType::F16, 1.0);
