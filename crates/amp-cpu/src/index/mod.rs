@@ -19,6 +19,8 @@ use std::borrow::Cow;
 
 /// Elements of one piece of work.
 const WORK: usize = 1 << 14;
+/// Elements of the sums that slices are added to at a time: they stay in the L2 cache.
+const RANGE: usize = 1 << 16;
 
 /// Elements of a slice that are few to be looked for one slice at a time.
 const SHORT: usize = 16;
@@ -155,7 +157,7 @@ pub fn index_add(base: Option<&View>, len: usize, axis: usize, index: &[i64], sr
         if sums.cut.inner < SHORT || sums.cut.outer >= SHORT {
             sums.in_order::<A>(index, out)
         } else {
-            sums.by_target::<A>(index, out)
+            sums.by_range::<A>(index, out)
         }
     })
 }
@@ -180,24 +182,25 @@ impl Sums<'_> {
         }
     }
 
-    /// One slice of the result after the other.
-    fn by_target<A: Num>(&self, index: &[i64], out: DType) -> Storage {
+    /// One range of the result's slices after the other, each in the order of `src`.
+    fn by_range<A: Num>(&self, index: &[i64], out: DType) -> Storage {
         let (Cut { outer, len: terms, inner }, len) = (self.cut, self.len);
-        let (starts, order) = by_value(index, len);
+        let target = |slice: usize| slice / terms * len + index[slice % terms] as usize;
+        let rows = (RANGE / inner).max(1);
+        let ranges = (outer * len).div_ceil(rows);
+        let (starts, order) = by_value((0..outer * terms).map(|slice| target(slice) / rows), ranges);
         let mut storage = Storage::unwritten(out, outer * len * inner);
-        let rows = (WORK / inner).max(1);
-        for_chunks(&mut storage, rows * inner, &|piece, mut part| {
-            scratch::with(2 * inner, |room: &mut [A]| {
-                let (sums, slice) = room.split_at_mut(inner);
-                for i in 0..part.len() / inner {
-                    let (outer, target) = ((piece * rows + i) / len, (piece * rows + i) % len);
-                    store(&mut part.range(i * inner, inner), sums, |sums| {
-                        self.begin((outer * len + target) * inner, sums);
-                        for &j in &order[starts[target]..starts[target + 1]] {
-                            add(sums, self.src.read((outer * terms + j) * inner, inner, slice));
-                        }
-                    });
-                }
+        for_chunks(&mut storage, rows * inner, &|range, mut part| {
+            let (first, summed) = (range * rows, if out == A::DTYPE { 0 } else { part.len() });
+            scratch::with(summed + inner, |room: &mut [A]| {
+                let (slice, sums) = room.split_at_mut(inner);
+                store(&mut part, sums, |sums| {
+                    self.begin(first * inner, sums);
+                    for &i in &order[starts[range]..starts[range + 1]] {
+                        let to = (target(i) - first) * inner;
+                        add(&mut sums[to..][..inner], self.src.read(i * inner, inner, slice));
+                    }
+                });
             });
         });
         storage
@@ -232,16 +235,16 @@ fn add<A: Num>(sums: &mut [A], slice: &[A]) {
 }
 
 /// The positions of `keys`, which are less than `len`, by their value, and where in this order each value begins.
-fn by_value(keys: &[i64], len: usize) -> (Vec<usize>, Vec<usize>) {
+fn by_value(keys: impl Iterator<Item = usize> + Clone, len: usize) -> (Vec<usize>, Vec<usize>) {
     let mut starts = vec![0; len + 1];
-    keys.iter().for_each(|&key| starts[key as usize + 1] += 1);
+    keys.clone().for_each(|key| starts[key + 1] += 1);
     for value in 0..len {
         starts[value + 1] += starts[value];
     }
-    let (mut next, mut order) = (starts.clone(), vec![0; keys.len()]);
-    for (position, &key) in keys.iter().enumerate() {
-        order[next[key as usize]] = position;
-        next[key as usize] += 1;
+    let (mut next, mut order) = (starts.clone(), vec![0; starts[len]]);
+    for (position, key) in keys.enumerate() {
+        order[next[key]] = position;
+        next[key] += 1;
     }
     (starts, order)
 }

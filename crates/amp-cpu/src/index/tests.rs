@@ -99,7 +99,7 @@ fn added_slices_accumulate_in_f32() {
 #[test]
 fn slices_of_every_size_are_picked_and_added() {
     let mut random = Random::new(3);
-    for shape in [[1, 70, 1], [1, 70, 40], [300, 70, 1], [17, 70, 3], [40, 70, 33]] {
+    for shape in [[1, 70, 1], [1, 70, 40], [300, 70, 1], [17, 70, 3], [40, 70, 33], [3, 70, 400]] {
         let index: Vec<i64> = (0..50).map(|_| random.below(70) as i64).collect();
         let across = [shape[0], index.len(), shape[2]];
         for dtype in [DType::F16, DType::F32, DType::I64] {
