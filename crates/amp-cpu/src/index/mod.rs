@@ -21,6 +21,8 @@ use std::borrow::Cow;
 const WORK: usize = 1 << 14;
 /// Elements of the sums that slices are added to at a time: they stay in the L2 cache.
 const RANGE: usize = 1 << 16;
+/// How many slices ahead one is prefetched.
+const AHEAD: usize = 2;
 
 /// Elements of a slice that are few to be looked for one slice at a time.
 const SHORT: usize = 16;
@@ -196,7 +198,11 @@ impl Sums<'_> {
                 let (slice, sums) = room.split_at_mut(inner);
                 store(&mut part, sums, |sums| {
                     self.begin(first * inner, sums);
-                    for &i in &order[starts[range]..starts[range + 1]] {
+                    let order = &order[starts[range]..starts[range + 1]];
+                    for (k, &i) in order.iter().enumerate() {
+                        if let Some(&later) = order.get(k + AHEAD) {
+                            self.src.prefetch(later * inner, inner);
+                        }
                         let to = (target(i) - first) * inner;
                         add(&mut sums[to..][..inner], self.src.read(i * inner, inner, slice));
                     }
