@@ -1,5 +1,6 @@
 //! Scaled dot-product attention.
 
+use super::grouped_attention::Groups;
 use super::matmul::{accumulator, with_axis};
 use super::stored_attention::stored;
 use crate::autograd::{Pass, Saved, record};
@@ -18,6 +19,7 @@ pub struct AttentionOptions {
     pub(crate) causal: bool,
     pub(crate) scale: Option<f64>,
     pub(crate) dropout: f64,
+    pub(crate) grouped: bool,
 }
 
 impl AttentionOptions {
@@ -48,13 +50,21 @@ impl AttentionOptions {
         self.dropout = p;
         self
     }
+
+    /// Whether keys and values may have fewer heads than queries, a divisor of their number, each for as many neighbouring heads
+    /// of queries (`enable_gqa`).
+    #[doc(alias = "enable_gqa")]
+    pub fn grouped(mut self, grouped: bool) -> Self {
+        self.grouped = grouped;
+        self
+    }
 }
 
 impl<P: Float> Tensor<P> {
     /// `softmax(scale · q · kᵀ) · v` for queries `[.., T, D]` (this tensor), keys `[.., S, D]` and values `[.., S, E]`, as
     /// `[.., T, E]` (`F.scaled_dot_product_attention`).
     ///
-    /// Leading dimensions (batch, heads; at most two) broadcast. `mask` broadcasts to `[.., T, S]` and is true where a
+    /// Leading dimensions (batch, heads; at most two) broadcast; see [`AttentionOptions::grouped`]. `mask` broadcasts to `[.., T, S]` and is true where a
     /// query may attend to a key; a query that may attend to none gives zeros.
     ///
     /// # Precision
@@ -72,6 +82,12 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
+        if let Some(groups) = Groups::new([self.dims(), key.dims(), value.dims()], options)? {
+            let [q, k, v] = groups.split_all([self, &key.to()?, &value.to()?])?;
+            let mask = mask.map(|mask| groups.split_scores(mask)).transpose()?;
+            let y = q.scaled_dot_product_attention(&k, &v, mask.as_ref(), options.grouped(false))?;
+            return groups.joined(&y);
+        }
         if options.dropout == 0.0 {
             let qkv = [&self.raw, &key.raw, &value.raw];
             return Ok(Self::from_raw(attention(qkv, mask.map(|mask| &mask.raw), options)?));
@@ -96,6 +112,12 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
+        if let Some(groups) = Groups::new([self.dims(), key.dims(), value.dims()], options)? {
+            let [q, k, v] = groups.split_all([self, &key.to()?, &value.to()?])?;
+            let (mask, bias) = (mask.map(|mask| groups.split_scores(mask)).transpose()?, groups.split_scores(bias)?);
+            let y = q.scaled_dot_product_attention_biased(&k, &v, &bias, mask.as_ref(), options.grouped(false))?;
+            return groups.joined(&y);
+        }
         self.stored_attention([&key.to()?, &value.to()?], Some(bias), mask, options)
     }
 

@@ -36,6 +36,7 @@ mod fractional;
 pub mod functional;
 mod gamma;
 mod grid;
+mod grouped_attention;
 mod gru_cell;
 mod hyperbolic;
 mod in_place;
