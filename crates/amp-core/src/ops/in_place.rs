@@ -4,6 +4,26 @@ use crate::precision::Element;
 use crate::tensor::Tensor;
 use std::ops;
 
+/// Whatever stands on the right, in a tuple of its own.
+///
+/// What no type implements must be asked of another type than the tensor on the left, or rustc names the operator in place of
+/// our reason; and of one that is found by way of a trait, or it has no reason to give.
+#[doc(hidden)]
+pub trait Right: Sized {
+    type Alone;
+
+    fn alone(self) -> Self::Alone;
+}
+
+#[doc(hidden)]
+impl<R> Right for R {
+    type Alone = (R,);
+
+    fn alone(self) -> Self::Alone {
+        (self,)
+    }
+}
+
 /// One trait an operator, because a diagnostic's text can name it only literally.
 macro_rules! rejected {
     ($($bound:ident: $trait:ident, $method:ident, $help:literal;)*) => { $(
@@ -19,9 +39,9 @@ macro_rules! rejected {
         }
 
         #[doc(hidden)]
-        impl<P: Element, R: $bound> ops::$trait<R> for Tensor<P> {
+        impl<P: Element, R: Right<Alone: $bound>> ops::$trait<R> for Tensor<P> {
             fn $method(&mut self, other: R) {
-                other.change(self);
+                other.alone().change(self);
             }
         }
     )* };
@@ -31,4 +51,8 @@ rejected! {
     SubtractsInPlace: SubAssign, sub_assign, "write `y = (y - x)?`: the result is a new tensor";
     MultipliesInPlace: MulAssign, mul_assign, "write `y = (y * x)?`: the result is a new tensor";
     DividesInPlace: DivAssign, div_assign, "write `y = (y / x)?`: the result is a new tensor";
+    LeavesInPlace: RemAssign, rem_assign, "write `y = y.remainder(x)?`: the result is a new tensor";
+    AndsInPlace: BitAndAssign, bitand_assign, "write `y = (y & x)?`: the result is a new tensor";
+    OrsInPlace: BitOrAssign, bitor_assign, "write `y = (y | x)?`: the result is a new tensor";
+    XorsInPlace: BitXorAssign, bitxor_assign, "write `y = (y ^ x)?`: the result is a new tensor";
 }
