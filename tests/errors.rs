@@ -27,7 +27,7 @@ const CREATION: &[Bad] = &[
     (&["randn: ", "no memory"], || Tensor::<F32>::randn([1 << 45], &Device::cpu()).map(drop)),
     (&["copy: ", "no memory"], || f32([1, 1]).expand([1 << 22, 1 << 23])?.contiguous().map(drop)),
     (&["matmul: ", "no memory"], || f32([1 << 22, 1]).matmul(&f32([1, 1 << 23])).map(drop)),
-    (&["arange: ", "no memory"], || Tensor::<I64>::arange(0, 1 << 45, &Device::cpu()).map(drop)),
+    (&["arange: ", "no memory"], || Tensor::<I64>::arange(0, 1_u64 << 45, &Device::cpu()).map(drop)),
     (&["linspace: ", "more elements"], || Tensor::linspace(0.0, 1.0, 1 << 61, &Device::cpu()).map(drop)),
     (&["linspace: ", "no memory"], || Tensor::linspace(0.0, 1.0, 1 << 45, &Device::cpu()).map(drop)),
     (&["from_fn: ", "no memory"], || Tensor::<F32>::from_fn([1 << 45], |_| 0.0, &Device::cpu()).map(drop)),

@@ -54,7 +54,7 @@ pub use precision::{
 pub use random::{RandomState, manual_seed, random_state, set_random_state};
 pub use scaler::{GradScaler, GradScalerBuilder, LossPrecision, ScaledLoss, ScalerState, StepGradients};
 pub use shape::{Axes, IntoReshape, IntoShape, Position};
-pub use tensor::{FloatRange, Indexing, Tensor};
+pub use tensor::{FloatRange, Indexing, Number, Tensor};
 
 /// What only GPUs have.
 pub mod cuda {

@@ -1,6 +1,7 @@
 //! Tensors that count: whole numbers, even steps, and grids of coordinates.
 
 use super::Tensor;
+use super::number::{Number, float, whole};
 use crate::device::Device;
 use crate::memory::on_host;
 use crate::ops::Part;
@@ -22,7 +23,18 @@ impl Tensor<I64> {
     /// `start, start + 1, .., end - 1`; empty where `end` is not above `start` (`torch.arange`).
     ///
     /// Of floats it is [`FloatRange::arange`], by other steps [`arange_step`](Tensor::arange_step).
-    pub fn arange(start: i64, end: i64, device: &Device) -> Result<Self> {
+    ///
+    /// ```
+    /// # use amp_core::{Device, F32, I64, Tensor};
+    /// let x = Tensor::<F32>::zeros([4, 3], &Device::cpu())?;
+    /// assert_eq!(Tensor::<I64>::arange(0, x.dims()[1], &Device::cpu())?.to_vec()?, [0, 1, 2]);
+    /// # Ok::<_, amp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a number beyond 64 bits.
+    pub fn arange(start: impl Number<i64>, end: impl Number<i64>, device: &Device) -> Result<Self> {
+        let (start, end) = (whole("arange", start)?, whole("arange", end)?);
         let count = usize::try_from(i128::from(end) - i128::from(start)).unwrap_or(0);
         let shape = [count].into_shape("arange")?;
         Self::upload(on_host("arange", count, start..end)?, shape, device)
@@ -55,9 +67,15 @@ impl<P: FullRange> Tensor<P> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] unless all three are finite and `step` is not 0.
-    pub fn arange_step(start: f64, end: f64, step: f64, device: &Device) -> Result<Self> {
+    /// [`Error::Argument`] unless all three are finite, F64 holds them exactly, and `step` is not 0.
+    pub fn arange_step(
+        start: impl Number<f64>,
+        end: impl Number<f64>,
+        step: impl Number<f64>,
+        device: &Device,
+    ) -> Result<Self> {
         const OP: &str = "arange_step";
+        let [start, end, step] = [float(OP, start)?, float(OP, end)?, float(OP, step)?];
         if step == 0.0 || ![start, end, step].iter().all(|x| x.is_finite()) {
             let found = format!("{start}, {end} and {step}");
             return Err(Error::argument(OP, "start, end and step", "finite, and step not 0", found));
@@ -86,13 +104,13 @@ pub trait FloatRange: Sized {
     /// [`arange_step`](Tensor::arange_step).
     ///
     /// # Errors
-    /// [`Error::Argument`] unless both are finite.
-    fn arange(start: impl Into<f64>, end: impl Into<f64>, device: &Device) -> Result<Self>;
+    /// [`Error::Argument`] unless both are finite and F64 holds them exactly.
+    fn arange(start: impl Number<f64>, end: impl Number<f64>, device: &Device) -> Result<Self>;
 }
 
 impl<P: FullRange> FloatRange for Tensor<P> {
-    fn arange(start: impl Into<f64>, end: impl Into<f64>, device: &Device) -> Result<Self> {
-        Self::arange_step(start.into(), end.into(), 1.0, device)
+    fn arange(start: impl Number<f64>, end: impl Number<f64>, device: &Device) -> Result<Self> {
+        Self::arange_step(start, end, 1, device)
     }
 }
 
@@ -163,6 +181,23 @@ mod tests {
         // Without a type it counts in integers.
         let found: Vec<i64> = Tensor::arange(0, 2, d).unwrap().to_vec().unwrap();
         assert_eq!(found, [0, 1]);
+    }
+
+    #[test]
+    fn bounds_are_numbers_of_any_type() {
+        let d = &Device::cpu();
+        let sizes: &[usize] = &[2, 4];
+        assert_eq!(Tensor::<I64>::arange(sizes[0], sizes[1], d).unwrap().to_vec().unwrap(), [2, 3]);
+        assert_eq!(Tensor::<I64>::arange(-1i32, 1u8, d).unwrap().to_vec().unwrap(), [-1, 0]);
+        assert_eq!(Tensor::<F32>::arange(0, sizes[0] as i64, d).unwrap().to_vec().unwrap(), [0.0, 1.0]);
+        assert_eq!(Tensor::<F64>::arange(sizes[0], 3.5f32, d).unwrap().to_vec().unwrap(), [2.0, 3.0]);
+        assert_eq!(Tensor::<F32>::arange_step(0, sizes[1], 2, d).unwrap().to_vec().unwrap(), [0.0, 2.0]);
+        let error = Tensor::<I64>::arange(u64::MAX, 0, d).unwrap_err().to_string();
+        assert_eq!(error, "arange: start and end must be integers of 64 bits, found 18446744073709551615");
+        let rounded = (1i64 << 53) + 1;
+        let error = Tensor::<F64>::arange(rounded, rounded, d).unwrap_err().to_string();
+        assert_eq!(error, "arange_step: start, end and step must be numbers that F64 holds, found 9007199254740993");
+        assert_eq!(Tensor::<F64>::arange(rounded - 1, rounded - 1, d).unwrap().dims(), [0]);
     }
 
     #[test]

@@ -4,10 +4,12 @@ pub(crate) mod backward;
 mod count;
 mod create;
 mod display;
+mod number;
 mod part;
 mod view;
 
 pub use count::{FloatRange, Indexing};
+pub use number::Number;
 
 use crate::autograd::{Differentiable, Edge};
 use crate::device::Device;
