@@ -275,12 +275,10 @@ pub enum Error {
     },
     /// An optimizer that moves all of a parameter met a gradient of some of its rows.
     #[error(
-        "{op}: {optimizer} needs a dense gradient of {parameter}, that of a sparse embedding has rows only; \
-         use SparseAdam, or Sgd without weight decay"
+        "{optimizer}: the gradient of {parameter} must be dense, that of a sparse embedding has rows only; \
+         use SparseAdam, or Adagrad or Sgd without weight decay"
     )]
     SparseGradient {
-        /// Operation
-        op: &'static str,
         /// Name of the optimizer
         optimizer: &'static str,
         /// The parameter

@@ -43,7 +43,8 @@ impl Embedding {
     }
 
     /// Whether gradients hold only the rows that were looked up (not by default): for large tables, with
-    /// [`SparseAdam`](crate::optim::SparseAdam) or [`Sgd`](crate::optim::Sgd).
+    /// [`SparseAdam`](crate::optim::SparseAdam), or [`Adagrad`](crate::optim::Adagrad) or [`Sgd`](crate::optim::Sgd) without
+    /// weight decay.
     pub fn sparse(mut self, sparse: bool) -> Self {
         self.sparse = sparse;
         self

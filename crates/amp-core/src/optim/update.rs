@@ -32,7 +32,7 @@ impl ParameterGroups {
     ) -> Result<()> {
         self.check_distinct(op)?;
         self.groups.iter().try_for_each(|group| validate(op, &group.rule))?;
-        let used = self.used(op, grads)?;
+        let used = self.used(grads)?;
         self.prepare_state(&used)?;
         if let (None, Some(device)) = (&self.rates, self.all.first().map(Parameter::device)) {
             self.rates = Rates::new(device, self.told())?;
@@ -74,7 +74,7 @@ impl ParameterGroups {
     }
 
     /// The parameters that have a gradient, in the order of their ids.
-    fn used<'g>(&self, op: &'static str, grads: &'g Gradients<Unscaled>) -> Result<Vec<Used<'g>>> {
+    fn used<'g>(&self, grads: &'g Gradients<Unscaled>) -> Result<Vec<Used<'g>>> {
         let device = self.all.first().map(Parameter::device);
         let mut found = Vec::with_capacity(self.all.len());
         for (number, group) in self.groups.iter().enumerate() {
@@ -83,7 +83,7 @@ impl ParameterGroups {
                 p.device().check_same(device, "step")?;
                 grad.device().check_same(device, "step")?;
                 let grad = match grads.rows.contains_key(&p.id()) && !self.lazy && !moves_rows(&group.rule) {
-                    true => Cow::Owned(flat(&self.densified(op, grads, &group.rule, p)?)?.into_owned()),
+                    true => Cow::Owned(flat(&self.densified(grads, &group.rule, p)?)?.into_owned()),
                     false => flat(grad)?,
                 };
                 found.push(Used { id: p.id(), group: number, index, grad });
@@ -94,16 +94,10 @@ impl ParameterGroups {
     }
 
     /// A sparse gradient as a dense one, for momentum without weight decay, where both come to the same.
-    fn densified(
-        &self,
-        op: &'static str,
-        grads: &Gradients<Unscaled>,
-        rule: &UpdateRule,
-        p: &Parameter,
-    ) -> Result<RawTensor> {
+    fn densified(&self, grads: &Gradients<Unscaled>, rule: &UpdateRule, p: &Parameter) -> Result<RawTensor> {
         match (rule, grads.whole(p.id())?) {
             (UpdateRule::Sgd { weight_decay: 0.0, .. }, Some(whole)) => Ok(whole),
-            _ => Err(Error::SparseGradient { op, optimizer: self.kind(), parameter: describe(p) }),
+            _ => Err(Error::SparseGradient { optimizer: self.kind(), parameter: describe(p) }),
         }
     }
 

@@ -112,7 +112,7 @@ fn optimizers_that_move_every_row_say_so() {
     let t = table();
     let grads = || loss(&t, &[1], &[1.0, 1.0]).backward().unwrap();
     let weight = || [t.weight().clone()];
-    let expected = "step: AdamW needs a dense gradient of a parameter of shape [4, 2]";
+    let expected = "AdamW: the gradient of a parameter of shape [4, 2] must be dense";
     for result in [
         AdamW::new(weight(), 0.1).step(&grads()),
         Adam::new(weight(), 0.1).step(&grads()),
@@ -124,6 +124,8 @@ fn optimizers_that_move_every_row_say_so() {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::SparseGradient { .. }), "{error}");
     }
+    let error = AdamW::new(weight(), 0.1).step(&grads()).unwrap_err().to_string();
+    assert!(error.starts_with(expected) && error.ends_with("or Adagrad or Sgd without weight decay"), "{error}");
     let mut scaler = scaler(4.0);
     let scaled = scaler.scale(&loss(&t, &[1], &[1.0, 1.0])).unwrap().backward().unwrap();
     let error = scaler.step(&mut AdamW::new(weight(), 0.1), scaled).unwrap_err().to_string();
