@@ -270,6 +270,10 @@ const RANDOM: &[Random] = &[
         let norm = amp::nn::BatchNorm2d::new(c.size(0).min(9), &Device::cpu())?;
         gradient(norm.forward_add_relu(&leaf(&c.left), &leaf(&c.right)))
     }),
+    ("BatchNorm3d::forward_add_relu", |c| {
+        let norm = amp::nn::BatchNorm3d::new(c.size(0).min(9), &Device::cpu())?;
+        gradient(norm.forward_add_relu(&leaf(&c.left), &leaf(&c.right)))
+    }),
     ("BatchNorm1d", |c| gradient(amp::nn::BatchNorm1d::new(c.size(0).min(9), &Device::cpu())?.forward(&leaf(&c.left)))),
     ("embedding", |c| gradient(leaf(&c.left).embedding(&c.index()))),
     ("one_hot", |c| c.index().one_hot(c.size(0)).map(drop)),

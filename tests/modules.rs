@@ -1,8 +1,9 @@
 //! Modules in regions: their class decides, not the name of the method.
 
 use amp::nn::{
-    BatchNorm2d, Conv2d, Dropout, Embedding, InstanceNorm, LayerNorm, Linear, Lstm, LstmState, MultiHeadAttention,
-    PRelu, Relu, Sequential, TransformerDecoderLayer, TransformerEncoderLayer, WeightNorm,
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv2d, Dropout, Embedding, InstanceNorm, LayerNorm, Linear, Lstm,
+    LstmState, MultiHeadAttention, PRelu, Relu, Sequential, TransformerDecoderLayer, TransformerEncoderLayer,
+    WeightNorm,
 };
 use amp::prelude::*;
 use std::sync::Arc;
@@ -145,6 +146,27 @@ fn norms_with_relu_and_residual_are_those_operations_in_a_region() -> Result<()>
         same!(BF16);
         same!(F16);
     }
+    Ok(())
+}
+
+#[test]
+fn norms_of_lines_and_volumes_have_relu_and_residual_in_a_region() -> Result<()> {
+    #[autocast(bf16)]
+    fn fused(net: &(BatchNorm3d, BatchNorm1d), x: &Tensor<F32>, residual: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let lines = net.0.forward_relu(x)?.flatten(2, -1)?;
+        net.1.forward_add_relu(&lines, residual)
+    }
+    #[autocast(bf16)]
+    fn parts(net: &(BatchNorm3d, BatchNorm1d), x: &Tensor<F32>, residual: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let lines = net.0.forward(x)?.relu()?.flatten(2, -1)?;
+        (net.1.forward(&lines)? + residual)?.relu()
+    }
+    let device = Device::best();
+    let net = (BatchNorm3d::new(3, &device)?, BatchNorm1d::new(3, &device)?);
+    let x = Tensor::<F32>::randn([2, 3, 2, 3, 5], &device)?;
+    // No 16-bit number is next to 1.
+    let residual = Tensor::<F32>::full([2, 3, 30], 1.0 + f32::EPSILON, &device)?;
+    assert_eq!(fused(&net, &x, &residual)?.to_vec()?, parts(&net, &x, &residual)?.to_vec()?);
     Ok(())
 }
 

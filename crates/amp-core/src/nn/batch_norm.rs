@@ -10,6 +10,7 @@ use crate::param::Parameter;
 use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
 use crate::{Device, Error, Result};
+use std::ops::RangeInclusive;
 
 /// Normalises each channel over batch and space (`torch.nn.BatchNorm2d`).
 ///
@@ -85,45 +86,17 @@ impl BatchNorm2d {
         &self.running_var
     }
 
-    /// `[N, C, H, W]`, same shape, in F32.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] when the channels do not fit, and in training when a channel has a single value.
+    /// The input of a `layer` that takes these shapes, normalised, with what follows it.
     #[track_caller]
-    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
-        self.normalized(x, None)
-    }
-
-    /// `relu(forward(x))` in the passes of the normalisation, forward and backward, where the device has a kernel for that
-    /// (`bn_relu`, `fuse_relu` elsewhere).
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward).
-    #[track_caller]
-    pub fn forward_relu<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
-        self.normalized(x, Some(Relu { residual: None }))
-    }
-
-    /// `relu(forward(x) + residual)`, likewise (`bn_add_relu` elsewhere): the end of a residual block. `residual` broadcasts to
-    /// the shape of `x`; in a region `x` is narrowed, and `residual` stays in the precision that it has.
-    ///
-    /// # Precision
-    /// Normalised, added and cut off in F32, then rounded once, if at all; gradients are those of the operations one after the
-    /// other.
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward), and [`Error::Broadcast`] when the residual does not fit.
-    #[track_caller]
-    pub fn forward_add_relu<P: Float, R: Float>(&self, x: &Tensor<P>, residual: &Tensor<R>) -> Result<Tensor<F32>> {
-        self.normalized(x, Some(Relu { residual: Some(&residual.to::<F32>()?.raw) }))
-    }
-
-    /// The normalised input with what follows it.
-    #[track_caller]
-    fn normalized<P: Float>(&self, x: &Tensor<P>, after: Option<Relu<'_>>) -> Result<Tensor<F32>> {
-        if x.rank() != 4 || x.dims()[1] != self.channels {
-            let (what, expected) = ("the input", format!("[N, {}, H, W]", self.channels));
-            return Err(Error::Shape { op: "BatchNorm2d", what, expected, found: x.raw.shape().into() });
+    fn normalized<P: Float>(
+        &self,
+        (layer, shapes, ranks): (&'static str, &str, RangeInclusive<usize>),
+        x: &Tensor<P>,
+        after: Option<Relu<'_>>,
+    ) -> Result<Tensor<F32>> {
+        if !ranks.contains(&x.rank()) || x.dims()[1] != self.channels {
+            let expected = shapes.replace('`', "").replace('C', &self.channels.to_string());
+            return Err(Error::Shape { op: layer, what: "the input", expected, found: x.raw.shape().into() });
         }
         let (x, weight, bias) = (x.to::<F32>()?, tensor(&self.weight), tensor(&self.bias));
         let affine = Affine::new(weight.as_ref(), bias.as_ref());
@@ -140,7 +113,7 @@ impl BatchNorm2d {
             None => batch_norm_train(&x.raw, affine, self.eps, P::WRITES),
             Some(relu) => batch_norm_train_relu(&x.raw, affine, self.eps, relu, P::WRITES),
         };
-        let (y, Moments { mean, var, correction }) = made.map_err(|e| e.given("BatchNorm2d", x.raw.shape()))?;
+        let (y, Moments { mean, var, correction }) = made.map_err(|e| e.given(layer, x.raw.shape()))?;
         if x.raw.layout.count() == 0 {
             // Nothing was seen that the running statistics could follow.
             return Ok(Tensor::from_raw(y));
@@ -162,10 +135,61 @@ impl BatchNorm2d {
     }
 }
 
-macro_rules! as_images {
+/// The forward passes of a layer that normalises by `norm`.
+macro_rules! forwards {
+    ($name:ident, $shapes:literal, $ranks:expr, |$layer:ident| $norm:expr) => {
+        impl $name {
+            #[doc = concat!($shapes, ", same shape, in F32.")]
+            ///
+            /// # Errors
+            /// [`Error::Shape`] when the channels do not fit, and in training when a channel has a single value.
+            #[track_caller]
+            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+                self.with(x, None)
+            }
+
+            /// `relu(forward(x))` in the passes of the normalisation, forward and backward, where the device has a kernel for
+            /// that (`bn_relu`, `fuse_relu` elsewhere).
+            ///
+            /// # Errors
+            /// As [`forward`](Self::forward).
+            #[track_caller]
+            pub fn forward_relu<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
+                self.with(x, Some(Relu { residual: None }))
+            }
+
+            /// `relu(forward(x) + residual)`, likewise (`bn_add_relu` elsewhere): the end of a residual block. `residual`
+            /// broadcasts to the shape of `x`; in a region `x` is narrowed, and `residual` stays in the precision that it has.
+            ///
+            /// # Precision
+            /// Normalised, added and cut off in F32, then rounded once, if at all; gradients are those of the operations one
+            /// after the other.
+            ///
+            /// # Errors
+            /// As [`forward`](Self::forward), and [`Error::Broadcast`] when the residual does not fit.
+            #[track_caller]
+            pub fn forward_add_relu<P: Float, R: Float>(
+                &self,
+                x: &Tensor<P>,
+                residual: &Tensor<R>,
+            ) -> Result<Tensor<F32>> {
+                self.with(x, Some(Relu { residual: Some(&residual.to::<F32>()?.raw) }))
+            }
+
+            #[track_caller]
+            fn with<P: Float>(&self, x: &Tensor<P>, after: Option<Relu<'_>>) -> Result<Tensor<F32>> {
+                let $layer = self;
+                $norm.normalized((stringify!($name), $shapes, $ranks), x, after)
+            }
+        }
+    };
+}
+forwards!(BatchNorm2d, "`[N, C, H, W]`", 4..=4, |layer| layer);
+
+macro_rules! of_other_shapes {
     ($(
         $(#[$doc:meta])*
-        $name:ident, $shapes:literal, |$sizes:ident| $image:expr;
+        $name:ident, $shapes:literal, $ranks:expr;
     )*) => { $(
         $(#[$doc])*
         #[derive(Debug)]
@@ -211,25 +235,8 @@ macro_rules! as_images {
             pub fn running_var(&self) -> &Statistics {
                 self.0.running_var()
             }
-
-            #[doc = concat!($shapes, ", same shape, in F32.")]
-            ///
-            /// # Errors
-            /// [`Error::Shape`] when the features do not fit, and in training when a feature has a single value.
-            #[track_caller]
-            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<F32>> {
-                const OP: &str = stringify!($name);
-                let $sizes = x.dims();
-                let image: Option<[usize; 4]> = $image;
-                let Some(image) = image.filter(|image| image[1] == self.0.channels) else {
-                    let shapes = $shapes.replace('`', "").replace('C', &self.0.channels.to_string());
-                    let found = x.raw.shape().into();
-                    return Err(Error::Shape { op: OP, what: "the input", expected: shapes, found });
-                };
-                let y = self.0.forward(&x.reshape(image)?).map_err(|e| e.given(OP, x.raw.shape()))?;
-                y.reshape(x.dims())
-            }
         }
+        forwards!($name, $shapes, $ranks, |layer| layer.0);
 
         impl Module for $name {
             fn visit(&self, visitor: &mut Visitor<'_>) {
@@ -238,18 +245,11 @@ macro_rules! as_images {
         }
     )* };
 }
-as_images! {
+of_other_shapes! {
     /// [`BatchNorm2d`] of features or lines (`torch.nn.BatchNorm1d`); its state has the same names.
-    BatchNorm1d, "`[N, C]` or `[N, C, L]`", |sizes| match *sizes {
-        [n, c] => Some([n, c, 1, 1]),
-        [n, c, l] => Some([n, c, 1, l]),
-        _ => None,
-    };
+    BatchNorm1d, "`[N, C]` or `[N, C, L]`", 2..=3;
     /// [`BatchNorm2d`] of volumes (`torch.nn.BatchNorm3d`); its state has the same names.
-    BatchNorm3d, "`[N, C, D, H, W]`", |sizes| match *sizes {
-        [n, c, d, h, w] => Some([n, c, d * h, w]),
-        _ => None,
-    };
+    BatchNorm3d, "`[N, C, D, H, W]`", 5..=5;
 }
 
 impl Module for BatchNorm2d {
@@ -326,6 +326,37 @@ mod tests {
         assert_eq!((a.dims(), a.to_vec().unwrap()), ([2, 3, 2, 2, 5].as_slice(), b.to_vec().unwrap()));
         let error = volume.forward(&b).unwrap_err().to_string();
         assert_eq!(error, "BatchNorm3d: the input must have shape [N, 3, D, H, W], found [2, 3, 4, 5]");
+    }
+
+    #[test]
+    fn relu_and_residual_follow_on_every_shape() {
+        let device = Device::cpu();
+        let wave = |i: &[usize]| (i.iter().sum::<usize>() * 37 % 11) as f32 / 8.0 - 0.5;
+        macro_rules! agrees {
+            ($layer:ident, $shape:expr, $added:expr) => {
+                let norm = $layer::new(3, &device).unwrap();
+                for training in [true, false] {
+                    if !training {
+                        norm.eval();
+                    }
+                    let x = Tensor::<F32>::from_fn($shape, wave, &device).unwrap().tracked();
+                    let added = Tensor::<F32>::from_fn($added, wave, &device).unwrap().tracked();
+                    let results = |y: [Tensor<F32>; 2]| {
+                        let [relu, sum] = y;
+                        let grads = (&relu.sqr().unwrap() * &sum).unwrap().sum_all().unwrap().backward().unwrap();
+                        let of = |t: &Tensor<F32>| grads.get(t).unwrap().unwrap().to_vec().unwrap();
+                        [relu.to_vec().unwrap(), sum.to_vec().unwrap(), of(&x), of(&added)]
+                    };
+                    let fused = [norm.forward_relu(&x), norm.forward_add_relu(&x, &added)].map(Result::unwrap);
+                    let plain = || norm.forward(&x).unwrap();
+                    let parts = [plain().relu(), (plain() + &added).unwrap().relu()].map(Result::unwrap);
+                    assert_eq!(results(fused), results(parts), "{} {training}", stringify!($layer));
+                }
+            };
+        }
+        agrees!(BatchNorm1d, [4, 3], [4, 3]);
+        agrees!(BatchNorm1d, [4, 3, 5], [3, 1]);
+        agrees!(BatchNorm3d, [2, 3, 2, 2, 5], [2, 3, 1, 1, 1]);
     }
 
     #[test]
