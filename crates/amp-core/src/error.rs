@@ -44,6 +44,21 @@ pub enum Error {
         /// What was given
         found: Box<Dims>,
     },
+    /// The labels of scores whose classes are their last dimension, where they have to be dimension 1.
+    #[error(
+        "{op}: the target {target:?} is the input {input:?} without its last dimension, but the classes are dimension 1; \
+         use `scores.reshape((.., {classes}))?` and `labels.reshape(..)?`"
+    )]
+    LastClasses {
+        /// Operation
+        op: &'static str,
+        /// Shape of the scores
+        input: Box<Dims>,
+        /// Shape of the labels
+        target: Box<Dims>,
+        /// Size of the last dimension
+        classes: usize,
+    },
     /// The inner dimensions of a matrix product differ.
     #[error("{op}: inner dimensions differ, left is {left:?}, right is {right:?}")]
     InnerDimensions {

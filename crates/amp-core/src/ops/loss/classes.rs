@@ -191,6 +191,10 @@ fn classes<P: Float>(op: &'static str, scores: &Tensor<P>, labels: &Tensor<I64>)
     let found = *scores.raw.shape();
     let (axis, classes) = axis_of_classes(op, &found)?;
     if *found.removed(axis) != *labels.dims() {
+        if *found.removed(found.len() - 1) == *labels.dims() {
+            let classes = found[found.len() - 1];
+            return Err(Error::LastClasses { op, input: found.into(), target: labels.raw.shape().into(), classes });
+        }
         let (expected, found) =
             (format!("{:?}, that of the input {found:?} without classes", found.removed(axis)), *labels.raw.shape());
         return Err(Error::Shape { op, what: "the target", expected, found: found.into() });
@@ -284,6 +288,14 @@ pub(super) mod tests {
             error.to_string(),
             "cross_entropy: the target must have shape [2], that of the input [2, 3] without classes, found [3]"
         );
+        let (scores, labels_of_tokens) = (logits(&[2, 3, 5]), labels(&[0; 6], &[2, 3]));
+        let error = scores.cross_entropy(&labels_of_tokens).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cross_entropy: the target [2, 3] is the input [2, 3, 5] without its last dimension, but the classes are dimension 1; \
+             use `scores.reshape((.., 5))?` and `labels.reshape(..)?`"
+        );
+        assert!(scores.reshape((.., 5)).unwrap().nll_loss(&labels_of_tokens.reshape(..).unwrap()).is_ok());
         let smooth = CrossEntropy::new().label_smoothing(f64::NAN);
         assert!(x.cross_entropy_with(&labels(&[0, 1], &[2]), &smooth).is_err());
         let all_ignored = x.cross_entropy(&labels(&[-100, -100], &[2])).unwrap().item().unwrap();
