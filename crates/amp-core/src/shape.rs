@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use amp_cpu::Dims;
+use std::borrow::Cow;
 use std::ops::RangeFull;
 
 /// Anything that names a shape: `[2, 3]`, `&dims`, `vec![2, 3]`, `5` for a vector, `()` for a single value.
@@ -176,40 +177,68 @@ pub(crate) fn position(op: &'static str, index: impl Position, size: usize) -> R
     found.ok_or(Error::IndexOutOfRange { op, index, size })
 }
 
-/// One axis or several, each counted from the front or, where negative, from the end: `-1`, `[0, 2]`, `vec![..]`.
+/// One axis or several, each counted from the front or, where negative, from the end: `-1`, `[0, 2]`, `(0, 2)`, `vec![..]`.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` names no axes",
+    label = "axes are of type `isize`",
+    note = "write one, or an array, a tuple or a `Vec` of them: `-1`, `[0, 2]`, `(0, 2)`; of a `usize`, `axis as isize`"
+)]
 pub trait Axes {
     /// The axes as they were given.
-    fn as_axes(&self) -> &[isize];
+    fn as_axes(&self) -> Cow<'_, [isize]>;
 }
 
 impl Axes for isize {
-    fn as_axes(&self) -> &[isize] {
-        std::slice::from_ref(self)
+    fn as_axes(&self) -> Cow<'_, [isize]> {
+        std::slice::from_ref(self).into()
     }
 }
 
+// Of one type of integer only, as others would leave the type of `[]` and of `[0, 2]` open.
 impl<const N: usize> Axes for [isize; N] {
-    fn as_axes(&self) -> &[isize] {
-        self
+    fn as_axes(&self) -> Cow<'_, [isize]> {
+        self.into()
     }
 }
 
 impl Axes for [isize] {
-    fn as_axes(&self) -> &[isize] {
-        self
+    fn as_axes(&self) -> Cow<'_, [isize]> {
+        self.into()
     }
 }
 
 impl Axes for Vec<isize> {
-    fn as_axes(&self) -> &[isize] {
-        self
+    fn as_axes(&self) -> Cow<'_, [isize]> {
+        self.into()
     }
 }
 
 impl<T: Axes + ?Sized> Axes for &T {
-    fn as_axes(&self) -> &[isize] {
+    fn as_axes(&self) -> Cow<'_, [isize]> {
         (**self).as_axes()
     }
+}
+
+macro_rules! tuples {
+    ($(($($axis:ident),*);)*) => { $(
+        impl Axes for ($(tuples!(axis $axis),)*) {
+            fn as_axes(&self) -> Cow<'_, [isize]> {
+                let ($($axis,)*) = *self;
+                vec![$($axis),*].into()
+            }
+        }
+    )* };
+    (axis $name:ident) => { isize };
+}
+tuples! {
+    (a);
+    (a, b);
+    (a, b, c);
+    (a, b, c, d);
+    (a, b, c, d, e);
+    (a, b, c, d, e, f);
+    (a, b, c, d, e, f, g);
+    (a, b, c, d, e, f, g, h);
 }
 
 /// Axes counted from the front and sorted; each may be given once. None given means all. Of a single value, 0 and -1 are
@@ -307,6 +336,15 @@ mod tests {
         assert!(axes("sum", &[-1], 0).unwrap().is_empty());
         assert!(axes("sum", &[0, -1], 0).is_err());
         assert!(axes("sum", &[1], 0).is_err());
+    }
+
+    #[test]
+    fn axes_stand_alone_in_lists_and_in_tuples() {
+        assert_eq!(*(-1).as_axes(), [-1]);
+        assert_eq!(*(2,).as_axes(), [2]);
+        assert_eq!(*(0, -2, 1).as_axes(), *[0, -2, 1].as_axes());
+        assert_eq!(*vec![3, 1].as_axes(), *(3, 1).as_axes());
+        assert!([].as_axes().is_empty());
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl<P: Element> Tensor<P> {
     /// The elements of `axes` (all when none are given) in reverse order (`torch.flip`).
     #[track_caller]
     pub fn flip(&self, axes: impl Axes) -> Result<Self> {
-        let axes = Dims::new(&shape::axes("flip", axes.as_axes(), self.rank())?).expect("axes of a tensor");
+        let axes = Dims::new(&shape::axes("flip", &axes.as_axes(), self.rank())?).expect("axes of a tensor");
         let y = reversed(&self.raw.stored(), &axes)?.counted(self.raw.logical);
         Ok(Self::from_raw(record("flip", &[&self.raw], y, |_| {
             Ok(Box::new(move |pass: &mut Pass<'_>| pass.give(0, reversed(pass.grad(), &axes)?)))

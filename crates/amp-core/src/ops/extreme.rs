@@ -72,7 +72,7 @@ fn position<P: Element>(op: &'static str, max: bool, x: &Tensor<P>, axis: isize,
 impl<P: Element> Tensor<P> {
     #[track_caller]
     fn extreme(&self, op: &'static str, reduce: Reduce, axes: impl Axes, keep: bool) -> Result<Self> {
-        let axes = shape::axes(op, axes.as_axes(), self.rank())?;
+        let axes = shape::axes(op, &axes.as_axes(), self.rank())?;
         Self::from_raw(extreme(op, reduce, &self.raw, &axes, None)?).drop_axes(&axes, keep)
     }
 
@@ -128,7 +128,7 @@ impl<P: Element> Tensor<P> {
     /// [`Error::Empty`] when there is nothing to choose from.
     #[track_caller]
     pub fn aminmax(&self, axes: impl Axes, keep: bool) -> Result<(Self, Self)> {
-        let axes = axes.as_axes();
+        let axes = &*axes.as_axes();
         Ok((self.extreme("aminmax", Reduce::Min, axes, keep)?, self.extreme("aminmax", Reduce::Max, axes, keep)?))
     }
 

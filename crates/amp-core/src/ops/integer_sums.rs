@@ -36,7 +36,7 @@ macro_rules! integer_sums {
     ($($precision:ty),*) => { $(
         impl IntegerSums for Tensor<$precision> {
             fn sum(&self, axes: impl Axes, keep: bool) -> Result<Tensor<I64>> {
-                let axes = shape::axes("sum", axes.as_axes(), self.rank())?;
+                let axes = shape::axes("sum", &axes.as_axes(), self.rank())?;
                 Tensor::from_raw(reduce(Reduce::Sum, &self.raw, &axes, DType::I64)?).drop_axes(&axes, keep)
             }
 

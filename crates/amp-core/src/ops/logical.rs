@@ -13,13 +13,13 @@ use std::ops;
 impl<P: Element> Tensor<P> {
     /// Whether all elements over `axes` (all axes when none are given) are non-zero (`torch.all`).
     pub fn all(&self, axes: impl Axes, keep: bool) -> Result<Tensor<Bool>> {
-        let axes = shape::axes("all", axes.as_axes(), self.rank())?;
+        let axes = shape::axes("all", &axes.as_axes(), self.rank())?;
         Tensor::from_raw(reduce(Reduce::All, &self.raw, &axes, DType::Bool)?).drop_axes(&axes, keep)
     }
 
     /// Whether any element over `axes` (all axes when none are given) is non-zero (`torch.any`).
     pub fn any(&self, axes: impl Axes, keep: bool) -> Result<Tensor<Bool>> {
-        let axes = shape::axes("any", axes.as_axes(), self.rank())?;
+        let axes = shape::axes("any", &axes.as_axes(), self.rank())?;
         Tensor::from_raw(reduce(Reduce::Any, &self.raw, &axes, DType::Bool)?).drop_axes(&axes, keep)
     }
 }

@@ -30,7 +30,7 @@ impl<P: Float> Tensor<P> {
         P: NanmeanPrecision,
     {
         let numbers = self.detach().isnan()?.logical_not()?;
-        let sums = numbers.where_(self, 0.0)?.sum(axes.as_axes(), keep)?;
+        let sums = numbers.where_(self, 0.0)?.sum(&*axes.as_axes(), keep)?;
         sums.div(&numbers.to::<P>()?.sum(axes, keep)?)
     }
 }
@@ -39,7 +39,7 @@ impl<P: Element> Tensor<P> {
     /// How many elements over `axes` (all when none are given) are not 0; NaN is not (`torch.count_nonzero`).
     pub fn count_nonzero(&self, axes: impl Axes) -> Result<Tensor<I64>> {
         const OP: &str = "count_nonzero";
-        let axes = shape::axes(OP, axes.as_axes(), self.rank())?;
+        let axes = shape::axes(OP, &axes.as_axes(), self.rank())?;
         let zero = RawTensor::full(self.device(), 0.0, Dims::default(), self.raw.logical)?;
         let counts = reduce(Reduce::Sum, &compare(OP, Compare::Ne, &self.raw, &zero)?, &axes, DType::F64)?;
         Tensor::from_raw(counts.cast_view(DType::I64)?).drop_axes(&axes, false)

@@ -26,7 +26,7 @@ macro_rules! forwarded {
 forwarded! {
     reshape(shape: impl IntoReshape);
     flatten(start: isize, end: isize);
-    permute(order: impl AsRef<[isize]>);
+    permute(order: impl Axes);
     transpose(a: isize, b: isize);
     t();
     unsqueeze(axis: isize);

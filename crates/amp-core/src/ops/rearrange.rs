@@ -30,7 +30,7 @@ impl<P: Element> Tensor<P> {
             return Err(Error::argument("roll", "shifts", expected, format!("{shifts:?}")));
         }
         let mut fronts = Dims::new(&vec![0; self.rank()]).expect("as many as dimensions");
-        for (&shift, &axis) in shifts.iter().zip(axes) {
+        for (&shift, &axis) in shifts.iter().zip(&*axes) {
             let axis = shape::axis("roll", axis, self.rank())?;
             let size = self.dims()[axis];
             if size > 0 {

@@ -51,7 +51,7 @@ impl<P: Float> Tensor<P> {
     where
         P: SumPrecision,
     {
-        let axes = shape::axes("sum", axes.as_axes(), self.rank())?;
+        let axes = shape::axes("sum", &axes.as_axes(), self.rank())?;
         Self::from_raw(fold_to("sum", Reduce::Sum, &self.raw, &axes, 1.0, P::WRITES)?).drop_axes(&axes, keep)
     }
 
@@ -61,7 +61,7 @@ impl<P: Float> Tensor<P> {
     where
         P: MeanPrecision,
     {
-        let axes = shape::axes("mean", axes.as_axes(), self.rank())?;
+        let axes = shape::axes("mean", &axes.as_axes(), self.rank())?;
         let count: usize = axes.iter().map(|&a| self.dims()[a]).product();
         Self::from_raw(fold_to("mean", Reduce::Mean, &self.raw, &axes, 1.0 / count as f64, P::WRITES)?)
             .drop_axes(&axes, keep)

@@ -108,7 +108,7 @@ impl<P: Float> Tensor<P> {
     where
         P: VarPrecision,
     {
-        let axes = shape::axes("var", axes.as_axes(), self.rank())?;
+        let axes = shape::axes("var", &axes.as_axes(), self.rank())?;
         let fold = Fold { axes: axes.clone(), correction };
         Self::from_raw(variance(&self.raw, fold, P::WRITES)?).drop_axes(&axes, keep)
     }
@@ -128,7 +128,7 @@ impl<P: Float> Tensor<P> {
     where
         P: VarPrecision,
     {
-        let axes = axes.as_axes();
+        let axes = &*axes.as_axes();
         Ok((self.var(axes, keep)?, self.mean(axes, keep)?))
     }
 
@@ -138,7 +138,7 @@ impl<P: Float> Tensor<P> {
     where
         P: StdPrecision,
     {
-        let axes = axes.as_axes();
+        let axes = &*axes.as_axes();
         Ok((self.std(axes, keep)?, self.mean(axes, keep)?))
     }
 
@@ -148,7 +148,7 @@ impl<P: Float> Tensor<P> {
     where
         P: StdPrecision,
     {
-        let axes = shape::axes("std", axes.as_axes(), self.rank())?;
+        let axes = shape::axes("std", &axes.as_axes(), self.rank())?;
         let fold = Fold { axes: axes.clone(), correction };
         Self::from_raw(deviation(&self.raw, fold, P::WRITES)?).drop_axes(&axes, keep)
     }

@@ -108,7 +108,7 @@ impl<P: Float> Tensor<P> {
         if p.is_nan() {
             return Err(Error::argument("norm", "p", "a number", p));
         }
-        let axes = shape::axes("norm", axes.as_axes(), self.rank())?;
+        let axes = shape::axes("norm", &axes.as_axes(), self.rank())?;
         if p == 0.0 {
             let found = compare("norm", Compare::Ne, &self.raw, &zeros(&self.raw, self.raw.logical)?)?;
             let number = reduce(Reduce::Sum, &found, &axes, P::WRITES.unwrap_or(P::DTYPE))?;

@@ -64,8 +64,8 @@ impl<P: Element> Tensor<P> {
 
     /// Axes in another order (`torch.permute`).
     #[track_caller]
-    pub fn permute(&self, order: impl AsRef<[isize]>) -> Result<Self> {
-        let order = order.as_ref();
+    pub fn permute(&self, order: impl Axes) -> Result<Self> {
+        let order = order.as_axes();
         if order.len() != self.rank() {
             let expected = format!("one axis for each of the {} dimensions", self.rank());
             return Err(Error::argument("permute", "order", expected, format!("{order:?}")));
@@ -98,7 +98,7 @@ impl<P: Element> Tensor<P> {
             return Err(Error::argument(OP, "the places", expected, format!("{to:?}")));
         }
         let rank = self.rank();
-        let [moved, _] = [shape::axes(OP, from, rank)?, shape::axes(OP, to, rank)?];
+        let [moved, _] = [shape::axes(OP, &from, rank)?, shape::axes(OP, &to, rank)?];
         if rank == 0 || from.is_empty() {
             return Ok(self.clone());
         }
@@ -274,7 +274,18 @@ fn without_axis(x: &RawTensor, at: usize) -> RawTensor {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F64, Tensor, gradcheck};
+    use crate::{Device, F32, F64, Tensor, gradcheck};
+
+    #[test]
+    fn axes_are_written_as_in_pytorch() {
+        let x = Tensor::<F32>::from_fn([2, 3, 4, 5], |i| i.iter().sum::<usize>() as f32, &Device::cpu()).unwrap();
+        assert_eq!(x.permute((0, 2, 3, -3)).unwrap().dims(), [2, 4, 5, 3]);
+        let (tuple, array) = (x.mean((2, 3), false).unwrap(), x.mean([2, 3], false).unwrap());
+        assert_eq!((tuple.dims(), tuple.to_vec().unwrap()), ([2, 3].as_slice(), array.to_vec().unwrap()));
+        assert_eq!(x.sum([], false).unwrap().rank(), 0);
+        assert_eq!(x.flip((0, 1)).unwrap().to_vec().unwrap(), x.flip([0, 1]).unwrap().to_vec().unwrap());
+        assert_eq!(x.movedim((0, 1), (2, 0)).unwrap().dims(), [3, 4, 2, 5]);
+    }
 
     #[test]
     fn one_axis_becomes_several() {
