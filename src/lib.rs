@@ -52,7 +52,8 @@
 //! | `x.half()`, `x.float()`, `x.type(torch.bfloat16)` | `x.to::<F16>()?`, `x.to::<F32>()?`, `x.to::<BF16>()?` |
 //! | `x.shape`, `x.size(i)`, `x.ndim`, `x.numel()` | `x.dims()`, `x.size(i)?`, `x.rank()`, `x.count()` |
 //! | `x.sum()`, `x.sum(1, keepdim=True)`, `x[:, 0]`, `x[:, 2:5]` | `x.sum_all()?`, `x.sum(1, true)?`, `x.select(1, 0)?`, `x.slice(1, 2..5)?` |
-//! | `torch.arange(n)`, `torch.arange(0., n)`, `torch.arange(0., 1., 0.1)` | `Tensor::<I64>::arange(0, n, &d)?`, `Tensor::<F32>::arange(0, n, &d)?`, `arange_step(0.0, 1.0, 0.1, &d)?` |
+//! | `x[:, None]`, `x[..., None]`, `x.mean((2, 3))`, `x.permute(0, 2, 1)` | `x.unsqueeze(1)?`, `x.unsqueeze(-1)?`, `x.mean((2, 3), false)?`, `x.permute((0, 2, 1))?` |
+//! | `torch.arange(n)`, `torch.arange(0., n)`, `torch.arange(0., 1., 0.1)` | `Tensor::<I64>::arange(0, n, &d)?`, `Tensor::<F32>::arange(0, n, &d)?`, `arange_step(0, 1, 0.1, &d)?`; `n` of any type of number |
 //! | `(x.argmax(-1) == y).sum().item()`, `x.split([2, 5])` | `x.argmax(-1, false)?.eq(&y)?.sum_all()?.item()?`, `x.split([2, 5], 0)?` |
 //! | `sum(losses)`, `torch.cat(parts, 1)` of a list | `losses.iter().sum::<Result<Tensor<F32>>>()?`, `Tensor::cat(&parts, 1)?` |
 //! | `x * 2 + y` | `((x * 2.0)? + y)?`: an operator, too, returns a result |
@@ -61,17 +62,20 @@
 //! | `F.cross_entropy(x, labels)`, of probabilities | `x.cross_entropy(&labels)?`, `x.soft_cross_entropy(&probabilities)?` |
 //! | `nn.Sequential(a, b)`, `nn.ModuleList`, `register_buffer` | `Sequential((a, b))`, a `Vec`, a field of type [`nn::Statistics`] |
 //! | `x.masked_fill(m, float("-inf"))`, `torch.where(m, a, b)` | `x.masked_fill(&m, Fill::NegInf)?`, `m.where_(&a, &b)?` |
+//! | `torch.full_like(ids, pad)`, `ids.masked_fill(m, pad)` of integers | `ids.full_like(pad)?`, `ids.masked_fill(&m, pad)?`, `pad` an `i64` or a literal |
 //! | `F.pad(x, p, mode="reflect")`, `"replicate"` | `x.reflection_pad2d(p)?`, `x.replication_pad2d(p)?`, or 1d, 3d |
 //! | `F.unfold(x, 3, padding=1)` | `x.unfold(3, ConvOptions::default().padding(1))?` |
 //! | `x // y`, `x % y`, `torch.logit(x, eps)`, `torch.nan_to_num(x, nan=0.5, ..)` | `x.floor_divide(&y)?`, `x.remainder(&y)?`, `x.logit_with(eps)?`, `x.nan_to_num_with(0.5, ..)?` |
 //! | `nn.init.normal_(p, 0, 0.02)`, `decoder.weight = encoder.weight` | `p.set(&Tensor::normal(p.dims(), 0.0, 0.02, &d)?)?`, `Linear::from_parameters(encoder.weight().clone(), None)?` |
 //! | `F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)` | `q.scaled_dot_product_attention(&k, &v, None, AttentionOptions::new().causal(true).dropout(p))?` |
+//! | `x * cos + rotate_half(x) * sin` (rotary embedding) | `let h = x.chunk(2, -1)?`, then `(x * &cos)? + (Tensor::cat(&[&(-&h[1])?, &h[0]], -1)? * &sin)?` |
 //! | `nn.Conv2d(i, o, 3, groups=g, bias=False)`, `nn.LSTM(i, h, num_layers=2, dropout=0.5)` | `Conv2d::grouped(i, o, 3, g, &d)?.without_bias()`, `Lstm::stacked(i, h, 2, false, &d)?.dropout(0.5)` |
 //! | `AdamW([dict(params=a), dict(params=b, lr=r)], lr)` | `AdamW::new(a, lr).group(b).lr(r)` |
 //! | `x.requires_grad_()`, `p.grad` | `x.tracked()`, `grads.get(&p)?` |
 //! | `opt.zero_grad()` | not needed: `backward` returns its gradients, [`Gradients::accumulator`] adds those of several |
 //! | `model.state_dict()`, `load_state_dict(s, strict=False)` | `model.state()`, `model.load_state_matching(&s)?` |
 //! | `copy.deepcopy(model)` | another model that takes the first one's state: `copy.load_state(&model.state())?` |
+//! | a block called under `torch.autocast` | `block.forward::<P>(&x)?` where it is `#[autocast(P)] fn forward<P: AutocastPrecision>`: each call says its precision |
 //!
 //! # Debug builds
 //!
