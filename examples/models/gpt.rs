@@ -45,7 +45,7 @@ impl Gpt {
     /// Scores of the next token at every position.
     #[autocast(P)]
     pub fn forward<P: AutocastPrecision>(&self, ids: &Tensor<I64>) -> Result<Tensor<F32>> {
-        let positions = Tensor::<I64>::arange(0, ids.dims()[1] as i64, ids.device())?;
+        let positions = Tensor::<I64>::arange(0, ids.dims()[1], ids.device())?;
         let mut h = (self.tokens.forward(ids)? + self.positions.forward(&positions)?)?;
         for block in &self.blocks {
             h = block.forward::<P>(&h)?;

@@ -119,7 +119,7 @@ fn indexing() {
     for device in &devices() {
         conform!(device, "index_select", all, indexed(&[4], 0), Exact, |a| a.x[0].index_select(0, &a.index[0]));
         conform!(device, "masked_scatter", all, indexed(&[1], 0), Exact, |a| {
-            let first = Tensor::<I64>::arange(0, a.x[0].dims()[0] as i64, a.x[0].device())?.eq(0)?.unsqueeze(1)?;
+            let first = Tensor::<I64>::arange(0, a.x[0].dims()[0], a.x[0].device())?.eq(0)?.unsqueeze(1)?;
             a.x[0].masked_scatter(&first, &a.x[0].neg()?)
         });
         conform!(device, "embedding", all, indexed(&[2, 5], 0), Exact, |a| a.x[0].embedding(&a.index[0]));

@@ -136,7 +136,7 @@ impl Bert {
     #[autocast(bf16)]
     fn forward(&self, tokens: &Tensor<I64>, types: &Tensor<I64>) -> Result<Tensor<F32>> {
         let (n, t) = (tokens.dims()[0], tokens.dims()[1]);
-        let pos = Tensor::<I64>::arange(0, t as i64, tokens.device())?.unsqueeze(0)?.expand([n, t])?;
+        let pos = Tensor::<I64>::arange(0, t, tokens.device())?.unsqueeze(0)?.expand([n, t])?;
         let x = (self.words.forward(tokens)? + self.types.forward(types)?)?;
         let x = (x + self.positions.forward(&pos)?)?;
         let x = self.drop.forward(&self.norm.forward(&x)?)?;

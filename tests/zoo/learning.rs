@@ -25,7 +25,7 @@ fn info_nce(a: &Tensor<F32>, b: &Tensor<F32>, log_scale: &Tensor<F32>) -> Result
     let a = a.normalize(2.0, -1, 1e-12)?;
     let b = b.normalize(2.0, -1, 1e-12)?;
     let logits = (a.matmul(&b.t()?)? * log_scale.exp()?)?;
-    let labels = Tensor::<I64>::arange(0, logits.dims()[0] as i64, logits.device())?;
+    let labels = Tensor::<I64>::arange(0, logits.dims()[0], logits.device())?;
     let loss = (logits.cross_entropy(&labels)? + logits.t()?.cross_entropy(&labels)?)?;
     loss / 2.0
 }

@@ -58,7 +58,7 @@ impl Embedding {
     pub fn padding(mut self, index: impl Position) -> Result<Self> {
         let table = self.weight.tensor().detach();
         let row = shape::position("Embedding", index, table.dims()[0])?;
-        let numbers = Tensor::<I64>::arange(0, table.dims()[0] as i64, table.device())?.unsqueeze(1)?;
+        let numbers = Tensor::<I64>::arange(0, table.dims()[0], table.device())?.unsqueeze(1)?;
         self.weight.set(&table.masked_fill(&numbers.eq(row as i64)?, 0.0)?)?;
         self.padding = Some(row);
         Ok(self)

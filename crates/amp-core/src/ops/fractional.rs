@@ -139,7 +139,7 @@ fn windows(samples: &Tensor<F32>, length: usize, kernel: usize, count: usize) ->
     let starts = (((&samples + &first)? * apart)?.floor()? - (&samples * apart)?.floor()?)?;
     // The last window ends with the image.
     let starts = Tensor::cat(&[starts, samples.full_like(rest as f64)?], 2)?;
-    starts.to::<I64>()?.unsqueeze(3)? + Tensor::<I64>::arange(0, kernel as i64, device)?
+    starts.to::<I64>()?.unsqueeze(3)? + Tensor::<I64>::arange(0, kernel, device)?
 }
 
 #[cfg(test)]

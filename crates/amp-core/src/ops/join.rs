@@ -280,7 +280,7 @@ mod tests {
 
     fn counted(shape: &[usize]) -> Tensor<I64> {
         let count: usize = shape.iter().product();
-        Tensor::<I64>::arange(0, count as i64, &Device::cpu()).unwrap().reshape(shape).unwrap()
+        Tensor::<I64>::arange(0, count, &Device::cpu()).unwrap().reshape(shape).unwrap()
     }
 
     #[test]

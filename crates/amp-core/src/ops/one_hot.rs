@@ -15,7 +15,7 @@ impl Tensor<I64> {
         [self.dims(), &[classes]].concat().into_shape("one_hot")?;
         self.raw.backend().check_indices("one_hot", self.raw.operand()?, classes, None)?;
         let labels = self.detach().unsqueeze(-1)?;
-        let numbers = Self::arange(0, classes as i64, self.device())?;
+        let numbers = Self::arange(0, classes, self.device())?;
         let same = compare("one_hot", Compare::Eq, &labels.raw, &numbers.raw)?;
         Ok(Tensor::from_raw(same.cast_view(amp_cpu::DType::I64)?))
     }
