@@ -68,6 +68,7 @@
 //! | `x // y`, `x % y`, `torch.logit(x, eps)`, `torch.nan_to_num(x, nan=0.5, ..)` | `x.floor_divide(&y)?`, `x.remainder(&y)?`, `x.logit_with(eps)?`, `x.nan_to_num_with(0.5, ..)?` |
 //! | `nn.init.normal_(p, 0, 0.02)`, `decoder.weight = encoder.weight` | `p.set(&Tensor::normal(p.dims(), 0.0, 0.02, &d)?)?`, `Linear::from_parameters(encoder.weight().clone(), None)?` |
 //! | `F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)` | `q.scaled_dot_product_attention(&k, &v, None, AttentionOptions::new().causal(true).dropout(p))?` |
+//! | `F.scaled_dot_product_attention(q, k, v, enable_gqa=True)` | `q.scaled_dot_product_attention(&k, &v, None, AttentionOptions::new().grouped(true))?` |
 //! | `x * cos + rotate_half(x) * sin` (rotary embedding) | `let h = x.chunk(2, -1)?`, then `(x * &cos)? + (Tensor::cat(&[&(-&h[1])?, &h[0]], -1)? * &sin)?` |
 //! | `nn.Conv2d(i, o, 3, groups=g, bias=False)`, `nn.LSTM(i, h, num_layers=2, dropout=0.5)` | `Conv2d::grouped(i, o, 3, g, &d)?.without_bias()`, `Lstm::stacked(i, h, 2, false, &d)?.dropout(0.5)` |
 //! | `AdamW([dict(params=a), dict(params=b, lr=r)], lr)` | `AdamW::new(a, lr).group(b).lr(r)` |
