@@ -1,6 +1,6 @@
 //! Small tensors for unit tests, the same in every run.
 
-use crate::{Device, F32, F64, Tensor};
+use crate::{Device, F32, F64, I64, Tensor};
 
 /// A wave over all elements: neither ties nor symmetries, in any shape.
 pub(crate) fn wave(shape: &[usize]) -> Tensor<F64> {
@@ -21,4 +21,9 @@ pub(crate) fn numbers(shape: &[usize], start: f64) -> Tensor<F64> {
 /// These values in one dimension.
 pub(crate) fn line(values: &[f32]) -> Tensor<F32> {
     Tensor::from_slice(values, [values.len()], &Device::cpu()).unwrap()
+}
+
+/// These indices or labels in a shape.
+pub(crate) fn indices(data: &[i64], shape: &[usize]) -> Tensor<I64> {
+    Tensor::from_slice(data, shape, &Device::cpu()).unwrap()
 }

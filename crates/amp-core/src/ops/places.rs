@@ -239,12 +239,9 @@ impl<P: Numeric> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
+    use crate::testing::indices as index;
     use crate::testing::wave;
     use crate::{Device, F16, F32, I64, Result, ScatterReduce, Tensor, gradcheck};
-
-    fn index(data: &[i64], shape: &[usize]) -> Tensor<I64> {
-        Tensor::from_slice(data, shape, &Device::cpu()).unwrap()
-    }
 
     #[test]
     fn gradients_agree_with_differences() {

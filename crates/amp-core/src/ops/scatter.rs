@@ -157,11 +157,8 @@ impl<P: Element> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{BF16, Device, F32, F64, I64, Tensor, gradcheck};
-
-    fn index(data: &[i64], shape: &[usize]) -> Tensor<I64> {
-        Tensor::from_slice(data, shape, &Device::cpu()).unwrap()
-    }
+    use crate::testing::indices as index;
+    use crate::{BF16, Device, F32, F64, Tensor, gradcheck};
 
     #[test]
     fn gradients_agree_with_differences() {

@@ -226,7 +226,8 @@ fn valid_labels(op: &'static str, labels: &RawTensor, ignored: i64) -> Result<(R
 
 #[cfg(test)]
 pub(super) mod tests {
-    use crate::{CrossEntropy, Device, F32, F64, I64, LossReduction, Tensor, gradcheck};
+    use crate::testing::indices as labels;
+    use crate::{CrossEntropy, Device, F32, F64, LossReduction, Tensor, gradcheck};
 
     pub fn logits(shape: &[usize]) -> Tensor<F64> {
         let mut i = 0.0;
@@ -235,10 +236,6 @@ pub(super) mod tests {
             (i * 1.7_f64).sin() * 2.0 + 0.3
         };
         Tensor::from_fn(shape, next, &Device::cpu()).unwrap()
-    }
-
-    pub fn labels(data: &[i64], shape: &[usize]) -> Tensor<I64> {
-        Tensor::from_slice(data, shape, &Device::cpu()).unwrap()
     }
 
     #[test]

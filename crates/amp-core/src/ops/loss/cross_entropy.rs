@@ -87,7 +87,8 @@ impl<P: Float> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::classes::tests::{labels, logits};
+    use super::super::classes::tests::logits;
+    use crate::testing::indices as labels;
     use crate::{Device, F16, F32, Tensor};
 
     #[test]

@@ -206,14 +206,11 @@ impl<P: Float> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F64, I64, LossReduction, Result, Tensor, gradcheck};
+    use crate::testing::indices as labels;
+    use crate::{Device, F64, LossReduction, Result, Tensor, gradcheck};
 
     fn scores() -> Tensor<F64> {
         Tensor::from_vec(vec![0.3, -0.7, 1.9, 0.01, -2.2, 0.8], [2, 3], &Device::cpu()).unwrap()
-    }
-
-    fn labels(data: &[i64], shape: &[usize]) -> Tensor<I64> {
-        Tensor::from_slice(data, shape, &Device::cpu()).unwrap()
     }
 
     #[test]
