@@ -10,7 +10,7 @@ impl Tensor<I64> {
     /// 1 at each label, 0 elsewhere, along a new last dimension of size `classes` (`torch.nn.functional.one_hot`).
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`] for a label outside `0..classes`.
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) for a label outside `0..classes`.
     pub fn one_hot(&self, classes: usize) -> Result<Tensor<I64>> {
         [self.dims(), &[classes]].concat().into_shape("one_hot")?;
         self.raw.backend().check_indices("one_hot", self.raw.operand()?, classes, None)?;

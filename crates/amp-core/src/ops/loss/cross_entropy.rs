@@ -64,7 +64,7 @@ impl<P: Float> Tensor<P> {
     /// Softmax and loss are one pass over the logits in F32 (F64 for F64); so is the gradient.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`] for a label outside `0..C` other than -100, which is ignored.
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) for a label outside `0..C` other than -100, which is ignored.
     #[track_caller]
     pub fn cross_entropy(&self, labels: &Tensor<I64>) -> Result<Self>
     where
