@@ -53,6 +53,16 @@ where
 #[derive(Debug)]
 pub struct Grown<E>(OnceCell<Box<(E, Self)>>);
 
+impl<E> Drop for Grown<E> {
+    /// One after the other: each inside of the one before, a long list would take all of the stack.
+    fn drop(&mut self) {
+        let mut rest = self.0.take();
+        while let Some(mut element) = rest {
+            rest = element.1.0.take();
+        }
+    }
+}
+
 /// An iterator over references to tensors of F32 that are widened one by one, and live at the end of a list.
 #[derive(Debug)]
 pub struct Lending<'s, I, E> {
@@ -135,5 +145,19 @@ impl<A: Iterator, B> ChainsAsIs for &mut Probe<A, B> {
         B: IntoIterator<Item = A::Item>,
     {
         one.chain(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Grown, Lending};
+    use std::cell::OnceCell;
+
+    #[test]
+    fn long_lists_are_lent_and_dropped() {
+        let list = Grown(OnceCell::new());
+        let sum: usize = Lending { tensors: 0..1_000_000, end: &list }.sum();
+        assert_eq!(sum, 499_999_500_000);
+        drop(list);
     }
 }
