@@ -83,7 +83,7 @@ fn cropped(src: &View, index: &View) -> Layout {
 ///
 /// PyTorch's users sum messages along the edges of graphs so. For 27,000 edges of 128 channels on a core of Zen 4, sums take a third
 /// and gathering a seventh of the time that an index of each element takes.
-fn slices<'a>(shape: &Dims, axis: usize, index: &View<'a>) -> Option<Cow<'a, [i64]>> {
+fn slices(shape: &Dims, axis: usize, index: &View) -> Option<Vec<i64>> {
     let Layout { shape: sizes, strides, offset } = *index.layout;
     let whole = |i: usize| i == axis || sizes[i] == shape[i] && (strides[i] == 0 || sizes[i] == 1);
     if sizes.len() < 2 || sizes.count() == 0 || !(0..sizes.len()).all(whole) {
@@ -91,7 +91,7 @@ fn slices<'a>(shape: &Dims, axis: usize, index: &View<'a>) -> Option<Cow<'a, [i6
     }
     let line = |values: &Dims| Dims::new(&[values[axis]]).expect("one dimension");
     let layout = Layout { shape: line(&sizes), strides: line(&strides), offset };
-    Some(Cow::Owned(indices(&View { layout: &layout, ..*index }).into_owned()))
+    Some(indices(&View { layout: &layout, ..*index }).into_owned())
 }
 
 /// Lines of an index along its axis, and where the tensor begins that they point into. Where the axis is not the last one, those

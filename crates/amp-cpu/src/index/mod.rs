@@ -19,8 +19,6 @@ use std::borrow::Cow;
 
 /// Elements of one piece of work.
 const WORK: usize = 1 << 14;
-/// Elements of the sums that slices are added to at a time: they stay in the L2 cache.
-const RANGE: usize = 1 << 16;
 /// How many slices ahead one is prefetched.
 const AHEAD: usize = 2;
 
@@ -33,8 +31,11 @@ const MOST: usize = 4;
 pub fn outside(index: &View, size: usize, ignored: Option<i64>) -> Option<i64> {
     // What was expanded is looked at once.
     let mut layout = *index.layout;
-    let expanded = |(size, stride): (&mut usize, &usize)| *size = if *stride == 0 { 1.min(*size) } else { *size };
-    layout.shape.iter_mut().zip(&layout.strides[..]).for_each(expanded);
+    for (size, &stride) in layout.shape.iter_mut().zip(&layout.strides[..]) {
+        if stride == 0 {
+            *size = 1.min(*size);
+        }
+    }
     let index = indices(&View { layout: &layout, ..*index });
     let pieces: Vec<&[i64]> = index.chunks(WORK).collect();
     map_all(&pieces, index.len(), |piece| {
@@ -188,7 +189,7 @@ impl Sums<'_> {
     fn by_range<A: Num>(&self, index: &[i64], out: DType) -> Storage {
         let (Cut { outer, len: terms, inner }, len) = (self.cut, self.len);
         let target = |slice: usize| slice / terms * len + index[slice % terms] as usize;
-        let rows = (RANGE / inner).max(1);
+        let rows = (WORK / inner).max(1);
         let ranges = (outer * len).div_ceil(rows);
         let (starts, order) = by_value((0..outer * terms).map(|slice| target(slice) / rows), ranges);
         let mut storage = Storage::unwritten(out, outer * len * inner);
