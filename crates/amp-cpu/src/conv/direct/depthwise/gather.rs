@@ -4,7 +4,7 @@ use super::super::super::images::Images;
 use super::super::super::lattice::{Band, Lattice};
 use super::super::super::pack::Weights;
 use super::super::super::target::Target;
-use super::{Frame, NEXT, TAPS, blocks, neighbours, vector};
+use super::{Frame, NEXT, TAPS, blocks, moved, neighbours, vector};
 use crate::gemm::kernel::Full;
 use crate::gemm::product::PER_CYCLE;
 use crate::num::Real;
@@ -137,7 +137,7 @@ struct Line<'a, T> {
     across: usize,
     lanes: usize,
     /// See [`neighbours`].
-    neighbours: bool,
+    neighbours: usize,
 }
 
 impl<T: Real> Line<'_, T> {
@@ -158,8 +158,10 @@ impl<T: Real> Line<'_, T> {
                 unsafe {
                     let (data, weights) = (data.as_ptr().add(x * self.step + lane), self.weights.as_ptr().add(lane));
                     let of_pixels = match self.neighbours {
-                        true => self.shared::<S, R>(weights, data),
-                        false => self.apart::<S, R>(weights, data),
+                        7 => self.shared::<S, R, 7>(weights, data),
+                        5 => self.shared::<S, R, 5>(weights, data),
+                        TAPS => self.shared::<S, R, TAPS>(weights, data),
+                        _ => self.apart::<S, R>(weights, data),
                     };
                     let sums = sums.as_mut_ptr().add(x * next + lane);
                     for (r, sum) in of_pixels.into_iter().enumerate() {
@@ -187,27 +189,30 @@ impl<T: Real> Line<'_, T> {
         of_pixels
     }
 
-    /// [`Self::apart`] where each vector is read once for the three taps of a row.
+    /// [`Self::apart`] where each vector is read once for the `K` taps of a row.
+    ///
+    /// On a core of Zen 4, 5 x 5 and 7 x 7 over channels of 14 by 14 to 56 by 56 take 0.75 to 0.8 of the time.
     ///
     /// # Safety
     /// As [`Self::apart`].
     #[inline(always)]
-    unsafe fn shared<S: Simd, const R: usize>(&self, weights: *const T, data: *const T) -> [T::Lanes<S>; R] {
+    unsafe fn shared<S: Simd, const R: usize, const K: usize>(
+        &self,
+        weights: *const T,
+        data: *const T,
+    ) -> [T::Lanes<S>; R] {
         let (lanes, mut of_pixels) = (self.lanes, [T::Lanes::<S>::splat(T::ZERO); R]);
-        for (row, offsets) in self.taps.as_chunks::<TAPS>().0.iter().enumerate() {
-            // SAFETY: the caller's duty; what the third tap of a pixel reads ends what is read up to it.
+        for (row, offsets) in self.taps.as_chunks::<K>().0.iter().enumerate() {
+            // SAFETY: the caller's duty; what the last tap of a pixel reads ends what is read up to it.
             unsafe {
-                let weights: [_; TAPS] = std::array::from_fn(|i| vector::<T, S>(weights.add((row * TAPS + i) * lanes)));
-                let mut at = data.add(offsets[0]);
-                let mut next = [vector::<T, S>(at), vector::<T, S>(at.add(lanes))];
-                at = at.add(lanes);
-                for sum in &mut of_pixels {
-                    at = at.add(lanes);
-                    let read = [next[0], next[1], vector::<T, S>(at)];
+                let at = |i: usize| vector::<T, S>(data.add(offsets[0] + i * lanes));
+                let weights: [_; K] = std::array::from_fn(|i| vector::<T, S>(weights.add((row * K + i) * lanes)));
+                let mut read: [_; K] = std::array::from_fn(|i| at(i.saturating_sub(1)));
+                for (r, sum) in of_pixels.iter_mut().enumerate() {
+                    read = moved(read, at(r + K - 1));
                     for (read, weights) in read.into_iter().zip(weights) {
                         *sum = read.mul_add(weights, *sum);
                     }
-                    next = [read[1], read[2]];
                 }
             }
         }

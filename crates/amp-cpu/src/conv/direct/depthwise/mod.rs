@@ -208,12 +208,19 @@ pub(super) fn blocks(channels: usize, lanes: usize) -> impl Iterator<Item = Rang
     (0..channels).step_by(lanes).map(move |first| first..channels.min(first + lanes))
 }
 
-/// Whether taps are rows of three that read neighbours, so that pixels, `step` apart, share what they read.
+/// How many neighbouring taps share what they read, if taps are rows of so many for pixels that are `step` elements apart; else 1.
+///
+/// Of more, sums, kernels and what is read would not all fit in registers.
+fn neighbours(taps: &[usize], [step, lanes]: [usize; 2]) -> usize {
+    let in_row = |row: &[usize]| row.windows(2).all(|pair| pair[0] + lanes == pair[1]);
+    let are_rows = |count: &usize| taps.len().is_multiple_of(*count) && taps.chunks(*count).all(in_row);
+    [7, 5, TAPS].into_iter().filter(|_| step == lanes).find(are_rows).unwrap_or(1)
+}
+
+/// The next of `K` neighbours in place of the first of them.
 #[inline(always)]
-fn neighbours(taps: &[usize], [step, lanes]: [usize; 2]) -> bool {
-    let (rows, rest) = taps.as_chunks::<TAPS>();
-    let in_row = |row: &[usize; TAPS]| row[0] + lanes == row[1] && row[1] + lanes == row[2];
-    step == lanes && rest.is_empty() && rows.iter().all(in_row)
+fn moved<V: Copy, const K: usize>(read: [V; K], next: V) -> [V; K] {
+    std::array::from_fn(|i| if i + 1 < K { read[i + 1] } else { next })
 }
 
 /// # Safety
