@@ -146,15 +146,8 @@ pub(crate) fn product_with<E: Multiply>(
     let work = threads.share(m * n * depth / kernel.pace);
     let threads = if work < WORTH_A_THREAD { Threads::One } else { threads };
     let long = kernel.depth.block(depth);
-    if !by_lines && kernel.resident.is_some() {
-        let threads = if threads == Threads::Many { num_threads() } else { 1 };
-        if let Some(blocks) = Blocks::deep([m, n], [left.width, kernel.right.width], [depth, long], threads) {
-            let unpacked = |operand, panel| Packed { operand, panel, whole: None, lines: None };
-            let (a, b) = (unpacked(a, left), unpacked(b, kernel.right));
-            return parallel::for_each(blocks.across() * blocks.down(), work, |task| {
-                Task::new(&kernel, [&a, &b], blocks.get(task), depth, sink).run_deep();
-            });
-        }
+    if !by_lines && deep_product(&kernel, [a, b], sink, threads, work) {
+        return;
     }
     let blocks = Blocks::new(&kernel, by_lines, [m, n], depth, threads);
     // What has to be padded is packed, and what would lie in the same few sets of a cache while it is used again and again.
@@ -189,6 +182,26 @@ pub(crate) fn product_with<E: Multiply>(
             if blocks.resident { task.run_resident() } else { task.run() }
         });
     });
+}
+
+/// [`product_with`] where few vectors are so long that sums stay while they are multiplied; returns whether they are.
+fn deep_product<E: Multiply>(
+    kernel: &MicroKernel<E>,
+    [a, b]: [&dyn Operand<E>; 2],
+    sink: &dyn Sink<E::Sum>,
+    threads: Threads,
+    work: usize,
+) -> bool {
+    let (depth, sizes, tile) = (a.depth(), [a.rows(), b.rows()], [kernel.left.width, kernel.right.width]);
+    let threads = if threads == Threads::Many { num_threads() } else { 1 };
+    let blocks = Blocks::deep(sizes, tile, [depth, kernel.depth.block(depth)], threads);
+    let Some(blocks) = blocks.filter(|_| kernel.resident.is_some()) else { return false };
+    let unpacked = |operand, panel| Packed { operand, panel, whole: None, lines: None };
+    let (a, b) = (unpacked(a, kernel.left), unpacked(b, kernel.right));
+    parallel::for_each(blocks.across() * blocks.down(), work, |task| {
+        Task::new(kernel, [&a, &b], blocks.get(task), depth, sink).run_deep();
+    });
+    true
 }
 
 /// Working memory of two lengths.
