@@ -10,6 +10,8 @@ use crate::{DType, Storage, View, line, scratch};
 
 /// Terms of a gradient that are summed before their sum is added to the others.
 const TERMS: usize = 32;
+/// Vectors of a row that are summed at a time: one after the other, they would each read a line of every row.
+const AT_ONCE: usize = 8;
 
 /// `sqrt(Σ (a - b)²)` of each row of `a` `[B, P, M]` and each of `b` `[B, R, M]`, as `[B, P, R]`; nothing is empty.
 ///
@@ -150,28 +152,53 @@ impl<A: Real> Kernel for RowGrad<'_, A> {
         let Self { from, to, inverse, grad, out } = self;
         // The root of a square that is not 0 is far from where its inverse would overflow.
         inverse.iter_mut().for_each(|y| *y = if *y == A::ZERO { A::ZERO } else { A::ONE / *y });
-        let terms = || inverse.chunks(TERMS).zip(grad.chunks(TERMS));
-        let (vectors, rest) = from.as_chunks::<LANES>();
-        let (sums, rest_of_sums) = out.as_chunks_mut::<LANES>();
-        for (column, (a, out)) in vectors.iter().zip(sums).enumerate() {
-            let (a, mut sum) = (A::Lanes::<S>::load(a), A::Lanes::<S>::splat(A::ZERO));
-            let mut rows = to.chunks_exact(from.len());
-            for (inverse, grad) in terms() {
-                let mut part = A::Lanes::<S>::splat(A::ZERO);
-                for ((&inverse, &grad), b) in inverse.iter().zip(grad).zip(&mut rows) {
-                    let direction = (a - Lanes::load(&b.as_chunks().0[column])) * Lanes::splat(inverse);
-                    part = direction.mul_add(Lanes::splat(grad), part);
-                }
-                sum = sum + part;
-            }
-            sum.store(out);
-        }
-        for (at, (&a, out)) in (from.len() - rest.len()..).zip(rest.iter().zip(rest_of_sums)) {
+        let row = Row { from, to, inverse, grad };
+        let (vectors, rest) = out.as_chunks_mut::<LANES>();
+        let (together, others) = vectors.as_chunks_mut::<AT_ONCE>();
+        let apart = AT_ONCE * together.len();
+        together.iter_mut().enumerate().for_each(|(i, out)| row.columns::<S, AT_ONCE>(i * AT_ONCE, out));
+        others.iter_mut().enumerate().for_each(|(i, out)| row.columns::<S, 1>(apart + i, std::array::from_mut(out)));
+        let start = from.len() - rest.len();
+        for (at, out) in (start..).zip(rest) {
             *out = A::ZERO;
-            for ((&inverse, &grad), b) in inverse.iter().zip(grad).zip(to.chunks_exact(from.len())) {
-                *out += (a - b[at]) * inverse * grad;
+            for ((&inverse, &grad), b) in row.inverse.iter().zip(grad).zip(to.chunks_exact(from.len())) {
+                *out += (from[at] - b[at]) * inverse * grad;
             }
         }
+    }
+}
+
+/// A row, what its distances are from, and their inverses and gradients.
+struct Row<'a, A> {
+    from: &'a [A],
+    to: &'a [A],
+    inverse: &'a [A],
+    grad: &'a [A],
+}
+
+impl<A: Real> Row<'_, A> {
+    /// `N` vectors of the gradient, from vector `first` on.
+    ///
+    /// Both gradients of 256 rows of 1024 from as many take a core of Zen 4 6.5 ms, and 24 ms a vector at a time.
+    #[inline(always)]
+    fn columns<S: Simd, const N: usize>(&self, first: usize, out: &mut [[A; LANES]; N]) {
+        let of = |row: &[A]| -> [A::Lanes<S>; N] {
+            let vectors = &row.as_chunks::<LANES>().0[first..first + N];
+            std::array::from_fn(|i| Lanes::load(&vectors[i]))
+        };
+        let (a, mut sums) = (of(self.from), [A::Lanes::<S>::splat(A::ZERO); N]);
+        let mut rows = self.to.chunks_exact(self.from.len());
+        for (inverse, grad) in self.inverse.chunks(TERMS).zip(self.grad.chunks(TERMS)) {
+            let mut part = [A::Lanes::<S>::splat(A::ZERO); N];
+            for ((&inverse, &grad), b) in inverse.iter().zip(grad).zip(&mut rows) {
+                let (inverse, grad) = (A::Lanes::<S>::splat(inverse), A::Lanes::<S>::splat(grad));
+                for ((part, a), b) in part.iter_mut().zip(a).zip(of(b)) {
+                    *part = ((a - b) * inverse).mul_add(grad, *part);
+                }
+            }
+            sums.iter_mut().zip(part).for_each(|(sum, part)| *sum = *sum + part);
+        }
+        sums.into_iter().zip(out).for_each(|(sum, out)| sum.store(out));
     }
 }
 
