@@ -3,7 +3,7 @@
 use crate::error::{at, spanned};
 use crate::lattice::Prec;
 use crate::parens;
-use crate::rules::{Rule, Rules};
+use crate::rules::{Rule, Rules, is_slip};
 use amp_policy::Half;
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -216,8 +216,7 @@ impl Args {
                 }
             }
             _ => {
-                let help = format!("expected one of {OPTIONS}");
-                return Err(at(key.span(), format!("`{name}` is not an option of autocast"), help));
+                return Err(at(key.span(), format!("`{name}` is not an option of autocast"), instead_of(&name)));
             }
         }
         if name != "policy" {
@@ -253,6 +252,15 @@ fn key(input: ParseStream) -> Result<Ident> {
         return Ok(Ident::new("crate", token.span));
     }
     input.parse::<Ident>().map_err(|error| at(error.span(), "expected an option", format!("one of {OPTIONS}")))
+}
+
+/// What to write instead of a word that is no option: the one that it begins, or is a slip of, if there is one.
+fn instead_of(word: &str) -> String {
+    let meant = |form: &&str| word.len() > 2 && form.starts_with(word) || is_slip(word, form.trim_end_matches("(..)"));
+    match OPTIONS.split(['`', ',', ' ']).find(meant) {
+        Some(form) => format!("write `{form}`"),
+        None => format!("expected one of {OPTIONS}"),
+    }
 }
 
 fn starts_option(input: ParseStream) -> bool {

@@ -134,7 +134,7 @@ impl Rules {
 
 /// Whether a name is another one with two letters swapped, one doubled or one inside left out: names of the user's own
 /// operations differ by more.
-fn is_slip(written: &str, meant: &str) -> bool {
+pub(crate) fn is_slip(written: &str, meant: &str) -> bool {
     let (written, meant) = (written.as_bytes(), meant.as_bytes());
     if written.len() < 5 || written.len().abs_diff(meant.len()) > 1 {
         return false;
