@@ -141,12 +141,22 @@ pub(crate) fn typed(ty: &syn::Type, expr: Expr) -> Expr {
 /// what is expected there. What leaves the block by `break` has the type that is.
 pub(crate) fn expected(expr: Expr) -> Expr {
     let whole = ends(&expr);
+    enclosed(leaving(&expr, whole), whole)
+}
+
+/// As [`expected`], behind an `&`: without parentheses, so that the compiler underlines both as one.
+pub(crate) fn expected_borrowed(expr: Expr) -> Expr {
+    let whole = ends(&expr);
+    Expr::Verbatim(outlined(leaving(&expr, whole), whole))
+}
+
+fn leaving(expr: &Expr, whole: (Span, Span)) -> TokenStream {
     let value = local("v", 0, whole.0);
     let given = expected_by(&quote!(__amp::leaving), &value, whole, |asked| {
         called(&quote_spanned!(whole.0=> #asked.leave), instead_of(&value, whole), whole.1)
     });
-    let expr = scrutinee(&expr);
-    enclosed(quote_spanned!(value.span()=> match #expr { #value => #given }), whole)
+    let expr = scrutinee(expr);
+    quote_spanned!(value.span()=> match #expr { #value => #given })
 }
 
 /// A local where an error is to point at the user's expression that it holds.

@@ -131,7 +131,7 @@ impl Walker<'_> {
         match expr {
             Expr::Reference(inner) if inner.mutability.is_some() && emit::is_place(&inner.expr) => return,
             // What is borrowed here is nobody else's.
-            Expr::Reference(inner) if is_fresh(inner, value) => self.expected_of(&mut inner.expr),
+            Expr::Reference(inner) if is_fresh(inner, value) => self.rewrite(&mut inner.expr, emit::expected_borrowed),
             // A variable may hold a reference, and so may what a method of an option or a list gives.
             expr if !value.shape.gives() => self.rewrite(expr, emit::expected_reference),
             expr => self.expected_of(expr),
