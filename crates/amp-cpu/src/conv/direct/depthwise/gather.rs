@@ -150,20 +150,36 @@ impl<T: Real> Line<'_, T> {
         let fits = |tap: &usize| tap + (columns - 1) * self.step + lanes <= data.len();
         assert!(columns >= R && lanes.is_multiple_of(LANES) && (columns - 1) * next + lanes <= sums.len());
         assert!(self.taps.iter().all(fits) && self.weights.len() >= self.taps.len() * lanes);
+        // SAFETY: of each pixel below `columns` all lanes are in `data`, for every tap, and in `sums`, and of every tap in the
+        // weights.
+        unsafe {
+            match self.neighbours {
+                7 => self.pixels::<S, R, 7>(columns, data.as_ptr(), sums.as_mut_ptr()),
+                5 => self.pixels::<S, R, 5>(columns, data.as_ptr(), sums.as_mut_ptr()),
+                TAPS => self.pixels::<S, R, TAPS>(columns, data.as_ptr(), sums.as_mut_ptr()),
+                _ => self.pixels::<S, R, 1>(columns, data.as_ptr(), sums.as_mut_ptr()),
+            }
+        }
+    }
+
+    /// [`Self::lanes`] of taps that are rows of `K` neighbours, or of any if that is 1.
+    ///
+    /// # Safety
+    /// All lanes must be readable for every tap of each pixel, and of the weights of every tap, and writable for each pixel.
+    #[inline(always)]
+    unsafe fn pixels<S: Simd, const R: usize, const K: usize>(&self, columns: usize, data: *const T, sums: *mut T) {
+        let (lanes, next) = (self.lanes, self.across * self.lanes);
         for lane in (0..lanes).step_by(LANES) {
             for x in (0..columns).step_by(R) {
                 let x = x.min(columns - R);
-                // SAFETY: of each pixel below `columns` all lanes are in `data`, for every tap, and in `sums`, and of every
-                // tap in the weights (asserted above); `lane` and the fifteen after it are some of them.
+                // SAFETY: the caller's duty; `lane` and the fifteen after it are some of the lanes.
                 unsafe {
-                    let (data, weights) = (data.as_ptr().add(x * self.step + lane), self.weights.as_ptr().add(lane));
-                    let of_pixels = match self.neighbours {
-                        7 => self.shared::<S, R, 7>(weights, data),
-                        5 => self.shared::<S, R, 5>(weights, data),
-                        TAPS => self.shared::<S, R, TAPS>(weights, data),
-                        _ => self.apart::<S, R>(weights, data),
+                    let (data, weights) = (data.add(x * self.step + lane), self.weights.as_ptr().add(lane));
+                    let of_pixels = match K {
+                        1 => self.apart::<S, R>(weights, data),
+                        _ => self.shared::<S, R, K>(weights, data),
                     };
-                    let sums = sums.as_mut_ptr().add(x * next + lane);
+                    let sums = sums.add(x * next + lane);
                     for (r, sum) in of_pixels.into_iter().enumerate() {
                         sum.store(&mut *sums.add(r * next).cast());
                     }
