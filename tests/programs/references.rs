@@ -246,3 +246,52 @@ fn references_that_do_not_differ_stay_narrow() -> Result<()> {
     assert_eq!(alike(&x, true)?.to_vec()?, by_hand.to::<F32>()?.to_vec()?);
     Ok(())
 }
+
+/// The sums of all, and their number.
+fn totals(all: &[&Tensor<F32>]) -> Result<Vec<f32>> {
+    all.iter().map(|x| x.sum_all()?.item()).chain([Ok(all.len() as f32)]).collect()
+}
+
+#[autocast(f16)]
+fn lists_of_references(x: &Tensor<F32>) -> Result<Vec<Vec<f32>>> {
+    let hs = [x.matmul(x)?, (x.matmul(x)? * 2.0)?];
+    let (g, e) = (x.matmul(x)?, x.exp()?);
+    let collected: Vec<&Tensor<F32>> = hs.iter().collect();
+    let backwards: std::vec::Vec<&Tensor<F32>> = hs.iter().rev().chain([&g]).collect();
+    let known: Vec<&Tensor<F32>> = [&e, x].into_iter().collect();
+    let written: Vec<&Tensor<F32>> = vec![&g, &hs[0]];
+    let mixed: Vec<&Tensor<F32>> = vec![&g, &e, x];
+    let array: [&Tensor<F32>; 2] = [&hs[1], &g];
+    let narrow: Vec<&Tensor<_>> = hs.iter().collect();
+    let last = *narrow.last().expect("two of them");
+    Ok(vec![
+        totals(&collected)?,
+        totals(&backwards)?,
+        totals(&known)?,
+        totals(&written)?,
+        totals(&mixed)?,
+        totals(&array)?,
+        totals(&[last])?,
+        Tensor::cat(&collected, 0)?.exp()?.sum_all()?.to_vec()?,
+    ])
+}
+
+#[test]
+fn lists_that_are_declared_to_refer_to_f32_do() -> Result<()> {
+    let x = random([4, 4])?;
+    let narrow = x.to::<F16>()?;
+    let (h, h2) = (narrow.matmul(&narrow)?, (narrow.matmul(&narrow)? * 2.0)?);
+    let (h, h2, e) = (h.to::<F32>()?, h2.to::<F32>()?, x.exp()?);
+    let expected = vec![
+        totals(&[&h, &h2])?,
+        totals(&[&h2, &h, &h])?,
+        totals(&[&e, &x])?,
+        totals(&[&h, &h])?,
+        totals(&[&h, &e, &x])?,
+        totals(&[&h2, &h])?,
+        totals(&[&h2])?,
+        Tensor::cat(&[&h, &h2], 0)?.exp()?.sum_all()?.to_vec()?,
+    ];
+    assert_eq!(lists_of_references(&x)?, expected);
+    Ok(())
+}

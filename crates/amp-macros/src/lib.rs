@@ -120,8 +120,9 @@ use proc_macro::TokenStream;
 /// - The field of a state that a module gave has the region's precision (`state.h` of an `LstmState`): what is F32 does not go
 ///   into it, but into a new state, `LstmState { h: (&state.h * &keep)?, c: state.c }`.
 /// - A list or an option that is lent (`&features`, `features.last()`) is widened where the type there says `&[Tensor<F32>]`
-///   or `Option<&Tensor<F32>>`. A tuple or an array of references is widened where it is written (`block.forward((x, &h))`),
-///   not where a variable holds it.
+///   or `Option<&Tensor<F32>>`, and so is what a list of references begins with that is declared
+///   (`let all: Vec<&Tensor<F32>> = hs.iter().collect()`), not what is pushed on it later. A tuple or an array of references is
+///   widened where it is written (`block.forward((x, &h))`), not where a variable holds it.
 /// - Nothing is widened where a bound alone says what is taken (`impl Extend<Tensor<F32>>`, `impl Into<Option<Tensor<F32>>>`,
 ///   `h.into()` or `Out::from(h)` by an `impl From<Tensor<F32>> for Out`), nor what is matched as `Cow` or `ControlFlow`, or
 ///   sent through a channel: write `h.to::<F32>()?`.

@@ -92,3 +92,39 @@ references! {
     [] Vec<&'v T>;
     [const N: usize] [&'v T; N];
 }
+
+/// A list of references where one of references to tensors of F32 is expected.
+pub trait HandsList {
+    /// The list.
+    type Value;
+    /// The tensor of F32.
+    type Lent;
+    /// Lends them out of the slot.
+    fn hand(self, list: Self::Value, slot: &mut Option<Vec<Self::Lent>>) -> Vec<&Self::Lent>;
+}
+
+impl<'v, T: Inside<Tensor: Cast<To<F32>, Output = E>>, E> HandsList for Probe<Vec<&'v T>, Vec<&E>> {
+    type Value = Vec<&'v T>;
+    type Lent = E;
+    fn hand(self, list: Self::Value, slot: &mut Option<Vec<E>>) -> Vec<&E> {
+        slot.insert(list.into_iter().map(|tensor| tensor.inside().cast(to())).collect()).iter().collect()
+    }
+}
+
+/// The same of an array.
+pub trait HandsArray<const N: usize> {
+    /// The array.
+    type Value;
+    /// The tensor of F32.
+    type Lent;
+    /// Lends them out of the slot.
+    fn hand(self, array: Self::Value, slot: &mut Option<[Self::Lent; N]>) -> [&Self::Lent; N];
+}
+
+impl<'v, T: Inside<Tensor: Cast<To<F32>, Output = E>>, E, const N: usize> HandsArray<N> for Probe<[&'v T; N], [&E; N]> {
+    type Value = [&'v T; N];
+    type Lent = E;
+    fn hand(self, array: Self::Value, slot: &mut Option<[E; N]>) -> [&E; N] {
+        slot.insert(array.map(|tensor| tensor.inside().cast(to()))).each_ref()
+    }
+}

@@ -80,7 +80,7 @@ pub mod kinds {
     };
     pub use super::join::{Differing as _, Equal as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesNarrowed as _, LeavesWidened as _};
-    pub use super::lend::{HandsHeld as _, HandsOptional as _, HandsReferences as _};
+    pub use super::lend::{HandsArray as _, HandsHeld as _, HandsList as _, HandsOptional as _, HandsReferences as _};
     pub use super::literal::{HoldsAnything as _, HoldsAtRuntime as _};
     pub use super::pairs::LeavesPairs as _;
     pub use super::probe::{

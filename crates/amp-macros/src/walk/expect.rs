@@ -2,7 +2,10 @@
 
 use crate::lattice::{Prec, Value};
 use syn::punctuated::Punctuated;
-use syn::{GenericArgument, ParenthesizedGenericArguments, PathArguments, ReturnType, Token, Type, TypeParamBound};
+use syn::{
+    GenericArgument, ParenthesizedGenericArguments, PathArguments, ReturnType, Token, Type, TypeParamBound, TypePath,
+    parse_quote,
+};
 
 /// What the place that a value goes to declares.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +53,7 @@ impl Expect {
             Type::Slice(slice) => Self::of_type(&slice.elem, param),
             Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
                 (Some(inner), _) => Self::of_type(inner, param),
+                (None, _) if listed(&path.path).is_some_and(|held| borrowed(held).is_some()) => Self::Nothing,
                 // What a map holds.
                 (None, Self::Tuple(_)) if let Some(tuple) = listed(&path.path) => Self::of_type(tuple, param),
                 // A map is made of pairs.
@@ -287,7 +291,7 @@ pub(super) fn names_container(ty: &Type) -> bool {
 }
 
 /// A path without arguments that may be an alias of a tensor's type.
-fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
+fn is_name(path: &TypePath, param: Option<&str>) -> bool {
     let plain = path.qself.is_none() && path.path.segments.iter().all(|segment| segment.arguments.is_none());
     plain
         && !path.path.is_ident("Self")
@@ -295,11 +299,26 @@ fn is_name(path: &syn::TypePath, param: Option<&str>) -> bool {
         && !matches!(Value::of_type(&Type::Path(path.clone()), param).prec, Prec::Other)
 }
 
-/// The type of what a variable borrows.
+/// The type of what a variable borrows, or what a list in it does.
 pub(super) fn lent(ty: &Type) -> Option<&Type> {
     match ty {
         Type::Reference(reference) => Some(&*reference.elem).filter(|_| reference.mutability.is_none()),
-        Type::Path(path) => container(&path.path).and_then(lent),
+        Type::Array(array) => borrowed(&array.elem),
+        Type::Path(path) => listed(&path.path).map_or_else(|| container(&path.path).and_then(lent), borrowed),
         _ => None,
     }
+}
+
+/// The type of a list, whatever its elements are: `Vec<_>`.
+pub(super) fn list_of_any(ty: &Type) -> Option<TypePath> {
+    let Type::Path(path) = ty else { return None };
+    listed(&path.path)?;
+    let mut list = path.clone();
+    list.path.segments.last_mut()?.arguments = PathArguments::AngleBracketed(parse_quote!(<_>));
+    Some(list)
+}
+
+/// The type that a reference is to.
+fn borrowed(ty: &Type) -> Option<&Type> {
+    lent(ty).filter(|_| matches!(ty, Type::Reference(_)))
 }

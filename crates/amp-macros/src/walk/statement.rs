@@ -1,7 +1,7 @@
 //! Statements: `let`, expressions, macros, items.
 
 use super::configured::{is_conditional, under};
-use super::expect::{lent, names_container};
+use super::expect::{lent, list_of_any, names_container};
 use super::methods::collects;
 use super::pattern::{find_ident, has_struct};
 use super::tupled::is_vector;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Block, Expr, GenericArgument, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, PathArguments, Stmt,
-    Type,
+    Type, parse_quote,
 };
 
 impl Walker<'_> {
@@ -179,6 +179,14 @@ impl Walker<'_> {
         (pat, named): (&Pat, Option<&Type>),
         expect: &Expect,
     ) -> (Value, Value) {
+        let lends = named.and_then(lent).map(|ty| Expect::of_type(ty, self.cx.param.as_deref()));
+        let lends = lends.is_some_and(|lent| lent.wants_f32());
+        if let (true, Some(list), Expr::MethodCall(call)) = (lends, named.and_then(list_of_any), &mut *init.expr)
+            && call.method == "collect"
+        {
+            // The references that are collected may be others than those that the list is declared to hold.
+            call.turbofish.get_or_insert_with(|| parse_quote!(::<#list>));
+        }
         let (mut value, gives) = match &mut *init.expr {
             Expr::Closure(closure) => {
                 let given = !matches!(pat, Pat::Ident(pat) if !self.changes.reach(&pat.ident.to_string()));
@@ -186,8 +194,7 @@ impl Walker<'_> {
             }
             init => (self.begins(init, expect), Value::opaque()),
         };
-        let lent = named.and_then(lent).map(|ty| Expect::of_type(ty, self.cx.param.as_deref()));
-        if lent.is_some_and(|lent| lent.wants_f32()) {
+        if lends {
             self.lent(&mut init.expr, &mut value);
         }
         if let Some((_, diverge)) = &mut init.diverge {
