@@ -16,7 +16,7 @@ use std::rc::Rc;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Block, Expr, GenericArgument, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, PathArguments, Stmt,
-    Type, parse_quote,
+    Type, TypePath, parse_quote,
 };
 
 impl Walker<'_> {
@@ -179,13 +179,10 @@ impl Walker<'_> {
         (pat, named): (&Pat, Option<&Type>),
         expect: &Expect,
     ) -> (Value, Value) {
-        let lends = named.and_then(lent).map(|ty| Expect::of_type(ty, self.cx.param.as_deref()));
-        let lends = lends.is_some_and(|lent| lent.wants_f32());
-        if let (true, Some(list), Expr::MethodCall(call)) = (lends, named.and_then(list_of_any), &mut *init.expr)
-            && call.method == "collect"
-        {
-            // The references that are collected may be others than those that the list is declared to hold.
-            call.turbofish.get_or_insert_with(|| parse_quote!(::<#list>));
+        let lends = named
+            .filter(|named| lent(named).is_some_and(|ty| Expect::of_type(ty, self.cx.param.as_deref()).wants_f32()));
+        if let Some(list) = lends.and_then(list_of_any) {
+            collect_into(&mut init.expr, &list);
         }
         let (mut value, gives) = match &mut *init.expr {
             Expr::Closure(closure) => {
@@ -194,7 +191,7 @@ impl Walker<'_> {
             }
             init => (self.begins(init, expect), Value::opaque()),
         };
-        if lends {
+        if lends.is_some() {
             self.lent(&mut init.expr, &mut value);
         }
         if let Some((_, diverge)) = &mut init.diverge {
@@ -320,6 +317,15 @@ fn is_state(ty: &Type) -> bool {
             _ => false,
         },
         _ => false,
+    }
+}
+
+/// Names the list that references are collected into: they may be others than those that it is declared to hold.
+fn collect_into(init: &mut Expr, list: &TypePath) {
+    if let Expr::MethodCall(call) = init
+        && call.method == "collect"
+    {
+        call.turbofish = Some(parse_quote!(::<#list>));
     }
 }
 
