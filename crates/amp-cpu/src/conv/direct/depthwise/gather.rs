@@ -108,7 +108,7 @@ impl<T: Real> Kernel for Pixels<'_, T> {
             (of_phase, weights) = weights.split_at(taps.len() * lanes);
             let (top, left) = (index / across, index % across);
             let columns = (width - left).div_ceil(across);
-            let neighbours = neighbours(taps, [steps[1], lanes]);
+            let neighbours = neighbours::<S>(taps, [steps[1], lanes]);
             let size = pixels_at_once(columns);
             let line = Line { taps, weights: of_phase, step: steps[1], across, lanes, neighbours };
             for (gy, y) in (top..rows).step_by(down).enumerate() {

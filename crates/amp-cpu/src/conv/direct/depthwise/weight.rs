@@ -71,7 +71,7 @@ impl<T: Real> Kernel for Band<'_, T> {
         let rows = grad.len() / (width * lanes);
         let fits = |tap: &usize| tap + (rows - 1) * down + (width - 1) * across + lanes <= data.len();
         assert!(rows > 0 && lanes.is_multiple_of(LANES) && offsets.iter().all(fits));
-        let neighbours = neighbours(offsets, [across, lanes]);
+        let neighbours = neighbours::<S>(offsets, [across, lanes]);
         let square = neighbours == TAPS && offsets.len() == TAPS * TAPS;
         for lane in (0..lanes).step_by(LANES) {
             // SAFETY: all lanes of every pixel are in `data`, for every tap (asserted above), and `grad` has `rows` rows.
