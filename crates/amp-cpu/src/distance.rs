@@ -154,7 +154,10 @@ impl<A: Real> Kernel for RowGrad<'_, A> {
         inverse.iter_mut().for_each(|y| *y = if *y == A::ZERO { A::ZERO } else { A::ONE / *y });
         let row = Row { from, to, inverse, grad };
         let (vectors, rest) = out.as_chunks_mut::<LANES>();
-        let (together, others) = vectors.as_chunks_mut::<AT_ONCE>();
+        // Without vectors of the machine they would all be in memory.
+        let wide = if S::LEVEL == Level::Portable { 0 } else { vectors.len() / AT_ONCE * AT_ONCE };
+        let (together, others) = vectors.split_at_mut(wide);
+        let together = together.as_chunks_mut::<AT_ONCE>().0;
         let apart = AT_ONCE * together.len();
         together.iter_mut().enumerate().for_each(|(i, out)| row.columns::<S, AT_ONCE>(i * AT_ONCE, out));
         others.iter_mut().enumerate().for_each(|(i, out)| row.columns::<S, 1>(apart + i, std::array::from_mut(out)));
