@@ -49,9 +49,10 @@ pub fn distances_grad(a: &View, b: &View, y: &View, grad: &View, out: DType) -> 
                 let (inverse, grad) = terms.split_at_mut(others);
                 lengths.load(row * others, inverse);
                 grads.load(row * others, grad);
-                line::store(&mut piece, room, |out| {
-                    dispatch(RowGrad { from: from.row(row), to: to.matrix(row / rows), inverse, grad, out });
-                });
+                // The root of a square that is not 0 is far from where its inverse would overflow.
+                inverse.iter_mut().for_each(|y| *y = if *y == A::ZERO { A::ZERO } else { A::ONE / *y });
+                let distances = Row { from: from.row(row), to: to.matrix(row / rows), inverse, grad };
+                line::store(&mut piece, room, |out| dispatch(RowGrad { distances, out }));
             });
         });
         storage
@@ -133,13 +134,18 @@ fn block_of_squares<S: Simd, A: Real>(a: &[A], b: &[A]) -> A {
     sums.total()
 }
 
-/// The gradient of one row from those of its distances.
-struct RowGrad<'a, A> {
+/// A row, what its distances are from, and their inverses and gradients.
+#[derive(Clone, Copy)]
+struct Row<'a, A> {
     from: &'a [A],
     to: &'a [A],
-    /// The distances, of which the inverses are made.
-    inverse: &'a mut [A],
+    inverse: &'a [A],
     grad: &'a [A],
+}
+
+/// The gradient of one row from those of its distances.
+struct RowGrad<'a, A> {
+    distances: Row<'a, A>,
     out: &'a mut [A],
 }
 
@@ -149,34 +155,19 @@ impl<A: Real> Kernel for RowGrad<'_, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { from, to, inverse, grad, out } = self;
-        // The root of a square that is not 0 is far from where its inverse would overflow.
-        inverse.iter_mut().for_each(|y| *y = if *y == A::ZERO { A::ZERO } else { A::ONE / *y });
-        let row = Row { from, to, inverse, grad };
-        let (vectors, rest) = out.as_chunks_mut::<LANES>();
+        let (distances, (vectors, rest)) = (self.distances, self.out.as_chunks_mut::<LANES>());
+        let start = vectors.len() * LANES;
         // Without vectors of the machine they would all be in memory.
         let wide = if S::LEVEL == Level::Portable { 0 } else { vectors.len() / AT_ONCE * AT_ONCE };
         let (together, others) = vectors.split_at_mut(wide);
-        let together = together.as_chunks_mut::<AT_ONCE>().0;
-        let apart = AT_ONCE * together.len();
-        together.iter_mut().enumerate().for_each(|(i, out)| row.columns::<S, AT_ONCE>(i * AT_ONCE, out));
-        others.iter_mut().enumerate().for_each(|(i, out)| row.columns::<S, 1>(apart + i, std::array::from_mut(out)));
-        let start = from.len() - rest.len();
-        for (at, out) in (start..).zip(rest) {
-            *out = A::ZERO;
-            for ((&inverse, &grad), b) in row.inverse.iter().zip(grad).zip(to.chunks_exact(from.len())) {
-                *out += (from[at] - b[at]) * inverse * grad;
-            }
+        for (i, out) in together.as_chunks_mut::<AT_ONCE>().0.iter_mut().enumerate() {
+            distances.columns::<S, AT_ONCE>(i * AT_ONCE, out);
         }
+        for (i, out) in others.iter_mut().enumerate() {
+            distances.columns::<S, 1>(wide + i, std::array::from_mut(out));
+        }
+        rest.iter_mut().enumerate().for_each(|(i, out)| *out = distances.column(start + i));
     }
-}
-
-/// A row, what its distances are from, and their inverses and gradients.
-struct Row<'a, A> {
-    from: &'a [A],
-    to: &'a [A],
-    inverse: &'a [A],
-    grad: &'a [A],
 }
 
 impl<A: Real> Row<'_, A> {
@@ -202,6 +193,12 @@ impl<A: Real> Row<'_, A> {
             sums.iter_mut().zip(part).for_each(|(sum, part)| *sum = *sum + part);
         }
         sums.into_iter().zip(out).for_each(|(sum, out)| sum.store(out));
+    }
+
+    /// One element of the gradient.
+    fn column(&self, at: usize) -> A {
+        let rows = self.inverse.iter().zip(self.grad).zip(self.to.chunks_exact(self.from.len()));
+        rows.fold(A::ZERO, |sum, ((&inverse, &grad), b)| sum + (self.from[at] - b[at]) * inverse * grad)
     }
 }
 
