@@ -53,7 +53,8 @@ impl Expect {
             Type::Slice(slice) => Self::of_type(&slice.elem, param),
             Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
                 (Some(inner), _) => Self::of_type(inner, param),
-                (None, _) if listed(&path.path).is_some_and(|held| borrowed(held).is_some()) => Self::Nothing,
+                // So are those in a list.
+                (None, _) if Self::lends(ty, param) => Self::Nothing,
                 // What a map holds.
                 (None, Self::Tuple(_)) if let Some(tuple) = listed(&path.path) => Self::of_type(tuple, param),
                 // A map is made of pairs.
@@ -73,6 +74,11 @@ impl Expect {
             },
             _ => Self::of_value(&Value::of_type(ty, param)),
         }
+    }
+
+    /// Whether what a type, or a list of it, borrows is expected to be F32.
+    pub(super) fn lends(ty: &Type, param: Option<&str>) -> bool {
+        lent(ty).is_some_and(|ty| Self::of_type(ty, param).wants_f32())
     }
 
     /// What a variable that holds a tuple of which this is expected expects of what it is given: that elements of F32
@@ -300,7 +306,7 @@ fn is_name(path: &TypePath, param: Option<&str>) -> bool {
 }
 
 /// The type of what a variable borrows, or what a list in it does.
-pub(super) fn lent(ty: &Type) -> Option<&Type> {
+fn lent(ty: &Type) -> Option<&Type> {
     match ty {
         Type::Reference(reference) => Some(&*reference.elem).filter(|_| reference.mutability.is_none()),
         Type::Array(array) => borrowed(&array.elem),

@@ -1,7 +1,7 @@
 //! Statements: `let`, expressions, macros, items.
 
 use super::configured::{is_conditional, under};
-use super::expect::{lent, list_of_any, names_container};
+use super::expect::{list_of_any, names_container};
 use super::methods::collects;
 use super::pattern::{find_ident, has_struct};
 use super::tupled::is_vector;
@@ -179,8 +179,7 @@ impl Walker<'_> {
         (pat, named): (&Pat, Option<&Type>),
         expect: &Expect,
     ) -> (Value, Value) {
-        let lends = named
-            .filter(|named| lent(named).is_some_and(|ty| Expect::of_type(ty, self.cx.param.as_deref()).wants_f32()));
+        let lends = named.filter(|named| Expect::lends(named, self.cx.param.as_deref()));
         if let Some(list) = lends.and_then(list_of_any) {
             collect_into(&mut init.expr, &list);
         }
