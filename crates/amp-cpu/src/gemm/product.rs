@@ -146,7 +146,7 @@ pub(crate) fn product_with<E: Multiply>(
     let work = threads.share(m * n * depth / kernel.pace);
     let threads = if work < WORTH_A_THREAD { Threads::One } else { threads };
     let long = kernel.depth.block(depth);
-    if !by_lines && deep_product(&kernel, [a, b], sink, threads, work) {
+    if !by_lines && kernel.resident.is_some() && deep_product(&kernel, [a, b], sink, threads, work) {
         return;
     }
     let blocks = Blocks::new(&kernel, by_lines, [m, n], depth, threads);
@@ -194,8 +194,7 @@ fn deep_product<E: Multiply>(
 ) -> bool {
     let (depth, sizes, tile) = (a.depth(), [a.rows(), b.rows()], [kernel.left.width, kernel.right.width]);
     let threads = if threads == Threads::Many { num_threads() } else { 1 };
-    let blocks = Blocks::deep(sizes, tile, [depth, kernel.depth.block(depth)], threads);
-    let Some(blocks) = blocks.filter(|_| kernel.resident.is_some()) else { return false };
+    let Some(blocks) = Blocks::deep(sizes, tile, [depth, kernel.depth.block(depth)], threads) else { return false };
     let unpacked = |operand, panel| Packed { operand, panel, whole: None, lines: None };
     let (a, b) = (unpacked(a, kernel.left), unpacked(b, kernel.right));
     parallel::for_each(blocks.across() * blocks.down(), work, |task| {

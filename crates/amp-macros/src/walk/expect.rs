@@ -53,7 +53,7 @@ impl Expect {
             Type::Slice(slice) => Self::of_type(&slice.elem, param),
             Type::Path(path) => match (container(&path.path), Self::of_value(&Value::of_type(ty, param))) {
                 (Some(inner), _) => Self::of_type(inner, param),
-                // So are those in a list.
+                // References in a list are handed on, too.
                 (None, _) if Self::lends(ty, param) => Self::Nothing,
                 // What a map holds.
                 (None, Self::Tuple(_)) if let Some(tuple) = listed(&path.path) => Self::of_type(tuple, param),

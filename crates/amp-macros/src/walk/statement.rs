@@ -319,12 +319,13 @@ fn is_state(ty: &Type) -> bool {
     }
 }
 
-/// Names the list that references are collected into: they may be others than those that it is declared to hold.
+/// Names the list that references are collected into, unless it is named: they may be others than those that it is declared to
+/// hold.
 fn collect_into(init: &mut Expr, list: &TypePath) {
     if let Expr::MethodCall(call) = init
         && call.method == "collect"
     {
-        call.turbofish = Some(parse_quote!(::<#list>));
+        call.turbofish.get_or_insert_with(|| parse_quote!(::<#list>));
     }
 }
 

@@ -197,7 +197,7 @@ impl Walker<'_> {
         (value.prec, value.sure) = (Prec::Unknown, false);
     }
 
-    /// As [`expected`](Self::expected), of what a variable that is a reference begins with: what is widened lives on.
+    /// As [`expected`](Self::expected), of what a variable that is a reference, or a list of such, begins with: what is widened lives on.
     pub(super) fn lent(&mut self, expr: &mut Expr, value: &mut Value) {
         match expr {
             Expr::Reference(inner) if is_fresh(inner, value) => self.expected(expr, value),
