@@ -239,7 +239,7 @@ impl Layout {
     /// Of images alone: a transposed matrix, or a batch of them, is not what convolutions make, and what takes rows of it
     /// wants them row-major.
     pub fn is_channels_last(&self) -> bool {
-        self.shape.len() == 4 && !self.is_contiguous() && self.with_channels_last().is_contiguous()
+        matches!(self.shape.len(), 4 | 5) && !self.is_contiguous() && self.with_channels_last().is_contiguous()
     }
 
     /// Whether the elements follow one another in row-major order (size-1 dimensions may have any stride).

@@ -2,6 +2,8 @@
 
 use super::volume::{image, volumes};
 use super::window::{IntoExtent, PoolOptions};
+use crate::backend::MemoryOrder;
+use crate::order::order_of;
 use crate::precision::{Float, I64, full_range};
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
@@ -140,31 +142,46 @@ fn apart(windows: PoolOptions<3>) -> [PoolOptions<2>; 2] {
 /// Windows over height and width, then over the depth.
 #[track_caller]
 fn pooled<P: Float>(op: &'static str, x: &Tensor<P>, windows: PoolOptions<3>, pool: Pool) -> Result<Tensor<P>> {
-    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
     let [flat, deep] = apart(windows);
-    let images = shape::product(op, &[n, channels, depth])?;
     let within = |error: Error| error.within(op, x.raw.shape());
-    let y = pool.windows(&x.reshape([images, 1, height, width])?, flat).map_err(within)?;
-    let &[_, _, h, w] = y.dims() else { unreachable!("an image for each slice") };
-    let z = pool.windows(&y.reshape([n, channels, depth, h * w])?, deep).map_err(within)?;
-    let count = z.dims()[2];
+    let y = pool.windows(&images(op, x)?, flat).map_err(within)?;
+    let &[.., h, w] = y.dims() else { unreachable!("an image for each slice") };
+    let z = pool.windows(&stacked(x, &y)?, deep).map_err(within)?;
+    let &[n, channels, count, _] = z.dims() else { unreachable!("an image for each volume") };
     z.reshape([n, channels, count, h, w])
 }
 
 /// Parts of height and width, then of the depth.
 #[track_caller]
-fn in_parts<P: Float>(op: &'static str, x: &Tensor<P>, size: [usize; 3], pool: Pool) -> Result<Tensor<P>> {
-    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
-    let [d, h, w] = size;
-    let images = shape::product(op, &[n, channels, depth])?;
+fn in_parts<P: Float>(op: &'static str, x: &Tensor<P>, [d, h, w]: [usize; 3], pool: Pool) -> Result<Tensor<P>> {
     let within = |error: Error| error.within(op, x.raw.shape());
-    let y = pool.parts(&x.reshape([images, 1, height, width])?, [h, w]).map_err(within)?;
+    let y = pool.parts(&images(op, x)?, [h, w]).map_err(within)?;
     let columns = shape::product(op, &[h, w])?;
+    let [n, channels, ..] = volumes(op, "the input", x)?;
     if columns == 0 {
         return y.reshape([n, channels, d, h, w]);
     }
-    let z = pool.parts(&y.reshape([n, channels, depth, columns])?, [d, columns]).map_err(within)?;
-    z.reshape([n, channels, d, h, w])
+    pool.parts(&stacked(x, &y)?, [d, columns]).map_err(within)?.reshape([n, channels, d, h, w])
+}
+
+/// The slices of volumes as images, as they lie: `[N * C * D, 1, H, W]`, or `[N * D, C, H, W]` where channels lie together.
+#[track_caller]
+fn images<P: Float>(op: &'static str, x: &Tensor<P>) -> Result<Tensor<P>> {
+    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
+    if order_of([&x.raw]) == MemoryOrder::ChannelsLast {
+        return x.permute([0, 2, 1, 3, 4])?.reshape([shape::product(op, &[n, depth])?, channels, height, width]);
+    }
+    x.reshape([shape::product(op, &[n, channels, depth])?, 1, height, width])
+}
+
+/// What was made of the [`images`] of volumes, as images of the depth `[N, C, D, h * w]`.
+#[track_caller]
+fn stacked<P: Float>(x: &Tensor<P>, y: &Tensor<P>) -> Result<Tensor<P>> {
+    let (&[n, channels, depth, ..], &[.., h, w]) = (x.dims(), y.dims()) else { unreachable!("volumes") };
+    if order_of([&x.raw]) == MemoryOrder::ChannelsLast {
+        return y.reshape([n, depth, channels, h * w])?.permute([0, 2, 1, 3]);
+    }
+    y.reshape([n, channels, depth, h * w])
 }
 
 #[cfg(test)]
@@ -172,12 +189,19 @@ mod tests {
     use crate::testing::wave;
     use crate::{F64, PoolOptions, Result, Tensor, gradcheck};
 
+    /// Volumes `[N, D, H, W, C]` as `[N, C, D, H, W]`.
+    fn together(x: &Tensor<F64>) -> Result<Tensor<F64>> {
+        x.permute([0, 4, 1, 2, 3])
+    }
+
     #[test]
     fn gradients_agree_with_differences() {
         let x = [wave(&[1, 4, 4, 3, 3])];
         let windows = || PoolOptions::new([2, 2, 1]).padding([1, 0, 0]);
         for (name, worst) in [
             ("max_pool3d", gradcheck(|x| x[0].max_pool3d(windows()), &x)),
+            ("max_pool3d of channels that lie together", gradcheck(|x| together(&x[0])?.max_pool3d(windows()), &x)),
+            ("avg_pool3d of such", gradcheck(|x| together(&x[0])?.avg_pool3d(windows()), &x)),
             ("with indices", gradcheck(|x| Ok(x[0].max_pool3d_with_indices(windows())?.0), &x)),
             ("avg_pool3d", gradcheck(|x| x[0].avg_pool3d(windows()), &x)),
             ("adaptive_max_pool3d", gradcheck(|x| x[0].adaptive_max_pool3d([3, 2, 1]), &x)),

@@ -1,8 +1,9 @@
 //! Slices of volumes, side by side as channels of images: how convolutions over volumes become those over images.
 
 use crate::autograd::{Origin, Pass, SavedInput, note_origin, record};
-use crate::backend::Buffer;
+use crate::backend::{Buffer, MemoryOrder};
 use crate::memory::on_host;
+use crate::order::{order_of, walk};
 use crate::raw::RawTensor;
 use crate::{IntoShape, Result, shape};
 use amp_cpu::{DType, Dims, Layout, Storage};
@@ -24,12 +25,14 @@ pub(super) struct Places {
 struct Kept {
     places: Places,
     x: SavedInput,
+    /// In which the images were laid.
+    order: MemoryOrder,
 }
 
 impl Origin for Kept {
     fn again(&self, out: DType) -> Result<Buffer> {
-        let images = self.places.laid(&*self.x.get()?)?.cast_view(out)?;
-        images.into_buffer().or_else(|images| images.backend().copy(images.operand()?, out))
+        let images = self.places.laid(&*self.x.get()?, self.order)?.cast_view(out)?;
+        images.into_buffer().or_else(|images| walk(self.order, [&images], |backend, [images]| backend.copy(images, out)))
     }
 }
 
@@ -53,8 +56,9 @@ impl Places {
     #[track_caller]
     pub(super) fn of(self, x: &RawTensor) -> Result<RawTensor> {
         let volumes = *x.shape();
-        record(self.op, &[x], self.laid(x)?, |y| {
-            let kept = Arc::new(Kept { places: self, x: SavedInput::new(x)? });
+        let order = order_of([x]);
+        record(self.op, &[x], self.laid(x, order)?, |y| {
+            let kept = Arc::new(Kept { places: self, x: SavedInput::new(x)?, order });
             note_origin(y, &kept);
             Ok(Box::new(move |pass: &mut Pass<'_>| {
                 let grad = kept.places.folded(pass.grad(), &volumes, pass.dtype(0))?;
@@ -68,36 +72,53 @@ impl Places {
         self.index.layout.count() / self.kernel
     }
 
-    fn laid(&self, volumes: &RawTensor) -> Result<RawTensor> {
+    fn laid(&self, volumes: &RawTensor, order: MemoryOrder) -> Result<RawTensor> {
         let x = volumes.stored();
         let &[n, channels, depth, height, width] = &x.shape()[..] else { unreachable!("volumes") };
-        let mut deep = x.with_layout(x.layout.moved(2, 1));
+        let mut deep = x.with_layout(order.walked(&x.layout).moved(order.axis(2, 5), 1));
         if self.beyond {
-            let shape = [n, depth + 1, channels, height, width].into_shape(self.op)?;
+            let mut shape = deep.layout.shape;
+            shape[1] = depth + 1;
             let around = [[0, 0], [0, 1], [0, 0], [0, 0], [0, 0]];
             deep = RawTensor::new(x.device(), x.backend().pad(deep.operand()?, &around, 0.0, shape)?, shape);
         }
         let picked = x.backend().index_select(deep.operand()?, 1, self.index.operand()?)?;
-        let shape = [n, self.count(), self.kernel, self.groups, channels / self.groups, height, width];
-        let picked = RawTensor::new(x.device(), picked, shape.into_shape(self.op)?);
-        let images = picked.with_layout(picked.layout.moved(3, 2)).contiguous()?;
+        let (shape, kernel) = self.parted(order, [n, channels, height, width])?;
+        let picked = RawTensor::new(x.device(), picked, shape.moved(kernel, 2));
+        let images = picked.with_layout(picked.layout.moved(2, kernel)).contiguous()?;
         let shape = [n * self.count(), self.kernel * channels, height, width].into_shape(self.op)?;
-        Ok(images.with_layout(Layout::contiguous(shape)).counted(volumes.logical))
+        Ok(images.with_layout(order.layout(shape)).counted(volumes.logical))
     }
 
     /// The sums, in precision `out`, of what the images gave to each slice of `volumes`.
     fn folded(&self, images: &RawTensor, volumes: &Dims, out: DType) -> Result<RawTensor> {
         let &[n, channels, depth, height, width] = &volumes[..] else { unreachable!("volumes") };
-        let shape = [n, self.count(), self.groups, self.kernel, channels / self.groups, height, width];
-        let images = images.contiguous()?.with_layout(Layout::contiguous(shape.into_shape(self.op)?));
-        let slices = images.with_layout(images.layout.moved(3, 2)).contiguous()?;
-        let shape = [n, self.count() * self.kernel, channels, height, width].into_shape(self.op)?;
-        let slices = slices.with_layout(Layout::contiguous(shape));
-        let deep = [n, depth + usize::from(self.beyond), channels, height, width].into_shape(self.op)?;
+        let order = order_of([images]);
+        let (shape, kernel) = self.parted(order, [n, channels, height, width])?;
+        let images = if order == MemoryOrder::RowMajor { images.contiguous()? } else { images.detached() };
+        let apart = order.walked(&images.layout).reshaped(shape).expect("elements that follow one another");
+        let slices = images.with_layout(apart.moved(kernel, 2)).contiguous()?;
+        let mut deep = order.walked(&Layout::contiguous(*volumes)).shape.moved(order.axis(2, 5), 1);
+        deep[1] = self.count() * self.kernel;
+        let slices = slices.with_layout(Layout::contiguous(deep));
+        deep[1] = depth + usize::from(self.beyond);
         let (index, slices) = (self.index.operand()?, slices.operand()?);
         let buffer = images.backend().index_add(None, deep[1], 1, index, slices, out)?;
         let mut layout = Layout::contiguous(deep);
         layout.shape[1] = depth;
-        Ok(RawTensor::new(images.device(), buffer, deep).with_layout(layout.moved(1, 2)))
+        let layout = match order {
+            MemoryOrder::RowMajor => layout.moved(1, 2),
+            MemoryOrder::ChannelsLast => layout.moved(4, 1),
+        };
+        Ok(RawTensor::new(images.device(), buffer, deep).with_layout(layout))
+    }
+
+    /// The sizes of images in the order in which they lie, places and slices of a kernel apart, and which of them the latter is.
+    fn parted(&self, order: MemoryOrder, [n, channels, height, width]: [usize; 4]) -> Result<(Dims, usize)> {
+        let (count, groups, kernel, each) = (self.count(), self.groups, self.kernel, channels / self.groups);
+        Ok(match order {
+            MemoryOrder::RowMajor => ([n, count, groups, kernel, each, height, width].into_shape(self.op)?, 3),
+            MemoryOrder::ChannelsLast => ([n, count, height, width, groups, kernel, each].into_shape(self.op)?, 5),
+        })
     }
 }

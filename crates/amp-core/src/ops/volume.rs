@@ -180,12 +180,21 @@ mod tests {
         [wave(&[1, 4, 2, 3, 2]), wave(&[4, 1, 2, 2, 3]), wave(&[2])]
     }
 
+    /// Volumes `[N, D, H, W, C]` as `[N, C, D, H, W]`.
+    fn together(x: &Tensor<F64>) -> Result<Tensor<F64>> {
+        x.permute([0, 4, 1, 2, 3])
+    }
+
     #[test]
     fn gradients_agree_with_differences() {
         let conv = [wave(&[1, 4, 4, 3, 3]), wave(&[2, 2, 2, 2, 3]), wave(&[2])];
         for (name, worst) in [
             ("conv3d", gradcheck(|x| x[0].conv3d(&x[1], Some(&x[2]), options()), &conv)),
             ("conv_transpose3d", gradcheck(|x| x[0].conv_transpose3d(&x[1], Some(&x[2]), turned()), &turned_inputs())),
+            ("conv3d of channels that lie together", {
+                let [_, w, b] = &conv;
+                gradcheck(|x| together(&x[0])?.conv3d(&x[1], Some(&x[2]), options()), &[wave(&[1, 4, 3, 3, 4]), w.clone(), b.clone()])
+            }),
             (
                 "an output padding of a stride",
                 gradcheck(|x| x[0].conv_transpose3d(&x[1], Some(&x[2]), spread()), &turned_inputs()),
