@@ -4,7 +4,7 @@ use amp_core::nn::{BatchNorm2d, LayerNorm};
 use amp_core::optim::Sgd;
 use amp_core::{
     BF16, ConvOptions, Device, Error, F16, F32, Float, GradScaler, Gradients, Optimizer, Parameter, Result, Tensor,
-    grad_enabled, no_grad, saved_bytes,
+    Unscaled, grad_enabled, no_grad, saved_bytes,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -61,6 +61,26 @@ fn backward_for_walks_only_towards_its_targets() -> Result<()> {
     assert!(grads.get(&a)?.is_some() && grads.get(&b)?.is_none());
     // The part of the graph that leads to `b` only is still there for another loss.
     assert!(other.backward_for([&b])?.get(&b)?.is_some());
+    Ok(())
+}
+
+#[test]
+fn backward_for_gives_the_gradient_of_what_was_computed_and_leaves_what_lies_behind_it() -> Result<()> {
+    let _turn = turn();
+    let x = vector(&[1.0, -2.0, 3.0]).tracked();
+    let h = x.tanh()?.relu()?;
+    let product = h.reshape([1, 3])?.matmul(&vector(&[0.5, 1.0, -1.0]).reshape([3, 1])?)?;
+    let loss = (product.sum_all()? + h.sqr()?.sum_all()?)?;
+    let h_grad = |grads: &Gradients<Unscaled>| grads.get(&h)?.expect("the target has one").to_vec();
+    let want = [0.5 + 2.0 * 1.0_f32.tanh(), 1.0, -1.0 + 2.0 * 3.0_f32.tanh()];
+    let near = |found: Vec<f32>| found.iter().zip(want).all(|(a, b)| (a - b).abs() <= 4.0 * f32::EPSILON);
+    assert!(near(h_grad(&loss.backward_for_retained([&h])?)?));
+    // Behind it too: relu's output is on the way, and its gradient is whole all the same.
+    let both = loss.backward_for_retained([&h, &x])?;
+    assert!(near(h_grad(&both)?) && both.get(&x)?.is_some());
+    assert!(near(h_grad(&loss.backward_for([&h])?)?));
+    // What `h` was made of was not walked.
+    assert!(h.sum_all()?.backward()?.get(&x)?.is_some());
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Gradients of leaves that are computed last, in the memory that activations had.
 
-use super::engine::Collected;
+use super::engine::{Collected, Walk};
 use super::graph::{Edge, Node};
 use super::pass::Pass;
 use super::peaks::Lookout;
@@ -74,11 +74,12 @@ impl Pass<'_> {
 /// Computes the deferred gradients; each frees its operands.
 pub(super) fn give_deferred(
     wanted: &IdSet,
+    walk: Walk<'_>,
     collected: &mut Collected,
     mut lookout: Option<&mut Lookout>,
 ) -> Result<()> {
     for Deferred { node, grad, share, .. } in std::mem::take(&mut collected.deferred) {
-        share(&mut Pass { node: &node, grad, wanted, collected, lookout: lookout.as_deref_mut() })?;
+        share(&mut Pass { node: &node, grad, wanted, walk, collected, lookout: lookout.as_deref_mut() })?;
     }
     Ok(())
 }

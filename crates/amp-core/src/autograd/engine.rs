@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 /// What a backward pass leaves behind.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    /// Gradients of leaves and of nodes marked with `retain_grad`.
+    /// Gradients of leaves, of nodes marked with `retain_grad` and of the walk's targets.
     pub(crate) grads: IdMap<RawTensor>,
     /// State changes of the forward pass, oldest first.
     pub(crate) pending: Vec<PendingUpdate>,
@@ -49,19 +49,25 @@ pub(crate) struct Walk<'a> {
     pub(crate) peaks: bool,
 }
 
+impl Walk<'_> {
+    /// Whether somebody wants to see the gradient of a node's output.
+    pub(super) fn shows(&self, node: &Node) -> bool {
+        node.retain.load(Ordering::Relaxed) || self.targets.is_some_and(|targets| targets.contains(&node.id))
+    }
+}
+
 /// Walks back from `root` with gradient `seed`.
 pub(crate) fn run(root: &RawTensor, seed: RawTensor, walk: Walk<'_>) -> Result<Collected> {
-    let Walk { targets, retain, peaks } = walk;
     let Some(edge) = &root.edge else { return Err(Error::NoGraph) };
     let nodes = reachable(edge, 0);
-    let wanted = wanted(&nodes, edge, targets);
+    let wanted = wanted(&nodes, edge, walk.targets);
     let mut collected = Collected::default();
-    let mut lookout = peaks.then(|| Lookout::new(nodes.values().copied()));
+    let mut lookout = walk.peaks.then(|| Lookout::new(nodes.values().copied()));
     if wanted.contains(&edge.id()) {
         collected.grads.insert(edge.id(), seed.cast_view(edge.dtype())?);
     }
     for node in nodes.values().rev() {
-        step(node, &wanted, retain, &mut collected, lookout.as_mut())?;
+        step(node, &wanted, walk, &mut collected, lookout.as_mut())?;
         if let Some(lookout) = &mut lookout {
             lookout.done(node, &collected.grads)?;
         }
@@ -69,7 +75,7 @@ pub(crate) fn run(root: &RawTensor, seed: RawTensor, walk: Walk<'_>) -> Result<C
             watch::backward(node, &collected.grads);
         }
     }
-    give_deferred(&wanted, &mut collected, lookout.as_mut())?;
+    give_deferred(&wanted, walk, &mut collected, lookout.as_mut())?;
     if watch::on() {
         watch::finish(nodes.values().copied(), &collected.grads);
     }
@@ -100,17 +106,21 @@ fn join_rows(collected: &mut Collected, mut lookout: Option<&mut Lookout>) -> Re
     Ok(())
 }
 
-/// One node's turn, if it lies on the way to a target and somebody gave it a gradient.
+/// One node's turn, if it lies on the way to a target and somebody gave it a gradient. Where the way ends it stays usable.
 pub(super) fn step(
     node: &Arc<Node>,
     wanted: &IdSet,
-    retain: bool,
+    walk: Walk<'_>,
     collected: &mut Collected,
     lookout: Option<&mut Lookout>,
 ) -> Result<()> {
     if !wanted.contains(&node.id) {
         return Ok(());
     }
+    if !node.inputs.iter().flatten().any(|edge| wanted.contains(&edge.id())) {
+        return output_grad(node, walk, collected).map(drop);
+    }
+    let retain = walk.retain;
     let mut held = lock(&node.held);
     // Behind a retained graph several passes have the same changes: those of the pass that is stepped with land.
     if retain {
@@ -118,13 +128,13 @@ pub(super) fn step(
     } else {
         collected.pending.extend(held.pending.drain(..).rev());
     }
-    let Some(grad) = output_grad(node, collected)? else {
+    let Some(grad) = output_grad(node, walk, collected)? else {
         // A product may have given its share to what lies behind the relu: then no turn comes.
         held.turn.take_if(|turn| !retain && matches!(turn, Turn::Relu(_)));
         return Ok(());
     };
     let freed = || Error::GraphFreed { op: node.op, location: node.location };
-    let mut pass = Pass { node, grad, wanted, collected, lookout };
+    let mut pass = Pass { node, grad, wanted, walk, collected, lookout };
     if retain || held.turn.as_ref().is_some_and(|turn| !turn.holds()) {
         return held.turn.as_ref().ok_or_else(freed)?.run(&mut pass);
     }
@@ -133,15 +143,14 @@ pub(super) fn step(
     turn.run(&mut pass)
 }
 
-/// The gradient of a node's output, complete by now; it stays among the collected ones where `retain_grad` asked for it.
-fn output_grad(node: &Node, collected: &mut Collected) -> Result<Option<RawTensor>> {
+/// The gradient of a node's output, complete by now; it stays among the collected ones where somebody wants to see it.
+fn output_grad(node: &Node, walk: Walk<'_>, collected: &mut Collected) -> Result<Option<RawTensor>> {
     if let Some(part) = collected.joining.remove(&node.id) {
         let part = part.spread(node.shape)?;
         let sum = collected.grads.remove(&node.id).map_or(Ok(part.clone()), |other| add(&other, &part, node.dtype))?;
         collected.grads.insert(node.id, sum);
     }
-    let keep = node.retain.load(Ordering::Relaxed);
-    Ok(if keep { collected.grads.get(&node.id).cloned() } else { collected.grads.remove(&node.id) })
+    Ok(if walk.shows(node) { collected.grads.get(&node.id).cloned() } else { collected.grads.remove(&node.id) })
 }
 
 impl Turn {

@@ -1,7 +1,7 @@
 //! What an operation's backward pass sees: the gradient of its output, and where those of its inputs go.
 
 use super::deferred::give_deferred;
-use super::engine::{Collected, reachable, step, wanted};
+use super::engine::{Collected, Walk, reachable, step, wanted};
 use super::graph::{Edge, Node, Turn};
 use super::parts::Part;
 use super::peaks::{Lookout, Spread};
@@ -16,13 +16,13 @@ use crate::raw::RawTensor;
 use amp_cpu::{Binary, DType, Dims, MemoryOrder};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// One node's turn in the backward walk.
 pub(crate) struct Pass<'a> {
     pub(super) node: &'a Arc<Node>,
     pub(super) grad: RawTensor,
     pub(super) wanted: &'a IdSet,
+    pub(super) walk: Walk<'a>,
     pub(super) collected: &'a mut Collected,
     pub(super) lookout: Option<&'a mut Lookout>,
 }
@@ -96,7 +96,7 @@ impl<'a> Pass<'a> {
         let Some(Edge::Node(relu)) = self.edge(i) else { return None };
         let before = relu.inputs.first()?.as_ref().filter(|edge| self.wanted.contains(&edge.id()))?;
         let plain = matches!(before, Edge::Node(_)) && before.dtype() == relu.dtype;
-        if !plain || relu.retain.load(Ordering::Relaxed) || watch::on() {
+        if !plain || self.walk.shows(relu) || watch::on() {
             return None;
         }
         match &lock(&relu.held).turn {
@@ -219,14 +219,14 @@ impl<'a> Pass<'a> {
         if wanted.contains(&edge.id()) {
             self.give_to(edge, self.grad.clone(), None)?;
         }
-        let earlier = std::mem::take(&mut self.collected.deferred);
+        let (earlier, walk) = (std::mem::take(&mut self.collected.deferred), Walk { retain: false, ..self.walk });
         for node in nodes.values().rev() {
-            step(node, &wanted, false, self.collected, self.lookout.as_deref_mut())?;
+            step(node, &wanted, walk, self.collected, self.lookout.as_deref_mut())?;
             if watch::on() {
                 watch::backward(node, &self.collected.grads);
             }
         }
-        give_deferred(&wanted, self.collected, self.lookout.as_deref_mut())?;
+        give_deferred(&wanted, walk, self.collected, self.lookout.as_deref_mut())?;
         self.collected.deferred = earlier;
         Ok(())
     }
