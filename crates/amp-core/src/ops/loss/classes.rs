@@ -89,7 +89,13 @@ pub(super) struct Lines {
     pub(super) labels: RawTensor,
     pub(super) weight: Option<RawTensor>,
     pub(super) ignored: i64,
-    pub(super) reduction: LossReduction,
+    pub(super) reduced: Reduced,
+}
+
+/// How the losses of lines are reduced.
+#[derive(Clone, Copy)]
+pub(super) struct Reduced {
+    reduction: LossReduction,
     /// Shape of the labels as they were given.
     shape: Dims,
 }
@@ -112,8 +118,7 @@ impl Lines {
             labels: flat_labels,
             weight,
             ignored: options.ignore_index,
-            reduction: options.reduction,
-            shape: *labels.raw.shape(),
+            reduced: Reduced { reduction: options.reduction, shape: *labels.raw.shape() },
         })
     }
 
@@ -128,11 +133,6 @@ impl Lines {
         Ok(Counted { valid, counts, weights })
     }
 
-    /// Whether the losses are divided by the [`total`](Self::total).
-    pub(super) fn is_mean(&self) -> bool {
-        self.reduction == LossReduction::Mean
-    }
-
     /// The sum of the weights of the lines that count.
     pub(super) fn total(&self, op: &'static str, counted: &Counted) -> Result<RawTensor> {
         let (Counted { counts, weights, .. }, dtype) = (counted, self.scores.logical);
@@ -142,11 +142,19 @@ impl Lines {
         };
         Ok(whole(reduce(Reduce::Sum, weights, &[0], dtype)?))
     }
+}
+
+impl Reduced {
+    /// Whether the losses are divided by the [`total`](Lines::total).
+    pub(super) fn is_mean(self) -> bool {
+        self.reduction == LossReduction::Mean
+    }
 
     /// The losses of the lines as the caller asked for them.
-    pub(super) fn apply(&self, op: &'static str, losses: RawTensor, divisor: Option<&RawTensor>) -> Result<RawTensor> {
+    pub(super) fn apply(self, op: &'static str, losses: RawTensor, divisor: Option<&RawTensor>) -> Result<RawTensor> {
+        let losses = losses.with_layout(Layout::contiguous(self.shape));
         match (self.reduction, divisor) {
-            (LossReduction::None, _) => Ok(losses.with_layout(Layout::contiguous(self.shape))),
+            (LossReduction::None, _) => Ok(losses),
             (_, Some(divisor)) => binary(op, Binary::Div, &LossReduction::Sum.apply(losses)?, divisor, divisor.logical),
             (reduction, None) => reduction.apply(losses),
         }
@@ -154,19 +162,19 @@ impl Lines {
 
     /// Gradient of each line's loss `[N]`.
     pub(super) fn spread(
+        self,
         op: &'static str,
-        reduction: LossReduction,
         divisor: Option<&RawTensor>,
         grad: &RawTensor,
         lines: &Dims,
     ) -> Result<RawTensor> {
-        match (reduction, divisor) {
+        match (self.reduction, divisor) {
             (LossReduction::None, _) => {
                 let grad = grad.contiguous()?;
                 Ok(grad.with_layout(Layout { offset: grad.layout.offset, ..Layout::contiguous(*lines) }))
             }
             (_, Some(divisor)) => binary(op, Binary::Div, grad, divisor, divisor.logical)?.broadcast_to(op, lines),
-            (reduction, None) => reduction.spread(grad, lines),
+            (reduction, None) => reduction.share(grad, &self.shape)?.broadcast_to(op, lines),
         }
     }
 }

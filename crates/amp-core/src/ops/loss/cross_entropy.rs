@@ -23,12 +23,12 @@ fn cross_entropy(lines: &Lines, smoothing: f64) -> Result<RawTensor> {
     let (loss, lse) = walk(order, [scores], |backend, [scores]| backend.cross_entropy(scores, along, targets))?;
     let tensor_of = |buffer| RawTensor::new(scores.device(), buffer, *labels.shape());
     let (loss, lse) = (tensor_of(loss), tensor_of(lse));
-    let divisor = lines.is_mean().then(|| lines.total(OP, &lines.counted(OP)?)).transpose()?;
-    record(OP, &[scores], lines.apply(OP, loss, divisor.as_ref())?, |_| {
+    let divisor = lines.reduced.is_mean().then(|| lines.total(OP, &lines.counted(OP)?)).transpose()?;
+    record(OP, &[scores], lines.reduced.apply(OP, loss, divisor.as_ref())?, |_| {
         let (scores, labels, lse) = (Saved::new(scores)?, labels.clone(), Saved::new(&lse)?);
-        let (weight, ignored, reduction) = (lines.weight.clone(), lines.ignored, lines.reduction);
+        let (weight, ignored, reduced) = (lines.weight.clone(), lines.ignored, lines.reduced);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
-            let scale = Lines::spread(OP, reduction, divisor.as_ref(), pass.grad(), labels.shape())?;
+            let scale = reduced.spread(OP, divisor.as_ref(), pass.grad(), labels.shape())?;
             let labels = kernel_labels((&labels, weight.as_ref(), ignored), smoothing)?;
             let (lse, scale) = (lse.operand()?, scale.operand()?);
             let out = (pass.dtype(0), pass.narrows(0));
@@ -89,7 +89,7 @@ impl<P: Float> Tensor<P> {
 mod tests {
     use super::super::classes::tests::logits;
     use crate::testing::indices as labels;
-    use crate::{Device, F16, F32, Tensor};
+    use crate::{CrossEntropy, Device, F16, F32, F64, LossReduction, Tensor};
 
     #[test]
     fn scores_lie_as_they_like() {
@@ -108,6 +108,23 @@ mod tests {
             assert!((loss - expected).abs() <= 1e-14, "{loss} is not {expected}");
             let close = grad.iter().zip(slopes).all(|(a, b)| (a - b).abs() <= 1e-14);
             assert!(close && grad.len() == 24, "{grad:?} is not {slopes:?}");
+        }
+    }
+
+    /// Positions of a sample belong to it, as with `soft_cross_entropy`.
+    #[test]
+    fn a_mean_over_the_batch_divides_by_the_samples() {
+        let (x, t) = (logits(&[2, 3, 4]), labels(&[0, 2, -100, 1, 1, 0, 2, 2], &[2, 4]));
+        let of = |reduction| {
+            let x = x.detach().tracked();
+            let loss = x.cross_entropy_with(&t, &CrossEntropy::default().reduction(reduction)).unwrap();
+            let likely = x.log_softmax(1).unwrap();
+            let nll = likely.nll_loss_with(&t, &CrossEntropy::default().reduction(reduction)).unwrap();
+            let grad = |loss: &Tensor<F64>| loss.backward().unwrap().get(&x).unwrap().unwrap().to_vec().unwrap();
+            [&loss, &nll].map(|loss| [vec![loss.item().unwrap()], grad(loss)].concat())
+        };
+        for (sum, mean) in of(LossReduction::Sum).iter().zip(of(LossReduction::BatchMean)) {
+            assert!(sum.iter().zip(&mean).all(|(sum, mean)| (sum / 2.0 - mean).abs() <= 1e-15), "{sum:?}: {mean:?}");
         }
     }
 

@@ -66,9 +66,13 @@ impl LossReduction {
 
     /// Gradient of each single loss, from the gradient of what [`apply`](Self::apply) made of them.
     fn spread(self, grad: &RawTensor, shape: &Dims) -> Result<RawTensor> {
+        self.share(grad, shape)?.broadcast_to("loss", shape)
+    }
+
+    /// The gradient of every loss of a shape, or that of each one's own where they stay as they are.
+    fn share(self, grad: &RawTensor, shape: &Dims) -> Result<RawTensor> {
         let factor = self.factor(shape);
-        let grad = if factor == 1.0 { grad.detached() } else { scaled(grad, factor)? };
-        grad.broadcast_to("loss", shape)
+        if factor == 1.0 { Ok(grad.detached()) } else { scaled(grad, factor) }
     }
 }
 

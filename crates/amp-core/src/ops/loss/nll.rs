@@ -19,7 +19,7 @@ fn nll(lines: &Lines) -> Result<RawTensor> {
     const OP: &str = "nll_loss";
     let (scores, axis) = (&lines.scores, lines.axis);
     let counted = lines.counted(OP)?;
-    let divisor = lines.is_mean().then(|| lines.total(OP, &counted)).transpose()?;
+    let divisor = lines.reduced.is_mean().then(|| lines.total(OP, &counted)).transpose()?;
     let Counted { valid, counts, weights } = counted;
     let one = folded(scores.shape(), &[axis]);
     let index = valid.with_layout(Layout::contiguous(one));
@@ -32,11 +32,11 @@ fn nll(lines: &Lines) -> Result<RawTensor> {
     let losses = weighted(&picked)?;
     // An ignored line may hold anything: infinity times a weight of 0 would be NaN.
     let losses = select(OP, &counts, &losses, &zeros(&losses, losses.logical)?, losses.logical)?;
-    record(OP, &[scores], lines.apply(OP, losses, divisor.as_ref())?, |_| {
-        let (shape, dtype, reduction) = (*scores.shape(), scores.logical, lines.reduction);
+    record(OP, &[scores], lines.reduced.apply(OP, losses, divisor.as_ref())?, |_| {
+        let (shape, dtype, reduced) = (*scores.shape(), scores.logical, lines.reduced);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             // Where no label counts, the scale is not finite.
-            let values = weighted(&Lines::spread(OP, reduction, divisor.as_ref(), pass.grad(), counts.shape())?)?;
+            let values = weighted(&reduced.spread(OP, divisor.as_ref(), pass.grad(), counts.shape())?)?;
             let values = select(OP, &counts, &values, &zeros(&values, dtype)?, dtype)?;
             let values = values.with_layout(Layout::contiguous(*index.shape()));
             let zero = RawTensor::full(index.device(), 0.0, shape, pass.dtype(0))?;
