@@ -90,6 +90,11 @@ pub(crate) fn repeated<R>(draws: Arc<[RandomState]>, f: impl FnOnce() -> R) -> R
     f()
 }
 
+/// Whether what runs on this thread repeats an earlier run.
+pub(crate) fn is_repeating() -> bool {
+    DRAWS.with_borrow(|draws| draws.repeated.is_some())
+}
+
 /// Calls `f` with the state that draws of this thread start from.
 fn with_state<T>(f: impl FnOnce(&mut RandomState) -> T) -> T {
     DRAWS.with_borrow_mut(|draws| match &mut draws.repeated {

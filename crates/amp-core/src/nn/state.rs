@@ -1,10 +1,11 @@
 //! State of modules that is not trained: running statistics, the train/eval mode, and changes that wait for a step.
 
-use crate::autograd::{Edge, grad_enabled};
+use crate::autograd::{Edge, GradMode, grad_mode};
 use crate::backend::Buffer;
 use crate::locks::{lock, read, write};
 use crate::param::PendingUpdate;
 use crate::precision::{Element, F32, I64};
+use crate::random::is_repeating;
 use crate::raw::RawTensor;
 use crate::shape::check_same;
 use crate::tensor::Tensor;
@@ -68,7 +69,7 @@ impl Statistics {
     pub(crate) fn set_raw(&self, value: RawTensor) -> Result<()> {
         let mut slot = write(&self.0);
         check_same("set", "the new value", slot.shape(), value.shape())?;
-        *slot = value.cast_view(slot.logical)?;
+        *slot = value.to_device(slot.device())?.cast_view(slot.logical)?;
         Ok(())
     }
 }
@@ -115,7 +116,7 @@ impl fmt::Debug for Mode {
 ///
 /// A graph owns the changes of its forward pass and drops them with itself; a forward pass under `no_grad` leaves its change
 /// here. A pass that is recorded but has no graph, because nothing in the layer or below is trained, has no step to wait for:
-/// its change is made at once.
+/// its change is made at once. Of a checkpointed segment the first run has the change, however often it runs again.
 #[derive(Default)]
 pub struct Waiting(Mutex<Vec<Entry>>);
 
@@ -135,18 +136,21 @@ impl Waiting {
     /// Ties `change` to the graph of `y`. Without a graph it is made at once, or kept here under `no_grad`. Where several
     /// optimizers share gradients, the one that has the layer's `parameters` decides about it.
     pub(crate) fn add(&self, y: &RawTensor, parameters: Arc<[u64]>, change: Change) -> Result<()> {
-        let update = PendingUpdate::new(change, parameters);
+        if is_repeating() {
+            return Ok(());
+        }
+        let (update, recorded) = (PendingUpdate::new(change, parameters), grad_mode() != GradMode::Off);
         let mut entries = lock(&self.0);
         // Of forwards without a graph only the latest can still be meant by a later `commit`, and none of those that a
-        // recorded one follows: the first run of a checkpointed segment is such a one.
+        // recorded one follows.
         entries.retain(|entry| matches!(entry, Entry::InGraph(_)) && entry.is_open());
         let entry = match &y.edge {
-            Some(Edge::Node(node)) if grad_enabled() => {
+            Some(Edge::Node(node)) if recorded => {
                 let weak = update.downgrade();
                 lock(&node.held).pending.push(update);
                 Entry::InGraph(weak)
             }
-            _ if grad_enabled() => return update.land(None),
+            _ if recorded => return update.land(None),
             _ => Entry::Here(update),
         };
         entries.push(entry);

@@ -111,3 +111,37 @@ fn a_checkpointed_norm_counts_its_batch_once() -> Result<()> {
     assert_eq!(statistics(&norm)?.2, [1.0]);
     Ok(())
 }
+
+/// As the same layers do that are not checkpointed.
+#[test]
+fn a_checkpointed_norm_counts_once_for_several_passes_and_where_nothing_is_trained() -> Result<()> {
+    let d = cpu();
+    for (trained, checkpointed) in [(true, true), (true, false), (false, true), (false, false)] {
+        let norm = std::sync::Arc::new(BatchNorm2d::new(1, &d)?);
+        norm.set_trainable(trained);
+        let head = Linear::new(4, 1, &d)?;
+        let mut opt = Sgd::new(head.parameters(), 0.1);
+        let (inner, x) = (norm.clone(), randn(&[2, 1, 2, 2]));
+        let block = move |x: &Tensor<F32>| {
+            checkpoint(
+                {
+                    let inner = inner.clone();
+                    move |x: &Tensor<F32>| inner.forward(x)
+                },
+                x,
+            )
+        };
+        let y = if checkpointed { checkpoint(block, &x)? } else { norm.forward(&x)? };
+        let scores = head.forward(&y.reshape([2, 4])?)?;
+        let (one, other) = (scores.sqr()?.mean_all()?, scores.sum_all()?);
+        let mut grads = one.backward_retained()?;
+        grads.add(other.backward()?)?;
+        opt.step(&grads)?;
+        norm.commit()?;
+        let (mean, _, count) = statistics(&norm)?;
+        assert_eq!(count, [1.0], "{trained} {checkpointed}");
+        let want = 0.1 * x.mean_all()?.item()?;
+        assert!((mean[0] - want).abs() <= 1e-6, "{mean:?} is not {want}");
+    }
+    Ok(())
+}
