@@ -103,7 +103,7 @@ impl ReduceOnPlateau {
             Some(best) if self.rising => measure > best * (1.0 + self.threshold),
             Some(best) => measure < best * (1.0 - self.threshold),
         };
-        (*best, *bad) = if better { (Some(measure), 0) } else { (*best, *bad + 1) };
+        (*best, *bad) = if better { (Some(measure), 0) } else { (*best, bad.saturating_add(1)) };
         if *resting > 0 {
             (*resting, *bad) = (*resting - 1, 0);
         }

@@ -103,14 +103,16 @@ pub(super) use schedule;
 schedule! {
     StepLr, |s, steps| s.gamma.powf((steps / s.every.max(1)) as f64);
     MultiStepLr, |s, steps| s.gamma.powi(s.milestones.iter().filter(|&&at| at <= steps).count() as i32);
-    PolynomialLr, |s, steps| (1.0 - steps.min(s.total) as f64 / s.total.max(1) as f64).max(0.0).powf(s.power);
-    CosineLr, |s, steps| {
-        let done = (steps.min(s.total) as f64 / s.total.max(1) as f64).min(1.0);
-        s.least + (1.0 - s.least) * 0.5 * (1.0 + (PI * done).cos())
-    };
+    PolynomialLr, |s, steps| (1.0 - done(steps, s.total)).powf(s.power);
+    CosineLr, |s, steps| s.least + (1.0 - s.least) * 0.5 * (1.0 + (PI * done(steps, s.total)).cos());
     LinearWarmup, |s, steps| (steps.saturating_add(1) as f64 / s.over.max(1) as f64).min(1.0);
     OneCycle, |s, steps| s.at(steps);
     LambdaLr<F>, |s, steps| (s.factor)(steps);
+}
+
+/// Which share of `total` steps is done; all of none.
+fn done(steps: u64, total: u64) -> f64 {
+    if steps < total { steps as f64 / total as f64 } else { 1.0 }
 }
 
 /// Multiplies the learning rate by `gamma` every so many steps (`torch.optim.lr_scheduler.StepLR`); after every one, this
@@ -348,6 +350,9 @@ pub(super) mod tests {
         close(&rates(&mut lambda, &mut opt, 3), &[2.0, 1.0, 2.0 / 3.0, 0.5]);
         let mut opt = optimizer(1.0);
         close(&rates(&mut CosineLr::new(2).least(0.2), &mut opt, 3), &[1.0, 0.6, 0.2, 0.2]);
+        // What falls within no step has fallen.
+        close(&rates(&mut CosineLr::new(0).least(0.2), &mut optimizer(1.0), 1)[1..], &[0.2]);
+        close(&rates(&mut PolynomialLr::new(0, 1.0), &mut optimizer(1.0), 1)[1..], &[0.0]);
         let mut opt = optimizer(1.0);
         let mut warm = LinearWarmup::new(&mut opt, 4);
         close(&rates(&mut warm, &mut opt, 4), &[0.25, 0.5, 0.75, 1.0, 1.0]);

@@ -114,7 +114,7 @@ impl Lbfgs {
         Ok(before)
     }
 
-    /// Moves along one direction; returns the point where the next one begins, if there is to be one.
+    /// Moves along one direction; returns the point where the next one begins, if there is to be one. An error moves nothing.
     fn moved<L>(&mut self, course: &mut Course<'_, L>, now: Point, goes_on: bool) -> Result<Option<Point>>
     where
         L: FnMut() -> Result<Tensor<F32>>,
@@ -124,20 +124,39 @@ impl Lbfgs {
         }
         let length = self.lr * if self.history.has_begun() { 1.0 } else { cautious(&now.grad)? };
         let way = Way::new(course.parameters, self.history.direction(&now.grad)?);
+        let moved = self.moved_along(course, &way, now, length, goes_on);
+        if moved.is_err() {
+            course.go(&way, 0.0)?;
+        }
+        moved
+    }
+
+    /// [`Self::moved`] along a direction that is given.
+    fn moved_along<L>(
+        &mut self,
+        course: &mut Course<'_, L>,
+        way: &Way,
+        now: Point,
+        length: f64,
+        goes_on: bool,
+    ) -> Result<Option<Point>>
+    where
+        L: FnMut() -> Result<Tensor<F32>>,
+    {
         let start = Probe { t: 0.0, slope: dot(&now.grad, &way.direction)?, point: now };
         if start.slope.is_nan() || start.slope > -self.tolerance_change {
             return Ok(None);
         }
-        let found = self.line_search.then(|| self.searched(course, &way, &start, length)).transpose()?;
+        let found = self.line_search.then(|| self.searched(course, way, &start, length)).transpose()?;
         let length = found.as_ref().map_or(length, |probe| probe.t);
-        course.go(&way, length)?;
+        course.go(way, length)?;
+        let next = match found {
+            Some(probe) => Some(probe.point),
+            None => goes_on.then(|| course.point()).transpose()?,
+        };
         let moved = (&way.direction * length)?;
         self.history.remember(start.point.grad, moved.clone());
-        let next = match found {
-            Some(probe) => probe.point,
-            None if goes_on => course.point()?,
-            None => return Ok(None),
-        };
+        let Some(next) = next else { return Ok(None) };
         let change = largest(&moved)?.min((next.loss - start.point.loss).abs());
         Ok((change > self.tolerance_change && course.evaluations < self.most()).then_some(next))
     }
@@ -201,6 +220,25 @@ mod tests {
         assert_eq!(optimizer.step(bowl)?, 135.5);
         assert!(bowl()?.item()? < 1e-8, "{:?} {:?}", a.to_vec()?, b.to_vec()?);
         assert_eq!(unused.to_vec()?, [7.0]);
+        Ok(())
+    }
+
+    #[test]
+    fn an_error_on_the_way_leaves_the_parameters_where_the_direction_began() -> Result<()> {
+        for (line_search, failing) in [(true, 2), (true, 3), (false, 2), (false, 3)] {
+            let a = parameter(&[3.0, -2.0])?;
+            let mut seen = Vec::new();
+            let mut optimizer = Lbfgs::new([a.clone()], 0.1).line_search(line_search);
+            let result = optimizer.step(|| {
+                seen.push(a.to_vec()?);
+                let shape = if seen.len() == failing { 3 } else { 2 };
+                (a.tensor().sqr()? * Tensor::<F32>::ones([shape], a.device())?)?.sum_all()
+            });
+            assert!(result.is_err());
+            let at = seen.iter().position(|at| *at == a.to_vec().unwrap());
+            assert!(at.is_some_and(|at| at + 1 < failing), "{:?} of {seen:?}", a.to_vec()?);
+            assert!(optimizer.step(|| a.tensor().sqr()?.sum_all()).is_ok());
+        }
         Ok(())
     }
 
