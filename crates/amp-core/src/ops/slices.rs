@@ -32,7 +32,9 @@ struct Kept {
 impl Origin for Kept {
     fn again(&self, out: DType) -> Result<Buffer> {
         let images = self.places.laid(&*self.x.get()?, self.order)?.cast_view(out)?;
-        images.into_buffer().or_else(|images| walk(self.order, [&images], |backend, [images]| backend.copy(images, out)))
+        images
+            .into_buffer()
+            .or_else(|images| walk(self.order, [&images], |backend, [images]| backend.copy(images, out)))
     }
 }
 

@@ -193,7 +193,10 @@ mod tests {
             ("conv_transpose3d", gradcheck(|x| x[0].conv_transpose3d(&x[1], Some(&x[2]), turned()), &turned_inputs())),
             ("conv3d of channels that lie together", {
                 let [_, w, b] = &conv;
-                gradcheck(|x| together(&x[0])?.conv3d(&x[1], Some(&x[2]), options()), &[wave(&[1, 4, 3, 3, 4]), w.clone(), b.clone()])
+                gradcheck(
+                    |x| together(&x[0])?.conv3d(&x[1], Some(&x[2]), options()),
+                    &[wave(&[1, 4, 3, 3, 4]), w.clone(), b.clone()],
+                )
             }),
             (
                 "an output padding of a stride",
