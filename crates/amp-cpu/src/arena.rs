@@ -58,7 +58,8 @@ unsafe impl Sync for Span {}
 impl Span {
     /// At least `bytes` bytes of arbitrary content, aligned to 64.
     pub(crate) fn lend(bytes: usize) -> Self {
-        let bytes = bytes.next_multiple_of(LINE);
+        let bytes = bytes.checked_next_multiple_of(LINE).filter(|&bytes| bytes <= isize::MAX as usize);
+        let bytes = bytes.expect("as much as an address space holds");
         let lasting = LASTING.get();
         let start = std::ptr::with_exposed_provenance_mut(pool().lend(bytes, lasting));
         Self { start: NonNull::new(start).expect("no segment at 0"), bytes, lasting }
@@ -102,6 +103,9 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Bytes that are kept by default.
+const LIMIT: usize = if cfg!(target_pointer_width = "64") { 4 << 30 } else { 1 << 30 };
+
 /// The memory of a step's buffers, and that of lasting ones.
 struct Pool {
     step: Arena,
@@ -113,7 +117,7 @@ struct Pool {
 
 impl Pool {
     const fn new() -> Self {
-        Self { step: Arena::new(), lasting: Arena::new(), aside: Vec::new(), limit: 4 << 30 }
+        Self { step: Arena::new(), lasting: Arena::new(), aside: Vec::new(), limit: LIMIT }
     }
 
     fn arena(&mut self, lasting: bool) -> &mut Arena {

@@ -72,8 +72,10 @@ pub(crate) fn for_each_chunk_of(
 /// Operations (roughly: multiply-adds or loads) below which waking the thread pool costs more than it saves.
 pub(crate) const WORTH_A_THREAD: usize = 1 << 17;
 
-/// How many pieces work is cut into at most: enough for threads to even out, whatever their number.
-const PIECES: usize = 64;
+/// How many pieces work is cut into at most: enough for threads to even out.
+pub(crate) fn most_pieces() -> usize {
+    num_threads().saturating_mul(PARTS).max(64)
+}
 
 /// Parts for each thread: enough that the others can take over from one that was held up.
 const PARTS: usize = 4;
@@ -120,7 +122,7 @@ fn both<'a>(first: &'a mut (dyn FnMut() + Send), second: &'a mut (dyn FnMut() + 
 
 /// `f(i, chunk)` of the pieces of `chunk` elements that `out` consists of, in parallel.
 pub(crate) fn for_each_chunk_mut<T: Send>(out: &mut [T], chunk: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    let grain = out.len().div_ceil(chunk).div_ceil(PIECES).max(1);
+    let grain = out.len().div_ceil(chunk).div_ceil(most_pieces()).max(1);
     let groups = out.chunks_mut(grain * chunk).collect();
     distribute(groups, &|group, chunks: &mut [T]| {
         chunks.chunks_mut(chunk).enumerate().for_each(|(i, c)| f(group * grain + i, c));

@@ -5,9 +5,6 @@ use crate::num::Real;
 use crate::output::Output;
 use crate::{DType, Storage, View, parallel, scratch};
 
-/// Tasks that planes are cut into at most: enough for threads to even out.
-const TASKS: usize = 64;
-
 /// Sizes of the last two dimensions, and how many planes there are before them.
 pub(crate) fn planes(view: &View) -> (usize, [usize; 2]) {
     let (outer, size) = view.layout.shape.split_at(view.layout.shape.len() - 2);
@@ -27,7 +24,8 @@ pub(crate) fn map_planes<T: Real>(
     let (count, [height, width]) = planes(view);
     let (from, to) = (height * width, size[0] * size[1]);
     let mut result = Storage::unwritten(out, count * to);
-    let (span, output, group) = (Span::row_major(view), Output::new(&mut result), count.div_ceil(TASKS).max(1));
+    let (span, output, group) =
+        (Span::row_major(view), Output::new(&mut result), count.div_ceil(parallel::most_pieces()).max(1));
     parallel::for_each(count.div_ceil(group), count * (from + to), |task| {
         scratch::with(from + to, |buffer: &mut [T]| {
             let (room, plane) = buffer.split_at_mut(from);

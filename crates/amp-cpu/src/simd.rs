@@ -60,6 +60,9 @@ pub(crate) trait Simd: Copy + 'static {
     }
 }
 
+/// Whether the target's baseline multiplies and adds in one instruction: elsewhere that is a call for each number.
+const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+
 /// The body as the target's baseline compiles it.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
@@ -91,12 +94,12 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a * b + c
+        if FUSED { a.mul_add(b, c) } else { a * b + c }
     }
 
     #[inline(always)]
     fn mul_add_f64(a: f64, b: f64, c: f64) -> f64 {
-        a * b + c
+        if FUSED { a.mul_add(b, c) } else { a * b + c }
     }
 }
 

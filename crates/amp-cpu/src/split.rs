@@ -26,7 +26,7 @@ pub(crate) fn for_chunks_of<R: Send>(
     let chunk = chunk.max(1);
     let count = storage.len().div_ceil(chunk);
     let mut results: Vec<Option<R>> = (0..count).map(|_| None).collect();
-    let grain = if elements < PARALLEL { count } else { count.div_ceil(64) }.max(1);
+    let grain = if elements < PARALLEL { count } else { count.div_ceil(parallel::most_pieces()) }.max(1);
     let (mut groups, mut rest) = (Vec::with_capacity(count.div_ceil(grain)), storage.as_mut_slice());
     for results in results.chunks_mut(grain) {
         let n = rest.len().min(results.len() * chunk);

@@ -178,4 +178,15 @@ impl View<'_> {
     pub fn rounds_on_load(&self) -> bool {
         self.logical.is_half() && self.data.dtype() != self.logical
     }
+
+    /// Panics unless all elements lie inside of the data.
+    ///
+    /// Proofs of kernels that multiply positions by strides rest on it: in release code such products would wrap around.
+    pub(crate) fn assert_inside(&self) {
+        let Layout { shape, strides, offset } = self.layout;
+        let along = |at: usize, (&size, &stride): (&usize, &usize)| at.checked_add((size - 1).checked_mul(stride)?);
+        let is_inside = shape.contains(&0)
+            || shape.iter().zip(strides.iter()).try_fold(*offset, along).is_some_and(|last| last < self.data.len());
+        assert!(is_inside, "{:?} reaches beyond {} elements", self.layout, self.data.len());
+    }
 }

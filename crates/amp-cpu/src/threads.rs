@@ -40,8 +40,10 @@ pub fn num_threads() -> usize {
             let threads = *CONFIGURED.get_or_init(|| {
                 configured().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
             });
-            THREADS.store(threads, Ordering::Relaxed);
-            threads
+            // Somebody may have set them meanwhile.
+            THREADS
+                .compare_exchange(0, threads, Ordering::Relaxed, Ordering::Relaxed)
+                .map_or_else(|set| set, |_| threads)
         }
         threads => threads,
     })

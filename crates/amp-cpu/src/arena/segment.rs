@@ -27,8 +27,9 @@ impl Segment {
     /// more than needed.
     pub fn new(bytes: usize) -> (usize, Self) {
         // Allocators zero memory of a larger alignment by writing to it; that of the usual alignment is fresh pages.
+        const USUAL: usize = 2 * size_of::<usize>();
         let layout =
-            |bytes| Layout::from_size_align(bytes + HUGE, 16).expect("callers ask for what a machine may have");
+            |bytes| Layout::from_size_align(bytes + HUGE, USUAL).expect("callers ask for what a machine may have");
         // SAFETY: the layout is not empty.
         let of_system = |bytes| NonNull::new(unsafe { alloc_zeroed(layout(bytes)) });
         let needed = bytes.next_multiple_of(HUGE);

@@ -41,8 +41,8 @@ pub(super) fn run<E: Attend>(
     let [q, k, v] = qkv;
     let problem = Problem::<E>::new(q, k, v, scores);
     let (heads, queries) = (problem.heads, problem.queries);
-    let parts = TASKS.div_ceil(heads.max(1)).min(problem.keys.div_ceil(4 * KEYS)).max(1);
     let size = heads * queries * problem.width;
+    let parts = if size == 0 { 1 } else { TASKS.div_ceil(heads).min(problem.keys.div_ceil(4 * KEYS)).max(1) };
     let mut partial = Storage::unwritten(E::Sum::DTYPE, if parts > 1 { parts * size } else { 0 });
     let mut grads = AttentionGrads::unwritten(qkv, out);
     let work = 3 * problem.work();

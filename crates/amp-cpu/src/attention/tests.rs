@@ -205,6 +205,10 @@ fn rows_without_keys_give_zeros() {
     assert_eq!(none.run(DType::F32).y, Storage::zeros(DType::F32, 48));
     let empty = Case::new(&mut random, [2, 0, 3, 4, 8, 8], DType::F32);
     assert_eq!(empty.run(DType::F32).y.len(), 0);
+    // As many keys as are summed in parts.
+    for sizes in [[0, 4, 3, 1024, 8, 8], [2, 0, 3, 1024, 8, 8], [1, 2, 0, 1024, 8, 8], [1, 2, 3, 1024, 0, 8]] {
+        Case::new(&mut random, sizes, DType::F32).check_grad(&mut random, DType::F32);
+    }
 }
 
 #[test]

@@ -18,7 +18,9 @@ pub(super) struct Images<'a> {
 }
 
 impl<'a> Images<'a> {
+    /// Panics unless they lie inside of the view's data.
     pub(super) fn new(view: &'a View<'a>) -> Self {
+        view.assert_inside();
         let (shape, strides) = (&view.layout.shape, &view.layout.strides);
         Self { view, size: [shape[2], shape[3]], strides: std::array::from_fn(|i| strides[i]) }
     }

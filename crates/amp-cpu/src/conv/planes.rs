@@ -198,6 +198,9 @@ impl Planes {
             if !self.are_side_by_side() {
                 self.clear(&images, plane);
             }
+            if images.size[1] == 0 {
+                continue;
+            }
             let inside: Vec<(usize, usize)> =
                 (0..rows).filter_map(|index| Some((index, self.axes[0].within(index, images.size[0])?))).collect();
             let stored = E::stored(source).filter(|_| images.strides[3] == 1 && self.skips());

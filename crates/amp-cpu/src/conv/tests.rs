@@ -234,6 +234,14 @@ fn empty_dimensions() {
     let w = Tensor::filled(&[2, 0, 3, 3], DType::F32, 1.0);
     let y = conv2d(&no_channels.view(), &w.view(), Some(&bias.view()), &padded, (DType::F32, RowMajor));
     assert_eq!(y, Storage::F32(vec![1.5, 1.5, -2.0, -2.0].into()));
+    // Images of no width, of which there is padding alone.
+    for (dtype, channels) in [DType::F32, DType::F64, DType::BF16].into_iter().flat_map(|d| [(d, 2), (d, 16)]) {
+        let (x, w) = ([1, channels, 4, 0], [2, channels, 3, 3]);
+        let [x, w] = [&x[..], &w].map(|shape| Tensor::filled(shape, dtype, 1.0));
+        let y =
+            conv2d(&x.view(), &w.view(), Some(&bias.view()), &spec([1; 2], [2; 2], [1; 2], 1), (DType::F32, RowMajor));
+        assert_eq!(y, Storage::F32([[1.5; 12], [-2.0; 12]].concat().into()), "{dtype:?} {channels}");
+    }
     assert_eq!(padded.output_size([1, 1], [4, 1]), None);
     assert_eq!(spec([0, 1], [0; 2], [1; 2], 1).output_size([3, 3], [1, 1]), None);
 }

@@ -18,7 +18,7 @@ const COLUMNS: usize = 256;
 const APART: usize = 3 << 16;
 /// Least rows or columns of such a block: fewer would not be worth packing the other side again.
 const LEAST_APART: usize = 96;
-/// Blocks wanted at least otherwise, so that a few threads have something to do.
+/// Blocks wanted at least otherwise, and one for each thread, so that all have something to do.
 const TASKS: usize = 8;
 /// Least columns of a right side that stays in the cache: fewer would read the left side too often. 64 of 4096 elements of F32, half of
 /// what was kept before, make 4096³ 1.09 times as fast, 64 of 8192 in BF16 2048 × 8192 by 8192 × 2048 1.24; 4096³ in F16, whose
@@ -94,12 +94,13 @@ impl Blocks {
         worth.then_some(Self { m, n, rows, columns, apart: true, resident: false })
     }
 
-    /// Halves blocks until there are [`TASKS`], down to multiples of `mr` and of `nr`.
+    /// Halves blocks until there are as many as are wanted, down to multiples of `mr` and of `nr`.
     fn divided(mut self, left: &Panel, mr: usize, nr: usize) -> Self {
-        while self.down() * self.across() < TASKS && self.rows > 4 * left.width {
+        let wanted = TASKS.max(num_threads());
+        while self.down() * self.across() < wanted && self.rows > 4 * left.width {
             self.rows = (self.rows / 2).next_multiple_of(mr);
         }
-        while self.down() * self.across() < TASKS && self.columns > nr {
+        while self.down() * self.across() < wanted && self.columns > nr {
             self.columns = (self.columns / 2).next_multiple_of(nr);
         }
         self

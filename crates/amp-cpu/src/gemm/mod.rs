@@ -137,6 +137,8 @@ struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     fn new(a: &View<'a>, b: &View<'a>) -> Self {
+        a.assert_inside();
+        b.assert_inside();
         let (left, right) = (a.layout, b.layout);
         let outer = left.shape.len() - 2;
         let batch = left.shape.removed(outer).removed(outer);

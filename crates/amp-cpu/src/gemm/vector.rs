@@ -3,6 +3,7 @@
 
 use super::kernel::Full;
 use crate::num::Real;
+use crate::simd::Portable;
 
 /// A register full of numbers.
 pub(crate) trait Vector: Copy {
@@ -88,7 +89,7 @@ impl<T: Real> Vector for Four<T> {
 
     #[inline(always)]
     unsafe fn mul_add(self, b: Self, c: Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i] * b.0[i] + c.0[i]))
+        Self(std::array::from_fn(|i| T::mul_add::<Portable>(self.0[i], b.0[i], c.0[i])))
     }
 
     #[inline(always)]

@@ -102,6 +102,8 @@ struct Lines<'a> {
     index: Cow<'a, [i64]>,
     /// Elements of a line.
     len: usize,
+    /// Places along the axis, in the tensor.
+    places: usize,
     /// Lines that lie side by side.
     width: usize,
     /// From one element of a line to the next, in the index.
@@ -115,6 +117,8 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     fn new(shape: &Dims, axis: usize, index: &View<'a>) -> Self {
         let sizes = index.layout.shape;
+        let fits = |i: usize| i == axis || sizes[i] <= shape[i];
+        assert!(sizes.len() == shape.len() && (0..sizes.len()).all(fits), "{sizes:?} indices of {shape:?}");
         let (from, to) = (sizes.contiguous_strides(), shape.contiguous_strides());
         let at = |dims: &Dims| dims.get(axis).copied().unwrap_or(1);
         let side_by_side = axis + 1 < sizes.len();
@@ -123,7 +127,15 @@ impl<'a> Lines<'a> {
             if side_by_side { dims.removed(dims.len() - 1) } else { dims }
         });
         let width = if side_by_side { sizes[sizes.len() - 1] } else { 1 };
-        Self { index: indices(index), len: at(&sizes), width, step: at(&from), target_step: at(&to), others }
+        Self {
+            index: indices(index),
+            len: at(&sizes),
+            places: at(shape),
+            width,
+            step: at(&from),
+            target_step: at(&to),
+            others,
+        }
     }
 
     /// `join(what is there, value)` to the place that each index names, in the order of each line.
@@ -135,7 +147,8 @@ impl<'a> Lines<'a> {
         parallel::for_each(count.div_ceil(group), self.index.len(), |task| {
             for i in task * group..count.min((task + 1) * group) {
                 let (first, place) = (i % blocks * columns, i / blocks);
-                // SAFETY: no other task has these lines, and no other line these places.
+                // SAFETY: no other task has these lines, and no other line these places: indices are at most as many as what
+                // they point into along every other axis, and inside of their own.
                 unsafe { self.join_lines(place, first..self.width.min(first + columns), values, sums, join) };
             }
         });
@@ -157,16 +170,15 @@ impl<'a> Lines<'a> {
         let (first, target) =
             (offset_of(place, sizes, from) + columns.start, offset_of(place, sizes, to) + columns.start);
         let all = sums.rows::<A>(0, 0, 1, sums.len()).expect("sums have the type that is computed in");
-        let add = |place: usize, value: A| {
-            assert!(place < sums.len());
+        let add = |first: usize, index: i64, value: A| {
+            let place = first + index as usize * self.target_step;
+            assert!((index as usize) < self.places && place < sums.len());
             // SAFETY: inside the buffer (checked above), and this thread's alone (caller).
             unsafe { *all.add(place) = join(*all.add(place), value) };
         };
         let row = |at: usize, count: usize, step: usize| {
             let terms = self.index[at..][..count].iter().zip(&values[at..][..count]);
-            terms
-                .enumerate()
-                .for_each(|(j, (&i, &value))| add(target + j * step + i as usize * self.target_step, value));
+            terms.enumerate().for_each(|(j, (&i, &value))| add(target + j * step, i, value));
         };
         if self.step == 1 {
             return row(first, self.len, 0);

@@ -20,7 +20,7 @@ pub fn topk(x: &View, axis: usize, count: usize, descending: bool) -> (Storage, 
     (gather(x, axis, &index), positions)
 }
 
-/// Where the middle element of each line along `axis` is, the lower of two, as I64; `axis` stays with size 1.
+/// Where the middle element of each line of floats along `axis` is, the lower of two, as I64; `axis` stays with size 1.
 ///
 /// The last NaN of a line comes before all numbers, unless NaN is `left_out` and there are any. Lines are not empty.
 pub fn median(x: &View, axis: usize, left_out: bool) -> Storage {
@@ -83,11 +83,13 @@ trait Pick: Sync {
 fn positions(x: &View, axis: usize, count: usize, pick: &impl Pick) -> Storage {
     let len = Cut::new(&x.layout.shape, axis).len;
     by_line(x, axis, count, &|lines, number, out| match x.logical {
-        DType::F64 => scratch::with(len, |line: &mut [f64]| {
+        dtype if dtype.is_float() && dtype != DType::F64 && u32::try_from(len).is_ok() => {
+            scratch::with(len, |line: &mut [f32]| {
+                dispatch(Picked { pick, line: lines.read(number * len, len, line), rank: short_rank, out });
+            });
+        }
+        dtype if dtype.is_float() => scratch::with(len, |line: &mut [f64]| {
             dispatch(Picked { pick, line: lines.read(number * len, len, line), rank, out });
-        }),
-        _ if x.logical.is_float() && u32::try_from(len).is_ok() => scratch::with(len, |line: &mut [f32]| {
-            dispatch(Picked { pick, line: lines.read(number * len, len, line), rank: short_rank, out });
         }),
         _ => scratch::with(len, |line: &mut [i64]| {
             dispatch(Picked { pick, line: lines.read(number * len, len, line), rank: |x| x, out });
