@@ -233,10 +233,10 @@ impl Layout {
         Self { shape: self.shape.moved(from, to), strides: self.strides.moved(from, to), offset: self.offset }
     }
 
-    /// Whether the elements of images `[N, C, H, W]` follow one another with the channels of a pixel together, and not in
-    /// row-major order too.
+    /// Whether the elements of images `[N, C, H, W]` or volumes `[N, C, D, H, W]` follow one another with the channels of a pixel
+    /// together, and not in row-major order too.
     ///
-    /// Of images alone: a transposed matrix, or a batch of them, is not what convolutions make, and what takes rows of it
+    /// Of these alone: a transposed matrix, or a batch of them, is not what convolutions make, and what takes rows of it
     /// wants them row-major.
     pub fn is_channels_last(&self) -> bool {
         matches!(self.shape.len(), 4 | 5) && !self.is_contiguous() && self.with_channels_last().is_contiguous()
