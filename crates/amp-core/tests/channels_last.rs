@@ -1,4 +1,4 @@
-//! Images whose channels lie together in memory give what row-major images give, and gradients too.
+//! Images and volumes whose channels lie together in memory give what row-major ones give, and gradients too.
 //!
 //! Elements are multiples of an eighth, so that sums are exact and results equal in every order of summation.
 
@@ -7,7 +7,7 @@ use amp_core::{BF16, ConvOptions, Device, F32, F64, Module, Parameter, PoolOptio
 
 type Function = fn(&Tensor<F64>, &Tensor<F64>) -> Result<Tensor<F64>>;
 
-fn eighths(shape: [usize; 4], phase: usize) -> Tensor<F64> {
+fn eighths(shape: &[usize], phase: usize) -> Tensor<F64> {
     let mut i = phase;
     let next = |_: &[usize]| {
         i = (i * 97 + 31) % 1009;
@@ -16,14 +16,13 @@ fn eighths(shape: [usize; 4], phase: usize) -> Tensor<F64> {
     Tensor::from_fn(shape, next, &Device::cpu()).unwrap()
 }
 
-/// The same elements in a memory of `[N, H, W, C]`.
+/// The same elements in a memory of `[N, .., C]`.
 fn turned(x: &Tensor<F64>) -> Tensor<F64> {
-    let pixels = x.permute([0, 2, 3, 1]).unwrap().contiguous().unwrap();
-    pixels.permute([0, 3, 1, 2]).unwrap().detach()
+    x.movedim(1, -1).unwrap().contiguous().unwrap().movedim(-1, 1).unwrap().detach()
 }
 
 fn lies_together<P: amp_core::Element>(x: &Tensor<P>) -> bool {
-    !x.is_contiguous() && x.permute([0, 2, 3, 1]).unwrap().is_contiguous()
+    !x.is_contiguous() && x.movedim(1, -1).unwrap().is_contiguous()
 }
 
 /// Result and gradients of both operands.
@@ -41,20 +40,22 @@ const SHAPES: [[usize; 4]; 8] =
     [[2, 3, 4, 5], [1, 4, 3, 3], [3, 1, 2, 5], [2, 5, 1, 3], [2, 5, 3, 1], [2, 4, 1, 1], [0, 3, 2, 2], [2, 33, 5, 7]];
 
 fn agree(name: &str, f: Function, tolerance: f64) {
-    for shape in SHAPES {
-        let (a, b) = (eighths(shape, 1), eighths(shape, 5));
-        let expected = run(f, &a, &b);
-        for (order, a, b) in
-            [("both", &turned(&a), &turned(&b)), ("the first", &turned(&a), &b), ("the second", &a, &turned(&b))]
-        {
-            for (expected, found) in expected.iter().zip(run(f, a, b)) {
-                assert_eq!(expected.len(), found.len());
-                let equal = |(&e, &f): (&f64, &f64)| e == f || (e - f).abs() <= tolerance * (1.0 + e.abs());
-                assert!(
-                    expected.iter().zip(&found).all(equal),
-                    "{name} of {shape:?}, {order}: {found:?}, not {expected:?}"
-                );
-            }
+    SHAPES.iter().for_each(|shape| agree_of(shape, name, f, tolerance));
+}
+
+fn agree_of(shape: &[usize], name: &str, f: Function, tolerance: f64) {
+    let (a, b) = (eighths(shape, 1), eighths(shape, 5));
+    let expected = run(f, &a, &b);
+    for (order, a, b) in
+        [("both", &turned(&a), &turned(&b)), ("the first", &turned(&a), &b), ("the second", &a, &turned(&b))]
+    {
+        for (expected, found) in expected.iter().zip(run(f, a, b)) {
+            assert_eq!(expected.len(), found.len());
+            let equal = |(&e, &f): (&f64, &f64)| e == f || (e - f).abs() <= tolerance * (1.0 + e.abs());
+            assert!(
+                expected.iter().zip(&found).all(equal),
+                "{name} of {shape:?}, {order}: {found:?}, not {expected:?}"
+            );
         }
     }
 }
@@ -145,7 +146,7 @@ fn poolings_and_resizing() {
 
 #[test]
 fn poolings_and_resizing_keep_the_channels_together() {
-    let x = eighths([2, 24, 6, 5], 1);
+    let x = eighths(&[2, 24, 6, 5], 1);
     let options = PoolOptions::new(2).padding(1);
     let (values, places) = x.max_pool2d_with_indices(options).unwrap();
     let x = turned(&x).tracked();
@@ -182,7 +183,7 @@ fn poolings_and_resizing_keep_the_channels_together() {
 #[test]
 fn batch_statistics() {
     for shape in [[2, 3, 4, 5], [1, 4, 3, 3], [3, 1, 2, 5], [2, 33, 5, 7]] {
-        let (a, b) = (eighths(shape, 1), eighths(shape, 5));
+        let (a, b) = (eighths(&shape, 1), eighths(&shape, 5));
         let f: Function = |a, b| {
             let (weight, bias) = (b.sum([0, 2, 3], false)?, b.narrow(0, 0, 1)?.sum([0, 2, 3], false)?);
             (a.batch_norm_train(Some(&weight), Some(&bias), 1e-5)?.0 * b)?.relu()
@@ -201,8 +202,8 @@ fn batch_statistics() {
 
 #[test]
 fn convolutions_and_what_follows_them_keep_the_channels_together() {
-    let x = eighths([2, 16, 6, 5], 1);
-    let w = eighths([24, 16, 3, 3], 2);
+    let x = eighths(&[2, 16, 6, 5], 1);
+    let w = eighths(&[24, 16, 3, 3], 2);
     let options = ConvOptions::default().padding(1);
     let f: Function = |x, w| x.conv2d(w, None, ConvOptions::default().padding(1))?.relu();
     for (expected, found) in run(f, &x, &w).iter().zip(run(f, &turned(&x), &w)) {
@@ -229,18 +230,18 @@ fn convolutions_and_what_follows_them_keep_the_channels_together() {
 
 #[test]
 fn lines_and_few_channels_stay_row_major() {
-    let x = eighths([2, 16, 1, 9], 1).squeeze(2).unwrap();
-    let w = eighths([24, 16, 1, 3], 2).squeeze(2).unwrap();
+    let x = eighths(&[2, 16, 1, 9], 1).squeeze(2).unwrap();
+    let w = eighths(&[24, 16, 1, 3], 2).squeeze(2).unwrap();
     let y = x.conv1d(&w, None, ConvOptions::default().padding(1)).unwrap();
     assert!(y.is_contiguous());
-    let x = eighths([2, 16, 6, 5], 1);
-    let y = x.conv2d(&eighths([3, 16, 1, 1], 2), None, ConvOptions::default()).unwrap();
+    let x = eighths(&[2, 16, 6, 5], 1);
+    let y = x.conv2d(&eighths(&[3, 16, 1, 1], 2), None, ConvOptions::default()).unwrap();
     assert!(y.is_contiguous());
 }
 
 #[test]
 fn omission_does_not_depend_on_the_order_in_memory() {
-    let x = eighths([2, 5, 3, 4], 1);
+    let x = eighths(&[2, 5, 3, 4], 1);
     let dropped = |x: &Tensor<F64>| {
         manual_seed(5);
         let x = x.tracked();
@@ -253,7 +254,7 @@ fn omission_does_not_depend_on_the_order_in_memory() {
 
 #[test]
 fn batch_norm_with_the_relu_and_residual_that_follow_it() {
-    let slopes = eighths([3, 5, 7, 6], 3);
+    let slopes = eighths(&[3, 5, 7, 6], 3);
     let step = |x: &Tensor<F64>, residual: &Tensor<F64>, train: bool| {
         let norm = BatchNorm2d::new(5, &Device::cpu()).unwrap();
         if !train {
@@ -267,7 +268,7 @@ fn batch_norm_with_the_relu_and_residual_that_follow_it() {
         let of = |x: &Tensor<F32>| grads.get(x).unwrap().unwrap().to_vec().unwrap();
         [y.to_vec().unwrap(), of(&x), of(&residual), parameter(norm.weight()), parameter(norm.bias())]
     };
-    let (x, residual) = (eighths([3, 5, 7, 6], 1), eighths([3, 5, 7, 6], 5));
+    let (x, residual) = (eighths(&[3, 5, 7, 6], 1), eighths(&[3, 5, 7, 6], 5));
     for train in [true, false] {
         let expected = step(&x, &residual, train);
         for (x, residual) in [(&turned(&x), &turned(&residual)), (&turned(&x), &residual), (&x, &turned(&residual))] {
@@ -276,5 +277,46 @@ fn batch_norm_with_the_relu_and_residual_that_follow_it() {
                 assert!(expected.iter().zip(&found).all(close), "{found:?}, not {expected:?}");
             }
         }
+    }
+}
+
+#[test]
+fn volumes() {
+    let functions: [(&str, Function); 25] = [
+        ("add", |a, b| (a + b)?.relu()? * a),
+        ("a bias for each channel", |a, b| a + &b.sum([0, 2, 3, 4], true)?),
+        ("a map for all channels", |a, b| a * &b.sum([1], true)?),
+        ("sum of channels", |a, b| (a + b)?.sum([1], false)),
+        ("sum of voxels", |a, b| (a + b)?.sum([2, 3, 4], false)),
+        ("maxima of rows", |a, b| (a * b)?.max([3], true)),
+        ("cat of channels", |a, b| Tensor::cat(&[a, b, a], 1)),
+        ("cat of slices", |a, b| Tensor::cat(&[a, b], 2)),
+        ("flatten", |a, b| (a + b)?.flatten(1, -1)),
+        ("narrow", |a, b| a.narrow(1, 0, 1)? + b.narrow(4, 0, 1)?),
+        ("permute", |a, b| a.permute([0, 2, 3, 4, 1])? + b.permute([0, 2, 3, 4, 1])?),
+        ("flip", |a, b| a.flip([1, 2])? + b.flip([4])?),
+        ("pad", |a, b| (a * b)?.pad([1, 0, 0, 2, 1, 1], 0.5)),
+        ("softmax of channels", |a, b| a.softmax(1)? * b),
+        ("log_softmax of rows", |a, b| a.log_softmax(4)? * b),
+        ("group_norm", |a, b| a.group_norm(1, None, None, 1e-5)? * b),
+        ("max_pool3d", |a, b| (a + b)?.max_pool3d(PoolOptions::new([2, 1, 2]).padding([1, 0, 1]))),
+        ("max_pool3d with places", |a, b| {
+            Ok((a + b)?.max_pool3d_with_indices(PoolOptions::new([1, 2, 2]).padding([0, 1, 1]))?.0)
+        }),
+        ("avg_pool3d", |a, b| (a + b)?.avg_pool3d(PoolOptions::new([2, 1, 2]).padding([1, 0, 1]))),
+        ("adaptive_avg_pool3d", |a, b| (a + b)?.adaptive_avg_pool3d([2, 1, 3])),
+        ("adaptive_max_pool3d", |a, b| (a + b)?.adaptive_max_pool3d([1, 2, 2])),
+        ("nearest", |a, b| (a * b)?.upsample_nearest3d([3, 5, 4])),
+        ("trilinear", |a, b| (a * b)?.upsample_trilinear3d([3, 5, 4], true)),
+        ("conv3d", |a, b| a.conv3d(&b.narrow(0, 0, 1)?.narrow(2, 0, 1)?, None, ConvOptions::default())),
+        ("conv_transpose3d", |a, b| {
+            let kernel = b.narrow(0, 0, 1)?.transpose(0, 1)?.narrow(2, 0, 1)?;
+            a.conv_transpose3d(&kernel, None, ConvOptions::default().stride([2, 1, 1]))
+        }),
+    ];
+    let shapes =
+        [[2, 3, 4, 5, 3], [1, 4, 1, 3, 3], [3, 1, 2, 5, 2], [2, 5, 3, 1, 3], [2, 4, 2, 1, 1], [2, 33, 2, 3, 4]];
+    for (name, f) in functions {
+        shapes.iter().for_each(|shape| agree_of(shape, name, f, 1e-12));
     }
 }
