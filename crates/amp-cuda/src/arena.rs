@@ -40,6 +40,11 @@ impl Arena {
         Ok(Self { beside, stream: stream.clone(), recorder: recorder.clone(), parts: Mutex::default() })
     }
 
+    /// Who records on the arena's device.
+    pub fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
     /// Address of uninitialised memory.
     pub fn take(&self, bytes: usize) -> Result<u64, DriverError> {
         let bytes = bytes.max(1).next_multiple_of(GRAIN);

@@ -67,8 +67,10 @@ enum Source {
 impl Region {
     /// Address of the first byte; a recording that runs keeps the memory for its graph.
     pub fn address(self: &Arc<Self>) -> u64 {
-        if let Source::Pool(_, recorder) = &self.source {
-            recorder.touch(self);
+        match &self.source {
+            Source::Pool(_, recorder) => recorder.touch(self),
+            // Of another graph, which may be gone before the one that is recorded.
+            Source::Arena(arena) => arena.recorder().touch(self),
         }
         self.address
     }
@@ -156,9 +158,12 @@ impl Recorder {
         Ok(region)
     }
 
+    /// Keeps memory for the recording that runs, but for the graph's own, which its arena keeps: that outlives the step only as a
+    /// result.
     fn touch(&self, region: &Arc<Region>) {
         if self.number.load(Ordering::Acquire) != 0
             && let Some(state) = &mut *self.state()
+            && !region.is_of(&state.arena)
         {
             state.touched.entry(region.address).or_insert_with(|| region.clone());
         }

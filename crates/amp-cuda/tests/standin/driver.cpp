@@ -24,10 +24,12 @@ typedef void* Handle;
 typedef uintptr_t Pointer;
 enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, UNSUPPORTED_PTX = 222, NOT_FOUND = 500, UNSUPPORTED = 900, INVALIDATED = 901 };
 
-// Work of a graph: what it does, and the allocations that it was given addresses of.
+// Memory that was given out; its number tells it from what lay there before.
+struct Allocation { size_t bytes; u64 number; };
+// Work of a graph: what it does, and the allocations that it was given addresses of, with their numbers.
 struct Node {
     std::function<void()> work;
-    std::vector<Pointer> needs;
+    std::vector<std::pair<Pointer, u64>> needs;
 };
 typedef std::vector<Node> Graph;
 
@@ -35,7 +37,8 @@ static const size_t HUGE = (size_t)1 << 30;
 static std::mutex lock;
 // Never destroyed: threads may outlive `main`.
 static auto& calls = *new std::map<std::string, u64>;
-static auto& allocations = *new std::map<Pointer, size_t>;
+static auto& allocations = *new std::map<Pointer, Allocation>;
+static u64 made;  // allocations so far
 static size_t used;
 static Handle captured;  // the stream that is captured
 static bool idle;        // whether kernels do nothing
@@ -59,23 +62,23 @@ static Pointer allocation(Pointer at) {
     auto next = allocations.upper_bound(at);
     if (next == allocations.begin()) return 0;
     --next;
-    return at < next->first + next->second ? next->first : 0;
+    return at < next->first + next->second.bytes ? next->first : 0;
 }
 
 static bool within(Pointer at, size_t bytes) {
     auto next = allocations.upper_bound(at);
     if (next == allocations.begin()) return false;
     --next;
-    return at + bytes <= next->first + next->second;
+    return at + bytes <= next->first + next->second.bytes;
 }
 
-// The words of `data` that are addresses of device memory.
-static std::vector<Pointer> addresses(const void* data, size_t bytes) {
-    std::vector<Pointer> found;
+// The allocations that words of `data` are addresses of.
+static std::vector<std::pair<Pointer, u64>> addresses(const void* data, size_t bytes) {
+    std::vector<std::pair<Pointer, u64>> found;
     for (size_t i = 0; i + 8 <= bytes; i += 8) {
         Pointer word;
         memcpy(&word, (const char*)data + i, 8);
-        if (Pointer start = allocation(word)) found.push_back(start);
+        if (Pointer start = allocation(word)) found.push_back({start, allocations[start].number});
     }
     return found;
 }
@@ -188,7 +191,10 @@ Result cuGraphExecDestroy(Graph* exec) { COUNT; delete exec; return SUCCESS; }
 Result cuGraphLaunch(Graph* exec, Handle s) {
     COUNT;
     LIVE(s)
-    for (auto& node : *exec) for (Pointer at : node.needs) if (!allocations.count(at)) return INVALID_VALUE;
+    for (auto& node : *exec) for (auto& [at, number] : node.needs) {
+        auto found = allocations.find(at);
+        if (found == allocations.end() || found->second.number != number) return INVALID_VALUE;
+    }
     for (auto& node : *exec) node.work();
     return SUCCESS;
 }
@@ -210,7 +216,7 @@ Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle s) {
         void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) return OUT_OF_MEMORY;
         *at = (Pointer)memory;
-        allocations[*at] = bytes;
+        allocations[*at] = {bytes, ++made};
         used += bytes;
         return SUCCESS;
     }
@@ -218,7 +224,7 @@ Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle s) {
     if (posix_memalign(&memory, 256, bytes)) return OUT_OF_MEMORY;
     memset(memory, 0xff, bytes);
     *at = (Pointer)memory;
-    allocations[*at] = bytes;
+    allocations[*at] = {bytes, ++made};
     used += bytes;
     return SUCCESS;
 }
@@ -227,7 +233,7 @@ Result cuMemFreeAsync(Pointer at, Handle s) {
     LIVE(s)
     auto found = allocations.find(at);
     if (found == allocations.end()) return INVALID_VALUE;
-    size_t bytes = found->second;
+    size_t bytes = found->second.bytes;
     used -= bytes;
     allocations.erase(found);
     if (bytes >= HUGE) munmap((void*)at, bytes); else free((void*)at);

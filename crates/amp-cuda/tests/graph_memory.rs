@@ -1,0 +1,28 @@
+//! What memory a graph keeps, on the driver whose device is emulated: all that its step used, and nothing of others.
+
+#[path = "standin/mod.rs"]
+mod standin;
+
+use amp_core::cuda::Graph;
+use amp_core::{Device, F32, Result, Tensor};
+
+#[test]
+fn results_of_one_graph_stay_for_another_that_reads_them() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let x = Tensor::<F32>::full([300], 2.0, &device)?;
+    let before = standin.bytes();
+    let first = Graph::capture(&device, || &x + &x)?;
+    let fake = first.replay()?;
+    let second = Graph::capture(&device, || {
+        // Its own memory, which `capture` would count if the graph kept more of it than it returns.
+        let y = (&fake * 2.0)?;
+        &y + 1.0
+    })?;
+    drop((fake, first));
+    let others: Vec<_> = (0..20).map(|_| Tensor::<F32>::full([300], f32::NAN, &device)).collect::<Result<_>>()?;
+    assert_eq!(second.replay()?.to_vec()?, [9.0; 300]);
+    drop((others, second));
+    assert_eq!(standin.bytes(), before, "all memory is given back");
+    Ok(())
+}
