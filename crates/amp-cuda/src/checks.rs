@@ -5,7 +5,7 @@ use crate::device::{Gpu, Memory};
 use amp_core::Result;
 use amp_core::backend::DType;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Checks whose outcome is not known yet.
 #[derive(Debug, Default)]
@@ -26,45 +26,62 @@ pub(crate) type Pending = (i64, &'static str, usize);
 const REMEMBERED: usize = 4096;
 
 impl Checks {
-    /// Address that a check reports to, and its number.
-    pub fn next(&self, gpu: &Gpu, op: &'static str, size: usize) -> Result<(u64, i64)> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Launches a check: `launch` is given the address that it reports to, and its number. Nobody asks for the outcome before it
+    /// is queued.
+    pub fn make(
+        &self,
+        gpu: &Gpu,
+        op: &'static str,
+        size: usize,
+        launch: impl FnOnce(u64, i64) -> Result<()>,
+    ) -> Result<()> {
+        let mut state = self.state();
         if state.bad.is_none() {
             state.bad = Some(gpu.zeros(op, 3, DType::I64)?);
         }
         state.made += 1;
         let made = state.made;
+        launch(state.bad.as_ref().map_or(0, Memory::address), made)?;
         state.pending.push_back((made, op, size));
         if state.pending.len() > REMEMBERED {
             state.pending.pop_front();
         }
-        Ok((state.bad.as_ref().map_or(0, Memory::address), made))
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Number of the latest check.
     pub fn made(&self) -> i64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).made
+        self.state().made
     }
 
     /// The checks from number `first` on, for a graph to expect anew with every replay.
     pub fn from(&self, first: i64) -> Vec<Pending> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state();
         state.pending.iter().filter(|p| p.0 >= first).copied().collect()
     }
 
-    /// Expects the outcome of checks that are made again.
-    pub fn again(&self, checks: &[Pending]) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Launches checks that were made before. Nobody asks for the outcome before they are queued.
+    pub fn again(&self, checks: &[Pending], launch: impl FnOnce() -> Result<()>) -> Result<()> {
+        if checks.is_empty() {
+            return launch();
+        }
+        let mut state = self.state();
+        launch()?;
         for check in checks {
             if !state.pending.iter().any(|p| p.0 == check.0) {
                 state.pending.push_back(*check);
             }
         }
+        Ok(())
     }
 
     /// Operation, index and size of the first check that failed since the last call. Waits for the device.
     pub fn found(&self, gpu: &Gpu) -> Result<Option<(&'static str, i64, usize)>> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         if state.pending.is_empty() {
             return Ok(None);
         }

@@ -218,6 +218,9 @@ impl Gpu {
     /// Ends the recording; what was recorded has not been done.
     pub(crate) fn end(&self) -> Result<Recorded> {
         let recorder = self.recorder();
+        // While it records: nobody downloads, which would forget them.
+        let first_check = recorder.state().as_ref().map_or(i64::MAX, |state| state.first_check);
+        let checks = self.checks.from(first_check);
         let mut slot = recorder.state();
         let graph = launch::end_capture(self.shared_stream());
         let mut state = slot.take();
@@ -232,7 +235,7 @@ impl Gpu {
             graph,
             gpu: self.handle(),
             base: state.draws.then_some(state.base),
-            checks: self.checks.from(state.first_check),
+            checks,
             _touched: state.touched.into_values().collect(),
             arena: state.arena,
         })
@@ -258,11 +261,12 @@ impl Replay for Recorded {
         if gpu.recorder().number() != 0 {
             return Err(gpu.refusal(OP, "a replay cannot be captured".into()));
         }
-        gpu.checks.again(&self.checks);
-        let _turn = gpu.turn(OP)?;
-        let start = [at.seed as i64, at.offset as i64];
-        let begun = self.base.as_ref().map_or(Ok(()), |base| launch::upload(gpu.stream(), &start, base.region()));
-        begun.and_then(|()| self.graph.launch()).map_err(|e| error::driver(gpu, OP, e))
+        gpu.checks.again(&self.checks, || {
+            let _turn = gpu.turn(OP)?;
+            let start = [at.seed as i64, at.offset as i64];
+            let begun = self.base.as_ref().map_or(Ok(()), |base| launch::upload(gpu.stream(), &start, base.region()));
+            begun.and_then(|()| self.graph.launch()).map_err(|e| error::driver(gpu, OP, e))
+        })
     }
 
     fn outliving(&self, results: &[&Buffer]) -> (usize, usize) {

@@ -5,7 +5,7 @@ mod standin;
 
 use amp_core::backend::{Backend, Conv2d, DType, Layout, Operand, Scan, Storage};
 use amp_core::cuda::Graph;
-use amp_core::{Device, Dims, F32, Result, Tensor};
+use amp_core::{Device, Dims, Error, F32, I64, Result, Tensor};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -175,5 +175,45 @@ fn threads_that_capture_in_turn_keep_what_they_drop_out_of_each_others_graphs() 
     let sound = std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(captures)).map(|thread| thread.join().is_ok()));
     standin.delay(0);
     assert_eq!(sound, [true; 2]);
+    Ok(())
+}
+
+/// Does again and again what finds a bad index, while another thread downloads too: how often, and how many of both threads'
+/// downloads told of it.
+fn told(device: &Device, bad: impl Fn() -> Result<()>) -> Result<(usize, usize)> {
+    const ROUNDS: usize = 300;
+    let x = Tensor::<F32>::ones([3], device)?;
+    let tells = || usize::from(matches!(x.to_vec(), Err(Error::IndexOutOfRange { index: 4, size: 4, .. })));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut found = 0;
+            while !over.load(Relaxed) {
+                found += tells();
+            }
+            found
+        });
+        let found = (0..ROUNDS).map(|_| bad().map(|()| tells())).sum::<Result<usize>>();
+        over.store(true, Relaxed);
+        let others = other.join().expect("no panic");
+        Ok((ROUNDS, found? + others))
+    })
+}
+
+#[test]
+fn bad_indices_are_told_whoever_downloads_meanwhile() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let (table, words) = (Tensor::<F32>::ones([4, 2], &device)?, Tensor::<I64>::from_vec(vec![0, 4], [2], &device)?);
+    // Dropout has a replay tell the device where its random numbers begin: a call before the launch.
+    let step = || table.index_select(0, &words)?.dropout(0.5, true).map(|_| ());
+    step()?;
+    assert!(table.to_vec().is_err(), "there are four rows");
+    let graph = Graph::capture(&device, step)?;
+    standin.delay(20);
+    let found = [told(&device, step), told(&device, || graph.replay())].into_iter().collect::<Result<Vec<_>>>();
+    standin.delay(0);
+    let found = found?;
+    assert!(found.iter().all(|(made, told)| made == told), "{found:?}");
     Ok(())
 }

@@ -65,17 +65,12 @@ impl Gpu {
 impl Indexing for Gpu {
     fn check_indices(&self, op: &'static str, index: CoreOperand<'_>, size: usize, ignored: Option<i64>) -> Result<()> {
         let n = index.layout.count();
-        let (bad, check) = self.checks.next(self, op, size)?;
-        let args = CheckArgs {
-            index: Operand::new(self, op, index)?,
-            bad,
-            n: n as i64,
-            size: size as i64,
-            ignored: ignored.unwrap_or(0),
-            check,
-            has_ignored: i32::from(ignored.is_some()),
-        };
-        self.launch(FAMILY, "check_indices", None, ([u64::from(n > 0), 1, 1], THREADS), args)
+        let index = Operand::new(self, op, index)?;
+        let (ignored, has_ignored) = (ignored.unwrap_or(0), i32::from(ignored.is_some()));
+        self.checks.make(self, op, size, |bad, check| {
+            let args = CheckArgs { index, bad, n: n as i64, size: size as i64, ignored, check, has_ignored };
+            self.launch(FAMILY, "check_indices", None, ([u64::from(n > 0), 1, 1], THREADS), args)
+        })
     }
 
     fn index_select(&self, x: CoreOperand<'_>, axis: usize, index: CoreOperand<'_>) -> Result<Buffer> {
