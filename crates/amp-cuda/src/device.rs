@@ -191,11 +191,24 @@ impl Gpu {
         blocks: ([u64; 3], u32),
         args: A,
     ) -> Result<()> {
-        self.launch_any(family, stem, compute, blocks, Argument::new(&args))
+        self.launch_any(None, family, stem, compute, blocks, Argument::new(&args))
+    }
+
+    /// As [`launch`](Self::launch), in the caller's turn: no recording begins between this and what else is launched in it.
+    pub(crate) fn launch_in<A: Args>(
+        &self,
+        turn: &Turn<'_>,
+        family: Family,
+        stem: &'static str,
+        blocks: ([u64; 3], u32),
+        args: A,
+    ) -> Result<()> {
+        self.launch_any(Some(turn), family, stem, None, blocks, Argument::new(&args))
     }
 
     fn launch_any(
         &self,
+        turn: Option<&Turn<'_>>,
         family: Family,
         stem: &'static str,
         compute: Option<Compute>,
@@ -211,7 +224,8 @@ impl Gpu {
         if !fits {
             return Err(refused(format!("a grid of {grid:?} blocks is larger than a launch can be")));
         }
-        let _turn = self.turn(stem)?;
+        // A thread that asks for a second turn may wait for a recording that waits for its first.
+        let _turn = if turn.is_some() { None } else { self.turn(stem)? };
         launch::launch(&self.stream, &function, grid.map(|n| n as u32), threads, args)
             .map_err(|e| error::driver(self, stem, e))
     }

@@ -5,7 +5,8 @@ mod standin;
 
 use amp_core::backend::{Backend, Conv2d, DType, Layout, Operand, Scan, Storage};
 use amp_core::cuda::Graph;
-use amp_core::{Device, Dims, Error, F32, I64, Result, Tensor};
+use amp_core::optim::{Optimizer, Sgd};
+use amp_core::{Device, Dims, Error, F32, I64, Parameter, Result, Tensor};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -215,5 +216,36 @@ fn bad_indices_are_told_whoever_downloads_meanwhile() -> Result<()> {
     standin.delay(0);
     let found = found?;
     assert!(found.iter().all(|(made, told)| made == told), "{found:?}");
+    Ok(())
+}
+
+#[test]
+fn a_step_of_many_parameters_is_taken_as_a_whole_or_not_at_all() -> Result<()> {
+    const STEPS: usize = 300;
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    // More than one launch updates, and more than one counts.
+    let parameters = (0..500).map(|_| Parameter::new(&Tensor::<F32>::ones([1], &device)?));
+    let parameters = parameters.collect::<Result<Vec<_>>>()?;
+    let grads = || parameters.iter().map(Parameter::tensor).reduce(|a, b| (&a + &b).expect("a sum"));
+    let grads = grads().expect("parameters").sum_all()?.backward()?;
+    let mut optimizer = Sgd::new(parameters.clone(), 1.0);
+    optimizer.step(&grads)?;
+    standin.delay(20);
+    let over = AtomicBool::new(false);
+    let mut taken = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                let _ = Graph::capture(&device, || Ok(()));
+            }
+        });
+        taken.extend((0..STEPS).map(|_| optimizer.step(&grads).is_ok()));
+        over.store(true, Relaxed);
+    });
+    standin.delay(0);
+    let taken = taken.into_iter().filter(|&taken| taken).count();
+    let values: Vec<f32> = parameters.iter().map(|p| Ok(p.to_vec()?[0])).collect::<Result<_>>()?;
+    assert!(values.iter().all(|v| *v == -(taken as f32)), "{taken} of {STEPS} steps were taken: {values:?}");
     Ok(())
 }

@@ -108,20 +108,22 @@ impl Gpu {
         Ok(p)
     }
 
-    /// Updates parameters, then counts their steps.
+    /// Updates parameters, then counts their steps; in one turn, or a recording that another thread begins meanwhile would have
+    /// some of them updated and the others not.
     fn update_all(&self, settings: UpdateArgs, parameters: &[Parameter]) -> Result<()> {
+        let turn = self.turn("update")?;
         for chunk in parameters.chunks(TENSORS) {
             let mut tensor = [Parameter::default(); TENSORS];
             tensor[..chunk.len()].copy_from_slice(chunk);
             let per = parts(chunk.iter().map(|p| p.n as usize).max().unwrap_or(0));
             let grid = ([per as u64, chunk.len() as u64, 1], THREADS);
-            self.launch(FAMILY, "update", None, grid, UpdateArgs { tensor, ..settings })?;
+            self.launch_in(&turn, FAMILY, "update", grid, UpdateArgs { tensor, ..settings })?;
         }
         for chunk in parameters.chunks(CHOSEN) {
             let mut steps = [0; CHOSEN];
             steps.iter_mut().zip(chunk).for_each(|(to, p)| *to = p.steps);
             let args = CountStepsArgs { steps, skip: settings.skip, count: chunk.len() as i32 };
-            self.launch(FAMILY, "count_steps", None, self.spread(chunk.len()), args)?;
+            self.launch_in(&turn, FAMILY, "count_steps", self.spread(chunk.len()), args)?;
         }
         Ok(())
     }
