@@ -234,7 +234,7 @@ impl Gpu {
         Ok(Recorded {
             graph,
             gpu: self.handle(),
-            base: state.draws.then_some(state.base),
+            base: state.draws.then(|| Mutex::new(state.base)),
             checks,
             _touched: state.touched.into_values().collect(),
             arena: state.arena,
@@ -249,7 +249,8 @@ const OP: &str = "Graph";
 pub(crate) struct Recorded {
     graph: launch::Graph,
     gpu: Arc<Gpu>,
-    base: Option<Memory>,
+    /// Locked until the replay that it was written for is queued.
+    base: Option<Mutex<Memory>>,
     checks: Vec<Pending>,
     _touched: Vec<Arc<Region>>,
     arena: Arc<Arena>,
@@ -262,10 +263,12 @@ impl Replay for Recorded {
             return Err(gpu.refusal(OP, "a replay cannot be captured".into()));
         }
         gpu.checks.again(&self.checks, || {
+            let base = self.base.as_ref().map(|base| base.lock().unwrap_or_else(PoisonError::into_inner));
+            if let Some(base) = &base {
+                gpu.write(OP, &[at.seed as i64, at.offset as i64], base)?;
+            }
             let _turn = gpu.turn(OP)?;
-            let start = [at.seed as i64, at.offset as i64];
-            let begun = self.base.as_ref().map_or(Ok(()), |base| launch::upload(gpu.stream(), &start, base.region()));
-            begun.and_then(|()| self.graph.launch()).map_err(|e| error::driver(gpu, OP, e))
+            self.graph.launch().map_err(|e| error::driver(gpu, OP, e))
         })
     }
 

@@ -4,9 +4,9 @@
 mod standin;
 
 use amp_core::backend::{Backend, Conv2d, DType, Layout, Operand, Scan, Storage};
-use amp_core::cuda::Graph;
+use amp_core::cuda::{Graph, Input};
 use amp_core::optim::{Optimizer, Sgd};
-use amp_core::{Device, Dims, Error, F32, I64, Parameter, Result, Tensor};
+use amp_core::{Device, Dims, Error, F32, F64, I64, Parameter, Result, Tensor, manual_seed};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -247,5 +247,31 @@ fn a_step_of_many_parameters_is_taken_as_a_whole_or_not_at_all() -> Result<()> {
     let taken = taken.into_iter().filter(|&taken| taken).count();
     let values: Vec<f32> = parameters.iter().map(|p| Ok(p.to_vec()?[0])).collect::<Result<_>>()?;
     assert!(values.iter().all(|v| *v == -(taken as f32)), "{taken} of {STEPS} steps were taken: {values:?}");
+    Ok(())
+}
+
+#[test]
+fn replays_of_one_graph_on_two_threads_draw_numbers_of_their_own() -> Result<()> {
+    const EACH: usize = 150;
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    // Sums of F32 between 0 and 1 in F64 are exact, in whatever order.
+    let sums = Input::new(&Tensor::<F64>::zeros([8], &device)?)?;
+    let step = || sums.set(&(&sums.tensor() + &Tensor::<F32>::rand([8], &device)?.to::<F64>()?)?);
+    step()?;
+    let begin = || sums.set(&Tensor::<F64>::zeros([8], &device)?).map(|()| manual_seed(3));
+    begin()?;
+    (0..2 * EACH).try_for_each(|_| step())?;
+    let expected = sums.tensor().to_vec()?;
+    let graph = Graph::capture(&device, step)?;
+    begin()?;
+    standin.delay(20);
+    let replayed = std::thread::scope(|scope| {
+        let replays = || (0..EACH).try_for_each(|_| graph.replay());
+        [(); 2].map(|()| scope.spawn(replays)).map(|thread| thread.join().expect("no panic"))
+    });
+    standin.delay(0);
+    replayed.into_iter().collect::<Result<()>>()?;
+    assert_eq!(sums.tensor().to_vec()?, expected);
     Ok(())
 }
