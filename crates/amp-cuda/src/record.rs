@@ -65,7 +65,7 @@ enum Source {
 }
 
 impl Region {
-    /// Address of the first byte; a recording that runs keeps the memory for its graph.
+    /// Address of the first byte; a recording of the calling thread keeps the memory for its graph.
     pub fn address(self: &Arc<Self>) -> u64 {
         match &self.source {
             Source::Pool(_, recorder) => recorder.touch(self),
@@ -158,10 +158,10 @@ impl Recorder {
         Ok(region)
     }
 
-    /// Keeps memory for the recording that runs, but for the graph's own, which its arena keeps: that outlives the step only as a
-    /// result.
+    /// Keeps memory for the calling thread's recording, but for the graph's own, which its arena keeps: that outlives the step only
+    /// as a result.
     fn touch(&self, region: &Arc<Region>) {
-        if self.number.load(Ordering::Acquire) != 0
+        if self.number() != 0
             && let Some(state) = &mut *self.state()
             && !region.is_of(&state.arena)
         {
@@ -179,9 +179,9 @@ impl Recorder {
         }
     }
 
-    /// For a draw at `at` that is recorded: where replays find their stream, and the draw's distance from its start.
+    /// For a draw at `at` that the calling thread records: where replays find their stream, and the draw's distance from its start.
     pub fn stream_of(&self, at: RandomState) -> Option<(u64, u64)> {
-        if self.number.load(Ordering::Acquire) == 0 {
+        if self.number() == 0 {
             return None;
         }
         let mut state = self.state();
