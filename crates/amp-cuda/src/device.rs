@@ -271,7 +271,7 @@ pub(crate) struct Memory {
     len: usize,
     device: usize,
     /// Where the host sees a number of what is here.
-    pub(crate) notice: Option<Notice>,
+    pub(crate) notice: Option<Arc<Notice>>,
     /// Of a ReLU within a product: a bit of each element, whether it lets gradients pass.
     pub(crate) passes: Option<Box<Memory>>,
 }

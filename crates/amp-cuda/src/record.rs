@@ -12,7 +12,7 @@ use crate::arena::Arena;
 use crate::checks::Pending;
 use crate::device::{Gpu, Memory};
 use crate::error;
-use crate::launch::{self, Block};
+use crate::launch::{self, Block, Notice};
 use amp_core::backend::{Buffer, DType, Replay};
 use amp_core::{RandomState, Result};
 use cudarc::driver::DriverError;
@@ -45,6 +45,8 @@ struct State {
     first_check: i64,
     /// Memory that the graph needs, by address.
     touched: HashMap<u64, Arc<Region>>,
+    /// Numbers of the host that the graph writes.
+    notices: Vec<Arc<Notice>>,
     /// Memory that was dropped meanwhile.
     dropped: Vec<Block>,
 }
@@ -169,6 +171,16 @@ impl Recorder {
         }
     }
 
+    /// Where kernels write the number; it stays the graph's that the calling thread records.
+    pub fn notice_address(&self, notice: &Arc<Notice>) -> u64 {
+        if self.number() != 0
+            && let Some(state) = &mut *self.state()
+        {
+            state.notices.push(notice.clone());
+        }
+        notice.address()
+    }
+
     /// Frees in stream order, or after the recording that runs.
     pub fn free(&self, block: Block) {
         let mut state = self.state();
@@ -209,8 +221,8 @@ impl Gpu {
         recorder.idle().map_err(|reason| self.refusal(OP, reason))?;
         let mut state = recorder.state();
         launch::begin_capture(self.stream()).map_err(failed)?;
-        let (touched, dropped) = Default::default();
-        *state = Some(State { thread, arena, start, base, draws: false, first_check, touched, dropped });
+        let (touched, notices, dropped) = Default::default();
+        *state = Some(State { thread, arena, start, base, draws: false, first_check, touched, notices, dropped });
         recorder.number.store(MADE.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
         Ok(())
     }
@@ -236,7 +248,7 @@ impl Gpu {
             gpu: self.handle(),
             base: state.draws.then(|| Mutex::new(state.base)),
             checks,
-            _touched: state.touched.into_values().collect(),
+            _kept: (state.touched.into_values().collect(), state.notices),
             arena: state.arena,
         })
     }
@@ -252,7 +264,7 @@ pub(crate) struct Recorded {
     /// Locked until the replay that it was written for is queued.
     base: Option<Mutex<Memory>>,
     checks: Vec<Pending>,
-    _touched: Vec<Arc<Region>>,
+    _kept: (Vec<Arc<Region>>, Vec<Arc<Notice>>),
     arena: Arc<Arena>,
 }
 

@@ -3,6 +3,7 @@
 #[path = "standin/mod.rs"]
 mod standin;
 
+use amp_core::backend::ScaleRule;
 use amp_core::cuda::{Graph, Input};
 use amp_core::{Device, F32, Result, Tensor};
 
@@ -45,5 +46,26 @@ fn what_other_threads_use_meanwhile_is_not_kept() -> Result<()> {
     assert_eq!(graph.replay()?.to_vec()?, [1.0; 5]);
     drop(graph);
     assert_eq!(standin.bytes(), before);
+    Ok(())
+}
+
+#[test]
+fn the_number_that_a_replay_shows_the_host_is_no_others() -> Result<()> {
+    // As many as there are, so that the one which was given back is among them.
+    const NUMBERS: usize = 512;
+    let (_, _alone) = standin::open();
+    let (device, gpu) = (Device::cuda(0)?, standin::gpu());
+    let rule = ScaleRule { growth: 1, backoff: -1, interval: 2000, floor: 0, ceiling: 20, hysteresis: 1 };
+    let mut state = gpu.scale_state([10, 0, 0, 7])?;
+    let graph = Graph::capture(&device, || gpu.next_scale(&rule, &[], &mut state))?;
+    drop(state);
+    let others: Vec<_> = (0..NUMBERS).map(|_| gpu.scale_state([10, 0, 0, 5])).collect::<Result<_>>()?;
+    let shown = || others.iter().map(|other| gpu.refused(other)).collect::<Result<Vec<_>>>();
+    let before = shown()?;
+    graph.replay()?;
+    assert_eq!(shown()?, before);
+    drop(graph);
+    let last = gpu.scale_state([10, 0, 0, 6])?;
+    assert_eq!(gpu.refused(&last)?, 6, "the number goes with the graph");
     Ok(())
 }

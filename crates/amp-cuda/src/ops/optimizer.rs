@@ -7,13 +7,13 @@ use crate::args::{
 };
 use crate::device::{Gpu, Memory, THREADS};
 use crate::error::foreign;
-use crate::launch::Notice;
 use crate::module::Family::Optimizer as FAMILY;
 use crate::operand::Operand;
 use amp_core::backend::{
     Buffer, DType, Operand as CoreOperand, Optimize, ScaleRule, ScheduleMove, UpdateSettings, UpdateSlot,
 };
 use amp_core::{Error, Result};
+use std::sync::Arc;
 
 /// Elements that one thread handles before another block would help.
 const PER_THREAD: usize = 16;
@@ -138,6 +138,12 @@ impl Gpu {
         Ok(UpdateArgs { rates, ..rule::settings(of.rule, self.factors(factors)?, self.flag(skip)?) })
     }
 
+    /// Where kernels write the number that the host sees of a state, 0 for nowhere.
+    fn notice(&self, state: &Buffer) -> u64 {
+        let notice = state.downcast::<Memory>().and_then(|memory| memory.notice.as_ref());
+        notice.map_or(0, |notice| self.recorder().notice_address(notice))
+    }
+
     fn flag(&self, flag: Option<&Buffer>) -> Result<u64> {
         flag.map_or(Ok(0), |f| self.typed(f, DType::U8, 1))
     }
@@ -237,7 +243,7 @@ impl Optimize for Gpu {
 
     fn schedule_state(&self) -> Result<Buffer> {
         let mut memory = self.zeros("schedule", 2, DType::I64)?;
-        memory.notice = self.notices().and_then(|page| page.slot(0));
+        memory.notice = self.notices().and_then(|page| page.slot(0)).map(Arc::new);
         Ok(memory.into_buffer())
     }
 
@@ -248,7 +254,7 @@ impl Optimize for Gpu {
         }
         let mut factors = [0.0; MOVES];
         factors[..to.factors.len()].copy_from_slice(to.factors);
-        let notice = state.downcast::<Memory>().and_then(|memory| memory.notice.as_ref()).map_or(0, Notice::address);
+        let notice = self.notice(state);
         let args = MoveScheduleArgs {
             factors,
             skip: self.flag(to.skip)?,
@@ -264,14 +270,14 @@ impl Optimize for Gpu {
 
     fn scheduled(&self, state: &Buffer) -> Result<[u64; 2]> {
         let memory = state.downcast::<Memory>().ok_or_else(|| foreign(self, "schedule"))?;
-        let both = memory.notice.as_ref().map_or(0, Notice::read) as u64;
+        let both = memory.notice.as_ref().map_or(0, |notice| notice.read()) as u64;
         Ok([both >> 32, both & u64::from(u32::MAX)])
     }
 
     fn scale_state(&self, numbers: [i64; 4]) -> Result<Buffer> {
         let mut memory = self.memory("GradScaler", numbers.len(), DType::I64)?;
         self.write("GradScaler", &numbers, &memory)?;
-        memory.notice = self.notices().and_then(|page| page.slot(numbers[3]));
+        memory.notice = self.notices().and_then(|page| page.slot(numbers[3])).map(Arc::new);
         Ok(memory.into_buffer())
     }
 
@@ -313,7 +319,7 @@ impl Optimize for Gpu {
         for (to, flag) in addresses.iter_mut().zip(flags) {
             *to = self.flag(Some(flag))?;
         }
-        let notice = state.downcast::<Memory>().and_then(|memory| memory.notice.as_ref()).map_or(0, Notice::address);
+        let notice = self.notice(state);
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let args = NextScaleArgs {
             flags: addresses,
