@@ -11,14 +11,14 @@ use std::{env, fs};
 /// Code of a family for just this compute capability, or `None` where the shipped code has to do: without a run-time
 /// compiler, or with one that does not know the GPU.
 pub(crate) fn code(family: Family, capability: (i32, i32)) -> Option<Ptx> {
-    let source = family.source();
-    let kept = cache_file(family, &source, capability);
-    if let Some(code) = kept.as_deref().and_then(kept_code) {
-        return Some(Ptx::from_binary(code));
-    }
-    if !launch::compiler_present() {
+    let Some(compiler) = launch::compiler() else {
         log::debug!("kernels of {}: no run-time compiler (libnvrtc), the driver compiles what ships", family.name());
         return None;
+    };
+    let source = family.source();
+    let kept = cache_file(family, &source, capability, compiler);
+    if let Some(code) = kept.as_deref().and_then(kept_code) {
+        return Some(Ptx::from_binary(code));
     }
     // Not PTX: of that a driver reads what compilers write that are no newer, of machine code what all of its major version do.
     let architecture = format!("--gpu-architecture=sm_{}{}", capability.0, capability.1);
@@ -61,13 +61,13 @@ fn kept_code(file: &Path) -> Option<Vec<u8>> {
     Some(code)
 }
 
-/// Named by all that the code depends on.
-fn cache_file(family: Family, source: &str, capability: (i32, i32)) -> Option<PathBuf> {
+/// Named by all that the code depends on: what one compiler has left, a driver that reads another's may not read.
+fn cache_file(family: Family, source: &str, capability: (i32, i32), compiler: (i32, i32)) -> Option<PathBuf> {
     let base = env::var_os("AMP_CUDA_CACHE_DIR").map(PathBuf::from).or_else(|| {
         let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         Some(cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?.join("amp-cuda"))
     })?;
-    let key = format!("{} {capability:?} {source}", env!("CARGO_PKG_VERSION"));
+    let key = format!("{} {capability:?} {compiler:?} {source}", env!("CARGO_PKG_VERSION"));
     Some(base.join(format!("{}-sm{}{}-{:016x}.cubin", family.name(), capability.0, capability.1, fnv(key.bytes()))))
 }
 

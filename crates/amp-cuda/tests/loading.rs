@@ -157,6 +157,21 @@ fn a_compiler_newer_than_the_driver_serves() {
 }
 
 #[test]
+fn what_another_compiler_has_left_is_not_loaded() {
+    let (_, _alone) = standin::open();
+    let folder = env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened");
+    let cache = folder_of("cache-of-others", &[]);
+    let with = |compiler: &str| {
+        let variables =
+            [("AMP_CUDA_LIB_DIR", &*folder), ("AMP_CUDA_CACHE_DIR", text(&cache)), ("STANDIN_VERSION", "12000")];
+        let text = printed(&[&variables[..], &[("STANDIN_NVRTC", compiler)]].concat());
+        assert!(text.contains(&format!("outcome: {WORKS}\n")), "{text}");
+        text.contains("the driver compiles what ships")
+    };
+    assert_eq!(["13", "12", "12", "13"].map(with), [true, false, false, true], "the driver reads code of CUDA 12");
+}
+
+#[test]
 fn libraries_of_python_packages_are_found_without_a_search_path() {
     let (_, _alone) = standin::open();
     let standin = PathBuf::from(env::var("AMP_CUDA_LIB_DIR").expect("set when the stand-in opened"));

@@ -15,7 +15,7 @@ mod rtc;
 
 pub(crate) use dnn::{ConvPlan, Dnn};
 pub(crate) use lt::{Lt, Plan};
-pub(crate) use rtc::machine_code;
+pub(crate) use rtc::{compiler, machine_code};
 
 use crate::args::Args;
 use crate::record::Region;
@@ -111,11 +111,6 @@ pub(crate) use usable;
 /// Whether a CUDA driver can be opened.
 pub(crate) fn driver_present() -> bool {
     usable!(sys, [&b"cuInit\0"[..], b"cuDriverGetVersion\0"])
-}
-
-/// Whether a run-time compiler can be opened.
-pub(crate) fn compiler_present() -> bool {
-    usable!(cudarc::nvrtc::sys, [&b"nvrtcCreateProgram\0"[..], b"nvrtcCompileProgram\0", b"nvrtcGetCUBIN\0"])
 }
 
 /// Version of the driver, as 1000 major + 10 minor.

@@ -1,8 +1,21 @@
 //! The run-time compiler: machine code from a program's text.
 
+use super::usable;
 use cudarc::nvrtc::result::{self as rtc, NvrtcError};
 use cudarc::nvrtc::sys;
 use std::ffi::CString;
+
+/// Major and minor version of the run-time compiler, `None` where none can be opened.
+pub(crate) fn compiler() -> Option<(i32, i32)> {
+    let names = [&b"nvrtcCreateProgram\0"[..], b"nvrtcCompileProgram\0", b"nvrtcGetCUBIN\0", b"nvrtcVersion\0"];
+    if !usable!(sys, names) {
+        return None;
+    }
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library has the function; both pointers are to locals that outlive the call.
+    unsafe { sys::nvrtcVersion(&mut major, &mut minor) }.result().ok()?;
+    Some((major, minor))
+}
 
 /// A program of the compiler's.
 struct Program(sys::nvrtcProgram);

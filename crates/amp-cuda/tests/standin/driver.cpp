@@ -22,7 +22,7 @@
 typedef int Result;
 typedef void* Handle;
 typedef uintptr_t Pointer;
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, UNSUPPORTED_PTX = 222, NOT_FOUND = 500, UNSUPPORTED = 900, INVALIDATED = 901 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, UNSUPPORTED_PTX = 222, NOT_FOUND = 500, UNSUPPORTED = 900, INVALIDATED = 901 };
 
 // Memory that was given out; its number tells it from what lay there before.
 struct Allocation { size_t bytes; u64 number; };
@@ -282,6 +282,8 @@ Result cuModuleLoadData(Handle* m, const void* image) {
     COUNT;
     *m = (Handle)5;
     if (!image) return INVALID_VALUE;
+    // Machine code is read up to the driver's own major version.
+    if (memcmp(image, "\177ELF ", 5) == 0 && atoi((const char*)image + 5) > number("STANDIN_VERSION", 13000) / 1000) return INVALID_IMAGE;
     // PTX is read up to the version of the driver's own compiler: 8.8 came with CUDA 12.9.
     bool newer = memcmp(image, ".version 8.8", 12) == 0;
     return newer && number("STANDIN_VERSION", 13000) < 12090 ? UNSUPPORTED_PTX : SUCCESS;
