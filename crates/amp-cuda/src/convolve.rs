@@ -2,12 +2,14 @@
 
 use crate::args::ConvArgs;
 use crate::device::{Gpu, Memory};
-use crate::launch::dnn::unsupported;
+use crate::launch::dnn::{unsupported, wants_memory};
 use crate::launch::{ConvPlan, Dnn};
+use crate::library::Unopened;
 use crate::operand::{Operand, tag};
 use amp_core::Result;
 use amp_core::backend::{DType, MemoryOrder};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
 /// Which of a convolution's three tensors is computed from the other two.
@@ -121,16 +123,20 @@ impl Convolutions {
     const MOST: usize = 1024;
 
     /// cuDNN, if it can be had; says once what it means if not.
-    pub fn open(gpu: &Gpu) -> Option<Self> {
+    ///
+    /// # Errors
+    /// Want of memory.
+    pub fn open(gpu: &Gpu) -> Result<Option<Self>> {
         match Dnn::open(gpu.shared_stream()) {
-            Ok(dnn) => Some(Self(Mutex::new(State { plans: HashMap::new(), dnn }))),
-            Err(reason) => {
+            Ok(dnn) => Ok(Some(Self(Mutex::new(State { plans: HashMap::new(), dnn })))),
+            Err(Unopened::Wanting(reason)) => Err(gpu.refusal("conv2d", format!("cuDNN: {reason}"))),
+            Err(Unopened::Unusable(reason)) => {
                 log::warn!(
                     "{}: {reason}; convolutions run on the library's own kernels, without tensor cores but for F32 gradients in 16 bits. \
                      `AMP_CUDA_LIB_DIR` can name its folder",
                     gpu.name()
                 );
-                None
+                Ok(None)
             }
         }
     }
@@ -142,10 +148,13 @@ impl Convolutions {
         if plans.len() >= Self::MOST {
             plans.clear();
         }
-        let plan = plans.entry(of).or_insert_with(|| {
-            let plan = dnn.plan(&of);
-            plan.inspect_err(|e| log::debug!("cuDNN has no algorithm for {of:?}: {e}")).ok()
-        });
+        let plan = match plans.entry(of) {
+            Entry::Occupied(kept) => kept.into_mut(),
+            Entry::Vacant(place) => place.insert(match dnn.plan(&of) {
+                Err(e) if wants_memory(e) => return Err(gpu.refusal(op, format!("cuDNN: {e}"))),
+                plan => plan.inspect_err(|e| log::debug!("cuDNN has no algorithm for {of:?}: {e}")).ok(),
+            }),
+        };
         let Some(plan) = plan else { return Ok(false) };
         let workspace = gpu.memory(op, plan.workspace, DType::U8)?;
         let at = Tensors { workspace: Memory::address(&workspace), ..at };

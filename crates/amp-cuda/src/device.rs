@@ -5,6 +5,7 @@ use crate::checks::Checks;
 use crate::convolve::Convolutions;
 use crate::error;
 use crate::launch::{self, Argument, Notice, Notices, Plain};
+use crate::library::Library;
 use crate::module::{Family, Modules};
 use crate::operand::{Compute, size};
 use crate::product::Products;
@@ -30,8 +31,8 @@ pub struct Gpu {
     stream: Arc<CudaStream>,
     modules: Modules,
     multiprocessors: u64,
-    products: OnceLock<Option<Products>>,
-    convolutions: OnceLock<Option<Convolutions>>,
+    products: Library<Products>,
+    convolutions: Library<Convolutions>,
     notices: OnceLock<Option<Arc<Notices>>>,
     recorder: Arc<Recorder>,
     this: Weak<Self>,
@@ -75,8 +76,8 @@ impl Gpu {
             stream,
             modules,
             multiprocessors,
-            products: OnceLock::new(),
-            convolutions: OnceLock::new(),
+            products: Library::default(),
+            convolutions: Library::default(),
             notices: OnceLock::new(),
             recorder: Arc::default(),
             this: this.clone(),
@@ -125,13 +126,13 @@ impl Gpu {
     }
 
     /// cuBLASLt, opened with the first product or recording.
-    pub(crate) fn products(&self) -> Option<&Products> {
-        self.products.get_or_init(|| Products::open(self)).as_ref()
+    pub(crate) fn products(&self) -> Result<Option<&Products>> {
+        self.products.get(|| Products::open(self))
     }
 
     /// cuDNN, opened with the first convolution or recording.
-    pub(crate) fn convolutions(&self) -> Option<&Convolutions> {
-        self.convolutions.get_or_init(|| Convolutions::open(self)).as_ref()
+    pub(crate) fn convolutions(&self) -> Result<Option<&Convolutions>> {
+        self.convolutions.get(|| Convolutions::open(self))
     }
 
     /// Memory for `len` elements, to be written by what is launched next.

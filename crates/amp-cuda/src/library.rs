@@ -4,15 +4,54 @@
 //! under their short name. So no `LD_LIBRARY_PATH` is needed.
 
 use crate::launch;
+use amp_core::Result;
 use std::env;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 /// The oldest driver whose binding is complete: CUDA 12.0.
 const OLDEST_DRIVER: i32 = 12000;
 
 /// Libraries in the order in which they need one another.
 const STEMS: [&str; 5] = ["libcuda.so", "libnvrtc-builtins.so", "libnvrtc.so", "libcublasLt.so", "libcudnn.so"];
+
+/// Why a library is not opened.
+#[derive(Debug)]
+pub(crate) enum Unopened {
+    /// It is not there, too old, or refuses the device: that stays so.
+    Unusable(String),
+    /// There is no memory for it: that passes.
+    Wanting(String),
+}
+
+/// A library that is opened when it is first asked for, `None` if it cannot be used.
+#[derive(Debug)]
+pub(crate) struct Library<T> {
+    kept: OnceLock<Option<T>>,
+    /// Held by whoever opens it.
+    opening: Mutex<()>,
+}
+
+impl<T> Default for Library<T> {
+    fn default() -> Self {
+        Self { kept: OnceLock::new(), opening: Mutex::default() }
+    }
+}
+
+impl<T> Library<T> {
+    /// What `open` made of it; after an error, for want of memory, it is opened anew.
+    pub fn get(&self, open: impl FnOnce() -> Result<Option<T>>) -> Result<Option<&T>> {
+        if let Some(kept) = self.kept.get() {
+            return Ok(kept.as_ref());
+        }
+        let _alone = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = self.kept.get() {
+            return Ok(kept.as_ref());
+        }
+        let opened = open()?;
+        Ok(self.kept.get_or_init(|| opened).as_ref())
+    }
+}
 
 /// The driver's version, or why there is none that can be used.
 pub(crate) fn driver() -> Result<i32, String> {

@@ -2,12 +2,14 @@
 
 use crate::args::MatmulArgs;
 use crate::device::Gpu;
-use crate::launch::lt::unsupported;
+use crate::launch::lt::{unsupported, wants_memory};
 use crate::launch::{Lt, Plan};
+use crate::library::Unopened;
 use crate::operand::{Operand, tag};
 use amp_core::Result;
 use amp_core::backend::DType;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
 /// A product as cuBLASLt counts it, column-major: its first factor is our right one, its rows are our columns.
@@ -235,45 +237,58 @@ impl Products {
     const MOST: usize = 4096;
 
     /// cuBLASLt, if it can be had; says once what it means if not.
-    pub fn open(gpu: &Gpu) -> Option<Self> {
+    ///
+    /// # Errors
+    /// Want of memory.
+    pub fn open(gpu: &Gpu) -> Result<Option<Self>> {
         match Lt::open(gpu.shared_stream()) {
-            Ok(lt) => Some(Self { lt, plans: Mutex::default(), keeping: Mutex::default() }),
-            Err(reason) => {
+            Ok(lt) => Ok(Some(Self { lt, plans: Mutex::default(), keeping: Mutex::default() })),
+            Err(Unopened::Wanting(reason)) => Err(gpu.refusal("matmul", format!("cuBLASLt: {reason}"))),
+            Err(Unopened::Unusable(reason)) => {
                 log::warn!(
                     "{}: {reason}; matrix products run on the library's own kernels, without tensor cores. \
                      `AMP_CUDA_LIB_DIR` can name its folder",
                     gpu.name()
                 );
-                None
+                Ok(None)
             }
         }
     }
 
     /// What `then` makes of the product's plan, `None` when cuBLASLt has no algorithm for it.
-    fn planned<T>(&self, product: Product, at: &Addresses, then: impl FnOnce(&mut Plan) -> T) -> Option<T> {
+    fn planned<T>(
+        &self,
+        gpu: &Gpu,
+        product: Product,
+        at: &Addresses,
+        then: impl FnOnce(&mut Plan) -> T,
+    ) -> Result<Option<T>> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= Self::MOST {
             plans.clear();
         }
-        let plan = plans.entry(product).or_insert_with(|| {
-            let plan = self.lt.plan(&product, at);
-            plan.inspect_err(|e| log::debug!("cuBLASLt has no algorithm for {product:?}: {e}")).ok()
-        });
-        plan.as_mut().map(then)
+        let plan = match plans.entry(product) {
+            Entry::Occupied(kept) => kept.into_mut(),
+            Entry::Vacant(place) => place.insert(match self.lt.plan(&product, at) {
+                Err(e) if wants_memory(e) => return Err(gpu.refusal("matmul", format!("cuBLASLt: {e}"))),
+                plan => plan.inspect_err(|e| log::debug!("cuBLASLt has no algorithm for {product:?}: {e}")).ok(),
+            }),
+        };
+        Ok(plan.as_mut().map(then))
     }
 
     /// What runs the product.
-    pub fn algorithm(&self, product: Product, at: &Addresses) -> Option<Tried> {
-        self.planned(product, at, |plan| (plan.algorithm(), product.types))
+    pub fn algorithm(&self, gpu: &Gpu, product: Product, at: &Addresses) -> Result<Option<Tried>> {
+        self.planned(gpu, product, at, |plan| (plan.algorithm(), product.types))
     }
 
     /// Runs the product, or returns `false` when cuBLASLt has no algorithm for it.
     pub fn multiply(&self, gpu: &Gpu, product: Product, at: Addresses, accumulate: bool) -> Result<bool> {
-        let done = self.planned(product, &at, |plan| {
+        let done = self.planned(gpu, product, &at, |plan| {
             let _turn = gpu.turn("matmul")?;
             Ok(self.lt.multiply(plan, at, accumulate))
         });
-        match done.transpose()? {
+        match done?.transpose()? {
             None => Ok(false),
             // An algorithm that was proposed may yet turn out not to take the operands.
             Some(Err(e)) if unsupported(e) => {

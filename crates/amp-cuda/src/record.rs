@@ -213,7 +213,7 @@ impl Gpu {
             return Err(self.refusal(OP, "a graph is being captured already".into()));
         }
         // Opened by a recorded step they would want memory of the recorded stream, which gives none.
-        let _ = (self.products(), self.convolutions());
+        let _ = (self.products()?, self.convolutions()?);
         let base = self.memory(OP, 2, DType::I64)?;
         let arena = Arc::new(Arena::new(self.shared_stream(), recorder).map_err(failed)?);
         let (thread, first_check) = (thread::current().id(), self.checks.made() + 1);

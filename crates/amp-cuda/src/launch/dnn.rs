@@ -2,6 +2,7 @@
 
 use super::usable;
 use crate::convolve::{Convolved, Pass, Tensors};
+use crate::library::Unopened;
 use amp_core::backend::DType;
 use cudarc::cudnn::result::{self as dnn, CudnnError};
 use cudarc::cudnn::sys;
@@ -48,17 +49,21 @@ impl Dnn {
     const OLDEST: usize = 90_000;
 
     /// Opens the library on the stream's device, or says why it cannot be used.
-    pub fn open(stream: &Arc<CudaStream>) -> Result<Self, String> {
+    pub fn open(stream: &Arc<CudaStream>) -> Result<Self, Unopened> {
         if !usable!(sys, [&b"cudnnGetVersion\0"[..], b"cudnnConvolutionForward\0"]) {
-            return Err("cuDNN was not found (libcudnn)".into());
+            return Err(Unopened::Unusable("cuDNN was not found (libcudnn)".into()));
         }
         let version = dnn::get_version();
         if version < Self::OLDEST {
             let (major, minor) = (version / 1000, version % 1000 / 100);
-            return Err(format!("cuDNN {major}.{minor} is too old, at least 9.0 is needed"));
+            let reason = format!("cuDNN {major}.{minor} is too old, at least 9.0 is needed");
+            return Err(Unopened::Unusable(reason));
         }
-        let failed = |e: CudnnError| format!("cuDNN cannot be used: {e}");
-        stream.context().bind_to_thread().map_err(|e| crate::error::text(&e))?;
+        let failed = |e: CudnnError| match wants_memory(e) {
+            true => Unopened::Wanting(e.to_string()),
+            false => Unopened::Unusable(format!("cuDNN cannot be used: {e}")),
+        };
+        stream.context().bind_to_thread().map_err(|e| Unopened::Unusable(crate::error::text(&e)))?;
         let handle = dnn::create_handle().map_err(failed)?;
         let identity = std::ptr::null_mut();
         let mut opened = Self { handle, identity, stream: stream.clone() };
@@ -158,6 +163,16 @@ impl Dnn {
 /// Whether cuDNN says that it cannot do something at all: all its words for that are numbers of one thousand.
 pub(crate) fn unsupported(error: CudnnError) -> bool {
     error.0 as u32 / 1000 == sys::cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED as u32 / 1000
+}
+
+/// Whether cuDNN had no memory for what it was to do.
+pub(crate) fn wants_memory(error: CudnnError) -> bool {
+    use sys::cudnnStatus_t as Status;
+    let words = [
+        Status::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
+        Status::CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+    ];
+    words.contains(&error.0)
 }
 
 impl Drop for Dnn {

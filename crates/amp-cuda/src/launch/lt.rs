@@ -1,11 +1,13 @@
 //! cuBLASLt: handle, descriptions and calls.
 
 use super::{Block, allocate, usable};
+use crate::library::Unopened;
 use crate::product::{Addresses, Epilogue, Product};
 use amp_core::backend::DType;
 use cudarc::cublaslt::result::{self as lt, CublasError};
 use cudarc::cublaslt::sys as lt_sys;
-use cudarc::driver::CudaStream;
+use cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as OUT_OF_MEMORY;
+use cudarc::driver::{CudaStream, DriverError};
 use std::sync::Arc;
 
 /// cuBLASLt of one GPU: its handle, and memory that its algorithms may use one after the other.
@@ -39,14 +41,20 @@ impl Lt {
     const WORKSPACE: usize = 32 << 20;
 
     /// Opens the library on the stream's device, or says why it cannot be used.
-    pub fn open(stream: &Arc<CudaStream>) -> Result<Self, String> {
+    pub fn open(stream: &Arc<CudaStream>) -> Result<Self, Unopened> {
         if !usable!(lt_sys, [&b"cublasLtCreate\0"[..], b"cublasLtMatmul\0"]) {
-            return Err("cuBLASLt was not found (libcublasLt)".into());
+            return Err(Unopened::Unusable("cuBLASLt was not found (libcublasLt)".into()));
         }
-        let driver = |e| crate::error::text(&e);
+        let driver = |e: DriverError| match e.0 {
+            OUT_OF_MEMORY => Unopened::Wanting(format!("out of memory: {} bytes asked for", Self::WORKSPACE)),
+            _ => Unopened::Unusable(crate::error::text(&e)),
+        };
         stream.context().bind_to_thread().map_err(driver)?;
         let workspace = allocate(stream, Self::WORKSPACE).map_err(driver)?;
-        let handle = lt::create_handle().map_err(|e| format!("cuBLASLt cannot be used: {e}"))?;
+        let handle = lt::create_handle().map_err(|e| match wants_memory(e) {
+            true => Unopened::Wanting(e.to_string()),
+            false => Unopened::Unusable(format!("cuBLASLt cannot be used: {e}")),
+        })?;
         Ok(Self { handle, workspace, stream: stream.clone() })
     }
 
@@ -152,6 +160,11 @@ impl Lt {
 /// Whether cuBLASLt says that it cannot do something at all.
 pub(crate) fn unsupported(error: CublasError) -> bool {
     error.0 == lt_sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
+}
+
+/// Whether cuBLASLt had no memory for what it was to do.
+pub(crate) fn wants_memory(error: CublasError) -> bool {
+    error.0 == lt_sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED
 }
 
 impl Drop for Lt {

@@ -60,7 +60,7 @@ impl Gpu {
     fn laid(&self, x: &CoreOperand<'_>) -> Result<Option<(Buffer, Layout)>> {
         let aligned = Operand::new(self, "conv2d", *x)?.data.is_multiple_of(ALIGNMENT);
         let lies = x.layout.is_contiguous() && x.buffer.dtype() == x.logical && aligned;
-        let wanted = self.convolutions().is_some() || (x.logical.is_half() && self.products().is_some());
+        let wanted = self.convolutions()?.is_some() || (x.logical.is_half() && self.products()?.is_some());
         if lies || !wanted {
             return Ok(None);
         }
@@ -69,7 +69,7 @@ impl Gpu {
 
     /// Runs a convolution on cuDNN, if it can do it.
     pub(super) fn convolve(&self, op: &'static str, pass: Pass, order: MemoryOrder, args: &ConvArgs) -> Result<bool> {
-        match (self.convolutions(), Convolved::new(pass, order, args)) {
+        match (self.convolutions()?, Convolved::new(pass, order, args)) {
             (Some(library), Some((of, at))) => library.convolve(self, op, of, at, args.accumulate != 0),
             _ => Ok(false),
         }

@@ -65,14 +65,14 @@ impl Gpu {
 
     /// The product with GELU of what is kept at `kept`, or `backward` times its derivative there.
     fn multiply_with_gelu(&self, args: &MatmulArgs, kept: u64, backward: bool) -> Result<bool> {
-        let Some((products, (product, at))) = self.products().zip(Product::new(args)) else { return Ok(false) };
+        let Some((products, (product, at))) = self.products()?.zip(Product::new(args)) else { return Ok(false) };
         let Some((product, at)) = product.with_gelu(at, kept, backward) else { return Ok(false) };
         products.multiply(self, product, at, false)
     }
 
     /// The product's ReLU; returns which elements let gradients pass.
     fn multiply_with_relu(&self, args: &MatmulArgs, out: DType) -> Result<Option<Memory>> {
-        let Some(products) = self.products() else { return Ok(None) };
+        let Some(products) = self.products()? else { return Ok(None) };
         // One kind of product to be tried, with a bias or without.
         let none = if args.bias.data == 0 { Some(self.zeros("matmul", args.columns as usize, out)?) } else { None };
         let bias = none.as_ref().map_or(args.bias, Operand::whole);
@@ -87,14 +87,14 @@ impl Gpu {
     }
 
     fn multiply_with_relu_grad(&self, args: &MatmulArgs, passes: &Memory) -> Result<bool> {
-        let Some((products, (product, at))) = self.products().zip(Product::new(args)) else { return Ok(false) };
+        let Some((products, (product, at))) = self.products()?.zip(Product::new(args)) else { return Ok(false) };
         let Some((product, at)) = product.with_relu(at, passes.address(), true) else { return Ok(false) };
         Ok(passes.len() == product.kept_bytes() && products.multiply(self, product, at, false)?)
     }
 
     /// Whether the algorithm that does the product lets NaN through its ReLU. Waits for the device once for each.
     fn keeps_nan(&self, products: &Products, product: Product, at: Addresses, passes: &Memory) -> Result<bool> {
-        let Some(tried) = products.algorithm(product, &at) else { return Ok(false) };
+        let Some(tried) = products.algorithm(self, product, &at)? else { return Ok(false) };
         let mut keeping = products.keeping.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&keeps) = keeping.get(&tried) {
             return Ok(keeps);

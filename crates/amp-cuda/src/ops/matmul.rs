@@ -77,7 +77,7 @@ impl Gpu {
         if work < WORTH_COPIES || a.logical != b.logical || (stored[0] == stored[1] && !rounds) {
             return Ok([None, None]);
         }
-        if self.products().is_none() {
+        if self.products()?.is_none() {
             return Ok([None, None]);
         }
         let copied = |x: &CoreOperand<'_>| -> Result<Option<(Buffer, Layout)>> {
@@ -91,7 +91,7 @@ impl Gpu {
 
     /// The product with the sums of its left rows, if cuBLASLt does both at once.
     fn multiply_and_sum(&self, args: MatmulArgs, compute: Compute) -> Result<Option<Memory>> {
-        let Some((products, (product, at))) = self.products().zip(Product::new(&args)) else { return Ok(None) };
+        let Some((products, (product, at))) = self.products()?.zip(Product::new(&args)) else { return Ok(None) };
         if product.with_sums(at, 0).is_none() {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl Gpu {
     }
 
     pub(super) fn multiply(&self, args: MatmulArgs, compute: Compute) -> Result<()> {
-        if let (Some(products), Some((product, at))) = (self.products(), Product::new(&args))
+        if let (Some(products), Some((product, at))) = (self.products()?, Product::new(&args))
             && products.multiply(self, product, at, args.accumulate != 0)?
         {
             return Ok(());
@@ -143,7 +143,7 @@ impl Gpu {
     /// A copy of a bias that cuBLASLt does not take as it lies.
     fn vector(&self, bias: CoreOperand<'_>, out: DType) -> Result<Option<(Buffer, Layout)>> {
         let taken = takes_bias(&Operand::new(self, "matmul", bias)?, out);
-        if taken || bias.logical != out || out == DType::F64 || self.products().is_none() {
+        if taken || bias.logical != out || out == DType::F64 || self.products()?.is_none() {
             return Ok(None);
         }
         Ok(Some((self.copy(bias, out)?, Layout::contiguous(bias.layout.shape))))

@@ -36,7 +36,7 @@ impl Gpu {
 
     /// Whether products can read 16-bit elements with the channels last as they lie.
     pub(super) fn is_read_together(&self, x: &CoreOperand<'_>) -> Result<bool> {
-        Ok(x.logical.is_half() && self.products().is_some() && self.lies_together(x)?)
+        Ok(x.logical.is_half() && self.products()?.is_some() && self.lies_together(x)?)
     }
 
     /// A copy with the channels last, in the precision that the elements count as, if they lie otherwise.

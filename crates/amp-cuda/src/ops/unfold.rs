@@ -82,8 +82,8 @@ impl Gpu {
     /// Adds the gradient of a 16-bit kernel to F32 memory; `false` where the library's own kernel has to. The result's gradient may
     /// have its channels `together`, if there is one group of them.
     pub(super) fn unfolded_grad_weight(&self, args: &ConvArgs, together: bool, into: &Memory) -> Result<bool> {
-        let Some(dtype) = halves([&args.x, &args.grad]).filter(|_| self.products().is_some()) else { return Ok(false) };
-        if into.dtype() != DType::F32 {
+        let Some(dtype) = halves([&args.x, &args.grad]) else { return Ok(false) };
+        if into.dtype() != DType::F32 || self.products()?.is_none() {
             return Ok(false);
         }
         let ([rows, columns], groups) = (shape(args), args.groups);
@@ -134,7 +134,10 @@ impl Gpu {
 
     /// The gradient of the image from a 16-bit kernel, rounded once; `false` where the library's own kernel has to.
     pub(super) fn folded_grad_input(&self, args: &ConvArgs) -> Result<bool> {
-        let Some(dtype) = halves([&args.w, &args.grad]).filter(|_| self.products().is_some()) else { return Ok(false) };
+        let Some(dtype) = halves([&args.w, &args.grad]) else { return Ok(false) };
+        if self.products()?.is_none() {
+            return Ok(false);
+        }
         if self.pixelwise_grad_input(args, dtype)? {
             return Ok(true);
         }

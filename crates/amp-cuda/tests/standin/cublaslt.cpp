@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 typedef int Status;
-enum { OK = 0, INVALID = 7, UNSUPPORTED = 15 };
+enum { OK = 0, NO_MEMORY = 3, INVALID = 7, UNSUPPORTED = 15 };
 enum { R32 = 0, R64 = 1, R16 = 2, RB16 = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
 // How sums of split terms may be joined: in the type of the sums, or in all ways, rounded and by atomics among them.
@@ -20,6 +20,7 @@ int standin_within(uintptr_t at, size_t bytes);
 void standin_count(const char* name);
 int standin_relu_mode();
 int standin_refuses();
+int standin_wants_memory();
 }
 
 struct Desc { int compute, scale, transposed[2], epilogue; uintptr_t bias, aux; i64 aux_leading; };
@@ -131,7 +132,7 @@ template <class C> static void multiply(const Desc& d, int mode, C beta, const M
 }
 
 extern "C" {
-Status cublasLtCreate(void** handle) { *handle = (void*)6; return OK; }
+Status cublasLtCreate(void** handle) { if (standin_wants_memory()) return NO_MEMORY; *handle = (void*)6; return OK; }
 Status cublasLtDestroy(void*) { return OK; }
 Status cublasLtMatmulDescCreate(Desc** d, int compute, int scale) {
     *d = new Desc{compute, scale, {0, 0}, EPILOGUE_DEFAULT, 0, 0, 0};
@@ -168,6 +169,7 @@ Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Matrix* a, Matrix* b, Matr
                                       Heuristic* found, int* count) {
     standin_count("cublasLtMatmulAlgoGetHeuristic");
     *count = 0;
+    if (standin_wants_memory()) return NO_MEMORY;
     if (!fits(*d, *a, *b, *out) || c != out) return INVALID;
     if (!supported(*d, *a, *b, *out)) return UNSUPPORTED;
     // The real one might take a scheme that the library does not want.

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 typedef int Status;
-enum { OK = 0, BAD_PARAM = 2000, UNSUPPORTED = 3000 };
+enum { OK = 0, BAD_PARAM = 2000, UNSUPPORTED = 3000, NO_MEMORY = 4004 };
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
 enum { CROSS_CORRELATION = 1, TENSOR_OP_MATH = 1, FMA_MATH = 3, IDENTITY = 5, NCHW = 0, NHWC = 1, PRECOMP_GEMM = 1, ALGO_1 = 1 };
 
@@ -15,6 +15,7 @@ extern "C" {
 int standin_within(uintptr_t at, size_t bytes);
 void standin_count(const char* name);
 int standin_refuses();
+int standin_wants_memory();
 }
 
 struct Tensor { int type, size[4], format; };
@@ -107,13 +108,14 @@ static Status submit(Handle* h, const Work& k, const void* alpha, const void* wo
 static Status size(const Tensor* x, const Tensor* w, const Tensor* y, const Convolution* c, size_t* bytes) {
     standin_count("cudnnGetConvolutionWorkspaceSize");
     *bytes = 512;
+    if (standin_wants_memory()) return NO_MEMORY;
     return supported(*x, *w, *y, *c) && fits(*x, *w, *y, *c) ? OK : UNSUPPORTED;
 }
 
 extern "C" {
 size_t cudnnGetVersion() { const char* v = getenv("STANDIN_CUDNN"); return v ? atoi(v) : 91000; }
 const char* cudnnGetErrorString(Status s) { return s == UNSUPPORTED ? "not supported" : "bad parameter"; }
-Status cudnnCreate(Handle** h) { *h = new Handle{nullptr}; return OK; }
+Status cudnnCreate(Handle** h) { if (standin_wants_memory()) return NO_MEMORY; *h = new Handle{nullptr}; return OK; }
 Status cudnnDestroy(Handle* h) { delete h; return OK; }
 Status cudnnSetStream(Handle* h, void* stream) { h->stream = stream; return OK; }
 Status cudnnCreateTensorDescriptor(Tensor** t) { *t = new Tensor{}; return OK; }

@@ -44,6 +44,8 @@ static Handle captured;  // the stream that is captured
 static bool idle;        // whether kernels do nothing
 static int relu;         // how ReLU of cuBLASLt's algorithms treats NaN, from now on
 static bool late;        // whether libraries refuse to do what they planned
+static int want;         // of what there is no memory: LARGE pieces, what LIBRARIES need for themselves
+enum { LARGE = 1, LIBRARIES = 2 };
 static std::atomic<unsigned> delay;  // microseconds that a call takes to get to the device, for other threads to overtake it
 static bool broken;      // whether it was given what no graph can hold
 static auto& recording = *new std::unique_ptr<Graph>;
@@ -113,6 +115,8 @@ void standin_idle(int on) { std::lock_guard<std::mutex> held(lock); idle = on !=
 void standin_delay(unsigned microseconds) { delay = microseconds; }
 void standin_relu(int mode) { std::lock_guard<std::mutex> held(lock); relu = mode; }
 void standin_late(int on) { std::lock_guard<std::mutex> held(lock); late = on != 0; }
+void standin_want(int of) { std::lock_guard<std::mutex> held(lock); want = of; }
+int standin_wants_memory() { std::lock_guard<std::mutex> held(lock); return want & LIBRARIES; }
 int standin_refuses() { std::lock_guard<std::mutex> held(lock); return late; }
 int standin_relu_mode() { std::lock_guard<std::mutex> held(lock); return relu; }
 u64 standin_blocks() { std::lock_guard<std::mutex> held(lock); return allocations.size(); }
@@ -210,7 +214,7 @@ Result cuMemAllocAsync(Pointer* at, size_t bytes, Handle s) {
     COUNT;
     LIVE(s)
     if (bytes == 0) return INVALID_VALUE;
-    if (used + bytes > total()) return OUT_OF_MEMORY;
+    if (used + bytes > total() || ((want & LARGE) && bytes >= 16 << 20)) return OUT_OF_MEMORY;
     // Only what is touched of a huge piece is there, and reads as 0.
     if (bytes >= HUGE) {
         void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -120,6 +120,15 @@ impl Standin {
         unsafe { late.expect("a symbol of the stand-in")(i32::from(on)) }
     }
 
+    /// Of what there is no memory from now on: of large pieces (1), of what libraries need for themselves (2), of nothing (0).
+    pub fn want(&self, of: i32) {
+        let Some(library) = &self.library else { return };
+        // SAFETY: the symbol has this type in driver.cpp.
+        let want = unsafe { library.get::<unsafe extern "C" fn(i32)>(b"standin_want\0") };
+        // SAFETY: it takes any number.
+        unsafe { want.expect("a symbol of the stand-in")(of) }
+    }
+
     /// The stand-in that the process opened already.
     pub fn opened(folder: &Path) -> Self {
         // SAFETY: the library is open, so that its initialisers do not run again.
