@@ -1,5 +1,6 @@
 //! The traits of the seam, one file per family. Every method makes the result's memory, fills in the kernel's argument
-//! and launches; nothing here waits for the device.
+//! and launches. What waits for the device: `download` (`memory`), `magnitude` (`optimizer`), the first product with ReLU of
+//! each algorithm, which is tried (`epilogue`), and uploads to a device that reads the host's memory itself.
 
 mod attention;
 mod batch_norm_relu;
