@@ -24,6 +24,8 @@ pub struct RandomState {
 /// How the draws of a thread are noted or repeated (for [`checkpoint`](crate::checkpoint)).
 #[derive(Default)]
 struct Draws {
+    /// Elements of the global stream that the thread drew so far.
+    drawn: u64,
     /// Where draws start, for each part that is to run again; the innermost part at the end.
     noted: Vec<Vec<RandomState>>,
     /// The draws of the part that runs again at present.
@@ -86,7 +88,7 @@ pub(crate) fn repeated<R>(draws: Arc<[RandomState]>, f: impl FnOnce() -> R) -> R
     let state = draws.first().copied().unwrap_or_else(random_state);
     let _guard = Guard(DRAWS.take());
     let repeated = Some(Repeated { draws, next: 0, state });
-    DRAWS.set(Draws { noted: Vec::new(), repeated });
+    DRAWS.set(Draws { repeated, ..Draws::default() });
     f()
 }
 
@@ -136,17 +138,34 @@ pub(crate) fn reserve(count: usize) -> RandomState {
     DRAWS.with_borrow_mut(|draws| {
         let start = match &mut draws.repeated {
             Some(repeated) => repeated.reserve(count),
-            None => with_global(|state| {
-                let start = *state;
-                state.offset = state.offset.wrapping_add(count as u64);
-                start
-            }),
+            None => {
+                draws.drawn = draws.drawn.wrapping_add(count as u64);
+                with_global(|state| {
+                    let start = *state;
+                    state.offset = state.offset.wrapping_add(count as u64);
+                    start
+                })
+            }
         };
         if let Some(noted) = draws.noted.last_mut() {
             noted.push(start);
         }
         start
     })
+}
+
+/// How many elements of the global stream this thread drew so far.
+pub(crate) fn drawn() -> u64 {
+    DRAWS.with_borrow(|draws| draws.drawn)
+}
+
+/// Puts the global generator back from `end` to `start`, unless somebody has drawn since.
+pub(crate) fn take_back(start: RandomState, end: RandomState) {
+    with_state(|state| {
+        if *state == end {
+            *state = start;
+        }
+    });
 }
 
 /// A mean and a deviation that normal values can have.

@@ -3,7 +3,7 @@
 use crate::backend::{Buffer, Replay};
 use crate::optim::Step;
 use crate::precision::Element;
-use crate::random::{RandomState, random_state, reserve, set_random_state};
+use crate::random::{RandomState, drawn, random_state, reserve, take_back};
 use crate::raw::{RawTensor, Value};
 use crate::shape::check_same;
 use crate::tensor::Tensor;
@@ -71,10 +71,14 @@ impl<T: Results> Graph<T> {
     /// the error, what was recorded up to then has been done once, as if the step had been taken outside of a capture.
     pub fn capture(device: &Device, step: impl FnOnce() -> Result<T>) -> Result<Self> {
         let recording = Recording::begin(device)?;
+        let before = drawn();
         let results = step()?.detached();
         let end = random_state();
         let start = recording.start;
-        let draws = end.offset.wrapping_sub(start.offset);
+        let own = drawn().wrapping_sub(before);
+        // With what others drew meanwhile, which lies between the step's own draws.
+        let moved = end.offset.wrapping_sub(start.offset);
+        let draws = if own == 0 { 0 } else { moved };
         let work = recording.end()?;
         let checked = check(&*work, &results, device).and_then(|()| match end.seed == start.seed {
             true => Ok(()),
@@ -82,7 +86,10 @@ impl<T: Results> Graph<T> {
         });
         match checked {
             Ok(()) => {
-                set_random_state(start);
+                // What others drew is theirs.
+                if own == moved {
+                    take_back(start, end);
+                }
                 Ok(Self { work, draws, results })
             }
             Err(error) => work.replay(start).and(Err(error)),

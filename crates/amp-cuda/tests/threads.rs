@@ -275,3 +275,25 @@ fn replays_of_one_graph_on_two_threads_draw_numbers_of_their_own() -> Result<()>
     assert_eq!(sums.tensor().to_vec()?, expected);
     Ok(())
 }
+
+#[test]
+fn what_other_threads_draw_during_a_capture_is_not_drawn_again() -> Result<()> {
+    let (_, _alone) = standin::open();
+    let (device, cpu) = (Device::cuda(0)?, Device::cpu());
+    let draw = |device: &Device| Tensor::<F32>::rand([8], device);
+    manual_seed(5);
+    let mut drawn = Vec::new();
+    let graph = Graph::capture(&device, || {
+        let first = draw(&device)?;
+        drawn.push(std::thread::scope(|scope| scope.spawn(|| draw(&cpu)?.to_vec()).join().expect("no panic"))?);
+        Ok((first, draw(&device)?))
+    })?;
+    for _ in 0..2 {
+        drawn.extend((0..4).map(|_| draw(&cpu)?.to_vec()).collect::<Result<Vec<_>>>()?);
+        let (first, second) = graph.replay()?;
+        drawn.extend([first.to_vec()?, second.to_vec()?]);
+    }
+    let twice = |i: usize| drawn[..i].contains(&drawn[i]);
+    assert!(!(0..drawn.len()).any(twice), "{drawn:?}");
+    Ok(())
+}
