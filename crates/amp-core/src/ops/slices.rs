@@ -3,7 +3,7 @@
 use crate::autograd::{Origin, Pass, SavedInput, note_origin, record};
 use crate::backend::{Buffer, MemoryOrder};
 use crate::memory::on_host;
-use crate::order::{order_of, walk};
+use crate::order::order_of;
 use crate::raw::RawTensor;
 use crate::{IntoShape, Result, shape};
 use amp_cpu::{DType, Dims, Layout, Storage};
@@ -31,10 +31,9 @@ struct Kept {
 
 impl Origin for Kept {
     fn again(&self, out: DType) -> Result<Buffer> {
-        let images = self.places.laid(&*self.x.get()?, self.order)?.cast_view(out)?;
-        images
-            .into_buffer()
-            .or_else(|images| walk(self.order, [&images], |backend, [images]| backend.copy(images, out)))
+        let images = self.places.laid(&*self.x.get()?, self.order)?;
+        let images = images.with_layout(self.order.walked(&images.layout)).cast_view(out)?;
+        images.into_buffer().or_else(|images| images.backend().copy(images.operand()?, out))
     }
 }
 
