@@ -38,6 +38,7 @@ mod pasted;
 mod paths;
 mod places;
 mod read;
+mod receivers;
 mod references;
 mod signatures;
 mod states;

@@ -11,14 +11,11 @@ impl Walker<'_> {
         for input in &sig.inputs {
             match input {
                 FnArg::Receiver(receiver) => {
-                    let var = self.scopes.declare("self", Value::opaque(), 0, receiver.mutability.is_none(), true);
-                    let shared = receiver.reference.is_some() && receiver.mutability.is_none();
-                    self.scopes.vars[var].fixed_fields = shared;
-                    self.scopes.vars[var].hold = match &receiver.reference {
-                        Some(_) if shared => Hold::Shared,
-                        Some(_) => Hold::Exclusive,
-                        None => Hold::Owned,
-                    };
+                    let hold = Hold::of_type(&receiver.ty);
+                    let fixed = receiver.mutability.is_none() && hold != Hold::Exclusive;
+                    let var = self.scopes.declare("self", Value::opaque(), 0, fixed, true);
+                    self.scopes.vars[var].fixed_fields = hold == Hold::Shared;
+                    self.scopes.vars[var].hold = hold;
                 }
                 FnArg::Typed(typed) => {
                     let first = self.scopes.vars.len();
