@@ -278,6 +278,7 @@ cases! {
     gt widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.gt(b);
     ge widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.ge(b);
     isclose widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.isclose(b, 0.1, 0.1);
+    allclose widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| Tensor::from_vec(vec![a.allclose(b, 0.1, 0.1)?], [1], &device());
     equal widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| Tensor::from_vec(vec![a.equal(b)?], [1], &device());
     bilinear widest -> Q, [3, 4] [3, 2] [5, 4, 2]: |a, b, c| a.bilinear(b, c, None);
     grid_sample widest -> Q, [1, 2, 4, 4] [1, 3, 3, 2] [1]: |a, b, c| a.grid_sample(b, amp::GridOptions::default());

@@ -84,6 +84,7 @@ mixed! {
     gt -> Bool, [3, 4]: |a, b, c| a.gt(b);
     ge -> Bool, [3, 4]: |a, b, c| a.ge(b);
     isclose -> Bool, [3, 4]: |a, b, c| a.isclose(b, 0.1, 0.1);
+    allclose -> Bool, [3, 4]: |a, b, c| Tensor::from_vec(vec![a.allclose(b, 0.1, 0.1)?], [1], &device());
     equal -> Bool, [3, 4]: |a, b, c| Tensor::from_vec(vec![a.equal(b)?], [1], &device());
     index_add -> F32, [3, 4]: |a, b, c| a.index_add(0, &rows()?, b);
     scatter_add -> F32, [3, 4]: |a, b, c| a.scatter_add(0, &rows()?.unsqueeze(1)?.expand([3, 4])?, b);

@@ -97,6 +97,10 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("isclose", Family::Compare, Class::Widest, "requires equal dtypes; mixed inputs raise")
         .tensors(&[0, 1])
         .implemented(),
+    Op::new("allclose", Family::Compare, Class::Widest, "requires equal dtypes; returns a Python bool")
+        .torch("isclose")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("isnan", Family::Compare, Class::Keep, "bool output").implemented(),
     Op::new("isinf", Family::Compare, Class::Keep, "bool output").implemented(),
     Op::new("isfinite", Family::Compare, Class::Keep, "bool output").implemented(),
